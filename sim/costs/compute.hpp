@@ -1,0 +1,37 @@
+// The seam between "how long does this layer take" and everybody who asks: a measured profile, the
+// roofline model, or one on top of the other.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "costs/cost.hpp"
+#include "hardware/machine.hpp"
+#include "workload/step.hpp"
+
+namespace lockstep {
+
+struct LayerCost {
+  QueuedWork forward;
+  QueuedWork backward;          // includes recomputation when the layer is checkpointed
+  // Device seconds of `forward.busy` + `backward.busy` limited by memory bandwidth; for explanations.
+  double memory_bound = 0;
+  Provenance provenance = Provenance::modelled;
+};
+
+struct OptimizerSpec;  // costs/optimizer.hpp
+
+class ComputeCosts {
+ public:
+  virtual ~ComputeCosts() = default;
+  virtual LayerCost layer(const TrainingStep& step, std::size_t index) const = 0;
+  // Updating `elements` parameters held in `tensors` tensors (an FSDP shard, a server's part, a model).
+  virtual QueuedWork optimizer(const OptimizerSpec& optimizer, Precision precision, double elements,
+                               int tensors) const = 0;
+  // Streaming `bytes` (read + written) through device memory in `launches` kernels: bucket copies,
+  // casts, gradient clipping.
+  virtual QueuedWork stream(double bytes, int launches) const = 0;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,34 @@
+// Common words of the cost room: a duration and where it came from.
+#pragma once
+
+#include <array>
+
+#include "core/fields.hpp"
+
+namespace lockstep {
+
+enum class Provenance { measured, interpolated, modelled };
+template <>
+struct EnumNames<Provenance> {
+  static constexpr std::array names{"measured", "interpolated", "modelled"};
+};
+
+// Work issued by one host thread to one device stream, in order. With issue time a_i and device time
+// d_i of item i, an idle stream and host give
+//     host  += sum a_i
+//     device = max(device + busy, host_at_start + span),  span = max_i (a_1 + ... + a_i + d_i + ... + d_n)
+// which is exact for the eager "kernel i starts at max(GPU free, CPU issue time i)" rule (fact 128), and
+// composes: concatenation of two items is again an item (see append).
+struct QueuedWork {
+  double host = 0;  // seconds the host thread needs to issue everything
+  double busy = 0;  // seconds the device is busy
+  double span = 0;  // seconds from the host's start to the device's end on an idle device; >= busy
+};
+inline QueuedWork append(const QueuedWork& a, const QueuedWork& b) {
+  const double through_host = a.host + b.span;
+  const double through_device = a.span + b.busy;
+  return {a.host + b.host, a.busy + b.busy,
+          through_host > through_device ? through_host : through_device};
+}
+
+}  // namespace lockstep

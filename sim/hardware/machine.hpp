@@ -1,0 +1,86 @@
+// One kind of node and how many of them hang together: what platforms/*.yaml holds. GPU count of a
+// scenario fills nodes one after the other.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hardware/device.hpp"
+
+namespace lockstep {
+
+enum class IntraLink { none, nvlink, pcie, host };  // host = through host memory (no peer-to-peer), or loopback
+template <>
+struct EnumNames<IntraLink> {
+  static constexpr std::array names{"none", "nvlink", "pcie", "host"};
+};
+enum class FabricKind { none, ethernet, roce, efa, infiniband };
+template <>
+struct EnumNames<FabricKind> {
+  static constexpr std::array names{"none", "ethernet", "roce", "efa", "infiniband"};
+};
+enum class CpuVendor { intel, amd, arm };
+template <>
+struct EnumNames<CpuVendor> {
+  static constexpr std::array names{"intel", "amd", "arm"};
+};
+
+struct NvlinkSpec {
+  int links_per_gpu = 0;            // all links of one GPU
+  double bytes_per_second = 0;      // one link, one way, line rate
+  bool switched = true;             // NVSwitch; false = point to point between the GPUs of the node
+  bool multicast = false;           // NVLink SHARP (NVLS) on NVSwitch 3
+};
+
+struct PcieSpec {
+  int generation = 4;
+  int lanes = 16;
+  bool peer_to_peer = true;         // false: copies bounce through host memory (g5, consumer cards)
+  int gpus_per_switch = 1;          // GPUs that share one uplink to the root complex
+};
+
+struct HostSpec {
+  CpuVendor vendor = CpuVendor::amd;
+  int sockets = 2;
+  int cores = 64;
+  double memory_bytes = 0;
+  double memory_bandwidth = 0;       // bytes/s, all sockets
+  double dispatch_seconds = 6e-6;    // host time of one eager framework operator (fact 134)
+  double launch_seconds = 3e-6;      // host time of one more kernel launch inside an operator
+};
+
+struct FabricSpec {
+  FabricKind kind = FabricKind::none;
+  int nics_per_node = 1;
+  double nic_bytes_per_second = 0;   // line rate of one NIC, one way
+  double latency_seconds = 0;        // MPI-level half round trip (fact 144)
+  double efficiency = 0.94;          // payload / line rate (fact 144)
+  double oversubscription = 1;       // of the tree above the leaf switches
+  int nodes_per_leaf = 0;            // 0 = one non-blocking switch
+  bool gpu_direct = true;            // NIC reads GPU memory
+};
+
+struct Machine {
+  std::string name;     // file stem, "a100-sxm4-80gb-x4"
+  std::string title;
+  Device device;
+  int gpus_per_node = 1;
+  int max_nodes = 1;
+  IntraLink intra = IntraLink::nvlink;
+  NvlinkSpec nvlink;
+  PcieSpec pcie;
+  HostSpec host;
+  FabricSpec fabric;
+  double price_per_gpu_hour = 0;     // USD
+  std::string price_date;            // "2026-11"
+  std::string price_source;
+  std::map<std::string, std::string> sources;
+};
+
+int max_gpus(const Machine& machine);
+Machine load_machine(const std::string& name_or_path);  // throws ConfigError with the known names
+std::vector<std::string> known_machines();
+
+}  // namespace lockstep

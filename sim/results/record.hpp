@@ -1,0 +1,98 @@
+// What a run tells: one Prediction per strategy and GPU count. Plain data; every number is defined,
+// with its formula, in docs/numbers.md. Seconds, bytes, dollars. Knows nothing of the engine.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+struct Interval {
+  double low = 0, high = 0;  // 90 %
+};
+
+// Where one optimizer step goes on the average rank. The parts add up to the step time exactly.
+struct StepSplit {
+  double data_loading = 0;           // the device waits for input
+  double forward = 0;                // device busy
+  double backward = 0;               // device busy, recomputation included
+  double optimizer = 0;              // device busy
+  double copies = 0;                 // bucket copies, casts, clipping: device busy, not the model's own work
+  double exposed_communication = 0;  // device waits for a running transfer
+  double host_bound = 0;             // device waits for the host to issue work
+  double waiting = 0;                // device waits for another rank (stragglers, server queue, barrier)
+};
+
+struct MemoryUse {
+  double allocated = 0;  // peak of live blocks, rounded (PyTorch's max_memory_allocated)
+  double reserved = 0;   // peak of segments (max_memory_reserved)
+  double device = 0;     // reserved + context + communication buffers (nvidia-smi)
+  std::string moment;    // "backward of layer4.2.conv3", "optimizer step"
+  std::map<std::string, double> at_peak;  // bytes by kind at the allocated peak: parameters, activations, ...
+};
+
+struct LinkTraffic {
+  std::string link_class;   // "NVLink", "PCIe", "NIC", "host memory"
+  double bytes = 0;         // per step, on the busiest link of the class, one way
+  double total_bytes = 0;   // per step, all links
+  double busy = 0;          // fraction of the step that the busiest link is transferring
+};
+
+struct Staleness {
+  double mean = 0;
+  double p50 = 0, p99 = 0, max = 0;
+  std::map<std::int64_t, std::int64_t> histogram;  // staleness -> number of updates
+};
+
+struct OutOfMemory {
+  double shortfall = 0;   // bytes over the device's capacity
+  std::vector<std::string> suggestions;  // what would fit, checked by prediction
+};
+
+struct ProvenanceShare {  // of the device-busy and communication seconds
+  double measured = 0, interpolated = 0, modelled = 0;
+};
+
+struct Prediction {
+  std::string strategy;  // "ddp", or the label the scenario gives
+  int gpus = 1;
+  int nodes = 1;
+  std::int64_t global_batch = 0;
+  std::int64_t micro_batch = 0;
+  int accumulation = 1;
+  double step_seconds = 0;  // one optimizer step (async modes: time per update of the slowest-moving worker's sample count; see docs)
+  Interval step_interval;
+  double first_step_seconds = 0;
+  double steps = 0;          // optimizer steps in the whole run
+  double total_seconds = 0;
+  double samples_per_second = 0;
+  double tokens_per_second = 0;     // 0 for models without tokens
+  double scaling_efficiency = 1;    // samples/s per GPU over that of the smallest GPU count
+  StepSplit split;
+  double gpu_utilisation = 0;   // device busy / step (what nvidia-smi calls utilisation)
+  double mfu = 0;               // model FLOPs / (step * GPUs * peak of the precision)
+  MemoryUse memory;
+  std::optional<OutOfMemory> out_of_memory;  // set = does not fit; times are still what they would be
+  std::vector<LinkTraffic> traffic;
+  std::optional<Staleness> staleness;
+  double dollars = 0;           // of the whole run
+  ProvenanceShare provenance;
+  bool extrapolated = false;    // steady state reached and extrapolated
+  int simulated_steps = 0;
+  std::string bottleneck;       // one sentence
+  std::vector<std::string> notes;
+};
+
+struct ResultRecord {
+  std::string scenario;      // its name
+  std::string file;
+  std::string model, platform, precision;
+  std::uint64_t seed = 0;
+  std::vector<Prediction> predictions;
+  std::vector<std::string> warnings;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,67 @@
+// The strategy seam: a training job goes in, the simulated steps come out. Each strategy is one .cpp
+// that reads like the algorithm it simulates (ddp.cpp, fsdp.cpp, parameter_server.cpp).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "costs/compute.hpp"
+#include "costs/optimizer.hpp"
+#include "hardware/machine.hpp"
+#include "results/record.hpp"
+#include "strategies/options.hpp"
+#include "workload/step.hpp"
+
+namespace lockstep {
+
+struct Stragglers {
+  std::optional<Jitter> per_step;    // drawn per rank and step
+  double per_rank_sigma = 0;         // fixed speed differences: normal(1, sigma) drawn once per rank (fact 152)
+  std::vector<SlowRank> slow_ranks;  // fixed, on top
+};
+
+// Everything a strategy needs to know about one (strategy, GPU count) point of a scenario.
+struct Job {
+  Machine machine;
+  int gpus = 1;
+  TrainingStep step;          // of one micro-batch on one GPU
+  int accumulation = 1;       // micro-batches per optimizer step
+  OptimizerSpec optimizer;
+  double gradient_clipping = 0;  // max norm; 0 = off
+  std::shared_ptr<const ComputeCosts> costs;
+  double data_loading_seconds = 0;  // per micro-batch: what the loader needs to deliver one (0 = never the bound)
+  Stragglers stragglers;
+  std::uint64_t seed = 1;
+  int steps = 100;            // optimizer steps to simulate at most
+  bool interference = true;   // communication slows down concurrent compute (facts 112, 113)
+};
+
+// Simulated behaviour of the steady state (the first step apart).
+struct StrategyResult {
+  std::vector<double> step_seconds;  // of each simulated optimizer step after the first
+  double first_step_seconds = 0;
+  bool extrapolated = false;         // steady state proven, later steps not simulated
+  StepSplit split;                   // mean over ranks and steps after the first; sums to the mean step
+  double device_busy = 0;            // mean busy seconds of a device per step
+  double samples_per_step = 0;       // samples all ranks together finish per step_seconds entry
+  std::vector<LinkTraffic> traffic;
+  std::optional<Staleness> staleness;
+  MemoryUse memory;
+  double memory_capacity = 0;        // of the device, bytes
+  ProvenanceShare provenance;
+  std::vector<std::string> notes;
+};
+
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+  virtual StrategyResult simulate(const Job& job) const = 0;
+};
+
+// The table of strategies: one line each in strategies/table.cpp.
+std::unique_ptr<Strategy> make_strategy(const StrategyOptions& options);
+
+}  // namespace lockstep

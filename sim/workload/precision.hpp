@@ -1,0 +1,33 @@
+// Numeric modes of training, and how many bytes each kind of tensor takes in them.
+#pragma once
+
+#include <array>
+
+#include "core/fields.hpp"
+
+namespace lockstep {
+
+enum class Precision {
+  fp32,       // everything float32, tensor cores off (PyTorch's default for matmul)
+  tf32,       // float32 storage, TF32 tensor cores in matmul and convolution
+  amp_fp16,   // autocast fp16 + GradScaler: fp32 parameters and gradients, fp16 compute (fact 22)
+  amp_bf16,   // autocast bf16, no scaler
+  pure_fp16,  // fp16 parameters and gradients, fp32 master copy in the optimizer (Megatron)
+  pure_bf16,  // bf16 parameters and gradients
+};
+template <>
+struct EnumNames<Precision> {
+  static constexpr std::array names{"fp32",     "tf32",      "amp-fp16",
+                                    "amp-bf16", "pure-fp16", "pure-bf16"};
+};
+
+// What the matrix units compute in.
+enum class MathMode { fp32, tf32, fp16, bf16 };
+
+MathMode math_mode(Precision precision);
+int parameter_bytes(Precision precision);   // bytes of one parameter as the model holds it
+int gradient_bytes(Precision precision);    // bytes of one gradient element as DDP sends it
+int activation_bytes(Precision precision);  // bytes of one element of matmul/conv inputs and outputs
+bool is_autocast(Precision precision);      // amp-*: weights are cast each step, norms run in fp32
+
+}  // namespace lockstep
