@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "hardware/efficiency.hpp"
 #include "workload/precision.hpp"
 
 namespace lockstep {
@@ -16,17 +17,6 @@ enum class Architecture { cpu, volta, turing, ampere, ada, hopper, blackwell };
 template <>
 struct EnumNames<Architecture> {
   static constexpr std::array names{"cpu", "volta", "turing", "ampere", "ada", "hopper", "blackwell"};
-};
-
-// How close to the peaks kernels get. Physical meaning, unit and origin of each in
-// docs/device-models.md. The cost room (costs/kernel_model.cpp) is the only reader.
-struct Efficiency {
-  double matmul = 0.80;            // best large GEMM, fraction of peak (fact 132)
-  double convolution = 0.60;       // best dense 3x3 convolution, fraction of peak
-  double attention = 0.50;         // fused attention, fraction of peak
-  double memory = 0.85;            // streaming kernels, fraction of memory bandwidth (fact 128)
-  double grouped_convolution = 0.10;  // grouped/depthwise: fraction of the fp32 peak
-  double kernel_floor_seconds = 3e-6;  // shortest device time of one kernel (fact 128)
 };
 
 struct Device {
