@@ -78,11 +78,24 @@ struct EnumNames<ServerPlacement> {
   static constexpr std::array names{"cpu", "gpu", "worker-host"};
 };
 
+// Which server keeps which key (strategies/keys.hpp says how each rule works).
+enum class KeyRule {
+  split_large,  // MXNet: tensors of a million elements and more over all servers, others hashed (fact 72)
+  ranges,       // ps-lite: S equal contiguous ranges of the parameters (fact 71)
+  hash,         // BytePS: each key hashed (djb2) to one server (fact 75)
+  balanced,     // largest key first, to the server that holds least
+};
+template <>
+struct EnumNames<KeyRule> {
+  static constexpr std::array names{"split-large", "ranges", "hash", "balanced"};
+};
+
 struct ParameterServerOptions {
   Consistency consistency = Consistency::sync;  // facts 68, 69, 83
   int servers = 1;
   int staleness_bound = 3;         // ssp only: s of fact 83
   ServerPlacement placement = ServerPlacement::cpu;
+  KeyRule keys = KeyRule::split_large;
   double partition_bytes = 0;      // keys are cut into parts of this size; 0 = one key per tensor (facts 72, 75)
   bool overlap = false;            // push each key as soon as its gradient is ready
   double element_bytes = 0;        // bytes per element on the wire; 0 = by precision
