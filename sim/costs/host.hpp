@@ -1,0 +1,66 @@
+// What the host thread pays to drive the device: seconds per framework operator and per extra
+// launch, and how much of that each software generation adds. The second queue of every eager
+// framework.
+#pragma once
+
+#include "core/fields.hpp"
+#include "costs/cost.hpp"
+#include "hardware/machine.hpp"
+#include "workload/step.hpp"
+
+namespace lockstep {
+
+enum class FrameworkKind { pytorch, megatron };
+template <>
+struct EnumNames<FrameworkKind> {
+  static constexpr std::array names{"pytorch", "megatron"};
+};
+
+// The software that drives the device; a scenario's `framework:` block.
+struct Framework {
+  FrameworkKind name = FrameworkKind::pytorch;
+  // Host seconds of one forward operator, module and autograd bookkeeping in Python included. 0 =
+  // the machine's own dispatch time scaled by what `name` adds.
+  double operator_seconds = 0;
+  // Backward runs in C++ without Python: its operators cost this share of a forward one.
+  double backward_share = 0.6;
+  int flash_attention = 2;  // version of the fused attention kernels
+};
+
+template <class Visitor>
+void describe(Visitor& v, Framework& f) {
+  v.field({.name = "name", .doc = "Training code: plain PyTorch modules, or Megatron of 2021."},
+          f.name);
+  v.field({.name = "operator_seconds",
+           .doc = "Host time of one forward operator; 0 = the machine's, scaled by the framework.",
+           .unit = Dimension::seconds,
+           .min = 0,
+           .max = 1e-2},
+          f.operator_seconds);
+  v.field({.name = "backward_share",
+           .doc = "Host time of a backward operator relative to a forward one.",
+           .unit = Dimension::fraction,
+           .min = 0,
+           .max = 10},
+          f.backward_share);
+  v.field({.name = "flash_attention",
+           .doc = "Version of the fused attention kernels.",
+           .min = 1,
+           .max = 3},
+          f.flash_attention);
+}
+
+struct HostRates {
+  double forward_operator = 0;   // seconds
+  double backward_operator = 0;  // seconds
+  double launch = 0;             // seconds of each launch beyond the first of an operator
+};
+
+HostRates host_rates(const HostSpec& host, const Framework& framework);
+
+// `operators` dispatched and `launches` kernels launched for `device_seconds` of device work,
+// spread evenly: exact for equal launches (costs/cost.hpp).
+QueuedWork queued(double operator_seconds, double launch_seconds, int operators, int launches,
+                  double device_seconds);
+
+}  // namespace lockstep

@@ -1,0 +1,24 @@
+#include "costs/interference.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+namespace lockstep {
+
+double slowdown(const Device& device, double compute_bound, double memory_bound, int channels,
+                double hbm_bytes_per_second) {
+  assert(compute_bound >= 0 && memory_bound >= 0 && compute_bound + memory_bound <= 1 + 1e-9);
+  // At least a quarter of each resource stays with the compute: the block scheduler and the memory
+  // controller share, they do not starve (the worst published case is a doubling; fact 112).
+  constexpr double least = 0.25;
+  double compute = 1, memory = 1;
+  if (device.multiprocessors > 0)
+    compute = 1 / std::max(least,
+                           1 - static_cast<double>(std::max(channels, 0)) / device.multiprocessors);
+  const double bandwidth = device.memory_bandwidth * device.efficiency.memory;
+  if (bandwidth > 0)
+    memory = 1 / std::max(least, 1 - std::max(hbm_bytes_per_second, 0.0) / bandwidth);
+  return compute_bound * compute + memory_bound * memory + (1 - compute_bound - memory_bound);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,220 @@
+#include "costs/kernel_model.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+namespace lockstep {
+namespace {
+
+struct Tile {
+  double m, n;
+};
+// Tile shapes of the vendor's matrix kernels (fact 129), and two small ones for skinny products.
+constexpr std::array tiles{Tile{256, 128}, Tile{128, 256}, Tile{128, 128}, Tile{256, 64},
+                           Tile{64, 256},  Tile{128, 64},  Tile{64, 128},  Tile{64, 64},
+                           Tile{64, 32},   Tile{32, 64}};
+constexpr int most_splits = 128;  // of k; each doubles the blocks of a product with few tiles
+
+double reuse(const Tile& tile) {
+  return tile.m * tile.n / (tile.m + tile.n);
+}
+
+double tile_efficiency(const Tile& tile, double half) {
+  const double best = reuse(tiles[0]) / (reuse(tiles[0]) + half);
+  return reuse(tile) / (reuse(tile) + half) / best;
+}
+
+// 16 bytes is what the matrix units load at once (fact 129): 8 half-precision values or 4 of fp32.
+double alignment(MathMode mode) {
+  switch (mode) {
+    case MathMode::fp16:
+    case MathMode::bf16:
+      return 8;
+    case MathMode::tf32:
+      return 4;
+    case MathMode::fp32:
+      return 1;
+  }
+  return 1;
+}
+
+double round_up(double value, double step) {
+  return std::ceil(value / step) * step;
+}
+
+bool on_matrix_units(MathMode mode, const Device& device) {
+  return mode != MathMode::fp32 && peak_flops(device, mode) > device.fp32_flops;
+}
+
+// The best rate this device reaches in a mode, as a product or as a convolution. Where a mode has
+// no matrix units of its own (a V100 in tf32, say) it runs at fp32.
+double matrix_rate(MathMode mode, double fraction, const Device& device) {
+  return peak_flops(device, mode) * fraction;
+}
+
+double smooth_max(double a, double b, double power) {
+  const double larger = std::max(a, b), smaller = std::min(a, b);
+  if (larger <= 0) return 0;
+  return larger * std::pow(1 + std::pow(smaller / larger, power), 1 / power);
+}
+
+double memory_rate(const Device& device) {
+  return device.memory_bandwidth * device.efficiency.memory;
+}
+
+// What fits into the L2 cache was mostly left there by the kernel before. Monotone and continuous:
+// the resident share falls linearly until the working set is the whole cache.
+double traffic_seconds(double bytes, const Device& device, const KernelLaw& law) {
+  if (bytes <= 0) return 0;
+  const double rate = memory_rate(device);
+  const double resident =
+      device.l2_bytes > 0 ? std::max(0.0, 1 - bytes / device.l2_bytes) * (1 - 1 / law.cache_speedup)
+                          : 0;
+  return bytes * (1 - resident) / rate + law.stream_ramp_seconds;
+}
+
+KernelTime gemm_time(const Kernel& kernel, const Device& device, const KernelLaw& law) {
+  const Efficiency& e = device.efficiency;
+  double rate = matrix_rate(kernel.math, e.matmul, device);
+  if (on_matrix_units(kernel.math, device)) {
+    const double step = alignment(kernel.math);
+    const bool aligned = std::fmod(static_cast<double>(kernel.n), step) == 0 &&
+                         std::fmod(static_cast<double>(kernel.k), step) == 0;
+    if (!aligned) rate *= law.misaligned;
+  }
+  KernelTime time;
+  const MatrixShape shape{static_cast<double>(kernel.m), static_cast<double>(kernel.n),
+                          static_cast<double>(kernel.k), static_cast<double>(kernel.batch)};
+  time.compute = matrix_seconds(shape, rate, device.multiprocessors, memory_rate(device), law);
+  time.memory = traffic_seconds(kernel.bytes_read + kernel.bytes_written, device, law);
+  return time;
+}
+
+// Grouped and depthwise kernels that run outside the matrix units: multiply-adds of the vector
+// units.
+double vector_seconds(const Kernel& kernel, const Device& device, const KernelLaw& law) {
+  double rate = device.fp32_flops * device.efficiency.vector;
+  if (kernel.pass == Pass::weight_gradient) rate *= law.vector_weight_gradient;
+  return kernel.flops / rate;
+}
+
+KernelTime convolution_time(const Kernel& kernel, const Device& device, const KernelLaw& law) {
+  const ConvGeometry& g = kernel.conv;
+  double bytes = kernel.bytes_read + kernel.bytes_written;
+  KernelTime time;
+  const bool depthwise = g.groups > 1 && g.channels_in == g.groups;
+  if (depthwise) {
+    time.compute = vector_seconds(kernel, device, law);
+    time.memory = traffic_seconds(bytes, device, law);
+    return time;
+  }
+  double rate = matrix_rate(kernel.math, device.efficiency.convolution, device);
+  if (kernel.pass == Pass::weight_gradient) rate *= law.weight_gradient;
+  MatrixShape shape{static_cast<double>(kernel.m), static_cast<double>(kernel.n),
+                    static_cast<double>(kernel.k), static_cast<double>(kernel.batch)};
+  if (on_matrix_units(kernel.math, device)) {
+    // Channels are padded to what the matrix units load: 3 input channels cost as much as 8 (or 4).
+    const double step = alignment(kernel.math);
+    const double groups = static_cast<double>(std::max<std::int64_t>(g.groups, 1));
+    const double in = static_cast<double>(g.channels_in) / groups;
+    const double out = static_cast<double>(g.channels_out) / groups;
+    const double in_padding = round_up(in, step) / in, out_padding = round_up(out, step) / out;
+    switch (kernel.pass) {
+      case Pass::forward:
+        shape.k *= in_padding;
+        shape.n *= out_padding;
+        break;
+      case Pass::data_gradient:
+        shape.k *= out_padding;
+        shape.n *= in_padding;
+        break;
+      case Pass::weight_gradient:
+      case Pass::backward:
+        shape.m *= out_padding;
+        shape.n *= in_padding;
+        break;
+    }
+    if (!g.channels_last) bytes *= 1 + law.layout_traffic;
+  }
+  time.compute = matrix_seconds(shape, rate, device.multiprocessors, memory_rate(device), law);
+  if (g.groups > 1) time.compute = std::min(time.compute, vector_seconds(kernel, device, law));
+  time.memory = traffic_seconds(bytes, device, law);
+  return time;
+}
+
+KernelTime attention_time(const Kernel& kernel, const Device& device, const KernelLaw& law) {
+  double rate = matrix_rate(kernel.math, device.efficiency.attention, device);
+  if (kernel.pass != Pass::forward) rate *= law.attention_backward;
+  // Blocks of 128 queries of one head; softmax costs vector work per score, so that small heads pay
+  // relatively more: half of the matrix work at head size 128.
+  const double blocks =
+      std::ceil(static_cast<double>(kernel.m) / 128) * static_cast<double>(kernel.batch);
+  const double waves = std::ceil(blocks / device.multiprocessors) * device.multiprocessors / blocks;
+  KernelTime time;
+  time.compute = kernel.flops / rate * waves;
+  time.memory = traffic_seconds(kernel.bytes_read + kernel.bytes_written, device, law);
+  return time;
+}
+
+}  // namespace
+
+double matrix_seconds(const MatrixShape& shape, double rate, int multiprocessors,
+                      double workspace_bandwidth, const KernelLaw& law) {
+  if (shape.m <= 0 || shape.n <= 0 || shape.k <= 0 || shape.batch <= 0) return 0;
+  const double sms = std::max(multiprocessors, 1);
+  double best = std::numeric_limits<double>::infinity();
+  for (const Tile& tile : tiles) {
+    const double blocks = std::ceil(shape.m / tile.m) * std::ceil(shape.n / tile.n) * shape.batch;
+    const double per_step =
+        2 * tile.m * tile.n * sms / (rate * tile_efficiency(tile, law.tile_reuse));
+    for (int splits = 1; splits <= most_splits; splits *= 2) {
+      const double steps = std::ceil(shape.k / splits);
+      double seconds = std::ceil(blocks * splits / sms) * per_step * (steps + law.tile_prologue);
+      // Every split writes its fp32 part and one pass reads them all again.
+      if (splits > 1)
+        seconds += 8.0 * splits * shape.m * shape.n * shape.batch / workspace_bandwidth;
+      best = std::min(best, seconds);
+      if (blocks * splits > 4 * sms) break;  // more blocks than needed: splitting only costs
+    }
+  }
+  return best;
+}
+
+double stream_seconds(double bytes, int launches, const Device& device, const KernelLaw& law) {
+  if (launches <= 0) return 0;
+  return launches *
+         (device.efficiency.kernel_floor_seconds + traffic_seconds(bytes / launches, device, law));
+}
+
+KernelTime kernel_time(const Kernel& kernel, const Device& device, const KernelLaw& law) {
+  KernelTime time;
+  if (kernel.launches <= 0) return time;
+  switch (kernel.kind) {
+    case KernelKind::gemm:
+      time = gemm_time(kernel, device, law);
+      break;
+    case KernelKind::convolution:
+      time = convolution_time(kernel, device, law);
+      break;
+    case KernelKind::attention:
+      time = attention_time(kernel, device, law);
+      break;
+    default: {
+      const double factor =
+          kernel.kind == KernelKind::normalization ? law.normalization_traffic : 1.0;
+      time.compute = device.fp32_flops > 0 ? kernel.flops / device.fp32_flops : 0;
+      time.memory =
+          kernel.launches *
+          traffic_seconds(factor * (kernel.bytes_read + kernel.bytes_written) / kernel.launches,
+                          device, law);
+      break;
+    }
+  }
+  time.total = kernel.launches * device.efficiency.kernel_floor_seconds +
+               smooth_max(time.compute, time.memory, law.smoothing);
+  return time;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,63 @@
+// Device time of one kernel on one device: floor + the larger of arithmetic and memory time, joined
+// smoothly. The device brings peaks and achieved fractions (hardware/efficiency.hpp); how these
+// depend on the shape of the work is the same law for every device and stands here.
+// docs/device-models.md explains each term and prints how well the whole fits.
+#pragma once
+
+#include "hardware/device.hpp"
+#include "workload/step.hpp"
+
+namespace lockstep {
+
+// Shape dependence, shared by all devices. Values marked "fit" come from lockstep-fit.
+struct KernelLaw {
+  // total = (compute^p + memory^p)^(1/p): how completely arithmetic and traffic overlap. Fit.
+  double smoothing = 4;
+  // Matrix tiles: filling the pipeline of one tile costs as much as this many steps along k.
+  double tile_prologue = 64;
+  // A tile of a x b reaches x/(x+tile_reuse) of the best, x = ab/(a+b) multiply-adds per loaded
+  // value.
+  double tile_reuse = 12;
+  // Matrix units fed with dimensions that are no multiple of 16 bytes lose this factor (fact 129).
+  double misaligned = 0.5;
+  // Speed of a convolution's weight gradient relative to its forward (long k, split-k; fact 130).
+  // Fit.
+  double weight_gradient = 0.8;
+  // NCHW activations around a matrix-unit convolution: rewritten to NHWC and back. Bytes moved per
+  // byte of activation read or written by the convolution. Fit.
+  double layout_traffic = 2;
+  // Fused attention: backward speed relative to forward (recomputes scores; fact 132 anchors).
+  double attention_backward = 0.85;
+  // Depthwise and grouped kernels outside the matrix units: weight gradient relative to forward.
+  // Fit.
+  double vector_weight_gradient = 0.4;
+  // Traffic of reductions over the ideal bytes: batch norm reads its input twice (fact 131).
+  double normalization_traffic = 1;
+  // Latency-bound start of streaming: a kernel must keep this long a queue of bytes in flight
+  // before it reaches full bandwidth (Little's law), in seconds at full bandwidth.
+  double stream_ramp_seconds = 1e-6;
+  // Bytes that still lie in the L2 cache come this much faster than memory (fact 131).
+  double cache_speedup = 3;
+};
+
+struct KernelTime {
+  double compute = 0;  // seconds the arithmetic alone would take
+  double memory = 0;   // seconds the traffic alone would take
+  double total = 0;    // seconds on the device, floors of all launches included
+};
+
+KernelTime kernel_time(const Kernel& kernel, const Device& device, const KernelLaw& law = {});
+
+// Seconds to stream `bytes` (read + written) in `launches` kernels of equal size.
+double stream_seconds(double bytes, int launches, const Device& device, const KernelLaw& law = {});
+
+// Seconds of `batch` products of m x k by k x n on matrix units whose peak times fraction is `rate`
+// (FLOP/s over `multiprocessors`), by the best tiling and split of k. Ceil functions and all: this
+// is where wave quantisation comes from (fact 129).
+struct MatrixShape {
+  double m = 0, n = 0, k = 0, batch = 1;
+};
+double matrix_seconds(const MatrixShape& shape, double rate, int multiprocessors,
+                      double workspace_bandwidth, const KernelLaw& law = {});
+
+}  // namespace lockstep

@@ -1,0 +1,151 @@
+#include "costs/optimizer.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace lockstep {
+namespace {
+
+// A multi-tensor launch covers at most this many tensors and chunks of elements (PyTorch's
+// MultiTensorApply: 30 to 110 tensors by list count, 320 blocks of 65,536 elements).
+constexpr double tensors_per_launch = 36;
+constexpr double elements_per_launch = 320 * 65536.0;
+
+// Element sizes of what the update reads and writes. Loss-scaled pure fp16 updates a 4-byte master
+// copy and casts it back (fact 137); pure bf16 updates in bf16; everything else in fp32.
+struct Sizes {
+  double parameter, gradient, state;
+  bool master;
+};
+Sizes sizes(Precision precision) {
+  switch (precision) {
+    case Precision::pure_fp16:
+      return {4, 2, 4, true};
+    case Precision::pure_bf16:
+      return {2, 2, 2, false};
+    default:
+      return {4, 4, 4, false};
+  }
+}
+
+int states(const OptimizerSpec& optimizer) {
+  if (optimizer.name != OptimizerKind::sgd) return 2;
+  return optimizer.momentum != 0 ? 1 : 0;
+}
+
+int multi_tensor_launches(double elements, int tensors) {
+  return static_cast<int>(std::max(
+      {1.0, std::ceil(tensors / tensors_per_launch), std::ceil(elements / elements_per_launch)}));
+}
+
+struct Passes {
+  double bytes;
+  int count;
+};
+
+// Separate elementwise operations, as the for-loop and foreach implementations run them.
+Passes separate_passes(const OptimizerSpec& optimizer, const Sizes& s) {
+  const double p = s.parameter, g = s.gradient, m = s.state;
+  Passes passes{0, 0};
+  const auto add = [&](double bytes) {
+    passes.bytes += bytes;
+    ++passes.count;
+  };
+  const bool decoupled = optimizer.name == OptimizerKind::adamw;
+  if (optimizer.weight_decay != 0)
+    add(decoupled ? 2 * p : p + 2 * g);  // p *= 1-lr*wd, or g += wd*p
+  if (optimizer.name == OptimizerKind::sgd) {
+    if (optimizer.momentum != 0) {
+      add(2 * m);      // buffer *= momentum
+      add(2 * m + g);  // buffer += gradient
+      add(2 * p + m);  // p -= lr * buffer
+    } else {
+      add(2 * p + g);
+    }
+    return passes;
+  }
+  add(2 * m + g);      // first moment: lerp towards the gradient
+  add(2 * m);          // second moment *= beta2
+  add(2 * m + g);      // second moment += (1-beta2) g^2
+  add(2 * m);          // square root into a temporary
+  add(2 * m);          // / bias correction
+  add(2 * m);          // + epsilon
+  add(2 * p + 2 * m);  // p -= step * first / temporary
+  return passes;
+}
+
+double fused_bytes(const OptimizerSpec& optimizer, const Sizes& s) {
+  return 2 * s.parameter + s.gradient + 2 * s.state * states(optimizer);
+}
+
+}  // namespace
+
+double optimizer_state_bytes(const OptimizerSpec& optimizer, Precision precision) {
+  const Sizes s = sizes(precision);
+  return states(optimizer) * s.state + (s.master ? s.parameter : 0);
+}
+
+double optimizer_temporary_bytes(const OptimizerSpec& optimizer, Precision precision) {
+  const bool adam = optimizer.name != OptimizerKind::sgd;
+  return adam && optimizer.implementation == OptimizerImplementation::foreach
+             ? sizes(precision).state
+             : 0;
+}
+
+OptimizerTraffic optimizer_traffic(const OptimizerSpec& optimizer, Precision precision,
+                                   double elements, int tensors) {
+  OptimizerTraffic traffic;
+  if (elements <= 0 || tensors <= 0) return traffic;
+  const Sizes s = sizes(precision);
+  const int grouped = multi_tensor_launches(elements, tensors);
+  switch (optimizer.implementation) {
+    case OptimizerImplementation::fused:
+      traffic = {fused_bytes(optimizer, s), 1, grouped, 1};
+      break;
+    case OptimizerImplementation::foreach: {
+      const Passes passes = separate_passes(optimizer, s);
+      traffic = {passes.bytes, passes.count, passes.count * grouped, passes.count};
+      break;
+    }
+    case OptimizerImplementation::for_loop: {
+      const Passes passes = separate_passes(optimizer, s);
+      traffic = {passes.bytes, passes.count, passes.count * tensors, passes.count * tensors};
+      break;
+    }
+  }
+  const auto extra_pass = [&](double bytes) {
+    traffic.bytes_per_parameter += bytes;
+    traffic.passes += 1;
+    traffic.launches += grouped;
+    traffic.operators += 1;
+  };
+  if (s.master) extra_pass(s.parameter + 2);  // cast the master copy back
+  if (optimizer_synchronises(precision))
+    extra_pass(2 * s.gradient);  // unscale and look for infinities
+  return traffic;
+}
+
+bool optimizer_synchronises(Precision precision) {
+  return precision == Precision::amp_fp16 || precision == Precision::pure_fp16;
+}
+
+double clipping_bytes(Precision precision, double elements) {
+  return 3 * sizes(precision).gradient * elements;  // norm reads; scaling reads and writes
+}
+
+int clipping_launches(double elements, int tensors) {
+  return 2 * multi_tensor_launches(elements, std::max(tensors, 1));
+}
+
+double host_optimizer_seconds(const OptimizerSpec& optimizer, Precision precision, double elements,
+                              const HostSpec& host) {
+  const Sizes s = sizes(precision);
+  const double bytes = optimizer.implementation == OptimizerImplementation::fused
+                           ? fused_bytes(optimizer, s)
+                           : separate_passes(optimizer, s).bytes;
+  // Streaming on the host reaches about 0.8 of the memory bandwidth (STREAM, as on devices: fact
+  // 128).
+  return host.memory_bandwidth > 0 ? elements * bytes / (0.8 * host.memory_bandwidth) : 0;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,84 @@
+// The optimizer step: state it keeps, bytes it moves, kernels it launches, by algorithm and
+// implementation (facts 137, 138), on the device or on the host (facts 44, 59).
+#pragma once
+
+#include <array>
+
+#include "core/fields.hpp"
+#include "costs/cost.hpp"
+#include "costs/host.hpp"
+#include "hardware/machine.hpp"
+#include "workload/precision.hpp"
+
+namespace lockstep {
+
+enum class OptimizerKind { sgd, adam, adamw };
+template <>
+struct EnumNames<OptimizerKind> {
+  static constexpr std::array names{"sgd", "adam", "adamw"};
+};
+enum class OptimizerImplementation { for_loop, foreach, fused };
+template <>
+struct EnumNames<OptimizerImplementation> {
+  static constexpr std::array names{"for-loop", "foreach", "fused"};
+};
+
+struct OptimizerSpec {
+  OptimizerKind name = OptimizerKind::sgd;
+  double learning_rate = 0.01;
+  double momentum = 0;  // sgd only; 0 keeps no state
+  double weight_decay = 0;
+  OptimizerImplementation implementation =
+      OptimizerImplementation::foreach;  // PyTorch's default (fact 138)
+};
+
+template <class Visitor>
+void describe(Visitor& v, OptimizerSpec& o) {
+  v.field({.name = "name", .doc = "Update rule."}, o.name);
+  v.field({.name = "learning_rate",
+           .doc = "Step size; used by the accuracy study only.",
+           .min = 0,
+           .max = 1e3},
+          o.learning_rate);
+  v.field({.name = "momentum", .doc = "Momentum of sgd; 0 keeps no state.", .min = 0, .max = 1},
+          o.momentum);
+  v.field({.name = "weight_decay",
+           .doc = "Weight decay; not 0 costs one more pass when not fused.",
+           .min = 0,
+           .max = 10},
+          o.weight_decay);
+  v.field({.name = "implementation",
+           .doc = "Kernels per tensor and operation, per operation over all tensors, or one."},
+          o.implementation);
+}
+
+// Bytes the optimizer keeps for each parameter: momenta, and the fp32 master copy of pure fp16
+// training.
+double optimizer_state_bytes(const OptimizerSpec& optimizer, Precision precision);
+
+// Bytes of short-lived temporaries per parameter while it steps (foreach Adam; fact 127).
+double optimizer_temporary_bytes(const OptimizerSpec& optimizer, Precision precision);
+
+struct OptimizerTraffic {
+  double bytes_per_parameter = 0;  // read + written
+  int passes = 0;                  // elementwise operations over all parameters
+  int launches = 0;
+  int operators = 0;  // dispatched by the host
+};
+// Includes GradScaler's unscale pass where the precision needs loss scaling (fact 22).
+OptimizerTraffic optimizer_traffic(const OptimizerSpec& optimizer, Precision precision,
+                                   double elements, int tensors);
+
+// Loss scaling reads one flag back each step: the host waits for the device (fact 22).
+bool optimizer_synchronises(Precision precision);
+
+// Gradient clipping by global norm: one reading pass, one scaling pass. Price it with stream().
+double clipping_bytes(Precision precision, double elements);
+int clipping_launches(double elements, int tensors);
+
+// The same update done by the host's cores on parameters in host memory (CPU offload, a server on a
+// CPU): bound by host memory bandwidth (facts 44, 73).
+double host_optimizer_seconds(const OptimizerSpec& optimizer, Precision precision, double elements,
+                              const HostSpec& host);
+
+}  // namespace lockstep

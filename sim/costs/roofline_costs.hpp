@@ -1,0 +1,36 @@
+// ComputeCosts from the kernel model: every kernel of a layer priced on the machine's device and
+// queued behind the host thread that dispatches it.
+#pragma once
+
+#include "costs/compute.hpp"
+#include "costs/host.hpp"
+#include "costs/kernel_model.hpp"
+#include "costs/optimizer.hpp"
+
+namespace lockstep {
+
+class RooflineCosts final : public ComputeCosts {
+ public:
+  explicit RooflineCosts(const Machine& machine, const Framework& framework = {},
+                         const KernelLaw& law = {});
+
+  LayerCost layer(const TrainingStep& step, std::size_t index) const override;
+  QueuedWork optimizer(const OptimizerSpec& optimizer, Precision precision, double elements,
+                       int tensors) const override;
+  QueuedWork stream(double bytes, int launches) const override;
+
+ private:
+  QueuedWork run(const std::vector<Kernel>& kernels, double operator_seconds,
+                 double& memory_bound) const;
+
+  Device device_;
+  HostRates rates_;
+  KernelLaw law_;
+};
+
+// The whole step (all layers forward, then backward, then the optimizer) on one device without any
+// communication: what a single-GPU benchmark measures, and what the fit compares with.
+QueuedWork single_device_step(const TrainingStep& step, const ComputeCosts& costs,
+                              const OptimizerSpec& optimizer, int accumulation = 1);
+
+}  // namespace lockstep
