@@ -1,0 +1,46 @@
+// What a transfer asks of the network: plain values that the cost model fills and the engine runs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+// A link registered with World::add_link. Folded: one representative of `count` equal links that
+// always carry the same traffic.
+using LinkId = int;
+
+struct LinkUse {
+  LinkId link = 0;
+  double bytes = 0;  // that cross the link while the whole transfer runs
+};
+
+// One transfer: a collective, a push, a copy. Takes latency_seconds and then, while it is alone,
+// exactly bytes / lone_bytes_per_second. Under contention it is one coupled flow: all `uses` progress
+// together, and the slowest link sets the pace (exact for rings, facts/simgrid.md 2b).
+struct TransferSpec {
+  double latency_seconds = 0;
+  double bytes = 0;                  // 0 = latency only
+  double lone_bytes_per_second = 0;  // what the cost model says it reaches alone; 0 = only links limit
+  std::vector<LinkUse> uses;         // at most 64 links; in ring order for message-level execution
+  int ring_steps = 0;                // message level: steps of the ring (2(N-1), N-1); 0 = no ring
+  double channels = 0;               // multiprocessors taken while it runs (facts 105, 113)
+  double hbm_bytes_per_second = 0;   // device memory traffic while it runs (fact 113)
+};
+
+// How transfers are executed.
+enum class NetworkKind {
+  analytic,  // latency + bytes / lone rate, no contention
+  flow,      // one coupled SimGrid flow per transfer: max-min sharing on every link
+  message,   // rings chunk by chunk on SimGrid flows: the reference that `flow` is tested against
+};
+
+// What crossed the links of one class during the whole run.
+struct LinkTotals {
+  std::string link_class;
+  double bytes = 0;         // on the busiest link of the class
+  double total_bytes = 0;   // on all links of the class
+  double busy_seconds = 0;  // time in which the busiest link carried at least one transfer
+};
+
+}  // namespace lockstep
