@@ -10,6 +10,7 @@
 
 #include "costs/compute.hpp"
 #include "costs/optimizer.hpp"
+#include "engine/transfer.hpp"
 #include "hardware/machine.hpp"
 #include "results/record.hpp"
 #include "strategies/options.hpp"
@@ -37,6 +38,8 @@ struct Job {
   std::uint64_t seed = 1;
   int steps = 100;            // optimizer steps to simulate at most
   bool interference = true;   // communication slows down concurrent compute (facts 112, 113)
+  NetworkKind network = NetworkKind::flow;
+  double communication_scale = 1;  // factor on every transfer's lone time (an anchor's finding)
 };
 
 // Simulated behaviour of the steady state (the first step apart).
