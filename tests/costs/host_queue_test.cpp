@@ -1,0 +1,117 @@
+// Does the two-queue arithmetic equal a naive replay of host and device, and which side binds when?
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "costs/host.hpp"
+#include "costs/roofline_costs.hpp"
+#include "kernel_test_device.hpp"
+
+namespace lockstep {
+namespace {
+
+struct Item {
+  double issue, device;
+};
+
+// Kernel i starts when the device is free and the host has issued it (fact 128).
+double replay(const std::vector<Item>& items) {
+  double host = 0, device = 0;
+  for (const Item& item : items) {
+    host += item.issue;
+    device = std::max(device, host) + item.device;
+  }
+  return device;
+}
+
+std::vector<Item> any_items(int most) {
+  std::vector<Item> items(static_cast<std::size_t>(*rc::gen::inRange(1, most)));
+  for (Item& item : items)
+    item = {*rc::gen::inRange(0, 1000) * 1e-6, *rc::gen::inRange(1, 1000) * 1e-6};
+  return items;
+}
+
+QueuedWork fold(const std::vector<Item>& items) {
+  QueuedWork work;
+  for (const Item& item : items)
+    work = append(work, {item.issue, item.device, item.issue + item.device});
+  return work;
+}
+
+RC_GTEST_PROP(QueuedWorkProperty, FoldEqualsReplay, ()) {
+  const auto items = any_items(40);
+  RC_ASSERT(std::abs(fold(items).span - replay(items)) < 1e-12);
+}
+
+RC_GTEST_PROP(QueuedWorkProperty, AppendIsAssociative, ()) {
+  const QueuedWork a = fold(any_items(10)), b = fold(any_items(10)), c = fold(any_items(10));
+  const QueuedWork left = append(append(a, b), c), right = append(a, append(b, c));
+  RC_ASSERT(std::abs(left.span - right.span) < 1e-12);
+  RC_ASSERT(std::abs(left.host - right.host) < 1e-12);
+  RC_ASSERT(std::abs(left.busy - right.busy) < 1e-12);
+}
+
+RC_GTEST_PROP(QueuedWorkProperty, EqualLaunchesOfOneOperatorEqualReplay, ()) {
+  const int launches = *rc::gen::inRange(1, 30);
+  const double host = *rc::gen::inRange(1, 1000) * 1e-6, busy = *rc::gen::inRange(1, 1000) * 1e-6;
+  const QueuedWork work = queued(host, 0, 1, launches, busy);
+  const std::vector<Item> items(static_cast<std::size_t>(launches),
+                                {host / launches, busy / launches});
+  RC_ASSERT(std::abs(work.span - replay(items)) < 1e-12);
+}
+
+TEST(HostQueue, ViewCostsTheHostButNotTheDevice) {
+  const QueuedWork view = queued(5e-6, 3e-6, 2, 0, 0);
+  EXPECT_DOUBLE_EQ(view.host, 10e-6);
+  EXPECT_EQ(view.busy, 0);
+  const QueuedWork kernel = queued(5e-6, 3e-6, 1, 1, 20e-6);
+  EXPECT_DOUBLE_EQ(append(view, kernel).span, 35e-6);
+}
+
+Machine round_machine() {
+  Machine machine;
+  machine.device = round_device();
+  machine.host.dispatch_seconds = 10e-6;
+  machine.host.launch_seconds = 4e-6;
+  return machine;
+}
+
+TrainingStep elementwise_step(double bytes) {
+  TrainingStep step;
+  Kernel kernel;
+  kernel.bytes_read = kernel.bytes_written = bytes / 2;
+  Layer layer;
+  layer.forward = {kernel};
+  layer.backward = {kernel, kernel};
+  step.layers.assign(50, layer);
+  step.parameter_count = 1000;
+  return step;
+}
+
+TEST(HostQueue, TinyWorkIsBoundByTheHostAndLargeWorkByTheDevice) {
+  const RooflineCosts costs(round_machine());
+  const OptimizerSpec sgd;
+  const QueuedWork small = single_device_step(elementwise_step(1e3), costs, sgd);
+  EXPECT_LT(small.busy, small.host);
+  EXPECT_LT(small.span - small.host, 0.05 * small.host);
+  const QueuedWork large = single_device_step(elementwise_step(1e9), costs, sgd);
+  EXPECT_GT(large.busy, 10 * large.host);
+  EXPECT_LT(large.span - large.busy, 0.01 * large.busy);
+  EXPECT_DOUBLE_EQ(small.host, large.host);
+}
+
+TEST(HostQueue, CheckpointedLayerRunsItsForwardAgain) {
+  const RooflineCosts costs(round_machine());
+  TrainingStep step = elementwise_step(1e9);
+  const LayerCost plain = costs.layer(step, 0);
+  step.layers[0].checkpointed = true;
+  const LayerCost checkpointed = costs.layer(step, 0);
+  EXPECT_NEAR(checkpointed.backward.busy, plain.backward.busy + plain.forward.busy, 1e-12);
+  EXPECT_NEAR(checkpointed.backward.host, plain.backward.host + plain.forward.host, 1e-12);
+  EXPECT_EQ(checkpointed.provenance, Provenance::modelled);
+}
+
+}  // namespace
+}  // namespace lockstep

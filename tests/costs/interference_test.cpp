@@ -1,0 +1,40 @@
+// Does a concurrent collective slow compute by what it takes away, and by nothing more?
+#include "costs/interference.hpp"
+
+#include <gtest/gtest.h>
+
+#include "kernel_test_device.hpp"
+
+namespace lockstep {
+namespace {
+
+TEST(Interference, NothingTakenNothingLost) {
+  EXPECT_DOUBLE_EQ(slowdown(round_device(), 0.7, 0.3, 0, 0), 1);
+}
+
+TEST(Interference, MultiprocessorsTakenSlowArithmeticInProportion) {
+  EXPECT_NEAR(slowdown(round_device(), 1, 0, 20, 0), 100.0 / 80, 1e-12);
+  EXPECT_DOUBLE_EQ(slowdown(round_device(), 0, 1, 20, 0), 1);
+}
+
+TEST(Interference, TrafficTakenSlowsStreamsInProportion) {
+  EXPECT_NEAR(slowdown(round_device(), 0, 1, 0, 0.4e12), 1.6 / 1.2, 1e-12);
+  EXPECT_DOUBLE_EQ(slowdown(round_device(), 0, 0, 20, 0.4e12), 1);  // launch floors are unaffected
+}
+
+TEST(Interference,
+     StaysInThePublishedRangeOnAnA100LikeDevice) {  // fact 112: 18.9 % mean, 40 % worst
+  Device d = round_device();
+  d.multiprocessors = 108;
+  const double factor = slowdown(d, 0.6, 0.35, 24, 240e9 * hbm_bytes_per_wire_byte);
+  EXPECT_GT(factor, 1.1);
+  EXPECT_LT(factor, 1.5);
+}
+
+TEST(Interference, NeverStarvesCompletely) {
+  EXPECT_LE(slowdown(round_device(), 1, 0, 1000, 1e15), 4);
+  EXPECT_LE(slowdown(round_device(), 0, 1, 1000, 1e15), 4);
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,276 @@
+// Do kernel times follow the physics: floor, bandwidth, tiles, alignment; and are they monotone?
+#include "costs/kernel_model.hpp"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernel_test_device.hpp"
+
+namespace lockstep {
+namespace {
+
+Kernel gemm(std::int64_t m, std::int64_t n, std::int64_t k, MathMode math = MathMode::bf16,
+            std::int64_t batch = 1) {
+  Kernel kernel;
+  kernel.kind = KernelKind::gemm;
+  kernel.math = math;
+  kernel.m = m;
+  kernel.n = n;
+  kernel.k = k;
+  kernel.batch = batch;
+  kernel.flops = 2.0 * m * n * k * batch;
+  kernel.bytes_read = 2.0 * batch * (m * k + k * n);
+  kernel.bytes_written = 2.0 * batch * m * n;
+  return kernel;
+}
+
+Kernel streaming(double bytes) {
+  Kernel kernel;
+  kernel.kind = KernelKind::elementwise;
+  kernel.bytes_read = bytes / 2;
+  kernel.bytes_written = bytes / 2;
+  return kernel;
+}
+
+Kernel convolution(std::int64_t channels_in, std::int64_t channels_out, std::int64_t groups,
+                   int size, std::int64_t side, std::int64_t images, Pass pass, MathMode math) {
+  Kernel kernel;
+  kernel.kind = KernelKind::convolution;
+  kernel.pass = pass;
+  kernel.math = math;
+  kernel.conv = {.channels_in = channels_in,
+                 .channels_out = channels_out,
+                 .groups = groups,
+                 .kernel_h = size,
+                 .kernel_w = size,
+                 .height_in = side,
+                 .width_in = side,
+                 .height_out = side,
+                 .width_out = side,
+                 .images = images,
+                 .channels_last = true};
+  const std::int64_t pixels = images * side * side, window = size * size;
+  kernel.batch = groups;
+  if (pass == Pass::weight_gradient) {
+    kernel.m = channels_out / groups;
+    kernel.n = channels_in / groups * window;
+    kernel.k = pixels;
+  } else {
+    const bool forward = pass == Pass::forward;
+    kernel.m = pixels;
+    kernel.n = (forward ? channels_out : channels_in) / groups;
+    kernel.k = (forward ? channels_in : channels_out) / groups * window;
+  }
+  kernel.flops = 2.0 * kernel.m * kernel.n * kernel.k * groups;
+  kernel.bytes_read = 2.0 * pixels * channels_in;
+  kernel.bytes_written = 2.0 * pixels * channels_out;
+  return kernel;
+}
+
+TEST(KernelModel, LongStreamIsBytesOverAchievedBandwidthPlusFloor) {
+  const Device d = round_device();
+  const KernelLaw law;
+  const double bytes = 1e9;  // far beyond the cache
+  const double expected = 2e-6 + law.stream_ramp_seconds + bytes / (2e12 * 0.8);
+  EXPECT_NEAR(kernel_time(streaming(bytes), d).total, expected, expected * 1e-12);
+  EXPECT_NEAR(stream_seconds(bytes, 1, d), expected, expected * 1e-12);
+  EXPECT_NEAR(stream_seconds(4 * bytes, 4, d), 4 * expected, expected * 1e-11);
+}
+
+TEST(KernelModel, SmallStreamComesFromTheCache) {
+  const Device d = round_device();
+  const KernelLaw law;
+  const double bytes = 1e5;
+  const double from_memory = law.stream_ramp_seconds + bytes / (2e12 * 0.8);
+  EXPECT_LT(kernel_time(streaming(bytes), d).memory, from_memory);
+}
+
+TEST(KernelModel, NothingLaunchedTakesNoDeviceTime) {
+  Kernel view = streaming(1e9);
+  view.launches = 0;
+  EXPECT_EQ(kernel_time(view, round_device()).total, 0);
+}
+
+TEST(KernelModel, LargeProductReachesTheAchievedFractionOfThePeak) {
+  const Device d = round_device();
+  const Kernel k = gemm(25600, 12800, 16384);  // whole waves of 256 x 128 on 100 multiprocessors
+  const double rate = k.flops / kernel_time(k, d).total;
+  EXPECT_GT(rate, 0.985 * 0.8 * 200e12);
+  EXPECT_LE(rate, 0.8 * 200e12);
+}
+
+TEST(KernelModel, OneBlockMoreThanAWaveCostsAWholeWave) {
+  KernelLaw law;
+  law.tile_reuse = 0;
+  const double rate = 100e12;
+  // 64 x 64 blocks of one step along k would be split; a long common dimension in one piece is not.
+  const auto seconds = [&](double blocks) {
+    return matrix_seconds({256, 128, 1 << 20, blocks}, rate, 100, 1e3, law);
+  };
+  EXPECT_NEAR(seconds(100), 2.0 * 256 * 128 * 100 * ((1 << 20) + law.tile_prologue) / rate, 1e-9);
+  // 101 such products: smaller tiles soften the step, but it costs more than one hundredth.
+  EXPECT_GT(seconds(101) / seconds(100), 1.015);
+  EXPECT_LT(seconds(101) / seconds(100), 2 + 1e-9);
+}
+
+TEST(KernelModel, WeightGradientWithFewTilesSplitsItsLongSum) {
+  const double rate = 100e12;
+  const double unsplit_lower_bound = 2.0 * 64 * 64 * 1e6 * 100 / rate;  // one block on one of 100
+  EXPECT_LT(matrix_seconds({64, 64, 1e6, 1}, rate, 100, 1e12), unsplit_lower_bound / 20);
+}
+
+TEST(KernelModel, MisalignedDimensionsLoseMatrixSpeed) {
+  const Device d = round_device();
+  EXPECT_GT(kernel_time(gemm(8192, 8191, 8192), d).total,
+            1.8 * kernel_time(gemm(8192, 8192, 8192), d).total);
+  // fp32 needs no alignment
+  EXPECT_LE(kernel_time(gemm(8192, 8191, 8192, MathMode::fp32), d).total,
+            kernel_time(gemm(8192, 8192, 8192, MathMode::fp32), d).total);
+}
+
+TEST(KernelModel, ModesOrderByTheirPeaks) {
+  const Device d = round_device();
+  const double fp32 = kernel_time(gemm(8192, 8192, 8192, MathMode::fp32), d).total;
+  const double tf32 = kernel_time(gemm(8192, 8192, 8192, MathMode::tf32), d).total;
+  const double bf16 = kernel_time(gemm(8192, 8192, 8192, MathMode::bf16), d).total;
+  EXPECT_NEAR(fp32 / tf32, 5, 0.05);
+  EXPECT_NEAR(tf32 / bf16, 2, 0.02);
+}
+
+TEST(KernelModel, ThreeInputChannelsCostAsMuchAsEight) {
+  const Device d = round_device();
+  const auto compute = [&](std::int64_t channels) {
+    return kernel_time(convolution(channels, 64, 1, 7, 112, 64, Pass::forward, MathMode::fp16), d)
+        .compute;
+  };
+  EXPECT_NEAR(compute(3), compute(8), compute(8) * 1e-9);
+  EXPECT_LT(compute(8), compute(16));
+}
+
+TEST(KernelModel, DepthwiseDoesNotUseMatrixUnits) {
+  Device d = round_device();
+  const Kernel k = convolution(1024, 1024, 1024, 7, 14, 64, Pass::forward, MathMode::fp16);
+  const double before = kernel_time(k, d).total;
+  d.fp16_flops *= 4;
+  EXPECT_DOUBLE_EQ(kernel_time(k, d).total, before);
+  Kernel gradient = k;
+  gradient.pass = Pass::weight_gradient;
+  EXPECT_GT(kernel_time(gradient, d).compute, kernel_time(k, d).compute);
+}
+
+TEST(KernelModel, ChannelsFirstPaysForTransposesOnMatrixUnitsOnly) {
+  const Device d = round_device();
+  for (const MathMode math : {MathMode::fp16, MathMode::fp32}) {
+    Kernel k = convolution(256, 64, 1, 1, 56, 256, Pass::forward, math);
+    const double last = kernel_time(k, d).total;
+    k.conv.channels_last = false;
+    if (math == MathMode::fp16)
+      EXPECT_GT(kernel_time(k, d).total, 1.5 * last);
+    else
+      EXPECT_DOUBLE_EQ(kernel_time(k, d).total, last);
+  }
+}
+
+TEST(KernelModel, AttentionBackwardIsSlowerPerFlop) {
+  const Device d = round_device();
+  Kernel k;
+  k.kind = KernelKind::attention;
+  k.math = MathMode::bf16;
+  k.m = k.n = 2048;
+  k.k = 128;
+  k.batch = 100;
+  k.flops = 4.0 * k.m * k.n * k.k * k.batch;
+  k.bytes_read = k.bytes_written = 2.0 * k.m * k.k * k.batch;
+  Kernel backward = k;
+  backward.pass = Pass::backward;
+  EXPECT_GT(kernel_time(backward, d).total, kernel_time(k, d).total);
+}
+
+Kernel any_kernel() {
+  const auto size = [](int low, int high) { return *rc::gen::inRange(low, high); };
+  switch (size(0, 4)) {
+    case 0:
+      return gemm(8 * size(1, 600), 8 * size(1, 600), 8 * size(1, 600),
+                  *rc::gen::element(MathMode::fp32, MathMode::tf32, MathMode::bf16), size(1, 9));
+    case 1: {
+      const bool depthwise = size(0, 2) == 1;
+      const std::int64_t in = 8 * size(1, 64);
+      return convolution(
+          in, depthwise ? in : 8 * size(1, 64), depthwise ? in : 1, 1 + 2 * size(0, 3), size(1, 60),
+          size(1, 65), *rc::gen::element(Pass::forward, Pass::data_gradient, Pass::weight_gradient),
+          *rc::gen::element(MathMode::fp32, MathMode::fp16));
+    }
+    case 2: {
+      Kernel k = streaming(1e3 * size(1, 1000000));
+      k.kind = *rc::gen::element(KernelKind::elementwise, KernelKind::normalization,
+                                 KernelKind::embedding, KernelKind::softmax, KernelKind::pooling);
+      k.launches = size(1, 5);
+      return k;
+    }
+    default: {
+      Kernel k;
+      k.kind = KernelKind::attention;
+      k.math = MathMode::bf16;
+      k.m = k.n = 16 * size(1, 256);
+      k.k = 64;
+      k.batch = size(1, 200);
+      k.flops = 4.0 * k.m * k.n * k.k * k.batch;
+      k.bytes_read = k.bytes_written = 2.0 * k.m * k.k * k.batch;
+      return k;
+    }
+  }
+}
+
+RC_GTEST_PROP(KernelModelProperty, FasterDeviceIsNeverSlower, ()) {
+  const Kernel k = any_kernel();
+  const Device d = round_device();
+  const double before = kernel_time(k, d).total;
+  const double factor = 1 + *rc::gen::inRange(0, 200) / 100.0;
+  RC_ASSERT(std::isfinite(before) && before > 0);
+
+  Device more_flops = d;
+  more_flops.fp32_flops *= factor;
+  more_flops.tf32_flops *= factor;
+  more_flops.fp16_flops *= factor;
+  more_flops.bf16_flops *= factor;
+  RC_ASSERT(kernel_time(k, more_flops).total <= before * (1 + 1e-12));
+  Device more_bandwidth = d;
+  more_bandwidth.memory_bandwidth *= factor;
+  RC_ASSERT(kernel_time(k, more_bandwidth).total <= before * (1 + 1e-12));
+  Device less_floor = d;
+  less_floor.efficiency.kernel_floor_seconds /= factor;
+  RC_ASSERT(kernel_time(k, less_floor).total <= before * (1 + 1e-12));
+}
+
+RC_GTEST_PROP(KernelModelProperty, MoreBytesIsNeverFaster, ()) {
+  Kernel k = any_kernel();
+  const double before = kernel_time(k, round_device()).total;
+  k.bytes_read *= 1 + *rc::gen::inRange(0, 1000) / 100.0;
+  RC_ASSERT(kernel_time(k, round_device()).total >= before * (1 - 1e-12));
+}
+
+RC_GTEST_PROP(KernelModelProperty, MoreRowsIsNeverFaster, ()) {
+  const auto size = [] { return *rc::gen::inRange(1, 3000); };
+  const std::int64_t m = 8 * size(), n = 8 * size(), k = 8 * size();
+  const Device d = round_device();
+  const double before = kernel_time(gemm(m, n, k), d).total;
+  RC_ASSERT(kernel_time(gemm(m + 8 * size(), n, k), d).total >= before * (1 - 1e-12));
+  RC_ASSERT(kernel_time(gemm(m, n + 8 * size(), k), d).total >= before * (1 - 1e-12));
+  RC_ASSERT(kernel_time(gemm(m, n, k + 8 * size()), d).total >= before * (1 - 1e-12));
+  RC_ASSERT(kernel_time(gemm(m, n, k, MathMode::bf16, 2), d).total >= before * (1 - 1e-12));
+}
+
+RC_GTEST_PROP(KernelModelProperty, NeverBeatsTheRoofline, ()) {
+  const Kernel k = any_kernel();
+  const Device d = round_device();
+  const double seconds = kernel_time(k, d).total;
+  if (k.kind == KernelKind::gemm || k.kind == KernelKind::convolution ||
+      k.kind == KernelKind::attention)
+    RC_ASSERT(seconds * peak_flops(d, k.math) >= k.flops * (1 - 1e-12));
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,93 @@
+// Are optimizer state, traffic and launches those of the published algorithms?
+#include "costs/optimizer.hpp"
+
+#include <gtest/gtest.h>
+
+#include "costs/roofline_costs.hpp"
+#include "kernel_test_device.hpp"
+
+namespace lockstep {
+namespace {
+
+OptimizerSpec spec(OptimizerKind kind, OptimizerImplementation implementation,
+                   double momentum = 0) {
+  OptimizerSpec o;
+  o.name = kind;
+  o.implementation = implementation;
+  o.momentum = momentum;
+  return o;
+}
+
+constexpr auto fused = OptimizerImplementation::fused;
+constexpr auto foreach = OptimizerImplementation::foreach;
+constexpr auto for_loop = OptimizerImplementation::for_loop;
+
+double bytes(const OptimizerSpec& o, Precision precision = Precision::fp32) {
+  return optimizer_traffic(o, precision, 1e6, 10).bytes_per_parameter;
+}
+
+TEST(Optimizer, FusedMovesTheIdealBytes) {  // fact 137
+  EXPECT_EQ(bytes(spec(OptimizerKind::sgd, fused)), 12);
+  EXPECT_EQ(bytes(spec(OptimizerKind::sgd, fused, 0.9)), 20);
+  EXPECT_EQ(bytes(spec(OptimizerKind::adam, fused)), 28);
+  EXPECT_EQ(bytes(spec(OptimizerKind::adamw, fused)), 28);
+  // master copy: g(2) + p, m, v read and written in fp32, p16 written by a pass that reads p;
+  // unscale
+  EXPECT_EQ(bytes(spec(OptimizerKind::adam, fused), Precision::pure_fp16), 26 + 6 + 4);
+}
+
+TEST(Optimizer, ForeachAdamMovesTwoToFourTimesTheIdeal) {  // fact 138
+  const double ratio =
+      bytes(spec(OptimizerKind::adam, foreach)) / bytes(spec(OptimizerKind::adam, fused));
+  EXPECT_GE(ratio, 2);
+  EXPECT_LE(ratio, 4);
+}
+
+TEST(Optimizer, StateIsMomentaAndMasterCopy) {
+  EXPECT_EQ(optimizer_state_bytes(spec(OptimizerKind::sgd, fused), Precision::fp32), 0);
+  EXPECT_EQ(optimizer_state_bytes(spec(OptimizerKind::sgd, fused, 0.9), Precision::amp_fp16), 4);
+  EXPECT_EQ(optimizer_state_bytes(spec(OptimizerKind::adamw, fused), Precision::amp_bf16), 8);
+  EXPECT_EQ(optimizer_state_bytes(spec(OptimizerKind::adam, fused), Precision::pure_fp16), 12);
+  EXPECT_EQ(optimizer_state_bytes(spec(OptimizerKind::adam, fused), Precision::pure_bf16), 4);
+}
+
+TEST(Optimizer, ForLoopLaunchesPerTensorAndFusedDoesNot) {
+  const auto loop =
+      optimizer_traffic(spec(OptimizerKind::adam, for_loop), Precision::fp32, 1e6, 160);
+  const auto one = optimizer_traffic(spec(OptimizerKind::adam, fused), Precision::fp32, 1e6, 160);
+  const auto each =
+      optimizer_traffic(spec(OptimizerKind::adam, foreach), Precision::fp32, 1e6, 160);
+  EXPECT_EQ(loop.launches, 7 * 160);
+  EXPECT_EQ(loop.operators, 7 * 160);
+  EXPECT_EQ(one.operators, 1);
+  EXPECT_LT(one.launches, each.launches);
+  EXPECT_LT(each.launches, loop.launches);
+}
+
+TEST(Optimizer, OnlyLossScalingSynchronises) {
+  EXPECT_TRUE(optimizer_synchronises(Precision::amp_fp16));
+  EXPECT_FALSE(optimizer_synchronises(Precision::amp_bf16));
+  EXPECT_FALSE(optimizer_synchronises(Precision::fp32));
+  EXPECT_GT(bytes(spec(OptimizerKind::sgd, foreach), Precision::amp_fp16),
+            bytes(spec(OptimizerKind::sgd, foreach), Precision::amp_bf16));
+}
+
+TEST(Optimizer, HostUpdateIsBoundByHostMemory) {
+  HostSpec host;
+  host.memory_bandwidth = 100e9;
+  EXPECT_NEAR(host_optimizer_seconds(spec(OptimizerKind::adam, fused), Precision::fp32, 1e9, host),
+              28e9 / 80e9, 1e-12);
+}
+
+TEST(Optimizer, LargeFusedStepTakesItsBytesOverBandwidth) {
+  Machine machine;
+  machine.device = round_device();
+  const RooflineCosts costs(machine);
+  const QueuedWork work =
+      costs.optimizer(spec(OptimizerKind::adam, fused), Precision::fp32, 1e9, 100);
+  EXPECT_NEAR(work.busy, 28e9 / 1.6e12, 0.02 * work.busy);
+  EXPECT_EQ(costs.optimizer(spec(OptimizerKind::adam, fused), Precision::fp32, 0, 0).busy, 0);
+}
+
+}  // namespace
+}  // namespace lockstep
