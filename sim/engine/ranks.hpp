@@ -1,17 +1,19 @@
 // Ranks as one actor with many clocks. A RankGroup is N ranks that run the same program on the same
 // hardware; each "lane" has a host clock and a compute-stream clock, and stands for one rank or for
-// several identical ones. The program (direct style, run by World::spawn) issues work in host order;
-// streams and communicators carry it out in their own time, as a GPU does:
+// several identical ones. The program (direct style, run by World::spawn) issues work in host
+// order; streams and communicators carry it out in their own time, as a GPU does:
 //
 //   ranks.compute(Phase::forward, work);                   // host issues, compute stream runs
 //   Event ready = ranks.record();                          // position in the compute stream
 //   Event done = ranks.start(communicator, spec, ready);   // starts when every lane is ready
 //   ranks.compute(Phase::backward, more);                  // overlaps
-//   ranks.wait(done);                                      // the compute stream waits, the host does not
-//   ranks.end_step();
+//   ranks.wait(done);                                      // the compute stream waits, the host
+//   does not ranks.end_step();
 //
-// The program never waits in simulated time except in host_wait() and await_step(); so lanes' clocks run
-// ahead of SimGrid's and everything between two collectives is plain arithmetic.
+// The program never waits in simulated time except in host_wait() and await_step(); so lanes'
+// clocks run ahead of SimGrid's and everything between two collectives is plain arithmetic. Work
+// that only becomes known after its start time has passed is started late but credited, so that
+// uncontended times are exact.
 #pragma once
 
 #include <functional>
@@ -30,8 +32,8 @@ enum class Phase { forward, backward, optimizer, copies };  // the busy categori
 // Why a stream other than the compute stream is waited for: where wait() books the gap.
 enum class WaitCause { communication, data_loading, waiting };
 
-// A point in time per lane, known once the work before it is done: a recorded stream position, the end of
-// a collective or of a copy. Cheap to copy. A default Event lies in the past.
+// A point in time per lane, known once the work before it is done: a recorded stream position, the
+// end of a collective or of a copy. Cheap to copy. A default Event lies in the past.
 class Event {
  public:
   struct State;
@@ -45,25 +47,30 @@ class Event {
   std::shared_ptr<State> state_;
 };
 
-// An ordered queue of collectives over all lanes, one at a time (facts 10, 11). With several groups (a
-// partition of the lanes: HYBRID_SHARD's nodes) every group runs its own queue and starts when its own
-// last lane arrives. Made by RankGroup::add_communicator, owned by the World.
+// An ordered queue of collectives over all lanes, one at a time (facts 10, 11). With several groups
+// (a partition of the lanes: HYBRID_SHARD's nodes) every group starts when its own last lane
+// arrives and its own previous collective has ended. The first group's transfer is carried by the
+// network and stands for all: `uses` count what all groups together put on the links, and the
+// others take as long as the first. Made by RankGroup::add_communicator, owned by the group.
 class Communicator;
 
-// A further in-order queue per lane (copy engines, data loader, CPU optimizer). Index into the group.
+// A further in-order queue per lane (copy engines, data loader, CPU optimizer). Index into the
+// group.
 using StreamId = int;
 
 struct RankGroupSpec {
   std::string name = "ranks";
   std::vector<double> ranks_per_lane{1};  // how many identical ranks each lane stands for
-  // How much longer compute takes while collectives with so many channels and so much memory traffic (sums
-  // over the active ones) run beside it, >= 1; empty = no interference (facts 112, 113).
-  std::function<double(double channels, double hbm_bytes_per_second)> slowdown;
+  // How much longer work of this phase takes while collectives with so many channels and so much
+  // memory traffic (sums over the active ones) run beside it, >= 1; empty = no interference (facts
+  // 112, 113).
+  std::function<double(Phase phase, double channels, double hbm_bytes_per_second)> slowdown;
 };
 
-// One step as the compute streams lived it, mean over ranks. The parts of split add up to `seconds`.
+// One step as the compute streams lived it, mean over ranks. The parts of split add up to
+// `seconds`.
 struct StepRecord {
-  double seconds = 0;       // from the end of the previous step (or time 0) to the end of this one
+  double seconds = 0;  // from the end of the previous step (or time 0) to the end of this one
   StepSplit split;
   double busy = 0;          // forward + backward + optimizer + copies
   double interference = 0;  // part of `busy` that exists only because collectives ran beside it
@@ -76,40 +83,58 @@ class RankGroup {
   // Slow-down of every lane's device work issued from now on (1 = nominal); one value per lane.
   void set_factors(const std::vector<double>& factors);
 
-  // --- host thread -----------------------------------------------------------------------------------
-  void host(double seconds);          // the host is busy
+  // --- host thread
+  // -----------------------------------------------------------------------------------
+  void host(double seconds);           // the host is busy
   void host_wait(const Event& event);  // the host blocks until the event (item(), synchronize())
-  Event host_position();              // an event at the host's present time
+  Event host_position();               // an event at the host's present time
 
-  // --- compute stream --------------------------------------------------------------------------------
-  // The host issues `work`, the compute stream runs it, by the rule of QueuedWork. Device parts are
-  // scaled by the lane's factor. Idle time in between is host_bound.
+  // --- compute stream
+  // -------------------------------------------------------------------------------- The host
+  // issues `work`, the compute stream runs it, by the rule of QueuedWork. Device parts are scaled
+  // by the lane's factor. Idle time in between is host_bound.
   void compute(Phase phase, const QueuedWork& work);
-  void wait(const Event& event);  // the compute stream waits; the gap is booked by what is waited for:
-                                  // running transfers exposed_communication, late ranks waiting, own late
-                                  // issue host_bound, streams by their WaitCause
-  Event record();                 // the compute stream's present position
+  void wait(const Event& event);  // the compute stream waits; the gap is booked by what is waited
+                                  // for: running transfers exposed_communication, late ranks
+                                  // waiting, own late issue host_bound, streams by their WaitCause
+  Event record();  // the compute stream's present position
 
-  // --- communication ---------------------------------------------------------------------------------
-  // `groups` = a partition of the lanes; empty = all lanes together.
-  Communicator& add_communicator(const std::string& name, std::vector<std::vector<int>> groups = {});
-  // Queues one collective. Ready per lane at max(host, after); runs when all lanes of the group are ready
-  // and the group's earlier ones have ended. Host time to issue it is the caller's: host() before.
+  // --- communication
+  // --------------------------------------------------------------------------------- `groups` = a
+  // partition of the lanes; empty = all lanes together.
+  Communicator& add_communicator(const std::string& name,
+                                 std::vector<std::vector<int>> groups = {});
+  // Queues one collective. Ready per lane at max(host, after); runs when all lanes of the group are
+  // ready and the group's earlier ones have ended. Host time to issue it is the caller's: host()
+  // before.
   Event start(Communicator& communicator, const TransferSpec& spec, const Event& after = {});
   // All lanes wait for the last one (compute streams); the gap is `waiting`.
   void barrier();
 
-  // --- other streams ---------------------------------------------------------------------------------
+  // --- meeting other actors (workers of a parameter server)
+  // -------------------------------------------- Blocks the program until the compute stream has
+  // finished everything issued so far, in simulated time: host clocks, compute streams and
+  // World::now() then agree (for the latest lane).
+  void synchronize();
+  // Host and compute stream stand idle until `time` (usually World::now() after a receive); the
+  // compute stream's gap is booked under `cause`.
+  void idle_until(double time, WaitCause cause);
+
+  // --- other streams
+  // ---------------------------------------------------------------------------------
   StreamId add_stream(const std::string& name, WaitCause cause = WaitCause::communication);
-  // Queues `seconds` of work behind the stream's earlier work; begins at max(stream, host, after). With
-  // `after_host` false the host's clock does not matter (work that a background thread issues).
+  // Queues `seconds` of work behind the stream's earlier work; begins at max(stream, host, after).
+  // With `after_host` false the host's clock does not matter (work that a background thread
+  // issues).
   Event enqueue(StreamId stream, double seconds, const Event& after = {}, bool after_host = true);
-  // The same for a copy over links: latency + bytes / lone rate per lane, counted as traffic on `uses`.
+  // The same for a copy over links: latency + bytes / lone rate per lane, counted as traffic on
+  // `uses`.
   Event copy(StreamId stream, const TransferSpec& spec, const Event& after = {});
 
-  // --- steps -----------------------------------------------------------------------------------------
-  void end_step();              // a step ends at the compute stream's present position
-  void await_step(int index);   // block the program until step `index` (0 = first) is worked out
+  // --- steps
+  // -----------------------------------------------------------------------------------------
+  void end_step();             // a step ends at the compute stream's present position
+  void await_step(int index);  // block the program until step `index` (0 = first) is worked out
   const std::vector<StepRecord>& steps() const;  // worked out so far
 
   struct Impl;

@@ -16,16 +16,17 @@ struct LinkUse {
 };
 
 // One transfer: a collective, a push, a copy. Takes latency_seconds and then, while it is alone,
-// exactly bytes / lone_bytes_per_second. Under contention it is one coupled flow: all `uses` progress
-// together, and the slowest link sets the pace (exact for rings, facts/simgrid.md 2b).
+// exactly bytes / lone_bytes_per_second. Under contention it is one coupled flow: all `uses`
+// progress together, and the slowest link sets the pace (exact for rings, docs/engine.md).
 struct TransferSpec {
   double latency_seconds = 0;
-  double bytes = 0;                  // 0 = latency only
-  double lone_bytes_per_second = 0;  // what the cost model says it reaches alone; 0 = only links limit
-  std::vector<LinkUse> uses;         // at most 64 links; in ring order for message-level execution
-  int ring_steps = 0;                // message level: steps of the ring (2(N-1), N-1); 0 = no ring
-  double channels = 0;               // multiprocessors taken while it runs (facts 105, 113)
-  double hbm_bytes_per_second = 0;   // device memory traffic while it runs (fact 113)
+  double bytes = 0;  // 0 = latency only
+  double lone_bytes_per_second =
+      0;                      // what the cost model says it reaches alone; 0 = only links limit
+  std::vector<LinkUse> uses;  // at most 64 links; in ring order for message-level execution
+  int ring_steps = 0;         // message level: steps of the ring (2(N-1), N-1); 0 = no ring
+  double channels = 0;        // multiprocessors taken while it runs (facts 105, 113)
+  double hbm_bytes_per_second = 0;  // device memory traffic while it runs (fact 113)
 };
 
 // How transfers are executed.

@@ -1,6 +1,6 @@
-// The simulated world: SimGrid behind a small vocabulary. Links, actors, rank groups (engine/ranks.hpp),
-// endpoints and mailboxes. One World per process, ever (SimGrid cannot start twice): callers that
-// simulate several points fork one child per point BEFORE a World exists.
+// The simulated world: SimGrid behind a small vocabulary. Links, actors, rank groups
+// (engine/ranks.hpp), endpoints and mailboxes. One World per process, ever (SimGrid cannot start
+// twice): callers that simulate several points fork one child per point BEFORE a World exists.
 //
 //   World world;
 //   LinkId nic = world.add_link("nic", "NIC", 12.5e9, 4);
@@ -9,8 +9,8 @@
 //   world.run();                      // until every actor has returned
 //   ... ranks.steps(), world.traffic()
 //
-// Links, rank groups, communicators, endpoints and mailboxes are added before run(). SimGrid's own headers
-// stay in the .cpp files of this room.
+// Links, rank groups, communicators, endpoints and mailboxes are added before run(). SimGrid's own
+// headers stay in the .cpp files of this room.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ struct WorldOptions {
   NetworkKind network = NetworkKind::flow;
 };
 
-// A place that sends and receives point to point: a worker, a server. Its traffic crosses its own `up`
-// links when it sends and its own `down` links when it receives.
+// A place that sends and receives point to point: a worker, a server. Its traffic crosses its own
+// `up` links when it sends and its own `down` links when it receives.
 using EndpointId = int;
 
 // A control or data message between actors. What the numbers mean is the strategy's business.
@@ -47,10 +47,10 @@ struct Message {
 // A queue of messages in order of arrival (equal times: order of sending).
 class Mailbox {
  public:
-  Message receive();                    // blocks the calling actor until there is one
+  Message receive();                     // blocks the calling actor until there is one
   std::optional<Message> try_receive();  // does not block
   std::size_t size() const;
-  void post(Message message);           // from any actor, arrives now
+  void post(Message message);  // from any actor, arrives now
 
   struct Impl;
   explicit Mailbox(std::unique_ptr<Impl> impl);
@@ -64,8 +64,7 @@ class Mailbox {
 
 struct SendSpec {
   double latency_seconds = 0;
-  double bytes = 0;                  // 0 = a control message: latency only
-  double max_bytes_per_second = 0;   // of one connection (fact 79); 0 = only links limit
+  double bytes = 0;  // 0 = a control message: latency only
 };
 
 class World {
@@ -75,32 +74,39 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  // `count` equal links of class `link_class` ("NVLink", "NIC", ...: the classes of the traffic report), each
-  // of so many bytes/s one way, that always carry the same traffic.
+  // `count` equal links of class `link_class` ("NVLink", "NIC", ...: the classes of the traffic
+  // report), each of so many bytes/s one way, that always carry the same traffic.
   LinkId add_link(const std::string& name, const std::string& link_class, double bytes_per_second,
                   double count = 1);
+  // A limit that every transfer using it obeys on its own (one TCP connection, fact 79): put it
+  // among an endpoint's links. Carries no traffic statistics.
+  LinkId add_connection_limit(const std::string& name, double bytes_per_second);
   RankGroup& add_ranks(RankGroupSpec spec);
-  EndpointId add_endpoint(const std::string& name, std::vector<LinkId> up, std::vector<LinkId> down);
+  EndpointId add_endpoint(const std::string& name, std::vector<LinkId> up,
+                          std::vector<LinkId> down);
   Mailbox& add_mailbox();
 
   // An actor. Actors start at time 0 in the order of spawn and take turns deterministically.
   void spawn(const std::string& name, std::function<void()> program);
-  // Runs until every spawned program has returned. An exception thrown by a program leaves run(). Programs
-  // that can never go on (a deadlock) throw std::logic_error naming the actors.
+  // Runs until every spawned program has returned. An exception thrown by a program leaves run().
+  // Programs that can never go on (a deadlock) throw std::logic_error naming the actors.
   void run();
 
-  // --- for programs, while run() runs -----------------------------------------------------------------
+  // --- for programs, while run() runs
+  // -----------------------------------------------------------------
   double now() const;
   void sleep_for(double seconds);
   void sleep_until(double time);
   void transfer(const TransferSpec& spec);  // blocks until done; competes for its links
   // Blocks until the message is delivered into `to_mailbox`.
-  void send(EndpointId from, EndpointId to, const SendSpec& spec, Message message, Mailbox& to_mailbox);
+  void send(EndpointId from, EndpointId to, const SendSpec& spec, Message message,
+            Mailbox& to_mailbox);
   // The same in the background. Sends of one endpoint run side by side and share its links.
   void send_async(EndpointId from, EndpointId to, const SendSpec& spec, Message message,
                   Mailbox& to_mailbox);
 
-  // --- after run() --------------------------------------------------------------------------------------
+  // --- after run()
+  // --------------------------------------------------------------------------------------
   std::vector<LinkTotals> traffic() const;  // by link class, in order of registration
 
   struct Impl;
