@@ -45,7 +45,17 @@ double round_up(double value, double step) {
 }
 
 bool on_matrix_units(MathMode mode, const Device& device) {
-  return mode != MathMode::fp32 && peak_flops(device, mode) > device.fp32_flops;
+  switch (mode) {
+    case MathMode::fp32:
+      return false;
+    case MathMode::tf32:
+      return device.tf32_flops > 0;
+    case MathMode::fp16:
+      return device.fp16_flops > 0;
+    case MathMode::bf16:
+      return device.bf16_flops > 0;
+  }
+  return false;
 }
 
 // The best rate this device reaches in a mode, as a product or as a convolution. Where a mode has
@@ -75,6 +85,14 @@ double traffic_seconds(double bytes, const Device& device, const KernelLaw& law)
   return bytes * (1 - resident) / rate + law.stream_ramp_seconds;
 }
 
+// A kernel that only streams: its loads and stores are issued one element at a time.
+double streaming_seconds(double bytes, int element_bytes, const Device& device,
+                         const KernelLaw& law) {
+  const double issue_rate = device.multiprocessors * device.clock_hz * law.elements_per_clock;
+  const double issue = issue_rate > 0 ? bytes / element_bytes / issue_rate : 0;
+  return smooth_max(traffic_seconds(bytes, device, law), issue, law.smoothing);
+}
+
 KernelTime gemm_time(const Kernel& kernel, const Device& device, const KernelLaw& law) {
   const Efficiency& e = device.efficiency;
   double rate = matrix_rate(kernel.math, e.matmul, device);
@@ -102,7 +120,7 @@ double vector_seconds(const Kernel& kernel, const Device& device, const KernelLa
 
 KernelTime convolution_time(const Kernel& kernel, const Device& device, const KernelLaw& law) {
   const ConvGeometry& g = kernel.conv;
-  double bytes = kernel.bytes_read + kernel.bytes_written;
+  const double bytes = kernel.bytes_read + kernel.bytes_written;
   KernelTime time;
   const bool depthwise = g.groups > 1 && g.channels_in == g.groups;
   if (depthwise) {
@@ -136,7 +154,6 @@ KernelTime convolution_time(const Kernel& kernel, const Device& device, const Ke
         shape.n *= in_padding;
         break;
     }
-    if (!g.channels_last) bytes *= 1 + law.layout_traffic;
   }
   time.compute = matrix_seconds(shape, rate, device.multiprocessors, memory_rate(device), law);
   if (g.groups > 1) time.compute = std::min(time.compute, vector_seconds(kernel, device, law));
@@ -184,11 +201,12 @@ double matrix_seconds(const MatrixShape& shape, double rate, int multiprocessors
 
 double stream_seconds(double bytes, int launches, const Device& device, const KernelLaw& law) {
   if (launches <= 0) return 0;
-  return launches *
-         (device.efficiency.kernel_floor_seconds + traffic_seconds(bytes / launches, device, law));
+  return launches * (device.efficiency.kernel_floor_seconds +
+                     streaming_seconds(bytes / launches, 4, device, law));
 }
 
-KernelTime kernel_time(const Kernel& kernel, const Device& device, const KernelLaw& law) {
+KernelTime kernel_time(const Kernel& kernel, const Device& device, const KernelLaw& law,
+                       int element_bytes) {
   KernelTime time;
   if (kernel.launches <= 0) return time;
   switch (kernel.kind) {
@@ -202,13 +220,12 @@ KernelTime kernel_time(const Kernel& kernel, const Device& device, const KernelL
       time = attention_time(kernel, device, law);
       break;
     default: {
-      const double factor =
-          kernel.kind == KernelKind::normalization ? law.normalization_traffic : 1.0;
+      double factor = 1;
+      if (kernel.kind == KernelKind::normalization) factor = law.normalization_traffic;
+      if (kernel.kind == KernelKind::copy) factor = law.copy_traffic;
+      const double bytes = factor * (kernel.bytes_read + kernel.bytes_written) / kernel.launches;
       time.compute = device.fp32_flops > 0 ? kernel.flops / device.fp32_flops : 0;
-      time.memory =
-          kernel.launches *
-          traffic_seconds(factor * (kernel.bytes_read + kernel.bytes_written) / kernel.launches,
-                          device, law);
+      time.memory = kernel.launches * streaming_seconds(bytes, element_bytes, device, law);
       break;
     }
   }

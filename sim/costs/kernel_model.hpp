@@ -23,9 +23,6 @@ struct KernelLaw {
   // Speed of a convolution's weight gradient relative to its forward (long k, split-k; fact 130).
   // Fit.
   double weight_gradient = 0.8;
-  // NCHW activations around a matrix-unit convolution: rewritten to NHWC and back. Bytes moved per
-  // byte of activation read or written by the convolution. Fit.
-  double layout_traffic = 2;
   // Fused attention: backward speed relative to forward (recomputes scores; fact 132 anchors).
   double attention_backward = 0.85;
   // Depthwise and grouped kernels outside the matrix units: weight gradient relative to forward.
@@ -36,6 +33,13 @@ struct KernelLaw {
   // Latency-bound start of streaming: a kernel must keep this long a queue of bytes in flight
   // before it reaches full bandwidth (Little's law), in seconds at full bandwidth.
   double stream_ramp_seconds = 1e-6;
+  // Elements (read + written) a multiprocessor streams per clock at most, whatever the memory could
+  // deliver: narrow elements on a fast memory are bound by the issue of loads, not by bandwidth.
+  // Fit.
+  double elements_per_clock = 8;
+  // Traffic of layout changes and concatenations over the ideal bytes: their accesses coalesce
+  // badly on one side. Fit.
+  double copy_traffic = 1;
   // Bytes that still lie in the L2 cache come this much faster than memory (fact 131).
   double cache_speedup = 3;
 };
@@ -46,9 +50,11 @@ struct KernelTime {
   double total = 0;    // seconds on the device, floors of all launches included
 };
 
-KernelTime kernel_time(const Kernel& kernel, const Device& device, const KernelLaw& law = {});
+// `element_bytes`: of the activations that streaming kernels move.
+KernelTime kernel_time(const Kernel& kernel, const Device& device, const KernelLaw& law = {},
+                       int element_bytes = 4);
 
-// Seconds to stream `bytes` (read + written) in `launches` kernels of equal size.
+// Seconds to stream `bytes` (read + written) of fp32 values in `launches` kernels of equal size.
 double stream_seconds(double bytes, int launches, const Device& device, const KernelLaw& law = {});
 
 // Seconds of `batch` products of m x k by k x n on matrix units whose peak times fraction is `rate`

@@ -20,11 +20,11 @@ RooflineCosts::RooflineCosts(const Machine& machine, const Framework& framework,
       rates_(host_rates(machine.host, framework)),
       law_(law) {}
 
-QueuedWork RooflineCosts::run(const std::vector<Kernel>& kernels, double operator_seconds,
-                              double& memory_bound) const {
+QueuedWork RooflineCosts::run(const std::vector<Kernel>& kernels, int element_bytes,
+                              double operator_seconds, double& memory_bound) const {
   QueuedWork work;
   for (const Kernel& kernel : kernels) {
-    const KernelTime time = kernel_time(kernel, device_, law_);
+    const KernelTime time = kernel_time(kernel, device_, law_, element_bytes);
     if (time.memory > time.compute) memory_bound += time.total;
     work = append(work, queued(operator_seconds, rates_.launch, kernel.operators, kernel.launches,
                                time.total));
@@ -36,11 +36,13 @@ LayerCost RooflineCosts::layer(const TrainingStep& step, std::size_t index) cons
   const Layer& layer = step.layers.at(index);
   LayerCost cost;
   double recomputed = 0;
-  cost.forward = run(layer.forward, rates_.forward_operator, cost.memory_bound);
-  cost.backward = run(layer.backward, rates_.backward_operator, cost.memory_bound);
+  const int bytes = activation_bytes(step.precision);
+  cost.forward = run(layer.forward, bytes, rates_.forward_operator, cost.memory_bound);
+  cost.backward = run(layer.backward, bytes, rates_.backward_operator, cost.memory_bound);
   if (layer.checkpointed) {
     // Recomputation runs the module's Python again, so it dispatches at the forward rate.
-    cost.backward = append(run(layer.forward, rates_.forward_operator, recomputed), cost.backward);
+    cost.backward =
+        append(run(layer.forward, bytes, rates_.forward_operator, recomputed), cost.backward);
     cost.memory_bound += recomputed;
   }
   return cost;

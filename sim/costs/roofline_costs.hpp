@@ -20,7 +20,7 @@ class RooflineCosts final : public ComputeCosts {
   QueuedWork stream(double bytes, int launches) const override;
 
  private:
-  QueuedWork run(const std::vector<Kernel>& kernels, double operator_seconds,
+  QueuedWork run(const std::vector<Kernel>& kernels, int element_bytes, double operator_seconds,
                  double& memory_bound) const;
 
   Device device_;

@@ -1,0 +1,115 @@
+// A measured profile: what the calibrator writes about one device and its software, and the cost
+// source that serves it. Format: docs/profile-format.md. A layer is answered, in this order,
+//   measured      the profile has this model, input, precision and batch
+//   interpolated  the batch lies between two measured ones at most a factor 10 apart
+//   modelled      otherwise, by the cost source behind (the roofline model)
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/fields.hpp"
+#include "core/yaml.hpp"
+#include "costs/compute.hpp"
+#include "costs/host.hpp"
+#include "costs/optimizer.hpp"
+
+namespace lockstep {
+
+struct ProfileVersion {
+  std::string name;     // "libtorch", "cuda", "driver"
+  std::string version;  // as the component states it
+};
+struct ProfileSetting {
+  std::string name;  // "threads", "cudnn_benchmark"
+  std::string value;
+};
+
+struct ProfileNoise {
+  int samples = 0;             // repetitions behind every figure
+  double relative_spread = 0;  // median over layers of (90th percentile - median) / median
+};
+
+struct ProfileHost {
+  double operator_seconds = 0;           // dispatch of one forward operator
+  double backward_operator_seconds = 0;  // of one backward operator
+  double launch_seconds = 0;             // one more launch inside an operator
+};
+
+struct ProfileLayer {
+  std::string name;            // as in the model file
+  double forward_seconds = 0;  // device time, medians
+  double backward_seconds = 0;
+};
+
+struct ProfileBatch {
+  std::int64_t samples = 0;
+  std::vector<ProfileLayer> layers;  // forward order
+};
+
+struct ProfileModel {
+  std::string model;
+  Precision precision = Precision::fp32;
+  double input_bytes_per_sample =
+      0;  // identifies the input size (TrainingStep::input_bytes / samples)
+  std::vector<ProfileBatch> batches;  // ascending
+};
+
+struct ProfileOptimizer {
+  OptimizerKind name = OptimizerKind::sgd;
+  OptimizerImplementation implementation = OptimizerImplementation::foreach;
+  bool momentum = false;
+  Precision precision = Precision::fp32;
+  double elements = 0;
+  int tensors = 1;
+  double seconds = 0;
+};
+
+struct ProfileCopy {  // streaming through device memory, read + written
+  double bytes = 0;
+  double seconds = 0;
+};
+
+struct ProfileCurvePoint {
+  double bytes = 0;
+  double seconds = 0;
+};
+struct ProfileCollective {
+  std::string collective;  // "all_reduce", "all_gather", "reduce_scatter", "broadcast"
+  std::string backend;     // "gloo", "nccl"
+  int ranks = 2;
+  int nodes = 1;
+  std::vector<ProfileCurvePoint> points;  // ascending bytes
+};
+
+struct ProfileAllocator {
+  double context_bytes = 0;           // device memory used before the first tensor
+  double matmul_workspace_bytes = 0;  // fact 124
+};
+
+struct Profile {
+  int format = 1;
+  std::string device;  // name of the device file it belongs to
+  std::string date;    // "2026-11-21"
+  std::vector<ProfileVersion> versions;
+  std::vector<ProfileSetting> settings;
+  ProfileNoise noise;
+  ProfileHost host;
+  ProfileAllocator allocator;
+  std::vector<ProfileModel> models;
+  std::vector<ProfileOptimizer> optimizers;
+  std::vector<ProfileCopy> copies;  // ascending bytes
+  std::vector<ProfileCollective> collectives;
+};
+
+// Throws ConfigError: unknown fields, batches or sizes not ascending, times not positive.
+Profile load_profile(const std::string& path);
+Profile parse_profile(const Node& node);
+std::string profile_text(const Profile& profile);  // YAML that load_profile reads back equal
+
+// Serves `profile`; asks `fallback` for what it does not know.
+std::unique_ptr<ComputeCosts> profile_costs(std::shared_ptr<const Profile> profile,
+                                            std::shared_ptr<const ComputeCosts> fallback);
+
+}  // namespace lockstep
