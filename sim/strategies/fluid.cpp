@@ -1,0 +1,162 @@
+// Water-filling over routes (see fluid.hpp).
+#include "strategies/fluid.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <limits>
+#include <utility>
+
+namespace lockstep {
+
+namespace {
+constexpr double kNever = std::numeric_limits<double>::infinity();
+}
+
+int FluidNetwork::add_link(double bytes_per_second) {
+  assert(bytes_per_second > 0);
+  Link link;
+  link.capacity = bytes_per_second;
+  links_.push_back(link);
+  return static_cast<int>(links_.size()) - 1;
+}
+
+int FluidNetwork::add_route(std::vector<int> links, double cap) {
+  assert(cap > 0);
+  Route route;
+  route.cap = cap;
+  route.links = std::move(links);
+  routes_.push_back(std::move(route));
+  return static_cast<int>(routes_.size()) - 1;
+}
+
+void FluidNetwork::start(int route_id, double bytes, int weight, int tag, double now) {
+  advance(now);
+  Route& route = routes_[index(route_id)];
+  if (route.flows.empty()) {
+    route.served = 0;  // keeps virtual time small, so that its rounding stays small
+    active_.insert(std::lower_bound(active_.begin(), active_.end(), route_id), route_id);
+  }
+  const double length = route.links.empty() && route.cap == kNever ? 0 : bytes;
+  route.flows.push({route.served + length, started_++, tag, weight});
+  change_users(route, weight);
+  share_links();
+}
+
+double FluidNetwork::next_completion() const { return next_route_ < 0 ? kNever : next_time_; }
+
+int FluidNetwork::complete_next() {
+  assert(next_route_ >= 0);
+  const int route_id = next_route_;
+  advance(next_time_);
+  Route& route = routes_[index(route_id)];
+  const Flow flow = route.flows.top();
+  route.flows.pop();
+  route.served = flow.finish;
+  change_users(route, -flow.weight);
+  if (route.flows.empty()) {
+    active_.erase(std::lower_bound(active_.begin(), active_.end(), route_id));
+  }
+  share_links();
+  return flow.tag;
+}
+
+double FluidNetwork::busy_seconds(int link_id, double now) const {
+  const Link& link = links_[index(link_id)];
+  return link.busy + (link.users > 0 ? now - link.busy_since : 0);
+}
+
+void FluidNetwork::change_users(Route& route, int weight) {
+  route.users += weight;
+  for (const int id : route.links) {
+    Link& link = links_[index(id)];
+    if (link.users == 0) link.busy_since = now_;
+    link.users += weight;
+    if (link.users == 0) link.busy += now_ - link.busy_since;
+  }
+}
+
+void FluidNetwork::advance(double now) {
+  const double elapsed = now - now_;
+  if (elapsed > 0) {
+    for (const int id : active_) {
+      Route& route = routes_[index(id)];
+      if (route.rate == kNever) continue;
+      route.served += route.rate * elapsed;
+      const double bytes = route.rate * elapsed * static_cast<double>(route.users);
+      for (const int link : route.links) links_[index(link)].carried += bytes;
+    }
+    now_ = now;
+  }
+}
+
+// Max-min: the link with the smallest fair share fixes the rates of the routes that cross it (a route's
+// own cap works like a link that nobody else uses); repeat with what is left of the others.
+void FluidNetwork::share_links() {
+  std::size_t open = active_.size();
+  for (const int id : active_) {
+    Route& route = routes_[index(id)];
+    route.fixed = false;
+    for (const int link : route.links) {
+      links_[index(link)].left = links_[index(link)].capacity;
+      links_[index(link)].share = 0;
+    }
+  }
+  for (const int id : active_) {
+    const Route& route = routes_[index(id)];
+    for (const int link : route.links) {
+      links_[index(link)].share += static_cast<double>(route.users);
+    }
+  }
+  const auto fix = [&](Route& route, double rate) {
+    route.fixed = true;
+    route.rate = rate;
+    --open;
+    for (const int link_id : route.links) {
+      Link& link = links_[index(link_id)];
+      link.left -= rate * static_cast<double>(route.users);
+      link.share -= static_cast<double>(route.users);
+    }
+  };
+  while (open > 0) {
+    double rate = kNever;
+    int tightest = -1;
+    for (const int id : active_) {
+      const Route& route = routes_[index(id)];
+      if (route.fixed) continue;
+      if (route.cap < rate) {
+        rate = route.cap;
+        tightest = -1;
+      }
+      for (const int link_id : route.links) {
+        const Link& link = links_[index(link_id)];
+        const double share = std::max(link.left, 0.0) / link.share;
+        if (share < rate) {
+          rate = share;
+          tightest = link_id;
+        }
+      }
+    }
+    for (const int id : active_) {
+      Route& route = routes_[index(id)];
+      if (route.fixed) continue;
+      const bool limited =
+          tightest < 0 ? route.cap <= rate
+                       : std::find(route.links.begin(), route.links.end(), tightest) !=
+                             route.links.end();
+      if (limited) fix(route, rate);
+    }
+  }
+  next_route_ = -1;
+  next_time_ = kNever;
+  for (const int id : active_) {
+    const Route& route = routes_[index(id)];
+    const double remaining = std::max(route.flows.top().finish - route.served, 0.0);
+    const double at = remaining > 0 ? now_ + remaining / route.rate : now_;
+    if (at < next_time_) {
+      next_time_ = at;
+      next_route_ = id;
+    }
+  }
+}
+
+}  // namespace lockstep

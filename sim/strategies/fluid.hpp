@@ -1,0 +1,80 @@
+// Concurrent transfers over shared links as a fluid: every flow gets its max-min fair rate, as the
+// engine's flows do. Flows over the same route always have the same rate, so a route is one
+// processor-sharing queue in virtual time: thousands of asynchronous workers on a few routes cost
+// O(routes) per event instead of O(flows). Agrees with SimGrid's sharing (tests/strategies/).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <queue>
+#include <vector>
+
+namespace lockstep {
+
+class FluidNetwork {
+ public:
+  int add_link(double bytes_per_second);
+  // Flows over `links`, each at most as fast as `cap`; a link listed k times carries k times the bytes.
+  // A route without links and cap delivers at once.
+  int add_route(std::vector<int> links, double cap = std::numeric_limits<double>::infinity());
+
+  // `weight` equal flows that start together and finish together, `bytes` each.
+  void start(int route, double bytes, int weight, int tag, double now);
+
+  // When the next flow completes if none is started before; infinity without flows.
+  double next_completion() const;
+  // Removes the flow that completes next and returns its tag. The clock moves to its completion.
+  int complete_next();
+
+  void advance_to(double now) { advance(now); }  // no flow may complete before `now`
+
+  // Bytes that crossed the link so far, and seconds during which it carried a flow, up to `now`.
+  double bytes_carried(int link) const { return links_[index(link)].carried; }
+  double busy_seconds(int link, double now) const;
+
+ private:
+  struct Flow {
+    double finish;  // in the route's virtual time (bytes served to each of its flows)
+    std::int64_t order;
+    int tag;
+    int weight;
+    bool operator>(const Flow& other) const {
+      return finish != other.finish ? finish > other.finish : order > other.order;
+    }
+  };
+  struct Link {
+    double capacity = 0;
+    double carried = 0;
+    double busy = 0;        // seconds up to busy_since
+    double busy_since = 0;  // meaningful while users > 0
+    std::int64_t users = 0;
+    double left = 0;   // of the capacity, while rates are computed
+    double share = 0;  // weight of the flows without a rate yet
+  };
+  struct Route {
+    std::vector<int> links;
+    double cap = 0;
+    std::priority_queue<Flow, std::vector<Flow>, std::greater<>> flows;
+    std::int64_t users = 0;  // sum of weights
+    double served = 0;       // virtual time
+    double rate = 0;         // of one flow
+    bool fixed = false;      // has its rate, while rates are computed
+  };
+
+  static std::size_t index(int i) { return static_cast<std::size_t>(i); }
+  void advance(double now);
+  void share_links();
+  void change_users(Route& route, int weight);
+
+  std::vector<Link> links_;
+  std::vector<Route> routes_;
+  std::vector<int> active_;  // routes with flows, ascending
+  double now_ = 0;
+  double next_time_ = 0;
+  int next_route_ = -1;
+  std::int64_t started_ = 0;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,266 @@
+// Workers and transfers of the parameter server: compute, push when gradients are ready, wait for the
+// pulls, go on. One event heap for everything that takes a known time, the fluid network for the rest.
+#include "strategies/ps_run.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+namespace lockstep {
+
+PsRule consistency_rule(const ParameterServerOptions& options, int workers) {
+  switch (options.consistency) {
+    case Consistency::sync:
+      return {workers, 0};
+    case Consistency::async:
+      return {1, PsRule::kUnbounded};
+    case Consistency::ssp:
+      // Bound 0 is bulk-synchronous (fact 83): the server can then wait for all gradients as well.
+      return options.staleness_bound == 0 ? PsRule{workers, 0}
+                                          : PsRule{1, options.staleness_bound};
+  }
+  return {};
+}
+
+void walk_step(const PsSystem& system, double factor, double& input_ready, PsStep& step) {
+  step.parts = {};
+  step.ready.clear();
+  double host = 0, device = 0;
+  for (const PsSegment& segment : system.segments) {
+    if (segment.needs_input && system.input_seconds > 0) {
+      if (input_ready > host) {
+        const double idle_from = std::max(host, device);
+        if (input_ready > idle_from) {
+          step.parts.host_bound += idle_from - device;
+          step.parts.data_loading += input_ready - idle_from;
+          device = input_ready;
+        }
+        host = input_ready;
+      }
+      // One micro-batch is prepared ahead: the loader begins the next when this one is taken.
+      input_ready = std::max(input_ready, host) + system.input_seconds;
+    }
+    const QueuedWork& work = segment.work;
+    const double busy = factor * work.busy;
+    const double span = work.span + (busy - work.busy);
+    const double end = std::max(device + busy, host + std::max(span, busy));
+    step.parts.host_bound += end - device - busy;
+    switch (segment.phase) {
+      case Phase::forward:
+        step.parts.forward += busy;
+        break;
+      case Phase::backward:
+        step.parts.backward += busy;
+        break;
+      case Phase::optimizer:
+        step.parts.optimizer += busy;
+        break;
+      case Phase::copies:
+        step.parts.copies += busy;
+        break;
+    }
+    host += work.host;
+    device = end;
+    step.ready.push_back(device);
+  }
+  step.seconds = device;
+}
+
+PsRun::PsRun(const PsSystem& system) : system_(system) {
+  for (const double capacity : system.links) network_.add_link(capacity);
+  for (const PsRoute& r : system.routes) network_.add_route(r.links, r.cap);
+  workers_.resize(system.workers.size());
+  servers_.resize(static_cast<std::size_t>(system.servers));
+  connections_.resize(2 * system.workers.size() * static_cast<std::size_t>(system.servers));
+  shared_.resize(system.messages.size());
+  for (Shared& s : shared_) {
+    s.clock.assign(workers_.size(), 0);
+    s.seen.assign(workers_.size(), 0);
+    s.workers_at.assign(1, static_cast<int>(workers_.size()));
+  }
+  for (const PsWorker& w : system.workers) ranks_ += w.ranks;
+  base_.link_bytes.assign(system.links.size(), 0);
+  base_.link_busy.assign(system.links.size(), 0);
+  base_.server_busy.assign(servers_.size(), 0);
+}
+
+PsTrace PsRun::run() {
+  for (int w = 0; w < static_cast<int>(workers_.size()); ++w) begin_step(w);
+  while (!done_) {
+    const double next_transfer = network_.next_completion();
+    if (!events_.empty() && events_.top().time <= next_transfer) {
+      const Event event = events_.top();
+      events_.pop();
+      now_ = event.time;
+      switch (event.kind) {
+        case Kind::gradients_ready:
+          gradients_ready(event.worker, event.message);
+          break;
+        case Kind::transfer_start:
+          flow(event.direction, event.worker, event.message);
+          break;
+        case Kind::service_end:
+          served(event.worker);
+          break;
+        case Kind::step_end:
+          finish_step(event.worker);
+          break;
+      }
+    } else {
+      assert(next_transfer < std::numeric_limits<double>::infinity());
+      now_ = next_transfer;
+      const int tag = network_.complete_next();
+      const int messages = static_cast<int>(system_.messages.size());
+      transferred(tag % 2 == 0 ? Direction::push : Direction::pull, tag / 2 / messages,
+                  tag / 2 % messages);
+    }
+  }
+  return trace();
+}
+
+void PsRun::schedule(double time, Kind kind, Direction direction, int w, int m) {
+  events_.push({time, scheduled_++, kind, direction, w, m});
+}
+
+void PsRun::begin_step(int w) {
+  Worker& self = worker(w);
+  double input_ready = self.input_ready - now_;
+  walk_step(system_, system_.factor(w, self.steps), input_ready, self.step);
+  self.input_ready = now_ + input_ready;
+  self.started = now_;
+  self.booked_until = now_ + self.step.seconds;
+  self.missing = static_cast<int>(system_.messages.size());
+  ++self.steps;
+  if (system_.messages.empty()) {
+    schedule(self.booked_until, Kind::step_end, Direction::push, w, 0);
+  } else {
+    const double ready = self.step.ready[static_cast<std::size_t>(message(0).segment)];
+    schedule(now_ + ready, Kind::gradients_ready, Direction::push, w, 0);
+  }
+}
+
+// Pushes message m and whatever became ready at the same moment.
+void PsRun::gradients_ready(int w, int m) {
+  const int messages = static_cast<int>(system_.messages.size());
+  const int segment = message(m).segment;
+  for (; m < messages && message(m).segment == segment; ++m) request(Direction::push, w, m);
+  if (m < messages) {
+    const Worker& self = worker(w);
+    const double ready = self.step.ready[static_cast<std::size_t>(message(m).segment)];
+    schedule(self.started + ready, Kind::gradients_ready, Direction::push, w, m);
+  }
+}
+
+void PsRun::finish_step(int w) {
+  Worker& self = worker(w);
+  book(self, now_);
+  const StepSplit& parts = self.step.parts;
+  self.sum.data_loading += parts.data_loading;
+  self.sum.forward += parts.forward;
+  self.sum.backward += parts.backward;
+  self.sum.optimizer += parts.optimizer;
+  self.sum.copies += parts.copies;
+  self.sum.host_bound += parts.host_bound;
+  self.step.seconds = 0;
+  self.step.parts = {};
+  self.started = now_;
+  completed_ += system_.workers[static_cast<std::size_t>(w)].ranks;
+  if (completed_ >= static_cast<std::int64_t>(trace_.step_ends.size() + 1) * ranks_) mark();
+  if (!done_) begin_step(w);
+}
+
+PsRun::Connection& PsRun::connection(Direction direction, int w, int server) {
+  const std::size_t row = (direction == Direction::push ? 0 : workers_.size()) +
+                          static_cast<std::size_t>(w);
+  return connections_[row * servers_.size() + static_cast<std::size_t>(server)];
+}
+
+const PsRoute& PsRun::route(Direction direction, int w, int m, int& id) const {
+  const PsWorker& self = system_.workers[static_cast<std::size_t>(w)];
+  const std::size_t server = static_cast<std::size_t>(message(m).server);
+  id = direction == Direction::push ? self.push[server] : self.pull[server];
+  return system_.routes[static_cast<std::size_t>(id)];
+}
+
+// Message m is to travel: behind the earlier ones of its connection, or when a serial server takes it up.
+void PsRun::request(Direction direction, int w, int m) {
+  const int server = message(m).server;
+  if (system_.serial_servers) {
+    Server& s = servers_[static_cast<std::size_t>(server)];
+    // A server that answers each push at once does so before it takes the next one.
+    const bool at_once = direction == Direction::pull && system_.rule.pushes_per_update == 1;
+    s.tasks.insert(at_once ? s.tasks.begin() : s.tasks.end(), {direction, w, m});
+    pump(server);
+    return;
+  }
+  Connection& c = connection(direction, w, server);
+  if (c.busy) {
+    c.waiting.push_back(m);
+  } else {
+    c.busy = true;
+    begin_transfer(direction, w, m);
+  }
+}
+
+void PsRun::begin_transfer(Direction direction, int w, int m) {
+  Worker& self = worker(w);
+  book(self, now_);
+  ++self.transfers;
+  int id = 0;
+  const double latency = route(direction, w, m, id).latency;
+  if (latency > 0) {
+    schedule(now_ + latency, Kind::transfer_start, direction, w, m);
+  } else {
+    flow(direction, w, m);
+  }
+}
+
+void PsRun::flow(Direction direction, int w, int m) {
+  int id = 0;
+  route(direction, w, m, id);
+  const double bytes =
+      direction == Direction::push ? message(m).push_bytes : message(m).pull_bytes;
+  const int tag = 2 * (w * static_cast<int>(system_.messages.size()) + m) +
+                  (direction == Direction::push ? 0 : 1);
+  network_.start(id, bytes, system_.workers[static_cast<std::size_t>(w)].ranks, tag, now_);
+}
+
+void PsRun::transferred(Direction direction, int w, int m) {
+  Worker& self = worker(w);
+  book(self, now_);
+  --self.transfers;
+  const int ranks = system_.workers[static_cast<std::size_t>(w)].ranks;
+  const int server = message(m).server;
+  if (!system_.serial_servers) {
+    Connection& c = connection(direction, w, server);
+    if (c.waiting.empty()) {
+      c.busy = false;
+    } else {
+      const int next = c.waiting.front();
+      c.waiting.pop_front();
+      begin_transfer(direction, w, next);
+    }
+  }
+  if (direction == Direction::push) {
+    trace_.pushed_bytes += ranks * message(m).push_bytes;
+    if (system_.serial_servers) {
+      serve(server, {direction, w, m});
+    } else {
+      servers_[static_cast<std::size_t>(server)].tasks.push_back({direction, w, m});
+      pump(server);
+    }
+    return;
+  }
+  trace_.pulled_bytes += ranks * message(m).pull_bytes;
+  if (system_.serial_servers) served(server);
+  if (--self.missing == 0) finish_step(w);
+}
+
+// Time after compute: exposed communication while an own transfer runs, waiting otherwise.
+void PsRun::book(Worker& self, double until) {
+  if (until <= self.booked_until) return;
+  (self.transfers > 0 ? self.sum.exposed_communication : self.sum.waiting) +=
+      until - self.booked_until;
+  self.booked_until = until;
+}
+
+}  // namespace lockstep

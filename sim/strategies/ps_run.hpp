@@ -1,0 +1,135 @@
+// The event loop of run_parameter_server (see ps_system.hpp): workers, connections, servers. Private to
+// the ps_*.cpp files.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <queue>
+#include <vector>
+
+#include "strategies/fluid.hpp"
+#include "strategies/ps_system.hpp"
+
+namespace lockstep {
+
+enum class Direction { push, pull };
+
+// What one worker does between two pulls: computed when the step begins.
+struct PsStep {
+  StepSplit parts;             // data_loading, forward, backward, optimizer, copies, host_bound
+  double seconds = 0;          // sum of the parts
+  std::vector<double> ready;   // end of each segment, from the beginning of the step
+};
+
+// Walks the segments with host and device clocks as a RankGroup lane does. `input_ready`, from the
+// beginning of the step, is when the next micro-batch is there; it moves on with each one taken.
+void walk_step(const PsSystem& system, double factor, double& input_ready, PsStep& step);
+
+class PsRun {
+ public:
+  explicit PsRun(const PsSystem& system);
+  PsTrace run();
+
+ private:
+  enum class Kind { gradients_ready, transfer_start, service_end, step_end };
+  struct Event {
+    double time;
+    std::int64_t order;
+    Kind kind;
+    Direction direction;
+    int worker;   // or server
+    int message;
+    bool operator>(const Event& other) const {
+      return time != other.time ? time > other.time : order > other.order;
+    }
+  };
+  // Messages between a worker and a server go one after the other.
+  struct Connection {
+    std::deque<int> waiting;
+    bool busy = false;
+  };
+  struct Worker {
+    PsStep step;
+    int steps = 0;             // begun
+    double started = 0;
+    double input_ready = 0;    // absolute
+    int missing = 0;           // messages not pulled yet in this step
+    int transfers = 0;         // running
+    double booked_until = 0;   // of the time after compute
+    StepSplit sum;             // whole steps, and the time after compute booked so far
+  };
+  struct Task {
+    Direction direction;
+    int worker, message;
+  };
+  struct Server {
+    std::deque<Task> tasks;
+    Task current{};
+    bool busy = false;
+    double busy_since = 0, busy_seconds = 0;
+  };
+  // Consistency state of one message.
+  struct Shared {
+    std::int64_t version = 0;            // updates applied
+    int arrived = 0;                     // ranks whose push waits for the next update
+    std::vector<int> contributors;       // their workers
+    std::vector<int> clock;              // by worker
+    std::vector<std::int64_t> seen;      // version that each worker pulled last
+    std::vector<int> blocked;            // workers that may not pull yet, oldest first
+    std::deque<int> workers_at;          // number of workers at clock slowest, slowest + 1, ...
+    int slowest = 0;
+  };
+
+  const PsMessage& message(int m) const { return system_.messages[static_cast<std::size_t>(m)]; }
+  Worker& worker(int w) { return workers_[static_cast<std::size_t>(w)]; }
+  Connection& connection(Direction direction, int w, int server);
+  const PsRoute& route(Direction direction, int w, int m, int& id) const;
+  void schedule(double time, Kind kind, Direction direction, int w, int m);
+
+  // ps_run.cpp: workers and transfers
+  void begin_step(int w);
+  void gradients_ready(int w, int m);
+  void finish_step(int w);
+  void request(Direction direction, int w, int m);
+  void begin_transfer(Direction direction, int w, int m);
+  void flow(Direction direction, int w, int m);
+  void transferred(Direction direction, int w, int m);
+  void book(Worker& worker, double until);
+
+  // ps_server.cpp: queueing, consistency, staleness
+  void pump(int server);
+  void serve(int server, const Task& task);
+  void served(int server);
+  void apply_push(int w, int m);
+  void advance_clock(Shared& shared, int w);
+  void answer(int w, int m);
+
+  // ps_trace.cpp: what is reported
+  struct Snapshot {
+    double time = 0;
+    StepSplit sum;  // over all ranks
+    std::vector<double> link_bytes, link_busy, server_busy;
+  };
+  Snapshot snapshot();
+  void mark();
+  bool repeats() const;
+  PsTrace trace();
+
+  const PsSystem& system_;
+  FluidNetwork network_;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::int64_t scheduled_ = 0;
+  double now_ = 0;
+  std::vector<Worker> workers_;
+  std::vector<Server> servers_;
+  std::vector<Shared> shared_;          // by message
+  std::vector<Connection> connections_;  // [direction][worker][server]
+  int ranks_ = 0;
+  std::int64_t completed_ = 0;  // rank steps
+  bool done_ = false;
+  Snapshot base_;
+  PsTrace trace_;
+  std::vector<std::int64_t> staleness_;  // histogram
+};
+
+}  // namespace lockstep

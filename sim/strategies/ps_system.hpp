@@ -1,0 +1,99 @@
+// A parameter-server job stripped of models and machines: workers that compute, messages that are pushed
+// and pulled over routes, servers that apply them by a consistency rule. run_parameter_server() plays it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <map>
+#include <vector>
+
+#include "costs/cost.hpp"
+#include "engine/ranks.hpp"
+#include "results/record.hpp"
+#include "strategies/options.hpp"
+
+namespace lockstep {
+
+// What the servers ask before they update and before they answer a pull. Every message (a key, or all
+// keys of a server) is kept consistent by itself: its clock of a worker is the number of this worker's
+// pushes that have been applied.
+//   sync       one update from the pushes of all workers; a pull waits for everybody (facts 68, 83)
+//   ssp        each push is an update; a worker may be at most `lead` clocks ahead (fact 83)
+//   async      each push is an update; nobody waits (fact 69)
+struct PsRule {
+  static constexpr int kUnbounded = std::numeric_limits<int>::max();
+  int pushes_per_update = 1;
+  int lead = kUnbounded;
+
+  // May a worker whose clock is `clock` read, when the slowest one is at `slowest`?
+  bool may_pull(int clock, int slowest) const { return lead == kUnbounded || clock - lead <= slowest; }
+};
+
+PsRule consistency_rule(const ParameterServerOptions& options, int workers);
+
+// What a worker pushes to and pulls from one server in one piece.
+struct PsMessage {
+  int server = 0;
+  int segment = 0;  // of PsSystem::segments, after which its gradients are ready
+  double push_bytes = 0;
+  double pull_bytes = 0;
+  double keep_seconds = 0;        // server time to take the first gradient of an update
+  double accumulate_seconds = 0;  // to add one more
+  double update_seconds = 0;      // to apply them
+};
+
+// Compute between two points at which messages become ready.
+struct PsSegment {
+  Phase phase = Phase::forward;
+  QueuedWork work;
+  bool needs_input = false;  // starts a micro-batch
+};
+
+// How messages travel between a worker and a server, one way.
+struct PsRoute {
+  std::vector<int> links;  // of PsSystem::links
+  double cap = std::numeric_limits<double>::infinity();  // bytes/s of links nobody else uses
+  double latency = 0;
+
+  bool operator==(const PsRoute&) const = default;
+};
+
+struct PsWorker {
+  int ranks = 1;            // identical ranks that move in step (synchronous, no randomness)
+  std::vector<int> push;    // route to each server
+  std::vector<int> pull;    // route from each server
+};
+
+struct PsSystem {
+  std::vector<PsWorker> workers;
+  int servers = 1;
+  std::vector<PsMessage> messages;  // in the order they are pushed
+  std::vector<PsSegment> segments;  // of one step of one worker
+  std::vector<double> links;        // bytes/s, one way
+  std::vector<PsRoute> routes;
+  PsRule rule;
+  bool serial_servers = false;  // a server handles one message at a time, its transfer included
+  double input_seconds = 0;     // the loader needs this long for one micro-batch
+  // Slow-down of the device of a worker in its step-th step; must not depend on the order of calls.
+  std::function<double(int worker, int step)> factor;
+  int steps = 100;          // ends when the ranks together finished steps * ranks steps
+  bool steady = false;      // stop early once the step time repeats
+};
+
+struct PsTrace {
+  std::vector<double> step_ends;  // time at which every further `ranks` worker steps were complete
+  bool extrapolated = false;
+  // After the first entry of step_ends; sums over the ranks' time, per rank and step.
+  StepSplit split;
+  std::map<std::int64_t, std::int64_t> staleness;  // of every message applied after the first entry
+  std::vector<double> link_bytes;  // after the first entry, per step
+  std::vector<double> link_busy;   // fraction of the time after the first entry
+  double pushed_bytes = 0;         // whole run, arrived
+  double pulled_bytes = 0;
+  double server_busy = 0;  // busiest server: fraction of the time after the first entry
+};
+
+PsTrace run_parameter_server(const PsSystem& system);
+
+}  // namespace lockstep

@@ -1,0 +1,100 @@
+// What a parameter-server run reports: the time of every W worker steps, where it went, staleness.
+// Everything but the first step is measured between two snapshots, so that the parts add up exactly.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "strategies/ps_run.hpp"
+
+namespace lockstep {
+
+namespace {
+
+void add(StepSplit& to, const StepSplit& from, double times) {
+  to.data_loading += times * from.data_loading;
+  to.forward += times * from.forward;
+  to.backward += times * from.backward;
+  to.optimizer += times * from.optimizer;
+  to.copies += times * from.copies;
+  to.exposed_communication += times * from.exposed_communication;
+  to.host_bound += times * from.host_bound;
+  to.waiting += times * from.waiting;
+}
+
+constexpr std::size_t kRepeats = 3;        // steps that must agree before the run counts as steady
+constexpr double kRepeatTolerance = 1e-9;  // relative
+
+}  // namespace
+
+PsRun::Snapshot PsRun::snapshot() {
+  Snapshot s;
+  s.time = now_;
+  for (std::size_t w = 0; w < workers_.size(); ++w) {
+    Worker& self = workers_[w];
+    book(self, now_);
+    const double ranks = system_.workers[w].ranks;
+    add(s.sum, self.sum, ranks);
+    const double elapsed = now_ - self.started;
+    if (elapsed > 0 && self.step.seconds > 0) {  // of a step that is under way
+      add(s.sum, self.step.parts, ranks * std::min(1.0, elapsed / self.step.seconds));
+    }
+  }
+  network_.advance_to(now_);
+  for (std::size_t link = 0; link < system_.links.size(); ++link) {
+    s.link_bytes.push_back(network_.bytes_carried(static_cast<int>(link)));
+    s.link_busy.push_back(network_.busy_seconds(static_cast<int>(link), now_));
+  }
+  for (const Server& server : servers_) {
+    s.server_busy.push_back(server.busy_seconds + (server.busy ? now_ - server.busy_since : 0));
+  }
+  return s;
+}
+
+// `ranks` more worker steps are complete.
+void PsRun::mark() {
+  trace_.step_ends.push_back(now_);
+  const int steps = static_cast<int>(trace_.step_ends.size());
+  trace_.extrapolated = system_.steady && steps < system_.steps && repeats();
+  done_ = steps >= system_.steps || trace_.extrapolated;
+  if (steps == 1 && !done_) {
+    base_ = snapshot();
+    staleness_.clear();
+  }
+}
+
+bool PsRun::repeats() const {
+  const std::vector<double>& ends = trace_.step_ends;
+  if (ends.size() < kRepeats + 1) return false;
+  const std::size_t last = ends.size() - 1;
+  const double step = ends[last] - ends[last - 1];
+  for (std::size_t k = 1; k < kRepeats; ++k) {
+    const double earlier = ends[last - k] - ends[last - k - 1];
+    if (std::abs(earlier - step) > kRepeatTolerance * step) return false;
+  }
+  return true;
+}
+
+PsTrace PsRun::trace() {
+  const Snapshot end = snapshot();
+  const double time = end.time - base_.time;
+  const double steps = std::max<double>(1, static_cast<double>(trace_.step_ends.size()) - 1);
+  add(trace_.split, end.sum, 1 / (steps * ranks_));
+  add(trace_.split, base_.sum, -1 / (steps * ranks_));
+  for (std::size_t i = 0; i < staleness_.size(); ++i) {
+    if (staleness_[i] > 0) trace_.staleness[static_cast<std::int64_t>(i)] = staleness_[i];
+  }
+  for (std::size_t link = 0; link < system_.links.size(); ++link) {
+    trace_.link_bytes.push_back((end.link_bytes[link] - base_.link_bytes[link]) / steps);
+    trace_.link_busy.push_back(time > 0 ? (end.link_busy[link] - base_.link_busy[link]) / time
+                                        : 0);
+  }
+  for (std::size_t server = 0; server < servers_.size(); ++server) {
+    const double busy = end.server_busy[server] - base_.server_busy[server];
+    trace_.server_busy = std::max(trace_.server_busy, time > 0 ? busy / time : 0);
+  }
+  return std::move(trace_);
+}
+
+PsTrace run_parameter_server(const PsSystem& system) { return PsRun(system).run(); }
+
+}  // namespace lockstep

@@ -1,0 +1,204 @@
+// How do the consistency modes behave when workers differ: staleness, bounds, stragglers, bandwidth?
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "tests/strategies/ps_fixture.hpp"
+
+namespace lockstep::testing {
+namespace {
+
+ToySystem jittery(int workers, PsRule rule) {
+  ToySystem toy;
+  toy.workers = workers;
+  toy.sigma = 0.3;
+  toy.update = 5e-4;
+  toy.accumulate = 1e-4;
+  toy.steps = 200;
+  toy.rule = rule;
+  return toy;
+}
+
+std::int64_t largest_staleness(const PsTrace& trace) { return trace.staleness.rbegin()->first; }
+
+PsTrace with_slow_worker(ToySystem toy, double slow) {
+  PsSystem system = make_system(toy);
+  system.factor = [slow](int worker, int) { return worker == 0 ? slow : 1.0; };
+  return run_parameter_server(system);
+}
+
+TEST(Staleness, NeverExceedsWhatTheBoundAllows) {
+  // Between a worker's pull at clock c and the applying of its push every other worker is between
+  // clocks c - s and c + s: at most 2s + 1 pushes each (fact 83).
+  for (const int bound : {1, 2, 5}) {
+    const int workers = 8;
+    const PsTrace trace = run_parameter_server(make_system(jittery(workers, {1, bound})));
+    EXPECT_LE(largest_staleness(trace), (workers - 1) * (2 * bound + 1));
+    EXPECT_GT(largest_staleness(trace), 0);
+  }
+}
+
+TEST(Staleness, GrowsWithTheBoundWhileWaitingShrinks) {
+  double waiting = 1e9, tail = -1;
+  for (const int bound : {1, 3, 10}) {
+    ToySystem toy = jittery(8, {1, bound});
+    toy.sigma = 1.0;
+    const PsTrace trace = run_parameter_server(make_system(toy));
+    EXPECT_LT(trace.split.waiting, waiting);
+    EXPECT_GT(static_cast<double>(largest_staleness(trace)), tail);
+    waiting = trace.split.waiting;
+    tail = static_cast<double>(largest_staleness(trace));
+  }
+}
+
+TEST(Staleness, EveryPushIsCounted) {
+  const PsTrace trace =
+      run_parameter_server(make_system(jittery(8, {1, PsRule::kUnbounded})));
+  std::int64_t pushes = 0;
+  for (const auto& [staleness, count] : trace.staleness) pushes += count;
+  // 199 measured steps of 8 workers; pushes under way at the two ends shift the count a little.
+  EXPECT_NEAR(static_cast<double>(pushes), 199 * 8, 8);
+  EXPECT_NEAR(mean_staleness(trace), 7, 0.1);
+}
+
+TEST(Consistency, BoundZeroIsSynchronous) {
+  // Without server costs it makes no difference whether gradients are applied one by one or together.
+  ToySystem toy = jittery(8, {8, 0});
+  toy.update = toy.accumulate = 0;
+  const PsTrace sync = run_parameter_server(make_system(toy));
+  toy.rule = {1, 0};
+  const PsTrace bounded = run_parameter_server(make_system(toy));
+  ASSERT_EQ(sync.step_ends.size(), bounded.step_ends.size());
+  for (std::size_t i = 0; i < sync.step_ends.size(); ++i) {
+    EXPECT_NEAR(bounded.step_ends[i] / sync.step_ends[i], 1, 1e-9);
+  }
+  ParameterServerOptions options;
+  options.consistency = Consistency::ssp;
+  options.staleness_bound = 0;
+  EXPECT_EQ(consistency_rule(options, 8).pushes_per_update, 8);
+  EXPECT_EQ(consistency_rule(options, 8).lead, 0);
+}
+
+TEST(Consistency, LargeBoundIsAsynchronous) {
+  const PsTrace bounded = run_parameter_server(make_system(jittery(8, {1, 1000})));
+  const PsTrace async =
+      run_parameter_server(make_system(jittery(8, {1, PsRule::kUnbounded})));
+  EXPECT_EQ(bounded.step_ends, async.step_ends);
+  EXPECT_EQ(bounded.staleness, async.staleness);
+}
+
+TEST(Stragglers, OneSlowWorkerSlowsSynchronousButHardlyAsynchronousTraining) {
+  ToySystem toy;
+  toy.workers = 8;
+  toy.bandwidth = 1e15;  // transfers take no time
+  toy.steps = 100;
+  toy.rule = {8, 0};
+  const double compute = toy.forward + toy.backward;
+  EXPECT_NEAR(mean_step(with_slow_worker(toy, 2)) / (2 * compute), 1, 1e-6);
+  toy.rule = {1, PsRule::kUnbounded};
+  // Seven workers at full speed and one at half finish 7.5 steps while eight equal ones finish 8.
+  EXPECT_NEAR(mean_step(with_slow_worker(toy, 2)) / (compute * 8 / 7.5), 1, 0.01);
+  // With a bound the others are held back to the slow one's pace in the end.
+  toy.rule = {1, 2};
+  EXPECT_NEAR(mean_step(with_slow_worker(toy, 2)) / (2 * compute), 1, 0.02);
+}
+
+TEST(Stragglers, IdenticalRanksFoldIntoOneWorker) {
+  ToySystem toy;
+  toy.workers = 16;
+  toy.keep = 1e-3;
+  toy.accumulate = 2e-3;
+  toy.update = 3e-3;
+  toy.rule = {16, 0};
+  const PsTrace all = run_parameter_server(make_system(toy));
+  toy.workers = 1;
+  PsSystem folded = make_system(toy);
+  folded.workers[0].ranks = 16;
+  const PsTrace one = run_parameter_server(folded);
+  EXPECT_NEAR(mean_step(one) / mean_step(all), 1, 1e-9);
+  EXPECT_NEAR(one.link_bytes[0] / all.link_bytes[0], 1, 1e-9);
+  EXPECT_EQ(one.staleness, all.staleness);
+}
+
+TEST(SteadyState, StopsEarlyAndSaysSo) {
+  ToySystem toy;
+  PsSystem system = make_system(toy);
+  const PsTrace whole = run_parameter_server(system);
+  system.steady = true;
+  const PsTrace stopped = run_parameter_server(system);
+  EXPECT_TRUE(stopped.extrapolated);
+  EXPECT_FALSE(whole.extrapolated);
+  EXPECT_EQ(stopped.step_ends.size(), 4U);
+  EXPECT_NEAR(mean_step(stopped) / mean_step(whole), 1, 1e-9);
+}
+
+TEST(Determinism, SameSystemSameTrace) {
+  const PsSystem system = make_system(jittery(16, {1, 3}));
+  const PsTrace a = run_parameter_server(system), b = run_parameter_server(system);
+  EXPECT_EQ(a.step_ends, b.step_ends);
+  EXPECT_EQ(a.staleness, b.staleness);
+}
+
+RC_GTEST_PROP(SynchronousServer, MoreBandwidthIsNeverSlower, ()) {
+  ToySystem toy;
+  toy.workers = *rc::gen::inRange(1, 12);
+  toy.servers = *rc::gen::inRange(1, 4);
+  toy.rule = {toy.workers, 0};
+  toy.sigma = *rc::gen::element(0.0, 0.2, 0.8);
+  toy.update = *rc::gen::inRange(0, 20) * 1e-3;
+  toy.accumulate = *rc::gen::inRange(0, 5) * 1e-3;
+  toy.bandwidth = *rc::gen::inRange(1, 50) * 1e9;
+  toy.seed = *rc::gen::inRange(1, 1000);
+  const PsTrace slow = run_parameter_server(make_system(toy));
+  toy.bandwidth *= 1 + *rc::gen::inRange(1, 30) / 10.0;
+  const PsTrace fast = run_parameter_server(make_system(toy));
+  for (std::size_t i = 0; i < slow.step_ends.size(); ++i) {
+    RC_ASSERT(fast.step_ends[i] <= slow.step_ends[i] * (1 + 1e-9));
+  }
+}
+
+RC_GTEST_PROP(ParameterServer, PartsAddUpAndBytesReturn, ()) {
+  ToySystem toy;
+  toy.workers = *rc::gen::inRange(1, 10);
+  toy.servers = *rc::gen::inRange(1, 4);
+  toy.sigma = *rc::gen::element(0.0, 0.5);
+  toy.update = *rc::gen::inRange(0, 30) * 1e-3;
+  toy.latency = *rc::gen::inRange(0, 3) * 1e-4;
+  toy.rule = *rc::gen::element(PsRule{toy.workers, 0}, PsRule{1, 2}, PsRule{1, PsRule::kUnbounded});
+  toy.seed = *rc::gen::inRange(1, 1000);
+  PsSystem system = make_system(toy);
+  system.serial_servers = *rc::gen::arbitrary<bool>();
+  system.input_seconds = *rc::gen::element(0.0, 0.02, 0.2);
+  const PsTrace trace = run_parameter_server(system);
+  RC_ASSERT(std::abs(total(trace.split) / mean_step(trace) - 1) < 1e-9);
+  RC_ASSERT(trace.split.waiting >= -1e-12);
+  RC_ASSERT(trace.split.exposed_communication >= -1e-12);
+  // What was pulled was pushed before; the rest was on its way when the run ended.
+  const double on_the_way = toy.bytes * toy.workers;
+  RC_ASSERT(trace.pulled_bytes <= trace.pushed_bytes * (1 + 1e-12));
+  RC_ASSERT(trace.pushed_bytes <= trace.pulled_bytes + on_the_way * (1 + 1e-12));
+  for (const double busy : trace.link_busy) RC_ASSERT(busy <= 1 + 1e-9);
+  RC_ASSERT(trace.server_busy <= 1 + 1e-9);
+}
+
+TEST(Speed, ManyAsynchronousWorkersOnOneLink) {
+  const auto seconds = [](int workers) {
+    ToySystem toy = jittery(workers, {1, PsRule::kUnbounded});
+    toy.steps = 1000;
+    const PsSystem system = make_system(toy);
+    const auto begin = std::chrono::steady_clock::now();
+    run_parameter_server(system);
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  // Bars: 0.3 s for 64 workers x 1000 updates; asserted with room for a busy machine and sanitizers.
+  const double few = seconds(64);
+  RecordProperty("seconds_64_workers", std::to_string(few));
+  EXPECT_LT(few, 3);
+  // Time per update hardly grows with the number of workers: no O(flows) per event.
+  EXPECT_LT(seconds(512), 8 * 4 * few);
+}
+
+}  // namespace
+}  // namespace lockstep::testing

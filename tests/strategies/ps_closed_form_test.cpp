@@ -1,0 +1,183 @@
+// Does the simulated parameter server obey the formulas one can write down by hand?
+#include <gtest/gtest.h>
+
+#include "tests/strategies/ps_fixture.hpp"
+
+namespace lockstep::testing {
+namespace {
+
+constexpr double kExact = 1e-9;
+
+// T = compute + W*M/S over the server's link + W sums and one update + W*M/S back (fact 78).
+TEST(SynchronousServer, StepIsComputePushUpdatePull) {
+  for (const int workers : {1, 2, 5, 8, 64}) {
+    for (const int servers : {1, 2, 4}) {
+      ToySystem toy;
+      toy.workers = workers;
+      toy.servers = servers;
+      toy.keep = 1e-3;
+      toy.accumulate = 2e-3;
+      toy.update = 5e-3;
+      toy.latency = 20e-6;
+      toy.rule = {workers, 0};
+      const PsTrace trace = run_parameter_server(make_system(toy));
+      const double transfer = toy.latency + workers * toy.bytes / servers / toy.bandwidth;
+      const double service = toy.keep + (workers - 1) * toy.accumulate + toy.update;
+      const double expected = toy.forward + toy.backward + transfer +
+                              (workers == 1 ? toy.update : service) + transfer;
+      for (const double step : step_times(trace)) EXPECT_NEAR(step / expected, 1, kExact);
+      EXPECT_NEAR(trace.step_ends.front() / expected, 1, kExact);
+      EXPECT_NEAR(trace.split.forward, toy.forward, kExact);
+      EXPECT_NEAR(trace.split.backward, toy.backward, kExact);
+      EXPECT_NEAR(trace.split.exposed_communication / (2 * transfer), 1, kExact);
+      EXPECT_NEAR(total(trace.split) / expected, 1, kExact);
+      EXPECT_EQ(trace.staleness.size(), 1U);
+      EXPECT_EQ(trace.staleness.begin()->first, 0);
+      EXPECT_DOUBLE_EQ(trace.pushed_bytes, trace.pulled_bytes);
+    }
+  }
+}
+
+// A worker's period is its own cycle alone, or W turns of the server when that is busy longer.
+TEST(AsynchronousServer, PeriodIsOwnCycleOrTheServersRound) {
+  for (const int workers : {4, 16}) {
+    for (const double update : {1e-5, 1e-3, 20e-3, 80e-3}) {
+      ToySystem toy;
+      toy.workers = workers;
+      toy.forward = 0.3;
+      toy.bandwidth = 1e15;  // transfers take no time
+      toy.update = update;
+      toy.rule = {1, PsRule::kUnbounded};
+      const PsTrace trace = run_parameter_server(make_system(toy));
+      const double alone = toy.forward + toy.backward + update;
+      EXPECT_NEAR(step_times(trace).back() / std::max(alone, workers * update), 1, 1e-6);
+    }
+  }
+}
+
+// Equal workers that start together stay together on a fairly shared link: all push, then all pull, and
+// the two directions of the link are never busy at once. Random compute times pull them apart, towards
+// the bound of a duplex link, W*M/B, which nothing can beat.
+TEST(AsynchronousServer, SharedLinkKeepsEqualWorkersTogether) {
+  ToySystem toy;
+  toy.workers = 16;
+  toy.bandwidth = 5e9;
+  toy.rule = {1, PsRule::kUnbounded};
+  const double one_way = toy.workers * toy.bytes / toy.bandwidth;
+  const double together = toy.forward + toy.backward + 2 * one_way;
+  EXPECT_NEAR(mean_step(run_parameter_server(make_system(toy))) / together, 1, kExact);
+  toy.sigma = 0.5;
+  toy.steps = 200;
+  const double apart = mean_step(run_parameter_server(make_system(toy)));
+  EXPECT_LT(apart, 0.9 * together);
+  EXPECT_GE(apart, one_way);
+}
+
+// One worker at a time, transfers included: period = max(compute + service, W * service), what a
+// single-threaded send/receive server does.
+TEST(AsynchronousServer, SerialServerFollowsTheTwoRegimeFormula) {
+  for (const int workers : {2, 3, 8}) {
+    for (const double compute : {0.01, 0.1, 0.4}) {
+      ToySystem toy;
+      toy.workers = workers;
+      toy.forward = compute;
+      toy.backward = 0;
+      toy.bytes = 59e6;
+      toy.bandwidth = 2.5e9;
+      toy.update = 0.002;
+      toy.rule = {1, PsRule::kUnbounded};
+      PsSystem system = make_system(toy);
+      system.serial_servers = true;
+      const PsTrace trace = run_parameter_server(system);
+      const double service = 2 * toy.bytes / toy.bandwidth + toy.update;
+      const double expected = std::max(compute + service, workers * service);
+      EXPECT_NEAR(step_times(trace).back() / expected, 1, kExact) << workers << " " << compute;
+      EXPECT_NEAR(mean_staleness(trace), workers - 1, kExact);
+    }
+  }
+}
+
+TEST(SynchronousServer, SerialServerReceivesAndAnswersOneByOne) {
+  ToySystem toy;
+  toy.keep = 1e-3;
+  toy.accumulate = 2e-3;
+  toy.update = 4e-3;
+  PsSystem system = make_system(toy);
+  system.serial_servers = true;
+  const PsTrace trace = run_parameter_server(system);
+  const double transfer = toy.bytes / toy.bandwidth;
+  const double service = toy.keep + 3 * toy.accumulate + toy.update;
+  // Worker 0 is answered first and begins its next step then; its push waits for the last answer.
+  const double expected = std::max(4 * transfer + service + transfer + toy.forward + toy.backward,
+                                   8 * transfer + service);
+  EXPECT_NEAR(step_times(trace).back() / expected, 1, kExact);
+}
+
+TEST(AsynchronousServer, EqualWorkersSeeAllOthersOnceBetweenPullAndPush) {
+  for (const int workers : {1, 2, 4, 16, 64}) {
+    for (const double update : {1e-4, 5e-3}) {
+      ToySystem toy;
+      toy.workers = workers;
+      toy.update = update;
+      toy.rule = {1, PsRule::kUnbounded};
+      toy.steps = 50;
+      const PsTrace trace = run_parameter_server(make_system(toy));
+      EXPECT_NEAR(mean_staleness(trace), workers - 1, kExact) << workers << " " << update;
+      EXPECT_NEAR(total(trace.split) / mean_step(trace), 1, kExact);
+    }
+  }
+}
+
+// Keys pushed one after the other: transfers and updates of different keys overlap like a pipeline.
+TEST(SynchronousServer, PartsOverlapTransferAndUpdate) {
+  ToySystem toy;
+  toy.workers = 1;
+  toy.rule = {1, 0};
+  toy.update = 8e-3;
+  PsSystem system = make_system(toy);
+  const int parts = 10;
+  PsMessage part = system.messages.front();
+  part.push_bytes /= parts;
+  part.pull_bytes /= parts;
+  part.update_seconds /= parts;
+  system.messages.assign(parts, part);
+  const PsTrace trace = run_parameter_server(system);
+  const double push = part.push_bytes / toy.bandwidth;
+  ASSERT_GT(push, part.update_seconds);
+  const double expected =
+      toy.forward + toy.backward + parts * push + part.update_seconds + push;
+  EXPECT_NEAR(step_times(trace).back() / expected, 1, kExact);
+}
+
+// Gradients of the later segment are pushed while the earlier layers still compute.
+TEST(SynchronousServer, OverlapHidesTheFirstPush) {
+  ToySystem toy;
+  toy.workers = 1;
+  toy.rule = {1, 0};
+  toy.bandwidth = 20e9;
+  PsSystem system = make_system(toy);
+  system.segments.push_back({Phase::backward, {0, 0.030, 0.030}, false});
+  PsMessage half = system.messages.front();
+  half.push_bytes /= 2;
+  half.pull_bytes /= 2;
+  system.messages.assign(2, half);
+  system.messages.back().segment = 2;
+  const PsTrace trace = run_parameter_server(system);
+  const double transfer = half.push_bytes / toy.bandwidth;
+  EXPECT_NEAR(step_times(trace).back(), 0.060 + 2 * transfer, kExact);
+  EXPECT_NEAR(trace.split.exposed_communication, 2 * transfer, kExact);
+}
+
+// The loader needs longer than the rest of the step: it sets the pace.
+TEST(SynchronousServer, SlowLoaderIsTheStepTime) {
+  ToySystem toy;
+  PsSystem system = make_system(toy);
+  system.input_seconds = 0.5;
+  const PsTrace trace = run_parameter_server(system);
+  EXPECT_NEAR(step_times(trace).back(), 0.5, kExact);
+  const double rest = toy.forward + toy.backward + 2 * 4 * toy.bytes / toy.bandwidth;
+  EXPECT_NEAR(trace.split.data_loading, 0.5 - rest, kExact);
+}
+
+}  // namespace
+}  // namespace lockstep::testing
