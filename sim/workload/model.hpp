@@ -22,11 +22,13 @@ struct StepOptions {
   std::vector<std::int64_t> image;  // {channels, height, width}; empty = the model's default
   std::int64_t sequence = 0;        // tokens per sample; 0 = the model's default
   std::int64_t classes = 0;         // output classes; 0 = the model's default
-  std::map<std::string, std::int64_t> parameters;  // overrides of a parametric model ("layers", ...)
-  bool fused_attention = true;        // flash attention instead of materialised scores
-  bool channels_last = false;         // NHWC convolutions
+  std::map<std::string, std::int64_t>
+      parameters;                         // overrides of a parametric model ("layers", ...)
+  bool fused_attention = true;            // flash attention instead of materialised scores
+  bool channels_last = false;             // NHWC convolutions
   bool activation_checkpointing = false;  // every repeated block is checkpointed
-  bool compiled = false;  // torch.compile-like fusion: fused elementwise chains, one dispatch per graph
+  bool compiled =
+      false;  // torch.compile-like fusion: fused elementwise chains, one dispatch per graph
 };
 
 // Finds `name` (or a path ending in .yaml) in the models folders. Throws ConfigError with the known
@@ -34,14 +36,14 @@ struct StepOptions {
 std::shared_ptr<const ModelFile> load_model(const std::string& name_or_path);
 std::vector<std::string> known_models();  // names of all shipped models, sorted
 
-// Throws ConfigError located in the model's file when the options do not fit (an image too small for
-// the network, a sequence given to a CNN, an unknown parameter).
+// Throws ConfigError located in the model's file when the options do not fit (an image too small
+// for the network, a sequence given to a CNN, an unknown parameter).
 TrainingStep build_step(const ModelFile& model, const StepOptions& options);
 
 // What `list models` and the tests compare with published figures.
 struct ModelSummary {
-  std::int64_t parameters = 0;           // trainable
-  double multiply_accumulates = 0;       // forward, one sample, at the default input
+  std::int64_t parameters = 0;      // trainable
+  double multiply_accumulates = 0;  // forward, one sample, at the default input
   std::optional<std::int64_t> published_parameters;
   std::optional<double> published_multiply_accumulates;  // at the published resolution
   std::string source;

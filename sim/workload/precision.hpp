@@ -25,9 +25,10 @@ struct EnumNames<Precision> {
 enum class MathMode { fp32, tf32, fp16, bf16 };
 
 MathMode math_mode(Precision precision);
-int parameter_bytes(Precision precision);   // bytes of one parameter as the model holds it
-int gradient_bytes(Precision precision);    // bytes of one gradient element as DDP sends it
-int activation_bytes(Precision precision);  // bytes of one element of matmul/conv inputs and outputs
-bool is_autocast(Precision precision);      // amp-*: weights are cast each step, norms run in fp32
+int parameter_bytes(Precision precision);  // bytes of one parameter as the model holds it
+int gradient_bytes(Precision precision);   // bytes of one gradient element as DDP sends it
+int activation_bytes(
+    Precision precision);               // bytes of one element of matmul/conv inputs and outputs
+bool is_autocast(Precision precision);  // amp-*: weights are cast each step, norms run in fp32
 
 }  // namespace lockstep

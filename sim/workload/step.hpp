@@ -1,6 +1,6 @@
-// One training step of one model replica on one device, at one batch size and precision, as an ordered
-// list of layers. This is what every later room reads: costs price the kernels, strategies walk the
-// layers, memory follows the saved tensors. No seconds in here.
+// One training step of one model replica on one device, at one batch size and precision, as an
+// ordered list of layers. This is what every later room reads: costs price the kernels, strategies
+// walk the layers, memory follows the saved tensors. No seconds in here.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,16 @@
 namespace lockstep {
 
 enum class KernelKind {
-  gemm,           // m x k times k x n, `batch` independent products
-  convolution,    // implicit GEMM view in m, n, k; geometry in `conv`
-  attention,      // fused (flash) attention; m = query length, n = key length, k = head size, batch = heads*samples
-  elementwise,    // activation, add, dropout, cast, scale: streaming
+  gemm,         // m x k times k x n, `batch` independent products
+  convolution,  // implicit GEMM view in m, n, k; geometry in `conv`
+  attention,    // fused (flash) attention; m = query length, n = key length, k = head size, batch =
+                // heads*samples
+  elementwise,  // activation, add, dropout, cast, scale: streaming
   normalization,  // batch/layer/RMS/group norm: streaming with a reduction
   softmax,        // softmax and cross-entropy
   pooling,
-  embedding,      // gather / scatter-add of rows
-  copy,           // concat, layout change, fill
+  embedding,  // gather / scatter-add of rows
+  copy,       // concat, layout change, fill
   optimizer,
 };
 
@@ -58,26 +59,27 @@ struct Parameter {
 // A tensor kept from forward until the backward of the layer that saved it has run.
 struct SavedTensor {
   std::string name;
-  double bytes = 0;        // for the whole local batch
-  int storage = 0;         // same id = same storage, counted once however many layers save it
-  int produced_by = 0;     // layer whose forward allocates the storage
+  double bytes = 0;     // for the whole local batch
+  int storage = 0;      // same id = same storage, counted once however many layers save it
+  int produced_by = 0;  // layer whose forward allocates the storage
 };
 
 struct Layer {
-  std::string name;   // "layer1.0.conv2"
-  std::string kind;   // "conv", "batch_norm", ... as written in the model file
-  std::string block;  // path of the innermost enclosing repeated block: FSDP's wrapping unit ("layer1.0");
-                      // "" when the layer stands directly in the root
+  std::string name;  // "layer1.0.conv2"
+  std::string kind;  // "conv", "batch_norm", ... as written in the model file
+  std::string
+      block;  // path of the innermost enclosing repeated block: FSDP's wrapping unit ("layer1.0");
+              // "" when the layer stands directly in the root
   std::vector<Parameter> parameters;
   double buffer_bytes = 0;  // BatchNorm running statistics: what DDP broadcasts (fact 15)
   int buffers = 0;          // how many buffer tensors
   std::vector<Kernel> forward;
-  std::vector<Kernel> backward;       // in execution order; gradients ready after the last one
-  std::vector<int> inputs;            // indices of producing layers; -1 = the step's input
-  double output_bytes = 0;            // forward output, whole local batch
-  int output_storage = 0;             // storage id of the output (in-place and view layers share)
-  std::vector<SavedTensor> saved;     // what this layer's backward needs
-  double forward_workspace_bytes = 0;   // temporary during its forward / backward
+  std::vector<Kernel> backward;        // in execution order; gradients ready after the last one
+  std::vector<int> inputs;             // indices of producing layers; -1 = the step's input
+  double output_bytes = 0;             // forward output, whole local batch
+  int output_storage = 0;              // storage id of the output (in-place and view layers share)
+  std::vector<SavedTensor> saved;      // what this layer's backward needs
+  double forward_workspace_bytes = 0;  // temporary during its forward / backward
   double backward_workspace_bytes = 0;
   bool checkpointed = false;  // inside an activation-checkpointed block: recomputed in backward
 };
@@ -85,10 +87,10 @@ struct Layer {
 struct TrainingStep {
   std::string model;
   Precision precision = Precision::fp32;
-  std::int64_t samples = 0;  // local batch (one micro-batch)
-  std::int64_t tokens = 0;   // samples * sequence; 0 for models without tokens
-  double input_bytes = 0;    // what is copied host to device for one micro-batch
-  std::vector<Layer> layers;  // forward order; backward is the reverse
+  std::int64_t samples = 0;          // local batch (one micro-batch)
+  std::int64_t tokens = 0;           // samples * sequence; 0 for models without tokens
+  double input_bytes = 0;            // what is copied host to device for one micro-batch
+  std::vector<Layer> layers;         // forward order; backward is the reverse
   std::int64_t parameter_count = 0;  // trainable, shared parameters counted once
   double forward_flops = 0;          // of the model, without recomputation
   double backward_flops = 0;

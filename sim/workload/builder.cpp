@@ -1,0 +1,301 @@
+// See builder.hpp. Host counts follow eager PyTorch: `operators` counts ATen operators that do work
+// (a Linear is one addmm), explicit views, and in backward the AccumulateGrad node of each
+// parameter.
+#include "workload/builder.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "workload/checked.hpp"
+
+namespace lockstep {
+
+StepBuilder::StepBuilder(const StepOptions& options) : options_(options) {
+  step_.precision = options.precision;
+  step_.samples = options.samples;
+}
+
+Value StepBuilder::image_input(const std::vector<std::int64_t>& shape) {
+  Value value;
+  value.shape = shape;
+  value.element_bytes = parameter_bytes(options_.precision);
+  value.storage = new_storage(bytes(value), -1);
+  // Images arrive as fp32 plus one int64 label per sample.
+  step_.input_bytes = static_cast<double>(elements(value)) * 4 + 8.0 * options_.samples;
+  return value;
+}
+
+Value StepBuilder::token_input(std::int64_t tokens) {
+  Value value;
+  value.shape = {tokens};
+  value.element_bytes = 8;
+  value.tokens = true;
+  value.storage = new_storage(bytes(value), -1);
+  step_.tokens = elements(value);
+  step_.input_bytes = 2 * bytes(value);  // ids and targets, int64
+  return value;
+}
+
+std::int64_t StepBuilder::elements(const Value& value) const {
+  std::int64_t count = options_.samples;
+  for (const std::int64_t size : value.shape) count = checked_multiply(count, size);
+  return count;
+}
+
+double StepBuilder::bytes(const Value& value) const {
+  return static_cast<double>(checked_multiply(elements(value), value.element_bytes));
+}
+
+std::int64_t StepBuilder::rows(const Value& value) const {
+  return value.shape.empty() ? options_.samples : elements(value) / value.shape.back();
+}
+
+int StepBuilder::new_storage(double size, int layer) {
+  storages_.push_back({size, layer});
+  return static_cast<int>(storages_.size()) - 1;
+}
+
+TrainingStep StepBuilder::finish() {
+  for (std::size_t i = 0; i < step_.layers.size(); ++i) {
+    Layer& layer = step_.layers[i];
+    if (readers_[i] > 1) {
+      // Autograd sums the gradients of an output that several layers read, one add at a time.
+      const int adds = readers_[i] - 1;
+      Kernel kernel;
+      kernel.pass = Pass::backward;
+      kernel.flops = adds * layer.output_bytes / 4;
+      kernel.bytes_read = 2 * adds * layer.output_bytes;
+      kernel.bytes_written = adds * layer.output_bytes;
+      kernel.launches = adds;
+      kernel.operators = adds;
+      layer.backward.insert(layer.backward.begin(), kernel);
+    }
+    for (const Parameter& parameter : layer.parameters) {
+      if (parameter.trainable) {
+        step_.parameter_count = checked_add(step_.parameter_count, parameter.count);
+      }
+    }
+    const auto is_matmul = [](const Kernel& kernel) {
+      return kernel.kind == KernelKind::gemm || kernel.kind == KernelKind::convolution ||
+             kernel.kind == KernelKind::attention;
+    };
+    for (const Kernel& kernel : layer.forward) {
+      if (is_matmul(kernel)) step_.forward_flops += kernel.flops;
+    }
+    for (const Kernel& kernel : layer.backward) {
+      if (!is_matmul(kernel)) continue;
+      // Fused attention recomputes the scores: 5 products where the model needs 4.
+      step_.backward_flops +=
+          kernel.kind == KernelKind::attention ? 0.8 * kernel.flops : kernel.flops;
+    }
+    layer.checkpointed = options_.activation_checkpointing && !layer.block.empty();
+  }
+  return std::move(step_);
+}
+
+LayerWriter::LayerWriter(StepBuilder& builder, const std::string& name, const std::string& kind,
+                         const std::string& block, const std::vector<Value>& inputs)
+    : builder_(builder), index_(static_cast<int>(builder.step_.layers.size())) {
+  layer_.name = name;
+  layer_.kind = kind;
+  layer_.block = block;
+  for (const Value& input : inputs) {
+    layer_.inputs.push_back(input.layer);
+    if (!input.requires_grad) continue;
+    backward_needed_ = true;
+    ++builder_.readers_[input.layer];
+  }
+}
+
+void LayerWriter::parameter(const std::string& suffix, std::vector<std::int64_t> shape,
+                            bool matmul) {
+  Parameter parameter;
+  parameter.name = suffix.empty() ? layer_.name : layer_.name + "." + suffix;
+  parameter.count = 1;
+  for (const std::int64_t size : shape) parameter.count = checked_multiply(parameter.count, size);
+  parameter.shape = std::move(shape);
+  ++gradients_;
+  const bool cast = matmul && builder_.autocast();
+  const double full = 4.0 * parameter.count;
+  const double half = 2.0 * parameter.count;
+  if (cast) {
+    forward(KernelKind::elementwise, full, half);
+    late_backward(KernelKind::elementwise, half, full);
+    if (parameter.shape.size() > 1) save_new(suffix + "_half", half);
+    workspace(0, half);
+  }
+  builder_.owners_[parameter.name] = {index_, parameter.count, cast};
+  layer_.parameters.push_back(std::move(parameter));
+}
+
+void LayerWriter::tied_parameter(const std::string& owner, const std::vector<std::int64_t>& shape) {
+  const auto found = builder_.owners_.find(owner + ".weight");
+  if (found == builder_.owners_.end()) {
+    throw ModelError(fmt::format("tied_to: no earlier layer '{}' has a weight", owner));
+  }
+  std::int64_t count = 1;
+  for (const std::int64_t size : shape) count = checked_multiply(count, size);
+  if (count != found->second.count) {
+    throw ModelError(fmt::format("tied_to: '{}' has {} weights, {} are needed", owner,
+                                 found->second.count, count));
+  }
+  const double half = 2.0 * count;
+  if (builder_.autocast()) {
+    if (!found->second.cast) {
+      forward(KernelKind::elementwise, 2 * half, half);
+      save_new("weight_half", half);
+      found->second.cast = true;
+    }
+    late_backward(KernelKind::elementwise, half, 2 * half);
+    workspace(0, half);
+  }
+  // The owner's gradient is the sum of both uses.
+  const double gradient = static_cast<double>(count) * builder_.weight_bytes();
+  Kernel sum;
+  sum.pass = Pass::backward;
+  sum.flops = static_cast<double>(count);
+  sum.bytes_read = 2 * gradient;
+  sum.bytes_written = gradient;
+  builder_.step_.layers[found->second.layer].backward.push_back(sum);
+}
+
+void LayerWriter::buffers(int count, double bytes) {
+  layer_.buffers += count;
+  layer_.buffer_bytes += bytes;
+}
+
+Value LayerWriter::matmul_input(const Value& x) {
+  if (!builder_.autocast() || x.element_bytes != 4) return x;
+  Value half = x;
+  half.element_bytes = 2;
+  half.storage = builder_.new_storage(builder_.bytes(half), index_);
+  forward(KernelKind::elementwise, builder_.bytes(x), builder_.bytes(half));
+  if (x.requires_grad) {
+    late_backward(KernelKind::elementwise, builder_.bytes(half), builder_.bytes(x));
+  }
+  return half;
+}
+
+Value LayerWriter::full_precision(const Value& x) {
+  if (x.element_bytes != 2) return x;
+  Value full = x;
+  full.element_bytes = 4;
+  full.storage = builder_.new_storage(builder_.bytes(full), index_);
+  forward(KernelKind::elementwise, builder_.bytes(x), builder_.bytes(full));
+  if (x.requires_grad) {
+    late_backward(KernelKind::elementwise, builder_.bytes(full), builder_.bytes(x));
+  }
+  return full;
+}
+
+Kernel& LayerWriter::add(std::vector<Kernel>& list, KernelKind kind, Pass pass, double read,
+                         double written) {
+  Kernel kernel;
+  kernel.kind = kind;
+  kernel.pass = pass;
+  kernel.bytes_read = read;
+  kernel.bytes_written = written;
+  list.push_back(kernel);
+  return list.back();
+}
+
+Kernel& LayerWriter::forward(KernelKind kind, double read, double written, double flops) {
+  Kernel& kernel = add(layer_.forward, kind, Pass::forward, read, written);
+  kernel.flops = flops;
+  return kernel;
+}
+
+Kernel& LayerWriter::backward(KernelKind kind, double read, double written, double flops,
+                              Pass pass) {
+  Kernel& kernel = add(layer_.backward, kind, pass, read, written);
+  kernel.flops = flops;
+  return kernel;
+}
+
+Kernel& LayerWriter::late_backward(KernelKind kind, double read, double written) {
+  return add(late_, kind, Pass::backward, read, written);
+}
+
+void LayerWriter::views(int forward_operators, int backward_operators) {
+  if (forward_operators > 0) {
+    Kernel& kernel = forward(KernelKind::copy, 0, 0);
+    kernel.launches = 0;
+    kernel.operators = forward_operators;
+  }
+  if (backward_operators > 0 && backward_needed_) {
+    Kernel& kernel = backward(KernelKind::copy, 0, 0);
+    kernel.launches = 0;
+    kernel.operators = backward_operators;
+  }
+}
+
+Kernel& LayerWriter::gemm(Pass pass, std::int64_t m, std::int64_t n, std::int64_t k,
+                          std::int64_t batch) {
+  const double size = builder_.matmul_bytes();
+  const double a = static_cast<double>(m) * k * batch;
+  const double b = static_cast<double>(k) * n * batch;
+  const double c = static_cast<double>(m) * n * batch;
+  Kernel& kernel = add(pass == Pass::forward ? layer_.forward : layer_.backward, KernelKind::gemm,
+                       pass, (a + b) * size, c * size);
+  kernel.math = builder_.math();
+  kernel.flops = 2 * static_cast<double>(m) * n * k * batch;
+  kernel.m = m;
+  kernel.n = n;
+  kernel.k = k;
+  kernel.batch = batch;
+  return kernel;
+}
+
+void LayerWriter::save(const Value& value, const std::string& name) {
+  for (const SavedTensor& saved : layer_.saved) {
+    if (saved.storage == value.storage) return;
+  }
+  layer_.saved.push_back({name, builder_.storage_bytes(value.storage), value.storage,
+                          builder_.storage_owner(value.storage)});
+}
+
+void LayerWriter::save_new(const std::string& name, double bytes) {
+  layer_.saved.push_back({name, bytes, builder_.new_storage(bytes, index_), index_});
+}
+
+void LayerWriter::workspace(double forward_bytes, double backward_bytes) {
+  layer_.forward_workspace_bytes += forward_bytes;
+  layer_.backward_workspace_bytes += backward_bytes;
+}
+
+Value LayerWriter::output(std::vector<std::int64_t> shape, int element_bytes) {
+  Value value;
+  value.shape = std::move(shape);
+  value.element_bytes = element_bytes;
+  value.layer = index_;
+  value.storage = builder_.new_storage(builder_.bytes(value), index_);
+  value.requires_grad = backward_needed_ || gradients_ > 0;
+  return value;
+}
+
+Value LayerWriter::view_of(const Value& base, std::vector<std::int64_t> shape) {
+  Value value = base;
+  value.shape = std::move(shape);
+  value.layer = index_;
+  value.requires_grad = backward_needed_ || gradients_ > 0;
+  return value;
+}
+
+Value LayerWriter::done(const Value& result) {
+  if (gradients_ > 0) {
+    Kernel& accumulate = late_backward(KernelKind::elementwise, 0, 0);
+    accumulate.launches = 0;
+    accumulate.operators = gradients_;
+  }
+  layer_.backward.insert(layer_.backward.end(), late_.begin(), late_.end());
+  layer_.output_bytes = builder_.bytes(result);
+  layer_.output_storage = result.storage;
+  builder_.step_.layers.push_back(std::move(layer_));
+  builder_.readers_.push_back(0);
+  Value value = result;
+  value.layer = index_;
+  return value;
+}
+
+}  // namespace lockstep

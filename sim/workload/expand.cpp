@@ -1,0 +1,326 @@
+// See expand.hpp. Shapes are known while unrolling, so expressions may use the current tensor's
+// `channels`, `height`, `width` and `tokens`, and a shape that does not fit is reported where it
+// happens.
+#include "workload/expand.hpp"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::size_t max_layers = 100'000;
+constexpr std::int64_t max_visits = 1'000'000;  // steps looked at, expanded to layers or not
+
+// A naming scope, as an nn.Module: layers called inside get its path before their names.
+struct Frame {
+  std::string path;
+  bool numbered = false;  // as nn.Sequential: layers without a name are called 0, 1, 2, ...
+  std::int64_t next = 0;
+  std::map<std::string, int> used = {};  // names given by kind, to tell repeated ones apart
+
+  std::string join(const std::string& name) const {
+    return path.empty() ? name : path + "." + name;
+  }
+};
+
+struct Place {
+  Frame* frame;
+  std::string block;
+  const Scope* scope;
+};
+
+class Expander {
+ public:
+  Expander(const ModelFile& model, const Scope& parameters, StepBuilder& builder,
+           const Value& input)
+      : model_(model), parameters_(parameters), builder_(builder) {
+    outputs_["input"] = input;
+  }
+
+  Value run(const std::vector<ModelStep>& steps, Value x, const Place& place) {
+    for (const ModelStep& step : steps) x = run(step, x, place);
+    return x;
+  }
+
+ private:
+  [[noreturn]] static void fail(Diagnostic at, const std::string& message,
+                                const std::string& hint) {
+    at.message = message;
+    at.hint = hint;
+    throw ConfigError(at);
+  }
+
+  Value run(const ModelStep& step, const Value& x, const Place& place) {
+    try {
+      if (++visits_ > max_visits) throw ModelError("the model expands to too many steps");
+      Scope scope(place.scope);
+      if (!step.when && step.from.empty()) {
+        describe(x, scope);
+        return run_structure(step, x, {place.frame, place.block, &scope});
+      }
+      std::vector<Value> inputs;
+      for (const std::string& name : step.from) inputs.push_back(resolve(name, *place.frame));
+      const Value& first = inputs.empty() ? x : inputs.front();
+      describe(first, scope);
+      if (step.when && step.when->evaluate(scope) == 0) return x;
+      const Place inner{place.frame, place.block, &scope};
+      if (inputs.size() < 2) return run_structure(step, first, inner);
+      if (step.type != ModelStep::Type::op) {
+        throw ModelError(fmt::format("'{}' takes one input, not {}", step.key, inputs.size()));
+      }
+      return run_op(step, inputs, inner);
+    } catch (const ModelError& error) {
+      fail(step.at, error.what(), error.hint);
+    }
+  }
+
+  static void describe(const Value& x, Scope& scope) {
+    if (!x.shape.empty() && !x.tokens) scope.set("channels", x.channels());
+    if (x.shape.size() == 3) {
+      scope.set("height", x.shape[x.permuted ? 0 : 1]);
+      scope.set("width", x.shape[x.permuted ? 1 : 2]);
+    } else if (x.is_sequence() || x.tokens) {
+      scope.set("tokens", x.shape[0]);
+    }
+  }
+
+  // Searches the scopes from the inside out: "q" in "layers.0.attn" means layers.0.attn.q first.
+  const Value& resolve(const std::string& name, const Frame& frame) const {
+    std::string path = frame.path;
+    while (true) {
+      const auto found = outputs_.find(path.empty() ? name : path + "." + name);
+      if (found != outputs_.end()) return found->second;
+      if (path.empty()) break;
+      const std::size_t dot = path.rfind('.');
+      path = dot == std::string::npos ? "" : path.substr(0, dot);
+    }
+    throw ModelError(fmt::format("from: no earlier layer is called '{}'", name),
+                     "a layer reads only what stands before it, so there are no cycles");
+  }
+
+  Value run_structure(const ModelStep& step, const Value& x, const Place& place) {
+    using T = ModelStep::Type;
+    switch (step.type) {
+      case T::op:
+        return run_op(step, {x}, place);
+      case T::block:
+        return in_scope(step, place, false,
+                        [&](const Place& inner) { return run_block(step, x, inner); });
+      case T::group:
+      case T::sequential:
+        return in_scope(step, place, step.type == T::sequential,
+                        [&](const Place& inner) { return run(step.bodies[0], x, inner); });
+      case T::repeat:
+        return run_repeat(step, x, place);
+      case T::dense:
+        return run_dense(step, x, place);
+      case T::residual:
+        return in_scope(step, place, false, [&](const Place& inner) {
+          const Value body = run(step.bodies[0], x, inner);
+          const Value shortcut = run(step.bodies[1], x, inner);
+          const bool in_place = step.in_place.value_or(body.is_image());
+          return emit(call("add", {body, shortcut}, inner),
+                      [&](const OpCall& sum) { return emit_add(sum, in_place); });
+        });
+      case T::join:
+        return in_scope(step, place, false, [&](const Place& inner) {
+          std::vector<Value> values;
+          for (const auto& branch : step.bodies) values.push_back(run(branch, x, inner));
+          OpCall join = call(step.key, values, inner);
+          fill_arguments(step, *inner.scope, join);
+          return emit(join, step.op->emit);
+        });
+    }
+    return x;
+  }
+
+  // Runs `body` in a scope of the step's name, or in the current one when it has none.
+  template <class Body>
+  Value in_scope(const ModelStep& step, const Place& place, bool numbered, const Body& body) {
+    if (step.name.empty()) return body(place);
+    Frame frame{claim(place.frame->join(step.name.render(*place.scope))), numbered};
+    const Value y = body(Place{&frame, place.block, place.scope});
+    outputs_[frame.path] = y;
+    return y;
+  }
+
+  Value run_block(const ModelStep& step, const Value& x, const Place& place) {
+    const ModelBlock& block = model_.blocks[step.block];
+    Scope scope(&parameters_);
+    for (std::size_t i = 0; i < block.arguments.size(); ++i) {
+      const auto& [name, fallback] = block.arguments[i];
+      // A default may use the arguments before it.
+      if (step.arguments[i].given) {
+        scope.set(name, evaluate(step.arguments[i], *place.scope));
+      } else {
+        Scope with_input(&scope);
+        describe(x, with_input);
+        scope.set(name, fallback->evaluate(with_input));
+      }
+    }
+    return run(block.layers, x, {place.frame, place.block, &scope});
+  }
+
+  std::int64_t loop_count(const ModelStep& step, const Scope& scope) const {
+    const std::int64_t count = step.count.evaluate(scope);
+    if (count < 0 || count > static_cast<std::int64_t>(max_layers)) {
+      throw ModelError(fmt::format("{} times is not possible", count),
+                       fmt::format("allowed: 0 to {}", max_layers));
+    }
+    return count;
+  }
+
+  std::string iteration_path(const ModelStep& step, Frame& frame, std::int64_t i,
+                             const Scope& scope) {
+    if (step.name.has_expression) return frame.join(step.name.render(scope));
+    if (!step.name.empty()) return frame.join(fmt::format("{}.{}", step.name.render(scope), i));
+    return frame.join(fmt::format("{}", frame.numbered ? frame.next++ : i));
+  }
+
+  Value run_repeat(const ModelStep& step, Value x, const Place& place) {
+    const std::int64_t count = loop_count(step, *place.scope);
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (++visits_ > max_visits) throw ModelError("the model expands to too many steps");
+      Scope scope(place.scope);
+      scope.set(step.index, i);
+      if (!step.unit && step.name.empty()) {
+        x = run(step.bodies[0], x, {place.frame, place.block, &scope});
+        continue;
+      }
+      Frame frame{claim(iteration_path(step, *place.frame, i, scope))};
+      x = run(step.bodies[0], x, {&frame, step.unit ? frame.path : place.block, &scope});
+      outputs_[frame.path] = x;
+    }
+    if (!step.name.empty() && !step.name.has_expression && count > 0) {
+      outputs_[place.frame->join(step.name.render(*place.scope))] = x;
+    }
+    return x;
+  }
+
+  // Dense connectivity: each iteration reads the concatenation of all outputs before it.
+  Value run_dense(const ModelStep& step, const Value& x, const Place& place) {
+    const std::int64_t count = loop_count(step, *place.scope);
+    std::vector<Value> features{x};
+    for (std::int64_t i = 0; i < count; ++i) {
+      Scope scope(place.scope);
+      scope.set(step.index, i);
+      Frame frame{claim(iteration_path(step, *place.frame, i, scope))};
+      const Place inner{&frame, frame.path, &scope};
+      const Value all = emit(call("concat", features, inner), emit_concat);
+      features.push_back(run(step.bodies[0], all, inner));
+      outputs_[frame.path] = features.back();
+    }
+    return emit(call("concat", features, place), emit_concat);
+  }
+
+  OpCall call(const std::string& kind, std::vector<Value> inputs, const Place& place) {
+    Frame& frame = *place.frame;
+    std::string name;
+    if (frame.numbered) {
+      name = frame.join(fmt::format("{}", frame.next++));
+    } else {
+      const int count = ++frame.used[kind];
+      name = frame.join(count == 1 ? kind : fmt::format("{}_{}", kind, count));
+    }
+    return {builder_, name, kind, place.block, std::move(inputs)};
+  }
+
+  Value run_op(const ModelStep& step, std::vector<Value> inputs, const Place& place) {
+    if (inputs.size() < step.op->min_inputs || inputs.size() > step.op->max_inputs) {
+      throw ModelError(fmt::format("{} cannot take {} input{}", step.key, inputs.size(),
+                                   inputs.size() == 1 ? "" : "s"),
+                       "name its inputs with `from: [a, b]`, or list branches");
+    }
+    OpCall op{builder_, "", step.key, place.block, std::move(inputs)};
+    if (step.name.empty()) {
+      op.name = call(step.key, {}, place).name;
+    } else {
+      op.name = place.frame->join(step.name.render(*place.scope));
+      if (place.frame->numbered) ++place.frame->next;
+    }
+    fill_arguments(step, *place.scope, op);
+    return emit(op, step.op->emit);
+  }
+
+  static std::int64_t evaluate(const StepArgument& argument, const Scope& scope) {
+    try {
+      return argument.expression.evaluate(scope);
+    } catch (const ModelError& error) {
+      fail(argument.at, error.what(), error.hint);
+    }
+  }
+
+  static void fill_arguments(const ModelStep& step, const Scope& scope, OpCall& op) {
+    op.specs = &step.op->arguments;
+    for (std::size_t i = 0; i < op.specs->size(); ++i) {
+      const ArgumentSpec& spec = (*op.specs)[i];
+      const StepArgument& argument = step.arguments[i];
+      std::int64_t value = spec.fallback;
+      if (argument.given && spec.type == ArgumentType::probability) {
+        value = argument.millionths;
+      } else if (argument.given && spec.type != ArgumentType::word) {
+        value = evaluate(argument, scope);
+        if (value < spec.min || value > spec.max) {
+          fail(argument.at, fmt::format("{} is out of range", value),
+               fmt::format("allowed: {} to {}", spec.min, spec.max));
+        }
+      }
+      op.integers.push_back(value);
+      op.words.push_back(!argument.word.empty() || spec.words.empty() ? argument.word
+                                                                      : spec.words.front());
+    }
+  }
+
+  template <class Emit>
+  Value emit(const OpCall& op, const Emit& rule) {
+    if (builder_.layer_count() >= max_layers) {
+      throw ModelError(fmt::format("the model expands to more than {} layers", max_layers));
+    }
+    claim(op.name);
+    try {
+      const Value y = rule(op);
+      outputs_[op.name] = y;
+      return y;
+    } catch (const ModelError& error) {
+      throw ModelError(fmt::format("{}: {}", op.name, error.what()), error.hint);
+    }
+  }
+
+  std::string claim(std::string path) {
+    if (path.size() > 1000) throw ModelError("the layer's name is too long");
+    if (!names_.insert(path).second) {
+      throw ModelError(fmt::format("there are two layers called '{}'", path),
+                       "give one of them another `name:`");
+    }
+    return path;
+  }
+
+  const ModelFile& model_;
+  const Scope& parameters_;
+  StepBuilder& builder_;
+  std::map<std::string, Value> outputs_;
+  std::set<std::string> names_;
+  std::int64_t visits_ = 0;
+};
+
+}  // namespace
+
+void expand_model(const ModelFile& model, const Scope& parameters, const Value& input,
+                  StepBuilder& builder) {
+  Expander expander(model, parameters, builder, input);
+  Frame root;
+  const Value loss = expander.run(model.layers, input, {&root, "", &parameters});
+  if (!loss.shape.empty()) {
+    throw ConfigError(
+        Diagnostic{{model.path, 0, 0},
+                   "layers",
+                   fmt::format("the model ends with {}, not with a loss", shape_text(loss)),
+                   "end with cross_entropy"});
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,159 @@
+// Finding model files, and turning one into a training step.
+#include "workload/model.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "workload/expand.hpp"
+#include "workload/model_file.hpp"
+#include "workload/model_reader.hpp"
+
+namespace lockstep {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+[[noreturn]] void fail(const ModelFile& model, const std::string& field, const std::string& message,
+                       const std::string& hint = "") {
+  throw ConfigError(Diagnostic{{model.path, 0, 0}, field, message, hint});
+}
+
+std::int64_t positive(const ModelFile& model, const std::string& field, std::int64_t value) {
+  if (value < 1) fail(model, field, fmt::format("{} is not a possible size", value));
+  return value;
+}
+
+// The model's parameters with the overrides of the options; later ones may use earlier ones.
+Scope parameter_scope(const ModelFile& model, const StepOptions& options) {
+  std::vector<std::string> known;
+  for (const auto& parameter : model.parameters) known.push_back(parameter.first);
+  for (const auto& entry : options.parameters) {
+    if (std::find(known.begin(), known.end(), entry.first) == known.end()) {
+      fail(model, "parameters." + entry.first,
+           fmt::format("model '{}' has no such parameter", model.name),
+           known.empty() ? "it has none" : allowed_hint(entry.first, known));
+    }
+  }
+  Scope scope;
+  for (const auto& [name, expression] : model.parameters) {
+    const auto given = options.parameters.find(name);
+    try {
+      scope.set(name,
+                given != options.parameters.end() ? given->second : expression.evaluate(scope));
+    } catch (const ModelError& error) {
+      fail(model, "parameters." + name, error.what(), error.hint);
+    }
+  }
+  return scope;
+}
+
+Value model_input(const ModelFile& model, const StepOptions& options, const Scope& scope,
+                  StepBuilder& builder) {
+  if (model.tokens) {
+    if (!options.image.empty()) {
+      fail(model, "input.image", fmt::format("model '{}' reads tokens, not images", model.name),
+           "use `sequence`");
+    }
+    const std::int64_t tokens =
+        options.sequence != 0 ? options.sequence : model.tokens->evaluate(scope);
+    return builder.token_input(positive(model, "input.sequence", tokens));
+  }
+  if (options.sequence != 0) {
+    fail(model, "input.sequence", fmt::format("model '{}' reads images, not tokens", model.name),
+         "use `image`");
+  }
+  std::vector<std::int64_t> shape = options.image;
+  if (shape.empty()) {
+    for (const Expression& size : model.image) shape.push_back(size.evaluate(scope));
+  }
+  if (shape.size() != 3) fail(model, "input.image", "needs [channels, height, width]");
+  for (const std::int64_t size : shape) positive(model, "input.image", size);
+  return builder.image_input(shape);
+}
+
+std::string existing(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error) ? path.string() : "";
+}
+
+}  // namespace
+
+std::string data_folder(const std::string& kind) {
+  if (const char* folder = std::getenv("LOCKSTEP_DATA")) {
+    const fs::path path = fs::path(folder) / kind;
+    std::error_code error;
+    if (fs::is_directory(path, error)) return path.string();
+  }
+  return (fs::path(LOCKSTEP_SOURCE_DIR) / kind).string();
+}
+
+std::vector<std::string> known_models() {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(data_folder("models"), error)) {
+    if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string find_model_file(const std::string& name, const std::string& beside) {
+  if (fs::path(name).extension() == ".yaml") {
+    const std::string near = existing(fs::path(beside).parent_path() / name);
+    return near.empty() ? existing(name) : near;
+  }
+  if (name.empty() || name.find('/') != std::string::npos) return "";
+  return existing(fs::path(data_folder("models")) / (name + ".yaml"));
+}
+
+std::shared_ptr<const ModelFile> load_model(const std::string& name_or_path) {
+  const std::string path = find_model_file(name_or_path, "");
+  if (path.empty()) {
+    throw ConfigError(Diagnostic{{name_or_path, 0, 0},
+                                 "model",
+                                 fmt::format("there is no model '{}'", name_or_path),
+                                 allowed_hint(name_or_path, known_models())});
+  }
+  return std::make_shared<const ModelFile>(read_model_file(path));
+}
+
+TrainingStep build_step(const ModelFile& model, const StepOptions& options) {
+  if (options.samples < 1) {
+    fail(model, "samples", fmt::format("a batch of {} samples is not possible", options.samples));
+  }
+  try {
+    Scope scope = parameter_scope(model, options);
+    if (model.classes) {
+      const std::int64_t classes =
+          options.classes != 0 ? options.classes : model.classes->evaluate(scope);
+      scope.set("classes", positive(model, "input.classes", classes));
+    } else if (options.classes != 0) {
+      fail(model, "input.classes", fmt::format("model '{}' has no classes", model.name));
+    }
+    StepBuilder builder(options);
+    const Value input = model_input(model, options, scope, builder);
+    expand_model(model, scope, input, builder);
+    TrainingStep step = builder.finish();
+    step.model = model.name;
+    return step;
+  } catch (const ModelError& error) {
+    fail(model, "input", error.what(), error.hint);
+  }
+}
+
+ModelSummary summarise(const ModelFile& model) {
+  const TrainingStep step = build_step(model, {});
+  ModelSummary summary;
+  summary.parameters = step.parameter_count;
+  summary.multiply_accumulates = step.forward_flops / 2;
+  summary.published_parameters = model.published_parameters;
+  summary.published_multiply_accumulates = model.published_multiply_accumulates;
+  summary.source = model.source;
+  return summary;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,87 @@
+// The operators a model file may use, their arguments, and the rule of each: shapes, parameters,
+// kernels, saved tensors. docs/model-format.md lists them (a test compares).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "workload/builder.hpp"
+#include "workload/expression.hpp"
+
+namespace lockstep {
+
+enum class ArgumentType { integer, flag, probability, word };
+
+struct ArgumentSpec {
+  const char* name;
+  ArgumentType type = ArgumentType::integer;
+  bool required = false;
+  std::int64_t fallback = 0;
+  std::int64_t min = 0;
+  std::int64_t max = std::int64_t{1} << 40;
+  std::vector<std::string> words = {};  // allowed words; the first is the default; empty = any
+};
+
+// One evaluated use of an operator.
+struct OpCall {
+  StepBuilder& step;
+  std::string name;   // full path of the layer
+  std::string kind;   // the operator's name
+  std::string block;  // innermost enclosing repeated block
+  std::vector<Value> inputs;
+  const std::vector<ArgumentSpec>* specs = nullptr;
+  std::vector<std::int64_t> integers = {};  // by position in specs; probabilities in millionths
+  std::vector<std::string> words = {};
+
+  std::int64_t integer(std::string_view argument) const;
+  bool given(std::string_view argument) const;
+  const std::string& word(std::string_view argument) const;
+  const Value& input() const { return inputs.front(); }
+  LayerWriter layer() const { return {step, name, kind, block, inputs}; }
+  // The same place in the model, another leaf module: for operators made of several layers.
+  OpCall child(const std::string& suffix, const std::string& child_kind,
+               std::vector<Value> child_inputs) const;
+};
+
+// Stands for "not given" in OpCall::integers.
+inline constexpr std::int64_t not_given = INT64_MIN;
+
+struct OpSpec {
+  const char* name;
+  std::vector<ArgumentSpec> arguments;
+  std::size_t min_inputs = 1;
+  std::size_t max_inputs = 1;
+  Value (*emit)(const OpCall&);
+};
+
+const std::vector<OpSpec>& op_table();
+const OpSpec* find_op(std::string_view name);
+
+// Rules that other rules reuse.
+struct ConvShape {
+  std::int64_t out = 1, kernel_h = 1, kernel_w = 1, stride = 1, padding_h = 0, padding_w = 0,
+               dilation = 1, groups = 1;
+  bool bias = true;
+};
+Value emit_conv(const OpCall& call, const ConvShape& shape);
+Value emit_activation(const OpCall& call);  // by call.kind, not in place
+
+std::vector<OpSpec> matmul_ops();       // conv, linear, squeeze_excite
+std::vector<OpSpec> norm_ops();         // batch_norm, layer_norm, rms_norm, group_norm, layer_scale
+std::vector<OpSpec> elementwise_ops();  // activations, dropout, stochastic_depth, add, multiply
+std::vector<OpSpec> pooling_ops();      // pooling and shape changes
+std::vector<OpSpec> token_ops();        // embeddings, tokens, loss
+std::vector<OpSpec> attention_ops();    // attention, rotary
+
+// Where several branches or references meet. In place: the sum overwrites the first input.
+Value emit_add(const OpCall& call, bool in_place);
+Value emit_multiply(const OpCall& call);
+Value emit_concat(const OpCall& call);
+
+std::string shape_text(const Value& value);  // "512 x 7 x 7"
+void require_image(const OpCall& call);
+void require_features(const OpCall& call);  // the last dimension holds the features
+
+}  // namespace lockstep

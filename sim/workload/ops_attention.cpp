@@ -1,0 +1,217 @@
+// Multi-head and grouped-query attention, fused (flash) or with materialised scores, and rotary
+// position embedding.
+#include <fmt/format.h>
+
+#include "workload/checked.hpp"
+#include "workload/ops.hpp"
+
+namespace lockstep {
+
+namespace {
+
+struct Heads {
+  std::int64_t query = 0, key = 0, size = 0, tokens = 0, samples = 0;
+};
+
+// Head counts and size from the arguments and the inputs: one packed tensor or query, key, value.
+Heads head_shape(const OpCall& call) {
+  for (const Value& value : call.inputs) {
+    if (value.is_sequence() && !value.tokens && value.shape[0] == call.input().shape[0]) continue;
+    throw ModelError(fmt::format("attention needs sequences (tokens x features), but gets {}",
+                                 shape_text(value)));
+  }
+  if (call.inputs.size() == 2) {
+    throw ModelError("attention takes one packed input or three: query, key and value");
+  }
+  Heads heads;
+  heads.query = call.integer("heads");
+  heads.key = call.given("kv_heads") ? call.integer("kv_heads") : heads.query;
+  heads.tokens = call.input().shape[0];
+  heads.samples = call.step.options().samples;
+  if (heads.query % heads.key != 0) {
+    throw ModelError(fmt::format("{} query heads cannot share {} key/value heads evenly",
+                                 heads.query, heads.key));
+  }
+  const std::int64_t features = call.input().shape[1];
+  const bool packed = call.inputs.size() == 1;
+  const std::int64_t parts =
+      packed ? checked_add(heads.query, checked_multiply(2, heads.key)) : heads.query;
+  if (features % parts != 0) {
+    throw ModelError(fmt::format("{} features are not divisible by {} {}", features, parts,
+                                 packed ? "query, key and value heads" : "heads"));
+  }
+  heads.size = features / parts;
+  for (std::size_t i = 1; i < call.inputs.size(); ++i) {
+    if (call.inputs[i].shape[1] != heads.key * heads.size) {
+      throw ModelError(fmt::format("{} has {} features, {} heads of {} need {}",
+                                   i == 1 ? "key" : "value", call.inputs[i].shape[1], heads.key,
+                                   heads.size, heads.key * heads.size));
+    }
+  }
+  return heads;
+}
+
+double scores(const Heads& heads) {
+  const std::int64_t square = checked_multiply(heads.tokens, heads.tokens);
+  return static_cast<double>(
+      checked_multiply(square, checked_multiply(heads.query, heads.samples)));
+}
+
+// FlashAttention: two products forward, five backward (the scores are computed again), half of
+// them when causal. Dao et al., "FlashAttention", NeurIPS 2022, and "FlashAttention-2", section 3.
+Value fused(const OpCall& call, LayerWriter& layer, const Heads& heads,
+            const std::vector<Value>& inputs, bool causal) {
+  StepBuilder& step = call.step;
+  const Value y = layer.output({heads.tokens, heads.query * heads.size}, step.matmul_bytes());
+  const double product = 2 * scores(heads) * heads.size * (causal ? 0.5 : 1);
+  const double lse = 4.0 * heads.samples * heads.query * heads.tokens;
+  double in = 0;
+  for (const Value& value : inputs) in += step.bytes(value);
+  const double out = step.bytes(y);
+  const auto shape = [&](Kernel& kernel) {
+    kernel.math = step.math();
+    kernel.m = kernel.n = heads.tokens;
+    kernel.k = heads.size;
+    kernel.batch = checked_multiply(heads.query, heads.samples);
+  };
+  shape(layer.forward(KernelKind::attention, in, out + lse, 2 * product));
+  if (layer.backward_needed()) {
+    // Row sums of dO * O; the main kernel; dQ from its fp32 accumulator.
+    const double accumulator = 4 * out / step.matmul_bytes();
+    Kernel& rows = layer.backward(KernelKind::elementwise, 2 * out, lse + accumulator);
+    rows.operators = 0;
+    shape(layer.backward(KernelKind::attention, in + out + 2 * lse, in, 5 * product));
+    Kernel& convert = layer.backward(KernelKind::elementwise, accumulator, out);
+    convert.operators = 0;
+    layer.workspace(0, accumulator);
+  }
+  for (const Value& value : inputs) layer.save(value, "query, key, value");
+  layer.save(y, "output");
+  layer.save_new("logsumexp", lse);
+  return y;
+}
+
+// Scores, scale, mask, softmax, dropout and the weighted sum as separate operators.
+Value plain(const OpCall& call, LayerWriter& layer, const Heads& heads, bool causal) {
+  StepBuilder& step = call.step;
+  const std::int64_t t = heads.tokens;
+  const std::int64_t batch = checked_multiply(heads.query, heads.samples);
+  const double count = scores(heads);
+  const double matrix = count * step.matmul_bytes();
+  const double wide = step.autocast() ? 4 * count : matrix;
+  const Value y = layer.output({t, heads.query * heads.size}, step.matmul_bytes());
+  const double out = step.bytes(y);
+  // bmm wants contiguous heads: query, key and value are copied out of the projection(s), shared
+  // key/value heads repeated.
+  Kernel& gather = layer.forward(KernelKind::copy, 3 * out, 3 * out);
+  gather.launches = gather.operators = 3;
+  layer.gemm(Pass::forward, t, t, heads.size, batch);
+  layer.forward(KernelKind::elementwise, matrix, matrix, count);  // scale
+  const bool bias = call.integer("alibi") != 0;
+  if (bias) layer.forward(KernelKind::elementwise, matrix, matrix, count);
+  if (causal) layer.forward(KernelKind::elementwise, matrix, matrix, count);
+  if (wide != matrix) layer.forward(KernelKind::elementwise, matrix, wide);
+  layer.forward(KernelKind::softmax, wide, wide, 5 * count);
+  const bool dropped = call.integer("dropout") != 0;
+  if (dropped) layer.forward(KernelKind::elementwise, wide, wide + count, 10 * count);
+  if (wide != matrix) layer.forward(KernelKind::elementwise, wide, matrix);
+  layer.gemm(Pass::forward, t, heads.size, t, batch);
+  layer.forward(KernelKind::copy, out, out);  // heads back beside each other
+
+  if (layer.backward_needed()) {
+    layer.backward(KernelKind::copy, out, out);
+    layer.gemm(Pass::backward, t, t, heads.size, batch);  // to the weights
+    layer.gemm(Pass::backward, t, heads.size, t, batch);  // to the values
+    if (wide != matrix) layer.backward(KernelKind::elementwise, matrix, wide);
+    if (dropped) layer.backward(KernelKind::elementwise, wide + count, wide, count);
+    layer.backward(KernelKind::softmax, 2 * wide, wide, 4 * count);
+    if (wide != matrix) layer.backward(KernelKind::elementwise, wide, matrix);
+    if (causal) layer.backward(KernelKind::elementwise, matrix, matrix, count);
+    layer.backward(KernelKind::elementwise, matrix, matrix, count);  // scale
+    layer.gemm(Pass::backward, t, heads.size, t, batch);             // to the queries
+    layer.gemm(Pass::backward, t, heads.size, t, batch);             // to the keys
+    Kernel& scatter = layer.backward(KernelKind::copy, 3 * out, 3 * out);
+    scatter.launches = scatter.operators = 3;
+  }
+  layer.save_new("query", out);
+  layer.save_new("key", out);
+  layer.save_new("value", out);
+  layer.save_new("softmax", wide);
+  if (dropped) layer.save_new("mask", count);
+  if (dropped || wide != matrix) layer.save_new("weights", matrix);
+  layer.workspace(2 * wide, 2 * wide);
+  return y;
+}
+
+Value attention(const OpCall& call) {
+  const Heads heads = head_shape(call);
+  StepBuilder& step = call.step;
+  LayerWriter layer = call.layer();
+  std::vector<Value> inputs;
+  for (const Value& value : call.inputs) inputs.push_back(layer.matmul_input(value));
+  const bool packed = inputs.size() == 1;
+  // Split into heads: a view and a transpose each, and the split itself when packed.
+  layer.views(packed ? 7 : 6, 6);
+  const bool causal = call.integer("causal") != 0;
+  const Value y = step.options().fused_attention ? fused(call, layer, heads, inputs, causal)
+                                                 : plain(call, layer, heads, causal);
+  if (packed && layer.backward_needed()) {  // the three gradients are put beside each other
+    layer.backward(KernelKind::copy, step.bytes(inputs[0]), step.bytes(inputs[0]));
+  }
+  layer.views(2, 2);
+  return layer.done(y);
+}
+
+// x * cos + rotate_half(x) * sin; cos and sin are tables of the model, nothing of x is saved.
+Value rotary(const OpCall& call) {
+  const Value& x = call.input();
+  if (!x.is_sequence()) throw ModelError("rotary needs a sequence (tokens x features)");
+  const std::int64_t heads = call.integer("heads");
+  if (x.shape[1] % heads != 0) {
+    throw ModelError(fmt::format("{} features are not divisible by {} heads", x.shape[1], heads));
+  }
+  StepBuilder& step = call.step;
+  LayerWriter layer = call.layer();
+  const double bytes = step.bytes(x);
+  const auto count = static_cast<double>(step.elements(x));
+  const Value y = layer.output(x.shape, x.element_bytes);
+  layer.views(4, 4);  // into heads, two halves
+  const auto run = [&](bool forward) {
+    const auto kernel = [&](KernelKind kind, double read, double written, double flops) {
+      if (forward) {
+        layer.forward(kind, read, written, flops);
+      } else {
+        layer.backward(kind, read, written, flops);
+      }
+    };
+    kernel(KernelKind::elementwise, bytes, bytes, count);              // * cos
+    kernel(KernelKind::elementwise, bytes / 2, bytes / 2, count / 2);  // negate a half
+    kernel(KernelKind::copy, bytes, bytes, 0);                         // halves swapped
+    kernel(KernelKind::elementwise, bytes, bytes, count);              // * sin
+    kernel(KernelKind::elementwise, 2 * bytes, bytes, count);          // sum
+  };
+  run(true);
+  if (layer.backward_needed()) run(false);
+  layer.workspace(2 * bytes, 2 * bytes);
+  return layer.done(y);
+}
+
+}  // namespace
+
+std::vector<OpSpec> attention_ops() {
+  using T = ArgumentType;
+  return {
+      {"attention",
+       {{"heads", T::integer, true, 0, 1},
+        {"kv_heads", T::integer, false, not_given, 1},
+        {"causal", T::flag, false, 0},
+        {"alibi", T::flag, false, 0},
+        {"dropout", T::probability, false, 0}},
+       1,
+       3,
+       attention},
+      {"rotary", {{"heads", T::integer, true, 0, 1}}, 1, 1, rotary},
+  };
+}
+
+}  // namespace lockstep

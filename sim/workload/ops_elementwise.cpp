@@ -1,0 +1,230 @@
+// Activations, dropout, stochastic depth, and the joins of branches: add, multiply, concat.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "workload/checked.hpp"
+#include "workload/ops.hpp"
+
+namespace lockstep {
+
+namespace {
+
+// What the backward of an activation reads besides the gradient (libtorch's derivatives).
+struct ActivationRule {
+  const char* name;
+  bool saves_output;           // otherwise its input
+  bool in_place_saves_output;  // the in-place variant's derivative is written in its result
+  double flops;
+};
+constexpr std::array activations{
+    ActivationRule{"relu", true, true, 1},         ActivationRule{"relu6", false, true, 2},
+    ActivationRule{"leaky_relu", false, true, 2},  ActivationRule{"sigmoid", true, true, 4},
+    ActivationRule{"tanh", true, true, 6},         ActivationRule{"gelu", false, false, 10},
+    ActivationRule{"silu", false, false, 5},       ActivationRule{"hardswish", false, false, 4},
+    ActivationRule{"hardsigmoid", false, false, 3}};
+
+Value activation(const OpCall& call, bool in_place) {
+  const ActivationRule& rule =
+      *std::find_if(activations.begin(), activations.end(),
+                    [&](const ActivationRule& candidate) { return call.kind == candidate.name; });
+  const Value& x = call.input();
+  StepBuilder& step = call.step;
+  LayerWriter layer = call.layer();
+  const double bytes = step.bytes(x);
+  const auto count = static_cast<double>(step.elements(x));
+  const bool backward = layer.backward_needed();
+  if (in_place && !rule.in_place_saves_output && backward) {
+    // Autograd clones an input that the in-place operator is about to overwrite.
+    layer.forward(KernelKind::copy, bytes, bytes);
+    layer.save_new("input", bytes);
+  }
+  layer.forward(KernelKind::elementwise, bytes, bytes, rule.flops * count);
+  if (backward) {
+    layer.backward(KernelKind::elementwise, 2 * bytes, bytes, rule.flops * count);
+  }
+  Value y = in_place ? layer.view_of(x, x.shape) : layer.output(x.shape, x.element_bytes);
+  y.permuted = x.permuted;
+  if (backward && rule.saves_output) {
+    layer.save(y, "output");
+  } else if (backward && !in_place) {
+    layer.save(x, "input");
+  } else if (backward && rule.in_place_saves_output) {
+    layer.save(y, "output");
+  }
+  return layer.done(y);
+}
+
+Value activation_op(const OpCall& call) {
+  return activation(call, call.integer("inplace") != 0);
+}
+
+Value dropout(const OpCall& call) {
+  const Value& x = call.input();
+  if (call.integer("p") == 0) return x;  // PyTorch returns the input itself
+  StepBuilder& step = call.step;
+  LayerWriter layer = call.layer();
+  const double bytes = step.bytes(x);
+  const auto mask = static_cast<double>(step.elements(x));
+  layer.forward(KernelKind::elementwise, bytes, bytes + mask, 10 * mask);
+  if (layer.backward_needed()) layer.backward(KernelKind::elementwise, bytes + mask, bytes, mask);
+  Value y = layer.output(x.shape, x.element_bytes);
+  y.permuted = x.permuted;
+  layer.save_new("mask", mask);
+  return layer.done(y);
+}
+
+// "row" mode of torchvision: one coin per sample, scaled to keep the mean.
+Value stochastic_depth(const OpCall& call) {
+  const Value& x = call.input();
+  if (call.integer("p") == 0) return x;
+  StepBuilder& step = call.step;
+  LayerWriter layer = call.layer();
+  const double bytes = step.bytes(x);
+  const auto count = static_cast<double>(step.elements(x));
+  const double coins = static_cast<double>(step.options().samples) * x.element_bytes;
+  Kernel& draw = layer.forward(KernelKind::elementwise, coins, 2 * coins);
+  draw.launches = draw.operators = 2;  // bernoulli_, div_
+  layer.forward(KernelKind::elementwise, bytes, bytes, count);
+  if (layer.backward_needed()) layer.backward(KernelKind::elementwise, bytes, bytes, count);
+  Value y = layer.output(x.shape, x.element_bytes);
+  y.permuted = x.permuted;
+  layer.save_new("noise", coins);
+  return layer.done(y);
+}
+
+int widest(const OpCall& call) {
+  int bytes = 0;
+  for (const Value& value : call.inputs) bytes = std::max(bytes, value.element_bytes);
+  return bytes;
+}
+
+void require_same_shape(const OpCall& call) {
+  for (const Value& value : call.inputs) {
+    if (value.tokens || value.shape != call.input().shape ||
+        value.permuted != call.input().permuted) {
+      throw ModelError(fmt::format("{} joins {} with {}, which do not fit", call.kind,
+                                   shape_text(call.input()), shape_text(value)));
+    }
+  }
+}
+
+// Gradients of fp32 results that flow back into half-precision inputs are cast.
+void cast_gradients(LayerWriter& layer, const OpCall& call, int element_bytes) {
+  for (const Value& value : call.inputs) {
+    if (!value.requires_grad || value.element_bytes == element_bytes) continue;
+    const auto count = static_cast<double>(call.step.elements(value));
+    layer.late_backward(KernelKind::elementwise, element_bytes * count,
+                        value.element_bytes * count);
+  }
+}
+
+Value add_op(const OpCall& call) {
+  return emit_add(call, call.integer("inplace") != 0);
+}
+
+}  // namespace
+
+Value emit_activation(const OpCall& call) {
+  return activation(call, false);
+}
+
+Value emit_add(const OpCall& call, bool in_place) {
+  require_same_shape(call);
+  StepBuilder& step = call.step;
+  LayerWriter layer = call.layer();
+  const Value& first = call.input();
+  const int element_bytes = widest(call);
+  const auto count = static_cast<double>(step.elements(first));
+  const bool reuse = in_place && first.element_bytes == element_bytes;
+  Value y = reuse ? layer.view_of(first, first.shape) : layer.output(first.shape, element_bytes);
+  y.permuted = first.permuted;
+  double left = first.element_bytes * count;
+  for (std::size_t i = 1; i < call.inputs.size(); ++i) {
+    layer.forward(KernelKind::elementwise, left + call.inputs[i].element_bytes * count,
+                  element_bytes * count, count);
+    left = element_bytes * count;
+  }
+  layer.views(0, static_cast<int>(call.inputs.size()) - 1);
+  cast_gradients(layer, call, element_bytes);
+  return layer.done(y);
+}
+
+Value emit_multiply(const OpCall& call) {
+  const Value& a = call.inputs[0];
+  const Value& b = call.inputs[1];
+  // Either the same shape, or one of them a factor per channel of the other (squeeze-excite).
+  const auto is_gate = [](const Value& gate, const Value& x) {
+    return gate.is_image() && x.is_image() && gate.shape[0] == x.shape[0] && gate.shape[1] == 1 &&
+           gate.shape[2] == 1;
+  };
+  if (!is_gate(a, b) && !is_gate(b, a)) require_same_shape(call);
+  StepBuilder& step = call.step;
+  LayerWriter layer = call.layer();
+  const Value& larger = step.elements(a) >= step.elements(b) ? a : b;
+  const auto count = static_cast<double>(step.elements(larger));
+  const int element_bytes = widest(call);
+  Value y = layer.output(larger.shape, element_bytes);
+  y.permuted = larger.permuted;
+  const double out = step.bytes(y);
+  layer.forward(KernelKind::elementwise, step.bytes(a) + step.bytes(b), out, count);
+  for (const auto& [wanted, other] : {std::pair{&a, &b}, std::pair{&b, &a}}) {
+    if (!wanted->requires_grad) continue;
+    layer.backward(KernelKind::elementwise, out + step.bytes(*other), out, count);
+    if (wanted->shape != larger.shape) {  // the broadcast factor's gradient is summed
+      layer.backward(KernelKind::elementwise, out, step.bytes(*wanted), count);
+    }
+  }
+  cast_gradients(layer, call, element_bytes);
+  if (b.requires_grad) layer.save(a, "left");
+  if (a.requires_grad) layer.save(b, "right");
+  return layer.done(y);
+}
+
+Value emit_concat(const OpCall& call) {
+  const Value& first = call.input();
+  std::vector<std::int64_t> shape = first.shape;
+  if (shape.empty()) throw ModelError("concat needs images, sequences or feature vectors");
+  const std::size_t axis = first.is_image() ? 0 : shape.size() - 1;
+  shape[axis] = 0;
+  for (const Value& value : call.inputs) {
+    std::vector<std::int64_t> rest = value.shape;
+    bool fits = rest.size() == shape.size() && !value.tokens && value.permuted == first.permuted;
+    for (std::size_t i = 0; fits && i < rest.size(); ++i) {
+      fits = i == axis || rest[i] == shape[i];
+    }
+    if (!fits) {
+      throw ModelError(fmt::format("concat joins {} with {}, which differ in more than channels",
+                                   shape_text(first), shape_text(value)));
+    }
+    shape[axis] = checked_add(shape[axis], value.shape[axis]);
+  }
+  LayerWriter layer = call.layer();
+  const int element_bytes = widest(call);
+  Value y = layer.output(shape, element_bytes);
+  y.permuted = first.permuted;
+  double read = 0;
+  for (const Value& value : call.inputs) read += call.step.bytes(value);
+  layer.forward(KernelKind::copy, read, call.step.bytes(y));
+  layer.views(0, static_cast<int>(call.inputs.size()));  // the gradients are slices of one tensor
+  cast_gradients(layer, call, element_bytes);
+  return layer.done(y);
+}
+
+std::vector<OpSpec> elementwise_ops() {
+  using T = ArgumentType;
+  std::vector<OpSpec> ops;
+  for (const ActivationRule& rule : activations) {
+    ops.push_back({rule.name, {{"inplace", T::flag, false, 0}}, 1, 1, activation_op});
+  }
+  ops.push_back({"dropout", {{"p", T::probability, true}}, 1, 1, dropout});
+  ops.push_back({"stochastic_depth", {{"p", T::probability, true}}, 1, 1, stochastic_depth});
+  ops.push_back({"add", {{"inplace", T::flag, false, 0}}, 2, 64, add_op});
+  ops.push_back({"multiply", {}, 2, 2, emit_multiply});
+  ops.push_back({"concat", {}, 1, 100000, emit_concat});
+  return ops;
+}
+
+}  // namespace lockstep

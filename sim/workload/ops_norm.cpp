@@ -1,0 +1,186 @@
+// Normalisation layers and layer scale. Traffic follows fact 131, except that a layer norm row
+// stays in registers and is read once.
+#include <fmt/format.h>
+
+#include "workload/ops.hpp"
+
+namespace lockstep {
+
+namespace {
+
+constexpr double stat_bytes = 4;  // statistics are fp32 in every precision
+
+Value batch_norm(const OpCall& call) {
+  const Value& x = call.input();
+  if (x.tokens || x.permuted || x.shape.empty() || x.is_sequence()) {
+    throw ModelError(
+        fmt::format("batch_norm needs an image or a feature vector, but gets {}", shape_text(x)));
+  }
+  StepBuilder& step = call.step;
+  LayerWriter layer = call.layer();
+  const std::int64_t channels = x.channels();
+  if (call.integer("affine") != 0) {
+    layer.parameter("weight", {channels});
+    layer.parameter("bias", {channels});
+  }
+  // Running mean and variance, and the int64 count of batches that each forward increments.
+  layer.buffers(3, 2.0 * channels * step.weight_bytes() + 8);
+  const double bytes = step.bytes(x);
+  const auto count = static_cast<double>(step.elements(x));
+  layer.forward(KernelKind::elementwise, 8, 8);
+  layer.forward(KernelKind::normalization, 2 * bytes, bytes, 8 * count);
+  layer.backward(KernelKind::normalization, 3 * bytes, bytes, 11 * count);
+  const Value y = layer.output(x.shape, x.element_bytes);
+  layer.save(x, "input");
+  layer.save_new("statistics", 2 * channels * stat_bytes);
+  return layer.done(y);
+}
+
+// Layer and group norm: two kernels back, one for the input, one for weight and bias.
+Value emit_row_norm(const OpCall& call, std::int64_t parameters, double rows, bool affine,
+                    bool bias) {
+  StepBuilder& step = call.step;
+  LayerWriter layer = call.layer();
+  const Value x = step.autocast() ? layer.full_precision(call.input()) : call.input();
+  if (affine) layer.parameter("weight", {parameters});
+  if (affine && bias) layer.parameter("bias", {parameters});
+  const double bytes = step.bytes(x);
+  const auto count = static_cast<double>(step.elements(x));
+  layer.forward(KernelKind::normalization, bytes, bytes, 7 * count);
+  layer.backward(KernelKind::normalization, 2 * bytes, bytes, 11 * count);
+  if (affine) {
+    Kernel& kernel = layer.backward(KernelKind::normalization, 2 * bytes,
+                                    static_cast<double>(parameters) * step.weight_bytes() * 2,
+                                    3 * count, Pass::weight_gradient);
+    kernel.operators = 0;  // same operator as the first kernel
+  }
+  Value y = layer.output(x.shape, x.element_bytes);
+  y.permuted = x.permuted;
+  layer.save(x, "input");
+  layer.save_new("statistics", 2 * rows * stat_bytes);
+  return layer.done(y);
+}
+
+Value layer_norm(const OpCall& call) {
+  require_features(call);
+  const Value& x = call.input();
+  return emit_row_norm(call, x.shape.back(), static_cast<double>(call.step.rows(x)),
+                       call.integer("affine") != 0, call.integer("bias") != 0);
+}
+
+Value group_norm(const OpCall& call) {
+  require_image(call);
+  const std::int64_t groups = call.integer("groups");
+  const std::int64_t channels = call.input().channels();
+  if (channels % groups != 0) {
+    throw ModelError(fmt::format("{} groups do not divide {} channels", groups, channels));
+  }
+  return emit_row_norm(call, channels, static_cast<double>(groups) * call.step.options().samples,
+                       call.integer("affine") != 0, true);
+}
+
+Value rms_norm(const OpCall& call) {
+  require_features(call);
+  StepBuilder& step = call.step;
+  LayerWriter layer = call.layer();
+  const Value& input = call.input();
+  const std::int64_t features = input.shape.back();
+  layer.parameter("weight", {features});
+  const auto count = static_cast<double>(step.elements(input));
+  const double narrow = input.element_bytes * count;
+  const double wide = 4 * count;
+  const auto rows = static_cast<double>(step.rows(input));
+  Value y = layer.output(input.shape, step.autocast() ? 4 : input.element_bytes);
+  y.permuted = input.permuted;
+  const double out = step.bytes(y);
+  if (call.integer("fused") != 0) {
+    layer.forward(KernelKind::normalization, narrow, out, 4 * count);
+    layer.backward(KernelKind::normalization, narrow + out, narrow, 8 * count);
+    layer
+        .backward(KernelKind::normalization, narrow + out, 4.0 * features, 2 * count,
+                  Pass::weight_gradient)
+        .operators = 0;
+    layer.save(input, "input");
+    layer.save_new("statistics", rows * stat_bytes);
+    return layer.done(y);
+  }
+  // The usual eager module: to fp32, x^2, mean, + eps, rsqrt, x * r, back to the input's type, *
+  // weight.
+  const Value x = layer.full_precision(input);
+  layer.forward(KernelKind::elementwise, wide, wide, count);        // pow
+  layer.forward(KernelKind::normalization, wide, 4 * rows, count);  // mean
+  Kernel& small = layer.forward(KernelKind::elementwise, 8 * rows, 8 * rows, 2 * rows);
+  small.launches = small.operators = 2;                       // + eps, rsqrt
+  layer.forward(KernelKind::elementwise, wide, wide, count);  // x * r
+  const bool narrowed = input.element_bytes == 2;
+  if (narrowed) layer.forward(KernelKind::elementwise, wide, narrow);
+  layer.forward(KernelKind::elementwise, narrow, out, count);  // * weight
+
+  layer.backward(KernelKind::elementwise, out, out, count);          // to the normalised input
+  layer.backward(KernelKind::elementwise, out + narrow, out, count,  // to the weight: product
+                 Pass::weight_gradient);
+  layer.backward(KernelKind::elementwise, out, 4.0 * features, count,  // and its sum
+                 Pass::weight_gradient);
+  if (narrowed) layer.backward(KernelKind::elementwise, narrow, wide);
+  layer.backward(KernelKind::elementwise, wide, wide, count);        // of x * r to x
+  layer.backward(KernelKind::elementwise, 2 * wide, wide, count);    // and to r: product,
+  layer.backward(KernelKind::normalization, wide, 4 * rows, count);  // sum over the row
+  Kernel& chain = layer.backward(KernelKind::elementwise, 12 * rows, 12 * rows, 3 * rows);
+  chain.launches = chain.operators = 3;  // rsqrt, mean
+  Kernel& square = layer.backward(KernelKind::elementwise, 2 * wide, 2 * wide, 2 * count);
+  square.launches = square.operators = 2;                          // of x^2
+  layer.backward(KernelKind::elementwise, 2 * wide, wide, count);  // sum of both ways to x
+  layer.save(x, "input");
+  layer.save_new("reciprocal", rows * stat_bytes);
+  layer.save_new("normalised", narrow);
+  layer.workspace(wide, 3 * wide);
+  return layer.done(y);
+}
+
+// A learned factor per channel (ConvNeXt); fp32 under autocast, so the product is fp32 as well.
+Value layer_scale(const OpCall& call) {
+  const Value& x = call.input();
+  StepBuilder& step = call.step;
+  LayerWriter layer = call.layer();
+  const std::int64_t channels = x.channels();
+  if (x.is_image()) {
+    layer.parameter("", {channels, 1, 1});
+  } else {
+    layer.parameter("", {channels});
+  }
+  Value y = layer.output(x.shape, step.autocast() ? 4 : x.element_bytes);
+  y.permuted = x.permuted;
+  const double in = step.bytes(x);
+  const double out = step.bytes(y);
+  const auto count = static_cast<double>(step.elements(x));
+  layer.forward(KernelKind::elementwise, in, out, count);
+  layer.backward(KernelKind::elementwise, out, in, count);
+  layer.backward(KernelKind::elementwise, in + out, out, count, Pass::weight_gradient);
+  layer.backward(KernelKind::elementwise, out, 4.0 * channels, count, Pass::weight_gradient);
+  layer.save(x, "input");
+  layer.workspace(0, out);
+  return layer.done(y);
+}
+
+}  // namespace
+
+std::vector<OpSpec> norm_ops() {
+  using T = ArgumentType;
+  return {
+      {"batch_norm", {{"affine", T::flag, false, 1}}, 1, 1, batch_norm},
+      {"layer_norm",
+       {{"affine", T::flag, false, 1}, {"bias", T::flag, false, 1}},
+       1,
+       1,
+       layer_norm},
+      {"rms_norm", {{"fused", T::flag, false, 0}}, 1, 1, rms_norm},
+      {"group_norm",
+       {{"groups", T::integer, true, 0, 1}, {"affine", T::flag, false, 1}},
+       1,
+       1,
+       group_norm},
+      {"layer_scale", {}, 1, 1, layer_scale},
+  };
+}
+
+}  // namespace lockstep

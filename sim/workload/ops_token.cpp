@@ -1,0 +1,152 @@
+// Embeddings, the class token of vision transformers, and the loss.
+#include <fmt/format.h>
+
+#include "workload/checked.hpp"
+#include "workload/ops.hpp"
+
+namespace lockstep {
+
+namespace {
+
+// Gradient of a gather: the dense gradient is filled with zeros, ids are sorted, rows are summed.
+void embedding_gradient(LayerWriter& layer, double table_bytes, double rows_bytes, double ids) {
+  layer.backward(KernelKind::copy, 0, table_bytes, 0, Pass::weight_gradient).operators = 0;
+  Kernel& kernel = layer.backward(KernelKind::embedding, 2 * rows_bytes + 32 * ids, rows_bytes, 0,
+                                  Pass::weight_gradient);
+  kernel.launches = 5;  // sort (about three), segment starts, sum and scatter
+}
+
+Value embedding(const OpCall& call) {
+  const Value& ids = call.input();
+  if (!ids.tokens) throw ModelError("embedding needs token ids", "use `from: input`");
+  StepBuilder& step = call.step;
+  LayerWriter layer = call.layer();
+  const std::int64_t features = call.integer("features");
+  const std::int64_t rows = call.integer("rows");
+  layer.parameter("weight", {rows, features});
+  const Value y = layer.output({ids.shape[0], features}, step.weight_bytes());
+  const auto count = static_cast<double>(step.elements(ids));
+  layer.forward(KernelKind::embedding, 8 * count + step.bytes(y), step.bytes(y));
+  embedding_gradient(layer, static_cast<double>(rows) * features * step.weight_bytes(),
+                     step.bytes(y), count);
+  layer.save(ids, "ids");
+  return layer.done(y);
+}
+
+Value position_embedding(const OpCall& call) {
+  const Value& x = call.input();
+  if (!x.is_sequence()) {
+    throw ModelError(fmt::format(
+        "position_embedding needs a sequence (tokens x features), but gets {}", shape_text(x)));
+  }
+  const std::int64_t length = call.integer("length");
+  if (length < x.shape[0]) {
+    throw ModelError(
+        fmt::format("a sequence of {} tokens is longer than the {} positions", x.shape[0], length),
+        "use a shorter sequence, or more positions");
+  }
+  StepBuilder& step = call.step;
+  LayerWriter layer = call.layer();
+  const std::int64_t features = x.shape[1];
+  const bool lookup = call.integer("lookup") != 0;
+  if (lookup) {
+    layer.parameter("weight", {length, features});
+  } else {
+    layer.parameter("", {1, length, features});
+  }
+  const Value y = layer.output(x.shape, std::max(x.element_bytes, step.weight_bytes()));
+  const double table = static_cast<double>(x.shape[0]) * features * step.weight_bytes();
+  const auto count = static_cast<double>(step.elements(x));
+  const auto positions = static_cast<double>(x.shape[0]);
+  if (lookup) {
+    layer.forward(KernelKind::elementwise, 0, 8 * positions);  // arange
+    layer.forward(KernelKind::embedding, 8 * positions + table, table);
+  }
+  layer.forward(KernelKind::elementwise, step.bytes(x) + table, step.bytes(y), count);
+  layer.backward(KernelKind::elementwise, step.bytes(y), table, count,  // sum over the samples
+                 Pass::weight_gradient);
+  if (lookup) {
+    embedding_gradient(layer, static_cast<double>(length) * features * step.weight_bytes(), table,
+                       positions);
+    layer.save_new("positions", 8 * positions);
+  }
+  if (x.requires_grad && x.element_bytes != y.element_bytes) {
+    layer.late_backward(KernelKind::elementwise, step.bytes(y), step.bytes(x));
+  }
+  return layer.done(y);
+}
+
+// One learned token before the others.
+Value class_token(const OpCall& call) {
+  const Value& x = call.input();
+  if (!x.is_sequence()) throw ModelError("class_token needs a sequence (tokens x features)");
+  StepBuilder& step = call.step;
+  LayerWriter layer = call.layer();
+  layer.parameter("", {1, 1, x.shape[1]});
+  const Value y = layer.output({checked_add(x.shape[0], 1), x.shape[1]},
+                               std::max(x.element_bytes, step.weight_bytes()));
+  layer.views(1, 1);
+  layer.forward(KernelKind::copy, step.bytes(x), step.bytes(y));
+  const double token = step.bytes(y) / static_cast<double>(y.shape[0]);
+  layer.backward(KernelKind::elementwise, token, 4.0 * x.shape[1], 0, Pass::weight_gradient);
+  if (x.requires_grad && x.element_bytes != y.element_bytes) {
+    layer.late_backward(KernelKind::elementwise, step.bytes(y), step.bytes(x));
+  }
+  return layer.done(y);
+}
+
+// The first token's features; backward writes a zeroed gradient of the whole sequence.
+Value select_token(const OpCall& call) {
+  const Value& x = call.input();
+  if (!x.is_sequence()) throw ModelError("select_token needs a sequence (tokens x features)");
+  LayerWriter layer = call.layer();
+  layer.views(1, 0);
+  const Value y = layer.view_of(x, {x.shape[1]});
+  layer.backward(KernelKind::copy, call.step.bytes(y), call.step.bytes(x)).launches = 2;
+  return layer.done(y);
+}
+
+Value cross_entropy(const OpCall& call) {
+  require_features(call);
+  StepBuilder& step = call.step;
+  LayerWriter layer = call.layer();
+  // fp32 under autocast; models trained in pure half precision upcast their logits as well.
+  const Value x = layer.full_precision(call.input());
+  if (call.input().element_bytes == 2) layer.workspace(step.bytes(x), step.bytes(x));
+  const double bytes = step.bytes(x);
+  const auto count = static_cast<double>(step.elements(x));
+  const auto rows = static_cast<double>(step.rows(x));
+  layer.forward(KernelKind::softmax, bytes, bytes, 5 * count);
+  layer.forward(KernelKind::softmax, 12 * rows, 4, rows);  // negative log likelihood
+  if (layer.backward_needed()) {
+    Kernel& likelihood = layer.backward(KernelKind::copy, 8 * rows, bytes);
+    likelihood.launches = 2;  // zero fill and scatter
+    layer.backward(KernelKind::softmax, 2 * bytes, bytes, 4 * count);
+  }
+  layer.save_new("log_softmax", bytes);
+  layer.workspace(0, bytes);
+  return layer.done(layer.output({}, 4));
+}
+
+}  // namespace
+
+std::vector<OpSpec> token_ops() {
+  using T = ArgumentType;
+  return {
+      {"embedding",
+       {{"rows", T::integer, true, 0, 1}, {"features", T::integer, true, 0, 1}},
+       1,
+       1,
+       embedding},
+      {"position_embedding",
+       {{"length", T::integer, true, 0, 1}, {"lookup", T::flag, false, 1}},
+       1,
+       1,
+       position_embedding},
+      {"class_token", {}, 1, 1, class_token},
+      {"select_token", {}, 1, 1, select_token},
+      {"cross_entropy", {}, 1, 1, cross_entropy},
+  };
+}
+
+}  // namespace lockstep
