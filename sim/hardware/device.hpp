@@ -23,6 +23,7 @@ struct Device {
   std::string name;      // "a100-sxm4-80gb"; the file's stem
   std::string title;     // "NVIDIA A100 SXM4 80 GB"
   Architecture architecture = Architecture::ampere;
+  int compute_capability = 80;  // 70, 80, 86, 89, 90, 100; 0 for a CPU
   int multiprocessors = 0;
   double clock_hz = 0;   // boost clock
   double fp32_flops = 0, tf32_flops = 0, fp16_flops = 0, bf16_flops = 0;  // dense peaks; 0 = not supported

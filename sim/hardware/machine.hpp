@@ -21,6 +21,17 @@ template <>
 struct EnumNames<FabricKind> {
   static constexpr std::array names{"none", "ethernet", "roce", "efa", "infiniband"};
 };
+// How the NVLinks of a node's GPUs are wired.
+enum class NvlinkLayout {
+  switched,   // NVSwitch: any GPU reaches any other with all its links
+  mesh,       // point to point, the same number of links between every two GPUs of the node
+  cube_mesh,  // eight GPUs as in DGX-1: two quads, one or two links per neighbour
+  bridge,     // bridged pairs; further apart the GPUs talk over PCIe
+};
+template <>
+struct EnumNames<NvlinkLayout> {
+  static constexpr std::array names{"switched", "mesh", "cube-mesh", "bridge"};
+};
 enum class CpuVendor { intel, amd, arm };
 template <>
 struct EnumNames<CpuVendor> {
@@ -30,7 +41,7 @@ struct EnumNames<CpuVendor> {
 struct NvlinkSpec {
   int links_per_gpu = 0;            // all links of one GPU
   double bytes_per_second = 0;      // one link, one way, line rate
-  bool switched = true;             // NVSwitch; false = point to point between the GPUs of the node
+  NvlinkLayout layout = NvlinkLayout::switched;
   bool multicast = false;           // NVLink SHARP (NVLS) on NVSwitch 3
 };
 
@@ -39,6 +50,9 @@ struct PcieSpec {
   int lanes = 16;
   bool peer_to_peer = true;         // false: copies bounce through host memory (g5, consumer cards)
   int gpus_per_switch = 1;          // GPUs that share one uplink to the root complex
+  // Bytes/s one way that a GPU reaches to its neighbour through host memory while all GPUs of the node
+  // do; 0 = derived from the link. For hosts where it has been measured (virtual machines).
+  double host_path_bytes_per_second = 0;
 };
 
 struct HostSpec {
@@ -49,6 +63,9 @@ struct HostSpec {
   double memory_bandwidth = 0;       // bytes/s, all sockets
   double dispatch_seconds = 6e-6;    // host time of one eager framework operator (fact 134)
   double launch_seconds = 3e-6;      // host time of one more kernel launch inside an operator
+  // Between processes of one host over the loopback interface, one way, and per message (Gloo on TCP).
+  double loopback_bytes_per_second = 1.5e9;
+  double message_seconds = 90e-6;
 };
 
 struct FabricSpec {
@@ -60,6 +77,17 @@ struct FabricSpec {
   double oversubscription = 1;       // of the tree above the leaf switches
   int nodes_per_leaf = 0;            // 0 = one non-blocking switch
   bool gpu_direct = true;            // NIC reads GPU memory
+};
+
+// One measured curve of a collective in nccl-tests' convention (fact 107): the size is the full buffer
+// (ranks times the shard for all_gather and reduce_scatter). Replaces the model for that many ranks.
+struct CollectiveCurve {
+  std::string collective;            // "all_reduce", ...: a name of costs/nccl_tuning.hpp
+  int ranks = 0;
+  int nodes = 1;
+  std::vector<double> bytes;         // ascending
+  std::vector<double> seconds;       // as long as bytes
+  std::string source;
 };
 
 struct Machine {
@@ -76,6 +104,7 @@ struct Machine {
   double price_per_gpu_hour = 0;     // USD
   std::string price_date;            // "2026-11"
   std::string price_source;
+  std::vector<CollectiveCurve> collectives;
   std::map<std::string, std::string> sources;
 };
 

@@ -1,0 +1,217 @@
+#include "costs/collective.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <limits>
+
+#include "costs/collective_curve.hpp"
+#include "costs/collective_links.hpp"
+
+namespace lockstep {
+namespace {
+
+template <class Enum>
+std::string name_of(Enum value) {
+  return std::string(EnumNames<Enum>::names[static_cast<std::size_t>(value)]);
+}
+
+// PCIe bytes/s that staging through host memory works with.
+double host_path_link(const Machine& machine, const CommGroup& group, const NodeLinks& links,
+                      const NetworkModel& model) {
+  if (machine.pcie.host_path_bytes_per_second > 0)
+    return machine.pcie.host_path_bytes_per_second / model.host_staging_efficiency;
+  // Without any peer-to-peer the GPUs of a switch share its uplink.
+  const int sharing =
+      machine.pcie.peer_to_peer ? 1 : std::min(machine.pcie.gpus_per_switch, group.ranks_per_node);
+  return links.capacity / sharing;
+}
+
+double nic_share(const Machine& machine, const CommGroup& group) {
+  return nic_payload_rate(machine) * usable_nics(machine, group) / group.concurrent;
+}
+
+// What wires and memories allow whatever NCCL believes, as algorithm bandwidth.
+double physical_limit(const Machine& machine, const CommGroup& group, const NodeLinks& links,
+                      Collective collective, const NcclEstimate& e, const NetworkModel& model) {
+  const bool low_latency = e.protocol == NcclProtocol::ll;  // a flag beside every datum
+  const double per_byte = 1.0 / std::max(1, ring_steps(collective, group.ranks())) * group.ranks();
+  double limit = std::numeric_limits<double>::infinity();
+  if (links.path == NodePath::host_memory)
+    limit = host_path_link(machine, group, links, model) * per_byte *
+            (low_latency ? 0.5 : model.host_staging_efficiency);
+  if (group.nodes > 1) {
+    const bool tree = e.algorithm == NcclAlgorithm::tree || e.algorithm == NcclAlgorithm::nvls_tree;
+    const double ratio = tree ? (group.nodes == 2 ? 1 : 0.5) : per_byte;
+    limit = std::min(limit, nic_share(machine, group) * ratio * (low_latency ? 0.5 : 1));
+  }
+  return limit;
+}
+
+struct Times {
+  double latency = 0, transfer = 0;
+  double total() const { return latency + transfer; }
+};
+
+// NCCL's estimate with the corrections of the model.
+Times refine(const Machine& machine, const CommGroup& group, const NodeLinks& links,
+             Collective collective, double bytes, const NcclEstimate& e,
+             const NetworkModel& model) {
+  const bool low_latency = e.protocol == NcclProtocol::ll;
+  Times t{e.latency + model.call_seconds, 0};
+  double bandwidth = e.full_bandwidth;
+  if (group.nodes == 1 && links.path == NodePath::nvlink) {
+    if (!low_latency) t.latency += (model.bulk_hop_factor - 1) * e.hops;
+    bandwidth *= low_latency ? model.nvlink_ll_efficiency : model.nvlink_efficiency;
+  }
+  // Through host memory a hop is two, the write and the read.
+  if (links.path == NodePath::host_memory) t.latency += e.hops;
+  bandwidth = std::min(bandwidth, physical_limit(machine, group, links, collective, e, model));
+  if (e.algorithm == NcclAlgorithm::tree) bandwidth *= tree_size_factor(e.protocol, bytes);
+  t.transfer = bytes / bandwidth;
+  return t;
+}
+
+struct Chosen {
+  NcclEstimate estimate;
+  Times times;
+};
+
+// NCCL's choice for this size; or what it chooses for some larger size if that takes less time: the
+// table misjudges the moment to change protocol, but more bytes never take less time than fewer.
+Chosen choose(const Machine& machine, const CommGroup& group, Collective collective, double bytes,
+              const NetworkModel& model) {
+  const NcclSystem system = nccl_system(machine, group);
+  const NodeLinks links = node_links(machine, group);
+  const auto estimates = nccl_estimates(system, collective, bytes);
+  const auto evaluated = [&](const NcclEstimate& e) {
+    return Chosen{e, refine(machine, group, links, collective, bytes, e, model)};
+  };
+  Chosen best = evaluated(estimates.front());
+  constexpr double largest = 64.0 * (1ULL << 30);
+  for (double size = std::exp2(std::ceil(std::log2(std::max(bytes, 1024.0)))); size <= largest;
+       size *= 2) {
+    const NcclEstimate later = nccl_choice(system, collective, size);
+    const auto same = std::find_if(estimates.begin(), estimates.end(), [&](const auto& e) {
+      return e.algorithm == later.algorithm && e.protocol == later.protocol;
+    });
+    const Chosen candidate = evaluated(*same);
+    if (candidate.times.total() < best.times.total()) best = candidate;
+  }
+  return best;
+}
+
+// Ranks on CPUs: Gloo's ring over loopback or TCP, alpha-beta.
+Times cpu_times(const Machine& machine, const CommGroup& group, Collective collective,
+                double bytes) {
+  const double steps = ring_steps(collective, group.ranks());
+  double rate = machine.host.loopback_bytes_per_second, message = machine.host.message_seconds;
+  if (group.nodes > 1) {
+    rate = std::min(connection_rate(machine), nic_share(machine, group));
+    message += machine.fabric.latency_seconds;
+  }
+  if (collective == Collective::send_recv) return {message, bytes / rate};
+  if (collective == Collective::all_to_all)
+    return {(group.ranks() - 1) * message, bytes * (group.ranks() - 1) / group.ranks() / rate};
+  const bool whole = collective == Collective::broadcast || collective == Collective::reduce;
+  return {steps * message, bytes * (whole ? 1 : steps / group.ranks()) / rate};
+}
+
+// NCCL's point-to-point kernels: not tuned, so straight from the links.
+Times direct_times(const Machine& machine, const CommGroup& group, Collective collective,
+                   double bytes, const NetworkModel& model) {
+  const NodeLinks links = node_links(machine, group);
+  const NcclSystem system = nccl_system(machine, group);
+  const auto loads = collective_links(machine, group, collective, NcclAlgorithm::ring, bytes);
+  // One Simple ring step for a neighbour: base 8.4 us, hop by link class (facts 90, 91).
+  const bool nvlink = links.path == NodePath::nvlink;
+  double latency = 8.4e-6 + (nvlink ? 3.4e-6 : 5.7e-6) + model.call_seconds;
+  if (group.nodes > 1) {
+    latency += 14e-6 + machine.fabric.latency_seconds;
+    if (collective ==
+        Collective::all_to_all)  // every message across is posted on its own (fact 96)
+      latency +=
+          (group.ranks() - group.ranks_per_node) * (system.cpu == CpuVendor::intel ? 1e-6 : 2e-6);
+  }
+  double transfer = 0;
+  for (const LinkLoad& load : loads) {
+    double rate = load.capacity;
+    if (load.link == LinkClass::nvlink) {
+      rate = model.nvlink_efficiency * links.nvlink_channels * links.channel;
+      if (collective == Collective::send_recv && machine.nvlink.layout != NvlinkLayout::switched)
+        rate = std::min(rate, model.nvlink_efficiency * links.bundle);
+    }
+    if (load.link == LinkClass::pcie)
+      rate = links.path == NodePath::host_memory
+                 ? model.host_staging_efficiency * host_path_link(machine, group, links, model)
+                 : links.channel;
+    transfer = std::max(transfer, load.bytes / rate);
+  }
+  return {latency, transfer};
+}
+
+// Ring steps read the incoming chunk and the own one and write the result: about three times the
+// bytes sent (fact 113).
+double memory_traffic(const std::vector<LinkLoad>& loads) {
+  double sent = 0;
+  for (const LinkLoad& load : loads)
+    if (load.link == LinkClass::nvlink || load.link == LinkClass::pcie)
+      sent = std::max(sent, load.bytes);
+  return 3 * sent;
+}
+
+}  // namespace
+
+CollectiveCost collective_cost(const Machine& machine, const CommGroup& group,
+                               Collective collective, double bytes, const NetworkModel& model) {
+  CollectiveCost cost;
+  const int ranks = group.ranks();
+  if (ranks <= 1) return cost;
+  assert(bytes >= 0 && group.concurrent >= 1);
+
+  Times times;
+  NcclAlgorithm algorithm = NcclAlgorithm::ring;
+  if (machine.device.architecture == Architecture::cpu) {
+    times = cpu_times(machine, group, collective, bytes);
+    cost.algorithm = "gloo";
+  } else if (collective == Collective::all_to_all || collective == Collective::send_recv) {
+    times = direct_times(machine, group, collective, bytes, model);
+    cost.algorithm = "direct";
+    cost.protocol = name_of(NcclProtocol::simple);
+  } else {
+    const Chosen chosen = choose(machine, group, collective, bytes, model);
+    times = chosen.times;
+    algorithm = chosen.estimate.algorithm;
+    cost.algorithm = name_of(algorithm);
+    cost.protocol = name_of(chosen.estimate.protocol);
+  }
+  if (machine.device.architecture != Architecture::cpu)
+    cost.channels = communicator_channels(nccl_system(machine, group));
+  if (cost.algorithm == "ring" || cost.algorithm == "gloo")
+    cost.ring_steps = ring_steps(collective, ranks);
+
+  if (const CollectiveCurve* curve = find_curve(machine, name_of(collective), ranks, group.nodes);
+      curve != nullptr && group.concurrent == 1) {
+    const CurveValue value = curve_seconds(*curve, bytes);
+    times.latency = std::min(times.latency, value.seconds);
+    times.transfer = value.seconds - times.latency;
+    cost.provenance = value.on_point ? Provenance::measured : Provenance::interpolated;
+  }
+  cost.latency_seconds = times.latency;
+  cost.transfer_seconds = times.transfer;
+  cost.links = collective_links(machine, group, collective, algorithm, bytes);
+  cost.device_memory_bytes = memory_traffic(cost.links);
+  return cost;
+}
+
+double bus_bandwidth(Collective collective, int ranks, double bytes, double seconds) {
+  const double n = ranks;
+  double factor = 1;
+  if (collective == Collective::all_reduce) factor = 2 * (n - 1) / n;
+  if (collective == Collective::all_gather || collective == Collective::reduce_scatter ||
+      collective == Collective::all_to_all)
+    factor = (n - 1) / n;
+  return bytes / seconds * factor;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,46 @@
+// Point-to-point copies: GPU to host, GPU to GPU, host to host.
+#include <algorithm>
+
+#include "costs/collective.hpp"
+#include "costs/collective_links.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr double copy_engine_latency = 8e-6;  // submit, start and signal a copy
+
+}  // namespace
+
+CopyCost host_device_copy(const Machine& machine, double bytes) {
+  const double link = pcie_bytes_per_second(machine.pcie);
+  CopyCost cost{copy_engine_latency, link, {}};
+  cost.links.push_back({LinkClass::pcie, bytes, bytes, 1, link});
+  if (machine.host.memory_bandwidth > 0)
+    cost.links.push_back({LinkClass::host_memory, bytes, bytes, 1, machine.host.memory_bandwidth});
+  return cost;
+}
+
+CopyCost device_device_copy(const Machine& machine, double bytes) {
+  const CommGroup pair{.ranks_per_node = 2, .nodes = 1};
+  const CollectiveCost cost = collective_cost(machine, pair, Collective::send_recv, bytes);
+  const double rate = bytes > 0 ? bytes / cost.transfer_seconds : 0;
+  return {cost.latency_seconds, rate, cost.links};
+}
+
+CopyCost host_host_copy(const Machine& machine, double bytes) {
+  CopyCost cost;
+  if (machine.fabric.kind == FabricKind::none) {
+    cost.latency_seconds = machine.host.message_seconds;
+    cost.bytes_per_second = machine.host.loopback_bytes_per_second;
+    if (machine.host.memory_bandwidth > 0)
+      cost.links.push_back(
+          {LinkClass::host_memory, 2 * bytes, 2 * bytes, 1, machine.host.memory_bandwidth});
+    return cost;
+  }
+  cost.latency_seconds = machine.fabric.latency_seconds;
+  cost.bytes_per_second = connection_rate(machine);
+  cost.links.push_back({LinkClass::nic, bytes, bytes, 1, nic_payload_rate(machine)});
+  return cost;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,23 @@
+// Measured curves of a machine: interpolation between their points.
+#pragma once
+
+#include <string_view>
+
+#include "hardware/machine.hpp"
+
+namespace lockstep {
+
+struct CurveValue {
+  double seconds = 0;
+  bool on_point = false;  // the size itself was measured
+};
+
+// The machine's curve for this collective and shape; nullptr when there is none.
+const CollectiveCurve* find_curve(const Machine& machine, std::string_view collective, int ranks,
+                                  int nodes);
+
+// Straight lines in log-log between points; the first point's time below it, the last point's
+// bandwidth above. A size never takes longer than a larger one does: noise that says so is cut off.
+CurveValue curve_seconds(const CollectiveCurve& curve, double bytes);
+
+}  // namespace lockstep

@@ -1,0 +1,89 @@
+#include "costs/collective_links.hpp"
+
+#include <algorithm>
+
+namespace lockstep {
+namespace {
+
+// Bytes one rank sends over its link inside the node.
+double local_bytes(const CommGroup& group, Collective collective, NcclAlgorithm algorithm,
+                   double bytes) {
+  const double ranks = group.ranks();
+  const bool sharp = algorithm == NcclAlgorithm::nvls || algorithm == NcclAlgorithm::nvls_tree;
+  switch (collective) {
+    case Collective::all_reduce:
+      // With NVLink SHARP a rank sends its data once and the part it owns once more, reduced.
+      if (sharp) return bytes * (1 + 1.0 / group.ranks_per_node);
+      return bytes * (algorithm == NcclAlgorithm::tree ? 2 : 2 * (ranks - 1) / ranks);
+    case Collective::all_gather:
+    case Collective::reduce_scatter:
+      return bytes * (ranks - 1) / ranks;
+    case Collective::all_to_all:
+      return bytes * (group.ranks_per_node - 1) / ranks;
+    case Collective::broadcast:
+    case Collective::reduce:
+    case Collective::send_recv:
+      return bytes;
+  }
+  return bytes;
+}
+
+// Bytes one node sends to others for one group.
+double node_bytes(const CommGroup& group, Collective collective, NcclAlgorithm algorithm,
+                  double bytes) {
+  const double ranks = group.ranks();
+  switch (collective) {
+    case Collective::all_reduce:
+      if (algorithm == NcclAlgorithm::tree || algorithm == NcclAlgorithm::nvls_tree)
+        return bytes * (group.nodes == 2 ? 1 : 2);  // fact 109
+      return bytes * 2 * (ranks - 1) / ranks;
+    case Collective::all_to_all:
+      return bytes * group.ranks_per_node * (ranks - group.ranks_per_node) / ranks;
+    default:
+      return local_bytes(group, collective, algorithm, bytes);
+  }
+}
+
+}  // namespace
+
+double nic_payload_rate(const Machine& machine) {
+  return machine.fabric.nic_bytes_per_second * machine.fabric.efficiency;
+}
+
+double connection_rate(const Machine& machine) {
+  const double rate = nic_payload_rate(machine);
+  constexpr double tcp_stream = 25e9 / 8;  // fact 79
+  return machine.fabric.kind == FabricKind::ethernet ? std::min(rate, tcp_stream) : rate;
+}
+
+std::vector<LinkLoad> collective_links(const Machine& machine, const CommGroup& group,
+                                       Collective collective, NcclAlgorithm algorithm,
+                                       double bytes) {
+  std::vector<LinkLoad> loads;
+  const NodeLinks links = node_links(machine, group);
+  const int ranks = group.ranks();
+  const double local = local_bytes(group, collective, algorithm, bytes);
+  const auto add = [&](LinkClass link, double on_each, int count, double capacity) {
+    if (on_each > 0 && capacity > 0)
+      loads.push_back({link, on_each, on_each * count, count, capacity});
+  };
+  if (links.path == NodePath::nvlink) add(LinkClass::nvlink, local, ranks, links.capacity);
+  if (links.path == NodePath::pcie_peer) add(LinkClass::pcie, local, ranks, links.capacity);
+  if (links.path == NodePath::host_memory) {
+    add(LinkClass::pcie, local, ranks, links.capacity);
+    // Written by the sender, read by the receiver.
+    add(LinkClass::host_memory, 2 * local * group.ranks_per_node * group.concurrent, group.nodes,
+        machine.host.memory_bandwidth);
+  }
+  if (links.path == NodePath::cpu)
+    add(LinkClass::host_memory, 2 * local * group.ranks_per_node * group.concurrent, group.nodes,
+        machine.host.memory_bandwidth);
+  if (group.nodes > 1) {
+    const int nics = usable_nics(machine, group);
+    const double node = node_bytes(group, collective, algorithm, bytes) * group.concurrent;
+    add(LinkClass::nic, node / nics, nics * group.nodes, nic_payload_rate(machine));
+  }
+  return loads;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,62 @@
+// What NCCL finds on a machine: link classes, channel count and channel speed of its search graphs
+// (facts 98-101). The search itself is not run; its outcome follows from what limits a ring on each
+// kind of node.
+#pragma once
+
+#include <string>
+
+#include "costs/nccl_tuning.hpp"
+#include "hardware/machine.hpp"
+
+namespace lockstep {
+
+// The ranks of one communicator. GPUs of a node are numbered 0, 1, ...; the group takes
+// ranks_per_node of them, from first_local on, in each of `nodes` nodes.
+//   data parallel over everything:      {ranks_per_node 8, nodes 4}
+//   HSDP sharding group, one per node:  {ranks_per_node 8, nodes 1, concurrent 1}
+//   HSDP replica group:                 {ranks_per_node 1, nodes 4, concurrent 8}
+struct CommGroup {
+  int ranks_per_node = 1;
+  int nodes = 1;
+  int concurrent = 1;  // equal groups per node that run the same collective at the same time and so
+                       // share the node's NICs; their GPUs are distinct
+  int first_local = 0;
+
+  int ranks() const { return ranks_per_node * nodes; }
+};
+
+// The first `ranks` GPUs of a machine, nodes filled one after the other. The last node counts as
+// full: NCCL's rings go at the pace of the busiest node.
+CommGroup group_of(const Machine& machine, int ranks);
+
+// The way between two neighbouring ranks of one node.
+enum class NodePath {
+  none,  // one rank per node
+  nvlink,
+  pcie_peer,    // direct, within one switch or root complex
+  host_memory,  // written to and read from host memory (fact 108)
+  cpu,          // ranks are processes on CPU cores
+};
+
+struct NodeLinks {
+  NodePath path = NodePath::none;
+  bool crosses_sockets = false;
+  int nvlink_channels = 0;  // rings that fit, and what each gets on a link
+  double channel = 0;       // bytes/s, NCCL's figure
+  double bundle = 0;        // bytes/s between two neighbours, likewise
+  double capacity = 0;      // bytes/s one way that all traffic on one GPU's link shares, likewise
+};
+
+// Fact 99: bytes/s one way that NCCL takes a PCIe link for, which is also what copies reach on it:
+// 12, 24, 48 GB/s for 16 lanes of generations 3, 4, 5.
+double pcie_bytes_per_second(const PcieSpec& pcie);
+
+NodeLinks node_links(const Machine& machine, const CommGroup& group);
+// NICs of one node that the group (and its concurrent sisters together) can use.
+int usable_nics(const Machine& machine, const CommGroup& group);
+
+NcclSystem nccl_system(const Machine& machine, const CommGroup& group);
+// Channels of the communicator: multiprocessors taken by a running collective (facts 100, 105).
+int communicator_channels(const NcclSystem& system);
+
+}  // namespace lockstep

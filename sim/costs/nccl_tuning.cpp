@@ -1,0 +1,241 @@
+// The tuning table of NCCL 2.28.9 (facts 90-98), in its own units: microseconds and GB/s.
+#include "costs/nccl_tuning.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <limits>
+
+namespace lockstep {
+namespace {
+
+using PerProtocol = std::array<double, 3>;  // LL, LL128, Simple
+
+// Fact 90: base latency.
+constexpr PerProtocol tree_base{6.8, 14.0, 8.4}, ring_base{6.6, 14.0, 8.4};
+constexpr double pat_base = 8.0;
+// Fact 91: latency of a hop; rows NVLink, PCI, network.
+constexpr std::array<PerProtocol, 3> tree_hop{
+    {{0.6, 1.25, 4.0}, {1.0, 1.9, 4.0}, {5.0, 8.5, 14.0}}};
+constexpr std::array<PerProtocol, 3> ring_hop{{{0.6, 1.9, 3.4}, {1.0, 2.5, 5.7}, {2.7, 4.0, 14.0}}};
+constexpr std::array<double, 3> nvls_hop{25, 0, 18}, nvls_tree_hop{25, 0, 20.9};
+constexpr double pat_net_hop = 14.0;
+
+// Fact 92: caps; rows Volta, Ampere, Hopper, Blackwell; columns 1, 2, more nodes.
+using Caps = std::array<std::array<double, 3>, 4>;
+constexpr Caps ll_bus{{{39, 39, 20.4}, {87.7, 22.5, 19}, {141, 45, 35}, {282, 90, 70}}};
+constexpr Caps ring_ll128_channel{
+    {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 36.7}, {73.4, 34.6, 73.4}}};
+constexpr Caps tree_ll128_channel{
+    {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 29}, {55.6, 31.67, 20}}};
+constexpr Caps tree_channel{{{26.5, 18.5, 10}, {24, 23.6, 17.8}, {38.7, 41.4, 36}, {70, 42.8, 24}}};
+constexpr Caps nvls_tree_channel{
+    {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {0, 57.7, 45.5}, {0, 96, 43.8}}};
+constexpr std::array<double, 4> nvls_efficiency{0, 0, 0.85, 0.74};
+
+// Fact 97: what a tree all-reduce keeps of its bandwidth, by log2(bytes / 64).
+constexpr std::size_t size_classes = 23;
+constexpr std::array<std::array<double, size_classes>, 3> tree_by_size{{
+    {1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1},
+    {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1},
+    {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9},
+}};
+
+constexpr double giga = 1e9, micro = 1e-6;
+
+std::size_t generation(int compute_capability) {
+  return compute_capability >= 100 ? 3 : compute_capability >= 90 ? 2 : compute_capability >= 80;
+}
+std::size_t node_column(int nodes) {
+  return static_cast<std::size_t>(std::min(nodes, 3) - 1);
+}
+double log2_floor(double value) {
+  return std::floor(std::log2(value));
+}
+
+bool is_gather(Collective c) {
+  return c == Collective::all_gather || c == Collective::reduce_scatter;
+}
+
+// Latency of the network hop and of the hop inside a node, as one rank's step sees them (fact 96).
+struct Hops {
+  double intra, inter;
+};
+Hops ring_hops(const NcclSystem& s, std::size_t protocol) {
+  const bool simple = protocol == 2;
+  const auto link = static_cast<std::size_t>(s.intra_link);
+  const bool one_per_node = s.ranks == s.nodes;
+  Hops hops{ring_hop[link][protocol], one_per_node ? tree_hop[2][protocol] : ring_hop[2][protocol]};
+  hops.inter += s.nic_latency / micro * (simple ? 2 : 1);
+  if (s.nodes > 1) {
+    const double post = (s.cpu == CpuVendor::intel ? 1.0 : 2.0) * (simple ? 3 : 1);
+    hops.intra = std::max(hops.intra, post);
+  }
+  return hops;
+}
+
+double ring_latency(const NcclSystem& s, Collective collective, std::size_t protocol,
+                    double bytes) {
+  const Hops hops = ring_hops(s, protocol);
+  const double steps = ring_steps(collective, s.ranks);
+  const double rounds = collective == Collective::all_reduce ? 2 : 1;
+  const double inter_steps = s.nodes == 1 ? 0 : rounds * (s.nodes - 1);
+  double latency =
+      ring_base[protocol] + (steps - inter_steps) * hops.intra + inter_steps * hops.inter;
+  if (protocol == 2 && collective == Collective::all_reduce && s.nodes > 1 &&
+      bytes / (s.ring.channels * s.ranks) >= 64)
+    latency *= s.compute_capability < 80 ? 1.9 : 1.4;  // fact 97
+  return latency;
+}
+
+double tree_latency(const NcclSystem& s, std::size_t protocol) {
+  const auto link = static_cast<std::size_t>(s.intra_link);
+  double inter = tree_hop[2][protocol];
+  inter += s.nic_latency / micro * (protocol == 2 ? 2 : 1);
+  const double per_node = static_cast<double>(s.ranks) / s.nodes;
+  return tree_base[protocol] +
+         2 * ((per_node - 1) * tree_hop[link][protocol] + log2_floor(s.nodes) * inter);
+}
+
+// Fact 92, last sentence of the LL row: the row across nodes depends on the CPU, not on the GPU.
+double ll_cap(const NcclSystem& s) {
+  const std::size_t row =
+      s.nodes == 1 ? generation(s.compute_capability) : (s.cpu == CpuVendor::amd ? 1 : 0);
+  return ll_bus[row][node_column(s.nodes)];
+}
+
+double graph_bus(const NcclGraph& graph, int nodes) {  // GB/s
+  return graph.channels * (nodes <= 2 ? graph.intra : graph.inter) / giga;
+}
+
+double ring_bus(const NcclSystem& s, std::size_t protocol) {
+  const double bus = graph_bus(s.ring, s.nodes);
+  if (protocol == 0) return std::min(ll_cap(s), 0.5 * bus);
+  if (protocol == 1)
+    return std::min(0.92 * bus,
+                    s.ring.channels *
+                        ring_ll128_channel[generation(s.compute_capability)][node_column(s.nodes)]);
+  return bus;
+}
+
+double tree_bus(const NcclSystem& s, std::size_t protocol) {
+  const std::size_t row = generation(s.compute_capability), column = node_column(s.nodes);
+  const double channels = s.tree.channels;
+  const double bus =
+      std::min(0.92 * graph_bus(s.tree, s.nodes), channels * tree_channel[row][column]);
+  if (protocol == 0) return std::min(bus / 3.8, ll_cap(s));
+  if (protocol == 1)
+    return std::min(bus * (s.nodes == 1 ? 7.0 / 9.0 : 120.0 / 128.0),
+                    channels * tree_ll128_channel[row][column]);
+  return bus;
+}
+
+// Fact 94: GB/s over all channels, and whether NVLink SHARP takes part at all.
+double nvls_bus(const NcclSystem& s, Collective collective, bool tree) {
+  const NcclGraph& graph = s.nvls;
+  if (graph.channels < 2 || tree != (s.nodes > 1)) return 0;
+  const std::size_t row = generation(s.compute_capability);
+  double channel =
+      graph.intra / giga * nvls_efficiency[row] * (graph.channels - 1) / graph.channels;
+  if (collective == Collective::all_reduce)
+    channel *= 2;
+  else if (is_gather(collective) && !tree)
+    channel *= (s.ranks - 1.0) / s.ranks;
+  else
+    return 0;
+  if (tree) {
+    channel = std::min(channel, graph.inter / giga * (s.nodes == 2 ? 2 : 1));
+    channel = std::min(channel, nvls_tree_channel[row][node_column(s.nodes)]);
+  }
+  return channel * graph.channels;
+}
+
+class Candidates {
+ public:
+  explicit Candidates(double bytes) : bytes_(bytes) {}
+  void add(NcclAlgorithm algorithm, std::size_t protocol, double base_us, double latency_us,
+           double gbps, double size_factor = 1) {
+    if (gbps <= 0) return;
+    const double latency = latency_us * micro, bandwidth = gbps * giga * size_factor;
+    list_.push_back({.algorithm = algorithm,
+                     .protocol = static_cast<NcclProtocol>(protocol),
+                     .latency = latency,
+                     .hops = (latency_us - base_us) * micro,
+                     .bandwidth = bandwidth,
+                     .full_bandwidth = gbps * giga,
+                     .seconds = latency + bytes_ / bandwidth});
+  }
+  std::vector<NcclEstimate> sorted() {
+    std::stable_sort(list_.begin(), list_.end(),
+                     [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
+    return std::move(list_);
+  }
+
+ private:
+  double bytes_;
+  std::vector<NcclEstimate> list_;
+};
+
+}  // namespace
+
+int ring_steps(Collective collective, int ranks) {
+  switch (collective) {
+    case Collective::all_reduce:
+      return 2 * (ranks - 1);
+    case Collective::all_gather:
+    case Collective::reduce_scatter:
+      return ranks - 1;
+    default:
+      return ranks;
+  }
+}
+
+double tree_size_factor(NcclProtocol protocol, double bytes) {
+  const auto& table = tree_by_size[static_cast<std::size_t>(protocol)];
+  const double position = bytes <= 64 ? 0 : std::log2(bytes / 64);
+  if (position >= size_classes - 1.0) return table.back();
+  const auto below = static_cast<std::size_t>(position);
+  return std::lerp(table[below], table[below + 1], position - static_cast<double>(below));
+}
+
+std::vector<NcclEstimate> nccl_estimates(const NcclSystem& s, Collective collective, double bytes) {
+  assert(s.ranks >= s.nodes && s.nodes >= 1 && bytes >= 0);
+  if (s.ranks == 1 || collective == Collective::all_to_all || collective == Collective::send_recv)
+    return {};
+  Candidates candidates(bytes);
+  const double ranks = s.ranks;
+  const double ring_ratio = ranks / ring_steps(collective, s.ranks);  // fact 95
+  for (std::size_t protocol = 0; protocol < 3; ++protocol) {
+    if (protocol == 1 && !s.ll128) continue;
+    candidates.add(NcclAlgorithm::ring, protocol, ring_base[protocol],
+                   ring_latency(s, collective, protocol, bytes),
+                   ring_bus(s, protocol) * ring_ratio);
+    if (collective != Collective::all_reduce || s.tree.channels == 0) continue;
+    double kept = 1;
+    const double size_class = bytes < 64 ? -1 : log2_floor(bytes / 64);
+    if (size_class >= 0 && size_class < static_cast<double>(size_classes))
+      kept = tree_by_size[protocol][static_cast<std::size_t>(size_class)];
+    candidates.add(NcclAlgorithm::tree, protocol, tree_base[protocol], tree_latency(s, protocol),
+                   tree_bus(s, protocol) * 0.5, kept);
+  }
+  const auto link = static_cast<std::size_t>(s.intra_link);
+  const double nvls_ratio = collective == Collective::all_reduce ? ring_ratio : 1;
+  candidates.add(NcclAlgorithm::nvls, 2, 0, nvls_hop[link],
+                 nvls_bus(s, collective, false) * nvls_ratio);
+  candidates.add(NcclAlgorithm::nvls_tree, 2, 0,
+                 nvls_tree_hop[link] + 2 * log2_floor(s.nodes) * nvls_tree_hop[2],
+                 nvls_bus(s, collective, true) * nvls_ratio);
+  // Fact 98. A reduce-scatter that averages, as FSDP's does, rules PAT out (fact 56).
+  if (s.nodes > 1 && s.ranks == s.nodes && collective == Collective::all_gather)
+    candidates.add(NcclAlgorithm::pat, 2, pat_base,
+                   pat_base + log2_floor(s.nodes) * pat_net_hop / 3.5 + 2.8 * ranks,
+                   graph_bus(s.ring, s.nodes) * 0.75);
+  return candidates.sorted();
+}
+
+NcclEstimate nccl_choice(const NcclSystem& system, Collective collective, double bytes) {
+  const auto estimates = nccl_estimates(system, collective, bytes);
+  return estimates.empty() ? NcclEstimate{} : estimates.front();
+}
+
+}  // namespace lockstep
