@@ -42,15 +42,21 @@ template <>
 struct EnumNames<BackwardPrefetch> {
   static constexpr std::array names{"none", "pre", "post"};
 };
-enum class WrapPolicy { block, size, none };  // per repeated block; by min_parameters; one unit
+// Which modules become FSDP units of their own (strategies/units.hpp).
+enum class WrapPolicy {
+  automatic,  // size when min_parameters is given, else block
+  block,      // every repeated block; models without blocks fall back to `size`
+  size,       // PyTorch's size_based_auto_wrap_policy
+  none,       // the whole model is one unit
+};
 template <>
 struct EnumNames<WrapPolicy> {
-  static constexpr std::array names{"block", "size", "none"};
+  static constexpr std::array names{"automatic", "block", "size", "none"};
 };
 
 struct WrapOptions {
-  WrapPolicy policy = WrapPolicy::block;  // models without blocks fall back to `size`
-  double min_parameters = 1e8;            // PyTorch's size_based_auto_wrap_policy default
+  WrapPolicy policy = WrapPolicy::automatic;
+  double min_parameters = 0;  // 0 = 1e8, the default of size_based_auto_wrap_policy
 };
 
 struct FsdpOptions {
@@ -65,6 +71,7 @@ struct FsdpOptions {
   double reduce_bytes = 0;        // bytes per element reduce-scattered (reduce_dtype); 0 = gather_bytes
   bool sync_every_micro_batch = true;  // false = no_sync while accumulating (fact 45)
   int shard_group = 0;            // ranks per shard group of the hybrid modes; 0 = one node
+  bool use_orig_params = false;   // FSDP1 only: 16-byte alignment and views of every parameter (fact 27)
 };
 
 enum class Consistency { sync, async, ssp };
