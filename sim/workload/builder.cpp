@@ -20,6 +20,7 @@ Value StepBuilder::image_input(const std::vector<std::int64_t>& shape) {
   Value value;
   value.shape = shape;
   value.element_bytes = parameter_bytes(options_.precision);
+  value.channels_last = options_.channels_last;
   value.storage = new_storage(bytes(value), -1);
   // Images arrive as fp32 plus one int64 label per sample.
   step_.input_bytes = static_cast<double>(elements(value)) * 4 + 8.0 * options_.samples;

@@ -20,9 +20,14 @@ struct Value {
   int layer = -1;  // index of the producing layer; -1 = the step's input
   int storage = 0;
   bool requires_grad = false;
-  bool tokens = false;    // integer ids, shape {tokens}
-  bool permuted = false;  // an image whose channels are the last dimension
+  bool tokens = false;         // integer ids, shape {tokens}
+  bool permuted = false;       // an image whose channels are the last dimension
+  bool channels_last = false;  // an image that lies in memory with its channels last
 
+  void lay_out_as(const Value& other) {
+    permuted = other.permuted;
+    channels_last = other.channels_last;
+  }
   bool is_image() const { return shape.size() == 3 && !permuted; }
   bool is_sequence() const { return shape.size() == 2; }
   std::int64_t channels() const { return is_image() ? shape[0] : shape.back(); }
@@ -80,6 +85,7 @@ class LayerWriter {
               const std::string& block, const std::vector<Value>& inputs);
 
   StepBuilder& step() { return builder_; }
+  int index() const { return index_; }
   bool backward_needed() const { return backward_needed_; }
 
   // Declares a parameter. `matmul`: autocast casts it to half precision once per step (fact 22).

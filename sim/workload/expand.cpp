@@ -108,18 +108,18 @@ class Expander {
       case T::op:
         return run_op(step, {x}, place);
       case T::block:
-        return in_scope(step, place, false,
+        return in_scope(step, x, place, false,
                         [&](const Place& inner) { return run_block(step, x, inner); });
       case T::group:
       case T::sequential:
-        return in_scope(step, place, step.type == T::sequential,
+        return in_scope(step, x, place, step.type == T::sequential,
                         [&](const Place& inner) { return run(step.bodies[0], x, inner); });
       case T::repeat:
         return run_repeat(step, x, place);
       case T::dense:
         return run_dense(step, x, place);
       case T::residual:
-        return in_scope(step, place, false, [&](const Place& inner) {
+        return in_scope(step, x, place, false, [&](const Place& inner) {
           const Value body = run(step.bodies[0], x, inner);
           const Value shortcut = run(step.bodies[1], x, inner);
           const bool in_place = step.in_place.value_or(body.is_image());
@@ -127,7 +127,7 @@ class Expander {
                       [&](const OpCall& sum) { return emit_add(sum, in_place); });
         });
       case T::join:
-        return in_scope(step, place, false, [&](const Place& inner) {
+        return in_scope(step, x, place, false, [&](const Place& inner) {
           std::vector<Value> values;
           for (const auto& branch : step.bodies) values.push_back(run(branch, x, inner));
           OpCall join = call(step.key, values, inner);
@@ -140,9 +140,11 @@ class Expander {
 
   // Runs `body` in a scope of the step's name, or in the current one when it has none.
   template <class Body>
-  Value in_scope(const ModelStep& step, const Place& place, bool numbered, const Body& body) {
+  Value in_scope(const ModelStep& step, const Value& x, const Place& place, bool numbered,
+                 const Body& body) {
     if (step.name.empty()) return body(place);
     Frame frame{claim(place.frame->join(step.name.render(*place.scope))), numbered};
+    outputs_[frame.path + ".input"] = x;
     const Value y = body(Place{&frame, place.block, place.scope});
     outputs_[frame.path] = y;
     return y;
@@ -192,6 +194,7 @@ class Expander {
         continue;
       }
       Frame frame{claim(iteration_path(step, *place.frame, i, scope))};
+      outputs_[frame.path + ".input"] = x;
       x = run(step.bodies[0], x, {&frame, step.unit ? frame.path : place.block, &scope});
       outputs_[frame.path] = x;
     }
@@ -211,6 +214,7 @@ class Expander {
       Frame frame{claim(iteration_path(step, *place.frame, i, scope))};
       const Place inner{&frame, frame.path, &scope};
       const Value all = emit(call("concat", features, inner), emit_concat);
+      outputs_[frame.path + ".input"] = all;
       features.push_back(run(step.bodies[0], all, inner));
       outputs_[frame.path] = features.back();
     }

@@ -50,7 +50,4 @@ struct ModelSummary {
 };
 ModelSummary summarise(const ModelFile& model);
 
-// Folders searched for models/, platforms/, scenarios/: $LOCKSTEP_DATA, then the source tree.
-std::string data_folder(const std::string& kind);
-
 }  // namespace lockstep

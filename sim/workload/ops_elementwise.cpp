@@ -46,7 +46,7 @@ Value activation(const OpCall& call, bool in_place) {
     layer.backward(KernelKind::elementwise, 2 * bytes, bytes, rule.flops * count);
   }
   Value y = in_place ? layer.view_of(x, x.shape) : layer.output(x.shape, x.element_bytes);
-  y.permuted = x.permuted;
+  y.lay_out_as(x);
   if (backward && rule.saves_output) {
     layer.save(y, "output");
   } else if (backward && !in_place) {
@@ -71,7 +71,7 @@ Value dropout(const OpCall& call) {
   layer.forward(KernelKind::elementwise, bytes, bytes + mask, 10 * mask);
   if (layer.backward_needed()) layer.backward(KernelKind::elementwise, bytes + mask, bytes, mask);
   Value y = layer.output(x.shape, x.element_bytes);
-  y.permuted = x.permuted;
+  y.lay_out_as(x);
   layer.save_new("mask", mask);
   return layer.done(y);
 }
@@ -90,7 +90,7 @@ Value stochastic_depth(const OpCall& call) {
   layer.forward(KernelKind::elementwise, bytes, bytes, count);
   if (layer.backward_needed()) layer.backward(KernelKind::elementwise, bytes, bytes, count);
   Value y = layer.output(x.shape, x.element_bytes);
-  y.permuted = x.permuted;
+  y.lay_out_as(x);
   layer.save_new("noise", coins);
   return layer.done(y);
 }
@@ -140,7 +140,7 @@ Value emit_add(const OpCall& call, bool in_place) {
   const auto count = static_cast<double>(step.elements(first));
   const bool reuse = in_place && first.element_bytes == element_bytes;
   Value y = reuse ? layer.view_of(first, first.shape) : layer.output(first.shape, element_bytes);
-  y.permuted = first.permuted;
+  y.lay_out_as(first);
   double left = first.element_bytes * count;
   for (std::size_t i = 1; i < call.inputs.size(); ++i) {
     layer.forward(KernelKind::elementwise, left + call.inputs[i].element_bytes * count,
@@ -167,7 +167,7 @@ Value emit_multiply(const OpCall& call) {
   const auto count = static_cast<double>(step.elements(larger));
   const int element_bytes = widest(call);
   Value y = layer.output(larger.shape, element_bytes);
-  y.permuted = larger.permuted;
+  y.lay_out_as(larger);
   const double out = step.bytes(y);
   layer.forward(KernelKind::elementwise, step.bytes(a) + step.bytes(b), out, count);
   for (const auto& [wanted, other] : {std::pair{&a, &b}, std::pair{&b, &a}}) {
@@ -204,7 +204,7 @@ Value emit_concat(const OpCall& call) {
   LayerWriter layer = call.layer();
   const int element_bytes = widest(call);
   Value y = layer.output(shape, element_bytes);
-  y.permuted = first.permuted;
+  y.lay_out_as(first);
   double read = 0;
   for (const Value& value : call.inputs) read += call.step.bytes(value);
   layer.forward(KernelKind::copy, read, call.step.bytes(y));

@@ -73,7 +73,7 @@ Value linear(const OpCall& call) {
   std::vector<std::int64_t> shape = input.shape;
   shape.back() = out;
   Value y = layer.output(shape, step.matmul_bytes());
-  y.permuted = input.permuted;
+  y.lay_out_as(input);
   const std::int64_t rows = step.rows(x);
   layer.gemm(Pass::forward, rows, out, in);
   if (input.requires_grad) layer.gemm(Pass::data_gradient, rows, in, out);
@@ -127,7 +127,8 @@ Value emit_conv(const OpCall& call, const ConvShape& shape) {
   const std::int64_t group_out = shape.out / shape.groups;
   layer.parameter("weight", {shape.out, group_in, shape.kernel_h, shape.kernel_w}, true);
   if (shape.bias) layer.parameter("bias", {shape.out}, true);
-  const Value y = layer.output({shape.out, height, width}, step.matmul_bytes());
+  Value y = layer.output({shape.out, height, width}, step.matmul_bytes());
+  y.channels_last = input.channels_last;
 
   const std::int64_t taps = checked_multiply(shape.kernel_h, shape.kernel_w);
   const std::int64_t pixels_in =
@@ -163,8 +164,7 @@ Value emit_conv(const OpCall& call, const ConvShape& shape) {
     kernel.conv = geometry;
   };
 
-  const bool convert =
-      !step.options().channels_last && step.matmul_bytes() == 2 && shape.groups == 1;
+  const bool convert = !input.channels_last && step.matmul_bytes() == 2 && shape.groups == 1;
   implicit_gemm(layer.forward(KernelKind::convolution, x_bytes + w_bytes, y_bytes), pixels_out,
                 group_out, group_in * taps);
   if (convert) {

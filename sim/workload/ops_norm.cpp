@@ -30,7 +30,8 @@ Value batch_norm(const OpCall& call) {
   layer.forward(KernelKind::elementwise, 8, 8);
   layer.forward(KernelKind::normalization, 2 * bytes, bytes, 8 * count);
   layer.backward(KernelKind::normalization, 3 * bytes, bytes, 11 * count);
-  const Value y = layer.output(x.shape, x.element_bytes);
+  Value y = layer.output(x.shape, x.element_bytes);
+  y.lay_out_as(x);
   layer.save(x, "input");
   layer.save_new("statistics", 2 * channels * stat_bytes);
   return layer.done(y);
@@ -41,7 +42,12 @@ Value emit_row_norm(const OpCall& call, std::int64_t parameters, double rows, bo
                     bool bias) {
   StepBuilder& step = call.step;
   LayerWriter layer = call.layer();
-  const Value x = step.autocast() ? layer.full_precision(call.input()) : call.input();
+  Value x = step.autocast() ? layer.full_precision(call.input()) : call.input();
+  if (x.permuted && !x.channels_last) {  // the rows are gathered first
+    x.channels_last = true;
+    x.storage = step.new_storage(step.bytes(x), layer.index());
+    layer.forward(KernelKind::copy, step.bytes(x), step.bytes(x));
+  }
   if (affine) layer.parameter("weight", {parameters});
   if (affine && bias) layer.parameter("bias", {parameters});
   const double bytes = step.bytes(x);
@@ -55,7 +61,7 @@ Value emit_row_norm(const OpCall& call, std::int64_t parameters, double rows, bo
     kernel.operators = 0;  // same operator as the first kernel
   }
   Value y = layer.output(x.shape, x.element_bytes);
-  y.permuted = x.permuted;
+  y.lay_out_as(x);
   layer.save(x, "input");
   layer.save_new("statistics", 2 * rows * stat_bytes);
   return layer.done(y);
@@ -91,7 +97,7 @@ Value rms_norm(const OpCall& call) {
   const double wide = 4 * count;
   const auto rows = static_cast<double>(step.rows(input));
   Value y = layer.output(input.shape, step.autocast() ? 4 : input.element_bytes);
-  y.permuted = input.permuted;
+  y.lay_out_as(input);
   const double out = step.bytes(y);
   if (call.integer("fused") != 0) {
     layer.forward(KernelKind::normalization, narrow, out, 4 * count);
@@ -149,7 +155,7 @@ Value layer_scale(const OpCall& call) {
     layer.parameter("", {channels});
   }
   Value y = layer.output(x.shape, step.autocast() ? 4 : x.element_bytes);
-  y.permuted = x.permuted;
+  y.lay_out_as(x);
   const double in = step.bytes(x);
   const double out = step.bytes(y);
   const auto count = static_cast<double>(step.elements(x));

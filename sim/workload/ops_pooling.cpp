@@ -36,10 +36,10 @@ Value pool(const OpCall& call, bool max) {
         fmt::format("a padding of {} is more than half the window of {}", padding, kernel));
   }
   LayerWriter layer = call.layer();
-  const Value y =
-      layer.output({x.shape[0], pooled_size(x.shape[1], kernel, stride, padding, ceil_mode),
-                    pooled_size(x.shape[2], kernel, stride, padding, ceil_mode)},
-                   x.element_bytes);
+  Value y = layer.output({x.shape[0], pooled_size(x.shape[1], kernel, stride, padding, ceil_mode),
+                          pooled_size(x.shape[2], kernel, stride, padding, ceil_mode)},
+                         x.element_bytes);
+  y.channels_last = x.channels_last;
   const double in = call.step.bytes(x);
   const double out = call.step.bytes(y);
   const auto outputs = static_cast<double>(call.step.elements(y));
@@ -66,7 +66,8 @@ Value adaptive_avg_pool(const OpCall& call) {
   const Value& x = call.input();
   const std::int64_t size = call.integer("out");
   LayerWriter layer = call.layer();
-  const Value y = layer.output({x.shape[0], size, size}, x.element_bytes);
+  Value y = layer.output({x.shape[0], size, size}, x.element_bytes);
+  y.channels_last = x.channels_last;
   const double in = call.step.bytes(x);
   const double out = call.step.bytes(y);
   const auto count = static_cast<double>(call.step.elements(x));
