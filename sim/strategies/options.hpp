@@ -105,6 +105,7 @@ struct ParameterServerOptions {
   KeyRule keys = KeyRule::split_large;
   double partition_bytes = 0;      // keys are cut into parts of this size; 0 = one key per tensor (facts 72, 75)
   bool overlap = false;            // push each key as soon as its gradient is ready
+  bool serial = false;             // a server handles one message at a time, its transfer included
   double element_bytes = 0;        // bytes per element on the wire; 0 = by precision
 };
 

@@ -117,7 +117,7 @@ void describe(Visitor& v, ParameterServerOptions& o) {
        .doc = "sync: all workers step together; async: no waiting; ssp: at most staleness_bound "
               "clocks apart."},
       o.consistency);
-  v.field({.name = "servers", .doc = "Number of servers.", .min = 1, .max = 65536}, o.servers);
+  v.field({.name = "servers", .doc = "Number of servers.", .min = 1, .max = 1024}, o.servers);
   v.field({.name = "staleness_bound",
            .doc = "ssp: clocks by which a worker may be ahead of the slowest.",
            .min = 0,
@@ -134,6 +134,10 @@ void describe(Visitor& v, ParameterServerOptions& o) {
   v.field({.name = "overlap",
            .doc = "Push each gradient as soon as it is ready; false: all after backward."},
           o.overlap);
+  v.field({.name = "serial",
+           .doc = "A server handles one message at a time, its transfer included (blocking send "
+                  "and receive in one thread)."},
+          o.serial);
   v.field({.name = "element_size",
            .doc = "Bytes of one element on the wire; 0 B = by precision.",
            .unit = Dimension::bytes,

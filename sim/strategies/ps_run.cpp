@@ -21,6 +21,18 @@ PsRule consistency_rule(const ParameterServerOptions& options, int workers) {
   return {};
 }
 
+namespace {
+
+// As the engine's compute streams do: of a device-bound item all but the first issue is device time, of
+// a host-bound one the last kernel.
+double scaled_span(const QueuedWork& work, double factor) {
+  const double device_part =
+      work.host > work.busy ? std::clamp(work.span - work.host, 0.0, work.busy) : work.busy;
+  return std::max(work.span + (factor - 1) * device_part, factor * work.busy);
+}
+
+}  // namespace
+
 void walk_step(const PsSystem& system, double factor, double& input_ready, PsStep& step) {
   step.parts = {};
   step.ready.clear();
@@ -41,8 +53,7 @@ void walk_step(const PsSystem& system, double factor, double& input_ready, PsSte
     }
     const QueuedWork& work = segment.work;
     const double busy = factor * work.busy;
-    const double span = work.span + (busy - work.busy);
-    const double end = std::max(device + busy, host + std::max(span, busy));
+    const double end = std::max(device + busy, host + scaled_span(work, factor));
     step.parts.host_bound += end - device - busy;
     switch (segment.phase) {
       case Phase::forward:
@@ -70,7 +81,11 @@ PsRun::PsRun(const PsSystem& system) : system_(system) {
   for (const PsRoute& r : system.routes) network_.add_route(r.links, r.cap);
   workers_.resize(system.workers.size());
   servers_.resize(static_cast<std::size_t>(system.servers));
-  connections_.resize(2 * system.workers.size() * static_cast<std::size_t>(system.servers));
+  for (std::size_t w = 0; w < workers_.size(); ++w) {
+    const std::vector<int>& lanes = system.workers[w].lane;
+    const int count = lanes.empty() ? 0 : *std::max_element(lanes.begin(), lanes.end()) + 1;
+    workers_[w].lanes.resize(2 * static_cast<std::size_t>(count));
+  }
   shared_.resize(system.messages.size());
   for (Shared& s : shared_) {
     s.clock.assign(workers_.size(), 0);
@@ -81,6 +96,8 @@ PsRun::PsRun(const PsSystem& system) : system_(system) {
   base_.link_bytes.assign(system.links.size(), 0);
   base_.link_busy.assign(system.links.size(), 0);
   base_.server_busy.assign(servers_.size(), 0);
+  base_.push_busy.assign(workers_.size(), 0);
+  base_.pull_busy.assign(workers_.size(), 0);
 }
 
 PsTrace PsRun::run() {
@@ -168,10 +185,10 @@ void PsRun::finish_step(int w) {
   if (!done_) begin_step(w);
 }
 
-PsRun::Connection& PsRun::connection(Direction direction, int w, int server) {
-  const std::size_t row = (direction == Direction::push ? 0 : workers_.size()) +
-                          static_cast<std::size_t>(w);
-  return connections_[row * servers_.size() + static_cast<std::size_t>(server)];
+PsRun::Lane& PsRun::lane(Direction direction, int w, int m) {
+  const int number = system_.workers[static_cast<std::size_t>(w)]
+                         .lane[static_cast<std::size_t>(message(m).server)];
+  return worker(w).lanes[static_cast<std::size_t>(2 * number + (direction == Direction::pull))];
 }
 
 const PsRoute& PsRun::route(Direction direction, int w, int m, int& id) const {
@@ -181,7 +198,7 @@ const PsRoute& PsRun::route(Direction direction, int w, int m, int& id) const {
   return system_.routes[static_cast<std::size_t>(id)];
 }
 
-// Message m is to travel: behind the earlier ones of its connection, or when a serial server takes it up.
+// Message m is to travel: behind the earlier ones of its lane, or when a serial server takes it up.
 void PsRun::request(Direction direction, int w, int m) {
   const int server = message(m).server;
   if (system_.serial_servers) {
@@ -192,19 +209,17 @@ void PsRun::request(Direction direction, int w, int m) {
     pump(server);
     return;
   }
-  Connection& c = connection(direction, w, server);
-  if (c.busy) {
-    c.waiting.push_back(m);
+  Lane& queue = lane(direction, w, m);
+  if (queue.busy) {
+    queue.waiting.push_back(m);
   } else {
-    c.busy = true;
+    queue.busy = true;
     begin_transfer(direction, w, m);
   }
 }
 
 void PsRun::begin_transfer(Direction direction, int w, int m) {
-  Worker& self = worker(w);
-  book(self, now_);
-  ++self.transfers;
+  count_transfer(worker(w), direction, +1);
   int id = 0;
   const double latency = route(direction, w, m, id).latency;
   if (latency > 0) {
@@ -226,18 +241,17 @@ void PsRun::flow(Direction direction, int w, int m) {
 
 void PsRun::transferred(Direction direction, int w, int m) {
   Worker& self = worker(w);
-  book(self, now_);
-  --self.transfers;
+  count_transfer(self, direction, -1);
   const int ranks = system_.workers[static_cast<std::size_t>(w)].ranks;
   const int server = message(m).server;
   if (!system_.serial_servers) {
-    Connection& c = connection(direction, w, server);
-    if (c.waiting.empty()) {
-      c.busy = false;
+    Lane& queue = lane(direction, w, m);
+    if (queue.next == queue.waiting.size()) {
+      queue.waiting.clear();
+      queue.next = 0;
+      queue.busy = false;
     } else {
-      const int next = c.waiting.front();
-      c.waiting.pop_front();
-      begin_transfer(direction, w, next);
+      begin_transfer(direction, w, queue.waiting[queue.next++]);
     }
   }
   if (direction == Direction::push) {
@@ -255,10 +269,19 @@ void PsRun::transferred(Direction direction, int w, int m) {
   if (--self.missing == 0) finish_step(w);
 }
 
+void PsRun::count_transfer(Worker& self, Direction direction, int change) {
+  book(self, now_);
+  Activity& activity = self.transfers[direction == Direction::push ? 0 : 1];
+  if (activity.running == 0) activity.since = now_;
+  activity.running += change;
+  if (activity.running == 0) activity.seconds += now_ - activity.since;
+}
+
 // Time after compute: exposed communication while an own transfer runs, waiting otherwise.
 void PsRun::book(Worker& self, double until) {
   if (until <= self.booked_until) return;
-  (self.transfers > 0 ? self.sum.exposed_communication : self.sum.waiting) +=
+  const bool transferring = self.transfers[0].running + self.transfers[1].running > 0;
+  (transferring ? self.sum.exposed_communication : self.sum.waiting) +=
       until - self.booked_until;
   self.booked_until = until;
 }

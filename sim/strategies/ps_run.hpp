@@ -2,6 +2,7 @@
 // the ps_*.cpp files.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <queue>
@@ -43,10 +44,17 @@ class PsRun {
       return time != other.time ? time > other.time : order > other.order;
     }
   };
-  // Messages between a worker and a server go one after the other.
-  struct Connection {
-    std::deque<int> waiting;
+  // Messages of one lane go one after the other.
+  struct Lane {
+    std::vector<int> waiting;  // from `next` on
+    std::size_t next = 0;
     bool busy = false;
+  };
+  struct Activity {
+    int running = 0;
+    double since = 0, seconds = 0;
+
+    double until(double now) const { return seconds + (running > 0 ? now - since : 0); }
   };
   struct Worker {
     PsStep step;
@@ -54,7 +62,8 @@ class PsRun {
     double started = 0;
     double input_ready = 0;    // absolute
     int missing = 0;           // messages not pulled yet in this step
-    int transfers = 0;         // running
+    std::array<Activity, 2> transfers;  // by direction
+    std::vector<Lane> lanes;   // [lane][direction]
     double booked_until = 0;   // of the time after compute
     StepSplit sum;             // whole steps, and the time after compute booked so far
   };
@@ -82,7 +91,7 @@ class PsRun {
 
   const PsMessage& message(int m) const { return system_.messages[static_cast<std::size_t>(m)]; }
   Worker& worker(int w) { return workers_[static_cast<std::size_t>(w)]; }
-  Connection& connection(Direction direction, int w, int server);
+  Lane& lane(Direction direction, int w, int m);
   const PsRoute& route(Direction direction, int w, int m, int& id) const;
   void schedule(double time, Kind kind, Direction direction, int w, int m);
 
@@ -95,6 +104,7 @@ class PsRun {
   void flow(Direction direction, int w, int m);
   void transferred(Direction direction, int w, int m);
   void book(Worker& worker, double until);
+  void count_transfer(Worker& worker, Direction direction, int change);
 
   // ps_server.cpp: queueing, consistency, staleness
   void pump(int server);
@@ -108,7 +118,7 @@ class PsRun {
   struct Snapshot {
     double time = 0;
     StepSplit sum;  // over all ranks
-    std::vector<double> link_bytes, link_busy, server_busy;
+    std::vector<double> link_bytes, link_busy, server_busy, push_busy, pull_busy;
   };
   Snapshot snapshot();
   void mark();
@@ -123,7 +133,6 @@ class PsRun {
   std::vector<Worker> workers_;
   std::vector<Server> servers_;
   std::vector<Shared> shared_;          // by message
-  std::vector<Connection> connections_;  // [direction][worker][server]
   int ranks_ = 0;
   std::int64_t completed_ = 0;  // rank steps
   bool done_ = false;

@@ -63,6 +63,9 @@ struct PsWorker {
   int ranks = 1;            // identical ranks that move in step (synchronous, no randomness)
   std::vector<int> push;    // route to each server
   std::vector<int> pull;    // route from each server
+  // Queue in which messages to (and from) each server wait for each other; numbered from 0. Servers
+  // behind the same copy engine share one.
+  std::vector<int> lane;
 };
 
 struct PsSystem {
@@ -91,6 +94,8 @@ struct PsTrace {
   std::vector<double> link_busy;   // fraction of the time after the first entry
   double pushed_bytes = 0;         // whole run, arrived
   double pulled_bytes = 0;
+  double push_busy = 0;    // busiest worker: fraction of that time in which it sends,
+  double pull_busy = 0;    // and receives
   double server_busy = 0;  // busiest server: fraction of the time after the first entry
 };
 

@@ -2,6 +2,7 @@
 // Everything but the first step is measured between two snapshots, so that the parts add up exactly.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "strategies/ps_run.hpp"
@@ -38,6 +39,10 @@ PsRun::Snapshot PsRun::snapshot() {
     if (elapsed > 0 && self.step.seconds > 0) {  // of a step that is under way
       add(s.sum, self.step.parts, ranks * std::min(1.0, elapsed / self.step.seconds));
     }
+  }
+  for (const Worker& self : workers_) {
+    s.push_busy.push_back(self.transfers[0].until(now_));
+    s.pull_busy.push_back(self.transfers[1].until(now_));
   }
   network_.advance_to(now_);
   for (std::size_t link = 0; link < system_.links.size(); ++link) {
@@ -76,7 +81,7 @@ bool PsRun::repeats() const {
 
 PsTrace PsRun::trace() {
   const Snapshot end = snapshot();
-  const double time = end.time - base_.time;
+  const double time = std::max(end.time - base_.time, std::numeric_limits<double>::min());
   const double steps = std::max<double>(1, static_cast<double>(trace_.step_ends.size()) - 1);
   add(trace_.split, end.sum, 1 / (steps * ranks_));
   add(trace_.split, base_.sum, -1 / (steps * ranks_));
@@ -85,13 +90,16 @@ PsTrace PsRun::trace() {
   }
   for (std::size_t link = 0; link < system_.links.size(); ++link) {
     trace_.link_bytes.push_back((end.link_bytes[link] - base_.link_bytes[link]) / steps);
-    trace_.link_busy.push_back(time > 0 ? (end.link_busy[link] - base_.link_busy[link]) / time
-                                        : 0);
+    trace_.link_busy.push_back((end.link_busy[link] - base_.link_busy[link]) / time);
   }
-  for (std::size_t server = 0; server < servers_.size(); ++server) {
-    const double busy = end.server_busy[server] - base_.server_busy[server];
-    trace_.server_busy = std::max(trace_.server_busy, time > 0 ? busy / time : 0);
-  }
+  const auto busiest = [time](const std::vector<double>& to, const std::vector<double>& from) {
+    double most = 0;
+    for (std::size_t i = 0; i < to.size(); ++i) most = std::max(most, to[i] - from[i]);
+    return most / time;
+  };
+  trace_.push_busy = busiest(end.push_busy, base_.push_busy);
+  trace_.pull_busy = busiest(end.pull_busy, base_.pull_busy);
+  trace_.server_busy = busiest(end.server_busy, base_.server_busy);
   return std::move(trace_);
 }
 

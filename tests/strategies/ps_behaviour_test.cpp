@@ -92,11 +92,11 @@ TEST(Consistency, LargeBoundIsAsynchronous) {
 TEST(Stragglers, OneSlowWorkerSlowsSynchronousButHardlyAsynchronousTraining) {
   ToySystem toy;
   toy.workers = 8;
-  toy.bandwidth = 1e15;  // transfers take no time
+  toy.bandwidth = 1e15;  // transfers take 0.1 us
   toy.steps = 100;
   toy.rule = {8, 0};
   const double compute = toy.forward + toy.backward;
-  EXPECT_NEAR(mean_step(with_slow_worker(toy, 2)) / (2 * compute), 1, 1e-6);
+  EXPECT_NEAR(mean_step(with_slow_worker(toy, 2)) / (2 * compute), 1, 1e-4);
   toy.rule = {1, PsRule::kUnbounded};
   // Seven workers at full speed and one at half finish 7.5 steps while eight equal ones finish 8.
   EXPECT_NEAR(mean_step(with_slow_worker(toy, 2)) / (compute * 8 / 7.5), 1, 0.01);

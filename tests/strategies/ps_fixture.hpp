@@ -51,6 +51,7 @@ inline PsSystem make_system(const ToySystem& toy) {
     for (int server = 0; server < toy.servers; ++server) {
       worker.push.push_back(2 * server);
       worker.pull.push_back(2 * server + 1);
+      worker.lane.push_back(server);
     }
     system.workers.push_back(worker);
   }
