@@ -64,7 +64,7 @@ struct RankGroupSpec {
   // How much longer work of this phase takes while collectives with so many channels and so much
   // memory traffic (sums over the active ones) run beside it, >= 1; empty = no interference (facts
   // 112, 113).
-  std::function<double(Phase phase, double channels, double hbm_bytes_per_second)> slowdown;
+  std::function<double(Phase phase, double channels, double hbm_bytes_per_second)> slowdown{};
 };
 
 // One step as the compute streams lived it, mean over ranks. The parts of split add up to
@@ -97,7 +97,7 @@ class RankGroup {
   void wait(const Event& event);  // the compute stream waits; the gap is booked by what is waited
                                   // for: running transfers exposed_communication, late ranks
                                   // waiting, own late issue host_bound, streams by their WaitCause
-  Event record();  // the compute stream's present position
+  Event record();                 // the compute stream's present position
 
   // --- communication
   // --------------------------------------------------------------------------------- `groups` = a

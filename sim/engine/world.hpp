@@ -44,7 +44,7 @@ struct Message {
   double arrived_at = 0;  // filled on delivery
 };
 
-// A queue of messages in order of arrival (equal times: order of sending).
+// A queue of messages in order of arrival (equal times: some fixed order).
 class Mailbox {
  public:
   Message receive();                     // blocks the calling actor until there is one
@@ -88,8 +88,10 @@ class World {
 
   // An actor. Actors start at time 0 in the order of spawn and take turns deterministically.
   void spawn(const std::string& name, std::function<void()> program);
+  // One that serves the others for ever: run() does not wait for it.
+  void spawn_background(const std::string& name, std::function<void()> program);
   // Runs until every spawned program has returned. An exception thrown by a program leaves run().
-  // Programs that can never go on (a deadlock) throw std::logic_error naming the actors.
+  // Programs that can never go on (a deadlock) throw std::logic_error.
   void run();
 
   // --- for programs, while run() runs

@@ -1,0 +1,124 @@
+#include "engine/communicator.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace lockstep {
+
+namespace {
+constexpr std::size_t windows_kept = 64;  // collectives a late wait() can still be divided by
+}
+
+Communicator::Communicator(std::string name, int lanes, std::vector<std::vector<int>> groups,
+                           Interference& interference)
+    : name_(std::move(name)),
+      lanes_(static_cast<std::size_t>(lanes)),
+      groups_(std::max<std::size_t>(1, groups.size())),
+      interference_(interference) {
+  if (groups.size() > 1) {
+    group_of_lane_.assign(lanes_, -1);
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      for (const int lane : groups[g])
+        group_of_lane_.at(static_cast<std::size_t>(lane)) = static_cast<int>(g);
+    }
+    if (std::count(group_of_lane_.begin(), group_of_lane_.end(), -1) > 0) {
+      throw std::logic_error("communicator " + name_ + ": its groups do not cover every lane");
+    }
+  }
+}
+
+Event Communicator::start(const TransferSpec& spec, const HostClock& host, const Event& after) {
+  auto done = std::make_shared<Event::State>();
+  done->communicator = this;
+  known_or_wake(after, *this);
+  queue_.push_back({spec, host, after, done});
+  bell_.ring();
+  return Event(done);
+}
+
+void Communicator::serve(Network& network) {
+  while (true) {
+    bell_.wait([&] { return queue_.empty() ? closing_ : queue_.front().after.known(); });
+    if (queue_.empty()) return;
+    Operation operation = std::move(queue_.front());
+    queue_.pop_front();
+    run(operation, network);
+  }
+}
+
+void Communicator::close() {
+  closing_ = true;
+  bell_.ring();
+}
+
+void Communicator::run(Operation& operation, Network& network) {
+  Event::State& done = *operation.done;
+  done.serial = carried_++;
+  done.ready.resize(lanes_);
+  const Event::State* after = operation.after.state().get();
+  std::vector<Window> now(groups_);
+  for (std::size_t lane = 0; lane < lanes_; ++lane) {
+    const double host = operation.host.at(lane);
+    const double ready = after ? std::max(host, after->at(lane)) : host;
+    done.ready[lane] = ready;
+    Window& window =
+        now[group_of_lane_.empty() ? 0 : static_cast<std::size_t>(group_of_lane_[lane])];
+    window.start = std::max(window.start, ready);
+  }
+  for (std::size_t g = 0; g < groups_ && done.serial > 0; ++g) {
+    now[g].start = std::max(now[g].start, window(done.serial - 1, g).end);
+  }
+
+  const double start = now[0].start;
+  double end = 0;
+  if (interference_.on()) {
+    const double ahead = start - sg::s4u::Engine::get_clock();
+    if (ahead > 0) sg::s4u::this_actor::sleep_for(ahead);
+    interference_.start(sg::s4u::Engine::get_clock(), operation.spec);
+    end = network.carry(operation.spec, start);
+    interference_.stop(sg::s4u::Engine::get_clock(), operation.spec);
+  } else {
+    end = network.carry(operation.spec, start);
+  }
+
+  for (Window& window : now) window.end = window.start + (end - start);
+  now[0].end = end;
+  windows_.insert(windows_.end(), now.begin(), now.end());
+  if (windows_.size() > 2 * windows_kept * groups_) {
+    windows_.erase(windows_.begin(), windows_.begin() + static_cast<long>(windows_kept * groups_));
+    first_window_ += windows_kept * groups_;
+  }
+  if (group_of_lane_.empty()) {
+    done.common = end;
+  } else {
+    done.lanes.resize(lanes_);
+    for (std::size_t lane = 0; lane < lanes_; ++lane) {
+      done.lanes[lane] = now[static_cast<std::size_t>(group_of_lane_[lane])].end;
+    }
+  }
+  operation.after = {};
+  done.complete();
+}
+
+Communicator::Gap Communicator::divide(const Event::State& state, std::size_t lane,
+                                       double from) const {
+  const std::size_t group =
+      group_of_lane_.empty() ? 0 : static_cast<std::size_t>(group_of_lane_[lane]);
+  const Window& own = window(state.serial, group);
+  Gap gap;
+  gap.exposed = own.end - std::max(own.start, from);
+  double idle_from = from;  // idle right before it started
+  for (std::size_t serial = state.serial; serial-- > 0;) {
+    if (serial * groups_ + group < first_window_) break;
+    const Window& earlier = window(serial, group);
+    if (earlier.end <= from) break;
+    if (serial + 1 == state.serial) idle_from = earlier.end;
+    gap.exposed += earlier.end - std::max(earlier.start, from);
+  }
+  gap.host_bound =
+      std::clamp(state.ready[lane] - idle_from, 0.0, std::max(0.0, own.start - idle_from));
+  gap.waiting = std::max(0.0, own.end - from - gap.exposed - gap.host_bound);
+  return gap;
+}
+
+}  // namespace lockstep

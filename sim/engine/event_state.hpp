@@ -1,0 +1,61 @@
+// Inside an Event: when a point in time became known, and what is waiting for it.
+#pragma once
+
+#include <algorithm>
+#include <cassert>
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "engine/ranks.hpp"
+
+namespace lockstep {
+
+// Something that goes on when an event becomes known.
+class Waker {
+ public:
+  virtual void wake() = 0;
+
+ protected:
+  ~Waker() = default;
+};
+
+// Lanes' host clocks: they differ only by what a host_wait() made of them.
+struct HostClock {
+  std::shared_ptr<const std::vector<double>> base;  // null = 0 in every lane
+  double offset = 0;
+  double at(std::size_t lane) const { return base ? (*base)[lane] + offset : offset; }
+};
+
+struct Event::State {
+  bool known = false;
+  WaitCause cause = WaitCause::communication;
+  double common = 0;  // the time in every lane, unless `lanes` says it per lane
+  std::vector<double> lanes;
+  // Ends of collectives: who carried it, which one it was, and when each lane had been ready for
+  // it.
+  const Communicator* communicator = nullptr;
+  std::size_t serial = 0;
+  std::vector<double> ready;
+  std::vector<Waker*> waiting;
+
+  double at(std::size_t lane) const { return lanes.empty() ? common : lanes[lane]; }
+  double latest() const {
+    return lanes.empty() ? common : *std::max_element(lanes.begin(), lanes.end());
+  }
+  void complete() {
+    assert(!known);
+    known = true;
+    for (Waker* waker : std::exchange(waiting, {})) waker->wake();
+  }
+};
+
+// Whether `event` is known; if not, `waker` will hear of it.
+inline bool known_or_wake(const Event& event, Waker& waker) {
+  if (event.known()) return true;
+  event.state()->waiting.push_back(&waker);
+  return false;
+}
+
+}  // namespace lockstep

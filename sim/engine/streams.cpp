@@ -1,0 +1,297 @@
+#include "engine/streams.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace lockstep {
+
+namespace {
+
+double& busy_part(StepSplit& split, Phase phase) {
+  switch (phase) {
+    case Phase::forward:
+      return split.forward;
+    case Phase::backward:
+      return split.backward;
+    case Phase::optimizer:
+      return split.optimizer;
+    case Phase::copies:
+      break;
+  }
+  return split.copies;
+}
+
+// `span` of QueuedWork when its device parts take `factor` times longer. Which part of the span is
+// device time is known in the two pure cases only: a device-bound item (all but the first issue)
+// and a host-bound one (the last kernel); mixed items count as the one they are closer to.
+double scaled_span(const QueuedWork& work, double factor) {
+  const bool host_bound = work.host > work.busy;
+  const double device_part =
+      host_bound ? std::clamp(work.span - work.host, 0.0, work.busy) : work.busy;
+  return std::max(work.span + (factor - 1) * device_part, work.busy * factor);
+}
+
+}  // namespace
+
+ComputeStream::ComputeStream(std::vector<double> ranks_per_lane, Interference& interference,
+                             Doorbell& program)
+    : ranks_(std::move(ranks_per_lane)),
+      all_ranks_(std::accumulate(ranks_.begin(), ranks_.end(), 0.0)),
+      interference_(interference),
+      program_(program),
+      device_(ranks_.size(), 0.0) {}
+
+void ComputeStream::push(Item item) {
+  if (paced_) {
+    queue_.push_back(std::move(item));
+    bell_.ring();
+    return;
+  }
+  queue_.push_back(std::move(item));
+  drain();
+}
+
+void ComputeStream::wake() {
+  waiting_for_front_ = false;
+  if (paced_) {
+    bell_.ring();
+  } else {
+    drain();
+  }
+}
+
+bool ComputeStream::front_ready() {
+  const Item& front = queue_.front();
+  if (front.kind != Item::Kind::wait || front.event.known()) return true;
+  if (!waiting_for_front_) {
+    front.event.state()->waiting.push_back(this);
+    waiting_for_front_ = true;
+  }
+  return false;
+}
+
+// Processing an item may wake another actor, which may run at once and push more: those items must
+// queue behind the one in progress.
+void ComputeStream::drain() {
+  if (draining_) return;
+  draining_ = true;
+  while (!queue_.empty() && front_ready()) {
+    const Item item = std::move(queue_.front());
+    queue_.pop_front();
+    process(item);
+  }
+  draining_ = false;
+}
+
+void ComputeStream::serve() {
+  while (true) {
+    bell_.wait([&] { return queue_.empty() ? closing_ : front_ready(); });
+    if (queue_.empty()) return;
+    const Item item = std::move(queue_.front());
+    queue_.pop_front();
+    process(item);
+  }
+}
+
+void ComputeStream::close() {
+  closing_ = true;
+  bell_.ring();
+}
+
+void ComputeStream::process(const Item& item) {
+  switch (item.kind) {
+    case Item::Kind::compute:
+      if (paced_) {
+        compute_beside_collectives(item);
+      } else {
+        compute(item);
+      }
+      break;
+    case Item::Kind::wait:
+      if (item.event.state()) wait(*item.event.state());
+      break;
+    case Item::Kind::record: {
+      Event::State& state = *item.event.state();
+      if (device_.size() == 1) {
+        state.common = device_[0];
+      } else {
+        state.lanes = device_;
+      }
+      state.complete();
+      break;
+    }
+    case Item::Kind::barrier:
+      barrier();
+      break;
+    case Item::Kind::idle:
+      idle(item.until, item.cause);
+      break;
+    case Item::Kind::end_step:
+      end_step();
+      break;
+  }
+}
+
+void ComputeStream::compute(const Item& item) {
+  double busy_sum = 0;
+  double gap_sum = 0;
+  const QueuedWork& work = item.work;
+  for (std::size_t lane = 0; lane < device_.size(); ++lane) {
+    const double factor = item.factors ? (*item.factors)[lane] : 1.0;
+    const double busy = work.busy * factor;
+    const double span = factor == 1.0 ? work.span : scaled_span(work, factor);
+    const double begin = device_[lane];
+    const double end = std::max(begin + busy, item.host.at(lane) + span);
+    device_[lane] = end;
+    busy_sum += ranks_[lane] * busy;
+    gap_sum += ranks_[lane] * (end - begin - busy);
+  }
+  busy_part(sums_.split, item.phase) += busy_sum;
+  sums_.split.host_bound += gap_sum;
+}
+
+// The same, but the device slows down while collectives run. How long depends on collectives that
+// may start or end until then: look, wait until that moment, look again until nothing has changed.
+void ComputeStream::compute_beside_collectives(const Item& item) {
+  const QueuedWork& work = item.work;
+  work_end_.resize(device_.size());
+  double last_work = 0;
+  double last_host = 0;
+  const auto look = [&] {
+    last_work = 0;
+    last_host = 0;
+    for (std::size_t lane = 0; lane < device_.size(); ++lane) {
+      const double factor = item.factors ? (*item.factors)[lane] : 1.0;
+      work_end_[lane] = interference_.work_at(item.phase, device_[lane]) + work.busy * factor;
+      last_work = std::max(last_work, work_end_[lane]);
+      last_host = std::max(last_host, item.host.at(lane) + scaled_span(work, factor));
+    }
+  };
+  look();
+  while (true) {
+    const std::size_t changes = interference_.changes();
+    const double end = std::max(interference_.time_of(item.phase, last_work), last_host);
+    const double ahead = end - sg::s4u::Engine::get_clock();
+    if (ahead <= 0) break;
+    sg::s4u::this_actor::sleep_for(ahead);
+    if (interference_.changes() == changes) break;
+    look();
+  }
+  double busy_sum = 0;
+  double gap_sum = 0;
+  double slow_sum = 0;
+  for (std::size_t lane = 0; lane < device_.size(); ++lane) {
+    const double factor = item.factors ? (*item.factors)[lane] : 1.0;
+    const double begin = device_[lane];
+    const double busy_end = std::max(begin, interference_.time_of(item.phase, work_end_[lane]));
+    const double end = std::max(busy_end, item.host.at(lane) + scaled_span(work, factor));
+    device_[lane] = end;
+    busy_sum += ranks_[lane] * (busy_end - begin);
+    gap_sum += ranks_[lane] * (end - busy_end);
+    slow_sum += ranks_[lane] * (busy_end - begin - work.busy * factor);
+  }
+  busy_part(sums_.split, item.phase) += busy_sum;
+  sums_.split.host_bound += gap_sum;
+  sums_.interference += std::max(0.0, slow_sum);
+}
+
+void ComputeStream::book_idle(WaitCause cause, double seconds) {
+  switch (cause) {
+    case WaitCause::communication:
+      sums_.split.exposed_communication += seconds;
+      break;
+    case WaitCause::data_loading:
+      sums_.split.data_loading += seconds;
+      break;
+    case WaitCause::waiting:
+      sums_.split.waiting += seconds;
+      break;
+  }
+}
+
+void ComputeStream::wait(const Event::State& state) {
+  double gap_sum = 0;
+  for (std::size_t lane = 0; lane < device_.size(); ++lane) {
+    const double begin = device_[lane];
+    const double end = state.at(lane);
+    if (end <= begin) continue;
+    device_[lane] = end;
+    if (state.communicator == nullptr) {
+      gap_sum += ranks_[lane] * (end - begin);
+      continue;
+    }
+    const Communicator::Gap gap = state.communicator->divide(state, lane, begin);
+    sums_.split.exposed_communication += ranks_[lane] * gap.exposed;
+    sums_.split.host_bound += ranks_[lane] * gap.host_bound;
+    sums_.split.waiting += ranks_[lane] * gap.waiting;
+  }
+  book_idle(state.cause, gap_sum);
+}
+
+void ComputeStream::barrier() {
+  const double latest = *std::max_element(device_.begin(), device_.end());
+  idle(latest, WaitCause::waiting);
+}
+
+void ComputeStream::idle(double until, WaitCause cause) {
+  double gap_sum = 0;
+  for (std::size_t lane = 0; lane < device_.size(); ++lane) {
+    if (until <= device_[lane]) continue;
+    gap_sum += ranks_[lane] * (until - device_[lane]);
+    device_[lane] = until;
+  }
+  book_idle(cause, gap_sum);
+}
+
+void ComputeStream::end_step() {
+  double position = 0;
+  for (std::size_t lane = 0; lane < device_.size(); ++lane)
+    position += ranks_[lane] * device_[lane];
+  position /= all_ranks_;
+  StepRecord step = sums_;
+  for (double* part : {&step.split.data_loading, &step.split.forward, &step.split.backward,
+                       &step.split.optimizer, &step.split.copies, &step.split.exposed_communication,
+                       &step.split.host_bound, &step.split.waiting, &step.interference}) {
+    *part /= all_ranks_;
+  }
+  step.seconds = position - step_start_;
+  step.busy = step.split.forward + step.split.backward + step.split.optimizer + step.split.copies;
+  steps_.push_back(step);
+  step_start_ = position;
+  sums_ = {};
+  interference_.forget(*std::min_element(device_.begin(), device_.end()));
+  program_.ring();
+}
+
+Event SideStream::push(double seconds, const HostClock* host, const Event& after) {
+  auto done = std::make_shared<Event::State>();
+  done->cause = cause_;
+  queue_.push_back({seconds, host != nullptr, host ? *host : HostClock{}, after, done});
+  drain();
+  return Event(done);
+}
+
+void SideStream::drain() {
+  if (draining_) return;
+  draining_ = true;
+  while (!queue_.empty() && known_or_wake(queue_.front().after, *this)) {
+    const Item item = std::move(queue_.front());
+    queue_.pop_front();
+    const Event::State* after = item.after.state().get();
+    for (std::size_t lane = 0; lane < free_.size(); ++lane) {
+      double begin = free_[lane];
+      if (item.hosted) begin = std::max(begin, item.host.at(lane));
+      if (after) begin = std::max(begin, after->at(lane));
+      free_[lane] = begin + item.seconds;
+    }
+    if (free_.size() == 1) {
+      item.done->common = free_[0];
+    } else {
+      item.done->lanes = free_;
+    }
+    item.done->complete();
+  }
+  draining_ = false;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,97 @@
+// The compute stream of a rank group (all lanes) and its side streams: in-order queues whose items
+// wait for events. Without interference an item is worked out at once when its events are known;
+// with interference the compute stream is an actor that keeps pace with simulated time, because a
+// segment's end depends on the collectives that run beside it.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "engine/communicator.hpp"
+#include "engine/doorbell.hpp"
+#include "engine/event_state.hpp"
+#include "engine/interference.hpp"
+
+namespace lockstep {
+
+using Factors = std::shared_ptr<const std::vector<double>>;  // per lane; null = 1
+
+class ComputeStream final : public Waker {
+ public:
+  struct Item {
+    enum class Kind { compute, wait, record, barrier, idle, end_step } kind = Kind::compute;
+    Phase phase = Phase::forward;
+    QueuedWork work;
+    Factors factors;
+    HostClock host;                        // when the host begins to issue the item
+    Event event;                           // wait: what for; record: what to complete
+    WaitCause cause = WaitCause::waiting;  // idle
+    double until = 0;                      // idle
+  };
+
+  ComputeStream(std::vector<double> ranks_per_lane, Interference& interference, Doorbell& program);
+
+  void push(Item item);
+  void pace_with_time() { paced_ = true; }  // from now on serve() works the items out
+  void serve();
+  void close();
+  void wake() override;
+
+  const std::vector<StepRecord>& steps() const { return steps_; }
+  std::size_t lanes() const { return device_.size(); }
+
+ private:
+  void drain();
+  bool front_ready();
+  void process(const Item& item);
+  void compute(const Item& item);
+  void compute_beside_collectives(const Item& item);
+  void wait(const Event::State& state);
+  void barrier();
+  void idle(double until, WaitCause cause);
+  void end_step();
+  void book_idle(WaitCause cause, double seconds);
+
+  std::vector<double> ranks_;  // per lane
+  double all_ranks_ = 0;
+  Interference& interference_;
+  Doorbell& program_;
+  std::vector<double> device_;  // per lane: the stream's position
+  std::vector<double> work_end_;
+  std::deque<Item> queue_;
+  bool waiting_for_front_ = false;
+  bool draining_ = false;
+  bool paced_ = false;
+  bool closing_ = false;
+  Doorbell bell_;
+  StepRecord sums_;  // of the step in progress, summed over ranks
+  double step_start_ = 0;
+  std::vector<StepRecord> steps_;
+};
+
+// An in-order queue beside the compute stream: every item takes a fixed time per lane.
+class SideStream final : public Waker {
+ public:
+  SideStream(std::size_t lanes, WaitCause cause) : cause_(cause), free_(lanes, 0.0) {}
+  // `host` null: only `after` and the stream's earlier work hold it back.
+  Event push(double seconds, const HostClock* host, const Event& after);
+  void wake() override { drain(); }
+
+ private:
+  struct Item {
+    double seconds = 0;
+    bool hosted = false;
+    HostClock host;
+    Event after;
+    std::shared_ptr<Event::State> done;
+  };
+  void drain();
+
+  WaitCause cause_;
+  std::vector<double> free_;  // per lane
+  std::deque<Item> queue_;
+  bool draining_ = false;
+};
+
+}  // namespace lockstep

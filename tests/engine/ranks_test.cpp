@@ -1,0 +1,288 @@
+// Do lanes, streams and communicators keep the times a GPU would, and is every second accounted
+// for?
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "engine/world.hpp"
+#include "in_child.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr double near = 1e-9;
+
+QueuedWork device(double seconds) {
+  return {0, seconds, seconds};
+}
+
+TransferSpec lasting(double seconds, double latency = 0) {
+  TransferSpec spec;
+  spec.latency_seconds = latency;
+  spec.bytes = 1e6 * seconds;
+  spec.lone_bytes_per_second = 1e6;
+  spec.channels = 24;
+  spec.hbm_bytes_per_second = 100e9;
+  return spec;
+}
+
+std::vector<double> numbers(const StepRecord& step) {
+  return {step.seconds,
+          step.split.data_loading,
+          step.split.forward,
+          step.split.backward,
+          step.split.optimizer,
+          step.split.copies,
+          step.split.exposed_communication,
+          step.split.host_bound,
+          step.split.waiting,
+          step.interference};
+}
+enum { seconds, data, forward, backward, optimizer, copies, exposed, host, waiting, interference };
+
+// The first step of `program`, as numbers.
+template <class Program>
+std::vector<double> first_step(RankGroupSpec spec, Program&& program) {
+  return in_child([&] {
+    World world;
+    RankGroup& ranks = world.add_ranks(std::move(spec));
+    Communicator& communicator = ranks.add_communicator("all");
+    world.spawn("driver", [&] {
+      program(ranks, communicator);
+      ranks.end_step();
+      ranks.await_step(0);
+    });
+    world.run();
+    return numbers(ranks.steps().at(0));
+  });
+}
+
+void expect_complete(const std::vector<double>& step) {
+  double sum = 0;
+  for (int part = data; part <= waiting; ++part) sum += step.at(static_cast<std::size_t>(part));
+  EXPECT_NEAR(sum, step.at(seconds), 1e-12 * step.at(seconds));
+}
+
+TEST(ComputeStream, OverlapsCommunicationUntilItWaits) {
+  const auto step = first_step({}, [](RankGroup& ranks, Communicator& all) {
+    ranks.compute(Phase::forward, device(1));
+    const Event done = ranks.start(all, lasting(2), ranks.record());
+    ranks.compute(Phase::backward, device(0.5));
+    ranks.wait(done);
+    ranks.compute(Phase::optimizer, device(0.25));
+  });
+  EXPECT_NEAR(step[seconds], 3.25, near);
+  EXPECT_NEAR(step[exposed], 1.5, near);
+  expect_complete(step);
+}
+
+TEST(ComputeStream, IsHostBoundWhenTheHostIssuesSlowly) {
+  const auto step = first_step({}, [](RankGroup& ranks, Communicator&) {
+    ranks.compute(Phase::forward, {.host = 1, .busy = 0.2, .span = 1.1});
+    ranks.compute(Phase::backward, {.host = 1, .busy = 0.2, .span = 1.1});
+  });
+  EXPECT_NEAR(step[seconds], 2.1, near);
+  EXPECT_NEAR(step[host], 1.7, near);
+  expect_complete(step);
+}
+
+TEST(ComputeStream, BooksALateIssueOfACollectiveAsHostBound) {
+  const auto step = first_step({}, [](RankGroup& ranks, Communicator& all) {
+    ranks.compute(Phase::forward, device(1));
+    const Event forward_done = ranks.record();
+    ranks.host(3);
+    ranks.wait(ranks.start(all, lasting(2), forward_done));
+  });
+  EXPECT_NEAR(step[seconds], 5, near);
+  EXPECT_NEAR(step[host], 2, near);
+  EXPECT_NEAR(step[exposed], 2, near);
+  expect_complete(step);
+}
+
+TEST(Lanes, StartACollectiveWhenTheLastOneArrives) {
+  const auto step = first_step({.ranks_per_lane = {3, 1}}, [](RankGroup& ranks, Communicator& all) {
+    ranks.set_factors({1, 2});
+    ranks.compute(Phase::forward, device(1));
+    ranks.wait(ranks.start(all, lasting(1), ranks.record()));
+  });
+  EXPECT_NEAR(step[seconds], 3, near);
+  EXPECT_NEAR(step[forward], 1.25, near);  // three ranks of 1 s, one of 2 s
+  EXPECT_NEAR(step[waiting], 0.75, near);
+  EXPECT_NEAR(step[exposed], 1, near);
+  expect_complete(step);
+}
+
+TEST(Lanes, WaitForEachOtherAtABarrier) {
+  const auto step = first_step({.ranks_per_lane = {1, 1}}, [](RankGroup& ranks, Communicator&) {
+    ranks.set_factors({1, 3});
+    ranks.compute(Phase::forward, device(1));
+    ranks.barrier();
+  });
+  EXPECT_NEAR(step[seconds], 3, near);
+  EXPECT_NEAR(step[waiting], 1, near);
+  expect_complete(step);
+}
+
+TEST(Communicator, RunsOneCollectiveAtATime) {
+  const auto step = first_step({}, [](RankGroup& ranks, Communicator& all) {
+    const Event first = ranks.start(all, lasting(2));
+    const Event second = ranks.start(all, lasting(1));
+    ranks.wait(second);
+    ranks.wait(first);
+  });
+  EXPECT_NEAR(step[seconds], 3, near);
+  EXPECT_NEAR(step[exposed], 3, near);
+}
+
+TEST(Communicator, LetsGroupsStartOnTheirOwn) {
+  const auto step = in_child([] {
+    World world;
+    RankGroup& ranks = world.add_ranks({.ranks_per_lane = {1, 1}});
+    Communicator& nodes = ranks.add_communicator("nodes", {{0}, {1}});
+    world.spawn("driver", [&] {
+      ranks.set_factors({1, 2});
+      ranks.compute(Phase::forward, device(1));
+      ranks.wait(ranks.start(nodes, lasting(1), ranks.record()));
+      ranks.end_step();
+      ranks.await_step(0);
+    });
+    world.run();
+    return numbers(ranks.steps().at(0));
+  });
+  EXPECT_NEAR(step[seconds], 2.5, near);  // 2 s and 3 s
+  EXPECT_NEAR(step[waiting], 0, near);
+}
+
+// The host learns of its collectives late, but an independent queue must not start late because of
+// that.
+TEST(Communicator, StartsOnTimeWhateverTheProgramWaitedFor) {
+  const auto step = in_child([] {
+    World world;
+    RankGroup& ranks = world.add_ranks({});
+    Communicator& slow = ranks.add_communicator("slow");
+    Communicator& quick = ranks.add_communicator("quick");
+    world.spawn("driver", [&] {
+      const Event early = ranks.record();  // at 0
+      ranks.wait(ranks.start(slow, lasting(5)));
+      ranks.end_step();
+      ranks.await_step(0);  // the program is at 5 s of simulated time now
+      ranks.wait(ranks.start(quick, lasting(7), early));
+      ranks.end_step();
+      ranks.await_step(1);
+    });
+    world.run();
+    return numbers(ranks.steps().at(1));
+  });
+  EXPECT_NEAR(step[seconds], 2, near);
+}
+
+TEST(SideStream, CarriesTheDataLoader) {
+  const auto step = first_step({}, [](RankGroup& ranks, Communicator&) {
+    const StreamId loader = ranks.add_stream("loader", WaitCause::data_loading);
+    const Event batch = ranks.enqueue(loader, 2, {}, false);
+    const Event next = ranks.enqueue(loader, 2, batch, false);
+    ranks.wait(batch);
+    ranks.compute(Phase::forward, device(1));
+    ranks.wait(next);
+  });
+  EXPECT_NEAR(step[seconds], 4, near);
+  EXPECT_NEAR(step[data], 3, near);
+  expect_complete(step);
+}
+
+TEST(HostWait, StopsTheHostUntilTheDeviceIsThere) {
+  const auto step = first_step({}, [](RankGroup& ranks, Communicator&) {
+    ranks.compute(Phase::forward, device(4));
+    ranks.host_wait(ranks.record());
+    ranks.compute(Phase::optimizer, {.host = 1, .busy = 0.1, .span = 1.1});
+  });
+  EXPECT_NEAR(step[seconds], 5.1, near);
+  EXPECT_NEAR(step[host], 1, near);
+}
+
+// While collectives hold multiprocessors, compute runs at half speed: a segment of 4 s beside 2 s
+// of communication makes 3 s of progress... until 5 s.
+TEST(Interference, SlowsComputeExactlyWhileACollectiveRuns) {
+  RankGroupSpec spec;
+  spec.slowdown = [](Phase, double channels, double) { return channels > 0 ? 2.0 : 1.0; };
+  const auto step = first_step(spec, [](RankGroup& ranks, Communicator& all) {
+    ranks.compute(Phase::forward, device(1));
+    const Event first = ranks.start(all, lasting(1), ranks.record());  // 1 s to 2 s
+    const Event second = ranks.start(all, lasting(1, 0.5));            // 2 s to 3.5 s
+    ranks.compute(Phase::backward, device(4));
+    ranks.wait(first);
+    ranks.wait(second);
+    ranks.compute(Phase::optimizer, device(1));
+  });
+  EXPECT_NEAR(step[backward], 4 + 1.25, near);
+  EXPECT_NEAR(step[interference], 1.25, near);
+  EXPECT_NEAR(step[seconds], 1 + 5.25 + 1, near);
+  EXPECT_NEAR(step[exposed], 0, near);
+  expect_complete(step);
+}
+
+TEST(Interference, ReachesEveryLaneAtItsOwnTime) {
+  RankGroupSpec spec{.ranks_per_lane = {1, 1}};
+  spec.slowdown = [](Phase phase, double channels, double hbm) {
+    return phase == Phase::backward && channels == 24 && hbm == 100e9 ? 2.0 : 1.0;
+  };
+  const auto step = first_step(spec, [](RankGroup& ranks, Communicator& all) {
+    ranks.set_factors({1, 2});
+    ranks.compute(Phase::forward, device(1));                         // until 1 s, 2 s
+    const Event done = ranks.start(all, lasting(1), ranks.record());  // 2 s to 3 s
+    ranks.compute(Phase::backward, device(1));                        // 1..2 s; 2..4.5 s
+    ranks.wait(done);
+  });
+  EXPECT_NEAR(step[backward], (1 + 2.5) / 2, near);
+  EXPECT_NEAR(step[seconds], (3 + 4.5) / 2, near);
+  expect_complete(step);
+}
+
+TEST(Interference, DoesNotDelayAHostBoundSegment) {
+  RankGroupSpec spec;
+  spec.slowdown = [](Phase, double channels, double) { return channels > 0 ? 1.5 : 1.0; };
+  const auto step = first_step(spec, [](RankGroup& ranks, Communicator& all) {
+    const Event done = ranks.start(all, lasting(4));
+    ranks.compute(Phase::forward, {.host = 3, .busy = 1, .span = 3.1});
+    ranks.wait(done);
+  });
+  EXPECT_NEAR(step[forward], 1.5, near);
+  EXPECT_NEAR(step[host], 1.6, near);
+  EXPECT_NEAR(step[exposed], 0.9, near);
+  expect_complete(step);
+}
+
+TEST(RankGroup, MeetsOtherActorsInSimulatedTime) {
+  const auto times = in_child([] {
+    World world;
+    RankGroup& worker = world.add_ranks({});
+    Mailbox& to_server = world.add_mailbox();
+    Mailbox& to_worker = world.add_mailbox();
+    std::vector<double> seen;
+    world.spawn("worker", [&] {
+      worker.compute(Phase::forward, device(2));
+      worker.synchronize();
+      seen.push_back(world.now());
+      to_server.post({});
+      to_worker.receive();
+      worker.idle_until(world.now(), WaitCause::waiting);
+      worker.compute(Phase::backward, device(1));
+      worker.end_step();
+      worker.await_step(0);
+      for (const double value : numbers(worker.steps().at(0))) seen.push_back(value);
+    });
+    world.spawn("server", [&] {
+      to_server.receive();
+      world.sleep_for(3);
+      to_worker.post({});
+    });
+    world.run();
+    return seen;
+  });
+  EXPECT_NEAR(times.at(0), 2, near);
+  EXPECT_NEAR(times.at(1 + seconds), 6, near);
+  EXPECT_NEAR(times.at(1 + waiting), 3, near);
+}
+
+}  // namespace
+}  // namespace lockstep
