@@ -1,0 +1,117 @@
+// A model of PyTorch's CUDA caching allocator (c10/cuda/CUDACachingAllocator): what a sequence of
+// allocations and frees makes it reserve from the device. Rules and constants: facts 118-122,
+// explained in docs/memory.md. Nothing is allocated for real; bytes are numbers.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace lockstep {
+
+enum class AllocatorKind {
+  cuda_caching,  // 512 B rounding, segments, pools
+  host,          // malloc: every tensor by itself, reserved = allocated
+};
+
+struct AllocatorOptions {
+  AllocatorKind kind = AllocatorKind::cuda_caching;
+  std::int64_t capacity = std::numeric_limits<std::int64_t>::max();  // most that may be reserved
+  bool expandable_segments = false;
+  // Blocks of this size and more are never split, nor given to smaller requests (fact 119).
+  std::int64_t max_split_size = std::numeric_limits<std::int64_t>::max();
+};
+
+class CachingAllocator {
+ public:
+  using Block = std::int32_t;
+  static constexpr Block nothing =
+      -1;  // what a request for zero bytes gives; free(nothing) is fine
+
+  explicit CachingAllocator(const AllocatorOptions& options = {});
+
+  // Always answers with a block. When the capacity does not allow it even after every cached
+  // segment went back to the device, out_of_memory() becomes true and the device is imagined
+  // larger, so that peak_reserved() - capacity tells what was missing.
+  Block allocate(std::int64_t bytes, int stream = 0);
+  // The same for callers that can do without (a convolution picks an algorithm with less
+  // workspace): no block instead of out of memory.
+  std::optional<Block> try_allocate(std::int64_t bytes, int stream = 0);
+
+  void free(Block block);
+  // record_stream: the program has let go of the block, but it can serve again only once `event` on
+  // the other stream is complete (fact 122). Events must be given in non-decreasing order.
+  void free_after(Block block, std::int64_t event);
+  void complete(std::int64_t event);  // this event and all earlier ones
+  void release_cached();              // torch.cuda.empty_cache()
+
+  std::int64_t block_bytes(Block block) const;
+  std::int64_t allocated() const { return allocated_; }
+  std::int64_t reserved() const { return reserved_; }
+  std::int64_t pending() const { return pending_; }  // freed, waiting for an event
+  std::int64_t peak_allocated() const { return peak_allocated_; }
+  std::int64_t peak_reserved() const { return peak_reserved_; }
+  bool out_of_memory() const { return out_of_memory_; }
+  int retries() const { return retries_; }  // times the cached segments were released to make room
+
+  // Every segment as its blocks in address order, for tests: {address, bytes, in use}.
+  struct BlockView {
+    std::int64_t address, bytes;
+    bool in_use, mapped;
+  };
+  std::vector<std::vector<BlockView>> segments() const;
+
+ private:
+  struct Record {
+    std::int64_t address = 0, bytes = 0;
+    Block previous = nothing, next = nothing;  // neighbours in the segment
+    std::int32_t pool = 0;
+    bool in_use = false;
+    bool mapped = true;  // false: address space of an expandable segment without memory behind it
+  };
+  struct Free {
+    std::int64_t bytes, address;
+    Block block;
+    bool operator<(const Free& other) const {
+      return bytes != other.bytes ? bytes < other.bytes : address < other.address;
+    }
+  };
+  struct Pool {
+    std::set<Free> free;
+    std::set<std::pair<std::int64_t, Block>> unmapped;  // by address; expandable segments only
+    bool large = false;
+  };
+
+  std::optional<Block> find_free(Pool& pool, std::int64_t bytes);
+  std::optional<Block> new_segment(int pool, std::int64_t bytes, bool overcommit);
+  std::optional<Block> grow_segment(int pool, std::int64_t bytes, bool overcommit);
+  std::optional<Block> request(std::int64_t bytes, int stream, bool optional);
+  bool fits(std::int64_t bytes) const;
+  Block hand_out(Block block, std::int64_t bytes);
+  void return_to_pool(Block block);
+  void release_pages(Pool& pool, Block block);
+  Block split(Block block, std::int64_t bytes);  // first part keeps the id; returns the second
+  void absorb_next(Block block);
+  Block new_record();
+  void insert_free(Block block);
+  void erase_free(Block block);
+  int pool_of(std::int64_t bytes, int stream);
+  void take(std::int64_t bytes);
+
+  AllocatorOptions options_;
+  std::vector<Record> records_;
+  std::vector<Block> unused_records_;
+  std::vector<Pool> pools_;  // 2 * stream + (large ? 1 : 0)
+  std::deque<std::pair<std::int64_t, Block>> deferred_;
+  std::int64_t next_address_ = 0;
+  std::int64_t allocated_ = 0, reserved_ = 0, pending_ = 0;
+  std::int64_t peak_allocated_ = 0, peak_reserved_ = 0;
+  int retries_ = 0;
+  bool out_of_memory_ = false;
+};
+
+}  // namespace lockstep

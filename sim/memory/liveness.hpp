@@ -1,0 +1,79 @@
+// When the tensors of one TrainingStep come to life and die, in the order of execution: what
+// follows from the graph alone, whatever the strategy. step_memory plays it through an allocator.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "workload/step.hpp"
+
+namespace lockstep {
+
+// One list of ints per layer, stored flat.
+class LayerLists {
+ public:
+  void add(int layer, int value) { items_.push_back({layer, value}); }
+  void finish(std::size_t layers);  // after the last add(); keeps the order of addition
+  std::span<const int> of(int layer) const {
+    return {values_.data() + begin_[layer], values_.data() + begin_[layer + 1]};
+  }
+
+ private:
+  struct Item {
+    int layer, value;
+  };
+  std::vector<Item> items_;
+  std::vector<int> values_;
+  std::vector<std::size_t> begin_;
+};
+
+// Layers [first, last] that are recomputed together: a maximal run of checkpointed layers of one
+// block.
+struct CheckpointSegment {
+  int first = 0, last = 0;
+};
+
+struct Liveness {
+  struct Tensor {
+    std::int64_t bytes = 0;
+    bool weight_copy = false;  // autocast's half-precision copy of a parameter (fact 22)
+  };
+  std::vector<Tensor> tensors;
+
+  LayerLists born_in_forward, die_after_forward;      // indices into `tensors`, by layer
+  LayerLists born_in_recompute, die_after_recompute;  // layers of checkpoint segments only
+  LayerLists die_after_backward;
+  std::vector<int> die_after_forward_pass;  // what autocast's cache alone keeps
+
+  std::vector<CheckpointSegment> segments;
+  std::vector<int> segment_of;  // by layer, -1 = none
+
+  // Gradients of outputs.
+  enum class GradientFlow : std::uint8_t {
+    none,    // nothing to compute
+    fresh,   // backward allocates one gradient per input
+    passes,  // inputs of the output's size get its gradient itself: add, views
+    slices,  // inputs get slices of the output's gradient: concat
+  };
+  std::vector<GradientFlow> flow;            // by layer
+  std::vector<std::uint8_t> needs_gradient;  // the layer's output takes part in backward
+
+  // Layer whose parameter a layer without weights of its own uses (a tied head), -1 = none; and
+  // that parameter's elements.
+  std::vector<int> tied_owner;
+  std::vector<std::int64_t> tied_elements;
+};
+
+// `weight_copies` false: compute already happens in gathered low-precision parameters (FSDP mixed
+// precision), so that autocast has nothing to copy.
+Liveness find_liveness(const TrainingStep& step, bool weight_copies);
+
+// Whether a saved tensor is autocast's half-precision copy of a weight.
+bool is_weight_copy(const SavedTensor& saved);
+
+// Tensor sizes are doubles in the step; nothing that is asked for exceeds this (and no device has
+// it).
+std::int64_t whole_bytes(double bytes);
+
+}  // namespace lockstep

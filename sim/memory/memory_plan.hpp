@@ -1,0 +1,84 @@
+// What a strategy keeps in device memory, in plain numbers: the strategies fill it in, step_memory
+// plays it. Everything a rank holds besides activations is said here; docs/memory.md gives the
+// formulas. Elements are counts, `*_bytes` of dtypes are bytes per element.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "workload/precision.hpp"
+
+namespace lockstep {
+
+// The tensors the optimizer needs on this rank.
+struct OptimizerMemory {
+  // State per element that this rank updates, born in the first step: SGD with momentum 4, Adam 8,
+  // and 4 more for an fp32 master copy (fact 137). 0 = none, also when a server does the update.
+  double state_bytes_per_element = 0;
+  // Live only during the step. Adam's foreach form takes one parameter-sized list, 4; fused forms
+  // 0; SGD's foreach form 4 with weight decay, else 0 (facts 127, 138).
+  double temporary_bytes_per_element = 0;
+};
+
+// DDP, ZeRO-1, ZeRO-2, a parameter-server worker, one GPU: every rank holds all parameters.
+struct ReplicatedPlan {
+  // Gradient buckets in launch order (fact 3), in bytes; empty = no buckets. Allocated as one
+  // bucket at construction and again, as listed, when they are rebuilt after the first step (facts
+  // 2, 13).
+  std::vector<double> bucket_bytes;
+  bool rebuilds_buckets = true;  // false: the list holds from the start (fact 4)
+  bool gradient_as_bucket_view = false;
+  bool zero_grad_sets_none = true;     // zero_grad(set_to_none=True), PyTorch's default
+  double hook_state_bytes = 0;         // PowerSGD's error feedback (fact 21)
+  double hook_temporary_fraction = 0;  // of a bucket, while it is in flight: 0.5 for fp16 (fact 20)
+  // ZeRO: the share of gradients (stage 2) and of the optimizer (stages 1, 2) that stays here, 1/W.
+  double gradient_share = 1;
+  double optimizer_share = 1;
+};
+
+// One FSDP unit (facts 26, 27, 46).
+struct ShardedUnit {
+  std::vector<int> layers;    // TrainingStep layers whose parameters it owns, ascending
+  double elements = 0;        // of all ranks together, padding included
+  double shard_elements = 0;  // of this rank; equal to `elements` for NO_SHARD
+  bool root = false;          // gathered before the first layer
+  // Until its backward: the root unit (facts 33, 54), SHARD_GRAD_OP, reshard_after_forward=False.
+  bool keep_after_forward = false;
+};
+
+enum class ShardedRuntime { fsdp1, fsdp2 };
+
+// FSDP. HYBRID_SHARD differs only in shard_elements (the shard group is the node).
+struct ShardedPlan {
+  ShardedRuntime runtime = ShardedRuntime::fsdp1;
+  std::vector<ShardedUnit> units;
+  int shard_bytes = 4;   // permanent shards and sharded gradients
+  int gather_bytes = 4;  // param_dtype: gathered parameters and unsharded gradients
+  int reduce_bytes = 4;  // reduce_dtype
+  bool cpu_offload = false;
+  bool backward_prefetch = true;  // BACKWARD_PRE; FSDP2 always prefetches
+  int rate_limit =
+      2;  // fsdp1: gathered units the host may run ahead of the device (fact 34); 0 = off
+  bool sync_every_micro_batch = true;  // false: no_sync until the last one (facts 45, 58)
+};
+
+struct MemoryPlan {
+  ReplicatedPlan replicated;
+  std::optional<ShardedPlan> sharded;  // set = FSDP; `replicated` is then not read
+  OptimizerMemory optimizer;
+  int micro_batches = 1;           // gradient accumulation
+  double communication_bytes = 0;  // NCCL buffers, outside the allocator (fact 110)
+  bool expandable_segments = false;
+};
+
+// A parameter server on a GPU (facts 77-85).
+struct ServerPlan {
+  std::vector<double> tensor_elements;  // of the parameters it owns
+  int element_bytes = 4;
+  OptimizerMemory optimizer;
+  int receive_buffers = 1;  // gradients of its whole part that can be in flight or queued at once
+  int backup_copies = 0;    // DC-ASGD: one per worker (fact 85)
+  double communication_bytes = 0;
+};
+
+}  // namespace lockstep

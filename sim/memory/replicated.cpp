@@ -1,0 +1,161 @@
+// See replicated.hpp.
+#include "memory/replicated.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace lockstep {
+namespace {
+constexpr Tape::Block nothing = CachingAllocator::nothing;
+}
+
+ReplicatedState::ReplicatedState(Tape& tape, const TrainingStep& step, const Liveness& life,
+                                 const MemoryPlan& plan)
+    : tape_(tape),
+      step_(step),
+      life_(life),
+      plan_(plan),
+      parameter_bytes_(lockstep::parameter_bytes(step.precision)),
+      gradient_bytes_(lockstep::gradient_bytes(step.precision)) {
+  for (const Layer& layer : step.layers) {
+    first_of_.push_back(elements_.size());
+    for (const Parameter& parameter : layer.parameters) {
+      elements_.push_back(parameter.count);
+      trainable_.push_back(parameter.trainable);
+    }
+  }
+  first_of_.push_back(elements_.size());
+  gradients_.assign(elements_.size(), nothing);
+  first_part_.assign(elements_.size(), nothing);
+}
+
+void ReplicatedState::construct() {
+  for (const std::int64_t elements : elements_) {
+    tape_.allocate(MemoryKind::parameters, elements * parameter_bytes_);
+  }
+  const auto& replicated = plan_.replicated;
+  tape_.allocate(MemoryKind::buckets, replicated.hook_state_bytes);
+  const auto& sizes = replicated.bucket_bytes;
+  if (sizes.empty()) return;
+  if (replicated.rebuilds_buckets) {
+    buckets_.push_back(
+        tape_.allocate(MemoryKind::buckets, std::accumulate(sizes.begin(), sizes.end(), 0.0)));
+  } else {
+    for (const double bytes : sizes) {
+      buckets_.push_back(tape_.allocate(MemoryKind::buckets, bytes));
+    }
+  }
+}
+
+void ReplicatedState::begin_backward(bool last_micro_batch) {
+  last_micro_batch_ = last_micro_batch;
+  next_bucket_ = 0;
+  filled_ = 0;
+}
+
+void ReplicatedState::parameter_gradients(int layer) {
+  if (const int owner = life_.tied_owner[layer]; owner >= 0) {
+    // The first arriving part of the owner's gradient waits for the other one.
+    for (std::size_t i = first_of_[owner]; i < first_of_[owner + 1]; ++i) {
+      if (elements_[i] != life_.tied_elements[layer]) continue;
+      first_part_[i] = tape_.allocate(MemoryKind::gradients, elements_[i] * gradient_bytes_);
+    }
+  }
+  for (std::size_t i = first_of_[layer]; i < first_of_[layer + 1]; ++i) {
+    if (trainable_[i]) gradient(i);
+  }
+}
+
+void ReplicatedState::gradient(std::size_t parameter) {
+  const auto& replicated = plan_.replicated;
+  const double bytes = elements_[parameter] * gradient_bytes_;
+  Block fresh = tape_.allocate(MemoryKind::gradients, bytes);
+  if (first_part_[parameter] != nothing) {
+    tape_.free(fresh);
+    fresh = std::exchange(first_part_[parameter], nothing);
+  }
+  if (gradients_[parameter] != nothing || in_buckets_) {
+    tape_.free(fresh);  // added to what is already there
+  } else {
+    gradients_[parameter] = fresh;
+  }
+  if (!last_micro_batch_ || buckets_.empty()) return;
+  if (replicated.gradient_as_bucket_view) {
+    // Copied into its bucket, from now on a view of it (fact 14).
+    tape_.free(gradients_[parameter]);
+    gradients_[parameter] = nothing;
+  } else if (replicated.gradient_share < 1) {
+    tape_.free(gradients_[parameter]);
+    gradients_[parameter] =
+        tape_.allocate(MemoryKind::gradients, bytes * replicated.gradient_share);
+  }
+  fill_bucket(bytes);
+}
+
+void ReplicatedState::fill_bucket(double bytes) {
+  const auto& replicated = plan_.replicated;
+  filled_ += bytes;
+  if (replicated.hook_temporary_fraction <= 0) return;
+  const auto& sizes = replicated.bucket_bytes;
+  while (next_bucket_ < sizes.size() && filled_ >= sizes[next_bucket_]) {
+    filled_ -= sizes[next_bucket_];
+    tape_.free(hook_temporary_);
+    hook_temporary_ = tape_.allocate(MemoryKind::temporaries,
+                                     sizes[next_bucket_] * replicated.hook_temporary_fraction);
+    ++next_bucket_;
+  }
+}
+
+void ReplicatedState::end_backward() {
+  tape_.free(hook_temporary_);
+  hook_temporary_ = nothing;
+  if (last_micro_batch_ && plan_.replicated.gradient_as_bucket_view && !buckets_.empty()) {
+    in_buckets_ = true;
+  }
+}
+
+void ReplicatedState::optimizer_step() {
+  tape_.at(Phase::optimizer);
+  const auto& optimizer = plan_.optimizer;
+  const double share = plan_.replicated.optimizer_share;
+  // One list of tensors of at most four bytes per element after the other, as the optimizers keep
+  // them.
+  for (double rest = optimizer.state_bytes_per_element; rest > 0 && !has_state_; rest -= 4) {
+    for (std::size_t i = 0; i < elements_.size(); ++i) {
+      if (!trainable_[i]) continue;
+      tape_.allocate(MemoryKind::optimizer_state, elements_[i] * share * std::min(rest, 4.0));
+    }
+  }
+  has_state_ = true;
+  if (optimizer.temporary_bytes_per_element > 0) {
+    std::vector<Block> temporaries;
+    for (std::size_t i = 0; i < elements_.size(); ++i) {
+      if (!trainable_[i]) continue;
+      temporaries.push_back(tape_.allocate(
+          MemoryKind::temporaries, elements_[i] * share * optimizer.temporary_bytes_per_element));
+    }
+    tape_.free(temporaries);
+  }
+}
+
+void ReplicatedState::zero_gradients() {
+  const auto& replicated = plan_.replicated;
+  if (replicated.zero_grad_sets_none) {
+    for (Block& block : gradients_) {
+      tape_.free(block);
+      block = nothing;
+    }
+    in_buckets_ = false;
+  }
+  if (!buckets_.empty() && replicated.rebuilds_buckets && !buckets_rebuilt_) {
+    // Before the second forward (fact 3); the single bucket of the first step goes first.
+    tape_.free(buckets_);
+    for (const double bytes : replicated.bucket_bytes) {
+      buckets_.push_back(tape_.allocate(MemoryKind::buckets, bytes));
+    }
+    buckets_rebuilt_ = true;
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,55 @@
+// Parameters, gradients, buckets and optimizer state of a rank that holds the whole model: DDP,
+// ZeRO-1/2, parameter-server workers. Played by step_memory.cpp; ShardedState has the same
+// functions.
+#pragma once
+
+#include <vector>
+
+#include "memory/liveness.hpp"
+#include "memory/memory_plan.hpp"
+#include "memory/tape.hpp"
+
+namespace lockstep {
+
+class ReplicatedState {
+ public:
+  ReplicatedState(Tape& tape, const TrainingStep& step, const Liveness& life,
+                  const MemoryPlan& plan);
+
+  void construct();
+  void begin_forward(bool) {}
+  void before_forward(int) {}
+  void after_forward(int) {}
+  void end_forward() {}
+  void begin_backward(bool last_micro_batch);
+  void before_backward(int) {}
+  void parameter_gradients(int layer);
+  void after_backward(int) {}
+  void end_backward();
+  void optimizer_step();
+  void zero_gradients();
+
+ private:
+  using Block = Tape::Block;
+  void gradient(std::size_t parameter);
+  void fill_bucket(double bytes);
+
+  Tape& tape_;
+  const TrainingStep& step_;
+  const Liveness& life_;
+  const MemoryPlan& plan_;
+  double parameter_bytes_, gradient_bytes_;
+  std::vector<std::int64_t> elements_;   // by parameter, in layer order
+  std::vector<std::size_t> first_of_;    // by layer: its first parameter
+  std::vector<std::uint8_t> trainable_;  // by parameter
+  std::vector<Block> gradients_;         // by parameter
+  std::vector<Block> first_part_;  // by parameter: a tied use's gradient, waiting for the other
+  std::vector<Block> buckets_;
+  Block hook_temporary_ = CachingAllocator::nothing;
+  bool buckets_rebuilt_ = false, has_state_ = false, last_micro_batch_ = true;
+  bool in_buckets_ = false;  // gradients are views of the buckets
+  std::size_t next_bucket_ = 0;
+  double filled_ = 0;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,322 @@
+// See step_memory.hpp. Three steps are played: optimizer state appears in the first, buckets are
+// rebuilt before the second, and the third shows what fragmentation settles at.
+#include "memory/step_memory.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <utility>
+
+#include "memory/liveness.hpp"
+#include "memory/replicated.hpp"
+#include "memory/sharded.hpp"
+#include "memory/tape.hpp"
+
+namespace lockstep {
+namespace {
+
+using Block = Tape::Block;
+constexpr Block nothing = CachingAllocator::nothing;
+constexpr int played_steps = 3;
+
+bool is_host(const Device& device) {
+  return device.architecture == Architecture::cpu;
+}
+
+AllocatorOptions allocator_options(const Device& device, double outside_bytes, bool expandable) {
+  AllocatorOptions options;
+  options.kind = is_host(device) ? AllocatorKind::host : AllocatorKind::cuda_caching;
+  options.expandable_segments = expandable;
+  if (device.memory_bytes > 0) {
+    options.capacity =
+        static_cast<std::int64_t>(std::floor(std::max(0.0, device.memory_bytes - outside_bytes)));
+  }
+  return options;
+}
+
+bool uses(const std::vector<Kernel>& kernels, KernelKind kind) {
+  for (const Kernel& kernel : kernels) {
+    if (kernel.kind == kind) return true;
+  }
+  return false;
+}
+
+// Gradients of layer outputs, shared by reference as autograd shares them.
+class GradientPool {
+ public:
+  GradientPool(Tape& tape, std::size_t layers) : tape_(tape), of_(layers) {}
+
+  int fresh(double bytes) {
+    const Block block = tape_.allocate(MemoryKind::activation_gradients, bytes);
+    if (unused_.empty()) {
+      shared_.push_back({block, 1});
+      return static_cast<int>(shared_.size()) - 1;
+    }
+    const int id = unused_.back();
+    unused_.pop_back();
+    shared_[id] = {block, 1};
+    return id;
+  }
+  void hold(int id) { ++shared_[id].holders; }
+  void release(int id) {
+    if (id < 0 || --shared_[id].holders > 0) return;
+    tape_.free(shared_[id].block);
+    unused_.push_back(id);
+  }
+  // Hands one holder's share of `id` to layer `to`. A second arrival is added in place when nobody
+  // else holds the first, which must be a whole tensor; otherwise the sum is a new one.
+  void deliver(int to, int id, bool slice, double bytes) {
+    Arrived& arrived = of_[to];
+    if (arrived.id < 0) {
+      arrived = {id, slice};
+    } else if (shared_[arrived.id].holders == 1 && !arrived.slice) {
+      release(id);
+    } else {
+      const int sum = fresh(bytes);
+      release(arrived.id);
+      release(id);
+      arrived = {sum, false};
+    }
+  }
+  int take(int layer) {
+    const int id = of_[layer].id;
+    of_[layer] = {};
+    return id;
+  }
+
+ private:
+  struct Shared {
+    Block block;
+    int holders;
+  };
+  struct Arrived {
+    int id = -1;
+    bool slice = false;
+  };
+  Tape& tape_;
+  std::vector<Shared> shared_;
+  std::vector<int> unused_;
+  std::vector<Arrived> of_;
+};
+
+template <class State>
+class Player {
+ public:
+  Player(const TrainingStep& step, const MemoryPlan& plan, const Device& device, Tape& tape,
+         bool weight_copies)
+      : step_(step),
+        plan_(plan),
+        device_(device),
+        tape_(tape),
+        weight_copies_(weight_copies),
+        life_(find_liveness(step, weight_copies)),
+        state_(tape, step, life_, plan),
+        blocks_(life_.tensors.size(), nothing),
+        gradients_(tape, step.layers.size()) {}
+
+  // Returns the live activations at the end of the last step's first forward pass.
+  double play() {
+    const int layers = static_cast<int>(step_.layers.size());
+    double after_forward = 0;
+    tape_.at(Phase::construction);
+    state_.construct();
+    for (const Layer& layer : step_.layers) {
+      for (int i = 0; i < layer.buffers; ++i) {
+        tape_.allocate(MemoryKind::buffers, layer.buffer_bytes / layer.buffers);
+      }
+    }
+    Block input = nothing;
+    for (int step = 0; step < played_steps; ++step) {
+      for (int micro_batch = 0; micro_batch < plan_.micro_batches; ++micro_batch) {
+        const bool last = micro_batch + 1 == plan_.micro_batches;
+        // The loop's variable lets go of the old batch only when it has the new one.
+        tape_.at(Phase::inputs);
+        const Block next = tape_.allocate(MemoryKind::inputs, step_.input_bytes);
+        tape_.free(std::exchange(input, next));
+        if (micro_batch == 0) state_.zero_gradients();
+        tape_.at(Phase::forward, 0);
+        state_.begin_forward(last);
+        for (int layer = 0; layer < layers; ++layer) forward(layer);
+        for (const int tensor : life_.die_after_forward_pass) release(tensor);
+        state_.end_forward();
+        if (micro_batch == 0)
+          after_forward = static_cast<double>(tape_.live(MemoryKind::activations));
+        tape_.at(Phase::backward, layers - 1);
+        state_.begin_backward(last);
+        for (int layer = layers - 1; layer >= 0; --layer) backward(layer);
+        state_.end_backward();
+        // More micro-batches repeat the second one.
+        if (micro_batch == 1 && !last) micro_batch = plan_.micro_batches - 2;
+      }
+      state_.optimizer_step();
+    }
+    return after_forward;
+  }
+
+ private:
+  void allocate(int tensor) {
+    blocks_[tensor] =
+        tape_.allocate(MemoryKind::activations, static_cast<double>(life_.tensors[tensor].bytes));
+  }
+  void release(int tensor) { tape_.free(std::exchange(blocks_[tensor], nothing)); }
+
+  // One cuBLAS workspace per handle and stream; backward's thread has its own handle (fact 124).
+  void matmul_workspace(const std::vector<Kernel>& kernels, bool& exists) {
+    if (exists || !uses(kernels, KernelKind::gemm)) return;
+    exists = true;
+    tape_.allocate(MemoryKind::workspace, device_.matmul_workspace_bytes);
+  }
+
+  void compute(int layer, std::span<const int> born, std::span<const int> dying) {
+    for (const int tensor : born) allocate(tensor);
+    const Layer& what = step_.layers[layer];
+    matmul_workspace(what.forward, forward_handle_);
+    tape_.free(temporary(what, what.forward_workspace_bytes));
+    for (const int tensor : dying) release(tensor);
+  }
+
+  void forward(int layer) {
+    tape_.at(Phase::forward, layer);
+    state_.before_forward(layer);
+    compute(layer, life_.born_in_forward.of(layer), life_.die_after_forward.of(layer));
+    state_.after_forward(layer);
+  }
+
+  void recompute(const CheckpointSegment& segment) {
+    for (int layer = segment.first; layer <= segment.last; ++layer) {
+      tape_.at(Phase::recomputation, layer);
+      state_.before_backward(layer);
+      compute(layer, life_.born_in_recompute.of(layer), life_.die_after_recompute.of(layer));
+    }
+  }
+
+  void backward(int layer) {
+    const int segment = life_.segment_of[layer];
+    if (segment >= 0 && life_.segments[segment].last == layer) recompute(life_.segments[segment]);
+    tape_.at(Phase::backward, layer);
+    state_.before_backward(layer);
+    if (life_.needs_gradient[layer]) differentiate(layer);
+    for (const int tensor : life_.die_after_backward.of(layer)) release(tensor);
+    // Autograd drops a node's inputs and saved tensors before it passes the results on.
+    for (const auto& [to, id, slice] : outgoing_) {
+      gradients_.deliver(to, id, slice, step_.layers[to].output_bytes);
+    }
+    outgoing_.clear();
+    state_.after_backward(layer);
+  }
+
+  void differentiate(int index) {
+    const Layer& layer = step_.layers[index];
+    matmul_workspace(layer.backward, backward_handle_);
+    Block scratch = temporary(layer, backward_workspace(layer));
+    const int gradient = gradients_.take(index);
+    const auto flow = life_.flow[index];
+    for (const int input : layer.inputs) {
+      if (input < 0 || !life_.needs_gradient[input]) continue;
+      const double bytes = step_.layers[input].output_bytes;
+      const bool shares = flow == Liveness::GradientFlow::slices ||
+                          (flow == Liveness::GradientFlow::passes && bytes == layer.output_bytes);
+      if (shares && gradient >= 0) {
+        gradients_.hold(gradient);
+        outgoing_.push_back({input, gradient, flow == Liveness::GradientFlow::slices});
+        continue;
+      }
+      if (layer.kind == "cross_entropy" && 2 * bytes <= layer.backward_workspace_bytes) {
+        // The half-precision gradient is cast from the fp32 ones when these are nearly done with.
+        tape_.free(std::exchange(scratch, nothing));
+      }
+      outgoing_.push_back({input, gradients_.fresh(bytes), false});
+      host_copy(layer, bytes);
+    }
+    state_.parameter_gradients(index);
+    for (const Parameter& parameter : layer.parameters) {
+      if (parameter.shape.size() > 1) {
+        host_copy(layer, static_cast<double>(parameter.count) * parameter_bytes(step_.precision));
+      }
+    }
+    tape_.free(scratch);
+    gradients_.release(gradient);
+  }
+
+  // cuDNN takes an algorithm with less workspace where memory is short (fact 126); other
+  // temporaries are tensors that an operator needs.
+  Block temporary(const Layer& layer, double bytes) {
+    if (uses(layer.forward, KernelKind::convolution)) return tape_.try_workspace(bytes);
+    return tape_.allocate(MemoryKind::temporaries, bytes);
+  }
+
+  // The step counts a half-precision gradient beside each autocast weight copy.
+  double backward_workspace(const Layer& layer) const {
+    double bytes = layer.backward_workspace_bytes;
+    if (weight_copies_) return bytes;
+    for (const SavedTensor& saved : layer.saved) {
+      if (is_weight_copy(saved)) bytes -= saved.bytes;
+    }
+    return std::max(bytes, 0.0);
+  }
+
+  // oneDNN computes gradients of convolutions in its own layout and copies them out
+  // (docs/memory.md).
+  void host_copy(const Layer& layer, double bytes) {
+    if (!is_host(device_) || !uses(layer.forward, KernelKind::convolution)) return;
+    tape_.free(tape_.try_workspace(bytes));
+  }
+
+  const TrainingStep& step_;
+  const MemoryPlan& plan_;
+  const Device& device_;
+  Tape& tape_;
+  bool weight_copies_;
+  Liveness life_;
+  State state_;
+  std::vector<Block> blocks_;  // by tensor of life_
+  GradientPool gradients_;
+  struct Outgoing {
+    int to, gradient;
+    bool slice;
+  };
+  std::vector<Outgoing> outgoing_;  // of the layer in hand
+  bool forward_handle_ = false, backward_handle_ = false;
+};
+
+}  // namespace
+
+StepMemory step_memory(const TrainingStep& step, const MemoryPlan& plan, const Device& device) {
+  const double outside = device.context_bytes + plan.communication_bytes;
+  const AllocatorOptions options = allocator_options(device, outside, plan.expandable_segments);
+  Tape tape(options);
+  // Gathered low-precision parameters leave autocast nothing to copy.
+  const bool copies = !plan.sharded || plan.sharded->gather_bytes > 2;
+  const double after_forward =
+      plan.sharded ? Player<ShardedState>(step, plan, device, tape, copies).play()
+                   : Player<ReplicatedState>(step, plan, device, tape, copies).play();
+  StepMemory result = tape.summary(&step, outside, options.capacity);
+  result.after_forward = after_forward;
+  return result;
+}
+
+StepMemory server_memory(const ServerPlan& plan, const Device& device) {
+  const double outside = device.context_bytes + plan.communication_bytes;
+  const AllocatorOptions options = allocator_options(device, outside, false);
+  Tape tape(options);
+  const auto copy = [&](MemoryKind kind, double bytes_per_element) {
+    std::vector<Block> blocks;
+    for (const double elements : plan.tensor_elements) {
+      blocks.push_back(tape.allocate(kind, elements * bytes_per_element));
+    }
+    return blocks;
+  };
+  tape.at(Phase::construction);
+  copy(MemoryKind::parameters, plan.element_bytes);
+  for (int i = 0; i < plan.backup_copies; ++i) copy(MemoryKind::backups, plan.element_bytes);
+  tape.at(Phase::serving);
+  for (int i = 0; i < plan.receive_buffers; ++i) copy(MemoryKind::gradients, plan.element_bytes);
+  for (double rest = plan.optimizer.state_bytes_per_element; rest > 0; rest -= 4) {
+    copy(MemoryKind::optimizer_state, std::min(rest, 4.0));
+  }
+  auto temporaries = copy(MemoryKind::temporaries, plan.optimizer.temporary_bytes_per_element);
+  tape.free(temporaries);
+  return tape.summary(nullptr, outside, options.capacity);
+}
+
+}  // namespace lockstep

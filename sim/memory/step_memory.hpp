@@ -1,0 +1,31 @@
+// Peak memory of training: one replica's steps played in the host's program order through the
+// caching allocator. See docs/memory.md for every number's formula.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "hardware/device.hpp"
+#include "memory/memory_plan.hpp"
+#include "workload/step.hpp"
+
+namespace lockstep {
+
+struct StepMemory {
+  double allocated = 0;                   // peak of live blocks (torch.cuda.max_memory_allocated)
+  double reserved = 0;                    // peak of segments (torch.cuda.max_memory_reserved)
+  double device = 0;                      // reserved + context + communication buffers (nvidia-smi)
+  std::string moment;                     // of the allocated peak: "backward of layer4.2.conv3"
+  std::map<std::string, double> at_peak;  // bytes by kind; their sum is `allocated`
+  double after_forward = 0;  // live activations at the end of the last step's first forward pass
+  bool out_of_memory = false;
+  std::string failed_at;  // moment of the first allocation that did not fit
+  double shortfall = 0;   // bytes the device would need more; 0 when it fits
+  int retries = 0;        // times cached segments had to be given back to go on
+};
+
+StepMemory step_memory(const TrainingStep& step, const MemoryPlan& plan, const Device& device);
+
+StepMemory server_memory(const ServerPlan& plan, const Device& device);
+
+}  // namespace lockstep

@@ -1,0 +1,100 @@
+// See tape.hpp.
+#include "memory/tape.hpp"
+
+#include <fmt/format.h>
+
+#include "memory/liveness.hpp"
+
+namespace lockstep {
+
+Tape::Block Tape::allocate(MemoryKind kind, double bytes, Stream stream) {
+  const Block block = allocator_.allocate(whole_bytes(bytes), stream);
+  record(block, kind);
+  return block;
+}
+
+Tape::Block Tape::try_workspace(double bytes) {
+  const auto block = allocator_.try_allocate(whole_bytes(bytes));
+  if (!block) return CachingAllocator::nothing;
+  record(*block, MemoryKind::workspace);
+  return *block;
+}
+
+void Tape::record(Block block, MemoryKind kind) {
+  if (block == CachingAllocator::nothing) return;
+  if (static_cast<std::size_t>(block) >= kinds_.size()) kinds_.resize(2 * block + 64);
+  kinds_[block] = kind;
+  live_[static_cast<std::size_t>(kind)] += allocator_.block_bytes(block);
+  if (allocator_.allocated() > peak_) {
+    peak_ = allocator_.allocated();
+    peak_moment_ = {phase_, layer_};
+    at_peak_ = live_;
+  }
+  if (allocator_.out_of_memory() && !failed_) {
+    failed_ = true;
+    failure_moment_ = {phase_, layer_};
+  }
+}
+
+void Tape::free(Block block) {
+  if (block == CachingAllocator::nothing) return;
+  live_[static_cast<std::size_t>(kinds_[block])] -= allocator_.block_bytes(block);
+  allocator_.free(block);
+}
+
+void Tape::free(std::vector<Block>& blocks) {
+  for (const Block block : blocks) free(block);
+  blocks.clear();
+}
+
+void Tape::free_after(Block block, std::int64_t event) {
+  if (block == CachingAllocator::nothing) return;
+  live_[static_cast<std::size_t>(kinds_[block])] -= allocator_.block_bytes(block);
+  allocator_.free_after(block, event);
+}
+
+std::string Tape::text(const Moment& moment, const TrainingStep* step) {
+  const auto of_layer = [&](const char* pass) {
+    return fmt::format("{} of {}", pass, step->layers[moment.layer].name);
+  };
+  switch (moment.phase) {
+    case Phase::construction:
+      return "construction";
+    case Phase::inputs:
+      return "copying the inputs";
+    case Phase::forward:
+      return of_layer("forward");
+    case Phase::recomputation:
+      return of_layer("recomputation");
+    case Phase::backward:
+      return of_layer("backward");
+    case Phase::optimizer:
+      return "optimizer step";
+    case Phase::serving:
+      return "serving workers";
+  }
+  return "";
+}
+
+StepMemory Tape::summary(const TrainingStep* step, double outside_bytes,
+                         std::int64_t capacity) const {
+  StepMemory result;
+  result.allocated = static_cast<double>(allocator_.peak_allocated());
+  result.reserved = static_cast<double>(allocator_.peak_reserved());
+  result.device = result.reserved + outside_bytes;
+  result.moment = text(peak_moment_, step);
+  for (std::size_t i = 0; i < at_peak_.size(); ++i) {
+    if (at_peak_[i] > 0) {
+      result.at_peak[memory_kind_names[i]] = static_cast<double>(at_peak_[i]);
+    }
+  }
+  result.out_of_memory = allocator_.out_of_memory();
+  result.retries = allocator_.retries();
+  if (result.out_of_memory) {
+    result.failed_at = text(failure_moment_, step);
+    result.shortfall = static_cast<double>(allocator_.peak_reserved() - capacity);
+  }
+  return result;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,204 @@
+// Does a rank that holds the whole model need what a calculation by hand says? All sizes are
+// multiples of 2 MiB and above 10 MiB, so that every tensor is its own segment.
+#include <gtest/gtest.h>
+
+#include "memory/step_memory.hpp"
+#include "networks.hpp"
+
+namespace lockstep {
+namespace {
+
+// Three layers, activations of 16 MiB, weights of 12 Mi elements = 48 MiB.
+constexpr double a = 16 * mib, w = 48 * mib;
+TrainingStep three_layers() {
+  return chain(3, a, 12 * 1024 * 1024);
+}
+
+TEST(ReplicatedMemory, ForwardKeepsTheInputsOfAllLayers) {
+  const StepMemory memory = step_memory(three_layers(), {}, bare_gpu());
+  EXPECT_EQ(memory.after_forward, 2 * a);  // the first layer's is the step's input
+}
+
+TEST(ReplicatedMemory, PeakWithoutStateIsAtTheEndOfBackward) {
+  const StepMemory memory = step_memory(three_layers(), {}, bare_gpu());
+  // Parameters, input, all three weight gradients, and the gradient of fc0's output; the saved
+  // activations are gone. (fc1's backward has 5w + 4a.)
+  EXPECT_EQ(memory.allocated, 3 * w + a + 3 * w + a);
+  EXPECT_EQ(memory.moment, "backward of fc0");
+  EXPECT_EQ(memory.at_peak.at("parameters"), 3 * w);
+  EXPECT_EQ(memory.at_peak.at("gradients"), 3 * w);
+  EXPECT_EQ(memory.at_peak.at("inputs"), a);
+  EXPECT_EQ(memory.at_peak.at("activation gradients"), a);
+  EXPECT_FALSE(memory.out_of_memory);
+}
+
+TEST(ReplicatedMemory, OptimizerStateStaysFromTheFirstStepOn) {
+  MemoryPlan plan;
+  plan.optimizer.state_bytes_per_element = 8;
+  const StepMemory memory = step_memory(three_layers(), plan, bare_gpu());
+  EXPECT_EQ(memory.allocated, 3 * w + 6 * w + 3 * w + 2 * a);
+  EXPECT_EQ(memory.at_peak.at("optimizer state"), 6 * w);
+  plan.optimizer.temporary_bytes_per_element = 4;
+  const StepMemory foreach_form = step_memory(three_layers(), plan, bare_gpu());
+  EXPECT_EQ(foreach_form.moment, "optimizer step");
+  EXPECT_EQ(foreach_form.allocated, 3 * w + 6 * w + 3 * w + 3 * w + a);
+  EXPECT_EQ(foreach_form.at_peak.at("temporaries"), 3 * w);
+}
+
+TEST(ReplicatedMemory, BucketsAreASecondCopyOfTheGradients) {
+  const double single = step_memory(three_layers(), {}, bare_gpu()).allocated;
+  MemoryPlan plan;
+  plan.replicated.bucket_bytes = {w, 2 * w};
+  EXPECT_EQ(step_memory(three_layers(), plan, bare_gpu()).allocated, single + 3 * w);
+}
+
+TEST(ReplicatedMemory, BucketViewsLeaveOneTransientGradient) {
+  MemoryPlan plan;
+  plan.replicated.bucket_bytes = {w, 2 * w};
+  plan.replicated.gradient_as_bucket_view = true;
+  const StepMemory memory = step_memory(three_layers(), plan, bare_gpu());
+  // fc2's backward: parameters, buckets, input, two saved activations, the gradient of its input
+  // (its own output's is the loss's, which nobody allocated) and one weight gradient; or fc1's with
+  // two activation gradients and one saved activation less.
+  EXPECT_EQ(memory.allocated, 3 * w + 3 * w + a + 2 * a + a + w);
+  EXPECT_EQ(memory.at_peak.at("gradients"), w);
+  EXPECT_EQ(memory.at_peak.at("buckets"), 3 * w);
+}
+
+TEST(ReplicatedMemory, CompressionHoldsHalfABucketMore) {
+  MemoryPlan plan;
+  plan.replicated.bucket_bytes = {w, 2 * w};
+  const double plain = step_memory(three_layers(), plan, bare_gpu()).allocated;
+  plan.replicated.hook_temporary_fraction = 0.5;
+  const double compressed = step_memory(three_layers(), plan, bare_gpu()).allocated;
+  EXPECT_EQ(compressed, plain + w);  // half of the second bucket, which fc0's gradient completes
+  plan.replicated.hook_temporary_fraction = 0;
+  plan.replicated.hook_state_bytes = 3 * w;  // PowerSGD
+  EXPECT_EQ(step_memory(three_layers(), plan, bare_gpu()).allocated, plain + 3 * w);
+}
+
+TEST(ReplicatedMemory, AccumulationAddsOneTransientGradient) {
+  MemoryPlan plan;
+  plan.micro_batches = 4;
+  const StepMemory memory = step_memory(three_layers(), plan, bare_gpu());
+  // Second micro-batch: all gradients stay, one layer's fresh ones beside them. The highest moment
+  // is fc2's backward: nothing of the saved activations is gone.
+  EXPECT_EQ(memory.allocated, 3 * w + 3 * w + w + a + 2 * a + a);
+}
+
+TEST(ReplicatedMemory, ZeroShardsOptimizerAndThenGradients) {
+  MemoryPlan plan;
+  plan.optimizer.state_bytes_per_element = 8;
+  plan.replicated.bucket_bytes = {3 * w};
+  const double replicated = step_memory(three_layers(), plan, bare_gpu()).allocated;
+  plan.replicated.optimizer_share = 0.25;
+  const double stage1 = step_memory(three_layers(), plan, bare_gpu()).allocated;
+  EXPECT_EQ(stage1, replicated - 6 * w * 0.75);
+  plan.replicated.gradient_share = 0.25;
+  EXPECT_LT(step_memory(three_layers(), plan, bare_gpu()).allocated, stage1);
+}
+
+TEST(ReplicatedMemory, AutocastWeightCopiesLiveUntilTheirLayersBackward) {
+  TrainingStep step = three_layers();
+  for (int i = 0; i < 3; ++i) step.layers[i].saved.push_back({"weight_half", w / 2, 10 + i, i});
+  EXPECT_EQ(step_memory(step, {}, bare_gpu()).after_forward, 2 * a + 3 * (w / 2));
+}
+
+TEST(ReplicatedMemory, CheckpointedAutocastCopiesLiveUntilForwardEnds) {
+  TrainingStep step = three_layers();
+  for (int i = 0; i < 3; ++i) {
+    step.layers[i].saved.push_back({"weight_half", w / 2, 10 + i, i});
+    step.layers[i].checkpointed = true;
+  }
+  const StepMemory memory = step_memory(step, {}, bare_gpu());
+  EXPECT_EQ(memory.after_forward, 2 * a);
+}
+
+TEST(ReplicatedMemory, CheckpointingKeepsBlockInputsAndOneBlock) {
+  // Two blocks of three layers.
+  TrainingStep step = chain(6, a, 1024);
+  for (int i = 0; i < 6; ++i) step.layers[i].block = i < 3 ? "h.0" : "h.1";
+  EXPECT_EQ(step_memory(step, {}, bare_gpu()).after_forward, 5 * a);
+  for (Layer& layer : step.layers) layer.checkpointed = true;
+  EXPECT_EQ(step_memory(step, {}, bare_gpu()).after_forward, a);  // what enters h.1
+}
+
+TEST(ReplicatedMemory, ResidualGradientIsSharedAndThenAddedInPlace) {
+  // x -> fc0 -> y; add(y, fc1(y)); the gradient of the sum serves both branches, and fc1's input
+  // gradient is added into it.
+  TrainingStep step = chain(2, a, 1024);
+  Layer sum;
+  sum.name = "sum";
+  sum.kind = "add";
+  sum.inputs = {1, 0};
+  sum.output_bytes = a;
+  sum.output_storage = 3;
+  step.layers.push_back(sum);
+  step.layers.push_back(linear_layer(3, "", a, a, 1024));
+  step.layers[3].inputs = {2};
+  step.layers[3].saved = {{"input", a, 3, 2}};
+  step.layers[3].output_storage = 4;
+  const StepMemory memory = step_memory(step, {}, bare_gpu());
+  // Input, and in fc1's backward its saved input, the shared gradient and that of its input. A sum
+  // that needed a tensor of its own would be one `a` more.
+  EXPECT_GE(memory.allocated, 4 * a);
+  EXPECT_LT(memory.allocated, 4 * a + mib);
+}
+
+TEST(ReplicatedMemory, TiedHeadGradientIsThereFromTheStartOfBackward) {
+  TrainingStep step = chain(3, a, 12 * 1024 * 1024);
+  step.layers[0].kind = "embedding";
+  step.layers[2].parameters.clear();
+  step.layers[2].backward[0].m = 12 * 1024;
+  step.layers[2].backward[0].n = 1024;
+  const StepMemory tied = step_memory(step, {}, bare_gpu());
+  EXPECT_EQ(tied.at_peak.at("parameters"), 2 * w);
+  // fc0's backward: the head's part waits, fc1's gradient, and the embedding's own part.
+  EXPECT_EQ(tied.at_peak.at("gradients"), 3 * w);
+  EXPECT_EQ(tied.moment, "backward of fc0");
+}
+
+TEST(ReplicatedMemory, CublasWorkspaceIsCountedOncePerThread) {
+  Device device = bare_gpu();
+  device.matmul_workspace_bytes = 8'519'680;  // fact 124
+  const StepMemory with = step_memory(three_layers(), {}, device);
+  const StepMemory without = step_memory(three_layers(), {}, bare_gpu());
+  EXPECT_EQ(with.allocated - without.allocated, 2 * 8'519'680);
+  EXPECT_EQ(with.reserved - without.reserved, 20 * mib);
+}
+
+TEST(ReplicatedMemory, DeviceAddsContextAndCommunicationBuffers) {
+  Device device = bare_gpu();
+  device.context_bytes = 500 * mib;
+  MemoryPlan plan;
+  plan.communication_bytes = 288 * mib;
+  const StepMemory memory = step_memory(three_layers(), plan, device);
+  EXPECT_EQ(memory.device, memory.reserved + 788 * mib);
+  EXPECT_GE(memory.reserved, memory.allocated);
+}
+
+TEST(ReplicatedMemory, OutOfMemoryTellsWhatIsMissingAndWhere) {
+  const StepMemory roomy = step_memory(three_layers(), {}, bare_gpu());
+  const StepMemory exact = step_memory(three_layers(), {}, bare_gpu(roomy.reserved));
+  EXPECT_FALSE(exact.out_of_memory);
+  EXPECT_EQ(exact.shortfall, 0);
+  const StepMemory small = step_memory(three_layers(), {}, bare_gpu(260 * mib));
+  EXPECT_TRUE(small.out_of_memory);
+  EXPECT_EQ(small.failed_at, "backward of fc1");
+  EXPECT_EQ(small.shortfall, small.reserved - 260 * mib);
+  EXPECT_GE(small.retries, 1);
+}
+
+TEST(ServerMemory, HoldsParametersStateQueuedGradientsAndBackups) {
+  ServerPlan plan;
+  plan.tensor_elements = {12.0 * 1024 * 1024, 12.0 * 1024 * 1024};
+  plan.optimizer.state_bytes_per_element = 4;
+  plan.receive_buffers = 2;
+  plan.backup_copies = 3;
+  const StepMemory memory = server_memory(plan, bare_gpu());
+  EXPECT_EQ(memory.allocated, (1 + 1 + 2 + 3) * 2 * w);
+  EXPECT_EQ(memory.at_peak.at("backups"), 6 * w);
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,160 @@
+// Does an FSDP rank hold what a calculation by hand says? Sizes are multiples of 2 MiB above 10
+// MiB.
+#include <gtest/gtest.h>
+
+#include "memory/step_memory.hpp"
+#include "networks.hpp"
+
+namespace lockstep {
+namespace {
+
+// Six layers of 48 MiB in fp32, one unit each, on four ranks; activations small enough to see past.
+constexpr double w = 48 * mib, shard = w / 4, a = 512;
+constexpr int count = 6;
+TrainingStep network() {
+  return chain(count, a, 12 * 1024 * 1024);
+}
+
+MemoryPlan sharded(ShardedRuntime runtime, int ranks = 4, bool keep = false) {
+  MemoryPlan plan;
+  plan.sharded.emplace();
+  plan.sharded->runtime = runtime;
+  for (int i = 0; i < count; ++i) {
+    ShardedUnit unit;
+    unit.layers = {i};
+    unit.elements = 12 * 1024 * 1024;
+    unit.shard_elements = unit.elements / ranks;
+    unit.keep_after_forward = keep;
+    plan.sharded->units.push_back(unit);
+  }
+  return plan;
+}
+
+// The activations of 512 B each are a handful of blocks: below 16 KiB.
+void expect_about(double actual, double expected) {
+  EXPECT_GE(actual, expected);
+  EXPECT_LT(actual, expected + 16 * kib);
+}
+
+TEST(ShardedMemory, Fsdp1HoldsTwoUnitsAndOneGradientInBackward) {
+  const StepMemory memory = step_memory(network(), sharded(ShardedRuntime::fsdp1), bare_gpu());
+  // Backward of fc1: own parameters, those of fc0 prefetched, its gradient, and five sharded
+  // gradients with the new one still to come; at fc0 no prefetch, six shards.
+  expect_about(memory.allocated, count * shard + 2 * w + w + 4 * shard);
+  EXPECT_EQ(memory.moment, "backward of fc1");
+  EXPECT_EQ(memory.at_peak.at("gathered parameters"), 2 * w);
+  EXPECT_EQ(memory.at_peak.at("parameters"), count * shard);
+  // What is freed but still used by other streams: one gathered unit (three in all, fact 34), and up
+  // to three gradients being reduced, because the last unit prefetches nothing and so never waits.
+  EXPECT_GE(memory.reserved, memory.allocated + 3 * w);
+  EXPECT_LT(memory.reserved, memory.allocated + 4 * w + 32 * mib);
+}
+
+TEST(ShardedMemory, Fsdp1JoinsTheGradientsOfAUnitIntoOne) {
+  MemoryPlan plan = sharded(ShardedRuntime::fsdp1);
+  // Three units of two layers.
+  plan.sharded->units.clear();
+  for (int i = 0; i < count; i += 2) {
+    ShardedUnit unit;
+    unit.layers = {i, i + 1};
+    unit.elements = 24 * 1024 * 1024;
+    unit.shard_elements = unit.elements / 4;
+    plan.sharded->units.push_back(unit);
+  }
+  const StepMemory memory = step_memory(network(), plan, bare_gpu());
+  // Middle unit: its parameters and the first unit's, gradients apart and joined (fact 40), one
+  // shard.
+  expect_about(memory.allocated, count * shard + 2 * (2 * w) + 2 * (2 * w) + 2 * shard);
+}
+
+TEST(ShardedMemory, Fsdp2CopiesOutAndKeepsOneReduction) {
+  const StepMemory memory = step_memory(network(), sharded(ShardedRuntime::fsdp2), bare_gpu());
+  // Backward of fc1: its parameters, fc0's collective output, its gradient, the input of fc2's
+  // reduce-scatter still in flight, four sharded gradients (facts 50-53).
+  expect_about(memory.allocated, count * shard + w + w + w + w + 4 * shard);
+  EXPECT_EQ(memory.at_peak.at("temporaries"), w);
+}
+
+TEST(ShardedMemory, Fsdp2ForwardHoldsTwoCollectiveOutputsAndACopy) {
+  MemoryPlan plan = sharded(ShardedRuntime::fsdp2);
+  TrainingStep step = network();
+  for (Layer& layer : step.layers) layer.backward.clear();
+  for (Layer& layer : step.layers) layer.parameters[0].trainable = false;
+  const StepMemory memory = step_memory(step, plan, bare_gpu());
+  expect_about(memory.allocated, count * shard + 2 * w);
+  EXPECT_EQ(memory.at_peak.at("gathered parameters"), 2 * w);
+}
+
+TEST(ShardedMemory, ShardGradOpKeepsAllParametersUntilBackward) {
+  const StepMemory memory =
+      step_memory(network(), sharded(ShardedRuntime::fsdp1, 4, true), bare_gpu());
+  EXPECT_EQ(memory.at_peak.at("gathered parameters"), count * w);
+  EXPECT_EQ(memory.moment, "backward of fc5");
+  expect_about(memory.allocated, count * shard + count * w + w);
+}
+
+TEST(ShardedMemory, NoShardIsTheWholeModelWithoutGathering) {
+  const StepMemory memory = step_memory(network(), sharded(ShardedRuntime::fsdp1, 1), bare_gpu());
+  EXPECT_EQ(memory.at_peak.count("gathered parameters"), 0u);
+  expect_about(memory.allocated, 2 * count * w);
+}
+
+TEST(ShardedMemory, MixedPrecisionGathersHalfAndKeepsFullShards) {
+  MemoryPlan plan = sharded(ShardedRuntime::fsdp2);
+  plan.sharded->gather_bytes = 2;
+  plan.sharded->reduce_bytes = 2;
+  const StepMemory memory = step_memory(network(), plan, bare_gpu());
+  expect_about(memory.allocated, count * shard + 4 * (w / 2) + 4 * shard);
+}
+
+TEST(ShardedMemory, RootUnitStaysGathered) {
+  MemoryPlan plan = sharded(ShardedRuntime::fsdp1);
+  const double before = step_memory(network(), plan, bare_gpu()).allocated;
+  plan.sharded->units[0].root = true;
+  plan.sharded->units[0].keep_after_forward = true;
+  const StepMemory memory = step_memory(network(), plan, bare_gpu());
+  // Backward of fc2: root, own, the next one; fc1 is the last that can be prefetched.
+  expect_about(memory.allocated, before + w - shard);
+  EXPECT_EQ(memory.moment, "backward of fc2");
+}
+
+TEST(ShardedMemory, OffloadLeavesOnlyUnitsInFlight) {
+  MemoryPlan plan = sharded(ShardedRuntime::fsdp1);
+  plan.sharded->cpu_offload = true;
+  plan.optimizer.state_bytes_per_element = 8;
+  const StepMemory memory = step_memory(network(), plan, bare_gpu());
+  EXPECT_EQ(memory.at_peak.count("optimizer state"), 0u);
+  EXPECT_EQ(memory.at_peak.count("parameters"), 0u);
+  EXPECT_LT(memory.allocated, 3 * w + 2 * shard + 16 * kib);
+  EXPECT_GE(memory.allocated, 3 * w);
+}
+
+TEST(ShardedMemory, AccumulationWithoutSyncKeepsUnshardedGradients) {
+  MemoryPlan plan = sharded(ShardedRuntime::fsdp1);
+  plan.micro_batches = 4;
+  const double synced = step_memory(network(), plan, bare_gpu()).allocated;
+  plan.sharded->sync_every_micro_batch = false;
+  const StepMemory memory = step_memory(network(), plan, bare_gpu());
+  // Six whole gradients wait; two units gathered, and one fresh gradient.
+  expect_about(memory.allocated, count * shard + count * w + 2 * w + w);
+  EXPECT_GT(memory.allocated, synced + 3 * w);
+}
+
+TEST(ShardedMemory, OptimizerStateIsOfTheShards) {
+  MemoryPlan plan = sharded(ShardedRuntime::fsdp1);
+  const double stateless = step_memory(network(), plan, bare_gpu()).allocated;
+  plan.optimizer.state_bytes_per_element = 8;
+  EXPECT_EQ(step_memory(network(), plan, bare_gpu()).allocated, stateless + 2 * count * shard);
+}
+
+TEST(ShardedMemory, WithoutTheRateLimiterTheHostRunsAheadOfTheDevice) {
+  MemoryPlan plan = sharded(ShardedRuntime::fsdp1);
+  const StepMemory limited = step_memory(network(), plan, bare_gpu());
+  plan.sharded->rate_limit = 0;
+  const StepMemory unlimited = step_memory(network(), plan, bare_gpu());
+  EXPECT_EQ(unlimited.allocated, limited.allocated);
+  EXPECT_GT(unlimited.reserved, limited.reserved + 2 * w);
+}
+
+}  // namespace
+}  // namespace lockstep
