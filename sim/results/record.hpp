@@ -16,14 +16,14 @@ struct Interval {
 
 // Where one optimizer step goes on the average rank. The parts add up to the step time exactly.
 struct StepSplit {
-  double data_loading = 0;           // the device waits for input
-  double forward = 0;                // device busy
-  double backward = 0;               // device busy, recomputation included
-  double optimizer = 0;              // device busy
-  double copies = 0;                 // bucket copies, casts, clipping: device busy, not the model's own work
+  double data_loading = 0;  // the device waits for input
+  double forward = 0;       // device busy
+  double backward = 0;      // device busy, recomputation included
+  double optimizer = 0;     // device busy
+  double copies = 0;        // bucket copies, casts, clipping: device busy, not the model's own work
   double exposed_communication = 0;  // device waits for a running transfer
   double host_bound = 0;             // device waits for the host to issue work
-  double waiting = 0;                // device waits for another rank (stragglers, server queue, barrier)
+  double waiting = 0;  // device waits for another rank (stragglers, server queue, barrier)
 };
 
 struct MemoryUse {
@@ -31,14 +31,15 @@ struct MemoryUse {
   double reserved = 0;   // peak of segments (max_memory_reserved)
   double device = 0;     // reserved + context + communication buffers (nvidia-smi)
   std::string moment;    // "backward of layer4.2.conv3", "optimizer step"
-  std::map<std::string, double> at_peak;  // bytes by kind at the allocated peak: parameters, activations, ...
+  std::map<std::string, double>
+      at_peak;  // bytes by kind at the allocated peak: parameters, activations, ...
 };
 
 struct LinkTraffic {
-  std::string link_class;   // "NVLink", "PCIe", "NIC", "host memory"
-  double bytes = 0;         // per step, on the busiest link of the class, one way
-  double total_bytes = 0;   // per step, all links
-  double busy = 0;          // fraction of the step that the busiest link is transferring
+  std::string link_class;  // "NVLink", "PCIe", "NIC", "host memory"
+  double bytes = 0;        // per step, on the busiest link of the class, one way
+  double total_bytes = 0;  // per step, all links
+  double busy = 0;         // fraction of the step that the busiest link is transferring
 };
 
 struct Staleness {
@@ -48,7 +49,7 @@ struct Staleness {
 };
 
 struct OutOfMemory {
-  double shortfall = 0;   // bytes over the device's capacity
+  double shortfall = 0;                  // bytes over the device's capacity
   std::vector<std::string> suggestions;  // what would fit, checked by prediction
 };
 
@@ -63,31 +64,33 @@ struct Prediction {
   std::int64_t global_batch = 0;
   std::int64_t micro_batch = 0;
   int accumulation = 1;
-  double step_seconds = 0;  // one optimizer step (async modes: time per update of the slowest-moving worker's sample count; see docs)
+  double step_seconds = 0;  // one optimizer step (async modes: time per update of the
+                            // slowest-moving worker's sample count; see docs)
   Interval step_interval;
   double first_step_seconds = 0;
-  double steps = 0;          // optimizer steps in the whole run
+  double steps = 0;  // optimizer steps in the whole run
   double total_seconds = 0;
   double samples_per_second = 0;
-  double tokens_per_second = 0;     // 0 for models without tokens
-  double scaling_efficiency = 1;    // samples/s per GPU over that of the smallest GPU count
+  double tokens_per_second = 0;   // 0 for models without tokens
+  double scaling_efficiency = 1;  // samples/s per GPU over that of the smallest GPU count
   StepSplit split;
-  double gpu_utilisation = 0;   // device busy / step (what nvidia-smi calls utilisation)
-  double mfu = 0;               // model FLOPs / (step * GPUs * peak of the precision)
+  double gpu_utilisation = 0;  // device busy / step (what nvidia-smi calls utilisation)
+  double mfu = 0;              // model FLOPs / (step * GPUs * peak of the precision)
   MemoryUse memory;
-  std::optional<OutOfMemory> out_of_memory;  // set = does not fit; times are still what they would be
+  std::optional<OutOfMemory>
+      out_of_memory;  // set = does not fit; times are still what they would be
   std::vector<LinkTraffic> traffic;
   std::optional<Staleness> staleness;
-  double dollars = 0;           // of the whole run
+  double dollars = 0;  // of the whole run
   ProvenanceShare provenance;
-  bool extrapolated = false;    // steady state reached and extrapolated
+  bool extrapolated = false;  // steady state reached and extrapolated
   int simulated_steps = 0;
-  std::string bottleneck;       // one sentence
+  std::string bottleneck;  // one sentence
   std::vector<std::string> notes;
 };
 
 struct ResultRecord {
-  std::string scenario;      // its name
+  std::string scenario;  // its name
   std::string file;
   std::string model, platform, precision;
   std::uint64_t seed = 0;

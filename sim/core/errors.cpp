@@ -1,0 +1,86 @@
+// Formatting of diagnostics and the did-you-mean hint.
+#include "core/errors.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace lockstep {
+
+namespace {
+
+std::string joined(const std::vector<Diagnostic>& diagnostics) {
+  std::string text;
+  for (const auto& diagnostic : diagnostics) {
+    if (!text.empty()) text += '\n';
+    text += to_string(diagnostic);
+  }
+  return text;
+}
+
+// Optimal string alignment: insertions, deletions, substitutions and swaps of neighbours cost 1.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before(b.size() + 1), previous(b.size() + 1), row(b.size() + 1);
+  std::iota(previous.begin(), previous.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t substitute = previous[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({previous[j] + 1, row[j - 1] + 1, substitute});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        row[j] = std::min(row[j], before[j - 2] + 1);
+      }
+    }
+    std::swap(before, previous);
+    std::swap(previous, row);
+  }
+  return previous[b.size()];
+}
+
+}  // namespace
+
+std::string to_string(const Diagnostic& diagnostic) {
+  std::string text;
+  if (!diagnostic.where.file.empty()) text += diagnostic.where.file + ":";
+  if (diagnostic.where.line > 0) {
+    text += fmt::format("{}:{}:", diagnostic.where.line, diagnostic.where.column);
+  }
+  if (!text.empty()) text += ' ';
+  if (!diagnostic.field.empty()) text += diagnostic.field + ": ";
+  text += diagnostic.message;
+  if (!diagnostic.hint.empty()) text += "; " + diagnostic.hint;
+  return text;
+}
+
+ConfigError::ConfigError(std::vector<Diagnostic> diagnostics)
+    : std::runtime_error(joined(diagnostics)), diagnostics_(std::move(diagnostics)) {}
+
+ConfigError::ConfigError(Diagnostic diagnostic)
+    : ConfigError(std::vector<Diagnostic>{std::move(diagnostic)}) {}
+
+std::string allowed_hint(std::string_view word, const std::vector<std::string>& allowed) {
+  if (allowed.empty()) return "";
+  constexpr std::size_t shown = 12;
+  // Words from a hostile file may be megabytes long; no name of ours is.
+  const std::string_view short_word = word.substr(0, 64);
+  std::vector<std::pair<std::size_t, std::string>> ranked;
+  for (const auto& name : allowed) ranked.emplace_back(edit_distance(short_word, name), name);
+  const auto nearest = *std::min_element(ranked.begin(), ranked.end());
+  std::vector<std::string> list = allowed;
+  if (list.size() > shown) {
+    std::stable_sort(ranked.begin(), ranked.end());
+    list.clear();
+    for (std::size_t i = 0; i < shown; ++i) list.push_back(ranked[i].second);
+    list.push_back("...");
+  }
+  std::string text = fmt::format("allowed: {}", fmt::join(list, ", "));
+  const std::size_t tolerance =
+      std::max<std::size_t>(1, std::min<std::size_t>(3, short_word.size() / 3));
+  if (nearest.first > 0 && nearest.first <= tolerance) {
+    text += fmt::format("; did you mean '{}'?", nearest.second);
+  }
+  return text;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,44 @@
+// What a user did wrong, and where. Every reader collects Diagnostics and throws them all at once
+// as one ConfigError, which the command line prints as `file:line:col: field: what; hint` (exit
+// code 2).
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep {
+
+struct Location {
+  std::string file;
+  int line = 0;  // 1-based; 0 = the file as a whole
+  int column = 0;
+};
+
+struct Diagnostic {
+  Location where;
+  std::string field;    // dotted path, "strategies[1].fsdp.wrap"; empty for the file as a whole
+  std::string message;  // what is wrong
+  std::string hint;     // "allowed: a, b, c; did you mean 'b'?"; may be empty
+};
+
+// "file:line:col: field: message; hint"
+std::string to_string(const Diagnostic& diagnostic);
+
+// A mistake in the user's input. what() is all diagnostics, one per line.
+class ConfigError : public std::runtime_error {
+ public:
+  explicit ConfigError(std::vector<Diagnostic> diagnostics);
+  explicit ConfigError(Diagnostic diagnostic);
+  const std::vector<Diagnostic>& diagnostics() const { return diagnostics_; }
+
+ private:
+  std::vector<Diagnostic> diagnostics_;
+};
+
+// "allowed: a, b, c; did you mean 'b'?" for a word that is none of `allowed` (the suggestion only
+// if one is close by edit distance). Long lists are cut to the nearest dozen.
+std::string allowed_hint(std::string_view word, const std::vector<std::string>& allowed);
+
+}  // namespace lockstep

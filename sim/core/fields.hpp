@@ -1,0 +1,68 @@
+// ONE declaration per field: a struct says once what its fields are called, mean, default to and
+// may hold; from that come reading (with located errors), the JSON schema, the docs table and the
+// expanded export. A readable struct has default member initialisers (these are the defaults) and
+//
+//   template <class Visitor>
+//   void describe(Visitor& v, Dataset& d) {
+//     v.field({.name = "samples", .doc = "Training samples in one epoch.",
+//              .unit = Dimension::count, .min = 1, .max = 1e12, .required = true}, d.samples);
+//   }
+//
+// found by argument-dependent lookup. Supported types: bool, int, std::int64_t, double,
+// std::string, Node (kept as it stands, read by hand), enums with EnumNames<E>, structs with
+// describe(), and std::vector<T>, std::optional<T>, std::map<std::string, T> and std::variant<...>
+// with AlternativeNames<V> of these. A variant of structs is written `name` (all defaults) or
+// `name: {...}`: e.g. `ddp`, `fsdp: {...}`. core/describe.hpp has the readers and writers.
+//
+// Besides field(), a visitor offers
+//   v.alternative(spec, variant)   the variant's names are keys of THIS map, beside its other
+//   fields:
+//                                  `- fsdp: {...}` with `label: ...` below it; or the bare word
+//                                  `fsdp`
+//   v.location(Location&)          filled by the reader with the place of this map
+//   v.location("name", Location&)  ... of one field's value (of the map when the field is absent)
+//   v.check(f)                     reader only, after the fields: f(report) with
+//                                  report(field_name, message, hint) for what must fit together
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "core/errors.hpp"
+#include "core/units.hpp"
+
+namespace lockstep {
+
+struct FieldSpec {
+  const char* name = "";
+  const char* doc = "";
+  Dimension unit = Dimension::none;
+  double min = -std::numeric_limits<double>::infinity();  // of the number, inclusive, base unit
+  double max = std::numeric_limits<double>::infinity();
+  bool required = false;
+  // For lists and maps: the number of elements allowed.
+  std::size_t min_items = 0;
+  std::size_t max_items = 100'000;
+  // A list of one element may be written as that element alone.
+  bool single = false;
+};
+
+// Names of an enum's values, in order: specialise
+//   template <> struct EnumNames<Precision> { static constexpr std::array names{"fp32", "tf32"}; };
+// The enum's values must be 0, 1, 2, ... in the same order.
+template <class Enum>
+struct EnumNames;
+
+// Names of a variant's alternatives, in order (see top).
+template <class Variant>
+struct AlternativeNames;
+
+template <class Enum>
+std::string enum_name(Enum value) {
+  return EnumNames<Enum>::names[static_cast<std::size_t>(value)];
+}
+
+}  // namespace lockstep

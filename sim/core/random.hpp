@@ -1,0 +1,23 @@
+// Counter-based random numbers: the value depends only on its key, never on the order of calls.
+// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
+#pragma once
+
+#include <cstdint>
+
+namespace lockstep {
+
+// Names one draw: which run, which rank, which training step, which event inside the step.
+struct DrawKey {
+  std::uint64_t seed = 0;
+  std::uint32_t rank = 0;
+  std::uint32_t step = 0;
+  std::uint32_t event = 0;
+};
+
+double uniform_draw(const DrawKey& key);      // in (0, 1), never 0 or 1
+double normal_draw(const DrawKey& key);       // mean 0, variance 1 (inverse CDF, portable)
+double exponential_draw(const DrawKey& key);  // mean 1
+double lognormal_draw(const DrawKey& key, double sigma);  // median 1
+double pareto_draw(const DrawKey& key, double alpha);     // minimum 1
+
+}  // namespace lockstep

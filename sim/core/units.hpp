@@ -1,0 +1,46 @@
+// Quantities with units, as users write them: "80 GiB", "2039 GB/s", "3.4 us", "2%", "312 TFLOP/s".
+// Inside the program every value is a double in the base unit: bytes, seconds, bytes/s, FLOP/s, ...
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+
+enum class Dimension {
+  none,     // a plain number; no unit allowed
+  count,    // a plain number, with optional decimal suffix k, M, G/B, T ("125M parameters")
+  bytes,    // B, kB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB (powers of 1024)
+  seconds,  // ns, us, ms, s, min, h, d
+  bytes_per_second,  // GB/s, GiB/s, ...; and bit rates: Mbit/s, Gbit/s, Tbit/s
+  flops_per_second,  // GFLOP/s, TFLOP/s, PFLOP/s
+  hertz,             // Hz, kHz, MHz, GHz
+  fraction,          // "2%" or a plain 0.02
+  dollars,           // USD
+  dollars_per_hour,  // USD/h
+};
+
+// Thrown by parse_quantity. what() says what is wrong and which units are allowed.
+class UnitError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// The value of `text` in the dimension's base unit. A bare number is an error where a unit is
+// needed (bytes, seconds, rates, hertz, dollars), NaN and infinity always are. A space before the
+// unit is optional; units are case sensitive except that the error suggests the right case.
+double parse_quantity(std::string_view text, Dimension dimension);
+
+// The shortest text that parse_quantity reads back to exactly the same double, e.g. "25 MiB".
+std::string quantity_text(double value, Dimension dimension);
+
+// For people: about `digits` significant digits and a fitting prefix: "1.23 ms", "4.5 GB/s".
+std::string human(double value, Dimension dimension, int digits = 3);
+
+// "bytes, written as 25 MiB, 80 GB" for docs and schema.
+std::string dimension_help(Dimension dimension);
+// Regular expression of accepted texts, for the JSON schema.
+std::string dimension_pattern(Dimension dimension);
+
+}  // namespace lockstep

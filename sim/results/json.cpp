@@ -1,0 +1,96 @@
+// JSON rendering of a ResultRecord; key names carry the unit.
+#include <nlohmann/json.hpp>
+
+#include "results/render.hpp"
+
+namespace lockstep {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json to_json(const Prediction& p) {
+  Json j;
+  j["strategy"] = p.strategy;
+  j["gpus"] = p.gpus;
+  j["nodes"] = p.nodes;
+  j["global_batch"] = p.global_batch;
+  j["micro_batch"] = p.micro_batch;
+  j["gradient_accumulation"] = p.accumulation;
+  j["step_seconds"] = p.step_seconds;
+  j["step_interval_seconds"] = {p.step_interval.low, p.step_interval.high};
+  j["first_step_seconds"] = p.first_step_seconds;
+  j["steps"] = p.steps;
+  j["total_seconds"] = p.total_seconds;
+  j["samples_per_second"] = p.samples_per_second;
+  if (p.tokens_per_second > 0) j["tokens_per_second"] = p.tokens_per_second;
+  j["scaling_efficiency"] = p.scaling_efficiency;
+  j["split_seconds"] = {{"data_loading", p.split.data_loading},
+                        {"forward", p.split.forward},
+                        {"backward", p.split.backward},
+                        {"optimizer", p.split.optimizer},
+                        {"copies", p.split.copies},
+                        {"exposed_communication", p.split.exposed_communication},
+                        {"host_bound", p.split.host_bound},
+                        {"waiting", p.split.waiting}};
+  j["gpu_utilisation"] = p.gpu_utilisation;
+  j["mfu"] = p.mfu;
+  Json at_peak = Json::object();
+  for (const auto& [kind, bytes] : p.memory.at_peak) at_peak[kind] = bytes;
+  j["memory"] = {{"allocated_bytes", p.memory.allocated},
+                 {"reserved_bytes", p.memory.reserved},
+                 {"device_bytes", p.memory.device},
+                 {"peak_at", p.memory.moment},
+                 {"at_peak_bytes", at_peak}};
+  j["fits"] = !p.out_of_memory.has_value();
+  if (p.out_of_memory) {
+    j["out_of_memory"] = {{"shortfall_bytes", p.out_of_memory->shortfall},
+                          {"would_fit", p.out_of_memory->suggestions}};
+  }
+  j["traffic"] = Json::array();
+  for (const auto& t : p.traffic) {
+    j["traffic"].push_back({{"links", t.link_class},
+                            {"busiest_link_bytes", t.bytes},
+                            {"total_bytes", t.total_bytes},
+                            {"busy_fraction", t.busy}});
+  }
+  if (p.staleness) {
+    Json histogram = Json::object();
+    for (const auto& [value, count] : p.staleness->histogram)
+      histogram[std::to_string(value)] = count;
+    j["staleness"] = {{"mean", p.staleness->mean},
+                      {"p50", p.staleness->p50},
+                      {"p99", p.staleness->p99},
+                      {"max", p.staleness->max},
+                      {"histogram", histogram}};
+  }
+  if (p.dollars > 0) j["dollars"] = p.dollars;
+  j["provenance"] = {{"measured", p.provenance.measured},
+                     {"interpolated", p.provenance.interpolated},
+                     {"modelled", p.provenance.modelled}};
+  j["simulated_steps"] = p.simulated_steps;
+  j["extrapolated"] = p.extrapolated;
+  j["bottleneck"] = p.bottleneck;
+  j["notes"] = p.notes;
+  return j;
+}
+
+}  // namespace
+
+std::string render_json(const ResultRecord& record) {
+  Json j;
+  j["schema_version"] = result_schema_version;
+  j["program"] = "lockstep";
+  j["program_version"] = LOCKSTEP_VERSION;
+  j["scenario"] = record.scenario;
+  j["model"] = record.model;
+  j["platform"] = record.platform;
+  j["precision"] = record.precision;
+  j["seed"] = record.seed;
+  j["warnings"] = record.warnings;
+  j["predictions"] = Json::array();
+  for (const auto& prediction : record.predictions) j["predictions"].push_back(to_json(prediction));
+  return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace lockstep

@@ -1,0 +1,94 @@
+// Rendering of Table: see table.hpp.
+#include "results/table.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace lockstep {
+
+namespace {
+
+std::string csv_cell(const std::string& cell) {
+  if (cell.find_first_of(",\"\n\r") == std::string::npos) return cell;
+  std::string quoted = "\"";
+  for (const char c : cell) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+std::string markdown_cell(const std::string& cell) {
+  std::string escaped;
+  for (const char c : cell) {
+    if (c == '|') escaped += '\\';
+    escaped += c == '\n' ? ' ' : c;
+  }
+  return escaped;
+}
+
+}  // namespace
+
+std::size_t display_width(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](unsigned char c) {
+    return (c & 0xC0U) != 0x80U;  // every byte but UTF-8 continuation bytes
+  }));
+}
+
+Table::Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+
+void Table::add_row(std::vector<std::string> cells) {
+  if (cells.size() != columns_.size()) throw std::logic_error("table row of the wrong length");
+  rows_.push_back(std::move(cells));
+}
+
+std::string Table::text() const {
+  std::vector<std::size_t> widths;
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    std::size_t width = display_width(columns_[i].title);
+    for (const auto& row : rows_) width = std::max(width, display_width(row[i]));
+    widths.push_back(width);
+  }
+  std::string out;
+  auto line = [&](auto cell_of) {
+    std::string text;
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      const std::string& cell = cell_of(i);
+      const std::string pad(widths[i] - display_width(cell), ' ');
+      if (i > 0) text += "  ";
+      text += columns_[i].align == Align::left ? cell + pad : pad + cell;
+    }
+    text.erase(text.find_last_not_of(' ') + 1);
+    out += text + "\n";
+  };
+  line([&](std::size_t i) -> const std::string& { return columns_[i].title; });
+  for (const auto& row : rows_) line([&](std::size_t i) -> const std::string& { return row[i]; });
+  return out;
+}
+
+std::string Table::markdown() const {
+  std::string out = "|";
+  for (const auto& column : columns_) out += " " + markdown_cell(column.title) + " |";
+  out += "\n|";
+  for (const auto& column : columns_) out += column.align == Align::left ? " --- |" : " ---: |";
+  out += "\n";
+  for (const auto& row : rows_) {
+    out += "|";
+    for (const auto& cell : row) out += " " + markdown_cell(cell) + " |";
+    out += "\n";
+  }
+  return out;
+}
+
+std::string Table::csv() const {
+  std::string out;
+  auto line = [&](auto cell_of, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) out += (i > 0 ? "," : "") + csv_cell(cell_of(i));
+    out += "\n";
+  };
+  line([&](std::size_t i) { return columns_[i].title; }, columns_.size());
+  for (const auto& row : rows_) line([&](std::size_t i) { return row[i]; }, row.size());
+  return out;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,35 @@
+// One table, several renderings: aligned text for people, CSV, Markdown. Cells are ready-made
+// strings.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+class Table {
+ public:
+  enum class Align { left, right };
+  struct Column {
+    std::string title;
+    Align align = Align::right;
+  };
+
+  explicit Table(std::vector<Column> columns);
+  // Throws std::logic_error when the number of cells is not the number of columns.
+  void add_row(std::vector<std::string> cells);
+  bool empty() const { return rows_.empty(); }
+
+  std::string text() const;      // columns separated by two spaces, no trailing blanks
+  std::string markdown() const;  // GitHub table; '|' in cells is escaped
+  std::string csv() const;       // RFC 4180, header line first, "\n" line ends
+
+ private:
+  std::vector<Column> columns_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+// Characters a terminal shows for UTF-8 text (code points; our texts hold no wide characters).
+std::size_t display_width(const std::string& text);
+
+}  // namespace lockstep

@@ -1,0 +1,217 @@
+// Expands a scenario into jobs: resolves names, splits batches, lowers the model once per
+// (micro-batch, precision) and prices it.
+#include "scenario/points.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <map>
+#include <stdexcept>
+#include <tuple>
+
+#include "costs/profile.hpp"
+#include "costs/roofline_costs.hpp"
+#include "scenario/scaled_costs.hpp"
+
+namespace lockstep {
+
+namespace {
+
+std::int64_t exact_quotient(std::int64_t whole, std::int64_t parts, const std::string& what) {
+  if (parts <= 0 || whole % parts != 0) throw std::invalid_argument(what);
+  return whole / parts;
+}
+
+// Step, costs and what follows from them, shared by all points with the same micro-batch and
+// precision.
+struct Workload {
+  TrainingStep step;
+  std::shared_ptr<const ComputeCosts> costs;
+  double memory_bound_seconds = 0;
+};
+
+StepOptions step_options(const Scenario& scenario, const StrategyEntry& entry, std::int64_t micro) {
+  StepOptions options;
+  options.samples = micro;
+  options.precision = entry.precision.value_or(scenario.precision);
+  options.image = scenario.input.image;
+  options.sequence = scenario.input.sequence;
+  options.classes = scenario.input.classes;
+  options.parameters = scenario.model_parameters;
+  options.fused_attention = scenario.attention == AttentionKind::fused;
+  options.channels_last = scenario.memory_format == MemoryFormat::channels_last;
+  options.activation_checkpointing =
+      entry.activation_checkpointing.value_or(scenario.activation_checkpointing);
+  return options;
+}
+
+std::shared_ptr<const ComputeCosts> make_costs(const Scenario& scenario, const Machine& machine,
+                                               const CostScale& scale) {
+  std::shared_ptr<const ComputeCosts> costs =
+      std::make_shared<RooflineCosts>(machine, scenario.framework);
+  if (!scenario.profile.empty()) costs = profile_costs(scenario.profile, costs);
+  if (scale.device != 1 || scale.host != 1) {
+    costs = std::make_shared<ScaledCosts>(costs, scale.device, scale.host);
+  }
+  return costs;
+}
+
+// Collects what does not fit, so that one run of `check` shows all of it.
+class Misfits {
+ public:
+  void add(const Location& where, std::string field, std::string message, std::string hint = "") {
+    list_.push_back({where, std::move(field), std::move(message), std::move(hint)});
+  }
+  void add(const ConfigError& error) {
+    list_.insert(list_.end(), error.diagnostics().begin(), error.diagnostics().end());
+  }
+  void throw_if_any() const {
+    if (!list_.empty()) throw ConfigError(list_);
+  }
+
+ private:
+  std::vector<Diagnostic> list_;
+};
+
+}  // namespace
+
+BatchSplit split_batch(const BatchSpec& batch, int gpus) {
+  BatchSplit split;
+  std::int64_t per_gpu = batch.per_gpu;
+  if (batch.global > 0) {
+    per_gpu = exact_quotient(
+        batch.global, gpus,
+        fmt::format("global batch {} does not divide among {} GPUs", batch.global, gpus));
+  }
+  if (per_gpu == 0) {  // only the micro-batch is given
+    split.accumulation = static_cast<int>(std::max<std::int64_t>(1, batch.accumulation));
+    split.micro = batch.micro;
+  } else if (batch.micro > 0) {
+    split.micro = batch.micro;
+    split.accumulation = static_cast<int>(
+        exact_quotient(per_gpu, batch.micro,
+                       fmt::format("{} samples per GPU are no whole number of micro-batches of {}",
+                                   per_gpu, batch.micro)));
+    if (batch.accumulation > 0 && batch.accumulation != split.accumulation) {
+      throw std::invalid_argument(fmt::format("accumulation {} contradicts {} micro-batches of {}",
+                                              batch.accumulation, split.accumulation, batch.micro));
+    }
+  } else {
+    split.accumulation = static_cast<int>(std::max<std::int64_t>(1, batch.accumulation));
+    split.micro =
+        exact_quotient(per_gpu, split.accumulation,
+                       fmt::format("{} samples per GPU do not divide into {} micro-batches",
+                                   per_gpu, split.accumulation));
+  }
+  split.global = split.micro * split.accumulation * gpus;
+  return split;
+}
+
+std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>& scales) {
+  Misfits misfits;
+  std::shared_ptr<const ModelFile> model;
+  std::optional<Machine> machine;
+  auto attempt = [&](const Location& where, const char* field, auto&& action) {
+    try {
+      action();
+    } catch (const ConfigError& error) {
+      // A message without a place of its own is about the name written in the scenario.
+      for (Diagnostic diagnostic : error.diagnostics()) {
+        if (diagnostic.where.file.empty()) {
+          diagnostic.where = where;
+          diagnostic.field = field;
+        }
+        misfits.add(ConfigError(diagnostic));
+      }
+    }
+  };
+  attempt(scenario.model_where, "model", [&] { model = load_model(scenario.model); });
+  attempt(scenario.platform_where, "platform", [&] { machine = load_machine(scenario.platform); });
+  misfits.throw_if_any();
+  if (scenario.price_per_gpu_hour) {
+    machine->price_per_gpu_hour = *scenario.price_per_gpu_hour;
+    machine->price_source = "the scenario";
+  }
+
+  std::map<std::tuple<std::size_t, std::int64_t, int, bool>, Workload> workloads;
+  std::vector<Point> points;
+  for (std::size_t e = 0; e < scenario.strategies.size(); ++e) {
+    const StrategyEntry& entry = scenario.strategies[e];
+    const CostScale scale = scales.empty() ? CostScale{} : scales[e];
+    const auto costs = make_costs(scenario, *machine, scale);
+    for (const int gpus : scenario.gpus) {
+      if (gpus > max_gpus(*machine)) {
+        if (e == 0) {
+          misfits.add(scenario.gpus_where, "gpus",
+                      fmt::format("{} GPUs, but {} has at most {}", gpus, machine->name,
+                                  max_gpus(*machine)),
+                      "choose a larger platform; `lockstep list platforms` shows them");
+        }
+        continue;
+      }
+      BatchSplit split;
+      try {
+        split = split_batch(scenario.batch, gpus);
+      } catch (const std::invalid_argument& error) {
+        if (e == 0) misfits.add(scenario.batch_where, "batch", error.what());
+        continue;
+      }
+      const StepOptions options = step_options(scenario, entry, split.micro);
+      const auto key =
+          std::make_tuple(scales.empty() ? 0 : e, split.micro, static_cast<int>(options.precision),
+                          options.activation_checkpointing);
+      auto found = workloads.find(key);
+      if (found == workloads.end()) {
+        Workload workload;
+        bool built = false;
+        attempt(scenario.model_where, "model", [&] {
+          workload.step = build_step(*model, options);
+          built = true;
+        });
+        if (!built) misfits.throw_if_any();
+        workload.costs = costs;
+        for (std::size_t i = 0; i < workload.step.layers.size(); ++i) {
+          workload.memory_bound_seconds += costs->layer(workload.step, i).memory_bound;
+        }
+        found = workloads.emplace(key, std::move(workload)).first;
+      }
+      const Workload& workload = found->second;
+
+      Point point;
+      point.entry = e;
+      point.label = entry.label;
+      point.options = entry.options;
+      point.global_batch = split.global;
+      point.micro_batch = split.micro;
+      point.precision = options.precision;
+      point.memory_bound_seconds = workload.memory_bound_seconds * split.accumulation;
+      point.model_flops =
+          (workload.step.forward_flops + workload.step.backward_flops) * split.accumulation;
+      point.relative_error = machine->device.efficiency.relative_error;
+      Job& job = point.job;
+      job.machine = *machine;
+      job.gpus = gpus;
+      job.step = workload.step;
+      job.accumulation = split.accumulation;
+      job.optimizer = scenario.optimizer;
+      job.gradient_clipping = scenario.gradient_clipping;
+      job.costs = workload.costs;
+      if (scenario.data_loading.samples_per_second > 0) {
+        job.data_loading_seconds =
+            static_cast<double>(split.micro) / scenario.data_loading.samples_per_second;
+      }
+      job.stragglers = {scenario.stragglers.per_step, scenario.stragglers.per_rank,
+                        scenario.stragglers.slow_ranks};
+      job.seed = static_cast<std::uint64_t>(scenario.simulation.seed);
+      job.steps = static_cast<int>(scenario.simulation.steps);
+      job.interference = scenario.simulation.interference;
+      job.network = scenario.simulation.network;
+      job.communication_scale = scale.communication;
+      points.push_back(std::move(point));
+    }
+  }
+  misfits.throw_if_any();
+  return points;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,50 @@
+// From a scenario to the points it asks for: one per strategy and GPU count, each a complete Job.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "results/record.hpp"
+#include "scenario/scenario.hpp"
+#include "strategies/strategy.hpp"
+#include "workload/model.hpp"
+
+namespace lockstep {
+
+// Factors an anchor puts on the modelled costs; 1 = as modelled.
+struct CostScale {
+  double device = 1;         // device seconds of compute
+  double host = 1;           // host seconds
+  double communication = 1;  // seconds of a transfer alone
+};
+
+struct Point {
+  std::size_t entry = 0;  // index into scenario.strategies
+  std::string label;
+  StrategyOptions options;
+  Job job;
+  std::int64_t global_batch = 0;
+  std::int64_t micro_batch = 0;
+  Precision precision = Precision::fp32;
+  double memory_bound_seconds = 0;  // of one micro-batch's device work, on its own
+  double model_flops = 0;           // per GPU and optimizer step, recomputation not counted
+  double relative_error = 0;        // one sigma of the costs behind it (interval)
+};
+
+// All points in the order of the file: strategies outermost, GPU counts inside. Throws one
+// ConfigError with every misfit (unknown model, batch not divisible, more GPUs than the platform
+// has, ...). `scales` has one element per strategy entry, or none (= all as modelled).
+std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>& scales = {});
+
+// How one batch falls on `gpus` GPUs. Throws std::invalid_argument with the reason when it does
+// not.
+struct BatchSplit {
+  std::int64_t global = 0, micro = 0;
+  int accumulation = 1;
+};
+BatchSplit split_batch(const BatchSpec& batch, int gpus);
+
+}  // namespace lockstep

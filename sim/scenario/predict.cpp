@@ -1,0 +1,147 @@
+// From simulated steps to the figures a user reads. Formulas: docs/numbers.md.
+#include "scenario/predict.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <stdexcept>
+#include <thread>
+
+#include "core/statistics.hpp"
+#include "core/units.hpp"
+#include "scenario/anchor.hpp"
+#include "scenario/bottleneck.hpp"
+#include "scenario/fork_map.hpp"
+#include "scenario/suggest.hpp"
+#include "scenario/wire.hpp"
+
+namespace lockstep {
+
+namespace {
+
+constexpr double z90 = 1.6448536269514722;  // two-sided 90 % of a normal law
+
+// A prediction is off because the costs are (relative_error, known from the fits' residuals) and
+// because single steps differ (draws). Both are taken as independent on the logarithm.
+Interval interval_of(double step, const std::vector<double>& steps, double relative_error) {
+  const double average = mean(steps);
+  const double draws = average > 0 ? standard_deviation(steps) / average : 0;
+  const double sigma = std::sqrt(relative_error * relative_error + draws * draws);
+  return {step * std::exp(-z90 * sigma), step * std::exp(z90 * sigma)};
+}
+
+}  // namespace
+
+double steps_of_run(const Scenario& scenario, const Point& point) {
+  const DatasetSpec& data = scenario.dataset;
+  if (data.tokens > 0) {
+    const double tokens_per_step =
+        static_cast<double>(point.job.step.tokens) * point.job.accumulation * point.job.gpus;
+    if (tokens_per_step > 0) return std::ceil(data.tokens / tokens_per_step);
+  }
+  if (data.samples <= 0) return 0;
+  return std::ceil(data.samples / static_cast<double>(point.global_batch)) * data.epochs;
+}
+
+std::vector<StrategyResult> simulate(const std::vector<Point>& points, const RunOptions& options) {
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const auto answers = fork_map(
+      points.size(), options.workers > 0 ? options.workers : cores,
+      [&](std::size_t i) {
+        return to_wire(make_strategy(points[i].options)->simulate(points[i].job));
+      },
+      [&](std::size_t done) {
+        if (options.progress) options.progress(done, points.size());
+      });
+  std::vector<StrategyResult> results;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (!answers[i].ok) {
+      throw std::runtime_error(
+          fmt::format("{} on {} GPUs: {}", points[i].label, points[i].job.gpus, answers[i].output));
+    }
+    results.push_back(from_wire(answers[i].output));
+  }
+  return results;
+}
+
+Prediction summarise_point(const Scenario& scenario, const Point& point,
+                           const StrategyResult& result) {
+  const Job& job = point.job;
+  Prediction p;
+  p.strategy = point.label;
+  p.gpus = job.gpus;
+  p.nodes = (job.gpus + job.machine.gpus_per_node - 1) / job.machine.gpus_per_node;
+  p.global_batch = point.global_batch;
+  p.micro_batch = point.micro_batch;
+  p.accumulation = job.accumulation;
+  const double average = mean(result.step_seconds);
+  p.step_seconds = median(result.step_seconds);
+  p.step_interval = interval_of(p.step_seconds, result.step_seconds, point.relative_error);
+  p.first_step_seconds = result.first_step_seconds;
+  p.steps = steps_of_run(scenario, point);
+  p.total_seconds = p.steps > 0 ? result.first_step_seconds + (p.steps - 1) * average : 0;
+  p.samples_per_second = result.samples_per_step / average;
+  if (job.step.tokens > 0) {
+    p.tokens_per_second = p.samples_per_second * static_cast<double>(job.step.tokens) /
+                          static_cast<double>(job.step.samples);
+  }
+  p.split = result.split;
+  p.gpu_utilisation = result.device_busy / average;
+  const double peak = peak_flops(job.machine.device, math_mode(point.precision));
+  p.mfu = point.model_flops * job.gpus / (average * job.gpus * peak);
+  p.memory = result.memory;
+  if (result.memory_capacity > 0 && p.memory.device > result.memory_capacity) {
+    p.out_of_memory = OutOfMemory{p.memory.device - result.memory_capacity, {}};
+  }
+  p.traffic = result.traffic;
+  p.staleness = result.staleness;
+  p.dollars = p.total_seconds / 3600 * job.gpus * job.machine.price_per_gpu_hour;
+  p.provenance = result.provenance;
+  p.extrapolated = result.extrapolated;
+  p.simulated_steps = static_cast<int>(result.step_seconds.size()) + 1;
+  p.bottleneck = bottleneck_sentence(p, point);
+  p.notes = result.notes;
+  return p;
+}
+
+ResultRecord run_scenario(const Scenario& scenario, const RunOptions& options) {
+  const auto scales = anchor_scales(scenario, options);
+  const auto points = expand(scenario, scales);
+  const auto results = simulate(points, options);
+
+  ResultRecord record;
+  record.scenario = scenario.name;
+  record.file = scenario.file;
+  record.model = scenario.model;
+  record.platform = points.empty() ? scenario.platform : points.front().job.machine.title;
+  record.precision = EnumNames<Precision>::names[static_cast<std::size_t>(scenario.precision)];
+  record.seed = static_cast<std::uint64_t>(scenario.simulation.seed);
+  for (std::size_t e = 0; e < scales.size(); ++e) {
+    record.warnings.push_back(fmt::format(
+        "{} is anchored: device time x {:.3f}, host time x {:.3f}, communication x {:.3f}",
+        scenario.strategies[e].label, scales[e].device, scales[e].host, scales[e].communication));
+  }
+  std::map<std::size_t, double> base_rate;  // samples/s per GPU at the entry's smallest GPU count
+  std::map<std::size_t, int> base_gpus;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    Prediction p = summarise_point(scenario, points[i], results[i]);
+    if (p.out_of_memory) {
+      p.out_of_memory->suggestions = suggest_what_fits(scenario, points[i]);
+    }
+    const auto known = base_gpus.find(points[i].entry);
+    if (known == base_gpus.end() || p.gpus < known->second) {
+      base_gpus[points[i].entry] = p.gpus;
+      base_rate[points[i].entry] = p.samples_per_second / p.gpus;
+    }
+    record.predictions.push_back(std::move(p));
+  }
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    Prediction& p = record.predictions[i];
+    p.scaling_efficiency = p.samples_per_second / p.gpus / base_rate[points[i].entry];
+  }
+  return record;
+}
+
+}  // namespace lockstep

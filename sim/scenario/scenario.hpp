@@ -1,0 +1,134 @@
+// A scenario file (scenarios/*.yaml, docs/scenario-format.md): one question about training one
+// model on one platform with several strategies and GPU counts. Plain values as the user wrote
+// them, defaults filled in; resolving names and expanding to points is in points.hpp.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/errors.hpp"
+#include "core/yaml.hpp"
+#include "costs/host.hpp"
+#include "costs/optimizer.hpp"
+#include "strategies/options.hpp"
+#include "strategies/strategy.hpp"
+#include "workload/precision.hpp"
+
+namespace lockstep {
+
+struct InputSpec {
+  std::vector<std::int64_t> image;  // channels, height, width; empty = the model's default
+  std::int64_t sequence = 0;        // tokens per sample; 0 = the model's default
+  std::int64_t classes = 0;         // 0 = the model's default
+};
+
+struct DatasetSpec {
+  double samples = 0;  // one epoch; 0 = no dataset: only step times are reported
+  double epochs = 1;
+  double tokens = 0;  // whole run, instead of samples x epochs
+};
+
+// Exactly one of global / per_gpu / micro says the batch; accumulation splits it.
+struct BatchSpec {
+  std::int64_t global = 0;        // samples of one optimizer step over all GPUs (strong scaling)
+  std::int64_t per_gpu = 0;       // samples of one optimizer step on one GPU (weak scaling)
+  std::int64_t micro = 0;         // samples of one forward/backward on one GPU
+  std::int64_t accumulation = 0;  // micro-batches per optimizer step; 0 = derived, 1 by default
+};
+
+enum class AttentionKind { fused, plain };
+template <>
+struct EnumNames<AttentionKind> {
+  static constexpr std::array names{"fused", "plain"};
+};
+enum class MemoryFormat { contiguous, channels_last };
+template <>
+struct EnumNames<MemoryFormat> {
+  static constexpr std::array names{"contiguous", "channels_last"};
+};
+
+struct DataLoading {
+  double samples_per_second = 0;  // one GPU's share of the input pipeline; 0 = never the bound
+};
+
+// One entry of `strategies:`; options plus what only this entry overrides.
+struct StrategyEntry {
+  StrategyOptions options;
+  std::string label;  // how tables and `measured:` name it; default: the strategy's name
+  std::optional<Precision> precision;
+  std::optional<bool> activation_checkpointing;
+  Location where;
+};
+
+struct StragglerSpec {
+  std::optional<Jitter> per_step;
+  double per_rank = 0;  // sigma of fixed speed differences
+  std::vector<SlowRank> slow_ranks;
+};
+
+template <>
+struct EnumNames<NetworkKind> {
+  static constexpr std::array names{"analytic", "flow", "message"};
+};
+
+struct SimulationSpec {
+  std::int64_t seed = 1;
+  std::int64_t steps = 100;  // simulated at most; fewer when the steady state is reached
+  bool interference = true;
+  NetworkKind network = NetworkKind::flow;
+};
+
+// A figure measured on real hardware: one row `validate` compares with, or (as `anchor:`) one that
+// sets the scale of the prediction. Exactly one of the five figures is given.
+struct MeasuredRow {
+  std::string strategy;  // label of an entry; may be left out when there is only one
+  int gpus = 0;
+  std::optional<double> step_time, total_time, samples_per_second, tokens_per_second;
+  std::optional<double> memory;  // peak allocated bytes
+  std::string source;
+  bool calibration = false;  // used to fit a shipped device or platform model: not a test of it
+  Location where;
+};
+
+struct Scenario {
+  std::string name;
+  std::string description;
+  std::string model;                                     // name or path
+  std::map<std::string, std::int64_t> model_parameters;  // overrides of a parametric model
+  InputSpec input;
+  DatasetSpec dataset;
+  BatchSpec batch;
+  Precision precision = Precision::fp32;
+  OptimizerSpec optimizer;
+  double gradient_clipping = 0;
+  bool activation_checkpointing = false;
+  AttentionKind attention = AttentionKind::fused;
+  MemoryFormat memory_format = MemoryFormat::contiguous;
+  Framework framework;
+  DataLoading data_loading;
+  std::string platform;
+  std::string profile;  // folder of a measured profile; empty = modelled costs
+  std::optional<double> price_per_gpu_hour;
+  std::vector<int> gpus{1};
+  std::vector<StrategyEntry> strategies;
+  StragglerSpec stragglers;
+  SimulationSpec simulation;
+  std::vector<MeasuredRow> measured;
+  std::vector<MeasuredRow> anchor;
+
+  std::string file;  // where it was read from
+  Location model_where, platform_where, gpus_where, batch_where;
+};
+
+Scenario read_scenario(const std::string& path);  // throws ConfigError with all errors of the file
+Scenario read_scenario_text(std::string_view text, const std::string& file_name);
+std::string write_scenario(
+    const Scenario& scenario);  // fully expanded; reads back to the same scenario
+std::string scenario_schema();  // JSON Schema draft-07
+std::string scenario_fields();  // Markdown tables for docs/scenario-format.md
+
+}  // namespace lockstep

@@ -1,0 +1,79 @@
+// See wire.hpp. JSON, because nlohmann prints the shortest text that reads back to the same double.
+#include "scenario/wire.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace lockstep {
+
+namespace {
+
+using Json = nlohmann::json;
+
+Json split_to_json(const StepSplit& s) {
+  return Json::array({s.data_loading, s.forward, s.backward, s.optimizer, s.copies,
+                      s.exposed_communication, s.host_bound, s.waiting});
+}
+
+StepSplit split_from_json(const Json& j) {
+  return {j[0], j[1], j[2], j[3], j[4], j[5], j[6], j[7]};
+}
+
+}  // namespace
+
+std::string to_wire(const StrategyResult& r) {
+  Json j;
+  j["steps"] = r.step_seconds;
+  j["first"] = r.first_step_seconds;
+  j["extrapolated"] = r.extrapolated;
+  j["split"] = split_to_json(r.split);
+  j["busy"] = r.device_busy;
+  j["samples"] = r.samples_per_step;
+  j["traffic"] = Json::array();
+  for (const auto& t : r.traffic) {
+    j["traffic"].push_back(Json::array({t.link_class, t.bytes, t.total_bytes, t.busy}));
+  }
+  if (r.staleness) {
+    Json histogram = Json::array();
+    for (const auto& [value, count] : r.staleness->histogram) {
+      histogram.push_back(Json::array({value, count}));
+    }
+    j["staleness"] = Json::array(
+        {r.staleness->mean, r.staleness->p50, r.staleness->p99, r.staleness->max, histogram});
+  }
+  j["memory"] = Json::array(
+      {r.memory.allocated, r.memory.reserved, r.memory.device, r.memory.moment, r.memory.at_peak});
+  j["capacity"] = r.memory_capacity;
+  j["provenance"] =
+      Json::array({r.provenance.measured, r.provenance.interpolated, r.provenance.modelled});
+  j["notes"] = r.notes;
+  return j.dump();
+}
+
+StrategyResult from_wire(const std::string& text) {
+  const Json j = Json::parse(text);
+  StrategyResult r;
+  r.step_seconds = j["steps"].get<std::vector<double>>();
+  r.first_step_seconds = j["first"];
+  r.extrapolated = j["extrapolated"];
+  r.split = split_from_json(j["split"]);
+  r.device_busy = j["busy"];
+  r.samples_per_step = j["samples"];
+  for (const auto& t : j["traffic"]) r.traffic.push_back({t[0], t[1], t[2], t[3]});
+  if (j.contains("staleness")) {
+    const auto& s = j["staleness"];
+    Staleness staleness{s[0], s[1], s[2], s[3], {}};
+    for (const auto& pair : s[4]) {
+      staleness.histogram[pair[0].get<std::int64_t>()] = pair[1].get<std::int64_t>();
+    }
+    r.staleness = staleness;
+  }
+  const auto& m = j["memory"];
+  r.memory = {m[0], m[1], m[2], m[3], m[4].get<std::map<std::string, double>>()};
+  r.memory_capacity = j["capacity"];
+  const auto& p = j["provenance"];
+  r.provenance = {p[0], p[1], p[2]};
+  r.notes = j["notes"].get<std::vector<std::string>>();
+  return r;
+}
+
+}  // namespace lockstep
