@@ -16,11 +16,16 @@ LinkId Links::add(Link link) {
   return static_cast<LinkId>(links_.size()) - 1;
 }
 
+void Links::add_bytes(Link& link, const LinkUse& use) {
+  link.bytes += use.bytes;
+  link.total_bytes += use.total_bytes > 0 ? use.total_bytes : use.bytes * link.count;
+}
+
 void Links::begin(const TransferSpec& spec, double time) {
   for (const LinkUse& use : spec.uses) {
     Link& link = links_[static_cast<std::size_t>(use.link)];
     if (link.active++ == 0) link.active_since = time;
-    link.bytes += use.bytes;
+    add_bytes(link, use);
   }
 }
 
@@ -34,7 +39,7 @@ void Links::end(const TransferSpec& spec, double time) {
 void Links::count(const TransferSpec& spec, double seconds) {
   for (const LinkUse& use : spec.uses) {
     Link& link = links_[static_cast<std::size_t>(use.link)];
-    link.bytes += use.bytes;
+    add_bytes(link, use);
     link.busy_seconds += seconds;
   }
 }
@@ -47,7 +52,7 @@ std::vector<LinkTotals> Links::totals() const {
     auto at = std::find_if(result.begin(), result.end(), same);
     if (at == result.end()) at = result.insert(at, LinkTotals{link.link_class, 0, 0, 0});
     at->bytes = std::max(at->bytes, link.bytes);
-    at->total_bytes += link.bytes * link.count;
+    at->total_bytes += link.total_bytes;
     at->busy_seconds = std::max(at->busy_seconds, link.busy_seconds);
   }
   return result;

@@ -23,6 +23,7 @@ class Links {
     double count = 1;
     sg::s4u::Link* simulated = nullptr;
     double bytes = 0;
+    double total_bytes = 0;
     double busy_seconds = 0;
     int active = 0;  // transfers on it right now
     double active_since = 0;
@@ -38,6 +39,7 @@ class Links {
   std::vector<LinkTotals> totals() const;
 
  private:
+  void add_bytes(Link& link, const LinkUse& use);
   std::vector<Link> links_;
 };
 

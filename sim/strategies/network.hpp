@@ -1,0 +1,41 @@
+// The machine's links in the simulated world, and what collectives and copies ask of them. Turns
+// the cost room's answers (costs/collective.hpp) into transfers of the engine.
+#pragma once
+
+#include <map>
+
+#include "costs/collective.hpp"
+#include "engine/world.hpp"
+#include "strategies/strategy.hpp"
+
+namespace lockstep {
+
+// One collective or copy, priced: what the engine runs and where the price comes from.
+struct PricedTransfer {
+  TransferSpec spec;
+  double seconds = 0;  // alone
+  Provenance provenance = Provenance::modelled;
+};
+
+class JobNetwork {
+ public:
+  JobNetwork(World& world, const Job& job) : world_(world), job_(job) {}
+
+  // Call before World::run(): links are made when they are first needed. `bytes` as in
+  // collective_cost().
+  PricedTransfer collective(const CommGroup& group, Collective kind, double bytes);
+  // Between one GPU and pinned memory of its host; all GPUs of the job do it at once on links of
+  // their own.
+  PricedTransfer host_device_copy(double bytes);
+
+ private:
+  PricedTransfer priced(double latency, double seconds, double bytes,
+                        const std::vector<LinkLoad>& loads);
+  LinkId link(const LinkLoad& load);
+
+  World& world_;
+  const Job& job_;
+  std::map<LinkClass, LinkId> links_;
+};
+
+}  // namespace lockstep

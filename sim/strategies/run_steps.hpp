@@ -1,0 +1,42 @@
+// The training loop around one simulated step, and what its steps add up to. Shared by the
+// strategies whose ranks move in lockstep (DDP, FSDP).
+#pragma once
+
+#include <functional>
+
+#include "engine/world.hpp"
+#include "strategies/stragglers.hpp"
+#include "strategies/strategy.hpp"
+
+namespace lockstep {
+
+// Where device and communication seconds come from.
+class ProvenanceTally {
+ public:
+  void add(Provenance provenance, double seconds);
+  ProvenanceShare share() const;
+
+ private:
+  ProvenanceShare seconds_;
+};
+
+// The prices of one micro-batch's layers and what follows from all of them together.
+struct StepCosts {
+  std::vector<LayerCost> layers;
+  double memory_bound = 0;  // share of the layers' device time that is limited by memory bandwidth
+};
+StepCosts step_costs(const Job& job);
+
+// How collectives slow down compute on the job's device (for RankGroupSpec); empty when the job
+// wants no interference or has one rank.
+std::function<double(Phase, double, double)> interference_of(const Job& job,
+                                                             const StepCosts& costs);
+
+// Spawns the driver of `ranks`, whose program is `one_step(0)`, `one_step(1)`, ... (without
+// end_step()), runs the world and fills times, split, traffic and `extrapolated` of the result.
+// Simulates the first step and then at most job.steps more: when nothing is random it stops as soon
+// as three steps in a row agree.
+void run_steps(World& world, RankGroup& ranks, const RankSpeeds& speeds, const Job& job,
+               const std::function<void(int step)>& one_step, StrategyResult& result);
+
+}  // namespace lockstep

@@ -1,0 +1,33 @@
+// Who is slow, when: the slow-down factor of every rank in every step, drawn from keyed random
+// numbers, so that no draw depends on the order in which things happen.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "strategies/strategy.hpp"
+
+namespace lockstep {
+
+class RankSpeeds {
+ public:
+  // `fold`: ranks with equal factors share a lane when nothing is random. False: one lane per rank
+  // unless all ranks are equal (callers that partition the ranks into groups).
+  RankSpeeds(const Stragglers& stragglers, int ranks, std::uint64_t seed, bool fold = true);
+
+  const std::vector<double>& ranks_per_lane() const { return ranks_per_lane_; }
+  bool random() const { return per_step_.has_value(); }  // factors differ from step to step
+  // Of every lane in step `step`, 1 = nominal.
+  std::vector<double> factors(int step) const;
+
+ private:
+  std::optional<Jitter> per_step_;
+  std::uint64_t seed_ = 0;
+  std::vector<double> ranks_per_lane_;
+  std::vector<double> fixed_;  // per lane
+};
+
+// One draw of the jitter's law.
+double draw(const Jitter& jitter, std::uint64_t seed, int rank, int step);
+
+}  // namespace lockstep
