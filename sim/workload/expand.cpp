@@ -47,11 +47,12 @@ class Expander {
   }
 
  private:
-  [[noreturn]] static void fail(Diagnostic at, const std::string& message,
+  [[noreturn]] static void fail(const Diagnostic& at, const std::string& message,
                                 const std::string& hint) {
-    at.message = message;
-    at.hint = hint;
-    throw ConfigError(at);
+    Diagnostic located = at;
+    located.message = message;
+    located.hint = hint;
+    throw ConfigError(std::move(located));
   }
 
   Value run(const ModelStep& step, const Value& x, const Place& place) {
@@ -319,11 +320,12 @@ void expand_model(const ModelFile& model, const Scope& parameters, const Value& 
   Frame root;
   const Value loss = expander.run(model.layers, input, {&root, "", &parameters});
   if (!loss.shape.empty()) {
-    throw ConfigError(
-        Diagnostic{{model.path, 0, 0},
-                   "layers",
-                   fmt::format("the model ends with {}, not with a loss", shape_text(loss)),
-                   "end with cross_entropy"});
+    Diagnostic diagnostic;
+    diagnostic.where.file = model.path;
+    diagnostic.field = "layers";
+    diagnostic.message = fmt::format("the model ends with {}, not with a loss", shape_text(loss));
+    diagnostic.hint = "end with cross_entropy";
+    throw ConfigError(std::move(diagnostic));
   }
 }
 

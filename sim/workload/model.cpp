@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 
+#include "core/data.hpp"
 #include "workload/expand.hpp"
 #include "workload/model_file.hpp"
 #include "workload/model_reader.hpp"
@@ -19,7 +19,12 @@ namespace {
 
 [[noreturn]] void fail(const ModelFile& model, const std::string& field, const std::string& message,
                        const std::string& hint = "") {
-  throw ConfigError(Diagnostic{{model.path, 0, 0}, field, message, hint});
+  Diagnostic diagnostic;
+  diagnostic.where.file = model.path;
+  diagnostic.field = field;
+  diagnostic.message = message;
+  diagnostic.hint = hint;
+  throw ConfigError(std::move(diagnostic));
 }
 
 std::int64_t positive(const ModelFile& model, const std::string& field, std::int64_t value) {
@@ -82,23 +87,8 @@ std::string existing(const fs::path& path) {
 
 }  // namespace
 
-std::string data_folder(const std::string& kind) {
-  if (const char* folder = std::getenv("LOCKSTEP_DATA")) {
-    const fs::path path = fs::path(folder) / kind;
-    std::error_code error;
-    if (fs::is_directory(path, error)) return path.string();
-  }
-  return (fs::path(LOCKSTEP_SOURCE_DIR) / kind).string();
-}
-
 std::vector<std::string> known_models() {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(data_folder("models"), error)) {
-    if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
+  return stems_in(data_folder("models"), ".yaml");
 }
 
 std::string find_model_file(const std::string& name, const std::string& beside) {
@@ -113,10 +103,12 @@ std::string find_model_file(const std::string& name, const std::string& beside) 
 std::shared_ptr<const ModelFile> load_model(const std::string& name_or_path) {
   const std::string path = find_model_file(name_or_path, "");
   if (path.empty()) {
-    throw ConfigError(Diagnostic{{name_or_path, 0, 0},
-                                 "model",
-                                 fmt::format("there is no model '{}'", name_or_path),
-                                 allowed_hint(name_or_path, known_models())});
+    Diagnostic diagnostic;
+    diagnostic.where.file = name_or_path;
+    diagnostic.field = "model";
+    diagnostic.message = fmt::format("there is no model '{}'", name_or_path);
+    diagnostic.hint = allowed_hint(name_or_path, known_models());
+    throw ConfigError(std::move(diagnostic));
   }
   return std::make_shared<const ModelFile>(read_model_file(path));
 }

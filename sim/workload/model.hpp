@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/data.hpp"
 #include "core/errors.hpp"
 #include "workload/step.hpp"
 
