@@ -117,7 +117,7 @@ void describe(Visitor& v, ParameterServerOptions& o) {
        .doc = "sync: all workers step together; async: no waiting; ssp: at most staleness_bound "
               "clocks apart."},
       o.consistency);
-  v.field({.name = "servers", .doc = "Number of servers.", .min = 1, .max = 1024}, o.servers);
+  v.field({.name = "servers", .doc = "Number of servers.", .min = 1, .max = 256}, o.servers);
   v.field({.name = "staleness_bound",
            .doc = "ssp: clocks by which a worker may be ahead of the slowest.",
            .min = 0,

@@ -81,11 +81,8 @@ PsRun::PsRun(const PsSystem& system) : system_(system) {
   for (const PsRoute& r : system.routes) network_.add_route(r.links, r.cap);
   workers_.resize(system.workers.size());
   servers_.resize(static_cast<std::size_t>(system.servers));
-  for (std::size_t w = 0; w < workers_.size(); ++w) {
-    const std::vector<int>& lanes = system.workers[w].lane;
-    const int count = lanes.empty() ? 0 : *std::max_element(lanes.begin(), lanes.end()) + 1;
-    workers_[w].lanes.resize(2 * static_cast<std::size_t>(count));
-  }
+  const std::size_t lanes = static_cast<std::size_t>(system.places + system.servers);
+  for (Worker& w : workers_) w.lanes.resize(2 * lanes);
   shared_.resize(system.messages.size());
   for (Shared& s : shared_) {
     s.clock.assign(workers_.size(), 0);
@@ -186,15 +183,17 @@ void PsRun::finish_step(int w) {
 }
 
 PsRun::Lane& PsRun::lane(Direction direction, int w, int m) {
-  const int number = system_.workers[static_cast<std::size_t>(w)]
-                         .lane[static_cast<std::size_t>(message(m).server)];
+  const PsMessage& what = message(m);
+  const bool one = system_.workers[static_cast<std::size_t>(w)]
+                       .one_lane[static_cast<std::size_t>(what.place)];
+  const int number = one ? what.place : system_.places + what.server;
   return worker(w).lanes[static_cast<std::size_t>(2 * number + (direction == Direction::pull))];
 }
 
 const PsRoute& PsRun::route(Direction direction, int w, int m, int& id) const {
   const PsWorker& self = system_.workers[static_cast<std::size_t>(w)];
-  const std::size_t server = static_cast<std::size_t>(message(m).server);
-  id = direction == Direction::push ? self.push[server] : self.pull[server];
+  const std::size_t place = static_cast<std::size_t>(message(m).place);
+  id = direction == Direction::push ? self.push[place] : self.pull[place];
   return system_.routes[static_cast<std::size_t>(id)];
 }
 

@@ -35,6 +35,7 @@ PsRule consistency_rule(const ParameterServerOptions& options, int workers);
 // What a worker pushes to and pulls from one server in one piece.
 struct PsMessage {
   int server = 0;
+  int place = 0;    // where that server runs
   int segment = 0;  // of PsSystem::segments, after which its gradients are ready
   double push_bytes = 0;
   double pull_bytes = 0;
@@ -60,17 +61,18 @@ struct PsRoute {
 };
 
 struct PsWorker {
-  int ranks = 1;            // identical ranks that move in step (synchronous, no randomness)
-  std::vector<int> push;    // route to each server
-  std::vector<int> pull;    // route from each server
-  // Queue in which messages to (and from) each server wait for each other; numbered from 0. Servers
-  // behind the same copy engine share one.
-  std::vector<int> lane;
+  int ranks = 1;               // identical ranks that move in step (synchronous, no randomness)
+  std::vector<int> push;       // route to the servers of each place
+  std::vector<int> pull;       // route from them
+  // By place: do all messages to (and from) there wait for each other, as behind a copy engine, or only
+  // those of the same server?
+  std::vector<bool> one_lane;
 };
 
 struct PsSystem {
   std::vector<PsWorker> workers;
   int servers = 1;
+  int places = 1;  // hosts or GPUs that servers run on
   std::vector<PsMessage> messages;  // in the order they are pushed
   std::vector<PsSegment> segments;  // of one step of one worker
   std::vector<double> links;        // bytes/s, one way

@@ -25,12 +25,12 @@ struct ToySystem {
 
 inline PsSystem make_system(const ToySystem& toy) {
   PsSystem system;
-  system.servers = toy.servers;
+  system.servers = system.places = toy.servers;
   system.segments.push_back({Phase::forward, {0, toy.forward, toy.forward}, true});
   system.segments.push_back({Phase::backward, {0, toy.backward, toy.backward}, false});
   for (int server = 0; server < toy.servers; ++server) {
     PsMessage message;
-    message.server = server;
+    message.server = message.place = server;
     message.segment = 1;
     message.push_bytes = message.pull_bytes = toy.bytes / toy.servers;
     message.keep_seconds = toy.keep;
@@ -51,7 +51,7 @@ inline PsSystem make_system(const ToySystem& toy) {
     for (int server = 0; server < toy.servers; ++server) {
       worker.push.push_back(2 * server);
       worker.pull.push_back(2 * server + 1);
-      worker.lane.push_back(server);
+      worker.one_lane.push_back(true);
     }
     system.workers.push_back(worker);
   }

@@ -1,0 +1,108 @@
+// The parameter-server strategy: build the system, play it, say what happened.
+#include "strategies/parameter_server.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "strategies/ps_build.hpp"
+
+namespace lockstep {
+
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+Staleness staleness_of(std::map<std::int64_t, std::int64_t> histogram) {
+  Staleness result;
+  double count = 0, sum = 0;
+  for (const auto& [updates, pushes] : histogram) {
+    count += static_cast<double>(pushes);
+    sum += static_cast<double>(updates) * static_cast<double>(pushes);
+  }
+  if (count == 0) return result;
+  result.mean = sum / count;
+  // The smallest staleness that at least the share q of the pushes does not exceed.
+  const auto quantile_of = [&](double q) {
+    double seen = 0;
+    for (const auto& [updates, pushes] : histogram) {
+      seen += static_cast<double>(pushes);
+      if (seen >= q * count) return static_cast<double>(updates);
+    }
+    return static_cast<double>(histogram.rbegin()->first);
+  };
+  result.p50 = quantile_of(0.5);
+  result.p99 = quantile_of(0.99);
+  result.max = static_cast<double>(histogram.rbegin()->first);
+  result.histogram = std::move(histogram);
+  return result;
+}
+
+// Every rank pushes and pulls each message once per step.
+std::vector<LinkTraffic> traffic_of(const PsJob& ps, const PsTrace& trace) {
+  std::vector<double> pushed(at(ps.places.count), 0), pulled(at(ps.places.count), 0);
+  for (const PsMessage& message : ps.system.messages) {
+    pushed[at(message.place)] += message.push_bytes;
+    pulled[at(message.place)] += message.pull_bytes;
+  }
+  std::vector<double> bytes(ps.links.links.size(), 0);
+  const auto count = [&](const std::vector<std::vector<PsRoute>>& routes,
+                         const std::vector<double>& to_place) {
+    for (const std::vector<PsRoute>& of_rank : routes) {
+      for (std::size_t place = 0; place < of_rank.size(); ++place) {
+        for (const int link : of_rank[place].links) bytes[at(link)] += to_place[place];
+      }
+    }
+  };
+  count(ps.links.push, pushed);
+  count(ps.links.pull, pulled);
+
+  // Links that are not simulated as such belong to one worker and are busy when it transfers.
+  std::vector<double> busy(ps.links.links.size(), std::max(trace.push_busy, trace.pull_busy));
+  for (std::size_t i = 0; i < ps.simulated.original.size(); ++i) {
+    busy[at(ps.simulated.original[i])] = trace.link_busy[i];
+  }
+  std::vector<LinkTraffic> result;
+  for (std::size_t kind = 0; kind < EnumNames<LinkClass>::names.size(); ++kind) {
+    LinkTraffic traffic;
+    traffic.link_class = EnumNames<LinkClass>::names[kind];
+    for (std::size_t link = 0; link < bytes.size(); ++link) {
+      if (static_cast<std::size_t>(ps.links.links[link].kind) != kind) continue;
+      if (bytes[link] > traffic.bytes) traffic.busy = busy[link];
+      traffic.bytes = std::max(traffic.bytes, bytes[link]);
+      traffic.total_bytes += bytes[link];
+    }
+    if (traffic.total_bytes > 0) result.push_back(traffic);
+  }
+  return result;
+}
+
+}  // namespace
+
+StrategyResult ParameterServer::simulate(const Job& job) const {
+  PsJob ps = build_parameter_server(job, options_);
+  const PsTrace trace = run_parameter_server(ps.system);
+
+  StrategyResult result;
+  result.first_step_seconds = trace.step_ends.front();
+  for (std::size_t i = 1; i < trace.step_ends.size(); ++i) {
+    result.step_seconds.push_back(trace.step_ends[i] - trace.step_ends[i - 1]);
+  }
+  result.extrapolated = trace.extrapolated;
+  result.split = trace.split;
+  const StepSplit& split = result.split;
+  result.device_busy = split.forward + split.backward + split.optimizer + split.copies;
+  result.samples_per_step =
+      static_cast<double>(job.gpus) * static_cast<double>(job.step.samples) * job.accumulation;
+  result.traffic = traffic_of(ps, trace);
+  result.staleness = staleness_of(trace.staleness);
+  result.memory = parameter_server_memory(job, options_, ps.keys);
+  result.memory_capacity = job.machine.device.memory_bytes;
+  ps.provenance.add(Provenance::modelled, split.exposed_communication);
+  result.provenance = ps.provenance.share();
+  result.notes = std::move(ps.notes);
+  return result;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,284 @@
+// Routes of parameter-server traffic (see ps_links.hpp).
+#include "strategies/ps_links.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "costs/collective_links.hpp"
+
+namespace lockstep {
+
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+enum class End { out, in, both };
+
+class Wiring {
+ public:
+  Wiring(const Job& job, PsLinks& result) : job_(job), machine_(job.machine), result_(result) {}
+
+  // From the rank's device to the place (push) or back (pull).
+  PsRoute route(int rank, int place_node, int place_gpu, bool push) {
+    const int node = rank / machine_.gpus_per_node;
+    PsRoute route;
+    if (machine_.device.architecture == Architecture::cpu) {
+      if (node == place_node) {
+        take(route, host_host_copy_on_one_node());
+        memory(route, node, 2);
+      } else {
+        take(route, host_host_copy(machine_, 1));
+        fabric(route, node, place_node, push);
+      }
+    } else if (place_gpu >= 0) {
+      to_gpu(route, rank, place_gpu, push);
+    } else {
+      take(route, host_device_copy(machine_, 1));
+      pcie(route, rank, push);
+      if (node != place_node) {
+        take(route, host_host_copy(machine_, 1));
+        staging(route, node);
+        fabric(route, node, place_node, push);
+      }
+      memory(route, place_node, 1);
+    }
+    scale(route);
+    return route;
+  }
+
+ private:
+  using Name = std::tuple<LinkClass, int, int, End>;  // class, node, index in the node, direction
+
+  int link(LinkClass kind, int node, int index, End end, double capacity) {
+    const auto [entry, fresh] =
+        links_.try_emplace({kind, node, index, end}, static_cast<int>(result_.links.size()));
+    if (fresh) result_.links.push_back({kind, capacity / job_.communication_scale});
+    return entry->second;
+  }
+
+  // A copy's own latency and rate, whatever shares its links.
+  static void take(PsRoute& route, const CopyCost& copy) {
+    route.latency += copy.latency_seconds;
+    if (copy.bytes_per_second > 0) route.cap = std::min(route.cap, copy.bytes_per_second);
+  }
+
+  CopyCost host_host_copy_on_one_node() const {
+    Machine node = machine_;
+    node.fabric.kind = FabricKind::none;
+    return host_host_copy(node, 1);
+  }
+
+  // GPUs behind one switch share its link to the host (fact 140).
+  void pcie(PsRoute& route, int rank, bool from_gpu) {
+    const int index = rank % machine_.gpus_per_node / std::max(1, machine_.pcie.gpus_per_switch);
+    route.links.push_back(link(LinkClass::pcie, rank / machine_.gpus_per_node, index,
+                               from_gpu ? End::out : End::in,
+                               pcie_bytes_per_second(machine_.pcie)));
+  }
+
+  void memory(PsRoute& route, int node, int times) {
+    if (machine_.host.memory_bandwidth <= 0) return;
+    const int id =
+        link(LinkClass::host_memory, node, 0, End::both, machine_.host.memory_bandwidth);
+    route.links.insert(route.links.end(), at(times), id);
+  }
+
+  // Without GPUDirect a message is written to host memory and read again by the NIC.
+  void staging(PsRoute& route, int node) {
+    if (!machine_.fabric.gpu_direct) memory(route, node, 2);
+  }
+
+  void fabric(PsRoute& route, int worker_node, int place_node, bool push) {
+    const double rate = nic_payload_rate(machine_) * std::max(1, machine_.fabric.nics_per_node);
+    const int from = push ? worker_node : place_node, to = push ? place_node : worker_node;
+    route.links.push_back(link(LinkClass::nic, from, 0, End::out, rate));
+    route.links.push_back(link(LinkClass::nic, to, 0, End::in, rate));
+  }
+
+  void to_gpu(PsRoute& route, int rank, int place_gpu, bool push) {
+    const int node = rank / machine_.gpus_per_node;
+    const int place_node = place_gpu / machine_.gpus_per_node;
+    const int from = push ? rank : place_gpu, to = push ? place_gpu : rank;
+    if (rank == place_gpu) {  // a copy inside device memory: read and written
+      const double bytes = 1e9;
+      route.cap = bytes / job_.costs->stream(2 * bytes, 1).busy;
+      return;
+    }
+    if (node != place_node) {
+      take(route, host_host_copy(machine_, 1));
+      pcie(route, from, true);
+      staging(route, node);
+      staging(route, place_node);
+      fabric(route, node, place_node, push);
+      pcie(route, to, false);
+      return;
+    }
+    const double bytes = 64 * 1024.0 * 1024.0;  // long enough for the rate to be that of bulk data
+    const CopyCost copy = device_device_copy(machine_, bytes);
+    take(route, copy);
+    for (const LinkLoad& load : copy.links) {
+      if (load.link == LinkClass::nvlink) {
+        const int gpus = machine_.gpus_per_node;
+        route.links.push_back(link(load.link, node, from % gpus, End::out, load.capacity));
+        route.links.push_back(link(load.link, node, to % gpus, End::in, load.capacity));
+      } else if (load.link == LinkClass::pcie) {
+        pcie(route, from, true);
+        pcie(route, to, false);
+      } else if (load.link == LinkClass::host_memory) {
+        memory(route, node, 2);
+      }
+    }
+  }
+
+  // An anchor's communication scale makes every transfer longer.
+  void scale(PsRoute& route) const {
+    route.latency *= job_.communication_scale;
+    route.cap /= job_.communication_scale;
+  }
+
+  const Job& job_;
+  const Machine& machine_;
+  PsLinks& result_;
+  std::map<Name, int> links_;
+};
+
+}  // namespace
+
+ServerPlaces server_places(const Machine& machine, int ranks,
+                           const ParameterServerOptions& options) {
+  const int on_node_0 = std::min(ranks, machine.gpus_per_node);
+  const int nodes = (ranks + machine.gpus_per_node - 1) / machine.gpus_per_node;
+  ServerPlaces places;
+  int available = 1;
+  if (options.placement == ServerPlacement::gpu) available = on_node_0;
+  if (options.placement == ServerPlacement::worker_host) available = nodes;
+  places.count = std::min(available, options.servers);
+  for (int place = 0; place < places.count; ++place) {
+    places.node.push_back(options.placement == ServerPlacement::worker_host ? place : 0);
+    places.gpu.push_back(options.placement == ServerPlacement::gpu ? place : -1);
+  }
+  places.servers.assign(at(places.count), 0);
+  for (int server = 0; server < options.servers; ++server) {
+    places.of_server.push_back(server % places.count);
+    ++places.servers[at(server % places.count)];
+  }
+  return places;
+}
+
+PsLinks server_links(const Job& job, const ServerPlaces& places) {
+  PsLinks result;
+  Wiring wiring(job, result);
+  for (int rank = 0; rank < job.gpus; ++rank) {
+    std::vector<PsRoute> push, pull;
+    std::vector<bool> one_lane;
+    for (int place = 0; place < places.count; ++place) {
+      const int node = places.node[at(place)];
+      push.push_back(wiring.route(rank, node, places.gpu[at(place)], true));
+      pull.push_back(wiring.route(rank, node, places.gpu[at(place)], false));
+      one_lane.push_back(places.servers[at(place)] == 1 ||
+                         rank / job.machine.gpus_per_node == node);
+    }
+    result.push.push_back(std::move(push));
+    result.pull.push_back(std::move(pull));
+    result.one_lane.push_back(std::move(one_lane));
+  }
+  return result;
+}
+
+namespace {
+
+// Who crosses a link, and whether only ever one flow at a time.
+struct Usage {
+  int rank = -1;        // the only rank; -2 = several
+  int routes = 0;
+  bool alone = true;    // its route's messages go one after the other
+};
+
+// Is there another link that every route over `id` crosses too and that is at least as tight?
+bool never_tightest(int id, const std::vector<const PsRoute*>& users,
+                    const std::vector<PsLink>& links, const std::vector<Usage>& usage) {
+  const std::vector<int>& candidates = users.front()->links;
+  return std::any_of(candidates.begin(), candidates.end(), [&](int other) {
+    if (other == id || links[at(other)].capacity > links[at(id)].capacity) return false;
+    // Of two equal links of one rank one must stay.
+    if (links[at(other)].capacity == links[at(id)].capacity && usage[at(other)].rank >= 0 &&
+        other > id) {
+      return false;
+    }
+    return std::all_of(users.begin(), users.end(), [&](const PsRoute* route) {
+      return std::find(route->links.begin(), route->links.end(), other) != route->links.end();
+    });
+  });
+}
+
+}  // namespace
+
+SimulatedLinks simplify(const PsLinks& links, bool contention) {
+  std::vector<Usage> usage(links.links.size());
+  std::vector<std::vector<const PsRoute*>> users(links.links.size());
+  const auto note = [&](const std::vector<std::vector<PsRoute>>& routes) {
+    for (std::size_t rank = 0; rank < routes.size(); ++rank) {
+      for (std::size_t place = 0; place < routes[rank].size(); ++place) {
+        int previous = -1;
+        for (const int id : routes[rank][place].links) {
+          if (id == std::exchange(previous, id)) continue;
+          Usage& use = usage[at(id)];
+          const int r = static_cast<int>(rank);
+          use.rank = use.rank == -1 || use.rank == r ? r : -2;
+          ++use.routes;
+          use.alone = use.alone && links.one_lane[rank][place];
+          if (use.rank >= 0) users[at(id)].push_back(&routes[rank][place]);
+        }
+      }
+    }
+  };
+  note(links.push);
+  note(links.pull);
+
+  SimulatedLinks result;
+  std::vector<int> simulated(links.links.size(), -1);  // index in result, or what to do instead
+  constexpr int kCap = -2, kDrop = -3;
+  for (std::size_t id = 0; id < links.links.size(); ++id) {
+    const Usage& use = usage[id];
+    if (!contention || (use.rank >= 0 && use.routes == 1 && use.alone)) {
+      simulated[id] = kCap;
+    } else if (use.rank >= 0 &&
+               never_tightest(static_cast<int>(id), users[id], links.links, usage)) {
+      simulated[id] = kDrop;
+    } else {
+      simulated[id] = static_cast<int>(result.capacity.size());
+      result.capacity.push_back(links.links[id].capacity);
+      result.original.push_back(static_cast<int>(id));
+    }
+  }
+
+  std::map<std::tuple<std::vector<int>, double, double>, int> known;
+  const auto convert = [&](const std::vector<std::vector<PsRoute>>& routes) {
+    std::vector<std::vector<int>> ids;
+    for (const std::vector<PsRoute>& of_rank : routes) {
+      std::vector<int> row;
+      for (const PsRoute& route : of_rank) {
+        PsRoute out{{}, route.cap, route.latency};
+        for (const int id : route.links) {
+          if (simulated[at(id)] >= 0) out.links.push_back(simulated[at(id)]);
+          if (simulated[at(id)] != kCap) continue;
+          const auto crossings = std::count(route.links.begin(), route.links.end(), id);
+          out.cap = std::min(out.cap, links.links[at(id)].capacity / static_cast<double>(crossings));
+        }
+        const auto [entry, fresh] = known.try_emplace({out.links, out.cap, out.latency},
+                                                      static_cast<int>(result.routes.size()));
+        if (fresh) result.routes.push_back(out);
+        row.push_back(entry->second);
+      }
+      ids.push_back(std::move(row));
+    }
+    return ids;
+  };
+  result.push = convert(links.push);
+  result.pull = convert(links.pull);
+  return result;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,51 @@
+// The ways between workers and parameter servers on a machine: PCIe, NVLink, NICs and host memory, one
+// link per direction where the hardware is duplex.
+#pragma once
+
+#include <vector>
+
+#include "costs/collective.hpp"
+#include "strategies/ps_system.hpp"
+#include "strategies/strategy.hpp"
+
+namespace lockstep {
+
+// Where the servers run. Several servers may share a place.
+struct ServerPlaces {
+  int count = 1;
+  std::vector<int> of_server;  // place of each server
+  std::vector<int> node;       // of each place
+  std::vector<int> gpu;        // of each place: rank whose GPU it is; -1 = in host memory
+  std::vector<int> servers;    // on each place
+};
+//   cpu          all on the host of node 0
+//   gpu          server s on the GPU of rank s mod G, G = ranks of node 0
+//   worker-host  server s on the host of node s mod N
+ServerPlaces server_places(const Machine& machine, int ranks, const ParameterServerOptions& options);
+
+struct PsLink {
+  LinkClass kind = LinkClass::pcie;
+  double capacity = 0;  // bytes/s, one way; of host memory, both ways together
+};
+
+struct PsLinks {
+  std::vector<PsLink> links;
+  std::vector<std::vector<PsRoute>> push, pull;  // [rank][place]; PsRoute::links index `links`
+  std::vector<std::vector<bool>> one_lane;       // [rank][place]
+};
+
+PsLinks server_links(const Job& job, const ServerPlaces& places);
+
+// Links that only one rank uses need not be simulated as links: a route that is alone on one takes it as
+// its own cap, and one that is never tighter than what else its routes cross is left out. Ranks whose
+// routes are alike then have the very same ones. Times stay what they were. Without contention every link
+// becomes a cap: nobody slows down anybody.
+struct SimulatedLinks {
+  std::vector<double> capacity;
+  std::vector<int> original;           // index in PsLinks::links of each
+  std::vector<PsRoute> routes;
+  std::vector<std::vector<int>> push, pull;  // [rank][place] -> route
+};
+SimulatedLinks simplify(const PsLinks& links, bool contention);
+
+}  // namespace lockstep
