@@ -1,6 +1,6 @@
-// One accelerator (or CPU core): what platforms/devices/*.yaml holds. Peaks come from data sheets; the
-// efficiency parameters from the fit (`tools: lockstep-fit`, docs/device-models.md) or are derived, and
-// each says which in `sources`.
+// One accelerator (or CPU core): what platforms/devices/*.yaml holds. Peaks come from data sheets;
+// the efficiency parameters from the fit (`tools: lockstep-fit`, docs/device-models.md) or are
+// derived, and each says which in `sources`.
 #pragma once
 
 #include <map>
@@ -16,24 +16,26 @@ namespace lockstep {
 enum class Architecture { cpu, volta, turing, ampere, ada, hopper, blackwell };
 template <>
 struct EnumNames<Architecture> {
-  static constexpr std::array names{"cpu", "volta", "turing", "ampere", "ada", "hopper", "blackwell"};
+  static constexpr std::array names{"cpu", "volta",  "turing",   "ampere",
+                                    "ada", "hopper", "blackwell"};
 };
 
 struct Device {
-  std::string name;      // "a100-sxm4-80gb"; the file's stem
-  std::string title;     // "NVIDIA A100 SXM4 80 GB"
+  std::string name;   // "a100-sxm4-80gb"; the file's stem
+  std::string title;  // "NVIDIA A100 SXM4 80 GB"
   Architecture architecture = Architecture::ampere;
   int compute_capability = 80;  // 70, 80, 86, 89, 90, 100; 0 for a CPU
   int multiprocessors = 0;
-  double clock_hz = 0;   // boost clock
-  double fp32_flops = 0, tf32_flops = 0, fp16_flops = 0, bf16_flops = 0;  // dense peaks; 0 = not supported
-  double memory_bytes = 0;          // usable device memory
-  double memory_bandwidth = 0;      // bytes/s, data sheet
+  double clock_hz = 0;  // boost clock
+  double fp32_flops = 0, tf32_flops = 0, fp16_flops = 0,
+         bf16_flops = 0;        // dense peaks; 0 = not supported
+  double memory_bytes = 0;      // usable device memory
+  double memory_bandwidth = 0;  // bytes/s, data sheet
   double l2_bytes = 0;
-  double context_bytes = 0;         // CUDA context and loaded kernels (fact 123)
+  double context_bytes = 0;           // CUDA context and loaded kernels (fact 123)
   double matmul_workspace_bytes = 0;  // cuBLAS workspace per handle and stream (fact 124)
   Efficiency efficiency;
-  std::string derived_from;         // device whose fitted efficiencies were scaled; "" = fitted/own
+  std::string derived_from;  // device whose fitted efficiencies were scaled; "" = fitted/own
   std::map<std::string, std::string> sources;  // field -> where the figure comes from
 };
 

@@ -11,7 +11,12 @@
 
 namespace lockstep {
 
-enum class IntraLink { none, nvlink, pcie, host };  // host = through host memory (no peer-to-peer), or loopback
+enum class IntraLink {
+  none,
+  nvlink,
+  pcie,
+  host
+};  // host = through host memory (no peer-to-peer), or loopback
 template <>
 struct EnumNames<IntraLink> {
   static constexpr std::array names{"none", "nvlink", "pcie", "host"};
@@ -39,19 +44,19 @@ struct EnumNames<CpuVendor> {
 };
 
 struct NvlinkSpec {
-  int links_per_gpu = 0;            // all links of one GPU
-  double bytes_per_second = 0;      // one link, one way, line rate
+  int links_per_gpu = 0;        // all links of one GPU
+  double bytes_per_second = 0;  // one link, one way, line rate
   NvlinkLayout layout = NvlinkLayout::switched;
-  bool multicast = false;           // NVLink SHARP (NVLS) on NVSwitch 3
+  bool multicast = false;  // NVLink SHARP (NVLS) on NVSwitch 3
 };
 
 struct PcieSpec {
   int generation = 4;
   int lanes = 16;
-  bool peer_to_peer = true;         // false: copies bounce through host memory (g5, consumer cards)
-  int gpus_per_switch = 1;          // GPUs that share one uplink to the root complex
-  // Bytes/s one way that a GPU reaches to its neighbour through host memory while all GPUs of the node
-  // do; 0 = derived from the link. For hosts where it has been measured (virtual machines).
+  bool peer_to_peer = true;  // false: copies bounce through host memory (g5, consumer cards)
+  int gpus_per_switch = 1;   // GPUs that share one uplink to the root complex
+  // Bytes/s one way that a GPU reaches to its neighbour through host memory while all GPUs of the
+  // node do; 0 = derived from the link. For hosts where it has been measured (virtual machines).
   double host_path_bytes_per_second = 0;
 };
 
@@ -60,10 +65,11 @@ struct HostSpec {
   int sockets = 2;
   int cores = 64;
   double memory_bytes = 0;
-  double memory_bandwidth = 0;       // bytes/s, all sockets
-  double dispatch_seconds = 6e-6;    // host time of one eager framework operator (fact 134)
-  double launch_seconds = 3e-6;      // host time of one more kernel launch inside an operator
-  // Between processes of one host over the loopback interface, one way, and per message (Gloo on TCP).
+  double memory_bandwidth = 0;     // bytes/s, all sockets
+  double dispatch_seconds = 6e-6;  // host time of one eager framework operator (fact 134)
+  double launch_seconds = 3e-6;    // host time of one more kernel launch inside an operator
+  // Between processes of one host over the loopback interface, one way, and per message (Gloo on
+  // TCP).
   double loopback_bytes_per_second = 1.5e9;
   double message_seconds = 90e-6;
 };
@@ -71,27 +77,28 @@ struct HostSpec {
 struct FabricSpec {
   FabricKind kind = FabricKind::none;
   int nics_per_node = 1;
-  double nic_bytes_per_second = 0;   // line rate of one NIC, one way
-  double latency_seconds = 0;        // MPI-level half round trip (fact 144)
-  double efficiency = 0.94;          // payload / line rate (fact 144)
-  double oversubscription = 1;       // of the tree above the leaf switches
-  int nodes_per_leaf = 0;            // 0 = one non-blocking switch
-  bool gpu_direct = true;            // NIC reads GPU memory
+  double nic_bytes_per_second = 0;  // line rate of one NIC, one way
+  double latency_seconds = 0;       // MPI-level half round trip (fact 144)
+  double efficiency = 0.94;         // payload / line rate (fact 144)
+  double oversubscription = 1;      // of the tree above the leaf switches
+  int nodes_per_leaf = 0;           // 0 = one non-blocking switch
+  bool gpu_direct = true;           // NIC reads GPU memory
 };
 
-// One measured curve of a collective in nccl-tests' convention (fact 107): the size is the full buffer
-// (ranks times the shard for all_gather and reduce_scatter). Replaces the model for that many ranks.
+// One measured curve of a collective in nccl-tests' convention (fact 107): the size is the full
+// buffer (ranks times the shard for all_gather and reduce_scatter). Replaces the model for that
+// many ranks.
 struct CollectiveCurve {
-  std::string collective;            // "all_reduce", ...: a name of costs/nccl_tuning.hpp
+  std::string collective;  // "all_reduce", ...: a name of costs/nccl_tuning.hpp
   int ranks = 0;
   int nodes = 1;
-  std::vector<double> bytes;         // ascending
-  std::vector<double> seconds;       // as long as bytes
+  std::vector<double> bytes;    // ascending
+  std::vector<double> seconds;  // as long as bytes
   std::string source;
 };
 
 struct Machine {
-  std::string name;     // file stem, "a100-sxm4-80gb-x4"
+  std::string name;  // file stem, "a100-sxm4-80gb-x4"
   std::string title;
   Device device;
   int gpus_per_node = 1;
@@ -101,8 +108,8 @@ struct Machine {
   PcieSpec pcie;
   HostSpec host;
   FabricSpec fabric;
-  double price_per_gpu_hour = 0;     // USD
-  std::string price_date;            // "2026-11"
+  double price_per_gpu_hour = 0;  // USD
+  std::string price_date;         // "2026-11"
   std::string price_source;
   std::vector<CollectiveCurve> collectives;
   std::map<std::string, std::string> sources;

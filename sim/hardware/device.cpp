@@ -1,0 +1,57 @@
+#include "hardware/device.hpp"
+
+#include "core/data.hpp"
+#include "core/describe.hpp"
+#include "hardware/device_file.hpp"
+#include "hardware/locate.hpp"
+
+namespace lockstep {
+
+double peak_flops(const Device& device, MathMode mode) {
+  double peak = device.fp32_flops;
+  switch (mode) {
+    case MathMode::fp32:
+      break;
+    case MathMode::tf32:
+      peak = device.tf32_flops;
+      break;
+    case MathMode::fp16:
+      peak = device.fp16_flops;
+      break;
+    case MathMode::bf16:
+      peak = device.bf16_flops;
+      break;
+  }
+  return peak > 0 ? peak : device.fp32_flops;
+}
+
+Device load_device(const std::string& name_or_path) {
+  const std::string path = locate_file(name_or_path, "platforms/devices", "device");
+  const DeviceFile file = read_file<DeviceFile>(path);
+  Device device;
+  device.name = stem_of(path);
+  device.title = file.title;
+  device.architecture = file.architecture;
+  device.compute_capability = file.compute_capability;
+  device.multiprocessors = file.multiprocessors;
+  device.clock_hz = file.clock;
+  device.fp32_flops = file.peak.fp32;
+  device.tf32_flops = file.peak.tf32;
+  device.fp16_flops = file.peak.fp16;
+  device.bf16_flops = file.peak.bf16;
+  device.memory_bytes = file.memory.usable;
+  device.memory_bandwidth = file.memory.bandwidth;
+  device.l2_bytes = file.memory.l2;
+  device.context_bytes = file.context;
+  device.matmul_workspace_bytes = file.matmul_workspace;
+  device.efficiency = file.efficiency;
+  device.derived_from = file.derived_from;
+  device.sources = file.sources;
+  return device;
+}
+
+std::vector<std::string> known_devices() {
+  return stems_in(data_folder("platforms/devices"), ".yaml");
+}
+
+}  // namespace lockstep

@@ -1,0 +1,150 @@
+#include "hardware/machine.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/data.hpp"
+#include "core/describe.hpp"
+#include "hardware/locate.hpp"
+#include "hardware/machine_file.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr int longest_chain = 8;
+
+template <class T>
+void inherit(std::optional<T>& own, const std::optional<T>& base) {
+  if (!own) own = base;
+}
+
+// What `own` leaves out comes from `base`, entry by entry.
+void inherit_all(MachineFile& own, const MachineFile& base) {
+  inherit(own.title, base.title);
+  inherit(own.device, base.device);
+  inherit(own.gpus_per_node, base.gpus_per_node);
+  inherit(own.max_nodes, base.max_nodes);
+  inherit(own.interconnect, base.interconnect);
+  inherit(own.nvlink, base.nvlink);
+  inherit(own.pcie, base.pcie);
+  inherit(own.host, base.host);
+  inherit(own.fabric, base.fabric);
+  inherit(own.price, base.price);
+  if (own.collectives.empty()) own.collectives = base.collectives;
+  for (const auto& [field, source] : base.sources) own.sources.emplace(field, source);
+}
+
+// Runs `load`; an unknown name in it becomes a mistake at the node that holds the name.
+template <class Load>
+auto at_node(const Node& document, const char* key, Load load) {
+  try {
+    return load();
+  } catch (const ConfigError& error) {
+    const auto node = document.find(key);
+    if (!node || error.diagnostics().size() != 1 || error.diagnostics().front().where.line != 0)
+      throw;
+    const Diagnostic& plain = error.diagnostics().front();
+    throw ConfigError(node->error(plain.message, plain.hint));
+  }
+}
+
+struct Loaded {
+  MachineFile file;
+  Node document;       // of the file itself
+  Node device_origin;  // of the file that names the device
+};
+
+Loaded load_chain(const std::string& path, int depth) {
+  Loaded loaded;
+  loaded.document = Node::parse_file(path);
+  Diagnostics diagnostics;
+  loaded.file = read<MachineFile>(loaded.document, diagnostics);
+  diagnostics.throw_if_any();
+  loaded.device_origin = loaded.document;
+  if (loaded.file.base.empty()) return loaded;
+  if (depth >= longest_chain)
+    throw ConfigError(loaded.document.find("base")->error(
+        "platforms are based on each other in a circle, or more than 8 deep"));
+  const std::string base_path = at_node(loaded.document, "base", [&] {
+    return locate_file(loaded.file.base, "platforms", "platform");
+  });
+  const Loaded base = load_chain(base_path, depth + 1);
+  if (!loaded.file.device) loaded.device_origin = base.device_origin;
+  inherit_all(loaded.file, base.file);
+  return loaded;
+}
+
+// What one field alone cannot tell.
+void check(const MachineFile& file, const Node& document, Diagnostics& diagnostics) {
+  const auto missing = [&](bool present, const char* field, const char* why) {
+    if (!present) diagnostics.add(document.error(fmt::format("'{}' is missing{}", field, why)));
+  };
+  missing(file.title.has_value(), "title", "");
+  missing(file.device.has_value(), "device", "");
+  missing(file.interconnect != IntraLink::nvlink || file.nvlink.has_value(), "nvlink",
+          ": interconnect is nvlink");
+  const int gpus = file.gpus_per_node.value_or(1);
+  const auto say = [&](const char* field, const std::string& message) {
+    const auto node = document.find(field);
+    diagnostics.add((node ? *node : document).error(message));
+  };
+  if (gpus > 1 && file.interconnect.value_or(IntraLink::none) == IntraLink::none)
+    say("interconnect", fmt::format("{} GPUs in a node need a link between them", gpus));
+  const bool has_fabric = file.fabric && file.fabric->kind != FabricKind::none;
+  if (file.max_nodes.value_or(1) > 1 && !has_fabric)
+    say("max_nodes", "several nodes need a 'fabric'");
+  if (has_fabric && file.fabric->nic_bytes_per_second <= 0) say("fabric", "'nic_rate' is missing");
+  for (std::size_t i = 0; i < file.collectives.size(); ++i) {
+    const CollectiveCurve& curve = file.collectives[i];
+    const bool ascending = std::adjacent_find(curve.bytes.begin(), curve.bytes.end(),
+                                              std::greater_equal<>()) == curve.bytes.end();
+    if (curve.bytes.size() != curve.seconds.size())
+      say("collectives", fmt::format("curve {}: {} sizes but {} times", i + 1, curve.bytes.size(),
+                                     curve.seconds.size()));
+    else if (!ascending)
+      say("collectives", fmt::format("curve {}: sizes must ascend", i + 1));
+  }
+}
+
+}  // namespace
+
+int max_gpus(const Machine& machine) {
+  return machine.gpus_per_node * machine.max_nodes;
+}
+
+Machine load_machine(const std::string& name_or_path) {
+  const std::string path = locate_file(name_or_path, "platforms", "platform");
+  const Loaded loaded = load_chain(path, 0);
+  const MachineFile& file = loaded.file;
+  Diagnostics diagnostics;
+  check(file, loaded.document, diagnostics);
+  diagnostics.throw_if_any();
+
+  Machine machine;
+  machine.name = stem_of(path);
+  machine.title = *file.title;
+  machine.device =
+      at_node(loaded.device_origin, "device", [&] { return load_device(*file.device); });
+  machine.gpus_per_node = file.gpus_per_node.value_or(1);
+  machine.max_nodes = file.max_nodes.value_or(1);
+  machine.intra = file.interconnect.value_or(IntraLink::none);
+  machine.nvlink = file.nvlink.value_or(NvlinkSpec{});
+  machine.pcie = file.pcie.value_or(PcieSpec{});
+  machine.host = file.host.value_or(HostSpec{});
+  machine.fabric = file.fabric.value_or(FabricSpec{});
+  if (file.price) {
+    machine.price_per_gpu_hour = file.price->per_gpu_hour;
+    machine.price_date = file.price->date;
+    machine.price_source = file.price->source;
+  }
+  machine.collectives = file.collectives;
+  machine.sources = file.sources;
+  return machine;
+}
+
+std::vector<std::string> known_machines() {
+  return stems_in(data_folder("platforms"), ".yaml");
+}
+
+}  // namespace lockstep
