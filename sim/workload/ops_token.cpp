@@ -110,6 +110,22 @@ Value cross_entropy(const OpCall& call) {
   require_features(call);
   StepBuilder& step = call.step;
   LayerWriter layer = call.layer();
+  if (call.integer("fused") != 0) {
+    // One kernel each way that works on the logits in their own precision and keeps them and a
+    // log-sum-exp per row (flash-attention's and Apex' fused losses).
+    const Value& logits = call.input();
+    const double own = step.bytes(logits);
+    const auto elements = static_cast<double>(step.elements(logits));
+    const double per_row = 4.0 * static_cast<double>(step.rows(logits));
+    layer.forward(KernelKind::softmax, own, 2 * per_row, 5 * elements);
+    layer.forward(KernelKind::softmax, per_row, 4, per_row / 4);  // mean of the rows' losses
+    if (layer.backward_needed()) {
+      layer.backward(KernelKind::softmax, own + per_row, own, 4 * elements);
+    }
+    layer.save(logits, "logits");
+    layer.save_new("logsumexp", per_row);
+    return layer.done(layer.output({}, 4));
+  }
   // fp32 under autocast; models trained in pure half precision upcast their logits as well.
   const Value x = layer.full_precision(call.input());
   if (call.input().element_bytes == 2) layer.workspace(step.bytes(x), step.bytes(x));
@@ -145,7 +161,7 @@ std::vector<OpSpec> token_ops() {
        position_embedding},
       {"class_token", {}, 1, 1, class_token},
       {"select_token", {}, 1, 1, select_token},
-      {"cross_entropy", {}, 1, 1, cross_entropy},
+      {"cross_entropy", {{"fused", T::flag, false, 0}}, 1, 1, cross_entropy},
   };
 }
 
