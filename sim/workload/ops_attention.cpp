@@ -91,54 +91,72 @@ Value fused(const OpCall& call, LayerWriter& layer, const Heads& heads,
   return y;
 }
 
-// Scores, scale, mask, softmax, dropout and the weighted sum as separate operators.
+// Scores, scale, mask, softmax, dropout and the weighted sum as separate operators. With
+// fused_softmax, as Megatron-LM: one kernel scales, masks and normalises half-precision scores, and
+// the products read the heads where the projection wrote them.
 Value plain(const OpCall& call, LayerWriter& layer, const Heads& heads, bool causal) {
   StepBuilder& step = call.step;
   const std::int64_t t = heads.tokens;
   const std::int64_t batch = checked_multiply(heads.query, heads.samples);
   const double count = scores(heads);
   const double matrix = count * step.matmul_bytes();
-  const double wide = step.autocast() ? 4 * count : matrix;
+  const bool megatron = call.integer("fused_softmax") != 0;
+  const bool dropped = call.integer("dropout") != 0;
+  const bool bias = call.integer("alibi") != 0;
+  const double wide = step.autocast() && !megatron ? 4 * count : matrix;
+  const bool casts = wide != matrix;
   const Value y = layer.output({t, heads.query * heads.size}, step.matmul_bytes());
   const double out = step.bytes(y);
+  const auto elementwise = [&](bool wanted, double read, double written, double flops) {
+    if (wanted) layer.forward(KernelKind::elementwise, read, written, flops);
+  };
   // bmm wants contiguous heads: query, key and value are copied out of the projection(s), shared
   // key/value heads repeated.
-  Kernel& gather = layer.forward(KernelKind::copy, 3 * out, 3 * out);
-  gather.launches = gather.operators = 3;
+  if (!megatron) {
+    Kernel& gather = layer.forward(KernelKind::copy, 3 * out, 3 * out);
+    gather.launches = gather.operators = 3;
+  }
   layer.gemm(Pass::forward, t, t, heads.size, batch);
-  layer.forward(KernelKind::elementwise, matrix, matrix, count);  // scale
-  const bool bias = call.integer("alibi") != 0;
-  if (bias) layer.forward(KernelKind::elementwise, matrix, matrix, count);
-  if (causal) layer.forward(KernelKind::elementwise, matrix, matrix, count);
-  if (wide != matrix) layer.forward(KernelKind::elementwise, matrix, wide);
+  elementwise(!megatron, matrix, matrix, count);  // scale
+  elementwise(bias, matrix, matrix, count);
+  elementwise(causal && !megatron, matrix, matrix, count);
+  elementwise(casts, matrix, wide, 0);
   layer.forward(KernelKind::softmax, wide, wide, 5 * count);
-  const bool dropped = call.integer("dropout") != 0;
-  if (dropped) layer.forward(KernelKind::elementwise, wide, wide + count, 10 * count);
-  if (wide != matrix) layer.forward(KernelKind::elementwise, wide, matrix);
+  elementwise(dropped, wide, wide + count, 10 * count);
+  elementwise(casts, wide, matrix, 0);
   layer.gemm(Pass::forward, t, heads.size, t, batch);
   layer.forward(KernelKind::copy, out, out);  // heads back beside each other
 
   if (layer.backward_needed()) {
+    const auto gradient = [&](bool wanted, double read, double written) {
+      if (wanted) layer.backward(KernelKind::elementwise, read, written, count);
+    };
     layer.backward(KernelKind::copy, out, out);
     layer.gemm(Pass::backward, t, t, heads.size, batch);  // to the weights
     layer.gemm(Pass::backward, t, heads.size, t, batch);  // to the values
-    if (wide != matrix) layer.backward(KernelKind::elementwise, matrix, wide);
-    if (dropped) layer.backward(KernelKind::elementwise, wide + count, wide, count);
+    gradient(casts, matrix, wide);
+    gradient(dropped, wide + count, wide);
     layer.backward(KernelKind::softmax, 2 * wide, wide, 4 * count);
-    if (wide != matrix) layer.backward(KernelKind::elementwise, wide, matrix);
-    if (causal) layer.backward(KernelKind::elementwise, matrix, matrix, count);
-    layer.backward(KernelKind::elementwise, matrix, matrix, count);  // scale
-    layer.gemm(Pass::backward, t, heads.size, t, batch);             // to the queries
-    layer.gemm(Pass::backward, t, heads.size, t, batch);             // to the keys
-    Kernel& scatter = layer.backward(KernelKind::copy, 3 * out, 3 * out);
-    scatter.launches = scatter.operators = 3;
+    gradient(casts, wide, matrix);
+    gradient(causal && !megatron, matrix, matrix);
+    gradient(!megatron, matrix, matrix);                  // scale
+    layer.gemm(Pass::backward, t, heads.size, t, batch);  // to the queries
+    layer.gemm(Pass::backward, t, heads.size, t, batch);  // to the keys
+    if (!megatron) {
+      Kernel& scatter = layer.backward(KernelKind::copy, 3 * out, 3 * out);
+      scatter.launches = scatter.operators = 3;
+    }
   }
-  layer.save_new("query", out);
-  layer.save_new("key", out);
-  layer.save_new("value", out);
+  if (megatron) {
+    for (const Value& value : call.inputs) layer.save(value, "query, key, value");
+  } else {
+    layer.save_new("query", out);
+    layer.save_new("key", out);
+    layer.save_new("value", out);
+  }
   layer.save_new("softmax", wide);
   if (dropped) layer.save_new("mask", count);
-  if (dropped || wide != matrix) layer.save_new("weights", matrix);
+  if (dropped || casts) layer.save_new("weights", matrix);
   layer.workspace(2 * wide, 2 * wide);
   return y;
 }
@@ -206,7 +224,8 @@ std::vector<OpSpec> attention_ops() {
         {"kv_heads", T::integer, false, not_given, 1},
         {"causal", T::flag, false, 0},
         {"alibi", T::flag, false, 0},
-        {"dropout", T::probability, false, 0}},
+        {"fused_softmax", T::flag, false, 0},
+        {"dropout", T::flag, false, 0}},
        1,
        3,
        attention},

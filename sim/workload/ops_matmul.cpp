@@ -29,11 +29,11 @@ void bias_gradient(LayerWriter& layer, double gradient_bytes, double gradient_el
 }
 
 // Tensor-core convolutions want channels last: for NCHW tensors in half precision cuDNN converts
-// input and output around each of the three kernels (nchwToNhwcKernel, nhwcToNchwKernel).
-void layout_change(LayerWriter& layer, Pass pass, double bytes, int launches) {
+// the two inputs and the output of each of the three kernels (nchwToNhwcKernel, nhwcToNchwKernel).
+void layout_change(LayerWriter& layer, Pass pass, double bytes) {
   Kernel& kernel = pass == Pass::forward ? layer.forward(KernelKind::copy, bytes, bytes)
                                          : layer.backward(KernelKind::copy, bytes, bytes, 0, pass);
-  kernel.launches = launches;
+  kernel.launches = 3;
   kernel.operators = 0;
 }
 
@@ -164,12 +164,15 @@ Value emit_conv(const OpCall& call, const ConvShape& shape) {
     kernel.conv = geometry;
   };
 
-  const bool convert = !input.channels_last && step.matmul_bytes() == 2 && shape.groups == 1;
+  // One pixel per image lies the same way in both layouts.
+  const bool convert = !input.channels_last && step.matmul_bytes() == 2 && shape.groups == 1 &&
+                       (pixels_in > step.options().samples || pixels_out > step.options().samples);
+  const double moved = x_bytes + y_bytes + w_bytes;
   implicit_gemm(layer.forward(KernelKind::convolution, x_bytes + w_bytes, y_bytes), pixels_out,
                 group_out, group_in * taps);
   if (convert) {
-    layout_change(layer, Pass::forward, x_bytes + y_bytes, 2);
-    layer.workspace(x_bytes + y_bytes, x_bytes + y_bytes);
+    layout_change(layer, Pass::forward, moved);
+    layer.workspace(moved, moved);
   }
   if (shape.bias) {  // cuDNN's convolution is followed by an in-place add
     layer.forward(KernelKind::elementwise, y_bytes, y_bytes, y_bytes / step.matmul_bytes());
@@ -178,12 +181,12 @@ Value emit_conv(const OpCall& call, const ConvShape& shape) {
     implicit_gemm(
         layer.backward(KernelKind::convolution, y_bytes + w_bytes, x_bytes, 0, Pass::data_gradient),
         pixels_in, group_in, checked_multiply(group_out, taps));
-    if (convert) layout_change(layer, Pass::data_gradient, x_bytes + y_bytes, 2);
+    if (convert) layout_change(layer, Pass::data_gradient, moved);
   }
   implicit_gemm(
       layer.backward(KernelKind::convolution, x_bytes + y_bytes, w_bytes, 0, Pass::weight_gradient),
       group_out, checked_multiply(group_in, taps), pixels_out);
-  if (convert) layout_change(layer, Pass::weight_gradient, x_bytes + y_bytes, 2);
+  if (convert) layout_change(layer, Pass::weight_gradient, moved);
   if (shape.bias) {
     bias_gradient(layer, y_bytes, y_bytes / step.matmul_bytes(), shape.out);
   }

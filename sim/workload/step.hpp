@@ -46,7 +46,10 @@ struct Kernel {
   std::int64_t m = 0, n = 0, k = 0, batch = 1;  // for gemm, convolution, attention
   ConvGeometry conv;                            // for convolution only
   int launches = 1;                             // device kernels launched
-  int operators = 1;  // framework operators dispatched by the host for it (ATen-level, eager)
+  // Framework operators dispatched by the host for it (ATen-level, eager). An entry with operators
+  // but no launches is host work only: explicit views, and in backward each parameter's
+  // AccumulateGrad.
+  int operators = 1;
 };
 
 struct Parameter {
@@ -58,7 +61,7 @@ struct Parameter {
 
 // A tensor kept from forward until the backward of the layer that saved it has run.
 struct SavedTensor {
-  std::string name;
+  std::string name;     // "input", "mask", ...; autocast's weight copies end in "_half"
   double bytes = 0;     // for the whole local batch
   int storage = 0;      // same id = same storage, counted once however many layers save it
   int produced_by = 0;  // layer whose forward allocates the storage
