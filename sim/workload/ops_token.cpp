@@ -110,19 +110,6 @@ Value cross_entropy(const OpCall& call) {
   require_features(call);
   StepBuilder& step = call.step;
   LayerWriter layer = call.layer();
-  if (call.integer("fused") != 0) {  // reads logits of any type, keeps them instead of a copy
-    const Value& logits = call.input();
-    const double bytes = step.bytes(logits);
-    const auto count = static_cast<double>(step.elements(logits));
-    const auto rows = static_cast<double>(step.rows(logits));
-    layer.forward(KernelKind::softmax, bytes + 8 * rows, 8 * rows, 5 * count);
-    if (layer.backward_needed()) {
-      layer.backward(KernelKind::softmax, bytes + 16 * rows, bytes, 4 * count);
-    }
-    layer.save(logits, "logits");
-    layer.save_new("logsumexp", 4 * rows);
-    return layer.done(layer.output({}, 4));
-  }
   if (call.integer("fused") != 0) {
     // One kernel each way that works on the logits in their own precision and keeps them and a
     // log-sum-exp per row (flash-attention's and Apex' fused losses).
