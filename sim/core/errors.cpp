@@ -59,6 +59,25 @@ ConfigError::ConfigError(std::vector<Diagnostic> diagnostics)
 ConfigError::ConfigError(Diagnostic diagnostic)
     : ConfigError(std::vector<Diagnostic>{std::move(diagnostic)}) {}
 
+ConfigError file_error(std::string file, std::string field, std::string message, std::string hint) {
+  return ConfigError(
+      Diagnostic{{std::move(file), 0, 0}, std::move(field), std::move(message), std::move(hint)});
+}
+
+std::string in_quotes(std::string_view text) {
+  constexpr std::size_t most = 60;
+  std::size_t end = std::min(text.size(), most);
+  // Not in the middle of a UTF-8 character.
+  while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) {
+    --end;
+  }
+  std::string result = "'";
+  for (const char c : text.substr(0, end)) {
+    result += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
+  }
+  return result + (end < text.size() ? "...'" : "'");
+}
+
 std::string allowed_hint(std::string_view word, const std::vector<std::string>& allowed) {
   if (allowed.empty()) return "";
   constexpr std::size_t shown = 12;

@@ -37,6 +37,13 @@ class ConfigError : public std::runtime_error {
   std::vector<Diagnostic> diagnostics_;
 };
 
+// A ConfigError about a file (or, with an empty name, the command line) as a whole.
+ConfigError file_error(std::string file, std::string field, std::string message,
+                       std::string hint = "");
+
+// 'text' in quotes for a message, cut to about 60 bytes, without control characters.
+std::string in_quotes(std::string_view text);
+
 // "allowed: a, b, c; did you mean 'b'?" for a word that is none of `allowed` (the suggestion only
 // if one is close by edit distance). Long lists are cut to the nearest dozen.
 std::string allowed_hint(std::string_view word, const std::vector<std::string>& allowed);
