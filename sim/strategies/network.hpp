@@ -17,6 +17,10 @@ struct PricedTransfer {
   Provenance provenance = Provenance::modelled;
 };
 
+// Device memory that a communicator's buffers take, outside the caching allocator (fact 110). 0 on
+// CPUs and for one rank.
+double communicator_bytes(const Machine& machine, const CommGroup& group);
+
 class JobNetwork {
  public:
   JobNetwork(World& world, const Job& job) : world_(world), job_(job) {}

@@ -1,0 +1,330 @@
+// DistributedDataParallel as PyTorch's reducer runs it. Reads top to bottom like one training step:
+// input, buffer broadcast, forward, backward with one all-reduce per bucket, copies back,
+// optimizer. Numbers in brackets: facts of docs/strategies.md.
+#include "strategies/ddp.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "memory/step_memory.hpp"
+#include "strategies/ddp_hooks.hpp"
+#include "strategies/network.hpp"
+#include "strategies/run_steps.hpp"
+
+namespace lockstep {
+
+namespace {
+
+// Host time of a collective through ProcessGroupNCCL before and after its launch (fact 24).
+constexpr double issue_before_launch = 70e-6;
+constexpr double issue_after_launch = host_issue_seconds - issue_before_launch;
+// Batches a DataLoader keeps ready: prefetch_factor's default.
+constexpr int prefetched_batches = 2;
+
+// A run of backward layers up to the next moment at which a bucket is full.
+struct Segment {
+  QueuedWork backward;
+  QueuedWork copies;          // gradients into their buckets, division fused [7]
+  std::vector<int> launches;  // buckets that are reduced now, in order [8]
+};
+
+struct PlannedBucket {
+  HookPlan hook;        // what stands in for the plain all-reduce
+  QueuedWork copy_out;  // back into .grad [12]
+};
+
+struct Schedule {
+  std::vector<PlannedBucket> buckets;
+  std::vector<Segment> segments;
+};
+
+class DdpRun {
+ public:
+  DdpRun(const Job& job, const DdpOptions& options);
+  StrategyResult run();
+
+ private:
+  Schedule schedule(const std::vector<Bucket>& buckets, bool overlap);
+  void one_step(int step);
+  void input();
+  void broadcast_buffers();
+  void backward(const Schedule& schedule);
+  Event reduce(const PlannedBucket& bucket);
+  Event collective(const TransferSpec& spec, const Event& after);
+  void optimizer();
+
+  const Job& job_;
+  const DdpOptions& options_;
+  const bool distributed_;
+  const CommGroup group_;
+  const StepCosts costs_;
+  const RankSpeeds speeds_;
+  const std::vector<GradientTensor> tensors_;
+  const BucketPlan plan_;
+  World world_;
+  JobNetwork network_;
+  RankGroup& ranks_;
+  Communicator& communicator_;
+  StreamId loader_, input_copy_, hook_stream_;
+
+  ProvenanceTally provenance_;
+  QueuedWork forward_, backward_, optimizer_work_, clipping_;
+  Schedule first_, later_;
+  PricedTransfer input_transfer_, buffers_, bitmap_, indices_;
+  QueuedWork buffer_copies_;
+  double elements_ = 0;
+  std::vector<Event> consumed_;  // when the host took each of the latest batches
+};
+
+DdpRun::DdpRun(const Job& job, const DdpOptions& options)
+    : job_(job),
+      options_(options),
+      distributed_(job.gpus > 1),
+      group_(group_of(job.machine, job.gpus)),
+      costs_(step_costs(job)),
+      speeds_(job.stragglers, job.gpus, job.seed),
+      tensors_(gradient_tensors(job.step, ddp_gradient_bytes(options, job.step.precision))),
+      plan_(plan_buckets(tensors_, options)),
+      world_({.network = job.network}),
+      network_(world_, job),
+      ranks_(world_.add_ranks({.name = "ddp",
+                               .ranks_per_lane = speeds_.ranks_per_lane(),
+                               .slowdown = interference_of(job, costs_)})),
+      communicator_(ranks_.add_communicator("gradients")),
+      loader_(ranks_.add_stream("loader", WaitCause::data_loading)),
+      input_copy_(ranks_.add_stream("input copy", WaitCause::data_loading)),
+      hook_stream_(ranks_.add_stream("comm hook")) {
+  double buffer_bytes = 0;
+  int buffers = 0;
+  for (std::size_t i = 0; i < costs_.layers.size(); ++i) {
+    const LayerCost& layer = costs_.layers[i];
+    forward_ = append(forward_, layer.forward);
+    backward_ = append(layer.backward, backward_);
+    provenance_.add(layer.provenance,
+                    (layer.forward.busy + layer.backward.busy) * job.accumulation);
+    buffer_bytes += job.step.layers[i].buffer_bytes;
+    buffers += job.step.layers[i].buffers;
+  }
+  for (const GradientTensor& tensor : tensors_) elements_ += tensor.elements;
+  const int count = static_cast<int>(tensors_.size());
+  optimizer_work_ = job.costs->optimizer(job.optimizer, job.step.precision, elements_, count);
+  if (job.gradient_clipping > 0) {
+    clipping_ = job.costs->stream(clipping_bytes(job.step.precision, elements_),
+                                  clipping_launches(elements_, count));
+  }
+  if (job.step.input_bytes > 0 && job.machine.device.architecture != Architecture::cpu) {
+    input_transfer_ = network_.host_device_copy(job.step.input_bytes);
+  }
+  if (!distributed_) return;
+  if (options.broadcast_buffers && buffers > 0) {
+    buffers_ = network_.collective(group_, Collective::broadcast, buffer_bytes);
+    // Flattened before, split again after.
+    buffer_copies_ = job.costs->stream(2 * buffer_bytes, buffers);
+  }
+  if (options.find_unused_parameters && !options.static_graph) {
+    bitmap_ = network_.collective(group_, Collective::all_reduce, 4.0 * count);  // [19]
+  } else {
+    indices_ = network_.collective(group_, Collective::broadcast, 4.0 * count);  // [3]
+  }
+  first_ = schedule(plan_.first, options.overlap && !options.static_graph);
+  later_ = schedule(plan_.later, options.overlap);
+  for (const PlannedBucket& bucket : later_.buckets) {
+    for (const HookStage& stage : bucket.hook.stages) {
+      provenance_.add(stage.transfer.provenance, stage.transfer.seconds);
+    }
+  }
+}
+
+// Where backward is cut, and which buckets leave at each cut. Without overlap everything leaves at
+// the end.
+Schedule DdpRun::schedule(const std::vector<Bucket>& buckets, bool overlap) {
+  Schedule result;
+  for (const Bucket& bucket : buckets) {
+    const auto all_reduce = [&](double bytes) {
+      return network_.collective(group_, Collective::all_reduce, bytes);
+    };
+    PlannedBucket planned;
+    planned.hook = plan_hook(options_, bucket, tensors_, *job_.costs, all_reduce);
+    if (!options_.gradient_as_bucket_view) {
+      planned.copy_out =
+          job_.costs->stream(2 * bucket.bytes, static_cast<int>(bucket.tensors.size()));
+    }
+    result.buckets.push_back(std::move(planned));
+  }
+
+  Segment segment;
+  double copied = 0;
+  int copies = 0;
+  std::size_t next = 0;  // bucket to launch
+  for (int layer = static_cast<int>(costs_.layers.size()) - 1; layer >= 0; --layer) {
+    segment.backward =
+        append(segment.backward, costs_.layers[static_cast<std::size_t>(layer)].backward);
+    for (const GradientTensor& tensor : tensors_) {
+      if (tensor.layer != layer) continue;
+      copied += 2 * tensor.elements * tensor.element_bytes;
+      ++copies;
+    }
+    while (next < buckets.size() && layer <= buckets[next].ready_after && (overlap || layer == 0)) {
+      segment.launches.push_back(static_cast<int>(next++));
+    }
+    if (segment.launches.empty() && layer > 0) continue;
+    if (copies > 0) segment.copies = job_.costs->stream(copied, copies);
+    result.segments.push_back(std::exchange(segment, {}));
+    copied = 0;
+    copies = 0;
+  }
+  return result;
+}
+
+void DdpRun::one_step(int step) {
+  for (int micro = 0; micro < job_.accumulation; ++micro) {
+    input();
+    // Not in the forward that follows a no_sync one [15].
+    if (distributed_ && micro == 0) broadcast_buffers();
+    ranks_.compute(Phase::forward, forward_);
+    const bool synchronised = micro + 1 == job_.accumulation;
+    if (distributed_ && synchronised) {
+      backward(step == 0 ? first_ : later_);
+    } else {
+      ranks_.compute(Phase::backward, backward_);  // alone, or no_sync [17]
+    }
+  }
+  optimizer();
+  if (step == 0 && indices_.seconds > 0) {
+    // Buckets are rebuilt: rank 0 tells the others how, and everybody looks [3].
+    const Event order = collective(indices_.spec, ranks_.record());
+    const Event sizes = collective(indices_.spec, order);
+    ranks_.wait(sizes);
+    ranks_.host_wait(sizes);
+  }
+}
+
+// The loader works ahead by some batches; what it delivers is copied to the device in the compute
+// stream.
+void DdpRun::input() {
+  if (job_.data_loading_seconds > 0) {
+    const Event room = consumed_.size() < prefetched_batches
+                           ? Event{}
+                           : consumed_[consumed_.size() - prefetched_batches];
+    const Event batch = ranks_.enqueue(loader_, job_.data_loading_seconds, room, false);
+    ranks_.wait(batch);
+    ranks_.host_wait(batch);
+    consumed_.push_back(ranks_.host_position());
+    if (consumed_.size() > prefetched_batches) consumed_.erase(consumed_.begin());
+  }
+  if (input_transfer_.seconds > 0) {
+    ranks_.wait(ranks_.copy(input_copy_, input_transfer_.spec, ranks_.record()));
+  }
+}
+
+Event DdpRun::collective(const TransferSpec& spec, const Event& after) {
+  ranks_.host(issue_before_launch);
+  const Event done = ranks_.start(communicator_, spec, after);
+  ranks_.host(issue_after_launch);
+  return done;
+}
+
+void DdpRun::broadcast_buffers() {
+  if (buffers_.seconds <= 0) return;
+  ranks_.compute(Phase::copies, buffer_copies_);
+  ranks_.wait(collective(buffers_.spec, ranks_.record()));
+  ranks_.compute(Phase::copies, buffer_copies_);
+}
+
+void DdpRun::backward(const Schedule& schedule) {
+  std::vector<Event> reduced;
+  for (const Segment& segment : schedule.segments) {
+    ranks_.compute(Phase::backward, segment.backward);
+    if (segment.copies.busy > 0) ranks_.compute(Phase::copies, segment.copies);
+    for (const int bucket : segment.launches) {
+      reduced.push_back(reduce(schedule.buckets[static_cast<std::size_t>(bucket)]));
+    }
+  }
+  if (bitmap_.seconds > 0) collective(bitmap_.spec, ranks_.record());
+  // Finalisation waits for the buckets in order and copies each one back [12].
+  for (std::size_t i = 0; i < reduced.size(); ++i) {
+    ranks_.wait(reduced[i]);
+    const QueuedWork& copy_out = schedule.buckets[i].copy_out;
+    if (copy_out.busy > 0) ranks_.compute(Phase::copies, copy_out);
+  }
+}
+
+Event DdpRun::reduce(const PlannedBucket& bucket) {
+  Event done;
+  for (const HookStage& stage : bucket.hook.stages) {
+    if (!done.state()) {
+      if (stage.before.busy > 0) ranks_.compute(Phase::copies, stage.before);
+      done = ranks_.record();
+    } else {
+      // Later stages run in callbacks, on a stream of their own.
+      done = ranks_.enqueue(hook_stream_, stage.before.span, done);
+    }
+    done = collective(stage.transfer.spec, done);
+  }
+  if (bucket.hook.after.busy > 0) {
+    done = ranks_.enqueue(hook_stream_, bucket.hook.after.span, done);
+  }
+  return done;
+}
+
+void DdpRun::optimizer() {
+  if (clipping_.busy > 0) ranks_.compute(Phase::copies, clipping_);
+  // GradScaler reads found_inf before it lets the optimizer step [22].
+  if (optimizer_synchronises(job_.step.precision)) ranks_.host_wait(ranks_.record());
+  ranks_.compute(Phase::optimizer, optimizer_work_);
+}
+
+StrategyResult DdpRun::run() {
+  StrategyResult result;
+  run_steps(
+      world_, ranks_, speeds_, job_, [this](int step) { one_step(step); }, result);
+  provenance_.add(Provenance::modelled, optimizer_work_.busy);
+  result.provenance = provenance_.share();
+  result.samples_per_step = static_cast<double>(job_.step.samples) * job_.gpus * job_.accumulation;
+  result.memory_capacity = job_.machine.device.memory_bytes;
+  const StepMemory memory =
+      step_memory(job_.step, ddp_memory_plan(job_, options_, plan_), job_.machine.device);
+  result.memory = {memory.allocated, memory.reserved, memory.device, memory.moment, memory.at_peak};
+  if (options_.comm_hook == CommHook::power_sgd) {
+    result.notes.push_back(
+        "PowerSGD is simulated in its compressing phase (PyTorch starts it after 1000 steps)");
+  }
+  return result;
+}
+
+}  // namespace
+
+int ddp_gradient_bytes(const DdpOptions& options, Precision precision) {
+  return options.gradient_bytes > 0 ? static_cast<int>(std::lround(options.gradient_bytes))
+                                    : gradient_bytes(precision);
+}
+
+MemoryPlan ddp_memory_plan(const Job& job, const DdpOptions& options, const BucketPlan& buckets) {
+  MemoryPlan plan;
+  plan.micro_batches = job.accumulation;
+  plan.optimizer.state_bytes_per_element = optimizer_state_bytes(job.optimizer, job.step.precision);
+  plan.optimizer.temporary_bytes_per_element =
+      optimizer_temporary_bytes(job.optimizer, job.step.precision);
+  if (job.gpus == 1) return plan;
+  double gradients = 0;
+  for (const Bucket& bucket : buckets.later) {
+    plan.replicated.bucket_bytes.push_back(bucket.bytes);
+    gradients += bucket.bytes;
+  }
+  plan.replicated.rebuilds_buckets = !options.find_unused_parameters || options.static_graph;
+  plan.replicated.gradient_as_bucket_view = options.gradient_as_bucket_view;
+  if (options.comm_hook == CommHook::power_sgd) plan.replicated.hook_state_bytes = gradients;
+  if (options.comm_hook == CommHook::fp16_compress ||
+      options.comm_hook == CommHook::bf16_compress) {
+    plan.replicated.hook_temporary_fraction = 0.5;  // fact 20
+  }
+  plan.communication_bytes = communicator_bytes(job.machine, group_of(job.machine, job.gpus));
+  return plan;
+}
+
+StrategyResult Ddp::simulate(const Job& job) const {
+  return DdpRun(job, options_).run();
+}
+
+}  // namespace lockstep

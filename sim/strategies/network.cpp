@@ -1,0 +1,64 @@
+#include "strategies/network.hpp"
+
+#include <algorithm>
+
+namespace lockstep {
+
+double communicator_bytes(const Machine& machine, const CommGroup& group) {
+  if (group.ranks() == 1 || machine.device.architecture == Architecture::cpu) return 0;
+  // Per connected channel of a ring: 10 MiB on the receiving side, 2 MiB on the sending one.
+  constexpr double per_channel = 12.0 * 1024 * 1024;
+  return communicator_channels(nccl_system(machine, group)) * per_channel;
+}
+
+PricedTransfer JobNetwork::collective(const CommGroup& group, Collective kind, double bytes) {
+  const CollectiveCost cost = collective_cost(job_.machine, group, kind, bytes);
+  PricedTransfer result = priced(cost.latency_seconds, cost.transfer_seconds, bytes, cost.links);
+  result.provenance = cost.provenance;
+  result.spec.ring_steps = cost.ring_steps;
+  result.spec.channels = cost.channels;
+  if (cost.transfer_seconds > 0) {
+    result.spec.hbm_bytes_per_second =
+        cost.device_memory_bytes / (cost.transfer_seconds * job_.communication_scale);
+  }
+  return result;
+}
+
+PricedTransfer JobNetwork::host_device_copy(double bytes) {
+  const CopyCost cost = lockstep::host_device_copy(job_.machine, bytes);
+  const double seconds = bytes > 0 ? bytes / cost.bytes_per_second : 0;
+  PricedTransfer result = priced(cost.latency_seconds, seconds, bytes, cost.links);
+  // The loads are those of one GPU's copy; every GPU of the job makes one.
+  for (std::size_t i = 0; i < result.spec.uses.size(); ++i) {
+    result.spec.uses[i].total_bytes = cost.links[i].total_bytes * job_.gpus;
+  }
+  return result;
+}
+
+PricedTransfer JobNetwork::priced(double latency, double seconds, double bytes,
+                                  const std::vector<LinkLoad>& loads) {
+  PricedTransfer result;
+  result.spec.latency_seconds = latency * job_.communication_scale;
+  const double lone = seconds * job_.communication_scale;
+  if (lone > 0) {
+    result.spec.bytes = bytes;
+    result.spec.lone_bytes_per_second = bytes / lone;
+  }
+  for (const LinkLoad& load : loads) {
+    if (load.bytes <= 0 || load.capacity <= 0) continue;
+    result.spec.uses.push_back({link(load), load.bytes, load.total_bytes});
+  }
+  result.seconds = result.spec.latency_seconds + lone;
+  return result;
+}
+
+LinkId JobNetwork::link(const LinkLoad& load) {
+  const auto known = links_.find(load.link);
+  if (known != links_.end()) return known->second;
+  const std::string name = EnumNames<LinkClass>::names[static_cast<std::size_t>(load.link)];
+  const LinkId id = world_.add_link(name, name, load.capacity, load.links);
+  links_.emplace(load.link, id);
+  return id;
+}
+
+}  // namespace lockstep

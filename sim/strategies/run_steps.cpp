@@ -1,0 +1,156 @@
+#include "strategies/run_steps.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "costs/interference.hpp"
+
+namespace lockstep {
+
+namespace {
+
+constexpr int agreeing_steps = 3;
+constexpr double agreement = 1e-9;  // relative to the step
+
+std::vector<double> parts(const StepSplit& split) {
+  return {split.data_loading, split.forward, split.backward,
+          split.optimizer,    split.copies,  split.exposed_communication,
+          split.host_bound,   split.waiting};
+}
+
+bool agree(const StepRecord& a, const StepRecord& b) {
+  const double tolerance = agreement * b.seconds;
+  const auto left = parts(a.split);
+  const auto right = parts(b.split);
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    if (std::abs(left[i] - right[i]) > tolerance) return false;
+  }
+  return std::abs(a.seconds - b.seconds) <= tolerance;
+}
+
+// The first step never counts: it differs by design.
+bool steady(const std::vector<StepRecord>& steps) {
+  const auto known = static_cast<int>(steps.size());
+  if (known < 1 + agreeing_steps) return false;
+  for (int i = known - agreeing_steps + 1; i < known; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    if (!agree(steps[at - 1], steps[at])) return false;
+  }
+  return true;
+}
+
+void add(StepSplit& sum, const StepSplit& split, double weight) {
+  sum.data_loading += weight * split.data_loading;
+  sum.forward += weight * split.forward;
+  sum.backward += weight * split.backward;
+  sum.optimizer += weight * split.optimizer;
+  sum.copies += weight * split.copies;
+  sum.exposed_communication += weight * split.exposed_communication;
+  sum.host_bound += weight * split.host_bound;
+  sum.waiting += weight * split.waiting;
+}
+
+std::vector<LinkTraffic> per_step(const std::vector<LinkTotals>& before,
+                                  const std::vector<LinkTotals>& after, double steps,
+                                  double seconds) {
+  std::vector<LinkTraffic> result;
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    LinkTraffic traffic;
+    traffic.link_class = after[i].link_class;
+    traffic.bytes = (after[i].bytes - before[i].bytes) / steps;
+    traffic.total_bytes = (after[i].total_bytes - before[i].total_bytes) / steps;
+    traffic.busy = std::min(1.0, (after[i].busy_seconds - before[i].busy_seconds) / seconds);
+    result.push_back(traffic);
+  }
+  return result;
+}
+
+}  // namespace
+
+void ProvenanceTally::add(Provenance provenance, double seconds) {
+  switch (provenance) {
+    case Provenance::measured:
+      seconds_.measured += seconds;
+      break;
+    case Provenance::interpolated:
+      seconds_.interpolated += seconds;
+      break;
+    case Provenance::modelled:
+      seconds_.modelled += seconds;
+      break;
+  }
+}
+
+ProvenanceShare ProvenanceTally::share() const {
+  const double all = seconds_.measured + seconds_.interpolated + seconds_.modelled;
+  if (all <= 0) return {};
+  return {seconds_.measured / all, seconds_.interpolated / all, seconds_.modelled / all};
+}
+
+StepCosts step_costs(const Job& job) {
+  StepCosts result;
+  double busy = 0;
+  for (std::size_t i = 0; i < job.step.layers.size(); ++i) {
+    const LayerCost cost = job.costs->layer(job.step, i);
+    busy += cost.forward.busy + cost.backward.busy;
+    result.memory_bound += cost.memory_bound;
+    result.layers.push_back(cost);
+  }
+  if (busy > 0) result.memory_bound = std::min(1.0, result.memory_bound / busy);
+  return result;
+}
+
+std::function<double(Phase, double, double)> interference_of(const Job& job,
+                                                             const StepCosts& costs) {
+  if (!job.interference || job.gpus == 1) return {};
+  return [device = job.machine.device, share = costs.memory_bound](Phase phase, double channels,
+                                                                   double hbm) {
+    const bool layers = phase == Phase::forward || phase == Phase::backward;
+    const double memory = layers ? share : 1;  // updates and copies only stream
+    return slowdown(device, 1 - memory, memory, static_cast<int>(channels), hbm);
+  };
+}
+
+void run_steps(World& world, RankGroup& ranks, const RankSpeeds& speeds, const Job& job,
+               const std::function<void(int step)>& one_step, StrategyResult& result) {
+  std::vector<LinkTotals> after_first;
+  bool extrapolated = false;
+  world.spawn("driver", [&] {
+    int issued = 0;
+    for (int step = 0; step <= job.steps; ++step) {
+      ranks.set_factors(speeds.factors(step));
+      one_step(step);
+      ranks.end_step();
+      issued = step;
+      if (step == 0) {
+        ranks.await_step(0);
+        after_first = world.traffic();
+      } else {
+        // One step behind: the host runs ahead of the device, but not for ever.
+        ranks.await_step(step - 1);
+      }
+      if (!speeds.random() && step < job.steps && steady(ranks.steps())) {
+        extrapolated = true;
+        break;
+      }
+    }
+    ranks.await_step(issued);
+  });
+  world.run();
+
+  const std::vector<StepRecord>& steps = ranks.steps();
+  result.extrapolated = extrapolated;
+  result.first_step_seconds = steps.front().seconds;
+  const double later = static_cast<double>(steps.size()) - 1;
+  double seconds = 0;
+  for (std::size_t i = 1; i < steps.size(); ++i) {
+    result.step_seconds.push_back(steps[i].seconds);
+    add(result.split, steps[i].split, 1 / later);
+    result.device_busy += steps[i].busy / later;
+    seconds += steps[i].seconds;
+  }
+  if (later > 0) result.traffic = per_step(after_first, world.traffic(), later, seconds);
+}
+
+}  // namespace lockstep
