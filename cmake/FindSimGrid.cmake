@@ -1,8 +1,8 @@
 # Debian's libsimgrid-dev ships no CMake module. Defines SimGrid::SimGrid.
 find_path(SimGrid_INCLUDE_DIR simgrid/s4u.hpp)
 find_library(SimGrid_LIBRARY simgrid)
-if(SimGrid_INCLUDE_DIR AND EXISTS ${SimGrid_INCLUDE_DIR}/simgrid/config.h)
-  file(STRINGS ${SimGrid_INCLUDE_DIR}/simgrid/config.h SimGrid_version_lines
+if(SimGrid_INCLUDE_DIR AND EXISTS ${SimGrid_INCLUDE_DIR}/simgrid/version.h)
+  file(STRINGS ${SimGrid_INCLUDE_DIR}/simgrid/version.h SimGrid_version_lines
        REGEX "define SIMGRID_VERSION_(MAJOR|MINOR|PATCH) ")
   string(REGEX REPLACE "[^0-9;]" "" SimGrid_version_digits "${SimGrid_version_lines}")
   list(JOIN SimGrid_version_digits "." SimGrid_VERSION)

@@ -10,6 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "core/errors.hpp"
+
 namespace lockstep {
 
 namespace {
@@ -109,25 +111,21 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-std::string quoted(std::string_view text) {
-  return fmt::format("'{}{}'", text.substr(0, 60), text.size() > 60 ? "..." : "");
-}
-
 }  // namespace
 
 double parse_quantity(std::string_view text, Dimension dimension) {
   const DimensionInfo what = info(dimension);
   const std::string_view whole = trimmed(text);
   std::string_view number = whole;
-  if (!number.empty() && number.front() == '+') number.remove_prefix(1);
+  if (number.size() > 1 && number.front() == '+' && number[1] != '-') number.remove_prefix(1);
   double value = 0;
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
   if (error == std::errc::result_out_of_range) {
-    throw UnitError(fmt::format("{} is too large or too small a number", quoted(whole)));
+    throw UnitError(fmt::format("{} is too large or too small a number", in_quotes(whole)));
   }
   if (error != std::errc{} || !std::isfinite(value)) {
-    throw UnitError(
-        fmt::format("{} is not {}, write for example {}", quoted(whole), what.noun, what.example));
+    throw UnitError(fmt::format("{} is not {}, write for example {}", in_quotes(whole), what.noun,
+                                what.example));
   }
   const std::string_view unit =
       trimmed(number.substr(static_cast<std::size_t>(end - number.data())));
@@ -136,16 +134,16 @@ double parse_quantity(std::string_view text, Dimension dimension) {
       const double result = candidate.factor < 1 ? value / std::round(1 / candidate.factor)
                                                  : value * candidate.factor;
       if (!std::isfinite(result)) {
-        throw UnitError(fmt::format("{} is too large", quoted(whole)));
+        throw UnitError(fmt::format("{} is too large", in_quotes(whole)));
       }
       return result;
     }
   }
   if (unit.empty()) {
-    throw UnitError(fmt::format("{} needs a unit, for example {}; allowed units: {}", quoted(whole),
-                                what.example, unit_list(what)));
+    throw UnitError(fmt::format("{} needs a unit, for example {}; allowed units: {}",
+                                in_quotes(whole), what.example, unit_list(what)));
   }
-  std::string message = fmt::format("unknown unit {} in {}", quoted(unit), quoted(whole));
+  std::string message = fmt::format("unknown unit {} in {}", in_quotes(unit), in_quotes(whole));
   const std::string units = unit_list(what);
   message += units.empty() ? "; a plain number is expected" : "; allowed units: " + units;
   for (const auto& candidate : what.units) {

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <tuple>
 
 namespace lockstep {
 
@@ -46,19 +47,42 @@ constexpr int max_raw_depth = 400;
   throw ConfigError(Diagnostic{{file, line, column}, "", std::move(message), std::move(hint)});
 }
 
+bool is_control(char c) {
+  return (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\r' && c != '\t') || c == 0x7f;
+}
+
+// Bytes of the UTF-8 character at the front of `text`; 0 if there is none. Rejects what no encoder
+// writes: overlong forms, surrogates, values above U+10FFFF.
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  if (byte(0) < 0x80) return 1;
+  const std::size_t length = byte(0) >= 0xF0 ? 4 : byte(0) >= 0xE0 ? 3 : 2;
+  if (byte(0) < 0xC2 || byte(0) > 0xF4 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0U) != 0x80U) return 0;
+  }
+  const bool wrong_second =
+      (byte(0) == 0xE0 && byte(1) < 0xA0) || (byte(0) == 0xED && byte(1) > 0x9F) ||
+      (byte(0) == 0xF0 && byte(1) < 0x90) || (byte(0) == 0xF4 && byte(1) > 0x8F);
+  return wrong_second ? 0 : length;
+}
+
 void refuse_binary(std::string_view text, const std::string& file) {
-  int line = 1, column = 1;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 && c != '\n' && c != '\r' && c != '\t') {
-      fail(file, line, column, fmt::format("byte 0x{:02x} does not belong in a YAML text", byte),
-           "is this a binary file?");
+  int line = 1;
+  std::size_t line_start = 0;
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t length = utf8_length(text.substr(i));
+    if (length == 0 || is_control(text[i])) {
+      fail(file, line, static_cast<int>(i - line_start) + 1,
+           fmt::format("byte 0x{:02x} does not belong in a YAML text",
+                       static_cast<unsigned char>(text[i])),
+           "UTF-8 is expected; is this a binary file?");
     }
-    ++column;
-    if (c == '\n') {
+    if (text[i] == '\n') {
       ++line;
-      column = 1;
+      line_start = i + 1;
     }
+    i += length;
   }
 }
 
@@ -88,11 +112,32 @@ void refuse_deep(std::string_view text, const std::string& file) {
   }
 }
 
+// What yaml-cpp found wrong, in our words where its own mislead.
+[[noreturn]] void refuse(std::string_view text, const std::string& file,
+                         const YAML::Exception& error) {
+  const int line = error.mark.line + 1;
+  int lines = 1, tab_line = 0;
+  bool indentation = true;
+  for (const char c : text) {
+    if (c == '\t' && indentation && lines <= line) tab_line = lines;
+    indentation = c == '\n' || (indentation && (c == ' ' || c == '\t'));
+    if (c == '\n') ++lines;
+  }
+  if (error.msg == YAML::ErrorMsg::DOC_IN_SCALAR) {
+    fail(file, std::min(line, lines), 1, "not valid YAML: a quoted text is not closed",
+         "look for an unmatched \" or '");
+  }
+  fail(file, std::min(line, lines), line > lines ? 1 : error.mark.column + 1,
+       fmt::format("not valid YAML: {}", error.msg),
+       tab_line > 0 ? fmt::format("line {} is indented with a tab; use spaces", tab_line) : "");
+}
+
 class TreeBuilder final : public YAML::EventHandler {
  public:
   explicit TreeBuilder(const std::string& file) : file_(std::make_shared<std::string>(file)) {}
 
   std::shared_ptr<Node::Impl> root() const { return root_; }
+  const Diagnostics& diagnostics() const { return diagnostics_; }
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
@@ -104,15 +149,15 @@ class TreeBuilder final : public YAML::EventHandler {
     if (found == anchors_.end()) {
       fail(*file_, mark.line + 1, mark.column + 1, "an alias inside its own anchor");
     }
-    attach(found->second, mark);
+    attach(found->second);
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     auto node = make(mark, Node::Kind::scalar);
     node->scalar = value;
     node->quoted = tag == "!";
-    if (!node->quoted && (value.empty() || value == "~" || value == "null")) {
-      node->kind = Node::Kind::null;
+    if (std::any_of(value.begin(), value.end(), is_control)) {
+      fail(*file_, node->line, node->column, "holds a control character");
     }
     place(node, anchor);
   }
@@ -163,10 +208,10 @@ class TreeBuilder final : public YAML::EventHandler {
 
   void place(const std::shared_ptr<Node::Impl>& node, YAML::anchor_t anchor) {
     if (anchor != YAML::NullAnchor) anchors_[anchor] = node;
-    attach(node, {});
+    attach(node);
   }
 
-  void attach(const std::shared_ptr<Node::Impl>& node, const YAML::Mark&) {
+  void attach(const std::shared_ptr<Node::Impl>& node) {
     if (stack_.empty()) {
       root_ = node;
       return;
@@ -197,7 +242,7 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   void set_key(Frame& frame, const Node::Impl& key) {
-    if (key.kind == Node::Kind::sequence || key.kind == Node::Kind::map) {
+    if (key.kind != Node::Kind::scalar) {
       fail(*file_, key.line, key.column, "a key must be a plain word");
     }
     if (key.scalar == "<<" && !key.quoted) {
@@ -205,11 +250,12 @@ class TreeBuilder final : public YAML::EventHandler {
            "write the fields out, or use an alias for a whole value");
     }
     for (const auto& entry : frame.node->entries) {
-      if (entry.key == key.scalar) {
-        fail(*file_, key.line, key.column,
-             fmt::format("the key '{}' stands twice in this map", key.scalar.substr(0, 60)),
-             fmt::format("the first is in line {}", entry.line));
-      }
+      if (entry.key != key.scalar) continue;
+      diagnostics_.add({{*file_, key.line, key.column},
+                        "",
+                        fmt::format("the key {} stands twice in this map", in_quotes(key.scalar)),
+                        fmt::format("the first is in line {}", entry.line)});
+      break;
     }
     // The duplicate check above is quadratic: keep maps to a size where that is nothing.
     if (frame.node->entries.size() >= 2000) {
@@ -223,6 +269,7 @@ class TreeBuilder final : public YAML::EventHandler {
   std::vector<Frame> stack_;
   std::map<YAML::anchor_t, std::shared_ptr<Node::Impl>> anchors_;
   std::shared_ptr<Node::Impl> root_;
+  Diagnostics diagnostics_;
 };
 
 }  // namespace
@@ -251,7 +298,9 @@ Node Node::parse_text(std::string_view text, const std::string& file_name) {
   refuse_deep(text, file_name);
   TreeBuilder builder(file_name);
   try {
-    std::istringstream stream{std::string(text)};
+    // yaml-cpp closes an open quote at the end of the file by itself; at an end-of-document mark it
+    // complains.
+    std::istringstream stream{std::string(text) + "\n...\n"};
     YAML::Parser parser(stream);
     const bool any = parser.HandleNextDocument(builder);
     if (!any || !builder.root() || builder.root()->kind == Kind::null) {
@@ -263,10 +312,10 @@ Node Node::parse_text(std::string_view text, const std::string& file_name) {
       fail(file_name, second.root() ? second.root()->line : 0, 1, "holds a second YAML document",
            "put each document in a file of its own");
     }
+    builder.diagnostics().throw_if_any();
     return Node(root, "");
   } catch (const YAML::Exception& error) {
-    fail(file_name, error.mark.line + 1, error.mark.column + 1,
-         fmt::format("not valid YAML: {}", error.msg));
+    refuse(text, file_name, error);
   }
 }
 
@@ -330,6 +379,29 @@ Diagnostic Node::error(std::string message, std::string hint) const {
   return {where(), path_, std::move(message), std::move(hint)};
 }
 
+Node Node::empty_map() const {
+  auto map = std::make_shared<Impl>();
+  if (impl_) {
+    map->file = impl_->file;
+    map->line = impl_->line;
+    map->column = impl_->column;
+  } else {
+    map->file = std::make_shared<std::string>();
+  }
+  map->kind = Kind::map;
+  return Node(map, path_);
+}
+
+void Diagnostics::throw_if_any() const {
+  if (list_.empty()) return;
+  std::vector<Diagnostic> sorted = list_;
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Diagnostic& a, const Diagnostic& b) {
+    return std::tie(a.where.file, a.where.line, a.where.column) <
+           std::tie(b.where.file, b.where.line, b.where.column);
+  });
+  throw ConfigError(std::move(sorted));
+}
+
 std::string kind_text(const Node& node) {
   switch (node.kind()) {
     case Node::Kind::null:
@@ -341,8 +413,7 @@ std::string kind_text(const Node& node) {
     case Node::Kind::scalar:
       break;
   }
-  const std::string& text = node.scalar();
-  return fmt::format("'{}{}'", text.substr(0, 60), text.size() > 60 ? "..." : "");
+  return in_quotes(node.scalar());
 }
 
 }  // namespace lockstep

@@ -2,8 +2,13 @@
 // describe() are read through core/describe.hpp.
 //
 // Guards against hostile files: size limit 4 MiB, nesting limit 64, at most 100,000 nodes after
-// aliases are expanded; binary, empty and multi-document files, duplicate keys and merge keys are
-// refused.
+// aliases are expanded, 2000 keys in one map; texts that are not UTF-8, control characters, empty
+// and multi-document files, unclosed quotes, duplicate keys and merge keys are refused.
+//
+// A scalar is its text: what it means is decided by the field it is read into. So `no`, `on`,
+// `0x10` and `1e3` are texts in a text field and errors or numbers by the field's own rule
+// elsewhere (true and false are the only truth values; numbers are decimal; .inf and .nan are
+// refused). Only an unquoted ~, null or nothing at all is null. Tags (!!str) are ignored.
 #pragma once
 
 #include <memory>
@@ -39,6 +44,7 @@ class Node {
   Location where() const;
   const std::string& path() const { return path_; }  // dotted field path from the root
   Diagnostic error(std::string message, std::string hint = "") const;
+  Node empty_map() const;  // what `{}` would be at this place
 
   struct Impl;
   Node(std::shared_ptr<const Impl> impl, std::string path);
@@ -48,7 +54,7 @@ class Node {
   std::string path_;
 };
 
-// What a node holds, for messages: "a list", "a map", "nothing", "'text'".
+// What a node holds, for messages: "a list", "a map", "nothing", "'text'" (cut when long).
 std::string kind_text(const Node& node);
 
 // Collects diagnostics while a document is read.
@@ -57,9 +63,7 @@ class Diagnostics {
   void add(Diagnostic diagnostic) { list_.push_back(std::move(diagnostic)); }
   bool empty() const { return list_.empty(); }
   const std::vector<Diagnostic>& list() const { return list_; }
-  void throw_if_any() const {
-    if (!list_.empty()) throw ConfigError(list_);
-  }
+  void throw_if_any() const;  // ConfigError, in the order of the text
 
  private:
   std::vector<Diagnostic> list_;

@@ -1,0 +1,103 @@
+// Part of core/describe.hpp: the rows of a described type's table in the docs.
+#pragma once
+
+#include "core/describe_emit.hpp"
+
+namespace lockstep::fields {
+
+class DocsWriter {
+ public:
+  explicit DocsWriter(std::string prefix = "") : prefix_(std::move(prefix)) {}
+
+  template <class T>
+  void field(const FieldSpec& spec, T& value) {
+    std::string type = type_text<T>(spec), fallback = spec.required ? "required" : "-";
+    if constexpr (std::is_same_v<T, bool> || is_integer<T> || std::is_same_v<T, double> ||
+                  std::is_enum_v<T> || std::is_same_v<T, std::string>) {
+      if (!spec.required) fallback = emit_value(value, spec, 0);
+    }
+    row(prefix_ + spec.name, type, fallback, bounds_text(spec), spec.doc);
+    nested<T>(prefix_ + spec.name);
+  }
+  template <class Variant>
+  void alternative(const FieldSpec& spec, Variant&) {
+    row(prefix_ + fmt::format("{}", fmt::join(names_of<Variant>(), " / ")), "exactly one",
+        "required", "", spec.doc);
+    alternatives<Variant>(prefix_);
+  }
+  void location(Location&) {}
+  void location(const char*, Location&) {}
+  template <class F>
+  void check(F&&) {}
+
+  std::string text;
+
+ private:
+  template <class T>
+  static std::string type_text(const FieldSpec& spec) {
+    if constexpr (std::is_same_v<T, bool>) {
+      return "true or false";
+    } else if constexpr (is_integer<T>) {
+      return spec.unit == Dimension::none ? "whole number" : dimension_help(spec.unit);
+    } else if constexpr (std::is_same_v<T, double>) {
+      return dimension_help(spec.unit);
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      return "text";
+    } else if constexpr (std::is_enum_v<T>) {
+      return fmt::format("{}", fmt::join(names_of<T>(), ", "));
+    } else if constexpr (Kind<T>::optional) {
+      return type_text<typename Kind<T>::Element>(spec);
+    } else if constexpr (Kind<T>::vector) {
+      return "list of " + type_text<typename Kind<T>::Element>(spec);
+    } else if constexpr (Kind<T>::map) {
+      return "map of " + type_text<typename Kind<T>::Element>(spec);
+    } else if constexpr (Kind<T>::variant) {
+      return fmt::format("one of {}", fmt::join(names_of<T>(), ", "));
+    } else {
+      return "map";
+    }
+  }
+
+  template <class T>
+  void nested(const std::string& path) {
+    if constexpr (Kind<T>::optional) {
+      nested<typename Kind<T>::Element>(path);
+    } else if constexpr (Kind<T>::vector) {
+      nested<typename Kind<T>::Element>(path + "[]");
+    } else if constexpr (Kind<T>::map) {
+      nested<typename Kind<T>::Element>(path + ".*");
+    } else if constexpr (Kind<T>::variant) {
+      alternatives<T>(path + ".");
+    } else if constexpr (std::is_class_v<T> && !std::is_same_v<T, std::string> &&
+                         !std::is_same_v<T, Node>) {
+      DocsWriter inner(path + ".");
+      T value{};
+      describe(inner, value);
+      text += inner.text;
+    }
+  }
+  template <class Variant>
+  void alternatives(const std::string& prefix) {
+    const auto names = names_of<Variant>();
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      with_alternative<Variant>(i, [&](auto alternative) {
+        DocsWriter inner(prefix + names[i] + ".");
+        describe(inner, alternative);
+        text += inner.text;
+      });
+    }
+  }
+  void row(const std::string& name, const std::string& type, const std::string& fallback,
+           const std::string& bounds, const char* doc) {
+    text += fmt::format("| `{}` | {} | {} | {} | {} |\n", name, cell(type), cell(fallback), bounds,
+                        cell(doc));
+  }
+  static std::string cell(const std::string& content) {
+    std::string escaped;
+    for (const char c : content) escaped += c == '|' ? std::string("\\|") : std::string(1, c);
+    return escaped;
+  }
+  std::string prefix_;
+};
+
+}  // namespace lockstep::fields

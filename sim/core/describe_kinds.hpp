@@ -1,0 +1,82 @@
+// What kinds of field types there are, for the visitors of core/describe.hpp.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <map>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/fields.hpp"
+
+namespace lockstep::fields {
+
+template <class T>
+struct Kind {
+  static constexpr bool vector = false, optional = false, map = false, variant = false;
+};
+template <class T>
+struct Kind<std::vector<T>> : Kind<void> {
+  static constexpr bool vector = true;
+  using Element = T;
+};
+template <class T>
+struct Kind<std::optional<T>> : Kind<void> {
+  static constexpr bool optional = true;
+  using Element = T;
+};
+template <class T>
+struct Kind<std::map<std::string, T>> : Kind<void> {
+  static constexpr bool map = true;
+  using Element = T;
+};
+template <class... T>
+struct Kind<std::variant<T...>> : Kind<void> {
+  static constexpr bool variant = true;
+};
+
+template <class T>
+constexpr bool is_integer = std::is_same_v<T, int> || std::is_same_v<T, std::int64_t>;
+
+template <class T>
+std::vector<std::string> names_of() {
+  const auto& names = []() -> const auto& {
+    if constexpr (std::is_enum_v<T>) {
+      return EnumNames<T>::names;
+    } else {
+      return AlternativeNames<T>::names;
+    }
+  }
+  ();
+  return {names.begin(), names.end()};
+}
+
+// Calls f(default-constructed alternative) for the i-th alternative.
+template <class Variant, class F>
+void with_alternative(std::size_t index, F&& f) {
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    (void)((I == index ? (f(std::variant_alternative_t<I, Variant>{}), true) : false) || ...);
+  }
+  (std::make_index_sequence<std::variant_size_v<Variant>>{});
+}
+
+inline std::string bounds_text(const FieldSpec& spec) {
+  const auto text = [&](double value) {
+    return spec.unit == Dimension::none || spec.unit == Dimension::count ||
+                   spec.unit == Dimension::fraction
+               ? fmt::format("{}", value)
+               : quantity_text(value, spec.unit);
+  };
+  const bool low = std::isfinite(spec.min), high = std::isfinite(spec.max);
+  if (low && high) return fmt::format("{} to {}", text(spec.min), text(spec.max));
+  if (low) return fmt::format("at least {}", text(spec.min));
+  if (high) return fmt::format("at most {}", text(spec.max));
+  return "";
+}
+
+}  // namespace lockstep::fields

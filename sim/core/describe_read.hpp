@@ -1,0 +1,275 @@
+// Part of core/describe.hpp: reads a YAML tree into a described value and reports all that is
+// wrong.
+#pragma once
+
+#include <algorithm>
+
+#include "core/describe_kinds.hpp"
+#include "core/yaml.hpp"
+
+namespace lockstep::fields {
+
+template <class T>
+void read_value(const Node& node, T& value, const FieldSpec& spec, Diagnostics& diagnostics);
+
+class Reader {
+ public:
+  Reader(const Node& node, Diagnostics& diagnostics)
+      : node_(node), diagnostics_(diagnostics), errors_before_(diagnostics.list().size()) {}
+
+  template <class T>
+  void field(const FieldSpec& spec, T& value) {
+    known_.emplace_back(spec.name);
+    const auto child = node_.find(spec.name);
+    if (!child) {
+      if (spec.required && !bare_word_) missing(spec);
+      return;
+    }
+    if constexpr (!std::is_same_v<T, Node>) {
+      if (child->kind() == Node::Kind::null && !Kind<T>::optional) {
+        Diagnostic diagnostic = child->error("has no value");
+        diagnostic.where = node_.key_location(spec.name);
+        diagnostics_.add(std::move(diagnostic));
+        return;
+      }
+    }
+    read_value(*child, value, spec, diagnostics_);
+  }
+
+  template <class Variant>
+  void alternative(const FieldSpec& spec, Variant& value) {
+    const auto names = names_of<Variant>();
+    known_.insert(known_.end(), names.begin(), names.end());
+    if (node_.kind() == Node::Kind::scalar) {
+      bare_word_ = true;
+      read_value(node_, value, spec, diagnostics_);
+      return;
+    }
+    std::optional<std::size_t> chosen;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const auto child = node_.find(names[i]);
+      if (!child) continue;
+      if (chosen) {
+        Diagnostic diagnostic =
+            child->error(fmt::format("'{}' and '{}' exclude each other", names[*chosen], names[i]));
+        diagnostic.where = node_.key_location(names[i]);
+        diagnostics_.add(std::move(diagnostic));
+        continue;
+      }
+      chosen = i;
+      read_alternative(*child, i, value);
+    }
+    if (!chosen && node_.kind() == Node::Kind::map) {
+      diagnostics_.add(node_.error(fmt::format("needs one of: {}", fmt::join(names, ", "))));
+    }
+  }
+
+  void location(Location& where) { where = node_.where(); }
+  void location(const char* name, Location& where) {
+    const auto child = node_.find(name);
+    where = child ? child->where() : node_.where();
+  }
+
+  template <class F>
+  void check(F&& f) {
+    // Where a field is already wrong, what it fits with is noise.
+    if (node_.kind() != Node::Kind::map || diagnostics_.list().size() > errors_before_) return;
+    f([&](const std::string& name, std::string message, std::string hint = "") {
+      const auto child = name.empty() ? std::nullopt : node_.find(name);
+      Diagnostic diagnostic = child ? child->error(std::move(message), std::move(hint))
+                                    : node_.error(std::move(message), std::move(hint));
+      if (!child && !name.empty()) {
+        diagnostic.field = node_.path().empty() ? name : node_.path() + "." + name;
+      }
+      diagnostics_.add(std::move(diagnostic));
+    });
+  }
+
+  // After describe(): is this a map at all, and does it hold keys nobody asked for?
+  void finish() {
+    if (node_.kind() != Node::Kind::map) {
+      if (!bare_word_) {
+        diagnostics_.add(node_.error(fmt::format("must be a map, not {}", kind_text(node_)),
+                                     fmt::format("keys: {}", fmt::join(known_, ", "))));
+      }
+      return;
+    }
+    for (const auto& [key, child] : node_.entries()) {
+      if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
+      Diagnostic diagnostic = child.error("unknown key", allowed_hint(key, known_));
+      diagnostic.where = node_.key_location(key);
+      diagnostics_.add(std::move(diagnostic));
+    }
+  }
+
+  template <class Variant>
+  void read_alternative(const Node& child, std::size_t index, Variant& value) {
+    with_alternative<Variant>(index, [&](auto alternative) {
+      // `name` alone means `name: {}`: what the alternative requires is still asked for.
+      const bool bare = child.kind() == Node::Kind::null;
+      read_value(bare ? child.empty_map() : child, alternative, {}, diagnostics_);
+      value = std::move(alternative);
+    });
+  }
+
+ private:
+  void missing(const FieldSpec& spec) {
+    if (node_.kind() != Node::Kind::map) return;  // finish() says what is wrong
+    Diagnostic diagnostic = node_.error("missing");
+    diagnostic.field = node_.path().empty() ? spec.name : node_.path() + "." + spec.name;
+    diagnostic.hint = fmt::format("required: {}", spec.doc);
+    diagnostics_.add(std::move(diagnostic));
+  }
+
+  const Node& node_;
+  Diagnostics& diagnostics_;
+  std::size_t errors_before_;
+  std::vector<std::string> known_;
+  bool bare_word_ = false;
+};
+
+template <class T>
+void check_range(const Node& node, T value, const FieldSpec& spec, Diagnostics& diagnostics) {
+  const auto number = static_cast<double>(value);
+  if (number >= spec.min && number <= spec.max) return;
+  diagnostics.add(node.error(fmt::format("{} is out of range", kind_text(node)),
+                             "allowed: " + bounds_text(spec)));
+}
+
+template <class T>
+void read_number(const Node& node, T& value, const FieldSpec& spec, Diagnostics& diagnostics) {
+  double number = 0;
+  try {
+    number = parse_quantity(node.scalar(), spec.unit);
+  } catch (const UnitError& error) {
+    diagnostics.add(node.error(error.what()));
+    return;
+  }
+  if constexpr (is_integer<T>) {
+    if (number != std::floor(number) || std::abs(number) > 9.007199254740992e15) {
+      diagnostics.add(node.error(fmt::format("{} is not a whole number", kind_text(node))));
+      return;
+    }
+    if (number < static_cast<double>(std::numeric_limits<T>::min()) ||
+        number > static_cast<double>(std::numeric_limits<T>::max())) {
+      diagnostics.add(node.error(fmt::format("{} is out of range", kind_text(node))));
+      return;
+    }
+  }
+  check_range(node, number, spec, diagnostics);
+  value = static_cast<T>(number);
+}
+
+inline bool expect_scalar(const Node& node, const std::string& what, Diagnostics& diagnostics) {
+  if (node.kind() == Node::Kind::scalar) return true;
+  diagnostics.add(node.error(fmt::format("must be {}, not {}", what, kind_text(node))));
+  return false;
+}
+
+inline void check_count(const Node& node, std::size_t count, const FieldSpec& spec,
+                        Diagnostics& diagnostics) {
+  if (count >= spec.min_items && count <= spec.max_items) return;
+  diagnostics.add(
+      node.error(fmt::format("has {} elements", count),
+                 spec.max_items >= 100'000
+                     ? fmt::format("at least {} needed", spec.min_items)
+                     : fmt::format("allowed: {} to {}", spec.min_items, spec.max_items)));
+}
+
+template <class T>
+void read_value(const Node& node, T& value, const FieldSpec& spec, Diagnostics& diagnostics) {
+  if constexpr (std::is_same_v<T, Node>) {
+    value = node;
+  } else if constexpr (std::is_same_v<T, bool>) {
+    if (!expect_scalar(node, "true or false", diagnostics)) return;
+    if (node.scalar() == "true" || node.scalar() == "false") {
+      value = node.scalar() == "true";
+    } else {
+      diagnostics.add(node.error(fmt::format("{} is neither true nor false", kind_text(node)),
+                                 "allowed: true, false"));
+    }
+  } else if constexpr (is_integer<T> || std::is_same_v<T, double>) {
+    const char* what = is_integer<T> ? "a whole number" : "a number";
+    if (expect_scalar(node, spec.unit == Dimension::none ? what : dimension_help(spec.unit),
+                      diagnostics)) {
+      read_number(node, value, spec, diagnostics);
+    }
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    if (expect_scalar(node, "a text", diagnostics)) value = node.scalar();
+  } else if constexpr (std::is_enum_v<T>) {
+    const auto names = names_of<T>();
+    if (!expect_scalar(node, fmt::format("one of {}", fmt::join(names, ", ")), diagnostics)) return;
+    const auto found = std::find(names.begin(), names.end(), node.scalar());
+    if (found == names.end()) {
+      diagnostics.add(node.error(fmt::format("unknown value {}", kind_text(node)),
+                                 allowed_hint(node.scalar(), names)));
+    } else {
+      value = static_cast<T>(found - names.begin());
+    }
+  } else if constexpr (Kind<T>::optional) {
+    if (node.kind() == Node::Kind::null) {
+      value.reset();
+      return;
+    }
+    typename Kind<T>::Element inner{};
+    read_value(node, inner, spec, diagnostics);
+    value = std::move(inner);
+  } else if constexpr (Kind<T>::vector) {
+    std::vector<Node> elements = node.elements();
+    if (node.kind() != Node::Kind::sequence) {
+      if (!spec.single || node.kind() == Node::Kind::null) {
+        diagnostics.add(node.error(fmt::format("must be a list, not {}", kind_text(node)),
+                                   "write [a, b] or one '- a' per line"));
+        return;
+      }
+      elements = {node};
+    }
+    check_count(node, elements.size(), spec, diagnostics);
+    T list;
+    for (const auto& element : elements) {
+      typename Kind<T>::Element item{};
+      read_value(element, item, spec, diagnostics);
+      list.push_back(std::move(item));
+    }
+    value = std::move(list);
+  } else if constexpr (Kind<T>::map) {
+    if (node.kind() != Node::Kind::map) {
+      diagnostics.add(node.error(fmt::format("must be a map, not {}", kind_text(node))));
+      return;
+    }
+    check_count(node, node.entries().size(), spec, diagnostics);
+    T map;
+    for (const auto& [key, child] : node.entries()) {
+      typename Kind<T>::Element item{};
+      read_value(child, item, spec, diagnostics);
+      map.emplace(key, std::move(item));
+    }
+    value = std::move(map);
+  } else if constexpr (Kind<T>::variant) {
+    const auto names = names_of<T>();
+    Reader reader(node, diagnostics);
+    const auto entries = node.entries();
+    const bool bare = node.kind() == Node::Kind::scalar;
+    if (!bare && entries.size() != 1) {
+      diagnostics.add(node.error(fmt::format("must be one of {}, with options as `name: {{...}}`",
+                                             fmt::join(names, ", "))));
+      return;
+    }
+    const std::string& name = bare ? node.scalar() : entries.front().first;
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end()) {
+      Diagnostic diagnostic =
+          node.error(fmt::format("unknown name {}", in_quotes(name)), allowed_hint(name, names));
+      diagnostics.add(std::move(diagnostic));
+      return;
+    }
+    reader.read_alternative(bare ? node.empty_map() : entries.front().second,
+                            static_cast<std::size_t>(found - names.begin()), value);
+  } else {
+    Reader reader(node, diagnostics);
+    describe(reader, value);
+    reader.finish();
+  }
+}
+
+}  // namespace lockstep::fields

@@ -1,0 +1,122 @@
+// Part of core/describe.hpp: the JSON Schema (draft-07) of a described type.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "core/describe_emit.hpp"
+
+namespace lockstep::fields {
+
+using Json = nlohmann::ordered_json;
+
+template <class T>
+Json schema_of(const FieldSpec& spec);
+
+class SchemaWriter {
+ public:
+  template <class T>
+  void field(const FieldSpec& spec, T& value) {
+    Json schema = schema_of<T>(spec);
+    std::string description = spec.doc;
+    if (spec.unit != Dimension::none) description += " " + dimension_help(spec.unit) + ".";
+    const std::string bounds = bounds_text(spec);
+    if (!bounds.empty()) description += " Allowed: " + bounds + ".";
+    schema["description"] = description;
+    if constexpr (std::is_same_v<T, bool> || is_integer<T> || std::is_same_v<T, std::string>) {
+      if (!spec.required) schema["default"] = value;
+    } else if constexpr (std::is_same_v<T, double>) {
+      if (!spec.required && spec.unit == Dimension::none) schema["default"] = value;
+      if (!spec.required && spec.unit != Dimension::none) {
+        schema["default"] = quantity_text(value, spec.unit);
+      }
+    } else if constexpr (std::is_enum_v<T>) {
+      if (!spec.required) schema["default"] = enum_name(value);
+    }
+    properties[spec.name] = std::move(schema);
+    if (spec.required) required.push_back(spec.name);
+  }
+  template <class Variant>
+  void alternative(const FieldSpec&, Variant&) {
+    const auto names = names_of<Variant>();
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      with_alternative<Variant>(i, [&](auto alternative) {
+        Json schema = schema_of<decltype(alternative)>({});
+        properties[names[i]] = Json{{"anyOf", {schema, {{"type", "null"}}}}};
+      });
+      one_of.push_back({{"required", {names[i]}}});
+    }
+    words = names;
+  }
+  void location(Location&) {}
+  void location(const char*, Location&) {}
+  template <class F>
+  void check(F&&) {}
+
+  Json object() const {
+    Json schema{{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
+    if (!required.empty()) schema["required"] = required;
+    if (one_of.empty()) return schema;
+    schema["oneOf"] = one_of;
+    return Json{{"anyOf", {{{"type", "string"}, {"enum", words}}, schema}}};
+  }
+
+  Json properties = Json::object();
+  std::vector<std::string> required;
+  Json one_of = Json::array();
+  std::vector<std::string> words;
+};
+
+template <class T>
+Json schema_of(const FieldSpec& spec) {
+  if constexpr (std::is_same_v<T, Node>) {
+    return Json::object();
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return {{"type", "boolean"}};
+  } else if constexpr (is_integer<T> || std::is_same_v<T, double>) {
+    // A plain number is a JSON number; a quantity with a unit is a string of a given form.
+    const bool bare = spec.unit == Dimension::none || spec.unit == Dimension::count ||
+                      spec.unit == Dimension::fraction;
+    Json number{{"type", is_integer<T> ? "integer" : "number"}};
+    if (std::isfinite(spec.min)) number["minimum"] = spec.min;
+    if (std::isfinite(spec.max)) number["maximum"] = spec.max;
+    Json text{{"type", "string"}, {"pattern", dimension_pattern(spec.unit)}};
+    if (spec.unit == Dimension::none) return number;
+    if (!bare) return text;
+    return {{"anyOf", {number, text}}};
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return {{"type", {"string", "number", "boolean"}}};  // an unquoted 2024 or true is a text too
+  } else if constexpr (std::is_enum_v<T>) {
+    return {{"type", "string"}, {"enum", names_of<T>()}};
+  } else if constexpr (Kind<T>::optional) {
+    return schema_of<typename Kind<T>::Element>(spec);
+  } else if constexpr (Kind<T>::vector) {
+    const Json element = schema_of<typename Kind<T>::Element>(spec);
+    Json list{{"type", "array"}, {"items", element}, {"minItems", spec.min_items}};
+    if (spec.max_items < 100'000) list["maxItems"] = spec.max_items;
+    if (spec.single) return {{"anyOf", {list, element}}};
+    return list;
+  } else if constexpr (Kind<T>::map) {
+    return {{"type", "object"},
+            {"additionalProperties", schema_of<typename Kind<T>::Element>(spec)}};
+  } else if constexpr (Kind<T>::variant) {
+    const auto names = names_of<T>();
+    Json any = Json::array({{{"type", "string"}, {"enum", names}}});
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      with_alternative<T>(i, [&](auto alternative) {
+        Json schema = schema_of<decltype(alternative)>({});
+        any.push_back({{"type", "object"},
+                       {"properties", {{names[i], {{"anyOf", {schema, {{"type", "null"}}}}}}}},
+                       {"required", {names[i]}},
+                       {"additionalProperties", false}});
+      });
+    }
+    return {{"anyOf", any}};
+  } else {
+    SchemaWriter writer;
+    T value{};
+    describe(writer, value);
+    return writer.object();
+  }
+}
+
+}  // namespace lockstep::fields
