@@ -44,8 +44,9 @@ TEST(ShardedMemory, Fsdp1HoldsTwoUnitsAndOneGradientInBackward) {
   EXPECT_EQ(memory.moment, "backward of fc1");
   EXPECT_EQ(memory.at_peak.at("gathered parameters"), 2 * w);
   EXPECT_EQ(memory.at_peak.at("parameters"), count * shard);
-  // What is freed but still used by other streams: one gathered unit (three in all, fact 34), and up
-  // to three gradients being reduced, because the last unit prefetches nothing and so never waits.
+  // What is freed but still used by other streams: one gathered unit (three in all, fact 34), and
+  // up to three gradients being reduced, because the last unit prefetches nothing and so never
+  // waits.
   EXPECT_GE(memory.reserved, memory.allocated + 3 * w);
   EXPECT_LT(memory.reserved, memory.allocated + 4 * w + 32 * mib);
 }

@@ -1,0 +1,192 @@
+// Does the prediction agree with memory measured in real runs, and does it call none of the runs
+// out of memory that fitted?
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "memory/step_memory.hpp"
+#include "workload/model.hpp"
+
+namespace lockstep {
+namespace {
+
+std::string test_model(const std::string& name) {
+  return std::string(LOCKSTEP_SOURCE_DIR) + "/tests/memory/models/" + name + ".yaml";
+}
+
+// LibTorch 1.13 on one CPU core, fp32, gradients set to none before the step: live bytes after
+// forward and peak in forward and backward, both without parameters, momentum and input (measured
+// with LibTorch's memory reporter, in MB to the digits given).
+struct CpuRow {
+  const char* model;
+  int batch;
+  double after_forward, peak;
+};
+
+class CpuMemory : public testing::TestWithParam<CpuRow> {};
+
+TEST_P(CpuMemory, AgreesWithLibTorch) {
+  const CpuRow& row = GetParam();
+  StepOptions options;
+  options.samples = row.batch;
+  const TrainingStep step = build_step(*load_model(test_model(row.model)), options);
+  Device device;
+  device.architecture = Architecture::cpu;
+  device.memory_bytes = 1e12;
+  const StepMemory memory = step_memory(step, {}, device);
+  EXPECT_NEAR(memory.after_forward / 1e6, row.after_forward, 0.0051);
+  double own = memory.allocated;
+  for (const char* kind : {"parameters", "buffers", "inputs"}) own -= memory.at_peak.at(kind);
+  EXPECT_NEAR(own / 1e6, row.peak, 0.001 * row.peak);  // the issue asks for 2 %
+}
+
+INSTANTIATE_TEST_SUITE_P(Measured, CpuMemory,
+                         testing::Values(CpuRow{"vgg16_bn_cifar", 8, 20.73, 76.2},
+                                         CpuRow{"vgg16_bn_cifar", 32, 82.81, 134.8},
+                                         CpuRow{"resnet50_cifar", 8, 204.23, 264.8},
+                                         CpuRow{"densenet121_cifar", 8, 318.35, 319.4}),
+                         [](const auto& row) {
+                           return fmt::format("{}_{}", row.param.model, row.param.batch);
+                         });
+
+// Runs that are known to have fitted.
+enum class Kind { one_gpu, ddp, fsdp };
+struct FittedRow {
+  const char* model;
+  const char* device;
+  Precision precision;
+  int batch, image;
+  Kind kind;
+  bool channels_last = false, checkpointed = false;
+};
+
+constexpr Precision amp = Precision::amp_fp16, fp32 = Precision::fp32, bf16 = Precision::pure_bf16;
+
+// A unit per block and a root unit with the rest, on eight ranks (fact 26).
+ShardedPlan block_units(const TrainingStep& step) {
+  ShardedPlan plan;
+  plan.gather_bytes = plan.reduce_bytes = 2;
+  ShardedUnit root;
+  root.root = root.keep_after_forward = true;
+  std::string block;
+  for (int i = 0; i < static_cast<int>(step.layers.size()); ++i) {
+    const Layer& layer = step.layers[i];
+    if (!layer.block.empty() && layer.block != block) {
+      block = layer.block;
+      plan.units.emplace_back();
+    }
+    ShardedUnit& unit = layer.block.empty() ? root : plan.units.back();
+    unit.layers.push_back(i);
+    for (const Parameter& parameter : layer.parameters) unit.elements += parameter.count;
+  }
+  plan.units.push_back(root);
+  for (ShardedUnit& unit : plan.units) unit.shard_elements = std::ceil(unit.elements / 8);
+  return plan;
+}
+
+MemoryPlan plan_of(const FittedRow& row, const TrainingStep& step) {
+  MemoryPlan plan;
+  if (row.kind == Kind::fsdp) {
+    plan.sharded = block_units(step);
+    plan.optimizer.state_bytes_per_element = 8;  // AdamW, foreach form
+    plan.optimizer.temporary_bytes_per_element = 4;
+  } else {
+    plan.optimizer.state_bytes_per_element = 4;  // SGD with momentum and weight decay
+    plan.optimizer.temporary_bytes_per_element = 4;
+  }
+  if (row.kind == Kind::ddp) {
+    double gradients = 0;
+    for (const Layer& layer : step.layers) {
+      for (const Parameter& parameter : layer.parameters) gradients += 4.0 * parameter.count;
+    }
+    plan.replicated.bucket_bytes = {gradients};
+  }
+  if (row.kind != Kind::one_gpu) plan.communication_bytes = 24 * 12.0 * 1024 * 1024;  // fact 110
+  return plan;
+}
+
+class FittedRun : public testing::TestWithParam<FittedRow> {};
+
+TEST_P(FittedRun, IsNotCalledOutOfMemory) {
+  const FittedRow& row = GetParam();
+  StepOptions options;
+  options.samples = row.batch;
+  options.precision = row.precision;
+  options.channels_last = row.channels_last;
+  options.activation_checkpointing = row.checkpointed;
+  if (row.image > 0) options.image = {3, row.image, row.image};
+  const TrainingStep step = build_step(*load_model(row.model), options);
+  const Device device = load_device(row.device);
+  const StepMemory memory = step_memory(step, plan_of(row, step), device);
+  EXPECT_FALSE(memory.out_of_memory) << memory.failed_at << ", short of " << memory.shortfall;
+  // And the batch was chosen to use the card: a prediction of next to nothing would be wrong too.
+  EXPECT_GT(memory.device, 0.05 * device.memory_bytes);
+  EXPECT_LE(memory.device, device.memory_bytes);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    TimmRtx3090, FittedRun,
+    testing::Values(FittedRow{"resnet50", "rtx-3090", amp, 512, 224, Kind::one_gpu},
+                    FittedRow{"resnet18", "rtx-3090", amp, 512, 224, Kind::one_gpu},
+                    FittedRow{"mobilenet_v3_large", "rtx-3090", amp, 512, 224, Kind::one_gpu},
+                    FittedRow{"densenet121", "rtx-3090", amp, 256, 224, Kind::one_gpu},
+                    FittedRow{"vgg16", "rtx-3090", amp, 384, 224, Kind::one_gpu},
+                    FittedRow{"vit_b_16", "rtx-3090", amp, 192, 224, Kind::one_gpu},
+                    FittedRow{"efficientnet_v2_s", "rtx-3090", amp, 128, 300, Kind::one_gpu},
+                    FittedRow{"convnext_large", "rtx-3090", amp, 96, 224, Kind::one_gpu}));
+
+INSTANTIATE_TEST_SUITE_P(
+    LambdaResnet50, FittedRun,
+    testing::Values(FittedRow{"resnet50", "rtx-3090", amp, 448, 224, Kind::one_gpu, true},
+                    FittedRow{"resnet50", "rtx-3090", fp32, 224, 224, Kind::one_gpu},
+                    FittedRow{"resnet50", "a10", amp, 448, 224, Kind::one_gpu, true},
+                    FittedRow{"resnet50", "a10", fp32, 224, 224, Kind::one_gpu},
+                    FittedRow{"resnet50", "a100-sxm4-80gb", amp, 1280, 224, Kind::one_gpu, true},
+                    FittedRow{"resnet50", "a100-sxm4-80gb", fp32, 640, 224, Kind::one_gpu},
+                    FittedRow{"resnet50", "a100-pcie-80gb", amp, 1280, 224, Kind::one_gpu, true},
+                    FittedRow{"resnet50", "a100-sxm4-40gb", amp, 640, 224, Kind::one_gpu, true},
+                    FittedRow{"resnet50", "a100-sxm4-40gb", fp32, 360, 224, Kind::one_gpu},
+                    FittedRow{"resnet50", "h100-pcie-80gb", amp, 1280, 224, Kind::one_gpu, true},
+                    FittedRow{"resnet50", "h100-sxm5-80gb", fp32, 640, 224, Kind::one_gpu},
+                    FittedRow{"resnet50", "v100-sxm2-32gb", amp, 608, 224, Kind::one_gpu, true},
+                    FittedRow{"resnet50", "v100-sxm2-32gb", fp32, 296, 224, Kind::one_gpu}));
+
+INSTANTIATE_TEST_SUITE_P(
+    StudyA100, FittedRun,
+    testing::Values(FittedRow{"vgg16", "a100-sxm4-80gb", amp, 128, 224, Kind::ddp},
+                    FittedRow{"efficientnet_v2_l", "a100-sxm4-80gb", amp, 128, 224, Kind::ddp},
+                    FittedRow{"convnext_large", "a100-sxm4-80gb", amp, 128, 224, Kind::ddp}));
+
+INSTANTIATE_TEST_SUITE_P(
+    MptA100Fsdp, FittedRun,
+    testing::Values(FittedRow{"mpt-7b", "a100-sxm4-40gb", bf16, 12, 0, Kind::fsdp, false, true},
+                    FittedRow{"mpt-1b", "a100-sxm4-40gb", bf16, 8, 0, Kind::fsdp},
+                    FittedRow{"mpt-125m", "a100-sxm4-40gb", bf16, 26, 0, Kind::fsdp}));
+
+TEST(StepMemorySpeed, PlaysAThousandLayersInMilliseconds) {
+#if defined(__SANITIZE_ADDRESS__) || !defined(NDEBUG)
+  GTEST_SKIP() << "timed in release builds only";
+#endif
+  const auto best_of_five = [](const char* model) {
+    StepOptions options;
+    options.samples = 8;
+    const TrainingStep step = build_step(*load_model(model), options);
+    const Device device = load_device("a100-sxm4-80gb");
+    double best = 1e9;
+    for (int i = 0; i < 5; ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      step_memory(step, {}, device);
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+      best = std::min(best, took.count());
+    }
+    return best;
+  };
+  EXPECT_LT(best_of_five("vgg16"), 5e-3);
+  EXPECT_LT(best_of_five("efficientnet_v2_l"), 30e-3);  // 1092 layers
+}
+
+}  // namespace
+}  // namespace lockstep
