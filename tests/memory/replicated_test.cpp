@@ -123,10 +123,21 @@ TEST(ReplicatedMemory, CheckpointingKeepsBlockInputsAndOneBlock) {
   EXPECT_EQ(step_memory(step, {}, bare_gpu()).after_forward, a);  // what enters h.1
 }
 
+TEST(ReplicatedMemory, CheckpointedBlockKeepsAnInputThatNobodySaves) {
+  TrainingStep step = chain(6, a, 1024);
+  for (int i = 0; i < 6; ++i) {
+    step.layers[i].block = i < 3 ? "h.0" : "h.1";
+    step.layers[i].checkpointed = true;
+  }
+  step.layers[3].saved.clear();
+  EXPECT_EQ(step_memory(step, {}, bare_gpu()).after_forward, a);
+}
+
 TEST(ReplicatedMemory, ResidualGradientIsSharedAndThenAddedInPlace) {
-  // x -> fc0 -> y; add(y, fc1(y)); the gradient of the sum serves both branches, and fc1's input
-  // gradient is added into it.
+  // y = fc0(x); sum = fc1(y) + y; fc3(sum). The gradient of the sum serves both branches, and the
+  // gradient of fc1's input is added into it.
   TrainingStep step = chain(2, a, 1024);
+  step.layers[0].saved.push_back({"output", a, 1, 0});
   Layer sum;
   sum.name = "sum";
   sum.kind = "add";
@@ -134,15 +145,39 @@ TEST(ReplicatedMemory, ResidualGradientIsSharedAndThenAddedInPlace) {
   sum.output_bytes = a;
   sum.output_storage = 3;
   step.layers.push_back(sum);
-  step.layers.push_back(linear_layer(3, "", a, a, 1024));
-  step.layers[3].inputs = {2};
-  step.layers[3].saved = {{"input", a, 3, 2}};
-  step.layers[3].output_storage = 4;
+  Layer head = linear_layer(3, "", a, 512, 1024);
+  head.inputs = {2};
+  head.saved.clear();
+  head.output_storage = 4;
+  step.layers.push_back(head);
   const StepMemory memory = step_memory(step, {}, bare_gpu());
-  // Input, and in fc1's backward its saved input, the shared gradient and that of its input. A sum
-  // that needed a tensor of its own would be one `a` more.
+  // Input, y until fc0's backward, and in fc1's backward the shared gradient and that of its input.
+  // A sum that needed a tensor of its own would be one `a` more.
   EXPECT_GE(memory.allocated, 4 * a);
   EXPECT_LT(memory.allocated, 4 * a + mib);
+}
+
+TEST(ReplicatedMemory, ConcatenationsGradientIsSlicedAndSumsAreNewTensors) {
+  // y = fc0(x); both = concat(y, fc1(y)); fc3(both). y's first gradient is a slice of the concat's:
+  // the sum with fc1's needs a tensor of its own while the whole slice and fc1's gradient are still
+  // there.
+  TrainingStep step = chain(2, a, 1024);
+  step.layers[0].saved.push_back({"output", a, 1, 0});
+  Layer both;
+  both.name = "both";
+  both.kind = "concat";
+  both.inputs = {0, 1};
+  both.output_bytes = 2 * a;
+  both.output_storage = 3;
+  step.layers.push_back(both);
+  Layer head = linear_layer(3, "", 2 * a, 512, 1024);
+  head.inputs = {2};
+  head.saved.clear();
+  head.output_storage = 4;
+  step.layers.push_back(head);
+  const StepMemory memory = step_memory(step, {}, bare_gpu());
+  EXPECT_GE(memory.allocated, a + a + 2 * a + a + a);
+  EXPECT_LT(memory.allocated, a + a + 2 * a + a + a + mib);
 }
 
 TEST(ReplicatedMemory, TiedHeadGradientIsThereFromTheStartOfBackward) {
