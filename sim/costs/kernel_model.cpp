@@ -164,13 +164,14 @@ KernelTime convolution_time(const Kernel& kernel, const Device& device, const Ke
 KernelTime attention_time(const Kernel& kernel, const Device& device, const KernelLaw& law) {
   double rate = matrix_rate(kernel.math, device.efficiency.attention, device);
   if (kernel.pass != Pass::forward) rate *= law.attention_backward;
-  // Blocks of 128 queries of one head; softmax costs vector work per score, so that small heads pay
-  // relatively more: half of the matrix work at head size 128.
+  const double head = static_cast<double>(std::max<std::int64_t>(kernel.k, 1));
+  const double softmax = (1 + law.attention_softmax * 128 / head) / (1 + law.attention_softmax);
+  // One block works on 128 queries of one head.
   const double blocks =
       std::ceil(static_cast<double>(kernel.m) / 128) * static_cast<double>(kernel.batch);
   const double waves = std::ceil(blocks / device.multiprocessors) * device.multiprocessors / blocks;
   KernelTime time;
-  time.compute = kernel.flops / rate * waves;
+  time.compute = kernel.flops / rate * softmax * waves;
   time.memory = traffic_seconds(kernel.bytes_read + kernel.bytes_written, device, law);
   return time;
 }

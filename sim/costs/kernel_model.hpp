@@ -23,6 +23,10 @@ struct KernelLaw {
   // Speed of a convolution's weight gradient relative to its forward (long k, split-k; fact 130).
   // Fit.
   double weight_gradient = 0.8;
+  // Fused attention: scores cost vector work whatever the head size, as much as this share of the
+  // products of a head of 128 (Dao 2023, "FlashAttention-2", figures 4 to 6: heads of 64 run at
+  // 0.85 of the speed of heads of 128).
+  double attention_softmax = 0.2;
   // Fused attention: backward speed relative to forward (recomputes scores; fact 132 anchors).
   double attention_backward = 0.85;
   // Depthwise and grouped kernels outside the matrix units: weight gradient relative to forward.

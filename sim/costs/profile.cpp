@@ -1,0 +1,247 @@
+// Reading and writing profiles (see profile.hpp).
+#include "costs/profile.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/describe.hpp"
+
+namespace lockstep {
+
+template <class Visitor>
+void describe(Visitor& v, ProfileVersion& p) {
+  v.field({.name = "name", .doc = "Component.", .required = true}, p.name);
+  v.field({.name = "version", .doc = "Version as the component states it.", .required = true},
+          p.version);
+}
+
+template <class Visitor>
+void describe(Visitor& v, ProfileSetting& p) {
+  v.field({.name = "name", .doc = "Setting that influences the figures.", .required = true},
+          p.name);
+  v.field({.name = "value", .doc = "Its value while measuring.", .required = true}, p.value);
+}
+
+template <class Visitor>
+void describe(Visitor& v, ProfileNoise& p) {
+  v.field({.name = "samples", .doc = "Repetitions behind every figure.", .min = 0}, p.samples);
+  v.field({.name = "relative_spread",
+           .doc = "Median over the figures of (90th percentile - median) / median.",
+           .unit = Dimension::fraction,
+           .min = 0,
+           .max = 10},
+          p.relative_spread);
+}
+
+template <class Visitor>
+void describe(Visitor& v, ProfileHost& p) {
+  v.field({.name = "operator",
+           .doc = "Host time to dispatch one forward operator.",
+           .unit = Dimension::seconds,
+           .min = 0,
+           .max = 1},
+          p.operator_seconds);
+  v.field({.name = "backward_operator",
+           .doc = "Host time to dispatch one backward operator.",
+           .unit = Dimension::seconds,
+           .min = 0,
+           .max = 1},
+          p.backward_operator_seconds);
+  v.field({.name = "launch",
+           .doc = "Host time of each further launch inside an operator.",
+           .unit = Dimension::seconds,
+           .min = 0,
+           .max = 1},
+          p.launch_seconds);
+}
+
+template <class Visitor>
+void describe(Visitor& v, ProfileLayer& p) {
+  v.field({.name = "name", .doc = "Layer, as named by the model.", .required = true}, p.name);
+  v.field({.name = "forward",
+           .doc = "Median device time forward.",
+           .unit = Dimension::seconds,
+           .min = 0,
+           .max = 1e4,
+           .required = true},
+          p.forward_seconds);
+  v.field({.name = "backward",
+           .doc = "Median device time backward.",
+           .unit = Dimension::seconds,
+           .min = 0,
+           .max = 1e4,
+           .required = true},
+          p.backward_seconds);
+}
+
+template <class Visitor>
+void describe(Visitor& v, ProfileBatch& p) {
+  v.field({.name = "samples", .doc = "Batch.", .min = 1, .required = true}, p.samples);
+  v.field({.name = "layers", .doc = "Times in forward order.", .required = true}, p.layers);
+}
+
+template <class Visitor>
+void describe(Visitor& v, ProfileModel& p) {
+  v.field({.name = "model", .doc = "Model file.", .required = true}, p.model);
+  v.field({.name = "precision", .doc = "Numeric mode.", .required = true}, p.precision);
+  v.field({.name = "input_bytes_per_sample",
+           .doc = "Bytes copied to the device per sample; tells input sizes apart.",
+           .unit = Dimension::bytes,
+           .min = 0,
+           .required = true},
+          p.input_bytes_per_sample);
+  v.field({.name = "batches", .doc = "Measured batches, ascending.", .required = true}, p.batches);
+}
+
+template <class Visitor>
+void describe(Visitor& v, ProfileOptimizer& p) {
+  v.field({.name = "name", .doc = "Update rule.", .required = true}, p.name);
+  v.field({.name = "implementation", .doc = "As in a scenario's optimizer."}, p.implementation);
+  v.field({.name = "momentum", .doc = "sgd: whether momentum is kept."}, p.momentum);
+  v.field({.name = "precision", .doc = "Numeric mode."}, p.precision);
+  v.field({.name = "elements",
+           .doc = "Parameters updated.",
+           .unit = Dimension::count,
+           .min = 1,
+           .required = true},
+          p.elements);
+  v.field({.name = "tensors", .doc = "Tensors they lie in.", .min = 1}, p.tensors);
+  v.field({.name = "time",
+           .doc = "Median device time.",
+           .unit = Dimension::seconds,
+           .min = 0,
+           .required = true},
+          p.seconds);
+}
+
+template <class Visitor>
+void describe(Visitor& v, ProfileCopy& p) {
+  v.field({.name = "bytes",
+           .doc = "Bytes read + written.",
+           .unit = Dimension::bytes,
+           .min = 1,
+           .required = true},
+          p.bytes);
+  v.field({.name = "time",
+           .doc = "Median device time.",
+           .unit = Dimension::seconds,
+           .min = 0,
+           .required = true},
+          p.seconds);
+}
+
+template <class Visitor>
+void describe(Visitor& v, ProfileCurvePoint& p) {
+  v.field({.name = "bytes",
+           .doc = "Size as nccl-tests counts it.",
+           .unit = Dimension::bytes,
+           .min = 1,
+           .required = true},
+          p.bytes);
+  v.field({.name = "time",
+           .doc = "Median time.",
+           .unit = Dimension::seconds,
+           .min = 0,
+           .required = true},
+          p.seconds);
+}
+
+template <class Visitor>
+void describe(Visitor& v, ProfileCollective& p) {
+  v.field({.name = "collective",
+           .doc = "all_reduce, all_gather, reduce_scatter or broadcast.",
+           .required = true},
+          p.collective);
+  v.field({.name = "backend", .doc = "Library that ran it.", .required = true}, p.backend);
+  v.field({.name = "ranks", .doc = "Processes.", .min = 1, .required = true}, p.ranks);
+  v.field({.name = "nodes", .doc = "Nodes they ran on.", .min = 1}, p.nodes);
+  v.field({.name = "points", .doc = "The curve, ascending.", .required = true}, p.points);
+}
+
+template <class Visitor>
+void describe(Visitor& v, ProfileAllocator& p) {
+  v.field({.name = "context",
+           .doc = "Device memory in use before the first tensor.",
+           .unit = Dimension::bytes,
+           .min = 0},
+          p.context_bytes);
+  v.field({.name = "matmul_workspace",
+           .doc = "Workspace of one matrix library handle.",
+           .unit = Dimension::bytes,
+           .min = 0},
+          p.matmul_workspace_bytes);
+}
+
+template <class Visitor>
+void describe(Visitor& v, Profile& p) {
+  v.field(
+      {.name = "format", .doc = "Version of this format.", .min = 1, .max = 1, .required = true},
+      p.format);
+  v.field({.name = "device", .doc = "Device file the figures belong to.", .required = true},
+          p.device);
+  v.field({.name = "date", .doc = "Day of the measurement, 2026-11-21."}, p.date);
+  v.field({.name = "versions", .doc = "Software under test."}, p.versions);
+  v.field({.name = "settings", .doc = "Settings under test."}, p.settings);
+  v.field({.name = "noise", .doc = "How repeatable the figures are."}, p.noise);
+  v.field({.name = "host", .doc = "Dispatch costs."}, p.host);
+  v.field({.name = "allocator", .doc = "Memory facts."}, p.allocator);
+  v.field({.name = "models", .doc = "Layer times."}, p.models);
+  v.field({.name = "optimizers", .doc = "Optimizer steps."}, p.optimizers);
+  v.field({.name = "copies", .doc = "Streaming through device memory, ascending."}, p.copies);
+  v.field({.name = "collectives", .doc = "Collective curves."}, p.collectives);
+}
+
+namespace {
+
+template <class Item, class Size>
+void require_ascending(const std::vector<Item>& items, Size size, const Node& node,
+                       const char* what, Diagnostics& diagnostics) {
+  const auto out_of_order = std::adjacent_find(
+      items.begin(), items.end(), [&](const Item& a, const Item& b) { return size(a) >= size(b); });
+  if (out_of_order != items.end())
+    diagnostics.add(
+        node.error(fmt::format("{} must be in ascending order without repetition", what)));
+}
+
+Node child(const Node& node, const char* key) {
+  return node.find(key).value_or(node);
+}
+
+void check_order(const Profile& profile, const Node& node, Diagnostics& diagnostics) {
+  const auto models = child(node, "models").elements();
+  for (std::size_t i = 0; i < profile.models.size() && i < models.size(); ++i) {
+    require_ascending(
+        profile.models[i].batches, [](const ProfileBatch& b) { return b.samples; },
+        child(models[i], "batches"), "batches", diagnostics);
+  }
+  require_ascending(
+      profile.copies, [](const ProfileCopy& c) { return c.bytes; }, child(node, "copies"), "copies",
+      diagnostics);
+  const auto collectives = child(node, "collectives").elements();
+  for (std::size_t i = 0; i < profile.collectives.size() && i < collectives.size(); ++i) {
+    require_ascending(
+        profile.collectives[i].points, [](const ProfileCurvePoint& p) { return p.bytes; },
+        child(collectives[i], "points"), "points", diagnostics);
+  }
+}
+
+}  // namespace
+
+Profile parse_profile(const Node& node) {
+  Diagnostics diagnostics;
+  Profile profile = read<Profile>(node, diagnostics);
+  if (diagnostics.empty()) check_order(profile, node, diagnostics);
+  diagnostics.throw_if_any();
+  return profile;
+}
+
+Profile load_profile(const std::string& path) {
+  return parse_profile(Node::parse_file(path));
+}
+
+std::string profile_text(const Profile& profile) {
+  return emit_yaml(profile);
+}
+
+}  // namespace lockstep

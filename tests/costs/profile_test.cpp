@@ -1,0 +1,135 @@
+// Does a profile survive writing and reading, and does each answer come from where it says?
+#include "costs/profile.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "costs/roofline_costs.hpp"
+#include "kernel_test_device.hpp"
+
+namespace lockstep {
+namespace {
+
+const std::string path = LOCKSTEP_SOURCE_DIR "/tests/costs/data/profile_small.yaml";
+
+TrainingStep two_layers(std::int64_t samples) {
+  TrainingStep step;
+  step.model = "two_layers";
+  step.precision = Precision::amp_fp16;
+  step.samples = samples;
+  step.input_bytes = 1000.0 * samples;
+  Kernel kernel;
+  kernel.bytes_read = kernel.bytes_written = 1e6 * samples;
+  for (const char* name : {"first", "second"}) {
+    Layer layer;
+    layer.name = name;
+    layer.forward = {kernel};
+    layer.backward = {kernel, kernel};
+    step.layers.push_back(layer);
+  }
+  return step;
+}
+
+struct Served {
+  std::shared_ptr<const ComputeCosts> fallback;
+  std::unique_ptr<ComputeCosts> costs;
+};
+Served served() {
+  Machine machine;
+  machine.device = round_device();
+  const auto fallback = std::make_shared<RooflineCosts>(machine);
+  return {fallback, profile_costs(std::make_shared<Profile>(load_profile(path)), fallback)};
+}
+
+TEST(Profile, TextReadsBackEqual) {
+  const Profile profile = load_profile(path);
+  const std::string text = profile_text(profile);
+  const Profile again = parse_profile(Node::parse_text(text, "again.yaml"));
+  EXPECT_EQ(profile_text(again), text);
+  EXPECT_EQ(again.device, "a100-sxm4-80gb");
+  ASSERT_EQ(again.models.size(), 1u);
+  ASSERT_EQ(again.models[0].batches.size(), 3u);
+  EXPECT_DOUBLE_EQ(again.models[0].batches[1].layers[0].backward_seconds, 700e-6);
+  ASSERT_EQ(again.collectives.size(), 1u);
+  EXPECT_DOUBLE_EQ(again.collectives[0].points[1].bytes, 32 * 1024.0 * 1024.0);
+  EXPECT_DOUBLE_EQ(again.host.operator_seconds, 6e-6);
+}
+
+TEST(Profile, MeasuredBatchIsServedAsMeasured) {
+  const Served s = served();
+  const LayerCost cost = s.costs->layer(two_layers(8), 1);
+  EXPECT_EQ(cost.provenance, Provenance::measured);
+  EXPECT_DOUBLE_EQ(cost.forward.busy, 40e-6);
+  EXPECT_DOUBLE_EQ(cost.backward.busy, 90e-6);
+  EXPECT_DOUBLE_EQ(cost.forward.host, 6e-6);
+  EXPECT_DOUBLE_EQ(cost.backward.host, 8e-6);
+}
+
+TEST(Profile, BatchBetweenTwoNearOnesIsInterpolated) {
+  const Served s = served();
+  const LayerCost cost = s.costs->layer(two_layers(20), 0);
+  EXPECT_EQ(cost.provenance, Provenance::interpolated);
+  EXPECT_NEAR(cost.forward.busy, 220e-6, 1e-12);
+  EXPECT_NEAR(cost.backward.busy, 450e-6, 1e-12);
+}
+
+TEST(Profile, NothingIsGuessedAcrossAnOrderOfMagnitudeOrBeyondTheEnds) {
+  const Served s = served();
+  for (const std::int64_t samples : {4, 100, 4096}) {
+    const TrainingStep step = two_layers(samples);
+    const LayerCost cost = s.costs->layer(step, 0);
+    EXPECT_EQ(cost.provenance, Provenance::modelled) << samples;
+    EXPECT_DOUBLE_EQ(cost.forward.busy, s.fallback->layer(step, 0).forward.busy);
+  }
+}
+
+TEST(Profile, OtherModelPrecisionOrInputIsModelled) {
+  const Served s = served();
+  TrainingStep step = two_layers(8);
+  step.precision = Precision::fp32;
+  EXPECT_EQ(s.costs->layer(step, 0).provenance, Provenance::modelled);
+  step = two_layers(8);
+  step.input_bytes *= 2;
+  EXPECT_EQ(s.costs->layer(step, 0).provenance, Provenance::modelled);
+  step = two_layers(8);
+  step.layers[0].name = "unknown";
+  EXPECT_EQ(s.costs->layer(step, 0).provenance, Provenance::modelled);
+  EXPECT_EQ(s.costs->layer(step, 1).provenance, Provenance::measured);
+}
+
+TEST(Profile, CheckpointedLayerRunsItsForwardAgain) {
+  const Served s = served();
+  TrainingStep step = two_layers(8);
+  step.layers[0].checkpointed = true;
+  EXPECT_DOUBLE_EQ(s.costs->layer(step, 0).backward.busy, 300e-6);
+}
+
+TEST(Profile, OptimizerAndCopiesInterpolateToo) {
+  const Served s = served();
+  OptimizerSpec sgd;
+  sgd.momentum = 0.9;
+  sgd.implementation = OptimizerImplementation::fused;
+  EXPECT_NEAR(s.costs->optimizer(sgd, Precision::amp_fp16, 3e6, 8).busy, 60e-6, 1e-12);
+  EXPECT_DOUBLE_EQ(s.costs->optimizer(sgd, Precision::amp_fp16, 3e7, 8).busy,
+                   s.fallback->optimizer(sgd, Precision::amp_fp16, 3e7, 8).busy);
+  EXPECT_NEAR(s.costs->stream(3 * 8 * 1024.0 * 1024.0, 3).busy, 33e-6, 1e-12);
+}
+
+TEST(Profile, WrongFilesGetLocatedMessages) {
+  const auto message = [](const std::string& text) -> std::string {
+    try {
+      parse_profile(Node::parse_text(text, "bad.yaml"));
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_THAT(message("format: 2\ndevice: x\n"), testing::HasSubstr("bad.yaml:1"));
+  EXPECT_THAT(message("format: 1\ndevice: x\nhots: {}\n"), testing::HasSubstr("host"));
+  EXPECT_THAT(message("format: 1\ndevice: x\ncopies:\n  - {bytes: 2 MiB, time: 1 us}\n"
+                      "  - {bytes: 1 MiB, time: 1 us}\n"),
+              testing::HasSubstr("ascending"));
+}
+
+}  // namespace
+}  // namespace lockstep
