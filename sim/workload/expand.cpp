@@ -13,7 +13,8 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t max_layers = 100'000;
-constexpr std::int64_t max_visits = 1'000'000;  // steps looked at, expanded to layers or not
+constexpr int max_depth = 256;                // structures inside structures
+constexpr std::int64_t max_visits = 400'000;  // steps and joined inputs looked at
 
 // A naming scope, as an nn.Module: layers called inside get its path before their names.
 struct Frame {
@@ -42,7 +43,9 @@ class Expander {
   }
 
   Value run(const std::vector<ModelStep>& steps, Value x, const Place& place) {
+    if (++depth_ > max_depth) throw ModelError("the structures are nested too deeply");
     for (const ModelStep& step : steps) x = run(step, x, place);
+    --depth_;
     return x;
   }
 
@@ -55,9 +58,14 @@ class Expander {
     throw ConfigError(std::move(located));
   }
 
+  void visit(std::size_t amount) {
+    visits_ += static_cast<std::int64_t>(amount);
+    if (visits_ > max_visits) throw ModelError("the model expands to too many steps");
+  }
+
   Value run(const ModelStep& step, const Value& x, const Place& place) {
     try {
-      if (++visits_ > max_visits) throw ModelError("the model expands to too many steps");
+      visit(1 + step.from.size() + step.bodies.size());
       Scope scope(place.scope);
       if (!step.when && step.from.empty()) {
         describe(x, scope);
@@ -187,7 +195,7 @@ class Expander {
   Value run_repeat(const ModelStep& step, Value x, const Place& place) {
     const std::int64_t count = loop_count(step, *place.scope);
     for (std::int64_t i = 0; i < count; ++i) {
-      if (++visits_ > max_visits) throw ModelError("the model expands to too many steps");
+      visit(1);
       Scope scope(place.scope);
       scope.set(step.index, i);
       if (!step.unit && step.name.empty()) {
@@ -210,6 +218,7 @@ class Expander {
     const std::int64_t count = loop_count(step, *place.scope);
     std::vector<Value> features{x};
     for (std::int64_t i = 0; i < count; ++i) {
+      visit(features.size());
       Scope scope(place.scope);
       scope.set(step.index, i);
       Frame frame{claim(iteration_path(step, *place.frame, i, scope))};
@@ -310,6 +319,7 @@ class Expander {
   std::map<std::string, Value> outputs_;
   std::set<std::string> names_;
   std::int64_t visits_ = 0;
+  int depth_ = 0;
 };
 
 }  // namespace

@@ -1,0 +1,152 @@
+// Does each layer launch what eager PyTorch launches: operators, casts, gradient sums, layout
+// changes?
+#include <gtest/gtest.h>
+
+#include "build.hpp"
+
+namespace lockstep {
+namespace {
+
+TEST(Kernels, OfALinearLayer) {
+  StepOptions options;
+  options.samples = 4;
+  const TrainingStep step = build_layers(R"(
+  - flatten
+  - linear: 128
+    name: first
+  - relu
+  - linear: classes
+    name: second
+  - cross_entropy)",
+                                         options);
+  const Layer& second = find_layer(step, "second");
+  EXPECT_EQ(operators(second.forward), 1) << "addmm";
+  EXPECT_EQ(launches(second.forward), 1);
+  EXPECT_EQ(operators(second.backward), 3 + 2) << "two mm, one sum; two AccumulateGrad";
+  EXPECT_EQ(launches(second.backward), 3);
+  EXPECT_EQ(launches(find_layer(step, "first").backward), 2) << "no gradient of the input";
+}
+
+TEST(Kernels, AutocastCastsWeightsOncePerStep) {
+  StepOptions options;
+  options.samples = 4;
+  options.precision = Precision::amp_fp16;
+  const TrainingStep step = build_layers(R"(
+  - conv: {out: 8, kernel: 3}
+    name: first
+  - conv: {out: 8, kernel: 3}
+    name: second
+  - flatten
+  - linear: classes
+  - cross_entropy)",
+                                         options);
+  const auto casts = [](const std::vector<Kernel>& kernels, double bytes) {
+    int count = 0;
+    for (const Kernel& kernel : kernels) {
+      if (kernel.kind == KernelKind::elementwise && kernel.bytes_read == 2 * bytes &&
+          kernel.bytes_written == bytes) {
+        ++count;
+      }
+    }
+    return count;
+  };
+  const Layer& first = find_layer(step, "first");
+  EXPECT_EQ(casts(first.forward, 2.0 * 8 * 3 * 9), 1) << "weight";
+  EXPECT_EQ(casts(first.forward, 2.0 * 8), 1) << "bias";
+  EXPECT_EQ(casts(first.forward, 2.0 * 4 * 3 * 32 * 32), 1) << "the fp32 image";
+  EXPECT_EQ(casts(find_layer(step, "second").forward, 2.0 * 4 * 8 * 30 * 30), 0)
+      << "the input is half precision already";
+  for (const Layer& layer : step.layers) {
+    for (const Kernel& kernel : layer.forward) {
+      if (kernel.kind == KernelKind::convolution) {
+        EXPECT_EQ(kernel.math, MathMode::fp16);
+      }
+    }
+  }
+}
+
+TEST(Kernels, LayoutChangesOnlyForHalfPrecisionNchw) {
+  const auto copies = [](Precision precision, bool channels_last) {
+    StepOptions options;
+    options.precision = precision;
+    options.channels_last = channels_last;
+    int count = 0;
+    for (const Layer& layer : build_step(*load_model("resnet18"), options).layers) {
+      for (const Kernel& kernel : layer.forward)
+        count += kernel.kind == KernelKind::copy && kernel.launches > 0;
+    }
+    return count;
+  };
+  EXPECT_EQ(copies(Precision::amp_fp16, false), 20) << "every convolution of ResNet-18";
+  EXPECT_EQ(copies(Precision::amp_fp16, true), 0);
+  EXPECT_EQ(copies(Precision::tf32, false), 0);
+}
+
+TEST(Kernels, GradientsOfSharedOutputsAreSummed) {
+  const TrainingStep step = build_step(*load_model("resnet18"), {});
+  // layer1.0's input feeds a convolution and the shortcut: one sum of two gradients.
+  const Layer& pool = find_layer(step, "maxpool");
+  ASSERT_FALSE(pool.backward.empty());
+  EXPECT_EQ(pool.backward[0].bytes_read, 2 * pool.output_bytes);
+  EXPECT_EQ(pool.backward[0].bytes_written, pool.output_bytes);
+  EXPECT_EQ(pool.backward[0].launches, 1);
+}
+
+TEST(Kernels, TiedHeadHasNoParametersAndAddsItsGradient) {
+  const TrainingStep tied = build_step(*load_model("gpt2"), {});
+  EXPECT_TRUE(find_layer(tied, "lm_head").parameters.empty());
+  StepOptions options;
+  options.parameters["tied"] = 0;
+  const TrainingStep untied = build_step(*load_model("gpt2"), options);
+  EXPECT_EQ(untied.parameter_count - tied.parameter_count, 50257 * 768);
+  EXPECT_EQ(launches(find_layer(tied, "wte").backward),
+            launches(find_layer(untied, "wte").backward) + 1);
+}
+
+TEST(Kernels, NormsRunInFullPrecisionUnderAutocast) {
+  StepOptions options;
+  options.precision = Precision::amp_bf16;
+  const TrainingStep step = build_step(*load_model("vit_b_16"), options);
+  EXPECT_EQ(find_layer(step, "encoder.layers.encoder_layer_3.ln_2").output_bytes, 4.0 * 197 * 768);
+  EXPECT_EQ(find_layer(step, "encoder.layers.encoder_layer_3.mlp.0").output_bytes,
+            2.0 * 197 * 3072);
+  EXPECT_EQ(find_layer(step, "cross_entropy").saved[0].bytes, 4.0 * 1000);
+}
+
+TEST(Kernels, BatchNormHasThreeBuffers) {
+  const TrainingStep step = build_step(*load_model("resnet50"), {});
+  int buffers = 0;
+  double bytes = 0;
+  for (const Layer& layer : step.layers) {
+    buffers += layer.buffers;
+    bytes += layer.buffer_bytes;
+  }
+  EXPECT_EQ(buffers, 3 * 53);
+  EXPECT_EQ(bytes, 2 * 4.0 * 26560 + 8 * 53) << "26,560 normalised channels";
+}
+
+TEST(Kernels, BlocksAreTheUnitsOfWrapping) {
+  const auto blocks = [](const std::string& model) {
+    std::set<std::string> names;
+    for (const Layer& layer : build_step(*load_model(model), {}).layers) {
+      if (!layer.block.empty()) names.insert(layer.block);
+    }
+    return names.size();
+  };
+  EXPECT_EQ(blocks("gpt2"), 12u);
+  EXPECT_EQ(blocks("resnet50"), 16u);
+  EXPECT_EQ(blocks("convnext_large"), 36u);
+  EXPECT_EQ(blocks("densenet121"), 58u);
+  EXPECT_EQ(blocks("vgg16"), 0u);
+}
+
+TEST(Kernels, CheckpointingFlagsExactlyTheBlocks) {
+  StepOptions options;
+  options.activation_checkpointing = true;
+  for (const Layer& layer : build_step(*load_model("gpt2"), options).layers) {
+    EXPECT_EQ(layer.checkpointed, !layer.block.empty()) << layer.name;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
