@@ -49,7 +49,9 @@ std::shared_ptr<const ComputeCosts> make_costs(const Scenario& scenario, const M
                                                const CostScale& scale) {
   std::shared_ptr<const ComputeCosts> costs =
       std::make_shared<RooflineCosts>(machine, scenario.framework);
-  if (!scenario.profile.empty()) costs = profile_costs(scenario.profile, costs);
+  if (!scenario.profile.empty()) {
+    costs = profile_costs(std::make_shared<Profile>(load_profile(scenario.profile)), costs);
+  }
   if (scale.device != 1 || scale.host != 1) {
     costs = std::make_shared<ScaledCosts>(costs, scale.device, scale.host);
   }
@@ -107,7 +109,8 @@ BatchSplit split_batch(const BatchSpec& batch, int gpus) {
   return split;
 }
 
-std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>& scales) {
+std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>& scales,
+                          const std::function<void(Machine&)>& edit) {
   Misfits misfits;
   std::shared_ptr<const ModelFile> model;
   std::optional<Machine> machine;
@@ -128,6 +131,7 @@ std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>
   attempt(scenario.model_where, "model", [&] { model = load_model(scenario.model); });
   attempt(scenario.platform_where, "platform", [&] { machine = load_machine(scenario.platform); });
   misfits.throw_if_any();
+  if (edit) edit(*machine);
   if (scenario.price_per_gpu_hour) {
     machine->price_per_gpu_hour = *scenario.price_per_gpu_hour;
     machine->price_source = "the scenario";

@@ -37,7 +37,9 @@ struct Point {
 // All points in the order of the file: strategies outermost, GPU counts inside. Throws one
 // ConfigError with every misfit (unknown model, batch not divisible, more GPUs than the platform
 // has, ...). `scales` has one element per strategy entry, or none (= all as modelled).
-std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>& scales = {});
+// `edit` changes the machine before it is used: what-if questions.
+std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>& scales = {},
+                          const std::function<void(Machine&)>& edit = {});
 
 // How one batch falls on `gpus` GPUs. Throws std::invalid_argument with the reason when it does
 // not.

@@ -1,0 +1,49 @@
+// The verbs of the command line, one .cpp each. Results go to stdout, everything else to stderr.
+// Each returns the exit code: 0 done, 1 a fault of ours, 2 wrong input, 3 nothing fits, 4 a gate
+// failed.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "scenario/predict.hpp"
+
+namespace lockstep {
+
+enum class Format { text, json, csv, markdown };
+
+struct CommonOptions {
+  Format format = Format::text;
+  int workers = 0;  // 0 = one per core
+};
+
+int run_command(const std::string& file, const CommonOptions& options);
+int check_command(const std::vector<std::string>& files, const CommonOptions& options);
+int compare_command(const std::vector<std::string>& files, const CommonOptions& options);
+int list_command(const std::string& what, const CommonOptions& options);
+int export_command(const std::string& file);
+int schema_command(const std::string& what, bool fields);
+int validate_command(const std::vector<std::string>& files, std::optional<double> max_error,
+                     const CommonOptions& options);
+int explain_command(const std::vector<std::string>& files, const CommonOptions& options);
+
+// Writes all of `text` to stdout; false when the reader has gone away.
+bool print(const std::string& text);
+
+// One line on stderr that counts points, only on a terminal and only when it takes a while.
+class ProgressLine {
+ public:
+  explicit ProgressLine(std::string what);
+  ~ProgressLine();
+  void update(std::size_t done, std::size_t all);
+  RunOptions run_options(int workers);
+
+ private:
+  std::string what_;
+  bool terminal_;
+  double started_;
+  bool shown_ = false;
+};
+
+}  // namespace lockstep

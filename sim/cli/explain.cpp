@@ -1,0 +1,153 @@
+// `lockstep explain SCENARIO [OTHER]`: why the numbers are what they are; with two scenarios, where
+// the difference of their common points comes from.
+#include "scenario/explain.hpp"
+
+#include <fmt/format.h>
+
+#include "cli/commands.hpp"
+#include "core/units.hpp"
+#include "results/table.hpp"
+#include "scenario/anchor.hpp"
+
+namespace lockstep {
+
+namespace {
+
+using Align = Table::Align;
+
+struct Explained {
+  Scenario scenario;
+  std::vector<Point> points;
+  std::vector<Prediction> predictions;
+};
+
+Explained predict_all(const std::string& file, const RunOptions& options) {
+  Explained e;
+  e.scenario = read_scenario(file);
+  e.points = expand(e.scenario, anchor_scales(e.scenario, options));
+  const auto results = simulate(e.points, options);
+  for (std::size_t i = 0; i < e.points.size(); ++i) {
+    e.predictions.push_back(summarise_point(e.scenario, e.points[i], results[i]));
+  }
+  return e;
+}
+
+std::string title(const Prediction& p) {
+  return fmt::format("{} on {} GPU{}", p.strategy, p.gpus, p.gpus == 1 ? "" : "s");
+}
+
+double total(const Attribution& attribution) {
+  double sum = 0;
+  for (const auto& [what, seconds] : attribution) sum += seconds;
+  return sum;
+}
+
+std::string milliseconds(double seconds) {
+  return fmt::format("{:.3f}", 1e3 * seconds);
+}
+
+std::string render(const Table& table, const CommonOptions& options) {
+  if (options.format == Format::csv) return table.csv();
+  return options.format == Format::markdown ? table.markdown() : table.text();
+}
+
+void explain_point(const Explained& e, std::size_t i, const CommonOptions& options,
+                   const RunOptions& run) {
+  const Prediction& p = e.predictions[i];
+  const Attribution parts = attribute(p, e.points[i]);
+  const double step = total(parts);
+  print(fmt::format("{}: {} per step. {}\n\n", title(p), human(step, Dimension::seconds, 4),
+                    p.bottleneck));
+  Table where({{"where the step goes", Align::left}, {"ms"}, {"share"}});
+  for (const auto& [what, seconds] : parts) {
+    if (seconds > 0) {
+      where.add_row({what, milliseconds(seconds), fmt::format("{:.1f} %", 100 * seconds / step)});
+    }
+  }
+  print(render(where, options) + "\n");
+
+  const Attribution kinds = device_time_by_kind(e.points[i]);
+  const double device = total(kinds);
+  Table layers({{"device time by kind of layer", Align::left}, {"ms per micro-batch"}, {"share"}});
+  for (std::size_t k = 0; k < kinds.size() && k < 8; ++k) {
+    layers.add_row({kinds[k].first, milliseconds(kinds[k].second),
+                    fmt::format("{:.1f} %", 100 * kinds[k].second / device)});
+  }
+  print(render(layers, options) + "\n");
+
+  Table sensitivity({{"if this changes", Align::left}, {"time per sample changes by"}});
+  for (const auto& s : sensitivities(e.scenario, e.points[i], run)) {
+    sensitivity.add_row({s.input, fmt::format("{:+.2f} %", 100 * s.step_change)});
+  }
+  print(render(sensitivity, options) + "\n");
+  print(fmt::format(
+      "Costs: {:.0f} % measured, {:.0f} % interpolated, {:.0f} % modelled; 90 % interval "
+      "{} .. {}.\n\n",
+      100 * p.provenance.measured, 100 * p.provenance.interpolated, 100 * p.provenance.modelled,
+      human(p.step_interval.low, Dimension::seconds),
+      human(p.step_interval.high, Dimension::seconds)));
+}
+
+// Time per sample of `to` minus that of `from`, part by part.
+void explain_difference(const std::string& from_name, const Prediction& from,
+                        const Point& from_point, const std::string& to_name, const Prediction& to,
+                        const Point& to_point, const CommonOptions& options) {
+  const Attribution a = attribute(from, from_point), b = attribute(to, to_point);
+  const double per_a = 1e3 / static_cast<double>(from.global_batch) * from.gpus;
+  const double per_b = 1e3 / static_cast<double>(to.global_batch) * to.gpus;
+  Table table({{"GPU time per sample", Align::left}, {"ms before"}, {"ms after"}, {"difference"}});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double before = a[i].second * per_a, after = b[i].second * per_b;
+    if (before == 0 && after == 0) continue;
+    table.add_row({a[i].first, fmt::format("{:.4f}", before), fmt::format("{:.4f}", after),
+                   fmt::format("{:+.4f}", after - before)});
+  }
+  const double before = total(a) * per_a, after = total(b) * per_b;
+  table.add_row({"all", fmt::format("{:.4f}", before), fmt::format("{:.4f}", after),
+                 fmt::format("{:+.4f}", after - before)});
+  print(fmt::format("From {} to {} ({:+.1f} %):\n\n{}\n", from_name, to_name,
+                    100 * (after / before - 1), render(table, options)));
+}
+
+}  // namespace
+
+int explain_command(const std::vector<std::string>& files, const CommonOptions& options) {
+  const RunOptions run{options.workers, {}};
+  const Explained first = predict_all(files.front(), run);
+  if (files.size() == 2) {
+    const Explained second = predict_all(files.back(), run);
+    bool any = false;
+    for (std::size_t i = 0; i < first.points.size(); ++i) {
+      for (std::size_t j = 0; j < second.points.size(); ++j) {
+        const Prediction &a = first.predictions[i], &b = second.predictions[j];
+        if (a.strategy != b.strategy || a.gpus != b.gpus) continue;
+        any = true;
+        explain_difference(title(a) + " of " + first.scenario.name, a, first.points[i],
+                           "the same of " + second.scenario.name, b, second.points[j], options);
+      }
+    }
+    if (!any) {
+      throw ConfigError(Diagnostic{
+          {files.back(), 0, 0}, "", "shares no strategy and GPU count with " + files.front());
+    }
+    return 0;
+    }
+    for (std::size_t i = 0; i < first.points.size(); ++i) explain_point(first, i, options, run);
+    // What changes from one strategy to the next, and from the smallest GPU count to the others.
+    for (std::size_t i = 1; i < first.points.size(); ++i) {
+      const Prediction &a = first.predictions[i - 1], &b = first.predictions[i];
+      if (a.strategy == b.strategy) {
+        explain_difference(title(a), a, first.points[i - 1], title(b), b, first.points[i], options);
+      }
+    }
+    for (std::size_t i = 0; i < first.points.size(); ++i) {
+      const Prediction &a = first.predictions.front(), &b = first.predictions[i];
+      if (a.strategy != b.strategy && a.gpus == b.gpus) {
+        explain_difference(title(a), a, first.points.front(), title(b), b, first.points[i],
+                           options);
+      }
+    }
+    return 0;
+  }
+
+}  // namespace lockstep

@@ -1,0 +1,116 @@
+// `lockstep list WHAT`: the models, devices, platforms, strategies and scenarios that are there.
+#include <fmt/format.h>
+
+#include "cli/commands.hpp"
+#include "core/data.hpp"
+#include "core/units.hpp"
+#include "hardware/machine.hpp"
+#include "results/table.hpp"
+#include "workload/model.hpp"
+
+namespace lockstep {
+
+namespace {
+
+using Align = Table::Align;
+
+Table models() {
+  Table table({{"model", Align::left}, {"parameters"}, {"forward MAC per sample"}});
+  for (const auto& name : known_models()) {
+    const ModelSummary summary = summarise(*load_model(name));
+    table.add_row({name, fmt::format("{}", summary.parameters),
+                   human(summary.multiply_accumulates, Dimension::count, 4)});
+  }
+  return table;
+}
+
+Table devices() {
+  Table table({{"device", Align::left},
+               {"title", Align::left},
+               {"memory"},
+               {"bandwidth"},
+               {"fp32"},
+               {"tf32"},
+               {"fp16"},
+               {"bf16"}});
+  const auto rate = [](double flops) {
+    return flops > 0 ? human(flops, Dimension::flops_per_second) : std::string("-");
+  };
+  for (const auto& name : known_devices()) {
+    const Device device = load_device(name);
+    table.add_row({name, device.title, human(device.memory_bytes, Dimension::bytes),
+                   human(device.memory_bandwidth, Dimension::bytes_per_second),
+                   rate(device.fp32_flops), rate(device.tf32_flops), rate(device.fp16_flops),
+                   rate(device.bf16_flops)});
+  }
+  return table;
+}
+
+Table platforms() {
+  Table table({{"platform", Align::left},
+               {"title", Align::left},
+               {"GPUs per node"},
+               {"nodes"},
+               {"inside", Align::left},
+               {"between", Align::left},
+               {"USD per GPU and hour"}});
+  for (const auto& name : known_machines()) {
+    const Machine machine = load_machine(name);
+    const std::string between =
+        machine.fabric.kind == FabricKind::none
+            ? "-"
+            : fmt::format("{} x {} {}", machine.fabric.nics_per_node,
+                          human(machine.fabric.nic_bytes_per_second, Dimension::bytes_per_second),
+                          enum_name(machine.fabric.kind));
+    const std::string price =
+        machine.price_per_gpu_hour > 0
+            ? fmt::format("{:.2f} ({})", machine.price_per_gpu_hour, machine.price_date)
+            : "-";
+    table.add_row({name, machine.title, std::to_string(machine.gpus_per_node),
+                   std::to_string(machine.max_nodes), enum_name(machine.intra), between, price});
+  }
+  return table;
+}
+
+Table strategies() {
+  Table table({{"strategy", Align::left}, {"what it does", Align::left}});
+  table.add_row({"ddp", "replicas; gradients are all-reduced in buckets during backward"});
+  table.add_row(
+      {"fsdp", "parameters, gradients and optimizer state are sharded; gathered per unit"});
+  table.add_row({"parameter_server", "workers push gradients to servers: sync, async or ssp"});
+  return table;
+}
+
+Table scenarios() {
+  Table table({{"scenario", Align::left}, {"name", Align::left}});
+  for (const std::string folder : {"", "/ovi2026", "/calibration"}) {
+    for (const auto& file : files_in(data_folder("scenarios") + folder, ".yaml")) {
+      table.add_row({file.substr(data_folder("").size()), read_scenario(file).name});
+    }
+  }
+  return table;
+}
+
+}  // namespace
+
+int list_command(const std::string& what, const CommonOptions& options) {
+  const Table table = what == "models"      ? models()
+                      : what == "devices"   ? devices()
+                      : what == "platforms" ? platforms()
+                      : what == "scenarios" ? scenarios()
+                                            : strategies();
+  switch (options.format) {
+    case Format::csv:
+      print(table.csv());
+      break;
+    case Format::markdown:
+      print(table.markdown());
+      break;
+    default:
+      print(table.text());
+      break;
+  }
+  return 0;
+}
+
+}  // namespace lockstep

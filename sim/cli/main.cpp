@@ -1,0 +1,146 @@
+// The program: parses the command line and hands over to one verb.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+
+#include "cli/commands.hpp"
+#include "core/units.hpp"
+
+namespace {
+
+using namespace lockstep;
+
+constexpr const char* examples = R"(Examples:
+  lockstep run scenarios/ovi2026/vgg16.yaml          predict every strategy and GPU count (well under a second)
+  lockstep run my.yaml --json > result.json          the same for programs
+  lockstep check my.yaml                             does it read, divide and fit?
+  lockstep explain my.yaml                           why the numbers are what they are
+  lockstep validate                                  predictions against all measured figures shipped
+  lockstep list platforms                            what there is to choose from
+Exit codes: 0 done, 1 a fault of the program, 2 wrong input, 3 nothing in the scenario fits, 4 --max-error exceeded.
+Files: docs/scenario-format.md, docs/model-format.md, docs/platform-format.md, docs/device-format.md.)";
+
+struct Arguments {
+  CommonOptions common;
+  bool json = false, csv = false, markdown = false, fields = false;
+  std::string file, what;
+  std::vector<std::string> files;
+  std::string max_error;
+};
+
+void add_formats(CLI::App* verb, Arguments& arguments, bool with_markdown) {
+  auto* group = verb->add_option_group("Output");
+  group->add_flag("--json", arguments.json, "One JSON document");
+  group->add_flag("--csv", arguments.csv, "CSV with a header line");
+  if (with_markdown) group->add_flag("--markdown", arguments.markdown, "Markdown tables");
+  group->require_option(0, 1);
+}
+
+void add_workers(CLI::App* verb, Arguments& arguments) {
+  verb->add_option("-j,--jobs", arguments.common.workers,
+                   "Simulations at a time (default: one per core)")
+      ->check(CLI::Range(1, 4096));
+}
+
+int dispatch(CLI::App& app, Arguments& arguments) {
+  arguments.common.format = arguments.json       ? Format::json
+                            : arguments.csv      ? Format::csv
+                            : arguments.markdown ? Format::markdown
+                                                 : Format::text;
+  const std::string verb = app.get_subcommands().front()->get_name();
+  if (verb == "run") return run_command(arguments.file, arguments.common);
+  if (verb == "check") return check_command(arguments.files, arguments.common);
+  if (verb == "compare") return compare_command(arguments.files, arguments.common);
+  if (verb == "list") return list_command(arguments.what, arguments.common);
+  if (verb == "export") return export_command(arguments.file);
+  if (verb == "schema") return schema_command(arguments.what, arguments.fields);
+  if (verb == "explain") return explain_command(arguments.files, arguments.common);
+  std::optional<double> max_error;
+  if (!arguments.max_error.empty()) {
+    try {
+      max_error = parse_quantity(arguments.max_error, Dimension::fraction);
+    } catch (const UnitError& error) {
+      throw file_error("", "--max-error", error.what());
+    }
+  }
+  return validate_command(arguments.files, max_error, arguments.common);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Lockstep predicts what distributed training of a neural network costs."};
+  app.name("lockstep");
+  app.footer(examples);
+  app.set_version_flag("--version", LOCKSTEP_VERSION);
+  app.require_subcommand(1);
+  Arguments arguments;
+
+  auto* run = app.add_subcommand("run", "Predict every strategy and GPU count of a scenario");
+  run->add_option("scenario", arguments.file, "Scenario file")->required();
+  add_formats(run, arguments, false);
+  add_workers(run, arguments);
+
+  auto* check = app.add_subcommand("check", "Read scenarios and tell whether they divide and fit");
+  check->add_option("scenarios", arguments.files, "Scenario files")->required();
+  add_workers(check, arguments);
+
+  auto* compare = app.add_subcommand(
+      "compare", "Compare the strategies of one scenario, or two scenarios point by point");
+  compare->add_option("scenarios", arguments.files, "One or two scenario files")
+      ->required()
+      ->expected(1, 2);
+  add_formats(compare, arguments, true);
+  add_workers(compare, arguments);
+
+  auto* list = app.add_subcommand("list", "Show what there is to choose from");
+  list->add_option("what", arguments.what, "models, devices, platforms, strategies or scenarios")
+      ->required()
+      ->check(CLI::IsMember({"models", "devices", "platforms", "strategies", "scenarios"}));
+  add_formats(list, arguments, true);
+
+  auto* export_verb =
+      app.add_subcommand("export", "Print a scenario with every default written out");
+  export_verb->add_option("scenario", arguments.file, "Scenario file")->required();
+
+  auto* schema = app.add_subcommand("schema", "Print the JSON Schema (draft-07) of a file format");
+  schema->add_option("what", arguments.what, "scenario, platform or device")
+      ->required()
+      ->check(CLI::IsMember({"scenario", "platform", "device"}));
+  schema->add_flag("--fields", arguments.fields, "A Markdown table of the fields instead");
+
+  auto* validate =
+      app.add_subcommand("validate", "Compare predictions with measured figures in scenarios");
+  validate->add_option("scenarios", arguments.files, "Scenario files (default: all shipped)");
+  validate->add_option("--max-error", arguments.max_error,
+                       "Fail (exit 4) when a row is off by more, e.g. 10%");
+  add_formats(validate, arguments, true);
+  add_workers(validate, arguments);
+
+  auto* explain = app.add_subcommand(
+      "explain",
+      "Say why: attribution of the step, sensitivity to each input, origin of the costs");
+  explain
+      ->add_option("scenarios", arguments.files, "One scenario, or two to explain the difference")
+      ->required()
+      ->expected(1, 2);
+  add_formats(explain, arguments, true);
+  add_workers(explain, arguments);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  try {
+    return dispatch(app, arguments);
+  } catch (const ConfigError& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "lockstep: {}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,83 @@
+// `lockstep validate [FILES]`: predictions against the measured figures in scenarios.
+#include "scenario/validate.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+
+#include "cli/commands.hpp"
+#include "core/data.hpp"
+
+namespace lockstep {
+
+namespace {
+
+// All shipped scenarios with measured figures.
+std::vector<std::string> shipped_validation_files() {
+  std::vector<std::string> files;
+  std::error_code error;
+  const std::string root = data_folder("scenarios");
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root, error)) {
+    if (entry.path().extension() == ".yaml") files.push_back(entry.path().string());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+}  // namespace
+
+int validate_command(const std::vector<std::string>& files, std::optional<double> max_error,
+                     const CommonOptions& options) {
+  std::vector<ValidationRow> rows;
+  const auto all = files.empty() ? shipped_validation_files() : files;
+  {
+    ProgressLine progress("validating");
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      progress.update(i, all.size());
+      const Scenario scenario = read_scenario(all[i]);
+      if (scenario.measured.empty()) {
+        if (!files.empty()) fmt::print(stderr, "{}: has no measured figures\n", all[i]);
+        continue;
+      }
+      const auto more = validate_scenario(scenario, {options.workers, {}});
+      rows.insert(rows.end(), more.begin(), more.end());
+    }
+  }
+  const auto summaries = summarise_errors(rows);
+  const std::string rows_title = "Predicted against measured\n\n";
+  const std::string summary_title = fmt::format(
+      "\nAbsolute errors by group (baselines: perfect scaling from the smallest GPU count of the "
+      "same "
+      "strategy; FLOPs at {:.0f} % utilisation)\n\n",
+      100 * baseline_utilisation);
+  switch (options.format) {
+    case Format::json:
+      print(validation_json(rows, summaries));
+      break;
+    case Format::csv:
+      print(validation_table(rows).csv());
+      break;
+    case Format::markdown:
+      print(rows_title + validation_table(rows).markdown() + summary_title +
+            summary_table(summaries).markdown());
+      break;
+    case Format::text:
+      print(rows_title + validation_table(rows).text() + summary_title +
+            summary_table(summaries).text());
+      break;
+  }
+  if (max_error) {
+    for (const auto& row : rows) {
+      if (std::abs(relative_error(row.predicted, row.measured)) > *max_error) {
+        fmt::print(stderr, "{}/{} {} on {} GPUs is off by more than {:.1f} %\n", row.group,
+                   row.scenario, row.strategy, row.gpus, 100 * *max_error);
+        return 4;
+      }
+    }
+  }
+  return 0;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,126 @@
+// See explain.hpp.
+#include "scenario/explain.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+
+#include "core/statistics.hpp"
+#include "scenario/anchor.hpp"
+
+namespace lockstep {
+
+namespace {
+
+struct Change {
+  std::string input;
+  std::function<void(Machine&)> machine;
+  std::function<void(Scenario&)> scenario;
+};
+
+std::vector<Change> changes(const Scenario& scenario) {
+  constexpr double more = 1.1;
+  std::vector<Change> list{
+      {"device FLOP/s +10 %",
+       [](Machine& m) {
+         for (double* peak : {&m.device.fp32_flops, &m.device.tf32_flops, &m.device.fp16_flops,
+                              &m.device.bf16_flops}) {
+           *peak *= more;
+         }
+       },
+       {}},
+      {"memory bandwidth +10 %", [](Machine& m) { m.device.memory_bandwidth *= more; }, {}},
+      {"kernel launch floor +10 %",
+       [](Machine& m) { m.device.efficiency.kernel_floor_seconds *= more; },
+       {}},
+      {"host dispatch time +10 %",
+       [](Machine& m) {
+         m.host.dispatch_seconds *= more;
+         m.host.launch_seconds *= more;
+       },
+       {}},
+      {"NVLink bandwidth +10 %", [](Machine& m) { m.nvlink.bytes_per_second *= more; }, {}},
+      {"NIC bandwidth +10 %", [](Machine& m) { m.fabric.nic_bytes_per_second *= more; }, {}},
+      {"network latency +10 %", [](Machine& m) { m.fabric.latency_seconds *= more; }, {}},
+      {"host memory bandwidth +10 %", [](Machine& m) { m.host.memory_bandwidth *= more; }, {}},
+  };
+  if (scenario.data_loading.samples_per_second > 0) {
+    list.push_back({"data loading rate +10 %", {}, [](Scenario& s) {
+                      s.data_loading.samples_per_second *= more;
+                    }});
+  }
+  list.push_back({"batch doubled", {}, [](Scenario& s) {
+                    s.batch.global *= 2;
+                    s.batch.per_gpu *= 2;
+                    s.batch.micro *= 2;
+                  }});
+  return list;
+}
+
+}  // namespace
+
+Attribution attribute(const Prediction& p, const Point& point) {
+  const StepSplit& s = p.split;
+  const double compute = s.forward + s.backward;
+  double device = 0;  // nominal device seconds of one optimizer step, for the share bound by memory
+  for (std::size_t i = 0; i < point.job.step.layers.size(); ++i) {
+    const LayerCost cost = point.job.costs->layer(point.job.step, i);
+    device += cost.forward.busy + cost.backward.busy;
+  }
+  device *= point.job.accumulation;
+  const double share = device > 0 ? std::min(1.0, point.memory_bound_seconds / device) : 0;
+  return {{"compute, bound by arithmetic", compute * (1 - share)},
+          {"compute, bound by memory", compute * share},
+          {"exposed communication", s.exposed_communication},
+          {"host dispatch", s.host_bound},
+          {"waiting for other ranks or servers", s.waiting},
+          {"optimizer", s.optimizer},
+          {"gradient copies", s.copies},
+          {"data loading", s.data_loading}};
+}
+
+std::vector<Sensitivity> sensitivities(const Scenario& scenario, const Point& point,
+                                       const RunOptions& options) {
+  const auto scales = anchor_scales(scenario, options);
+  const auto scale_here =
+      scales.empty() ? std::vector<CostScale>{} : std::vector<CostScale>{scales[point.entry]};
+  const Scenario base = only(scenario, point.entry, point.job.gpus);
+  std::vector<Point> points = expand(base, scale_here);
+  std::vector<std::string> names{"base"};
+  for (const auto& change : changes(base)) {
+    Scenario changed = base;
+    if (change.scenario) change.scenario(changed);
+    points.push_back(expand(changed, scale_here, change.machine).front());
+    names.push_back(change.input);
+  }
+  const auto results = simulate(points, options);
+  const auto per_sample = [&](std::size_t i) {
+    return mean(results[i].step_seconds) / results[i].samples_per_step;
+  };
+  std::vector<Sensitivity> list;
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    const double change = per_sample(i) / per_sample(0) - 1;
+    if (std::abs(change) > 1e-6) list.push_back({names[i], change});
+  }
+  std::stable_sort(list.begin(), list.end(), [](const Sensitivity& a, const Sensitivity& b) {
+    return std::abs(a.step_change) > std::abs(b.step_change);
+  });
+  return list;
+}
+
+Attribution device_time_by_kind(const Point& point) {
+  std::map<std::string, double> by_kind;
+  for (std::size_t i = 0; i < point.job.step.layers.size(); ++i) {
+    const LayerCost cost = point.job.costs->layer(point.job.step, i);
+    by_kind[point.job.step.layers[i].kind] += cost.forward.busy + cost.backward.busy;
+  }
+  Attribution list(by_kind.begin(), by_kind.end());
+  std::stable_sort(list.begin(), list.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  return list;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,103 @@
+// Reading and writing scenario files.
+#include "scenario/scenario.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "core/describe.hpp"
+#include "scenario/scenario_fields.hpp"
+
+namespace lockstep {
+
+namespace {
+
+// What no single field can know: labels are unique, rows name existing entries, ranks exist.
+void check_references(const Scenario& scenario) {
+  Diagnostics diagnostics;
+  std::vector<std::string> labels;
+  for (const auto& entry : scenario.strategies) {
+    if (std::find(labels.begin(), labels.end(), entry.label) != labels.end()) {
+      diagnostics.add({entry.where, "strategies",
+                       fmt::format("two strategies are called '{}'", entry.label),
+                       "give each a `label:` of its own"});
+    }
+    labels.push_back(entry.label);
+  }
+  auto check_rows = [&](const std::vector<MeasuredRow>& rows, const char* field) {
+    for (const auto& row : rows) {
+      const bool named = !row.strategy.empty();
+      if (named && std::find(labels.begin(), labels.end(), row.strategy) == labels.end()) {
+        diagnostics.add({row.where, field, fmt::format("no strategy is called '{}'", row.strategy),
+                         allowed_hint(row.strategy, labels)});
+      }
+      if (!named && labels.size() > 1) {
+        diagnostics.add(
+            {row.where, field, "does not say which strategy", allowed_hint("", labels)});
+      }
+    }
+  };
+  check_rows(scenario.measured, "measured");
+  check_rows(scenario.anchor, "anchor");
+  const int most = *std::max_element(scenario.gpus.begin(), scenario.gpus.end());
+  for (const auto& slow : scenario.stragglers.slow_ranks) {
+    if (slow.rank >= most) {
+      diagnostics.add({scenario.gpus_where, "stragglers.slow_ranks",
+                       fmt::format("there is no rank {}", slow.rank),
+                       fmt::format("ranks are 0 to {}", most - 1)});
+    }
+  }
+  std::set<int> counts(scenario.gpus.begin(), scenario.gpus.end());
+  if (counts.size() != scenario.gpus.size()) {
+    diagnostics.add({scenario.gpus_where, "gpus", "names a count twice", ""});
+  }
+  diagnostics.throw_if_any();
+}
+
+// A model, platform or profile given as a path is meant from the scenario's folder.
+void resolve(std::string& path, const std::string& scenario_file, bool always) {
+  const bool is_path = always || path.ends_with(".yaml") || path.find('/') != std::string::npos;
+  if (path.empty() || !is_path || std::filesystem::path(path).is_absolute()) return;
+  const auto beside = std::filesystem::path(scenario_file).parent_path() / path;
+  if (std::filesystem::exists(beside)) path = beside.string();
+}
+
+Scenario finish(Scenario scenario, const std::string& file) {
+  scenario.file = file;
+  for (auto& entry : scenario.strategies) {
+    if (entry.label.empty()) {
+      entry.label = AlternativeNames<StrategyOptions>::names[entry.options.index()];
+    }
+  }
+  resolve(scenario.model, file, false);
+  resolve(scenario.platform, file, false);
+  resolve(scenario.profile, file, true);
+  check_references(scenario);
+  return scenario;
+}
+
+}  // namespace
+
+Scenario read_scenario(const std::string& path) {
+  return finish(read_file<Scenario>(path), path);
+}
+
+Scenario read_scenario_text(std::string_view text, const std::string& file_name) {
+  return finish(read_text<Scenario>(text, file_name), file_name);
+}
+
+std::string write_scenario(const Scenario& scenario) {
+  return emit_yaml(scenario);
+}
+
+std::string scenario_schema() {
+  return json_schema<Scenario>("Lockstep scenario").dump(2) + "\n";
+}
+
+std::string scenario_fields() {
+  return markdown_fields<Scenario>();
+}
+
+}  // namespace lockstep

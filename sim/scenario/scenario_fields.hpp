@@ -1,0 +1,265 @@
+// How a scenario file is written: one declaration per field (core/fields.hpp);
+// docs/scenario-format.md is generated from it.
+#pragma once
+
+#include "core/fields.hpp"
+#include "scenario/scenario.hpp"
+#include "strategies/options_fields.hpp"
+
+namespace lockstep {
+
+template <class Visitor>
+void describe(Visitor& v, InputSpec& i) {
+  v.field({.name = "image",
+           .doc = "Channels, height, width of one image; empty = the model's own.",
+           .min = 1,
+           .max = 65536,
+           .max_items = 3},
+          i.image);
+  v.field({.name = "sequence",
+           .doc = "Tokens of one sample; 0 = the model's own.",
+           .min = 0,
+           .max = 10e6},
+          i.sequence);
+  v.field({.name = "classes",
+           .doc = "Classes the network tells apart; 0 = the model's own.",
+           .min = 0,
+           .max = 10e6},
+          i.classes);
+  v.check([&](auto report) {
+    if (!i.image.empty() && i.image.size() != 3) {
+      report("image", "needs three numbers",
+             "[channels, height, width], for example [3, 224, 224]");
+    }
+  });
+}
+
+template <class Visitor>
+void describe(Visitor& v, DatasetSpec& d) {
+  v.field({.name = "samples",
+           .doc = "Training samples of one epoch; with it the whole run is priced.",
+           .unit = Dimension::count,
+           .min = 0,
+           .max = 1e13},
+          d.samples);
+  v.field({.name = "epochs", .doc = "Passes over the data.", .min = 0, .max = 1e6}, d.epochs);
+  v.field({.name = "tokens",
+           .doc = "Tokens of the whole run, instead of samples and epochs.",
+           .unit = Dimension::count,
+           .min = 0,
+           .max = 1e16},
+          d.tokens);
+  v.check([&](auto report) {
+    if (d.samples > 0 && d.tokens > 0) {
+      report("tokens", "contradicts samples", "give the length of the run once");
+    }
+  });
+}
+
+template <class Visitor>
+void describe(Visitor& v, BatchSpec& b) {
+  constexpr double most = 1e9;
+  v.field({.name = "global",
+           .doc = "Samples of one optimizer step over all GPUs (strong scaling).",
+           .min = 0,
+           .max = most},
+          b.global);
+  v.field({.name = "per_gpu",
+           .doc = "Samples of one optimizer step on one GPU (weak scaling).",
+           .min = 0,
+           .max = most},
+          b.per_gpu);
+  v.field({.name = "micro",
+           .doc = "Samples of one forward and backward on one GPU.",
+           .min = 0,
+           .max = most},
+          b.micro);
+  v.field({.name = "accumulation",
+           .doc = "Micro-batches of one optimizer step; 0 = what follows from the others, or 1.",
+           .min = 0,
+           .max = 1e6},
+          b.accumulation);
+  v.check([&](auto report) {
+    if (b.global > 0 && b.per_gpu > 0) report("per_gpu", "contradicts global", "give one of them");
+    if (b.global == 0 && b.per_gpu == 0 && b.micro == 0) {
+      report("", "says no batch size", "give one of global, per_gpu, micro");
+    }
+  });
+}
+
+template <class Visitor>
+void describe(Visitor& v, DataLoading& d) {
+  v.field({.name = "samples_per_second",
+           .doc = "Samples the input pipeline delivers to one GPU; 0 = never the bound.",
+           .unit = Dimension::count,
+           .min = 0,
+           .max = 1e12},
+          d.samples_per_second);
+}
+
+template <class Visitor>
+void describe(Visitor& v, StrategyEntry& s) {
+  v.location(s.where);
+  v.alternative({.name = "strategy", .doc = "How the GPUs work together."}, s.options);
+  v.field(
+      {.name = "label", .doc = "Name in tables and in `measured`; empty = the strategy's name."},
+      s.label);
+  v.field({.name = "precision", .doc = "Overrides the scenario's precision."}, s.precision);
+  v.field({.name = "activation_checkpointing", .doc = "Overrides the scenario's setting."},
+          s.activation_checkpointing);
+}
+
+template <class Visitor>
+void describe(Visitor& v, StragglerSpec& s) {
+  v.field({.name = "per_step",
+           .doc = "Slow-down of every rank's device work, drawn anew for each step."},
+          s.per_step);
+  v.field({.name = "per_rank",
+           .doc = "Standard deviation of the ranks' fixed speeds around 1.",
+           .unit = Dimension::fraction,
+           .min = 0,
+           .max = 1},
+          s.per_rank);
+  v.field({.name = "slow_ranks", .doc = "Ranks that are slower than the others by a fixed factor."},
+          s.slow_ranks);
+}
+
+template <class Visitor>
+void describe(Visitor& v, SimulationSpec& s) {
+  v.field({.name = "seed", .doc = "Seed of all random draws.", .min = 0, .max = 9e15}, s.seed);
+  v.field({.name = "steps",
+           .doc = "Optimizer steps simulated at most; fewer when they no longer change.",
+           .min = 2,
+           .max = 1e6},
+          s.steps);
+  v.field({.name = "interference", .doc = "Communication slows down the compute it overlaps with."},
+          s.interference);
+  v.field({.name = "network",
+           .doc = "flow: transfers share links; analytic: no contention; message: rings chunk by "
+                  "chunk (slow, a reference)."},
+          s.network);
+}
+
+template <class Visitor>
+void describe(Visitor& v, MeasuredRow& m) {
+  v.location(m.where);
+  v.field({.name = "strategy", .doc = "Label of the strategy; not needed when there is only one."},
+          m.strategy);
+  v.field(
+      {.name = "gpus", .doc = "GPUs of the measurement.", .min = 1, .max = 1e6, .required = true},
+      m.gpus);
+  v.field({.name = "step_time",
+           .doc = "Seconds of one optimizer step.",
+           .unit = Dimension::seconds,
+           .min = 1e-9,
+           .max = 1e9},
+          m.step_time);
+  v.field({.name = "total_time",
+           .doc = "Time of the whole run that `dataset` describes.",
+           .unit = Dimension::seconds,
+           .min = 1e-9,
+           .max = 1e12},
+          m.total_time);
+  v.field(
+      {.name = "samples_per_second", .doc = "Rate of all GPUs together.", .min = 1e-9, .max = 1e12},
+      m.samples_per_second);
+  v.field(
+      {.name = "tokens_per_second", .doc = "Rate of all GPUs together.", .min = 1e-9, .max = 1e15},
+      m.tokens_per_second);
+  v.field({.name = "peak_allocated",
+           .doc = "Peak of the framework's allocated device memory on one GPU.",
+           .unit = Dimension::bytes,
+           .min = 1,
+           .max = 1e15},
+          m.memory);
+  v.field({.name = "source", .doc = "Where the figure comes from."}, m.source);
+  v.field(
+      {.name = "calibration",
+       .doc = "The figure was used to fit a shipped device or platform: no test of prediction."},
+      m.calibration);
+  v.check([&](auto report) {
+    const int times = m.step_time.has_value() + m.total_time.has_value() +
+                      m.samples_per_second.has_value() + m.tokens_per_second.has_value();
+    if (times > 1) report("", "gives more than one figure of time", "keep one");
+    if (times == 0 && !m.memory) {
+      report("", "gives no figure",
+             "give step_time, total_time, samples_per_second, tokens_per_second or peak_allocated");
+    }
+  });
+}
+
+template <class Visitor>
+void describe(Visitor& v, Scenario& s) {
+  v.location("model", s.model_where);
+  v.location("platform", s.platform_where);
+  v.location("gpus", s.gpus_where);
+  v.location("batch", s.batch_where);
+  v.field({.name = "name", .doc = "The question, in a few words.", .required = true}, s.name);
+  v.field({.name = "description", .doc = "What to look at, and why."}, s.description);
+  v.field(
+      {.name = "model", .doc = "Name of a file in models/, or a path to one.", .required = true},
+      s.model);
+  v.field({.name = "model_parameters",
+           .doc = "Overrides of a parametric model, for example {layers: 24, hidden: 2048}.",
+           .min = -1e15,
+           .max = 1e15},
+          s.model_parameters);
+  v.field({.name = "input", .doc = "Size of one sample."}, s.input);
+  v.field({.name = "dataset", .doc = "Length of the whole run."}, s.dataset);
+  v.field({.name = "batch", .doc = "Samples of one step.", .required = true}, s.batch);
+  v.field({.name = "precision", .doc = "Numeric mode (docs/precision in docs/numbers.md)."},
+          s.precision);
+  v.field({.name = "optimizer", .doc = "Update rule and its implementation."}, s.optimizer);
+  v.field({.name = "gradient_clipping",
+           .doc = "Largest norm of the gradient; 0 = no clipping.",
+           .min = 0,
+           .max = 1e12},
+          s.gradient_clipping);
+  v.field({.name = "activation_checkpointing",
+           .doc = "Repeated blocks keep only their input and are recomputed in backward."},
+          s.activation_checkpointing);
+  v.field({.name = "attention",
+           .doc = "fused: flash attention; plain: the scores are written to memory."},
+          s.attention);
+  v.field(
+      {.name = "memory_format", .doc = "Layout of images: contiguous is NCHW, channels_last NHWC."},
+      s.memory_format);
+  v.field({.name = "framework", .doc = "The software that drives the device."}, s.framework);
+  v.field({.name = "data_loading", .doc = "The input pipeline."}, s.data_loading);
+  v.field({.name = "platform",
+           .doc = "Name of a file in platforms/, or a path to one.",
+           .required = true},
+          s.platform);
+  v.field(
+      {.name = "profile", .doc = "Folder or file of a measured profile; empty = modelled costs."},
+      s.profile);
+  v.field({.name = "price_per_gpu_hour",
+           .doc = "Overrides the platform's price.",
+           .unit = Dimension::dollars_per_hour,
+           .min = 0,
+           .max = 1e6},
+          s.price_per_gpu_hour);
+  v.field({.name = "gpus",
+           .doc = "GPU counts to answer for.",
+           .min = 1,
+           .max = 1e6,
+           .min_items = 1,
+           .max_items = 1000,
+           .single = true},
+          s.gpus);
+  v.field({.name = "strategies",
+           .doc = "Strategies to answer for.",
+           .required = true,
+           .min_items = 1,
+           .max_items = 1000},
+          s.strategies);
+  v.field({.name = "stragglers", .doc = "How the ranks differ."}, s.stragglers);
+  v.field({.name = "simulation", .doc = "How the simulation is run."}, s.simulation);
+  v.field({.name = "measured", .doc = "Measured figures that `validate` compares with."},
+          s.measured);
+  v.field({.name = "anchor",
+           .doc = "Measured step times of your own that set the scale of the prediction."},
+          s.anchor);
+}
+
+}  // namespace lockstep
