@@ -68,22 +68,21 @@ int compare_command(const std::vector<std::string>& files, const CommonOptions& 
       }
     }
     if (table.empty()) {
-      throw ConfigError(Diagnostic{
-          {files.back(), 0, 0}, "", "shares no strategy and GPU count with " + files.front());
+      throw file_error(files.back(), "", "shares no strategy and GPU count with " + files.front());
     }
-    }
-    switch (options.format) {
-      case Format::csv:
-        print(table.csv());
-        break;
-      case Format::markdown:
-        print(table.markdown());
-        break;
-      default:
-        print(table.text());
-        break;
-    }
-    return 0;
   }
+  switch (options.format) {
+    case Format::csv:
+      print(table.csv());
+      break;
+    case Format::markdown:
+      print(table.markdown());
+      break;
+    default:
+      print(table.text());
+      break;
+  }
+  return 0;
+}
 
 }  // namespace lockstep

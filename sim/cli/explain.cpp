@@ -127,27 +127,25 @@ int explain_command(const std::vector<std::string>& files, const CommonOptions& 
       }
     }
     if (!any) {
-      throw ConfigError(Diagnostic{
-          {files.back(), 0, 0}, "", "shares no strategy and GPU count with " + files.front());
-    }
-    return 0;
-    }
-    for (std::size_t i = 0; i < first.points.size(); ++i) explain_point(first, i, options, run);
-    // What changes from one strategy to the next, and from the smallest GPU count to the others.
-    for (std::size_t i = 1; i < first.points.size(); ++i) {
-      const Prediction &a = first.predictions[i - 1], &b = first.predictions[i];
-      if (a.strategy == b.strategy) {
-        explain_difference(title(a), a, first.points[i - 1], title(b), b, first.points[i], options);
-      }
-    }
-    for (std::size_t i = 0; i < first.points.size(); ++i) {
-      const Prediction &a = first.predictions.front(), &b = first.predictions[i];
-      if (a.strategy != b.strategy && a.gpus == b.gpus) {
-        explain_difference(title(a), a, first.points.front(), title(b), b, first.points[i],
-                           options);
-      }
+      throw file_error(files.back(), "", "shares no strategy and GPU count with " + files.front());
     }
     return 0;
   }
+  for (std::size_t i = 0; i < first.points.size(); ++i) explain_point(first, i, options, run);
+  // What changes from one strategy to the next, and from the smallest GPU count to the others.
+  for (std::size_t i = 1; i < first.points.size(); ++i) {
+    const Prediction &a = first.predictions[i - 1], &b = first.predictions[i];
+    if (a.strategy == b.strategy) {
+      explain_difference(title(a), a, first.points[i - 1], title(b), b, first.points[i], options);
+    }
+  }
+  for (std::size_t i = 0; i < first.points.size(); ++i) {
+    const Prediction &a = first.predictions.front(), &b = first.predictions[i];
+    if (a.strategy != b.strategy && a.gpus == b.gpus) {
+      explain_difference(title(a), a, first.points.front(), title(b), b, first.points[i], options);
+    }
+  }
+  return 0;
+}
 
 }  // namespace lockstep
