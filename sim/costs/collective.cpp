@@ -62,7 +62,12 @@ Times refine(const Machine& machine, const CommGroup& group, const NodeLinks& li
   double bandwidth = e.full_bandwidth;
   if (group.nodes == 1 && links.path == NodePath::nvlink) {
     if (!low_latency) t.latency += (model.bulk_hop_factor - 1) * e.hops;
-    bandwidth *= low_latency ? model.nvlink_ll_efficiency : model.nvlink_efficiency;
+    // The table rounds the links down to whole channels; the wires do not. What NVLink SHARP loses
+    // is in the table already.
+    if (e.algorithm != NcclAlgorithm::nvls)
+      bandwidth *= low_latency ? model.nvlink_ll_efficiency
+                               : model.nvlink_efficiency * links.rings /
+                                     (links.nvlink_channels * links.channel);
   }
   // Through host memory a hop is two, the write and the read.
   if (links.path == NodePath::host_memory) t.latency += e.hops;
@@ -137,7 +142,7 @@ Times direct_times(const Machine& machine, const CommGroup& group, Collective co
   for (const LinkLoad& load : loads) {
     double rate = load.capacity;
     if (load.link == LinkClass::nvlink) {
-      rate = model.nvlink_efficiency * links.nvlink_channels * links.channel;
+      rate = model.nvlink_efficiency * links.rings;
       if (collective == Collective::send_recv && machine.nvlink.layout != NvlinkLayout::switched)
         rate = std::min(rate, model.nvlink_efficiency * links.bundle);
     }

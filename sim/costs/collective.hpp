@@ -27,13 +27,13 @@ struct NetworkModel {
   // fit: hops of LL128, Simple and NVLS over NVLink cost this multiple of the table's hop: a chunk
   // travels in slices with a handshake each (fact 104). Across nodes the table has its own
   // correction (fact 97), which measured curves bear out.
-  double bulk_hop_factor = 2.9;
+  double bulk_hop_factor = 2.89;
   // fit: share of the table's NVLink bandwidth that LL reaches, and that the other protocols reach.
-  double nvlink_ll_efficiency = 0.30;
-  double nvlink_efficiency = 0.98;
+  double nvlink_ll_efficiency = 0.208;
+  double nvlink_efficiency = 0.972;
   // fit: through host memory every byte is written, then read; LL128 and Simple reach this share of
   // the PCIe link. LL, which needs no handshake, reaches the table's half.
-  double host_staging_efficiency = 0.44;
+  double host_staging_efficiency = 0.435;
 };
 
 // Host time of one collective through a framework's process group (fact 24): before and after

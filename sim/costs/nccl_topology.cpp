@@ -107,6 +107,7 @@ NodeLinks node_links(const Machine& machine, const CommGroup& group) {
     const NvlinkRoom room = nvlink_room(machine, ranks);
     links.path = NodePath::nvlink;
     links.channel = best_candidate(intra_candidates(cc), room.bundle);
+    links.rings = room.total;
     links.bundle = room.bundle;
     links.nvlink_channels = std::max(1, static_cast<int>(room.total / links.channel + 1e-9));
     links.capacity = nvlink_speed(cc) * machine.nvlink.links_per_gpu;

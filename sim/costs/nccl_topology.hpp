@@ -43,6 +43,7 @@ struct NodeLinks {
   bool crosses_sockets = false;
   int nvlink_channels = 0;  // rings that fit, and what each gets on a link
   double channel = 0;       // bytes/s, NCCL's figure
+  double rings = 0;         // bytes/s that rings can use of one GPU's NVLinks, likewise
   double bundle = 0;        // bytes/s between two neighbours, likewise
   double capacity = 0;      // bytes/s one way that all traffic on one GPU's link shares, likewise
 };

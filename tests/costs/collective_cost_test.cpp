@@ -1,0 +1,232 @@
+// Are collective costs sane on every shipped platform: one rank costs nothing, more bytes never
+// less, more bandwidth never more, traffic adds up, known clusters come out near known bandwidths?
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "costs/collective.hpp"
+#include "costs/collective_curve.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr double MiB = 1024 * 1024, GiB = 1024 * MiB;
+const std::vector<Collective> everything{Collective::all_reduce,     Collective::all_gather,
+                                         Collective::reduce_scatter, Collective::broadcast,
+                                         Collective::reduce,         Collective::all_to_all,
+                                         Collective::send_recv};
+
+const std::vector<Machine>& machines() {
+  static const std::vector<Machine> all = [] {
+    std::vector<Machine> list;
+    for (const std::string& name : known_machines()) list.push_back(load_machine(name));
+    return list;
+  }();
+  return all;
+}
+
+// A machine and a group of at least two ranks on it.
+struct Setting {
+  Machine machine;
+  CommGroup group;
+};
+Setting any_setting() {
+  while (true) {
+    const Machine& machine = machines()[*rc::gen::inRange<std::size_t>(0, machines().size())];
+    const int per_node = *rc::gen::inRange(1, machine.gpus_per_node + 1);
+    const int nodes = *rc::gen::inRange(1, std::min(machine.max_nodes, 33) + 1);
+    if (per_node * nodes > 1) {
+      const int concurrent = *rc::gen::inRange(1, machine.gpus_per_node / per_node + 1);
+      return {machine, {.ranks_per_node = per_node, .nodes = nodes, .concurrent = concurrent}};
+    }
+  }
+}
+double any_size() {
+  return std::exp2(*rc::gen::inRange(0, 3400) / 100.0);
+}
+Collective any_collective() {
+  return *rc::gen::elementOf(everything);
+}
+
+TEST(CollectiveCost, OneRankCostsNothing) {
+  for (const Machine& machine : machines())
+    for (const Collective c : everything) {
+      const CollectiveCost cost = collective_cost(machine, {}, c, GiB);
+      EXPECT_EQ(cost.seconds(), 0);
+      EXPECT_TRUE(cost.links.empty());
+      EXPECT_EQ(cost.algorithm, "");
+    }
+}
+
+RC_GTEST_PROP(CollectiveCost, MoreBytesNeverTakeLessTime, ()) {
+  const Setting s = any_setting();
+  const Collective c = any_collective();
+  const double few = any_size();
+  const double many = few * std::exp2(*rc::gen::inRange(0, 400) / 100.0);
+  const double time_few = collective_cost(s.machine, s.group, c, few).seconds();
+  const double time_many = collective_cost(s.machine, s.group, c, many).seconds();
+  RC_ASSERT(time_few <= time_many * (1 + 1e-9));
+}
+
+RC_GTEST_PROP(CollectiveCost, FasterNicsAreNeverSlower, ()) {
+  Setting s = any_setting();
+  const Collective c = any_collective();
+  const double bytes = any_size();
+  const double before = collective_cost(s.machine, s.group, c, bytes).seconds();
+  s.machine.fabric.nic_bytes_per_second *= 1 + *rc::gen::inRange(0, 300) / 100.0;
+  RC_ASSERT(collective_cost(s.machine, s.group, c, bytes).seconds() <= before * (1 + 1e-9));
+}
+
+RC_GTEST_PROP(CollectiveCost, FasterPcieIsNeverSlower, ()) {
+  Setting s = any_setting();
+  const Collective c = any_collective();
+  const double bytes = any_size();
+  const double before = collective_cost(s.machine, s.group, c, bytes).seconds();
+  s.machine.pcie.lanes *= 2;
+  RC_ASSERT(collective_cost(s.machine, s.group, c, bytes).seconds() <= before * (1 + 1e-9));
+}
+
+RC_GTEST_PROP(CollectiveCost, LinksCanCarryTheLoneCollective, ()) {
+  const Setting s = any_setting();
+  const CollectiveCost cost = collective_cost(s.machine, s.group, any_collective(), any_size());
+  RC_ASSERT(cost.latency_seconds >= 0);
+  RC_ASSERT(cost.transfer_seconds > 0);
+  for (const LinkLoad& load : cost.links) {
+    RC_ASSERT(load.links >= 1);
+    RC_ASSERT(load.capacity > 0);
+    RC_ASSERT(std::abs(load.total_bytes - load.bytes * load.links) <= 1e-9 * load.total_bytes);
+    RC_ASSERT(load.bytes / load.capacity <= cost.transfer_seconds * (1 + 1e-9));
+  }
+}
+
+TEST(CollectiveCost, RingTrafficIsTheTextbooks) {
+  const Machine machine = load_machine("dgx-a100-80gb");
+  const CommGroup group{.ranks_per_node = 8, .nodes = 1};
+  const auto load = [&](Collective c) {
+    return collective_cost(machine, group, c, GiB).links.front().bytes;
+  };
+  EXPECT_DOUBLE_EQ(load(Collective::all_reduce), 2 * 7 / 8.0 * GiB);
+  EXPECT_DOUBLE_EQ(load(Collective::all_gather), 7 / 8.0 * GiB);
+  EXPECT_DOUBLE_EQ(load(Collective::reduce_scatter), 7 / 8.0 * GiB);
+  EXPECT_DOUBLE_EQ(load(Collective::all_to_all), 7 / 8.0 * GiB);
+  EXPECT_DOUBLE_EQ(load(Collective::broadcast), GiB);
+}
+
+TEST(CollectiveCost, ReplicaGroupsTogetherFillTheNics) {
+  const Machine machine = load_machine("dgx-a100-80gb");  // one NIC per GPU
+  const CommGroup one{.ranks_per_node = 1, .nodes = 4};
+  CommGroup eight = one;
+  eight.concurrent = 8;
+  const double alone = collective_cost(machine, one, Collective::all_reduce, GiB).seconds();
+  EXPECT_DOUBLE_EQ(collective_cost(machine, eight, Collective::all_reduce, GiB).seconds(), alone);
+  // With four NICs for the eight of them it takes twice as long.
+  const Machine shared = load_machine("dgx-a100-80gb-hdr4");
+  const CollectiveCost crowded = collective_cost(shared, eight, Collective::all_reduce, GiB);
+  EXPECT_NEAR(crowded.transfer_seconds /
+                  collective_cost(shared, one, Collective::all_reduce, GiB).transfer_seconds,
+              2, 1e-9);
+  // Their traffic: 8 groups x 2 (4-1)/4 GiB leave each node.
+  double nic_bytes = 0;
+  for (const LinkLoad& load : crowded.links)
+    if (load.link == LinkClass::nic) nic_bytes = load.total_bytes;
+  EXPECT_NEAR(nic_bytes, 4 * 8 * 1.5 * GiB, 1);
+}
+
+struct Anchor {
+  const char* platform;
+  int nodes;
+  double low, high;  // GB/s of bus bandwidth
+};
+
+TEST(CollectiveCost, KnownClustersReachTheirKnownBandwidth) {
+  // All-reduce of 4 GiB over whole nodes.
+  const std::vector<Anchor> anchors{
+      {"dgx-a100-80gb", 2, 178, 192},    {"p4d.24xlarge", 2, 40, 47},
+      {"dgx-a100-80gb-hdr4", 3, 88, 97}, {"dgx-a100-80gb", 1, 225, 240},
+      {"dgx-h100", 1, 450, 485},         {"dgx-h100", 4, 340, 390}};
+  for (const Anchor& anchor : anchors) {
+    const CommGroup group{.ranks_per_node = 8, .nodes = anchor.nodes};
+    const double seconds =
+        collective_cost(load_machine(anchor.platform), group, Collective::all_reduce, 4 * GiB)
+            .seconds();
+    const double bus = bus_bandwidth(Collective::all_reduce, group.ranks(), 4 * GiB, seconds) / 1e9;
+    EXPECT_GE(bus, anchor.low) << anchor.platform;
+    EXPECT_LE(bus, anchor.high) << anchor.platform;
+  }
+}
+
+TEST(CollectiveCost, HostMemoryPathIsFarBelowPeerToPeer) {
+  Machine machine = load_machine("a100-pcie-80gb-x8");
+  const CommGroup four{.ranks_per_node = 4, .nodes = 1};
+  const double direct = collective_cost(machine, four, Collective::all_reduce, GiB).seconds();
+  machine.pcie.peer_to_peer = false;
+  const double staged = collective_cost(machine, four, Collective::all_reduce, GiB).seconds();
+  EXPECT_GT(staged, 1.5 * direct);
+}
+
+TEST(CollectiveCost, GlooOnLoopbackFollowsAlphaBeta) {
+  const Machine machine = load_machine("cpu-loopback-x2");
+  const CommGroup pair{.ranks_per_node = 2, .nodes = 1};
+  const CollectiveCost cost = collective_cost(machine, pair, Collective::all_reduce, 60e6);
+  EXPECT_EQ(cost.algorithm, "gloo");
+  EXPECT_DOUBLE_EQ(cost.latency_seconds, 2 * 90e-6);
+  EXPECT_DOUBLE_EQ(cost.transfer_seconds, 60e6 / 1.5e9);
+}
+
+TEST(CollectiveCost, GlooOnASlowLinkTakesTheWireTime) {
+  // 59 MB on 1 Gbit/s took 493 ms (measured).
+  const Machine machine = load_machine("cpu-1gbit-x2");
+  const CommGroup pair{.ranks_per_node = 1, .nodes = 2};
+  EXPECT_NEAR(collective_cost(machine, pair, Collective::all_reduce, 59e6).seconds(), 0.493, 0.005);
+}
+
+TEST(CollectiveCost, AMeasuredCurveReplacesTheModel) {
+  Machine machine = load_machine("dgx-a100-80gb");
+  machine.collectives.push_back({.collective = "all_reduce",
+                                 .ranks = 8,
+                                 .nodes = 1,
+                                 .bytes = {1 * MiB, 4 * MiB, 16 * MiB},
+                                 .seconds = {100e-6, 90e-6, 400e-6},
+                                 .source = "test"});
+  const CommGroup group{.ranks_per_node = 8, .nodes = 1};
+  const auto cost = [&](double bytes) {
+    return collective_cost(machine, group, Collective::all_reduce, bytes);
+  };
+  EXPECT_EQ(cost(16 * MiB).provenance, Provenance::measured);
+  EXPECT_DOUBLE_EQ(cost(16 * MiB).seconds(), 400e-6);
+  EXPECT_EQ(cost(8 * MiB).provenance, Provenance::interpolated);
+  EXPECT_NEAR(cost(8 * MiB).seconds(), std::sqrt(90e-6 * 400e-6), 1e-12);
+  EXPECT_DOUBLE_EQ(cost(1 * MiB).seconds(), 90e-6);  // noise: 4 MiB took less
+  EXPECT_NEAR(cost(32 * MiB).seconds(), 800e-6, 1e-12);
+  EXPECT_NEAR(cost(1).seconds(), 90e-6, 1e-12);
+  // Another shape has no curve.
+  const CommGroup four{.ranks_per_node = 4, .nodes = 1};
+  EXPECT_EQ(collective_cost(machine, four, Collective::all_reduce, MiB).provenance,
+            Provenance::modelled);
+}
+
+TEST(CollectiveCost, BusBandwidthAsNcclTestsDefinesIt) {
+  EXPECT_DOUBLE_EQ(bus_bandwidth(Collective::all_reduce, 8, 8e9, 1), 14e9);
+  EXPECT_DOUBLE_EQ(bus_bandwidth(Collective::all_gather, 8, 8e9, 1), 7e9);
+  EXPECT_DOUBLE_EQ(bus_bandwidth(Collective::broadcast, 8, 8e9, 1), 8e9);
+}
+
+TEST(Copies, GoAtTheSpeedOfTheirLink) {
+  const Machine dgx = load_machine("dgx-a100-80gb");
+  EXPECT_DOUBLE_EQ(host_device_copy(dgx, GiB).bytes_per_second, 24e9);
+  EXPECT_GT(device_device_copy(dgx, GiB).bytes_per_second, 200e9);
+  EXPECT_NEAR(host_host_copy(dgx, GiB).bytes_per_second, 0.94 * 25e9, 1);
+  // A single TCP stream stops at 25 Gbit/s (fact 79).
+  EXPECT_DOUBLE_EQ(host_host_copy(load_machine("dgx-a100-80gb-100gbe"), GiB).bytes_per_second,
+                   25e9 / 8);
+  // One pair of a mesh node has a third of a GPU's links.
+  const double pair = device_device_copy(load_machine("a100-sxm4-80gb-x4"), GiB).bytes_per_second;
+  EXPECT_GT(pair, 70e9);
+  EXPECT_LT(pair, 80e9);
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,36 @@
+// Do predicted collectives agree with the published measurements that the repository carries? The
+// bar: median error under 8 % at 1 MiB and more.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "collective_rows.hpp"
+#include "core/statistics.hpp"
+
+namespace lockstep {
+namespace {
+
+TEST(MeasuredCollectives, MedianErrorIsUnderEightPercentFromOneMebibyteOn) {
+  std::vector<double> fitted, checked, table;
+  for (const CollectiveRow& row : collective_rows()) {
+    if (row.bytes < 1 << 20 || row.use == RowUse::platform) continue;
+    const CollectivePrediction p = predict_row(row);
+    (row.use == RowUse::fit ? fitted : checked).push_back(std::abs(p.seconds / row.measured - 1));
+    table.push_back(std::abs(p.tuning_only / row.measured - 1));
+  }
+  ASSERT_GE(fitted.size(), 23u);
+  ASSERT_GE(checked.size(), 20u);
+  EXPECT_LT(median(fitted), 0.08);
+  EXPECT_LT(median(checked), 0.08);
+  EXPECT_GT(median(table), 0.10);  // what the corrections are for
+}
+
+TEST(MeasuredCollectives, LargeMessagesReachTheMeasuredBandwidth) {
+  for (const CollectiveRow& row : collective_rows()) {
+    if (row.use != RowUse::fit || row.bytes < 512.0 * (1 << 20)) continue;
+    EXPECT_NEAR(predict_row(row).seconds / row.measured, 1, 0.04) << row.name << " " << row.bytes;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
