@@ -28,7 +28,7 @@ void bias_gradient(LayerWriter& layer, double gradient_bytes, double gradient_el
                  Pass::weight_gradient);
 }
 
-// Tensor-core convolutions want channels last: for NCHW tensors in half precision cuDNN converts
+// Tensor-core convolutions (half precision and TF32) want channels last: for NCHW tensors cuDNN converts
 // the two inputs and the output of each of the three kernels (nchwToNhwcKernel, nhwcToNchwKernel).
 void layout_change(LayerWriter& layer, Pass pass, double bytes) {
   Kernel& kernel = pass == Pass::forward ? layer.forward(KernelKind::copy, bytes, bytes)
@@ -165,7 +165,7 @@ Value emit_conv(const OpCall& call, const ConvShape& shape) {
   };
 
   // One pixel per image lies the same way in both layouts.
-  const bool convert = !input.channels_last && step.matmul_bytes() == 2 && shape.groups == 1 &&
+  const bool convert = !input.channels_last && step.math() != MathMode::fp32 && shape.groups == 1 &&
                        (pixels_in > step.options().samples || pixels_out > step.options().samples);
   const double moved = x_bytes + y_bytes + w_bytes;
   implicit_gemm(layer.forward(KernelKind::convolution, x_bytes + w_bytes, y_bytes), pixels_out,
