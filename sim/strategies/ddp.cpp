@@ -5,22 +5,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <utility>
 
 #include "memory/step_memory.hpp"
 #include "strategies/ddp_hooks.hpp"
 #include "strategies/network.hpp"
 #include "strategies/run_steps.hpp"
+#include "strategies/step_parts.hpp"
 
 namespace lockstep {
 
 namespace {
-
-// Host time of a collective through ProcessGroupNCCL before and after its launch (fact 24).
-constexpr double issue_before_launch = 70e-6;
-constexpr double issue_after_launch = host_issue_seconds - issue_before_launch;
-// Batches a DataLoader keeps ready: prefetch_factor's default.
-constexpr int prefetched_batches = 2;
 
 // A run of backward layers up to the next moment at which a bucket is full.
 struct Segment {
@@ -47,7 +42,6 @@ class DdpRun {
  private:
   Schedule schedule(const std::vector<Bucket>& buckets, bool overlap);
   void one_step(int step);
-  void input();
   void broadcast_buffers();
   void backward(const Schedule& schedule);
   Event reduce(const PlannedBucket& bucket);
@@ -66,15 +60,15 @@ class DdpRun {
   JobNetwork network_;
   RankGroup& ranks_;
   Communicator& communicator_;
-  StreamId loader_, input_copy_, hook_stream_;
+  StreamId hook_stream_;
+  InputPipeline input_;
 
   ProvenanceTally provenance_;
   QueuedWork forward_, backward_, optimizer_work_, clipping_;
   Schedule first_, later_;
-  PricedTransfer input_transfer_, buffers_, bitmap_, indices_;
+  PricedTransfer buffers_, bitmap_, indices_;
   QueuedWork buffer_copies_;
   double elements_ = 0;
-  std::vector<Event> consumed_;  // when the host took each of the latest batches
 };
 
 DdpRun::DdpRun(const Job& job, const DdpOptions& options)
@@ -92,9 +86,8 @@ DdpRun::DdpRun(const Job& job, const DdpOptions& options)
                                .ranks_per_lane = speeds_.ranks_per_lane(),
                                .slowdown = interference_of(job, costs_)})),
       communicator_(ranks_.add_communicator("gradients")),
-      loader_(ranks_.add_stream("loader", WaitCause::data_loading)),
-      input_copy_(ranks_.add_stream("input copy", WaitCause::data_loading)),
-      hook_stream_(ranks_.add_stream("comm hook")) {
+      hook_stream_(ranks_.add_stream("comm hook")),
+      input_(job, ranks_, network_) {
   double buffer_bytes = 0;
   int buffers = 0;
   for (std::size_t i = 0; i < costs_.layers.size(); ++i) {
@@ -112,9 +105,6 @@ DdpRun::DdpRun(const Job& job, const DdpOptions& options)
   if (job.gradient_clipping > 0) {
     clipping_ = job.costs->stream(clipping_bytes(job.step.precision, elements_),
                                   clipping_launches(elements_, count));
-  }
-  if (job.step.input_bytes > 0 && job.machine.device.architecture != Architecture::cpu) {
-    input_transfer_ = network_.host_device_copy(job.step.input_bytes);
   }
   if (!distributed_) return;
   if (options.broadcast_buffers && buffers > 0) {
@@ -179,7 +169,7 @@ Schedule DdpRun::schedule(const std::vector<Bucket>& buckets, bool overlap) {
 
 void DdpRun::one_step(int step) {
   for (int micro = 0; micro < job_.accumulation; ++micro) {
-    input();
+    input_.next_batch();
     // Not in the forward that follows a no_sync one [15].
     if (distributed_ && micro == 0) broadcast_buffers();
     ranks_.compute(Phase::forward, forward_);
@@ -200,29 +190,8 @@ void DdpRun::one_step(int step) {
   }
 }
 
-// The loader works ahead by some batches; what it delivers is copied to the device in the compute
-// stream.
-void DdpRun::input() {
-  if (job_.data_loading_seconds > 0) {
-    const Event room = consumed_.size() < prefetched_batches
-                           ? Event{}
-                           : consumed_[consumed_.size() - prefetched_batches];
-    const Event batch = ranks_.enqueue(loader_, job_.data_loading_seconds, room, false);
-    ranks_.wait(batch);
-    ranks_.host_wait(batch);
-    consumed_.push_back(ranks_.host_position());
-    if (consumed_.size() > prefetched_batches) consumed_.erase(consumed_.begin());
-  }
-  if (input_transfer_.seconds > 0) {
-    ranks_.wait(ranks_.copy(input_copy_, input_transfer_.spec, ranks_.record()));
-  }
-}
-
 Event DdpRun::collective(const TransferSpec& spec, const Event& after) {
-  ranks_.host(issue_before_launch);
-  const Event done = ranks_.start(communicator_, spec, after);
-  ranks_.host(issue_after_launch);
-  return done;
+  return issue_collective(ranks_, communicator_, spec, after);
 }
 
 void DdpRun::broadcast_buffers() {
@@ -241,13 +210,14 @@ void DdpRun::backward(const Schedule& schedule) {
       reduced.push_back(reduce(schedule.buckets[static_cast<std::size_t>(bucket)]));
     }
   }
-  if (bitmap_.seconds > 0) collective(bitmap_.spec, ranks_.record());
+  const Event bitmap = bitmap_.seconds > 0 ? collective(bitmap_.spec, ranks_.record()) : Event{};
   // Finalisation waits for the buckets in order and copies each one back [12].
   for (std::size_t i = 0; i < reduced.size(); ++i) {
     ranks_.wait(reduced[i]);
     const QueuedWork& copy_out = schedule.buckets[i].copy_out;
     if (copy_out.busy > 0) ranks_.compute(Phase::copies, copy_out);
   }
+  ranks_.wait(bitmap);
 }
 
 Event DdpRun::reduce(const PlannedBucket& bucket) {

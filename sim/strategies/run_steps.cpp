@@ -142,15 +142,20 @@ void run_steps(World& world, RankGroup& ranks, const RankSpeeds& speeds, const J
   const std::vector<StepRecord>& steps = ranks.steps();
   result.extrapolated = extrapolated;
   result.first_step_seconds = steps.front().seconds;
-  const double later = static_cast<double>(steps.size()) - 1;
-  double seconds = 0;
-  for (std::size_t i = 1; i < steps.size(); ++i) {
+  double later_seconds = 0;
+  for (std::size_t i = 1; i < steps.size(); ++i) later_seconds += steps[i].seconds;
+  // What led to the steady state is no part of it.
+  const std::size_t from = extrapolated ? steps.size() - agreeing_steps : 1;
+  const double count = static_cast<double>(steps.size() - from);
+  for (std::size_t i = from; i < steps.size(); ++i) {
     result.step_seconds.push_back(steps[i].seconds);
-    add(result.split, steps[i].split, 1 / later);
-    result.device_busy += steps[i].busy / later;
-    seconds += steps[i].seconds;
+    add(result.split, steps[i].split, 1 / count);
+    result.device_busy += steps[i].busy / count;
   }
-  if (later > 0) result.traffic = per_step(after_first, world.traffic(), later, seconds);
+  if (later_seconds > 0) {
+    result.traffic = per_step(after_first, world.traffic(), static_cast<double>(steps.size()) - 1,
+                              later_seconds);
+  }
 }
 
 }  // namespace lockstep

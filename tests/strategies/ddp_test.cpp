@@ -1,0 +1,264 @@
+// Does simulated DDP follow its closed forms, and does it do what PyTorch's does? Facts by number.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "costs/collective.hpp"
+#include "strategies/buckets.hpp"
+#include "toy_job.hpp"
+
+namespace lockstep {
+namespace {
+
+using namespace lockstep::testing;  // NOLINT: the fixture of this file
+
+constexpr double near = 1e-9;
+constexpr double mib = 1024.0 * 1024.0;
+
+double relative(double a, double b) {
+  return std::abs(a - b) / std::abs(b);
+}
+
+double all_reduce_seconds(const Job& job, double bytes) {
+  return collective_cost(job.machine, group_of(job.machine, job.gpus), Collective::all_reduce,
+                         bytes)
+      .seconds();
+}
+
+std::shared_ptr<ToyCosts> free_copies() {
+  auto costs = std::make_shared<ToyCosts>();
+  costs->stream_bytes_per_second = 1e30;
+  return costs;
+}
+
+DdpOptions one_bucket() {
+  DdpOptions options;
+  options.first_bucket_bytes = options.bucket_bytes = 1e15;
+  return options;
+}
+
+TEST(Ddp, WithOneBucketIsTheSumOfItsParts) {
+  const Job job = toy_job();
+  const double gradients = 4 * 40e6;
+  const double copy = 2 * gradients / 1e12;
+  const Numbers result = simulate(job, one_bucket());
+  const double expected =
+      4 * 1e-3 + 4 * 2e-3 + copy + all_reduce_seconds(job, gradients) + copy + 1e-3;
+  EXPECT_LT(relative(result.step, expected), near);
+  EXPECT_EQ(result.extrapolated, 1);
+  EXPECT_LT(relative(result.split.exposed_communication, all_reduce_seconds(job, gradients)), near);
+  EXPECT_LT(relative(sum(result.split), result.step), near);
+  EXPECT_EQ(result.samples, 8 * 32);
+}
+
+// Fact 25: end_b = max(ready_b, end_{b-1}) + T(b).
+TEST(Ddp, FollowsTheScheduleLaw) {
+  for (const double elements : {0.5e6, 4e6, 60e6}) {
+    const Job job = toy_job(12, elements, 16, free_copies());
+    const Numbers result = simulate(job, DdpOptions{});
+    const auto tensors = gradient_tensors(job.step, 4);
+    double end = 0;
+    for (const Bucket& bucket : plan_buckets(tensors, {}).later) {
+      const double ready = 12 * 1e-3 + (12 - bucket.ready_after) * 2e-3;
+      end = std::max(ready, end) + all_reduce_seconds(job, bucket.bytes);
+    }
+    const double expected = std::max(end, 36e-3) + 1e-3;
+    EXPECT_LT(relative(result.step, expected), near) << elements;
+  }
+}
+
+// Fact 2: the first step reduces everything at its end; two small broadcasts follow (fact 3).
+TEST(Ddp, DoesNotOverlapInTheFirstStep) {
+  const Job job = toy_job(12, 4e6, 8, free_copies());
+  const Numbers result = simulate(job, DdpOptions{});
+  const double rebuild =
+      2 * collective_cost(job.machine, group_of(job.machine, 8), Collective::broadcast, 4.0 * 12)
+              .seconds();
+  EXPECT_LT(relative(result.first, 37e-3 + all_reduce_seconds(job, 12 * 16e6) + rebuild), 1e-2);
+  EXPECT_LT(result.step, result.first);
+}
+
+TEST(Ddp, OnOneGpuCommunicatesNothing) {
+  const Numbers result = simulate(toy_job(4, 10e6, 1), DdpOptions{});
+  EXPECT_LT(relative(result.step, 13e-3), near);
+  EXPECT_EQ(result.traffic, 0);
+  EXPECT_EQ(result.split.exposed_communication, 0);
+}
+
+TEST(Ddp, SendsWhatTheCollectivesSend) {
+  const Job job = toy_job(6, 3e6, 16);
+  const Numbers result = simulate(job, DdpOptions{});
+  double expected = 0;
+  for (const Bucket& bucket : plan_buckets(gradient_tensors(job.step, 4), {}).later) {
+    const auto cost = collective_cost(job.machine, group_of(job.machine, 16),
+                                      Collective::all_reduce, bucket.bytes);
+    for (const LinkLoad& load : cost.links) expected += load.total_bytes;
+  }
+  EXPECT_LT(relative(result.traffic, expected), near);
+}
+
+TEST(Ddp, CommunicatesOnlyInTheLastMicroBatch) {  // fact 17
+  Job job = toy_job(8, 4e6, 8, free_copies());
+  const Numbers once = simulate(job, DdpOptions{});
+  job.accumulation = 4;
+  const Numbers four = simulate(job, DdpOptions{});
+  EXPECT_LT(relative(four.traffic, once.traffic), near);
+  EXPECT_LT(relative(four.step, once.step + 3 * 24e-3), near);
+  EXPECT_EQ(four.samples, 4 * once.samples);
+}
+
+TEST(Ddp, WithoutOverlapReducesAfterBackward) {
+  const Job job = toy_job(12, 8e6, 8, free_copies());
+  DdpOptions options;
+  options.overlap = false;
+  double reductions = 0;
+  for (const Bucket& bucket : plan_buckets(gradient_tensors(job.step, 4), {}).later) {
+    reductions += all_reduce_seconds(job, bucket.bytes);
+  }
+  EXPECT_LT(relative(simulate(job, options).step, 37e-3 + reductions), near);
+}
+
+TEST(Ddp, BroadcastsBuffersBeforeForward) {  // fact 15
+  Job job = toy_job(4, 10e6, 8, free_copies());
+  const double without = simulate(job, DdpOptions{}).step;
+  job.step.layers[0].buffer_bytes = 8 * mib;
+  job.step.layers[0].buffers = 2;
+  const double with = simulate(job, DdpOptions{}).step;
+  const auto cost =
+      collective_cost(job.machine, group_of(job.machine, 8), Collective::broadcast, 8 * mib);
+  // The host needs 70 us before it launches the broadcast, but it is ahead of the device by then.
+  EXPECT_LT(relative(with - without, cost.seconds()), 1e-6);
+  DdpOptions off;
+  off.broadcast_buffers = false;
+  EXPECT_LT(relative(simulate(job, off).step, without), near);
+}
+
+TEST(Ddp, CompressionHalvesTheBytes) {  // fact 20
+  const Job job = toy_job();
+  DdpOptions options;
+  const Numbers plain = simulate(job, options);
+  options.comm_hook = CommHook::fp16_compress;
+  EXPECT_LT(relative(simulate(job, options).traffic, plain.traffic / 2), 0.02);
+  options.comm_hook = CommHook::power_sgd;
+  // m x n = 1000 x 10000 becomes 1000 + 10000.
+  EXPECT_LT(relative(simulate(job, options).traffic, plain.traffic * 11000 / 10e6), 0.02);
+}
+
+TEST(Ddp, BucketViewsSaveTheCopyBackOnly) {  // facts 12, 14
+  const Job job = toy_job();
+  DdpOptions options;
+  const Numbers plain = simulate(job, options);
+  options.gradient_as_bucket_view = true;
+  const Numbers views = simulate(job, options);
+  EXPECT_LT(relative(plain.split.copies, 2 * views.split.copies), near);
+  EXPECT_LT(views.allocated, plain.allocated - 100e6);
+}
+
+TEST(Ddp, StaticGraphWaitsOnlyInTheFirstStep) {  // fact 18
+  const Job job = toy_job(12, 8e6);
+  DdpOptions options;
+  const Numbers plain = simulate(job, options);
+  options.static_graph = true;
+  const Numbers fixed = simulate(job, options);
+  EXPECT_LT(relative(fixed.step, plain.step), near);
+  EXPECT_GE(fixed.first, plain.first * (1 - near));
+}
+
+TEST(Ddp, SearchingUnusedParametersReducesABitmapToo) {  // fact 19
+  const Job job = toy_job();
+  DdpOptions options;
+  options.find_unused_parameters = true;
+  const auto plan = plan_buckets(gradient_tensors(job.step, 4), options);
+  const CommGroup group = group_of(job.machine, job.gpus);
+  double expected = 0;
+  for (const Bucket& bucket : plan.later) {
+    for (const LinkLoad& load :
+         collective_cost(job.machine, group, Collective::all_reduce, bucket.bytes).links) {
+      expected += load.total_bytes;
+    }
+  }
+  for (const LinkLoad& load :
+       collective_cost(job.machine, group, Collective::all_reduce, 4.0 * 4).links) {
+    expected += load.total_bytes;
+  }
+  EXPECT_LT(relative(simulate(job, options).traffic, expected), near);
+}
+
+TEST(Ddp, IsBoundByASlowDataLoader) {
+  Job job = toy_job();
+  job.data_loading_seconds = 0.1;
+  const Numbers result = simulate(job, DdpOptions{});
+  EXPECT_LT(relative(result.step, 0.1), near);
+  EXPECT_GT(result.split.data_loading, 0.05);
+  job.data_loading_seconds = 1e-3;
+  EXPECT_EQ(simulate(job, DdpOptions{}).split.data_loading, 0);
+}
+
+TEST(Ddp, IsHostBoundWhenKernelsAreShort) {
+  auto costs = free_copies();
+  costs->forward = {2e-3, 1e-3, 2.1e-3};
+  costs->backward = {4e-3, 2e-3, 4.1e-3};
+  const Numbers result = simulate(toy_job(4, 1e3, 8, costs), DdpOptions{});
+  // 4 x 6 ms of dispatch and the host's 105 us for the one collective.
+  EXPECT_LT(relative(result.step, 24e-3 + 105e-6), 1e-3);
+  EXPECT_GT(result.split.host_bound, 10e-3);
+}
+
+TEST(Ddp, GradScalerStopsTheHostEachStep) {  // fact 22
+  auto costs = free_copies();
+  // The host needs longer than the device in forward and nothing in backward, where it gets ahead.
+  costs->forward = {1.5e-3, 1e-3, 2.5e-3};
+  Job job = toy_job(4, 1e6, 8, costs);
+  const double without = simulate(job, DdpOptions{}).step;
+  job.step.precision = Precision::amp_fp16;
+  EXPECT_GT(simulate(job, DdpOptions{}).step, without + 1e-3);
+}
+
+TEST(Ddp, WaitsForTheSlowestRank) {
+  Job job = toy_job(4, 1e6, 8, free_copies());
+  const double nominal = simulate(job, DdpOptions{}).step;
+  job.stragglers.slow_ranks = {{3, 1.5}};
+  const Numbers slow = simulate(job, DdpOptions{});
+  EXPECT_NEAR(slow.step, nominal * 1.5, 1e-3);
+  EXPECT_GT(slow.split.waiting, 3e-3);
+  EXPECT_LT(relative(sum(slow.split), slow.step), near);
+  job.stragglers.slow_ranks = {{6, 1.5}};
+  EXPECT_EQ(simulate(job, DdpOptions{}).step, slow.step);
+}
+
+TEST(Ddp, RepeatsItselfToTheLastBit) {
+  Job job = toy_job(10, 4e6, 16);
+  job.interference = true;
+  job.stragglers.per_step = Lognormal{0.05};
+  std::vector<double> first, second;
+  simulate(job, DdpOptions{}, &first);
+  simulate(job, DdpOptions{}, &second);
+  ASSERT_EQ(first.size(), 20u);
+  EXPECT_EQ(first, second);
+  EXPECT_NE(first[3], first[4]);
+  job.seed = 2;
+  simulate(job, DdpOptions{}, &second);
+  EXPECT_NE(first, second);
+}
+
+TEST(Ddp, SlowsDownComputeBesideCollectives) {  // facts 112, 113
+  Job job = toy_job(12, 8e6, 16);
+  const Numbers off = simulate(job, DdpOptions{});
+  job.interference = true;
+  const Numbers on = simulate(job, DdpOptions{});
+  EXPECT_GT(on.split.backward, off.split.backward * 1.01);
+  EXPECT_GT(on.step, off.step);
+  EXPECT_LT(relative(sum(on.split), on.step), near);
+}
+
+TEST(Ddp, AgreesWithMessageLevelExecution) {
+  Job job = toy_job(6, 4e6, 8);
+  const double flow = simulate(job, DdpOptions{}).step;
+  job.network = NetworkKind::message;
+  EXPECT_LT(relative(simulate(job, DdpOptions{}).step, flow), near);
+  job.network = NetworkKind::analytic;
+  EXPECT_LT(relative(simulate(job, DdpOptions{}).step, flow), near);
+}
+
+}  // namespace
+}  // namespace lockstep
