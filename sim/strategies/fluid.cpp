@@ -42,7 +42,9 @@ void FluidNetwork::start(int route_id, double bytes, int weight, int tag, double
   share_links();
 }
 
-double FluidNetwork::next_completion() const { return next_route_ < 0 ? kNever : next_time_; }
+double FluidNetwork::next_completion() const {
+  return next_route_ < 0 ? kNever : next_time_;
+}
 
 int FluidNetwork::complete_next() {
   assert(next_route_ >= 0);
@@ -89,8 +91,8 @@ void FluidNetwork::advance(double now) {
   }
 }
 
-// Max-min: the link with the smallest fair share fixes the rates of the routes that cross it (a route's
-// own cap works like a link that nobody else uses); repeat with what is left of the others.
+// Max-min: the link with the smallest fair share fixes the rates of the routes that cross it (a
+// route's own cap works like a link that nobody else uses); repeat with what is left of the others.
 void FluidNetwork::share_links() {
   std::size_t open = active_.size();
   for (const int id : active_) {
@@ -139,10 +141,9 @@ void FluidNetwork::share_links() {
     for (const int id : active_) {
       Route& route = routes_[index(id)];
       if (route.fixed) continue;
-      const bool limited =
-          tightest < 0 ? route.cap <= rate
-                       : std::find(route.links.begin(), route.links.end(), tightest) !=
-                             route.links.end();
+      const bool limited = tightest < 0 ? route.cap <= rate
+                                        : std::find(route.links.begin(), route.links.end(),
+                                                    tightest) != route.links.end();
       if (limited) fix(route, rate);
     }
   }

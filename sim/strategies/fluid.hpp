@@ -16,8 +16,8 @@ namespace lockstep {
 class FluidNetwork {
  public:
   int add_link(double bytes_per_second);
-  // Flows over `links`, each at most as fast as `cap`; a link listed k times carries k times the bytes.
-  // A route without links and cap delivers at once.
+  // Flows over `links`, each at most as fast as `cap`; a link listed k times carries k times the
+  // bytes. A route without links and cap delivers at once.
   int add_route(std::vector<int> links, double cap = std::numeric_limits<double>::infinity());
 
   // `weight` equal flows that start together and finish together, `bytes` each.

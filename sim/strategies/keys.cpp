@@ -10,7 +10,8 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::int64_t kLargeTensor = 1'000'000;  // MXNET_KVSTORE_BIGARRAY_BOUND's default (fact 72)
+constexpr std::int64_t kLargeTensor =
+    1'000'000;  // MXNET_KVSTORE_BIGARRAY_BOUND's default (fact 72)
 
 // Trainable tensors as keys of server 0.
 std::vector<Key> whole_tensors(const TrainingStep& step) {

@@ -1,5 +1,6 @@
-// Keys of a parameter server: the pieces of the model that are pushed and pulled as units, and which of
-// the servers keeps each. A key is a trainable tensor, or a part of one. Servers are numbered from 0.
+// Keys of a parameter server: the pieces of the model that are pushed and pulled as units, and
+// which of the servers keeps each. A key is a trainable tensor, or a part of one. Servers are
+// numbered from 0.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,8 @@ struct KeyLayout {
 //   hash         djb2 of the decimal key number, mod S (BytePS; fact 75); the key number is
 //                tensor number * 65536 + part number
 //   balanced     longest processing time first
-// Cutting by partition_elements comes first for `hash` and `balanced`, after the rule for the others.
+// Cutting by partition_elements comes first for `hash` and `balanced`, after the rule for the
+// others.
 std::vector<Key> make_keys(const TrainingStep& step, const KeyLayout& layout);
 
 // Elements that each server keeps.

@@ -12,7 +12,9 @@ namespace lockstep {
 
 namespace {
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
+std::size_t at(int i) {
+  return static_cast<std::size_t>(i);
+}
 
 Staleness staleness_of(std::map<std::int64_t, std::int64_t> histogram) {
   Staleness result;

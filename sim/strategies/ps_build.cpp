@@ -19,9 +19,12 @@ constexpr std::size_t kMostMessages = 4096;  // of one worker and step
 constexpr double kWorkBudget = 1e8;
 constexpr int kFewestSteps = 5;
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
+std::size_t at(int i) {
+  return static_cast<std::size_t>(i);
+}
 
-// --- what travels --------------------------------------------------------------------------------------
+// --- what travels
+// --------------------------------------------------------------------------------------
 
 struct Parcel {  // keys that travel together
   int layer = 0;
@@ -58,7 +61,8 @@ std::vector<Parcel> parcels(const std::vector<Key>& keys, int servers, bool by_k
   return result;
 }
 
-// --- what servers do -----------------------------------------------------------------------------------
+// --- what servers do
+// -----------------------------------------------------------------------------------
 
 // Seconds for a gradient of one parcel. The first of an update is copied, others are added: two and
 // three times its bytes (facts 75, 80). Servers of one host share its memory bandwidth.
@@ -67,7 +71,8 @@ void price_service(const Job& job, const ServerPlaces& places, const Parcel& par
   const bool on_gpu = places.gpu[at(message.place)] >= 0;
   const double neighbours = places.servers[at(message.place)];
   if (on_gpu) {
-    message.keep_seconds = neighbours * job.costs->stream(2 * message.push_bytes, parcel.tensors).span;
+    message.keep_seconds =
+        neighbours * job.costs->stream(2 * message.push_bytes, parcel.tensors).span;
     message.accumulate_seconds =
         neighbours * job.costs->stream(3 * message.push_bytes, parcel.tensors).span;
     message.update_seconds =
@@ -82,12 +87,12 @@ void price_service(const Job& job, const ServerPlaces& places, const Parcel& par
     message.keep_seconds = 2 * message.push_bytes / rate;
     message.accumulate_seconds = 3 * message.push_bytes / rate;
   }
-  message.update_seconds =
-      neighbours * host_optimizer_seconds(job.optimizer, job.step.precision, parcel.elements,
-                                          job.machine.host);
+  message.update_seconds = neighbours * host_optimizer_seconds(job.optimizer, job.step.precision,
+                                                               parcel.elements, job.machine.host);
 }
 
-// --- what workers do -----------------------------------------------------------------------------------
+// --- what workers do
+// -----------------------------------------------------------------------------------
 
 void add_segments(const Job& job, const StepCosts& costs, const std::vector<Parcel>& sent,
                   bool overlap, PsSystem& system) {
@@ -118,11 +123,10 @@ void add_segments(const Job& job, const StepCosts& costs, const std::vector<Parc
       elements += parcel.elements;
       tensors += parcel.tensors;
     }
-    system.segments.push_back(
-        {Phase::copies,
-         job.costs->stream(clipping_bytes(job.step.precision, elements),
-                           clipping_launches(elements, tensors)),
-         false});
+    system.segments.push_back({Phase::copies,
+                               job.costs->stream(clipping_bytes(job.step.precision, elements),
+                                                 clipping_launches(elements, tensors)),
+                               false});
   }
   const int end = static_cast<int>(system.segments.size()) - 1;
   for (std::size_t i = 0; i < sent.size(); ++i) {
@@ -130,8 +134,10 @@ void add_segments(const Job& job, const StepCosts& costs, const std::vector<Parc
   }
 }
 
-// Ranks with the same routes and speed move in step when they wait for each other and nothing is random.
-void add_workers(const Job& job, const SimulatedLinks& links, const PsLinks& all, PsSystem& system) {
+// Ranks with the same routes and speed move in step when they wait for each other and nothing is
+// random.
+void add_workers(const Job& job, const SimulatedLinks& links, const PsLinks& all,
+                 PsSystem& system) {
   Stragglers fixed = job.stragglers;
   fixed.per_step.reset();
   const std::vector<double> speeds = RankSpeeds(fixed, job.gpus, job.seed, false).factors(0);
@@ -192,10 +198,10 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
     const auto smallest = job.step.parameter_count / static_cast<std::int64_t>(kMostMessages) + 1;
     if (layout.partition_elements < smallest) {
       layout.partition_elements = smallest;
-      result.notes.push_back(
-          fmt::format("keys are cut into parts of {:.0f} bytes, not smaller: at most {} messages a step "
-                      "are simulated",
-                      static_cast<double>(smallest) * push_bytes, kMostMessages));
+      result.notes.push_back(fmt::format(
+          "keys are cut into parts of {:.0f} bytes, not smaller: at most {} messages a step "
+          "are simulated",
+          static_cast<double>(smallest) * push_bytes, kMostMessages));
     }
   }
   result.keys = make_keys(job.step, layout);
@@ -208,6 +214,11 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
   system.places = result.places.count;
   system.serial_servers = options.serial;
   system.input_seconds = job.data_loading_seconds;
+  if (job.step.input_bytes > 0 && job.machine.device.architecture != Architecture::cpu) {
+    system.input_copy_seconds =
+        job.communication_scale *
+        host_device_copy(job.machine, job.step.input_bytes).seconds(job.step.input_bytes);
+  }
   system.links = result.simulated.capacity;
   system.routes = result.simulated.routes;
 
@@ -234,11 +245,12 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
   const double work = 4.0 * static_cast<double>(system.workers.size()) *
                       static_cast<double>(std::max<std::size_t>(1, system.messages.size())) *
                       static_cast<double>(system.routes.size());
-  const int affordable = std::max(kFewestSteps, static_cast<int>(std::min(1e9, kWorkBudget / work)));
+  const int affordable =
+      std::max(kFewestSteps, static_cast<int>(std::min(1e9, kWorkBudget / work)));
   system.steps = std::min(std::max(1, job.steps), affordable) + 1;
   if (!system.steady && affordable < job.steps) {
-    result.notes.push_back(fmt::format("{} steps are simulated instead of {}: so many messages take long",
-                                       affordable, job.steps));
+    result.notes.push_back(fmt::format(
+        "{} steps are simulated instead of {}: so many messages take long", affordable, job.steps));
   }
   const double uneven = imbalance(result.keys, options.servers);
   if (uneven > 1.05) {

@@ -1,5 +1,5 @@
-// From a job to a parameter-server system: what is computed, pushed, pulled and updated, and over which
-// links. Costs come from the cost room; nothing is simulated here.
+// From a job to a parameter-server system: what is computed, pushed, pulled and updated, and over
+// which links. Costs come from the cost room; nothing is simulated here.
 #pragma once
 
 #include <string>

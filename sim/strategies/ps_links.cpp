@@ -12,7 +12,9 @@ namespace lockstep {
 
 namespace {
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
+std::size_t at(int i) {
+  return static_cast<std::size_t>(i);
+}
 
 enum class End { out, in, both };
 
@@ -80,8 +82,7 @@ class Wiring {
 
   void memory(PsRoute& route, int node, int times) {
     if (machine_.host.memory_bandwidth <= 0) return;
-    const int id =
-        link(LinkClass::host_memory, node, 0, End::both, machine_.host.memory_bandwidth);
+    const int id = link(LinkClass::host_memory, node, 0, End::both, machine_.host.memory_bandwidth);
     route.links.insert(route.links.end(), at(times), id);
   }
 
@@ -189,63 +190,62 @@ PsLinks server_links(const Job& job, const ServerPlaces& places) {
 
 namespace {
 
-// Who crosses a link, and whether only ever one flow at a time.
+double crossings(const PsRoute& route, int link) {
+  return static_cast<double>(std::count(route.links.begin(), route.links.end(), link));
+}
+
+// Who crosses a link.
 struct Usage {
-  int rank = -1;        // the only rank; -2 = several
-  int routes = 0;
-  bool alone = true;    // its route's messages go one after the other
+  std::vector<const PsRoute*> routes;
+  bool one_flow = true;  // never two flows at a time: one route, whose messages wait for each other
 };
 
-// Is there another link that every route over `id` crosses too and that is at least as tight?
-bool never_tightest(int id, const std::vector<const PsRoute*>& users,
-                    const std::vector<PsLink>& links, const std::vector<Usage>& usage) {
-  const std::vector<int>& candidates = users.front()->links;
-  return std::any_of(candidates.begin(), candidates.end(), [&](int other) {
-    if (other == id || links[at(other)].capacity > links[at(id)].capacity) return false;
-    // Of two equal links of one rank one must stay.
-    if (links[at(other)].capacity == links[at(id)].capacity && usage[at(other)].rank >= 0 &&
-        other > id) {
-      return false;
+std::vector<Usage> usage_of(const PsLinks& links) {
+  std::vector<Usage> usage(links.links.size());
+  for (const auto* routes : {&links.push, &links.pull}) {
+    for (std::size_t rank = 0; rank < routes->size(); ++rank) {
+      for (std::size_t place = 0; place < (*routes)[rank].size(); ++place) {
+        const PsRoute& route = (*routes)[rank][place];
+        for (const int id : route.links) {
+          Usage& use = usage[at(id)];
+          if (!use.routes.empty() && use.routes.back() == &route) continue;  // crossed twice
+          use.one_flow = use.routes.empty() && links.one_lane[rank][place];
+          use.routes.push_back(&route);
+        }
+      }
     }
-    return std::all_of(users.begin(), users.end(), [&](const PsRoute* route) {
-      return std::find(route->links.begin(), route->links.end(), other) != route->links.end();
-    });
+  }
+  return usage;
+}
+
+// Is there another link that every route over `id` crosses too, and that is at least as tight for
+// each?
+bool never_tightest(int id, const Usage& use, const std::vector<PsLink>& links) {
+  const auto load = [&](const PsRoute& route, int link) {
+    return crossings(route, link) / links[at(link)].capacity;
+  };
+  const std::vector<int>& candidates = use.routes.front()->links;
+  return std::any_of(candidates.begin(), candidates.end(), [&](int other) {
+    return other != id &&
+           std::all_of(use.routes.begin(), use.routes.end(), [&](const PsRoute* route) {
+             const double here = load(*route, id), there = load(*route, other);
+             return there > here ||
+                    (there == here && other < id);  // of equal links the first stays
+           });
   });
 }
 
 }  // namespace
 
 SimulatedLinks simplify(const PsLinks& links, bool contention) {
-  std::vector<Usage> usage(links.links.size());
-  std::vector<std::vector<const PsRoute*>> users(links.links.size());
-  const auto note = [&](const std::vector<std::vector<PsRoute>>& routes) {
-    for (std::size_t rank = 0; rank < routes.size(); ++rank) {
-      for (std::size_t place = 0; place < routes[rank].size(); ++place) {
-        int previous = -1;
-        for (const int id : routes[rank][place].links) {
-          if (id == std::exchange(previous, id)) continue;
-          Usage& use = usage[at(id)];
-          const int r = static_cast<int>(rank);
-          use.rank = use.rank == -1 || use.rank == r ? r : -2;
-          ++use.routes;
-          use.alone = use.alone && links.one_lane[rank][place];
-          if (use.rank >= 0) users[at(id)].push_back(&routes[rank][place]);
-        }
-      }
-    }
-  };
-  note(links.push);
-  note(links.pull);
-
+  const std::vector<Usage> usage = usage_of(links);
   SimulatedLinks result;
   std::vector<int> simulated(links.links.size(), -1);  // index in result, or what to do instead
   constexpr int kCap = -2, kDrop = -3;
   for (std::size_t id = 0; id < links.links.size(); ++id) {
-    const Usage& use = usage[id];
-    if (!contention || (use.rank >= 0 && use.routes == 1 && use.alone)) {
+    if (!contention || usage[id].one_flow) {
       simulated[id] = kCap;
-    } else if (use.rank >= 0 &&
-               never_tightest(static_cast<int>(id), users[id], links.links, usage)) {
+    } else if (never_tightest(static_cast<int>(id), usage[id], links.links)) {
       simulated[id] = kDrop;
     } else {
       simulated[id] = static_cast<int>(result.capacity.size());
@@ -264,8 +264,7 @@ SimulatedLinks simplify(const PsLinks& links, bool contention) {
         for (const int id : route.links) {
           if (simulated[at(id)] >= 0) out.links.push_back(simulated[at(id)]);
           if (simulated[at(id)] != kCap) continue;
-          const auto crossings = std::count(route.links.begin(), route.links.end(), id);
-          out.cap = std::min(out.cap, links.links[at(id)].capacity / static_cast<double>(crossings));
+          out.cap = std::min(out.cap, links.links[at(id)].capacity / crossings(route, id));
         }
         const auto [entry, fresh] = known.try_emplace({out.links, out.cap, out.latency},
                                                       static_cast<int>(result.routes.size()));

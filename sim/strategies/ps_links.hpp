@@ -1,5 +1,5 @@
-// The ways between workers and parameter servers on a machine: PCIe, NVLink, NICs and host memory, one
-// link per direction where the hardware is duplex.
+// The ways between workers and parameter servers on a machine: PCIe, NVLink, NICs and host memory,
+// one link per direction where the hardware is duplex.
 #pragma once
 
 #include <vector>
@@ -21,7 +21,8 @@ struct ServerPlaces {
 //   cpu          all on the host of node 0
 //   gpu          server s on the GPU of rank s mod G, G = ranks of node 0
 //   worker-host  server s on the host of node s mod N
-ServerPlaces server_places(const Machine& machine, int ranks, const ParameterServerOptions& options);
+ServerPlaces server_places(const Machine& machine, int ranks,
+                           const ParameterServerOptions& options);
 
 struct PsLink {
   LinkClass kind = LinkClass::pcie;
@@ -36,13 +37,13 @@ struct PsLinks {
 
 PsLinks server_links(const Job& job, const ServerPlaces& places);
 
-// Links that only one rank uses need not be simulated as links: a route that is alone on one takes it as
-// its own cap, and one that is never tighter than what else its routes cross is left out. Ranks whose
-// routes are alike then have the very same ones. Times stay what they were. Without contention every link
-// becomes a cap: nobody slows down anybody.
+// Not every link needs to be simulated: one that never carries two flows at a time becomes a cap of
+// its only route, and one that is never the tightest on any of its routes is left out. Ranks whose
+// routes are alike then have the very same ones. Times stay what they were. Without contention
+// every link becomes a cap: nobody slows down anybody.
 struct SimulatedLinks {
   std::vector<double> capacity;
-  std::vector<int> original;           // index in PsLinks::links of each
+  std::vector<int> original;  // index in PsLinks::links of each
   std::vector<PsRoute> routes;
   std::vector<std::vector<int>> push, pull;  // [rank][place] -> route
 };

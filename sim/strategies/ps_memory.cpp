@@ -44,8 +44,8 @@ MemoryUse parameter_server_memory(const Job& job, const ParameterServerOptions& 
   for (int server = 0; server < options.servers; ++server) {
     const StepMemory one =
         server_memory(server_memory_plan(job, options, keys, server), job.machine.device);
-    StepMemory& sum = of_place[static_cast<std::size_t>(
-        places.of_server[static_cast<std::size_t>(server)])];
+    StepMemory& sum =
+        of_place[static_cast<std::size_t>(places.of_server[static_cast<std::size_t>(server)])];
     sum.allocated += one.allocated;
     sum.reserved += one.reserved;
     sum.device += one.device;

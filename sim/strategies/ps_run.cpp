@@ -1,5 +1,6 @@
-// Workers and transfers of the parameter server: compute, push when gradients are ready, wait for the
-// pulls, go on. One event heap for everything that takes a known time, the fluid network for the rest.
+// Workers and transfers of the parameter server: compute, push when gradients are ready, wait for
+// the pulls, go on. One event heap for everything that takes a known time, the fluid network for
+// the rest.
 #include "strategies/ps_run.hpp"
 
 #include <algorithm>
@@ -15,16 +16,15 @@ PsRule consistency_rule(const ParameterServerOptions& options, int workers) {
       return {1, PsRule::kUnbounded};
     case Consistency::ssp:
       // Bound 0 is bulk-synchronous (fact 83): the server can then wait for all gradients as well.
-      return options.staleness_bound == 0 ? PsRule{workers, 0}
-                                          : PsRule{1, options.staleness_bound};
+      return options.staleness_bound == 0 ? PsRule{workers, 0} : PsRule{1, options.staleness_bound};
   }
   return {};
 }
 
 namespace {
 
-// As the engine's compute streams do: of a device-bound item all but the first issue is device time, of
-// a host-bound one the last kernel.
+// As the engine's compute streams do: of a device-bound item all but the first issue is device
+// time, of a host-bound one the last kernel.
 double scaled_span(const QueuedWork& work, double factor) {
   const double device_part =
       work.host > work.busy ? std::clamp(work.span - work.host, 0.0, work.busy) : work.busy;
@@ -33,23 +33,30 @@ double scaled_span(const QueuedWork& work, double factor) {
 
 }  // namespace
 
-void walk_step(const PsSystem& system, double factor, double& input_ready, PsStep& step) {
+void walk_step(const PsSystem& system, double factor, double start, Loader& loader, PsStep& step) {
   step.parts = {};
   step.ready.clear();
   double host = 0, device = 0;
   for (const PsSegment& segment : system.segments) {
     if (segment.needs_input && system.input_seconds > 0) {
-      if (input_ready > host) {
-        const double idle_from = std::max(host, device);
-        if (input_ready > idle_from) {
-          step.parts.host_bound += idle_from - device;
-          step.parts.data_loading += input_ready - idle_from;
-          device = input_ready;
-        }
-        host = input_ready;
+      const double ready = loader.ready - start;
+      const double idle_from = std::max(host, device);
+      if (ready > idle_from) {
+        step.parts.host_bound += idle_from - device;
+        step.parts.data_loading += ready - idle_from;
+        device = ready;
       }
-      // One micro-batch is prepared ahead: the loader begins the next when this one is taken.
-      input_ready = std::max(input_ready, host) + system.input_seconds;
+      host = std::max(host, ready);
+      // Two micro-batches are prepared ahead: there is room for the one after the next as soon as
+      // the one before was taken (prefetch_factor's default).
+      loader.ready = std::max(loader.ready, loader.taken) + system.input_seconds;
+      loader.taken = start + host;
+    }
+    if (segment.needs_input && system.input_copy_seconds > 0) {
+      const double copy_from = std::max(host, device);
+      step.parts.host_bound += copy_from - device;
+      step.parts.data_loading += system.input_copy_seconds;
+      device = copy_from + system.input_copy_seconds;
     }
     const QueuedWork& work = segment.work;
     const double busy = factor * work.busy;
@@ -137,9 +144,7 @@ void PsRun::schedule(double time, Kind kind, Direction direction, int w, int m) 
 
 void PsRun::begin_step(int w) {
   Worker& self = worker(w);
-  double input_ready = self.input_ready - now_;
-  walk_step(system_, system_.factor(w, self.steps), input_ready, self.step);
-  self.input_ready = now_ + input_ready;
+  walk_step(system_, system_.factor(w, self.steps), now_, self.loader, self.step);
   self.started = now_;
   self.booked_until = now_ + self.step.seconds;
   self.missing = static_cast<int>(system_.messages.size());
@@ -184,8 +189,8 @@ void PsRun::finish_step(int w) {
 
 PsRun::Lane& PsRun::lane(Direction direction, int w, int m) {
   const PsMessage& what = message(m);
-  const bool one = system_.workers[static_cast<std::size_t>(w)]
-                       .one_lane[static_cast<std::size_t>(what.place)];
+  const bool one =
+      system_.workers[static_cast<std::size_t>(w)].one_lane[static_cast<std::size_t>(what.place)];
   const int number = one ? what.place : system_.places + what.server;
   return worker(w).lanes[static_cast<std::size_t>(2 * number + (direction == Direction::pull))];
 }
@@ -231,8 +236,7 @@ void PsRun::begin_transfer(Direction direction, int w, int m) {
 void PsRun::flow(Direction direction, int w, int m) {
   int id = 0;
   route(direction, w, m, id);
-  const double bytes =
-      direction == Direction::push ? message(m).push_bytes : message(m).pull_bytes;
+  const double bytes = direction == Direction::push ? message(m).push_bytes : message(m).pull_bytes;
   const int tag = 2 * (w * static_cast<int>(system_.messages.size()) + m) +
                   (direction == Direction::push ? 0 : 1);
   network_.start(id, bytes, system_.workers[static_cast<std::size_t>(w)].ranks, tag, now_);
@@ -280,8 +284,7 @@ void PsRun::count_transfer(Worker& self, Direction direction, int change) {
 void PsRun::book(Worker& self, double until) {
   if (until <= self.booked_until) return;
   const bool transferring = self.transfers[0].running + self.transfers[1].running > 0;
-  (transferring ? self.sum.exposed_communication : self.sum.waiting) +=
-      until - self.booked_until;
+  (transferring ? self.sum.exposed_communication : self.sum.waiting) += until - self.booked_until;
   self.booked_until = until;
 }
 

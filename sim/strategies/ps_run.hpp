@@ -1,5 +1,5 @@
-// The event loop of run_parameter_server (see ps_system.hpp): workers, connections, servers. Private to
-// the ps_*.cpp files.
+// The event loop of run_parameter_server (see ps_system.hpp): workers, connections, servers.
+// Private to the ps_*.cpp files.
 #pragma once
 
 #include <array>
@@ -17,14 +17,19 @@ enum class Direction { push, pull };
 
 // What one worker does between two pulls: computed when the step begins.
 struct PsStep {
-  StepSplit parts;             // data_loading, forward, backward, optimizer, copies, host_bound
-  double seconds = 0;          // sum of the parts
-  std::vector<double> ready;   // end of each segment, from the beginning of the step
+  StepSplit parts;            // data_loading, forward, backward, optimizer, copies, host_bound
+  double seconds = 0;         // sum of the parts
+  std::vector<double> ready;  // end of each segment, from the beginning of the step
 };
 
-// Walks the segments with host and device clocks as a RankGroup lane does. `input_ready`, from the
-// beginning of the step, is when the next micro-batch is there; it moves on with each one taken.
-void walk_step(const PsSystem& system, double factor, double& input_ready, PsStep& step);
+// When the next micro-batch is there, and when the latest was taken.
+struct Loader {
+  double ready = 0;
+  double taken = 0;
+};
+
+// Walks the segments with host and device clocks as a RankGroup lane does, from time `start`.
+void walk_step(const PsSystem& system, double factor, double start, Loader& loader, PsStep& step);
 
 class PsRun {
  public:
@@ -38,7 +43,7 @@ class PsRun {
     std::int64_t order;
     Kind kind;
     Direction direction;
-    int worker;   // or server
+    int worker;  // or server
     int message;
     bool operator>(const Event& other) const {
       return time != other.time ? time > other.time : order > other.order;
@@ -58,14 +63,14 @@ class PsRun {
   };
   struct Worker {
     PsStep step;
-    int steps = 0;             // begun
+    int steps = 0;  // begun
     double started = 0;
-    double input_ready = 0;    // absolute
-    int missing = 0;           // messages not pulled yet in this step
+    Loader loader;
+    int missing = 0;                    // messages not pulled yet in this step
     std::array<Activity, 2> transfers;  // by direction
-    std::vector<Lane> lanes;   // [lane][direction]
-    double booked_until = 0;   // of the time after compute
-    StepSplit sum;             // whole steps, and the time after compute booked so far
+    std::vector<Lane> lanes;            // [lane][direction]
+    double booked_until = 0;            // of the time after compute
+    StepSplit sum;                      // whole steps, and the time after compute booked so far
   };
   struct Task {
     Direction direction;
@@ -79,13 +84,13 @@ class PsRun {
   };
   // Consistency state of one message.
   struct Shared {
-    std::int64_t version = 0;            // updates applied
-    int arrived = 0;                     // ranks whose push waits for the next update
-    std::vector<int> contributors;       // their workers
-    std::vector<int> clock;              // by worker
-    std::vector<std::int64_t> seen;      // version that each worker pulled last
-    std::vector<int> blocked;            // workers that may not pull yet, oldest first
-    std::deque<int> workers_at;          // number of workers at clock slowest, slowest + 1, ...
+    std::int64_t version = 0;        // updates applied
+    int arrived = 0;                 // ranks whose push waits for the next update
+    std::vector<int> contributors;   // their workers
+    std::vector<int> clock;          // by worker
+    std::vector<std::int64_t> seen;  // version that each worker pulled last
+    std::vector<int> blocked;        // workers that may not pull yet, oldest first
+    std::deque<int> workers_at;      // number of workers at clock slowest, slowest + 1, ...
     int slowest = 0;
   };
 
@@ -132,7 +137,7 @@ class PsRun {
   double now_ = 0;
   std::vector<Worker> workers_;
   std::vector<Server> servers_;
-  std::vector<Shared> shared_;          // by message
+  std::vector<Shared> shared_;  // by message
   int ranks_ = 0;
   std::int64_t completed_ = 0;  // rank steps
   bool done_ = false;

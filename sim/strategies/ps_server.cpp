@@ -1,4 +1,5 @@
-// Servers: one queue each, served first come first served; consistency and staleness of every message.
+// Servers: one queue each, served first come first served; consistency and staleness of every
+// message.
 #include <algorithm>
 #include <cassert>
 
@@ -6,8 +7,8 @@
 
 namespace lockstep {
 
-// Takes up the next task of an idle server. A serial server's task begins with the transfer; others get
-// pushes only when these have arrived, and leave the answers to the network.
+// Takes up the next task of an idle server. A serial server's task begins with the transfer; others
+// get pushes only when these have arrived, and leave the answers to the network.
 void PsRun::pump(int server_id) {
   Server& server = servers_[static_cast<std::size_t>(server_id)];
   if (server.busy || server.tasks.empty()) return;
@@ -74,8 +75,7 @@ void PsRun::apply_push(int w, int m) {
   candidates.swap(shared.blocked);
   candidates.insert(candidates.end(), contributors.begin(), contributors.end());
   for (const int candidate : candidates) {
-    if (system_.rule.may_pull(shared.clock[static_cast<std::size_t>(candidate)],
-                              shared.slowest)) {
+    if (system_.rule.may_pull(shared.clock[static_cast<std::size_t>(candidate)], shared.slowest)) {
       answer(candidate, m);
     } else {
       shared.blocked.push_back(candidate);

@@ -1,5 +1,6 @@
-// A parameter-server job stripped of models and machines: workers that compute, messages that are pushed
-// and pulled over routes, servers that apply them by a consistency rule. run_parameter_server() plays it.
+// A parameter-server job stripped of models and machines: workers that compute, messages that are
+// pushed and pulled over routes, servers that apply them by a consistency rule.
+// run_parameter_server() plays it.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +16,9 @@
 
 namespace lockstep {
 
-// What the servers ask before they update and before they answer a pull. Every message (a key, or all
-// keys of a server) is kept consistent by itself: its clock of a worker is the number of this worker's
-// pushes that have been applied.
+// What the servers ask before they update and before they answer a pull. Every message (a key, or
+// all keys of a server) is kept consistent by itself: its clock of a worker is the number of this
+// worker's pushes that have been applied.
 //   sync       one update from the pushes of all workers; a pull waits for everybody (facts 68, 83)
 //   ssp        each push is an update; a worker may be at most `lead` clocks ahead (fact 83)
 //   async      each push is an update; nobody waits (fact 69)
@@ -27,7 +28,9 @@ struct PsRule {
   int lead = kUnbounded;
 
   // May a worker whose clock is `clock` read, when the slowest one is at `slowest`?
-  bool may_pull(int clock, int slowest) const { return lead == kUnbounded || clock - lead <= slowest; }
+  bool may_pull(int clock, int slowest) const {
+    return lead == kUnbounded || clock - lead <= slowest;
+  }
 };
 
 PsRule consistency_rule(const ParameterServerOptions& options, int workers);
@@ -53,7 +56,7 @@ struct PsSegment {
 
 // How messages travel between a worker and a server, one way.
 struct PsRoute {
-  std::vector<int> links;  // of PsSystem::links
+  std::vector<int> links;                                // of PsSystem::links
   double cap = std::numeric_limits<double>::infinity();  // bytes/s of links nobody else uses
   double latency = 0;
 
@@ -61,29 +64,30 @@ struct PsRoute {
 };
 
 struct PsWorker {
-  int ranks = 1;               // identical ranks that move in step (synchronous, no randomness)
-  std::vector<int> push;       // route to the servers of each place
-  std::vector<int> pull;       // route from them
-  // By place: do all messages to (and from) there wait for each other, as behind a copy engine, or only
-  // those of the same server?
+  int ranks = 1;          // identical ranks that move in step (synchronous, no randomness)
+  std::vector<int> push;  // route to the servers of each place
+  std::vector<int> pull;  // route from them
+  // By place: do all messages to (and from) there wait for each other, as behind a copy engine, or
+  // only those of the same server?
   std::vector<bool> one_lane;
 };
 
 struct PsSystem {
   std::vector<PsWorker> workers;
   int servers = 1;
-  int places = 1;  // hosts or GPUs that servers run on
+  int places = 1;                   // hosts or GPUs that servers run on
   std::vector<PsMessage> messages;  // in the order they are pushed
   std::vector<PsSegment> segments;  // of one step of one worker
   std::vector<double> links;        // bytes/s, one way
   std::vector<PsRoute> routes;
   PsRule rule;
-  bool serial_servers = false;  // a server handles one message at a time, its transfer included
-  double input_seconds = 0;     // the loader needs this long for one micro-batch
+  bool serial_servers = false;    // a server handles one message at a time, its transfer included
+  double input_seconds = 0;       // the loader needs this long for one micro-batch
+  double input_copy_seconds = 0;  // to bring it to the device, in the compute stream
   // Slow-down of the device of a worker in its step-th step; must not depend on the order of calls.
   std::function<double(int worker, int step)> factor;
-  int steps = 100;          // ends when the ranks together finished steps * ranks steps
-  bool steady = false;      // stop early once the step time repeats
+  int steps = 100;      // ends when the ranks together finished steps * ranks steps
+  bool steady = false;  // stop early once the step time repeats
 };
 
 struct PsTrace {
@@ -92,9 +96,9 @@ struct PsTrace {
   // After the first entry of step_ends; sums over the ranks' time, per rank and step.
   StepSplit split;
   std::map<std::int64_t, std::int64_t> staleness;  // of every message applied after the first entry
-  std::vector<double> link_bytes;  // after the first entry, per step
-  std::vector<double> link_busy;   // fraction of the time after the first entry
-  double pushed_bytes = 0;         // whole run, arrived
+  std::vector<double> link_bytes;                  // after the first entry, per step
+  std::vector<double> link_busy;                   // fraction of the time after the first entry
+  double pushed_bytes = 0;                         // whole run, arrived
   double pulled_bytes = 0;
   double push_busy = 0;    // busiest worker: fraction of that time in which it sends,
   double pull_busy = 0;    // and receives

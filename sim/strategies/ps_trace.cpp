@@ -1,5 +1,6 @@
 // What a parameter-server run reports: the time of every W worker steps, where it went, staleness.
-// Everything but the first step is measured between two snapshots, so that the parts add up exactly.
+// Everything but the first step is measured between two snapshots, so that the parts add up
+// exactly.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -103,6 +104,8 @@ PsTrace PsRun::trace() {
   return std::move(trace_);
 }
 
-PsTrace run_parameter_server(const PsSystem& system) { return PsRun(system).run(); }
+PsTrace run_parameter_server(const PsSystem& system) {
+  return PsRun(system).run();
+}
 
 }  // namespace lockstep

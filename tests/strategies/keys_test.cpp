@@ -1,4 +1,5 @@
-// Do the sharding rules place every parameter exactly once, and where the published systems place it?
+// Do the sharding rules place every parameter exactly once, and where the published systems place
+// it?
 #include "strategies/keys.hpp"
 
 #include <gtest/gtest.h>
@@ -39,7 +40,8 @@ TEST(Keys, LargeTensorsAreCutOverAllServersSmallOnesHashed) {
 }
 
 TEST(Keys, RangesAreEqualWhateverTheTensors) {
-  const std::vector<Key> keys = make_keys(step_with({10, 1000, 3, 7, 500}), {4, KeyRule::ranges, 0});
+  const std::vector<Key> keys =
+      make_keys(step_with({10, 1000, 3, 7, 500}), {4, KeyRule::ranges, 0});
   const std::vector<std::int64_t> held = elements_per_server(keys, 4);
   EXPECT_EQ(held, (std::vector<std::int64_t>{380, 380, 380, 380}));
 }

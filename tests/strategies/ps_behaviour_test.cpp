@@ -1,11 +1,12 @@
-// How do the consistency modes behave when workers differ: staleness, bounds, stragglers, bandwidth?
+// How do the consistency modes behave when workers differ: staleness, bounds, stragglers,
+// bandwidth?
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
 #include <chrono>
 
-#include "tests/strategies/ps_fixture.hpp"
+#include "ps_fixture.hpp"
 
 namespace lockstep::testing {
 namespace {
@@ -21,7 +22,9 @@ ToySystem jittery(int workers, PsRule rule) {
   return toy;
 }
 
-std::int64_t largest_staleness(const PsTrace& trace) { return trace.staleness.rbegin()->first; }
+std::int64_t largest_staleness(const PsTrace& trace) {
+  return trace.staleness.rbegin()->first;
+}
 
 PsTrace with_slow_worker(ToySystem toy, double slow) {
   PsSystem system = make_system(toy);
@@ -54,8 +57,7 @@ TEST(Staleness, GrowsWithTheBoundWhileWaitingShrinks) {
 }
 
 TEST(Staleness, EveryPushIsCounted) {
-  const PsTrace trace =
-      run_parameter_server(make_system(jittery(8, {1, PsRule::kUnbounded})));
+  const PsTrace trace = run_parameter_server(make_system(jittery(8, {1, PsRule::kUnbounded})));
   std::int64_t pushes = 0;
   for (const auto& [staleness, count] : trace.staleness) pushes += count;
   // 199 measured steps of 8 workers; pushes under way at the two ends shift the count a little.
@@ -64,7 +66,8 @@ TEST(Staleness, EveryPushIsCounted) {
 }
 
 TEST(Consistency, BoundZeroIsSynchronous) {
-  // Without server costs it makes no difference whether gradients are applied one by one or together.
+  // Without server costs it makes no difference whether gradients are applied one by one or
+  // together.
   ToySystem toy = jittery(8, {8, 0});
   toy.update = toy.accumulate = 0;
   const PsTrace sync = run_parameter_server(make_system(toy));
@@ -83,8 +86,7 @@ TEST(Consistency, BoundZeroIsSynchronous) {
 
 TEST(Consistency, LargeBoundIsAsynchronous) {
   const PsTrace bounded = run_parameter_server(make_system(jittery(8, {1, 1000})));
-  const PsTrace async =
-      run_parameter_server(make_system(jittery(8, {1, PsRule::kUnbounded})));
+  const PsTrace async = run_parameter_server(make_system(jittery(8, {1, PsRule::kUnbounded})));
   EXPECT_EQ(bounded.step_ends, async.step_ends);
   EXPECT_EQ(bounded.staleness, async.staleness);
 }
@@ -192,7 +194,8 @@ TEST(Speed, ManyAsynchronousWorkersOnOneLink) {
     run_parameter_server(system);
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
-  // Bars: 0.3 s for 64 workers x 1000 updates; asserted with room for a busy machine and sanitizers.
+  // Bars: 0.3 s for 64 workers x 1000 updates; asserted with room for a busy machine and
+  // sanitizers.
   const double few = seconds(64);
   RecordProperty("seconds_64_workers", std::to_string(few));
   EXPECT_LT(few, 3);

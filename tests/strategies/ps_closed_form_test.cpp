@@ -1,7 +1,7 @@
 // Does the simulated parameter server obey the formulas one can write down by hand?
 #include <gtest/gtest.h>
 
-#include "tests/strategies/ps_fixture.hpp"
+#include "ps_fixture.hpp"
 
 namespace lockstep::testing {
 namespace {
@@ -23,8 +23,8 @@ TEST(SynchronousServer, StepIsComputePushUpdatePull) {
       const PsTrace trace = run_parameter_server(make_system(toy));
       const double transfer = toy.latency + workers * toy.bytes / servers / toy.bandwidth;
       const double service = toy.keep + (workers - 1) * toy.accumulate + toy.update;
-      const double expected = toy.forward + toy.backward + transfer +
-                              (workers == 1 ? toy.update : service) + transfer;
+      const double expected =
+          toy.forward + toy.backward + transfer + (workers == 1 ? toy.update : service) + transfer;
       for (const double step : step_times(trace)) EXPECT_NEAR(step / expected, 1, kExact);
       EXPECT_NEAR(trace.step_ends.front() / expected, 1, kExact);
       EXPECT_NEAR(trace.split.forward, toy.forward, kExact);
@@ -55,9 +55,9 @@ TEST(AsynchronousServer, PeriodIsOwnCycleOrTheServersRound) {
   }
 }
 
-// Equal workers that start together stay together on a fairly shared link: all push, then all pull, and
-// the two directions of the link are never busy at once. Random compute times pull them apart, towards
-// the bound of a duplex link, W*M/B, which nothing can beat.
+// Equal workers that start together stay together on a fairly shared link: all push, then all pull,
+// and the two directions of the link are never busy at once. Random compute times pull them apart,
+// towards the bound of a duplex link, W*M/B, which nothing can beat.
 TEST(AsynchronousServer, SharedLinkKeepsEqualWorkersTogether) {
   ToySystem toy;
   toy.workers = 16;
@@ -144,8 +144,7 @@ TEST(SynchronousServer, PartsOverlapTransferAndUpdate) {
   const PsTrace trace = run_parameter_server(system);
   const double push = part.push_bytes / toy.bandwidth;
   ASSERT_GT(push, part.update_seconds);
-  const double expected =
-      toy.forward + toy.backward + parts * push + part.update_seconds + push;
+  const double expected = toy.forward + toy.backward + parts * push + part.update_seconds + push;
   EXPECT_NEAR(step_times(trace).back() / expected, 1, kExact);
 }
 

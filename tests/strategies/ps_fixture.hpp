@@ -1,5 +1,5 @@
-// Small hand-made parameter-server systems for the tests: W equal workers, S servers, one shared link
-// in front of each server.
+// Small hand-made parameter-server systems for the tests: W equal workers, S servers, one shared
+// link in front of each server.
 #pragma once
 
 #include <cmath>
@@ -12,9 +12,9 @@ namespace lockstep::testing {
 struct ToySystem {
   int workers = 4;
   int servers = 1;
-  double forward = 0.010, backward = 0.020;  // seconds
-  double bytes = 100e6;                      // of the whole model
-  double bandwidth = 10e9;                   // of a server's link, each way
+  double forward = 0.010, backward = 0.020;     // seconds
+  double bytes = 100e6;                         // of the whole model
+  double bandwidth = 10e9;                      // of a server's link, each way
   double keep = 0, accumulate = 0, update = 0;  // server seconds for a push
   double latency = 0;
   double sigma = 0;  // lognormal jitter of every step

@@ -1,0 +1,302 @@
+// Does a whole job on a machine come out as the formulas say: placements, keys, traffic, memory?
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "costs/optimizer.hpp"
+#include "ps_fixture.hpp"
+#include "strategies/parameter_server.hpp"
+#include "strategies/ps_build.hpp"
+
+namespace lockstep::testing {
+namespace {
+
+// Every layer takes 1 ms forward and 2 ms backward on the device and a tenth of that on the host.
+class FixedCosts final : public ComputeCosts {
+ public:
+  LayerCost layer(const TrainingStep&, std::size_t) const override {
+    LayerCost cost;
+    cost.forward = {0.1e-3, 1e-3, 1.1e-3};
+    cost.backward = {0.2e-3, 2e-3, 2.2e-3};
+    return cost;
+  }
+  QueuedWork optimizer(const OptimizerSpec&, Precision, double elements, int) const override {
+    return {0, elements * 12 / 1e12, elements * 12 / 1e12};
+  }
+  QueuedWork stream(double bytes, int) const override { return {0, bytes / 1e12, bytes / 1e12}; }
+};
+
+Machine toy_machine(int gpus_per_node, int nodes) {
+  Machine machine;
+  machine.gpus_per_node = gpus_per_node;
+  machine.max_nodes = nodes;
+  machine.intra = IntraLink::nvlink;
+  machine.nvlink = {12, 25e9, NvlinkLayout::switched, false};
+  machine.device.architecture = Architecture::ampere;
+  machine.device.memory_bytes = 80e9;
+  machine.device.multiprocessors = 108;
+  machine.pcie.generation = 4;  // 24 GB/s
+  machine.host.memory_bandwidth = 200e9;
+  machine.fabric.kind = FabricKind::infiniband;
+  machine.fabric.nic_bytes_per_second = 10e9;
+  machine.fabric.efficiency = 1;
+  machine.fabric.latency_seconds = 2e-6;
+  return machine;
+}
+
+Job toy_job(int gpus, int gpus_per_node = 8, int nodes = 64) {
+  Job job;
+  job.machine = toy_machine(gpus_per_node, nodes);
+  job.gpus = gpus;
+  job.costs = std::make_shared<FixedCosts>();
+  job.step.samples = 32;
+  for (int i = 0; i < 10; ++i) {
+    Layer layer;
+    layer.name = "layer" + std::to_string(i);
+    Parameter weight;
+    weight.name = "weight";
+    weight.count = 5'000'000;
+    weight.shape = {weight.count};
+    layer.parameters.push_back(weight);
+    layer.inputs = {i - 1};
+    layer.output_storage = i;
+    job.step.layers.push_back(layer);
+    job.step.parameter_count += weight.count;
+  }
+  job.steps = 20;
+  return job;
+}
+
+double mean_of(const StrategyResult& result) {
+  double sum = 0;
+  for (const double step : result.step_seconds) sum += step;
+  return sum / static_cast<double>(result.step_seconds.size());
+}
+
+double busy_of(const StrategyResult& result, const std::string& link) {
+  for (const LinkTraffic& traffic : result.traffic) {
+    if (traffic.link_class == link) return traffic.bytes;
+  }
+  return 0;
+}
+
+constexpr double kModelBytes = 50e6 * 4;
+
+// PCIe is private, host memory wide: T = compute + M/PCIe + sums and update + M/PCIe.
+TEST(ParameterServerJob, SynchronousOnTheHostOfOneNode) {
+  for (const int gpus : {1, 2, 4}) {
+    const Job job = toy_job(gpus);
+    const StrategyResult result = ParameterServer({}).simulate(job);
+    const double copy = 8e-6 + kModelBytes / 24e9;
+    const double memory = 0.8 * 200e9;
+    const double sums = gpus == 1 ? 0 : (2 + 3 * (gpus - 1)) * kModelBytes / memory;
+    const double update =
+        host_optimizer_seconds(job.optimizer, job.step.precision, 50e6, job.machine.host);
+    const double compute = 30e-3 + 0.1e-3;
+    EXPECT_NEAR(mean_of(result) / (compute + 2 * copy + sums + update), 1, 1e-9) << gpus;
+    EXPECT_NEAR(result.first_step_seconds / mean_of(result), 1, 1e-9);
+    EXPECT_TRUE(result.extrapolated);
+    EXPECT_NEAR(total(result.split) / mean_of(result), 1, 1e-9);
+    EXPECT_NEAR(result.split.exposed_communication / (2 * copy), 1, 1e-9);
+    EXPECT_NEAR(result.split.host_bound, 0.1e-3, 1e-9);
+    EXPECT_DOUBLE_EQ(result.samples_per_step, 32 * gpus);
+    ASSERT_TRUE(result.staleness.has_value());
+    EXPECT_EQ(result.staleness->max, 0);
+    EXPECT_DOUBLE_EQ(busy_of(result, "PCIe"), kModelBytes);
+    EXPECT_DOUBLE_EQ(busy_of(result, "host memory"), 2 * gpus * kModelBytes);
+  }
+}
+
+// One GPU per node: the NIC of node 0 carries all the other nodes' pushes (fact 78).
+TEST(ParameterServerJob, SynchronousAcrossNodesIsBoundByTheServersNic) {
+  for (const int gpus : {2, 5, 32}) {
+    Job job = toy_job(gpus, 1);
+    const StrategyResult result = ParameterServer({}).simulate(job);
+    const double remote = 8e-6 + 2e-6 + (gpus - 1) * kModelBytes / 10e9;
+    const double memory = 0.8 * 200e9;
+    const double local = 8e-6 + kModelBytes / 24e9;
+    const double add = 3 * kModelBytes / memory;
+    // Worker 0's gradient is there early; the others arrive together.
+    ASSERT_LT(local + 2 * kModelBytes / memory, remote);
+    const double sums = (gpus - 1) * add;
+    const double update =
+        host_optimizer_seconds(job.optimizer, job.step.precision, 50e6, job.machine.host);
+    EXPECT_NEAR(mean_of(result) / (30.1e-3 + 2 * remote + sums + update), 1, 1e-9) << gpus;
+    EXPECT_DOUBLE_EQ(busy_of(result, "NIC"), (gpus - 1) * kModelBytes);
+  }
+}
+
+// Servers on every host: each holds 1/N of the model, and the NICs of all nodes work.
+TEST(ParameterServerJob, ServersOnWorkersHostsSpreadTheTraffic) {
+  const int nodes = 4;
+  ParameterServerOptions options;
+  options.servers = nodes;
+  const Job job = toy_job(nodes, 1);
+  const StrategyResult one_host = ParameterServer(options).simulate(job);
+  options.placement = ServerPlacement::worker_host;
+  const StrategyResult all_hosts = ParameterServer(options).simulate(job);
+  EXPECT_DOUBLE_EQ(busy_of(one_host, "NIC"), (nodes - 1) * kModelBytes);
+  // Its own pushes to the others and its server's answers to them leave through the same NIC.
+  EXPECT_DOUBLE_EQ(busy_of(all_hosts, "NIC"), 2 * (nodes - 1) * kModelBytes / nodes);
+  EXPECT_LT(mean_of(all_hosts), 0.5 * mean_of(one_host));
+  EXPECT_LT(all_hosts.split.exposed_communication, 0.4 * one_host.split.exposed_communication);
+}
+
+TEST(ParameterServerJob, ServerOnGpuUsesNvlinkAndTheDevicesMemory) {
+  ParameterServerOptions options;
+  const Job job = toy_job(4);
+  const StrategyResult on_host = ParameterServer(options).simulate(job);
+  options.placement = ServerPlacement::gpu;
+  const StrategyResult on_gpu = ParameterServer(options).simulate(job);
+  EXPECT_LT(mean_of(on_gpu), mean_of(on_host));
+  EXPECT_DOUBLE_EQ(busy_of(on_gpu, "NVLink"), 3 * kModelBytes);
+  EXPECT_DOUBLE_EQ(busy_of(on_gpu, "PCIe"), 0);
+  EXPECT_GE(on_gpu.memory.allocated, on_host.memory.allocated + kModelBytes);
+}
+
+TEST(ParameterServerJob, AsynchronousEqualWorkersHaveStalenessWMinusOne) {
+  ParameterServerOptions options;
+  options.consistency = Consistency::async;
+  for (const int gpus : {1, 2, 4, 8}) {
+    const StrategyResult result = ParameterServer(options).simulate(toy_job(gpus));
+    ASSERT_TRUE(result.staleness.has_value());
+    EXPECT_NEAR(result.staleness->mean, gpus - 1, 1e-9);
+    EXPECT_NEAR(total(result.split) / mean_of(result), 1, 1e-9);
+  }
+}
+
+TEST(ParameterServerJob, OverlapHidesPushesBehindBackward) {
+  ParameterServerOptions options;
+  const Job job = toy_job(4);
+  const StrategyResult plain = ParameterServer(options).simulate(job);
+  options.overlap = true;
+  const StrategyResult overlapped = ParameterServer(options).simulate(job);
+  EXPECT_LT(mean_of(overlapped), mean_of(plain));
+  EXPECT_LT(overlapped.split.exposed_communication, plain.split.exposed_communication);
+  EXPECT_DOUBLE_EQ(busy_of(overlapped, "PCIe"), busy_of(plain, "PCIe"));
+}
+
+TEST(ParameterServerJob, PartitionsOverlapTransferAndUpdateAndAreNotEndless) {
+  ParameterServerOptions options;
+  const Job job = toy_job(4);
+  const StrategyResult whole = ParameterServer(options).simulate(job);
+  options.partition_bytes = 4e6;
+  EXPECT_LT(mean_of(ParameterServer(options).simulate(job)), mean_of(whole));
+  options.partition_bytes = 1;
+  const PsJob tiny = build_parameter_server(job, options);
+  EXPECT_LE(tiny.system.messages.size(), 4096U + job.step.layers.size());
+  EXPECT_FALSE(tiny.notes.empty());
+}
+
+TEST(ParameterServerJob, ClippingComesBeforeThePush) {
+  Job job = toy_job(2);
+  job.gradient_clipping = 1;
+  ParameterServerOptions options;
+  options.overlap = true;
+  const StrategyResult result = ParameterServer(options).simulate(job);
+  EXPECT_NEAR(result.split.copies, clipping_bytes(job.step.precision, 50e6) / 1e12, 1e-12);
+  EXPECT_FALSE(result.notes.empty());
+}
+
+TEST(ParameterServerJob, AccumulationRepeatsComputeOnly) {
+  Job job = toy_job(2);
+  const double once = mean_of(ParameterServer({}).simulate(job));
+  job.accumulation = 3;
+  const StrategyResult thrice = ParameterServer({}).simulate(job);
+  EXPECT_NEAR(mean_of(thrice) - once, 2 * 30e-3, 1e-9);
+  EXPECT_DOUBLE_EQ(thrice.samples_per_step, 3 * 64);
+}
+
+TEST(ParameterServerJob, AnalyticNetworkKnowsNoContention) {
+  Job job = toy_job(5, 1);
+  job.network = NetworkKind::analytic;
+  const StrategyResult result = ParameterServer({}).simulate(job);
+  EXPECT_NEAR(result.split.exposed_communication,
+              0.8 * 2 * (10e-6 + kModelBytes / 10e9) + 0.2 * 2 * (8e-6 + kModelBytes / 24e9), 2e-3);
+  EXPECT_DOUBLE_EQ(busy_of(result, "NIC"), 4 * kModelBytes);
+}
+
+TEST(ParameterServerJob, CommunicationScaleStretchesTransfers) {
+  Job job = toy_job(4);
+  const StrategyResult plain = ParameterServer({}).simulate(job);
+  job.communication_scale = 1.5;
+  const StrategyResult scaled = ParameterServer({}).simulate(job);
+  EXPECT_NEAR(scaled.split.exposed_communication / plain.split.exposed_communication, 1.5, 1e-9);
+}
+
+TEST(ParameterServerJob, SlowRankHoldsUpSynchronousTrainingOnly) {
+  Job job = toy_job(8);
+  job.machine.pcie.generation = 8;  // compute dominates
+  job.machine.host.memory_bandwidth = 1e14;
+  ParameterServerOptions options;
+  const auto ratio = [&] {
+    job.stragglers.slow_ranks.clear();
+    const double even = mean_of(ParameterServer(options).simulate(job));
+    job.stragglers.slow_ranks.push_back({3, 2.0});
+    return mean_of(ParameterServer(options).simulate(job)) / even;
+  };
+  const double sync = ratio();
+  options.consistency = Consistency::async;
+  const double async = ratio();
+  EXPECT_GT(sync, 1.8);
+  EXPECT_LT(async, 1.1);
+}
+
+TEST(ParameterServerJob, ThousandsOfRanksStayCheap) {
+  ParameterServerOptions options;
+  Job job = toy_job(4096, 8, 512);
+  job.steps = 100;
+  const StrategyResult sync = ParameterServer(options).simulate(job);
+  EXPECT_LE(sync.step_seconds.size(), 4U);
+  options.consistency = Consistency::async;
+  const StrategyResult async = ParameterServer(options).simulate(job);
+  EXPECT_GE(async.step_seconds.size(), 4U);
+  EXPECT_NEAR(total(async.split) / mean_of(async), 1, 1e-9);
+}
+
+RC_GTEST_PROP(ParameterServerJob, SimplifiedLinksGiveTheSameTimes, ()) {
+  const int gpus = *rc::gen::inRange(1, 13);
+  Job job = toy_job(gpus, *rc::gen::element(1, 2, 4), 16);
+  job.machine.pcie.gpus_per_switch = *rc::gen::element(1, 2);
+  job.machine.fabric.gpu_direct = *rc::gen::arbitrary<bool>();
+  job.stragglers.per_rank_sigma = *rc::gen::element(0.0, 0.1);
+  ParameterServerOptions options;
+  options.servers = *rc::gen::inRange(1, 4);
+  options.placement =
+      *rc::gen::element(ServerPlacement::cpu, ServerPlacement::gpu, ServerPlacement::worker_host);
+  options.overlap = *rc::gen::arbitrary<bool>();
+  PsJob ps = build_parameter_server(job, options);
+  ps.system.steady = false;
+  ps.system.steps = 5;
+  const PsTrace simple = run_parameter_server(ps.system);
+
+  // All links as links, every rank a worker of its own.
+  PsSystem& full = ps.system;
+  Stragglers fixed = job.stragglers;
+  const std::vector<double> speeds = RankSpeeds(fixed, gpus, job.seed, false).factors(0);
+  full.factor = [&](int w, int) {
+    return speeds.size() == 1 ? speeds[0] : speeds[static_cast<std::size_t>(w)];
+  };
+  full.links.clear();
+  for (const PsLink& link : ps.links.links) full.links.push_back(link.capacity);
+  full.routes.clear();
+  full.workers.clear();
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(gpus); ++rank) {
+    PsWorker worker;
+    worker.one_lane = ps.links.one_lane[rank];
+    for (int place = 0; place < ps.places.count; ++place) {
+      worker.push.push_back(static_cast<int>(full.routes.size()));
+      full.routes.push_back(ps.links.push[rank][static_cast<std::size_t>(place)]);
+      worker.pull.push_back(static_cast<int>(full.routes.size()));
+      full.routes.push_back(ps.links.pull[rank][static_cast<std::size_t>(place)]);
+    }
+    full.workers.push_back(worker);
+  }
+  const PsTrace reference = run_parameter_server(full);
+  RC_ASSERT(simple.step_ends.size() == reference.step_ends.size());
+  for (std::size_t i = 0; i < simple.step_ends.size(); ++i) {
+    RC_ASSERT(std::abs(simple.step_ends[i] / reference.step_ends[i] - 1) < 1e-9);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::testing
