@@ -34,15 +34,25 @@ struct Setting {
   CommGroup group;
 };
 Setting any_setting() {
-  while (true) {
-    const Machine& machine = machines()[*rc::gen::inRange<std::size_t>(0, machines().size())];
-    const int per_node = *rc::gen::inRange(1, machine.gpus_per_node + 1);
-    const int nodes = *rc::gen::inRange(1, std::min(machine.max_nodes, 33) + 1);
-    if (per_node * nodes > 1) {
-      const int concurrent = *rc::gen::inRange(1, machine.gpus_per_node / per_node + 1);
-      return {machine, {.ranks_per_node = per_node, .nodes = nodes, .concurrent = concurrent}};
-    }
-  }
+  static const std::vector<Machine> several = [] {
+    std::vector<Machine> list;
+    for (const Machine& m : machines())
+      if (max_gpus(m) > 1) list.push_back(m);
+    return list;
+  }();
+  // The full range at every size of rapidcheck's; there is nothing to grow towards.
+  const auto between = [](int low, int high) {
+    return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(low, high + 1));
+  };
+  const Machine& machine =
+      several[static_cast<std::size_t>(between(0, static_cast<int>(several.size()) - 1))];
+  int per_node = between(1, machine.gpus_per_node);
+  const int nodes = between(1, std::min(machine.max_nodes, 33));
+  if (per_node * nodes == 1) per_node = std::min(2, machine.gpus_per_node);
+  const CommGroup group{.ranks_per_node = per_node,
+                        .nodes = per_node * nodes == 1 ? 2 : nodes,
+                        .concurrent = between(1, machine.gpus_per_node / per_node)};
+  return {machine, group};
 }
 double any_size() {
   return std::exp2(*rc::gen::inRange(0, 3400) / 100.0);
