@@ -23,13 +23,10 @@ struct StepOptions {
   std::vector<std::int64_t> image;  // {channels, height, width}; empty = the model's default
   std::int64_t sequence = 0;        // tokens per sample; 0 = the model's default
   std::int64_t classes = 0;         // output classes; 0 = the model's default
-  std::map<std::string, std::int64_t>
-      parameters;                         // overrides of a parametric model ("layers", ...)
-  bool fused_attention = true;            // flash attention instead of materialised scores
-  bool channels_last = false;             // NHWC convolutions
-  bool activation_checkpointing = false;  // every repeated block is checkpointed
-  bool compiled =
-      false;  // torch.compile-like fusion: fused elementwise chains, one dispatch per graph
+  std::map<std::string, std::int64_t> parameters;  // overrides of the model's own ("layers", ...)
+  bool fused_attention = true;                     // flash attention instead of materialised scores
+  bool channels_last = false;                      // NHWC convolutions
+  bool activation_checkpointing = false;           // every repeated block is checkpointed
 };
 
 // Finds `name` (or a path ending in .yaml) in the models folders. Throws ConfigError with the known

@@ -28,8 +28,9 @@ void bias_gradient(LayerWriter& layer, double gradient_bytes, double gradient_el
                  Pass::weight_gradient);
 }
 
-// Tensor-core convolutions (half precision and TF32) want channels last: for NCHW tensors cuDNN converts
-// the two inputs and the output of each of the three kernels (nchwToNhwcKernel, nhwcToNchwKernel).
+// Tensor-core convolutions (half precision and TF32) want channels last: for NCHW tensors cuDNN
+// converts the two inputs and the output of each of the three kernels (nchwToNhwcKernel,
+// nhwcToNchwKernel).
 void layout_change(LayerWriter& layer, Pass pass, double bytes) {
   Kernel& kernel = pass == Pass::forward ? layer.forward(KernelKind::copy, bytes, bytes)
                                          : layer.backward(KernelKind::copy, bytes, bytes, 0, pass);
