@@ -57,12 +57,12 @@ void RankGroup::host(double seconds) {
   impl_->host.offset += seconds;
 }
 
-void RankGroup::host_wait(const Event& event) {
+void RankGroup::host_wait(const Event& event, double resume) {
   impl_->await(event);
   if (!event.state()) return;
   auto base = std::make_shared<std::vector<double>>(impl_->stream.lanes());
   for (std::size_t lane = 0; lane < base->size(); ++lane) {
-    (*base)[lane] = std::max(impl_->host.at(lane), event.state()->at(lane));
+    (*base)[lane] = std::max(impl_->host.at(lane), event.state()->at(lane) + resume);
   }
   impl_->host = {std::move(base), 0};
 }

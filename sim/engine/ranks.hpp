@@ -86,7 +86,8 @@ class RankGroup {
   // --- host thread
   // -----------------------------------------------------------------------------------
   void host(double seconds);           // the host is busy
-  void host_wait(const Event& event);  // the host blocks until the event (item(), synchronize())
+  // The host blocks until the event (item(), synchronize()) and takes `resume` seconds to go on.
+  void host_wait(const Event& event, double resume = 0);
   Event host_position();               // an event at the host's present time
 
   // --- compute stream

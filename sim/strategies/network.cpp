@@ -12,7 +12,14 @@ double communicator_bytes(const Machine& machine, const CommGroup& group) {
 }
 
 PricedTransfer JobNetwork::collective(const CommGroup& group, Collective kind, double bytes) {
-  const CollectiveCost cost = collective_cost(job_.machine, group, kind, bytes);
+  CollectiveCost cost = collective_cost(job_.machine, group, kind, bytes);
+  // All groups of the job do it. On links of a node's own GPUs the cost counts one of them, on what
+  // the GPUs of a node share all that are concurrent there.
+  const int groups = std::max(1, job_.gpus / std::max(1, group.ranks()));
+  for (LinkLoad& load : cost.links) {
+    const bool shared = load.link == LinkClass::nic || load.link == LinkClass::host_memory;
+    load.total_bytes *= static_cast<double>(groups) / (shared ? group.concurrent : 1);
+  }
   PricedTransfer result = priced(cost.latency_seconds, cost.transfer_seconds, bytes, cost.links);
   result.provenance = cost.provenance;
   result.spec.ring_steps = cost.ring_steps;

@@ -1,0 +1,219 @@
+// The training step around FSDP's hooks: micro-batches, clipping, optimizer. Numbers in brackets:
+// facts of docs/strategies.md.
+#include "strategies/fsdp.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "memory/step_memory.hpp"
+#include "strategies/fsdp_runtime.hpp"
+
+namespace lockstep {
+
+namespace {
+
+bool mixed_precision(const FsdpLayout& layout) {
+  return layout.gather_bytes < layout.shard_bytes;
+}
+
+// Ranks of the job on its fullest host.
+int ranks_per_host(const Job& job) {
+  return std::min(job.gpus, job.machine.gpus_per_node);
+}
+
+// Streaming through the host's memory reaches 0.8 of its bandwidth, as in host_optimizer_seconds().
+double host_stream_seconds(double bytes, const HostSpec& host) {
+  return host.memory_bandwidth > 0 ? bytes / (0.8 * host.memory_bandwidth) : 0;
+}
+
+// Lane indices by process group, when every rank is a lane of its own; otherwise all ranks are
+// alike and one group stands for all.
+std::vector<std::vector<int>> shard_lanes(const FsdpLayout& layout, std::size_t lanes) {
+  if (layout.replicas == 1 || lanes == 1) return {};
+  std::vector<std::vector<int>> groups(static_cast<std::size_t>(layout.replicas));
+  for (int rank = 0; rank < static_cast<int>(lanes); ++rank) {
+    groups[static_cast<std::size_t>(rank / layout.shard_ranks)].push_back(rank);
+  }
+  return groups;
+}
+
+std::vector<std::vector<int>> replica_lanes(const FsdpLayout& layout, std::size_t lanes) {
+  if (layout.shard_ranks == 1 || lanes == 1) return {};
+  std::vector<std::vector<int>> groups(static_cast<std::size_t>(layout.shard_ranks));
+  for (int rank = 0; rank < static_cast<int>(lanes); ++rank) {
+    groups[static_cast<std::size_t>(rank % layout.shard_ranks)].push_back(rank);
+  }
+  return groups;
+}
+
+class FsdpRun {
+ public:
+  FsdpRun(const Job& job, const FsdpOptions& options);
+  StrategyResult run();
+
+ private:
+  template <class Runtime>
+  void one_step(Runtime& runtime);
+  template <class Runtime>
+  void play(Runtime& runtime, const std::vector<FsdpOp>& program, Phase phase);
+  void reduce_scalar();
+  void update(const Event& gradients);
+
+  const Job& job_;
+  const FsdpLayout layout_;
+  const StepCosts costs_;
+  const RankSpeeds speeds_;
+  World world_;
+  JobNetwork network_;
+  RankGroup& ranks_;
+  Communicator& shards_;
+  Communicator& replicas_;
+  ProvenanceTally provenance_;
+  const FsdpPlan plan_;
+  InputPipeline input_;
+  QueuedWork norm_, scaling_, optimizer_;
+  double host_update_ = 0;  // CPU offload: clipping and optimizer on the host
+};
+
+FsdpRun::FsdpRun(const Job& job, const FsdpOptions& options)
+    : job_(job),
+      layout_(fsdp_layout(job, options)),
+      costs_(step_costs(job)),
+      speeds_(job.stragglers, job.gpus, job.seed, layout_.replicas == 1 || !layout_.sharded()),
+      world_({.network = job.network}),
+      network_(world_, job),
+      ranks_(world_.add_ranks({.name = "fsdp",
+                               .ranks_per_lane = speeds_.ranks_per_lane(),
+                               .slowdown = interference_of(job, costs_)})),
+      shards_(
+          ranks_.add_communicator("shards", shard_lanes(layout_, speeds_.ranks_per_lane().size()))),
+      replicas_(ranks_.add_communicator("replicas",
+                                        replica_lanes(layout_, speeds_.ranks_per_lane().size()))),
+      plan_(fsdp_plan(job, layout_, costs_, network_, provenance_)),
+      input_(job, ranks_, network_) {
+  for (const LayerCost& layer : costs_.layers) {
+    provenance_.add(layer.provenance,
+                    (layer.forward.busy + layer.backward.busy) * job.accumulation);
+  }
+  const double elements = layout_.optimizer_elements();
+  const int tensors = layout_.optimizer_tensors();
+  const Precision precision = job.step.precision;
+  const bool clips = job.gradient_clipping > 0;
+  if (layout_.options.cpu_offload && job.machine.device.architecture != Architecture::cpu) {
+    // All ranks of a host share its memory bandwidth [44].
+    const double on_host = elements * ranks_per_host(job);
+    host_update_ = host_optimizer_seconds(job.optimizer, precision, on_host, job.machine.host);
+    if (clips) {
+      host_update_ += host_stream_seconds(clipping_bytes(precision, on_host), job.machine.host);
+    }
+    return;
+  }
+  optimizer_ = job.costs->optimizer(job.optimizer, precision, elements, tensors);
+  if (clips) {
+    // One reading pass for the norm, one read-and-write pass to scale.
+    const double bytes = clipping_bytes(precision, elements);
+    const int launches = clipping_launches(elements, tensors);
+    norm_ = job.costs->stream(bytes / 3, launches / 2);
+    scaling_ = job.costs->stream(bytes * 2 / 3, launches - launches / 2);
+  }
+}
+
+template <class Runtime>
+void FsdpRun::one_step(Runtime& runtime) {
+  Event gradients;
+  for (int micro = 0; micro < job_.accumulation; ++micro) {
+    const bool reduces = layout_.options.sync_every_micro_batch || micro + 1 == job_.accumulation;
+    input_.next_batch();
+    runtime.begin_forward(micro == 0, reduces);
+    play(runtime, plan_.forward, Phase::forward);
+    play(runtime, plan_.backward, Phase::backward);
+    gradients = runtime.end_backward();
+    if (layout_.options.cpu_offload && reduces) ranks_.host_wait(gradients);  // [42, 59]
+  }
+  update(gradients);
+}
+
+template <class Runtime>
+void FsdpRun::play(Runtime& runtime, const std::vector<FsdpOp>& program, Phase phase) {
+  for (const FsdpOp& op : program) {
+    switch (op.hook) {
+      case FsdpHook::layers:
+        ranks_.compute(phase, op.work);
+        break;
+      case FsdpHook::pre_forward:
+        runtime.pre_forward(op.unit);
+        break;
+      case FsdpHook::post_forward:
+        runtime.post_forward(op.unit);
+        break;
+      case FsdpHook::pre_backward:
+        runtime.pre_backward(op.unit);
+        break;
+      case FsdpHook::post_backward:
+        runtime.post_backward(op.unit);
+        break;
+    }
+  }
+}
+
+// The compute stream waits for one number from everybody in the shard group.
+void FsdpRun::reduce_scalar() {
+  if (plan_.scalar.seconds <= 0) return;
+  ranks_.wait(issue_collective(ranks_, shards_, plan_.scalar.spec, ranks_.record()));
+}
+
+void FsdpRun::update(const Event& gradients) {
+  if (host_update_ > 0) {
+    ranks_.host_wait(gradients);
+    if (job_.gradient_clipping > 0) {
+      reduce_scalar();
+      ranks_.host_wait(ranks_.record());  // the norm goes back to the host
+    }
+    ranks_.host(host_update_);
+    return;
+  }
+  if (job_.gradient_clipping > 0) {
+    ranks_.compute(Phase::copies, norm_);
+    reduce_scalar();  // every rank has the norm of its shards only
+    ranks_.compute(Phase::copies, scaling_);
+  }
+  if (optimizer_synchronises(job_.step.precision)) {
+    reduce_scalar();  // found_inf of the sharded GradScaler
+    ranks_.host_wait(ranks_.record());
+  }
+  ranks_.compute(Phase::optimizer, optimizer_);
+}
+
+StrategyResult FsdpRun::run() {
+  StrategyResult result;
+  const FsdpStage stage{plan_, ranks_, shards_, replicas_};
+  if (layout_.options.version == 2) {
+    Fsdp2Runtime runtime(stage);
+    run_steps(
+        world_, ranks_, speeds_, job_, [&](int) { one_step(runtime); }, result);
+  } else {
+    Fsdp1Runtime runtime(stage);
+    run_steps(
+        world_, ranks_, speeds_, job_, [&](int) { one_step(runtime); }, result);
+  }
+  provenance_.add(Provenance::modelled, optimizer_.busy);
+  result.provenance = provenance_.share();
+  result.samples_per_step = static_cast<double>(job_.step.samples) * job_.gpus * job_.accumulation;
+  return result;
+}
+
+}  // namespace
+
+StrategyResult Fsdp::simulate(const Job& job) const {
+  const FsdpLayout layout = fsdp_layout(job, options_);
+  Job running = job;
+  if (mixed_precision(layout)) running.step = without_weight_casts(job.step);
+  StrategyResult result = FsdpRun(running, options_).run();
+  const StepMemory memory =
+      step_memory(job.step, fsdp_memory_plan(job, layout), job.machine.device);
+  result.memory = {memory.allocated, memory.reserved, memory.device, memory.moment, memory.at_peak};
+  result.memory_capacity = job.machine.device.memory_bytes;
+  return result;
+}
+
+}  // namespace lockstep

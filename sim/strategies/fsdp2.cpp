@@ -1,0 +1,111 @@
+// fully_shard's hooks. The host never blocks; streams wait for each other. Numbers in brackets:
+// facts of docs/strategies.md.
+#include "strategies/fsdp_runtime.hpp"
+
+namespace lockstep {
+
+Fsdp2Runtime::Fsdp2Runtime(const FsdpStage& stage)
+    : stage_(stage),
+      copy_in_(stage.ranks.add_stream("all-gather copy-in")),
+      reduce_(stage.ranks.add_stream("reduce-scatter")),
+      all_reduce_(stage.ranks.add_stream("all-reduce")),
+      states_(stage.plan.units.size()) {}
+
+void Fsdp2Runtime::begin_forward(bool first_micro_batch, bool reduces) {
+  first_micro_batch_ = first_micro_batch;
+  reduces_ = reduces;
+  gate_ = last_copied_out_ = stage_.ranks.record();
+}
+
+void Fsdp2Runtime::pre_forward(int unit) {
+  stage_.ranks.host(stage_.plan.hook_seconds);
+  unshard(unit);
+  wait_for_unshard(unit, false);
+}
+
+void Fsdp2Runtime::post_forward(int u) {
+  stage_.ranks.host(stage_.plan.hook_seconds);
+  if (stage_.unit(u).frees_after_forward) reshard(u);
+}
+
+void Fsdp2Runtime::pre_backward(int unit) {
+  stage_.ranks.host(stage_.plan.hook_seconds);
+  gate_ = last_copied_out_;  // when forward is over its last output goes, too [49]
+  unshard(unit);
+  wait_for_unshard(unit, true);
+  // Exactly one unit ahead, before this one computes [51].
+  const int next = stage_.plan.previous[static_cast<std::size_t>(unit)];
+  if (next >= 0) unshard(next);
+}
+
+void Fsdp2Runtime::post_backward(int u) {
+  RankGroup& ranks = stage_.ranks;
+  const FsdpUnitPlan& unit = stage_.unit(u);
+  ranks.host(stage_.plan.hook_seconds);
+  const bool keeps = !stage_.plan.layout.options.sync_every_micro_batch;
+  if (keeps && !first_micro_batch_) stage_.compute_copies(unit.accumulate);
+  reshard(u);
+  if (!reduces_) return;
+  // At most one reduce-scatter in flight, and it is compute that waits [52].
+  ranks.wait(last_reduce_scatter_);
+  stage_.compute_copies(unit.join_gradients);
+  StreamId stream = reduce_;
+  Event done = stage_.run(stream, unit.before_reduce, ranks.record());
+  if (stage_.plan.layout.sharded()) {
+    done = issue_collective(ranks, stage_.shards, unit.reduce.spec, done);
+    done = ranks.enqueue(stream, 0, last_reduce_scatter_ = done, false);
+    if (stage_.plan.layout.replicas > 1) stream = all_reduce_;
+  }
+  if (stage_.plan.layout.replicas > 1) {
+    done = issue_collective(ranks, stage_.replicas, unit.replicate.spec, done);
+  }
+  const bool adds = !keeps && !first_micro_batch_;
+  last_collective_ = done;
+  done = stage_.run(stream, adds ? unit.after_later_reduce : unit.after_reduce, done);
+  if (unit.to_host.seconds > 0) done = ranks.copy(stream, unit.to_host.spec, done);
+  last_reduction_ = done;
+}
+
+Event Fsdp2Runtime::end_backward() {
+  if (!reduces_) return stage_.ranks.record();
+  stage_.ranks.wait(last_collective_);
+  stage_.ranks.wait(last_reduction_);
+  last_reduce_scatter_ = {};
+  return last_reduction_;
+}
+
+// Shards are copied into their place of the output, which is then gathered in place [48].
+void Fsdp2Runtime::unshard(int u) {
+  RankGroup& ranks = stage_.ranks;
+  const FsdpUnitPlan& unit = stage_.unit(u);
+  if (state(u).gathered) return;
+  Event shard = gate_;
+  if (unit.to_device.seconds > 0) shard = ranks.copy(copy_in_, unit.to_device.spec, shard);
+  if (unit.before_gather.device > 0) shard = stage_.run(copy_in_, unit.before_gather, shard);
+  const bool sharded = stage_.plan.layout.sharded();
+  state(u).ready =
+      sharded ? issue_collective(ranks, stage_.shards, unit.gather.spec, shard) : shard;
+  state(u).gathered = true;
+}
+
+// Copies the output into the parameters on the compute stream. Until that is done for the unit
+// before (forward) or for this one (backward), no further all-gather starts: its memory would be
+// the third [49].
+void Fsdp2Runtime::wait_for_unshard(int u, bool backward) {
+  RankGroup& ranks = stage_.ranks;
+  if (state(u).copied_out) return;
+  if (!backward) gate_ = last_copied_out_;
+  ranks.wait(state(u).ready);
+  ranks.host(stage_.unit(u).unshard_views);
+  stage_.compute_copies(stage_.unit(u).after_gather);
+  last_copied_out_ = ranks.record();
+  if (backward) gate_ = last_copied_out_;
+  state(u).copied_out = true;
+}
+
+void Fsdp2Runtime::reshard(int unit) {
+  stage_.ranks.host(stage_.unit(unit).reshard_views);
+  state(unit) = {};
+}
+
+}  // namespace lockstep

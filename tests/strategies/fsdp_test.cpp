@@ -1,0 +1,420 @@
+// Does FSDP take the time its schedule says, and send what its sharding says?
+#include <gtest/gtest.h>
+
+#include "tests/strategies/fsdp_fixture.hpp"
+
+namespace lockstep::testing {
+namespace {
+
+constexpr double exact = 1e-9;  // relative
+
+void expect_close(double value, double expected) {
+  EXPECT_NEAR(value, expected, exact * expected);
+}
+
+// Units so large that host times and the rate limiter's resume gap disappear behind collectives.
+Toy large() {
+  Toy toy;
+  toy.units = 5;
+  toy.elements = 240e6;
+  toy.costs.forward = 0.020;
+  toy.costs.backward = 0.040;
+  return toy;
+}
+double gather_of(const Toy& toy) {
+  return seconds_of(toy, Collective::all_gather, 4 * toy.elements);
+}
+double reduce_of(const Toy& toy) {
+  return seconds_of(toy, Collective::reduce_scatter, 4 * toy.elements);
+}
+double compute_of(const Toy& toy) {
+  return toy.units * (toy.costs.forward + toy.costs.backward) + toy.costs.update;
+}
+
+TEST(FsdpSchedule, ComputeBoundStepExposesTheFirstGatherAndTheLastReduction) {
+  for (const int version : {1, 2}) {
+    Toy toy = large();
+    toy.options.version = version;
+    const double g = gather_of(toy), r = reduce_of(toy);
+    ASSERT_LT(g, toy.costs.forward);
+    ASSERT_LT(g + r, toy.costs.backward);
+    const Outcome o = run(toy);
+    expect_close(o.step, g + compute_of(toy) + r);
+    expect_close(o.exposed, g + r);
+    EXPECT_NEAR(o.host_bound, 0, 1e-12);
+  }
+}
+
+TEST(FsdpSchedule, CommunicationBoundStepIsItsCollectivesBackToBack) {
+  for (const int version : {1, 2}) {
+    Toy toy = large();
+    toy.options.version = version;
+    toy.costs.forward = toy.costs.backward = 0.0005;
+    const double g = gather_of(toy), r = reduce_of(toy);
+    ASSERT_GT(g, toy.costs.forward + 0.5e-3);
+    const Outcome o = run(toy);
+    expect_close(o.step, toy.units * (2 * g + r) + toy.costs.update);
+  }
+}
+
+TEST(FsdpSchedule, WithoutPrefetchTheReductionBlocksTheNextGather) {
+  Toy toy = large();
+  toy.options.backward_prefetch = BackwardPrefetch::none;
+  const double g = gather_of(toy), r = reduce_of(toy);
+  // Fact 37: RS(i), then AG(i-1), then the compute of i-1.
+  expect_close(run(toy).step, g + compute_of(toy) + (toy.units - 1) * (r + g) + r);
+}
+
+TEST(FsdpSchedule, PostPrefetchGathersBeforeTheReduction) {
+  Toy toy = large();
+  toy.options.backward_prefetch = BackwardPrefetch::post;
+  toy.options.limit_all_gathers = false;
+  // The host runs ahead: the gather is issued while the unit before computes.
+  expect_close(run(toy).step, gather_of(toy) + compute_of(toy) + reduce_of(toy));
+}
+
+TEST(FsdpSchedule, RootIsGatheredFirstAndNotAgainInBackward) {
+  Toy toy = large();
+  toy.outside = 120e6;
+  const double root_gather = seconds_of(toy, Collective::all_gather, 4 * toy.outside);
+  const double root_reduce = seconds_of(toy, Collective::reduce_scatter, 4 * toy.outside);
+  const Outcome o = run(toy);
+  // Its forward (one layer) hides the first block's gather; the root's reduction ends the step.
+  ASSERT_LT(gather_of(toy), toy.costs.forward);
+  expect_close(
+      o.step, root_gather + compute_of(toy) + toy.costs.forward + toy.costs.backward + root_reduce);
+  const double blocks = 3.0 * toy.units * toy.elements, root = 2 * toy.outside;  // fact 33
+  expect_close(o.traffic, (blocks + root) * 4 * 7);
+}
+
+TEST(FsdpSchedule, OneGpuIsNoShardIsPlainTraining) {
+  for (const int version : {1, 2}) {
+    for (const Sharding sharding : {Sharding::full_shard, Sharding::shard_grad_op,
+                                    Sharding::no_shard, Sharding::hybrid_shard}) {
+      Toy toy = large();
+      toy.gpus = 1;
+      toy.options.version = version;
+      toy.options.sharding = sharding;
+      const Outcome o = run(toy);
+      expect_close(o.step, compute_of(toy));
+      EXPECT_EQ(o.exposed, 0);
+      EXPECT_EQ(o.traffic, 0);
+    }
+  }
+}
+
+TEST(FsdpSchedule, NoShardReducesEveryUnit) {
+  Toy toy = large();
+  toy.options.sharding = Sharding::no_shard;
+  const double a = seconds_of(toy, Collective::all_reduce, 4 * toy.elements);
+  ASSERT_LT(a, toy.costs.backward);
+  const Outcome o = run(toy);
+  expect_close(o.step, compute_of(toy) + a);
+  expect_close(o.traffic, 2.0 * toy.units * toy.elements * 4 * 7);
+}
+
+TEST(FsdpVolume, FullShardSendsThreeTimesTheParametersAndShardGradOpTwice) {
+  for (const int version : {1, 2}) {
+    Toy toy = large();
+    toy.options.version = version;
+    const double once = toy.units * toy.elements * 4 * (toy.gpus - 1.0);  // (W-1)/W on W ranks
+    expect_close(run(toy).traffic, 3 * once);
+    toy.options.sharding = Sharding::shard_grad_op;
+    const Outcome kept = run(toy);
+    expect_close(kept.traffic, 2 * once);
+    expect_close(kept.step, gather_of(toy) + compute_of(toy) + reduce_of(toy));
+  }
+}
+
+TEST(FsdpVolume, MixedPrecisionGathersAndReducesInItsTypes) {
+  Toy toy = large();
+  toy.options.gather_bytes = 2;
+  toy.options.reduce_bytes = 4;
+  const double all = toy.units * toy.elements * 7;
+  expect_close(run(toy).traffic, (2 * 2 + 4) * all);
+  Job job = toy_job(toy);
+  job.step.precision = Precision::amp_bf16;  // by precision: both in bf16
+  expect_close(run(job, {}).traffic, 3 * 2 * all);
+}
+
+TEST(FsdpVolume, HybridShardReducesTheShardAcrossNodes) {
+  for (const int version : {1, 2}) {
+    Toy toy = large();
+    toy.gpus = 16;
+    toy.options.version = version;
+    toy.options.sharding = Sharding::hybrid_shard;
+    const auto numbers = in_child([&] {
+      const StrategyResult r = Fsdp(toy.options).simulate(toy_job(toy));
+      std::vector<double> bytes(3);
+      for (const LinkTraffic& t : r.traffic) {
+        if (t.link_class == "NVLink") bytes[0] = t.total_bytes;
+        if (t.link_class == "NIC") bytes[1] = t.total_bytes;
+      }
+      bytes[2] = r.step_seconds.back();
+      return bytes;
+    });
+    const double model = toy.units * toy.elements * 4;
+    expect_close(numbers[0], 3 * model * 7 * 2);  // within each of two nodes
+    // All-reduce of a shard over two ranks: each of 16 ranks sends 2 (R-1)/R of it.
+    expect_close(numbers[1], model / 8 * 16);
+    const Machine machine = toy_machine();
+    Toy node = toy;
+    node.gpus = 8;
+    const double g = gather_of(node), r = reduce_of(node);
+    const double a =
+        collective_cost(machine, {1, 2, 8, 0}, Collective::all_reduce, toy.elements / 8 * 4)
+            .seconds();
+    expect_close(numbers[2], g + compute_of(toy) + r + a);
+  }
+}
+
+TEST(FsdpGroups, FollowNodesAndGroupSize) {
+  Toy toy;
+  toy.gpus = 32;
+  toy.options.sharding = Sharding::hybrid_shard;
+  FsdpLayout layout = fsdp_layout(toy_job(toy), toy.options);
+  EXPECT_EQ(layout.shard_ranks, 8);
+  EXPECT_EQ(layout.replicas, 4);
+  EXPECT_EQ(layout.shard_group.nodes, 1);
+  EXPECT_EQ(layout.shard_group.concurrent, 1);
+  EXPECT_EQ(layout.replica_group.ranks_per_node, 1);
+  EXPECT_EQ(layout.replica_group.nodes, 4);
+  EXPECT_EQ(layout.replica_group.concurrent, 8);
+  toy.options.shard_group = 16;
+  layout = fsdp_layout(toy_job(toy), toy.options);
+  EXPECT_EQ(layout.shard_group.nodes, 2);
+  EXPECT_EQ(layout.shard_group.ranks_per_node, 8);
+  EXPECT_EQ(layout.replica_group.nodes, 2);
+  toy.options.shard_group = 4;
+  layout = fsdp_layout(toy_job(toy), toy.options);
+  EXPECT_EQ(layout.shard_group.concurrent, 2);
+  EXPECT_EQ(layout.replica_group.ranks_per_node, 2);
+  EXPECT_EQ(layout.replica_group.nodes, 4);
+  EXPECT_EQ(layout.replica_group.concurrent, 4);
+  toy.options.shard_group = 32;  // one replica: FULL_SHARD
+  EXPECT_EQ(fsdp_layout(toy_job(toy), toy.options).options.sharding, Sharding::full_shard);
+  toy.options.shard_group = 12;
+  EXPECT_THROW(fsdp_layout(toy_job(toy), toy.options), ConfigError);
+}
+
+TEST(FsdpAccumulation, WithSyncEveryMicroBatchDoesEverything) {
+  Toy toy = large();
+  Job job = toy_job(toy);
+  job.accumulation = 3;
+  const double g = gather_of(toy), r = reduce_of(toy);
+  const double layers = compute_of(toy) - toy.costs.update;
+  const Outcome o = run(job, toy.options);
+  expect_close(o.step, 3 * (g + layers + r) + toy.costs.update);
+  expect_close(o.traffic, 3 * 3.0 * toy.units * toy.elements * 4 * 7);
+}
+
+TEST(FsdpAccumulation, NoSyncReducesOnceAndFullShardStillGathers) {
+  for (const int version : {1, 2}) {
+    Toy toy = large();
+    toy.options.version = version;
+    toy.options.sync_every_micro_batch = false;
+    Job job = toy_job(toy);
+    job.accumulation = 3;
+    const Outcome o = run(job, toy.options);
+    expect_close(o.traffic, (3 * 2 + 1) * toy.units * toy.elements * 4 * 7);
+    const double layers = compute_of(toy) - toy.costs.update;
+    expect_close(o.step, 3 * (gather_of(toy) + layers) + reduce_of(toy) + toy.costs.update);
+  }
+}
+
+TEST(FsdpAccumulation, ShardGradOpKeepsParametersUntilTheReduction) {
+  Toy toy = large();
+  toy.options.sharding = Sharding::shard_grad_op;
+  toy.options.sync_every_micro_batch = false;
+  Job job = toy_job(toy);
+  job.accumulation = 3;
+  // Fact 45: gathered once, reduced once.
+  expect_close(run(job, toy.options).traffic, 2.0 * toy.units * toy.elements * 4 * 7);
+  toy.options.version = 2;  // gives them back after every backward
+  expect_close(run(job, toy.options).traffic, (3.0 + 1) * toy.units * toy.elements * 4 * 7);
+}
+
+TEST(FsdpCopies, VersionTwoCopiesInAndOut) {
+  Toy toy = large();
+  toy.options.version = 2;
+  const double c = toy.costs.stream_seconds = 0.001;
+  const double g = gather_of(toy), r = reduce_of(toy);
+  ASSERT_LT(c + g + r, toy.costs.backward);
+  // Copy-in on its own stream, copy-out and the reduction's copy-in on the compute stream (48, 52).
+  const Outcome o = run(toy);
+  expect_close(o.step, c + g + compute_of(toy) + toy.units * 3 * c + r);
+  expect_close(o.copies, toy.units * 3 * c);
+}
+
+TEST(FsdpCopies, VersionOneDividesBesideTheComputeStream) {
+  Toy toy = large();
+  const double c = toy.costs.stream_seconds = 0.001;
+  const double g = gather_of(toy), r = reduce_of(toy);
+  // Eight ranks: divided by 4 before and by 2 after the last reduction (fact 39).
+  const Outcome o = run(toy);
+  expect_close(o.step, g + compute_of(toy) + c + r + c);
+  EXPECT_EQ(o.copies, 0);
+}
+
+TEST(FsdpClipping, NeedsOneSumOverTheShards) {
+  Toy toy = large();
+  Job job = toy_job(toy);
+  const double plain = run(job, toy.options).step;
+  job.gradient_clipping = 1;
+  const double scalar = seconds_of(toy, Collective::all_reduce, 4);
+  expect_close(run(job, toy.options).step, plain + scalar);
+  toy.gpus = 1;
+  Job alone = toy_job(toy);
+  alone.gradient_clipping = 1;
+  expect_close(run(alone, toy.options).step, compute_of(toy));
+}
+
+TEST(FsdpOffload, StillCostsOnOneGpu) {
+  Toy toy = large();
+  toy.gpus = 1;
+  toy.elements = 24e6;
+  toy.options.cpu_offload = true;
+  const Job job = toy_job(toy);
+  const CopyCost way = host_device_copy(job.machine, 4 * toy.elements);
+  const double copy = way.seconds(4 * toy.elements);
+  ASSERT_LT(copy, toy.costs.forward);
+  const double update = host_optimizer_seconds(job.optimizer, job.step.precision,
+                                               toy.units * toy.elements, job.machine.host);
+  // The first parameters down, everything beside compute, the last gradients up, then the host's
+  // turn.
+  expect_close(run(toy).step, copy + compute_of(toy) - toy.costs.update + copy + update);
+}
+
+TEST(FsdpHost, HooksMakeASmallModelHostBound) {
+  Toy toy;
+  toy.gpus = 1;
+  toy.units = 20;
+  toy.costs = {};
+  toy.costs.forward = toy.costs.backward = toy.costs.update = 1e-9;
+  const double h = toy.costs.host = 3.6e-6;
+  // Four hooks of 200 us and two sets of views per unit; layers and optimizer are one dispatch
+  // each.
+  const double host = toy.units * (4 * 200e-6 + 2 * 10.7e-6 + 2 * h) + h;
+  const Outcome o = run(toy);
+  expect_close(o.step, host);
+  EXPECT_GT(o.host_bound, 0.99 * o.step);
+  toy.options.use_orig_params = true;
+  EXPECT_GT(run(toy).step, host);
+}
+
+TEST(FsdpStragglers, TheSlowestRankSetsThePace) {
+  Toy toy = large();
+  Job job = toy_job(toy);
+  job.stragglers.slow_ranks = {{3, 1.5}};
+  const Outcome o = run(job, toy.options);
+  Toy slow = toy;
+  slow.costs.forward *= 1.5;
+  slow.costs.backward *= 1.5;
+  slow.costs.update *= 1.5;
+  expect_close(o.step, run(slow).step);
+  EXPECT_GT(o.waiting, 0.2 * o.step);
+}
+
+TEST(FsdpStragglers, HybridGroupsWaitForTheirOwnSlowRankFirst) {
+  Toy toy = large();
+  toy.gpus = 16;
+  toy.options.sharding = Sharding::hybrid_shard;
+  Job job = toy_job(toy);
+  job.stragglers.slow_ranks = {{3, 1.5}};
+  const Outcome o = run(job, toy.options);
+  EXPECT_GT(o.step, run(toy).step * 1.4);
+  EXPECT_GT(o.waiting, 0);
+  expect_close(o.sum, o.step);
+}
+
+TEST(FsdpNetwork, FlowsAgreeWithTheClosedFormWhenNothingElseUsesTheLinks) {
+  Toy toy = large();
+  Job job = toy_job(toy);
+  const double analytic = run(job, toy.options).step;
+  job.network = NetworkKind::flow;
+  EXPECT_NEAR(run(job, toy.options).step, analytic, 1e-6 * analytic);
+}
+
+TEST(FsdpRun, RepeatsToTheLastBit) {
+  Toy toy = large();
+  Job job = toy_job(toy);
+  job.stragglers.per_step = Lognormal{0.05};
+  const Outcome a = run(job, toy.options), b = run(job, toy.options);
+  EXPECT_EQ(a.step, b.step);
+  EXPECT_EQ(a.exposed, b.exposed);
+  EXPECT_EQ(a.waiting, b.waiting);
+  expect_close(a.sum, a.step);
+  EXPECT_GT(a.waiting, 0);
+}
+
+TEST(FsdpRun, StopsWhenStepsRepeat) {
+  Job job = toy_job(large());
+  job.steps = 100;
+  EXPECT_LT(run(job, {}).simulated, 10);
+}
+
+TEST(FsdpMixedPrecision, FindsNoWeightsToCast) {
+  TrainingStep step;
+  step.precision = Precision::amp_bf16;
+  Layer layer;
+  Parameter weight;
+  weight.count = 100;
+  weight.shape = {10, 10};
+  layer.parameters = {weight};
+  const auto kernel = [](KernelKind kind, double read, double written) {
+    Kernel k;
+    k.kind = kind;
+    k.bytes_read = read;
+    k.bytes_written = written;
+    return k;
+  };
+  layer.forward = {kernel(KernelKind::elementwise, 400, 200), kernel(KernelKind::gemm, 500, 60),
+                   kernel(KernelKind::elementwise, 60, 60)};
+  layer.backward = {kernel(KernelKind::gemm, 500, 60), kernel(KernelKind::elementwise, 200, 400)};
+  step.layers = {layer};
+  const TrainingStep without = without_weight_casts(step);
+  EXPECT_EQ(without.layers[0].forward.size(), 2u);
+  EXPECT_EQ(without.layers[0].forward[0].kind, KernelKind::gemm);
+  EXPECT_EQ(without.layers[0].backward.size(), 1u);
+}
+
+TEST(FsdpMemory, PlanHoldsShardsAndWhatIsKept) {
+  Toy toy = large();
+  toy.outside = 120e6;
+  toy.options.gather_bytes = 2;
+  const Job job = toy_job(toy);
+  const MemoryPlan plan = fsdp_memory_plan(job, fsdp_layout(job, toy.options));
+  ASSERT_TRUE(plan.sharded.has_value());
+  ASSERT_EQ(plan.sharded->units.size(), 6u);
+  EXPECT_TRUE(plan.sharded->units[0].root);
+  EXPECT_TRUE(plan.sharded->units[0].keep_after_forward);
+  EXPECT_FALSE(plan.sharded->units[1].keep_after_forward);
+  EXPECT_EQ(plan.sharded->units[1].elements, 240e6);
+  EXPECT_EQ(plan.sharded->units[1].shard_elements, 30e6);
+  EXPECT_EQ(plan.sharded->gather_bytes, 2);
+  EXPECT_EQ(plan.sharded->shard_bytes, 4);
+  EXPECT_GT(plan.communication_bytes, 0);
+  EXPECT_EQ(plan.sharded->rate_limit, 2);
+}
+
+TEST(FsdpOptimizer, SeesFewFlatTensorsOrManyParts) {
+  Toy toy;
+  Job job = toy_job(toy);
+  FsdpOptions options;
+  EXPECT_EQ(fsdp_layout(job, options).optimizer_tensors(), toy.units);
+  EXPECT_EQ(fsdp_layout(job, options).optimizer_elements(), toy.units * toy.elements / 8);
+  for (Layer& layer : job.step.layers) {
+    Parameter bias;
+    bias.count = 5;
+    bias.shape = {5};
+    layer.parameters.resize(9, bias);
+  }
+  EXPECT_EQ(fsdp_layout(job, options).optimizer_tensors(), toy.units);
+  options.use_orig_params = true;
+  EXPECT_EQ(fsdp_layout(job, options).optimizer_tensors(), toy.units * 2);
+  options.version = 2;
+  EXPECT_EQ(fsdp_layout(job, options).optimizer_tensors(), toy.units * 9);
+}
+
+}  // namespace
+}  // namespace lockstep::testing
