@@ -2,7 +2,6 @@
 #include "memory/sharded.hpp"
 
 #include <algorithm>
-#include <cassert>
 #include <limits>
 #include <numeric>
 
@@ -13,7 +12,7 @@ ShardedState::ShardedState(Tape& tape, const TrainingStep& step, const Liveness&
     : tape_(tape), step_(step), life_(life), plan_(*plan.sharded), optimizer_(plan.optimizer) {
   unit_of_.assign(step.layers.size(), -1);
   for (const ShardedUnit& unit : plan_.units) {
-    assert(!unit.layers.empty());
+    if (unit.layers.empty()) continue;  // a root unit whose layers all belong to nested ones
     Unit& mine = units_.emplace_back();
     mine.plan = &unit;
     mine.first_layer = *std::min_element(unit.layers.begin(), unit.layers.end());
