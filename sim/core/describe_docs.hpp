@@ -12,8 +12,7 @@ class DocsWriter {
   template <class T>
   void field(const FieldSpec& spec, T& value) {
     std::string type = type_text<T>(spec), fallback = spec.required ? "required" : "-";
-    if constexpr (std::is_same_v<T, bool> || is_integer<T> || std::is_same_v<T, double> ||
-                  std::is_enum_v<T> || std::is_same_v<T, std::string>) {
+    if constexpr (is_scalar<T> || is_scalar_list<T>) {
       if (!spec.required) fallback = emit_value(value, spec, 0);
     }
     row(prefix_ + spec.name, type, fallback, bounds_text(spec), spec.doc);

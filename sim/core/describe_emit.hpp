@@ -66,9 +66,7 @@ std::string emit_value(T& value, const FieldSpec& spec, int depth) {
     return enum_name(value);
   } else if constexpr (Kind<T>::vector) {
     if (value.empty()) return "[]";
-    using Element = typename Kind<T>::Element;
-    if constexpr (std::is_arithmetic_v<Element> || std::is_same_v<Element, std::string> ||
-                  std::is_enum_v<Element>) {
+    if constexpr (is_scalar_list<T>) {
       std::vector<std::string> items;
       for (auto& item : value) items.push_back(emit_value(item, spec, depth));
       return fmt::format("[{}]", fmt::join(items, ", "));

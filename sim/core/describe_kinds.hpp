@@ -44,6 +44,14 @@ template <class T>
 constexpr bool is_integer = std::is_same_v<T, int> || std::is_same_v<T, std::int64_t>;
 
 template <class T>
+constexpr bool is_scalar =
+    std::is_arithmetic_v<T> || std::is_same_v<T, std::string> || std::is_enum_v<T>;
+template <class T>
+constexpr bool is_scalar_list = false;
+template <class T>
+constexpr bool is_scalar_list<std::vector<T>> = is_scalar<T>;
+
+template <class T>
 std::vector<std::string> names_of() {
   const auto& names = []() -> const auto& {
     if constexpr (std::is_enum_v<T>) {

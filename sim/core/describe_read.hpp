@@ -59,9 +59,7 @@ class Reader {
       chosen = i;
       read_alternative(*child, i, value);
     }
-    if (!chosen && node_.kind() == Node::Kind::map) {
-      diagnostics_.add(node_.error(fmt::format("needs one of: {}", fmt::join(names, ", "))));
-    }
+    if (!chosen) needs_one_of_ = fmt::format("needs one of: {}", fmt::join(names, ", "));
   }
 
   void location(Location& where) { where = node_.where(); }
@@ -94,11 +92,16 @@ class Reader {
       }
       return;
     }
+    const std::size_t errors = diagnostics_.list().size();
     for (const auto& [key, child] : node_.entries()) {
       if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
       Diagnostic diagnostic = child.error("unknown key", allowed_hint(key, known_));
       diagnostic.where = node_.key_location(key);
       diagnostics_.add(std::move(diagnostic));
+    }
+    // A misspelt alternative is one mistake, not two.
+    if (!needs_one_of_.empty() && diagnostics_.list().size() == errors) {
+      diagnostics_.add(node_.error(needs_one_of_));
     }
   }
 
@@ -125,6 +128,7 @@ class Reader {
   Diagnostics& diagnostics_;
   std::size_t errors_before_;
   std::vector<std::string> known_;
+  std::string needs_one_of_;
   bool bare_word_ = false;
 };
 

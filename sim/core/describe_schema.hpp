@@ -12,26 +12,39 @@ using Json = nlohmann::ordered_json;
 template <class T>
 Json schema_of(const FieldSpec& spec);
 
+// How the default is written in a file; null where that is more than a scalar or a list of them.
+template <class T>
+Json default_of(const T& value, const FieldSpec& spec) {
+  if constexpr (std::is_same_v<T, bool> || is_integer<T> || std::is_same_v<T, std::string>) {
+    return value;
+  } else if constexpr (std::is_same_v<T, double>) {
+    if (spec.unit == Dimension::none) return value;
+    return quantity_text(value, spec.unit);
+  } else if constexpr (std::is_enum_v<T>) {
+    return enum_name(value);
+  } else if constexpr (is_scalar_list<T>) {
+    Json list = Json::array();
+    for (const auto& item : value) list.push_back(default_of(item, spec));
+    return list;
+  } else {
+    return nullptr;
+  }
+}
+
 class SchemaWriter {
  public:
   template <class T>
   void field(const FieldSpec& spec, T& value) {
     Json schema = schema_of<T>(spec);
     std::string description = spec.doc;
-    if (spec.unit != Dimension::none) description += " " + dimension_help(spec.unit) + ".";
+    if (spec.unit != Dimension::none) {
+      description += " Written as " + dimension_help(spec.unit, true) + ".";
+    }
     const std::string bounds = bounds_text(spec);
     if (!bounds.empty()) description += " Allowed: " + bounds + ".";
     schema["description"] = description;
-    if constexpr (std::is_same_v<T, bool> || is_integer<T> || std::is_same_v<T, std::string>) {
-      if (!spec.required) schema["default"] = value;
-    } else if constexpr (std::is_same_v<T, double>) {
-      if (!spec.required && spec.unit == Dimension::none) schema["default"] = value;
-      if (!spec.required && spec.unit != Dimension::none) {
-        schema["default"] = quantity_text(value, spec.unit);
-      }
-    } else if constexpr (std::is_enum_v<T>) {
-      if (!spec.required) schema["default"] = enum_name(value);
-    }
+    const Json fallback = default_of(value, spec);
+    if (!spec.required && !fallback.is_null()) schema["default"] = fallback;
     properties[spec.name] = std::move(schema);
     if (spec.required) required.push_back(spec.name);
   }

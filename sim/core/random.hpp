@@ -2,6 +2,7 @@
 // Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 namespace lockstep {
@@ -13,6 +14,12 @@ struct DrawKey {
   std::uint32_t step = 0;
   std::uint32_t event = 0;
 };
+
+using PhiloxWords = std::array<std::uint32_t, 4>;
+PhiloxWords philox4x32_10(PhiloxWords counter, std::array<std::uint32_t, 2> key);
+
+// Inverse of the standard normal distribution function, p in (0, 1); relative error about 1e-16.
+double normal_quantile(double p);
 
 double uniform_draw(const DrawKey& key);      // in (0, 1), never 0 or 1
 double normal_draw(const DrawKey& key);       // mean 0, variance 1 (inverse CDF, portable)

@@ -98,6 +98,11 @@ std::string unit_list(const DimensionInfo& dimension) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+// Dividing by a round number where the factor (1e-6) has no exact double: 3.4 us is 3.4 / 1000000.
+double in_base_unit(double value, const Unit& unit) {
+  return unit.factor < 1 ? value / std::round(1 / unit.factor) : value * unit.factor;
+}
+
 std::string lower(std::string_view text) {
   std::string result(text);
   std::transform(result.begin(), result.end(), result.begin(),
@@ -131,8 +136,7 @@ double parse_quantity(std::string_view text, Dimension dimension) {
       trimmed(number.substr(static_cast<std::size_t>(end - number.data())));
   for (const auto& candidate : what.units) {
     if (unit == candidate.name) {
-      const double result = candidate.factor < 1 ? value / std::round(1 / candidate.factor)
-                                                 : value * candidate.factor;
+      const double result = in_base_unit(value, candidate);
       if (!std::isfinite(result)) {
         throw UnitError(fmt::format("{} is too large", in_quotes(whole)));
       }
@@ -169,7 +173,8 @@ std::string quantity_text(double value, Dimension dimension) {
       // Counts read "125M", everything else "80 GiB".
       text += (dimension == Dimension::count ? "" : " ") + std::string(unit.name);
     }
-    const bool exact = parse_quantity(text, dimension) == value;
+    // `text` holds `scaled` exactly, so this is what reading it gives.
+    const bool exact = in_base_unit(scaled, unit) == value;
     if (exact && (best.empty() || text.size() < best.size())) best = text;
   }
   return best;
@@ -235,11 +240,13 @@ std::string human(double value, Dimension dimension, int digits) {
   return number(value);
 }
 
-std::string dimension_help(Dimension dimension) {
+std::string dimension_help(Dimension dimension, bool with_units) {
   const DimensionInfo what = info(dimension);
   const std::string units = unit_list(what);
   if (units.empty()) return what.noun;
-  return fmt::format("{}, for example {} (units: {})", what.noun, what.example, units);
+  std::string help = fmt::format("{}, for example {}", what.noun, what.example);
+  if (with_units) help += fmt::format(" (units: {})", units);
+  return help;
 }
 
 std::string dimension_pattern(Dimension dimension) {

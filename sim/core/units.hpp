@@ -38,8 +38,8 @@ std::string quantity_text(double value, Dimension dimension);
 // For people: about `digits` significant digits and a fitting prefix: "1.23 ms", "4.5 GB/s".
 std::string human(double value, Dimension dimension, int digits = 3);
 
-// "bytes, written as 25 MiB, 80 GB" for docs and schema.
-std::string dimension_help(Dimension dimension);
+// "bytes, for example 80 GiB", for messages, docs and schema; with the list of units if asked for.
+std::string dimension_help(Dimension dimension, bool with_units = false);
 // Regular expression of accepted texts, for the JSON schema.
 std::string dimension_pattern(Dimension dimension);
 
