@@ -61,7 +61,7 @@ void walk_step(const PsSystem& system, double factor, double start, Loader& load
     const QueuedWork& work = segment.work;
     const double busy = factor * work.busy;
     const double end = std::max(device + busy, host + scaled_span(work, factor));
-    step.parts.host_bound += end - device - busy;
+    step.parts.host_bound += std::max(0.0, end - device - busy);  // not a rounding's -1e-19
     switch (segment.phase) {
       case Phase::forward:
         step.parts.forward += busy;
