@@ -134,7 +134,9 @@ void refuse_deep(std::string_view text, const std::string& file) {
 
 class TreeBuilder final : public YAML::EventHandler {
  public:
-  explicit TreeBuilder(const std::string& file) : file_(std::make_shared<std::string>(file)) {}
+  // What stands after `last_line` is ours (see parse_text).
+  TreeBuilder(const std::string& file, int last_line)
+      : file_(std::make_shared<std::string>(file)), last_line_(last_line) {}
 
   std::shared_ptr<Node::Impl> root() const { return root_; }
   const Diagnostics& diagnostics() const { return diagnostics_; }
@@ -184,8 +186,8 @@ class TreeBuilder final : public YAML::EventHandler {
     auto node = std::make_shared<Node::Impl>();
     node->kind = kind;
     node->file = file_;
-    node->line = mark.line + 1;
-    node->column = mark.column + 1;
+    node->line = std::min(mark.line + 1, last_line_);
+    node->column = mark.line + 1 > last_line_ ? 1 : mark.column + 1;
     return node;
   }
 
@@ -266,6 +268,7 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   std::shared_ptr<const std::string> file_;
+  int last_line_;
   std::vector<Frame> stack_;
   std::map<YAML::anchor_t, std::shared_ptr<Node::Impl>> anchors_;
   std::shared_ptr<Node::Impl> root_;
@@ -296,7 +299,8 @@ Node Node::parse_text(std::string_view text, const std::string& file_name) {
   if (text.size() > max_bytes) fail(file_name, 0, 0, "larger than 4 MiB");
   refuse_binary(text, file_name);
   refuse_deep(text, file_name);
-  TreeBuilder builder(file_name);
+  const int last_line = 1 + static_cast<int>(std::count(text.begin(), text.end(), '\n'));
+  TreeBuilder builder(file_name, last_line);
   try {
     // yaml-cpp closes an open quote at the end of the file by itself; at an end-of-document mark it
     // complains.
@@ -307,7 +311,7 @@ Node Node::parse_text(std::string_view text, const std::string& file_name) {
       fail(file_name, 0, 0, "is empty");
     }
     const auto root = builder.root();
-    TreeBuilder second(file_name);
+    TreeBuilder second(file_name, last_line);
     if (parser.HandleNextDocument(second)) {
       fail(file_name, second.root() ? second.root()->line : 0, 1, "holds a second YAML document",
            "put each document in a file of its own");
