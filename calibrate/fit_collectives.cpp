@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "collective_rows.hpp"
+#include "collective_svg.hpp"
 #include "core/errors.hpp"
 #include "core/statistics.hpp"
 #include "core/units.hpp"
@@ -111,8 +112,11 @@ int main(int count, char** arguments) {
   using namespace lockstep;
   try {
     const std::vector<CollectiveRow> rows = collective_rows();
-    const bool refit = count > 1 && std::string_view(arguments[1]) == "--fit";
-    print_tables(rows, refit ? fit(rows) : NetworkModel{});
+    const std::string_view mode = count > 1 ? arguments[1] : "";
+    if (mode == "--svg")
+      fmt::print("{}", collective_svg(rows));
+    else
+      print_tables(rows, mode == "--fit" ? fit(rows) : NetworkModel{});
     return 0;
   } catch (const ConfigError& error) {
     fmt::print(stderr, "{}\n", error.what());

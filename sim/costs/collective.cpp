@@ -27,13 +27,15 @@ double host_path_link(const Machine& machine, const CommGroup& group, const Node
   return links.capacity / sharing;
 }
 
-double nic_share(const Machine& machine, const CommGroup& group) {
-  return nic_payload_rate(machine) * usable_nics(machine, group) / group.concurrent;
+double nic_share(const Machine& machine, const CommGroup& group, Collective collective) {
+  return nic_payload_rate(machine) * usable_nics(machine, group) / group.concurrent *
+         fabric_share(machine, group, collective);
 }
 
 // What wires and memories allow whatever NCCL believes, as algorithm bandwidth.
-double physical_limit(const Machine& machine, const CommGroup& group, const NodeLinks& links,
-                      Collective collective, const NcclEstimate& e, const NetworkModel& model) {
+double physical_limit(const Machine& machine, const CommGroup& group, const NcclSystem& system,
+                      const NodeLinks& links, Collective collective, const NcclEstimate& e,
+                      const NetworkModel& model) {
   const bool low_latency = e.protocol == NcclProtocol::ll;  // a flag beside every datum
   const double per_byte = 1.0 / std::max(1, ring_steps(collective, group.ranks())) * group.ranks();
   double limit = std::numeric_limits<double>::infinity();
@@ -43,7 +45,11 @@ double physical_limit(const Machine& machine, const CommGroup& group, const Node
   if (group.nodes > 1) {
     const bool tree = e.algorithm == NcclAlgorithm::tree || e.algorithm == NcclAlgorithm::nvls_tree;
     const double ratio = tree ? (group.nodes == 2 ? 1 : 0.5) : per_byte;
-    limit = std::min(limit, nic_share(machine, group) * ratio * (low_latency ? 0.5 : 1));
+    double rate = nic_share(machine, group, collective);
+    // Over TCP every channel is one stream (fact 79).
+    if (machine.fabric.kind == FabricKind::ethernet)
+      rate = std::min(rate, communicator_channels(system) * connection_rate(machine));
+    limit = std::min(limit, rate * ratio * (low_latency ? 0.5 : 1));
   }
   return limit;
 }
@@ -54,8 +60,8 @@ struct Times {
 };
 
 // NCCL's estimate with the corrections of the model.
-Times refine(const Machine& machine, const CommGroup& group, const NodeLinks& links,
-             Collective collective, double bytes, const NcclEstimate& e,
+Times refine(const Machine& machine, const CommGroup& group, const NcclSystem& system,
+             const NodeLinks& links, Collective collective, double bytes, const NcclEstimate& e,
              const NetworkModel& model) {
   const bool low_latency = e.protocol == NcclProtocol::ll;
   Times t{e.latency + model.call_seconds, 0};
@@ -71,7 +77,8 @@ Times refine(const Machine& machine, const CommGroup& group, const NodeLinks& li
   }
   // Through host memory a hop is two, the write and the read.
   if (links.path == NodePath::host_memory) t.latency += e.hops;
-  bandwidth = std::min(bandwidth, physical_limit(machine, group, links, collective, e, model));
+  bandwidth =
+      std::min(bandwidth, physical_limit(machine, group, system, links, collective, e, model));
   if (e.algorithm == NcclAlgorithm::tree) bandwidth *= tree_size_factor(e.protocol, bytes);
   t.transfer = bytes / bandwidth;
   return t;
@@ -90,7 +97,7 @@ Chosen choose(const Machine& machine, const CommGroup& group, Collective collect
   const NodeLinks links = node_links(machine, group);
   const auto estimates = nccl_estimates(system, collective, bytes);
   const auto evaluated = [&](const NcclEstimate& e) {
-    return Chosen{e, refine(machine, group, links, collective, bytes, e, model)};
+    return Chosen{e, refine(machine, group, system, links, collective, bytes, e, model)};
   };
   Chosen best = evaluated(estimates.front());
   constexpr double largest = 64.0 * (1ULL << 30);
@@ -112,7 +119,7 @@ Times cpu_times(const Machine& machine, const CommGroup& group, Collective colle
   const double steps = ring_steps(collective, group.ranks());
   double rate = machine.host.loopback_bytes_per_second, message = machine.host.message_seconds;
   if (group.nodes > 1) {
-    rate = std::min(connection_rate(machine), nic_share(machine, group));
+    rate = std::min(connection_rate(machine), nic_share(machine, group, collective));
     message += machine.fabric.latency_seconds;
   }
   if (collective == Collective::send_recv) return {message, bytes / rate};
@@ -141,6 +148,7 @@ Times direct_times(const Machine& machine, const CommGroup& group, Collective co
   double transfer = 0;
   for (const LinkLoad& load : loads) {
     double rate = load.capacity;
+    if (load.link == LinkClass::nic) rate *= fabric_share(machine, group, collective);
     if (load.link == LinkClass::nvlink) {
       rate = model.nvlink_efficiency * links.rings;
       if (collective == Collective::send_recv && machine.nvlink.layout != NvlinkLayout::switched)

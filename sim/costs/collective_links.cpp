@@ -56,6 +56,16 @@ double connection_rate(const Machine& machine) {
   return machine.fabric.kind == FabricKind::ethernet ? std::min(rate, tcp_stream) : rate;
 }
 
+double fabric_share(const Machine& machine, const CommGroup& group, Collective collective) {
+  const FabricSpec& fabric = machine.fabric;
+  const double leaf = fabric.nodes_per_leaf, nodes = group.nodes;
+  if (leaf <= 0 || nodes <= leaf) return 1;
+  const double uplinks = leaf / fabric.oversubscription;  // in units of one node's NICs
+  if (collective != Collective::all_to_all) return std::min(1.0, uplinks);
+  const double upward = leaf * (nodes - leaf) / (nodes - 1);
+  return std::min(1.0, uplinks / upward);
+}
+
 std::vector<LinkLoad> collective_links(const Machine& machine, const CommGroup& group,
                                        Collective collective, NcclAlgorithm algorithm,
                                        double bytes) {

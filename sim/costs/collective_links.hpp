@@ -10,6 +10,11 @@ double nic_payload_rate(const Machine& machine);
 // Of one connection: what a TCP stream reaches at most (fact 79), otherwise the NIC.
 double connection_rate(const Machine& machine);
 
+// Share of a node's NIC rate that the tree above the leaf switches leaves to this collective: 1
+// under one leaf. A ring leaves each leaf over one node's worth of uplinks, an all-to-all sends
+// most of its bytes up.
+double fabric_share(const Machine& machine, const CommGroup& group, Collective collective);
+
 // The load of `bytes` (full logical size) done by `algorithm`.
 std::vector<LinkLoad> collective_links(const Machine& machine, const CommGroup& group,
                                        Collective collective, NcclAlgorithm algorithm,

@@ -168,6 +168,26 @@ TEST(CollectiveCost, KnownClustersReachTheirKnownBandwidth) {
   }
 }
 
+TEST(CollectiveCost, OversubscribedTreesSlowWhatCrossesThem) {
+  const Machine flat = load_machine("dgx-a100-80gb");
+  Machine tree = flat;
+  tree.fabric.oversubscription = 4;
+  tree.fabric.nodes_per_leaf = 1;
+  const CommGroup group{.ranks_per_node = 8, .nodes = 16};
+  const auto slowdown = [&](Collective c) {
+    return collective_cost(tree, group, c, 4 * GiB).transfer_seconds /
+           collective_cost(flat, group, c, 4 * GiB).transfer_seconds;
+  };
+  EXPECT_NEAR(slowdown(Collective::all_gather), 4, 1e-6);
+  EXPECT_NEAR(slowdown(Collective::all_to_all), 4, 1e-6);
+  // With eight nodes under a leaf a ring still finds room for its one crossing.
+  tree.fabric.nodes_per_leaf = 8;
+  EXPECT_NEAR(slowdown(Collective::all_gather), 1, 1e-9);
+  EXPECT_NEAR(slowdown(Collective::all_to_all), 4 * 8 / 15.0, 1e-6);
+  tree.fabric.nodes_per_leaf = 16;
+  EXPECT_NEAR(slowdown(Collective::all_to_all), 1, 1e-9);
+}
+
 TEST(CollectiveCost, HostMemoryPathIsFarBelowPeerToPeer) {
   Machine machine = load_machine("a100-pcie-80gb-x8");
   const CommGroup four{.ranks_per_node = 4, .nodes = 1};
