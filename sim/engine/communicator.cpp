@@ -54,13 +54,14 @@ void Communicator::close() {
 void Communicator::run(Operation& operation, Network& network) {
   Event::State& done = *operation.done;
   done.serial = carried_++;
-  done.ready.resize(lanes_);
-  const Event::State* after = operation.after.state().get();
   std::vector<Window> now(groups_);
+  done.ready = operation.host.base ? *operation.host.base : std::vector<double>(lanes_, 0.0);
+  const Event::State* after = operation.after.state().get();
+  const double* after_lanes = after && !after->lanes.empty() ? after->lanes.data() : nullptr;
+  const double after_all = after && after->lanes.empty() ? after->common : 0;
   for (std::size_t lane = 0; lane < lanes_; ++lane) {
-    const double host = operation.host.at(lane);
-    const double ready = after ? std::max(host, after->at(lane)) : host;
-    done.ready[lane] = ready;
+    double& ready = done.ready[lane];
+    ready = std::max(ready + operation.host.offset, after_lanes ? after_lanes[lane] : after_all);
     Window& window =
         now[group_of_lane_.empty() ? 0 : static_cast<std::size_t>(group_of_lane_[lane])];
     window.start = std::max(window.start, ready);

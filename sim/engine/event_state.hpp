@@ -24,9 +24,18 @@ class Waker {
 // Lanes' host clocks: they differ only by what a host_wait() made of them.
 struct HostClock {
   std::shared_ptr<const std::vector<double>> base;  // null = 0 in every lane
+  double latest_base = 0;
   double offset = 0;
   double at(std::size_t lane) const { return base ? (*base)[lane] + offset : offset; }
+  double latest() const { return latest_base + offset; }
 };
+
+inline HostClock host_clock(std::vector<double> lanes) {
+  HostClock clock;
+  clock.latest_base = *std::max_element(lanes.begin(), lanes.end());
+  clock.base = std::make_shared<const std::vector<double>>(std::move(lanes));
+  return clock;
+}
 
 struct Event::State {
   bool known = false;

@@ -5,7 +5,7 @@
 namespace lockstep {
 
 Interference::Interference(Slowdown slowdown) : slowdown_(std::move(slowdown)) {
-  log_.push_back({});
+  for (std::vector<Piece>& pieces : pieces_) pieces.push_back({});
 }
 
 void Interference::start(double time, const TransferSpec& spec) {
@@ -23,35 +23,26 @@ void Interference::stop(double time, const TransferSpec& spec) {
 void Interference::change(double time, double channels, double hbm_bytes_per_second) {
   channels_ = channels;
   hbm_ = hbm_bytes_per_second;
-  Change next;
-  next.time = std::max(time, log_.back().time);
   for (std::size_t p = 0; p < phases; ++p) {
-    const Phase phase = static_cast<Phase>(p);
-    next.work[p] = log_.back().work[p] + (next.time - log_.back().time) * log_.back().speed[p];
-    next.speed[p] = active_ == 0 ? 1.0 : 1.0 / std::max(1.0, slowdown_(phase, channels_, hbm_));
+    const Piece& last = pieces_[p].back();
+    Piece next;
+    next.time = std::max(time, last.time);
+    next.work = last.work + (next.time - last.time) * last.speed;
+    if (active_ > 0) {
+      next.slowness = std::max(1.0, slowdown_(static_cast<Phase>(p), channels_, hbm_));
+      next.speed = 1 / next.slowness;
+    }
+    pieces_[p].push_back(next);
   }
-  log_.push_back(next);
   ++changes_;
 }
 
-double Interference::work_at(Phase phase, double time) const {
-  const auto p = static_cast<std::size_t>(phase);
-  std::size_t i = log_.size() - 1;
-  while (i > 0 && log_[i].time > time) --i;
-  return log_[i].work[p] + (time - log_[i].time) * log_[i].speed[p];
-}
-
-double Interference::time_of(Phase phase, double work) const {
-  const auto p = static_cast<std::size_t>(phase);
-  std::size_t i = log_.size() - 1;
-  while (i > 0 && log_[i].work[p] > work) --i;
-  return log_[i].time + (work - log_[i].work[p]) / log_[i].speed[p];
-}
-
 void Interference::forget(double time) {
-  const auto later = std::partition_point(log_.begin(), log_.end(),
-                                          [&](const Change& c) { return c.time <= time; });
-  if (later - log_.begin() > 64) log_.erase(log_.begin(), later - 1);
+  for (std::vector<Piece>& pieces : pieces_) {
+    const auto later = std::partition_point(pieces.begin(), pieces.end(),
+                                            [&](const Piece& piece) { return piece.time <= time; });
+    if (later - pieces.begin() > 64) pieces.erase(pieces.begin(), later - 1);
+  }
 }
 
 }  // namespace lockstep

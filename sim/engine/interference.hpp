@@ -24,19 +24,35 @@ class Interference {
 
   // Work done up to `time` by a device that was never idle, and the time when so much is done, if
   // nothing changes after the latest change.
-  double work_at(Phase phase, double time) const;
-  double time_of(Phase phase, double work) const;
+  double work_at(Phase phase, double time) const {
+    const std::vector<Piece>& pieces = pieces_[static_cast<std::size_t>(phase)];
+    const Piece* piece = &pieces.back();
+    while (piece != pieces.data() && piece->time > time) --piece;
+    return piece->work + (time - piece->time) * piece->speed;
+  }
+  double time_of(Phase phase, double work) const {
+    const std::vector<Piece>& pieces = pieces_[static_cast<std::size_t>(phase)];
+    const Piece* piece = &pieces.back();
+    while (piece != pieces.data() && piece->work > work) --piece;
+    return piece->time + (work - piece->work) * piece->slowness;
+  }
   // Counts the changes: an answer of time_of() stays right while it does not move.
   std::size_t changes() const { return changes_; }
+  double latest_change() const { return pieces_[0].back().time; }
+  double latest_speed(Phase phase) const {
+    return pieces_[static_cast<std::size_t>(phase)].back().speed;
+  }
   // Forget changes before `time`.
   void forget(double time);
 
  private:
   static constexpr std::size_t phases = 4;
-  struct Change {
+  // Of constant speed, until the next one.
+  struct Piece {
     double time = 0;
-    std::array<double, phases> work{};
-    std::array<double, phases> speed{1, 1, 1, 1};
+    double work = 0;
+    double speed = 1;
+    double slowness = 1;  // 1 / speed
   };
   void change(double time, double channels, double hbm_bytes_per_second);
 
@@ -44,7 +60,7 @@ class Interference {
   double channels_ = 0;
   double hbm_ = 0;
   int active_ = 0;
-  std::vector<Change> log_;
+  std::array<std::vector<Piece>, phases> pieces_;
   std::size_t changes_ = 0;
 };
 

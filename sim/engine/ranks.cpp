@@ -18,7 +18,8 @@ RankGroup::Impl::Impl(RankGroupSpec spec, Links& all_links)
     : name(std::move(spec.name)),
       links(all_links),
       interference(std::move(spec.slowdown)),
-      stream(std::move(spec.ranks_per_lane), interference, program) {}
+      stream(std::move(spec.ranks_per_lane), interference, program),
+      factors(stream.make_factors(std::vector<double>(stream.lanes(), 1.0))) {}
 
 void RankGroup::Impl::start(Network& network, sg::s4u::Host* where) {
   for (Communicator& communicator : communicators) {
@@ -50,7 +51,7 @@ int RankGroup::lanes() const {
 
 void RankGroup::set_factors(const std::vector<double>& factors) {
   assert(factors.size() == impl_->stream.lanes());
-  impl_->factors = std::make_shared<const std::vector<double>>(factors);
+  impl_->factors = impl_->stream.make_factors(factors);
 }
 
 void RankGroup::host(double seconds) {
@@ -60,11 +61,11 @@ void RankGroup::host(double seconds) {
 void RankGroup::host_wait(const Event& event, double resume) {
   impl_->await(event);
   if (!event.state()) return;
-  auto base = std::make_shared<std::vector<double>>(impl_->stream.lanes());
-  for (std::size_t lane = 0; lane < base->size(); ++lane) {
-    (*base)[lane] = std::max(impl_->host.at(lane), event.state()->at(lane) + resume);
+  std::vector<double> base(impl_->stream.lanes());
+  for (std::size_t lane = 0; lane < base.size(); ++lane) {
+    base[lane] = std::max(impl_->host.at(lane), event.state()->at(lane) + resume);
   }
-  impl_->host = {std::move(base), 0};
+  impl_->host = host_clock(std::move(base));
 }
 
 Event RankGroup::host_position() {
@@ -129,11 +130,7 @@ void RankGroup::barrier() {
 void RankGroup::synchronize() {
   const Event event = record();
   host_wait(event);
-  double latest = 0;
-  for (std::size_t lane = 0; lane < impl_->stream.lanes(); ++lane) {
-    latest = std::max(latest, impl_->host.at(lane));
-  }
-  const double ahead = latest - sg::s4u::Engine::get_clock();
+  const double ahead = impl_->host.latest() - sg::s4u::Engine::get_clock();
   if (ahead > 0) sg::s4u::this_actor::sleep_for(ahead);
 }
 
@@ -143,11 +140,11 @@ void RankGroup::idle_until(double time, WaitCause cause) {
   item.until = time;
   item.cause = cause;
   impl_->stream.push(std::move(item));
-  auto base = std::make_shared<std::vector<double>>(impl_->stream.lanes());
-  for (std::size_t lane = 0; lane < base->size(); ++lane) {
-    (*base)[lane] = std::max(impl_->host.at(lane), time);
+  std::vector<double> base(impl_->stream.lanes());
+  for (std::size_t lane = 0; lane < base.size(); ++lane) {
+    base[lane] = std::max(impl_->host.at(lane), time);
   }
-  impl_->host = {std::move(base), 0};
+  impl_->host = host_clock(std::move(base));
 }
 
 StreamId RankGroup::add_stream(const std::string&, WaitCause cause) {

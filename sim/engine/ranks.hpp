@@ -85,10 +85,10 @@ class RankGroup {
 
   // --- host thread
   // -----------------------------------------------------------------------------------
-  void host(double seconds);           // the host is busy
+  void host(double seconds);  // the host is busy
   // The host blocks until the event (item(), synchronize()) and takes `resume` seconds to go on.
   void host_wait(const Event& event, double resume = 0);
-  Event host_position();               // an event at the host's present time
+  Event host_position();  // an event at the host's present time
 
   // --- compute stream
   // -------------------------------------------------------------------------------- The host

@@ -1,6 +1,7 @@
 #include "engine/streams.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 namespace lockstep {
@@ -132,67 +133,118 @@ void ComputeStream::process(const Item& item) {
   }
 }
 
+Factors ComputeStream::make_factors(std::vector<double> lanes) const {
+  auto factors = std::make_shared<LaneFactors>();
+  const auto [smallest, largest] = std::minmax_element(lanes.begin(), lanes.end());
+  factors->smallest = *smallest;
+  factors->largest = *largest;
+  factors->over_ranks = std::inner_product(lanes.begin(), lanes.end(), ranks_.begin(), 0.0);
+  factors->lanes = std::move(lanes);
+  return factors;
+}
+
+// Whether the host is so far ahead that no lane's device waits for it during the item.
+bool ComputeStream::host_never_binds(const Item& item) const {
+  const LaneFactors& factors = *item.factors;
+  const double longest_span = item.work.span + std::max(0.0, factors.largest - 1) * item.work.busy;
+  return item.host.latest() + longest_span <= earliest_ + item.work.busy * factors.smallest;
+}
+
 void ComputeStream::compute(const Item& item) {
-  double busy_sum = 0;
-  double gap_sum = 0;
   const QueuedWork& work = item.work;
-  for (std::size_t lane = 0; lane < device_.size(); ++lane) {
-    const double factor = item.factors ? (*item.factors)[lane] : 1.0;
-    const double busy = work.busy * factor;
-    const double span = factor == 1.0 ? work.span : scaled_span(work, factor);
-    const double begin = device_[lane];
-    const double end = std::max(begin + busy, item.host.at(lane) + span);
-    device_[lane] = end;
-    busy_sum += ranks_[lane] * busy;
-    gap_sum += ranks_[lane] * (end - begin - busy);
+  const double* factors = item.factors->lanes.data();
+  double* device = device_.data();
+  const std::size_t lanes = device_.size();
+  busy_part(sums_.split, item.phase) += work.busy * item.factors->over_ranks;
+  if (host_never_binds(item)) {
+    for (std::size_t lane = 0; lane < lanes; ++lane) device[lane] += work.busy * factors[lane];
+    earliest_ += work.busy * item.factors->smallest;
+    return;
   }
-  busy_part(sums_.split, item.phase) += busy_sum;
+  double gap_sum = 0;
+  earliest_ = std::numeric_limits<double>::infinity();
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    const double busy_end = device[lane] + work.busy * factors[lane];
+    device[lane] = std::max(busy_end, item.host.at(lane) + scaled_span(work, factors[lane]));
+    gap_sum += ranks_[lane] * (device[lane] - busy_end);
+    earliest_ = std::min(earliest_, device[lane]);
+  }
   sums_.split.host_bound += gap_sum;
 }
 
 // The same, but the device slows down while collectives run. How long depends on collectives that
 // may start or end until then: look, wait until that moment, look again until nothing has changed.
 void ComputeStream::compute_beside_collectives(const Item& item) {
-  const QueuedWork& work = item.work;
-  work_end_.resize(device_.size());
-  double last_work = 0;
+  find_work_ends(item);
+  const double looked_at = sg::s4u::Engine::get_clock();
+  const bool known_past = *std::max_element(device_.begin(), device_.end()) <= looked_at;
   double last_host = 0;
-  const auto look = [&] {
-    last_work = 0;
-    last_host = 0;
+  if (!host_never_binds(item)) {
     for (std::size_t lane = 0; lane < device_.size(); ++lane) {
-      const double factor = item.factors ? (*item.factors)[lane] : 1.0;
-      work_end_[lane] = interference_.work_at(item.phase, device_[lane]) + work.busy * factor;
-      last_work = std::max(last_work, work_end_[lane]);
-      last_host = std::max(last_host, item.host.at(lane) + scaled_span(work, factor));
+      last_host = std::max(last_host,
+                           item.host.at(lane) + scaled_span(item.work, item.factors->lanes[lane]));
     }
-  };
-  look();
+  }
   while (true) {
     const std::size_t changes = interference_.changes();
-    const double end = std::max(interference_.time_of(item.phase, last_work), last_host);
+    const double end = std::max(interference_.time_of(item.phase, last_work_end_), last_host);
     const double ahead = end - sg::s4u::Engine::get_clock();
     if (ahead <= 0) break;
     sg::s4u::this_actor::sleep_for(ahead);
     if (interference_.changes() == changes) break;
-    look();
+    // Lanes that began before the first look keep their place in work time whatever happened since.
+    if (!known_past) find_work_ends(item);
   }
+  finish_beside_collectives(item);
+}
+
+void ComputeStream::find_work_ends(const Item& item) {
+  work_end_.resize(device_.size());
+  const double* factors = item.factors->lanes.data();
+  const double busy = item.work.busy;
+  if (earliest_ >=
+      interference_.latest_change()) {  // all lanes in the last piece: one straight line
+    const double origin = interference_.work_at(item.phase, earliest_);
+    const double speed = interference_.latest_speed(item.phase);
+    for (std::size_t lane = 0; lane < device_.size(); ++lane) {
+      work_end_[lane] = origin + (device_[lane] - earliest_) * speed + busy * factors[lane];
+    }
+  } else {
+    for (std::size_t lane = 0; lane < device_.size(); ++lane) {
+      work_end_[lane] = interference_.work_at(item.phase, device_[lane]) + busy * factors[lane];
+    }
+  }
+  const auto [first, last] = std::minmax_element(work_end_.begin(), work_end_.end());
+  first_work_end_ = *first;
+  last_work_end_ = *last;
+}
+
+void ComputeStream::finish_beside_collectives(const Item& item) {
+  const QueuedWork& work = item.work;
+  const double first_end = interference_.time_of(item.phase, first_work_end_);
+  const bool straight = first_end >= interference_.latest_change();
+  const double slowness = 1 / interference_.latest_speed(item.phase);
+  const bool host_binds = !host_never_binds(item);
   double busy_sum = 0;
   double gap_sum = 0;
-  double slow_sum = 0;
+  earliest_ = std::numeric_limits<double>::infinity();
   for (std::size_t lane = 0; lane < device_.size(); ++lane) {
-    const double factor = item.factors ? (*item.factors)[lane] : 1.0;
     const double begin = device_[lane];
-    const double busy_end = std::max(begin, interference_.time_of(item.phase, work_end_[lane]));
-    const double end = std::max(busy_end, item.host.at(lane) + scaled_span(work, factor));
+    double end = straight ? first_end + (work_end_[lane] - first_work_end_) * slowness
+                          : interference_.time_of(item.phase, work_end_[lane]);
+    end = std::max(begin, end);
+    busy_sum += ranks_[lane] * (end - begin);
+    if (host_binds) {
+      const double busy_end = end;
+      end = std::max(end, item.host.at(lane) + scaled_span(work, item.factors->lanes[lane]));
+      gap_sum += ranks_[lane] * (end - busy_end);
+    }
     device_[lane] = end;
-    busy_sum += ranks_[lane] * (busy_end - begin);
-    gap_sum += ranks_[lane] * (end - busy_end);
-    slow_sum += ranks_[lane] * (busy_end - begin - work.busy * factor);
+    earliest_ = std::min(earliest_, end);
   }
   busy_part(sums_.split, item.phase) += busy_sum;
   sums_.split.host_bound += gap_sum;
-  sums_.interference += std::max(0.0, slow_sum);
+  sums_.interference += std::max(0.0, busy_sum - work.busy * item.factors->over_ranks);
 }
 
 void ComputeStream::book_idle(WaitCause cause, double seconds) {
@@ -210,6 +262,7 @@ void ComputeStream::book_idle(WaitCause cause, double seconds) {
 }
 
 void ComputeStream::wait(const Event::State& state) {
+  if (state.lanes.empty() && state.common <= earliest_) return;
   double gap_sum = 0;
   for (std::size_t lane = 0; lane < device_.size(); ++lane) {
     const double begin = device_[lane];
@@ -226,6 +279,7 @@ void ComputeStream::wait(const Event::State& state) {
     sums_.split.waiting += ranks_[lane] * gap.waiting;
   }
   book_idle(state.cause, gap_sum);
+  earliest_ = *std::min_element(device_.begin(), device_.end());
 }
 
 void ComputeStream::barrier() {
@@ -240,6 +294,7 @@ void ComputeStream::idle(double until, WaitCause cause) {
     gap_sum += ranks_[lane] * (until - device_[lane]);
     device_[lane] = until;
   }
+  earliest_ = std::max(earliest_, until);
   book_idle(cause, gap_sum);
 }
 
@@ -259,7 +314,7 @@ void ComputeStream::end_step() {
   steps_.push_back(step);
   step_start_ = position;
   sums_ = {};
-  interference_.forget(*std::min_element(device_.begin(), device_.end()));
+  interference_.forget(earliest_);
   program_.ring();
 }
 

@@ -15,7 +15,13 @@
 
 namespace lockstep {
 
-using Factors = std::shared_ptr<const std::vector<double>>;  // per lane; null = 1
+// Slow-down of every lane, and what loops over lanes need of all of them.
+struct LaneFactors {
+  std::vector<double> lanes;
+  double smallest = 1, largest = 1;
+  double over_ranks = 1;  // summed over ranks
+};
+using Factors = std::shared_ptr<const LaneFactors>;
 
 class ComputeStream final : public Waker {
  public:
@@ -32,6 +38,7 @@ class ComputeStream final : public Waker {
 
   ComputeStream(std::vector<double> ranks_per_lane, Interference& interference, Doorbell& program);
 
+  Factors make_factors(std::vector<double> lanes) const;
   void push(Item item);
   void pace_with_time() { paced_ = true; }  // from now on serve() works the items out
   void serve();
@@ -45,7 +52,10 @@ class ComputeStream final : public Waker {
   void drain();
   bool front_ready();
   void process(const Item& item);
+  bool host_never_binds(const Item& item) const;
   void compute(const Item& item);
+  void finish_beside_collectives(const Item& item);
+  void find_work_ends(const Item& item);
   void compute_beside_collectives(const Item& item);
   void wait(const Event::State& state);
   void barrier();
@@ -58,7 +68,11 @@ class ComputeStream final : public Waker {
   Interference& interference_;
   Doorbell& program_;
   std::vector<double> device_;  // per lane: the stream's position
+  double earliest_ = 0;         // no lane's position is before this
+  // Of the segment in progress, in work time (engine/interference.hpp): where each lane's work
+  // ends.
   std::vector<double> work_end_;
+  double first_work_end_ = 0, last_work_end_ = 0;
   std::deque<Item> queue_;
   bool waiting_for_front_ = false;
   bool draining_ = false;

@@ -12,8 +12,9 @@ using LinkId = int;
 
 struct LinkUse {
   LinkId link = 0;
-  double bytes = 0;        // that cross the link while the whole transfer runs
-  double total_bytes = 0;  // over all equal links, for the traffic report; 0 = bytes times their count
+  double bytes = 0;  // that cross the link while the whole transfer runs
+  double total_bytes =
+      0;  // over all equal links, for the traffic report; 0 = bytes times their count
 };
 
 // One transfer: a collective, a push, a copy. Takes latency_seconds and then, while it is alone,
