@@ -2,6 +2,8 @@
 // each.
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "core/units.hpp"
 #include "results/render.hpp"
 #include "results/table.hpp"
@@ -9,6 +11,12 @@
 namespace lockstep {
 
 namespace {
+
+// What no dataset, no price or no such part of the step leaves out; rounding noise counts as
+// nothing.
+bool nothing(double value) {
+  return std::abs(value) < 1e-12;
+}
 
 std::string percent(double fraction) {
   return fmt::format("{:.1f} %", 100 * fraction);
@@ -49,7 +57,7 @@ std::string summary_table(const ResultRecord& record) {
         std::to_string(p.gpus),
         seconds(p.step_seconds),
         fmt::format("{} .. {}", seconds(p.step_interval.low), seconds(p.step_interval.high)),
-        seconds(p.total_seconds),
+        nothing(p.total_seconds) ? "-" : seconds(p.total_seconds),
         rate(tokens ? p.tokens_per_second : p.samples_per_second),
         percent(p.scaling_efficiency),
         percent(p.gpu_utilisation),
@@ -73,7 +81,7 @@ std::string split_table(const ResultRecord& record) {
                {"waiting"}});
   for (const auto& p : record.predictions) {
     const auto& s = p.split;
-    auto part = [&](double value) { return value == 0 ? std::string("-") : seconds(value); };
+    auto part = [&](double value) { return nothing(value) ? std::string("-") : seconds(value); };
     table.add_row({p.strategy, std::to_string(p.gpus), part(s.data_loading), part(s.forward),
                    part(s.backward), part(s.optimizer), part(s.copies),
                    part(s.exposed_communication), part(s.host_bound), part(s.waiting)});
