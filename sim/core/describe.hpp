@@ -17,14 +17,14 @@
 //     });
 //   }
 //
-//   Link link = read_file<Link>(path);                    // ConfigError holds all errors
-//   std::string text = emit_yaml(link);                   // every field; reads back to an equal
-//   value nlohmann::ordered_json schema = json_schema<Link>("Link file"); std::string table =
-//   markdown_fields<Link>();
+//   Link link = read_file<Link>(path);     // ConfigError holds all errors
+//   std::string text = emit_yaml(link);    // reads back to an equal value
+//   auto schema = json_schema<Link>("Link file");
+//   std::string table = markdown_fields<Link>();
 //
 // A bad file gives, one per line:
-//   net.yaml:1:12: bandwidth: '25' needs a unit, for example 2039 GB/s; allowed units: B/s, kB/s,
-//   ... net.yaml:2:1: latencyy: unknown key; allowed: bandwidth, latency; did you mean 'latency'?
+//   net.yaml:1:12: bandwidth: '25' needs a unit, for example 2039 GB/s; allowed units: B/s, ...
+//   net.yaml:2:1: latencyy: unknown key; allowed: bandwidth, latency; did you mean 'latency'?
 #pragma once
 
 #include <string>

@@ -16,9 +16,8 @@
 //
 // Besides field(), a visitor offers
 //   v.alternative(spec, variant)   the variant's names are keys of THIS map, beside its other
-//   fields:
-//                                  `- fsdp: {...}` with `label: ...` below it; or the bare word
-//                                  `fsdp`
+//                                  fields: `- fsdp: {...}` with `label: ...` below it; or the
+//                                  bare word `fsdp`
 //   v.location(Location&)          filled by the reader with the place of this map
 //   v.location("name", Location&)  ... of one field's value (of the map when the field is absent)
 //   v.check(f)                     reader only, after the fields: f(report) with
