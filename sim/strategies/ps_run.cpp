@@ -4,7 +4,8 @@
 #include "strategies/ps_run.hpp"
 
 #include <algorithm>
-#include <cassert>
+#include <limits>
+#include <stdexcept>
 
 namespace lockstep {
 
@@ -127,7 +128,9 @@ PsTrace PsRun::run() {
           break;
       }
     } else {
-      assert(next_transfer < std::numeric_limits<double>::infinity());
+      if (next_transfer == std::numeric_limits<double>::infinity()) {
+        throw std::logic_error("parameter server: everybody waits for somebody");
+      }
       now_ = next_transfer;
       const int tag = network_.complete_next();
       const int messages = static_cast<int>(system_.messages.size());

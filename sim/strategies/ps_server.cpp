@@ -1,7 +1,6 @@
 // Servers: one queue each, served first come first served; consistency and staleness of every
 // message.
 #include <algorithm>
-#include <cassert>
 
 #include "strategies/ps_run.hpp"
 

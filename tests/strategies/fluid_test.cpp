@@ -64,6 +64,16 @@ TEST(FluidNetwork, WeightCountsAsThatManyFlows) {
   EXPECT_DOUBLE_EQ(network.bytes_carried(link), 120);
 }
 
+TEST(FluidNetwork, CappedFlowsOfAnyWeightLeaveTheRest) {
+  FluidNetwork network;
+  const int link = network.add_link(12);
+  const int capped = network.add_route({link}, 1);
+  const int open = network.add_route({link});
+  network.start(capped, 100, 3, 1, 0);  // three flows at 1/s each
+  network.start(open, 45, 1, 2, 0);     // 9/s
+  EXPECT_DOUBLE_EQ(network.next_completion(), 5);
+}
+
 TEST(FluidNetwork, LinkCrossedTwiceCarriesTwice) {
   FluidNetwork network;
   const int link = network.add_link(10);
