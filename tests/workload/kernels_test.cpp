@@ -65,7 +65,7 @@ TEST(Kernels, AutocastCastsWeightsOncePerStep) {
   }
 }
 
-TEST(Kernels, LayoutChangesOnlyForHalfPrecisionNchw) {
+TEST(Kernels, LayoutChangesOnlyForTensorCoresOnNchw) {
   const auto copies = [](Precision precision, bool channels_last) {
     StepOptions options;
     options.precision = precision;
@@ -79,7 +79,8 @@ TEST(Kernels, LayoutChangesOnlyForHalfPrecisionNchw) {
   };
   EXPECT_EQ(copies(Precision::amp_fp16, false), 20) << "every convolution of ResNet-18";
   EXPECT_EQ(copies(Precision::amp_fp16, true), 0);
-  EXPECT_EQ(copies(Precision::tf32, false), 0);
+  EXPECT_EQ(copies(Precision::tf32, false), 20);
+  EXPECT_EQ(copies(Precision::fp32, false), 0);
 }
 
 TEST(Kernels, GradientsOfSharedOutputsAreSummed) {
