@@ -53,14 +53,14 @@ void Fsdp2Runtime::post_backward(int u) {
   Event done = stage_.run(stream, unit.before_reduce, ranks.record());
   if (stage_.plan.layout.sharded()) {
     done = issue_collective(ranks, stage_.shards, unit.reduce.spec, done);
-    done = ranks.enqueue(stream, 0, last_reduce_scatter_ = done, false);
+    last_reduce_scatter_ = last_collective_ = done;
+    done = ranks.enqueue(stream, 0, done, false);
     if (stage_.plan.layout.replicas > 1) stream = all_reduce_;
   }
   if (stage_.plan.layout.replicas > 1) {
-    done = issue_collective(ranks, stage_.replicas, unit.replicate.spec, done);
+    done = last_collective_ = issue_collective(ranks, stage_.replicas, unit.replicate.spec, done);
   }
   const bool adds = !keeps && !first_micro_batch_;
-  last_collective_ = done;
   done = stage_.run(stream, adds ? unit.after_later_reduce : unit.after_reduce, done);
   if (unit.to_host.seconds > 0) done = ranks.copy(stream, unit.to_host.spec, done);
   last_reduction_ = done;
