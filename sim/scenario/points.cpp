@@ -58,6 +58,17 @@ std::shared_ptr<const ComputeCosts> make_costs(const Scenario& scenario, const M
   return costs;
 }
 
+// FSDP's mixed precision gathers parameters in the precision of compute and runs every operator in
+// it, norms included, without autocast; shards, gradients and the optimizer stay fp32 (fact 43).
+// The step is that of pure half precision then.
+Precision compute_precision(const StrategyOptions& options, Precision precision) {
+  const auto* fsdp = std::get_if<FsdpOptions>(&options);
+  if (fsdp == nullptr || fsdp->gather_bytes > 2) return precision;
+  if (precision == Precision::amp_fp16) return Precision::pure_fp16;
+  if (precision == Precision::amp_bf16) return Precision::pure_bf16;
+  return precision;
+}
+
 // Collects what does not fit, so that one run of `check` shows all of it.
 class Misfits {
  public:
@@ -160,7 +171,9 @@ std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>
         if (e == 0) misfits.add(scenario.batch_where, "batch", error.what());
         continue;
       }
-      const StepOptions options = step_options(scenario, entry, split.micro);
+      StepOptions options = step_options(scenario, entry, split.micro);
+      const Precision precision = options.precision;  // of shards and optimizer
+      options.precision = compute_precision(entry.options, precision);
       const auto key =
           std::make_tuple(scales.empty() ? 0 : e, split.micro, static_cast<int>(options.precision),
                           options.activation_checkpointing);
@@ -187,7 +200,7 @@ std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>
       point.options = entry.options;
       point.global_batch = split.global;
       point.micro_batch = split.micro;
-      point.precision = options.precision;
+      point.precision = precision;
       point.memory_bound_seconds = workload.memory_bound_seconds * split.accumulation;
       point.model_flops =
           (workload.step.forward_flops + workload.step.backward_flops) * split.accumulation;
@@ -196,6 +209,7 @@ std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>
       job.machine = *machine;
       job.gpus = gpus;
       job.step = workload.step;
+      job.step.precision = precision;
       job.accumulation = split.accumulation;
       job.optimizer = scenario.optimizer;
       job.gradient_clipping = scenario.gradient_clipping;

@@ -207,7 +207,7 @@ void describe(Visitor& v, Scenario& s) {
   v.field({.name = "input", .doc = "Size of one sample."}, s.input);
   v.field({.name = "dataset", .doc = "Length of the whole run."}, s.dataset);
   v.field({.name = "batch", .doc = "Samples of one step.", .required = true}, s.batch);
-  v.field({.name = "precision", .doc = "Numeric mode (docs/precision in docs/numbers.md)."},
+  v.field({.name = "precision", .doc = "Numeric mode; docs/numbers.md says what each means."},
           s.precision);
   v.field({.name = "optimizer", .doc = "Update rule and its implementation."}, s.optimizer);
   v.field({.name = "gradient_clipping",
