@@ -29,6 +29,7 @@ void describe(Visitor& v, ReferenceRow& r) {
   v.field({.name = "fused_attention", .doc = "Flash attention."}, r.fused_attention);
   v.field({.name = "framework", .doc = "Software that drives the device."}, r.framework);
   v.field({.name = "optimizer", .doc = "Update rule."}, r.optimizer);
+  v.field({.name = "gradient_clipping", .doc = "Clipping by global norm."}, r.gradient_clipping);
   v.field({.name = "sharded", .doc = "Parameters are sharded over the GPUs (FSDP)."}, r.sharded);
   v.field({.name = "gpus", .doc = "GPUs of the run.", .min = 1}, r.gpus);
   v.field({.name = "step",
@@ -77,16 +78,15 @@ bool same_work(const Layer& a, const Layer& b) {
 
 }  // namespace
 
+std::string ReferenceRow::network() const {
+  const auto layers = parameters.find("layers"), hidden = parameters.find("hidden");
+  if (layers == parameters.end() || hidden == parameters.end()) return model;
+  return fmt::format("{} {}x{}", model, layers->second, hidden->second);
+}
+
 std::string ReferenceRow::label() const {
-  std::string name = model;
-  const auto parameter = [&](const char* key) {
-    const auto found = parameters.find(key);
-    return found == parameters.end() ? std::int64_t{0} : found->second;
-  };
-  if (parameters.count("layers"))
-    name += fmt::format(" {}x{}", parameter("layers"), parameter("hidden"));
   std::string text =
-      fmt::format("{:15} {:26} {:9} {:>5}", device, name,
+      fmt::format("{:15} {:26} {:9} {:>5}", device, network(),
                   EnumNames<Precision>::names[static_cast<std::size_t>(precision)], samples);
   if (!image.empty()) text += layout == Layout::nhwc ? " nhwc" : " nchw";
   return text;
@@ -137,6 +137,9 @@ double predict(const ReferenceCase& c, const Machine& machine, const Framework& 
   // FSDP keeps fp32 shards whatever it computes in (fact 43).
   const Precision update = c.row.sharded ? Precision::fp32 : c.row.precision;
   const double elements = static_cast<double>(c.step.parameter_count) * share;
+  if (c.row.gradient_clipping)
+    step = append(
+        step, costs.stream(clipping_bytes(update, elements), clipping_launches(elements, tensors)));
   step = append(step, costs.optimizer(c.row.optimizer, update, elements, tensors));
   // A loss-scaled step ends with the host waiting for the device; without, the host runs ahead.
   const double seconds =

@@ -37,11 +37,13 @@ struct ReferenceRow {
   bool fused_attention = true;
   Framework framework;
   OptimizerSpec optimizer;
+  bool gradient_clipping = false;
   bool sharded = false;  // FSDP: each GPU updates its share
   int gpus = 1;
   double step_seconds = 0;  // measured, one optimizer step
   std::string software;
 
+  std::string network() const;  // model and the parameters that make it this one
   std::string label() const;
 };
 

@@ -85,11 +85,12 @@ double traffic_seconds(double bytes, const Device& device, const KernelLaw& law)
   return bytes * (1 - resident) / rate + law.stream_ramp_seconds;
 }
 
-// A kernel that only streams: its loads and stores are issued one element at a time.
+// A kernel that only streams; `element_bytes` > 0: its loads and stores are issued one by one.
 double streaming_seconds(double bytes, int element_bytes, const Device& device,
                          const KernelLaw& law) {
   const double issue_rate = device.multiprocessors * device.clock_hz * law.elements_per_clock;
-  const double issue = issue_rate > 0 ? bytes / element_bytes / issue_rate : 0;
+  if (element_bytes <= 0 || issue_rate <= 0) return traffic_seconds(bytes, device, law);
+  const double issue = bytes / element_bytes / issue_rate;
   return smooth_max(traffic_seconds(bytes, device, law), issue, law.smoothing);
 }
 
@@ -115,7 +116,10 @@ KernelTime gemm_time(const Kernel& kernel, const Device& device, const KernelLaw
 double vector_seconds(const Kernel& kernel, const Device& device, const KernelLaw& law) {
   double rate = device.fp32_flops * device.efficiency.vector;
   if (kernel.pass == Pass::weight_gradient) rate *= law.vector_weight_gradient;
-  return kernel.flops / rate;
+  const double taps = static_cast<double>(kernel.conv.kernel_h) * kernel.conv.kernel_w *
+                      static_cast<double>(kernel.conv.channels_in) /
+                      static_cast<double>(std::max<std::int64_t>(kernel.conv.groups, 1));
+  return kernel.flops * (1 + law.vector_overhead_taps / taps) / rate;
 }
 
 KernelTime convolution_time(const Kernel& kernel, const Device& device, const KernelLaw& law) {
@@ -130,8 +134,14 @@ KernelTime convolution_time(const Kernel& kernel, const Device& device, const Ke
   }
   double rate = matrix_rate(kernel.math, device.efficiency.convolution, device);
   if (kernel.pass == Pass::weight_gradient) rate *= law.weight_gradient;
+  if (!on_matrix_units(kernel.math, device) && g.groups == 1 && g.kernel_h == 3 &&
+      g.kernel_w == 3 && g.stride == 1 && g.dilation == 1)
+    rate *= law.winograd;
   MatrixShape shape{static_cast<double>(kernel.m), static_cast<double>(kernel.n),
                     static_cast<double>(kernel.k), static_cast<double>(kernel.batch)};
+  // The data gradient of a strided convolution skips the taps that meet no output.
+  const double dense = 2 * shape.m * shape.n * shape.batch;
+  if (dense > 0) shape.k = std::min(shape.k, kernel.flops / dense);
   if (on_matrix_units(kernel.math, device)) {
     // Channels are padded to what the matrix units load: 3 input channels cost as much as 8 (or 4).
     const double step = alignment(kernel.math);
@@ -189,7 +199,9 @@ double matrix_seconds(const MatrixShape& shape, double rate, int multiprocessors
         2 * tile.m * tile.n * sms / (rate * tile_efficiency(tile, law.tile_reuse));
     for (int splits = 1; splits <= most_splits; splits *= 2) {
       const double steps = std::ceil(shape.k / splits);
-      double seconds = std::ceil(blocks * splits / sms) * per_step * (steps + law.tile_prologue);
+      const double waves = blocks * splits / sms;
+      const double charged = std::max(1.0, waves + law.wave_tail * (std::ceil(waves) - waves));
+      double seconds = charged * per_step * (steps + law.tile_prologue);
       // Every split writes its fp32 part and one pass reads them all again.
       if (splits > 1)
         seconds += 8.0 * splits * shape.m * shape.n * shape.batch / workspace_bandwidth;
@@ -203,7 +215,7 @@ double matrix_seconds(const MatrixShape& shape, double rate, int multiprocessors
 double stream_seconds(double bytes, int launches, const Device& device, const KernelLaw& law) {
   if (launches <= 0) return 0;
   return launches * (device.efficiency.kernel_floor_seconds +
-                     streaming_seconds(bytes / launches, 4, device, law));
+                     streaming_seconds(bytes / launches, 0, device, law));
 }
 
 KernelTime kernel_time(const Kernel& kernel, const Device& device, const KernelLaw& law,
@@ -226,7 +238,8 @@ KernelTime kernel_time(const Kernel& kernel, const Device& device, const KernelL
       if (kernel.kind == KernelKind::copy) factor = law.copy_traffic;
       const double bytes = factor * (kernel.bytes_read + kernel.bytes_written) / kernel.launches;
       time.compute = device.fp32_flops > 0 ? kernel.flops / device.fp32_flops : 0;
-      time.memory = kernel.launches * streaming_seconds(bytes, element_bytes, device, law);
+      const int issued = kernel.kind == KernelKind::elementwise ? 0 : element_bytes;
+      time.memory = kernel.launches * streaming_seconds(bytes, issued, device, law);
       break;
     }
   }

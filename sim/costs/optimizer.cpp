@@ -20,7 +20,7 @@ struct Sizes {
 Sizes sizes(Precision precision) {
   switch (precision) {
     case Precision::pure_fp16:
-      return {4, 2, 4, true};
+      return {4, 4, 4, true};
     case Precision::pure_bf16:
       return {2, 2, 2, false};
     default:
@@ -86,10 +86,10 @@ double optimizer_state_bytes(const OptimizerSpec& optimizer, Precision precision
 }
 
 double optimizer_temporary_bytes(const OptimizerSpec& optimizer, Precision precision) {
-  const bool adam = optimizer.name != OptimizerKind::sgd;
-  return adam && optimizer.implementation == OptimizerImplementation::foreach
-             ? sizes(precision).state
-             : 0;
+  const Sizes s = sizes(precision);
+  const bool denominators = optimizer.name != OptimizerKind::sgd &&
+                            optimizer.implementation == OptimizerImplementation::foreach;
+  return (denominators ? s.state : 0) + (s.master ? s.gradient : 0);
 }
 
 OptimizerTraffic optimizer_traffic(const OptimizerSpec& optimizer, Precision precision,
@@ -119,7 +119,10 @@ OptimizerTraffic optimizer_traffic(const OptimizerSpec& optimizer, Precision pre
     traffic.launches += grouped;
     traffic.operators += 1;
   };
-  if (s.master) extra_pass(s.parameter + 2);  // cast the master copy back
+  if (s.master) {
+    extra_pass(2 + s.gradient);   // copy the gradients to fp32
+    extra_pass(s.parameter + 2);  // cast the master copy back
+  }
   if (optimizer_synchronises(precision))
     extra_pass(2 * s.gradient);  // unscale and look for infinities
   return traffic;

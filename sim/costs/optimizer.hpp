@@ -56,7 +56,8 @@ void describe(Visitor& v, OptimizerSpec& o) {
 // training.
 double optimizer_state_bytes(const OptimizerSpec& optimizer, Precision precision);
 
-// Bytes of short-lived temporaries per parameter while it steps (foreach Adam; fact 127).
+// Bytes of short-lived temporaries per parameter while it steps (foreach Adam; fact
+// 127) and fp32 copies of the gradients (pure fp16).
 double optimizer_temporary_bytes(const OptimizerSpec& optimizer, Precision precision);
 
 struct OptimizerTraffic {

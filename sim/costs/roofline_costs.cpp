@@ -3,12 +3,8 @@
 namespace lockstep {
 namespace {
 
-// Flash attention 1 kernels reach about this share of version 2 (Dao 2023, "FlashAttention-2":
-// about twice as fast forward and backward on A100).
-constexpr double flash_1_over_2 = 0.55;
-
-Device with_framework(Device device, const Framework& framework) {
-  if (framework.flash_attention < 2) device.efficiency.attention *= flash_1_over_2;
+Device with_framework(Device device, const Framework& framework, const KernelLaw& law) {
+  if (framework.flash_attention < 2) device.efficiency.attention *= law.flash_attention_1;
   return device;
 }
 
@@ -16,7 +12,7 @@ Device with_framework(Device device, const Framework& framework) {
 
 RooflineCosts::RooflineCosts(const Machine& machine, const Framework& framework,
                              const KernelLaw& law)
-    : device_(with_framework(machine.device, framework)),
+    : device_(with_framework(machine.device, framework, law)),
       rates_(host_rates(machine.host, framework)),
       law_(law) {}
 
