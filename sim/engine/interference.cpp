@@ -37,6 +37,44 @@ void Interference::change(double time, double channels, double hbm_bytes_per_sec
   ++changes_;
 }
 
+// Both add up, piece by piece, what of the piece each moment has behind it: no branches, one pass
+// per piece since `first`, and those are few.
+void Interference::work_at(Phase phase, double first, const std::vector<double>& times,
+                           std::vector<double>& works) const {
+  const std::vector<Piece>& pieces = pieces_[static_cast<std::size_t>(phase)];
+  std::size_t i = pieces.size() - 1;
+  while (i > 0 && pieces[i].time > first) --i;
+  works.assign(times.size(), pieces[i].work);
+  for (; i < pieces.size(); ++i) {
+    const double begin = pieces[i].time;
+    const double length = i + 1 < pieces.size() ? pieces[i + 1].time - begin : 1e300;
+    const double speed = pieces[i].speed;
+    for (std::size_t lane = 0; lane < times.size(); ++lane) {
+      const double passed = times[lane] - begin;
+      const double inside = passed < length ? passed : length;
+      works[lane] += (inside > 0 ? inside : 0) * speed;
+    }
+  }
+}
+
+void Interference::time_of(Phase phase, double first, const std::vector<double>& works,
+                           std::vector<double>& times) const {
+  const std::vector<Piece>& pieces = pieces_[static_cast<std::size_t>(phase)];
+  std::size_t i = pieces.size() - 1;
+  while (i > 0 && pieces[i].work > first) --i;
+  times.assign(works.size(), pieces[i].time);
+  for (; i < pieces.size(); ++i) {
+    const double begin = pieces[i].work;
+    const double length = i + 1 < pieces.size() ? pieces[i + 1].work - begin : 1e300;
+    const double slowness = pieces[i].slowness;
+    for (std::size_t lane = 0; lane < works.size(); ++lane) {
+      const double done = works[lane] - begin;
+      const double inside = done < length ? done : length;
+      times[lane] += (inside > 0 ? inside : 0) * slowness;
+    }
+  }
+}
+
 void Interference::forget(double time) {
   for (std::vector<Piece>& pieces : pieces_) {
     const auto later = std::partition_point(pieces.begin(), pieces.end(),

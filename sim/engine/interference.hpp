@@ -38,10 +38,11 @@ class Interference {
   }
   // Counts the changes: an answer of time_of() stays right while it does not move.
   std::size_t changes() const { return changes_; }
-  double latest_change() const { return pieces_[0].back().time; }
-  double latest_speed(Phase phase) const {
-    return pieces_[static_cast<std::size_t>(phase)].back().speed;
-  }
+  // The same for many moments at once, none before `first`.
+  void work_at(Phase phase, double first, const std::vector<double>& times,
+               std::vector<double>& works) const;
+  void time_of(Phase phase, double first, const std::vector<double>& works,
+               std::vector<double>& times) const;
   // Forget changes before `time`.
   void forget(double time);
 

@@ -1,8 +1,11 @@
 #include "engine/streams.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <numeric>
+#include <tuple>
+#include <utility>
 
 namespace lockstep {
 
@@ -22,14 +25,32 @@ double& busy_part(StepSplit& split, Phase phase) {
   return split.copies;
 }
 
-// `span` of QueuedWork when its device parts take `factor` times longer. Which part of the span is
-// device time is known in the two pure cases only: a device-bound item (all but the first issue)
-// and a host-bound one (the last kernel); mixed items count as the one they are closer to.
+// `span` of QueuedWork when its device parts take `factor` times longer. The span is the longer of
+// two chains: all device time after the first issue, or all issues before the last kernel. What
+// that first issue or last kernel takes is what the span has beyond the longer of host and device
+// time; it is taken to be the same for both.
 double scaled_span(const QueuedWork& work, double factor) {
-  const bool host_bound = work.host > work.busy;
-  const double device_part =
-      host_bound ? std::clamp(work.span - work.host, 0.0, work.busy) : work.busy;
-  return std::max(work.span + (factor - 1) * device_part, work.busy * factor);
+  const double ends = std::max(0.0, work.span - std::max(work.host, work.busy));
+  return std::max(ends + factor * work.busy, work.host + factor * ends);
+}
+
+// Smallest and largest value. Four at a time: one at a time waits for each comparison.
+std::pair<double, double> range(const std::vector<double>& values) {
+  std::array<double, 4> low, high;
+  low.fill(values[0]);
+  high.fill(values[0]);
+  std::size_t i = 0;
+  for (; i + 4 <= values.size(); i += 4) {
+    for (std::size_t k = 0; k < 4; ++k) {
+      low[k] = values[i + k] < low[k] ? values[i + k] : low[k];
+      high[k] = values[i + k] > high[k] ? values[i + k] : high[k];
+    }
+  }
+  for (; i < values.size(); ++i) {
+    low[0] = std::min(low[0], values[i]);
+    high[0] = std::max(high[0], values[i]);
+  }
+  return {*std::min_element(low.begin(), low.end()), *std::max_element(high.begin(), high.end())};
 }
 
 }  // namespace
@@ -177,7 +198,7 @@ void ComputeStream::compute(const Item& item) {
 void ComputeStream::compute_beside_collectives(const Item& item) {
   find_work_ends(item);
   const double looked_at = sg::s4u::Engine::get_clock();
-  const bool known_past = *std::max_element(device_.begin(), device_.end()) <= looked_at;
+  const bool known_past = range(device_).second <= looked_at;
   double last_host = 0;
   if (!host_never_binds(item)) {
     for (std::size_t lane = 0; lane < device_.size(); ++lane) {
@@ -199,52 +220,34 @@ void ComputeStream::compute_beside_collectives(const Item& item) {
 }
 
 void ComputeStream::find_work_ends(const Item& item) {
-  work_end_.resize(device_.size());
   const double* factors = item.factors->lanes.data();
   const double busy = item.work.busy;
-  if (earliest_ >=
-      interference_.latest_change()) {  // all lanes in the last piece: one straight line
-    const double origin = interference_.work_at(item.phase, earliest_);
-    const double speed = interference_.latest_speed(item.phase);
-    for (std::size_t lane = 0; lane < device_.size(); ++lane) {
-      work_end_[lane] = origin + (device_[lane] - earliest_) * speed + busy * factors[lane];
-    }
-  } else {
-    for (std::size_t lane = 0; lane < device_.size(); ++lane) {
-      work_end_[lane] = interference_.work_at(item.phase, device_[lane]) + busy * factors[lane];
-    }
-  }
-  const auto [first, last] = std::minmax_element(work_end_.begin(), work_end_.end());
-  first_work_end_ = *first;
-  last_work_end_ = *last;
+  interference_.work_at(item.phase, earliest_, device_, work_end_);
+  for (std::size_t lane = 0; lane < device_.size(); ++lane) work_end_[lane] += busy * factors[lane];
+  std::tie(first_work_end_, last_work_end_) = range(work_end_);
 }
 
 void ComputeStream::finish_beside_collectives(const Item& item) {
   const QueuedWork& work = item.work;
-  const double first_end = interference_.time_of(item.phase, first_work_end_);
-  const bool straight = first_end >= interference_.latest_change();
-  const double slowness = 1 / interference_.latest_speed(item.phase);
+  double before = 0;
+  double after = 0;
+  for (std::size_t lane = 0; lane < device_.size(); ++lane) before += ranks_[lane] * device_[lane];
   const bool host_binds = !host_never_binds(item);
-  double busy_sum = 0;
-  double gap_sum = 0;
-  earliest_ = std::numeric_limits<double>::infinity();
-  for (std::size_t lane = 0; lane < device_.size(); ++lane) {
-    const double begin = device_[lane];
-    double end = straight ? first_end + (work_end_[lane] - first_work_end_) * slowness
-                          : interference_.time_of(item.phase, work_end_[lane]);
-    end = std::max(begin, end);
-    busy_sum += ranks_[lane] * (end - begin);
-    if (host_binds) {
-      const double busy_end = end;
-      end = std::max(end, item.host.at(lane) + scaled_span(work, item.factors->lanes[lane]));
-      gap_sum += ranks_[lane] * (end - busy_end);
+  interference_.time_of(item.phase, first_work_end_, work_end_, device_);
+  for (std::size_t lane = 0; lane < device_.size(); ++lane) after += ranks_[lane] * device_[lane];
+  busy_part(sums_.split, item.phase) += after - before;
+  sums_.interference += std::max(0.0, after - before - work.busy * item.factors->over_ranks);
+  if (host_binds) {
+    double gap_sum = 0;
+    for (std::size_t lane = 0; lane < device_.size(); ++lane) {
+      const double busy_end = device_[lane];
+      device_[lane] =
+          std::max(busy_end, item.host.at(lane) + scaled_span(work, item.factors->lanes[lane]));
+      gap_sum += ranks_[lane] * (device_[lane] - busy_end);
     }
-    device_[lane] = end;
-    earliest_ = std::min(earliest_, end);
+    sums_.split.host_bound += gap_sum;
   }
-  busy_part(sums_.split, item.phase) += busy_sum;
-  sums_.split.host_bound += gap_sum;
-  sums_.interference += std::max(0.0, busy_sum - work.busy * item.factors->over_ranks);
+  earliest_ = range(device_).first;
 }
 
 void ComputeStream::book_idle(WaitCause cause, double seconds) {
@@ -279,7 +282,7 @@ void ComputeStream::wait(const Event::State& state) {
     sums_.split.waiting += ranks_[lane] * gap.waiting;
   }
   book_idle(state.cause, gap_sum);
-  earliest_ = *std::min_element(device_.begin(), device_.end());
+  earliest_ = range(device_).first;
 }
 
 void ComputeStream::barrier() {
@@ -322,7 +325,8 @@ Event SideStream::push(double seconds, const HostClock* host, const Event& after
   auto done = std::make_shared<Event::State>();
   done->cause = cause_;
   queue_.push_back({seconds, host != nullptr, host ? *host : HostClock{}, after, done});
-  drain();
+  // Otherwise the item in front has asked to be woken already; once is enough.
+  if (queue_.size() == 1) drain();
   return Event(done);
 }
 

@@ -33,7 +33,7 @@ RandomJob random_job() {
                            *rc::gen::element(1, 2, 4, 8, 16, 64), costs),
                    costs};
   random.job.accumulation = *rc::gen::inRange(1, 4);
-  random.job.steps = 4;
+  random.job.steps = 8;
   random.job.seed = *rc::gen::inRange<std::uint64_t>(0, 1000);
   if (*rc::gen::arbitrary<bool>()) random.job.stragglers.per_step = Lognormal{0.1};
   if (*rc::gen::arbitrary<bool>()) random.job.data_loading_seconds = milliseconds(1, 1000);
@@ -52,6 +52,17 @@ DdpOptions random_options() {
   return options;
 }
 
+// Whether the first run gets as far as the second in no more time. Random runs: when the last step
+// ends (single steps may well take longer: a device that is ahead meets a host that is not). Steady
+// runs: the step.
+bool never_later(const Numbers& a, const Numbers& b) {
+  RC_PRE(a.extrapolated == b.extrapolated && (a.extrapolated > 0 || a.steps == b.steps));
+  const auto finish = [](const Numbers& n) {
+    return n.extrapolated > 0 ? n.step : n.first + n.steps * n.step;
+  };
+  return finish(a) <= finish(b) * slack;
+}
+
 RC_GTEST_PROP(DdpLaws, EverySecondIsBookedOnce, ()) {
   RandomJob random = random_job();
   random.job.interference = *rc::gen::arbitrary<bool>();
@@ -68,7 +79,7 @@ RC_GTEST_PROP(DdpLaws, AFasterNetworkIsNeverSlower, ()) {
   const DdpOptions options = random_options();
   Job faster = random.job;
   faster.communication_scale = 0.5;
-  RC_ASSERT(simulate(faster, options).step <= simulate(random.job, options).step * slack);
+  RC_ASSERT(never_later(simulate(faster, options), simulate(random.job, options)));
 }
 
 RC_GTEST_PROP(DdpLaws, AFasterDeviceIsNeverSlower, ()) {
@@ -78,16 +89,20 @@ RC_GTEST_PROP(DdpLaws, AFasterDeviceIsNeverSlower, ()) {
   quick->speed = 1.5;
   Job faster = random.job;
   faster.costs = quick;
-  RC_ASSERT(simulate(faster, options).step <= simulate(random.job, options).step * slack);
+  RC_ASSERT(never_later(simulate(faster, options), simulate(random.job, options)));
 }
 
+// Without jitter: how jitter stretches a segment that waits for its host is an estimate (QueuedWork
+// keeps only three numbers), and one long segment is estimated differently from the several that
+// overlap makes of it.
 RC_GTEST_PROP(DdpLaws, OverlapNeverHurtsWithoutInterference, ()) {
-  const RandomJob random = random_job();
+  RandomJob random = random_job();
+  random.job.stragglers.per_step.reset();
   DdpOptions options = random_options();
   options.overlap = false;
-  const double serial = simulate(random.job, options).step;
+  const Numbers serial = simulate(random.job, options);
   options.overlap = true;
-  RC_ASSERT(simulate(random.job, options).step <= serial * slack);
+  RC_ASSERT(never_later(simulate(random.job, options), serial));
 }
 
 // The device waits for transfers at most as long as they run.

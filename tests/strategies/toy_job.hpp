@@ -1,6 +1,7 @@
 // A small training job with prices that a test can add up by hand.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -34,8 +35,11 @@ class ToyCosts : public ComputeCosts {
   }
 
  private:
+  // What the span has beyond the longer of host and device time stays.
   QueuedWork scaled(QueuedWork work) const {
-    return {work.host, work.busy / speed, work.span + work.busy / speed - work.busy};
+    const double busy = work.busy / speed;
+    const double ends = work.span - std::max(work.host, work.busy);
+    return {work.host, busy, std::max(work.host, busy) + ends};
   }
 };
 
