@@ -19,7 +19,7 @@ struct LinkUse {
 
 // One transfer: a collective, a push, a copy. Takes latency_seconds and then, while it is alone,
 // exactly bytes / lone_bytes_per_second. Under contention it is one coupled flow: all `uses`
-// progress together, and the slowest link sets the pace (exact for rings, docs/engine.md).
+// progress together, and the slowest link sets the pace (exact for rings: tests/engine).
 struct TransferSpec {
   double latency_seconds = 0;
   double bytes = 0;  // 0 = latency only
