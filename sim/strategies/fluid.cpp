@@ -39,14 +39,17 @@ void FluidNetwork::start(int route_id, double bytes, int weight, int tag, double
   const double length = route.links.empty() && route.cap == kNever ? 0 : bytes;
   route.flows.push({route.served + length, started_++, tag, weight});
   change_users(route, weight);
-  share_links();
+  rates_known_ = false;
 }
 
-double FluidNetwork::next_completion() const {
+// Rates are worked out once for all flows that start and end at the same time.
+double FluidNetwork::next_completion() {
+  if (!rates_known_) share_links();
   return next_route_ < 0 ? kNever : next_time_;
 }
 
 int FluidNetwork::complete_next() {
+  if (!rates_known_) share_links();
   assert(next_route_ >= 0);
   const int route_id = next_route_;
   advance(next_time_);
@@ -58,7 +61,7 @@ int FluidNetwork::complete_next() {
   if (route.flows.empty()) {
     active_.erase(std::lower_bound(active_.begin(), active_.end(), route_id));
   }
-  share_links();
+  rates_known_ = false;
   return flow.tag;
 }
 
@@ -80,6 +83,7 @@ void FluidNetwork::change_users(Route& route, int weight) {
 void FluidNetwork::advance(double now) {
   const double elapsed = now - now_;
   if (elapsed > 0) {
+    if (!rates_known_) share_links();
     for (const int id : active_) {
       Route& route = routes_[index(id)];
       if (route.rate == kNever) continue;
@@ -94,6 +98,7 @@ void FluidNetwork::advance(double now) {
 // Max-min: the link with the smallest fair share fixes the rates of the routes that cross it (a
 // route's own cap works like a link that nobody else uses); repeat with what is left of the others.
 void FluidNetwork::share_links() {
+  rates_known_ = true;
   std::size_t open = active_.size();
   for (const int id : active_) {
     Route& route = routes_[index(id)];

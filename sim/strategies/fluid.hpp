@@ -24,7 +24,7 @@ class FluidNetwork {
   void start(int route, double bytes, int weight, int tag, double now);
 
   // When the next flow completes if none is started before; infinity without flows.
-  double next_completion() const;
+  double next_completion();
   // Removes the flow that completes next and returns its tag. The clock moves to its completion.
   int complete_next();
 
@@ -74,6 +74,7 @@ class FluidNetwork {
   double now_ = 0;
   double next_time_ = 0;
   int next_route_ = -1;
+  bool rates_known_ = true;  // rates and next_* are those of the present flows
   std::int64_t started_ = 0;
 };
 

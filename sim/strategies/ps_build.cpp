@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kMostMessages = 4096;  // of one worker and step
 // Route updates that a whole run may cost: about a second.
 constexpr double kWorkBudget = 1e8;
-constexpr int kFewestSteps = 5;
+constexpr int kFewestSteps = 4;
 
 std::size_t at(int i) {
   return static_cast<std::size_t>(i);
@@ -40,8 +40,10 @@ struct Parcel {  // keys that travel together
   }
 };
 
-// One message for each server, or, when keys travel by themselves, in the order of backward.
-std::vector<Parcel> parcels(const std::vector<Key>& keys, int servers, bool by_key, bool join) {
+// One message for each server, or, when keys travel by themselves, in the order of backward. Keys
+// of a server wait for the next ones until they have `smallest` elements together.
+std::vector<Parcel> parcels(const std::vector<Key>& keys, int servers, bool by_key, bool join,
+                            double smallest) {
   std::vector<Parcel> result;
   if (!by_key) {
     for (int server = 0; server < servers; ++server) result.push_back({0, server, 0, 0, -1});
@@ -52,12 +54,22 @@ std::vector<Parcel> parcels(const std::vector<Key>& keys, int servers, bool by_k
   std::vector<Key> ordered = keys;
   std::stable_sort(ordered.begin(), ordered.end(),
                    [](const Key& a, const Key& b) { return a.layer > b.layer; });
+  std::vector<Parcel> open;  // by server
+  for (int server = 0; server < servers; ++server) open.push_back({0, server, 0, 0, -1});
+  const auto send = [&](Parcel& parcel) {
+    if (parcel.elements > 0) result.push_back(parcel);
+    parcel = {0, parcel.server, 0, 0, -1};
+  };
   for (const Key& key : ordered) {
-    const bool same = join && !result.empty() && result.back().layer == key.layer &&
-                      result.back().server == key.server;
-    if (!same) result.push_back({key.layer, key.server, 0, 0, -1});
-    result.back().add(key);
+    Parcel& parcel = open[at(key.server)];
+    const bool same_layer = join && parcel.layer == key.layer;
+    if (!same_layer && parcel.elements >= smallest) send(parcel);
+    parcel.layer = key.layer;
+    parcel.add(key);
   }
+  for (Parcel& parcel : open) send(parcel);
+  std::stable_sort(result.begin(), result.end(),
+                   [](const Parcel& a, const Parcel& b) { return a.layer > b.layer; });
   return result;
 }
 
@@ -222,9 +234,23 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
   system.links = result.simulated.capacity;
   system.routes = result.simulated.routes;
 
+  add_workers(job, result.simulated, result.links, system);
+
   const bool by_key = overlap || options.partition_bytes > 0;
-  const std::vector<Parcel> sent =
-      parcels(result.keys, options.servers, by_key, options.partition_bytes == 0);
+  const bool join = options.partition_bytes == 0;
+  const double work_of_a_message =
+      4.0 * static_cast<double>(system.workers.size()) * static_cast<double>(system.routes.size());
+  const double most = std::max(1.0, kWorkBudget / (kFewestSteps + 1) / work_of_a_message);
+  std::vector<Parcel> sent = parcels(result.keys, options.servers, by_key, join, 0);
+  if (by_key && static_cast<double>(sent.size()) > most) {
+    const std::size_t wanted = sent.size();
+    sent = parcels(result.keys, options.servers, by_key, join,
+                   static_cast<double>(job.step.parameter_count) / most);
+    result.notes.push_back(
+        fmt::format("keys travel in {} messages instead of {}: so many take long "
+                    "to simulate",
+                    sent.size(), wanted));
+  }
   for (const Parcel& parcel : sent) {
     PsMessage message;
     message.server = parcel.server;
@@ -240,11 +266,9 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
                           job.accumulation * (layer.forward.busy + layer.backward.busy));
   }
   add_segments(job, costs, sent, overlap, system);
-  add_workers(job, result.simulated, result.links, system);
 
-  const double work = 4.0 * static_cast<double>(system.workers.size()) *
-                      static_cast<double>(std::max<std::size_t>(1, system.messages.size())) *
-                      static_cast<double>(system.routes.size());
+  const double work =
+      work_of_a_message * static_cast<double>(std::max<std::size_t>(1, system.messages.size()));
   const int affordable =
       std::max(kFewestSteps, static_cast<int>(std::min(1e9, kWorkBudget / work)));
   system.steps = std::min(std::max(1, job.steps), affordable) + 1;
