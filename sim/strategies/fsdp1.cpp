@@ -133,7 +133,10 @@ void Fsdp1Runtime::reduce(int u, const Event& gradient) {
   }
   const bool adds = stage_.plan.layout.options.sync_every_micro_batch && !first_micro_batch_;
   done = stage_.run(stream, adds ? unit.after_later_reduce : unit.after_reduce, done);
-  if (unit.to_host.seconds > 0) done = ranks.copy(stream, unit.to_host.spec, done);
+  if (unit.to_host.seconds > 0) {
+    done = ranks.copy(stream, unit.to_host.spec, done);
+    if (!stage_.plan.layout.sharded()) ranks.host_wait(done);  // a blocking copy without sharding
+  }
   last_reduction_ = done;
 }
 

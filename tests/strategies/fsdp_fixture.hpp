@@ -4,6 +4,7 @@
 #include <string>
 
 #include "strategies/fsdp.hpp"
+#include "strategies/step_parts.hpp"
 #include "tests/engine/in_child.hpp"
 
 namespace lockstep::testing {

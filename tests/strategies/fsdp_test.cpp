@@ -73,6 +73,29 @@ TEST(FsdpSchedule, PostPrefetchGathersBeforeTheReduction) {
   expect_close(run(toy).step, gather_of(toy) + compute_of(toy) + reduce_of(toy));
 }
 
+TEST(FsdpSchedule, RateLimiterWaitsForAnEarlierUnitAndResumes) {
+  Toy toy = large();
+  toy.outside = 1e5;
+  toy.elements = 2e6;
+  toy.costs.forward = 90e-6;
+  toy.costs.backward = 5e-3;
+  const double g = gather_of(toy), backward = 24 * toy.costs.backward;
+  ASSERT_GT(g, issue_after_launch);
+  ASSERT_LT(g, toy.costs.forward);
+  const auto outcome = [&](int units) {
+    toy.units = units;
+    return run(toy);
+  };
+  // Facts 34, 35: the gather of unit k is launched 235 us after the end of unit k-2. Backward
+  // leaves one event more in the queue than it found in the first step, so that later ones wait for
+  // k-3.
+  const double chain = 235e-6 + g + toy.costs.forward;
+  EXPECT_NEAR(outcome(48).first - outcome(24).first, 24 * chain / 2 + backward, 1e-9);
+  EXPECT_NEAR(outcome(48).step - outcome(24).step, 24 * chain / 3 + backward, 1e-9);
+  toy.options.limit_all_gathers = false;  // the host runs ahead
+  EXPECT_NEAR(outcome(48).step - outcome(24).step, 24 * toy.costs.forward + backward, 1e-9);
+}
+
 TEST(FsdpSchedule, RootIsGatheredFirstAndNotAgainInBackward) {
   Toy toy = large();
   toy.outside = 120e6;
@@ -246,6 +269,19 @@ TEST(FsdpCopies, VersionTwoCopiesInAndOut) {
   expect_close(o.copies, toy.units * 3 * c);
 }
 
+TEST(FsdpCopies, VersionTwoComputeWaitsForThePreviousReduction) {
+  Toy toy = large();
+  toy.options.version = 2;
+  toy.options.sharding = Sharding::shard_grad_op;
+  toy.costs.backward = 0.001;
+  const double c = toy.costs.stream_seconds = 0.0005;
+  const double g = gather_of(toy), r = reduce_of(toy);
+  ASSERT_GT(r, toy.costs.backward);
+  // Fact 52: the next copy-in starts when the reduction before is over, so r + c per unit.
+  expect_close(run(toy).step, c + g + toy.units * (c + toy.costs.forward) + toy.costs.backward +
+                                  toy.units * (c + r) + toy.costs.update);
+}
+
 TEST(FsdpCopies, VersionOneDividesBesideTheComputeStream) {
   Toy toy = large();
   const double c = toy.costs.stream_seconds = 0.001;
@@ -280,9 +316,17 @@ TEST(FsdpOffload, StillCostsOnOneGpu) {
   ASSERT_LT(copy, toy.costs.forward);
   const double update = host_optimizer_seconds(job.optimizer, job.step.precision,
                                                toy.units * toy.elements, job.machine.host);
-  // The first parameters down, everything beside compute, the last gradients up, then the host's
-  // turn.
-  expect_close(run(toy).step, copy + compute_of(toy) - toy.costs.update + copy + update);
+  // The first parameters go down, later ones beside compute; every unit's gradients go up while the
+  // host waits, so that the device waits, too; then it is the host's turn.
+  expect_close(run(toy).step,
+               copy + compute_of(toy) - toy.costs.update + toy.units * copy + update);
+  // Two ranks reduce and do not block: only the last copy shows.
+  toy.gpus = 2;
+  toy.elements *= 2;
+  const double shared = host_optimizer_seconds(job.optimizer, job.step.precision,
+                                               toy.units * toy.elements, job.machine.host);
+  expect_close(run(toy).step, copy + gather_of(toy) + compute_of(toy) - toy.costs.update +
+                                  reduce_of(toy) + copy + shared);
 }
 
 TEST(FsdpHost, HooksMakeASmallModelHostBound) {
