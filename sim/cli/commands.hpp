@@ -24,7 +24,11 @@ int compare_command(const std::vector<std::string>& files, const CommonOptions& 
 int list_command(const std::string& what, const CommonOptions& options);
 int export_command(const std::string& file);
 int schema_command(const std::string& what, bool fields);
-int validate_command(const std::vector<std::string>& files, std::optional<double> max_error,
+struct ValidateOptions {
+  std::optional<double> max_error;  // of a single row; more fails
+  bool summary_only = false;        // text and Markdown: leave the table of rows out
+};
+int validate_command(const std::vector<std::string>& files, const ValidateOptions& validate,
                      const CommonOptions& options);
 int explain_command(const std::vector<std::string>& files, const CommonOptions& options);
 

@@ -24,15 +24,15 @@ Files: docs/scenario-format.md, docs/model-format.md, docs/platform-format.md, d
 
 struct Arguments {
   CommonOptions common;
-  bool json = false, csv = false, markdown = false, fields = false;
+  bool json = false, csv = false, markdown = false, fields = false, summary = false;
   std::string file, what;
   std::vector<std::string> files;
   std::string max_error;
 };
 
-void add_formats(CLI::App* verb, Arguments& arguments, bool with_markdown) {
+void add_formats(CLI::App* verb, Arguments& arguments, bool with_json, bool with_markdown) {
   auto* group = verb->add_option_group("Output");
-  group->add_flag("--json", arguments.json, "One JSON document");
+  if (with_json) group->add_flag("--json", arguments.json, "One JSON document");
   group->add_flag("--csv", arguments.csv, "CSV with a header line");
   if (with_markdown) group->add_flag("--markdown", arguments.markdown, "Markdown tables");
   group->require_option(0, 1);
@@ -57,15 +57,16 @@ int dispatch(CLI::App& app, Arguments& arguments) {
   if (verb == "export") return export_command(arguments.file);
   if (verb == "schema") return schema_command(arguments.what, arguments.fields);
   if (verb == "explain") return explain_command(arguments.files, arguments.common);
-  std::optional<double> max_error;
+  ValidateOptions options;
+  options.summary_only = arguments.summary;
   if (!arguments.max_error.empty()) {
     try {
-      max_error = parse_quantity(arguments.max_error, Dimension::fraction);
+      options.max_error = parse_quantity(arguments.max_error, Dimension::fraction);
     } catch (const UnitError& error) {
       throw file_error("", "--max-error", error.what());
     }
   }
-  return validate_command(arguments.files, max_error, arguments.common);
+  return validate_command(arguments.files, options, arguments.common);
 }
 
 }  // namespace
@@ -80,7 +81,7 @@ int main(int argc, char** argv) {
 
   auto* run = app.add_subcommand("run", "Predict every strategy and GPU count of a scenario");
   run->add_option("scenario", arguments.file, "Scenario file")->required();
-  add_formats(run, arguments, false);
+  add_formats(run, arguments, true, false);
   add_workers(run, arguments);
 
   auto* check = app.add_subcommand("check", "Read scenarios and tell whether they divide and fit");
@@ -92,14 +93,14 @@ int main(int argc, char** argv) {
   compare->add_option("scenarios", arguments.files, "One or two scenario files")
       ->required()
       ->expected(1, 2);
-  add_formats(compare, arguments, true);
+  add_formats(compare, arguments, false, true);
   add_workers(compare, arguments);
 
   auto* list = app.add_subcommand("list", "Show what there is to choose from");
   list->add_option("what", arguments.what, "models, devices, platforms, strategies or scenarios")
       ->required()
       ->check(CLI::IsMember({"models", "devices", "platforms", "strategies", "scenarios"}));
-  add_formats(list, arguments, true);
+  add_formats(list, arguments, false, true);
 
   auto* export_verb =
       app.add_subcommand("export", "Print a scenario with every default written out");
@@ -116,7 +117,9 @@ int main(int argc, char** argv) {
   validate->add_option("scenarios", arguments.files, "Scenario files (default: all shipped)");
   validate->add_option("--max-error", arguments.max_error,
                        "Fail (exit 4) when a row is off by more, e.g. 10%");
-  add_formats(validate, arguments, true);
+  validate->add_flag("--summary", arguments.summary,
+                     "Only the errors by group, not every row (text and Markdown)");
+  add_formats(validate, arguments, true, true);
   add_workers(validate, arguments);
 
   auto* explain = app.add_subcommand(
@@ -126,7 +129,7 @@ int main(int argc, char** argv) {
       ->add_option("scenarios", arguments.files, "One scenario, or two to explain the difference")
       ->required()
       ->expected(1, 2);
-  add_formats(explain, arguments, true);
+  add_formats(explain, arguments, false, true);
   add_workers(explain, arguments);
 
   try {

@@ -28,7 +28,7 @@ std::vector<std::string> shipped_validation_files() {
 
 }  // namespace
 
-int validate_command(const std::vector<std::string>& files, std::optional<double> max_error,
+int validate_command(const std::vector<std::string>& files, const ValidateOptions& validate,
                      const CommonOptions& options) {
   std::vector<ValidationRow> rows;
   const auto all = files.empty() ? shipped_validation_files() : files;
@@ -46,9 +46,13 @@ int validate_command(const std::vector<std::string>& files, std::optional<double
     }
   }
   const auto summaries = summarise_errors(rows);
-  const std::string rows_title = "Predicted against measured\n\n";
+  const auto rows_text = [&](auto rendering) {
+    return validate.summary_only
+               ? std::string()
+               : "Predicted against measured\n\n" + (validation_table(rows).*rendering)() + "\n";
+  };
   const std::string summary_title = fmt::format(
-      "\nAbsolute errors by group (baselines: perfect scaling from the smallest GPU count of the "
+      "Absolute errors by group (baselines: perfect scaling from the smallest GPU count of the "
       "same "
       "strategy; FLOPs at {:.0f} % utilisation)\n\n",
       100 * baseline_utilisation);
@@ -60,19 +64,17 @@ int validate_command(const std::vector<std::string>& files, std::optional<double
       print(validation_table(rows).csv());
       break;
     case Format::markdown:
-      print(rows_title + validation_table(rows).markdown() + summary_title +
-            summary_table(summaries).markdown());
+      print(rows_text(&Table::markdown) + summary_title + summary_table(summaries).markdown());
       break;
     case Format::text:
-      print(rows_title + validation_table(rows).text() + summary_title +
-            summary_table(summaries).text());
+      print(rows_text(&Table::text) + summary_title + summary_table(summaries).text());
       break;
   }
-  if (max_error) {
+  if (validate.max_error) {
     for (const auto& row : rows) {
-      if (std::abs(relative_error(row.predicted, row.measured)) > *max_error) {
+      if (std::abs(relative_error(row.predicted, row.measured)) > *validate.max_error) {
         fmt::print(stderr, "{}/{} {} on {} GPUs is off by more than {:.1f} %\n", row.group,
-                   row.scenario, row.strategy, row.gpus, 100 * *max_error);
+                   row.scenario, row.strategy, row.gpus, 100 * *validate.max_error);
         return 4;
       }
     }
