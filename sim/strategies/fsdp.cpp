@@ -2,8 +2,9 @@
 // facts of docs/strategies.md.
 #include "strategies/fsdp.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <numeric>
 
 #include "memory/step_memory.hpp"
 #include "strategies/fsdp_runtime.hpp"
@@ -202,6 +203,24 @@ StrategyResult FsdpRun::run() {
   return result;
 }
 
+std::vector<std::string> notes(const Job& job, const FsdpOptions& wanted,
+                               const FsdpLayout& layout) {
+  std::vector<std::string> result;
+  if (job.gpus == 1 && wanted.sharding != Sharding::no_shard) {
+    result.push_back("one GPU shards nothing: FSDP runs as no_shard");
+  }
+  const bool blocks = std::any_of(job.step.layers.begin(), job.step.layers.end(),
+                                  [](const Layer& layer) { return !layer.block.empty(); });
+  const bool by_block =
+      wanted.wrap.policy == WrapPolicy::block ||
+      (wanted.wrap.policy == WrapPolicy::automatic && wanted.wrap.min_parameters <= 0);
+  if (by_block && !blocks) {
+    result.push_back(fmt::format("the model has no repeated blocks: wrapped by size into {} unit{}",
+                                 layout.units.size(), layout.units.size() == 1 ? "" : "s"));
+  }
+  return result;
+}
+
 }  // namespace
 
 StrategyResult Fsdp::simulate(const Job& job) const {
@@ -213,6 +232,7 @@ StrategyResult Fsdp::simulate(const Job& job) const {
       step_memory(job.step, fsdp_memory_plan(job, layout), job.machine.device);
   result.memory = {memory.allocated, memory.reserved, memory.device, memory.moment, memory.at_peak};
   result.memory_capacity = job.machine.device.memory_bytes;
+  result.notes = notes(job, options_, layout);
   return result;
 }
 

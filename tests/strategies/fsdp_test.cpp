@@ -441,6 +441,18 @@ TEST(FsdpMemory, PlanHoldsShardsAndWhatIsKept) {
   EXPECT_EQ(plan.sharded->rate_limit, 2);
 }
 
+TEST(FsdpNotes, SayWhatWasDecidedForTheUser) {
+  Toy toy;
+  toy.gpus = 1;
+  Job job = toy_job(toy);
+  for (Layer& layer : job.step.layers) layer.block.clear();
+  in_child([&] {
+    const auto notes = Fsdp({}).simulate(job).notes;
+    if (notes.size() != 2) throw std::runtime_error("expected two notes");
+    return std::vector<double>{};
+  });
+}
+
 TEST(FsdpOptimizer, SeesFewFlatTensorsOrManyParts) {
   Toy toy;
   Job job = toy_job(toy);
