@@ -32,8 +32,12 @@ int validate_command(const std::vector<std::string>& files, const ValidateOption
                      const CommonOptions& options);
 int explain_command(const std::vector<std::string>& files, const CommonOptions& options);
 
-// Writes all of `text` to stdout; false when the reader has gone away.
-bool print(const std::string& text);
+// Writes all of `text` to stdout. Throws std::runtime_error when it does not get there (disk full,
+// stdout closed).
+void print(const std::string& text);
+
+// Called first in main(): makes sure that descriptors 0 to 2 are in use.
+void occupy_standard_streams();
 
 // One line on stderr that counts points, only on a terminal and only when it takes a while.
 class ProgressLine {

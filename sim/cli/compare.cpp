@@ -25,8 +25,7 @@ void add_row(Table& table, const std::string& what, const Prediction& p, const P
              const std::string& base_name) {
   table.add_row({what, std::to_string(p.gpus), human(p.step_seconds, Dimension::seconds, 4),
                  base_name, human(base.step_seconds, Dimension::seconds, 4),
-                 ratio_text(p.step_seconds / static_cast<double>(p.global_batch),
-                            base.step_seconds / static_cast<double>(base.global_batch)),
+                 ratio_text(1 / p.samples_per_second, 1 / base.samples_per_second),
                  memory_text(p.memory.allocated, base.memory.allocated)});
 }
 

@@ -17,6 +17,7 @@ using Align = Table::Align;
 
 struct Explained {
   Scenario scenario;
+  std::vector<CostScale> scales;
   std::vector<Point> points;
   std::vector<Prediction> predictions;
 };
@@ -24,7 +25,8 @@ struct Explained {
 Explained predict_all(const std::string& file, const RunOptions& options) {
   Explained e;
   e.scenario = read_scenario(file);
-  e.points = expand(e.scenario, anchor_scales(e.scenario, options));
+  e.scales = anchor_scales(e.scenario, options);
+  e.points = expand(e.scenario, e.scales);
   const auto results = simulate(e.points, options);
   for (std::size_t i = 0; i < e.points.size(); ++i) {
     e.predictions.push_back(summarise_point(e.scenario, e.points[i], results[i]));
@@ -76,7 +78,7 @@ void explain_point(const Explained& e, std::size_t i, const CommonOptions& optio
   print(render(layers, options) + "\n");
 
   Table sensitivity({{"if this changes", Align::left}, {"time per sample changes by"}});
-  for (const auto& s : sensitivities(e.scenario, e.points[i], run)) {
+  for (const auto& s : sensitivities(e.scenario, e.points[i], e.scales, run)) {
     sensitivity.add_row({s.input, fmt::format("{:+.2f} %", 100 * s.step_change)});
   }
   print(render(sensitivity, options) + "\n");
@@ -92,19 +94,18 @@ void explain_point(const Explained& e, std::size_t i, const CommonOptions& optio
 void explain_difference(const std::string& from_name, const Prediction& from,
                         const Point& from_point, const std::string& to_name, const Prediction& to,
                         const Point& to_point, const CommonOptions& options) {
-  const Attribution a = attribute(from, from_point), b = attribute(to, to_point);
-  const double per_a = 1e3 / static_cast<double>(from.global_batch) * from.gpus;
-  const double per_b = 1e3 / static_cast<double>(to.global_batch) * to.gpus;
   Table table({{"GPU time per sample", Align::left}, {"ms before"}, {"ms after"}, {"difference"}});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    const double before = a[i].second * per_a, after = b[i].second * per_b;
-    if (before == 0 && after == 0) continue;
-    table.add_row({a[i].first, fmt::format("{:.4f}", before), fmt::format("{:.4f}", after),
-                   fmt::format("{:+.4f}", after - before)});
+  const auto add = [&](const std::string& what, double a, double b) {
+    table.add_row({what, fmt::format("{:.4f}", 1e3 * a), fmt::format("{:.4f}", 1e3 * b),
+                   fmt::format("{:+.4f}", 1e3 * (b - a))});
+  };
+  double before = 0, after = 0;
+  for (const auto& part : difference(from, from_point, to, to_point)) {
+    add(part.what, part.before, part.after);
+    before += part.before;
+    after += part.after;
   }
-  const double before = total(a) * per_a, after = total(b) * per_b;
-  table.add_row({"all", fmt::format("{:.4f}", before), fmt::format("{:.4f}", after),
-                 fmt::format("{:+.4f}", after - before)});
+  add("all", before, after);
   print(fmt::format("From {} to {} ({:+.1f} %):\n\n{}\n", from_name, to_name,
                     100 * (after / before - 1), render(table, options)));
 }

@@ -83,10 +83,8 @@ Table strategies() {
 
 Table scenarios() {
   Table table({{"scenario", Align::left}, {"name", Align::left}});
-  for (const std::string folder : {"", "/ovi2026", "/calibration"}) {
-    for (const auto& file : files_in(data_folder("scenarios") + folder, ".yaml")) {
-      table.add_row({file.substr(data_folder("").size()), read_scenario(file).name});
-    }
+  for (const auto& file : shipped_scenarios()) {
+    table.add_row({file.substr(data_folder("").size()), read_scenario(file).name});
   }
   return table;
 }

@@ -72,6 +72,7 @@ int dispatch(CLI::App& app, Arguments& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  occupy_standard_streams();
   CLI::App app{"Lockstep predicts what distributed training of a neural network costs."};
   app.name("lockstep");
   app.footer(examples);

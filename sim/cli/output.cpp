@@ -1,9 +1,13 @@
 // Writing to the user.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
+#include <stdexcept>
 
 #include "cli/commands.hpp"
 
@@ -17,9 +21,19 @@ double wall_seconds() {
 
 }  // namespace
 
-bool print(const std::string& text) {
-  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() &&
-         std::fflush(stdout) == 0;
+void print(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    throw std::runtime_error(fmt::format("cannot write the answer: {}", std::strerror(errno)));
+  }
+}
+
+// A descriptor that is closed would be taken by the next pipe, and output would land there.
+void occupy_standard_streams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(fd, F_GETFD) != -1 || errno != EBADF) continue;
+    // The wrong way round on purpose: writing to a stdout that was closed must fail.
+    (void)::open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_RDWR);
+  }
 }
 
 ProgressLine::ProgressLine(std::string what)

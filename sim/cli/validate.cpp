@@ -5,33 +5,15 @@
 
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 
 #include "cli/commands.hpp"
-#include "core/data.hpp"
 
 namespace lockstep {
-
-namespace {
-
-// All shipped scenarios with measured figures.
-std::vector<std::string> shipped_validation_files() {
-  std::vector<std::string> files;
-  std::error_code error;
-  const std::string root = data_folder("scenarios");
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(root, error)) {
-    if (entry.path().extension() == ".yaml") files.push_back(entry.path().string());
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
-}  // namespace
 
 int validate_command(const std::vector<std::string>& files, const ValidateOptions& validate,
                      const CommonOptions& options) {
   std::vector<ValidationRow> rows;
-  const auto all = files.empty() ? shipped_validation_files() : files;
+  const auto all = files.empty() ? shipped_scenarios() : files;
   {
     ProgressLine progress("validating");
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -72,7 +54,7 @@ int validate_command(const std::vector<std::string>& files, const ValidateOption
   }
   if (validate.max_error) {
     for (const auto& row : rows) {
-      if (std::abs(relative_error(row.predicted, row.measured)) > *validate.max_error) {
+      if (!(std::abs(relative_error(row.predicted, row.measured)) <= *validate.max_error)) {
         fmt::print(stderr, "{}/{} {} on {} GPUs is off by more than {:.1f} %\n", row.group,
                    row.scenario, row.strategy, row.gpus, 100 * *validate.max_error);
         return 4;

@@ -45,7 +45,7 @@ std::string render_csv(const ResultRecord& record) {
     table.add_row({record.scenario,
                    record.model,
                    record.platform,
-                   record.precision,
+                   p.precision,
                    p.strategy,
                    std::to_string(p.gpus),
                    std::to_string(p.nodes),

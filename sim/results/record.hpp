@@ -64,6 +64,7 @@ struct Prediction {
   std::int64_t global_batch = 0;
   std::int64_t micro_batch = 0;
   int accumulation = 1;
+  std::string precision;
   double step_seconds = 0;  // one optimizer step (async modes: time per update of the
                             // slowest-moving worker's sample count; see docs)
   Interval step_interval;

@@ -59,6 +59,7 @@ std::string Table::text() const {
       text += columns_[i].align == Align::left ? cell + pad : pad + cell;
     }
     text.erase(text.find_last_not_of(' ') + 1);
+    std::replace(text.begin(), text.end(), '\n', ' ');
     out += text + "\n";
   };
   line([&](std::size_t i) -> const std::string& { return columns_[i].title; });

@@ -2,6 +2,7 @@
 // each.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/units.hpp"
@@ -163,8 +164,13 @@ std::string render_text(const ResultRecord& record) {
   std::string out = record.scenario + "\n";
   out += fmt::format("{} on {}, {}", record.model, record.platform, record.precision);
   if (!record.predictions.empty()) {
-    const auto& first = record.predictions.front();
-    out += fmt::format(", global batch {}", first.global_batch);
+    const auto [least, most] = std::minmax_element(
+        record.predictions.begin(), record.predictions.end(),
+        [](const auto& a, const auto& b) { return a.global_batch < b.global_batch; });
+    out += fmt::format(", global batch {}", least->global_batch);
+    if (least->global_batch != most->global_batch) {
+      out += fmt::format(" to {}", most->global_batch);
+    }
   }
   out += "\n\n" + summary_table(record);
   out += "\nWhere the step goes (mean of the ranks; the parts add up to the step)\n" +

@@ -83,8 +83,8 @@ Attribution attribute(const Prediction& p, const Point& point) {
 }
 
 std::vector<Sensitivity> sensitivities(const Scenario& scenario, const Point& point,
+                                       const std::vector<CostScale>& scales,
                                        const RunOptions& options) {
-  const auto scales = anchor_scales(scenario, options);
   const auto scale_here =
       scales.empty() ? std::vector<CostScale>{} : std::vector<CostScale>{scales[point.entry]};
   const Scenario base = only(scenario, point.entry, point.job.gpus);
@@ -109,6 +109,23 @@ std::vector<Sensitivity> sensitivities(const Scenario& scenario, const Point& po
     return std::abs(a.step_change) > std::abs(b.step_change);
   });
   return list;
+}
+
+std::vector<DifferencePart> difference(const Prediction& from, const Point& from_point,
+                                       const Prediction& to, const Point& to_point) {
+  const Attribution a = attribute(from, from_point), b = attribute(to, to_point);
+  const auto gpu_seconds_per_sample = [](const Prediction& p, const Attribution& parts) {
+    double step = 0;
+    for (const auto& [what, seconds] : parts) step += seconds;
+    return p.gpus / (p.samples_per_second * step);  // per second of the step
+  };
+  const double per_a = gpu_seconds_per_sample(from, a), per_b = gpu_seconds_per_sample(to, b);
+  std::vector<DifferencePart> parts;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i].second == 0 && b[i].second == 0) continue;
+    parts.push_back({a[i].first, a[i].second * per_a, b[i].second * per_b});
+  }
+  return parts;
 }
 
 Attribution device_time_by_kind(const Point& point) {

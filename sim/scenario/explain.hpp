@@ -25,9 +25,19 @@ struct Sensitivity {
 };
 
 // Time per sample with each input changed on its own, most sensitive first. Inputs the point does
-// not use (a NIC on one node) come out as 0 and are left out.
+// not use (a NIC on one node) come out as 0 and are left out. `scales` as anchor_scales gives them.
 std::vector<Sensitivity> sensitivities(const Scenario& scenario, const Point& point,
+                                       const std::vector<CostScale>& scales,
                                        const RunOptions& options);
+
+// GPU seconds per sample of one part in two predictions.
+struct DifferencePart {
+  std::string what;
+  double before = 0, after = 0;
+};
+// Where the difference of two predictions comes from: parts that are nothing in both left out.
+std::vector<DifferencePart> difference(const Prediction& from, const Point& from_point,
+                                       const Prediction& to, const Point& to_point);
 
 // Device seconds of one micro-batch by kind of layer ("conv", "batch_norm", ...), largest first.
 Attribution device_time_by_kind(const Point& point);

@@ -9,10 +9,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <optional>
 #include <stdexcept>
 
 namespace lockstep {
@@ -36,37 +38,42 @@ void write_all(int fd, const std::string& text) {
   }
 }
 
-[[noreturn]] void run_child(int fd, const std::function<std::string(std::size_t)>& work,
+[[noreturn]] void run_child(int fd, pid_t parent,
+                            const std::function<std::string(std::size_t)>& work,
                             std::size_t index) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) _exit(1);  // it went before the line above
   std::string answer;
   try {
     answer = "+" + work(index);
   } catch (const std::exception& error) {
     answer = std::string("-") + error.what();
+  } catch (...) {
+    answer = "-an exception of unknown type";
   }
   write_all(fd, answer);
   _exit(0);  // no destructors, no second flush of the parent's buffers
 }
 
-Child start(std::size_t index, const std::function<std::string(std::size_t)>& work) {
+// Nothing when the system has no process or pipe to spare just now.
+std::optional<Child> start(std::size_t index, const std::function<std::string(std::size_t)>& work) {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) {
-    throw std::runtime_error(fmt::format("cannot create a pipe: {}", std::strerror(errno)));
-  }
+  if (::pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
   std::fflush(nullptr);  // what is buffered now must not be printed once per child
+  const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
-  if (pid < 0) {
-    ::close(ends[0]);
-    ::close(ends[1]);
-    throw std::runtime_error(fmt::format("cannot start a process: {}", std::strerror(errno)));
-  }
   if (pid == 0) {
     ::close(ends[0]);
-    run_child(ends[1], work, index);
+    run_child(ends[1], parent, work, index);
   }
+  const int error = errno;
   ::close(ends[1]);
-  return {pid, ends[0], index, {}};
+  if (pid < 0) {
+    ::close(ends[0]);
+    errno = error;
+    return std::nullopt;
+  }
+  return Child{pid, ends[0], index, {}};
 }
 
 ForkResult finish(Child& child) {
@@ -78,9 +85,23 @@ ForkResult finish(Child& child) {
     return {false, fmt::format("the simulation ended by signal {} ({})", WTERMSIG(status),
                                ::strsignal(WTERMSIG(status)))};
   }
-  if (child.received.empty()) return {false, "the simulation ended without an answer"};
+  if (status != 0 || child.received.empty()) {
+    return {false, "the simulation ended without an answer"};
+  }
   return {child.received[0] == '+', child.received.substr(1)};
 }
+
+// The children that run; none outlives it, whatever is thrown.
+struct Children {
+  std::vector<Child> list;
+
+  ~Children() {
+    for (Child& child : list) {
+      ::kill(child.pid, SIGKILL);
+      finish(child);
+    }
+  }
+};
 
 }  // namespace
 
@@ -88,11 +109,18 @@ std::vector<ForkResult> fork_map(std::size_t count, int workers,
                                  const std::function<std::string(std::size_t)>& work,
                                  const std::function<void(std::size_t)>& on_done) {
   std::vector<ForkResult> results(count);
-  std::vector<Child> running;
+  Children children;
+  std::vector<Child>& running = children.list;
   std::size_t next = 0, finished = 0;
   while (finished < count) {
     while (next < count && running.size() < static_cast<std::size_t>(std::max(1, workers))) {
-      running.push_back(start(next++, work));
+      auto child = start(next, work);
+      if (!child && running.empty()) {
+        throw std::runtime_error(fmt::format("cannot start a process: {}", std::strerror(errno)));
+      }
+      if (!child) break;  // try again when one of the others has ended
+      running.push_back(std::move(*child));
+      ++next;
     }
     std::vector<pollfd> waiting;
     for (const auto& child : running) waiting.push_back({child.fd, POLLIN, 0});

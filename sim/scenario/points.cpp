@@ -22,6 +22,14 @@ std::int64_t exact_quotient(std::int64_t whole, std::int64_t parts, const std::s
   return whole / parts;
 }
 
+int checked_accumulation(std::int64_t micro_batches) {
+  if (micro_batches > most_accumulation) {
+    throw std::invalid_argument(fmt::format("{} micro-batches per step are too many, at most {}",
+                                            micro_batches, most_accumulation));
+  }
+  return static_cast<int>(std::max<std::int64_t>(1, micro_batches));
+}
+
 // Step, costs and what follows from them, shared by all points with the same micro-batch and
 // precision.
 struct Workload {
@@ -97,11 +105,11 @@ BatchSplit split_batch(const BatchSpec& batch, int gpus) {
         fmt::format("global batch {} does not divide among {} GPUs", batch.global, gpus));
   }
   if (per_gpu == 0) {  // only the micro-batch is given
-    split.accumulation = static_cast<int>(std::max<std::int64_t>(1, batch.accumulation));
+    split.accumulation = checked_accumulation(batch.accumulation);
     split.micro = batch.micro;
   } else if (batch.micro > 0) {
     split.micro = batch.micro;
-    split.accumulation = static_cast<int>(
+    split.accumulation = checked_accumulation(
         exact_quotient(per_gpu, batch.micro,
                        fmt::format("{} samples per GPU are no whole number of micro-batches of {}",
                                    per_gpu, batch.micro)));
@@ -110,13 +118,13 @@ BatchSplit split_batch(const BatchSpec& batch, int gpus) {
                                               batch.accumulation, split.accumulation, batch.micro));
     }
   } else {
-    split.accumulation = static_cast<int>(std::max<std::int64_t>(1, batch.accumulation));
+    split.accumulation = checked_accumulation(batch.accumulation);
     split.micro =
         exact_quotient(per_gpu, split.accumulation,
                        fmt::format("{} samples per GPU do not divide into {} micro-batches",
                                    per_gpu, split.accumulation));
   }
-  split.global = split.micro * split.accumulation * gpus;
+  split.global = split.micro * split.accumulation * gpus;  // below 2^63: see the limits
   return split;
 }
 
@@ -129,9 +137,13 @@ std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>
     try {
       action();
     } catch (const ConfigError& error) {
-      // A message without a place of its own is about the name written in the scenario.
+      // A message without a line of its own is about the name written in the scenario.
       for (Diagnostic diagnostic : error.diagnostics()) {
-        if (diagnostic.where.file.empty()) {
+        if (diagnostic.where.line == 0) {
+          const std::string& file = diagnostic.where.file;
+          if (!file.empty() && diagnostic.message.find(file) == std::string::npos) {
+            diagnostic.message = fmt::format("{} {}", in_quotes(file), diagnostic.message);
+          }
           diagnostic.where = where;
           diagnostic.field = field;
         }
@@ -146,6 +158,13 @@ std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>
   if (scenario.price_per_gpu_hour) {
     machine->price_per_gpu_hour = *scenario.price_per_gpu_hour;
     machine->price_source = "the scenario";
+  }
+
+  if (scenario.strategies.size() * scenario.gpus.size() > most_points) {
+    misfits.add(scenario.gpus_where, "gpus",
+                fmt::format("{} strategies at {} GPU counts are too many points, at most {}",
+                            scenario.strategies.size(), scenario.gpus.size(), most_points));
+    misfits.throw_if_any();
   }
 
   std::map<std::tuple<std::size_t, std::int64_t, int, bool>, Workload> workloads;
@@ -197,6 +216,7 @@ std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>
       Point point;
       point.entry = e;
       point.label = entry.label;
+      point.where = entry.where;
       point.options = entry.options;
       point.global_batch = split.global;
       point.micro_batch = split.micro;
@@ -214,6 +234,7 @@ std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>
       job.optimizer = scenario.optimizer;
       job.gradient_clipping = scenario.gradient_clipping;
       job.costs = workload.costs;
+      job.input_on_device = scenario.data_loading.on_device;
       if (scenario.data_loading.samples_per_second > 0) {
         job.data_loading_seconds =
             static_cast<double>(split.micro) / scenario.data_loading.samples_per_second;

@@ -24,6 +24,7 @@ struct CostScale {
 struct Point {
   std::size_t entry = 0;  // index into scenario.strategies
   std::string label;
+  Location where;  // of the entry
   StrategyOptions options;
   Job job;
   std::int64_t global_batch = 0;
@@ -36,10 +37,14 @@ struct Point {
 
 // All points in the order of the file: strategies outermost, GPU counts inside. Throws one
 // ConfigError with every misfit (unknown model, batch not divisible, more GPUs than the platform
-// has, ...). `scales` has one element per strategy entry, or none (= all as modelled).
-// `edit` changes the machine before it is used: what-if questions.
+// has, too many points, ...). `scales` has one element per strategy entry, or none (= all as
+// modelled). `edit` changes the machine before it is used: what-if questions.
 std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>& scales = {},
                           const std::function<void(Machine&)>& edit = {});
+
+// More are refused: each point is a simulation, and a step with more micro-batches is no training.
+inline constexpr std::size_t most_points = 4096;
+inline constexpr std::int64_t most_accumulation = 4096;
 
 // How one batch falls on `gpus` GPUs. Throws std::invalid_argument with the reason when it does
 // not.

@@ -32,6 +32,30 @@ Interval interval_of(double step, const std::vector<double>& steps, double relat
   return {step * std::exp(-z90 * sigma), step * std::exp(z90 * sigma)};
 }
 
+// What fits is searched by simulation: not for every one of a thousand points.
+constexpr std::size_t most_suggested_points = 16;
+
+// The factors of an anchor are bounded, and a data loader's rate is not scaled: a row may be out of
+// reach, and rows may contradict each other.
+void warn_of_missed_anchors(const Scenario& scenario, const std::vector<Point>& points,
+                            const std::vector<StrategyResult>& results, ResultRecord& record) {
+  constexpr double tolerance = 0.02;
+  for (const auto& row : scenario.anchor) {
+    const std::size_t entry = entry_of(scenario, row);
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      if (points[i].entry != entry || points[i].job.gpus != row.gpus) continue;
+      const double measured = measured_step_seconds(scenario, points[i], row);
+      const double predicted = mean(results[i].step_seconds);
+      if (std::abs(predicted / measured - 1) > tolerance) {
+        record.warnings.push_back(
+            fmt::format("the anchor of {} on {} GPUs is not met: {} predicted, {} measured",
+                        points[i].label, row.gpus, human(predicted, Dimension::seconds, 4),
+                        human(measured, Dimension::seconds, 4)));
+      }
+    }
+  }
+}
+
 }  // namespace
 
 double steps_of_run(const Scenario& scenario, const Point& point) {
@@ -50,19 +74,33 @@ std::vector<StrategyResult> simulate(const std::vector<Point>& points, const Run
   const auto answers = fork_map(
       points.size(), options.workers > 0 ? options.workers : cores,
       [&](std::size_t i) {
-        return to_wire(make_strategy(points[i].options)->simulate(points[i].job));
+        try {
+          return to_wire(make_strategy(points[i].options)->simulate(points[i].job));
+        } catch (const ConfigError& error) {
+          return refusal_to_wire(error);
+        }
       },
       [&](std::size_t done) {
         if (options.progress) options.progress(done, points.size());
       });
   std::vector<StrategyResult> results;
+  Diagnostics refusals;
   for (std::size_t i = 0; i < answers.size(); ++i) {
+    const Point& point = points[i];
     if (!answers[i].ok) {
       throw std::runtime_error(
-          fmt::format("{} on {} GPUs: {}", points[i].label, points[i].job.gpus, answers[i].output));
+          fmt::format("{} on {} GPUs: {}", point.label, point.job.gpus, answers[i].output));
     }
-    results.push_back(from_wire(answers[i].output));
+    std::vector<Diagnostic> refused;
+    results.push_back(from_wire(answers[i].output, refused));
+    for (Diagnostic& diagnostic : refused) {
+      if (diagnostic.where.file.empty()) diagnostic.where = point.where;
+      diagnostic.message =
+          fmt::format("{} on {} GPUs: {}", point.label, point.job.gpus, diagnostic.message);
+      refusals.add(std::move(diagnostic));
+    }
   }
+  refusals.throw_if_any();
   return results;
 }
 
@@ -76,6 +114,7 @@ Prediction summarise_point(const Scenario& scenario, const Point& point,
   p.global_batch = point.global_batch;
   p.micro_batch = point.micro_batch;
   p.accumulation = job.accumulation;
+  p.precision = EnumNames<Precision>::names[static_cast<std::size_t>(point.precision)];
   const double average = mean(result.step_seconds);
   p.step_seconds = median(result.step_seconds);
   p.step_interval = interval_of(p.step_seconds, result.step_seconds, point.relative_error);
@@ -90,7 +129,7 @@ Prediction summarise_point(const Scenario& scenario, const Point& point,
   p.split = result.split;
   p.gpu_utilisation = result.device_busy / average;
   const double peak = peak_flops(job.machine.device, math_mode(point.precision));
-  p.mfu = point.model_flops * job.gpus / (average * job.gpus * peak);
+  p.mfu = point.model_flops / (average * peak);  // both per GPU
   p.memory = result.memory;
   if (result.memory_capacity > 0 && p.memory.device > result.memory_capacity) {
     p.out_of_memory = OutOfMemory{p.memory.device - result.memory_capacity, {}};
@@ -123,11 +162,12 @@ ResultRecord run_scenario(const Scenario& scenario, const RunOptions& options) {
         "{} is anchored: device time x {:.3f}, host time x {:.3f}, communication x {:.3f}",
         scenario.strategies[e].label, scales[e].device, scales[e].host, scales[e].communication));
   }
+  std::size_t misfits = 0;
   std::map<std::size_t, double> base_rate;  // samples/s per GPU at the entry's smallest GPU count
   std::map<std::size_t, int> base_gpus;
   for (std::size_t i = 0; i < points.size(); ++i) {
     Prediction p = summarise_point(scenario, points[i], results[i]);
-    if (p.out_of_memory) {
+    if (p.out_of_memory && ++misfits <= most_suggested_points) {
       p.out_of_memory->suggestions = suggest_what_fits(scenario, points[i]);
     }
     const auto known = base_gpus.find(points[i].entry);
@@ -141,6 +181,7 @@ ResultRecord run_scenario(const Scenario& scenario, const RunOptions& options) {
     Prediction& p = record.predictions[i];
     p.scaling_efficiency = p.samples_per_second / p.gpus / base_rate[points[i].entry];
   }
+  warn_of_missed_anchors(scenario, points, results, record);
   return record;
 }
 

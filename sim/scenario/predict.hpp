@@ -17,8 +17,9 @@ struct RunOptions {
   std::function<void(std::size_t done, std::size_t all)> progress;
 };
 
-// Simulates every point in a child process of its own. Throws std::runtime_error when a point's
-// simulation failed for a reason that is no fault of the input.
+// Simulates every point in a child process of its own. Throws ConfigError, located at the strategy
+// entry, when a strategy refuses its options, and std::runtime_error when a simulation failed for a
+// reason that is no fault of the input.
 std::vector<StrategyResult> simulate(const std::vector<Point>& points,
                                      const RunOptions& options = {});
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <set>
 
+#include "core/data.hpp"
 #include "core/describe.hpp"
 #include "scenario/scenario_fields.hpp"
 
@@ -90,6 +91,17 @@ Scenario read_scenario_text(std::string_view text, const std::string& file_name)
 
 std::string write_scenario(const Scenario& scenario) {
   return emit_yaml(scenario);
+}
+
+std::vector<std::string> shipped_scenarios() {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(data_folder("scenarios"), error)) {
+    if (entry.path().extension() == ".yaml") files.push_back(entry.path().string());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
 }
 
 std::string scenario_schema() {

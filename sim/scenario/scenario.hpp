@@ -52,6 +52,7 @@ struct EnumNames<MemoryFormat> {
 };
 
 struct DataLoading {
+  bool on_device = false;         // batches already lie in device memory
   double samples_per_second = 0;  // one GPU's share of the input pipeline; 0 = never the bound
 };
 
@@ -127,8 +128,9 @@ struct Scenario {
 Scenario read_scenario(const std::string& path);  // throws ConfigError with all errors of the file
 Scenario read_scenario_text(std::string_view text, const std::string& file_name);
 std::string write_scenario(
-    const Scenario& scenario);  // fully expanded; reads back to the same scenario
-std::string scenario_schema();  // JSON Schema draft-07
-std::string scenario_fields();  // Markdown tables for docs/scenario-format.md
+    const Scenario& scenario);                 // fully expanded; reads back to the same scenario
+std::vector<std::string> shipped_scenarios();  // paths of all, sorted
+std::string scenario_schema();                 // JSON Schema draft-07
+std::string scenario_fields();                 // Markdown tables for docs/scenario-format.md
 
 }  // namespace lockstep

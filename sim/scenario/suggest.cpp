@@ -39,6 +39,7 @@ bool shards_fully(const StrategyOptions& options) {
 }
 
 bool fits(const Scenario& scenario) {
+  if (scenario.batch.accumulation > most_accumulation) return false;
   auto points = expand(scenario);
   for (auto& point : points) point.job.steps = 2;
   const StrategyResult result = simulate(points).front();

@@ -107,7 +107,7 @@ std::vector<ValidationRow> validate_scenario(const Scenario& scenario, const Run
     const MeasuredRow& measured = scenario.measured[i];
     const Prediction prediction = summarise_point(scenario, points[i], results[i]);
     ValidationRow row;
-    row.group = path.parent_path().filename().string();
+    row.group = std::filesystem::absolute(path).parent_path().filename().string();
     row.scenario = path.stem().string();
     row.strategy = points[i].label;
     row.gpus = measured.gpus;

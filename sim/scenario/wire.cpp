@@ -46,12 +46,25 @@ std::string to_wire(const StrategyResult& r) {
   j["provenance"] =
       Json::array({r.provenance.measured, r.provenance.interpolated, r.provenance.modelled});
   j["notes"] = r.notes;
-  return j.dump();
+  return j.dump(-1, ' ', false, Json::error_handler_t::replace);  // names are the user's
 }
 
-StrategyResult from_wire(const std::string& text) {
+std::string refusal_to_wire(const ConfigError& refusal) {
+  Json list = Json::array();
+  for (const auto& d : refusal.diagnostics()) {
+    list.push_back(
+        Json::array({d.where.file, d.where.line, d.where.column, d.field, d.message, d.hint}));
+  }
+  return Json{{"refused", list}}.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+StrategyResult from_wire(const std::string& text, std::vector<Diagnostic>& refused) {
   const Json j = Json::parse(text);
   StrategyResult r;
+  if (j.contains("refused")) {
+    for (const auto& d : j["refused"]) refused.push_back({{d[0], d[1], d[2]}, d[3], d[4], d[5]});
+    return r;
+  }
   r.step_seconds = j["steps"].get<std::vector<double>>();
   r.first_step_seconds = j["first"];
   r.extrapolated = j["extrapolated"];

@@ -1,0 +1,21 @@
+// Any text as a scenario: reads it, expands it to points (model built, costs found) and writes it
+// back. Only ConfigError may come out; what reads must read back to the same text.
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "scenario/points.hpp"
+#include "scenario/scenario.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace lockstep;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  try {
+    const Scenario scenario = read_scenario_text(text, "scenario.yaml");
+    const std::string written = write_scenario(scenario);
+    if (write_scenario(read_scenario_text(written, "scenario.yaml")) != written) std::abort();
+    expand(scenario);
+  } catch (const ConfigError&) {
+  }
+  return 0;
+}
