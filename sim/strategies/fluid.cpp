@@ -34,7 +34,7 @@ void FluidNetwork::start(int route_id, double bytes, int weight, int tag, double
   Route& route = routes_[index(route_id)];
   if (route.flows.empty()) {
     route.served = 0;  // keeps virtual time small, so that its rounding stays small
-    active_.insert(std::lower_bound(active_.begin(), active_.end(), route_id), route_id);
+    active_.insert(place_of(route_id), route_id);
   }
   const double length = route.links.empty() && route.cap == kNever ? 0 : bytes;
   route.flows.push({route.served + length, started_++, tag, weight});
@@ -59,7 +59,7 @@ int FluidNetwork::complete_next() {
   route.served = flow.finish;
   change_users(route, -flow.weight);
   if (route.flows.empty()) {
-    active_.erase(std::lower_bound(active_.begin(), active_.end(), route_id));
+    active_.erase(place_of(route_id));
   }
   rates_known_ = false;
   return flow.tag;
@@ -78,6 +78,13 @@ void FluidNetwork::change_users(Route& route, int weight) {
     link.users += weight;
     if (link.users == 0) link.busy += now_ - link.busy_since;
   }
+}
+
+std::vector<int>::iterator FluidNetwork::place_of(int route_id) {
+  return std::lower_bound(active_.begin(), active_.end(), route_id, [this](int a, int b) {
+    const double cap_a = routes_[index(a)].cap, cap_b = routes_[index(b)].cap;
+    return cap_a != cap_b ? cap_a < cap_b : a < b;
+  });
 }
 
 void FluidNetwork::advance(double now) {
@@ -99,21 +106,22 @@ void FluidNetwork::advance(double now) {
 // route's own cap works like a link that nobody else uses); repeat with what is left of the others.
 void FluidNetwork::share_links() {
   rates_known_ = true;
-  std::size_t open = active_.size();
+  shared_.clear();
   for (const int id : active_) {
     Route& route = routes_[index(id)];
     route.fixed = false;
-    for (const int link : route.links) {
-      links_[index(link)].left = links_[index(link)].capacity;
-      links_[index(link)].share = 0;
+    for (const int link_id : route.links) {
+      Link& link = links_[index(link_id)];
+      if (link.routes.empty()) {
+        shared_.push_back(link_id);
+        link.left = link.capacity;
+        link.share = 0;
+      }
+      link.share += static_cast<double>(route.users);
+      link.routes.push_back(id);
     }
   }
-  for (const int id : active_) {
-    const Route& route = routes_[index(id)];
-    for (const int link : route.links) {
-      links_[index(link)].share += static_cast<double>(route.users);
-    }
-  }
+  std::size_t open = active_.size();
   const auto fix = [&](Route& route, double rate) {
     route.fixed = true;
     route.rate = rate;
@@ -124,34 +132,34 @@ void FluidNetwork::share_links() {
       link.share -= static_cast<double>(route.users);
     }
   };
+  std::size_t capped = 0;  // routes before this one, in order of their caps, have their rate
   while (open > 0) {
     double rate = kNever;
-    int tightest = -1;
-    for (const int id : active_) {
-      const Route& route = routes_[index(id)];
-      if (route.fixed) continue;
-      if (route.cap < rate) {
-        rate = route.cap;
-        tightest = -1;
-      }
-      for (const int link_id : route.links) {
-        const Link& link = links_[index(link_id)];
-        const double share = std::max(link.left, 0.0) / link.share;
-        if (share < rate) {
-          rate = share;
-          tightest = link_id;
-        }
+    const Link* tightest = nullptr;
+    for (const int id : shared_) {
+      const Link& link = links_[index(id)];
+      if (link.share <= 0) continue;
+      const double share = std::max(link.left, 0.0) / link.share;
+      if (share < rate) {
+        rate = share;
+        tightest = &link;
       }
     }
-    for (const int id : active_) {
-      Route& route = routes_[index(id)];
+    // Fixing a route below the smallest share only raises the shares of others.
+    bool any = false;
+    for (; capped < active_.size(); ++capped) {
+      Route& route = routes_[index(active_[capped])];
       if (route.fixed) continue;
-      const bool limited = tightest < 0 ? route.cap <= rate
-                                        : std::find(route.links.begin(), route.links.end(),
-                                                    tightest) != route.links.end();
-      if (limited) fix(route, rate);
+      if (route.cap > rate) break;
+      fix(route, route.cap);
+      any = true;
+    }
+    if (any) continue;
+    for (const int id : tightest->routes) {
+      if (!routes_[index(id)].fixed) fix(routes_[index(id)], rate);
     }
   }
+  for (const int id : shared_) links_[index(id)].routes.clear();
   next_route_ = -1;
   next_time_ = kNever;
   for (const int id : active_) {

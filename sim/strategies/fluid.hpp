@@ -50,8 +50,9 @@ class FluidNetwork {
     double busy = 0;        // seconds up to busy_since
     double busy_since = 0;  // meaningful while users > 0
     std::int64_t users = 0;
-    double left = 0;   // of the capacity, while rates are computed
-    double share = 0;  // weight of the flows without a rate yet
+    double left = 0;          // of the capacity, while rates are computed
+    double share = 0;         // weight of the flows without a rate yet
+    std::vector<int> routes;  // over it, likewise
   };
   struct Route {
     std::vector<int> links;
@@ -66,11 +67,13 @@ class FluidNetwork {
   static std::size_t index(int i) { return static_cast<std::size_t>(i); }
   void advance(double now);
   void share_links();
+  std::vector<int>::iterator place_of(int route);  // in active_
   void change_users(Route& route, int weight);
 
   std::vector<Link> links_;
   std::vector<Route> routes_;
-  std::vector<int> active_;  // routes with flows, ascending
+  std::vector<int> active_;  // routes with flows, by cap, then number
+  std::vector<int> shared_;  // links with flows, while rates are computed
   double now_ = 0;
   double next_time_ = 0;
   int next_route_ = -1;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMostMessages = 4096;  // of one worker and step
 // Route updates that a whole run may cost: about a second.
-constexpr double kWorkBudget = 1e8;
+constexpr double kWorkBudget = 3e7;
 constexpr int kFewestSteps = 4;
 
 std::size_t at(int i) {
@@ -226,7 +226,8 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
   system.places = result.places.count;
   system.serial_servers = options.serial;
   system.input_seconds = job.data_loading_seconds;
-  if (job.step.input_bytes > 0 && job.machine.device.architecture != Architecture::cpu) {
+  if (!job.input_on_device && job.step.input_bytes > 0 &&
+      job.machine.device.architecture != Architecture::cpu) {
     system.input_copy_seconds =
         job.communication_scale *
         host_device_copy(job.machine, job.step.input_bytes).seconds(job.step.input_bytes);
