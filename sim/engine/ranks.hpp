@@ -30,7 +30,7 @@ namespace lockstep {
 enum class Phase { forward, backward, optimizer, copies };  // the busy categories of StepSplit
 
 // Why a stream other than the compute stream is waited for: where wait() books the gap.
-enum class WaitCause { communication, data_loading, waiting };
+enum class WaitCause { communication, data_loading, waiting, copies };
 
 // A point in time per lane, known once the work before it is done: a recorded stream position, the
 // end of a collective or of a copy. Cheap to copy. A default Event lies in the past.

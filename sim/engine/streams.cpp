@@ -258,6 +258,9 @@ void ComputeStream::book_idle(WaitCause cause, double seconds) {
     case WaitCause::data_loading:
       sums_.split.data_loading += seconds;
       break;
+    case WaitCause::copies:  // the device is busy, on another stream
+      sums_.split.copies += seconds;
+      break;
     case WaitCause::waiting:
       sums_.split.waiting += seconds;
       break;

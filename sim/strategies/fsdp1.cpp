@@ -16,9 +16,9 @@ constexpr double resume_seconds = 235e-6 - issue_before_launch;
 
 Fsdp1Runtime::Fsdp1Runtime(const FsdpStage& stage)
     : stage_(stage),
-      pre_unshard_(stage.ranks.add_stream("pre-unshard")),
-      post_backward_(stage.ranks.add_stream("post-backward")),
-      all_reduce_(stage.ranks.add_stream("all-reduce")),
+      pre_unshard_(stage.add_stream("pre-unshard")),
+      post_backward_(stage.add_stream("post-backward")),
+      all_reduce_(stage.add_stream("all-reduce")),
       states_(stage.plan.units.size()) {}
 
 void Fsdp1Runtime::begin_forward(bool first_micro_batch, bool reduces) {
@@ -74,6 +74,9 @@ void Fsdp1Runtime::post_backward(int unit) {
 
 Event Fsdp1Runtime::end_backward() {
   if (!reduces_) return stage_.ranks.record();
+  // One after the other, so that each gap is booked by what caused it.
+  stage_.ranks.wait(collective_before_);
+  stage_.ranks.wait(last_input_);
   stage_.ranks.wait(last_collective_);
   stage_.ranks.wait(last_reduction_);
   return last_reduction_;
@@ -121,7 +124,8 @@ void Fsdp1Runtime::reduce(int u, const Event& gradient) {
   RankGroup& ranks = stage_.ranks;
   const FsdpUnitPlan& unit = stage_.unit(u);
   StreamId stream = post_backward_;
-  Event done = stage_.run(stream, unit.before_reduce, gradient);
+  Event done = last_input_ = stage_.run(stream, unit.before_reduce, gradient);
+  collective_before_ = last_collective_;
   if (stage_.plan.layout.sharded()) {
     done = issue_collective(ranks, stage_.shards, unit.reduce.spec, done);
     // The stream waits for its collective.

@@ -6,9 +6,9 @@ namespace lockstep {
 
 Fsdp2Runtime::Fsdp2Runtime(const FsdpStage& stage)
     : stage_(stage),
-      copy_in_(stage.ranks.add_stream("all-gather copy-in")),
-      reduce_(stage.ranks.add_stream("reduce-scatter")),
-      all_reduce_(stage.ranks.add_stream("all-reduce")),
+      copy_in_(stage.add_stream("all-gather copy-in")),
+      reduce_(stage.add_stream("reduce-scatter")),
+      all_reduce_(stage.add_stream("all-reduce")),
       states_(stage.plan.units.size()) {}
 
 void Fsdp2Runtime::begin_forward(bool first_micro_batch, bool reduces) {

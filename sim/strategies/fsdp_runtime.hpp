@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <string>
 #include <vector>
 
 #include "strategies/fsdp_plan.hpp"
@@ -20,6 +21,11 @@ struct FsdpStage {
   Communicator& replicas;
 
   const FsdpUnitPlan& unit(int u) const { return plan.units[static_cast<std::size_t>(u)]; }
+  // A stream of casts and copies on the device; with CPU offload its transfers are what takes long.
+  StreamId add_stream(const std::string& name) const {
+    return ranks.add_stream(
+        name, plan.layout.options.cpu_offload ? WaitCause::communication : WaitCause::copies);
+  }
   void compute_copies(const QueuedWork& work) const {
     if (work.busy > 0) ranks.compute(Phase::copies, work);
   }
@@ -59,7 +65,9 @@ class Fsdp1Runtime {
   std::vector<State> states_;
   std::deque<Event> freed_;  // the rate limiter's queue [34]
   Event start_;              // of this forward, in the compute stream [42]
-  Event last_collective_, last_reduction_;
+  // Of the latest unit's reduction: its input is ready, the (last) collective, everything; and the
+  // last collective of the unit before.
+  Event last_input_, last_collective_, last_reduction_, collective_before_;
   bool first_micro_batch_ = true, reduces_ = true;
 };
 
