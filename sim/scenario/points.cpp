@@ -12,6 +12,7 @@
 #include "costs/profile.hpp"
 #include "costs/roofline_costs.hpp"
 #include "scenario/scaled_costs.hpp"
+#include "strategies/stragglers.hpp"
 
 namespace lockstep {
 
@@ -239,8 +240,10 @@ std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>
         job.data_loading_seconds =
             static_cast<double>(split.micro) / scenario.data_loading.samples_per_second;
       }
-      job.stragglers = {scenario.stragglers.per_step, scenario.stragglers.per_rank,
-                        scenario.stragglers.slow_ranks};
+      job.stragglers = scenario.stragglers;
+      if (!job.stragglers.per_rank_sigma && machine->device.architecture != Architecture::cpu) {
+        job.stragglers.per_rank_sigma = usual_spread;
+      }
       job.seed = static_cast<std::uint64_t>(scenario.simulation.seed);
       job.steps = static_cast<int>(scenario.simulation.steps);
       job.interference = scenario.simulation.interference;

@@ -65,12 +65,6 @@ struct StrategyEntry {
   Location where;
 };
 
-struct StragglerSpec {
-  std::optional<Jitter> per_step;
-  double per_rank = 0;  // sigma of fixed speed differences
-  std::vector<SlowRank> slow_ranks;
-};
-
 template <>
 struct EnumNames<NetworkKind> {
   static constexpr std::array names{"analytic", "flow", "message"};
@@ -116,7 +110,7 @@ struct Scenario {
   std::optional<double> price_per_gpu_hour;
   std::vector<int> gpus{1};
   std::vector<StrategyEntry> strategies;
-  StragglerSpec stragglers;
+  Stragglers stragglers;
   SimulationSpec simulation;
   std::vector<MeasuredRow> measured;
   std::vector<MeasuredRow> anchor;

@@ -89,6 +89,11 @@ void describe(Visitor& v, BatchSpec& b) {
 
 template <class Visitor>
 void describe(Visitor& v, DataLoading& d) {
+  v.field(
+      {.name = "on_device",
+       .doc = "Batches already lie in device memory (synthetic data, a loader on the GPU): no copy "
+              "from the host."},
+      d.on_device);
   v.field({.name = "samples_per_second",
            .doc = "Samples the input pipeline delivers to one GPU; 0 = never the bound.",
            .unit = Dimension::count,
@@ -107,21 +112,6 @@ void describe(Visitor& v, StrategyEntry& s) {
   v.field({.name = "precision", .doc = "Overrides the scenario's precision."}, s.precision);
   v.field({.name = "activation_checkpointing", .doc = "Overrides the scenario's setting."},
           s.activation_checkpointing);
-}
-
-template <class Visitor>
-void describe(Visitor& v, StragglerSpec& s) {
-  v.field({.name = "per_step",
-           .doc = "Slow-down of every rank's device work, drawn anew for each step."},
-          s.per_step);
-  v.field({.name = "per_rank",
-           .doc = "Standard deviation of the ranks' fixed speeds around 1.",
-           .unit = Dimension::fraction,
-           .min = 0,
-           .max = 1},
-          s.per_rank);
-  v.field({.name = "slow_ranks", .doc = "Ranks that are slower than the others by a fixed factor."},
-          s.slow_ranks);
 }
 
 template <class Visitor>

@@ -193,12 +193,14 @@ void describe(Visitor& v, SlowRank& s) {
 template <class Visitor>
 void describe(Visitor& v, Stragglers& s) {
   v.field({.name = "per_step", .doc = "Slow-down drawn for every rank in every step."}, s.per_step);
-  v.field({.name = "per_rank",
-           .doc = "Standard deviation of fixed speed differences between ranks.",
-           .unit = Dimension::fraction,
-           .min = 0,
-           .max = 1},
-          s.per_rank_sigma);
+  v.field(
+      {.name = "per_rank",
+       .doc = "Standard deviation of the ranks' fixed speeds around 1; left out: 1 % on GPUs, none "
+              "on CPUs.",
+       .unit = Dimension::fraction,
+       .min = 0,
+       .max = 1},
+      s.per_rank_sigma);
   v.field(
       {.name = "slow_ranks", .doc = "Ranks that are always slower or faster.", .max_items = 65536},
       s.slow_ranks);

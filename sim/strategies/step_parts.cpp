@@ -20,7 +20,8 @@ InputPipeline::InputPipeline(const Job& job, RankGroup& ranks, JobNetwork& netwo
       ranks_(ranks),
       loader_(ranks.add_stream("loader", WaitCause::data_loading)),
       copy_(ranks.add_stream("input copy", WaitCause::data_loading)) {
-  if (job.step.input_bytes > 0 && job.machine.device.architecture != Architecture::cpu) {
+  if (!job.input_on_device && job.step.input_bytes > 0 &&
+      job.machine.device.architecture != Architecture::cpu) {
     transfer_ = network.host_device_copy(job.step.input_bytes);
   }
 }

@@ -1,7 +1,9 @@
 #include "strategies/stragglers.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <utility>
 
 #include "core/random.hpp"
 
@@ -32,11 +34,21 @@ double draw(const Jitter& jitter, std::uint64_t seed, int rank, int step) {
 RankSpeeds::RankSpeeds(const Stragglers& stragglers, int ranks, std::uint64_t seed, bool fold)
     : per_step_(stragglers.per_step), seed_(seed) {
   std::vector<double> fixed(static_cast<std::size_t>(ranks), 1.0);
-  if (stragglers.per_rank_sigma > 0) {
+  if (const double sigma = stragglers.per_rank_sigma.value_or(0); sigma > 0) {
+    // Quantiles instead of draws: the slowest of N ranks is as slow as the slowest of N usually is,
+    // for every seed; which rank that is remains random.
+    std::vector<std::pair<double, int>> order;
     for (int rank = 0; rank < ranks; ++rank) {
       const DrawKey key{seed, static_cast<std::uint32_t>(rank), 0, per_rank_event};
-      fixed[static_cast<std::size_t>(rank)] =
-          std::max(fastest, 1 + stragglers.per_rank_sigma * normal_draw(key));
+      order.emplace_back(uniform_draw(key), rank);
+    }
+    std::sort(order.begin(), order.end());
+    for (int place = 0; place < ranks; ++place) {
+      const double factor = 1 + sigma * normal_quantile((place + 0.5) / ranks);
+      // Ranks that differ by less than a tenth of sigma are one lane.
+      const double grain = 0.1 * sigma;
+      fixed[static_cast<std::size_t>(order[static_cast<std::size_t>(place)].second)] =
+          std::max(fastest, 1 + std::round((factor - 1) / grain) * grain);
     }
   }
   for (const SlowRank& slow : stragglers.slow_ranks) {

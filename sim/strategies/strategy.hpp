@@ -1,5 +1,5 @@
-// The strategy seam: a training job goes in, the simulated steps come out. Each strategy is one .cpp
-// that reads like the algorithm it simulates (ddp.cpp, fsdp.cpp, parameter_server.cpp).
+// The strategy seam: a training job goes in, the simulated steps come out. Each strategy is one
+// .cpp that reads like the algorithm it simulates (ddp.cpp, fsdp.cpp, parameter_server.cpp).
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,10 @@
 namespace lockstep {
 
 struct Stragglers {
-  std::optional<Jitter> per_step;    // drawn per rank and step
-  double per_rank_sigma = 0;         // fixed speed differences: normal(1, sigma) drawn once per rank (fact 152)
+  std::optional<Jitter> per_step;  // drawn per rank and step
+  // Fixed speed differences: the ranks' factors are the quantiles of normal(1, sigma), dealt to the
+  // ranks at random. Absent = `usual_spread` on accelerators, none on CPUs.
+  std::optional<double> per_rank_sigma;
   std::vector<SlowRank> slow_ranks;  // fixed, on top
 };
 
@@ -28,16 +30,18 @@ struct Stragglers {
 struct Job {
   Machine machine;
   int gpus = 1;
-  TrainingStep step;          // of one micro-batch on one GPU
-  int accumulation = 1;       // micro-batches per optimizer step
+  TrainingStep step;     // of one micro-batch on one GPU
+  int accumulation = 1;  // micro-batches per optimizer step
   OptimizerSpec optimizer;
   double gradient_clipping = 0;  // max norm; 0 = off
   std::shared_ptr<const ComputeCosts> costs;
-  double data_loading_seconds = 0;  // per micro-batch: what the loader needs to deliver one (0 = never the bound)
+  bool input_on_device = false;  // synthetic data, DALI: no copy from the host in each step
+  double data_loading_seconds =
+      0;  // per micro-batch: what the loader needs to deliver one (0 = never the bound)
   Stragglers stragglers;
   std::uint64_t seed = 1;
-  int steps = 100;            // optimizer steps to simulate at most
-  bool interference = true;   // communication slows down concurrent compute (facts 112, 113)
+  int steps = 100;           // optimizer steps to simulate at most
+  bool interference = true;  // communication slows down concurrent compute (facts 112, 113)
   NetworkKind network = NetworkKind::flow;
   double communication_scale = 1;  // factor on every transfer's lone time (an anchor's finding)
 };
@@ -46,14 +50,14 @@ struct Job {
 struct StrategyResult {
   std::vector<double> step_seconds;  // of each simulated optimizer step after the first
   double first_step_seconds = 0;
-  bool extrapolated = false;         // steady state proven, later steps not simulated
-  StepSplit split;                   // mean over ranks and steps after the first; sums to the mean step
-  double device_busy = 0;            // mean busy seconds of a device per step
-  double samples_per_step = 0;       // samples all ranks together finish per step_seconds entry
+  bool extrapolated = false;    // steady state proven, later steps not simulated
+  StepSplit split;              // mean over ranks and steps after the first; sums to the mean step
+  double device_busy = 0;       // mean busy seconds of a device per step
+  double samples_per_step = 0;  // samples all ranks together finish per step_seconds entry
   std::vector<LinkTraffic> traffic;
   std::optional<Staleness> staleness;
   MemoryUse memory;
-  double memory_capacity = 0;        // of the device, bytes
+  double memory_capacity = 0;  // of the device, bytes
   ProvenanceShare provenance;
   std::vector<std::string> notes;
 };

@@ -70,7 +70,7 @@ TEST(Options, StragglersAreReadAsDistributions) {
   const auto& tail = std::get<ParetoTail>(stragglers.per_step.value());
   EXPECT_EQ(tail.alpha, 2.5);
   EXPECT_EQ(tail.scale, 0.05);
-  EXPECT_EQ(stragglers.per_rank_sigma, 0.01);
+  EXPECT_EQ(stragglers.per_rank_sigma.value(), 0.01);
   ASSERT_EQ(stragglers.slow_ranks.size(), 1u);
   EXPECT_EQ(stragglers.slow_ranks[0].rank, 3);
   EXPECT_EQ(stragglers.slow_ranks[0].factor, 1.5);
