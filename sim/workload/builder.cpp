@@ -239,7 +239,7 @@ Kernel& LayerWriter::gemm(Pass pass, std::int64_t m, std::int64_t n, std::int64_
   const double c = static_cast<double>(m) * n * batch;
   Kernel& kernel = add(pass == Pass::forward ? layer_.forward : layer_.backward, KernelKind::gemm,
                        pass, (a + b) * size, c * size);
-  kernel.math = builder_.math();
+  kernel.math = builder_.matmul_math();
   kernel.flops = 2 * static_cast<double>(m) * n * k * batch;
   kernel.m = m;
   kernel.n = n;

@@ -54,6 +54,7 @@ class StepBuilder {
   int matmul_bytes() const { return activation_bytes(options_.precision); }
   int weight_bytes() const { return parameter_bytes(options_.precision); }
   MathMode math() const { return math_mode(options_.precision); }
+  MathMode matmul_math() const { return matmul_math_mode(options_.precision); }
 
   std::size_t layer_count() const { return step_.layers.size(); }
   // Gradient sums of outputs read more than once, totals; the builder is spent afterwards.

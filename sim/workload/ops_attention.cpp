@@ -69,7 +69,7 @@ Value fused(const OpCall& call, LayerWriter& layer, const Heads& heads,
   for (const Value& value : inputs) in += step.bytes(value);
   const double out = step.bytes(y);
   const auto shape = [&](Kernel& kernel) {
-    kernel.math = step.math();
+    kernel.math = step.matmul_math();
     kernel.m = kernel.n = heads.tokens;
     kernel.k = heads.size;
     kernel.batch = checked_multiply(heads.query, heads.samples);

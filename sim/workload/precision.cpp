@@ -7,6 +7,7 @@ MathMode math_mode(Precision precision) {
   switch (precision) {
     case Precision::fp32:
       return MathMode::fp32;
+    case Precision::torch_fp32:
     case Precision::tf32:
       return MathMode::tf32;
     case Precision::amp_fp16:
@@ -17,6 +18,10 @@ MathMode math_mode(Precision precision) {
       return MathMode::bf16;
   }
   return MathMode::fp32;
+}
+
+MathMode matmul_math_mode(Precision precision) {
+  return precision == Precision::torch_fp32 ? MathMode::fp32 : math_mode(precision);
 }
 
 namespace {
@@ -34,7 +39,7 @@ int gradient_bytes(Precision precision) {
 }
 
 int activation_bytes(Precision precision) {
-  return precision == Precision::fp32 || precision == Precision::tf32 ? 4 : 2;
+  return is_pure_half(precision) || is_autocast(precision) ? 2 : 4;
 }
 
 bool is_autocast(Precision precision) {

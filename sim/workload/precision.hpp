@@ -8,25 +8,28 @@
 namespace lockstep {
 
 enum class Precision {
-  fp32,       // everything float32, tensor cores off (PyTorch's default for matmul)
-  tf32,       // float32 storage, TF32 tensor cores in matmul and convolution
-  amp_fp16,   // autocast fp16 + GradScaler: fp32 parameters and gradients, fp16 compute (fact 22)
-  amp_bf16,   // autocast bf16, no scaler
-  pure_fp16,  // fp16 parameters and gradients, fp32 master copy in the optimizer (Megatron)
-  pure_bf16,  // bf16 parameters and gradients
+  fp32,        // everything float32, tensor cores off
+  torch_fp32,  // float32 as PyTorch has it by default since 1.12: TF32 in convolutions only
+               // (torch.backends.cudnn.allow_tf32 is on, torch.backends.cuda.matmul's is off)
+  tf32,        // float32 storage, TF32 tensor cores in matmul and convolution
+  amp_fp16,    // autocast fp16 + GradScaler: fp32 parameters and gradients, fp16 compute (fact 22)
+  amp_bf16,    // autocast bf16, no scaler
+  pure_fp16,   // fp16 parameters and gradients, fp32 master copy in the optimizer (Megatron)
+  pure_bf16,   // bf16 parameters and gradients
 };
 template <>
 struct EnumNames<Precision> {
-  static constexpr std::array names{"fp32",     "tf32",      "amp-fp16",
-                                    "amp-bf16", "pure-fp16", "pure-bf16"};
+  static constexpr std::array names{"fp32",     "torch-fp32", "tf32",     "amp-fp16",
+                                    "amp-bf16", "pure-fp16",  "pure-bf16"};
 };
 
 // What the matrix units compute in.
 enum class MathMode { fp32, tf32, fp16, bf16 };
 
-MathMode math_mode(Precision precision);
-int parameter_bytes(Precision precision);  // bytes of one parameter as the model holds it
-int gradient_bytes(Precision precision);   // bytes of one gradient element as DDP sends it
+MathMode math_mode(Precision precision);         // of convolutions, and of `mfu`'s peak
+MathMode matmul_math_mode(Precision precision);  // of matrix products and attention
+int parameter_bytes(Precision precision);        // bytes of one parameter as the model holds it
+int gradient_bytes(Precision precision);         // bytes of one gradient element as DDP sends it
 int activation_bytes(
     Precision precision);               // bytes of one element of matmul/conv inputs and outputs
 bool is_autocast(Precision precision);  // amp-*: weights are cast each step, norms run in fp32
