@@ -11,7 +11,7 @@ namespace lockstep {
 
 namespace {
 
-// Host time of FSDP's Python around a unit, in dispatches of one backward operator (3.6 us on the
+// Host time of FSDP's Python around a unit, in dispatches of one backward operator (12.25 us on the
 // host they were derived for), so that it follows the speed of the machine. Modelled defaults:
 // - a hook (pre/post forward, pre/post backward): 200 us. With a profiler attached, which about
 //   doubles Python's cost, one trace shows 454 us for the post-forward hook and 1.04 ms for all of
@@ -22,7 +22,7 @@ namespace {
 //   the sharded one and 2.7 us to look for writes (400 parameters, pytorch PR 96958).
 // - FSDP2 registers, swaps and views one DTensor per parameter: 20 us. One report has 1 ms for a
 //   pre-forward hook (pytorch issue 173680).
-constexpr double dispatches_per_second = 1 / 3.6e-6;
+constexpr double dispatches_per_second = 1 / 12.25e-6;
 constexpr double hook_dispatches = 200e-6 * dispatches_per_second;
 constexpr double view_dispatches = 10.7e-6 * dispatches_per_second;
 constexpr double sharded_view_dispatches = 6.8e-6 * dispatches_per_second;
