@@ -9,12 +9,19 @@ namespace lockstep {
 
 namespace {
 
-std::string busiest_link(const Prediction& p) {
-  const LinkTraffic* busiest = nullptr;
+// A collective keeps all its links busy for the same time; the one that moves fewest bytes in it is the
+// narrow one. So: the slowest among those that are busy nearly as long as the busiest.
+std::string limiting_link(const Prediction& p) {
+  double longest = 0;
+  for (const auto& traffic : p.traffic) longest = std::max(longest, traffic.busy);
+  const LinkTraffic* slowest = nullptr;
   for (const auto& traffic : p.traffic) {
-    if (busiest == nullptr || traffic.busy > busiest->busy) busiest = &traffic;
+    if (traffic.busy <= 0 || traffic.busy < 0.9 * longest) continue;
+    if (slowest == nullptr || traffic.bytes / traffic.busy < slowest->bytes / slowest->busy) {
+      slowest = &traffic;
+    }
   }
-  return busiest == nullptr ? "the network" : busiest->link_class;
+  return slowest == nullptr ? "the network" : slowest->link_class;
 }
 
 }  // namespace
@@ -40,7 +47,7 @@ std::string bottleneck_sentence(const Prediction& p, const Point& point) {
       {s.exposed_communication,
        fmt::format("communication over {} is exposed for {} of the step: a faster link, a larger "
                    "batch per GPU or gradient accumulation would help",
-                   busiest_link(p), share(s.exposed_communication))},
+                   limiting_link(p), share(s.exposed_communication))},
       {s.host_bound,
        fmt::format("the host cannot issue work fast enough ({} of the step): a larger "
                    "batch per GPU, CUDA graphs or torch.compile would help",
