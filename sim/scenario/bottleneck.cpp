@@ -5,23 +5,36 @@
 
 #include <algorithm>
 
+#include "costs/nccl_topology.hpp"
+
 namespace lockstep {
 
 namespace {
 
-// A collective keeps all its links busy for the same time; the one that moves fewest bytes in it is the
-// narrow one. So: the slowest among those that are busy nearly as long as the busiest.
-std::string limiting_link(const Prediction& p) {
-  double longest = 0;
-  for (const auto& traffic : p.traffic) longest = std::max(longest, traffic.busy);
-  const LinkTraffic* slowest = nullptr;
+// Line rate of one link of a class, one way; 0 for classes a machine's file says nothing about.
+double line_rate(const Machine& machine, const std::string& link_class) {
+  if (link_class == "NIC") return machine.fabric.nic_bytes_per_second;
+  if (link_class == "NVLink") {
+    return machine.nvlink.links_per_gpu * machine.nvlink.bytes_per_second;
+  }
+  if (link_class == "PCIe") return pcie_bytes_per_second(machine.pcie);
+  if (link_class == "host memory") return machine.host.memory_bandwidth;
+  return 0;
+}
+
+// A collective keeps all its links busy for the same time; the narrow one is where the bytes come
+// closest to what the link can carry.
+std::string limiting_link(const Prediction& p, const Machine& machine) {
+  const LinkTraffic* narrowest = nullptr;
+  double highest = 0;
   for (const auto& traffic : p.traffic) {
-    if (traffic.busy <= 0 || traffic.busy < 0.9 * longest) continue;
-    if (slowest == nullptr || traffic.bytes / traffic.busy < slowest->bytes / slowest->busy) {
-      slowest = &traffic;
+    const double rate = line_rate(machine, traffic.link_class);
+    if (rate > 0 && traffic.bytes / rate > highest) {
+      highest = traffic.bytes / rate;
+      narrowest = &traffic;
     }
   }
-  return slowest == nullptr ? "the network" : slowest->link_class;
+  return narrowest == nullptr ? "the network" : narrowest->link_class;
 }
 
 }  // namespace
@@ -47,7 +60,7 @@ std::string bottleneck_sentence(const Prediction& p, const Point& point) {
       {s.exposed_communication,
        fmt::format("communication over {} is exposed for {} of the step: a faster link, a larger "
                    "batch per GPU or gradient accumulation would help",
-                   limiting_link(p), share(s.exposed_communication))},
+                   limiting_link(p, point.job.machine), share(s.exposed_communication))},
       {s.host_bound,
        fmt::format("the host cannot issue work fast enough ({} of the step): a larger "
                    "batch per GPU, CUDA graphs or torch.compile would help",
