@@ -1,0 +1,108 @@
+// What docs/study.md concludes from the study's tables must keep following from the scenarios: the
+// reading of its 1-GPU runs, and predictions from them that beat perfect scaling.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "scenario/anchor.hpp"
+#include "scenario/predict.hpp"
+#include "scenario/scenario.hpp"
+#include "scenario/validate.hpp"
+#include "workload/precision.hpp"
+
+namespace lockstep {
+namespace {
+
+Scenario shipped(const std::string& name) {
+  return read_scenario(std::string(LOCKSTEP_SCENARIOS) + "/" + name + ".yaml");
+}
+
+const std::vector<std::string> cnns{"vgg16", "efficientnet_v2_l", "convnext_large"};
+
+std::map<std::string, double> seconds_on_one_gpu(const std::string& file) {
+  std::map<std::string, double> seconds;
+  for (const Prediction& p : run_scenario(shipped(file), {1, {}}).predictions) {
+    seconds[p.strategy] = p.step_seconds;
+  }
+  return seconds;
+}
+
+TEST(Study, DdpOnOneGpuIs224PixelsInMixedPrecision) {
+  for (const auto& model : cnns) {
+    Scenario scenario = shipped("ovi2026/" + model);
+    const double measured = *scenario.measured.front().total_time;
+    scenario = only(scenario, 0, 1);
+    for (const int size : {32, 224, 480}) {
+      scenario.input.image = {3, size, size};
+      const double ratio =
+          run_scenario(scenario, {1, {}}).predictions.front().total_seconds / measured;
+      if (size == 32) {
+        EXPECT_LT(ratio, 0.35) << model;
+      }
+      if (size == 224) {
+        EXPECT_NEAR(ratio, 1, 0.12) << model;
+      }
+      if (size == 480) {
+        EXPECT_GT(ratio, 3) << model;
+      }
+    }
+  }
+}
+
+TEST(Study, DefaultFloat32IsFastInConvolutionsAndSlowInMatrixProducts) {
+  EXPECT_EQ(math_mode(Precision::torch_fp32), MathMode::tf32);
+  EXPECT_EQ(matmul_math_mode(Precision::torch_fp32), MathMode::fp32);
+  auto vgg = seconds_on_one_gpu("ovi2026/why_fsdp_is_slow_vgg16");
+  auto convnext = seconds_on_one_gpu("ovi2026/why_fsdp_is_slow_convnext_large");
+  // All but 1 % of VGG-16's work is convolutions, all but 1 % of ConvNeXt's is linear layers.
+  EXPECT_NEAR(vgg["PyTorch's fp32"] / vgg["TF32"], 1, 0.05);
+  EXPECT_NEAR(convnext["PyTorch's fp32"] / convnext["fp32 throughout"], 1, 0.05);
+}
+
+TEST(Study, NoPrecisionExplainsFsdpOnEfficientNet) {
+  auto seconds = seconds_on_one_gpu("ovi2026/why_fsdp_is_slow_efficientnet_v2_l");
+  const double measured_ratio = 10292.84 / 1786.19;
+  for (const auto& [label, value] : seconds) {
+    EXPECT_LT(value / seconds["ddp"], measured_ratio) << label;
+  }
+}
+
+TEST(Study, SmallStepsExplainFsdpOnOneGpuForAllThreeModels) {
+  for (const auto& model : cnns) {
+    const auto& tables = shipped("ovi2026/" + model).measured;
+    const double measured_ratio = *tables[3].total_time / *tables[0].total_time;
+    const double ddp = seconds_on_one_gpu("ovi2026/why_fsdp_is_slow_" + model)["ddp"] / 128;
+    const auto fsdp =
+        run_scenario(only(shipped("ovi2026/small_steps_" + model), 0, 1), {1, {}}).predictions;
+    EXPECT_NEAR(fsdp.front().step_seconds / 8 / ddp / measured_ratio, 1, 0.2) << model;
+  }
+}
+
+TEST(Study, FromTheOneGpuColumnPredictionsBeatPerfectScaling) {
+  double ours = 0, perfect = 0;
+  int rows = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(std::string(LOCKSTEP_SCENARIOS) +
+                                                               "/ovi2026_from_one_gpu")) {
+    const Scenario scenario = read_scenario(entry.path().string());
+    for (const auto& anchor : scenario.anchor) EXPECT_EQ(anchor.gpus, 1) << entry.path();
+    for (const ValidationRow& row : validate_scenario(scenario, {1, {}})) {
+      if (row.gpus == 1) {
+        EXPECT_TRUE(row.calibration) << entry.path();
+        continue;
+      }
+      EXPECT_FALSE(row.calibration) << entry.path();
+      ours += std::abs(relative_error(row.predicted, row.measured));
+      perfect += std::abs(relative_error(*row.perfect_scaling, row.measured));
+      ++rows;
+    }
+  }
+  EXPECT_EQ(rows, 24);
+  EXPECT_LT(ours, 0.9 * perfect);
+}
+
+}  // namespace
+}  // namespace lockstep
