@@ -45,7 +45,10 @@ auto at_node(const Node& document, const char* key, Load load) {
     if (!node || error.diagnostics().size() != 1 || error.diagnostics().front().where.line != 0)
       throw;
     const Diagnostic& plain = error.diagnostics().front();
-    throw ConfigError(node->error(plain.message, plain.hint));
+    const bool named = plain.message.find(in_quotes(node->scalar())) != std::string::npos;
+    throw ConfigError(node->error(
+        named ? plain.message : fmt::format("{} {}", in_quotes(node->scalar()), plain.message),
+        plain.hint));
   }
 }
 
@@ -67,9 +70,10 @@ Loaded load_chain(const std::string& path, int depth) {
     throw ConfigError(loaded.document.find("base")->error(
         "platforms are based on each other in a circle, or more than 8 deep"));
   const std::string base_path = at_node(loaded.document, "base", [&] {
-    return locate_file(loaded.file.base, "platforms", "platform");
+    return locate_file(seen_from(path, loaded.file.base), "platforms", "platform");
   });
-  const Loaded base = load_chain(base_path, depth + 1);
+  const Loaded base =
+      at_node(loaded.document, "base", [&] { return load_chain(base_path, depth + 1); });
   if (!loaded.file.device) loaded.device_origin = base.device_origin;
   inherit_all(loaded.file, base.file);
   return loaded;
@@ -124,8 +128,8 @@ Machine load_machine(const std::string& name_or_path) {
   Machine machine;
   machine.name = stem_of(path);
   machine.title = *file.title;
-  machine.device =
-      at_node(loaded.device_origin, "device", [&] { return load_device(*file.device); });
+  const std::string device = seen_from(loaded.device_origin.where().file, *file.device);
+  machine.device = at_node(loaded.device_origin, "device", [&] { return load_device(device); });
   machine.gpus_per_node = file.gpus_per_node.value_or(1);
   machine.max_nodes = file.max_nodes.value_or(1);
   machine.intra = file.interconnect.value_or(IntraLink::none);

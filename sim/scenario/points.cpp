@@ -55,12 +55,11 @@ StepOptions step_options(const Scenario& scenario, const StrategyEntry& entry, s
 }
 
 std::shared_ptr<const ComputeCosts> make_costs(const Scenario& scenario, const Machine& machine,
+                                               const std::shared_ptr<const Profile>& profile,
                                                const CostScale& scale) {
   std::shared_ptr<const ComputeCosts> costs =
       std::make_shared<RooflineCosts>(machine, scenario.framework);
-  if (!scenario.profile.empty()) {
-    costs = profile_costs(std::make_shared<Profile>(load_profile(scenario.profile)), costs);
-  }
+  if (profile) costs = profile_costs(profile, costs);
   if (scale.device != 1 || scale.host != 1) {
     costs = std::make_shared<ScaledCosts>(costs, scale.device, scale.host);
   }
@@ -134,6 +133,7 @@ std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>
   Misfits misfits;
   std::shared_ptr<const ModelFile> model;
   std::optional<Machine> machine;
+  std::shared_ptr<const Profile> profile;
   auto attempt = [&](const Location& where, const char* field, auto&& action) {
     try {
       action();
@@ -142,11 +142,16 @@ std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>
       for (Diagnostic diagnostic : error.diagnostics()) {
         if (diagnostic.where.line == 0) {
           const std::string& file = diagnostic.where.file;
-          if (!file.empty() && diagnostic.message.find(file) == std::string::npos) {
-            diagnostic.message = fmt::format("{} {}", in_quotes(file), diagnostic.message);
+          const std::string quoted = in_quotes(file);
+          if (!file.empty() && diagnostic.message.find(quoted) == std::string::npos) {
+            diagnostic.message = fmt::format("{} {}", quoted, diagnostic.message);
           }
           diagnostic.where = where;
           diagnostic.field = field;
+        } else if (diagnostic.where.file != where.file) {
+          // What the scenario asks for does not go with a file that is fine by itself.
+          if (!diagnostic.hint.empty()) diagnostic.hint += "; ";
+          diagnostic.hint += fmt::format("asked for in {}:{}", where.file, where.line);
         }
         misfits.add(ConfigError(diagnostic));
       }
@@ -154,6 +159,10 @@ std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>
   };
   attempt(scenario.model_where, "model", [&] { model = load_model(scenario.model); });
   attempt(scenario.platform_where, "platform", [&] { machine = load_machine(scenario.platform); });
+  if (!scenario.profile.empty()) {
+    attempt(scenario.profile_where, "profile",
+            [&] { profile = std::make_shared<Profile>(load_profile(scenario.profile)); });
+  }
   misfits.throw_if_any();
   if (edit) edit(*machine);
   if (scenario.price_per_gpu_hour) {
@@ -173,7 +182,7 @@ std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>
   for (std::size_t e = 0; e < scenario.strategies.size(); ++e) {
     const StrategyEntry& entry = scenario.strategies[e];
     const CostScale scale = scales.empty() ? CostScale{} : scales[e];
-    const auto costs = make_costs(scenario, *machine, scale);
+    const auto costs = make_costs(scenario, *machine, profile, scale);
     for (const int gpus : scenario.gpus) {
       if (gpus > max_gpus(*machine)) {
         if (e == 0) {

@@ -27,6 +27,7 @@ class ScaledCosts final : public ComputeCosts {
   QueuedWork stream(double bytes, int launches) const override {
     return scaled(inner_->stream(bytes, launches));
   }
+  bool waits_for_each_micro_batch() const override { return inner_->waits_for_each_micro_batch(); }
 
  private:
   // span is a sum of some host and some device seconds; the split is not kept, so it is bounded

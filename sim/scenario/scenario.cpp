@@ -62,7 +62,8 @@ void resolve(std::string& path, const std::string& scenario_file, bool always) {
   const bool is_path = always || path.ends_with(".yaml") || path.find('/') != std::string::npos;
   if (path.empty() || !is_path || std::filesystem::path(path).is_absolute()) return;
   const auto beside = std::filesystem::path(scenario_file).parent_path() / path;
-  if (std::filesystem::exists(beside)) path = beside.string();
+  std::error_code none;  // a name too long for the system does not exist
+  if (std::filesystem::exists(beside, none)) path = beside.string();
 }
 
 Scenario finish(Scenario scenario, const std::string& file) {

@@ -116,7 +116,7 @@ struct Scenario {
   std::vector<MeasuredRow> anchor;
 
   std::string file;  // where it was read from
-  Location model_where, platform_where, gpus_where, batch_where;
+  Location model_where, platform_where, profile_where, gpus_where, batch_where;
 };
 
 Scenario read_scenario(const std::string& path);  // throws ConfigError with all errors of the file

@@ -182,6 +182,7 @@ template <class Visitor>
 void describe(Visitor& v, Scenario& s) {
   v.location("model", s.model_where);
   v.location("platform", s.platform_where);
+  v.location("profile", s.profile_where);
   v.location("gpus", s.gpus_where);
   v.location("batch", s.batch_where);
   v.field({.name = "name", .doc = "The question, in a few words.", .required = true}, s.name);

@@ -106,7 +106,7 @@ std::shared_ptr<const ModelFile> load_model(const std::string& name_or_path) {
     Diagnostic diagnostic;
     diagnostic.where.file = name_or_path;
     diagnostic.field = "model";
-    diagnostic.message = fmt::format("there is no model '{}'", name_or_path);
+    diagnostic.message = fmt::format("there is no model {}", in_quotes(name_or_path));
     diagnostic.hint = allowed_hint(name_or_path, known_models());
     throw ConfigError(std::move(diagnostic));
   }

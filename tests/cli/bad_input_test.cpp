@@ -1,0 +1,321 @@
+// Every wrong file gets a located message: through the built program, exit code 2, nothing on
+// stdout, no crash, within two seconds.
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "process.hpp"
+
+namespace lockstep {
+namespace {
+
+using testing::HasSubstr;
+using testing::MatchesRegex;
+
+struct BadFile {
+  const char* name;     // of the test
+  std::string text;     // the whole file, or fields added to a good scenario (scenario_text)
+  const char* message;  // a part of what must be said
+  bool whole = false;   // `text` is the whole file
+};
+
+std::string repeated(const std::string& text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text;
+  return all;
+}
+
+std::string numbers(int count) {
+  std::string list = "1";
+  for (int i = 2; i <= count; ++i) list += ", " + std::to_string(i);
+  return list;
+}
+
+// Nine levels of nine aliases each: 3.9e8 values when expanded.
+std::string alias_bomb() {
+  std::string text = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 9; ++i) {
+    const std::string alias = "*a" + std::to_string(i - 1);
+    text += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" + alias +
+            repeated(", " + alias, 8) + "]\n";
+  }
+  return text;
+}
+
+std::vector<BadFile> bad_scenarios() {
+  return {
+      // Misspelt keys, at every level.
+      {"key_top", "gpu: 4\n", "gpu: unknown key"},
+      {"key_case", "Model: vgg16\n", "did you mean 'model'?"},
+      {"key_input", "input: {imgae: [3, 32, 32]}\n", "did you mean 'image'?"},
+      {"key_dataset", "dataset: {sampels: 50000}\n", "did you mean 'samples'?"},
+      {"key_batch", "batch: {globl: 128}\n", "did you mean 'global'?"},
+      {"key_optimizer", "optimizer: {nmae: sgd}\n", "did you mean 'name'?"},
+      {"key_strategy", "strategies: [dpd]\n", "did you mean 'ddp'?"},
+      {"key_strategy_option", "strategies: [ddp: {bucket_sise: 1 MiB}]\n",
+       "did you mean 'bucket_size'?"},
+      {"key_strategy_override", "strategies:\n- ddp: {}\n  prescision: fp32\n",
+       "did you mean 'precision'?"},
+      {"key_wrap", "strategies: [fsdp: {wrap: {min_parameter: 5}}]\n",
+       "strategies[0].fsdp.wrap.min_parameter: unknown key"},
+      {"key_stragglers", "stragglers: {per_stepp: {lognormal: {sigma: 2%}}}\n",
+       "did you mean 'per_step'?"},
+      {"key_jitter", "stragglers: {per_step: {lognormall: {sigma: 2%}}}\n",
+       "did you mean 'lognormal'?"},
+      {"key_jitter_option", "stragglers: {per_step: {lognormal: {sigmaa: 2%}}}\n",
+       "did you mean 'sigma'?"},
+      {"key_slow_rank", "gpus: 2\nstragglers: {slow_ranks: [{rank: 0, faktor: 2}]}\n",
+       "did you mean 'factor'?"},
+      {"key_simulation", "simulation: {seeed: 3}\n", "did you mean 'seed'?"},
+      {"key_measured", "measured: [{gpus: 1, steptime: 1 s}]\n", "did you mean 'step_time'?"},
+      {"key_anchor", "anchor: [{gpuss: 1, step_time: 1 s}]\n", "did you mean 'gpus'?"},
+      {"key_data_loading", "data_loading: {samples_persecond: 1}\n",
+       "did you mean 'samples_per_second'?"},
+      {"key_model_parameter", "model: gpt\nmodel_parameters: {layerz: 2}\n",
+       "did you mean 'layers'?"},
+      // Words where only some are allowed.
+      {"word_precision", "precision: fp8\n", "precision: unknown value 'fp8'; allowed: fp32"},
+      {"word_sharding", "strategies: [fsdp: {sharding: ful_shard}]\n", "did you mean 'full_shard'"},
+      {"word_optimizer", "optimizer: {name: adamm}\n", "did you mean 'adam'?"},
+      {"word_consistency", "strategies: [parameter_server: {consistency: eventual}]\n",
+       "allowed: sync, async, ssp"},
+      {"word_boolean", "activation_checkpointing: yes\n", "allowed: true, false"},
+      // Units and numbers.
+      {"unit_missing", "strategies: [ddp: {bucket_size: 25}]\n", "needs a unit"},
+      {"unit_wrong", "strategies: [ddp: {bucket_size: 25 ms}]\n", "bucket_size"},
+      {"unit_case", "strategies: [ddp: {bucket_size: 25 mib}]\n", "MiB"},
+      {"unit_time", "measured: [{gpus: 1, step_time: 3}]\n", "needs a unit"},
+      {"unit_price", "price_per_gpu_hour: 3.50\n", "needs a unit"},
+      {"unit_not_wanted", "gpus: 4 GPUs\n", "gpus"},
+      {"number_negative_batch", "batch: {global: -128}\n", "batch.global: '-128' is out of range"},
+      {"number_negative_gpus", "gpus: [1, -2]\n", "gpus[1]: '-2' is out of range"},
+      {"number_zero_gpus", "gpus: 0\n", "'0' is out of range"},
+      {"number_fraction_of_gpu", "gpus: 1.5\n", "'1.5' is not a whole number"},
+      {"number_huge_batch", "batch: {global: 1e15}\n", "is out of range"},
+      {"number_beyond_integers", "batch: {global: 99999999999999999999}\n", "batch.global"},
+      {"number_infinite", "batch: {global: .inf}\n", "batch.global"},
+      {"number_nan", "gradient_clipping: nan\n", "gradient_clipping"},
+      {"number_hex", "gpus: 0x10\n", "gpus"},
+      {"number_word", "gpus: four\n", "gpus: 'four'"},
+      {"number_negative_epochs", "dataset: {samples: 10, epochs: -1}\n", "epochs"},
+      {"number_huge_sequence", "model: gpt2\ninput: {sequence: 1000000000000}\n", "input.sequence"},
+      {"number_steps", "simulation: {steps: 1}\n", "allowed: 2 to"},
+      // Shapes of values.
+      {"kind_list_for_map", "batch: [128]\n", "must be a map"},
+      {"kind_map_for_list", "strategies: {ddp: {}}\n", "must be a list"},
+      {"kind_text_for_map", "dataset: CIFAR-10\n", "must be a map"},
+      {"kind_map_for_number", "gpus: {count: 4}\n", "gpus: must be a whole number, not a map"},
+      {"kind_nothing", "platform:\n", "platform: has no value"},
+      {"kind_image", "input: {image: [224, 224]}\n", "needs three numbers"},
+      {"kind_no_strategies", "strategies: []\n", "strategies: has 0 elements"},
+      {"kind_two_strategies_in_one", "strategies: [{ddp: {}, fsdp: {}}]\n", "strategies[0]"},
+      // Values that contradict each other or refer to nothing.
+      {"batch_none", "batch: {}\n", "says no batch size"},
+      {"batch_twice", "batch: {global: 128, per_gpu: 4}\n", "contradicts global"},
+      {"batch_not_divisible", "batch: {global: 100}\ngpus: [1, 8]\n",
+       "batch: global batch 100 does not divide among 8 GPUs"},
+      {"batch_micro", "batch: {per_gpu: 10, micro: 4}\n", "no whole number of micro-batches"},
+      {"batch_accumulation", "batch: {per_gpu: 10, accumulation: 4}\n", "do not divide into 4"},
+      {"batch_too_many_micro", "batch: {global: 1000000000, micro: 1}\n", "too many, at most"},
+      {"reference_model", "model: resnet5O\n", "did you mean 'resnet50'?"},
+      {"reference_platform", "platform: dgx-a100\n", "platform: unknown platform 'dgx-a100'"},
+      {"reference_model_file", "model: ./none.yaml\n", "model: "},
+      {"reference_platform_file", "platform: ./none.yaml\n", "cannot be read: No such file"},
+      {"reference_profile", "profile: none-here\n", "none-here"},
+      {"reference_label", "measured: [{strategy: dpd, gpus: 1, step_time: 1 s}]\n",
+       "did you mean 'ddp'?"},
+      {"reference_rank", "gpus: 2\nstragglers: {slow_ranks: [{rank: 2, factor: 2}]}\n",
+       "there is no rank 2"},
+      {"twice_labels", "strategies: [ddp, ddp]\n", "two strategies are called 'ddp'"},
+      {"twice_gpus", "gpus: [4, 4]\n", "names a count twice"},
+      {"twice_key", "gpus: 1\ngpus: 2\n", "the key 'gpus' stands twice"},
+      {"too_many_gpus", "gpus: [1, 999999]\n", "999999 GPUs, but dgx-a100-80gb has at most 1024"},
+      {"too_many_points",
+       "platform: dgx-h100\ngpus: [" + numbers(1000) + "]\nstrategies:" +
+           "\n- {ddp: {}, label: a}\n- {ddp: {}, label: b}\n- {ddp: {}, label: c}" +
+           "\n- {ddp: {}, label: d}\n- {ddp: {}, label: e}\n",
+       "too many points"},
+      {"group_does_not_divide",
+       "gpus: 6\nstrategies: [fsdp: {sharding: hybrid_shard, shard_group: 4}]\n",
+       "6 GPUs cannot be split into groups of 4"},
+      {"image_too_small", "model: vgg16\ninput: {image: [3, 8, 8]}\n", "vgg"},
+      {"sequence_for_a_cnn", "model: vgg16\ninput: {sequence: 128}\n", "sequence"},
+      {"image_huge",
+       "model: vgg16\ninput: {image: [3, 65536, 65536]}\nbatch: {micro: 1000000000}\n", "63 bits"},
+      {"layers_huge", "model: gpt\nmodel_parameters: {layers: 1000000000000}\n", "layers"},
+      {"hidden_huge", "model: gpt\nmodel_parameters: {hidden: 1000000000000}\n", ""},
+      {"hidden_negative", "model: gpt\nmodel_parameters: {hidden: -64}\n", ""},
+      {"heads_zero", "model: gpt\nmodel_parameters: {heads: 0}\n", ""},
+      {"measured_two_times", "measured: [{gpus: 1, step_time: 1 s, total_time: 2 s}]\n",
+       "more than one figure of time"},
+      {"measured_nothing", "measured: [{gpus: 1}]\n", "gives no figure"},
+      {"dataset_twice", "dataset: {samples: 5, tokens: 6}\n", "contradicts samples"},
+      // Not YAML, not text, or built to hurt.
+      {"file_empty", "", "is empty", true},
+      {"file_only_comments", "# nothing\n\n", "is empty", true},
+      {"file_binary", std::string("\x7f\x45LF\x02\x01\0\0\xff\xfe", 10), "byte 0x7f", true},
+      {"file_nul", std::string("name: a\0b", 9), "byte 0x00", true},
+      {"file_latin1", "name: caf\xe9\n", "byte 0xe9", true},
+      {"file_scalar", "hello\n", "must be a map", true},
+      {"file_list", "- a\n- b\n", "must be a map", true},
+      {"file_json_trailing", "{\"name\": \"x\",,}", "a key must be a plain word", true},
+      {"file_two_documents", "name: a\n---\nname: b\n", "second YAML document", true},
+      {"file_open_quote", "name: \"abc\nmodel: vgg16\n", "quoted text is not closed", true},
+      {"file_open_bracket", "gpus: [1, 2\n", "not valid YAML", true},
+      {"file_tab", "batch:\n\tglobal: 4\n", "tab", true},
+      {"file_bad_indent", "batch:\n    global: 4\n  micro: 2\n", "not valid YAML", true},
+      {"file_unknown_alias", "name: *nothing\n", "", true},
+      {"file_merge_key", "a: &a {x: 1}\n<<: *a\n", "merge keys", true},
+      {"bomb_alias", alias_bomb(), "expands to too many values", true},
+      {"bomb_alias_in_itself", "a: &a [*a]\n", "alias inside its own anchor", true},
+      {"bomb_nested_lists", repeated("[", 100'000), "nested too deeply", true},
+      {"bomb_nested_maps", repeated("{a: ", 5'000) + repeated("}", 5'000), "nested too deeply",
+       true},
+      {"bomb_nested_dashes", repeated("- ", 50'000) + "a", "nested too deeply", true},
+      {"bomb_long_list", "gpus: [" + numbers(300'000) + "]\n", "too many values"},
+      {"bomb_many_gpus", "gpus: [" + numbers(5'000) + "]\n", "has 5000 elements"},
+      {"bomb_long_word", "model: " + std::string(1'000'000, 'x') + "\n",
+       "model: there is no model"},
+      {"bomb_long_model_path", "model: " + std::string(100'000, 'x') + ".yaml\n",
+       "model: there is no"},
+      {"bomb_long_platform_path", "platform: ./" + std::string(100'000, 'x') + ".yaml\n",
+       "File name too long"},
+      {"bomb_large_file", "name: " + std::string(5'000'000, 'x') + "\n", "larger than 4 MiB", true},
+      {"bomb_many_keys",
+       [] {
+         std::string text;
+         for (int i = 0; i < 5000; ++i) text += "k" + std::to_string(i) + ": 1\n";
+         return text;
+       }(),
+       "more than 2000 keys", true},
+  };
+}
+
+void expect_refused(const std::string& path, const char* message, const std::string& place) {
+  for (const char* verb : {"check", "run"}) {
+    const Outcome outcome = lockstep({verb, path}, 10);
+    EXPECT_EQ(outcome.code, 2) << verb << "\n" << outcome.err.substr(0, 2000);
+    EXPECT_EQ(outcome.out, "") << verb;
+    EXPECT_THAT(outcome.err, HasSubstr(message)) << verb;
+    EXPECT_TRUE(testing::internal::RE::PartialMatch(outcome.err, testing::internal::RE(place)))
+        << place << " is not in\n"
+        << outcome.err.substr(0, 2000);
+    EXPECT_LT(outcome.seconds, 2) << verb;
+    EXPECT_LT(outcome.err.size(), 20'000U) << verb;
+    EXPECT_THAT(outcome.err, testing::Not(HasSubstr("terminate called"))) << verb;
+    EXPECT_EQ(outcome.err.find('\x1b'), std::string::npos) << verb;
+  }
+}
+
+class BadScenario : public testing::TestWithParam<BadFile> {};
+
+TEST_P(BadScenario, IsRefusedWithAPlace) {
+  const BadFile& bad = GetParam();
+  const std::string path =
+      write_file(std::string(bad.name) + ".yaml", bad.whole ? bad.text : scenario_text(bad.text));
+  // What is wrong with a whole file has no line. A model that cannot be built as asked names both
+  // places: in the model, and in the scenario.
+  const std::string file = std::string(bad.name) + ".yaml";
+  const bool no_line =
+      std::string(bad.message) == "is empty" || std::string(bad.message) == "larger than 4 MiB";
+  expect_refused(path, bad.message,
+                 no_line ? file + ": "
+                         : file + ":[0-9]+:[0-9]+: |[.]yaml:[0-9]+:[0-9]+: .*; asked for in .*" +
+                               file + ":[0-9]+");
+}
+INSTANTIATE_TEST_SUITE_P(, BadScenario, testing::ValuesIn(bad_scenarios()),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+// Bad files that a scenario names: the message is about that file.
+struct BadPart {
+  const char* name;
+  const char* field;  // of the scenario
+  std::string text;   // of the file it names
+  const char* message;
+};
+
+std::vector<BadPart> bad_parts() {
+  const std::string device = "title: x\n";
+  return {
+      {"model_empty", "model", "", "is empty"},
+      {"model_key", "model", "base: resnet18\ntitel: x\n", "titel"},
+      {"model_unknown_base", "model", "base: resnet0\n", "resnet0"},
+      {"model_own_base", "model", "base: ./model_own_base-part.yaml\n", "base"},
+      {"model_unknown_op", "model",
+       "title: x\ninput: {image: [3, 8, 8], classes: 10}\nlayers:\n- convolute: {}\n", "convolute"},
+      {"model_block_cycle", "model",
+       "title: x\ninput: {image: [3, 8, 8], classes: 10}\nblocks:\n  a: {layers: [b: {}]}\n"
+       "  b: {layers: [a: {}]}\nlayers:\n- a: {}\n",
+       ""},
+      {"model_binary", "model", std::string("\0\1\2", 3), "byte 0x00"},
+      {"model_huge_repeat", "model",
+       "title: x\ninput: {image: [3, 8, 8], classes: 10}\nlayers:\n"
+       "- repeat: 1000000000\n  layers: [relu]\n- flatten\n- linear: {out: 10}\n- cross_entropy\n",
+       ""},
+      {"platform_empty", "platform", "", "is empty"},
+      {"platform_key", "platform", "base: dgx-a100-80gb\ngpus_pernode: 4\n", "gpus_per_node"},
+      {"platform_unit", "platform",
+       "base: dgx-a100-80gb\nnvlink: {links_per_gpu: 12, link_rate: 25}\n", "needs a unit"},
+      {"platform_unknown_base", "platform", "base: dgx-a200\n", "dgx-a200"},
+      {"platform_own_base", "platform", "base: ./platform_own_base-part.yaml\n", ""},
+      {"platform_no_device", "platform", "title: x\n", "'device' is missing"},
+      {"platform_unknown_device", "platform", "title: x\ndevice: a200\n", "unknown device 'a200'"},
+      {"platform_device_path", "platform", "title: x\ndevice: ./no-device.yaml\n",
+       "no-device.yaml"},
+      {"platform_long_device", "platform",
+       "title: x\ndevice: " + std::string(100'000, 'x') + ".yaml\n", "File name too long"},
+      {"platform_no_link", "platform", "title: x\ndevice: a10\ngpus_per_node: 4\n",
+       "need a link between them"},
+      {"platform_negative", "platform", "base: dgx-a100-80gb\nmax_nodes: -4\n", "max_nodes"},
+      {"platform_binary", "platform", "\x80\x81", "byte 0x80"},
+  };
+}
+
+class BadPartOfAScenario : public testing::TestWithParam<BadPart> {};
+
+TEST_P(BadPartOfAScenario, IsRefusedWithAPlace) {
+  const BadPart& bad = GetParam();
+  const std::string part = std::string(bad.name) + "-part.yaml";
+  write_file(part, bad.text);
+  const std::string path = write_file(std::string(bad.name) + ".yaml",
+                                      scenario_text(std::string(bad.field) + ": ./" + part + "\n"));
+  expect_refused(path, bad.message, ".yaml:[0-9]*:?[0-9]*:? ");
+}
+INSTANTIATE_TEST_SUITE_P(, BadPartOfAScenario, testing::ValuesIn(bad_parts()),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST(BadPath, AMissingFileAFolderAndAnUnreadableOneAreRefused) {
+  const std::string file = write_file("secret.yaml", scenario_text(""));
+  const std::string folder = std::filesystem::path(file).parent_path().string();
+  expect_refused(folder + "/none.yaml", "No such file or directory", "none.yaml: ");
+  expect_refused(folder, "is a folder", "lockstep-cli-test");
+  expect_refused("", "", "");
+  if (::geteuid() == 0) GTEST_SKIP() << "root reads everything";
+  std::filesystem::permissions(file, std::filesystem::perms::none);
+  expect_refused(file, "Permission denied", "secret.yaml: ");
+}
+
+TEST(BadPath, ADeviceWithoutEndIsNotReadToItsEnd) {
+  expect_refused("/dev/zero", "", "/dev/zero");
+}
+
+TEST(BadFiles, AllMistakesOfAFileAreSaidAtOnce) {
+  const std::string path =
+      write_file("many.yaml", scenario_text("gpus: zero\nprecision: fp7\nbatch: {globl: 4}\n"));
+  const Outcome outcome = lockstep({"run", path});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, MatchesRegex("(.*many.yaml:[0-9]+:[0-9]+: .*\n){3,5}"));
+}
+
+TEST(BadFiles, OneBadFileDoesNotKeepCheckFromTheOthers) {
+  const std::string good = write_file("good.yaml", scenario_text(""));
+  const std::string bad = write_file("bad.yaml", scenario_text("gpus: zero\n"));
+  const Outcome outcome = lockstep({"check", bad, good});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.out, HasSubstr("good.yaml: ok"));
+  EXPECT_THAT(outcome.err, HasSubstr("bad.yaml:"));
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,142 @@
+// Wrong command lines, readers that go away, full disks, Ctrl-C, absurd sizes: is the program
+// polite?
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <algorithm>
+
+#include "process.hpp"
+
+namespace lockstep {
+namespace {
+
+using testing::HasSubstr;
+
+std::string small_scenario() {
+  return write_file("small.yaml", scenario_text("gpus: [1, 2]\n"));
+}
+
+TEST(Misuse, WrongCommandLinesExitWithTwo) {
+  const std::string file = small_scenario();
+  for (const auto& arguments : std::vector<std::vector<std::string>>{
+           {},
+           {"rnu", file},
+           {"run"},
+           {"run", "--jsno", file},
+           {"run", file, file},
+           {"run", "--json", "--csv", file},
+           {"run", "--json", file, file},
+           {"run", "-j", "0", file},
+           {"run", "-j", "many", file},
+           {"check"},
+           {"compare", file, file, file},
+           {"list"},
+           {"list", "gpus"},
+           {"schema", "everything"},
+           {"export"},
+           {"explain"},
+           {"validate", "--max-error", "ten"},
+           {"validate", "--max-error"},
+       }) {
+    const Outcome outcome = lockstep(arguments);
+    EXPECT_EQ(outcome.code, 2) << testing::PrintToString(arguments);
+    EXPECT_EQ(outcome.out, "") << testing::PrintToString(arguments);
+    EXPECT_NE(outcome.err, "") << testing::PrintToString(arguments);
+    EXPECT_LT(outcome.seconds, 2);
+  }
+}
+
+TEST(Misuse, HelpAndVersionAreNoMistakes) {
+  for (const auto& arguments : std::vector<std::vector<std::string>>{
+           {"--help"}, {"-h"}, {"--version"}, {"run", "--help"}, {"validate", "--help"}}) {
+    const Outcome outcome = lockstep(arguments);
+    EXPECT_EQ(outcome.code, 0) << testing::PrintToString(arguments);
+    EXPECT_NE(outcome.out, "");
+    EXPECT_EQ(outcome.err, "");
+  }
+}
+
+TEST(Output, PipesGetNoColoursAndNoProgress) {
+  const Outcome outcome = lockstep({"run", small_scenario()});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.out.find('\x1b'), std::string::npos);
+  EXPECT_EQ(outcome.out.find('\r'), std::string::npos);
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST(Output, AReaderThatGoesAwayIsNoCrash) {
+  const Outcome outcome = shell("\"$LOCKSTEP\" run " + small_scenario() + " --json | head -1");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.out, "{\n");
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST(Output, AClosedOrFullStdoutIsAnError) {
+  for (const char* where : {" >&-", " >/dev/full"}) {
+    const Outcome outcome = shell("\"$LOCKSTEP\" run " + small_scenario() + where);
+    EXPECT_EQ(outcome.code, 1) << where;
+    EXPECT_THAT(outcome.err, HasSubstr("cannot write the answer")) << where;
+  }
+}
+
+TEST(Output, AClosedStderrOrStdinChangesNothing) {
+  const std::string run = "\"$LOCKSTEP\" run " + small_scenario();
+  const Outcome plain = shell(run);
+  EXPECT_EQ(plain.code, 0);
+  for (const char* how : {" 2>&-", " <&-", " <&- 2>&-"}) {
+    const Outcome outcome = shell(run + how);
+    EXPECT_EQ(outcome.code, 0) << how;
+    EXPECT_EQ(outcome.out, plain.out) << how;
+  }
+}
+
+TEST(Output, TheLocaleChangesNothing) {
+  const std::string run = "\"$LOCKSTEP\" run --csv " + small_scenario();
+  EXPECT_EQ(shell("LC_ALL=de_DE.UTF-8 " + run).out, shell("LC_ALL=C " + run).out);
+}
+
+// A simulation of many seconds: 100,000 steps with jitter at 64 ranks.
+std::string long_scenario() {
+  return write_file("long.yaml",
+                    scenario_text("model: resnet50\nplatform: dgx-a100-80gb-hdr4\ngpus: [512]\n"
+                                  "simulation: {steps: 1000000}\n"
+                                  "stragglers: {per_step: {lognormal: {sigma: 2%}}}\n"));
+}
+
+TEST(Interrupt, CtrlCEndsTheProgramAndItsChildren) {
+  // The program leads a process group of its own; the signal goes to the parent only. A child that
+  // stays would keep the pipe open and this test waiting.
+  for (const char* signal : {"INT", "TERM", "KILL"}) {
+    const Outcome outcome =
+        shell(std::string("timeout --foreground -s ") + signal + " 0.5 \"$LOCKSTEP\" run " +
+                  long_scenario() + "; echo ended with $?",
+              20);
+    EXPECT_LT(outcome.seconds, 3) << signal;
+    EXPECT_THAT(outcome.out, HasSubstr("ended with")) << signal;
+    EXPECT_EQ(outcome.out.find("ended with 0"), std::string::npos) << signal;
+  }
+}
+
+TEST(Huge, ThousandsOfGpusAreAnswered) {
+  write_file("huge-platform.yaml", "base: dgx-a100-80gb-hdr4\ntitle: huge\nmax_nodes: 512\n");
+  const std::string path = write_file(
+      "huge.yaml",
+      scenario_text("model: resnet50\nplatform: ./huge-platform.yaml\ngpus: 4096\n"
+                    "strategies: [ddp, fsdp]\nstragglers: {per_step: {lognormal: {sigma: 2%}}}\n"));
+  const Outcome outcome = lockstep({"run", path}, 60);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("4096"));
+}
+
+TEST(Huge, AThousandPointsAreAnswered) {
+  std::string gpus = "1";
+  for (int i = 2; i <= 1000; ++i) gpus += ", " + std::to_string(i);
+  const std::string path =
+      write_file("points.yaml", scenario_text("platform: dgx-h100\ngpus: [" + gpus + "]\n"));
+  const Outcome outcome = lockstep({"run", "--csv", path}, 60);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 1001);
+}
+
+}  // namespace
+}  // namespace lockstep

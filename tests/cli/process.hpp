@@ -1,0 +1,28 @@
+// Runs the built program as a user would, and says what came of it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+struct Outcome {
+  int code = -1;    // exit code; 128 + signal when a signal ended it
+  std::string out;  // standard output
+  std::string err;  // standard error
+  double seconds = 0;
+};
+
+// `lockstep ARGUMENTS`, with empty standard input; killed after `limit` seconds (code 137).
+Outcome lockstep(const std::vector<std::string>& arguments, double limit = 30);
+// `sh -c COMMAND`, where "$LOCKSTEP" is the program.
+Outcome shell(const std::string& command, double limit = 30);
+
+// A file with this text in the folder of this test process; returns its path.
+std::string write_file(const std::string& name, const std::string& text);
+// A complete small scenario with the fields of `more` added or replaced.
+std::string scenario_text(const std::string& more);
+
+}  // namespace lockstep

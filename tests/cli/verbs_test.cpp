@@ -1,0 +1,123 @@
+// Does each verb answer, with the promised exit code and the same bytes every time?
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/data.hpp"
+#include "process.hpp"
+
+namespace lockstep {
+namespace {
+
+using testing::HasSubstr;
+
+std::string shipped(const std::string& name) {
+  return data_folder("scenarios/") + name;
+}
+
+TEST(Run, JsonIsOneDocumentAndCsvOneTable) {
+  const Outcome json = lockstep({"run", shipped("ovi2026/vgg16.yaml"), "--json"});
+  EXPECT_EQ(json.code, 0);
+  const auto document = nlohmann::json::parse(json.out);
+  EXPECT_EQ(document["schema_version"], 1);
+  EXPECT_EQ(document["predictions"].size(), 6U);
+  const Outcome csv = lockstep({"run", "--csv", shipped("ovi2026/vgg16.yaml")});
+  EXPECT_EQ(csv.code, 0);
+  EXPECT_EQ(std::count(csv.out.begin(), csv.out.end(), '\n'), 7);
+}
+
+TEST(Run, TheSameBytesEveryTimeAndWithAnyNumberOfJobs) {
+  const std::string file = shipped("ovi2026/ps_vgg16.yaml");
+  const std::string once = lockstep({"run", "--json", file}).out;
+  EXPECT_NE(once, "");
+  EXPECT_EQ(lockstep({"run", "--json", file}).out, once);
+  EXPECT_EQ(lockstep({"run", "--json", "-j1", file}).out, once);
+  EXPECT_EQ(lockstep({"run", "--json", "-j4", file}).out, once);
+}
+
+TEST(Run, NothingThatFitsIsExitCodeThree) {
+  const std::string some = write_file(
+      "some.yaml", scenario_text("model: vgg16\nplatform: g5.xlarge\nbatch: {micro: 600}\n"));
+  const Outcome outcome = lockstep({"run", some});
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_THAT(outcome.out, HasSubstr("would fit: micro-batch"));
+  EXPECT_EQ(lockstep({"run", shipped("ovi2026/vgg16.yaml")}).code, 0);
+}
+
+TEST(Check, TellsWhatFits) {
+  const Outcome outcome = lockstep({"check", shipped("ovi2026/vgg16.yaml")});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("vgg16.yaml: ok"));
+}
+
+TEST(Export, RunsToTheSameAnswer) {
+  for (const char* name : {"ovi2026/vgg16.yaml", "gpt_64_gpus.yaml", "one_slow_gpu.yaml"}) {
+    const Outcome text = lockstep({"export", shipped(name)});
+    EXPECT_EQ(text.code, 0);
+    const std::string again = write_file("exported.yaml", text.out);
+    EXPECT_EQ(lockstep({"export", again}).out, text.out);
+    EXPECT_EQ(lockstep({"run", "--csv", again}).out, lockstep({"run", "--csv", shipped(name)}).out);
+  }
+}
+
+TEST(Compare, StrategiesOfOneScenarioAndTwoScenarios) {
+  const Outcome one = lockstep({"compare", shipped("ovi2026/vgg16.yaml")});
+  EXPECT_EQ(one.code, 0);
+  EXPECT_EQ(std::count(one.out.begin(), one.out.end(), '\n'), 4);
+  const Outcome two =
+      lockstep({"compare", shipped("ovi2026/vgg16.yaml"), shipped("ovi2026/convnext_large.yaml")});
+  EXPECT_EQ(two.code, 0);
+  EXPECT_THAT(two.out, HasSubstr("times slower"));
+  const std::string alone = write_file("alone.yaml", scenario_text(""));
+  EXPECT_EQ(lockstep({"compare", alone}).code, 2);
+}
+
+TEST(Explain, GivesPartsSensitivitiesAndOrigins) {
+  const Outcome outcome = lockstep({"explain", shipped("ovi2026/vgg16.yaml")});
+  EXPECT_EQ(outcome.code, 0);
+  for (const char* part :
+       {"where the step goes", "if this changes", "Costs:", "GPU time per sample"}) {
+    EXPECT_THAT(outcome.out, HasSubstr(part));
+  }
+}
+
+TEST(List, ShowsEverythingThereIs) {
+  EXPECT_THAT(lockstep({"list", "models"}).out, HasSubstr("resnet50"));
+  EXPECT_THAT(lockstep({"list", "devices"}).out, HasSubstr("h100-sxm5-80gb"));
+  EXPECT_THAT(lockstep({"list", "platforms"}).out, HasSubstr("p4d.24xlarge"));
+  EXPECT_THAT(lockstep({"list", "scenarios"}).out, HasSubstr("ovi2026/vgg16.yaml"));
+  for (const char* strategy : {"ddp", "fsdp", "parameter_server"}) {
+    EXPECT_THAT(lockstep({"list", "strategies"}).out, HasSubstr(strategy));
+  }
+}
+
+TEST(Schema, IsJsonForEveryFormat) {
+  for (const char* what : {"scenario", "platform", "device"}) {
+    const Outcome outcome = lockstep({"schema", what});
+    EXPECT_EQ(outcome.code, 0);
+    EXPECT_EQ(nlohmann::json::parse(outcome.out)["$schema"],
+              "http://json-schema.org/draft-07/schema#");
+    EXPECT_THAT(lockstep({"schema", what, "--fields"}).out, HasSubstr("| field |"));
+  }
+}
+
+TEST(Validate, IsAGateWithMaxError) {
+  const std::string file =
+      write_file("gate.yaml", scenario_text("measured: [{gpus: 1, step_time: 1 h}]\n"));
+  EXPECT_EQ(lockstep({"validate", file}).code, 0);
+  EXPECT_EQ(lockstep({"validate", file, "--max-error", "101%"}).code, 0);
+  const Outcome gate = lockstep({"validate", file, "--max-error", "50%"});
+  EXPECT_EQ(gate.code, 4);
+  EXPECT_THAT(gate.err, HasSubstr("off by more than 50.0 %"));
+}
+
+TEST(Validate, EveryFormat) {
+  const std::string file = shipped("ovi2026/vgg16.yaml");
+  EXPECT_EQ(nlohmann::json::parse(lockstep({"validate", file, "--json"}).out)["rows"].size(), 6U);
+  const std::string csv = lockstep({"validate", file, "--csv"}).out;
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 7);
+  EXPECT_THAT(lockstep({"validate", file, "--markdown"}).out, HasSubstr("| --- |"));
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,120 @@
+// Do the renderings say what the record says, byte for byte? The expected bytes are in golden/; run
+// the tests with LOCKSTEP_WRITE_GOLDEN=1 to write them anew, and read the difference.
+#include "results/render.hpp"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "sample_record.hpp"
+
+namespace lockstep {
+namespace {
+
+void expect_golden(const std::string& name, const std::string& text) {
+  const std::string path = std::string(GOLDEN_FOLDER) + "/" + name;
+  if (std::getenv("LOCKSTEP_WRITE_GOLDEN") != nullptr) std::ofstream(path) << text;
+  std::ostringstream golden;
+  golden << std::ifstream(path).rdbuf();
+  EXPECT_EQ(text, golden.str());
+}
+
+TEST(Render, TextIsAsReviewed) {
+  expect_golden("record.txt", render_text(sample_record()));
+}
+TEST(Render, JsonIsAsReviewed) {
+  std::string text = render_json(sample_record());
+  const std::string version = std::string("\"program_version\": \"") + LOCKSTEP_VERSION + '"';
+  ASSERT_NE(text.find(version), std::string::npos);
+  text.replace(text.find(version), version.size(), "\"program_version\": \"V\"");
+  expect_golden("record.json", text);
+}
+TEST(Render, CsvIsAsReviewed) {
+  expect_golden("record.csv", render_csv(sample_record()));
+}
+
+TEST(Render, JsonNamesItsSchemaVersionFirst) {
+  const auto document = nlohmann::ordered_json::parse(render_json(sample_record()));
+  EXPECT_EQ(document.begin().key(), "schema_version");
+  EXPECT_EQ(document["schema_version"], result_schema_version);
+}
+
+TEST(Render, JsonKeepsEveryBitOfANumber) {
+  ResultRecord record = sample_record();
+  record.predictions[0].step_seconds = 0.1 + 0.2;
+  record.predictions[0].memory.device = 1.0 / 3.0;
+  const auto document = nlohmann::json::parse(render_json(record));
+  EXPECT_EQ(document["predictions"][0]["step_seconds"].get<double>(), 0.1 + 0.2);
+  EXPECT_EQ(document["predictions"][0]["memory"]["device_bytes"].get<double>(), 1.0 / 3.0);
+}
+
+TEST(Render, JsonOfWhatIsNoNumberOrNoUtf8IsStillJson) {
+  ResultRecord record = sample_record();
+  record.predictions[0].mfu = std::numeric_limits<double>::quiet_NaN();
+  record.scenario = "broken \xff byte";
+  const auto document = nlohmann::json::parse(render_json(record));
+  EXPECT_TRUE(document["predictions"][0]["mfu"].is_null());
+}
+
+// Splits one CSV line the way RFC 4180 says.
+std::vector<std::string> cells(const std::string& line) {
+  std::vector<std::string> list(1);
+  bool quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '"' && quoted && i + 1 < line.size() && line[i + 1] == '"') {
+      list.back() += line[++i];
+    } else if (line[i] == '"') {
+      quoted = !quoted;
+    } else if (line[i] == ',' && !quoted) {
+      list.emplace_back();
+    } else {
+      list.back() += line[i];
+    }
+  }
+  return list;
+}
+
+TEST(Render, CsvCellsReadBack) {
+  std::istringstream lines(render_csv(sample_record()));
+  std::string line;
+  std::vector<std::vector<std::string>> rows;
+  while (std::getline(lines, line)) rows.push_back(cells(line));
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_EQ(rows[1].size(), rows[0].size());
+  EXPECT_EQ(rows[2].size(), rows[0].size());
+  const auto at = [&](std::size_t row, const std::string& column) {
+    const auto found = std::find(rows[0].begin(), rows[0].end(), column);
+    EXPECT_NE(found, rows[0].end()) << column;
+    return rows[row].at(static_cast<std::size_t>(found - rows[0].begin()));
+  };
+  EXPECT_EQ(at(2, "strategy"), "async, \"two\" servers");
+  EXPECT_EQ(at(1, "step_s"), "0.125");
+  EXPECT_EQ(at(2, "fits"), "false");
+  EXPECT_EQ(at(2, "precision"), "fp32");
+  EXPECT_EQ(at(1, "staleness_mean"), "");
+  EXPECT_EQ(at(2, "staleness_mean"), "14.5");
+}
+
+TEST(Render, TextHasNoTrailingBlanksAndNoControlCharacters) {
+  const std::string text = render_text(sample_record());
+  EXPECT_EQ(text.find(" \n"), std::string::npos);
+  for (const char c : text) {
+    EXPECT_TRUE(c == '\n' || static_cast<unsigned char>(c) >= 0x20);
+  }
+}
+
+TEST(Render, AnEmptyRecordRendersEverywhere) {
+  ResultRecord record;
+  record.scenario = "nothing";
+  EXPECT_THAT(render_text(record), testing::StartsWith("nothing\n"));
+  EXPECT_EQ(nlohmann::json::parse(render_json(record))["predictions"].size(), 0U);
+  EXPECT_THAT(render_csv(record), testing::StartsWith("scenario,model,"));
+}
+
+}  // namespace
+}  // namespace lockstep

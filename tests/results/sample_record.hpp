@@ -1,0 +1,65 @@
+// A made-up record that uses every field of ResultRecord, for the tests of its renderings.
+#pragma once
+
+#include "results/record.hpp"
+
+namespace lockstep {
+
+inline ResultRecord sample_record() {
+  Prediction plain;
+  plain.strategy = "ddp";
+  plain.gpus = 1;
+  plain.nodes = 1;
+  plain.global_batch = 64;
+  plain.micro_batch = 64;
+  plain.precision = "amp-fp16";
+  plain.step_seconds = 0.125;
+  plain.step_interval = {0.1, 0.15625};
+  plain.first_step_seconds = 0.5;
+  plain.steps = 1000;
+  plain.total_seconds = 125.375;
+  plain.samples_per_second = 512;
+  plain.split = {0.001, 0.04, 0.07, 0.006, 0.002, 0, 0.005, 0.001};
+  plain.gpu_utilisation = 0.944;
+  plain.mfu = 0.31;
+  plain.memory = {3e9, 3.5e9, 4e9, "backward of head", {{"activations", 2e9}, {"states", 1e9}}};
+  plain.dollars = 0.25;
+  plain.provenance = {0.5, 0.25, 0.25};
+  plain.extrapolated = true;
+  plain.simulated_steps = 5;
+  plain.bottleneck = "compute: 88 % of the step";
+
+  Prediction large = plain;
+  large.strategy = "async, \"two\" servers";
+  large.gpus = 16;
+  large.nodes = 2;
+  large.global_batch = 1024;
+  large.micro_batch = 32;
+  large.accumulation = 2;
+  large.precision = "fp32";
+  large.total_seconds = 0;
+  large.dollars = 0;
+  large.tokens_per_second = 1e6;
+  large.scaling_efficiency = 0.875;
+  large.split.exposed_communication = 0.02;
+  large.split.forward = 0.02;
+  large.out_of_memory = OutOfMemory{1e9, {"micro-batch 16 with 4 accumulation steps"}};
+  large.traffic = {{"NVLink", 1e9, 8e9, 0.5}, {"NIC", 2.5e8, 5e8, 0.125}};
+  large.staleness = Staleness{14.5, 15, 16, 17, {{14, 3}, {15, 4}}};
+  large.extrapolated = false;
+  large.bottleneck = "does not fit";
+  large.notes = {"keys are cut into parts"};
+
+  ResultRecord record;
+  record.scenario = "A made-up record";
+  record.file = "made/up.yaml";
+  record.model = "toy";
+  record.platform = "Toy machine";
+  record.precision = "amp-fp16";
+  record.seed = 7;
+  record.predictions = {plain, large};
+  record.warnings = {"ddp is anchored"};
+  return record;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,142 @@
+// Does a scenario become the right points: batches, order, prices, and refusals with their place?
+#include "helpers.hpp"
+
+namespace lockstep {
+namespace {
+
+using testing::HasSubstr;
+
+struct Split {
+  BatchSpec batch;
+  int gpus;
+  std::int64_t global, micro;
+  int accumulation;
+};
+
+TEST(BatchSplit, EveryWayToSayABatch) {
+  for (const Split& s : std::vector<Split>{
+           // {global, per_gpu, micro, accumulation}
+           {{256, 0, 0, 0}, 8, 256, 32, 1},
+           {{256, 0, 0, 4}, 8, 256, 8, 4},
+           {{256, 0, 8, 0}, 8, 256, 8, 4},
+           {{256, 0, 8, 4}, 8, 256, 8, 4},
+           {{0, 32, 0, 0}, 8, 256, 32, 1},
+           {{0, 32, 0, 2}, 8, 256, 16, 2},
+           {{0, 32, 16, 0}, 3, 96, 16, 2},
+           {{0, 0, 4, 0}, 5, 20, 4, 1},
+           {{0, 0, 4, 3}, 5, 60, 4, 3},
+           {{1, 0, 0, 0}, 1, 1, 1, 1},
+           {{0, 0, 1'000'000'000, 4096}, 1'000'000, 4'096'000'000'000'000'000, 1'000'000'000, 4096},
+       }) {
+    const BatchSplit split = split_batch(s.batch, s.gpus);
+    EXPECT_EQ(split.global, s.global);
+    EXPECT_EQ(split.micro, s.micro);
+    EXPECT_EQ(split.accumulation, s.accumulation);
+  }
+}
+
+TEST(BatchSplit, WhatDoesNotDivideSaysWhy) {
+  struct Case {
+    BatchSpec batch;
+    int gpus;
+    const char* reason;
+  };
+  for (const auto& [batch, gpus, reason] : std::vector<Case>{
+           {{100, 0, 0, 0}, 8, "global batch 100 does not divide among 8 GPUs"},
+           {{64, 0, 3, 0}, 8, "8 samples per GPU are no whole number of micro-batches of 3"},
+           {{64, 0, 0, 3}, 8, "8 samples per GPU do not divide into 3 micro-batches"},
+           {{64, 0, 4, 3}, 8, "accumulation 3 contradicts 2 micro-batches of 4"},
+           {{0, 5, 0, 2}, 1, "5 samples per GPU do not divide into 2 micro-batches"},
+           {{0, 8192, 1, 0}, 1, "8192 micro-batches per step are too many, at most 4096"},
+           {{0, 0, 1, 5000}, 1, "5000 micro-batches per step are too many, at most 4096"},
+       }) {
+    try {
+      split_batch(batch, gpus);
+      ADD_FAILURE() << reason;
+    } catch (const std::invalid_argument& error) {
+      EXPECT_STREQ(error.what(), reason);
+    }
+  }
+}
+
+TEST(Expand, StrategiesOutermostGpuCountsInside) {
+  const auto points = expand(scenario_of("strategies: [ddp, fsdp]\ngpus: [4, 1, 2]\n"));
+  ASSERT_EQ(points.size(), 6U);
+  const int gpus[] = {4, 1, 2, 4, 1, 2};
+  for (std::size_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(points[i].label, i < 3 ? "ddp" : "fsdp");
+    EXPECT_EQ(points[i].job.gpus, gpus[i]);
+    EXPECT_EQ(points[i].global_batch, 16 * gpus[i]);
+  }
+}
+
+TEST(Expand, AStrategysOwnSettingsOverrideTheScenarios) {
+  const auto points =
+      expand(scenario_of("precision: amp-bf16\nmodel: gpt2\nbatch: {micro: 1}\n"
+                         "strategies:\n- ddp\n- ddp: {}\n  label: b\n  precision: fp32\n  "
+                         "activation_checkpointing: true\n"));
+  EXPECT_EQ(points[0].precision, Precision::amp_bf16);
+  EXPECT_EQ(points[1].precision, Precision::fp32);
+  const auto checkpointed = [](const Point& point) {
+    for (const auto& layer : point.job.step.layers) {
+      if (layer.checkpointed) return true;
+    }
+    return false;
+  };
+  EXPECT_FALSE(checkpointed(points[0]));
+  EXPECT_TRUE(checkpointed(points[1]));
+}
+
+TEST(Expand, ScenarioPriceOverridesThePlatforms) {
+  const auto points = expand(scenario_of("price_per_gpu_hour: 7.5 USD/h\n"));
+  EXPECT_EQ(points[0].job.machine.price_per_gpu_hour, 7.5);
+}
+
+TEST(Expand, ScalesReachCostsAndTransfers) {
+  const Scenario s = scenario_of("gpus: 2\n");
+  const Point plain = expand(s)[0], scaled = expand(s, {{2, 3, 4}})[0];
+  EXPECT_EQ(scaled.job.communication_scale, 4);
+  EXPECT_DOUBLE_EQ(scaled.memory_bound_seconds, 2 * plain.memory_bound_seconds);
+  for (std::size_t i = 0; i < plain.job.step.layers.size(); ++i) {
+    const LayerCost a = plain.job.costs->layer(plain.job.step, i);
+    const LayerCost b = scaled.job.costs->layer(scaled.job.step, i);
+    EXPECT_DOUBLE_EQ(b.forward.busy, 2 * a.forward.busy);
+    EXPECT_DOUBLE_EQ(b.backward.host, 3 * a.backward.host);
+  }
+}
+
+TEST(Expand, EverythingThatDoesNotFitIsSaidAtOnceAndWhere) {
+  const std::string what =
+      refusal([] { expand(scenario_of("batch: {global: 100}\ngpus: [3, 4, 6, 100000]\n")); });
+  EXPECT_THAT(what, HasSubstr("test.yaml:6:8: batch: global batch 100 does not divide among 3"));
+  EXPECT_THAT(what, HasSubstr("global batch 100 does not divide among 6 GPUs"));
+  EXPECT_THAT(what, HasSubstr("test.yaml:7:7: gpus: 100000 GPUs, but dgx-a100-80gb has at most"));
+}
+
+TEST(Expand, UnknownNamesAreSaidTogetherWhereTheyStand) {
+  const std::string what =
+      refusal([] { expand(scenario_of("model: resnet5O\nplatform: dgx-a100\n")); });
+  EXPECT_THAT(what, HasSubstr("test.yaml:5:8: model: there is no model 'resnet5O'"));
+  EXPECT_THAT(what, HasSubstr("did you mean 'resnet50'?"));
+  EXPECT_THAT(what, HasSubstr("test.yaml:6:11: platform: unknown platform 'dgx-a100'"));
+}
+
+TEST(Expand, TooManyPointsAreRefused) {
+  std::string gpus, strategies;
+  for (int i = 1; i <= 900; ++i) gpus += (i > 1 ? ", " : "") + std::to_string(i);
+  for (int i = 0; i < 5; ++i) strategies += "\n- ddp: {}\n  label: s" + std::to_string(i);
+  EXPECT_THAT(refusal([&] {
+                expand(scenario_of("gpus: [" + gpus + "]\nstrategies:" + strategies + "\n"));
+              }),
+              HasSubstr("5 strategies at 900 GPU counts are too many points, at most 4096"));
+}
+
+TEST(Expand, AStrategysRefusalIsLocatedAtItsEntry) {
+  const auto points = expand(scenario_of(
+      "gpus: 6\nstrategies:\n- ddp\n- fsdp: {sharding: hybrid_shard, shard_group: 4}\n"));
+  EXPECT_THAT(refusal([&] { simulate(points); }),
+              testing::MatchesRegex("test.yaml:9:3: fsdp.shard_group: fsdp on 6 GPUs: .*"));
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,99 @@
+// Does work in child processes come back complete and in order, whatever the children do?
+#include "scenario/fork_map.hpp"
+
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+namespace lockstep {
+namespace {
+
+using testing::HasSubstr;
+
+bool has_children() {
+  return ::waitpid(-1, nullptr, WNOHANG) >= 0 || errno != ECHILD;
+}
+
+TEST(ForkMap, NothingToDoIsNoWork) {
+  EXPECT_TRUE(fork_map(0, 4, [](std::size_t) { return std::string("x"); }).empty());
+}
+
+TEST(ForkMap, ResultsComeInOrderHoweverTheChildrenFinish) {
+  const auto results = fork_map(9, 4, [](std::size_t i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10 * ((7 * i) % 5)));
+    return std::to_string(i);
+  });
+  for (std::size_t i = 0; i < 9; ++i) {
+    EXPECT_TRUE(results[i].ok);
+    EXPECT_EQ(results[i].output, std::to_string(i));
+  }
+  EXPECT_FALSE(has_children());
+}
+
+TEST(ForkMap, LongAnswersArriveWhole) {
+  const auto results =
+      fork_map(3, 3, [](std::size_t i) { return std::string(1'000'000 + i, 'a' + char(i)); });
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_TRUE(results[i].output == std::string(1'000'000 + i, 'a' + char(i)));
+  }
+}
+
+TEST(ForkMap, AChildThatCrashesOrThrowsLosesOnlyItsOwnPiece) {
+  const auto results = fork_map(6, 2, [](std::size_t i) -> std::string {
+    if (i == 1) throw std::runtime_error("no idea");
+    if (i == 2) ::raise(SIGKILL);
+    if (i == 3) ::_exit(5);
+    if (i == 4) throw 7;
+    return "fine";
+  });
+  EXPECT_TRUE(results[0].ok);
+  EXPECT_FALSE(results[1].ok);
+  EXPECT_EQ(results[1].output, "no idea");
+  EXPECT_FALSE(results[2].ok);
+  EXPECT_THAT(results[2].output, HasSubstr("signal 9"));
+  EXPECT_FALSE(results[3].ok);
+  EXPECT_THAT(results[3].output, HasSubstr("without an answer"));
+  EXPECT_FALSE(results[4].ok);
+  EXPECT_TRUE(results[5].ok);
+}
+
+TEST(ForkMap, AnEmptyAnswerIsAnAnswer) {
+  const auto results = fork_map(1, 1, [](std::size_t) { return std::string(); });
+  EXPECT_TRUE(results[0].ok);
+  EXPECT_EQ(results[0].output, "");
+}
+
+TEST(ForkMap, ProgressCountsEveryPieceOnce) {
+  std::vector<std::size_t> seen;
+  fork_map(
+      5, 2, [](std::size_t) { return std::string("x"); },
+      [&](std::size_t done) { seen.push_back(done); });
+  EXPECT_EQ(seen, (std::vector<std::size_t>{1, 2, 3, 4, 5}));
+}
+
+TEST(ForkMap, NoChildOutlivesAnException) {
+  const auto work = [](std::size_t i) {
+    if (i > 0) std::this_thread::sleep_for(std::chrono::seconds(60));
+    return std::string("x");
+  };
+  EXPECT_THROW(fork_map(4, 4, work, [](std::size_t) { throw std::runtime_error("stop"); }),
+               std::runtime_error);
+  EXPECT_FALSE(has_children());
+}
+
+TEST(ForkMap, ChildrenDoNotPrintWhatTheParentHasBuffered) {
+  testing::internal::CaptureStdout();
+  std::printf("once ");
+  fork_map(3, 3, [](std::size_t) { return std::string("x"); });
+  std::fflush(stdout);
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "once ");
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,136 @@
+// Do the figures of a prediction follow from the simulated steps by the documented formulas?
+#include <cmath>
+
+#include "helpers.hpp"
+#include "scenario/wire.hpp"
+
+namespace lockstep {
+namespace {
+
+// What a strategy would report: two steps of 0.1 and 0.3 s.
+StrategyResult made_up_result() {
+  StrategyResult r;
+  r.step_seconds = {0.1, 0.3};
+  r.first_step_seconds = 0.5;
+  r.split.forward = 0.08;
+  r.split.backward = 0.12;
+  r.device_busy = 0.15;
+  r.samples_per_step = 64;
+  r.memory.device = 1e9;
+  r.memory_capacity = 8e10;
+  return r;
+}
+
+TEST(Predict, FiguresFollowTheFormulas) {
+  const Scenario s = scenario_of(
+      "gpus: 4\ndataset: {samples: 1000, epochs: 3}\nprecision: amp-fp16\n"
+      "price_per_gpu_hour: 2 USD/h\n");
+  const Point point = expand(s)[0];
+  const Prediction p = summarise_point(s, point, made_up_result());
+  EXPECT_DOUBLE_EQ(p.step_seconds, 0.2);  // the median of the two
+  EXPECT_EQ(p.steps, 16 * 3);             // 1000 / 64 rounded up, three times
+  EXPECT_DOUBLE_EQ(p.total_seconds, 0.5 + 47 * 0.2);
+  EXPECT_DOUBLE_EQ(p.samples_per_second, 64 / 0.2);
+  EXPECT_DOUBLE_EQ(p.gpu_utilisation, 0.15 / 0.2);
+  EXPECT_DOUBLE_EQ(p.dollars, p.total_seconds / 3600 * 4 * 2);
+  EXPECT_EQ(p.nodes, 1);
+  EXPECT_EQ(p.simulated_steps, 3);
+  EXPECT_EQ(p.precision, "amp-fp16");
+  EXPECT_FALSE(p.out_of_memory.has_value());
+  // Three times the forward's FLOPs (two per multiply-accumulate) over the peak of the precision.
+  const double flops = point.job.step.forward_flops + point.job.step.backward_flops;
+  EXPECT_DOUBLE_EQ(p.mfu, flops / 0.2 / point.job.machine.device.fp16_flops);
+  EXPECT_NEAR(flops, 16 * 3 * 2 * 1.814e9, 0.05 * flops);  // ResNet-18: 1.814 GMAC
+}
+
+TEST(Predict, TokensCountTheRunOfALanguageModel) {
+  const Scenario s = scenario_of(
+      "model: gpt2\nbatch: {micro: 2, accumulation: 4}\ngpus: 8\ndataset: {tokens: 1M}\n");
+  const Point point = expand(s)[0];
+  EXPECT_EQ(steps_of_run(s, point), std::ceil(1e6 / (2 * 1024 * 4 * 8)));
+  StrategyResult r = made_up_result();
+  EXPECT_DOUBLE_EQ(summarise_point(s, point, r).tokens_per_second, 64 / 0.2 * 1024);
+}
+
+TEST(Predict, WithoutADatasetNothingIsTotalled) {
+  const Scenario s = scenario_of("");
+  const Prediction p = summarise_point(s, expand(s)[0], made_up_result());
+  EXPECT_EQ(p.steps, 0);
+  EXPECT_EQ(p.total_seconds, 0);
+  EXPECT_EQ(p.dollars, 0);
+}
+
+TEST(Predict, TheIntervalCombinesCostErrorAndDraws) {
+  const Scenario s = scenario_of("");
+  Point point = expand(s)[0];
+  point.relative_error = 0.06;
+  StrategyResult r = made_up_result();
+  r.step_seconds = {0.2, 0.2};
+  const Prediction calm = summarise_point(s, point, r);
+  EXPECT_NEAR(calm.step_interval.low, 0.2 * std::exp(-1.645 * 0.06), 1e-5);
+  EXPECT_NEAR(calm.step_interval.high, 0.2 * std::exp(1.645 * 0.06), 1e-5);
+  r.step_seconds = {0.1, 0.3};
+  const Prediction wild = summarise_point(s, point, r);
+  const double draws = standard_deviation(r.step_seconds) / 0.2;
+  const double sigma = std::sqrt(0.06 * 0.06 + draws * draws);
+  EXPECT_NEAR(wild.step_interval.high, 0.2 * std::exp(1.645 * sigma), 1e-4);
+}
+
+TEST(Predict, OutOfMemorySaysHowMuchIsMissing) {
+  const Scenario s = scenario_of("");
+  StrategyResult r = made_up_result();
+  r.memory.device = 9e10;
+  const Prediction p = summarise_point(s, expand(s)[0], r);
+  ASSERT_TRUE(p.out_of_memory.has_value());
+  EXPECT_DOUBLE_EQ(p.out_of_memory->shortfall, 1e10);
+}
+
+TEST(Predict, ScalingEfficiencyIsOverTheSmallestCountOfTheSameStrategy) {
+  const ResultRecord record =
+      run_scenario(scenario_of("strategies: [ddp, fsdp]\ngpus: [4, 1, 8]\n"));
+  ASSERT_EQ(record.predictions.size(), 6U);
+  for (std::size_t e = 0; e < 2; ++e) {
+    const Prediction& base = record.predictions[3 * e + 1];
+    EXPECT_EQ(base.gpus, 1);
+    EXPECT_DOUBLE_EQ(base.scaling_efficiency, 1);
+    for (std::size_t i = 3 * e; i < 3 * e + 3; ++i) {
+      const Prediction& p = record.predictions[i];
+      EXPECT_DOUBLE_EQ(p.scaling_efficiency,
+                       p.samples_per_second / p.gpus / base.samples_per_second);
+    }
+  }
+}
+
+std::vector<std::string> wires(const std::vector<StrategyResult>& results) {
+  std::vector<std::string> list;
+  for (const auto& r : results) list.push_back(to_wire(r));
+  return list;
+}
+
+TEST(Predict, NeitherWorkersNorOrderNorRepetitionChangeABit) {
+  const std::string rest =
+      "gpus: [1, 2, 8]\nstragglers: {per_step: {lognormal: {sigma: 5%}}, per_rank: 2%}\n";
+  const auto points = expand(
+      scenario_of("strategies: [ddp, fsdp, parameter_server: {consistency: async}]\n" + rest));
+  const auto one = wires(simulate(points, {1, {}}));
+  EXPECT_EQ(wires(simulate(points, {1, {}})), one);
+  EXPECT_EQ(wires(simulate(points, {4, {}})), one);
+  const auto turned = expand(
+      scenario_of("strategies: [parameter_server: {consistency: async}, fsdp, ddp]\n" + rest));
+  const auto two = wires(simulate(turned, {4, {}}));
+  for (std::size_t e = 0; e < 3; ++e) {
+    for (std::size_t g = 0; g < 3; ++g) {
+      EXPECT_EQ(two[3 * (2 - e) + g], one[3 * e + g]) << points[3 * e + g].label;
+    }
+  }
+}
+
+TEST(Predict, AnotherSeedIsAnotherDraw) {
+  const std::string text = "gpus: 8\nstragglers: {per_step: {lognormal: {sigma: 5%}}}\n";
+  const auto a = simulate(expand(scenario_of(text + "simulation: {steps: 8, seed: 1}\n")));
+  const auto b = simulate(expand(scenario_of(text + "simulation: {steps: 8, seed: 2}\n")));
+  EXPECT_NE(a[0].step_seconds, b[0].step_seconds);
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,100 @@
+// Is a scenario read as it was written, and written so that it reads back?
+#include <filesystem>
+#include <fstream>
+
+#include "core/data.hpp"
+#include "helpers.hpp"
+
+namespace lockstep {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(ReadScenario, DefaultsAreFilledIn) {
+  const Scenario s = scenario_of("");
+  EXPECT_EQ(s.gpus, std::vector<int>{1});
+  EXPECT_EQ(s.precision, Precision::fp32);
+  ASSERT_EQ(s.strategies.size(), 1U);
+  EXPECT_EQ(s.strategies[0].label, "ddp");
+  EXPECT_EQ(std::get<DdpOptions>(s.strategies[0].options).bucket_bytes, 25.0 * 1024 * 1024);
+}
+
+TEST(ReadScenario, LabelsNameStrategies) {
+  const Scenario s = scenario_of(
+      "strategies:\n- ddp\n- ddp: {bucket_size: 5 MiB}\n  label: small buckets\n- fsdp\n");
+  EXPECT_EQ(s.strategies[0].label, "ddp");
+  EXPECT_EQ(s.strategies[1].label, "small buckets");
+  EXPECT_EQ(s.strategies[2].label, "fsdp");
+  EXPECT_EQ(s.strategies[1].where.line, 8);
+}
+
+TEST(ReadScenario, WhatRefersToNothingIsRefusedWithItsPlace) {
+  struct Case {
+    const char* text;
+    const char* message;
+  };
+  for (const auto& [text, message] : std::initializer_list<Case>{
+           {"strategies: [ddp, ddp]\n", "two strategies are called 'ddp'"},
+           {"measured: [{strategy: dpd, gpus: 1, step_time: 1 s}]\n", "did you mean 'ddp'?"},
+           {"strategies: [ddp, fsdp]\nmeasured: [{gpus: 1, step_time: 1 s}]\n",
+            "does not say which strategy"},
+           {"strategies: [ddp, fsdp]\nanchor: [{gpus: 1, step_time: 1 s}]\n",
+            "does not say which strategy"},
+           {"gpus: [2, 2]\n", "names a count twice"},
+           {"gpus: [2, 4]\nstragglers: {slow_ranks: [{rank: 4, factor: 2}]}\n",
+            "there is no rank 4"},
+       }) {
+    const std::string what = refusal([&, more = text] { scenario_of(more); });
+    EXPECT_THAT(what, HasSubstr(message)) << text;
+    EXPECT_THAT(what, testing::MatchesRegex("test.yaml:[0-9]+:[0-9]+: .*")) << text;
+  }
+}
+
+TEST(ReadScenario, ExportReadsBackToTheSameBytes) {
+  for (const auto& file : shipped_scenarios()) {
+    const Scenario scenario = read_scenario(file);
+    const std::string text = write_scenario(scenario);
+    EXPECT_EQ(write_scenario(read_scenario_text(text, file)), text) << file;
+  }
+}
+
+TEST(ReadScenario, ExportKeepsEveryPoint) {
+  for (const auto& file : shipped_scenarios()) {
+    const Scenario before = read_scenario(file);
+    const Scenario after = read_scenario_text(write_scenario(before), file);
+    const auto a = expand(before), b = expand(after);
+    ASSERT_EQ(a.size(), b.size()) << file;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      EXPECT_EQ(a[i].label, b[i].label) << file;
+      EXPECT_EQ(a[i].options.index(), b[i].options.index()) << file;
+      EXPECT_EQ(a[i].global_batch, b[i].global_batch) << file;
+      EXPECT_EQ(a[i].memory_bound_seconds, b[i].memory_bound_seconds) << file;
+      EXPECT_EQ(a[i].precision, b[i].precision) << file;
+    }
+  }
+}
+
+TEST(ReadScenario, FilesBesideTheScenarioAreFound) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(testing::TempDir()) / "lockstep-beside";
+  fs::create_directories(folder / "own");
+  const auto write = [&](const char* name, const std::string& text) {
+    std::ofstream(folder / "own" / name) << text;
+  };
+  write("my-model.yaml", "base: resnet18\ntitle: mine\n");
+  fs::copy_file(data_folder("platforms/devices") + "/a10.yaml", folder / "own" / "my-device.yaml",
+                fs::copy_options::overwrite_existing);
+  write("my-base.yaml", "base: dgx-a100-80gb\ndevice: ./my-device.yaml\n");
+  write("my-platform.yaml", "base: my-base.yaml\ntitle: my machine\ngpus_per_node: 3\n");
+  write("my-scenario.yaml", scenario_text("model: ./my-model.yaml\nplatform: my-platform.yaml\n"
+                                          "gpus: 3\nbatch: {per_gpu: 1}\n"));
+  const auto points = expand(read_scenario((folder / "own" / "my-scenario.yaml").string()));
+  ASSERT_EQ(points.size(), 1U);
+  EXPECT_EQ(points[0].job.machine.title, "my machine");
+  EXPECT_EQ(points[0].job.machine.gpus_per_node, 3);
+  EXPECT_EQ(points[0].job.machine.device.name, "my-device");
+  fs::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,119 @@
+// Does every file that is shipped load and run? One test per file, so that a new file is tested by
+// being there.
+#include <cmath>
+#include <filesystem>
+
+#include "core/data.hpp"
+#include "hardware/machine.hpp"
+#include "helpers.hpp"
+#include "workload/model.hpp"
+
+namespace lockstep {
+namespace {
+
+std::string test_name(const testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param;
+  const std::string root = data_folder("");
+  if (name.starts_with(root)) name.erase(0, root.size());
+  for (char& c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  }
+  return name;
+}
+
+class ShippedScenario : public testing::TestWithParam<std::string> {};
+
+TEST_P(ShippedScenario, RunsAndItsPartsAddUp) {
+  Scenario s = read_scenario(GetParam());
+  s.simulation.steps = std::min<std::int64_t>(s.simulation.steps, 6);
+  const auto points = expand(s);
+  ASSERT_FALSE(points.empty());
+  const auto results = simulate(points);
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    SCOPED_TRACE(points[i].label + " on " + std::to_string(points[i].job.gpus));
+    const Prediction p = summarise_point(s, points[i], results[i]);
+    const double step = mean(results[i].step_seconds);
+    ASSERT_TRUE(std::isfinite(step));
+    EXPECT_GT(step, 0);
+    EXPECT_NEAR(sum(p.split), step, 1e-9 * step);
+    for (const double part :
+         {p.split.data_loading, p.split.forward, p.split.backward, p.split.optimizer,
+          p.split.copies, p.split.exposed_communication, p.split.host_bound, p.split.waiting}) {
+      EXPECT_GE(part, -1e-9 * step);
+    }
+    EXPECT_LE(p.gpu_utilisation, 1 + 1e-9);
+    EXPECT_GT(p.mfu, 0);
+    // Winograd's algorithm for 3x3 convolutions, used in fp32, saves up to 9/4 of the
+    // multiplications that model FLOPs count.
+    EXPECT_LT(p.mfu, points[i].precision == Precision::fp32 ? 9.0 / 4 : 1);
+    EXPECT_LT(p.step_interval.low, p.step_seconds);
+    EXPECT_GT(p.step_interval.high, p.step_seconds);
+    EXPECT_LE(p.memory.allocated, p.memory.reserved);
+    EXPECT_LE(p.memory.reserved, p.memory.device);
+    EXPECT_NEAR(p.provenance.measured + p.provenance.interpolated + p.provenance.modelled, 1, 1e-9);
+    EXPECT_FALSE(p.bottleneck.empty());
+    for (const auto& t : p.traffic) EXPECT_LE(t.busy, 1 + 1e-9) << t.link_class;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(, ShippedScenario, testing::ValuesIn(shipped_scenarios()), test_name);
+
+class ShippedModel : public testing::TestWithParam<std::string> {};
+
+TEST_P(ShippedModel, RunsOnOneGpuAndOnTwo) {
+  const auto results =
+      simulate(expand(scenario_of("model: " + GetParam() +
+                                  "\nbatch: {micro: 1}\ngpus: [1, 2]\n"
+                                  "precision: amp-bf16\nsimulation: {steps: 2}\n")));
+  for (const auto& r : results) {
+    EXPECT_GT(mean(r.step_seconds), 0);
+    EXPECT_GT(r.memory.allocated, 0);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(, ShippedModel, testing::ValuesIn(known_models()), test_name);
+
+class ShippedPlatform : public testing::TestWithParam<std::string> {};
+
+TEST_P(ShippedPlatform, RunsASmallModelOnAllOfItsFirstNodes) {
+  const Machine machine = load_machine(GetParam());
+  const int gpus = machine.gpus_per_node * std::min(2, machine.max_nodes);
+  const auto results =
+      simulate(expand(scenario_of("platform: " + GetParam() + "\ngpus: " + std::to_string(gpus) +
+                                  "\nstrategies: [ddp, fsdp, parameter_server]\n"
+                                  "simulation: {steps: 2}\n")));
+  for (const auto& r : results) {
+    EXPECT_GT(mean(r.step_seconds), 0);
+    for (const auto& t : r.traffic) {
+      EXPECT_TRUE(gpus > 1 || (t.link_class != "NVLink" && t.link_class != "NIC"));
+    }
+    EXPECT_TRUE(gpus == 1 || !r.traffic.empty());
+  }
+}
+INSTANTIATE_TEST_SUITE_P(, ShippedPlatform, testing::ValuesIn(known_machines()), test_name);
+
+class ShippedDevice : public testing::TestWithParam<std::string> {};
+
+TEST_P(ShippedDevice, RunsASmallModel) {
+  const auto points =
+      expand(scenario_of("platform: a100-sxm4-80gb-x1\nsimulation: {steps: 2}\n"), {},
+             [](Machine& machine) { machine.device = load_device(GetParam()); });
+  EXPECT_EQ(points[0].job.machine.device.name, GetParam());
+  EXPECT_GT(mean(simulate(points)[0].step_seconds), 0);
+}
+INSTANTIATE_TEST_SUITE_P(, ShippedDevice, testing::ValuesIn(known_devices()), test_name);
+
+// No YAML file hides where no test looks.
+TEST(ShippedFiles, EveryYamlFileIsOneOfThese) {
+  namespace fs = std::filesystem;
+  std::size_t files = 0;
+  for (const char* folder : {"models", "platforms", "scenarios"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(data_folder(folder))) {
+      const bool measurement = entry.path().parent_path().filename() == "measurements";
+      if (entry.path().extension() == ".yaml" && !measurement) ++files;
+    }
+  }
+  EXPECT_EQ(files, known_models().size() + known_machines().size() + known_devices().size() +
+                       shipped_scenarios().size());
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,61 @@
+// When something does not fit: does what is suggested really fit?
+#include "scenario/suggest.hpp"
+
+#include <regex>
+
+#include "helpers.hpp"
+#include "scenario/anchor.hpp"
+
+namespace lockstep {
+namespace {
+
+// Applies the words of a suggestion to the scenario, by a reading of its own.
+Scenario as_suggested(Scenario s, const std::string& words) {
+  std::smatch match;
+  if (std::regex_search(words, match,
+                        std::regex("micro-batch ([0-9]+) with ([0-9]+) accumulation steps"))) {
+    s.batch = {};
+    s.batch.micro = std::stoll(match[1]);
+    s.batch.accumulation = std::stoll(match[2]);
+  }
+  if (words.find("activation checkpointing") != std::string::npos) {
+    s.strategies[0].activation_checkpointing = true;
+  }
+  if (words.find("fsdp with full_shard") != std::string::npos) {
+    s.strategies[0].options = FsdpOptions{};
+  }
+  return s;
+}
+
+void expect_all_fit(const Scenario& s) {
+  const ResultRecord record = run_scenario(s);
+  for (const auto& p : record.predictions) {
+    ASSERT_TRUE(p.out_of_memory.has_value()) << p.gpus;
+    EXPECT_FALSE(p.out_of_memory->suggestions.empty()) << p.gpus;
+    EXPECT_LE(p.out_of_memory->suggestions.size(), 3U);
+    for (const auto& words : p.out_of_memory->suggestions) {
+      const Scenario changed = as_suggested(only(s, 0, p.gpus), words);
+      const ResultRecord again = run_scenario(changed);
+      EXPECT_FALSE(again.predictions[0].out_of_memory.has_value()) << words;
+      EXPECT_EQ(again.predictions[0].global_batch, p.global_batch) << words;
+    }
+  }
+}
+
+TEST(Suggest, ASmallerMicroBatchFits) {
+  expect_all_fit(scenario_of("model: vgg16\nplatform: g5.12xlarge\nbatch: {per_gpu: 512}\n"));
+}
+TEST(Suggest, ShardingAndCheckpointingFit) {
+  expect_all_fit(
+      scenario_of("model: mpt-3b\nplatform: dgx-a100-80gb\ngpus: 8\nbatch: {per_gpu: 16}\n"
+                  "precision: amp-bf16\noptimizer: {name: adamw}\n"));
+}
+TEST(Suggest, WhatNothingHelpsGetsNoSuggestion) {
+  const auto record = run_scenario(
+      scenario_of("model: llama3-70b\nplatform: g5.xlarge\ngpus: 1\nbatch: {per_gpu: 1}\n"));
+  ASSERT_TRUE(record.predictions[0].out_of_memory.has_value());
+  EXPECT_TRUE(record.predictions[0].out_of_memory->suggestions.empty());
+}
+
+}  // namespace
+}  // namespace lockstep
