@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "engine/range.hpp"
+
 namespace lockstep {
 
 namespace {
@@ -51,20 +53,38 @@ void Communicator::close() {
   bell_.ring();
 }
 
+// When each lane is ready: its host has issued the collective, and what it comes after is over.
+void Communicator::find_ready(Operation& operation) const {
+  std::vector<double>& ready = operation.done->ready;
+  const HostClock& host = operation.host;
+  const Event::State* after = operation.after.state().get();
+  if (after && !after->lanes.empty()) {
+    ready = after->lanes;
+  } else {
+    ready.assign(lanes_, after ? after->common : 0);
+  }
+  if (host.base) {
+    const double* base = host.base->data();
+    for (std::size_t lane = 0; lane < lanes_; ++lane) {
+      ready[lane] = std::max(base[lane] + host.offset, ready[lane]);
+    }
+  } else {
+    for (double& moment : ready) moment = std::max(host.offset, moment);
+  }
+}
+
 void Communicator::run(Operation& operation, Network& network) {
   Event::State& done = *operation.done;
   done.serial = carried_++;
   std::vector<Window> now(groups_);
-  done.ready = operation.host.base ? *operation.host.base : std::vector<double>(lanes_, 0.0);
-  const Event::State* after = operation.after.state().get();
-  const double* after_lanes = after && !after->lanes.empty() ? after->lanes.data() : nullptr;
-  const double after_all = after && after->lanes.empty() ? after->common : 0;
-  for (std::size_t lane = 0; lane < lanes_; ++lane) {
-    double& ready = done.ready[lane];
-    ready = std::max(ready + operation.host.offset, after_lanes ? after_lanes[lane] : after_all);
-    Window& window =
-        now[group_of_lane_.empty() ? 0 : static_cast<std::size_t>(group_of_lane_[lane])];
-    window.start = std::max(window.start, ready);
+  find_ready(operation);
+  if (group_of_lane_.empty()) {
+    now[0].start = std::max(0.0, range_of(done.ready).largest);
+  } else {
+    for (std::size_t lane = 0; lane < lanes_; ++lane) {
+      Window& window = now[static_cast<std::size_t>(group_of_lane_[lane])];
+      window.start = std::max(window.start, done.ready[lane]);
+    }
   }
   for (std::size_t g = 0; g < groups_ && done.serial > 0; ++g) {
     now[g].start = std::max(now[g].start, window(done.serial - 1, g).end);

@@ -42,6 +42,7 @@ class Communicator final : public Waker {
   struct Window {
     double start = 0, end = 0;
   };
+  void find_ready(Operation& operation) const;
   void run(Operation& operation, Network& network);
   const Window& window(std::size_t serial, std::size_t group) const {
     return windows_[serial * groups_ + group - first_window_];

@@ -4,6 +4,29 @@
 
 namespace lockstep {
 
+namespace {
+
+constexpr double endless = 1e300;
+
+}  // namespace
+
+// Adds up what each position has behind it: no branches, one pass per stretch that `range` meets.
+void Curve::at(std::span<const double> positions, const Range& range,
+               std::span<double> values) const {
+  std::size_t i = stretches.size() - 1;
+  while (i > 0 && stretches[i].begin > range.smallest) --i;
+  std::fill(values.begin(), values.end(), stretches[i].value);
+  do {
+    const Stretch& stretch = stretches[i];
+    const double begin = stretch.begin, length = stretch.length, rate = stretch.rate;
+    for (std::size_t lane = 0; lane < positions.size(); ++lane) {
+      const double passed = positions[lane] - begin;
+      const double inside = passed < length ? passed : length;
+      values[lane] += (inside > 0 ? inside : 0) * rate;
+    }
+  } while (++i < stretches.size() && stretches[i].begin < range.largest);
+}
+
 Interference::Interference(Slowdown slowdown) : slowdown_(std::move(slowdown)) {
   for (std::vector<Piece>& pieces : pieces_) pieces.push_back({});
 }
@@ -37,42 +60,22 @@ void Interference::change(double time, double channels, double hbm_bytes_per_sec
   ++changes_;
 }
 
-// Both add up, piece by piece, what of the piece each moment has behind it: no branches, one pass
-// per piece since `first`, and those are few.
-void Interference::work_at(Phase phase, double first, const std::vector<double>& times,
-                           std::vector<double>& works) const {
+Curve Interference::curve(Phase phase, double Piece::*position, double Piece::*value,
+                          double Piece::*rate, const Range& range) const {
   const std::vector<Piece>& pieces = pieces_[static_cast<std::size_t>(phase)];
   std::size_t i = pieces.size() - 1;
-  while (i > 0 && pieces[i].time > first) --i;
-  works.assign(times.size(), pieces[i].work);
+  while (i > 0 && pieces[i].*position > range.smallest) --i;
+  Curve result;
+  double sum = pieces[i].*value;
   for (; i < pieces.size(); ++i) {
-    const double begin = pieces[i].time;
-    const double length = i + 1 < pieces.size() ? pieces[i + 1].time - begin : 1e300;
-    const double speed = pieces[i].speed;
-    for (std::size_t lane = 0; lane < times.size(); ++lane) {
-      const double passed = times[lane] - begin;
-      const double inside = passed < length ? passed : length;
-      works[lane] += (inside > 0 ? inside : 0) * speed;
-    }
+    const double begin = pieces[i].*position;
+    const double length = i + 1 < pieces.size() ? pieces[i + 1].*position - begin : endless;
+    if (!result.stretches.empty() && begin >= range.largest) break;
+    if (length <= 0) continue;
+    result.stretches.push_back({begin, length, pieces[i].*rate, sum});
+    sum += length * (pieces[i].*rate);
   }
-}
-
-void Interference::time_of(Phase phase, double first, const std::vector<double>& works,
-                           std::vector<double>& times) const {
-  const std::vector<Piece>& pieces = pieces_[static_cast<std::size_t>(phase)];
-  std::size_t i = pieces.size() - 1;
-  while (i > 0 && pieces[i].work > first) --i;
-  times.assign(works.size(), pieces[i].time);
-  for (; i < pieces.size(); ++i) {
-    const double begin = pieces[i].work;
-    const double length = i + 1 < pieces.size() ? pieces[i + 1].work - begin : 1e300;
-    const double slowness = pieces[i].slowness;
-    for (std::size_t lane = 0; lane < works.size(); ++lane) {
-      const double done = works[lane] - begin;
-      const double inside = done < length ? done : length;
-      times[lane] += (inside > 0 ? inside : 0) * slowness;
-    }
-  }
+  return result;
 }
 
 void Interference::forget(double time) {

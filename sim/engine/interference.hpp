@@ -4,11 +4,26 @@
 
 #include <array>
 #include <functional>
+#include <span>
 #include <vector>
 
+#include "engine/range.hpp"
 #include "engine/ranks.hpp"
 
 namespace lockstep {
+
+// A piecewise linear, rising function.
+struct Curve {
+  struct Stretch {
+    double begin, length;
+    double rate;   // at which the value rises inside
+    double value;  // at `begin`
+  };
+  std::vector<Stretch> stretches;  // never empty
+
+  // The values at positions that all lie in `range`.
+  void at(std::span<const double> positions, const Range& range, std::span<double> values) const;
+};
 
 class Interference {
  public:
@@ -38,11 +53,13 @@ class Interference {
   }
   // Counts the changes: an answer of time_of() stays right while it does not move.
   std::size_t changes() const { return changes_; }
-  // The same for many moments at once, none before `first`.
-  void work_at(Phase phase, double first, const std::vector<double>& times,
-               std::vector<double>& works) const;
-  void time_of(Phase phase, double first, const std::vector<double>& works,
-               std::vector<double>& times) const;
+  // The same for many moments at once, all in `range`.
+  Curve work_curve(Phase phase, const Range& range) const {
+    return curve(phase, &Piece::time, &Piece::work, &Piece::speed, range);
+  }
+  Curve time_curve(Phase phase, const Range& range) const {
+    return curve(phase, &Piece::work, &Piece::time, &Piece::slowness, range);
+  }
   // Forget changes before `time`.
   void forget(double time);
 
@@ -55,6 +72,8 @@ class Interference {
     double speed = 1;
     double slowness = 1;  // 1 / speed
   };
+  Curve curve(Phase phase, double Piece::*position, double Piece::*value, double Piece::*rate,
+              const Range& range) const;
   void change(double time, double channels, double hbm_bytes_per_second);
 
   Slowdown slowdown_;

@@ -1,11 +1,12 @@
 #include "engine/streams.hpp"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <numeric>
-#include <tuple>
+#include <span>
 #include <utility>
+
+#include "engine/range.hpp"
 
 namespace lockstep {
 
@@ -34,24 +35,9 @@ double scaled_span(const QueuedWork& work, double factor) {
   return std::max(ends + factor * work.busy, work.host + factor * ends);
 }
 
-// Smallest and largest value. Four at a time: one at a time waits for each comparison.
-std::pair<double, double> range(const std::vector<double>& values) {
-  std::array<double, 4> low, high;
-  low.fill(values[0]);
-  high.fill(values[0]);
-  std::size_t i = 0;
-  for (; i + 4 <= values.size(); i += 4) {
-    for (std::size_t k = 0; k < 4; ++k) {
-      low[k] = values[i + k] < low[k] ? values[i + k] : low[k];
-      high[k] = values[i + k] > high[k] ? values[i + k] : high[k];
-    }
-  }
-  for (; i < values.size(); ++i) {
-    low[0] = std::min(low[0], values[i]);
-    high[0] = std::max(high[0], values[i]);
-  }
-  return {*std::min_element(low.begin(), low.end()), *std::max_element(high.begin(), high.end())};
-}
+// Of a block of lanes we know the range, and with it which collectives its work can have met. More
+// lanes have wider ranges, fewer are more to keep.
+constexpr std::size_t block_lanes = 32;
 
 }  // namespace
 
@@ -62,6 +48,15 @@ ComputeStream::ComputeStream(std::vector<double> ranks_per_lane, Interference& i
       interference_(interference),
       program_(program),
       device_(ranks_.size(), 0.0) {}
+
+void ComputeStream::pace_with_time() {
+  paced_ = true;
+  const std::size_t blocks = (device_.size() + block_lanes - 1) / block_lanes;
+  device_ranges_.resize(blocks);
+  work_end_ranges_.resize(blocks);
+  work_end_.resize(device_.size());
+  measure_positions();
+}
 
 void ComputeStream::push(Item item) {
   if (paced_) {
@@ -198,7 +193,7 @@ void ComputeStream::compute(const Item& item) {
 void ComputeStream::compute_beside_collectives(const Item& item) {
   find_work_ends(item);
   const double looked_at = sg::s4u::Engine::get_clock();
-  const bool known_past = range(device_).second <= looked_at;
+  const bool known_past = latest_ <= looked_at;
   double last_host = 0;
   if (!host_never_binds(item)) {
     for (std::size_t lane = 0; lane < device_.size(); ++lane) {
@@ -208,7 +203,8 @@ void ComputeStream::compute_beside_collectives(const Item& item) {
   }
   while (true) {
     const std::size_t changes = interference_.changes();
-    const double end = std::max(interference_.time_of(item.phase, last_work_end_), last_host);
+    const double end =
+        std::max(interference_.time_of(item.phase, work_end_range_.largest), last_host);
     const double ahead = end - sg::s4u::Engine::get_clock();
     if (ahead <= 0) break;
     sg::s4u::this_actor::sleep_for(ahead);
@@ -219,35 +215,71 @@ void ComputeStream::compute_beside_collectives(const Item& item) {
   finish_beside_collectives(item);
 }
 
+template <class Visit>
+void ComputeStream::for_each_block(Visit&& visit) const {
+  for (std::size_t block = 0, from = 0; from < device_.size(); ++block, from += block_lanes) {
+    visit(block, from, std::min(block_lanes, device_.size() - from));
+  }
+}
+
 void ComputeStream::find_work_ends(const Item& item) {
-  const double* factors = item.factors->lanes.data();
   const double busy = item.work.busy;
-  interference_.work_at(item.phase, earliest_, device_, work_end_);
-  for (std::size_t lane = 0; lane < device_.size(); ++lane) work_end_[lane] += busy * factors[lane];
-  std::tie(first_work_end_, last_work_end_) = range(work_end_);
+  const Curve curve = interference_.work_curve(item.phase, {earliest_, latest_});
+  work_end_range_ = {};
+  for_each_block([&](std::size_t block, std::size_t from, std::size_t count) {
+    const std::span<double> ends(&work_end_[from], count);
+    curve.at({&device_[from], count}, device_ranges_[block], ends);
+    const double* factors = &item.factors->lanes[from];
+    for (std::size_t lane = 0; lane < count; ++lane) ends[lane] += busy * factors[lane];
+    work_end_ranges_[block] = range_of(ends);
+    work_end_range_.include(work_end_ranges_[block]);
+  });
 }
 
 void ComputeStream::finish_beside_collectives(const Item& item) {
   const QueuedWork& work = item.work;
-  double before = 0;
-  double after = 0;
-  for (std::size_t lane = 0; lane < device_.size(); ++lane) before += ranks_[lane] * device_[lane];
+  const double before = position_sum_;
   const bool host_binds = !host_never_binds(item);
-  interference_.time_of(item.phase, first_work_end_, work_end_, device_);
-  for (std::size_t lane = 0; lane < device_.size(); ++lane) after += ranks_[lane] * device_[lane];
+  const Curve curve = interference_.time_curve(item.phase, work_end_range_);
+  double after = 0;
+  Range range;
+  for_each_block([&](std::size_t block, std::size_t from, std::size_t count) {
+    const std::span<double> ends(&device_[from], count);
+    curve.at({&work_end_[from], count}, work_end_ranges_[block], ends);
+    for (std::size_t lane = 0; lane < count; ++lane) after += ranks_[from + lane] * ends[lane];
+    device_ranges_[block] = range_of(ends);
+    range.include(device_ranges_[block]);
+  });
   busy_part(sums_.split, item.phase) += after - before;
   sums_.interference += std::max(0.0, after - before - work.busy * item.factors->over_ranks);
-  if (host_binds) {
-    double gap_sum = 0;
-    for (std::size_t lane = 0; lane < device_.size(); ++lane) {
-      const double busy_end = device_[lane];
-      device_[lane] =
-          std::max(busy_end, item.host.at(lane) + scaled_span(work, item.factors->lanes[lane]));
-      gap_sum += ranks_[lane] * (device_[lane] - busy_end);
-    }
-    sums_.split.host_bound += gap_sum;
+  earliest_ = range.smallest;
+  latest_ = range.largest;
+  position_sum_ = after;
+  if (!host_binds) return;
+  double gap_sum = 0;
+  for (std::size_t lane = 0; lane < device_.size(); ++lane) {
+    const double busy_end = device_[lane];
+    device_[lane] =
+        std::max(busy_end, item.host.at(lane) + scaled_span(work, item.factors->lanes[lane]));
+    gap_sum += ranks_[lane] * (device_[lane] - busy_end);
   }
-  earliest_ = range(device_).first;
+  sums_.split.host_bound += gap_sum;
+  measure_positions();
+}
+
+void ComputeStream::measure_positions() {
+  if (!paced_) {
+    earliest_ = range_of(device_).smallest;
+    return;
+  }
+  Range range;
+  for_each_block([&](std::size_t block, std::size_t from, std::size_t count) {
+    device_ranges_[block] = range_of({&device_[from], count});
+    range.include(device_ranges_[block]);
+  });
+  earliest_ = range.smallest;
+  latest_ = range.largest;
+  position_sum_ = std::inner_product(ranks_.begin(), ranks_.end(), device_.begin(), 0.0);
 }
 
 void ComputeStream::book_idle(WaitCause cause, double seconds) {
@@ -285,7 +317,7 @@ void ComputeStream::wait(const Event::State& state) {
     sums_.split.waiting += ranks_[lane] * gap.waiting;
   }
   book_idle(state.cause, gap_sum);
-  earliest_ = range(device_).first;
+  measure_positions();
 }
 
 void ComputeStream::barrier() {
@@ -300,8 +332,8 @@ void ComputeStream::idle(double until, WaitCause cause) {
     gap_sum += ranks_[lane] * (until - device_[lane]);
     device_[lane] = until;
   }
-  earliest_ = std::max(earliest_, until);
   book_idle(cause, gap_sum);
+  measure_positions();
 }
 
 void ComputeStream::end_step() {

@@ -12,6 +12,7 @@
 #include "engine/doorbell.hpp"
 #include "engine/event_state.hpp"
 #include "engine/interference.hpp"
+#include "engine/range.hpp"
 
 namespace lockstep {
 
@@ -40,7 +41,7 @@ class ComputeStream final : public Waker {
 
   Factors make_factors(std::vector<double> lanes) const;
   void push(Item item);
-  void pace_with_time() { paced_ = true; }  // from now on serve() works the items out
+  void pace_with_time();  // from now on serve() works the items out
   void serve();
   void close();
   void wake() override;
@@ -61,6 +62,9 @@ class ComputeStream final : public Waker {
   void barrier();
   void idle(double until, WaitCause cause);
   void end_step();
+  void measure_positions();
+  template <class Visit>
+  void for_each_block(Visit&& visit) const;
   void book_idle(WaitCause cause, double seconds);
 
   std::vector<double> ranks_;  // per lane
@@ -69,10 +73,16 @@ class ComputeStream final : public Waker {
   Doorbell& program_;
   std::vector<double> device_;  // per lane: the stream's position
   double earliest_ = 0;         // no lane's position is before this
+  // Kept up only when paced: the range of every block of lanes, the last lane's position, and the
+  // sum over ranks.
+  std::vector<Range> device_ranges_;
+  double latest_ = 0;
+  double position_sum_ = 0;
   // Of the segment in progress, in work time (engine/interference.hpp): where each lane's work
   // ends.
   std::vector<double> work_end_;
-  double first_work_end_ = 0, last_work_end_ = 0;
+  std::vector<Range> work_end_ranges_;  // of blocks of lanes
+  Range work_end_range_;
   std::deque<Item> queue_;
   bool waiting_for_front_ = false;
   bool draining_ = false;
