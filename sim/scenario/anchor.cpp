@@ -152,7 +152,7 @@ double measured_step_seconds(const Scenario& scenario, const Point& point, const
   if (row.samples_per_second) return batch / *row.samples_per_second;
   if (row.tokens_per_second) {
     const double tokens =
-        static_cast<double>(point.job.step.tokens) * point.job.accumulation * point.job.gpus;
+        static_cast<double>(point.step->tokens) * point.job.accumulation * point.job.gpus;
     return tokens / *row.tokens_per_second;
   }
   const double steps = steps_of_run(scenario, point);

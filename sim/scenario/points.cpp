@@ -34,7 +34,7 @@ int checked_accumulation(std::int64_t micro_batches) {
 // Step, costs and what follows from them, shared by all points with the same micro-batch and
 // precision.
 struct Workload {
-  TrainingStep step;
+  std::shared_ptr<const TrainingStep> step;
   std::shared_ptr<const ComputeCosts> costs;
   double memory_bound_seconds = 0;
 };
@@ -128,6 +128,12 @@ BatchSplit split_batch(const BatchSpec& batch, int gpus) {
   return split;
 }
 
+Job complete_job(const Point& point) {
+  Job job = point.job;
+  job.step = *point.step;
+  return job;
+}
+
 std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>& scales,
                           const std::function<void(Machine&)>& edit) {
   Misfits misfits;
@@ -177,7 +183,7 @@ std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>
     misfits.throw_if_any();
   }
 
-  std::map<std::tuple<std::size_t, std::int64_t, int, bool>, Workload> workloads;
+  std::map<std::tuple<std::size_t, std::int64_t, Precision, Precision, bool>, Workload> workloads;
   std::vector<Point> points;
   for (std::size_t e = 0; e < scenario.strategies.size(); ++e) {
     const StrategyEntry& entry = scenario.strategies[e];
@@ -203,22 +209,24 @@ std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>
       StepOptions options = step_options(scenario, entry, split.micro);
       const Precision precision = options.precision;  // of shards and optimizer
       options.precision = compute_precision(entry.options, precision);
-      const auto key =
-          std::make_tuple(scales.empty() ? 0 : e, split.micro, static_cast<int>(options.precision),
-                          options.activation_checkpointing);
+      const auto key = std::make_tuple(scales.empty() ? 0 : e, split.micro, options.precision,
+                                       precision, options.activation_checkpointing);
       auto found = workloads.find(key);
       if (found == workloads.end()) {
         Workload workload;
+        TrainingStep step;
         bool built = false;
         attempt(scenario.model_where, "model", [&] {
-          workload.step = build_step(*model, options);
+          step = build_step(*model, options);
           built = true;
         });
         if (!built) misfits.throw_if_any();
         workload.costs = costs;
-        for (std::size_t i = 0; i < workload.step.layers.size(); ++i) {
-          workload.memory_bound_seconds += costs->layer(workload.step, i).memory_bound;
+        for (std::size_t i = 0; i < step.layers.size(); ++i) {
+          workload.memory_bound_seconds += costs->layer(step, i).memory_bound;
         }
+        step.precision = precision;
+        workload.step = std::make_shared<const TrainingStep>(std::move(step));
         found = workloads.emplace(key, std::move(workload)).first;
       }
       const Workload& workload = found->second;
@@ -227,19 +235,18 @@ std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>
       point.entry = e;
       point.label = entry.label;
       point.where = entry.where;
+      point.step = workload.step;
       point.options = entry.options;
       point.global_batch = split.global;
       point.micro_batch = split.micro;
       point.precision = precision;
       point.memory_bound_seconds = workload.memory_bound_seconds * split.accumulation;
       point.model_flops =
-          (workload.step.forward_flops + workload.step.backward_flops) * split.accumulation;
+          (workload.step->forward_flops + workload.step->backward_flops) * split.accumulation;
       point.relative_error = machine->device.efficiency.relative_error;
       Job& job = point.job;
       job.machine = *machine;
       job.gpus = gpus;
-      job.step = workload.step;
-      job.step.precision = precision;
       job.accumulation = split.accumulation;
       job.optimizer = scenario.optimizer;
       job.gradient_clipping = scenario.gradient_clipping;

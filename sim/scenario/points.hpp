@@ -1,4 +1,4 @@
-// From a scenario to the points it asks for: one per strategy and GPU count, each a complete Job.
+// From a scenario to the points it asks for: one per strategy and GPU count.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,8 @@ struct Point {
   std::string label;
   Location where;  // of the entry
   StrategyOptions options;
-  Job job;
+  Job job;  // without its step, which all points of a workload share: see complete_job()
+  std::shared_ptr<const TrainingStep> step;
   std::int64_t global_batch = 0;
   std::int64_t micro_batch = 0;
   Precision precision = Precision::fp32;
@@ -41,6 +42,9 @@ struct Point {
 // modelled). `edit` changes the machine before it is used: what-if questions.
 std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>& scales = {},
                           const std::function<void(Machine&)>& edit = {});
+
+// What a strategy simulates: a thousand points would hold a thousand copies of the step.
+Job complete_job(const Point& point);
 
 // More are refused: each point is a simulation, and a step with more micro-batches is no training.
 inline constexpr std::size_t most_points = 4096;

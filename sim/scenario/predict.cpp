@@ -62,7 +62,7 @@ double steps_of_run(const Scenario& scenario, const Point& point) {
   const DatasetSpec& data = scenario.dataset;
   if (data.tokens > 0) {
     const double tokens_per_step =
-        static_cast<double>(point.job.step.tokens) * point.job.accumulation * point.job.gpus;
+        static_cast<double>(point.step->tokens) * point.job.accumulation * point.job.gpus;
     if (tokens_per_step > 0) return std::ceil(data.tokens / tokens_per_step);
   }
   if (data.samples <= 0) return 0;
@@ -75,7 +75,7 @@ std::vector<StrategyResult> simulate(const std::vector<Point>& points, const Run
       points.size(), options.workers > 0 ? options.workers : cores,
       [&](std::size_t i) {
         try {
-          return to_wire(make_strategy(points[i].options)->simulate(points[i].job));
+          return to_wire(make_strategy(points[i].options)->simulate(complete_job(points[i])));
         } catch (const ConfigError& error) {
           return refusal_to_wire(error);
         }
@@ -122,9 +122,9 @@ Prediction summarise_point(const Scenario& scenario, const Point& point,
   p.steps = steps_of_run(scenario, point);
   p.total_seconds = p.steps > 0 ? result.first_step_seconds + (p.steps - 1) * average : 0;
   p.samples_per_second = result.samples_per_step / average;
-  if (job.step.tokens > 0) {
-    p.tokens_per_second = p.samples_per_second * static_cast<double>(job.step.tokens) /
-                          static_cast<double>(job.step.samples);
+  if (point.step->tokens > 0) {
+    p.tokens_per_second = p.samples_per_second * static_cast<double>(point.step->tokens) /
+                          static_cast<double>(point.step->samples);
   }
   p.split = result.split;
   p.gpu_utilisation = result.device_busy / average;

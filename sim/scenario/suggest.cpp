@@ -60,10 +60,10 @@ std::vector<std::string> suggest_what_fits(const Scenario& scenario, const Point
   const Scenario base = only(scenario, point.entry, point.job.gpus);
   const bool can_shard = point.job.gpus > 1 && !shards_fully(point.options);
   const bool can_checkpoint = [&] {
-    for (const auto& layer : point.job.step.layers) {
+    for (const auto& layer : point.step->layers) {
       if (layer.checkpointed) return false;
     }
-    for (const auto& layer : point.job.step.layers) {
+    for (const auto& layer : point.step->layers) {
       if (!layer.block.empty()) return true;
     }
     return false;

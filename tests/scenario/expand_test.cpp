@@ -78,7 +78,7 @@ TEST(Expand, AStrategysOwnSettingsOverrideTheScenarios) {
   EXPECT_EQ(points[0].precision, Precision::amp_bf16);
   EXPECT_EQ(points[1].precision, Precision::fp32);
   const auto checkpointed = [](const Point& point) {
-    for (const auto& layer : point.job.step.layers) {
+    for (const auto& layer : point.step->layers) {
       if (layer.checkpointed) return true;
     }
     return false;
@@ -97,9 +97,9 @@ TEST(Expand, ScalesReachCostsAndTransfers) {
   const Point plain = expand(s)[0], scaled = expand(s, {{2, 3, 4}})[0];
   EXPECT_EQ(scaled.job.communication_scale, 4);
   EXPECT_DOUBLE_EQ(scaled.memory_bound_seconds, 2 * plain.memory_bound_seconds);
-  for (std::size_t i = 0; i < plain.job.step.layers.size(); ++i) {
-    const LayerCost a = plain.job.costs->layer(plain.job.step, i);
-    const LayerCost b = scaled.job.costs->layer(scaled.job.step, i);
+  for (std::size_t i = 0; i < plain.step->layers.size(); ++i) {
+    const LayerCost a = plain.job.costs->layer(*plain.step, i);
+    const LayerCost b = scaled.job.costs->layer(*scaled.step, i);
     EXPECT_DOUBLE_EQ(b.forward.busy, 2 * a.forward.busy);
     EXPECT_DOUBLE_EQ(b.backward.host, 3 * a.backward.host);
   }

@@ -102,8 +102,8 @@ TEST(Explain, DeviceTimeByKindIsAllOfTheDevicesTime) {
   const Explained e = explained("model: gpt2\nbatch: {micro: 2}\n");
   const Point& point = e.points[0];
   double device = 0;
-  for (std::size_t i = 0; i < point.job.step.layers.size(); ++i) {
-    const LayerCost cost = point.job.costs->layer(point.job.step, i);
+  for (std::size_t i = 0; i < point.step->layers.size(); ++i) {
+    const LayerCost cost = point.job.costs->layer(*point.step, i);
     device += cost.forward.busy + cost.backward.busy;
   }
   EXPECT_NEAR(sum(device_time_by_kind(point)), device, 1e-12);
