@@ -98,7 +98,7 @@ std::vector<Unknown> unknowns() {
   std::vector<Unknown> list{
       of_law("smoothing", &KernelLaw::smoothing, 4, 1, 16, 0.5),
       of_law("tile_reuse", &KernelLaw::tile_reuse, 12, 1, 60, 0.5),
-      of_law("tile_prologue", &KernelLaw::tile_prologue, 64, 8, 400, 0.7),
+      of_law("tile_fill_seconds", &KernelLaw::tile_fill_seconds, 1.5e-6, 0.2e-6, 8e-6, 0.7),
       of_law("wave_tail", &KernelLaw::wave_tail, 0.7, 0.2, 1, 0.3),
       of_law("weight_gradient", &KernelLaw::weight_gradient, 0.8, 0.3, 1, 0.2),
       of_law("attention_backward", &KernelLaw::attention_backward, 0.85, 0.5, 1, 0.1),

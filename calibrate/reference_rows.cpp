@@ -131,12 +131,20 @@ double predict(const ReferenceCase& c, const Machine& machine, const Framework& 
   }
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer)
     micro = append(micro, layer->backward);
+  // Megatron's host waits for the device at each micro-batch (strategies/step_parts.cpp).
+  if (framework.name == FrameworkKind::megatron) micro = {micro.span, micro.span, micro.span};
+  const auto all_elements = static_cast<double>(c.step.parameter_count);
   QueuedWork step;
-  for (std::int64_t i = 0; i < c.row.accumulation; ++i) step = append(step, micro);
+  for (std::int64_t i = 0; i < c.row.accumulation; ++i) {
+    step = append(step, micro);
+    if (i > 0 && !c.row.sharded)  // further gradients are added to the first ones
+      step =
+          append(step, costs.stream(3 * gradient_bytes(c.row.precision) * all_elements, tensors));
+  }
   const double share = c.row.sharded ? 1.0 / c.row.gpus : 1.0;
   // FSDP keeps fp32 shards whatever it computes in (fact 43).
   const Precision update = c.row.sharded ? Precision::fp32 : c.row.precision;
-  const double elements = static_cast<double>(c.step.parameter_count) * share;
+  const double elements = all_elements * share;
   if (c.row.gradient_clipping)
     step = append(
         step, costs.stream(clipping_bytes(update, elements), clipping_launches(elements, tensors)));

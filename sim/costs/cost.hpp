@@ -1,6 +1,7 @@
 // Common words of the cost room: a duration and where it came from.
 #pragma once
 
+#include <algorithm>
 #include <array>
 
 #include "core/fields.hpp"
@@ -13,12 +14,13 @@ struct EnumNames<Provenance> {
   static constexpr std::array names{"measured", "interpolated", "modelled"};
 };
 
-// Work issued by one host thread to one device stream, in order. With issue time a_i and device time
-// d_i of item i, an idle stream and host give
+// Work issued by one host thread to one device stream, in order. With issue time a_i and device
+// time d_i of item i, an idle stream and host give
 //     host  += sum a_i
-//     device = max(device + busy, host_at_start + span),  span = max_i (a_1 + ... + a_i + d_i + ... + d_n)
-// which is exact for the eager "kernel i starts at max(GPU free, CPU issue time i)" rule (fact 128), and
-// composes: concatenation of two items is again an item (see append).
+//     device = max(device + busy, host_at_start + span),  span = max_i (a_1 + ... + a_i + d_i + ...
+//     + d_n)
+// which is exact for the eager "kernel i starts at max(GPU free, CPU issue time i)" rule (fact
+// 128), and composes: concatenation of two items is again an item (see append).
 struct QueuedWork {
   double host = 0;  // seconds the host thread needs to issue everything
   double busy = 0;  // seconds the device is busy
@@ -29,6 +31,18 @@ inline QueuedWork append(const QueuedWork& a, const QueuedWork& b) {
   const double through_device = a.span + b.busy;
   return {a.host + b.host, a.busy + b.busy,
           through_host > through_device ? through_host : through_device};
+}
+
+// The same work when its device parts take `device` times as long and its host parts `host` times.
+// The span is the longer of two chains: all device time after the first issue, or all issues before
+// the last kernel. What that first issue or last kernel takes is what the span has beyond the
+// longer of host and device time; it is taken to be the same for both.
+inline double scaled_span(const QueuedWork& work, double device, double host = 1) {
+  const double ends = std::max(0.0, work.span - std::max(work.host, work.busy));
+  return std::max(host * ends + device * work.busy, host * work.host + device * ends);
+}
+inline QueuedWork scaled(const QueuedWork& work, double device, double host) {
+  return {host * work.host, device * work.busy, scaled_span(work, device, host)};
 }
 
 }  // namespace lockstep

@@ -114,12 +114,16 @@ KernelTime gemm_time(const Kernel& kernel, const Device& device, const KernelLaw
 // Grouped and depthwise kernels that run outside the matrix units: multiply-adds of the vector
 // units.
 double vector_seconds(const Kernel& kernel, const Device& device, const KernelLaw& law) {
+  const ConvGeometry& g = kernel.conv;
   double rate = device.fp32_flops * device.efficiency.vector;
   if (kernel.pass == Pass::weight_gradient) rate *= law.vector_weight_gradient;
-  const double taps = static_cast<double>(kernel.conv.kernel_h) * kernel.conv.kernel_w *
-                      static_cast<double>(kernel.conv.channels_in) /
-                      static_cast<double>(std::max<std::int64_t>(kernel.conv.groups, 1));
-  return kernel.flops * (1 + law.vector_overhead_taps / taps) / rate;
+  // The data gradient has an output per pixel of the input, the others work along the output.
+  const double pixels = kernel.pass == Pass::data_gradient
+                            ? static_cast<double>(g.height_in) * static_cast<double>(g.width_in)
+                            : static_cast<double>(g.height_out) * static_cast<double>(g.width_out);
+  const std::int64_t channels = kernel.pass == Pass::data_gradient ? g.channels_in : g.channels_out;
+  const double outputs = static_cast<double>(g.images) * static_cast<double>(channels) * pixels;
+  return (kernel.flops + 2 * law.vector_overhead_taps * outputs) / rate;
 }
 
 KernelTime convolution_time(const Kernel& kernel, const Device& device, const KernelLaw& law) {
@@ -197,11 +201,12 @@ double matrix_seconds(const MatrixShape& shape, double rate, int multiprocessors
     const double blocks = std::ceil(shape.m / tile.m) * std::ceil(shape.n / tile.n) * shape.batch;
     const double per_step =
         2 * tile.m * tile.n * sms / (rate * tile_efficiency(tile, law.tile_reuse));
+    const double fill = law.tile_fill_seconds * tile.m * tile.n / (tiles[0].m * tiles[0].n);
     for (int splits = 1; splits <= most_splits; splits *= 2) {
       const double steps = std::ceil(shape.k / splits);
       const double waves = blocks * splits / sms;
       const double charged = std::max(1.0, waves + law.wave_tail * (std::ceil(waves) - waves));
-      double seconds = charged * per_step * (steps + law.tile_prologue);
+      double seconds = charged * (per_step * steps + fill);
       // Every split writes its fp32 part and one pass reads them all again.
       if (splits > 1)
         seconds += 8.0 * splits * shape.m * shape.n * shape.batch / workspace_bandwidth;

@@ -101,6 +101,7 @@ class ProfileCosts final : public ComputeCosts {
     return {modelled.host, busy, std::max(busy, modelled.span - modelled.busy + busy)};
   }
 
+  FrameworkKind framework() const override { return fallback_->framework(); }
   QueuedWork stream(double bytes, int launches) const override {
     const QueuedWork modelled = fallback_->stream(bytes, launches);
     if (launches <= 0) return modelled;

@@ -14,6 +14,7 @@ RooflineCosts::RooflineCosts(const Machine& machine, const Framework& framework,
                              const KernelLaw& law)
     : device_(with_framework(machine.device, framework, law)),
       rates_(host_rates(machine.host, framework)),
+      framework_(framework.name),
       law_(law) {}
 
 QueuedWork RooflineCosts::run(const std::vector<Kernel>& kernels, int element_bytes,

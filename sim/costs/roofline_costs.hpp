@@ -18,6 +18,7 @@ class RooflineCosts final : public ComputeCosts {
   QueuedWork optimizer(const OptimizerSpec& optimizer, Precision precision, double elements,
                        int tensors) const override;
   QueuedWork stream(double bytes, int launches) const override;
+  FrameworkKind framework() const override { return framework_; }
 
  private:
   QueuedWork run(const std::vector<Kernel>& kernels, int element_bytes, double operator_seconds,
@@ -25,6 +26,7 @@ class RooflineCosts final : public ComputeCosts {
 
   Device device_;
   HostRates rates_;
+  FrameworkKind framework_;
   KernelLaw law_;
 };
 

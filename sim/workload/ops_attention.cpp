@@ -121,7 +121,10 @@ Value plain(const OpCall& call, LayerWriter& layer, const Heads& heads, bool cau
   elementwise(bias, matrix, matrix, count);
   elementwise(causal && !megatron, matrix, matrix, count);
   elementwise(casts, matrix, wide, 0);
-  layer.forward(KernelKind::softmax, wide, wide, 5 * count);
+  // Megatron's kernel reads the lower triangle only and writes the whole rows, 4 values at a time.
+  const KernelKind softmax = megatron ? KernelKind::elementwise : KernelKind::softmax;
+  const double triangle = megatron && causal ? wide / 2 : wide;
+  layer.forward(softmax, triangle, wide, 5 * count);
   elementwise(dropped, wide, wide + count, 10 * count);
   elementwise(casts, wide, matrix, 0);
   layer.gemm(Pass::forward, t, heads.size, t, batch);
@@ -136,7 +139,7 @@ Value plain(const OpCall& call, LayerWriter& layer, const Heads& heads, bool cau
     layer.gemm(Pass::backward, t, heads.size, t, batch);  // to the values
     gradient(casts, matrix, wide);
     gradient(dropped, wide + count, wide);
-    layer.backward(KernelKind::softmax, 2 * wide, wide, 4 * count);
+    layer.backward(softmax, 2 * triangle, wide, 4 * count);
     gradient(casts, wide, matrix);
     gradient(causal && !megatron, matrix, matrix);
     gradient(!megatron, matrix, matrix);                  // scale

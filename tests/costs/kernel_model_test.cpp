@@ -111,7 +111,7 @@ TEST(KernelModel, OneBlockMoreThanAWaveCostsAWholeWave) {
   const auto seconds = [&](double blocks) {
     return matrix_seconds({256, 128, 1 << 20, blocks}, rate, 100, 1e3, law);
   };
-  EXPECT_NEAR(seconds(100), 2.0 * 256 * 128 * 100 * ((1 << 20) + law.tile_prologue) / rate, 1e-9);
+  EXPECT_NEAR(seconds(100), 2.0 * 256 * 128 * 100 * (1 << 20) / rate + law.tile_fill_seconds, 1e-9);
   // 101 such products: smaller tiles soften the step, but it costs more than one hundredth.
   EXPECT_GT(seconds(101) / seconds(100), 1.015);
   EXPECT_LT(seconds(101) / seconds(100), 2 + 1e-9);
