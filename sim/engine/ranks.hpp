@@ -27,7 +27,21 @@
 
 namespace lockstep {
 
-enum class Phase { forward, backward, optimizer, copies };  // the busy categories of StepSplit
+enum class Phase { forward, backward, optimizer, copies };
+// Where StepSplit books what keeps the device busy.
+inline double& busy_part(StepSplit& split, Phase phase) {
+  switch (phase) {
+    case Phase::forward:
+      return split.forward;
+    case Phase::backward:
+      return split.backward;
+    case Phase::optimizer:
+      return split.optimizer;
+    case Phase::copies:
+      break;
+  }
+  return split.copies;
+}
 
 // Why a stream other than the compute stream is waited for: where wait() books the gap.
 enum class WaitCause { communication, data_loading, waiting, copies };
@@ -72,8 +86,8 @@ struct RankGroupSpec {
 struct StepRecord {
   double seconds = 0;  // from the end of the previous step (or time 0) to the end of this one
   StepSplit split;
-  double busy = 0;          // forward + backward + optimizer + copies
-  double interference = 0;  // part of `busy` that exists only because collectives ran beside it
+  double interference =
+      0;  // part of the busy time that exists only because collectives ran beside it
 };
 
 class RankGroup {

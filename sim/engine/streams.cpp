@@ -12,29 +12,6 @@ namespace lockstep {
 
 namespace {
 
-double& busy_part(StepSplit& split, Phase phase) {
-  switch (phase) {
-    case Phase::forward:
-      return split.forward;
-    case Phase::backward:
-      return split.backward;
-    case Phase::optimizer:
-      return split.optimizer;
-    case Phase::copies:
-      break;
-  }
-  return split.copies;
-}
-
-// `span` of QueuedWork when its device parts take `factor` times longer. The span is the longer of
-// two chains: all device time after the first issue, or all issues before the last kernel. What
-// that first issue or last kernel takes is what the span has beyond the longer of host and device
-// time; it is taken to be the same for both.
-double scaled_span(const QueuedWork& work, double factor) {
-  const double ends = std::max(0.0, work.span - std::max(work.host, work.busy));
-  return std::max(ends + factor * work.busy, work.host + factor * ends);
-}
-
 // Of a block of lanes we know the range, and with it which collectives its work can have met. More
 // lanes have wider ranges, fewer are more to keep.
 constexpr std::size_t block_lanes = 32;
@@ -342,13 +319,9 @@ void ComputeStream::end_step() {
     position += ranks_[lane] * device_[lane];
   position /= all_ranks_;
   StepRecord step = sums_;
-  for (double* part : {&step.split.data_loading, &step.split.forward, &step.split.backward,
-                       &step.split.optimizer, &step.split.copies, &step.split.exposed_communication,
-                       &step.split.host_bound, &step.split.waiting, &step.interference}) {
-    *part /= all_ranks_;
-  }
+  for (const auto part : step_parts) step.split.*part /= all_ranks_;
+  step.interference /= all_ranks_;
   step.seconds = position - step_start_;
-  step.busy = step.split.forward + step.split.backward + step.split.optimizer + step.split.copies;
   steps_.push_back(step);
   step_start_ = position;
   sums_ = {};

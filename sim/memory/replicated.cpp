@@ -116,7 +116,7 @@ void ReplicatedState::end_backward() {
 }
 
 void ReplicatedState::optimizer_step() {
-  tape_.at(Phase::optimizer);
+  tape_.at(MemoryPhase::optimizer);
   const auto& optimizer = plan_.optimizer;
   const double share = plan_.replicated.optimizer_share;
   // One list of tensors of at most four bytes per element after the other, as the optimizers keep

@@ -287,7 +287,7 @@ void ShardedState::end_backward() {
 }
 
 void ShardedState::optimizer_step() {
-  tape_.at(Phase::optimizer);
+  tape_.at(MemoryPhase::optimizer);
   if (plan_.cpu_offload) return;
   for (double rest = optimizer_.state_bytes_per_element; rest > 0 && !has_state_; rest -= 4) {
     for (const Unit& unit : units_) {

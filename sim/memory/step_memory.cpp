@@ -118,7 +118,7 @@ class Player {
   double play() {
     const int layers = static_cast<int>(step_.layers.size());
     double after_forward = 0;
-    tape_.at(Phase::construction);
+    tape_.at(MemoryPhase::construction);
     state_.construct();
     for (const Layer& layer : step_.layers) {
       for (int i = 0; i < layer.buffers; ++i) {
@@ -130,18 +130,18 @@ class Player {
       for (int micro_batch = 0; micro_batch < plan_.micro_batches; ++micro_batch) {
         const bool last = micro_batch + 1 == plan_.micro_batches;
         // The loop's variable lets go of the old batch only when it has the new one.
-        tape_.at(Phase::inputs);
+        tape_.at(MemoryPhase::inputs);
         const Block next = tape_.allocate(MemoryKind::inputs, step_.input_bytes);
         tape_.free(std::exchange(input, next));
         if (micro_batch == 0) state_.zero_gradients();
-        tape_.at(Phase::forward, 0);
+        tape_.at(MemoryPhase::forward, 0);
         state_.begin_forward(last);
         for (int layer = 0; layer < layers; ++layer) forward(layer);
         for (const int tensor : life_.die_after_forward_pass) release(tensor);
         state_.end_forward();
         if (micro_batch == 0)
           after_forward = static_cast<double>(tape_.live(MemoryKind::activations));
-        tape_.at(Phase::backward, layers - 1);
+        tape_.at(MemoryPhase::backward, layers - 1);
         state_.begin_backward(last);
         for (int layer = layers - 1; layer >= 0; --layer) backward(layer);
         state_.end_backward();
@@ -176,7 +176,7 @@ class Player {
   }
 
   void forward(int layer) {
-    tape_.at(Phase::forward, layer);
+    tape_.at(MemoryPhase::forward, layer);
     state_.before_forward(layer);
     compute(layer, life_.born_in_forward.of(layer), life_.die_after_forward.of(layer));
     state_.after_forward(layer);
@@ -184,7 +184,7 @@ class Player {
 
   void recompute(const CheckpointSegment& segment) {
     for (int layer = segment.first; layer <= segment.last; ++layer) {
-      tape_.at(Phase::recomputation, layer);
+      tape_.at(MemoryPhase::recomputation, layer);
       state_.before_backward(layer);
       compute(layer, life_.born_in_recompute.of(layer), life_.die_after_recompute.of(layer));
     }
@@ -193,7 +193,7 @@ class Player {
   void backward(int layer) {
     const int segment = life_.segment_of[layer];
     if (segment >= 0 && life_.segments[segment].last == layer) recompute(life_.segments[segment]);
-    tape_.at(Phase::backward, layer);
+    tape_.at(MemoryPhase::backward, layer);
     state_.before_backward(layer);
     if (life_.needs_gradient[layer]) differentiate(layer);
     for (const int tensor : life_.die_after_backward.of(layer)) release(tensor);
@@ -306,10 +306,10 @@ StepMemory server_memory(const ServerPlan& plan, const Device& device) {
     }
     return blocks;
   };
-  tape.at(Phase::construction);
+  tape.at(MemoryPhase::construction);
   copy(MemoryKind::parameters, plan.element_bytes);
   for (int i = 0; i < plan.backup_copies; ++i) copy(MemoryKind::backups, plan.element_bytes);
-  tape.at(Phase::serving);
+  tape.at(MemoryPhase::serving);
   for (int i = 0; i < plan.receive_buffers; ++i) copy(MemoryKind::gradients, plan.element_bytes);
   for (double rest = plan.optimizer.state_bytes_per_element; rest > 0; rest -= 4) {
     copy(MemoryKind::optimizer_state, std::min(rest, 4.0));

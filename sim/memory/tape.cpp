@@ -58,19 +58,19 @@ std::string Tape::text(const Moment& moment, const TrainingStep* step) {
     return fmt::format("{} of {}", pass, step->layers[moment.layer].name);
   };
   switch (moment.phase) {
-    case Phase::construction:
+    case MemoryPhase::construction:
       return "construction";
-    case Phase::inputs:
+    case MemoryPhase::inputs:
       return "copying the inputs";
-    case Phase::forward:
+    case MemoryPhase::forward:
       return of_layer("forward");
-    case Phase::recomputation:
+    case MemoryPhase::recomputation:
       return of_layer("recomputation");
-    case Phase::backward:
+    case MemoryPhase::backward:
       return of_layer("backward");
-    case Phase::optimizer:
+    case MemoryPhase::optimizer:
       return "optimizer step";
-    case Phase::serving:
+    case MemoryPhase::serving:
       return "serving workers";
   }
   return "";

@@ -34,7 +34,15 @@ inline constexpr std::array memory_kind_names{"parameters",      "buffers",
                                               "temporaries",     "workspace",
                                               "inputs",          "backups"};
 
-enum class Phase { construction, inputs, forward, recomputation, backward, optimizer, serving };
+enum class MemoryPhase {
+  construction,
+  inputs,
+  forward,
+  recomputation,
+  backward,
+  optimizer,
+  serving
+};
 
 // Streams that own blocks (fact 29, 47); each has its own pools.
 enum Stream : int { compute_stream = 0, unshard_stream = 1, reduce_stream = 2 };
@@ -45,7 +53,7 @@ class Tape {
 
   explicit Tape(const AllocatorOptions& options) : allocator_(options) {}
 
-  void at(Phase phase, int layer = -1) {
+  void at(MemoryPhase phase, int layer = -1) {
     phase_ = phase;
     layer_ = layer;
   }
@@ -65,14 +73,14 @@ class Tape {
 
  private:
   struct Moment {
-    Phase phase = Phase::construction;
+    MemoryPhase phase = MemoryPhase::construction;
     int layer = -1;
   };
   void record(Block block, MemoryKind kind);
   static std::string text(const Moment& moment, const TrainingStep* step);
 
   CachingAllocator allocator_;
-  Phase phase_ = Phase::construction;
+  MemoryPhase phase_ = MemoryPhase::construction;
   int layer_ = -1;
   std::array<std::int64_t, memory_kind_names.size()> live_{}, at_peak_{};
   std::vector<MemoryKind> kinds_;  // by block

@@ -2,6 +2,7 @@
 // with its formula, in docs/numbers.md. Seconds, bytes, dollars. Knows nothing of the engine.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -25,6 +26,13 @@ struct StepSplit {
   double host_bound = 0;             // device waits for the host to issue work
   double waiting = 0;  // device waits for another rank (stragglers, server queue, barrier)
 };
+inline constexpr std::array step_parts{&StepSplit::data_loading, &StepSplit::forward,
+                                       &StepSplit::backward,     &StepSplit::optimizer,
+                                       &StepSplit::copies,       &StepSplit::exposed_communication,
+                                       &StepSplit::host_bound,   &StepSplit::waiting};
+inline void add(StepSplit& sum, const StepSplit& split, double weight) {
+  for (const auto part : step_parts) sum.*part += weight * (split.*part);
+}
 
 struct MemoryUse {
   double allocated = 0;  // peak of live blocks, rounded (PyTorch's max_memory_allocated)

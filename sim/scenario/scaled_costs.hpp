@@ -1,7 +1,6 @@
 // ComputeCosts times constant factors: what an anchor found out about the user's hardware.
 #pragma once
 
-#include <algorithm>
 #include <memory>
 
 #include "costs/compute.hpp"
@@ -27,17 +26,10 @@ class ScaledCosts final : public ComputeCosts {
   QueuedWork stream(double bytes, int launches) const override {
     return scaled(inner_->stream(bytes, launches));
   }
-  bool waits_for_each_micro_batch() const override { return inner_->waits_for_each_micro_batch(); }
+  FrameworkKind framework() const override { return inner_->framework(); }
 
  private:
-  // span is a sum of some host and some device seconds; the split is not kept, so it is bounded
-  // from both sides and taken where the share of host time puts it.
-  QueuedWork scaled(const QueuedWork& work) const {
-    const double device_part = work.busy * device_;
-    const double lead = std::max(0.0, work.span - work.busy);  // host time before the device starts
-    return {work.host * host_, device_part,
-            std::max(device_part + lead * host_, work.host * host_)};
-  }
+  QueuedWork scaled(const QueuedWork& work) const { return lockstep::scaled(work, device_, host_); }
 
   std::shared_ptr<const ComputeCosts> inner_;
   double device_, host_;

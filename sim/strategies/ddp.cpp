@@ -34,6 +34,20 @@ struct Schedule {
   std::vector<Segment> segments;
 };
 
+// Megatron's local DDP keeps all gradients in one buffer, divides it in one pass and reduces it in
+// one piece after backward (model/distributed.py: DistributedDataParallel, allreduce_gradients).
+bool one_buffer(const Job& job, const DdpOptions& options) {
+  return job.costs->framework() == FrameworkKind::megatron && !options.overlap;
+}
+
+DdpOptions effective_options(const Job& job, DdpOptions options) {
+  if (!one_buffer(job, options)) return options;
+  constexpr double all = 1e18;
+  options.bucket_bytes = options.first_bucket_bytes = all;
+  options.gradient_as_bucket_view = true;
+  return options;
+}
+
 class DdpRun {
  public:
   DdpRun(const Job& job, const DdpOptions& options);
@@ -49,7 +63,7 @@ class DdpRun {
   void optimizer();
 
   const Job& job_;
-  const DdpOptions& options_;
+  const DdpOptions options_;
   const bool distributed_;
   const CommGroup group_;
   const StepCosts costs_;
@@ -65,6 +79,8 @@ class DdpRun {
 
   ProvenanceTally provenance_;
   QueuedWork forward_, backward_, optimizer_work_, clipping_;
+  std::vector<QueuedWork> adding_backward_;  // by layer; adds to the gradients of earlier ones
+  QueuedWork adding_;                        // all of it
   Schedule first_, later_;
   PricedTransfer buffers_, bitmap_, indices_;
   QueuedWork buffer_copies_;
@@ -73,13 +89,13 @@ class DdpRun {
 
 DdpRun::DdpRun(const Job& job, const DdpOptions& options)
     : job_(job),
-      options_(options),
+      options_(effective_options(job, options)),
       distributed_(job.gpus > 1),
       group_(group_of(job.machine, job.gpus)),
       costs_(step_costs(job)),
       speeds_(job.stragglers, job.gpus, job.seed),
-      tensors_(gradient_tensors(job.step, ddp_gradient_bytes(options, job.step.precision))),
-      plan_(plan_buckets(tensors_, options)),
+      tensors_(gradient_tensors(job.step, ddp_gradient_bytes(options_, job.step.precision))),
+      plan_(plan_buckets(tensors_, options_)),
       world_({.network = job.network}),
       network_(world_, job),
       ranks_(world_.add_ranks({.name = "ddp",
@@ -101,24 +117,30 @@ DdpRun::DdpRun(const Job& job, const DdpOptions& options)
   }
   for (const GradientTensor& tensor : tensors_) elements_ += tensor.elements;
   const int count = static_cast<int>(tensors_.size());
+  for (const LayerCost& layer : costs_.layers) adding_backward_.push_back(layer.backward);
+  for (const GradientTensor& tensor : tensors_) {
+    QueuedWork& backward = adding_backward_[static_cast<std::size_t>(tensor.layer)];
+    backward = append(backward, job.costs->stream(3 * tensor.elements * tensor.element_bytes, 1));
+  }
+  for (const QueuedWork& layer : adding_backward_) adding_ = append(layer, adding_);
   optimizer_work_ = job.costs->optimizer(job.optimizer, job.step.precision, elements_, count);
   if (job.gradient_clipping > 0) {
     clipping_ = job.costs->stream(clipping_bytes(job.step.precision, elements_),
                                   clipping_launches(elements_, count));
   }
   if (!distributed_) return;
-  if (options.broadcast_buffers && buffers > 0) {
+  if (options_.broadcast_buffers && buffers > 0) {
     buffers_ = network_.collective(group_, Collective::broadcast, buffer_bytes);
     // Flattened before, split again after.
     buffer_copies_ = job.costs->stream(2 * buffer_bytes, buffers);
   }
-  if (options.find_unused_parameters && !options.static_graph) {
+  if (options_.find_unused_parameters && !options_.static_graph) {
     bitmap_ = network_.collective(group_, Collective::all_reduce, 4.0 * count);  // [19]
   } else {
     indices_ = network_.collective(group_, Collective::broadcast, 4.0 * count);  // [3]
   }
-  first_ = schedule(plan_.first, options.overlap && !options.static_graph);
-  later_ = schedule(plan_.later, options.overlap);
+  first_ = schedule(plan_.first, options_.overlap && !options_.static_graph);
+  later_ = schedule(plan_.later, options_.overlap);
   for (const PlannedBucket& bucket : later_.buckets) {
     for (const HookStage& stage : bucket.hook.stages) {
       provenance_.add(stage.transfer.provenance, stage.transfer.seconds);
@@ -148,12 +170,13 @@ Schedule DdpRun::schedule(const std::vector<Bucket>& buckets, bool overlap) {
   int copies = 0;
   std::size_t next = 0;  // bucket to launch
   for (int layer = static_cast<int>(costs_.layers.size()) - 1; layer >= 0; --layer) {
-    segment.backward =
-        append(segment.backward, costs_.layers[static_cast<std::size_t>(layer)].backward);
+    const auto at = static_cast<std::size_t>(layer);
+    segment.backward = append(segment.backward, job_.accumulation > 1 ? adding_backward_[at]
+                                                                      : costs_.layers[at].backward);
     for (const GradientTensor& tensor : tensors_) {
       if (tensor.layer != layer) continue;
       copied += 2 * tensor.elements * tensor.element_bytes;
-      ++copies;
+      copies = one_buffer(job_, options_) ? 1 : copies + 1;
     }
     while (next < buckets.size() && layer <= buckets[next].ready_after && (overlap || layer == 0)) {
       segment.launches.push_back(static_cast<int>(next++));
@@ -177,7 +200,7 @@ void DdpRun::one_step(int step) {
     if (distributed_ && synchronised) {
       backward(step == 0 ? first_ : later_);
     } else {
-      ranks_.compute(Phase::backward, backward_);  // alone, or no_sync [17]
+      ranks_.compute(Phase::backward, micro == 0 ? backward_ : adding_);  // alone, or no_sync [17]
     }
   }
   optimizer();

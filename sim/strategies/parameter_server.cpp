@@ -93,15 +93,14 @@ StrategyResult ParameterServer::simulate(const Job& job) const {
   }
   result.extrapolated = trace.extrapolated;
   result.split = trace.split;
-  const StepSplit& split = result.split;
-  result.device_busy = split.forward + split.backward + split.optimizer + split.copies;
+  result.device_busy = busy_seconds(result.split, result.step_seconds);
   result.samples_per_step =
       static_cast<double>(job.gpus) * static_cast<double>(job.step.samples) * job.accumulation;
   result.traffic = traffic_of(ps, trace);
   result.staleness = staleness_of(trace.staleness);
   result.memory = parameter_server_memory(job, options_, ps.keys);
   result.memory_capacity = job.machine.device.memory_bytes;
-  ps.provenance.add(Provenance::modelled, split.exposed_communication);
+  ps.provenance.add(Provenance::modelled, result.split.exposed_communication);
   result.provenance = ps.provenance.share();
   result.notes = std::move(ps.notes);
   return result;

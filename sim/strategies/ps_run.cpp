@@ -22,18 +22,6 @@ PsRule consistency_rule(const ParameterServerOptions& options, int workers) {
   return {};
 }
 
-namespace {
-
-// As the engine's compute streams do: of a device-bound item all but the first issue is device
-// time, of a host-bound one the last kernel.
-double scaled_span(const QueuedWork& work, double factor) {
-  const double device_part =
-      work.host > work.busy ? std::clamp(work.span - work.host, 0.0, work.busy) : work.busy;
-  return std::max(work.span + (factor - 1) * device_part, factor * work.busy);
-}
-
-}  // namespace
-
 void walk_step(const PsSystem& system, double factor, double start, Loader& loader, PsStep& step) {
   step.parts = {};
   step.ready.clear();
@@ -63,20 +51,7 @@ void walk_step(const PsSystem& system, double factor, double start, Loader& load
     const double busy = factor * work.busy;
     const double end = std::max(device + busy, host + scaled_span(work, factor));
     step.parts.host_bound += std::max(0.0, end - device - busy);  // not a rounding's -1e-19
-    switch (segment.phase) {
-      case Phase::forward:
-        step.parts.forward += busy;
-        break;
-      case Phase::backward:
-        step.parts.backward += busy;
-        break;
-      case Phase::optimizer:
-        step.parts.optimizer += busy;
-        break;
-      case Phase::copies:
-        step.parts.copies += busy;
-        break;
-    }
+    busy_part(step.parts, segment.phase) += busy;
     host += work.host;
     device = end;
     step.ready.push_back(device);

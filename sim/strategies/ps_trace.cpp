@@ -12,17 +12,6 @@ namespace lockstep {
 
 namespace {
 
-void add(StepSplit& to, const StepSplit& from, double times) {
-  to.data_loading += times * from.data_loading;
-  to.forward += times * from.forward;
-  to.backward += times * from.backward;
-  to.optimizer += times * from.optimizer;
-  to.copies += times * from.copies;
-  to.exposed_communication += times * from.exposed_communication;
-  to.host_bound += times * from.host_bound;
-  to.waiting += times * from.waiting;
-}
-
 constexpr std::size_t kRepeats = 3;        // steps that must agree before the run counts as steady
 constexpr double kRepeatTolerance = 1e-9;  // relative
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/statistics.hpp"
 #include "costs/interference.hpp"
 
 namespace lockstep {
@@ -13,18 +14,10 @@ namespace {
 constexpr int agreeing_steps = 3;
 constexpr double agreement = 1e-9;  // relative to the step
 
-std::vector<double> parts(const StepSplit& split) {
-  return {split.data_loading, split.forward, split.backward,
-          split.optimizer,    split.copies,  split.exposed_communication,
-          split.host_bound,   split.waiting};
-}
-
 bool agree(const StepRecord& a, const StepRecord& b) {
   const double tolerance = agreement * b.seconds;
-  const auto left = parts(a.split);
-  const auto right = parts(b.split);
-  for (std::size_t i = 0; i < left.size(); ++i) {
-    if (std::abs(left[i] - right[i]) > tolerance) return false;
+  for (const auto part : step_parts) {
+    if (std::abs(a.split.*part - b.split.*part) > tolerance) return false;
   }
   return std::abs(a.seconds - b.seconds) <= tolerance;
 }
@@ -38,17 +31,6 @@ bool steady(const std::vector<StepRecord>& steps) {
     if (!agree(steps[at - 1], steps[at])) return false;
   }
   return true;
-}
-
-void add(StepSplit& sum, const StepSplit& split, double weight) {
-  sum.data_loading += weight * split.data_loading;
-  sum.forward += weight * split.forward;
-  sum.backward += weight * split.backward;
-  sum.optimizer += weight * split.optimizer;
-  sum.copies += weight * split.copies;
-  sum.exposed_communication += weight * split.exposed_communication;
-  sum.host_bound += weight * split.host_bound;
-  sum.waiting += weight * split.waiting;
 }
 
 std::vector<LinkTraffic> per_step(const std::vector<LinkTotals>& before,
@@ -86,6 +68,11 @@ ProvenanceShare ProvenanceTally::share() const {
   const double all = seconds_.measured + seconds_.interpolated + seconds_.modelled;
   if (all <= 0) return {};
   return {seconds_.measured / all, seconds_.interpolated / all, seconds_.modelled / all};
+}
+
+double busy_seconds(const StepSplit& split, const std::vector<double>& step_seconds) {
+  const double busy = split.forward + split.backward + split.optimizer + split.copies;
+  return std::min(busy, mean(step_seconds));
 }
 
 StepCosts step_costs(const Job& job) {
@@ -150,8 +137,8 @@ void run_steps(World& world, RankGroup& ranks, const RankSpeeds& speeds, const J
   for (std::size_t i = from; i < steps.size(); ++i) {
     result.step_seconds.push_back(steps[i].seconds);
     add(result.split, steps[i].split, 1 / count);
-    result.device_busy += steps[i].busy / count;
   }
+  result.device_busy = busy_seconds(result.split, result.step_seconds);
   if (later_seconds > 0) {
     result.traffic = per_step(after_first, world.traffic(), static_cast<double>(steps.size()) - 1,
                               later_seconds);

@@ -20,6 +20,10 @@ class ProvenanceTally {
   ProvenanceShare seconds_;
 };
 
+// How long a device is busy in the mean step, and never longer than that: the parts of a split add
+// up to the step but for rounding.
+double busy_seconds(const StepSplit& split, const std::vector<double>& step_seconds);
+
 // The prices of one micro-batch's layers and what follows from all of them together.
 struct StepCosts {
   std::vector<LayerCost> layers;

@@ -107,6 +107,47 @@ TEST(Ddp, CommunicatesOnlyInTheLastMicroBatch) {  // fact 17
   EXPECT_EQ(four.samples, 4 * once.samples);
 }
 
+TEST(Ddp, LaterMicroBatchesAddTheirGradientsToTheFirst) {
+  auto costs = std::make_shared<ToyCosts>();
+  Job job = toy_job(8, 4e6, 1, costs);
+  const double once = simulate(job, DdpOptions{}).step;
+  job.accumulation = 4;
+  const double gradients = 8 * 4.0 * 4e6;  // read twice and written, fp32
+  EXPECT_LT(relative(simulate(job, DdpOptions{}).step,
+                     once + 3 * (24e-3 + 3 * gradients / costs->stream_bytes_per_second)),
+            near);
+}
+
+class MegatronCosts final : public ToyCosts {
+ public:
+  FrameworkKind framework() const override { return FrameworkKind::megatron; }
+};
+
+TEST(Ddp, MegatronDividesAndReducesOneBufferAfterBackward) {
+  auto costs = std::make_shared<MegatronCosts>();
+  const Job job = toy_job(12, 8e6, 8, costs);
+  DdpOptions options;
+  options.overlap = false;
+  const double bytes = 12 * 4.0 * 8e6;
+  const double expected =
+      37e-3 + all_reduce_seconds(job, bytes) + 2 * bytes / costs->stream_bytes_per_second;
+  EXPECT_LT(relative(simulate(job, options).step, expected), 1e-6);
+}
+
+TEST(Ddp, MegatronsHostWaitsBeforeEachMicroBatch) {
+  const auto step = [](std::shared_ptr<ToyCosts> costs) {
+    costs->forward = {2e-3, 1e-3, 2.5e-3};   // bound by the host
+    costs->backward = {1e-3, 2e-3, 2.5e-3};  // bound by the device
+    costs->stream_bytes_per_second = 1e30;
+    Job job = toy_job(4, 4e6, 1, costs);
+    job.accumulation = 4;
+    return simulate(job, DdpOptions{}).step;
+  };
+  // In each micro-batch the host issues its four forwards first; four backwards follow.
+  EXPECT_GT(step(std::make_shared<MegatronCosts>()), 4 * (4 * 2e-3 + 4 * 2e-3));
+  EXPECT_LT(step(std::make_shared<ToyCosts>()), 4 * (4 * 2e-3 + 4 * 2e-3));
+}
+
 TEST(Ddp, WithoutOverlapReducesAfterBackward) {
   const Job job = toy_job(12, 8e6, 8, free_copies());
   DdpOptions options;
