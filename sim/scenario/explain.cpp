@@ -117,7 +117,7 @@ std::vector<DifferencePart> difference(const Prediction& from, const Point& from
   const auto gpu_seconds_per_sample = [](const Prediction& p, const Attribution& parts) {
     double step = 0;
     for (const auto& [what, seconds] : parts) step += seconds;
-    return 1 / (p.samples_per_second * step);  // per second of the step
+    return p.gpus / (p.samples_per_second * step);  // per second of the step
   };
   const double per_a = gpu_seconds_per_sample(from, a), per_b = gpu_seconds_per_sample(to, b);
   std::vector<DifferencePart> parts;
