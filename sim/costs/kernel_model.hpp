@@ -12,30 +12,30 @@ namespace lockstep {
 // Shape dependence, shared by all devices. Values marked "fit" come from lockstep-fit.
 struct KernelLaw {
   // total = (compute^p + memory^p)^(1/p): how completely arithmetic and traffic overlap. Fit.
-  double smoothing = 2.87;
+  double smoothing = 2.88;
   // Matrix tiles: seconds to fill the pipeline of the largest tile and to write its result, during
   // which its multiprocessor does not multiply. Latencies and write-out, so no faster on a faster
   // matrix unit; smaller tiles hide it in proportion, by running side by side. Fit.
-  double tile_fill_seconds = 1.28e-06;
+  double tile_fill_seconds = 1.26e-06;
   // The last, partly filled wave of tiles costs between its own share of a wave (0) and a whole one
   // (1): with several tiles in flight per multiprocessor the remaining ones run faster. Fit.
-  double wave_tail = 0.629;
+  double wave_tail = 0.624;
   // A tile of a x b reaches x/(x+tile_reuse) of the best, x = ab/(a+b) multiply-adds per loaded
   // value.
-  double tile_reuse = 9.87;
+  double tile_reuse = 9.75;
   // Matrix units fed with dimensions that are no multiple of 16 bytes lose this factor (fact 129).
   double misaligned = 0.5;
   // Speed of a convolution's weight gradient relative to its forward (long k, split-k; fact 130).
   // Fit.
-  double weight_gradient = 0.914;
+  double weight_gradient = 0.913;
   // Fused attention: scores cost vector work whatever the head size, as much as this share of the
   // products of a head of 128 (Dao 2023, "FlashAttention-2", figures 4 to 6: heads of 64 run at
   // 0.85 of the speed of heads of 128).
   double attention_softmax = 0.2;
   // Fused attention: backward speed relative to forward (recomputes scores; fact 132 anchors).
-  double attention_backward = 0.78;
+  double attention_backward = 0.782;
   // Version 1 of the fused kernels relative to version 2 (about half, Dao 2023). Fit.
-  double flash_attention_1 = 0.425;
+  double flash_attention_1 = 0.43;
   // Depthwise and grouped kernels outside the matrix units: weight gradient relative to forward.
   // Fit.
   double vector_weight_gradient = 0.541;
@@ -45,7 +45,7 @@ struct KernelLaw {
   // times fewer products and transforms around them (Lavin and Gray 2016). Fit.
   double winograd = 1.54;
   // Traffic of reductions over the ideal bytes: batch norm reads its input twice (fact 131).
-  double normalization_traffic = 0.976;
+  double normalization_traffic = 0.978;
   // Latency-bound start of streaming: a kernel must keep this long a queue of bytes in flight
   // before it reaches full bandwidth (Little's law), in seconds at full bandwidth.
   double stream_ramp_seconds = 1e-6;
@@ -56,7 +56,7 @@ struct KernelLaw {
   double elements_per_clock = 2.96;
   // Traffic of layout changes and concatenations over the ideal bytes: their accesses coalesce
   // badly on one side. Fit.
-  double copy_traffic = 0.804;
+  double copy_traffic = 0.805;
   // Bytes that still lie in the L2 cache come this much faster than memory (fact 131).
   double cache_speedup = 3;
 };

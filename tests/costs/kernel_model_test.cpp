@@ -117,6 +117,36 @@ TEST(KernelModel, OneBlockMoreThanAWaveCostsAWholeWave) {
   EXPECT_LT(seconds(101) / seconds(100), 2 + 1e-9);
 }
 
+// Filling a tile takes as long on a faster matrix unit, so a short sum gains less than the peak does.
+TEST(KernelModel, FasterMatrixUnitsGainLessFromShortSums) {
+  KernelLaw law;
+  law.tile_reuse = 0;
+  law.wave_tail = 1;
+  // One whole wave of 256 x 128 on 100 multiprocessors.
+  const auto seconds = [&](double rate) {
+    return matrix_seconds({256, 128, 2048, 100}, rate, 100, 1e3, law);
+  };
+  const double arithmetic = 2.0 * 256 * 128 * 100 * 2048 / 400e12;
+  const double fill = law.tile_fill_seconds;
+  EXPECT_NEAR(seconds(100e12) / seconds(400e12), (4 * arithmetic + fill) / (arithmetic + fill),
+              1e-9);
+}
+
+// The data gradient of a strided depthwise convolution writes four times what its forward does.
+TEST(KernelModel, StridedDepthwiseDataGradientCostsMoreThanItsForward) {
+  const Device d = round_device();
+  const auto seconds = [&](Pass pass, int stride) {
+    Kernel kernel = convolution(128, 128, 128, 3, 56, 64, pass, MathMode::fp16);
+    kernel.conv.stride = stride;
+    kernel.conv.height_out = kernel.conv.width_out = 56 / stride;
+    kernel.flops = 2.0 * 9 * 128 * 64 * kernel.conv.height_out * kernel.conv.width_out;
+    return kernel_time(kernel, d).compute;
+  };
+  EXPECT_DOUBLE_EQ(seconds(Pass::data_gradient, 1), seconds(Pass::forward, 1));
+  EXPECT_GT(seconds(Pass::data_gradient, 2), 2 * seconds(Pass::forward, 2));
+  EXPECT_LT(seconds(Pass::data_gradient, 2), seconds(Pass::data_gradient, 1));
+}
+
 TEST(KernelModel, WeightGradientWithFewTilesSplitsItsLongSum) {
   const double rate = 100e12;
   const double unsplit_lower_bound = 2.0 * 64 * 64 * 1e6 * 100 / rate;  // one block on one of 100
