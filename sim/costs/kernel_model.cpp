@@ -115,7 +115,12 @@ KernelTime gemm_time(const Kernel& kernel, const Device& device, const KernelLaw
 // units.
 double vector_seconds(const Kernel& kernel, const Device& device, const KernelLaw& law) {
   const ConvGeometry& g = kernel.conv;
-  double rate = device.fp32_flops * device.efficiency.vector;
+  // Index work needs the integer lanes: 64 a multiprocessor since Volta, even where newer ones count
+  // twice as many for fp32 in their peak.
+  constexpr double lanes = 64;
+  const double lane_flops = 2 * lanes * device.multiprocessors * device.clock_hz;
+  const double peak = lane_flops > 0 ? std::min(device.fp32_flops, lane_flops) : device.fp32_flops;
+  double rate = peak * device.efficiency.vector;
   if (kernel.pass == Pass::weight_gradient) rate *= law.vector_weight_gradient;
   // The data gradient has an output per pixel of the input, the others work along the output.
   const double pixels = kernel.pass == Pass::data_gradient

@@ -12,22 +12,22 @@ namespace lockstep {
 // Shape dependence, shared by all devices. Values marked "fit" come from lockstep-fit.
 struct KernelLaw {
   // total = (compute^p + memory^p)^(1/p): how completely arithmetic and traffic overlap. Fit.
-  double smoothing = 2.88;
+  double smoothing = 2.87;
   // Matrix tiles: seconds to fill the pipeline of the largest tile and to write its result, during
   // which its multiprocessor does not multiply. Latencies and write-out, so no faster on a faster
   // matrix unit; smaller tiles hide it in proportion, by running side by side. Fit.
   double tile_fill_seconds = 1.26e-06;
   // The last, partly filled wave of tiles costs between its own share of a wave (0) and a whole one
   // (1): with several tiles in flight per multiprocessor the remaining ones run faster. Fit.
-  double wave_tail = 0.624;
+  double wave_tail = 0.623;
   // A tile of a x b reaches x/(x+tile_reuse) of the best, x = ab/(a+b) multiply-adds per loaded
   // value.
-  double tile_reuse = 9.75;
+  double tile_reuse = 9.72;
   // Matrix units fed with dimensions that are no multiple of 16 bytes lose this factor (fact 129).
   double misaligned = 0.5;
   // Speed of a convolution's weight gradient relative to its forward (long k, split-k; fact 130).
   // Fit.
-  double weight_gradient = 0.913;
+  double weight_gradient = 0.914;
   // Fused attention: scores cost vector work whatever the head size, as much as this share of the
   // products of a head of 128 (Dao 2023, "FlashAttention-2", figures 4 to 6: heads of 64 run at
   // 0.85 of the speed of heads of 128).
@@ -38,14 +38,14 @@ struct KernelLaw {
   double flash_attention_1 = 0.43;
   // Depthwise and grouped kernels outside the matrix units: weight gradient relative to forward.
   // Fit.
-  double vector_weight_gradient = 0.541;
+  double vector_weight_gradient = 0.645;
   // ... and per output element they do the index work of this many more taps of the filter. Fit.
-  double vector_overhead_taps = 47.9;
+  double vector_overhead_taps = 38.4;
   // fp32 convolutions of 3 x 3 with stride 1 run by Winograd's algorithm, F(2x2, 3x3) with 2.25
   // times fewer products and transforms around them (Lavin and Gray 2016). Fit.
   double winograd = 1.54;
   // Traffic of reductions over the ideal bytes: batch norm reads its input twice (fact 131).
-  double normalization_traffic = 0.978;
+  double normalization_traffic = 0.975;
   // Latency-bound start of streaming: a kernel must keep this long a queue of bytes in flight
   // before it reaches full bandwidth (Little's law), in seconds at full bandwidth.
   double stream_ramp_seconds = 1e-6;

@@ -117,7 +117,8 @@ TEST(KernelModel, OneBlockMoreThanAWaveCostsAWholeWave) {
   EXPECT_LT(seconds(101) / seconds(100), 2 + 1e-9);
 }
 
-// Filling a tile takes as long on a faster matrix unit, so a short sum gains less than the peak does.
+// Filling a tile takes as long on a faster matrix unit, so a short sum gains less than the peak
+// does.
 TEST(KernelModel, FasterMatrixUnitsGainLessFromShortSums) {
   KernelLaw law;
   law.tile_reuse = 0;
