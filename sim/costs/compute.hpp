@@ -15,8 +15,9 @@ namespace lockstep {
 
 struct LayerCost {
   QueuedWork forward;
-  QueuedWork backward;          // includes recomputation when the layer is checkpointed
-  // Device seconds of `forward.busy` + `backward.busy` limited by memory bandwidth; for explanations.
+  QueuedWork backward;  // includes recomputation when the layer is checkpointed
+  // Device seconds of `forward.busy` + `backward.busy` limited by memory bandwidth; for
+  // explanations.
   double memory_bound = 0;
   Provenance provenance = Provenance::modelled;
 };
@@ -27,7 +28,8 @@ class ComputeCosts {
  public:
   virtual ~ComputeCosts() = default;
   virtual LayerCost layer(const TrainingStep& step, std::size_t index) const = 0;
-  // Updating `elements` parameters held in `tensors` tensors (an FSDP shard, a server's part, a model).
+  // Updating `elements` parameters held in `tensors` tensors (an FSDP shard, a server's part, a
+  // model).
   virtual QueuedWork optimizer(const OptimizerSpec& optimizer, Precision precision, double elements,
                                int tensors) const = 0;
   // Streaming `bytes` (read + written) through device memory in `launches` kernels: bucket copies,

@@ -65,12 +65,13 @@ struct HostSpec {
   int sockets = 2;
   int cores = 64;
   double memory_bytes = 0;
-  double memory_bandwidth = 0;     // bytes/s, all sockets
-  // Host time of one forward operator of eager PyTorch, Python included: the upper end of fact 134's
-  // 5 to 25 us, which its other figure asks for: 5 to 10 ms for a ResNet-18 step are 28 to 56 us for
-  // each of the 91 forward operators, with the backward ones at half (fit of Megatron's rows).
+  double memory_bandwidth = 0;  // bytes/s, all sockets
+  // Host time of one forward operator of eager PyTorch, Python included: the upper end of fact
+  // 134's 5 to 25 us, which its other figure asks for: 5 to 10 ms for a ResNet-18 step are 28 to 56
+  // us for each of the 91 forward operators, with the backward ones at half (fit of Megatron's
+  // rows).
   double dispatch_seconds = 25e-6;
-  double launch_seconds = 3e-6;    // host time of one more kernel launch inside an operator
+  double launch_seconds = 3e-6;  // host time of one more kernel launch inside an operator
   // Between processes of one host over the loopback interface, one way, and per message (Gloo on
   // TCP).
   double loopback_bytes_per_second = 1.5e9;

@@ -9,8 +9,8 @@
 
 namespace lockstep {
 
-// Standard deviation of the speeds of accelerators of one kind: the lower end of fact 152's 1 to 2 %;
-// eight GPUs then spread over 3 % (fact 136 has seen 5 % and more).
+// Standard deviation of the speeds of accelerators of one kind: the lower end of fact 152's 1 to 2
+// %; eight GPUs then spread over 3 % (fact 136 has seen 5 % and more).
 inline constexpr double usual_spread = 0.01;
 
 class RankSpeeds {

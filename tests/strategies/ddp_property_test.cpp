@@ -128,6 +128,17 @@ RC_GTEST_PROP(DdpLaws, ExposedCommunicationFitsIntoTheTransfers, ()) {
   RC_ASSERT(result.split.exposed_communication <= running * slack);
 }
 
+RC_GTEST_PROP(DdpLaws, OneGpuCommunicatesNothing, ()) {
+  RandomJob random = random_job();
+  random.job.gpus = 1;
+  random.job.step.precision =
+      *rc::gen::element(Precision::tf32, Precision::amp_fp16, Precision::amp_bf16, Precision::bf16);
+  const Numbers n = simulate(random.job, random_options());
+  RC_ASSERT(n.split.exposed_communication == 0);
+  RC_ASSERT(n.split.waiting == 0);
+  RC_ASSERT(n.traffic == 0);
+}
+
 RC_GTEST_PROP(DdpLaws, RelabellingRanksChangesNothing, ()) {
   RandomJob random = random_job();
   random.job.stragglers.per_step.reset();

@@ -73,7 +73,7 @@ RC_GTEST_PROP(FsdpLaws, EverySecondIsBookedOnce, ()) {
   const Outcome o = run(job, toy.options);
   RC_ASSERT(std::abs(o.sum - o.step) <= 1e-9 * o.step);
   RC_ASSERT(o.exposed >= 0 && o.host_bound >= 0 && o.waiting >= 0 && o.copies >= 0);
-  RC_ASSERT(o.busy <= o.step * slack);
+  RC_ASSERT(o.busy <= o.step);
 }
 
 RC_GTEST_PROP(FsdpLaws, AFasterNetworkIsNeverSlower, ()) {
@@ -128,6 +128,19 @@ RC_GTEST_PROP(FsdpLaws, TheStepIsAtLeastItsComputeAndItsLongestQueue, ()) {
   RC_ASSERT(o.step * slack >= o.link_busy);
 }
 
+// Casts, copies and divisions on side streams stay; they are no communication.
+RC_GTEST_PROP(FsdpLaws, OneGpuCommunicatesNothing, ()) {
+  Toy toy = random_toy();
+  toy.gpus = 1;
+  Job job = random_job(toy);
+  job.step.precision =
+      *rc::gen::element(Precision::tf32, Precision::amp_fp16, Precision::amp_bf16, Precision::bf16);
+  const Outcome o = run(job, toy.options);
+  RC_ASSERT(o.exposed == 0);
+  RC_ASSERT(o.waiting == 0);
+  RC_ASSERT(o.traffic == 0);
+}
+
 // Zero-cost kernels: what is exposed are collectives (latency included) and nothing else.
 RC_GTEST_PROP(FsdpLaws, ExposedCommunicationFitsIntoTheTransfers, ()) {
   Toy toy = random_toy();
@@ -135,7 +148,6 @@ RC_GTEST_PROP(FsdpLaws, ExposedCommunicationFitsIntoTheTransfers, ()) {
   const Job job = random_job(toy);
   const Outcome o = run(job, toy.options);
   RC_ASSERT(o.exposed <= communication(job, toy.options) * slack);
-  if (toy.gpus == 1) RC_ASSERT(o.exposed == 0);
 }
 
 }  // namespace
