@@ -115,8 +115,8 @@ KernelTime gemm_time(const Kernel& kernel, const Device& device, const KernelLaw
 // units.
 double vector_seconds(const Kernel& kernel, const Device& device, const KernelLaw& law) {
   const ConvGeometry& g = kernel.conv;
-  // Index work needs the integer lanes: 64 a multiprocessor since Volta, even where newer ones count
-  // twice as many for fp32 in their peak.
+  // Index work needs the integer lanes: 64 a multiprocessor since Volta, even where newer ones
+  // count twice as many for fp32 in their peak.
   constexpr double lanes = 64;
   const double lane_flops = 2 * lanes * device.multiprocessors * device.clock_hz;
   const double peak = lane_flops > 0 ? std::min(device.fp32_flops, lane_flops) : device.fp32_flops;

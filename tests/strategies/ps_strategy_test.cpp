@@ -262,8 +262,8 @@ RC_GTEST_PROP(ParameterServerJob, SimplifiedLinksGiveTheSameTimes, ()) {
   job.step.parameter_count = 60'000'000;
   job.machine.pcie.gpus_per_switch = *rc::gen::element(1, 2);
   job.machine.fabric.gpu_direct = *rc::gen::arbitrary<bool>();
-  // No round number, for the same reason: gradients of ranks whose speeds are as 9 to 10 to 11 would
-  // arrive together.
+  // No round number, for the same reason: gradients of ranks whose speeds are as 9 to 10 to 11
+  // would arrive together.
   job.stragglers.per_rank_sigma = *rc::gen::element(0.0, 0.0937);
   ParameterServerOptions options;
   options.servers = *rc::gen::inRange(1, 4);
