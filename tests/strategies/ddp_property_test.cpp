@@ -131,8 +131,8 @@ RC_GTEST_PROP(DdpLaws, ExposedCommunicationFitsIntoTheTransfers, ()) {
 RC_GTEST_PROP(DdpLaws, OneGpuCommunicatesNothing, ()) {
   RandomJob random = random_job();
   random.job.gpus = 1;
-  random.job.step.precision =
-      *rc::gen::element(Precision::tf32, Precision::amp_fp16, Precision::amp_bf16, Precision::bf16);
+  random.job.step.precision = *rc::gen::element(Precision::tf32, Precision::amp_fp16,
+                                                Precision::amp_bf16, Precision::pure_bf16);
   const Numbers n = simulate(random.job, random_options());
   RC_ASSERT(n.split.exposed_communication == 0);
   RC_ASSERT(n.split.waiting == 0);

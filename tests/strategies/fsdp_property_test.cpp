@@ -72,8 +72,10 @@ RC_GTEST_PROP(FsdpLaws, EverySecondIsBookedOnce, ()) {
   job.interference = *rc::gen::arbitrary<bool>();
   const Outcome o = run(job, toy.options);
   RC_ASSERT(std::abs(o.sum - o.step) <= 1e-9 * o.step);
-  RC_ASSERT(o.exposed >= 0 && o.host_bound >= 0 && o.waiting >= 0 && o.copies >= 0);
-  RC_ASSERT(o.busy <= o.step);
+  const double rounding = -1e-9 * o.step;
+  RC_ASSERT(o.exposed >= rounding && o.host_bound >= rounding && o.waiting >= rounding &&
+            o.copies >= rounding);
+  RC_ASSERT(o.busy <= o.step * (1 + 1e-9));
 }
 
 RC_GTEST_PROP(FsdpLaws, AFasterNetworkIsNeverSlower, ()) {
@@ -133,8 +135,8 @@ RC_GTEST_PROP(FsdpLaws, OneGpuCommunicatesNothing, ()) {
   Toy toy = random_toy();
   toy.gpus = 1;
   Job job = random_job(toy);
-  job.step.precision =
-      *rc::gen::element(Precision::tf32, Precision::amp_fp16, Precision::amp_bf16, Precision::bf16);
+  job.step.precision = *rc::gen::element(Precision::tf32, Precision::amp_fp16, Precision::amp_bf16,
+                                         Precision::pure_bf16);
   const Outcome o = run(job, toy.options);
   RC_ASSERT(o.exposed == 0);
   RC_ASSERT(o.waiting == 0);
