@@ -1,11 +1,13 @@
 // Reading and writing profiles (see profile.hpp).
 #include "costs/profile.hpp"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "core/describe.hpp"
+#include "core/errors.hpp"
+#include "costs/nccl_tuning.hpp"
 
 namespace lockstep {
 
@@ -145,12 +147,18 @@ void describe(Visitor& v, ProfileCurvePoint& p) {
            .min = 0,
            .required = true},
           p.seconds);
+  v.field({.name = "host",
+           .doc = "CPU time of one rank's process meanwhile, all its threads; 0 = not measured.",
+           .unit = Dimension::seconds,
+           .min = 0},
+          p.host_seconds);
 }
 
 template <class Visitor>
 void describe(Visitor& v, ProfileCollective& p) {
   v.field({.name = "collective",
-           .doc = "all_reduce, all_gather, reduce_scatter or broadcast.",
+           .doc = "all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all or "
+                  "send_recv (one message from one rank to another).",
            .required = true},
           p.collective);
   v.field({.name = "backend", .doc = "Library that ran it.", .required = true}, p.backend);
@@ -223,6 +231,12 @@ void check_order(const Profile& profile, const Node& node, Diagnostics& diagnost
     require_ascending(
         profile.collectives[i].points, [](const ProfileCurvePoint& p) { return p.bytes; },
         child(collectives[i], "points"), "points", diagnostics);
+    const auto& names = EnumNames<Collective>::names;
+    if (std::find(names.begin(), names.end(), profile.collectives[i].collective) == names.end())
+      diagnostics.add(child(collectives[i], "collective")
+                          .error(fmt::format("{} is no collective; allowed: {}",
+                                             in_quotes(profile.collectives[i].collective),
+                                             fmt::join(names, ", "))));
   }
 }
 

@@ -74,9 +74,10 @@ struct ProfileCopy {  // streaming through device memory, read + written
 struct ProfileCurvePoint {
   double bytes = 0;
   double seconds = 0;
+  double host_seconds = 0;  // CPU time of one rank's process meanwhile; 0 = not measured
 };
 struct ProfileCollective {
-  std::string collective;  // "all_reduce", "all_gather", "reduce_scatter", "broadcast"
+  std::string collective;  // a name of Collective: "all_reduce", ..., "send_recv"
   std::string backend;     // "gloo", "nccl"
   int ranks = 2;
   int nodes = 1;
