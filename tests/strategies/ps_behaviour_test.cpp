@@ -107,9 +107,36 @@ TEST(Stragglers, OneSlowWorkerSlowsSynchronousButHardlyAsynchronousTraining) {
   EXPECT_NEAR(mean_step(with_slow_worker(toy, 2)) / (2 * compute), 1, 0.02);
 }
 
-// Workers that the bound held back go on together and push together, and each push is an update of
-// its own; the slow worker's comes behind them. Sync sums the others while it waits for the slow
-// one.
+// W = 8 workers compute c = 30 ms, the slow one 39 ms; transfers take no time.
+// - Sync: seven pushes arrive at 30 ms and are summed in 7 x 2 ms, to 44 ms. The slow worker's,
+// which
+//   came at 39 ms, is summed next, then one update u ends the step: 44 + 2 + u = 46 ms + u.
+// - SSP: the fast workers sit at the bound, so the slow one's update releases all eight at once.
+// Seven
+//   pushes arrive 30 ms later, each an update of its own, to 30 + 7 u. The slow worker's push (39
+//   ms) queues behind them; its update ends the round: 30 ms + 8 u.
+// So 46 against 48 ms with u = 2 ms, and 78 against 52 ms with u = 6 ms.
+TEST(Stragglers, ABoundIsSlowerThanSyncOnlyWhereUpdatesCostMoreThanSums) {
+  ToySystem toy;
+  toy.workers = 8;
+  toy.bandwidth = 1e15;  // transfers take 0.1 us
+  toy.steps = 100;
+  toy.keep = toy.accumulate = 2e-3;
+  const auto last_step = [](const ToySystem& system) {
+    return step_times(with_slow_worker(system, 1.3)).back();
+  };
+  const auto ratio = [&](double update) {
+    toy.update = update;
+    toy.rule = {8, 0};
+    const double sync = last_step(toy);
+    EXPECT_NEAR(sync / (46e-3 + update), 1, 1e-4);
+    toy.rule = {1, 3};
+    return last_step(toy) / sync;
+  };
+  EXPECT_NEAR(ratio(2e-3), 46.0 / 48, 1e-4);
+  EXPECT_NEAR(ratio(6e-3), 78.0 / 52, 1e-4);
+}
+
 TEST(Stragglers, IdenticalRanksFoldIntoOneWorker) {
   ToySystem toy;
   toy.workers = 16;
