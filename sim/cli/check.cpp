@@ -1,5 +1,5 @@
 // `lockstep check SCENARIO...`: does it read, divide and fit? Only two steps are simulated, for
-// memory.
+// memory. Like `run` it ends with 3 when nothing of a scenario fits.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -12,31 +12,37 @@ namespace lockstep {
 
 namespace {
 
-Table checked_points(const std::string& file, const CommonOptions& options) {
+struct Checked {
+  Table table;
+  bool something_fits = false;
+};
+
+Checked checked_points(const std::string& file, const CommonOptions& options) {
   const Scenario scenario = read_scenario(file);
   std::vector<Point> points = expand(scenario);
   for (auto& point : points) point.job.steps = 2;
   const auto results = simulate(points, {options.workers, {}});
   using Align = Table::Align;
-  Table table({{"strategy", Align::left},
-               {"GPUs"},
-               {"nodes"},
-               {"micro-batch"},
-               {"accumulation"},
-               {"device memory"},
-               {"of"},
-               {"fits", Align::left}});
+  Checked checked{Table({{"strategy", Align::left},
+                         {"GPUs"},
+                         {"nodes"},
+                         {"micro-batch"},
+                         {"accumulation"},
+                         {"device memory"},
+                         {"of"},
+                         {"fits", Align::left}})};
   for (std::size_t i = 0; i < points.size(); ++i) {
     const Job& job = points[i].job;
     const bool fits = results[i].memory.device <= results[i].memory_capacity;
-    table.add_row(
+    checked.something_fits |= fits;
+    checked.table.add_row(
         {points[i].label, std::to_string(job.gpus),
          std::to_string((job.gpus + job.machine.gpus_per_node - 1) / job.machine.gpus_per_node),
          std::to_string(points[i].micro_batch), std::to_string(job.accumulation),
          human(results[i].memory.device, Dimension::bytes),
          human(results[i].memory_capacity, Dimension::bytes), fits ? "yes" : "NO"});
   }
-  return table;
+  return checked;
 }
 
 }  // namespace
@@ -45,9 +51,11 @@ int check_command(const std::vector<std::string>& files, const CommonOptions& op
   int code = 0;
   for (const auto& file : files) {
     try {
-      const Table table = checked_points(file, options);
-      print(fmt::format("{}: ok\n{}", file,
-                        options.format == Format::csv ? table.csv() : table.text()));
+      const Checked checked = checked_points(file, options);
+      print(fmt::format(
+          "{}: {}\n{}", file, checked.something_fits ? "ok" : "nothing fits into memory",
+          options.format == Format::csv ? checked.table.csv() : checked.table.text()));
+      if (!checked.something_fits && code == 0) code = 3;
     } catch (const ConfigError& error) {
       fmt::print(stderr, "{}\n", error.what());
       code = 2;

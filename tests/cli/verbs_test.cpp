@@ -50,6 +50,29 @@ TEST(Check, TellsWhatFits) {
   EXPECT_THAT(outcome.out, HasSubstr("vgg16.yaml: ok"));
 }
 
+TEST(Check, NothingThatFitsIsExitCodeThreeAsForRun) {
+  const std::string big = write_file(
+      "big.yaml", scenario_text("model: vgg16\nplatform: g5.xlarge\nbatch: {micro: 600}\n"));
+  const Outcome outcome = lockstep({"check", big});
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_THAT(outcome.out, HasSubstr("big.yaml: nothing fits into memory"));
+  // One of several scenarios is enough, in any order; a file that cannot be read weighs more.
+  const std::string good = shipped("ovi2026/vgg16.yaml");
+  EXPECT_EQ(lockstep({"check", big, good}).code, 3);
+  EXPECT_EQ(lockstep({"check", good, big}).code, 3);
+  const std::string bad = write_file("bad.yaml", scenario_text("platform: nowhere\n"));
+  EXPECT_EQ(lockstep({"check", big, bad}).code, 2);
+  EXPECT_EQ(lockstep({"check", bad, big}).code, 2);
+}
+
+TEST(Check, IsDoneWhereAPartFits) {
+  const Outcome outcome =
+      lockstep({"check", shipped("study_which_strategy_for_a_bigger_model.yaml")});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("model.yaml: ok"));
+  EXPECT_THAT(outcome.out, HasSubstr("NO"));
+}
+
 TEST(Export, RunsToTheSameAnswer) {
   for (const char* name : {"ovi2026/vgg16.yaml", "gpt_64_gpus.yaml", "one_slow_gpu.yaml"}) {
     const Outcome text = lockstep({"export", shipped(name)});
