@@ -21,6 +21,7 @@ Value StepBuilder::image_input(const std::vector<std::int64_t>& shape) {
   value.shape = shape;
   value.element_bytes = parameter_bytes(options_.precision);
   value.channels_last = options_.channels_last;
+  step_.input_shape = shape;
   value.storage = new_storage(bytes(value), -1);
   // Images arrive as fp32 plus one int64 label per sample.
   step_.input_bytes = static_cast<double>(elements(value)) * 4 + 8.0 * options_.samples;
@@ -32,6 +33,7 @@ Value StepBuilder::token_input(std::int64_t tokens) {
   value.shape = {tokens};
   value.element_bytes = 8;
   value.tokens = true;
+  step_.input_shape = {tokens};
   value.storage = new_storage(bytes(value), -1);
   step_.tokens = elements(value);
   step_.input_bytes = 2 * bytes(value);  // ids and targets, int64
@@ -109,6 +111,23 @@ LayerWriter::LayerWriter(StepBuilder& builder, const std::string& name, const st
   }
 }
 
+std::int64_t attribute(const Layer& layer, std::string_view name, std::int64_t fallback) {
+  for (const auto& [key, value] : layer.attributes) {
+    if (key == name) return value;
+  }
+  return fallback;
+}
+
+void LayerWriter::attribute(const std::string& name, std::int64_t value) {
+  for (auto& [key, existing] : layer_.attributes) {
+    if (key == name) {
+      existing = value;
+      return;
+    }
+  }
+  layer_.attributes.emplace_back(name, value);
+}
+
 void LayerWriter::parameter(const std::string& suffix, std::vector<std::int64_t> shape,
                             bool matmul) {
   Parameter parameter;
@@ -141,6 +160,7 @@ void LayerWriter::tied_parameter(const std::string& owner, const std::vector<std
     throw ModelError(fmt::format("tied_to: '{}' has {} weights, {} are needed", owner,
                                  found->second.count, count));
   }
+  layer_.tied_to = owner + ".weight";
   const double half = 2.0 * count;
   if (builder_.autocast()) {
     if (!found->second.cast) {

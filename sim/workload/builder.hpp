@@ -94,6 +94,8 @@ class LayerWriter {
   // Reads a parameter that another layer owns (tied weights).
   void tied_parameter(const std::string& owner, const std::vector<std::int64_t>& shape);
   void buffers(int count, double bytes);
+  // Records an evaluated argument of the operator; a second value replaces the first.
+  void attribute(const std::string& name, std::int64_t value);
 
   // What a matmul sees of `x` under autocast: a half-precision copy where x is fp32.
   Value matmul_input(const Value& x);

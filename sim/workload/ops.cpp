@@ -32,6 +32,17 @@ const std::string& OpCall::word(std::string_view argument) const {
   return words[position(*specs, argument)];
 }
 
+LayerWriter OpCall::layer() const {
+  LayerWriter writer(step, name, kind, block, inputs);
+  for (std::size_t i = 0; specs != nullptr && i < specs->size(); ++i) {
+    const ArgumentSpec& spec = (*specs)[i];
+    if (spec.type != ArgumentType::word && integers[i] != not_given) {
+      writer.attribute(spec.name, integers[i]);
+    }
+  }
+  return writer;
+}
+
 OpCall OpCall::child(const std::string& suffix, const std::string& child_kind,
                      std::vector<Value> child_inputs) const {
   OpCall result{step, name + "." + suffix, child_kind, block, std::move(child_inputs)};

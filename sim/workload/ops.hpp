@@ -39,7 +39,7 @@ struct OpCall {
   bool given(std::string_view argument) const;
   const std::string& word(std::string_view argument) const;
   const Value& input() const { return inputs.front(); }
-  LayerWriter layer() const { return {step, name, kind, block, inputs}; }
+  LayerWriter layer() const;  // with the arguments as its attributes
   // The same place in the model, another leaf module: for operators made of several layers.
   OpCall child(const std::string& suffix, const std::string& child_kind,
                std::vector<Value> child_inputs) const;

@@ -168,6 +168,8 @@ Value attention(const OpCall& call) {
   const Heads heads = head_shape(call);
   StepBuilder& step = call.step;
   LayerWriter layer = call.layer();
+  layer.attribute("kv_heads", heads.key);
+  layer.attribute("fused", step.options().fused_attention ? 1 : 0);
   std::vector<Value> inputs;
   for (const Value& value : call.inputs) inputs.push_back(layer.matmul_input(value));
   const bool packed = inputs.size() == 1;

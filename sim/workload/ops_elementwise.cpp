@@ -135,6 +135,7 @@ Value emit_add(const OpCall& call, bool in_place) {
   require_same_shape(call);
   StepBuilder& step = call.step;
   LayerWriter layer = call.layer();
+  layer.attribute("inplace", in_place ? 1 : 0);
   const Value& first = call.input();
   const int element_bytes = widest(call);
   const auto count = static_cast<double>(step.elements(first));

@@ -126,6 +126,11 @@ Value emit_conv(const OpCall& call, const ConvShape& shape) {
   const Value x = layer.matmul_input(input);
   const std::int64_t group_in = in / shape.groups;
   const std::int64_t group_out = shape.out / shape.groups;
+  layer.attribute("stride", shape.stride);
+  layer.attribute("padding_h", shape.padding_h);
+  layer.attribute("padding_w", shape.padding_w);
+  layer.attribute("dilation", shape.dilation);
+  layer.attribute("groups", shape.groups);
   layer.parameter("weight", {shape.out, group_in, shape.kernel_h, shape.kernel_w}, true);
   if (shape.bias) layer.parameter("bias", {shape.out}, true);
   Value y = layer.output({shape.out, height, width}, step.matmul_bytes());

@@ -36,6 +36,7 @@ Value pool(const OpCall& call, bool max) {
         fmt::format("a padding of {} is more than half the window of {}", padding, kernel));
   }
   LayerWriter layer = call.layer();
+  layer.attribute("stride", stride);
   Value y = layer.output({x.shape[0], pooled_size(x.shape[1], kernel, stride, padding, ceil_mode),
                           pooled_size(x.shape[2], kernel, stride, padding, ceil_mode)},
                          x.element_bytes);
@@ -103,6 +104,7 @@ Value permute(const OpCall& call) {
   Value y =
       layer.view_of(x, x.permuted ? std::vector{s[2], s[0], s[1]} : std::vector{s[1], s[2], s[0]});
   y.permuted = !x.permuted;
+  layer.attribute("channels_last", y.permuted ? 1 : 0);
   return layer.done(y);
 }
 

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "workload/precision.hpp"
@@ -73,6 +75,10 @@ struct Layer {
   std::string
       block;  // path of the innermost enclosing repeated block: FSDP's wrapping unit ("layer1.0");
               // "" when the layer stands directly in the root
+  // The operator's evaluated arguments (docs/model-format.md), so that a real network can be built
+  // from the layers; probabilities in millionths.
+  std::vector<std::pair<std::string, std::int64_t>> attributes;
+  std::string tied_to;  // parameter of an earlier layer that this one reads ("wte.weight")
   std::vector<Parameter> parameters;
   double buffer_bytes = 0;  // BatchNorm running statistics: what DDP broadcasts (fact 15)
   int buffers = 0;          // how many buffer tensors
@@ -87,15 +93,19 @@ struct Layer {
   bool checkpointed = false;  // inside an activation-checkpointed block: recomputed in backward
 };
 
+// The value of an attribute; `fallback` when the layer has no such one.
+std::int64_t attribute(const Layer& layer, std::string_view name, std::int64_t fallback = 0);
+
 struct TrainingStep {
   std::string model;
   Precision precision = Precision::fp32;
-  std::int64_t samples = 0;          // local batch (one micro-batch)
-  std::int64_t tokens = 0;           // samples * sequence; 0 for models without tokens
-  double input_bytes = 0;            // what is copied host to device for one micro-batch
-  std::vector<Layer> layers;         // forward order; backward is the reverse
-  std::int64_t parameter_count = 0;  // trainable, shared parameters counted once
-  double forward_flops = 0;          // of the model, without recomputation
+  std::int64_t samples = 0;               // local batch (one micro-batch)
+  std::int64_t tokens = 0;                // samples * sequence; 0 for models without tokens
+  std::vector<std::int64_t> input_shape;  // of one sample: channels, height, width; or tokens
+  double input_bytes = 0;                 // what is copied host to device for one micro-batch
+  std::vector<Layer> layers;              // forward order; backward is the reverse
+  std::int64_t parameter_count = 0;       // trainable, shared parameters counted once
+  double forward_flops = 0;               // of the model, without recomputation
   double backward_flops = 0;
 };
 
