@@ -1,0 +1,24 @@
+// Settings that a process must be started with, because they are read before main().
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+struct EnvironmentVariable {
+  std::string name;
+  std::string value;
+  bool operator==(const EnvironmentVariable&) const = default;
+};
+
+// What every measured or training process is started with: memory is kept instead of being returned
+// to the kernel and faulted in again (glibc's mallopt(3); on a CPU this is up to 20 % of a step),
+// and every library computes with `threads` threads. Belongs into the profile's settings.
+std::vector<EnvironmentVariable> measuring_environment(int threads = 1);
+
+// Those of `wanted` that this process was not started with. Empty in a process that may measure.
+std::vector<EnvironmentVariable> missing_from_environment(
+    const std::vector<EnvironmentVariable>& wanted);
+
+}  // namespace lockstep

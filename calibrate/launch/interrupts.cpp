@@ -1,0 +1,62 @@
+// See interrupts.hpp. A handler may only write to a pipe and set a flag.
+#include "launch/interrupts.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::array caught{SIGINT, SIGTERM, SIGHUP};
+int guards = 0;
+int ends[2] = {-1, -1};
+volatile sig_atomic_t flag = 0;
+std::array<struct sigaction, caught.size()> before;
+
+void on_signal(int) {
+  const int error = errno;
+  flag = 1;
+  (void)!::write(ends[1], "!", 1);
+  errno = error;
+}
+
+}  // namespace
+
+InterruptGuard::InterruptGuard() {
+  if (guards++ > 0) return;
+  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
+    --guards;
+    throw std::runtime_error(std::string("cannot make a pipe: ") + std::strerror(errno));
+  }
+  flag = 0;
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  for (std::size_t i = 0; i < caught.size(); ++i) ::sigaction(caught[i], &action, &before[i]);
+}
+
+InterruptGuard::~InterruptGuard() {
+  if (--guards > 0) return;
+  for (std::size_t i = 0; i < caught.size(); ++i) ::sigaction(caught[i], &before[i], nullptr);
+  for (int& end : ends) {
+    ::close(end);
+    end = -1;
+  }
+}
+
+bool InterruptGuard::interrupted() {
+  return guards > 0 && flag != 0;
+}
+int InterruptGuard::descriptor() {
+  return ends[0];
+}
+
+}  // namespace lockstep

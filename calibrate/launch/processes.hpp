@@ -1,0 +1,62 @@
+// Starts the ranks of a distributed run as processes, waits for them, and leaves nothing behind.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "launch/environment.hpp"
+
+namespace lockstep {
+
+// A folder of its own under $TMPDIR (or /tmp), removed with everything in it. Ranks meet here
+// (FileStore) and leave their results here, one file per rank.
+class RunFolder {
+ public:
+  RunFolder();  // throws std::runtime_error
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path file(const std::string& name) const { return path_ / name; }
+  std::filesystem::path result_file(int rank) const;  // "rank3.result"
+
+ private:
+  std::filesystem::path path_;
+};
+
+struct RankProcess {
+  std::vector<std::string> arguments;            // without the program's name
+  std::vector<EnvironmentVariable> environment;  // on top of ours
+  int core = -1;                                 // pinned to it; -1 = not pinned
+  std::string network_namespace;                 // name of an `ip netns`; "" = ours
+  std::string program;                           // "" = this executable
+};
+
+// `ranks` processes of this executable: "arguments(rank)" with measuring_environment(1), each on
+// core rank % cores, the cores being those that this process may use.
+std::vector<RankProcess> pinned_ranks(
+    int ranks, const std::function<std::vector<std::string>(int)>& arguments);
+
+struct LaunchEnd {
+  enum class How {
+    finished,     // every rank exited with 0
+    failed,       // a rank did not; the others were ended
+    interrupted,  // Ctrl-C (SIGINT, SIGTERM or SIGHUP) reached us; all ranks were ended
+  };
+  How how = How::finished;
+  int rank = -1;        // failed: the one that failed first
+  int exit_code = 0;    // failed: of that rank; 128 + signal when a signal killed it
+  std::string message;  // "rank 1 (pid 1234) was killed by signal 9 (Killed)"; "" when finished
+};
+
+// Starts them and waits for the end. Standard output of the ranks goes to our standard error, so
+// that stdout stays with the parent; standard input is /dev/null. When one fails, or on Ctrl-C, the
+// others get SIGTERM and after `grace_seconds` SIGKILL; should this process die, the kernel kills
+// them (so call it from a thread that lives as long as the process). Throws std::runtime_error when
+// a process cannot be started: no such namespace, core or program.
+LaunchEnd run_processes(const std::vector<RankProcess>& ranks, double grace_seconds = 2);
+
+}  // namespace lockstep

@@ -1,0 +1,63 @@
+// Is this machine described, and is a disturbed measurement noticed?
+#include "launch/machine_state.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+namespace lockstep {
+namespace {
+
+TEST(Machine, IsDescribed) {
+  const MachineDescription machine = describe_machine();
+  EXPECT_FALSE(machine.cpu.empty());
+  EXPECT_GE(machine.cores, 1);
+  EXPECT_GT(machine.memory_bytes, 1e8);
+  EXPECT_FALSE(machine.kernel.empty());
+}
+
+TEST(Clocks, CountOurOwnWork) {
+  const CpuClocks before = read_cpu_clocks();
+  volatile double sink = 0;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
+  while (std::chrono::steady_clock::now() < end) sink = sink + 1;
+  const CpuClocks after = read_cpu_clocks();
+  EXPECT_GE(after.wall_seconds - before.wall_seconds, 0.3);
+  // Whatever others do meanwhile: we ran, or we waited for the core.
+  const double own = after.own_seconds - before.own_seconds;
+  EXPECT_GT(own, 0);
+  EXPECT_LE(own, after.wall_seconds - before.wall_seconds + 0.02);
+  EXPECT_GE(after.busy_seconds - before.busy_seconds, own - 0.05);
+}
+
+CpuClocks clocks(double wall, double busy, double steal) {
+  CpuClocks all;
+  all.wall_seconds = wall;
+  all.busy_seconds = busy;
+  all.steal_seconds = steal;
+  return all;
+}
+
+TEST(Disturbance, IsWhatOthersUsed) {
+  const Disturbance quiet = disturbance(clocks(10, 100, 5), clocks(12, 104, 5), 3.9);
+  EXPECT_NEAR(quiet.foreign, 0.05, 1e-12);
+  EXPECT_EQ(quiet.stolen, 0);
+  EXPECT_FALSE(disturbed(quiet));
+
+  const Disturbance compiler = disturbance(clocks(10, 100, 5), clocks(12, 104, 5), 3.0);
+  EXPECT_NEAR(compiler.foreign, 0.5, 1e-12);
+  EXPECT_TRUE(disturbed(compiler));
+  EXPECT_EQ(to_string(compiler), "others used 0.50 cores, 0.00 were stolen");
+
+  const Disturbance neighbour = disturbance(clocks(10, 100, 5), clocks(12, 104, 5.2), 4.0);
+  EXPECT_NEAR(neighbour.stolen, 0.1, 1e-12);
+  EXPECT_TRUE(disturbed(neighbour));
+}
+
+// The kernel counts in ticks of 10 ms: over short times the difference is rounding.
+TEST(Disturbance, IsNotClaimedForShortTimes) {
+  EXPECT_FALSE(disturbed(disturbance(clocks(1, 10, 0), clocks(1.05, 10.03, 0), 0)));
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,87 @@
+// Do rate-limited links between namespaces work here, and does nothing of them stay behind?
+#include "launch/network.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+namespace lockstep {
+namespace {
+
+int namespaces_of(pid_t pid) {
+  int count = 0;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator("/run/netns", none)) {
+    count += entry.path().filename().string().rfind(fmt::format("lockstep-{}-", pid), 0) == 0;
+  }
+  return count;
+}
+
+class LinkedHostsHere : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string reason = why_no_linked_hosts();
+    if (!reason.empty()) GTEST_SKIP() << reason;
+  }
+};
+
+TEST(LinkedHosts, RefusalSaysWhy) {
+  if (::geteuid() == 0) GTEST_SKIP() << "running as root";
+  EXPECT_THAT(why_no_linked_hosts(), testing::HasSubstr("need root"));
+}
+
+TEST(LinkedHosts, BadArgumentsAreRefused) {
+  EXPECT_THROW(LinkedHosts(1, 1e8), std::runtime_error);
+  EXPECT_THROW(LinkedHosts(2, 0), std::runtime_error);
+}
+
+TEST_F(LinkedHostsHere, ReachEachOtherAndAreRemoved) {
+  for (const int hosts : {2, 3}) {
+    {
+      const LinkedHosts links(hosts, 125e6);
+      EXPECT_EQ(namespaces_of(::getpid()), hosts == 2 ? 2 : 4);
+      std::vector<RankProcess> ranks;
+      for (int rank = 0; rank < hosts; ++rank) {
+        const std::string &mine = links.host(rank).address,
+                          &peer = links.host((rank + 1) % hosts).address;
+        // A TCP connection that is refused has crossed the link; one that is not times out.
+        ranks.push_back(
+            {{"-c", fmt::format("ip addr show eth0 | grep -q {} || exit 3; "
+                                "(echo > /dev/tcp/{}/9) 2>&1 | grep -q 'Connection refused'",
+                                mine, peer)},
+             {},
+             -1,
+             "",
+             "/bin/bash"});
+      }
+      links.place(ranks);
+      const LaunchEnd end = run_processes(ranks);
+      EXPECT_EQ(end.how, LaunchEnd::How::finished) << end.message;
+    }
+    EXPECT_EQ(namespaces_of(::getpid()), 0);
+  }
+}
+
+TEST_F(LinkedHostsHere, LeftoversOfADeadProcessAreRemoved) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    new LinkedHosts(2, 125e6);  // never destroyed
+    _exit(0);
+  }
+  ::waitpid(child, nullptr, 0);
+  ASSERT_EQ(namespaces_of(child), 2);
+  EXPECT_GE(remove_stale_hosts(), 0);  // another test may be quicker
+  EXPECT_EQ(namespaces_of(child), 0);
+}
+
+TEST(TokenBucket, GrowsAboveAGigabit) {
+  EXPECT_EQ(token_bucket_bytes(125e6), 256.0 * 1024);
+  EXPECT_EQ(token_bucket_bytes(312.5e6), 1024.0 * 1024);
+}
+
+}  // namespace
+}  // namespace lockstep
