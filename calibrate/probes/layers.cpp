@@ -1,0 +1,196 @@
+// Layers are told apart without touching them. Forward: a mark before each layer. Backward: every
+// autograd node carries the sequence number it got when its forward ran, so a mark at the start of
+// each node partitions the backward pass among the layers; nodes without a number (gradient
+// accumulation) run right after the node that produced the gradient and count as its layer's. The
+// layers' times therefore add up to the observed step exactly.
+#include "probes/layers.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/SequenceNumber.h>
+#include <ATen/record_function.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+
+#include "launch/machine_state.hpp"
+#include "torch/clock.hpp"
+#include "torch/memory_meter.hpp"
+#include "torch/network.hpp"
+#include "torch/optimizer.hpp"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::uint64_t no_sequence_number = UINT64_MAX;
+
+// The observer of the step that is running now; RecordFunction's callbacks are plain functions.
+struct Observer {
+  Clock* clock = nullptr;
+  std::vector<std::uint64_t> starts;  // sequence number when each layer's forward began
+  std::vector<int> owners;            // layer of the stretch that begins at each mark
+  bool backward = false;
+
+  int owner_of(std::uint64_t number) const {
+    const auto after = std::upper_bound(starts.begin(), starts.end(), number);
+    return after == starts.begin() ? 0 : static_cast<int>(after - starts.begin()) - 1;
+  }
+};
+Observer* observer = nullptr;
+
+std::unique_ptr<at::ObserverContext> node_starts(const at::RecordFunction& function) {
+  if (observer == nullptr || !observer->backward) return nullptr;
+  const std::int64_t number = function.seqNr();
+  const bool numbered = number >= 0 && static_cast<std::uint64_t>(number) != no_sequence_number;
+  observer->owners.push_back(numbered ? observer->owner_of(static_cast<std::uint64_t>(number))
+                                      : observer->owners.back());
+  observer->clock->mark();
+  return nullptr;
+}
+
+// Registers the callback while it lives.
+class NodeCallback {
+ public:
+  NodeCallback()
+      : handle_(at::addGlobalCallback(
+            at::RecordFunctionCallback(node_starts).scopes({at::RecordScope::BACKWARD_FUNCTION}))) {
+  }
+  ~NodeCallback() { at::removeCallback(handle_); }
+  NodeCallback(const NodeCallback&) = delete;
+  NodeCallback& operator=(const NodeCallback&) = delete;
+
+ private:
+  at::CallbackHandle handle_;
+};
+
+// Share of the time that this process, which has its core to itself, had to wait for it.
+double disturbance_share(const CpuClocks& before, const CpuClocks& after) {
+  const Disturbance found = disturbance(before, after, after.own_seconds - before.own_seconds);
+  return std::max(found.queued, found.stolen);
+}
+
+class Probe {
+ public:
+  Probe(const TrainingStep& step, const LayerProbeOptions& options)
+      : device_(options.device),
+        network_(step, device_, options.seed),
+        batch_(random_batch(step, device_, options.seed)),
+        optimizer_(options.optimizer, network_),
+        clock_(device_) {}
+
+  // Times the plain step and the update; `sample` may be null (warming up).
+  void plain(LayerSamples* sample) {
+    clock_.start();
+    at::Tensor loss = network_.forward(batch_);
+    clock_.mark();
+    loss.backward();
+    loss.reset();
+    clock_.mark();
+    optimizer_.step();
+    clock_.mark();
+    const std::vector<double> at = clock_.seconds();
+    network_.drop_gradients();
+    if (sample == nullptr) return;
+    sample->plain_forward = at[1];
+    sample->plain_backward = at[2] - at[1];
+    sample->optimizer = at[3] - at[2];
+  }
+
+  void observed(LayerSamples& sample) {
+    const std::size_t layers = network_.step().layers.size();
+    Observer mine;
+    mine.clock = &clock_;
+    observer = &mine;
+    ForwardHooks hooks;
+    hooks.before = [&](std::size_t layer) {
+      if (layer > 0) clock_.mark();
+      mine.starts.push_back(at::sequence_number::peek());
+    };
+    std::vector<double> at;
+    {
+      const NodeCallback callback;
+      clock_.start();
+      at::Tensor loss = network_.forward(batch_, hooks);
+      clock_.mark();
+      mine.owners.push_back(static_cast<int>(layers) - 1);
+      mine.backward = true;
+      loss.backward();
+      clock_.mark();
+      at = clock_.seconds();
+    }
+    observer = nullptr;
+    optimizer_.step();
+    network_.drop_gradients();
+    sample.forward.assign(layers, 0);
+    sample.backward.assign(layers, 0);
+    for (std::size_t i = 0; i < layers; ++i) sample.forward[i] = at[i + 1] - at[i];
+    for (std::size_t i = 0; i < mine.owners.size(); ++i) {
+      sample.backward[static_cast<std::size_t>(mine.owners[i])] +=
+          at[layers + i + 1] - at[layers + i];
+    }
+  }
+
+  // Of a step after the first: the optimizer's state exists.
+  StepMemory memory(MemoryMeter& meter) {
+    StepMemory use;
+    const auto bytes = [](const at::Tensor& tensor) {
+      return static_cast<double>(tensor.nbytes());
+    };
+    for (const NetworkParameter& parameter : network_.parameters()) {
+      use.parameters += bytes(parameter.tensor);
+    }
+    for (const at::Tensor& buffer : network_.buffers()) use.buffers += bytes(buffer);
+    for (const at::Tensor& state : optimizer_.state()) use.optimizer_state += bytes(state);
+    use.batch = bytes(batch_.input) + bytes(batch_.target);
+    const std::int64_t before = meter.read().live;
+    meter.reset_peak();
+    at::Tensor loss = network_.forward(batch_);
+    use.after_forward = static_cast<double>(meter.read().live - before);
+    loss.backward();
+    loss.reset();
+    optimizer_.step();
+    network_.drop_gradients();
+    use.peak = static_cast<double>(meter.read().peak);
+    use.reserved = static_cast<double>(meter.read().reserved);
+    return use;
+  }
+
+ private:
+  at::Device device_;
+  Network network_;
+  Batch batch_;
+  Optimizer optimizer_;
+  Clock clock_;
+};
+
+}  // namespace
+
+LayerProbeResult probe_layers(const TrainingStep& step, const LayerProbeOptions& options) {
+  try {
+    MemoryMeter meter;
+    Probe probe(step, options);
+    for (int i = 0; i < std::max(1, options.warm_up); ++i) probe.plain(nullptr);
+    LayerProbeResult result;
+    result.memory = probe.memory(meter);
+    do {
+      LayerSamples sample;
+      const CpuClocks before = read_cpu_clocks();
+      probe.plain(&sample);
+      probe.observed(sample);
+      sample.disturbance = disturbance_share(before, read_cpu_clocks());
+      result.samples.push_back(std::move(sample));
+    } while (!options.enough(result.samples));
+    return result;
+  } catch (const c10::Error& error) {
+    // LibTorch 1.13 has no exception of its own for the CPU allocator.
+    const std::string message = error.what_without_backtrace();
+    if (message.find("out of memory") != std::string::npos ||
+        message.find("can't allocate memory") != std::string::npos) {
+      throw OutOfDeviceMemory(message);
+    }
+    throw std::runtime_error(message);
+  }
+}
+
+}  // namespace lockstep

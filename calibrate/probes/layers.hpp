@@ -1,0 +1,58 @@
+// Times of every layer of a real training step, forward and backward, and of the whole step without
+// any observer. Plain interface: no LibTorch in here.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "costs/optimizer.hpp"
+#include "workload/step.hpp"
+
+namespace lockstep {
+
+// One repetition: seconds of one observed step by layer, and of the plain step beside it.
+struct LayerSamples {
+  std::vector<double> forward;   // by layer
+  std::vector<double> backward;  // by layer
+  double plain_forward = 0;
+  double plain_backward = 0;
+  double optimizer = 0;
+  double disturbance = 0;  // share of the time that others had the core
+};
+
+struct StepMemory {  // bytes of tensors
+  double parameters = 0, buffers = 0, optimizer_state = 0;
+  double after_forward =
+      0;  // live beyond parameters, buffers, state and the batch: saved activations
+  double batch = 0;
+  double peak = 0;      // of everything, in a step after the first
+  double reserved = 0;  // by a caching allocator; 0 on CPUs
+};
+
+struct LayerProbeOptions {
+  std::string device = "cpu";  // "cpu", "cuda:0"
+  OptimizerSpec optimizer;
+  std::uint64_t seed = 1;
+  int warm_up = 2;  // steps before the first repetition
+  // After each repetition with all of them so far; true ends the measurement.
+  std::function<bool(const std::vector<LayerSamples>&)> enough;
+};
+
+struct LayerProbeResult {
+  std::vector<LayerSamples> samples;
+  StepMemory memory;
+};
+
+// Trains `step`'s network on random data and times it. Observed and plain steps alternate. Throws
+// OutOfDeviceMemory when the step does not fit, std::runtime_error otherwise.
+LayerProbeResult probe_layers(const TrainingStep& step, const LayerProbeOptions& options);
+
+class OutOfDeviceMemory : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace lockstep

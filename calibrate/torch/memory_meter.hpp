@@ -1,0 +1,32 @@
+// Tensor memory as LibTorch's allocators report it: live bytes, their peak, and bytes reserved from
+// the device (caching allocators only). Counts what is allocated while the meter exists on the
+// thread that made it, and on the threads that run its backward passes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+namespace lockstep {
+
+struct TensorMemory {
+  std::int64_t live = 0;      // bytes
+  std::int64_t peak = 0;      // largest `live` since the meter began or reset_peak()
+  std::int64_t reserved = 0;  // peak of bytes the caching allocator holds; 0 on CPUs
+};
+
+class MemoryMeter {
+ public:
+  MemoryMeter();
+  ~MemoryMeter();
+  MemoryMeter(const MemoryMeter&) = delete;
+  MemoryMeter& operator=(const MemoryMeter&) = delete;
+
+  TensorMemory read() const;
+  void reset_peak();  // the peak starts again from what is live now
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,84 @@
+#include "torch/optimizer.hpp"
+
+#include <cmath>
+
+namespace lockstep {
+
+namespace {
+
+// torch.optim's defaults.
+constexpr double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+
+std::vector<at::Tensor> tensors_of(Network& network) {
+  std::vector<at::Tensor> result;
+  for (NetworkParameter& parameter : network.parameters()) result.push_back(parameter.tensor);
+  return result;
+}
+
+}  // namespace
+
+Optimizer::Optimizer(const OptimizerSpec& spec, Network& network)
+    : Optimizer(spec, tensors_of(network)) {}
+
+Optimizer::Optimizer(const OptimizerSpec& spec, std::vector<at::Tensor> parameters)
+    : spec_(spec),
+      parameters_(std::move(parameters)),
+      first_(parameters_.size()),
+      second_(parameters_.size()) {}
+
+void Optimizer::step() {
+  const at::NoGradGuard no_gradients;
+  ++steps_;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    at::Tensor gradient = parameters_[i].grad();
+    if (!gradient.defined()) continue;
+    if (spec_.weight_decay != 0 && spec_.name != OptimizerKind::adamw) {
+      gradient = gradient.add(parameters_[i], spec_.weight_decay);
+    }
+    if (spec_.name == OptimizerKind::sgd) {
+      sgd(i, gradient);
+    } else {
+      adam(i, gradient);
+    }
+  }
+}
+
+void Optimizer::sgd(std::size_t i, const at::Tensor& gradient) {
+  if (spec_.momentum == 0) {
+    parameters_[i].add_(gradient, -spec_.learning_rate);
+    return;
+  }
+  if (!first_[i].defined()) {
+    first_[i] = gradient.detach().clone();
+  } else {
+    first_[i].mul_(spec_.momentum).add_(gradient);
+  }
+  parameters_[i].add_(first_[i], -spec_.learning_rate);
+}
+
+void Optimizer::adam(std::size_t i, const at::Tensor& gradient) {
+  if (!first_[i].defined()) {
+    first_[i] = at::zeros_like(parameters_[i]);
+    second_[i] = at::zeros_like(parameters_[i]);
+  }
+  if (spec_.name == OptimizerKind::adamw) {
+    parameters_[i].mul_(1 - spec_.learning_rate * spec_.weight_decay);
+  }
+  first_[i].mul_(beta1).add_(gradient, 1 - beta1);
+  second_[i].mul_(beta2).addcmul_(gradient, gradient, 1 - beta2);
+  const double correction1 = 1 - std::pow(beta1, steps_), correction2 = 1 - std::pow(beta2, steps_);
+  const at::Tensor scale = (second_[i].sqrt() / std::sqrt(correction2)).add_(epsilon);
+  parameters_[i].addcdiv_(first_[i], scale, -spec_.learning_rate / correction1);
+}
+
+std::vector<at::Tensor> Optimizer::state() const {
+  std::vector<at::Tensor> result;
+  for (const auto* group : {&first_, &second_}) {
+    for (const at::Tensor& tensor : *group) {
+      if (tensor.defined()) result.push_back(tensor);
+    }
+  }
+  return result;
+}
+
+}  // namespace lockstep

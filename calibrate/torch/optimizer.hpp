@@ -1,0 +1,31 @@
+// The update of a network's parameters as torch.optim's for-loop implementation does it: a few ATen
+// calls per tensor, in place. Includes ATen.
+#pragma once
+
+#include <vector>
+
+#include "costs/optimizer.hpp"
+#include "torch/network.hpp"
+
+namespace lockstep {
+
+class Optimizer {
+ public:
+  Optimizer(const OptimizerSpec& spec, Network& network);
+  // Of any tensors: an FSDP shard, a server's part. They must outlive the optimizer.
+  Optimizer(const OptimizerSpec& spec, std::vector<at::Tensor> parameters);
+
+  void step();  // parameters without a gradient are left alone
+  std::vector<at::Tensor> state() const;
+
+ private:
+  void sgd(std::size_t i, const at::Tensor& gradient);
+  void adam(std::size_t i, const at::Tensor& gradient);
+
+  OptimizerSpec spec_;
+  std::vector<at::Tensor> parameters_;
+  std::vector<at::Tensor> first_, second_;  // momentum; Adam's moments
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace lockstep
