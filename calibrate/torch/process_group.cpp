@@ -1,0 +1,131 @@
+// See process_group.hpp. Written for LibTorch 1.13; the 2.x branches follow its headers (there
+// ProcessGroup is a front of Backends, and Gloo has a _reduce_scatter_base).
+#include "torch/process_group.hpp"
+
+#include <fmt/format.h>
+#include <torch/version.h>
+
+#include <chrono>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "core/errors.hpp"
+#include "torch/ring_reduce_scatter.hpp"
+
+namespace lockstep {
+
+namespace {
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(1000 * seconds));
+}
+
+c10::intrusive_ptr<c10d::Store> make_store(const GroupOptions& options) {
+  if (!options.store_file.empty()) {
+    auto store = c10::make_intrusive<c10d::FileStore>(options.store_file, options.size);
+    store->setTimeout(milliseconds(options.timeout_seconds));
+    return store;
+  }
+  c10d::TCPStoreOptions tcp;
+  tcp.port = static_cast<std::uint16_t>(options.store_port);
+  tcp.isServer = options.rank == 0;
+  tcp.numWorkers = static_cast<std::size_t>(options.size);
+  tcp.timeout = milliseconds(options.timeout_seconds);
+  try {
+    return c10::make_intrusive<c10d::TCPStore>(options.store_host, tcp);
+  } catch (const std::exception& error) {
+    if (std::string(error.what()).find("in use") == std::string::npos) throw;
+    throw file_error("", "port", fmt::format("port {} is already in use", options.store_port),
+                     "choose another one");
+  }
+}
+
+}  // namespace
+
+void Pending::wait() {
+  if (!work_) return;
+  work_->wait();
+  work_.reset();
+  tensors_.clear();
+}
+
+class Group::Gloo {
+ public:
+  c10::intrusive_ptr<GlooWithRing> backend;
+  c10::intrusive_ptr<c10d::ProcessGroup> front;
+};
+
+Group::Group(const GroupOptions& options)
+    : rank_(options.rank), size_(options.size), gloo_(std::make_unique<Gloo>()) {
+  const auto store = make_store(options);
+  auto gloo = c10d::ProcessGroupGloo::Options::create(milliseconds(options.timeout_seconds));
+  gloo->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(options.own_address));
+  gloo->threads = 1;  // collectives one after another, and no thread that only waits
+  gloo_->backend = c10::make_intrusive<GlooWithRing>(store, rank_, size_, gloo);
+#if TORCH_VERSION_MAJOR == 1
+  gloo_->front = gloo_->backend;
+#else
+  gloo_->front = c10::make_intrusive<c10d::ProcessGroup>(store, rank_, size_);
+  gloo_->front->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO,
+                           gloo_->backend);
+  gloo_->front->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
+#endif
+}
+
+Group::~Group() = default;
+
+Pending Group::all_reduce_async(at::Tensor tensor) {
+  std::vector<at::Tensor> tensors{tensor};
+  return {gloo_->backend->allreduce(tensors), tensors};
+}
+
+Pending Group::broadcast_async(at::Tensor tensor, int root) {
+  std::vector<at::Tensor> tensors{tensor};
+  c10d::BroadcastOptions options;
+  options.rootRank = root;
+  return {gloo_->backend->broadcast(tensors, options), tensors};
+}
+
+Pending Group::all_gather_async(at::Tensor output, at::Tensor input) {
+  std::vector<std::vector<at::Tensor>> parts{output.view({-1}).chunk(size_)};
+  std::vector<at::Tensor> inputs{input.view({-1})};
+  return {gloo_->backend->allgather(parts, inputs), {output, input}};
+}
+
+Pending Group::reduce_scatter_async(at::Tensor output, at::Tensor input) {
+  TORCH_CHECK(input.numel() == size_ * output.numel(), "reduce_scatter: ", input.numel(),
+              " elements do not make ", size_, " parts of ", output.numel());
+#if TORCH_VERSION_MAJOR == 1
+  return {gloo_->backend->ring_reduce_scatter(output, input), {output, input}};
+#else
+  return {gloo_->backend->_reduce_scatter_base(output, input), {output, input}};
+#endif
+}
+
+Pending Group::send_async(at::Tensor tensor, int to, int tag) {
+  std::vector<at::Tensor> tensors{tensor};
+  return {gloo_->backend->send(tensors, to, tag), tensors};
+}
+
+Pending Group::recv_async(at::Tensor tensor, int from, int tag) {
+  std::vector<at::Tensor> tensors{tensor};
+  return {gloo_->backend->recv(tensors, from, tag), tensors};
+}
+
+int Group::recv_any(at::Tensor tensor, int tag) {
+  std::vector<at::Tensor> tensors{tensor};
+  const auto work = gloo_->backend->recvAnysource(tensors, tag);
+  work->wait();
+  return work->sourceRank();
+}
+
+void Group::barrier() {
+  gloo_->backend->barrier()->wait();
+}
+
+c10::intrusive_ptr<c10d::ProcessGroup> Group::process_group() const {
+  return gloo_->front;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,87 @@
+// Communication between the ranks of a real run: PyTorch's Gloo process group with what it lacks (a
+// reduce-scatter) and with errors that name their cause. Includes LibTorch.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <memory>
+#include <string>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <vector>
+
+namespace lockstep {
+
+struct GroupOptions {
+  int rank = 0;
+  int size = 1;
+  // Where the ranks find each other: a file that all can write (one machine, also across network
+  // namespaces) or, if empty, a TCP port that rank 0 opens on store_host.
+  std::string store_file;
+  std::string store_host = "127.0.0.1";
+  int store_port = 0;
+  // Address of this rank that the others can reach; Gloo binds to it.
+  std::string own_address = "127.0.0.1";
+  double timeout_seconds = 120;  // of every operation; a rank that waits longer throws
+};
+
+// An operation under way. Keeps its tensors alive; dropping it does not cancel it.
+class Pending {
+ public:
+  Pending() = default;  // nothing under way: wait() returns at once
+  Pending(c10::intrusive_ptr<c10d::Work> work, std::vector<at::Tensor> tensors)
+      : work_(std::move(work)), tensors_(std::move(tensors)) {}
+
+  // Throws std::runtime_error: a peer has gone, or the timeout is over.
+  void wait();
+  bool done() const { return !work_ || work_->isCompleted(); }
+
+ private:
+  c10::intrusive_ptr<c10d::Work> work_;
+  std::vector<at::Tensor> tensors_;
+};
+
+// All ranks call the same collectives in the same order; they run one after another in that order
+// on one thread of their own, as on one NCCL communicator. send and recv run beside them. Tensors
+// must be contiguous and on the CPU. Anything here throws std::runtime_error when a peer is gone.
+class Group {
+ public:
+  // Blocks until all ranks are here. Throws ConfigError when store_port is in use.
+  explicit Group(const GroupOptions& options);
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  Pending all_reduce_async(at::Tensor tensor);  // sum, in place
+  Pending broadcast_async(at::Tensor tensor, int root);
+  // output: size() x the elements of input, in rank order.
+  Pending all_gather_async(at::Tensor output, at::Tensor input);
+  // input: size() x the elements of output; rank r gets the sum of everybody's r-th part.
+  Pending reduce_scatter_async(at::Tensor output, at::Tensor input);
+  Pending send_async(at::Tensor tensor, int to, int tag = 0);
+  Pending recv_async(at::Tensor tensor, int from, int tag = 0);
+
+  void all_reduce(at::Tensor tensor) { all_reduce_async(tensor).wait(); }
+  void broadcast(at::Tensor tensor, int root) { broadcast_async(tensor, root).wait(); }
+  void all_gather(at::Tensor output, at::Tensor input) { all_gather_async(output, input).wait(); }
+  void reduce_scatter(at::Tensor output, at::Tensor input) {
+    reduce_scatter_async(output, input).wait();
+  }
+  void send(at::Tensor tensor, int to, int tag = 0) { send_async(tensor, to, tag).wait(); }
+  void recv(at::Tensor tensor, int from, int tag = 0) { recv_async(tensor, from, tag).wait(); }
+  int recv_any(at::Tensor tensor, int tag = 0);  // from whoever sends first; returns the rank
+  void barrier();
+
+  // For PyTorch's own engines (c10d::Reducer).
+  c10::intrusive_ptr<c10d::ProcessGroup> process_group() const;
+
+ private:
+  class Gloo;
+  int rank_;
+  int size_;
+  std::unique_ptr<Gloo> gloo_;
+};
+
+}  // namespace lockstep
