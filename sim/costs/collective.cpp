@@ -113,20 +113,33 @@ Chosen choose(const Machine& machine, const CommGroup& group, Collective collect
   return best;
 }
 
+// Bytes that each rank sends.
+double sent_bytes(const CommGroup& group, Collective collective, double bytes) {
+  const double n = group.ranks();
+  switch (collective) {
+    case Collective::all_to_all:
+      return bytes * (n - 1) / n;
+    case Collective::broadcast:
+    case Collective::reduce:
+    case Collective::send_recv:
+      return bytes;
+    default:
+      return bytes * ring_steps(collective, group.ranks()) / n;
+  }
+}
+
 // Ranks on CPUs: Gloo's ring over loopback or TCP, alpha-beta.
 Times cpu_times(const Machine& machine, const CommGroup& group, Collective collective,
                 double bytes) {
-  const double steps = ring_steps(collective, group.ranks());
   double rate = machine.host.loopback_bytes_per_second, message = machine.host.message_seconds;
   if (group.nodes > 1) {
     rate = std::min(connection_rate(machine), nic_share(machine, group, collective));
     message += machine.fabric.latency_seconds;
   }
-  if (collective == Collective::send_recv) return {message, bytes / rate};
-  if (collective == Collective::all_to_all)
-    return {(group.ranks() - 1) * message, bytes * (group.ranks() - 1) / group.ranks() / rate};
-  const bool whole = collective == Collective::broadcast || collective == Collective::reduce;
-  return {steps * message, bytes * (whole ? 1 : steps / group.ranks()) / rate};
+  double messages = ring_steps(collective, group.ranks());
+  if (collective == Collective::send_recv) messages = 1;
+  if (collective == Collective::all_to_all) messages = group.ranks() - 1;
+  return {messages * message, sent_bytes(group, collective, bytes) / rate};
 }
 
 // NCCL's point-to-point kernels: not tuned, so straight from the links.
@@ -183,6 +196,7 @@ CollectiveCost collective_cost(const Machine& machine, const CommGroup& group,
   assert(bytes >= 0 && group.concurrent >= 1);
 
   Times times;
+  double measured_cores = 0;
   NcclAlgorithm algorithm = NcclAlgorithm::ring;
   if (machine.device.architecture == Architecture::cpu) {
     times = cpu_times(machine, group, collective, bytes);
@@ -209,12 +223,23 @@ CollectiveCost collective_cost(const Machine& machine, const CommGroup& group,
     times.latency = std::min(times.latency, value.seconds);
     times.transfer = value.seconds - times.latency;
     cost.provenance = value.on_point ? Provenance::measured : Provenance::interpolated;
+    measured_cores = value.cores;
   }
   cost.latency_seconds = times.latency;
   cost.transfer_seconds = times.transfer;
   cost.links = collective_links(machine, group, collective, algorithm, bytes);
   cost.device_memory_bytes = memory_traffic(cost.links);
+  if (machine.device.architecture == Architecture::cpu)
+    cost.cores =
+        measured_cores > 0
+            ? measured_cores
+            : cores_of_sending(machine.host, sent_bytes(group, collective, bytes), cost.seconds());
   return cost;
+}
+
+double cores_of_sending(const HostSpec& host, double bytes, double seconds) {
+  if (host.core_network_rate <= 0 || seconds <= 0) return 0;
+  return bytes / host.core_network_rate / seconds;
 }
 
 double bus_bandwidth(Collective collective, int ranks, double bytes, double seconds) {

@@ -64,6 +64,9 @@ struct CollectiveCost {
   int ring_steps = 0;              // steps of the ring, for message-level execution; 0 = not a ring
   int channels = 0;                // multiprocessors taken on every GPU while it runs (fact 105)
   double device_memory_bytes = 0;  // read and written on one GPU (fact 113)
+  // Ranks on CPUs: cores that one rank's communication threads keep busy while it runs (measured
+  // CPU time over elapsed time, or HostSpec::core_network_rate).
+  double cores = 0;
   Provenance provenance = Provenance::modelled;
   std::vector<LinkLoad> links;
 
@@ -76,6 +79,9 @@ struct CollectiveCost {
 CollectiveCost collective_cost(const Machine& machine, const CommGroup& group,
                                Collective collective, double bytes, const NetworkModel& model = {});
 
+// Cores that a process keeps busy while it sends so many bytes in so many seconds.
+double cores_of_sending(const HostSpec& host, double bytes, double seconds);
+
 // Bus bandwidth as nccl-tests defines it (fact 107), for comparison with published figures.
 double bus_bandwidth(Collective collective, int ranks, double bytes, double seconds);
 
@@ -86,6 +92,8 @@ struct CopyCost {
   double latency_seconds = 0;
   double bytes_per_second = 0;  // of one copy alone
   std::vector<LinkLoad> links;  // of the given bytes
+  double cores = 0;             // busy meanwhile in each of the two processes, on CPUs
+  Provenance provenance = Provenance::modelled;
 
   double seconds(double bytes) const { return latency_seconds + bytes / bytes_per_second; }
 };
@@ -94,7 +102,10 @@ struct CopyCost {
 CopyCost host_device_copy(const Machine& machine, double bytes);
 // Between two GPUs of one node.
 CopyCost device_device_copy(const Machine& machine, double bytes);
-// Between the memories of two hosts over one connection (fact 79 caps a TCP stream).
+// Between the memories of two hosts over one connection (fact 79 caps a TCP stream), or between two
+// processes of one host. On CPUs a measured send_recv curve of two ranks on so many hosts answers;
+// its rate then depends on the size.
 CopyCost host_host_copy(const Machine& machine, double bytes);
+CopyCost loopback_copy(const Machine& machine, double bytes);
 
 }  // namespace lockstep

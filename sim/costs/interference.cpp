@@ -21,4 +21,18 @@ double slowdown(const Device& device, double compute_bound, double memory_bound,
   return compute_bound * compute + memory_bound * memory + (1 - compute_bound - memory_bound);
 }
 
+double cores_per_rank(const Machine& machine, int ranks) {
+  return static_cast<double>(machine.host.cores) /
+         std::max(1, std::min(ranks, machine.gpus_per_node));
+}
+
+CoreSpeeds share_cores(double cores, double demand) {
+  assert(demand >= 0);
+  cores = std::max(cores, 1.0);
+  CoreSpeeds speeds;
+  speeds.compute = std::min(1.0, std::max(cores - demand, cores / 2));
+  if (demand > 0) speeds.communication = std::min(1.0, (cores - speeds.compute) / demand);
+  return speeds;
+}
+
 }  // namespace lockstep

@@ -2,7 +2,7 @@
 // its traffic takes memory bandwidth (facts 112, 113).
 #pragma once
 
-#include "hardware/device.hpp"
+#include "hardware/machine.hpp"
 
 namespace lockstep {
 
@@ -12,6 +12,19 @@ namespace lockstep {
 // `hbm_bytes_per_second`.
 double slowdown(const Device& device, double compute_bound, double memory_bound, int channels,
                 double hbm_bytes_per_second);
+
+// Compute beside communication on CPUs: one computing thread, and communication threads that would
+// keep `demand` cores busy, share `cores` (at least 1 is taken) under a fair scheduler, as CFS is:
+// whoever wants less than its half gets what it wants, the other one the rest. On one core compute
+// keeps 1 - min(demand, 1/2). Speeds are relative to running alone. The measured effect:
+// docs/networks.md.
+struct CoreSpeeds {
+  double compute = 1;
+  double communication = 1;
+};
+CoreSpeeds share_cores(double cores, double demand);
+// Cores of its host for each rank, when `ranks` fill hosts one after the other.
+double cores_per_rank(const Machine& machine, int ranks);
 
 // Device-memory bytes a ring collective moves per byte it sends over the wire: every step reads the
 // received chunk and the own one and writes the result (fact 113).

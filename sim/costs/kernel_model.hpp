@@ -19,10 +19,10 @@ struct KernelLaw {
   double tile_fill_seconds = 1.26e-06;
   // The last, partly filled wave of tiles costs between its own share of a wave (0) and a whole one
   // (1): with several tiles in flight per multiprocessor the remaining ones run faster. Fit.
-  double wave_tail = 0.623;
+  double wave_tail = 0.622;
   // A tile of a x b reaches x/(x+tile_reuse) of the best, x = ab/(a+b) multiply-adds per loaded
   // value.
-  double tile_reuse = 9.72;
+  double tile_reuse = 9.74;
   // Matrix units fed with dimensions that are no multiple of 16 bytes lose this factor (fact 129).
   double misaligned = 0.5;
   // Speed of a convolution's weight gradient relative to its forward (long k, split-k; fact 130).
@@ -38,14 +38,14 @@ struct KernelLaw {
   double flash_attention_1 = 0.43;
   // Depthwise and grouped kernels outside the matrix units: weight gradient relative to forward.
   // Fit.
-  double vector_weight_gradient = 0.645;
+  double vector_weight_gradient = 0.623;
   // ... and per output element they do the index work of this many more taps of the filter. Fit.
-  double vector_overhead_taps = 38.4;
+  double vector_overhead_taps = 40;
   // fp32 convolutions of 3 x 3 with stride 1 run by Winograd's algorithm, F(2x2, 3x3) with 2.25
   // times fewer products and transforms around them (Lavin and Gray 2016). Fit.
   double winograd = 1.54;
   // Traffic of reductions over the ideal bytes: batch norm reads its input twice (fact 131).
-  double normalization_traffic = 0.975;
+  double normalization_traffic = 0.976;
   // Latency-bound start of streaming: a kernel must keep this long a queue of bytes in flight
   // before it reaches full bandwidth (Little's law), in seconds at full bandwidth.
   double stream_ramp_seconds = 1e-6;

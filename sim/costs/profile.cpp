@@ -144,7 +144,7 @@ void describe(Visitor& v, ProfileCurvePoint& p) {
   v.field({.name = "time",
            .doc = "Median time.",
            .unit = Dimension::seconds,
-           .min = 0,
+           .min = 1e-9,
            .required = true},
           p.seconds);
   v.field({.name = "host",
@@ -164,7 +164,8 @@ void describe(Visitor& v, ProfileCollective& p) {
   v.field({.name = "backend", .doc = "Library that ran it.", .required = true}, p.backend);
   v.field({.name = "ranks", .doc = "Processes.", .min = 1, .required = true}, p.ranks);
   v.field({.name = "nodes", .doc = "Nodes they ran on.", .min = 1}, p.nodes);
-  v.field({.name = "points", .doc = "The curve, ascending.", .required = true}, p.points);
+  v.field({.name = "points", .doc = "The curve, ascending.", .required = true, .min_items = 1},
+          p.points);
 }
 
 template <class Visitor>
@@ -248,6 +249,31 @@ Profile parse_profile(const Node& node) {
   if (diagnostics.empty()) check_order(profile, node, diagnostics);
   diagnostics.throw_if_any();
   return profile;
+}
+
+void apply_profile(const Profile& profile, Machine& machine) {
+  std::vector<CollectiveCurve> curves;
+  for (const ProfileCollective& measured : profile.collectives) {
+    CollectiveCurve curve;
+    curve.collective = measured.collective;
+    curve.ranks = measured.ranks;
+    curve.nodes = measured.nodes;
+    curve.source = "profile of " + profile.device;
+    bool has_host = false;
+    for (const ProfileCurvePoint& point : measured.points) {
+      curve.bytes.push_back(point.bytes);
+      curve.seconds.push_back(point.seconds);
+      curve.host_seconds.push_back(point.host_seconds);
+      has_host = has_host || point.host_seconds > 0;
+    }
+    if (!has_host) curve.host_seconds.clear();
+    curves.push_back(std::move(curve));
+  }
+  machine.collectives.insert(machine.collectives.begin(), curves.begin(), curves.end());
+  const ProfileAllocator& allocator = profile.allocator;
+  if (allocator.context_bytes > 0) machine.device.context_bytes = allocator.context_bytes;
+  if (allocator.matmul_workspace_bytes > 0)
+    machine.device.matmul_workspace_bytes = allocator.matmul_workspace_bytes;
 }
 
 Profile load_profile(const std::string& path) {

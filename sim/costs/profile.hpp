@@ -31,6 +31,7 @@ struct ProfileNoise {
   double relative_spread = 0;  // median over layers of (90th percentile - median) / median
 };
 
+// All 0, or left out: dispatch is part of the layer times, as on CPUs, where one thread does both.
 struct ProfileHost {
   double operator_seconds = 0;           // dispatch of one forward operator
   double backward_operator_seconds = 0;  // of one backward operator
@@ -108,6 +109,10 @@ struct Profile {
 Profile load_profile(const std::string& path);
 Profile parse_profile(const Node& node);
 std::string profile_text(const Profile& profile);  // YAML that load_profile reads back equal
+
+// Puts what the profile says about the machine itself into it: collective curves (before the
+// machine's own, so that they win) and the allocator's facts.
+void apply_profile(const Profile& profile, Machine& machine);
 
 // Serves `profile`; asks `fallback` for what it does not know.
 std::unique_ptr<ComputeCosts> profile_costs(std::shared_ptr<const Profile> profile,

@@ -127,7 +127,9 @@ class ProfileCosts final : public ComputeCosts {
 
   QueuedWork work(const std::vector<Kernel>& kernels, double operator_seconds,
                   double seconds) const {
-    const Dispatched counts = dispatched(kernels);
+    Dispatched counts = dispatched(kernels);
+    // A layer without kernels, a view, takes a little time of a CPU all the same.
+    if (seconds > 0) counts.launches = std::max(counts.launches, 1);
     return queued(operator_seconds, profile_->host.launch_seconds, counts.operators,
                   counts.launches, seconds);
   }

@@ -15,7 +15,17 @@ RooflineCosts::RooflineCosts(const Machine& machine, const Framework& framework,
     : device_(with_framework(machine.device, framework, law)),
       rates_(host_rates(machine.host, framework)),
       framework_(framework.name),
+      one_thread_(machine.device.architecture == Architecture::cpu),
       law_(law) {}
+
+QueuedWork RooflineCosts::dispatched(double operator_seconds, int operators, int launches,
+                                     double device_seconds) const {
+  const QueuedWork work =
+      queued(operator_seconds, rates_.launch, operators, launches, device_seconds);
+  if (!one_thread_) return work;
+  const double both = work.host + work.busy;
+  return {0, both, both};
+}
 
 QueuedWork RooflineCosts::run(const std::vector<Kernel>& kernels, int element_bytes,
                               double operator_seconds, double& memory_bound) const {
@@ -23,8 +33,8 @@ QueuedWork RooflineCosts::run(const std::vector<Kernel>& kernels, int element_by
   for (const Kernel& kernel : kernels) {
     const KernelTime time = kernel_time(kernel, device_, law_, element_bytes);
     if (time.memory > time.compute) memory_bound += time.total;
-    work = append(work, queued(operator_seconds, rates_.launch, kernel.operators, kernel.launches,
-                               time.total));
+    work =
+        append(work, dispatched(operator_seconds, kernel.operators, kernel.launches, time.total));
   }
   return work;
 }
@@ -50,13 +60,12 @@ QueuedWork RooflineCosts::optimizer(const OptimizerSpec& optimizer, Precision pr
   const OptimizerTraffic traffic = optimizer_traffic(optimizer, precision, elements, tensors);
   const double seconds =
       stream_seconds(traffic.bytes_per_parameter * elements, traffic.launches, device_, law_);
-  return queued(rates_.forward_operator, rates_.launch, traffic.operators, traffic.launches,
-                seconds);
+  return dispatched(rates_.forward_operator, traffic.operators, traffic.launches, seconds);
 }
 
 QueuedWork RooflineCosts::stream(double bytes, int launches) const {
-  return queued(rates_.backward_operator, rates_.launch, launches, launches,
-                stream_seconds(bytes, launches, device_, law_));
+  return dispatched(rates_.backward_operator, launches, launches,
+                    stream_seconds(bytes, launches, device_, law_));
 }
 
 QueuedWork single_device_step(const TrainingStep& step, const ComputeCosts& costs,

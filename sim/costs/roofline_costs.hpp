@@ -23,10 +23,13 @@ class RooflineCosts final : public ComputeCosts {
  private:
   QueuedWork run(const std::vector<Kernel>& kernels, int element_bytes, double operator_seconds,
                  double& memory_bound) const;
+  QueuedWork dispatched(double operator_seconds, int operators, int launches,
+                        double device_seconds) const;
 
   Device device_;
   HostRates rates_;
   FrameworkKind framework_;
+  bool one_thread_;  // a CPU computes with the thread that dispatches
   KernelLaw law_;
 };
 

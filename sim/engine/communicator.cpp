@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "engine/range.hpp"
 
@@ -29,18 +30,20 @@ Communicator::Communicator(std::string name, int lanes, std::vector<std::vector<
   }
 }
 
-Event Communicator::start(const TransferSpec& spec, const HostClock& host, const Event& after) {
+Event Communicator::start(const TransferSpec& spec, const HostClock& host, const Event& after,
+                          const Event& issued) {
   auto done = std::make_shared<Event::State>();
   done->communicator = this;
   known_or_wake(after, *this);
-  queue_.push_back({spec, host, after, done});
+  known_or_wake(issued, *this);
+  queue_.push_back({spec, host, after, issued, done});
   bell_.ring();
   return Event(done);
 }
 
 void Communicator::serve(Network& network) {
   while (true) {
-    bell_.wait([&] { return queue_.empty() ? closing_ : queue_.front().after.known(); });
+    bell_.wait([&] { return queue_.empty() ? closing_ : ready(queue_.front()); });
     if (queue_.empty()) return;
     Operation operation = std::move(queue_.front());
     queue_.pop_front();
@@ -71,6 +74,11 @@ void Communicator::find_ready(Operation& operation) const {
   } else {
     for (double& moment : ready) moment = std::max(host.offset, moment);
   }
+  if (const Event::State* issued = operation.issued.state().get()) {
+    for (std::size_t lane = 0; lane < lanes_; ++lane) {
+      ready[lane] = std::max(ready[lane], issued->at(lane));
+    }
+  }
 }
 
 void Communicator::run(Operation& operation, Network& network) {
@@ -96,7 +104,7 @@ void Communicator::run(Operation& operation, Network& network) {
     const double ahead = start - sg::s4u::Engine::get_clock();
     if (ahead > 0) sg::s4u::this_actor::sleep_for(ahead);
     interference_.start(sg::s4u::Engine::get_clock(), operation.spec);
-    end = network.carry(operation.spec, start);
+    end = carry_beside_compute(operation.spec, start, network);
     interference_.stop(sg::s4u::Engine::get_clock(), operation.spec);
   } else {
     end = network.carry(operation.spec, start);
@@ -117,8 +125,28 @@ void Communicator::run(Operation& operation, Network& network) {
       done.lanes[lane] = now[static_cast<std::size_t>(group_of_lane_[lane])].end;
     }
   }
-  operation.after = {};
+  operation.after = operation.issued = {};
   done.complete();
+}
+
+// A transfer whose threads share a core with compute falls behind while compute runs. What it
+// missed is made up for afterwards, what it misses then after that, and so on: exact in the limit,
+// and the transfer still fills the time until its end, whatever compute does meanwhile. Links carry
+// all of it in the first part.
+double Communicator::carry_beside_compute(const TransferSpec& spec, double start,
+                                          Network& network) {
+  double computed = interference_.computed_until(sg::s4u::Engine::get_clock());
+  double end = network.carry(spec, start);
+  if (spec.speed_beside_compute >= 1) return end;
+  const double negligible = 1e-12 * (end - start);
+  while (true) {
+    const double now = sg::s4u::Engine::get_clock();
+    const double before = std::exchange(computed, interference_.computed_until(now));
+    const double missed = (1 - spec.speed_beside_compute) * (computed - before);
+    if (missed <= negligible) return end;
+    end = std::max(end, now) + missed;
+    sg::s4u::this_actor::sleep_for(end - now);
+  }
 }
 
 Communicator::Gap Communicator::divide(const Event::State& state, std::size_t lane,

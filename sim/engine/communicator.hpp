@@ -18,7 +18,9 @@ class Communicator final : public Waker {
                Interference& interference);
 
   const std::string& name() const { return name_; }
-  Event start(const TransferSpec& spec, const HostClock& host, const Event& after);
+  // Ready per lane when its host has come this far and both events have happened.
+  Event start(const TransferSpec& spec, const HostClock& host, const Event& after,
+              const Event& issued = {});
   // The actor's program: returns when the world closes and nothing is queued.
   void serve(Network& network);
   void close();
@@ -36,14 +38,18 @@ class Communicator final : public Waker {
   struct Operation {
     TransferSpec spec;
     HostClock host;
-    Event after;
+    Event after, issued;
     std::shared_ptr<Event::State> done;
   };
   struct Window {
     double start = 0, end = 0;
   };
+  static bool ready(const Operation& operation) {
+    return operation.after.known() && operation.issued.known();
+  }
   void find_ready(Operation& operation) const;
   void run(Operation& operation, Network& network);
+  double carry_beside_compute(const TransferSpec& spec, double start, Network& network);
   const Window& window(std::size_t serial, std::size_t group) const {
     return windows_[serial * groups_ + group - first_window_];
   }

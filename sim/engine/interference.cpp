@@ -44,26 +44,31 @@ Interference::Interference(Slowdown slowdown) : slowdown_(std::move(slowdown)) {
 
 void Interference::start(double time, const TransferSpec& spec) {
   ++active_;
-  change(time, channels_ + spec.channels, hbm_ + spec.hbm_bytes_per_second);
+  change(time,
+         {taken_.channels + spec.channels, taken_.hbm_bytes_per_second + spec.hbm_bytes_per_second,
+          taken_.cores + spec.cores});
 }
 
 void Interference::stop(double time, const TransferSpec& spec) {
   --active_;
-  // No rounding rests of sums while nothing runs.
-  change(time, active_ == 0 ? 0 : channels_ - spec.channels,
-         active_ == 0 ? 0 : hbm_ - spec.hbm_bytes_per_second);
+  Occupancy rest;  // no rounding rests of sums while nothing runs
+  if (active_ > 0) {
+    rest = {taken_.channels - spec.channels,
+            taken_.hbm_bytes_per_second - spec.hbm_bytes_per_second,
+            std::max(0.0, taken_.cores - spec.cores)};
+  }
+  change(time, rest);
 }
 
-void Interference::change(double time, double channels, double hbm_bytes_per_second) {
-  channels_ = channels;
-  hbm_ = hbm_bytes_per_second;
+void Interference::change(double time, const Occupancy& taken) {
+  taken_ = taken;
   for (std::size_t p = 0; p < phases; ++p) {
     const Piece& last = pieces_[p].back();
     Piece next;
     next.time = std::max(time, last.time);
     next.work = last.work + (next.time - last.time) * last.speed;
     if (active_ > 0) {
-      next.slowness = std::max(1.0, slowdown_(static_cast<Phase>(p), channels_, hbm_));
+      next.slowness = std::max(1.0, slowdown_(static_cast<Phase>(p), taken_));
       next.speed = 1 / next.slowness;
     }
     pieces_[p].push_back(next);

@@ -2,8 +2,10 @@
 // ("work time"), in which a segment of device work has its nominal length.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <functional>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -27,7 +29,7 @@ struct Curve {
 
 class Interference {
  public:
-  using Slowdown = std::function<double(Phase, double channels, double hbm_bytes_per_second)>;
+  using Slowdown = std::function<double(Phase, const Occupancy&)>;
 
   explicit Interference(Slowdown slowdown = {});
   bool on() const { return static_cast<bool>(slowdown_); }
@@ -36,6 +38,19 @@ class Interference {
   // latest change.
   void start(double time, const TransferSpec& spec);
   void stop(double time, const TransferSpec& spec);
+
+  // The compute stream begins work at `begin`, later or earlier than now; it ends at `end`. Of
+  // several lanes: the first begin and the last end.
+  void compute_begins(double begin) { computing_since_ = std::max(begin, computed_end_); }
+  void compute_ends(double end) {
+    computed_ = computed_until(end);
+    computed_end_ = std::max(computed_end_, end);
+    computing_since_ = never;
+  }
+  // Seconds up to `time` (now) in which the compute stream worked.
+  double computed_until(double time) const {
+    return computed_ + std::max(0.0, time - computing_since_);
+  }
 
   // Work done up to `time` by a device that was never idle, and the time when so much is done, if
   // nothing changes after the latest change.
@@ -74,12 +89,15 @@ class Interference {
   };
   Curve curve(Phase phase, double Piece::*position, double Piece::*value, double Piece::*rate,
               const Range& range) const;
-  void change(double time, double channels, double hbm_bytes_per_second);
+  void change(double time, const Occupancy& taken);
 
+  static constexpr double never = std::numeric_limits<double>::infinity();
   Slowdown slowdown_;
-  double channels_ = 0;
-  double hbm_ = 0;
+  Occupancy taken_;  // by all active collectives
   int active_ = 0;
+  double computed_ = 0;      // seconds of finished work
+  double computed_end_ = 0;  // of the latest that is finished
+  double computing_since_ = never;
   std::array<std::vector<Piece>, phases> pieces_;
   std::size_t changes_ = 0;
 };

@@ -20,6 +20,7 @@ struct RankGroup::Impl final : Waker {
   void await(const Event& event);
 
   std::string name;
+  bool one_thread;
   Links& links;
   Interference interference;
   Doorbell program;  // the actor that runs the group's program waits here

@@ -16,6 +16,7 @@ double Event::seconds(int lane) const {
 
 RankGroup::Impl::Impl(RankGroupSpec spec, Links& all_links)
     : name(std::move(spec.name)),
+      one_thread(spec.one_thread),
       links(all_links),
       interference(std::move(spec.slowdown)),
       stream(std::move(spec.ranks_per_lane), interference, program),
@@ -55,10 +56,14 @@ void RankGroup::set_factors(const std::vector<double>& factors) {
 }
 
 void RankGroup::host(double seconds) {
-  impl_->host.offset += seconds;
+  if (!impl_->one_thread) impl_->host.offset += seconds;
 }
 
 void RankGroup::host_wait(const Event& event, double resume) {
+  if (impl_->one_thread) {
+    wait(event);
+    return;
+  }
   impl_->await(event);
   if (!event.state()) return;
   std::vector<double> base(impl_->stream.lanes());
@@ -69,6 +74,7 @@ void RankGroup::host_wait(const Event& event, double resume) {
 }
 
 Event RankGroup::host_position() {
+  if (impl_->one_thread) return record();
   auto state = std::make_shared<Event::State>();
   state->known = true;
   state->cause = WaitCause::waiting;
@@ -87,10 +93,10 @@ void RankGroup::compute(Phase phase, const QueuedWork& work) {
   ComputeStream::Item item;
   item.kind = ComputeStream::Item::Kind::compute;
   item.phase = phase;
-  item.work = work;
+  item.work = impl_->one_thread ? QueuedWork{0, work.busy, work.busy} : work;
   item.factors = impl_->factors;
   item.host = impl_->host;
-  impl_->host.offset += work.host;
+  host(work.host);
   impl_->stream.push(std::move(item));
 }
 
@@ -118,7 +124,7 @@ Communicator& RankGroup::add_communicator(const std::string& name,
 }
 
 Event RankGroup::start(Communicator& communicator, const TransferSpec& spec, const Event& after) {
-  return communicator.start(spec, impl_->host, after);
+  return communicator.start(spec, impl_->host, after, impl_->one_thread ? record() : Event{});
 }
 
 void RankGroup::barrier() {
@@ -130,7 +136,9 @@ void RankGroup::barrier() {
 void RankGroup::synchronize() {
   const Event event = record();
   host_wait(event);
-  const double ahead = impl_->host.latest() - sg::s4u::Engine::get_clock();
+  impl_->await(event);
+  const double ahead =
+      std::max(impl_->host.latest(), event.state()->latest()) - sg::s4u::Engine::get_clock();
   if (ahead > 0) sg::s4u::this_actor::sleep_for(ahead);
 }
 
@@ -140,6 +148,7 @@ void RankGroup::idle_until(double time, WaitCause cause) {
   item.until = time;
   item.cause = cause;
   impl_->stream.push(std::move(item));
+  if (impl_->one_thread) return;
   std::vector<double> base(impl_->stream.lanes());
   for (std::size_t lane = 0; lane < base.size(); ++lane) {
     base[lane] = std::max(impl_->host.at(lane), time);

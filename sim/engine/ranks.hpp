@@ -43,6 +43,13 @@ inline double& busy_part(StepSplit& split, Phase phase) {
   return split.copies;
 }
 
+// What active collectives take from the compute beside them: sums of TransferSpec's fields.
+struct Occupancy {
+  double channels = 0;
+  double hbm_bytes_per_second = 0;
+  double cores = 0;
+};
+
 // Why a stream other than the compute stream is waited for: where wait() books the gap.
 enum class WaitCause { communication, data_loading, waiting, copies };
 
@@ -75,10 +82,14 @@ using StreamId = int;
 struct RankGroupSpec {
   std::string name = "ranks";
   std::vector<double> ranks_per_lane{1};  // how many identical ranks each lane stands for
-  // How much longer work of this phase takes while collectives with so many channels and so much
-  // memory traffic (sums over the active ones) run beside it, >= 1; empty = no interference (facts
-  // 112, 113).
-  std::function<double(Phase phase, double channels, double hbm_bytes_per_second)> slowdown{};
+  // How much longer work of this phase takes while collectives with so many channels, so much
+  // memory traffic and so many busy CPU cores (sums over the active ones) run beside it, >= 1;
+  // empty = no interference (facts 112, 113).
+  std::function<double(Phase phase, const Occupancy&)> slowdown{};
+  // Ranks on CPUs: one thread issues the work and does it. Dispatch is part of the work's device
+  // time; host times count for nothing, a host that waits is a compute stream that waits, and a
+  // collective is issued when the compute stream gets there.
+  bool one_thread = false;
 };
 
 // One step as the compute streams lived it, mean over ranks. The parts of split add up to

@@ -169,6 +169,7 @@ void ComputeStream::compute(const Item& item) {
 // may start or end until then: look, wait until that moment, look again until nothing has changed.
 void ComputeStream::compute_beside_collectives(const Item& item) {
   find_work_ends(item);
+  interference_.compute_begins(earliest_);
   const double looked_at = sg::s4u::Engine::get_clock();
   const bool known_past = latest_ <= looked_at;
   double last_host = 0;
@@ -190,6 +191,7 @@ void ComputeStream::compute_beside_collectives(const Item& item) {
     if (!known_past) find_work_ends(item);
   }
   finish_beside_collectives(item);
+  interference_.compute_ends(latest_);
 }
 
 template <class Visit>

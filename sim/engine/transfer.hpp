@@ -29,6 +29,10 @@ struct TransferSpec {
   int ring_steps = 0;         // message level: steps of the ring (2(N-1), N-1); 0 = no ring
   double channels = 0;        // multiprocessors taken while it runs (facts 105, 113)
   double hbm_bytes_per_second = 0;  // device memory traffic while it runs (fact 113)
+  // Ranks on CPUs: cores that its threads keep busy on every rank while it runs alone, and how fast
+  // it goes, relative to alone, while the ranks compute beside it.
+  double cores = 0;
+  double speed_beside_compute = 1;
 };
 
 // How transfers are executed.

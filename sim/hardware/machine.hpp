@@ -76,6 +76,9 @@ struct HostSpec {
   // TCP).
   double loopback_bytes_per_second = 1.5e9;
   double message_seconds = 90e-6;
+  // Bytes that a process on CPUs sends, while it receives as many, for one second of CPU time; 0 =
+  // communication costs no CPU time. Measured curves that know better replace it.
+  double core_network_rate = 0;
 };
 
 struct FabricSpec {
@@ -98,6 +101,8 @@ struct CollectiveCurve {
   int nodes = 1;
   std::vector<double> bytes;    // ascending
   std::vector<double> seconds;  // as long as bytes
+  // CPU time of one rank's process meanwhile, by size; empty = not measured.
+  std::vector<double> host_seconds{};
   std::string source;
 };
 

@@ -118,6 +118,13 @@ void describe(Visitor& v, HostSpec& h) {
            .min = 0,
            .max = 1},
           h.message_seconds);
+  v.field({.name = "core_network_rate",
+           .doc = "Where ranks compute on CPUs: bytes a process sends, while it receives as many, "
+                  "for one second of CPU time; 0 = communication takes no CPU time.",
+           .unit = Dimension::bytes_per_second,
+           .min = 0,
+           .max = 1e12},
+          h.core_network_rate);
 }
 
 template <class Visitor>

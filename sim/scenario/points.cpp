@@ -170,6 +170,7 @@ std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>
             [&] { profile = std::make_shared<Profile>(load_profile(scenario.profile)); });
   }
   misfits.throw_if_any();
+  if (profile) apply_profile(*profile, *machine);
   if (edit) edit(*machine);
   if (scenario.price_per_gpu_hour) {
     machine->price_per_gpu_hour = *scenario.price_per_gpu_hour;

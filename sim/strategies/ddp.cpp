@@ -100,7 +100,8 @@ DdpRun::DdpRun(const Job& job, const DdpOptions& options)
       network_(world_, job),
       ranks_(world_.add_ranks({.name = "ddp",
                                .ranks_per_lane = speeds_.ranks_per_lane(),
-                               .slowdown = interference_of(job, costs_)})),
+                               .slowdown = interference_of(job, costs_),
+                               .one_thread = one_thread(job)})),
       communicator_(ranks_.add_communicator("gradients")),
       hook_stream_(ranks_.add_stream("comm hook")),
       input_(job, ranks_, network_) {

@@ -85,7 +85,8 @@ FsdpRun::FsdpRun(const Job& job, const FsdpOptions& options)
       network_(world_, job),
       ranks_(world_.add_ranks({.name = "fsdp",
                                .ranks_per_lane = speeds_.ranks_per_lane(),
-                               .slowdown = interference_of(job, costs_)})),
+                               .slowdown = interference_of(job, costs_),
+                               .one_thread = one_thread(job)})),
       shards_(
           ranks_.add_communicator("shards", shard_lanes(layout_, speeds_.ranks_per_lane().size()))),
       replicas_(ranks_.add_communicator("replicas",

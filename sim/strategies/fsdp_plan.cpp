@@ -313,6 +313,7 @@ FsdpPlan fsdp_plan(const Job& job, const FsdpLayout& layout, const StepCosts& co
   FsdpPlan plan;
   plan.layout = layout;
   const Pricing pricing(job, plan.layout, network);
+  plan.one_thread = one_thread(job);
   plan.hook_seconds = hook_dispatches * pricing.dispatch();
   for (std::size_t i = 0; i < plan.layout.units.size(); ++i) {
     const FsdpUnitPlan& unit = plan.units.emplace_back(pricing.unit(i));

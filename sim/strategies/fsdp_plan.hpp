@@ -71,6 +71,7 @@ struct FsdpPlan {
   std::vector<int>
       previous;             // unit whose forward ends before this one's: backward's next; -1 = none
   double hook_seconds = 0;  // host time of one hook
+  bool one_thread = false;  // ranks on CPUs
   PricedTransfer scalar;    // all-reduce of one number over the shard group
 };
 

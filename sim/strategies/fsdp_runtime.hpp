@@ -31,8 +31,16 @@ struct FsdpStage {
   }
   // Kernels on another stream: the host launches them, the stream runs them after `after`.
   Event run(StreamId stream, const SideKernels& kernels, const Event& after) const {
+    if (plan.one_thread) return run_in_order(kernels, after);
     ranks.host(kernels.host);
     return ranks.enqueue(stream, kernels.device, after, kernels.device > 0);
+  }
+  // On a CPU there are no streams: the thread that computes waits and does it here.
+  Event run_in_order(const SideKernels& kernels, const Event& after) const {
+    if (kernels.device <= 0) return after;
+    ranks.wait(after);
+    compute_copies({0, kernels.device, kernels.device});
+    return ranks.record();
   }
 };
 

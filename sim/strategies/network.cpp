@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "costs/interference.hpp"
+
 namespace lockstep {
 
 double communicator_bytes(const Machine& machine, const CommGroup& group) {
@@ -20,6 +22,14 @@ PricedTransfer JobNetwork::collective(const CommGroup& group, Collective kind, d
     const bool shared = load.link == LinkClass::nic || load.link == LinkClass::host_memory;
     load.total_bytes *= static_cast<double>(groups) / (shared ? group.concurrent : 1);
   }
+  // What was measured was possible: links that are described as slower carry what they can
+  // meanwhile.
+  if (cost.provenance != Provenance::modelled) {
+    for (LinkLoad& load : cost.links) {
+      load.bytes =
+          std::min(load.bytes, load.capacity * cost.transfer_seconds * job_.communication_scale);
+    }
+  }
   PricedTransfer result = priced(cost.latency_seconds, cost.transfer_seconds, bytes, cost.links);
   result.provenance = cost.provenance;
   result.spec.ring_steps = cost.ring_steps;
@@ -27,6 +37,11 @@ PricedTransfer JobNetwork::collective(const CommGroup& group, Collective kind, d
   if (cost.transfer_seconds > 0) {
     result.spec.hbm_bytes_per_second =
         cost.device_memory_bytes / (cost.transfer_seconds * job_.communication_scale);
+  }
+  if (cost.cores > 0) {
+    result.spec.cores = cost.cores / job_.communication_scale;
+    result.spec.speed_beside_compute =
+        share_cores(cores_per_rank(job_.machine, job_.gpus), result.spec.cores).communication;
   }
   return result;
 }

@@ -80,9 +80,15 @@ std::vector<Parcel> parcels(const std::vector<Key>& keys, int servers, bool by_k
 // three times its bytes (facts 75, 80). Servers of one host share its memory bandwidth.
 void price_service(const Job& job, const ServerPlaces& places, const Parcel& parcel,
                    PsMessage& message) {
+  // On CPUs a server is a process like a rank, and has a core to itself as long as there are
+  // enough.
+  const bool on_cores = job.machine.device.architecture == Architecture::cpu;
   const bool on_gpu = places.gpu[at(message.place)] >= 0;
-  const double neighbours = places.servers[at(message.place)];
-  if (on_gpu) {
+  const double neighbours =
+      on_cores ? std::max(1.0, static_cast<double>(places.servers[at(message.place)]) /
+                                   job.machine.host.cores)
+               : places.servers[at(message.place)];
+  if (on_gpu || on_cores) {
     message.keep_seconds =
         neighbours * job.costs->stream(2 * message.push_bytes, parcel.tensors).span;
     message.accumulate_seconds =
@@ -149,7 +155,7 @@ void add_segments(const Job& job, const StepCosts& costs, const std::vector<Parc
 // Ranks with the same routes and speed move in step when they wait for each other and nothing is
 // random.
 void add_workers(const Job& job, const SimulatedLinks& links, const PsLinks& all,
-                 PsSystem& system) {
+                 const SharedCores& cores, PsSystem& system) {
   Stragglers fixed = job.stragglers;
   fixed.per_step.reset();
   const std::vector<double> speeds = RankSpeeds(fixed, job.gpus, job.seed, false).factors(0);
@@ -157,20 +163,24 @@ void add_workers(const Job& job, const SimulatedLinks& links, const PsLinks& all
   const bool fold = system.rule.pushes_per_update == job.gpus && !job.stragglers.per_step;
   system.steady = fold;
 
-  std::map<std::tuple<std::vector<int>, std::vector<int>, double>, std::size_t> known;
+  const auto core_of = [&](int rank) {
+    const auto found = std::find(cores.rank.begin(), cores.rank.end(), rank);
+    return found == cores.rank.end() ? -1 : static_cast<int>(found - cores.rank.begin());
+  };
+  std::map<std::tuple<std::vector<int>, std::vector<int>, double, int>, std::size_t> known;
   std::vector<int> representative;
   for (int rank = 0; rank < job.gpus; ++rank) {
     const auto& push = links.push[at(rank)];
     const auto& pull = links.pull[at(rank)];
     if (fold) {
       const auto [entry, fresh] =
-          known.try_emplace({push, pull, speed_of(rank)}, system.workers.size());
+          known.try_emplace({push, pull, speed_of(rank), core_of(rank)}, system.workers.size());
       if (!fresh) {
         ++system.workers[entry->second].ranks;
         continue;
       }
     }
-    system.workers.push_back({1, push, pull, all.one_lane[at(rank)]});
+    system.workers.push_back({1, push, pull, all.one_lane[at(rank)], core_of(rank)});
     representative.push_back(rank);
   }
   std::vector<double> speed;
@@ -235,7 +245,27 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
   system.links = result.simulated.capacity;
   system.routes = result.simulated.routes;
 
-  add_workers(job, result.simulated, result.links, system);
+  const bool measured = std::any_of(system.routes.begin(), system.routes.end(),
+                                    [](const PsRoute& route) { return route.measured > 0; });
+  if (measured) {
+    system.flow_bytes = [machine = job.machine, routes = system.routes,
+                         scale = job.communication_scale](int id, double bytes) {
+      const PsRoute& route = routes[at(id)];
+      if (route.measured == 0) return bytes;
+      const CopyCost copy =
+          route.measured == 1 ? loopback_copy(machine, bytes) : host_host_copy(machine, bytes);
+      return copy.seconds(bytes) * scale * route.cap;
+    };
+  }
+  // Without interference everybody computes as if alone.
+  if (job.interference) {
+    const SharedCores cores = shared_cores(job, result.places);
+    system.server_core = cores.of_server;
+    system.shared_cores = static_cast<int>(cores.rank.size());
+    add_workers(job, result.simulated, result.links, cores, system);
+  } else {
+    add_workers(job, result.simulated, result.links, {}, system);
+  }
 
   const bool by_key = overlap || options.partition_bytes > 0;
   const bool join = options.partition_bytes == 0;

@@ -27,13 +27,7 @@ class Wiring {
     const int node = rank / machine_.gpus_per_node;
     PsRoute route;
     if (machine_.device.architecture == Architecture::cpu) {
-      if (node == place_node) {
-        take(route, host_host_copy_on_one_node());
-        memory(route, node, 2);
-      } else {
-        take(route, host_host_copy(machine_, 1));
-        fabric(route, node, place_node, push);
-      }
+      between_cpus(route, node, place_node, push);
     } else if (place_gpu >= 0) {
       to_gpu(route, rank, place_gpu, push);
     } else {
@@ -66,10 +60,23 @@ class Wiring {
     if (copy.bytes_per_second > 0) route.cap = std::min(route.cap, copy.bytes_per_second);
   }
 
-  CopyCost host_host_copy_on_one_node() const {
-    Machine node = machine_;
-    node.fabric.kind = FabricKind::none;
-    return host_host_copy(node, 1);
+  // A curve, if there is one, tells for each message what it takes (PsSystem::flow_bytes); the
+  // route has the rate of bulk data then.
+  void between_cpus(PsRoute& route, int node, int place_node, bool push) {
+    const bool local = node == place_node;
+    CopyCost copy = local ? loopback_copy(machine_, bulk) : host_host_copy(machine_, bulk);
+    route.cores = copy.cores / job_.communication_scale;
+    if (copy.provenance != Provenance::modelled) {
+      route.measured = local ? 1 : 2;
+      copy.bytes_per_second = bulk / copy.seconds(bulk);
+      copy.latency_seconds = 0;
+    }
+    take(route, copy);
+    if (local) {
+      memory(route, node, 2);
+    } else {
+      fabric(route, node, place_node, push, copy.bytes_per_second);
+    }
   }
 
   // GPUs behind one switch share its link to the host (fact 140).
@@ -91,8 +98,10 @@ class Wiring {
     if (!machine_.fabric.gpu_direct) memory(route, node, 2);
   }
 
-  void fabric(PsRoute& route, int worker_node, int place_node, bool push) {
-    const double rate = nic_payload_rate(machine_) * std::max(1, machine_.fabric.nics_per_node);
+  // `least`: what one connection has been seen to reach.
+  void fabric(PsRoute& route, int worker_node, int place_node, bool push, double least = 0) {
+    const double rate =
+        std::max(least, nic_payload_rate(machine_) * std::max(1, machine_.fabric.nics_per_node));
     const int from = push ? worker_node : place_node, to = push ? place_node : worker_node;
     route.links.push_back(link(LinkClass::nic, from, 0, End::out, rate));
     route.links.push_back(link(LinkClass::nic, to, 0, End::in, rate));
@@ -116,8 +125,7 @@ class Wiring {
       pcie(route, to, false);
       return;
     }
-    const double bytes = 64 * 1024.0 * 1024.0;  // long enough for the rate to be that of bulk data
-    const CopyCost copy = device_device_copy(machine_, bytes);
+    const CopyCost copy = device_device_copy(machine_, bulk);
     take(route, copy);
     for (const LinkLoad& load : copy.links) {
       if (load.link == LinkClass::nvlink) {
@@ -139,6 +147,7 @@ class Wiring {
     route.cap /= job_.communication_scale;
   }
 
+  static constexpr double bulk = 64 * 1024.0 * 1024.0;  // bytes, long enough for the final rate
   const Job& job_;
   const Machine& machine_;
   PsLinks& result_;
@@ -166,6 +175,25 @@ ServerPlaces server_places(const Machine& machine, int ranks,
     ++places.servers[at(server % places.count)];
   }
   return places;
+}
+
+SharedCores shared_cores(const Job& job, const ServerPlaces& places) {
+  SharedCores result;
+  result.of_server.assign(places.of_server.size(), -1);
+  if (job.machine.device.architecture != Architecture::cpu) return result;
+  const int per_node = job.machine.gpus_per_node;
+  std::vector<int> on_node(at(job.gpus / per_node + 1), 0);  // servers so far
+  for (std::size_t server = 0; server < places.of_server.size(); ++server) {
+    const int node = places.node[at(places.of_server[server])];
+    const int ranks = std::min(per_node, job.gpus - node * per_node);
+    const int without_core = on_node[at(node)]++ - std::max(0, job.machine.host.cores - ranks);
+    if (without_core < 0) continue;
+    const int rank = node * per_node + without_core % ranks;
+    const auto known = std::find(result.rank.begin(), result.rank.end(), rank);
+    result.of_server[server] = static_cast<int>(known - result.rank.begin());
+    if (known == result.rank.end()) result.rank.push_back(rank);
+  }
+  return result;
 }
 
 PsLinks server_links(const Job& job, const ServerPlaces& places) {
@@ -254,20 +282,22 @@ SimulatedLinks simplify(const PsLinks& links, bool contention) {
     }
   }
 
-  std::map<std::tuple<std::vector<int>, double, double>, int> known;
+  std::map<std::tuple<std::vector<int>, double, double, int>, int> known;
   const auto convert = [&](const std::vector<std::vector<PsRoute>>& routes) {
     std::vector<std::vector<int>> ids;
     for (const std::vector<PsRoute>& of_rank : routes) {
       std::vector<int> row;
       for (const PsRoute& route : of_rank) {
-        PsRoute out{{}, route.cap, route.latency};
+        PsRoute out = route;
+        out.links.clear();
         for (const int id : route.links) {
           if (simulated[at(id)] >= 0) out.links.push_back(simulated[at(id)]);
           if (simulated[at(id)] != kCap) continue;
           out.cap = std::min(out.cap, links.links[at(id)].capacity / crossings(route, id));
         }
-        const auto [entry, fresh] = known.try_emplace({out.links, out.cap, out.latency},
-                                                      static_cast<int>(result.routes.size()));
+        const auto [entry, fresh] =
+            known.try_emplace({out.links, out.cap, out.latency, out.measured},
+                              static_cast<int>(result.routes.size()));
         if (fresh) result.routes.push_back(out);
         row.push_back(entry->second);
       }

@@ -35,6 +35,14 @@ struct PsLinks {
   std::vector<std::vector<bool>> one_lane;       // [rank][place]
 };
 
+// Cores of CPU hosts that have fewer of them than processes: a server without a core of its own
+// works on that of a rank, the first one on the first rank's, and so on.
+struct SharedCores {
+  std::vector<int> of_server;  // -1 = one of its own
+  std::vector<int> rank;       // whose core each of them is
+};
+SharedCores shared_cores(const Job& job, const ServerPlaces& places);
+
 PsLinks server_links(const Job& job, const ServerPlaces& places);
 
 // Not every link needs to be simulated: one that never carries two flows at a time becomes a cap of

@@ -72,6 +72,10 @@ PsRun::PsRun(const PsSystem& system) : system_(system) {
     s.seen.assign(workers_.size(), 0);
     s.workers_at.assign(1, static_cast<int>(workers_.size()));
   }
+  cores_.resize(static_cast<std::size_t>(system.shared_cores));
+  if (system.shared_cores > 0) {
+    computed_before_.resize(2 * workers_.size() * system.messages.size());
+  }
   for (const PsWorker& w : system.workers) ranks_ += w.ranks;
   base_.link_bytes.assign(system.links.size(), 0);
   base_.link_busy.assign(system.links.size(), 0);
@@ -90,16 +94,19 @@ PsTrace PsRun::run() {
       now_ = event.time;
       switch (event.kind) {
         case Kind::gradients_ready:
-          gradients_ready(event.worker, event.message);
+          if (!compute_postponed(event)) gradients_ready(event.worker, event.message);
           break;
         case Kind::transfer_start:
           flow(event.direction, event.worker, event.message);
           break;
+        case Kind::transfer_end:
+          transferred(event.direction, event.worker, event.message);
+          break;
         case Kind::service_end:
-          served(event.worker);
+          if (!service_postponed(event)) served(event.worker);
           break;
         case Kind::step_end:
-          finish_step(event.worker);
+          if (!compute_postponed(event)) finish_step(event.worker);
           break;
       }
     } else {
@@ -127,6 +134,8 @@ void PsRun::begin_step(int w) {
   self.booked_until = now_ + self.step.seconds;
   self.missing = static_cast<int>(system_.messages.size());
   ++self.steps;
+  self.delay = 0;
+  set_computing(w, true);
   if (system_.messages.empty()) {
     schedule(self.booked_until, Kind::step_end, Direction::push, w, 0);
   } else {
@@ -143,7 +152,9 @@ void PsRun::gradients_ready(int w, int m) {
   if (m < messages) {
     const Worker& self = worker(w);
     const double ready = self.step.ready[static_cast<std::size_t>(message(m).segment)];
-    schedule(self.started + ready, Kind::gradients_ready, Direction::push, w, m);
+    schedule(self.started + self.delay + ready, Kind::gradients_ready, Direction::push, w, m);
+  } else {
+    set_computing(w, false);
   }
 }
 
@@ -202,6 +213,7 @@ void PsRun::request(Direction direction, int w, int m) {
 
 void PsRun::begin_transfer(Direction direction, int w, int m) {
   count_transfer(worker(w), direction, +1);
+  transfer_begins(direction, w, m);
   int id = 0;
   const double latency = route(direction, w, m, id).latency;
   if (latency > 0) {
@@ -217,10 +229,12 @@ void PsRun::flow(Direction direction, int w, int m) {
   const double bytes = direction == Direction::push ? message(m).push_bytes : message(m).pull_bytes;
   const int tag = 2 * (w * static_cast<int>(system_.messages.size()) + m) +
                   (direction == Direction::push ? 0 : 1);
-  network_.start(id, bytes, system_.workers[static_cast<std::size_t>(w)].ranks, tag, now_);
+  const double flowing = system_.flow_bytes ? system_.flow_bytes(id, bytes) : bytes;
+  network_.start(id, flowing, system_.workers[static_cast<std::size_t>(w)].ranks, tag, now_);
 }
 
 void PsRun::transferred(Direction direction, int w, int m) {
+  if (transfer_postponed(direction, w, m)) return;
   Worker& self = worker(w);
   count_transfer(self, direction, -1);
   const int ranks = system_.workers[static_cast<std::size_t>(w)].ranks;

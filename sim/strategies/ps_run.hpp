@@ -15,6 +15,19 @@ namespace lockstep {
 
 enum class Direction { push, pull };
 
+// One core on which a worker computes and servers work, under a fair scheduler (share_cores()).
+// Everything that runs there is first given the time it takes alone; when that is over, it goes on
+// for what it lost meanwhile, and so on until nothing was lost.
+struct SharedCore {
+  bool computing = false;
+  double demand = 0;  // cores that the active servers would keep busy
+  double since = 0;
+  double computed = 0;      // seconds in which the worker computed
+  double compute_lost = 0;  // seconds that computing lost to servers
+
+  void advance(double now);
+};
+
 // What one worker does between two pulls: computed when the step begins.
 struct PsStep {
   StepSplit parts;            // data_loading, forward, backward, optimizer, copies, host_bound
@@ -37,7 +50,7 @@ class PsRun {
   PsTrace run();
 
  private:
-  enum class Kind { gradients_ready, transfer_start, service_end, step_end };
+  enum class Kind { gradients_ready, transfer_start, transfer_end, service_end, step_end };
   struct Event {
     double time;
     std::int64_t order;
@@ -70,6 +83,8 @@ class PsRun {
     std::array<Activity, 2> transfers;  // by direction
     std::vector<Lane> lanes;            // [lane][direction]
     double booked_until = 0;            // of the time after compute
+    double delay = 0;                   // that a shared core has cost this step so far
+    double lost = 0;                    // SharedCore::compute_lost that is in it
     StepSplit sum;                      // whole steps, and the time after compute booked so far
   };
   struct Task {
@@ -81,6 +96,7 @@ class PsRun {
     Task current{};
     bool busy = false;
     double busy_since = 0, busy_seconds = 0;
+    double computed = 0;  // SharedCore::computed up to which its update has been made up for
   };
   // Consistency state of one message.
   struct Shared {
@@ -111,6 +127,19 @@ class PsRun {
   void book(Worker& worker, double until);
   void count_transfer(Worker& worker, Direction direction, int change);
 
+  // ps_core.cpp: servers on the cores of workers
+  SharedCore* core_of_worker(int w);
+  SharedCore* core_of_server(int server);
+  void set_computing(int w, bool computing);
+  void add_demand(int server, double cores);
+  bool compute_postponed(const Event& event);
+  void transfer_begins(Direction direction, int w, int m);
+  bool transfer_postponed(Direction direction, int w, int m);
+  void service_begins(int server);
+  bool service_postponed(const Event& event);
+  double transfer_cores(Direction direction, int w, int m) const;
+  double& computed_before(Direction direction, int w, int m);
+
   // ps_server.cpp: queueing, consistency, staleness
   void pump(int server);
   void serve(int server, const Task& task);
@@ -138,6 +167,8 @@ class PsRun {
   std::vector<Worker> workers_;
   std::vector<Server> servers_;
   std::vector<Shared> shared_;  // by message
+  std::vector<SharedCore> cores_;
+  std::vector<double> computed_before_;  // of transfers under way to servers on shared cores
   int ranks_ = 0;
   std::int64_t completed_ = 0;  // rank steps
   bool done_ = false;

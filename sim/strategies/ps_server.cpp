@@ -36,6 +36,7 @@ void PsRun::serve(int server_id, const Task& task) {
                                   : ranks * m.accumulate_seconds;
     if (shared.arrived + ranks >= system_.rule.pushes_per_update) seconds += m.update_seconds;
   }
+  service_begins(server_id);
   schedule(now_ + seconds, Kind::service_end, task.direction, server_id, task.message);
 }
 

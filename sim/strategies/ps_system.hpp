@@ -59,6 +59,10 @@ struct PsRoute {
   std::vector<int> links;                                // of PsSystem::links
   double cap = std::numeric_limits<double>::infinity();  // bytes/s of links nobody else uses
   double latency = 0;
+  double cores = 0;  // CPUs: cores that a transfer keeps busy in the server's process
+  // Hosts between which a measured curve tells what a message takes: 1 or 2; 0 = no curve, the
+  // route's latency and cap do.
+  int measured = 0;
 
   bool operator==(const PsRoute&) const = default;
 };
@@ -70,6 +74,7 @@ struct PsWorker {
   // By place: do all messages to (and from) there wait for each other, as behind a copy engine, or
   // only those of the same server?
   std::vector<bool> one_lane;
+  int core = -1;  // of PsSystem::shared_cores, on which it computes; -1 = one of its own
 };
 
 struct PsSystem {
@@ -81,6 +86,13 @@ struct PsSystem {
   std::vector<double> links;        // bytes/s, one way
   std::vector<PsRoute> routes;
   PsRule rule;
+  // CPUs with fewer cores than processes: a server works on the core on which a worker computes.
+  // Core of each server, below shared_cores; -1, or left out, = one of its own.
+  std::vector<int> server_core;
+  int shared_cores = 0;
+  // Bytes that `bytes` on a route count as, so that they take alone what its curve says; empty = as
+  // they are.
+  std::function<double(int route, double bytes)> flow_bytes{};
   bool serial_servers = false;    // a server handles one message at a time, its transfer included
   double input_seconds = 0;       // the loader needs this long for one micro-batch
   double input_copy_seconds = 0;  // to bring it to the device, in the compute stream

@@ -88,15 +88,25 @@ StepCosts step_costs(const Job& job) {
   return result;
 }
 
-std::function<double(Phase, double, double)> interference_of(const Job& job,
-                                                             const StepCosts& costs) {
+std::function<double(Phase, const Occupancy&)> interference_of(const Job& job,
+                                                               const StepCosts& costs) {
   if (!job.interference || job.gpus == 1) return {};
-  return [device = job.machine.device, share = costs.memory_bound](Phase phase, double channels,
-                                                                   double hbm) {
+  if (one_thread(job)) {
+    return [cores = cores_per_rank(job.machine, job.gpus)](Phase, const Occupancy& taken) {
+      return 1 / share_cores(cores, taken.cores).compute;
+    };
+  }
+  return [device = job.machine.device, share = costs.memory_bound](Phase phase,
+                                                                   const Occupancy& taken) {
     const bool layers = phase == Phase::forward || phase == Phase::backward;
     const double memory = layers ? share : 1;  // updates and copies only stream
-    return slowdown(device, 1 - memory, memory, static_cast<int>(channels), hbm);
+    return slowdown(device, 1 - memory, memory, static_cast<int>(taken.channels),
+                    taken.hbm_bytes_per_second);
   };
+}
+
+bool one_thread(const Job& job) {
+  return job.machine.device.architecture == Architecture::cpu;
 }
 
 void run_steps(World& world, RankGroup& ranks, const RankSpeeds& speeds, const Job& job,

@@ -33,8 +33,10 @@ StepCosts step_costs(const Job& job);
 
 // How collectives slow down compute on the job's device (for RankGroupSpec); empty when the job
 // wants no interference or has one rank.
-std::function<double(Phase, double, double)> interference_of(const Job& job,
-                                                             const StepCosts& costs);
+std::function<double(Phase, const Occupancy&)> interference_of(const Job& job,
+                                                               const StepCosts& costs);
+// Whether the job's ranks compute with the thread that issues the work (RankGroupSpec::one_thread).
+bool one_thread(const Job& job);
 
 // Spawns the driver of `ranks`, whose program is `one_step(0)`, `one_step(1)`, ... (without
 // end_step()), runs the world and fills times, split, traffic and `extrapolated` of the result.

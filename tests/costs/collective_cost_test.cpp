@@ -238,6 +238,54 @@ TEST(CollectiveCost, AMeasuredCurveReplacesTheModel) {
             Provenance::modelled);
 }
 
+TEST(CollectiveCost, CpuTimeComesFromTheCurveOrFromTheHost) {
+  Machine machine = load_machine("cpu-loopback-x2");
+  const CommGroup pair{.ranks_per_node = 2, .nodes = 1};
+  // Both ranks send the buffer once: 60 MB in 40 ms and two messages of 90 us.
+  const CollectiveCost modelled = collective_cost(machine, pair, Collective::all_reduce, 60e6);
+  EXPECT_NEAR(modelled.cores, 60e6 / machine.host.core_network_rate / (0.040 + 180e-6), 1e-12);
+  machine.collectives.push_back({.collective = "all_reduce",
+                                 .ranks = 2,
+                                 .nodes = 1,
+                                 .bytes = {1 * MiB, 4 * MiB},
+                                 .seconds = {1e-3, 5e-3},
+                                 .host_seconds = {0.4e-3, 4e-3},
+                                 .source = "test"});
+  const auto cores = [&](double bytes) {
+    return collective_cost(machine, pair, Collective::all_reduce, bytes).cores;
+  };
+  EXPECT_DOUBLE_EQ(cores(1024), 0.4);
+  EXPECT_DOUBLE_EQ(cores(1 * MiB), 0.4);
+  EXPECT_NEAR(cores(2 * MiB), 0.6, 1e-12);
+  EXPECT_DOUBLE_EQ(cores(4 * MiB), 0.8);
+  EXPECT_DOUBLE_EQ(cores(64 * MiB), 0.8);
+  // GPUs copy by themselves.
+  Machine dgx = load_machine("dgx-a100-80gb");
+  dgx.host.core_network_rate = 1e9;
+  dgx.collectives = machine.collectives;
+  const CommGroup two{.ranks_per_node = 2, .nodes = 1};
+  EXPECT_EQ(collective_cost(dgx, two, Collective::all_reduce, 4 * MiB).cores, 0);
+}
+
+TEST(Copies, MessagesBetweenCpuProcessesFollowTheirCurve) {
+  Machine machine = load_machine("cpu-1gbit-x2");
+  EXPECT_NEAR(host_host_copy(machine, 1e6).seconds(1e6), 30e-6 + 1e6 / (0.957 * 125e6), 1e-12);
+  machine.collectives.push_back({.collective = "send_recv",
+                                 .ranks = 2,
+                                 .nodes = 2,
+                                 .bytes = {1e3, 1e6, 10e6},
+                                 .seconds = {20e-6, 4e-3, 100e-3},
+                                 .host_seconds = {10e-6, 1e-3, 10e-3},
+                                 .source = "test"});
+  for (const double bytes : {1e3, 1e6, 10e6}) {
+    const CopyCost copy = host_host_copy(machine, bytes);
+    EXPECT_NEAR(copy.seconds(bytes), curve_seconds(machine.collectives[0], bytes).seconds, 1e-15);
+    EXPECT_EQ(copy.provenance, Provenance::measured);
+  }
+  EXPECT_DOUBLE_EQ(host_host_copy(machine, 1e6).cores, 0.25);
+  EXPECT_EQ(loopback_copy(machine, 1e6).provenance, Provenance::modelled);  // nodes: 2
+}
+
 TEST(CollectiveCost, BusBandwidthAsNcclTestsDefinesIt) {
   EXPECT_DOUBLE_EQ(bus_bandwidth(Collective::all_reduce, 8, 8e9, 1), 14e9);
   EXPECT_DOUBLE_EQ(bus_bandwidth(Collective::all_gather, 8, 8e9, 1), 7e9);

@@ -8,6 +8,22 @@
 namespace lockstep {
 namespace {
 
+TEST(SharedCores, WhoWantsLessThanHalfGetsIt) {
+  const auto expect = [](double cores, double demand, double compute, double communication) {
+    EXPECT_DOUBLE_EQ(share_cores(cores, demand).compute, compute);
+    EXPECT_DOUBLE_EQ(share_cores(cores, demand).communication, communication);
+  };
+  expect(1, 0, 1, 1);
+  expect(1, 0.3, 0.7, 1);
+  expect(1, 0.5, 0.5, 1);
+  expect(1, 0.8, 0.5, 0.5 / 0.8);
+  expect(1, 2, 0.5, 0.25);
+  expect(1.5, 0.5, 1, 1);  // there is room for both
+  expect(1.5, 1, 0.75, 0.75);
+  expect(2, 1, 1, 1);
+  expect(0.5, 0.4, 0.6, 1);  // what compute alone gets is in its times
+}
+
 TEST(Interference, NothingTakenNothingLost) {
   EXPECT_DOUBLE_EQ(slowdown(round_device(), 0.7, 0.3, 0, 0), 1);
 }

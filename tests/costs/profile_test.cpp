@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "costs/collective_curve.hpp"
 #include "costs/roofline_costs.hpp"
 #include "kernel_test_device.hpp"
 
@@ -115,6 +116,62 @@ TEST(Profile, OptimizerAndCopiesInterpolateToo) {
   EXPECT_NEAR(s.costs->stream(3 * 8 * 1024.0 * 1024.0, 3).busy, 33e-6, 1e-12);
 }
 
+TEST(Profile, ItsCurvesAndAllocatorFactsReplaceThoseOfTheMachine) {
+  const Profile profile = parse_profile(Node::parse_text(R"(
+format: 1
+device: cpu-core
+allocator: {context: 180 MiB}
+collectives:
+  - {collective: all_reduce, backend: gloo, ranks: 2, points: [{bytes: 4 MiB, time: 5 ms, host: 4 ms}]}
+  - {collective: send_recv, backend: gloo, ranks: 2, nodes: 2, points: [{bytes: 4 MiB, time: 9 ms}]}
+)",
+                                                         "cpu.yaml"));
+  EXPECT_EQ(profile_text(parse_profile(Node::parse_text(profile_text(profile), "again.yaml"))),
+            profile_text(profile));
+  EXPECT_DOUBLE_EQ(profile.collectives[0].points[0].host_seconds, 4e-3);
+  Machine machine;
+  machine.device.context_bytes = 1;
+  machine.device.matmul_workspace_bytes = 2;
+  machine.collectives.push_back({.collective = "all_reduce",
+                                 .ranks = 2,
+                                 .nodes = 1,
+                                 .bytes = {1},
+                                 .seconds = {1},
+                                 .source = "the machine's own"});
+  apply_profile(profile, machine);
+  EXPECT_DOUBLE_EQ(machine.device.context_bytes, 180 * 1024.0 * 1024.0);
+  EXPECT_DOUBLE_EQ(machine.device.matmul_workspace_bytes, 2);  // not in the profile
+  const CollectiveCurve* curve = find_curve(machine, "all_reduce", 2, 1);
+  ASSERT_NE(curve, nullptr);
+  EXPECT_DOUBLE_EQ(curve_seconds(*curve, 4 * 1024.0 * 1024.0).seconds, 5e-3);
+  EXPECT_DOUBLE_EQ(curve_seconds(*curve, 4 * 1024.0 * 1024.0).cores, 0.8);
+  ASSERT_NE(find_curve(machine, "send_recv", 2, 2), nullptr);
+  EXPECT_TRUE(find_curve(machine, "send_recv", 2, 2)->host_seconds.empty());
+  EXPECT_EQ(find_curve(machine, "send_recv", 2, 1), nullptr);
+}
+
+// On a CPU one thread dispatches and computes.
+TEST(Profile, WithoutAHostBlockTimesIncludeDispatch) {
+  Machine machine;
+  machine.device = round_device();
+  machine.device.architecture = Architecture::cpu;
+  const auto fallback = std::make_shared<RooflineCosts>(machine);
+  const auto profile = std::make_shared<Profile>(load_profile(path));
+  profile->host = {};
+  const auto costs = profile_costs(profile, fallback);
+  const OptimizerSpec sgd{.momentum = 0.9, .implementation = OptimizerImplementation::fused};
+  for (const QueuedWork& work :
+       {costs->layer(two_layers(8), 1).forward, costs->layer(two_layers(8), 1).backward,
+        costs->optimizer(sgd, Precision::amp_fp16, 3e6, 8),
+        costs->stream(3 * 8 * 1024.0 * 1024.0, 3), fallback->stream(1e6, 4),
+        fallback->layer(two_layers(8), 0).forward}) {
+    EXPECT_EQ(work.host, 0);
+    EXPECT_GT(work.busy, 0);
+    EXPECT_DOUBLE_EQ(work.span, work.busy);
+  }
+  EXPECT_NEAR(costs->stream(3 * 8 * 1024.0 * 1024.0, 3).busy, 33e-6, 1e-12);
+}
+
 TEST(Profile, WrongFilesGetLocatedMessages) {
   const auto message = [](const std::string& text) -> std::string {
     try {
@@ -129,6 +186,13 @@ TEST(Profile, WrongFilesGetLocatedMessages) {
   EXPECT_THAT(message("format: 1\ndevice: x\ncopies:\n  - {bytes: 2 MiB, time: 1 us}\n"
                       "  - {bytes: 1 MiB, time: 1 us}\n"),
               testing::HasSubstr("ascending"));
+  EXPECT_THAT(
+      message("format: 1\ndevice: x\ncollectives:\n  - {collective: allreduce, backend: gloo,"
+              " ranks: 2, points: [{bytes: 1 MiB, time: 1 us}]}\n"),
+      testing::AllOf(testing::HasSubstr("bad.yaml:4"), testing::HasSubstr("all_reduce")));
+  EXPECT_THAT(message("format: 1\ndevice: x\ncollectives:\n  - {collective: all_reduce, backend: "
+                      "gloo, ranks: 2, points: [{bytes: 1 MiB, time: 0 us}]}\n"),
+              testing::HasSubstr("bad.yaml:4"));
 }
 
 }  // namespace

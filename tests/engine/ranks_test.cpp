@@ -204,7 +204,7 @@ TEST(HostWait, StopsTheHostUntilTheDeviceIsThere) {
 // of communication makes 3 s of progress... until 5 s.
 TEST(Interference, SlowsComputeExactlyWhileACollectiveRuns) {
   RankGroupSpec spec;
-  spec.slowdown = [](Phase, double channels, double) { return channels > 0 ? 2.0 : 1.0; };
+  spec.slowdown = [](Phase, const Occupancy& taken) { return taken.channels > 0 ? 2.0 : 1.0; };
   const auto step = first_step(spec, [](RankGroup& ranks, Communicator& all) {
     ranks.compute(Phase::forward, device(1));
     const Event first = ranks.start(all, lasting(1), ranks.record());  // 1 s to 2 s
@@ -223,8 +223,10 @@ TEST(Interference, SlowsComputeExactlyWhileACollectiveRuns) {
 
 TEST(Interference, ReachesEveryLaneAtItsOwnTime) {
   RankGroupSpec spec{.ranks_per_lane = {1, 1}};
-  spec.slowdown = [](Phase phase, double channels, double hbm) {
-    return phase == Phase::backward && channels == 24 && hbm == 100e9 ? 2.0 : 1.0;
+  spec.slowdown = [](Phase phase, const Occupancy& taken) {
+    return phase == Phase::backward && taken.channels == 24 && taken.hbm_bytes_per_second == 100e9
+               ? 2.0
+               : 1.0;
   };
   const auto step = first_step(spec, [](RankGroup& ranks, Communicator& all) {
     ranks.set_factors({1, 2});
@@ -240,7 +242,7 @@ TEST(Interference, ReachesEveryLaneAtItsOwnTime) {
 
 TEST(Interference, DoesNotDelayAHostBoundSegment) {
   RankGroupSpec spec;
-  spec.slowdown = [](Phase, double channels, double) { return channels > 0 ? 1.5 : 1.0; };
+  spec.slowdown = [](Phase, const Occupancy& taken) { return taken.channels > 0 ? 1.5 : 1.0; };
   const auto step = first_step(spec, [](RankGroup& ranks, Communicator& all) {
     const Event done = ranks.start(all, lasting(4));
     ranks.compute(Phase::forward, {.host = 3, .busy = 1, .span = 3.1});
@@ -250,6 +252,82 @@ TEST(Interference, DoesNotDelayAHostBoundSegment) {
   EXPECT_NEAR(step[host], 1.6, near);
   EXPECT_NEAR(step[exposed], 0.9, near);
   expect_complete(step);
+}
+
+// A transfer of 10 s whose threads would keep `cores` of the ranks' one core busy.
+TransferSpec on_core(double cores) {
+  TransferSpec spec = lasting(10);
+  spec.cores = cores;
+  spec.speed_beside_compute = std::min(1.0, 0.5 / cores);
+  return spec;
+}
+
+RankGroupSpec one_core() {
+  RankGroupSpec spec;
+  spec.slowdown = [](Phase, const Occupancy& taken) {
+    return 1 / (1 - std::min(0.5, taken.cores));
+  };
+  return spec;
+}
+
+// Half a core is all the transfer wants: in its 10 s compute does 5 of its 8 s, then the other 3.
+TEST(SharedCore, ATransferOfHalfACoreSlowsComputeOnly) {
+  const auto step = first_step(one_core(), [](RankGroup& ranks, Communicator& all) {
+    ranks.compute(Phase::forward, device(1));
+    const Event done = ranks.start(all, on_core(0.5), ranks.record());
+    ranks.compute(Phase::backward, device(8));
+    ranks.wait(done);
+  });
+  EXPECT_NEAR(step[backward], 13, near);
+  EXPECT_NEAR(step[exposed], 0, near);
+  EXPECT_NEAR(step[seconds], 14, near);
+  expect_complete(step);
+}
+
+// A whole core: both go at half speed until compute ends after 16 s, then the transfer has 2 s
+// left.
+TEST(SharedCore, ATransferOfAWholeCoreAndComputeSlowEachOther) {
+  const auto step = first_step(one_core(), [](RankGroup& ranks, Communicator& all) {
+    ranks.compute(Phase::forward, device(1));
+    const Event done = ranks.start(all, on_core(1), ranks.record());
+    ranks.compute(Phase::backward, device(3));
+    ranks.compute(Phase::backward, device(5));
+    ranks.wait(done);
+  });
+  EXPECT_NEAR(step[backward], 16, near);
+  EXPECT_NEAR(step[exposed], 2, near);
+  EXPECT_NEAR(step[seconds], 19, near);
+  expect_complete(step);
+}
+
+// Compute is there only from the 4th to the 6th second: 2 s at half speed cost the transfer 1 s.
+TEST(SharedCore, ATransferLosesOnlyWhileComputeRuns) {
+  const auto step = first_step(one_core(), [](RankGroup& ranks, Communicator& all) {
+    const Event done = ranks.start(all, on_core(1));
+    ranks.idle_until(4, WaitCause::waiting);
+    ranks.compute(Phase::backward, device(1));
+    ranks.wait(done);
+  });
+  EXPECT_NEAR(step[backward], 2, near);
+  EXPECT_NEAR(step[seconds], 11, near);
+  expect_complete(step);
+}
+
+TEST(OneThread, HasNoHostThatRunsAhead) {
+  const auto program = [](RankGroup& ranks, Communicator& all) {
+    ranks.host(5);
+    ranks.compute(Phase::forward, {.host = 3, .busy = 4, .span = 5});
+    const Event done = ranks.start(all, lasting(2));  // issued when compute is there
+    ranks.host_wait(done, 1);
+    ranks.compute(Phase::backward, device(1));
+  };
+  const auto step = first_step({.one_thread = true}, program);
+  EXPECT_NEAR(step[seconds], 4 + 2 + 1, near);
+  EXPECT_NEAR(step[exposed], 2, near);
+  EXPECT_NEAR(step[host], 0, near);
+  expect_complete(step);
+  // With a host of its own the collective runs from 8 s to 10 s beside compute, until 10 s.
+  EXPECT_NEAR(first_step({}, program)[seconds], 5 + 5 + 1 + 1, near);
 }
 
 TEST(RankGroup, MeetsOtherActorsInSimulatedTime) {

@@ -1,4 +1,7 @@
 // Does a scenario become the right points: batches, order, prices, and refusals with their place?
+#include <fstream>
+
+#include "costs/collective.hpp"
 #include "helpers.hpp"
 
 namespace lockstep {
@@ -103,6 +106,30 @@ TEST(Expand, ScalesReachCostsAndTransfers) {
     EXPECT_DOUBLE_EQ(b.forward.busy, 2 * a.forward.busy);
     EXPECT_DOUBLE_EQ(b.backward.host, 3 * a.backward.host);
   }
+}
+
+TEST(Expand, AProfilesCurvesReplaceTheModelOfItsMachine) {
+  const std::string path = ::testing::TempDir() + "expand_curves.yaml";
+  std::ofstream(path) << R"(format: 1
+device: cpu-core
+allocator: {context: 190 MiB}
+collectives:
+  - {collective: all_reduce, backend: gloo, ranks: 2, points: [{bytes: 1 KiB, time: 1 s, host: 0.25 s}]}
+)";
+  const std::string cpu = "platform: cpu-loopback-x2\ngpus: [2]\nstrategies: [ddp]\n";
+  const Machine without = expand(scenario_of(cpu))[0].job.machine;
+  const Machine with = expand(scenario_of(cpu + "profile: " + path + "\n"))[0].job.machine;
+  const CommGroup pair{.ranks_per_node = 2, .nodes = 1};
+  const auto cost = [&](const Machine& machine, Collective collective) {
+    return collective_cost(machine, pair, collective, 1024);
+  };
+  EXPECT_DOUBLE_EQ(cost(with, Collective::all_reduce).seconds(), 1);
+  EXPECT_DOUBLE_EQ(cost(with, Collective::all_reduce).cores, 0.25);
+  EXPECT_EQ(cost(with, Collective::all_reduce).provenance, Provenance::measured);
+  EXPECT_EQ(cost(without, Collective::all_reduce).provenance, Provenance::modelled);
+  EXPECT_DOUBLE_EQ(cost(with, Collective::broadcast).seconds(),
+                   cost(without, Collective::broadcast).seconds());
+  EXPECT_DOUBLE_EQ(with.device.context_bytes, 190 * 1024.0 * 1024.0);
 }
 
 TEST(Expand, EverythingThatDoesNotFitIsSaidAtOnceAndWhere) {

@@ -55,6 +55,48 @@ TEST(AsynchronousServer, PeriodIsOwnCycleOrTheServersRound) {
   }
 }
 
+// The server works on the core on which worker 0 computes. It answers worker 1 while worker 0
+// computes: both at half speed, so that service takes twice as long and worker 0 loses one service.
+// Worker 0's own service finds the core free. Both workers then need compute and two services.
+TEST(AsynchronousServer, OnTheCoreOfAWorkerBothSlowDown) {
+  for (const bool transfers : {false, true}) {
+    ToySystem toy;
+    toy.workers = 2;
+    toy.forward = 0.060;
+    toy.backward = 0.120;
+    toy.update = transfers ? 0.005 : 0.045;
+    toy.bytes = 20e6;
+    toy.bandwidth = transfers ? 1e9 : 1e15;  // 20 ms each way
+    toy.rule = {1, PsRule::kUnbounded};
+    PsSystem system = make_system(toy);
+    system.serial_servers = true;
+    for (PsRoute& route : system.routes) route.cores = 1;
+    const double compute = toy.forward + toy.backward, service = 0.045;
+    const PsTrace apart = run_parameter_server(system);
+    EXPECT_NEAR(step_times(apart).back(), compute + service, kExact);
+    system.server_core = {0};
+    system.shared_cores = 1;
+    system.workers[0].core = 0;
+    const PsTrace together = run_parameter_server(system);
+    EXPECT_NEAR(step_times(together).back(), compute + 2 * service, kExact);
+    EXPECT_NEAR(mean_staleness(together), mean_staleness(apart), kExact);
+    EXPECT_NEAR(total(together.split), mean_step(together), kExact);
+    EXPECT_NEAR(together.split.backward, toy.backward + service / 2, kExact);  // mean of two
+  }
+}
+
+// Everybody waits for the server, which nobody disturbs.
+TEST(SynchronousServer, OnTheCoreOfAWorkerCostsNothing) {
+  ToySystem toy;
+  toy.update = 5e-3;
+  PsSystem system = make_system(toy);
+  const PsTrace apart = run_parameter_server(system);
+  system.server_core = {0};
+  system.shared_cores = 1;
+  system.workers[2].core = 0;
+  EXPECT_EQ(run_parameter_server(system).step_ends, apart.step_ends);
+}
+
 // Equal workers that start together stay together on a fairly shared link: all push, then all pull,
 // and the two directions of the link are never busy at once. Random compute times pull them apart,
 // towards the bound of a duplex link, W*M/B, which nothing can beat.

@@ -1,0 +1,148 @@
+// Do strategies on CPUs count what GPUs do not have: communication on the core that computes, no
+// host that runs ahead, and measured curves in place of the model?
+#include <gtest/gtest.h>
+
+#include "strategies/ps_build.hpp"
+#include "toy_job.hpp"
+
+namespace lockstep::testing {
+namespace {
+
+constexpr double near = 1e-9;
+
+CollectiveCurve curve(const char* name, int nodes, double seconds, double cores) {
+  // Time in proportion to the size: 1 MB in `seconds`.
+  return {.collective = name,
+          .ranks = 2,
+          .nodes = nodes,
+          .bytes = {1e6, 1e9},
+          .seconds = {seconds, 1e3 * seconds},
+          .host_seconds = {cores * seconds, cores * 1e3 * seconds},
+          .source = "test"};
+}
+
+// Two ranks on a host of two cores. Layers take 1 ms forward and 2 ms backward, one weight of 4 MB
+// each; collectives take `cores` of a core and 1 ms for each MB.
+Job cpu_job(int layers, double cores) {
+  Job job = toy_job(layers, 1e6, 2);
+  job.machine = {};
+  job.machine.name = "two cores";
+  job.machine.device.architecture = Architecture::cpu;
+  job.machine.device.memory_bytes = 8e9;
+  job.machine.gpus_per_node = 2;
+  job.machine.intra = IntraLink::host;
+  job.machine.host.cores = 2;
+  for (const char* name : {"all_reduce", "all_gather", "reduce_scatter"})
+    job.machine.collectives.push_back(curve(name, 1, 1e-3, cores));
+  job.interference = true;
+  return job;
+}
+
+DdpOptions one_bucket_per_layer() {
+  DdpOptions options;
+  options.bucket_bytes = options.first_bucket_bytes = 4e6;
+  options.gradient_as_bucket_view = true;
+  return options;
+}
+
+// Two layers, a bucket each: backward 2 ms, all-reduce of 4 ms beside the other 2 ms of backward,
+// then the second all-reduce alone.
+TEST(DdpOnCpu, CommunicationTakesFromTheCoreThatComputes) {
+  const auto step = [](double cores) {
+    return simulate(cpu_job(2, cores), one_bucket_per_layer());
+  };
+  const double before = 2e-3 + 2e-3;  // forward and the first layer's backward
+  const double after = 4e-3 + 1e-3;   // second all-reduce, optimizer
+  const double copy = 8e6 / 1e12;     // a gradient into its bucket, read and written
+  // A quarter of a core: 2 ms of compute take 8/3 ms, still within the first all-reduce.
+  EXPECT_NEAR(step(0.25).step, before + copy + 4e-3 + after, near);
+  EXPECT_NEAR(step(0.25).split.backward, 2e-3 + 2e-3 / 0.75, near);
+  // Half: compute takes 4 ms and the second gradient's copy a bit more; all-reduce is not slowed.
+  EXPECT_NEAR(step(0.5).step, before + copy + 4e-3 + copy + after, near);
+  // A whole core: both at half speed until compute and the second copy are done.
+  const double beside = 2 * (2e-3 + copy);
+  EXPECT_NEAR(step(1).step, before + copy + beside + (4e-3 - beside / 2) + after, near);
+  EXPECT_NEAR(step(1).split.backward, 2e-3 + 4e-3, near);
+}
+
+TEST(DdpOnCpu, SpareCoresCarryTheCommunication) {
+  Job job = cpu_job(2, 1);
+  const double shared = simulate(job, one_bucket_per_layer()).step;
+  job.machine.host.cores = 4;
+  const Numbers spare = simulate(job, one_bucket_per_layer());
+  EXPECT_NEAR(spare.split.backward, 4e-3, near);
+  EXPECT_LT(spare.step, shared);
+  job.machine.host.cores = 2;
+  job.interference = false;
+  EXPECT_NEAR(simulate(job, one_bucket_per_layer()).step, spare.step, near);
+}
+
+TEST(DdpOnCpu, CopiesOutOfBucketsAreSavedByViews) {
+  DdpOptions options = one_bucket_per_layer();
+  const double views = simulate(cpu_job(2, 0), options).split.copies;
+  options.gradient_as_bucket_view = false;
+  EXPECT_NEAR(views, 2 * 8e6 / 1e12, near * 1e-3);
+  EXPECT_NEAR(simulate(cpu_job(2, 0), options).split.copies, 2 * views, near * 1e-3);
+}
+
+// The thread that computes also waits for the parameters: without prefetch nothing is overlapped,
+// though a GPU's host would have run ahead.
+TEST(FsdpOnCpu, WithoutPrefetchEveryGatherIsExposed) {
+  FsdpOptions options;
+  options.version = 1;
+  options.sharding = Sharding::full_shard;
+  options.wrap.min_parameters = 1;
+  options.forward_prefetch = false;
+  options.backward_prefetch = BackwardPrefetch::none;
+  const Numbers cpu = simulate(cpu_job(4, 0), options);
+  Job gpu = cpu_job(4, 0);
+  gpu.machine.device.architecture = Architecture::ampere;
+  gpu.machine.pcie.peer_to_peer = true;
+  EXPECT_NEAR(cpu.split.host_bound, 0, near);
+  EXPECT_GT(cpu.split.exposed_communication, simulate(gpu, options).split.exposed_communication);
+}
+
+Job server_job(int cores, double seconds_per_megabyte) {
+  Job job = cpu_job(4, 0);
+  job.machine.host.cores = cores;
+  job.machine.collectives.push_back(curve("send_recv", 1, seconds_per_megabyte, 1));
+  return job;
+}
+
+// Forward 4 ms, backward 8 ms, 16 MB pushed and pulled at 2 ms for each MB.
+TEST(ServerOnCpu, MessagesTakeWhatTheirCurveSays) {
+  ParameterServerOptions options;
+  options.consistency = Consistency::async;
+  options.serial = true;
+  Job job = server_job(3, 2e-3);
+  job.gpus = 1;
+  EXPECT_NEAR(simulate(job, options).step, 12e-3 + 32e-3 + 1e-3 + 32e-3, near);
+  job.communication_scale = 0.5;
+  EXPECT_NEAR(simulate(job, options).step, 12e-3 + 16e-3 + 1e-3 + 16e-3, near);
+}
+
+TEST(ServerOnCpu, SharesACoreOnlyWhereThereAreTooFew) {
+  ParameterServerOptions options;
+  options.consistency = Consistency::async;
+  const auto shared = [&](int cores) {
+    const PsJob ps = build_parameter_server(server_job(cores, 1e-4), options);
+    return std::pair(ps.system.server_core, ps.system.workers[0].core);
+  };
+  EXPECT_EQ(shared(2), std::pair(std::vector<int>{0}, 0));
+  EXPECT_EQ(shared(3), std::pair(std::vector<int>{-1}, -1));
+  options.servers = 3;
+  EXPECT_EQ(shared(3).first, (std::vector<int>{-1, 0, 1}));
+  EXPECT_EQ(shared(2).first, (std::vector<int>{0, 1, 0}));
+}
+
+// GPUs have other cores for their hosts' threads.
+TEST(ServerOnGpu, NeverSharesACore) {
+  ParameterServerOptions options;
+  Job job = toy_job();
+  job.machine.host.cores = 1;
+  job.interference = true;
+  EXPECT_EQ(build_parameter_server(job, options).system.shared_cores, 0);
+}
+
+}  // namespace
+}  // namespace lockstep::testing
