@@ -58,6 +58,7 @@ struct Family {
   bool products;  // has rows that tell the speed of matrix products, not of convolutions alone
   std::vector<std::string> devices;
   std::vector<Derived> derived;  // devices without rows that take these fractions over
+  double clock = 1;              // sustained over the data sheet's
 };
 const std::vector<Family>& families() {
   // An A10G counts its peak like an RTX 3090 (fp32 accumulation at half rate) but keeps to its
@@ -70,7 +71,7 @@ const std::vector<Family>& families() {
        true,
        {"a100-sxm4-40gb", "a100-sxm4-80gb", "a100-pcie-80gb"},
        {{"a100-pcie-40gb"}}},
-      {"rtx-3090", 0.95, 0.65, true, {"rtx-3090"}, {{"a10g", 1695.0 / 1950}}},
+      {"rtx-3090", 0.95, 0.65, true, {"rtx-3090"}, {{"a10g", 1695.0 / 1950}}, 1950.0 / 1695},
       {"a10", 0.70, 0.50, false, {"a10"}, {{"l4"}, {"l40s"}}},
       {"hopper",
        0.74,
@@ -109,7 +110,8 @@ std::vector<Unknown> unknowns() {
       of_law("normalization_traffic", &KernelLaw::normalization_traffic, 1, 0.8, 2, 0.2),
       of_law("elements_per_clock", &KernelLaw::elements_per_clock, 8, 2, 40, 0.5),
       of_law("copy_traffic", &KernelLaw::copy_traffic, 1, 0.3, 3, 0.3),
-      // Depthwise rows exist for one device only; its share of the integer lanes holds for all.
+      // Depthwise rows exist for one device only. Its work per multiprocessor and clock holds for
+      // all, at the clock that each sustains.
       {"vector",
        0.25,
        0.02,
@@ -117,7 +119,8 @@ std::vector<Unknown> unknowns() {
        0.7,
        [](Models& m, double value) {
          for (const Family& family : families())
-           for (const std::string& device : family.devices) m.devices[device].vector = value;
+           for (const std::string& device : family.devices)
+             m.devices[device].vector = value * family.clock;
        },
        {}},
       {"megatron operator seconds",
@@ -275,6 +278,7 @@ void print_blocks(const Models& models,
       Efficiency e = models.devices.at(family.devices.front());
       e.matmul = derived.clock < 1 ? std::min(best_product, e.matmul * derived.clock) : e.matmul;
       e.convolution *= derived.clock;
+      e.vector *= derived.clock;
       print(derived.device, e, std::hypot(fitted, unseen));
     }
   }

@@ -12,9 +12,9 @@ struct Efficiency {
   double matmul = 0.85;       // best large GEMM, fraction of the matrix peak of its mode (fact 132)
   double convolution = 0.70;  // best dense convolution, likewise
   double attention = 0.60;    // fused attention forward at head size 128, likewise
-  double vector =
-      0.35;  // arithmetic outside the matrix units (grouped, depthwise): of the integer
-             // lanes, 64 multiply-adds a multiprocessor and clock (of fp32 peak if less)
+  // Grouped and depthwise convolutions outside the matrix units: of 64 multiply-adds a
+  // multiprocessor and clock (of the fp32 peak if less).
+  double vector = 0.35;
   double memory = 0.85;  // long streaming kernels: fraction of memory bandwidth (fact 128)
   double kernel_floor_seconds = 3e-6;  // shortest device time of one kernel (fact 128)
   double relative_error = 0.12;        // one sigma of log(predicted / measured) over the fit's rows
