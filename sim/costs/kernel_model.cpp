@@ -116,9 +116,9 @@ KernelTime gemm_time(const Kernel& kernel, const Device& device, const KernelLaw
 double vector_seconds(const Kernel& kernel, const Device& device, const KernelLaw& law) {
   const ConvGeometry& g = kernel.conv;
   // Most instructions of these kernels load values, compute indices and check bounds. What bounds
-  // them (issue slots, load/store units, integer lanes) has been the same per multiprocessor and
-  // clock since Volta, so the rate is in units of 64 multiply-adds, even where newer ones count 128
-  // fp32 lanes in their peak (docs/device-models.md).
+  // them (issue slots, integer lanes) has been the same per multiprocessor and clock since Volta,
+  // so the rate is in units of 64 multiply-adds, even where newer ones count 128 fp32 lanes in
+  // their peak (docs/device-models.md).
   constexpr double lanes = 64;
   const double lane_flops = 2 * lanes * device.multiprocessors * device.clock_hz;
   const double peak = lane_flops > 0 ? std::min(device.fp32_flops, lane_flops) : device.fp32_flops;
