@@ -7,13 +7,12 @@
 
 #include <ATen/ATen.h>
 #include <ATen/SequenceNumber.h>
-#include <ATen/record_function.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <numeric>
 
 #include "launch/machine_state.hpp"
+#include "torch/backward_nodes.hpp"
 #include "torch/clock.hpp"
 #include "torch/memory_meter.hpp"
 #include "torch/network.hpp"
@@ -23,45 +22,26 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::uint64_t no_sequence_number = UINT64_MAX;
-
-// The observer of the step that is running now; RecordFunction's callbacks are plain functions.
-struct Observer {
-  Clock* clock = nullptr;
-  std::vector<std::uint64_t> starts;  // sequence number when each layer's forward began
-  std::vector<int> owners;            // layer of the stretch that begins at each mark
-  bool backward = false;
-
-  int owner_of(std::uint64_t number) const {
-    const auto after = std::upper_bound(starts.begin(), starts.end(), number);
-    return after == starts.begin() ? 0 : static_cast<int>(after - starts.begin()) - 1;
-  }
-};
-Observer* observer = nullptr;
-
-std::unique_ptr<at::ObserverContext> node_starts(const at::RecordFunction& function) {
-  if (observer == nullptr || !observer->backward) return nullptr;
-  const std::int64_t number = function.seqNr();
-  const bool numbered = number >= 0 && static_cast<std::uint64_t>(number) != no_sequence_number;
-  observer->owners.push_back(numbered ? observer->owner_of(static_cast<std::uint64_t>(number))
-                                      : observer->owners.back());
-  observer->clock->mark();
-  return nullptr;
-}
-
-// Registers the callback while it lives.
-class NodeCallback {
+// Which layer's backward each stretch of the backward pass belongs to.
+class Owners {
  public:
-  NodeCallback()
-      : handle_(at::addGlobalCallback(
-            at::RecordFunctionCallback(node_starts).scopes({at::RecordScope::BACKWARD_FUNCTION}))) {
+  explicit Owners(std::size_t layers) { owners_.push_back(static_cast<int>(layers) - 1); }
+
+  void forward_begins() { starts_.push_back(at::sequence_number::peek()); }
+  void node_begins(std::int64_t number) {
+    if (number < 0) {
+      owners_.push_back(owners_.back());
+      return;
+    }
+    const auto after =
+        std::upper_bound(starts_.begin(), starts_.end(), static_cast<std::uint64_t>(number));
+    owners_.push_back(std::max(0, static_cast<int>(after - starts_.begin()) - 1));
   }
-  ~NodeCallback() { at::removeCallback(handle_); }
-  NodeCallback(const NodeCallback&) = delete;
-  NodeCallback& operator=(const NodeCallback&) = delete;
+  const std::vector<int>& of_stretches() const { return owners_; }
 
  private:
-  at::CallbackHandle handle_;
+  std::vector<std::uint64_t> starts_;  // sequence number when each layer's forward began
+  std::vector<int> owners_;            // the first stretch, before any node, is the loss's
 };
 
 // Share of the time that this process, which has its core to itself, had to wait for it.
@@ -99,34 +79,32 @@ class Probe {
 
   void observed(LayerSamples& sample) {
     const std::size_t layers = network_.step().layers.size();
-    Observer mine;
-    mine.clock = &clock_;
-    observer = &mine;
+    Owners owners(layers);
     ForwardHooks hooks;
     hooks.before = [&](std::size_t layer) {
       if (layer > 0) clock_.mark();
-      mine.starts.push_back(at::sequence_number::peek());
+      owners.forward_begins();
     };
-    std::vector<double> at;
+    clock_.start();
+    at::Tensor loss = network_.forward(batch_, hooks);
+    clock_.mark();
     {
-      const NodeCallback callback;
-      clock_.start();
-      at::Tensor loss = network_.forward(batch_, hooks);
-      clock_.mark();
-      mine.owners.push_back(static_cast<int>(layers) - 1);
-      mine.backward = true;
+      const BackwardNodes nodes([&](std::int64_t number) {
+        owners.node_begins(number);
+        clock_.mark();
+      });
       loss.backward();
-      clock_.mark();
-      at = clock_.seconds();
     }
-    observer = nullptr;
+    clock_.mark();
+    const std::vector<double> at = clock_.seconds();
     optimizer_.step();
     network_.drop_gradients();
     sample.forward.assign(layers, 0);
     sample.backward.assign(layers, 0);
     for (std::size_t i = 0; i < layers; ++i) sample.forward[i] = at[i + 1] - at[i];
-    for (std::size_t i = 0; i < mine.owners.size(); ++i) {
-      sample.backward[static_cast<std::size_t>(mine.owners[i])] +=
+    const std::vector<int>& stretches = owners.of_stretches();
+    for (std::size_t i = 0; i < stretches.size(); ++i) {
+      sample.backward[static_cast<std::size_t>(stretches[i])] +=
           at[layers + i + 1] - at[layers + i];
     }
   }

@@ -1,0 +1,36 @@
+// One rank of `lockstep-calibrate collectives`.
+#include <ATen/Parallel.h>
+
+#include <fstream>
+#include <stdexcept>
+
+#include "cli/workers.hpp"
+#include "probes/collective_report.hpp"
+#include "torch/process_group.hpp"
+
+namespace lockstep {
+
+int collectives_worker(const Words& arguments) {
+  at::set_num_threads(1);
+  GroupOptions options;
+  options.rank = std::stoi(arguments.at(0));
+  options.size = std::stoi(arguments.at(1));
+  options.store_file = arguments.at(2);
+  options.own_address = arguments.at(3);
+  CollectivePlan plan;
+  plan.collectives = parse_collectives(arguments.at(5));
+  plan.sizes = parse_sizes(arguments.at(6));
+
+  Group group(options);
+  std::ofstream results;
+  if (group.rank() == 0) results.open(arguments.at(4));
+  probe_collectives(group, plan, [&](const CollectivePoint& point) {
+    if (group.rank() != 0) return;
+    results << point_json(point).dump() << std::endl;  // at once: Ctrl-C keeps what is there
+    if (!results) throw std::runtime_error("cannot write " + arguments.at(4));
+  });
+  group.barrier();
+  return 0;
+}
+
+}  // namespace lockstep

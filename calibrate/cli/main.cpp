@@ -1,0 +1,46 @@
+// The program lockstep-calibrate: parses the command line and hands over to one verb.
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <stdexcept>
+
+#include "cli/verbs.hpp"
+#include "core/errors.hpp"
+
+namespace lockstep {
+
+void print(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    throw std::runtime_error(fmt::format("cannot write the answer: {}", std::strerror(errno)));
+  }
+}
+
+}  // namespace lockstep
+
+int main(int argc, char** argv) {
+  using namespace lockstep;
+  CLI::App app{"Measures what training costs on the hardware at hand, and really trains on it."};
+  app.name("lockstep-calibrate");
+  app.set_version_flag("--version", LOCKSTEP_VERSION);
+  app.require_subcommand(1);
+  Chosen chosen;
+  add_collectives(app, chosen);
+  add_worker(app, chosen);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  try {
+    return chosen();
+  } catch (const ConfigError& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "lockstep-calibrate: {}\n", error.what());
+    return 1;
+  }
+}

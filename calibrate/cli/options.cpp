@@ -1,0 +1,116 @@
+#include "cli/options.hpp"
+
+#include <fmt/format.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "core/errors.hpp"
+#include "core/units.hpp"
+
+namespace lockstep {
+
+namespace {
+
+std::int64_t parse_integer(const std::string& option, const std::string& text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    throw file_error("", option, fmt::format("{} is no whole number", in_quotes(text)));
+  }
+  return value;
+}
+
+template <class Enum>
+Enum parse_name(const std::string& option, const std::string& text) {
+  const auto& names = EnumNames<Enum>::names;
+  const auto found = std::find(names.begin(), names.end(), text);
+  if (found == names.end()) {
+    throw file_error("", option, fmt::format("{} is not known", in_quotes(text)),
+                     allowed_hint(text, {names.begin(), names.end()}));
+  }
+  return static_cast<Enum>(found - names.begin());
+}
+
+}  // namespace
+
+void InputText::add_to(CLI::App& verb) {
+  verb.add_option("--image", image, "Input size, channels x height x width, e.g. 3x32x32");
+  verb.add_option("--classes", classes, "Output classes (default: the model's)");
+  verb.add_option("--sequence", sequence, "Tokens of a sample (default: the model's)");
+  verb.add_option("--set", parameters, "A parameter of the model, e.g. layers=4")->take_all();
+}
+
+StepOptions InputText::step_options() const {
+  StepOptions options;
+  if (!image.empty()) {
+    for (const std::string& size : split(image, 'x')) {
+      options.image.push_back(parse_integer("--image", size));
+    }
+    if (options.image.size() != 3) {
+      throw file_error("", "--image",
+                       fmt::format("{} is not channels x height x width", in_quotes(image)),
+                       "for example 3x32x32");
+    }
+  }
+  options.classes = classes;
+  options.sequence = sequence;
+  for (const std::string& text : parameters) {
+    const std::vector<std::string> parts = split(text, '=');
+    if (parts.size() != 2) {
+      throw file_error("", "--set", fmt::format("{} is not name=value", in_quotes(text)));
+    }
+    options.parameters[parts[0]] = parse_integer("--set", parts[1]);
+  }
+  adapt_to_library(options);
+  return options;
+}
+
+void OptimizerText::add_to(CLI::App& verb) {
+  verb.add_option("--optimizer", name, "sgd, adam or adamw")->capture_default_str();
+  verb.add_option("--learning-rate", learning_rate, "Step size")->capture_default_str();
+  verb.add_option("--momentum", momentum, "Momentum of sgd")->capture_default_str();
+}
+
+OptimizerSpec OptimizerText::spec() const {
+  OptimizerSpec result;
+  result.name = parse_name<OptimizerKind>("--optimizer", name);
+  result.learning_rate = learning_rate;
+  result.momentum = result.name == OptimizerKind::sgd ? momentum : 0;
+  // What LibTorch's C++ side has: one call after the other for every tensor.
+  result.implementation = OptimizerImplementation::for_loop;
+  return result;
+}
+
+Precision parse_precision(const std::string& name) {
+  return parse_name<Precision>("--precision", name);
+}
+
+double parse_option(const std::string& option, const std::string& text, Dimension dimension) {
+  try {
+    return parse_quantity(text, dimension);
+  } catch (const UnitError& error) {
+    throw file_error("", option, error.what());
+  }
+}
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  while (true) {
+    const std::size_t end = text.find(separator, begin);
+    parts.push_back(text.substr(begin, end - begin));
+    if (end == std::string::npos) return parts;
+    begin = end + 1;
+  }
+}
+
+void adapt_to_library(StepOptions& options) {
+#if TORCH_VERSION_MAJOR < 2
+  options.fused_attention = false;
+#endif
+  (void)options;
+}
+
+}  // namespace lockstep

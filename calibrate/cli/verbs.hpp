@@ -1,0 +1,29 @@
+// The verbs of lockstep-calibrate, one .cpp each, without LibTorch: what needs it runs in worker
+// processes or behind the plain headers of probes/ and runs/. Results go to stdout, everything else
+// to stderr. Exit codes: 0 done, 1 a fault of ours or of a rank, 2 wrong input, 130 interrupted.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+constexpr int exit_interrupted = 130;  // 128 + SIGINT, as shells have it
+
+// Set by the verb that the command line names; main() calls it.
+using Chosen = std::function<int()>;
+
+void add_collectives(CLI::App& app, Chosen& chosen);
+
+// Hidden: what a rank runs in a process of its own, started by another verb.
+void add_worker(CLI::App& app, Chosen& chosen);
+// The arguments that make this executable run worker `name`.
+std::vector<std::string> worker_arguments(const std::string& name,
+                                          const std::vector<std::string>& rest);
+
+// Writes all of `text` to stdout; throws std::runtime_error when it does not get there.
+void print(const std::string& text);
+
+}  // namespace lockstep

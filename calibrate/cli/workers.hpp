@@ -1,0 +1,15 @@
+// What a rank runs, by name (`lockstep-calibrate worker NAME ...`). Each returns the exit code.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+using Words = std::vector<std::string>;
+
+// rank, ranks, store file, own address, result file, collectives, sizes. Rank 0 writes a line of
+// JSON per point into the result file.
+int collectives_worker(const Words& arguments);
+
+}  // namespace lockstep

@@ -1,0 +1,194 @@
+// A parameter server over send and receive: one process, one thread, one message for all
+// parameters. Pushes are served first come, first served; what an update is made of and when a
+// worker gets its answer is the consistency rule (docs/strategies.md, "Consistency").
+#include <algorithm>
+#include <deque>
+
+#include "runs/strategy.hpp"
+#include "torch/clock.hpp"
+#include "torch/optimizer.hpp"
+
+namespace lockstep {
+
+namespace {
+
+// All parameters in one flat tensor that they are views of, and one element more: the server's
+// word whether to go on.
+at::Tensor flatten_parameters(Network& network) {
+  std::int64_t count = 1;
+  for (const NetworkParameter& parameter : network.parameters()) count += parameter.tensor.numel();
+  at::Tensor flat = at::zeros({count}, network.parameters().front().tensor.options());
+  std::int64_t offset = 0;
+  for (NetworkParameter& parameter : network.parameters()) {
+    const std::int64_t size = parameter.tensor.numel();
+    at::Tensor place = flat.slice(0, offset, offset + size).view(parameter.tensor.sizes());
+    place.copy_(parameter.tensor.detach());
+    parameter.tensor.set_data(place);
+    offset += size;
+  }
+  return flat;
+}
+
+class PsWorker final : public RealStrategy {
+ public:
+  explicit PsWorker(RankContext& context)
+      : context_(context),
+        server_(context.options.ranks),
+        parameters_(flatten_parameters(context.network)),
+        gradients_(at::zeros_like(parameters_)) {
+    hooks_.before = [this](std::size_t) { context_.slowness.pay(); };
+  }
+
+  bool train_step(const Batch& batch, RankStep& step) override {
+    at::Tensor loss = context_.network.forward(batch, hooks_);
+    context_.slowness.pause();
+    const double forward_end = host_seconds();
+    backward(loss, context_.slowness);
+    flatten_gradients();
+    context_.slowness.pause();
+    const double backward_end = host_seconds();
+    context_.group.send(gradients_, server_);
+    context_.group.recv(parameters_, server_);
+    step.loss = loss.item<double>();
+    step.end = host_seconds();
+    step.forward = forward_end - step.begin;
+    step.backward = backward_end - forward_end;
+    step.optimizer = step.end - backward_end;
+    return parameters_[-1].item<double>() == 0;
+  }
+
+  std::vector<at::Tensor> optimizer_state() const override { return {}; }
+
+ private:
+  void flatten_gradients() {
+    const at::NoGradGuard no_gradients;
+    std::int64_t offset = 0;
+    for (NetworkParameter& parameter : context_.network.parameters()) {
+      const std::int64_t size = parameter.tensor.numel();
+      gradients_.slice(0, offset, offset + size).copy_(parameter.tensor.grad().view({-1}));
+      offset += size;
+    }
+    context_.network.drop_gradients();
+  }
+
+  RankContext& context_;
+  int server_;
+  at::Tensor parameters_, gradients_;
+  ForwardHooks hooks_;
+};
+
+class Server {
+ public:
+  Server(const TrainOptions& options, Group& group, Network& network, RankReport& report)
+      : options_(options),
+        group_(group),
+        report_(report),
+        flat_(flatten_parameters(network)),
+        values_(flat_.slice(0, 0, flat_.numel() - 1)),
+        received_(at::zeros_like(flat_)),
+        optimizer_(options.optimizer, {values_}),
+        clocks_(static_cast<std::size_t>(options.ranks), 0),
+        seen_(static_cast<std::size_t>(options.ranks), 0) {}
+
+  void run() {
+    while (answered_last_ < options_.ranks) {
+      if (options_.strategy == RunStrategy::ps_sync) {
+        synchronous_round();
+      } else {
+        const int worker = group_.recv_any(received_);
+        apply(received_, worker);
+        ++clocks_[static_cast<std::size_t>(worker)];
+        waiting_.push_back(worker);
+        answer_who_may_go();
+      }
+    }
+    report_.memory.optimizer_state = 0;
+    for (const at::Tensor& state : optimizer_.state()) {
+      report_.memory.optimizer_state += static_cast<double>(state.nbytes());
+    }
+  }
+
+ private:
+  // Adds up the gradients in the order of their arrival, updates once, answers everybody.
+  void synchronous_round() {
+    int last = 0;
+    for (int i = 0; i < options_.ranks; ++i) {
+      last = group_.recv_any(i == 0 ? sum() : received_);
+      if (i > 0) sum().add_(received_);
+      waiting_.push_back(last);
+    }
+    apply(sum().div_(options_.ranks), last);
+    for (const int worker : waiting_) answer(worker);
+    waiting_.clear();
+  }
+
+  void apply(const at::Tensor& gradient, int worker) {
+    values_.mutable_grad() = gradient.slice(0, 0, values_.numel());
+    optimizer_.step();
+    const std::int64_t updates_wanted =
+        options_.strategy == RunStrategy::ps_sync ? 1 : options_.ranks;
+    if (version_ >= updates_wanted * options_.warm_up) {
+      report_.updates.push_back(
+          {host_seconds(), worker, version_ - seen_[static_cast<std::size_t>(worker)]});
+    }
+    ++version_;
+    finished_ = version_ >= updates_wanted * (options_.warm_up + options_.steps);
+  }
+
+  // Stale-synchronous: a worker goes on when the slowest is at most the bound behind it.
+  void answer_who_may_go() {
+    const int slowest = *std::min_element(clocks_.begin(), clocks_.end());
+    std::deque<int> held;
+    for (const int worker : waiting_) {
+      const int ahead = clocks_[static_cast<std::size_t>(worker)] - slowest;
+      const bool held_back =
+          options_.strategy == RunStrategy::ps_ssp && ahead > options_.staleness_bound;
+      if (held_back && !finished_) {
+        held.push_back(worker);
+      } else {
+        answer(worker);
+      }
+    }
+    waiting_ = std::move(held);
+  }
+
+  void answer(int worker) {
+    flat_[-1] = finished_ ? 1.0 : 0.0;
+    group_.send(flat_, worker);
+    seen_[static_cast<std::size_t>(worker)] = version_;
+    if (finished_) ++answered_last_;
+  }
+
+  at::Tensor& sum() {
+    if (!sum_.defined()) sum_ = at::zeros_like(flat_);
+    return sum_;
+  }
+
+  const TrainOptions& options_;
+  Group& group_;
+  RankReport& report_;
+  at::Tensor flat_, values_, received_, sum_;
+  Optimizer optimizer_;
+  std::int64_t version_ = 0;
+  std::vector<int> clocks_;         // pushes applied, by worker
+  std::vector<std::int64_t> seen_;  // version that each worker got last
+  std::deque<int> waiting_;         // for an answer, oldest first
+  bool finished_ = false;
+  int answered_last_ = 0;  // workers that have been told to stop
+};
+
+}  // namespace
+
+std::unique_ptr<RealStrategy> make_ps_worker(RankContext& context) {
+  return std::make_unique<PsWorker>(context);
+}
+
+void serve_parameters(const TrainOptions& options, Group& group, Network& network,
+                      RankReport& report) {
+  const at::NoGradGuard no_gradients;
+  Server server(options, group, network, report);
+  group.barrier();
+  server.run();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,111 @@
+// One process of a real training run: set up, warm up, measure, report.
+#include <fstream>
+#include <stdexcept>
+
+#include "runs/strategy.hpp"
+#include "torch/backward_nodes.hpp"
+#include "torch/clock.hpp"
+#include "torch/memory_meter.hpp"
+
+namespace lockstep {
+
+void backward(at::Tensor& loss, Slowness& slowness) {
+  if (!slowness.active()) {
+    loss.backward();
+    return;
+  }
+  const BackwardNodes nodes([&](std::int64_t) { slowness.pay(); });
+  loss.backward();
+  slowness.forgive();
+}
+
+namespace {
+
+double bytes_of(const std::vector<at::Tensor>& tensors) {
+  double sum = 0;
+  for (const at::Tensor& tensor : tensors) sum += static_cast<double>(tensor.nbytes());
+  return sum;
+}
+
+std::unique_ptr<RealStrategy> make_strategy(RankContext& context) {
+  switch (context.options.strategy) {
+    case RunStrategy::ddp:
+      return make_real_ddp(context);
+    case RunStrategy::fsdp:
+      return make_real_fsdp(context);
+    case RunStrategy::ps_sync:
+    case RunStrategy::ps_async:
+    case RunStrategy::ps_ssp:
+      return make_ps_worker(context);
+  }
+  throw std::logic_error("no such strategy");
+}
+
+// Ranks that trained together must hold the same parameters.
+std::vector<double> checksum(Network& network) {
+  double sum = 0, magnitude = 0;
+  for (const NetworkParameter& parameter : network.parameters()) {
+    const at::Tensor values = parameter.tensor.detach().to(at::kDouble);
+    sum += values.sum().item<double>();
+    magnitude += values.abs().sum().item<double>();
+  }
+  return {sum, magnitude};
+}
+
+void train(const TrainOptions& options, Group& group, Network& network, RankReport& report) {
+  Slowness slowness;
+  RankContext context{options, group, network, slowness};
+  const std::unique_ptr<RealStrategy> strategy = make_strategy(context);
+  const at::Device device(options.device);
+  const Batch batch =
+      random_batch(network.step(), device, static_cast<std::uint64_t>(options.seed + report.rank));
+  group.barrier();
+  // A parameter server tells its workers when to stop: asynchronous ones may do more than others.
+  for (int i = 0; has_server(options.strategy) || i < options.warm_up + options.steps; ++i) {
+    RankStep step;
+    step.begin = host_seconds();
+    slowness.begin(slowness_factor(options, report.rank, i));
+    const bool more = strategy->train_step(batch, step);
+    if (i >= options.warm_up) report.steps.push_back(step);
+    if (!more) break;
+  }
+  report.memory.optimizer_state = bytes_of(strategy->optimizer_state());
+  strategy->gather_everything();
+  report.checksum = checksum(network);
+}
+
+}  // namespace
+
+void run_rank(const TrainOptions& options, const RankPlace& place) {
+  const std::shared_ptr<const ModelFile> model = load_model(options.model);
+  const TrainingStep step = build_step(*model, options.step);
+  RankReport report;
+  report.rank = place.rank;
+  {
+    MemoryMeter meter;
+    Network network(step, at::Device(options.device), static_cast<std::uint64_t>(options.seed));
+    GroupOptions group_options;
+    group_options.rank = place.rank;
+    group_options.size = options.ranks + (has_server(options.strategy) ? 1 : 0);
+    group_options.store_file = place.store_file;
+    group_options.own_address = place.own_address;
+    Group group(group_options);
+    if (place.rank == options.ranks) {
+      serve_parameters(options, group, network, report);
+    } else {
+      train(options, group, network, report);
+    }
+    for (const NetworkParameter& parameter : network.parameters()) {
+      report.memory.parameters += static_cast<double>(parameter.tensor.nbytes());
+    }
+    report.memory.buffers = bytes_of(network.buffers());
+    report.memory.peak = static_cast<double>(meter.read().peak);
+    report.memory.reserved = static_cast<double>(meter.read().reserved);
+    std::ofstream file(place.result_file);
+    file << to_json(report);
+    if (!file.flush()) throw std::runtime_error("cannot write " + place.result_file);
+    group.barrier();
+  }
+}
+
+}  // namespace lockstep

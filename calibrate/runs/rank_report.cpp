@@ -1,0 +1,70 @@
+// Reports travel from the ranks to the parent as JSON files.
+#include <nlohmann/json.hpp>
+
+#include "runs/train_options.hpp"
+
+namespace lockstep {
+
+namespace {
+
+using nlohmann::json;
+
+json to_value(const RankStep& step) {
+  return {step.begin, step.end, step.forward, step.backward, step.optimizer, step.loss};
+}
+
+RankStep step_from(const json& value) {
+  RankStep step;
+  step.begin = value.at(0);
+  step.end = value.at(1);
+  step.forward = value.at(2);
+  step.backward = value.at(3);
+  step.optimizer = value.at(4);
+  // A loss that is no number is null in JSON.
+  step.loss =
+      value.at(5).is_null() ? std::numeric_limits<double>::quiet_NaN() : value.at(5).get<double>();
+  return step;
+}
+
+}  // namespace
+
+std::string to_json(const RankReport& report) {
+  json value;
+  value["rank"] = report.rank;
+  value["steps"] = json::array();
+  for (const RankStep& step : report.steps) value["steps"].push_back(to_value(step));
+  value["updates"] = json::array();
+  for (const ServerUpdate& update : report.updates) {
+    value["updates"].push_back({update.time, update.worker, update.staleness});
+  }
+  const StepMemory& m = report.memory;
+  value["memory"] = {m.parameters, m.buffers, m.optimizer_state, m.after_forward,
+                     m.batch,      m.peak,    m.reserved};
+  value["accuracy"] = report.accuracy;
+  value["checksum"] = report.checksum;
+  return value.dump();
+}
+
+RankReport rank_report_from_json(const std::string& text) {
+  try {
+    const json value = json::parse(text);
+    RankReport report;
+    report.rank = value.at("rank");
+    for (const json& step : value.at("steps")) report.steps.push_back(step_from(step));
+    for (const json& update : value.at("updates")) {
+      report.updates.push_back({update.at(0), update.at(1), update.at(2)});
+    }
+    const json& m = value.at("memory");
+    report.memory = {m.at(0), m.at(1), m.at(2), m.at(3), m.at(4), m.at(5), m.at(6)};
+    report.accuracy = value.at("accuracy");
+    for (const json& sum : value.at("checksum")) {
+      report.checksum.push_back(sum.is_null() ? std::numeric_limits<double>::quiet_NaN()
+                                              : sum.get<double>());
+    }
+    return report;
+  } catch (const json::exception& error) {
+    throw std::runtime_error(std::string("a rank's report cannot be read: ") + error.what());
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,29 @@
+// Makes a rank slow on purpose: whenever it has computed for t seconds it sleeps (factor - 1) t, so
+// that all its device work takes `factor` times as long, as a straggler in a scenario.
+#pragma once
+
+#include <cstdint>
+
+#include "runs/train_options.hpp"
+
+namespace lockstep {
+
+// The factor of `rank` in `step`: its own, times 1 + Exp(jitter) drawn as the simulator draws it.
+double slowness_factor(const TrainOptions& options, int rank, int step);
+
+class Slowness {
+ public:
+  void begin(double factor);  // computing begins now
+  void pause();               // computing ends (for a while): sleeps what is owed
+  // Called often while computing; sleeps once enough is owed.
+  void pay();
+  void forgive();  // what passed since the last pay() was waiting, not computing
+  bool active() const { return factor_ > 1; }
+
+ private:
+  double factor_ = 1;
+  double since_ = 0;
+  double owed_ = 0;
+};
+
+}  // namespace lockstep

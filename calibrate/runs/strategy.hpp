@@ -1,0 +1,44 @@
+// The seam between the training loop and the distributed strategies. Includes ATen.
+#pragma once
+
+#include <memory>
+
+#include "runs/slowness.hpp"
+#include "runs/train_options.hpp"
+#include "torch/network.hpp"
+#include "torch/process_group.hpp"
+
+namespace lockstep {
+
+// What a strategy works with; outlives it.
+struct RankContext {
+  const TrainOptions& options;
+  Group& group;
+  Network& network;
+  Slowness& slowness;
+};
+
+class RealStrategy {
+ public:
+  virtual ~RealStrategy() = default;
+  // One optimizer step on `batch`; fills all of `step` but its beginning. False: this was the last
+  // one, whatever the options say.
+  virtual bool train_step(const Batch& batch, RankStep& step) = 0;
+  virtual std::vector<at::Tensor> optimizer_state() const = 0;
+  // Makes the network's parameters whole on this rank, to evaluate or compare them.
+  virtual void gather_everything() {}
+};
+
+// loss.backward() of a rank that may be slow; what it waits for at the end is not slowed.
+void backward(at::Tensor& loss, Slowness& slowness);
+
+std::unique_ptr<RealStrategy> make_real_ddp(RankContext& context);
+std::unique_ptr<RealStrategy> make_real_fsdp(RankContext& context);
+std::unique_ptr<RealStrategy> make_ps_worker(RankContext& context);
+
+// The server's whole run: returns when every worker has finished. Adds the staleness of every
+// update after the warm-up.
+void serve_parameters(const TrainOptions& options, Group& group, Network& network,
+                      RankReport& report);
+
+}  // namespace lockstep

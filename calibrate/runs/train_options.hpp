@@ -1,0 +1,88 @@
+// What a real training run is asked for, and what each of its processes reports. No LibTorch.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/fields.hpp"
+#include "costs/optimizer.hpp"
+#include "probes/layers.hpp"
+#include "workload/model.hpp"
+
+namespace lockstep {
+
+enum class RunStrategy { ddp, fsdp, ps_sync, ps_async, ps_ssp };
+template <>
+struct EnumNames<RunStrategy> {
+  static constexpr std::array names{"ddp", "fsdp", "ps-sync", "ps-async", "ps-ssp"};
+};
+
+inline bool has_server(RunStrategy strategy) {
+  return strategy != RunStrategy::ddp && strategy != RunStrategy::fsdp;
+}
+
+struct TrainOptions {
+  RunStrategy strategy = RunStrategy::ddp;
+  int ranks = 2;  // that train; a parameter server is one more process
+  std::string model = "resnet50";
+  StepOptions step;  // batch per rank, precision, input
+  OptimizerSpec optimizer;
+  std::string device = "cpu";
+  int steps = 20;   // measured
+  int warm_up = 3;  // steps before them
+  std::int64_t seed = 1;
+  std::string data;  // folder of an IDX data set; empty = random input
+  // DDP
+  double bucket_bytes = 25 * 1024.0 * 1024.0;
+  double first_bucket_bytes = 1024.0 * 1024.0;
+  bool gradient_as_bucket_view = false;
+  // FSDP: every repeated block is a unit, the rest the root's; full_shard frees after forward
+  bool reshard_after_forward = true;
+  // ps-ssp
+  int staleness_bound = 3;
+  // Injected slowness, as in scenarios: all device work of a rank takes `factor` times as long, and
+  // in every step 1 + Exp(jitter) times.
+  std::map<int, double> slow_ranks;
+  double jitter = 0;
+};
+
+// Where one process of a run stands.
+struct RankPlace {
+  int rank = 0;  // options.ranks = the parameter server
+  std::string store_file;
+  std::string own_address = "127.0.0.1";
+  std::string result_file;
+};
+
+struct RankStep {
+  double begin = 0, end = 0;  // seconds on the host's monotonic clock, common to all processes
+  double forward = 0;         // until the loss is there, waiting for gathered parameters included
+  double backward = 0;        // until all gradients are there, communication included
+  double optimizer = 0;       // the update, or push, wait and pull
+  double loss = 0;
+};
+
+struct ServerUpdate {
+  double time = 0;  // when it had been applied, on the same clock
+  int worker = 0;   // whose push; the last one of a synchronous update
+  std::int64_t staleness = 0;
+};
+
+struct RankReport {
+  int rank = 0;
+  std::vector<RankStep> steps;  // measured ones only
+  StepMemory memory;
+  std::vector<ServerUpdate> updates;  // the server's, after the warm-up
+  double accuracy = -1;               // on the test set after the run; -1 = not asked for
+  std::vector<double> checksum;       // of the final parameters: ranks must agree
+};
+
+std::string to_json(const RankReport& report);
+RankReport rank_report_from_json(const std::string& text);  // throws std::runtime_error
+
+// Runs one process of a training run to its end and writes its report.
+void run_rank(const TrainOptions& options, const RankPlace& place);
+
+}  // namespace lockstep
