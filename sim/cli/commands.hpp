@@ -23,6 +23,7 @@ int check_command(const std::vector<std::string>& files, const CommonOptions& op
 int compare_command(const std::vector<std::string>& files, const CommonOptions& options);
 int list_command(const std::string& what, const CommonOptions& options);
 int export_command(const std::string& file);
+int export_layers_command(const std::string& file);
 int schema_command(const std::string& what, bool fields);
 struct ValidateOptions {
   std::optional<double> max_error;  // of a single row; more fails

@@ -24,7 +24,7 @@ Files: docs/scenario-format.md, docs/model-format.md, docs/platform-format.md, d
 
 struct Arguments {
   CommonOptions common;
-  bool json = false, csv = false, markdown = false, fields = false, summary = false;
+  bool json = false, csv = false, markdown = false, fields = false, summary = false, layers = false;
   std::string file, what;
   std::vector<std::string> files;
   std::string max_error;
@@ -54,7 +54,10 @@ int dispatch(CLI::App& app, Arguments& arguments) {
   if (verb == "check") return check_command(arguments.files, arguments.common);
   if (verb == "compare") return compare_command(arguments.files, arguments.common);
   if (verb == "list") return list_command(arguments.what, arguments.common);
-  if (verb == "export") return export_command(arguments.file);
+  if (verb == "export") {
+    return arguments.layers ? export_layers_command(arguments.file)
+                            : export_command(arguments.file);
+  }
   if (verb == "schema") return schema_command(arguments.what, arguments.fields);
   if (verb == "explain") return explain_command(arguments.files, arguments.common);
   ValidateOptions options;
@@ -106,6 +109,8 @@ int main(int argc, char** argv) {
   auto* export_verb =
       app.add_subcommand("export", "Print a scenario with every default written out");
   export_verb->add_option("scenario", arguments.file, "Scenario file")->required();
+  export_verb->add_flag("--layers", arguments.layers,
+                        "JSON instead: layers, parameters, buckets or units of every point");
 
   auto* schema = app.add_subcommand("schema", "Print the JSON Schema (draft-07) of a file format");
   schema->add_option("what", arguments.what, "scenario, platform or device")

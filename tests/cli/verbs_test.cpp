@@ -83,6 +83,40 @@ TEST(Export, RunsToTheSameAnswer) {
   }
 }
 
+TEST(Export, LayersSayWhatIsTrainedAndWhatEachPointCommunicates) {
+  const std::string file = write_file(
+      "layers.yaml",
+      "name: n\nmodel: resnet18\ninput: {image: [3, 32, 32], classes: 10}\nbatch: {per_gpu: 4}\n"
+      "precision: fp32\nplatform: cpu-loopback-x2\ngpus: [2]\n"
+      "strategies: [ddp, fsdp: {version: 2}]\n");
+  const Outcome outcome = lockstep({"export", file, "--layers"});
+  ASSERT_EQ(outcome.code, 0);
+  const auto document = nlohmann::json::parse(outcome.out);
+  ASSERT_EQ(document["steps"].size(), 1U);  // both strategies train the same
+  const auto& step = document["steps"][0];
+  EXPECT_EQ(step["samples"], 4);
+  std::int64_t parameters = 0;
+  for (const auto& layer : step["layers"]) {
+    for (const auto& parameter : layer["parameters"]) {
+      std::int64_t count = 1;
+      for (const std::int64_t size : parameter["shape"]) count *= size;
+      parameters += count;
+    }
+  }
+  EXPECT_EQ(parameters, 11181642);  // torchvision's resnet18 with 10 classes
+  EXPECT_EQ(step["parameter_count"], parameters);
+  EXPECT_EQ(step["layers"][0]["attributes"]["stride"], 2);
+  // Every gradient is in one bucket, every parameter in one unit: 8 blocks and the root.
+  std::int64_t bucketed = 0, gathered = 0;
+  for (const std::int64_t bytes : document["points"][0]["bucket_bytes"]) bucketed += bytes;
+  EXPECT_EQ(bucketed, 4 * parameters);
+  EXPECT_EQ(document["points"][1]["units"].size(), 9U);
+  for (const auto& unit : document["points"][1]["units"]) {
+    gathered += unit["gathered_bytes"].get<std::int64_t>();
+  }
+  EXPECT_EQ(gathered, 4 * parameters);  // two ranks divide every first dimension: no padding
+}
+
 TEST(Compare, StrategiesOfOneScenarioAndTwoScenarios) {
   const Outcome one = lockstep({"compare", shipped("ovi2026/vgg16.yaml")});
   EXPECT_EQ(one.code, 0);
