@@ -71,7 +71,8 @@ TEST(AsynchronousServer, OnTheCoreOfAWorkerBothSlowDown) {
     PsSystem system = make_system(toy);
     system.serial_servers = true;
     for (PsRoute& route : system.routes) route.cores = 1;
-    const double compute = toy.forward + toy.backward, service = 0.045;
+    const double compute = toy.forward + toy.backward;
+    const double service = toy.update + 2 * toy.bytes / toy.bandwidth;
     const PsTrace apart = run_parameter_server(system);
     EXPECT_NEAR(step_times(apart).back(), compute + service, kExact);
     system.server_core = {0};
