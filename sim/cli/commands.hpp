@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "imports/nccl_tests.hpp"
 #include "scenario/predict.hpp"
 
 namespace lockstep {
@@ -32,6 +33,21 @@ struct ValidateOptions {
 int validate_command(const std::vector<std::string>& files, const ValidateOptions& validate,
                      const CommonOptions& options);
 int explain_command(const std::vector<std::string>& files, const CommonOptions& options);
+
+struct ImportCollectivesOptions {
+  NcclTestsOptions input;
+  std::string device;  // "" = as the files say
+  std::string folder;  // of the profile to add to; "" = print
+};
+int import_collectives_command(const std::vector<std::string>& files,
+                               const ImportCollectivesOptions& options);
+struct ImportTraceOptions {
+  std::string model, precision = "fp32", device, folder;
+  std::int64_t batch = 0;
+  std::vector<std::int64_t> image;  // empty, 0 = the model's default
+  std::int64_t sequence = 0, classes = 0;
+};
+int import_trace_command(const std::string& file, const ImportTraceOptions& options);
 
 // Writes all of `text` to stdout. Throws std::runtime_error when it does not get there (disk full,
 // stdout closed).

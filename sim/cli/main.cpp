@@ -28,6 +28,8 @@ struct Arguments {
   std::string file, what;
   std::vector<std::string> files;
   std::string max_error;
+  ImportCollectivesOptions collectives;
+  ImportTraceOptions trace;
 };
 
 void add_formats(CLI::App* verb, Arguments& arguments, bool with_json, bool with_markdown) {
@@ -42,6 +44,41 @@ void add_workers(CLI::App* verb, Arguments& arguments) {
   verb->add_option("-j,--jobs", arguments.common.workers,
                    "Simulations at a time (default: one per core)")
       ->check(CLI::Range(1, 4096));
+}
+
+void add_imports(CLI::App& app, Arguments& arguments) {
+  auto* collectives =
+      app.add_subcommand("import-collectives", "Collective curves from the output of nccl-tests");
+  collectives->add_option("files", arguments.files, "Text or JSON output (-J) of nccl-tests")
+      ->required();
+  collectives->add_option("--collective", arguments.collectives.input.collective,
+                          "What was measured, where a file does not say: all_reduce, ...");
+  collectives
+      ->add_option("--ranks", arguments.collectives.input.ranks, "Ranks (default: as listed)")
+      ->check(CLI::Range(2, 1 << 20));
+  collectives
+      ->add_option("--nodes", arguments.collectives.input.nodes, "Nodes (default: as listed)")
+      ->check(CLI::Range(1, 1 << 20));
+  collectives->add_option("--device", arguments.collectives.device, "Device file of the profile");
+  collectives->add_option("-o,--output", arguments.collectives.folder,
+                          "Folder whose profile.yaml to add to (default: print)");
+
+  ImportTraceOptions& options = arguments.trace;
+  auto* trace =
+      app.add_subcommand("import-trace", "Layer times from a PyTorch profiler trace (Kineto)");
+  trace->add_option("trace", arguments.file, "Trace of training steps, JSON")->required();
+  trace->add_option("--model", options.model, "Model that was trained")->required();
+  trace->add_option("--batch", options.batch, "Samples per step")
+      ->required()
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
+  trace->add_option("--precision", options.precision, "Numeric mode (default: fp32)");
+  trace->add_option("--image", options.image, "Channels, height, width (default: the model's)")
+      ->expected(3);
+  trace->add_option("--sequence", options.sequence, "Tokens per sample (default: the model's)");
+  trace->add_option("--classes", options.classes, "Classes (default: the model's)");
+  trace->add_option("--device", options.device, "Device file of the profile");
+  trace->add_option("-o,--output", options.folder,
+                    "Folder whose profile.yaml to add to (default: print)");
 }
 
 int dispatch(CLI::App& app, Arguments& arguments) {
@@ -60,6 +97,9 @@ int dispatch(CLI::App& app, Arguments& arguments) {
   }
   if (verb == "schema") return schema_command(arguments.what, arguments.fields);
   if (verb == "explain") return explain_command(arguments.files, arguments.common);
+  if (verb == "import-collectives")
+    return import_collectives_command(arguments.files, arguments.collectives);
+  if (verb == "import-trace") return import_trace_command(arguments.file, arguments.trace);
   ValidateOptions options;
   options.summary_only = arguments.summary;
   if (!arguments.max_error.empty()) {
@@ -137,6 +177,8 @@ int main(int argc, char** argv) {
       ->expected(1, 2);
   add_formats(explain, arguments, false, true);
   add_workers(explain, arguments);
+
+  add_imports(app, arguments);
 
   try {
     app.parse(argc, argv);

@@ -1,0 +1,201 @@
+// See import_trace.hpp.
+#include "import_trace.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+#include <numeric>
+#include <optional>
+
+#include "core/statistics.hpp"
+#include "profile_folder.hpp"
+#include "trace_match.hpp"
+
+namespace lockstep {
+namespace {
+
+double sum(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+double sum(const std::vector<TracedOp>& ops) {
+  return std::accumulate(ops.begin(), ops.end(), 0.0,
+                         [](double all, const TracedOp& op) { return all + op.seconds; });
+}
+
+int operators(const std::vector<Kernel>& kernels) {
+  int count = 0;
+  for (const Kernel& kernel : kernels) count += kernel.operators;
+  return count;
+}
+
+// Host seconds per operator, one value per layer visited. On a GPU the host runs ahead: from one
+// layer's first operator to the next one's, over the operators the model counts in the layer. On a
+// CPU the operators' own time is the layers' time: what is left are the gaps between operators.
+void host_times(const std::vector<LayerTimes::Visit>& visits, const TrainingStep& step,
+                std::vector<Kernel> Layer::*kernels, bool on_gpu, std::vector<double>& times) {
+  for (std::size_t i = 0; i + 1 < visits.size(); ++i) {
+    const int count = on_gpu ? operators(step.layers[visits[i].layer].*kernels) : 1;
+    const double from = on_gpu ? visits[i].start : visits[i].end;
+    if (count > 0) times.push_back(std::max(0.0, visits[i + 1].start - from) * 1e-6 / count);
+  }
+}
+
+// What the profiler calls the step function, "Optimizer.step#SGD.step", and the operators in it.
+std::optional<ProfileOptimizer> optimizer_of(const TracedStep& traced, const TrainingStep& step,
+                                             std::vector<std::string>& notes) {
+  if (traced.optimizer_event == nullptr) {
+    notes.push_back("no Optimizer.step in the steps: the profile has no optimizer time");
+    return std::nullopt;
+  }
+  const std::string& event = traced.optimizer_event->name;
+  const std::string name = event.substr(15, event.find('.', 15) - 15);
+  ProfileOptimizer optimizer;
+  optimizer.precision = step.precision;
+  if (name == "SGD")
+    optimizer.name = OptimizerKind::sgd;
+  else if (name == "Adam")
+    optimizer.name = OptimizerKind::adam;
+  else if (name == "AdamW")
+    optimizer.name = OptimizerKind::adamw;
+  else {
+    notes.push_back(fmt::format("{} is no optimizer the simulator knows: left out", name));
+    return std::nullopt;
+  }
+  const auto runs = [&](const char* part) {
+    return std::any_of(traced.optimizer.begin(), traced.optimizer.end(), [&](const TracedOp& op) {
+      return op.event->name.find(part) != std::string::npos;
+    });
+  };
+  optimizer.implementation = runs("_fused_")     ? OptimizerImplementation::fused
+                             : runs("_foreach_") ? OptimizerImplementation::foreach
+                                                 : OptimizerImplementation::for_loop;
+  if (name == "SGD" && optimizer.implementation == OptimizerImplementation::fused) {
+    notes.push_back("fused SGD does not show whether it keeps momentum: left out");
+    return std::nullopt;
+  }
+  optimizer.momentum = name == "SGD" && runs("mul_");
+  optimizer.elements = static_cast<double>(step.parameter_count);
+  optimizer.tensors = 0;
+  for (const Layer& layer : step.layers)
+    for (const Parameter& parameter : layer.parameters) optimizer.tensors += parameter.trainable;
+  return optimizer;
+}
+
+std::string date_of(const Trace& trace) {
+  const double seconds = trace.base_nanoseconds * 1e-9 +
+                         (trace.events.empty() ? 0 : trace.events.front().start * 1e-6);
+  const auto time = static_cast<std::time_t>(seconds);
+  std::tm day{};
+  char text[16] = "";
+  if (seconds > 1e9 && gmtime_r(&time, &day) != nullptr)
+    std::strftime(text, sizeof text, "%Y-%m-%d", &day);
+  return text;
+}
+
+// Times by layer, one value per step.
+struct Samples {
+  std::vector<std::vector<double>> forward, backward;
+  std::vector<double> step, forward_sum, backward_sum, optimizer, share;
+  std::vector<double> host_forward, host_backward;
+
+  explicit Samples(std::size_t layers) : forward(layers), backward(layers) {}
+
+  void add(const TracedStep& traced, const LayerTimes& times, const TrainingStep& model,
+           bool on_gpu) {
+    for (std::size_t i = 0; i < forward.size(); ++i) {
+      forward[i].push_back(times.forward[i]);
+      backward[i].push_back(times.backward[i]);
+    }
+    step.push_back(traced.seconds());
+    forward_sum.push_back(sum(times.forward));
+    backward_sum.push_back(sum(times.backward));
+    // Without kernels the optimizer runs on the host, its Python included.
+    const double update = on_gpu ? sum(traced.optimizer)
+                          : traced.optimizer_event != nullptr
+                              ? traced.optimizer_event->duration * 1e-6
+                              : 0;
+    optimizer.push_back(update);
+    const double known = forward_sum.back() + backward_sum.back() + update;
+    const double all = on_gpu ? known + times.outside + traced.other : traced.seconds();
+    share.push_back(all > 0 ? known / all : 0);
+    host_times(times.forward_visits, model, &Layer::forward, on_gpu, host_forward);
+    host_times(times.backward_visits, model, &Layer::backward, on_gpu, host_backward);
+  }
+
+  ProfileNoise noise() const {
+    std::vector<double> spreads;
+    for (const auto* side : {&forward, &backward})
+      for (const auto& times : *side)
+        if (const double middle = median(times); middle > 0)
+          spreads.push_back((quantile(times, 0.9) - middle) / middle);
+    return {static_cast<int>(step.size()), median(spreads)};
+  }
+};
+
+std::string joined(const std::vector<std::string>& names) {
+  const std::size_t shown = std::min<std::size_t>(names.size(), 5);
+  return fmt::format(
+      "{}{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+      names.size() > shown ? fmt::format(" and {} more", names.size() - shown) : "");
+}
+
+}  // namespace
+
+TraceImport import_trace(const std::string& path, const TrainingStep& step) {
+  const Trace trace = read_trace(path);
+  const TracedSteps traced = find_steps(trace);
+  TraceImport result;
+  result.on_gpu = traced.on_gpu;
+  result.steps = static_cast<int>(traced.steps.size());
+  Samples samples(step.layers.size());
+  double communication = 0;
+  std::vector<std::string> silent;
+  for (const TracedStep& one : traced.steps) {
+    const LayerTimes times = match_layers(one, step, path);
+    samples.add(one, times, step, traced.on_gpu);
+    communication += one.communication;
+    silent = times.silent;
+  }
+  result.step_seconds = median(samples.step);
+  result.forward_seconds = median(samples.forward_sum);
+  result.backward_seconds = median(samples.backward_sum);
+  result.optimizer_seconds = median(samples.optimizer);
+  result.attributed = median(samples.share);
+  const char* of = traced.on_gpu ? "the GPU's busy time" : "the step";
+  if (result.attributed < least_attributed)
+    throw file_error(path, "",
+                     fmt::format("only {:.1f} % of {} belongs to layers and optimizer, at least "
+                                 "{:.0f} % are needed",
+                                 100 * result.attributed, of, 100 * least_attributed),
+                     traced.on_gpu
+                         ? "the steps do something the model does not describe"
+                         : "the steps are mostly Python and the profiler: a larger batch");
+  if (!silent.empty()) result.notes.push_back("no operator of their own, 0 s: " + joined(silent));
+  if (communication > 0)
+    result.notes.push_back(
+        "NCCL's kernels were left out; overlap with them may have slowed others");
+  if (traced.recorded > result.steps) result.notes.push_back("the first step was left out");
+
+  Profile& profile = result.profile;
+  profile.device = trace.device;
+  profile.date = date_of(trace);
+  profile.noise = samples.noise();
+  profile.host = {median(samples.host_forward), median(samples.host_backward),
+                  traced.launch_seconds};
+  set_setting(profile, "source", "PyTorch profiler trace, which slows the host");
+  ProfileBatch batch{step.samples, {}};
+  for (std::size_t i = 0; i < step.layers.size(); ++i)
+    batch.layers.push_back(
+        {step.layers[i].name, median(samples.forward[i]), median(samples.backward[i])});
+  profile.models.push_back(
+      {step.model, step.precision, step.input_bytes / static_cast<double>(step.samples), {batch}});
+  if (auto optimizer = optimizer_of(traced.steps.back(), step, result.notes)) {
+    optimizer->seconds = result.optimizer_seconds;
+    profile.optimizers.push_back(*optimizer);
+  }
+  return result;
+}
+
+}  // namespace lockstep

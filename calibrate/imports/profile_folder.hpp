@@ -1,0 +1,34 @@
+// The profile that an importer adds to: FOLDER/profile.yaml, made if it is not there yet.
+#pragma once
+
+#include <string>
+
+#include "costs/profile.hpp"
+
+namespace lockstep {
+
+// The whole file. Throws ConfigError when it cannot be read.
+std::string read_text(const std::string& path);
+
+// The profile in `folder`; an empty one of `device` when there is none. Throws ConfigError when the
+// file is no profile, or is one of another device (an empty `device` takes the one that is there).
+Profile open_profile(const std::string& folder, const std::string& device);
+
+// Writes FOLDER/profile.yaml whole or not at all; returns its path. Throws std::runtime_error.
+std::string save_profile(const std::string& folder, const Profile& profile);
+
+// The lines of one top-level key of a profile's text, "collectives" for example.
+std::string profile_section(const Profile& profile, const std::string& key);
+
+// Notes `version` of `name`, in place of what the profile said before. Empty versions are ignored.
+void set_version(Profile& profile, const std::string& name, const std::string& version);
+void set_setting(Profile& profile, const std::string& name, const std::string& value);
+
+// Curves of the same collective, library, ranks and nodes are replaced, others kept.
+void merge_collectives(Profile& profile, const std::vector<ProfileCollective>& curves);
+// Batches of the same model, precision, input size and samples are replaced, others kept.
+void merge_model(Profile& profile, const ProfileModel& model);
+// The same update of as many elements is replaced.
+void merge_optimizer(Profile& profile, const ProfileOptimizer& optimizer);
+
+}  // namespace lockstep

@@ -1,0 +1,233 @@
+// See trace_match.hpp.
+#include "trace_match.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "located.hpp"
+
+namespace lockstep {
+namespace {
+
+// The operators a kind of layer runs, without "aten::". `sure` ones are run by nothing else;
+// `likely` ones are this layer if it comes next, and else glue between layers. A layer of a
+// `needed` kind cannot be without its operator.
+struct KindRule {
+  const char* kind;
+  bool needed;
+  std::vector<const char*> sure, likely;
+};
+
+const std::vector<KindRule>& rules() {
+  static const std::vector<KindRule> table{
+      {"conv", true, {"conv2d", "convolution", "_convolution", "cudnn_convolution"}, {}},
+      {"linear", true, {"linear", "addmm"}, {"matmul", "mm"}},
+      {"batch_norm", true, {"batch_norm", "native_batch_norm", "cudnn_batch_norm"}, {}},
+      {"layer_norm", true, {"layer_norm", "native_layer_norm"}, {}},
+      {"group_norm", true, {"group_norm", "native_group_norm"}, {}},
+      {"rms_norm", false, {"rms_norm", "_fused_rms_norm"}, {"pow"}},
+      {"relu", true, {"relu", "relu_"}, {"clamp_min"}},
+      {"relu6", true, {"relu6", "relu6_", "hardtanh", "hardtanh_"}, {}},
+      {"leaky_relu", true, {"leaky_relu", "leaky_relu_"}, {}},
+      {"sigmoid", true, {"sigmoid", "sigmoid_"}, {}},
+      {"tanh", true, {"tanh", "tanh_"}, {}},
+      {"gelu", true, {"gelu", "gelu_"}, {}},
+      {"silu", true, {"silu", "silu_"}, {}},
+      {"hardswish", true, {"hardswish", "hardswish_"}, {}},
+      {"hardsigmoid", true, {"hardsigmoid", "hardsigmoid_"}, {}},
+      {"max_pool", true, {"max_pool2d", "max_pool2d_with_indices"}, {}},
+      {"avg_pool", true, {"avg_pool2d"}, {}},
+      {"adaptive_avg_pool", true, {"adaptive_avg_pool2d"}, {"mean"}},
+      {"embedding", true, {"embedding"}, {}},
+      {"position_embedding", false, {}, {"embedding", "add", "add_"}},
+      {"attention", true, {"scaled_dot_product_attention"}, {}},
+      {"cross_entropy", true, {"cross_entropy_loss"}, {"log_softmax", "nll_loss_nd", "nll_loss"}},
+      {"dropout", false, {"dropout", "dropout_", "native_dropout"}, {}},
+      {"add", true, {}, {"add", "add_"}},
+      {"multiply", true, {}, {"mul", "mul_"}},
+      {"layer_scale", false, {}, {"mul", "mul_"}},
+      {"concat", true, {}, {"cat", "concat"}},
+      {"stochastic_depth", false, {}, {"bernoulli_"}},
+      {"flatten", false, {"flatten"}, {"view", "reshape", "_unsafe_view", "squeeze"}},
+      {"permute", false, {}, {"permute"}},
+  };
+  return table;
+}
+
+bool contains(const std::vector<const char*>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+const KindRule& rule_of(const std::string& kind) {
+  static const KindRule unknown{"", false, {}, {}};
+  const auto found = std::find_if(rules().begin(), rules().end(),
+                                  [&](const KindRule& rule) { return kind == rule.kind; });
+  return found == rules().end() ? unknown : *found;
+}
+
+bool is_sure(std::string_view name) {
+  return std::any_of(rules().begin(), rules().end(),
+                     [&](const KindRule& rule) { return contains(rule.sure, name); });
+}
+
+// Casts precede the layer whose input they prepare; BatchNorm counts its batches (add_) first.
+bool belongs_to_next(std::string_view name) {
+  return name == "to" || name == "_to_copy" || name == "add_";
+}
+
+class Matcher {
+ public:
+  Matcher(const TracedStep& traced, const TrainingStep& model, const std::string& file)
+      : traced_(traced), model_(model), file_(file) {}
+
+  LayerTimes match() {
+    times_.forward.assign(model_.layers.size(), 0);
+    times_.backward.assign(model_.layers.size(), 0);
+    std::vector<const TracedOp*> waiting;
+    for (const TracedOp& op : traced_.forward) {
+      const std::string name = short_name(op);
+      if (const auto layer = layer_of(op, name)) {
+        for (const TracedOp* early : waiting) take(*early, *layer);
+        waiting.clear();
+        current_ = static_cast<std::ptrdiff_t>(*layer);
+        next_ = *layer + 1;
+        take(op, *layer);
+      } else if (belongs_to_next(name) && next_ < model_.layers.size()) {
+        waiting.push_back(&op);
+      } else if (current_ < 0) {
+        times_.outside += op.seconds;
+      } else {
+        take(op, static_cast<std::size_t>(current_));
+      }
+    }
+    for (; next_ < model_.layers.size(); ++next_) pass_over(next_, nullptr);
+    backward();
+    return std::move(times_);
+  }
+
+ private:
+  static std::string short_name(const TracedOp& op) {
+    const std::string& name = op.event->name;
+    return name.starts_with("aten::") ? name.substr(6) : name;
+  }
+
+  [[noreturn]] void fail(const TraceEvent& event, const std::string& what,
+                         const std::string& hint = "") const {
+    throw located_error({file_, event.line, 1},
+                        fmt::format("{} at ts {:.3f}: {}", event.name, event.start, what), hint);
+  }
+
+  std::string layer_text(std::size_t layer) const {
+    return fmt::format("{} ({})", model_.layers[layer].name, model_.layers[layer].kind);
+  }
+
+  // A layer that had no operator: an error where its kind needs one.
+  void pass_over(std::size_t layer, const TracedOp* instead) {
+    const KindRule& rule = rule_of(model_.layers[layer].kind);
+    if (!rule.needed) {
+      times_.silent.push_back(model_.layers[layer].name);
+      return;
+    }
+    const std::string hint =
+        fmt::format("is the trace of {} with --batch {}? docs/import.md says what must run",
+                    model_.model, model_.samples);
+    if (instead != nullptr)
+      fail(*instead->event, fmt::format("the model has {} here", layer_text(layer)), hint);
+    fail(*traced_.forward.back().event,
+         fmt::format("the last forward operator, but the model goes on with {}", layer_text(layer)),
+         hint);
+  }
+
+  std::optional<std::size_t> layer_of(const TracedOp& op, const std::string& name) {
+    const bool sure = is_sure(name);
+    for (std::size_t layer = next_; layer < model_.layers.size(); ++layer) {
+      const KindRule& rule = rule_of(model_.layers[layer].kind);
+      if (contains(rule.sure, name) || contains(rule.likely, name)) {
+        for (std::size_t passed = next_; passed < layer; ++passed) pass_over(passed, &op);
+        check_shape(op, layer);
+        return layer;
+      }
+      if (!rule.needed) continue;
+      if (sure) pass_over(layer, &op);  // throws
+      return std::nullopt;
+    }
+    if (sure)
+      fail(*op.event, fmt::format("no layer of {} is left for it", model_.model),
+           "is it the trace of another model?");
+    return std::nullopt;
+  }
+
+  // Recorded shapes tell another model, input or batch from this one.
+  void check_shape(const TracedOp& op, std::size_t index) const {
+    const Layer& layer = model_.layers[index];
+    const auto& shapes = op.event->shapes;
+    const bool weighted = layer.kind == "conv" || layer.kind == "linear";
+    const std::string name = short_name(op);
+    if (!weighted || layer.parameters.empty() || (name != "conv2d" && name != "linear") ||
+        shapes.size() < 2 || shapes[0].empty() || shapes[1].empty())
+      return;
+    if (shapes[1] != layer.parameters[0].shape)
+      fail(*op.event,
+           fmt::format("its weight is {}, but {} has {}", fmt::join(shapes[1], " x "),
+                       layer_text(index), fmt::join(layer.parameters[0].shape, " x ")),
+           "is it the trace of another model?");
+    if (layer.kind == "conv" && shapes[0][0] != model_.samples)
+      fail(*op.event, fmt::format("its batch is {}, not {}", shapes[0][0], model_.samples),
+           fmt::format("--batch {}", shapes[0][0]));
+  }
+
+  void take(const TracedOp& op, std::size_t layer) {
+    times_.forward[layer] += op.seconds;
+    visit(times_.forward_visits, op, layer);
+    if (op.event->sequence >= 0) owners_.push_back({op.event->sequence, layer});
+  }
+
+  static void visit(std::vector<LayerTimes::Visit>& visits, const TracedOp& op, std::size_t layer) {
+    if (visits.empty() || visits.back().layer != layer)
+      visits.push_back({layer, op.event->start, op.event->end(), 0});
+    visits.back().end = std::max(visits.back().end, op.event->end());
+    ++visits.back().operators;
+  }
+
+  // A forward operator's number is the one its first node will get: a node belongs to the last
+  // operator with a number not above its own.
+  void backward() {
+    std::stable_sort(owners_.begin(), owners_.end(),
+                     [](const Owner& a, const Owner& b) { return a.sequence < b.sequence; });
+    std::ptrdiff_t last = -1;
+    for (const TracedOp& node : traced_.backward) {
+      if (node.event->sequence >= 0) {
+        const auto after = std::upper_bound(
+            owners_.begin(), owners_.end(), node.event->sequence,
+            [](std::int64_t sequence, const Owner& owner) { return sequence < owner.sequence; });
+        if (after != owners_.begin()) last = static_cast<std::ptrdiff_t>((after - 1)->layer);
+      }
+      if (last < 0) fail(*node.event, "no forward operator has its sequence number");
+      times_.backward[static_cast<std::size_t>(last)] += node.seconds;
+      visit(times_.backward_visits, node, static_cast<std::size_t>(last));
+    }
+  }
+
+  struct Owner {
+    std::int64_t sequence;
+    std::size_t layer;
+  };
+  const TracedStep& traced_;
+  const TrainingStep& model_;
+  const std::string& file_;
+  LayerTimes times_;
+  std::vector<Owner> owners_;
+  std::ptrdiff_t current_ = -1;  // layer of the operator before
+  std::size_t next_ = 0;         // first layer without an operator
+};
+
+}  // namespace
+
+LayerTimes match_layers(const TracedStep& traced, const TrainingStep& model,
+                        const std::string& file) {
+  return Matcher(traced, model, file).match();
+}
+
+}  // namespace lockstep

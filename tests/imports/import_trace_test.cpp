@@ -1,0 +1,161 @@
+// Does a profiler trace become the layer times that it holds? lenet5_cpu.json was recorded,
+// lenet5_gpu.json was constructed with kernel times that add up by hand (tests/imports/data).
+#include "imports/import_trace.hpp"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "imports/profile_folder.hpp"
+#include "workload/model.hpp"
+
+namespace lockstep {
+namespace {
+
+using testing::HasSubstr;
+
+std::string data(const std::string& name) {
+  return std::string(LOCKSTEP_SOURCE_DIR "/tests/imports/data/") + name;
+}
+
+TrainingStep model(const std::string& name, std::int64_t samples) {
+  StepOptions options;
+  options.samples = samples;
+  return build_step(*load_model(name), options);
+}
+
+std::string written(const std::string& name, const std::string& text) {
+  const std::string path = testing::TempDir() + name;
+  std::ofstream(path, std::ios::binary) << text;
+  return path;
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  EXPECT_NE(text.find(from), std::string::npos) << from;
+  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+std::string error_of(const std::string& path, const TrainingStep& step) {
+  try {
+    import_trace(path, step);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+const ProfileLayer& layer(const Profile& profile, const std::string& name) {
+  for (const ProfileLayer& candidate : profile.models.at(0).batches.at(0).layers)
+    if (candidate.name == name) return candidate;
+  throw std::runtime_error("no layer " + name);
+}
+
+TEST(RecordedCpuTrace, LayersAndOptimizerAddUpToTheStep) {
+  const TraceImport imported = import_trace(data("lenet5_cpu.json"), model("lenet5", 32));
+  EXPECT_FALSE(imported.on_gpu);
+  EXPECT_EQ(imported.steps, 2);  // the first of three is left out
+  // lenet5 is small: a few milliseconds of each step are Python between the operators.
+  const double parts =
+      imported.forward_seconds + imported.backward_seconds + imported.optimizer_seconds;
+  EXPECT_GT(parts / imported.step_seconds, 0.90);
+  EXPECT_LT(parts / imported.step_seconds, 1.0);
+  EXPECT_GT(imported.attributed, 0.90);
+  double layers = 0;
+  for (const ProfileLayer& each : imported.profile.models.at(0).batches.at(0).layers)
+    layers += each.forward_seconds + each.backward_seconds;
+  // Medians of two steps are means: their sum is the sum of the medians.
+  EXPECT_NEAR(layers, imported.forward_seconds + imported.backward_seconds, 1e-12);
+}
+
+TEST(RecordedCpuTrace, EveryLayerHasItsOperators) {
+  const Profile profile = import_trace(data("lenet5_cpu.json"), model("lenet5", 32)).profile;
+  const auto& layers = profile.models.at(0).batches.at(0).layers;
+  EXPECT_EQ(layers.size(), model("lenet5", 32).layers.size());
+  for (const ProfileLayer& each : layers) {
+    EXPECT_GT(each.forward_seconds, 0) << each.name;
+    EXPECT_GT(each.backward_seconds, 0) << each.name;
+  }
+  ASSERT_EQ(profile.optimizers.size(), 1U);
+  EXPECT_EQ(profile.optimizers[0].name, OptimizerKind::sgd);
+  EXPECT_EQ(profile.optimizers[0].implementation, OptimizerImplementation::for_loop);
+  EXPECT_TRUE(profile.optimizers[0].momentum);
+  EXPECT_EQ(profile.optimizers[0].elements, 61706);
+  EXPECT_EQ(profile.optimizers[0].tensors, 10);
+  EXPECT_EQ(profile.date.substr(0, 3), "202");
+  EXPECT_EQ(profile.noise.samples, 2);
+}
+
+TEST(ConstructedGpuTrace, KernelsGoToTheLayersThatLaunchedThem) {
+  const TraceImport imported = import_trace(data("lenet5_gpu.json"), model("lenet5", 32));
+  EXPECT_TRUE(imported.on_gpu);
+  EXPECT_EQ(imported.steps, 2);
+  const Profile& profile = imported.profile;
+  EXPECT_EQ(profile.device, "NVIDIA Imaginary GPU");
+  EXPECT_NEAR(layer(profile, "conv1").forward_seconds, 42e-6, 1e-12);
+  EXPECT_NEAR(layer(profile, "conv1").backward_seconds, 110e-6, 1e-12);
+  EXPECT_NEAR(layer(profile, "fc1").forward_seconds, 10e-6, 1e-12);
+  EXPECT_NEAR(layer(profile, "fc1").backward_seconds, 16e-6, 1e-12);
+  EXPECT_NEAR(imported.forward_seconds, 122e-6, 1e-12);
+  // 2 convolutions, 3 linear layers, 2 poolings, 4 relu, loss.
+  EXPECT_NEAR(imported.backward_seconds, (220 + 48 + 12 + 12 + 4) * 1e-6, 1e-12);
+  EXPECT_NEAR(imported.optimizer_seconds, 20e-6, 1e-12);
+  // 20 us of the batch's cast and copy belong to no layer.
+  EXPECT_NEAR(imported.attributed, 438.0 / 458.0, 1e-9);
+  EXPECT_NEAR(profile.host.launch_seconds, 2e-6, 1e-12);
+  EXPECT_GT(profile.host.operator_seconds, 0);
+  EXPECT_EQ(profile.optimizers.at(0).implementation, OptimizerImplementation::foreach);
+}
+
+TEST(ImportedProfile, ReadsBackAndGathersBatches) {
+  const std::string folder = testing::TempDir() + "traced_profile";
+  std::filesystem::remove_all(folder);
+  Profile profile = import_trace(data("lenet5_gpu.json"), model("lenet5", 32)).profile;
+  merge_model(profile,
+              import_trace(data("lenet5_gpu.json"), model("lenet5", 16)).profile.models[0]);
+  const Profile read = load_profile(save_profile(folder, profile));
+  ASSERT_EQ(read.models.size(), 1U);
+  ASSERT_EQ(read.models[0].batches.size(), 2U);
+  EXPECT_EQ(read.models[0].batches[0].samples, 16);
+  EXPECT_NEAR(layer(read, "conv1").forward_seconds, 42e-6, 1e-9);
+}
+
+TEST(BadTraces, AreRefusedWhereTheyGoWrong) {
+  const std::string text = read_text(data("lenet5_gpu.json"));
+  const TrainingStep lenet = model("lenet5", 32);
+  EXPECT_THAT(error_of(written("cut.json", text.substr(0, text.size() / 2)), lenet),
+              testing::ContainsRegex("cut.json:[0-9]+:[0-9]+: the JSON text breaks off here"));
+  EXPECT_THAT(error_of(written("none.json", "{\"traceEvents\": []}"), lenet),
+              HasSubstr("no training step"));
+  EXPECT_THAT(error_of(written("list.json", "[1, 2]"), lenet), HasSubstr("traceEvents: missing"));
+  EXPECT_THAT(error_of(written("text.json", "hello"), lenet), HasSubstr("text.json:1:1: "));
+  EXPECT_THAT(error_of("somewhere/trace.json.gz", lenet), HasSubstr("gunzip"));
+  EXPECT_THAT(
+      error_of(written("forward.json", replaced(text, "autograd::engine", "autograd::x")), lenet),
+      HasSubstr("ProfilerStep#2 has no backward pass"));
+  EXPECT_THAT(error_of(written("gelu.json", replaced(text, "aten::relu", "aten::gelu")), lenet),
+              HasSubstr("aten::gelu at ts 1050.000: the model has relu"));
+}
+
+TEST(BadTraces, OfAnotherModelOrBatchSayWhichOperatorAndLayer) {
+  EXPECT_THAT(error_of(data("lenet5_gpu.json"), model("vgg11", 32)), HasSubstr("lenet5_gpu.json:"));
+  EXPECT_THAT(error_of(data("lenet5_gpu.json"), model("vgg11", 32)),
+              HasSubstr("aten::relu at ts 1130.000: the model has features.5 (max_pool) here"));
+  EXPECT_THAT(error_of(data("lenet5_cpu.json"), model("lenet5", 64)),
+              HasSubstr("its batch is 32, not 64; --batch 32"));
+  EXPECT_THAT(error_of(data("lenet5_cpu.json"), model("vgg11", 32)),
+              HasSubstr("its weight is 6 x 1 x 5 x 5, but features.0 (conv) has 64 x 3 x 3 x 3"));
+}
+
+TEST(BadTraces, AreRefusedWhenMostOfTheTimeIsSomethingElse) {
+  // The batch's cast takes 2 ms instead of 20 us.
+  const std::string text =
+      replaced(read_text(data("lenet5_gpu.json")), "\"dur\": 20,", "\"dur\": 2000,");
+  EXPECT_THAT(error_of(written("busy.json", text), model("lenet5", 32)),
+              HasSubstr("% of the GPU's busy time belongs to layers and optimizer"));
+}
+
+}  // namespace
+}  // namespace lockstep
