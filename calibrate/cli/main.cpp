@@ -6,6 +6,7 @@
 #include <cstring>
 #include <exception>
 #include <stdexcept>
+#include <string>
 
 #include "cli/verbs.hpp"
 #include "core/errors.hpp"
@@ -27,8 +28,16 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", LOCKSTEP_VERSION);
   app.require_subcommand(1);
   Chosen chosen;
+  add_layers(app, chosen);
   add_collectives(app, chosen);
+  add_train(app, chosen, {argv + 1, argv + argc});
   add_worker(app, chosen);
+  // `calibrate collectives` is the verb `collectives`.
+  if (argc > 2 && std::string(argv[1]) == "calibrate" && std::string(argv[2]) == "collectives") {
+    argv[1] = argv[0];
+    ++argv;
+    --argc;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

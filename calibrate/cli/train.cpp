@@ -21,7 +21,7 @@ namespace {
 
 struct TrainText {
   TrainOptions options;
-  std::string strategy = "ddp", precision = "fp32", batch = "8";
+  std::string strategy = "ddp", precision = "fp32";
   std::string bucket = "25 MiB", first_bucket = "1 MiB", network = "loopback";
   std::vector<std::string> slow_ranks;
   std::string jitter = "0%";
@@ -35,6 +35,7 @@ struct TrainText {
 
 void add_options(CLI::App& verb, TrainText& text) {
   TrainOptions& options = text.options;
+  options.step.samples = 8;
   verb.add_option("--strategy", text.strategy, "ddp, fsdp, ps-sync, ps-async or ps-ssp")
       ->capture_default_str();
   verb.add_option("--ranks", options.ranks, "Processes that train; a server is one more")
@@ -133,7 +134,9 @@ int train(const TrainText& text, const Arguments& arguments) {
   const TrainOptions options = train_options(text);
   if (text.rank >= 0) {
     run_rank(options, {text.rank, text.store, text.address, text.result});
-    return 0;
+    // Gloo's threads and the libraries' destructors race at exit: leave without them.
+    std::fflush(nullptr);
+    ::_exit(0);
   }
   const int processes = options.ranks + (has_server(options.strategy) ? 1 : 0);
   const RunFolder folder;
@@ -154,27 +157,27 @@ int train(const TrainText& text, const Arguments& arguments) {
   });
   if (hosts) hosts->place(ranks);
   const LaunchEnd end = run_processes(ranks);
-  if (end.how == LaunchEnd::How::interrupted) return 130;
+  if (end.how == LaunchEnd::How::interrupted) return exit_interrupted;
   if (end.how == LaunchEnd::How::failed) throw std::runtime_error(end.message);
   std::vector<RankReport> reports;
   for (int rank = 0; rank < processes; ++rank) {
     reports.push_back(read_report(folder.result_file(rank)));
   }
   const ResultRecord record = summarise_run(options, text.network, reports);
-  fmt::print("{}", text.json  ? render_json(record)
-                   : text.csv ? render_csv(record)
-                              : render_text(record));
+  print(text.json ? render_json(record) : text.csv ? render_csv(record) : render_text(record));
   return 0;
 }
 
 }  // namespace
 
-Verb add_train(CLI::App& program, const Arguments& arguments) {
-  auto* verb = program.add_subcommand(
+void add_train(CLI::App& app, Chosen& chosen, const Arguments& arguments) {
+  auto* verb = app.add_subcommand(
       "train", "Train for real, one process per rank, and report as the simulator does");
-  auto text = std::make_shared<TrainText>();
+  const auto text = std::make_shared<TrainText>();
   add_options(*verb, *text);
-  return {verb, [text, arguments] { return train(*text, arguments); }};
+  verb->callback([text, arguments, &chosen] {
+    chosen = [text, arguments] { return train(*text, arguments); };
+  });
 }
 
 }  // namespace lockstep

@@ -15,7 +15,12 @@ constexpr int exit_interrupted = 130;  // 128 + SIGINT, as shells have it
 // Set by the verb that the command line names; main() calls it.
 using Chosen = std::function<int()>;
 
+// The command line after the program's name: ranks of a training run are started with the same.
+using Arguments = std::vector<std::string>;
+
 void add_collectives(CLI::App& app, Chosen& chosen);
+void add_layers(CLI::App& app, Chosen& chosen);
+void add_train(CLI::App& app, Chosen& chosen, const Arguments& arguments);
 
 // Hidden: what a rank runs in a process of its own, started by another verb.
 void add_worker(CLI::App& app, Chosen& chosen);

@@ -16,6 +16,7 @@ namespace {
 const std::map<std::string, int (*)(const Words&)>& workers() {
   static const std::map<std::string, int (*)(const Words&)> all{
       {"collectives", collectives_worker},
+      {"layers", layers_worker},
   };
   return all;
 }

@@ -11,5 +11,7 @@ using Words = std::vector<std::string>;
 // rank, ranks, store file, own address, result file, collectives, sizes. Rank 0 writes a line of
 // JSON per point into the result file.
 int collectives_worker(const Words& arguments);
+// A LayersJob (layers.hpp).
+int layers_worker(const Words& arguments);
 
 }  // namespace lockstep

@@ -1,0 +1,120 @@
+// One rank of `lockstep-calibrate layers`: measures, until all ranks have enough, and writes JSON.
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "cli/layers.hpp"
+#include "cli/workers.hpp"
+#include "launch/stopping.hpp"
+#include "probes/layers.hpp"
+#include "probes/streams.hpp"
+
+namespace lockstep {
+
+namespace {
+
+using nlohmann::json;
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// All ranks must go on while one of them measures, or that one has the memory for itself.
+class Together {
+ public:
+  Together(const LayersJob& job) : job_(job) {}
+  // Called once per repetition.
+  bool all_done(bool this_one) {
+    if (this_one) std::ofstream(job_.result_file + ".done") << '\n';
+    for (int rank = 0; rank < job_.ranks; ++rank) {
+      if (!std::filesystem::exists(layers_result_file(job_.folder, rank) + ".done")) return false;
+    }
+    return true;
+  }
+
+ private:
+  const LayersJob& job_;
+};
+
+// Other processes had the core for more than this share of a repetition: it does not count.
+constexpr double most_disturbance = 0.05;
+
+json measure_layers(const LayersJob& job) {
+  const TrainingStep step = build_step(*load_model(job.model), job.step);
+  Together together(job);
+  const double began = now();
+  LayerProbeOptions options;
+  options.device = job.device;
+  options.optimizer = job.optimizer;
+  options.enough = [&](const std::vector<LayerSamples>& samples) {
+    std::vector<double> calm;
+    for (const LayerSamples& sample : samples) {
+      if (sample.disturbance <= most_disturbance) {
+        calm.push_back(sample.plain_forward + sample.plain_backward);
+      }
+    }
+    const bool out_of_time = now() - began > job.most_seconds &&
+                             samples.size() >= static_cast<std::size_t>(job.rule.minimum);
+    return together.all_done(enough(calm, job.rule) || out_of_time ||
+                             samples.size() >= static_cast<std::size_t>(2 * job.rule.maximum));
+  };
+  const LayerProbeResult result = probe_layers(step, options);
+  json value;
+  for (const LayerSamples& sample : result.samples) {
+    value["samples"].push_back({{"forward", sample.forward},
+                                {"backward", sample.backward},
+                                {"plain", {sample.plain_forward, sample.plain_backward}},
+                                {"optimizer", sample.optimizer},
+                                {"calm", sample.disturbance <= most_disturbance}});
+  }
+  const StepMemory& m = result.memory;
+  value["memory"] = {m.parameters, m.buffers, m.optimizer_state, m.after_forward,
+                     m.batch,      m.peak,    m.reserved};
+  return value;
+}
+
+json measure_streams(const LayersJob& job) {
+  Together together(job);
+  StreamProbeOptions options;
+  options.device = job.device;
+  options.optimizer = job.optimizer;
+  for (std::int64_t elements = 1 << 12; elements <= job.most_elements; elements *= 4) {
+    options.elements.push_back(elements);
+  }
+  double began = now();
+  std::size_t last = 0;
+  options.enough = [&](const std::vector<double>& seconds) {
+    if (seconds.size() < last) began = now();  // the next size
+    last = seconds.size();
+    return enough(seconds, job.rule) || (now() - began > 1 && seconds.size() > 5);
+  };
+  const StreamProbeResult result = probe_streams(options);
+  while (!together.all_done(true)) {
+    (void)probe_streams(options);  // keeps the memory busy for the ranks that still measure
+  }
+  const auto points = [](const std::vector<StreamPoint>& all) {
+    json list = json::array();
+    for (const StreamPoint& point : all) list.push_back({point.bytes, point.seconds});
+    return list;
+  };
+  return {{"copies", points(result.copies)}, {"updates", points(result.updates)}};
+}
+
+}  // namespace
+
+int layers_worker(const Words& arguments) {
+  const LayersJob job = layers_job_from_words(arguments);
+  json value;
+  try {
+    value = job.model.empty() ? measure_streams(job) : measure_layers(job);
+  } catch (const OutOfDeviceMemory& error) {
+    value = {{"out_of_memory", error.what()}};
+    std::ofstream(job.result_file + ".done") << '\n';
+  }
+  std::ofstream file(job.result_file);
+  file << value;
+  return file.flush() ? 0 : 1;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,212 @@
+#include "probes/collectives.hpp"
+
+#include <ATen/ATen.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <stdexcept>
+
+#include "core/statistics.hpp"
+#include "torch/process_group.hpp"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::int64_t element_bytes = 4;  // float, as nccl-tests by default
+constexpr int attempts = 3;                // when others disturb
+
+double seconds_of(clockid_t id) {
+  timespec time{};
+  ::clock_gettime(id, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// One collective at one size: its tensors, one call, and what they must hold afterwards.
+class Case {
+ public:
+  Case(Group& group, Collective collective, double bytes) : group_(group), collective_(collective) {
+    const int ranks = group.size();
+    const bool parts =
+        collective == Collective::all_gather || collective == Collective::reduce_scatter;
+    const double per_rank = bytes / element_bytes / (parts ? ranks : 1);
+    count_ = std::max<std::int64_t>(1, static_cast<std::int64_t>(per_rank));
+    bytes_ = static_cast<double>(count_ * element_bytes * (parts ? ranks : 1));
+    input_ = at::empty({collective == Collective::reduce_scatter ? count_ * ranks : count_});
+    output_ = at::empty({collective == Collective::all_gather ? count_ * ranks : count_});
+  }
+
+  std::int64_t count() const { return count_; }
+  double bytes() const { return bytes_; }
+
+  // Number `i` in a series. In place where the collective is.
+  void call(int i) {
+    const int root = i % group_.size();
+    switch (collective_) {
+      case Collective::all_reduce:
+        group_.all_reduce(input_);
+        break;
+      case Collective::broadcast:
+        group_.broadcast(input_, root);
+        break;
+      case Collective::all_gather:
+        group_.all_gather(output_, input_);
+        break;
+      case Collective::reduce_scatter:
+        group_.reduce_scatter(output_, input_);
+        break;
+      default:  // there and back
+        if (group_.rank() == 0) {
+          group_.send(input_, 1);
+          group_.recv(output_, 1);
+        } else if (group_.rank() == 1) {
+          group_.recv(output_, 0);
+          group_.send(input_, 0);
+        }
+    }
+  }
+  int messages_per_call() const { return collective_ == Collective::send_recv ? 2 : 1; }
+
+  // Wrong elements on this rank after one call on known numbers.
+  std::int64_t count_wrong() {
+    const int ranks = group_.size(), rank = group_.rank();
+    input_.copy_(numbers(rank, input_.numel()));
+    output_.fill_(-1);
+    call(0);
+    at::Tensor got = output_, expected;
+    if (collective_ == Collective::all_reduce) {
+      got = input_;
+      expected = sum(count_);
+    } else if (collective_ == Collective::broadcast) {
+      got = input_;
+      expected = numbers(0, count_);
+    } else if (collective_ == Collective::all_gather) {
+      std::vector<at::Tensor> all;
+      for (int r = 0; r < ranks; ++r) all.push_back(numbers(r, count_));
+      expected = at::cat(all);
+    } else if (collective_ == Collective::reduce_scatter) {
+      expected = sum(count_ * ranks).narrow(0, rank * count_, count_);
+    } else if (rank < 2) {
+      expected = numbers(1 - rank, count_);
+    } else {
+      return 0;
+    }
+    const std::int64_t wrong = at::ne(got, expected).sum().item<std::int64_t>();
+    input_.zero_();  // sums of sums would grow without bound
+    return wrong;
+  }
+
+ private:
+  // Whole numbers, so that sums are exact.
+  static at::Tensor numbers(int rank, std::int64_t n) {
+    return at::arange(n, at::kFloat).remainder(1021) + 1021 * rank;
+  }
+  at::Tensor sum(std::int64_t n) const {
+    at::Tensor all = at::zeros({n});
+    for (int r = 0; r < group_.size(); ++r) all += numbers(r, n);
+    return all;
+  }
+
+  Group& group_;
+  Collective collective_;
+  std::int64_t count_ = 0;
+  double bytes_ = 0;
+  at::Tensor input_, output_;
+};
+
+struct Series {
+  double seconds = 0;      // of one message or collective
+  double cpu_seconds = 0;  // of one rank meanwhile
+};
+
+// The same figures on every rank, because every rank sees everybody's clocks.
+Series run_series(Group& group, Case& measured, int calls) {
+  at::Tensor mine = at::empty({3}, at::kDouble), all = at::empty({3 * group.size()}, at::kDouble);
+  group.barrier();
+  double* const clocks = mine.data_ptr<double>();
+  const double cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+  clocks[0] = seconds_of(CLOCK_MONOTONIC);
+  for (int i = 0; i < calls; ++i) measured.call(i);
+  clocks[1] = seconds_of(CLOCK_MONOTONIC);
+  clocks[2] = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+  group.all_gather(all, mine);
+  const at::Tensor table = all.view({group.size(), 3});
+  const double messages = calls * measured.messages_per_call();
+  const double start = table.select(1, 0).max().item<double>();
+  const double end = table.select(1, 1).max().item<double>();
+  return {(end - start) / messages, table.select(1, 2).mean().item<double>() / messages};
+}
+
+double total_of(Group& group, double mine) {
+  at::Tensor value = at::full({1}, mine, at::kDouble);
+  group.all_reduce(value);
+  return value.item<double>();
+}
+
+// What rank 0 says.
+bool agree(Group& group, bool yes) {
+  at::Tensor value = at::full({1}, yes ? 1.0 : 0.0);
+  group.broadcast(value, 0);
+  return value.item<float>() != 0;
+}
+
+CollectivePoint measure(Group& group, Case& measured, const CollectivePlan& plan) {
+  const CpuClocks before = read_cpu_clocks();
+  Series first = run_series(group, measured, 1);
+  first = run_series(group, measured, 2);
+  const double one = std::max(first.seconds * measured.messages_per_call(), 1e-7);
+  const int calls = static_cast<int>(std::clamp(std::ceil(plan.series_seconds / one), 1.0, 32.0));
+  // Moves caches and token bucket into the state that the repetitions keep them in.
+  double spent = run_series(group, measured, calls).seconds;
+
+  std::vector<double> seconds, cpu_seconds;
+  do {
+    const Series series = run_series(group, measured, calls);
+    seconds.push_back(series.seconds);
+    cpu_seconds.push_back(series.cpu_seconds);
+    spent += series.seconds * calls * measured.messages_per_call();
+  } while (!enough(seconds, plan.rule) && (spent < plan.seconds_per_point ||
+                                           static_cast<int>(seconds.size()) < plan.rule.minimum));
+
+  CollectivePoint point;
+  point.seconds = median(seconds);
+  point.relative_iqr = (quantile(seconds, 0.75) - quantile(seconds, 0.25)) / point.seconds;
+  point.relative_spread = (quantile(seconds, 0.9) - point.seconds) / point.seconds;
+  point.cpu_seconds = median(cpu_seconds);
+  point.repetitions = static_cast<int>(seconds.size());
+  const CpuClocks after = read_cpu_clocks();
+  const double own = total_of(group, after.own_seconds - before.own_seconds);
+  point.disturbance = disturbance(before, after, own);
+  return point;
+}
+
+}  // namespace
+
+void probe_collectives(Group& group, const CollectivePlan& plan,
+                       const std::function<void(const CollectivePoint&)>& on_point) {
+  const at::NoGradGuard no_grad;
+  for (const Collective collective : plan.collectives) {
+    for (const double bytes : plan.sizes) {
+      Case measured(group, collective, bytes);
+      const double wrong = total_of(group, static_cast<double>(measured.count_wrong()));
+      std::optional<CollectivePoint> best;
+      for (int attempt = 0; attempt < attempts; ++attempt) {
+        CollectivePoint point = measure(group, measured, plan);
+        point.disturbed = agree(group, disturbed(point.disturbance));
+        const bool quieter = !best || point.disturbance.foreign + point.disturbance.stolen <
+                                          best->disturbance.foreign + best->disturbance.stolen;
+        if (agree(group, quieter)) best = point;
+        if (!point.disturbed) break;
+      }
+      best->collective = collective;
+      best->bytes = measured.bytes();
+      best->count = measured.count();
+      best->wrong = static_cast<std::int64_t>(wrong);
+      on_point(*best);
+    }
+  }
+}
+
+}  // namespace lockstep
