@@ -44,8 +44,8 @@ TEST(Study, DdpOnOneGpuIs224PixelsInMixedPrecision) {
         EXPECT_LT(ratio, 0.35) << model;
       }
       if (size == 224) {
-        // -8 %, -20 % and -17 %: depthwise kernels of an A100 are priced without a measurement.
-        EXPECT_NEAR(ratio, 1, 0.22) << model;
+        // -7 %, -17 % and -13 %: depthwise kernels of an A100 are priced without a measurement.
+        EXPECT_NEAR(ratio, 1, 0.18) << model;
       }
       if (size == 480) {
         EXPECT_GT(ratio, 3) << model;
