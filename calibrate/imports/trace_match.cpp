@@ -94,7 +94,7 @@ class Matcher {
         current_ = static_cast<std::ptrdiff_t>(*layer);
         next_ = *layer + 1;
         take(op, *layer);
-      } else if (belongs_to_next(name) && next_ < model_.layers.size()) {
+      } else if (belongs_to_next(name) && current_ >= 0 && next_ < model_.layers.size()) {
         waiting.push_back(&op);
       } else if (current_ < 0) {
         times_.outside += op.seconds;

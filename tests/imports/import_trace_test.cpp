@@ -54,15 +54,15 @@ const ProfileLayer& layer(const Profile& profile, const std::string& name) {
 }
 
 TEST(RecordedCpuTrace, LayersAndOptimizerAddUpToTheStep) {
-  const TraceImport imported = import_trace(data("lenet5_cpu.json"), model("lenet5", 32));
+  const TraceImport imported = import_trace(data("lenet5_cpu.json"), model("lenet5", 256));
   EXPECT_FALSE(imported.on_gpu);
   EXPECT_EQ(imported.steps, 2);  // the first of three is left out
-  // lenet5 is small: a few milliseconds of each step are Python between the operators.
+  // The machine was busy with other work: the rest is Python and waiting between operators.
   const double parts =
       imported.forward_seconds + imported.backward_seconds + imported.optimizer_seconds;
-  EXPECT_GT(parts / imported.step_seconds, 0.90);
+  EXPECT_GT(parts / imported.step_seconds, least_attributed);
   EXPECT_LT(parts / imported.step_seconds, 1.0);
-  EXPECT_GT(imported.attributed, 0.90);
+  EXPECT_GT(imported.attributed, least_attributed);
   double layers = 0;
   for (const ProfileLayer& each : imported.profile.models.at(0).batches.at(0).layers)
     layers += each.forward_seconds + each.backward_seconds;
@@ -71,9 +71,9 @@ TEST(RecordedCpuTrace, LayersAndOptimizerAddUpToTheStep) {
 }
 
 TEST(RecordedCpuTrace, EveryLayerHasItsOperators) {
-  const Profile profile = import_trace(data("lenet5_cpu.json"), model("lenet5", 32)).profile;
+  const Profile profile = import_trace(data("lenet5_cpu.json"), model("lenet5", 256)).profile;
   const auto& layers = profile.models.at(0).batches.at(0).layers;
-  EXPECT_EQ(layers.size(), model("lenet5", 32).layers.size());
+  EXPECT_EQ(layers.size(), model("lenet5", 256).layers.size());
   for (const ProfileLayer& each : layers) {
     EXPECT_GT(each.forward_seconds, 0) << each.name;
     EXPECT_GT(each.backward_seconds, 0) << each.name;
@@ -142,9 +142,9 @@ TEST(BadTraces, AreRefusedWhereTheyGoWrong) {
 TEST(BadTraces, OfAnotherModelOrBatchSayWhichOperatorAndLayer) {
   EXPECT_THAT(error_of(data("lenet5_gpu.json"), model("vgg11", 32)), HasSubstr("lenet5_gpu.json:"));
   EXPECT_THAT(error_of(data("lenet5_gpu.json"), model("vgg11", 32)),
-              HasSubstr("aten::relu at ts 1130.000: the model has features.5 (max_pool) here"));
+              HasSubstr("aten::flatten at ts 1150.000: the model has features.6 (conv) here"));
   EXPECT_THAT(error_of(data("lenet5_cpu.json"), model("lenet5", 64)),
-              HasSubstr("its batch is 32, not 64; --batch 32"));
+              HasSubstr("its batch is 256, not 64; --batch 256"));
   EXPECT_THAT(error_of(data("lenet5_cpu.json"), model("vgg11", 32)),
               HasSubstr("its weight is 6 x 1 x 5 x 5, but features.0 (conv) has 64 x 3 x 3 x 3"));
 }

@@ -85,13 +85,12 @@ TEST(NcclTestsText, SeveralRunsInOneFileAndRepeatedSizes) {
 TEST(NcclTestsText, WrongResultsAreRefusedWithTheirLine) {
   const std::string file =
       changed("all_reduce_h100.txt", "4.75      0    82.25", "4.75     12    82.25");
-  EXPECT_THAT(error_of(file), HasSubstr("changed_all_reduce_h100.txt:17:84: #wrong: 12 wrong"));
+  EXPECT_THAT(error_of(file), HasSubstr("changed_all_reduce_h100.txt:17:83: #wrong: 12 wrong"));
   EXPECT_THAT(error_of(changed("all_reduce_h100.txt", "values : 0 OK", "values : 3 FAILED")),
               HasSubstr(":20:1: the run itself reports wrong results"));
 }
 
 TEST(NcclTestsText, WhatDoesNotFitTheTableIsRefused) {
-  EXPECT_THAT(error_of(changed("all_reduce_h100.txt", "16.7", "16.7")), HasSubstr("no error"));
   EXPECT_THAT(error_of(changed("all_reduce_h100.txt", "  8.22   12.33      0", "")),
               HasSubstr(":18:5: 10 values in a table of 13 columns"));
   EXPECT_THAT(error_of(changed("all_reduce_h100.txt", "2044.3", "2O44.3")),
