@@ -98,7 +98,7 @@ TEST(NcclTestsText, WhatDoesNotFitTheTableIsRefused) {
   EXPECT_THAT(error_of(changed("all_reduce_h100.txt", "    time", " cputime")),
               HasSubstr("measure without -C"));
   EXPECT_THAT(error_of(changed("all_reduce_h100.txt", "Rank  1 Group", "Rank  0 Group")),
-              HasSubstr(":6:9: rank 0 is listed twice"));
+              HasSubstr(":6:10: rank 0 is listed twice"));
   EXPECT_THAT(error_of(written("empty.txt", "")), HasSubstr("empty.txt: "));
   EXPECT_THAT(error_of(written("prose.txt", "no table here\n")), HasSubstr("no measurements"));
   EXPECT_THAT(error_of(testing::TempDir() + "not_there.txt"), HasSubstr("cannot be read"));
