@@ -1,4 +1,5 @@
-// lockstep-calibrate collectives: starts the ranks, gathers what they measured, prints and keeps it.
+// lockstep-calibrate collectives: starts the ranks, gathers what they measured, prints and keeps
+// it.
 #include <fmt/format.h>
 
 #include <algorithm>

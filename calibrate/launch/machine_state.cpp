@@ -67,7 +67,7 @@ CpuClocks read_cpu_clocks() {
   double user = 0, nice = 0, system = 0, idle = 0, iowait = 0, irq = 0, softirq = 0, steal = 0;
   stat >> label >> user >> nice >> system >> idle >> iowait >> irq >> softirq >> steal;
   const double tick = 1.0 / static_cast<double>(::sysconf(_SC_CLK_TCK));
-  clocks.busy_seconds = tick * (user + nice + system + irq + softirq);
+  clocks.busy_seconds = tick * (user + nice + system);
   clocks.steal_seconds = tick * steal;
 
   rusage usage{};

@@ -19,7 +19,7 @@ MachineDescription describe_machine();
 struct CpuClocks {
   double wall_seconds = 0;
   // All cores of the machine since boot, /proc/stat, in steps of 10 ms.
-  double busy_seconds = 0;   // running anything, without steal
+  double busy_seconds = 0;   // running processes; interrupts (our own traffic) left out
   double steal_seconds = 0;  // the hypervisor ran somebody else
   // This process with all its threads, getrusage(2).
   double own_seconds = 0;

@@ -15,6 +15,9 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "core/errors.hpp"
+#include "core/units.hpp"
+
 extern char** environ;
 
 namespace lockstep {
@@ -101,6 +104,19 @@ bool process_exists(pid_t pid) {
 
 double token_bucket_bytes(double bytes_per_second) {
   return bytes_per_second <= 125e6 ? 256.0 * 1024 : 1024.0 * 1024;
+}
+
+double network_rate(const std::string& text) {
+  if (text == "loopback") return 0;
+  const bool short_form = text.size() > 3 && text.compare(text.size() - 3, 3, "bit") == 0;
+  try {
+    const double rate =
+        parse_quantity(short_form ? text + "/s" : text, Dimension::bytes_per_second);
+    if (rate >= 1e3) return rate;
+    throw UnitError("a rate below 8 kbit/s");
+  } catch (const UnitError& error) {
+    throw file_error("", "--network", error.what(), "allowed: loopback, or a rate such as 1Gbit");
+  }
 }
 
 int remove_stale_hosts() {

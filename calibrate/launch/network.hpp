@@ -53,6 +53,9 @@ std::string why_no_linked_hosts();
 // Removes the namespaces of LinkedHosts whose process is gone; returns how many.
 int remove_stale_hosts();
 
+// "loopback" is 0, "1Gbit" or "1 Gbit/s" a rate in bytes per second. Throws ConfigError.
+double network_rate(const std::string& text);
+
 // The token bucket's size: messages below it are not slowed down. 256 KiB up to 1 Gbit/s, 1 MiB
 // above, where a smaller bucket would not reach the rate.
 double token_bucket_bytes(double bytes_per_second);

@@ -9,6 +9,8 @@
 
 #include <filesystem>
 
+#include "core/errors.hpp"
+
 namespace lockstep {
 namespace {
 
@@ -76,6 +78,20 @@ TEST_F(LinkedHostsHere, LeftoversOfADeadProcessAreRemoved) {
   ASSERT_EQ(namespaces_of(child), 2);
   EXPECT_GE(remove_stale_hosts(), 0);  // another test may be quicker
   EXPECT_EQ(namespaces_of(child), 0);
+}
+
+TEST(NetworkRate, IsLoopbackOrBitsPerSecond) {
+  EXPECT_EQ(network_rate("loopback"), 0);
+  EXPECT_EQ(network_rate("1Gbit"), 125e6);
+  EXPECT_EQ(network_rate("250 Mbit/s"), 31.25e6);
+  for (const char* wrong : {"fast", "1", "1 GB", "0 Gbit"}) {
+    try {
+      network_rate(wrong);
+      ADD_FAILURE() << wrong;
+    } catch (const ConfigError& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("--network"));
+    }
+  }
 }
 
 TEST(TokenBucket, GrowsAboveAGigabit) {

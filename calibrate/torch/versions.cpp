@@ -1,0 +1,49 @@
+#include "torch/versions.hpp"
+
+#include <ATen/Version.h>
+#include <link.h>
+#include <torch/version.h>
+
+#include <filesystem>
+#include <regex>
+#include <string>
+
+namespace lockstep {
+
+namespace {
+
+// "openblas-pthread/libblas.so.3": the file behind the name by which the BLAS was loaded, with its
+// folder, because Debian's alternatives tell implementations apart by folder only.
+int find_blas(dl_phdr_info* info, std::size_t, void* found) {
+  const std::string loaded = info->dlpi_name;
+  const std::string name = loaded.substr(loaded.rfind('/') + 1);
+  if (name.find("blas") == std::string::npos && name.find("libmkl_core") == std::string::npos) {
+    return 0;
+  }
+  std::error_code error;
+  const auto file = std::filesystem::canonical(loaded, error);
+  if (error) return 0;
+  auto& text = *static_cast<std::string*>(found);
+  // An OpenBLAS that a thin libblas.so has loaded is the one that computes.
+  if (!text.empty() && name.find("openblas") == std::string::npos) return 0;
+  text = (file.parent_path().filename() / file.filename()).string();
+  return 0;
+}
+
+}  // namespace
+
+std::vector<ProfileVersion> library_versions() {
+  std::vector<ProfileVersion> versions{{"libtorch", TORCH_VERSION}};
+  // "Intel(R) MKL-DNN v2.6.3 (Git Hash N/A)"
+  const std::string onednn = at::get_mkldnn_version();
+  std::smatch match;
+  if (std::regex_search(onednn, match, std::regex("v([0-9.]+)"))) {
+    versions.push_back({"onednn", match[1]});
+  }
+  std::string blas;
+  ::dl_iterate_phdr(find_blas, &blas);
+  if (!blas.empty()) versions.push_back({"blas", blas});
+  return versions;
+}
+
+}  // namespace lockstep
