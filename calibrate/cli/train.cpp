@@ -139,23 +139,29 @@ int train(const TrainText& text, const Arguments& arguments) {
     ::_exit(0);
   }
   const int processes = options.ranks + (has_server(options.strategy) ? 1 : 0);
+  const double rate = network_rate(text.network);
+  // A parameter server runs on the first rank's host.
+  const auto host = [&](int rank) { return rank == options.ranks ? 0 : rank; };
   const RunFolder folder;
   std::optional<LinkedHosts> hosts;
-  if (text.network != "loopback") {
-    hosts.emplace(processes, parse_option("--network", text.network, Dimension::bytes_per_second));
+  if (rate > 0) {
+    hosts.emplace(options.ranks, rate);
   }
   std::vector<RankProcess> ranks = pinned_ranks(processes, [&](int rank) {
     Arguments child = arguments;
     for (const std::string& more :
          {std::string("--rank"), std::to_string(rank), std::string("--store"),
           folder.file("store").string(), std::string("--address"),
-          hosts ? hosts->host(rank).address : std::string("127.0.0.1"), std::string("--result"),
-          folder.result_file(rank).string()}) {
+          hosts ? hosts->host(host(rank)).address : std::string("127.0.0.1"),
+          std::string("--result"), folder.result_file(rank).string()}) {
       child.push_back(more);
     }
     return child;
   });
-  if (hosts) hosts->place(ranks);
+  for (int rank = 0; hosts && rank < processes; ++rank) {
+    ranks[static_cast<std::size_t>(rank)].network_namespace =
+        hosts->host(host(rank)).network_namespace;
+  }
   const LaunchEnd end = run_processes(ranks);
   if (end.how == LaunchEnd::How::interrupted) return exit_interrupted;
   if (end.how == LaunchEnd::How::failed) throw std::runtime_error(end.message);

@@ -49,6 +49,24 @@ struct ImportTraceOptions {
 };
 int import_trace_command(const std::string& file, const ImportTraceOptions& options);
 
+struct ClosedLoopOptions {
+  std::string model = "vgg16";
+  std::vector<std::int64_t> image;  // empty, 0 = the model's default
+  std::int64_t classes = 0, sequence = 0;
+  std::int64_t batch = 8;  // of one rank
+  int ranks = 2;
+  std::string network = "loopback";
+  std::string sizes = "16KiB..64MiB";   // of the measured curves
+  std::vector<std::string> strategies;  // empty = all
+  int staleness_bound = 1;
+  std::vector<SlowRank> slow_ranks;
+  int steps = 20, repetitions = 5;
+  std::string folder;         // keeps profile, platform and scenario; "" = none
+  bool keep_profile = false;  // use the profile that is in `folder`
+  std::optional<double> max_error;
+};
+int closed_loop_command(ClosedLoopOptions options);
+
 // Writes all of `text` to stdout. Throws std::runtime_error when it does not get there (disk full,
 // stdout closed).
 void print(const std::string& text);

@@ -28,6 +28,8 @@ struct Arguments {
   std::string file, what;
   std::vector<std::string> files;
   std::string max_error;
+  ClosedLoopOptions loop;
+  std::vector<std::string> slow_ranks;
   ImportCollectivesOptions collectives;
   ImportTraceOptions trace;
 };
@@ -81,6 +83,72 @@ void add_imports(CLI::App& app, Arguments& arguments) {
                     "Folder whose profile.yaml to add to (default: print)");
 }
 
+std::optional<double> parse_max_error(const Arguments& arguments) {
+  if (arguments.max_error.empty()) return std::nullopt;
+  try {
+    return parse_quantity(arguments.max_error, Dimension::fraction);
+  } catch (const UnitError& error) {
+    throw file_error("", "--max-error", error.what());
+  }
+}
+
+void add_closed_loop(CLI::App& app, Arguments& arguments) {
+  ClosedLoopOptions& loop = arguments.loop;
+  auto* verb = app.add_subcommand(
+      "closed-loop", "Calibrate here, predict, train for real, compare (needs LibTorch)");
+  verb->add_option("--model", loop.model, "Name or file")->capture_default_str();
+  verb->add_option("--image", loop.image, "Channels, height, width, e.g. 3x32x32")
+      ->delimiter('x')
+      ->expected(3);
+  verb->add_option("--classes", loop.classes, "Output classes");
+  verb->add_option("--sequence", loop.sequence, "Tokens of a sample");
+  verb->add_option("--batch", loop.batch, "Samples of one rank and step")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  verb->add_option("--ranks", loop.ranks, "Processes")
+      ->check(CLI::Range(2, 64))
+      ->capture_default_str();
+  verb->add_option("--network", loop.network,
+                   "loopback, or a rate such as 1Gbit (root: network namespaces)")
+      ->capture_default_str();
+  verb->add_option("--sizes", loop.sizes, "Of the measured collectives")->capture_default_str();
+  verb->add_option("--strategies", loop.strategies,
+                   "Some of ddp-25MiB,ddp-4MiB,fsdp,ps-sync,ps-async,ps-ssp")
+      ->delimiter(',');
+  verb->add_option("--staleness-bound", loop.staleness_bound, "Of ps-ssp")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str();
+  verb->add_option("--slow-rank", arguments.slow_ranks, "RANK:FACTOR, e.g. 1:1.5")->take_all();
+  verb->add_option("--steps", loop.steps, "Measured steps of a repetition")
+      ->check(CLI::Range(2, 1 << 20))
+      ->capture_default_str();
+  verb->add_option("--repetitions", loop.repetitions, "Of every strategy, in turn")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  verb->add_option("-o,--output", loop.folder, "Folder for profile, platform and scenario");
+  verb->add_flag("--keep-profile", loop.keep_profile, "Do not calibrate: take the one in --output");
+  verb->add_option("--max-error", arguments.max_error,
+                   "Fail (exit 4) when a step time is off by more, e.g. 10%");
+}
+
+int closed_loop(Arguments& arguments) {
+  ClosedLoopOptions options = arguments.loop;
+  for (const std::string& text : arguments.slow_ranks) {
+    SlowRank slow;
+    if (std::sscanf(text.c_str(), "%d:%lf", &slow.rank, &slow.factor) != 2 || slow.rank < 0 ||
+        slow.rank >= options.ranks || !(slow.factor >= 1) || slow.factor > 1000) {
+      throw file_error("", "--slow-rank", fmt::format("{} is not possible", in_quotes(text)),
+                       "RANK:FACTOR with a factor of at least 1");
+    }
+    options.slow_ranks.push_back(slow);
+  }
+  if (options.keep_profile && options.folder.empty()) {
+    throw file_error("", "--keep-profile", "needs --output, the folder with the profile");
+  }
+  options.max_error = parse_max_error(arguments);
+  return closed_loop_command(options);
+}
+
 int dispatch(CLI::App& app, Arguments& arguments) {
   arguments.common.format = arguments.json       ? Format::json
                             : arguments.csv      ? Format::csv
@@ -97,18 +165,13 @@ int dispatch(CLI::App& app, Arguments& arguments) {
   }
   if (verb == "schema") return schema_command(arguments.what, arguments.fields);
   if (verb == "explain") return explain_command(arguments.files, arguments.common);
+  if (verb == "closed-loop") return closed_loop(arguments);
   if (verb == "import-collectives")
     return import_collectives_command(arguments.files, arguments.collectives);
   if (verb == "import-trace") return import_trace_command(arguments.file, arguments.trace);
   ValidateOptions options;
   options.summary_only = arguments.summary;
-  if (!arguments.max_error.empty()) {
-    try {
-      options.max_error = parse_quantity(arguments.max_error, Dimension::fraction);
-    } catch (const UnitError& error) {
-      throw file_error("", "--max-error", error.what());
-    }
-  }
+  options.max_error = parse_max_error(arguments);
   return validate_command(arguments.files, options, arguments.common);
 }
 
@@ -179,6 +242,7 @@ int main(int argc, char** argv) {
   add_workers(explain, arguments);
 
   add_imports(app, arguments);
+  add_closed_loop(app, arguments);
 
   try {
     app.parse(argc, argv);
