@@ -78,13 +78,16 @@ touch "$output/failed"
 
 # --- what is measured -----------------------------------------------------------------------------
 if [[ $device == cpu ]]; then
+  most_time='60 s'
   models=(vgg16 resnet50 densenet121) calibrated=2,8 between=4 beyond=12 precisions=(fp32)
   others=(resnet18) steps=10 rank_counts=(2) rank_models=(resnet50) rank_batch=4
   [[ $quick == no ]] || {
+    most_time='5 s'
     models=(lenet5) calibrated=8,32 between=16 beyond=64 others=() steps=20
     rank_models=(lenet5) rank_batch=16
   }
 else
+  most_time='20 s'
   models=(vgg16 resnet50 densenet121 efficientnet_v2_l convnext_large gpt2)
   calibrated=8,32 between=16 beyond=48 precisions=(fp32 tf32 amp-fp16 amp-bf16)
   others=(resnet101 vit_b_16) steps=30 rank_counts=(2 4) rank_models=(resnet50 gpt2) rank_batch=8
@@ -127,13 +130,19 @@ build_everything() {
   cmake --build "$build" -j "${LOCKSTEP_JOBS:-$(nproc)}" --target "${targets[@]}"
 }
 
-# The device file that the profile is for, and a machine with one such device.
-write_platform() {
+# The device file that the profile is for: the GPU probes found the one that fits.
+find_device_file() {
+  device_file=cpu-core
+  [[ $device != cpu ]] || return 0
   device_file=$(sed -n 's/^device: *"\{0,1\}\([^"]*\)"\{0,1\} *$/\1/p' "$profile/profile.yaml" 2>/dev/null | head -1)
   [[ -n $device_file ]] || {
-    say "no profile yet in $profile (stages probes, models)"
+    say "no profile of a device in $profile yet (stage probes)"
     return 1
   }
+}
+# A machine with one such device.
+write_platform() {
+  find_device_file || return 1
   if [[ $device == cpu ]]; then
     platform=cpu-loopback-x2
   else
@@ -172,7 +181,7 @@ for stage in ${stages//,/ }; do
     probes)
       if [[ $device == cpu ]]; then
         attempt probes-collectives "$calibrate" collectives --ranks 2 -o "$profile" \
-          --sizes "$([[ $quick == yes ]] && echo 4KiB..1MiB || echo 4KiB..64MiB)"
+          --sizes "$([[ $quick == yes ]] && echo 64KiB,1MiB || echo 4KiB..64MiB)"
       else
         code=0
         "$probe" --device "$device" --probes memory >"$output/logs/device.log" 2>&1 || code=$?
@@ -185,10 +194,12 @@ for stage in ${stages//,/ }; do
       fi
       ;;
     models)
+      find_device_file || exit 1
       for model in "${models[@]}"; do
         for precision in "${precisions[@]}"; do
           attempt "calibrate-$model-$precision" "$calibrate" calibrate --device "$device" \
-            --models "$model" --batches "$calibrated" --precisions "$precision" -o "$profile"
+            --as "$device_file" --models "$model" --batches "$calibrated" --precisions "$precision" \
+            --most-time "$most_time" -o "$profile"
         done
       done
       ;;
