@@ -21,9 +21,9 @@ folder=$(cd "$1" && pwd)
   exit 2
 }
 
-# yaml-cpp comes as a static library in its -dev package. SimGrid's libraries are those that it is
-# linked with; libstdc++ and glibc must be the other machine's own.
-packages=(libyaml-cpp-dev libfmt-dev libfmt9 libcli11-dev nlohmann-json3-dev libgloo-dev
+# SimGrid's libraries are those that it is linked with; libstdc++ and glibc must be the other
+# machine's own.
+packages=(libyaml-cpp-dev libyaml-cpp0.7 libfmt-dev libfmt9 libcli11-dev nlohmann-json3-dev libgloo-dev
   libsimgrid-dev libsimgrid3.32 libboost1.74-dev libboost-context1.74.0
   libboost-stacktrace1.74.0 libns3.37 libgsl27 libgslcblas0 libgfortran5 libquadmath0 libsqlite3-0)
 downloads=$(mktemp -d)
@@ -50,7 +50,7 @@ needed=$(LD_LIBRARY_PATH=$libraries ldd $libraries/libsimgrid.so.3.* |
   sed -n "s,.*=> $libraries/\([^ ]*\) .*,\1,p")
 for library in $libraries/*.so*; do
   name=${library##*/}
-  [[ $name == libsimgrid* || $name == libfmt* || $name == libgloo* ]] && continue
+  [[ $name == libsimgrid* || $name == libfmt* || $name == libyaml-cpp* ]] && continue
   keep=no
   for wanted in $needed; do
     [[ $(readlink -f "$library") == $(readlink -f "$libraries/$wanted") ]] && keep=yes
