@@ -52,7 +52,8 @@ std::vector<double> checksum(Network& network) {
   return {sum, magnitude};
 }
 
-void train(const TrainOptions& options, Group& group, Network& network, RankReport& report) {
+void train(const TrainOptions& options, Group& group, Network& network, const MemoryMeter& meter,
+           RankReport& report) {
   Slowness slowness;
   RankContext context{options, group, network, slowness};
   const std::unique_ptr<RealStrategy> strategy = make_strategy(context);
@@ -70,6 +71,7 @@ void train(const TrainOptions& options, Group& group, Network& network, RankRepo
     if (!more) break;
   }
   report.memory.optimizer_state = bytes_of(strategy->optimizer_state());
+  report.memory.peak = static_cast<double>(meter.read().peak);
   strategy->gather_everything();
   report.checksum = checksum(network);
 }
@@ -93,13 +95,12 @@ void run_rank(const TrainOptions& options, const RankPlace& place) {
     if (place.rank == options.ranks) {
       serve_parameters(options, group, network, report);
     } else {
-      train(options, group, network, report);
+      train(options, group, network, meter, report);
     }
     for (const NetworkParameter& parameter : network.parameters()) {
       report.memory.parameters += static_cast<double>(parameter.tensor.nbytes());
     }
     report.memory.buffers = bytes_of(network.buffers());
-    report.memory.peak = static_cast<double>(meter.read().peak);
     report.memory.reserved = static_cast<double>(meter.read().reserved);
     std::ofstream file(place.result_file);
     file << to_json(report);

@@ -6,6 +6,7 @@
 #include <torch/version.h>
 
 #include <chrono>
+#include <thread>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -46,6 +47,9 @@ c10::intrusive_ptr<c10d::Store> make_store(const GroupOptions& options) {
 void Pending::wait() {
   if (!work_) return;
   work_->wait();
+  // Gloo's thread still holds the operation for a moment. Were it the last to let go of the
+  // tensors, they would be freed there, out of sight of this thread's memory meter.
+  while (work_.use_count() > 1) std::this_thread::yield();
   work_.reset();
   tensors_.clear();
 }

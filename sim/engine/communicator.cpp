@@ -138,7 +138,8 @@ double Communicator::carry_beside_compute(const TransferSpec& spec, double start
   double computed = interference_.computed_until(sg::s4u::Engine::get_clock());
   double end = network.carry(spec, start);
   if (spec.speed_beside_compute >= 1) return end;
-  const double negligible = 1e-12 * (end - start);
+  // Sleeps shorter than the clock's precision would go on for ever.
+  const double negligible = std::max(1e-12 * (end - start), 2 * sg::clock_precision);
   while (true) {
     const double now = sg::s4u::Engine::get_clock();
     const double before = std::exchange(computed, interference_.computed_until(now));

@@ -53,7 +53,13 @@ s4u::Engine& start_engine() {
   started = true;
   // Quiet before anything else: every set_config() logs a line.
   xbt_log_control_set("root.thres:critical");
-  static std::array<std::string, 2> words{"lockstep", "--cfg=contexts/factory:raw"};
+#ifdef __SANITIZE_ADDRESS__
+  // AddressSanitizer knows the stacks of threads, not those that raw contexts switch to.
+  const char* factory = "--cfg=contexts/factory:thread";
+#else
+  const char* factory = "--cfg=contexts/factory:raw";
+#endif
+  static std::array<std::string, 2> words{"lockstep", factory};
   static std::array<char*, 3> arguments{words[0].data(), words[1].data(), nullptr};
   static char** argv = arguments.data();
   static int argc = 2;
@@ -64,9 +70,9 @@ s4u::Engine& start_engine() {
   s4u::Engine::set_config("network/crosstraffic:0");
   s4u::Engine::set_config("network/TCP-gamma:1e30");
 #if SIMGRID_VERSION >= 33400
-  s4u::Engine::set_config("precision/timing:1e-12");
+  s4u::Engine::set_config("precision/timing", sg::clock_precision);
 #else
-  s4u::Engine::set_config("surf/precision:1e-12");
+  s4u::Engine::set_config("surf/precision", sg::clock_precision);
 #endif
   return *engine;
 }

@@ -134,17 +134,22 @@ void add_segments(const Job& job, const StepCosts& costs, const std::vector<Parc
     }
     system.segments.push_back(backward);
   }
+  double elements = 0;
+  int tensors = 0;
+  for (const Parcel& parcel : sent) {
+    elements += parcel.elements;
+    tensors += parcel.tensors;
+  }
   if (job.gradient_clipping > 0) {
-    double elements = 0;
-    int tensors = 0;
-    for (const Parcel& parcel : sent) {
-      elements += parcel.elements;
-      tensors += parcel.tensors;
-    }
     system.segments.push_back({Phase::copies,
                                job.costs->stream(clipping_bytes(job.step.precision, elements),
                                                  clipping_launches(elements, tensors)),
                                false});
+  }
+  if (job.machine.device.architecture == Architecture::cpu && !overlap) {
+    // One message for all tensors is one piece of memory: no copy engine gathers them on the way.
+    const double bytes = elements * gradient_bytes(job.step.precision);
+    system.segments.push_back({Phase::copies, job.costs->stream(2 * bytes, tensors), false});
   }
   const int end = static_cast<int>(system.segments.size()) - 1;
   for (std::size_t i = 0; i < sent.size(); ++i) {
