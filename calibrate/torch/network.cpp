@@ -318,7 +318,7 @@ at::Tensor Network::forward(const Batch& batch, const ForwardHooks& hooks) {
     if (hooks.before) hooks.before(i);
     outputs[i] = run_layer(i, inputs, batch);
     if (hooks.after) hooks.after(i, outputs[i]);
-    if (step_.layers[i].kind == "cross_entropy") logits_ = inputs.front().detach();
+    if (!training_ && step_.layers[i].kind == "cross_entropy") logits_ = inputs.front().detach();
     if (i + 1 < step_.layers.size()) {
       for (const int done : last_read_[i]) outputs[static_cast<std::size_t>(done)].reset();
     }

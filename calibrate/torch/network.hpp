@@ -45,7 +45,7 @@ class Network {
   const TrainingStep& step() const { return step_; }
   std::vector<NetworkParameter>& parameters() { return parameters_; }  // in the model's order
   const std::vector<at::Tensor>& buffers() const { return buffers_; }  // batch norm's statistics
-  at::Tensor logits() const { return logits_; }  // of the latest forward, detached
+  at::Tensor logits() const { return logits_; }  // of the latest forward that did not train
   void drop_gradients();                         // as zero_grad(set_to_none=True)
   void set_training(bool training) { training_ = training; }
 

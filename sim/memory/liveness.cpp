@@ -105,7 +105,7 @@ std::int64_t whole_bytes(double bytes) {
   return bytes > 0 ? std::llround(std::min(bytes, most)) : 0;
 }
 
-Liveness find_liveness(const TrainingStep& step, bool weight_copies) {
+Liveness find_liveness(const TrainingStep& step, bool weight_copies, bool host) {
   Liveness result;
   const int layers = static_cast<int>(step.layers.size());
   find_segments(step, result);
@@ -134,7 +134,9 @@ Liveness find_liveness(const TrainingStep& step, bool weight_copies) {
     const Layer& layer = step.layers[i];
     for (const SavedTensor& saved : layer.saved) {
       Storage& storage = storages[saved.storage];
-      storage.bytes = std::max(storage.bytes, whole_bytes(saved.bytes));
+      const bool wide_mask = host && layer.kind == "dropout";
+      storage.bytes =
+          std::max(storage.bytes, whole_bytes(wide_mask ? layer.output_bytes : saved.bytes));
       storage.producer = std::min(storage.producer, saved.produced_by);
       storage.weight_copy = storage.weight_copy || is_weight_copy(saved);
     }

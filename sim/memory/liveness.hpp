@@ -66,8 +66,9 @@ struct Liveness {
 };
 
 // `weight_copies` false: compute already happens in gathered low-precision parameters (FSDP mixed
-// precision), so that autocast has nothing to copy.
-Liveness find_liveness(const TrainingStep& step, bool weight_copies);
+// precision), so that autocast has nothing to copy. `host`: the step runs on a CPU, where the mask
+// of a dropout has the type of its output; on GPUs it has one byte per element.
+Liveness find_liveness(const TrainingStep& step, bool weight_copies, bool host);
 
 // Whether a saved tensor is autocast's half-precision copy of a weight.
 bool is_weight_copy(const SavedTensor& saved);

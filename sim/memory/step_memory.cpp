@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "memory/host_workspace.hpp"
 #include "memory/liveness.hpp"
 #include "memory/replicated.hpp"
 #include "memory/sharded.hpp"
@@ -109,7 +110,7 @@ class Player {
         device_(device),
         tape_(tape),
         weight_copies_(weight_copies),
-        life_(find_liveness(step, weight_copies)),
+        life_(find_liveness(step, weight_copies, is_host(device))),
         state_(tape, step, life_, plan),
         blocks_(life_.tensors.size(), nothing),
         gradients_(tape, step.layers.size()) {}
@@ -172,6 +173,7 @@ class Player {
     const Layer& what = step_.layers[layer];
     matmul_workspace(what.forward, forward_handle_);
     tape_.free(temporary(what, what.forward_workspace_bytes));
+    if (is_host(device_)) tape_.free(tape_.try_workspace(on_host(what).forward));
     for (const int tensor : dying) release(tensor);
   }
 
@@ -226,14 +228,9 @@ class Player {
         tape_.free(std::exchange(scratch, nothing));
       }
       outgoing_.push_back({input, gradients_.fresh(bytes), false});
-      host_copy(layer, bytes);
     }
     state_.parameter_gradients(index);
-    for (const Parameter& parameter : layer.parameters) {
-      if (parameter.shape.size() > 1) {
-        host_copy(layer, static_cast<double>(parameter.count) * parameter_bytes(step_.precision));
-      }
-    }
+    if (is_host(device_)) tape_.free(tape_.try_workspace(on_host(layer).backward));
     tape_.free(scratch);
     gradients_.release(gradient);
   }
@@ -255,11 +252,8 @@ class Player {
     return std::max(bytes, 0.0);
   }
 
-  // oneDNN computes gradients of convolutions in its own layout and copies them out
-  // (docs/memory.md).
-  void host_copy(const Layer& layer, double bytes) {
-    if (!is_host(device_) || !uses(layer.forward, KernelKind::convolution)) return;
-    tape_.free(tape_.try_workspace(bytes));
+  HostWorkspace on_host(const Layer& layer) const {
+    return host_workspace(layer, parameter_bytes(step_.precision));
   }
 
   const TrainingStep& step_;

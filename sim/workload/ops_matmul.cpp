@@ -160,6 +160,7 @@ Value emit_conv(const OpCall& call, const ConvShape& shape) {
   geometry.height_out = height;
   geometry.width_out = width;
   geometry.images = step.options().samples;
+  geometry.channels_last = input.channels_last;
   const auto implicit_gemm = [&](Kernel& kernel, std::int64_t m, std::int64_t n, std::int64_t k) {
     kernel.math = step.math();
     kernel.flops = flops;

@@ -33,6 +33,7 @@ struct ConvGeometry {
   std::int64_t channels_in = 0, channels_out = 0, groups = 1;
   int kernel_h = 1, kernel_w = 1, stride = 1, dilation = 1;
   std::int64_t height_in = 0, width_in = 0, height_out = 0, width_out = 0, images = 0;
+  bool channels_last = false;  // the input lies in memory with its channels last
 };
 
 // One device kernel (or a tight family of `launches` kernels that an eager framework runs for one

@@ -1,0 +1,52 @@
+// See host_workspace.hpp.
+#include "memory/host_workspace.hpp"
+
+#include <algorithm>
+
+namespace lockstep {
+namespace {
+
+// oneDNN computes in layouts of its own: channels in blocks of 16, or channels last where the
+// tensors are so. What has another layout is copied before, results are copied after.
+HostWorkspace convolution(const ConvGeometry& conv, double element_bytes) {
+  const bool one_by_one = conv.kernel_h == 1 && conv.kernel_w == 1;
+  if (one_by_one && conv.stride == 1 && conv.dilation == 1 && conv.images < 16) {
+    return {};  // ATen's own matrix product, with one thread (ConvParams::use_mkldnn)
+  }
+  const auto images = static_cast<double>(conv.images) * element_bytes;
+  // A first convolution reads the picture as it lies.
+  const double x = conv.channels_in <= 3 ? 0
+                                         : images * static_cast<double>(conv.channels_in) *
+                                               static_cast<double>(conv.height_in) *
+                                               static_cast<double>(conv.width_in);
+  const double y = images * static_cast<double>(conv.channels_out) *
+                   static_cast<double>(conv.height_out) * static_cast<double>(conv.width_out);
+  const double weights = static_cast<double>(conv.channels_out) *
+                         static_cast<double>(conv.channels_in / conv.groups) * conv.kernel_h *
+                         conv.kernel_w * element_bytes;
+  if (!conv.channels_last) {
+    // Input and weights go in before the output is copied out; backward ends with the gradient of
+    // the weights, for which input and output gradient go in.
+    return {std::max(x + weights, y), std::max(x + y, weights)};
+  }
+  // Only weights change layout: first to channels last (one channel is that already), then to
+  // blocks, which are 16 x 16 per channel in the gradient of a wide depthwise convolution.
+  const bool depthwise = conv.groups == conv.channels_in && conv.groups > 1;
+  const double channels_last = depthwise ? 0 : weights;
+  const bool padded = depthwise && std::max(conv.kernel_h, conv.kernel_w) > 3;
+  const double blocks = padded ? 16 * 16 * weights : weights;
+  return {channels_last + weights, channels_last + blocks + weights};
+}
+
+}  // namespace
+
+HostWorkspace host_workspace(const Layer& layer, int element_bytes) {
+  // The gradient of the input exists twice.
+  if (layer.kind == "batch_norm") return {0, layer.output_bytes};
+  for (const Kernel& kernel : layer.forward) {
+    if (kernel.kind == KernelKind::convolution) return convolution(kernel.conv, element_bytes);
+  }
+  return {};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,209 @@
+// Is the memory that a real step takes the memory that the simulator says? Real LibTorch networks
+// of the seed models on the CPU. The larger images, with the figures of docs/memory.md, take
+// minutes:
+//   memory_meter_tests --gtest_also_run_disabled_tests --gtest_filter='*Photographs*'
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <torch/version.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "memory/liveness.hpp"
+#include "memory/step_memory.hpp"
+#include "torch/memory_meter.hpp"
+#include "torch/network.hpp"
+#include "torch/optimizer.hpp"
+#include "workload/model.hpp"
+
+namespace lockstep {
+namespace {
+
+struct MemoryCase {
+  const char* model;
+  int batch, image;
+};
+
+TrainingStep step_of(const MemoryCase& row) {
+  StepOptions options;
+  options.samples = row.batch;
+  if (row.image > 0) options.image = {3, row.image, row.image};
+  return build_step(*load_model(row.model), options);
+}
+
+Device big_cpu() {
+  Device device;
+  device.architecture = Architecture::cpu;
+  device.memory_bytes = 1e12;
+  return device;
+}
+
+// Bytes of tensors. `peak` and `live_before` leave out what is always there: parameters, buffers,
+// optimizer state and the batch, so that a large model cannot hide an error.
+struct StepBytes {
+  double parameters = 0, buffers = 0, optimizer_state = 0, batch = 0;
+  double after_forward = 0, peak = 0;
+  std::vector<double> live_before;  // each layer's forward
+  double always() const { return parameters + buffers + optimizer_state + batch; }
+};
+
+StepBytes measure(const TrainingStep& step) {
+  MemoryMeter meter;
+  Network network(step, at::kCPU, 1);
+  OptimizerSpec spec;
+  spec.learning_rate = 1e-3;
+  spec.momentum = 0.9;
+  Optimizer optimizer(spec, network);
+  const Batch batch = random_batch(step, at::kCPU, 1);
+  StepBytes bytes;
+  const auto size = [](const at::Tensor& tensor) { return static_cast<double>(tensor.nbytes()); };
+  for (int i = 0; i < 2; ++i) {  // the optimizer's state is born in the first
+    const std::int64_t base = meter.read().live;
+    meter.reset_peak();
+    ForwardHooks hooks;
+    bytes.live_before.clear();
+    hooks.before = [&](std::size_t) {
+      bytes.live_before.push_back(static_cast<double>(meter.read().live - base));
+    };
+    at::Tensor loss = network.forward(batch, hooks);
+    bytes.after_forward = static_cast<double>(meter.read().live - base);
+    loss.backward();
+    loss.reset();
+    optimizer.step();
+    network.drop_gradients();
+    bytes.peak = static_cast<double>(meter.read().peak - base);
+  }
+  for (const NetworkParameter& parameter : network.parameters()) {
+    bytes.parameters += size(parameter.tensor);
+  }
+  for (const at::Tensor& buffer : network.buffers()) bytes.buffers += size(buffer);
+  for (const at::Tensor& state : optimizer.state()) bytes.optimizer_state += size(state);
+  bytes.batch = size(batch.input) + size(batch.target);
+  return bytes;
+}
+
+StepBytes predict(const TrainingStep& step, std::string& moment) {
+  MemoryPlan plan;
+  plan.optimizer.state_bytes_per_element = 4;  // momentum
+  const StepMemory memory = step_memory(step, plan, big_cpu());
+  const auto of = [&](const char* kind) {
+    const auto found = memory.at_peak.find(kind);
+    return found == memory.at_peak.end() ? 0.0 : found->second;
+  };
+  StepBytes bytes;
+  bytes.parameters = of("parameters");
+  bytes.buffers = of("buffers");
+  bytes.optimizer_state = of("optimizer state");
+  bytes.batch = of("inputs");
+  bytes.after_forward = memory.after_forward;
+  bytes.peak = memory.allocated - bytes.always();
+  moment = memory.moment;
+  const Liveness life = find_liveness(step, true, true);
+  double live = 0;
+  for (int i = 0; i < static_cast<int>(step.layers.size()); ++i) {
+    bytes.live_before.push_back(live);
+    for (const int t : life.born_in_forward.of(i)) {
+      live += static_cast<double>(life.tensors[static_cast<std::size_t>(t)].bytes);
+    }
+    for (const int t : life.die_after_forward.of(i)) {
+      live -= static_cast<double>(life.tensors[static_cast<std::size_t>(t)].bytes);
+    }
+  }
+  return bytes;
+}
+
+// Up to LibTorch 1.13 a mean, which a pooling to 1 x 1 is, keeps its input (2.x keeps the shape).
+double kept_by_mean([[maybe_unused]] const TrainingStep& step) {
+#if TORCH_VERSION_MAJOR >= 2
+  return 0;
+#else
+  double bytes = 0;
+  for (const Layer& pool : step.layers) {
+    if (pool.kind != "adaptive_avg_pool" || attribute(pool, "out", 1) != 1) continue;
+    const Layer& input = step.layers[static_cast<std::size_t>(pool.inputs.front())];
+    bool saved = false;
+    for (const Layer& layer : step.layers) {
+      for (const SavedTensor& tensor : layer.saved) {
+        saved = saved || tensor.storage == input.output_storage;
+      }
+    }
+    if (!saved) bytes += input.output_bytes;
+  }
+  return bytes;
+#endif
+}
+
+// The first layers whose forward leaves another amount behind than predicted.
+std::string differing_layers(const TrainingStep& step, const StepBytes& measured,
+                             const StepBytes& predicted) {
+  std::string text;
+  double before = 0;
+  int count = 0;
+  for (std::size_t i = 1; i < step.layers.size() && count < 20; ++i) {
+    const double difference = measured.live_before[i] - predicted.live_before[i];
+    if (std::abs(difference - before) > 8) {
+      const Layer& layer = step.layers[i - 1];
+      text +=
+          fmt::format("  {} ({}): {:+.0f} bytes\n", layer.name, layer.kind, difference - before);
+      ++count;
+    }
+    before = difference;
+  }
+  return text;
+}
+
+class RealMemory : public testing::TestWithParam<MemoryCase> {};
+
+TEST_P(RealMemory, IsThePredictedOne) {
+  const MemoryCase& row = GetParam();
+  const TrainingStep step = step_of(row);
+  const StepBytes measured = measure(step);
+  std::string moment;
+  StepBytes predicted = predict(step, moment);
+  predicted.after_forward += kept_by_mean(step);
+  const double whole = measured.peak + measured.always();
+  const double whole_predicted = predicted.peak + predicted.always();
+  fmt::print(
+      "{} batch {} image {}: after forward measured {:.0f} predicted {:.0f} bytes ({:+.0f}); "
+      "peak measured {:.2f} predicted {:.2f} MB ({:+.2f} %), beyond what is always there {:.2f} "
+      "{:.2f} MB ({:+.2f} %), predicted in {}\n",
+      row.model, row.batch, row.image, measured.after_forward, predicted.after_forward,
+      predicted.after_forward - measured.after_forward, whole / 1e6, whole_predicted / 1e6,
+      100 * (whole_predicted / whole - 1), measured.peak / 1e6, predicted.peak / 1e6,
+      100 * (predicted.peak / measured.peak - 1), moment);
+  EXPECT_EQ(predicted.parameters, measured.parameters);
+  // The simulator's buffer tensors are thirds of a batch norm's, rounded to bytes.
+  EXPECT_NEAR(predicted.buffers, measured.buffers, static_cast<double>(step.layers.size()));
+  EXPECT_EQ(predicted.optimizer_state, measured.optimizer_state);
+  EXPECT_EQ(predicted.batch, measured.batch);
+  // Besides, the loss and the sum of its weights: two numbers that the simulator leaves out.
+  EXPECT_NEAR(predicted.after_forward, measured.after_forward, 8)
+      << differing_layers(step, measured, predicted);
+  EXPECT_NEAR(whole_predicted, whole, 0.02 * whole);
+  EXPECT_NEAR(predicted.peak, measured.peak, 0.02 * measured.peak);
+}
+
+std::string case_name(const testing::TestParamInfo<MemoryCase>& info) {
+  return fmt::format("{}_batch_{}_image_{}", info.param.model, info.param.batch, info.param.image);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Icons, RealMemory,
+    testing::Values(MemoryCase{"vgg16", 2, 64}, MemoryCase{"vgg16", 4, 64},
+                    MemoryCase{"resnet50", 2, 64}, MemoryCase{"resnet50", 4, 64},
+                    MemoryCase{"densenet121", 2, 64}, MemoryCase{"densenet121", 4, 64},
+                    MemoryCase{"efficientnet_v2_l", 2, 64}, MemoryCase{"efficientnet_v2_l", 4, 64},
+                    MemoryCase{"convnext_large", 2, 64}, MemoryCase{"convnext_large", 4, 64}),
+    case_name);
+
+INSTANTIATE_TEST_SUITE_P(DISABLED_Photographs, RealMemory,
+                         testing::Values(MemoryCase{"vgg16", 8, 224},
+                                         MemoryCase{"resnet50", 8, 224},
+                                         MemoryCase{"densenet121", 8, 224},
+                                         MemoryCase{"efficientnet_v2_l", 2, 224},
+                                         MemoryCase{"convnext_large", 2, 224}),
+                         case_name);
+
+}  // namespace
+}  // namespace lockstep
