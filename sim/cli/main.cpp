@@ -19,6 +19,7 @@ constexpr const char* examples = R"(Examples:
   lockstep explain my.yaml                           why the numbers are what they are
   lockstep validate                                  predictions against all measured figures shipped
   lockstep list platforms                            what there is to choose from
+  ./lockstep calibrate | train --help                the measuring half (needs LibTorch): docs/closed-loop.md
 Exit codes: 0 done, 1 a fault of the program, 2 wrong input, 3 nothing in the scenario fits, 4 --max-error exceeded.
 Files: docs/scenario-format.md, docs/model-format.md, docs/platform-format.md, docs/device-format.md.)";
 

@@ -82,7 +82,7 @@ class DdpRun {
   std::vector<QueuedWork> adding_backward_;  // by layer; adds to the gradients of earlier ones
   QueuedWork adding_;                        // all of it
   Schedule first_, later_;
-  PricedTransfer buffers_, bitmap_, indices_;
+  PricedTransfer buffers_, counters_, bitmap_, indices_;
   QueuedWork buffer_copies_;
   double elements_ = 0;
 };
@@ -107,6 +107,7 @@ DdpRun::DdpRun(const Job& job, const DdpOptions& options)
       input_(job, ranks_, network_) {
   double buffer_bytes = 0;
   int buffers = 0;
+  int norms = 0;  // each with a counter of batches beside its statistics
   for (std::size_t i = 0; i < costs_.layers.size(); ++i) {
     const LayerCost& layer = costs_.layers[i];
     forward_ = append(forward_, layer.forward);
@@ -115,6 +116,7 @@ DdpRun::DdpRun(const Job& job, const DdpOptions& options)
                     (layer.forward.busy + layer.backward.busy) * job.accumulation);
     buffer_bytes += job.step.layers[i].buffer_bytes;
     buffers += job.step.layers[i].buffers;
+    norms += job.step.layers[i].kind == "batch_norm" ? 1 : 0;
   }
   for (const GradientTensor& tensor : tensors_) elements_ += tensor.elements;
   const int count = static_cast<int>(tensors_.size());
@@ -131,7 +133,11 @@ DdpRun::DdpRun(const Job& job, const DdpOptions& options)
   }
   if (!distributed_) return;
   if (options_.broadcast_buffers && buffers > 0) {
-    buffers_ = network_.collective(group_, Collective::broadcast, buffer_bytes);
+    // One broadcast for each type: the statistics, then the int64 counters (seen in PyTorch 2.15,
+    // calibrate/oracle).
+    const double counter_bytes = 8.0 * norms;
+    buffers_ = network_.collective(group_, Collective::broadcast, buffer_bytes - counter_bytes);
+    if (norms > 0) counters_ = network_.collective(group_, Collective::broadcast, counter_bytes);
     // Flattened before, split again after.
     buffer_copies_ = job.costs->stream(2 * buffer_bytes, buffers);
   }
@@ -221,7 +227,11 @@ Event DdpRun::collective(const TransferSpec& spec, const Event& after) {
 void DdpRun::broadcast_buffers() {
   if (buffers_.seconds <= 0) return;
   ranks_.compute(Phase::copies, buffer_copies_);
-  ranks_.wait(collective(buffers_.spec, ranks_.record()));
+  const Event statistics = collective(buffers_.spec, ranks_.record());
+  const Event counters =
+      counters_.seconds > 0 ? collective(counters_.spec, ranks_.record()) : Event{};
+  ranks_.wait(statistics);
+  ranks_.wait(counters);
   ranks_.compute(Phase::copies, buffer_copies_);
 }
 
