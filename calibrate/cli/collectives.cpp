@@ -27,6 +27,7 @@ struct Options {
   int ranks = 2;
   std::string sizes = "4KiB..64MiB", network = "loopback", collectives, backend = "gloo";
   std::string folder, device = "cpu-core";
+  double seconds = 8;
   bool json = false;
 };
 
@@ -106,7 +107,7 @@ int run(const Options& options) {
         "collectives",
         {std::to_string(rank), std::to_string(options.ranks), folder.file("store").string(),
          hosts ? hosts->host(rank).address : "127.0.0.1", folder.result_file(rank).string(),
-         options.collectives, options.sizes});
+         options.collectives, options.sizes, std::to_string(options.seconds)});
   });
   if (hosts) hosts->place(ranks);
   fmt::print(stderr, "measuring collectives between {} processes over {} ...\n", options.ranks,
@@ -143,6 +144,9 @@ void add_collectives(CLI::App& app, Chosen& chosen) {
       ->capture_default_str();
   verb->add_option("--collectives", options->collectives,
                    "all_reduce,all_gather,reduce_scatter,broadcast,send_recv (default: all)");
+  verb->add_option("--seconds", options->seconds, "For one size, about, however noisy it is")
+      ->check(CLI::Range(0.0, 3600.0))
+      ->capture_default_str();
   verb->add_option("--backend", options->backend, "Library")
       ->check(CLI::IsMember({"gloo"}))
       ->capture_default_str();

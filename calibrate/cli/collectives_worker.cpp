@@ -20,6 +20,7 @@ int collectives_worker(const Words& arguments) {
   CollectivePlan plan;
   plan.collectives = parse_collectives(arguments.at(5));
   plan.sizes = parse_sizes(arguments.at(6));
+  plan.seconds_per_point = std::stod(arguments.at(7));
 
   Group group(options);
   std::ofstream results;

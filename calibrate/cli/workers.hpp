@@ -8,8 +8,8 @@ namespace lockstep {
 
 using Words = std::vector<std::string>;
 
-// rank, ranks, store file, own address, result file, collectives, sizes. Rank 0 writes a line of
-// JSON per point into the result file.
+// rank, ranks, store file, own address, result file, collectives, sizes, seconds per point. Rank 0
+// writes a line of JSON per point into the result file.
 int collectives_worker(const Words& arguments);
 // A LayersJob (layers.hpp).
 int layers_worker(const Words& arguments);

@@ -109,7 +109,7 @@ std::string collective_table(const CollectiveReport& report) {
   }
   const bool any = std::any_of(report.points.begin(), report.points.end(),
                                [](const auto& point) { return point.disturbed; });
-  if (any) text += "# * other processes used the machine meanwhile, in each of three attempts\n";
+  if (any) text += "# * other processes used the machine meanwhile, in every attempt\n";
   text += fmt::format("# Out of bounds values : {} {}\n", report.wrong(),
                       report.wrong() == 0 ? "OK" : "FAILED");
   if (!report.complete) text += "# interrupted: not all sizes were measured\n";

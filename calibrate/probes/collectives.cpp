@@ -119,6 +119,7 @@ class Case {
 struct Series {
   double seconds = 0;      // of one message or collective
   double cpu_seconds = 0;  // of one rank meanwhile
+  double end = 0;          // on the clock that the ranks share
 };
 
 // The same figures on every rank, because every rank sees everybody's clocks.
@@ -136,7 +137,7 @@ Series run_series(Group& group, Case& measured, int calls) {
   const double messages = calls * measured.messages_per_call();
   const double start = table.select(1, 0).max().item<double>();
   const double end = table.select(1, 1).max().item<double>();
-  return {(end - start) / messages, table.select(1, 2).mean().item<double>() / messages};
+  return {(end - start) / messages, table.select(1, 2).mean().item<double>() / messages, end};
 }
 
 double total_of(Group& group, double mine) {
@@ -152,23 +153,26 @@ bool agree(Group& group, bool yes) {
   return value.item<float>() != 0;
 }
 
-CollectivePoint measure(Group& group, Case& measured, const CollectivePlan& plan) {
+// `deadline`: on the shared clock; set by the first attempt.
+CollectivePoint measure(Group& group, Case& measured, const CollectivePlan& plan,
+                        std::optional<double>& deadline, bool& late) {
   const CpuClocks before = read_cpu_clocks();
   Series first = run_series(group, measured, 1);
   first = run_series(group, measured, 2);
+  if (!deadline) deadline = first.end + plan.seconds_per_point;
   const double one = std::max(first.seconds * measured.messages_per_call(), 1e-7);
   const int calls = static_cast<int>(std::clamp(std::ceil(plan.series_seconds / one), 1.0, 32.0));
   // Moves caches and token bucket into the state that the repetitions keep them in.
-  double spent = run_series(group, measured, calls).seconds;
+  run_series(group, measured, calls);
 
   std::vector<double> seconds, cpu_seconds;
   do {
     const Series series = run_series(group, measured, calls);
     seconds.push_back(series.seconds);
     cpu_seconds.push_back(series.cpu_seconds);
-    spent += series.seconds * calls * measured.messages_per_call();
-  } while (!enough(seconds, plan.rule) && (spent < plan.seconds_per_point ||
-                                           static_cast<int>(seconds.size()) < plan.rule.minimum));
+    late = series.end >= *deadline;
+  } while (!enough(seconds, plan.rule) &&
+           (!late || static_cast<int>(seconds.size()) < plan.rule.minimum));
 
   CollectivePoint point;
   point.seconds = median(seconds);
@@ -192,8 +196,10 @@ void probe_collectives(Group& group, const CollectivePlan& plan,
       Case measured(group, collective, bytes);
       const double wrong = total_of(group, static_cast<double>(measured.count_wrong()));
       std::optional<CollectivePoint> best;
-      for (int attempt = 0; attempt < attempts; ++attempt) {
-        CollectivePoint point = measure(group, measured, plan);
+      std::optional<double> deadline;
+      bool late = false;
+      for (int attempt = 0; attempt < attempts && !late; ++attempt) {
+        CollectivePoint point = measure(group, measured, plan, deadline, late);
         point.disturbed = agree(group, disturbed(point.disturbance));
         const bool quieter = !best || point.disturbance.foreign + point.disturbance.stolen <
                                           best->disturbance.foreign + best->disturbance.stolen;

@@ -21,7 +21,8 @@ struct CollectivePlan {
   // 32 calls), so that a link's token bucket is as empty as in training.
   double series_seconds = 0.02;
   StoppingRule rule{.relative_width = 0.05, .minimum = 7, .maximum = 60};
-  double seconds_per_point = 8;  // no further repetitions after that
+  // No repetitions beyond the rule's minimum and no further attempts after that.
+  double seconds_per_point = 8;
 };
 
 struct CollectivePoint {
@@ -35,7 +36,7 @@ struct CollectivePoint {
   std::int64_t wrong = 0;      // elements with a wrong value, all ranks together
   int repetitions = 0;
   Disturbance disturbance;  // while it was measured
-  bool disturbed = false;   // others were busy in each of three attempts; the quietest is kept
+  bool disturbed = false;  // others were busy in each of up to three attempts; the quietest is kept
 };
 
 // Measures in all ranks together; every rank gets the same figures but `disturbance`, which is the
