@@ -110,14 +110,18 @@ Words operator+(Words a, const Words& b) {
   return a;
 }
 
-// Layers, and every curve that the cases use, into FOLDER/profile.yaml.
-void calibrate(const ClosedLoopOptions& options, const std::string& folder, bool networked) {
+void calibrate_layers(const ClosedLoopOptions& options, const std::string& folder) {
   const Words layers = model_words(options);
   Words words{"calibrate", "--models"};
   words.insert(words.end(), layers.begin() + 1, layers.end());
   measure(words + Words{"--batches", std::to_string(options.batch), "--ranks",
-                        std::to_string(options.ranks), "--width", "1%", "--maximum", "60", "-o",
-                        folder});
+                        std::to_string(options.ranks), "--width", "1%", "--maximum", "40",
+                        "--most-time", "10 s", "-o", folder});
+}
+
+// Every curve that the cases use.
+void calibrate_collectives(const ClosedLoopOptions& options, const std::string& folder,
+                           bool networked) {
   const Words curves{"collectives", "--ranks", std::to_string(options.ranks), "-o", folder};
   if (networked) {
     measure(curves + Words{"--network", options.network, "--sizes", options.sizes});
@@ -172,6 +176,7 @@ Scenario scenario_of(const ClosedLoopOptions& options, const std::vector<Case>& 
 // What the repetitions of one case said.
 struct Truth {
   std::vector<double> step_seconds;  // median step of each repetition
+  std::vector<double> predicted;     // for each repetition
   std::vector<double> staleness;     // mean of each repetition
   std::map<std::int64_t, std::int64_t> histogram;
   double memory = 0;
@@ -222,13 +227,14 @@ std::string report(const std::vector<Case>& cases, const ResultRecord& record,
     const Prediction& p = record.predictions[i];
     const Truth& truth = truths[i];
     const double measured = median(truth.step_seconds);
-    const double error = p.step_seconds / measured - 1;
+    const double predicted = median(truth.predicted);
+    const double error = predicted / measured - 1;
     worst = std::max(worst, std::abs(error));
     const auto [low, high] =
         std::minmax_element(truth.step_seconds.begin(), truth.step_seconds.end());
     std::vector<std::string> row{cases[i].label, human(measured, Dimension::seconds, 4),
                                  fmt::format("{:.1f} %", 100 * (*high - *low) / measured),
-                                 human(p.step_seconds, Dimension::seconds, 4), percent(error)};
+                                 human(predicted, Dimension::seconds, 4), percent(error)};
     if (p.staleness && !truth.staleness.empty()) {
       row.push_back(fmt::format("{:.2f}", median(truth.staleness)));
       row.push_back(fmt::format("{:.2f}", p.staleness->mean));
@@ -243,6 +249,21 @@ std::string report(const std::vector<Case>& cases, const ResultRecord& record,
     table.add_row(row);
   }
   return table.text();
+}
+
+// Prints what there is; returns the worst error.
+double print_report(const ClosedLoopOptions& options, const std::vector<Case>& cases,
+                    const ResultRecord& record, const std::vector<Truth>& truths) {
+  double worst = 0;
+  const std::string table = report(cases, record, truths, worst);
+  const ProvenanceShare& share = record.predictions.front().provenance;
+  print(fmt::format(
+      "{} on {} processes over {}, batch {} each: {} repetitions of {} steps, medians\n{}"
+      "Predictions: {} % measured, {} % interpolated, {} % modelled costs; worst error {:.1f} %.\n",
+      options.model, options.ranks, options.network, options.batch,
+      truths.back().step_seconds.size(), options.steps, table, std::lround(100 * share.measured),
+      std::lround(100 * share.interpolated), std::lround(100 * share.modelled), 100 * worst));
+  return worst;
 }
 
 }  // namespace
@@ -275,15 +296,19 @@ int closed_loop_command(ClosedLoopOptions options) {
           : options.folder;
   fs::create_directories(folder);
   const InterruptGuard guard;
+  ResultRecord record;
+  std::vector<Truth> truths(cases.size());
   try {
-    if (!options.keep_profile) calibrate(options, folder, networked);
+    if (!options.keep_profile) {
+      calibrate_layers(options, folder);
+      calibrate_collectives(options, folder, networked);
+    }
     write_platform(options, folder + "/platform.yaml", networked);
-    const Scenario scenario = scenario_of(options, cases, folder);
-    std::ofstream(folder + "/scenario.yaml") << write_scenario(scenario);
+    std::ofstream(folder + "/scenario.yaml") << write_scenario(scenario_of(options, cases, folder));
     // Read back, so that what is compared is what a user would run.
-    const ResultRecord record = run_scenario(read_scenario(folder + "/scenario.yaml"));
+    const auto predict = [&] { return run_scenario(read_scenario(folder + "/scenario.yaml")); };
+    record = predict();
 
-    std::vector<Truth> truths(cases.size());
     Words common =
         Words{"train", "--json"} + model_words(options) +
         Words{"--batch", std::to_string(options.batch), "--ranks",   std::to_string(options.ranks),
@@ -292,22 +317,20 @@ int closed_loop_command(ClosedLoopOptions options) {
       common = common + Words{"--slow-rank", fmt::format("{}:{:g}", slow.rank, slow.factor)};
     }
     for (int repetition = 0; repetition < options.repetitions; ++repetition) {
+      // A shared machine gets faster and slower by the minute: each repetition is predicted from
+      // layers measured right before it.
+      if (repetition > 0 && !options.keep_profile) {
+        calibrate_layers(options, folder);
+        record = predict();
+      }
       for (std::size_t i = 0; i < cases.size(); ++i) {
         fmt::print(stderr, "training {}, repetition {} of {} ...\n", cases[i].label, repetition + 1,
                    options.repetitions);
         add_repetition(truths[i], measure(common + cases[i].real));
+        truths[i].predicted.push_back(record.predictions[i].step_seconds);
       }
     }
-    double worst = 0;
-    const std::string table = report(cases, record, truths, worst);
-    print(fmt::format(
-        "{} on {} processes over {}, batch {} each: {} repetitions of {} steps, medians\n{}"
-        "Predictions: {} % measured, {} % interpolated, {} % modelled costs; worst error {:.1f} "
-        "%.\n",
-        options.model, options.ranks, options.network, options.batch, options.repetitions,
-        options.steps, table, std::lround(100 * record.predictions.front().provenance.measured),
-        std::lround(100 * record.predictions.front().provenance.interpolated),
-        std::lround(100 * record.predictions.front().provenance.modelled), 100 * worst));
+    const double worst = print_report(options, cases, record, truths);
     if (options.folder.empty()) fs::remove_all(folder);
     if (options.max_error && worst > *options.max_error) {
       fmt::print(stderr, "lockstep: an error of {:.1f} % is more than {:.1f} %\n", 100 * worst,
@@ -316,6 +339,7 @@ int closed_loop_command(ClosedLoopOptions options) {
     }
     return 0;
   } catch (const Interrupted&) {
+    if (!truths.back().step_seconds.empty()) print_report(options, cases, record, truths);
     fmt::print(stderr, "interrupted; what was measured is in {}\n", folder);
     return 130;
   }
