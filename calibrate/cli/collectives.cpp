@@ -11,7 +11,6 @@
 #include "cli/verbs.hpp"
 #include "core/errors.hpp"
 #include "core/statistics.hpp"
-#include "core/units.hpp"
 #include "imports/profile_folder.hpp"
 #include "launch/machine_state.hpp"
 #include "launch/network.hpp"
@@ -96,7 +95,7 @@ int run(const Options& options) {
   report.backend = options.backend;
   report.ranks = options.ranks;
   report.nodes = rate > 0 ? options.ranks : 1;
-  report.network = rate > 0 ? human(8e-9 * rate, Dimension::none) + " Gbit/s" : "loopback";
+  report.network = rate > 0 ? fmt::format("{:g} Gbit/s", 8e-9 * rate) : "loopback";
 
   const InterruptGuard guard;
   std::optional<LinkedHosts> hosts;
