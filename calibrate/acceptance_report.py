@@ -163,6 +163,23 @@ def top_level(folder, keys):
     return lines
 
 
+def missing(folder):
+    """What failed, and what has no partner: every real run needs its prediction and the reverse."""
+    failed = (folder / "failed").read_text().split() if (folder / "failed").exists() else []
+    lines = ["Failed: " + ", ".join(failed) + "."] if failed else []
+    good = {kind: {path.stem for path in (folder / kind).glob("*.json") if first_prediction(path)}
+            for kind in ("real", "predicted")}
+    if not folder_device(folder).startswith("cpu"):  # ranks that share a GPU are not predicted
+        good["predicted"] |= {name for name in good["real"] if name.startswith("ranks-")}
+    for kind, names in (("prediction", good["real"] - good["predicted"]),
+                        ("real run", good["predicted"] - good["real"])):
+        if names:
+            lines.append(f"Without a {kind}: " + ", ".join(sorted(names)) + ".")
+    if not any(good.values()):
+        lines.append("No run and no prediction is there.")
+    return lines or ["Everything ran."]
+
+
 def main():
     if len(sys.argv) != 2 or not Path(sys.argv[1]).is_dir():
         print(__doc__, file=sys.stderr)
@@ -173,8 +190,7 @@ def main():
                                             "allocator"}), "```", ""]
     single_rank(folder, lines)
     several_ranks(folder, lines)
-    failed = (folder / "failed").read_text().split() if (folder / "failed").exists() else []
-    lines += ["## What did not run", "", ", ".join(failed) if failed else "Everything ran.", ""]
+    lines += ["## What did not run", "", *missing(folder), ""]
     print("\n".join(lines))
     return 0
 

@@ -159,7 +159,7 @@ predict() {
   local name=$1 scenario=$output/scenarios/$1.yaml
   # The real runs have their random batch on the device, and LibTorch's optimizer loops over tensors.
   printf '%s\n' "name: $name" "model: $2" "precision: $3" "batch: {per_gpu: $4}" \
-    "dataset: {samples: 1000000}" "platform: $platform" "profile: $profile/profile.yaml" "gpus: [$5]" \
+    "dataset: {samples: 1000000}" "platform: $platform" "profile: $profile" "gpus: [$5]" \
     "optimizer: {name: sgd, momentum: 0.9, implementation: for-loop}" \
     "data_loading: {on_device: true}" "strategies: [$6]" >"$scenario"
   attempt_json "$name" predicted "$lockstep" run "$scenario" --json

@@ -1,7 +1,5 @@
 // lockstep-calibrate calibrate: layer times, updates and copies of a list of models, into a
 // profile.
-#include "cli/layers.hpp"
-
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -12,15 +10,16 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "cli/layers_digest.hpp"
 #include "cli/options.hpp"
 #include "cli/verbs.hpp"
 #include "core/errors.hpp"
-#include "core/statistics.hpp"
 #include "core/units.hpp"
 #include "imports/profile_folder.hpp"
 #include "launch/interrupts.hpp"
 #include "launch/machine_state.hpp"
 #include "launch/processes.hpp"
+#include "torch/devices.hpp"
 #include "torch/versions.hpp"
 
 namespace lockstep {
@@ -39,147 +38,17 @@ struct Options {
   OptimizerText optimizer;
 };
 
-// One line of the summary that is printed at the end.
-struct Measured {
-  std::string model, precision;
-  std::int64_t batch = 0;
-  std::size_t repetitions = 0, disturbed = 0;
-  double forward = 0, backward = 0, update = 0;  // plain, medians
-  double layers_over_step = 0;                   // sum of the layers' medians / plain step
-  double spread = 0;                             // interquartile range / median of the step
-  double layer_spread = 0;                       // median over layers of (p90 - median) / median
-  double peak = 0, saved = 0;                    // bytes
-  std::string skipped;                           // why nothing was measured
+// What a job's ranks wrote, or why there is nothing.
+struct Answers {
+  std::vector<json> ranks;  // empty: `skipped`, or the user interrupted
+  std::string skipped;
 };
 
-// Samples of all ranks, without those that others disturbed unless most were.
-std::vector<json> pooled(const std::vector<json>& ranks, std::size_t& disturbed) {
-  std::vector<json> calm, all;
-  for (const json& rank : ranks) {
-    for (const json& sample : rank.at("samples")) {
-      all.push_back(sample);
-      if (sample.at("calm").get<bool>()) calm.push_back(sample);
-    }
-  }
-  disturbed = all.size() - calm.size();
-  return 2 * calm.size() >= all.size() ? calm : all;
-}
+// We send SIGKILL only once a rank has failed; the first to die of it was the kernel's choice when
+// memory ran out.
+constexpr int killed = 128 + 9;
 
-template <class Get>
-std::vector<double> each(const std::vector<json>& samples, const Get& get) {
-  std::vector<double> values;
-  for (const json& sample : samples) values.push_back(get(sample));
-  return values;
-}
-
-double spread(const std::vector<double>& values) {
-  return (quantile(values, 0.75) - quantile(values, 0.25)) / median(values);
-}
-
-// The layers' medians of the observed steps, scaled so that they add up to the plain step's forward
-// and backward: what the observer costs is taken out in proportion.
-ProfileBatch layer_medians(const TrainingStep& step, const std::vector<json>& samples,
-                           Measured& line) {
-  ProfileBatch batch;
-  batch.samples = step.samples;
-  std::vector<double> spreads;
-  double forward = 0, backward = 0;
-  for (std::size_t i = 0; i < step.layers.size(); ++i) {
-    const auto f = each(samples, [&](const json& s) { return s["forward"][i].get<double>(); });
-    const auto b = each(samples, [&](const json& s) { return s["backward"][i].get<double>(); });
-    batch.layers.push_back({step.layers[i].name, median(f), median(b)});
-    forward += batch.layers.back().forward_seconds;
-    backward += batch.layers.back().backward_seconds;
-    for (const auto* times : {&f, &b}) {
-      if (median(*times) > 2e-4) spreads.push_back(quantile(*times, 0.9) / median(*times) - 1);
-    }
-  }
-  line.layer_spread = spreads.empty() ? 0 : median(spreads);
-  line.layers_over_step = (forward + backward) / (line.forward + line.backward);
-  for (ProfileLayer& layer : batch.layers) {
-    if (forward > 0) layer.forward_seconds *= line.forward / forward;
-    if (backward > 0) layer.backward_seconds *= line.backward / backward;
-  }
-  return batch;
-}
-
-int trainable_tensors(const TrainingStep& step) {
-  int count = 0;
-  for (const Layer& layer : step.layers) {
-    for (const Parameter& parameter : layer.parameters) count += parameter.trainable ? 1 : 0;
-  }
-  return count;
-}
-
-ProfileOptimizer optimizer_entry(const OptimizerSpec& spec, Precision precision) {
-  ProfileOptimizer entry;
-  entry.name = spec.name;
-  entry.implementation = spec.implementation;
-  entry.momentum = spec.momentum != 0;
-  entry.precision = precision;
-  return entry;
-}
-
-void digest(const LayersJob& job, const std::vector<json>& ranks, Profile& profile,
-            Measured& line) {
-  if (ranks.front().contains("out_of_memory")) {
-    line.skipped = "out of memory";
-    return;
-  }
-  const TrainingStep step = build_step(*load_model(job.model), job.step);
-  const std::vector<json> samples = pooled(ranks, line.disturbed);
-  line.repetitions = samples.size();
-  line.forward = median(each(samples, [](const json& s) { return s["plain"][0].get<double>(); }));
-  line.backward = median(each(samples, [](const json& s) { return s["plain"][1].get<double>(); }));
-  line.update = median(each(samples, [](const json& s) { return s["optimizer"].get<double>(); }));
-  line.spread = spread(each(samples, [](const json& s) {
-    return s["plain"][0].get<double>() + s["plain"][1].get<double>();
-  }));
-  line.saved = ranks.front()["memory"][3];
-  line.peak = ranks.front()["memory"][5];
-
-  ProfileModel model;
-  model.model = step.model;
-  model.precision = step.precision;
-  model.input_bytes_per_sample = step.input_bytes / static_cast<double>(step.samples);
-  model.batches.push_back(layer_medians(step, samples, line));
-  merge_model(profile, model);
-  ProfileOptimizer entry = optimizer_entry(job.optimizer, step.precision);
-  entry.elements = static_cast<double>(step.parameter_count);
-  entry.tensors = trainable_tensors(step);
-  entry.seconds = line.update;
-  merge_optimizer(profile, entry);
-  // The noise of the whole profile: of its noisiest part.
-  profile.noise.relative_spread = std::max(profile.noise.relative_spread, line.layer_spread);
-  profile.noise.samples = profile.noise.samples == 0
-                              ? static_cast<int>(samples.size())
-                              : std::min(profile.noise.samples, static_cast<int>(samples.size()));
-}
-
-void digest_streams(const LayersJob& job, const std::vector<json>& ranks, Profile& profile) {
-  const auto medians = [&](const char* what) {
-    std::vector<std::pair<double, double>> points;
-    for (std::size_t i = 0; i < ranks.front().at(what).size(); ++i) {
-      std::vector<double> seconds;
-      for (const json& rank : ranks) {
-        for (const json& value : rank.at(what)[i][1]) seconds.push_back(value);
-      }
-      points.emplace_back(ranks.front().at(what)[i][0].get<double>(), median(seconds));
-    }
-    return points;
-  };
-  profile.copies.clear();
-  for (const auto& [bytes, seconds] : medians("copies")) profile.copies.push_back({bytes, seconds});
-  for (const auto& [bytes, seconds] : medians("updates")) {
-    ProfileOptimizer entry = optimizer_entry(job.optimizer, Precision::fp32);
-    entry.elements = bytes / 4;
-    entry.seconds = seconds;
-    merge_optimizer(profile, entry);
-  }
-}
-
-// Starts the job's ranks; the values they wrote, or nothing when the user interrupted.
-std::vector<json> measure(LayersJob job) {
+Answers measure(LayersJob job) {
   const RunFolder folder;
   job.folder = folder.path().string();
   const LaunchEnd end = run_processes(pinned_ranks(job.ranks, [&](int rank) {
@@ -188,14 +57,24 @@ std::vector<json> measure(LayersJob job) {
     own.result_file = layers_result_file(job.folder, rank);
     return worker_arguments("layers", to_words(own));
   }));
-  if (end.how == LaunchEnd::How::interrupted) return {};
-  if (end.how == LaunchEnd::How::failed) throw std::runtime_error(end.message);
-  std::vector<json> values;
+  Answers answers;
+  if (end.how == LaunchEnd::How::interrupted) return answers;
+  if (end.how == LaunchEnd::How::failed) {
+    if (end.exit_code != killed) throw std::runtime_error(end.message);
+    answers.skipped = "out of memory (killed)";
+    return answers;
+  }
   for (int rank = 0; rank < job.ranks; ++rank) {
     std::ifstream file(layers_result_file(job.folder, rank));
-    values.push_back(json::parse(file));
+    json value = json::parse(file);
+    if (value.contains("out_of_memory")) {
+      answers.skipped = "out of memory";
+      fmt::print(stderr, "rank {}: {}\n", rank, value["out_of_memory"].get<std::string>());
+    }
+    answers.ranks.push_back(std::move(value));
   }
-  return values;
+  if (!answers.skipped.empty()) answers.ranks.clear();
+  return answers;
 }
 
 void describe_setting(Profile& profile, const Options& options) {
@@ -238,6 +117,15 @@ std::string table(const std::vector<Measured>& lines) {
   return text;
 }
 
+std::int64_t parse_batch(const std::string& text) {
+  const double samples = parse_option("--batches", text, Dimension::count);
+  if (samples < 1 || samples > 1 << 20 || samples != std::floor(samples)) {
+    throw file_error("", "--batches", fmt::format("{} is not possible", in_quotes(text)),
+                     "whole numbers of samples from 1 to 1048576");
+  }
+  return static_cast<std::int64_t>(samples);
+}
+
 std::vector<LayersJob> jobs_of(const Options& options) {
   std::vector<LayersJob> jobs;
   LayersJob job;
@@ -245,7 +133,11 @@ std::vector<LayersJob> jobs_of(const Options& options) {
   job.device = options.device;
   job.optimizer = options.optimizer.spec();
   job.rule.relative_width = parse_option("--width", options.width, Dimension::fraction);
-  job.rule.minimum = std::max(6, options.minimum);
+  if (!(job.rule.relative_width > 0)) {
+    throw file_error("", "--width", fmt::format("{} is too narrow", in_quotes(options.width)),
+                     "more than 0 %, for example 2%");
+  }
+  job.rule.minimum = options.minimum;
   job.rule.maximum = std::max(job.rule.minimum, options.maximum);
   job.most_seconds = parse_option("--most-time", options.most_time, Dimension::seconds);
   job.step = options.input.step_options();
@@ -254,8 +146,7 @@ std::vector<LayersJob> jobs_of(const Options& options) {
       for (const std::string& batch : split(options.batches, ',')) {
         job.model = model;
         job.step.precision = parse_precision(precision);
-        job.step.samples =
-            static_cast<std::int64_t>(parse_option("--batches", batch, Dimension::count));
+        job.step.samples = parse_batch(batch);
         const TrainingStep step = build_step(*load_model(model), job.step);
         job.most_elements = std::max(job.most_elements, step.parameter_count);
         jobs.push_back(job);
@@ -271,6 +162,7 @@ std::vector<LayersJob> jobs_of(const Options& options) {
 }
 
 int run(const Options& options) {
+  check_device(options.device);
   const std::vector<LayersJob> jobs = jobs_of(options);
   const std::string device =
       !options.device_file.empty() ? options.device_file
@@ -288,6 +180,7 @@ int run(const Options& options) {
               [](const auto& a, const auto& b) { return a.elements < b.elements; });
     if (!options.folder.empty()) save_profile(options.folder, profile);
   };
+  keep(false);  // said now, not after minutes, if the folder cannot be written
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const LayersJob& job = jobs[i];
     const std::string what = job.model.empty()
@@ -295,23 +188,25 @@ int run(const Options& options) {
                                  : fmt::format("{} {} batch {}", job.model,
                                                enum_name(job.step.precision), job.step.samples);
     fmt::print(stderr, "[{}/{}] {} ...\n", i + 1, jobs.size(), what);
-    const std::vector<json> values = measure(job);
-    if (values.empty()) {
+    const Answers answers = measure(job);
+    if (answers.ranks.empty() && answers.skipped.empty()) {
       keep(false);
       print(table(lines));
       fmt::print(stderr, "interrupted; what was measured is {}\n",
                  options.folder.empty() ? "above" : "in " + options.folder + "/profile.yaml");
       return exit_interrupted;
     }
-    if (job.model.empty()) {
-      digest_streams(job, values, profile);
-    } else {
+    if (!answers.skipped.empty()) fmt::print(stderr, "skipped: {}\n", answers.skipped);
+    if (!job.model.empty()) {
       Measured line;
       line.model = job.model;
       line.precision = enum_name(job.step.precision);
       line.batch = job.step.samples;
-      digest(job, values, profile, line);
+      line.skipped = answers.skipped;
+      if (line.skipped.empty()) digest(job, answers.ranks, profile, line);
       lines.push_back(line);
+    } else if (answers.skipped.empty()) {
+      digest_streams(job, answers.ranks, profile);
     }
     keep(i + 1 == jobs.size());
   }
@@ -321,10 +216,6 @@ int run(const Options& options) {
 }
 
 }  // namespace
-
-std::string layers_result_file(const std::string& folder, int rank) {
-  return (std::filesystem::path(folder) / fmt::format("rank{}.layers", rank)).string();
-}
 
 void add_layers(CLI::App& app, Chosen& chosen) {
   const auto options = std::make_shared<Options>();
@@ -347,67 +238,16 @@ void add_layers(CLI::App& app, Chosen& chosen) {
   verb->add_option("--width", options->width,
                    "Repeat until the 95 % interval of the median step is so narrow")
       ->capture_default_str();
-  verb->add_option("--minimum", options->minimum, "Repetitions at least")->capture_default_str();
-  verb->add_option("--maximum", options->maximum, "Repetitions at most")->capture_default_str();
+  verb->add_option("--minimum", options->minimum, "Repetitions at least")
+      ->check(CLI::Range(6, 1 << 24))
+      ->capture_default_str();
+  verb->add_option("--maximum", options->maximum, "Repetitions at most")
+      ->check(CLI::Range(6, 1 << 24))
+      ->capture_default_str();
   verb->add_option("--most-time", options->most_time, "Then the minimum must do, for each batch")
       ->capture_default_str();
   verb->add_option("-o,--output", options->folder, "Folder whose profile.yaml gets the figures");
   verb->callback([options, &chosen] { chosen = [options] { return run(*options); }; });
-}
-
-// --- the job as words
-
-std::vector<std::string> to_words(const LayersJob& job) {
-  json value{{"rank", job.rank},
-             {"ranks", job.ranks},
-             {"folder", job.folder},
-             {"result", job.result_file},
-             {"device", job.device},
-             {"model", job.model},
-             {"samples", job.step.samples},
-             {"precision", static_cast<int>(job.step.precision)},
-             {"image", job.step.image},
-             {"sequence", job.step.sequence},
-             {"classes", job.step.classes},
-             {"parameters", job.step.parameters},
-             {"fused_attention", job.step.fused_attention},
-             {"optimizer", static_cast<int>(job.optimizer.name)},
-             {"learning_rate", job.optimizer.learning_rate},
-             {"momentum", job.optimizer.momentum},
-             {"width", job.rule.relative_width},
-             {"minimum", job.rule.minimum},
-             {"maximum", job.rule.maximum},
-             {"most_seconds", job.most_seconds},
-             {"most_elements", job.most_elements}};
-  return {value.dump()};
-}
-
-LayersJob layers_job_from_words(const std::vector<std::string>& words) {
-  const json value = json::parse(words.at(0));
-  LayersJob job;
-  job.rank = value.at("rank");
-  job.ranks = value.at("ranks");
-  job.folder = value.at("folder");
-  job.result_file = value.at("result");
-  job.device = value.at("device");
-  job.model = value.at("model");
-  job.step.samples = value.at("samples");
-  job.step.precision = static_cast<Precision>(value.at("precision").get<int>());
-  job.step.image = value.at("image").get<std::vector<std::int64_t>>();
-  job.step.sequence = value.at("sequence");
-  job.step.classes = value.at("classes");
-  job.step.parameters = value.at("parameters").get<std::map<std::string, std::int64_t>>();
-  job.step.fused_attention = value.at("fused_attention");
-  job.optimizer.name = static_cast<OptimizerKind>(value.at("optimizer").get<int>());
-  job.optimizer.implementation = OptimizerImplementation::for_loop;
-  job.optimizer.learning_rate = value.at("learning_rate");
-  job.optimizer.momentum = value.at("momentum");
-  job.rule.relative_width = value.at("width");
-  job.rule.minimum = value.at("minimum");
-  job.rule.maximum = value.at("maximum");
-  job.most_seconds = value.at("most_seconds");
-  job.most_elements = value.at("most_elements");
-  return job;
 }
 
 }  // namespace lockstep

@@ -1,5 +1,8 @@
 // The program lockstep-calibrate: parses the command line and hands over to one verb.
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -19,10 +22,30 @@ void print(const std::string& text) {
   }
 }
 
+namespace {
+
+// A descriptor that is closed would be taken by the next pipe, and output would land there.
+void occupy_standard_streams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(fd, F_GETFD) != -1 || errno != EBADF) continue;
+    // The wrong way round on purpose: writing to a stdout that was closed must fail.
+    (void)::open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_RDWR);
+  }
+}
+
+// LibTorch's errors carry the C++ stack behind the message.
+std::string without_stack(const std::string& message) {
+  return message.substr(0, message.find("\nException raised from "));
+}
+
+}  // namespace
+
 }  // namespace lockstep
 
 int main(int argc, char** argv) {
   using namespace lockstep;
+  occupy_standard_streams();
+  ::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is an error like others: clean up first
   CLI::App app{"Measures what training costs on the hardware at hand, and really trains on it."};
   app.name("lockstep-calibrate");
   app.set_version_flag("--version", LOCKSTEP_VERSION);
@@ -49,7 +72,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "{}\n", error.what());
     return 2;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "lockstep-calibrate: {}\n", error.what());
+    fmt::print(stderr, "lockstep-calibrate: {}\n", without_stack(error.what()));
     return 1;
   }
 }

@@ -9,11 +9,13 @@
 #include "cli/options.hpp"
 #include "cli/verbs.hpp"
 #include "core/errors.hpp"
+#include "launch/interrupts.hpp"
 #include "launch/network.hpp"
 #include "launch/processes.hpp"
 #include "results/render.hpp"
 #include "runs/summary.hpp"
 #include "runs/train_options.hpp"
+#include "torch/devices.hpp"
 
 namespace lockstep {
 
@@ -104,6 +106,10 @@ TrainOptions train_options(const TrainText& text) {
   options.first_bucket_bytes = parse_option("--first-bucket", text.first_bucket, Dimension::bytes);
   options.reshard_after_forward = !text.shard_grad_op;
   options.jitter = parse_option("--jitter", text.jitter, Dimension::fraction);
+  if (options.jitter < 0) {
+    throw file_error("", "--jitter", fmt::format("{} is not possible", in_quotes(text.jitter)),
+                     "0% or more");
+  }
   for (const std::string& slow : text.slow_ranks) {
     const std::vector<std::string> parts = split(slow, ':');
     const double rank =
@@ -132,6 +138,7 @@ RankReport read_report(const std::filesystem::path& path) {
 
 int train(const TrainText& text, const Arguments& arguments) {
   const TrainOptions options = train_options(text);
+  check_device(options.device);
   if (text.rank >= 0) {
     run_rank(options, {text.rank, text.store, text.address, text.result});
     // Gloo's threads and the libraries' destructors race at exit: leave without them.
@@ -142,6 +149,7 @@ int train(const TrainText& text, const Arguments& arguments) {
   const double rate = network_rate(text.network);
   // A parameter server runs on the first rank's host.
   const auto host = [&](int rank) { return rank == options.ranks ? 0 : rank; };
+  const InterruptGuard guard;  // folder and network are removed on Ctrl-C, too
   const RunFolder folder;
   std::optional<LinkedHosts> hosts;
   if (rate > 0) {
@@ -163,8 +171,14 @@ int train(const TrainText& text, const Arguments& arguments) {
         hosts->host(host(rank)).network_namespace;
   }
   const LaunchEnd end = run_processes(ranks);
-  if (end.how == LaunchEnd::How::interrupted) return exit_interrupted;
-  if (end.how == LaunchEnd::How::failed) throw std::runtime_error(end.message);
+  if (end.how == LaunchEnd::How::interrupted) {
+    fmt::print(stderr, "interrupted; all ranks were ended\n");
+    return exit_interrupted;
+  }
+  if (end.how == LaunchEnd::How::failed) {
+    throw std::runtime_error(end.message +
+                             (end.rank == options.ranks ? ": the parameter server" : ""));
+  }
   std::vector<RankReport> reports;
   for (int rank = 0; rank < processes; ++rank) {
     reports.push_back(read_report(folder.result_file(rank)));

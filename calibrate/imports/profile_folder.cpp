@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -64,7 +66,9 @@ std::string save_profile(const std::string& folder, const Profile& profile) {
   {
     std::ofstream file(draft, std::ios::binary);
     file << text << std::flush;
-    if (!file) throw std::runtime_error("cannot write " + draft);
+    if (!file) {
+      throw std::runtime_error(fmt::format("cannot write {}: {}", draft, std::strerror(errno)));
+    }
   }
   std::filesystem::rename(draft, path, error);
   if (error) throw std::runtime_error(fmt::format("cannot write {}", path.string()));

@@ -1,6 +1,7 @@
 #include "probes/collectives.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <time.h>
 
 #include <algorithm>

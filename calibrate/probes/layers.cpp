@@ -12,8 +12,10 @@
 #include <cstdint>
 
 #include "launch/machine_state.hpp"
+#include "probes/torch_errors.hpp"
 #include "torch/backward_nodes.hpp"
 #include "torch/clock.hpp"
+#include "torch/grad_scaler.hpp"
 #include "torch/memory_meter.hpp"
 #include "torch/network.hpp"
 #include "torch/optimizer.hpp"
@@ -57,17 +59,21 @@ class Probe {
         network_(step, device_, options.seed),
         batch_(random_batch(step, device_, options.seed)),
         optimizer_(options.optimizer, network_),
-        clock_(device_) {}
+        scaler_(step.precision, device_),
+        clock_(device_) {
+    for (const NetworkParameter& parameter : network_.parameters()) {
+      parameters_.push_back(parameter.tensor);
+    }
+  }
 
   // Times the plain step and the update; `sample` may be null (warming up).
   void plain(LayerSamples* sample) {
     clock_.start();
     at::Tensor loss = network_.forward(batch_);
     clock_.mark();
-    loss.backward();
-    loss.reset();
+    backward(loss);
     clock_.mark();
-    optimizer_.step();
+    update();
     clock_.mark();
     const std::vector<double> at = clock_.seconds();
     network_.drop_gradients();
@@ -93,11 +99,11 @@ class Probe {
         owners.node_begins(number);
         clock_.mark();
       });
-      loss.backward();
+      backward(loss);
     }
     clock_.mark();
     const std::vector<double> at = clock_.seconds();
-    optimizer_.step();
+    update();
     network_.drop_gradients();
     sample.forward.assign(layers, 0);
     sample.backward.assign(layers, 0);
@@ -125,9 +131,8 @@ class Probe {
     meter.reset_peak();
     at::Tensor loss = network_.forward(batch_);
     use.after_forward = static_cast<double>(meter.read().live - before);
-    loss.backward();
-    loss.reset();
-    optimizer_.step();
+    backward(loss);
+    update();
     network_.drop_gradients();
     use.peak = static_cast<double>(meter.read().peak);
     use.reserved = static_cast<double>(meter.read().reserved);
@@ -135,18 +140,28 @@ class Probe {
   }
 
  private:
+  void backward(at::Tensor& loss) {
+    scaler_.scale(loss).backward();
+    loss.reset();
+  }
+  void update() {
+    if (scaler_.unscale(parameters_)) optimizer_.step();
+  }
+
   at::Device device_;
   Network network_;
+  std::vector<at::Tensor> parameters_;
   Batch batch_;
   Optimizer optimizer_;
+  GradScaler scaler_;
   Clock clock_;
 };
 
 }  // namespace
 
 LayerProbeResult probe_layers(const TrainingStep& step, const LayerProbeOptions& options) {
-  try {
-    MemoryMeter meter;
+  return with_plain_errors([&] {
+    MemoryMeter meter(options.device);
     Probe probe(step, options);
     for (int i = 0; i < std::max(1, options.warm_up); ++i) probe.plain(nullptr);
     LayerProbeResult result;
@@ -160,15 +175,7 @@ LayerProbeResult probe_layers(const TrainingStep& step, const LayerProbeOptions&
       result.samples.push_back(std::move(sample));
     } while (!options.enough(result.samples));
     return result;
-  } catch (const c10::Error& error) {
-    // LibTorch 1.13 has no exception of its own for the CPU allocator.
-    const std::string message = error.what_without_backtrace();
-    if (message.find("out of memory") != std::string::npos ||
-        message.find("can't allocate memory") != std::string::npos) {
-      throw OutOfDeviceMemory(message);
-    }
-    throw std::runtime_error(message);
-  }
+  });
 }
 
 }  // namespace lockstep

@@ -28,8 +28,7 @@ struct StreamProbeResult {
   std::vector<StreamPoint> updates;  // of one flat tensor
 };
 
-// Both operands are far apart in memory and, from some 16 MiB on, larger than the caches; smaller
-// ones are warm, as gradients that were just written are.
+// Of memory that is in no cache, as a bucket or a shard is when its turn comes in a step.
 StreamProbeResult probe_streams(const StreamProbeOptions& options);
 
 }  // namespace lockstep

@@ -1,11 +1,13 @@
 // Data-parallel training with PyTorch's own engine, c10d::Reducer: the calls that
 // torch/nn/parallel/distributed.py makes around it.
-#include <limits>
+#include <ATen/core/grad_mode.h>
+
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
 #include "runs/strategy.hpp"
 #include "torch/clock.hpp"
+#include "torch/grad_scaler.hpp"
 #include "torch/optimizer.hpp"
 
 namespace lockstep {
@@ -21,6 +23,26 @@ std::vector<at::Tensor> tensors_of(Network& network) {
   return result;
 }
 
+// The constructor of Reducer differs between releases, by their headers: 1.13 has these arguments,
+// later ones add skip_all_reduce_unused_params and use_python_reducer (both false by default in
+// DDP), 2.15 also the limits of buckets that are rebuilt, and does without those of the first ones.
+template <class Reducer, class Limits, class GroupPointer, class... Rest>
+std::unique_ptr<Reducer> construct_reducer(const std::vector<at::Tensor>& parameters,
+                                           const std::vector<std::vector<std::size_t>>& buckets,
+                                           const Limits& limits, const GroupPointer& group,
+                                           const std::vector<std::int64_t>& caps,
+                                           const Rest&... rest) {
+  if constexpr (std::is_constructible_v<Reducer, decltype(parameters), decltype(buckets), Limits,
+                                        GroupPointer, Rest...>) {
+    return std::make_unique<Reducer>(parameters, buckets, limits, group, rest...);
+  } else if constexpr (std::is_constructible_v<Reducer, decltype(parameters), decltype(buckets),
+                                               Limits, GroupPointer, Rest..., bool, bool>) {
+    return std::make_unique<Reducer>(parameters, buckets, limits, group, rest..., false, false);
+  } else {
+    return std::make_unique<Reducer>(parameters, buckets, group, rest..., false, false, caps);
+  }
+}
+
 std::unique_ptr<c10d::Reducer> make_reducer(const TrainOptions& options, Group& group,
                                             const std::vector<at::Tensor>& parameters) {
   const auto first = static_cast<std::size_t>(options.first_bucket_bytes);
@@ -30,10 +52,12 @@ std::unique_ptr<c10d::Reducer> make_reducer(const TrainOptions& options, Group& 
       c10d::compute_bucket_assignment_by_size(parameters, {first, cap}, sparse);
   std::reverse(buckets.begin(), buckets.end());
   std::reverse(limits.begin(), limits.end());
-  return std::make_unique<c10d::Reducer>(
-      parameters, buckets, limits, group.process_group(), sparse, static_cast<std::int64_t>(cap),
+  const std::vector<std::int64_t> caps{static_cast<std::int64_t>(first),
+                                       static_cast<std::int64_t>(cap)};
+  return construct_reducer<c10d::Reducer>(
+      parameters, buckets, limits, group.process_group(), caps, sparse, caps.back(),
       /*find_unused_parameters=*/false, options.gradient_as_bucket_view,
-      std::unordered_map<std::size_t, std::string>{}, static_cast<std::int64_t>(first));
+      std::unordered_map<std::size_t, std::string>{}, caps.front());
 }
 
 class RealDdp final : public RealStrategy {
@@ -41,7 +65,8 @@ class RealDdp final : public RealStrategy {
   explicit RealDdp(RankContext& context)
       : context_(context),
         parameters_(tensors_of(context.network)),
-        optimizer_(context.options.optimizer, context.network) {
+        optimizer_(context.options.optimizer, context.network),
+        scaler_(context.options.step.precision, at::Device(context.options.device)) {
     broadcast(parameters_);
     broadcast(context.network.buffers());
     reducer_ = make_reducer(context.options, context.group, parameters_);
@@ -56,9 +81,10 @@ class RealDdp final : public RealStrategy {
     context_.slowness.pause();
     const double forward_end = host_seconds();
     reducer_->prepare_for_backward({});
-    backward(loss, context_.slowness);
+    at::Tensor scaled = scaler_.scale(loss);
+    backward(scaled, context_.slowness);
     const double backward_end = host_seconds();
-    optimizer_.step();
+    if (scaler_.unscale(parameters_)) optimizer_.step();
     context_.slowness.pause();
     if (!context_.options.gradient_as_bucket_view) context_.network.drop_gradients();
     step.loss = loss.item<double>();
@@ -83,6 +109,7 @@ class RealDdp final : public RealStrategy {
   RankContext& context_;
   std::vector<at::Tensor> parameters_;
   Optimizer optimizer_;
+  GradScaler scaler_;
   std::unique_ptr<c10d::Reducer> reducer_;
   ForwardHooks hooks_;
 };

@@ -5,6 +5,7 @@
 // again before its backward while the unit before it is prefetched, and reduce-scattered when its
 // last gradient is there. Gathered parameters are views of one tensor per unit whose storage is
 // emptied and filled again, so that what autograd saved of them does not keep the memory.
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/utils/lambda_post_hook.h>
 #include <torch/csrc/autograd/variable.h>

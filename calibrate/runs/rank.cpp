@@ -84,7 +84,7 @@ void run_rank(const TrainOptions& options, const RankPlace& place) {
   RankReport report;
   report.rank = place.rank;
   {
-    MemoryMeter meter;
+    MemoryMeter meter(options.device);
     Network network(step, at::Device(options.device), static_cast<std::uint64_t>(options.seed));
     GroupOptions group_options;
     group_options.rank = place.rank;

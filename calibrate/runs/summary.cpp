@@ -16,6 +16,12 @@ bool asynchronous(RunStrategy strategy) {
   return strategy == RunStrategy::ps_async || strategy == RunStrategy::ps_ssp;
 }
 
+// A training run that diverged ends with numbers that do not equal themselves.
+bool same_numbers(const std::vector<double>& a, const std::vector<double>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); });
+}
+
 Staleness staleness_of(const std::vector<ServerUpdate>& updates) {
   Staleness result;
   std::vector<double> values;
@@ -67,11 +73,13 @@ std::vector<double> step_seconds(const TrainOptions& options,
   }
   double previous = 0;
   for (std::size_t i = 0; i < static_cast<std::size_t>(options.steps); ++i) {
-    double end = 0, begin = INFINITY;
+    // A step begins for the group when its last rank begins it: a server answers one after the
+    // other.
+    double end = 0, begin = 0;
     for (const RankReport& report : reports) {
       if (i >= report.steps.size()) continue;
       end = std::max(end, report.steps[i].end);
-      begin = std::min(begin, report.steps[i].begin);
+      begin = std::max(begin, report.steps[i].begin);
     }
     if (end <= 0) break;
     result.push_back(end - (i == 0 ? begin : previous));
@@ -84,7 +92,8 @@ ResultRecord summarise_run(const TrainOptions& options, const std::string& netwo
                            const std::vector<RankReport>& reports) {
   if (!asynchronous(options.strategy)) {
     for (const RankReport& report : reports) {
-      if (report.rank == options.ranks || report.checksum == reports.front().checksum) continue;
+      if (report.rank == options.ranks || same_numbers(report.checksum, reports.front().checksum))
+        continue;
       throw std::runtime_error(
           fmt::format("rank {} ended with other parameters than rank 0", report.rank));
     }

@@ -19,8 +19,11 @@ using Total = std::int64_t;
 
 class Reporter final : public c10::MemoryReportingInfoBase {
  public:
+  explicit Reporter(c10::DeviceType type) : type_(type) {}
   bool memoryProfilingEnabled() const override { return true; }
-  void reportMemoryUsage(void*, std::int64_t change, Total, Total reserved, c10::Device) override {
+  void reportMemoryUsage(void*, std::int64_t change, Total, Total reserved,
+                         c10::Device device) override {
+    if (device.type() != type_) return;
     const std::lock_guard lock(mutex_);
     memory_.live += change;
     memory_.peak = std::max(memory_.peak, memory_.live);
@@ -36,6 +39,7 @@ class Reporter final : public c10::MemoryReportingInfoBase {
   }
 
  private:
+  c10::DeviceType type_;
   mutable std::mutex mutex_;
   TensorMemory memory_;
 };
@@ -43,11 +47,13 @@ class Reporter final : public c10::MemoryReportingInfoBase {
 }  // namespace
 
 struct MemoryMeter::State {
-  std::shared_ptr<Reporter> reporter = std::make_shared<Reporter>();
+  explicit State(c10::DeviceType type) : reporter(std::make_shared<Reporter>(type)) {}
+  std::shared_ptr<Reporter> reporter;
   c10::DebugInfoGuard guard{c10::DebugInfoKind::PROFILER_STATE, reporter};
 };
 
-MemoryMeter::MemoryMeter() : state_(std::make_unique<State>()) {}
+MemoryMeter::MemoryMeter(const std::string& device)
+    : state_(std::make_unique<State>(c10::Device(device).type())) {}
 MemoryMeter::~MemoryMeter() = default;
 TensorMemory MemoryMeter::read() const {
   return state_->reporter->read();

@@ -1,10 +1,11 @@
 // Tensor memory as LibTorch's allocators report it: live bytes, their peak, and bytes reserved from
-// the device (caching allocators only). Counts what is allocated while the meter exists on the
-// thread that made it, and on the threads that run its backward passes.
+// the device (caching allocators only). Counts what is allocated on one kind of device while the
+// meter exists on the thread that made it, and on the threads that run its backward passes.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 namespace lockstep {
 
@@ -16,7 +17,7 @@ struct TensorMemory {
 
 class MemoryMeter {
  public:
-  MemoryMeter();
+  explicit MemoryMeter(const std::string& device = "cpu");  // "cpu", "cuda:0"
   ~MemoryMeter();
   MemoryMeter(const MemoryMeter&) = delete;
   MemoryMeter& operator=(const MemoryMeter&) = delete;

@@ -2,12 +2,14 @@
 #include "torch/network.hpp"
 
 #include <fmt/format.h>
-#include <torch/version.h>
 
 #include <cmath>
 #include <map>
 #include <numeric>
 #include <stdexcept>
+
+#include "torch/attention.hpp"
+#include "torch/precision.hpp"
 
 namespace lockstep {
 
@@ -101,33 +103,6 @@ at::Tensor class_token(const Call& c) {
   return at::cat({c.weight.expand({c.x().size(0), -1, -1}), c.x()}, 1);
 }
 
-at::Tensor rotary(const Call& c) {
-  const std::int64_t heads = c.get("heads"), tokens = c.x().size(1);
-  const std::int64_t size = c.x().size(2) / heads;
-  const auto options = at::TensorOptions(at::kFloat).device(c.x().device());
-  const at::Tensor rates = at::pow(10000.0, at::arange(0, size, 2, options) / -double(size));
-  const at::Tensor angles = at::outer(at::arange(tokens, options), rates).repeat({1, 2});
-  const at::Tensor x = c.x().view({c.x().size(0), tokens, heads, size});
-  const at::Tensor cosine = angles.cos().to(x.scalar_type()).unsqueeze(1);
-  const at::Tensor sine = angles.sin().to(x.scalar_type()).unsqueeze(1);
-  const at::Tensor swapped = at::cat({-x.slice(-1, size / 2, size), x.slice(-1, 0, size / 2)}, -1);
-  return (x * cosine + swapped * sine).reshape(c.x().sizes());
-}
-
-// Materialised scores, as the simulator's plain attention.
-at::Tensor plain_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                           bool causal, double dropout, bool training) {
-  at::Tensor scores = at::matmul(q, k.transpose(-2, -1)) * (1 / std::sqrt(double(q.size(-1))));
-  if (causal) {
-    const at::Tensor mask =
-        at::ones({q.size(-2), k.size(-2)}, q.options().dtype(at::kBool)).triu(1);
-    scores = scores.masked_fill(mask, -std::numeric_limits<double>::infinity());
-  }
-  at::Tensor weights = at::softmax(scores, -1);
-  if (dropout > 0) weights = at::dropout(weights, dropout, training);
-  return at::matmul(weights, v);
-}
-
 at::Tensor attention(const Call& c) {
   const std::int64_t heads = c.get("heads"), kv_heads = c.get("kv_heads", heads);
   const std::int64_t samples = c.x().size(0), tokens = c.x().size(1);
@@ -142,15 +117,12 @@ at::Tensor attention(const Call& c) {
   };
   const at::Tensor q = split(parts[0], heads), k = split(parts[1], kv_heads),
                    v = split(parts[2], kv_heads);
-  const double dropout = c.get("dropout") != 0 ? 0.1 : 0;
-  const bool causal = c.get("causal") != 0;
-  at::Tensor y;
-#if TORCH_VERSION_MAJOR >= 2
-  if (c.get("fused", 1) != 0) {
-    y = at::scaled_dot_product_attention(q, k, v, {}, c.training ? dropout : 0, causal);
-  }
-#endif
-  if (!y.defined()) y = plain_attention(q, k, v, causal, dropout, c.training);
+  AttentionRule rule;
+  rule.causal = c.get("causal") != 0;
+  rule.alibi = c.get("alibi") != 0;
+  rule.dropout = c.training && c.get("dropout") != 0 ? 0.1 : 0;
+  rule.fused = c.get("fused", 1) != 0;
+  const at::Tensor y = attend(q, k, v, rule);
   return y.transpose(1, 2).reshape({samples, tokens, -1});
 }
 
@@ -216,7 +188,7 @@ const std::map<std::string, Rule, std::less<>>& rules() {
       {"class_token", class_token},
       {"select_token", [](const Call& c) { return c.x().select(1, 0); }},
       {"attention", attention},
-      {"rotary", rotary},
+      {"rotary", [](const Call& c) { return rotate_positions(c.x(), c.get("heads")); }},
       {"cross_entropy", cross_entropy},
   };
   return table;
@@ -226,6 +198,7 @@ const std::map<std::string, Rule, std::less<>>& rules() {
 
 Network::Network(const TrainingStep& step, at::Device device, std::uint64_t seed)
     : step_(step), device_(device) {
+  allow_tf32(step.precision);
   at::manual_seed(seed);
   layers_.resize(step.layers.size());
   last_read_.resize(step.layers.size());
@@ -308,6 +281,7 @@ at::Tensor Network::run_layer(std::size_t index, const Inputs& inputs, const Bat
 }
 
 at::Tensor Network::forward(const Batch& batch, const ForwardHooks& hooks) {
+  const AutocastScope autocast(step_.precision, device_);
   std::vector<at::Tensor> outputs(step_.layers.size());
   Inputs inputs;
   for (std::size_t i = 0; i < step_.layers.size(); ++i) {

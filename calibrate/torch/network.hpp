@@ -38,8 +38,8 @@ class Network {
   // for the same seed on every rank. Throws std::runtime_error for what LibTorch cannot do here.
   Network(const TrainingStep& step, at::Device device, std::uint64_t seed);
 
-  // Mean cross-entropy of the batch. Tensors are dropped as soon as their last reader has run, as
-  // a Python forward() would.
+  // Mean cross-entropy of the batch, computed in the step's precision. Tensors are dropped as soon
+  // as their last reader has run, as a Python forward() would.
   at::Tensor forward(const Batch& batch, const ForwardHooks& hooks = {});
 
   const TrainingStep& step() const { return step_; }
@@ -57,8 +57,6 @@ class Network {
   };
   at::Tensor run_layer(std::size_t index, const std::vector<at::Tensor>& inputs,
                        const Batch& batch);
-  const at::Tensor& parameter(std::size_t layer, std::size_t i) const;
-  at::Tensor optional_parameter(std::size_t layer, std::size_t i) const;
   void create_layer(std::size_t index);
 
   TrainingStep step_;

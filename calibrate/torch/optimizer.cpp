@@ -1,5 +1,7 @@
 #include "torch/optimizer.hpp"
 
+#include <ATen/core/grad_mode.h>
+
 #include <cmath>
 
 namespace lockstep {

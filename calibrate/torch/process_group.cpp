@@ -1,7 +1,8 @@
-// See process_group.hpp. Written for LibTorch 1.13; the 2.x branches follow its headers (there
-// ProcessGroup is a front of Backends, and Gloo has a _reduce_scatter_base).
+// See process_group.hpp. Since LibTorch 2, ProcessGroup is a front of Backends, and Gloo has a
+// reduce-scatter (_reduce_scatter_base; 2.15 calls it reduce_scatter_single and forwards).
 #include "torch/process_group.hpp"
 
+#include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 #include <torch/version.h>
 
@@ -42,6 +43,46 @@ c10::intrusive_ptr<c10d::Store> make_store(const GroupOptions& options) {
   }
 }
 
+// Gloo works in host memory. `comes_back`: the operation writes to it.
+Staged stage(const at::Tensor& tensor, bool comes_back) {
+  if (tensor.is_cpu()) return {tensor, tensor, false};
+  return {tensor, tensor.detach().cpu(), comes_back};  // waits for what the device has under way
+}
+
+#if TORCH_VERSION_MAJOR >= 2
+// What DDP asks of a rank that is alone. Gloo would carry the gradients of a GPU to the host and
+// back for nothing, which NCCL does not.
+class Alone final : public c10d::Backend {
+ public:
+  Alone() : Backend(0, 1) {}
+  const std::string getBackendName() const override { return "alone"; }
+  c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,
+                                           const c10d::AllreduceOptions&) override {
+    return c10::make_intrusive<Done>(tensors);
+  }
+  c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor>& tensors,
+                                           const c10d::BroadcastOptions&) override {
+    return c10::make_intrusive<Done>(tensors);
+  }
+
+ private:
+  class Done final : public c10d::Work {
+   public:
+    explicit Done(const std::vector<at::Tensor>& tensors)
+        : future_(c10::make_intrusive<c10::ivalue::Future>(
+              c10::ListType::create(c10::TensorType::get()))) {
+      future_->markCompleted(at::IValue(tensors));
+    }
+    bool wait(std::chrono::milliseconds) override { return true; }
+    bool isCompleted() override { return true; }
+    c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
+
+   private:
+    c10::intrusive_ptr<c10::ivalue::Future> future_;
+  };
+};
+#endif
+
 }  // namespace
 
 void Pending::wait() {
@@ -51,6 +92,10 @@ void Pending::wait() {
   // tensors, they would be freed there, out of sight of this thread's memory meter.
   while (work_.use_count() > 1) std::this_thread::yield();
   work_.reset();
+  const at::NoGradGuard no_gradients;
+  for (Staged& staged : tensors_) {
+    if (staged.comes_back) staged.tensor.copy_(staged.host);
+  }
   tensors_.clear();
 }
 
@@ -73,6 +118,13 @@ Group::Group(const GroupOptions& options)
   gloo_->front = c10::make_intrusive<c10d::ProcessGroup>(store, rank_, size_);
   gloo_->front->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO,
                            gloo_->backend);
+  if (size_ > 1) {
+    gloo_->front->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::GLOO,
+                             gloo_->backend);
+  } else {
+    gloo_->front->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::CUSTOM,
+                             c10::make_intrusive<Alone>());
+  }
   gloo_->front->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
 #endif
 }
@@ -80,47 +132,55 @@ Group::Group(const GroupOptions& options)
 Group::~Group() = default;
 
 Pending Group::all_reduce_async(at::Tensor tensor) {
-  std::vector<at::Tensor> tensors{tensor};
-  return {gloo_->backend->allreduce(tensors), tensors};
+  const Staged staged = stage(tensor, true);
+  std::vector<at::Tensor> tensors{staged.host};
+  return {gloo_->backend->allreduce(tensors), {staged}};
 }
 
 Pending Group::broadcast_async(at::Tensor tensor, int root) {
-  std::vector<at::Tensor> tensors{tensor};
+  const Staged staged = stage(tensor, rank_ != root);
+  std::vector<at::Tensor> tensors{staged.host};
   c10d::BroadcastOptions options;
   options.rootRank = root;
-  return {gloo_->backend->broadcast(tensors, options), tensors};
+  return {gloo_->backend->broadcast(tensors, options), {staged}};
 }
 
 Pending Group::all_gather_async(at::Tensor output, at::Tensor input) {
-  std::vector<std::vector<at::Tensor>> parts{output.view({-1}).chunk(size_)};
-  std::vector<at::Tensor> inputs{input.view({-1})};
-  return {gloo_->backend->allgather(parts, inputs), {output, input}};
+  const Staged to = stage(output, true), from = stage(input, false);
+  std::vector<std::vector<at::Tensor>> parts{to.host.view({-1}).chunk(size_)};
+  std::vector<at::Tensor> inputs{from.host.view({-1})};
+  return {gloo_->backend->allgather(parts, inputs), {to, from}};
 }
 
 Pending Group::reduce_scatter_async(at::Tensor output, at::Tensor input) {
   TORCH_CHECK(input.numel() == size_ * output.numel(), "reduce_scatter: ", input.numel(),
               " elements do not make ", size_, " parts of ", output.numel());
+  Staged to = stage(output, true), from = stage(input, false);
 #if TORCH_VERSION_MAJOR == 1
-  return {gloo_->backend->ring_reduce_scatter(output, input), {output, input}};
+  return {gloo_->backend->ring_reduce_scatter(to.host, from.host), {to, from}};
 #else
-  return {gloo_->backend->_reduce_scatter_base(output, input), {output, input}};
+  return {gloo_->backend->_reduce_scatter_base(to.host, from.host), {to, from}};
 #endif
 }
 
 Pending Group::send_async(at::Tensor tensor, int to, int tag) {
-  std::vector<at::Tensor> tensors{tensor};
-  return {gloo_->backend->send(tensors, to, tag), tensors};
+  const Staged staged = stage(tensor, false);
+  std::vector<at::Tensor> tensors{staged.host};
+  return {gloo_->backend->send(tensors, to, tag), {staged}};
 }
 
 Pending Group::recv_async(at::Tensor tensor, int from, int tag) {
-  std::vector<at::Tensor> tensors{tensor};
-  return {gloo_->backend->recv(tensors, from, tag), tensors};
+  const Staged staged = stage(tensor, true);
+  std::vector<at::Tensor> tensors{staged.host};
+  return {gloo_->backend->recv(tensors, from, tag), {staged}};
 }
 
 int Group::recv_any(at::Tensor tensor, int tag) {
-  std::vector<at::Tensor> tensors{tensor};
+  const Staged staged = stage(tensor, true);
+  std::vector<at::Tensor> tensors{staged.host};
   const auto work = gloo_->backend->recvAnysource(tensors, tag);
   work->wait();
+  if (staged.comes_back) staged.tensor.copy_(staged.host);
   return work->sourceRank();
 }
 

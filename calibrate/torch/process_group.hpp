@@ -24,11 +24,17 @@ struct GroupOptions {
   double timeout_seconds = 120;  // of every operation; a rank that waits longer throws
 };
 
+// A tensor that an operation works on, and where in host memory: the tensor itself, or a copy.
+struct Staged {
+  at::Tensor tensor, host;
+  bool comes_back = false;  // the copy goes back when the operation has ended
+};
+
 // An operation under way. Keeps its tensors alive; dropping it does not cancel it.
 class Pending {
  public:
   Pending() = default;  // nothing under way: wait() returns at once
-  Pending(c10::intrusive_ptr<c10d::Work> work, std::vector<at::Tensor> tensors)
+  Pending(c10::intrusive_ptr<c10d::Work> work, std::vector<Staged> tensors)
       : work_(std::move(work)), tensors_(std::move(tensors)) {}
 
   // Throws std::runtime_error: a peer has gone, or the timeout is over.
@@ -37,12 +43,13 @@ class Pending {
 
  private:
   c10::intrusive_ptr<c10d::Work> work_;
-  std::vector<at::Tensor> tensors_;
+  std::vector<Staged> tensors_;
 };
 
 // All ranks call the same collectives in the same order; they run one after another in that order
 // on one thread of their own, as on one NCCL communicator. send and recv run beside them. Tensors
-// must be contiguous and on the CPU. Anything here throws std::runtime_error when a peer is gone.
+// must be contiguous; those on a GPU pass through host memory, and what arrives is there after
+// wait(). Anything here throws std::runtime_error when a peer is gone.
 class Group {
  public:
   // Blocks until all ranks are here. Throws ConfigError when store_port is in use.
@@ -74,7 +81,7 @@ class Group {
   int recv_any(at::Tensor tensor, int tag = 0);  // from whoever sends first; returns the rank
   void barrier();
 
-  // For PyTorch's own engines (c10d::Reducer).
+  // For PyTorch's own engines (c10d::Reducer). Its tensors may be on a GPU since LibTorch 2.
   c10::intrusive_ptr<c10d::ProcessGroup> process_group() const;
 
  private:

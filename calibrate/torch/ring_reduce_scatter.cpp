@@ -1,5 +1,7 @@
 #include "torch/ring_reduce_scatter.hpp"
 
+#if TORCH_VERSION_MAJOR == 1
+
 #include <gloo/context.h>
 #include <gloo/transport/unbound_buffer.h>
 #include <gloo/types.h>
@@ -8,8 +10,6 @@
 #include <array>
 
 namespace lockstep {
-
-#if TORCH_VERSION_MAJOR == 1
 
 namespace {
 
@@ -104,6 +104,6 @@ c10::intrusive_ptr<c10d::Work> GlooWithRing::ring_reduce_scatter(const at::Tenso
   return work;
 }
 
-#endif
-
 }  // namespace lockstep
+
+#endif

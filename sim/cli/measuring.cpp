@@ -2,6 +2,9 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +15,7 @@
 #include <stdexcept>
 
 #include "core/errors.hpp"
+#include "launch/interrupts.hpp"
 
 namespace lockstep {
 
@@ -41,6 +45,7 @@ ProgramEnd run_program(const std::string& program, const std::vector<std::string
   const pid_t child = ::fork();
   if (child < 0) throw std::runtime_error(fmt::format("no process: {}", std::strerror(errno)));
   if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // it ends its own children in order
     ::dup2(pipe_ends[1], STDOUT_FILENO);
     ::execv(program.c_str(), words.data());
     ::_exit(127);
@@ -48,7 +53,17 @@ ProgramEnd run_program(const std::string& program, const std::vector<std::string
   ::close(pipe_ends[1]);
   ProgramEnd end;
   char buffer[65536];
+  bool told = false;
   while (true) {
+    // Ctrl-C at a terminal reaches the child, too; a signal from elsewhere is passed on.
+    pollfd watched[] = {{pipe_ends[0], POLLIN, 0},
+                        {told ? -1 : InterruptGuard::descriptor(), POLLIN, 0}};
+    if (::poll(watched, 2, -1) < 0 && errno == EINTR) continue;
+    if (watched[1].revents != 0) {
+      ::kill(child, SIGINT);
+      told = true;
+    }
+    if (watched[0].revents == 0) continue;
     const ssize_t count = ::read(pipe_ends[0], buffer, sizeof buffer);
     if (count > 0) end.output.append(buffer, static_cast<std::size_t>(count));
     if (count == 0 || (count < 0 && errno != EINTR)) break;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "core/describe.hpp"
 #include "core/errors.hpp"
@@ -277,7 +278,10 @@ void apply_profile(const Profile& profile, Machine& machine) {
 }
 
 Profile load_profile(const std::string& path) {
-  return parse_profile(Node::parse_file(path));
+  std::error_code none;  // a name too long for the system is no folder
+  const bool folder = std::filesystem::is_directory(path, none);
+  return parse_profile(
+      Node::parse_file(folder ? (std::filesystem::path(path) / "profile.yaml").string() : path));
 }
 
 std::string profile_text(const Profile& profile) {

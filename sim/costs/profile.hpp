@@ -105,7 +105,8 @@ struct Profile {
   std::vector<ProfileCollective> collectives;
 };
 
-// Throws ConfigError: unknown fields, batches or sizes not ascending, times not positive.
+// `path`: a file, or a folder that holds profile.yaml. Throws ConfigError: unknown fields, batches
+// or sizes not ascending, times not positive.
 Profile load_profile(const std::string& path);
 Profile parse_profile(const Node& node);
 std::string profile_text(const Profile& profile);  // YAML that load_profile reads back equal

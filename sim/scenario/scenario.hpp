@@ -106,7 +106,7 @@ struct Scenario {
   Framework framework;
   DataLoading data_loading;
   std::string platform;
-  std::string profile;  // folder of a measured profile; empty = modelled costs
+  std::string profile;  // folder or file of a measured profile; empty = modelled costs
   std::optional<double> price_per_gpu_hour;
   std::vector<int> gpus{1};
   std::vector<StrategyEntry> strategies;

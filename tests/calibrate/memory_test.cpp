@@ -2,6 +2,7 @@
 // of the seed models on the CPU. The larger images, with the figures of docs/memory.md, take
 // minutes:
 //   memory_meter_tests --gtest_also_run_disabled_tests --gtest_filter='*Photographs*'
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <torch/version.h>
@@ -49,6 +50,7 @@ struct StepBytes {
 };
 
 StepBytes measure(const TrainingStep& step) {
+  at::set_num_threads(1);  // as calibration and real runs; decides who computes 1 x 1 convolutions
   MemoryMeter meter;
   Network network(step, at::kCPU, 1);
   OptimizerSpec spec;

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
+#include "core/errors.hpp"
 #include "costs/collective_curve.hpp"
 #include "costs/roofline_costs.hpp"
 #include "kernel_test_device.hpp"
@@ -54,6 +57,21 @@ TEST(Profile, TextReadsBackEqual) {
   ASSERT_EQ(again.collectives.size(), 1u);
   EXPECT_DOUBLE_EQ(again.collectives[0].points[1].bytes, 32 * 1024.0 * 1024.0);
   EXPECT_DOUBLE_EQ(again.host.operator_seconds, 6e-6);
+}
+
+TEST(Profile, FolderStandsForTheProfileInIt) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "profile_folder";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directory(folder);
+  try {
+    load_profile(folder.string());
+    ADD_FAILURE() << "an empty folder was read";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr((folder / "profile.yaml").string()));
+  }
+  std::filesystem::copy_file(path, folder / "profile.yaml");
+  EXPECT_EQ(profile_text(load_profile(folder.string())), profile_text(load_profile(path)));
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Profile, MeasuredBatchIsServedAsMeasured) {

@@ -1,0 +1,138 @@
+#include "cli/layers_digest.hpp"
+
+#include <algorithm>
+
+#include "core/statistics.hpp"
+#include "imports/profile_folder.hpp"
+
+namespace lockstep {
+
+namespace {
+
+using nlohmann::json;
+
+// Samples of all ranks, without those that others disturbed unless most were.
+std::vector<json> pooled(const std::vector<json>& ranks, std::size_t& disturbed) {
+  std::vector<json> calm, all;
+  for (const json& rank : ranks) {
+    for (const json& sample : rank.at("samples")) {
+      all.push_back(sample);
+      if (sample.at("calm").get<bool>()) calm.push_back(sample);
+    }
+  }
+  disturbed = all.size() - calm.size();
+  return 2 * calm.size() >= all.size() ? calm : all;
+}
+
+template <class Get>
+std::vector<double> each(const std::vector<json>& samples, const Get& get) {
+  std::vector<double> values;
+  for (const json& sample : samples) values.push_back(get(sample));
+  return values;
+}
+
+double spread(const std::vector<double>& values) {
+  return (quantile(values, 0.75) - quantile(values, 0.25)) / median(values);
+}
+
+// The layers' medians of the observed steps, scaled so that they add up to the plain step's forward
+// and backward: what the observer costs is taken out in proportion.
+ProfileBatch layer_medians(const TrainingStep& step, const std::vector<json>& samples,
+                           Measured& line) {
+  ProfileBatch batch;
+  batch.samples = step.samples;
+  std::vector<double> spreads;
+  double forward = 0, backward = 0;
+  for (std::size_t i = 0; i < step.layers.size(); ++i) {
+    const auto f = each(samples, [&](const json& s) { return s["forward"][i].get<double>(); });
+    const auto b = each(samples, [&](const json& s) { return s["backward"][i].get<double>(); });
+    batch.layers.push_back({step.layers[i].name, median(f), median(b)});
+    forward += batch.layers.back().forward_seconds;
+    backward += batch.layers.back().backward_seconds;
+    for (const auto* times : {&f, &b}) {
+      if (median(*times) > 2e-4) spreads.push_back(quantile(*times, 0.9) / median(*times) - 1);
+    }
+  }
+  line.layer_spread = spreads.empty() ? 0 : median(spreads);
+  line.layers_over_step = (forward + backward) / (line.forward + line.backward);
+  for (ProfileLayer& layer : batch.layers) {
+    if (forward > 0) layer.forward_seconds *= line.forward / forward;
+    if (backward > 0) layer.backward_seconds *= line.backward / backward;
+  }
+  return batch;
+}
+
+int trainable_tensors(const TrainingStep& step) {
+  int count = 0;
+  for (const Layer& layer : step.layers) {
+    for (const Parameter& parameter : layer.parameters) count += parameter.trainable ? 1 : 0;
+  }
+  return count;
+}
+
+ProfileOptimizer optimizer_entry(const OptimizerSpec& spec, Precision precision) {
+  ProfileOptimizer entry;
+  entry.name = spec.name;
+  entry.implementation = spec.implementation;
+  entry.momentum = spec.momentum != 0;
+  entry.precision = precision;
+  return entry;
+}
+
+}  // namespace
+
+void digest(const LayersJob& job, const std::vector<json>& ranks, Profile& profile,
+            Measured& line) {
+  const TrainingStep step = build_step(*load_model(job.model), job.step);
+  const std::vector<json> samples = pooled(ranks, line.disturbed);
+  line.repetitions = samples.size();
+  line.forward = median(each(samples, [](const json& s) { return s["plain"][0].get<double>(); }));
+  line.backward = median(each(samples, [](const json& s) { return s["plain"][1].get<double>(); }));
+  line.update = median(each(samples, [](const json& s) { return s["optimizer"].get<double>(); }));
+  line.spread = spread(each(samples, [](const json& s) {
+    return s["plain"][0].get<double>() + s["plain"][1].get<double>();
+  }));
+  line.saved = ranks.front()["memory"][3];
+  line.peak = ranks.front()["memory"][5];
+
+  ProfileModel model;
+  model.model = step.model;
+  model.precision = step.precision;
+  model.input_bytes_per_sample = step.input_bytes / static_cast<double>(step.samples);
+  model.batches.push_back(layer_medians(step, samples, line));
+  merge_model(profile, model);
+  ProfileOptimizer entry = optimizer_entry(job.optimizer, step.precision);
+  entry.elements = static_cast<double>(step.parameter_count);
+  entry.tensors = trainable_tensors(step);
+  entry.seconds = line.update;
+  merge_optimizer(profile, entry);
+  // The noise of the whole profile: of its noisiest part.
+  profile.noise.relative_spread = std::max(profile.noise.relative_spread, line.layer_spread);
+  profile.noise.samples = profile.noise.samples == 0
+                              ? static_cast<int>(samples.size())
+                              : std::min(profile.noise.samples, static_cast<int>(samples.size()));
+}
+
+void digest_streams(const LayersJob& job, const std::vector<json>& ranks, Profile& profile) {
+  const auto medians = [&](const char* what) {
+    std::vector<std::pair<double, double>> points;
+    for (std::size_t i = 0; i < ranks.front().at(what).size(); ++i) {
+      std::vector<double> seconds;
+      for (const json& rank : ranks) {
+        for (const json& value : rank.at(what)[i][1]) seconds.push_back(value);
+      }
+      points.emplace_back(ranks.front().at(what)[i][0].get<double>(), median(seconds));
+    }
+    return points;
+  };
+  profile.copies.clear();
+  for (const auto& [bytes, seconds] : medians("copies")) profile.copies.push_back({bytes, seconds});
+  for (const auto& [bytes, seconds] : medians("updates")) {
+    ProfileOptimizer entry = optimizer_entry(job.optimizer, Precision::fp32);
+    entry.elements = bytes / 4;
+    entry.seconds = seconds;
+    merge_optimizer(profile, entry);
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,34 @@
+// From what the ranks of a LayersJob wrote to a profile and a line of the summary. No LibTorch.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/layers.hpp"
+#include "costs/profile.hpp"
+
+namespace lockstep {
+
+// One line of the summary that is printed at the end.
+struct Measured {
+  std::string model, precision;
+  std::int64_t batch = 0;
+  std::size_t repetitions = 0, disturbed = 0;
+  double forward = 0, backward = 0, update = 0;  // plain, medians
+  double layers_over_step = 0;                   // sum of the layers' medians / plain step
+  double spread = 0;                             // interquartile range / median of the step
+  double layer_spread = 0;                       // median over layers of (p90 - median) / median
+  double peak = 0, saved = 0;                    // bytes
+  std::string skipped;                           // why nothing was measured
+};
+
+// Layers and update of a model; `ranks`: the ranks' values, one each.
+void digest(const LayersJob& job, const std::vector<nlohmann::json>& ranks, Profile& profile,
+            Measured& line);
+// Copies and updates by size.
+void digest_streams(const LayersJob& job, const std::vector<nlohmann::json>& ranks,
+                    Profile& profile);
+
+}  // namespace lockstep

@@ -1,0 +1,31 @@
+// LibTorch's errors as the plain ones that probes announce. Includes c10: only for .cpp files.
+#pragma once
+
+#include <c10/util/Exception.h>
+
+#include <new>
+#include <string>
+
+#include "probes/layers.hpp"
+
+namespace lockstep {
+
+// What `body` returns; throws OutOfDeviceMemory or std::runtime_error for what LibTorch throws.
+template <class Body>
+auto with_plain_errors(const Body& body) {
+  try {
+    return body();
+  } catch (const c10::Error& error) {
+    // LibTorch 1.13 has no exception of its own for the CPU allocator.
+    const std::string message = error.what_without_backtrace();
+    if (message.find("out of memory") != std::string::npos ||
+        message.find("can't allocate memory") != std::string::npos) {
+      throw OutOfDeviceMemory(message);
+    }
+    throw std::runtime_error(message);
+  } catch (const std::bad_alloc&) {
+    throw OutOfDeviceMemory("the host has no memory left");
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,79 @@
+#include "torch/attention.hpp"
+
+#include <torch/version.h>
+
+#include <cmath>
+#include <limits>
+
+namespace lockstep {
+
+namespace {
+
+constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
+
+at::Tensor later_keys(const at::Tensor& q, const at::Tensor& k) {
+  return at::ones({q.size(-2), k.size(-2)}, q.options().dtype(at::kBool)).triu(1);
+}
+
+// Materialised scores, as the simulator's plain attention.
+at::Tensor plain(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                 const AttentionRule& rule) {
+  at::Tensor scores = at::matmul(q, k.transpose(-2, -1)) * (1 / std::sqrt(double(q.size(-1))));
+  if (rule.alibi) scores = scores + alibi_biases(q.size(1), k.size(-2), q.options());
+  if (rule.causal) scores = scores.masked_fill(later_keys(q, k), minus_infinity);
+  at::Tensor weights = at::softmax(scores, -1);
+  if (rule.dropout > 0) weights = at::dropout(weights, rule.dropout, true);
+  return at::matmul(weights, v);
+}
+
+#if TORCH_VERSION_MAJOR >= 2
+// A call with biases takes causality as a part of them.
+at::Tensor fused(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                 const AttentionRule& rule) {
+  if (!rule.alibi) {
+    return at::scaled_dot_product_attention(q, k, v, {}, rule.dropout, rule.causal);
+  }
+  at::Tensor biases = alibi_biases(q.size(1), k.size(-2), q.options());
+  biases = rule.causal ? biases.masked_fill(later_keys(q, k), minus_infinity)
+                       : biases.expand({-1, q.size(-2), -1});
+  return at::scaled_dot_product_attention(q, k, v, biases, rule.dropout, false);
+}
+#endif
+
+}  // namespace
+
+at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                  const AttentionRule& rule) {
+#if TORCH_VERSION_MAJOR >= 2
+  if (rule.fused) return fused(q, k, v, rule);
+#endif
+  return plain(q, k, v, rule);
+}
+
+at::Tensor alibi_biases(std::int64_t heads, std::int64_t keys, const at::TensorOptions& options) {
+  std::int64_t power = 1;
+  while (power < heads) power *= 2;
+  const auto wide = options.dtype(at::kFloat);
+  at::Tensor slopes = at::pow(2.0, at::arange(1, power + 1, wide) * (-8.0 / double(power)));
+  if (power != heads) {
+    slopes =
+        at::cat({slopes.slice(0, 1, power, 2), slopes.slice(0, 0, power, 2)}).slice(0, 0, heads);
+  }
+  const at::Tensor positions = at::arange(1 - keys, 1, wide);
+  return (slopes.view({heads, 1, 1}) * positions).to(options);
+}
+
+at::Tensor rotate_positions(const at::Tensor& x, std::int64_t heads) {
+  const std::int64_t tokens = x.size(1), size = x.size(2) / heads;
+  const auto options = at::TensorOptions(at::kFloat).device(x.device());
+  const at::Tensor rates = at::pow(10000.0, at::arange(0, size, 2, options) / -double(size));
+  const at::Tensor angles = at::outer(at::arange(tokens, options), rates).repeat({1, 2});
+  const at::Tensor split = x.view({x.size(0), tokens, heads, size});
+  const at::Tensor cosine = angles.cos().to(x.scalar_type()).unsqueeze(1);
+  const at::Tensor sine = angles.sin().to(x.scalar_type()).unsqueeze(1);
+  const at::Tensor swapped =
+      at::cat({-split.slice(-1, size / 2, size), split.slice(-1, 0, size / 2)}, -1);
+  return (split * cosine + swapped * sine).reshape(x.sizes());
+}
+
+}  // namespace lockstep

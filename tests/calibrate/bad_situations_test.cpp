@@ -1,0 +1,196 @@
+// How do `calibrate` and `train` end when something happens to them?
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "calibrate/command.hpp"
+#include "costs/profile.hpp"
+
+namespace lockstep {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// Within these seconds everything is over: SIGTERM, two seconds' grace, SIGKILL, and a busy
+// machine.
+constexpr double soon = 10;
+
+void expect_nothing_left(const Command& command, const std::vector<pid_t>& ranks) {
+  EXPECT_FALSE(command.run_folder_left());
+  for (const pid_t rank : ranks) EXPECT_NE(::kill(rank, 0), 0) << "rank " << rank << " lives";
+}
+
+// Started and connected: the store is there and the ranks use the processor.
+std::vector<pid_t> running_ranks(const Command& command, std::size_t count) {
+  Command::until([&] { return command.ranks().size() == count; });
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  return command.ranks();
+}
+
+class EveryStrategy : public testing::TestWithParam<const char*> {};
+
+TEST_P(EveryStrategy, DeathOfARankEndsAllAndIsNamed) {
+  const std::string strategy = GetParam();
+  const std::size_t processes = strategy.starts_with("ps") ? 3 : 2;
+  Command command("train --model lenet5 --steps 1000000 --strategy " + strategy);
+  const auto ranks = running_ranks(command, processes);
+  ASSERT_EQ(ranks.size(), processes) << command.err();
+  const auto start = std::chrono::steady_clock::now();
+  ::kill(ranks.back(), SIGKILL);
+  EXPECT_EQ(command.wait(), 1);
+  EXPECT_LT(seconds_since(start), soon);
+  EXPECT_THAT(command.err(),
+              HasSubstr(fmt::format("rank {} (pid {}) was killed by signal 9 (Killed)",
+                                    processes - 1, ranks.back())));
+  if (processes == 3) EXPECT_THAT(command.err(), HasSubstr("the parameter server"));
+  EXPECT_EQ(command.out(), "");
+  expect_nothing_left(command, ranks);
+}
+
+TEST_P(EveryStrategy, CtrlCEndsAll) {
+  const std::string strategy = GetParam();
+  const std::size_t processes = strategy.starts_with("ps") ? 3 : 2;
+  Command command("train --model lenet5 --steps 1000000 --strategy " + strategy);
+  const auto ranks = running_ranks(command, processes);
+  ASSERT_EQ(ranks.size(), processes) << command.err();
+  const auto start = std::chrono::steady_clock::now();
+  ::kill(command.pid(), SIGINT);
+  EXPECT_EQ(command.wait(), 130);
+  EXPECT_LT(seconds_since(start), soon);
+  EXPECT_THAT(command.err(), HasSubstr("interrupted"));
+  EXPECT_EQ(command.out(), "");
+  expect_nothing_left(command, ranks);
+}
+
+INSTANTIATE_TEST_SUITE_P(Training, EveryStrategy,
+                         testing::Values("ddp", "fsdp", "ps-sync", "ps-async"),
+                         [](const testing::TestParamInfo<const char*>& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+std::string setting(const Profile& profile, const std::string& name) {
+  for (const ProfileSetting& one : profile.settings) {
+    if (one.name == name) return one.value;
+  }
+  return "";
+}
+
+constexpr const char* quick = " --minimum 6 --maximum 8 --width 50% --most-time 2s";
+
+TEST(Calibrate, KeepsWhatItHadOnCtrlC) {
+  // The second batch takes as long as it may.
+  Command command(
+      "calibrate --models lenet5 --batches 1,2 --minimum 6 --maximum 1000000 "
+      "--width 0.001% --most-time 3s --ranks 2 -o kept");
+  ASSERT_TRUE(Command::until([&] { return command.err().find("[2/3]") != std::string::npos; }))
+      << command.err();
+  const auto ranks = running_ranks(command, 2);
+  const auto start = std::chrono::steady_clock::now();
+  ::kill(command.pid(), SIGINT);
+  EXPECT_EQ(command.wait(), 130) << command.err();
+  EXPECT_LT(seconds_since(start), soon);
+  EXPECT_THAT(command.err(), HasSubstr("kept/profile.yaml"));
+  const Profile profile = load_profile((command.path() / "kept" / "profile.yaml").string());
+  EXPECT_EQ(setting(profile, "layers_complete"), "no, interrupted");
+  ASSERT_EQ(profile.models.size(), 1u);
+  ASSERT_GE(profile.models[0].batches.size(), 1u);
+  EXPECT_EQ(profile.models[0].batches[0].samples, 1);
+  expect_nothing_left(command, ranks);
+}
+
+// 2000 images need 25 GB; address space is limited to 8 GB, so that LibTorch is refused memory.
+TEST(Calibrate, SkipsABatchThatDoesNotFit) {
+  Command command(
+      std::string("calibrate --models vgg11 --image 3x64x64 --batches 2000,1") + quick + " -o kept",
+      "ulimit -v 8000000;");
+  EXPECT_EQ(command.wait(), 0) << command.err();
+  EXPECT_THAT(command.out(), HasSubstr("skipped: out of memory"));
+  const Profile profile = load_profile((command.path() / "kept" / "profile.yaml").string());
+  EXPECT_EQ(setting(profile, "layers_complete"), "yes");
+  ASSERT_EQ(profile.models.size(), 1u);
+  ASSERT_EQ(profile.models[0].batches.size(), 1u);
+  EXPECT_EQ(profile.models[0].batches[0].samples, 1);
+  EXPECT_FALSE(profile.copies.empty());
+}
+
+// What the kernel does to a process that has used too much.
+TEST(Calibrate, SkipsABatchWhoseRankIsKilled) {
+  Command command(
+      "calibrate --models lenet5 --batches 4,1 --minimum 6 --maximum 1000000 "
+      "--width 0.001% --most-time 5s --ranks 2 -o kept");
+  const auto ranks = running_ranks(command, 2);
+  ASSERT_EQ(ranks.size(), 2u) << command.err();
+  ::kill(ranks[1], SIGKILL);
+  EXPECT_EQ(command.wait(), 0) << command.err();
+  EXPECT_THAT(command.out(), HasSubstr("skipped: out of memory (killed)"));
+  const Profile profile = load_profile((command.path() / "kept" / "profile.yaml").string());
+  ASSERT_EQ(profile.models.size(), 1u);
+  ASSERT_EQ(profile.models[0].batches.size(), 1u);
+  EXPECT_EQ(profile.models[0].batches[0].samples, 1);
+}
+
+TEST(Calibrate, SaysAtOnceThatItCannotWrite) {
+  Command command(std::string("calibrate --models lenet5 -o out/folder") + quick);  // out is a file
+  EXPECT_EQ(command.wait(), 1);
+  EXPECT_THAT(command.err(), HasSubstr("cannot write out/folder/profile.yaml"));
+  EXPECT_THAT(command.err(), Not(HasSubstr("[1/")));
+}
+
+TEST(Output, ThatNobodyTakesIsAnErrorAndLeavesNothing) {
+  for (const char* redirect : {">&- 2> err", "> /dev/full 2> err"}) {
+    Command command("train --model lenet5 --steps 1 --warm-up 1", "", redirect);
+    EXPECT_EQ(command.wait(), 1) << redirect;
+    EXPECT_THAT(command.err(), HasSubstr("cannot write the answer")) << redirect;
+    EXPECT_FALSE(command.run_folder_left());
+  }
+}
+
+struct Refused {
+  const char* arguments;
+  const char* reason;
+};
+
+TEST(WrongInput, IsSaidBeforeAnythingStarts) {
+  for (const Refused& row : std::vector<Refused>{
+           {"train --model resnet5O", "did you mean 'resnet50'?"},
+           {"train --model lenet5 --strategy dpp", "did you mean 'ddp'?"},
+           {"train --model lenet5 --slow-rank 5:2", "a rank from 0 to 1"},
+           {"train --model lenet5 --slow-rank 1", "RANK:FACTOR"},
+           {"train --model lenet5 --slow-rank 1:0.5", "at least 1"},
+           {"train --model lenet5 --image 3x32", "channels x height x width"},
+           {"train --model lenet5 --image 1x0x28", "image"},
+           {"train --model lenet5 --batch 0", "--batch"},
+           {"train --model lenet5 --bucket 25", "--bucket"},
+           {"train --model lenet5 --network fast", "--network"},
+           {"train --model lenet5 --set depth=2", "depth"},
+           {"train --model lenet5 --jitter -5%", "--jitter"},
+           {"train --model lenet5 --device tpu", "--device"},
+           {"train --model lenet5 --precision fp31", "did you mean 'fp32'?"},
+           {"calibrate --models lenet5,vgg61", "did you mean 'vgg16'?"},
+           {"calibrate --models lenet5 --batches 0", "--batches"},
+           {"calibrate --models lenet5 --batches 1.5", "--batches"},
+           {"calibrate --models lenet5 --precisions fp32,", "--precision"},
+           {"calibrate --models lenet5 --width 0", "--width"},
+           {"calibrate --models lenet5 --maximum -1", "--maximum"},
+       }) {
+    Command command(row.arguments);
+    EXPECT_EQ(command.wait(), 2) << row.arguments << "\n" << command.err();
+    EXPECT_THAT(command.err(), HasSubstr(row.reason)) << row.arguments;
+    EXPECT_EQ(command.out(), "");
+  }
+}
+
+TEST(Gpu, ThatIsNotHereIsSaidPlainly) {
+  for (const char* arguments : {"train --model lenet5 --device cuda:63",
+                                "calibrate --models lenet5 --as h200-sxm --device cuda:63"}) {
+    Command command(arguments);
+    EXPECT_EQ(command.wait(), 2) << arguments;
+    EXPECT_THAT(command.err(), HasSubstr("--device: 'cuda:63'"));
+    EXPECT_THAT(command.err(), Not(HasSubstr("frame #")));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep

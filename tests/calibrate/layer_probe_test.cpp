@@ -1,0 +1,119 @@
+// Does every stretch of a measured step end up at the layer that it belongs to?
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <numeric>
+
+#include "launch/processes.hpp"
+#include "probes/layers.hpp"
+#include "workload/model.hpp"
+
+namespace lockstep {
+namespace {
+
+LayerProbeResult probe(const TrainingStep& step, std::size_t repetitions) {
+  LayerProbeOptions options;
+  options.enough = [&](const auto& samples) { return samples.size() >= repetitions; };
+  return probe_layers(step, options);
+}
+
+TrainingStep step_of(const std::string& model, std::int64_t samples,
+                     const std::vector<std::int64_t>& image) {
+  StepOptions options;
+  options.samples = samples;
+  options.image = image;
+  return build_step(*load_model(model), options);
+}
+
+double sum(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+class ResidualNetworks : public testing::TestWithParam<const char*> {};
+
+// Of the quickest repetitions: the observed steps are as long as those without any observer.
+TEST_P(ResidualNetworks, LayersAddUpToTheStep) {
+  const TrainingStep step = step_of(GetParam(), 4, {3, 64, 64});
+  const LayerProbeResult result = probe(step, 12);
+  ASSERT_EQ(result.samples.size(), 12u);
+  double layers = INFINITY, plain = INFINITY;
+  for (const LayerSamples& sample : result.samples) {
+    ASSERT_EQ(sample.forward.size(), step.layers.size());
+    ASSERT_EQ(sample.backward.size(), step.layers.size());
+    layers = std::min(layers, sum(sample.forward) + sum(sample.backward));
+    plain = std::min(plain, sample.plain_forward + sample.plain_backward);
+  }
+  EXPECT_NEAR(layers / plain, 1, 0.1);
+}
+
+TEST_P(ResidualNetworks, EveryLayerWithParametersHasABackward) {
+  const TrainingStep step = step_of(GetParam(), 2, {3, 64, 64});
+  const LayerProbeResult result = probe(step, 1);
+  const LayerSamples& sample = result.samples.front();
+  for (std::size_t i = 0; i < step.layers.size(); ++i) {
+    EXPECT_GT(sample.forward[i], 0) << step.layers[i].name;
+    if (!step.layers[i].parameters.empty()) {
+      EXPECT_GT(sample.backward[i], 0) << step.layers[i].name;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, ResidualNetworks, testing::Values("resnet18", "densenet121"));
+
+// One heavy layer at every place of a network with branches: its time must be found there. Backward
+// runs a shortcut after or before the body that stands beside it in the file.
+class HeavyLayer : public testing::TestWithParam<const char*> {};
+
+TEST_P(HeavyLayer, IsFoundWhereItIs) {
+  const RunFolder folder;
+  const auto out = [](const std::string& name) {
+    return name == GetParam() ? std::string("1") : std::string("0");
+  };
+  // Kernel 7 with 64 x 64 channels against kernel 1: 49 times the work.
+  const auto conv = [&](const std::string& name) {
+    const bool heavy = out(name) == "1";
+    return "conv: {out: 64, kernel: " + std::string(heavy ? "7, padding: 3" : "1") + "}\n";
+  };
+  const std::string file = folder.file("branches.yaml");
+  std::ofstream(file) << "title: branches\ninput: {image: [64, 24, 24], classes: 10}\nlayers:\n"
+                      << "  - " << conv("first") << "    name: first\n"
+                      << "  - residual:\n      layers:\n"
+                      << "        - " << conv("body1") << "          name: body1\n"
+                      << "        - relu\n"
+                      << "        - " << conv("body2") << "          name: body2\n"
+                      << "      shortcut:\n"
+                      << "        - " << conv("short") << "          name: short\n"
+                      << "  - " << conv("last") << "    name: last\n"
+                      << "  - adaptive_avg_pool: 1\n  - flatten\n"
+                      << "  - linear: classes\n    name: fc\n  - cross_entropy\n";
+  StepOptions options;
+  options.samples = 8;
+  const TrainingStep step = build_step(*load_model(file), options);
+  const LayerProbeResult result = probe(step, 5);
+  for (const LayerSamples& sample : result.samples) {
+    const auto heaviest = [&](const std::vector<double>& seconds) {
+      return step
+          .layers[static_cast<std::size_t>(std::max_element(seconds.begin(), seconds.end()) -
+                                           seconds.begin())]
+          .name;
+    };
+    EXPECT_EQ(heaviest(sample.forward), GetParam());
+    EXPECT_EQ(heaviest(sample.backward), GetParam());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Places, HeavyLayer,
+                         testing::Values("first", "body1", "body2", "short", "last"));
+
+TEST(LayerProbe, MeasuresMemoryBesideTime) {
+  const TrainingStep step = step_of("lenet5", 16, {});
+  const StepMemory memory = probe(step, 1).memory;
+  EXPECT_EQ(memory.parameters, 4.0 * static_cast<double>(step.parameter_count));
+  EXPECT_EQ(memory.batch, 16 * (28 * 28 * 4 + 8));
+  EXPECT_GT(memory.after_forward, 16 * 6 * 28 * 28 * 4);
+  EXPECT_GT(memory.peak, memory.parameters + memory.after_forward);
+}
+
+}  // namespace
+}  // namespace lockstep

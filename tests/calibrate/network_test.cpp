@@ -1,0 +1,187 @@
+// Is the network that LibTorch runs the one that the simulator has the figures of?
+#include "torch/network.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/errors.hpp"
+#include "torch/attention.hpp"
+#include "workload/model.hpp"
+
+namespace lockstep {
+namespace {
+
+using Overrides = std::map<std::string, std::int64_t>;
+
+// The smallest of a few variants that the model has: fewer blocks, narrower, smaller input.
+TrainingStep small_step(const std::string& model, Precision precision = Precision::fp32) {
+  const std::vector<Overrides> variants{
+      {{"layers", 2},
+       {"hidden", 64},
+       {"heads", 4},
+       {"kv_heads", 2},
+       {"mlp", 96},
+       {"vocabulary", 200}},
+      {{"layers", 2}, {"hidden", 64}, {"heads", 4}, {"vocabulary", 200}},
+      {{"layers", 2}, {"hidden", 64}, {"heads", 4}},
+      {}};
+  StepOptions options;
+  options.samples = 2;
+  options.precision = precision;
+  options.fused_attention = false;
+  for (const Overrides& overrides : variants) {
+    for (const bool small : {true, false}) {
+      options.parameters = overrides;
+      options.sequence = small ? 16 : 0;
+      options.image = {};
+      try {
+        return build_step(*load_model(model), options);
+      } catch (const ConfigError&) {  // no such parameter, or no tokens
+      }
+      if (!small) continue;
+      try {
+        options.sequence = 0;
+        options.image = {3, 64, 64};
+        return build_step(*load_model(model), options);
+      } catch (const ConfigError&) {
+      }
+    }
+  }
+  throw std::runtime_error("no variant of " + model);
+}
+
+class ShippedModels : public testing::TestWithParam<std::string> {};
+
+TEST_P(ShippedModels, HaveTheSimulatorsParametersAndShapes) {
+  const TrainingStep step = small_step(GetParam());
+  ASSERT_LT(step.parameter_count, 400'000'000);
+  Network network(step, at::kCPU, 1);
+  std::int64_t count = 0;
+  for (const NetworkParameter& parameter : network.parameters()) {
+    if (parameter.tensor.requires_grad()) count += parameter.tensor.numel();
+  }
+  EXPECT_EQ(count, step.parameter_count);
+  const at::NoGradGuard no_gradients;
+  std::size_t seen = 0;
+  ForwardHooks hooks;
+  hooks.after = [&](std::size_t i, at::Tensor& output) {
+    ++seen;
+    const Layer& layer = step.layers[i];
+    if (layer.kind == "cross_entropy") return;  // a number that the simulator leaves out
+    EXPECT_EQ(static_cast<double>(output.numel() * output.element_size()), layer.output_bytes)
+        << layer.name << " (" << layer.kind << "): " << output.sizes();
+  };
+  const at::Tensor loss = network.forward(random_batch(step, at::kCPU, 1), hooks);
+  EXPECT_EQ(seen, step.layers.size());
+  EXPECT_TRUE(std::isfinite(loss.item<double>()));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ShippedModels, testing::ValuesIn(known_models()),
+                         [](const testing::TestParamInfo<std::string>& info) {
+                           std::string name = info.param;
+                           for (char& c : name) {
+                             if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+                           }
+                           return name;
+                         });
+
+// Under autocast, what each layer gives has the simulator's element size.
+class Autocast : public testing::TestWithParam<std::string> {};
+
+TEST_P(Autocast, ComputesInTheSimulatorsTypes) {
+  const TrainingStep step = small_step(GetParam(), Precision::amp_bf16);
+  Network network(step, at::kCPU, 1);
+  ForwardHooks hooks;
+  int narrow = 0;
+  hooks.after = [&](std::size_t i, at::Tensor& output) {
+    const Layer& layer = step.layers[i];
+    if (layer.kind != "conv" && layer.kind != "linear" && layer.kind != "attention") return;
+    ++narrow;
+    EXPECT_EQ(output.scalar_type(), at::kBFloat16) << layer.name;
+    EXPECT_EQ(static_cast<double>(output.numel() * output.element_size()), layer.output_bytes)
+        << layer.name;
+  };
+  at::Tensor loss = network.forward(random_batch(step, at::kCPU, 1), hooks);
+  EXPECT_GT(narrow, 3);
+  EXPECT_EQ(loss.scalar_type(), at::kFloat);
+  loss.backward();
+  for (const NetworkParameter& parameter : network.parameters()) {
+    ASSERT_TRUE(parameter.tensor.grad().defined()) << parameter.name;
+    EXPECT_EQ(parameter.tensor.grad().scalar_type(), at::kFloat) << parameter.name;
+  }
+  // The scope has ended: the next network computes in fp32 again.
+  const at::Tensor a = at::ones({2, 2});
+  EXPECT_EQ(at::matmul(a, a).scalar_type(), at::kFloat);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Autocast, testing::Values("resnet18", "gpt"));
+
+// The slopes that Press et al. print: 8 heads, and 12 as in their implementation.
+TEST(Alibi, HasThePublishedSlopes) {
+  const at::Tensor eight = alibi_biases(8, 3, at::kFloat);
+  ASSERT_EQ(eight.sizes(), (std::vector<std::int64_t>{8, 1, 3}));
+  for (int head = 0; head < 8; ++head) {
+    const float slope = std::pow(0.5f, float(head + 1));
+    EXPECT_FLOAT_EQ(eight[head][0][2].item<float>() - eight[head][0][1].item<float>(), slope);
+    EXPECT_FLOAT_EQ(eight[head][0][1].item<float>() - eight[head][0][0].item<float>(), slope);
+  }
+  const at::Tensor twelve = alibi_biases(12, 2, at::kFloat);
+  const double powers[] = {1, 2, 3, 4, 5, 6, 7, 8, 0.5, 1.5, 2.5, 3.5};
+  for (int head = 0; head < 12; ++head) {
+    EXPECT_NEAR(twelve[head][0][1].item<double>() - twelve[head][0][0].item<double>(),
+                std::pow(2, -powers[head]), 1e-6)
+        << head;
+  }
+}
+
+// Against the definition, number by number.
+TEST(Attention, IsTheDefinition) {
+  at::manual_seed(3);
+  const int heads = 4, tokens = 5, size = 6;
+  const at::Tensor q = at::randn({1, heads, tokens, size}), k = at::randn_like(q),
+                   v = at::randn_like(q);
+  for (const bool causal : {false, true}) {
+    for (const bool alibi : {false, true}) {
+      AttentionRule rule;
+      rule.causal = causal;
+      rule.alibi = alibi;
+      const at::Tensor y = attend(q, k, v, rule);
+      rule.fused = true;
+      EXPECT_TRUE(at::allclose(attend(q, k, v, rule), y, 1e-4, 1e-5));
+      for (int h = 0; h < heads; ++h) {
+        for (int i = 0; i < tokens; ++i) {
+          at::Tensor sum = at::zeros({size});
+          double weights = 0;
+          for (int j = 0; j < (causal ? i + 1 : tokens); ++j) {
+            double score = at::dot(q[0][h][i], k[0][h][j]).item<double>() / std::sqrt(size);
+            if (alibi) score += std::pow(2.0, -8.0 * (h + 1) / heads) * (j - i);
+            sum += v[0][h][j] * std::exp(score);
+            weights += std::exp(score);
+          }
+          EXPECT_TRUE(at::allclose(y[0][h][i], sum / weights, 1e-4, 1e-5))
+              << "causal " << causal << " alibi " << alibi << " head " << h << " token " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(Network, ReadsAlibi) {
+  StepOptions options;
+  options.samples = 2;
+  options.fused_attention = false;
+  options.parameters = {
+      {"layers", 1}, {"hidden", 32}, {"heads", 4}, {"vocabulary", 50}, {"sequence", 8}};
+  const auto loss_with = [&](std::int64_t alibi) {
+    options.parameters["alibi"] = alibi;
+    const TrainingStep step = build_step(*load_model("gpt"), options);
+    Network network(step, at::kCPU, 1);
+    return network.forward(random_batch(step, at::kCPU, 1)).item<double>();
+  };
+  EXPECT_NE(loss_with(1), loss_with(0));
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,109 @@
+// What do the ranks' reports become: the run's record, and JSON on the way to it?
+#include "runs/summary.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace lockstep {
+namespace {
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+RankReport report(int rank, const std::vector<std::pair<double, double>>& steps) {
+  RankReport result;
+  result.rank = rank;
+  for (const auto& [begin, end] : steps) result.steps.push_back({begin, end, 0.1, 0.2, 0.1, 3.5});
+  result.checksum = {1, 2};
+  return result;
+}
+
+TEST(StepSeconds, OfSynchronousRanksEndWithTheLastOne) {
+  TrainOptions options;
+  options.steps = 3;
+  const std::vector<RankReport> reports{report(0, {{10, 11}, {11, 13}, {13, 14}}),
+                                        report(1, {{9.5, 12}, {12, 12.5}, {12.5, 17}})};
+  EXPECT_EQ(step_seconds(options, reports), (std::vector<double>{2, 1, 4}));
+}
+
+TEST(StepSeconds, OfAsynchronousOnesAreRoundsOfUpdates) {
+  TrainOptions options;
+  options.strategy = RunStrategy::ps_async;
+  options.ranks = 2;
+  RankReport server = report(2, {});
+  server.updates = {{1, 0, 0}, {2, 1, 1}, {2.5, 0, 1}, {5, 0, 2}};
+  EXPECT_EQ(step_seconds(options, {report(0, {}), report(1, {}), server}),
+            (std::vector<double>{1.5, 3}));
+}
+
+TEST(Summary, SaysStepsSplitAndStaleness) {
+  TrainOptions options;
+  options.strategy = RunStrategy::ps_async;
+  options.step.samples = 8;
+  RankReport server = report(2, {});
+  server.updates = {{1, 0, 0}, {2, 1, 1}, {3, 0, 1}, {4, 1, 2}};
+  const std::vector<std::pair<double, double>> steps{{0, 2}, {2, 4}};
+  const ResultRecord record =
+      summarise_run(options, "loopback", {report(0, steps), report(1, steps), server});
+  ASSERT_EQ(record.predictions.size(), 1u);
+  const Prediction& p = record.predictions.front();
+  EXPECT_EQ(p.step_seconds, 2);
+  EXPECT_EQ(p.samples_per_second, 8);
+  EXPECT_DOUBLE_EQ(p.split.forward + p.split.backward + p.split.optimizer, 2);
+  EXPECT_DOUBLE_EQ(p.split.backward, 1);
+  ASSERT_TRUE(p.staleness);
+  EXPECT_EQ(p.staleness->mean, 1);
+  EXPECT_EQ(p.staleness->max, 2);
+  EXPECT_EQ(p.staleness->histogram.at(1), 2);
+}
+
+TEST(Summary, RanksThatEndedDifferentlyAreAnError) {
+  TrainOptions options;
+  options.steps = 1;
+  std::vector<RankReport> reports{report(0, {{0, 1}}), report(1, {{0, 1}})};
+  EXPECT_NO_THROW(summarise_run(options, "loopback", reports));
+  reports[1].checksum = {1, 2.5};
+  try {
+    summarise_run(options, "loopback", reports);
+    ADD_FAILURE() << "accepted";
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("rank 1 ended with other parameters than rank 0"));
+  }
+  reports[0].checksum = reports[1].checksum = {nan, nan};  // both diverged, together
+  EXPECT_NO_THROW(summarise_run(options, "loopback", reports));
+}
+
+TEST(RankReport, SurvivesJson) {
+  RankReport before = report(1, {{1.25, 2.5}, {2.5, 3.0000000001}});
+  before.steps[1].loss = nan;
+  before.memory = {1, 2, 3, 4, 5, 6, 7};
+  before.updates = {{0.5, 1, 3}};
+  before.checksum = {0.1, nan};
+  before.accuracy = 0.75;
+  const RankReport after = rank_report_from_json(to_json(before));
+  EXPECT_EQ(after.rank, 1);
+  ASSERT_EQ(after.steps.size(), 2u);
+  EXPECT_EQ(after.steps[0].begin, 1.25);
+  EXPECT_EQ(after.steps[1].end, 3.0000000001);
+  EXPECT_EQ(after.steps[0].loss, 3.5);
+  EXPECT_TRUE(std::isnan(after.steps[1].loss));
+  EXPECT_EQ(after.memory.parameters, 1);
+  EXPECT_EQ(after.memory.reserved, 7);
+  ASSERT_EQ(after.updates.size(), 1u);
+  EXPECT_EQ(after.updates[0].worker, 1);
+  EXPECT_EQ(after.updates[0].staleness, 3);
+  EXPECT_EQ(after.checksum[0], 0.1);
+  EXPECT_TRUE(std::isnan(after.checksum[1]));
+  EXPECT_EQ(after.accuracy, 0.75);
+}
+
+TEST(RankReport, HalfAFileIsAnError) {
+  const std::string text = to_json(report(0, {{0, 1}}));
+  EXPECT_THROW(rank_report_from_json(text.substr(0, text.size() / 2)), std::runtime_error);
+  EXPECT_THROW(rank_report_from_json(""), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace lockstep
