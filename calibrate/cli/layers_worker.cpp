@@ -68,7 +68,7 @@ json measure_layers(const LayersJob& job) {
                                 {"optimizer", sample.optimizer},
                                 {"calm", sample.disturbance <= most_disturbance}});
   }
-  const StepMemory& m = result.memory;
+  const MeasuredMemory& m = result.memory;
   value["memory"] = {m.parameters, m.buffers, m.optimizer_state, m.after_forward,
                      m.batch,      m.peak,    m.reserved};
   return value;

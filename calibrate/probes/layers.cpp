@@ -116,8 +116,8 @@ class Probe {
   }
 
   // Of a step after the first: the optimizer's state exists.
-  StepMemory memory(MemoryMeter& meter) {
-    StepMemory use;
+  MeasuredMemory memory(MemoryMeter& meter) {
+    MeasuredMemory use;
     const auto bytes = [](const at::Tensor& tensor) {
       return static_cast<double>(tensor.nbytes());
     };

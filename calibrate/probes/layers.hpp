@@ -23,7 +23,7 @@ struct LayerSamples {
   double disturbance = 0;  // share of the time that others had the core
 };
 
-struct StepMemory {  // bytes of tensors
+struct MeasuredMemory {  // bytes of tensors
   double parameters = 0, buffers = 0, optimizer_state = 0;
   double after_forward =
       0;  // live beyond parameters, buffers, state and the batch: saved activations
@@ -43,7 +43,7 @@ struct LayerProbeOptions {
 
 struct LayerProbeResult {
   std::vector<LayerSamples> samples;
-  StepMemory memory;
+  MeasuredMemory memory;
 };
 
 // Trains `step`'s network on random data and times it. Observed and plain steps alternate. Throws

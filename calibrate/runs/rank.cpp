@@ -52,7 +52,7 @@ std::vector<double> checksum(Network& network) {
   return {sum, magnitude};
 }
 
-void train(const TrainOptions& options, Group& group, Network& network, const MemoryMeter& meter,
+void train(const TrainOptions& options, Group& group, Network& network, MemoryMeter& meter,
            RankReport& report) {
   Slowness slowness;
   RankContext context{options, group, network, slowness};
@@ -63,6 +63,7 @@ void train(const TrainOptions& options, Group& group, Network& network, const Me
   group.barrier();
   // A parameter server tells its workers when to stop: asynchronous ones may do more than others.
   for (int i = 0; has_server(options.strategy) || i < options.warm_up + options.steps; ++i) {
+    if (i == options.warm_up) meter.reset_peak();  // of steady steps, not of construction
     RankStep step;
     step.begin = host_seconds();
     slowness.begin(slowness_factor(options, report.rank, i));

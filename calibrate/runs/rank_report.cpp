@@ -37,7 +37,7 @@ std::string to_json(const RankReport& report) {
   for (const ServerUpdate& update : report.updates) {
     value["updates"].push_back({update.time, update.worker, update.staleness});
   }
-  const StepMemory& m = report.memory;
+  const MeasuredMemory& m = report.memory;
   value["memory"] = {m.parameters, m.buffers, m.optimizer_state, m.after_forward,
                      m.batch,      m.peak,    m.reserved};
   value["accuracy"] = report.accuracy;

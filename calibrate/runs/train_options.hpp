@@ -73,7 +73,7 @@ struct ServerUpdate {
 struct RankReport {
   int rank = 0;
   std::vector<RankStep> steps;  // measured ones only
-  StepMemory memory;
+  MeasuredMemory memory;
   std::vector<ServerUpdate> updates;  // the server's, after the warm-up
   double accuracy = -1;               // on the test set after the run; -1 = not asked for
   std::vector<double> checksum;       // of the final parameters: ranks must agree

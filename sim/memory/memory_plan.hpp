@@ -28,8 +28,8 @@ struct ReplicatedPlan {
   std::vector<double> bucket_bytes;
   bool rebuilds_buckets = true;  // false: the list holds from the start (fact 4)
   bool gradient_as_bucket_view = false;
-  bool zero_grad_sets_none = true;     // zero_grad(set_to_none=True), PyTorch's default
-  double hook_state_bytes = 0;         // PowerSGD's error feedback (fact 21)
+  bool zero_grad_sets_none = true;  // zero_grad(set_to_none=True), PyTorch's default
+  double hook_state_bytes = 0;  // PowerSGD's error feedback (fact 21); gradients made one message
   double hook_temporary_fraction = 0;  // of a bucket, while it is in flight: 0.5 for fp16 (fact 20)
   // ZeRO: the share of gradients (stage 2) and of the optimizer (stages 1, 2) that stays here, 1/W.
   double gradient_share = 1;

@@ -10,6 +10,11 @@ namespace lockstep {
 MemoryPlan worker_memory_plan(const Job& job) {
   MemoryPlan plan;
   plan.micro_batches = job.accumulation;
+  if (job.machine.device.architecture == Architecture::cpu) {
+    // The one message into which a worker on a CPU puts its gradients (ps_build.cpp).
+    plan.replicated.hook_state_bytes =
+        static_cast<double>(job.step.parameter_count) * gradient_bytes(job.step.precision);
+  }
   return plan;
 }
 

@@ -42,7 +42,9 @@ TEST_P(EveryStrategy, DeathOfARankEndsAllAndIsNamed) {
   EXPECT_THAT(command.err(),
               HasSubstr(fmt::format("rank {} (pid {}) was killed by signal 9 (Killed)",
                                     processes - 1, ranks.back())));
-  if (processes == 3) EXPECT_THAT(command.err(), HasSubstr("the parameter server"));
+  if (processes == 3) {
+    EXPECT_THAT(command.err(), HasSubstr("the parameter server"));
+  }
   EXPECT_EQ(command.out(), "");
   expect_nothing_left(command, ranks);
 }
@@ -64,8 +66,8 @@ TEST_P(EveryStrategy, CtrlCEndsAll) {
 
 INSTANTIATE_TEST_SUITE_P(Training, EveryStrategy,
                          testing::Values("ddp", "fsdp", "ps-sync", "ps-async"),
-                         [](const testing::TestParamInfo<const char*>& info) {
-                           std::string name = info.param;
+                         [](const testing::TestParamInfo<const char*>& one) {
+                           std::string name = one.param;
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
@@ -168,7 +170,7 @@ TEST(WrongInput, IsSaidBeforeAnythingStarts) {
            {"train --model lenet5 --jitter -5%", "--jitter"},
            {"train --model lenet5 --device tpu", "--device"},
            {"train --model lenet5 --precision fp31", "did you mean 'fp32'?"},
-           {"calibrate --models lenet5,vgg61", "did you mean 'vgg16'?"},
+           {"calibrate --models lenet5,vgg61", "did you mean 'vgg11'?"},
            {"calibrate --models lenet5 --batches 0", "--batches"},
            {"calibrate --models lenet5 --batches 1.5", "--batches"},
            {"calibrate --models lenet5 --precisions fp32,", "--precision"},

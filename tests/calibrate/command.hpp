@@ -35,9 +35,8 @@ class Command {
   explicit Command(const std::string& arguments, const std::string& before = "",
                    const std::string& redirect = "> out 2> err",
                    const std::string& program = LOCKSTEP_CALIBRATE) {
-    const std::string line =
-        fmt::format("cd {} && export TMPDIR=$PWD && {} exec {} {} {}", path().string(), before,
-                    LOCKSTEP_CALIBRATE, arguments, redirect);
+    const std::string line = fmt::format("cd {} && export TMPDIR=$PWD && {} exec {} {} {}",
+                                         path().string(), before, program, arguments, redirect);
     pid_ = ::fork();
     if (pid_ == 0) {
       ::execl("/bin/sh", "sh", "-c", line.c_str(), nullptr);

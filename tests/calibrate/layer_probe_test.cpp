@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <numeric>
 
@@ -108,7 +109,7 @@ INSTANTIATE_TEST_SUITE_P(Places, HeavyLayer,
 
 TEST(LayerProbe, MeasuresMemoryBesideTime) {
   const TrainingStep step = step_of("lenet5", 16, {});
-  const StepMemory memory = probe(step, 1).memory;
+  const MeasuredMemory memory = probe(step, 1).memory;
   EXPECT_EQ(memory.parameters, 4.0 * static_cast<double>(step.parameter_count));
   EXPECT_EQ(memory.batch, 16 * (28 * 28 * 4 + 8));
   EXPECT_GT(memory.after_forward, 16 * 6 * 28 * 28 * 4);

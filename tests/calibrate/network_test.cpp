@@ -79,8 +79,8 @@ TEST_P(ShippedModels, HaveTheSimulatorsParametersAndShapes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ShippedModels, testing::ValuesIn(known_models()),
-                         [](const testing::TestParamInfo<std::string>& info) {
-                           std::string name = info.param;
+                         [](const testing::TestParamInfo<std::string>& one) {
+                           std::string name = one.param;
                            for (char& c : name) {
                              if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
                            }

@@ -87,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Net{"gpt",
                         {"--model", "gpt", "--set", "layers=2", "--set", "hidden=64", "--set",
                          "heads=2", "--set", "vocabulary=100", "--set", "sequence=16"}}),
-    [](const testing::TestParamInfo<Net>& info) { return std::string(info.param.name); });
+    [](const testing::TestParamInfo<Net>& one) { return std::string(one.param.name); });
 
 const Words lenet{"--model", "lenet5", "--batch", "4", "--ranks", "3", "--warm-up", "3"};
 

@@ -101,6 +101,11 @@ TEST(Environment, TellsWhatIsMissing) {
   EXPECT_TRUE(missing_from_environment({{"PATH", std::getenv("PATH")}}).empty());
 }
 
+// Runs `script` once the other rank has written its process number.
+RankProcess when_started(const std::filesystem::path& number, const char* script) {
+  return shell(fmt::format("while [ ! -s {} ]; do sleep 0.02; done; {}", number.string(), script));
+}
+
 TEST(Processes, StandardOutputOfRanksStaysOutOfOurs) {
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
@@ -115,7 +120,7 @@ TEST(Processes, DeathOfOneEndsAllAndIsNamed) {
   const double seconds = seconds_of([&] {
     end = run_processes(
         {shell(fmt::format("echo $$ > {}; exec sleep 60", folder.file("sleeper").string())),
-         when_started("kill -9 $$")});
+         when_started(folder.file("sleeper"), "kill -9 $$")});
   });
   EXPECT_EQ(end.how, LaunchEnd::How::failed);
   EXPECT_EQ(end.rank, 1);
@@ -135,14 +140,10 @@ TEST(Processes, ExitCodeOfTheFailedRankIsKept) {
 
 TEST(Processes, OnesThatIgnoreSigtermAreKilled) {
   const RunFolder folder;
-  const auto when_started = [&](const char* script) {
-    return shell(fmt::format("while [ ! -s {} ]; do sleep 0.02; done; {}",
-                             folder.file("stubborn").string(), script));
-  };
   const double seconds = seconds_of([&] {
     run_processes({shell(fmt::format("trap '' TERM; echo $$ > {}; while :; do sleep 0.1; done",
                                      folder.file("stubborn").string())),
-                   when_started("exit 1")},
+                   when_started(folder.file("stubborn"), "exit 1")},
                   0.5);
   });
   EXPECT_LT(seconds, 5);
