@@ -217,7 +217,9 @@ class RealFsdp final : public RealStrategy {
   std::vector<std::size_t> unit_of_;                // by layer
   std::vector<bool> first_of_unit_, last_of_unit_;  // by layer
   std::vector<bool> in_backward_;                   // by unit
-  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;
+  // A shared_ptr, or since 2.15 an intrusive_ptr.
+  using Accumulator = decltype(torch::autograd::impl::grad_accumulator(at::Tensor()));
+  std::vector<Accumulator> accumulators_;
   std::unique_ptr<Optimizer> optimizer_;
   ForwardHooks hooks_;
 };

@@ -2,9 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <fstream>
-#include <numeric>
 
 #include "launch/processes.hpp"
 #include "probes/layers.hpp"
@@ -27,26 +25,7 @@ TrainingStep step_of(const std::string& model, std::int64_t samples,
   return build_step(*load_model(model), options);
 }
 
-double sum(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0);
-}
-
 class ResidualNetworks : public testing::TestWithParam<const char*> {};
-
-// Of the quickest repetitions: the observed steps are as long as those without any observer.
-TEST_P(ResidualNetworks, LayersAddUpToTheStep) {
-  const TrainingStep step = step_of(GetParam(), 4, {3, 64, 64});
-  const LayerProbeResult result = probe(step, 12);
-  ASSERT_EQ(result.samples.size(), 12u);
-  double layers = INFINITY, plain = INFINITY;
-  for (const LayerSamples& sample : result.samples) {
-    ASSERT_EQ(sample.forward.size(), step.layers.size());
-    ASSERT_EQ(sample.backward.size(), step.layers.size());
-    layers = std::min(layers, sum(sample.forward) + sum(sample.backward));
-    plain = std::min(plain, sample.plain_forward + sample.plain_backward);
-  }
-  EXPECT_NEAR(layers / plain, 1, 0.1);
-}
 
 TEST_P(ResidualNetworks, EveryLayerWithParametersHasABackward) {
   const TrainingStep step = step_of(GetParam(), 2, {3, 64, 64});

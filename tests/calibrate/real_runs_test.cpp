@@ -111,7 +111,9 @@ TEST(AsynchronousRuns, KeepTheBoundOfStaleSynchronousTraining) {
                           "--steps", "20", "--slow-rank", "2:4"},
             4);
     const auto& updates = reports.back().updates;
-    ASSERT_EQ(updates.size(), 3u * 20u);
+    // Workers that are under way when the server has enough push once more.
+    ASSERT_GE(updates.size(), 3u * 20u);
+    ASSERT_LE(updates.size(), 3u * 20u + 2);
     std::int64_t most = 0;
     for (const ServerUpdate& update : updates) most = std::max(most, update.staleness);
     EXPECT_LE(most, 2 * (2 * bound + 1)) << "bound " << bound;
