@@ -95,7 +95,9 @@ const Words lenet{"--model", "lenet5", "--batch", "4", "--ranks", "3", "--warm-u
 TEST(AsynchronousRuns, AreAsStaleAsThereAreOtherWorkers) {
   const auto reports = run(lenet + Words{"--strategy", "ps-async", "--steps", "40"}, 4);
   const auto& updates = reports.back().updates;
-  ASSERT_EQ(updates.size(), 3u * 40u);
+  // Workers that are under way when the server has enough push once more.
+  ASSERT_GE(updates.size(), 3u * 40u);
+  ASSERT_LE(updates.size(), 3u * 40u + 2);
   double sum = 0;
   for (const ServerUpdate& update : updates) sum += static_cast<double>(update.staleness);
   EXPECT_NEAR(sum / static_cast<double>(updates.size()), 2, 0.2);
@@ -111,7 +113,6 @@ TEST(AsynchronousRuns, KeepTheBoundOfStaleSynchronousTraining) {
                           "--steps", "20", "--slow-rank", "2:4"},
             4);
     const auto& updates = reports.back().updates;
-    // Workers that are under way when the server has enough push once more.
     ASSERT_GE(updates.size(), 3u * 20u);
     ASSERT_LE(updates.size(), 3u * 20u + 2);
     std::int64_t most = 0;

@@ -59,6 +59,13 @@ TEST(Profile, TextReadsBackEqual) {
   EXPECT_DOUBLE_EQ(again.host.operator_seconds, 6e-6);
 }
 
+TEST(Profile, NoiseOfABusyMachineIsKeptAsItWas) {
+  Profile profile = load_profile(path);
+  profile.noise.relative_spread = 15.25;
+  const Profile again = parse_profile(Node::parse_text(profile_text(profile), "again.yaml"));
+  EXPECT_DOUBLE_EQ(again.noise.relative_spread, 15.25);
+}
+
 TEST(Profile, FolderStandsForTheProfileInIt) {
   const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "profile_folder";
   std::filesystem::remove_all(folder);
