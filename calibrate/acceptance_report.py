@@ -26,7 +26,8 @@ BARS = {"step": 0.05, "allocated": 0.02, "reserved": 0.05}
 
 def first_prediction(path):
     try:
-        return json.loads(path.read_text())["predictions"][0]
+        document = json.loads(path.read_text())
+        return (document.get("runs") or document["predictions"])[0]
     except (OSError, ValueError, KeyError, IndexError):
         return None
 
@@ -114,6 +115,11 @@ def single_rank(folder, lines):
     lines.append("")
 
 
+def last_loss(real):
+    loss = (real.get("each_loss") or [None])[-1]
+    return "loss is no number" if loss is None else f"loss {loss:.4f} in the last step"
+
+
 def several_ranks(folder, lines):
     names = sorted(p.stem for p in (folder / "real").glob("ranks-*.json"))
     if not names:
@@ -134,7 +140,7 @@ def several_ranks(folder, lines):
             f"| {name.removeprefix('ranks-')} | {seconds(real['step_seconds'])} "
             f"| {seconds(low)} to {seconds(high)} | {seconds(step)} "
             f"| {percent(error(step, real['step_seconds']))} | {staleness[0]} | {staleness[1]} "
-            f"| {'; '.join(real.get('notes', []))} |")
+            f"| {last_loss(real)} |")
     lines.append("")
 
 

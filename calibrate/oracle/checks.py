@@ -67,7 +67,8 @@ def loss_failures(arguments, exported, of_points):
     """Does our own training, from the same weights and data, arrive at the same loss?"""
     failures = []
     for point, seen in zip(exported["points"], of_points):
-        losses = seen[-1]["losses"]
+        by_step = zip(*(rank["losses"] for rank in seen))
+        losses = [sum(ranks) / len(seen) for ranks in by_step]  # as our runs report them
         ours = runs.our_run(arguments, point["strategy"], steps=len(losses) - runs.WARM_UP)
         if ours is None:
             continue

@@ -137,10 +137,9 @@ def our_run(arguments, mode, steps):
         command += [option, str(value)] if value else []
     for parameter in arguments.parameter:
         command += ["--set", parameter]
-    result = json.loads(output_of(command))["predictions"][0]
-    loss = next(n for n in result["notes"] if n.startswith("loss ")).split()[1]
+    result = json.loads(output_of(command))["runs"][0]
     return {
         "step_seconds": result["step_seconds"],
         "peak_bytes": result["memory"]["allocated_bytes"],
-        "loss": float(loss),  # of the last rank's last step, to four digits after the point
+        "loss": result["each_loss"][-1],  # mean of the ranks
     }

@@ -40,7 +40,7 @@ std::string to_json(const RankReport& report) {
   const MeasuredMemory& m = report.memory;
   value["memory"] = {m.parameters, m.buffers, m.optimizer_state, m.after_forward,
                      m.batch,      m.peak,    m.reserved};
-  value["accuracy"] = report.accuracy;
+  value["test"] = {report.test_right, report.test_judged};
   value["checksum"] = report.checksum;
   return value.dump();
 }
@@ -56,7 +56,8 @@ RankReport rank_report_from_json(const std::string& text) {
     }
     const json& m = value.at("memory");
     report.memory = {m.at(0), m.at(1), m.at(2), m.at(3), m.at(4), m.at(5), m.at(6)};
-    report.accuracy = value.at("accuracy");
+    report.test_right = value.at("test").at(0);
+    report.test_judged = value.at("test").at(1);
     for (const json& sum : value.at("checksum")) {
       report.checksum.push_back(sum.is_null() ? std::numeric_limits<double>::quiet_NaN()
                                               : sum.get<double>());

@@ -24,38 +24,61 @@ bool same_numbers(const std::vector<double>& a, const std::vector<double>& b) {
 
 Staleness staleness_of(const std::vector<ServerUpdate>& updates) {
   Staleness result;
-  std::vector<double> values;
+  std::vector<std::int64_t> values;
   for (const ServerUpdate& update : updates) {
-    values.push_back(static_cast<double>(update.staleness));
+    values.push_back(update.staleness);
     ++result.histogram[update.staleness];
+    result.mean += static_cast<double>(update.staleness) / static_cast<double>(updates.size());
   }
-  result.mean = mean(values);
-  result.p50 = quantile(values, 0.5);
-  result.p99 = quantile(values, 0.99);
-  result.max = *std::max_element(values.begin(), values.end());
+  std::sort(values.begin(), values.end());
+  // The smallest that a share of at least q does not exceed.
+  const auto at_least = [&](double q) {
+    const auto rank = static_cast<std::size_t>(std::ceil(q * static_cast<double>(values.size())));
+    return static_cast<double>(values[std::max<std::size_t>(rank, 1) - 1]);
+  };
+  result.p50 = at_least(0.5);
+  result.p99 = at_least(0.99);
+  result.max = static_cast<double>(values.back());
   return result;
 }
 
-// Forward, backward and optimizer as rank 0 saw them; what they contain of communication and
+// Forward, backward and optimizer as the ranks saw them; what they contain of communication and
 // waiting cannot be told apart from outside.
-StepSplit mean_split(const std::vector<RankReport>& reports, double step) {
-  StepSplit split;
+void add_phases(RealRun& real, const std::vector<RankReport>& reports) {
   double count = 0;
   for (const RankReport& report : reports) {
-    for (const RankStep& s : report.steps) {
-      split.forward += s.forward;
-      split.backward += s.backward;
-      split.optimizer += s.optimizer;
+    for (const RankStep& step : report.steps) {
+      real.forward += step.forward;
+      real.backward += step.backward;
+      real.optimizer += step.optimizer;
       ++count;
     }
   }
-  const double sum = split.forward + split.backward + split.optimizer;
-  if (count == 0 || sum <= 0) return {};
-  const double scale = step / sum;  // the parts add up to the step
-  split.forward *= scale;
-  split.backward *= scale;
-  split.optimizer *= scale;
-  return split;
+  for (double* phase : {&real.forward, &real.backward, &real.optimizer}) *phase /= count;
+}
+
+// By step; asynchronous ranks may have done more or fewer than others.
+std::vector<double> mean_losses(const std::vector<RankReport>& reports) {
+  std::vector<double> losses;
+  while (true) {
+    std::vector<double> ranks;
+    for (const RankReport& report : reports) {
+      if (losses.size() < report.steps.size()) ranks.push_back(report.steps[losses.size()].loss);
+    }
+    if (ranks.empty()) return losses;
+    losses.push_back(mean(ranks));
+  }
+}
+
+// Every rank judged a share of the test set.
+std::optional<double> accuracy_of(const std::vector<RankReport>& reports) {
+  std::int64_t right = 0, judged = 0;
+  for (const RankReport& report : reports) {
+    right += report.test_right;
+    judged += report.test_judged;
+  }
+  if (judged == 0) return std::nullopt;
+  return static_cast<double>(right) / static_cast<double>(judged);
 }
 
 }  // namespace
@@ -117,30 +140,24 @@ ResultRecord summarise_run(const TrainOptions& options, const std::string& netwo
   // Updates of asynchronous workers come in bunches: the rate is that of the whole time.
   p.step_seconds = asynchronous(options.strategy) ? mean(steps) : median(steps);
   p.step_interval = {quantile(steps, 0.05), quantile(steps, 0.95)};
-  p.samples_per_second = static_cast<double>(p.global_batch) / p.step_seconds;
-  p.split = mean_split(reports, p.step_seconds);
-  p.provenance.measured = 1;
-  p.simulated_steps = static_cast<int>(steps.size());
+  p.samples_per_second = static_cast<double>(p.global_batch) / mean(steps);
+  RealRun real;
+  real.step_seconds = steps;
+  add_phases(real, reports);
+  real.losses = mean_losses(reports);
   for (const RankReport& report : reports) {
-    if (report.memory.peak > p.memory.allocated && report.rank < options.ranks) {
-      p.memory.allocated = report.memory.peak;
-      p.memory.reserved = std::max(report.memory.reserved, report.memory.peak);
-      p.memory.device = p.memory.reserved;
-    }
+    if (report.rank == options.ranks) continue;  // the server
+    p.memory.allocated = std::max(p.memory.allocated, report.memory.peak);
+    p.memory.reserved = std::max(p.memory.reserved, report.memory.reserved);
   }
   if (has_server(options.strategy) && !reports.back().updates.empty()) {
     p.staleness = staleness_of(reports.back().updates);
+    for (const ServerUpdate& update : reports.back().updates) {
+      real.staleness.push_back(update.staleness);
+    }
   }
-  double loss = 0;
-  for (const RankReport& report : reports) {
-    if (!report.steps.empty()) loss = report.steps.back().loss;
-  }
-  p.notes.push_back(fmt::format("loss {:.4f} after the last step", loss));
-  if (reports.front().accuracy >= 0) {
-    p.notes.push_back(
-        fmt::format("accuracy {:.2f} % on the test set", 100 * reports.front().accuracy));
-  }
-  p.bottleneck = "measured: real training, every figure from the clock";
+  real.test_accuracy = accuracy_of(reports);
+  p.real = std::move(real);
   record.predictions.push_back(std::move(p));
   return record;
 }

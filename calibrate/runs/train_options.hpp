@@ -74,9 +74,9 @@ struct RankReport {
   int rank = 0;
   std::vector<RankStep> steps;  // measured ones only
   MeasuredMemory memory;
-  std::vector<ServerUpdate> updates;  // the server's, after the warm-up
-  double accuracy = -1;               // on the test set after the run; -1 = not asked for
-  std::vector<double> checksum;       // of the final parameters: ranks must agree
+  std::vector<ServerUpdate> updates;             // the server's, after the warm-up
+  std::int64_t test_right = 0, test_judged = 0;  // images of its share of the test set; 0, 0 = none
+  std::vector<double> checksum;                  // of the final parameters: ranks must agree
 };
 
 std::string to_json(const RankReport& report);

@@ -183,10 +183,10 @@ struct Truth {
 };
 
 void add_repetition(Truth& truth, const std::string& text) {
-  const auto run = nlohmann::json::parse(text).at("predictions").at(0);
+  const auto run = nlohmann::json::parse(text).at("runs").at(0);
   truth.step_seconds.push_back(run.at("step_seconds"));
   truth.memory = std::max(truth.memory, run.at("memory").at("allocated_bytes").get<double>());
-  if (!run.contains("staleness") || run.at("staleness").is_null()) return;
+  if (!run.contains("staleness")) return;
   truth.staleness.push_back(run.at("staleness").at("mean"));
   for (const auto& [value, count] : run.at("staleness").at("histogram").items()) {
     truth.histogram[std::stoll(value)] += count.get<std::int64_t>();

@@ -41,40 +41,44 @@ std::string render_csv(const ResultRecord& record) {
                {"staleness_mean"},
                {"dollars"}});
   for (const auto& p : record.predictions) {
-    auto number = [](double value) { return fmt::format("{}", value); };
+    const auto number = [](double value) { return fmt::format("{}", value); };
+    // A real run does not know it: an empty cell.
+    const auto simulated = [&](double value) { return p.real ? "" : number(value); };
     table.add_row({record.scenario,
                    record.model,
                    record.platform,
                    p.precision,
                    p.strategy,
                    std::to_string(p.gpus),
-                   std::to_string(p.nodes),
+                   p.real ? "" : std::to_string(p.nodes),
                    std::to_string(p.global_batch),
                    std::to_string(p.micro_batch),
                    std::to_string(p.accumulation),
                    number(p.step_seconds),
                    number(p.step_interval.low),
                    number(p.step_interval.high),
-                   number(p.total_seconds),
+                   simulated(p.total_seconds),
                    number(p.samples_per_second),
-                   number(p.tokens_per_second),
-                   number(p.scaling_efficiency),
-                   number(p.split.data_loading),
-                   number(p.split.forward),
-                   number(p.split.backward),
-                   number(p.split.optimizer),
-                   number(p.split.copies),
-                   number(p.split.exposed_communication),
-                   number(p.split.host_bound),
-                   number(p.split.waiting),
-                   number(p.gpu_utilisation),
-                   number(p.mfu),
+                   simulated(p.tokens_per_second),
+                   simulated(p.scaling_efficiency),
+                   simulated(p.split.data_loading),
+                   simulated(p.split.forward),
+                   simulated(p.split.backward),
+                   simulated(p.split.optimizer),
+                   simulated(p.split.copies),
+                   simulated(p.split.exposed_communication),
+                   simulated(p.split.host_bound),
+                   simulated(p.split.waiting),
+                   simulated(p.gpu_utilisation),
+                   simulated(p.mfu),
                    number(p.memory.allocated),
-                   number(p.memory.reserved),
-                   number(p.memory.device),
-                   p.out_of_memory ? "false" : "true",
+                   p.real && p.memory.reserved == 0 ? "" : number(p.memory.reserved),
+                   simulated(p.memory.device),
+                   p.real            ? ""
+                   : p.out_of_memory ? "false"
+                                     : "true",
                    p.staleness ? number(p.staleness->mean) : "",
-                   number(p.dollars)});
+                   simulated(p.dollars)});
   }
   return table.csv();
 }

@@ -9,6 +9,40 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+Json to_json(const Staleness& s) {
+  Json histogram = Json::object();
+  for (const auto& [value, count] : s.histogram) histogram[std::to_string(value)] = count;
+  return {
+      {"mean", s.mean}, {"p50", s.p50}, {"p99", s.p99}, {"max", s.max}, {"histogram", histogram}};
+}
+
+// Only what was measured.
+Json real_to_json(const Prediction& p) {
+  Json j;
+  j["strategy"] = p.strategy;
+  j["ranks"] = p.gpus;
+  j["global_batch"] = p.global_batch;
+  j["micro_batch"] = p.micro_batch;
+  j["precision"] = p.precision;
+  j["step_seconds"] = p.step_seconds;
+  j["step_interval_seconds"] = {p.step_interval.low, p.step_interval.high};
+  j["samples_per_second"] = p.samples_per_second;
+  j["each_step_seconds"] = p.real->step_seconds;
+  j["phase_seconds"] = {{"forward", p.real->forward},
+                        {"backward", p.real->backward},
+                        {"optimizer", p.real->optimizer}};
+  j["memory"] = {{"allocated_bytes", p.memory.allocated}};
+  if (p.memory.reserved > 0) j["memory"]["reserved_bytes"] = p.memory.reserved;
+  j["each_loss"] = p.real->losses;
+  if (p.real->test_accuracy) j["test_accuracy"] = *p.real->test_accuracy;
+  if (p.staleness) {
+    j["staleness"] = to_json(*p.staleness);
+    j["staleness"]["each_update"] = p.real->staleness;
+  }
+  j["notes"] = p.notes;
+  return j;
+}
+
 Json to_json(const Prediction& p) {
   Json j;
   j["strategy"] = p.strategy;
@@ -55,16 +89,7 @@ Json to_json(const Prediction& p) {
                             {"total_bytes", t.total_bytes},
                             {"busy_fraction", t.busy}});
   }
-  if (p.staleness) {
-    Json histogram = Json::object();
-    for (const auto& [value, count] : p.staleness->histogram)
-      histogram[std::to_string(value)] = count;
-    j["staleness"] = {{"mean", p.staleness->mean},
-                      {"p50", p.staleness->p50},
-                      {"p99", p.staleness->p99},
-                      {"max", p.staleness->max},
-                      {"histogram", histogram}};
-  }
+  if (p.staleness) j["staleness"] = to_json(*p.staleness);
   if (p.dollars > 0) j["dollars"] = p.dollars;
   j["provenance"] = {{"measured", p.provenance.measured},
                      {"interpolated", p.provenance.interpolated},
@@ -89,8 +114,13 @@ std::string render_json(const ResultRecord& record) {
   j["precision"] = record.precision;
   j["seed"] = record.seed;
   j["warnings"] = record.warnings;
-  j["predictions"] = Json::array();
-  for (const auto& prediction : record.predictions) j["predictions"].push_back(to_json(prediction));
+  if (is_real(record)) {
+    j["runs"] = Json::array();
+    for (const auto& run : record.predictions) j["runs"].push_back(real_to_json(run));
+  } else {
+    j["predictions"] = Json::array();
+    for (const auto& point : record.predictions) j["predictions"].push_back(to_json(point));
+  }
   return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -1,5 +1,6 @@
 // What a run tells: one Prediction per strategy and GPU count. Plain data; every number is defined,
 // with its formula, in docs/numbers.md. Seconds, bytes, dollars. Knows nothing of the engine.
+// Real training comes in the same shape, so that the two compare, with `real` set.
 #pragma once
 
 #include <array>
@@ -65,6 +66,17 @@ struct ProvenanceShare {  // of the device-busy and communication seconds
   double measured = 0, interpolated = 0, modelled = 0;
 };
 
+// What only real training tells. Every figure was measured.
+struct RealRun {
+  std::vector<double> step_seconds;     // of every measured step, in order
+  double forward = 0;                   // mean seconds of a rank's step by its clock: until the
+  double backward = 0;                  // loss, the gradients, the new parameters are there;
+  double optimizer = 0;                 // communication and waiting are inside
+  std::vector<double> losses;           // of every step, mean of the ranks; may be no number
+  std::vector<std::int64_t> staleness;  // of every update that the server applied, in order
+  std::optional<double> test_accuracy;  // share of the test set that the trained model gets right
+};
+
 struct Prediction {
   std::string strategy;  // "ddp", or the label the scenario gives
   int gpus = 1;
@@ -96,6 +108,10 @@ struct Prediction {
   int simulated_steps = 0;
   std::string bottleneck;  // one sentence
   std::vector<std::string> notes;
+  // Set: nothing here is predicted. Measured are strategy to precision, step_seconds,
+  // step_interval, samples_per_second, memory.allocated, memory.reserved (0 = this device has no
+  // such thing) and staleness; no rendering shows the others.
+  std::optional<RealRun> real;
 };
 
 struct ResultRecord {
@@ -106,5 +122,10 @@ struct ResultRecord {
   std::vector<Prediction> predictions;
   std::vector<std::string> warnings;
 };
+
+// Whether it tells of real training; a record is all of one kind.
+inline bool is_real(const ResultRecord& record) {
+  return !record.predictions.empty() && record.predictions.front().real.has_value();
+}
 
 }  // namespace lockstep

@@ -161,6 +161,7 @@ std::string remarks(const ResultRecord& record) {
 }  // namespace
 
 std::string render_text(const ResultRecord& record) {
+  if (is_real(record)) return render_real_text(record);
   std::string out = record.scenario + "\n";
   out += fmt::format("{} on {}, {}", record.model, record.platform, record.precision);
   if (!record.predictions.empty()) {

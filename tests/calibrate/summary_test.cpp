@@ -51,12 +51,43 @@ TEST(Summary, SaysStepsSplitAndStaleness) {
   const Prediction& p = record.predictions.front();
   EXPECT_EQ(p.step_seconds, 2);
   EXPECT_EQ(p.samples_per_second, 8);
-  EXPECT_DOUBLE_EQ(p.split.forward + p.split.backward + p.split.optimizer, 2);
-  EXPECT_DOUBLE_EQ(p.split.backward, 1);
+  ASSERT_TRUE(p.real);
+  EXPECT_EQ(p.real->step_seconds, (std::vector<double>{2, 2}));
+  EXPECT_DOUBLE_EQ(p.real->forward, 0.1);
+  EXPECT_DOUBLE_EQ(p.real->backward, 0.2);
+  EXPECT_DOUBLE_EQ(p.real->optimizer, 0.1);
   ASSERT_TRUE(p.staleness);
   EXPECT_EQ(p.staleness->mean, 1);
   EXPECT_EQ(p.staleness->max, 2);
   EXPECT_EQ(p.staleness->histogram.at(1), 2);
+  EXPECT_EQ(p.real->staleness, (std::vector<std::int64_t>{0, 1, 1, 2}));
+}
+
+TEST(Summary, MeansTheRanksLossesAndAddsUpTheirTests) {
+  TrainOptions options;
+  options.steps = 2;
+  std::vector<RankReport> reports{report(0, {{0, 1}, {1, 2}}), report(1, {{0, 1}, {1, 2}})};
+  reports[0].steps[1].loss = 1.5;
+  const auto run = [&] { return *summarise_run(options, "loopback", reports).predictions[0].real; };
+  EXPECT_EQ(run().losses, (std::vector<double>{3.5, 2.5}));
+  EXPECT_FALSE(run().test_accuracy);
+  reports[0].test_right = 3;
+  reports[0].test_judged = reports[1].test_judged = 4;
+  EXPECT_EQ(run().test_accuracy, 3.0 / 8);
+}
+
+// The report of every rank; the server's memory is not a rank's.
+TEST(Summary, MemoryIsOfTheRankThatNeedsMost) {
+  TrainOptions options;
+  options.strategy = RunStrategy::ps_sync;
+  options.steps = 1;
+  std::vector<RankReport> reports{report(0, {{0, 1}}), report(1, {{0, 1}}), report(2, {})};
+  reports[0].memory.peak = 5;
+  reports[1].memory.peak = 7;
+  reports[2].memory.peak = 100;
+  const Prediction p = summarise_run(options, "loopback", reports).predictions[0];
+  EXPECT_EQ(p.memory.allocated, 7);
+  EXPECT_EQ(p.memory.reserved, 0);
 }
 
 TEST(Summary, RanksThatEndedDifferentlyAreAnError) {
@@ -81,7 +112,8 @@ TEST(RankReport, SurvivesJson) {
   before.memory = {1, 2, 3, 4, 5, 6, 7};
   before.updates = {{0.5, 1, 3}};
   before.checksum = {0.1, nan};
-  before.accuracy = 0.75;
+  before.test_right = 3;
+  before.test_judged = 4;
   const RankReport after = rank_report_from_json(to_json(before));
   EXPECT_EQ(after.rank, 1);
   ASSERT_EQ(after.steps.size(), 2u);
@@ -96,7 +128,8 @@ TEST(RankReport, SurvivesJson) {
   EXPECT_EQ(after.updates[0].staleness, 3);
   EXPECT_EQ(after.checksum[0], 0.1);
   EXPECT_TRUE(std::isnan(after.checksum[1]));
-  EXPECT_EQ(after.accuracy, 0.75);
+  EXPECT_EQ(after.test_right, 3);
+  EXPECT_EQ(after.test_judged, 4);
 }
 
 TEST(RankReport, HalfAFileIsAnError) {

@@ -24,18 +24,39 @@ void expect_golden(const std::string& name, const std::string& text) {
   EXPECT_EQ(text, golden.str());
 }
 
+std::string json_without_version(const ResultRecord& record) {
+  std::string text = render_json(record);
+  const std::string version = std::string("\"program_version\": \"") + LOCKSTEP_VERSION + '"';
+  return text.replace(text.find(version), version.size(), "\"program_version\": \"V\"");
+}
+
 TEST(Render, TextIsAsReviewed) {
   expect_golden("record.txt", render_text(sample_record()));
+  expect_golden("real.txt", render_text(real_record()));
 }
 TEST(Render, JsonIsAsReviewed) {
-  std::string text = render_json(sample_record());
-  const std::string version = std::string("\"program_version\": \"") + LOCKSTEP_VERSION + '"';
-  ASSERT_NE(text.find(version), std::string::npos);
-  text.replace(text.find(version), version.size(), "\"program_version\": \"V\"");
-  expect_golden("record.json", text);
+  expect_golden("record.json", json_without_version(sample_record()));
+  expect_golden("real.json", json_without_version(real_record()));
 }
 TEST(Render, CsvIsAsReviewed) {
   expect_golden("record.csv", render_csv(sample_record()));
+  expect_golden("real.csv", render_csv(real_record()));
+}
+
+// What was not measured is absent, in every rendering: nothing claims a prediction or a nought.
+TEST(Render, RealTrainingClaimsNothingThatWasNotMeasured) {
+  const auto run = nlohmann::json::parse(render_json(real_record()))["runs"][0];
+  for (const char* simulated :
+       {"mfu", "gpu_utilisation", "split_seconds", "traffic", "provenance", "bottleneck", "fits",
+        "scaling_efficiency", "total_seconds", "simulated_steps", "dollars", "nodes"}) {
+    EXPECT_FALSE(run.contains(simulated)) << simulated;
+  }
+  EXPECT_FALSE(run["memory"].contains("reserved_bytes"));
+  EXPECT_FALSE(nlohmann::json::parse(render_json(real_record())).contains("predictions"));
+  const std::string text = render_text(real_record());
+  for (const char* word : {"busy", "MFU", "cost", "Costs", "fits", "GPU", "scaling"}) {
+    EXPECT_THAT(text, testing::Not(testing::HasSubstr(word)));
+  }
 }
 
 TEST(Render, JsonNamesItsSchemaVersionFirst) {

@@ -62,4 +62,36 @@ inline ResultRecord sample_record() {
   return record;
 }
 
+// Real training, with every field that it has; `two` as it ends on a GPU without a server.
+inline ResultRecord real_record() {
+  Prediction one;
+  one.strategy = "ps-async";
+  one.gpus = 2;
+  one.global_batch = 16;
+  one.micro_batch = 8;
+  one.precision = "fp32";
+  one.step_seconds = 0.25;
+  one.step_interval = {0.2, 0.3};
+  one.samples_per_second = 64;
+  one.memory.allocated = 1e6;
+  one.staleness = Staleness{1, 1, 2, 2, {{0, 1}, {1, 1}, {2, 1}}};
+  one.real = RealRun{{0.25, 0.2, 0.3}, 0.05, 0.125, 0.075, {2.25, 2.0}, {0, 2, 1}, 0.875};
+  Prediction two = one;
+  two.strategy = "ddp";
+  two.memory.reserved = 2e6;
+  two.staleness.reset();
+  two.real->staleness.clear();
+  two.real->test_accuracy.reset();
+  two.notes = {"a remark"};
+
+  ResultRecord record;
+  record.scenario = "real training of toy";
+  record.model = "toy";
+  record.platform = "3 processes";
+  record.precision = "fp32";
+  record.seed = 7;
+  record.predictions = {one, two};
+  return record;
+}
+
 }  // namespace lockstep
