@@ -47,7 +47,13 @@ void Communicator::serve(Network& network) {
     if (queue_.empty()) return;
     Operation operation = std::move(queue_.front());
     queue_.pop_front();
-    run(operation, network);
+    find_start(operation);
+    if (interference_.on()) {
+      carry_beside_compute(operation, network);
+    } else {
+      operation.end = network.carry(operation.spec, operation.windows[0].start);
+    }
+    finish(operation);
   }
 }
 
@@ -81,10 +87,12 @@ void Communicator::find_ready(Operation& operation) const {
   }
 }
 
-void Communicator::run(Operation& operation, Network& network) {
+// When every group starts: its last lane is ready, and its collective before is over.
+void Communicator::find_start(Operation& operation) {
   Event::State& done = *operation.done;
+  std::vector<Window>& now = operation.windows;
   done.serial = carried_++;
-  std::vector<Window> now(groups_);
+  now.resize(groups_);
   find_ready(operation);
   if (group_of_lane_.empty()) {
     now[0].start = std::max(0.0, range_of(done.ready).largest);
@@ -97,28 +105,22 @@ void Communicator::run(Operation& operation, Network& network) {
   for (std::size_t g = 0; g < groups_ && done.serial > 0; ++g) {
     now[g].start = std::max(now[g].start, window(done.serial - 1, g).end);
   }
+}
 
-  const double start = now[0].start;
-  double end = 0;
-  if (interference_.on()) {
-    const double ahead = start - sg::s4u::Engine::get_clock();
-    if (ahead > 0) sg::s4u::this_actor::sleep_for(ahead);
-    interference_.start(sg::s4u::Engine::get_clock(), operation.spec);
-    end = carry_beside_compute(operation.spec, start, network);
-    interference_.stop(sg::s4u::Engine::get_clock(), operation.spec);
-  } else {
-    end = network.carry(operation.spec, start);
-  }
-
-  for (Window& window : now) window.end = window.start + (end - start);
-  now[0].end = end;
+// Tells everybody when each group's ended, once that is known of the first.
+void Communicator::finish(Operation& operation) {
+  Event::State& done = *operation.done;
+  std::vector<Window>& now = operation.windows;
+  const double seconds = operation.end - now[0].start;
+  for (Window& window : now) window.end = window.start + seconds;
+  now[0].end = operation.end;
   windows_.insert(windows_.end(), now.begin(), now.end());
   if (windows_.size() > 2 * windows_kept * groups_) {
     windows_.erase(windows_.begin(), windows_.begin() + static_cast<long>(windows_kept * groups_));
     first_window_ += windows_kept * groups_;
   }
   if (group_of_lane_.empty()) {
-    done.common = end;
+    done.common = operation.end;
   } else {
     done.lanes.resize(lanes_);
     for (std::size_t lane = 0; lane < lanes_; ++lane) {
@@ -129,25 +131,69 @@ void Communicator::run(Operation& operation, Network& network) {
   done.complete();
 }
 
+void Communicator::carry_beside_compute(Operation& operation, Network& network) {
+  const double start = operation.windows[0].start;
+  const double ahead = start - sg::s4u::Engine::get_clock();
+  if (ahead > 0) sg::s4u::this_actor::sleep_for(ahead);
+  double now = sg::s4u::Engine::get_clock();
+  interference_.start(now, operation.spec);
+  operation.computed = interference_.computed_until(now);
+  operation.end = network.carry(operation.spec, start);
+  while (true) {
+    now = sg::s4u::Engine::get_clock();
+    const double missed = fallen_behind(operation, now);
+    if (missed == 0) break;
+    operation.end = std::max(operation.end, now) + missed;
+    sg::s4u::this_actor::sleep_for(operation.end - now);
+  }
+  interference_.stop(now, operation.spec);
+}
+
 // A transfer whose threads share a core with compute falls behind while compute runs. What it
 // missed is made up for afterwards, what it misses then after that, and so on: exact in the limit,
 // and the transfer still fills the time until its end, whatever compute does meanwhile. Links carry
 // all of it in the first part.
-double Communicator::carry_beside_compute(const TransferSpec& spec, double start,
-                                          Network& network) {
-  double computed = interference_.computed_until(sg::s4u::Engine::get_clock());
-  double end = network.carry(spec, start);
-  if (spec.speed_beside_compute >= 1) return end;
+double Communicator::fallen_behind(Operation& operation, double now) const {
+  const double speed = operation.spec.speed_beside_compute;
+  if (speed >= 1) return 0;
+  const double before = std::exchange(operation.computed, interference_.computed_until(now));
+  const double missed = (1 - speed) * (operation.computed - before);
   // Sleeps shorter than the clock's precision would go on for ever.
-  const double negligible = std::max(1e-12 * (end - start), 2 * sg::clock_precision);
-  while (true) {
-    const double now = sg::s4u::Engine::get_clock();
-    const double before = std::exchange(computed, interference_.computed_until(now));
-    const double missed = (1 - spec.speed_beside_compute) * (computed - before);
-    if (missed <= negligible) return end;
-    end = std::max(end, now) + missed;
-    sg::s4u::this_actor::sleep_for(end - now);
+  const double negligible =
+      std::max(1e-12 * (operation.end - operation.windows[0].start), 2 * sg::clock_precision);
+  return missed > negligible ? missed : 0;
+}
+
+double Communicator::next_change() {
+  if (!in_front_) {
+    if (queue_.empty() || !ready(queue_.front())) return never;
+    in_front_ = std::move(queue_.front());
+    queue_.pop_front();
+    find_start(*in_front_);
   }
+  return in_front_->runs ? in_front_->end : in_front_->windows[0].start;
+}
+
+void Communicator::change(double now, NetworkKind network, Links& links) {
+  Operation& operation = *in_front_;
+  if (!operation.runs) {
+    operation.runs = true;
+    operation.end = carry_alone(network, operation.spec, operation.windows[0].start, links);
+    if (interference_.on()) {
+      interference_.start(now, operation.spec);
+      operation.computed = interference_.computed_until(now);
+      return;
+    }
+  }
+  if (interference_.on()) {
+    if (const double missed = fallen_behind(operation, now); missed > 0) {
+      operation.end = std::max(operation.end, now) + missed;
+      return;
+    }
+    interference_.stop(now, operation.spec);
+  }
+  finish(operation);
+  in_front_.reset();
 }
 
 Communicator::Gap Communicator::divide(const Event::State& state, std::size_t lane,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,12 @@ class Communicator final : public Waker {
   void close();
   void wake() override { bell_.ring(); }
 
+  // Instead of serve(), where nothing can disturb the collectives (RankGroup::Impl::advance): when
+  // the one in front starts or, once it runs, ends, as far as can be said now; `never` if there is
+  // none yet. And make that happen, at `now`: the same moment, or later if it had passed already.
+  double next_change();
+  void change(double now, NetworkKind network, Links& links);
+
   // How a lane's gap from `from` to the end of the collective behind `state` divides.
   struct Gap {
     double exposed = 0;     // this or an earlier collective was running
@@ -35,21 +42,27 @@ class Communicator final : public Waker {
   Gap divide(const Event::State& state, std::size_t lane, double from) const;
 
  private:
+  struct Window {
+    double start = 0, end = 0;
+  };
   struct Operation {
     TransferSpec spec;
     HostClock host;
     Event after, issued;
     std::shared_ptr<Event::State> done;
-  };
-  struct Window {
-    double start = 0, end = 0;
+    std::vector<Window> windows{};  // by group
+    bool runs = false;
+    double end = 0;       // of the first group's, while it runs
+    double computed = 0;  // by the compute stream until the transfer last caught up with it
   };
   static bool ready(const Operation& operation) {
     return operation.after.known() && operation.issued.known();
   }
   void find_ready(Operation& operation) const;
-  void run(Operation& operation, Network& network);
-  double carry_beside_compute(const TransferSpec& spec, double start, Network& network);
+  void find_start(Operation& operation);
+  void carry_beside_compute(Operation& operation, Network& network);
+  double fallen_behind(Operation& operation, double now) const;
+  void finish(Operation& operation);
   const Window& window(std::size_t serial, std::size_t group) const {
     return windows_[serial * groups_ + group - first_window_];
   }
@@ -60,6 +73,7 @@ class Communicator final : public Waker {
   std::vector<int> group_of_lane_;  // empty = one group
   Interference& interference_;
   std::deque<Operation> queue_;
+  std::optional<Operation> in_front_;  // of which the start is known
   std::deque<Window> windows_;  // of the latest collectives, all groups of one next to each other
   std::size_t first_window_ = 0;
   std::size_t carried_ = 0;

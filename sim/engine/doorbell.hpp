@@ -15,6 +15,13 @@ class Doorbell {
       bell_->acquire();
     }
   }
+  // Blocks until ring(), or for so many seconds; whether they are over.
+  bool wait_for(double seconds) {
+    waiting_ = true;
+    const bool timed_out = bell_->acquire_timeout(seconds);
+    waiting_ = false;
+    return timed_out;
+  }
   void ring() {
     if (!waiting_) return;
     waiting_ = false;

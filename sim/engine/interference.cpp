@@ -2,14 +2,6 @@
 
 #include <algorithm>
 
-// With the sanitizers' start-up code functions that are chosen at load time are not safe.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define LOCKSTEP_WIDE_VECTORS [[gnu::target_clones("avx2", "default")]]
-#else
-#define LOCKSTEP_WIDE_VECTORS
-#endif
-
 namespace lockstep {
 
 namespace {
@@ -18,24 +10,35 @@ constexpr double endless = 1e300;
 
 }  // namespace
 
-// Adds up what each position has behind it: no branches, one pass per stretch that `range` meets.
-// Half of a simulation's time with thousands of jittered lanes, so four at a time where the
-// processor can; each lane's operations and their order, and with them its bytes, stay the same.
+// Adds up what each position has behind it: no branches, one pass per stretch that `range` meets,
+// and nothing to clamp if it meets only one.
 LOCKSTEP_WIDE_VECTORS
 void Curve::at(std::span<const double> positions, const Range& range,
                std::span<double> values) const {
   std::size_t i = stretches.size() - 1;
   while (i > 0 && stretches[i].begin > range.smallest) --i;
-  std::fill(values.begin(), values.end(), stretches[i].value);
-  do {
-    const Stretch& stretch = stretches[i];
-    const double begin = stretch.begin, length = stretch.length, rate = stretch.rate;
-    for (std::size_t lane = 0; lane < positions.size(); ++lane) {
+  const std::size_t lanes = positions.size();
+  const double base = stretches[i].value;
+  const auto last = [&](std::size_t at) {
+    return at + 1 == stretches.size() || stretches[at + 1].begin >= range.largest;
+  };
+  if (last(i) && stretches[i].begin <= range.smallest) {
+    const double begin = stretches[i].begin, rate = stretches[i].rate;
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      values[lane] = base + (positions[lane] - begin) * rate;
+    }
+    return;
+  }
+  std::fill(values.begin(), values.end(), base);
+  for (bool done = false; !done; ++i) {
+    done = last(i);
+    const double begin = stretches[i].begin, length = stretches[i].length, rate = stretches[i].rate;
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
       const double passed = positions[lane] - begin;
       const double inside = passed < length ? passed : length;
       values[lane] += (inside > 0 ? inside : 0) * rate;
     }
-  } while (++i < stretches.size() && stretches[i].begin < range.largest);
+  }
 }
 
 Interference::Interference(Slowdown slowdown) : slowdown_(std::move(slowdown)) {
@@ -74,6 +77,7 @@ void Interference::change(double time, const Occupancy& taken) {
     pieces_[p].push_back(next);
   }
   ++changes_;
+  bell_.ring();
 }
 
 Curve Interference::curve(Phase phase, double Piece::*position, double Piece::*value,

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/doorbell.hpp"
 #include "engine/range.hpp"
 #include "engine/ranks.hpp"
 
@@ -68,6 +69,8 @@ class Interference {
   }
   // Counts the changes: an answer of time_of() stays right while it does not move.
   std::size_t changes() const { return changes_; }
+  // Rings at every change.
+  Doorbell& bell() { return bell_; }
   // The same for many moments at once, all in `range`.
   Curve work_curve(Phase phase, const Range& range) const {
     return curve(phase, &Piece::time, &Piece::work, &Piece::speed, range);
@@ -91,7 +94,6 @@ class Interference {
               const Range& range) const;
   void change(double time, const Occupancy& taken);
 
-  static constexpr double never = std::numeric_limits<double>::infinity();
   Slowdown slowdown_;
   Occupancy taken_;  // by all active collectives
   int active_ = 0;
@@ -100,6 +102,7 @@ class Interference {
   double computing_since_ = never;
   std::array<std::vector<Piece>, phases> pieces_;
   std::size_t changes_ = 0;
+  Doorbell bell_;
 };
 
 }  // namespace lockstep

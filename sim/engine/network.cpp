@@ -83,8 +83,7 @@ class AnalyticNetwork : public Network {
   explicit AnalyticNetwork(Links& links) : links_(links) {}
 
   double carry(const TransferSpec& spec, double start) override {
-    const double end = start + lone_seconds(spec, links_);
-    links_.count(spec, lone_bytes_seconds(spec, links_));
+    const double end = carry_alone(NetworkKind::analytic, spec, start, links_);
     sleep_until(end);
     return end;
   }
@@ -261,6 +260,20 @@ class MessageNetwork : public Network {
 
 double lone_seconds(const TransferSpec& spec, const Links& links) {
   return spec.latency_seconds + lone_bytes_seconds(spec, links);
+}
+
+double carry_alone(NetworkKind kind, const TransferSpec& spec, double start, Links& links) {
+  double seconds = lone_bytes_seconds(spec, links);
+  if (kind == NetworkKind::flow) {
+    // A coupled flow is no faster than its busiest link, whatever the cost model says (shape_of).
+    for (const LinkUse& use : spec.uses) {
+      seconds = std::max(seconds, use.bytes / links.at(use.link).bytes_per_second);
+    }
+  }
+  const double begin = start + spec.latency_seconds;
+  links.begin(spec, begin);
+  links.end(spec, begin + seconds);
+  return begin + seconds;
 }
 
 std::unique_ptr<Network> make_network(NetworkKind kind, const NetworkContext& context) {

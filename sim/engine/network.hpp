@@ -55,6 +55,10 @@ class Network {
 // Seconds of a transfer that is alone, latency included.
 double lone_seconds(const TransferSpec& spec, const Links& links);
 
+// Carries a transfer that nothing else can disturb, and returns when it is done; no simulated time
+// passes. Not for NetworkKind::message.
+double carry_alone(NetworkKind kind, const TransferSpec& spec, double start, Links& links);
+
 struct NetworkContext {
   sg::s4u::NetZone* zone = nullptr;
   Links* links = nullptr;

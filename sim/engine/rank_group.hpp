@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,23 @@ struct RankGroup::Impl final : Waker {
   void close();
   void await(const Event& event);
 
+  // Instead of start(), where nothing can disturb a collective: then it takes what it takes alone,
+  // which is known in advance, and nothing needs SimGrid's clock. Time passes in advance(), which
+  // makes the next thing happen, and only while the program waits: before, it may still issue work
+  // that comes first. False if nothing is left to happen.
+  void start_alone(NetworkKind network);
+  bool advance();
+  // The program waits, either way.
+  template <class Condition>
+  void wait_until(Condition&& condition) {
+    if (alone) {
+      stream.settle(now);
+      while (!condition() && advance()) {
+      }
+    }
+    program.wait(condition);
+  }
+
   std::string name;
   bool one_thread;
   Links& links;
@@ -29,6 +47,8 @@ struct RankGroup::Impl final : Waker {
   std::deque<SideStream> side_streams;
   HostClock host;
   Factors factors;
+  std::optional<NetworkKind> alone;  // where collectives take their closed forms
+  double now = 0;                    // if alone: nothing happens before this any more
 };
 
 }  // namespace lockstep

@@ -33,14 +33,45 @@ void RankGroup::Impl::start(Network& network, sg::s4u::Host* where) {
   }
 }
 
+void RankGroup::Impl::start_alone(NetworkKind network) {
+  alone = network;
+  if (interference.on() && !communicators.empty()) stream.pace_with_time();
+}
+
+bool RankGroup::Impl::advance() {
+  double first = stream.compute_end();
+  Communicator* next = nullptr;
+  for (Communicator& communicator : communicators) {
+    const double time = communicator.next_change();
+    if (time >= first) continue;
+    first = time;
+    next = &communicator;
+  }
+  if (first == never) return false;
+  now = std::max(now, first);
+  if (next != nullptr) {
+    next->change(now, *alone, links);
+  } else {
+    now = std::max(now, stream.end_compute());
+  }
+  stream.settle(now);
+  return true;
+}
+
 void RankGroup::Impl::close() {
+  if (alone) {
+    stream.settle(now);
+    while (advance()) {
+    }
+    return;
+  }
   for (Communicator& communicator : communicators) communicator.close();
   stream.close();
 }
 
 void RankGroup::Impl::await(const Event& event) {
   if (known_or_wake(event, *this)) return;
-  program.wait([&] { return event.known(); });
+  wait_until([&] { return event.known(); });
 }
 
 RankGroup::RankGroup(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -179,7 +210,7 @@ void RankGroup::end_step() {
 }
 
 void RankGroup::await_step(int index) {
-  impl_->program.wait([&] { return static_cast<int>(steps().size()) > index; });
+  impl_->wait_until([&] { return static_cast<int>(steps().size()) > index; });
 }
 
 const std::vector<StepRecord>& RankGroup::steps() const {

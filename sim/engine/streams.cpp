@@ -10,14 +10,6 @@
 
 namespace lockstep {
 
-namespace {
-
-// Of a block of lanes we know the range, and with it which collectives its work can have met. More
-// lanes have wider ranges, fewer are more to keep.
-constexpr std::size_t block_lanes = 32;
-
-}  // namespace
-
 ComputeStream::ComputeStream(std::vector<double> ranks_per_lane, Interference& interference,
                              Doorbell& program)
     : ranks_(std::move(ranks_per_lane)),
@@ -25,15 +17,6 @@ ComputeStream::ComputeStream(std::vector<double> ranks_per_lane, Interference& i
       interference_(interference),
       program_(program),
       device_(ranks_.size(), 0.0) {}
-
-void ComputeStream::pace_with_time() {
-  paced_ = true;
-  const std::size_t blocks = (device_.size() + block_lanes - 1) / block_lanes;
-  device_ranges_.resize(blocks);
-  work_end_ranges_.resize(blocks);
-  work_end_.resize(device_.size());
-  measure_positions();
-}
 
 void ComputeStream::push(Item item) {
   if (paced_) {
@@ -75,16 +58,6 @@ void ComputeStream::drain() {
     process(item);
   }
   draining_ = false;
-}
-
-void ComputeStream::serve() {
-  while (true) {
-    bell_.wait([&] { return queue_.empty() ? closing_ : front_ready(); });
-    if (queue_.empty()) return;
-    const Item item = std::move(queue_.front());
-    queue_.pop_front();
-    process(item);
-  }
 }
 
 void ComputeStream::close() {
@@ -165,102 +138,6 @@ void ComputeStream::compute(const Item& item) {
   sums_.split.host_bound += gap_sum;
 }
 
-// The same, but the device slows down while collectives run. How long depends on collectives that
-// may start or end until then: look, wait until that moment, look again until nothing has changed.
-void ComputeStream::compute_beside_collectives(const Item& item) {
-  find_work_ends(item);
-  interference_.compute_begins(earliest_);
-  const double looked_at = sg::s4u::Engine::get_clock();
-  const bool known_past = latest_ <= looked_at;
-  double last_host = 0;
-  if (!host_never_binds(item)) {
-    for (std::size_t lane = 0; lane < device_.size(); ++lane) {
-      last_host = std::max(last_host,
-                           item.host.at(lane) + scaled_span(item.work, item.factors->lanes[lane]));
-    }
-  }
-  while (true) {
-    const std::size_t changes = interference_.changes();
-    const double end =
-        std::max(interference_.time_of(item.phase, work_end_range_.largest), last_host);
-    const double ahead = end - sg::s4u::Engine::get_clock();
-    if (ahead <= 0) break;
-    sg::s4u::this_actor::sleep_for(ahead);
-    if (interference_.changes() == changes) break;
-    // Lanes that began before the first look keep their place in work time whatever happened since.
-    if (!known_past) find_work_ends(item);
-  }
-  finish_beside_collectives(item);
-  interference_.compute_ends(latest_);
-}
-
-template <class Visit>
-void ComputeStream::for_each_block(Visit&& visit) const {
-  for (std::size_t block = 0, from = 0; from < device_.size(); ++block, from += block_lanes) {
-    visit(block, from, std::min(block_lanes, device_.size() - from));
-  }
-}
-
-void ComputeStream::find_work_ends(const Item& item) {
-  const double busy = item.work.busy;
-  const Curve curve = interference_.work_curve(item.phase, {earliest_, latest_});
-  work_end_range_ = {};
-  for_each_block([&](std::size_t block, std::size_t from, std::size_t count) {
-    const std::span<double> ends(&work_end_[from], count);
-    curve.at({&device_[from], count}, device_ranges_[block], ends);
-    const double* factors = &item.factors->lanes[from];
-    for (std::size_t lane = 0; lane < count; ++lane) ends[lane] += busy * factors[lane];
-    work_end_ranges_[block] = range_of(ends);
-    work_end_range_.include(work_end_ranges_[block]);
-  });
-}
-
-void ComputeStream::finish_beside_collectives(const Item& item) {
-  const QueuedWork& work = item.work;
-  const double before = position_sum_;
-  const bool host_binds = !host_never_binds(item);
-  const Curve curve = interference_.time_curve(item.phase, work_end_range_);
-  double after = 0;
-  Range range;
-  for_each_block([&](std::size_t block, std::size_t from, std::size_t count) {
-    const std::span<double> ends(&device_[from], count);
-    curve.at({&work_end_[from], count}, work_end_ranges_[block], ends);
-    for (std::size_t lane = 0; lane < count; ++lane) after += ranks_[from + lane] * ends[lane];
-    device_ranges_[block] = range_of(ends);
-    range.include(device_ranges_[block]);
-  });
-  busy_part(sums_.split, item.phase) += after - before;
-  sums_.interference += std::max(0.0, after - before - work.busy * item.factors->over_ranks);
-  earliest_ = range.smallest;
-  latest_ = range.largest;
-  position_sum_ = after;
-  if (!host_binds) return;
-  double gap_sum = 0;
-  for (std::size_t lane = 0; lane < device_.size(); ++lane) {
-    const double busy_end = device_[lane];
-    device_[lane] =
-        std::max(busy_end, item.host.at(lane) + scaled_span(work, item.factors->lanes[lane]));
-    gap_sum += ranks_[lane] * (device_[lane] - busy_end);
-  }
-  sums_.split.host_bound += gap_sum;
-  measure_positions();
-}
-
-void ComputeStream::measure_positions() {
-  if (!paced_) {
-    earliest_ = range_of(device_).smallest;
-    return;
-  }
-  Range range;
-  for_each_block([&](std::size_t block, std::size_t from, std::size_t count) {
-    device_ranges_[block] = range_of({&device_[from], count});
-    range.include(device_ranges_[block]);
-  });
-  earliest_ = range.smallest;
-  latest_ = range.largest;
-  position_sum_ = std::inner_product(ranks_.begin(), ranks_.end(), device_.begin(), 0.0);
-}
-
 void ComputeStream::book_idle(WaitCause cause, double seconds) {
   switch (cause) {
     case WaitCause::communication:
@@ -329,38 +206,6 @@ void ComputeStream::end_step() {
   sums_ = {};
   interference_.forget(earliest_);
   program_.ring();
-}
-
-Event SideStream::push(double seconds, const HostClock* host, const Event& after) {
-  auto done = std::make_shared<Event::State>();
-  done->cause = cause_;
-  queue_.push_back({seconds, host != nullptr, host ? *host : HostClock{}, after, done});
-  // Otherwise the item in front has asked to be woken already; once is enough.
-  if (queue_.size() == 1) drain();
-  return Event(done);
-}
-
-void SideStream::drain() {
-  if (draining_) return;
-  draining_ = true;
-  while (!queue_.empty() && known_or_wake(queue_.front().after, *this)) {
-    const Item item = std::move(queue_.front());
-    queue_.pop_front();
-    const Event::State* after = item.after.state().get();
-    for (std::size_t lane = 0; lane < free_.size(); ++lane) {
-      double begin = free_[lane];
-      if (item.hosted) begin = std::max(begin, item.host.at(lane));
-      if (after) begin = std::max(begin, after->at(lane));
-      free_[lane] = begin + item.seconds;
-    }
-    if (free_.size() == 1) {
-      item.done->common = free_[0];
-    } else {
-      item.done->lanes = free_;
-    }
-    item.done->complete();
-  }
-  draining_ = false;
 }
 
 }  // namespace lockstep

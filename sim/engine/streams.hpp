@@ -41,8 +41,15 @@ class ComputeStream final : public Waker {
 
   Factors make_factors(std::vector<double> lanes) const;
   void push(Item item);
-  void pace_with_time();  // from now on serve() works the items out
+  void pace_with_time();  // from now on serve() works the items out, or:
   void serve();
+  // Instead of serve(), without SimGrid (RankGroup::Impl::advance); nothing to do if not paced.
+  // settle() works out what takes no time, up to the next compute item, which begins. compute_end()
+  // is when that one ends, as far as can be said now, or `never`; end_compute() ends it and returns
+  // when that was.
+  void settle(double now);
+  double compute_end();
+  double end_compute();
   void close();
   void wake() override;
 
@@ -55,9 +62,11 @@ class ComputeStream final : public Waker {
   void process(const Item& item);
   bool host_never_binds(const Item& item) const;
   void compute(const Item& item);
+  void compute_beside_collectives(const Item& item);
+  void begin_beside_collectives(const Item& item, double now);
+  double end_beside_collectives(const Item& item);
   void finish_beside_collectives(const Item& item);
   void find_work_ends(const Item& item);
-  void compute_beside_collectives(const Item& item);
   void wait(const Event::State& state);
   void barrier();
   void idle(double until, WaitCause cause);
@@ -83,7 +92,11 @@ class ComputeStream final : public Waker {
   std::vector<double> work_end_;
   std::vector<Range> work_end_ranges_;  // of blocks of lanes
   Range work_end_range_;
+  double last_host_ = 0;          // when the last lane's host has issued it all
+  bool began_in_past_ = false;    // all lanes had begun it when it came to the front
+  std::size_t changes_seen_ = 0;  // of the interference
   std::deque<Item> queue_;
+  bool computing_ = false;  // settle() has begun the item in front
   bool waiting_for_front_ = false;
   bool draining_ = false;
   bool paced_ = false;

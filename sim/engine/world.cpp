@@ -89,10 +89,6 @@ struct World::Impl {
   struct Endpoint {
     std::vector<LinkId> up, down;
   };
-  struct Program {
-    std::string name;
-    std::function<void()> run;
-  };
 
   explicit Impl(const WorldOptions& given) : options(given), engine(start_engine()) {
     zone = sg::make_zone("world");
@@ -101,7 +97,24 @@ struct World::Impl {
     s4u::Engine::on_deadlock_cb([this] { deadlock = true; });
   }
 
+  // Whether collectives never meet another transfer: one program, one group of ranks with one
+  // communicator, whose collectives run one after the other. What a RankGroup copies is not on the
+  // network either.
+  bool collectives_are_alone() {
+    if (!options.closed_form || options.network == NetworkKind::message) return false;
+    if (groups.size() != 1 || !endpoints.empty() || !mailboxes.empty() || programs > 1) {
+      return false;
+    }
+    return groups.front().impl().communicators.size() <= 1 ||
+           options.network == NetworkKind::analytic;
+  }
+  void no_company() const {
+    if (alone) throw std::logic_error("a World that was found to carry collectives only");
+  }
+
   void launch(const std::string& name, std::function<void()> run, bool background) {
+    no_company();
+    ++programs;
     auto actor = sg::make_actor(name, home, [this, run = std::move(run), background] {
       try {
         run();
@@ -169,10 +182,11 @@ struct World::Impl {
   std::deque<RankGroup> groups;
   std::deque<Mailbox> mailboxes;
   std::vector<Endpoint> endpoints;
-  std::vector<Program> programs;
   std::deque<Courier> couriers;
   std::vector<Courier*> idle_couriers;
+  int programs = 0;
   int programs_left = 0;
+  bool alone = false;
   bool deadlock = false;
   std::exception_ptr failure;
 };
@@ -221,9 +235,14 @@ void World::spawn_background(const std::string& name, std::function<void()> prog
 }
 
 void World::run() {
-  impl_->network = make_network(impl_->options.network,
-                                NetworkContext{.zone = impl_->zone, .links = &impl_->links});
-  for (RankGroup& group : impl_->groups) group.impl().start(*impl_->network, impl_->home);
+  impl_->alone = impl_->collectives_are_alone();
+  if (impl_->alone) {
+    impl_->groups.front().impl().start_alone(impl_->options.network);
+  } else {
+    impl_->network = make_network(impl_->options.network,
+                                  NetworkContext{.zone = impl_->zone, .links = &impl_->links});
+    for (RankGroup& group : impl_->groups) group.impl().start(*impl_->network, impl_->home);
+  }
   impl_->engine.run();
   if (impl_->failure) std::rethrow_exception(impl_->failure);
   if (impl_->deadlock)
@@ -243,6 +262,7 @@ void World::sleep_until(double time) {
 }
 
 void World::transfer(const TransferSpec& spec) {
+  impl_->no_company();
   impl_->network->carry(spec, now());
 }
 

@@ -27,6 +27,8 @@ namespace lockstep {
 
 struct WorldOptions {
   NetworkKind network = NetworkKind::flow;
+  // False: SimGrid carries every collective, even where nothing can disturb one (for tests).
+  bool closed_form = true;
 };
 
 // A place that sends and receives point to point: a worker, a server. Its traffic crosses its own

@@ -96,7 +96,7 @@ DdpRun::DdpRun(const Job& job, const DdpOptions& options)
       speeds_(job.stragglers, job.gpus, job.seed),
       tensors_(gradient_tensors(job.step, ddp_gradient_bytes(options_, job.step.precision))),
       plan_(plan_buckets(tensors_, options_)),
-      world_({.network = job.network}),
+      world_({.network = job.network, .closed_form = job.closed_form}),
       network_(world_, job),
       ranks_(world_.add_ranks({.name = "ddp",
                                .ranks_per_lane = speeds_.ranks_per_lane(),

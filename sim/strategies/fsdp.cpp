@@ -30,7 +30,7 @@ double host_stream_seconds(double bytes, const HostSpec& host) {
 // Lane indices by process group, when every rank is a lane of its own; otherwise all ranks are
 // alike and one group stands for all.
 std::vector<std::vector<int>> shard_lanes(const FsdpLayout& layout, std::size_t lanes) {
-  if (layout.replicas == 1 || lanes == 1) return {};
+  if (!layout.sharded() || layout.replicas == 1 || lanes == 1) return {};
   std::vector<std::vector<int>> groups(static_cast<std::size_t>(layout.replicas));
   for (int rank = 0; rank < static_cast<int>(lanes); ++rank) {
     groups[static_cast<std::size_t>(rank / layout.shard_ranks)].push_back(rank);
@@ -39,7 +39,7 @@ std::vector<std::vector<int>> shard_lanes(const FsdpLayout& layout, std::size_t 
 }
 
 std::vector<std::vector<int>> replica_lanes(const FsdpLayout& layout, std::size_t lanes) {
-  if (layout.shard_ranks == 1 || lanes == 1) return {};
+  if (lanes == 1) return {};
   std::vector<std::vector<int>> groups(static_cast<std::size_t>(layout.shard_ranks));
   for (int rank = 0; rank < static_cast<int>(lanes); ++rank) {
     groups[static_cast<std::size_t>(rank % layout.shard_ranks)].push_back(rank);
@@ -81,7 +81,7 @@ FsdpRun::FsdpRun(const Job& job, const FsdpOptions& options)
       layout_(fsdp_layout(job, options)),
       costs_(step_costs(job)),
       speeds_(job.stragglers, job.gpus, job.seed, layout_.replicas == 1 || !layout_.sharded()),
-      world_({.network = job.network}),
+      world_({.network = job.network, .closed_form = job.closed_form}),
       network_(world_, job),
       ranks_(world_.add_ranks({.name = "fsdp",
                                .ranks_per_lane = speeds_.ranks_per_lane(),
@@ -89,8 +89,11 @@ FsdpRun::FsdpRun(const Job& job, const FsdpOptions& options)
                                .one_thread = one_thread(job)})),
       shards_(
           ranks_.add_communicator("shards", shard_lanes(layout_, speeds_.ranks_per_lane().size()))),
-      replicas_(ranks_.add_communicator("replicas",
-                                        replica_lanes(layout_, speeds_.ranks_per_lane().size()))),
+      // Without both kinds of groups one communicator serves all.
+      replicas_(layout_.sharded() && layout_.replicas > 1
+                    ? ranks_.add_communicator(
+                          "replicas", replica_lanes(layout_, speeds_.ranks_per_lane().size()))
+                    : shards_),
       plan_(fsdp_plan(job, layout_, costs_, network_, provenance_)),
       input_(job, ranks_, network_) {
   for (const LayerCost& layer : costs_.layers) {

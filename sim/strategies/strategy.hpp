@@ -43,6 +43,7 @@ struct Job {
   int steps = 100;           // optimizer steps to simulate at most
   bool interference = true;  // communication slows down concurrent compute (facts 112, 113)
   NetworkKind network = NetworkKind::flow;
+  bool closed_form = true;         // WorldOptions::closed_form
   double communication_scale = 1;  // factor on every transfer's lone time (an anchor's finding)
 };
 

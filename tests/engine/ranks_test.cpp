@@ -40,6 +40,10 @@ std::vector<double> numbers(const StepRecord& step) {
 }
 enum { seconds, data, forward, backward, optimizer, copies, exposed, host, waiting, interference };
 
+double twice(Phase, const Occupancy&) {
+  return 2;
+}
+
 // The first step of `program`, as numbers.
 template <class Program>
 std::vector<double> first_step(RankGroupSpec spec, Program&& program) {
@@ -174,6 +178,73 @@ TEST(Communicator, StartsOnTimeWhateverTheProgramWaitedFor) {
     return numbers(ranks.steps().at(1));
   });
   EXPECT_NEAR(step[seconds], 2, near);
+}
+
+// One communicator: no simulated time is needed, until the program asks for it.
+TEST(Communicator, NeedsNoClockWhereNothingDisturbsIt) {
+  for (const bool closed_form : {true, false}) {
+    for (const bool slowed : {true, false}) {
+      const auto seen = in_child([&] {
+        World world({.closed_form = closed_form});
+        RankGroup& ranks = world.add_ranks(
+            {.slowdown = slowed ? RankGroupSpec{.slowdown = twice}.slowdown : nullptr});
+        Communicator& all = ranks.add_communicator("all");
+        std::vector<double> times;
+        world.spawn("driver", [&] {
+          ranks.wait(ranks.start(all, lasting(2)));
+          ranks.end_step();
+          ranks.await_step(0);
+          times.push_back(world.now());
+          ranks.wait(ranks.start(all, lasting(1)));
+          ranks.synchronize();
+          times.push_back(world.now());
+          ranks.end_step();
+        });
+        world.run();
+        times.push_back(ranks.steps().at(1).seconds);
+        return times;
+      });
+      EXPECT_NEAR(seen[0], closed_form ? 0 : 2, near);
+      EXPECT_NEAR(seen[1], 3, near);
+      EXPECT_NEAR(seen[2], 1, near);
+    }
+  }
+}
+
+TEST(Communicator, HasNoCompanyWhereItWasFoundToBeAlone) {
+  EXPECT_THROW(in_child([] {
+                 World world;
+                 RankGroup& ranks = world.add_ranks({});
+                 ranks.add_communicator("all");
+                 world.spawn("driver", [&] { world.transfer(lasting(1)); });
+                 world.run();
+                 return std::vector<double>{};
+               }),
+               std::runtime_error);
+}
+
+// A segment goes on at full speed when the collective beside it ends, and what comes after starts
+// on time, whoever keeps the time.
+TEST(Communicator, StartsOnTimeAfterASegmentThatGotFaster) {
+  for (const bool closed_form : {true, false}) {
+    const auto step = in_child([&] {
+      World world({.closed_form = closed_form});
+      RankGroup& ranks = world.add_ranks({.slowdown = twice});
+      Communicator& all = ranks.add_communicator("all");
+      world.spawn("driver", [&] {
+        ranks.start(all, lasting(1));
+        ranks.compute(Phase::backward, device(2));  // the first half second takes one
+        ranks.start(all, lasting(1), ranks.record());
+        ranks.compute(Phase::optimizer, device(2));
+        ranks.end_step();
+        ranks.await_step(0);
+      });
+      world.run();
+      return numbers(ranks.steps().at(0));
+    });
+    EXPECT_NEAR(step[backward], 2.5, near);
+    EXPECT_NEAR(step[optimizer], 2.5, near);
+  }
 }
 
 TEST(SideStream, CarriesTheDataLoader) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <string>
@@ -137,6 +138,23 @@ inline Numbers simulate(const Job& job, const StrategyOptions& options,
 inline double sum(const StepSplit& s) {
   return s.data_loading + s.forward + s.backward + s.optimizer + s.copies +
          s.exposed_communication + s.host_bound + s.waiting;
+}
+
+// The largest difference of any number but memory: seconds relative to the step.
+inline double difference(const Numbers& a, const Numbers& b) {
+  const auto relative = [](double x, double y) {
+    return x == y ? 0 : std::abs(x - y) / std::max(std::abs(x), std::abs(y));
+  };
+  double result = std::max(relative(a.first, b.first), relative(a.step, b.step));
+  for (const double x :
+       {relative(a.steps, b.steps), relative(a.traffic, b.traffic), relative(a.busiest, b.busiest),
+        relative(a.link_busy, b.link_busy), std::abs(a.busy - b.busy) / a.step}) {
+    result = std::max(result, x);
+  }
+  for (const auto part : step_parts) {
+    result = std::max(result, std::abs(a.split.*part - b.split.*part) / a.step);
+  }
+  return result;
 }
 
 }  // namespace lockstep::testing

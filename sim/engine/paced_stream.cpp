@@ -1,0 +1,165 @@
+// The compute stream when collectives slow it down: it keeps pace with time.
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "engine/range.hpp"
+#include "engine/streams.hpp"
+
+namespace lockstep {
+
+namespace {
+
+// Of a block of lanes we know the range, and with it which collectives its work can have met. More
+// lanes have wider ranges, fewer are more to keep.
+constexpr std::size_t block_lanes = 32;
+
+}  // namespace
+
+void ComputeStream::pace_with_time() {
+  paced_ = true;
+  const std::size_t blocks = (device_.size() + block_lanes - 1) / block_lanes;
+  device_ranges_.resize(blocks);
+  work_end_ranges_.resize(blocks);
+  work_end_.resize(device_.size());
+  measure_positions();
+}
+
+void ComputeStream::serve() {
+  while (true) {
+    bell_.wait([&] { return queue_.empty() ? closing_ : front_ready(); });
+    if (queue_.empty()) return;
+    const Item item = std::move(queue_.front());
+    queue_.pop_front();
+    process(item);
+  }
+}
+
+// The same, but the device slows down while collectives run. How long depends on collectives that
+// may start or end until then: look, wait until that moment, look again until nothing has changed.
+void ComputeStream::compute_beside_collectives(const Item& item) {
+  begin_beside_collectives(item, sg::s4u::Engine::get_clock());
+  bool over = false;
+  while (!over) {
+    const double ahead = end_beside_collectives(item) - sg::s4u::Engine::get_clock();
+    over = ahead <= 0 ||
+           (interference_.bell().wait_for(ahead) && interference_.changes() == changes_seen_);
+  }
+  finish_beside_collectives(item);
+  interference_.compute_ends(latest_);
+}
+
+void ComputeStream::settle(double now) {
+  if (!paced_) return;
+  while (!computing_ && !queue_.empty() && front_ready()) {
+    if (queue_.front().kind == Item::Kind::compute) {
+      computing_ = true;
+      begin_beside_collectives(queue_.front(), now);
+    } else {
+      const Item item = std::move(queue_.front());
+      queue_.pop_front();
+      process(item);
+    }
+  }
+}
+
+double ComputeStream::compute_end() {
+  return computing_ ? end_beside_collectives(queue_.front()) : never;
+}
+
+double ComputeStream::end_compute() {
+  computing_ = false;
+  finish_beside_collectives(queue_.front());
+  interference_.compute_ends(latest_);
+  queue_.pop_front();
+  return latest_;
+}
+
+void ComputeStream::begin_beside_collectives(const Item& item, double now) {
+  find_work_ends(item);
+  interference_.compute_begins(earliest_);
+  changes_seen_ = interference_.changes();
+  began_in_past_ = latest_ <= now;
+  last_host_ = 0;
+  if (host_never_binds(item)) return;
+  for (std::size_t lane = 0; lane < device_.size(); ++lane) {
+    last_host_ = std::max(last_host_,
+                          item.host.at(lane) + scaled_span(item.work, item.factors->lanes[lane]));
+  }
+}
+
+// When the last lane is done, if no further collective starts or ends.
+double ComputeStream::end_beside_collectives(const Item& item) {
+  const std::size_t seen = std::exchange(changes_seen_, interference_.changes());
+  // Lanes that began before the first look keep their place in work time whatever happened since.
+  if (seen != changes_seen_ && !began_in_past_) find_work_ends(item);
+  return std::max(interference_.time_of(item.phase, work_end_range_.largest), last_host_);
+}
+
+template <class Visit>
+void ComputeStream::for_each_block(Visit&& visit) const {
+  for (std::size_t block = 0, from = 0; from < device_.size(); ++block, from += block_lanes) {
+    visit(block, from, std::min(block_lanes, device_.size() - from));
+  }
+}
+
+void ComputeStream::find_work_ends(const Item& item) {
+  const double busy = item.work.busy;
+  const Curve curve = interference_.work_curve(item.phase, {earliest_, latest_});
+  work_end_range_ = {};
+  for_each_block([&](std::size_t block, std::size_t from, std::size_t count) {
+    const std::span<double> ends(&work_end_[from], count);
+    curve.at({&device_[from], count}, device_ranges_[block], ends);
+    const double* factors = &item.factors->lanes[from];
+    for (std::size_t lane = 0; lane < count; ++lane) ends[lane] += busy * factors[lane];
+    work_end_ranges_[block] = range_of(ends);
+    work_end_range_.include(work_end_ranges_[block]);
+  });
+}
+
+void ComputeStream::finish_beside_collectives(const Item& item) {
+  const QueuedWork& work = item.work;
+  const double before = position_sum_;
+  const bool host_binds = !host_never_binds(item);
+  const Curve curve = interference_.time_curve(item.phase, work_end_range_);
+  Range range;
+  for_each_block([&](std::size_t block, std::size_t from, std::size_t count) {
+    const std::span<double> ends(&device_[from], count);
+    curve.at({&work_end_[from], count}, work_end_ranges_[block], ends);
+    device_ranges_[block] = range_of(ends);
+    range.include(device_ranges_[block]);
+  });
+  const double after = sum_of_products(ranks_, device_);
+  busy_part(sums_.split, item.phase) += after - before;
+  sums_.interference += std::max(0.0, after - before - work.busy * item.factors->over_ranks);
+  earliest_ = range.smallest;
+  latest_ = range.largest;
+  position_sum_ = after;
+  if (!host_binds) return;
+  double gap_sum = 0;
+  for (std::size_t lane = 0; lane < device_.size(); ++lane) {
+    const double busy_end = device_[lane];
+    device_[lane] =
+        std::max(busy_end, item.host.at(lane) + scaled_span(work, item.factors->lanes[lane]));
+    gap_sum += ranks_[lane] * (device_[lane] - busy_end);
+  }
+  sums_.split.host_bound += gap_sum;
+  measure_positions();
+}
+
+void ComputeStream::measure_positions() {
+  if (!paced_) {
+    earliest_ = range_of(device_).smallest;
+    return;
+  }
+  Range range;
+  for_each_block([&](std::size_t block, std::size_t from, std::size_t count) {
+    device_ranges_[block] = range_of({&device_[from], count});
+    range.include(device_ranges_[block]);
+  });
+  earliest_ = range.smallest;
+  latest_ = range.largest;
+  position_sum_ = sum_of_products(ranks_, device_);
+}
+
+}  // namespace lockstep

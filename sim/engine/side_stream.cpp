@@ -1,0 +1,40 @@
+#include <algorithm>
+#include <utility>
+
+#include "engine/streams.hpp"
+
+namespace lockstep {
+
+Event SideStream::push(double seconds, const HostClock* host, const Event& after) {
+  auto done = std::make_shared<Event::State>();
+  done->cause = cause_;
+  queue_.push_back({seconds, host != nullptr, host ? *host : HostClock{}, after, done});
+  // Otherwise the item in front has asked to be woken already; once is enough.
+  if (queue_.size() == 1) drain();
+  return Event(done);
+}
+
+void SideStream::drain() {
+  if (draining_) return;
+  draining_ = true;
+  while (!queue_.empty() && known_or_wake(queue_.front().after, *this)) {
+    const Item item = std::move(queue_.front());
+    queue_.pop_front();
+    const Event::State* after = item.after.state().get();
+    for (std::size_t lane = 0; lane < free_.size(); ++lane) {
+      double begin = free_[lane];
+      if (item.hosted) begin = std::max(begin, item.host.at(lane));
+      if (after) begin = std::max(begin, after->at(lane));
+      free_[lane] = begin + item.seconds;
+    }
+    if (free_.size() == 1) {
+      item.done->common = free_[0];
+    } else {
+      item.done->lanes = free_;
+    }
+    item.done->complete();
+  }
+  draining_ = false;
+}
+
+}  // namespace lockstep

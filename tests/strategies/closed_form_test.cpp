@@ -1,0 +1,59 @@
+// Where nothing can disturb a job's collectives they take closed forms, without SimGrid. Does
+// SimGrid find the same times, splits and traffic?
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include "toy_job.hpp"
+
+namespace lockstep {
+namespace {
+
+using namespace lockstep::testing;  // NOLINT: the fixture of this file
+
+Job random_job() {
+  const auto milliseconds = [](int low, int high) { return *rc::gen::inRange(low, high) * 1e-5; };
+  auto costs = std::make_shared<ToyCosts>();
+  const double forward = milliseconds(1, 300), backward = milliseconds(1, 600);
+  const double issue = milliseconds(0, 200);
+  costs->forward = {issue, forward, std::max(issue, forward) + 1e-5};
+  costs->backward = {issue, backward, std::max(issue, backward) + 1e-5};
+  Job job = toy_job(*rc::gen::inRange(1, 20), *rc::gen::inRange(1, 2000) * 1e4,
+                    *rc::gen::element(2, 4, 5, 8, 16, 64), costs);
+  job.accumulation = *rc::gen::inRange(1, 3);
+  job.steps = 6;
+  job.seed = *rc::gen::inRange<std::uint64_t>(0, 1000);
+  job.interference = *rc::gen::arbitrary<bool>();
+  job.network = *rc::gen::element(NetworkKind::flow, NetworkKind::analytic);
+  job.gradient_clipping = *rc::gen::element(0.0, 1.0);
+  job.stragglers.per_step = Lognormal{*rc::gen::element(0.01, 0.05, 0.3)};
+  if (*rc::gen::arbitrary<bool>()) job.data_loading_seconds = milliseconds(1, 1000);
+  return job;
+}
+
+void expect_same(Job job, const StrategyOptions& options) {
+  const Numbers closed = simulate(job, options);
+  job.closed_form = false;
+  RC_ASSERT(difference(closed, simulate(job, options)) <= 1e-9);
+}
+
+RC_GTEST_PROP(ClosedForm, IsWhatSimGridFindsForDdp, ()) {
+  DdpOptions options;
+  options.bucket_bytes = *rc::gen::element(1e6, 25e6, 1e9);
+  options.gradient_as_bucket_view = *rc::gen::arbitrary<bool>();
+  options.comm_hook = *rc::gen::element(CommHook::none, CommHook::power_sgd);
+  expect_same(random_job(), options);
+}
+
+RC_GTEST_PROP(ClosedForm, IsWhatSimGridFindsForFsdp, ()) {
+  FsdpOptions options;
+  options.version = *rc::gen::element(1, 2);
+  options.sharding =
+      *rc::gen::element(Sharding::full_shard, Sharding::shard_grad_op, Sharding::no_shard);
+  options.limit_all_gathers = *rc::gen::arbitrary<bool>();
+  options.cpu_offload = *rc::gen::arbitrary<bool>();
+  expect_same(random_job(), options);
+}
+
+}  // namespace
+}  // namespace lockstep
