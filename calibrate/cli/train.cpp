@@ -58,6 +58,10 @@ void add_options(CLI::App& verb, TrainText& text) {
   verb.add_option("--warm-up", options.warm_up, "Steps before them")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
+  verb.add_option(
+      "--data", options.data,
+      "Images to train on, and to judge the trained model by: synthetic, or a folder "
+      "with the unpacked IDX files of MNIST or Fashion-MNIST (default: one random batch)");
   verb.add_option("--seed", options.seed, "Of parameters, data and jitter")->capture_default_str();
   verb.add_option("--network", text.network,
                   "loopback, or a rate such as 1Gbit/s between network namespaces (needs root)")
@@ -124,8 +128,6 @@ TrainOptions train_options(const TrainText& text) {
     }
     options.slow_ranks[static_cast<int>(rank)] = factor;
   }
-  // Mistakes in the model's options are found here, once, and not by every rank.
-  (void)build_step(*load_model(options.model), options.step);
   return options;
 }
 
@@ -140,11 +142,18 @@ int train(const TrainText& text, const Arguments& arguments) {
   const TrainOptions options = train_options(text);
   check_device(options.device);
   if (text.rank >= 0) {
-    run_rank(options, {text.rank, text.store, text.address, text.result});
+    try {
+      run_rank(options, {text.rank, text.store, text.address, text.result});
+    } catch (const OutOfDeviceMemory& error) {
+      throw std::runtime_error(
+          fmt::format("rank {} is out of memory: {}", text.rank, error.what()));
+    }
     // Gloo's threads and the libraries' destructors race at exit: leave without them.
     std::fflush(nullptr);
     ::_exit(0);
   }
+  // Mistakes about the model and the data are found here, once, and not by every rank.
+  check_data(options, build_step(*load_model(options.model), options.step));
   const int processes = options.ranks + (has_server(options.strategy) ? 1 : 0);
   const double rate = network_rate(text.network);
   // A parameter server runs on the first rank's host.

@@ -2,7 +2,9 @@
 #include <fstream>
 #include <stdexcept>
 
+#include "probes/torch_errors.hpp"
 #include "runs/strategy.hpp"
+#include "runs/training_data.hpp"
 #include "torch/backward_nodes.hpp"
 #include "torch/clock.hpp"
 #include "torch/memory_meter.hpp"
@@ -53,17 +55,15 @@ std::vector<double> checksum(Network& network) {
 }
 
 void train(const TrainOptions& options, Group& group, Network& network, MemoryMeter& meter,
-           RankReport& report) {
+           TrainingData& data, RankReport& report) {
   Slowness slowness;
   RankContext context{options, group, network, slowness};
   const std::unique_ptr<RealStrategy> strategy = make_strategy(context);
-  const at::Device device(options.device);
-  const Batch batch =
-      random_batch(network.step(), device, static_cast<std::uint64_t>(options.seed + report.rank));
   group.barrier();
   // A parameter server tells its workers when to stop: asynchronous ones may do more than others.
   for (int i = 0; has_server(options.strategy) || i < options.warm_up + options.steps; ++i) {
     if (i == options.warm_up) meter.reset_peak();  // of steady steps, not of construction
+    const Batch& batch = data.batch(i);
     RankStep step;
     step.begin = host_seconds();
     slowness.begin(slowness_factor(options, report.rank, i));
@@ -77,37 +77,42 @@ void train(const TrainOptions& options, Group& group, Network& network, MemoryMe
   report.checksum = checksum(network);
 }
 
-}  // namespace
-
-void run_rank(const TrainOptions& options, const RankPlace& place) {
+void run(const TrainOptions& options, const RankPlace& place) {
   const std::shared_ptr<const ModelFile> model = load_model(options.model);
   const TrainingStep step = build_step(*model, options.step);
   RankReport report;
   report.rank = place.rank;
-  {
-    MemoryMeter meter(options.device);
-    Network network(step, at::Device(options.device), static_cast<std::uint64_t>(options.seed));
-    GroupOptions group_options;
-    group_options.rank = place.rank;
-    group_options.size = options.ranks + (has_server(options.strategy) ? 1 : 0);
-    group_options.store_file = place.store_file;
-    group_options.own_address = place.own_address;
-    Group group(group_options);
-    if (place.rank == options.ranks) {
-      serve_parameters(options, group, network, report);
-    } else {
-      train(options, group, network, meter, report);
-    }
-    for (const NetworkParameter& parameter : network.parameters()) {
-      report.memory.parameters += static_cast<double>(parameter.tensor.nbytes());
-    }
-    report.memory.buffers = bytes_of(network.buffers());
-    report.memory.reserved = static_cast<double>(meter.read().reserved);
-    std::ofstream file(place.result_file);
-    file << to_json(report);
-    if (!file.flush()) throw std::runtime_error("cannot write " + place.result_file);
+  MemoryMeter meter(options.device);
+  Network network(step, at::Device(options.device), static_cast<std::uint64_t>(options.seed));
+  GroupOptions group_options;
+  group_options.rank = place.rank;
+  group_options.size = options.ranks + (has_server(options.strategy) ? 1 : 0);
+  group_options.store_file = place.store_file;
+  group_options.own_address = place.own_address;
+  Group group(group_options);
+  if (place.rank == options.ranks) {
+    serve_parameters(options, group, network, report);
     group.barrier();
+  } else {
+    TrainingData data(options, step, place.rank);
+    train(options, group, network, meter, data, report);
+    group.barrier();
+    data.judge(network, report);  // may take longer than the others would wait
   }
+  for (const NetworkParameter& parameter : network.parameters()) {
+    report.memory.parameters += static_cast<double>(parameter.tensor.nbytes());
+  }
+  report.memory.buffers = bytes_of(network.buffers());
+  report.memory.reserved = static_cast<double>(meter.read().reserved);
+  std::ofstream file(place.result_file);
+  file << to_json(report);
+  if (!file.flush()) throw std::runtime_error("cannot write " + place.result_file);
+}
+
+}  // namespace
+
+void run_rank(const TrainOptions& options, const RankPlace& place) {
+  with_plain_errors([&] { run(options, place); });
 }
 
 }  // namespace lockstep

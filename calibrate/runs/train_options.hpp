@@ -33,7 +33,8 @@ struct TrainOptions {
   int steps = 20;   // measured
   int warm_up = 3;  // steps before them
   std::int64_t seed = 1;
-  std::string data;  // folder of an IDX data set; empty = random input
+  std::string
+      data;  // "synthetic", or a folder (images.hpp); "" = one random batch, again and again
   // DDP
   double bucket_bytes = 25 * 1024.0 * 1024.0;
   double first_bucket_bytes = 1024.0 * 1024.0;
@@ -82,7 +83,11 @@ struct RankReport {
 std::string to_json(const RankReport& report);
 RankReport rank_report_from_json(const std::string& text);  // throws std::runtime_error
 
-// Runs one process of a training run to its end and writes its report.
+// Reads what options.data names and throws ConfigError when that does not suit the model's step.
+void check_data(const TrainOptions& options, const TrainingStep& step);
+
+// Runs one process of a training run to its end and writes its report. Throws OutOfDeviceMemory
+// when LibTorch finds no memory.
 void run_rank(const TrainOptions& options, const RankPlace& place);
 
 }  // namespace lockstep

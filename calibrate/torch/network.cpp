@@ -304,14 +304,19 @@ void Network::drop_gradients() {
   for (NetworkParameter& parameter : parameters_) parameter.tensor.mutable_grad().reset();
 }
 
-Batch random_batch(const TrainingStep& step, at::Device device, std::uint64_t seed) {
-  at::manual_seed(seed);
+std::int64_t output_classes(const TrainingStep& step) {
   std::int64_t classes = 1;
-  for (const Layer& layer : step.layers) {  // the last matrix product gives the logits
-    if (layer.kind == "linear" && !layer.parameters.empty()) {
+  for (const Layer& layer : step.layers) {
+    if ((layer.kind == "linear" || layer.kind == "conv") && !layer.parameters.empty()) {
       classes = layer.parameters.front().shape.front();
     }
   }
+  return classes;
+}
+
+Batch random_batch(const TrainingStep& step, at::Device device, std::uint64_t seed) {
+  at::manual_seed(seed);
+  const std::int64_t classes = output_classes(step);
   std::vector<std::int64_t> shape{step.samples};
   shape.insert(shape.end(), step.input_shape.begin(), step.input_shape.end());
   Batch batch;

@@ -69,6 +69,9 @@ class Network {
   bool training_ = true;
 };
 
+// How many classes the logits tell apart: what the last layer with a weight matrix gives.
+std::int64_t output_classes(const TrainingStep& step);
+
 // Random input of the step's shape; the same for the same seed.
 Batch random_batch(const TrainingStep& step, at::Device device, std::uint64_t seed);
 

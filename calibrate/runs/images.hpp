@@ -1,0 +1,49 @@
+// Labelled images to train on, and which of them a rank takes when. No LibTorch.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+struct Images {
+  std::int64_t count = 0, height = 0, width = 0;
+  std::vector<std::uint8_t> pixels;  // grey, row by row, image after image
+  std::vector<std::uint8_t> labels;  // one an image
+};
+
+struct ImageSets {
+  Images train, test;
+};
+
+// The four files of MNIST, Fashion-MNIST and their likes in `folder`, unpacked:
+// {train,t10k}-images-idx3-ubyte and {train,t10k}-labels-idx1-ubyte. Format: "The MNIST database of
+// handwritten digits", LeCun, Cortes, Burges, section "File formats". Throws ConfigError, which
+// names the file, when one is missing, is not of this format, is longer or shorter than its header
+// says, or has a label that is not below `classes`.
+ImageSets read_idx_images(const std::string& folder, std::int64_t classes);
+
+// 2000 images to train on and 500 to test with, 28 x 28, of ten classes (or `classes`, if fewer):
+// a random picture of 7 x 7 squares for each class, and on every pixel noise of 1.5 times its
+// contrast.
+ImageSets synthetic_images(std::int64_t classes, std::uint64_t seed);
+
+// Deals `count` images out to ranks: every epoch in another keyed order, the same on all ranks, of
+// which each takes every ranks-th. What does not fill a batch on every rank is left out, as with
+// DistributedSampler(drop_last) and DataLoader(drop_last).
+class ShardOrder {
+ public:
+  // Needs `count` >= `ranks` * `batch`.
+  ShardOrder(std::int64_t count, int ranks, int rank, std::int64_t batch, std::uint64_t seed);
+  std::vector<std::int64_t> indices(std::int64_t step);  // of the images of this rank's step
+
+ private:
+  void shuffle(std::int64_t epoch);
+  std::int64_t batch_, ranks_, rank_, steps_of_epoch_;
+  std::uint64_t seed_;
+  std::int64_t epoch_ = -1;
+  std::vector<std::int64_t> order_;
+};
+
+}  // namespace lockstep

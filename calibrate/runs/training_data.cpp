@@ -1,0 +1,127 @@
+#include "runs/training_data.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "core/errors.hpp"
+
+namespace lockstep {
+
+namespace {
+
+// Reads what options.data names and checks that it suits the model and the ranks.
+ImageSets load_data(const TrainOptions& options, const TrainingStep& step) {
+  if (step.input_shape.size() != 3) {
+    throw file_error("", "--data", fmt::format("{} does not read images", step.model));
+  }
+  const std::int64_t classes = output_classes(step);
+  ImageSets sets = options.data == "synthetic"
+                       ? synthetic_images(classes, static_cast<std::uint64_t>(options.seed))
+                       : read_idx_images(options.data, classes);
+  if (sets.train.count < options.ranks * step.samples) {
+    throw file_error("", "--data",
+                     fmt::format("{} images are no batch of {} for each of {} ranks",
+                                 sets.train.count, step.samples, options.ranks));
+  }
+  return sets;
+}
+
+}  // namespace
+
+void check_data(const TrainOptions& options, const TrainingStep& step) {
+  if (!options.data.empty()) (void)load_data(options, step);
+}
+
+ImageBatches::ImageBatches(const Images& train, const TrainingStep& step, at::Device device)
+    : shape_(step.input_shape), device_(device), type_(at::kFloat) {
+  if (parameter_bytes(step.precision) == 2) {
+    type_ = step.precision == Precision::pure_fp16 ? at::kHalf : at::kBFloat16;
+  }
+  double sum = 0, squares = 0;
+  for (const std::uint8_t pixel : train.pixels) {
+    sum += pixel;
+    squares += double{1} * pixel * pixel;
+  }
+  const auto count = static_cast<double>(train.pixels.size());
+  mean_ = sum / count;
+  const double variance = squares / count - mean_ * mean_;
+  if (variance > 0) deviation_ = std::sqrt(variance);
+}
+
+Batch ImageBatches::make(const Images& images, const std::vector<std::int64_t>& indices) const {
+  const at::NoGradGuard no_gradients;
+  const auto samples = static_cast<std::int64_t>(indices.size());
+  const std::int64_t size = images.height * images.width;
+  at::Tensor grey = at::empty({samples, 1, images.height, images.width}, at::kByte);
+  at::Tensor target = at::empty({samples}, at::kLong);
+  for (std::int64_t i = 0; i < samples; ++i) {
+    const std::int64_t image = indices[static_cast<std::size_t>(i)];
+    std::memcpy(grey.data_ptr<std::uint8_t>() + i * size, images.pixels.data() + image * size,
+                static_cast<std::size_t>(size));
+    target.data_ptr<std::int64_t>()[i] = images.labels[static_cast<std::size_t>(image)];
+  }
+  at::Tensor values = grey.to(at::kFloat);
+  const std::int64_t height = shape_[1], width = shape_[2];
+  const std::int64_t factor = std::min(height / images.height, width / images.width);
+  if (factor == 0) {
+    values = at::adaptive_avg_pool2d(values, {height, width});
+  } else {
+    values = values.repeat_interleave(factor, 2).repeat_interleave(factor, 3);
+    const std::int64_t rows = height - values.size(2), columns = width - values.size(3);
+    values = at::constant_pad_nd(
+        values, {columns / 2, columns - columns / 2, rows / 2, rows - rows / 2}, 0);
+  }
+  values = values.sub_(mean_).div_(deviation_).expand({-1, shape_[0], -1, -1});
+  return {values.contiguous().to(type_).to(device_), target.to(device_)};
+}
+
+TrainingData::TrainingData(const TrainOptions& options, const TrainingStep& step, int rank)
+    : rank_(rank), ranks_(options.ranks) {
+  const at::Device device(options.device);
+  const auto seed = static_cast<std::uint64_t>(options.seed);
+  if (options.data.empty()) {
+    batch_ = random_batch(step, device, seed + static_cast<std::uint64_t>(rank));
+    return;
+  }
+  ImageSets sets = load_data(options, step);
+  ImageBatches batches(sets.train, step, device);
+  ShardOrder order(sets.train.count, options.ranks, rank, step.samples, seed);
+  images_ = std::make_unique<RealImages>(
+      RealImages{std::move(sets), std::move(batches), std::move(order)});
+}
+
+const Batch& TrainingData::batch(std::int64_t step) {
+  if (images_) {
+    batch_ = {};
+    batch_ = images_->batches.make(images_->sets.train, images_->order.indices(step));
+  }
+  return batch_;
+}
+
+void TrainingData::judge(Network& network, RankReport& report) const {
+  if (!images_) return;
+  const at::NoGradGuard no_gradients;
+  network.set_training(false);
+  const Images& test = images_->sets.test;
+  std::vector<std::int64_t> indices;
+  const auto classify = [&] {
+    if (indices.empty()) return;
+    const Batch batch = images_->batches.make(test, indices);
+    (void)network.forward(batch);
+    report.test_right += network.logits().argmax(-1).eq(batch.target).sum().item<std::int64_t>();
+    report.test_judged += static_cast<std::int64_t>(indices.size());
+    indices.clear();
+  };
+  for (std::int64_t image = rank_; image < test.count; image += ranks_) {
+    indices.push_back(image);
+    if (static_cast<std::int64_t>(indices.size()) == network.step().samples) classify();
+  }
+  classify();
+  network.set_training(true);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,48 @@
+// What the ranks of a real run train on and are judged by. Includes ATen: only for .cpp files.
+#pragma once
+
+#include <memory>
+
+#include "runs/images.hpp"
+#include "runs/train_options.hpp"
+#include "torch/network.hpp"
+
+namespace lockstep {
+
+// Images as the network takes them: grey levels with mean 0 and standard deviation 1 over the
+// training set, enlarged by the largest whole factor that fits and padded with black (or averaged
+// down, if the network's input is smaller), the same in every channel.
+class ImageBatches {
+ public:
+  ImageBatches(const Images& train, const TrainingStep& step, at::Device device);
+  Batch make(const Images& images, const std::vector<std::int64_t>& indices) const;
+
+ private:
+  std::vector<std::int64_t> shape_;  // channels, height, width
+  at::Device device_;
+  at::ScalarType type_;
+  double mean_ = 0, deviation_ = 1;
+};
+
+class TrainingData {
+ public:
+  TrainingData(const TrainOptions& options, const TrainingStep& step, int rank);
+
+  // The rank's batch of its step `step`; the one before is gone. Without data: always the same
+  // random one.
+  const Batch& batch(std::int64_t step);
+  // Classifies the rank's share of the test set (every ranks-th image); does nothing without data.
+  void judge(Network& network, RankReport& report) const;
+
+ private:
+  struct RealImages {
+    ImageSets sets;
+    ImageBatches batches;
+    ShardOrder order;
+  };
+  std::unique_ptr<RealImages> images_;
+  Batch batch_;
+  int rank_, ranks_;
+};
+
+}  // namespace lockstep
