@@ -44,8 +44,9 @@ struct Answers {
   std::string skipped;
 };
 
-// We send SIGKILL only once a rank has failed; the first to die of it was the kernel's choice when
-// memory ran out.
+// We send SIGKILL only once a rank has failed, so the first to die of it was killed from outside:
+// by the kernel when memory ran out, or by somebody. The other batches are worth measuring either
+// way.
 constexpr int killed = 128 + 9;
 
 Answers measure(LayersJob job) {
@@ -61,7 +62,8 @@ Answers measure(LayersJob job) {
   if (end.how == LaunchEnd::How::interrupted) return answers;
   if (end.how == LaunchEnd::How::failed) {
     if (end.exit_code != killed) throw std::runtime_error(end.message);
-    answers.skipped = "out of memory (killed)";
+    fmt::print(stderr, "{}\n", end.message);
+    answers.skipped = "killed (signal 9), out of memory perhaps";
     return answers;
   }
   for (int rank = 0; rank < job.ranks; ++rank) {

@@ -214,6 +214,9 @@ LaunchEnd describe_failure(const Child& child, std::size_t rank) {
     end.exit_code = 128 + WTERMSIG(status);
     end.message = fmt::format("rank {} (pid {}) was killed by signal {} ({})", rank, child.pid,
                               WTERMSIG(status), ::strsignal(WTERMSIG(status)));
+    if (WTERMSIG(status) == SIGKILL) {
+      end.message += ": the kernel does that when memory runs out, and so does whoever kills it";
+    }
   } else {
     end.exit_code = WEXITSTATUS(status);
     end.message =

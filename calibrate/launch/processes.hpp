@@ -49,7 +49,7 @@ struct LaunchEnd {
   How how = How::finished;
   int rank = -1;        // failed: the one that failed first
   int exit_code = 0;    // failed: of that rank; 128 + signal when a signal killed it
-  std::string message;  // "rank 1 (pid 1234) was killed by signal 9 (Killed)"; "" when finished
+  std::string message;  // "rank 1 (pid 1234) ended with exit code 1"; "" when finished
 };
 
 // Starts them and waits for the end. Standard output of the ranks goes to our standard error, so

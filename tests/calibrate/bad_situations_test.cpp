@@ -81,6 +81,15 @@ std::string setting(const Profile& profile, const std::string& name) {
 
 constexpr const char* quick = " --minimum 6 --maximum 8 --width 50% --most-time 2s";
 
+// LibTorch's own word for it is certain; a signal is not.
+TEST(Training, OutOfMemoryNamesTheRankAndTheSize) {
+  Command command("train --model vgg11 --image 3x64x64 --batch 4000", "ulimit -v 8000000;");
+  EXPECT_EQ(command.wait(), 1);
+  EXPECT_THAT(command.err(), testing::ContainsRegex("rank [01] is out of memory: .*allocate"));
+  EXPECT_THAT(command.err(), Not(HasSubstr("frame #")));
+  EXPECT_FALSE(command.run_folder_left());
+}
+
 TEST(Calibrate, KeepsWhatItHadOnCtrlC) {
   // The second batch takes as long as it may.
   Command command(
@@ -117,7 +126,7 @@ TEST(Calibrate, SkipsABatchThatDoesNotFit) {
   EXPECT_FALSE(profile.copies.empty());
 }
 
-// What the kernel does to a process that has used too much.
+// What the kernel does to a process that has used too much; but others can kill, too.
 TEST(Calibrate, SkipsABatchWhoseRankIsKilled) {
   Command command(
       "calibrate --models lenet5 --batches 4,1 --minimum 6 --maximum 1000000 "
@@ -126,7 +135,8 @@ TEST(Calibrate, SkipsABatchWhoseRankIsKilled) {
   ASSERT_EQ(ranks.size(), 2u) << command.err();
   ::kill(ranks[1], SIGKILL);
   EXPECT_EQ(command.wait(), 0) << command.err();
-  EXPECT_THAT(command.out(), HasSubstr("skipped: out of memory (killed)"));
+  EXPECT_THAT(command.out(), HasSubstr("skipped: killed (signal 9), out of memory perhaps"));
+  EXPECT_THAT(command.err(), HasSubstr("was killed by signal 9 (Killed): the kernel does that"));
   const Profile profile = load_profile((command.path() / "kept" / "profile.yaml").string());
   ASSERT_EQ(profile.models.size(), 1u);
   ASSERT_EQ(profile.models[0].batches.size(), 1u);
