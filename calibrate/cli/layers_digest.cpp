@@ -126,10 +126,12 @@ void digest_streams(const LayersJob& job, const std::vector<json>& ranks, Profil
     return points;
   };
   profile.copies.clear();
-  for (const auto& [bytes, seconds] : medians("copies")) profile.copies.push_back({bytes, seconds});
-  for (const auto& [bytes, seconds] : medians("updates")) {
+  for (const auto& [elements, seconds] : medians("copies")) {
+    profile.copies.push_back({2 * 4 * elements, seconds});  // bytes read and written
+  }
+  for (const auto& [elements, seconds] : medians("updates")) {
     ProfileOptimizer entry = optimizer_entry(job.optimizer, Precision::fp32);
-    entry.elements = bytes / 4;
+    entry.elements = elements;
     entry.seconds = seconds;
     merge_optimizer(profile, entry);
   }

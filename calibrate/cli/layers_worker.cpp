@@ -95,7 +95,7 @@ json measure_streams(const LayersJob& job) {
   }
   const auto points = [](const std::vector<StreamPoint>& all) {
     json list = json::array();
-    for (const StreamPoint& point : all) list.push_back({point.bytes, point.seconds});
+    for (const StreamPoint& point : all) list.push_back({point.elements, point.seconds});
     return list;
   };
   return {{"copies", points(result.copies)}, {"updates", points(result.updates)}};

@@ -1,5 +1,5 @@
-// What copying and updating costs on one device, by size: the bucket copies, shards and server
-// updates of distributed training. Plain interface: no LibTorch in here.
+// What copying and updating flat tensors costs on one device, by size: the bucket copies, shards
+// and server updates of distributed training. Plain interface: no LibTorch in here.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,25 @@
 namespace lockstep {
 
 struct StreamPoint {
-  double bytes = 0;  // read and written together; or, of an update, 4 x its elements
-  std::vector<double> seconds;
+  std::int64_t elements = 0;    // fp32 values in the tensor
+  std::vector<double> seconds;  // of every repetition
 };
 
 struct StreamProbeOptions {
   std::string device = "cpu";
   OptimizerSpec optimizer;
-  std::vector<std::int64_t> elements;  // fp32 values in the tensor
+  std::vector<std::int64_t> elements;  // the sizes to measure
+  // Asked after every repetition, with the times of this size so far; one at least is made.
   std::function<bool(const std::vector<double>& seconds)> enough;
 };
 
 struct StreamProbeResult {
   std::vector<StreamPoint> copies;   // one tensor into another
-  std::vector<StreamPoint> updates;  // of one flat tensor
+  std::vector<StreamPoint> updates;  // the optimizer's step of one tensor
 };
 
-// Of memory that is in no cache, as a bucket or a shard is when its turn comes in a step.
+// Of memory that is in no cache, as a bucket or a shard is when its turn comes in a step. Throws
+// OutOfDeviceMemory (layers.hpp) when the device has too little.
 StreamProbeResult probe_streams(const StreamProbeOptions& options);
 
 }  // namespace lockstep
