@@ -1,22 +1,22 @@
 // `lockstep closed-loop`: calibrate here, predict, really train here, compare. The measuring
 // program does the first and the third, this one the second and the fourth.
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <algorithm>
-#include <cmath>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
-#include <numeric>
 #include <stdexcept>
 
+#include "cli/closed_loop_report.hpp"
 #include "cli/commands.hpp"
 #include "cli/measuring.hpp"
-#include "core/statistics.hpp"
 #include "core/units.hpp"
 #include "launch/interrupts.hpp"
 #include "launch/network.hpp"
-#include "results/table.hpp"
 #include "workload/model.hpp"
 
 namespace lockstep {
@@ -78,6 +78,9 @@ std::vector<Case> chosen_cases(const ClosedLoopOptions& options, bool has_blocks
                        allowed_hint(wanted, names));
     }
     chosen.push_back(all[static_cast<std::size_t>(found - names.begin())]);
+    if (std::count(options.strategies.begin(), options.strategies.end(), wanted) > 1) {
+      throw file_error("", "--strategies", fmt::format("{} stands there twice", in_quotes(wanted)));
+    }
   }
   return chosen;
 }
@@ -173,98 +176,34 @@ Scenario scenario_of(const ClosedLoopOptions& options, const std::vector<Case>& 
   return scenario;
 }
 
-// What the repetitions of one case said.
-struct Truth {
-  std::vector<double> step_seconds;  // median step of each repetition
-  std::vector<double> predicted;     // for each repetition
-  std::vector<double> staleness;     // mean of each repetition
-  std::map<std::int64_t, std::int64_t> histogram;
-  double memory = 0;
-};
-
-void add_repetition(Truth& truth, const std::string& text) {
-  const auto run = nlohmann::json::parse(text).at("runs").at(0);
-  truth.step_seconds.push_back(run.at("step_seconds"));
-  truth.memory = std::max(truth.memory, run.at("memory").at("allocated_bytes").get<double>());
-  if (!run.contains("staleness")) return;
-  truth.staleness.push_back(run.at("staleness").at("mean"));
-  for (const auto& [value, count] : run.at("staleness").at("histogram").items()) {
-    truth.histogram[std::stoll(value)] += count.get<std::int64_t>();
-  }
-}
-
-// Half the sum of differences between two distributions: 0 = the same, 1 = nothing in common.
-double total_variation(const std::map<std::int64_t, std::int64_t>& a,
-                       const std::map<std::int64_t, std::int64_t>& b) {
-  const auto total = [](const auto& h) {
-    return std::accumulate(h.begin(), h.end(), 0.0,
-                           [](double sum, const auto& bin) { return sum + double(bin.second); });
-  };
-  std::map<std::int64_t, double> difference;
-  for (const auto& [value, count] : a) difference[value] += double(count) / total(a);
-  for (const auto& [value, count] : b) difference[value] -= double(count) / total(b);
-  double sum = 0;
-  for (const auto& bin : difference) sum += std::abs(bin.second);
-  return sum / 2;
-}
-
-std::string report(const std::vector<Case>& cases, const ResultRecord& record,
-                   const std::vector<Truth>& truths, double& worst) {
-  Table table({{"strategy", Table::Align::left},
-               {"measured"},
-               {"spread"},
-               {"predicted"},
-               {"error"},
-               {"staleness"},
-               {"predicted"},
-               {"TV"},
-               {"memory"},
-               {"predicted"},
-               {"error"}});
-  const auto percent = [](double x) { return fmt::format("{:+.1f} %", 100 * x); };
-  worst = 0;
-  for (std::size_t i = 0; i < cases.size(); ++i) {
-    const Prediction& p = record.predictions[i];
-    const Truth& truth = truths[i];
-    const double measured = median(truth.step_seconds);
-    const double predicted = median(truth.predicted);
-    const double error = predicted / measured - 1;
-    worst = std::max(worst, std::abs(error));
-    const auto [low, high] =
-        std::minmax_element(truth.step_seconds.begin(), truth.step_seconds.end());
-    std::vector<std::string> row{cases[i].label, human(measured, Dimension::seconds, 4),
-                                 fmt::format("{:.1f} %", 100 * (*high - *low) / measured),
-                                 human(predicted, Dimension::seconds, 4), percent(error)};
-    if (p.staleness && !truth.staleness.empty()) {
-      row.push_back(fmt::format("{:.2f}", median(truth.staleness)));
-      row.push_back(fmt::format("{:.2f}", p.staleness->mean));
-      row.push_back(
-          fmt::format("{:.2f}", total_variation(truth.histogram, p.staleness->histogram)));
-    } else {
-      row.insert(row.end(), {"-", "-", "-"});
+// The folder that everything is written to: the user's; or one of our own, which goes unless kept.
+class WorkFolder {
+ public:
+  explicit WorkFolder(const std::string& given) : path_(given), keep_(!given.empty()) {
+    if (!keep_) {
+      path_ = (fs::temp_directory_path() / "lockstep-closed-loop-XXXXXX").string();
+      if (::mkdtemp(path_.data()) == nullptr) {
+        throw std::runtime_error(fmt::format("cannot write {}: {}", path_, std::strerror(errno)));
+      }
+      return;
     }
-    row.push_back(human(truth.memory, Dimension::bytes, 4));
-    row.push_back(human(p.memory.allocated, Dimension::bytes, 4));
-    row.push_back(percent(p.memory.allocated / truth.memory - 1));
-    table.add_row(row);
+    std::error_code error;
+    fs::create_directories(path_, error);
+    if (error) throw std::runtime_error(fmt::format("cannot write {}: {}", path_, error.message()));
   }
-  return table.text();
-}
+  ~WorkFolder() {
+    std::error_code ignored;
+    if (!keep_) fs::remove_all(path_, ignored);
+  }
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+  const std::string& path() const { return path_; }
+  void keep() { keep_ = true; }
 
-// Prints what there is; returns the worst error.
-double print_report(const ClosedLoopOptions& options, const std::vector<Case>& cases,
-                    const ResultRecord& record, const std::vector<Truth>& truths) {
-  double worst = 0;
-  const std::string table = report(cases, record, truths, worst);
-  const ProvenanceShare& share = record.predictions.front().provenance;
-  print(fmt::format(
-      "{} on {} processes over {}, batch {} each: {} repetitions of {} steps, medians\n{}"
-      "Predictions: {} % measured, {} % interpolated, {} % modelled costs; worst error {:.1f} %.\n",
-      options.model, options.ranks, options.network, options.batch,
-      truths.back().step_seconds.size(), options.steps, table, std::lround(100 * share.measured),
-      std::lround(100 * share.interpolated), std::lround(100 * share.modelled), 100 * worst));
-  return worst;
-}
+ private:
+  std::string path_;
+  bool keep_;
+};
 
 }  // namespace
 
@@ -289,15 +228,21 @@ int closed_loop_command(ClosedLoopOptions options) {
     networked = false;
   }
   (void)measuring_program();
-  const std::string folder =
-      options.folder.empty()
-          ? (fs::temp_directory_path() / fmt::format("lockstep-closed-loop-{}", ::getpid()))
-                .string()
-          : options.folder;
-  fs::create_directories(folder);
+  if (options.keep_profile && !fs::exists(fs::path(options.folder) / "profile.yaml")) {
+    throw file_error(options.folder, "--keep-profile", "there is no profile.yaml in this folder");
+  }
+  WorkFolder work(options.folder);
+  const std::string& folder = work.path();
+  ::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is an error like others: clean up first
   const InterruptGuard guard;
   ResultRecord record;
   std::vector<Truth> truths(cases.size());
+  // What there is; returns the worst error.
+  const auto print_report = [&] {
+    const LoopReport report = closed_loop_report(options, record, truths);
+    print(report.text);
+    return report.worst;
+  };
   try {
     if (!options.keep_profile) {
       calibrate_layers(options, folder);
@@ -330,8 +275,7 @@ int closed_loop_command(ClosedLoopOptions options) {
         truths[i].predicted.push_back(record.predictions[i].step_seconds);
       }
     }
-    const double worst = print_report(options, cases, record, truths);
-    if (options.folder.empty()) fs::remove_all(folder);
+    const double worst = print_report();
     if (options.max_error && worst > *options.max_error) {
       fmt::print(stderr, "lockstep: an error of {:.1f} % is more than {:.1f} %\n", 100 * worst,
                  100 * *options.max_error);
@@ -339,7 +283,8 @@ int closed_loop_command(ClosedLoopOptions options) {
     }
     return 0;
   } catch (const Interrupted&) {
-    if (!truths.back().step_seconds.empty()) print_report(options, cases, record, truths);
+    work.keep();
+    if (!truths.back().step_seconds.empty()) print_report();
     fmt::print(stderr, "interrupted; what was measured is in {}\n", folder);
     return 130;
   }

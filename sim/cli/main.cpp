@@ -136,10 +136,15 @@ int closed_loop(Arguments& arguments) {
   ClosedLoopOptions options = arguments.loop;
   for (const std::string& text : arguments.slow_ranks) {
     SlowRank slow;
-    if (std::sscanf(text.c_str(), "%d:%lf", &slow.rank, &slow.factor) != 2 || slow.rank < 0 ||
+    int used = 0;
+    const int found = std::sscanf(text.c_str(), "%d:%lf%n", &slow.rank, &slow.factor, &used);
+    if (found != 2 || text.size() != static_cast<std::size_t>(used) || slow.rank < 0 ||
         slow.rank >= options.ranks || !(slow.factor >= 1) || slow.factor > 1000) {
-      throw file_error("", "--slow-rank", fmt::format("{} is not possible", in_quotes(text)),
-                       "RANK:FACTOR with a factor of at least 1");
+      throw file_error(
+          "", "--slow-rank", fmt::format("{} is not possible", in_quotes(text)),
+          fmt::format(
+              "RANK:FACTOR with a rank from 0 to {} and a factor from 1 to 1000, e.g. 1:1.5",
+              options.ranks - 1));
     }
     options.slow_ranks.push_back(slow);
   }

@@ -9,6 +9,8 @@ namespace {
 
 using testing::HasSubstr;
 
+const std::string measuring_half = "export LOCKSTEP_CALIBRATE=" LOCKSTEP_CALIBRATE ";";
+
 std::vector<pid_t> children(pid_t parent) {
   std::istringstream in(text_of(fmt::format("/proc/{0}/task/{0}/children", parent)));
   std::vector<pid_t> all;
@@ -22,8 +24,7 @@ std::vector<pid_t> children(pid_t parent) {
 
 // The signal reaches one process only, as from `kill` or a batch system.
 TEST(ClosedLoop, EndsOnOneSignalAndSaysWhereTheProfileIs) {
-  Command command("closed-loop --model lenet5 -o kept",
-                  "export LOCKSTEP_CALIBRATE=" LOCKSTEP_CALIBRATE ";", "> out 2> err",
+  Command command("closed-loop --model lenet5 -o kept", measuring_half, "> out 2> err",
                   LOCKSTEP_PROGRAM);
   // The program, its measuring half and two ranks.
   ASSERT_TRUE(Command::until([&] { return children(command.pid()).size() == 3; })) << command.err();
@@ -47,6 +48,53 @@ TEST(ClosedLoop, WithoutTheMeasuringHalfSaysWhatIsMissing) {
   EXPECT_EQ(command.wait(), 2) << command.err();
   EXPECT_THAT(command.err(), HasSubstr("the measuring half is not built"));
   EXPECT_THAT(command.err(), HasSubstr("-DLOCKSTEP_TORCH=ON"));
+}
+
+struct Refused {
+  const char* arguments;
+  const char* reason;
+};
+
+TEST(ClosedLoop, SaysWhatIsWrongBeforeAnythingStarts) {
+  for (const Refused& row : std::vector<Refused>{
+           {"--network 1Gbitt", "allowed: loopback, or a rate such as 1Gbit"},
+           {"--repetitions 0", "--repetitions"},
+           {"--slow-rank 5:2", "a rank from 0 to 1"},
+           {"--slow-rank 1:2x", "'1:2x' is not possible"},
+           {"--slow-rank 1:nan", "a factor from 1 to 1000"},
+           {"--strategies foo", "allowed: ddp-25MiB"},
+           {"--strategies fsdp,fsdp", "'fsdp' stands there twice"},
+           {"--max-error lots", "--max-error"},
+           {"--model lenet6", "did you mean 'lenet5'?"},
+           {"--keep-profile", "needs --output"},
+           {"--keep-profile -o none", "there is no profile.yaml in this folder"},
+       }) {
+    Command command(std::string("closed-loop ") + row.arguments, measuring_half, "> out 2> err",
+                    LOCKSTEP_PROGRAM);
+    EXPECT_EQ(command.wait(), 2) << row.arguments << "\n" << command.err();
+    EXPECT_THAT(command.err(), HasSubstr(row.reason)) << row.arguments;
+    EXPECT_EQ(command.out(), "");
+    EXPECT_FALSE(std::filesystem::exists(command.path() / "none"));
+  }
+}
+
+TEST(ClosedLoop, ThatCannotWriteSaysSoAtOnce) {
+  Command command("closed-loop --model lenet5 -o out/folder", measuring_half, "> out 2> err",
+                  LOCKSTEP_PROGRAM);  // out is a file
+  EXPECT_EQ(command.wait(), 1);
+  EXPECT_EQ(command.err(), "lockstep: cannot write out/folder: Not a directory\n");
+}
+
+TEST(ClosedLoop, ThatFailsLeavesNoFolderOfItsOwn) {
+  Command command("closed-loop --model lenet5", "export LOCKSTEP_CALIBRATE=/bin/false;",
+                  "> out 2> err", LOCKSTEP_PROGRAM);
+  EXPECT_EQ(command.wait(), 1);
+  EXPECT_THAT(command.err(), HasSubstr("ended with 1"));
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(command.path())) {
+    files += entry.is_regular_file() ? 1 : 10;
+  }
+  EXPECT_EQ(files, 2u);  // out and err
 }
 
 }  // namespace

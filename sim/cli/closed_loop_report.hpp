@@ -1,0 +1,33 @@
+// The table at the end of `lockstep closed-loop`: real training beside its prediction.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cli/commands.hpp"
+
+namespace lockstep {
+
+// What the repetitions of one strategy said.
+struct Truth {
+  std::vector<double> step_seconds;  // step of each repetition
+  std::vector<double> predicted;     // for each repetition
+  std::vector<double> staleness;     // mean of each repetition
+  std::map<std::int64_t, std::int64_t> histogram;
+  double memory = 0;  // bytes
+};
+
+// Adds what `train --json` printed.
+void add_repetition(Truth& truth, const std::string& text);
+
+struct LoopReport {
+  std::string text;
+  double worst = 0;  // largest |predicted / measured - 1| of a step time
+};
+// `truths`: one for each prediction of the record, each with a repetition at least.
+LoopReport closed_loop_report(const ClosedLoopOptions& options, const ResultRecord& record,
+                              const std::vector<Truth>& truths);
+
+}  // namespace lockstep
