@@ -57,6 +57,8 @@ nlohmann::json point_json(const CollectivePoint& point) {
           {"relative_iqr", point.relative_iqr},
           {"relative_spread", point.relative_spread},
           {"cpu_seconds", point.cpu_seconds},
+          {"compute_speed", point.compute_speed},
+          {"speed_beside_compute", point.speed_beside_compute},
           {"wrong", point.wrong},
           {"repetitions", point.repetitions},
           {"foreign_cores", point.disturbance.foreign},
@@ -73,6 +75,8 @@ CollectivePoint point_from_json(const nlohmann::json& json) {
   point.relative_iqr = json.at("relative_iqr");
   point.relative_spread = json.at("relative_spread");
   point.cpu_seconds = json.at("cpu_seconds");
+  point.compute_speed = json.at("compute_speed");
+  point.speed_beside_compute = json.at("speed_beside_compute");
   point.wrong = json.at("wrong");
   point.repetitions = json.at("repetitions");
   point.disturbance.foreign = json.at("foreign_cores");
@@ -135,7 +139,8 @@ std::vector<ProfileCollective> collective_curves(const CollectiveReport& report)
     if (curves.empty() || curves.back().collective != name) {
       curves.push_back({name, report.backend, report.ranks, report.nodes, {}});
     }
-    curves.back().points.push_back({point.bytes, point.seconds, point.cpu_seconds});
+    curves.back().points.push_back({point.bytes, point.seconds, point.cpu_seconds,
+                                    point.compute_speed, point.speed_beside_compute});
   }
   return curves;
 }

@@ -44,28 +44,27 @@ class Case {
 
   // Number `i` in a series. In place where the collective is.
   void call(int i) {
-    const int root = i % group_.size();
+    if (collective_ != Collective::send_recv) {
+      start(i).wait();
+    } else if (group_.rank() == 0) {  // there and back
+      group_.send(input_, 1);
+      group_.recv(output_, 1);
+    } else if (group_.rank() == 1) {
+      group_.recv(output_, 0);
+      group_.send(input_, 0);
+    }
+  }
+  // Not for send_recv.
+  Pending start(int i) {
     switch (collective_) {
       case Collective::all_reduce:
-        group_.all_reduce(input_);
-        break;
+        return group_.all_reduce_async(input_);
       case Collective::broadcast:
-        group_.broadcast(input_, root);
-        break;
+        return group_.broadcast_async(input_, i % group_.size());
       case Collective::all_gather:
-        group_.all_gather(output_, input_);
-        break;
-      case Collective::reduce_scatter:
-        group_.reduce_scatter(output_, input_);
-        break;
-      default:  // there and back
-        if (group_.rank() == 0) {
-          group_.send(input_, 1);
-          group_.recv(output_, 1);
-        } else if (group_.rank() == 1) {
-          group_.recv(output_, 0);
-          group_.send(input_, 0);
-        }
+        return group_.all_gather_async(output_, input_);
+      default:
+        return group_.reduce_scatter_async(output_, input_);
     }
   }
   int messages_per_call() const { return collective_ == Collective::send_recv ? 2 : 1; }
@@ -147,6 +146,69 @@ double total_of(Group& group, double mine) {
   return value.item<double>();
 }
 
+// What a rank computes beside a collective: a product with a matrix of weights that the
+// second-level cache does not hold, a millisecond or two, as the layers of a network are.
+class StandIn {
+ public:
+  void run() { at::mm_out(result_, input_, weights_); }
+  // Median seconds of one run.
+  double time(double at_least) {
+    std::vector<double> seconds;
+    const double begin = seconds_of(CLOCK_MONOTONIC);
+    for (double now = begin, next = 0; now < begin + at_least; now = next) {
+      run();
+      next = seconds_of(CLOCK_MONOTONIC);
+      seconds.push_back(next - now);
+    }
+    return median(seconds);
+  }
+
+ private:
+  at::Tensor input_ = at::ones({32, 1024}), weights_ = at::ones({1024, 1024}),
+             result_ = at::empty({32, 1024});
+};
+
+struct Speeds {
+  double compute = 0, collective = 0;  // relative to alone; 0 = not measured
+};
+
+// Several calls under way and every rank computing until the last has ended.
+Speeds run_beside_compute(Group& group, Case& measured, double alone_seconds) {
+  constexpr double busy_seconds = 0.06;  // of the calls alone: many runs of the stand-in
+  const int calls =
+      static_cast<int>(std::clamp(std::ceil(busy_seconds / alone_seconds), 1.0, 64.0));
+  StandIn compute;
+  compute.time(busy_seconds / 3);
+  group.barrier();
+  const double compute_alone = compute.time(busy_seconds);
+  group.barrier();
+  std::vector<Pending> under_way;
+  const double begin = seconds_of(CLOCK_MONOTONIC);
+  for (int i = 0; i < calls; ++i) under_way.push_back(measured.start(i));
+  int runs = 0;
+  for (; !under_way.back().done(); ++runs) compute.run();
+  const double took = seconds_of(CLOCK_MONOTONIC) - begin;
+  for (Pending& call : under_way) call.wait();
+  at::Tensor mine = at::empty({2}, at::kDouble), all = at::empty({2 * group.size()}, at::kDouble);
+  mine.data_ptr<double>()[0] = std::min(1.0, runs * compute_alone / took);
+  mine.data_ptr<double>()[1] = took;
+  group.all_gather(all, mine);
+  const at::Tensor table = all.view({group.size(), 2});
+  return {table.select(1, 0).mean().item<double>(),
+          std::min(1.0, calls * alone_seconds / table.select(1, 1).min().item<double>())};
+}
+
+Speeds measure_beside_compute(Group& group, Case& measured, double alone_seconds) {
+  constexpr int repetitions = 7;
+  std::vector<double> compute, collective;
+  for (int i = 0; i < repetitions; ++i) {
+    const Speeds one = run_beside_compute(group, measured, alone_seconds);
+    compute.push_back(one.compute);
+    collective.push_back(one.collective);
+  }
+  return {median(compute), median(collective)};
+}
+
 // What rank 0 says.
 bool agree(Group& group, bool yes) {
   at::Tensor value = at::full({1}, yes ? 1.0 : 0.0);
@@ -206,6 +268,11 @@ void probe_collectives(Group& group, const CollectivePlan& plan,
                                           best->disturbance.foreign + best->disturbance.stolen;
         if (agree(group, quieter)) best = point;
         if (!point.disturbed) break;
+      }
+      if (collective != Collective::send_recv && bytes >= plan.least_beside_compute) {
+        const Speeds speeds = measure_beside_compute(group, measured, best->seconds);
+        best->compute_speed = speeds.compute;
+        best->speed_beside_compute = speeds.collective;
       }
       best->collective = collective;
       best->bytes = measured.bytes();

@@ -23,6 +23,8 @@ struct CollectivePlan {
   StoppingRule rule{.relative_width = 0.05, .minimum = 7, .maximum = 60};
   // No repetitions beyond the rule's minimum and no further attempts after that.
   double seconds_per_point = 8;
+  // From this size on also beside computation. Smaller ones end before much is computed.
+  double least_beside_compute = 1024 * 1024;
 };
 
 struct CollectivePoint {
@@ -33,7 +35,11 @@ struct CollectivePoint {
   double relative_iqr = 0;     // (75th - 25th percentile) / median
   double relative_spread = 0;  // (90th percentile - median) / median
   double cpu_seconds = 0;      // of one rank's process per call: median, mean of the ranks
-  std::int64_t wrong = 0;      // elements with a wrong value, all ranks together
+  // While every rank computes beside it, relative to alone: how fast the ranks compute, and how
+  // fast it is itself. 0 = not measured.
+  double compute_speed = 0;
+  double speed_beside_compute = 0;
+  std::int64_t wrong = 0;  // elements with a wrong value, all ranks together
   int repetitions = 0;
   Disturbance disturbance;  // while it was measured
   bool disturbed = false;  // others were busy in each of up to three attempts; the quietest is kept

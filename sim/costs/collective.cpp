@@ -196,7 +196,7 @@ CollectiveCost collective_cost(const Machine& machine, const CommGroup& group,
   assert(bytes >= 0 && group.concurrent >= 1);
 
   Times times;
-  double measured_cores = 0;
+  CurveValue measured;
   NcclAlgorithm algorithm = NcclAlgorithm::ring;
   if (machine.device.architecture == Architecture::cpu) {
     times = cpu_times(machine, group, collective, bytes);
@@ -219,21 +219,23 @@ CollectiveCost collective_cost(const Machine& machine, const CommGroup& group,
 
   if (const CollectiveCurve* curve = find_curve(machine, name_of(collective), ranks, group.nodes);
       curve != nullptr && group.concurrent == 1) {
-    const CurveValue value = curve_seconds(*curve, bytes);
-    times.latency = std::min(times.latency, value.seconds);
-    times.transfer = value.seconds - times.latency;
-    cost.provenance = value.on_point ? Provenance::measured : Provenance::interpolated;
-    measured_cores = value.cores;
+    measured = curve_seconds(*curve, bytes);
+    times.latency = std::min(times.latency, measured.seconds);
+    times.transfer = measured.seconds - times.latency;
+    cost.provenance = measured.on_point ? Provenance::measured : Provenance::interpolated;
   }
   cost.latency_seconds = times.latency;
   cost.transfer_seconds = times.transfer;
   cost.links = collective_links(machine, group, collective, algorithm, bytes);
   cost.device_memory_bytes = memory_traffic(cost.links);
-  if (machine.device.architecture == Architecture::cpu)
+  if (machine.device.architecture == Architecture::cpu) {
     cost.cores =
-        measured_cores > 0
-            ? measured_cores
+        measured.cores > 0
+            ? measured.cores
             : cores_of_sending(machine.host, sent_bytes(group, collective, bytes), cost.seconds());
+    cost.compute_speed = measured.compute_speed;
+    cost.speed_beside_compute = measured.speed_beside_compute;
+  }
   return cost;
 }
 

@@ -67,6 +67,10 @@ struct CollectiveCost {
   // Ranks on CPUs: cores that one rank's communication threads keep busy while it runs (measured
   // CPU time over elapsed time, or HostSpec::core_network_rate).
   double cores = 0;
+  // While the ranks compute beside it, relative to alone: how fast they compute, and how fast it is
+  // itself; measured, 0 = not.
+  double compute_speed = 0;
+  double speed_beside_compute = 0;
   Provenance provenance = Provenance::modelled;
   std::vector<LinkLoad> links;
 

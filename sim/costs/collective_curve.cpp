@@ -16,16 +16,32 @@ const CollectiveCurve* find_curve(const Machine& machine, std::string_view colle
 
 namespace {
 
-double busy_cores(const CollectiveCurve& curve, double bytes) {
-  if (curve.host_seconds.empty()) return 0;
-  const auto cores = [&](std::size_t i) { return curve.host_seconds[i] / curve.seconds[i]; };
-  const auto above = std::lower_bound(curve.bytes.begin(), curve.bytes.end(), bytes);
-  if (above == curve.bytes.end()) return cores(curve.bytes.size() - 1);
-  const auto i = static_cast<std::size_t>(above - curve.bytes.begin());
-  if (i == 0) return cores(0);
+// `value(i)` is that of point i, 0 = not measured there.
+template <class Value>
+double between_points(const CollectiveCurve& curve, double bytes, Value&& value) {
+  std::size_t below = curve.bytes.size(), above = below;
+  for (std::size_t i = 0; i < curve.bytes.size() && above == curve.bytes.size(); ++i) {
+    if (value(i) <= 0) continue;
+    (curve.bytes[i] < bytes ? below : above) = i;
+  }
+  if (below == curve.bytes.size()) return above == curve.bytes.size() ? 0 : value(above);
+  if (above == curve.bytes.size()) return value(below);
   const double position =
-      std::log(bytes / curve.bytes[i - 1]) / std::log(curve.bytes[i] / curve.bytes[i - 1]);
-  return std::lerp(cores(i - 1), cores(i), position);
+      std::log(bytes / curve.bytes[below]) / std::log(curve.bytes[above] / curve.bytes[below]);
+  return std::lerp(value(below), value(above), position);
+}
+
+void add_host_figures(const CollectiveCurve& curve, double bytes, CurveValue& result) {
+  if (!curve.host_seconds.empty()) {
+    result.cores = between_points(
+        curve, bytes, [&](std::size_t i) { return curve.host_seconds[i] / curve.seconds[i]; });
+  }
+  if (!curve.compute_speed.empty()) {
+    result.compute_speed =
+        between_points(curve, bytes, [&](std::size_t i) { return curve.compute_speed[i]; });
+    result.speed_beside_compute =
+        between_points(curve, bytes, [&](std::size_t i) { return curve.speed_beside_compute[i]; });
+  }
 }
 
 }  // namespace
@@ -37,15 +53,22 @@ CurveValue curve_seconds(const CollectiveCurve& curve, double bytes) {
                              curve.seconds.end());
   };
   const auto above = std::lower_bound(curve.bytes.begin(), curve.bytes.end(), bytes);
-  const double cores = busy_cores(curve, bytes);
-  if (above == curve.bytes.end())
-    return {curve.seconds.back() * bytes / curve.bytes.back(), false, cores};
+  CurveValue result;
+  add_host_figures(curve, bytes, result);
+  if (above == curve.bytes.end()) {
+    result.seconds = curve.seconds.back() * bytes / curve.bytes.back();
+    return result;
+  }
   const auto i = static_cast<std::size_t>(above - curve.bytes.begin());
-  if (i == 0 || *above == bytes) return {cleaned(i), *above == bytes, cores};
+  result.on_point = *above == bytes;
+  if (i == 0 || result.on_point) {
+    result.seconds = cleaned(i);
+    return result;
+  }
   const double position =
       std::log(bytes / curve.bytes[i - 1]) / std::log(curve.bytes[i] / curve.bytes[i - 1]);
-  return {std::exp(std::lerp(std::log(cleaned(i - 1)), std::log(cleaned(i)), position)), false,
-          cores};
+  result.seconds = std::exp(std::lerp(std::log(cleaned(i - 1)), std::log(cleaned(i)), position));
+  return result;
 }
 
 }  // namespace lockstep

@@ -11,6 +11,9 @@ struct CurveValue {
   double seconds = 0;
   bool on_point = false;  // the size itself was measured
   double cores = 0;       // CPU cores one rank's process keeps busy meanwhile
+  // While the ranks compute beside it, relative to alone (CollectiveCurve); 0 = not measured.
+  double compute_speed = 0;
+  double speed_beside_compute = 0;
 };
 
 // The machine's curve for this collective and shape; nullptr when there is none.
@@ -19,7 +22,8 @@ const CollectiveCurve* find_curve(const Machine& machine, std::string_view colle
 
 // Straight lines in log-log between points; the first point's time below it, the last point's
 // bandwidth above. A size never takes longer than a larger one does: noise that says so is cut off.
-// Busy cores are linear in the logarithm of the size, and the end points' beyond the ends.
+// Busy cores and speeds are linear in the logarithm of the size, and the end points' beyond the
+// ends.
 CurveValue curve_seconds(const CollectiveCurve& curve, double bytes);
 
 }  // namespace lockstep

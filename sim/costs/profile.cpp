@@ -153,6 +153,16 @@ void describe(Visitor& v, ProfileCurvePoint& p) {
            .unit = Dimension::seconds,
            .min = 0},
           p.host_seconds);
+  v.field({.name = "compute_speed",
+           .doc = "How fast every rank computes beside it, relative to alone; 0 = not measured.",
+           .min = 0,
+           .max = 1},
+          p.compute_speed);
+  v.field({.name = "speed_beside_compute",
+           .doc = "How fast it is itself then, relative to alone; 0 = not measured.",
+           .min = 0,
+           .max = 1},
+          p.speed_beside_compute);
 }
 
 template <class Visitor>
@@ -260,14 +270,21 @@ void apply_profile(const Profile& profile, Machine& machine) {
     curve.ranks = measured.ranks;
     curve.nodes = measured.nodes;
     curve.source = "profile of " + profile.device;
-    bool has_host = false;
+    bool has_host = false, has_speeds = false;
     for (const ProfileCurvePoint& point : measured.points) {
       curve.bytes.push_back(point.bytes);
       curve.seconds.push_back(point.seconds);
       curve.host_seconds.push_back(point.host_seconds);
       has_host = has_host || point.host_seconds > 0;
+      curve.compute_speed.push_back(point.compute_speed);
+      curve.speed_beside_compute.push_back(point.speed_beside_compute);
+      has_speeds = has_speeds || (point.compute_speed > 0 && point.speed_beside_compute > 0);
     }
     if (!has_host) curve.host_seconds.clear();
+    if (!has_speeds) {
+      curve.compute_speed.clear();
+      curve.speed_beside_compute.clear();
+    }
     curves.push_back(std::move(curve));
   }
   machine.collectives.insert(machine.collectives.begin(), curves.begin(), curves.end());

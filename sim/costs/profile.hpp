@@ -76,6 +76,9 @@ struct ProfileCurvePoint {
   double bytes = 0;
   double seconds = 0;
   double host_seconds = 0;  // CPU time of one rank's process meanwhile; 0 = not measured
+  // While every rank computes beside it, relative to alone; 0 = not measured.
+  double compute_speed = 0;
+  double speed_beside_compute = 0;
 };
 struct ProfileCollective {
   std::string collective;  // a name of Collective: "all_reduce", ..., "send_recv"

@@ -49,7 +49,7 @@ void Interference::start(double time, const TransferSpec& spec) {
   ++active_;
   change(time,
          {taken_.channels + spec.channels, taken_.hbm_bytes_per_second + spec.hbm_bytes_per_second,
-          taken_.cores + spec.cores});
+          taken_.cores + spec.cores, taken_.compute_speed * spec.compute_speed});
 }
 
 void Interference::stop(double time, const TransferSpec& spec) {
@@ -58,7 +58,8 @@ void Interference::stop(double time, const TransferSpec& spec) {
   if (active_ > 0) {
     rest = {taken_.channels - spec.channels,
             taken_.hbm_bytes_per_second - spec.hbm_bytes_per_second,
-            std::max(0.0, taken_.cores - spec.cores)};
+            std::max(0.0, taken_.cores - spec.cores),
+            std::min(1.0, taken_.compute_speed / spec.compute_speed)};
   }
   change(time, rest);
 }

@@ -43,11 +43,13 @@ inline double& busy_part(StepSplit& split, Phase phase) {
   return split.copies;
 }
 
-// What active collectives take from the compute beside them: sums of TransferSpec's fields.
+// What active collectives take from the compute beside them: sums of TransferSpec's fields, and the
+// product of its speeds.
 struct Occupancy {
   double channels = 0;
   double hbm_bytes_per_second = 0;
   double cores = 0;
+  double compute_speed = 1;
 };
 
 // Why a stream other than the compute stream is waited for: where wait() books the gap.

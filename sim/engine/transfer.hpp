@@ -33,6 +33,8 @@ struct TransferSpec {
   // it goes, relative to alone, while the ranks compute beside it.
   double cores = 0;
   double speed_beside_compute = 1;
+  // How fast the ranks compute while it runs, relative to alone, besides what `cores` says.
+  double compute_speed = 1;
 };
 
 // How transfers are executed.

@@ -103,6 +103,10 @@ struct CollectiveCurve {
   std::vector<double> seconds;  // as long as bytes
   // CPU time of one rank's process meanwhile, by size; empty = not measured.
   std::vector<double> host_seconds{};
+  // While every rank computes beside it, relative to alone: how fast the ranks compute, and how
+  // fast it is itself. By size, 0 = not measured at this one; empty = nowhere.
+  std::vector<double> compute_speed{};
+  std::vector<double> speed_beside_compute{};
   std::string source;
 };
 

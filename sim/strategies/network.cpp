@@ -38,7 +38,13 @@ PricedTransfer JobNetwork::collective(const CommGroup& group, Collective kind, d
     result.spec.hbm_bytes_per_second =
         cost.device_memory_bytes / (cost.transfer_seconds * job_.communication_scale);
   }
-  if (cost.cores > 0) {
+  if (cost.compute_speed > 0 && cost.speed_beside_compute > 0) {
+    // Measured. A collective that takes longer for the same bytes leaves more to compute.
+    constexpr double least = 0.05;
+    result.spec.compute_speed =
+        std::clamp(1 - (1 - cost.compute_speed) / job_.communication_scale, least, 1.0);
+    result.spec.speed_beside_compute = cost.speed_beside_compute;
+  } else if (cost.cores > 0) {
     result.spec.cores = cost.cores / job_.communication_scale;
     result.spec.speed_beside_compute =
         share_cores(cores_per_rank(job_.machine, job_.gpus), result.spec.cores).communication;

@@ -93,7 +93,7 @@ std::function<double(Phase, const Occupancy&)> interference_of(const Job& job,
   if (!job.interference || job.gpus == 1) return {};
   if (one_thread(job)) {
     return [cores = cores_per_rank(job.machine, job.gpus)](Phase, const Occupancy& taken) {
-      return 1 / share_cores(cores, taken.cores).compute;
+      return 1 / (share_cores(cores, taken.cores).compute * taken.compute_speed);
     };
   }
   return [device = job.machine.device, share = costs.memory_bound](Phase phase,

@@ -95,7 +95,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 }
 
 TEST(Collectives, AreMeasuredCheckedAndKept) {
-  Command command("collectives --sizes 4KiB,256KiB --seconds 0.5 --json -o kept");
+  Command command("collectives --sizes 4KiB,1MiB --seconds 0.5 --json -o kept");
   ASSERT_EQ(command.wait(), 0) << command.err();
   const auto json = nlohmann::json::parse(command.out());
   EXPECT_EQ(json["network"], "loopback");
@@ -107,6 +107,12 @@ TEST(Collectives, AreMeasuredCheckedAndKept) {
     EXPECT_LT(point["seconds"], 1) << point;
     EXPECT_GT(point["cpu_seconds"], 0) << point;
     EXPECT_GE(point["repetitions"], 7) << point;
+    // Beside compute only what takes long enough, and messages never.
+    const bool beside = point["bytes"] > 1e6 && point["collective"] != "send_recv";
+    for (const char* speed : {"compute_speed", "speed_beside_compute"}) {
+      EXPECT_EQ(point[speed] > 0, beside) << point;
+      EXPECT_LE(point[speed], 1) << point;
+    }
   }
   const Profile profile = load_profile(command.path() / "kept" / "profile.yaml");
   EXPECT_EQ(profile.device, "cpu-core");

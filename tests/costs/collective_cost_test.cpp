@@ -267,6 +267,28 @@ TEST(CollectiveCost, CpuTimeComesFromTheCurveOrFromTheHost) {
   EXPECT_EQ(collective_cost(dgx, two, Collective::all_reduce, 4 * MiB).cores, 0);
 }
 
+TEST(CollectiveCost, SpeedsBesideComputeComeFromThePointsThatHaveThem) {
+  Machine machine = load_machine("cpu-loopback-x2");
+  const CommGroup pair{.ranks_per_node = 2, .nodes = 1};
+  EXPECT_EQ(collective_cost(machine, pair, Collective::all_reduce, 4 * MiB).compute_speed, 0);
+  machine.collectives.push_back({.collective = "all_reduce",
+                                 .ranks = 2,
+                                 .nodes = 1,
+                                 .bytes = {1024, 1 * MiB, 4 * MiB},
+                                 .seconds = {1e-4, 1e-3, 5e-3},
+                                 .compute_speed = {0, 0.8, 0.4},
+                                 .speed_beside_compute = {0, 0.6, 0.5},
+                                 .source = "test"});
+  const auto cost = [&](double bytes) {
+    return collective_cost(machine, pair, Collective::all_reduce, bytes);
+  };
+  EXPECT_DOUBLE_EQ(cost(1024).compute_speed, 0.8);  // not measured there: the next one's
+  EXPECT_DOUBLE_EQ(cost(1024).speed_beside_compute, 0.6);
+  EXPECT_NEAR(cost(2 * MiB).compute_speed, 0.6, 1e-12);
+  EXPECT_NEAR(cost(2 * MiB).speed_beside_compute, 0.55, 1e-12);
+  EXPECT_DOUBLE_EQ(cost(64 * MiB).compute_speed, 0.4);
+}
+
 TEST(Copies, MessagesBetweenCpuProcessesFollowTheirCurve) {
   Machine machine = load_machine("cpu-1gbit-x2");
   EXPECT_NEAR(host_host_copy(machine, 1e6).seconds(1e6), 30e-6 + 1e6 / (0.957 * 125e6), 1e-12);

@@ -147,7 +147,7 @@ format: 1
 device: cpu-core
 allocator: {context: 180 MiB}
 collectives:
-  - {collective: all_reduce, backend: gloo, ranks: 2, points: [{bytes: 4 MiB, time: 5 ms, host: 4 ms}]}
+  - {collective: all_reduce, backend: gloo, ranks: 2, points: [{bytes: 4 MiB, time: 5 ms, host: 4 ms, compute_speed: 0.5, speed_beside_compute: 0.4}]}
   - {collective: send_recv, backend: gloo, ranks: 2, nodes: 2, points: [{bytes: 4 MiB, time: 9 ms}]}
 )",
                                                          "cpu.yaml"));
@@ -170,8 +170,11 @@ collectives:
   ASSERT_NE(curve, nullptr);
   EXPECT_DOUBLE_EQ(curve_seconds(*curve, 4 * 1024.0 * 1024.0).seconds, 5e-3);
   EXPECT_DOUBLE_EQ(curve_seconds(*curve, 4 * 1024.0 * 1024.0).cores, 0.8);
+  EXPECT_DOUBLE_EQ(curve_seconds(*curve, 4 * 1024.0 * 1024.0).compute_speed, 0.5);
+  EXPECT_DOUBLE_EQ(curve_seconds(*curve, 4 * 1024.0 * 1024.0).speed_beside_compute, 0.4);
   ASSERT_NE(find_curve(machine, "send_recv", 2, 2), nullptr);
   EXPECT_TRUE(find_curve(machine, "send_recv", 2, 2)->host_seconds.empty());
+  EXPECT_TRUE(find_curve(machine, "send_recv", 2, 2)->compute_speed.empty());
   EXPECT_EQ(find_curve(machine, "send_recv", 2, 1), nullptr);
 }
 

@@ -77,6 +77,25 @@ TEST(DdpOnCpu, ClosedFormsAreWhatSimGridFinds) {
   }
 }
 
+// As above, with measured speeds in place of a fairly shared core: compute at 0.4 of its speed, the
+// first all-reduce at 0.25 of its own until compute and the second copy are done.
+TEST(DdpOnCpu, MeasuredSpeedsReplaceTheSharedCore) {
+  Job job = cpu_job(2, 1);
+  for (CollectiveCurve& curve : job.machine.collectives) {
+    curve.compute_speed = {0.4, 0.4};
+    curve.speed_beside_compute = {0.25, 0.25};
+  }
+  const Numbers result = simulate(job, one_bucket_per_layer());
+  const double copy = 8e6 / 1e12;
+  const double beside = (2e-3 + copy) / 0.4;
+  EXPECT_NEAR(result.step, 4e-3 + copy + beside + (4e-3 - beside / 4) + 4e-3 + 1e-3, near);
+  EXPECT_NEAR(result.split.backward, 2e-3 + 2e-3 / 0.4, near);
+  // Twice as long for the same bytes: half as much is taken from compute.
+  job.communication_scale = 2;
+  const Numbers slow = simulate(job, one_bucket_per_layer());
+  EXPECT_NEAR(slow.split.backward, 2e-3 + 2e-3 / 0.7, near);
+}
+
 TEST(DdpOnCpu, SpareCoresCarryTheCommunication) {
   Job job = cpu_job(2, 1);
   const double shared = simulate(job, one_bucket_per_layer()).step;
