@@ -276,6 +276,9 @@ int closed_loop_command(ClosedLoopOptions options) {
       }
     }
     const double worst = print_report();
+    if (options.folder.empty()) {
+      fmt::print(stderr, "profile and scenario were temporary; -o FOLDER keeps them\n");
+    }
     if (options.max_error && worst > *options.max_error) {
       fmt::print(stderr, "lockstep: an error of {:.1f} % is more than {:.1f} %\n", 100 * worst,
                  100 * *options.max_error);
