@@ -196,25 +196,32 @@ void Communicator::change(double now, NetworkKind network, Links& links) {
   in_front_.reset();
 }
 
-Communicator::Gap Communicator::divide(const Event::State& state, std::size_t lane,
-                                       double from) const {
-  const std::size_t group =
-      group_of_lane_.empty() ? 0 : static_cast<std::size_t>(group_of_lane_[lane]);
-  const Window& own = window(state.serial, group);
-  Gap gap;
-  gap.exposed = own.end - std::max(own.start, from);
-  double idle_from = from;  // idle right before it started
-  for (std::size_t serial = state.serial; serial-- > 0;) {
-    if (serial * groups_ + group < first_window_) break;
-    const Window& earlier = window(serial, group);
-    if (earlier.end <= from) break;
-    if (serial + 1 == state.serial) idle_from = earlier.end;
-    gap.exposed += earlier.end - std::max(earlier.start, from);
+Communicator::Gap Communicator::divide(const Event::State& state, std::span<const double> ranks,
+                                       std::span<double> positions) const {
+  Gap sum;
+  for (std::size_t lane = 0; lane < lanes_; ++lane) {
+    const double from = positions[lane];
+    const std::size_t group =
+        group_of_lane_.empty() ? 0 : static_cast<std::size_t>(group_of_lane_[lane]);
+    const Window& own = window(state.serial, group);
+    if (own.end <= from) continue;
+    double exposed = own.end - std::max(own.start, from);
+    double idle_from = from;  // idle right before it started
+    for (std::size_t serial = state.serial; serial-- > 0;) {
+      if (serial * groups_ + group < first_window_) break;
+      const Window& earlier = window(serial, group);
+      if (earlier.end <= from) break;
+      if (serial + 1 == state.serial) idle_from = earlier.end;
+      exposed += earlier.end - std::max(earlier.start, from);
+    }
+    const double host_bound =
+        std::clamp(state.ready[lane] - idle_from, 0.0, std::max(0.0, own.start - idle_from));
+    sum.exposed += ranks[lane] * exposed;
+    sum.host_bound += ranks[lane] * host_bound;
+    sum.waiting += ranks[lane] * std::max(0.0, own.end - from - exposed - host_bound);
+    positions[lane] = own.end;
   }
-  gap.host_bound =
-      std::clamp(state.ready[lane] - idle_from, 0.0, std::max(0.0, own.start - idle_from));
-  gap.waiting = std::max(0.0, own.end - from - gap.exposed - gap.host_bound);
-  return gap;
+  return sum;
 }
 
 }  // namespace lockstep

@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,13 +34,15 @@ class Communicator final : public Waker {
   double next_change();
   void change(double now, NetworkKind network, Links& links);
 
-  // How a lane's gap from `from` to the end of the collective behind `state` divides.
+  // How the gaps between the lanes' positions and the end of the collective behind `state` divide,
+  // summed over ranks. Moves the positions there.
   struct Gap {
     double exposed = 0;     // this or an earlier collective was running
     double host_bound = 0;  // the own host had not issued it yet
     double waiting = 0;     // others had not arrived
   };
-  Gap divide(const Event::State& state, std::size_t lane, double from) const;
+  Gap divide(const Event::State& state, std::span<const double> ranks,
+             std::span<double> positions) const;
 
  private:
   struct Window {
@@ -74,7 +77,7 @@ class Communicator final : public Waker {
   Interference& interference_;
   std::deque<Operation> queue_;
   std::optional<Operation> in_front_;  // of which the start is known
-  std::deque<Window> windows_;  // of the latest collectives, all groups of one next to each other
+  std::vector<Window> windows_;  // of the latest collectives, all groups of one next to each other
   std::size_t first_window_ = 0;
   std::size_t carried_ = 0;
   Doorbell bell_;

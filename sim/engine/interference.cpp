@@ -1,43 +1,35 @@
 #include "engine/interference.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace lockstep {
 
-namespace {
-
-constexpr double endless = 1e300;
-
-}  // namespace
-
-// Adds up what each position has behind it: no branches, one pass per stretch that `range` meets,
-// and nothing to clamp if it meets only one.
+// Follows the first stretch and adds what every later one changes, without branches. Half of a
+// simulation's time with thousands of jittered lanes is spent in such loops.
 LOCKSTEP_WIDE_VECTORS
-void Curve::at(std::span<const double> positions, const Range& range,
-               std::span<double> values) const {
-  std::size_t i = stretches.size() - 1;
-  while (i > 0 && stretches[i].begin > range.smallest) --i;
-  const std::size_t lanes = positions.size();
-  const double base = stretches[i].value;
-  const auto last = [&](std::size_t at) {
-    return at + 1 == stretches.size() || stretches[at + 1].begin >= range.largest;
-  };
-  if (last(i) && stretches[i].begin <= range.smallest) {
-    const double begin = stretches[i].begin, rate = stretches[i].rate;
-    for (std::size_t lane = 0; lane < lanes; ++lane) {
-      values[lane] = base + (positions[lane] - begin) * rate;
+void Curve::at(std::span<const double> positions, std::span<double> values) const {
+  constexpr std::size_t vectors = 4;  // side by side: one would wait for each addition
+  std::size_t lane = 0;
+  for (; lane + vectors * wide_lanes <= positions.size(); lane += vectors * wide_lanes) {
+    Wide position[vectors], value[vectors];
+    for (std::size_t k = 0; k < vectors; ++k) {
+      position[k] = wide(&positions[lane])[k] - origin;
+      value[k] = Wide{} + constant;
     }
-    return;
+    for (const Bend& bend : bends) {
+      const Wide at = Wide{} + bend.at;
+      for (std::size_t k = 0; k < vectors; ++k) {
+        value[k] += (position[k] > at ? position[k] : at) * bend.rate;
+      }
+    }
+    for (std::size_t k = 0; k < vectors; ++k) wide(&values[lane])[k] = value[k];
   }
-  std::fill(values.begin(), values.end(), base);
-  for (bool done = false; !done; ++i) {
-    done = last(i);
-    const double begin = stretches[i].begin, length = stretches[i].length, rate = stretches[i].rate;
-    for (std::size_t lane = 0; lane < lanes; ++lane) {
-      const double passed = positions[lane] - begin;
-      const double inside = passed < length ? passed : length;
-      values[lane] += (inside > 0 ? inside : 0) * rate;
-    }
+  for (; lane < positions.size(); ++lane) {
+    const double position = positions[lane] - origin;
+    double value = constant;
+    for (const Bend& bend : bends) value += std::max(position, bend.at) * bend.rate;
+    values[lane] = value;
   }
 }
 
@@ -87,15 +79,15 @@ Curve Interference::curve(Phase phase, double Piece::*position, double Piece::*v
   std::size_t i = pieces.size() - 1;
   while (i > 0 && pieces[i].*position > range.smallest) --i;
   Curve result;
-  double sum = pieces[i].*value;
-  for (; i < pieces.size(); ++i) {
-    const double begin = pieces[i].*position;
-    const double length = i + 1 < pieces.size() ? pieces[i + 1].*position - begin : endless;
-    if (!result.stretches.empty() && begin >= range.largest) break;
-    if (length <= 0) continue;
-    result.stretches.push_back({begin, length, pieces[i].*rate, sum});
-    sum += length * (pieces[i].*rate);
-  }
+  result.origin = pieces[i].*position;
+  result.constant = pieces[i].*value;
+  double before = 0;
+  do {
+    const double at = pieces[i].*position - result.origin;
+    const double bend = pieces[i].*rate - std::exchange(before, pieces[i].*rate);
+    result.bends.push_back({at, bend});
+    result.constant -= at * bend;
+  } while (++i < pieces.size() && pieces[i].*position < range.largest);
   return result;
 }
 

@@ -15,17 +15,19 @@
 
 namespace lockstep {
 
-// A piecewise linear, rising function.
+// A piecewise linear function: constant + the sum over its bends of
+// rate * max(position - origin, at). Positions count from an origin close by, or large numbers
+// would cancel.
 struct Curve {
-  struct Stretch {
-    double begin, length;
-    double rate;   // at which the value rises inside
-    double value;  // at `begin`
+  struct Bend {
+    double at = 0;
+    double rate = 0;  // by which it rises faster from there on
   };
-  std::vector<Stretch> stretches;  // never empty
+  double origin = 0;
+  double constant = 0;
+  std::vector<Bend> bends;
 
-  // The values at positions that all lie in `range`.
-  void at(std::span<const double> positions, const Range& range, std::span<double> values) const;
+  void at(std::span<const double> positions, std::span<double> values) const;
 };
 
 class Interference {

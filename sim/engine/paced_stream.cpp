@@ -1,6 +1,5 @@
 // The compute stream when collectives slow it down: it keeps pace with time.
 #include <algorithm>
-#include <span>
 #include <utility>
 
 #include "engine/range.hpp"
@@ -8,19 +7,8 @@
 
 namespace lockstep {
 
-namespace {
-
-// Of a block of lanes we know the range, and with it which collectives its work can have met. More
-// lanes have wider ranges, fewer are more to keep.
-constexpr std::size_t block_lanes = 32;
-
-}  // namespace
-
 void ComputeStream::pace_with_time() {
   paced_ = true;
-  const std::size_t blocks = (device_.size() + block_lanes - 1) / block_lanes;
-  device_ranges_.resize(blocks);
-  work_end_ranges_.resize(blocks);
   work_end_.resize(device_.size());
   measure_positions();
 }
@@ -96,45 +84,23 @@ double ComputeStream::end_beside_collectives(const Item& item) {
   return std::max(interference_.time_of(item.phase, work_end_range_.largest), last_host_);
 }
 
-template <class Visit>
-void ComputeStream::for_each_block(Visit&& visit) const {
-  for (std::size_t block = 0, from = 0; from < device_.size(); ++block, from += block_lanes) {
-    visit(block, from, std::min(block_lanes, device_.size() - from));
-  }
-}
-
 void ComputeStream::find_work_ends(const Item& item) {
+  interference_.work_curve(item.phase, {earliest_, latest_}).at(device_, work_end_);
   const double busy = item.work.busy;
-  const Curve curve = interference_.work_curve(item.phase, {earliest_, latest_});
-  work_end_range_ = {};
-  for_each_block([&](std::size_t block, std::size_t from, std::size_t count) {
-    const std::span<double> ends(&work_end_[from], count);
-    curve.at({&device_[from], count}, device_ranges_[block], ends);
-    const double* factors = &item.factors->lanes[from];
-    for (std::size_t lane = 0; lane < count; ++lane) ends[lane] += busy * factors[lane];
-    work_end_ranges_[block] = range_of(ends);
-    work_end_range_.include(work_end_ranges_[block]);
-  });
+  const double* factors = item.factors->lanes.data();
+  for (std::size_t lane = 0; lane < device_.size(); ++lane) work_end_[lane] += busy * factors[lane];
+  work_end_range_ = range_of(work_end_);
 }
 
 void ComputeStream::finish_beside_collectives(const Item& item) {
   const QueuedWork& work = item.work;
   const double before = position_sum_;
   const bool host_binds = !host_never_binds(item);
-  const Curve curve = interference_.time_curve(item.phase, work_end_range_);
-  Range range;
-  for_each_block([&](std::size_t block, std::size_t from, std::size_t count) {
-    const std::span<double> ends(&device_[from], count);
-    curve.at({&work_end_[from], count}, work_end_ranges_[block], ends);
-    device_ranges_[block] = range_of(ends);
-    range.include(device_ranges_[block]);
-  });
-  const double after = sum_of_products(ranks_, device_);
+  interference_.time_curve(item.phase, work_end_range_).at(work_end_, device_);
+  measure_positions();
+  const double after = position_sum_;
   busy_part(sums_.split, item.phase) += after - before;
   sums_.interference += std::max(0.0, after - before - work.busy * item.factors->over_ranks);
-  earliest_ = range.smallest;
-  latest_ = range.largest;
-  position_sum_ = after;
   if (!host_binds) return;
   double gap_sum = 0;
   for (std::size_t lane = 0; lane < device_.size(); ++lane) {
@@ -148,18 +114,10 @@ void ComputeStream::finish_beside_collectives(const Item& item) {
 }
 
 void ComputeStream::measure_positions() {
-  if (!paced_) {
-    earliest_ = range_of(device_).smallest;
-    return;
-  }
-  Range range;
-  for_each_block([&](std::size_t block, std::size_t from, std::size_t count) {
-    device_ranges_[block] = range_of({&device_[from], count});
-    range.include(device_ranges_[block]);
-  });
+  const Range range = range_of(device_);
   earliest_ = range.smallest;
   latest_ = range.largest;
-  position_sum_ = sum_of_products(ranks_, device_);
+  if (paced_) position_sum_ = sum_of_products(ranks_, device_);
 }
 
 }  // namespace lockstep

@@ -1,46 +1,44 @@
 #include "engine/range.hpp"
 
-#include <algorithm>
-#include <array>
-
 namespace lockstep {
 
-namespace {
-
-// Side by side: one after the other waits for each comparison or addition.
-constexpr std::size_t width = 8;
-
-}  // namespace
-
+// Two at a time: one at a time waits for each comparison or addition.
 LOCKSTEP_WIDE_VECTORS
 Range range_of(std::span<const double> values) {
-  std::array<double, width> low, high;
-  low.fill(values[0]);
-  high.fill(values[0]);
+  constexpr std::size_t step = 2 * wide_lanes;
+  Range range{values[0], values[0]};
   std::size_t i = 0;
-  for (; i + width <= values.size(); i += width) {
-    for (std::size_t k = 0; k < width; ++k) {
-      low[k] = values[i + k] < low[k] ? values[i + k] : low[k];
-      high[k] = values[i + k] > high[k] ? values[i + k] : high[k];
+  if (values.size() >= step) {
+    const WideInArray* next = wide(values.data());
+    Wide low = next[0], low2 = next[1], high = low, high2 = low2;
+    for (i = step; i + step <= values.size(); i += step) {
+      next = wide(&values[i]);
+      low = next[0] < low ? next[0] : low;
+      low2 = next[1] < low2 ? next[1] : low2;
+      high = next[0] > high ? next[0] : high;
+      high2 = next[1] > high2 ? next[1] : high2;
     }
+    low = low2 < low ? low2 : low;
+    high = high2 > high ? high2 : high;
+    for (std::size_t k = 0; k < wide_lanes; ++k) range.include({low[k], high[k]});
   }
-  for (; i < values.size(); ++i) {
-    low[0] = std::min(low[0], values[i]);
-    high[0] = std::max(high[0], values[i]);
-  }
-  return {*std::min_element(low.begin(), low.end()), *std::max_element(high.begin(), high.end())};
+  for (; i < values.size(); ++i) range.include({values[i], values[i]});
+  return range;
 }
 
 LOCKSTEP_WIDE_VECTORS
 double sum_of_products(std::span<const double> a, std::span<const double> b) {
-  std::array<double, width> sums{};
+  constexpr std::size_t step = 2 * wide_lanes;
+  Wide sums{}, sums2{};
   std::size_t i = 0;
-  for (; i + width <= a.size(); i += width) {
-    for (std::size_t k = 0; k < width; ++k) sums[k] += a[i + k] * b[i + k];
+  for (; i + step <= a.size(); i += step) {
+    sums += wide(&a[i])[0] * wide(&b[i])[0];
+    sums2 += wide(&a[i])[1] * wide(&b[i])[1];
   }
-  for (; i < a.size(); ++i) sums[0] += a[i] * b[i];
+  sums += sums2;
   double sum = 0;
-  for (const double part : sums) sum += part;
+  for (std::size_t k = 0; k < wide_lanes; ++k) sum += sums[k];
+  for (; i < a.size(); ++i) sum += a[i] * b[i];
   return sum;
 }
 

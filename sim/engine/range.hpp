@@ -17,6 +17,19 @@
 
 namespace lockstep {
 
+// As many lanes as one operation works on; GCC and Clang compute with these as with one double.
+inline constexpr std::size_t wide_lanes = 4;
+using Wide [[gnu::vector_size(wide_lanes * sizeof(double))]] = double;
+// The same anywhere in an array.
+using WideInArray [[gnu::vector_size(wide_lanes * sizeof(double)), gnu::aligned(alignof(double)),
+                    gnu::may_alias]] = double;
+inline const WideInArray* wide(const double* lanes) {
+  return reinterpret_cast<const WideInArray*>(lanes);
+}
+inline WideInArray* wide(double* lanes) {
+  return reinterpret_cast<WideInArray*>(lanes);
+}
+
 // The time of what does not happen.
 inline constexpr double never = std::numeric_limits<double>::infinity();
 

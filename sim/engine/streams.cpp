@@ -157,22 +157,20 @@ void ComputeStream::book_idle(WaitCause cause, double seconds) {
 
 void ComputeStream::wait(const Event::State& state) {
   if (state.lanes.empty() && state.common <= earliest_) return;
-  double gap_sum = 0;
-  for (std::size_t lane = 0; lane < device_.size(); ++lane) {
-    const double begin = device_[lane];
-    const double end = state.at(lane);
-    if (end <= begin) continue;
-    device_[lane] = end;
-    if (state.communicator == nullptr) {
-      gap_sum += ranks_[lane] * (end - begin);
-      continue;
+  if (state.communicator != nullptr) {
+    const Communicator::Gap gap = state.communicator->divide(state, ranks_, device_);
+    sums_.split.exposed_communication += gap.exposed;
+    sums_.split.host_bound += gap.host_bound;
+    sums_.split.waiting += gap.waiting;
+  } else {
+    double gap_sum = 0;
+    for (std::size_t lane = 0; lane < device_.size(); ++lane) {
+      const double gap = std::max(0.0, state.at(lane) - device_[lane]);
+      gap_sum += ranks_[lane] * gap;
+      device_[lane] = std::max(device_[lane], state.at(lane));
     }
-    const Communicator::Gap gap = state.communicator->divide(state, lane, begin);
-    sums_.split.exposed_communication += ranks_[lane] * gap.exposed;
-    sums_.split.host_bound += ranks_[lane] * gap.host_bound;
-    sums_.split.waiting += ranks_[lane] * gap.waiting;
+    book_idle(state.cause, gap_sum);
   }
-  book_idle(state.cause, gap_sum);
   measure_positions();
 }
 

@@ -72,8 +72,6 @@ class ComputeStream final : public Waker {
   void idle(double until, WaitCause cause);
   void end_step();
   void measure_positions();
-  template <class Visit>
-  void for_each_block(Visit&& visit) const;
   void book_idle(WaitCause cause, double seconds);
 
   std::vector<double> ranks_;  // per lane
@@ -82,15 +80,12 @@ class ComputeStream final : public Waker {
   Doorbell& program_;
   std::vector<double> device_;  // per lane: the stream's position
   double earliest_ = 0;         // no lane's position is before this
-  // Kept up only when paced: the range of every block of lanes, the last lane's position, and the
-  // sum over ranks.
-  std::vector<Range> device_ranges_;
+  // Kept up only when paced: the last lane's position, and the sum over ranks.
   double latest_ = 0;
   double position_sum_ = 0;
   // Of the segment in progress, in work time (engine/interference.hpp): where each lane's work
   // ends.
   std::vector<double> work_end_;
-  std::vector<Range> work_end_ranges_;  // of blocks of lanes
   Range work_end_range_;
   double last_host_ = 0;          // when the last lane's host has issued it all
   bool began_in_past_ = false;    // all lanes had begun it when it came to the front
