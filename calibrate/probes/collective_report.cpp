@@ -59,6 +59,7 @@ nlohmann::json point_json(const CollectivePoint& point) {
           {"cpu_seconds", point.cpu_seconds},
           {"compute_speed", point.compute_speed},
           {"speed_beside_compute", point.speed_beside_compute},
+          {"sender_seconds", point.sender_seconds},
           {"wrong", point.wrong},
           {"repetitions", point.repetitions},
           {"foreign_cores", point.disturbance.foreign},
@@ -77,6 +78,7 @@ CollectivePoint point_from_json(const nlohmann::json& json) {
   point.cpu_seconds = json.at("cpu_seconds");
   point.compute_speed = json.at("compute_speed");
   point.speed_beside_compute = json.at("speed_beside_compute");
+  point.sender_seconds = json.at("sender_seconds");
   point.wrong = json.at("wrong");
   point.repetitions = json.at("repetitions");
   point.disturbance.foreign = json.at("foreign_cores");
@@ -140,7 +142,8 @@ std::vector<ProfileCollective> collective_curves(const CollectiveReport& report)
       curves.push_back({name, report.backend, report.ranks, report.nodes, {}});
     }
     curves.back().points.push_back({point.bytes, point.seconds, point.cpu_seconds,
-                                    point.compute_speed, point.speed_beside_compute});
+                                    point.compute_speed, point.speed_beside_compute,
+                                    point.sender_seconds});
   }
   return curves;
 }

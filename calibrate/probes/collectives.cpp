@@ -54,6 +54,11 @@ class Case {
       group_.send(input_, 0);
     }
   }
+  // send_recv: from rank 0 to rank 1.
+  void one_way() {
+    if (group_.rank() == 0) group_.send(input_, 1);
+    if (group_.rank() == 1) group_.recv(output_, 0);
+  }
   // Not for send_recv.
   Pending start(int i) {
     switch (collective_) {
@@ -209,6 +214,22 @@ Speeds measure_beside_compute(Group& group, Case& measured, double alone_seconds
   return {median(compute), median(collective)};
 }
 
+// How long before the message has arrived its sender is free: kernels and token buckets hold the
+// rest.
+double measure_early(Group& group, Case& measured) {
+  constexpr int repetitions = 7;
+  std::vector<double> early;
+  at::Tensor mine = at::zeros({1}, at::kDouble), all = at::empty({group.size()}, at::kDouble);
+  for (int i = 0; i < repetitions; ++i) {
+    group.barrier();
+    measured.one_way();
+    mine.fill_(seconds_of(CLOCK_MONOTONIC));
+    group.all_gather(all, mine);
+    early.push_back(all[1].item<double>() - all[0].item<double>());
+  }
+  return std::max(0.0, median(early));
+}
+
 // What rank 0 says.
 bool agree(Group& group, bool yes) {
   at::Tensor value = at::full({1}, yes ? 1.0 : 0.0);
@@ -273,6 +294,9 @@ void probe_collectives(Group& group, const CollectivePlan& plan,
         const Speeds speeds = measure_beside_compute(group, measured, best->seconds);
         best->compute_speed = speeds.compute;
         best->speed_beside_compute = speeds.collective;
+      }
+      if (collective == Collective::send_recv && bytes >= plan.least_beside_compute) {
+        best->sender_seconds = std::max(0.0, best->seconds - measure_early(group, measured));
       }
       best->collective = collective;
       best->bytes = measured.bytes();

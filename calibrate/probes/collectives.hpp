@@ -39,7 +39,8 @@ struct CollectivePoint {
   // fast it is itself. 0 = not measured.
   double compute_speed = 0;
   double speed_beside_compute = 0;
-  std::int64_t wrong = 0;  // elements with a wrong value, all ranks together
+  double sender_seconds = 0;  // send_recv, long ones: after which the sender is free; 0 = unknown
+  std::int64_t wrong = 0;     // elements with a wrong value, all ranks together
   int repetitions = 0;
   Disturbance disturbance;  // while it was measured
   bool disturbed = false;  // others were busy in each of up to three attempts; the quietest is kept

@@ -46,6 +46,14 @@ void add_host_figures(const CollectiveCurve& curve, double bytes, CurveValue& re
 
 }  // namespace
 
+double buffered_bytes(const CollectiveCurve& curve) {
+  for (std::size_t i = curve.sender_seconds.size(); i-- > 0;) {
+    const double sender = curve.sender_seconds[i];
+    if (sender > 0) return curve.bytes[i] * std::max(0.0, 1 - sender / curve.seconds[i]);
+  }
+  return 0;
+}
+
 CurveValue curve_seconds(const CollectiveCurve& curve, double bytes) {
   assert(!curve.bytes.empty() && curve.bytes.size() == curve.seconds.size());
   const auto cleaned = [&](std::size_t i) {

@@ -20,6 +20,9 @@ struct CurveValue {
 const CollectiveCurve* find_curve(const Machine& machine, std::string_view collective, int ranks,
                                   int nodes);
 
+// What buffers hold of a long message when its sender is free: by the largest measured size.
+double buffered_bytes(const CollectiveCurve& curve);
+
 // Straight lines in log-log between points; the first point's time below it, the last point's
 // bandwidth above. A size never takes longer than a larger one does: noise that says so is cut off.
 // Busy cores and speeds are linear in the logarithm of the size, and the end points' beyond the

@@ -163,6 +163,13 @@ void describe(Visitor& v, ProfileCurvePoint& p) {
            .min = 0,
            .max = 1},
           p.speed_beside_compute);
+  v.field(
+      {.name = "sender",
+       .doc = "send_recv: time after which the sender is free, the rest of the message being in "
+              "buffers on the way; 0 = not measured.",
+       .unit = Dimension::seconds,
+       .min = 0},
+      p.sender_seconds);
 }
 
 template <class Visitor>
@@ -270,17 +277,20 @@ void apply_profile(const Profile& profile, Machine& machine) {
     curve.ranks = measured.ranks;
     curve.nodes = measured.nodes;
     curve.source = "profile of " + profile.device;
-    bool has_host = false, has_speeds = false;
+    bool has_host = false, has_speeds = false, has_sender = false;
     for (const ProfileCurvePoint& point : measured.points) {
       curve.bytes.push_back(point.bytes);
       curve.seconds.push_back(point.seconds);
       curve.host_seconds.push_back(point.host_seconds);
       has_host = has_host || point.host_seconds > 0;
+      curve.sender_seconds.push_back(point.sender_seconds);
+      has_sender = has_sender || point.sender_seconds > 0;
       curve.compute_speed.push_back(point.compute_speed);
       curve.speed_beside_compute.push_back(point.speed_beside_compute);
       has_speeds = has_speeds || (point.compute_speed > 0 && point.speed_beside_compute > 0);
     }
     if (!has_host) curve.host_seconds.clear();
+    if (!has_sender) curve.sender_seconds.clear();
     if (!has_speeds) {
       curve.compute_speed.clear();
       curve.speed_beside_compute.clear();

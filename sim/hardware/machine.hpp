@@ -107,6 +107,9 @@ struct CollectiveCurve {
   // fast it is itself. By size, 0 = not measured at this one; empty = nowhere.
   std::vector<double> compute_speed{};
   std::vector<double> speed_beside_compute{};
+  // send_recv: time after which the sender is free, the rest being in buffers on the way. By size,
+  // 0 = not measured at this one; empty = nowhere.
+  std::vector<double> sender_seconds{};
   std::string source;
 };
 

@@ -116,7 +116,9 @@ Prediction summarise_point(const Scenario& scenario, const Point& point,
   p.accumulation = job.accumulation;
   p.precision = EnumNames<Precision>::names[static_cast<std::size_t>(point.precision)];
   const double average = mean(result.step_seconds);
-  p.step_seconds = median(result.step_seconds);
+  // Updates of asynchronous workers come in bunches: only their rate means something.
+  const bool bunches = result.staleness && result.staleness->max > 0;
+  p.step_seconds = bunches ? average : median(result.step_seconds);
   p.step_interval = interval_of(p.step_seconds, result.step_seconds, point.relative_error);
   p.first_step_seconds = result.first_step_seconds;
   p.steps = steps_of_run(scenario, point);

@@ -68,6 +68,7 @@ class Wiring {
     route.cores = copy.cores / job_.communication_scale;
     if (copy.provenance != Provenance::modelled) {
       route.measured = local ? 1 : 2;
+      route.buffered_bytes = copy.buffered_bytes;
       copy.bytes_per_second = bulk / copy.seconds(bulk);
       copy.latency_seconds = 0;
     }

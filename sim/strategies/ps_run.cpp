@@ -97,7 +97,7 @@ PsTrace PsRun::run() {
           if (!compute_postponed(event)) gradients_ready(event.worker, event.message);
           break;
         case Kind::transfer_start:
-          flow(event.direction, event.worker, event.message);
+          flow({event.direction, event.worker, event.message});
           break;
         case Kind::transfer_end:
           transferred(event.direction, event.worker, event.message);
@@ -114,10 +114,12 @@ PsTrace PsRun::run() {
         throw std::logic_error("parameter server: everybody waits for somebody");
       }
       now_ = next_transfer;
-      const int tag = network_.complete_next();
-      const int messages = static_cast<int>(system_.messages.size());
-      transferred(tag % 2 == 0 ? Direction::push : Direction::pull, tag / 2 / messages,
-                  tag / 2 % messages);
+      const Flow flow = flow_of(network_.complete_next());
+      if (flow.tail) {
+        pulled(flow.worker, flow.message);
+      } else {
+        transferred(flow.direction, flow.worker, flow.message);
+      }
     }
   }
   return trace();
@@ -219,22 +221,46 @@ void PsRun::begin_transfer(Direction direction, int w, int m) {
   if (latency > 0) {
     schedule(now_ + latency, Kind::transfer_start, direction, w, m);
   } else {
-    flow(direction, w, m);
+    flow({direction, w, m});
   }
 }
 
-void PsRun::flow(Direction direction, int w, int m) {
+int PsRun::tag_of(const Flow& flow) const {
+  const int message = flow.worker * static_cast<int>(system_.messages.size()) + flow.message;
+  return 3 * message + (flow.tail ? 2 : flow.direction == Direction::pull ? 1 : 0);
+}
+
+PsRun::Flow PsRun::flow_of(int tag) const {
+  const int messages = static_cast<int>(system_.messages.size());
+  return {tag % 3 == 0 ? Direction::push : Direction::pull, tag / 3 / messages, tag / 3 % messages,
+          tag % 3 == 2};
+}
+
+// A serial server is free again when the tail of its answer is in buffers on the way; the head is
+// what comes before.
+void PsRun::flow(const Flow& flow) {
   int id = 0;
-  route(direction, w, m, id);
-  const double bytes = direction == Direction::push ? message(m).push_bytes : message(m).pull_bytes;
-  const int tag = 2 * (w * static_cast<int>(system_.messages.size()) + m) +
-                  (direction == Direction::push ? 0 : 1);
+  const PsRoute& way = route(flow.direction, flow.worker, flow.message, id);
+  const PsMessage& what = message(flow.message);
+  const bool push = flow.direction == Direction::push;
+  const double bytes = push ? what.push_bytes : what.pull_bytes;
   const double flowing = system_.flow_bytes ? system_.flow_bytes(id, bytes) : bytes;
-  network_.start(id, flowing, system_.workers[static_cast<std::size_t>(w)].ranks, tag, now_);
+  double part = 1;
+  if (system_.serial_servers && !push && bytes > 0) {
+    const double tail = std::min(1.0, way.buffered_bytes / bytes);
+    part = flow.tail ? tail : 1 - tail;
+  }
+  network_.start(id, part * flowing, system_.workers[static_cast<std::size_t>(flow.worker)].ranks,
+                 tag_of(flow), now_);
 }
 
 void PsRun::transferred(Direction direction, int w, int m) {
   if (transfer_postponed(direction, w, m)) return;
+  if (system_.serial_servers && direction == Direction::pull) {
+    flow({direction, w, m, true});
+    served(message(m).server);
+    return;
+  }
   Worker& self = worker(w);
   count_transfer(self, direction, -1);
   const int ranks = system_.workers[static_cast<std::size_t>(w)].ranks;
@@ -259,9 +285,17 @@ void PsRun::transferred(Direction direction, int w, int m) {
     }
     return;
   }
-  trace_.pulled_bytes += ranks * message(m).pull_bytes;
-  if (system_.serial_servers) served(server);
-  if (--self.missing == 0) finish_step(w);
+  receive(w, m);
+}
+
+void PsRun::pulled(int w, int m) {
+  count_transfer(worker(w), Direction::pull, -1);
+  receive(w, m);
+}
+
+void PsRun::receive(int w, int m) {
+  trace_.pulled_bytes += system_.workers[static_cast<std::size_t>(w)].ranks * message(m).pull_bytes;
+  if (--worker(w).missing == 0) finish_step(w);
 }
 
 void PsRun::count_transfer(Worker& self, Direction direction, int change) {

@@ -62,6 +62,12 @@ class PsRun {
       return time != other.time ? time > other.time : order > other.order;
     }
   };
+  // A message, or with `tail` the part of a serial server's answer that it need not wait for.
+  struct Flow {
+    Direction direction;
+    int worker, message;
+    bool tail = false;
+  };
   // Messages of one lane go one after the other.
   struct Lane {
     std::vector<int> waiting;  // from `next` on
@@ -122,8 +128,12 @@ class PsRun {
   void finish_step(int w);
   void request(Direction direction, int w, int m);
   void begin_transfer(Direction direction, int w, int m);
-  void flow(Direction direction, int w, int m);
+  int tag_of(const Flow& flow) const;
+  Flow flow_of(int tag) const;
+  void flow(const Flow& flow);
   void transferred(Direction direction, int w, int m);
+  void pulled(int w, int m);
+  void receive(int w, int m);
   void book(Worker& worker, double until);
   void count_transfer(Worker& worker, Direction direction, int change);
 

@@ -63,6 +63,8 @@ struct PsRoute {
   // Hosts between which a measured curve tells what a message takes: 1 or 2; 0 = no curve, the
   // route's latency and cap do.
   int measured = 0;
+  // Of a message, still in buffers on the way when a serial server has sent it and is free.
+  double buffered_bytes = 0;
 
   bool operator==(const PsRoute&) const = default;
 };

@@ -113,6 +113,11 @@ TEST(Collectives, AreMeasuredCheckedAndKept) {
       EXPECT_EQ(point[speed] > 0, beside) << point;
       EXPECT_LE(point[speed], 1) << point;
     }
+    if (point["bytes"] > 1e6 && point["collective"] == "send_recv") {
+      EXPECT_LE(point["sender_seconds"], point["seconds"]) << point;
+    } else {
+      EXPECT_EQ(point["sender_seconds"], 0) << point;
+    }
   }
   const Profile profile = load_profile(command.path() / "kept" / "profile.yaml");
   EXPECT_EQ(profile.device, "cpu-core");

@@ -298,6 +298,7 @@ TEST(Copies, MessagesBetweenCpuProcessesFollowTheirCurve) {
                                  .bytes = {1e3, 1e6, 10e6},
                                  .seconds = {20e-6, 4e-3, 100e-3},
                                  .host_seconds = {10e-6, 1e-3, 10e-3},
+                                 .sender_seconds = {0, 1e-3, 80e-3},
                                  .source = "test"});
   for (const double bytes : {1e3, 1e6, 10e6}) {
     const CopyCost copy = host_host_copy(machine, bytes);
@@ -305,6 +306,9 @@ TEST(Copies, MessagesBetweenCpuProcessesFollowTheirCurve) {
     EXPECT_EQ(copy.provenance, Provenance::measured);
   }
   EXPECT_DOUBLE_EQ(host_host_copy(machine, 1e6).cores, 0.25);
+  // The largest size says what buffers hold; a shorter message fits into them whole.
+  EXPECT_NEAR(host_host_copy(machine, 10e6).buffered_bytes, 2e6, 1e-6);
+  EXPECT_DOUBLE_EQ(host_host_copy(machine, 1e6).buffered_bytes, 1e6);
   EXPECT_EQ(loopback_copy(machine, 1e6).provenance, Provenance::modelled);  // nodes: 2
 }
 

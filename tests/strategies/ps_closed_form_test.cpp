@@ -140,6 +140,31 @@ TEST(AsynchronousServer, SerialServerFollowsTheTwoRegimeFormula) {
   }
 }
 
+// The end of an answer is in buffers while the server already takes the next push: one worker alone
+// notices nothing, of many the server is the bottleneck and has that much less to do.
+TEST(AsynchronousServer, SerialServerIsFreeBeforeItsAnswerHasArrived) {
+  for (const int workers : {1, 8}) {
+    ToySystem toy;
+    toy.workers = workers;
+    toy.forward = 0.05;
+    toy.backward = 0;
+    toy.bytes = 59e6;
+    toy.bandwidth = 2.5e9;
+    toy.update = 0.002;
+    toy.rule = {1, PsRule::kUnbounded};
+    PsSystem system = make_system(toy);
+    system.serial_servers = true;
+    for (PsRoute& route : system.routes) route.buffered_bytes = 10e6;
+    const PsTrace trace = run_parameter_server(system);
+    const double whole = 2 * toy.bytes / toy.bandwidth + toy.update;
+    const double expected =
+        workers == 1 ? toy.forward + whole : workers * (whole - 10e6 / toy.bandwidth);
+    EXPECT_NEAR(step_times(trace).back() / expected, 1, kExact) << workers;
+    EXPECT_NEAR(trace.pulled_bytes / trace.pushed_bytes, 1, 0.05);
+    EXPECT_NEAR(trace.link_bytes[1] / trace.link_bytes[0], 1, 1e-9);
+  }
+}
+
 TEST(SynchronousServer, SerialServerReceivesAndAnswersOneByOne) {
   ToySystem toy;
   toy.keep = 1e-3;
