@@ -66,7 +66,12 @@ bool PsRun::repeats() const {
     const double earlier = ends[last - k] - ends[last - k - 1];
     if (std::abs(earlier - step) > kRepeatTolerance * step) return false;
   }
-  return true;
+  // Workers may still live on the lead that their loader has from a long first step.
+  double loading = 0;
+  for (const PsSegment& segment : system_.segments) {
+    if (segment.needs_input) loading += system_.input_seconds;
+  }
+  return loading <= step * (1 + kRepeatTolerance);
 }
 
 PsTrace PsRun::trace() {
