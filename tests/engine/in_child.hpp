@@ -27,7 +27,7 @@ std::vector<double> in_child(Simulate&& simulate) {
     int status = 0;
     try {
       const std::vector<double> numbers = simulate();
-      std::fwrite(numbers.data(), sizeof(double), numbers.size(), out);
+      if (!numbers.empty()) std::fwrite(numbers.data(), sizeof(double), numbers.size(), out);
     } catch (const std::exception& error) {
       std::fputs(error.what(), out);
       status = 7;
