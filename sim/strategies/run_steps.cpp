@@ -22,14 +22,10 @@ bool agree(const StepRecord& a, const StepRecord& b) {
   return std::abs(a.seconds - b.seconds) <= tolerance;
 }
 
-// Whether host or data loader need longer for a step than the device takes: after a long first step
-// it lives on their lead for a while, step after equal step, and waits for them only later.
-bool lead_shrinks(const Job& job, const std::vector<Event>& host_ends, double step) {
-  const double longest = step * (1 + agreement);
-  if (job.data_loading_seconds * job.accumulation > longest) return true;
-  const Event& last = host_ends.back();
-  const Event& before = host_ends[host_ends.size() - 2];
-  return last.known() && before.known() && last.seconds(0) - before.seconds(0) > longest;
+// Whether the data loader needs longer for a step than the device takes: after a long first step
+// the device lives on its lead for a while, step after equal step, and waits for it only later.
+bool loader_falls_behind(const Job& job, double step) {
+  return job.data_loading_seconds * job.accumulation > step * (1 + agreement);
 }
 
 // The first step never counts: it differs by design.
@@ -125,12 +121,10 @@ void run_steps(World& world, RankGroup& ranks, const RankSpeeds& speeds, const J
   bool extrapolated = false;
   world.spawn("driver", [&] {
     int issued = 0;
-    std::vector<Event> host_ends;
     for (int step = 0; step <= job.steps; ++step) {
       ranks.set_factors(speeds.factors(step));
       one_step(step);
       ranks.end_step();
-      host_ends.push_back(ranks.host_position());
       issued = step;
       if (step == 0) {
         ranks.await_step(0);
@@ -140,7 +134,7 @@ void run_steps(World& world, RankGroup& ranks, const RankSpeeds& speeds, const J
         ranks.await_step(step - 1);
       }
       if (!speeds.random() && step < job.steps && steady(ranks.steps()) &&
-          !lead_shrinks(job, host_ends, ranks.steps().back().seconds)) {
+          !loader_falls_behind(job, ranks.steps().back().seconds)) {
         extrapolated = true;
         break;
       }
