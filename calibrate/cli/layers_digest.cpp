@@ -35,26 +35,47 @@ double spread(const std::vector<double>& values) {
   return (quantile(values, 0.75) - quantile(values, 0.25)) / median(values);
 }
 
-// The layers' medians of the observed steps, scaled so that they add up to the plain step's forward
-// and backward: what the observer costs is taken out in proportion.
+// Sum of one repetition's layers, forward and backward: its observed step.
+double observed_seconds(const json& sample) {
+  double sum = 0;
+  for (const char* pass : {"forward", "backward"}) {
+    for (const json& seconds : sample.at(pass)) sum += seconds.get<double>();
+  }
+  return sum;
+}
+
+double plain_seconds(const json& sample) {
+  return sample.at("plain")[0].get<double>() + sample.at("plain")[1].get<double>();
+}
+
+// Each layer's median share of its own repetition's observed step: a machine that is slower for a
+// second is so for all layers of a repetition. Scaled so that they add up to the plain step's
+// forward and backward: what the observer costs is taken out in proportion.
 ProfileBatch layer_medians(const TrainingStep& step, const std::vector<json>& samples,
                            Measured& line) {
   ProfileBatch batch;
   batch.samples = step.samples;
+  const std::vector<double> observed = each(samples, observed_seconds);
   std::vector<double> spreads;
+  const auto share = [&](const char* pass, std::size_t layer) {
+    std::vector<double> shares;
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      shares.push_back(samples[i].at(pass)[layer].get<double>() / observed[i]);
+    }
+    const double middle = median(shares);
+    if (middle * median(observed) > 2e-4) spreads.push_back(quantile(shares, 0.9) / middle - 1);
+    return middle;
+  };
   double forward = 0, backward = 0;
   for (std::size_t i = 0; i < step.layers.size(); ++i) {
-    const auto f = each(samples, [&](const json& s) { return s["forward"][i].get<double>(); });
-    const auto b = each(samples, [&](const json& s) { return s["backward"][i].get<double>(); });
-    batch.layers.push_back({step.layers[i].name, median(f), median(b)});
+    batch.layers.push_back({step.layers[i].name, share("forward", i), share("backward", i)});
     forward += batch.layers.back().forward_seconds;
     backward += batch.layers.back().backward_seconds;
-    for (const auto* times : {&f, &b}) {
-      if (median(*times) > 2e-4) spreads.push_back(quantile(*times, 0.9) / median(*times) - 1);
-    }
   }
   line.layer_spread = spreads.empty() ? 0 : median(spreads);
-  line.layers_over_step = (forward + backward) / (line.forward + line.backward);
+  const double observer =
+      median(each(samples, [](const json& s) { return observed_seconds(s) / plain_seconds(s); }));
+  line.layers_over_step = (forward + backward) * observer;
   for (ProfileLayer& layer : batch.layers) {
     if (forward > 0) layer.forward_seconds *= line.forward / forward;
     if (backward > 0) layer.backward_seconds *= line.backward / backward;
@@ -89,9 +110,7 @@ void digest(const LayersJob& job, const std::vector<json>& ranks, Profile& profi
   line.forward = median(each(samples, [](const json& s) { return s["plain"][0].get<double>(); }));
   line.backward = median(each(samples, [](const json& s) { return s["plain"][1].get<double>(); }));
   line.update = median(each(samples, [](const json& s) { return s["optimizer"].get<double>(); }));
-  line.spread = spread(each(samples, [](const json& s) {
-    return s["plain"][0].get<double>() + s["plain"][1].get<double>();
-  }));
+  line.spread = spread(each(samples, plain_seconds));
   line.saved = ranks.front()["memory"][3];
   line.peak = ranks.front()["memory"][5];
 

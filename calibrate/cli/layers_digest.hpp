@@ -17,7 +17,7 @@ struct Measured {
   std::int64_t batch = 0;
   std::size_t repetitions = 0, disturbed = 0;
   double forward = 0, backward = 0, update = 0;  // plain, medians
-  double layers_over_step = 0;                   // sum of the layers' medians / plain step
+  double layers_over_step = 0;                   // sum of the layers / plain step, before scaling
   double spread = 0;                             // interquartile range / median of the step
   double layer_spread = 0;                       // median over layers of (p90 - median) / median
   double peak = 0, saved = 0;                    // bytes

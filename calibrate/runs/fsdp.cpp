@@ -73,6 +73,10 @@ class Unit {
     ready_ = 0;
   }
   void finish_reduction() { reduction_.wait(); }
+  // As a caching allocator does with what another stream has used: gone as soon as that is done.
+  void free_finished_reduction() {
+    if (reduction_.done()) reduction_.wait();
+  }
   void drop_gradient() { shard_.mutable_grad().reset(); }
 
  private:
@@ -208,6 +212,7 @@ class RealFsdp final : public RealStrategy {
   }
 
   void leave_backward(std::size_t unit) {
+    for (const auto& other : units_) other->free_finished_reduction();
     units_[unit]->start_reduction();
     units_[unit]->free();
   }

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <stdexcept>
+#include <utility>
 
 #include "core/statistics.hpp"
+#include "results/staleness.hpp"
 
 namespace lockstep {
 
@@ -20,26 +23,6 @@ bool asynchronous(RunStrategy strategy) {
 bool same_numbers(const std::vector<double>& a, const std::vector<double>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); });
-}
-
-Staleness staleness_of(const std::vector<ServerUpdate>& updates) {
-  Staleness result;
-  std::vector<std::int64_t> values;
-  for (const ServerUpdate& update : updates) {
-    values.push_back(update.staleness);
-    ++result.histogram[update.staleness];
-    result.mean += static_cast<double>(update.staleness) / static_cast<double>(updates.size());
-  }
-  std::sort(values.begin(), values.end());
-  // The smallest that a share of at least q does not exceed.
-  const auto at_least = [&](double q) {
-    const auto rank = static_cast<std::size_t>(std::ceil(q * static_cast<double>(values.size())));
-    return static_cast<double>(values[std::max<std::size_t>(rank, 1) - 1]);
-  };
-  result.p50 = at_least(0.5);
-  result.p99 = at_least(0.99);
-  result.max = static_cast<double>(values.back());
-  return result;
 }
 
 // Forward, backward and optimizer as the ranks saw them; what they contain of communication and
@@ -151,10 +134,12 @@ ResultRecord summarise_run(const TrainOptions& options, const std::string& netwo
     p.memory.reserved = std::max(p.memory.reserved, report.memory.reserved);
   }
   if (has_server(options.strategy) && !reports.back().updates.empty()) {
-    p.staleness = staleness_of(reports.back().updates);
+    std::map<std::int64_t, std::int64_t> histogram;
     for (const ServerUpdate& update : reports.back().updates) {
       real.staleness.push_back(update.staleness);
+      ++histogram[update.staleness];
     }
+    p.staleness = staleness_of(std::move(histogram));
   }
   real.test_accuracy = accuracy_of(reports);
   p.real = std::move(real);

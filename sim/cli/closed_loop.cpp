@@ -101,6 +101,10 @@ Words model_words(const ClosedLoopOptions& options) {
 std::string measure(const Words& words) {
   const ProgramEnd end = run_program(measuring_program(), words);
   if (end.exit_code == 130 || InterruptGuard::interrupted()) throw Interrupted();
+  if (end.exit_code == 2) {  // it has said what is wrong
+    throw file_error("", "closed-loop",
+                     fmt::format("cannot be measured: {}", fmt::join(words, " ")));
+  }
   if (end.exit_code != 0) {
     throw std::runtime_error(
         fmt::format("`lockstep-calibrate {}` ended with {}", fmt::join(words, " "), end.exit_code));
@@ -245,8 +249,8 @@ int closed_loop_command(ClosedLoopOptions options) {
   };
   try {
     if (!options.keep_profile) {
-      calibrate_layers(options, folder);
       calibrate_collectives(options, folder, networked);
+      calibrate_layers(options, folder);
     }
     write_platform(options, folder + "/platform.yaml", networked);
     std::ofstream(folder + "/scenario.yaml") << write_scenario(scenario_of(options, cases, folder));

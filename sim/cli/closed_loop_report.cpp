@@ -36,6 +36,7 @@ Table table_of(const ResultRecord& record, const std::vector<Truth>& truths, dou
                {"spread"},
                {"predicted"},
                {"error"},
+               {"of each"},
                {"staleness"},
                {"predicted"},
                {"TV"},
@@ -48,13 +49,22 @@ Table table_of(const ResultRecord& record, const std::vector<Truth>& truths, dou
     const Truth& truth = truths[i];
     const double measured = median(truth.step_seconds);
     const double predicted = median(truth.predicted);
-    const double error = predicted / measured - 1;
+    // Each repetition against the prediction from the layers measured right before it.
+    std::vector<double> errors;
+    for (std::size_t r = 0; r < truth.step_seconds.size(); ++r) {
+      errors.push_back(truth.predicted[r] / truth.step_seconds[r] - 1);
+    }
+    const double error = median(errors);
     worst = std::max(worst, std::abs(error));
     const auto [low, high] =
         std::minmax_element(truth.step_seconds.begin(), truth.step_seconds.end());
-    std::vector<std::string> row{p.strategy, human(measured, Dimension::seconds, 4),
-                                 fmt::format("{:.1f} %", 100 * (*high - *low) / measured),
-                                 human(predicted, Dimension::seconds, 4), percent(error)};
+    std::vector<std::string> row{
+        p.strategy,
+        human(measured, Dimension::seconds, 4),
+        fmt::format("{:.1f} %", 100 * (*high - *low) / measured),
+        human(predicted, Dimension::seconds, 4),
+        percent(error),
+        fmt::format("{:+.1f} .. {:+.1f}", 100 * quantile(errors, 0), 100 * quantile(errors, 1))};
     if (p.staleness && !truth.staleness.empty()) {
       row.push_back(fmt::format("{:.2f}", median(truth.staleness)));
       row.push_back(fmt::format("{:.2f}", p.staleness->mean));

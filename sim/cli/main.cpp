@@ -87,7 +87,12 @@ void add_imports(CLI::App& app, Arguments& arguments) {
 std::optional<double> parse_max_error(const Arguments& arguments) {
   if (arguments.max_error.empty()) return std::nullopt;
   try {
-    return parse_quantity(arguments.max_error, Dimension::fraction);
+    const double value = parse_quantity(arguments.max_error, Dimension::fraction);
+    if (value > 1 && arguments.max_error.find('%') == std::string::npos) {
+      throw UnitError(
+          fmt::format("{0} is {1:g} %; did you mean '{0}%'?", arguments.max_error, 100 * value));
+    }
+    return value;
   } catch (const UnitError& error) {
     throw file_error("", "--max-error", error.what());
   }

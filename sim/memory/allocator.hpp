@@ -49,6 +49,7 @@ class CachingAllocator {
   void complete(std::int64_t event);  // this event and all earlier ones
   void release_cached();              // torch.cuda.empty_cache()
 
+  AllocatorKind kind() const { return options_.kind; }
   std::int64_t block_bytes(Block block) const;
   std::int64_t allocated() const { return allocated_; }
   std::int64_t reserved() const { return reserved_; }

@@ -59,6 +59,7 @@ class ShardedState {
   void reduce_fsdp2(Unit& unit);
   void keep_shard_gradient(Unit& unit, std::vector<Block> reduced);
   void release_later(Block block);
+  void release_reduced(Block input);
 
   Tape& tape_;
   const TrainingStep& step_;
@@ -71,7 +72,7 @@ class ShardedState {
   std::deque<std::int64_t> limiter_;  // events the host may have to wait for (fact 34)
   std::int64_t event_ = 0;
   Block previous_gather_ = nothing;  // fsdp2, forward (fact 49)
-  Block reduce_input_ = nothing;     // fsdp2 (fact 53)
+  Block reduce_input_ = nothing;     // fsdp2 (fact 53); fsdp1 on a host
   bool sync_ = true, has_state_ = false;
 };
 

@@ -65,6 +65,7 @@ class Tape {
   void free_after(Block block, std::int64_t event);
   void complete(std::int64_t event) { allocator_.complete(event); }
 
+  bool on_host() const { return allocator_.kind() == AllocatorKind::host; }
   std::int64_t bytes(Block block) const { return allocator_.block_bytes(block); }
   std::int64_t live(MemoryKind kind) const { return live_[static_cast<std::size_t>(kind)]; }
   // `outside_bytes`: on the device but not the allocator's. `step` names the layers; may be null

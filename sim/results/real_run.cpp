@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/units.hpp"
+#include "results/cells.hpp"
 #include "results/render.hpp"
 #include "results/table.hpp"
 
@@ -11,16 +12,6 @@ namespace lockstep {
 namespace {
 
 using Align = Table::Align;
-
-std::string seconds(double value) {
-  return human(value, Dimension::seconds);
-}
-std::string bytes(double value) {
-  return human(value, Dimension::bytes);
-}
-std::string rate(double per_second) {
-  return per_second >= 100 ? fmt::format("{:.0f}", per_second) : fmt::format("{:.3g}", per_second);
-}
 
 Table table_of(const ResultRecord& record, std::vector<std::string> titles, auto cells_of) {
   std::vector<Table::Column> columns{{"strategy", Align::left}, {"ranks"}};
@@ -58,24 +49,25 @@ std::string render_real_text(const ResultRecord& record) {
   std::string out = record.scenario + "\n";
   out += fmt::format("{} on {}, {}, global batch {}\n\n", record.model, record.platform,
                      record.precision, record.predictions.front().global_batch);
-  out +=
-      table_of(record, {"measured steps", "step", "5 % .. 95 % of the steps", "samples/s"},
-               [](const Prediction& p) {
-                 return Cells{std::to_string(p.real->step_seconds.size()), seconds(p.step_seconds),
-                              fmt::format("{} .. {}", seconds(p.step_interval.low),
-                                          seconds(p.step_interval.high)),
-                              rate(p.samples_per_second)};
-               })
-          .text();
+  out += table_of(record, {"measured steps", "step", "5 % .. 95 % of the steps", "samples/s"},
+                  [](const Prediction& p) {
+                    return Cells{std::to_string(p.real->step_seconds.size()),
+                                 seconds_text(p.step_seconds),
+                                 fmt::format("{} .. {}", seconds_text(p.step_interval.low),
+                                             seconds_text(p.step_interval.high)),
+                                 rate_text(p.samples_per_second)};
+                  })
+             .text();
   out += "\nA rank's step by its clock (mean; communication and waiting are inside)\n";
   out += table_of(record, {"forward", "backward", "optimizer"}, [](const Prediction& p) {
            const RealRun& real = *p.real;
-           return Cells{seconds(real.forward), seconds(real.backward), seconds(real.optimizer)};
+           return Cells{seconds_text(real.forward), seconds_text(real.backward),
+                        seconds_text(real.optimizer)};
          }).text();
   out += "\nPeak tensor memory of a rank\n";
   out += table_of(record, {"allocated", "reserved"}, [](const Prediction& p) {
            const double reserved = p.memory.reserved;
-           return Cells{bytes(p.memory.allocated), reserved > 0 ? bytes(reserved) : "-"};
+           return Cells{bytes_text(p.memory.allocated), reserved > 0 ? bytes_text(reserved) : "-"};
          }).text();
   const Table staleness =
       table_of(record, {"updates", "mean", "median", "99 %", "max"}, [](const Prediction& p) {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/units.hpp"
+#include "results/cells.hpp"
 #include "results/render.hpp"
 #include "results/table.hpp"
 
@@ -21,16 +22,6 @@ bool nothing(double value) {
 
 std::string percent(double fraction) {
   return fmt::format("{:.1f} %", 100 * fraction);
-}
-std::string seconds(double value) {
-  return human(value, Dimension::seconds);
-}
-std::string bytes(double value) {
-  return human(value, Dimension::bytes);
-}
-
-std::string rate(double per_second) {
-  return per_second >= 100 ? fmt::format("{:.0f}", per_second) : fmt::format("{:.3g}", per_second);
 }
 
 using Align = Table::Align;
@@ -53,16 +44,16 @@ std::string summary_table(const ResultRecord& record) {
   if (priced) columns.push_back({"cost"});
   Table table(columns);
   for (const auto& p : record.predictions) {
-    std::vector<std::string> cells{
-        p.strategy,
-        std::to_string(p.gpus),
-        seconds(p.step_seconds),
-        fmt::format("{} .. {}", seconds(p.step_interval.low), seconds(p.step_interval.high)),
-        nothing(p.total_seconds) ? "-" : seconds(p.total_seconds),
-        rate(tokens ? p.tokens_per_second : p.samples_per_second),
-        percent(p.scaling_efficiency),
-        percent(p.gpu_utilisation),
-        percent(p.mfu)};
+    std::vector<std::string> cells{p.strategy,
+                                   std::to_string(p.gpus),
+                                   seconds_text(p.step_seconds),
+                                   fmt::format("{} .. {}", seconds_text(p.step_interval.low),
+                                               seconds_text(p.step_interval.high)),
+                                   nothing(p.total_seconds) ? "-" : seconds_text(p.total_seconds),
+                                   rate_text(tokens ? p.tokens_per_second : p.samples_per_second),
+                                   percent(p.scaling_efficiency),
+                                   percent(p.gpu_utilisation),
+                                   percent(p.mfu)};
     if (priced) cells.push_back(p.dollars > 0 ? fmt::format("${:.2f}", p.dollars) : "-");
     table.add_row(std::move(cells));
   }
@@ -82,7 +73,9 @@ std::string split_table(const ResultRecord& record) {
                {"waiting"}});
   for (const auto& p : record.predictions) {
     const auto& s = p.split;
-    auto part = [&](double value) { return nothing(value) ? std::string("-") : seconds(value); };
+    auto part = [&](double value) {
+      return nothing(value) ? std::string("-") : seconds_text(value);
+    };
     table.add_row({p.strategy, std::to_string(p.gpus), part(s.data_loading), part(s.forward),
                    part(s.backward), part(s.optimizer), part(s.copies),
                    part(s.exposed_communication), part(s.host_bound), part(s.waiting)});
@@ -100,9 +93,11 @@ std::string memory_table(const ResultRecord& record) {
                {"peak at", Align::left}});
   for (const auto& p : record.predictions) {
     const std::string fits =
-        p.out_of_memory ? fmt::format("NO, {} short", bytes(p.out_of_memory->shortfall)) : "yes";
-    table.add_row({p.strategy, std::to_string(p.gpus), bytes(p.memory.allocated),
-                   bytes(p.memory.reserved), bytes(p.memory.device), fits, p.memory.moment});
+        p.out_of_memory ? fmt::format("NO, {} short", bytes_text(p.out_of_memory->shortfall))
+                        : "yes";
+    table.add_row({p.strategy, std::to_string(p.gpus), bytes_text(p.memory.allocated),
+                   bytes_text(p.memory.reserved), bytes_text(p.memory.device), fits,
+                   p.memory.moment});
   }
   return table.text();
 }
@@ -116,8 +111,8 @@ std::string traffic_table(const ResultRecord& record) {
                {"busy"}});
   for (const auto& p : record.predictions) {
     for (const auto& t : p.traffic) {
-      table.add_row({p.strategy, std::to_string(p.gpus), t.link_class, bytes(t.bytes),
-                     bytes(t.total_bytes), percent(t.busy)});
+      table.add_row({p.strategy, std::to_string(p.gpus), t.link_class, bytes_text(t.bytes),
+                     bytes_text(t.total_bytes), percent(t.busy)});
     }
   }
   return table.empty() ? "" : "\nTraffic per step, one way\n" + table.text();

@@ -36,6 +36,7 @@ TEST(Misuse, WrongCommandLinesExitWithTwo) {
            {"export"},
            {"explain"},
            {"validate", "--max-error", "ten"},
+           {"validate", "--max-error", "10"},  // 1000 %
            {"validate", "--max-error"},
        }) {
     const Outcome outcome = lockstep(arguments);

@@ -51,6 +51,17 @@ TEST(ShardedMemory, Fsdp1HoldsTwoUnitsAndOneGradientInBackward) {
   EXPECT_LT(memory.reserved, memory.allocated + 4 * w + 32 * mib);
 }
 
+TEST(ShardedMemory, OnAHostAReductionHoldsItsInputUntilTheNextUnitIsThere) {
+  Device host = bare_gpu();
+  host.architecture = Architecture::cpu;
+  const StepMemory memory = step_memory(network(), sharded(ShardedRuntime::fsdp1), host);
+  // As on the GPU, and the gradient of fc2 that is being reduced.
+  expect_about(memory.allocated, count * shard + 2 * w + 2 * w + 4 * shard);
+  EXPECT_EQ(memory.moment, "backward of fc1");
+  EXPECT_EQ(memory.at_peak.at("gradients"), 2 * w + 4 * shard);
+  EXPECT_EQ(memory.reserved, memory.allocated);
+}
+
 TEST(ShardedMemory, Fsdp1JoinsTheGradientsOfAUnitIntoOne) {
   MemoryPlan plan = sharded(ShardedRuntime::fsdp1);
   // Three units of two layers.

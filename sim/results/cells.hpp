@@ -1,0 +1,22 @@
+// Figures as the reports for people print them.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "core/units.hpp"
+
+namespace lockstep {
+
+inline std::string seconds_text(double value) {
+  return human(value, Dimension::seconds);
+}
+inline std::string bytes_text(double value) {
+  return human(value, Dimension::bytes);
+}
+inline std::string rate_text(double per_second) {
+  return per_second >= 100 ? fmt::format("{:.0f}", per_second) : fmt::format("{:.3g}", per_second);
+}
+
+}  // namespace lockstep

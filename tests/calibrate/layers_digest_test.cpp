@@ -1,0 +1,92 @@
+// Do repetitions of a machine that changes its speed make the right profile?
+#include "cli/layers_digest.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "workload/step.hpp"
+
+namespace lockstep {
+namespace {
+
+using nlohmann::json;
+
+// Layer i really takes i + 1 ms forward and twice that backward.
+double true_forward(std::size_t layer) {
+  return 1e-3 * static_cast<double>(layer + 1);
+}
+
+// One repetition: the machine was `plain` times as slow during the plain step and `observed` times
+// during the observed one.
+json repetition(std::size_t layers, double plain, double observed) {
+  json sample;
+  double forward = 0;
+  for (std::size_t i = 0; i < layers; ++i) {
+    sample["forward"].push_back(true_forward(i) * observed);
+    sample["backward"].push_back(2 * true_forward(i) * observed);
+    forward += true_forward(i);
+  }
+  sample["plain"] = {forward * plain, 2 * forward * plain};
+  sample["optimizer"] = 0.1;
+  sample["calm"] = true;
+  return sample;
+}
+
+struct Digested {
+  Profile profile;
+  Measured line;
+  std::size_t layers = 0;
+};
+
+Digested digested(
+    const std::vector<std::pair<double, double>>& speeds,
+    const std::function<void(json& samples)>& change = [](json&) {}) {
+  LayersJob job;
+  job.model = "lenet5";
+  job.step.samples = 4;
+  Digested result;
+  result.layers = build_step(*load_model(job.model), job.step).layers.size();
+  json rank;
+  for (const auto& [plain, observed] : speeds) {
+    rank["samples"].push_back(repetition(result.layers, plain, observed));
+  }
+  change(rank["samples"]);
+  rank["memory"] = {0, 0, 0, 0, 0, 0, 0};
+  digest(job, {rank}, result.profile, result.line);
+  return result;
+}
+
+void expect_true_layers(const Digested& result, double factor) {
+  const std::vector<ProfileLayer>& layers = result.profile.models.at(0).batches.at(0).layers;
+  ASSERT_EQ(layers.size(), result.layers);
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    EXPECT_NEAR(layers[i].forward_seconds, factor * true_forward(i), 1e-9) << layers[i].name;
+    EXPECT_NEAR(layers[i].backward_seconds, 2 * factor * true_forward(i), 1e-9) << layers[i].name;
+  }
+}
+
+TEST(LayersDigest, AnObserversCostIsShownAndTakenOut) {
+  const Digested result = digested({{1, 1.02}, {1, 1.02}, {1, 1.02}});
+  EXPECT_NEAR(result.line.layers_over_step, 1.02, 1e-9);
+  expect_true_layers(result, 1);
+}
+
+// Medians of the plain and of the observed steps by themselves are 2 and 1.01 here.
+TEST(LayersDigest, AMachineThatChangesItsSpeedIsComparedWithItself) {
+  const Digested result =
+      digested({{1, 1.01}, {1, 1.01}, {2, 2.02}, {2, 1}, {2, 1}, {3, 3.03}, {2, 2.02}});
+  EXPECT_NEAR(result.line.layers_over_step, 1.01, 1e-9);
+  expect_true_layers(result, 2);
+}
+
+// In one repetition one layer was interrupted: others were not faster for that.
+TEST(LayersDigest, AnInterruptedLayerChangesNothing) {
+  const auto interrupt = [](json& samples) { samples[1]["backward"][0] = 1.0; };
+  const Digested result = digested({{1, 1}, {1, 1}, {1, 1}}, interrupt);
+  EXPECT_NEAR(result.line.layers_over_step, 1, 1e-9);
+  expect_true_layers(result, 1);
+}
+
+}  // namespace
+}  // namespace lockstep
