@@ -5,7 +5,9 @@
 #include <time.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <future>
 #include <optional>
 #include <stdexcept>
 
@@ -190,10 +192,21 @@ Speeds run_beside_compute(Group& group, Case& measured, double alone_seconds) {
   std::vector<Pending> under_way;
   const double begin = seconds_of(CLOCK_MONOTONIC);
   for (int i = 0; i < calls; ++i) under_way.push_back(measured.start(i));
+  // Waits beside the compute: some of LibTorch 2's works are complete only when they were waited
+  // for.
+  std::atomic<bool> done = false;
+  std::future<void> waiting = std::async(std::launch::async, [&] {
+    const at::NoGradGuard no_grad;
+    struct Flag {
+      std::atomic<bool>& set;
+      ~Flag() { set = true; }
+    } const flag{done};
+    for (Pending& call : under_way) call.wait();
+  });
   int runs = 0;
-  for (; !under_way.back().done(); ++runs) compute.run();
+  for (; !done; ++runs) compute.run();
   const double took = seconds_of(CLOCK_MONOTONIC) - begin;
-  for (Pending& call : under_way) call.wait();
+  waiting.get();
   at::Tensor mine = at::empty({2}, at::kDouble), all = at::empty({2 * group.size()}, at::kDouble);
   mine.data_ptr<double>()[0] = std::min(1.0, runs * compute_alone / took);
   mine.data_ptr<double>()[1] = took;
@@ -215,13 +228,15 @@ Speeds measure_beside_compute(Group& group, Case& measured, double alone_seconds
 }
 
 // How long before the message has arrived its sender is free: kernels and token buckets hold the
-// rest.
+// rest. The sender has just received a message itself, as a server that answers has: a connection
+// whose direction was idle meanwhile holds less (TCP starts slowly again) than one that sends on.
 double measure_early(Group& group, Case& measured) {
-  constexpr int repetitions = 7;
+  constexpr int repetitions = 5;
   std::vector<double> early;
   at::Tensor mine = at::zeros({1}, at::kDouble), all = at::empty({group.size()}, at::kDouble);
   for (int i = 0; i < repetitions; ++i) {
     group.barrier();
+    measured.call(0);
     measured.one_way();
     mine.fill_(seconds_of(CLOCK_MONOTONIC));
     group.all_gather(all, mine);

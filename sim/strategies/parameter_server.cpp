@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <utility>
 
+#include "costs/collective.hpp"
 #include "results/staleness.hpp"
 #include "strategies/ps_build.hpp"
 
@@ -56,6 +56,22 @@ std::vector<LinkTraffic> traffic_of(const PsJob& ps, const PsTrace& trace) {
   return result;
 }
 
+// Of the least certain transfer.
+Provenance transfer_provenance(const Job& job, const PsSystem& system) {
+  Provenance worst = Provenance::measured;
+  for (const PsRoute& route : system.routes) {
+    if (route.measured == 0) return Provenance::modelled;
+    for (const PsMessage& message : system.messages) {
+      for (const double bytes : {message.push_bytes, message.pull_bytes}) {
+        const CopyCost copy = route.measured == 1 ? loopback_copy(job.machine, bytes)
+                                                  : host_host_copy(job.machine, bytes);
+        worst = std::max(worst, copy.provenance);
+      }
+    }
+  }
+  return worst;
+}
+
 }  // namespace
 
 StrategyResult ParameterServer::simulate(const Job& job) const {
@@ -76,7 +92,7 @@ StrategyResult ParameterServer::simulate(const Job& job) const {
   result.staleness = staleness_of(trace.staleness);
   result.memory = parameter_server_memory(job, options_, ps.keys);
   result.memory_capacity = job.machine.device.memory_bytes;
-  ps.provenance.add(Provenance::modelled, result.split.exposed_communication);
+  ps.provenance.add(transfer_provenance(job, ps.system), result.split.exposed_communication);
   result.provenance = ps.provenance.share();
   result.notes = std::move(ps.notes);
   return result;

@@ -2,6 +2,7 @@
 // host that runs ahead, and measured curves in place of the model?
 #include <gtest/gtest.h>
 
+#include "strategies/parameter_server.hpp"
 #include "strategies/ps_build.hpp"
 #include "toy_job.hpp"
 
@@ -150,6 +151,17 @@ TEST(ServerOnCpu, MessagesTakeWhatTheirCurveSays) {
   EXPECT_NEAR(simulate(job, options).step, 12e-3 + one_message + 32e-3 + 1e-3 + 32e-3, near);
   job.communication_scale = 0.5;
   EXPECT_NEAR(simulate(job, options).step, 12e-3 + one_message + 16e-3 + 1e-3 + 16e-3, near);
+}
+
+TEST(ServerOnCpu, TransfersComeFromTheirCurve) {
+  ParameterServerOptions options;
+  options.serial = true;
+  Job job = server_job(3, 2e-3);
+  job.gpus = 1;
+  const auto provenance = [&] { return ParameterServer(options).simulate(job).provenance; };
+  EXPECT_GT(provenance().interpolated, 0.5);  // between two points; the layers are modelled
+  job.machine.collectives.clear();
+  EXPECT_EQ(provenance().interpolated, 0);
 }
 
 TEST(ServerOnCpu, SharesACoreOnlyWhereThereAreTooFew) {
