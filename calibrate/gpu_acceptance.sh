@@ -230,8 +230,11 @@ for stage in ${stages//,/ }; do
             train "$name" "$model" fp32 "$rank_batch" "$ranks" "$strategy"
             # Several ranks on one GPU are no machine that the simulator knows; on CPUs they are.
             [[ $device == cpu ]] || continue
+            # As docs/closed-loop.md describes the real runs; LeNet-5 has no repeated blocks.
+            [[ $model == lenet5 ]] && wrap=none || wrap=block
             case $strategy in
-              ps-*) as="{parameter_server: {consistency: ${strategy#ps-}}}" ;;
+              ps-*) as="{parameter_server: {consistency: ${strategy#ps-}, serial: true}}" ;;
+              fsdp) as="{fsdp: {version: 1, wrap: {policy: $wrap}}}" ;;
               *) as=$strategy ;;
             esac
             predict "$name" "$model" fp32 "$rank_batch" "$ranks" "$as"

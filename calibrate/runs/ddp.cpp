@@ -67,26 +67,30 @@ class RealDdp final : public RealStrategy {
         parameters_(tensors_of(context.network)),
         optimizer_(context.options.optimizer, context.network),
         scaler_(context.options.step.precision, at::Device(context.options.device)) {
+    hooks_.before = [this](std::size_t) { context_.slowness.pay(); };
+    if (context.group.size() == 1) return;  // plain training, as the simulator's ddp on one device
     broadcast(parameters_);
     broadcast(context.network.buffers());
     reducer_ = make_reducer(context.options, context.group, parameters_);
-    hooks_.before = [this](std::size_t) { context_.slowness.pay(); };
   }
 
   bool train_step(const Batch& batch, RankStep& step) override {
-    reducer_->prepare_for_forward();
-    if (reducer_->should_rebuild_buckets()) reducer_->rebuild_buckets();
-    broadcast(context_.network.buffers());
+    if (reducer_) {
+      reducer_->prepare_for_forward();
+      if (reducer_->should_rebuild_buckets()) reducer_->rebuild_buckets();
+      broadcast(context_.network.buffers());
+    }
     at::Tensor loss = context_.network.forward(batch, hooks_);
     context_.slowness.pause();
     const double forward_end = host_seconds();
-    reducer_->prepare_for_backward({});
+    if (reducer_) reducer_->prepare_for_backward({});
     at::Tensor scaled = scaler_.scale(loss);
     backward(scaled, context_.slowness);
     const double backward_end = host_seconds();
     if (scaler_.unscale(parameters_)) optimizer_.step();
     context_.slowness.pause();
-    if (!context_.options.gradient_as_bucket_view) context_.network.drop_gradients();
+    const bool in_buckets = reducer_ && context_.options.gradient_as_bucket_view;
+    if (!in_buckets) context_.network.drop_gradients();
     step.loss = loss.item<double>();
     step.end = host_seconds();
     step.forward = forward_end - step.begin;
@@ -110,7 +114,7 @@ class RealDdp final : public RealStrategy {
   std::vector<at::Tensor> parameters_;
   Optimizer optimizer_;
   GradScaler scaler_;
-  std::unique_ptr<c10d::Reducer> reducer_;
+  std::unique_ptr<c10d::Reducer> reducer_;  // none with one rank
   ForwardHooks hooks_;
 };
 

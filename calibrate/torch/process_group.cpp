@@ -49,40 +49,6 @@ Staged stage(const at::Tensor& tensor, bool comes_back) {
   return {tensor, tensor.detach().cpu(), comes_back};  // waits for what the device has under way
 }
 
-#if TORCH_VERSION_MAJOR >= 2
-// What DDP asks of a rank that is alone. Gloo would carry the gradients of a GPU to the host and
-// back for nothing, which NCCL does not.
-class Alone final : public c10d::Backend {
- public:
-  Alone() : Backend(0, 1) {}
-  const std::string getBackendName() const override { return "alone"; }
-  c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,
-                                           const c10d::AllreduceOptions&) override {
-    return c10::make_intrusive<Done>(tensors);
-  }
-  c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor>& tensors,
-                                           const c10d::BroadcastOptions&) override {
-    return c10::make_intrusive<Done>(tensors);
-  }
-
- private:
-  class Done final : public c10d::Work {
-   public:
-    explicit Done(const std::vector<at::Tensor>& tensors)
-        : future_(c10::make_intrusive<c10::ivalue::Future>(
-              c10::ListType::create(c10::TensorType::get()))) {
-      future_->markCompleted(at::IValue(tensors));
-    }
-    bool wait(std::chrono::milliseconds) override { return true; }
-    bool isCompleted() override { return true; }
-    c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
-
-   private:
-    c10::intrusive_ptr<c10::ivalue::Future> future_;
-  };
-};
-#endif
-
 }  // namespace
 
 void Pending::wait() {
@@ -118,13 +84,8 @@ Group::Group(const GroupOptions& options)
   gloo_->front = c10::make_intrusive<c10d::ProcessGroup>(store, rank_, size_);
   gloo_->front->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO,
                            gloo_->backend);
-  if (size_ > 1) {
-    gloo_->front->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::GLOO,
-                             gloo_->backend);
-  } else {
-    gloo_->front->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::CUSTOM,
-                             c10::make_intrusive<Alone>());
-  }
+  gloo_->front->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::GLOO,
+                           gloo_->backend);
   gloo_->front->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
 #endif
 }

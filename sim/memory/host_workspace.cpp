@@ -6,25 +6,30 @@
 namespace lockstep {
 namespace {
 
-// oneDNN computes in layouts of its own: channels in blocks of 16, or channels last where the
-// tensors are so. What has another layout is copied before, results are copied after.
+// oneDNN computes in layouts of its own: channels in blocks of 16, the last one filled up, or
+// channels last where the tensors are so. What has another layout is copied before, results are
+// copied after.
+double in_blocks(std::int64_t channels) {
+  return static_cast<double>((channels + 15) / 16 * 16);
+}
+
 HostWorkspace convolution(const ConvGeometry& conv, double element_bytes) {
   const bool one_by_one = conv.kernel_h == 1 && conv.kernel_w == 1;
   if (one_by_one && conv.stride == 1 && conv.dilation == 1 && conv.images < 16) {
     return {};  // ATen's own matrix product, with one thread (ConvParams::use_mkldnn)
   }
-  const auto images = static_cast<double>(conv.images) * element_bytes;
-  // A first convolution reads the picture as it lies.
-  const double x = conv.channels_in <= 3 ? 0
-                                         : images * static_cast<double>(conv.channels_in) *
-                                               static_cast<double>(conv.height_in) *
-                                               static_cast<double>(conv.width_in);
-  const double y = images * static_cast<double>(conv.channels_out) *
-                   static_cast<double>(conv.height_out) * static_cast<double>(conv.width_out);
   const double weights = static_cast<double>(conv.channels_out) *
                          static_cast<double>(conv.channels_in / conv.groups) * conv.kernel_h *
                          conv.kernel_w * element_bytes;
   if (!conv.channels_last) {
+    const auto images = static_cast<double>(conv.images) * element_bytes;
+    // A first convolution reads the picture as it lies.
+    const double x = conv.channels_in <= 3 ? 0
+                                           : images * in_blocks(conv.channels_in) *
+                                                 static_cast<double>(conv.height_in) *
+                                                 static_cast<double>(conv.width_in);
+    const double y = images * in_blocks(conv.channels_out) * static_cast<double>(conv.height_out) *
+                     static_cast<double>(conv.width_out);
     // Input and weights go in before the output is copied out; backward ends with the gradient of
     // the weights, for which input and output gradient go in.
     return {std::max(x + weights, y), std::max(x + y, weights)};
