@@ -1,5 +1,6 @@
 #include "torch/versions.hpp"
 
+#include <ATen/Context.h>
 #include <ATen/Version.h>
 #include <link.h>
 #include <torch/version.h>
@@ -17,9 +18,7 @@ namespace {
 int find_blas(dl_phdr_info* info, std::size_t, void* found) {
   const std::string loaded = info->dlpi_name;
   const std::string name = loaded.substr(loaded.rfind('/') + 1);
-  if (name.find("blas") == std::string::npos && name.find("libmkl_core") == std::string::npos) {
-    return 0;
-  }
+  if (name.find("blas") == std::string::npos || name.find("cublas") != std::string::npos) return 0;
   std::error_code error;
   const auto file = std::filesystem::canonical(loaded, error);
   if (error) return 0;
@@ -41,7 +40,14 @@ std::vector<ProfileVersion> library_versions() {
     versions.push_back({"onednn", match[1]});
   }
   std::string blas;
-  ::dl_iterate_phdr(find_blas, &blas);
+  if (at::hasMKL()) {  // PyTorch's wheels have it in libtorch_cpu.so
+    // "Intel(R) oneAPI Math Kernel Library Version 2024.2-Product Build 20240605 for ..."
+    const std::string mkl = at::get_mkl_version();
+    blas = std::regex_search(mkl, match, std::regex("Version ([0-9.]+)")) ? "mkl " + match.str(1)
+                                                                          : "mkl";
+  } else {
+    ::dl_iterate_phdr(find_blas, &blas);
+  }
   if (!blas.empty()) versions.push_back({"blas", blas});
   return versions;
 }
