@@ -246,5 +246,21 @@ TEST(SynchronousServer, SlowLoaderIsTheStepTime) {
   EXPECT_NEAR(trace.split.data_loading, 0.5 - rest, kExact);
 }
 
+// The loader gets ahead in a long first step. Steps are equal, and too short, until that lead is
+// used up.
+TEST(SynchronousServer, IsNotSteadyWhileTheLoaderLosesItsLead) {
+  ToySystem toy;
+  PsSystem system = make_system(toy);
+  const double rest = toy.forward + toy.backward + 2 * 4 * toy.bytes / toy.bandwidth;
+  system.factor = [](int, int step) { return step == 0 ? 5.0 : 1.0; };
+  system.input_seconds = rest + 0.005;
+  system.steps = 100;
+  system.steady = true;
+  const PsTrace trace = run_parameter_server(system);
+  EXPECT_NEAR(step_times(trace)[2], rest, kExact);
+  EXPECT_NEAR(step_times(trace).back(), system.input_seconds, kExact);
+  EXPECT_TRUE(trace.extrapolated);
+}
+
 }  // namespace
 }  // namespace lockstep::testing
