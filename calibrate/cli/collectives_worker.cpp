@@ -1,6 +1,7 @@
 // One rank of `lockstep-calibrate collectives`.
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <fstream>
 #include <stdexcept>
 
@@ -19,6 +20,10 @@ int collectives_worker(const Words& arguments) {
   options.own_address = arguments.at(3);
   CollectivePlan plan;
   plan.collectives = parse_collectives(arguments.at(5));
+  // Point to point while the connection is fresh: TCP's buffers grow with what it has carried, and
+  // a parameter server's carries nothing but pushes and answers.
+  std::stable_partition(plan.collectives.begin(), plan.collectives.end(),
+                        [](Collective one) { return one == Collective::send_recv; });
   plan.sizes = parse_sizes(arguments.at(6));
   plan.seconds_per_point = std::stod(arguments.at(7));
 

@@ -169,8 +169,11 @@ LayerProbeResult probe_layers(const TrainingStep& step, const LayerProbeOptions&
     do {
       LayerSamples sample;
       const CpuClocks before = read_cpu_clocks();
-      probe.plain(&sample);
+      // In turn who is first: what a step finds in memory depends on the one before.
+      const bool plain_first = result.samples.size() % 2 == 0;
+      if (plain_first) probe.plain(&sample);
       probe.observed(sample);
+      if (!plain_first) probe.plain(&sample);
       sample.disturbance = disturbance_share(before, read_cpu_clocks());
       result.samples.push_back(std::move(sample));
     } while (!options.enough(result.samples));

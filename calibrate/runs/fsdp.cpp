@@ -25,10 +25,9 @@ class Unit {
  public:
   Unit(Group& group, std::vector<at::Tensor> parameters)
       : group_(group), parameters_(std::move(parameters)) {
-    std::int64_t count = 0;
-    for (const at::Tensor& parameter : parameters_) count += parameter.numel();
+    for (const at::Tensor& parameter : parameters_) elements_ += parameter.numel();
     const std::int64_t ranks = group.size();
-    const std::int64_t size = (count + ranks - 1) / ranks;  // padded
+    const std::int64_t size = (elements_ + ranks - 1) / ranks;  // padded
     whole_ = at::zeros({size * ranks}, parameters_.front().options().requires_grad(false));
     each_part(whole_, [](at::Tensor part, at::Tensor& parameter) {
       part.copy_(parameter.detach().view({-1}));
@@ -62,7 +61,8 @@ class Unit {
 
   void start_reduction() {
     const at::NoGradGuard no_gradients;
-    at::Tensor gradients = at::zeros({shard_.numel() * group_.size()}, shard_.options());
+    at::Tensor gradients = at::empty({shard_.numel() * group_.size()}, shard_.options());
+    gradients.slice(0, elements_).zero_();  // the padding
     each_part(gradients, [](at::Tensor part, at::Tensor& parameter) {
       part.copy_(parameter.grad().view({-1}));
       parameter.mutable_grad().reset();
@@ -99,6 +99,7 @@ class Unit {
 
   Group& group_;
   std::vector<at::Tensor> parameters_;
+  std::int64_t elements_ = 0;
   at::Tensor whole_;  // all of the unit's parameters; they are views of it
   at::Tensor shard_;
   Pending gather_, reduction_;
