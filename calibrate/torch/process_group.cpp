@@ -4,6 +4,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
+#include <signal.h>
 #include <torch/version.h>
 
 #include <chrono>
@@ -73,6 +74,7 @@ class Group::Gloo {
 
 Group::Group(const GroupOptions& options)
     : rank_(options.rank), size_(options.size), gloo_(std::make_unique<Gloo>()) {
+  ::signal(SIGPIPE, SIG_IGN);  // Gloo writes to peers that may have gone: an error, not the end
   const auto store = make_store(options);
   auto gloo = c10d::ProcessGroupGloo::Options::create(milliseconds(options.timeout_seconds));
   gloo->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(options.own_address));
