@@ -249,8 +249,8 @@ int closed_loop_command(ClosedLoopOptions options) {
   };
   try {
     if (!options.keep_profile) {
-      calibrate_collectives(options, folder, networked);
       calibrate_layers(options, folder);
+      calibrate_collectives(options, folder, networked);
     }
     write_platform(options, folder + "/platform.yaml", networked);
     std::ofstream(folder + "/scenario.yaml") << write_scenario(scenario_of(options, cases, folder));
