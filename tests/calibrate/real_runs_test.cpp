@@ -91,7 +91,6 @@ INSTANTIATE_TEST_SUITE_P(
 
 const Words lenet{"--model", "lenet5", "--batch", "4", "--ranks", "3", "--warm-up", "3"};
 
-// Every update of one worker makes every other worker's next one staler by one.
 // A single rank has no buckets, as the prediction for one GPU has none. They are as large as the
 // gradients, which are as large as the parameters. (In one run of four or so the peak has them
 // twice; why is not known.)
@@ -102,6 +101,7 @@ TEST(DdpRuns, HaveBucketsWithSeveralRanksOnly) {
   EXPECT_GT(two[0].memory.peak - one[0].memory.peak, one[0].memory.parameters - 16);
 }
 
+// Every update of one worker makes every other worker's next one staler by one.
 TEST(AsynchronousRuns, AreAsStaleAsThereAreOtherWorkers) {
   const auto reports = run(lenet + Words{"--strategy", "ps-async", "--steps", "40"}, 4);
   const auto& updates = reports.back().updates;
