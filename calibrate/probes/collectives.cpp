@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include <algorithm>
-#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <future>
 #include <optional>
@@ -194,17 +194,13 @@ Speeds run_beside_compute(Group& group, Case& measured, double alone_seconds) {
   for (int i = 0; i < calls; ++i) under_way.push_back(measured.start(i));
   // Waits beside the compute: some of LibTorch 2's works are complete only when they were waited
   // for.
-  std::atomic<bool> done = false;
   std::future<void> waiting = std::async(std::launch::async, [&] {
-    const at::NoGradGuard no_grad;
-    struct Flag {
-      std::atomic<bool>& set;
-      ~Flag() { set = true; }
-    } const flag{done};
     for (Pending& call : under_way) call.wait();
   });
   int runs = 0;
-  for (; !done; ++runs) compute.run();
+  for (; waiting.wait_for(std::chrono::seconds(0)) != std::future_status::ready; ++runs) {
+    compute.run();
+  }
   const double took = seconds_of(CLOCK_MONOTONIC) - begin;
   waiting.get();
   at::Tensor mine = at::empty({2}, at::kDouble), all = at::empty({2 * group.size()}, at::kDouble);
