@@ -5,7 +5,6 @@
 #include <array>
 #include <utility>
 
-#include "costs/collective.hpp"
 #include "results/staleness.hpp"
 #include "strategies/ps_build.hpp"
 
@@ -63,9 +62,7 @@ Provenance transfer_provenance(const Job& job, const PsSystem& system) {
     if (route.measured == 0) return Provenance::modelled;
     for (const PsMessage& message : system.messages) {
       for (const double bytes : {message.push_bytes, message.pull_bytes}) {
-        const CopyCost copy = route.measured == 1 ? loopback_copy(job.machine, bytes)
-                                                  : host_host_copy(job.machine, bytes);
-        worst = std::max(worst, copy.provenance);
+        worst = std::max(worst, measured_copy(job.machine, route, bytes).provenance);
       }
     }
   }

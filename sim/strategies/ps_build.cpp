@@ -257,9 +257,7 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
                          scale = job.communication_scale](int id, double bytes) {
       const PsRoute& route = routes[at(id)];
       if (route.measured == 0) return bytes;
-      const CopyCost copy =
-          route.measured == 1 ? loopback_copy(machine, bytes) : host_host_copy(machine, bytes);
-      return copy.seconds(bytes) * scale * route.cap;
+      return measured_copy(machine, route, bytes).seconds(bytes) * scale * route.cap;
     };
   }
   // Without interference everybody computes as if alone.

@@ -197,6 +197,10 @@ SharedCores shared_cores(const Job& job, const ServerPlaces& places) {
   return result;
 }
 
+CopyCost measured_copy(const Machine& machine, const PsRoute& route, double bytes) {
+  return route.measured == 1 ? loopback_copy(machine, bytes) : host_host_copy(machine, bytes);
+}
+
 PsLinks server_links(const Job& job, const ServerPlaces& places) {
   PsLinks result;
   Wiring wiring(job, result);

@@ -45,6 +45,9 @@ SharedCores shared_cores(const Job& job, const ServerPlaces& places);
 
 PsLinks server_links(const Job& job, const ServerPlaces& places);
 
+// What the curve of a route that has one (route.measured > 0) says of a message alone.
+CopyCost measured_copy(const Machine& machine, const PsRoute& route, double bytes);
+
 // Not every link needs to be simulated: one that never carries two flows at a time becomes a cap of
 // its only route, and one that is never the tightest on any of its routes is left out. Ranks whose
 // routes are alike then have the very same ones. Times stay what they were. Without contention
