@@ -2,7 +2,6 @@
 // outside does not tell.
 #include <fmt/format.h>
 
-#include "core/units.hpp"
 #include "results/cells.hpp"
 #include "results/render.hpp"
 #include "results/table.hpp"

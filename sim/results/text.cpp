@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/units.hpp"
 #include "results/cells.hpp"
 #include "results/render.hpp"
 #include "results/table.hpp"
