@@ -85,6 +85,15 @@ TEST(ClosedLoop, ThatCannotWriteSaysSoAtOnce) {
   EXPECT_EQ(command.err(), "lockstep: cannot write out/folder: Not a directory\n");
 }
 
+TEST(ClosedLoop, WhatTheMeasuringHalfRefusesIsWrongInput) {
+  Command command("closed-loop --model lenet5",
+                  "printf '#!/bin/sh\\nexit 2\\n' > refuse && chmod +x refuse && "
+                  "export LOCKSTEP_CALIBRATE=$PWD/refuse;",
+                  "> out 2> err", LOCKSTEP_PROGRAM);
+  EXPECT_EQ(command.wait(), 2) << command.err();
+  EXPECT_THAT(command.err(), HasSubstr("cannot be measured: calibrate --models lenet5"));
+}
+
 TEST(ClosedLoop, ThatFailsLeavesNoFolderOfItsOwn) {
   Command command("closed-loop --model lenet5", "export LOCKSTEP_CALIBRATE=/bin/false;",
                   "> out 2> err", LOCKSTEP_PROGRAM);
