@@ -100,9 +100,10 @@ void describe_setting(Profile& profile, const Options& options) {
 }
 
 std::string table(const std::vector<Measured>& lines) {
-  std::string text = fmt::format("{:<20} {:>9} {:>6} {:>5} {:>9} {:>9} {:>9} {:>7} {:>11} {:>11}\n",
-                                 "model", "precision", "batch", "reps", "forward", "backward",
-                                 "update", "IQR", "layers/step", "peak");
+  std::string text =
+      fmt::format("{:<20} {:>9} {:>6} {:>5} {:>9} {:>9} {:>9} {:>7} {:>7} {:>11} {:>11}\n", "model",
+                  "precision", "batch", "reps", "forward", "backward", "update", "IQR", "sigma",
+                  "layers/step", "peak");
   for (const Measured& line : lines) {
     text += fmt::format("{:<20} {:>9} {:>6} ", line.model, line.precision, line.batch);
     if (!line.skipped.empty()) {
@@ -111,9 +112,9 @@ std::string table(const std::vector<Measured>& lines) {
     }
     const auto time = [](double seconds) { return human(seconds, Dimension::seconds); };
     text += fmt::format(
-        "{:>5} {:>9} {:>9} {:>9} {:>5.1f} % {:>11.3f} {:>11}{}\n", line.repetitions,
+        "{:>5} {:>9} {:>9} {:>9} {:>5.1f} % {:>5.1f} % {:>11.3f} {:>11}{}\n", line.repetitions,
         time(line.forward), time(line.backward), time(line.update), 100 * line.spread,
-        line.layers_over_step, human(line.peak, Dimension::bytes),
+        100 * line.step_sigma, line.layers_over_step, human(line.peak, Dimension::bytes),
         line.disturbed > 0 ? fmt::format("  ({} disturbed repetitions)", line.disturbed) : "");
   }
   return text;

@@ -1,7 +1,9 @@
 #include "cli/layers_digest.hpp"
 
 #include <algorithm>
+#include <cmath>
 
+#include "core/random.hpp"
 #include "core/statistics.hpp"
 #include "imports/profile_folder.hpp"
 
@@ -46,6 +48,23 @@ double observed_seconds(const json& sample) {
 
 double plain_seconds(const json& sample) {
   return sample.at("plain")[0].get<double>() + sample.at("plain")[1].get<double>();
+}
+
+// Standard deviation of ln(step time), drift left out: from differences between neighbours (von
+// Neumann et al., "The mean square successive difference", 1941), by their median, which single
+// interruptions do not move. The neighbour is the next but one: steps in between began with the
+// other of the plain and the observed step.
+double step_sigma(const std::vector<json>& ranks) {
+  std::vector<double> differences;
+  for (const json& rank : ranks) {
+    const json& samples = rank.at("samples");
+    for (std::size_t i = 2; i < samples.size(); ++i) {
+      differences.push_back(
+          std::abs(std::log(plain_seconds(samples[i]) / plain_seconds(samples[i - 2]))));
+    }
+  }
+  if (differences.empty()) return 0;
+  return median(differences) / (normal_quantile(0.75) * std::sqrt(2.0));
 }
 
 // Each layer's median share of its own repetition's observed step: a machine that is slower for a
@@ -119,6 +138,7 @@ void digest(const LayersJob& job, const std::vector<json>& ranks, Profile& profi
   model.precision = step.precision;
   model.input_bytes_per_sample = step.input_bytes / static_cast<double>(step.samples);
   model.batches.push_back(layer_medians(step, samples, line));
+  line.step_sigma = model.batches.back().step_sigma = step_sigma(ranks);
   merge_model(profile, model);
   ProfileOptimizer entry = optimizer_entry(job.optimizer, step.precision);
   entry.elements = static_cast<double>(step.parameter_count);

@@ -20,6 +20,7 @@ struct Measured {
   double layers_over_step = 0;                   // sum of the layers / plain step, before scaling
   double spread = 0;                             // interquartile range / median of the step
   double layer_spread = 0;                       // median over layers of (p90 - median) / median
+  double step_sigma = 0;                         // ProfileBatch::step_sigma
   double peak = 0, saved = 0;                    // bytes
   std::string skipped;                           // why nothing was measured
 };

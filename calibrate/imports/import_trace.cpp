@@ -185,7 +185,8 @@ TraceImport import_trace(const std::string& path, const TrainingStep& step) {
   profile.host = {median(samples.host_forward), median(samples.host_backward),
                   traced.launch_seconds};
   set_setting(profile, "source", "PyTorch profiler trace, which slows the host");
-  ProfileBatch batch{step.samples, {}};
+  ProfileBatch batch;
+  batch.samples = step.samples;
   for (std::size_t i = 0; i < step.layers.size(); ++i)
     batch.layers.push_back(
         {step.layers[i].name, median(samples.forward[i]), median(samples.backward[i])});

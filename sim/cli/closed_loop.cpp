@@ -15,6 +15,7 @@
 #include "cli/commands.hpp"
 #include "cli/measuring.hpp"
 #include "core/units.hpp"
+#include "costs/profile.hpp"
 #include "launch/interrupts.hpp"
 #include "launch/network.hpp"
 #include "workload/model.hpp"
@@ -156,8 +157,10 @@ void write_platform(const ClosedLoopOptions& options, const std::string& path, b
   if (!file.flush()) throw std::runtime_error("cannot write " + path);
 }
 
+// The jitter of compute is what the profile says that a step varies by: who comes first where two
+// ranks are nearly equal, and how long equals wait for each other, follows from it.
 Scenario scenario_of(const ClosedLoopOptions& options, const std::vector<Case>& cases,
-                     const std::string& folder) {
+                     const TrainingStep& step, const std::string& folder) {
   Scenario scenario;
   scenario.name = "closed loop";
   scenario.model = options.model;
@@ -171,6 +174,9 @@ Scenario scenario_of(const ClosedLoopOptions& options, const std::vector<Case>& 
   scenario.profile = folder + "/profile.yaml";
   scenario.gpus = {options.ranks};
   scenario.stragglers.slow_ranks = options.slow_ranks;
+  if (const double sigma = measured_step_sigma(load_profile(scenario.profile), step); sigma > 0) {
+    scenario.stragglers.per_step = Lognormal{sigma};
+  }
   for (const Case& one : cases) {
     StrategyEntry entry;
     entry.options = one.options;
@@ -253,9 +259,12 @@ int closed_loop_command(ClosedLoopOptions options) {
       calibrate_collectives(options, folder, networked);
     }
     write_platform(options, folder + "/platform.yaml", networked);
-    std::ofstream(folder + "/scenario.yaml") << write_scenario(scenario_of(options, cases, folder));
-    // Read back, so that what is compared is what a user would run.
-    const auto predict = [&] { return run_scenario(read_scenario(folder + "/scenario.yaml")); };
+    const auto predict = [&] {
+      std::ofstream(folder + "/scenario.yaml")
+          << write_scenario(scenario_of(options, cases, step, folder));
+      // Read back, so that what is compared is what a user would run.
+      return run_scenario(read_scenario(folder + "/scenario.yaml"));
+    };
     record = predict();
 
     Words common =
@@ -266,17 +275,16 @@ int closed_loop_command(ClosedLoopOptions options) {
       common = common + Words{"--slow-rank", fmt::format("{}:{:g}", slow.rank, slow.factor)};
     }
     for (int repetition = 0; repetition < options.repetitions; ++repetition) {
-      // A shared machine gets faster and slower by the minute: each repetition is predicted from
-      // layers measured right before it.
-      if (repetition > 0 && !options.keep_profile) {
-        calibrate_layers(options, folder);
-        record = predict();
-      }
       for (std::size_t i = 0; i < cases.size(); ++i) {
+        // A shared machine gets faster and slower by the minute: each run is predicted from layers
+        // measured right before it.
+        if ((repetition > 0 || i > 0) && !options.keep_profile) {
+          calibrate_layers(options, folder);
+          record = predict();
+        }
         fmt::print(stderr, "training {}, repetition {} of {} ...\n", cases[i].label, repetition + 1,
                    options.repetitions);
-        add_repetition(truths[i], measure(common + cases[i].real));
-        truths[i].predicted.push_back(record.predictions[i].step_seconds);
+        add_repetition(truths[i], measure(common + cases[i].real), record.predictions[i]);
       }
     }
     const double worst = print_report();

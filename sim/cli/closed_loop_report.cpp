@@ -65,11 +65,11 @@ Table table_of(const ResultRecord& record, const std::vector<Truth>& truths, dou
         human(predicted, Dimension::seconds, 4),
         percent(error),
         fmt::format("{:+.1f} .. {:+.1f}", 100 * quantile(errors, 0), 100 * quantile(errors, 1))};
-    if (p.staleness && !truth.staleness.empty()) {
+    if (!truth.predicted_staleness.empty() && !truth.staleness.empty()) {
       row.push_back(fmt::format("{:.2f}", median(truth.staleness)));
-      row.push_back(fmt::format("{:.2f}", p.staleness->mean));
+      row.push_back(fmt::format("{:.2f}", median(truth.predicted_staleness)));
       row.push_back(
-          fmt::format("{:.2f}", total_variation(truth.histogram, p.staleness->histogram)));
+          fmt::format("{:.2f}", total_variation(truth.histogram, truth.predicted_histogram)));
     } else {
       row.insert(row.end(), {"-", "-", "-"});
     }
@@ -83,9 +83,16 @@ Table table_of(const ResultRecord& record, const std::vector<Truth>& truths, dou
 
 }  // namespace
 
-void add_repetition(Truth& truth, const std::string& text) {
+void add_repetition(Truth& truth, const std::string& text, const Prediction& predicted) {
   const auto run = nlohmann::json::parse(text).at("runs").at(0);
   truth.step_seconds.push_back(run.at("step_seconds"));
+  truth.predicted.push_back(predicted.step_seconds);
+  if (predicted.staleness) {
+    truth.predicted_staleness.push_back(predicted.staleness->mean);
+    for (const auto& [value, count] : predicted.staleness->histogram) {
+      truth.predicted_histogram[value] += count;
+    }
+  }
   truth.memory = std::max(truth.memory, run.at("memory").at("allocated_bytes").get<double>());
   if (!run.contains("staleness")) return;
   truth.staleness.push_back(run.at("staleness").at("mean"));

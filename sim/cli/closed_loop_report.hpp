@@ -10,17 +10,18 @@
 
 namespace lockstep {
 
-// What the repetitions of one strategy said.
+// What the repetitions of one strategy said, and what their predictions.
 struct Truth {
   std::vector<double> step_seconds;  // step of each repetition
   std::vector<double> predicted;     // for each repetition
   std::vector<double> staleness;     // mean of each repetition
-  std::map<std::int64_t, std::int64_t> histogram;
-  double memory = 0;  // bytes
+  std::vector<double> predicted_staleness;
+  std::map<std::int64_t, std::int64_t> histogram, predicted_histogram;  // of all repetitions
+  double memory = 0;                                                    // bytes
 };
 
-// Adds what `train --json` printed.
-void add_repetition(Truth& truth, const std::string& text);
+// Adds what `train --json` printed, and what had been predicted for it.
+void add_repetition(Truth& truth, const std::string& text, const Prediction& predicted);
 
 struct LoopReport {
   std::string text;

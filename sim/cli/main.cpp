@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 
@@ -186,6 +187,21 @@ int dispatch(CLI::App& app, Arguments& arguments) {
   return validate_command(arguments.files, options, arguments.common);
 }
 
+// CLI11 would only say that a subcommand is missing.
+void check_verb(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return;
+  const std::string word = argv[1];
+  std::vector<std::string> verbs;
+  for (const CLI::App* verb : app.get_subcommands({})) verbs.push_back(verb->get_name());
+  if (std::find(verbs.begin(), verbs.end(), word) != verbs.end()) return;
+  if (word == "calibrate" || word == "train") {
+    throw file_error("", word, "a verb of the measuring half",
+                     fmt::format("`./lockstep {0}` or `lockstep-calibrate {0}`", word));
+  }
+  throw file_error("", "verb", fmt::format("{} is not known", in_quotes(word)),
+                   allowed_hint(word, verbs));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -256,7 +272,11 @@ int main(int argc, char** argv) {
   add_closed_loop(app, arguments);
 
   try {
+    check_verb(app, argc, argv);
     app.parse(argc, argv);
+  } catch (const ConfigError& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 2;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }

@@ -81,6 +81,12 @@ void describe(Visitor& v, ProfileLayer& p) {
 template <class Visitor>
 void describe(Visitor& v, ProfileBatch& p) {
   v.field({.name = "samples", .doc = "Batch.", .min = 1, .required = true}, p.samples);
+  v.field({.name = "step_sigma",
+           .doc = "Standard deviation of the logarithm of the whole step from one to the next.",
+           .unit = Dimension::fraction,
+           .min = 0,
+           .max = 5},
+          p.step_sigma);
   v.field({.name = "layers", .doc = "Times in forward order.", .required = true}, p.layers);
 }
 

@@ -46,6 +46,9 @@ struct ProfileLayer {
 
 struct ProfileBatch {
   std::int64_t samples = 0;
+  // Standard deviation of the logarithm of the whole step from one step to the next, without drift:
+  // the sigma of a lognormal jitter per step. 0 = not measured.
+  double step_sigma = 0;
   std::vector<ProfileLayer> layers;  // forward order
 };
 
@@ -118,6 +121,9 @@ std::string profile_text(const Profile& profile);  // YAML that load_profile rea
 // Puts what the profile says about the machine itself into it: collective curves (before the
 // machine's own, so that they win) and the allocator's facts.
 void apply_profile(const Profile& profile, Machine& machine);
+
+// ProfileBatch::step_sigma of `step`'s model, precision, input size and batch; 0 = not measured.
+double measured_step_sigma(const Profile& profile, const TrainingStep& step);
 
 // Serves `profile`; asks `fallback` for what it does not know.
 std::unique_ptr<ComputeCosts> profile_costs(std::shared_ptr<const Profile> profile,

@@ -30,6 +30,17 @@ std::optional<std::pair<const Point*, const Point*>> around(const std::vector<Po
   return std::pair{&*below, &*above};
 }
 
+const ProfileModel* find_model(const Profile& profile, const TrainingStep& step) {
+  if (step.samples <= 0) return nullptr;
+  const double input = step.input_bytes / static_cast<double>(step.samples);
+  for (const ProfileModel& model : profile.models) {
+    if (model.model == step.model && model.precision == step.precision &&
+        std::abs(model.input_bytes_per_sample - input) <= 1e-9 * input)
+      return &model;
+  }
+  return nullptr;
+}
+
 const ProfileLayer* find_layer(const ProfileBatch& batch, const std::string& name,
                                std::size_t hint) {
   if (hint < batch.layers.size() && batch.layers[hint].name == name) return &batch.layers[hint];
@@ -57,7 +68,7 @@ class ProfileCosts final : public ComputeCosts {
 
   LayerCost layer(const TrainingStep& step, std::size_t index) const override {
     LayerCost cost = fallback_->layer(step, index);
-    const ProfileModel* model = find_model(step);
+    const ProfileModel* model = find_model(*profile_, step);
     if (model == nullptr) return cost;
     const double samples = static_cast<double>(step.samples);
     const auto points = around(model->batches, samples, [](const ProfileBatch& batch) {
@@ -114,17 +125,6 @@ class ProfileCosts final : public ComputeCosts {
   }
 
  private:
-  const ProfileModel* find_model(const TrainingStep& step) const {
-    if (step.samples <= 0) return nullptr;
-    const double input = step.input_bytes / static_cast<double>(step.samples);
-    for (const ProfileModel& model : profile_->models) {
-      if (model.model == step.model && model.precision == step.precision &&
-          std::abs(model.input_bytes_per_sample - input) <= 1e-9 * input)
-        return &model;
-    }
-    return nullptr;
-  }
-
   QueuedWork work(const std::vector<Kernel>& kernels, double operator_seconds,
                   double seconds) const {
     Dispatched counts = dispatched(kernels);
@@ -139,6 +139,15 @@ class ProfileCosts final : public ComputeCosts {
 };
 
 }  // namespace
+
+double measured_step_sigma(const Profile& profile, const TrainingStep& step) {
+  const ProfileModel* model = find_model(profile, step);
+  if (model == nullptr) return 0;
+  for (const ProfileBatch& batch : model->batches) {
+    if (batch.samples == step.samples) return batch.step_sigma;
+  }
+  return 0;
+}
 
 std::unique_ptr<ComputeCosts> profile_costs(std::shared_ptr<const Profile> profile,
                                             std::shared_ptr<const ComputeCosts> fallback) {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "calibrate/command.hpp"
+#include "imports/profile_folder.hpp"
+#include "workload/step.hpp"
 
 namespace lockstep {
 namespace {
@@ -92,6 +94,32 @@ TEST(ClosedLoop, WhatTheMeasuringHalfRefusesIsWrongInput) {
                   "> out 2> err", LOCKSTEP_PROGRAM);
   EXPECT_EQ(command.wait(), 2) << command.err();
   EXPECT_THAT(command.err(), HasSubstr("cannot be measured: calibrate --models lenet5"));
+}
+
+// The training that follows fails; the scenario is there by then.
+std::string scenario_with(double step_sigma) {
+  StepOptions one;
+  one.samples = 8;
+  const TrainingStep step = build_step(*load_model("lenet5"), one);
+  ProfileBatch batch;
+  batch.samples = step.samples;
+  batch.step_sigma = step_sigma;
+  for (const Layer& layer : step.layers) batch.layers.push_back({layer.name, 1e-3, 1e-3});
+  Profile profile;
+  profile.device = "cpu-core";
+  profile.models.push_back({step.model, step.precision, step.input_bytes / 8, {batch}});
+  Command command("closed-loop --model lenet5 --batch 8 --keep-profile -o kept",
+                  "until test -f kept/profile.yaml; do sleep 0.01; done;"
+                  "export LOCKSTEP_CALIBRATE=/bin/false;",
+                  "> out 2> err", LOCKSTEP_PROGRAM);
+  save_profile(command.path() / "kept", profile);
+  EXPECT_EQ(command.wait(), 1) << command.err();
+  return text_of(command.path() / "kept" / "scenario.yaml");
+}
+
+TEST(ClosedLoop, PredictsWithTheJitterThatWasMeasured) {
+  EXPECT_THAT(scenario_with(0.0625), HasSubstr("sigma: 6.25%"));
+  EXPECT_THAT(scenario_with(0), testing::Not(HasSubstr("per_step")));
 }
 
 TEST(ClosedLoop, ThatFailsLeavesNoFolderOfItsOwn) {

@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "core/random.hpp"
 #include "workload/step.hpp"
 
 namespace lockstep {
@@ -86,6 +87,36 @@ TEST(LayersDigest, AnInterruptedLayerChangesNothing) {
   const Digested result = digested({{1, 1}, {1, 1}, {1, 1}}, interrupt);
   EXPECT_NEAR(result.line.layers_over_step, 1, 1e-9);
   expect_true_layers(result, 1);
+}
+
+// `speed(i)`: how slow the machine was in repetition i.
+double sigma_of(int repetitions, const std::function<double(int)>& speed) {
+  std::vector<std::pair<double, double>> speeds;
+  for (int i = 0; i < repetitions; ++i) speeds.emplace_back(speed(i), 1);
+  const Digested result = digested(speeds);
+  EXPECT_DOUBLE_EQ(result.line.step_sigma, result.profile.models.at(0).batches.at(0).step_sigma);
+  return result.line.step_sigma;
+}
+
+double draw(int i) {
+  return lognormal_draw({1, 0, static_cast<std::uint32_t>(i), 0}, 0.1);
+}
+
+TEST(LayersDigest, SigmaIsThatOfIndependentSteps) {
+  EXPECT_NEAR(sigma_of(400, draw), 0.1, 0.01);  // its own deviation is 0.006
+  EXPECT_DOUBLE_EQ(sigma_of(2, draw), 0);       // too few to say anything
+}
+
+TEST(LayersDigest, WhatDriftsOrTakesTurnsIsNoJitter) {
+  EXPECT_LT(sigma_of(100, [](int i) { return 1 + 0.01 * i; }), 0.02);
+  EXPECT_NEAR(sigma_of(100, [](int i) { return i % 2 == 0 ? 1 : 1.2; }), 0, 1e-12);
+  const auto drifting = [](int i) { return draw(i) * (i < 200 ? 1 : 2) * (1 + 0.001 * i); };
+  EXPECT_NEAR(sigma_of(400, drifting), 0.1, 0.01);
+}
+
+TEST(LayersDigest, FewInterruptionsAreNoJitter) {
+  const auto interrupted = [](int i) { return draw(i) * (i % 20 == 7 ? 30 : 1); };
+  EXPECT_NEAR(sigma_of(400, interrupted), 0.1, 0.02);
 }
 
 }  // namespace

@@ -47,6 +47,13 @@ TEST(Misuse, WrongCommandLinesExitWithTwo) {
   }
 }
 
+TEST(Misuse, AMisspeltVerbIsNamed) {
+  EXPECT_THAT(lockstep({"rnu", "x.yaml"}).err,
+              testing::AllOf(HasSubstr("verb: 'rnu' is not known"), HasSubstr("allowed: "),
+                             HasSubstr("did you mean 'run'?")));
+  EXPECT_THAT(lockstep({"train"}).err, HasSubstr("./lockstep train"));
+}
+
 TEST(Misuse, HelpAndVersionAreNoMistakes) {
   for (const auto& arguments : std::vector<std::vector<std::string>>{
            {"--help"}, {"-h"}, {"--version"}, {"run", "--help"}, {"validate", "--help"}}) {

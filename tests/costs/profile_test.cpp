@@ -59,6 +59,18 @@ TEST(Profile, TextReadsBackEqual) {
   EXPECT_DOUBLE_EQ(again.host.operator_seconds, 6e-6);
 }
 
+TEST(Profile, JitterIsThatOfTheStepThatWasMeasured) {
+  Profile profile = load_profile(path);
+  profile.models[0].batches[1].step_sigma = 0.07;
+  const Profile again = parse_profile(Node::parse_text(profile_text(profile), "again.yaml"));
+  EXPECT_DOUBLE_EQ(measured_step_sigma(again, two_layers(32)), 0.07);
+  EXPECT_DOUBLE_EQ(measured_step_sigma(again, two_layers(8)), 0);
+  EXPECT_DOUBLE_EQ(measured_step_sigma(again, two_layers(16)), 0);
+  TrainingStep other = two_layers(32);
+  other.precision = Precision::fp32;
+  EXPECT_DOUBLE_EQ(measured_step_sigma(again, other), 0);
+}
+
 TEST(Profile, NoiseOfABusyMachineIsKeptAsItWas) {
   Profile profile = load_profile(path);
   profile.noise.relative_spread = 15.25;
