@@ -106,7 +106,8 @@ int run(const Options& options) {
         "collectives",
         {std::to_string(rank), std::to_string(options.ranks), folder.file("store").string(),
          hosts ? hosts->host(rank).address : "127.0.0.1", folder.result_file(rank).string(),
-         options.collectives, options.sizes, std::to_string(options.seconds)});
+         options.collectives, options.sizes, std::to_string(options.seconds),
+         hosts ? "on-hosts-of-their-own" : "on-this-host"});
   });
   if (hosts) hosts->place(ranks);
   fmt::print(stderr, "measuring collectives between {} processes over {} ...\n", options.ranks,

@@ -26,6 +26,7 @@ int collectives_worker(const Words& arguments) {
                         [](Collective one) { return one == Collective::send_recv; });
   plan.sizes = parse_sizes(arguments.at(6));
   plan.seconds_per_point = std::stod(arguments.at(7));
+  plan.one_core = arguments.at(8) == "on-this-host";
 
   Group group(options);
   std::ofstream results;

@@ -60,6 +60,7 @@ nlohmann::json point_json(const CollectivePoint& point) {
           {"compute_speed", point.compute_speed},
           {"speed_beside_compute", point.speed_beside_compute},
           {"sender_seconds", point.sender_seconds},
+          {"one_core_seconds", point.one_core_seconds},
           {"wrong", point.wrong},
           {"repetitions", point.repetitions},
           {"foreign_cores", point.disturbance.foreign},
@@ -79,6 +80,7 @@ CollectivePoint point_from_json(const nlohmann::json& json) {
   point.compute_speed = json.at("compute_speed");
   point.speed_beside_compute = json.at("speed_beside_compute");
   point.sender_seconds = json.at("sender_seconds");
+  point.one_core_seconds = json.at("one_core_seconds");
   point.wrong = json.at("wrong");
   point.repetitions = json.at("repetitions");
   point.disturbance.foreign = json.at("foreign_cores");
@@ -143,7 +145,7 @@ std::vector<ProfileCollective> collective_curves(const CollectiveReport& report)
     }
     curves.back().points.push_back({point.bytes, point.seconds, point.cpu_seconds,
                                     point.compute_speed, point.speed_beside_compute,
-                                    point.sender_seconds});
+                                    point.sender_seconds, point.one_core_seconds});
   }
   return curves;
 }

@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "core/statistics.hpp"
+#include "launch/one_core.hpp"
 #include "torch/process_group.hpp"
 
 namespace lockstep {
@@ -241,6 +242,24 @@ double measure_early(Group& group, Case& measured) {
   return std::max(0.0, median(early));
 }
 
+// One message with both processes on rank 0's core: each end does its part of the copying in turn
+// there, side by side on cores of their own.
+double measure_on_one_core(Group& group, Case& measured, const CollectivePlan& plan,
+                           double alone_seconds) {
+  constexpr int repetitions = 7;
+  at::Tensor core = at::full({1}, current_core(), at::kDouble);
+  group.broadcast(core, 0);
+  const OnOneCore there(static_cast<int>(core.item<double>()));
+  const int calls =
+      static_cast<int>(std::clamp(std::ceil(plan.series_seconds / (2 * alone_seconds)), 1.0, 32.0));
+  run_series(group, measured, calls);
+  std::vector<double> seconds;
+  for (int i = 0; i < repetitions; ++i) {
+    seconds.push_back(run_series(group, measured, calls).seconds);
+  }
+  return median(seconds);
+}
+
 // What rank 0 says.
 bool agree(Group& group, bool yes) {
   at::Tensor value = at::full({1}, yes ? 1.0 : 0.0);
@@ -308,6 +327,9 @@ void probe_collectives(Group& group, const CollectivePlan& plan,
       }
       if (collective == Collective::send_recv && bytes >= plan.least_beside_compute) {
         best->sender_seconds = std::max(0.0, best->seconds - measure_early(group, measured));
+        if (plan.one_core) {
+          best->one_core_seconds = measure_on_one_core(group, measured, plan, best->seconds);
+        }
       }
       best->collective = collective;
       best->bytes = measured.bytes();

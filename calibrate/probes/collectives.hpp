@@ -25,6 +25,8 @@ struct CollectivePlan {
   double seconds_per_point = 8;
   // From this size on also beside computation. Smaller ones end before much is computed.
   double least_beside_compute = 1024 * 1024;
+  // Also send_recv of such sizes with both ranks on rank 0's core, where a server may have to be.
+  bool one_core = false;
 };
 
 struct CollectivePoint {
@@ -39,8 +41,9 @@ struct CollectivePoint {
   // fast it is itself. 0 = not measured.
   double compute_speed = 0;
   double speed_beside_compute = 0;
-  double sender_seconds = 0;  // send_recv, long ones: after which the sender is free; 0 = unknown
-  std::int64_t wrong = 0;     // elements with a wrong value, all ranks together
+  double sender_seconds = 0;    // send_recv, long ones: after which the sender is free; 0 = unknown
+  double one_core_seconds = 0;  // send_recv, if planned: both ranks on one core; 0 = not measured
+  std::int64_t wrong = 0;       // elements with a wrong value, all ranks together
   int repetitions = 0;
   Disturbance disturbance;  // while it was measured
   bool disturbed = false;  // others were busy in each of up to three attempts; the quietest is kept

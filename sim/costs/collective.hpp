@@ -99,6 +99,7 @@ struct CopyCost {
   double cores = 0;             // busy meanwhile in each of the two processes, on CPUs
   // Of a long message: what is still in buffers on the way when its sender is free; measured.
   double buffered_bytes = 0;
+  double one_core_slowdown = 1;  // where both processes have one core; measured
   Provenance provenance = Provenance::modelled;
 
   double seconds(double bytes) const { return latency_seconds + bytes / bytes_per_second; }

@@ -42,6 +42,11 @@ void add_host_figures(const CollectiveCurve& curve, double bytes, CurveValue& re
     result.speed_beside_compute =
         between_points(curve, bytes, [&](std::size_t i) { return curve.speed_beside_compute[i]; });
   }
+  if (!curve.one_core_seconds.empty()) {
+    result.one_core_slowdown = std::max(1.0, between_points(curve, bytes, [&](std::size_t i) {
+                                          return curve.one_core_seconds[i] / curve.seconds[i];
+                                        }));
+  }
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ struct CurveValue {
   // While the ranks compute beside it, relative to alone (CollectiveCurve); 0 = not measured.
   double compute_speed = 0;
   double speed_beside_compute = 0;
+  double one_core_slowdown = 1;  // both processes on one core, relative to one each; 1 if unknown
 };
 
 // The machine's curve for this collective and shape; nullptr when there is none.

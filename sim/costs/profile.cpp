@@ -176,6 +176,11 @@ void describe(Visitor& v, ProfileCurvePoint& p) {
        .unit = Dimension::seconds,
        .min = 0},
       p.sender_seconds);
+  v.field({.name = "one_core",
+           .doc = "send_recv: time where both processes have one core; 0 = not measured.",
+           .unit = Dimension::seconds,
+           .min = 0},
+          p.one_core_seconds);
 }
 
 template <class Visitor>
@@ -283,7 +288,7 @@ void apply_profile(const Profile& profile, Machine& machine) {
     curve.ranks = measured.ranks;
     curve.nodes = measured.nodes;
     curve.source = "profile of " + profile.device;
-    bool has_host = false, has_speeds = false, has_sender = false;
+    bool has_host = false, has_speeds = false, has_sender = false, has_one_core = false;
     for (const ProfileCurvePoint& point : measured.points) {
       curve.bytes.push_back(point.bytes);
       curve.seconds.push_back(point.seconds);
@@ -291,12 +296,15 @@ void apply_profile(const Profile& profile, Machine& machine) {
       has_host = has_host || point.host_seconds > 0;
       curve.sender_seconds.push_back(point.sender_seconds);
       has_sender = has_sender || point.sender_seconds > 0;
+      curve.one_core_seconds.push_back(point.one_core_seconds);
+      has_one_core = has_one_core || point.one_core_seconds > 0;
       curve.compute_speed.push_back(point.compute_speed);
       curve.speed_beside_compute.push_back(point.speed_beside_compute);
       has_speeds = has_speeds || (point.compute_speed > 0 && point.speed_beside_compute > 0);
     }
     if (!has_host) curve.host_seconds.clear();
     if (!has_sender) curve.sender_seconds.clear();
+    if (!has_one_core) curve.one_core_seconds.clear();
     if (!has_speeds) {
       curve.compute_speed.clear();
       curve.speed_beside_compute.clear();

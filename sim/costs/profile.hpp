@@ -82,7 +82,8 @@ struct ProfileCurvePoint {
   // While every rank computes beside it, relative to alone; 0 = not measured.
   double compute_speed = 0;
   double speed_beside_compute = 0;
-  double sender_seconds = 0;  // send_recv: after which the sender is free; 0 = not measured
+  double sender_seconds = 0;    // send_recv: after which the sender is free; 0 = not measured
+  double one_core_seconds = 0;  // send_recv: both processes on one core; 0 = not measured
 };
 struct ProfileCollective {
   std::string collective;  // a name of Collective: "all_reduce", ..., "send_recv"

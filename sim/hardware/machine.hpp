@@ -110,6 +110,8 @@ struct CollectiveCurve {
   // send_recv: time after which the sender is free, the rest being in buffers on the way. By size,
   // 0 = not measured at this one; empty = nowhere.
   std::vector<double> sender_seconds{};
+  // send_recv: time where both processes have one core. By size, 0 = not measured; empty = nowhere.
+  std::vector<double> one_core_seconds{};
   std::string source;
 };
 

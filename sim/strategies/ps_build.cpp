@@ -254,10 +254,12 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
                                     [](const PsRoute& route) { return route.measured > 0; });
   if (measured) {
     system.flow_bytes = [machine = job.machine, routes = system.routes,
-                         scale = job.communication_scale](int id, double bytes) {
+                         scale = job.communication_scale](int id, double bytes, bool one_core) {
       const PsRoute& route = routes[at(id)];
       if (route.measured == 0) return bytes;
-      return measured_copy(machine, route, bytes).seconds(bytes) * scale * route.cap;
+      const CopyCost copy = measured_copy(machine, route, bytes);
+      const double slowdown = one_core ? copy.one_core_slowdown : 1;
+      return copy.seconds(bytes) * slowdown * scale * route.cap;
     };
   }
   // Without interference everybody computes as if alone.

@@ -244,7 +244,9 @@ void PsRun::flow(const Flow& flow) {
   const PsMessage& what = message(flow.message);
   const bool push = flow.direction == Direction::push;
   const double bytes = push ? what.push_bytes : what.pull_bytes;
-  const double flowing = system_.flow_bytes ? system_.flow_bytes(id, bytes) : bytes;
+  const SharedCore* core = core_of_worker(flow.worker);
+  const bool one_core = core != nullptr && core == core_of_server(what.server);
+  const double flowing = system_.flow_bytes ? system_.flow_bytes(id, bytes, one_core) : bytes;
   double part = 1;
   if (system_.serial_servers && !push && bytes > 0) {
     const double tail = std::min(1.0, way.buffered_bytes / bytes);

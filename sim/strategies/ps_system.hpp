@@ -93,8 +93,8 @@ struct PsSystem {
   std::vector<int> server_core;
   int shared_cores = 0;
   // Bytes that `bytes` on a route count as, so that they take alone what its curve says; empty = as
-  // they are.
-  std::function<double(int route, double bytes)> flow_bytes{};
+  // they are. `one_core`: worker and server have one core.
+  std::function<double(int route, double bytes, bool one_core)> flow_bytes{};
   bool serial_servers = false;    // a server handles one message at a time, its transfer included
   double input_seconds = 0;       // the loader needs this long for one micro-batch
   double input_copy_seconds = 0;  // to bring it to the device, in the compute stream

@@ -4,6 +4,7 @@
 
 #include "calibrate/command.hpp"
 #include "imports/profile_folder.hpp"
+#include "workload/model.hpp"
 #include "workload/step.hpp"
 
 namespace lockstep {

@@ -115,8 +115,10 @@ TEST(Collectives, AreMeasuredCheckedAndKept) {
     }
     if (point["bytes"] > 1e6 && point["collective"] == "send_recv") {
       EXPECT_LE(point["sender_seconds"], point["seconds"]) << point;
+      EXPECT_GT(point["one_core_seconds"], 1e-6) << point;
     } else {
       EXPECT_EQ(point["sender_seconds"], 0) << point;
+      EXPECT_EQ(point["one_core_seconds"], 0) << point;
     }
   }
   const Profile profile = load_profile(command.path() / "kept" / "profile.yaml");

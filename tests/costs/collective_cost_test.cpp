@@ -312,6 +312,22 @@ TEST(Copies, MessagesBetweenCpuProcessesFollowTheirCurve) {
   EXPECT_EQ(loopback_copy(machine, 1e6).provenance, Provenance::modelled);  // nodes: 2
 }
 
+TEST(Copies, OnOneCoreTakeWhatWasMeasuredThere) {
+  Machine machine = load_machine("cpu-loopback-x2");
+  EXPECT_DOUBLE_EQ(loopback_copy(machine, 1e6).one_core_slowdown, 1);
+  machine.collectives.insert(machine.collectives.begin(), {.collective = "send_recv",
+                                                           .ranks = 2,
+                                                           .nodes = 1,
+                                                           .bytes = {1e3, 1e6, 16e6},
+                                                           .seconds = {20e-6, 4e-3, 100e-3},
+                                                           .one_core_seconds = {0, 3e-3, 150e-3},
+                                                           .source = "test"});
+  EXPECT_DOUBLE_EQ(loopback_copy(machine, 1e3).one_core_slowdown, 1);
+  EXPECT_DOUBLE_EQ(loopback_copy(machine, 1e6).one_core_slowdown, 1);  // never faster
+  EXPECT_NEAR(loopback_copy(machine, 4e6).one_core_slowdown, (0.75 + 1.5) / 2, 1e-12);
+  EXPECT_DOUBLE_EQ(loopback_copy(machine, 16e6).one_core_slowdown, 1.5);
+}
+
 TEST(CollectiveCost, BusBandwidthAsNcclTestsDefinesIt) {
   EXPECT_DOUBLE_EQ(bus_bandwidth(Collective::all_reduce, 8, 8e9, 1), 14e9);
   EXPECT_DOUBLE_EQ(bus_bandwidth(Collective::all_gather, 8, 8e9, 1), 7e9);

@@ -68,6 +68,24 @@ TEST_F(LinkedHostsHere, ReachEachOtherAndAreRemoved) {
   }
 }
 
+TEST_F(LinkedHostsHere, SendBuffersAreAsLargeAsTheyWouldGrow) {
+  const LinkedHosts links(2, 125e6);
+  std::vector<RankProcess> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.push_back({{"-c",
+                      "read -r least first most < /proc/sys/net/ipv4/tcp_wmem && "
+                      "[[ $least -lt $first && $first == $most ]]"},
+                     {},
+                     -1,
+                     "",
+                     "/bin/bash"});
+  }
+  EXPECT_EQ(run_processes(ranks).how, LaunchEnd::How::failed);  // ours are left alone
+  links.place(ranks);
+  const LaunchEnd end = run_processes(ranks);
+  EXPECT_EQ(end.how, LaunchEnd::How::finished) << end.message;
+}
+
 TEST_F(LinkedHostsHere, LeftoversOfADeadProcessAreRemoved) {
   const pid_t child = ::fork();
   if (child == 0) {

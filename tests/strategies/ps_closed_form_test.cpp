@@ -98,6 +98,23 @@ TEST(SynchronousServer, OnTheCoreOfAWorkerCostsNothing) {
   EXPECT_EQ(run_parameter_server(system).step_ends, apart.step_ends);
 }
 
+// Messages between a server and the worker on its core take as long as was measured on one core,
+// those of the others as ever.
+TEST(SynchronousServer, MessagesOnOneCoreTakeLonger) {
+  ToySystem toy;
+  toy.workers = 2;
+  toy.rule = {2, 0};
+  PsSystem system = make_system(toy);
+  system.serial_servers = true;
+  system.server_core = {0};
+  system.shared_cores = 1;
+  system.workers[1].core = 0;
+  const double alone = mean_step(run_parameter_server(system));
+  system.flow_bytes = [](int, double bytes, bool one_core) { return (one_core ? 1.5 : 1) * bytes; };
+  const double longer = 0.5 * 2 * toy.bytes / toy.bandwidth;  // push and pull of one worker
+  EXPECT_NEAR(mean_step(run_parameter_server(system)), alone + longer, kExact);
+}
+
 // Equal workers that start together stay together on a fairly shared link: all push, then all pull,
 // and the two directions of the link are never busy at once. Random compute times pull them apart,
 // towards the bound of a duplex link, W*M/B, which nothing can beat.

@@ -1,0 +1,23 @@
+// The whole of this process on one core for a while.
+#pragma once
+
+#include <sched.h>
+
+namespace lockstep {
+
+int current_core();
+
+// Moves all threads there; threads that are started meanwhile follow. The end of it moves them back
+// to where the calling thread was allowed to be. Throws std::runtime_error: no such core.
+class OnOneCore {
+ public:
+  explicit OnOneCore(int core);
+  ~OnOneCore();
+  OnOneCore(const OnOneCore&) = delete;
+  OnOneCore& operator=(const OnOneCore&) = delete;
+
+ private:
+  cpu_set_t before_;
+};
+
+}  // namespace lockstep
