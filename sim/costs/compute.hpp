@@ -19,7 +19,6 @@ struct LayerCost {
   // Device seconds of `forward.busy` + `backward.busy` limited by memory bandwidth; for
   // explanations.
   double memory_bound = 0;
-  Provenance provenance = Provenance::modelled;
 };
 
 struct OptimizerSpec;  // costs/optimizer.hpp

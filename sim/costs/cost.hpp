@@ -25,12 +25,17 @@ struct QueuedWork {
   double host = 0;  // seconds the host thread needs to issue everything
   double busy = 0;  // seconds the device is busy
   double span = 0;  // seconds from the host's start to the device's end on an idle device; >= busy
+  // Where `busy` comes from: of the least certain part.
+  Provenance provenance = Provenance::modelled;
 };
 inline QueuedWork append(const QueuedWork& a, const QueuedWork& b) {
   const double through_host = a.host + b.span;
   const double through_device = a.span + b.busy;
   return {a.host + b.host, a.busy + b.busy,
-          through_host > through_device ? through_host : through_device};
+          through_host > through_device ? through_host : through_device,
+          a.busy == 0   ? b.provenance
+          : b.busy == 0 ? a.provenance
+                        : std::max(a.provenance, b.provenance)};
 }
 
 // The same work when its device parts take `device` times as long and its host parts `host` times.
@@ -42,7 +47,7 @@ inline double scaled_span(const QueuedWork& work, double device, double host = 1
   return std::max(host * ends + device * work.busy, host * work.host + device * ends);
 }
 inline QueuedWork scaled(const QueuedWork& work, double device, double host) {
-  return {host * work.host, device * work.busy, scaled_span(work, device, host)};
+  return {host * work.host, device * work.busy, scaled_span(work, device, host), work.provenance};
 }
 
 }  // namespace lockstep

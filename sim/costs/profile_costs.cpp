@@ -30,6 +30,11 @@ std::optional<std::pair<const Point*, const Point*>> around(const std::vector<Po
   return std::pair{&*below, &*above};
 }
 
+template <class Point>
+Provenance provenance_of(const std::pair<const Point*, const Point*>& points) {
+  return points.first == points.second ? Provenance::measured : Provenance::interpolated;
+}
+
 const ProfileModel* find_model(const Profile& profile, const TrainingStep& step) {
   if (step.samples <= 0) return nullptr;
   const double input = step.input_bytes / static_cast<double>(step.samples);
@@ -87,11 +92,10 @@ class ProfileCosts final : public ComputeCosts {
     const ProfileHost& host = profile_->host;
     cost.forward = work(layer.forward, host.operator_seconds, forward);
     cost.backward = work(layer.backward, host.backward_operator_seconds, backward);
+    cost.forward.provenance = cost.backward.provenance = provenance_of(*points);
     if (layer.checkpointed) cost.backward = append(cost.forward, cost.backward);
     // The profile does not say what limits a layer; keep the model's share.
     if (modelled > 0) cost.memory_bound *= (cost.forward.busy + cost.backward.busy) / modelled;
-    cost.provenance =
-        points->first == points->second ? Provenance::measured : Provenance::interpolated;
     return cost;
   }
 
@@ -109,7 +113,8 @@ class ProfileCosts final : public ComputeCosts {
     if (!points) return modelled;
     const double busy = between(elements, points->first->elements, points->first->seconds,
                                 points->second->elements, points->second->seconds);
-    return {modelled.host, busy, std::max(busy, modelled.span - modelled.busy + busy)};
+    return {modelled.host, busy, std::max(busy, modelled.span - modelled.busy + busy),
+            provenance_of(*points)};
   }
 
   FrameworkKind framework() const override { return fallback_->framework(); }
@@ -121,7 +126,9 @@ class ProfileCosts final : public ComputeCosts {
     if (!points) return modelled;
     const double each = between(bytes / launches, points->first->bytes, points->first->seconds,
                                 points->second->bytes, points->second->seconds);
-    return queued(modelled.host / launches, 0, launches, launches, each * launches);
+    QueuedWork work = queued(modelled.host / launches, 0, launches, launches, each * launches);
+    work.provenance = provenance_of(*points);
+    return work;
   }
 
  private:

@@ -112,8 +112,8 @@ DdpRun::DdpRun(const Job& job, const DdpOptions& options)
     const LayerCost& layer = costs_.layers[i];
     forward_ = append(forward_, layer.forward);
     backward_ = append(layer.backward, backward_);
-    provenance_.add(layer.provenance,
-                    (layer.forward.busy + layer.backward.busy) * job.accumulation);
+    provenance_.add(layer.forward, job.accumulation);
+    provenance_.add(layer.backward, job.accumulation);
     buffer_bytes += job.step.layers[i].buffer_bytes;
     buffers += job.step.layers[i].buffers;
     norms += job.step.layers[i].kind == "batch_norm" ? 1 : 0;
@@ -131,6 +131,8 @@ DdpRun::DdpRun(const Job& job, const DdpOptions& options)
     clipping_ = job.costs->stream(clipping_bytes(job.step.precision, elements_),
                                   clipping_launches(elements_, count));
   }
+  provenance_.add(optimizer_work_);
+  provenance_.add(clipping_);
   if (!distributed_) return;
   if (options_.broadcast_buffers && buffers > 0) {
     // One broadcast for each type: the statistics, then the int64 counters (seen in PyTorch 2.15,
@@ -150,9 +152,13 @@ DdpRun::DdpRun(const Job& job, const DdpOptions& options)
   later_ = schedule(plan_.later, options_.overlap);
   for (const PlannedBucket& bucket : later_.buckets) {
     for (const HookStage& stage : bucket.hook.stages) {
+      provenance_.add(stage.before);
       provenance_.add(stage.transfer.provenance, stage.transfer.seconds);
     }
+    provenance_.add(bucket.hook.after);
+    provenance_.add(bucket.copy_out);
   }
+  for (const Segment& segment : later_.segments) provenance_.add(segment.copies);
 }
 
 // Where backward is cut, and which buckets leave at each cut. Without overlap everything leaves at
@@ -283,7 +289,6 @@ StrategyResult DdpRun::run() {
   StrategyResult result;
   run_steps(
       world_, ranks_, speeds_, job_, [this](int step) { one_step(step); }, result);
-  provenance_.add(Provenance::modelled, optimizer_work_.busy);
   result.provenance = provenance_.share();
   result.samples_per_step = static_cast<double>(job_.step.samples) * job_.gpus * job_.accumulation;
   result.memory_capacity = job_.machine.device.memory_bytes;

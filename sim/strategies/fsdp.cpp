@@ -97,8 +97,8 @@ FsdpRun::FsdpRun(const Job& job, const FsdpOptions& options)
       plan_(fsdp_plan(job, layout_, costs_, network_, provenance_)),
       input_(job, ranks_, network_) {
   for (const LayerCost& layer : costs_.layers) {
-    provenance_.add(layer.provenance,
-                    (layer.forward.busy + layer.backward.busy) * job.accumulation);
+    provenance_.add(layer.forward, job.accumulation);
+    provenance_.add(layer.backward, job.accumulation);
   }
   const double elements = layout_.optimizer_elements();
   const int tensors = layout_.optimizer_tensors();
@@ -121,6 +121,7 @@ FsdpRun::FsdpRun(const Job& job, const FsdpOptions& options)
     norm_ = job.costs->stream(bytes / 3, launches / 2);
     scaling_ = job.costs->stream(bytes * 2 / 3, launches - launches / 2);
   }
+  for (const QueuedWork& work : {optimizer_, norm_, scaling_}) provenance_.add(work);
 }
 
 template <class Runtime>
@@ -201,7 +202,6 @@ StrategyResult FsdpRun::run() {
     run_steps(
         world_, ranks_, speeds_, job_, [&](int) { one_step(runtime); }, result);
   }
-  provenance_.add(Provenance::modelled, optimizer_.busy);
   result.provenance = provenance_.share();
   result.samples_per_step = static_cast<double>(job_.step.samples) * job_.gpus * job_.accumulation;
   return result;

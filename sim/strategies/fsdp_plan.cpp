@@ -321,6 +321,8 @@ FsdpPlan fsdp_plan(const Job& job, const FsdpLayout& layout, const StepCosts& co
     provenance.add(unit.gather.provenance, gathers * job.accumulation * unit.gather.seconds);
     provenance.add(unit.reduce.provenance, unit.reduce.seconds);
     provenance.add(unit.replicate.provenance, unit.replicate.seconds);
+    provenance.add(unit.after_gather, gathers * job.accumulation);
+    provenance.add(unit.join_gradients);
   }
   if (plan.layout.sharded()) {
     plan.scalar = network.collective(plan.layout.shard_group, Collective::all_reduce, 4);

@@ -298,10 +298,13 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
   }
   const StepCosts costs = step_costs(job);
   for (const LayerCost& layer : costs.layers) {
-    result.provenance.add(layer.provenance,
-                          job.accumulation * (layer.forward.busy + layer.backward.busy));
+    result.provenance.add(layer.forward, job.accumulation);
+    result.provenance.add(layer.backward, job.accumulation);
   }
   add_segments(job, costs, sent, overlap, system);
+  for (const PsSegment& segment : system.segments) {
+    if (segment.phase == Phase::copies) result.provenance.add(segment.work);
+  }
 
   const double work =
       work_of_a_message * static_cast<double>(std::max<std::size_t>(1, system.messages.size()));

@@ -14,6 +14,7 @@ namespace lockstep {
 class ProvenanceTally {
  public:
   void add(Provenance provenance, double seconds);
+  void add(const QueuedWork& work, double times = 1) { add(work.provenance, times * work.busy); }
   ProvenanceShare share() const;
 
  private:

@@ -110,7 +110,7 @@ TEST(HostQueue, CheckpointedLayerRunsItsForwardAgain) {
   const LayerCost checkpointed = costs.layer(step, 0);
   EXPECT_NEAR(checkpointed.backward.busy, plain.backward.busy + plain.forward.busy, 1e-12);
   EXPECT_NEAR(checkpointed.backward.host, plain.backward.host + plain.forward.host, 1e-12);
-  EXPECT_EQ(checkpointed.provenance, Provenance::modelled);
+  EXPECT_EQ(checkpointed.backward.provenance, Provenance::modelled);
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ TEST(Profile, FolderStandsForTheProfileInIt) {
 TEST(Profile, MeasuredBatchIsServedAsMeasured) {
   const Served s = served();
   const LayerCost cost = s.costs->layer(two_layers(8), 1);
-  EXPECT_EQ(cost.provenance, Provenance::measured);
+  EXPECT_EQ(cost.forward.provenance, Provenance::measured);
   EXPECT_DOUBLE_EQ(cost.forward.busy, 40e-6);
   EXPECT_DOUBLE_EQ(cost.backward.busy, 90e-6);
   EXPECT_DOUBLE_EQ(cost.forward.host, 6e-6);
@@ -106,7 +106,7 @@ TEST(Profile, MeasuredBatchIsServedAsMeasured) {
 TEST(Profile, BatchBetweenTwoNearOnesIsInterpolated) {
   const Served s = served();
   const LayerCost cost = s.costs->layer(two_layers(20), 0);
-  EXPECT_EQ(cost.provenance, Provenance::interpolated);
+  EXPECT_EQ(cost.forward.provenance, Provenance::interpolated);
   EXPECT_NEAR(cost.forward.busy, 220e-6, 1e-12);
   EXPECT_NEAR(cost.backward.busy, 450e-6, 1e-12);
 }
@@ -116,7 +116,7 @@ TEST(Profile, NothingIsGuessedAcrossAnOrderOfMagnitudeOrBeyondTheEnds) {
   for (const std::int64_t samples : {4, 100, 4096}) {
     const TrainingStep step = two_layers(samples);
     const LayerCost cost = s.costs->layer(step, 0);
-    EXPECT_EQ(cost.provenance, Provenance::modelled) << samples;
+    EXPECT_EQ(cost.forward.provenance, Provenance::modelled) << samples;
     EXPECT_DOUBLE_EQ(cost.forward.busy, s.fallback->layer(step, 0).forward.busy);
   }
 }
@@ -125,14 +125,14 @@ TEST(Profile, OtherModelPrecisionOrInputIsModelled) {
   const Served s = served();
   TrainingStep step = two_layers(8);
   step.precision = Precision::fp32;
-  EXPECT_EQ(s.costs->layer(step, 0).provenance, Provenance::modelled);
+  EXPECT_EQ(s.costs->layer(step, 0).forward.provenance, Provenance::modelled);
   step = two_layers(8);
   step.input_bytes *= 2;
-  EXPECT_EQ(s.costs->layer(step, 0).provenance, Provenance::modelled);
+  EXPECT_EQ(s.costs->layer(step, 0).forward.provenance, Provenance::modelled);
   step = two_layers(8);
   step.layers[0].name = "unknown";
-  EXPECT_EQ(s.costs->layer(step, 0).provenance, Provenance::modelled);
-  EXPECT_EQ(s.costs->layer(step, 1).provenance, Provenance::measured);
+  EXPECT_EQ(s.costs->layer(step, 0).forward.provenance, Provenance::modelled);
+  EXPECT_EQ(s.costs->layer(step, 1).forward.provenance, Provenance::measured);
 }
 
 TEST(Profile, CheckpointedLayerRunsItsForwardAgain) {
@@ -151,6 +151,23 @@ TEST(Profile, OptimizerAndCopiesInterpolateToo) {
   EXPECT_DOUBLE_EQ(s.costs->optimizer(sgd, Precision::amp_fp16, 3e7, 8).busy,
                    s.fallback->optimizer(sgd, Precision::amp_fp16, 3e7, 8).busy);
   EXPECT_NEAR(s.costs->stream(3 * 8 * 1024.0 * 1024.0, 3).busy, 33e-6, 1e-12);
+  const auto update = [&](double elements) {
+    return s.costs->optimizer(sgd, Precision::amp_fp16, elements, 8).provenance;
+  };
+  EXPECT_EQ(update(1e6), Provenance::measured);
+  EXPECT_EQ(update(3e6), Provenance::interpolated);
+  EXPECT_EQ(update(3e7), Provenance::modelled);
+  EXPECT_EQ(s.costs->stream(3 * 8 * 1024.0 * 1024.0, 3).provenance, Provenance::measured);
+  EXPECT_EQ(s.costs->stream(4 * 1024.0 * 1024.0, 1).provenance, Provenance::interpolated);
+  EXPECT_EQ(s.costs->stream(1e12, 1).provenance, Provenance::modelled);
+}
+
+TEST(QueuedWork, IsAsCertainAsItsLeastCertainPart) {
+  const QueuedWork measured{0, 1, 1, Provenance::measured}, modelled{0, 1, 1}, nothing;
+  EXPECT_EQ(append(measured, modelled).provenance, Provenance::modelled);
+  EXPECT_EQ(append(measured, measured).provenance, Provenance::measured);
+  EXPECT_EQ(append(nothing, measured).provenance, Provenance::measured);
+  EXPECT_EQ(append(measured, nothing).provenance, Provenance::measured);
 }
 
 TEST(Profile, ItsCurvesAndAllocatorFactsReplaceThoseOfTheMachine) {
