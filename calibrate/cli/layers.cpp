@@ -174,6 +174,7 @@ int run(const Options& options) {
           : throw file_error("", "--as", "which device file does the profile belong to?",
                              "for example h200-sxm; `lockstep list devices` shows all");
   Profile profile = open_profile(options.folder, device);
+  profile.noise = {};  // of this run; earlier ones' worst would stay for ever
   describe_setting(profile, options);
   const InterruptGuard guard;
   std::vector<Measured> lines;

@@ -3,22 +3,26 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <stdexcept>
-#include <string>
+#include <system_error>
 
 namespace lockstep {
 
 namespace {
 
 // Linux knows the cores of threads, not of processes. A thread that ends meanwhile is no error.
-bool move_all_threads(const cpu_set_t& cores) {
-  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
-    const int id = std::stoi(thread.path().filename().string());
-    if (::sched_setaffinity(id, sizeof cores, &cores) != 0 && errno != ESRCH) return false;
+// Returns errno.
+int move_all_threads(const cpu_set_t& cores) {
+  std::error_code error;
+  std::filesystem::directory_iterator threads("/proc/self/task", error), end;
+  for (; !error && threads != end; threads.increment(error)) {
+    const int id = std::atoi(threads->path().filename().c_str());
+    if (::sched_setaffinity(id, sizeof cores, &cores) != 0 && errno != ESRCH) return errno;
   }
-  return true;
+  return error.value();
 }
 
 }  // namespace
@@ -32,8 +36,10 @@ OnOneCore::OnOneCore(int core) {
   cpu_set_t one;
   CPU_ZERO(&one);
   if (core >= 0 && core < CPU_SETSIZE) CPU_SET(core, &one);
-  if (::sched_getaffinity(0, sizeof before_, &before_) != 0 || !move_all_threads(one)) {
-    throw std::runtime_error(fmt::format("cannot move to core {}: {}", core, std::strerror(errno)));
+  int error = ::sched_getaffinity(0, sizeof before_, &before_) == 0 ? 0 : errno;
+  if (error == 0 && (error = move_all_threads(one)) != 0) (void)move_all_threads(before_);
+  if (error != 0) {
+    throw std::runtime_error(fmt::format("cannot move to core {}: {}", core, std::strerror(error)));
   }
 }
 

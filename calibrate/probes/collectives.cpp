@@ -243,21 +243,28 @@ double measure_early(Group& group, Case& measured) {
 }
 
 // One message with both processes on rank 0's core: each end does its part of the copying in turn
-// there, side by side on cores of their own.
+// there, side by side on cores of their own. By rank 0's clock alone, who begins and ends it: while
+// that one runs the other cannot say when it was ready.
 double measure_on_one_core(Group& group, Case& measured, const CollectivePlan& plan,
                            double alone_seconds) {
   constexpr int repetitions = 7;
-  at::Tensor core = at::full({1}, current_core(), at::kDouble);
-  group.broadcast(core, 0);
-  const OnOneCore there(static_cast<int>(core.item<double>()));
+  at::Tensor value = at::full({1}, current_core(), at::kDouble);
+  group.broadcast(value, 0);
+  std::optional<OnOneCore> there;
+  if (group.rank() < 2) there.emplace(static_cast<int>(value.item<double>()));
   const int calls =
       static_cast<int>(std::clamp(std::ceil(plan.series_seconds / (2 * alone_seconds)), 1.0, 32.0));
-  run_series(group, measured, calls);
   std::vector<double> seconds;
-  for (int i = 0; i < repetitions; ++i) {
-    seconds.push_back(run_series(group, measured, calls).seconds);
+  for (int i = 0; i <= repetitions; ++i) {  // the first does not count
+    group.barrier();
+    const double begin = seconds_of(CLOCK_MONOTONIC);
+    for (int call = 0; call < calls; ++call) measured.call(call);
+    const double took = seconds_of(CLOCK_MONOTONIC) - begin;
+    if (i > 0) seconds.push_back(took / (calls * measured.messages_per_call()));
   }
-  return median(seconds);
+  value.fill_(median(seconds));
+  group.broadcast(value, 0);
+  return value.item<double>();
 }
 
 // What rank 0 says.

@@ -278,7 +278,7 @@ int closed_loop_command(ClosedLoopOptions options) {
       for (std::size_t i = 0; i < cases.size(); ++i) {
         // A shared machine gets faster and slower by the minute: each run is predicted from layers
         // measured right before it.
-        if ((repetition > 0 || i > 0) && !options.keep_profile) {
+        if (!options.keep_profile) {
           calibrate_layers(options, folder);
           record = predict();
         }

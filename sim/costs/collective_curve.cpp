@@ -31,6 +31,12 @@ double between_points(const CollectiveCurve& curve, double bytes, Value&& value)
   return std::lerp(value(below), value(above), position);
 }
 
+// Of point i: never longer than a larger one.
+double cleaned_seconds(const CollectiveCurve& curve, std::size_t i) {
+  return *std::min_element(curve.seconds.begin() + static_cast<std::ptrdiff_t>(i),
+                           curve.seconds.end());
+}
+
 void add_host_figures(const CollectiveCurve& curve, double bytes, CurveValue& result) {
   if (!curve.host_seconds.empty()) {
     result.cores = between_points(
@@ -43,9 +49,10 @@ void add_host_figures(const CollectiveCurve& curve, double bytes, CurveValue& re
         between_points(curve, bytes, [&](std::size_t i) { return curve.speed_beside_compute[i]; });
   }
   if (!curve.one_core_seconds.empty()) {
-    result.one_core_slowdown = std::max(1.0, between_points(curve, bytes, [&](std::size_t i) {
-                                          return curve.one_core_seconds[i] / curve.seconds[i];
-                                        }));
+    result.one_core_slowdown =
+        std::max(1.0, between_points(curve, bytes, [&](std::size_t i) {
+                   return curve.one_core_seconds[i] / cleaned_seconds(curve, i);
+                 }));
   }
 }
 
@@ -61,10 +68,7 @@ double buffered_bytes(const CollectiveCurve& curve) {
 
 CurveValue curve_seconds(const CollectiveCurve& curve, double bytes) {
   assert(!curve.bytes.empty() && curve.bytes.size() == curve.seconds.size());
-  const auto cleaned = [&](std::size_t i) {
-    return *std::min_element(curve.seconds.begin() + static_cast<std::ptrdiff_t>(i),
-                             curve.seconds.end());
-  };
+  const auto cleaned = [&](std::size_t i) { return cleaned_seconds(curve, i); };
   const auto above = std::lower_bound(curve.bytes.begin(), curve.bytes.end(), bytes);
   CurveValue result;
   add_host_figures(curve, bytes, result);

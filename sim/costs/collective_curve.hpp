@@ -26,8 +26,8 @@ double buffered_bytes(const CollectiveCurve& curve);
 
 // Straight lines in log-log between points; the first point's time below it, the last point's
 // bandwidth above. A size never takes longer than a larger one does: noise that says so is cut off.
-// Busy cores and speeds are linear in the logarithm of the size, and the end points' beyond the
-// ends.
+// Busy cores, speeds and the slow-down on one core are linear in the logarithm of the size, and the
+// end points' beyond the ends.
 CurveValue curve_seconds(const CollectiveCurve& curve, double bytes);
 
 }  // namespace lockstep

@@ -315,6 +315,9 @@ FsdpPlan fsdp_plan(const Job& job, const FsdpLayout& layout, const StepCosts& co
   const Pricing pricing(job, plan.layout, network);
   plan.one_thread = one_thread(job);
   plan.hook_seconds = hook_dispatches * pricing.dispatch();
+  const bool each_micro_batch =
+      layout.options.version == 1 || layout.options.sync_every_micro_batch;
+  const int reductions = each_micro_batch ? job.accumulation : 1;  // joined gradients of a unit
   for (std::size_t i = 0; i < plan.layout.units.size(); ++i) {
     const FsdpUnitPlan& unit = plan.units.emplace_back(pricing.unit(i));
     const int gathers = 1 + unit.frees_after_forward;
@@ -322,7 +325,7 @@ FsdpPlan fsdp_plan(const Job& job, const FsdpLayout& layout, const StepCosts& co
     provenance.add(unit.reduce.provenance, unit.reduce.seconds);
     provenance.add(unit.replicate.provenance, unit.replicate.seconds);
     provenance.add(unit.after_gather, gathers * job.accumulation);
-    provenance.add(unit.join_gradients);
+    provenance.add(unit.join_gradients, reductions);
   }
   if (plan.layout.sharded()) {
     plan.scalar = network.collective(plan.layout.shard_group, Collective::all_reduce, 4);

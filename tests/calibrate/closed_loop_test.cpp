@@ -120,7 +120,8 @@ std::string scenario_with(double step_sigma) {
 
 TEST(ClosedLoop, PredictsWithTheJitterThatWasMeasured) {
   EXPECT_THAT(scenario_with(0.0625), HasSubstr("sigma: 6.25%"));
-  EXPECT_THAT(scenario_with(0), testing::Not(HasSubstr("per_step")));
+  EXPECT_THAT(scenario_with(0),
+              testing::AllOf(HasSubstr("closed loop"), testing::Not(HasSubstr("per_step"))));
 }
 
 TEST(ClosedLoop, ThatFailsLeavesNoFolderOfItsOwn) {

@@ -177,7 +177,7 @@ device: cpu-core
 allocator: {context: 180 MiB}
 collectives:
   - {collective: all_reduce, backend: gloo, ranks: 2, points: [{bytes: 4 MiB, time: 5 ms, host: 4 ms, compute_speed: 0.5, speed_beside_compute: 0.4}]}
-  - {collective: send_recv, backend: gloo, ranks: 2, nodes: 2, points: [{bytes: 4 MiB, time: 9 ms}]}
+  - {collective: send_recv, backend: gloo, ranks: 2, nodes: 2, points: [{bytes: 4 MiB, time: 9 ms, sender: 8 ms, one_core: 12 ms}]}
 )",
                                                          "cpu.yaml"));
   EXPECT_EQ(profile_text(parse_profile(Node::parse_text(profile_text(profile), "again.yaml"))),
@@ -198,6 +198,11 @@ collectives:
   const CollectiveCurve* curve = find_curve(machine, "all_reduce", 2, 1);
   ASSERT_NE(curve, nullptr);
   EXPECT_DOUBLE_EQ(curve_seconds(*curve, 4 * 1024.0 * 1024.0).seconds, 5e-3);
+  const CollectiveCurve* messages = find_curve(machine, "send_recv", 2, 2);
+  ASSERT_NE(messages, nullptr);
+  EXPECT_EQ(messages->sender_seconds, std::vector{8e-3});
+  EXPECT_EQ(messages->one_core_seconds, std::vector{12e-3});
+  EXPECT_TRUE(curve->one_core_seconds.empty());
   EXPECT_DOUBLE_EQ(curve_seconds(*curve, 4 * 1024.0 * 1024.0).cores, 0.8);
   EXPECT_DOUBLE_EQ(curve_seconds(*curve, 4 * 1024.0 * 1024.0).compute_speed, 0.5);
   EXPECT_DOUBLE_EQ(curve_seconds(*curve, 4 * 1024.0 * 1024.0).speed_beside_compute, 0.4);

@@ -178,6 +178,21 @@ TEST(ServerOnCpu, SharesACoreOnlyWhereThereAreTooFew) {
   EXPECT_EQ(shared(2).first, (std::vector<int>{0, 1, 0}));
 }
 
+TEST(ServerOnCpu, MessagesOnOneCoreTakeWhatWasMeasuredThere) {
+  ParameterServerOptions options;
+  options.serial = true;
+  for (const int cores : {1, 2}) {
+    Job job = server_job(cores, 2e-3);
+    job.gpus = 1;
+    const double before = simulate(job, options).step;
+    for (CollectiveCurve& curve : job.machine.collectives) {
+      for (const double seconds : curve.seconds) curve.one_core_seconds.push_back(1.25 * seconds);
+    }
+    const double messages = cores == 1 ? 2 * 0.25 * 32e-3 : 0;  // there and back
+    EXPECT_NEAR(simulate(job, options).step, before + messages, near) << cores;
+  }
+}
+
 // GPUs have other cores for their hosts' threads.
 TEST(ServerOnGpu, NeverSharesACore) {
   ParameterServerOptions options;
