@@ -26,6 +26,10 @@ int namespaces_of(pid_t pid) {
   return count;
 }
 
+RankProcess in_bash(const std::string& script) {
+  return {{"-c", script}, {}, -1, "", "/bin/bash"};
+}
+
 class LinkedHostsHere : public testing::Test {
  protected:
   void SetUp() override {
@@ -55,13 +59,9 @@ TEST_F(LinkedHostsHere, ReachEachOtherAndAreRemoved) {
                           &peer = links.host((rank + 1) % hosts).address;
         // A TCP connection that is refused has crossed the link; one that is not times out.
         ranks.push_back(
-            {{"-c", fmt::format("ip addr show eth0 | grep -q {} || exit 3; "
+            in_bash(fmt::format("ip addr show eth0 | grep -q {} || exit 3; "
                                 "(echo > /dev/tcp/{}/9) 2>&1 | grep -q 'Connection refused'",
-                                mine, peer)},
-             {},
-             -1,
-             "",
-             "/bin/bash"});
+                                mine, peer)));
       }
       links.place(ranks);
       const LaunchEnd end = run_processes(ranks);
@@ -80,16 +80,9 @@ TEST_F(LinkedHostsHere, SendBuffersAreAsLargeAsTheyWouldGrow) {
   if (::access("/proc/sys/net/ipv4/tcp_wmem", W_OK) != 0) GTEST_SKIP() << "/proc/sys is read-only";
   const std::string ours = send_buffers();
   const LinkedHosts links(2, 125e6);
-  std::vector<RankProcess> ranks;
-  for (int rank = 0; rank < 2; ++rank) {
-    ranks.push_back({{"-c",
-                      "read -r least first most < /proc/sys/net/ipv4/tcp_wmem && "
-                      "[[ $least -lt $first && $first == $most ]]"},
-                     {},
-                     -1,
-                     "",
-                     "/bin/bash"});
-  }
+  std::vector<RankProcess> ranks(
+      2, in_bash("read -r least first most < /proc/sys/net/ipv4/tcp_wmem && "
+                 "[[ $least -lt $first && $first == $most ]]"));
   links.place(ranks);
   const LaunchEnd end = run_processes(ranks);
   EXPECT_EQ(end.how, LaunchEnd::How::finished) << end.message;
