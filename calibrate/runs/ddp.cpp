@@ -23,21 +23,27 @@ std::vector<at::Tensor> tensors_of(Network& network) {
   return result;
 }
 
-// The constructor of Reducer differs between releases, by their headers: 1.13 has these arguments,
-// later ones add skip_all_reduce_unused_params and use_python_reducer (both false by default in
-// DDP), 2.15 also the limits of buckets that are rebuilt, and does without those of the first ones.
+// The constructor of Reducer differs between releases, by their headers: 1.13 and 2.4 have these
+// arguments; later ones add skip_all_reduce_unused_params and use_python_reducer (both false by
+// default in DDP), then do without the limits of the first buckets (2.8), then have the limits of
+// buckets that are rebuilt (2.11, 2.15).
 template <class Reducer, class Limits, class GroupPointer, class... Rest>
 std::unique_ptr<Reducer> construct_reducer(const std::vector<at::Tensor>& parameters,
                                            const std::vector<std::vector<std::size_t>>& buckets,
                                            const Limits& limits, const GroupPointer& group,
                                            const std::vector<std::int64_t>& caps,
                                            const Rest&... rest) {
-  if constexpr (std::is_constructible_v<Reducer, decltype(parameters), decltype(buckets), Limits,
-                                        GroupPointer, Rest...>) {
+  using Parameters = decltype(parameters);
+  using Buckets = decltype(buckets);
+  if constexpr (std::is_constructible_v<Reducer, Parameters, Buckets, Limits, GroupPointer,
+                                        Rest...>) {
     return std::make_unique<Reducer>(parameters, buckets, limits, group, rest...);
-  } else if constexpr (std::is_constructible_v<Reducer, decltype(parameters), decltype(buckets),
-                                               Limits, GroupPointer, Rest..., bool, bool>) {
+  } else if constexpr (std::is_constructible_v<Reducer, Parameters, Buckets, Limits, GroupPointer,
+                                               Rest..., bool, bool>) {
     return std::make_unique<Reducer>(parameters, buckets, limits, group, rest..., false, false);
+  } else if constexpr (std::is_constructible_v<Reducer, Parameters, Buckets, GroupPointer, Rest...,
+                                               bool, bool>) {
+    return std::make_unique<Reducer>(parameters, buckets, group, rest..., false, false);
   } else {
     return std::make_unique<Reducer>(parameters, buckets, group, rest..., false, false, caps);
   }
