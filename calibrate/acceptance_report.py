@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes the report of gpu_acceptance.sh as Markdown: predictions beside real training.
 
-usage: acceptance_report.py FOLDER   (holding real/*.json, predicted/*.json, profile/, failed)
+usage: acceptance_report.py FOLDER   (holding real/*.json, predicted/*.json, profile/, and what
+gpu_acceptance.sh notes: plan, done/, failed, cut, logs/, machine; whatever is there is reported)
 
 real/NAME.json comes from `lockstep-calibrate train --json`, predicted/NAME.json from
 `lockstep run --json`; NAME starts with what it is for:
@@ -71,6 +72,13 @@ def median_size(errors):
     return statistics.median(errors) if errors else None
 
 
+def words(path):
+    try:
+        return path.read_text().split()
+    except OSError:
+        return []
+
+
 def single_rank(folder, lines):
     lines += ["## One rank: step time and peak memory", ""]
     judged = {name: [] for name in BARS}
@@ -84,9 +92,9 @@ def single_rank(folder, lines):
         for name in names:
             real = first_prediction(folder / "real" / f"{name}.json")
             predicted = first_prediction(folder / "predicted" / f"{name}.json")
-            if real is None or predicted is None:
+            if real is None:
                 continue
-            r, p = figures(real), figures(predicted)
+            r, p = figures(real), figures(predicted or {})
             if on_cpu:  # a CPU has no caching allocator
                 r["reserved"] = None
             here = {n: error(p[n], r[n]) for n in BARS}
@@ -96,7 +104,9 @@ def single_rank(folder, lines):
                 f"| {name.removeprefix(f'step-{kind}-')} | {seconds(r['step'])} | {seconds(p['step'])} "
                 f"| {percent(here['step'])} | {mebibytes(r['allocated'])} "
                 f"| {percent(here['allocated'])} | {mebibytes(r['reserved'])} "
-                f"| {percent(here['reserved'])} | {provenance(predicted)} |")
+                f"| {percent(here['reserved'])} | {provenance(predicted) if predicted else 'no prediction'} |")
+        if not rows:
+            continue
         if kind != "calibrated":
             for n in BARS:
                 judged[n] += errors[n]
@@ -106,12 +116,16 @@ def single_rank(folder, lines):
                   "| --- | --: | --: | --: | --: | --: | --: | --: | --- |", *rows, "",
                   "Median size of the errors: " +
                   ", ".join(f"{n} {percent(median_size(errors[n])).lstrip('+')}" for n in BARS) + ".", ""]
+    planned = sum(name.startswith("real-step-") and not name.startswith("real-step-calibrated-")
+                  for name in words(folder / "plan"))
     lines += ["### Bars (everything that was not calibrated)", "",
-              "| figure | median error | bar | |", "| --- | --: | --: | --- |"]
+              "| figure | median error | bar | | of how many |", "| --- | --: | --: | --- | --: |"]
     for name, bar in BARS.items():
         found = median_size(judged[name])
+        count = sum(e is not None for e in judged[name])
         verdict = "not measured" if found is None else "reached" if found <= bar else "**missed**"
-        lines.append(f"| {name} | {percent(found).lstrip('+')} | {100 * bar:.0f} % | {verdict} |")
+        lines.append(f"| {name} | {percent(found).lstrip('+')} | {100 * bar:.0f} % | {verdict} "
+                     f"| {count}{f' of {planned}' if planned else ''} |")
     lines.append("")
 
 
@@ -169,20 +183,39 @@ def top_level(folder, keys):
     return lines
 
 
+def end_of_log(folder, name):
+    try:
+        lines = (folder / "logs" / f"{name}.log").read_text(errors="replace").split("\n")
+    except OSError:
+        return ""
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return f": `{last[:200].replace('`', chr(39))}`" if last else ""
+
+
 def missing(folder):
-    """What failed, and what has no partner: every real run needs its prediction and the reverse."""
-    failed = (folder / "failed").read_text().split() if (folder / "failed").exists() else []
-    lines = ["Failed: " + ", ".join(failed) + "."] if failed else []
+    """What failed, what has no partner (every real run needs its prediction and the reverse), and
+    what of the plan was not run yet."""
+    failed = words(folder / "failed")
+    lines = [f"- Failed: {name}{end_of_log(folder, name)}" for name in failed]
     good = {kind: {path.stem for path in (folder / kind).glob("*.json") if first_prediction(path)}
             for kind in ("real", "predicted")}
+    alone = {kind: set(names) for kind, names in good.items()}
     if not folder_device(folder).startswith("cpu"):  # ranks that share a GPU are not predicted
-        good["predicted"] |= {name for name in good["real"] if name.startswith("ranks-")}
-    for kind, names in (("prediction", good["real"] - good["predicted"]),
-                        ("real run", good["predicted"] - good["real"])):
+        alone["predicted"] |= {name for name in good["real"] if name.startswith("ranks-")}
+    for kind, names in (("prediction", alone["real"] - alone["predicted"]),
+                        ("real run", alone["predicted"] - alone["real"])):
         if names:
-            lines.append(f"Without a {kind}: " + ", ".join(sorted(names)) + ".")
+            lines.append(f"- Without a {kind}: " + ", ".join(sorted(names)) + ".")
+    plan = words(folder / "plan")
+    there = ({f"real-{name}" for name in good["real"]} |
+             {path.name for path in (folder / "done").glob("*")})
+    rest = [name for name in plan if name not in there and name not in failed]
+    if rest:
+        cut = set(words(folder / "cut"))
+        lines.append(f"- Not run yet, {len(rest)} of {len(plan)}: " + ", ".join(
+            name + (" (cut off)" if name in cut else "") for name in rest) + ".")
     if not any(good.values()):
-        lines.append("No run and no prediction is there.")
+        lines.append("- No run and no prediction is there.")
     return lines or ["Everything ran."]
 
 
@@ -191,7 +224,10 @@ def main():
         print(__doc__, file=sys.stderr)
         return 2
     folder = Path(sys.argv[1])
-    lines = [f"# Acceptance on {folder_device(folder)}", "", "What was measured on, from the profile:", "",
+    machine = folder / "machine"
+    lines = [f"# Acceptance on {folder_device(folder)}", "",
+             *([machine.read_text().strip() + ".", ""] if machine.exists() else []),
+             "What was measured on, from the profile:", "",
              "```yaml", *top_level(folder, {"device", "date", "versions", "settings", "noise", "host",
                                             "allocator"}), "```", ""]
     single_rank(folder, lines)
