@@ -366,20 +366,20 @@ run_units() {
   local code=0 start=$SECONDS
   attempt "$name" "$result" $((unit_limit * $#)) "${command[@]}" || code=$?
   for other in "$@"; do
-    unnote failed "$other"
     unnote cut "$other"
     if ((code == 0)); then
+      unnote failed "$other"
       [[ -n $result ]] || touch "$output/done/$other"
-    elif ((code == 3)); then
-      # What does not end with nearly all of a call's time will not in the next call.
-      if [[ -z $stopped && $# == 1 ]] && ((4 * (SECONDS - start) >= 3 * (time_limit - reserve))); then
-        say "$other FAILED: nearly all of $time_limit s was not enough"
-        note failed "$other"
-      else
-        note cut "$other"
-      fi
-    else
+    elif ((code != 3)); then
       note failed "$other"
+    elif noted failed "$other"; then
+      : # ... and not left again: calls until nothing is left must come to an end
+    elif [[ -z $stopped && $# == 1 ]] && ((4 * (SECONDS - start) >= 3 * (time_limit - reserve))); then
+      # What does not end with nearly all of a call's time will not in the next call.
+      say "$other FAILED: nearly all of $time_limit s was not enough"
+      note failed "$other"
+    else
+      note cut "$other"
     fi
   done
   return "$code"
