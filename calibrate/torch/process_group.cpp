@@ -3,7 +3,6 @@
 #include "torch/process_group.hpp"
 
 #include <ATen/core/grad_mode.h>
-#include <fmt/format.h>
 #include <signal.h>
 #include <torch/version.h>
 
@@ -11,9 +10,7 @@
 #include <thread>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
-#include "core/errors.hpp"
 #include "torch/ring_reduce_scatter.hpp"
 
 namespace lockstep {
@@ -24,30 +21,16 @@ std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(1000 * seconds));
 }
 
-c10::intrusive_ptr<c10d::Store> make_store(const GroupOptions& options) {
-  if (!options.store_file.empty()) {
-    auto store = c10::make_intrusive<c10d::FileStore>(options.store_file, options.size);
-    store->setTimeout(milliseconds(options.timeout_seconds));
-    return store;
-  }
-  c10d::TCPStoreOptions tcp;
-  tcp.port = static_cast<std::uint16_t>(options.store_port);
-  tcp.isServer = options.rank == 0;
-  tcp.numWorkers = static_cast<std::size_t>(options.size);
-  tcp.timeout = milliseconds(options.timeout_seconds);
-  try {
-    return c10::make_intrusive<c10d::TCPStore>(options.store_host, tcp);
-  } catch (const std::exception& error) {
-    if (std::string(error.what()).find("in use") == std::string::npos) throw;
-    throw file_error("", "port", fmt::format("port {} is already in use", options.store_port),
-                     "choose another one");
-  }
-}
-
 // Gloo works in host memory. `comes_back`: the operation writes to it.
 Staged stage(const at::Tensor& tensor, bool comes_back) {
   if (tensor.is_cpu()) return {tensor, tensor, false};
   return {tensor, tensor.detach().cpu(), comes_back};  // waits for what the device has under way
+}
+
+// For an operation that only writes.
+Staged stage_output(const at::Tensor& tensor) {
+  if (tensor.is_cpu()) return {tensor, tensor, false};
+  return {tensor, at::empty_like(tensor, at::TensorOptions(at::kCPU)), true};
 }
 
 }  // namespace
@@ -75,8 +58,10 @@ class Group::Gloo {
 Group::Group(const GroupOptions& options)
     : rank_(options.rank), size_(options.size), gloo_(std::make_unique<Gloo>()) {
   ::signal(SIGPIPE, SIG_IGN);  // Gloo writes to peers that may have gone: an error, not the end
-  const auto store = make_store(options);
-  auto gloo = c10d::ProcessGroupGloo::Options::create(milliseconds(options.timeout_seconds));
+  const auto timeout = milliseconds(options.timeout_seconds);
+  const auto store = c10::make_intrusive<c10d::FileStore>(options.store_file, options.size);
+  store->setTimeout(timeout);
+  auto gloo = c10d::ProcessGroupGloo::Options::create(timeout);
   gloo->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(options.own_address));
   gloo->threads = 1;  // collectives one after another, and no thread that only waits
   gloo_->backend = c10::make_intrusive<GlooWithRing>(store, rank_, size_, gloo);
@@ -109,7 +94,7 @@ Pending Group::broadcast_async(at::Tensor tensor, int root) {
 }
 
 Pending Group::all_gather_async(at::Tensor output, at::Tensor input) {
-  const Staged to = stage(output, true), from = stage(input, false);
+  const Staged to = stage_output(output), from = stage(input, false);
   std::vector<std::vector<at::Tensor>> parts{to.host.view({-1}).chunk(size_)};
   std::vector<at::Tensor> inputs{from.host.view({-1})};
   return {gloo_->backend->allgather(parts, inputs), {to, from}};
@@ -118,7 +103,7 @@ Pending Group::all_gather_async(at::Tensor output, at::Tensor input) {
 Pending Group::reduce_scatter_async(at::Tensor output, at::Tensor input) {
   TORCH_CHECK(input.numel() == size_ * output.numel(), "reduce_scatter: ", input.numel(),
               " elements do not make ", size_, " parts of ", output.numel());
-  Staged to = stage(output, true), from = stage(input, false);
+  Staged to = stage_output(output), from = stage(input, false);
 #if TORCH_VERSION_MAJOR == 1
   return {gloo_->backend->ring_reduce_scatter(to.host, from.host), {to, from}};
 #else
@@ -133,13 +118,13 @@ Pending Group::send_async(at::Tensor tensor, int to, int tag) {
 }
 
 Pending Group::recv_async(at::Tensor tensor, int from, int tag) {
-  const Staged staged = stage(tensor, true);
+  const Staged staged = stage_output(tensor);
   std::vector<at::Tensor> tensors{staged.host};
   return {gloo_->backend->recv(tensors, from, tag), {staged}};
 }
 
 int Group::recv_any(at::Tensor tensor, int tag) {
-  const Staged staged = stage(tensor, true);
+  const Staged staged = stage_output(tensor);
   std::vector<at::Tensor> tensors{staged.host};
   const auto work = gloo_->backend->recvAnysource(tensors, tag);
   work->wait();

@@ -15,11 +15,9 @@ struct GroupOptions {
   int rank = 0;
   int size = 1;
   // Where the ranks find each other: a file that all can write (one machine, also across network
-  // namespaces) or, if empty, a TCP port that rank 0 opens on store_host.
+  // namespaces).
   std::string store_file;
-  std::string store_host = "127.0.0.1";
-  int store_port = 0;
-  // Address of this rank that the others can reach; Gloo binds to it.
+  // Address of this rank that the others can reach; Gloo binds to it, at ports that are free.
   std::string own_address = "127.0.0.1";
   double timeout_seconds = 120;  // of every operation; a rank that waits longer throws
 };
@@ -52,7 +50,7 @@ class Pending {
 // wait(). Anything here throws std::runtime_error when a peer is gone.
 class Group {
  public:
-  // Blocks until all ranks are here. Throws ConfigError when store_port is in use.
+  // Blocks until all ranks are here.
   explicit Group(const GroupOptions& options);
   ~Group();
   Group(const Group&) = delete;

@@ -2,18 +2,12 @@
 // own Group, and they talk over loopback as processes would.
 #include "torch/process_group.hpp"
 
-#include <arpa/inet.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <functional>
 #include <mutex>
 #include <thread>
 
-#include "core/errors.hpp"
 #include "launch/processes.hpp"
 
 namespace lockstep {
@@ -167,33 +161,6 @@ TEST(Group, PeerThatHasGoneIsAnErrorAtOnce) {
                           group.all_reduce(tensor);
                         }),
                std::exception);
-}
-
-TEST(Group, MeetAtAPort) {
-  const int socket = ::socket(AF_INET6, SOCK_STREAM, 0);
-  ASSERT_GE(socket, 0);
-  sockaddr_in6 address{};
-  address.sin6_family = AF_INET6;
-  address.sin6_addr = in6addr_any;
-  ASSERT_EQ(::bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-  ASSERT_EQ(::listen(socket, 1), 0);
-  socklen_t length = sizeof address;
-  ASSERT_EQ(::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length), 0);
-
-  GroupOptions options;
-  options.store_port = ntohs(address.sin6_port);
-  try {
-    const Group group(options);
-    ADD_FAILURE() << "used a port that somebody else listens at";
-  } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("port " + std::to_string(options.store_port) +
-                                                 " is already in use"));
-  }
-  ::close(socket);
-  Group group(options);  // free now
-  at::Tensor tensor = at::ones(3);
-  group.all_reduce(tensor);
-  EXPECT_TRUE(at::equal(tensor, at::ones(3)));
 }
 
 }  // namespace
