@@ -120,6 +120,9 @@ std::int64_t wrong_elements(const Group& group, Collective collective, std::size
     const std::size_t offset = gathers && in_place ? static_cast<std::size_t>(i) * part : 0;
     const std::size_t length = gathers ? part : count;
     LOCKSTEP_CUDA(cudaMemcpy(to.at(offset * 4), host.data(), length * 4, cudaMemcpyHostToDevice));
+    // cudaMemcpy from pageable memory may return before the data has arrived, and the ranks'
+    // streams do not wait for the default one.
+    LOCKSTEP_CUDA(cudaDeviceSynchronize());
   }
   issue(group, collective, count, in_place);
   group.wait();

@@ -14,8 +14,19 @@ namespace lockstep::cuda {
 
 namespace {
 
+bool not_supported(cudnnStatus_t status) {
+#if CUDNN_MAJOR >= 9
+  return CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED;  // whatever the reason
+#else
+  return status == CUDNN_STATUS_NOT_SUPPORTED;
+#endif
+}
+
 void check_dnn(cudnnStatus_t status, const char* call, int line) {
-  if (status != CUDNN_STATUS_SUCCESS) fail(call, __FILE__, line, cudnnGetErrorString(status));
+  if (status == CUDNN_STATUS_SUCCESS) return;
+  if (not_supported(status))
+    throw NotPossible(fmt::format("{}: {}", call, cudnnGetErrorString(status)));
+  fail(call, __FILE__, line, cudnnGetErrorString(status));
 }
 #define LOCKSTEP_CUDNN(call) check_dnn((call), #call, __LINE__)
 
@@ -80,7 +91,7 @@ const Performance& first_usable(const std::vector<Performance>& found, int count
   for (int i = 0; i < count; ++i)
     if (found[static_cast<std::size_t>(i)].status == CUDNN_STATUS_SUCCESS)
       return found[static_cast<std::size_t>(i)];
-  throw DeviceError("cuDNN has no algorithm for this convolution");
+  throw NotPossible("cuDNN has no algorithm for this convolution");
 }
 
 Choice choose(const Descriptors& d, ConvolutionPass pass) {
@@ -185,7 +196,7 @@ void probe_convolution(const ProbeOptions& options, Measurements& out) {
             "convolution {} {} {}x{}x{} > {}, {}/{}", enum_name(math), enum_name(pass), shape.batch,
             shape.in_channels, shape.size, shape.out_channels, shape.kernel, shape.stride);
         options.progress(what);
-        unless_out_of_memory(options, what, [&] {
+        unless_not_possible(options, what, [&] {
           measure_pass(options, shape, math, pass, info.l2_bytes, descriptors, stream, out);
         });
       }

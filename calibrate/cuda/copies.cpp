@@ -103,7 +103,7 @@ void probe_copies(const ProbeOptions& options, Measurements& out) {
     for (const double size : copy_sizes(options.quick)) {
       const std::string what = fmt::format("copy {} {:.0f} B", enum_name(kind), size);
       options.progress(what);
-      unless_out_of_memory(options, what, [&] {
+      unless_not_possible(options, what, [&] {
         const auto bytes = static_cast<std::size_t>(size);
         CopyRow row{kind, size, {}, 0};
         row.time = host ? host_copy(options, stream, kind, bytes)

@@ -19,10 +19,15 @@ class DeviceError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
-// Too little device memory for one size of a probe: the probe leaves that size out and says so.
-class OutOfDeviceMemory : public DeviceError {
+// What this device or library cannot do for one size of a probe: the probe leaves that size out and
+// says so.
+class NotPossible : public DeviceError {
  public:
   using DeviceError::DeviceError;
+};
+class OutOfDeviceMemory : public NotPossible {
+ public:
+  using NotPossible::NotPossible;
 };
 // Ctrl-C, noticed between two samples.
 class Interrupted : public std::runtime_error {

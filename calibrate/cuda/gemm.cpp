@@ -76,7 +76,7 @@ void probe_gemm(const ProbeOptions& options, Measurements& out) {
       const std::string what =
           fmt::format("gemm {} {}x{}x{}", enum_name(math), shape.m, shape.n, shape.k);
       options.progress(what);
-      unless_out_of_memory(options, what, [&] {
+      unless_not_possible(options, what, [&] {
         measure_shape(options, shape, math, info.l2_bytes, cublas, stream, out);
       });
     }

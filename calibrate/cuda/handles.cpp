@@ -112,14 +112,12 @@ Figure measure_launches(const ProbeOptions& options, const Stream& stream,
   return measure(options, [&] { return run(count, hold).second; });
 }
 
-bool unless_out_of_memory(const ProbeOptions& options, const std::string& what,
-                          const std::function<void()>& body) {
+void unless_not_possible(const ProbeOptions& options, const std::string& what,
+                         const std::function<void()>& body) {
   try {
     body();
-    return true;
-  } catch (const OutOfDeviceMemory& error) {
+  } catch (const NotPossible& error) {
     options.progress(fmt::format("{} left out: {}", what, error.what()));
-    return false;
   }
 }
 

@@ -65,8 +65,8 @@ Figure measure(const ProbeOptions& options, const std::function<double()>& sampl
 Figure measure_launches(const ProbeOptions& options, const Stream& stream,
                         const std::function<void(int)>& launch);
 
-// Runs `body` for one size; out of memory becomes a progress line. True if it ran.
-bool unless_out_of_memory(const ProbeOptions& options, const std::string& what,
-                          const std::function<void()>& body);
+// Runs `body` for one size; if that is NotPossible, a progress line says why it was left out.
+void unless_not_possible(const ProbeOptions& options, const std::string& what,
+                         const std::function<void()>& body);
 
 }  // namespace lockstep::cuda

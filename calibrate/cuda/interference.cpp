@@ -14,6 +14,17 @@ namespace {
 constexpr std::size_t part_bytes = 64u << 20;
 constexpr std::size_t stream_bytes = 256u << 20;
 
+// Whether what `event` stands behind has not ended yet.
+bool still_running(const Event& event) {
+  const cudaError_t status = cudaEventQuery(event.handle);
+  if (status != cudaErrorNotReady) {
+    LOCKSTEP_CUDA(status);
+    return false;
+  }
+  (void)cudaGetLastError();  // no error, but the next check would take it for one
+  return true;
+}
+
 // Device seconds of `count` launches on `stream`, while `background` keeps `other` busy for longer
 // than that; without a background, alone.
 double foreground(const Stream& stream, const Stream& other, int count,
@@ -25,7 +36,7 @@ double foreground(const Stream& stream, const Stream& other, int count,
   for (int i = 0; i < count; ++i) launch();
   end.record(stream);
   stream.wait();
-  const bool outlasted = !background || cudaEventQuery(background_end.handle) == cudaErrorNotReady;
+  const bool outlasted = !background || still_running(background_end);
   other.wait();
   if (!outlasted)
     fail("interference", __FILE__, __LINE__, "the background ended before what it was to disturb");

@@ -9,12 +9,11 @@ namespace lockstep::cuda {
 
 class Nvml {
  public:
-  Nvml();  // loads libnvidia-ml.so.1; available() is false when there is none
+  Nvml();  // loads libnvidia-ml.so.1; without it nothing is known
   ~Nvml();
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
 
-  bool available() const { return ready_; }
   std::string driver_version() const;  // "580.159.04"; "" when not known
 
   // Of the device with this PCI bus id ("0000:65:00.0") or, with an empty id, of the first one.
