@@ -8,7 +8,8 @@
 #   --quick               few models, batches and steps: does everything work?
 #   --stages LIST         some of build,probes,models,validate,ranks,report (default: all)
 #   --models LIST, --precisions LIST   of the models and precisions that are measured, only these
-#   --again               drop earlier results of what is chosen; otherwise they are not repeated
+#   --again               drop earlier results of what is chosen, with stage report all predictions;
+#                         otherwise nothing is repeated
 #   --time-limit SECONDS  end by then, report and archive included; a further call goes on
 #   --unit-limit SECONDS  stop a single step that takes longer, and note it as failed
 #                         (default: 300; 3600 on a CPU)
@@ -136,6 +137,7 @@ make_plan
 # --- folders, notes and the archive ---------------------------------------------------------------
 output=${output:-$root/build/acceptance/${device//:/}}
 build=${LOCKSTEP_BUILD_DIR:-$root/build/acceptance/build}
+[[ $build == /* ]] || build=$PWD/$build
 mkdir -p "$output"
 output=$(cd "$output" && pwd)
 if [[ -n $resume ]]; then
@@ -475,7 +477,8 @@ predict_all() {
     # Several ranks on one GPU are no machine that the simulator knows; on CPUs they are.
     [[ $device == cpu || ${ranks_of[$name]} == 1 ]] || continue
     real=$name name=${name#real-} model=${model_of[$real]} strategy=${strategy_of[$real]}
-    [[ ! -s $output/predicted/$name.json || $profile/profile.yaml -nt $output/predicted/$name.json ]] || continue
+    [[ $again == yes || ! -s $output/predicted/$name.json ||
+      $profile/profile.yaml -nt $output/predicted/$name.json ]] || continue
     if [[ -n $stopped ]] || ((time_limit > 0 && SECONDS >= time_limit - 2)); then
       missed=$((missed + 1))
       continue

@@ -148,6 +148,16 @@ class Resuming(Case):
         self.assertEqual(len(self.calls()), len(before) + 1)
         self.assertIn("--models lenet5", self.calls()[-1])
 
+    def test_predictions_are_made_again_when_the_profile_is_newer_or_at_request(self):
+        self.assertEqual(self.quick(stages="models,validate,report").returncode, 0)
+        prediction = self.output / "predicted/step-between-lenet5-fp32-16.json"
+        for arguments, newer, anew in (([], False, False), ([], True, True), (["--again"], False, True)):
+            prediction.write_text('{"predictions": []}')
+            past = time.time() - (10 if newer else -10)
+            os.utime(prediction, (past, past))
+            self.assertEqual(self.quick(*arguments, stages="report").returncode, 0)
+            self.assertEqual("step_seconds" in prediction.read_text(), anew)
+
     def test_a_signal_keeps_what_is_there(self):
         process = subprocess.Popen(
             [SCRIPT, "--output", self.output, "--device", "cpu", "--quick", "--stages",
