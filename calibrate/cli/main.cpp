@@ -13,6 +13,7 @@
 
 #include "cli/verbs.hpp"
 #include "core/errors.hpp"
+#include "launch/interrupts.hpp"
 
 namespace lockstep {
 
@@ -71,6 +72,9 @@ int main(int argc, char** argv) {
   } catch (const ConfigError& error) {
     fmt::print(stderr, "{}\n", error.what());
     return 2;
+  } catch (const InterruptError&) {
+    fmt::print(stderr, "interrupted\n");
+    return exit_interrupted;
   } catch (const std::exception& error) {
     fmt::print(stderr, "lockstep-calibrate: {}\n", without_stack(error.what()));
     return 1;

@@ -1,7 +1,5 @@
 #include "launch/environment.hpp"
 
-#include <cstdlib>
-
 namespace lockstep {
 
 std::vector<EnvironmentVariable> measuring_environment(int threads) {
@@ -12,16 +10,6 @@ std::vector<EnvironmentVariable> measuring_environment(int threads) {
     all.push_back({name, std::to_string(threads)});
   }
   return all;
-}
-
-std::vector<EnvironmentVariable> missing_from_environment(
-    const std::vector<EnvironmentVariable>& wanted) {
-  std::vector<EnvironmentVariable> missing;
-  for (const auto& variable : wanted) {
-    const char* value = std::getenv(variable.name.c_str());
-    if (!value || variable.value != value) missing.push_back(variable);
-  }
-  return missing;
 }
 
 }  // namespace lockstep

@@ -17,8 +17,4 @@ struct EnvironmentVariable {
 // and every library computes with `threads` threads. Belongs into the profile's settings.
 std::vector<EnvironmentVariable> measuring_environment(int threads = 1);
 
-// Those of `wanted` that this process was not started with. Empty in a process that may measure.
-std::vector<EnvironmentVariable> missing_from_environment(
-    const std::vector<EnvironmentVariable>& wanted);
-
 }  // namespace lockstep

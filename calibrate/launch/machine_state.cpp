@@ -73,7 +73,6 @@ CpuClocks read_cpu_clocks() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
   clocks.own_seconds = seconds(usage.ru_utime) + seconds(usage.ru_stime);
-  clocks.involuntary_switches = static_cast<double>(usage.ru_nivcsw);
 
   // "ns running, ns waiting to run, slices"
   std::istringstream schedstat(first_line("/proc/self/schedstat"));
@@ -91,18 +90,12 @@ Disturbance disturbance(const CpuClocks& before, const CpuClocks& after, double 
   result.foreign = per_second(after.busy_seconds - before.busy_seconds - own_cpu_seconds);
   result.stolen = per_second(after.steal_seconds - before.steal_seconds);
   result.queued = per_second(after.queued_seconds - before.queued_seconds);
-  result.switches_per_second = per_second(after.involuntary_switches - before.involuntary_switches);
   return result;
 }
 
 bool disturbed(const Disturbance& disturbance, const DisturbanceLimits& limits) {
   if (disturbance.seconds < limits.shortest_seconds) return false;
   return disturbance.foreign > limits.foreign || disturbance.stolen > limits.stolen;
-}
-
-std::string to_string(const Disturbance& disturbance) {
-  return fmt::format("others used {:.2f} cores, {:.2f} were stolen", disturbance.foreign,
-                     disturbance.stolen);
 }
 
 }  // namespace lockstep

@@ -23,7 +23,6 @@ struct CpuClocks {
   double steal_seconds = 0;  // the hypervisor ran somebody else
   // This process with all its threads, getrusage(2).
   double own_seconds = 0;
-  double involuntary_switches = 0;
   // Time its main thread was ready to run but did not, /proc/self/schedstat; 0 without it.
   double queued_seconds = 0;
 };
@@ -32,10 +31,9 @@ CpuClocks read_cpu_clocks();
 // Shares are of elapsed time and of one core: 1.0 is one core for the whole time.
 struct Disturbance {
   double seconds = 0;
-  double foreign = 0;              // cores used by processes that are not ours
-  double stolen = 0;               // cores used by other virtual machines
-  double queued = 0;               // share of time our main thread waited for its core
-  double switches_per_second = 0;  // involuntary
+  double foreign = 0;  // cores used by processes that are not ours
+  double stolen = 0;   // cores used by other virtual machines
+  double queued = 0;   // share of time our main thread waited for its core
 };
 
 // `own_cpu_seconds`: CPU time of all our processes between the two readings; a single process gives
@@ -49,7 +47,5 @@ struct DisturbanceLimits {
 };
 // Whether the repetition between the readings should be thrown away.
 bool disturbed(const Disturbance& disturbance, const DisturbanceLimits& limits = {});
-// "others used 0.45 cores, 0.02 were stolen"
-std::string to_string(const Disturbance& disturbance);
 
 }  // namespace lockstep

@@ -194,7 +194,7 @@ LinkedHosts::~LinkedHosts() {
 }
 
 void LinkedHosts::add_namespace(const std::string& name) {
-  if (InterruptGuard::interrupted()) throw std::runtime_error("interrupted");
+  if (InterruptGuard::interrupted()) throw InterruptError();
   run_tool({"ip", "netns", "add", name});
   namespaces_.push_back(name);
   ip(name, {"link", "set", "lo", "up"});
@@ -250,7 +250,10 @@ void LinkedHosts::place(std::vector<RankProcess>& ranks) const {
 std::string why_no_linked_hosts() {
   try {
     const LinkedHosts probe(2, 125e6);
+    if (InterruptGuard::interrupted()) throw InterruptError();
     return "";
+  } catch (const InterruptError&) {
+    throw;
   } catch (const std::runtime_error& error) {
     return error.what();
   }

@@ -23,8 +23,8 @@ struct LinkedHost {
 // everything.
 class LinkedHosts {
  public:
-  // Throws std::runtime_error with a plain reason: not root, no `ip`, no tbf. First removes what
-  // processes that are gone have left behind.
+  // Throws std::runtime_error with a plain reason: not root, no `ip`, no tbf; InterruptError after
+  // Ctrl-C. First removes what processes that are gone have left behind.
   LinkedHosts(int hosts, double bytes_per_second);
   ~LinkedHosts();
   LinkedHosts(const LinkedHosts&) = delete;
@@ -47,7 +47,8 @@ class LinkedHosts {
   std::vector<std::string> namespaces_;  // made so far
 };
 
-// "" when LinkedHosts works here, else the reason. Tries it out (a quarter of a second).
+// "" when LinkedHosts works here, else the reason. Tries it out (a quarter of a second). Throws
+// InterruptError after Ctrl-C: then nobody knows, and nobody waits for the answer.
 std::string why_no_linked_hosts();
 
 // Removes the namespaces of LinkedHosts whose process is gone; returns how many.

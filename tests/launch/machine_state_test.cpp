@@ -47,7 +47,6 @@ TEST(Disturbance, IsWhatOthersUsed) {
   const Disturbance compiler = disturbance(clocks(10, 100, 5), clocks(12, 104, 5), 3.0);
   EXPECT_NEAR(compiler.foreign, 0.5, 1e-12);
   EXPECT_TRUE(disturbed(compiler));
-  EXPECT_EQ(to_string(compiler), "others used 0.50 cores, 0.00 were stolen");
 
   const Disturbance neighbour = disturbance(clocks(10, 100, 5), clocks(12, 104, 5.2), 4.0);
   EXPECT_NEAR(neighbour.stolen, 0.1, 1e-12);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -69,6 +70,15 @@ TEST_F(LinkedHostsHere, ReachEachOtherAndAreRemoved) {
     }
     EXPECT_EQ(namespaces_of(::getpid()), 0);
   }
+}
+
+// Nobody waits for the rest; "cannot" would be another answer.
+TEST_F(LinkedHostsHere, CtrlCWhileTheyAreMadeIsSaidAndLeavesNothing) {
+  const InterruptGuard guard;
+  ::raise(SIGINT);
+  EXPECT_THROW(LinkedHosts(2, 125e6), InterruptError);
+  EXPECT_THROW(why_no_linked_hosts(), InterruptError);
+  EXPECT_EQ(namespaces_of(::getpid()), 0);
 }
 
 std::string send_buffers() {

@@ -95,12 +95,6 @@ TEST(Processes, ArePinned) {
   EXPECT_EQ(text_of(folder.result_file(0)), fmt::format("Cpus_allowed_list:\t{}\n", rank.core));
 }
 
-TEST(Environment, TellsWhatIsMissing) {
-  const std::vector<EnvironmentVariable> wanted{{"PATH", "no such path"}};
-  EXPECT_EQ(missing_from_environment(wanted), wanted);
-  EXPECT_TRUE(missing_from_environment({{"PATH", std::getenv("PATH")}}).empty());
-}
-
 // Runs `script` once the other rank has written its process number.
 RankProcess when_started(const std::filesystem::path& number, const char* script) {
   return shell(fmt::format("while [ ! -s {} ]; do sleep 0.02; done; {}", number.string(), script));
