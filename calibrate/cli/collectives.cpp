@@ -25,7 +25,7 @@ namespace {
 struct Options {
   int ranks = 2;
   std::string sizes = "4KiB..64MiB", network = "loopback", collectives, backend = "gloo";
-  std::string folder, device = "cpu-core";
+  std::string folder, device_file = "cpu-core";
   double seconds = 8;
   bool json = false;
 };
@@ -48,12 +48,37 @@ std::vector<CollectivePoint> read_points(const std::filesystem::path& file) {
   return points;
 }
 
+void check_backend(const std::string& backend) {
+  if (backend == "gloo") return;
+  if (backend == "nccl") {
+    throw file_error("", "--backend", "NCCL is not measured by this program",
+                     "lockstep-calibrate-cuda --probes collectives -o FOLDER, or lockstep "
+                     "import-collectives for the output of nccl-tests");
+  }
+  throw file_error("", "--backend", fmt::format("{} is not known", in_quotes(backend)),
+                   allowed_hint(backend, {"gloo"}));
+}
+
 // Keeps what the profile holds of other things; returns its path.
 std::string save(const CollectiveReport& report, const Options& options,
                  const std::vector<RankProcess>& ranks) {
-  Profile profile = open_profile(options.folder, options.device);
+  Profile profile = open_profile(options.folder, options.device_file);
   if (profile.date.empty()) profile.date = today();
-  merge_collectives(profile, collective_curves(report));
+  // One host and several are measured one after the other into one profile.
+  const auto name = [&](const char* what) {
+    return report.nodes == 1 ? fmt::format("collectives_{}", what)
+                             : fmt::format("collectives_{}_nodes_{}", report.nodes, what);
+  };
+  const std::string before = setting_of(profile, name("network"));
+  const bool same_network = before.empty() || before == report.network;
+  if (!same_network) {
+    const auto dropped = std::erase_if(profile.collectives, [&](const ProfileCollective& curve) {
+      return curve.backend == report.backend && curve.nodes == report.nodes;
+    });
+    fmt::print(stderr, "dropped {} curves of {} nodes that were measured over {}\n", dropped,
+               report.nodes, before);
+  }
+  merge_collectives(profile, collective_curves(report), report.complete);
   for (const auto& version : library_versions()) {
     set_version(profile, version.name, version.version);
   }
@@ -65,13 +90,13 @@ std::string save(const CollectiveReport& report, const Options& options,
   set_setting(profile, "cores", std::to_string(machine.cores));
   set_setting(profile, "kernel", machine.kernel);
   if (!machine.governor.empty()) set_setting(profile, "governor", machine.governor);
-  set_setting(profile, "collectives_network", report.network);
-  set_setting(profile, "collectives_date", today());
   set_setting(profile, "collectives_pinned", "rank to core, rank modulo cores");
-  set_setting(profile, "collectives_complete", report.complete ? "yes" : "no, interrupted");
+  set_setting(profile, name("network"), report.network);
+  set_setting(profile, name("date"), today());
+  set_setting(profile, name("complete"), report.complete ? "yes" : "no, interrupted");
   const auto busy = std::count_if(report.points.begin(), report.points.end(),
                                   [](const auto& point) { return point.disturbed; });
-  set_setting(profile, "collectives_disturbed_points",
+  set_setting(profile, name("disturbed_points"),
               fmt::format("{} of {}", busy, report.points.size()));
   if (profile.noise.samples == 0) {
     std::vector<double> spreads;
@@ -89,7 +114,8 @@ int run(const Options& options) {
   const double rate = network_rate(options.network);
   parse_sizes(options.sizes);  // say what is wrong before anything starts
   parse_collectives(options.collectives);
-  if (!options.folder.empty()) open_profile(options.folder, options.device);
+  check_backend(options.backend);
+  open_profile(options.folder, options.device_file);
 
   CollectiveReport report;
   report.backend = options.backend;
@@ -147,10 +173,9 @@ void add_collectives(CLI::App& app, Chosen& chosen) {
   verb->add_option("--seconds", options->seconds, "For one size, about, however noisy it is")
       ->check(CLI::Range(0.0, 3600.0))
       ->capture_default_str();
-  verb->add_option("--backend", options->backend, "Library")
-      ->check(CLI::IsMember({"gloo"}))
+  verb->add_option("--backend", options->backend, "Library: gloo (NCCL: lockstep-calibrate-cuda)")
       ->capture_default_str();
-  verb->add_option("--device", options->device, "Device file that the profile belongs to")
+  verb->add_option("--as", options->device_file, "Device file that the profile belongs to")
       ->capture_default_str();
   verb->add_option("-o,--output", options->folder, "Folder whose profile.yaml gets the curves");
   verb->add_flag("--json", options->json, "One JSON document");

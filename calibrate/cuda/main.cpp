@@ -86,7 +86,7 @@ std::string today() {
 // Adds what was measured to the profile in the folder and writes the rest beside it.
 void save(const std::string& folder, const Measurements& measurements, bool complete) {
   const Profile found = profile_of(measurements);
-  Profile profile = open_profile(folder, found.device);
+  Profile profile = open_profile(folder, found.device, "");  // it has been read
   profile.date = found.date;
   for (const ProfileVersion& v : found.versions) set_version(profile, v.name, v.version);
   for (const ProfileSetting& s : found.settings) set_setting(profile, s.name, s.value);

@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "core/errors.hpp"
+#include "hardware/device.hpp"
 
 namespace lockstep {
 namespace {
@@ -30,6 +31,24 @@ void replace_or_add(std::vector<Item>& items, const Item& item, Same same) {
     *found = item;
 }
 
+// The name that a profile has for the device file called `name`, which may be a path.
+std::string device_named(const std::string& name, const std::string& option) {
+  try {
+    return load_device(name).name;
+  } catch (const ConfigError& error) {
+    std::vector<Diagnostic> diagnostics = error.diagnostics();
+    for (Diagnostic& diagnostic : diagnostics) {
+      if (diagnostic.where.line > 0) continue;  // in the file itself
+      const std::string quoted = in_quotes(name);
+      if (diagnostic.message.find(quoted) == std::string::npos)
+        diagnostic.message = fmt::format("{} {}", quoted, diagnostic.message);
+      diagnostic.where = {};
+      diagnostic.field = option;
+    }
+    throw ConfigError(diagnostics);
+  }
+}
+
 }  // namespace
 
 std::string read_text(const std::string& path) {
@@ -40,19 +59,23 @@ std::string read_text(const std::string& path) {
   return text.str();
 }
 
-Profile open_profile(const std::string& folder, const std::string& device) {
+Profile open_profile(const std::string& folder, const std::string& device,
+                     const std::string& option) {
   const auto path = profile_path(folder);
+  const auto wanted = [&] { return option.empty() ? device : device_named(device, option); };
   if (!folder.empty() && std::filesystem::exists(path)) {
     Profile profile = load_profile(path.string());
-    if (!device.empty() && profile.device != device)
+    if (device.empty() || profile.device == device) return profile;
+    if (const std::string other = wanted(); profile.device != other)
       throw file_error(path.string(), "device",
                        fmt::format("the profile there is of {}, not of {}",
-                                   in_quotes(profile.device), in_quotes(device)),
-                       "another folder, or --device " + profile.device);
+                                   in_quotes(profile.device), in_quotes(other)),
+                       fmt::format("another folder, or {} {}", option.empty() ? "device" : option,
+                                   profile.device));
     return profile;
   }
   Profile profile;
-  profile.device = device;
+  if (!device.empty()) profile.device = wanted();
   return profile;
 }
 
@@ -98,12 +121,35 @@ void set_setting(Profile& profile, const std::string& name, const std::string& v
                  [&](const ProfileSetting& s) { return s.name == name; });
 }
 
-void merge_collectives(Profile& profile, const std::vector<ProfileCollective>& curves) {
+std::string setting_of(const Profile& profile, const std::string& name) {
+  for (const ProfileSetting& one : profile.settings) {
+    if (one.name == name) return one.value;
+  }
+  return "";
+}
+
+void merge_collectives(Profile& profile, const std::vector<ProfileCollective>& curves,
+                       bool complete) {
   for (const ProfileCollective& curve : curves) {
-    replace_or_add(profile.collectives, curve, [&](const ProfileCollective& other) {
-      return other.collective == curve.collective && other.backend == curve.backend &&
-             other.ranks == curve.ranks && other.nodes == curve.nodes;
-    });
+    const auto found = std::find_if(profile.collectives.begin(), profile.collectives.end(),
+                                    [&](const ProfileCollective& other) {
+                                      return other.collective == curve.collective &&
+                                             other.backend == curve.backend &&
+                                             other.ranks == curve.ranks &&
+                                             other.nodes == curve.nodes;
+                                    });
+    if (found == profile.collectives.end()) {
+      profile.collectives.push_back(curve);
+    } else if (complete) {
+      *found = curve;
+    } else {
+      for (const ProfileCurvePoint& point : curve.points) {
+        replace_or_add(found->points, point,
+                       [&](const ProfileCurvePoint& other) { return other.bytes == point.bytes; });
+      }
+      std::sort(found->points.begin(), found->points.end(),
+                [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+    }
   }
 }
 

@@ -10,9 +10,11 @@ namespace lockstep {
 // The whole file. Throws ConfigError when it cannot be read.
 std::string read_text(const std::string& path);
 
-// The profile in `folder`; an empty one of `device` when there is none. Throws ConfigError when the
+// The profile in `folder`; an empty one of `device` when there is none. Throws ConfigError when
+// there is no such device file (it names `option`, which said so; "" = not looked at), when the
 // file is no profile, or is one of another device (an empty `device` takes the one that is there).
-Profile open_profile(const std::string& folder, const std::string& device);
+Profile open_profile(const std::string& folder, const std::string& device,
+                     const std::string& option = "--as");
 
 // Writes FOLDER/profile.yaml whole or not at all; returns its path. Throws std::runtime_error.
 std::string save_profile(const std::string& folder, const Profile& profile);
@@ -23,9 +25,13 @@ std::string profile_section(const Profile& profile, const std::string& key);
 // Notes `version` of `name`, in place of what the profile said before. Empty versions are ignored.
 void set_version(Profile& profile, const std::string& name, const std::string& version);
 void set_setting(Profile& profile, const std::string& name, const std::string& value);
+// Its value; "" when the profile does not say.
+std::string setting_of(const Profile& profile, const std::string& name);
 
-// Curves of the same collective, library, ranks and nodes are replaced, others kept.
-void merge_collectives(Profile& profile, const std::vector<ProfileCollective>& curves);
+// Curves of the same collective, library, ranks and nodes are replaced, others kept. When they are
+// not `complete`, only their points of the same size are.
+void merge_collectives(Profile& profile, const std::vector<ProfileCollective>& curves,
+                       bool complete = true);
 // Batches of the same model, precision, input size and samples are replaced, others kept.
 void merge_model(Profile& profile, const ProfileModel& model);
 // The same update of as many elements is replaced.

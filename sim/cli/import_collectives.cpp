@@ -11,7 +11,7 @@ namespace lockstep {
 int import_collectives_command(const std::vector<std::string>& files,
                                const ImportCollectivesOptions& options) {
   const NcclTestsImport imported = import_nccl_tests(files, options.input);
-  Profile profile = open_profile(options.folder, options.device);
+  Profile profile = open_profile(options.folder, options.device, "--device");
   if (profile.device.empty())
     profile.device = imported.device.empty() ? "unknown" : imported.device;
   if (profile.date.empty()) profile.date = imported.date;

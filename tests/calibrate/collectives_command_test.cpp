@@ -1,97 +1,32 @@
 // Does `lockstep-calibrate collectives` measure, and does it end in order when something happens?
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <chrono>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
-#include <thread>
 
+#include "calibrate/command.hpp"
 #include "costs/profile.hpp"
+#include "imports/profile_folder.hpp"
 #include "launch/network.hpp"
-#include "launch/processes.hpp"
+#include "probes/collective_report.hpp"
 
 namespace lockstep {
 namespace {
 
 using testing::HasSubstr;
 
-std::string text_of(const std::filesystem::path& file) {
-  std::ostringstream text;
-  text << std::ifstream(file).rdbuf();
-  return text.str();
+// Waits until rank 0 has measured something.
+bool started(const Command& command) {
+  return Command::until([&] {
+    for (const auto& entry : std::filesystem::directory_iterator(command.path())) {
+      if (!text_of(entry.path() / "rank0.result").empty()) return true;
+    }
+    return false;
+  });
 }
 
-// One run of the program with a folder for everything it makes.
-class Command {
- public:
-  explicit Command(const std::string& arguments) {
-    const std::string line = fmt::format("cd {0} && TMPDIR={0} exec {1} {2} > {0}/out 2> {0}/err",
-                                         path().string(), LOCKSTEP_CALIBRATE, arguments);
-    pid_ = ::fork();
-    if (pid_ == 0) {
-      ::execl("/bin/sh", "sh", "-c", line.c_str(), nullptr);
-      _exit(127);
-    }
-  }
-  ~Command() {
-    if (!ended_) {
-      ::kill(pid_, SIGTERM);
-      wait();
-    }
-  }
-  Command(const Command&) = delete;
-  Command& operator=(const Command&) = delete;
-
-  pid_t pid() const { return pid_; }
-  const std::filesystem::path& path() const { return folder_.path(); }
-  std::string out() const { return text_of(path() / "out"); }
-  std::string err() const { return text_of(path() / "err"); }
-  int wait() {
-    int status = 0;
-    ::waitpid(pid_, &status, 0);
-    ended_ = true;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-  // The ranks: our program's children.
-  std::vector<pid_t> ranks() const {
-    std::istringstream in(text_of(fmt::format("/proc/{0}/task/{0}/children", pid_)));
-    std::vector<pid_t> all;
-    for (pid_t pid = 0; in >> pid;) all.push_back(pid);
-    return all;
-  }
-  // Waits until rank 0 has measured something.
-  bool started() const {
-    for (int i = 0; i < 6000; ++i) {
-      for (const auto& entry : std::filesystem::directory_iterator(path())) {
-        if (!text_of(entry.path() / "rank0.result").empty()) return true;
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    return false;
-  }
-  bool run_folder_left() const {
-    for (const auto& entry : std::filesystem::directory_iterator(path())) {
-      if (entry.path().filename().string().rfind("lockstep-run-", 0) == 0) return true;
-    }
-    return false;
-  }
-
- private:
-  RunFolder folder_;
-  pid_t pid_ = -1;
-  bool ended_ = false;
-};
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+Profile kept_profile(const Command& command) {
+  return load_profile((command.path() / "kept" / "profile.yaml").string());
 }
 
 TEST(Collectives, AreMeasuredCheckedAndKept) {
@@ -121,19 +56,15 @@ TEST(Collectives, AreMeasuredCheckedAndKept) {
       EXPECT_EQ(point["one_core_seconds"], 0) << point;
     }
   }
-  const Profile profile = load_profile(command.path() / "kept" / "profile.yaml");
+  const Profile profile = kept_profile(command);
   EXPECT_EQ(profile.device, "cpu-core");
   ASSERT_EQ(profile.collectives.size(), 5u);
   EXPECT_EQ(profile.collectives[0].points.size(), 2u);
   EXPECT_GT(profile.collectives[0].points[0].host_seconds, 0);
-  const auto says = [&](const std::string& name, const std::string& value) {
-    return std::any_of(profile.settings.begin(), profile.settings.end(),
-                       [&](const auto& s) { return s.name == name && s.value == value; });
-  };
-  EXPECT_TRUE(says("MALLOC_MMAP_MAX_", "0"));
-  EXPECT_TRUE(says("OMP_NUM_THREADS", "1"));
-  EXPECT_TRUE(says("collectives_network", "loopback"));
-  EXPECT_TRUE(says("collectives_complete", "yes"));
+  EXPECT_EQ(setting_of(profile, "MALLOC_MMAP_MAX_"), "0");
+  EXPECT_EQ(setting_of(profile, "OMP_NUM_THREADS"), "1");
+  EXPECT_EQ(setting_of(profile, "collectives_network"), "loopback");
+  EXPECT_EQ(setting_of(profile, "collectives_complete"), "yes");
   EXPECT_FALSE(command.run_folder_left());
 }
 
@@ -156,7 +87,7 @@ TEST(Collectives, RateLimitedLinkLimits) {
 
 TEST(Collectives, DeathOfARankEndsAllAndIsNamed) {
   Command command("collectives --sizes 4KiB..64MiB");
-  ASSERT_TRUE(command.started()) << command.err();
+  ASSERT_TRUE(started(command)) << command.err();
   const auto ranks = command.ranks();
   ASSERT_EQ(ranks.size(), 2u);
   const auto start = std::chrono::steady_clock::now();
@@ -171,22 +102,91 @@ TEST(Collectives, DeathOfARankEndsAllAndIsNamed) {
 
 TEST(Collectives, CtrlCKeepsWhatIsMeasured) {
   Command command("collectives --sizes 4KiB..64MiB -o kept");
-  ASSERT_TRUE(command.started()) << command.err();
+  ASSERT_TRUE(started(command)) << command.err();
   const auto ranks = command.ranks();
   const auto start = std::chrono::steady_clock::now();
   ::kill(command.pid(), SIGINT);
   EXPECT_EQ(command.wait(), 130);
   EXPECT_LT(seconds_since(start), 10);
   EXPECT_THAT(command.out(), HasSubstr("# interrupted: not all sizes were measured"));
-  const Profile profile = load_profile(command.path() / "kept" / "profile.yaml");
+  const Profile profile = kept_profile(command);
   ASSERT_FALSE(profile.collectives.empty());
-  const bool marked =
-      std::any_of(profile.settings.begin(), profile.settings.end(), [](const auto& s) {
-        return s.name == "collectives_complete" && s.value == "no, interrupted";
-      });
-  EXPECT_TRUE(marked);
+  EXPECT_EQ(setting_of(profile, "collectives_complete"), "no, interrupted");
   EXPECT_FALSE(command.run_folder_left());
   for (const pid_t rank : ranks) EXPECT_NE(::kill(rank, 0), 0);
+}
+
+constexpr const char* when_there_is_a_profile =
+    "until test -f kept/profile.yaml; do sleep 0.01; done;";
+
+// What an earlier run had measured and this one has not reached is as true as before.
+TEST(Collectives, CtrlCKeepsTheSizesOfAnEarlierRun) {
+  Command command("collectives --sizes 4KiB..64MiB -o kept", when_there_is_a_profile);
+  Profile earlier;
+  earlier.device = "cpu-core";
+  for (const Collective collective : measurable_collectives()) {
+    ProfileCurvePoint point;
+    point.bytes = 64 * 1048576.0;
+    point.seconds = 9;
+    earlier.collectives.push_back({enum_name(collective), "gloo", 2, 1, {point}});
+  }
+  set_setting(earlier, "collectives_network", "loopback");
+  save_profile((command.path() / "kept").string(), earlier);
+  ASSERT_TRUE(started(command)) << command.err();
+  ::kill(command.pid(), SIGINT);
+  EXPECT_EQ(command.wait(), 130);
+  const Profile profile = kept_profile(command);
+  ASSERT_EQ(profile.collectives.size(), 5u);
+  std::size_t points = 0;
+  for (const ProfileCollective& curve : profile.collectives) {
+    EXPECT_EQ(curve.points.back().seconds, 9) << curve.collective;
+    points += curve.points.size();
+  }
+  EXPECT_GT(points, 5u);
+}
+
+// A parameter server's host has both: loopback to the first rank, the link to the others.
+TEST(Collectives, OfOneHostAndOfSeveralAreDescribedApart) {
+  const std::string reason = why_no_linked_hosts();
+  if (!reason.empty()) GTEST_SKIP() << reason;
+  Command command("collectives --collectives broadcast --sizes 4KiB --seconds 0.1 -o kept",
+                  fmt::format("set -e; for network in 500Mbit 1Gbit; do {} collectives "
+                              "--collectives all_reduce,broadcast --sizes 4KiB --seconds 0.1 "
+                              "-o kept --network $network; done;",
+                              LOCKSTEP_CALIBRATE));
+  ASSERT_EQ(command.wait(), 0) << command.err();
+  const Profile profile = kept_profile(command);
+  EXPECT_EQ(setting_of(profile, "collectives_network"), "loopback");
+  EXPECT_EQ(setting_of(profile, "collectives_2_nodes_network"), "1 Gbit/s");
+  EXPECT_THAT(setting_of(profile, "collectives_disturbed_points"), testing::EndsWith(" of 1"));
+  EXPECT_THAT(setting_of(profile, "collectives_2_nodes_disturbed_points"),
+              testing::EndsWith(" of 2"));
+  EXPECT_EQ(profile.collectives.size(), 3u);
+}
+
+// Curves of two networks in one profile would be those of neither.
+TEST(Collectives, OfAnotherNetworkAreDropped) {
+  const std::string reason = why_no_linked_hosts();
+  if (!reason.empty()) GTEST_SKIP() << reason;
+  Command command(
+      "collectives --collectives broadcast --sizes 4KiB --seconds 0.1 -o kept "
+      "--network 1Gbit",
+      when_there_is_a_profile);
+  Profile earlier;
+  earlier.device = "cpu-core";
+  ProfileCurvePoint point;
+  point.bytes = 4096;
+  point.seconds = 9;
+  earlier.collectives = {{"all_reduce", "gloo", 2, 2, {point}},
+                         {"all_reduce", "gloo", 2, 1, {point}}};
+  set_setting(earlier, "collectives_2_nodes_network", "0.5 Gbit/s");
+  save_profile((command.path() / "kept").string(), earlier);
+  ASSERT_EQ(command.wait(), 0) << command.err();
+  EXPECT_THAT(command.err(), HasSubstr("dropped 1 curves of 2 nodes that were measured over 0.5"));
+  const Profile profile = kept_profile(command);
+  ASSERT_EQ(profile.collectives.size(), 2u);
+  EXPECT_EQ(profile.collectives[0].nodes, 1);
+  EXPECT_EQ(profile.collectives[1].collective, "broadcast");
 }
 
 TEST(Collectives, WrongInputIsSaidBeforeAnythingStarts) {
@@ -200,6 +200,10 @@ TEST(Collectives, WrongInputIsSaidBeforeAnythingStarts) {
   refused("--collectives all_reduze", "did you mean 'all_reduce'?");
   refused("--network fast", "--network");
   refused("--ranks 1", "--ranks");
+  refused("--as cpu", "--as: unknown device 'cpu'; allowed: ");
+  refused("--as cpu-cor -o kept", "did you mean 'cpu-core'?");
+  refused("--backend nccl", "lockstep-calibrate-cuda --probes collectives");
+  refused("--backend gluo", "did you mean 'gloo'?");
 }
 
 }  // namespace
