@@ -77,6 +77,20 @@ Precision compute_precision(const StrategyOptions& options, Precision precision)
   return precision;
 }
 
+// What was measured on one device says nothing about another one. An importer whose input does not
+// name the device writes "unknown".
+void check_device(const Profile& profile, const Machine& machine, const std::string& file) {
+  const std::string& here = machine.device.name;
+  if (profile.device.empty() || profile.device == "unknown" || profile.device == here) return;
+  throw file_error(
+      "", "",
+      fmt::format("{} was measured on {}, and {} has {}", in_quotes(file),
+                  in_quotes(profile.device), machine.name, in_quotes(here)),
+      fmt::format("a profile or a platform of the same device; if they are the same under two "
+                  "names, `device: {}` in the profile",
+                  here));
+}
+
 // Collects what does not fit, so that one run of `check` shows all of it.
 class Misfits {
  public:
@@ -166,8 +180,10 @@ std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>
   attempt(scenario.model_where, "model", [&] { model = load_model(scenario.model); });
   attempt(scenario.platform_where, "platform", [&] { machine = load_machine(scenario.platform); });
   if (!scenario.profile.empty()) {
-    attempt(scenario.profile_where, "profile",
-            [&] { profile = std::make_shared<Profile>(load_profile(scenario.profile)); });
+    attempt(scenario.profile_where, "profile", [&] {
+      profile = std::make_shared<Profile>(load_profile(scenario.profile));
+      if (machine) check_device(*profile, *machine, scenario.profile);
+    });
   }
   misfits.throw_if_any();
   if (profile) apply_profile(*profile, *machine);

@@ -1,0 +1,143 @@
+// Do the two verbs that import print, or add to a profile, and refuse what is wrong with a place?
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "process.hpp"
+
+namespace lockstep {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+std::string data(const std::string& name) {
+  return std::string(LOCKSTEP_SOURCE_DIR "/tests/imports/data/") + name;
+}
+
+std::string text_of(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+// A folder that is not there yet.
+std::string new_folder(const std::string& name) {
+  const std::string folder = std::filesystem::path(write_file("beside", "")).parent_path() / name;
+  std::filesystem::remove_all(folder);
+  return folder;
+}
+
+const std::vector<std::string> of_lenet{"--model", "lenet5", "--batch", "32"};
+
+std::vector<std::string> trace(const std::string& file, const std::vector<std::string>& more) {
+  std::vector<std::string> words{"import-trace", file};
+  words.insert(words.end(), of_lenet.begin(), of_lenet.end());
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+TEST(ImportTrace, PrintsAProfileOrAddsToOne) {
+  const Outcome printed = lockstep(trace(data("lenet5_gpu.json"), {"--device", "h100-sxm5-80gb"}));
+  EXPECT_EQ(printed.code, 0) << printed.err;
+  EXPECT_THAT(printed.out, AllOf(HasSubstr("device: h100-sxm5-80gb"), HasSubstr("model: lenet5"),
+                                 testing::ContainsRegex("name: conv1\n *forward: 42 us")));
+  EXPECT_THAT(printed.err, HasSubstr("2 steps, medians: step "));
+
+  const std::string folder = new_folder("traced");
+  const Outcome kept =
+      lockstep(trace(data("lenet5_gpu.json"), {"--device", "h100-sxm5-80gb", "-o", folder}));
+  EXPECT_EQ(kept.code, 0) << kept.err;
+  EXPECT_EQ(kept.out, "");
+  EXPECT_THAT(kept.err, HasSubstr("wrote " + folder + "/profile.yaml"));
+  EXPECT_EQ(text_of(folder + "/profile.yaml"), printed.out);
+}
+
+TEST(ImportTrace, WrongInputIsRefused) {
+  const auto refused = [](const std::vector<std::string>& words, const std::string& reason) {
+    const Outcome outcome = lockstep(words);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, HasSubstr(reason));
+  };
+  const std::string text = text_of(data("lenet5_gpu.json"));
+  refused(trace(write_file("cut.json", text.substr(0, text.size() / 2)), {}),
+          "the JSON text breaks off here");
+  refused(trace("none.json", {}), "none.json: cannot be read");
+  refused(trace(data("lenet5_gpu.json"), {"--device", "h100"}),
+          "--device: unknown device 'h100'; allowed: ");
+  refused(trace(data("lenet5_gpu.json"), {"--precision", "fp31"}), "did you mean 'fp32'?");
+  refused({"import-trace", data("lenet5_gpu.json"), "--model", "lenet5"}, "--batch");
+  refused({"import-trace", data("lenet5_gpu.json"), "--model", "vgg11", "--batch", "32"},
+          "lenet5_gpu.json:");
+}
+
+TEST(ImportCollectives, PrintsCurvesOrAddsThem) {
+  const Outcome printed = lockstep({"import-collectives", data("all_reduce_h100.txt")});
+  EXPECT_EQ(printed.code, 0) << printed.err;
+  EXPECT_THAT(printed.out, AllOf(testing::StartsWith("collectives:\n"),
+                                 HasSubstr("collective: all_reduce"), HasSubstr("ranks: 4")));
+  EXPECT_THAT(printed.err, HasSubstr("all_reduce, 4 ranks, 2 nodes: "));
+
+  const std::string folder = new_folder("curves");
+  const std::vector<std::string> more{"--device", "h100-sxm5-80gb", "-o", folder};
+  for (const char* file : {"all_reduce_h100.txt", "reduce_scatter.json"}) {
+    std::vector<std::string> words{"import-collectives", data(file)};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome kept = lockstep(words);
+    EXPECT_EQ(kept.code, 0) << kept.err;
+    EXPECT_EQ(kept.out, "");
+    EXPECT_THAT(kept.err, HasSubstr("wrote " + folder + "/profile.yaml"));
+  }
+  EXPECT_THAT(text_of(folder + "/profile.yaml"),
+              AllOf(HasSubstr("device: h100-sxm5-80gb"), HasSubstr("collective: all_reduce"),
+                    HasSubstr("collective: reduce_scatter"), HasSubstr("name: nccl")));
+}
+
+TEST(ImportCollectives, WrongInputIsRefused) {
+  const auto refused = [](const std::vector<std::string>& more, const std::string& reason) {
+    std::vector<std::string> words{"import-collectives"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = lockstep(words);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, HasSubstr(reason));
+  };
+  std::string text = text_of(data("all_reduce_h100.txt"));
+  text.replace(text.find("Rank  1 Group"), 7, "Rank  0");
+  refused({write_file("twice.txt", text)}, "twice.txt:6:10: rank 0 is listed twice");
+  refused({"none.txt"}, "none.txt: cannot be read");
+  refused({write_file("prose.txt", "no table here\n")}, "no measurements");
+  refused({data("all_reduce_h100.txt"), "--device", "h100-sxm5-80g"},
+          "did you mean 'h100-sxm5-80gb'?");
+  refused({}, "files");
+  const std::string folder = new_folder("other");
+  const std::string curves = data("all_reduce_h100.txt");
+  EXPECT_EQ(lockstep({"import-collectives", curves, "--device", "l4", "-o", folder}).code, 0);
+  refused({curves, "--device", "t4", "-o", folder},
+          folder + "/profile.yaml: device: the profile there is of 'l4', not of 't4'");
+}
+
+// Times of one device are no measurement of another one.
+TEST(Profile, OfAnotherDeviceIsRefusedWhereTheScenarioNamesIt) {
+  const std::string profile = LOCKSTEP_SOURCE_DIR "/tests/costs/data/profile_small.yaml";
+  const auto run = [&](const std::string& name, const std::string& platform) {
+    return lockstep({"run", write_file(name, scenario_text("platform: " + platform +
+                                                           "\nprofile: " + profile + "\n"))});
+  };
+  const Outcome other = run("other_device.yaml", "cpu-loopback-x2");
+  EXPECT_EQ(other.code, 2);
+  EXPECT_EQ(other.out, "");
+  EXPECT_TRUE(testing::internal::RE::PartialMatch(
+      other.err, testing::internal::RE("other_device.yaml:[0-9]+:10: profile: ")))
+      << other.err;
+  EXPECT_THAT(other.err, HasSubstr("profile_small.yaml' was measured on 'a100-sxm4-80gb', and "
+                                   "cpu-loopback-x2 has 'cpu-core'"));
+  EXPECT_EQ(run("same_device.yaml", "dgx-a100-80gb").code, 0);
+}
+
+}  // namespace
+}  // namespace lockstep
