@@ -6,7 +6,6 @@
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
 #include "runs/strategy.hpp"
-#include "torch/clock.hpp"
 #include "torch/grad_scaler.hpp"
 #include "torch/optimizer.hpp"
 
@@ -88,20 +87,16 @@ class RealDdp final : public RealStrategy {
     }
     at::Tensor loss = context_.network.forward(batch, hooks_);
     context_.slowness.pause();
-    const double forward_end = host_seconds();
+    context_.clock.mark();
     if (reducer_) reducer_->prepare_for_backward({});
     at::Tensor scaled = scaler_.scale(loss);
     backward(scaled, context_.slowness);
-    const double backward_end = host_seconds();
-    if (scaler_.unscale(parameters_)) optimizer_.step();
+    context_.clock.mark();
+    step.skipped = !scaler_.unscale(parameters_);
+    if (!step.skipped) optimizer_.step();
     context_.slowness.pause();
-    const bool in_buckets = reducer_ && context_.options.gradient_as_bucket_view;
-    if (!in_buckets) context_.network.drop_gradients();
+    context_.network.drop_gradients();
     step.loss = loss.item<double>();
-    step.end = host_seconds();
-    step.forward = forward_end - step.begin;
-    step.backward = backward_end - forward_end;
-    step.optimizer = step.end - backward_end;
     return true;
   }
 

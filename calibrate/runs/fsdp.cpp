@@ -14,7 +14,6 @@
 #include <map>
 
 #include "runs/strategy.hpp"
-#include "torch/clock.hpp"
 #include "torch/optimizer.hpp"
 
 namespace lockstep {
@@ -131,22 +130,19 @@ class RealFsdp final : public RealStrategy {
 
   bool train_step(const Batch& batch, RankStep& step) override {
     units_.front()->gather();
+    context_.slowness.forgive();
     at::Tensor loss = context_.network.forward(batch, hooks_);
     context_.slowness.pause();
-    const double forward_end = host_seconds();
+    context_.clock.mark();
     in_backward_.assign(units_.size(), false);
     backward(loss, context_.slowness);
     for (const auto& unit : units_) unit->finish_reduction();
     context_.slowness.forgive();
-    const double backward_end = host_seconds();
+    context_.clock.mark();
     optimizer_->step();
     context_.slowness.pause();
     for (const auto& unit : units_) unit->drop_gradient();
     step.loss = loss.item<double>();
-    step.end = host_seconds();
-    step.forward = forward_end - step.begin;
-    step.backward = backward_end - forward_end;
-    step.optimizer = step.end - backward_end;
     return true;
   }
 

@@ -7,7 +7,6 @@
 #include <deque>
 
 #include "runs/strategy.hpp"
-#include "torch/clock.hpp"
 #include "torch/optimizer.hpp"
 
 namespace lockstep {
@@ -44,18 +43,14 @@ class PsWorker final : public RealStrategy {
   bool train_step(const Batch& batch, RankStep& step) override {
     at::Tensor loss = context_.network.forward(batch, hooks_);
     context_.slowness.pause();
-    const double forward_end = host_seconds();
+    context_.clock.mark();
     backward(loss, context_.slowness);
     flatten_gradients();
     context_.slowness.pause();
-    const double backward_end = host_seconds();
+    context_.clock.mark();
     context_.group.send(gradients_, server_);
     context_.group.recv(parameters_, server_);
     step.loss = loss.item<double>();
-    step.end = host_seconds();
-    step.forward = forward_end - step.begin;
-    step.backward = backward_end - forward_end;
-    step.optimizer = step.end - backward_end;
     return parameters_[-1].item<double>() == 0;
   }
 
@@ -130,6 +125,7 @@ class Server {
     const std::int64_t updates_wanted =
         options_.strategy == RunStrategy::ps_sync ? 1 : options_.ranks;
     if (version_ >= updates_wanted * options_.warm_up) {
+      synchronize(flat_.device());
       report_.updates.push_back(
           {host_seconds(), worker, version_ - seen_[static_cast<std::size_t>(worker)]});
     }

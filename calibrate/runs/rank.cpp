@@ -1,4 +1,6 @@
 // One process of a real training run: set up, warm up, measure, report.
+#include <c10/core/DeviceGuard.h>
+
 #include <fstream>
 #include <stdexcept>
 
@@ -6,8 +8,8 @@
 #include "runs/strategy.hpp"
 #include "runs/training_data.hpp"
 #include "torch/backward_nodes.hpp"
-#include "torch/clock.hpp"
 #include "torch/memory_meter.hpp"
+#include "torch/precision.hpp"
 
 namespace lockstep {
 
@@ -54,10 +56,22 @@ std::vector<double> checksum(Network& network) {
   return {sum, magnitude};
 }
 
+// The clock was marked at the ends of the forward and the backward pass.
+void end_step(RankStep& step, Clock& clock) {
+  clock.mark();
+  const std::vector<double> moments = clock.seconds();  // waits for the device
+  step.end = host_seconds();
+  step.forward = moments.at(1);
+  step.backward = moments.at(2) - moments.at(1);
+  step.optimizer = moments.at(3) - moments.at(2);
+}
+
 void train(const TrainOptions& options, Group& group, Network& network, MemoryMeter& meter,
            TrainingData& data, RankReport& report) {
-  Slowness slowness;
-  RankContext context{options, group, network, slowness};
+  const at::Device device(options.device);
+  Slowness slowness([device] { synchronize(device); });
+  Clock clock(device);
+  RankContext context{options, group, network, slowness, clock};
   const std::unique_ptr<RealStrategy> strategy = make_strategy(context);
   group.barrier();
   // A parameter server tells its workers when to stop: asynchronous ones may do more than others.
@@ -66,13 +80,17 @@ void train(const TrainOptions& options, Group& group, Network& network, MemoryMe
     const Batch& batch = data.batch(i);
     RankStep step;
     step.begin = host_seconds();
+    clock.start();
     slowness.begin(slowness_factor(options, report.rank, i));
     const bool more = strategy->train_step(batch, step);
+    end_step(step, clock);
     if (i >= options.warm_up) report.steps.push_back(step);
     if (!more) break;
   }
   report.memory.optimizer_state = bytes_of(strategy->optimizer_state());
-  report.memory.peak = static_cast<double>(meter.read().peak);
+  const TensorMemory memory = meter.read();  // before checksum(), which allocates
+  report.memory.peak = static_cast<double>(memory.peak);
+  report.memory.reserved = static_cast<double>(memory.reserved);
   strategy->gather_everything();
   report.checksum = checksum(network);
 }
@@ -80,10 +98,14 @@ void train(const TrainOptions& options, Group& group, Network& network, MemoryMe
 void run(const TrainOptions& options, const RankPlace& place) {
   const std::shared_ptr<const ModelFile> model = load_model(options.model);
   const TrainingStep step = build_step(*model, options.step);
+  const at::Device device(options.device);
+  c10::OptionalDeviceGuard guard;
+  if (!device.is_cpu()) guard.reset_device(device);
+  flush_denormals();
   RankReport report;
   report.rank = place.rank;
   MemoryMeter meter(options.device);
-  Network network(step, at::Device(options.device), static_cast<std::uint64_t>(options.seed));
+  Network network(step, device, static_cast<std::uint64_t>(options.seed));
   GroupOptions group_options;
   group_options.rank = place.rank;
   group_options.size = options.ranks + (has_server(options.strategy) ? 1 : 0);
@@ -103,7 +125,6 @@ void run(const TrainOptions& options, const RankPlace& place) {
     report.memory.parameters += static_cast<double>(parameter.tensor.nbytes());
   }
   report.memory.buffers = bytes_of(network.buffers());
-  report.memory.reserved = static_cast<double>(meter.read().reserved);
   std::ofstream file(place.result_file);
   file << to_json(report);
   if (!file.flush()) throw std::runtime_error("cannot write " + place.result_file);

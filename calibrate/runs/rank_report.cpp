@@ -10,7 +10,8 @@ namespace {
 using nlohmann::json;
 
 json to_value(const RankStep& step) {
-  return {step.begin, step.end, step.forward, step.backward, step.optimizer, step.loss};
+  return {step.begin,     step.end,  step.forward, step.backward,
+          step.optimizer, step.loss, step.skipped};
 }
 
 RankStep step_from(const json& value) {
@@ -23,6 +24,7 @@ RankStep step_from(const json& value) {
   // A loss that is no number is null in JSON.
   step.loss =
       value.at(5).is_null() ? std::numeric_limits<double>::quiet_NaN() : value.at(5).get<double>();
+  step.skipped = value.at(6);
   return step;
 }
 
@@ -38,8 +40,7 @@ std::string to_json(const RankReport& report) {
     value["updates"].push_back({update.time, update.worker, update.staleness});
   }
   const MeasuredMemory& m = report.memory;
-  value["memory"] = {m.parameters, m.buffers, m.optimizer_state, m.after_forward,
-                     m.batch,      m.peak,    m.reserved};
+  value["memory"] = {m.parameters, m.buffers, m.optimizer_state, m.peak, m.reserved};
   value["test"] = {report.test_right, report.test_judged};
   value["checksum"] = report.checksum;
   return value.dump();
@@ -55,7 +56,11 @@ RankReport rank_report_from_json(const std::string& text) {
       report.updates.push_back({update.at(0), update.at(1), update.at(2)});
     }
     const json& m = value.at("memory");
-    report.memory = {m.at(0), m.at(1), m.at(2), m.at(3), m.at(4), m.at(5), m.at(6)};
+    report.memory.parameters = m.at(0);
+    report.memory.buffers = m.at(1);
+    report.memory.optimizer_state = m.at(2);
+    report.memory.peak = m.at(3);
+    report.memory.reserved = m.at(4);
     report.test_right = value.at("test").at(0);
     report.test_judged = value.at("test").at(1);
     for (const json& sum : value.at("checksum")) {

@@ -37,6 +37,7 @@ void Slowness::begin(double factor) {
 
 void Slowness::pay() {
   if (!active()) return;
+  finish_device_work_();
   const double computed = now() - since_;
   owed_ += (factor_ - 1) * computed;
   since_ += computed;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "runs/train_options.hpp"
 
@@ -13,6 +14,11 @@ double slowness_factor(const TrainOptions& options, int rank, int step);
 
 class Slowness {
  public:
+  // `finish_device_work` waits until the device has done what it was given: only then is it known
+  // how long it computed. Called by slowed steps alone.
+  explicit Slowness(std::function<void()> finish_device_work)
+      : finish_device_work_(std::move(finish_device_work)) {}
+
   void begin(double factor);  // computing begins now
   void pause();               // computing ends (for a while): sleeps what is owed
   // Called often while computing; sleeps once enough is owed.
@@ -21,6 +27,7 @@ class Slowness {
   bool active() const { return factor_ > 1; }
 
  private:
+  std::function<void()> finish_device_work_;
   double factor_ = 1;
   double since_ = 0;
   double owed_ = 0;

@@ -5,6 +5,7 @@
 
 #include "runs/slowness.hpp"
 #include "runs/train_options.hpp"
+#include "torch/clock.hpp"
 #include "torch/network.hpp"
 #include "torch/process_group.hpp"
 
@@ -16,13 +17,15 @@ struct RankContext {
   Group& group;
   Network& network;
   Slowness& slowness;
+  Clock& clock;  // of the step under way: began with it
 };
 
 class RealStrategy {
  public:
   virtual ~RealStrategy() = default;
-  // One optimizer step on `batch`; fills all of `step` but its beginning. False: this was the last
-  // one, whatever the options say.
+  // One optimizer step on `batch`; says its loss and whether the update was skipped, and marks the
+  // clock twice: when the forward pass is over, and when all gradients are there. False: this was
+  // the last one, whatever the options say.
   virtual bool train_step(const Batch& batch, RankStep& step) = 0;
   virtual std::vector<at::Tensor> optimizer_state() const = 0;
   // Makes the network's parameters whole on this rank, to evaluate or compare them.

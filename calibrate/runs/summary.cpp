@@ -53,6 +53,14 @@ std::vector<double> mean_losses(const std::vector<RankReport>& reports) {
   }
 }
 
+// How many measured updates loss scaling left out: the same ones on every rank.
+std::vector<std::string> notes_on_updates(const std::vector<RankStep>& steps) {
+  const auto skipped =
+      std::count_if(steps.begin(), steps.end(), [](const RankStep& step) { return step.skipped; });
+  if (skipped == 0) return {};
+  return {fmt::format("{} of {} updates skipped: gradients had infinities", skipped, steps.size())};
+}
+
 // Every rank judged a share of the test set.
 std::optional<double> accuracy_of(const std::vector<RankReport>& reports) {
   std::int64_t right = 0, judged = 0;
@@ -142,6 +150,7 @@ ResultRecord summarise_run(const TrainOptions& options, const std::string& netwo
     p.staleness = staleness_of(std::move(histogram));
   }
   real.test_accuracy = accuracy_of(reports);
+  p.notes = notes_on_updates(reports.front().steps);
   p.real = std::move(real);
   record.predictions.push_back(std::move(p));
   return record;

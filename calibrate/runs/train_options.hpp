@@ -63,6 +63,7 @@ struct RankStep {
   double backward = 0;        // until all gradients are there, communication included
   double optimizer = 0;       // the update, or push, wait and pull
   double loss = 0;
+  bool skipped = false;  // the update, because gradients had infinities (loss scaling)
 };
 
 struct ServerUpdate {

@@ -2,6 +2,7 @@
 
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/cuda.h>
 #include <torch/version.h>
 
 #include <chrono>
@@ -47,11 +48,7 @@ struct Clock::Events {
 };
 
 void synchronize(at::Device device) {
-  if (device.is_cpu()) return;
-#if LOCKSTEP_DEVICE_EVENTS
-  c10::impl::VirtualGuardImpl guard(device.type());
-  guard.synchronizeDevice(device.index());
-#endif
+  if (!device.is_cpu()) torch::cuda::synchronize(device.index());
 }
 
 Clock::Clock(at::Device device) {

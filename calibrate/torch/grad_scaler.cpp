@@ -4,12 +4,23 @@
 
 namespace lockstep {
 
+namespace {
+
+// GradScaler's defaults.
+constexpr double initial_scale = 65536, growth_factor = 2, backoff_factor = 0.5;
+constexpr std::int64_t growth_interval = 2000;
+
+constexpr bool kernels_for_cpus = TORCH_VERSION_MAJOR > 2 ||
+                                  (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4);
+
+}  // namespace
+
 GradScaler::GradScaler(Precision precision, at::Device device)
-    : active_(precision == Precision::amp_fp16 && (TORCH_VERSION_MAJOR >= 2 || device.is_cuda())) {
+    : active_(precision == Precision::amp_fp16 && (kernels_for_cpus || device.is_cuda())) {
   if (!active_) return;
   const auto options = at::TensorOptions(at::kFloat).device(device);
-  factor_ = at::full({}, 65536.0, options);
-  inverse_ = at::full({}, 1 / 65536.0, options);
+  factor_ = at::full({}, initial_scale, options);
+  growth_ = at::zeros({}, options.dtype(at::kInt));
   found_inf_ = at::zeros({}, options);
 }
 
@@ -21,7 +32,10 @@ bool GradScaler::unscale(const std::vector<at::Tensor>& parameters) {
   }
   if (gradients.empty()) return true;
   found_inf_.zero_();
-  at::_amp_foreach_non_finite_check_and_unscale_(gradients, found_inf_, inverse_);
+  const at::Tensor inverse = factor_.to(at::kDouble).reciprocal().to(at::kFloat);
+  at::_amp_foreach_non_finite_check_and_unscale_(gradients, found_inf_, inverse);
+  at::_amp_update_scale_(factor_, growth_, found_inf_, growth_factor, backoff_factor,
+                         growth_interval);
   return found_inf_.item<float>() == 0;
 }
 

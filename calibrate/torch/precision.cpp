@@ -45,4 +45,8 @@ void allow_tf32(Precision precision) {
   at::globalContext().setAllowTF32CuBLAS(matmul_math_mode(precision) == MathMode::tf32);
 }
 
+void flush_denormals() {
+  (void)at::globalContext().setFlushDenormal(true);  // false: this CPU cannot
+}
+
 }  // namespace lockstep

@@ -24,4 +24,9 @@ class AutocastScope {
 // Whether matrix products and convolutions of float32 may use TF32: for the whole process.
 void allow_tf32(Precision precision);
 
+// Has the CPU take numbers too small for a normal float as zero: of this thread and the threads it
+// starts from now on. Computing with them is many times slower, so that a step's time would depend
+// on how far training has come. Every process that measures calls it first.
+void flush_denormals();
+
 }  // namespace lockstep

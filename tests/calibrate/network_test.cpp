@@ -5,9 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
+#include <thread>
 
 #include "core/errors.hpp"
 #include "torch/attention.hpp"
+#include "torch/grad_scaler.hpp"
+#include "torch/precision.hpp"
 #include "workload/model.hpp"
 
 namespace lockstep {
@@ -181,6 +185,51 @@ TEST(Network, ReadsAlibi) {
     return network.forward(random_batch(step, at::kCPU, 1)).item<double>();
   };
   EXPECT_NE(loss_with(1), loss_with(0));
+}
+
+// torch.amp.GradScaler: half after infinities, twice after 2000 updates without.
+TEST(GradScaler, BacksOffAndGrows) {
+  GradScaler scaler(Precision::amp_fp16, at::kCPU);
+  const auto scale = [&] { return scaler.scale(at::ones({})).item<float>(); };
+  if (scale() == 1) GTEST_SKIP() << "this LibTorch has no such kernels for CPUs";
+  at::Tensor parameter = at::zeros({2});
+  const auto unscale = [&](float gradient) {
+    parameter.mutable_grad() = at::full({2}, gradient);
+    return scaler.unscale({parameter});
+  };
+  EXPECT_EQ(scale(), 65536);
+  EXPECT_TRUE(unscale(65536));
+  EXPECT_EQ(parameter.grad()[0].item<float>(), 1);
+  EXPECT_FALSE(unscale(std::numeric_limits<float>::infinity()));
+  EXPECT_EQ(scale(), 32768);
+  EXPECT_FALSE(unscale(std::numeric_limits<float>::quiet_NaN()));
+  EXPECT_EQ(scale(), 16384);
+  for (int i = 0; i < 1999; ++i) ASSERT_TRUE(unscale(16384));
+  EXPECT_EQ(parameter.grad()[0].item<float>(), 1);
+  EXPECT_EQ(scale(), 16384);
+  EXPECT_TRUE(unscale(16384));
+  EXPECT_EQ(scale(), 32768);
+}
+
+TEST(GradScaler, LeavesOtherPrecisionsAlone) {
+  GradScaler scaler(Precision::amp_bf16, at::kCPU);
+  EXPECT_EQ(scaler.scale(at::ones({})).item<float>(), 1);
+  at::Tensor parameter = at::zeros({1});
+  parameter.mutable_grad() = at::full({1}, std::numeric_limits<float>::infinity());
+  EXPECT_TRUE(scaler.unscale({parameter}));
+}
+
+// On a thread of its own: the next test's is to compute with them.
+TEST(Precision, FlushesDenormals) {
+  const at::Tensor tiny = at::full({1}, 1e-40f);
+  const auto doubled = [&] { return (tiny * 2).item<float>(); };
+  EXPECT_GT(doubled(), 0);
+  std::thread([&] {
+    flush_denormals();
+    EXPECT_EQ(doubled(), 0);
+    std::thread([&] { EXPECT_EQ(doubled(), 0); }).join();
+  }).join();
+  EXPECT_GT(doubled(), 0);
 }
 
 }  // namespace

@@ -74,6 +74,8 @@ TEST_P(SynchronousRuns, TrainTheSameNetwork) {
       EXPECT_NEAR(other[rank].checksum[1], magnitude, 1e-5 * magnitude) << what;
     }
   };
+  compare("ddp, bucket views",
+          run(common + Words{"--strategy", "ddp", "--gradient-as-bucket-view"}, 2));
   compare("fsdp", run(common + Words{"--strategy", "fsdp"}, 2));
   compare("fsdp shard-grad-op", run(common + Words{"--strategy", "fsdp", "--shard-grad-op"}, 2));
   const auto server = run(common + Words{"--strategy", "ps-sync"}, 3);
@@ -152,6 +154,26 @@ TEST(SlowRank, TakesSoManyTimesAsLong) {
   };
   EXPECT_GT(quickest(reports[1]), 1.6 * quickest(reports[0]));
   EXPECT_LT(quickest(reports[1]), 2.6 * quickest(reports[0]));
+}
+
+// The device here takes 10 ms for what it was given: those are slept for, too.
+TEST(SlowRank, PaysForWhatTheDeviceStillHasToDo) {
+  bool under_way = true;
+  Slowness slowness([&] {
+    if (under_way) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    under_way = false;
+  });
+  const auto start = std::chrono::steady_clock::now();
+  slowness.begin(4);
+  slowness.pay();
+  EXPECT_GE(seconds_since(start), 0.04);
+}
+
+TEST(SlowRank, WaitsForNoDeviceUnlessItIsSlow) {
+  Slowness slowness([] { ADD_FAILURE() << "waited"; });
+  slowness.begin(1);
+  slowness.pay();
+  slowness.pause();
 }
 
 TEST(SlowRank, JittersAsInTheSimulator) {

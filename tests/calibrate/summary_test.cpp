@@ -15,7 +15,8 @@ constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 RankReport report(int rank, const std::vector<std::pair<double, double>>& steps) {
   RankReport result;
   result.rank = rank;
-  for (const auto& [begin, end] : steps) result.steps.push_back({begin, end, 0.1, 0.2, 0.1, 3.5});
+  for (const auto& [begin, end] : steps)
+    result.steps.push_back({begin, end, 0.1, 0.2, 0.1, 3.5, false});
   result.checksum = {1, 2};
   return result;
 }
@@ -76,6 +77,17 @@ TEST(Summary, MeansTheRanksLossesAndAddsUpTheirTests) {
   EXPECT_EQ(run().test_accuracy, 3.0 / 8);
 }
 
+TEST(Summary, SaysHowManyUpdatesWereSkipped) {
+  TrainOptions options;
+  options.steps = 3;
+  const std::vector<std::pair<double, double>> steps{{0, 1}, {1, 2}, {2, 3}};
+  std::vector<RankReport> reports{report(0, steps), report(1, steps)};
+  EXPECT_TRUE(summarise_run(options, "loopback", reports).predictions[0].notes.empty());
+  for (RankReport& one : reports) one.steps[0].skipped = one.steps[1].skipped = true;
+  EXPECT_EQ(summarise_run(options, "loopback", reports).predictions[0].notes,
+            (std::vector<std::string>{"2 of 3 updates skipped: gradients had infinities"}));
+}
+
 // The report of every rank; the server's memory is not a rank's.
 TEST(Summary, MemoryIsOfTheRankThatNeedsMost) {
   TrainOptions options;
@@ -109,7 +121,12 @@ TEST(Summary, RanksThatEndedDifferentlyAreAnError) {
 TEST(RankReport, SurvivesJson) {
   RankReport before = report(1, {{1.25, 2.5}, {2.5, 3.0000000001}});
   before.steps[1].loss = nan;
-  before.memory = {1, 2, 3, 4, 5, 6, 7};
+  before.steps[1].skipped = true;
+  before.memory.parameters = 1;
+  before.memory.buffers = 2;
+  before.memory.optimizer_state = 3;
+  before.memory.peak = 6;
+  before.memory.reserved = 7;
   before.updates = {{0.5, 1, 3}};
   before.checksum = {0.1, nan};
   before.test_right = 3;
@@ -121,7 +138,12 @@ TEST(RankReport, SurvivesJson) {
   EXPECT_EQ(after.steps[1].end, 3.0000000001);
   EXPECT_EQ(after.steps[0].loss, 3.5);
   EXPECT_TRUE(std::isnan(after.steps[1].loss));
+  EXPECT_FALSE(after.steps[0].skipped);
+  EXPECT_TRUE(after.steps[1].skipped);
   EXPECT_EQ(after.memory.parameters, 1);
+  EXPECT_EQ(after.memory.buffers, 2);
+  EXPECT_EQ(after.memory.optimizer_state, 3);
+  EXPECT_EQ(after.memory.peak, 6);
   EXPECT_EQ(after.memory.reserved, 7);
   ASSERT_EQ(after.updates.size(), 1u);
   EXPECT_EQ(after.updates[0].worker, 1);
