@@ -341,10 +341,11 @@ find_device_file() {
 # run_units NAME...: one unit, or several calibrations of one model, which share what is measured
 # once for all. Their log has the first one's name.
 run_units() {
-  local name=$1 list='' other result='' command
+  local name=$1 list='' other result='' command limit=$((unit_limit * $#))
   case ${stage_of[$1]} in
     probes)
       local fast=()
+      limit=$((2 * unit_limit)) # hundreds of figures
       if [[ $device == cpu ]]; then
         command=("$calibrate" collectives --ranks 2 -o "$profile"
           --sizes "$([[ $quick == yes ]] && echo 64KiB,1MiB || echo 4KiB..64MiB)")
@@ -366,7 +367,7 @@ run_units() {
       ;;
   esac
   local code=0 start=$SECONDS
-  attempt "$name" "$result" $((unit_limit * $#)) "${command[@]}" || code=$?
+  attempt "$name" "$result" "$limit" "${command[@]}" || code=$?
   for other in "$@"; do
     unnote cut "$other"
     if ((code == 0)); then
@@ -435,8 +436,9 @@ run_plan() {
 }
 
 # --- predictions: they need no device, and are made from the profile as it is in the end ----------
-# A machine with one such device.
+# A machine with one such device. Not without a profile: figures of the device models are no test.
 write_platform() {
+  [[ -s $profile/profile.yaml ]] || return 1
   find_device_file || return 1
   platform=cpu-loopback-x2 framework=''
   [[ $device != cpu ]] || return 0
@@ -468,7 +470,7 @@ predict_all() {
     return 0
   }
   write_platform || {
-    say "no profile of a device in $profile: no predictions"
+    say "no profile in $profile: no predictions"
     return 0
   }
   for name in "${plan[@]}"; do

@@ -202,6 +202,13 @@ class Failing(Case):
         self.assertIn("- Failed: calibrate-lenet5-fp32", self.report())
         self.assertEqual(len(self.calls()), 4)
 
+    def test_without_a_profile_there_are_no_predictions(self):
+        run = self.quick(stages="validate,report")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("no profile in", run.stderr)
+        self.assertIn("- Without a prediction: step-between-lenet5-fp32-16, ", self.report())
+        self.assertIn("calibrate-lenet5-fp32", self.report())
+
     def test_a_failed_prediction_is_a_failure(self):
         lockstep = self.build / "sim/cli/lockstep"
         lockstep.unlink()
