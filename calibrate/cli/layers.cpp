@@ -164,22 +164,31 @@ std::vector<LayersJob> jobs_of(const Options& options) {
   return jobs;
 }
 
+// The device file that the profile belongs to. A GPU's: as the profile that is there already says,
+// which lockstep-calibrate-cuda has found out.
+std::string device_of(const Options& options) {
+  if (!options.device_file.empty()) return options.device_file;
+  if (options.device == "cpu") return "cpu-core";
+  const std::string known = options.folder.empty() ? "" : open_profile(options.folder, "").device;
+  if (known.empty()) {
+    throw file_error("", "--as", "which device file does the profile belong to?",
+                     "for example h200-sxm; `lockstep list devices` shows all; "
+                     "`lockstep-calibrate-cuda -o FOLDER` finds it out");
+  }
+  return known;
+}
+
 int run(const Options& options) {
   check_device(options.device);
   const std::vector<LayersJob> jobs = jobs_of(options);
-  const std::string device =
-      !options.device_file.empty() ? options.device_file
-      : options.device == "cpu"
-          ? "cpu-core"
-          : throw file_error("", "--as", "which device file does the profile belong to?",
-                             "for example h200-sxm; `lockstep list devices` shows all");
-  Profile profile = open_profile(options.folder, device);
+  Profile profile = open_profile(options.folder, device_of(options));
   profile.noise = {};  // of this run; earlier ones' worst would stay for ever
   describe_setting(profile, options);
   const InterruptGuard guard;
   std::vector<Measured> lines;
   const auto keep = [&](bool complete) {
     set_setting(profile, "layers_complete", complete ? "yes" : "no, interrupted");
+    profile.host = dispatch_of(lines);
     std::sort(profile.optimizers.begin(), profile.optimizers.end(),
               [](const auto& a, const auto& b) { return a.elements < b.elements; });
     if (!options.folder.empty()) save_profile(options.folder, profile);
@@ -227,7 +236,8 @@ void add_layers(CLI::App& app, Chosen& chosen) {
                                   "Measure layers, updates and copies of models into a profile");
   verb->add_option("--device", options->device, "cpu, or cuda:0")->capture_default_str();
   verb->add_option("--as", options->device_file,
-                   "Device file that the profile belongs to (default for cpu: cpu-core)");
+                   "Device file that the profile belongs to (default: the one of the profile in "
+                   "--output; cpu: cpu-core)");
   verb->add_option("--models", options->models, "Names or files, separated by commas")->required();
   verb->add_option("--batches", options->batches, "Samples per step, separated by commas")
       ->capture_default_str();

@@ -33,8 +33,10 @@ std::vector<double> each(const std::vector<json>& samples, const Get& get) {
   return values;
 }
 
+// Interquartile range over median.
 double spread(const std::vector<double>& values) {
-  return (quantile(values, 0.75) - quantile(values, 0.25)) / median(values);
+  const double middle = median(values);
+  return middle > 0 ? (quantile(values, 0.75) - quantile(values, 0.25)) / middle : 0;
 }
 
 // Sum of one repetition's layers, forward and backward: its observed step.
@@ -76,20 +78,22 @@ ProfileBatch layer_medians(const TrainingStep& step, const std::vector<json>& sa
   batch.samples = step.samples;
   const std::vector<double> observed = each(samples, observed_seconds);
   std::vector<double> spreads;
-  const auto share = [&](const char* pass, std::size_t layer) {
+  const auto share = [&](const char* pass, std::size_t layer, double& iqr) {
     std::vector<double> shares;
     for (std::size_t i = 0; i < samples.size(); ++i) {
       shares.push_back(samples[i].at(pass)[layer].get<double>() / observed[i]);
     }
     const double middle = median(shares);
     if (middle * median(observed) > 2e-4) spreads.push_back(quantile(shares, 0.9) / middle - 1);
+    iqr = spread(shares);
     return middle;
   };
   double forward = 0, backward = 0;
   for (std::size_t i = 0; i < step.layers.size(); ++i) {
-    batch.layers.push_back({step.layers[i].name, share("forward", i), share("backward", i)});
-    forward += batch.layers.back().forward_seconds;
-    backward += batch.layers.back().backward_seconds;
+    ProfileLayer& layer = batch.layers.emplace_back();
+    layer.name = step.layers[i].name;
+    forward += layer.forward_seconds = share("forward", i, layer.forward_iqr);
+    backward += layer.backward_seconds = share("backward", i, layer.backward_iqr);
   }
   line.layer_spread = spreads.empty() ? 0 : median(spreads);
   const double observer =
@@ -100,6 +104,24 @@ ProfileBatch layer_medians(const TrainingStep& step, const std::vector<json>& sa
     if (backward > 0) layer.backward_seconds *= line.backward / backward;
   }
   return batch;
+}
+
+ProfileMemory memory_of(const json& rank) {
+  const auto bytes = [&](const char* name) { return rank.at("memory").at(name).get<double>(); };
+  return {bytes("parameters"),        bytes("buffers"), bytes("optimizer_state"),
+          bytes("saved_activations"), bytes("peak"),    bytes("reserved")};
+}
+
+// Host time of one operator of a pass (0: forward, 1: backward).
+double operator_seconds(const std::vector<json>& samples, std::size_t pass, int operators) {
+  return median(each(samples, [&](const json& s) { return s.at("host")[pass].get<double>(); })) /
+         std::max(1, operators);
+}
+
+int operators_of(const std::vector<Kernel>& kernels) {
+  int sum = 0;
+  for (const Kernel& kernel : kernels) sum += kernel.operators;
+  return sum;
 }
 
 int trainable_tensors(const TrainingStep& step) {
@@ -130,8 +152,13 @@ void digest(const LayersJob& job, const std::vector<json>& ranks, Profile& profi
   line.backward = median(each(samples, [](const json& s) { return s["plain"][1].get<double>(); }));
   line.update = median(each(samples, [](const json& s) { return s["optimizer"].get<double>(); }));
   line.spread = spread(each(samples, plain_seconds));
-  line.saved = ranks.front()["memory"][3];
-  line.peak = ranks.front()["memory"][5];
+  int forward_operators = 0, backward_operators = 0;
+  for (const Layer& layer : step.layers) {
+    forward_operators += operators_of(layer.forward);
+    backward_operators += operators_of(layer.backward);
+  }
+  line.operator_seconds = operator_seconds(samples, 0, forward_operators);
+  line.backward_operator_seconds = operator_seconds(samples, 1, backward_operators);
 
   ProfileModel model;
   model.model = step.model;
@@ -139,11 +166,14 @@ void digest(const LayersJob& job, const std::vector<json>& ranks, Profile& profi
   model.input_bytes_per_sample = step.input_bytes / static_cast<double>(step.samples);
   model.batches.push_back(layer_medians(step, samples, line));
   line.step_sigma = model.batches.back().step_sigma = step_sigma(ranks);
+  model.batches.back().memory = memory_of(ranks.front());
+  line.peak = model.batches.back().memory->peak;
   merge_model(profile, model);
   ProfileOptimizer entry = optimizer_entry(job.optimizer, step.precision);
   entry.elements = static_cast<double>(step.parameter_count);
   entry.tensors = trainable_tensors(step);
   entry.seconds = line.update;
+  entry.iqr = spread(each(samples, [](const json& s) { return s["optimizer"].get<double>(); }));
   merge_optimizer(profile, entry);
   // The noise of the whole profile: of its noisiest part.
   profile.noise.relative_spread = std::max(profile.noise.relative_spread, line.layer_spread);
@@ -152,26 +182,44 @@ void digest(const LayersJob& job, const std::vector<json>& ranks, Profile& profi
                               : std::min(profile.noise.samples, static_cast<int>(samples.size()));
 }
 
+ProfileHost dispatch_of(const std::vector<Measured>& lines) {
+  std::vector<double> forward, backward;
+  for (const Measured& line : lines) {
+    if (line.operator_seconds <= 0) continue;
+    forward.push_back(line.operator_seconds);
+    backward.push_back(line.backward_operator_seconds);
+  }
+  if (forward.empty()) return {};
+  return {.operator_seconds = median(forward), .backward_operator_seconds = median(backward)};
+}
+
 void digest_streams(const LayersJob& job, const std::vector<json>& ranks, Profile& profile) {
-  const auto medians = [&](const char* what) {
-    std::vector<std::pair<double, double>> points;
+  struct Point {
+    double elements, seconds, iqr;
+  };
+  const auto points = [&](const char* what) {
+    std::vector<Point> all;
     for (std::size_t i = 0; i < ranks.front().at(what).size(); ++i) {
       std::vector<double> seconds;
       for (const json& rank : ranks) {
         for (const json& value : rank.at(what)[i][1]) seconds.push_back(value);
       }
-      points.emplace_back(ranks.front().at(what)[i][0].get<double>(), median(seconds));
+      all.push_back({ranks.front().at(what)[i][0].get<double>(), median(seconds), spread(seconds)});
     }
-    return points;
+    return all;
   };
-  profile.copies.clear();
-  for (const auto& [elements, seconds] : medians("copies")) {
-    profile.copies.push_back({2 * 4 * elements, seconds});  // bytes read and written
+  if (job.device == "cpu" || profile.copies.empty()) {
+    profile.copies.clear();
+    for (const Point& point : points("copies")) {
+      profile.copies.push_back(
+          {2 * 4 * point.elements, point.seconds, point.iqr});  // read, written
+    }
   }
-  for (const auto& [elements, seconds] : medians("updates")) {
+  for (const Point& point : points("updates")) {
     ProfileOptimizer entry = optimizer_entry(job.optimizer, Precision::fp32);
-    entry.elements = elements;
-    entry.seconds = seconds;
+    entry.elements = point.elements;
+    entry.seconds = point.seconds;
+    entry.iqr = point.iqr;
     merge_optimizer(profile, entry);
   }
 }

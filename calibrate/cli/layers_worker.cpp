@@ -66,11 +66,16 @@ json measure_layers(const LayersJob& job) {
                                 {"backward", sample.backward},
                                 {"plain", {sample.plain_forward, sample.plain_backward}},
                                 {"optimizer", sample.optimizer},
+                                {"host", {sample.host_forward, sample.host_backward}},
                                 {"calm", sample.disturbance <= most_disturbance}});
   }
   const MeasuredMemory& m = result.memory;
-  value["memory"] = {m.parameters, m.buffers, m.optimizer_state, m.after_forward,
-                     m.batch,      m.peak,    m.reserved};
+  value["memory"] = {{"parameters", m.parameters},
+                     {"buffers", m.buffers},
+                     {"optimizer_state", m.optimizer_state},
+                     {"saved_activations", m.after_forward},
+                     {"peak", m.peak},
+                     {"reserved", m.reserved}};
   return value;
 }
 

@@ -24,7 +24,7 @@ int lower_rank(int n) {
 
 }  // namespace
 
-Interval median_interval(const std::vector<double>& samples) {
+MedianInterval median_interval(const std::vector<double>& samples) {
   const int n = static_cast<int>(samples.size());
   const int k = lower_rank(n);
   if (k == 0) {
@@ -40,7 +40,7 @@ bool enough(const std::vector<double>& samples, const StoppingRule& rule) {
   const int n = static_cast<int>(samples.size());
   if (n >= rule.maximum) return true;
   if (n < rule.minimum) return false;
-  const Interval interval = median_interval(samples);
+  const MedianInterval interval = median_interval(samples);
   return interval.high - interval.low <= rule.relative_width * std::abs(median(samples));
 }
 

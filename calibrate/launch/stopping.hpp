@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-struct Interval {
+struct MedianInterval {
   double low = 0;
   double high = 0;
 };
@@ -13,7 +13,7 @@ struct Interval {
 // The 95 % confidence interval of the median between two order statistics, which holds for any
 // distribution (binomial(n, 1/2); e.g. Conover, Practical Nonparametric Statistics, 3.2). Fewer
 // than six samples cannot give 95 %: the interval is then infinite.
-Interval median_interval(const std::vector<double>& samples);
+MedianInterval median_interval(const std::vector<double>& samples);
 
 struct StoppingRule {
   double relative_width = 0.05;  // of the interval, against the median

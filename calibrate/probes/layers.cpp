@@ -3,15 +3,22 @@
 // each node partitions the backward pass among the layers; nodes without a number (gradient
 // accumulation) run right after the node that produced the gradient and count as its layer's. The
 // layers' times therefore add up to the observed step exactly.
+//
+// On a GPU the host issues what the device does later. Device times are taken with the queue held
+// until the host is ahead, pass by pass; what the host needs itself is timed in a step without
+// that.
 #include "probes/layers.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/SequenceNumber.h>
+#include <c10/core/DeviceGuard.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
 #include "launch/machine_state.hpp"
+#include "probes/held_queue.hpp"
 #include "probes/torch_errors.hpp"
 #include "torch/backward_nodes.hpp"
 #include "torch/clock.hpp"
@@ -66,12 +73,38 @@ class Probe {
     }
   }
 
+  // Host seconds of one step's passes; what is on a CPU is done by then, what is on a GPU issued.
+  void issue(LayerSamples& sample) {
+    synchronize(device_);
+    const double begin = host_seconds();
+    at::Tensor loss = network_.forward(batch_);
+    const double forward_end = host_seconds();
+    synchronize(device_);
+    const double backward_begin = host_seconds();
+    backward(loss);
+    sample.host_backward = host_seconds() - backward_begin;
+    sample.host_forward = forward_end - begin;
+    synchronize(device_);
+    const double update_begin = host_seconds();
+    update();
+    host_update_ = host_seconds() - update_begin;
+    network_.drop_gradients();
+    host_forward_ = sample.host_forward;
+    host_backward_ = sample.host_backward;
+    if (!held_) held_.emplace(device_);
+  }
+
   // Times the plain step and the update; `sample` may be null (warming up).
   void plain(LayerSamples* sample) {
+    hold(host_forward_);
     clock_.start();
     at::Tensor loss = network_.forward(batch_);
     clock_.mark();
+    hold(host_backward_);
+    clock_.mark();
     backward(loss);
+    clock_.mark();
+    hold(host_update_);
     clock_.mark();
     update();
     clock_.mark();
@@ -79,8 +112,8 @@ class Probe {
     network_.drop_gradients();
     if (sample == nullptr) return;
     sample->plain_forward = at[1];
-    sample->plain_backward = at[2] - at[1];
-    sample->optimizer = at[3] - at[2];
+    sample->plain_backward = at[3] - at[2];
+    sample->optimizer = at[5] - at[4];
   }
 
   void observed(LayerSamples& sample) {
@@ -91,8 +124,11 @@ class Probe {
       if (layer > 0) clock_.mark();
       owners.forward_begins();
     };
+    hold(host_forward_);
     clock_.start();
     at::Tensor loss = network_.forward(batch_, hooks);
+    clock_.mark();
+    hold(host_backward_);
     clock_.mark();
     {
       const BackwardNodes nodes([&](std::int64_t number) {
@@ -111,7 +147,7 @@ class Probe {
     const std::vector<int>& stretches = owners.of_stretches();
     for (std::size_t i = 0; i < stretches.size(); ++i) {
       sample.backward[static_cast<std::size_t>(stretches[i])] +=
-          at[layers + i + 1] - at[layers + i];
+          at[layers + i + 2] - at[layers + i + 1];
     }
   }
 
@@ -147,6 +183,10 @@ class Probe {
   void update() {
     if (scaler_.unscale(parameters_)) optimizer_.step();
   }
+  // Half as long again: marks take the host a little, too.
+  void hold(double host_seconds) {
+    if (held_) held_->hold(1.5 * host_seconds);
+  }
 
   at::Device device_;
   Network network_;
@@ -155,12 +195,18 @@ class Probe {
   Optimizer optimizer_;
   GradScaler scaler_;
   Clock clock_;
+  // After the memory was measured, which its matrices would be part of.
+  std::optional<HeldQueue> held_;
+  double host_forward_ = 0, host_backward_ = 0, host_update_ = 0;
 };
 
 }  // namespace
 
 LayerProbeResult probe_layers(const TrainingStep& step, const LayerProbeOptions& options) {
   return with_plain_errors([&] {
+    const at::Device device(options.device);
+    c10::OptionalDeviceGuard guard;
+    if (!device.is_cpu()) guard.reset_device(device);
     MemoryMeter meter(options.device);
     Probe probe(step, options);
     for (int i = 0; i < std::max(1, options.warm_up); ++i) probe.plain(nullptr);
@@ -168,6 +214,7 @@ LayerProbeResult probe_layers(const TrainingStep& step, const LayerProbeOptions&
     result.memory = probe.memory(meter);
     do {
       LayerSamples sample;
+      if (!device.is_cpu()) probe.issue(sample);
       const CpuClocks before = read_cpu_clocks();
       // In turn who is first: what a step finds in memory depends on the one before.
       const bool plain_first = result.samples.size() % 2 == 0;

@@ -20,13 +20,16 @@ struct LayerSamples {
   double plain_forward = 0;
   double plain_backward = 0;
   double optimizer = 0;
+  // GPUs: what the host needs to issue a pass; 0 on CPUs, where it does the work itself.
+  double host_forward = 0;
+  double host_backward = 0;
   double disturbance = 0;  // share of the time that others had the core
 };
 
 struct MeasuredMemory {  // bytes of tensors
   double parameters = 0, buffers = 0, optimizer_state = 0;
   double after_forward =
-      0;  // live beyond parameters, buffers, state and the batch: saved activations
+      0;                // live beyond parameters, buffers, state and the batch: saved activations
   double batch = 0;
   double peak = 0;      // of everything, in a step after the first
   double reserved = 0;  // by a caching allocator; 0 on CPUs
@@ -46,8 +49,9 @@ struct LayerProbeResult {
   MeasuredMemory memory;
 };
 
-// Trains `step`'s network on random data and times it. Observed and plain steps alternate. Throws
-// OutOfDeviceMemory when the step does not fit, std::runtime_error otherwise.
+// Trains `step`'s network on random data and times it. Observed and plain steps alternate. On a GPU
+// all times but host_* are the device's, without waiting for the host. Throws OutOfDeviceMemory
+// when the step does not fit, std::runtime_error otherwise.
 LayerProbeResult probe_layers(const TrainingStep& step, const LayerProbeOptions& options);
 
 class OutOfDeviceMemory : public std::runtime_error {

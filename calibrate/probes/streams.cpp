@@ -2,9 +2,11 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/core/DeviceGuard.h>
 
 #include <algorithm>
 
+#include "probes/held_queue.hpp"
 #include "probes/torch_errors.hpp"
 #include "torch/clock.hpp"
 #include "torch/optimizer.hpp"
@@ -23,17 +25,21 @@ std::vector<at::Tensor> pool_of(std::int64_t elements, at::Device device) {
   return at::ones({pieces, elements}, at::TensorOptions(at::kFloat).device(device)).unbind();
 }
 
+// The host has issued a copy or an update by then.
+constexpr double issue_seconds = 3e-4;
+
 // Times work(piece) until there is enough, going round the pieces; one repetition before, to warm
 // up.
 template <class Work>
-StreamPoint repeat(const StreamProbeOptions& options, std::int64_t elements, std::size_t pieces,
-                   const Work& work) {
+StreamPoint repeat(const StreamProbeOptions& options, HeldQueue& queue, std::int64_t elements,
+                   std::size_t pieces, const Work& work) {
   Clock clock{at::Device(options.device)};
   StreamPoint point{elements, {}};
   std::size_t piece = 0;
   work(piece);
   do {
     piece = (piece + 1) % pieces;
+    queue.hold(issue_seconds);
     clock.start();
     work(piece);
     clock.mark();
@@ -48,11 +54,14 @@ StreamProbeResult probe_streams(const StreamProbeOptions& options) {
   return with_plain_errors([&] {
     const at::NoGradGuard no_gradients;
     const at::Device device(options.device);
+    c10::OptionalDeviceGuard guard;
+    if (!device.is_cpu()) guard.reset_device(device);
+    HeldQueue queue(device);
     StreamProbeResult result;
     for (const std::int64_t elements : options.elements) {
       const std::vector<at::Tensor> from = pool_of(elements, device),
                                     to = pool_of(elements, device);
-      result.copies.push_back(repeat(options, elements, from.size(),
+      result.copies.push_back(repeat(options, queue, elements, from.size(),
                                      [&](std::size_t piece) { to[piece].copy_(from[piece]); }));
       // Now parameters and their gradients; the first step creates each parameter's state.
       std::vector<Optimizer> optimizers;
@@ -61,7 +70,7 @@ StreamProbeResult probe_streams(const StreamProbeOptions& options) {
         optimizers.emplace_back(options.optimizer, std::vector<at::Tensor>{to[piece]});
         optimizers.back().step();
       }
-      result.updates.push_back(repeat(options, elements, optimizers.size(),
+      result.updates.push_back(repeat(options, queue, elements, optimizers.size(),
                                       [&](std::size_t piece) { optimizers[piece].step(); }));
     }
     return result;

@@ -11,13 +11,16 @@
 #include <fstream>
 #include <stdexcept>
 
+#include "cli/closed_loop_platform.hpp"
 #include "cli/closed_loop_report.hpp"
 #include "cli/commands.hpp"
 #include "cli/measuring.hpp"
 #include "core/units.hpp"
 #include "costs/profile.hpp"
 #include "launch/interrupts.hpp"
+#include "launch/machine_state.hpp"
 #include "launch/network.hpp"
+#include "probes/collective_report.hpp"
 #include "workload/model.hpp"
 
 namespace lockstep {
@@ -26,8 +29,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
-
-class Interrupted : public std::exception {};
 
 // One strategy, as the scenario names it and as real training does.
 struct Case {
@@ -101,7 +102,7 @@ Words model_words(const ClosedLoopOptions& options) {
 
 std::string measure(const Words& words) {
   const ProgramEnd end = run_program(measuring_program(), words);
-  if (end.exit_code == 130 || InterruptGuard::interrupted()) throw Interrupted();
+  if (end.exit_code == 130 || InterruptGuard::interrupted()) throw InterruptError();
   if (end.exit_code == 2) {  // it has said what is wrong
     throw file_error("", "closed-loop",
                      fmt::format("cannot be measured: {}", fmt::join(words, " ")));
@@ -127,54 +128,77 @@ void calibrate_layers(const ClosedLoopOptions& options, const std::string& folde
                         "--most-time", "10 s", "-o", folder});
 }
 
+// Of the measured curves: as asked, and a small one. Buffers of a network, the first bucket, a
+// server's small tensors are that small, and below its smallest point a curve has no more to say
+// than that point's time.
+std::string curve_sizes(const std::string& asked) {
+  constexpr double small = 16 * 1024;
+  std::vector<double> sizes = parse_sizes(asked);
+  if (sizes.front() > small) sizes.insert(sizes.begin(), small);
+  std::vector<std::string> words;
+  for (const double size : sizes) words.push_back(quantity_text(size, Dimension::bytes));
+  return fmt::format("{}", fmt::join(words, ","));
+}
+
 // Every curve that the cases use.
 void calibrate_collectives(const ClosedLoopOptions& options, const std::string& folder,
                            bool networked) {
+  const std::string sizes = curve_sizes(options.sizes);
   const Words curves{"collectives", "--ranks", std::to_string(options.ranks), "-o", folder};
   if (networked) {
-    measure(curves + Words{"--network", options.network, "--sizes", options.sizes});
+    measure(curves + Words{"--network", options.network, "--sizes", sizes});
     // The server is on the first rank's host.
-    measure(curves + Words{"--collectives", "send_recv", "--sizes", options.sizes});
+    measure(curves + Words{"--collectives", "send_recv", "--sizes", sizes});
   } else {
-    measure(curves + Words{"--sizes", options.sizes});
+    measure(curves + Words{"--sizes", sizes});
   }
 }
 
-// The machine as a platform file: processes on this host, or one host for each rank.
-void write_platform(const ClosedLoopOptions& options, const std::string& path, bool networked) {
+void write_text(const std::string& path, const std::string& text) {
   std::ofstream file(path);
-  if (networked) {
-    file << fmt::format(
-        "base: cpu-1gbit-x2\ntitle: this machine's cores as hosts of their own\nmax_nodes: {}\n"
-        "fabric: {{kind: ethernet, nics_per_node: 1, nic_rate: {}, latency: 30 us, efficiency: "
-        "95.7%, gpu_direct: false}}\n",
-        options.ranks, quantity_text(network_rate(options.network), Dimension::bytes_per_second));
-  } else {
-    file << fmt::format(
-        "base: cpu-loopback-x2\ntitle: processes on this machine\ngpus_per_node: {}\n",
-        options.ranks);
-  }
-  if (!file.flush()) throw std::runtime_error("cannot write " + path);
+  if (!(file << text).flush()) throw std::runtime_error("cannot write " + path);
+}
+
+TrainingStep step_of(const ClosedLoopOptions& options, AttentionKind attention) {
+  StepOptions one;
+  one.samples = options.batch;
+  one.image = options.image;
+  one.classes = options.classes;
+  one.sequence = options.sequence;
+  one.fused_attention = attention == AttentionKind::fused;
+  return build_step(*load_model(options.model), one);
+}
+
+// scaled_dot_product_attention came with LibTorch 2; before it every operator runs by itself.
+bool has_fused_attention(const Profile& profile) {
+  return std::any_of(profile.versions.begin(), profile.versions.end(), [](const auto& one) {
+    return one.name == "libtorch" && std::atoi(one.version.c_str()) >= 2;
+  });
 }
 
 // The jitter of compute is what the profile says that a step varies by: who comes first where two
 // ranks are nearly equal, and how long equals wait for each other, follows from it.
 Scenario scenario_of(const ClosedLoopOptions& options, const std::vector<Case>& cases,
-                     const TrainingStep& step, const std::string& folder) {
+                     const std::string& folder) {
+  const std::string path = folder + "/profile.yaml";
+  const Profile profile = load_profile(path);
+  const AttentionKind attention =
+      has_fused_attention(profile) ? AttentionKind::fused : AttentionKind::plain;
+  const TrainingStep step = step_of(options, attention);
   Scenario scenario;
   scenario.name = "closed loop";
   scenario.model = options.model;
   scenario.input = {options.image, options.sequence, options.classes};
   scenario.batch.per_gpu = options.batch;
-  scenario.attention = AttentionKind::plain;
+  scenario.attention = attention;
   scenario.optimizer.momentum = 0.9;
   scenario.optimizer.implementation = OptimizerImplementation::for_loop;
   scenario.data_loading.on_device = true;
   scenario.platform = folder + "/platform.yaml";
-  scenario.profile = folder + "/profile.yaml";
+  scenario.profile = path;
   scenario.gpus = {options.ranks};
   scenario.stragglers.slow_ranks = options.slow_ranks;
-  if (const double sigma = measured_step_sigma(load_profile(scenario.profile), step); sigma > 0) {
+  if (const double sigma = measured_step_sigma(profile, step); sigma > 0) {
     scenario.stragglers.per_step = Lognormal{sigma};
   }
   for (const Case& one : cases) {
@@ -215,36 +239,33 @@ class WorkFolder {
   bool keep_;
 };
 
+// Whether there will be hosts of their own; where they cannot be had, says so and takes loopback.
+bool use_network(ClosedLoopOptions& options) {
+  if (network_rate(options.network) <= 0) return false;
+  const std::string reason = why_no_linked_hosts();
+  if (reason.empty()) return true;
+  fmt::print(stderr, "no network of {} here ({}): over loopback instead\n", options.network,
+             reason);
+  options.network = "loopback";
+  return false;
+}
+
 }  // namespace
 
 int closed_loop_command(ClosedLoopOptions options) {
-  const TrainingStep step = [&] {
-    StepOptions one;
-    one.samples = options.batch;
-    one.image = options.image;
-    one.classes = options.classes;
-    one.sequence = options.sequence;
-    one.fused_attention = false;
-    return build_step(*load_model(options.model), one);
-  }();
+  const TrainingStep step = step_of(options, AttentionKind::plain);
   const bool has_blocks = std::any_of(step.layers.begin(), step.layers.end(),
                                       [](const Layer& layer) { return !layer.block.empty(); });
   const std::vector<Case> cases = chosen_cases(options, has_blocks);
-  bool networked = network_rate(options.network) > 0;
-  if (const std::string reason = networked ? why_no_linked_hosts() : ""; !reason.empty()) {
-    fmt::print(stderr, "no network of {} here ({}): over loopback instead\n", options.network,
-               reason);
-    options.network = "loopback";
-    networked = false;
-  }
+  ::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is an error like others: clean up first
+  const InterruptGuard guard;
+  parse_sizes(options.sizes);  // the measuring half would say so after the layers only
   (void)measuring_program();
   if (options.keep_profile && !fs::exists(fs::path(options.folder) / "profile.yaml")) {
     throw file_error(options.folder, "--keep-profile", "there is no profile.yaml in this folder");
   }
   WorkFolder work(options.folder);
   const std::string& folder = work.path();
-  ::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is an error like others: clean up first
-  const InterruptGuard guard;
   ResultRecord record;
   std::vector<Truth> truths(cases.size());
   // What there is; returns the worst error.
@@ -254,14 +275,15 @@ int closed_loop_command(ClosedLoopOptions options) {
     return report.worst;
   };
   try {
+    const bool networked = use_network(options);
     if (!options.keep_profile) {
       calibrate_layers(options, folder);
       calibrate_collectives(options, folder, networked);
     }
-    write_platform(options, folder + "/platform.yaml", networked);
+    write_text(folder + "/platform.yaml",
+               closed_loop_platform(options, describe_machine().cores, networked));
     const auto predict = [&] {
-      std::ofstream(folder + "/scenario.yaml")
-          << write_scenario(scenario_of(options, cases, step, folder));
+      write_text(folder + "/scenario.yaml", write_scenario(scenario_of(options, cases, folder)));
       // Read back, so that what is compared is what a user would run.
       return run_scenario(read_scenario(folder + "/scenario.yaml"));
     };
@@ -297,7 +319,11 @@ int closed_loop_command(ClosedLoopOptions options) {
       return 4;
     }
     return 0;
-  } catch (const Interrupted&) {
+  } catch (const InterruptError&) {
+    if (!fs::exists(folder + "/profile.yaml")) {
+      fmt::print(stderr, "interrupted before anything was measured\n");
+      return 130;
+    }
     work.keep();
     if (!truths.back().step_seconds.empty()) print_report();
     fmt::print(stderr, "interrupted; what was measured is in {}\n", folder);

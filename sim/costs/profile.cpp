@@ -76,6 +76,31 @@ void describe(Visitor& v, ProfileLayer& p) {
            .max = 1e4,
            .required = true},
           p.backward_seconds);
+  v.field({.name = "forward_iqr",
+           .doc = "Interquartile range / median of forward; 0 = not noted.",
+           .unit = Dimension::fraction,
+           .min = 0,
+           .max = 1e9},
+          p.forward_iqr);
+  v.field({.name = "backward_iqr",
+           .doc = "Interquartile range / median of backward; 0 = not noted.",
+           .unit = Dimension::fraction,
+           .min = 0,
+           .max = 1e9},
+          p.backward_iqr);
+}
+
+template <class Visitor>
+void describe(Visitor& v, ProfileMemory& p) {
+  const auto bytes = [&v](const char* name, const char* doc, double& value) {
+    v.field({.name = name, .doc = doc, .unit = Dimension::bytes, .min = 0}, value);
+  };
+  bytes("parameters", "Parameters.", p.parameters);
+  bytes("buffers", "Running statistics and the like.", p.buffers);
+  bytes("optimizer_state", "Momenta.", p.optimizer_state);
+  bytes("saved_activations", "Live after forward beyond these and the batch.", p.saved_activations);
+  bytes("peak", "Most that was live at once, of everything.", p.peak);
+  bytes("reserved", "By the caching allocator at most; 0 on CPUs.", p.reserved);
 }
 
 template <class Visitor>
@@ -88,6 +113,7 @@ void describe(Visitor& v, ProfileBatch& p) {
            .max = 5},
           p.step_sigma);
   v.field({.name = "layers", .doc = "Times in forward order.", .required = true}, p.layers);
+  v.field({.name = "memory", .doc = "Tensors of one step."}, p.memory);
 }
 
 template <class Visitor>
@@ -122,6 +148,12 @@ void describe(Visitor& v, ProfileOptimizer& p) {
            .min = 0,
            .required = true},
           p.seconds);
+  v.field({.name = "iqr",
+           .doc = "Interquartile range / median of the time; 0 = not noted.",
+           .unit = Dimension::fraction,
+           .min = 0,
+           .max = 1e9},
+          p.iqr);
 }
 
 template <class Visitor>
@@ -138,6 +170,12 @@ void describe(Visitor& v, ProfileCopy& p) {
            .min = 0,
            .required = true},
           p.seconds);
+  v.field({.name = "iqr",
+           .doc = "Interquartile range / median of the time; 0 = not noted.",
+           .unit = Dimension::fraction,
+           .min = 0,
+           .max = 1e9},
+          p.iqr);
 }
 
 template <class Visitor>

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,19 @@ struct ProfileLayer {
   std::string name;            // as in the model file
   double forward_seconds = 0;  // device time, medians
   double backward_seconds = 0;
+  // Interquartile range over median; 0 = not noted. So for every `iqr` here.
+  double forward_iqr = 0;
+  double backward_iqr = 0;
+};
+
+// Bytes of tensors of one rank's step, optimizer state included. 0 = not measured.
+struct ProfileMemory {
+  double parameters = 0;
+  double buffers = 0;  // running statistics and the like
+  double optimizer_state = 0;
+  double saved_activations = 0;  // live after forward, beyond all that and the batch
+  double peak = 0;               // of everything
+  double reserved = 0;           // by the caching allocator; 0 on CPUs
 };
 
 struct ProfileBatch {
@@ -50,6 +64,7 @@ struct ProfileBatch {
   // the sigma of a lognormal jitter per step. 0 = not measured.
   double step_sigma = 0;
   std::vector<ProfileLayer> layers;  // forward order
+  std::optional<ProfileMemory> memory;
 };
 
 struct ProfileModel {
@@ -68,11 +83,13 @@ struct ProfileOptimizer {
   double elements = 0;
   int tensors = 1;
   double seconds = 0;
+  double iqr = 0;
 };
 
 struct ProfileCopy {  // streaming through device memory, read + written
   double bytes = 0;
   double seconds = 0;
+  double iqr = 0;
 };
 
 struct ProfileCurvePoint {

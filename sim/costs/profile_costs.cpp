@@ -66,6 +66,43 @@ Dispatched dispatched(const std::vector<Kernel>& kernels) {
   return sum;
 }
 
+struct Update {
+  double seconds = 0;
+  Provenance provenance{};
+};
+
+std::optional<Update> by_elements(std::vector<ProfileOptimizer> entries, double elements) {
+  std::sort(
+      entries.begin(), entries.end(),
+      [](const ProfileOptimizer& a, const ProfileOptimizer& b) { return a.elements < b.elements; });
+  const auto points =
+      around(entries, elements, [](const ProfileOptimizer& entry) { return entry.elements; });
+  if (!points) return std::nullopt;
+  return Update{between(elements, points->first->elements, points->first->seconds,
+                        points->second->elements, points->second->seconds),
+                provenance_of(*points)};
+}
+
+// The very update that was measured; else a loop over tensors takes as long as its tensors one by
+// one, all of their mean size; else by the number of parameters alone.
+std::optional<Update> update_seconds(const std::vector<ProfileOptimizer>& flat,
+                                     const std::vector<ProfileOptimizer>& whole,
+                                     const OptimizerSpec& optimizer, double elements, int tensors) {
+  for (const ProfileOptimizer& entry : whole) {
+    if (entry.elements == elements && entry.tensors == tensors)
+      return Update{entry.seconds, Provenance::measured};
+  }
+  const bool loops = optimizer.implementation == OptimizerImplementation::for_loop;
+  if (loops || tensors == 1) {
+    if (auto each = by_elements(flat, elements / tensors)) {
+      each->seconds *= tensors;
+      if (tensors > 1) each->provenance = Provenance::interpolated;
+      return each;
+    }
+  }
+  return by_elements(whole.empty() ? flat : whole, elements);
+}
+
 class ProfileCosts final : public ComputeCosts {
  public:
   ProfileCosts(std::shared_ptr<const Profile> profile, std::shared_ptr<const ComputeCosts> fallback)
@@ -101,20 +138,19 @@ class ProfileCosts final : public ComputeCosts {
 
   QueuedWork optimizer(const OptimizerSpec& optimizer, Precision precision, double elements,
                        int tensors) const override {
-    std::vector<ProfileOptimizer> same;
+    std::vector<ProfileOptimizer> flat, whole;  // of one tensor, of all of a network's
     for (const ProfileOptimizer& entry : profile_->optimizers) {
       if (entry.name == optimizer.name && entry.implementation == optimizer.implementation &&
           entry.precision == precision && entry.momentum == (optimizer.momentum != 0))
-        same.push_back(entry);
+        (entry.tensors == 1 ? flat : whole).push_back(entry);
     }
-    const auto points =
-        around(same, elements, [](const ProfileOptimizer& entry) { return entry.elements; });
-    const QueuedWork modelled = fallback_->optimizer(optimizer, precision, elements, tensors);
-    if (!points) return modelled;
-    const double busy = between(elements, points->first->elements, points->first->seconds,
-                                points->second->elements, points->second->seconds);
-    return {modelled.host, busy, std::max(busy, modelled.span - modelled.busy + busy),
-            provenance_of(*points)};
+    const auto update = update_seconds(flat, whole, optimizer, elements, tensors);
+    if (!update) return fallback_->optimizer(optimizer, precision, elements, tensors);
+    const OptimizerTraffic traffic = optimizer_traffic(optimizer, precision, elements, tensors);
+    QueuedWork work = queued(profile_->host.operator_seconds, profile_->host.launch_seconds,
+                             traffic.operators, traffic.launches, update->seconds);
+    work.provenance = update->provenance;
+    return work;
   }
 
   FrameworkKind framework() const override { return fallback_->framework(); }

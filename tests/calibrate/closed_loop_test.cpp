@@ -2,8 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "calibrate/command.hpp"
+#include "hardware/machine.hpp"
 #include "imports/profile_folder.hpp"
+#include "launch/machine_state.hpp"
 #include "workload/model.hpp"
 #include "workload/step.hpp"
 
@@ -68,6 +72,7 @@ TEST(ClosedLoop, SaysWhatIsWrongBeforeAnythingStarts) {
            {"--strategies foo", "allowed: ddp-25MiB"},
            {"--strategies fsdp,fsdp", "'fsdp' stands there twice"},
            {"--max-error lots", "--max-error"},
+           {"--sizes 4KiB..1KiB", "the first size is larger than the last"},
            {"--model lenet6", "did you mean 'lenet5'?"},
            {"--keep-profile", "needs --output"},
            {"--keep-profile -o none", "there is no profile.yaml in this folder"},
@@ -97,8 +102,7 @@ TEST(ClosedLoop, WhatTheMeasuringHalfRefusesIsWrongInput) {
   EXPECT_THAT(command.err(), HasSubstr("cannot be measured: calibrate --models lenet5"));
 }
 
-// The training that follows fails; the scenario is there by then.
-std::string scenario_with(double step_sigma) {
+Profile lenet_profile(double step_sigma) {
   StepOptions one;
   one.samples = 8;
   const TrainingStep step = build_step(*load_model("lenet5"), one);
@@ -109,19 +113,77 @@ std::string scenario_with(double step_sigma) {
   Profile profile;
   profile.device = "cpu-core";
   profile.models.push_back({step.model, step.precision, step.input_bytes / 8, {batch}});
-  Command command("closed-loop --model lenet5 --batch 8 --keep-profile -o kept",
-                  "until test -f kept/profile.yaml; do sleep 0.01; done;"
-                  "export LOCKSTEP_CALIBRATE=/bin/false;",
-                  "> out 2> err", LOCKSTEP_PROGRAM);
-  save_profile(command.path() / "kept", profile);
+  return profile;
+}
+
+// Training fails: what comes before it is in the folder then.
+std::filesystem::path loop_until_training(Command& command, double step_sigma) {
+  save_profile(command.path() / "kept", lenet_profile(step_sigma));
   EXPECT_EQ(command.wait(), 1) << command.err();
-  return text_of(command.path() / "kept" / "scenario.yaml");
+  return command.path() / "kept";
+}
+constexpr const char* when_there_is_a_profile =
+    "until test -f kept/profile.yaml; do sleep 0.01; done; export LOCKSTEP_CALIBRATE=/bin/false;";
+
+std::string scenario_with(double step_sigma) {
+  Command command("closed-loop --model lenet5 --batch 8 --keep-profile -o kept",
+                  when_there_is_a_profile, "> out 2> err", LOCKSTEP_PROGRAM);
+  return text_of(loop_until_training(command, step_sigma) / "scenario.yaml");
 }
 
 TEST(ClosedLoop, PredictsWithTheJitterThatWasMeasured) {
   EXPECT_THAT(scenario_with(0.0625), HasSubstr("sigma: 6.25%"));
   EXPECT_THAT(scenario_with(0),
               testing::AllOf(HasSubstr("closed loop"), testing::Not(HasSubstr("per_step"))));
+}
+
+// Each rank is pinned to a core, and has no more than that one however many there are.
+TEST(ClosedLoop, PredictsForTheCoresThatTheRanksHave) {
+  for (const int ranks : {2, 3, 64}) {
+    Command command(
+        fmt::format("closed-loop --model lenet5 --keep-profile -o kept --ranks {}", ranks),
+        when_there_is_a_profile, "> out 2> err", LOCKSTEP_PROGRAM);
+    const Machine machine =
+        load_machine((loop_until_training(command, 0) / "platform.yaml").string());
+    EXPECT_EQ(machine.gpus_per_node, ranks);
+    EXPECT_EQ(machine.host.cores, std::min(ranks, describe_machine().cores));
+    EXPECT_GT(machine.host.loopback_bytes_per_second, 0);
+  }
+}
+
+// A shared machine changes its speed by the minute. The measuring half is a script here that notes
+// what it is asked for, and answers with a run of the real one.
+TEST(ClosedLoop, MeasuresLayersBeforeEveryRun) {
+  Command train("train --model lenet5 --batch 8 --steps 2 --json");
+  ASSERT_EQ(train.wait(), 0) << train.err();
+  Command command(
+      "closed-loop --model lenet5 --batch 8 -o kept --repetitions 2 --steps 2 "
+      "--strategies ddp-25MiB,ddp-4MiB",
+      fmt::format("until test -f kept/profile.yaml; do sleep 0.01; done;"
+                  "printf '#!/bin/sh\necho $1 >> {0}/calls\n"
+                  "test $1 != train || cat {1}/out\n' > half; chmod +x half;"
+                  "export LOCKSTEP_CALIBRATE=$PWD/half;",
+                  "$PWD", train.path().string()),
+      "> out 2> err", LOCKSTEP_PROGRAM);
+  save_profile(command.path() / "kept", lenet_profile(0));
+  EXPECT_EQ(command.wait(), 0) << command.err();
+  std::string expected = "calibrate\ncollectives\n";
+  for (int run = 0; run < 4; ++run) expected += "calibrate\ntrain\n";
+  EXPECT_EQ(text_of(command.path() / "calls"), expected);
+}
+
+// Buffers and first buckets are smaller than what users ask for; a curve knows nothing below its
+// first point.
+TEST(ClosedLoop, AlwaysMeasuresASmallCollective) {
+  for (const auto& [asked, measured] : std::map<std::string, std::string>{
+           {"1MiB,8MiB", "16 KiB,1 MiB,8 MiB"}, {"4KiB..8KiB", "4 KiB,8 KiB"}}) {
+    Command command("closed-loop --model lenet5 -o kept --sizes " + asked,
+                    "printf '#!/bin/sh\\necho \"$*\" >> calls\\n' > half; chmod +x half;"
+                    "export LOCKSTEP_CALIBRATE=$PWD/half;",
+                    "> out 2> err", LOCKSTEP_PROGRAM);
+    EXPECT_EQ(command.wait(), 2) << command.err();  // the script writes no profile
+    EXPECT_THAT(text_of(command.path() / "calls"), HasSubstr("--sizes " + measured + "\n"));
+  }
 }
 
 TEST(ClosedLoop, ThatFailsLeavesNoFolderOfItsOwn) {

@@ -71,16 +71,21 @@ TEST_P(HeavyLayer, IsFoundWhereItIs) {
   options.samples = 8;
   const TrainingStep step = build_step(*load_model(file), options);
   const LayerProbeResult result = probe(step, 5);
-  for (const LayerSamples& sample : result.samples) {
-    const auto heaviest = [&](const std::vector<double>& seconds) {
-      return step
-          .layers[static_cast<std::size_t>(std::max_element(seconds.begin(), seconds.end()) -
-                                           seconds.begin())]
-          .name;
-    };
-    EXPECT_EQ(heaviest(sample.forward), GetParam());
-    EXPECT_EQ(heaviest(sample.backward), GetParam());
-  }
+  // By the quickest repetition of each layer: other programs interrupt one or another.
+  const auto heaviest = [&](std::vector<double> LayerSamples::*pass) {
+    std::vector<double> least = result.samples.front().*pass;
+    for (const LayerSamples& sample : result.samples) {
+      for (std::size_t i = 0; i < least.size(); ++i) {
+        least[i] = std::min(least[i], (sample.*pass)[i]);
+      }
+    }
+    return step
+        .layers[static_cast<std::size_t>(std::max_element(least.begin(), least.end()) -
+                                         least.begin())]
+        .name;
+  };
+  EXPECT_EQ(heaviest(&LayerSamples::forward), GetParam());
+  EXPECT_EQ(heaviest(&LayerSamples::backward), GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(Places, HeavyLayer,

@@ -31,6 +31,7 @@ json repetition(std::size_t layers, double plain, double observed) {
   sample["plain"] = {forward * plain, 2 * forward * plain};
   sample["optimizer"] = 0.1;
   sample["calm"] = true;
+  sample["host"] = {0, 0};
   return sample;
 }
 
@@ -53,7 +54,8 @@ Digested digested(
     rank["samples"].push_back(repetition(result.layers, plain, observed));
   }
   change(rank["samples"]);
-  rank["memory"] = {0, 0, 0, 0, 0, 0, 0};
+  rank["memory"] = {{"parameters", 1e6}, {"buffers", 2e3},           {"optimizer_state", 3e6},
+                    {"peak", 7e6},       {"saved_activations", 4e5}, {"reserved", 8e6}};
   digest(job, {rank}, result.profile, result.line);
   return result;
 }
@@ -87,6 +89,68 @@ TEST(LayersDigest, AnInterruptedLayerChangesNothing) {
   const Digested result = digested({{1, 1}, {1, 1}, {1, 1}}, interrupt);
   EXPECT_NEAR(result.line.layers_over_step, 1, 1e-9);
   expect_true_layers(result, 1);
+}
+
+TEST(LayersDigest, KeepsTheSpreadOfEveryFigureAndTheMemory) {
+  const auto uneasy = [](json& samples) {
+    for (std::size_t i = 0; i < 5; ++i) {
+      samples[i]["optimizer"] = 0.1 + 0.01 * static_cast<double>(i);
+      samples[i]["forward"][0] = true_forward(0) * (1 + 0.1 * static_cast<double>(i));
+    }
+  };
+  const Digested result = digested({{1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}}, uneasy);
+  const ProfileBatch& batch = result.profile.models.at(0).batches.at(0);
+  // Of shares of the step, which the layer is a small part of.
+  EXPECT_NEAR(batch.layers[0].forward_iqr, 0.2 / 1.2, 0.01);
+  EXPECT_LT(batch.layers[1].backward_iqr, 0.01);
+  EXPECT_NEAR(result.profile.optimizers.at(0).iqr, 0.02 / 0.12, 1e-9);
+  ASSERT_TRUE(batch.memory);
+  EXPECT_DOUBLE_EQ(batch.memory->peak, 7e6);
+  EXPECT_DOUBLE_EQ(batch.memory->saved_activations, 4e5);
+  EXPECT_DOUBLE_EQ(batch.memory->reserved, 8e6);
+}
+
+TEST(LayersDigest, HostTimeIsByOperatorAndOfGpusOnly) {
+  EXPECT_EQ(dispatch_of({digested({{1, 1}, {1, 1}}).line}).operator_seconds, 0);
+  LayersJob job;
+  job.model = "lenet5";
+  job.step.samples = 4;
+  int forward = 0, backward = 0;
+  for (const Layer& layer : build_step(*load_model(job.model), job.step).layers) {
+    for (const Kernel& kernel : layer.forward) forward += kernel.operators;
+    for (const Kernel& kernel : layer.backward) backward += kernel.operators;
+  }
+  const auto line = [&](double seconds) {
+    return digested({{1, 1}, {1, 1}, {1, 1}},
+                    [&](json& samples) {
+                      for (json& sample : samples) {
+                        sample["host"] = {seconds * forward, 0.5 * seconds * backward};
+                      }
+                      samples[1]["host"] = {1.0, 1.0};  // interrupted
+                    })
+        .line;
+  };
+  const ProfileHost host = dispatch_of({line(5e-6), line(6e-6), line(20e-6)});
+  EXPECT_NEAR(host.operator_seconds, 6e-6, 1e-12);
+  EXPECT_NEAR(host.backward_operator_seconds, 3e-6, 1e-12);
+}
+
+TEST(StreamsDigest, CopiesOfAGpusOwnProbeStay) {
+  json rank;
+  rank["copies"] = json::array({{1024, {2e-6, 1e-6, 3e-6}}});
+  rank["updates"] = json::array({{1024, {5e-6}}});
+  LayersJob job;
+  Profile profile;
+  profile.copies = {{8192, 9e-6}};
+  job.device = "cuda:0";
+  digest_streams(job, {rank}, profile);
+  ASSERT_EQ(profile.copies.size(), 1u);
+  EXPECT_DOUBLE_EQ(profile.copies[0].seconds, 9e-6);
+  job.device = "cpu";
+  digest_streams(job, {rank}, profile);
+  EXPECT_DOUBLE_EQ(profile.copies[0].seconds, 2e-6);
+  EXPECT_DOUBLE_EQ(profile.copies[0].iqr, 0.5);
+  EXPECT_EQ(profile.optimizers.size(), 1u);
 }
 
 // `speed(i)`: how slow the machine was in repetition i.

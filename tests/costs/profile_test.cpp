@@ -57,6 +57,11 @@ TEST(Profile, TextReadsBackEqual) {
   ASSERT_EQ(again.collectives.size(), 1u);
   EXPECT_DOUBLE_EQ(again.collectives[0].points[1].bytes, 32 * 1024.0 * 1024.0);
   EXPECT_DOUBLE_EQ(again.host.operator_seconds, 6e-6);
+  EXPECT_DOUBLE_EQ(again.models[0].batches[0].layers[0].backward_iqr, 0.03);
+  ASSERT_TRUE(again.models[0].batches[0].memory);
+  EXPECT_DOUBLE_EQ(again.models[0].batches[0].memory->peak, 900e6);
+  EXPECT_FALSE(again.models[0].batches[1].memory);
+  EXPECT_DOUBLE_EQ(again.copies[0].iqr, 0.05);
 }
 
 TEST(Profile, JitterIsThatOfTheStepThatWasMeasured) {
@@ -140,6 +145,58 @@ TEST(Profile, CheckpointedLayerRunsItsForwardAgain) {
   TrainingStep step = two_layers(8);
   step.layers[0].checkpointed = true;
   EXPECT_DOUBLE_EQ(s.costs->layer(step, 0).backward.busy, 300e-6);
+}
+
+// A loop over tensors takes as long as its tensors one by one; what was measured itself is taken.
+TEST(Profile, AnUpdateInALoopIsTheSumOfItsTensors) {
+  const Served s = served();
+  Profile profile;
+  const OptimizerSpec sgd{.momentum = 0.9, .implementation = OptimizerImplementation::for_loop};
+  const auto entry = [&](double elements, int tensors, double seconds) {
+    profile.optimizers.push_back({.name = OptimizerKind::sgd,
+                                  .implementation = OptimizerImplementation::for_loop,
+                                  .momentum = true,
+                                  .elements = elements,
+                                  .tensors = tensors,
+                                  .seconds = seconds});
+  };
+  entry(8e6, 364, 9e-3);  // a network of many small tensors among flat ones, in no order
+  entry(16e6, 1, 4e-3);
+  entry(4e6, 1, 1e-3);
+  const auto costs = profile_costs(std::make_shared<Profile>(profile), s.fallback);
+  const auto update = [&](double elements, int tensors) {
+    return costs->optimizer(sgd, Precision::fp32, elements, tensors);
+  };
+  EXPECT_DOUBLE_EQ(update(8e6, 364).busy, 9e-3);
+  EXPECT_EQ(update(8e6, 364).provenance, Provenance::measured);
+  EXPECT_NEAR(update(8e6, 1).busy, 2e-3, 1e-12);
+  EXPECT_EQ(update(8e6, 1).provenance, Provenance::interpolated);
+  EXPECT_NEAR(update(48e6, 3).busy, 12e-3, 1e-12);
+  EXPECT_EQ(update(48e6, 3).provenance, Provenance::interpolated);
+  EXPECT_EQ(update(1e12, 1).provenance, Provenance::modelled);
+}
+
+// Times of an update include what the host needs, unless the profile says what that is.
+TEST(Profile, AMeasuredUpdateCostsTheHostWhatTheProfileSays) {
+  const Served s = served();
+  Profile profile;
+  profile.optimizers.push_back({.name = OptimizerKind::sgd,
+                                .implementation = OptimizerImplementation::for_loop,
+                                .elements = 1e6,
+                                .tensors = 100,
+                                .seconds = 1e-4});
+  const OptimizerSpec sgd{.implementation = OptimizerImplementation::for_loop};
+  const auto update = [&] {
+    return profile_costs(std::make_shared<Profile>(profile), s.fallback)
+        ->optimizer(sgd, Precision::fp32, 1e6, 100);
+  };
+  EXPECT_EQ(update().host, 0);
+  EXPECT_DOUBLE_EQ(update().span, 1e-4);
+  profile.host.operator_seconds = 5e-6;
+  EXPECT_NEAR(update().host, 5e-6 * optimizer_traffic(sgd, Precision::fp32, 1e6, 100).operators,
+              1e-12);
+  EXPECT_DOUBLE_EQ(update().busy, 1e-4);
+  EXPECT_GT(update().span, update().host);
 }
 
 TEST(Profile, OptimizerAndCopiesInterpolateToo) {

@@ -21,7 +21,7 @@ std::vector<double> one_to(int n) {
 // 20 -> 6th and 15th, 50 -> 18th and 33rd.
 TEST(MedianInterval, UsesTheTabledOrderStatistics) {
   const auto expect = [](int n, double low, double high) {
-    const Interval interval = median_interval(one_to(n));
+    const MedianInterval interval = median_interval(one_to(n));
     EXPECT_EQ(interval.low, low) << n;
     EXPECT_EQ(interval.high, high) << n;
   };
@@ -44,7 +44,7 @@ TEST(MedianInterval, CoversTheMedianAtLeast95TimesInAHundred) {
   for (int trial = 0; trial < trials; ++trial) {
     std::vector<double> samples(25);
     for (double& sample : samples) sample = draw(random);
-    const Interval interval = median_interval(samples);
+    const MedianInterval interval = median_interval(samples);
     covered += interval.low <= 1 && 1 <= interval.high;
   }
   EXPECT_GE(covered, static_cast<int>(0.945 * trials));  // three standard errors below 95 %
