@@ -138,6 +138,20 @@ make_plan
 output=${output:-$root/build/acceptance/${device//:/}}
 build=${LOCKSTEP_BUILD_DIR:-$root/build/acceptance/build}
 [[ $build == /* ]] || build=$PWD/$build
+noted() { grep -qxF -- "$2" "$output/$1" 2>/dev/null; }
+is_there() {
+  case $1 in
+    real-*) [[ -s $output/real/${1#real-}.json ]] ;;
+    *) [[ -e $output/done/$1 ]] ;;
+  esac
+}
+if [[ $list == yes ]]; then
+  for name in "${wanted[@]}"; do
+    if is_there "$name"; then state=there; elif noted failed "$name"; then state=failed; else state=left; fi
+    printf '%-7s %s\n' "$state" "$name"
+  done
+  exit 0
+fi
 mkdir -p "$output"
 output=$(cd "$output" && pwd)
 if [[ -n $resume ]]; then
@@ -171,13 +185,6 @@ unnote() {
   grep -vxF -- "$2" "$output/$1" >"$output/$1.part" || true
   mv "$output/$1.part" "$output/$1"
 }
-noted() { grep -qxF -- "$2" "$output/$1"; }
-is_there() {
-  case $1 in
-    real-*) [[ -s $output/real/${1#real-}.json ]] ;;
-    *) [[ -e $output/done/$1 ]] ;;
-  esac
-}
 pack() {
   local name kept=() large=()
   for name in settings machine plan failed cut 'done' report.md profile real predicted scenarios logs; do
@@ -191,13 +198,6 @@ pack() {
   fi
 }
 
-if [[ $list == yes ]]; then
-  for name in "${wanted[@]}"; do
-    if is_there "$name"; then state=there; elif noted failed "$name"; then state=failed; else state=left; fi
-    printf '%-7s %s\n' "$state" "$name"
-  done
-  exit 0
-fi
 if [[ $again == yes ]]; then
   for name in "${wanted[@]}"; do
     rm -f "$output/done/$name" "$output/real/${name#real-}.json"

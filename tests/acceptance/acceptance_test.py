@@ -93,6 +93,7 @@ class Options(Case):
         self.assertLess(place("real-ranks-ps-ssp-resnet50-2"), place("calibrate-resnet50-tf32"))
         self.assertEqual(units[-1], "real-ranks-ps-ssp-gpt2-4")
         self.assertEqual(self.calls(), [])
+        self.assertFalse(self.output.exists())
 
     def test_models_and_precisions_narrow(self):
         run = self.start("--list", "--models", "gpt2,resnet101", "--precisions", "tf32")
@@ -142,6 +143,9 @@ class Resuming(Case):
     def test_only_again_repeats(self):
         self.assertEqual(self.quick().returncode, 0)
         before = self.calls()
+        listed = self.quick("--list").stdout.splitlines()
+        self.assertEqual(len(listed), QUICK_UNITS)
+        self.assertTrue(all(line.startswith("there ") for line in listed), listed)
         self.assertEqual(self.quick().returncode, 0)
         self.assertEqual(self.calls(), before)
         self.assertEqual(self.quick("--again", stages="models").returncode, 0)
