@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "cli/commands.hpp"
+#include "core/errors.hpp"
 #include "core/units.hpp"
 #include "imports/profile_folder.hpp"
 #include "workload/model.hpp"
@@ -54,8 +55,11 @@ int import_trace_command(const std::string& file, const ImportTraceOptions& opti
   const TrainingStep step = build_step(*load_model(options.model), input);
   const TraceImport imported = import_trace(file, step);
   Profile profile = open_profile(options.folder, options.device, "--device");
-  if (profile.device.empty())
+  if (profile.device.empty()) {
     profile.device = imported.profile.device.empty() ? "unknown" : imported.profile.device;
+    fmt::print(stderr, "note: of {}; --device says which device file that is\n",
+               in_quotes(profile.device));
+  }
   profile.date = imported.profile.date;
   profile.noise = imported.profile.noise;
   profile.host = imported.profile.host;

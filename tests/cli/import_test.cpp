@@ -81,6 +81,7 @@ TEST(ImportCollectives, PrintsCurvesOrAddsThem) {
   EXPECT_THAT(printed.out, AllOf(testing::StartsWith("collectives:\n"),
                                  HasSubstr("collective: all_reduce"), HasSubstr("ranks: 4")));
   EXPECT_THAT(printed.err, HasSubstr("all_reduce, 4 ranks, 2 nodes: "));
+  EXPECT_THAT(printed.err, HasSubstr("--device says which device file that is"));
 
   const std::string folder = new_folder("curves");
   const std::vector<std::string> more{"--device", "h100-sxm5-80gb", "-o", folder};
