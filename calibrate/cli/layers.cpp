@@ -188,7 +188,7 @@ int run(const Options& options) {
   std::vector<Measured> lines;
   const auto keep = [&](bool complete) {
     set_setting(profile, "layers_complete", complete ? "yes" : "no, interrupted");
-    profile.host = dispatch_of(lines);
+    summarise_dispatch(profile);
     std::sort(profile.optimizers.begin(), profile.optimizers.end(),
               [](const auto& a, const auto& b) { return a.elements < b.elements; });
     if (!options.folder.empty()) save_profile(options.folder, profile);

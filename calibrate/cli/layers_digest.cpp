@@ -157,8 +157,6 @@ void digest(const LayersJob& job, const std::vector<json>& ranks, Profile& profi
     forward_operators += operators_of(layer.forward);
     backward_operators += operators_of(layer.backward);
   }
-  line.operator_seconds = operator_seconds(samples, 0, forward_operators);
-  line.backward_operator_seconds = operator_seconds(samples, 1, backward_operators);
 
   ProfileModel model;
   model.model = step.model;
@@ -166,8 +164,11 @@ void digest(const LayersJob& job, const std::vector<json>& ranks, Profile& profi
   model.input_bytes_per_sample = step.input_bytes / static_cast<double>(step.samples);
   model.batches.push_back(layer_medians(step, samples, line));
   line.step_sigma = model.batches.back().step_sigma = step_sigma(ranks);
-  model.batches.back().memory = memory_of(ranks.front());
-  line.peak = model.batches.back().memory->peak;
+  ProfileBatch& batch = model.batches.back();
+  batch.operator_seconds = operator_seconds(samples, 0, forward_operators);
+  batch.backward_operator_seconds = operator_seconds(samples, 1, backward_operators);
+  batch.memory = memory_of(ranks.front());
+  line.peak = batch.memory->peak;
   merge_model(profile, model);
   ProfileOptimizer entry = optimizer_entry(job.optimizer, step.precision);
   entry.elements = static_cast<double>(step.parameter_count);
@@ -182,15 +183,16 @@ void digest(const LayersJob& job, const std::vector<json>& ranks, Profile& profi
                               : std::min(profile.noise.samples, static_cast<int>(samples.size()));
 }
 
-ProfileHost dispatch_of(const std::vector<Measured>& lines) {
+void summarise_dispatch(Profile& profile) {
   std::vector<double> forward, backward;
-  for (const Measured& line : lines) {
-    if (line.operator_seconds <= 0) continue;
-    forward.push_back(line.operator_seconds);
-    backward.push_back(line.backward_operator_seconds);
+  for (const ProfileModel& model : profile.models) {
+    for (const ProfileBatch& batch : model.batches) {
+      if (batch.operator_seconds > 0) forward.push_back(batch.operator_seconds);
+      if (batch.backward_operator_seconds > 0) backward.push_back(batch.backward_operator_seconds);
+    }
   }
-  if (forward.empty()) return {};
-  return {.operator_seconds = median(forward), .backward_operator_seconds = median(backward)};
+  if (!forward.empty()) profile.host.operator_seconds = median(forward);
+  if (!backward.empty()) profile.host.backward_operator_seconds = median(backward);
 }
 
 void digest_streams(const LayersJob& job, const std::vector<json>& ranks, Profile& profile) {

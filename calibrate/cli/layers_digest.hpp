@@ -22,16 +22,15 @@ struct Measured {
   double layer_spread = 0;                       // median over layers of (p90 - median) / median
   double step_sigma = 0;                         // ProfileBatch::step_sigma
   double peak = 0;                               // bytes
-  // GPUs: host time of one operator; 0 on CPUs, where it is part of the layers.
-  double operator_seconds = 0, backward_operator_seconds = 0;
-  std::string skipped;  // why nothing was measured
+  std::string skipped;                           // why nothing was measured
 };
 
 // Layers and update of a model; `ranks`: the ranks' values, one each.
 void digest(const LayersJob& job, const std::vector<nlohmann::json>& ranks, Profile& profile,
             Measured& line);
-// Of all lines that have it, the median: what the profile says of its host.
-ProfileHost dispatch_of(const std::vector<Measured>& lines);
+// Host time of an operator, forward and backward: the median of all batches of the profile that
+// have it (GPUs only). What the profile says of a launch stays.
+void summarise_dispatch(Profile& profile);
 // Copies and updates by size. Copies that a GPU's own probe has measured stay.
 void digest_streams(const LayersJob& job, const std::vector<nlohmann::json>& ranks,
                     Profile& profile);

@@ -26,6 +26,7 @@
 #include "torch/memory_meter.hpp"
 #include "torch/network.hpp"
 #include "torch/optimizer.hpp"
+#include "torch/precision.hpp"
 
 namespace lockstep {
 
@@ -204,6 +205,7 @@ class Probe {
 
 LayerProbeResult probe_layers(const TrainingStep& step, const LayerProbeOptions& options) {
   return with_plain_errors([&] {
+    flush_denormals();  // as real runs do
     const at::Device device(options.device);
     c10::OptionalDeviceGuard guard;
     if (!device.is_cpu()) guard.reset_device(device);

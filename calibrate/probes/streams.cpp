@@ -10,6 +10,7 @@
 #include "probes/torch_errors.hpp"
 #include "torch/clock.hpp"
 #include "torch/optimizer.hpp"
+#include "torch/precision.hpp"
 
 namespace lockstep {
 
@@ -53,6 +54,7 @@ StreamPoint repeat(const StreamProbeOptions& options, HeldQueue& queue, std::int
 StreamProbeResult probe_streams(const StreamProbeOptions& options) {
   return with_plain_errors([&] {
     const at::NoGradGuard no_gradients;
+    flush_denormals();  // as real runs do
     const at::Device device(options.device);
     c10::OptionalDeviceGuard guard;
     if (!device.is_cpu()) guard.reset_device(device);

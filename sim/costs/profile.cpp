@@ -112,6 +112,18 @@ void describe(Visitor& v, ProfileBatch& p) {
            .min = 0,
            .max = 5},
           p.step_sigma);
+  v.field({.name = "operator",
+           .doc = "Host time of one forward operator of this model and batch; 0 = host.operator.",
+           .unit = Dimension::seconds,
+           .min = 0,
+           .max = 1},
+          p.operator_seconds);
+  v.field({.name = "backward_operator",
+           .doc = "Host time of one of its backward operators; 0 = host.backward_operator.",
+           .unit = Dimension::seconds,
+           .min = 0,
+           .max = 1},
+          p.backward_operator_seconds);
   v.field({.name = "layers", .doc = "Times in forward order.", .required = true}, p.layers);
   v.field({.name = "memory", .doc = "Tensors of one step."}, p.memory);
 }

@@ -63,6 +63,9 @@ struct ProfileBatch {
   // Standard deviation of the logarithm of the whole step from one step to the next, without drift:
   // the sigma of a lognormal jitter per step. 0 = not measured.
   double step_sigma = 0;
+  // As of ProfileHost, of this model and batch; 0 = ProfileHost's. Of its layers only.
+  double operator_seconds = 0;
+  double backward_operator_seconds = 0;
   std::vector<ProfileLayer> layers;  // forward order
   std::optional<ProfileMemory> memory;
 };

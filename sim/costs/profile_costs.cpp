@@ -126,9 +126,18 @@ class ProfileCosts final : public ComputeCosts {
     const double forward = between(samples, x0, low->forward_seconds, x1, high->forward_seconds);
     const double backward = between(samples, x0, low->backward_seconds, x1, high->backward_seconds);
     const double modelled = cost.forward.busy + cost.backward.busy;
+    const auto dispatch = [&](double ProfileBatch::*of_batch, double otherwise) {
+      const double seconds =
+          between(samples, x0, (*points->first).*of_batch, x1, (*points->second).*of_batch);
+      return seconds > 0 ? seconds : otherwise;
+    };
     const ProfileHost& host = profile_->host;
-    cost.forward = work(layer.forward, host.operator_seconds, forward);
-    cost.backward = work(layer.backward, host.backward_operator_seconds, backward);
+    cost.forward = work(layer.forward,
+                        dispatch(&ProfileBatch::operator_seconds, host.operator_seconds), forward);
+    cost.backward =
+        work(layer.backward,
+             dispatch(&ProfileBatch::backward_operator_seconds, host.backward_operator_seconds),
+             backward);
     cost.forward.provenance = cost.backward.provenance = provenance_of(*points);
     if (layer.checkpointed) cost.backward = append(cost.forward, cost.backward);
     // The profile does not say what limits a layer; keep the model's share.

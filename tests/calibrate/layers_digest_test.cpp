@@ -111,7 +111,9 @@ TEST(LayersDigest, KeepsTheSpreadOfEveryFigureAndTheMemory) {
 }
 
 TEST(LayersDigest, HostTimeIsByOperatorAndOfGpusOnly) {
-  EXPECT_EQ(dispatch_of({digested({{1, 1}, {1, 1}}).line}).operator_seconds, 0);
+  Profile of_cpu = digested({{1, 1}, {1, 1}}).profile;
+  summarise_dispatch(of_cpu);
+  EXPECT_EQ(of_cpu.host.operator_seconds, 0);
   LayersJob job;
   job.model = "lenet5";
   job.step.samples = 4;
@@ -120,19 +122,22 @@ TEST(LayersDigest, HostTimeIsByOperatorAndOfGpusOnly) {
     for (const Kernel& kernel : layer.forward) forward += kernel.operators;
     for (const Kernel& kernel : layer.backward) backward += kernel.operators;
   }
-  const auto line = [&](double seconds) {
-    return digested({{1, 1}, {1, 1}, {1, 1}},
-                    [&](json& samples) {
-                      for (json& sample : samples) {
-                        sample["host"] = {seconds * forward, 0.5 * seconds * backward};
-                      }
-                      samples[1]["host"] = {1.0, 1.0};  // interrupted
-                    })
-        .line;
-  };
-  const ProfileHost host = dispatch_of({line(5e-6), line(6e-6), line(20e-6)});
-  EXPECT_NEAR(host.operator_seconds, 6e-6, 1e-12);
-  EXPECT_NEAR(host.backward_operator_seconds, 3e-6, 1e-12);
+  Profile profile;
+  profile.host.launch_seconds = 2e-6;  // of another probe
+  for (const double seconds : {5e-6, 6e-6, 20e-6}) {
+    const Profile one = digested({{1, 1}, {1, 1}, {1, 1}}, [&](json& samples) {
+                          for (json& sample : samples) {
+                            sample["host"] = {seconds * forward, 0.5 * seconds * backward};
+                          }
+                          samples[1]["host"] = {1.0, 1.0};  // interrupted
+                        }).profile;
+    EXPECT_NEAR(one.models.at(0).batches.at(0).operator_seconds, seconds, 1e-12);
+    profile.models.push_back(one.models.at(0));
+  }
+  summarise_dispatch(profile);
+  EXPECT_NEAR(profile.host.operator_seconds, 6e-6, 1e-12);
+  EXPECT_NEAR(profile.host.backward_operator_seconds, 3e-6, 1e-12);
+  EXPECT_EQ(profile.host.launch_seconds, 2e-6);
 }
 
 TEST(StreamsDigest, CopiesOfAGpusOwnProbeStay) {

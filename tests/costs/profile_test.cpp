@@ -147,6 +147,19 @@ TEST(Profile, CheckpointedLayerRunsItsForwardAgain) {
   EXPECT_DOUBLE_EQ(s.costs->layer(step, 0).backward.busy, 300e-6);
 }
 
+TEST(Profile, ABatchThatKnowsItsHostTimeDoesNotTakeTheDevices) {
+  const Served s = served();
+  Profile profile = load_profile(path);
+  const auto host = [&] {
+    return profile_costs(std::make_shared<Profile>(profile), s.fallback)
+        ->layer(two_layers(8), 0)
+        .forward.host;
+  };
+  const double of_all = host();
+  profile.models[0].batches[0].operator_seconds = 3 * profile.host.operator_seconds;
+  EXPECT_NEAR(host() - of_all, 2 * profile.host.operator_seconds, 1e-12);  // one operator
+}
+
 // A loop over tensors takes as long as its tensors one by one; what was measured itself is taken.
 TEST(Profile, AnUpdateInALoopIsTheSumOfItsTensors) {
   const Served s = served();
