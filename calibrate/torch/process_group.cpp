@@ -33,6 +33,20 @@ Staged stage_output(const at::Tensor& tensor) {
   return {tensor, at::empty_like(tensor, at::TensorOptions(at::kCPU)), true};
 }
 
+// Of LibTorch 2, with Gloo as its default backend, which 2.4 is told by options.
+template <class Front>
+[[maybe_unused]] c10::intrusive_ptr<Front> make_front(const c10::intrusive_ptr<c10d::Store>& store,
+                                                      int rank, int size) {
+  if constexpr (std::is_constructible_v<Front, decltype(store), int, int>) {
+    auto front = c10::make_intrusive<Front>(store, rank, size);
+    front->setDefaultBackend(Front::BackendType::GLOO);
+    return front;
+  } else {
+    return c10::make_intrusive<Front>(store, rank, size,
+                                      c10::make_intrusive<typename Front::Options>("gloo"));
+  }
+}
+
 }  // namespace
 
 void Pending::wait() {
@@ -68,12 +82,11 @@ Group::Group(const GroupOptions& options)
 #if TORCH_VERSION_MAJOR == 1
   gloo_->front = gloo_->backend;
 #else
-  gloo_->front = c10::make_intrusive<c10d::ProcessGroup>(store, rank_, size_);
+  gloo_->front = make_front<c10d::ProcessGroup>(store, rank_, size_);
   gloo_->front->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO,
                            gloo_->backend);
   gloo_->front->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::GLOO,
                            gloo_->backend);
-  gloo_->front->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
 #endif
 }
 
