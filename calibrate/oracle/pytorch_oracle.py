@@ -53,6 +53,7 @@ def parse_arguments():
     parser.add_argument("--profile", help="folder of a measured profile for the prediction")
     parser.add_argument("--steps", type=int, default=10, help="timed steps")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--learning-rate", type=float, default=0.01, help="of SGD")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--compare", action="store_true")
     what.add_argument("--check", action="store_true")

@@ -17,7 +17,8 @@ def scenario_text(arguments):
         "model": arguments.model,
         "batch": {"per_gpu": arguments.batch},
         "precision": "fp32",
-        "optimizer": {"name": "sgd", "momentum": 0.9},
+        # What both do on CPUs: one tensor after the other.
+        "optimizer": {"name": "sgd", "momentum": 0.9, "implementation": "for-loop"},
         "platform": arguments.platform,
         "gpus": [arguments.ranks],
         "strategies": [strategy(arguments, mode) for mode in arguments.mode or MODES],
@@ -80,7 +81,7 @@ def train(arguments, exported, steps):
                 "bucket_cap_mb": arguments.bucket_cap_mb,
                 "seed": arguments.seed,
                 "steps": steps,
-                "lr": 0.01,
+                "lr": arguments.learning_rate,
                 "momentum": 0.9,
                 "store": str(pathlib.Path(folder, "store")),
             }
@@ -89,13 +90,18 @@ def train(arguments, exported, steps):
         context = torch.multiprocessing.get_context("spawn")
         results = context.SimpleQueue()
         seen = {}
+
+        def gather():
+            while not results.empty():
+                rank, of_jobs = results.get()
+                seen[rank] = of_jobs
+
         ranks = torch.multiprocessing.spawn(
             training.run_rank, (jobs, results), arguments.ranks, join=False
         )
         while not ranks.join(timeout=0.2):  # raises what a rank raised
-            while not results.empty():
-                rank, of_jobs = results.get()
-                seen[rank] = of_jobs
+            gather()  # a rank does not end before the pipe has taken its answer
+        gather()
     return [[seen[rank][i] for rank in range(arguments.ranks)] for i in range(len(jobs))]
 
 
@@ -126,6 +132,7 @@ def our_run(arguments, mode, steps):
         "--ranks": arguments.ranks,
         "--seed": arguments.seed,
         "--warm-up": WARM_UP,
+        "--learning-rate": arguments.learning_rate,
         "--steps": steps,
         "--image": arguments.image and arguments.image.replace(",", "x"),
         "--classes": arguments.classes,
