@@ -29,7 +29,7 @@ struct LayerSamples {
 struct MeasuredMemory {  // bytes of tensors
   double parameters = 0, buffers = 0, optimizer_state = 0;
   double after_forward =
-      0;                // live beyond parameters, buffers, state and the batch: saved activations
+      0;  // live beyond parameters, buffers, state and the batch: saved activations
   double batch = 0;
   double peak = 0;      // of everything, in a step after the first
   double reserved = 0;  // by a caching allocator; 0 on CPUs
