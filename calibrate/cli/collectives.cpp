@@ -149,6 +149,8 @@ int run(const Options& options) {
   if (!options.folder.empty() && !report.points.empty()) {
     fmt::print(stderr, "{} {}\n", report.complete ? "wrote" : "interrupted; wrote what there is to",
                save(report, options, ranks));
+  } else if (!report.complete) {
+    fmt::print(stderr, "interrupted; what was measured is above\n");
   }
   if (!report.complete) return exit_interrupted;
   return report.wrong() == 0 ? 0 : 1;

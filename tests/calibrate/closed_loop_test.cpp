@@ -117,24 +117,34 @@ Profile lenet_profile(double step_sigma) {
 }
 
 // Training fails: what comes before it is in the folder then.
-std::filesystem::path loop_until_training(Command& command, double step_sigma) {
-  save_profile(command.path() / "kept", lenet_profile(step_sigma));
+std::filesystem::path loop_until_training(Command& command, const Profile& profile) {
+  save_profile(command.path() / "kept", profile);
   EXPECT_EQ(command.wait(), 1) << command.err();
   return command.path() / "kept";
 }
 constexpr const char* when_there_is_a_profile =
     "until test -f kept/profile.yaml; do sleep 0.01; done; export LOCKSTEP_CALIBRATE=/bin/false;";
 
-std::string scenario_with(double step_sigma) {
+std::string scenario_with(const Profile& profile) {
   Command command("closed-loop --model lenet5 --batch 8 --keep-profile -o kept",
                   when_there_is_a_profile, "> out 2> err", LOCKSTEP_PROGRAM);
-  return text_of(loop_until_training(command, step_sigma) / "scenario.yaml");
+  return text_of(loop_until_training(command, profile) / "scenario.yaml");
 }
 
 TEST(ClosedLoop, PredictsWithTheJitterThatWasMeasured) {
-  EXPECT_THAT(scenario_with(0.0625), HasSubstr("sigma: 6.25%"));
-  EXPECT_THAT(scenario_with(0),
+  EXPECT_THAT(scenario_with(lenet_profile(0.0625)), HasSubstr("sigma: 6.25%"));
+  EXPECT_THAT(scenario_with(lenet_profile(0)),
               testing::AllOf(HasSubstr("closed loop"), testing::Not(HasSubstr("per_step"))));
+}
+
+// scaled_dot_product_attention came with LibTorch 2.
+TEST(ClosedLoop, PredictsTheAttentionOfTheLibraryThatMeasured) {
+  Profile profile = lenet_profile(0);
+  for (const auto& [version, attention] : std::map<std::string, std::string>{
+           {"1.13.1", "attention: plain"}, {"2.11.0", "attention: fused"}}) {
+    profile.versions = {{"libtorch", version}};
+    EXPECT_THAT(scenario_with(profile), HasSubstr(attention)) << version;
+  }
 }
 
 // Each rank is pinned to a core, and has no more than that one however many there are.
@@ -144,7 +154,7 @@ TEST(ClosedLoop, PredictsForTheCoresThatTheRanksHave) {
         fmt::format("closed-loop --model lenet5 --keep-profile -o kept --ranks {}", ranks),
         when_there_is_a_profile, "> out 2> err", LOCKSTEP_PROGRAM);
     const Machine machine =
-        load_machine((loop_until_training(command, 0) / "platform.yaml").string());
+        load_machine((loop_until_training(command, lenet_profile(0)) / "platform.yaml").string());
     EXPECT_EQ(machine.gpus_per_node, ranks);
     EXPECT_EQ(machine.host.cores, std::min(ranks, describe_machine().cores));
     EXPECT_GT(machine.host.loopback_bytes_per_second, 0);
