@@ -60,6 +60,11 @@ void describe(Visitor& v, ProfileHost& p) {
 }
 
 template <class Visitor>
+void describe_iqr(Visitor& v, const char* name, const char* doc, double& iqr) {
+  v.field({.name = name, .doc = doc, .unit = Dimension::fraction, .min = 0, .max = 1e9}, iqr);
+}
+
+template <class Visitor>
 void describe(Visitor& v, ProfileLayer& p) {
   v.field({.name = "name", .doc = "Layer, as named by the model.", .required = true}, p.name);
   v.field({.name = "forward",
@@ -76,18 +81,10 @@ void describe(Visitor& v, ProfileLayer& p) {
            .max = 1e4,
            .required = true},
           p.backward_seconds);
-  v.field({.name = "forward_iqr",
-           .doc = "Interquartile range / median of forward; 0 = not noted.",
-           .unit = Dimension::fraction,
-           .min = 0,
-           .max = 1e9},
-          p.forward_iqr);
-  v.field({.name = "backward_iqr",
-           .doc = "Interquartile range / median of backward; 0 = not noted.",
-           .unit = Dimension::fraction,
-           .min = 0,
-           .max = 1e9},
-          p.backward_iqr);
+  describe_iqr(v, "forward_iqr", "Interquartile range / median of forward; 0 = not noted.",
+               p.forward_iqr);
+  describe_iqr(v, "backward_iqr", "Interquartile range / median of backward; 0 = not noted.",
+               p.backward_iqr);
 }
 
 template <class Visitor>
@@ -160,12 +157,7 @@ void describe(Visitor& v, ProfileOptimizer& p) {
            .min = 0,
            .required = true},
           p.seconds);
-  v.field({.name = "iqr",
-           .doc = "Interquartile range / median of the time; 0 = not noted.",
-           .unit = Dimension::fraction,
-           .min = 0,
-           .max = 1e9},
-          p.iqr);
+  describe_iqr(v, "iqr", "Interquartile range / median of the time; 0 = not noted.", p.iqr);
 }
 
 template <class Visitor>
@@ -182,12 +174,7 @@ void describe(Visitor& v, ProfileCopy& p) {
            .min = 0,
            .required = true},
           p.seconds);
-  v.field({.name = "iqr",
-           .doc = "Interquartile range / median of the time; 0 = not noted.",
-           .unit = Dimension::fraction,
-           .min = 0,
-           .max = 1e9},
-          p.iqr);
+  describe_iqr(v, "iqr", "Interquartile range / median of the time; 0 = not noted.", p.iqr);
 }
 
 template <class Visitor>

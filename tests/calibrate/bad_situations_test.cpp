@@ -90,13 +90,6 @@ TEST(Training, ServesFromTheFirstRanksCore) {
   EXPECT_EQ(command.wait(), 130);
 }
 
-std::string setting(const Profile& profile, const std::string& name) {
-  for (const ProfileSetting& one : profile.settings) {
-    if (one.name == name) return one.value;
-  }
-  return "";
-}
-
 constexpr const char* quick = " --minimum 6 --maximum 8 --width 50% --most-time 2s";
 
 // LibTorch's own word for it is certain; a signal is not.
@@ -122,7 +115,7 @@ TEST(Calibrate, KeepsWhatItHadOnCtrlC) {
   EXPECT_LT(seconds_since(start), soon);
   EXPECT_THAT(command.err(), HasSubstr("kept/profile.yaml"));
   const Profile profile = load_profile((command.path() / "kept" / "profile.yaml").string());
-  EXPECT_EQ(setting(profile, "layers_complete"), "no, interrupted");
+  EXPECT_EQ(setting_of(profile, "layers_complete"), "no, interrupted");
   ASSERT_EQ(profile.models.size(), 1u);
   ASSERT_GE(profile.models[0].batches.size(), 1u);
   EXPECT_EQ(profile.models[0].batches[0].samples, 1);
@@ -152,7 +145,7 @@ TEST(Calibrate, SkipsABatchThatDoesNotFit) {
   EXPECT_EQ(command.wait(), 0) << command.err();
   EXPECT_THAT(command.out(), HasSubstr("skipped: out of memory"));
   const Profile profile = load_profile((command.path() / "kept" / "profile.yaml").string());
-  EXPECT_EQ(setting(profile, "layers_complete"), "yes");
+  EXPECT_EQ(setting_of(profile, "layers_complete"), "yes");
   ASSERT_EQ(profile.models.size(), 1u);
   ASSERT_EQ(profile.models[0].batches.size(), 1u);
   EXPECT_EQ(profile.models[0].batches[0].samples, 1);

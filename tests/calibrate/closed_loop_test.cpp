@@ -2,12 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 
 #include "calibrate/command.hpp"
+#include "cli/closed_loop_platform.hpp"
 #include "hardware/machine.hpp"
 #include "imports/profile_folder.hpp"
-#include "launch/machine_state.hpp"
 #include "workload/model.hpp"
 #include "workload/step.hpp"
 
@@ -149,16 +150,24 @@ TEST(ClosedLoop, PredictsTheAttentionOfTheLibraryThatMeasured) {
 
 // Each rank is pinned to a core, and has no more than that one however many there are.
 TEST(ClosedLoop, PredictsForTheCoresThatTheRanksHave) {
-  for (const int ranks : {2, 3, 64}) {
-    Command command(
-        fmt::format("closed-loop --model lenet5 --keep-profile -o kept --ranks {}", ranks),
-        when_there_is_a_profile, "> out 2> err", LOCKSTEP_PROGRAM);
-    const Machine machine =
-        load_machine((loop_until_training(command, lenet_profile(0)) / "platform.yaml").string());
+  const RunFolder folder;
+  const std::string path = folder.file("platform.yaml");
+  ClosedLoopOptions options;
+  for (const auto& [ranks, cores, expected] :
+       std::vector<std::array<int, 3>>{{2, 16, 2}, {8, 16, 8}, {8, 3, 3}, {2, 1, 1}}) {
+    options.ranks = ranks;
+    std::ofstream(path) << closed_loop_platform(options, cores, false);
+    const Machine machine = load_machine(path);
     EXPECT_EQ(machine.gpus_per_node, ranks);
-    EXPECT_EQ(machine.host.cores, std::min(ranks, describe_machine().cores));
-    EXPECT_GT(machine.host.loopback_bytes_per_second, 0);
+    EXPECT_EQ(machine.host.cores, expected) << ranks << " ranks on " << cores;
+    EXPECT_GT(machine.host.core_network_rate, 0);
   }
+  options.network = "250Mbit";
+  std::ofstream(path) << closed_loop_platform(options, 16, true);
+  const Machine linked = load_machine(path);
+  EXPECT_EQ(linked.max_nodes, options.ranks);
+  EXPECT_DOUBLE_EQ(linked.fabric.nic_bytes_per_second, 250e6 / 8);
+  EXPECT_EQ(linked.host.cores, 1);
 }
 
 // A shared machine changes its speed by the minute. The measuring half is a script here that notes
