@@ -1,11 +1,14 @@
 #include "torch/memory_meter.hpp"
 
 #include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <torch/version.h>
 
 #include <algorithm>
+#include <cstring>
 #include <mutex>
+#include <unordered_map>
 
 namespace lockstep {
 
@@ -17,17 +20,27 @@ using Total = std::size_t;
 using Total = std::int64_t;
 #endif
 
-class Reporter final : public c10::MemoryReportingInfoBase {
+// LibTorch hands this object from a thread to the threads that run its backward passes.
+class Reporter final : public c10::MemoryReportingInfoBase,
+                       public std::enable_shared_from_this<Reporter> {
  public:
-  explicit Reporter(c10::DeviceType type) : type_(type) {}
-  bool memoryProfilingEnabled() const override { return true; }
-  void reportMemoryUsage(void*, std::int64_t change, Total, Total reserved,
+  explicit Reporter(c10::Device device) : device_(device) {}
+  bool counts_cpu() const { return device_.is_cpu(); }
+
+  // Called by LibTorch's own allocators. Those of GPUs say their total, which holds whatever
+  // thread freed a block; that of CPUs does not, see CountingAllocator.
+  bool memoryProfilingEnabled() const override { return !counts_cpu(); }
+  void reportMemoryUsage(void*, std::int64_t, Total allocated, Total reserved,
                          c10::Device device) override {
-    if (device.type() != type_) return;
+    if (device.is_cpu() || device.type() != device_.type()) return;
     const std::lock_guard lock(mutex_);
-    memory_.live += change;
-    memory_.peak = std::max(memory_.peak, memory_.live);
+    set_live(static_cast<std::int64_t>(allocated));
     memory_.reserved = std::max(memory_.reserved, static_cast<std::int64_t>(reserved));
+  }
+
+  void change(std::int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    set_live(memory_.live + bytes);
   }
   TensorMemory read() const {
     const std::lock_guard lock(mutex_);
@@ -39,21 +52,92 @@ class Reporter final : public c10::MemoryReportingInfoBase {
   }
 
  private:
-  c10::DeviceType type_;
+  void set_live(std::int64_t bytes) {
+    memory_.live = bytes;
+    memory_.peak = std::max(memory_.peak, bytes);
+  }
+
+  c10::Device device_;
   mutable std::mutex mutex_;
   TensorMemory memory_;
+};
+
+std::shared_ptr<Reporter> reporter_of_this_thread() {
+  auto* info = c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE);
+  auto* reporter = dynamic_cast<Reporter*>(info);
+  if (reporter == nullptr || !reporter->counts_cpu()) return nullptr;
+  return reporter->shared_from_this();
+}
+
+// LibTorch's allocator for CPUs, with every block that a metered thread took noted until it is
+// freed, on whatever thread: Gloo's drop the last reference to a tensor now and then, and what
+// LibTorch reports of frees on them reaches no meter.
+class CountingAllocator final : public c10::Allocator {
+ public:
+  // Const up to LibTorch 2.2, not later; and copy_data is younger. What the release at hand
+  // declares as virtual is overridden, the rest is not called.
+  c10::DataPtr allocate(std::size_t bytes) const { return counted(bytes); }
+  c10::DataPtr allocate(std::size_t bytes) { return counted(bytes); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const {
+    std::memcpy(to, from, bytes);
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &free; }
+
+  static CountingAllocator& only() {
+    static auto* allocator = new CountingAllocator;  // tensors may be freed after static objects
+    return *allocator;
+  }
+
+ private:
+  struct Block {
+    std::shared_ptr<Reporter> reporter;
+    std::int64_t bytes = 0;
+  };
+
+  c10::DataPtr counted(std::size_t bytes) const {
+    void* block = c10::GetDefaultCPUAllocator()->raw_allocate(bytes);
+    if (block != nullptr) {
+      if (auto reporter = reporter_of_this_thread()) {
+        reporter->change(static_cast<std::int64_t>(bytes));
+        const std::lock_guard lock(mutex_);
+        blocks_[block] = {std::move(reporter), static_cast<std::int64_t>(bytes)};
+      }
+    }
+    return {block, block, &free, c10::Device(c10::DeviceType::CPU)};
+  }
+
+  static void free(void* block) {
+    only().forget(block);
+    c10::GetDefaultCPUAllocator()->raw_deallocate(block);
+  }
+  void forget(void* block) {
+    Block noted;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = blocks_.find(block);
+      if (found == blocks_.end()) return;
+      noted = std::move(found->second);
+      blocks_.erase(found);
+    }
+    noted.reporter->change(-noted.bytes);
+  }
+
+  mutable std::mutex mutex_;
+  mutable std::unordered_map<void*, Block> blocks_;
 };
 
 }  // namespace
 
 struct MemoryMeter::State {
-  explicit State(c10::DeviceType type) : reporter(std::make_shared<Reporter>(type)) {}
+  explicit State(c10::Device device) : reporter(std::make_shared<Reporter>(device)) {
+    if (device.is_cpu()) c10::SetCPUAllocator(&CountingAllocator::only(), 1);
+  }
   std::shared_ptr<Reporter> reporter;
   c10::DebugInfoGuard guard{c10::DebugInfoKind::PROFILER_STATE, reporter};
 };
 
 MemoryMeter::MemoryMeter(const std::string& device)
-    : state_(std::make_unique<State>(c10::Device(device).type())) {}
+    : state_(std::make_unique<State>(c10::Device(device))) {}
 MemoryMeter::~MemoryMeter() = default;
 TensorMemory MemoryMeter::read() const {
   return state_->reporter->read();

@@ -1,6 +1,7 @@
-// Tensor memory as LibTorch's allocators report it: live bytes, their peak, and bytes reserved from
-// the device (caching allocators only). Counts what is allocated on one kind of device while the
-// meter exists on the thread that made it, and on the threads that run its backward passes.
+// Tensor memory: live bytes, their peak, and bytes reserved from the device (caching allocators
+// only). On a CPU it counts what is allocated, while the meter exists, on the thread that made it
+// and on the threads that run its backward passes, until it is freed on any thread; on a GPU all
+// that LibTorch's allocator holds for this process.
 #pragma once
 
 #include <cstdint>

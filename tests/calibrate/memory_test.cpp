@@ -9,6 +9,7 @@
 
 #include <cmath>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "memory/liveness.hpp"
@@ -207,6 +208,35 @@ INSTANTIATE_TEST_SUITE_P(DISABLED_Photographs, RealMemory,
                                          MemoryCase{"efficientnet_v2_l", 2, 224},
                                          MemoryCase{"convnext_large", 2, 224}),
                          case_name);
+
+// Gloo's threads drop the last reference to a tensor now and then.
+TEST(Meter, CountsUntilTheTensorIsFreedOnWhateverThread) {
+  at::Tensor before = at::zeros({1000});
+  MemoryMeter meter;
+  at::Tensor here = at::zeros({256}), there = at::zeros({512});
+  EXPECT_EQ(meter.read().live, 4 * (256 + 512));
+  std::thread([&] {
+    there.reset();
+    before.reset();
+    here = at::cat({here, at::zeros({1024})});  // what another thread takes is not counted
+  }).join();
+  EXPECT_EQ(meter.read().live, 0);
+  EXPECT_EQ(meter.read().peak, 4 * (256 + 512));
+  meter.reset_peak();
+  EXPECT_EQ(meter.read().peak, 0);
+}
+
+TEST(Meter, TensorsMayOutliveIt) {
+  at::Tensor tensor;
+  {
+    MemoryMeter first;
+    tensor = at::zeros({256});
+    EXPECT_EQ(first.read().live, 4 * 256);
+  }
+  MemoryMeter second;
+  tensor.reset();
+  EXPECT_EQ(second.read().live, 0);
+}
 
 }  // namespace
 }  // namespace lockstep
