@@ -2,7 +2,8 @@
 // source that serves it. Format: docs/profile-format.md. A layer is answered, in this order,
 //   measured      the profile has this model, input, precision and batch
 //   interpolated  the batch lies between two measured ones at most a factor 10 apart
-//   modelled      otherwise, by the cost source behind (the roofline model)
+//   modelled      otherwise, by the cost source behind (the roofline model); at another batch of a
+//                 measured model times what the measured batches took of their modelled times
 #pragma once
 
 #include <memory>
@@ -146,8 +147,14 @@ void apply_profile(const Profile& profile, Machine& machine);
 // ProfileBatch::step_sigma of `step`'s model, precision, input size and batch; 0 = not measured.
 double measured_step_sigma(const Profile& profile, const TrainingStep& step);
 
-// Serves `profile`; asks `fallback` for what it does not know.
+// The measured batches of `step`'s model that its layers are scaled by where its own batch is
+// modelled: the next smaller and the next larger one, as there are. None where it is not modelled.
+std::vector<std::int64_t> neighbouring_batches(const Profile& profile, const TrainingStep& step);
+
+// Serves `profile`; asks `fallback` for what it does not know. `neighbours`: the step that layers
+// will be asked of, at its neighbouring batches; without them the model's times stay as they are.
 std::unique_ptr<ComputeCosts> profile_costs(std::shared_ptr<const Profile> profile,
-                                            std::shared_ptr<const ComputeCosts> fallback);
+                                            std::shared_ptr<const ComputeCosts> fallback,
+                                            std::vector<TrainingStep> neighbours = {});
 
 }  // namespace lockstep

@@ -8,7 +8,8 @@
 namespace lockstep {
 namespace {
 
-// Between two measured points further apart than this the curve between them is anybody's guess.
+// Between two measured points further apart than this the curve between them is anybody's guess,
+// and so is what one of them says of a batch as far away.
 constexpr double widest_gap = 10;
 
 double between(double x, double x0, double y0, double x1, double y1) {
@@ -52,6 +53,10 @@ const ProfileLayer* find_layer(const ProfileBatch& batch, const std::string& nam
   for (const ProfileLayer& layer : batch.layers)
     if (layer.name == name) return &layer;
   return nullptr;
+}
+
+double samples_of(const ProfileBatch& batch) {
+  return static_cast<double>(batch.samples);
 }
 
 struct Dispatched {
@@ -105,43 +110,23 @@ std::optional<Update> update_seconds(const std::vector<ProfileOptimizer>& flat,
 
 class ProfileCosts final : public ComputeCosts {
  public:
-  ProfileCosts(std::shared_ptr<const Profile> profile, std::shared_ptr<const ComputeCosts> fallback)
-      : profile_(std::move(profile)), fallback_(std::move(fallback)) {}
+  ProfileCosts(std::shared_ptr<const Profile> profile, std::shared_ptr<const ComputeCosts> fallback,
+               std::vector<TrainingStep> neighbours)
+      : profile_(std::move(profile)),
+        fallback_(std::move(fallback)),
+        neighbours_(std::move(neighbours)) {}
 
   LayerCost layer(const TrainingStep& step, std::size_t index) const override {
     LayerCost cost = fallback_->layer(step, index);
     const ProfileModel* model = find_model(*profile_, step);
     if (model == nullptr) return cost;
-    const double samples = static_cast<double>(step.samples);
-    const auto points = around(model->batches, samples, [](const ProfileBatch& batch) {
-      return static_cast<double>(batch.samples);
-    });
-    if (!points) return cost;
-    const Layer& layer = step.layers.at(index);
-    const ProfileLayer* low = find_layer(*points->first, layer.name, index);
-    const ProfileLayer* high = find_layer(*points->second, layer.name, index);
-    if (low == nullptr || high == nullptr) return cost;
-    const double x0 = static_cast<double>(points->first->samples);
-    const double x1 = static_cast<double>(points->second->samples);
-    const double forward = between(samples, x0, low->forward_seconds, x1, high->forward_seconds);
-    const double backward = between(samples, x0, low->backward_seconds, x1, high->backward_seconds);
-    const double modelled = cost.forward.busy + cost.backward.busy;
-    const auto dispatch = [&](double ProfileBatch::*of_batch, double otherwise) {
-      const double seconds =
-          between(samples, x0, (*points->first).*of_batch, x1, (*points->second).*of_batch);
-      return seconds > 0 ? seconds : otherwise;
-    };
-    const ProfileHost& host = profile_->host;
-    cost.forward = work(layer.forward,
-                        dispatch(&ProfileBatch::operator_seconds, host.operator_seconds), forward);
-    cost.backward =
-        work(layer.backward,
-             dispatch(&ProfileBatch::backward_operator_seconds, host.backward_operator_seconds),
-             backward);
-    cost.forward.provenance = cost.backward.provenance = provenance_of(*points);
-    if (layer.checkpointed) cost.backward = append(cost.forward, cost.backward);
-    // The profile does not say what limits a layer; keep the model's share.
-    if (modelled > 0) cost.memory_bound *= (cost.forward.busy + cost.backward.busy) / modelled;
+    const auto points = around(model->batches, static_cast<double>(step.samples), samples_of);
+    if (points) {
+      if (const auto times = interpolated(*points, step, index))
+        answer(cost, step.layers[index], *times, provenance_of(*points));
+    } else if (const auto times = scaled_by_neighbours(*model, cost, step, index)) {
+      answer(cost, step.layers[index], *times, Provenance::modelled);
+    }
     return cost;
   }
 
@@ -177,6 +162,89 @@ class ProfileCosts final : public ComputeCosts {
   }
 
  private:
+  // Of one layer, without what a checkpointed one recomputes.
+  struct Times {
+    double forward = 0, backward = 0;                    // device seconds
+    double operator_seconds = 0, backward_operator = 0;  // host; 0 = as the profile's host
+  };
+
+  static std::optional<Times> interpolated(
+      const std::pair<const ProfileBatch*, const ProfileBatch*>& points, const TrainingStep& step,
+      std::size_t index) {
+    const std::string& name = step.layers.at(index).name;
+    const ProfileLayer* low = find_layer(*points.first, name, index);
+    const ProfileLayer* high = find_layer(*points.second, name, index);
+    if (low == nullptr || high == nullptr) return std::nullopt;
+    const auto at = [&](double of_low, double of_high) {
+      return between(static_cast<double>(step.samples), samples_of(*points.first), of_low,
+                     samples_of(*points.second), of_high);
+    };
+    return Times{
+        at(low->forward_seconds, high->forward_seconds),
+        at(low->backward_seconds, high->backward_seconds),
+        at(points.first->operator_seconds, points.second->operator_seconds),
+        at(points.first->backward_operator_seconds, points.second->backward_operator_seconds)};
+  }
+
+  // The model's time here, times what the measured batches beside it took of their modelled times.
+  // That ratio says less the further away they are, nothing an order of magnitude away: its power
+  // goes from 1 to 0 with the logarithm of the distance.
+  std::optional<Times> scaled_by_neighbours(const ProfileModel& model, const LayerCost& modelled,
+                                            const TrainingStep& step, std::size_t index) const {
+    Busy times = busy(modelled, step.layers.at(index));
+    const ProfileBatch* nearest = nullptr;
+    double most = 0;
+    for (const TrainingStep& neighbour : neighbours_) {
+      const auto batch =
+          std::find_if(model.batches.begin(), model.batches.end(),
+                       [&](const ProfileBatch& one) { return one.samples == neighbour.samples; });
+      if (batch == model.batches.end() || index >= neighbour.layers.size()) continue;
+      const ProfileLayer* measured = find_layer(*batch, step.layers[index].name, index);
+      const double distance =
+          std::abs(std::log(static_cast<double>(step.samples) / samples_of(*batch)));
+      const double power = 1 - distance / std::log(widest_gap);
+      if (measured == nullptr || power <= 0) continue;
+      const Busy there = busy(fallback_->layer(neighbour, index), neighbour.layers[index]);
+      const auto scale = [&](double& seconds, double truly, double in_the_model) {
+        if (truly > 0 && in_the_model > 0) seconds *= std::pow(truly / in_the_model, power);
+      };
+      scale(times.forward, measured->forward_seconds, there.forward);
+      scale(times.backward, measured->backward_seconds, there.backward);
+      if (power > most) {
+        most = power;
+        nearest = &*batch;
+      }
+    }
+    if (nearest == nullptr) return std::nullopt;
+    return Times{times.forward, times.backward, nearest->operator_seconds,
+                 nearest->backward_operator_seconds};
+  }
+
+  struct Busy {
+    double forward = 0, backward = 0;
+  };
+  static Busy busy(const LayerCost& cost, const Layer& layer) {
+    return {cost.forward.busy, cost.backward.busy - (layer.checkpointed ? cost.forward.busy : 0)};
+  }
+
+  void answer(LayerCost& cost, const Layer& layer, const Times& times,
+              Provenance provenance) const {
+    const double modelled = cost.forward.busy + cost.backward.busy;
+    const ProfileHost& host = profile_->host;
+    const auto known = [](double seconds, double otherwise) {
+      return seconds > 0 ? seconds : otherwise;
+    };
+    cost.forward =
+        work(layer.forward, known(times.operator_seconds, host.operator_seconds), times.forward);
+    cost.backward =
+        work(layer.backward, known(times.backward_operator, host.backward_operator_seconds),
+             times.backward);
+    cost.forward.provenance = cost.backward.provenance = provenance;
+    if (layer.checkpointed) cost.backward = append(cost.forward, cost.backward);
+    // The profile does not say what limits a layer; keep the model's share.
+    if (modelled > 0) cost.memory_bound *= (cost.forward.busy + cost.backward.busy) / modelled;
+  }
+
   QueuedWork work(const std::vector<Kernel>& kernels, double operator_seconds,
                   double seconds) const {
     Dispatched counts = dispatched(kernels);
@@ -188,6 +256,7 @@ class ProfileCosts final : public ComputeCosts {
 
   std::shared_ptr<const Profile> profile_;
   std::shared_ptr<const ComputeCosts> fallback_;
+  std::vector<TrainingStep> neighbours_;  // ascending batch
 };
 
 }  // namespace
@@ -201,9 +270,26 @@ double measured_step_sigma(const Profile& profile, const TrainingStep& step) {
   return 0;
 }
 
+std::vector<std::int64_t> neighbouring_batches(const Profile& profile, const TrainingStep& step) {
+  std::vector<std::int64_t> batches;
+  const ProfileModel* model = find_model(profile, step);
+  if (model == nullptr || around(model->batches, static_cast<double>(step.samples), samples_of))
+    return batches;
+  for (const ProfileBatch& batch : model->batches) {
+    if (batch.samples > step.samples) {
+      batches.push_back(batch.samples);
+      break;
+    }
+    batches.assign(1, batch.samples);
+  }
+  return batches;
+}
+
 std::unique_ptr<ComputeCosts> profile_costs(std::shared_ptr<const Profile> profile,
-                                            std::shared_ptr<const ComputeCosts> fallback) {
-  return std::make_unique<ProfileCosts>(std::move(profile), std::move(fallback));
+                                            std::shared_ptr<const ComputeCosts> fallback,
+                                            std::vector<TrainingStep> neighbours) {
+  return std::make_unique<ProfileCosts>(std::move(profile), std::move(fallback),
+                                        std::move(neighbours));
 }
 
 }  // namespace lockstep

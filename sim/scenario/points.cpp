@@ -56,10 +56,11 @@ StepOptions step_options(const Scenario& scenario, const StrategyEntry& entry, s
 
 std::shared_ptr<const ComputeCosts> make_costs(const Scenario& scenario, const Machine& machine,
                                                const std::shared_ptr<const Profile>& profile,
-                                               const CostScale& scale) {
+                                               const CostScale& scale,
+                                               std::vector<TrainingStep> neighbours = {}) {
   std::shared_ptr<const ComputeCosts> costs =
       std::make_shared<RooflineCosts>(machine, scenario.framework);
-  if (profile) costs = profile_costs(profile, costs);
+  if (profile) costs = profile_costs(profile, costs, std::move(neighbours));
   if (scale.device != 1 || scale.host != 1) {
     costs = std::make_shared<ScaledCosts>(costs, scale.device, scale.host);
   }
@@ -238,11 +239,22 @@ std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>
           built = true;
         });
         if (!built) misfits.throw_if_any();
-        workload.costs = costs;
-        for (std::size_t i = 0; i < step.layers.size(); ++i) {
-          workload.memory_bound_seconds += costs->layer(step, i).memory_bound;
-        }
         step.precision = precision;
+        workload.costs = costs;
+        std::vector<TrainingStep> neighbours;
+        if (profile) {
+          for (const std::int64_t samples : neighbouring_batches(*profile, step)) {
+            options.samples = samples;
+            neighbours.push_back(build_step(*model, options));
+            neighbours.back().precision = precision;
+          }
+        }
+        if (!neighbours.empty()) {
+          workload.costs = make_costs(scenario, *machine, profile, scale, std::move(neighbours));
+        }
+        for (std::size_t i = 0; i < step.layers.size(); ++i) {
+          workload.memory_bound_seconds += workload.costs->layer(step, i).memory_bound;
+        }
         workload.step = std::make_shared<const TrainingStep>(std::move(step));
         found = workloads.emplace(key, std::move(workload)).first;
       }

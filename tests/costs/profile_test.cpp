@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "core/errors.hpp"
@@ -124,6 +125,64 @@ TEST(Profile, NothingIsGuessedAcrossAnOrderOfMagnitudeOrBeyondTheEnds) {
     EXPECT_EQ(cost.forward.provenance, Provenance::modelled) << samples;
     EXPECT_DOUBLE_EQ(cost.forward.busy, s.fallback->layer(step, 0).forward.busy);
   }
+}
+
+TEST(Profile, NeighboursAreTheMeasuredBatchesBesideAModelledOne) {
+  const Profile profile = load_profile(path);
+  const auto beside = [&](std::int64_t samples) {
+    return neighbouring_batches(profile, two_layers(samples));
+  };
+  EXPECT_THAT(beside(4), testing::ElementsAre(8));
+  EXPECT_THAT(beside(100), testing::ElementsAre(32, 1024));
+  EXPECT_THAT(beside(4096), testing::ElementsAre(1024));
+  EXPECT_THAT(beside(8), testing::IsEmpty());   // measured
+  EXPECT_THAT(beside(20), testing::IsEmpty());  // interpolated
+  TrainingStep other = two_layers(4);
+  other.model = "other";
+  EXPECT_THAT(neighbouring_batches(profile, other), testing::IsEmpty());
+}
+
+// The model's time, corrected by how far it was off at the batches beside it: wholly at their
+// place, not at all an order of magnitude away.
+TEST(Profile, AnotherBatchIsModelledAndScaledByItsNeighbours) {
+  const Served s = served();
+  const auto profile = std::make_shared<Profile>(load_profile(path));
+  const auto beside = [&](const TrainingStep& step) {
+    std::vector<TrainingStep> neighbours;
+    for (const std::int64_t samples : neighbouring_batches(*profile, step)) {
+      neighbours.push_back(two_layers(samples));
+      neighbours.back().layers[1].checkpointed = step.layers[1].checkpointed;
+    }
+    return profile_costs(profile, s.fallback, std::move(neighbours));
+  };
+  const auto off = [&](std::int64_t samples, double measured) {
+    return measured / s.fallback->layer(two_layers(samples), 1).backward.busy;
+  };
+  const auto power = [](double from, double to) { return 1 - std::abs(std::log10(to / from)); };
+  const auto factor = [&](std::int64_t samples) {
+    return beside(two_layers(samples))->layer(two_layers(samples), 1).backward.busy /
+           s.fallback->layer(two_layers(samples), 1).backward.busy;
+  };
+  EXPECT_NEAR(factor(4), std::pow(off(8, 90e-6), power(8, 4)), 1e-9);
+  EXPECT_NEAR(factor(4096), std::pow(off(1024, 7e-3), power(1024, 4096)), 1e-9);
+  EXPECT_NEAR(
+      factor(200),
+      std::pow(off(32, 240e-6), power(32, 200)) * std::pow(off(1024, 7e-3), power(1024, 200)),
+      1e-9);
+  EXPECT_NEAR(factor(1025), off(1024, 7e-3), 2e-3);
+  EXPECT_DOUBLE_EQ(factor(10240), 1);
+  EXPECT_DOUBLE_EQ(factor(100000), 1);
+
+  TrainingStep step = two_layers(4);
+  const LayerCost cost = beside(step)->layer(step, 1);
+  EXPECT_EQ(cost.backward.provenance, Provenance::modelled);
+  EXPECT_DOUBLE_EQ(cost.forward.host, 6e-6);  // the profile's, as of measured batches
+  step.layers[1].checkpointed = true;
+  EXPECT_NEAR(beside(step)->layer(step, 1).backward.busy, cost.forward.busy + cost.backward.busy,
+              1e-12);
+  step.layers[0].name = "unknown";
+  EXPECT_DOUBLE_EQ(beside(step)->layer(step, 0).forward.busy,
+                   s.fallback->layer(step, 0).forward.busy);
 }
 
 TEST(Profile, OtherModelPrecisionOrInputIsModelled) {

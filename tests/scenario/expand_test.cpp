@@ -1,7 +1,11 @@
 // Does a scenario become the right points: batches, order, prices, and refusals with their place?
+#include <fmt/format.h>
+
+#include <cmath>
 #include <fstream>
 
 #include "costs/collective.hpp"
+#include "costs/profile.hpp"
 #include "helpers.hpp"
 
 namespace lockstep {
@@ -130,6 +134,51 @@ collectives:
   EXPECT_DOUBLE_EQ(cost(with, Collective::broadcast).seconds(),
                    cost(without, Collective::broadcast).seconds());
   EXPECT_DOUBLE_EQ(with.device.context_bytes, 190 * 1024.0 * 1024.0);
+}
+
+// A layer that took twice its modelled time at batch 8 takes longer than modelled at 16, too.
+TEST(Expand, ABatchBesideTheProfilesIsScaledByIt) {
+  const auto layers = [](const Point& point) {
+    std::vector<LayerCost> costs;
+    for (std::size_t i = 0; i < point.step->layers.size(); ++i)
+      costs.push_back(point.job.costs->layer(*point.step, i));
+    return costs;
+  };
+  const auto scenario = [](int batch, const std::string& more) {
+    return scenario_of(
+        fmt::format("model: lenet5\nplatform: cpu-loopback-x2\nstrategies: [ddp]\n"
+                    "gpus: [1]\nbatch: {{per_gpu: {}}}\n{}",
+                    batch, more));
+  };
+  const Point eight = expand(scenario(8, ""))[0];
+  ProfileBatch of_eight;
+  of_eight.samples = 8;
+  const std::vector<LayerCost> modelled_eight = layers(eight);
+  for (std::size_t i = 0; i < modelled_eight.size(); ++i) {
+    of_eight.layers.push_back({.name = eight.step->layers[i].name,
+                               .forward_seconds = 2 * modelled_eight[i].forward.busy,
+                               .backward_seconds = 2 * modelled_eight[i].backward.busy});
+  }
+  Profile profile;
+  profile.device = "cpu-core";
+  profile.models = {{"lenet5", eight.precision, eight.step->input_bytes / 8, {of_eight}}};
+  const std::string path = ::testing::TempDir() + "expand_beside.yaml";
+  std::ofstream(path) << profile_text(profile);
+  const std::string with = "profile: " + path + "\n";
+  const auto modelled = layers(expand(scenario(16, ""))[0]);
+  const auto scaled = layers(expand(scenario(16, with))[0]);
+  const auto far = layers(expand(scenario(80, with))[0]);
+  const auto modelled_far = layers(expand(scenario(80, ""))[0]);
+  const double longer = std::pow(2, 1 - std::log10(2));
+  ASSERT_EQ(scaled.size(), modelled.size());
+  for (std::size_t i = 0; i < modelled.size(); ++i) {
+    EXPECT_NEAR(scaled[i].forward.busy, longer * modelled[i].forward.busy,
+                1e-6 * modelled[i].forward.busy);
+    EXPECT_NEAR(scaled[i].backward.busy, longer * modelled[i].backward.busy,
+                1e-6 * modelled[i].backward.busy);
+    EXPECT_EQ(scaled[i].forward.provenance, Provenance::modelled);
+    EXPECT_DOUBLE_EQ(far[i].backward.busy, modelled_far[i].backward.busy);
+  }
 }
 
 TEST(Expand, EverythingThatDoesNotFitIsSaidAtOnceAndWhere) {
