@@ -71,8 +71,7 @@ Device device_model(const std::string& name, const DeviceInfo& info) {
   const std::string match =
       matching_device(known, info.compute_capability, info.multiprocessors, info.memory_bytes);
   if (!match.empty()) return load_device(match);
-  fmt::print(stderr, "no device file fits {}; efficiencies are left out (--device-file)\n",
-             info.title);
+  fmt::print(stderr, "no device file fits {}; efficiencies are left out (--as)\n", info.title);
   return {};
 }
 
@@ -164,7 +163,7 @@ int main(int argc, char** argv) {
       "Measures a CUDA device: matrix products, convolutions, copies, launches, memory, NCCL"};
   Arguments arguments;
   app.add_option("--device", arguments.device, "cuda:0, cuda:1, ...")->capture_default_str();
-  app.add_option("--device-file", arguments.device_file,
+  app.add_option("--as", arguments.device_file,
                  "Device file whose peaks are 100 % (default: the one that fits)");
   app.add_option("--probes", arguments.probes,
                  "memory,launch,copies,gemm,convolution,interference,collectives (default: all)")

@@ -79,6 +79,13 @@ Profile open_profile(const std::string& folder, const std::string& device,
   return profile;
 }
 
+void take_device(Profile& profile, const std::string& found) {
+  if (!profile.device.empty()) return;
+  profile.device = found.empty() ? "unknown" : found;
+  fmt::print(stderr, "note: of {}; --as says which device file that is\n",
+             in_quotes(profile.device));
+}
+
 std::string save_profile(const std::string& folder, const Profile& profile) {
   const auto path = profile_path(folder);
   const std::string text = profile_text(profile);

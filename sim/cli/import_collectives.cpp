@@ -12,12 +12,8 @@ namespace lockstep {
 int import_collectives_command(const std::vector<std::string>& files,
                                const ImportCollectivesOptions& options) {
   const NcclTestsImport imported = import_nccl_tests(files, options.input);
-  Profile profile = open_profile(options.folder, options.device, "--device");
-  if (profile.device.empty()) {
-    profile.device = imported.device.empty() ? "unknown" : imported.device;
-    fmt::print(stderr, "note: of {}; --device says which device file that is\n",
-               in_quotes(profile.device));
-  }
+  Profile profile = open_profile(options.folder, options.device);
+  take_device(profile, imported.device);
   if (profile.date.empty()) profile.date = imported.date;
   set_version(profile, "nccl", imported.nccl_version);
   set_setting(profile, "collectives", "nccl-tests, out of place");

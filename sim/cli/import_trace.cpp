@@ -54,12 +54,8 @@ int import_trace_command(const std::string& file, const ImportTraceOptions& opti
   input.classes = options.classes;
   const TrainingStep step = build_step(*load_model(options.model), input);
   const TraceImport imported = import_trace(file, step);
-  Profile profile = open_profile(options.folder, options.device, "--device");
-  if (profile.device.empty()) {
-    profile.device = imported.profile.device.empty() ? "unknown" : imported.profile.device;
-    fmt::print(stderr, "note: of {}; --device says which device file that is\n",
-               in_quotes(profile.device));
-  }
+  Profile profile = open_profile(options.folder, options.device);
+  take_device(profile, imported.profile.device);
   profile.date = imported.profile.date;
   profile.noise = imported.profile.noise;
   profile.host = imported.profile.host;

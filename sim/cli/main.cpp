@@ -63,7 +63,8 @@ void add_imports(CLI::App& app, Arguments& arguments) {
   collectives
       ->add_option("--nodes", arguments.collectives.input.nodes, "Nodes (default: as listed)")
       ->check(CLI::Range(1, 1 << 20));
-  collectives->add_option("--device", arguments.collectives.device, "Device file of the profile");
+  collectives->add_option("--as", arguments.collectives.device,
+                          "Device file that the profile belongs to");
   collectives->add_option("-o,--output", arguments.collectives.folder,
                           "Folder whose profile.yaml to add to (default: print)");
 
@@ -80,7 +81,7 @@ void add_imports(CLI::App& app, Arguments& arguments) {
       ->expected(3);
   trace->add_option("--sequence", options.sequence, "Tokens per sample (default: the model's)");
   trace->add_option("--classes", options.classes, "Classes (default: the model's)");
-  trace->add_option("--device", options.device, "Device file of the profile");
+  trace->add_option("--as", options.device, "Device file that the profile belongs to");
   trace->add_option("-o,--output", options.folder,
                     "Folder whose profile.yaml to add to (default: print)");
 }

@@ -41,7 +41,7 @@ std::vector<std::string> trace(const std::string& file, const std::vector<std::s
 }
 
 TEST(ImportTrace, PrintsAProfileOrAddsToOne) {
-  const Outcome printed = lockstep(trace(data("lenet5_gpu.json"), {"--device", "h100-sxm5-80gb"}));
+  const Outcome printed = lockstep(trace(data("lenet5_gpu.json"), {"--as", "h100-sxm5-80gb"}));
   EXPECT_EQ(printed.code, 0) << printed.err;
   EXPECT_THAT(printed.out, AllOf(HasSubstr("device: h100-sxm5-80gb"), HasSubstr("model: lenet5"),
                                  testing::ContainsRegex("name: conv1\n *forward: 42 us")));
@@ -49,7 +49,7 @@ TEST(ImportTrace, PrintsAProfileOrAddsToOne) {
 
   const std::string folder = new_folder("traced");
   const Outcome kept =
-      lockstep(trace(data("lenet5_gpu.json"), {"--device", "h100-sxm5-80gb", "-o", folder}));
+      lockstep(trace(data("lenet5_gpu.json"), {"--as", "h100-sxm5-80gb", "-o", folder}));
   EXPECT_EQ(kept.code, 0) << kept.err;
   EXPECT_EQ(kept.out, "");
   EXPECT_THAT(kept.err, HasSubstr("wrote " + folder + "/profile.yaml"));
@@ -67,8 +67,8 @@ TEST(ImportTrace, WrongInputIsRefused) {
   refused(trace(write_file("cut.json", text.substr(0, text.size() / 2)), {}),
           "the JSON text breaks off here");
   refused(trace("none.json", {}), "none.json: cannot be read");
-  refused(trace(data("lenet5_gpu.json"), {"--device", "h100"}),
-          "--device: unknown device 'h100'; allowed: ");
+  refused(trace(data("lenet5_gpu.json"), {"--as", "h100"}),
+          "--as: unknown device 'h100'; allowed: ");
   refused(trace(data("lenet5_gpu.json"), {"--precision", "fp31"}), "did you mean 'fp32'?");
   refused({"import-trace", data("lenet5_gpu.json"), "--model", "lenet5"}, "--batch");
   refused({"import-trace", data("lenet5_gpu.json"), "--model", "vgg11", "--batch", "32"},
@@ -81,10 +81,10 @@ TEST(ImportCollectives, PrintsCurvesOrAddsThem) {
   EXPECT_THAT(printed.out, AllOf(testing::StartsWith("collectives:\n"),
                                  HasSubstr("collective: all_reduce"), HasSubstr("ranks: 4")));
   EXPECT_THAT(printed.err, HasSubstr("all_reduce, 4 ranks, 2 nodes: "));
-  EXPECT_THAT(printed.err, HasSubstr("--device says which device file that is"));
+  EXPECT_THAT(printed.err, HasSubstr("--as says which device file that is"));
 
   const std::string folder = new_folder("curves");
-  const std::vector<std::string> more{"--device", "h100-sxm5-80gb", "-o", folder};
+  const std::vector<std::string> more{"--as", "h100-sxm5-80gb", "-o", folder};
   for (const char* file : {"all_reduce_h100.txt", "reduce_scatter.json"}) {
     std::vector<std::string> words{"import-collectives", data(file)};
     words.insert(words.end(), more.begin(), more.end());
@@ -112,13 +112,13 @@ TEST(ImportCollectives, WrongInputIsRefused) {
   refused({write_file("twice.txt", text)}, "twice.txt:6:10: rank 0 is listed twice");
   refused({"none.txt"}, "none.txt: cannot be read");
   refused({write_file("prose.txt", "no table here\n")}, "no measurements");
-  refused({data("all_reduce_h100.txt"), "--device", "h100-sxm5-80g"},
+  refused({data("all_reduce_h100.txt"), "--as", "h100-sxm5-80g"},
           "did you mean 'h100-sxm5-80gb'?");
   refused({}, "files");
   const std::string folder = new_folder("other");
   const std::string curves = data("all_reduce_h100.txt");
-  EXPECT_EQ(lockstep({"import-collectives", curves, "--device", "l4", "-o", folder}).code, 0);
-  refused({curves, "--device", "t4", "-o", folder},
+  EXPECT_EQ(lockstep({"import-collectives", curves, "--as", "l4", "-o", folder}).code, 0);
+  refused({curves, "--as", "t4", "-o", folder},
           folder + "/profile.yaml: device: the profile there is of 'l4', not of 't4'");
 }
 
