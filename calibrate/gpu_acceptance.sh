@@ -102,6 +102,7 @@ unit() { # STAGE NAME [MODEL PRECISION [BATCH RANKS STRATEGY]]
 step_unit() { unit validate "real-step-$1-$2-$3-$4" "$2" "$3" "$4" 1 ddp; }
 rank_units() { # MODEL RANKS
   local strategy
+  [[ $device != cpu ]] || unit ranks "calibrate-ranks-$1-$2" "$1" fp32 "$rank_batch" "$2"
   for strategy in ddp fsdp ps-sync ps-async ps-ssp; do
     unit ranks "real-ranks-$strategy-$1-$2" "$1" fp32 "$rank_batch" "$2" "$strategy"
   done
@@ -187,8 +188,8 @@ unnote() {
 }
 pack() {
   local name kept=() large=()
-  for name in settings machine plan failed cut 'done' report.md profile real predicted scenarios logs; do
-    [[ ! -e $output/$name ]] || kept+=("$name")
+  for name in "$output"/{settings,machine,plan,failed,cut,done,report.md,real,predicted,scenarios,logs} "$profile"*; do
+    [[ ! -e $name ]] || kept+=("${name##*/}")
   done
   mapfile -t large < <(cd "$output" && find logs -type f -size +256k -printf '--exclude=%p\n')
   if tar -C "$output" -czf "$archive.part" "${large[@]}" "${kept[@]}"; then
@@ -342,8 +343,8 @@ find_device_file() {
 # once for all. Their log has the first one's name.
 run_units() {
   local name=$1 list='' other result='' command limit=$((unit_limit * $#))
-  case ${stage_of[$1]} in
-    probes)
+  case ${stage_of[$1]}:$1 in
+    probes:*)
       local fast=()
       limit=$((2 * unit_limit)) # hundreds of figures
       if [[ $device == cpu ]]; then
@@ -354,10 +355,20 @@ run_units() {
         command=("$probe" --device "$device" -o "$profile" "${fast[@]}")
       fi
       ;;
-    models)
+    models:*)
       for other in "$@"; do list+=,${precision_of[$other]}; done
       command=("$calibrate" calibrate --device "$device" --as "$device_file" --models "${model_of[$1]}"
         --batches "$calibrated" --precisions "${list#,}" --most-time "$most_time" -o "$profile")
+      ;;
+    ranks:calibrate-*)
+      # Ranks of one machine share its memory: layers measured so, and the rest as it is known.
+      local folder=$profile-ranks-${ranks_of[$1]}
+      mkdir -p "$folder"
+      [[ -s $folder/profile.yaml || ! -s $profile/profile.yaml ]] ||
+        cp "$profile/profile.yaml" "$folder/profile.yaml"
+      command=("$calibrate" calibrate --device "$device" --as cpu-core --ranks "${ranks_of[$1]}"
+        --models "${model_of[$1]}" --batches "${batch_of[$1]}" --precisions "${precision_of[$1]}"
+        --most-time "$most_time" -o "$folder")
       ;;
     *)
       result=$output/real/${1#real-}.json
@@ -464,7 +475,7 @@ host_time() {
       $1 == key && $3 in unit && $2 > 0 { printf "%.9g\n", $2 * unit[$3]; exit }'
 }
 predict_all() {
-  local name real model strategy as wrap missed=0
+  local name real model strategy as wrap measured missed=0
   [[ -x $lockstep ]] || {
     say "$lockstep is not there (stage build); predictions stay as they are"
     return 0
@@ -479,8 +490,10 @@ predict_all() {
     # Several ranks on one GPU are no machine that the simulator knows; on CPUs they are.
     [[ $device == cpu || ${ranks_of[$name]} == 1 ]] || continue
     real=$name name=${name#real-} model=${model_of[$real]} strategy=${strategy_of[$real]}
+    measured=profile-ranks-${ranks_of[$real]}
+    [[ -s $output/$measured/profile.yaml ]] || measured=profile
     [[ $again == yes || ! -s $output/predicted/$name.json ||
-      $profile/profile.yaml -nt $output/predicted/$name.json ]] || continue
+      $output/$measured/profile.yaml -nt $output/predicted/$name.json ]] || continue
     if [[ -n $stopped ]] || ((time_limit > 0 && SECONDS >= time_limit - 2)); then
       missed=$((missed + 1))
       continue
@@ -496,7 +509,7 @@ predict_all() {
     # Relative paths: the archive is unpacked elsewhere.
     printf '%s\n' "name: $name" "model: $model" "precision: ${precision_of[$real]}" \
       "batch: {per_gpu: ${batch_of[$real]}}" "dataset: {samples: 1000000}" "platform: $platform" \
-      "profile: ../profile" "gpus: [${ranks_of[$real]}]" \
+      "profile: ../$measured" "gpus: [${ranks_of[$real]}]" \
       "optimizer: {name: sgd, momentum: 0.9, implementation: for-loop}" \
       "data_loading: {on_device: true}" ${framework:+"framework: $framework"} \
       "strategies: [$as]" >"$output/scenarios/$name.yaml"

@@ -21,7 +21,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 SCRIPT = ROOT / "calibrate" / "gpu_acceptance.sh"
 REPORT = ROOT / "calibrate" / "acceptance_report.py"
-QUICK_UNITS = 11  # of --device cpu --quick: probes, calibration, 4 single ranks, 5 strategies
+# Of --device cpu --quick: probes, calibration, 4 single ranks, calibration of two, 5 strategies.
+QUICK_UNITS = 12
 
 
 class Case(unittest.TestCase):
@@ -131,9 +132,9 @@ class Resuming(Case):
         self.assertIn("Everything ran.", self.report())
         with tarfile.open(self.output / "results.tar.gz") as archive:
             names = archive.getnames()
-        for name in ("report.md", "profile/profile.yaml", "done/calibrate-lenet5-fp32",
-                     "real/step-beyond-lenet5-fp32-64.json", "scenarios/ranks-fsdp-lenet5-2.yaml",
-                     "predicted/ranks-fsdp-lenet5-2.json"):
+        for name in ("report.md", "profile/profile.yaml", "profile-ranks-2/profile.yaml",
+                     "done/calibrate-lenet5-fp32", "real/step-beyond-lenet5-fp32-64.json",
+                     "scenarios/ranks-fsdp-lenet5-2.yaml", "predicted/ranks-fsdp-lenet5-2.json"):
             self.assertIn(name, names)
 
         again = self.quick("--resume", str(self.folder / "kept.tar.gz"))
@@ -151,6 +152,18 @@ class Resuming(Case):
         self.assertEqual(self.quick("--again", stages="models").returncode, 0)
         self.assertEqual(len(self.calls()), len(before) + 1)
         self.assertIn("--models lenet5", self.calls()[-1])
+
+    def test_several_ranks_are_predicted_from_layers_of_as_many(self):
+        self.assertEqual(self.quick().returncode, 0)
+        calls = [call for call in self.calls() if call.startswith("calibrate ")]
+        self.assertEqual(len(calls), 2)
+        self.assertNotIn("--ranks", calls[0])
+        self.assertIn("--ranks 2 --models lenet5 --batches 16 ", calls[1])
+        self.assertTrue(calls[1].endswith("/profile-ranks-2"))
+        for name, profile in (("step-between-lenet5-fp32-16", "profile"),
+                              ("ranks-ddp-lenet5-2", "profile-ranks-2")):
+            scenario = (self.output / f"scenarios/{name}.yaml").read_text()
+            self.assertIn(f"profile: ../{profile}\n", scenario)
 
     def test_predictions_are_made_again_when_the_profile_is_newer_or_at_request(self):
         self.assertEqual(self.quick(stages="models,validate,report").returncode, 0)
