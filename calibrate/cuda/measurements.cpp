@@ -25,6 +25,16 @@ FieldSpec bytes_field(const char* name, const char* doc) {
 FieldSpec count_field(const char* name, const char* doc) {
   return {.name = name, .doc = doc, .min = 0};
 }
+FieldSpec size_field(const char* name, const char* doc) {
+  return {.name = name, .doc = doc, .min = 1, .required = true};
+}
+// Speeds are fitted to these rows: without a time they say nothing.
+template <class Visitor>
+void check_time(Visitor& v, const Figure& time) {
+  v.check([&](auto report) {
+    if (!(time.seconds > 0)) report("time", "has no median above 0 s", "remove the row");
+  });
+}
 
 }  // namespace
 
@@ -51,19 +61,19 @@ void describe(Visitor& v, GemmRow& r) {
            .min = 0,
            .max = 10},
           r.efficiency);
+  check_time(v, r.time);
 }
 
 template <class Visitor>
 void describe(Visitor& v, ConvolutionRow& r) {
   v.field({.name = "math", .doc = "What it is computed in.", .required = true}, r.math);
   v.field({.name = "pass", .doc = "Forward, gradient of data or of weights."}, r.pass);
-  v.field(count_field("batch", "Images."), r.batch);
-  v.field(count_field("in_channels", "Input channels."), r.in_channels);
-  v.field(count_field("size", "Height and width of the input."), r.size);
-  v.field(count_field("out_channels", "Output channels."), r.out_channels);
-  v.field(count_field("kernel", "Height and width of the kernel; padding is kernel / 2."),
-          r.kernel);
-  v.field(count_field("stride", "Stride."), r.stride);
+  v.field(size_field("batch", "Images."), r.batch);
+  v.field(size_field("in_channels", "Input channels."), r.in_channels);
+  v.field(size_field("size", "Height and width of the input."), r.size);
+  v.field(size_field("out_channels", "Output channels."), r.out_channels);
+  v.field(size_field("kernel", "Height and width of the kernel; padding is kernel / 2."), r.kernel);
+  v.field(size_field("stride", "Stride."), r.stride);
   v.field({.name = "time", .doc = "Device time of one pass."}, r.time);
   v.field({.name = "achieved",
            .doc = "Multiplications and additions / time.",
@@ -77,6 +87,7 @@ void describe(Visitor& v, ConvolutionRow& r) {
            .max = 10},
           r.efficiency);
   v.field(bytes_field("workspace", "Workspace that cuDNN asked for."), r.workspace_bytes);
+  check_time(v, r.time);
 }
 
 template <class Visitor>
@@ -89,6 +100,7 @@ void describe(Visitor& v, CopyRow& r) {
            .unit = Dimension::bytes_per_second,
            .min = 0},
           r.bytes_per_second);
+  check_time(v, r.time);
 }
 
 template <class Visitor>
@@ -198,6 +210,10 @@ std::string measurements_text(const Measurements& measurements) {
 
 Measurements parse_measurements(const std::string& text, const std::string& file_name) {
   return read_text<Measurements>(text, file_name);
+}
+
+Measurements load_measurements(const std::string& path) {
+  return read_file<Measurements>(path);
 }
 
 nlohmann::ordered_json measurements_json(const Measurements& measurements) {

@@ -133,6 +133,7 @@ struct Measurements {
 // Everything, as YAML (reads back equal) and as one JSON document in base units.
 std::string measurements_text(const Measurements& measurements);
 Measurements parse_measurements(const std::string& text, const std::string& file_name);
+Measurements load_measurements(const std::string& path);
 nlohmann::ordered_json measurements_json(const Measurements& measurements);
 
 // The parts a profile holds: streaming copies, launch cost, context, collectives of two or more

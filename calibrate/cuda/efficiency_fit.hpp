@@ -1,0 +1,36 @@
+// From what the CUDA probes measured to the `efficiency:` block of a device file. The shape law
+// (KernelLaw) and the device's peaks stay as they are; only what the probes tell is fitted.
+// Method: docs/device-models.md.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cuda/measurements.hpp"
+
+namespace lockstep::cuda {
+
+struct FittedValue {
+  std::optional<double> value;
+  std::string why_not;                    // without a value
+  int measured = 0;                       // rows that could tell it
+  int points = 0;                         // of them, those that tell the value
+  double median_error = 0, error_90 = 0;  // of |modelled / measured - 1| over the points
+};
+
+struct EfficiencyFit {
+  FittedValue kernel_floor;  // seconds; the others are fractions
+  FittedValue memory, matmul, convolution;
+};
+
+// Of `device`, the peaks count and the efficiencies of what cannot be fitted (a kernel floor, say,
+// that products are fitted with). Throws ModelError for a convolution of absurd size.
+EfficiencyFit fit_efficiency(const Measurements& measurements, const Device& device);
+
+// "efficiency: {matmul: 79.6%, ...}\n" with what was fitted; empty when nothing was.
+std::string efficiency_text(const EfficiencyFit& fit);
+
+// One line per figure for people: how many points, how close, or why it was left out.
+std::string fit_report(const EfficiencyFit& fit);
+
+}  // namespace lockstep::cuda
