@@ -112,8 +112,7 @@ TEST(ImportCollectives, WrongInputIsRefused) {
   refused({write_file("twice.txt", text)}, "twice.txt:6:10: rank 0 is listed twice");
   refused({"none.txt"}, "none.txt: cannot be read");
   refused({write_file("prose.txt", "no table here\n")}, "no measurements");
-  refused({data("all_reduce_h100.txt"), "--as", "h100-sxm5-80g"},
-          "did you mean 'h100-sxm5-80gb'?");
+  refused({data("all_reduce_h100.txt"), "--as", "h100-sxm5-80g"}, "did you mean 'h100-sxm5-80gb'?");
   refused({}, "files");
   const std::string folder = new_folder("other");
   const std::string curves = data("all_reduce_h100.txt");
