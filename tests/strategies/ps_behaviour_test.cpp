@@ -4,7 +4,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 
 #include "ps_fixture.hpp"
 
@@ -220,9 +220,9 @@ TEST(Speed, ManyAsynchronousWorkersOnOneLink) {
     ToySystem toy = jittery(workers, {1, PsRule::kUnbounded});
     toy.steps = 1000;
     const PsSystem system = make_system(toy);
-    const auto begin = std::chrono::steady_clock::now();
+    const std::clock_t begin = std::clock();  // of this process: others may need the cores, too
     run_parameter_server(system);
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
   };
   // Bars: 0.3 s for 64 workers x 1000 updates; asserted with room for a busy machine and
   // sanitizers.
