@@ -13,6 +13,7 @@
 
 #include "core/errors.hpp"
 #include "reference_rows.hpp"
+#include "source_dir.hpp"
 
 namespace lockstep {
 namespace {

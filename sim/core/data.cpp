@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "source_dir.hpp"
+
 namespace lockstep {
 
 std::string data_folder(const std::string& kind) {

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "process.hpp"
+#include "source_dir.hpp"
 
 namespace lockstep {
 namespace {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "reference_rows.hpp"
+#include "source_dir.hpp"
 
 namespace lockstep {
 namespace {

@@ -11,6 +11,7 @@
 #include "costs/collective_curve.hpp"
 #include "costs/roofline_costs.hpp"
 #include "kernel_test_device.hpp"
+#include "source_dir.hpp"
 
 namespace lockstep {
 namespace {

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "imports/profile_folder.hpp"
+#include "source_dir.hpp"
 
 namespace lockstep {
 namespace {

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "core/errors.hpp"
+#include "source_dir.hpp"
 
 namespace lockstep {
 namespace {

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "memory/step_memory.hpp"
+#include "source_dir.hpp"
 #include "workload/model.hpp"
 
 namespace lockstep {

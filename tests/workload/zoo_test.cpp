@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "build.hpp"
+#include "source_dir.hpp"
 #include "workload/ops.hpp"
 
 namespace lockstep {
