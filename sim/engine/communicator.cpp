@@ -8,10 +8,6 @@
 
 namespace lockstep {
 
-namespace {
-constexpr std::size_t windows_kept = 64;  // collectives a late wait() can still be divided by
-}
-
 Communicator::Communicator(std::string name, int lanes, std::vector<std::vector<int>> groups,
                            Interference& interference)
     : name_(std::move(name)),
@@ -115,10 +111,6 @@ void Communicator::finish(Operation& operation) {
   for (Window& window : now) window.end = window.start + seconds;
   now[0].end = operation.end;
   windows_.insert(windows_.end(), now.begin(), now.end());
-  if (windows_.size() > 2 * windows_kept * groups_) {
-    windows_.erase(windows_.begin(), windows_.begin() + static_cast<long>(windows_kept * groups_));
-    first_window_ += windows_kept * groups_;
-  }
   if (group_of_lane_.empty()) {
     done.common = operation.end;
   } else {
@@ -203,12 +195,13 @@ Communicator::Gap Communicator::divide(const Event::State& state, std::span<cons
     const double from = positions[lane];
     const std::size_t group =
         group_of_lane_.empty() ? 0 : static_cast<std::size_t>(group_of_lane_[lane]);
+    if (forgotten(state.serial)) continue;  // over before any lane's position
     const Window& own = window(state.serial, group);
     if (own.end <= from) continue;
     double exposed = own.end - std::max(own.start, from);
     double idle_from = from;  // idle right before it started
     for (std::size_t serial = state.serial; serial-- > 0;) {
-      if (serial * groups_ + group < first_window_) break;
+      if (forgotten(serial)) break;
       const Window& earlier = window(serial, group);
       if (earlier.end <= from) break;
       if (serial + 1 == state.serial) idle_from = earlier.end;
@@ -222,6 +215,16 @@ Communicator::Gap Communicator::divide(const Event::State& state, std::span<cons
     positions[lane] = own.end;
   }
   return sum;
+}
+
+void Communicator::forget(double time) {
+  std::size_t over = 0;
+  while (over < windows_.size() && windows_[over].end <= time) ++over;
+  over /= groups_;  // whole collectives: one that is over in some groups only is still asked about
+  if (over > 0 && over * groups_ == windows_.size())
+    --over;  // the next one starts after the latest
+  windows_.erase(windows_.begin(), windows_.begin() + static_cast<std::ptrdiff_t>(over * groups_));
+  first_kept_ += over;
 }
 
 }  // namespace lockstep

@@ -43,6 +43,9 @@ class Communicator final : public Waker {
   };
   Gap divide(const Event::State& state, std::span<const double> ranks,
              std::span<double> positions) const;
+  // No position that divide() will be asked about is before `time` any more: drops the windows that
+  // ended by then in every group.
+  void forget(double time);
 
  private:
   struct Window {
@@ -66,8 +69,9 @@ class Communicator final : public Waker {
   void carry_beside_compute(Operation& operation, Network& network);
   double fallen_behind(Operation& operation, double now) const;
   void finish(Operation& operation);
+  bool forgotten(std::size_t serial) const { return serial < first_kept_; }
   const Window& window(std::size_t serial, std::size_t group) const {
-    return windows_[serial * groups_ + group - first_window_];
+    return windows_[(serial - first_kept_) * groups_ + group];
   }
 
   std::string name_;
@@ -77,8 +81,8 @@ class Communicator final : public Waker {
   Interference& interference_;
   std::deque<Operation> queue_;
   std::optional<Operation> in_front_;  // of which the start is known
-  std::vector<Window> windows_;  // of the latest collectives, all groups of one next to each other
-  std::size_t first_window_ = 0;
+  std::vector<Window> windows_;  // of collectives not forgotten, all groups of one side by side
+  std::size_t first_kept_ = 0;   // serial of the first of them
   std::size_t carried_ = 0;
   Doorbell bell_;
   bool closing_ = false;

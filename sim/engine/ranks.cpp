@@ -207,6 +207,9 @@ void RankGroup::end_step() {
   ComputeStream::Item item;
   item.kind = ComputeStream::Item::Kind::end_step;
   impl_->stream.push(std::move(item));
+  for (Communicator& communicator : impl_->communicators) {
+    communicator.forget(impl_->stream.earliest());
+  }
 }
 
 void RankGroup::await_step(int index) {

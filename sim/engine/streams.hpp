@@ -55,6 +55,7 @@ class ComputeStream final : public Waker {
 
   const std::vector<StepRecord>& steps() const { return steps_; }
   std::size_t lanes() const { return device_.size(); }
+  double earliest() const { return earliest_; }  // no lane's position is before this
 
  private:
   void drain();
