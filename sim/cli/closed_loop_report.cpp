@@ -86,7 +86,8 @@ Table table_of(const ResultRecord& record, const std::vector<Truth>& truths, dou
 void add_repetition(Truth& truth, const std::string& text, const Prediction& predicted) {
   const auto run = nlohmann::json::parse(text).at("runs").at(0);
   truth.step_seconds.push_back(run.at("step_seconds"));
-  truth.predicted.push_back(predicted.step_seconds);
+  // Medians of both: a disturbance of the machine does not count, nor does the mean's jitter.
+  truth.predicted.push_back(predicted.median_step_seconds);
   if (predicted.staleness) {
     truth.predicted_staleness.push_back(predicted.staleness->mean);
     for (const auto& [value, count] : predicted.staleness->histogram) {

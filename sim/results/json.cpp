@@ -53,6 +53,7 @@ Json to_json(const Prediction& p) {
   j["gradient_accumulation"] = p.accumulation;
   j["precision"] = p.precision;
   j["step_seconds"] = p.step_seconds;
+  j["median_step_seconds"] = p.median_step_seconds;
   j["step_interval_seconds"] = {p.step_interval.low, p.step_interval.high};
   j["first_step_seconds"] = p.first_step_seconds;
   j["steps"] = p.steps;

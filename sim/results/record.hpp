@@ -85,8 +85,10 @@ struct Prediction {
   std::int64_t micro_batch = 0;
   int accumulation = 1;
   std::string precision;
-  double step_seconds = 0;  // one optimizer step (async modes: time per update of the
-                            // slowest-moving worker's sample count; see docs)
+  // One optimizer step: the mean over steps, which is what a run pays and what all parts and rates
+  // belong to (asynchronous: over updates, see docs). The median beside it differs with jitter.
+  double step_seconds = 0;
+  double median_step_seconds = 0;
   Interval step_interval;
   double first_step_seconds = 0;
   double steps = 0;  // optimizer steps in the whole run

@@ -26,33 +26,32 @@ std::string percent(double fraction) {
 using Align = Table::Align;
 
 std::string summary_table(const ResultRecord& record) {
-  bool tokens = false, priced = false;
+  bool tokens = false, priced = false, medians = false;
   for (const auto& p : record.predictions) {
     tokens |= p.tokens_per_second > 0;
+    medians |= std::abs(p.median_step_seconds - p.step_seconds) > 1e-3 * p.step_seconds;
     priced |= p.dollars > 0;
   }
-  std::vector<Table::Column> columns{{"strategy", Align::left},
-                                     {"GPUs"},
-                                     {"step"},
-                                     {"90 % interval"},
-                                     {"total"},
-                                     {tokens ? "tokens/s" : "samples/s"},
-                                     {"scaling"},
-                                     {"GPU busy"},
-                                     {"MFU"}};
+  std::vector<Table::Column> columns{{"strategy", Align::left}, {"GPUs"}, {"step"}};
+  if (medians) columns.push_back({"median"});
+  columns.insert(columns.end(), {{"90 % interval"},
+                                 {"total"},
+                                 {tokens ? "tokens/s" : "samples/s"},
+                                 {"scaling"},
+                                 {"GPU busy"},
+                                 {"MFU"}});
   if (priced) columns.push_back({"cost"});
   Table table(columns);
   for (const auto& p : record.predictions) {
-    std::vector<std::string> cells{p.strategy,
-                                   std::to_string(p.gpus),
-                                   seconds_text(p.step_seconds),
-                                   fmt::format("{} .. {}", seconds_text(p.step_interval.low),
-                                               seconds_text(p.step_interval.high)),
-                                   nothing(p.total_seconds) ? "-" : seconds_text(p.total_seconds),
-                                   rate_text(tokens ? p.tokens_per_second : p.samples_per_second),
-                                   percent(p.scaling_efficiency),
-                                   percent(p.gpu_utilisation),
-                                   percent(p.mfu)};
+    std::vector<std::string> cells{p.strategy, std::to_string(p.gpus),
+                                   seconds_text(p.step_seconds)};
+    if (medians) cells.push_back(seconds_text(p.median_step_seconds));
+    cells.insert(cells.end(),
+                 {fmt::format("{} .. {}", seconds_text(p.step_interval.low),
+                              seconds_text(p.step_interval.high)),
+                  nothing(p.total_seconds) ? "-" : seconds_text(p.total_seconds),
+                  rate_text(tokens ? p.tokens_per_second : p.samples_per_second),
+                  percent(p.scaling_efficiency), percent(p.gpu_utilisation), percent(p.mfu)});
     if (priced) cells.push_back(p.dollars > 0 ? fmt::format("${:.2f}", p.dollars) : "-");
     table.add_row(std::move(cells));
   }

@@ -11,6 +11,7 @@
 
 #include "core/statistics.hpp"
 #include "core/units.hpp"
+#include "results/invariants.hpp"
 #include "scenario/anchor.hpp"
 #include "scenario/bottleneck.hpp"
 #include "scenario/fork_map.hpp"
@@ -116,9 +117,8 @@ Prediction summarise_point(const Scenario& scenario, const Point& point,
   p.accumulation = job.accumulation;
   p.precision = EnumNames<Precision>::names[static_cast<std::size_t>(point.precision)];
   const double average = mean(result.step_seconds);
-  // Updates of asynchronous workers come in bunches: only their rate means something.
-  const bool bunches = result.staleness && result.staleness->max > 0;
-  p.step_seconds = bunches ? average : median(result.step_seconds);
+  p.step_seconds = average;
+  p.median_step_seconds = median(result.step_seconds);
   p.step_interval = interval_of(p.step_seconds, result.step_seconds, point.relative_error);
   p.first_step_seconds = result.first_step_seconds;
   p.steps = steps_of_run(scenario, point);
@@ -144,6 +144,11 @@ Prediction summarise_point(const Scenario& scenario, const Point& point,
   p.simulated_steps = static_cast<int>(result.step_seconds.size()) + 1;
   p.bottleneck = bottleneck_sentence(p, point);
   p.notes = result.notes;
+  if (const auto fault = broken_invariant(p); !fault.empty()) {
+    throw std::runtime_error(
+        fmt::format("{} on {} GPUs: this prediction contradicts itself and is not shown: {}",
+                    p.strategy, p.gpus, fault));
+  }
   return p;
 }
 

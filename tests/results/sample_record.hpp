@@ -14,6 +14,7 @@ inline ResultRecord sample_record() {
   plain.micro_batch = 64;
   plain.precision = "amp-fp16";
   plain.step_seconds = 0.125;
+  plain.median_step_seconds = 0.12;
   plain.step_interval = {0.1, 0.15625};
   plain.first_step_seconds = 0.5;
   plain.steps = 1000;

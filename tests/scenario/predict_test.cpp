@@ -7,10 +7,10 @@
 namespace lockstep {
 namespace {
 
-// What a strategy would report: two steps of 0.1 and 0.3 s.
+// What a strategy would report: steps of 0.1, 0.1 and 0.4 s.
 StrategyResult made_up_result() {
   StrategyResult r;
-  r.step_seconds = {0.1, 0.3};
+  r.step_seconds = {0.1, 0.1, 0.4};
   r.first_step_seconds = 0.5;
   r.split.forward = 0.08;
   r.split.backward = 0.12;
@@ -27,14 +27,15 @@ TEST(Predict, FiguresFollowTheFormulas) {
       "price_per_gpu_hour: 2 USD/h\n");
   const Point point = expand(s)[0];
   const Prediction p = summarise_point(s, point, made_up_result());
-  EXPECT_DOUBLE_EQ(p.step_seconds, 0.2);  // the median of the two
-  EXPECT_EQ(p.steps, 16 * 3);             // 1000 / 64 rounded up, three times
+  EXPECT_DOUBLE_EQ(p.step_seconds, 0.2);  // the mean: the parts below add up to it
+  EXPECT_DOUBLE_EQ(p.median_step_seconds, 0.1);
+  EXPECT_EQ(p.steps, 16 * 3);  // 1000 / 64 rounded up, three times
   EXPECT_DOUBLE_EQ(p.total_seconds, 0.5 + 47 * 0.2);
   EXPECT_DOUBLE_EQ(p.samples_per_second, 64 / 0.2);
   EXPECT_DOUBLE_EQ(p.gpu_utilisation, 0.15 / 0.2);
   EXPECT_DOUBLE_EQ(p.dollars, p.total_seconds / 3600 * 4 * 2);
   EXPECT_EQ(p.nodes, 1);
-  EXPECT_EQ(p.simulated_steps, 3);
+  EXPECT_EQ(p.simulated_steps, 4);
   EXPECT_EQ(p.precision, "amp-fp16");
   EXPECT_FALSE(p.out_of_memory.has_value());
   // Three times the forward's FLOPs (two per multiply-accumulate) over the peak of the precision.

@@ -1,0 +1,269 @@
+#!/usr/bin/env python3
+"""Random scenarios against what holds for any right prediction.
+
+usage: fuzz_scenarios.py LOCKSTEP SECONDS [SEED]
+
+Options are drawn from the program's own JSON Schema, so that a new one is fuzzed without a line here. Every
+run must end with exit code 0, 2 (refused) or 3 (does not fit), and every row must keep the invariants. Some
+of the accepted scenarios are run again changed in one thing that has a known effect (metamorphic pairs): no
+jitter, more bandwidth, a faster device, twice the data, another number of processes. A finding prints one
+line and keeps the scenario's file; exit code 1 if there was one.
+"""
+import copy, csv, io, json, math, os, pathlib, random, re, shutil, subprocess, sys, tempfile, time
+
+import yaml
+
+PARTS = ["data_loading_s", "forward_s", "backward_s", "optimizer_s", "copies_s", "exposed_communication_s",
+         "host_bound_s", "waiting_s"]
+MODELS = ["alexnet", "bert-base", "convnext_tiny", "convnext_large", "densenet121", "efficientnet_b0",
+          "efficientnet_v2_l", "gpt2", "gpt2-medium", "gpt2-xl", "lenet5", "llama3.2-1b", "mlp", "mobilenet_v2",
+          "mobilenet_v3_large", "mpt-125m", "resnet18", "resnet50", "resnet152", "resnext50_32x4d",
+          "tinyllama-1.1b", "vgg16", "vit_b_16"]
+# Platforms of several nodes, and some of one.
+PLATFORMS = ["a100-pcie-40gb-x4", "a100-sxm4-80gb-x4", "cpu-1gbit-x2", "cpu-loopback-x2", "dgx-a100-80gb",
+             "dgx-a100-80gb-10gbe", "dgx-b200", "dgx-h100", "dgx1-v100-32gb", "g4dn.12xlarge", "g5.12xlarge",
+             "g6e.12xlarge", "h100-pcie-x8", "p4d.24xlarge", "rtx3090-x8-25gbe"]
+# Fields that are drawn by hand below, that need files, or that only say what was measured.
+BY_HAND = {"name", "description", "model", "model_parameters", "platform", "profile", "batch", "gpus", "strategies",
+           "stragglers", "measured", "anchor", "dataset", "input", "simulation", "label", "price_per_gpu_hour"}
+# Sensible values of quantities, by the unit that the schema's pattern ends in, and of numbers by name.
+BYTES = ["1 B", "100 kB", "1 MiB", "4 MiB", "25 MiB", "400 MiB"]
+NUMBERS = {"samples_per_second": [1, 100, 3000], "gradient_clipping": [0, 1], "shard_group": [0, 2, 4, 8],
+           "min_parameters": ["10k", "1M", "100M"], "servers": [1, 2, 3, 7], "staleness_bound": [0, 1, 3, 20],
+           "power_sgd_rank": [1, 4], "flash_attention": [1, 2, 3], "version": [1, 2], "momentum": [0, 0.9],
+           "weight_decay": [0, 0.01], "backward_share": ["30%", "60%"], "operator_seconds": ["2 us", "20 us"]}
+
+
+class Fuzzer:
+    def __init__(self, program, seed):
+        self.program = program
+        self.rnd = random.Random(seed)
+        self.root = pathlib.Path(tempfile.mkdtemp(prefix="lockstep-fuzz-"))
+        self.schema = json.loads(subprocess.run([program, "schema", "scenario"], capture_output=True, text=True,
+                                                check=True).stdout)
+        self.data = pathlib.Path(os.environ.get("LOCKSTEP_DATA") or pathlib.Path(__file__).parents[2])
+        self.runs = self.refused = self.findings = 0
+
+    # --- drawing
+
+    def pick(self, values):
+        return self.rnd.choice(list(values))
+
+    def value(self, name, schema):
+        """A value that the schema allows; None where this fuzzer has no idea of one."""
+        if "enum" in schema:
+            return self.pick(schema["enum"])
+        if name in NUMBERS:
+            return self.pick(NUMBERS[name])
+        if "anyOf" in schema or "oneOf" in schema:
+            choices = [c for c in schema.get("anyOf", []) + schema.get("oneOf", []) if c.get("type") != "null"]
+            objects = [c for c in choices if c.get("type") == "object"]
+            return self.value(name, self.pick(objects or choices))
+        if schema.get("type") == "boolean":
+            return self.rnd.random() < .5
+        if schema.get("type") == "object":
+            return self.fields(schema, .4)
+        if "GiB" in schema.get("pattern", ""):
+            return self.pick(["2 B", "4 B"] if name.endswith("element_size") else BYTES)
+        if schema.get("type") == "integer" and schema.get("maximum", math.inf) < 100:
+            return self.rnd.randint(int(schema["minimum"]), int(schema["maximum"]))
+        return None
+
+    def fields(self, schema, share):
+        drawn = {}
+        for name, field in schema.get("properties", {}).items():
+            if name in BY_HAND or self.rnd.random() >= share:
+                continue
+            value = self.value(name, field)
+            if value is not None and value != {}:
+                drawn[name] = value
+        return drawn
+
+    def strategy(self):
+        kinds = next(c for c in self.schema["properties"]["strategies"]["items"]["anyOf"]
+                     if c.get("type") == "object")["properties"]
+        kind = self.pick(k for k in kinds if k not in ("label", "precision", "activation_checkpointing"))
+        options = self.value(kind, kinds[kind])
+        return {kind: options} if options else kind
+
+    def stragglers(self):
+        drawn = {}
+        if self.rnd.random() < .4:
+            drawn["per_step"] = self.pick([{"lognormal": {"sigma": "5%"}}, {"exponential": {"mean": "10%"}},
+                                           {"pareto": {"alpha": 2.5, "scale": "5%"}}])
+        if self.rnd.random() < .2:
+            drawn["per_rank"] = self.pick(["0%", "1%", "10%"])
+        if self.rnd.random() < .4:
+            drawn["slow_ranks"] = [{"rank": 0, "factor": self.pick([1.1, 2, 10])}]
+        return drawn
+
+    def scenario(self):
+        s = self.fields(self.schema, .25)
+        s.update(name="fuzz", model=self.pick(MODELS), platform=self.pick(PLATFORMS),
+                 gpus=self.pick([1, 2, 3, 4, 8, 16, 24, 64, 128]), strategies=[self.strategy()])
+        s["batch"] = self.pick([{"per_gpu": self.pick([1, 2, 8, 32])},
+                                {"micro": self.pick([1, 4]), "accumulation": self.pick([1, 2, 5])}])
+        s["simulation"] = {"steps": self.pick([3, 10, 30]), "seed": self.rnd.randint(1, 99)}
+        if self.rnd.random() < .2:
+            s["simulation"]["interference"] = False
+        if self.rnd.random() < .3:
+            s["dataset"] = {"samples": 10000, "epochs": self.pick([1, 3])}
+        stragglers = self.stragglers()
+        if stragglers:
+            s["stragglers"] = stragglers
+        return s
+
+    # --- running
+
+    def run(self, scenario, name, processes=1):
+        file = self.root / name
+        file.write_text(yaml.safe_dump(scenario, sort_keys=False))
+        self.runs += 1
+        try:
+            done = subprocess.run([self.program, "run", str(file), "--csv", "-j", str(processes)],
+                                  capture_output=True, text=True, timeout=120)
+        except subprocess.TimeoutExpired:
+            return file, None, [], "no answer within 120 s"
+        rows = list(csv.DictReader(io.StringIO(done.stdout))) if done.returncode in (0, 3) else []
+        return file, done.returncode, rows, done.stderr
+
+    def check(self, code, rows, errors):
+        if code is None:
+            return [errors]
+        if code == 2:
+            return [] if re.search(r":\d+:\d+: ", errors) else [f"refused without a place: {errors.strip()[-200:]}"]
+        if code not in (0, 3):
+            return [f"exit {code}: {errors.strip()[-300:]}"]
+        return [fault for row in rows for fault in broken(row)] or ([] if rows else ["no rows"])
+
+    # --- metamorphic pairs: (name, changed scenario, what must hold of the step times)
+
+    def pairs(self, s, row):
+        synchronous = not (isinstance(s["strategies"][0], dict) and s["strategies"][0].get(
+            "parameter_server", {}).get("consistency") in ("async", "ssp"))
+        step = float(row["step_s"])
+        if "stragglers" in s and synchronous:
+            without = {k: v for k, v in s.items() if k != "stragglers"}
+            yield "slower without stragglers", without, lambda r: float(r["step_s"]) <= 1.02 * step
+        if synchronous and "per_step" not in s.get("stragglers", {}):
+            faster = self.scaled_platform(s["platform"], network=True)
+            if faster:
+                # More channels beside compute may cost up to this much (docs/networks.md).
+                yield "slower with twice the network", {**s, "platform": faster}, \
+                    lambda r: float(r["step_s"]) <= 1.01 * step
+            yield "slower on a device twice as fast", {**s, "platform": self.scaled_platform(s["platform"])}, \
+                lambda r: float(r["step_s"]) <= 1.01 * step
+        if "dataset" in s:
+            twice = copy.deepcopy(s)
+            twice["dataset"]["epochs"] *= 2
+            total, first = float(row["total_s"]), step
+            yield "twice the epochs is not twice the time", twice, \
+                lambda r: abs(float(r["total_s"]) - 2 * total) <= 1e-9 * total + 20 * first
+
+    def platform(self, name):
+        file = yaml.safe_load((self.data / "platforms" / f"{name}.yaml").read_text())
+        return {**self.platform(file["base"]), **file} if "base" in file else file
+
+    def scaled_platform(self, name, network=False):
+        """A platform file with the network, or the device, twice as fast; None without a network."""
+        machine = self.platform(name)
+        changed = {"base": name}
+        if network:
+            if "fabric" not in machine:
+                return None
+            changed["fabric"] = {**machine["fabric"], "nic_rate": twice(machine["fabric"]["nic_rate"])}
+        else:
+            device = yaml.safe_load((self.data / "platforms" / "devices" / f"{machine['device']}.yaml").read_text())
+            device["peak"] = {k: twice(v) for k, v in device["peak"].items()}
+            device["memory"]["bandwidth"] = twice(device["memory"]["bandwidth"])
+            (self.root / f"device-{name}.yaml").write_text(yaml.safe_dump(device, sort_keys=False))
+            changed["device"] = f"./device-{name}.yaml"
+        file = f"platform-{name}-{'network' if network else 'device'}.yaml"
+        (self.root / file).write_text(yaml.safe_dump(changed, sort_keys=False))
+        return f"./{file}"
+
+    # --- one scenario after the other
+
+    def report(self, file, scenario, why):
+        self.findings += 1
+        print(f"{file}: {scenario['model']} on {scenario['gpus']} of {scenario['platform']}, "
+              f"{json.dumps(scenario['strategies'][0])}: {'; '.join(why[:3])}", flush=True)
+
+    def one(self, number):
+        s = self.scenario()
+        file, code, rows, errors = self.run(s, f"{number}.yaml")
+        self.refused += code == 2
+        why = self.check(code, rows, errors)
+        if why:
+            self.report(file, s, why)
+            return
+        if code == 0 and self.rnd.random() < .3:
+            pairs = list(self.pairs(s, rows[0]))
+            if pairs:
+                name, changed, holds = self.rnd.choice(pairs)
+                other, code2, rows2, errors2 = self.run(changed, f"{number}-pair.yaml")
+                why = self.check(code2, rows2, errors2)
+                if not why and rows2 and not holds(rows2[0]):
+                    why = [f"{name}: {rows[0]['step_s']} s, then {rows2[0]['step_s']} s ({other})"]
+                if why:
+                    self.report(file, s, why)
+                    return
+                other.unlink()
+        if code == 0 and self.rnd.random() < .05:
+            _, _, again, _ = self.run(s, f"{number}.yaml", processes=2)
+            if again != rows:
+                self.report(file, s, ["another answer with two processes"])
+                return
+        file.unlink()
+
+
+def twice(quantity):
+    number, unit = str(quantity).split(maxsplit=1)
+    return f"{2 * float(number):g} {unit}"
+
+
+def broken(row):
+    try:
+        step = float(row["step_s"])
+        parts = [float(row[k]) for k in PARTS]
+        low, high = float(row["step_low_s"]), float(row["step_high_s"])
+        allocated, reserved, device = (float(row[k]) for k in ("allocated_bytes", "reserved_bytes", "device_bytes"))
+    except (ValueError, KeyError) as error:
+        return [f"unreadable: {error}"]
+    why = []
+    if not all(map(math.isfinite, parts + [step])) or step <= 0:
+        why.append("not finite")
+    if min(parts) < -1e-12:
+        why.append(f"a part of {min(parts)} s")
+    if abs(sum(parts) - step) > 1e-6 * step:
+        why.append(f"parts add up to {sum(parts)} s, the step takes {step} s")
+    if not low <= step <= high:
+        why.append("outside its interval")
+    if float(row["gpu_utilisation"]) > 1 + 1e-9:
+        why.append(f"utilisation {row['gpu_utilisation']}")
+    if float(row["mfu"]) > 1.2:  # Winograd's convolutions do fewer operations than are counted
+        why.append(f"MFU {row['mfu']}")
+    if not allocated <= reserved <= device:
+        why.append("memory out of order")
+    return why
+
+
+def main():
+    if len(sys.argv) not in (3, 4):
+        sys.exit(__doc__)
+    seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.SystemRandom().randrange(10**9)
+    fuzzer = Fuzzer(sys.argv[1], seed)
+    begin = time.monotonic()
+    number = 0
+    while time.monotonic() - begin < float(sys.argv[2]):
+        fuzzer.one(number)
+        number += 1
+    print(f"seed {seed}: {number} scenarios, {fuzzer.runs} runs, {fuzzer.refused} refused, "
+          f"{fuzzer.findings} findings, {time.monotonic() - begin:.0f} s")
+    if not fuzzer.findings:
+        shutil.rmtree(fuzzer.root)
+    sys.exit(1 if fuzzer.findings else 0)
+
+
+if __name__ == "__main__":
+    main()
