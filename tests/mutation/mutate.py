@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""Breaks single lines of the simulator and looks whether the tests notice.
+
+usage: mutate.py [--count 30] [--least 27] [--seed 1] [--rooms strategies costs memory engine] [--build DIR] [--list]
+
+Lines are spread by hash over the rooms, not chosen: the same seed breaks the same lines as long as they do
+not change. Each is broken in one way (a sign, a factor, a comparison, an off-by-one, a dropped call), built
+in a build folder of its own on a copy of the sources, and tested until the first failure. A mutant that does not compile is
+replaced by the next line. One line per mutant; exit code 1 if fewer than --least were caught.
+"""
+import argparse, hashlib, os, pathlib, re, shutil, subprocess, sys, time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# (pattern, replacement, what it does); the first one that applies to a line, counted from its hash, is taken.
+BREAKS = [
+    (r" \+ ", " - ", "sign"), (r" - ", " + ", "sign"), (r" \* ", " / ", "factor"), (r" / ", " * ", "factor"),
+    (r" \+= ", " -= ", "sign"), (r" -= ", " += ", "sign"),
+    (r" < ", " <= ", "off by one"), (r" <= ", " < ", "off by one"), (r" >= ", " > ", "off by one"),
+    (r" > ", " >= ", "off by one"), (r" == ", " != ", "comparison"), (r" != ", " == ", "comparison"),
+    (r"std::max\(", "std::min(", "extreme"), (r"std::min\(", "std::max(", "extreme"),
+    (r" && ", " || ", "logic"), (r" \|\| ", " && ", "logic"),
+    (r"\b([2-9])\b(?![.'\"])", lambda m: str(int(m.group(1)) + 1), "constant"),
+    (r"\b(\d+\.\d+|\d+e-?\d+)\b", lambda m: f"(2 * {m.group(1)})", "constant"),
+    (r"^(\s+)[\w.\->\[\]():]+\(.*\);$", r"\1;", "dropped call"),
+]
+NOT_CODE = re.compile(r"^\s*(//|#|\*|using |namespace |template|static_assert|assert\(|throw |\}|struct |class |enum )|"
+                      r"<<|>>|operator|std::function|logic_error|fmt::format|const auto&|\"")
+
+
+def digest(*what):
+    return int.from_bytes(hashlib.sha256("\0".join(map(str, what)).encode()).digest()[:8], "big")
+
+
+def broken_lines(rooms, seed):
+    """All (order, file, line number, old, new, kind), in the order in which they are tried."""
+    found = []
+    for room in rooms:
+        for file in sorted((ROOT / "sim" / room).glob("*.cpp")):
+            for number, line in enumerate(file.read_text().splitlines(), 1):
+                if NOT_CODE.search(line) or not line.startswith("  "):
+                    continue
+                order = digest(seed, file.name, line.strip())
+                for i in range(len(BREAKS)):
+                    pattern, replacement, kind = BREAKS[(order + i) % len(BREAKS)]
+                    new = re.sub(pattern, replacement, line, count=1)
+                    if new != line:
+                        found.append((order, file.relative_to(ROOT), number, line, new, kind))
+                        break
+    return sorted(found, key=lambda f: f[0])
+
+
+def run(command, **more):
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more)
+
+
+def first_failure(output):
+    failed = re.search(r"\*\*\*(?:Failed|Timeout|Exception)|(\d+) - (\S+) \((?:Failed|Timeout|SEGFAULT|.*)\)", output)
+    named = re.search(r"^\s*\d+ - (\S+) \(", output, re.M)
+    return named.group(1) if named else (failed.group(0) if failed else "")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=30)
+    parser.add_argument("--least", type=int, default=27)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rooms", nargs="+", default=["strategies", "costs", "memory", "engine"])
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "mutation")
+    parser.add_argument("--list", action="store_true", help="only print what would be broken")
+    options = parser.parse_args()
+
+    lines = broken_lines(options.rooms, options.seed)
+    if options.list:
+        for _, file, number, old, new, kind in lines[:options.count]:
+            print(f"{file}:{number}: {kind}: {old.strip()}  ->  {new.strip()}")
+        return 0
+
+    sources, build = options.build / "source", options.build / "build"
+    shutil.rmtree(sources, ignore_errors=True)
+    tracked = run(["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard"]).stdout.splitlines()
+    for name in tracked:
+        if (ROOT / name).is_file():
+            (sources / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, sources / name)
+    environment = {**os.environ, "LOCKSTEP_DATA": str(sources), "OMP_NUM_THREADS": "1", "RC_PARAMS": "seed=20261122"}
+    configured = run(["cmake", "-S", str(sources), "-B", str(build), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
+                      "-DLOCKSTEP_TESTS=ON"])
+    if configured.returncode or run(["cmake", "--build", str(build)]).returncode:
+        sys.exit("the unbroken tree does not build")
+    test = ["ctest", "--test-dir", str(build), "--stop-on-failure", "--output-on-failure", "-j", str(os.cpu_count())]
+    if run(test, env=environment).returncode:
+        sys.exit("the tests fail on the unbroken tree")
+
+    caught = tried = 0
+    for _, name, number, old, new, kind in lines:
+        if tried == options.count:
+            break
+        file = sources / name
+        whole = file.read_text()
+        text = whole.splitlines(keepends=True)
+        text[number - 1] = new + "\n"
+        file.write_text("".join(text))
+        begin = time.monotonic()
+        try:
+            if run(["cmake", "--build", str(build)]).returncode:
+                continue
+            tried += 1
+            tested = run(test, env=environment)
+            caught += tested.returncode != 0
+            verdict = f"caught by {first_failure(tested.stdout)}" if tested.returncode else "NOT CAUGHT"
+        finally:
+            file.write_text(whole)
+        print(f"{tried:2} {name}:{number}: {kind}: `{old.strip()}` -> `{new.strip()}`: {verdict} "
+              f"({time.monotonic() - begin:.0f} s)", flush=True)
+    print(f"{caught} of {tried} mutants caught")
+    return 0 if caught >= options.least * tried / options.count else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
