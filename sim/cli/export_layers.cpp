@@ -7,6 +7,7 @@
 
 #include "cli/commands.hpp"
 #include "strategies/buckets.hpp"
+#include "strategies/ddp.hpp"
 #include "strategies/fsdp_plan.hpp"
 
 namespace lockstep {
@@ -57,9 +58,8 @@ Json names(const std::vector<Parameter>& parameters) {
 // What the strategy communicates: DDP's buckets from the second step on, FSDP's units.
 void add_plan(Json& j, const Job& job, const DdpOptions& options) {
   j["kind"] = "ddp";
-  const int element_bytes = options.gradient_bytes > 0 ? static_cast<int>(options.gradient_bytes)
-                                                       : gradient_bytes(job.step.precision);
-  const BucketPlan plan = plan_buckets(gradient_tensors(job.step, element_bytes), options);
+  const BucketPlan plan = plan_buckets(
+      gradient_tensors(job.step, ddp_gradient_bytes(options, job.step.precision)), options);
   j["bucket_cap_bytes"] = whole(options.bucket_bytes);
   j["bucket_bytes"] = Json::array();
   for (const Bucket& bucket : plan.later) j["bucket_bytes"].push_back(whole(bucket.bytes));

@@ -108,7 +108,7 @@ Event RankGroup::host_position() {
   if (impl_->one_thread) return record();
   auto state = std::make_shared<Event::State>();
   state->known = true;
-  state->cause = WaitCause::waiting;
+  state->cause = WaitCause::host_bound;
   if (impl_->host.base) {
     state->lanes.resize(impl_->stream.lanes());
     for (std::size_t lane = 0; lane < state->lanes.size(); ++lane) {

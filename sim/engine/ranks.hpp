@@ -53,7 +53,7 @@ struct Occupancy {
 };
 
 // Why a stream other than the compute stream is waited for: where wait() books the gap.
-enum class WaitCause { communication, data_loading, waiting, copies };
+enum class WaitCause { communication, data_loading, waiting, copies, host_bound, optimizer };
 
 // A point in time per lane, known once the work before it is done: a recorded stream position, the
 // end of a collective or of a copy. Cheap to copy. A default Event lies in the past.
@@ -115,7 +115,8 @@ class RankGroup {
   void host(double seconds);  // the host is busy
   // The host blocks until the event (item(), synchronize()) and takes `resume` seconds to go on.
   void host_wait(const Event& event, double resume = 0);
-  Event host_position();  // an event at the host's present time
+  // An event at the host's present time. A compute stream that waits for it is host-bound.
+  Event host_position();
 
   // --- compute stream
   // -------------------------------------------------------------------------------- The host

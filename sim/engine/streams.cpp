@@ -152,6 +152,12 @@ void ComputeStream::book_idle(WaitCause cause, double seconds) {
     case WaitCause::waiting:
       sums_.split.waiting += seconds;
       break;
+    case WaitCause::host_bound:
+      sums_.split.host_bound += seconds;
+      break;
+    case WaitCause::optimizer:  // on the host
+      sums_.split.optimizer += seconds;
+      break;
   }
 }
 

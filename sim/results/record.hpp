@@ -40,6 +40,7 @@ struct MemoryUse {
   double reserved = 0;   // peak of segments (max_memory_reserved)
   double device = 0;     // reserved + context + communication buffers (nvidia-smi)
   std::string moment;    // "backward of layer4.2.conv3", "optimizer step"
+  int retries = 0;       // times the allocator gave cached segments back to go on
   std::map<std::string, double>
       at_peak;  // bytes by kind at the allocated peak: parameters, activations, ...
 };
@@ -55,6 +56,12 @@ struct Staleness {
   double mean = 0;
   double p50 = 0, p99 = 0, max = 0;
   std::map<std::int64_t, std::int64_t> histogram;  // staleness -> number of updates
+};
+
+// How the steps of asynchronous workers were divided among them.
+struct WorkerSteps {
+  std::map<std::int64_t, std::int64_t> histogram;  // steps begun -> number of workers
+  double least = 0, most = 0;  // share of one worker in all steps; 1 / workers is even
 };
 
 struct OutOfMemory {
@@ -100,11 +107,13 @@ struct Prediction {
   double gpu_utilisation = 0;  // device busy / step (what nvidia-smi calls utilisation)
   double mfu = 0;              // model FLOPs / (step * GPUs * peak of the precision)
   MemoryUse memory;
+  double memory_capacity = 0;  // of the device that training may use, bytes
   std::optional<OutOfMemory>
       out_of_memory;  // set = does not fit; times are still what they would be
   std::vector<LinkTraffic> traffic;
   std::optional<Staleness> staleness;
-  double dollars = 0;  // of the whole run
+  std::optional<WorkerSteps> worker_steps;
+  double dollars = 0;  // of the whole run; 0 = no price, no dataset, or it does not fit
   ProvenanceShare provenance;
   bool extrapolated = false;  // steady state reached and extrapolated
   int simulated_steps = 0;
@@ -116,12 +125,20 @@ struct Prediction {
   std::optional<RealRun> real;
 };
 
+// A point whose simulation did not come to an end. The others stand.
+struct Failure {
+  std::string strategy;
+  int gpus = 1;
+  std::string reason;
+};
+
 struct ResultRecord {
   std::string scenario;  // its name
   std::string file;
   std::string model, platform, precision;
   std::uint64_t seed = 0;
   std::vector<Prediction> predictions;
+  std::vector<Failure> failures;
   std::vector<std::string> warnings;
 };
 

@@ -1,5 +1,7 @@
 #include "results/staleness.hpp"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 namespace lockstep {
@@ -26,6 +28,39 @@ Staleness staleness_of(std::map<std::int64_t, std::int64_t> histogram) {
   result.max = static_cast<double>(histogram.rbegin()->first);
   result.histogram = std::move(histogram);
   return result;
+}
+
+WorkerSteps worker_steps_of(std::map<std::int64_t, std::int64_t> histogram) {
+  WorkerSteps result;
+  double all = 0;
+  for (const auto& [steps, workers] : histogram) {
+    all += static_cast<double>(steps) * static_cast<double>(workers);
+  }
+  if (all > 0) {
+    result.least = static_cast<double>(histogram.begin()->first) / all;
+    result.most = static_cast<double>(histogram.rbegin()->first) / all;
+  }
+  result.histogram = std::move(histogram);
+  return result;
+}
+
+std::string uneven_workers(const WorkerSteps& steps) {
+  double workers = 0, all = 0;
+  for (const auto& [made, by] : steps.histogram) {
+    workers += static_cast<double>(by);
+    all += static_cast<double>(made) * static_cast<double>(by);
+  }
+  constexpr double starved = 0.25;
+  const double even = workers > 0 ? all / workers : 0;
+  if (all <= 0 || steps.least * all >= starved * even) return "";
+  double busy = 0, done = 0;  // workers that make at least half of an even share
+  for (const auto& [made, by] : steps.histogram) {
+    if (static_cast<double>(made) < 0.5 * even) continue;
+    busy += static_cast<double>(by);
+    done += static_cast<double>(made) * static_cast<double>(by);
+  }
+  return fmt::format("{:.0f} of {:.0f} workers do {:.0f} % of the steps", busy, workers,
+                     100 * done / all);
 }
 
 }  // namespace lockstep

@@ -1,8 +1,10 @@
-// How out of date the parameters were that pushed gradients were computed from.
+// Asynchronous updates: how out of date the parameters were that pushed gradients were computed
+// from, and who made them.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <string>
 
 #include "results/record.hpp"
 
@@ -12,5 +14,13 @@ namespace lockstep {
 // pushes. A percentile is the smallest staleness that at least that share of the pushes does not
 // exceed.
 Staleness staleness_of(std::map<std::int64_t, std::int64_t> histogram);
+
+// `histogram`: steps -> number of workers that made so many.
+WorkerSteps worker_steps_of(std::map<std::int64_t, std::int64_t> histogram);
+
+// "8 of 16 workers do 99 % of the steps", where some make less than a quarter of an even share: the
+// rest of the data hardly counts then, and neither time nor price are those of all workers.
+// "" otherwise.
+std::string uneven_workers(const WorkerSteps& steps);
 
 }  // namespace lockstep

@@ -14,6 +14,20 @@ Json split_to_json(const StepSplit& s) {
                       s.exposed_communication, s.host_bound, s.waiting});
 }
 
+using Histogram = std::map<std::int64_t, std::int64_t>;
+
+Json histogram_to_json(const Histogram& histogram) {
+  Json list = Json::array();
+  for (const auto& [value, count] : histogram) list.push_back(Json::array({value, count}));
+  return list;
+}
+
+Histogram histogram_from_json(const Json& list) {
+  Histogram histogram;
+  for (const auto& pair : list) histogram[pair[0]] = pair[1];
+  return histogram;
+}
+
 StepSplit split_from_json(const Json& j) {
   return {j[0], j[1], j[2], j[3], j[4], j[5], j[6], j[7]};
 }
@@ -25,6 +39,7 @@ std::string to_wire(const StrategyResult& r) {
   j["steps"] = r.step_seconds;
   j["first"] = r.first_step_seconds;
   j["extrapolated"] = r.extrapolated;
+  j["simulated"] = r.simulated_steps;
   j["split"] = split_to_json(r.split);
   j["busy"] = r.device_busy;
   j["samples"] = r.samples_per_step;
@@ -33,15 +48,15 @@ std::string to_wire(const StrategyResult& r) {
     j["traffic"].push_back(Json::array({t.link_class, t.bytes, t.total_bytes, t.busy}));
   }
   if (r.staleness) {
-    Json histogram = Json::array();
-    for (const auto& [value, count] : r.staleness->histogram) {
-      histogram.push_back(Json::array({value, count}));
-    }
-    j["staleness"] = Json::array(
-        {r.staleness->mean, r.staleness->p50, r.staleness->p99, r.staleness->max, histogram});
+    j["staleness"] = Json::array({r.staleness->mean, r.staleness->p50, r.staleness->p99,
+                                  r.staleness->max, histogram_to_json(r.staleness->histogram)});
   }
-  j["memory"] = Json::array(
-      {r.memory.allocated, r.memory.reserved, r.memory.device, r.memory.moment, r.memory.at_peak});
+  if (r.worker_steps) {
+    j["worker_steps"] = Json::array({histogram_to_json(r.worker_steps->histogram),
+                                     r.worker_steps->least, r.worker_steps->most});
+  }
+  j["memory"] = Json::array({r.memory.allocated, r.memory.reserved, r.memory.device,
+                             r.memory.moment, r.memory.retries, r.memory.at_peak});
   j["capacity"] = r.memory_capacity;
   j["provenance"] =
       Json::array({r.provenance.measured, r.provenance.interpolated, r.provenance.modelled});
@@ -68,20 +83,21 @@ StrategyResult from_wire(const std::string& text, std::vector<Diagnostic>& refus
   r.step_seconds = j["steps"].get<std::vector<double>>();
   r.first_step_seconds = j["first"];
   r.extrapolated = j["extrapolated"];
+  r.simulated_steps = j["simulated"];
   r.split = split_from_json(j["split"]);
   r.device_busy = j["busy"];
   r.samples_per_step = j["samples"];
   for (const auto& t : j["traffic"]) r.traffic.push_back({t[0], t[1], t[2], t[3]});
   if (j.contains("staleness")) {
     const auto& s = j["staleness"];
-    Staleness staleness{s[0], s[1], s[2], s[3], {}};
-    for (const auto& pair : s[4]) {
-      staleness.histogram[pair[0].get<std::int64_t>()] = pair[1].get<std::int64_t>();
-    }
-    r.staleness = staleness;
+    r.staleness = Staleness{s[0], s[1], s[2], s[3], histogram_from_json(s[4])};
+  }
+  if (j.contains("worker_steps")) {
+    const auto& w = j["worker_steps"];
+    r.worker_steps = WorkerSteps{histogram_from_json(w[0]), w[1], w[2]};
   }
   const auto& m = j["memory"];
-  r.memory = {m[0], m[1], m[2], m[3], m[4].get<std::map<std::string, double>>()};
+  r.memory = {m[0], m[1], m[2], m[3], m[4], m[5].get<std::map<std::string, double>>()};
   r.memory_capacity = j["capacity"];
   const auto& p = j["provenance"];
   r.provenance = {p[0], p[1], p[2]};

@@ -294,7 +294,7 @@ StrategyResult DdpRun::run() {
   result.memory_capacity = job_.machine.device.memory_bytes;
   const StepMemory memory =
       step_memory(job_.step, ddp_memory_plan(job_, options_, plan_), job_.machine.device);
-  result.memory = {memory.allocated, memory.reserved, memory.device, memory.moment, memory.at_peak};
+  result.memory = memory_use(memory);
   if (options_.comm_hook == CommHook::power_sgd) {
     result.notes.push_back(
         "PowerSGD is simulated in its compressing phase (PyTorch starts it after 1000 steps)");

@@ -72,6 +72,7 @@ class FsdpRun {
   ProvenanceTally provenance_;
   const FsdpPlan plan_;
   InputPipeline input_;
+  const StreamId host_optimizer_;
   QueuedWork norm_, scaling_, optimizer_;
   double host_update_ = 0;  // CPU offload: clipping and optimizer on the host
 };
@@ -95,7 +96,8 @@ FsdpRun::FsdpRun(const Job& job, const FsdpOptions& options)
                           "replicas", replica_lanes(layout_, speeds_.ranks_per_lane().size()))
                     : shards_),
       plan_(fsdp_plan(job, layout_, costs_, network_, provenance_)),
-      input_(job, ranks_, network_) {
+      input_(job, ranks_, network_),
+      host_optimizer_(ranks_.add_stream("host optimizer", WaitCause::optimizer)) {
   for (const LayerCost& layer : costs_.layers) {
     provenance_.add(layer.forward, job.accumulation);
     provenance_.add(layer.backward, job.accumulation);
@@ -175,7 +177,11 @@ void FsdpRun::update(const Event& gradients) {
       reduce_scalar();
       ranks_.host_wait(ranks_.record());  // the norm goes back to the host
     }
-    ranks_.host(host_update_);
+    ranks_.wait(ranks_.host_position());
+    // Nothing of the next step can begin before.
+    const Event updated = ranks_.enqueue(host_optimizer_, host_update_);
+    ranks_.wait(updated);
+    ranks_.host_wait(updated);
     return;
   }
   if (job_.gradient_clipping > 0) {
@@ -202,6 +208,7 @@ StrategyResult FsdpRun::run() {
     run_steps(
         world_, ranks_, speeds_, job_, [&](int) { one_step(runtime); }, result);
   }
+  if (host_update_ > 0) result.device_busy -= result.split.optimizer;  // the device is idle
   result.provenance = provenance_.share();
   result.samples_per_step = static_cast<double>(job_.step.samples) * job_.gpus * job_.accumulation;
   return result;
@@ -234,7 +241,7 @@ StrategyResult Fsdp::simulate(const Job& job) const {
   StrategyResult result = FsdpRun(running, options_).run();
   const StepMemory memory =
       step_memory(job.step, fsdp_memory_plan(job, layout), job.machine.device);
-  result.memory = {memory.allocated, memory.reserved, memory.device, memory.moment, memory.at_peak};
+  result.memory = memory_use(memory);
   result.memory_capacity = job.machine.device.memory_bytes;
   result.notes = notes(job, options_, layout);
   return result;

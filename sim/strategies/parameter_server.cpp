@@ -77,16 +77,20 @@ StrategyResult ParameterServer::simulate(const Job& job) const {
 
   StrategyResult result;
   result.first_step_seconds = trace.step_ends.front();
-  for (std::size_t i = 1; i < trace.step_ends.size(); ++i) {
+  for (std::size_t i = trace.step_ends.size() - trace.reported; i < trace.step_ends.size(); ++i) {
     result.step_seconds.push_back(trace.step_ends[i] - trace.step_ends[i - 1]);
   }
   result.extrapolated = trace.extrapolated;
+  result.simulated_steps = static_cast<int>(trace.step_ends.size());
   result.split = trace.split;
   result.device_busy = busy_seconds(result.split, result.step_seconds);
   result.samples_per_step =
       static_cast<double>(job.gpus) * static_cast<double>(job.step.samples) * job.accumulation;
   result.traffic = traffic_of(ps, trace);
   result.staleness = staleness_of(trace.staleness);
+  if (ps.system.rule.pushes_per_update == 1) {
+    result.worker_steps = worker_steps_of(trace.worker_steps);
+  }
   result.memory = parameter_server_memory(job, options_, ps.keys);
   result.memory_capacity = job.machine.device.memory_bytes;
   ps.provenance.add(transfer_provenance(job, ps.system), result.split.exposed_communication);

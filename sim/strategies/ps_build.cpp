@@ -237,6 +237,7 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
   result.simulated = simplify(result.links, job.network != NetworkKind::analytic);
 
   system.rule = consistency_rule(options, job.gpus);
+  system.progress = job.progress;
   system.servers = options.servers;
   system.places = result.places.count;
   system.serial_servers = options.serial;

@@ -4,6 +4,7 @@
 #include "memory/step_memory.hpp"
 #include "strategies/parameter_server.hpp"
 #include "strategies/ps_build.hpp"
+#include "strategies/run_steps.hpp"
 
 namespace lockstep {
 
@@ -40,7 +41,7 @@ ServerPlan server_memory_plan(const Job& job, const ParameterServerOptions& opti
 MemoryUse parameter_server_memory(const Job& job, const ParameterServerOptions& options,
                                   const std::vector<Key>& keys) {
   const StepMemory worker = step_memory(job.step, worker_memory_plan(job), job.machine.device);
-  MemoryUse use{worker.allocated, worker.reserved, worker.device, worker.moment, worker.at_peak};
+  MemoryUse use = memory_use(worker);
   if (options.placement != ServerPlacement::gpu) return use;
 
   // The servers of one GPU are processes beside the worker's: all of them count.
@@ -54,6 +55,7 @@ MemoryUse parameter_server_memory(const Job& job, const ParameterServerOptions& 
     sum.allocated += one.allocated;
     sum.reserved += one.reserved;
     sum.device += one.device;
+    sum.retries += one.retries;
   }
   const StepMemory& fullest =
       *std::max_element(of_place.begin(), of_place.end(),
@@ -61,6 +63,7 @@ MemoryUse parameter_server_memory(const Job& job, const ParameterServerOptions& 
   use.allocated += fullest.allocated;
   use.reserved += fullest.reserved;
   use.device += fullest.device;
+  use.retries += fullest.retries;
   use.at_peak["parameter server"] = fullest.allocated;
   return use;
 }

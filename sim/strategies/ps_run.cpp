@@ -77,6 +77,7 @@ PsRun::PsRun(const PsSystem& system) : system_(system) {
     computed_before_.resize(2 * workers_.size() * system.messages.size());
   }
   for (const PsWorker& w : system.workers) ranks_ += w.ranks;
+  base_.steps.assign(workers_.size(), 0);
   base_.link_bytes.assign(system.links.size(), 0);
   base_.link_busy.assign(system.links.size(), 0);
   base_.server_busy.assign(servers_.size(), 0);
@@ -174,6 +175,9 @@ void PsRun::finish_step(int w) {
   self.step.parts = {};
   self.started = now_;
   completed_ += system_.workers[static_cast<std::size_t>(w)].ranks;
+  if (system_.progress) {
+    system_.progress(static_cast<double>(completed_) / ranks_ / system_.steps);
+  }
   if (completed_ >= static_cast<std::int64_t>(trace_.step_ends.size() + 1) * ranks_) mark();
   if (!done_) begin_step(w);
 }

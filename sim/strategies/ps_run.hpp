@@ -161,7 +161,8 @@ class PsRun {
   // ps_trace.cpp: what is reported
   struct Snapshot {
     double time = 0;
-    StepSplit sum;  // over all ranks
+    StepSplit sum;           // over all ranks
+    std::vector<int> steps;  // begun, by worker
     std::vector<double> link_bytes, link_busy, server_busy, push_busy, pull_busy;
   };
   Snapshot snapshot();
@@ -182,7 +183,8 @@ class PsRun {
   int ranks_ = 0;
   std::int64_t completed_ = 0;  // rank steps
   bool done_ = false;
-  Snapshot base_;
+  Snapshot base_;                // what is reported begins here
+  std::deque<Snapshot> latest_;  // of the steps that may turn out to be the steady state
   PsTrace trace_;
   std::vector<std::int64_t> staleness_;  // histogram
 };

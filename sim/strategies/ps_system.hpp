@@ -102,21 +102,24 @@ struct PsSystem {
   std::function<double(int worker, int step)> factor;
   int steps = 100;      // ends when the ranks together finished steps * ranks steps
   bool steady = false;  // stop early once the step time repeats
+  std::function<void(double)> progress{};  // hears the share of the steps that is played
 };
 
 struct PsTrace {
   std::vector<double> step_ends;  // time at which every further `ranks` worker steps were complete
   bool extrapolated = false;
-  // After the first entry of step_ends; sums over the ranks' time, per rank and step.
-  StepSplit split;
-  std::map<std::int64_t, std::int64_t> staleness;  // of every message applied after the first entry
-  std::vector<double> link_bytes;                  // after the first entry, per step
-  std::vector<double> link_busy;                   // fraction of the time after the first entry
-  double pushed_bytes = 0;                         // whole run, arrived
+  // Everything below is of the last `reported` steps: all after the first, or the steady state's.
+  std::size_t reported = 0;
+  StepSplit split;                                 // sums over the ranks' time, per rank and step
+  std::map<std::int64_t, std::int64_t> staleness;  // of every message applied after the first step
+  std::map<std::int64_t, std::int64_t> worker_steps;  // steps begun -> ranks
+  std::vector<double> link_bytes;                     // per step
+  std::vector<double> link_busy;                      // fraction of the time
+  double pushed_bytes = 0;                            // whole run, arrived
   double pulled_bytes = 0;
   double push_busy = 0;    // busiest worker: fraction of that time in which it sends,
   double pull_busy = 0;    // and receives
-  double server_busy = 0;  // busiest server: fraction of the time after the first entry
+  double server_busy = 0;  // busiest server: fraction of the time
 };
 
 PsTrace run_parameter_server(const PsSystem& system);

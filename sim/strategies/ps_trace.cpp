@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "strategies/ps_run.hpp"
+#include "strategies/run_steps.hpp"
 
 namespace lockstep {
 
 namespace {
 
-constexpr std::size_t kRepeats = 3;        // steps that must agree before the run counts as steady
-constexpr double kRepeatTolerance = 1e-9;  // relative
+constexpr std::size_t kRepeats = agreeing_steps;
 
 }  // namespace
 
@@ -23,6 +23,7 @@ PsRun::Snapshot PsRun::snapshot() {
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     Worker& self = workers_[w];
     book(self, now_);
+    s.steps.push_back(self.steps);
     const double ranks = system_.workers[w].ranks;
     add(s.sum, self.sum, ranks);
     const double elapsed = now_ - self.started;
@@ -49,11 +50,21 @@ PsRun::Snapshot PsRun::snapshot() {
 void PsRun::mark() {
   trace_.step_ends.push_back(now_);
   const int steps = static_cast<int>(trace_.step_ends.size());
+  if (system_.steady) {
+    latest_.push_back(snapshot());
+    if (latest_.size() > kRepeats + 1) latest_.pop_front();
+  }
   trace_.extrapolated = system_.steady && steps < system_.steps && repeats();
   done_ = steps >= system_.steps || trace_.extrapolated;
   if (steps == 1 && !done_) {
     base_ = snapshot();
     staleness_.clear();
+  }
+  if (trace_.extrapolated) {  // what led to the steady state is no part of it
+    base_ = latest_.front();
+    trace_.reported = kRepeats;
+  } else {
+    trace_.reported = trace_.step_ends.size() - 1;
   }
 }
 
@@ -64,24 +75,35 @@ bool PsRun::repeats() const {
   const double step = ends[last] - ends[last - 1];
   for (std::size_t k = 1; k < kRepeats; ++k) {
     const double earlier = ends[last - k] - ends[last - k - 1];
-    if (std::abs(earlier - step) > kRepeatTolerance * step) return false;
+    if (std::abs(earlier - step) > agreement * step) return false;
+  }
+  for (const auto part : step_parts) {
+    const auto seconds = [&](std::size_t k) {
+      return (latest_[k].sum.*part - latest_[k - 1].sum.*part) / ranks_;
+    };
+    for (std::size_t k = 1; k < kRepeats; ++k) {
+      if (std::abs(seconds(k) - seconds(kRepeats)) > agreement * step) return false;
+    }
   }
   // Workers may still live on the lead that their loader has from a long first step.
   double loading = 0;
   for (const PsSegment& segment : system_.segments) {
     if (segment.needs_input) loading += system_.input_seconds;
   }
-  return loading <= step * (1 + kRepeatTolerance);
+  return loading <= step * (1 + agreement);
 }
 
 PsTrace PsRun::trace() {
   const Snapshot end = snapshot();
   const double time = std::max(end.time - base_.time, std::numeric_limits<double>::min());
-  const double steps = std::max<double>(1, static_cast<double>(trace_.step_ends.size()) - 1);
+  const double steps = std::max<double>(1, static_cast<double>(trace_.reported));
   add(trace_.split, end.sum, 1 / (steps * ranks_));
   add(trace_.split, base_.sum, -1 / (steps * ranks_));
   for (std::size_t i = 0; i < staleness_.size(); ++i) {
     if (staleness_[i] > 0) trace_.staleness[static_cast<std::int64_t>(i)] = staleness_[i];
+  }
+  for (std::size_t w = 0; w < end.steps.size(); ++w) {
+    trace_.worker_steps[end.steps[w] - base_.steps[w]] += system_.workers[w].ranks;
   }
   for (std::size_t link = 0; link < system_.links.size(); ++link) {
     trace_.link_bytes.push_back((end.link_bytes[link] - base_.link_bytes[link]) / steps);

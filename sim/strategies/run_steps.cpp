@@ -6,13 +6,11 @@
 
 #include "core/statistics.hpp"
 #include "costs/interference.hpp"
+#include "memory/step_memory.hpp"
 
 namespace lockstep {
 
 namespace {
-
-constexpr int agreeing_steps = 3;
-constexpr double agreement = 1e-9;  // relative to the step
 
 bool agree(const StepRecord& a, const StepRecord& b) {
   const double tolerance = agreement * b.seconds;
@@ -81,6 +79,11 @@ double busy_seconds(const StepSplit& split, const std::vector<double>& step_seco
   return std::min(busy, mean(step_seconds));
 }
 
+MemoryUse memory_use(const StepMemory& memory) {
+  return {memory.allocated, memory.reserved, memory.device,
+          memory.moment,    memory.retries,  memory.at_peak};
+}
+
 StepCosts step_costs(const Job& job) {
   StepCosts result;
   double busy = 0;
@@ -126,6 +129,7 @@ void run_steps(World& world, RankGroup& ranks, const RankSpeeds& speeds, const J
       one_step(step);
       ranks.end_step();
       issued = step;
+      if (job.progress) job.progress(static_cast<double>(step) / job.steps);
       if (step == 0) {
         ranks.await_step(0);
         after_first = world.traffic();
@@ -145,6 +149,7 @@ void run_steps(World& world, RankGroup& ranks, const RankSpeeds& speeds, const J
 
   const std::vector<StepRecord>& steps = ranks.steps();
   result.extrapolated = extrapolated;
+  result.simulated_steps = static_cast<int>(steps.size());
   result.first_step_seconds = steps.front().seconds;
   double later_seconds = 0;
   for (std::size_t i = 1; i < steps.size(); ++i) later_seconds += steps[i].seconds;

@@ -10,6 +10,12 @@
 
 namespace lockstep {
 
+struct StepMemory;
+
+// So many steps in a row that agree so closely, in length and in every part, are the steady state.
+inline constexpr int agreeing_steps = 3;
+inline constexpr double agreement = 1e-9;  // relative to the step
+
 // Where device and communication seconds come from.
 class ProvenanceTally {
  public:
@@ -24,6 +30,8 @@ class ProvenanceTally {
 // How long a device is busy in the mean step, and never longer than that: the parts of a split add
 // up to the step but for rounding.
 double busy_seconds(const StepSplit& split, const std::vector<double>& step_seconds);
+
+MemoryUse memory_use(const StepMemory& memory);
 
 // The prices of one micro-batch's layers and what follows from all of them together.
 struct StepCosts {

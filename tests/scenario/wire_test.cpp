@@ -14,12 +14,15 @@ TEST(Wire, EveryFieldComesBackExactly) {
   r.step_seconds = {0.1 + 0.2, 1.0 / 3.0, 5e-324, 1.7976931348623157e308};
   r.first_step_seconds = std::nextafter(1.0, 2.0);
   r.extrapolated = true;
+  r.simulated_steps = 22;
+  r.worker_steps = WorkerSteps{{{3, 2}, {179, 14}}, 1.0 / 3, 2.0 / 7};
   r.split = {1e-9, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7};
   r.device_busy = 2.0 / 7.0;
   r.samples_per_step = 1e15 + 0.5;
   r.traffic = {{"NVLink", 1.1, 2.2, 0.3}, {"NIC", 0, 0, 0}};
   r.staleness = Staleness{1.5, 1, 3, 4, {{-1, 2}, {3, 9007199254740993}}};
-  r.memory = {1e10 / 3, 2, 3, "backward of a \"quoted\" layer\n", {{"states", 1.0 / 9}, {"x", 0}}};
+  r.memory = {
+      1e10 / 3, 2, 3, "backward of a \"quoted\" layer\n", 5, {{"states", 1.0 / 9}, {"x", 0}}};
   r.memory_capacity = 8e10;
   r.provenance = {0.1, 0.2, 0.7};
   r.notes = {"one", ""};
@@ -29,6 +32,12 @@ TEST(Wire, EveryFieldComesBackExactly) {
   EXPECT_EQ(b.step_seconds, r.step_seconds);
   EXPECT_EQ(b.first_step_seconds, r.first_step_seconds);
   EXPECT_EQ(b.extrapolated, r.extrapolated);
+  EXPECT_EQ(b.simulated_steps, r.simulated_steps);
+  ASSERT_TRUE(b.worker_steps.has_value());
+  EXPECT_EQ(b.worker_steps->histogram, r.worker_steps->histogram);
+  EXPECT_EQ(b.worker_steps->least, 1.0 / 3);
+  EXPECT_EQ(b.worker_steps->most, 2.0 / 7);
+  EXPECT_EQ(b.memory.retries, 5);
   EXPECT_EQ(b.split.data_loading, r.split.data_loading);
   EXPECT_EQ(b.split.forward, r.split.forward);
   EXPECT_EQ(b.split.backward, r.split.backward);

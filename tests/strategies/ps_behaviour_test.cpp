@@ -166,6 +166,58 @@ TEST(SteadyState, StopsEarlyAndSaysSo) {
   EXPECT_NEAR(mean_step(stopped) / mean_step(whole), 1, 1e-9);
 }
 
+// A worker that quickens for nine steps: what led to the steady state is no part of it.
+TEST(SteadyState, ReportsNothingOfTheApproach) {
+  ToySystem toy;
+  toy.workers = 2;
+  toy.rule = {2, 0};
+  PsSystem system = make_system(toy);
+  system.steady = true;
+  system.factor = [](int, int step) { return step < 9 ? 2 - 0.1 * step : 1.0; };
+  const PsTrace trace = run_parameter_server(system);
+  ASSERT_TRUE(trace.extrapolated);
+  EXPECT_GT(trace.step_ends.size(), 9U);
+  EXPECT_EQ(trace.reported, 3U);
+  EXPECT_NEAR(trace.split.forward, toy.forward, 1e-9);
+  EXPECT_NEAR(trace.split.backward, toy.backward, 1e-9);
+  EXPECT_NEAR(total(trace.split), step_times(trace).back(), 1e-9);
+}
+
+// The slowest worker sets the pace, so that steps of equal length need not be equal.
+TEST(SteadyState, IsOneOfEveryPart) {
+  ToySystem toy;
+  toy.workers = 2;
+  toy.rule = {2, 0};
+  PsSystem system = make_system(toy);
+  system.steady = true;
+  system.factor = [](int worker, int step) {
+    return worker == 0 ? 1.0 : std::max(0.3, 0.5 - 0.02 * step);
+  };
+  const PsTrace trace = run_parameter_server(system);
+  ASSERT_TRUE(trace.extrapolated);
+  EXPECT_GT(trace.step_ends.size(), 10U);
+  EXPECT_NEAR(trace.split.backward, toy.backward * (1 + 0.3) / 2, 1e-9);
+}
+
+TEST(WorkerSteps, SayWhoDidThem) {
+  ToySystem toy;
+  toy.steps = 100;
+  toy.rule = {1, PsRule::kUnbounded};
+  const PsTrace equal = run_parameter_server(make_system(toy));
+  ASSERT_EQ(equal.worker_steps.size(), 1U);
+  EXPECT_EQ(equal.worker_steps.begin()->second, toy.workers);
+  // One of four workers is ten times slower, and does a tenth of what another one does.
+  const PsTrace uneven = with_slow_worker(toy, 10);
+  std::int64_t steps = 0, workers = 0;
+  for (const auto& [made, by] : uneven.worker_steps) {
+    steps += made * by;
+    workers += by;
+  }
+  EXPECT_EQ(workers, toy.workers);
+  EXPECT_NEAR(static_cast<double>(steps), 99.0 * toy.workers, toy.workers);
+  EXPECT_LT(uneven.worker_steps.begin()->first, 0.25 * uneven.worker_steps.rbegin()->first);
+}
+
 TEST(Determinism, SameSystemSameTrace) {
   const PsSystem system = make_system(jittery(16, {1, 3}));
   const PsTrace a = run_parameter_server(system), b = run_parameter_server(system);
