@@ -85,7 +85,7 @@ int gpus_per_socket(const Machine& machine) {
 }  // namespace
 
 double pcie_bytes_per_second(const PcieSpec& pcie) {
-  return 12 * giga * std::pow(2.0, pcie.generation - 3) * pcie.lanes / 16.0;
+  return pcie.scale * 12 * giga * std::pow(2.0, pcie.generation - 3) * pcie.lanes / 16.0;
 }
 
 CommGroup group_of(const Machine& machine, int ranks) {

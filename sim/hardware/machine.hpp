@@ -58,6 +58,7 @@ struct PcieSpec {
   // Bytes/s one way that a GPU reaches to its neighbour through host memory while all GPUs of the
   // node do; 0 = derived from the link. For hosts where it has been measured (virtual machines).
   double host_path_bytes_per_second = 0;
+  double scale = 1;  // of what follows from generation and lanes: for what-if questions
 };
 
 struct HostSpec {

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "core/statistics.hpp"
+#include "costs/host.hpp"
 #include "scenario/anchor.hpp"
 
 namespace lockstep {
@@ -17,7 +18,7 @@ namespace {
 
 struct Change {
   std::string input;
-  std::function<void(Machine&)> machine;
+  MachineEdit machine;
   std::function<void(Scenario&)> scenario;
 };
 
@@ -25,27 +26,50 @@ std::vector<Change> changes(const Scenario& scenario) {
   constexpr double more = 1.1;
   std::vector<Change> list{
       {"device FLOP/s +10 %",
-       [](Machine& m) {
+       [](Machine& m, Framework&) {
          for (double* peak : {&m.device.fp32_flops, &m.device.tf32_flops, &m.device.fp16_flops,
                               &m.device.bf16_flops}) {
            *peak *= more;
          }
        },
        {}},
-      {"memory bandwidth +10 %", [](Machine& m) { m.device.memory_bandwidth *= more; }, {}},
+      {"memory bandwidth +10 %",
+       [](Machine& m, Framework&) { m.device.memory_bandwidth *= more; },
+       {}},
       {"kernel launch floor +10 %",
-       [](Machine& m) { m.device.efficiency.kernel_floor_seconds *= more; },
+       [](Machine& m, Framework&) { m.device.efficiency.kernel_floor_seconds *= more; },
        {}},
       {"host dispatch time +10 %",
-       [](Machine& m) {
+       [](Machine& m, Framework& f) {
+         f.operator_seconds = more * host_rates(m.host, f).forward_operator;
          m.host.dispatch_seconds *= more;
          m.host.launch_seconds *= more;
        },
        {}},
-      {"NVLink bandwidth +10 %", [](Machine& m) { m.nvlink.bytes_per_second *= more; }, {}},
-      {"NIC bandwidth +10 %", [](Machine& m) { m.fabric.nic_bytes_per_second *= more; }, {}},
-      {"network latency +10 %", [](Machine& m) { m.fabric.latency_seconds *= more; }, {}},
-      {"host memory bandwidth +10 %", [](Machine& m) { m.host.memory_bandwidth *= more; }, {}},
+      {"NVLink bandwidth +10 %",
+       [](Machine& m, Framework&) { m.nvlink.bytes_per_second *= more; },
+       {}},
+      {"PCIe bandwidth +10 %",
+       [](Machine& m, Framework&) {
+         m.pcie.scale *= more;
+         m.pcie.host_path_bytes_per_second *= more;
+       },
+       {}},
+      {"NIC bandwidth +10 %",
+       [](Machine& m, Framework&) { m.fabric.nic_bytes_per_second *= more; },
+       {}},
+      {"network latency +10 %",
+       [](Machine& m, Framework&) { m.fabric.latency_seconds *= more; },
+       {}},
+      {"host memory bandwidth +10 %",
+       [](Machine& m, Framework&) { m.host.memory_bandwidth *= more; },
+       {}},
+      {"loopback bandwidth +10 %",
+       [](Machine& m, Framework&) { m.host.loopback_bytes_per_second *= more; },
+       {}},
+      {"latency of a message between processes +10 %",
+       [](Machine& m, Framework&) { m.host.message_seconds *= more; },
+       {}},
   };
   if (scenario.data_loading.samples_per_second > 0) {
     list.push_back({"data loading rate +10 %", {}, [](Scenario& s) {
@@ -72,14 +96,15 @@ Attribution attribute(const Prediction& p, const Point& point) {
   }
   device *= point.job.accumulation;
   const double share = device > 0 ? std::min(1.0, point.memory_bound_seconds / device) : 0;
-  return {{"compute, bound by arithmetic", compute * (1 - share)},
-          {"compute, bound by memory", compute * share},
-          {"exposed communication", s.exposed_communication},
-          {"host dispatch", s.host_bound},
-          {"waiting for other ranks or servers", s.waiting},
-          {"optimizer", s.optimizer},
-          {"gradient copies", s.copies},
-          {"data loading", s.data_loading}};
+  return {
+      {"compute, bound by arithmetic", compute * (1 - share)},
+      {"compute, bound by memory", compute * share},
+      {"exposed communication", s.exposed_communication},
+      {"host dispatch", s.host_bound},
+      {"waiting for other ranks or servers", s.waiting},
+      {updates_on_host(point) ? "optimizer on the CPU (cpu_offload)" : "optimizer", s.optimizer},
+      {"gradient copies", s.copies},
+      {"data loading", s.data_loading}};
 }
 
 std::vector<Sensitivity> sensitivities(const Scenario& scenario, const Point& point,
@@ -103,7 +128,8 @@ std::vector<Sensitivity> sensitivities(const Scenario& scenario, const Point& po
   std::vector<Sensitivity> list;
   for (std::size_t i = 1; i < points.size(); ++i) {
     const double change = per_sample(i) / per_sample(0) - 1;
-    if (std::abs(change) > 1e-6) list.push_back({names[i], change});
+    const bool fits = results[i].memory.device <= results[i].memory_capacity;
+    if (std::abs(change) > 1e-6) list.push_back({names[i], change, fits});
   }
   std::stable_sort(list.begin(), list.end(), [](const Sensitivity& a, const Sensitivity& b) {
     return std::abs(a.step_change) > std::abs(b.step_change);

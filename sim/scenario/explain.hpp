@@ -22,10 +22,12 @@ Attribution attribute(const Prediction& prediction, const Point& point);
 struct Sensitivity {
   std::string input;       // "memory bandwidth +10 %"
   double step_change = 0;  // relative change of the time per sample
+  bool fits = true;        // into memory, after the change
 };
 
-// Time per sample with each input changed on its own, most sensitive first. Inputs the point does
-// not use (a NIC on one node) come out as 0 and are left out. `scales` as anchor_scales gives them.
+// Time per sample with each input changed on its own, most sensitive first; measured costs change
+// as the modelled ones do. Inputs the point does not use (a NIC on one node) come out as 0 and are
+// left out. `scales` as anchor_scales gives them.
 std::vector<Sensitivity> sensitivities(const Scenario& scenario, const Point& point,
                                        const std::vector<CostScale>& scales,
                                        const RunOptions& options);

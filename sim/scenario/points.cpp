@@ -54,13 +54,22 @@ StepOptions step_options(const Scenario& scenario, const StrategyEntry& entry, s
   return options;
 }
 
-std::shared_ptr<const ComputeCosts> make_costs(const Scenario& scenario, const Machine& machine,
+// What the model says, as the files describe the hardware and after a what-if question's change.
+struct Modelled {
+  std::shared_ptr<const ComputeCosts> described, changed;
+};
+
+std::shared_ptr<const ComputeCosts> make_costs(const Modelled& modelled,
                                                const std::shared_ptr<const Profile>& profile,
                                                const CostScale& scale,
                                                std::vector<TrainingStep> neighbours = {}) {
-  std::shared_ptr<const ComputeCosts> costs =
-      std::make_shared<RooflineCosts>(machine, scenario.framework);
-  if (profile) costs = profile_costs(profile, costs, std::move(neighbours));
+  std::shared_ptr<const ComputeCosts> costs = modelled.changed;
+  if (profile) {
+    costs = profile_costs(profile, modelled.described, std::move(neighbours));
+    if (modelled.changed != modelled.described) {
+      costs = changed_costs(costs, modelled.described, modelled.changed);
+    }
+  }
   if (scale.device != 1 || scale.host != 1) {
     costs = std::make_shared<ScaledCosts>(costs, scale.device, scale.host);
   }
@@ -149,8 +158,14 @@ Job complete_job(const Point& point) {
   return job;
 }
 
+bool updates_on_host(const Point& point) {
+  const auto* fsdp = std::get_if<FsdpOptions>(&point.options);
+  return fsdp != nullptr && fsdp->cpu_offload &&
+         point.job.machine.device.architecture != Architecture::cpu;
+}
+
 std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>& scales,
-                          const std::function<void(Machine&)>& edit) {
+                          const MachineEdit& edit) {
   Misfits misfits;
   std::shared_ptr<const ModelFile> model;
   std::optional<Machine> machine;
@@ -188,7 +203,16 @@ std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>
   }
   misfits.throw_if_any();
   if (profile) apply_profile(*profile, *machine);
-  if (edit) edit(*machine);
+  Modelled modelled;
+  modelled.described = modelled.changed =
+      std::make_shared<RooflineCosts>(*machine, scenario.framework);
+  if (edit) {
+    const Machine described = *machine;
+    Framework framework = scenario.framework;
+    edit(*machine, framework);
+    change_curves(described, *machine);
+    modelled.changed = std::make_shared<RooflineCosts>(*machine, framework);
+  }
   if (scenario.price_per_gpu_hour) {
     machine->price_per_gpu_hour = *scenario.price_per_gpu_hour;
     machine->price_source = "the scenario";
@@ -206,7 +230,7 @@ std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>
   for (std::size_t e = 0; e < scenario.strategies.size(); ++e) {
     const StrategyEntry& entry = scenario.strategies[e];
     const CostScale scale = scales.empty() ? CostScale{} : scales[e];
-    const auto costs = make_costs(scenario, *machine, profile, scale);
+    const auto costs = make_costs(modelled, profile, scale);
     for (const int gpus : scenario.gpus) {
       if (gpus > max_gpus(*machine)) {
         if (e == 0) {
@@ -250,7 +274,7 @@ std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>
           }
         }
         if (!neighbours.empty()) {
-          workload.costs = make_costs(scenario, *machine, profile, scale, std::move(neighbours));
+          workload.costs = make_costs(modelled, profile, scale, std::move(neighbours));
         }
         for (std::size_t i = 0; i < step.layers.size(); ++i) {
           workload.memory_bound_seconds += workload.costs->layer(step, i).memory_bound;

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "results/record.hpp"
 #include "scenario/scenario.hpp"
+#include "scenario/what_if.hpp"
 #include "strategies/strategy.hpp"
 #include "workload/model.hpp"
 
@@ -39,12 +39,15 @@ struct Point {
 // All points in the order of the file: strategies outermost, GPU counts inside. Throws one
 // ConfigError with every misfit (unknown model, batch not divisible, more GPUs than the platform
 // has, too many points, ...). `scales` has one element per strategy entry, or none (= all as
-// modelled). `edit` changes the machine before it is used: what-if questions.
+// modelled). `edit` changes the hardware, and with it what was measured there (what_if.hpp).
 std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>& scales = {},
-                          const std::function<void(Machine&)>& edit = {});
+                          const MachineEdit& edit = {});
 
 // What a strategy simulates: a thousand points would hold a thousand copies of the step.
 Job complete_job(const Point& point);
+
+// FSDP with CPU offload: the host clips and updates while the device stands idle.
+bool updates_on_host(const Point& point);
 
 // More are refused: each point is a simulation, and a step with more micro-batches is no training.
 inline constexpr std::size_t most_points = 4096;

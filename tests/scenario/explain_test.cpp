@@ -2,6 +2,12 @@
 // up?
 #include "scenario/explain.hpp"
 
+#include <fmt/format.h>
+
+#include <fstream>
+
+#include "costs/collective.hpp"
+#include "costs/profile.hpp"
 #include "helpers.hpp"
 
 namespace lockstep {
@@ -95,6 +101,112 @@ TEST(Explain, MostSensitiveFirst) {
   for (const auto& s : sensitivities(e.scenario, e.points[0], {}, {})) {
     EXPECT_LE(std::abs(s.step_change), last);
     last = std::abs(s.step_change);
+  }
+}
+
+// A profile in which everything that the point asks for was measured, and took twice as long as the
+// model thinks.
+std::string fully_measured(const Explained& modelled, const std::string& name) {
+  const Point& point = modelled.points[0];
+  const Job& job = point.job;
+  const auto& costs = *job.costs;
+  Profile profile;
+  profile.device = job.machine.device.name;
+  profile.host = {2 * job.machine.host.dispatch_seconds, job.machine.host.dispatch_seconds,
+                  2 * job.machine.host.launch_seconds};
+  ProfileBatch batch;
+  batch.samples = point.step->samples;
+  for (std::size_t i = 0; i < point.step->layers.size(); ++i) {
+    const LayerCost cost = costs.layer(*point.step, i);
+    batch.layers.push_back({.name = point.step->layers[i].name,
+                            .forward_seconds = 2 * cost.forward.busy,
+                            .backward_seconds = 2 * cost.backward.busy});
+  }
+  profile.models = {{point.step->model,
+                     point.precision,
+                     point.step->input_bytes / static_cast<double>(batch.samples),
+                     {batch}}};
+  int tensors = 0;
+  for (const Layer& layer : point.step->layers)
+    tensors += static_cast<int>(layer.parameters.size());
+  const double elements = static_cast<double>(point.step->parameter_count);
+  profile.optimizers = {
+      {.name = job.optimizer.name,
+       .implementation = job.optimizer.implementation,
+       .momentum = job.optimizer.momentum != 0,
+       .precision = point.precision,
+       .elements = elements,
+       .tensors = tensors,
+       .seconds = 2 * costs.optimizer(job.optimizer, point.precision, elements, tensors).busy}};
+  const CommGroup group = group_of(job.machine, job.gpus);
+  for (const double bytes : {1e2, 1e4, 1e6, 1e8})
+    profile.copies.push_back({bytes, 1e-6 + bytes / 1e12});
+  for (const Collective kind : {Collective::all_reduce, Collective::broadcast}) {
+    if (job.gpus == 1) break;
+    ProfileCollective curve;
+    curve.collective = EnumNames<Collective>::names[static_cast<std::size_t>(kind)];
+    curve.backend = "nccl";
+    curve.ranks = job.gpus;
+    curve.nodes = group.nodes;
+    for (double bytes = 16; bytes < 1e9; bytes *= 4) {
+      curve.points.push_back(
+          {bytes, 2 * collective_cost(job.machine, group, kind, bytes).seconds()});
+    }
+    profile.collectives.push_back(curve);
+  }
+  const std::string path = ::testing::TempDir() + name;
+  std::ofstream(path) << profile_text(profile);
+  return path;
+}
+
+// What was measured is explained like what was modelled: the same inputs matter, as much.
+TEST(Explain, AFullyMeasuredScenarioExplainsItself) {
+  const std::string text =
+      "gpus: 16\nplatform: dgx-a100-80gb-25gbe\nprecision: amp-fp16\nbatch: {micro: 256}\n";
+  const Explained modelled = explained(text);
+  const Explained measured =
+      explained(text + "profile: " + fully_measured(modelled, "explain_measured.yaml") + "\n");
+  EXPECT_GT(measured.results[0].provenance.measured + measured.results[0].provenance.interpolated,
+            0.99);
+  auto a = sensitivity_map(modelled, 0), b = sensitivity_map(measured, 0);
+  for (const char* input :
+       {"device FLOP/s +10 %", "memory bandwidth +10 %", "kernel launch floor +10 %"}) {
+    ASSERT_EQ(b.count(input), 1U) << input;
+    EXPECT_NEAR(b[input], a[input], 0.2 * std::abs(a[input])) << input;
+  }
+  // The exposed part of the transfers, between two nodes.
+  const double exposed =
+      measured.predictions[0].split.exposed_communication / measured.predictions[0].step_seconds;
+  EXPECT_NEAR(b["NIC bandwidth +10 %"], -exposed * 0.1 / 1.1, 0.3 * exposed);
+  EXPECT_LT(b["NIC bandwidth +10 %"], -0.005);
+}
+
+TEST(Explain, AMeasuredHostExplainsItselfToo) {
+  const std::string text = "model: lenet5\nprecision: amp-fp16\n";
+  const Explained modelled = explained(text);
+  ASSERT_GT(modelled.predictions[0].split.host_bound, 0.5 * modelled.predictions[0].step_seconds);
+  const Explained measured =
+      explained(text + "profile: " + fully_measured(modelled, "explain_host.yaml") + "\n");
+  EXPECT_GT(sensitivity_map(measured, 0)["host dispatch time +10 %"], 0.05);
+  // A framework that says its own dispatch time is no exception.
+  const Explained own = explained(text + "framework: {operator_seconds: 40 us}\n");
+  EXPECT_GT(sensitivity_map(own, 0)["host dispatch time +10 %"], 0.05);
+  const Explained megatron = explained(text + "framework: {name: megatron}\n");
+  EXPECT_GT(sensitivity_map(megatron, 0)["host dispatch time +10 %"], 0.05);
+}
+
+TEST(Explain, EveryClassOfLinksCounts) {
+  const Explained pcie = explained("platform: g5.12xlarge\nmodel: vgg16\ngpus: 4\n");
+  EXPECT_LT(sensitivity_map(pcie, 0)["PCIe bandwidth +10 %"], -0.02);
+  const Explained loop = explained("platform: cpu-loopback-x2\ngpus: 2\n");
+  EXPECT_LT(sensitivity_map(loop, 0)["loopback bandwidth +10 %"], -1e-4);
+}
+
+TEST(Explain, AChangeThatDoesNotFitIsMarked) {
+  const Explained e = explained("model: resnet50\nbatch: {micro: 512}\n");
+  ASSERT_FALSE(e.predictions[0].out_of_memory.has_value());
+  for (const Sensitivity& s : sensitivities(e.scenario, e.points[0], {}, {})) {
+    EXPECT_EQ(s.fits, s.input != "batch doubled") << s.input;
   }
 }
 

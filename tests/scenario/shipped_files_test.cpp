@@ -95,7 +95,7 @@ class ShippedDevice : public testing::TestWithParam<std::string> {};
 TEST_P(ShippedDevice, RunsASmallModel) {
   const auto points =
       expand(scenario_of("platform: a100-sxm4-80gb-x1\nsimulation: {steps: 2}\n"), {},
-             [](Machine& machine) { machine.device = load_device(GetParam()); });
+             [](Machine& machine, Framework&) { machine.device = load_device(GetParam()); });
   EXPECT_EQ(points[0].job.machine.device.name, GetParam());
   EXPECT_GT(mean(simulate(points)[0].step_seconds), 0);
 }
