@@ -1,9 +1,10 @@
 // The verbs of the command line, one .cpp each. Results go to stdout, everything else to stderr.
 // Each returns the exit code: 0 done, 1 a fault of ours, 2 wrong input, 3 nothing fits, 4 a gate
-// failed.
+// failed; main() 74 when the answer cannot be written.
 #pragma once
 
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -67,19 +68,31 @@ struct ClosedLoopOptions {
 };
 int closed_loop_command(ClosedLoopOptions options);
 
-// Writes all of `text` to stdout. Throws std::runtime_error when it does not get there (disk full,
-// stdout closed).
+// The answer does not get where it should: disk full, stdout closed.
+class OutputError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+inline constexpr int exit_output = 74;  // EX_IOERR of sysexits.h
+
+// Writes all of `text` to stdout. Throws OutputError.
 void print(const std::string& text);
 
 // Called first in main(): makes sure that descriptors 0 to 2 are in use.
 void occupy_standard_streams();
 
-// One line on stderr that counts points, only on a terminal and only when it takes a while.
+bool something_fits(const std::vector<Prediction>& predictions);  // into memory
+// Of the whole record, on stderr.
+void tell_warnings(const ResultRecord& record);
+// What kept points from an answer, on stderr; the exit code that follows: 1 if anything did.
+int tell_failures(const std::vector<Failure>& failures);
+
+// One line on stderr that says how far it is, only on a terminal and only when it takes a while.
 class ProgressLine {
  public:
   explicit ProgressLine(std::string what);
   ~ProgressLine();
-  void update(std::size_t done, std::size_t all);
+  void update(const RunProgress& progress);
   RunOptions run_options(int workers);
 
  private:

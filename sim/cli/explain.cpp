@@ -1,11 +1,15 @@
 // `lockstep explain SCENARIO [OTHER]`: why the numbers are what they are; with two scenarios, where
-// the difference of their common points comes from.
+// the difference of their common points comes from. Like `run` it ends with 3 when nothing fits.
 #include "scenario/explain.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdio>
+
 #include "cli/commands.hpp"
 #include "core/units.hpp"
+#include "results/cells.hpp"
 #include "results/table.hpp"
 #include "scenario/anchor.hpp"
 
@@ -20,22 +24,26 @@ struct Explained {
   std::vector<CostScale> scales;
   std::vector<Point> points;
   std::vector<Prediction> predictions;
+  int code = 0;
 };
 
 Explained predict_all(const std::string& file, const RunOptions& options) {
   Explained e;
   e.scenario = read_scenario(file);
   e.scales = anchor_scales(e.scenario, options);
-  e.points = expand(e.scenario, e.scales);
-  const auto results = simulate(e.points, options);
-  for (std::size_t i = 0; i < e.points.size(); ++i) {
-    e.predictions.push_back(summarise_point(e.scenario, e.points[i], results[i]));
+  Predicted predicted = predict_each(e.scenario, expand(e.scenario, e.scales), options);
+  e.points = std::move(predicted.points);
+  e.predictions = std::move(predicted.predictions);
+  e.code = tell_failures(predicted.failures);
+  if (e.code == 0 && !something_fits(e.predictions)) {
+    fmt::print(stderr, "{}: nothing fits into memory\n", file);
+    e.code = 3;
   }
   return e;
 }
 
 std::string title(const Prediction& p) {
-  return fmt::format("{} on {} GPU{}", p.strategy, p.gpus, p.gpus == 1 ? "" : "s");
+  return point_text(p.strategy, p.gpus);
 }
 
 double total(const Attribution& attribution) {
@@ -79,7 +87,10 @@ void explain_point(const Explained& e, std::size_t i, const CommonOptions& optio
 
   Table sensitivity({{"if this changes", Align::left}, {"time per sample changes by"}});
   for (const auto& s : sensitivities(e.scenario, e.points[i], e.scales, run)) {
-    sensitivity.add_row({s.input, fmt::format("{:+.2f} %", 100 * s.step_change)});
+    // Where nothing fits as it is, the heading has said so.
+    const bool no_way = !s.fits && !p.out_of_memory;
+    sensitivity.add_row({no_way ? s.input + " (does not fit)" : s.input,
+                         fmt::format("{:+.2f} %", 100 * s.step_change)});
   }
   print(render(sensitivity, options) + "\n");
   print(fmt::format(
@@ -130,7 +141,7 @@ int explain_command(const std::vector<std::string>& files, const CommonOptions& 
     if (!any) {
       throw file_error(files.back(), "", "shares no strategy and GPU count with " + files.front());
     }
-    return 0;
+    return first.code == 1 || second.code == 1 ? 1 : std::max(first.code, second.code);
   }
   for (std::size_t i = 0; i < first.points.size(); ++i) explain_point(first, i, options, run);
   // What changes from one strategy to the next, and from the smallest GPU count to the others.
@@ -146,7 +157,7 @@ int explain_command(const std::vector<std::string>& files, const CommonOptions& 
       explain_difference(title(a), a, first.points.front(), title(b), b, first.points[i], options);
     }
   }
-  return 0;
+  return first.code;
 }
 
 }  // namespace lockstep

@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "cli/commands.hpp"
+#include "results/cells.hpp"
 
 namespace lockstep {
 
@@ -17,7 +18,7 @@ int validate_command(const std::vector<std::string>& files, const ValidateOption
   {
     ProgressLine progress("validating");
     for (std::size_t i = 0; i < all.size(); ++i) {
-      progress.update(i, all.size());
+      progress.update({.done = i, .all = all.size()});
       const Scenario scenario = read_scenario(all[i]);
       if (scenario.measured.empty()) {
         if (!files.empty()) fmt::print(stderr, "{}: has no measured figures\n", all[i]);
@@ -55,8 +56,8 @@ int validate_command(const std::vector<std::string>& files, const ValidateOption
   if (validate.max_error) {
     for (const auto& row : rows) {
       if (!(std::abs(relative_error(row.predicted, row.measured)) <= *validate.max_error)) {
-        fmt::print(stderr, "{}/{} {} on {} GPUs is off by more than {:.1f} %\n", row.group,
-                   row.scenario, row.strategy, row.gpus, 100 * *validate.max_error);
+        fmt::print(stderr, "{}/{} {} is off by more than {:.1f} %\n", row.group, row.scenario,
+                   point_text(row.strategy, row.gpus), 100 * *validate.max_error);
         return 4;
       }
     }

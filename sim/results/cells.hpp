@@ -15,6 +15,13 @@ inline std::string seconds_text(double value) {
 inline std::string bytes_text(double value) {
   return human(value, Dimension::bytes);
 }
+inline std::string gpus_text(int gpus) {
+  return fmt::format("{} GPU{}", gpus, gpus == 1 ? "" : "s");
+}
+// Which point of a scenario is meant.
+inline std::string point_text(const std::string& strategy, int gpus) {
+  return fmt::format("{} on {}", strategy, gpus_text(gpus));
+}
 inline std::string rate_text(double per_second) {
   return per_second >= 100 ? fmt::format("{:.0f}", per_second) : fmt::format("{:.3g}", per_second);
 }

@@ -1,4 +1,4 @@
-// One plain sentence: what limits a prediction, and what would help.
+// One plain sentence: what limits a prediction, and what would help there.
 #pragma once
 
 #include <string>
@@ -8,6 +8,7 @@
 
 namespace lockstep {
 
-std::string bottleneck_sentence(const Prediction& prediction, const Point& point);
+std::string bottleneck_sentence(const Scenario& scenario, const Prediction& prediction,
+                                const Point& point);
 
 }  // namespace lockstep

@@ -9,15 +9,26 @@
 
 namespace lockstep {
 
+// A piece of work tells how far it is, from 0 to 1; as often as it likes.
+using Report = std::function<void(double fraction)>;
+
+struct ForkOptions {
+  int workers = 1;                                      // at a time
+  std::function<void(std::size_t finished)> on_done{};  // in the parent, after each piece
+  // In the parent, several times a second: how far the piece is that runs longest.
+  std::function<void(std::size_t index, double fraction)> on_progress{};
+  double most_silence = 0;  // seconds without a report after which a piece is given up; 0 = never
+};
+
 struct ForkResult {
   bool ok = false;
   std::string output;  // what `work` returned, or why there is nothing: exception text, signal
 };
 
-// Calls work(0) .. work(count-1), at most `workers` at a time, and returns their results in order.
-// `on_done(finished)` is called in the parent after each. Ctrl-C ends the children with the parent.
-std::vector<ForkResult> fork_map(std::size_t count, int workers,
-                                 const std::function<std::string(std::size_t)>& work,
-                                 const std::function<void(std::size_t)>& on_done = {});
+// Calls work(0) .. work(count-1) and returns their results in order. Ctrl-C ends the children with
+// the parent.
+using ForkWork = std::function<std::string(std::size_t index, const Report& report)>;
+std::vector<ForkResult> fork_map(std::size_t count, const ForkOptions& options,
+                                 const ForkWork& work);
 
 }  // namespace lockstep

@@ -11,7 +11,9 @@
 
 #include "core/statistics.hpp"
 #include "core/units.hpp"
+#include "results/cells.hpp"
 #include "results/invariants.hpp"
+#include "results/staleness.hpp"
 #include "scenario/anchor.hpp"
 #include "scenario/bottleneck.hpp"
 #include "scenario/fork_map.hpp"
@@ -21,6 +23,10 @@
 namespace lockstep {
 
 namespace {
+
+// A simulation that says nothing for so long has got stuck: the longest steps known, of parameter
+// servers with some hundred thousand workers, take a minute.
+constexpr double most_silence = 600;
 
 constexpr double z90 = 1.6448536269514722;  // two-sided 90 % of a normal law
 
@@ -48,13 +54,22 @@ void warn_of_missed_anchors(const Scenario& scenario, const std::vector<Point>& 
       const double measured = measured_step_seconds(scenario, points[i], row);
       const double predicted = mean(results[i].step_seconds);
       if (std::abs(predicted / measured - 1) > tolerance) {
-        record.warnings.push_back(
-            fmt::format("the anchor of {} on {} GPUs is not met: {} predicted, {} measured",
-                        points[i].label, row.gpus, human(predicted, Dimension::seconds, 4),
-                        human(measured, Dimension::seconds, 4)));
+        record.warnings.push_back(fmt::format(
+            "the anchor of {} is not met: {} predicted, {} measured",
+            point_text(points[i].label, row.gpus), human(predicted, Dimension::seconds, 4),
+            human(measured, Dimension::seconds, 4)));
       }
     }
   }
+}
+
+void warn_of_uneven_workers(const Prediction& p, ResultRecord& record) {
+  const std::string uneven = uneven_workers(*p.worker_steps);
+  if (uneven.empty()) return;
+  record.warnings.push_back(fmt::format(
+      "{}: {}: the others' data hardly count, so time and price are not those of training on all "
+      "of it",
+      point_text(p.strategy, p.gpus), uneven));
 }
 
 }  // namespace
@@ -70,38 +85,60 @@ double steps_of_run(const Scenario& scenario, const Point& point) {
   return std::ceil(data.samples / static_cast<double>(point.global_batch)) * data.epochs;
 }
 
-std::vector<StrategyResult> simulate(const std::vector<Point>& points, const RunOptions& options) {
+std::vector<Outcome> simulate_each(const std::vector<Point>& points, const RunOptions& options) {
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  const auto answers = fork_map(
-      points.size(), options.workers > 0 ? options.workers : cores,
-      [&](std::size_t i) {
-        try {
-          return to_wire(make_strategy(points[i].options)->simulate(complete_job(points[i])));
-        } catch (const ConfigError& error) {
-          return refusal_to_wire(error);
-        }
-      },
-      [&](std::size_t done) {
-        if (options.progress) options.progress(done, points.size());
-      });
-  std::vector<StrategyResult> results;
+  ForkOptions fork{.workers = options.workers > 0 ? options.workers : cores,
+                   .most_silence = most_silence};
+  RunProgress progress{.all = points.size()};
+  if (options.progress) {
+    fork.on_done = [&](std::size_t done) {
+      progress = {.done = done, .all = points.size()};
+      options.progress(progress);
+    };
+    fork.on_progress = [&](std::size_t point, double fraction) {
+      progress.point = point_text(points[point].label, points[point].job.gpus);
+      progress.fraction = fraction;
+      options.progress(progress);
+    };
+  }
+  const auto answers = fork_map(points.size(), fork, [&](std::size_t i, const Report& report) {
+    try {
+      Job job = complete_job(points[i]);
+      job.progress = report;
+      return to_wire(make_strategy(points[i].options)->simulate(job));
+    } catch (const ConfigError& error) {
+      return refusal_to_wire(error);
+    }
+  });
+  std::vector<Outcome> results;
   Diagnostics refusals;
   for (std::size_t i = 0; i < answers.size(); ++i) {
     const Point& point = points[i];
     if (!answers[i].ok) {
-      throw std::runtime_error(
-          fmt::format("{} on {} GPUs: {}", point.label, point.job.gpus, answers[i].output));
+      results.push_back({{}, answers[i].output});
+      continue;
     }
     std::vector<Diagnostic> refused;
-    results.push_back(from_wire(answers[i].output, refused));
+    results.push_back({from_wire(answers[i].output, refused), std::nullopt});
     for (Diagnostic& diagnostic : refused) {
       if (diagnostic.where.file.empty()) diagnostic.where = point.where;
-      diagnostic.message =
-          fmt::format("{} on {} GPUs: {}", point.label, point.job.gpus, diagnostic.message);
+      diagnostic.message = point_text(point.label, point.job.gpus) + ": " + diagnostic.message;
       refusals.add(std::move(diagnostic));
     }
   }
   refusals.throw_if_any();
+  return results;
+}
+
+std::vector<StrategyResult> simulate(const std::vector<Point>& points, const RunOptions& options) {
+  std::vector<StrategyResult> results;
+  for (Outcome& outcome : simulate_each(points, options)) {
+    const Point& point = points[results.size()];
+    if (outcome.failure) {
+      throw std::runtime_error(point_text(point.label, point.job.gpus) + ": " + *outcome.failure);
+    }
+    results.push_back(std::move(outcome.result));
+  }
   return results;
 }
 
@@ -133,31 +170,51 @@ Prediction summarise_point(const Scenario& scenario, const Point& point,
   const double peak = peak_flops(job.machine.device, math_mode(point.precision));
   p.mfu = point.model_flops / (average * peak);  // both per GPU
   p.memory = result.memory;
+  p.memory_capacity = result.memory_capacity;
   if (result.memory_capacity > 0 && p.memory.device > result.memory_capacity) {
     p.out_of_memory = OutOfMemory{p.memory.device - result.memory_capacity, {}};
   }
   p.traffic = result.traffic;
   p.staleness = result.staleness;
-  p.dollars = p.total_seconds / 3600 * job.gpus * job.machine.price_per_gpu_hour;
+  p.worker_steps = result.worker_steps;
+  if (!p.out_of_memory) {  // what cannot run has no price
+    p.dollars = p.total_seconds / 3600 * job.gpus * job.machine.price_per_gpu_hour;
+  }
   p.provenance = result.provenance;
   p.extrapolated = result.extrapolated;
-  p.simulated_steps = static_cast<int>(result.step_seconds.size()) + 1;
-  p.bottleneck = bottleneck_sentence(p, point);
+  p.simulated_steps = result.simulated_steps;
+  p.bottleneck = bottleneck_sentence(scenario, p, point);
   p.notes = result.notes;
   if (const auto fault = broken_invariant(p); !fault.empty()) {
-    throw std::runtime_error(
-        fmt::format("{} on {} GPUs: this prediction contradicts itself and is not shown: {}",
-                    p.strategy, p.gpus, fault));
+    throw std::runtime_error("this prediction contradicts itself and is not shown: " + fault);
   }
   return p;
 }
 
+Predicted predict_each(const Scenario& scenario, std::vector<Point> points,
+                       const RunOptions& options) {
+  Predicted predicted;
+  std::vector<Outcome> outcomes = simulate_each(points, options);
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    try {
+      if (outcomes[i].failure) throw std::runtime_error(*outcomes[i].failure);
+      predicted.predictions.push_back(summarise_point(scenario, points[i], outcomes[i].result));
+    } catch (const std::runtime_error& error) {
+      predicted.failures.push_back({points[i].label, points[i].job.gpus, error.what()});
+      continue;
+    }
+    predicted.points.push_back(std::move(points[i]));
+    predicted.results.push_back(std::move(outcomes[i].result));
+  }
+  return predicted;
+}
+
 ResultRecord run_scenario(const Scenario& scenario, const RunOptions& options) {
   const auto scales = anchor_scales(scenario, options);
-  const auto points = expand(scenario, scales);
-  const auto results = simulate(points, options);
-
+  Predicted predicted = predict_each(scenario, expand(scenario, scales), options);
+  const std::vector<Point>& points = predicted.points;
   ResultRecord record;
+  record.failures = std::move(predicted.failures);
   record.scenario = scenario.name;
   record.file = scenario.file;
   record.model = scenario.model;
@@ -173,7 +230,7 @@ ResultRecord run_scenario(const Scenario& scenario, const RunOptions& options) {
   std::map<std::size_t, double> base_rate;  // samples/s per GPU at the entry's smallest GPU count
   std::map<std::size_t, int> base_gpus;
   for (std::size_t i = 0; i < points.size(); ++i) {
-    Prediction p = summarise_point(scenario, points[i], results[i]);
+    Prediction& p = predicted.predictions[i];
     if (p.out_of_memory && ++misfits <= most_suggested_points) {
       p.out_of_memory->suggestions = suggest_what_fits(scenario, points[i]);
     }
@@ -182,13 +239,14 @@ ResultRecord run_scenario(const Scenario& scenario, const RunOptions& options) {
       base_gpus[points[i].entry] = p.gpus;
       base_rate[points[i].entry] = p.samples_per_second / p.gpus;
     }
-    record.predictions.push_back(std::move(p));
+    if (p.worker_steps) warn_of_uneven_workers(p, record);
   }
+  record.predictions = std::move(predicted.predictions);
   for (std::size_t i = 0; i < points.size(); ++i) {
     Prediction& p = record.predictions[i];
     p.scaling_efficiency = p.samples_per_second / p.gpus / base_rate[points[i].entry];
   }
-  warn_of_missed_anchors(scenario, points, results, record);
+  warn_of_missed_anchors(scenario, points, predicted.results, record);
   return record;
 }
 

@@ -42,8 +42,8 @@ bool fits(const Scenario& scenario) {
   if (scenario.batch.accumulation > most_accumulation) return false;
   auto points = expand(scenario);
   for (auto& point : points) point.job.steps = 2;
-  const StrategyResult result = simulate(points).front();
-  return result.memory.device <= result.memory_capacity;
+  const Outcome outcome = simulate_each(points).front();
+  return !outcome.failure && outcome.result.memory.device <= outcome.result.memory_capacity;
 }
 
 // 0 when not even one sample fits.

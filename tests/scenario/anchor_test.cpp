@@ -88,7 +88,16 @@ TEST(Anchor, NoneMeansAsModelled) {
 TEST(Anchor, WhatIsOutOfReachIsSaid) {
   const Scenario s = scenario_of("anchor: [{gpus: 1, step_time: 1 h}]\n");
   EXPECT_THAT(run_scenario(s).warnings,
-              testing::Contains(testing::HasSubstr("the anchor of ddp on 1 GPUs is not met")));
+              testing::Contains(testing::HasSubstr("the anchor of ddp on 1 GPU is not met")));
+}
+
+// In the record, so that JSON has it too.
+TEST(Anchor, RowsThatContradictEachOtherAreSaid) {
+  const Scenario s = scenario_of(
+      "gpus: [1, 8]\nanchor: [{gpus: 1, step_time: 500 ms}, {gpus: 8, step_time: 5 ms}]\n");
+  EXPECT_THAT(run_scenario(s).warnings,
+              testing::AllOf(testing::Contains(testing::HasSubstr("ddp on 1 GPU is not met")),
+                             testing::Contains(testing::HasSubstr("ddp on 8 GPUs is not met"))));
 }
 
 TEST(Anchor, OnlyAMemoryFigureIsNoAnchor) {

@@ -12,6 +12,7 @@ StrategyResult made_up_result() {
   StrategyResult r;
   r.step_seconds = {0.1, 0.1, 0.4};
   r.first_step_seconds = 0.5;
+  r.simulated_steps = 7;
   r.split.forward = 0.08;
   r.split.backward = 0.12;
   r.device_busy = 0.15;
@@ -35,7 +36,7 @@ TEST(Predict, FiguresFollowTheFormulas) {
   EXPECT_DOUBLE_EQ(p.gpu_utilisation, 0.15 / 0.2);
   EXPECT_DOUBLE_EQ(p.dollars, p.total_seconds / 3600 * 4 * 2);
   EXPECT_EQ(p.nodes, 1);
-  EXPECT_EQ(p.simulated_steps, 4);
+  EXPECT_EQ(p.simulated_steps, 7);
   EXPECT_EQ(p.precision, "amp-fp16");
   EXPECT_FALSE(p.out_of_memory.has_value());
   // Three times the forward's FLOPs (two per multiply-accumulate) over the peak of the precision.
@@ -84,6 +85,68 @@ TEST(Predict, OutOfMemorySaysHowMuchIsMissing) {
   const Prediction p = summarise_point(s, expand(s)[0], r);
   ASSERT_TRUE(p.out_of_memory.has_value());
   EXPECT_DOUBLE_EQ(p.out_of_memory->shortfall, 1e10);
+  EXPECT_EQ(p.memory_capacity, 8e10);
+}
+
+TEST(Predict, WhatDoesNotFitHasNoPrice) {
+  const Scenario s = scenario_of("dataset: {samples: 1000}\nprice_per_gpu_hour: 2 USD/h\n");
+  StrategyResult r = made_up_result();
+  EXPECT_GT(summarise_point(s, expand(s)[0], r).dollars, 0);
+  r.memory.device = 9e10;
+  const Prediction p = summarise_point(s, expand(s)[0], r);
+  EXPECT_EQ(p.dollars, 0);
+  EXPECT_GT(p.total_seconds, 0);  // what it would be
+}
+
+// Every simulated step is counted, also those that led to the steady state.
+TEST(Predict, SimulatedStepsAreAllThatWereSimulated) {
+  const auto points =
+      expand(scenario_of("gpus: 8\nsimulation: {steps: 50}\n"
+                         "strategies: [ddp, fsdp, parameter_server: {consistency: sync}]\n"
+                         "data_loading: {samples_per_second: 4k}\n"));
+  for (const StrategyResult& r : simulate(points)) {
+    EXPECT_GE(r.simulated_steps, static_cast<int>(r.step_seconds.size()) + 1);
+    EXPECT_EQ(r.step_seconds.size(), r.extrapolated ? 3U : 50U);
+  }
+  const auto random = expand(scenario_of(
+      "stragglers: {per_step: {lognormal: {sigma: 5%}}}\nsimulation: {steps: 12}\ngpus: 8\n"));
+  EXPECT_EQ(simulate(random).front().simulated_steps, 13);
+}
+
+// One long point shows how far it is.
+TEST(Predict, ProgressNamesThePointAndHowFarItIs) {
+  const auto points =
+      expand(scenario_of("gpus: 512\nplatform: dgx-a100-80gb-hdr4\nsimulation: {steps: 30000}\n"
+                         "stragglers: {per_step: {lognormal: {sigma: 5%}}}\n"));
+  std::vector<double> seen;
+  simulate(points, {1, [&](const RunProgress& progress) {
+                      EXPECT_EQ(progress.all, 1U);
+                      if (progress.done == 1) return;
+                      EXPECT_EQ(progress.point, "ddp on 512 GPUs");
+                      seen.push_back(progress.fraction);
+                    }});
+  ASSERT_FALSE(seen.empty());
+  EXPECT_GT(seen.back(), 0);
+  EXPECT_LT(seen.back(), 1);
+}
+
+TEST(Predict, StarvingWorkersAreAWarningOfTheRecord) {
+  const std::string far =
+      "model: vgg16\nplatform: dgx-a100-80gb-10gbe\nbatch: {per_gpu: 32}\ngpus: 16\n"
+      "simulation: {steps: 40}\n";
+  const ResultRecord uneven =
+      run_scenario(scenario_of(far + "strategies: [parameter_server: {consistency: async}]\n"));
+  EXPECT_THAT(
+      uneven.warnings,
+      testing::Contains(testing::HasSubstr("parameter_server on 16 GPUs: 8 of 16 workers do ")));
+  const Prediction& p = uneven.predictions[0];
+  ASSERT_TRUE(p.worker_steps.has_value());
+  EXPECT_LT(p.worker_steps->least, 0.25 / 16);
+  EXPECT_GT(p.worker_steps->most, 1.5 / 16);
+  const ResultRecord sync =
+      run_scenario(scenario_of(far + "strategies: [parameter_server: {consistency: sync}]\n"));
+  EXPECT_TRUE(sync.warnings.empty());
+  EXPECT_FALSE(sync.predictions[0].worker_steps.has_value());
 }
 
 TEST(Predict, ScalingEfficiencyIsOverTheSmallestCountOfTheSameStrategy) {
