@@ -1,6 +1,8 @@
 // `lockstep compare A [B]`: the strategies of one scenario against its first, or two scenarios
-// point by point.
+// point by point. Like `check` it ends with 3 when nothing of one of them fits.
 #include <fmt/format.h>
+
+#include <cstdio>
 
 #include "cli/commands.hpp"
 #include "core/units.hpp"
@@ -21,12 +23,23 @@ std::string memory_text(double bytes, double base_bytes) {
   return base_bytes > 0 ? fmt::format("{:+.1f} %", 100 * (bytes / base_bytes - 1)) : "-";
 }
 
+std::string fits_text(const Prediction& p, const Prediction& base) {
+  if (p.out_of_memory) return base.out_of_memory ? "NEITHER" : "only the other";
+  return base.out_of_memory ? "only this" : "both";
+}
+
+// Where the two compute in different precisions, each name says its own.
+std::string named(const std::string& name, const Prediction& p, const Prediction& other) {
+  return p.precision == other.precision ? name : fmt::format("{} ({})", name, p.precision);
+}
+
 void add_row(Table& table, const std::string& what, const Prediction& p, const Prediction& base,
              const std::string& base_name) {
-  table.add_row({what, std::to_string(p.gpus), human(p.step_seconds, Dimension::seconds, 4),
-                 base_name, human(base.step_seconds, Dimension::seconds, 4),
+  table.add_row({named(what, p, base), std::to_string(p.gpus),
+                 human(p.step_seconds, Dimension::seconds, 4), named(base_name, base, p),
+                 human(base.step_seconds, Dimension::seconds, 4),
                  ratio_text(1 / p.samples_per_second, 1 / base.samples_per_second),
-                 memory_text(p.memory.allocated, base.memory.allocated)});
+                 memory_text(p.memory.allocated, base.memory.allocated), fits_text(p, base)});
 }
 
 }  // namespace
@@ -39,10 +52,21 @@ int compare_command(const std::vector<std::string>& files, const CommonOptions& 
                {"against", Align::left},
                {"step"},
                {"per sample it is", Align::left},
-               {"memory"}});
-  ProgressLine progress("simulating");
-  const RunOptions run = progress.run_options(options.workers);
-  const ResultRecord first = run_scenario(read_scenario(files.front()), run);
+               {"memory"},
+               {"fits", Align::left}});
+  std::vector<ResultRecord> records;
+  {
+    ProgressLine progress("simulating");
+    for (const std::string& file : files) {
+      records.push_back(run_scenario(read_scenario(file), progress.run_options(options.workers)));
+    }
+  }
+  const ResultRecord& first = records.front();
+  int code = 0;
+  for (const ResultRecord& record : records) {
+    tell_warnings(record);
+    if (tell_failures(record.failures) != 0) code = 1;
+  }
   if (files.size() == 1) {
     for (const auto& p : first.predictions) {
       for (const auto& base : first.predictions) {
@@ -52,12 +76,12 @@ int compare_command(const std::vector<std::string>& files, const CommonOptions& 
         }
       }
     }
-    if (table.empty()) {
+    if (table.empty() && code == 0) {
       throw file_error(files.front(), "strategies", "has one strategy: nothing to compare",
                        "name a second scenario or a second strategy");
     }
   } else {
-    const ResultRecord second = run_scenario(read_scenario(files.back()), run);
+    const ResultRecord& second = records.back();
     for (const auto& p : second.predictions) {
       for (const auto& base : first.predictions) {
         if (base.strategy == p.strategy && base.gpus == p.gpus) {
@@ -66,7 +90,7 @@ int compare_command(const std::vector<std::string>& files, const CommonOptions& 
         }
       }
     }
-    if (table.empty()) {
+    if (table.empty() && code == 0) {
       throw file_error(files.back(), "", "shares no strategy and GPU count with " + files.front());
     }
   }
@@ -81,7 +105,12 @@ int compare_command(const std::vector<std::string>& files, const CommonOptions& 
       print(table.text());
       break;
   }
-  return 0;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    if (code == 1 || something_fits(records[i].predictions)) continue;
+    fmt::print(stderr, "{}: nothing fits into memory\n", files[i]);
+    code = 3;
+  }
+  return code;
 }
 
 }  // namespace lockstep

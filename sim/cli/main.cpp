@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <sstream>
 
 #include "cli/commands.hpp"
 #include "core/units.hpp"
@@ -21,7 +22,7 @@ constexpr const char* examples = R"(Examples:
   lockstep validate                                  predictions against all measured figures shipped
   lockstep list platforms                            what there is to choose from
   ./lockstep calibrate | train --help                the measuring half (needs LibTorch): docs/closed-loop.md
-Exit codes: 0 done, 1 a fault of the program, 2 wrong input, 3 nothing in the scenario fits, 4 --max-error exceeded.
+Exit codes: 0 done, 1 a fault of the program, 2 wrong input, 3 nothing in the scenario fits, 4 --max-error exceeded, 74 the answer cannot be written.
 Files: docs/scenario-format.md, docs/model-format.md, docs/platform-format.md, docs/device-format.md.)";
 
 struct Arguments {
@@ -273,19 +274,22 @@ int main(int argc, char** argv) {
   add_closed_loop(app, arguments);
 
   try {
-    check_verb(app, argc, argv);
-    app.parse(argc, argv);
-  } catch (const ConfigError& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return 2;
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
-  try {
+    try {
+      check_verb(app, argc, argv);
+      app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {  // help and version, too
+      std::ostringstream out;
+      const int code = app.exit(error, out);
+      print(out.str());
+      return code == 0 ? 0 : 2;
+    }
     return dispatch(app, arguments);
   } catch (const ConfigError& error) {
     fmt::print(stderr, "{}\n", error.what());
     return 2;
+  } catch (const OutputError& error) {
+    fmt::print(stderr, "lockstep: {}\n", error.what());
+    return exit_output;
   } catch (const std::exception& error) {
     fmt::print(stderr, "lockstep: {}\n", error.what());
     return 1;

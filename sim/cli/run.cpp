@@ -1,9 +1,4 @@
 // `lockstep run SCENARIO`: the prediction for every strategy and GPU count.
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cstdio>
-
 #include "cli/commands.hpp"
 #include "results/render.hpp"
 
@@ -16,7 +11,7 @@ int run_command(const std::string& file, const CommonOptions& options) {
     ProgressLine progress("simulating");
     record = run_scenario(scenario, progress.run_options(options.workers));
   }
-  for (const auto& warning : record.warnings) fmt::print(stderr, "note: {}\n", warning);
+  tell_warnings(record);
   switch (options.format) {
     case Format::json:
       print(render_json(record));
@@ -28,10 +23,8 @@ int run_command(const std::string& file, const CommonOptions& options) {
       print(render_text(record));
       break;
   }
-  const bool something_fits =
-      std::any_of(record.predictions.begin(), record.predictions.end(),
-                  [](const Prediction& p) { return !p.out_of_memory.has_value(); });
-  return something_fits ? 0 : 3;
+  if (const int code = tell_failures(record.failures)) return code;
+  return something_fits(record.predictions) ? 0 : 3;
 }
 
 }  // namespace lockstep

@@ -7,23 +7,43 @@
 namespace lockstep {
 
 std::string render_csv(const ResultRecord& record) {
-  Table table({{"scenario"},        {"model"},
-               {"platform"},        {"precision"},
-               {"strategy"},        {"gpus"},
-               {"nodes"},           {"global_batch"},
-               {"micro_batch"},     {"gradient_accumulation"},
-               {"step_s"},          {"median_step_s"},
-               {"step_low_s"},      {"step_high_s"},
-               {"total_s"},         {"samples_per_s"},
-               {"tokens_per_s"},    {"scaling_efficiency"},
-               {"data_loading_s"},  {"forward_s"},
-               {"backward_s"},      {"optimizer_s"},
-               {"copies_s"},        {"exposed_communication_s"},
-               {"host_bound_s"},    {"waiting_s"},
-               {"gpu_utilisation"}, {"mfu"},
-               {"allocated_bytes"}, {"reserved_bytes"},
-               {"device_bytes"},    {"fits"},
-               {"staleness_mean"},  {"dollars"}});
+  Table table({{"scenario"},
+               {"model"},
+               {"platform"},
+               {"precision"},
+               {"strategy"},
+               {"gpus"},
+               {"nodes"},
+               {"global_batch"},
+               {"micro_batch"},
+               {"gradient_accumulation"},
+               {"step_s"},
+               {"median_step_s"},
+               {"step_low_s"},
+               {"step_high_s"},
+               {"total_s"},
+               {"samples_per_s"},
+               {"tokens_per_s"},
+               {"scaling_efficiency"},
+               {"data_loading_s"},
+               {"forward_s"},
+               {"backward_s"},
+               {"optimizer_s"},
+               {"copies_s"},
+               {"exposed_communication_s"},
+               {"host_bound_s"},
+               {"waiting_s"},
+               {"gpu_utilisation"},
+               {"mfu"},
+               {"allocated_bytes"},
+               {"reserved_bytes"},
+               {"device_bytes"},
+               {"fits"},
+               {"memory_retries"},
+               {"staleness_mean"},
+               {"worker_share_least"},
+               {"worker_share_most"},
+               {"dollars"}});
   for (const auto& p : record.predictions) {
     const auto number = [](double value) { return fmt::format("{}", value); };
     // A real run does not know it: an empty cell.
@@ -62,8 +82,11 @@ std::string render_csv(const ResultRecord& record) {
                    p.real            ? ""
                    : p.out_of_memory ? "false"
                                      : "true",
+                   p.real ? "" : std::to_string(p.memory.retries),
                    p.staleness ? number(p.staleness->mean) : "",
-                   simulated(p.dollars)});
+                   p.worker_steps ? number(p.worker_steps->least) : "",
+                   p.worker_steps ? number(p.worker_steps->most) : "",
+                   p.dollars > 0 ? number(p.dollars) : ""});
   }
   return table.csv();
 }

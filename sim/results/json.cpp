@@ -9,11 +9,18 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+Json to_json(const std::map<std::int64_t, std::int64_t>& histogram) {
+  Json j = Json::object();
+  for (const auto& [value, count] : histogram) j[std::to_string(value)] = count;
+  return j;
+}
+
 Json to_json(const Staleness& s) {
-  Json histogram = Json::object();
-  for (const auto& [value, count] : s.histogram) histogram[std::to_string(value)] = count;
-  return {
-      {"mean", s.mean}, {"p50", s.p50}, {"p99", s.p99}, {"max", s.max}, {"histogram", histogram}};
+  return {{"mean", s.mean},
+          {"p50", s.p50},
+          {"p99", s.p99},
+          {"max", s.max},
+          {"histogram", to_json(s.histogram)}};
 }
 
 // Only what was measured.
@@ -76,6 +83,8 @@ Json to_json(const Prediction& p) {
   j["memory"] = {{"allocated_bytes", p.memory.allocated},
                  {"reserved_bytes", p.memory.reserved},
                  {"device_bytes", p.memory.device},
+                 {"usable_bytes", p.memory_capacity},
+                 {"retries", p.memory.retries},
                  {"peak_at", p.memory.moment},
                  {"at_peak_bytes", at_peak}};
   j["fits"] = !p.out_of_memory.has_value();
@@ -91,6 +100,11 @@ Json to_json(const Prediction& p) {
                             {"busy_fraction", t.busy}});
   }
   if (p.staleness) j["staleness"] = to_json(*p.staleness);
+  if (p.worker_steps) {
+    j["worker_steps"] = {{"least_share", p.worker_steps->least},
+                         {"most_share", p.worker_steps->most},
+                         {"histogram", to_json(p.worker_steps->histogram)}};
+  }
   if (p.dollars > 0) j["dollars"] = p.dollars;
   j["provenance"] = {{"measured", p.provenance.measured},
                      {"interpolated", p.provenance.interpolated},
@@ -121,6 +135,10 @@ std::string render_json(const ResultRecord& record) {
   } else {
     j["predictions"] = Json::array();
     for (const auto& point : record.predictions) j["predictions"].push_back(to_json(point));
+    j["failures"] = Json::array();
+    for (const Failure& f : record.failures) {
+      j["failures"].push_back({{"strategy", f.strategy}, {"gpus", f.gpus}, {"reason", f.reason}});
+    }
   }
   return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -1,12 +1,16 @@
 // The report for people: one summary table, one table of where the step goes, then what limits
 // each.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "results/cells.hpp"
 #include "results/render.hpp"
+#include "results/staleness.hpp"
 #include "results/table.hpp"
 
 namespace lockstep {
@@ -25,34 +29,49 @@ std::string percent(double fraction) {
 
 using Align = Table::Align;
 
+// What a reader must know before comparing this row's time and price with others.
+std::string caveat(const Prediction& p) {
+  std::string text = p.out_of_memory ? "does not fit" : "";
+  const std::string uneven = p.worker_steps ? uneven_workers(*p.worker_steps) : "";
+  if (!text.empty() && !uneven.empty()) text += "; ";
+  return text + uneven;
+}
+
 std::string summary_table(const ResultRecord& record) {
-  bool tokens = false, priced = false, medians = false;
+  bool tokens = false, priced = false, medians = false, precisions = false, caveats = false;
   for (const auto& p : record.predictions) {
     tokens |= p.tokens_per_second > 0;
     medians |= std::abs(p.median_step_seconds - p.step_seconds) > 1e-3 * p.step_seconds;
     priced |= p.dollars > 0;
+    precisions |= p.precision != record.precision;
+    caveats |= !caveat(p).empty();
   }
-  std::vector<Table::Column> columns{{"strategy", Align::left}, {"GPUs"}, {"step"}};
+  std::vector<Table::Column> columns{{"strategy", Align::left}, {"GPUs"}};
+  if (precisions) columns.push_back({"precision", Align::left});
+  columns.push_back({"step"});
   if (medians) columns.push_back({"median"});
-  columns.insert(columns.end(), {{"90 % interval"},
-                                 {"total"},
-                                 {tokens ? "tokens/s" : "samples/s"},
-                                 {"scaling"},
-                                 {"GPU busy"},
-                                 {"MFU"}});
+  for (const char* title : {"90 % interval", "total", tokens ? "tokens/s" : "samples/s", "scaling",
+                            "GPU busy", "MFU"}) {
+    columns.push_back({title});
+  }
   if (priced) columns.push_back({"cost"});
+  if (caveats) columns.push_back({"but", Align::left});
   Table table(columns);
   for (const auto& p : record.predictions) {
-    std::vector<std::string> cells{p.strategy, std::to_string(p.gpus),
-                                   seconds_text(p.step_seconds)};
+    std::vector<std::string> cells{p.strategy, std::to_string(p.gpus)};
+    if (precisions) cells.push_back(p.precision);
+    cells.push_back(seconds_text(p.step_seconds));
     if (medians) cells.push_back(seconds_text(p.median_step_seconds));
-    cells.insert(cells.end(),
-                 {fmt::format("{} .. {}", seconds_text(p.step_interval.low),
-                              seconds_text(p.step_interval.high)),
-                  nothing(p.total_seconds) ? "-" : seconds_text(p.total_seconds),
-                  rate_text(tokens ? p.tokens_per_second : p.samples_per_second),
-                  percent(p.scaling_efficiency), percent(p.gpu_utilisation), percent(p.mfu)});
+    for (std::string cell :
+         {fmt::format("{} .. {}", seconds_text(p.step_interval.low),
+                      seconds_text(p.step_interval.high)),
+          nothing(p.total_seconds) ? "-" : seconds_text(p.total_seconds),
+          rate_text(tokens ? p.tokens_per_second : p.samples_per_second),
+          percent(p.scaling_efficiency), percent(p.gpu_utilisation), percent(p.mfu)}) {
+      cells.push_back(std::move(cell));
+    }
     if (priced) cells.push_back(p.dollars > 0 ? fmt::format("${:.2f}", p.dollars) : "-");
+    if (caveats) cells.push_back(caveat(p));
     table.add_row(std::move(cells));
   }
   return table.text();
@@ -81,6 +100,20 @@ std::string split_table(const ResultRecord& record) {
   return table.text();
 }
 
+std::string fits_text(const Prediction& p) {
+  if (p.out_of_memory) return fmt::format("NO, {} short", bytes_text(p.out_of_memory->shortfall));
+  const double free = p.memory_capacity - p.memory.device;
+  constexpr double certainty = 0.02;  // how far peaks are off at most where they were measured
+  if (p.memory.retries == 0 && (p.memory_capacity <= 0 || free >= certainty * p.memory_capacity)) {
+    return "yes";
+  }
+  std::string retries;
+  if (p.memory.retries > 0) {
+    retries = fmt::format(", {} retr{}", p.memory.retries, p.memory.retries == 1 ? "y" : "ies");
+  }
+  return fmt::format("yes, barely ({} free{})", bytes_text(free), retries);
+}
+
 std::string memory_table(const ResultRecord& record) {
   Table table({{"strategy", Align::left},
                {"GPUs"},
@@ -90,11 +123,8 @@ std::string memory_table(const ResultRecord& record) {
                {"fits", Align::left},
                {"peak at", Align::left}});
   for (const auto& p : record.predictions) {
-    const std::string fits =
-        p.out_of_memory ? fmt::format("NO, {} short", bytes_text(p.out_of_memory->shortfall))
-                        : "yes";
     table.add_row({p.strategy, std::to_string(p.gpus), bytes_text(p.memory.allocated),
-                   bytes_text(p.memory.reserved), bytes_text(p.memory.device), fits,
+                   bytes_text(p.memory.reserved), bytes_text(p.memory.device), fits_text(p),
                    p.memory.moment});
   }
   return table.text();
@@ -128,12 +158,59 @@ std::string staleness_table(const ResultRecord& record) {
   return table.empty() ? "" : "\nStaleness of the updates applied\n" + table.text();
 }
 
+std::string workers_table(const ResultRecord& record) {
+  Table table({{"strategy", Align::left}, {"GPUs"}, {"even"}, {"least"}, {"most"}});
+  for (const auto& p : record.predictions) {
+    if (!p.worker_steps) continue;
+    table.add_row({p.strategy, std::to_string(p.gpus), percent(1.0 / p.gpus),
+                   percent(p.worker_steps->least), percent(p.worker_steps->most)});
+  }
+  return table.empty() ? "" : "\nOne worker's share of the steps\n" + table.text();
+}
+
+std::string shares_text(const ProvenanceShare& share) {
+  return fmt::format("{:.0f} % measured, {:.0f} % interpolated, {:.0f} % modelled",
+                     100 * share.measured, 100 * share.interpolated, 100 * share.modelled);
+}
+
+// One line for all points whose shares read alike.
+struct OriginLine {
+  std::string shares;
+  std::vector<std::pair<std::string, std::vector<int>>> points;  // strategy, GPU counts
+};
+
+std::string text_of(const OriginLine& line) {
+  std::vector<std::string> points;
+  for (const auto& [strategy, gpus] : line.points) {
+    points.push_back(gpus.size() == 1
+                         ? point_text(strategy, gpus.front())
+                         : fmt::format("{} on {} GPUs", strategy, fmt::join(gpus, ", ")));
+  }
+  return fmt::format("Costs of {}: {}.\n", fmt::join(points, "; "), line.shares);
+}
+
+std::string origins(const ResultRecord& record) {
+  std::vector<OriginLine> lines;
+  for (const auto& p : record.predictions) {
+    const std::string shares = shares_text(p.provenance);
+    auto line = std::find_if(lines.begin(), lines.end(),
+                             [&](const OriginLine& known) { return known.shares == shares; });
+    if (line == lines.end()) line = lines.insert(line, {shares, {}});
+    if (line->points.empty() || line->points.back().first != p.strategy) {
+      line->points.push_back({p.strategy, {}});
+    }
+    line->points.back().second.push_back(p.gpus);
+  }
+  if (lines.size() == 1) return fmt::format("Costs: {}.\n", lines.front().shares);
+  std::string out;
+  for (const OriginLine& line : lines) out += text_of(line);
+  return out;
+}
+
 std::string remarks(const ResultRecord& record) {
   std::string out = "\n";
   for (const auto& p : record.predictions) {
-    const std::string who =
-        fmt::format("{} on {} GPU{}", p.strategy, p.gpus, p.gpus == 1 ? "" : "s");
-    out += fmt::format("{}: {}\n", who, p.bottleneck);
+    out += fmt::format("{}: {}\n", point_text(p.strategy, p.gpus), p.bottleneck);
     if (p.out_of_memory) {
       for (const auto& suggestion : p.out_of_memory->suggestions) {
         out += fmt::format("  would fit: {}\n", suggestion);
@@ -141,14 +218,11 @@ std::string remarks(const ResultRecord& record) {
     }
     for (const auto& note : p.notes) out += fmt::format("  note: {}\n", note);
   }
-  if (!record.predictions.empty()) {
-    const auto& share = record.predictions.front().provenance;
-    out += fmt::format(
-        "Costs of {} on {} GPUs: {:.0f} % measured, {:.0f} % interpolated, {:.0f} % modelled.\n",
-        record.predictions.front().strategy, record.predictions.front().gpus, 100 * share.measured,
-        100 * share.interpolated, 100 * share.modelled);
+  for (const Failure& failure : record.failures) {
+    out += fmt::format("{}: no prediction: {}\n", point_text(failure.strategy, failure.gpus),
+                       failure.reason);
   }
-  return out;
+  return out + origins(record);
 }
 
 }  // namespace
@@ -172,6 +246,7 @@ std::string render_text(const ResultRecord& record) {
   out += "\nPeak memory per GPU\n" + memory_table(record);
   out += traffic_table(record);
   out += staleness_table(record);
+  out += workers_table(record);
   out += remarks(record);
   return out;
 }

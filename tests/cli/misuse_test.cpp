@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "process.hpp"
 
@@ -82,9 +83,31 @@ TEST(Output, AReaderThatGoesAwayIsNoCrash) {
 TEST(Output, AClosedOrFullStdoutIsAnError) {
   for (const char* where : {" >&-", " >/dev/full"}) {
     const Outcome outcome = shell("\"$LOCKSTEP\" run " + small_scenario() + where);
-    EXPECT_EQ(outcome.code, 1) << where;
+    EXPECT_EQ(outcome.code, 74) << where;
     EXPECT_THAT(outcome.err, HasSubstr("cannot write the answer")) << where;
+    for (const char* help : {" --help", " run --help", " --version", " list models"}) {
+      EXPECT_EQ(shell(std::string("\"$LOCKSTEP\"") + help + where).code, 74) << help << where;
+    }
   }
+}
+
+// One point of two runs into the limit of CPU time that the shell sets for each process.
+TEST(Output, APointThatDiesTakesNoOtherWithIt) {
+  const std::string path = write_file(
+      "dies.yaml", scenario_text("model: resnet50\nplatform: dgx-a100-80gb-hdr4\ngpus: [1, 512]\n"
+                                 "simulation: {steps: 60000}\n"
+                                 "stragglers: {per_step: {lognormal: {sigma: 2%}}}\n"));
+  const Outcome text = shell("ulimit -t 2; \"$LOCKSTEP\" run " + path);
+  EXPECT_EQ(text.code, 1);
+  EXPECT_THAT(text.out, testing::ContainsRegex("ddp +1  [0-9]"));
+  EXPECT_THAT(text.out,
+              HasSubstr("ddp on 512 GPUs: no prediction: the simulation ended by signal"));
+  EXPECT_THAT(text.err, HasSubstr("lockstep: ddp on 512 GPUs: the simulation ended by signal"));
+  const Outcome json = shell("ulimit -t 2; \"$LOCKSTEP\" run --json " + path);
+  const auto document = nlohmann::json::parse(json.out);
+  EXPECT_EQ(document["predictions"].size(), 1U);
+  ASSERT_EQ(document["failures"].size(), 1U);
+  EXPECT_EQ(document["failures"][0]["gpus"], 512);
 }
 
 TEST(Output, AClosedStderrOrStdinChangesNothing) {

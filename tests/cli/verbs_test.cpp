@@ -117,6 +117,18 @@ TEST(Export, LayersSayWhatIsTrainedAndWhatEachPointCommunicates) {
   EXPECT_EQ(gathered, 4 * parameters);  // two ranks divide every first dimension: no padding
 }
 
+// Bytes of half a gradient element are rounded as in the simulation.
+TEST(Export, BucketsAreThoseThatAreSimulated) {
+  const std::string file = write_file(
+      "odd.yaml", scenario_text("gpus: [2]\nstrategies: [ddp: {gradient_element_size: 2.6 B}]\n"));
+  const Outcome outcome = lockstep({"export", file, "--layers"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto document = nlohmann::json::parse(outcome.out);
+  std::int64_t bytes = 0;
+  for (const std::int64_t one : document["points"][0]["bucket_bytes"]) bytes += one;
+  EXPECT_EQ(bytes, 3 * document["steps"][0]["parameter_count"].get<std::int64_t>());
+}
+
 TEST(Compare, StrategiesOfOneScenarioAndTwoScenarios) {
   const Outcome one = lockstep({"compare", shipped("ovi2026/vgg16.yaml")});
   EXPECT_EQ(one.code, 0);
@@ -125,8 +137,32 @@ TEST(Compare, StrategiesOfOneScenarioAndTwoScenarios) {
       lockstep({"compare", shipped("ovi2026/vgg16.yaml"), shipped("ovi2026/convnext_large.yaml")});
   EXPECT_EQ(two.code, 0);
   EXPECT_THAT(two.out, HasSubstr("times slower"));
+  EXPECT_THAT(one.out, HasSubstr("fsdp (torch-fp32)"));  // two precisions are two names
+  EXPECT_THAT(one.out, HasSubstr("both"));
   const std::string alone = write_file("alone.yaml", scenario_text(""));
   EXPECT_EQ(lockstep({"compare", alone}).code, 2);
+}
+
+// The dearest mistake: a speed-up of something that cannot run.
+TEST(Compare, SaysWhatDoesNotFitAndEndsWithThree) {
+  const std::string text = "model: vgg16\nplatform: g5.12xlarge\nstrategies: [ddp, fsdp]\n";
+  const std::string big = write_file("big.yaml", scenario_text(text + "batch: {micro: 600}\n"));
+  const Outcome none = lockstep({"compare", big});
+  EXPECT_EQ(none.code, 3);
+  EXPECT_THAT(none.out, HasSubstr("NEITHER"));
+  EXPECT_THAT(none.err, HasSubstr("big.yaml: nothing fits into memory"));
+  const std::string small = write_file("small.yaml", scenario_text(text + "batch: {micro: 8}\n"));
+  const Outcome some = lockstep({"compare", big, small});
+  EXPECT_EQ(some.code, 3);  // like `check`: one of them is enough
+  EXPECT_THAT(some.out, HasSubstr("only this"));
+}
+
+TEST(Explain, NothingThatFitsIsExitCodeThreeAsForRun) {
+  const std::string big = write_file(
+      "big.yaml", scenario_text("model: vgg16\nplatform: g5.xlarge\nbatch: {micro: 600}\n"));
+  const Outcome outcome = lockstep({"explain", big});
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_THAT(outcome.out, HasSubstr("does not fit"));
 }
 
 TEST(Explain, GivesPartsSensitivitiesAndOrigins) {

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "results/staleness.hpp"
 #include "sample_record.hpp"
 
 namespace lockstep {
@@ -119,6 +120,59 @@ TEST(Render, CsvCellsReadBack) {
   EXPECT_EQ(at(2, "precision"), "fp32");
   EXPECT_EQ(at(1, "staleness_mean"), "");
   EXPECT_EQ(at(2, "staleness_mean"), "14.5");
+}
+
+TEST(Render, WhatCannotRunHasNoPriceAnywhere) {
+  const ResultRecord record = sample_record();
+  const auto json = nlohmann::json::parse(render_json(record));
+  EXPECT_TRUE(json["predictions"][0].contains("dollars"));
+  EXPECT_FALSE(json["predictions"][1].contains("dollars"));
+  const std::string csv = render_csv(record);
+  EXPECT_EQ(csv.substr(csv.size() - 2), ",\n");
+  EXPECT_THAT(render_text(record),
+              testing::ContainsRegex("31.0 %      -  does not fit; 8 of 16 workers do 100 %"));
+}
+
+TEST(Render, OneLineOfOriginsForRowsThatAreAlike) {
+  ResultRecord record = sample_record();
+  Prediction second = record.predictions[0], third = second;
+  second.gpus = 2;
+  third.strategy = "fsdp";
+  record.predictions = {record.predictions[0], second, third};
+  EXPECT_THAT(render_text(record), testing::HasSubstr("\nCosts: 50 % measured, 25 %"));
+  record.predictions[2].provenance = {0, 0, 1};
+  EXPECT_THAT(render_text(record),
+              testing::AllOf(testing::HasSubstr("\nCosts of ddp on 1, 2 GPUs: 50 % measured, "),
+                             testing::HasSubstr("\nCosts of fsdp on 1 GPU: 0 % measured, ")));
+}
+
+TEST(Render, APrecisionOfItsOwnIsSeen) {
+  ResultRecord record = sample_record();
+  EXPECT_THAT(render_text(record), testing::ContainsRegex("GPUs  precision +step"));
+  record.predictions[1].precision = record.precision;
+  EXPECT_THAT(render_text(record), testing::ContainsRegex("GPUs +step"));
+}
+
+TEST(Render, MemoryThatIsNearlyFullIsNoPlainYes) {
+  ResultRecord record = sample_record();
+  Prediction& p = record.predictions[0];
+  const auto fits = [&](double capacity, int retries) {
+    p.memory_capacity = capacity;
+    p.memory.retries = retries;
+    return render_text(record);
+  };
+  EXPECT_THAT(fits(4e9 + 100 * 1024 * 1024.0, 1),
+              testing::HasSubstr("yes, barely (100 MiB free, 1 retry)"));
+  EXPECT_THAT(fits(4.01e9, 0), testing::HasSubstr("yes, barely (9.54 MiB free)"));
+  EXPECT_THAT(fits(4.2e9, 0), testing::Not(testing::HasSubstr("barely")));
+}
+
+TEST(WorkerSteps, OnlyStarvingWorkersAreWorthAWarning) {
+  EXPECT_EQ(uneven_workers(worker_steps_of({{100, 16}})), "");
+  EXPECT_EQ(uneven_workers(worker_steps_of({{50, 1}, {100, 15}})), "");  // half as fast
+  EXPECT_EQ(uneven_workers(worker_steps_of({{2, 8}, {198, 8}})),
+            "8 of 16 workers do 99 % of the steps");
+  EXPECT_EQ(uneven_workers(worker_steps_of({})), "");
 }
 
 TEST(Render, TextHasNoTrailingBlanksAndNoControlCharacters) {

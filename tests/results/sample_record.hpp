@@ -23,7 +23,8 @@ inline ResultRecord sample_record() {
   plain.split = {0.001, 0.04, 0.07, 0.006, 0.002, 0, 0.005, 0.001};
   plain.gpu_utilisation = 0.944;
   plain.mfu = 0.31;
-  plain.memory = {3e9, 3.5e9, 4e9, "backward of head", {{"activations", 2e9}, {"states", 1e9}}};
+  plain.memory = {3e9, 3.5e9, 4e9, "backward of head", 2, {{"activations", 2e9}, {"states", 1e9}}};
+  plain.memory_capacity = 4.01e9;
   plain.dollars = 0.25;
   plain.provenance = {0.5, 0.25, 0.25};
   plain.extrapolated = true;
@@ -44,9 +45,12 @@ inline ResultRecord sample_record() {
   large.scaling_efficiency = 0.875;
   large.split.exposed_communication = 0.02;
   large.split.forward = 0.02;
+  large.memory.retries = 0;
   large.out_of_memory = OutOfMemory{1e9, {"micro-batch 16 with 4 accumulation steps"}};
   large.traffic = {{"NVLink", 1e9, 8e9, 0.5}, {"NIC", 2.5e8, 5e8, 0.125}};
   large.staleness = Staleness{14.5, 15, 16, 17, {{14, 3}, {15, 4}}};
+  large.worker_steps = WorkerSteps{{{0, 7}, {1, 1}, {99, 8}}, 0, 99.0 / 793};
+  large.provenance = {0, 0, 1};
   large.extrapolated = false;
   large.bottleneck = "does not fit";
   large.notes = {"keys are cut into parts"};
@@ -59,6 +63,7 @@ inline ResultRecord sample_record() {
   record.precision = "amp-fp16";
   record.seed = 7;
   record.predictions = {plain, large};
+  record.failures = {{"fsdp", 1, "the simulation ended by signal 11 (Segmentation fault)"}};
   record.warnings = {"ddp is anchored"};
   return record;
 }
