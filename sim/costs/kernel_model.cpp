@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace lockstep {
 namespace {
@@ -58,10 +59,20 @@ bool on_matrix_units(MathMode mode, const Device& device) {
   return false;
 }
 
+// Data sheets of GA10x and AD10x count 128 fp32 lanes a multiprocessor, but 64 of them also do the
+// integer work (GA102 white paper), and shared memory feeds 64. Large fp32 products reach 0.30 to
+// 0.38 of the data sheet's peak on an L4, where V100, A100 and H100 reach 0.75 to 0.9 (NeuSight's
+// rows, reference/kernels/gemm_fp32.csv).
+double fp32_lanes_that_multiply(const Device& device) {
+  const bool shared = device.compute_capability == 86 || device.compute_capability == 89;
+  return shared ? 0.5 : 1;
+}
+
 // The best rate this device reaches in a mode, as a product or as a convolution. Where a mode has
-// no matrix units of its own (a V100 in tf32, say) it runs at fp32.
+// no matrix units of its own (bf16 on a V100, say) it runs at fp32.
 double matrix_rate(MathMode mode, double fraction, const Device& device) {
-  return peak_flops(device, mode) * fraction;
+  const double lanes = on_matrix_units(mode, device) ? 1 : fp32_lanes_that_multiply(device);
+  return peak_flops(device, mode) * lanes * fraction;
 }
 
 double smooth_max(double a, double b, double power) {
@@ -258,6 +269,31 @@ KernelTime kernel_time(const Kernel& kernel, const Device& device, const KernelL
   time.total = kernel.launches * device.efficiency.kernel_floor_seconds +
                smooth_max(time.compute, time.memory, law.smoothing);
   return time;
+}
+
+std::vector<Kernel> chosen_kernels(const std::vector<Kernel>& kernels, const Device& device,
+                                   const KernelLaw& law, int element_bytes) {
+  std::vector<Kernel> chosen;
+  chosen.reserve(kernels.size());
+  for (auto kernel = kernels.begin(); kernel != kernels.end();) {
+    const auto end = std::find_if(kernel + 1, kernels.end(),
+                                  [](const Kernel& other) { return !other.changes_layout; });
+    Kernel plain = *kernel;
+    plain.math = MathMode::fp32;
+    const auto seconds = [&] {
+      return std::accumulate(kernel, end, 0.0, [&](double sum, const Kernel& each) {
+        return sum + kernel_time(each, device, law, element_bytes).total;
+      });
+    };
+    if (kernel->math == MathMode::tf32 &&
+        kernel_time(plain, device, law, element_bytes).total < seconds()) {
+      chosen.push_back(plain);
+    } else {
+      chosen.insert(chosen.end(), kernel, end);
+    }
+    kernel = end;
+  }
+  return chosen;
 }
 
 }  // namespace lockstep

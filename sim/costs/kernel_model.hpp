@@ -4,6 +4,8 @@
 // docs/device-models.md explains each term and prints how well the whole fits.
 #pragma once
 
+#include <vector>
+
 #include "hardware/device.hpp"
 #include "workload/step.hpp"
 
@@ -70,6 +72,12 @@ struct KernelTime {
 // `element_bytes`: of the activations that reductions, copies and pooling move.
 KernelTime kernel_time(const Kernel& kernel, const Device& device, const KernelLaw& law = {},
                        int element_bytes = 4);
+
+// The kernels that a library runs for those of a layer. TF32 is a permission: cuBLAS and cuDNN
+// still take an fp32 kernel where it is faster, by Winograd's algorithm or because it needs no
+// change of layout. (torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32.)
+std::vector<Kernel> chosen_kernels(const std::vector<Kernel>& kernels, const Device& device,
+                                   const KernelLaw& law = {}, int element_bytes = 4);
 
 // Seconds to stream `bytes` (read + written) of fp32 values in `launches` kernels of equal size.
 double stream_seconds(double bytes, int launches, const Device& device, const KernelLaw& law = {});

@@ -30,7 +30,7 @@ QueuedWork RooflineCosts::dispatched(double operator_seconds, int operators, int
 QueuedWork RooflineCosts::run(const std::vector<Kernel>& kernels, int element_bytes,
                               double operator_seconds, double& memory_bound) const {
   QueuedWork work;
-  for (const Kernel& kernel : kernels) {
+  for (const Kernel& kernel : chosen_kernels(kernels, device_, law_, element_bytes)) {
     const KernelTime time = kernel_time(kernel, device_, law_, element_bytes);
     if (time.memory > time.compute) memory_bound += time.total;
     work =

@@ -78,8 +78,11 @@ std::shared_ptr<const ComputeCosts> make_costs(const Modelled& modelled,
 
 // FSDP's mixed precision gathers parameters in the precision of compute and runs every operator in
 // it, norms included, without autocast; shards, gradients and the optimizer stay fp32 (fact 43).
-// The step is that of pure half precision then.
-Precision compute_precision(const StrategyOptions& options, Precision precision) {
+// The step is that of pure half precision then. Where there is no TF32, PyTorch's switches for it
+// switch nothing: the kernels are those of fp32.
+Precision compute_precision(const StrategyOptions& options, Precision precision,
+                            const Device& device) {
+  if (math_mode(precision) == MathMode::tf32 && device.tf32_flops <= 0) return Precision::fp32;
   const auto* fsdp = std::get_if<FsdpOptions>(&options);
   if (fsdp == nullptr || fsdp->gather_bytes > 2) return precision;
   if (precision == Precision::amp_fp16) return Precision::pure_fp16;
@@ -250,7 +253,7 @@ std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>
       }
       StepOptions options = step_options(scenario, entry, split.micro);
       const Precision precision = options.precision;  // of shards and optimizer
-      options.precision = compute_precision(entry.options, precision);
+      options.precision = compute_precision(entry.options, precision, machine->device);
       const auto key = std::make_tuple(scales.empty() ? 0 : e, split.micro, options.precision,
                                        precision, options.activation_checkpointing);
       auto found = workloads.find(key);

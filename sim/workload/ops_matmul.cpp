@@ -36,6 +36,7 @@ void layout_change(LayerWriter& layer, Pass pass, double bytes) {
                                          : layer.backward(KernelKind::copy, bytes, bytes, 0, pass);
   kernel.launches = 3;
   kernel.operators = 0;
+  kernel.changes_layout = true;
 }
 
 Value conv(const OpCall& call) {

@@ -53,6 +53,8 @@ struct Kernel {
   // but no launches is host work only: explicit views, and in backward each parameter's
   // AccumulateGrad.
   int operators = 1;
+  // A copy for the convolution before it, which runs on matrix units that want another layout.
+  bool changes_layout = false;
 };
 
 struct Parameter {

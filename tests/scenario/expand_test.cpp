@@ -94,6 +94,51 @@ TEST(Expand, AStrategysOwnSettingsOverrideTheScenarios) {
   EXPECT_TRUE(checkpointed(points[1]));
 }
 
+// Device seconds of one micro-batch's layers.
+double busy_layers(const std::string& more) {
+  const Point point = expand(scenario_of(more)).front();
+  double busy = 0;
+  for (std::size_t i = 0; i < point.step->layers.size(); ++i) {
+    const LayerCost cost = point.job.costs->layer(*point.step, i);
+    busy += cost.forward.busy + cost.backward.busy;
+  }
+  return busy;
+}
+
+// TF32 is a permission: no network gets slower by it, and nothing changes where there is none.
+TEST(Expand, Tf32NeverCostsDeviceTime) {
+  for (const char* platform :
+       {"dgx1-v100-32gb", "v100-sxm2-16gb-x1", "g4dn.12xlarge", "cpu-loopback-x2", "rtx3090-x1",
+        "g5.12xlarge", "a10-x1", "g6.12xlarge", "g6e.12xlarge", "a100-pcie-40gb-x4",
+        "a100-pcie-80gb-x8", "a100-sxm4-40gb-x4", "dgx-a100-80gb", "h100-pcie-x8", "dgx-h100",
+        "dgx-h200", "dgx-b200"}) {
+    const bool has_tf32 = load_machine(platform).device.tf32_flops > 0;
+    for (const char* model : {"resnet50", "vgg16", "mobilenet_v3_large", "densenet121",
+                              "efficientnet_b0", "convnext_tiny", "resnext50_32x4d", "gpt2"}) {
+      const std::string where =
+          fmt::format("platform: {}\nmodel: {}\ngpus: 1\nprecision: ", platform, model);
+      const double fp32 = busy_layers(where + "fp32");
+      for (const char* other : {"torch-fp32", "tf32"}) {
+        const double allowed = busy_layers(where + other);
+        if (has_tf32) {
+          EXPECT_LE(allowed, fp32 * (1 + 1e-12)) << where << other;
+        } else {
+          EXPECT_EQ(allowed, fp32) << where << other;
+        }
+      }
+    }
+  }
+}
+
+// Not all fp32 lanes of a data sheet multiply: a network in fp32 cannot be faster than the same was
+// measured with TF32 allowed (scenarios/calibration/lambda_resnet50_3090_fp32.yaml).
+TEST(Expand, Fp32IsNotFasterThanMeasuredWithTf32Allowed) {
+  EXPECT_GT(busy_layers("platform: rtx3090-x1\nmodel: resnet50\nbatch: {per_gpu: 224}\ngpus: 1"),
+            0.4365);
+  EXPECT_GT(busy_layers("platform: a10-x1\nmodel: resnet50\nbatch: {per_gpu: 224}\ngpus: 1"),
+            0.6408);
+}
+
 TEST(Expand, ScenarioPriceOverridesThePlatforms) {
   const auto points = expand(scenario_of("price_per_gpu_hour: 7.5 USD/h\n"));
   EXPECT_EQ(points[0].job.machine.price_per_gpu_hour, 7.5);
