@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <thread>
 
@@ -70,6 +71,31 @@ void warn_of_uneven_workers(const Prediction& p, ResultRecord& record) {
       "{}: {}: the others' data hardly count, so time and price are not those of training on all "
       "of it",
       point_text(p.strategy, p.gpus), uneven));
+}
+
+// PyTorch trains in a precision that the device has no units for: it ignores the switch for TF32
+// (torch-fp32, its default, asks for nothing), and converts half precision to fp32 and back.
+void warn_of_missing_units(const std::vector<Point>& points, ResultRecord& record) {
+  std::set<Precision> asked;
+  for (const Point& point : points) asked.insert(point.precision);
+  for (const Precision precision : asked) {
+    const Device& device = points.front().job.machine.device;
+    const auto* name = EnumNames<Precision>::names[static_cast<std::size_t>(precision)];
+    if (precision == Precision::tf32 && device.tf32_flops <= 0) {
+      record.warnings.push_back(
+          fmt::format("{}: {} has no TF32; PyTorch ignores the switch there, so these are the fp32 "
+                      "kernels",
+                      name, device.title));
+    }
+    const bool fp16 = math_mode(precision) == MathMode::fp16 && device.fp16_flops <= 0;
+    const bool bf16 = math_mode(precision) == MathMode::bf16 && device.bf16_flops <= 0;
+    if (fp16 || bf16) {
+      record.warnings.push_back(
+          fmt::format("{}: {} has no units for {}; PyTorch converts to fp32 and back there, which "
+                      "is predicted at the rate of fp32 and takes longer in truth",
+                      name, device.title, fp16 ? "fp16" : "bf16"));
+    }
+  }
 }
 
 }  // namespace
@@ -226,6 +252,7 @@ ResultRecord run_scenario(const Scenario& scenario, const RunOptions& options) {
         "{} is anchored: device time x {:.3f}, host time x {:.3f}, communication x {:.3f}",
         scenario.strategies[e].label, scales[e].device, scales[e].host, scales[e].communication));
   }
+  if (scenario.profile.empty()) warn_of_missing_units(points, record);
   std::size_t misfits = 0;
   std::map<std::size_t, double> base_rate;  // samples/s per GPU at the entry's smallest GPU count
   std::map<std::size_t, int> base_gpus;

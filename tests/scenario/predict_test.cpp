@@ -78,6 +78,26 @@ TEST(Predict, TheIntervalCombinesCostErrorAndDraws) {
   EXPECT_NEAR(wild.step_interval.high, 0.2 * std::exp(1.645 * sigma), 1e-4);
 }
 
+TEST(Predict, APrecisionTheDeviceLacksIsSaid) {
+  const auto warnings = [](const std::string& platform, const std::string& precision) {
+    return run_scenario(scenario_of("platform: " + platform + "\nprecision: " + precision))
+        .warnings;
+  };
+  using testing::AllOf;
+  using testing::ElementsAre;
+  using testing::HasSubstr;
+  EXPECT_THAT(warnings("dgx1-v100-32gb", "amp-bf16"),
+              ElementsAre(AllOf(HasSubstr("amp-bf16"), HasSubstr("V100"),
+                                HasSubstr("no units for "
+                                          "bf16"))));
+  EXPECT_THAT(warnings("g4dn.12xlarge", "pure-bf16"), ElementsAre(HasSubstr("T4")));
+  EXPECT_THAT(warnings("g4dn.12xlarge", "tf32"), ElementsAre(HasSubstr("the fp32 kernels")));
+  for (const char* precision : {"fp32", "torch-fp32", "amp-fp16", "pure-fp16"}) {
+    EXPECT_THAT(warnings("dgx1-v100-32gb", precision), testing::IsEmpty()) << precision;
+  }
+  EXPECT_THAT(warnings("dgx-a100-80gb", "amp-bf16"), testing::IsEmpty());
+}
+
 TEST(Predict, OutOfMemorySaysHowMuchIsMissing) {
   const Scenario s = scenario_of("");
   StrategyResult r = made_up_result();
