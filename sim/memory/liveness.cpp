@@ -13,6 +13,11 @@ namespace {
 
 constexpr int never = std::numeric_limits<int>::max();
 
+// Autocast's half-precision copy of a weight.
+bool is_weight_copy(const SavedTensor& saved) {
+  return std::string_view(saved.name).ends_with("_half");
+}
+
 Liveness::GradientFlow gradient_flow(const Layer& layer) {
   // A gradient passes through unchanged where backward does no arithmetic of its own.
   const std::string_view kind = layer.kind;
@@ -51,28 +56,21 @@ void find_gradients(const TrainingStep& step, Liveness& result) {
   result.flow.assign(layers, Liveness::GradientFlow::none);
   result.needs_gradient.assign(layers, 0);
   result.tied_owner.assign(layers, -1);
-  result.tied_elements.assign(layers, 0);
+  result.tied_parameter.assign(layers, 0);
   for (int i = 0; i < layers; ++i) {
     const Layer& layer = step.layers[i];
     bool needs = false;
-    bool has_matrix = false;
     for (const Parameter& parameter : layer.parameters) {
       needs = needs || parameter.trainable;
-      has_matrix = has_matrix || parameter.shape.size() > 1;
     }
-    if (!has_matrix) {
-      for (const Kernel& kernel : layer.backward) {
-        if (kernel.kind != KernelKind::gemm || kernel.pass != Pass::weight_gradient) continue;
-        const std::int64_t elements = kernel.m * kernel.n * kernel.batch;
-        for (int owner = 0; owner < i && result.tied_owner[i] < 0; ++owner) {
-          for (const Parameter& parameter : step.layers[owner].parameters) {
-            if (parameter.count != elements) continue;
-            result.tied_owner[i] = owner;
-            result.tied_elements[i] = elements;
-          }
-        }
-        break;
-      }
+    for (int owner = 0; owner < i && !layer.tied_to.empty(); ++owner) {
+      const std::vector<Parameter>& parameters = step.layers[owner].parameters;
+      const auto tied = std::find_if(parameters.begin(), parameters.end(),
+                                     [&](const auto& its) { return its.name == layer.tied_to; });
+      if (tied == parameters.end()) continue;
+      result.tied_owner[i] = owner;
+      result.tied_parameter[i] = static_cast<int>(tied - parameters.begin());
+      break;
     }
     needs = needs || result.tied_owner[i] >= 0;
     for (const int input : layer.inputs) {
@@ -84,10 +82,6 @@ void find_gradients(const TrainingStep& step, Liveness& result) {
 }
 
 }  // namespace
-
-bool is_weight_copy(const SavedTensor& saved) {
-  return std::string_view(saved.name).ends_with("_half");
-}
 
 void LayerLists::finish(std::size_t layers) {
   begin_.assign(layers + 1, 0);
@@ -105,7 +99,7 @@ std::int64_t whole_bytes(double bytes) {
   return bytes > 0 ? std::llround(std::min(bytes, most)) : 0;
 }
 
-Liveness find_liveness(const TrainingStep& step, bool weight_copies, bool host) {
+Liveness find_liveness(const TrainingStep& step, bool host) {
   Liveness result;
   const int layers = static_cast<int>(step.layers.size());
   find_segments(step, result);
@@ -170,7 +164,6 @@ Liveness find_liveness(const TrainingStep& step, bool weight_copies, bool host) 
   };
   for (const Storage& storage : storages) {
     if (storage.producer == never || storage.producer < 0) continue;
-    if (storage.weight_copy && !weight_copies) continue;
     const int producer = storage.producer;
     const int tensor = add(storage);
     result.born_in_forward.add(producer, tensor);

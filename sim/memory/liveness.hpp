@@ -59,19 +59,15 @@ struct Liveness {
   std::vector<GradientFlow> flow;            // by layer
   std::vector<std::uint8_t> needs_gradient;  // the layer's output takes part in backward
 
-  // Layer whose parameter a layer without weights of its own uses (a tied head), -1 = none; and
-  // that parameter's elements.
+  // The earlier layer whose parameter a layer reads (Layer::tied_to), -1 = none; and which of that
+  // layer's parameters it is.
   std::vector<int> tied_owner;
-  std::vector<std::int64_t> tied_elements;
+  std::vector<int> tied_parameter;
 };
 
-// `weight_copies` false: compute already happens in gathered low-precision parameters (FSDP mixed
-// precision), so that autocast has nothing to copy. `host`: the step runs on a CPU, where the mask
-// of a dropout has the type of its output; on GPUs it has one byte per element.
-Liveness find_liveness(const TrainingStep& step, bool weight_copies, bool host);
-
-// Whether a saved tensor is autocast's half-precision copy of a weight.
-bool is_weight_copy(const SavedTensor& saved);
+// `host`: the step runs on a CPU, where the mask of a dropout has the type of its output; on GPUs
+// it has one byte per element.
+Liveness find_liveness(const TrainingStep& step, bool host);
 
 // Tensor sizes are doubles in the step; nothing that is asked for exceeds this (and no device has
 // it).

@@ -57,10 +57,8 @@ void ReplicatedState::begin_backward(bool last_micro_batch) {
 void ReplicatedState::parameter_gradients(int layer) {
   if (const int owner = life_.tied_owner[layer]; owner >= 0) {
     // The first arriving part of the owner's gradient waits for the other one.
-    for (std::size_t i = first_of_[owner]; i < first_of_[owner + 1]; ++i) {
-      if (elements_[i] != life_.tied_elements[layer]) continue;
-      first_part_[i] = tape_.allocate(MemoryKind::gradients, elements_[i] * gradient_bytes_);
-    }
+    const std::size_t i = first_of_[owner] + static_cast<std::size_t>(life_.tied_parameter[layer]);
+    first_part_[i] = tape_.allocate(MemoryKind::gradients, elements_[i] * gradient_bytes_);
   }
   for (std::size_t i = first_of_[layer]; i < first_of_[layer + 1]; ++i) {
     if (trainable_[i]) gradient(i);

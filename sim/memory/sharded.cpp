@@ -167,8 +167,8 @@ void ShardedState::parameter_gradients(int layer) {
     return tape_.allocate(MemoryKind::gradients, elements * plan_.gather_bytes);
   };
   if (const int owner = life_.tied_owner[layer]; owner >= 0 && unit_of_[owner] >= 0) {
-    units_[unit_of_[owner]].waiting.push_back(
-        gradient(static_cast<double>(life_.tied_elements[layer])));
+    const Parameter& tied = step_.layers[owner].parameters[life_.tied_parameter[layer]];
+    units_[unit_of_[owner]].waiting.push_back(gradient(static_cast<double>(tied.count)));
   }
   if (unit_of_[layer] < 0) return;
   Unit& unit = units_[unit_of_[layer]];

@@ -103,14 +103,12 @@ class GradientPool {
 template <class State>
 class Player {
  public:
-  Player(const TrainingStep& step, const MemoryPlan& plan, const Device& device, Tape& tape,
-         bool weight_copies)
+  Player(const TrainingStep& step, const MemoryPlan& plan, const Device& device, Tape& tape)
       : step_(step),
         plan_(plan),
         device_(device),
         tape_(tape),
-        weight_copies_(weight_copies),
-        life_(find_liveness(step, weight_copies, is_host(device))),
+        life_(find_liveness(step, is_host(device))),
         state_(tape, step, life_, plan),
         blocks_(life_.tensors.size(), nothing),
         gradients_(tape, step.layers.size()) {}
@@ -210,7 +208,7 @@ class Player {
   void differentiate(int index) {
     const Layer& layer = step_.layers[index];
     matmul_workspace(layer.backward, backward_handle_);
-    Block scratch = temporary(layer, backward_workspace(layer));
+    Block scratch = temporary(layer, layer.backward_workspace_bytes);
     const int gradient = gradients_.take(index);
     const auto flow = life_.flow[index];
     for (const int input : layer.inputs) {
@@ -242,16 +240,6 @@ class Player {
     return tape_.allocate(MemoryKind::temporaries, bytes);
   }
 
-  // The step counts a half-precision gradient beside each autocast weight copy.
-  double backward_workspace(const Layer& layer) const {
-    double bytes = layer.backward_workspace_bytes;
-    if (weight_copies_) return bytes;
-    for (const SavedTensor& saved : layer.saved) {
-      if (is_weight_copy(saved)) bytes -= saved.bytes;
-    }
-    return std::max(bytes, 0.0);
-  }
-
   HostWorkspace on_host(const Layer& layer) const {
     return host_workspace(layer, parameter_bytes(step_.precision));
   }
@@ -260,7 +248,6 @@ class Player {
   const MemoryPlan& plan_;
   const Device& device_;
   Tape& tape_;
-  bool weight_copies_;
   Liveness life_;
   State state_;
   std::vector<Block> blocks_;  // by tensor of life_
@@ -279,11 +266,9 @@ StepMemory step_memory(const TrainingStep& step, const MemoryPlan& plan, const D
   const double outside = device.context_bytes + plan.communication_bytes;
   const AllocatorOptions options = allocator_options(device, outside, plan.expandable_segments);
   Tape tape(options);
-  // Gathered low-precision parameters leave autocast nothing to copy.
-  const bool copies = !plan.sharded || plan.sharded->gather_bytes > 2;
-  const double after_forward =
-      plan.sharded ? Player<ShardedState>(step, plan, device, tape, copies).play()
-                   : Player<ReplicatedState>(step, plan, device, tape, copies).play();
+  const double after_forward = plan.sharded
+                                   ? Player<ShardedState>(step, plan, device, tape).play()
+                                   : Player<ReplicatedState>(step, plan, device, tape).play();
   StepMemory result = tape.summary(&step, outside, options.capacity);
   result.after_forward = after_forward;
   return result;

@@ -121,6 +121,23 @@ class Misfits {
   std::vector<Diagnostic> list_;
 };
 
+// Parameters gathered in a half-precision type are computed in it (fact 43), and only the precision
+// says which type that is.
+void check_gathered_type(const Scenario& scenario, const StrategyEntry& entry, Misfits& misfits) {
+  const auto* fsdp = std::get_if<FsdpOptions>(&entry.options);
+  const Precision precision = entry.precision.value_or(scenario.precision);
+  if (fsdp == nullptr || fsdp->gather_bytes <= 0) return;
+  if (fsdp->gather_bytes >= activation_bytes(precision)) return;
+  misfits.add(
+      entry.where, "fsdp.gather_element_size",
+      fmt::format("{:g} B are gathered of each parameter, and {} computes with {} B",
+                  fsdp->gather_bytes,
+                  EnumNames<Precision>::names[static_cast<std::size_t>(precision)],
+                  activation_bytes(precision)),
+      "`precision: amp-bf16` or `amp-fp16` gathers and computes in half precision and keeps "
+      "shards in fp32");
+}
+
 }  // namespace
 
 BatchSplit split_batch(const BatchSpec& batch, int gpus) {
@@ -234,6 +251,7 @@ std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>
     const StrategyEntry& entry = scenario.strategies[e];
     const CostScale scale = scales.empty() ? CostScale{} : scales[e];
     const auto costs = make_costs(modelled, profile, scale);
+    check_gathered_type(scenario, entry, misfits);
     for (const int gpus : scenario.gpus) {
       if (gpus > max_gpus(*machine)) {
         if (e == 0) {

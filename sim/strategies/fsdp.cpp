@@ -13,10 +13,6 @@ namespace lockstep {
 
 namespace {
 
-bool mixed_precision(const FsdpLayout& layout) {
-  return layout.gather_bytes < layout.shard_bytes;
-}
-
 // Ranks of the job on its fullest host.
 int ranks_per_host(const Job& job) {
   return std::min(job.gpus, job.machine.gpus_per_node);
@@ -236,9 +232,7 @@ std::vector<std::string> notes(const Job& job, const FsdpOptions& wanted,
 
 StrategyResult Fsdp::simulate(const Job& job) const {
   const FsdpLayout layout = fsdp_layout(job, options_);
-  Job running = job;
-  if (mixed_precision(layout)) running.step = without_weight_casts(job.step);
-  StrategyResult result = FsdpRun(running, options_).run();
+  StrategyResult result = FsdpRun(job, options_).run();
   const StepMemory memory =
       step_memory(job.step, fsdp_memory_plan(job, layout), job.machine.device);
   result.memory = memory_use(memory);

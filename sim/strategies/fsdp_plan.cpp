@@ -334,31 +334,4 @@ FsdpPlan fsdp_plan(const Job& job, const FsdpLayout& layout, const StepCosts& co
   return plan;
 }
 
-TrainingStep without_weight_casts(const TrainingStep& step) {
-  TrainingStep result = step;
-  const auto remove = [](std::vector<Kernel>& kernels, double read, double written) {
-    const auto cast = std::find_if(kernels.begin(), kernels.end(), [&](const Kernel& k) {
-      return k.kind == KernelKind::elementwise && k.flops == 0 && k.bytes_read == read &&
-             k.bytes_written == written;
-    });
-    if (cast != kernels.end()) kernels.erase(cast);
-  };
-  for (Layer& layer : result.layers) {
-    std::vector<double> elements;
-    for (const Parameter& parameter : layer.parameters) {
-      elements.push_back(static_cast<double>(parameter.count));
-    }
-    if (layer.parameters.empty()) {  // a tied head casts the owner's weight
-      for (const SavedTensor& saved : layer.saved) {
-        if (saved.name == "weight_half") elements.push_back(saved.bytes / 2);
-      }
-    }
-    for (const double count : elements) {
-      remove(layer.forward, 4 * count, 2 * count);
-      remove(layer.backward, 2 * count, 4 * count);
-    }
-  }
-  return result;
-}
-
 }  // namespace lockstep

@@ -78,8 +78,4 @@ struct FsdpPlan {
 FsdpPlan fsdp_plan(const Job& job, const FsdpLayout& layout, const StepCosts& costs,
                    JobNetwork& network, ProvenanceTally& provenance);
 
-// The step without autocast's half-precision copies of the weights: FSDP's mixed precision gathers
-// the parameters in the precision of compute, so that autocast finds nothing to cast (fact 43).
-TrainingStep without_weight_casts(const TrainingStep& step);
-
 }  // namespace lockstep

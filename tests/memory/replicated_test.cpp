@@ -184,13 +184,23 @@ TEST(ReplicatedMemory, TiedHeadGradientIsThereFromTheStartOfBackward) {
   TrainingStep step = chain(3, a, 12 * 1024 * 1024);
   step.layers[0].kind = "embedding";
   step.layers[2].parameters.clear();
-  step.layers[2].backward[0].m = 12 * 1024;
-  step.layers[2].backward[0].n = 1024;
+  step.layers[2].tied_to = "fc0.weight";
   const StepMemory tied = step_memory(step, {}, bare_gpu());
   EXPECT_EQ(tied.at_peak.at("parameters"), 2 * w);
   // fc0's backward: the head's part waits, fc1's gradient, and the embedding's own part.
   EXPECT_EQ(tied.at_peak.at("gradients"), 3 * w);
   EXPECT_EQ(tied.moment, "backward of fc0");
+}
+
+// Two weights of the same size: only the name tells whose gradient waits, and for how long.
+TEST(ReplicatedMemory, TiedGradientWaitsForTheLayerItNames) {
+  TrainingStep step = chain(3, a, 12 * 1024 * 1024);
+  step.layers[2].parameters.clear();
+  step.layers[2].tied_to = "fc1.weight";
+  const StepMemory tied = step_memory(step, {}, bare_gpu());
+  EXPECT_EQ(tied.at_peak.at("parameters"), 2 * w);
+  // fc1's backward adds the head's part to its own; fc0's finds the sum only.
+  EXPECT_EQ(tied.at_peak.at("gradients"), 2 * w);
 }
 
 TEST(ReplicatedMemory, CublasWorkspaceIsCountedOncePerThread) {

@@ -139,6 +139,22 @@ TEST(Expand, Fp32IsNotFasterThanMeasuredWithTf32Allowed) {
             0.6408);
 }
 
+TEST(Expand, HalfPrecisionIsGatheredOnlyWhereItIsComputed) {
+  EXPECT_THAT(refusal([] {
+                expand(
+                    scenario_of("precision: fp32\ngpus: 8\n"
+                                "strategies: [fsdp: {gather_element_size: 2 B}]"));
+              }),
+              testing::AllOf(HasSubstr("test.yaml:8:14"), HasSubstr("fsdp.gather_element_size"),
+                             HasSubstr("amp-bf16")));
+  for (const char* precision : {"amp-bf16", "amp-fp16", "pure-bf16"}) {
+    EXPECT_EQ(expand(scenario_of("gpus: 8\nprecision: " + std::string(precision) +
+                                 "\nstrategies: [fsdp: {gather_element_size: 2 B}]"))
+                  .size(),
+              1u);
+  }
+}
+
 TEST(Expand, ScenarioPriceOverridesThePlatforms) {
   const auto points = expand(scenario_of("price_per_gpu_hour: 7.5 USD/h\n"));
   EXPECT_EQ(points[0].job.machine.price_per_gpu_hour, 7.5);

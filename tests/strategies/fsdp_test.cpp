@@ -398,31 +398,6 @@ TEST(FsdpRun, StopsWhenStepsRepeat) {
   EXPECT_LT(run(job, {}).simulated, 10);
 }
 
-TEST(FsdpMixedPrecision, FindsNoWeightsToCast) {
-  TrainingStep step;
-  step.precision = Precision::amp_bf16;
-  Layer layer;
-  Parameter weight;
-  weight.count = 100;
-  weight.shape = {10, 10};
-  layer.parameters = {weight};
-  const auto kernel = [](KernelKind kind, double read, double written) {
-    Kernel k;
-    k.kind = kind;
-    k.bytes_read = read;
-    k.bytes_written = written;
-    return k;
-  };
-  layer.forward = {kernel(KernelKind::elementwise, 400, 200), kernel(KernelKind::gemm, 500, 60),
-                   kernel(KernelKind::elementwise, 60, 60)};
-  layer.backward = {kernel(KernelKind::gemm, 500, 60), kernel(KernelKind::elementwise, 200, 400)};
-  step.layers = {layer};
-  const TrainingStep without = without_weight_casts(step);
-  EXPECT_EQ(without.layers[0].forward.size(), 2u);
-  EXPECT_EQ(without.layers[0].forward[0].kind, KernelKind::gemm);
-  EXPECT_EQ(without.layers[0].backward.size(), 1u);
-}
-
 TEST(FsdpMemory, PlanHoldsShardsAndWhatIsKept) {
   Toy toy = large();
   toy.outside = 120e6;
