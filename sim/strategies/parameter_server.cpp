@@ -38,7 +38,9 @@ std::vector<LinkTraffic> traffic_of(const PsJob& ps, const PsTrace& trace) {
   // Links that are not simulated as such belong to one worker and are busy when it transfers.
   std::vector<double> busy(ps.links.links.size(), std::max(trace.push_busy, trace.pull_busy));
   for (std::size_t i = 0; i < ps.simulated.original.size(); ++i) {
-    busy[at(ps.simulated.original[i])] = trace.link_busy[i];
+    const int id = ps.simulated.original[i], carrier = ps.links.links[at(id)].part_of;
+    busy[at(id)] = trace.link_busy[i];
+    if (carrier >= 0) busy[at(carrier)] = std::max(busy[at(carrier)], trace.link_busy[i]);
   }
   std::vector<LinkTraffic> result;
   for (std::size_t kind = 0; kind < EnumNames<LinkClass>::names.size(); ++kind) {
@@ -46,6 +48,7 @@ std::vector<LinkTraffic> traffic_of(const PsJob& ps, const PsTrace& trace) {
     traffic.link_class = EnumNames<LinkClass>::names[kind];
     for (std::size_t link = 0; link < bytes.size(); ++link) {
       if (static_cast<std::size_t>(ps.links.links[link].kind) != kind) continue;
+      if (ps.links.links[link].part_of >= 0) continue;
       if (bytes[link] > traffic.bytes) traffic.busy = busy[link];
       traffic.bytes = std::max(traffic.bytes, bytes[link]);
       traffic.total_bytes += bytes[link];

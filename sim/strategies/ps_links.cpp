@@ -80,6 +80,18 @@ class Wiring {
     }
   }
 
+  // What one GPU sends to others of its node without NVLink, or receives from them: all of its
+  // copies together reach what one of them does, and less than its PCIe link, on which they count.
+  void between_gpus(PsRoute& route, int rank, bool from_gpu, double bytes_per_second) {
+    pcie(route, rank, from_gpu);
+    const int carrier = route.links.back();
+    const int node = rank / machine_.gpus_per_node;
+    const int index = machine_.gpus_per_node + rank % machine_.gpus_per_node;
+    route.links.push_back(
+        link(LinkClass::pcie, node, index, from_gpu ? End::out : End::in, bytes_per_second));
+    result_.links[at(route.links.back())].part_of = carrier;
+  }
+
   // GPUs behind one switch share its link to the host (fact 140).
   void pcie(PsRoute& route, int rank, bool from_gpu) {
     const int index = rank % machine_.gpus_per_node / std::max(1, machine_.pcie.gpus_per_switch);
@@ -134,8 +146,8 @@ class Wiring {
         route.links.push_back(link(load.link, node, from % gpus, End::out, load.capacity));
         route.links.push_back(link(load.link, node, to % gpus, End::in, load.capacity));
       } else if (load.link == LinkClass::pcie) {
-        pcie(route, from, true);
-        pcie(route, to, false);
+        between_gpus(route, from, true, copy.bytes_per_second);
+        between_gpus(route, to, false, copy.bytes_per_second);
       } else if (load.link == LinkClass::host_memory) {
         memory(route, node, 2);
       }
@@ -287,7 +299,7 @@ SimulatedLinks simplify(const PsLinks& links, bool contention) {
     }
   }
 
-  std::map<std::tuple<std::vector<int>, double, double, int>, int> known;
+  std::map<PsRoute, int> known;
   const auto convert = [&](const std::vector<std::vector<PsRoute>>& routes) {
     std::vector<std::vector<int>> ids;
     for (const std::vector<PsRoute>& of_rank : routes) {
@@ -300,9 +312,7 @@ SimulatedLinks simplify(const PsLinks& links, bool contention) {
           if (simulated[at(id)] != kCap) continue;
           out.cap = std::min(out.cap, links.links[at(id)].capacity / crossings(route, id));
         }
-        const auto [entry, fresh] =
-            known.try_emplace({out.links, out.cap, out.latency, out.measured},
-                              static_cast<int>(result.routes.size()));
+        const auto [entry, fresh] = known.try_emplace(out, static_cast<int>(result.routes.size()));
         if (fresh) result.routes.push_back(out);
         row.push_back(entry->second);
       }

@@ -27,6 +27,7 @@ ServerPlaces server_places(const Machine& machine, int ranks,
 struct PsLink {
   LinkClass kind = LinkClass::pcie;
   double capacity = 0;  // bytes/s, one way; of host memory, both ways together
+  int part_of = -1;     // index of the link that its traffic counts on; -1 = its own
 };
 
 struct PsLinks {

@@ -3,6 +3,7 @@
 // run_parameter_server() plays it.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -66,7 +67,7 @@ struct PsRoute {
   // Of a message, still in buffers on the way when a serial server has sent it and is free.
   double buffered_bytes = 0;
 
-  bool operator==(const PsRoute&) const = default;
+  auto operator<=>(const PsRoute&) const = default;
 };
 
 struct PsWorker {

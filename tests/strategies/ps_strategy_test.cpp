@@ -153,6 +153,51 @@ TEST(ParameterServerJob, ServerOnGpuUsesNvlinkAndTheDevicesMemory) {
   EXPECT_GE(on_gpu.memory.allocated, on_host.memory.allocated + kModelBytes);
 }
 
+// What NCCL was measured to reach between the GPUs of this machine is for all copies of a GPU
+// together, each way: more servers, or more GPUs, bring no more of it.
+TEST(ParameterServerJob, CopiesOfAGpuShareItsPathThroughTheHost) {
+  const auto seconds = [](int gpus, int servers) {
+    Job job = toy_job(gpus, 4);
+    job.machine = load_machine("g5.12xlarge");
+    ParameterServerOptions options;
+    options.servers = servers;
+    options.placement = ServerPlacement::gpu;
+    options.keys = KeyRule::ranges;
+    return mean_of(ParameterServer(options).simulate(job));
+  };
+  const double all = 10 * 5e6 * 4;  // bytes of parameters, and of gradients
+  const double path = load_machine("g5.12xlarge").pcie.host_path_bytes_per_second;
+  ASSERT_EQ(path, 3.1e9);
+  for (int gpus = 2; gpus <= 4; ++gpus) {
+    for (const int servers : {1, 2, 3, 4, 8, 64}) {
+      // A GPU sends its gradients to the others' servers and parameters to the others' workers.
+      double most = 0;
+      for (int gpu = 0; gpu < gpus; ++gpu) {
+        const int own = servers / gpus + (gpu < servers % gpus ? 1 : 0);
+        const double here = static_cast<double>(own) / servers * all;
+        most = std::max(most, all - here + (gpus - 1) * here);
+      }
+      EXPECT_GE(seconds(gpus, servers), most / path * (1 - 1e-9)) << gpus << " " << servers;
+    }
+  }
+  // One server: every further GPU costs a push and a pull one after the other.
+  EXPECT_NEAR(seconds(3, 1) - seconds(2, 1), 2 * all / path, 0.02 * all / path);
+  EXPECT_NEAR(seconds(4, 1) - seconds(3, 1), 2 * all / path, 0.02 * all / path);
+}
+
+TEST(ParameterServerLinks, RoutesThatDifferInAnythingStayApart) {
+  PsRoute quick{.links = {}, .cap = 1e9, .latency = 1e-5};
+  PsRoute busy = quick, buffered = quick;
+  busy.cores = 0.5;
+  buffered.buffered_bytes = 1e6;
+  PsLinks links;
+  links.push = links.pull = {{quick}, {busy}, {buffered}, {quick}};
+  links.one_lane = {{true}, {true}, {true}, {true}};
+  const SimulatedLinks simulated = simplify(links, true);
+  EXPECT_EQ(simulated.routes.size(), 3u);
+  EXPECT_EQ(simulated.push[0], simulated.push[3]);
+}
+
 TEST(ParameterServerJob, AsynchronousEqualWorkersHaveStalenessWMinusOne) {
   ParameterServerOptions options;
   options.consistency = Consistency::async;
