@@ -59,7 +59,8 @@ class DdpRun {
   void broadcast_buffers();
   void backward(const Schedule& schedule);
   Event reduce(const PlannedBucket& bucket);
-  Event collective(const TransferSpec& spec, const Event& after);
+  Event collective(const PricedTransfer& transfer, const Event& after);
+  void copies(const QueuedWork& work);
   void optimizer();
 
   const Job& job_;
@@ -77,7 +78,8 @@ class DdpRun {
   StreamId hook_stream_;
   InputPipeline input_;
 
-  ProvenanceTally provenance_;
+  // Of the step that is being issued, and what every step has of it.
+  ProvenanceTally provenance_, always_;
   QueuedWork forward_, backward_, optimizer_work_, clipping_;
   std::vector<QueuedWork> adding_backward_;  // by layer; adds to the gradients of earlier ones
   QueuedWork adding_;                        // all of it
@@ -112,8 +114,8 @@ DdpRun::DdpRun(const Job& job, const DdpOptions& options)
     const LayerCost& layer = costs_.layers[i];
     forward_ = append(forward_, layer.forward);
     backward_ = append(layer.backward, backward_);
-    provenance_.add(layer.forward, job.accumulation);
-    provenance_.add(layer.backward, job.accumulation);
+    always_.add(layer.forward, job.accumulation);
+    always_.add(layer.backward, job.accumulation);
     buffer_bytes += job.step.layers[i].buffer_bytes;
     buffers += job.step.layers[i].buffers;
     norms += job.step.layers[i].kind == "batch_norm" ? 1 : 0;
@@ -123,7 +125,9 @@ DdpRun::DdpRun(const Job& job, const DdpOptions& options)
   for (const LayerCost& layer : costs_.layers) adding_backward_.push_back(layer.backward);
   for (const GradientTensor& tensor : tensors_) {
     QueuedWork& backward = adding_backward_[static_cast<std::size_t>(tensor.layer)];
-    backward = append(backward, job.costs->stream(3 * tensor.elements * tensor.element_bytes, 1));
+    const QueuedWork sum = job.costs->stream(3 * tensor.elements * tensor.element_bytes, 1);
+    backward = append(backward, sum);
+    always_.add(sum, job.accumulation - 1);
   }
   for (const QueuedWork& layer : adding_backward_) adding_ = append(layer, adding_);
   optimizer_work_ = job.costs->optimizer(job.optimizer, job.step.precision, elements_, count);
@@ -131,8 +135,8 @@ DdpRun::DdpRun(const Job& job, const DdpOptions& options)
     clipping_ = job.costs->stream(clipping_bytes(job.step.precision, elements_),
                                   clipping_launches(elements_, count));
   }
-  provenance_.add(optimizer_work_);
-  provenance_.add(clipping_);
+  always_.add(optimizer_work_);
+  always_.add(input_.copy(), job.accumulation);
   if (!distributed_) return;
   if (options_.broadcast_buffers && buffers > 0) {
     // One broadcast for each type: the statistics, then the int64 counters (seen in PyTorch 2.15,
@@ -150,15 +154,6 @@ DdpRun::DdpRun(const Job& job, const DdpOptions& options)
   }
   first_ = schedule(plan_.first, options_.overlap && !options_.static_graph);
   later_ = schedule(plan_.later, options_.overlap);
-  for (const PlannedBucket& bucket : later_.buckets) {
-    for (const HookStage& stage : bucket.hook.stages) {
-      provenance_.add(stage.before);
-      provenance_.add(stage.transfer.provenance, stage.transfer.seconds);
-    }
-    provenance_.add(bucket.hook.after);
-    provenance_.add(bucket.copy_out);
-  }
-  for (const Segment& segment : later_.segments) provenance_.add(segment.copies);
 }
 
 // Where backward is cut, and which buckets leave at each cut. Without overlap everything leaves at
@@ -204,6 +199,7 @@ Schedule DdpRun::schedule(const std::vector<Bucket>& buckets, bool overlap) {
 }
 
 void DdpRun::one_step(int step) {
+  provenance_ = always_;
   for (int micro = 0; micro < job_.accumulation; ++micro) {
     input_.next_batch();
     // Not in the forward that follows a no_sync one [15].
@@ -219,43 +215,48 @@ void DdpRun::one_step(int step) {
   optimizer();
   if (step == 0 && indices_.seconds > 0) {
     // Buckets are rebuilt: rank 0 tells the others how, and everybody looks [3].
-    const Event order = collective(indices_.spec, ranks_.record());
-    const Event sizes = collective(indices_.spec, order);
+    const Event order = collective(indices_, ranks_.record());
+    const Event sizes = collective(indices_, order);
     ranks_.wait(sizes);
     ranks_.host_wait(sizes);
   }
 }
 
-Event DdpRun::collective(const TransferSpec& spec, const Event& after) {
-  return issue_collective(ranks_, communicator_, spec, after);
+Event DdpRun::collective(const PricedTransfer& transfer, const Event& after) {
+  provenance_.add(transfer);
+  return issue_collective(ranks_, communicator_, transfer.spec, after);
+}
+
+void DdpRun::copies(const QueuedWork& work) {
+  if (work.busy <= 0) return;
+  provenance_.add(work);
+  ranks_.compute(Phase::copies, work);
 }
 
 void DdpRun::broadcast_buffers() {
   if (buffers_.seconds <= 0) return;
-  ranks_.compute(Phase::copies, buffer_copies_);
-  const Event statistics = collective(buffers_.spec, ranks_.record());
-  const Event counters =
-      counters_.seconds > 0 ? collective(counters_.spec, ranks_.record()) : Event{};
+  copies(buffer_copies_);
+  const Event statistics = collective(buffers_, ranks_.record());
+  const Event counters = counters_.seconds > 0 ? collective(counters_, ranks_.record()) : Event{};
   ranks_.wait(statistics);
   ranks_.wait(counters);
-  ranks_.compute(Phase::copies, buffer_copies_);
+  copies(buffer_copies_);
 }
 
 void DdpRun::backward(const Schedule& schedule) {
   std::vector<Event> reduced;
   for (const Segment& segment : schedule.segments) {
     ranks_.compute(Phase::backward, segment.backward);
-    if (segment.copies.busy > 0) ranks_.compute(Phase::copies, segment.copies);
+    copies(segment.copies);
     for (const int bucket : segment.launches) {
       reduced.push_back(reduce(schedule.buckets[static_cast<std::size_t>(bucket)]));
     }
   }
-  const Event bitmap = bitmap_.seconds > 0 ? collective(bitmap_.spec, ranks_.record()) : Event{};
+  const Event bitmap = bitmap_.seconds > 0 ? collective(bitmap_, ranks_.record()) : Event{};
   // Finalisation waits for the buckets in order and copies each one back [12].
   for (std::size_t i = 0; i < reduced.size(); ++i) {
     ranks_.wait(reduced[i]);
-    const QueuedWork& copy_out = schedule.buckets[i].copy_out;
-    if (copy_out.busy > 0) ranks_.compute(Phase::copies, copy_out);
+    copies(schedule.buckets[i].copy_out);
   }
   ranks_.wait(bitmap);
 }
@@ -264,22 +265,24 @@ Event DdpRun::reduce(const PlannedBucket& bucket) {
   Event done;
   for (const HookStage& stage : bucket.hook.stages) {
     if (!done.state()) {
-      if (stage.before.busy > 0) ranks_.compute(Phase::copies, stage.before);
+      copies(stage.before);
       done = ranks_.record();
     } else {
       // Later stages run in callbacks, on a stream of their own.
+      provenance_.add(stage.before);
       done = ranks_.enqueue(hook_stream_, stage.before.span, done);
     }
-    done = collective(stage.transfer.spec, done);
+    done = collective(stage.transfer, done);
   }
   if (bucket.hook.after.busy > 0) {
+    provenance_.add(bucket.hook.after);
     done = ranks_.enqueue(hook_stream_, bucket.hook.after.span, done);
   }
   return done;
 }
 
 void DdpRun::optimizer() {
-  if (clipping_.busy > 0) ranks_.compute(Phase::copies, clipping_);
+  copies(clipping_);
   // GradScaler reads found_inf before it lets the optimizer step [22].
   if (optimizer_synchronises(job_.step.precision)) ranks_.host_wait(ranks_.record());
   ranks_.compute(Phase::optimizer, optimizer_work_);

@@ -65,7 +65,8 @@ class FsdpRun {
   RankGroup& ranks_;
   Communicator& shards_;
   Communicator& replicas_;
-  ProvenanceTally provenance_;
+  // Of the step that is being issued, and what every step has of it.
+  ProvenanceTally provenance_, always_;
   const FsdpPlan plan_;
   InputPipeline input_;
   const StreamId host_optimizer_;
@@ -91,13 +92,14 @@ FsdpRun::FsdpRun(const Job& job, const FsdpOptions& options)
                     ? ranks_.add_communicator(
                           "replicas", replica_lanes(layout_, speeds_.ranks_per_lane().size()))
                     : shards_),
-      plan_(fsdp_plan(job, layout_, costs_, network_, provenance_)),
+      plan_(fsdp_plan(job, layout_, costs_, network_)),
       input_(job, ranks_, network_),
       host_optimizer_(ranks_.add_stream("host optimizer", WaitCause::optimizer)) {
   for (const LayerCost& layer : costs_.layers) {
-    provenance_.add(layer.forward, job.accumulation);
-    provenance_.add(layer.backward, job.accumulation);
+    always_.add(layer.forward, job.accumulation);
+    always_.add(layer.backward, job.accumulation);
   }
+  always_.add(input_.copy(), job.accumulation);
   const double elements = layout_.optimizer_elements();
   const int tensors = layout_.optimizer_tensors();
   const Precision precision = job.step.precision;
@@ -109,6 +111,7 @@ FsdpRun::FsdpRun(const Job& job, const FsdpOptions& options)
     if (clips) {
       host_update_ += host_stream_seconds(clipping_bytes(precision, on_host), job.machine.host);
     }
+    always_.add(Provenance::modelled, host_update_);
     return;
   }
   optimizer_ = job.costs->optimizer(job.optimizer, precision, elements, tensors);
@@ -119,11 +122,12 @@ FsdpRun::FsdpRun(const Job& job, const FsdpOptions& options)
     norm_ = job.costs->stream(bytes / 3, launches / 2);
     scaling_ = job.costs->stream(bytes * 2 / 3, launches - launches / 2);
   }
-  for (const QueuedWork& work : {optimizer_, norm_, scaling_}) provenance_.add(work);
+  for (const QueuedWork& work : {optimizer_, norm_, scaling_}) always_.add(work);
 }
 
 template <class Runtime>
 void FsdpRun::one_step(Runtime& runtime) {
+  provenance_ = always_;
   Event gradients;
   for (int micro = 0; micro < job_.accumulation; ++micro) {
     const bool reduces = layout_.options.sync_every_micro_batch || micro + 1 == job_.accumulation;
@@ -163,6 +167,7 @@ void FsdpRun::play(Runtime& runtime, const std::vector<FsdpOp>& program, Phase p
 // The compute stream waits for one number from everybody in the shard group.
 void FsdpRun::reduce_scalar() {
   if (plan_.scalar.seconds <= 0) return;
+  provenance_.add(plan_.scalar);
   ranks_.wait(issue_collective(ranks_, shards_, plan_.scalar.spec, ranks_.record()));
 }
 
@@ -194,7 +199,7 @@ void FsdpRun::update(const Event& gradients) {
 
 StrategyResult FsdpRun::run() {
   StrategyResult result;
-  const FsdpStage stage{plan_, ranks_, shards_, replicas_};
+  const FsdpStage stage{plan_, ranks_, shards_, replicas_, provenance_};
   if (layout_.options.version == 2) {
     Fsdp2Runtime runtime(stage);
     run_steps(

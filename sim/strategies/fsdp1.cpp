@@ -89,7 +89,7 @@ void Fsdp1Runtime::unshard(int u) {
   const bool sharded = stage_.plan.layout.sharded();
   Event shard = start_;
   if (!state(u).gathered) {
-    if (unit.to_device.seconds > 0) shard = ranks.copy(pre_unshard_, unit.to_device.spec, shard);
+    if (unit.to_device.seconds > 0) shard = stage_.copy(pre_unshard_, unit.to_device, shard);
     if (unit.before_gather.device > 0) shard = stage_.run(pre_unshard_, unit.before_gather, shard);
   }
   // Asked even when nothing is left to gather.
@@ -98,8 +98,7 @@ void Fsdp1Runtime::unshard(int u) {
     freed_.pop_front();
   }
   if (!state(u).gathered) {
-    state(u).ready =
-        sharded ? issue_collective(ranks, stage_.shards, unit.gather.spec, shard) : shard;
+    state(u).ready = sharded ? stage_.collective(stage_.shards, unit.gather, shard) : shard;
     state(u).gathered = sharded;
   }
   ranks.host(unit.unshard_views);
@@ -127,18 +126,18 @@ void Fsdp1Runtime::reduce(int u, const Event& gradient) {
   Event done = last_input_ = stage_.run(stream, unit.before_reduce, gradient);
   collective_before_ = last_collective_;
   if (stage_.plan.layout.sharded()) {
-    done = issue_collective(ranks, stage_.shards, unit.reduce.spec, done);
+    done = stage_.collective(stage_.shards, unit.reduce, done);
     // The stream waits for its collective.
     done = ranks.enqueue(stream, 0, last_collective_ = done, false);
     if (stage_.plan.layout.replicas > 1) stream = all_reduce_;
   }
   if (stage_.plan.layout.replicas > 1) {
-    done = last_collective_ = issue_collective(ranks, stage_.replicas, unit.replicate.spec, done);
+    done = last_collective_ = stage_.collective(stage_.replicas, unit.replicate, done);
   }
   const bool adds = stage_.plan.layout.options.sync_every_micro_batch && !first_micro_batch_;
   done = stage_.run(stream, adds ? unit.after_later_reduce : unit.after_reduce, done);
   if (unit.to_host.seconds > 0) {
-    done = ranks.copy(stream, unit.to_host.spec, done);
+    done = stage_.copy(stream, unit.to_host, done);
     if (!stage_.plan.layout.sharded()) ranks.host_wait(done);  // a blocking copy without sharding
   }
   last_reduction_ = done;

@@ -52,17 +52,17 @@ void Fsdp2Runtime::post_backward(int u) {
   StreamId stream = reduce_;
   Event done = stage_.run(stream, unit.before_reduce, ranks.record());
   if (stage_.plan.layout.sharded()) {
-    done = issue_collective(ranks, stage_.shards, unit.reduce.spec, done);
+    done = stage_.collective(stage_.shards, unit.reduce, done);
     last_reduce_scatter_ = last_collective_ = done;
     done = ranks.enqueue(stream, 0, done, false);
     if (stage_.plan.layout.replicas > 1) stream = all_reduce_;
   }
   if (stage_.plan.layout.replicas > 1) {
-    done = last_collective_ = issue_collective(ranks, stage_.replicas, unit.replicate.spec, done);
+    done = last_collective_ = stage_.collective(stage_.replicas, unit.replicate, done);
   }
   const bool adds = !keeps && !first_micro_batch_;
   done = stage_.run(stream, adds ? unit.after_later_reduce : unit.after_reduce, done);
-  if (unit.to_host.seconds > 0) done = ranks.copy(stream, unit.to_host.spec, done);
+  if (unit.to_host.seconds > 0) done = stage_.copy(stream, unit.to_host, done);
   last_reduction_ = done;
 }
 
@@ -76,15 +76,13 @@ Event Fsdp2Runtime::end_backward() {
 
 // Shards are copied into their place of the output, which is then gathered in place [48].
 void Fsdp2Runtime::unshard(int u) {
-  RankGroup& ranks = stage_.ranks;
   const FsdpUnitPlan& unit = stage_.unit(u);
   if (state(u).gathered) return;
   Event shard = gate_;
-  if (unit.to_device.seconds > 0) shard = ranks.copy(copy_in_, unit.to_device.spec, shard);
+  if (unit.to_device.seconds > 0) shard = stage_.copy(copy_in_, unit.to_device, shard);
   if (unit.before_gather.device > 0) shard = stage_.run(copy_in_, unit.before_gather, shard);
   const bool sharded = stage_.plan.layout.sharded();
-  state(u).ready =
-      sharded ? issue_collective(ranks, stage_.shards, unit.gather.spec, shard) : shard;
+  state(u).ready = sharded ? stage_.collective(stage_.shards, unit.gather, shard) : shard;
   state(u).gathered = true;
 }
 

@@ -181,7 +181,7 @@ class Pricing {
   SideKernels kernels(double bytes, int launches) const {
     if (launches == 0) return {};
     const QueuedWork work = job_.costs->stream(bytes, launches);
-    return {work.busy, work.host};
+    return {work.busy, work.host, work.provenance};
   }
   bool on_accelerator() const { return job_.machine.device.architecture != Architecture::cpu; }
 
@@ -309,24 +309,13 @@ FsdpLayout fsdp_layout(const Job& job, const FsdpOptions& options) {
 }
 
 FsdpPlan fsdp_plan(const Job& job, const FsdpLayout& layout, const StepCosts& costs,
-                   JobNetwork& network, ProvenanceTally& provenance) {
+                   JobNetwork& network) {
   FsdpPlan plan;
   plan.layout = layout;
   const Pricing pricing(job, plan.layout, network);
   plan.one_thread = one_thread(job);
   plan.hook_seconds = hook_dispatches * pricing.dispatch();
-  const bool each_micro_batch =
-      layout.options.version == 1 || layout.options.sync_every_micro_batch;
-  const int reductions = each_micro_batch ? job.accumulation : 1;  // joined gradients of a unit
-  for (std::size_t i = 0; i < plan.layout.units.size(); ++i) {
-    const FsdpUnitPlan& unit = plan.units.emplace_back(pricing.unit(i));
-    const int gathers = 1 + unit.frees_after_forward;
-    provenance.add(unit.gather.provenance, gathers * job.accumulation * unit.gather.seconds);
-    provenance.add(unit.reduce.provenance, unit.reduce.seconds);
-    provenance.add(unit.replicate.provenance, unit.replicate.seconds);
-    provenance.add(unit.after_gather, gathers * job.accumulation);
-    provenance.add(unit.join_gradients, reductions);
-  }
+  for (std::size_t i = 0; i < plan.layout.units.size(); ++i) plan.units.push_back(pricing.unit(i));
   if (plan.layout.sharded()) {
     plan.scalar = network.collective(plan.layout.shard_group, Collective::all_reduce, 4);
   }

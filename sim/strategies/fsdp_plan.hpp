@@ -37,6 +37,7 @@ FsdpLayout fsdp_layout(const Job& job, const FsdpOptions& options);
 // Kernels that copy or cast: seconds of the device, and of the host that launches them.
 struct SideKernels {
   double device = 0, host = 0;
+  Provenance provenance = Provenance::modelled;  // of the device's
 };
 
 struct FsdpUnitPlan {
@@ -76,6 +77,6 @@ struct FsdpPlan {
 };
 
 FsdpPlan fsdp_plan(const Job& job, const FsdpLayout& layout, const StepCosts& costs,
-                   JobNetwork& network, ProvenanceTally& provenance);
+                   JobNetwork& network);
 
 }  // namespace lockstep

@@ -19,6 +19,7 @@ struct FsdpStage {
   // from [11, 30]: a late reduce-scatter blocks the next all-gather.
   Communicator& shards;
   Communicator& replicas;
+  ProvenanceTally& provenance;  // of the step that is being issued
 
   const FsdpUnitPlan& unit(int u) const { return plan.units[static_cast<std::size_t>(u)]; }
   // A stream of casts and copies on the device; with CPU offload its transfers are what takes long.
@@ -27,11 +28,23 @@ struct FsdpStage {
         name, plan.layout.options.cpu_offload ? WaitCause::communication : WaitCause::copies);
   }
   void compute_copies(const QueuedWork& work) const {
-    if (work.busy > 0) ranks.compute(Phase::copies, work);
+    if (work.busy <= 0) return;
+    provenance.add(work);
+    ranks.compute(Phase::copies, work);
+  }
+  Event collective(Communicator& communicator, const PricedTransfer& transfer,
+                   const Event& after) const {
+    provenance.add(transfer);
+    return issue_collective(ranks, communicator, transfer.spec, after);
+  }
+  Event copy(StreamId stream, const PricedTransfer& transfer, const Event& after) const {
+    provenance.add(transfer);
+    return ranks.copy(stream, transfer.spec, after);
   }
   // Kernels on another stream: the host launches them, the stream runs them after `after`.
   Event run(StreamId stream, const SideKernels& kernels, const Event& after) const {
     if (plan.one_thread) return run_in_order(kernels, after);
+    provenance.add(kernels.provenance, kernels.device);
     ranks.host(kernels.host);
     return ranks.enqueue(stream, kernels.device, after, kernels.device > 0);
   }
@@ -39,7 +52,7 @@ struct FsdpStage {
   Event run_in_order(const SideKernels& kernels, const Event& after) const {
     if (kernels.device <= 0) return after;
     ranks.wait(after);
-    compute_copies({0, kernels.device, kernels.device});
+    compute_copies({0, kernels.device, kernels.device, kernels.provenance});
     return ranks.record();
   }
 };

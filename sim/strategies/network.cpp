@@ -56,6 +56,7 @@ PricedTransfer JobNetwork::host_device_copy(double bytes) {
   const CopyCost cost = lockstep::host_device_copy(job_.machine, bytes);
   const double seconds = bytes > 0 ? bytes / cost.bytes_per_second : 0;
   PricedTransfer result = priced(cost.latency_seconds, seconds, bytes, cost.links);
+  result.provenance = cost.provenance;
   // The loads are those of one GPU's copy; every GPU of the job makes one.
   for (std::size_t i = 0; i < result.spec.uses.size(); ++i) {
     result.spec.uses[i].total_bytes = cost.links[i].total_bytes * job_.gpus;

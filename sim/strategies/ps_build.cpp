@@ -78,8 +78,9 @@ std::vector<Parcel> parcels(const std::vector<Key>& keys, int servers, bool by_k
 
 // Seconds for a gradient of one parcel. The first of an update is copied, others are added: two and
 // three times its bytes (facts 75, 80). Servers of one host share its memory bandwidth.
-void price_service(const Job& job, const ServerPlaces& places, const Parcel& parcel,
-                   PsMessage& message) {
+// Returns where they come from: of the sums, of the update.
+std::pair<Provenance, Provenance> price_service(const Job& job, const ServerPlaces& places,
+                                                const Parcel& parcel, PsMessage& message) {
   // On CPUs a server is a process like a rank, and has a core to itself as long as there are
   // enough.
   const bool on_cores = job.machine.device.architecture == Architecture::cpu;
@@ -89,15 +90,14 @@ void price_service(const Job& job, const ServerPlaces& places, const Parcel& par
                                    job.machine.host.cores)
                : places.servers[at(message.place)];
   if (on_gpu || on_cores) {
-    message.keep_seconds =
-        neighbours * job.costs->stream(2 * message.push_bytes, parcel.tensors).span;
-    message.accumulate_seconds =
-        neighbours * job.costs->stream(3 * message.push_bytes, parcel.tensors).span;
-    message.update_seconds =
-        neighbours *
-        job.costs->optimizer(job.optimizer, job.step.precision, parcel.elements, parcel.tensors)
-            .span;
-    return;
+    const QueuedWork keep = job.costs->stream(2 * message.push_bytes, parcel.tensors);
+    const QueuedWork sum = job.costs->stream(3 * message.push_bytes, parcel.tensors);
+    const QueuedWork update =
+        job.costs->optimizer(job.optimizer, job.step.precision, parcel.elements, parcel.tensors);
+    message.keep_seconds = neighbours * keep.span;
+    message.accumulate_seconds = neighbours * sum.span;
+    message.update_seconds = neighbours * update.span;
+    return {std::max(keep.provenance, sum.provenance), update.provenance};
   }
   // Streaming reaches about 0.8 of the memory bandwidth (fact 128).
   const double rate = 0.8 * job.machine.host.memory_bandwidth / neighbours;
@@ -107,6 +107,7 @@ void price_service(const Job& job, const ServerPlaces& places, const Parcel& par
   }
   message.update_seconds = neighbours * host_optimizer_seconds(job.optimizer, job.step.precision,
                                                                parcel.elements, job.machine.host);
+  return {Provenance::modelled, Provenance::modelled};
 }
 
 // --- what workers do
@@ -294,9 +295,19 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
     message.place = result.places.of_server[at(parcel.server)];
     message.push_bytes = parcel.elements * push_bytes;
     message.pull_bytes = parcel.elements * pull_bytes;
-    price_service(job, result.places, parcel, message);
+    const auto [sums, update] = price_service(job, result.places, parcel, message);
+    // In the step of all workers, on the mean server.
+    const double share = 1.0 / options.servers;
+    if (system.rule.pushes_per_update == 1) {
+      result.provenance.add(update, share * job.gpus * message.update_seconds);
+    } else {
+      result.provenance.add(
+          sums, share * (message.keep_seconds + (job.gpus - 1) * message.accumulate_seconds));
+      result.provenance.add(update, share * message.update_seconds);
+    }
     system.messages.push_back(message);
   }
+  result.provenance.add(Provenance::modelled, job.accumulation * system.input_copy_seconds);
   const StepCosts costs = step_costs(job);
   for (const LayerCost& layer : costs.layers) {
     result.provenance.add(layer.forward, job.accumulation);

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "engine/world.hpp"
+#include "strategies/network.hpp"
 #include "strategies/stragglers.hpp"
 #include "strategies/strategy.hpp"
 
@@ -16,11 +17,14 @@ struct StepMemory;
 inline constexpr int agreeing_steps = 3;
 inline constexpr double agreement = 1e-9;  // relative to the step
 
-// Where device and communication seconds come from.
+// Where device and communication seconds of one step come from.
 class ProvenanceTally {
  public:
   void add(Provenance provenance, double seconds);
   void add(const QueuedWork& work, double times = 1) { add(work.provenance, times * work.busy); }
+  void add(const PricedTransfer& transfer, double times = 1) {
+    add(transfer.provenance, times * transfer.seconds);
+  }
   ProvenanceShare share() const;
 
  private:

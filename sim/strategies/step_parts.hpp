@@ -20,6 +20,8 @@ class InputPipeline {
  public:
   InputPipeline(const Job& job, RankGroup& ranks, JobNetwork& network);
   void next_batch();
+  // Of one micro-batch, to the device.
+  const PricedTransfer& copy() const { return transfer_; }
 
  private:
   const Job& job_;

@@ -56,5 +56,77 @@ TEST(Provenance, CountsBucketCopies) {
   EXPECT_GT(modelled(false), modelled(true) + 1e-3);
 }
 
+// A step of a job whose layers alone are measured: their seconds over everything it issues.
+double measured_share(const StrategyOptions& options, const Job& job) {
+  return in_child([&] {
+    const ProvenanceShare share = make_strategy(options)->simulate(job).provenance;
+    return std::vector{share.measured};
+  })[0];
+}
+
+// So many parameters that their way takes ten times as long as the layers; copies take no time.
+Job large_gradients(int accumulation) {
+  const auto costs = std::make_shared<MixedCosts>();
+  costs->stream_bytes_per_second = 1e18;
+  Job job = toy_job(4, 1e9, 8, costs);
+  job.accumulation = accumulation;
+  return job;
+}
+
+// With a reduction in every micro-batch a step of three is three times a step of one: the same
+// shares but for the update, which does not matter here.
+TEST(Provenance, CountsTheReductionsOfEveryMicroBatch) {
+  for (const int version : {1, 2}) {
+    for (const Sharding sharding : {Sharding::full_shard, Sharding::no_shard}) {
+      FsdpOptions options;
+      options.version = version;
+      options.sharding = sharding;
+      const double once = measured_share(options, large_gradients(1));
+      EXPECT_NEAR(measured_share(options, large_gradients(3)), once, 0.1 * once);
+      options.sync_every_micro_batch = false;  // fewer seconds of communication
+      EXPECT_GT(measured_share(options, large_gradients(3)), 1.2 * once);
+    }
+  }
+}
+
+TEST(Provenance, CountsBuffersBitmapInputAndSums) {
+  const Job plain = large_gradients(1);
+  const double before = measured_share(DdpOptions{}, plain);
+  Job buffers = plain;
+  buffers.step.layers[0].buffer_bytes = 10e9;
+  buffers.step.layers[0].buffers = 2;
+  EXPECT_LT(measured_share(DdpOptions{}, buffers), 0.95 * before);
+  Job input = plain;
+  input.step.input_bytes = 20e9;
+  EXPECT_LT(measured_share(DdpOptions{}, input), 0.95 * before);
+  DdpOptions unused;
+  unused.find_unused_parameters = true;
+  EXPECT_LT(measured_share(unused, plain), before);
+  // Two micro-batches on one GPU: the second one's gradients are added.
+  Job sums = toy_job(4, 10e6, 1, std::make_shared<MixedCosts>());
+  sums.accumulation = 2;
+  const double layers = 2 * 4 * 3e-3, update = 1e-3, adding = 3 * 4 * 10e6 * 4 / 1e12;
+  EXPECT_NEAR(measured_share(DdpOptions{}, sums), layers / (layers + update + adding), 1e-9);
+}
+
+TEST(Provenance, CountsTheHostsUpdateAndWhatItMoves) {
+  FsdpOptions options;
+  options.version = 2;
+  Job job = toy_job(4, 10e6, 1, std::make_shared<MixedCosts>());
+  const double before = measured_share(options, job);
+  options.cpu_offload = true;
+  EXPECT_LT(measured_share(options, job), before);
+}
+
+TEST(Provenance, CountsWhatServersDo) {
+  ParameterServerOptions options;
+  Job job = toy_job(4, 10e6, 4, std::make_shared<MixedCosts>());
+  job.machine.host.memory_bandwidth = 1e9;  // the servers take a thousand times the layers
+  EXPECT_LT(measured_share(options, job), 0.05);
+  options.servers = 4;
+  options.consistency = Consistency::async;
+  EXPECT_LT(measured_share(options, job), 0.05);
+}
+
 }  // namespace
 }  // namespace lockstep::testing
