@@ -7,6 +7,7 @@
 
 #include "costs/collective_curve.hpp"
 #include "costs/collective_links.hpp"
+#include "costs/interference.hpp"
 
 namespace lockstep {
 namespace {
@@ -176,14 +177,12 @@ Times direct_times(const Machine& machine, const CommGroup& group, Collective co
   return {latency, transfer};
 }
 
-// Ring steps read the incoming chunk and the own one and write the result: about three times the
-// bytes sent (fact 113).
 double memory_traffic(const std::vector<LinkLoad>& loads) {
   double sent = 0;
   for (const LinkLoad& load : loads)
     if (load.link == LinkClass::nvlink || load.link == LinkClass::pcie)
       sent = std::max(sent, load.bytes);
-  return 3 * sent;
+  return hbm_bytes_per_wire_byte * sent;
 }
 
 }  // namespace

@@ -19,6 +19,9 @@ struct LayerCost {
   // Device seconds of `forward.busy` + `backward.busy` limited by memory bandwidth; for
   // explanations.
   double memory_bound = 0;
+  // Device seconds beyond the floors of the launches, by what limits them: what a collective that
+  // runs beside slows down (costs/interference.hpp).
+  double arithmetic = 0, streaming = 0;
 };
 
 struct OptimizerSpec;  // costs/optimizer.hpp

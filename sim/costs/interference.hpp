@@ -26,8 +26,8 @@ CoreSpeeds share_cores(double cores, double demand);
 // Cores of its host for each rank, when `ranks` fill hosts one after the other.
 double cores_per_rank(const Machine& machine, int ranks);
 
-// Device-memory bytes a ring collective moves per byte it sends over the wire: every step reads the
-// received chunk and the own one and writes the result (fact 113).
-inline constexpr double hbm_bytes_per_wire_byte = 2.5;
+// Device-memory bytes a ring collective moves per byte it sends over the wire: a step that reduces
+// reads the received chunk and the own one and writes the result (fact 113: two to three).
+inline constexpr double hbm_bytes_per_wire_byte = 3;
 
 }  // namespace lockstep

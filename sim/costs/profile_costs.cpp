@@ -241,8 +241,10 @@ class ProfileCosts final : public ComputeCosts {
              times.backward);
     cost.forward.provenance = cost.backward.provenance = provenance;
     if (layer.checkpointed) cost.backward = append(cost.forward, cost.backward);
-    // The profile does not say what limits a layer; keep the model's share.
-    if (modelled > 0) cost.memory_bound *= (cost.forward.busy + cost.backward.busy) / modelled;
+    // The profile does not say what limits a layer; keep the model's shares.
+    if (modelled <= 0) return;
+    const double factor = (cost.forward.busy + cost.backward.busy) / modelled;
+    for (double* share : {&cost.memory_bound, &cost.arithmetic, &cost.streaming}) *share *= factor;
   }
 
   QueuedWork work(const std::vector<Kernel>& kernels, double operator_seconds,

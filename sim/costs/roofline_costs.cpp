@@ -28,11 +28,14 @@ QueuedWork RooflineCosts::dispatched(double operator_seconds, int operators, int
 }
 
 QueuedWork RooflineCosts::run(const std::vector<Kernel>& kernels, int element_bytes,
-                              double operator_seconds, double& memory_bound) const {
+                              double operator_seconds, LayerCost& cost) const {
   QueuedWork work;
   for (const Kernel& kernel : chosen_kernels(kernels, device_, law_, element_bytes)) {
     const KernelTime time = kernel_time(kernel, device_, law_, element_bytes);
-    if (time.memory > time.compute) memory_bound += time.total;
+    const double floor = kernel.launches * device_.efficiency.kernel_floor_seconds;
+    const bool streams = time.memory > time.compute;
+    if (streams) cost.memory_bound += time.total;
+    (streams ? cost.streaming : cost.arithmetic) += time.total - floor;
     work =
         append(work, dispatched(operator_seconds, kernel.operators, kernel.launches, time.total));
   }
@@ -42,15 +45,12 @@ QueuedWork RooflineCosts::run(const std::vector<Kernel>& kernels, int element_by
 LayerCost RooflineCosts::layer(const TrainingStep& step, std::size_t index) const {
   const Layer& layer = step.layers.at(index);
   LayerCost cost;
-  double recomputed = 0;
   const int bytes = activation_bytes(step.precision);
-  cost.forward = run(layer.forward, bytes, rates_.forward_operator, cost.memory_bound);
-  cost.backward = run(layer.backward, bytes, rates_.backward_operator, cost.memory_bound);
+  cost.forward = run(layer.forward, bytes, rates_.forward_operator, cost);
+  cost.backward = run(layer.backward, bytes, rates_.backward_operator, cost);
   if (layer.checkpointed) {
     // Recomputation runs the module's Python again, so it dispatches at the forward rate.
-    cost.backward =
-        append(run(layer.forward, bytes, rates_.forward_operator, recomputed), cost.backward);
-    cost.memory_bound += recomputed;
+    cost.backward = append(run(layer.forward, bytes, rates_.forward_operator, cost), cost.backward);
   }
   return cost;
 }

@@ -21,8 +21,9 @@ class RooflineCosts final : public ComputeCosts {
   FrameworkKind framework() const override { return framework_; }
 
  private:
+  // Adds what limits the kernels to `cost`.
   QueuedWork run(const std::vector<Kernel>& kernels, int element_bytes, double operator_seconds,
-                 double& memory_bound) const;
+                 LayerCost& cost) const;
   QueuedWork dispatched(double operator_seconds, int operators, int launches,
                         double device_seconds) const;
 

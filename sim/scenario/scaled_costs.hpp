@@ -16,7 +16,7 @@ class ScaledCosts final : public ComputeCosts {
     LayerCost cost = inner_->layer(step, index);
     cost.forward = scaled(cost.forward);
     cost.backward = scaled(cost.backward);
-    cost.memory_bound *= device_;
+    for (double* part : {&cost.memory_bound, &cost.arithmetic, &cost.streaming}) *part *= device_;
     return cost;
   }
   QueuedWork optimizer(const OptimizerSpec& optimizer, Precision precision, double elements,

@@ -90,10 +90,14 @@ StepCosts step_costs(const Job& job) {
   for (std::size_t i = 0; i < job.step.layers.size(); ++i) {
     const LayerCost cost = job.costs->layer(job.step, i);
     busy += cost.forward.busy + cost.backward.busy;
-    result.memory_bound += cost.memory_bound;
+    result.arithmetic += cost.arithmetic;
+    result.streaming += cost.streaming;
     result.layers.push_back(cost);
   }
-  if (busy > 0) result.memory_bound = std::min(1.0, result.memory_bound / busy);
+  if (busy > 0) {
+    result.arithmetic /= busy;
+    result.streaming /= busy;
+  }
   return result;
 }
 
@@ -105,12 +109,12 @@ std::function<double(Phase, const Occupancy&)> interference_of(const Job& job,
       return 1 / (share_cores(cores, taken.cores).compute * taken.compute_speed);
     };
   }
-  return [device = job.machine.device, share = costs.memory_bound](Phase phase,
-                                                                   const Occupancy& taken) {
+  return [device = job.machine.device, arithmetic = costs.arithmetic, streaming = costs.streaming](
+             Phase phase, const Occupancy& taken) {
     const bool layers = phase == Phase::forward || phase == Phase::backward;
-    const double memory = layers ? share : 1;  // updates and copies only stream
-    return slowdown(device, 1 - memory, memory, static_cast<int>(taken.channels),
-                    taken.hbm_bytes_per_second);
+    // Updates and copies only stream.
+    return slowdown(device, layers ? arithmetic : 0, layers ? streaming : 1,
+                    static_cast<int>(taken.channels), taken.hbm_bytes_per_second);
   };
 }
 

@@ -40,7 +40,8 @@ MemoryUse memory_use(const StepMemory& memory);
 // The prices of one micro-batch's layers and what follows from all of them together.
 struct StepCosts {
   std::vector<LayerCost> layers;
-  double memory_bound = 0;  // share of the layers' device time that is limited by memory bandwidth
+  // Shares of the layers' device time by what limits it; the rest are floors of launches.
+  double arithmetic = 0, streaming = 0;
 };
 StepCosts step_costs(const Job& job);
 

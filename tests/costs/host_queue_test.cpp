@@ -102,6 +102,28 @@ TEST(HostQueue, TinyWorkIsBoundByTheHostAndLargeWorkByTheDevice) {
   EXPECT_DOUBLE_EQ(small.host, large.host);
 }
 
+// What a collective beside it slows down is what is longer than the floors of the launches.
+TEST(LayerCost, IsArithmeticTrafficAndFloors) {
+  const RooflineCosts costs(round_machine());
+  TrainingStep step = elementwise_step(1e6);
+  Kernel product;
+  product.kind = KernelKind::gemm;
+  product.m = product.n = product.k = 512;
+  product.flops = 2.0 * 512 * 512 * 512;
+  product.bytes_read = product.bytes_written = 1e3;
+  step.layers[0].forward.push_back(product);
+  for (const bool checkpointed : {false, true}) {
+    step.layers[0].checkpointed = checkpointed;
+    const LayerCost cost = costs.layer(step, 0);
+    const double floors = (checkpointed ? 6 : 4) * 2e-6;
+    EXPECT_GT(cost.arithmetic, 0);
+    EXPECT_GT(cost.streaming, 0);
+    EXPECT_NEAR(cost.arithmetic + cost.streaming + floors, cost.forward.busy + cost.backward.busy,
+                1e-15);
+    EXPECT_GT(floors, 0.1 * (cost.forward.busy + cost.backward.busy));
+  }
+}
+
 TEST(HostQueue, CheckpointedLayerRunsItsForwardAgain) {
   const RooflineCosts costs(round_machine());
   TrainingStep step = elementwise_step(1e9);

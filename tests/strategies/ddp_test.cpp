@@ -305,6 +305,21 @@ TEST(Ddp, SlowsDownComputeBesideCollectives) {  // facts 112, 113
   EXPECT_LT(relative(sum(on.split), on.step), near);
 }
 
+// Kernels as short as a kernel can be lose nothing to a collective.
+TEST(Ddp, FloorsOfLaunchesAreNotSlowedDown) {
+  class Floors final : public ToyCosts {
+    LayerCost layer(const TrainingStep& step, std::size_t index) const override {
+      LayerCost cost = ToyCosts::layer(step, index);
+      cost.arithmetic = cost.streaming = 0;
+      return cost;
+    }
+  };
+  Job job = toy_job(12, 8e6, 16, std::make_shared<Floors>());
+  const Numbers off = simulate(job, DdpOptions{});
+  job.interference = true;
+  EXPECT_LT(relative(simulate(job, DdpOptions{}).split.backward, off.split.backward), near);
+}
+
 TEST(Ddp, AgreesWithMessageLevelExecution) {
   Job job = toy_job(6, 4e6, 8);
   const double flow = simulate(job, DdpOptions{}).step;

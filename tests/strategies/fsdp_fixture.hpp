@@ -16,7 +16,7 @@ class EqualCosts final : public ComputeCosts {
   double forward = 0.010, backward = 0.020, update = 0.003, stream_seconds = 0, host = 0;
 
   LayerCost layer(const TrainingStep&, std::size_t) const override {
-    return {work(forward), work(backward), 0};
+    return {work(forward), work(backward), 0, forward + backward, 0};
   }
   QueuedWork optimizer(const OptimizerSpec&, Precision, double, int) const override {
     return work(update);

@@ -26,6 +26,7 @@ class ToyCosts : public ComputeCosts {
     cost.forward = scaled(forward);
     cost.backward = scaled(backward);
     cost.memory_bound = 0.5 * (cost.forward.busy + cost.backward.busy);
+    cost.arithmetic = cost.streaming = cost.memory_bound;
     return cost;
   }
   QueuedWork optimizer(const OptimizerSpec&, Precision, double, int) const override {
