@@ -85,7 +85,9 @@ LinkId JobNetwork::link(const LinkLoad& load) {
   const auto known = links_.find(load.link);
   if (known != links_.end()) return known->second;
   const std::string name = EnumNames<LinkClass>::names[static_cast<std::size_t>(load.link)];
-  const LinkId id = world_.add_link(name, name, load.capacity, load.links);
+  // One link stands for all of its class. They are alike in the whole machine; how many of them a
+  // collective uses depends on its group, so every use says its own total.
+  const LinkId id = world_.add_link(name, name, load.capacity);
   links_.emplace(load.link, id);
   return id;
 }

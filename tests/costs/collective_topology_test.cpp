@@ -1,6 +1,9 @@
 // Do the shipped platforms give the graphs that NCCL's search finds on such nodes (facts 98-101)?
 #include <gtest/gtest.h>
 
+#include <map>
+
+#include "costs/collective.hpp"
 #include "costs/nccl_topology.hpp"
 
 namespace lockstep {
@@ -92,6 +95,36 @@ TEST(NcclTopology, GroupsFillNodes) {
   EXPECT_EQ(group_of(machine, 4).ranks_per_node, 4);
   EXPECT_EQ(group_of(machine, 64).nodes, 8);
   EXPECT_EQ(group_of(machine, 64).ranks(), 64);
+}
+
+// Strategies fold the links of a class into one: its capacity must not depend on who asks first.
+TEST(CollectiveLinks, CapacityOfAClassIsTheMachines) {
+  for (const std::string& name : known_machines()) {
+    const Machine machine = load_machine(name);
+    std::map<LinkClass, double> capacity;
+    for (int local = 1; local <= machine.gpus_per_node; ++local) {
+      for (const int nodes : {1, 2, 4}) {
+        for (const int concurrent : {1, machine.gpus_per_node / local}) {
+          const CommGroup group{
+              .ranks_per_node = local, .nodes = nodes, .concurrent = std::max(1, concurrent)};
+          if (nodes > machine.max_nodes || group.ranks() == 1) continue;
+          for (const Collective kind : {Collective::all_reduce, Collective::all_gather}) {
+            for (const LinkLoad& load : collective_cost(machine, group, kind, 1e8).links) {
+              const double known = capacity.try_emplace(load.link, load.capacity).first->second;
+              EXPECT_EQ(load.capacity, known) << name << " " << local << " x " << nodes;
+            }
+          }
+        }
+      }
+    }
+    if (machine.device.architecture == Architecture::cpu) continue;
+    for (const LinkLoad& load : host_device_copy(machine, 1e6).links) {
+      const auto known = capacity.find(load.link);
+      if (known != capacity.end()) {
+        EXPECT_EQ(load.capacity, known->second) << name;
+      }
+    }
+  }
 }
 
 }  // namespace
