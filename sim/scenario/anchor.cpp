@@ -78,9 +78,9 @@ CostScale fit(const Scenario& scenario, const std::vector<Anchor>& anchors,
   if (anchors.size() >= 2 && gpu_counts.size() >= 2 && communicates) unknowns = 2;
   if (anchors.size() >= 3 && unknowns == 2) unknowns = 3;
 
-  // Measurements are trusted to 1 %; a factor is believed to lie within 1/2 .. 2 (one sigma). The
-  // device factor alone has no prior: one row then determines it exactly.
-  const double row_weight = 1 / (0.01 * 0.01);
+  // A factor is believed to lie within 1/2 .. 2 (one sigma). The device factor alone has no prior:
+  // one row then determines it exactly.
+  const double row_weight = 1 / (anchor_error * anchor_error);
   const Factors prior_weight{0, 1 / (std::log(2) * std::log(2)), 1 / (std::log(2) * std::log(2))};
   const double limit = std::log(20.0);
   Factors x{0, 0, 0};

@@ -20,6 +20,9 @@ std::vector<CostScale> anchor_scales(const Scenario& scenario, const RunOptions&
 // concerns time (only memory).
 double measured_step_seconds(const Scenario& scenario, const Point& point, const MeasuredRow& row);
 
+// One sigma of a measured step time, as far as an anchor is trusted.
+inline constexpr double anchor_error = 0.01;
+
 // The scenario reduced to one strategy entry on one GPU count.
 Scenario only(const Scenario& scenario, std::size_t entry, int gpus);
 

@@ -33,7 +33,7 @@ struct Point {
   Precision precision = Precision::fp32;
   double memory_bound_seconds = 0;  // of one micro-batch's device work, on its own
   double model_flops = 0;           // per GPU and optimizer step, recomputation not counted
-  double relative_error = 0;        // one sigma of the costs behind it (interval)
+  double relative_error = 0;        // one sigma of what is modelled (interval)
 };
 
 // All points in the order of the file: strategies outermost, GPU counts inside. Throws one

@@ -78,6 +78,28 @@ TEST(Predict, TheIntervalCombinesCostErrorAndDraws) {
   EXPECT_NEAR(wild.step_interval.high, 0.2 * std::exp(1.645 * sigma), 1e-4);
 }
 
+TEST(Predict, TheIntervalKnowsWhereTheCostsComeFrom) {
+  const Scenario s = scenario_of("");
+  Point point = expand(s)[0];
+  point.relative_error = 0.12;
+  StrategyResult r = made_up_result();
+  r.step_seconds = {0.2, 0.2};
+  const auto sigma = [&](const Scenario& scenario, double measured, double interpolated) {
+    r.provenance = {measured, interpolated, 1 - measured - interpolated};
+    const Interval interval = summarise_point(scenario, point, r).step_interval;
+    EXPECT_NEAR(interval.low * interval.high, 0.2 * 0.2, 1e-12);
+    return std::log(interval.high / 0.2) / 1.6448536;
+  };
+  EXPECT_NEAR(sigma(s, 0, 0), 0.12, 1e-6);
+  EXPECT_NEAR(sigma(s, 1, 0), 0.034, 1e-6);
+  EXPECT_NEAR(sigma(s, 0, 1), 0.044, 1e-6);
+  EXPECT_NEAR(sigma(s, 0.5, 0), std::hypot(0.017, 0.06), 1e-6);
+  // An anchor that is met, one that is not, and one on another GPU count.
+  EXPECT_NEAR(sigma(scenario_of("anchor: [{gpus: 1, step_time: 201 ms}]"), 0, 0), 0.01, 1e-6);
+  EXPECT_NEAR(sigma(scenario_of("anchor: [{gpus: 1, step_time: 300 ms}]"), 0, 0), 0.12, 1e-6);
+  EXPECT_NEAR(sigma(scenario_of("anchor: [{gpus: 8, step_time: 201 ms}]"), 0, 0), 0.12, 1e-6);
+}
+
 TEST(Predict, APrecisionTheDeviceLacksIsSaid) {
   const auto warnings = [](const std::string& platform, const std::string& precision) {
     return run_scenario(scenario_of("platform: " + platform + "\nprecision: " + precision))
