@@ -29,7 +29,10 @@ class ChangedCosts final : public ComputeCosts {
     const LayerCost before = before_->layer(step, index), after = after_->layer(step, index);
     cost.forward = changed(cost.forward, before.forward, after.forward);
     cost.backward = changed(cost.backward, before.backward, after.backward);
-    cost.memory_bound *= ratio(after.memory_bound, before.memory_bound);
+    for (double LayerCost::*part :
+         {&LayerCost::memory_bound, &LayerCost::arithmetic, &LayerCost::streaming}) {
+      cost.*part *= ratio(after.*part, before.*part);
+    }
     return cost;
   }
   QueuedWork optimizer(const OptimizerSpec& optimizer, Precision precision, double elements,

@@ -162,7 +162,8 @@ std::string fully_measured(const Explained& modelled, const std::string& name) {
 // What was measured is explained like what was modelled: the same inputs matter, as much.
 TEST(Explain, AFullyMeasuredScenarioExplainsItself) {
   const std::string text =
-      "gpus: 16\nplatform: dgx-a100-80gb-25gbe\nprecision: amp-fp16\nbatch: {micro: 256}\n";
+      "gpus: 16\nplatform: dgx-a100-80gb-25gbe\nprecision: amp-fp16\nbatch: {micro: 256}\n"
+      "data_loading: {on_device: true}\n";  // a profile has no copies from the host
   const Explained modelled = explained(text);
   const Explained measured =
       explained(text + "profile: " + fully_measured(modelled, "explain_measured.yaml") + "\n");
