@@ -102,7 +102,7 @@ StepBytes predict(const TrainingStep& step, std::string& moment) {
   bytes.after_forward = memory.after_forward;
   bytes.peak = memory.allocated - bytes.always();
   moment = memory.moment;
-  const Liveness life = find_liveness(step, true, true);
+  const Liveness life = find_liveness(step, true);
   double live = 0;
   for (int i = 0; i < static_cast<int>(step.layers.size()); ++i) {
     bytes.live_before.push_back(live);
