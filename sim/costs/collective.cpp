@@ -213,8 +213,6 @@ CollectiveCost collective_cost(const Machine& machine, const CommGroup& group,
   }
   if (machine.device.architecture != Architecture::cpu)
     cost.channels = communicator_channels(nccl_system(machine, group));
-  if (cost.algorithm == "ring" || cost.algorithm == "gloo")
-    cost.ring_steps = ring_steps(collective, ranks);
 
   if (const CollectiveCurve* curve = find_curve(machine, name_of(collective), ranks, group.nodes);
       curve != nullptr && group.concurrent == 1) {

@@ -61,7 +61,6 @@ struct CollectiveCost {
   double transfer_seconds = 0;
   std::string algorithm;           // "ring", "tree", ...; "gloo" on CPUs; "" when nothing is sent
   std::string protocol;            // "ll", "ll128", "simple"; "" outside NCCL
-  int ring_steps = 0;              // steps of the ring, for message-level execution; 0 = not a ring
   int channels = 0;                // multiprocessors taken on every GPU while it runs (fact 105)
   double device_memory_bytes = 0;  // read and written on one GPU (fact 113)
   // Ranks on CPUs: cores that one rank's communication threads keep busy while it runs (measured

@@ -124,9 +124,7 @@ void describe(Visitor& v, SimulationSpec& s) {
           s.steps);
   v.field({.name = "interference", .doc = "Communication slows down the compute it overlaps with."},
           s.interference);
-  v.field({.name = "network",
-           .doc = "flow: transfers share links; analytic: no contention; message: rings chunk by "
-                  "chunk (slow, a reference)."},
+  v.field({.name = "network", .doc = "flow: transfers share links; analytic: no contention."},
           s.network);
 }
 

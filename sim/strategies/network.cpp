@@ -32,7 +32,6 @@ PricedTransfer JobNetwork::collective(const CommGroup& group, Collective kind, d
   }
   PricedTransfer result = priced(cost.latency_seconds, cost.transfer_seconds, bytes, cost.links);
   result.provenance = cost.provenance;
-  result.spec.ring_steps = cost.ring_steps;
   result.spec.channels = cost.channels;
   if (cost.transfer_seconds > 0) {
     result.spec.hbm_bytes_per_second =

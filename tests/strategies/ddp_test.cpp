@@ -320,14 +320,5 @@ TEST(Ddp, FloorsOfLaunchesAreNotSlowedDown) {
   EXPECT_LT(relative(simulate(job, DdpOptions{}).split.backward, off.split.backward), near);
 }
 
-TEST(Ddp, AgreesWithMessageLevelExecution) {
-  Job job = toy_job(6, 4e6, 8);
-  const double flow = simulate(job, DdpOptions{}).step;
-  job.network = NetworkKind::message;
-  EXPECT_LT(relative(simulate(job, DdpOptions{}).step, flow), near);
-  job.network = NetworkKind::analytic;
-  EXPECT_LT(relative(simulate(job, DdpOptions{}).step, flow), near);
-}
-
 }  // namespace
 }  // namespace lockstep
