@@ -68,23 +68,4 @@ QueuedWork RooflineCosts::stream(double bytes, int launches) const {
                     stream_seconds(bytes, launches, device_, law_));
 }
 
-QueuedWork single_device_step(const TrainingStep& step, const ComputeCosts& costs,
-                              const OptimizerSpec& optimizer, int accumulation) {
-  QueuedWork forward, backward;
-  int tensors = 0;
-  std::vector<LayerCost> layers;
-  layers.reserve(step.layers.size());
-  for (std::size_t i = 0; i < step.layers.size(); ++i) {
-    layers.push_back(costs.layer(step, i));
-    for (const Parameter& parameter : step.layers[i].parameters) tensors += parameter.trainable;
-    forward = append(forward, layers.back().forward);
-  }
-  for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer)
-    backward = append(backward, layer->backward);
-  QueuedWork work;
-  for (int micro = 0; micro < accumulation; ++micro) work = append(work, append(forward, backward));
-  return append(work, costs.optimizer(optimizer, step.precision,
-                                      static_cast<double>(step.parameter_count), tensors));
-}
-
 }  // namespace lockstep

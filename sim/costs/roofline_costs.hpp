@@ -34,9 +34,4 @@ class RooflineCosts final : public ComputeCosts {
   KernelLaw law_;
 };
 
-// The whole step (all layers forward, then backward, then the optimizer) on one device without any
-// communication: what a single-GPU benchmark measures, and what the fit compares with.
-QueuedWork single_device_step(const TrainingStep& step, const ComputeCosts& costs,
-                              const OptimizerSpec& optimizer, int accumulation = 1);
-
 }  // namespace lockstep

@@ -55,14 +55,8 @@ class Interference {
     return computed_ + std::max(0.0, time - computing_since_);
   }
 
-  // Work done up to `time` by a device that was never idle, and the time when so much is done, if
-  // nothing changes after the latest change.
-  double work_at(Phase phase, double time) const {
-    const std::vector<Piece>& pieces = pieces_[static_cast<std::size_t>(phase)];
-    const Piece* piece = &pieces.back();
-    while (piece != pieces.data() && piece->time > time) --piece;
-    return piece->work + (time - piece->time) * piece->speed;
-  }
+  // When a device that was never idle has done so much work, if nothing changes after the latest
+  // change.
   double time_of(Phase phase, double work) const {
     const std::vector<Piece>& pieces = pieces_[static_cast<std::size_t>(phase)];
     const Piece* piece = &pieces.back();

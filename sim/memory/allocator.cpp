@@ -17,9 +17,6 @@ constexpr std::int64_t smallest_own_segment = 10 * mib;
 constexpr std::int64_t own_segment_rounding = 2 * mib;
 // An oversize block may serve a request at most this much smaller (fact 120).
 constexpr std::int64_t max_non_split_rounding = 20 * mib;
-// Address space of one expandable segment; each pool has its own stretch.
-constexpr std::int64_t expandable_stretch = std::int64_t{1} << 56;
-
 std::int64_t round_up(std::int64_t value, std::int64_t step) {
   return (value + step - 1) / step * step;
 }
@@ -28,10 +25,6 @@ std::int64_t segment_bytes(std::int64_t bytes) {
   if (bytes <= largest_small_request) return small_segment;
   if (bytes < smallest_own_segment) return shared_large_segment;
   return round_up(bytes, own_segment_rounding);
-}
-
-std::int64_t page_bytes(bool large) {
-  return large ? shared_large_segment : small_segment;
 }
 
 }  // namespace
@@ -67,22 +60,18 @@ std::optional<CachingAllocator::Block> CachingAllocator::request(std::int64_t by
   bytes = round_up(bytes, smallest_block);
   const int pool = pool_of(bytes, stream);
   std::optional<Block> block = find_free(pools_[pool], bytes);
-  const auto extend = [&](bool overcommit) {
-    return options_.expandable_segments ? grow_segment(pool, bytes, overcommit)
-                                        : new_segment(pool, bytes, overcommit);
-  };
-  if (!block) block = extend(false);
+  if (!block) block = new_segment(pool, bytes, false);
   if (!block) {
     // The device refused: wait for all events, give every cached segment back, ask again.
     ++retries_;
     complete(std::numeric_limits<std::int64_t>::max());
     release_cached();
-    block = extend(false);
+    block = new_segment(pool, bytes, false);
   }
   if (!block) {
     if (optional) return std::nullopt;
     out_of_memory_ = true;
-    block = extend(true);
+    block = new_segment(pool, bytes, true);
   }
   return hand_out(*block, bytes);
 }
@@ -90,23 +79,11 @@ std::optional<CachingAllocator::Block> CachingAllocator::request(std::int64_t by
 std::optional<CachingAllocator::Block> CachingAllocator::find_free(Pool& pool, std::int64_t bytes) {
   auto found = pool.free.lower_bound(Free{bytes, 0, 0});
   if (found == pool.free.end()) return std::nullopt;
-  if (options_.expandable_segments) {
-    // A block that can grow counts as large as it can become, so that holes are filled first.
-    const auto reach = [this](const Free& item) {
-      const Block next = records_[item.block].next;
-      const bool grows = next != nothing && !records_[next].mapped;
-      return item.bytes + (grows ? records_[next].bytes : 0);
-    };
-    for (auto next = std::next(found); next != pool.free.end() && reach(*next) < reach(*found);) {
-      found = next++;
-    }
-  } else {
-    if (bytes < options_.max_split_size && found->bytes >= options_.max_split_size) {
-      return std::nullopt;
-    }
-    if (bytes >= options_.max_split_size && found->bytes >= bytes + max_non_split_rounding) {
-      return std::nullopt;
-    }
+  if (bytes < options_.max_split_size && found->bytes >= options_.max_split_size) {
+    return std::nullopt;
+  }
+  if (bytes >= options_.max_split_size && found->bytes >= bytes + max_non_split_rounding) {
+    return std::nullopt;
   }
   const Block block = found->block;
   pool.free.erase(found);
@@ -131,62 +108,11 @@ std::optional<CachingAllocator::Block> CachingAllocator::new_segment(int pool, s
   return block;
 }
 
-std::optional<CachingAllocator::Block> CachingAllocator::grow_segment(int pool_index,
-                                                                      std::int64_t bytes,
-                                                                      bool overcommit) {
-  Pool& pool = pools_[pool_index];
-  if (pool.unmapped.empty()) {
-    const Block tail = new_record();
-    records_[tail].address = expandable_stretch * (pool_index + 1);
-    records_[tail].bytes = expandable_stretch;
-    records_[tail].pool = pool_index;
-    records_[tail].mapped = false;
-    pool.unmapped.emplace(records_[tail].address, tail);
-  }
-  const auto is_free = [this](Block block) {
-    return block != nothing && !records_[block].in_use && records_[block].mapped;
-  };
-  for (const auto& [address, hole] : pool.unmapped) {
-    const Block before = records_[hole].previous, after = records_[hole].next;
-    const std::int64_t in_front = is_free(before) ? records_[before].bytes : 0;
-    const std::int64_t behind = is_free(after) ? records_[after].bytes : 0;
-    std::int64_t pages = round_up(bytes - in_front, page_bytes(pool.large));
-    if (pages > records_[hole].bytes) {
-      if (in_front + records_[hole].bytes + behind < bytes) continue;
-      pages = records_[hole].bytes;
-    }
-    if (!overcommit && !fits(pages)) return std::nullopt;
-    Block block = hole;
-    pool.unmapped.erase({address, hole});
-    if (records_[block].bytes > pages) {
-      const Block rest = split(block, pages);
-      records_[rest].mapped = false;
-      pool.unmapped.emplace(records_[rest].address, rest);
-    }
-    records_[block].mapped = true;
-    reserved_ += pages;
-    peak_reserved_ = std::max(peak_reserved_, reserved_);
-    if (const Block next = records_[block].next; is_free(next)) {
-      erase_free(next);
-      absorb_next(block);
-    }
-    if (in_front > 0) {
-      erase_free(before);
-      absorb_next(before);
-      block = before;
-    }
-    return block;
-  }
-  assert(false && "the tail of an expandable segment always has room");
-  return std::nullopt;
-}
-
 CachingAllocator::Block CachingAllocator::hand_out(Block block, std::int64_t bytes) {
   const std::int64_t rest = records_[block].bytes - bytes;
   const bool large = pools_[records_[block].pool].large;
-  const bool splits = !large || options_.expandable_segments
-                          ? rest >= smallest_block
-                          : bytes < options_.max_split_size && rest > largest_small_request;
+  const bool splits = !large ? rest >= smallest_block
+                             : bytes < options_.max_split_size && rest > largest_small_request;
   if (splits) insert_free(split(block, bytes));
   records_[block].in_use = true;
   take(records_[block].bytes);
@@ -231,9 +157,7 @@ void CachingAllocator::return_to_pool(Block block) {
     unused_records_.push_back(block);
     return;
   }
-  const auto joins = [this](Block other) {
-    return other != nothing && !records_[other].in_use && records_[other].mapped;
-  };
+  const auto joins = [this](Block other) { return other != nothing && !records_[other].in_use; };
   if (joins(records_[block].next)) {
     erase_free(records_[block].next);
     absorb_next(block);
@@ -251,45 +175,13 @@ void CachingAllocator::release_cached() {
     const std::vector<Free> candidates(pool.free.begin(), pool.free.end());
     for (const Free& candidate : candidates) {
       const Record& record = records_[candidate.block];
-      if (options_.expandable_segments) {
-        release_pages(pool, candidate.block);
-      } else if (record.previous == nothing && record.next == nothing) {
+      if (record.previous == nothing && record.next == nothing) {
         erase_free(candidate.block);
         reserved_ -= record.bytes;
         unused_records_.push_back(candidate.block);
       }
     }
   }
-}
-
-// Unmaps the whole pages inside a free block of an expandable segment.
-void CachingAllocator::release_pages(Pool& pool, Block block) {
-  const std::int64_t page = page_bytes(pool.large);
-  const std::int64_t origin = expandable_stretch * (records_[block].pool + 1);
-  const std::int64_t begin = records_[block].address - origin;
-  const std::int64_t first = round_up(begin, page);
-  const std::int64_t last = (begin + records_[block].bytes) / page * page;
-  if (last <= first) return;
-  erase_free(block);
-  if (first > begin) {
-    const Block inner = split(block, first - begin);
-    insert_free(block);
-    block = inner;
-  }
-  if (records_[block].bytes > last - first) insert_free(split(block, last - first));
-  reserved_ -= records_[block].bytes;
-  records_[block].mapped = false;
-  const auto is_hole = [this](Block other) { return other != nothing && !records_[other].mapped; };
-  if (const Block next = records_[block].next; is_hole(next)) {
-    pool.unmapped.erase({records_[next].address, next});
-    absorb_next(block);
-  }
-  if (const Block before = records_[block].previous; is_hole(before)) {
-    pool.unmapped.erase({records_[before].address, before});
-    absorb_next(before);
-    block = before;
-  }
-  pool.unmapped.emplace(records_[block].address, block);
 }
 
 CachingAllocator::Block CachingAllocator::split(Block block, std::int64_t bytes) {
@@ -359,7 +251,7 @@ std::vector<std::vector<CachingAllocator::BlockView>> CachingAllocator::segments
     auto& segment = result.emplace_back();
     for (Block block = static_cast<Block>(first); block != nothing; block = records_[block].next) {
       const Record& record = records_[block];
-      segment.push_back({record.address, record.bytes, record.in_use, record.mapped});
+      segment.push_back({record.address, record.bytes, record.in_use});
     }
   }
   return result;

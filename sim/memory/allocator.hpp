@@ -21,7 +21,6 @@ enum class AllocatorKind {
 struct AllocatorOptions {
   AllocatorKind kind = AllocatorKind::cuda_caching;
   std::int64_t capacity = std::numeric_limits<std::int64_t>::max();  // most that may be reserved
-  bool expandable_segments = false;
   // Blocks of this size and more are never split, nor given to smaller requests (fact 119).
   std::int64_t max_split_size = std::numeric_limits<std::int64_t>::max();
 };
@@ -62,7 +61,7 @@ class CachingAllocator {
   // Every segment as its blocks in address order, for tests: {address, bytes, in use}.
   struct BlockView {
     std::int64_t address, bytes;
-    bool in_use, mapped;
+    bool in_use;
   };
   std::vector<std::vector<BlockView>> segments() const;
 
@@ -72,7 +71,6 @@ class CachingAllocator {
     Block previous = nothing, next = nothing;  // neighbours in the segment
     std::int32_t pool = 0;
     bool in_use = false;
-    bool mapped = true;  // false: address space of an expandable segment without memory behind it
   };
   struct Free {
     std::int64_t bytes, address;
@@ -83,18 +81,15 @@ class CachingAllocator {
   };
   struct Pool {
     std::set<Free> free;
-    std::set<std::pair<std::int64_t, Block>> unmapped;  // by address; expandable segments only
     bool large = false;
   };
 
   std::optional<Block> find_free(Pool& pool, std::int64_t bytes);
   std::optional<Block> new_segment(int pool, std::int64_t bytes, bool overcommit);
-  std::optional<Block> grow_segment(int pool, std::int64_t bytes, bool overcommit);
   std::optional<Block> request(std::int64_t bytes, int stream, bool optional);
   bool fits(std::int64_t bytes) const;
   Block hand_out(Block block, std::int64_t bytes);
   void return_to_pool(Block block);
-  void release_pages(Pool& pool, Block block);
   Block split(Block block, std::int64_t bytes);  // first part keeps the id; returns the second
   void absorb_next(Block block);
   Block new_record();

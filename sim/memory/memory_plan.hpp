@@ -20,7 +20,7 @@ struct OptimizerMemory {
   double temporary_bytes_per_element = 0;
 };
 
-// DDP, ZeRO-1, ZeRO-2, a parameter-server worker, one GPU: every rank holds all parameters.
+// DDP, a parameter-server worker, one GPU: every rank holds all parameters.
 struct ReplicatedPlan {
   // Gradient buckets in launch order (fact 3), in bytes; empty = no buckets. Allocated as one
   // bucket at construction and again, as listed, when they are rebuilt after the first step (facts
@@ -28,12 +28,8 @@ struct ReplicatedPlan {
   std::vector<double> bucket_bytes;
   bool rebuilds_buckets = true;  // false: the list holds from the start (fact 4)
   bool gradient_as_bucket_view = false;
-  bool zero_grad_sets_none = true;  // zero_grad(set_to_none=True), PyTorch's default
   double hook_state_bytes = 0;  // PowerSGD's error feedback (fact 21); gradients made one message
   double hook_temporary_fraction = 0;  // of a bucket, while it is in flight: 0.5 for fp16 (fact 20)
-  // ZeRO: the share of gradients (stage 2) and of the optimizer (stages 1, 2) that stays here, 1/W.
-  double gradient_share = 1;
-  double optimizer_share = 1;
 };
 
 // One FSDP unit (facts 26, 27, 46).
@@ -68,17 +64,14 @@ struct MemoryPlan {
   OptimizerMemory optimizer;
   int micro_batches = 1;           // gradient accumulation
   double communication_bytes = 0;  // NCCL buffers, outside the allocator (fact 110)
-  bool expandable_segments = false;
 };
 
-// A parameter server on a GPU (facts 77-85).
+// A parameter server on a GPU (facts 77-84).
 struct ServerPlan {
   std::vector<double> tensor_elements;  // of the parameters it owns
   int element_bytes = 4;
   OptimizerMemory optimizer;
   int receive_buffers = 1;  // gradients of its whole part that can be in flight or queued at once
-  int backup_copies = 0;    // DC-ASGD: one per worker (fact 85)
-  double communication_bytes = 0;
 };
 
 }  // namespace lockstep

@@ -83,10 +83,6 @@ void ReplicatedState::gradient(std::size_t parameter) {
     // Copied into its bucket, from now on a view of it (fact 14).
     tape_.free(gradients_[parameter]);
     gradients_[parameter] = nothing;
-  } else if (replicated.gradient_share < 1) {
-    tape_.free(gradients_[parameter]);
-    gradients_[parameter] =
-        tape_.allocate(MemoryKind::gradients, bytes * replicated.gradient_share);
   }
   fill_bucket(bytes);
 }
@@ -116,13 +112,12 @@ void ReplicatedState::end_backward() {
 void ReplicatedState::optimizer_step() {
   tape_.at(MemoryPhase::optimizer);
   const auto& optimizer = plan_.optimizer;
-  const double share = plan_.replicated.optimizer_share;
   // One list of tensors of at most four bytes per element after the other, as the optimizers keep
   // them.
   for (double rest = optimizer.state_bytes_per_element; rest > 0 && !has_state_; rest -= 4) {
     for (std::size_t i = 0; i < elements_.size(); ++i) {
       if (!trainable_[i]) continue;
-      tape_.allocate(MemoryKind::optimizer_state, elements_[i] * share * std::min(rest, 4.0));
+      tape_.allocate(MemoryKind::optimizer_state, elements_[i] * std::min(rest, 4.0));
     }
   }
   has_state_ = true;
@@ -130,8 +125,8 @@ void ReplicatedState::optimizer_step() {
     std::vector<Block> temporaries;
     for (std::size_t i = 0; i < elements_.size(); ++i) {
       if (!trainable_[i]) continue;
-      temporaries.push_back(tape_.allocate(
-          MemoryKind::temporaries, elements_[i] * share * optimizer.temporary_bytes_per_element));
+      temporaries.push_back(tape_.allocate(MemoryKind::temporaries,
+                                           elements_[i] * optimizer.temporary_bytes_per_element));
     }
     tape_.free(temporaries);
   }
@@ -139,13 +134,11 @@ void ReplicatedState::optimizer_step() {
 
 void ReplicatedState::zero_gradients() {
   const auto& replicated = plan_.replicated;
-  if (replicated.zero_grad_sets_none) {
-    for (Block& block : gradients_) {
-      tape_.free(block);
-      block = nothing;
-    }
-    in_buckets_ = false;
+  for (Block& block : gradients_) {
+    tape_.free(block);
+    block = nothing;
   }
+  in_buckets_ = false;
   if (!buckets_.empty() && replicated.rebuilds_buckets && !buckets_rebuilt_) {
     // Before the second forward (fact 3); the single bucket of the first step goes first.
     tape_.free(buckets_);

@@ -1,6 +1,5 @@
 // Parameters, gradients, buckets and optimizer state of a rank that holds the whole model: DDP,
-// ZeRO-1/2, parameter-server workers. Played by step_memory.cpp; ShardedState has the same
-// functions.
+// parameter-server workers. Played by step_memory.cpp; ShardedState has the same functions.
 #pragma once
 
 #include <vector>

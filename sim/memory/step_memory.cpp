@@ -24,10 +24,9 @@ bool is_host(const Device& device) {
   return device.architecture == Architecture::cpu;
 }
 
-AllocatorOptions allocator_options(const Device& device, double outside_bytes, bool expandable) {
+AllocatorOptions allocator_options(const Device& device, double outside_bytes) {
   AllocatorOptions options;
   options.kind = is_host(device) ? AllocatorKind::host : AllocatorKind::cuda_caching;
-  options.expandable_segments = expandable;
   if (device.memory_bytes > 0) {
     options.capacity =
         static_cast<std::int64_t>(std::floor(std::max(0.0, device.memory_bytes - outside_bytes)));
@@ -264,7 +263,7 @@ class Player {
 
 StepMemory step_memory(const TrainingStep& step, const MemoryPlan& plan, const Device& device) {
   const double outside = device.context_bytes + plan.communication_bytes;
-  const AllocatorOptions options = allocator_options(device, outside, plan.expandable_segments);
+  const AllocatorOptions options = allocator_options(device, outside);
   Tape tape(options);
   const double after_forward = plan.sharded
                                    ? Player<ShardedState>(step, plan, device, tape).play()
@@ -275,8 +274,8 @@ StepMemory step_memory(const TrainingStep& step, const MemoryPlan& plan, const D
 }
 
 StepMemory server_memory(const ServerPlan& plan, const Device& device) {
-  const double outside = device.context_bytes + plan.communication_bytes;
-  const AllocatorOptions options = allocator_options(device, outside, false);
+  const double outside = device.context_bytes;
+  const AllocatorOptions options = allocator_options(device, outside);
   Tape tape(options);
   const auto copy = [&](MemoryKind kind, double bytes_per_element) {
     std::vector<Block> blocks;
@@ -287,7 +286,6 @@ StepMemory server_memory(const ServerPlan& plan, const Device& device) {
   };
   tape.at(MemoryPhase::construction);
   copy(MemoryKind::parameters, plan.element_bytes);
-  for (int i = 0; i < plan.backup_copies; ++i) copy(MemoryKind::backups, plan.element_bytes);
   tape.at(MemoryPhase::serving);
   for (int i = 0; i < plan.receive_buffers; ++i) copy(MemoryKind::gradients, plan.element_bytes);
   for (double rest = plan.optimizer.state_bytes_per_element; rest > 0; rest -= 4) {

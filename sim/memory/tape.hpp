@@ -25,14 +25,13 @@ enum class MemoryKind {
   temporaries,
   workspace,
   inputs,
-  backups,  // a DC-ASGD server's copies of what its workers hold
 };
 inline constexpr std::array memory_kind_names{"parameters",      "buffers",
                                               "gradients",       "buckets",
                                               "optimizer state", "gathered parameters",
                                               "activations",     "activation gradients",
                                               "temporaries",     "workspace",
-                                              "inputs",          "backups"};
+                                              "inputs"};
 
 enum class MemoryPhase {
   construction,

@@ -90,13 +90,24 @@ TrainingStep elementwise_step(double bytes) {
   return step;
 }
 
+// All layers forward, then backward, then the optimizer.
+QueuedWork whole_step(const TrainingStep& step, const ComputeCosts& costs) {
+  QueuedWork forward, backward;
+  for (std::size_t i = 0; i < step.layers.size(); ++i) {
+    const LayerCost layer = costs.layer(step, i);
+    forward = append(forward, layer.forward);
+    backward = append(layer.backward, backward);
+  }
+  return append(append(forward, backward),
+                costs.optimizer({}, step.precision, static_cast<double>(step.parameter_count), 0));
+}
+
 TEST(HostQueue, TinyWorkIsBoundByTheHostAndLargeWorkByTheDevice) {
   const RooflineCosts costs(round_machine());
-  const OptimizerSpec sgd;
-  const QueuedWork small = single_device_step(elementwise_step(1e3), costs, sgd);
+  const QueuedWork small = whole_step(elementwise_step(1e3), costs);
   EXPECT_LT(small.busy, small.host);
   EXPECT_LT(small.span - small.host, 0.05 * small.host);
-  const QueuedWork large = single_device_step(elementwise_step(1e9), costs, sgd);
+  const QueuedWork large = whole_step(elementwise_step(1e9), costs);
   EXPECT_GT(large.busy, 10 * large.host);
   EXPECT_LT(large.span - large.busy, 0.01 * large.busy);
   EXPECT_DOUBLE_EQ(small.host, large.host);

@@ -184,41 +184,6 @@ TEST(Allocator, NeverSplitsOversizeBlocks) {
   EXPECT_EQ(allocator.block_bytes(close), 100 * mib);
 }
 
-TEST(Allocator, GrowsExpandableSegmentsByPages) {
-  AllocatorOptions options;
-  options.expandable_segments = true;
-  CachingAllocator allocator(options);
-  const auto first = allocator.allocate(30 * mib);
-  EXPECT_EQ(allocator.reserved(), 40 * mib);
-  allocator.allocate(30 * mib);  // 10 MiB are left of the pages, 20 more are mapped
-  EXPECT_EQ(allocator.reserved(), 60 * mib);
-  allocator.free(first);
-  allocator.allocate(29 * mib);  // split down to 512 B: the rest stays usable
-  EXPECT_EQ(allocator.reserved(), 60 * mib);
-  allocator.allocate(1 * mib + 512);
-  EXPECT_EQ(allocator.reserved(), 80 * mib);
-  EXPECT_EQ(allocator.segments().size(), 1u);
-}
-
-TEST(Allocator, UnmapsWholePagesOfExpandableSegments) {
-  AllocatorOptions options;
-  options.expandable_segments = true;
-  options.capacity = 100 * mib;
-  CachingAllocator allocator(options);
-  const auto first = allocator.allocate(50 * mib);
-  allocator.allocate(40 * mib);  // 90 of 100 MiB
-  allocator.free(first);
-  allocator.allocate(55 * mib);  // pages 0-39 MiB go back, the new block starts in them again
-  EXPECT_TRUE(allocator.out_of_memory());
-  CachingAllocator enough(options);
-  const auto one = enough.allocate(50 * mib);
-  enough.allocate(30 * mib);
-  enough.free(one);
-  enough.allocate(60 * mib);
-  EXPECT_FALSE(enough.out_of_memory());
-  EXPECT_EQ(enough.reserved(), 100 * mib);
-}
-
 TEST(Allocator, CountsHostMemoryByTheByte) {
   AllocatorOptions options;
   options.kind = AllocatorKind::host;

@@ -86,18 +86,6 @@ TEST(ReplicatedMemory, AccumulationAddsOneTransientGradient) {
   EXPECT_EQ(memory.allocated, 3 * w + 3 * w + w + a + 2 * a + a);
 }
 
-TEST(ReplicatedMemory, ZeroShardsOptimizerAndThenGradients) {
-  MemoryPlan plan;
-  plan.optimizer.state_bytes_per_element = 8;
-  plan.replicated.bucket_bytes = {3 * w};
-  const double replicated = step_memory(three_layers(), plan, bare_gpu()).allocated;
-  plan.replicated.optimizer_share = 0.25;
-  const double stage1 = step_memory(three_layers(), plan, bare_gpu()).allocated;
-  EXPECT_EQ(stage1, replicated - 6 * w * 0.75);
-  plan.replicated.gradient_share = 0.25;
-  EXPECT_LT(step_memory(three_layers(), plan, bare_gpu()).allocated, stage1);
-}
-
 TEST(ReplicatedMemory, AutocastWeightCopiesLiveUntilTheirLayersBackward) {
   TrainingStep step = three_layers();
   for (int i = 0; i < 3; ++i) step.layers[i].saved.push_back({"weight_half", w / 2, 10 + i, i});
@@ -234,15 +222,13 @@ TEST(ReplicatedMemory, OutOfMemoryTellsWhatIsMissingAndWhere) {
   EXPECT_GE(small.retries, 1);
 }
 
-TEST(ServerMemory, HoldsParametersStateQueuedGradientsAndBackups) {
+TEST(ServerMemory, HoldsParametersStateAndQueuedGradients) {
   ServerPlan plan;
   plan.tensor_elements = {12.0 * 1024 * 1024, 12.0 * 1024 * 1024};
   plan.optimizer.state_bytes_per_element = 4;
   plan.receive_buffers = 2;
-  plan.backup_copies = 3;
   const StepMemory memory = server_memory(plan, bare_gpu());
-  EXPECT_EQ(memory.allocated, (1 + 1 + 2 + 3) * 2 * w);
-  EXPECT_EQ(memory.at_peak.at("backups"), 6 * w);
+  EXPECT_EQ(memory.allocated, (1 + 1 + 2) * 2 * w);
 }
 
 }  // namespace
