@@ -25,8 +25,8 @@ struct EnumNames<OptimizerImplementation> {
 
 struct OptimizerSpec {
   OptimizerKind name = OptimizerKind::sgd;
-  double learning_rate = 0.01;
-  double momentum = 0;  // sgd only; 0 keeps no state
+  double learning_rate = 0.01;  // of real training; costs nothing, so a scenario does not say it
+  double momentum = 0;          // sgd only; 0 keeps no state
   double weight_decay = 0;
   OptimizerImplementation implementation =
       OptimizerImplementation::foreach;  // PyTorch's default (fact 138)
@@ -35,11 +35,6 @@ struct OptimizerSpec {
 template <class Visitor>
 void describe(Visitor& v, OptimizerSpec& o) {
   v.field({.name = "name", .doc = "Update rule."}, o.name);
-  v.field({.name = "learning_rate",
-           .doc = "Step size; used by the accuracy study only.",
-           .min = 0,
-           .max = 1e3},
-          o.learning_rate);
   v.field({.name = "momentum", .doc = "Momentum of sgd; 0 keeps no state.", .min = 0, .max = 1},
           o.momentum);
   v.field({.name = "weight_decay",
