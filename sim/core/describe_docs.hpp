@@ -26,6 +26,7 @@ class DocsWriter {
   }
   void location(Location&) {}
   void location(const char*, Location&) {}
+  void location(const char*, std::map<std::string, Location>&) {}
   template <class F>
   void check(F&&) {}
 

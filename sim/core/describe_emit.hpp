@@ -37,6 +37,7 @@ class Emitter {
   }
   void location(Location&) {}
   void location(const char*, Location&) {}
+  void location(const char*, std::map<std::string, Location>&) {}
   template <class F>
   void check(F&&) {}
 

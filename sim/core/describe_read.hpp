@@ -67,6 +67,11 @@ class Reader {
     const auto child = node_.find(name);
     where = child ? child->where() : node_.where();
   }
+  void location(const char* name, std::map<std::string, Location>& where) {
+    const auto child = node_.find(name);
+    if (!child) return;
+    for (const auto& [key, value] : child->entries()) where[key] = value.where();
+  }
 
   template <class F>
   void check(F&& f) {

@@ -62,6 +62,7 @@ class SchemaWriter {
   }
   void location(Location&) {}
   void location(const char*, Location&) {}
+  void location(const char*, std::map<std::string, Location>&) {}
   template <class F>
   void check(F&&) {}
 

@@ -91,7 +91,8 @@ std::string allowed_hint(std::string_view word, const std::vector<std::string>& 
     std::stable_sort(ranked.begin(), ranked.end());
     list.clear();
     for (std::size_t i = 0; i < shown; ++i) list.push_back(ranked[i].second);
-    list.push_back("...");
+    std::sort(list.begin(), list.end());
+    list.push_back(fmt::format("and {} more", allowed.size() - shown));
   }
   std::string text = fmt::format("allowed: {}", fmt::join(list, ", "));
   const std::size_t tolerance =

@@ -45,7 +45,8 @@ ConfigError file_error(std::string file, std::string field, std::string message,
 std::string in_quotes(std::string_view text);
 
 // "allowed: a, b, c; did you mean 'b'?" for a word that is none of `allowed` (the suggestion only
-// if one is close by edit distance). Long lists are cut to the nearest dozen.
+// if one is close by edit distance). Long lists are cut to the nearest dozen,
+// sorted, and say how many more there are.
 std::string allowed_hint(std::string_view word, const std::vector<std::string>& allowed);
 
 }  // namespace lockstep

@@ -20,6 +20,7 @@
 //                                  bare word `fsdp`
 //   v.location(Location&)          filled by the reader with the place of this map
 //   v.location("name", Location&)  ... of one field's value (of the map when the field is absent)
+//   v.location("name", std::map<std::string, Location>&)  ... of every entry of a field's map
 //   v.check(f)                     reader only, after the fields: f(report) with
 //                                  report(field_name, message, hint) for what must fit together
 #pragma once

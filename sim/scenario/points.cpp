@@ -12,6 +12,7 @@
 #include "costs/profile.hpp"
 #include "costs/roofline_costs.hpp"
 #include "scenario/scaled_costs.hpp"
+#include "scenario/scenario_step.hpp"
 #include "strategies/stragglers.hpp"
 
 namespace lockstep {
@@ -38,21 +39,6 @@ struct Workload {
   std::shared_ptr<const ComputeCosts> costs;
   double memory_bound_seconds = 0;
 };
-
-StepOptions step_options(const Scenario& scenario, const StrategyEntry& entry, std::int64_t micro) {
-  StepOptions options;
-  options.samples = micro;
-  options.precision = entry.precision.value_or(scenario.precision);
-  options.image = scenario.input.image;
-  options.sequence = scenario.input.sequence;
-  options.classes = scenario.input.classes;
-  options.parameters = scenario.model_parameters;
-  options.fused_attention = scenario.attention == AttentionKind::fused;
-  options.channels_last = scenario.memory_format == MemoryFormat::channels_last;
-  options.activation_checkpointing =
-      entry.activation_checkpointing.value_or(scenario.activation_checkpointing);
-  return options;
-}
 
 // What the model says, as the files describe the hardware and after a what-if question's change.
 struct Modelled {
@@ -254,11 +240,15 @@ std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>
     check_gathered_type(scenario, entry, misfits);
     for (const int gpus : scenario.gpus) {
       if (gpus > max_gpus(*machine)) {
+        const bool has_fabric = machine->fabric.kind != FabricKind::none;
         if (e == 0) {
           misfits.add(scenario.gpus_where, "gpus",
                       fmt::format("{} GPUs, but {} has at most {}", gpus, machine->name,
                                   max_gpus(*machine)),
-                      "choose a larger platform; `lockstep list platforms` shows them");
+                      fmt::format("a larger platform, or a file of your own with `base: {}`{} and "
+                                  "`max_nodes: {}`",
+                                  machine->name, has_fabric ? "" : ", a `fabric:`",
+                                  (gpus + machine->gpus_per_node - 1) / machine->gpus_per_node));
         }
         continue;
       }
@@ -280,7 +270,7 @@ std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>
         TrainingStep step;
         bool built = false;
         attempt(scenario.model_where, "model", [&] {
-          step = build_step(*model, options);
+          step = scenario_step(scenario, *model, options);
           built = true;
         });
         if (!built) misfits.throw_if_any();

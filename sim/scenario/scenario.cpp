@@ -43,11 +43,16 @@ void check_references(const Scenario& scenario) {
   check_rows(scenario.measured, "measured");
   check_rows(scenario.anchor, "anchor");
   const int most = *std::max_element(scenario.gpus.begin(), scenario.gpus.end());
+  std::set<int> slow_ranks;
   for (const auto& slow : scenario.stragglers.slow_ranks) {
     if (slow.rank >= most) {
-      diagnostics.add({scenario.gpus_where, "stragglers.slow_ranks",
+      diagnostics.add({slow.where, "stragglers.slow_ranks",
                        fmt::format("there is no rank {}", slow.rank),
                        fmt::format("ranks are 0 to {}", most - 1)});
+    }
+    if (!slow_ranks.insert(slow.rank).second) {
+      diagnostics.add({slow.where, "stragglers.slow_ranks",
+                       fmt::format("names rank {} twice", slow.rank), "give it one factor"});
     }
   }
   std::set<int> counts(scenario.gpus.begin(), scenario.gpus.end());

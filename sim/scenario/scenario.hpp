@@ -119,6 +119,8 @@ struct Scenario {
 
   std::string file;  // where it was read from
   Location model_where, platform_where, profile_where, gpus_where, batch_where;
+  Location input_where, dataset_where;
+  std::map<std::string, Location> model_parameters_where;
 };
 
 Scenario read_scenario(const std::string& path);  // throws ConfigError with all errors of the file

@@ -49,6 +49,9 @@ void describe(Visitor& v, DatasetSpec& d) {
            .min = 0,
            .max = 1e16},
           d.tokens);
+    if (d.epochs != 1 && d.samples == 0) {
+      report("epochs", "has no effect without samples", "give samples, or leave epochs out");
+    }
   v.check([&](auto report) {
     if (d.samples > 0 && d.tokens > 0) {
       report("tokens", "contradicts samples", "give the length of the run once");
@@ -179,6 +182,9 @@ void describe(Visitor& v, MeasuredRow& m) {
 template <class Visitor>
 void describe(Visitor& v, Scenario& s) {
   v.location("model", s.model_where);
+  v.location("input", s.input_where);
+  v.location("dataset", s.dataset_where);
+  v.location("model_parameters", s.model_parameters_where);
   v.location("platform", s.platform_where);
   v.location("profile", s.profile_where);
   v.location("gpus", s.gpus_where);

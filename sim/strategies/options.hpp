@@ -140,6 +140,7 @@ struct AlternativeNames<Jitter> {
 struct SlowRank {
   int rank = 0;
   double factor = 1;  // device work takes this many times longer
+  Location where = {};
 };
 
 }  // namespace lockstep

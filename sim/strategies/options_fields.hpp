@@ -8,6 +8,14 @@
 
 namespace lockstep {
 
+// PyTorch reduces and gathers in half or in single precision; 0 = by the scenario's precision.
+template <class Report>
+void check_element_size(Report report, const char* field, double bytes) {
+  if (bytes != 0 && bytes != 2 && bytes != 4) {
+    report(field, "is not the size of a number that PyTorch sends", "allowed: 2 B, 4 B, 0 B");
+  }
+}
+
 template <class Visitor>
 void describe(Visitor& v, DdpOptions& o) {
   v.field({.name = "bucket_size",
@@ -41,11 +49,13 @@ void describe(Visitor& v, DdpOptions& o) {
            .doc = "Reduce buckets while backward runs; false: all of them after backward."},
           o.overlap);
   v.field({.name = "gradient_element_size",
-           .doc = "Bytes of one gradient element on the wire; 0 B = by precision.",
+           .doc = "Bytes of one gradient element on the wire, 2 or 4; 0 B = by precision.",
            .unit = Dimension::bytes,
            .min = 0,
-           .max = 8},
+           .max = 4},
           o.gradient_bytes);
+  v.check(
+      [&](auto report) { check_element_size(report, "gradient_element_size", o.gradient_bytes); });
 }
 
 template <class Visitor>
@@ -85,16 +95,16 @@ void describe(Visitor& v, FsdpOptions& o) {
            .doc = "Shards, their gradients and the optimizer live in host memory."},
           o.cpu_offload);
   v.field({.name = "gather_element_size",
-           .doc = "Bytes of one gathered parameter (param_dtype); 0 B = by precision.",
+           .doc = "Bytes of one gathered parameter (param_dtype), 2 or 4; 0 B = by precision.",
            .unit = Dimension::bytes,
            .min = 0,
-           .max = 8},
+           .max = 4},
           o.gather_bytes);
   v.field({.name = "reduce_element_size",
-           .doc = "Bytes of one reduced gradient (reduce_dtype); 0 B = as gathered.",
+           .doc = "Bytes of one reduced gradient (reduce_dtype), 2 or 4; 0 B = as gathered.",
            .unit = Dimension::bytes,
            .min = 0,
-           .max = 8},
+           .max = 4},
           o.reduce_bytes);
   v.field(
       {.name = "sync_every_micro_batch",
@@ -108,6 +118,10 @@ void describe(Visitor& v, FsdpOptions& o) {
   v.field({.name = "use_orig_params",
            .doc = "The optimizer sees the original parameters, not one flat tensor (version 1)."},
           o.use_orig_params);
+  v.check([&](auto report) {
+    check_element_size(report, "gather_element_size", o.gather_bytes);
+    check_element_size(report, "reduce_element_size", o.reduce_bytes);
+  });
 }
 
 template <class Visitor>
@@ -139,11 +153,12 @@ void describe(Visitor& v, ParameterServerOptions& o) {
                   "and receive in one thread)."},
           o.serial);
   v.field({.name = "element_size",
-           .doc = "Bytes of one element on the wire; 0 B = by precision.",
+           .doc = "Bytes of one element on the wire, 2 or 4; 0 B = by precision.",
            .unit = Dimension::bytes,
            .min = 0,
-           .max = 8},
+           .max = 4},
           o.element_bytes);
+  v.check([&](auto report) { check_element_size(report, "element_size", o.element_bytes); });
 }
 
 template <class Visitor>
@@ -180,6 +195,7 @@ void describe(Visitor& v, ParetoTail& d) {
 
 template <class Visitor>
 void describe(Visitor& v, SlowRank& s) {
+  v.location(s.where);
   v.field({.name = "rank", .doc = "Which rank, from 0.", .min = 0, .max = 1e6, .required = true},
           s.rank);
   v.field({.name = "factor",

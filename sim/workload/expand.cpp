@@ -49,6 +49,13 @@ class Expander {
     return x;
   }
 
+  // A stage may be empty; a network of blocks without a single block is a slip.
+  void refuse_empty() const {
+    if (never_ == nullptr || repeats_) return;
+    fail(never_->at, "0 times is not possible: the network would have no block at all",
+         "at least 1; `if:` leaves a repeat out");
+  }
+
  private:
   [[noreturn]] static void fail(const Diagnostic& at, const std::string& message,
                                 const std::string& hint) {
@@ -176,12 +183,14 @@ class Expander {
     return run(block.layers, x, {place.frame, place.block, &scope});
   }
 
-  std::int64_t loop_count(const ModelStep& step, const Scope& scope) const {
+  std::int64_t loop_count(const ModelStep& step, const Scope& scope) {
     const std::int64_t count = step.count.evaluate(scope);
     if (count < 0 || count > static_cast<std::int64_t>(max_layers)) {
       throw ModelError(fmt::format("{} times is not possible", count),
                        fmt::format("allowed: 0 to {}", max_layers));
     }
+    if (count > 0) repeats_ = true;
+    if (count == 0 && never_ == nullptr) never_ = &step;
     return count;
   }
 
@@ -320,6 +329,8 @@ class Expander {
   std::set<std::string> names_;
   std::int64_t visits_ = 0;
   int depth_ = 0;
+  bool repeats_ = false;              // a repeat ran at least once
+  const ModelStep* never_ = nullptr;  // the first that did not
 };
 
 }  // namespace
@@ -329,6 +340,7 @@ void expand_model(const ModelFile& model, const Scope& parameters, const Value& 
   Expander expander(model, parameters, builder, input);
   Frame root;
   const Value loss = expander.run(model.layers, input, {&root, "", &parameters});
+  expander.refuse_empty();
   if (!loss.shape.empty()) {
     Diagnostic diagnostic;
     diagnostic.where.file = model.path;

@@ -92,11 +92,11 @@ std::vector<std::string> known_models() {
 }
 
 std::string find_model_file(const std::string& name, const std::string& beside) {
-  if (fs::path(name).extension() == ".yaml") {
+  if (name.ends_with(".yaml") || name.find('/') != std::string::npos) {
     const std::string near = existing(fs::path(beside).parent_path() / name);
-    return near.empty() ? existing(name) : near;
+    return near.empty() ? name : near;
   }
-  if (name.empty() || name.find('/') != std::string::npos) return "";
+  if (name.empty()) return "";
   return existing(fs::path(data_folder("models")) / (name + ".yaml"));
 }
 

@@ -9,8 +9,8 @@ namespace lockstep {
 
 ModelFile read_model_file(const std::string& path);
 
-// The file of model `name` (a shipped one, or a path ending in .yaml, relative to `beside` if it is
-// not absolute and exists there); empty when there is none.
+// The file of model `name`: a path (it has a slash or ends in .yaml), relative to `beside` if it is
+// there, or a shipped model; empty when no such model is shipped.
 std::string find_model_file(const std::string& name, const std::string& beside);
 
 }  // namespace lockstep
