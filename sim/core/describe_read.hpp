@@ -178,11 +178,15 @@ inline bool expect_scalar(const Node& node, const std::string& what, Diagnostics
 inline void check_count(const Node& node, std::size_t count, const FieldSpec& spec,
                         Diagnostics& diagnostics) {
   if (count >= spec.min_items && count <= spec.max_items) return;
+  if (count == 0 && spec.or_empty) return;
+  std::string allowed = spec.max_items >= 100'000
+                            ? fmt::format("at least {} needed", spec.min_items)
+                        : spec.min_items == spec.max_items
+                            ? fmt::format("allowed: {}", spec.min_items)
+                            : fmt::format("allowed: {} to {}", spec.min_items, spec.max_items);
+  if (spec.or_empty) allowed += ", or none";
   diagnostics.add(
-      node.error(fmt::format("has {} elements", count),
-                 spec.max_items >= 100'000
-                     ? fmt::format("at least {} needed", spec.min_items)
-                     : fmt::format("allowed: {} to {}", spec.min_items, spec.max_items)));
+      node.error(fmt::format("has {} element{}", count, count == 1 ? "" : "s"), allowed));
 }
 
 template <class T>

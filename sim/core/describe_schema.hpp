@@ -93,8 +93,8 @@ Json schema_of(const FieldSpec& spec) {
     Json number{{"type", is_integer<T> ? "integer" : "number"}};
     if (std::isfinite(spec.min)) number["minimum"] = spec.min;
     if (std::isfinite(spec.max)) number["maximum"] = spec.max;
-    Json text{{"type", "string"}, {"pattern", dimension_pattern(spec.unit)}};
-    if (spec.unit == Dimension::none) return number;
+    // Quoted, or with an exponent, a number may reach the schema as a text.
+    Json text{{"type", "string"}, {"pattern", dimension_pattern(spec.unit, spec.min < 0)}};
     if (!bare) return text;
     return {{"anyOf", {number, text}}};
   } else if constexpr (std::is_same_v<T, std::string>) {
@@ -108,6 +108,7 @@ Json schema_of(const FieldSpec& spec) {
     Json list{{"type", "array"}, {"items", element}, {"minItems", spec.min_items}};
     if (spec.max_items < 100'000) list["maxItems"] = spec.max_items;
     if (spec.single) return {{"anyOf", {list, element}}};
+    if (spec.or_empty) return {{"anyOf", {list, {{"type", "array"}, {"maxItems", 0}}}}};
     return list;
   } else if constexpr (Kind<T>::map) {
     return {{"type", "object"},

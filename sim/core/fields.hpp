@@ -46,6 +46,7 @@ struct FieldSpec {
   // For lists and maps: the number of elements allowed.
   std::size_t min_items = 0;
   std::size_t max_items = 100'000;
+  bool or_empty = false;  // none at all is fine, too
   // A list of one element may be written as that element alone.
   bool single = false;
 };

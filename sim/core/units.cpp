@@ -249,7 +249,7 @@ std::string dimension_help(Dimension dimension, bool with_units) {
   return help;
 }
 
-std::string dimension_pattern(Dimension dimension) {
+std::string dimension_pattern(Dimension dimension, bool negative) {
   std::vector<std::string> names;
   bool bare = false;
   for (const auto& unit : info(dimension).units) {
@@ -259,7 +259,8 @@ std::string dimension_pattern(Dimension dimension) {
       names.emplace_back(unit.name);
     }
   }
-  std::string pattern = "^[+-]?([0-9]+\\.?[0-9]*|\\.[0-9]+)([eE][+-]?[0-9]+)?";
+  std::string pattern = negative ? "^[+-]?" : "^[+]?";
+  pattern += "([0-9]+\\.?[0-9]*|\\.[0-9]+)([eE][+-]?[0-9]+)?";
   if (!names.empty()) {
     pattern += fmt::format("\\s*({}){}", fmt::join(names, "|"), bare ? "?" : "");
   }

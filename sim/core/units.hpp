@@ -41,6 +41,6 @@ std::string human(double value, Dimension dimension, int digits = 3);
 // "bytes, for example 80 GiB", for messages, docs and schema; with the list of units if asked for.
 std::string dimension_help(Dimension dimension, bool with_units = false);
 // Regular expression of accepted texts, for the JSON schema.
-std::string dimension_pattern(Dimension dimension);
+std::string dimension_pattern(Dimension dimension, bool negative = true);
 
 }  // namespace lockstep

@@ -14,7 +14,9 @@ void describe(Visitor& v, InputSpec& i) {
            .doc = "Channels, height, width of one image; empty = the model's own.",
            .min = 1,
            .max = 65536,
-           .max_items = 3},
+           .min_items = 3,
+           .max_items = 3,
+           .or_empty = true},
           i.image);
   v.field({.name = "sequence",
            .doc = "Tokens of one sample; 0 = the model's own.",
@@ -26,12 +28,6 @@ void describe(Visitor& v, InputSpec& i) {
            .min = 0,
            .max = 10e6},
           i.classes);
-  v.check([&](auto report) {
-    if (!i.image.empty() && i.image.size() != 3) {
-      report("image", "needs three numbers",
-             "[channels, height, width], for example [3, 224, 224]");
-    }
-  });
 }
 
 template <class Visitor>
@@ -49,12 +45,12 @@ void describe(Visitor& v, DatasetSpec& d) {
            .min = 0,
            .max = 1e16},
           d.tokens);
-    if (d.epochs != 1 && d.samples == 0) {
-      report("epochs", "has no effect without samples", "give samples, or leave epochs out");
-    }
   v.check([&](auto report) {
     if (d.samples > 0 && d.tokens > 0) {
       report("tokens", "contradicts samples", "give the length of the run once");
+    }
+    if (d.epochs != 1 && d.samples == 0) {
+      report("epochs", "has no effect without samples", "give samples, or leave epochs out");
     }
   });
 }
@@ -182,13 +178,13 @@ void describe(Visitor& v, MeasuredRow& m) {
 template <class Visitor>
 void describe(Visitor& v, Scenario& s) {
   v.location("model", s.model_where);
-  v.location("input", s.input_where);
-  v.location("dataset", s.dataset_where);
-  v.location("model_parameters", s.model_parameters_where);
   v.location("platform", s.platform_where);
   v.location("profile", s.profile_where);
   v.location("gpus", s.gpus_where);
   v.location("batch", s.batch_where);
+  v.location("input", s.input_where);
+  v.location("dataset", s.dataset_where);
+  v.location("model_parameters", s.model_parameters_where);
   v.field({.name = "name", .doc = "The question, in a few words.", .required = true}, s.name);
   v.field({.name = "description", .doc = "What to look at, and why."}, s.description);
   v.field(

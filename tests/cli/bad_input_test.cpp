@@ -107,7 +107,7 @@ std::vector<BadFile> bad_scenarios() {
       {"kind_text_for_map", "dataset: CIFAR-10\n", "must be a map"},
       {"kind_map_for_number", "gpus: {count: 4}\n", "gpus: must be a whole number, not a map"},
       {"kind_nothing", "platform:\n", "platform: has no value"},
-      {"kind_image", "input: {image: [224, 224]}\n", "needs three numbers"},
+      {"kind_image", "input: {image: [224, 224]}\n", "image: has 2 elements; allowed: 3, or none"},
       {"kind_no_strategies", "strategies: []\n", "strategies: has 0 elements"},
       {"kind_two_strategies_in_one", "strategies: [{ddp: {}, fsdp: {}}]\n", "strategies[0]"},
       // Values that contradict each other or refer to nothing.

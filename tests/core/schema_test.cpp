@@ -83,7 +83,8 @@ TEST(Schema, AcceptsWhatTheReaderAccepts) {
        {emit_yaml(full), std::string("memory: {size: 1 GB}"),
         std::string("memory: {size: 1 GB}\nkind: plain\nentries: [plain, {plain: , label: x}]"),
         std::string("memory: {size: 1.5GiB}\nkinds: [plain, noise: {sigma: 0.5}]\ngpus: 4"),
-        std::string("memory: {size: 1 GB}\nname: 2024\nsamples: 125M\nshare: 5 %\ncount: 1e1")}) {
+        std::string("memory: {size: 1 GB}\nname: 2024\nsamples: 125M\nshare: 5 %\ncount: 1e1"),
+        std::string("memory: {size: +1 GB}\nname: \"x\"\ncount: \"3\"\nratio: '5e-1'")}) {
     EXPECT_TRUE(reader_accepts(yaml)) << yaml;
     EXPECT_TRUE(schema_accepts(yaml)) << yaml;
   }
@@ -99,6 +100,8 @@ TEST(Schema, RefusesWhatTheReaderRefuses) {
                             "colour: blue",
                             "latency: 5",
                             "latency: 5 GB",
+                            "latency: -5 us",
+                            "count: '3 x'",
                             "spare: {}",
                             "spare: {size: 1 GB, x: 1}",
                             "sizes: [80]",

@@ -71,6 +71,22 @@ TEST(ScenarioSchema, AcceptsEveryShippedScenarioAndItsExport) {
   }
 }
 
+TEST(ScenarioSchema, AgreesWithTheReaderOnListsNumbersAndSigns) {
+  for (const char* more :
+       {"input: {image: []}\n", "input: {image: [3, 64, 64]}\n", "gpus: \"4\"\n", "gpus: [2e0]\n",
+        "batch: {per_gpu: \"32\"}\n", "batch: {per_gpu: 3.2e1}\n"}) {
+    EXPECT_TRUE(accepts(scenario_text(more))) << more;
+    EXPECT_EQ(refusal([&] { scenario_of(more); }), "") << more;
+  }
+  for (const char* more :
+       {"input: {image: [3, 64]}\n", "input: {image: [3, 64, 64, 64]}\n",
+        "strategies: [ddp: {bucket_size: -1 MiB}]\n", "price_per_gpu_hour: -2 USD/h\n",
+        "gpus: \"four\"\n", "activation_checkpointing: \"yes\"\n"}) {
+    EXPECT_FALSE(accepts(scenario_text(more))) << more;
+    EXPECT_NE(refusal([&] { scenario_of(more); }), "") << more;
+  }
+}
+
 TEST(ScenarioSchema, RefusesMisspeltKeysAtEveryLevel) {
   ASSERT_TRUE(accepts(scenario_text("")));
   for (const char* more :
