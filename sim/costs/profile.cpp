@@ -265,6 +265,14 @@ void describe(Visitor& v, Profile& p) {
   v.field({.name = "optimizers", .doc = "Optimizer steps."}, p.optimizers);
   v.field({.name = "copies", .doc = "Streaming through device memory, ascending."}, p.copies);
   v.field({.name = "collectives", .doc = "Collective curves."}, p.collectives);
+  v.field({.name = "complete",
+           .doc = "the end mark of a whole file. Without it the rest is probably missing; append "
+                  "`complete: true` to an older file that is known to be whole",
+           .required = true},
+          p.complete);
+  v.check([&](auto report) {
+    if (!p.complete) report("complete", "says that the file is not", "measure again");
+  });
 }
 
 namespace {
@@ -313,6 +321,11 @@ Profile parse_profile(const Node& node) {
   Diagnostics diagnostics;
   Profile profile = read<Profile>(node, diagnostics);
   if (diagnostics.empty()) check_order(profile, node, diagnostics);
+  const auto entries = node.entries();
+  if (node.find("complete") && entries.back().first != "complete") {
+    diagnostics.add(
+        node.find("complete")->error("is not the last line", "it marks the end of a whole file"));
+  }
   diagnostics.throw_if_any();
   return profile;
 }

@@ -132,10 +132,11 @@ struct Profile {
   std::vector<ProfileOptimizer> optimizers;
   std::vector<ProfileCopy> copies;  // ascending bytes
   std::vector<ProfileCollective> collectives;
+  bool complete = true;  // the end mark: the last line of the file
 };
 
 // `path`: a file, or a folder that holds profile.yaml. Throws ConfigError: unknown fields, batches
-// or sizes not ascending, times not positive.
+// or sizes not ascending, times not positive, a file that was cut off.
 Profile load_profile(const std::string& path);
 Profile parse_profile(const Node& node);
 std::string profile_text(const Profile& profile);  // YAML that load_profile reads back equal
@@ -144,12 +145,21 @@ std::string profile_text(const Profile& profile);  // YAML that load_profile rea
 // machine's own, so that they win) and the allocator's facts.
 void apply_profile(const Profile& profile, Machine& machine);
 
+// The profile's model of `step`'s name, precision and input size; null = there is none.
+const ProfileModel* measured_model(const Profile& profile, const TrainingStep& step);
+// Whether the batch was measured, or lies between two that were and are close enough.
+bool answers_batch(const ProfileModel& model, std::int64_t samples);
+
 // ProfileBatch::step_sigma of `step`'s model, precision, input size and batch; 0 = not measured.
 double measured_step_sigma(const Profile& profile, const TrainingStep& step);
 
 // The measured batches of `step`'s model that its layers are scaled by where its own batch is
 // modelled: the next smaller and the next larger one, as there are. None where it is not modelled.
 std::vector<std::int64_t> neighbouring_batches(const Profile& profile, const TrainingStep& step);
+
+// What of `step` the profile was probably meant to answer and does not, and what it has for nobody:
+// sentences for the user. Nothing when it holds no layer times at all.
+std::vector<std::string> profile_gaps(const Profile& profile, const TrainingStep& step);
 
 // Serves `profile`; asks `fallback` for what it does not know. `neighbours`: the step that layers
 // will be asked of, at its neighbouring batches; without them the model's times stay as they are.

@@ -36,17 +36,6 @@ Provenance provenance_of(const std::pair<const Point*, const Point*>& points) {
   return points.first == points.second ? Provenance::measured : Provenance::interpolated;
 }
 
-const ProfileModel* find_model(const Profile& profile, const TrainingStep& step) {
-  if (step.samples <= 0) return nullptr;
-  const double input = step.input_bytes / static_cast<double>(step.samples);
-  for (const ProfileModel& model : profile.models) {
-    if (model.model == step.model && model.precision == step.precision &&
-        std::abs(model.input_bytes_per_sample - input) <= 1e-9 * input)
-      return &model;
-  }
-  return nullptr;
-}
-
 const ProfileLayer* find_layer(const ProfileBatch& batch, const std::string& name,
                                std::size_t hint) {
   if (hint < batch.layers.size() && batch.layers[hint].name == name) return &batch.layers[hint];
@@ -118,7 +107,7 @@ class ProfileCosts final : public ComputeCosts {
 
   LayerCost layer(const TrainingStep& step, std::size_t index) const override {
     LayerCost cost = fallback_->layer(step, index);
-    const ProfileModel* model = find_model(*profile_, step);
+    const ProfileModel* model = measured_model(*profile_, step);
     if (model == nullptr) return cost;
     const auto points = around(model->batches, static_cast<double>(step.samples), samples_of);
     if (points) {
@@ -263,8 +252,23 @@ class ProfileCosts final : public ComputeCosts {
 
 }  // namespace
 
+const ProfileModel* measured_model(const Profile& profile, const TrainingStep& step) {
+  if (step.samples <= 0) return nullptr;
+  const double input = step.input_bytes / static_cast<double>(step.samples);
+  for (const ProfileModel& model : profile.models) {
+    if (model.model == step.model && model.precision == step.precision &&
+        std::abs(model.input_bytes_per_sample - input) <= 1e-9 * input)
+      return &model;
+  }
+  return nullptr;
+}
+
+bool answers_batch(const ProfileModel& model, std::int64_t samples) {
+  return around(model.batches, static_cast<double>(samples), samples_of).has_value();
+}
+
 double measured_step_sigma(const Profile& profile, const TrainingStep& step) {
-  const ProfileModel* model = find_model(profile, step);
+  const ProfileModel* model = measured_model(profile, step);
   if (model == nullptr) return 0;
   for (const ProfileBatch& batch : model->batches) {
     if (batch.samples == step.samples) return batch.step_sigma;
@@ -274,9 +278,8 @@ double measured_step_sigma(const Profile& profile, const TrainingStep& step) {
 
 std::vector<std::int64_t> neighbouring_batches(const Profile& profile, const TrainingStep& step) {
   std::vector<std::int64_t> batches;
-  const ProfileModel* model = find_model(profile, step);
-  if (model == nullptr || around(model->batches, static_cast<double>(step.samples), samples_of))
-    return batches;
+  const ProfileModel* model = measured_model(profile, step);
+  if (model == nullptr || answers_batch(*model, step.samples)) return batches;
   for (const ProfileBatch& batch : model->batches) {
     if (batch.samples > step.samples) {
       batches.push_back(batch.samples);

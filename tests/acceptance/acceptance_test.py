@@ -320,7 +320,7 @@ def partial_folder(folder):
     write("machine", "NVIDIA H100 80GB HBM3\n")
     write("profile/profile.yaml", "format: 1\ndevice: h100-sxm5-80gb\ndate: 2026-11-22\n"
           "settings:\n  - {name: layers_device, value: cuda:0}\nmodels: []\n"
-          "host: {operator: 6 us, launch: 2.5 us}\n")
+          "host: {operator: 6 us, launch: 2.5 us}\ncomplete: true\n")
     write("plan", "\n".join([
         "probes-device", "calibrate-resnet50-fp32", "calibrate-gpt2-fp32",
         "real-step-between-resnet50-fp32-16", "real-step-beyond-resnet50-fp32-48",

@@ -308,6 +308,7 @@ allocator: {context: 180 MiB}
 collectives:
   - {collective: all_reduce, backend: gloo, ranks: 2, points: [{bytes: 4 MiB, time: 5 ms, host: 4 ms, compute_speed: 0.5, speed_beside_compute: 0.4}]}
   - {collective: send_recv, backend: gloo, ranks: 2, nodes: 2, points: [{bytes: 4 MiB, time: 9 ms, sender: 8 ms, one_core: 12 ms}]}
+complete: true
 )",
                                                          "cpu.yaml"));
   EXPECT_EQ(profile_text(parse_profile(Node::parse_text(profile_text(profile), "again.yaml"))),
@@ -376,15 +377,72 @@ TEST(Profile, WrongFilesGetLocatedMessages) {
   EXPECT_THAT(message("format: 2\ndevice: x\n"), testing::HasSubstr("bad.yaml:1"));
   EXPECT_THAT(message("format: 1\ndevice: x\nhots: {}\n"), testing::HasSubstr("host"));
   EXPECT_THAT(message("format: 1\ndevice: x\ncopies:\n  - {bytes: 2 MiB, time: 1 us}\n"
-                      "  - {bytes: 1 MiB, time: 1 us}\n"),
+                      "  - {bytes: 1 MiB, time: 1 us}\ncomplete: true\n"),
               testing::HasSubstr("ascending"));
   EXPECT_THAT(
       message("format: 1\ndevice: x\ncollectives:\n  - {collective: allreduce, backend: gloo,"
-              " ranks: 2, points: [{bytes: 1 MiB, time: 1 us}]}\n"),
+              " ranks: 2, points: [{bytes: 1 MiB, time: 1 us}]}\ncomplete: true\n"),
       testing::AllOf(testing::HasSubstr("bad.yaml:4"), testing::HasSubstr("all_reduce")));
   EXPECT_THAT(message("format: 1\ndevice: x\ncollectives:\n  - {collective: all_reduce, backend: "
                       "gloo, ranks: 2, points: [{bytes: 1 MiB, time: 0 us}]}\n"),
               testing::HasSubstr("bad.yaml:4"));
+  EXPECT_THAT(message("format: 1\ndevice: x\ncomplete: false\n"),
+              testing::HasSubstr("bad.yaml:3:11: complete: says that the file is not"));
+  EXPECT_THAT(message("format: 1\ncomplete: true\ndevice: x\n"),
+              testing::HasSubstr("bad.yaml:2:11: complete: is not the last line"));
+}
+
+// Wherever a file is cut off: at the end of a line what is left is valid YAML, and would be used.
+TEST(Profile, ACutFileIsRefused) {
+  const std::string whole = profile_text(load_profile(path));
+  const std::string end = "complete: true\n";
+  ASSERT_TRUE(whole.ends_with(end));
+  for (std::size_t length = 0; length + 1 < whole.size(); ++length) {
+    EXPECT_THROW(parse_profile(Node::parse_text(whole.substr(0, length), "cut.yaml")), ConfigError)
+        << length;
+  }
+  try {
+    parse_profile(Node::parse_text(whole.substr(0, whole.size() - end.size()), "cut.yaml"));
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), testing::StartsWith("cut.yaml:1:1: complete: missing; required: the "
+                                                  "end mark of a whole file."));
+    EXPECT_THAT(error.what(), testing::HasSubstr("append `complete: true` to an older file"));
+  }
+}
+
+TEST(Profile, WhatItDoesNotAnswerIsSaid) {
+  const Profile profile = load_profile(path);  // two_layers, amp-fp16, batches 8, 32, 1024
+  using testing::ElementsAre;
+  EXPECT_THAT(profile_gaps(profile, two_layers(8)), ElementsAre());
+  EXPECT_THAT(profile_gaps(profile, two_layers(16)), ElementsAre());  // interpolated
+  TrainingStep step = two_layers(100);  // between batches too far apart
+  EXPECT_THAT(profile_gaps(profile, step),
+              ElementsAre("the profile has no figures for two_layers in batches of 100 (it has 8, "
+                          "32, 1024): modelled"));
+  step = two_layers(8);
+  step.model = "three_layers";
+  EXPECT_THAT(profile_gaps(profile, step),
+              ElementsAre("the profile has no figures for three_layers (it has two_layers): "
+                          "modelled"));
+  EXPECT_THAT(profile_gaps({}, step), ElementsAre());  // of collectives only, say
+  step = two_layers(8);
+  step.precision = Precision::tf32;
+  EXPECT_THAT(profile_gaps(profile, step),
+              ElementsAre("the profile has no figures for two_layers in tf32 (it has amp-fp16): "
+                          "modelled"));
+  step = two_layers(8);
+  step.input_bytes *= 2;
+  EXPECT_THAT(profile_gaps(profile, step),
+              ElementsAre("the profile has no figures for two_layers with 2000 B per sample (it "
+                          "has 1000 B): modelled"));
+  step = two_layers(8);
+  step.layers[1].name = "conv9";
+  EXPECT_THAT(profile_gaps(profile, step),
+              ElementsAre("the profile has no figures for conv9 of two_layers in batches of 8: "
+                          "modelled",
+                          "the profile of two_layers in batches of 8 has figures for second: not "
+                          "in the model"));
 }
 
 }  // namespace

@@ -180,6 +180,7 @@ device: cpu-core
 allocator: {context: 190 MiB}
 collectives:
   - {collective: all_reduce, backend: gloo, ranks: 2, points: [{bytes: 1 KiB, time: 1 s, host: 0.25 s}]}
+complete: true
 )";
   const std::string cpu = "platform: cpu-loopback-x2\ngpus: [2]\nstrategies: [ddp]\n";
   const Machine without = expand(scenario_of(cpu))[0].job.machine;
