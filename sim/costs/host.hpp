@@ -46,7 +46,7 @@ void describe(Visitor& v, Framework& f) {
   v.field({.name = "flash_attention",
            .doc = "Version of the fused attention kernels.",
            .min = 1,
-           .max = 3},
+           .max = 2},
           f.flash_attention);
 }
 

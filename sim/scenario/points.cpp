@@ -262,6 +262,7 @@ std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>
       StepOptions options = step_options(scenario, entry, split.micro);
       const Precision precision = options.precision;  // of shards and optimizer
       options.precision = compute_precision(entry.options, precision, machine->device);
+      const StepOptions asked = options;
       const auto key = std::make_tuple(scales.empty() ? 0 : e, split.micro, options.precision,
                                        precision, options.activation_checkpointing);
       auto found = workloads.find(key);
@@ -308,6 +309,9 @@ std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>
       point.model_flops =
           (workload.step->forward_flops + workload.step->backward_flops) * split.accumulation;
       point.relative_error = machine->device.efficiency.relative_error;
+      point.model = model;
+      point.profile = profile;
+      point.asked = asked;
       Job& job = point.job;
       job.machine = *machine;
       job.gpus = gpus;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "costs/profile.hpp"
 #include "results/record.hpp"
 #include "scenario/scenario.hpp"
 #include "scenario/what_if.hpp"
@@ -34,6 +35,10 @@ struct Point {
   double memory_bound_seconds = 0;  // of one micro-batch's device work, on its own
   double model_flops = 0;           // per GPU and optimizer step, recomputation not counted
   double relative_error = 0;        // one sigma of what is modelled (interval)
+  // What it was made from; no profile = null.
+  std::shared_ptr<const ModelFile> model;
+  std::shared_ptr<const Profile> profile;
+  StepOptions asked;
 };
 
 // All points in the order of the file: strategies outermost, GPU counts inside. Throws one

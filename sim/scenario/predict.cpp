@@ -18,6 +18,7 @@
 #include "scenario/anchor.hpp"
 #include "scenario/bottleneck.hpp"
 #include "scenario/fork_map.hpp"
+#include "scenario/remarks.hpp"
 #include "scenario/suggest.hpp"
 #include "scenario/wire.hpp"
 
@@ -284,6 +285,9 @@ ResultRecord run_scenario(const Scenario& scenario, const RunOptions& options) {
         scenario.strategies[e].label, scales[e].device, scales[e].host, scales[e].communication));
   }
   if (scenario.profile.empty()) warn_of_missing_units(points, record);
+  for (std::string& remark : remarks(scenario, points)) {
+    record.warnings.push_back(std::move(remark));
+  }
   std::size_t misfits = 0;
   std::map<std::size_t, double> base_rate;  // samples/s per GPU at the entry's smallest GPU count
   std::map<std::size_t, int> base_gpus;

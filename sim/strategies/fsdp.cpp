@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "core/statistics.hpp"
 #include "memory/step_memory.hpp"
 #include "strategies/fsdp_runtime.hpp"
 
@@ -54,6 +55,7 @@ class FsdpRun {
   template <class Runtime>
   void play(Runtime& runtime, const std::vector<FsdpOp>& program, Phase phase);
   void reduce_scalar();
+  void note_many_units(StrategyResult& result) const;
   void update(const Event& gradients);
 
   const Job& job_;
@@ -197,6 +199,19 @@ void FsdpRun::update(const Event& gradients) {
   ranks_.compute(Phase::optimizer, optimizer_);
 }
 
+// Said where hooks are most of what the host is waited for, and that is much.
+void FsdpRun::note_many_units(StrategyResult& result) const {
+  constexpr double hooks_of_a_unit = 4;  // before and after, forward and backward
+  const auto units = static_cast<double>(layout_.units.size());
+  const double hooks = hooks_of_a_unit * units * job_.accumulation * plan_.hook_seconds;
+  const double waited = result.split.host_bound;
+  if (waited < 0.1 * mean(result.step_seconds) || hooks < 0.5 * waited || units < 8) return;
+  result.notes.push_back(
+      fmt::format("{} units keep the host busy: fewer, as of `wrap: {{policy: size, "
+                  "min_parameters: ...}}`, would cost less",
+                  layout_.units.size()));
+}
+
 StrategyResult FsdpRun::run() {
   StrategyResult result;
   const FsdpStage stage{plan_, ranks_, shards_, replicas_, provenance_};
@@ -210,6 +225,7 @@ StrategyResult FsdpRun::run() {
         world_, ranks_, speeds_, job_, [&](int) { one_step(runtime); }, result);
   }
   if (host_update_ > 0) result.device_busy -= result.split.optimizer;  // the device is idle
+  note_many_units(result);
   result.provenance = provenance_.share();
   result.samples_per_step = static_cast<double>(job_.step.samples) * job_.gpus * job_.accumulation;
   return result;
@@ -242,7 +258,7 @@ StrategyResult Fsdp::simulate(const Job& job) const {
       step_memory(job.step, fsdp_memory_plan(job, layout), job.machine.device);
   result.memory = memory_use(memory);
   result.memory_capacity = job.machine.device.memory_bytes;
-  result.notes = notes(job, options_, layout);
+  for (std::string& note : notes(job, options_, layout)) result.notes.push_back(std::move(note));
   return result;
 }
 

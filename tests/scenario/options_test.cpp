@@ -1,0 +1,328 @@
+// Is any option of a scenario silently without effect? Each is tried in many surroundings: either a
+// figure differs, or the record says that the option has no effect, and then none may differ.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "helpers.hpp"
+#include "results/render.hpp"
+
+namespace lockstep {
+namespace {
+
+struct Option {
+  std::string path;   // as in docs/scenario-format.md, below the strategy or the scenario
+  std::string value;  // other than the default
+  // Why it may change nothing in surroundings where that is a finding, not a slip.
+  std::string finding = "";
+  std::string instead = "";  // of the default
+  bool never = false;        // there are no surroundings where it may change anything
+};
+
+struct Surroundings {
+  std::string fields;
+  std::string strategy = "";  // options of the strategy
+};
+
+const std::string gpt = "model: gpt\nmodel_parameters: {layers: 4, vocabulary: 5000}\n";
+const std::string cpu = "platform: cpu-loopback-x2\ngpus: 2\nbatch: {per_gpu: 2}\n";
+
+const std::vector<Option> ddp_options{
+    {"bucket_size", "4 MiB"},
+    {"first_bucket_size", "8 MiB"},
+    {"gradient_as_bucket_view", "true"},
+    {"broadcast_buffers", "false"},
+    {"find_unused_parameters", "true"},
+    {"static_graph", "true"},
+    {"comm_hook", "fp16-compress"},
+    {"comm_hook", "bf16-compress"},
+    {"comm_hook", "powersgd"},
+    {"power_sgd_rank", "4"},
+    {"overlap", "false", "one bucket is full at the end of backward"},
+    {"gradient_element_size", "2 B"},
+};
+const std::vector<Surroundings> ddp_surroundings{
+    {"gpus: 8\n"},
+    {"gpus: 1\n"},
+    {"gpus: [1, 2]\n"},
+    {"gpus: 4\nmodel: lenet5\n"},
+    {"gpus: 16\nbatch: {per_gpu: 2}\n" + gpt},
+    {cpu},
+    {"gpus: 4\nbatch: {micro: 4, accumulation: 2}\nprecision: amp-fp16\n"},
+    {"gpus: 8\n", "comm_hook: powersgd, "},
+    {"gpus: 8\n", "static_graph: true, "},
+    {"gpus: 8\n", "find_unused_parameters: true, "},
+    {"gpus: 8\n", "overlap: false, "},
+    {"gpus: 8\nframework: {name: megatron}\n", "overlap: false, "},
+};
+
+const std::string comm_bound = "where the network or the device sets the pace, it hides nothing";
+const std::vector<Option> fsdp_options{
+    {"version", "2"},
+    {"sharding", "shard_grad_op"},
+    {"sharding", "no_shard"},
+    {"sharding", "hybrid_shard"},
+    {"sharding", "hybrid_shard_zero2"},
+    {"wrap.policy", "{policy: none}"},
+    {"wrap.policy", "{policy: size, min_parameters: 3M}", "", "{min_parameters: 2M}"},
+    {"wrap.min_parameters", "{min_parameters: 3M}"},
+    {"wrap.min_parameters", "{policy: none, min_parameters: 3M}", "", "{policy: none}", true},
+    {"wrap.min_parameters", "{policy: block, min_parameters: 3M}", "", "{policy: block}"},
+    {"backward_prefetch", "none", comm_bound},
+    {"backward_prefetch", "post", comm_bound},
+    {"forward_prefetch", "true", comm_bound},
+    {"limit_all_gathers", "false", comm_bound},
+    {"cpu_offload", "true"},
+    {"gather_element_size", "2 B"},
+    {"reduce_element_size", "2 B"},
+    {"sync_every_micro_batch", "false"},
+    {"shard_group", "2"},
+    {"use_orig_params", "true", comm_bound},
+};
+const std::vector<Surroundings> fsdp_surroundings{
+    {"gpus: 8\nbatch: {per_gpu: 2}\n" + gpt},
+    {"gpus: 1\nbatch: {per_gpu: 2}\n" + gpt},
+    {"gpus: 16\nbatch: {per_gpu: 2}\n" + gpt},
+    {"gpus: 8\nbatch: {per_gpu: 2}\n" + gpt, "version: 2, "},
+    {"gpus: 8\nmodel: vgg11\n"},
+    {cpu},
+    {"gpus: 16\nbatch: {per_gpu: 2}\n" + gpt, "sharding: hybrid_shard, "},
+    {"gpus: 8\nbatch: {per_gpu: 2}\n" + gpt, "sharding: no_shard, "},
+    {"gpus: 8\nbatch: {micro: 2, accumulation: 2}\n" + gpt, "sharding: shard_grad_op, "},
+    {"gpus: 8\nbatch: {per_gpu: 2}\n" + gpt, "wrap: {policy: none}, "},
+};
+
+const std::vector<Option> server_options{
+    {"consistency", "async"},    {"consistency", "ssp"}, {"servers", "2"},
+    {"staleness_bound", "0"},    {"placement", "gpu"},   {"placement", "worker-host"},
+    {"keys", "balanced"},        {"keys", "ranges"},     {"keys", "hash"},
+    {"partition_size", "4 MiB"}, {"overlap", "true"},    {"serial", "true"},
+    {"element_size", "2 B"},
+};
+const std::vector<Surroundings> server_surroundings{
+    {"gpus: 8\n"},
+    {"gpus: 1\n"},
+    {"gpus: 16\n", "servers: 2, "},
+    {"gpus: 1\n", "placement: gpu, "},
+    {"gpus: 1\n", "placement: gpu, serial: true, "},
+    {"gpus: 4\n", "servers: 4, "},
+    {"gpus: 4\n", "servers: 3, consistency: ssp, "},
+    {"gpus: 4\n", "servers: 3, consistency: async, "},
+    {"gpus: 4\ngradient_clipping: 1\n"},
+    {cpu},
+};
+
+// Of the scenario itself, as `field: value` or `block: {field: value}`.
+const std::string free_host = "a step that the device bounds leaves the host free";
+const std::vector<Option> scenario_options{
+    {"model", "resnet34"},
+    {"model_parameters", "{heads: 6}"},
+    {"input.image", "{image: [3, 96, 96]}"},
+    {"input.sequence", "{sequence: 96}"},
+    {"input.classes", "{classes: 20}"},
+    {"dataset.samples", "{samples: 123}"},
+    {"dataset.epochs", "{samples: 10000, epochs: 2}"},
+    {"dataset.tokens", "{tokens: 1M}"},
+    {"batch.global", "{global: 48}"},
+    {"batch.per_gpu", "{per_gpu: 4}"},
+    {"batch.micro", "{micro: 4}"},
+    {"batch.accumulation", "{per_gpu: 4, accumulation: 2}"},
+    {"precision", "pure-bf16"},
+    {"optimizer.name", "{name: adam}"},
+    {"optimizer.momentum", "{momentum: 0.9}"},
+    {"optimizer.momentum", "{name: adamw, momentum: 0.9}", "", "{name: adamw}", true},
+    {"optimizer.weight_decay", "{weight_decay: 0.1}"},
+    {"optimizer.weight_decay", "{implementation: fused, weight_decay: 0.1}", "",
+     "{implementation: fused}", true},
+    {"optimizer.implementation", "{implementation: fused}", "", "", true},
+    {"optimizer.implementation", "{momentum: 0.9, implementation: fused}", "", "{momentum: 0.9}"},
+    {"optimizer.implementation", "{implementation: for-loop}"},
+    {"gradient_clipping", "1"},
+    {"activation_checkpointing", "true"},
+    {"attention", "plain"},
+    {"memory_format", "channels_last"},
+    {"framework.name", "{name: megatron}", free_host},
+    {"framework.operator_seconds", "{operator_seconds: 300 us}"},
+    {"framework.backward_share", "{backward_share: 300%}", free_host},
+    {"framework.flash_attention", "{flash_attention: 1}"},
+    {"data_loading.on_device", "{on_device: true}"},
+    {"data_loading.samples_per_second", "{samples_per_second: 1}"},
+    {"platform", "dgx-h100"},
+    {"price_per_gpu_hour", "3 USD/h"},
+    {"gpus", "[2]"},
+    {"stragglers.per_step", "{per_step: {lognormal: {sigma: 5%}}}"},
+    {"stragglers.per_step", "{per_step: {exponential: {mean: 5%}}}"},
+    {"stragglers.per_step", "{per_step: {pareto: {alpha: 2}}}"},
+    {"stragglers.per_step.lognormal.sigma", "{per_step: {lognormal: {sigma: 5%}}}", "",
+     "{per_step: {lognormal: {}}}"},
+    {"stragglers.per_step.exponential.mean", "{per_step: {exponential: {mean: 5%}}}", "",
+     "{per_step: {exponential: {}}}"},
+    {"stragglers.per_step.pareto.alpha", "{per_step: {pareto: {alpha: 2}}}", "",
+     "{per_step: {pareto: {}}}"},
+    {"stragglers.per_step.pareto.scale", "{per_step: {pareto: {scale: 9%}}}", "",
+     "{per_step: {pareto: {}}}"},
+    {"stragglers.per_rank", "{per_rank: 9%}", "where the network sets the pace, ranks wait for it"},
+    {"stragglers.slow_ranks", "{slow_ranks: [{rank: 0, factor: 2}]}"},
+    {"stragglers.slow_ranks[].rank", "{slow_ranks: [{rank: 1, factor: 2}]}",
+     "ranks of one node are alike", "{slow_ranks: [{rank: 0, factor: 2}]}"},
+    {"stragglers.slow_ranks[].factor", "{slow_ranks: [{rank: 0, factor: 3}]}", "",
+     "{slow_ranks: [{rank: 0, factor: 2}]}"},
+    {"simulation.seed", "{steps: 8, seed: 7}", "nothing is drawn"},
+    {"simulation.steps", "{steps: 4}", "steps repeat"},
+    {"simulation.interference", "{steps: 8, interference: false}", "nothing overlaps"},
+    {"simulation.network", "{steps: 8, network: analytic}", "nothing is shared"},
+    {"anchor", "[{gpus: 2, step_time: 3 s}]"},
+};
+const std::vector<Option> entry_options{
+    {"precision", "pure-bf16"},
+    {"activation_checkpointing", "true"},
+    {"label", "other"},
+};
+const std::vector<Surroundings> scenario_surroundings{
+    {"gpus: 2\nstrategies: [ddp]\n"},
+    {"gpus: 1\nstrategies: [ddp]\n"},
+    {"gpus: [1, 2]\nstrategies: [ddp, fsdp]\n"},
+    {"gpus: 2\nmodel: vgg11\nprecision: amp-fp16\nstrategies: [fsdp: {cpu_offload: true}]\n"},
+    {"gpus: 2\nmodel: lenet5\nstrategies: [parameter_server]\n"},
+    {"gpus: 2\nmodel: lenet5\nstrategies: [parameter_server: {consistency: async}]\n"},
+    {"gpus: 2\nbatch: {per_gpu: 2}\nstrategies: [ddp, fsdp: {version: 2}]\n" + gpt},
+    {"gpus: 2\nbatch: {per_gpu: 2}\nattention: plain\nstrategies: [ddp]\n" + gpt},
+    {"gpus: 2\nmodel: gpt\nbatch: {per_gpu: 1}\nstrategies: [ddp]\n"},
+    {"dataset: {samples: 10000}\nstrategies: [ddp]\n"},
+    {cpu + "strategies: [ddp]\n"},
+    {cpu + "strategies: [parameter_server]\n"},
+};
+
+struct Told {
+  std::string figures;
+  std::set<std::string> remarks;
+};
+
+const Told& told(const std::string& fields) {
+  static std::map<std::string, Told> known;  // many options share their surroundings
+  const auto [entry, fresh] = known.try_emplace(fields);
+  if (!fresh) return entry->second;
+  nlohmann::json json = nlohmann::json::parse(render_json(run_scenario(scenario_of(fields))));
+  Told& result = entry->second;
+  const auto take = [&](nlohmann::json& from, const char* key) {
+    for (const auto& remark : from[key]) result.remarks.insert(remark.get<std::string>());
+    from.erase(key);
+  };
+  take(json, "warnings");
+  for (auto& prediction : json["predictions"]) take(prediction, "notes");
+  result.figures = json.dump();
+  return result;
+}
+
+// `with`: the text of a scenario with the option at a value, or without it ("").
+// `tried`: whether any surroundings let the option change something.
+template <class With>
+void try_option(const Option& option, With with, std::set<std::string>& tried) {
+  Told usual, changed;
+  try {
+    usual = told(with(option.instead));
+    changed = told(with(option.value));
+  } catch (const ConfigError&) {
+    return;  // refused aloud
+  }
+  const bool differs = usual.figures != changed.figures;
+  if (differs) tried.insert(option.path + ": " + option.value);
+  const bool said = usual.remarks != changed.remarks;
+  EXPECT_TRUE(differs || said || !option.finding.empty()) << "silently without effect:\n"
+                                                          << with(option.value);
+  for (const std::string& remark : changed.remarks) {
+    const bool idle = remark.find(option.path + " has no effect") != std::string::npos;
+    EXPECT_FALSE(idle && differs) << remark << "; but it has:\n" << with(option.value);
+  }
+}
+
+// `at`: the text of a scenario with `field: value` (or nothing) in surroundings; "" = cannot be.
+template <class At>
+void try_all(const std::vector<Option>& options, const std::vector<Surroundings>& places, At at) {
+  std::set<std::string> tried;
+  for (const Option& option : options) {
+    const std::string key = option.path.substr(0, option.path.find('.'));
+    const auto line = [&](const std::string& value) {
+      return value.empty() ? "" : key + ": " + value;
+    };
+    for (const Surroundings& place : places) {
+      if (at(place, key, "").empty()) continue;
+      try_option(
+          option, [&](const std::string& value) { return at(place, key, line(value)); }, tried);
+    }
+    EXPECT_EQ(tried.count(option.path + ": " + option.value), option.never ? 0U : 1U)
+        << option.path << ": " << option.value;
+  }
+}
+
+void try_all(const char* strategy, const std::vector<Option>& options,
+             const std::vector<Surroundings>& places) {
+  try_all(options, places,
+          [&](const Surroundings& place, const std::string& key, const std::string& option) {
+            if (place.strategy.find(key + ":") != std::string::npos) return std::string();
+            return fmt::format("{}strategies:\n- {}: {{{}{}}}\n", place.fields, strategy,
+                               place.strategy, option);
+          });
+}
+
+TEST(Options, NoneOfDdpIsSilentlyWithoutEffect) {
+  try_all("ddp", ddp_options, ddp_surroundings);
+}
+TEST(Options, NoneOfFsdpIsSilentlyWithoutEffect) {
+  try_all("fsdp", fsdp_options, fsdp_surroundings);
+}
+TEST(Options, NoneOfAParameterServerIsSilentlyWithoutEffect) {
+  try_all("parameter_server", server_options, server_surroundings);
+}
+
+TEST(Options, NoneOfTheScenarioIsSilentlyWithoutEffect) {
+  try_all(scenario_options, scenario_surroundings,
+          [](const Surroundings& place, const std::string& key, const std::string& option) {
+            const bool given = ("\n" + place.fields).find("\n" + key + ":") != std::string::npos;
+            return given ? std::string() : place.fields + option + "\n";
+          });
+}
+
+TEST(Options, NoneOfAnEntryIsSilentlyWithoutEffect) {
+  try_all(entry_options, scenario_surroundings,
+          [](const Surroundings& place, const std::string&, const std::string& option) {
+            return place.fields.substr(0, place.fields.find("strategies:")) +
+                   "strategies:\n- ddp:\n  " + option + "\n";
+          });
+}
+
+// What the lists above leave out: words for people, figures to compare with, and files, which have
+// tests of their own.
+TEST(Options, EveryFieldIsTried) {
+  std::set<std::string> tried{"name", "description", "profile"};
+  const auto add = [&](const std::string& prefix, const std::vector<Option>& options) {
+    for (const Option& option : options) tried.insert(prefix + option.path);
+  };
+  add("", scenario_options);
+  add("strategies[].", entry_options);
+  add("strategies[].ddp.", ddp_options);
+  add("strategies[].fsdp.", fsdp_options);
+  add("strategies[].parameter_server.", server_options);
+  std::istringstream rows(scenario_fields());
+  std::vector<std::string> fields;
+  for (std::string row; std::getline(rows, row);) {
+    if (row.starts_with("| `")) fields.push_back(row.substr(3, row.find('`', 3) - 3));
+  }
+  ASSERT_GT(fields.size(), 90U);
+  for (const std::string& field : fields) {
+    const auto inner = [&](const std::string& other) {
+      return other.starts_with(field + ".") || other.starts_with(field + "[]");
+    };
+    if (std::any_of(fields.begin(), fields.end(), inner)) continue;  // a block or a list of them
+    if (field.starts_with("measured[]") || field.starts_with("anchor[]")) continue;
+    if (field.find(" / ") != std::string::npos) continue;  // the strategies themselves
+    EXPECT_EQ(tried.count(field), 1U) << field;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep

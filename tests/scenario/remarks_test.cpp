@@ -1,0 +1,83 @@
+// Does the record say what a reader should know of the question: parts of nodes that are priced,
+// what a profile does not answer, units that are too many? (Options without effect:
+// options_test.cpp.)
+#include <fstream>
+
+#include "costs/profile.hpp"
+#include "helpers.hpp"
+
+namespace lockstep {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+std::vector<std::string> warnings(const std::string& more) {
+  return run_scenario(scenario_of(more)).warnings;
+}
+
+TEST(Remarks, AnOptionIsNamedOnlyWhereItChangesNoneOfItsEntrysPoints) {
+  const std::string strategies =
+      "strategies:\n- ddp: {comm_hook: bf16-compress}\n  label: half\n- ddp\n";
+  EXPECT_THAT(warnings("gpus: [1, 2]\n" + strategies), ElementsAre());
+  EXPECT_THAT(warnings("gpus: 1\n" + strategies),
+              ElementsAre("half: comm_hook has no effect: one GPU reduces nothing"));
+  // Of the scenario: the second strategy reads it.
+  EXPECT_THAT(warnings("optimizer: {implementation: for-loop}\n"
+                       "strategies: [ddp, parameter_server]\n"),
+              ElementsAre());
+}
+
+TEST(Remarks, APartOfANodeIsPricedAsSuch) {
+  const std::string priced = "platform: p4d.24xlarge\ngpus: [1, 8, 12]\nstrategies: [ddp, fsdp]\n";
+  const std::string length = "dataset: {samples: 10000}\n";
+  EXPECT_THAT(warnings(priced + length),
+              ElementsAre("the cost on 1, 12 GPUs is of the GPUs in use: nodes have 8, and are "
+                          "mostly rented whole"));
+  EXPECT_THAT(warnings(priced), ElementsAre());
+  EXPECT_THAT(warnings(priced + length + "price_per_gpu_hour: 1 USD/h\n"), ElementsAre());
+  EXPECT_THAT(warnings("gpus: 1\n" + length), ElementsAre());  // no price
+}
+
+TEST(Remarks, WhatAProfileDoesNotAnswerIsSaid) {
+  const auto with = [](const std::string& model, Precision precision) {
+    Profile profile;
+    profile.device = "a100-sxm4-80gb";
+    ProfileBatch batch;
+    batch.samples = 16;
+    profile.models = {{model, precision, 3 * 224 * 224 * 4 + 8, {batch}}};
+    const std::string path = ::testing::TempDir() + "remarks_profile.yaml";
+    std::ofstream(path) << profile_text(profile);
+    return warnings("gpus: [1, 2]\nprofile: " + path + "\n");
+  };
+  EXPECT_THAT(with("foo", Precision::fp32),
+              ElementsAre("the profile has no figures for resnet18 (it has foo): modelled"));
+  EXPECT_THAT(with("resnet18", Precision::tf32),
+              ElementsAre("the profile has no figures for resnet18 in fp32 (it has tf32): "
+                          "modelled"));
+  EXPECT_THAT(
+      with("resnet18", Precision::fp32),
+      ElementsAre(testing::StartsWith(
+          "the profile has no figures for conv1, bn1, relu, maxpool, layer1.0.conv1 and ")));
+}
+
+TEST(Remarks, ManyUnitsThatKeepTheHostBusyAreNamedAndTheAdviceHelps) {
+  const auto fsdp = [](const std::string& model, const std::string& wrap) {
+    return run_scenario(scenario_of("model: " + model +
+                                    "\nbatch: {per_gpu: 32}\ngpus: 2\nstrategies: [fsdp: {" + wrap +
+                                    "}]\n"))
+        .predictions[0];
+  };
+  const std::string note = "59 units keep the host busy";
+  const Prediction many = fsdp("densenet121", "");
+  EXPECT_THAT(many.notes, Contains(HasSubstr(note)));
+  const Prediction fewer = fsdp("densenet121", "wrap: {policy: size, min_parameters: 1M}");
+  EXPECT_THAT(fewer.notes, Not(Contains(HasSubstr("keep the host busy"))));
+  EXPECT_LT(fewer.step_seconds, 0.8 * many.step_seconds);
+  EXPECT_THAT(fsdp("resnet50", "").notes, Not(Contains(HasSubstr("keep the host busy"))));
+}
+
+}  // namespace
+}  // namespace lockstep
