@@ -7,6 +7,7 @@
 #include "cli/commands.hpp"
 #include "core/units.hpp"
 #include "results/table.hpp"
+#include "scenario/remarks.hpp"
 
 namespace lockstep {
 
@@ -26,6 +27,7 @@ const char* verdict(const Checked& checked) {
 Checked checked_points(const std::string& file, const CommonOptions& options) {
   const Scenario scenario = read_scenario(file);
   std::vector<Point> points = expand(scenario);
+  for (const auto& remark : remarks(scenario, points)) fmt::print(stderr, "note: {}\n", remark);
   for (auto& point : points) point.job.steps = 2;
   const auto outcomes = simulate_each(points, {options.workers, {}});
   using Align = Table::Align;

@@ -50,6 +50,18 @@ TEST(Check, TellsWhatFits) {
   EXPECT_THAT(outcome.out, HasSubstr("vgg16.yaml: ok"));
 }
 
+TEST(Check, OptionsWithoutEffectAreToldAsByRun) {
+  const std::string idle =
+      write_file("idle.yaml", scenario_text("activation_checkpointing: true\n"));
+  for (const char* verb : {"check", "run"}) {
+    const Outcome outcome = lockstep({verb, idle});
+    EXPECT_EQ(outcome.code, 0);
+    EXPECT_THAT(outcome.err,
+                HasSubstr("note: activation_checkpointing has no effect: lenet5 has no "
+                          "repeated blocks\n"));
+  }
+}
+
 TEST(Check, NothingThatFitsIsExitCodeThreeAsForRun) {
   const std::string big = write_file(
       "big.yaml", scenario_text("model: vgg16\nplatform: g5.xlarge\nbatch: {micro: 600}\n"));

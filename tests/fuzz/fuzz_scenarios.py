@@ -30,7 +30,7 @@ BY_HAND = {"name", "description", "model", "model_parameters", "platform", "prof
 BYTES = ["1 B", "100 kB", "1 MiB", "4 MiB", "25 MiB", "400 MiB"]
 NUMBERS = {"samples_per_second": [1, 100, 3000], "gradient_clipping": [0, 1], "shard_group": [0, 2, 4, 8],
            "min_parameters": ["10k", "1M", "100M"], "servers": [1, 2, 3, 7], "staleness_bound": [0, 1, 3, 20],
-           "power_sgd_rank": [1, 4], "flash_attention": [1, 2, 3], "version": [1, 2], "momentum": [0, 0.9],
+           "power_sgd_rank": [1, 4], "flash_attention": [1, 2], "version": [1, 2], "momentum": [0, 0.9],
            "weight_decay": [0, 0.01], "backward_share": ["30%", "60%"], "operator_seconds": ["2 us", "20 us"]}
 
 
@@ -58,7 +58,8 @@ class Fuzzer:
         if "anyOf" in schema or "oneOf" in schema:
             choices = [c for c in schema.get("anyOf", []) + schema.get("oneOf", []) if c.get("type") != "null"]
             objects = [c for c in choices if c.get("type") == "object"]
-            return self.value(name, self.pick(objects or choices))
+            numbers = [c for c in choices if c.get("type") in ("integer", "number")]
+            return self.value(name, self.pick(objects or numbers or choices))
         if schema.get("type") == "boolean":
             return self.rnd.random() < .5
         if schema.get("type") == "object":
