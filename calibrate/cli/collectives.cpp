@@ -1,4 +1,4 @@
-// lockstep-calibrate collectives: starts the ranks, gathers what they measured, prints and keeps
+// lockstep calibrate collectives: starts the ranks, gathers what they measured, prints and keeps
 // it.
 #include <fmt/format.h>
 
@@ -8,8 +8,10 @@
 #include <optional>
 #include <stdexcept>
 
+#include "cli/declarations.hpp"
 #include "cli/verbs.hpp"
 #include "core/errors.hpp"
+#include "core/output.hpp"
 #include "core/statistics.hpp"
 #include "imports/profile_folder.hpp"
 #include "launch/machine_state.hpp"
@@ -21,14 +23,6 @@
 namespace lockstep {
 
 namespace {
-
-struct Options {
-  int ranks = 2;
-  std::string sizes = "4KiB..64MiB", network = "loopback", collectives, backend = "gloo";
-  std::string folder, device_file = "cpu-core";
-  double seconds = 8;
-  bool json = false;
-};
 
 std::string today() {
   const std::time_t now = std::time(nullptr);
@@ -60,7 +54,7 @@ void check_backend(const std::string& backend) {
 }
 
 // Keeps what the profile holds of other things; returns its path.
-std::string save(const CollectiveReport& report, const Options& options,
+std::string save(const CollectiveReport& report, const CollectivesText& options,
                  const std::vector<RankProcess>& ranks) {
   Profile profile = open_profile(options.folder, options.device_file);
   if (profile.date.empty()) profile.date = today();
@@ -110,11 +104,12 @@ std::string save(const CollectiveReport& report, const Options& options,
   return save_profile(options.folder, profile);
 }
 
-int run(const Options& options) {
+int run(const CollectivesText& options) {
   const double rate = network_rate(options.network);
   parse_sizes(options.sizes);  // say what is wrong before anything starts
   parse_collectives(options.collectives);
   check_backend(options.backend);
+  if (!(options.seconds >= 0)) throw file_error("", "--seconds", "is no time", "for example 8");
   open_profile(options.folder, options.device_file);
 
   CollectiveReport report;
@@ -140,8 +135,9 @@ int run(const Options& options) {
              report.network);
   const LaunchEnd end = run_processes(ranks);
   if (end.how == LaunchEnd::How::failed) {
+    if (end.exit_code != 2) throw_failure(end, end.message);
     fmt::print(stderr, "lockstep-calibrate: {}\n", end.message);
-    return end.exit_code == 2 ? 2 : 1;
+    return 2;
   }
   report.complete = end.how == LaunchEnd::How::finished;
   report.points = read_points(folder.result_file(0));
@@ -158,30 +154,11 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add_collectives(CLI::App& app, Chosen& chosen) {
-  const auto options = std::make_shared<Options>();
-  auto* verb = app.add_subcommand(
-      "collectives", "Measure collectives between processes, in the table layout of nccl-tests");
-  verb->add_option("--ranks", options->ranks, "Processes")
-      ->check(CLI::Range(2, 64))
-      ->capture_default_str();
-  verb->add_option("--sizes", options->sizes, "FIRST..LAST in steps of two, or a list 4KiB,1MiB")
-      ->capture_default_str();
-  verb->add_option("--network", options->network,
-                   "loopback, or a rate such as 1Gbit (needs root: network namespaces)")
-      ->capture_default_str();
-  verb->add_option("--collectives", options->collectives,
-                   "all_reduce,all_gather,reduce_scatter,broadcast,send_recv (default: all)");
-  verb->add_option("--seconds", options->seconds, "For one size, about, however noisy it is")
-      ->check(CLI::Range(0.0, 3600.0))
-      ->capture_default_str();
-  verb->add_option("--backend", options->backend, "Library: gloo (NCCL: lockstep-calibrate-cuda)")
-      ->capture_default_str();
-  verb->add_option("--as", options->device_file, "Device file that the profile belongs to")
-      ->capture_default_str();
-  verb->add_option("-o,--output", options->folder, "Folder whose profile.yaml gets the curves");
-  verb->add_flag("--json", options->json, "One JSON document");
-  verb->callback([options, &chosen] { chosen = [options] { return run(*options); }; });
+void add_collectives(CLI::App& calibrate, Chosen& chosen) {
+  const auto text = std::make_shared<CollectivesText>();
+  declare_collectives(calibrate, *text)->callback([text, &chosen] {
+    chosen = [text] { return run(*text); };
+  });
 }
 
 }  // namespace lockstep

@@ -10,10 +10,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "cli/declarations.hpp"
 #include "cli/layers_digest.hpp"
-#include "cli/options.hpp"
 #include "cli/verbs.hpp"
 #include "core/errors.hpp"
+#include "core/output.hpp"
 #include "core/units.hpp"
 #include "imports/profile_folder.hpp"
 #include "launch/interrupts.hpp"
@@ -27,16 +28,6 @@ namespace lockstep {
 namespace {
 
 using nlohmann::json;
-
-struct Options {
-  std::string device = "cpu", device_file, models, batches = "8", precisions = "fp32";
-  std::string folder;
-  int ranks = 1;
-  std::string width = "2%", most_time = "60 s";
-  int minimum = 10, maximum = 100;
-  InputText input;
-  OptimizerText optimizer;
-};
 
 // What a job's ranks wrote, or why there is nothing.
 struct Answers {
@@ -61,7 +52,7 @@ Answers measure(LayersJob job) {
   Answers answers;
   if (end.how == LaunchEnd::How::interrupted) return answers;
   if (end.how == LaunchEnd::How::failed) {
-    if (end.exit_code != killed) throw std::runtime_error(end.message);
+    if (end.exit_code != killed) throw_failure(end, end.message);
     fmt::print(stderr, "{}\n", end.message);
     answers.skipped = "killed (signal 9), out of memory perhaps";
     return answers;
@@ -79,7 +70,7 @@ Answers measure(LayersJob job) {
   return answers;
 }
 
-void describe_setting(Profile& profile, const Options& options) {
+void describe_setting(Profile& profile, const LayersText& options) {
   const std::time_t now = std::time(nullptr);
   std::tm date{};
   ::localtime_r(&now, &date);
@@ -129,13 +120,16 @@ std::int64_t parse_batch(const std::string& text) {
   return static_cast<std::int64_t>(samples);
 }
 
-std::vector<LayersJob> jobs_of(const Options& options) {
+std::vector<LayersJob> jobs_of(const LayersText& options) {
+  if (options.models.empty()) {
+    throw file_error("", "--models", "whose layers?", "for example --models resnet18,vgg16");
+  }
   std::vector<LayersJob> jobs;
   LayersJob job;
   job.ranks = options.ranks;
   job.device = options.device;
   job.optimizer = options.optimizer.spec();
-  job.rule.relative_width = parse_option("--width", options.width, Dimension::fraction);
+  job.rule.relative_width = parse_share("--width", options.width);
   if (!(job.rule.relative_width > 0)) {
     throw file_error("", "--width", fmt::format("{} is too narrow", in_quotes(options.width)),
                      "more than 0 %, for example 2%");
@@ -144,6 +138,7 @@ std::vector<LayersJob> jobs_of(const Options& options) {
   job.rule.maximum = std::max(job.rule.minimum, options.maximum);
   job.most_seconds = parse_option("--most-time", options.most_time, Dimension::seconds);
   job.step = options.input.step_options();
+  adapt_to_library(job.step);
   for (const std::string& model : split(options.models, ',')) {
     for (const std::string& precision : split(options.precisions, ',')) {
       for (const std::string& batch : split(options.batches, ',')) {
@@ -166,7 +161,7 @@ std::vector<LayersJob> jobs_of(const Options& options) {
 
 // The device file that the profile belongs to. A GPU's: as the profile that is there already says,
 // which lockstep-calibrate-cuda has found out.
-std::string device_of(const Options& options) {
+std::string device_of(const LayersText& options) {
   if (!options.device_file.empty()) return options.device_file;
   if (options.device == "cpu") return "cpu-core";
   const std::string known = options.folder.empty() ? "" : open_profile(options.folder, "").device;
@@ -178,7 +173,7 @@ std::string device_of(const Options& options) {
   return known;
 }
 
-int run(const Options& options) {
+int run(const LayersText& options) {
   check_device(options.device);
   const std::vector<LayersJob> jobs = jobs_of(options);
   Profile profile = open_profile(options.folder, device_of(options));
@@ -231,37 +226,12 @@ int run(const Options& options) {
 }  // namespace
 
 void add_layers(CLI::App& app, Chosen& chosen) {
-  const auto options = std::make_shared<Options>();
-  auto* verb = app.add_subcommand("calibrate",
-                                  "Measure layers, updates and copies of models into a profile");
-  verb->add_option("--device", options->device, "cpu, or cuda:0")->capture_default_str();
-  verb->add_option("--as", options->device_file,
-                   "Device file that the profile belongs to (default: the one of the profile in "
-                   "--output; cpu: cpu-core)");
-  verb->add_option("--models", options->models, "Names or files, separated by commas")->required();
-  verb->add_option("--batches", options->batches, "Samples per step, separated by commas")
-      ->capture_default_str();
-  verb->add_option("--precisions", options->precisions, "fp32, tf32, amp-fp16, amp-bf16, ...")
-      ->capture_default_str();
-  verb->add_option("--ranks", options->ranks,
-                   "Processes that compute at the same time, as in the training to be predicted")
-      ->check(CLI::Range(1, 64))
-      ->capture_default_str();
-  options->input.add_to(*verb);
-  options->optimizer.add_to(*verb);
-  verb->add_option("--width", options->width,
-                   "Repeat until the 95 % interval of the median step is so narrow")
-      ->capture_default_str();
-  verb->add_option("--minimum", options->minimum, "Repetitions at least")
-      ->check(CLI::Range(6, 1 << 24))
-      ->capture_default_str();
-  verb->add_option("--maximum", options->maximum, "Repetitions at most")
-      ->check(CLI::Range(6, 1 << 24))
-      ->capture_default_str();
-  verb->add_option("--most-time", options->most_time, "Then the minimum must do, for each batch")
-      ->capture_default_str();
-  verb->add_option("-o,--output", options->folder, "Folder whose profile.yaml gets the figures");
-  verb->callback([options, &chosen] { chosen = [options] { return run(*options); }; });
+  const auto text = std::make_shared<LayersText>();
+  CLI::App* verb = declare_layers(app, *text);
+  add_collectives(*verb, chosen);
+  verb->callback([verb, text, &chosen] {
+    if (verb->get_subcommands().empty()) chosen = [text] { return run(*text); };
+  });
 }
 
 }  // namespace lockstep

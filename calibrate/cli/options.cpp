@@ -1,10 +1,10 @@
 #include "cli/options.hpp"
 
 #include <fmt/format.h>
-#include <torch/version.h>
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "core/errors.hpp"
 #include "core/units.hpp"
@@ -63,7 +63,6 @@ StepOptions InputText::step_options() const {
     }
     options.parameters[parts[0]] = parse_integer("--set", parts[1]);
   }
-  adapt_to_library(options);
   return options;
 }
 
@@ -74,6 +73,13 @@ void OptimizerText::add_to(CLI::App& verb) {
 }
 
 OptimizerSpec OptimizerText::spec() const {
+  const auto check = [](const char* option, double value) {
+    if (value >= 0 && std::isfinite(value)) return;
+    throw file_error("", option, fmt::format("{} is not possible", value),
+                     "a number of at least 0");
+  };
+  check("--learning-rate", learning_rate);
+  check("--momentum", momentum);
   OptimizerSpec result;
   result.name = parse_name<OptimizerKind>("--optimizer", name);
   result.learning_rate = learning_rate;
@@ -95,6 +101,34 @@ double parse_option(const std::string& option, const std::string& text, Dimensio
   }
 }
 
+double parse_share(const std::string& option, const std::string& text) {
+  const double value = parse_option(option, text, Dimension::fraction);
+  if (value > 1 && text.find('%') == std::string::npos) {
+    throw file_error("", option,
+                     fmt::format("{0} is {1:g} %; did you mean '{0}%'?", text, 100 * value));
+  }
+  return value;
+}
+
+SlowRankText parse_slow_rank(const std::string& text, int ranks) {
+  SlowRankText slow;
+  bool possible = false;
+  if (const std::vector<std::string> parts = split(text, ':'); parts.size() == 2) {
+    const auto read = [](const std::string& word, auto& value) {
+      const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+      return error == std::errc() && end == word.data() + word.size();
+    };
+    possible = read(parts[0], slow.rank) && read(parts[1], slow.factor) && slow.rank >= 0 &&
+               slow.rank < ranks && slow.factor >= 1 && slow.factor <= 1000;
+  }
+  if (possible) return slow;
+  throw file_error(
+      "", "--slow-rank", fmt::format("{} is not possible", in_quotes(text)),
+      fmt::format("RANK:FACTOR with a rank from 0 to {} and a factor of at least 1 and "
+                  "at most 1000, e.g. 1:1.5",
+                  ranks - 1));
+}
+
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
   std::size_t begin = 0;
@@ -104,13 +138,6 @@ std::vector<std::string> split(const std::string& text, char separator) {
     if (end == std::string::npos) return parts;
     begin = end + 1;
   }
-}
-
-void adapt_to_library(StepOptions& options) {
-#if TORCH_VERSION_MAJOR < 2
-  options.fused_attention = false;
-#endif
-  (void)options;
 }
 
 }  // namespace lockstep

@@ -34,8 +34,14 @@ struct OptimizerText {
 Precision parse_precision(const std::string& name);  // throws ConfigError
 // "25 MiB" for the option called `option`; throws ConfigError.
 double parse_option(const std::string& option, const std::string& text, Dimension dimension);
+// "5%" or "0.05" likewise; refuses "5", which is 500 %.
+double parse_share(const std::string& option, const std::string& text);
+// --slow-rank 1:1.5: one of `ranks` ranks, whose work takes 1.5 times as long. Throws ConfigError.
+struct SlowRankText {
+  int rank = 0;
+  double factor = 1;
+};
+SlowRankText parse_slow_rank(const std::string& text, int ranks);
 std::vector<std::string> split(const std::string& text, char separator);
-// What LibTorch here can compute: plain attention only before 2.0.
-void adapt_to_library(StepOptions& options);
 
 }  // namespace lockstep

@@ -1,6 +1,7 @@
 // The verbs of lockstep-calibrate, one .cpp each, without LibTorch: what needs it runs in worker
 // processes or behind the plain headers of probes/ and runs/. Results go to stdout, everything else
-// to stderr. Exit codes: 0 done, 1 a fault of ours or of a rank, 2 wrong input, 130 interrupted.
+// to stderr. Exit codes: 0 done, 1 a fault of ours or of a rank, 2 wrong input, 5 a rank was killed
+// or had no memory, 74 something could not be written, 130 interrupted.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -18,8 +19,8 @@ using Chosen = std::function<int()>;
 // The command line after the program's name: ranks of a training run are started with the same.
 using Arguments = std::vector<std::string>;
 
-void add_collectives(CLI::App& app, Chosen& chosen);
-void add_layers(CLI::App& app, Chosen& chosen);
+void add_layers(CLI::App& app, Chosen& chosen);             // `calibrate` and below it ...
+void add_collectives(CLI::App& calibrate, Chosen& chosen);  // ... `collectives`
 void add_train(CLI::App& app, Chosen& chosen, const Arguments& arguments);
 
 // Hidden: what a rank runs in a process of its own, started by another verb.
@@ -27,8 +28,5 @@ void add_worker(CLI::App& app, Chosen& chosen);
 // The arguments that make this executable run worker `name`.
 std::vector<std::string> worker_arguments(const std::string& name,
                                           const std::vector<std::string>& rest);
-
-// Writes all of `text` to stdout; throws std::runtime_error when it does not get there.
-void print(const std::string& text);
 
 }  // namespace lockstep

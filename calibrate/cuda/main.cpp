@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/output.hpp"
 #include "cuda/device_probes.hpp"
 #include "imports/profile_folder.hpp"
 #include "launch/interrupts.hpp"
@@ -100,7 +101,7 @@ void save(const std::string& folder, const Measurements& measurements, bool comp
   const std::filesystem::path path = std::filesystem::path(folder) / "efficiency.yaml";
   std::ofstream file(path);
   file << measurements_text(measurements);
-  if (!file.flush()) throw std::runtime_error("cannot write " + path.string());
+  if (!file.flush()) throw OutputError("cannot write " + path.string());
   fmt::print(stderr, "wrote {}\n", path.string());
 }
 
@@ -148,9 +149,9 @@ int run(const Arguments& arguments) {
   measurements.settings = device_settings(info);
   if (!arguments.folder.empty()) save(arguments.folder, measurements, complete);
   if (arguments.json) {
-    fmt::print("{}\n", measurements_json(measurements).dump(2));
+    print(measurements_json(measurements).dump(2) + "\n");
   } else {
-    fmt::print("{}", measurements_tables(measurements));
+    print(measurements_tables(measurements));
   }
   if (InterruptGuard::interrupted()) return 130;
   return complete ? 0 : 1;
@@ -175,10 +176,13 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
     return run(arguments);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    return app.exit(error) == 0 ? end_of_output() : 2;
   } catch (const ConfigError& error) {
     fmt::print(stderr, "{}\n", error.what());
     return 2;
+  } catch (const OutputError& error) {
+    fmt::print(stderr, "lockstep-calibrate-cuda: {}\n", error.what());
+    return exit_not_written;
   } catch (const std::exception& error) {
     fmt::print(stderr, "lockstep-calibrate-cuda: {}\n", error.what());
     return 1;

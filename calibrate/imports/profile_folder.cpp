@@ -9,9 +9,9 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-#include <stdexcept>
 
 #include "core/errors.hpp"
+#include "core/output.hpp"
 #include "hardware/device.hpp"
 
 namespace lockstep {
@@ -97,11 +97,11 @@ std::string save_profile(const std::string& folder, const Profile& profile) {
     std::ofstream file(draft, std::ios::binary);
     file << text << std::flush;
     if (!file) {
-      throw std::runtime_error(fmt::format("cannot write {}: {}", draft, std::strerror(errno)));
+      throw OutputError(fmt::format("cannot write {}: {}", draft, std::strerror(errno)));
     }
   }
   std::filesystem::rename(draft, path, error);
-  if (error) throw std::runtime_error(fmt::format("cannot write {}", path.string()));
+  if (error) throw OutputError(fmt::format("cannot write {}", path.string()));
   return path.string();
 }
 

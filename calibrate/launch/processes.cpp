@@ -279,6 +279,11 @@ std::vector<RankProcess> pinned_ranks(
   return all;
 }
 
+void throw_failure(const LaunchEnd& end, const std::string& message) {
+  if (end.exit_code > 128 || end.exit_code == exit_rank_lost) throw RankLost(message);
+  throw std::runtime_error(message);
+}
+
 LaunchEnd run_processes(const std::vector<RankProcess>& ranks, double grace_seconds) {
   const LaunchEnd interrupted{LaunchEnd::How::interrupted, -1, 0, "interrupted"};
   InterruptGuard guard;

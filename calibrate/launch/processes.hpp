@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,15 @@ struct LaunchEnd {
   int exit_code = 0;    // failed: of that rank; 128 + signal when a signal killed it
   std::string message;  // "rank 1 (pid 1234) ended with exit code 1"; "" when finished
 };
+
+// A rank was killed, or had no memory: no fault of ours, and the same run may succeed elsewhere.
+class RankLost : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+constexpr int exit_rank_lost = 5;  // of a program whose rank was lost, and of a rank without memory
+// Of a run that failed: RankLost or std::runtime_error with `message`.
+[[noreturn]] void throw_failure(const LaunchEnd& end, const std::string& message);
 
 // Starts them and waits for the end. Standard output of the ranks goes to our standard error, so
 // that stdout stays with the parent; standard input is /dev/null. When one fails, or on Ctrl-C, the

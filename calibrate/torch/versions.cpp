@@ -52,4 +52,10 @@ std::vector<ProfileVersion> library_versions() {
   return versions;
 }
 
+void adapt_to_library([[maybe_unused]] StepOptions& options) {
+#if TORCH_VERSION_MAJOR < 2
+  options.fused_attention = false;
+#endif
+}
+
 }  // namespace lockstep

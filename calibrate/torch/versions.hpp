@@ -1,13 +1,17 @@
-// Versions of the libraries that compute and communicate, for a profile.
+// Versions of the libraries that compute and communicate, for a profile, and what follows from
+// them.
 #pragma once
 
 #include <vector>
 
 #include "costs/profile.hpp"
+#include "workload/model.hpp"
 
 namespace lockstep {
 
 // libtorch, oneDNN, and the BLAS that is loaded ("openblas 0.3.21").
 std::vector<ProfileVersion> library_versions();
+// What LibTorch here can compute: plain attention only before 2.0.
+void adapt_to_library(StepOptions& options);
 
 }  // namespace lockstep

@@ -20,6 +20,7 @@
 #include "launch/interrupts.hpp"
 #include "launch/machine_state.hpp"
 #include "launch/network.hpp"
+#include "launch/processes.hpp"
 #include "probes/collective_report.hpp"
 #include "workload/model.hpp"
 
@@ -101,15 +102,18 @@ Words model_words(const ClosedLoopOptions& options) {
 }
 
 std::string measure(const Words& words) {
-  const ProgramEnd end = run_program(measuring_program(), words);
+  const ProgramEnd end = run_program(measuring_program("closed-loop"), words);
   if (end.exit_code == 130 || InterruptGuard::interrupted()) throw InterruptError();
   if (end.exit_code == 2) {  // it has said what is wrong
     throw file_error("", "closed-loop",
                      fmt::format("cannot be measured: {}", fmt::join(words, " ")));
   }
   if (end.exit_code != 0) {
-    throw std::runtime_error(
-        fmt::format("`lockstep-calibrate {}` ended with {}", fmt::join(words, " "), end.exit_code));
+    const std::string what =
+        fmt::format("`lockstep {}` ended with {}", fmt::join(words, " "), end.exit_code);
+    if (end.exit_code == exit_rank_lost) throw RankLost(what);
+    if (end.exit_code == exit_not_written) throw OutputError(what);
+    throw std::runtime_error(what);
   }
   return end.output;
 }
@@ -125,7 +129,8 @@ void calibrate_layers(const ClosedLoopOptions& options, const std::string& folde
   words.insert(words.end(), layers.begin() + 1, layers.end());
   measure(words + Words{"--batches", std::to_string(options.batch), "--ranks",
                         std::to_string(options.ranks), "--width", "1%", "--maximum", "40",
-                        "--most-time", "10 s", "-o", folder});
+                        "--most-time", quantity_text(options.layers_seconds, Dimension::seconds),
+                        "-o", folder});
 }
 
 // Of the measured curves: as asked, and a small one. Buffers of a network, the first bucket, a
@@ -144,7 +149,10 @@ std::string curve_sizes(const std::string& asked) {
 void calibrate_collectives(const ClosedLoopOptions& options, const std::string& folder,
                            bool networked) {
   const std::string sizes = curve_sizes(options.sizes);
-  const Words curves{"collectives", "--ranks", std::to_string(options.ranks), "-o", folder};
+  const Words curves{"calibrate", "collectives",
+                     "--ranks",   std::to_string(options.ranks),
+                     "--seconds", fmt::format("{:g}", options.collective_seconds),
+                     "-o",        folder};
   if (networked) {
     measure(curves + Words{"--network", options.network, "--sizes", sizes});
     // The server is on the first rank's host.
@@ -156,7 +164,7 @@ void calibrate_collectives(const ClosedLoopOptions& options, const std::string& 
 
 void write_text(const std::string& path, const std::string& text) {
   std::ofstream file(path);
-  if (!(file << text).flush()) throw std::runtime_error("cannot write " + path);
+  if (!(file << text).flush()) throw OutputError("cannot write " + path);
 }
 
 TrainingStep step_of(const ClosedLoopOptions& options, AttentionKind attention) {
@@ -217,13 +225,13 @@ class WorkFolder {
     if (!keep_) {
       path_ = (fs::temp_directory_path() / "lockstep-closed-loop-XXXXXX").string();
       if (::mkdtemp(path_.data()) == nullptr) {
-        throw std::runtime_error(fmt::format("cannot write {}: {}", path_, std::strerror(errno)));
+        throw OutputError(fmt::format("cannot write {}: {}", path_, std::strerror(errno)));
       }
       return;
     }
     std::error_code error;
     fs::create_directories(path_, error);
-    if (error) throw std::runtime_error(fmt::format("cannot write {}: {}", path_, error.message()));
+    if (error) throw OutputError(fmt::format("cannot write {}: {}", path_, error.message()));
   }
   ~WorkFolder() {
     std::error_code ignored;
@@ -260,7 +268,7 @@ int closed_loop_command(ClosedLoopOptions options) {
   ::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is an error like others: clean up first
   const InterruptGuard guard;
   parse_sizes(options.sizes);  // the measuring half would say so after the layers only
-  (void)measuring_program();
+  (void)measuring_program("closed-loop");
   if (options.keep_profile && !fs::exists(fs::path(options.folder) / "profile.yaml")) {
     throw file_error(options.folder, "--keep-profile", "there is no profile.yaml in this folder");
   }

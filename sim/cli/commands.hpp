@@ -1,6 +1,6 @@
 // The verbs of the command line, one .cpp each. Results go to stdout, everything else to stderr.
 // Each returns the exit code: 0 done, 1 a fault of ours, 2 wrong input, 3 nothing fits, 4 a gate
-// failed; main() 74 when the answer cannot be written.
+// failed, 5 a rank was killed; main() 74 when the answer cannot be written.
 #pragma once
 
 #include <optional>
@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/output.hpp"
 #include "imports/nccl_tests.hpp"
 #include "scenario/predict.hpp"
 
@@ -51,35 +52,24 @@ struct ImportTraceOptions {
 int import_trace_command(const std::string& file, const ImportTraceOptions& options);
 
 struct ClosedLoopOptions {
-  std::string model = "vgg16";
+  std::string model = "resnet18";
   std::vector<std::int64_t> image;  // empty, 0 = the model's default
   std::int64_t classes = 0, sequence = 0;
   std::int64_t batch = 8;  // of one rank
   int ranks = 2;
   std::string network = "loopback";
-  std::string sizes = "16KiB..64MiB";   // of the measured curves
-  std::vector<std::string> strategies;  // empty = all
+  std::string sizes = "16KiB,256KiB,1MiB,8MiB,64MiB";  // of the measured curves
+  std::vector<std::string> strategies;                 // empty = all
   int staleness_bound = 1;
   std::vector<SlowRank> slow_ranks;
-  int steps = 20, repetitions = 5;
-  std::string folder;         // keeps profile, platform and scenario; "" = none
-  bool keep_profile = false;  // use the profile that is in `folder`
+  int steps = 20, repetitions = 2;
+  double layers_seconds = 5;      // for the layers, before each run
+  double collective_seconds = 2;  // for each size of each collective
+  std::string folder;             // keeps profile, platform and scenario; "" = none
+  bool keep_profile = false;      // use the profile that is in `folder`
   std::optional<double> max_error;
 };
 int closed_loop_command(ClosedLoopOptions options);
-
-// The answer does not get where it should: disk full, stdout closed.
-class OutputError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-inline constexpr int exit_output = 74;  // EX_IOERR of sysexits.h
-
-// Writes all of `text` to stdout. Throws OutputError.
-void print(const std::string& text);
-
-// Called first in main(): makes sure that descriptors 0 to 2 are in use.
-void occupy_standard_streams();
 
 bool something_fits(const std::vector<Prediction>& predictions);  // into memory
 // Of the whole record, on stderr.

@@ -5,10 +5,15 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <map>
 #include <sstream>
 
+#include "cli/closed_loop_options.hpp"
 #include "cli/commands.hpp"
+#include "cli/declarations.hpp"
+#include "cli/measuring.hpp"
 #include "core/units.hpp"
+#include "launch/processes.hpp"
 
 namespace {
 
@@ -21,8 +26,10 @@ constexpr const char* examples = R"(Examples:
   lockstep explain my.yaml                           why the numbers are what they are
   lockstep validate                                  predictions against all measured figures shipped
   lockstep list platforms                            what there is to choose from
-  ./lockstep calibrate | train --help                the measuring half (needs LibTorch): docs/closed-loop.md
-Exit codes: 0 done, 1 a fault of the program, 2 wrong input, 3 nothing in the scenario fits, 4 --max-error exceeded, 74 the answer cannot be written.
+  lockstep closed-loop --quick                       calibrate here, predict, train, compare: docs/closed-loop.md
+  lockstep VERB --help                               options of a verb, and an example
+Exit codes: 0 done, 1 a fault of the program, 2 wrong input, 3 nothing in the scenario fits, 4 --max-error exceeded,
+5 a rank was killed or had no memory, 74 an answer or a file could not be written.
 Files: docs/scenario-format.md, docs/model-format.md, docs/platform-format.md, docs/device-format.md.)";
 
 struct Arguments {
@@ -31,8 +38,11 @@ struct Arguments {
   std::string file, what;
   std::vector<std::string> files;
   std::string max_error;
-  ClosedLoopOptions loop;
-  std::vector<std::string> slow_ranks;
+  ClosedLoopText loop;
+  // Of the measuring half, whose program reads them again: here for their help.
+  LayersText measured_layers;
+  CollectivesText measured_collectives;
+  TrainText train;
   ImportCollectivesOptions collectives;
   ImportTraceOptions trace;
 };
@@ -87,83 +97,7 @@ void add_imports(CLI::App& app, Arguments& arguments) {
                     "Folder whose profile.yaml to add to (default: print)");
 }
 
-std::optional<double> parse_max_error(const Arguments& arguments) {
-  if (arguments.max_error.empty()) return std::nullopt;
-  try {
-    const double value = parse_quantity(arguments.max_error, Dimension::fraction);
-    if (value > 1 && arguments.max_error.find('%') == std::string::npos) {
-      throw UnitError(
-          fmt::format("{0} is {1:g} %; did you mean '{0}%'?", arguments.max_error, 100 * value));
-    }
-    return value;
-  } catch (const UnitError& error) {
-    throw file_error("", "--max-error", error.what());
-  }
-}
-
-void add_closed_loop(CLI::App& app, Arguments& arguments) {
-  ClosedLoopOptions& loop = arguments.loop;
-  auto* verb = app.add_subcommand(
-      "closed-loop", "Calibrate here, predict, train for real, compare (needs LibTorch)");
-  verb->add_option("--model", loop.model, "Name or file")->capture_default_str();
-  verb->add_option("--image", loop.image, "Channels, height, width, e.g. 3x32x32")
-      ->delimiter('x')
-      ->expected(3);
-  verb->add_option("--classes", loop.classes, "Output classes");
-  verb->add_option("--sequence", loop.sequence, "Tokens of a sample");
-  verb->add_option("--batch", loop.batch, "Samples of one rank and step")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  verb->add_option("--ranks", loop.ranks, "Processes")
-      ->check(CLI::Range(2, 64))
-      ->capture_default_str();
-  verb->add_option("--network", loop.network,
-                   "loopback, or a rate such as 1Gbit (root: network namespaces)")
-      ->capture_default_str();
-  verb->add_option("--sizes", loop.sizes, "Of the measured collectives")->capture_default_str();
-  verb->add_option("--strategies", loop.strategies,
-                   "Some of ddp-25MiB,ddp-4MiB,fsdp,ps-sync,ps-async,ps-ssp")
-      ->delimiter(',');
-  verb->add_option("--staleness-bound", loop.staleness_bound, "Of ps-ssp")
-      ->check(CLI::Range(0, 1000))
-      ->capture_default_str();
-  verb->add_option("--slow-rank", arguments.slow_ranks, "RANK:FACTOR, e.g. 1:1.5")->take_all();
-  verb->add_option("--steps", loop.steps, "Measured steps of a repetition")
-      ->check(CLI::Range(2, 1 << 20))
-      ->capture_default_str();
-  verb->add_option("--repetitions", loop.repetitions, "Of every strategy, in turn")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  verb->add_option("-o,--output", loop.folder, "Folder for profile, platform and scenario");
-  verb->add_flag("--keep-profile", loop.keep_profile, "Do not calibrate: take the one in --output");
-  verb->add_option("--max-error", arguments.max_error,
-                   "Fail (exit 4) when a step time is off by more, e.g. 10%");
-}
-
-int closed_loop(Arguments& arguments) {
-  ClosedLoopOptions options = arguments.loop;
-  for (const std::string& text : arguments.slow_ranks) {
-    SlowRank slow;
-    int used = 0;
-    const int found = std::sscanf(text.c_str(), "%d:%lf%n", &slow.rank, &slow.factor, &used);
-    if (found != 2 || text.size() != static_cast<std::size_t>(used) || slow.rank < 0 ||
-        slow.rank >= options.ranks || !(slow.factor >= 1) || slow.factor > 1000) {
-      throw file_error(
-          "", "--slow-rank", fmt::format("{} is not possible", in_quotes(text)),
-          fmt::format(
-              "RANK:FACTOR with a rank from 0 to {} and a factor from 1 to 1000, e.g. 1:1.5",
-              options.ranks - 1));
-    }
-    options.slow_ranks.push_back(slow);
-  }
-  if (options.keep_profile && options.folder.empty()) {
-    throw file_error("", "--keep-profile", "needs --output, the folder with the profile");
-  }
-  options.max_error = parse_max_error(arguments);
-  return closed_loop_command(options);
-}
-
-int dispatch(CLI::App& app, Arguments& arguments) {
+int dispatch(CLI::App& app, Arguments& arguments, char** argv) {
   arguments.common.format = arguments.json       ? Format::json
                             : arguments.csv      ? Format::csv
                             : arguments.markdown ? Format::markdown
@@ -179,13 +113,16 @@ int dispatch(CLI::App& app, Arguments& arguments) {
   }
   if (verb == "schema") return schema_command(arguments.what, arguments.fields);
   if (verb == "explain") return explain_command(arguments.files, arguments.common);
-  if (verb == "closed-loop") return closed_loop(arguments);
+  if (verb == "closed-loop") return closed_loop_command(closed_loop_options(arguments.loop));
+  if (verb == "calibrate" || verb == "train") become_measuring_program(verb, argv);
   if (verb == "import-collectives")
     return import_collectives_command(arguments.files, arguments.collectives);
   if (verb == "import-trace") return import_trace_command(arguments.file, arguments.trace);
   ValidateOptions options;
   options.summary_only = arguments.summary;
-  options.max_error = parse_max_error(arguments);
+  if (!arguments.max_error.empty()) {
+    options.max_error = parse_share("--max-error", arguments.max_error);
+  }
   return validate_command(arguments.files, options, arguments.common);
 }
 
@@ -196,10 +133,6 @@ void check_verb(const CLI::App& app, int argc, char** argv) {
   std::vector<std::string> verbs;
   for (const CLI::App* verb : app.get_subcommands({})) verbs.push_back(verb->get_name());
   if (std::find(verbs.begin(), verbs.end(), word) != verbs.end()) return;
-  if (word == "calibrate" || word == "train") {
-    throw file_error("", word, "a verb of the measuring half",
-                     fmt::format("`./lockstep {0}` or `lockstep-calibrate {0}`", word));
-  }
   throw file_error("", "verb", fmt::format("{} is not known", in_quotes(word)),
                    allowed_hint(word, verbs));
 }
@@ -210,7 +143,6 @@ int main(int argc, char** argv) {
   occupy_standard_streams();
   CLI::App app{"Lockstep predicts what distributed training of a neural network costs."};
   app.name("lockstep");
-  app.footer(examples);
   app.set_version_flag("--version", LOCKSTEP_VERSION);
   app.require_subcommand(1);
   Arguments arguments;
@@ -271,7 +203,25 @@ int main(int argc, char** argv) {
   add_workers(explain, arguments);
 
   add_imports(app, arguments);
-  add_closed_loop(app, arguments);
+  declare_closed_loop(app, arguments.loop);
+  declare_collectives(*declare_layers(app, arguments.measured_layers),
+                      arguments.measured_collectives);
+  declare_train(app, arguments.train);
+  // After the verbs, which would take it over: each has an example of its own.
+  app.footer(examples);
+  for (const auto& [verb, words] : std::map<std::string, const char*>{
+           {"run", "scenarios/ovi2026/vgg16.yaml --json > result.json"},
+           {"check", "my.yaml"},
+           {"compare", "before.yaml after.yaml --markdown"},
+           {"list", "platforms"},
+           {"export", "my.yaml > every-default.yaml"},
+           {"schema", "scenario > scenario.schema.json"},
+           {"validate", "--summary --max-error 25%"},
+           {"explain", "my.yaml"},
+           {"import-collectives", "all_reduce.txt --as a100-sxm4-80gb -o my-profile"},
+           {"import-trace", "trace.json --model resnet50 --batch 32 -o my-profile"}}) {
+    app.get_subcommand(verb)->footer(fmt::format("Example:\n  lockstep {} {}", verb, words));
+  }
 
   try {
     try {
@@ -283,13 +233,16 @@ int main(int argc, char** argv) {
       print(out.str());
       return code == 0 ? 0 : 2;
     }
-    return dispatch(app, arguments);
+    return dispatch(app, arguments, argv);
   } catch (const ConfigError& error) {
     fmt::print(stderr, "{}\n", error.what());
     return 2;
   } catch (const OutputError& error) {
     fmt::print(stderr, "lockstep: {}\n", error.what());
-    return exit_output;
+    return exit_not_written;
+  } catch (const RankLost& error) {
+    fmt::print(stderr, "lockstep: {}\n", error.what());
+    return exit_rank_lost;
   } catch (const std::exception& error) {
     fmt::print(stderr, "lockstep: {}\n", error.what());
     return 1;

@@ -19,16 +19,23 @@
 
 namespace lockstep {
 
-std::string measuring_program() {
+std::string measuring_program(const std::string& verb) {
   if (const char* given = std::getenv("LOCKSTEP_CALIBRATE")) return given;
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
   const auto program =
       self.parent_path().parent_path().parent_path() / "calibrate" / "cli" / "lockstep-calibrate";
   if (std::filesystem::exists(program, error)) return program.string();
-  throw file_error("", "closed-loop", "the measuring half is not built",
-                   "it needs LibTorch: `./lockstep closed-loop ...` installs and builds it, or "
-                   "configure with -DLOCKSTEP_TORCH=ON");
+  throw file_error("", verb, "the measuring half is not built",
+                   fmt::format("it needs LibTorch: `./lockstep {} ...` installs and builds it, or "
+                               "configure with -DLOCKSTEP_TORCH=ON",
+                               verb));
+}
+
+void become_measuring_program(const std::string& verb, char** argv) {
+  const std::string program = measuring_program(verb);
+  ::execv(program.c_str(), argv);
+  throw std::runtime_error(fmt::format("cannot start {}: {}", program, std::strerror(errno)));
 }
 
 ProgramEnd run_program(const std::string& program, const std::vector<std::string>& arguments) {

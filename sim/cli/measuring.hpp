@@ -7,8 +7,12 @@
 namespace lockstep {
 
 // Path of lockstep-calibrate: $LOCKSTEP_CALIBRATE, or beside this program in the build folder.
-// Throws ConfigError when it was not built.
-std::string measuring_program();
+// Throws ConfigError when it was not built; `verb` is what needs it.
+std::string measuring_program(const std::string& verb);
+
+// Becomes the measuring program, with the same arguments. Throws as measuring_program() does, and
+// std::runtime_error when it cannot be started.
+[[noreturn]] void become_measuring_program(const std::string& verb, char** argv);
 
 struct ProgramEnd {
   int exit_code = 0;  // 128 + signal when a signal ended it

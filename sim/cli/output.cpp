@@ -1,13 +1,10 @@
-// Writing to the user.
-#include <fcntl.h>
+// Progress for the user.
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 
 #include "cli/commands.hpp"
 #include "results/cells.hpp"
@@ -21,21 +18,6 @@ double wall_seconds() {
 }
 
 }  // namespace
-
-void print(const std::string& text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-    throw OutputError(fmt::format("cannot write the answer: {}", std::strerror(errno)));
-  }
-}
-
-// A descriptor that is closed would be taken by the next pipe, and output would land there.
-void occupy_standard_streams() {
-  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    if (::fcntl(fd, F_GETFD) != -1 || errno != EBADF) continue;
-    // The wrong way round on purpose: writing to a stdout that was closed must fail.
-    (void)::open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_RDWR);
-  }
-}
 
 bool something_fits(const std::vector<Prediction>& predictions) {
   return std::any_of(predictions.begin(), predictions.end(),

@@ -1,0 +1,54 @@
+// What the verbs of the measuring half can be told. Apart from what they do, and without LibTorch,
+// so that the plain program says it, too: `lockstep train --help` needs nothing built but the
+// simulator.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/options.hpp"
+#include "runs/train_options.hpp"
+
+namespace lockstep {
+
+// calibrate
+struct LayersText {
+  std::string device = "cpu", device_file, models, batches = "8", precisions = "fp32";
+  std::string folder;
+  int ranks = 1;
+  std::string width = "2%", most_time = "60 s";
+  int minimum = 10, maximum = 100;
+  InputText input;
+  OptimizerText optimizer;
+};
+
+// calibrate collectives
+struct CollectivesText {
+  int ranks = 2;
+  std::string sizes = "4KiB..64MiB", network = "loopback", collectives, backend = "gloo";
+  std::string folder, device_file = "cpu-core";
+  double seconds = 8;
+  bool json = false;
+};
+
+struct TrainText {
+  TrainOptions options;
+  std::string strategy = "ddp", precision = "fp32";
+  std::string bucket = "25 MiB", first_bucket = "1 MiB", network = "loopback";
+  std::vector<std::string> slow_ranks;
+  std::string jitter = "0%";
+  bool shard_grad_op = false, json = false, csv = false;
+  InputText input;
+  OptimizerText optimizer;
+  // Of a child process.
+  int rank = -1;
+  std::string store, address = "127.0.0.1", result;
+};
+
+// Each adds its verb to `parent` and returns it.
+CLI::App* declare_layers(CLI::App& parent, LayersText& text);
+CLI::App* declare_collectives(CLI::App& calibrate, CollectivesText& text);
+CLI::App* declare_train(CLI::App& parent, TrainText& text);
+
+}  // namespace lockstep

@@ -1,0 +1,59 @@
+#include "schema/accepts.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <valijson/adapters/nlohmann_json_adapter.hpp>
+#include <valijson/schema.hpp>
+#include <valijson/schema_parser.hpp>
+#include <valijson/validator.hpp>
+
+namespace lockstep {
+
+namespace {
+
+// What an editor makes of a YAML text before it validates: plain scalars get types.
+nlohmann::json as_editors_see(const Node& node) {
+  nlohmann::json json;
+  switch (node.kind()) {
+    case Node::Kind::null:
+      break;
+    case Node::Kind::sequence:
+      json = nlohmann::json::array();
+      for (const auto& element : node.elements()) json.push_back(as_editors_see(element));
+      break;
+    case Node::Kind::map:
+      json = nlohmann::json::object();
+      for (const auto& [key, value] : node.entries()) json[key] = as_editors_see(value);
+      break;
+    case Node::Kind::scalar: {
+      const std::string& text = node.scalar();
+      double number = 0;
+      const auto end = std::from_chars(text.data(), text.data() + text.size(), number);
+      const bool whole = end.ec == std::errc{} && end.ptr == text.data() + text.size();
+      if (!node.quoted() && (text == "true" || text == "false")) {
+        json = text == "true";
+      } else if (!node.quoted() && whole && number == std::floor(number) &&
+                 std::abs(number) < 1e15) {
+        json = static_cast<std::int64_t>(number);
+      } else if (!node.quoted() && whole) {
+        json = number;
+      } else {
+        json = text;
+      }
+    }
+  }
+  return json;
+}
+
+}  // namespace
+
+bool schema_accepts(const nlohmann::json& schema, const Node& document) {
+  valijson::Schema parsed;
+  valijson::SchemaParser(valijson::SchemaParser::kDraft7)
+      .populateSchema(valijson::adapters::NlohmannJsonAdapter(schema), parsed);
+  const nlohmann::json target = as_editors_see(document);
+  return valijson::Validator().validate(parsed, valijson::adapters::NlohmannJsonAdapter(target),
+                                        nullptr);
+}
+
+}  // namespace lockstep
