@@ -176,6 +176,9 @@ std::string device_of(const LayersText& options) {
 int run(const LayersText& options) {
   check_device(options.device);
   const std::vector<LayersJob> jobs = jobs_of(options);
+  for (const LayersJob& job : jobs) {
+    check_precision("--precisions", job.step.precision, options.device);
+  }
   Profile profile = open_profile(options.folder, device_of(options));
   profile.noise = {};  // of this run; earlier ones' worst would stay for ever
   describe_setting(profile, options);

@@ -48,6 +48,8 @@ json measure_layers(const LayersJob& job) {
   options.device = job.device;
   options.optimizer = job.optimizer;
   options.enough = [&](const std::vector<LayerSamples>& samples) {
+    // Under way, for whoever looks into the run's folder.
+    if (samples.size() == 1) std::ofstream{job.result_file};
     std::vector<double> calm;
     for (const LayerSamples& sample : samples) {
       if (sample.disturbance <= most_disturbance) {

@@ -63,6 +63,7 @@ RankReport read_report(const std::filesystem::path& path) {
 int train(const TrainText& text, const Arguments& arguments) {
   const TrainOptions options = train_options(text);
   check_device(options.device);
+  if (text.rank < 0) check_precision("--precision", options.step.precision, options.device);
   if (text.rank >= 0) {
     try {
       run_rank(options, {text.rank, text.store, text.address, text.result});

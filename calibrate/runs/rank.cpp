@@ -66,8 +66,14 @@ void end_step(RankStep& step, Clock& clock) {
   step.optimizer = moments.at(3) - moments.at(2);
 }
 
-void train(const TrainOptions& options, Group& group, Network& network, MemoryMeter& meter,
-           TrainingData& data, RankReport& report) {
+// From now on the rank is in its steps, for whoever looks into the run's folder; and if its result
+// cannot be written, this says so before the work and not after it.
+void begin_result(const std::string& path) {
+  if (!std::ofstream(path)) throw std::runtime_error("cannot write " + path);
+}
+
+void train(const TrainOptions& options, const RankPlace& place, Group& group, Network& network,
+           MemoryMeter& meter, TrainingData& data, RankReport& report) {
   const at::Device device(options.device);
   Slowness slowness([device] { synchronize(device); });
   Clock clock(device);
@@ -76,7 +82,10 @@ void train(const TrainOptions& options, Group& group, Network& network, MemoryMe
   group.barrier();
   // A parameter server tells its workers when to stop: asynchronous ones may do more than others.
   for (int i = 0; has_server(options.strategy) || i < options.warm_up + options.steps; ++i) {
-    if (i == options.warm_up) meter.reset_peak();  // of steady steps, not of construction
+    if (i == options.warm_up) {
+      begin_result(place.result_file);
+      meter.reset_peak();  // of steady steps, not of construction
+    }
     const Batch& batch = data.batch(i);
     RankStep step;
     step.begin = host_seconds();
@@ -113,11 +122,12 @@ void run(const TrainOptions& options, const RankPlace& place) {
   group_options.own_address = place.own_address;
   Group group(group_options);
   if (place.rank == options.ranks) {
+    begin_result(place.result_file);
     serve_parameters(options, group, network, report);
     group.barrier();
   } else {
     TrainingData data(options, step, place.rank);
-    train(options, group, network, meter, data, report);
+    train(options, place, group, network, meter, data, report);
     group.barrier();
     data.judge(network, report);  // may take longer than the others would wait
   }

@@ -5,8 +5,10 @@
 #include <torch/cuda.h>
 
 #include <optional>
+#include <vector>
 
 #include "core/errors.hpp"
+#include "torch/precision.hpp"
 
 namespace lockstep {
 
@@ -30,6 +32,43 @@ void check_device(const std::string& device) {
     throw file_error("", "--device", fmt::format("{}: {} GPUs are here", in_quotes(device), count),
                      count > 0 ? fmt::format("cpu, cuda:0 to cuda:{}", count - 1) : "cpu");
   }
+}
+
+namespace {
+
+// Versions of LibTorch differ in what they have for CPUs: it is tried. TF32 would be accepted and
+// ignored.
+bool cpu_computes(Precision precision) {
+  if (precision == Precision::tf32) return false;
+  const bool half = parameter_bytes(precision) == 2;
+  const auto type = !half                               ? at::kFloat
+                    : precision == Precision::pure_fp16 ? at::kHalf
+                                                        : at::kBFloat16;
+  try {
+    const AutocastScope autocast(precision, at::kCPU);
+    const at::Tensor image = at::ones({1, 1, 4, 4}, type);
+    at::Tensor weight = at::ones({1, 1, 3, 3}, type).set_requires_grad(true);
+    at::linear(at::conv2d(image, weight), at::ones({2, 2}, type)).sum().backward();
+    return true;
+  } catch (const c10::Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+void check_precision(const std::string& option, Precision precision, const std::string& device) {
+  if (device != "cpu" || precision == Precision::fp32 || cpu_computes(precision)) return;
+  std::vector<std::string> possible;
+  for (std::size_t i = 0; i < EnumNames<Precision>::names.size(); ++i) {
+    if (cpu_computes(static_cast<Precision>(i))) {
+      possible.emplace_back(EnumNames<Precision>::names[i]);
+    }
+  }
+  throw file_error("", option,
+                   fmt::format("{} is not possible on a CPU with this LibTorch",
+                               in_quotes(enum_name(precision))),
+                   fmt::format("allowed: {}", fmt::join(possible, ", ")));
 }
 
 }  // namespace lockstep

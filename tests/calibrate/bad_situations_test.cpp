@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <algorithm>
+
 #include "calibrate/command.hpp"
+#include "core/output.hpp"
 #include "costs/profile.hpp"
 #include "imports/profile_folder.hpp"
 
@@ -22,24 +25,17 @@ void expect_nothing_left(const Command& command, const std::vector<pid_t>& ranks
   for (const pid_t rank : ranks) EXPECT_NE(::kill(rank, 0), 0) << "rank " << rank << " lives";
 }
 
-// Started and connected: the store is there and the ranks use the processor.
-std::vector<pid_t> running_ranks(const Command& command, std::size_t count) {
-  Command::until([&] { return command.ranks().size() == count; });
-  std::this_thread::sleep_for(std::chrono::seconds(2));
-  return command.ranks();
-}
-
 class EveryStrategy : public testing::TestWithParam<const char*> {};
 
 TEST_P(EveryStrategy, DeathOfARankEndsAllAndIsNamed) {
   const std::string strategy = GetParam();
   const std::size_t processes = strategy.starts_with("ps") ? 3 : 2;
   Command command("train --model lenet5 --steps 1000000 --strategy " + strategy);
-  const auto ranks = running_ranks(command, processes);
+  const auto ranks = command.ranks_under_way(processes);
   ASSERT_EQ(ranks.size(), processes) << command.err();
   const auto start = std::chrono::steady_clock::now();
   ::kill(ranks.back(), SIGKILL);
-  EXPECT_EQ(command.wait(), 1);
+  EXPECT_EQ(command.wait(), exit_rank_lost);
   EXPECT_LT(seconds_since(start), soon);
   EXPECT_THAT(command.err(),
               HasSubstr(fmt::format("rank {} (pid {}) was killed by signal 9 (Killed)",
@@ -55,7 +51,7 @@ TEST_P(EveryStrategy, CtrlCEndsAll) {
   const std::string strategy = GetParam();
   const std::size_t processes = strategy.starts_with("ps") ? 3 : 2;
   Command command("train --model lenet5 --steps 1000000 --strategy " + strategy);
-  const auto ranks = running_ranks(command, processes);
+  const auto ranks = command.ranks_under_way(processes);
   ASSERT_EQ(ranks.size(), processes) << command.err();
   const auto start = std::chrono::steady_clock::now();
   ::kill(command.pid(), SIGINT);
@@ -78,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(Training, EveryStrategy,
 // neighbour would otherwise get it.
 TEST(Training, ServesFromTheFirstRanksCore) {
   Command command("train --model lenet5 --steps 1000000 --strategy ps-sync --ranks 3");
-  const auto ranks = running_ranks(command, 4);
+  const auto ranks = command.ranks_under_way(4);
   ASSERT_EQ(ranks.size(), 4u) << command.err();
   std::vector<cpu_set_t> cores(4);
   for (std::size_t i = 0; i < 4; ++i) {
@@ -95,7 +91,7 @@ constexpr const char* quick = " --minimum 6 --maximum 8 --width 50% --most-time 
 // LibTorch's own word for it is certain; a signal is not.
 TEST(Training, OutOfMemoryNamesTheRankAndTheSize) {
   Command command("train --model vgg11 --image 3x64x64 --batch 4000", "ulimit -v 8000000;");
-  EXPECT_EQ(command.wait(), 1);
+  EXPECT_EQ(command.wait(), exit_rank_lost);
   EXPECT_THAT(command.err(), testing::ContainsRegex("rank [01] is out of memory: .*allocate"));
   EXPECT_THAT(command.err(), Not(HasSubstr("frame #")));
   EXPECT_FALSE(command.run_folder_left());
@@ -108,7 +104,7 @@ TEST(Calibrate, KeepsWhatItHadOnCtrlC) {
       "--width 0.001% --most-time 3s --ranks 2 -o kept");
   ASSERT_TRUE(Command::until([&] { return command.err().find("[2/3]") != std::string::npos; }))
       << command.err();
-  const auto ranks = running_ranks(command, 2);
+  const auto ranks = command.ranks_under_way(2, ".layers");
   const auto start = std::chrono::steady_clock::now();
   ::kill(command.pid(), SIGINT);
   EXPECT_EQ(command.wait(), 130) << command.err();
@@ -158,7 +154,7 @@ TEST(Calibrate, SkipsABatchWhoseRankIsKilled) {
   Command command(
       "calibrate --models lenet5 --batches 4,1 --minimum 6 --maximum 1000000 "
       "--width 0.001% --most-time 5s --ranks 2 -o kept");
-  const auto ranks = running_ranks(command, 2);
+  const auto ranks = command.ranks_under_way(2, ".layers");
   ASSERT_EQ(ranks.size(), 2u) << command.err();
   ::kill(ranks[1], SIGKILL);
   EXPECT_EQ(command.wait(), 0) << command.err();
@@ -172,7 +168,7 @@ TEST(Calibrate, SkipsABatchWhoseRankIsKilled) {
 
 TEST(Calibrate, SaysAtOnceThatItCannotWrite) {
   Command command(std::string("calibrate --models lenet5 -o out/folder") + quick);  // out is a file
-  EXPECT_EQ(command.wait(), 1);
+  EXPECT_EQ(command.wait(), exit_not_written);
   EXPECT_THAT(command.err(), HasSubstr("cannot write out/folder/profile.yaml"));
   EXPECT_THAT(command.err(), Not(HasSubstr("[1/")));
 }
@@ -180,7 +176,7 @@ TEST(Calibrate, SaysAtOnceThatItCannotWrite) {
 TEST(Output, ThatNobodyTakesIsAnErrorAndLeavesNothing) {
   for (const char* redirect : {">&- 2> err", "> /dev/full 2> err"}) {
     Command command("train --model lenet5 --steps 1 --warm-up 1", "", redirect);
-    EXPECT_EQ(command.wait(), 1) << redirect;
+    EXPECT_EQ(command.wait(), exit_not_written) << redirect;
     EXPECT_THAT(command.err(), HasSubstr("cannot write the answer")) << redirect;
     EXPECT_FALSE(command.run_folder_left());
   }
@@ -204,10 +200,20 @@ TEST(WrongInput, IsSaidBeforeAnythingStarts) {
            {"train --model lenet5 --bucket 25", "--bucket"},
            {"train --model lenet5 --network fast", "--network"},
            {"train --model lenet5 --set depth=2", "depth"},
+           {"train --model lenet5 --slow-rank 99999999999:2", "a rank from 0 to 1"},
            {"train --model lenet5 --jitter -5%", "--jitter"},
+           {"train --model lenet5 --jitter 5", "did you mean '5%'?"},
+           {"train --model lenet5 --learning-rate nan", "--learning-rate"},
+           {"train --model lenet5 --learning-rate -1", "--learning-rate"},
+           {"train --model lenet5 --momentum inf", "--momentum"},
+           {"train --model lenet5 --precision amp-fp16", "--precision: 'amp-fp16'"},
+           {"train --model lenet5 --precision tf32", "--precision: 'tf32'"},
            {"train --model lenet5 --device tpu", "--device"},
            {"train --model lenet5 --precision fp31", "did you mean 'fp32'?"},
            {"calibrate --models lenet5,vgg61", "did you mean 'vgg11'?"},
+           {"calibrate", "--models"},
+           {"calibrate --models lenet5 --precisions fp32,pure-fp16", "--precisions: 'pure-fp16'"},
+           {"calibrate --models lenet5 --width 2", "did you mean '2%'?"},
            {"calibrate --models lenet5 --batches 0", "--batches"},
            {"calibrate --models lenet5 --batches 1.5", "--batches"},
            {"calibrate --models lenet5 --precisions fp32,", "--precision"},

@@ -1,4 +1,4 @@
-// Does `lockstep-calibrate collectives` measure, and does it end in order when something happens?
+// Does `lockstep calibrate collectives` measure, and does it end in order when something happens?
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ Profile kept_profile(const Command& command) {
 }
 
 TEST(Collectives, AreMeasuredCheckedAndKept) {
-  Command command("collectives --sizes 4KiB,1MiB --seconds 0.5 --json -o kept");
+  Command command("calibrate collectives --sizes 4KiB,1MiB --seconds 0.5 --json -o kept");
   ASSERT_EQ(command.wait(), 0) << command.err();
   const auto json = nlohmann::json::parse(command.out());
   EXPECT_EQ(json["network"], "loopback");
@@ -74,7 +74,8 @@ TEST(Collectives, RateLimitedLinkLimits) {
   const std::string reason = why_no_linked_hosts();
   if (!reason.empty()) GTEST_SKIP() << reason;
   Command command(
-      "collectives --sizes 8MiB --collectives all_reduce --network 500Mbit --seconds 2 --json");
+      "calibrate collectives --sizes 8MiB --collectives all_reduce --network 500Mbit --seconds 2 "
+      "--json");
   ASSERT_EQ(command.wait(), 0) << command.err();
   const auto json = nlohmann::json::parse(command.out());
   EXPECT_EQ(json["network"], "0.5 Gbit/s");
@@ -86,13 +87,13 @@ TEST(Collectives, RateLimitedLinkLimits) {
 }
 
 TEST(Collectives, DeathOfARankEndsAllAndIsNamed) {
-  Command command("collectives --sizes 4KiB..64MiB");
+  Command command("calibrate collectives --sizes 4KiB..64MiB");
   ASSERT_TRUE(started(command)) << command.err();
   const auto ranks = command.ranks();
   ASSERT_EQ(ranks.size(), 2u);
   const auto start = std::chrono::steady_clock::now();
   ::kill(ranks[1], SIGKILL);
-  EXPECT_EQ(command.wait(), 1);
+  EXPECT_EQ(command.wait(), exit_rank_lost);
   EXPECT_LT(seconds_since(start), 10);
   EXPECT_THAT(command.err(),
               HasSubstr(fmt::format("rank 1 (pid {}) was killed by signal 9 (Killed)", ranks[1])));
@@ -101,7 +102,7 @@ TEST(Collectives, DeathOfARankEndsAllAndIsNamed) {
 }
 
 TEST(Collectives, CtrlCKeepsWhatIsMeasured) {
-  Command command("collectives --sizes 4KiB..64MiB -o kept");
+  Command command("calibrate collectives --sizes 4KiB..64MiB -o kept");
   ASSERT_TRUE(started(command)) << command.err();
   const auto ranks = command.ranks();
   const auto start = std::chrono::steady_clock::now();
@@ -121,7 +122,7 @@ constexpr const char* when_there_is_a_profile =
 
 // What an earlier run had measured and this one has not reached is as true as before.
 TEST(Collectives, CtrlCKeepsTheSizesOfAnEarlierRun) {
-  Command command("collectives --sizes 4KiB..64MiB -o kept", when_there_is_a_profile);
+  Command command("calibrate collectives --sizes 4KiB..64MiB -o kept", when_there_is_a_profile);
   Profile earlier;
   earlier.device = "cpu-core";
   for (const Collective collective : measurable_collectives()) {
@@ -149,11 +150,12 @@ TEST(Collectives, CtrlCKeepsTheSizesOfAnEarlierRun) {
 TEST(Collectives, OfOneHostAndOfSeveralAreDescribedApart) {
   const std::string reason = why_no_linked_hosts();
   if (!reason.empty()) GTEST_SKIP() << reason;
-  Command command("collectives --collectives broadcast --sizes 4KiB --seconds 0.1 -o kept",
-                  fmt::format("set -e; for network in 500Mbit 1Gbit; do {} collectives "
-                              "--collectives all_reduce,broadcast --sizes 4KiB --seconds 0.1 "
-                              "-o kept --network $network; done;",
-                              LOCKSTEP_CALIBRATE));
+  Command command(
+      "calibrate collectives --collectives broadcast --sizes 4KiB --seconds 0.1 -o kept",
+      fmt::format("set -e; for network in 500Mbit 1Gbit; do {} calibrate collectives "
+                  "--collectives all_reduce,broadcast --sizes 4KiB --seconds 0.1 "
+                  "-o kept --network $network; done;",
+                  LOCKSTEP_CALIBRATE));
   ASSERT_EQ(command.wait(), 0) << command.err();
   const Profile profile = kept_profile(command);
   EXPECT_EQ(setting_of(profile, "collectives_network"), "loopback");
@@ -169,7 +171,7 @@ TEST(Collectives, OfAnotherNetworkAreDropped) {
   const std::string reason = why_no_linked_hosts();
   if (!reason.empty()) GTEST_SKIP() << reason;
   Command command(
-      "collectives --collectives broadcast --sizes 4KiB --seconds 0.1 -o kept "
+      "calibrate collectives --collectives broadcast --sizes 4KiB --seconds 0.1 -o kept "
       "--network 1Gbit",
       when_there_is_a_profile);
   Profile earlier;
@@ -191,7 +193,7 @@ TEST(Collectives, OfAnotherNetworkAreDropped) {
 
 TEST(Collectives, WrongInputIsSaidBeforeAnythingStarts) {
   const auto refused = [](const std::string& arguments, const std::string& reason) {
-    Command command("collectives " + arguments);
+    Command command("calibrate collectives " + arguments);
     EXPECT_EQ(command.wait(), 2) << arguments;
     EXPECT_THAT(command.err(), HasSubstr(reason));
     EXPECT_EQ(command.out(), "");

@@ -77,14 +77,30 @@ class Command {
     }
     return false;
   }
-  bool run_folder_left() const {
-    for (const auto& entry : std::filesystem::directory_iterator(path())) {
-      if (entry.path().filename().string().starts_with("lockstep-run-")) return true;
-    }
-    return false;
+  bool run_folder_left() const { return !run_folder().empty(); }
+  // Waits until `count` ranks are in their steps: then each has begun its result, whose name ends
+  // in `kind`. Returns the ranks.
+  std::vector<pid_t> ranks_under_way(std::size_t count, const std::string& kind = ".result") const {
+    until([&] {
+      std::size_t begun = 0;
+      std::error_code gone;
+      for (const auto& entry : std::filesystem::directory_iterator(run_folder(), gone)) {
+        begun += entry.path().extension() == kind;
+      }
+      return begun >= count;
+    });
+    return ranks();
   }
 
  private:
+  // Of the program that runs now; "" when there is none.
+  std::filesystem::path run_folder() const {
+    for (const auto& entry : std::filesystem::directory_iterator(path())) {
+      if (entry.path().filename().string().starts_with("lockstep-run-")) return entry.path();
+    }
+    return {};
+  }
+
   RunFolder folder_;
   pid_t pid_ = -1;
   bool ended_ = false;

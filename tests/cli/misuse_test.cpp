@@ -52,7 +52,31 @@ TEST(Misuse, AMisspeltVerbIsNamed) {
   EXPECT_THAT(lockstep({"rnu", "x.yaml"}).err,
               testing::AllOf(HasSubstr("verb: 'rnu' is not known"), HasSubstr("allowed: "),
                              HasSubstr("did you mean 'run'?")));
-  EXPECT_THAT(lockstep({"train"}).err, HasSubstr("./lockstep train"));
+}
+
+// The plain program knows what the measuring half can be told, but does not measure.
+TEST(Misuse, VerbsOfTheMeasuringHalfNeedIt) {
+  EXPECT_THAT(lockstep({"train"}).err, HasSubstr("--model"));
+  const Outcome outcome = shell(
+      "cd $(mktemp -d) && cp \"$LOCKSTEP\" alone && env -u LOCKSTEP_CALIBRATE ./alone train "
+      "--model "
+      "lenet5; code=$?; rm -r $PWD; exit $code");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("train: the measuring half is not built"));
+  EXPECT_THAT(outcome.err, HasSubstr("./lockstep train"));
+}
+
+TEST(Help, IsOfTheVerbAlone) {
+  EXPECT_THAT(lockstep({"--help"}).out, HasSubstr("lockstep explain my.yaml"));
+  for (const std::string verb :
+       {"run", "closed-loop", "calibrate", "calibrate collectives", "train"}) {
+    const Outcome outcome =
+        shell("env LOCKSTEP_CALIBRATE=/nonexistent \"$LOCKSTEP\" " + verb + " --help");
+    EXPECT_EQ(outcome.code, 0);
+    EXPECT_THAT(outcome.out, HasSubstr("Usage: lockstep " + verb + " ")) << verb;
+    EXPECT_THAT(outcome.out, HasSubstr("Example:\n  lockstep " + verb + " ")) << verb;
+    EXPECT_THAT(outcome.out, testing::Not(HasSubstr("lockstep explain my.yaml"))) << verb;
+  }
 }
 
 TEST(Misuse, HelpAndVersionAreNoMistakes) {
@@ -88,6 +112,11 @@ TEST(Output, AClosedOrFullStdoutIsAnError) {
     for (const char* help : {" --help", " run --help", " --version", " list models"}) {
       EXPECT_EQ(shell(std::string("\"$LOCKSTEP\"") + help + where).code, 74) << help << where;
     }
+  }
+  for (const char* words : {"--help", "--version", "train --help"}) {
+    const Outcome outcome = shell(std::string("\"$LOCKSTEP\" ") + words + " >/dev/full");
+    EXPECT_EQ(outcome.code, 74) << words;
+    EXPECT_THAT(outcome.err, HasSubstr("cannot write the answer")) << words;
   }
 }
 
