@@ -19,6 +19,7 @@ struct LayersText {
   int ranks = 1;
   std::string width = "2%", most_time = "60 s";
   int minimum = 10, maximum = 100;
+  bool layers_only = false;
   InputText input;
   OptimizerText optimizer;
 };

@@ -151,6 +151,7 @@ std::vector<LayersJob> jobs_of(const LayersText& options) {
       }
     }
   }
+  if (options.layers_only) return jobs;
   // Copies and updates by size: up to the largest model.
   job.model.clear();
   job.step.precision = Precision::fp32;

@@ -1,4 +1,5 @@
 // One rank of `lockstep-calibrate layers`: measures, until all ranks have enough, and writes JSON.
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -89,12 +90,14 @@ json measure_streams(const LayersJob& job) {
   for (std::int64_t elements = 1 << 12; elements <= job.most_elements; elements *= 4) {
     options.elements.push_back(elements);
   }
+  // Each of a dozen for a second, or a tenth of what layers may take where that is little.
+  const double most_seconds = std::min(1.0, job.most_seconds / 10);
   double began = now();
   std::size_t last = 0;
   options.enough = [&](const std::vector<double>& seconds) {
     if (seconds.size() < last) began = now();  // the next size
     last = seconds.size();
-    return enough(seconds, job.rule) || (now() - began > 1 && seconds.size() > 5);
+    return enough(seconds, job.rule) || (now() - began > most_seconds && seconds.size() > 5);
   };
   const StreamProbeResult result = probe_streams(options);
   while (!together.all_done(true)) {

@@ -11,6 +11,7 @@
 #include "core/errors.hpp"
 #include "core/output.hpp"
 #include "launch/interrupts.hpp"
+#include "launch/machine_state.hpp"
 #include "launch/network.hpp"
 #include "launch/processes.hpp"
 #include "results/render.hpp"
@@ -115,7 +116,12 @@ int train(const TrainText& text, const Arguments& arguments) {
   for (int rank = 0; rank < processes; ++rank) {
     reports.push_back(read_report(folder.result_file(rank)));
   }
-  const ResultRecord record = summarise_run(options, text.network, reports);
+  ResultRecord record = summarise_run(options, text.network, reports);
+  if (const std::string crowded = shared_cores(options.ranks, describe_machine().cores);
+      options.device == "cpu" && !crowded.empty()) {
+    record.warnings.push_back(crowded);
+    fmt::print(stderr, "note: {}\n", crowded);
+  }
   print(text.json ? render_json(record) : text.csv ? render_csv(record) : render_text(record));
   return 0;
 }

@@ -40,6 +40,15 @@ double seconds(const timeval& time) {
 
 }  // namespace
 
+std::string shared_cores(int ranks, int cores) {
+  if (ranks <= cores) return "";
+  return fmt::format(
+      "{} ranks share {} core{}: they wait for their turns there, which no prediction has; it may "
+      "be "
+      "off by half",
+      ranks, cores, cores == 1 ? "" : "s");
+}
+
 MachineDescription describe_machine() {
   MachineDescription machine;
   machine.cpu = cpu_name();

@@ -14,6 +14,8 @@ struct MachineDescription {
   std::string governor;     // of frequency scaling on core 0; "" where the kernel has none
 };
 MachineDescription describe_machine();
+// What is to be said of `ranks` that have fewer cores than they are; "" when each has its own.
+std::string shared_cores(int ranks, int cores);
 
 // A reading of the clocks that tell who used the CPUs.
 struct CpuClocks {

@@ -5,12 +5,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
 
+#include "cli/closed_loop_cases.hpp"
+#include "cli/closed_loop_estimate.hpp"
 #include "cli/closed_loop_platform.hpp"
 #include "cli/closed_loop_report.hpp"
 #include "cli/commands.hpp"
@@ -30,63 +33,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
-
-// One strategy, as the scenario names it and as real training does.
-struct Case {
-  std::string label;
-  StrategyOptions options;
-  Words real;
-};
-
-std::vector<Case> all_cases(const ClosedLoopOptions& options, bool has_blocks) {
-  const auto ddp = [](double mib) {
-    DdpOptions o;
-    o.bucket_bytes = mib * 1024 * 1024;
-    return Case{fmt::format("ddp-{:g}MiB", mib),
-                o,
-                {"--strategy", "ddp", "--bucket", fmt::format("{:g} MiB", mib)}};
-  };
-  FsdpOptions fsdp;
-  fsdp.wrap.policy = has_blocks ? WrapPolicy::block : WrapPolicy::none;
-  const auto server = [&](Consistency consistency, const std::string& name) {
-    ParameterServerOptions o;
-    o.consistency = consistency;
-    o.staleness_bound = options.staleness_bound;
-    o.serial = true;  // one thread that receives, updates and sends
-    Case result{name, o, {"--strategy", name}};
-    if (consistency == Consistency::ssp) {
-      result.real.insert(result.real.end(),
-                         {"--staleness-bound", std::to_string(options.staleness_bound)});
-    }
-    return result;
-  };
-  return {ddp(25),
-          ddp(4),
-          {"fsdp", fsdp, {"--strategy", "fsdp"}},
-          server(Consistency::sync, "ps-sync"),
-          server(Consistency::async, "ps-async"),
-          server(Consistency::ssp, "ps-ssp")};
-}
-
-std::vector<Case> chosen_cases(const ClosedLoopOptions& options, bool has_blocks) {
-  std::vector<Case> all = all_cases(options, has_blocks);
-  if (options.strategies.empty()) return all;
-  std::vector<Case> chosen;
-  std::vector<std::string> names;
-  for (const Case& candidate : all) names.push_back(candidate.label);
-  for (const std::string& wanted : options.strategies) {
-    const auto found = std::find(names.begin(), names.end(), wanted);
-    if (found == names.end()) {
-      throw file_error("", "--strategies", fmt::format("{} is not known", in_quotes(wanted)),
-                       allowed_hint(wanted, names));
-    }
-    chosen.push_back(all[static_cast<std::size_t>(found - names.begin())]);
-    if (std::count(options.strategies.begin(), options.strategies.end(), wanted) > 1) {
-      throw file_error("", "--strategies", fmt::format("{} stands there twice", in_quotes(wanted)));
-    }
-  }
-  return chosen;
-}
 
 Words model_words(const ClosedLoopOptions& options) {
   Words words{"--model", options.model};
@@ -123,10 +69,12 @@ Words operator+(Words a, const Words& b) {
   return a;
 }
 
-void calibrate_layers(const ClosedLoopOptions& options, const std::string& folder) {
+// Copies and updates by size `too`, or those that the profile has.
+void calibrate_layers(const ClosedLoopOptions& options, const std::string& folder, bool too) {
   const Words layers = model_words(options);
   Words words{"calibrate", "--models"};
   words.insert(words.end(), layers.begin() + 1, layers.end());
+  if (!too) words.push_back("--layers-only");
   measure(words + Words{"--batches", std::to_string(options.batch), "--ranks",
                         std::to_string(options.ranks), "--width", "1%", "--maximum", "40",
                         "--most-time", quantity_text(options.layers_seconds, Dimension::seconds),
@@ -136,19 +84,21 @@ void calibrate_layers(const ClosedLoopOptions& options, const std::string& folde
 // Of the measured curves: as asked, and a small one. Buffers of a network, the first bucket, a
 // server's small tensors are that small, and below its smallest point a curve has no more to say
 // than that point's time.
-std::string curve_sizes(const std::string& asked) {
+std::vector<double> curve_sizes(const std::string& asked) {
   constexpr double small = 16 * 1024;
   std::vector<double> sizes = parse_sizes(asked);
   if (sizes.front() > small) sizes.insert(sizes.begin(), small);
-  std::vector<std::string> words;
-  for (const double size : sizes) words.push_back(quantity_text(size, Dimension::bytes));
-  return fmt::format("{}", fmt::join(words, ","));
+  return sizes;
 }
 
 // Every curve that the cases use.
 void calibrate_collectives(const ClosedLoopOptions& options, const std::string& folder,
                            bool networked) {
-  const std::string sizes = curve_sizes(options.sizes);
+  Words words;
+  for (const double size : curve_sizes(options.sizes)) {
+    words.push_back(quantity_text(size, Dimension::bytes));
+  }
+  const std::string sizes = fmt::format("{}", fmt::join(words, ","));
   const Words curves{"calibrate", "collectives",
                      "--ranks",   std::to_string(options.ranks),
                      "--seconds", fmt::format("{:g}", options.collective_seconds),
@@ -165,57 +115,6 @@ void calibrate_collectives(const ClosedLoopOptions& options, const std::string& 
 void write_text(const std::string& path, const std::string& text) {
   std::ofstream file(path);
   if (!(file << text).flush()) throw OutputError("cannot write " + path);
-}
-
-TrainingStep step_of(const ClosedLoopOptions& options, AttentionKind attention) {
-  StepOptions one;
-  one.samples = options.batch;
-  one.image = options.image;
-  one.classes = options.classes;
-  one.sequence = options.sequence;
-  one.fused_attention = attention == AttentionKind::fused;
-  return build_step(*load_model(options.model), one);
-}
-
-// scaled_dot_product_attention came with LibTorch 2; before it every operator runs by itself.
-bool has_fused_attention(const Profile& profile) {
-  return std::any_of(profile.versions.begin(), profile.versions.end(), [](const auto& one) {
-    return one.name == "libtorch" && std::atoi(one.version.c_str()) >= 2;
-  });
-}
-
-// The jitter of compute is what the profile says that a step varies by: who comes first where two
-// ranks are nearly equal, and how long equals wait for each other, follows from it.
-Scenario scenario_of(const ClosedLoopOptions& options, const std::vector<Case>& cases,
-                     const std::string& folder) {
-  const std::string path = folder + "/profile.yaml";
-  const Profile profile = load_profile(path);
-  const AttentionKind attention =
-      has_fused_attention(profile) ? AttentionKind::fused : AttentionKind::plain;
-  const TrainingStep step = step_of(options, attention);
-  Scenario scenario;
-  scenario.name = "closed loop";
-  scenario.model = options.model;
-  scenario.input = {options.image, options.sequence, options.classes};
-  scenario.batch.per_gpu = options.batch;
-  scenario.attention = attention;
-  scenario.optimizer.momentum = 0.9;
-  scenario.optimizer.implementation = OptimizerImplementation::for_loop;
-  scenario.data_loading.on_device = true;
-  scenario.platform = folder + "/platform.yaml";
-  scenario.profile = path;
-  scenario.gpus = {options.ranks};
-  scenario.stragglers.slow_ranks = options.slow_ranks;
-  if (const double sigma = measured_step_sigma(profile, step); sigma > 0) {
-    scenario.stragglers.per_step = Lognormal{sigma};
-  }
-  for (const Case& one : cases) {
-    StrategyEntry entry;
-    entry.options = one.options;
-    entry.label = one.label;
-    scenario.strategies.push_back(entry);
-  }
-  return scenario;
 }
 
 // The folder that everything is written to: the user's; or one of our own, which goes unless kept.
@@ -258,6 +157,21 @@ bool use_network(ClosedLoopOptions& options) {
   return false;
 }
 
+// Says how long it will take, from the modelled or kept steps.
+LoopEstimate say_estimate(const ClosedLoopOptions& options, bool networked,
+                          const ResultRecord& modelled) {
+  std::vector<double> steps;
+  for (const Prediction& p : modelled.predictions) steps.push_back(p.step_seconds);
+  // Messages of one host are measured beside those between hosts.
+  const std::size_t curves = measurable_collectives().size() + (networked ? 1 : 0);
+  const LoopEstimate estimate =
+      estimate_loop(options, curves * curve_sizes(options.sizes).size(), steps);
+  fmt::print(stderr, "this takes about {}: {} once, {} for {} training runs\n",
+             about(estimate.total()), about(estimate.first), about(estimate.runs),
+             steps.size() * static_cast<std::size_t>(options.repetitions));
+  return estimate;
+}
+
 }  // namespace
 
 int closed_loop_command(ClosedLoopOptions options) {
@@ -267,11 +181,13 @@ int closed_loop_command(ClosedLoopOptions options) {
   const std::vector<Case> cases = chosen_cases(options, has_blocks);
   ::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is an error like others: clean up first
   const InterruptGuard guard;
-  parse_sizes(options.sizes);  // the measuring half would say so after the layers only
+  (void)curve_sizes(options.sizes);  // the measuring half would say so after the layers only
   (void)measuring_program("closed-loop");
   if (options.keep_profile && !fs::exists(fs::path(options.folder) / "profile.yaml")) {
     throw file_error(options.folder, "--keep-profile", "there is no profile.yaml in this folder");
   }
+  const std::string crowded = shared_cores(options.ranks, describe_machine().cores);
+  if (!crowded.empty()) fmt::print(stderr, "warning: {}\n", crowded);
   WorkFolder work(options.folder);
   const std::string& folder = work.path();
   ResultRecord record;
@@ -279,23 +195,26 @@ int closed_loop_command(ClosedLoopOptions options) {
   // What there is; returns the worst error.
   const auto print_report = [&] {
     const LoopReport report = closed_loop_report(options, record, truths);
-    print(report.text);
+    print(report.text + (crowded.empty() ? "" : "Warning: " + crowded + ".\n"));
     return report.worst;
   };
   try {
     const bool networked = use_network(options);
-    if (!options.keep_profile) {
-      calibrate_layers(options, folder);
-      calibrate_collectives(options, folder, networked);
-    }
     write_text(folder + "/platform.yaml",
                closed_loop_platform(options, describe_machine().cores, networked));
-    const auto predict = [&] {
-      write_text(folder + "/scenario.yaml", write_scenario(scenario_of(options, cases, folder)));
+    const auto predict = [&](const Profile& profile) {
+      write_text(folder + "/scenario.yaml", write_scenario(scenario_of(options, cases, profile)));
       // Read back, so that what is compared is what a user would run.
       return run_scenario(read_scenario(folder + "/scenario.yaml"));
     };
-    record = predict();
+    const auto measured_profile = [&] { return load_profile(folder + "/profile.yaml"); };
+    const LoopEstimate estimate = say_estimate(
+        options, networked, predict(options.keep_profile ? measured_profile() : Profile{}));
+    if (!options.keep_profile) {
+      calibrate_layers(options, folder, true);
+      calibrate_collectives(options, folder, networked);
+    }
+    record = predict(measured_profile());
 
     Words common =
         Words{"train", "--json"} + model_words(options) +
@@ -304,17 +223,28 @@ int closed_loop_command(ClosedLoopOptions options) {
     for (const SlowRank& slow : options.slow_ranks) {
       common = common + Words{"--slow-rank", fmt::format("{}:{:g}", slow.rank, slow.factor)};
     }
+    // By what the runs before took, or as estimated.
+    const auto began = std::chrono::steady_clock::now();
+    std::size_t done = 0;
+    const auto left = [&] {
+      const std::size_t all = cases.size() * static_cast<std::size_t>(options.repetitions);
+      const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - began;
+      const double each = done > 0 ? spent.count() / static_cast<double>(done)
+                                   : estimate.runs / static_cast<double>(all);
+      return each * static_cast<double>(all - done);
+    };
     for (int repetition = 0; repetition < options.repetitions; ++repetition) {
       for (std::size_t i = 0; i < cases.size(); ++i) {
         // A shared machine gets faster and slower by the minute: each run is predicted from layers
         // measured right before it.
         if (!options.keep_profile) {
-          calibrate_layers(options, folder);
-          record = predict();
+          calibrate_layers(options, folder, false);
+          record = predict(measured_profile());
         }
-        fmt::print(stderr, "training {}, repetition {} of {} ...\n", cases[i].label, repetition + 1,
-                   options.repetitions);
+        fmt::print(stderr, "training {}, repetition {} of {}, about {} left ...\n", cases[i].label,
+                   repetition + 1, options.repetitions, about(left()));
         add_repetition(truths[i], measure(common + cases[i].real), record.predictions[i]);
+        ++done;
       }
     }
     const double worst = print_report();

@@ -58,13 +58,13 @@ struct ClosedLoopOptions {
   std::int64_t batch = 8;  // of one rank
   int ranks = 2;
   std::string network = "loopback";
-  std::string sizes = "16KiB,256KiB,1MiB,8MiB,64MiB";  // of the measured curves
-  std::vector<std::string> strategies;                 // empty = all
+  std::string sizes = "16KiB,1MiB,8MiB,64MiB";  // of the measured curves
+  std::vector<std::string> strategies;          // empty = all
   int staleness_bound = 1;
   std::vector<SlowRank> slow_ranks;
   int steps = 20, repetitions = 2;
   double layers_seconds = 5;      // for the layers, before each run
-  double collective_seconds = 2;  // for each size of each collective
+  double collective_seconds = 1;  // for each size of each collective
   std::string folder;             // keeps profile, platform and scenario; "" = none
   bool keep_profile = false;      // use the profile that is in `folder`
   std::optional<double> max_error;

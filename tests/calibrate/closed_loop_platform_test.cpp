@@ -1,13 +1,16 @@
-// For which machine does the closed loop predict?
+// For which machine does the closed loop predict, and how long does it say that it will take?
 #include "cli/closed_loop_platform.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
 #include <fstream>
 #include <vector>
 
+#include "cli/closed_loop_estimate.hpp"
 #include "hardware/machine.hpp"
+#include "launch/machine_state.hpp"
 #include "launch/processes.hpp"
 
 namespace lockstep {
@@ -33,6 +36,31 @@ TEST(ClosedLoop, PredictsForTheCoresThatTheRanksHave) {
   EXPECT_EQ(linked.max_nodes, options.ranks);
   EXPECT_DOUBLE_EQ(linked.fabric.nic_bytes_per_second, 250e6 / 8);
   EXPECT_EQ(linked.host.cores, 1);
+}
+
+TEST(Estimate, GrowsWithWhatIsAsked) {
+  const std::vector<double> small(6, 0.2), large(6, 12.0);
+  ClosedLoopOptions options;
+  EXPECT_LT(estimate_loop(options, 20, small).total(), 300);   // what no option says
+  EXPECT_GT(estimate_loop(options, 20, large).total(), 3600);  // VGG-16 at 224 x 224 on a core
+  options.keep_profile = true;
+  EXPECT_EQ(estimate_loop(options, 20, small).first, 0);
+  const double kept = estimate_loop(options, 20, small).runs;
+  options.repetitions *= 2;
+  EXPECT_DOUBLE_EQ(estimate_loop(options, 20, small).runs, 2 * kept);
+}
+
+TEST(Estimate, IsSaidRoughly) {
+  EXPECT_EQ(about(0), "0 s");
+  EXPECT_EQ(about(41), "50 s");
+  EXPECT_EQ(about(200), "4 min");
+  EXPECT_EQ(about(9000), "2.5 h");
+}
+
+TEST(SharedCores, AreWorthAWarning) {
+  EXPECT_EQ(shared_cores(2, 2), "");
+  EXPECT_THAT(shared_cores(2, 1), testing::StartsWith("2 ranks share 1 core:"));
+  EXPECT_THAT(shared_cores(8, 3), testing::StartsWith("8 ranks share 3 cores:"));
 }
 
 }  // namespace

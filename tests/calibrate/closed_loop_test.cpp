@@ -140,6 +140,24 @@ TEST(ClosedLoop, PredictsWithTheJitterThatWasMeasured) {
               testing::AllOf(HasSubstr("closed loop"), testing::Not(HasSubstr("per_step"))));
 }
 
+// The folder may be moved, or copied and changed.
+TEST(ClosedLoop, NamesItsFilesByTheirPlaceInTheFolder) {
+  EXPECT_THAT(scenario_with(lenet_profile(0)),
+              testing::AllOf(HasSubstr("platform: platform.yaml"),
+                             HasSubstr("profile: profile.yaml"), HasSubstr("model: lenet5")));
+}
+
+TEST(ClosedLoop, SaysFirstHowLongItTakesAndThatRanksShareACore) {
+  const int core = pinned_ranks(1, [](int) { return std::vector<std::string>{}; })[0].core;
+  Command command(
+      "closed-loop --quick",
+      fmt::format("taskset -cp {} $$ > out; export LOCKSTEP_CALIBRATE=/bin/false;", core),
+      "> out 2> err", LOCKSTEP_PROGRAM);
+  EXPECT_EQ(command.wait(), 1);
+  EXPECT_THAT(command.err(), testing::StartsWith("warning: 2 ranks share 1 core: "));
+  EXPECT_THAT(command.err(), HasSubstr("\nthis takes about "));
+}
+
 // scaled_dot_product_attention came with LibTorch 2.
 TEST(ClosedLoop, PredictsTheAttentionOfTheLibraryThatMeasured) {
   Profile profile = lenet_profile(0);
