@@ -348,8 +348,8 @@ run_units() {
       local fast=()
       limit=$((2 * unit_limit)) # hundreds of figures
       if [[ $device == cpu ]]; then
-        command=("$calibrate" collectives --ranks 2 -o "$profile"
-          --sizes "$([[ $quick == yes ]] && echo 64KiB,1MiB || echo 4KiB..64MiB)")
+        command=("$calibrate" calibrate collectives --ranks 2
+          --sizes "$([[ $quick == yes ]] && echo 64KiB,1MiB || echo 4KiB..64MiB)" -o "$profile")
       else
         [[ $quick == no ]] || fast=(--quick)
         command=("$probe" --device "$device" -o "$profile" "${fast[@]}")

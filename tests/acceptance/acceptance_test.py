@@ -155,7 +155,7 @@ class Resuming(Case):
 
     def test_several_ranks_are_predicted_from_layers_of_as_many(self):
         self.assertEqual(self.quick().returncode, 0)
-        calls = [call for call in self.calls() if call.startswith("calibrate ")]
+        calls = [call for call in self.calls() if call.startswith("calibrate --")]
         self.assertEqual(len(calls), 2)
         self.assertNotIn("--ranks", calls[0])
         self.assertIn("--ranks 2 --models lenet5 --batches 16 ", calls[1])
