@@ -12,6 +12,7 @@
 #include <set>
 
 #include "core/errors.hpp"
+#include "core/statistics.hpp"
 #include "reference_rows.hpp"
 #include "source_dir.hpp"
 
@@ -229,21 +230,13 @@ std::vector<double> fit(const std::vector<Unknown>& list,
   return values;
 }
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 void print_errors(const char* title, const std::vector<double>& errors) {
   std::vector<double> absolute;
   for (const double error : errors) absolute.push_back(std::abs(error));
-  std::sort(absolute.begin(), absolute.end());
   if (absolute.empty()) return;
   fmt::print("{}: {} rows, median {:.1f} %, 90th percentile {:.1f} %, worst {:.1f} %\n", title,
-             absolute.size(), 100 * median(absolute),
-             100 * absolute[(absolute.size() - 1) * 9 / 10], 100 * absolute.back());
+             absolute.size(), 100 * median(absolute), 100 * quantile(absolute, 0.9),
+             100 * quantile(absolute, 1));
 }
 
 double root_mean_square(const std::vector<double>& errors) {
