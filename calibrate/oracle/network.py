@@ -114,7 +114,7 @@ def make_leaf(root, layer):
 
 
 def initial(kind, name, shape, weight_shape):
-    """As calibrate/torch/network.cpp, call by call, so that both nets start from the same numbers."""
+    """As calibrate/torch/real_network.cpp, call by call, so that both nets start from the same numbers."""
     if kind in ("conv", "linear"):
         bound = 1 / math.sqrt(math.prod(weight_shape[1:]))
         return torch.empty(shape).uniform_(-bound, bound)
@@ -188,7 +188,7 @@ def run_unit(root, path, inputs, target):
 
 
 def random_batch(step, seed):
-    """Input and target of the step's shape, as random_batch() of calibrate/torch/network.cpp."""
+    """Input and target of the step's shape, as random_batch() of calibrate/torch/real_network.cpp."""
     torch.manual_seed(seed)
     shape = [step["samples"], *step["input_shape"]]
     if step["tokens"] > 0:

@@ -24,9 +24,9 @@
 #include "torch/clock.hpp"
 #include "torch/grad_scaler.hpp"
 #include "torch/memory_meter.hpp"
-#include "torch/network.hpp"
 #include "torch/optimizer.hpp"
 #include "torch/precision.hpp"
+#include "torch/real_network.hpp"
 
 namespace lockstep {
 
@@ -190,7 +190,7 @@ class Probe {
   }
 
   at::Device device_;
-  Network network_;
+  RealNetwork network_;
   std::vector<at::Tensor> parameters_;
   Batch batch_;
   Optimizer optimizer_;

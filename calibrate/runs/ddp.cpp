@@ -16,7 +16,7 @@ namespace {
 // _sync_module_states and _sync_buffers broadcast in pieces of this size.
 constexpr std::size_t broadcast_bytes = 250 * 1024 * 1024;
 
-std::vector<at::Tensor> tensors_of(Network& network) {
+std::vector<at::Tensor> tensors_of(RealNetwork& network) {
   std::vector<at::Tensor> result;
   for (NetworkParameter& parameter : network.parameters()) result.push_back(parameter.tensor);
   return result;

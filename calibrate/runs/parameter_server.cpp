@@ -15,7 +15,7 @@ namespace {
 
 // All parameters in one flat tensor that they are views of, and one element more: the server's
 // word whether to go on.
-at::Tensor flatten_parameters(Network& network) {
+at::Tensor flatten_parameters(RealNetwork& network) {
   std::int64_t count = 1;
   for (const NetworkParameter& parameter : network.parameters()) count += parameter.tensor.numel();
   at::Tensor flat = at::zeros({count}, network.parameters().front().tensor.options());
@@ -76,7 +76,7 @@ class PsWorker final : public RealStrategy {
 
 class Server {
  public:
-  Server(const TrainOptions& options, Group& group, Network& network, RankReport& report)
+  Server(const TrainOptions& options, Group& group, RealNetwork& network, RankReport& report)
       : options_(options),
         group_(group),
         report_(report),
@@ -181,7 +181,7 @@ std::unique_ptr<RealStrategy> make_ps_worker(RankContext& context) {
   return std::make_unique<PsWorker>(context);
 }
 
-void serve_parameters(const TrainOptions& options, Group& group, Network& network,
+void serve_parameters(const TrainOptions& options, Group& group, RealNetwork& network,
                       RankReport& report) {
   const at::NoGradGuard no_gradients;
   Server server(options, group, network, report);

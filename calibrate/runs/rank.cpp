@@ -46,7 +46,7 @@ std::unique_ptr<RealStrategy> make_strategy(RankContext& context) {
 }
 
 // Ranks that trained together must hold the same parameters.
-std::vector<double> checksum(Network& network) {
+std::vector<double> checksum(RealNetwork& network) {
   double sum = 0, magnitude = 0;
   for (const NetworkParameter& parameter : network.parameters()) {
     const at::Tensor values = parameter.tensor.detach().to(at::kDouble);
@@ -72,7 +72,7 @@ void begin_result(const std::string& path) {
   if (!std::ofstream(path)) throw std::runtime_error("cannot write " + path);
 }
 
-void train(const TrainOptions& options, const RankPlace& place, Group& group, Network& network,
+void train(const TrainOptions& options, const RankPlace& place, Group& group, RealNetwork& network,
            MemoryMeter& meter, TrainingData& data, RankReport& report) {
   const at::Device device(options.device);
   Slowness slowness([device] { synchronize(device); });
@@ -114,7 +114,7 @@ void run(const TrainOptions& options, const RankPlace& place) {
   RankReport report;
   report.rank = place.rank;
   MemoryMeter meter(options.device);
-  Network network(step, device, static_cast<std::uint64_t>(options.seed));
+  RealNetwork network(step, device, static_cast<std::uint64_t>(options.seed));
   GroupOptions group_options;
   group_options.rank = place.rank;
   group_options.size = options.ranks + (has_server(options.strategy) ? 1 : 0);

@@ -6,8 +6,8 @@
 #include "runs/slowness.hpp"
 #include "runs/train_options.hpp"
 #include "torch/clock.hpp"
-#include "torch/network.hpp"
 #include "torch/process_group.hpp"
+#include "torch/real_network.hpp"
 
 namespace lockstep {
 
@@ -15,7 +15,7 @@ namespace lockstep {
 struct RankContext {
   const TrainOptions& options;
   Group& group;
-  Network& network;
+  RealNetwork& network;
   Slowness& slowness;
   Clock& clock;  // of the step under way: began with it
 };
@@ -41,7 +41,7 @@ std::unique_ptr<RealStrategy> make_ps_worker(RankContext& context);
 
 // The server's whole run: returns when every worker has finished. Adds the staleness of every
 // update after the warm-up.
-void serve_parameters(const TrainOptions& options, Group& group, Network& network,
+void serve_parameters(const TrainOptions& options, Group& group, RealNetwork& network,
                       RankReport& report);
 
 }  // namespace lockstep

@@ -102,7 +102,7 @@ const Batch& TrainingData::batch(std::int64_t step) {
   return batch_;
 }
 
-void TrainingData::judge(Network& network, RankReport& report) const {
+void TrainingData::judge(RealNetwork& network, RankReport& report) const {
   if (!images_) return;
   const at::NoGradGuard no_gradients;
   network.set_training(false);

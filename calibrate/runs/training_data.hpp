@@ -5,7 +5,7 @@
 
 #include "runs/images.hpp"
 #include "runs/train_options.hpp"
-#include "torch/network.hpp"
+#include "torch/real_network.hpp"
 
 namespace lockstep {
 
@@ -32,7 +32,7 @@ class TrainingData {
   // random one.
   const Batch& batch(std::int64_t step);
   // Classifies the rank's share of the test set (every ranks-th image); does nothing without data.
-  void judge(Network& network, RankReport& report) const;
+  void judge(RealNetwork& network, RankReport& report) const;
 
  private:
   struct RealImages {

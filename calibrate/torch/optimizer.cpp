@@ -11,7 +11,7 @@ namespace {
 // torch.optim's defaults.
 constexpr double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
 
-std::vector<at::Tensor> tensors_of(Network& network) {
+std::vector<at::Tensor> tensors_of(RealNetwork& network) {
   std::vector<at::Tensor> result;
   for (NetworkParameter& parameter : network.parameters()) result.push_back(parameter.tensor);
   return result;
@@ -19,7 +19,7 @@ std::vector<at::Tensor> tensors_of(Network& network) {
 
 }  // namespace
 
-Optimizer::Optimizer(const OptimizerSpec& spec, Network& network)
+Optimizer::Optimizer(const OptimizerSpec& spec, RealNetwork& network)
     : Optimizer(spec, tensors_of(network)) {}
 
 Optimizer::Optimizer(const OptimizerSpec& spec, std::vector<at::Tensor> parameters)

@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "costs/optimizer.hpp"
-#include "torch/network.hpp"
+#include "torch/real_network.hpp"
 
 namespace lockstep {
 
 class Optimizer {
  public:
-  Optimizer(const OptimizerSpec& spec, Network& network);
+  Optimizer(const OptimizerSpec& spec, RealNetwork& network);
   // Of any tensors: an FSDP shard, a server's part. They must outlive the optimizer.
   Optimizer(const OptimizerSpec& spec, std::vector<at::Tensor> parameters);
 

@@ -1,5 +1,5 @@
 // One ATen call (or the few that PyTorch's module makes) per operator of a model file.
-#include "torch/network.hpp"
+#include "torch/real_network.hpp"
 
 #include <fmt/format.h>
 
@@ -196,7 +196,7 @@ const std::map<std::string, Rule, std::less<>>& rules() {
 
 }  // namespace
 
-Network::Network(const TrainingStep& step, at::Device device, std::uint64_t seed)
+RealNetwork::RealNetwork(const TrainingStep& step, at::Device device, std::uint64_t seed)
     : step_(step), device_(device) {
   allow_tf32(step.precision);
   at::manual_seed(seed);
@@ -213,7 +213,7 @@ Network::Network(const TrainingStep& step, at::Device device, std::uint64_t seed
   for (std::size_t i = 0; i < last.size(); ++i) last_read_[last[i]].push_back(static_cast<int>(i));
 }
 
-void Network::create_layer(std::size_t index) {
+void RealNetwork::create_layer(std::size_t index) {
   const Layer& layer = step_.layers[index];
   if (rules().find(layer.kind) == rules().end()) {
     throw std::runtime_error(
@@ -265,7 +265,7 @@ void Network::create_layer(std::size_t index) {
   }
 }
 
-at::Tensor Network::run_layer(std::size_t index, const Inputs& inputs, const Batch& batch) {
+at::Tensor RealNetwork::run_layer(std::size_t index, const Inputs& inputs, const Batch& batch) {
   const Layer& layer = step_.layers[index];
   const LayerTensors& own = layers_[index];
   Call call{layer, inputs, {}, {}, {}, batch.target, training_};
@@ -280,7 +280,7 @@ at::Tensor Network::run_layer(std::size_t index, const Inputs& inputs, const Bat
   return rules().find(layer.kind)->second(call);
 }
 
-at::Tensor Network::forward(const Batch& batch, const ForwardHooks& hooks) {
+at::Tensor RealNetwork::forward(const Batch& batch, const ForwardHooks& hooks) {
   const AutocastScope autocast(step_.precision, device_);
   std::vector<at::Tensor> outputs(step_.layers.size());
   Inputs inputs;
@@ -300,7 +300,7 @@ at::Tensor Network::forward(const Batch& batch, const ForwardHooks& hooks) {
   return outputs.back();
 }
 
-void Network::drop_gradients() {
+void RealNetwork::drop_gradients() {
   for (NetworkParameter& parameter : parameters_) parameter.tensor.mutable_grad().reset();
 }
 

@@ -32,11 +32,11 @@ struct Batch {
   at::Tensor target;  // class of every sample or token
 };
 
-class Network {
+class RealNetwork {
  public:
   // Allocates and initialises the parameters (as nn.Linear and nn.Conv2d do by default), the same
   // for the same seed on every rank. Throws std::runtime_error for what LibTorch cannot do here.
-  Network(const TrainingStep& step, at::Device device, std::uint64_t seed);
+  RealNetwork(const TrainingStep& step, at::Device device, std::uint64_t seed);
 
   // Mean cross-entropy of the batch, computed in the step's precision. Tensors are dropped as soon
   // as their last reader has run, as a Python forward() would.

@@ -15,8 +15,8 @@
 #include "memory/liveness.hpp"
 #include "memory/step_memory.hpp"
 #include "torch/memory_meter.hpp"
-#include "torch/network.hpp"
 #include "torch/optimizer.hpp"
+#include "torch/real_network.hpp"
 #include "workload/model.hpp"
 
 namespace lockstep {
@@ -53,7 +53,7 @@ struct StepBytes {
 StepBytes measure(const TrainingStep& step) {
   at::set_num_threads(1);  // as calibration and real runs; decides who computes 1 x 1 convolutions
   MemoryMeter meter;
-  Network network(step, at::kCPU, 1);
+  RealNetwork network(step, at::kCPU, 1);
   OptimizerSpec spec;
   spec.learning_rate = 1e-3;
   spec.momentum = 0.9;

@@ -1,5 +1,5 @@
 // Is the network that LibTorch runs the one that the simulator has the figures of?
-#include "torch/network.hpp"
+#include "torch/real_network.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "core/errors.hpp"
+#include "engine/network.hpp"  // the simulated one: both halves in one program, two names
 #include "torch/attention.hpp"
 #include "torch/grad_scaler.hpp"
 #include "torch/precision.hpp"
@@ -61,7 +62,7 @@ class ShippedModels : public testing::TestWithParam<std::string> {};
 TEST_P(ShippedModels, HaveTheSimulatorsParametersAndShapes) {
   const TrainingStep step = small_step(GetParam());
   ASSERT_LT(step.parameter_count, 400'000'000);
-  Network network(step, at::kCPU, 1);
+  RealNetwork network(step, at::kCPU, 1);
   std::int64_t count = 0;
   for (const NetworkParameter& parameter : network.parameters()) {
     if (parameter.tensor.requires_grad()) count += parameter.tensor.numel();
@@ -96,7 +97,7 @@ class Autocast : public testing::TestWithParam<std::string> {};
 
 TEST_P(Autocast, ComputesInTheSimulatorsTypes) {
   const TrainingStep step = small_step(GetParam(), Precision::amp_bf16);
-  Network network(step, at::kCPU, 1);
+  RealNetwork network(step, at::kCPU, 1);
   ForwardHooks hooks;
   int narrow = 0;
   hooks.after = [&](std::size_t i, at::Tensor& output) {
@@ -172,7 +173,7 @@ TEST(Attention, IsTheDefinition) {
   }
 }
 
-TEST(Network, ReadsAlibi) {
+TEST(RealNetwork, ReadsAlibi) {
   StepOptions options;
   options.samples = 2;
   options.fused_attention = false;
@@ -181,7 +182,7 @@ TEST(Network, ReadsAlibi) {
   const auto loss_with = [&](std::int64_t alibi) {
     options.parameters["alibi"] = alibi;
     const TrainingStep step = build_step(*load_model("gpt"), options);
-    Network network(step, at::kCPU, 1);
+    RealNetwork network(step, at::kCPU, 1);
     return network.forward(random_batch(step, at::kCPU, 1)).item<double>();
   };
   EXPECT_NE(loss_with(1), loss_with(0));
