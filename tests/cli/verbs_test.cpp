@@ -129,16 +129,15 @@ TEST(Export, LayersSayWhatIsTrainedAndWhatEachPointCommunicates) {
   EXPECT_EQ(gathered, 4 * parameters);  // two ranks divide every first dimension: no padding
 }
 
-// Bytes of half a gradient element are rounded as in the simulation.
 TEST(Export, BucketsAreThoseThatAreSimulated) {
   const std::string file = write_file(
-      "odd.yaml", scenario_text("gpus: [2]\nstrategies: [ddp: {gradient_element_size: 2.6 B}]\n"));
+      "half.yaml", scenario_text("gpus: [2]\nstrategies: [ddp: {gradient_element_size: 2 B}]\n"));
   const Outcome outcome = lockstep({"export", file, "--layers"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const auto document = nlohmann::json::parse(outcome.out);
   std::int64_t bytes = 0;
   for (const std::int64_t one : document["points"][0]["bucket_bytes"]) bytes += one;
-  EXPECT_EQ(bytes, 3 * document["steps"][0]["parameter_count"].get<std::int64_t>());
+  EXPECT_EQ(bytes, 2 * document["steps"][0]["parameter_count"].get<std::int64_t>());
 }
 
 TEST(Compare, StrategiesOfOneScenarioAndTwoScenarios) {

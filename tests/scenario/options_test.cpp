@@ -77,7 +77,7 @@ const std::vector<Option> fsdp_options{
     {"forward_prefetch", "true", comm_bound},
     {"limit_all_gathers", "false", comm_bound},
     {"cpu_offload", "true"},
-    {"gather_element_size", "2 B"},
+    {"gather_element_size", "4 B", "what fp32 gathers anyway"},
     {"reduce_element_size", "2 B"},
     {"sync_every_micro_batch", "false"},
     {"shard_group", "2"},
@@ -94,6 +94,7 @@ const std::vector<Surroundings> fsdp_surroundings{
     {"gpus: 8\nbatch: {per_gpu: 2}\n" + gpt, "sharding: no_shard, "},
     {"gpus: 8\nbatch: {micro: 2, accumulation: 2}\n" + gpt, "sharding: shard_grad_op, "},
     {"gpus: 8\nbatch: {per_gpu: 2}\n" + gpt, "wrap: {policy: none}, "},
+    {"gpus: 8\nbatch: {per_gpu: 2}\nprecision: amp-bf16\n" + gpt},
 };
 
 const std::vector<Option> server_options{
