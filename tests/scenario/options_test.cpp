@@ -78,7 +78,7 @@ const std::vector<Option> fsdp_options{
     {"limit_all_gathers", "false", comm_bound},
     {"cpu_offload", "true"},
     {"gather_element_size", "4 B", "what fp32 gathers anyway"},
-    {"reduce_element_size", "2 B"},
+    {"reduce_element_size", "2 B", "what AMP reduces anyway"},
     {"sync_every_micro_batch", "false"},
     {"shard_group", "2"},
     {"use_orig_params", "true", comm_bound},
