@@ -8,7 +8,7 @@
 #include <queue>
 #include <vector>
 
-#include "strategies/fluid.hpp"
+#include "engine/fluid.hpp"
 #include "strategies/ps_system.hpp"
 
 namespace lockstep {

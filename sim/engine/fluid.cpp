@@ -1,16 +1,13 @@
 // Water-filling over routes (see fluid.hpp).
-#include "strategies/fluid.hpp"
+#include "engine/fluid.hpp"
 
 #include <algorithm>
 #include <cassert>
-#include <limits>
 #include <utility>
 
-namespace lockstep {
+#include "engine/range.hpp"
 
-namespace {
-constexpr double kNever = std::numeric_limits<double>::infinity();
-}
+namespace lockstep {
 
 int FluidNetwork::add_link(double bytes_per_second) {
   assert(bytes_per_second > 0);
@@ -29,23 +26,38 @@ int FluidNetwork::add_route(std::vector<int> links, double cap) {
   return static_cast<int>(routes_.size()) - 1;
 }
 
-void FluidNetwork::start(int route_id, double bytes, int weight, int tag, double now) {
+std::int64_t FluidNetwork::start(int route_id, double bytes, int weight, int tag, double now) {
   advance(now);
   Route& route = routes_[index(route_id)];
   if (route.flows.empty()) {
     route.served = 0;  // keeps virtual time small, so that its rounding stays small
     active_.insert(place_of(route_id), route_id);
   }
-  const double length = route.links.empty() && route.cap == kNever ? 0 : bytes;
+  const double length = route.links.empty() && route.cap == never ? 0 : bytes;
   route.flows.push({route.served + length, started_++, tag, weight});
   change_users(route, weight);
+  rates_known_ = false;
+  return started_ - 1;
+}
+
+void FluidNetwork::drop(int route_id, std::int64_t flow, int weight, double now) {
+  advance(now);
+  Route& route = routes_[index(route_id)];
+  route.dropped.push_back(flow);
+  leave(route_id, weight);
+}
+
+void FluidNetwork::set_capacity(int link, double bytes_per_second, double now) {
+  assert(bytes_per_second > 0);
+  advance(now);
+  links_[index(link)].capacity = bytes_per_second;
   rates_known_ = false;
 }
 
 // Rates are worked out once for all flows that start and end at the same time.
 double FluidNetwork::next_completion() {
   if (!rates_known_) share_links();
-  return next_route_ < 0 ? kNever : next_time_;
+  return next_route_ < 0 ? never : next_time_;
 }
 
 int FluidNetwork::complete_next() {
@@ -57,12 +69,19 @@ int FluidNetwork::complete_next() {
   const Flow flow = route.flows.top();
   route.flows.pop();
   route.served = flow.finish;
-  change_users(route, -flow.weight);
-  if (route.flows.empty()) {
-    active_.erase(place_of(route_id));
-  }
-  rates_known_ = false;
+  leave(route_id, flow.weight);
   return flow.tag;
+}
+
+void FluidNetwork::leave(int route_id, int weight) {
+  Route& route = routes_[index(route_id)];
+  change_users(route, -weight);
+  while (!route.dropped.empty() && !route.flows.empty() &&
+         std::erase(route.dropped, route.flows.top().order) > 0) {
+    route.flows.pop();
+  }
+  if (route.flows.empty()) active_.erase(place_of(route_id));
+  rates_known_ = false;
 }
 
 double FluidNetwork::busy_seconds(int link_id, double now) const {
@@ -93,7 +112,7 @@ void FluidNetwork::advance(double now) {
     if (!rates_known_) share_links();
     for (const int id : active_) {
       Route& route = routes_[index(id)];
-      if (route.rate == kNever) continue;
+      if (route.rate == never) continue;
       route.served += route.rate * elapsed;
       const double bytes = route.rate * elapsed * static_cast<double>(route.users);
       for (const int link : route.links) links_[index(link)].carried += bytes;
@@ -134,7 +153,7 @@ void FluidNetwork::share_links() {
   };
   std::size_t capped = 0;  // routes before this one, in order of their caps, have their rate
   while (open > 0) {
-    double rate = kNever;
+    double rate = never;
     const Link* tightest = nullptr;
     for (const int id : shared_) {
       const Link& link = links_[index(id)];
@@ -161,7 +180,7 @@ void FluidNetwork::share_links() {
   }
   for (const int id : shared_) links_[index(id)].routes.clear();
   next_route_ = -1;
-  next_time_ = kNever;
+  next_time_ = never;
   for (const int id : active_) {
     const Route& route = routes_[index(id)];
     const double remaining = std::max(route.flows.top().finish - route.served, 0.0);

@@ -1,7 +1,7 @@
 // Concurrent transfers over shared links as a fluid: every flow gets its max-min fair rate, as the
 // engine's flows do. Flows over the same route always have the same rate, so a route is one
 // processor-sharing queue in virtual time: thousands of asynchronous workers on a few routes cost
-// O(routes) per event instead of O(flows). Agrees with SimGrid's sharing (tests/strategies/).
+// O(routes) per event instead of O(flows). Agrees with SimGrid's sharing (tests/engine/).
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,11 @@ class FluidNetwork {
   int add_route(std::vector<int> links, double cap = std::numeric_limits<double>::infinity());
 
   // `weight` equal flows that start together and finish together, `bytes` each.
-  void start(int route, double bytes, int weight, int tag, double now);
+  // Its number, for drop().
+  std::int64_t start(int route, double bytes, int weight, int tag, double now);
+  // A flow that has not completed goes away.
+  void drop(int route, std::int64_t flow, int weight, double now);
+  void set_capacity(int link, double bytes_per_second, double now);
 
   // When the next flow completes if none is started before; infinity without flows.
   double next_completion();
@@ -58,10 +62,11 @@ class FluidNetwork {
     std::vector<int> links;
     double cap = 0;
     std::priority_queue<Flow, std::vector<Flow>, std::greater<>> flows;
-    std::int64_t users = 0;  // sum of weights
-    double served = 0;       // virtual time
-    double rate = 0;         // of one flow
-    bool fixed = false;      // has its rate, while rates are computed
+    std::vector<std::int64_t> dropped;  // still among `flows`, never on top
+    std::int64_t users = 0;             // sum of weights
+    double served = 0;                  // virtual time
+    double rate = 0;                    // of one flow
+    bool fixed = false;                 // has its rate, while rates are computed
   };
 
   static std::size_t index(int i) { return static_cast<std::size_t>(i); }
@@ -69,6 +74,7 @@ class FluidNetwork {
   void share_links();
   std::vector<int>::iterator place_of(int route);  // in active_
   void change_users(Route& route, int weight);
+  void leave(int route, int weight);  // after its top flow went
 
   std::vector<Link> links_;
   std::vector<Route> routes_;

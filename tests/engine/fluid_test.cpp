@@ -1,5 +1,5 @@
 // Do transfers that share links get max-min fair rates?
-#include "strategies/fluid.hpp"
+#include "engine/fluid.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,218 @@
+// The seam between programs and what carries them out: simulated time, waiting, and flows over
+// shared links. Two executors run the same text and give the same times:
+//   SimGrid   each program is an actor; an await blocks it (await_ready() does, and says "ready",
+//   so
+//             that the coroutine never suspends). The reference.
+//   the loop  an await suspends the coroutine, a heap of moments resumes it; flows share links in a
+//             fluid network of our own (engine/fluid.hpp). Needs no SimGrid.
+// One program runs at a time, and until it waits. Programs that can go on take turns in the order
+// in which they were woken; those whose time has come at the same moment, in the order in which
+// they began to wait, flows last.
+#pragma once
+
+#include <coroutine>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/program.hpp"
+#include "engine/range.hpp"
+#include "engine/transfer.hpp"
+
+namespace lockstep {
+
+using ProgramId = std::uint64_t;
+using RouteId = int;
+
+// What a flow crosses.
+struct Route {
+  std::vector<LinkId> links;  // one that is listed k times carries k times the bytes
+  double cap = never;         // bytes/s that each flow reaches at most
+  bool operator<(const Route& other) const {
+    return links != other.links ? links < other.links : cap < other.cap;
+  }
+};
+
+class Executor {
+ public:
+  // A started program.
+  struct Fiber;
+
+  // Awaited: the running program waits for a moment, or until it is woken.
+  class Wait {
+   public:
+    Wait(Executor& executor, double until) : executor_(executor), until_(until) {}
+    bool await_ready() { return until_ <= executor_.now() || executor_.block(until_); }
+    void await_suspend(std::coroutine_handle<> here) { executor_.suspend(here, until_); }
+    void await_resume() const {}
+
+   private:
+    Executor& executor_;
+    double until_;
+  };
+
+  // Awaited: `weight` equal flows of `bytes` each go over the route, side by side; the program goes
+  // on when they have arrived.
+  class Carry {
+   public:
+    Carry(Executor& executor, RouteId route, double bytes, int weight)
+        : executor_(executor), route_(route), bytes_(bytes), weight_(weight) {}
+    bool await_ready() { return bytes_ <= 0 || executor_.carry_blocking(route_, bytes_, weight_); }
+    void await_suspend(std::coroutine_handle<> here) {
+      executor_.carry_suspended(here, route_, bytes_, weight_);
+    }
+    void await_resume() const {}
+
+   private:
+    Executor& executor_;
+    RouteId route_;
+    double bytes_;
+    int weight_;
+  };
+
+  struct Traffic {
+    double bytes = 0;
+    double busy_seconds = 0;
+  };
+
+  virtual ~Executor() = default;
+
+  virtual double now() const = 0;
+  // The program begins at `at`, or now if that has passed.
+  virtual ProgramId start(std::string name, Program program, double at = 0) = 0;
+  // Ends a program that waits, wherever it is; what it waited for forgets it. Nothing happens if it
+  // is over.
+  virtual void cancel(ProgramId program) = 0;
+  // Until all programs are over; what a program throws leaves it. Programs that can never go on
+  // throw std::logic_error.
+  virtual void run() = 0;
+  // The running program ends the run when it waits next or returns: all others are cancelled.
+  virtual void stop() = 0;
+
+  virtual LinkId add_link(double bytes_per_second) = 0;
+  virtual void set_capacity(LinkId link, double bytes_per_second) = 0;
+  virtual RouteId add_route(const Route& route) = 0;
+  // What crossed a link so far, and the time in which it carried anything.
+  virtual Traffic traffic(LinkId link) = 0;
+
+  Wait sleep_until(double time) { return {*this, time}; }
+  Wait sleep_for(double seconds) { return {*this, now() + seconds}; }
+  Carry carry(RouteId route, double bytes, int weight = 1) { return {*this, route, bytes, weight}; }
+
+  // --- for awaitables: the running program waits. An executor whose programs can block does that
+  // in block() and returns true when the wait is over; others return false, and get the coroutine.
+  virtual Fiber& running() = 0;
+  virtual bool block(double until) = 0;
+  virtual void suspend(std::coroutine_handle<> here, double until) = 0;
+  virtual void wake(Fiber& fiber) = 0;  // nothing if it has been woken already
+
+ protected:
+  virtual bool carry_blocking(RouteId route, double bytes, int weight) = 0;
+  virtual void carry_suspended(std::coroutine_handle<> here, RouteId route, double bytes,
+                               int weight) = 0;
+};
+
+std::unique_ptr<Executor> make_loop();
+// Once per process, ever: SimGrid cannot start twice.
+std::unique_ptr<Executor> make_simgrid();
+
+// What programs wait at until somebody rings. Rings that nobody waits for are lost: wait in a loop
+// over the condition.
+class Bell {
+ public:
+  explicit Bell(Executor& executor) : executor_(executor) {}
+  Bell(const Bell&) = delete;
+  Bell& operator=(const Bell&) = delete;
+
+  class Ring {
+   public:
+    Ring(Bell& bell, double until) : bell_(bell), until_(until) {}
+    Ring(const Ring&) = delete;
+    Ring& operator=(const Ring&) = delete;
+    ~Ring() { bell_.leave(*this); }
+    bool await_ready() {
+      if (until_ <= bell_.executor_.now()) return true;
+      fiber_ = &bell_.executor_.running();
+      bell_.waiting_.push_back(this);
+      return bell_.executor_.block(until_);
+    }
+    void await_suspend(std::coroutine_handle<> here) { bell_.executor_.suspend(here, until_); }
+    bool await_resume() const { return rung_; }  // false: the time was over before
+
+   private:
+    friend Bell;
+    Bell& bell_;
+    double until_;
+    Executor::Fiber* fiber_ = nullptr;
+    bool rung_ = false;
+  };
+
+  Ring rung(double until = never) { return {*this, until}; }
+  void ring() {
+    for (Ring* ring : waiting_) {
+      ring->rung_ = true;
+      executor_.wake(*ring->fiber_);
+    }
+    waiting_.clear();
+  }
+
+ private:
+  void leave(Ring& ring) { std::erase(waiting_, &ring); }
+  Executor& executor_;
+  std::vector<Ring*> waiting_;
+};
+
+// What one program leaves for another, which takes it in turn.
+template <class Item>
+class Inbox {
+ public:
+  explicit Inbox(Executor& executor) : executor_(executor) {}
+  Inbox(const Inbox&) = delete;
+  Inbox& operator=(const Inbox&) = delete;
+
+  class Receive {
+   public:
+    explicit Receive(Inbox& inbox) : inbox_(inbox) {}
+    Receive(const Receive&) = delete;
+    Receive& operator=(const Receive&) = delete;
+    ~Receive() { inbox_.receiver_ = nullptr; }
+    bool await_ready() {
+      if (!inbox_.items_.empty()) return true;
+      inbox_.receiver_ = &inbox_.executor_.running();
+      return inbox_.executor_.block(never);
+    }
+    void await_suspend(std::coroutine_handle<> here) { inbox_.executor_.suspend(here, never); }
+    Item await_resume() {
+      Item item = std::move(inbox_.items_.front());
+      inbox_.items_.pop_front();
+      return item;
+    }
+
+   private:
+    Inbox& inbox_;
+  };
+
+  Receive receive() { return Receive(*this); }
+  void post(Item item) {
+    items_.push_back(std::move(item));
+    wake();
+  }
+  void post_first(Item item) {
+    items_.push_front(std::move(item));
+    wake();
+  }
+
+ private:
+  void wake() {
+    if (receiver_) executor_.wake(*receiver_);
+  }
+  Executor& executor_;
+  std::deque<Item> items_;
+  Executor::Fiber* receiver_ = nullptr;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,244 @@
+// Programs on a heap of moments, flows in a fluid network: the executor that needs no SimGrid.
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <map>
+#include <queue>
+#include <stdexcept>
+
+#include "engine/executor.hpp"
+#include "engine/fluid.hpp"
+
+namespace lockstep {
+
+struct Executor::Fiber {
+  Program program;
+  std::coroutine_handle<> here;  // where it goes on
+  int slot = 0;
+  ProgramId id = 0;  // 0 = over, the slot is free
+  bool ready = false;
+  std::uint64_t timer = 0;  // what its moment on the heap is numbered; 0 = none
+  int route = -1;           // of the flow it waits for; -1 = none
+  std::int64_t flow = 0;
+  int weight = 0;
+};
+
+namespace {
+
+class Loop final : public Executor {
+ public:
+  double now() const override { return now_; }
+  ProgramId start(std::string name, Program program, double at) override;
+  void cancel(ProgramId program) override;
+  void run() override;
+  void stop() override { stopping_ = true; }
+
+  LinkId add_link(double bytes_per_second) override { return network_.add_link(bytes_per_second); }
+  void set_capacity(LinkId link, double bytes_per_second) override {
+    network_.set_capacity(link, bytes_per_second, now_);
+  }
+  RouteId add_route(const Route& route) override;
+  Traffic traffic(LinkId link) override;
+
+  Fiber& running() override { return *running_; }
+  bool block(double) override { return false; }
+  void suspend(std::coroutine_handle<> here, double until) override;
+  void wake(Fiber& fiber) override;
+
+ protected:
+  bool carry_blocking(RouteId id, double, int) override {
+    const Route& route = routes_[static_cast<std::size_t>(id)];
+    return route.links.empty() && route.cap == never;
+  }
+  void carry_suspended(std::coroutine_handle<> here, RouteId route, double bytes,
+                       int weight) override;
+
+ private:
+  struct Moment {
+    double time;
+    std::uint64_t number;
+    int slot;
+    bool operator>(const Moment& other) const {
+      return time != other.time ? time > other.time : number > other.number;
+    }
+  };
+
+  void step(Fiber& fiber);
+  void end(Fiber& fiber);
+  void set_timer(Fiber& fiber, double time);
+  bool pass_time();  // to when the next programs can go on; false if there is no such time
+  double next_moment();
+  void clear();
+
+  double now_ = 0;
+  std::deque<Fiber> fibers_;
+  std::vector<int> free_;
+  ProgramId started_ = 0;
+  std::size_t live_ = 0;
+  Fiber* running_ = nullptr;
+  std::vector<Fiber*> ready_;  // from next_ready_ on
+  std::size_t next_ready_ = 0;
+  std::priority_queue<Moment, std::vector<Moment>, std::greater<>> moments_;
+  std::uint64_t timers_ = 0;
+  FluidNetwork network_;
+  std::vector<Route> routes_;
+  std::map<Route, RouteId> known_;
+  bool stopping_ = false;
+};
+
+ProgramId Loop::start(std::string, Program program, double at) {
+  if (free_.empty()) {
+    free_.push_back(static_cast<int>(fibers_.size()));
+    fibers_.emplace_back().slot = free_.back();
+  }
+  Fiber& fiber = fibers_[static_cast<std::size_t>(free_.back())];
+  free_.pop_back();
+  fiber.program = std::move(program);
+  fiber.here = fiber.program.handle();
+  fiber.id = ++started_;
+  ++live_;
+  if (at > now_) {
+    set_timer(fiber, at);
+  } else {
+    wake(fiber);
+  }
+  return fiber.id;
+}
+
+void Loop::cancel(ProgramId id) {
+  const auto found = std::find_if(fibers_.begin(), fibers_.end(),
+                                  [id](const Fiber& fiber) { return fiber.id == id; });
+  if (found == fibers_.end()) return;
+  if (&*found == running_) throw std::logic_error("a program cannot cancel itself");
+  if (found->ready) {
+    ready_.erase(std::find(ready_.begin() + static_cast<std::ptrdiff_t>(next_ready_), ready_.end(),
+                           &*found));
+  }
+  if (found->route >= 0) network_.drop(found->route, found->flow, found->weight, now_);
+  end(*found);
+}
+
+void Loop::end(Fiber& fiber) {
+  fiber.id = 0;
+  fiber.ready = false;
+  fiber.timer = 0;
+  fiber.route = -1;
+  free_.push_back(fiber.slot);
+  --live_;
+  fiber.program = Program();
+}
+
+void Loop::run() {
+  while (live_ > 0 && !stopping_) {
+    if (next_ready_ < ready_.size()) {
+      Fiber& fiber = *ready_[next_ready_++];
+      step(fiber);
+      continue;
+    }
+    ready_.clear();
+    next_ready_ = 0;
+    if (!pass_time()) {
+      clear();
+      throw std::logic_error("the simulated programs wait for each other for ever");
+    }
+  }
+  clear();
+}
+
+void Loop::step(Fiber& fiber) {
+  fiber.ready = false;
+  running_ = &fiber;
+  fiber.here.resume();
+  running_ = nullptr;
+  if (!fiber.program.over()) return;
+  try {
+    fiber.program.rethrow();
+  } catch (...) {
+    clear();
+    throw;
+  }
+  end(fiber);
+}
+
+void Loop::clear() {
+  for (Fiber& fiber : fibers_) {
+    if (fiber.id != 0) end(fiber);
+  }
+}
+
+void Loop::set_timer(Fiber& fiber, double time) {
+  fiber.timer = ++timers_;
+  moments_.push({time, fiber.timer, fiber.slot});
+}
+
+void Loop::suspend(std::coroutine_handle<> here, double until) {
+  running_->here = here;
+  if (until < never) set_timer(*running_, until);
+}
+
+void Loop::wake(Fiber& fiber) {
+  if (fiber.ready) return;
+  fiber.ready = true;
+  fiber.timer = 0;
+  ready_.push_back(&fiber);
+}
+
+// A route that shares nothing takes its closed form.
+void Loop::carry_suspended(std::coroutine_handle<> here, RouteId id, double bytes, int weight) {
+  const Route& route = routes_[static_cast<std::size_t>(id)];
+  running_->here = here;
+  if (route.links.empty()) {
+    set_timer(*running_, now_ + bytes / route.cap);
+    return;
+  }
+  running_->route = id;
+  running_->weight = weight;
+  running_->flow = network_.start(id, bytes, weight, running_->slot, now_);
+}
+
+double Loop::next_moment() {
+  while (!moments_.empty()) {
+    const Moment& next = moments_.top();
+    if (fibers_[static_cast<std::size_t>(next.slot)].timer == next.number) return next.time;
+    moments_.pop();
+  }
+  return never;
+}
+
+bool Loop::pass_time() {
+  const double moment = next_moment();
+  now_ = std::max(now_, std::min(moment, network_.next_completion()));
+  if (now_ == never) return false;
+  while (next_moment() <= now_) {
+    wake(fibers_[static_cast<std::size_t>(moments_.top().slot)]);
+    moments_.pop();
+  }
+  while (network_.next_completion() <= now_) {
+    Fiber& fiber = fibers_[static_cast<std::size_t>(network_.complete_next())];
+    fiber.route = -1;
+    wake(fiber);
+  }
+  return true;
+}
+
+RouteId Loop::add_route(const Route& route) {
+  const auto [entry, fresh] = known_.try_emplace(route, static_cast<RouteId>(routes_.size()));
+  if (fresh) {
+    routes_.push_back(route);
+    network_.add_route(route.links, route.cap);
+  }
+  return entry->second;
+}
+
+Executor::Traffic Loop::traffic(LinkId link) {
+  network_.advance_to(now_);
+  return {network_.bytes_carried(link), network_.busy_seconds(link, now_)};
+}
+
+}  // namespace
+
+std::unique_ptr<Executor> make_loop() {
+  return std::make_unique<Loop>();
+}
+
+}  // namespace lockstep

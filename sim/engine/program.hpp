@@ -1,0 +1,66 @@
+// A program of the simulated world in direct style: a C++20 coroutine that awaits sleeps, bells,
+// queues, flows (engine/executor.hpp) and other programs. Carried out by an Executor.
+#pragma once
+
+#include <coroutine>
+#include <exception>
+#include <utility>
+
+namespace lockstep {
+
+class [[nodiscard]] Program {
+ public:
+  struct promise_type {
+    std::coroutine_handle<> caller;  // that goes on when this one returns; null = nobody
+    std::exception_ptr failure;
+
+    Program get_return_object() {
+      return Program(std::coroutine_handle<promise_type>::from_promise(*this));
+    }
+    std::suspend_always initial_suspend() noexcept { return {}; }
+    struct Return {
+      bool await_ready() noexcept { return false; }
+      std::coroutine_handle<> await_suspend(std::coroutine_handle<promise_type> self) noexcept {
+        const std::coroutine_handle<> caller = self.promise().caller;
+        return caller ? caller : std::noop_coroutine();
+      }
+      void await_resume() noexcept {}
+    };
+    Return final_suspend() noexcept { return {}; }
+    void return_void() {}
+    // Handed on by await_resume() or finish(): so that killing an actor unwinds its programs.
+    void unhandled_exception() { failure = std::current_exception(); }
+  };
+
+  Program() = default;
+  Program(Program&& other) noexcept : handle_(std::exchange(other.handle_, {})) {}
+  Program& operator=(Program&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~Program() {
+    if (handle_) handle_.destroy();
+  }
+
+  // Awaited by another program, as a subroutine: begins in place of the caller, and only a program
+  // that did not return by then suspends it.
+  bool await_ready() {
+    handle_.resume();
+    return handle_.done();
+  }
+  void await_suspend(std::coroutine_handle<> caller) { handle_.promise().caller = caller; }
+  void await_resume() const { rethrow(); }
+
+  // For executors.
+  std::coroutine_handle<> handle() const { return handle_; }
+  bool over() const { return handle_.done(); }
+  void rethrow() const {
+    if (handle_.promise().failure) std::rethrow_exception(handle_.promise().failure);
+  }
+
+ private:
+  explicit Program(std::coroutine_handle<promise_type> handle) : handle_(handle) {}
+  std::coroutine_handle<promise_type> handle_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,434 @@
+// Programs as SimGrid actors, flows as SimGrid communications: the reference. One actor at a time
+// has the turn; who waits hands it on in the same order as the loop does.
+#include <xbt/log.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <deque>
+#include <map>
+#include <stdexcept>
+
+#include "engine/executor.hpp"
+#include "engine/sg_compat.hpp"
+
+namespace lockstep {
+
+namespace s4u = sg::s4u;
+
+struct Executor::Fiber {
+  Program program;
+  std::string name;
+  ProgramId id = 0;
+  s4u::ActorPtr actor;
+  s4u::SemaphorePtr turn;
+  enum class State { waiting, due, ready, running } state = State::waiting;
+  bool carries = false;     // what it waits for is a flow
+  std::uint64_t waits = 0;  // number of its present wait
+};
+
+namespace {
+
+// SimGrid refuses links of no or boundless capacity and loses precision on tiny payloads; all rates
+// and bytes are multiplied by this before they reach it.
+constexpr double payload_scale = 65536;
+
+// The one Engine of this process. It is never destroyed: SimGrid cannot start twice anyway, and its
+// own teardown at exit is what the library expects.
+s4u::Engine& start_engine() {
+  static bool started = false;
+  if (started) throw std::logic_error("SimGrid starts once per process: fork before");
+  started = true;
+  // Quiet before anything else: every set_config() logs a line.
+  xbt_log_control_set("root.thres:critical");
+#ifdef __SANITIZE_ADDRESS__
+  // AddressSanitizer knows the stacks of threads, not those that raw contexts switch to.
+  const char* factory = "--cfg=contexts/factory:thread";
+#else
+  const char* factory = "--cfg=contexts/factory:raw";
+#endif
+  static std::array<std::string, 2> words{"lockstep", factory};
+  static std::array<char*, 3> arguments{words[0].data(), words[1].data(), nullptr};
+  static char** argv = arguments.data();
+  static int argc = 2;
+  auto* engine = new s4u::Engine(&argc, argv);
+  // The plain fluid model: factors 1, no charge on the way back, no TCP window, and time resolved
+  // far below a nanosecond.
+  s4u::Engine::set_config("network/model:CM02");
+  s4u::Engine::set_config("network/crosstraffic:0");
+  s4u::Engine::set_config("network/TCP-gamma:1e30");
+#if SIMGRID_VERSION >= 33400
+  s4u::Engine::set_config("precision/timing", sg::clock_precision);
+#else
+  s4u::Engine::set_config("surf/precision", sg::clock_precision);
+#endif
+  return *engine;
+}
+
+class SimGrid final : public Executor {
+ public:
+  SimGrid() : engine_(start_engine()), zone_(sg::make_zone("world")) {
+    home_ = sg::make_host(zone_, "home");
+    for (int i = 0; i < pseudo_hosts; ++i) {
+      hosts_.push_back(sg::make_host(zone_, "port" + std::to_string(i)));
+    }
+    // Actors that are stuck for ever end the run with an exception instead of SimGrid's report.
+    s4u::Engine::on_deadlock_cb([this] { deadlock_ = true; });
+  }
+
+  double now() const override { return s4u::Engine::get_clock(); }
+  ProgramId start(std::string name, Program program, double at) override;
+  void cancel(ProgramId program) override;
+  void run() override;
+  void stop() override { stopping_ = true; }
+
+  LinkId add_link(double bytes_per_second) override;
+  void set_capacity(LinkId link, double bytes_per_second) override;
+  RouteId add_route(const Route& route) override;
+  Traffic traffic(LinkId link) override;
+
+  Fiber& running() override { return *running_; }
+  bool block(double until) override;
+  void suspend(std::coroutine_handle<>, double) override {}
+  void wake(Fiber& fiber) override;
+
+ protected:
+  bool carry_blocking(RouteId route, double bytes, int weight) override;
+  void carry_suspended(std::coroutine_handle<>, RouteId, double, int) override {}
+
+ private:
+  struct Link {
+    s4u::Link* simulated = nullptr;
+    Traffic past;    // of flows that are over
+    int active = 0;  // flows on it now
+    double since = 0;
+  };
+  // A pair of pseudo hosts whose route crosses some links, and perhaps one of its own that limits
+  // the flow: room for one flow at a time.
+  struct Lane {
+    s4u::Host* from = nullptr;
+    s4u::Host* to = nullptr;
+    s4u::Link* limit = nullptr;
+  };
+  // Lanes without a flow, by what they cross, and whether they have a limit.
+  using Idle = std::map<std::pair<std::vector<LinkId>, bool>, std::vector<Lane>>;
+  // On its way as long as it exists.
+  struct Flow {
+    SimGrid& world;
+    RouteId route;
+    double bytes;
+    int weight;
+    double payload;
+    const Fiber& carrier;
+    s4u::CommPtr comm{};  // null between two
+    double left = 0;      // of the payload, when there is none
+    Flow(SimGrid& w, RouteId r, double b, int n, double p, const Fiber& f)
+        : world(w), route(r), bytes(b), weight(n), payload(p), carrier(f), left(p) {
+      world.count(*this, +1);
+      world.flows_.push_back(this);
+    }
+    Flow(const Flow&) = delete;
+    Flow& operator=(const Flow&) = delete;
+    ~Flow() {
+      std::erase(world.flows_, this);
+      world.count(*this, -1);
+    }
+    void interrupt() {
+      if (!comm) return;
+      left = comm->get_remaining();
+      comm = nullptr;
+    }
+  };
+
+  void live(Fiber& fiber);
+  void wait(Fiber& self, bool carries);
+  void hand_on();
+  void arrive(Fiber& self);
+  s4u::Link* make_link(double bytes_per_second);
+  Lane make_lane(const std::vector<LinkId>& crossed, bool limited);
+  void count(const Flow& flow, int change);
+  double carried_by(const Flow& flow) const;
+
+  // 160 hosts give 25,440 ordered pairs, each with its own route, in a table of 0.2 MB.
+  static constexpr int pseudo_hosts = 160;
+  s4u::Engine& engine_;
+  s4u::NetZone* zone_;
+  s4u::Host* home_ = nullptr;
+  std::vector<s4u::Host*> hosts_;
+  int next_pair_ = 0;
+  std::vector<Link> links_;
+  int simulated_links_ = 0;
+  std::vector<Route> routes_;
+  std::map<Route, RouteId> known_;
+  std::vector<s4u::Link*> limits_;  // that no lane has yet
+  Idle idle_;
+  std::vector<Flow*> flows_;
+  std::map<ProgramId, Fiber> fibers_;
+  ProgramId started_ = 0;
+  std::uint64_t waits_ = 0;
+  Fiber* running_ = nullptr;  // has the turn
+  std::deque<Fiber*> ready_;  // wait for their turn
+  std::vector<Fiber*> due_;   // their time has come, and perhaps that of others, too
+  bool stopping_ = false;
+  bool deadlock_ = false;
+  std::exception_ptr failure_;
+};
+
+ProgramId SimGrid::start(std::string name, Program program, double at) {
+  Fiber& fiber = fibers_[++started_];
+  fiber.program = std::move(program);
+  fiber.name = std::move(name);
+  fiber.id = started_;
+  fiber.turn = s4u::Semaphore::create(0);
+  if (at > now()) {
+    fiber.waits = ++waits_;
+    fiber.actor = sg::make_actor(fiber.name, home_, [this, &fiber, at] {
+      s4u::this_actor::sleep_until(at);
+      arrive(fiber);
+      live(fiber);
+    });
+  } else {
+    wake(fiber);
+  }
+  return fiber.id;
+}
+
+// What an actor does.
+void SimGrid::live(Fiber& self) {
+  self.program.handle().resume();
+  try {
+    self.program.rethrow();
+  } catch (const simgrid::ForcefulKillException&) {
+    throw;
+  } catch (...) {
+    failure_ = std::current_exception();
+    stopping_ = true;
+  }
+  fibers_.erase(self.id);
+  hand_on();
+}
+
+void SimGrid::cancel(ProgramId id) {
+  const auto found = fibers_.find(id);
+  if (found == fibers_.end()) return;
+  Fiber& fiber = found->second;
+  if (&fiber == running_) throw std::logic_error("a program cannot cancel itself");
+  std::erase(ready_, &fiber);
+  std::erase(due_, &fiber);
+  if (fiber.actor) {
+    for (Flow* flow : flows_) {
+      if (&flow->carrier == &fiber) flow->interrupt();
+    }
+    fiber.actor->kill();
+    if (running_) fiber.actor->join();
+  }
+  fibers_.erase(found);
+}
+
+void SimGrid::run() {
+  // Links cannot be made any more when time runs: enough for all transfers that may run at once.
+  for (std::size_t i = 0; i < 512 + routes_.size(); ++i) limits_.push_back(make_link(1));
+  if (!ready_.empty()) hand_on();
+  engine_.run();
+  for (auto& [id, fiber] : fibers_) {
+    // Stuck in the middle of an actor that will never go on: cannot be unwound.
+    if (fiber.actor && !fiber.program.over()) new Program(std::move(fiber.program));
+  }
+  fibers_.clear();
+  if (failure_) std::rethrow_exception(failure_);
+  if (deadlock_) throw std::logic_error("the simulated programs wait for each other for ever");
+}
+
+void SimGrid::wake(Fiber& fiber) {
+  if (fiber.state != Fiber::State::waiting) return;
+  fiber.state = Fiber::State::ready;
+  ready_.push_back(&fiber);
+}
+
+// The turn goes to who waits for it longest; to nobody if all wait for time to pass.
+void SimGrid::hand_on() {
+  running_ = nullptr;
+  if (stopping_) {
+    s4u::Actor::kill_all();
+    return;
+  }
+  if (ready_.empty()) return;
+  running_ = ready_.front();
+  ready_.pop_front();
+  Fiber& next = *running_;
+  next.state = Fiber::State::running;
+  if (next.actor) {
+    next.turn->release();
+  } else {
+    next.actor = sg::make_actor(next.name, home_, [this, &next] { live(next); });
+  }
+}
+
+// The running program waits from here on.
+void SimGrid::wait(Fiber& self, bool carries) {
+  self.state = Fiber::State::waiting;
+  self.carries = carries;
+  self.waits = ++waits_;
+  hand_on();
+  if (stopping_) s4u::this_actor::exit();
+}
+
+// Its time has come. SimGrid wakes all actors whose time it is in one round, in an order of its
+// own: after a yield all of them are here.
+void SimGrid::arrive(Fiber& self) {
+  if (self.state == Fiber::State::waiting) {
+    self.state = Fiber::State::due;
+    due_.push_back(&self);
+    s4u::this_actor::yield();
+    std::sort(due_.begin(), due_.end(), [](const Fiber* a, const Fiber* b) {
+      return a->carries != b->carries ? b->carries : a->waits < b->waits;
+    });
+    for (Fiber* fiber : due_) fiber->state = Fiber::State::ready;
+    ready_.insert(ready_.end(), due_.begin(), due_.end());
+    due_.clear();
+    if (running_ == nullptr) hand_on();
+  }
+  self.turn->acquire();
+}
+
+bool SimGrid::block(double until) {
+  Fiber& self = *running_;
+  wait(self, false);
+  if (until == never) {
+    self.turn->acquire();
+  } else if (self.turn->acquire_timeout(until - now())) {
+    arrive(self);
+  }
+  return true;
+}
+
+bool SimGrid::carry_blocking(RouteId id, double bytes, int weight) {
+  const Route& route = routes_[static_cast<std::size_t>(id)];
+  if (route.links.empty()) return route.cap == never || block(now() + bytes / route.cap);
+  const double payload = std::max(1.0, std::round(bytes * payload_scale));
+  // Each of the flows crosses every link of the route: as one flow that does so many times.
+  std::vector<LinkId> crossed;
+  for (const LinkId link : route.links) {
+    crossed.insert(crossed.end(), static_cast<std::size_t>(weight), link);
+  }
+  const bool limited = route.cap < never;
+  std::vector<Lane>& idle = idle_[{crossed, limited}];
+  if (idle.empty()) idle.push_back(make_lane(crossed, limited));
+  const Lane lane = idle.back();
+  idle.pop_back();
+  // The capacity that makes the rounded payload take exactly as long as it should alone.
+  if (limited) lane.limit->set_bandwidth(route.cap * (payload / bytes));
+  Fiber& self = *running_;
+  Flow flow(*this, id, bytes, weight, payload, self);
+  const auto send = [&] {
+    flow.comm = s4u::Comm::sendto_init();
+    flow.comm->set_source(lane.from)->set_destination(lane.to);
+    flow.comm->set_payload_size(static_cast<std::uint64_t>(std::ceil(flow.left)))->start();
+  };
+  send();
+  wait(self, true);
+  while (true) {
+    const s4u::CommPtr comm = flow.comm;
+    try {
+      comm->wait();
+      flow.left = 0;
+      flow.comm = nullptr;
+      idle.push_back(lane);
+      break;
+    } catch (const simgrid::Exception&) {
+      send();  // a link has got another capacity
+    }
+  }
+  arrive(self);
+  return true;
+}
+
+// SimGrid never lets a flow become faster than its links were when it began: begin anew.
+void SimGrid::set_capacity(LinkId id, double bytes_per_second) {
+  links_[static_cast<std::size_t>(id)].simulated->set_bandwidth(bytes_per_second * payload_scale);
+  for (Flow* flow : flows_) {
+    const std::vector<LinkId>& crossed = routes_[static_cast<std::size_t>(flow->route)].links;
+    if (!flow->comm || std::find(crossed.begin(), crossed.end(), id) == crossed.end()) continue;
+    const s4u::CommPtr comm = flow->comm;
+    flow->interrupt();
+    comm->cancel();
+  }
+}
+
+SimGrid::Lane SimGrid::make_lane(const std::vector<LinkId>& crossed, bool limited) {
+  if (next_pair_ >= pseudo_hosts * (pseudo_hosts - 1) || (limited && limits_.empty())) {
+    throw std::logic_error("too many different routes for SimGrid");
+  }
+  const int from = next_pair_ / (pseudo_hosts - 1);
+  const int rest = next_pair_ % (pseudo_hosts - 1);
+  const int to = rest < from ? rest : rest + 1;
+  ++next_pair_;
+  Lane lane{hosts_[static_cast<std::size_t>(from)], hosts_[static_cast<std::size_t>(to)], nullptr};
+  std::vector<s4u::Link*> links;
+  if (limited) {
+    lane.limit = limits_.back();
+    limits_.pop_back();
+    links.push_back(lane.limit);
+  }
+  for (const LinkId link : crossed) {
+    links.push_back(links_[static_cast<std::size_t>(link)].simulated);
+  }
+  sg::make_route(zone_, lane.from, lane.to, links);
+  return lane;
+}
+
+// A flow begins (+1) or ends (-1).
+void SimGrid::count(const Flow& flow, int change) {
+  const double carried = change > 0 ? 0 : carried_by(flow);
+  for (const LinkId id : routes_[static_cast<std::size_t>(flow.route)].links) {
+    Link& link = links_[static_cast<std::size_t>(id)];
+    link.past.bytes += carried;
+    if (link.active == 0) link.since = now();
+    link.active += change;
+    if (link.active == 0) link.past.busy_seconds += now() - link.since;
+  }
+}
+
+// So far, over each link of its route each time it crosses it.
+double SimGrid::carried_by(const Flow& flow) const {
+  const double left = flow.comm ? flow.comm->get_remaining() : flow.left;
+  return flow.weight * flow.bytes * (1 - left / flow.payload);
+}
+
+s4u::Link* SimGrid::make_link(double bytes_per_second) {
+  return sg::make_link(zone_, "link" + std::to_string(simulated_links_++),
+                       bytes_per_second * payload_scale);
+}
+
+LinkId SimGrid::add_link(double bytes_per_second) {
+  Link link;
+  link.simulated = make_link(bytes_per_second);
+  links_.push_back(link);
+  return static_cast<LinkId>(links_.size()) - 1;
+}
+
+RouteId SimGrid::add_route(const Route& route) {
+  const auto [entry, fresh] = known_.try_emplace(route, static_cast<RouteId>(routes_.size()));
+  if (fresh) routes_.push_back(route);
+  return entry->second;
+}
+
+Executor::Traffic SimGrid::traffic(LinkId id) {
+  const Link& link = links_[static_cast<std::size_t>(id)];
+  Traffic result = link.past;
+  if (link.active > 0) result.busy_seconds += now() - link.since;
+  for (const Flow* flow : flows_) {
+    const std::vector<LinkId>& crossed = routes_[static_cast<std::size_t>(flow->route)].links;
+    const auto times = std::count(crossed.begin(), crossed.end(), id);
+    if (times > 0) result.bytes += static_cast<double>(times) * carried_by(*flow);
+  }
+  return result;
+}
+
+}  // namespace
+
+std::unique_ptr<Executor> make_simgrid() {
+  return std::make_unique<SimGrid>();
+}
+
+}  // namespace lockstep

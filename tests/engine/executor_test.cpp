@@ -1,0 +1,288 @@
+// Do the two executors carry out the same programs at the same times and in the same order?
+#include "engine/executor.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "in_child.hpp"
+
+namespace lockstep {
+namespace {
+
+// What programs note: numbers, in the order in which they come to it.
+using Notes = std::vector<double>;
+using Play = std::function<void(Executor&, Notes&)>;
+
+Notes notes(std::unique_ptr<Executor> executor, const Play& play) {
+  Notes result;
+  play(*executor, result);
+  executor->run();
+  return result;
+}
+
+// The play on the loop; on SimGrid the same.
+Notes on_both(const Play& play) {
+  Notes loop = notes(make_loop(), play);
+  const Notes simgrid = in_child([&] { return notes(make_simgrid(), play); });
+  EXPECT_EQ(loop.size(), simgrid.size());
+  for (std::size_t i = 0; i < std::min(loop.size(), simgrid.size()); ++i) {
+    EXPECT_NEAR(loop[i], simgrid[i], 1e-11 * (1 + std::abs(loop[i]))) << i;
+  }
+  return loop;
+}
+
+void expect_notes(const Notes& seen, const Notes& expected) {
+  ASSERT_EQ(seen.size(), expected.size());
+  for (std::size_t i = 0; i < seen.size(); ++i) EXPECT_NEAR(seen[i], expected[i], 1e-9) << i;
+}
+
+Program sleeper(Executor& world, Notes& notes, double number, double seconds) {
+  for (int i = 0; i < 3; ++i) {
+    co_await world.sleep_for(seconds);
+    notes.push_back(number);
+    notes.push_back(world.now());
+  }
+}
+
+TEST(Executors, SleepAlike) {
+  const Notes seen = on_both([](Executor& world, Notes& notes) {
+    world.start("a", sleeper(world, notes, 1, 2));
+    world.start("b", sleeper(world, notes, 2, 3));
+  });
+  // At 6 s the one that began to wait first goes first.
+  expect_notes(seen, {1, 2, 2, 3, 1, 4, 2, 6, 1, 6, 2, 9});
+}
+
+Program ping(Bell& mine, Bell& other, Notes& notes, double number) {
+  for (int i = 0; i < 2; ++i) {
+    notes.push_back(number);
+    other.ring();
+    co_await mine.rung();
+  }
+  other.ring();
+}
+
+TEST(Executors, TakeTurnsAlikeAtOneMoment) {
+  const Notes seen = on_both([](Executor& world, Notes& notes) {
+    auto a = std::make_shared<Bell>(world), b = std::make_shared<Bell>(world);
+    const auto hold = [](std::shared_ptr<Bell> x, std::shared_ptr<Bell> y, Notes& n,
+                         double number) -> Program { co_await ping(*x, *y, n, number); };
+    world.start("a", hold(a, b, notes, 1));
+    world.start("b", hold(b, a, notes, 2));
+    for (const double number : {3, 4, 5}) world.start("c", sleeper(world, notes, number, 1));
+  });
+  expect_notes(seen, {1, 2, 1, 2, 3, 1, 4, 1, 5, 1, 3, 2, 4, 2, 5, 2, 3, 3, 4, 3, 5, 3});
+}
+
+Program waiter(Executor& world, Bell& bell, Notes& notes, double until) {
+  const bool rung = co_await bell.rung(until);
+  notes.push_back(rung ? 1 : 0);
+  notes.push_back(world.now());
+}
+
+Program ringer(Executor& world, Bell& bell, double at) {
+  co_await world.sleep_until(at);
+  bell.ring();
+}
+
+TEST(Executors, WaitForABellUntilAMoment) {
+  const Notes seen = on_both([](Executor& world, Notes& notes) {
+    static std::optional<Bell> bell;
+    bell.emplace(world);
+    world.start("in time", waiter(world, *bell, notes, 3));
+    world.start("too late", waiter(world, *bell, notes, 1));
+    world.start("for ever", waiter(world, *bell, notes, never));
+    world.start("ringer", ringer(world, *bell, 2));
+  });
+  expect_notes(seen, {0, 1, 1, 2, 1, 2});
+}
+
+Program consumer(Executor& world, Inbox<int>& inbox, Notes& notes, int items) {
+  for (int i = 0; i < items; ++i) {
+    notes.push_back(co_await inbox.receive());
+    notes.push_back(world.now());
+    co_await world.sleep_for(1);
+  }
+}
+
+TEST(Executors, HandOnItemsInOrder) {
+  const Notes seen = on_both([](Executor& world, Notes& notes) {
+    static std::optional<Inbox<int>> inbox;
+    inbox.emplace(world);
+    world.start("consumer", consumer(world, *inbox, notes, 4));
+    const auto producer = [](Executor& w, Inbox<int>& to) -> Program {
+      to.post(1);
+      to.post(2);
+      co_await w.sleep_for(0.5);
+      to.post(3);
+      to.post_first(4);
+    };
+    world.start("producer", producer(world, *inbox));
+  });
+  expect_notes(seen, {1, 0, 4, 1, 2, 2, 3, 3});
+}
+
+Program sender(Executor& world, Notes& notes, RouteId route, double bytes, int weight,
+               double from) {
+  co_await world.sleep_until(from);
+  co_await world.carry(route, bytes, weight);
+  notes.push_back(bytes);
+  notes.push_back(world.now());
+}
+
+TEST(Executors, ShareLinksAlike) {
+  const Notes seen = on_both([](Executor& world, Notes& notes) {
+    const LinkId wide = world.add_link(10), narrow = world.add_link(3);
+    const RouteId both = world.add_route({{wide, narrow}}), twice = world.add_route({{wide, wide}});
+    const RouteId capped = world.add_route({{wide}, 1}), alone = world.add_route({{}, 4});
+    world.start("a", sender(world, notes, both, 30, 1, 0));   // 2.5 bytes/s, later 1, then 3
+    world.start("b", sender(world, notes, twice, 20, 1, 0));  // the same
+    world.start("c", sender(world, notes, capped, 6, 2, 4));  // two flows of 1 byte/s
+    world.start("d", sender(world, notes, alone, 8, 1, 1));
+    const auto reporter = [](Executor& w, Notes& n, LinkId link) -> Program {
+      for (const double time : {2.0, 20.0}) {
+        co_await w.sleep_until(time);
+        n.push_back(w.traffic(link).bytes);
+        n.push_back(w.traffic(link).busy_seconds);
+      }
+    };
+    world.start("reporter", reporter(world, notes, wide));
+  });
+  // wide: a alone takes 3, b crosses twice: max-min gives each 10/3, a no more than 3, b the rest.
+  EXPECT_NEAR(seen.at(0), 2 * 10, 1e-9);
+  EXPECT_NEAR(seen.at(1), 2, 1e-9);
+}
+
+TEST(Executors, ChangeACapacityInTheMiddleOfAFlow) {
+  const Notes seen = on_both([](Executor& world, Notes& notes) {
+    const LinkId link = world.add_link(10);
+    world.start("a", sender(world, notes, world.add_route({{link}}), 100, 1, 0));
+    const auto change = [](Executor& w, LinkId which) -> Program {
+      co_await w.sleep_until(5);
+      w.set_capacity(which, 2);
+      co_await w.sleep_until(15);
+      w.set_capacity(which, 30);
+    };
+    world.start("change", change(world, link));
+  });
+  expect_notes(seen, {100, 16});  // 50 + 20 + 30
+}
+
+TEST(Executors, StartProgramsAtATime) {
+  const Notes seen = on_both([](Executor& world, Notes& notes) {
+    const auto late = [](Executor& w, Notes& n) -> Program {
+      n.push_back(w.now());
+      w.start("child", sleeper(w, n, 7, 0.25), w.now() + 1);
+      co_return;
+    };
+    world.start("late", late(world, notes), 2);
+    world.start("now", sleeper(world, notes, 1, 2));
+  });
+  expect_notes(seen, {2, 1, 2, 7, 3.25, 7, 3.5, 7, 3.75, 1, 4, 1, 6});
+}
+
+// Says when its scope is left.
+struct Farewell {
+  Executor& world;
+  Notes& notes;
+  double number;
+  ~Farewell() {
+    notes.push_back(number);
+    notes.push_back(world.now());
+  }
+};
+
+Program outer(Executor& world, Notes& notes, Program inner) {
+  const Farewell farewell{world, notes, 90};
+  co_await inner;
+  notes.push_back(-1);
+}
+
+// Whatever a program waits for, and however deep.
+TEST(Executors, CancelProgramsThatLeaveNothingBehind) {
+  const Notes seen = on_both([](Executor& world, Notes& notes) {
+    static std::optional<Bell> bell;
+    static std::optional<Inbox<int>> inbox;
+    bell.emplace(world);
+    inbox.emplace(world);
+    const LinkId link = world.add_link(10);
+    const RouteId route = world.add_route({{link}});
+    std::vector<ProgramId> victims{
+        world.start("flow", outer(world, notes, sender(world, notes, route, 1000, 1, 0))),
+        world.start("bell", outer(world, notes, waiter(world, *bell, notes, never))),
+        world.start("inbox", outer(world, notes, consumer(world, *inbox, notes, 1))),
+        world.start("sleep", outer(world, notes, sleeper(world, notes, 1, 100))),
+        world.start("not begun", outer(world, notes, sleeper(world, notes, 2, 1)), 50)};
+    world.start("other flow", sender(world, notes, route, 40, 1, 0));
+    const auto killer = [](Executor& w, Notes& n, std::vector<ProgramId> who,
+                           LinkId way) -> Program {
+      co_await w.sleep_until(2);
+      for (const ProgramId victim : who) w.cancel(victim);
+      w.cancel(who[0]);
+      bell->ring();
+      inbox->post(5);
+      n.push_back(w.traffic(way).bytes);
+    };
+    world.start("killer", killer(world, notes, victims, link));
+  });
+  // The other flow had 10 bytes by then, and has the link to itself from then on.
+  expect_notes(seen, {90, 2, 90, 2, 90, 2, 90, 2, 20, 40, 5});
+}
+
+TEST(Executors, HandOnAProgramsException) {
+  const auto play = [](Executor& world, Notes& notes) {
+    const auto broken = [](Executor& w) -> Program {
+      co_await w.sleep_for(1);
+      throw std::runtime_error("broken on purpose");
+    };
+    const auto caller = [](Executor& w, Notes& n, Program inner) -> Program {
+      const Farewell farewell{w, n, 1};
+      co_await inner;
+    };
+    world.start("caller", caller(world, notes, broken(world)));
+    world.start("other", sleeper(world, notes, 1, 100));
+  };
+  EXPECT_THROW(notes(make_loop(), play), std::runtime_error);
+  try {
+    in_child([&] { return notes(make_simgrid(), play); });
+    FAIL();
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "broken on purpose");
+  }
+}
+
+TEST(Executors, ReportADeadlock) {
+  const auto play = [](Executor& world, Notes& notes) {
+    static std::optional<Bell> bell;
+    bell.emplace(world);
+    world.start("client", waiter(world, *bell, notes, never));
+  };
+  EXPECT_THROW(notes(make_loop(), play), std::logic_error);
+  EXPECT_THROW(in_child([&] { return notes(make_simgrid(), play); }), std::runtime_error);
+}
+
+TEST(Executors, StopInTheMiddle) {
+  const Notes seen = on_both([](Executor& world, Notes& notes) {
+    const auto end = [](Executor& w, Notes& n) -> Program {
+      const Farewell farewell{w, n, 9};
+      co_await w.sleep_for(5);
+      w.stop();
+    };
+    world.start("sleeper", sleeper(world, notes, 1, 2));
+    world.start("end", end(world, notes));
+  });
+  expect_notes(seen, {1, 2, 1, 4, 9, 5});
+}
+
+TEST(SimGrid, StartsOnlyOnce) {
+  EXPECT_THROW(in_child([] {
+                 make_simgrid();
+                 make_simgrid();
+                 return Notes{};
+               }),
+               std::runtime_error);
+}
+
+}  // namespace
+}  // namespace lockstep
