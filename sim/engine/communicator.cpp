@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "engine/executor.hpp"
 #include "engine/range.hpp"
 
 namespace lockstep {
@@ -152,7 +153,7 @@ double Communicator::fallen_behind(Operation& operation, double now) const {
   const double missed = (1 - speed) * (operation.computed - before);
   // Sleeps shorter than the clock's precision would go on for ever.
   const double negligible =
-      std::max(1e-12 * (operation.end - operation.windows[0].start), 2 * sg::clock_precision);
+      std::max(1e-12 * (operation.end - operation.windows[0].start), 2 * clock_precision);
   return missed > negligible ? missed : 0;
 }
 

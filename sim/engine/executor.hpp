@@ -25,6 +25,9 @@
 
 namespace lockstep {
 
+// Seconds; delays shorter than this take no time, or this long.
+inline constexpr double clock_precision = 1e-12;
+
 using ProgramId = std::uint64_t;
 using RouteId = int;
 

@@ -10,9 +10,6 @@ namespace lockstep::sg {
 
 namespace s4u = simgrid::s4u;
 
-// Seconds; delays shorter than this take no time, or this long.
-inline constexpr double clock_precision = 1e-12;
-
 inline s4u::NetZone* make_zone(const std::string& name) {
 #if SIMGRID_VERSION >= 40000
   return s4u::Engine::get_instance()->get_netzone_root()->add_netzone_full(name);

@@ -58,9 +58,9 @@ s4u::Engine& start_engine() {
   s4u::Engine::set_config("network/crosstraffic:0");
   s4u::Engine::set_config("network/TCP-gamma:1e30");
 #if SIMGRID_VERSION >= 33400
-  s4u::Engine::set_config("precision/timing", sg::clock_precision);
+  s4u::Engine::set_config("precision/timing", clock_precision);
 #else
-  s4u::Engine::set_config("surf/precision", sg::clock_precision);
+  s4u::Engine::set_config("surf/precision", clock_precision);
 #endif
   return *engine;
 }
@@ -249,6 +249,7 @@ void SimGrid::wake(Fiber& fiber) {
 void SimGrid::hand_on() {
   running_ = nullptr;
   if (stopping_) {
+    for (Flow* flow : flows_) flow->interrupt();
     s4u::Actor::kill_all();
     return;
   }

@@ -7,6 +7,7 @@
 #include <exception>
 #include <stdexcept>
 
+#include "engine/executor.hpp"
 #include "engine/rank_group.hpp"
 
 namespace lockstep {
@@ -70,9 +71,9 @@ s4u::Engine& start_engine() {
   s4u::Engine::set_config("network/crosstraffic:0");
   s4u::Engine::set_config("network/TCP-gamma:1e30");
 #if SIMGRID_VERSION >= 33400
-  s4u::Engine::set_config("precision/timing", sg::clock_precision);
+  s4u::Engine::set_config("precision/timing", clock_precision);
 #else
-  s4u::Engine::set_config("surf/precision", sg::clock_precision);
+  s4u::Engine::set_config("surf/precision", clock_precision);
 #endif
   return *engine;
 }

@@ -200,6 +200,19 @@ void add_workers(const Job& job, const SimulatedLinks& links, const PsLinks& all
 
 }  // namespace
 
+PsRule consistency_rule(const ParameterServerOptions& options, int workers) {
+  switch (options.consistency) {
+    case Consistency::sync:
+      return {workers, 0};
+    case Consistency::async:
+      return {1, PsRule::kUnbounded};
+    case Consistency::ssp:
+      // Bound 0 is bulk-synchronous (fact 83): the server can then wait for all gradients as well.
+      return options.staleness_bound == 0 ? PsRule{workers, 0} : PsRule{1, options.staleness_bound};
+  }
+  return {};
+}
+
 double push_element_bytes(const ParameterServerOptions& options, Precision precision) {
   return options.element_bytes > 0 ? options.element_bytes : gradient_bytes(precision);
 }

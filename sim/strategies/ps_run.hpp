@@ -1,14 +1,15 @@
-// The event loop of run_parameter_server (see ps_system.hpp): workers, connections, servers.
-// Private to the ps_*.cpp files.
+// A parameter server at work (see ps_system.hpp): the programs of workers, couriers and servers,
+// and what they share. Private to the ps_*.cpp files.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <deque>
-#include <queue>
+#include <map>
+#include <memory>
 #include <vector>
 
-#include "engine/fluid.hpp"
+#include "engine/executor.hpp"
 #include "strategies/ps_system.hpp"
 
 namespace lockstep {
@@ -16,8 +17,8 @@ namespace lockstep {
 enum class Direction { push, pull };
 
 // One core on which a worker computes and servers work, under a fair scheduler (share_cores()).
-// Everything that runs there is first given the time it takes alone; when that is over, it goes on
-// for what it lost meanwhile, and so on until nothing was lost.
+// What runs there first takes the time it takes alone; then it goes on for what it lost meanwhile,
+// and so on until nothing was lost.
 struct SharedCore {
   bool computing = false;
   double demand = 0;  // cores that the active servers would keep busy
@@ -46,63 +47,48 @@ void walk_step(const PsSystem& system, double factor, double start, Loader& load
 
 class PsRun {
  public:
-  explicit PsRun(const PsSystem& system);
+  PsRun(const PsSystem& system, Executor& executor);
   PsTrace run();
 
  private:
-  enum class Kind { gradients_ready, transfer_start, transfer_end, service_end, step_end };
-  struct Event {
-    double time;
-    std::int64_t order;
-    Kind kind;
-    Direction direction;
-    int worker;  // or server
-    int message;
-    bool operator>(const Event& other) const {
-      return time != other.time ? time > other.time : order > other.order;
-    }
-  };
-  // A message, or with `tail` the part of a serial server's answer that it need not wait for.
-  struct Flow {
-    Direction direction;
-    int worker, message;
-    bool tail = false;
-  };
-  // Messages of one lane go one after the other.
-  struct Lane {
-    std::vector<int> waiting;  // from `next` on
-    std::size_t next = 0;
-    bool busy = false;
+  // A message of one worker on its way.
+  struct Parcel {
+    Direction direction = Direction::push;
+    int worker = 0;
+    int message = 0;
   };
   struct Activity {
     int running = 0;
     double since = 0, seconds = 0;
 
     double until(double now) const { return seconds + (running > 0 ? now - since : 0); }
+    void change(int by, double now) {
+      seconds = until(now);
+      since = now;
+      running += by;
+    }
   };
   struct Worker {
+    Worker(Executor& executor, int number) : id(number), arrived(executor) {}
+    int id;
     PsStep step;
     int steps = 0;  // begun
     double started = 0;
     Loader loader;
-    int missing = 0;                    // messages not pulled yet in this step
-    std::array<Activity, 2> transfers;  // by direction
-    std::vector<Lane> lanes;            // [lane][direction]
-    double booked_until = 0;            // of the time after compute
-    double delay = 0;                   // that a shared core has cost this step so far
-    double lost = 0;                    // SharedCore::compute_lost that is in it
-    StepSplit sum;                      // whole steps, and the time after compute booked so far
-  };
-  struct Task {
-    Direction direction;
-    int worker, message;
+    int missing = 0;                                         // messages not pulled yet in this step
+    Bell arrived;                                            // rings when the last of them is
+    std::array<Activity, 2> transfers;                       // by direction
+    std::map<int, std::unique_ptr<Inbox<Parcel>>> couriers;  // by lane
+    double booked_until = 0;                                 // of the time after compute
+    double delay = 0;  // that a shared core has cost this step so far
+    double lost = 0;   // SharedCore::compute_lost that is in it
+    StepSplit sum;     // whole steps, and the time after compute booked so far
   };
   struct Server {
-    std::deque<Task> tasks;
-    Task current{};
-    bool busy = false;
-    double busy_since = 0, busy_seconds = 0;
-    double computed = 0;  // SharedCore::computed up to which its update has been made up for
+    Server(Executor& executor, int number) : id(number), inbox(executor) {}
+    int id;
+    Inbox<Parcel> inbox;  // what has arrived; of a serial server, what wants to be carried
+    Activity busy;
   };
   // Consistency state of one message.
   struct Shared {
@@ -116,47 +102,39 @@ class PsRun {
     int slowest = 0;
   };
 
-  const PsMessage& message(int m) const { return system_.messages[static_cast<std::size_t>(m)]; }
-  Worker& worker(int w) { return workers_[static_cast<std::size_t>(w)]; }
-  Lane& lane(Direction direction, int w, int m);
-  const PsRoute& route(Direction direction, int w, int m, int& id) const;
-  void schedule(double time, Kind kind, Direction direction, int w, int m);
+  // --- programs: ps_worker.cpp
+  Program worker(Worker& self);
+  Program courier(Inbox<Parcel>& parcels);
+  Program tail(Parcel parcel);
+  Program transfer(Parcel parcel);
+  // ps_server.cpp
+  Program server(Server& self);
+  Program serial_server(Server& self);
+  Program handle(Parcel push);
 
-  // ps_run.cpp: workers and transfers
-  void begin_step(int w);
-  void gradients_ready(int w, int m);
-  void finish_step(int w);
-  void request(Direction direction, int w, int m);
-  void begin_transfer(Direction direction, int w, int m);
-  int tag_of(const Flow& flow) const;
-  Flow flow_of(int tag) const;
-  void flow(const Flow& flow);
-  void transferred(Direction direction, int w, int m);
-  void pulled(int w, int m);
-  void receive(int w, int m);
+  const PsMessage& message(int m) const { return system_.messages[static_cast<std::size_t>(m)]; }
+  int ranks_of(int w) const { return system_.workers[static_cast<std::size_t>(w)].ranks; }
+  Worker& worker_of(int w) { return workers_[static_cast<std::size_t>(w)]; }
+  const PsRoute& route(const Parcel& parcel, int& id) const;
+  double flowing_bytes(const Parcel& parcel) const;
+  double tail_share(const Parcel& parcel) const;
+
+  void begin_step(Worker& self);
+  void finish_step(Worker& self);
+  void send(const Parcel& parcel);
+  void pulled(const Parcel& parcel);
   void book(Worker& worker, double until);
-  void count_transfer(Worker& worker, Direction direction, int change);
+  void count_transfer(const Parcel& parcel, int change);
+
+  double service_seconds(const Parcel& push) const;
+  void apply(const Parcel& push);
+  void advance_clock(Shared& shared, int w);
 
   // ps_core.cpp: servers on the cores of workers
   SharedCore* core_of_worker(int w);
   SharedCore* core_of_server(int server);
-  void set_computing(int w, bool computing);
-  void add_demand(int server, double cores);
-  bool compute_postponed(const Event& event);
-  void transfer_begins(Direction direction, int w, int m);
-  bool transfer_postponed(Direction direction, int w, int m);
-  void service_begins(int server);
-  bool service_postponed(const Event& event);
-  double transfer_cores(Direction direction, int w, int m) const;
-  double& computed_before(Direction direction, int w, int m);
-
-  // ps_server.cpp: queueing, consistency, staleness
-  void pump(int server);
-  void serve(int server, const Task& task);
-  void served(int server);
-  void apply_push(int w, int m);
-  void advance_clock(Shared& shared, int w);
-  void answer(int w, int m);
+  void set_computing(Worker& self, bool computing);
+  double compute_lost(Worker& self);
 
   // ps_trace.cpp: what is reported
   struct Snapshot {
@@ -171,15 +149,12 @@ class PsRun {
   PsTrace trace();
 
   const PsSystem& system_;
-  FluidNetwork network_;
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
-  std::int64_t scheduled_ = 0;
-  double now_ = 0;
-  std::vector<Worker> workers_;
-  std::vector<Server> servers_;
+  Executor& executor_;
+  std::vector<RouteId> routes_;
+  std::deque<Worker> workers_;
+  std::deque<Server> servers_;
   std::vector<Shared> shared_;  // by message
   std::vector<SharedCore> cores_;
-  std::vector<double> computed_before_;  // of transfers under way to servers on shared cores
   int ranks_ = 0;
   std::int64_t completed_ = 0;  // rank steps
   bool done_ = false;
@@ -187,6 +162,20 @@ class PsRun {
   std::deque<Snapshot> latest_;  // of the steps that may turn out to be the steady state
   PsTrace trace_;
   std::vector<std::int64_t> staleness_;  // histogram
+};
+
+// What an activity of a server that keeps `cores` of the core busy has missed while the worker
+// computed there. Not on a shared core: nothing.
+class ServerDemand {
+ public:
+  ServerDemand(SharedCore* core, double cores, double now);
+  // Since it was asked last; 0 = nothing, and the core is free again.
+  double missed(double now);
+
+ private:
+  SharedCore* core_;
+  double cores_;
+  double computed_ = 0;  // SharedCore::computed up to which it has been asked
 };
 
 }  // namespace lockstep

@@ -1,82 +1,87 @@
-// Servers: one queue each, served first come first served; consistency and staleness of every
-// message.
+// A server: take a push, work on it, apply it by the rule, answer whoever may pull. First come,
+// first served. And what it keeps of every message: its version, and who is how far.
 #include <algorithm>
 
 #include "strategies/ps_run.hpp"
 
 namespace lockstep {
 
-// Takes up the next task of an idle server. A serial server's task begins with the transfer; others
-// get pushes only when these have arrived, and leave the answers to the network.
-void PsRun::pump(int server_id) {
-  Server& server = servers_[static_cast<std::size_t>(server_id)];
-  if (server.busy || server.tasks.empty()) return;
-  const Task task = server.tasks.front();
-  server.tasks.pop_front();
-  server.busy = true;
-  server.busy_since = now_;
-  server.current = task;
-  if (system_.serial_servers) {
-    begin_transfer(task.direction, task.worker, task.message);
-  } else {
-    serve(server_id, task);
+Program PsRun::server(Server& self) {
+  while (true) {
+    const Parcel push = co_await self.inbox.receive();
+    self.busy.change(+1, executor_.now());
+    co_await handle(push);
+    self.busy.change(-1, executor_.now());
+    apply(push);
   }
 }
 
-// The gradient is there: add it to the others of this update, and apply them when it is the last.
-void PsRun::serve(int server_id, const Task& task) {
-  const PsMessage& m = message(task.message);
-  const Shared& shared = shared_[static_cast<std::size_t>(task.message)];
-  const int ranks = system_.workers[static_cast<std::size_t>(task.worker)].ranks;
-  double seconds = 0;
-  if (system_.rule.pushes_per_update == 1) {
-    seconds = ranks * m.update_seconds;
-  } else {
-    seconds = shared.arrived == 0 ? m.keep_seconds + (ranks - 1) * m.accumulate_seconds
-                                  : ranks * m.accumulate_seconds;
-    if (shared.arrived + ranks >= system_.rule.pushes_per_update) seconds += m.update_seconds;
+// One message at a time, its transfer included.
+Program PsRun::serial_server(Server& self) {
+  while (true) {
+    const Parcel parcel = co_await self.inbox.receive();
+    self.busy.change(+1, executor_.now());
+    co_await transfer(parcel);
+    if (parcel.direction == Direction::push) {
+      count_transfer(parcel, -1);
+      co_await handle(parcel);
+    } else {
+      executor_.start("tail", tail(parcel));
+    }
+    self.busy.change(-1, executor_.now());
+    if (parcel.direction == Direction::push) apply(parcel);
   }
-  service_begins(server_id);
-  schedule(now_ + seconds, Kind::service_end, task.direction, server_id, task.message);
 }
 
-void PsRun::served(int server_id) {
-  Server& server = servers_[static_cast<std::size_t>(server_id)];
-  server.busy = false;
-  server.busy_seconds += now_ - server.busy_since;
-  const Task task = server.current;
-  if (task.direction == Direction::push) apply_push(task.worker, task.message);
-  pump(server_id);
+Program PsRun::handle(Parcel push) {
+  constexpr double update_cores = 1;  // one thread applies updates
+  ServerDemand demand(core_of_server(message(push.message).server), update_cores, executor_.now());
+  co_await executor_.sleep_for(service_seconds(push));
+  while (const double missed = demand.missed(executor_.now())) {
+    co_await executor_.sleep_for(missed);
+  }
 }
 
-void PsRun::apply_push(int w, int m) {
-  Shared& shared = shared_[static_cast<std::size_t>(m)];
-  shared.arrived += system_.workers[static_cast<std::size_t>(w)].ranks;
-  shared.contributors.push_back(w);
+// To add the gradient to the others of this update, and apply them when it is the last.
+double PsRun::service_seconds(const Parcel& push) const {
+  const PsMessage& m = message(push.message);
+  const int arrived = shared_[static_cast<std::size_t>(push.message)].arrived;
+  const int ranks = ranks_of(push.worker);
+  if (system_.rule.pushes_per_update == 1) return ranks * m.update_seconds;
+  double seconds = arrived == 0 ? m.keep_seconds + (ranks - 1) * m.accumulate_seconds
+                                : ranks * m.accumulate_seconds;
+  if (arrived + ranks >= system_.rule.pushes_per_update) seconds += m.update_seconds;
+  return seconds;
+}
+
+void PsRun::apply(const Parcel& push) {
+  Shared& shared = shared_[static_cast<std::size_t>(push.message)];
+  shared.arrived += ranks_of(push.worker);
+  shared.contributors.push_back(push.worker);
   if (shared.arrived < system_.rule.pushes_per_update) return;
 
   std::vector<int> contributors;
   contributors.swap(shared.contributors);
   shared.arrived = 0;
   for (const int contributor : contributors) {
-    const std::int64_t staleness =
-        shared.version - shared.seen[static_cast<std::size_t>(contributor)];
-    if (staleness >= static_cast<std::int64_t>(staleness_.size())) {
-      staleness_.resize(static_cast<std::size_t>(staleness) + 1, 0);
-    }
-    staleness_[static_cast<std::size_t>(staleness)] +=
-        system_.workers[static_cast<std::size_t>(contributor)].ranks;
+    const auto staleness = static_cast<std::size_t>(
+        shared.version - shared.seen[static_cast<std::size_t>(contributor)]);
+    if (staleness >= staleness_.size()) staleness_.resize(staleness + 1, 0);
+    staleness_[staleness] += ranks_of(contributor);
     advance_clock(shared, contributor);
   }
   ++shared.version;
 
-  // Whoever waited for the slowest goes first, then those whose push this was.
+  // Whoever waited for the slowest goes first, then those whose push this was. The weights as they
+  // are now travel to them.
   std::vector<int> candidates;
   candidates.swap(shared.blocked);
   candidates.insert(candidates.end(), contributors.begin(), contributors.end());
   for (const int candidate : candidates) {
-    if (system_.rule.may_pull(shared.clock[static_cast<std::size_t>(candidate)], shared.slowest)) {
-      answer(candidate, m);
+    const auto at = static_cast<std::size_t>(candidate);
+    if (system_.rule.may_pull(shared.clock[at], shared.slowest)) {
+      shared.seen[at] = shared.version;
+      send({Direction::pull, candidate, push.message});
     } else {
       shared.blocked.push_back(candidate);
     }
@@ -94,13 +99,6 @@ void PsRun::advance_clock(Shared& shared, int w) {
     shared.workers_at.pop_front();
     ++shared.slowest;
   }
-}
-
-// The weights as they are now travel to the worker.
-void PsRun::answer(int w, int m) {
-  Shared& shared = shared_[static_cast<std::size_t>(m)];
-  shared.seen[static_cast<std::size_t>(w)] = shared.version;
-  request(Direction::pull, w, m);
 }
 
 }  // namespace lockstep

@@ -8,9 +8,11 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "costs/cost.hpp"
+#include "engine/executor.hpp"
 #include "engine/ranks.hpp"
 #include "results/record.hpp"
 #include "strategies/options.hpp"
@@ -123,6 +125,7 @@ struct PsTrace {
   double server_busy = 0;  // busiest server: fraction of the time
 };
 
-PsTrace run_parameter_server(const PsSystem& system);
+PsTrace run_parameter_server(const PsSystem& system,
+                             std::unique_ptr<Executor> executor = make_loop());
 
 }  // namespace lockstep

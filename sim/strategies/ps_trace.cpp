@@ -17,38 +17,69 @@ constexpr std::size_t kRepeats = agreeing_steps;
 
 }  // namespace
 
+PsRun::PsRun(const PsSystem& system, Executor& executor) : system_(system), executor_(executor) {
+  for (const double capacity : system.links) executor.add_link(capacity);
+  for (const PsRoute& r : system.routes) routes_.push_back(executor.add_route({r.links, r.cap}));
+  for (std::size_t w = 0; w < system.workers.size(); ++w) {
+    workers_.emplace_back(executor, static_cast<int>(w));
+    ranks_ += system.workers[w].ranks;
+  }
+  for (int s = 0; s < system.servers; ++s) servers_.emplace_back(executor, s);
+  shared_.resize(system.messages.size());
+  for (Shared& s : shared_) {
+    s.clock.assign(workers_.size(), 0);
+    s.seen.assign(workers_.size(), 0);
+    s.workers_at.assign(1, static_cast<int>(workers_.size()));
+  }
+  cores_.resize(static_cast<std::size_t>(system.shared_cores));
+  base_.steps.assign(workers_.size(), 0);
+  base_.link_bytes.assign(system.links.size(), 0);
+  base_.link_busy.assign(system.links.size(), 0);
+  base_.server_busy.assign(servers_.size(), 0);
+  base_.push_busy.assign(workers_.size(), 0);
+  base_.pull_busy.assign(workers_.size(), 0);
+}
+
+PsTrace PsRun::run() {
+  for (Worker& each : workers_) executor_.start("worker", worker(each));
+  for (Server& each : servers_) {
+    executor_.start("server", system_.serial_servers ? serial_server(each) : server(each));
+  }
+  executor_.run();
+  return trace();
+}
+
 PsRun::Snapshot PsRun::snapshot() {
   Snapshot s;
-  s.time = now_;
+  const double now = executor_.now();
+  s.time = now;
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     Worker& self = workers_[w];
-    book(self, now_);
+    book(self, now);
     s.steps.push_back(self.steps);
     const double ranks = system_.workers[w].ranks;
     add(s.sum, self.sum, ranks);
-    const double elapsed = now_ - self.started;
+    const double elapsed = now - self.started;
     if (elapsed > 0 && self.step.seconds > 0) {  // of a step that is under way
       add(s.sum, self.step.parts, ranks * std::min(1.0, elapsed / self.step.seconds));
     }
   }
   for (const Worker& self : workers_) {
-    s.push_busy.push_back(self.transfers[0].until(now_));
-    s.pull_busy.push_back(self.transfers[1].until(now_));
+    s.push_busy.push_back(self.transfers[0].until(now));
+    s.pull_busy.push_back(self.transfers[1].until(now));
   }
-  network_.advance_to(now_);
   for (std::size_t link = 0; link < system_.links.size(); ++link) {
-    s.link_bytes.push_back(network_.bytes_carried(static_cast<int>(link)));
-    s.link_busy.push_back(network_.busy_seconds(static_cast<int>(link), now_));
+    const Executor::Traffic traffic = executor_.traffic(static_cast<LinkId>(link));
+    s.link_bytes.push_back(traffic.bytes);
+    s.link_busy.push_back(traffic.busy_seconds);
   }
-  for (const Server& server : servers_) {
-    s.server_busy.push_back(server.busy_seconds + (server.busy ? now_ - server.busy_since : 0));
-  }
+  for (const Server& server : servers_) s.server_busy.push_back(server.busy.until(now));
   return s;
 }
 
 // `ranks` more worker steps are complete.
 void PsRun::mark() {
-  trace_.step_ends.push_back(now_);
+  trace_.step_ends.push_back(executor_.now());
   const int steps = static_cast<int>(trace_.step_ends.size());
   if (system_.steady) {
     latest_.push_back(snapshot());
@@ -120,8 +151,8 @@ PsTrace PsRun::trace() {
   return std::move(trace_);
 }
 
-PsTrace run_parameter_server(const PsSystem& system) {
-  return PsRun(system).run();
+PsTrace run_parameter_server(const PsSystem& system, std::unique_ptr<Executor> executor) {
+  return PsRun(system, *executor).run();
 }
 
 }  // namespace lockstep

@@ -1,0 +1,150 @@
+// Do the two executors play the parameter server alike? Asynchronous trajectories are chaotic
+// (amplified rounding), so beyond short runs only statistics can agree.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "../engine/in_child.hpp"
+#include "ps_fixture.hpp"
+
+namespace lockstep::testing {
+namespace {
+
+// What both must agree on.
+struct Summary {
+  double mean_step = 0, p90_step = 0, staleness = 0, server_busy = 0, bytes = 0;
+  StepSplit split;
+  std::vector<double> step_ends;
+};
+
+Summary summary(const PsTrace& trace) {
+  Summary s;
+  s.step_ends = trace.step_ends;
+  std::vector<double> steps = step_times(trace);
+  std::sort(steps.begin(), steps.end());
+  s.p90_step = steps[steps.size() * 9 / 10];
+  s.mean_step = mean_step(trace);
+  s.staleness = mean_staleness(trace);
+  s.server_busy = trace.server_busy;
+  s.bytes = trace.link_bytes[0];
+  s.split = trace.split;
+  return s;
+}
+
+Summary on_simgrid(const PsSystem& system) {
+  const std::vector<double> v = in_child([&] {
+    const Summary s = summary(run_parameter_server(system, make_simgrid()));
+    std::vector<double> out{s.mean_step, s.p90_step, s.staleness, s.server_busy, s.bytes};
+    for (const auto part : step_parts) out.push_back(s.split.*part);
+    out.insert(out.end(), s.step_ends.begin(), s.step_ends.end());
+    return out;
+  });
+  Summary s{v[0], v[1], v[2], v[3], v[4], {}, {}};
+  std::size_t at = 5;
+  for (const auto part : step_parts) s.split.*part = v[at++];
+  s.step_ends.assign(v.begin() + static_cast<std::ptrdiff_t>(at), v.end());
+  return s;
+}
+
+void expect_equal(const PsSystem& system) {
+  const Summary loop = summary(run_parameter_server(system)), simgrid = on_simgrid(system);
+  ASSERT_EQ(loop.step_ends.size(), simgrid.step_ends.size());
+  for (std::size_t i = 0; i < loop.step_ends.size(); ++i) {
+    EXPECT_NEAR(simgrid.step_ends[i] / loop.step_ends[i], 1, 1e-9) << i;
+  }
+  EXPECT_NEAR(simgrid.staleness, loop.staleness, 1e-9);
+  EXPECT_NEAR(simgrid.server_busy, loop.server_busy, 1e-9);
+  EXPECT_NEAR(simgrid.bytes / loop.bytes, 1, 1e-9);
+  for (const auto part : step_parts) {
+    EXPECT_NEAR(simgrid.split.*part, loop.split.*part, 1e-9 * loop.mean_step);
+  }
+}
+
+ToySystem async_toy(int workers, int steps) {
+  ToySystem toy;  // the case of facts/simgrid.md: 100 MB, 50 GB/s, 20 ms, sigma 0.3, 50 us
+  toy.workers = workers;
+  toy.forward = 0.020;
+  toy.backward = 0;
+  toy.bandwidth = 50e9;
+  toy.update = 50e-6;
+  toy.sigma = 0.3;
+  toy.steps = steps;
+  toy.rule = {1, PsRule::kUnbounded};
+  return toy;
+}
+
+TEST(BothExecutors, PlaySynchronousStepsWithJitterAlike) {
+  for (const int servers : {1, 3}) {
+    ToySystem toy;
+    toy.workers = 8;
+    toy.servers = servers;
+    toy.sigma = 0.2;
+    toy.keep = 1e-3;
+    toy.accumulate = 2e-3;
+    toy.update = 3e-3;
+    toy.latency = 1e-4;
+    toy.rule = {8, 0};
+    expect_equal(make_system(toy));
+  }
+}
+
+// Identical ranks are one worker whose messages are so many flows.
+TEST(BothExecutors, PlayFoldedWorkersAlike) {
+  ToySystem toy;
+  toy.workers = 2;
+  toy.rule = {12, 0};
+  toy.keep = toy.accumulate = 1e-3;
+  PsSystem system = make_system(toy);
+  system.workers[0].ranks = 5;
+  system.workers[1].ranks = 7;
+  system.steady = true;
+  expect_equal(system);
+}
+
+TEST(BothExecutors, PlayASerialServerOnTheCoreOfAWorkerAlike) {
+  ToySystem toy;
+  toy.workers = 3;
+  toy.update = 5e-3;
+  toy.bandwidth = 1e9;
+  toy.rule = {1, PsRule::kUnbounded};
+  PsSystem system = make_system(toy);
+  system.serial_servers = true;
+  for (PsRoute& route : system.routes) {
+    route.cores = 1;
+    route.buffered_bytes = 10e6;
+    route.cap = 0.8e9;
+  }
+  system.server_core = {0};
+  system.shared_cores = 1;
+  system.workers[0].core = 0;
+  expect_equal(system);
+}
+
+TEST(BothExecutors, BeginAsynchronousRunsAlike) {
+  const PsSystem system = make_system(async_toy(4, 10));
+  const Summary loop = summary(run_parameter_server(system)), simgrid = on_simgrid(system);
+  for (std::size_t i = 0; i < 10; ++i) {
+    EXPECT_NEAR(simgrid.step_ends[i] / loop.step_ends[i], 1, 1e-6) << i;
+  }
+}
+
+// Single runs differ by 1 to 2 % either way; their mean over seeds does not.
+TEST(BothExecutors, FindTheSameStatisticsOfAsynchronousRuns) {
+  const int steps = 100, workers = 16, seeds = 10;
+  double time_ratio = 0, p90_ratio = 0, staleness_ratio = 0;
+  for (int seed = 1; seed <= seeds; ++seed) {
+    ToySystem toy = async_toy(workers, steps);
+    toy.seed = static_cast<std::uint64_t>(seed);
+    const PsSystem system = make_system(toy);
+    const Summary loop = summary(run_parameter_server(system)), simgrid = on_simgrid(system);
+    time_ratio += simgrid.mean_step / loop.mean_step / seeds;
+    p90_ratio += simgrid.p90_step / loop.p90_step / seeds;
+    staleness_ratio += simgrid.staleness / loop.staleness / seeds;
+  }
+  EXPECT_NEAR(time_ratio, 1, 0.01);
+  EXPECT_NEAR(p90_ratio, 1, 0.02);
+  EXPECT_NEAR(staleness_ratio, 1, 0.005);
+}
+
+}  // namespace
+}  // namespace lockstep::testing
