@@ -4,17 +4,18 @@
 #include <stdexcept>
 #include <utility>
 
-#include "engine/executor.hpp"
 #include "engine/range.hpp"
 
 namespace lockstep {
 
 Communicator::Communicator(std::string name, int lanes, std::vector<std::vector<int>> groups,
-                           Interference& interference)
+                           Interference& interference, Network& network)
     : name_(std::move(name)),
       lanes_(static_cast<std::size_t>(lanes)),
       groups_(std::max<std::size_t>(1, groups.size())),
-      interference_(interference) {
+      interference_(interference),
+      network_(network),
+      bell_(network.executor()) {
   if (groups.size() > 1) {
     group_of_lane_.assign(lanes_, -1);
     for (std::size_t g = 0; g < groups.size(); ++g) {
@@ -38,17 +39,17 @@ Event Communicator::start(const TransferSpec& spec, const HostClock& host, const
   return Event(done);
 }
 
-void Communicator::serve(Network& network) {
+Program Communicator::serve() {
   while (true) {
-    bell_.wait([&] { return queue_.empty() ? closing_ : ready(queue_.front()); });
-    if (queue_.empty()) return;
+    while (queue_.empty() ? !closing_ : !ready(queue_.front())) co_await bell_.rung();
+    if (queue_.empty()) co_return;
     Operation operation = std::move(queue_.front());
     queue_.pop_front();
     find_start(operation);
     if (interference_.on()) {
-      carry_beside_compute(operation, network);
+      co_await carry_beside_compute(operation);
     } else {
-      operation.end = network.carry(operation.spec, operation.windows[0].start);
+      co_await network_.carry(operation.spec, operation.windows[0].start, operation.end);
     }
     finish(operation);
   }
@@ -124,22 +125,18 @@ void Communicator::finish(Operation& operation) {
   done.complete();
 }
 
-void Communicator::carry_beside_compute(Operation& operation, Network& network) {
+Program Communicator::carry_beside_compute(Operation& operation) {
+  Executor& executor = network_.executor();
   const double start = operation.windows[0].start;
-  const double ahead = start - sg::s4u::Engine::get_clock();
-  if (ahead > 0) sg::s4u::this_actor::sleep_for(ahead);
-  double now = sg::s4u::Engine::get_clock();
-  interference_.start(now, operation.spec);
-  operation.computed = interference_.computed_until(now);
-  operation.end = network.carry(operation.spec, start);
-  while (true) {
-    now = sg::s4u::Engine::get_clock();
-    const double missed = fallen_behind(operation, now);
-    if (missed == 0) break;
-    operation.end = std::max(operation.end, now) + missed;
-    sg::s4u::this_actor::sleep_for(operation.end - now);
+  co_await executor.sleep_until(start);
+  interference_.start(executor.now(), operation.spec);
+  operation.computed = interference_.computed_until(executor.now());
+  co_await network_.carry(operation.spec, start, operation.end);
+  while (const double missed = fallen_behind(operation, executor.now())) {
+    operation.end = std::max(operation.end, executor.now()) + missed;
+    co_await executor.sleep_until(operation.end);
   }
-  interference_.stop(now, operation.spec);
+  interference_.stop(executor.now(), operation.spec);
 }
 
 // A transfer whose threads share a core with compute falls behind while compute runs. What it
@@ -155,38 +152,6 @@ double Communicator::fallen_behind(Operation& operation, double now) const {
   const double negligible =
       std::max(1e-12 * (operation.end - operation.windows[0].start), 2 * clock_precision);
   return missed > negligible ? missed : 0;
-}
-
-double Communicator::next_change() {
-  if (!in_front_) {
-    if (queue_.empty() || !ready(queue_.front())) return never;
-    in_front_ = std::move(queue_.front());
-    queue_.pop_front();
-    find_start(*in_front_);
-  }
-  return in_front_->runs ? in_front_->end : in_front_->windows[0].start;
-}
-
-void Communicator::change(double now, NetworkKind network, Links& links) {
-  Operation& operation = *in_front_;
-  if (!operation.runs) {
-    operation.runs = true;
-    operation.end = carry_alone(network, operation.spec, operation.windows[0].start, links);
-    if (interference_.on()) {
-      interference_.start(now, operation.spec);
-      operation.computed = interference_.computed_until(now);
-      return;
-    }
-  }
-  if (interference_.on()) {
-    if (const double missed = fallen_behind(operation, now); missed > 0) {
-      operation.end = std::max(operation.end, now) + missed;
-      return;
-    }
-    interference_.stop(now, operation.spec);
-  }
-  finish(operation);
-  in_front_.reset();
 }
 
 Communicator::Gap Communicator::divide(const Event::State& state, std::span<const double> ranks,

@@ -1,13 +1,11 @@
-// A communicator's queue of collectives and the actor that carries them out one after the other.
+// A communicator's queue of collectives and the program that carries them out one after the other.
 #pragma once
 
 #include <deque>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "engine/doorbell.hpp"
 #include "engine/event_state.hpp"
 #include "engine/interference.hpp"
 #include "engine/network.hpp"
@@ -17,22 +15,16 @@ namespace lockstep {
 class Communicator final : public Waker {
  public:
   Communicator(std::string name, int lanes, std::vector<std::vector<int>> groups,
-               Interference& interference);
+               Interference& interference, Network& network);
 
   const std::string& name() const { return name_; }
   // Ready per lane when its host has come this far and both events have happened.
   Event start(const TransferSpec& spec, const HostClock& host, const Event& after,
               const Event& issued = {});
-  // The actor's program: returns when the world closes and nothing is queued.
-  void serve(Network& network);
+  // Its program: returns when the world closes and nothing is queued.
+  Program serve();
   void close();
   void wake() override { bell_.ring(); }
-
-  // Instead of serve(), where nothing can disturb the collectives (RankGroup::Impl::advance): when
-  // the one in front starts or, once it runs, ends, as far as can be said now; `never` if there is
-  // none yet. And make that happen, at `now`: the same moment, or later if it had passed already.
-  double next_change();
-  void change(double now, NetworkKind network, Links& links);
 
   // How the gaps between the lanes' positions and the end of the collective behind `state` divide,
   // summed over ranks. Moves the positions there.
@@ -57,8 +49,7 @@ class Communicator final : public Waker {
     Event after, issued;
     std::shared_ptr<Event::State> done;
     std::vector<Window> windows{};  // by group
-    bool runs = false;
-    double end = 0;       // of the first group's, while it runs
+    double end = 0;                 // of the first group's
     double computed = 0;  // by the compute stream until the transfer last caught up with it
   };
   static bool ready(const Operation& operation) {
@@ -66,7 +57,7 @@ class Communicator final : public Waker {
   }
   void find_ready(Operation& operation) const;
   void find_start(Operation& operation);
-  void carry_beside_compute(Operation& operation, Network& network);
+  Program carry_beside_compute(Operation& operation);
   double fallen_behind(Operation& operation, double now) const;
   void finish(Operation& operation);
   bool forgotten(std::size_t serial) const { return serial < first_kept_; }
@@ -79,12 +70,12 @@ class Communicator final : public Waker {
   std::size_t groups_;
   std::vector<int> group_of_lane_;  // empty = one group
   Interference& interference_;
+  Network& network_;
   std::deque<Operation> queue_;
-  std::optional<Operation> in_front_;  // of which the start is known
   std::vector<Window> windows_;  // of collectives not forgotten, all groups of one side by side
   std::size_t first_kept_ = 0;   // serial of the first of them
   std::size_t carried_ = 0;
-  Doorbell bell_;
+  Bell bell_;
   bool closing_ = false;
 };
 

@@ -33,7 +33,8 @@ void Curve::at(std::span<const double> positions, std::span<double> values) cons
   }
 }
 
-Interference::Interference(Slowdown slowdown) : slowdown_(std::move(slowdown)) {
+Interference::Interference(Slowdown slowdown, Executor& executor)
+    : slowdown_(std::move(slowdown)), bell_(executor) {
   for (std::vector<Piece>& pieces : pieces_) pieces.push_back({});
 }
 

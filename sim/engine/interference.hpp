@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/doorbell.hpp"
+#include "engine/executor.hpp"
 #include "engine/range.hpp"
 #include "engine/ranks.hpp"
 
@@ -34,7 +34,7 @@ class Interference {
  public:
   using Slowdown = std::function<double(Phase, const Occupancy&)>;
 
-  explicit Interference(Slowdown slowdown = {});
+  Interference(Slowdown slowdown, Executor& executor);
   bool on() const { return static_cast<bool>(slowdown_); }
 
   // A collective starts or stops at `time`. Times never decrease; earlier ones count from the
@@ -66,7 +66,7 @@ class Interference {
   // Counts the changes: an answer of time_of() stays right while it does not move.
   std::size_t changes() const { return changes_; }
   // Rings at every change.
-  Doorbell& bell() { return bell_; }
+  Bell& bell() { return bell_; }
   // The same for many moments at once, all in `range`.
   Curve work_curve(Phase phase, const Range& range) const {
     return curve(phase, &Piece::time, &Piece::work, &Piece::speed, range);
@@ -98,7 +98,7 @@ class Interference {
   double computing_since_ = never;
   std::array<std::vector<Piece>, phases> pieces_;
   std::size_t changes_ = 0;
-  Doorbell bell_;
+  Bell bell_;
 };
 
 }  // namespace lockstep

@@ -1,15 +1,10 @@
 #include "engine/network.hpp"
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
-#include <stdexcept>
-
-#include "engine/doorbell.hpp"
+#include <utility>
 
 namespace lockstep {
-
-namespace s4u = sg::s4u;
 
 LinkId Links::add(Link link) {
   links_.push_back(std::move(link));
@@ -47,7 +42,6 @@ void Links::count(const TransferSpec& spec, double seconds) {
 std::vector<LinkTotals> Links::totals() const {
   std::vector<LinkTotals> result;
   for (const Link& link : links_) {
-    if (link.link_class.empty()) continue;
     auto same = [&](const LinkTotals& t) { return t.link_class == link.link_class; };
     auto at = std::find_if(result.begin(), result.end(), same);
     if (at == result.end()) at = result.insert(at, LinkTotals{link.link_class, 0, 0, 0});
@@ -73,28 +67,10 @@ double lone_bytes_seconds(const TransferSpec& spec, const Links& links) {
   return seconds;
 }
 
-void sleep_until(double time) {
-  const double ahead = time - s4u::Engine::get_clock();
-  if (ahead > 0) s4u::this_actor::sleep_for(ahead);
-}
-
-class AnalyticNetwork : public Network {
- public:
-  explicit AnalyticNetwork(Links& links) : links_(links) {}
-
-  double carry(const TransferSpec& spec, double start) override {
-    const double end = carry_alone(NetworkKind::analytic, spec, start, links_);
-    sleep_until(end);
-    return end;
-  }
-
- private:
-  Links& links_;
-};
-
-// How often each link stands in the route of a coupled flow, and the payload that makes one pass.
+// The links of a coupled flow, each as often as the flow crosses it, and the payload that makes one
+// pass.
 struct Shape {
-  std::vector<std::pair<LinkId, int>> passes;
+  std::vector<LinkId> links;
   double payload = 0;  // bytes
 };
 
@@ -118,143 +94,10 @@ Shape shape_of(const TransferSpec& spec, const Links& links, double lone) {
     const double room = lone * links.at(use.link).bytes_per_second / shape.payload;
     int times = static_cast<int>(std::lround(exact));
     if (times > exact && times > room * (1 + 1e-12)) times = static_cast<int>(exact);
-    if (times > 0) shape.passes.emplace_back(use.link, times);
+    if (times > 0) shape.links.insert(shape.links.end(), static_cast<std::size_t>(times), use.link);
   }
   return shape;
 }
-
-// A pair of pseudo hosts whose route is one shape plus one private link: room for one flow at a
-// time.
-struct Lane {
-  s4u::Host* from = nullptr;
-  s4u::Host* to = nullptr;
-  s4u::Link* limit = nullptr;  // null = only the shape's own links limit the flow
-};
-
-class FlowNetwork : public Network {
- public:
-  explicit FlowNetwork(const NetworkContext& context)
-      : links_(*context.links), zone_(context.zone) {
-    for (int i = 0; i < pseudo_hosts; ++i) {
-      hosts_.push_back(sg::make_host(zone_, "port" + std::to_string(i)));
-    }
-    for (int i = 0; i < context.concurrent_transfers; ++i) {
-      limits_.push_back(sg::make_link(zone_, "limit" + std::to_string(i), payload_scale));
-    }
-  }
-
-  double carry(const TransferSpec& spec, double start) override {
-    const double lone = lone_bytes_seconds(spec, links_);
-    const double begin = start + spec.latency_seconds;
-    sleep_until(begin);
-    links_.begin(spec, begin);
-    const double late = std::max(0.0, s4u::Engine::get_clock() - begin);
-    double end = begin + lone;
-    if (late < lone) {
-      flow(spec, lone, 1 - late / lone);
-      end = std::max(begin, s4u::Engine::get_clock());
-    }
-    links_.end(spec, end);
-    return end;
-  }
-
- private:
-  void flow(const TransferSpec& spec, double lone, double fraction) {
-    const bool limited = spec.lone_bytes_per_second > 0;
-    const Shape shape = shape_of(spec, links_, lone);
-    const double payload = std::max(1.0, std::round(shape.payload * fraction * payload_scale));
-    if (shape.passes.empty() && !limited) {
-      s4u::this_actor::sleep_for(lone * fraction);
-      return;
-    }
-    std::deque<Lane>& idle = idle_[{shape.passes, limited}];
-    if (idle.empty()) idle.push_back(make_lane(shape, limited));
-    const Lane lane = idle.front();
-    idle.pop_front();
-    // The capacity that makes the rounded payload take exactly as long as it should alone.
-    if (limited) lane.limit->set_bandwidth(payload / (lone * fraction));
-    s4u::Comm::sendto(lane.from, lane.to, static_cast<std::uint64_t>(payload));
-    idle.push_back(lane);
-  }
-
-  Lane make_lane(const Shape& shape, bool limited) {
-    if (next_pair_ >= pseudo_hosts * (pseudo_hosts - 1)) {
-      throw std::logic_error("too many different routes in one World");
-    }
-    const int from = next_pair_ / (pseudo_hosts - 1);
-    const int rest = next_pair_ % (pseudo_hosts - 1);
-    const int to = rest < from ? rest : rest + 1;
-    ++next_pair_;
-    Lane lane{hosts_[static_cast<std::size_t>(from)], hosts_[static_cast<std::size_t>(to)],
-              nullptr};
-    std::vector<s4u::Link*> route;
-    if (limited) {
-      if (limits_.empty()) throw std::logic_error("too many rate-limited transfers at once");
-      lane.limit = limits_.back();
-      limits_.pop_back();
-      route.push_back(lane.limit);
-    }
-    for (const auto& [link, times] : shape.passes) {
-      route.insert(route.end(), static_cast<std::size_t>(times), links_.at(link).simulated);
-    }
-    sg::make_route(zone_, lane.from, lane.to, route);
-    return lane;
-  }
-
-  // 160 hosts give 25,440 ordered pairs, each with its own route, in a table of 0.2 MB.
-  static constexpr int pseudo_hosts = 160;
-  Links& links_;
-  s4u::NetZone* zone_;
-  std::vector<s4u::Host*> hosts_;
-  std::vector<s4u::Link*> limits_;
-  std::map<std::pair<std::vector<std::pair<LinkId, int>>, bool>, std::deque<Lane>> idle_;
-  int next_pair_ = 0;
-};
-
-// Rings chunk by chunk: rank i sends its chunk over uses[i] in every step, and may send step k + 1
-// when the chunk of step k has reached it (fact 106). Everything else goes to the flow network.
-class MessageNetwork : public Network {
- public:
-  explicit MessageNetwork(const NetworkContext& context)
-      : links_(*context.links), flows_(context) {}
-
-  double carry(const TransferSpec& spec, double start) override {
-    if (spec.ring_steps == 0 || spec.uses.empty()) return flows_.carry(spec, start);
-    sleep_until(start);
-    struct Ring {
-      std::vector<s4u::SemaphorePtr> arrived;
-      std::size_t unfinished = 0;
-      Doorbell done;
-    };
-    Ring ring;
-    const std::size_t ranks = spec.uses.size();
-    ring.unfinished = ranks;
-    for (std::size_t i = 0; i < ranks; ++i) ring.arrived.push_back(s4u::Semaphore::create(1));
-    for (std::size_t i = 0; i < ranks; ++i) {
-      TransferSpec chunk;
-      chunk.latency_seconds = spec.latency_seconds / spec.ring_steps;
-      chunk.bytes = spec.bytes / spec.ring_steps;
-      chunk.lone_bytes_per_second = spec.lone_bytes_per_second;
-      chunk.uses = {{spec.uses[i].link, spec.uses[i].bytes / spec.ring_steps}};
-      sg::make_actor("ring", s4u::this_actor::get_host(),
-                     [this, &ring, chunk, i, ranks, steps = spec.ring_steps] {
-                       for (int step = 0; step < steps; ++step) {
-                         ring.arrived[i]->acquire();
-                         flows_.carry(chunk, s4u::Engine::get_clock());
-                         ring.arrived[(i + 1) % ranks]->release();
-                       }
-                       --ring.unfinished;
-                       ring.done.ring();
-                     });
-    }
-    ring.done.wait([&] { return ring.unfinished == 0; });
-    return s4u::Engine::get_clock();
-  }
-
- private:
-  Links& links_;
-  FlowNetwork flows_;
-};
 
 }  // namespace
 
@@ -262,30 +105,33 @@ double lone_seconds(const TransferSpec& spec, const Links& links) {
   return spec.latency_seconds + lone_bytes_seconds(spec, links);
 }
 
-double carry_alone(NetworkKind kind, const TransferSpec& spec, double start, Links& links) {
-  double seconds = lone_bytes_seconds(spec, links);
-  if (kind == NetworkKind::flow) {
-    // A coupled flow is no faster than its busiest link, whatever the cost model says (shape_of).
-    for (const LinkUse& use : spec.uses) {
-      seconds = std::max(seconds, use.bytes / links.at(use.link).bytes_per_second);
-    }
-  }
-  const double begin = start + spec.latency_seconds;
-  links.begin(spec, begin);
-  links.end(spec, begin + seconds);
-  return begin + seconds;
+LinkId Network::add_link(Links::Link link) {
+  executor_.add_link(link.bytes_per_second);
+  return links_.add(std::move(link));
 }
 
-std::unique_ptr<Network> make_network(NetworkKind kind, const NetworkContext& context) {
-  switch (kind) {
-    case NetworkKind::analytic:
-      return std::make_unique<AnalyticNetwork>(*context.links);
-    case NetworkKind::message:
-      return std::make_unique<MessageNetwork>(context);
-    case NetworkKind::flow:
-      break;
+void Network::set_capacity(LinkId link, double bytes_per_second) {
+  links_.at(link).bytes_per_second = bytes_per_second;
+  executor_.set_capacity(link, bytes_per_second);
+}
+
+Program Network::carry(const TransferSpec& spec, double start, double& end) {
+  const double lone = lone_bytes_seconds(spec, links_);
+  const double begin = start + spec.latency_seconds;
+  co_await executor_.sleep_until(begin);
+  links_.begin(spec, begin);
+  end = begin + lone;
+  const double late = std::max(0.0, executor_.now() - begin);
+  if (kind_ == NetworkKind::analytic) {
+    co_await executor_.sleep_until(end);
+  } else if (late < lone) {
+    const Shape shape = shape_of(spec, links_, lone);
+    const double cap = spec.lone_bytes_per_second > 0 ? shape.payload / lone : never;
+    const RouteId route = executor_.add_route({shape.links, cap});
+    co_await executor_.carry(route, shape.payload * (1 - late / lone));
+    end = std::max(begin, executor_.now());
   }
-  return std::make_unique<FlowNetwork>(context);
+  links_.end(spec, end);
 }
 
 }  // namespace lockstep

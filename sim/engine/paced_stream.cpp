@@ -13,54 +13,33 @@ void ComputeStream::pace_with_time() {
   measure_positions();
 }
 
-void ComputeStream::serve() {
+Program ComputeStream::serve() {
   while (true) {
-    bell_.wait([&] { return queue_.empty() ? closing_ : front_ready(); });
-    if (queue_.empty()) return;
+    while (queue_.empty() ? !closing_ : !front_ready()) co_await bell_.rung();
+    if (queue_.empty()) co_return;
     const Item item = std::move(queue_.front());
     queue_.pop_front();
-    process(item);
-  }
-}
-
-// The same, but the device slows down while collectives run. How long depends on collectives that
-// may start or end until then: look, wait until that moment, look again until nothing has changed.
-void ComputeStream::compute_beside_collectives(const Item& item) {
-  begin_beside_collectives(item, sg::s4u::Engine::get_clock());
-  bool over = false;
-  while (!over) {
-    const double ahead = end_beside_collectives(item) - sg::s4u::Engine::get_clock();
-    over = ahead <= 0 ||
-           (interference_.bell().wait_for(ahead) && interference_.changes() == changes_seen_);
-  }
-  finish_beside_collectives(item);
-  interference_.compute_ends(latest_);
-}
-
-void ComputeStream::settle(double now) {
-  if (!paced_) return;
-  while (!computing_ && !queue_.empty() && front_ready()) {
-    if (queue_.front().kind == Item::Kind::compute) {
-      computing_ = true;
-      begin_beside_collectives(queue_.front(), now);
+    if (item.kind == Item::Kind::compute) {
+      co_await compute_beside_collectives(item);
     } else {
-      const Item item = std::move(queue_.front());
-      queue_.pop_front();
       process(item);
     }
   }
 }
 
-double ComputeStream::compute_end() {
-  return computing_ ? end_beside_collectives(queue_.front()) : never;
-}
-
-double ComputeStream::end_compute() {
-  computing_ = false;
-  finish_beside_collectives(queue_.front());
+// The same as compute(), but the device slows down while collectives run. How long depends on
+// collectives that may start or end until then: look, wait until that moment, look again until
+// nothing has changed.
+Program ComputeStream::compute_beside_collectives(const Item& item) {
+  begin_beside_collectives(item, executor_.now());
+  double end = end_beside_collectives(item);
+  while (end > executor_.now()) {
+    const bool changed = co_await interference_.bell().rung(end);
+    if (!changed && interference_.changes() == changes_seen_) break;
+    end = end_beside_collectives(item);
+  }
+  finish_beside_collectives(item);
   interference_.compute_ends(latest_);
-  queue_.pop_front();
-  return latest_;
 }
 
 void ComputeStream::begin_beside_collectives(const Item& item, double now) {

@@ -14,64 +14,34 @@ double Event::seconds(int lane) const {
   return state_ ? state_->at(static_cast<std::size_t>(lane)) : 0;
 }
 
-RankGroup::Impl::Impl(RankGroupSpec spec, Links& all_links)
+RankGroup::Impl::Impl(RankGroupSpec spec, Network& given, std::deque<Communicator>& all)
     : name(std::move(spec.name)),
       one_thread(spec.one_thread),
-      links(all_links),
-      interference(std::move(spec.slowdown)),
-      stream(std::move(spec.ranks_per_lane), interference, program),
+      network(given),
+      all_communicators(all),
+      interference(std::move(spec.slowdown), given.executor()),
+      program(given.executor()),
+      stream(std::move(spec.ranks_per_lane), interference, given.executor(), program),
       factors(stream.make_factors(std::vector<double>(stream.lanes(), 1.0))) {}
 
-void RankGroup::Impl::start(Network& network, sg::s4u::Host* where) {
-  for (Communicator& communicator : communicators) {
-    sg::make_actor(communicator.name(), where,
-                   [&communicator, &network] { communicator.serve(network); });
+void RankGroup::Impl::start() {
+  for (Communicator* communicator : communicators) {
+    network.executor().start(communicator->name(), communicator->serve());
   }
   if (interference.on() && !communicators.empty()) {
     stream.pace_with_time();
-    sg::make_actor(name + " stream", where, [this] { stream.serve(); });
+    network.executor().start(name + " stream", stream.serve());
   }
-}
-
-void RankGroup::Impl::start_alone(NetworkKind network) {
-  alone = network;
-  if (interference.on() && !communicators.empty()) stream.pace_with_time();
-}
-
-bool RankGroup::Impl::advance() {
-  double first = stream.compute_end();
-  Communicator* next = nullptr;
-  for (Communicator& communicator : communicators) {
-    const double time = communicator.next_change();
-    if (time >= first) continue;
-    first = time;
-    next = &communicator;
-  }
-  if (first == never) return false;
-  now = std::max(now, first);
-  if (next != nullptr) {
-    next->change(now, *alone, links);
-  } else {
-    now = std::max(now, stream.end_compute());
-  }
-  stream.settle(now);
-  return true;
 }
 
 void RankGroup::Impl::close() {
-  if (alone) {
-    stream.settle(now);
-    while (advance()) {
-    }
-    return;
-  }
-  for (Communicator& communicator : communicators) communicator.close();
+  for (Communicator* communicator : communicators) communicator->close();
   stream.close();
 }
 
-void RankGroup::Impl::await(const Event& event) {
-  if (known_or_wake(event, *this)) return;
-  wait_until([&] { return event.known(); });
+Program RankGroup::Impl::await(Event event) {
+  if (known_or_wake(event, *this)) co_return;
+  while (!event.known()) co_await program.rung();
 }
 
 RankGroup::RankGroup(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -90,13 +60,13 @@ void RankGroup::host(double seconds) {
   if (!impl_->one_thread) impl_->host.offset += seconds;
 }
 
-void RankGroup::host_wait(const Event& event, double resume) {
+Program RankGroup::host_wait(Event event, double resume) {
   if (impl_->one_thread) {
     wait(event);
-    return;
+    co_return;
   }
-  impl_->await(event);
-  if (!event.state()) return;
+  if (!event.known()) co_await impl_->await(event);
+  if (!event.state()) co_return;
   std::vector<double> base(impl_->stream.lanes());
   for (std::size_t lane = 0; lane < base.size(); ++lane) {
     base[lane] = std::max(impl_->host.at(lane), event.state()->at(lane) + resume);
@@ -151,40 +121,14 @@ Event RankGroup::record() {
 
 Communicator& RankGroup::add_communicator(const std::string& name,
                                           std::vector<std::vector<int>> groups) {
-  return impl_->communicators.emplace_back(name, lanes(), std::move(groups), impl_->interference);
+  Communicator& made = impl_->all_communicators.emplace_back(name, lanes(), std::move(groups),
+                                                             impl_->interference, impl_->network);
+  impl_->communicators.push_back(&made);
+  return made;
 }
 
 Event RankGroup::start(Communicator& communicator, const TransferSpec& spec, const Event& after) {
   return communicator.start(spec, impl_->host, after, impl_->one_thread ? record() : Event{});
-}
-
-void RankGroup::barrier() {
-  ComputeStream::Item item;
-  item.kind = ComputeStream::Item::Kind::barrier;
-  impl_->stream.push(std::move(item));
-}
-
-void RankGroup::synchronize() {
-  const Event event = record();
-  host_wait(event);
-  impl_->await(event);
-  const double ahead =
-      std::max(impl_->host.latest(), event.state()->latest()) - sg::s4u::Engine::get_clock();
-  if (ahead > 0) sg::s4u::this_actor::sleep_for(ahead);
-}
-
-void RankGroup::idle_until(double time, WaitCause cause) {
-  ComputeStream::Item item;
-  item.kind = ComputeStream::Item::Kind::idle;
-  item.until = time;
-  item.cause = cause;
-  impl_->stream.push(std::move(item));
-  if (impl_->one_thread) return;
-  std::vector<double> base(impl_->stream.lanes());
-  for (std::size_t lane = 0; lane < base.size(); ++lane) {
-    base[lane] = std::max(impl_->host.at(lane), time);
-  }
-  impl_->host = host_clock(std::move(base));
 }
 
 StreamId RankGroup::add_stream(const std::string&, WaitCause cause) {
@@ -198,8 +142,9 @@ Event RankGroup::enqueue(StreamId stream, double seconds, const Event& after, bo
 }
 
 Event RankGroup::copy(StreamId stream, const TransferSpec& spec, const Event& after) {
-  const double seconds = lone_seconds(spec, impl_->links);
-  impl_->links.count(spec, seconds - spec.latency_seconds);
+  Links& links = impl_->network.links();
+  const double seconds = lone_seconds(spec, links);
+  links.count(spec, seconds - spec.latency_seconds);
   return enqueue(stream, seconds, after);
 }
 
@@ -207,13 +152,13 @@ void RankGroup::end_step() {
   ComputeStream::Item item;
   item.kind = ComputeStream::Item::Kind::end_step;
   impl_->stream.push(std::move(item));
-  for (Communicator& communicator : impl_->communicators) {
-    communicator.forget(impl_->stream.earliest());
+  for (Communicator* communicator : impl_->communicators) {
+    communicator->forget(impl_->stream.earliest());
   }
 }
 
-void RankGroup::await_step(int index) {
-  impl_->wait_until([&] { return static_cast<int>(steps().size()) > index; });
+Program RankGroup::await_step(int index) {
+  while (static_cast<int>(steps().size()) <= index) co_await impl_->program.rung();
 }
 
 const std::vector<StepRecord>& RankGroup::steps() const {

@@ -1,17 +1,17 @@
-// Ranks as one actor with many clocks. A RankGroup is N ranks that run the same program on the same
-// hardware; each "lane" has a host clock and a compute-stream clock, and stands for one rank or for
-// several identical ones. The program (direct style, run by World::spawn) issues work in host
-// order; streams and communicators carry it out in their own time, as a GPU does:
+// Ranks as one program with many clocks. A RankGroup is N ranks that run the same program on the
+// same hardware; each "lane" has a host clock and a compute-stream clock, and stands for one rank
+// or for several identical ones. The program (direct style, started by World::spawn) issues work in
+// host order; streams and communicators carry it out in their own time, as a GPU does:
 //
 //   ranks.compute(Phase::forward, work);                   // host issues, compute stream runs
 //   Event ready = ranks.record();                          // position in the compute stream
 //   Event done = ranks.start(communicator, spec, ready);   // starts when every lane is ready
 //   ranks.compute(Phase::backward, more);                  // overlaps
-//   ranks.wait(done);                                      // the compute stream waits, the host
-//   does not ranks.end_step();
+//   ranks.wait(done);                                      // the compute stream waits, not the
+//   host ranks.end_step(); co_await ranks.await_step(0);
 //
-// The program never waits in simulated time except in host_wait() and await_step(); so lanes'
-// clocks run ahead of SimGrid's and everything between two collectives is plain arithmetic. Work
+// The program waits in simulated time only where it awaits host_wait() or await_step(); so lanes'
+// clocks run ahead of the world's and everything between two collectives is plain arithmetic. Work
 // that only becomes known after its start time has passed is started late but credited, so that
 // uncontended times are exact.
 #pragma once
@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "costs/cost.hpp"
+#include "engine/program.hpp"
 #include "engine/transfer.hpp"
 #include "results/record.hpp"
 
@@ -74,7 +75,7 @@ class Event {
 // (a partition of the lanes: HYBRID_SHARD's nodes) every group starts when its own last lane
 // arrives and its own previous collective has ended. The first group's transfer is carried by the
 // network and stands for all: `uses` count what all groups together put on the links, and the
-// others take as long as the first. Made by RankGroup::add_communicator, owned by the group.
+// others take as long as the first. Made by RankGroup::add_communicator, owned by the world.
 class Communicator;
 
 // A further in-order queue per lane (copy engines, data loader, CPU optimizer). Index into the
@@ -111,25 +112,23 @@ class RankGroup {
   void set_factors(const std::vector<double>& factors);
 
   // --- host thread
-  // -----------------------------------------------------------------------------------
   void host(double seconds);  // the host is busy
-  // The host blocks until the event (item(), synchronize()) and takes `resume` seconds to go on.
-  void host_wait(const Event& event, double resume = 0);
+  // The host blocks until the event (item(), torch.cuda.synchronize()) and takes `resume` seconds
+  // to go on.
+  Program host_wait(Event event, double resume = 0);
   // An event at the host's present time. A compute stream that waits for it is host-bound.
   Event host_position();
 
   // --- compute stream
-  // -------------------------------------------------------------------------------- The host
-  // issues `work`, the compute stream runs it, by the rule of QueuedWork. Device parts are scaled
-  // by the lane's factor. Idle time in between is host_bound.
+  // The host issues `work`, the compute stream runs it, by the rule of QueuedWork. Device parts are
+  // scaled by the lane's factor. Idle time in between is host_bound.
   void compute(Phase phase, const QueuedWork& work);
   void wait(const Event& event);  // the compute stream waits; the gap is booked by what is waited
                                   // for: running transfers exposed_communication, late ranks
                                   // waiting, own late issue host_bound, streams by their WaitCause
   Event record();                 // the compute stream's present position
 
-  // --- communication
-  // --------------------------------------------------------------------------------- `groups` = a
+  // --- communication `groups` = a
   // partition of the lanes; empty = all lanes together.
   Communicator& add_communicator(const std::string& name,
                                  std::vector<std::vector<int>> groups = {});
@@ -137,20 +136,7 @@ class RankGroup {
   // ready and the group's earlier ones have ended. Host time to issue it is the caller's: host()
   // before.
   Event start(Communicator& communicator, const TransferSpec& spec, const Event& after = {});
-  // All lanes wait for the last one (compute streams); the gap is `waiting`.
-  void barrier();
-
-  // --- meeting other actors (workers of a parameter server)
-  // -------------------------------------------- Blocks the program until the compute stream has
-  // finished everything issued so far, in simulated time: host clocks, compute streams and
-  // World::now() then agree (for the latest lane).
-  void synchronize();
-  // Host and compute stream stand idle until `time` (usually World::now() after a receive); the
-  // compute stream's gap is booked under `cause`.
-  void idle_until(double time, WaitCause cause);
-
   // --- other streams
-  // ---------------------------------------------------------------------------------
   StreamId add_stream(const std::string& name, WaitCause cause = WaitCause::communication);
   // Queues `seconds` of work behind the stream's earlier work; begins at max(stream, host, after).
   // With `after_host` false the host's clock does not matter (work that a background thread
@@ -161,9 +147,8 @@ class RankGroup {
   Event copy(StreamId stream, const TransferSpec& spec, const Event& after = {});
 
   // --- steps
-  // -----------------------------------------------------------------------------------------
-  void end_step();             // a step ends at the compute stream's present position
-  void await_step(int index);  // block the program until step `index` (0 = first) is worked out
+  void end_step();                // a step ends at the compute stream's present position
+  Program await_step(int index);  // until step `index` (0 = first) is worked out
   const std::vector<StepRecord>& steps() const;  // worked out so far
 
   struct Impl;

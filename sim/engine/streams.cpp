@@ -11,12 +11,14 @@
 namespace lockstep {
 
 ComputeStream::ComputeStream(std::vector<double> ranks_per_lane, Interference& interference,
-                             Doorbell& program)
+                             Executor& executor, Bell& program)
     : ranks_(std::move(ranks_per_lane)),
       all_ranks_(std::accumulate(ranks_.begin(), ranks_.end(), 0.0)),
       interference_(interference),
+      executor_(executor),
       program_(program),
-      device_(ranks_.size(), 0.0) {}
+      device_(ranks_.size(), 0.0),
+      bell_(executor) {}
 
 void ComputeStream::push(Item item) {
   if (paced_) {
@@ -47,8 +49,8 @@ bool ComputeStream::front_ready() {
   return false;
 }
 
-// Processing an item may wake another actor, which may run at once and push more: those items must
-// queue behind the one in progress.
+// Working an item out may make events known, and that more items: they queue behind the one in
+// progress.
 void ComputeStream::drain() {
   if (draining_) return;
   draining_ = true;
@@ -68,11 +70,7 @@ void ComputeStream::close() {
 void ComputeStream::process(const Item& item) {
   switch (item.kind) {
     case Item::Kind::compute:
-      if (paced_) {
-        compute_beside_collectives(item);
-      } else {
-        compute(item);
-      }
+      compute(item);
       break;
     case Item::Kind::wait:
       if (item.event.state()) wait(*item.event.state());
@@ -87,12 +85,6 @@ void ComputeStream::process(const Item& item) {
       state.complete();
       break;
     }
-    case Item::Kind::barrier:
-      barrier();
-      break;
-    case Item::Kind::idle:
-      idle(item.until, item.cause);
-      break;
     case Item::Kind::end_step:
       end_step();
       break;
@@ -177,22 +169,6 @@ void ComputeStream::wait(const Event::State& state) {
     }
     book_idle(state.cause, gap_sum);
   }
-  measure_positions();
-}
-
-void ComputeStream::barrier() {
-  const double latest = *std::max_element(device_.begin(), device_.end());
-  idle(latest, WaitCause::waiting);
-}
-
-void ComputeStream::idle(double until, WaitCause cause) {
-  double gap_sum = 0;
-  for (std::size_t lane = 0; lane < device_.size(); ++lane) {
-    if (until <= device_[lane]) continue;
-    gap_sum += ranks_[lane] * (until - device_[lane]);
-    device_[lane] = until;
-  }
-  book_idle(cause, gap_sum);
   measure_positions();
 }
 

@@ -1,6 +1,6 @@
 // The compute stream of a rank group (all lanes) and its side streams: in-order queues whose items
 // wait for events. Without interference an item is worked out at once when its events are known;
-// with interference the compute stream is an actor that keeps pace with simulated time, because a
+// with interference the compute stream is a program that keeps pace with simulated time, because a
 // segment's end depends on the collectives that run beside it.
 #pragma once
 
@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "engine/communicator.hpp"
-#include "engine/doorbell.hpp"
 #include "engine/event_state.hpp"
 #include "engine/interference.hpp"
 #include "engine/range.hpp"
@@ -27,29 +26,22 @@ using Factors = std::shared_ptr<const LaneFactors>;
 class ComputeStream final : public Waker {
  public:
   struct Item {
-    enum class Kind { compute, wait, record, barrier, idle, end_step } kind = Kind::compute;
+    enum class Kind { compute, wait, record, end_step } kind = Kind::compute;
     Phase phase = Phase::forward;
     QueuedWork work;
     Factors factors;
-    HostClock host;                        // when the host begins to issue the item
-    Event event;                           // wait: what for; record: what to complete
-    WaitCause cause = WaitCause::waiting;  // idle
-    double until = 0;                      // idle
+    HostClock host;  // when the host begins to issue the item
+    Event event;     // wait: what for; record: what to complete
   };
 
-  ComputeStream(std::vector<double> ranks_per_lane, Interference& interference, Doorbell& program);
+  ComputeStream(std::vector<double> ranks_per_lane, Interference& interference, Executor& executor,
+                Bell& program);
 
   Factors make_factors(std::vector<double> lanes) const;
   void push(Item item);
-  void pace_with_time();  // from now on serve() works the items out, or:
-  void serve();
-  // Instead of serve(), without SimGrid (RankGroup::Impl::advance); nothing to do if not paced.
-  // settle() works out what takes no time, up to the next compute item, which begins. compute_end()
-  // is when that one ends, as far as can be said now, or `never`; end_compute() ends it and returns
-  // when that was.
-  void settle(double now);
-  double compute_end();
-  double end_compute();
+  // From now on serve() works the items out: returns when the world closes and nothing is queued.
+  void pace_with_time();
+  Program serve();
   void close();
   void wake() override;
 
@@ -63,14 +55,12 @@ class ComputeStream final : public Waker {
   void process(const Item& item);
   bool host_never_binds(const Item& item) const;
   void compute(const Item& item);
-  void compute_beside_collectives(const Item& item);
+  Program compute_beside_collectives(const Item& item);
   void begin_beside_collectives(const Item& item, double now);
   double end_beside_collectives(const Item& item);
   void finish_beside_collectives(const Item& item);
   void find_work_ends(const Item& item);
   void wait(const Event::State& state);
-  void barrier();
-  void idle(double until, WaitCause cause);
   void end_step();
   void measure_positions();
   void book_idle(WaitCause cause, double seconds);
@@ -78,7 +68,8 @@ class ComputeStream final : public Waker {
   std::vector<double> ranks_;  // per lane
   double all_ranks_ = 0;
   Interference& interference_;
-  Doorbell& program_;
+  Executor& executor_;
+  Bell& program_;
   std::vector<double> device_;  // per lane: the stream's position
   double earliest_ = 0;         // no lane's position is before this
   // Kept up only when paced: the last lane's position, and the sum over ranks.
@@ -92,12 +83,11 @@ class ComputeStream final : public Waker {
   bool began_in_past_ = false;    // all lanes had begun it when it came to the front
   std::size_t changes_seen_ = 0;  // of the interference
   std::deque<Item> queue_;
-  bool computing_ = false;  // settle() has begun the item in front
   bool waiting_for_front_ = false;
   bool draining_ = false;
   bool paced_ = false;
   bool closing_ = false;
-  Doorbell bell_;
+  Bell bell_;
   StepRecord sums_;  // of the step in progress, summed over ranks
   double step_start_ = 0;
   std::vector<StepRecord> steps_;

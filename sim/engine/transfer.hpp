@@ -24,10 +24,9 @@ struct TransferSpec {
   double latency_seconds = 0;
   double bytes = 0;  // 0 = latency only
   double lone_bytes_per_second =
-      0;                      // what the cost model says it reaches alone; 0 = only links limit
-  std::vector<LinkUse> uses;  // at most 64 links; in ring order for message-level execution
-  int ring_steps = 0;         // message level: steps of the ring (2(N-1), N-1); 0 = no ring
-  double channels = 0;        // multiprocessors taken while it runs (facts 105, 113)
+      0;  // what the cost model says it reaches alone; 0 = only links limit
+  std::vector<LinkUse> uses;
+  double channels = 0;              // multiprocessors taken while it runs (facts 105, 113)
   double hbm_bytes_per_second = 0;  // device memory traffic while it runs (fact 113)
   // Ranks on CPUs: cores that its threads keep busy on every rank while it runs alone, and how fast
   // it goes, relative to alone, while the ranks compute beside it.
@@ -40,8 +39,14 @@ struct TransferSpec {
 // How transfers are executed.
 enum class NetworkKind {
   analytic,  // latency + bytes / lone rate, no contention
-  flow,      // one coupled SimGrid flow per transfer: max-min sharing on every link
-  message,   // rings chunk by chunk on SimGrid flows: the reference that `flow` is tested against
+  flow,      // one coupled flow per transfer: max-min sharing on every link
+};
+
+// What carries out the programs of the world (engine/executor.hpp).
+enum class Engine {
+  automatic,  // SimGrid where transfers can meet on a link and are few, the loop elsewhere
+  simgrid,
+  loop,
 };
 
 // What crossed the links of one class during the whole run.

@@ -332,6 +332,7 @@ std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>
       job.steps = static_cast<int>(scenario.simulation.steps);
       job.interference = scenario.simulation.interference;
       job.network = scenario.simulation.network;
+      job.engine = scenario.simulation.engine;
       job.communication_scale = scale.communication;
       points.push_back(std::move(point));
     }

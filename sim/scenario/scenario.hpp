@@ -72,11 +72,17 @@ struct EnumNames<NetworkKind> {
   static constexpr std::array names{"analytic", "flow"};
 };
 
+template <>
+struct EnumNames<Engine> {
+  static constexpr std::array names{"auto", "simgrid", "loop"};
+};
+
 struct SimulationSpec {
   std::int64_t seed = 1;
   std::int64_t steps = 100;  // simulated at most; fewer when the steady state is reached
   bool interference = true;
   NetworkKind network = NetworkKind::flow;
+  Engine engine = Engine::automatic;
 };
 
 // A figure measured on real hardware: one row `validate` compares with, or (as `anchor:`) one that

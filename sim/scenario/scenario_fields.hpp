@@ -125,6 +125,10 @@ void describe(Visitor& v, SimulationSpec& s) {
           s.interference);
   v.field({.name = "network", .doc = "flow: transfers share links; analytic: no contention."},
           s.network);
+  v.field({.name = "engine",
+           .doc = "What carries out the simulated programs. auto: SimGrid where transfers can meet "
+                  "on a link and are few, a loop of our own elsewhere. Times are the same."},
+          s.engine);
 }
 
 template <class Visitor>

@@ -55,13 +55,13 @@ class DdpRun {
 
  private:
   Schedule schedule(const std::vector<Bucket>& buckets, bool overlap);
-  void one_step(int step);
+  Program one_step(int step);
   void broadcast_buffers();
   void backward(const Schedule& schedule);
   Event reduce(const PlannedBucket& bucket);
   Event collective(const PricedTransfer& transfer, const Event& after);
   void copies(const QueuedWork& work);
-  void optimizer();
+  Program optimizer();
 
   const Job& job_;
   const DdpOptions options_;
@@ -98,7 +98,7 @@ DdpRun::DdpRun(const Job& job, const DdpOptions& options)
       speeds_(job.stragglers, job.gpus, job.seed),
       tensors_(gradient_tensors(job.step, ddp_gradient_bytes(options_, job.step.precision))),
       plan_(plan_buckets(tensors_, options_)),
-      world_({.network = job.network, .closed_form = job.closed_form}),
+      world_({.network = job.network, .engine = job.engine}),
       network_(world_, job),
       ranks_(world_.add_ranks({.name = "ddp",
                                .ranks_per_lane = speeds_.ranks_per_lane(),
@@ -198,10 +198,10 @@ Schedule DdpRun::schedule(const std::vector<Bucket>& buckets, bool overlap) {
   return result;
 }
 
-void DdpRun::one_step(int step) {
+Program DdpRun::one_step(int step) {
   provenance_ = always_;
   for (int micro = 0; micro < job_.accumulation; ++micro) {
-    input_.next_batch();
+    co_await input_.next_batch();
     // Not in the forward that follows a no_sync one [15].
     if (distributed_ && micro == 0) broadcast_buffers();
     ranks_.compute(Phase::forward, forward_);
@@ -212,13 +212,13 @@ void DdpRun::one_step(int step) {
       ranks_.compute(Phase::backward, micro == 0 ? backward_ : adding_);  // alone, or no_sync [17]
     }
   }
-  optimizer();
+  co_await optimizer();
   if (step == 0 && indices_.seconds > 0) {
     // Buckets are rebuilt: rank 0 tells the others how, and everybody looks [3].
     const Event order = collective(indices_, ranks_.record());
     const Event sizes = collective(indices_, order);
     ranks_.wait(sizes);
-    ranks_.host_wait(sizes);
+    co_await ranks_.host_wait(sizes);
   }
 }
 
@@ -281,17 +281,17 @@ Event DdpRun::reduce(const PlannedBucket& bucket) {
   return done;
 }
 
-void DdpRun::optimizer() {
+Program DdpRun::optimizer() {
   copies(clipping_);
   // GradScaler reads found_inf before it lets the optimizer step [22].
-  if (optimizer_synchronises(job_.step.precision)) ranks_.host_wait(ranks_.record());
+  if (optimizer_synchronises(job_.step.precision)) co_await ranks_.host_wait(ranks_.record());
   ranks_.compute(Phase::optimizer, optimizer_work_);
 }
 
 StrategyResult DdpRun::run() {
   StrategyResult result;
   run_steps(
-      world_, ranks_, speeds_, job_, [this](int step) { one_step(step); }, result);
+      world_, ranks_, speeds_, job_, [this](int step) { return one_step(step); }, result);
   result.provenance = provenance_.share();
   result.samples_per_step = static_cast<double>(job_.step.samples) * job_.gpus * job_.accumulation;
   result.memory_capacity = job_.machine.device.memory_bytes;

@@ -51,12 +51,12 @@ class FsdpRun {
 
  private:
   template <class Runtime>
-  void one_step(Runtime& runtime);
+  Program one_step(Runtime& runtime);
   template <class Runtime>
-  void play(Runtime& runtime, const std::vector<FsdpOp>& program, Phase phase);
+  Program play(Runtime& runtime, const std::vector<FsdpOp>& program, Phase phase);
   void reduce_scalar();
   void note_many_units(StrategyResult& result) const;
-  void update(const Event& gradients);
+  Program update(Event gradients);
 
   const Job& job_;
   const FsdpLayout layout_;
@@ -81,7 +81,7 @@ FsdpRun::FsdpRun(const Job& job, const FsdpOptions& options)
       layout_(fsdp_layout(job, options)),
       costs_(step_costs(job)),
       speeds_(job.stragglers, job.gpus, job.seed, layout_.replicas == 1 || !layout_.sharded()),
-      world_({.network = job.network, .closed_form = job.closed_form}),
+      world_({.network = job.network, .engine = job.engine}),
       network_(world_, job),
       ranks_(world_.add_ranks({.name = "fsdp",
                                .ranks_per_lane = speeds_.ranks_per_lane(),
@@ -128,39 +128,39 @@ FsdpRun::FsdpRun(const Job& job, const FsdpOptions& options)
 }
 
 template <class Runtime>
-void FsdpRun::one_step(Runtime& runtime) {
+Program FsdpRun::one_step(Runtime& runtime) {
   provenance_ = always_;
   Event gradients;
   for (int micro = 0; micro < job_.accumulation; ++micro) {
     const bool reduces = layout_.options.sync_every_micro_batch || micro + 1 == job_.accumulation;
-    input_.next_batch();
+    co_await input_.next_batch();
     runtime.begin_forward(micro == 0, reduces);
-    play(runtime, plan_.forward, Phase::forward);
-    play(runtime, plan_.backward, Phase::backward);
+    co_await play(runtime, plan_.forward, Phase::forward);
+    co_await play(runtime, plan_.backward, Phase::backward);
     gradients = runtime.end_backward();
-    if (layout_.options.cpu_offload && reduces) ranks_.host_wait(gradients);  // [42, 59]
+    if (layout_.options.cpu_offload && reduces) co_await ranks_.host_wait(gradients);  // [42, 59]
   }
-  update(gradients);
+  co_await update(gradients);
 }
 
 template <class Runtime>
-void FsdpRun::play(Runtime& runtime, const std::vector<FsdpOp>& program, Phase phase) {
+Program FsdpRun::play(Runtime& runtime, const std::vector<FsdpOp>& program, Phase phase) {
   for (const FsdpOp& op : program) {
     switch (op.hook) {
       case FsdpHook::layers:
         ranks_.compute(phase, op.work);
         break;
       case FsdpHook::pre_forward:
-        runtime.pre_forward(op.unit);
+        co_await runtime.pre_forward(op.unit);
         break;
       case FsdpHook::post_forward:
         runtime.post_forward(op.unit);
         break;
       case FsdpHook::pre_backward:
-        runtime.pre_backward(op.unit);
+        co_await runtime.pre_backward(op.unit);
         break;
       case FsdpHook::post_backward:
-        runtime.post_backward(op.unit);
+        co_await runtime.post_backward(op.unit);
         break;
     }
   }
@@ -173,19 +173,19 @@ void FsdpRun::reduce_scalar() {
   ranks_.wait(issue_collective(ranks_, shards_, plan_.scalar.spec, ranks_.record()));
 }
 
-void FsdpRun::update(const Event& gradients) {
+Program FsdpRun::update(Event gradients) {
   if (host_update_ > 0) {
-    ranks_.host_wait(gradients);
+    co_await ranks_.host_wait(gradients);
     if (job_.gradient_clipping > 0) {
       reduce_scalar();
-      ranks_.host_wait(ranks_.record());  // the norm goes back to the host
+      co_await ranks_.host_wait(ranks_.record());  // the norm goes back to the host
     }
     ranks_.wait(ranks_.host_position());
     // Nothing of the next step can begin before.
     const Event updated = ranks_.enqueue(host_optimizer_, host_update_);
     ranks_.wait(updated);
-    ranks_.host_wait(updated);
-    return;
+    co_await ranks_.host_wait(updated);
+    co_return;
   }
   if (job_.gradient_clipping > 0) {
     ranks_.compute(Phase::copies, norm_);
@@ -194,7 +194,7 @@ void FsdpRun::update(const Event& gradients) {
   }
   if (optimizer_synchronises(job_.step.precision)) {
     reduce_scalar();  // found_inf of the sharded GradScaler
-    ranks_.host_wait(ranks_.record());
+    co_await ranks_.host_wait(ranks_.record());
   }
   ranks_.compute(Phase::optimizer, optimizer_);
 }
@@ -218,11 +218,11 @@ StrategyResult FsdpRun::run() {
   if (layout_.options.version == 2) {
     Fsdp2Runtime runtime(stage);
     run_steps(
-        world_, ranks_, speeds_, job_, [&](int) { one_step(runtime); }, result);
+        world_, ranks_, speeds_, job_, [&](int) { return one_step(runtime); }, result);
   } else {
     Fsdp1Runtime runtime(stage);
     run_steps(
-        world_, ranks_, speeds_, job_, [&](int) { one_step(runtime); }, result);
+        world_, ranks_, speeds_, job_, [&](int) { return one_step(runtime); }, result);
   }
   if (host_update_ > 0) result.device_busy -= result.split.optimizer;  // the device is idle
   note_many_units(result);

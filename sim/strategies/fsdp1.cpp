@@ -27,14 +27,14 @@ void Fsdp1Runtime::begin_forward(bool first_micro_batch, bool reduces) {
   start_ = stage_.ranks.record();
 }
 
-void Fsdp1Runtime::pre_forward(int unit) {
+Program Fsdp1Runtime::pre_forward(int unit) {
   stage_.ranks.host(stage_.plan.hook_seconds);
-  if (!state(unit).prefetched) unshard(unit);
+  if (!state(unit).prefetched) co_await unshard(unit);
   state(unit).prefetched = false;
   stage_.ranks.wait(state(unit).ready);
   const int next = stage_.plan.next[static_cast<std::size_t>(unit)];
   if (stage_.plan.layout.options.forward_prefetch && next >= 0) {
-    unshard(next);
+    co_await unshard(next);
     state(next).prefetched = true;
   }
 }
@@ -45,19 +45,19 @@ void Fsdp1Runtime::post_forward(int unit) {
   state(unit).needed_in_backward = true;
 }
 
-void Fsdp1Runtime::pre_backward(int unit) {
+Program Fsdp1Runtime::pre_backward(int unit) {
   stage_.ranks.host(stage_.plan.hook_seconds);
-  if (!state(unit).prefetched) unshard(unit);
+  if (!state(unit).prefetched) co_await unshard(unit);
   state(unit).prefetched = false;
   state(unit).needed_in_backward = false;
   stage_.ranks.wait(state(unit).ready);
   // Before this unit computes: its all-gather goes in front of this unit's reduce-scatter [36, 37].
   if (stage_.plan.layout.options.backward_prefetch == BackwardPrefetch::pre) {
-    prefetch_backward(unit);
+    co_await prefetch_backward(unit);
   }
 }
 
-void Fsdp1Runtime::post_backward(int unit) {
+Program Fsdp1Runtime::post_backward(int unit) {
   const FsdpOptions& options = stage_.plan.layout.options;
   stage_.compute_copies(stage_.unit(unit).join_gradients);
   stage_.ranks.host(stage_.plan.hook_seconds);
@@ -68,8 +68,8 @@ void Fsdp1Runtime::post_backward(int unit) {
   // Without a reduction only FULL_SHARD gives the parameters back [45].
   const bool frees = reduces_ || !stage_.plan.layout.keeps_parameters();
   if (stage_.plan.layout.sharded() && frees) reshard(unit, gradient);
-  if (options.backward_prefetch == BackwardPrefetch::post) prefetch_backward(unit);
-  if (reduces_) reduce(unit, gradient);
+  if (options.backward_prefetch == BackwardPrefetch::post) co_await prefetch_backward(unit);
+  if (reduces_) co_await reduce(unit, gradient);
 }
 
 Event Fsdp1Runtime::end_backward() {
@@ -83,7 +83,7 @@ Event Fsdp1Runtime::end_backward() {
 }
 
 // Pre-unshard stream, rate limiter, all-gather [31].
-void Fsdp1Runtime::unshard(int u) {
+Program Fsdp1Runtime::unshard(int u) {
   RankGroup& ranks = stage_.ranks;
   const FsdpUnitPlan& unit = stage_.unit(u);
   const bool sharded = stage_.plan.layout.sharded();
@@ -94,7 +94,7 @@ void Fsdp1Runtime::unshard(int u) {
   }
   // Asked even when nothing is left to gather.
   if (stage_.plan.layout.options.limit_all_gathers && freed_.size() >= in_flight_limit) {
-    ranks.host_wait(freed_.front(), resume_seconds);
+    co_await ranks.host_wait(freed_.front(), resume_seconds);
     freed_.pop_front();
   }
   if (!state(u).gathered) {
@@ -104,10 +104,10 @@ void Fsdp1Runtime::unshard(int u) {
   ranks.host(unit.unshard_views);
 }
 
-void Fsdp1Runtime::prefetch_backward(int unit) {
+Program Fsdp1Runtime::prefetch_backward(int unit) {
   const int target = stage_.plan.previous[static_cast<std::size_t>(unit)];
-  if (target < 0 || !state(target).needed_in_backward || state(target).prefetched) return;
-  unshard(target);
+  if (target < 0 || !state(target).needed_in_backward || state(target).prefetched) co_return;
+  co_await unshard(target);
   state(target).prefetched = true;
 }
 
@@ -119,7 +119,7 @@ void Fsdp1Runtime::reshard(int unit, const Event& freed) {
 
 // On the post-backward stream; the hybrid all-reduce and what follows it on a stream of its own
 // [39].
-void Fsdp1Runtime::reduce(int u, const Event& gradient) {
+Program Fsdp1Runtime::reduce(int u, Event gradient) {
   RankGroup& ranks = stage_.ranks;
   const FsdpUnitPlan& unit = stage_.unit(u);
   StreamId stream = post_backward_;
@@ -138,7 +138,8 @@ void Fsdp1Runtime::reduce(int u, const Event& gradient) {
   done = stage_.run(stream, adds ? unit.after_later_reduce : unit.after_reduce, done);
   if (unit.to_host.seconds > 0) {
     done = stage_.copy(stream, unit.to_host, done);
-    if (!stage_.plan.layout.sharded()) ranks.host_wait(done);  // a blocking copy without sharding
+    if (!stage_.plan.layout.sharded())
+      co_await ranks.host_wait(done);  // a blocking copy without sharding
   }
   last_reduction_ = done;
 }

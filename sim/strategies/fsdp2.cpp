@@ -1,5 +1,5 @@
-// fully_shard's hooks. The host never blocks; streams wait for each other. Numbers in brackets:
-// facts of docs/strategies.md.
+// fully_shard's hooks. The host never blocks (its programs never wait); streams wait for each
+// other. Numbers in brackets: facts of docs/strategies.md.
 #include "strategies/fsdp_runtime.hpp"
 
 namespace lockstep {
@@ -17,10 +17,11 @@ void Fsdp2Runtime::begin_forward(bool first_micro_batch, bool reduces) {
   gate_ = last_copied_out_ = stage_.ranks.record();
 }
 
-void Fsdp2Runtime::pre_forward(int unit) {
+Program Fsdp2Runtime::pre_forward(int unit) {
   stage_.ranks.host(stage_.plan.hook_seconds);
   unshard(unit);
   wait_for_unshard(unit, false);
+  co_return;
 }
 
 void Fsdp2Runtime::post_forward(int u) {
@@ -28,7 +29,7 @@ void Fsdp2Runtime::post_forward(int u) {
   if (stage_.unit(u).frees_after_forward) reshard(u);
 }
 
-void Fsdp2Runtime::pre_backward(int unit) {
+Program Fsdp2Runtime::pre_backward(int unit) {
   stage_.ranks.host(stage_.plan.hook_seconds);
   gate_ = last_copied_out_;  // when forward is over its last output goes, too [49]
   unshard(unit);
@@ -36,16 +37,17 @@ void Fsdp2Runtime::pre_backward(int unit) {
   // Exactly one unit ahead, before this one computes [51].
   const int next = stage_.plan.previous[static_cast<std::size_t>(unit)];
   if (next >= 0) unshard(next);
+  co_return;
 }
 
-void Fsdp2Runtime::post_backward(int u) {
+Program Fsdp2Runtime::post_backward(int u) {
   RankGroup& ranks = stage_.ranks;
   const FsdpUnitPlan& unit = stage_.unit(u);
   ranks.host(stage_.plan.hook_seconds);
   const bool keeps = !stage_.plan.layout.options.sync_every_micro_batch;
   if (keeps && !first_micro_batch_) stage_.compute_copies(unit.accumulate);
   reshard(u);
-  if (!reduces_) return;
+  if (!reduces_) co_return;
   // At most one reduce-scatter in flight, and it is compute that waits [52].
   ranks.wait(last_reduce_scatter_);
   stage_.compute_copies(unit.join_gradients);

@@ -63,10 +63,10 @@ class Fsdp1Runtime {
   explicit Fsdp1Runtime(const FsdpStage& stage);
 
   void begin_forward(bool first_micro_batch, bool reduces);
-  void pre_forward(int unit);
+  Program pre_forward(int unit);
   void post_forward(int unit);
-  void pre_backward(int unit);
-  void post_backward(int unit);
+  Program pre_backward(int unit);
+  Program post_backward(int unit);
   // The compute stream waits for all reductions; the event is when the gradients are complete.
   Event end_backward();
 
@@ -76,10 +76,10 @@ class Fsdp1Runtime {
     Event ready;  // parameters may be used
   };
   State& state(int u) { return states_[static_cast<std::size_t>(u)]; }
-  void unshard(int unit);
-  void prefetch_backward(int unit);
+  Program unshard(int unit);
+  Program prefetch_backward(int unit);
   void reshard(int unit, const Event& freed);
-  void reduce(int unit, const Event& gradient);
+  Program reduce(int unit, Event gradient);
 
   FsdpStage stage_;
   StreamId pre_unshard_, post_backward_, all_reduce_;
@@ -98,10 +98,10 @@ class Fsdp2Runtime {
   explicit Fsdp2Runtime(const FsdpStage& stage);
 
   void begin_forward(bool first_micro_batch, bool reduces);
-  void pre_forward(int unit);
+  Program pre_forward(int unit);
   void post_forward(int unit);
-  void pre_backward(int unit);
-  void post_backward(int unit);
+  Program pre_backward(int unit);
+  Program post_backward(int unit);
   Event end_backward();
 
  private:

@@ -123,23 +123,23 @@ bool one_thread(const Job& job) {
 }
 
 void run_steps(World& world, RankGroup& ranks, const RankSpeeds& speeds, const Job& job,
-               const std::function<void(int step)>& one_step, StrategyResult& result) {
+               const std::function<Program(int step)>& one_step, StrategyResult& result) {
   std::vector<LinkTotals> after_first;
   bool extrapolated = false;
-  world.spawn("driver", [&] {
+  const auto driver = [&]() -> Program {
     int issued = 0;
     for (int step = 0; step <= job.steps; ++step) {
       ranks.set_factors(speeds.factors(step));
-      one_step(step);
+      co_await one_step(step);
       ranks.end_step();
       issued = step;
       if (job.progress) job.progress(static_cast<double>(step) / job.steps);
       if (step == 0) {
-        ranks.await_step(0);
+        co_await ranks.await_step(0);
         after_first = world.traffic();
       } else {
         // One step behind: the host runs ahead of the device, but not for ever.
-        ranks.await_step(step - 1);
+        co_await ranks.await_step(step - 1);
       }
       if (!speeds.random() && step < job.steps && steady(ranks.steps()) &&
           !loader_falls_behind(job, ranks.steps().back().seconds)) {
@@ -147,8 +147,9 @@ void run_steps(World& world, RankGroup& ranks, const RankSpeeds& speeds, const J
         break;
       }
     }
-    ranks.await_step(issued);
-  });
+    co_await ranks.await_step(issued);
+  };
+  world.spawn("driver", driver());
   world.run();
 
   const std::vector<StepRecord>& steps = ranks.steps();

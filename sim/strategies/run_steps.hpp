@@ -57,6 +57,6 @@ bool one_thread(const Job& job);
 // Simulates the first step and then at most job.steps more: when nothing is random it stops as soon
 // as three steps in a row agree.
 void run_steps(World& world, RankGroup& ranks, const RankSpeeds& speeds, const Job& job,
-               const std::function<void(int step)>& one_step, StrategyResult& result);
+               const std::function<Program(int step)>& one_step, StrategyResult& result);
 
 }  // namespace lockstep

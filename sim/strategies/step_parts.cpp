@@ -26,17 +26,18 @@ InputPipeline::InputPipeline(const Job& job, RankGroup& ranks, JobNetwork& netwo
   }
 }
 
-void InputPipeline::next_batch() {
+Program InputPipeline::next_batch() {
   // Megatron broadcasts the sizes of each micro-batch in the tensor-parallel group and copies them
   // back to the host (mpu/data.py, _build_key_size_numel_dictionaries), which waits there.
-  if (job_.costs->framework() == FrameworkKind::megatron) ranks_.host_wait(ranks_.record());
+  if (job_.costs->framework() == FrameworkKind::megatron)
+    co_await ranks_.host_wait(ranks_.record());
   // A host that asks late for the batch is no slow loader, nor a slow copy.
   ranks_.wait(ranks_.host_position());
   if (job_.data_loading_seconds > 0) {
     const Event room = taken_.size() < prefetched_batches ? Event{} : taken_.front();
     const Event batch = ranks_.enqueue(loader_, job_.data_loading_seconds, room, false);
     ranks_.wait(batch);
-    ranks_.host_wait(batch);
+    co_await ranks_.host_wait(batch);
     taken_.push_back(ranks_.host_position());
     if (taken_.size() > prefetched_batches) taken_.erase(taken_.begin());
   }

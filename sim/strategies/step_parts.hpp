@@ -19,7 +19,7 @@ Event issue_collective(RankGroup& ranks, Communicator& communicator, const Trans
 class InputPipeline {
  public:
   InputPipeline(const Job& job, RankGroup& ranks, JobNetwork& network);
-  void next_batch();
+  Program next_batch();
   // Of one micro-batch, to the device.
   const PricedTransfer& copy() const { return transfer_; }
 

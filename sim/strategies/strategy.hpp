@@ -44,7 +44,7 @@ struct Job {
   int steps = 100;           // optimizer steps to simulate at most
   bool interference = true;  // communication slows down concurrent compute (facts 112, 113)
   NetworkKind network = NetworkKind::flow;
-  bool closed_form = true;                 // WorldOptions::closed_form
+  Engine engine = Engine::automatic;
   std::function<void(double)> progress{};  // hears the share of the steps that is simulated
   double communication_scale = 1;  // factor on every transfer's lone time (an anchor's finding)
 };
