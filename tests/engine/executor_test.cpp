@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "in_child.hpp"
+#include "on_both.hpp"
 
 namespace lockstep {
 namespace {
@@ -14,22 +14,17 @@ namespace {
 using Notes = std::vector<double>;
 using Play = std::function<void(Executor&, Notes&)>;
 
-Notes notes(std::unique_ptr<Executor> executor, const Play& play) {
+Notes notes(Engine engine, const Play& play) {
+  const std::unique_ptr<Executor> executor =
+      engine == Engine::simgrid ? make_simgrid() : make_loop();
   Notes result;
   play(*executor, result);
   executor->run();
   return result;
 }
 
-// The play on the loop; on SimGrid the same.
-Notes on_both(const Play& play) {
-  Notes loop = notes(make_loop(), play);
-  const Notes simgrid = in_child([&] { return notes(make_simgrid(), play); });
-  EXPECT_EQ(loop.size(), simgrid.size());
-  for (std::size_t i = 0; i < std::min(loop.size(), simgrid.size()); ++i) {
-    EXPECT_NEAR(loop[i], simgrid[i], 1e-11 * (1 + std::abs(loop[i]))) << i;
-  }
-  return loop;
+Notes both(const Play& play) {
+  return on_both([&](Engine engine) { return notes(engine, play); });
 }
 
 void expect_notes(const Notes& seen, const Notes& expected) {
@@ -46,7 +41,7 @@ Program sleeper(Executor& world, Notes& notes, double number, double seconds) {
 }
 
 TEST(Executors, SleepAlike) {
-  const Notes seen = on_both([](Executor& world, Notes& notes) {
+  const Notes seen = both([](Executor& world, Notes& notes) {
     world.start("a", sleeper(world, notes, 1, 2));
     world.start("b", sleeper(world, notes, 2, 3));
   });
@@ -64,7 +59,7 @@ Program ping(Bell& mine, Bell& other, Notes& notes, double number) {
 }
 
 TEST(Executors, TakeTurnsAlikeAtOneMoment) {
-  const Notes seen = on_both([](Executor& world, Notes& notes) {
+  const Notes seen = both([](Executor& world, Notes& notes) {
     auto a = std::make_shared<Bell>(world), b = std::make_shared<Bell>(world);
     const auto hold = [](std::shared_ptr<Bell> x, std::shared_ptr<Bell> y, Notes& n,
                          double number) -> Program { co_await ping(*x, *y, n, number); };
@@ -87,7 +82,7 @@ Program ringer(Executor& world, Bell& bell, double at) {
 }
 
 TEST(Executors, WaitForABellUntilAMoment) {
-  const Notes seen = on_both([](Executor& world, Notes& notes) {
+  const Notes seen = both([](Executor& world, Notes& notes) {
     static std::optional<Bell> bell;
     bell.emplace(world);
     world.start("in time", waiter(world, *bell, notes, 3));
@@ -107,7 +102,7 @@ Program consumer(Executor& world, Inbox<int>& inbox, Notes& notes, int items) {
 }
 
 TEST(Executors, HandOnItemsInOrder) {
-  const Notes seen = on_both([](Executor& world, Notes& notes) {
+  const Notes seen = both([](Executor& world, Notes& notes) {
     static std::optional<Inbox<int>> inbox;
     inbox.emplace(world);
     world.start("consumer", consumer(world, *inbox, notes, 4));
@@ -132,7 +127,7 @@ Program sender(Executor& world, Notes& notes, RouteId route, double bytes, int w
 }
 
 TEST(Executors, ShareLinksAlike) {
-  const Notes seen = on_both([](Executor& world, Notes& notes) {
+  const Notes seen = both([](Executor& world, Notes& notes) {
     const LinkId wide = world.add_link(10), narrow = world.add_link(3);
     const RouteId both = world.add_route({{wide, narrow}}), twice = world.add_route({{wide, wide}});
     const RouteId capped = world.add_route({{wide}, 1}), alone = world.add_route({{}, 4});
@@ -155,7 +150,7 @@ TEST(Executors, ShareLinksAlike) {
 }
 
 TEST(Executors, ChangeACapacityInTheMiddleOfAFlow) {
-  const Notes seen = on_both([](Executor& world, Notes& notes) {
+  const Notes seen = both([](Executor& world, Notes& notes) {
     const LinkId link = world.add_link(10);
     world.start("a", sender(world, notes, world.add_route({{link}}), 100, 1, 0));
     const auto change = [](Executor& w, LinkId which) -> Program {
@@ -170,7 +165,7 @@ TEST(Executors, ChangeACapacityInTheMiddleOfAFlow) {
 }
 
 TEST(Executors, StartProgramsAtATime) {
-  const Notes seen = on_both([](Executor& world, Notes& notes) {
+  const Notes seen = both([](Executor& world, Notes& notes) {
     const auto late = [](Executor& w, Notes& n) -> Program {
       n.push_back(w.now());
       w.start("child", sleeper(w, n, 7, 0.25), w.now() + 1);
@@ -201,7 +196,7 @@ Program outer(Executor& world, Notes& notes, Program inner) {
 
 // Whatever a program waits for, and however deep.
 TEST(Executors, CancelProgramsThatLeaveNothingBehind) {
-  const Notes seen = on_both([](Executor& world, Notes& notes) {
+  const Notes seen = both([](Executor& world, Notes& notes) {
     static std::optional<Bell> bell;
     static std::optional<Inbox<int>> inbox;
     bell.emplace(world);
@@ -243,9 +238,9 @@ TEST(Executors, HandOnAProgramsException) {
     world.start("caller", caller(world, notes, broken(world)));
     world.start("other", sleeper(world, notes, 1, 100));
   };
-  EXPECT_THROW(notes(make_loop(), play), std::runtime_error);
+  EXPECT_THROW(notes(Engine::loop, play), std::runtime_error);
   try {
-    in_child([&] { return notes(make_simgrid(), play); });
+    in_child([&] { return notes(Engine::simgrid, play); });
     FAIL();
   } catch (const std::runtime_error& error) {
     EXPECT_STREQ(error.what(), "broken on purpose");
@@ -258,12 +253,12 @@ TEST(Executors, ReportADeadlock) {
     bell.emplace(world);
     world.start("client", waiter(world, *bell, notes, never));
   };
-  EXPECT_THROW(notes(make_loop(), play), std::logic_error);
-  EXPECT_THROW(in_child([&] { return notes(make_simgrid(), play); }), std::runtime_error);
+  EXPECT_THROW(notes(Engine::loop, play), std::logic_error);
+  EXPECT_THROW(in_child([&] { return notes(Engine::simgrid, play); }), std::runtime_error);
 }
 
 TEST(Executors, StopInTheMiddle) {
-  const Notes seen = on_both([](Executor& world, Notes& notes) {
+  const Notes seen = both([](Executor& world, Notes& notes) {
     const auto end = [](Executor& w, Notes& n) -> Program {
       const Farewell farewell{w, n, 9};
       co_await w.sleep_for(5);

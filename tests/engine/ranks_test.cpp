@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "engine/world.hpp"
-#include "in_child.hpp"
+#include "on_both.hpp"
 
 namespace lockstep {
 namespace {
@@ -45,17 +45,22 @@ double twice(Phase, const Occupancy&) {
 }
 
 // The first step of `program`, as numbers.
-template <class Program>
-std::vector<double> first_step(RankGroupSpec spec, Program&& program) {
-  return in_child([&] {
-    World world;
-    RankGroup& ranks = world.add_ranks(std::move(spec));
+template <class Issue>
+std::vector<double> first_step(RankGroupSpec spec, Issue&& issue) {
+  return on_both([&](Engine engine) {
+    World world({.engine = engine});
+    RankGroup& ranks = world.add_ranks(spec);
     Communicator& communicator = ranks.add_communicator("all");
-    world.spawn("driver", [&] {
-      program(ranks, communicator);
+    const auto driver = [&]() -> Program {
+      if constexpr (std::is_void_v<decltype(issue(ranks, communicator))>) {
+        issue(ranks, communicator);
+      } else {
+        co_await issue(ranks, communicator);
+      }
       ranks.end_step();
-      ranks.await_step(0);
-    });
+      co_await ranks.await_step(0);
+    };
+    world.spawn("driver", driver());
     world.run();
     return numbers(ranks.steps().at(0));
   });
@@ -116,17 +121,6 @@ TEST(Lanes, StartACollectiveWhenTheLastOneArrives) {
   expect_complete(step);
 }
 
-TEST(Lanes, WaitForEachOtherAtABarrier) {
-  const auto step = first_step({.ranks_per_lane = {1, 1}}, [](RankGroup& ranks, Communicator&) {
-    ranks.set_factors({1, 3});
-    ranks.compute(Phase::forward, device(1));
-    ranks.barrier();
-  });
-  EXPECT_NEAR(step[seconds], 3, near);
-  EXPECT_NEAR(step[waiting], 1, near);
-  expect_complete(step);
-}
-
 TEST(Communicator, RunsOneCollectiveAtATime) {
   const auto step = first_step({}, [](RankGroup& ranks, Communicator& all) {
     const Event first = ranks.start(all, lasting(2));
@@ -165,17 +159,18 @@ TEST(Communicator, DividesAWaitThatManyCollectivesFollowed) {
 }
 
 TEST(Communicator, LetsGroupsStartOnTheirOwn) {
-  const auto step = in_child([] {
-    World world;
+  const auto step = on_both([](Engine engine) {
+    World world({.engine = engine});
     RankGroup& ranks = world.add_ranks({.ranks_per_lane = {1, 1}});
     Communicator& nodes = ranks.add_communicator("nodes", {{0}, {1}});
-    world.spawn("driver", [&] {
+    const auto driver = [&]() -> Program {
       ranks.set_factors({1, 2});
       ranks.compute(Phase::forward, device(1));
       ranks.wait(ranks.start(nodes, lasting(1), ranks.record()));
       ranks.end_step();
-      ranks.await_step(0);
-    });
+      co_await ranks.await_step(0);
+    };
+    world.spawn("driver", driver());
     world.run();
     return numbers(ranks.steps().at(0));
   });
@@ -186,91 +181,38 @@ TEST(Communicator, LetsGroupsStartOnTheirOwn) {
 // The host learns of its collectives late, but an independent queue must not start late because of
 // that.
 TEST(Communicator, StartsOnTimeWhateverTheProgramWaitedFor) {
-  const auto step = in_child([] {
-    World world;
+  const auto step = on_both([](Engine engine) {
+    World world({.engine = engine});
     RankGroup& ranks = world.add_ranks({});
     Communicator& slow = ranks.add_communicator("slow");
     Communicator& quick = ranks.add_communicator("quick");
-    world.spawn("driver", [&] {
+    const auto driver = [&]() -> Program {
       const Event early = ranks.record();  // at 0
       ranks.wait(ranks.start(slow, lasting(5)));
       ranks.end_step();
-      ranks.await_step(0);  // the program is at 5 s of simulated time now
+      co_await ranks.await_step(0);  // the program is at 5 s of simulated time now
       ranks.wait(ranks.start(quick, lasting(7), early));
       ranks.end_step();
-      ranks.await_step(1);
-    });
+      co_await ranks.await_step(1);
+    };
+    world.spawn("driver", driver());
     world.run();
     return numbers(ranks.steps().at(1));
   });
   EXPECT_NEAR(step[seconds], 2, near);
 }
 
-// One communicator: no simulated time is needed, until the program asks for it.
-TEST(Communicator, NeedsNoClockWhereNothingDisturbsIt) {
-  for (const bool closed_form : {true, false}) {
-    for (const bool slowed : {true, false}) {
-      const auto seen = in_child([&] {
-        World world({.closed_form = closed_form});
-        RankGroup& ranks = world.add_ranks(
-            {.slowdown = slowed ? RankGroupSpec{.slowdown = twice}.slowdown : nullptr});
-        Communicator& all = ranks.add_communicator("all");
-        std::vector<double> times;
-        world.spawn("driver", [&] {
-          ranks.wait(ranks.start(all, lasting(2)));
-          ranks.end_step();
-          ranks.await_step(0);
-          times.push_back(world.now());
-          ranks.wait(ranks.start(all, lasting(1)));
-          ranks.synchronize();
-          times.push_back(world.now());
-          ranks.end_step();
-        });
-        world.run();
-        times.push_back(ranks.steps().at(1).seconds);
-        return times;
-      });
-      EXPECT_NEAR(seen[0], closed_form ? 0 : 2, near);
-      EXPECT_NEAR(seen[1], 3, near);
-      EXPECT_NEAR(seen[2], 1, near);
-    }
-  }
-}
-
-TEST(Communicator, HasNoCompanyWhereItWasFoundToBeAlone) {
-  EXPECT_THROW(in_child([] {
-                 World world;
-                 RankGroup& ranks = world.add_ranks({});
-                 ranks.add_communicator("all");
-                 world.spawn("driver", [&] { world.transfer(lasting(1)); });
-                 world.run();
-                 return std::vector<double>{};
-               }),
-               std::runtime_error);
-}
-
 // A segment goes on at full speed when the collective beside it ends, and what comes after starts
-// on time, whoever keeps the time.
+// on time.
 TEST(Communicator, StartsOnTimeAfterASegmentThatGotFaster) {
-  for (const bool closed_form : {true, false}) {
-    const auto step = in_child([&] {
-      World world({.closed_form = closed_form});
-      RankGroup& ranks = world.add_ranks({.slowdown = twice});
-      Communicator& all = ranks.add_communicator("all");
-      world.spawn("driver", [&] {
-        ranks.start(all, lasting(1));
-        ranks.compute(Phase::backward, device(2));  // the first half second takes one
-        ranks.start(all, lasting(1), ranks.record());
-        ranks.compute(Phase::optimizer, device(2));
-        ranks.end_step();
-        ranks.await_step(0);
-      });
-      world.run();
-      return numbers(ranks.steps().at(0));
-    });
-    EXPECT_NEAR(step[backward], 2.5, near);
-    EXPECT_NEAR(step[optimizer], 2.5, near);
-  }
+  const auto step = first_step({.slowdown = twice}, [](RankGroup& ranks, Communicator& all) {
+    ranks.start(all, lasting(1));
+    ranks.compute(Phase::backward, device(2));  // the first half second takes one
+    ranks.start(all, lasting(1), ranks.record());
+    ranks.compute(Phase::optimizer, device(2));
+  });
+  EXPECT_NEAR(step[backward], 2.5, near);
+  EXPECT_NEAR(step[optimizer], 2.5, near);
 }
 
 TEST(SideStream, CarriesTheDataLoader) {
@@ -288,9 +230,9 @@ TEST(SideStream, CarriesTheDataLoader) {
 }
 
 TEST(HostWait, StopsTheHostUntilTheDeviceIsThere) {
-  const auto step = first_step({}, [](RankGroup& ranks, Communicator&) {
+  const auto step = first_step({}, [](RankGroup& ranks, Communicator&) -> Program {
     ranks.compute(Phase::forward, device(4));
-    ranks.host_wait(ranks.record());
+    co_await ranks.host_wait(ranks.record());
     ranks.compute(Phase::optimizer, {.host = 1, .busy = 0.1, .span = 1.1});
   });
   EXPECT_NEAR(step[seconds], 5.1, near);
@@ -401,7 +343,7 @@ TEST(SharedCore, ATransferOfAWholeCoreAndComputeSlowEachOther) {
 TEST(SharedCore, ATransferLosesOnlyWhileComputeRuns) {
   const auto step = first_step(one_core(), [](RankGroup& ranks, Communicator& all) {
     const Event done = ranks.start(all, on_core(1));
-    ranks.idle_until(4, WaitCause::waiting);
+    ranks.wait(ranks.enqueue(ranks.add_stream("idle"), 4, {}, false));
     ranks.compute(Phase::backward, device(1));
     ranks.wait(done);
   });
@@ -411,11 +353,11 @@ TEST(SharedCore, ATransferLosesOnlyWhileComputeRuns) {
 }
 
 TEST(OneThread, HasNoHostThatRunsAhead) {
-  const auto program = [](RankGroup& ranks, Communicator& all) {
+  const auto program = [](RankGroup& ranks, Communicator& all) -> Program {
     ranks.host(5);
     ranks.compute(Phase::forward, {.host = 3, .busy = 4, .span = 5});
     const Event done = ranks.start(all, lasting(2));  // issued when compute is there
-    ranks.host_wait(done, 1);
+    co_await ranks.host_wait(done, 1);
     ranks.compute(Phase::backward, device(1));
   };
   const auto step = first_step({.one_thread = true}, program);
@@ -427,36 +369,69 @@ TEST(OneThread, HasNoHostThatRunsAhead) {
   EXPECT_NEAR(first_step({}, program)[seconds], 5 + 5 + 1 + 1, near);
 }
 
-TEST(RankGroup, MeetsOtherActorsInSimulatedTime) {
-  const auto times = in_child([] {
-    World world;
-    RankGroup& worker = world.add_ranks({});
-    Mailbox& to_server = world.add_mailbox();
-    Mailbox& to_worker = world.add_mailbox();
-    std::vector<double> seen;
-    world.spawn("worker", [&] {
-      worker.compute(Phase::forward, device(2));
-      worker.synchronize();
-      seen.push_back(world.now());
-      to_server.post({});
-      to_worker.receive();
-      worker.idle_until(world.now(), WaitCause::waiting);
-      worker.compute(Phase::backward, device(1));
-      worker.end_step();
-      worker.await_step(0);
-      for (const double value : numbers(worker.steps().at(0))) seen.push_back(value);
-    });
-    world.spawn("server", [&] {
-      to_server.receive();
-      world.sleep_for(3);
-      to_worker.post({});
-    });
+// Two groups of ranks on one world, each with a communicator of its own, over one link.
+TEST(RankGroups, ShareTheLinksOfTheWorld) {
+  const auto steps = on_both([](Engine engine) {
+    World world({.engine = engine});
+    const LinkId nic = world.add_link("nic", "NIC", 1e6);
+    TransferSpec spec = lasting(2);
+    spec.uses = {{nic, spec.bytes}};
+    std::vector<RankGroup*> groups{&world.add_ranks({.name = "a"}),
+                                   &world.add_ranks({.name = "b"})};
+    std::vector<Communicator*> all;
+    for (RankGroup* group : groups) all.push_back(&group->add_communicator("all"));
+    const auto driver = [&](std::size_t i, double compute_seconds) -> Program {
+      RankGroup& ranks = *groups[i];
+      ranks.compute(Phase::forward, device(compute_seconds));
+      ranks.wait(ranks.start(*all[i], spec, ranks.record()));
+      ranks.end_step();
+      co_await ranks.await_step(0);
+    };
+    world.spawn("a", driver(0, 1));
+    world.spawn("b", driver(1, 2));
     world.run();
-    return seen;
+    return std::vector<double>{groups[0]->steps().at(0).seconds, groups[1]->steps().at(0).seconds,
+                               world.traffic().at(0).bytes};
   });
-  EXPECT_NEAR(times.at(0), 2, near);
-  EXPECT_NEAR(times.at(1 + seconds), 6, near);
-  EXPECT_NEAR(times.at(1 + waiting), 3, near);
+  EXPECT_NEAR(steps[0], 4, near);  // alone from 1 to 2 s, then half of the link
+  EXPECT_NEAR(steps[1], 5, near);
+  EXPECT_NEAR(steps[2], 4e6, near);
+}
+
+// A collective and pushes over one link, which gets slower in the middle.
+TEST(RankGroups, ShareLinksWithPushes) {
+  const auto seen = on_both([](Engine engine) {
+    World world({.engine = engine});
+    const LinkId nic = world.add_link("nic", "NIC", 1e6);
+    RankGroup& ranks = world.add_ranks({});
+    Communicator& all = ranks.add_communicator("all");
+    TransferSpec spec = lasting(4);
+    spec.uses = {{nic, spec.bytes}};
+    TransferSpec small;
+    small.bytes = 1e6;
+    small.uses = {{nic, small.bytes}};
+    double pushed = 0;
+    const auto driver = [&]() -> Program {
+      ranks.wait(ranks.start(all, spec));
+      ranks.end_step();
+      co_await ranks.await_step(0);
+    };
+    const auto push = [&]() -> Program {
+      co_await world.transfer(small);
+      pushed = world.now();
+    };
+    const auto degrade = [&]() -> Program {
+      world.set_capacity(nic, 0.5e6);
+      co_return;
+    };
+    world.spawn("driver", driver());
+    world.spawn("push", push(), 1);
+    world.spawn("degrade", degrade(), 4);
+    world.run();
+    return std::vector<double>{pushed, ranks.steps().at(0).seconds};
+  });
+  EXPECT_NEAR(seen[0], 3, near);
+  EXPECT_NEAR(seen[1], 6, near);  // 1 + 1 + 1 MB by the 4th second, the last one takes two
 }
 
 }  // namespace

@@ -66,14 +66,15 @@ TEST(DdpOnCpu, CommunicationTakesFromTheCoreThatComputes) {
   EXPECT_NEAR(step(1).split.backward, 2e-3 + 4e-3, near);
 }
 
-TEST(DdpOnCpu, ClosedFormsAreWhatSimGridFinds) {
+TEST(DdpOnCpu, BothExecutorsAgree) {
   for (const double cores : {0.25, 0.5, 1.0}) {
     for (const int layers : {2, 7}) {
       Job job = cpu_job(layers, cores);
       job.stragglers.per_step = Lognormal{0.2};
-      const Numbers closed = simulate(job, one_bucket_per_layer());
-      job.closed_form = false;
-      EXPECT_LT(difference(closed, simulate(job, one_bucket_per_layer())), near);
+      job.engine = Engine::loop;
+      const Numbers loop = simulate(job, one_bucket_per_layer());
+      job.engine = Engine::simgrid;
+      EXPECT_LT(difference(loop, simulate(job, one_bucket_per_layer())), near);
     }
   }
 }

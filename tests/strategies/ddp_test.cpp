@@ -320,5 +320,12 @@ TEST(Ddp, FloorsOfLaunchesAreNotSlowedDown) {
   EXPECT_LT(relative(simulate(job, DdpOptions{}).split.backward, off.split.backward), near);
 }
 
+TEST(Ddp, NeedsNoContentionAlone) {
+  Job job = toy_job(6, 4e6, 8);
+  const double flow = simulate(job, DdpOptions{}).step;
+  job.network = NetworkKind::analytic;
+  EXPECT_LT(relative(simulate(job, DdpOptions{}).step, flow), near);
+}
+
 }  // namespace
 }  // namespace lockstep
