@@ -122,6 +122,10 @@ class Executor {
 std::unique_ptr<Executor> make_loop();
 // Once per process, ever: SimGrid cannot start twice.
 std::unique_ptr<Executor> make_simgrid();
+// automatic = the loop.
+inline std::unique_ptr<Executor> make_executor(Engine engine) {
+  return engine == Engine::simgrid ? make_simgrid() : make_loop();
+}
 
 // What programs wait at until somebody rings. Rings that nobody waits for are lost: wait in a loop
 // over the condition.

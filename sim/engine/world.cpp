@@ -9,8 +9,7 @@ namespace lockstep {
 
 struct World::Impl {
   explicit Impl(const WorldOptions& options)
-      : executor(options.engine == Engine::simgrid ? make_simgrid() : make_loop()),
-        network(options.network, *executor) {}
+      : executor(make_executor(options.engine)), network(options.network, *executor) {}
 
   ~Impl() { executor.reset(); }  // programs leave while what they use is there
 

@@ -110,6 +110,7 @@ Json to_json(const Prediction& p) {
                      {"interpolated", p.provenance.interpolated},
                      {"modelled", p.provenance.modelled}};
   j["simulated_steps"] = p.simulated_steps;
+  j["engine"] = p.engine;
   j["extrapolated"] = p.extrapolated;
   j["bottleneck"] = p.bottleneck;
   j["notes"] = p.notes;

@@ -115,6 +115,7 @@ struct Prediction {
   std::optional<WorkerSteps> worker_steps;
   double dollars = 0;  // of the whole run; 0 = no price, no dataset, or it does not fit
   ProvenanceShare provenance;
+  std::string engine;         // that carried out the programs: simgrid, loop
   bool extrapolated = false;  // steady state reached and extrapolated
   int simulated_steps = 0;
   std::string bottleneck;  // one sentence

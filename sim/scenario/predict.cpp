@@ -239,6 +239,7 @@ Prediction summarise_point(const Scenario& scenario, const Point& point,
     p.dollars = p.total_seconds / 3600 * job.gpus * job.machine.price_per_gpu_hour;
   }
   p.provenance = result.provenance;
+  p.engine = EnumNames<Engine>::names[static_cast<std::size_t>(result.engine)];
   p.extrapolated = result.extrapolated;
   p.simulated_steps = result.simulated_steps;
   p.bottleneck = bottleneck_sentence(scenario, p, point);

@@ -38,6 +38,7 @@ std::string to_wire(const StrategyResult& r) {
   Json j;
   j["steps"] = r.step_seconds;
   j["first"] = r.first_step_seconds;
+  j["engine"] = static_cast<int>(r.engine);
   j["extrapolated"] = r.extrapolated;
   j["simulated"] = r.simulated_steps;
   j["split"] = split_to_json(r.split);
@@ -82,6 +83,7 @@ StrategyResult from_wire(const std::string& text, std::vector<Diagnostic>& refus
   }
   r.step_seconds = j["steps"].get<std::vector<double>>();
   r.first_step_seconds = j["first"];
+  r.engine = static_cast<Engine>(j["engine"].get<int>());
   r.extrapolated = j["extrapolated"];
   r.simulated_steps = j["simulated"];
   r.split = split_from_json(j["split"]);

@@ -98,7 +98,7 @@ DdpRun::DdpRun(const Job& job, const DdpOptions& options)
       speeds_(job.stragglers, job.gpus, job.seed),
       tensors_(gradient_tensors(job.step, ddp_gradient_bytes(options_, job.step.precision))),
       plan_(plan_buckets(tensors_, options_)),
-      world_({.network = job.network, .engine = job.engine}),
+      world_({.network = job.network, .engine = choose_engine(job, false, 0, false)}),
       network_(world_, job),
       ranks_(world_.add_ranks({.name = "ddp",
                                .ranks_per_lane = speeds_.ranks_per_lane(),
@@ -292,6 +292,7 @@ StrategyResult DdpRun::run() {
   StrategyResult result;
   run_steps(
       world_, ranks_, speeds_, job_, [this](int step) { return one_step(step); }, result);
+  result.engine = choose_engine(job_, false, 0, false);
   result.provenance = provenance_.share();
   result.samples_per_step = static_cast<double>(job_.step.samples) * job_.gpus * job_.accumulation;
   result.memory_capacity = job_.machine.device.memory_bytes;

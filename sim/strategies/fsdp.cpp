@@ -50,6 +50,7 @@ class FsdpRun {
   StrategyResult run();
 
  private:
+  Engine engine() const;
   template <class Runtime>
   Program one_step(Runtime& runtime);
   template <class Runtime>
@@ -62,6 +63,7 @@ class FsdpRun {
   const FsdpLayout layout_;
   const StepCosts costs_;
   const RankSpeeds speeds_;
+  const Engine engine_;
   World world_;
   JobNetwork network_;
   RankGroup& ranks_;
@@ -81,7 +83,8 @@ FsdpRun::FsdpRun(const Job& job, const FsdpOptions& options)
       layout_(fsdp_layout(job, options)),
       costs_(step_costs(job)),
       speeds_(job.stragglers, job.gpus, job.seed, layout_.replicas == 1 || !layout_.sharded()),
-      world_({.network = job.network, .engine = job.engine}),
+      engine_(engine()),
+      world_({.network = job.network, .engine = engine_}),
       network_(world_, job),
       ranks_(world_.add_ranks({.name = "fsdp",
                                .ranks_per_lane = speeds_.ranks_per_lane(),
@@ -125,6 +128,14 @@ FsdpRun::FsdpRun(const Job& job, const FsdpOptions& options)
     scaling_ = job.costs->stream(bytes * 2 / 3, launches - launches / 2);
   }
   for (const QueuedWork& work : {optimizer_, norm_, scaling_}) always_.add(work);
+}
+
+// Gathers and reductions meet those between replicas.
+Engine FsdpRun::engine() const {
+  const bool meet = layout_.sharded() && layout_.replicas > 1 && job_.network == NetworkKind::flow;
+  const double each = 2 + 2 * (layout_.options.sync_every_micro_batch ? job_.accumulation : 1);
+  return choose_engine(job_, meet, each * static_cast<double>(layout_.units.size()),
+                       !speeds_.random());
 }
 
 template <class Runtime>
@@ -226,6 +237,7 @@ StrategyResult FsdpRun::run() {
   }
   if (host_update_ > 0) result.device_busy -= result.split.optimizer;  // the device is idle
   note_many_units(result);
+  result.engine = engine_;
   result.provenance = provenance_.share();
   result.samples_per_step = static_cast<double>(job_.step.samples) * job_.gpus * job_.accumulation;
   return result;

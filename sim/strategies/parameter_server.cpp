@@ -76,13 +76,20 @@ Provenance transfer_provenance(const Job& job, const PsSystem& system) {
 
 StrategyResult ParameterServer::simulate(const Job& job) const {
   PsJob ps = build_parameter_server(job, options_);
-  const PsTrace trace = run_parameter_server(ps.system);
+  const PsSystem& system = ps.system;
+  // Links that are still simulated may carry several transfers at a time.
+  const bool meet = !system.links.empty();
+  const double transfers =
+      2.0 * static_cast<double>(system.workers.size() * system.messages.size());
+  const Engine engine = choose_engine(job, meet, transfers, system.steady);
+  const PsTrace trace = run_parameter_server(system, make_executor(engine));
 
   StrategyResult result;
   result.first_step_seconds = trace.step_ends.front();
   for (std::size_t i = trace.step_ends.size() - trace.reported; i < trace.step_ends.size(); ++i) {
     result.step_seconds.push_back(trace.step_ends[i] - trace.step_ends[i - 1]);
   }
+  result.engine = engine;
   result.extrapolated = trace.extrapolated;
   result.simulated_steps = static_cast<int>(trace.step_ends.size());
   result.split = trace.split;

@@ -118,6 +118,14 @@ std::function<double(Phase, const Occupancy&)> interference_of(const Job& job,
   };
 }
 
+Engine choose_engine(const Job& job, bool transfers_meet, double transfers_per_step, bool steady) {
+  if (job.engine != Engine::automatic) return job.engine;
+  // SimGrid needs some 20 us for each, and longer the more of them run side by side: about 20 ms.
+  constexpr double few = 1000;
+  const double steps = 1 + (steady ? std::min(job.steps, agreeing_steps) : job.steps);
+  return transfers_meet && transfers_per_step * steps <= few ? Engine::simgrid : Engine::loop;
+}
+
 bool one_thread(const Job& job) {
   return job.machine.device.architecture == Architecture::cpu;
 }

@@ -52,6 +52,11 @@ std::function<double(Phase, const Occupancy&)> interference_of(const Job& job,
 // Whether the job's ranks compute with the thread that issues the work (RankGroupSpec::one_thread).
 bool one_thread(const Job& job);
 
+// What carries the job out: what it asks for, and by itself SimGrid where transfers may meet on a
+// link and are so few that it stays fast. `steady`: at the latest after some steps nothing changes
+// any more.
+Engine choose_engine(const Job& job, bool transfers_meet, double transfers_per_step, bool steady);
+
 // Spawns the driver of `ranks`, whose program is `one_step(0)`, `one_step(1)`, ... (without
 // end_step()), runs the world and fills times, split, traffic and `extrapolated` of the result.
 // Simulates the first step and then at most job.steps more: when nothing is random it stops as soon

@@ -44,7 +44,7 @@ struct Job {
   int steps = 100;           // optimizer steps to simulate at most
   bool interference = true;  // communication slows down concurrent compute (facts 112, 113)
   NetworkKind network = NetworkKind::flow;
-  Engine engine = Engine::automatic;
+  Engine engine = Engine::automatic;       // as asked for: choose_engine() (run_steps.hpp)
   std::function<void(double)> progress{};  // hears the share of the steps that is simulated
   double communication_scale = 1;  // factor on every transfer's lone time (an anchor's finding)
 };
@@ -54,11 +54,12 @@ struct StrategyResult {
   // Of each simulated optimizer step after the first; of the steady state alone, where proven.
   std::vector<double> step_seconds;
   double first_step_seconds = 0;
-  bool extrapolated = false;    // steady state proven, later steps not simulated
-  int simulated_steps = 0;      // all of them: the first, and what led to the steady state
-  StepSplit split;              // mean over ranks and steps after the first; sums to the mean step
-  double device_busy = 0;       // mean busy seconds of a device per step
-  double samples_per_step = 0;  // samples all ranks together finish per step_seconds entry
+  Engine engine = Engine::loop;  // that carried it out
+  bool extrapolated = false;     // steady state proven, later steps not simulated
+  int simulated_steps = 0;       // all of them: the first, and what led to the steady state
+  StepSplit split;               // mean over ranks and steps after the first; sums to the mean step
+  double device_busy = 0;        // mean busy seconds of a device per step
+  double samples_per_step = 0;   // samples all ranks together finish per step_seconds entry
   std::vector<LinkTraffic> traffic;
   std::optional<Staleness> staleness;
   std::optional<WorkerSteps> worker_steps;  // where workers need not keep step

@@ -15,8 +15,7 @@ using Notes = std::vector<double>;
 using Play = std::function<void(Executor&, Notes&)>;
 
 Notes notes(Engine engine, const Play& play) {
-  const std::unique_ptr<Executor> executor =
-      engine == Engine::simgrid ? make_simgrid() : make_loop();
+  const std::unique_ptr<Executor> executor = make_executor(engine);
   Notes result;
   play(*executor, result);
   executor->run();
