@@ -55,6 +55,42 @@ TEST_P(ShippedScenario, RunsAndItsPartsAddUp) {
     for (const auto& t : p.traffic) EXPECT_LE(t.busy, 1 + 1e-9) << t.link_class;
   }
 }
+
+std::vector<StrategyResult> simulate_on(Scenario s, Engine engine, int steps) {
+  s.simulation.steps = std::min<std::int64_t>(s.simulation.steps, steps);
+  s.simulation.engine = engine;
+  return simulate(expand(s));
+}
+
+// Asynchronous workers are chaotic: their first updates are the same; statistics over seeds are
+// compared in tests/strategies/ps_executors_test.cpp.
+TEST_P(ShippedScenario, IsTheSameOnBothEngines) {
+  const Scenario s = read_scenario(GetParam());
+  const auto loop = simulate_on(s, Engine::loop, 4);
+  const auto simgrid = simulate_on(s, Engine::simgrid, 4);
+  ASSERT_EQ(loop.size(), simgrid.size());
+  for (std::size_t i = 0; i < loop.size(); ++i) {
+    const StrategyResult &a = loop[i], &b = simgrid[i];
+    SCOPED_TRACE(i);
+    EXPECT_EQ(a.engine, Engine::loop);
+    EXPECT_EQ(b.engine, Engine::simgrid);
+    const double step = mean(a.step_seconds);
+    const bool chaotic = a.worker_steps.has_value();
+    EXPECT_NEAR(a.first_step_seconds, b.first_step_seconds, (chaotic ? 1e-6 : 1e-9) * step);
+    if (chaotic) continue;
+    ASSERT_EQ(a.step_seconds.size(), b.step_seconds.size());
+    for (std::size_t k = 0; k < a.step_seconds.size(); ++k) {
+      EXPECT_NEAR(a.step_seconds[k], b.step_seconds[k], 1e-9 * step) << k;
+    }
+    for (const auto part : step_parts) EXPECT_NEAR(a.split.*part, b.split.*part, 1e-9 * step);
+    EXPECT_NEAR(a.device_busy, b.device_busy, 1e-9 * step);
+    ASSERT_EQ(a.traffic.size(), b.traffic.size());
+    for (std::size_t k = 0; k < a.traffic.size(); ++k) {
+      EXPECT_NEAR(a.traffic[k].busy, b.traffic[k].busy, 1e-9);
+      EXPECT_NEAR(a.traffic[k].bytes, b.traffic[k].bytes, 1e-9 * a.traffic[k].bytes);
+    }
+  }
+}
 INSTANTIATE_TEST_SUITE_P(, ShippedScenario, testing::ValuesIn(shipped_scenarios()), test_name);
 
 class ShippedModel : public testing::TestWithParam<std::string> {};
