@@ -176,6 +176,7 @@ const std::vector<Option> scenario_options{
     {"simulation.steps", "{steps: 4}", "steps repeat"},
     {"simulation.interference", "{steps: 8, interference: false}", "nothing overlaps"},
     {"simulation.network", "{steps: 8, network: analytic}", "nothing is shared"},
+    {"simulation.engine", "{steps: 8, engine: simgrid}", "times are the same"},
     {"anchor", "[{gpus: 2, step_time: 3 s}]"},
 };
 const std::vector<Option> entry_options{

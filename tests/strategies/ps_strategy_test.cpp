@@ -63,6 +63,7 @@ Job toy_job(int gpus, int gpus_per_node = 8, int nodes = 64) {
     job.step.parameter_count += weight.count;
   }
   job.steps = 20;
+  job.engine = Engine::loop;  // SimGrid needs a process for each job
   return job;
 }
 
