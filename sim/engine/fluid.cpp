@@ -31,7 +31,7 @@ std::int64_t FluidNetwork::start(int route_id, double bytes, int weight, int tag
   Route& route = routes_[index(route_id)];
   if (route.flows.empty()) {
     route.served = 0;  // keeps virtual time small, so that its rounding stays small
-    active_.insert(place_of(route_id), route_id);
+    activate(route_id);
   }
   const double length = route.links.empty() && route.cap == never ? 0 : bytes;
   route.flows.push({route.served + length, started_++, tag, weight});
@@ -80,7 +80,7 @@ void FluidNetwork::leave(int route_id, int weight) {
          std::erase(route.dropped, route.flows.top().order) > 0) {
     route.flows.pop();
   }
-  if (route.flows.empty()) active_.erase(place_of(route_id));
+  if (route.flows.empty()) deactivate(route_id);
   rates_known_ = false;
 }
 
@@ -99,11 +99,29 @@ void FluidNetwork::change_users(Route& route, int weight) {
   }
 }
 
-std::vector<int>::iterator FluidNetwork::place_of(int route_id) {
-  return std::lower_bound(active_.begin(), active_.end(), route_id, [this](int a, int b) {
+std::vector<int>::iterator FluidNetwork::place_of(int route_id, std::vector<int>& routes) {
+  return std::lower_bound(routes.begin(), routes.end(), route_id, [this](int a, int b) {
     const double cap_a = routes_[index(a)].cap, cap_b = routes_[index(b)].cap;
     return cap_a != cap_b ? cap_a < cap_b : a < b;
   });
+}
+
+void FluidNetwork::activate(int route_id) {
+  active_.insert(place_of(route_id, active_), route_id);
+  for (const int id : routes_[index(route_id)].links) {
+    std::vector<int>& over = links_[index(id)].routes;
+    const auto place = place_of(route_id, over);
+    if (place == over.end() || *place != route_id) over.insert(place, route_id);
+  }
+}
+
+void FluidNetwork::deactivate(int route_id) {
+  active_.erase(place_of(route_id, active_));
+  for (const int id : routes_[index(route_id)].links) {
+    std::vector<int>& over = links_[index(id)].routes;
+    const auto place = place_of(route_id, over);
+    if (place != over.end() && *place == route_id) over.erase(place);
+  }
 }
 
 void FluidNetwork::advance(double now) {
@@ -131,13 +149,12 @@ void FluidNetwork::share_links() {
     route.fixed = false;
     for (const int link_id : route.links) {
       Link& link = links_[index(link_id)];
-      if (link.routes.empty()) {
-        shared_.push_back(link_id);
-        link.left = link.capacity;
-        link.share = 0;
-      }
-      link.share += static_cast<double>(route.users);
-      link.routes.push_back(id);
+      if (link.listed) continue;
+      link.listed = true;
+      shared_.push_back(link_id);
+      link.left = link.capacity;
+      link.open = static_cast<double>(link.users);
+      link.share = link.left / link.open;
     }
   }
   std::size_t open = active_.size();
@@ -148,7 +165,8 @@ void FluidNetwork::share_links() {
     for (const int link_id : route.links) {
       Link& link = links_[index(link_id)];
       link.left -= rate * static_cast<double>(route.users);
-      link.share -= static_cast<double>(route.users);
+      link.open -= static_cast<double>(route.users);
+      link.share = link.open > 0 ? std::max(link.left, 0.0) / link.open : never;
     }
   };
   std::size_t capped = 0;  // routes before this one, in order of their caps, have their rate
@@ -157,10 +175,8 @@ void FluidNetwork::share_links() {
     const Link* tightest = nullptr;
     for (const int id : shared_) {
       const Link& link = links_[index(id)];
-      if (link.share <= 0) continue;
-      const double share = std::max(link.left, 0.0) / link.share;
-      if (share < rate) {
-        rate = share;
+      if (link.share < rate) {
+        rate = link.share;
         tightest = &link;
       }
     }
@@ -178,7 +194,7 @@ void FluidNetwork::share_links() {
       if (!routes_[index(id)].fixed) fix(routes_[index(id)], rate);
     }
   }
-  for (const int id : shared_) links_[index(id)].routes.clear();
+  for (const int id : shared_) links_[index(id)].listed = false;
   next_route_ = -1;
   next_time_ = never;
   for (const int id : active_) {

@@ -54,9 +54,11 @@ class FluidNetwork {
     double busy = 0;        // seconds up to busy_since
     double busy_since = 0;  // meaningful while users > 0
     std::int64_t users = 0;
+    std::vector<int> routes;  // with flows over it, by cap, then number
     double left = 0;          // of the capacity, while rates are computed
-    double share = 0;         // weight of the flows without a rate yet
-    std::vector<int> routes;  // over it, likewise
+    double open = 0;          // weight of the flows without a rate yet, likewise
+    double share = 0;         // of each of them
+    bool listed = false;      // in shared_
   };
   struct Route {
     std::vector<int> links;
@@ -72,7 +74,9 @@ class FluidNetwork {
   static std::size_t index(int i) { return static_cast<std::size_t>(i); }
   void advance(double now);
   void share_links();
-  std::vector<int>::iterator place_of(int route);  // in active_
+  std::vector<int>::iterator place_of(int route, std::vector<int>& routes);
+  void activate(int route);
+  void deactivate(int route);
   void change_users(Route& route, int weight);
   void leave(int route, int weight);  // after its top flow went
 
