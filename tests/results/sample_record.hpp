@@ -29,6 +29,7 @@ inline ResultRecord sample_record() {
   plain.provenance = {0.5, 0.25, 0.25};
   plain.extrapolated = true;
   plain.simulated_steps = 5;
+  plain.engine = "loop";
   plain.bottleneck = "compute: 88 % of the step";
 
   Prediction large = plain;
