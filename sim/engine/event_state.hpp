@@ -50,9 +50,6 @@ struct Event::State {
   std::vector<Waker*> waiting;
 
   double at(std::size_t lane) const { return lanes.empty() ? common : lanes[lane]; }
-  double latest() const {
-    return lanes.empty() ? common : *std::max_element(lanes.begin(), lanes.end());
-  }
   void complete() {
     assert(!known);
     known = true;

@@ -10,10 +10,6 @@ bool Event::known() const {
   return state_ == nullptr || state_->known;
 }
 
-double Event::seconds(int lane) const {
-  return state_ ? state_->at(static_cast<std::size_t>(lane)) : 0;
-}
-
 RankGroup::Impl::Impl(RankGroupSpec spec, Network& given, std::deque<Communicator>& all)
     : name(std::move(spec.name)),
       one_thread(spec.one_thread),

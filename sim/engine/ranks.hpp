@@ -64,7 +64,6 @@ class Event {
   Event() = default;
   explicit Event(std::shared_ptr<State> state) : state_(std::move(state)) {}
   bool known() const;              // has the engine worked it out yet?
-  double seconds(int lane) const;  // needs known()
   const std::shared_ptr<State>& state() const { return state_; }
 
  private:
