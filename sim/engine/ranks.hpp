@@ -63,7 +63,7 @@ class Event {
   struct State;
   Event() = default;
   explicit Event(std::shared_ptr<State> state) : state_(std::move(state)) {}
-  bool known() const;              // has the engine worked it out yet?
+  bool known() const;  // has the engine worked it out yet?
   const std::shared_ptr<State>& state() const { return state_; }
 
  private:
