@@ -258,10 +258,15 @@ void SimGrid::hand_on() {
   ready_.pop_front();
   Fiber& next = *running_;
   next.state = Fiber::State::running;
+  // It may be over, and its fiber gone, before either call returns.
   if (next.actor) {
-    next.turn->release();
+    const s4u::SemaphorePtr turn = next.turn;
+    turn->release();
   } else {
-    next.actor = sg::make_actor(next.name, home_, [this, &next] { live(next); });
+    sg::make_actor(next.name, home_, [this, &next] {
+      next.actor = s4u::Actor::self();
+      live(next);
+    });
   }
 }
 
