@@ -33,8 +33,8 @@ struct TrainOptions {
   int steps = 20;   // measured
   int warm_up = 3;  // steps before them
   std::int64_t seed = 1;
-  std::string
-      data;  // "synthetic", or a folder (images.hpp); "" = one random batch, again and again
+  // "synthetic", or a folder (images.hpp); "" = one random batch, again and again.
+  std::string data;
   // DDP
   double bucket_bytes = 25 * 1024.0 * 1024.0;
   double first_bucket_bytes = 1024.0 * 1024.0;

@@ -88,8 +88,7 @@ double cores_of_sending(const HostSpec& host, double bytes, double seconds);
 // Bus bandwidth as nccl-tests defines it (fact 107), for comparison with published figures.
 double bus_bandwidth(Collective collective, int ranks, double bytes, double seconds);
 
-// --- point to point
-// ------------------------------------------------------------------------------------
+// --- point to point ------------------------------------------------------------------------------
 
 struct CopyCost {
   double latency_seconds = 0;

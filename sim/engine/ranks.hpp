@@ -7,8 +7,9 @@
 //   Event ready = ranks.record();                          // position in the compute stream
 //   Event done = ranks.start(communicator, spec, ready);   // starts when every lane is ready
 //   ranks.compute(Phase::backward, more);                  // overlaps
-//   ranks.wait(done);                                      // the compute stream waits, not the
-//   host ranks.end_step(); co_await ranks.await_step(0);
+//   ranks.wait(done);                                      // compute stream waits, host does not
+//   ranks.end_step();
+//   co_await ranks.await_step(0);
 //
 // The program waits in simulated time only where it awaits host_wait() or await_step(); so lanes'
 // clocks run ahead of the world's and everything between two collectives is plain arithmetic. Work

@@ -18,8 +18,7 @@ namespace {
 //   the post-backward one (pytorch issue 102434), another 1.04 ms for pre-backward (pytorch PR
 //   98250).
 // - views of one parameter: 10.7 us to set up the unsharded one; with use_orig_params also 6.8 us
-// for
-//   the sharded one and 2.7 us to look for writes (400 parameters, pytorch PR 96958).
+//   for the sharded one and 2.7 us to look for writes (400 parameters, pytorch PR 96958).
 // - FSDP2 registers, swaps and views one DTensor per parameter: 20 us. One report has 1 ms for a
 //   pre-forward hook (pytorch issue 173680).
 constexpr double dispatches_per_second = 1 / 12.25e-6;

@@ -23,8 +23,7 @@ std::size_t at(int i) {
   return static_cast<std::size_t>(i);
 }
 
-// --- what travels
-// --------------------------------------------------------------------------------------
+// --- what travels --------------------------------------------------------------------------------
 
 struct Parcel {  // keys that travel together
   int layer = 0;
@@ -73,8 +72,7 @@ std::vector<Parcel> parcels(const std::vector<Key>& keys, int servers, bool by_k
   return result;
 }
 
-// --- what servers do
-// -----------------------------------------------------------------------------------
+// --- what servers do -----------------------------------------------------------------------------
 
 // Seconds for a gradient of one parcel. The first of an update is copied, others are added: two and
 // three times its bytes (facts 75, 80). Servers of one host share its memory bandwidth.
@@ -110,8 +108,7 @@ std::pair<Provenance, Provenance> price_service(const Job& job, const ServerPlac
   return {Provenance::modelled, Provenance::modelled};
 }
 
-// --- what workers do
-// -----------------------------------------------------------------------------------
+// --- what workers do -----------------------------------------------------------------------------
 
 void add_segments(const Job& job, const StepCosts& costs, const std::vector<Parcel>& sent,
                   bool overlap, PsSystem& system) {
