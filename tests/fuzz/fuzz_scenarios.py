@@ -143,22 +143,25 @@ class Fuzzer:
         synchronous = not (isinstance(s["strategies"][0], dict) and s["strategies"][0].get(
             "parameter_server", {}).get("consistency") in ("async", "ssp"))
         step = float(row["step_s"])
-        # Pushes that do not all come at once may get through a server faster: no rule for those.
-        if "stragglers" in s and "parameter_server" not in json.dumps(s["strategies"]):
+        # Pushes that do not all come at once may get through a server faster; and what far workers gain on a
+        # shared link, near ones lose.
+        servers = "parameter_server" in json.dumps(s["strategies"])
+        slack = 1.1 if servers else 1.01
+        if "stragglers" in s and not servers:
             # What is left: GPUs of one kind that differ a little, which is the default.
             spread = {k: v for k, v in s["stragglers"].items() if k == "per_rank"}
             without = {**s, "stragglers": spread} if spread else {k: v for k, v in s.items() if k != "stragglers"}
             # A lognormal factor has its median at 1: a few draws of it may speed a run up.
-            slack = 1.15 if "lognormal" in s["stragglers"].get("per_step", {}) else 1.02
-            yield "slower without stragglers", without, lambda r: float(r["step_s"]) <= slack * step
+            chance = 1.1 if "lognormal" in s["stragglers"].get("per_step", {}) else 1.03
+            yield "slower without stragglers", without, lambda r: float(r["step_s"]) <= chance * step
         if synchronous and "per_step" not in s.get("stragglers", {}):
             faster = self.scaled_platform(s["platform"], network=True)
             if faster:
-                # More channels beside compute may cost up to this much (docs/networks.md).
+                # More channels beside compute may cost up to one in a hundred (docs/networks.md).
                 yield "slower with twice the network", {**s, "platform": faster}, \
-                    lambda r: float(r["step_s"]) <= 1.01 * step
+                    lambda r: float(r["step_s"]) <= slack * step
             yield "slower on a device twice as fast", {**s, "platform": self.scaled_platform(s["platform"])}, \
-                lambda r: float(r["step_s"]) <= 1.01 * step
+                lambda r: float(r["step_s"]) <= slack * step
         per_node = self.platform(s["platform"])["gpus_per_node"]
         half = s["gpus"] // 2
         # Whole nodes: on half a node more the network is used unevenly.
@@ -211,7 +214,10 @@ class Fuzzer:
             self.report(file, s, why)
             return
         if code == 0 and self.rnd.random() < .3:
-            pairs = list(self.pairs(s, rows[0]))
+            # Enough steps that a lead from the first one, of the host or the data loader, hardly counts.
+            longer = {**s, "simulation": {**s["simulation"], "steps": 100}}
+            _, _, rows, _ = self.run(longer, f"{number}.yaml")
+            pairs = list(self.pairs(longer, rows[0])) if rows else []
             if pairs:
                 name, changed, holds = self.rnd.choice(pairs)
                 other, code2, rows2, errors2 = self.run(changed, f"{number}-pair.yaml")
@@ -223,6 +229,7 @@ class Fuzzer:
                     return
                 other.unlink()
         if code == 0 and self.rnd.random() < .05:
+            _, _, rows, _ = self.run(s, f"{number}.yaml")
             _, _, again, _ = self.run(s, f"{number}.yaml", processes=2)
             if again != rows:
                 self.report(file, s, ["another answer with two processes"])

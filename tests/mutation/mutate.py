@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Breaks single lines of the simulator and looks whether the tests notice.
 
-usage: mutate.py [--count 30] [--least 27] [--seed 1] [--rooms strategies costs memory engine] [--build DIR] [--list]
+usage: mutate.py [--count 30] [--least 27] [--seed 1] [--rooms strategies costs memory engine] [--build DIR] [--quick] [--list]
 
 Lines are spread by hash over the rooms, not chosen: the same seed breaks the same lines as long as they do
 not change. Each is broken in one way (a sign, a factor, a comparison, an off-by-one, a dropped call), built
@@ -63,12 +63,13 @@ def whole(program, environment):
     return (named.group(1) if named else f"{program.name} (exit {tested.returncode})") if tested.returncode else ""
 
 
-def first_failure(programs, build, environment):
+def first_failure(programs, build, environment, quick):
     """The first test that fails; empty if none does. Whole programs first, they are quick; then all that ctest has."""
     for program in programs:
         if failure := whole(program, environment):
             return failure
-    tested = run(["ctest", "--test-dir", str(build), "--stop-on-failure", "-j", str(os.cpu_count())], env=environment)
+    tested = run(["ctest", "--test-dir", str(build), "--stop-on-failure", "-j", str(os.cpu_count()),
+                  *(["--label-exclude", "slow"] if quick else [])], env=environment)
     named = re.search(r"^\s*\d+ - (\S+) \(", tested.stdout, re.M)
     return (named.group(1) if named else "ctest") if tested.returncode else ""
 
@@ -80,6 +81,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rooms", nargs="+", default=["strategies", "costs", "memory", "engine"])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "mutation")
+    parser.add_argument("--quick", action="store_true", help="without the tests labelled slow")
     parser.add_argument("--list", action="store_true", help="only print what would be broken")
     options = parser.parse_args()
 
@@ -89,7 +91,9 @@ def main():
             print(f"{file}:{number}: {kind}: {old.strip()}  ->  {new.strip()}")
         return 0
 
-    sources, build = options.build / "source", options.build / "build"
+    # As a checkout lies, so that a compiler cache knows what is not broken.
+    sources = options.build
+    build = sources / "build" / "dev"
     shutil.rmtree(sources, ignore_errors=True)
     tracked = run(["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard"]).stdout.splitlines()
     for name in tracked:
@@ -98,12 +102,12 @@ def main():
             shutil.copy2(ROOT / name, sources / name)
     environment = {**os.environ, "LOCKSTEP_DATA": str(sources), "OMP_NUM_THREADS": "1", "RC_PARAMS": "seed=20261122"}
     configured = run(["cmake", "-S", str(sources), "-B", str(build), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-                      "-DLOCKSTEP_TESTS=ON"])
+                      "-DLOCKSTEP_TESTS=ON", "-DLOCKSTEP_WERROR=ON"])
     if configured.returncode or run(["cmake", "--build", str(build)]).returncode:
         sys.exit("the unbroken tree does not build")
     # Some programs have tests that need a process each.
     programs = [p for p in sorted((build / "tests").glob("*/*_tests")) if not whole(p, environment)]
-    if failure := first_failure([], build, environment):
+    if failure := first_failure([], build, environment, options.quick):
         sys.exit(f"on the unbroken tree {failure} fails")
 
     caught = tried = 0
@@ -120,7 +124,7 @@ def main():
             if run(["cmake", "--build", str(build)]).returncode:
                 continue
             tried += 1
-            failure = first_failure(programs, build, environment)
+            failure = first_failure(programs, build, environment, options.quick)
             caught += bool(failure)
             verdict = f"caught by {failure}" if failure else "NOT CAUGHT"
         finally:
