@@ -98,6 +98,12 @@ class Launcher(unittest.TestCase):
         self.assertIn("--quick", self.call("test", "--help"))
         self.assertEqual(self.log(), [])
 
+    # nproc says 1 where OMP_NUM_THREADS does, which ./lockstep sets for the tests.
+    def test_as_many_tests_at_a_time_as_cores(self):
+        cores = len(os.sched_getaffinity(0))
+        self.assertIn(f" -j {cores}\n", self.call("test"))
+        self.assertIn(f" -j {cores}\n", self.call("test", OMP_NUM_THREADS="1"))
+
     def test_quick_leaves_slow_tests_out_and_the_rest_is_ctests(self):
         self.assertIn(" --label-exclude slow -R Units", self.call("test", "--quick", "-R", "Units"))
         self.assertNotIn("slow", self.call("test", "-R", "Units"))
