@@ -132,30 +132,35 @@ TEST(Communicator, RunsOneCollectiveAtATime) {
   EXPECT_NEAR(step[exposed], 3, near);
 }
 
-// A fast rank is through with backward when the slow one has only half of its collectives ready:
-// how its wait for the first one divides depends on all that followed.
+// A fast rank is through with backward when the slow one has only half of its collectives ready: its
+// wait for the first one is asked about when many have followed, and one wait for the last one spans
+// all of them.
 TEST(Communicator, DividesAWaitThatManyCollectivesFollowed) {
   constexpr int collectives = 300;
   constexpr double length = 0.25;
-  RankGroupSpec two;
-  two.ranks_per_lane = {1, 1};
-  const auto step = first_step(two, [&](RankGroup& ranks, Communicator& all) {
-    ranks.set_factors({1, 2});
-    std::vector<Event> done;
-    for (int i = 0; i < collectives; ++i) {
-      ranks.compute(Phase::backward, device(1));
-      done.push_back(ranks.start(all, lasting(length), ranks.record()));
-    }
-    for (const Event& each : done) ranks.wait(each);
-  });
-  // Collective i runs when the slow rank is ready, from 2 (i + 1) on. The fast rank waits from 300
-  // to the end and meets those from the 150th on: the 149th, of 300 to 300.25, among them.
-  EXPECT_NEAR(step[seconds], 2 * collectives + length, near);
-  EXPECT_NEAR(step[backward], 1.5 * collectives, near);
-  EXPECT_NEAR(step[exposed], (151 * length + length) / 2, near);
-  EXPECT_NEAR(step[waiting], (collectives + length - 151 * length) / 2, near);
-  EXPECT_NEAR(step[host], 0, near);
-  expect_complete(step);
+  for (const bool each_in_turn : {true, false}) {
+    RankGroupSpec two;
+    two.ranks_per_lane = {1, 1};
+    const auto step = first_step(two, [&](RankGroup& ranks, Communicator& all) {
+      ranks.set_factors({1, 2});
+      std::vector<Event> done;
+      for (int i = 0; i < collectives; ++i) {
+        ranks.compute(Phase::backward, device(1));
+        done.push_back(ranks.start(all, lasting(length), ranks.record()));
+      }
+      for (std::size_t i = each_in_turn ? 0 : done.size() - 1; i < done.size(); ++i) {
+        ranks.wait(done[i]);
+      }
+    });
+    // Collective i runs when the slow rank is ready, from 2 (i + 1) on. The fast rank waits from 300
+    // to the end and meets those from the 150th on: the 149th, of 300 to 300.25, among them.
+    EXPECT_NEAR(step[seconds], 2 * collectives + length, near);
+    EXPECT_NEAR(step[backward], 1.5 * collectives, near);
+    EXPECT_NEAR(step[exposed], (151 * length + length) / 2, near);
+    EXPECT_NEAR(step[waiting], (collectives + length - 151 * length) / 2, near);
+    EXPECT_NEAR(step[host], 0, near);
+    expect_complete(step);
+  }
 }
 
 TEST(Communicator, LetsGroupsStartOnTheirOwn) {
