@@ -6,8 +6,8 @@
 
 #include "cli/commands.hpp"
 #include "core/units.hpp"
+#include "questions/remarks.hpp"
 #include "results/table.hpp"
-#include "scenario/remarks.hpp"
 
 namespace lockstep {
 

@@ -10,7 +10,7 @@
 
 #include "core/output.hpp"
 #include "imports/nccl_tests.hpp"
-#include "scenario/predict.hpp"
+#include "questions/run.hpp"
 
 namespace lockstep {
 
@@ -50,26 +50,6 @@ struct ImportTraceOptions {
   std::int64_t sequence = 0, classes = 0;
 };
 int import_trace_command(const std::string& file, const ImportTraceOptions& options);
-
-struct ClosedLoopOptions {
-  std::string model = "resnet18";
-  std::vector<std::int64_t> image;  // empty, 0 = the model's default
-  std::int64_t classes = 0, sequence = 0;
-  std::int64_t batch = 8;  // of one rank
-  int ranks = 2;
-  std::string network = "loopback";
-  std::string sizes = "16KiB,1MiB,8MiB,64MiB";  // of the measured curves
-  std::vector<std::string> strategies;          // empty = all
-  int staleness_bound = 1;
-  std::vector<SlowRank> slow_ranks;
-  int steps = 20, repetitions = 2;
-  double layers_seconds = 5;      // for the layers, before each run
-  double collective_seconds = 1;  // for each size of each collective
-  std::string folder;             // keeps profile, platform and scenario; "" = none
-  bool keep_profile = false;      // use the profile that is in `folder`
-  std::optional<double> max_error;
-};
-int closed_loop_command(ClosedLoopOptions options);
 
 bool something_fits(const std::vector<Prediction>& predictions);  // into memory
 // Of the whole record, on stderr.

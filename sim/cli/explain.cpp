@@ -1,6 +1,6 @@
 // `lockstep explain SCENARIO [OTHER]`: why the numbers are what they are; with two scenarios, where
 // the difference of their common points comes from. Like `run` it ends with 3 when nothing fits.
-#include "scenario/explain.hpp"
+#include "questions/explain.hpp"
 
 #include <fmt/format.h>
 
@@ -9,9 +9,10 @@
 
 #include "cli/commands.hpp"
 #include "core/units.hpp"
+#include "points/predict.hpp"
+#include "questions/anchor.hpp"
 #include "results/cells.hpp"
 #include "results/table.hpp"
-#include "scenario/anchor.hpp"
 
 namespace lockstep {
 

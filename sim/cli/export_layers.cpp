@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
-#include "strategies/buckets.hpp"
-#include "strategies/ddp.hpp"
-#include "strategies/fsdp_plan.hpp"
+#include "strategies/ddp/buckets.hpp"
+#include "strategies/ddp/ddp.hpp"
+#include "strategies/fsdp/plan.hpp"
 
 namespace lockstep {
 

@@ -8,11 +8,11 @@
 #include <map>
 #include <sstream>
 
-#include "cli/closed_loop_options.hpp"
 #include "cli/commands.hpp"
 #include "cli/declarations.hpp"
-#include "cli/measuring.hpp"
+#include "closed_loop/options.hpp"
 #include "core/units.hpp"
+#include "launch/measuring.hpp"
 #include "launch/processes.hpp"
 
 namespace {

@@ -1,5 +1,5 @@
 // `lockstep validate [FILES]`: predictions against the measured figures in scenarios.
-#include "scenario/validate.hpp"
+#include "questions/validate.hpp"
 
 #include <fmt/format.h>
 

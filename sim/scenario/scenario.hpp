@@ -14,8 +14,9 @@
 #include "core/yaml.hpp"
 #include "costs/host.hpp"
 #include "costs/optimizer.hpp"
-#include "strategies/options.hpp"
-#include "strategies/strategy.hpp"
+#include "engine/transfer.hpp"
+#include "strategies/common/straggler_options.hpp"
+#include "strategies/table.hpp"
 #include "workload/precision.hpp"
 
 namespace lockstep {

@@ -4,7 +4,6 @@
 
 #include "core/fields.hpp"
 #include "scenario/scenario.hpp"
-#include "strategies/options_fields.hpp"
 
 namespace lockstep {
 

@@ -1,5 +1,5 @@
-// The strategy seam: a training job goes in, the simulated steps come out. Each strategy is one
-// .cpp that reads like the algorithm it simulates (ddp.cpp, fsdp.cpp, parameter_server.cpp).
+// The strategy seam: a training job goes in, the simulated steps come out. Each strategy is a
+// folder whose program reads like the algorithm it simulates; strategies/table.hpp lists them.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,10 @@
 #include "engine/transfer.hpp"
 #include "hardware/machine.hpp"
 #include "results/record.hpp"
-#include "strategies/options.hpp"
+#include "strategies/common/straggler_options.hpp"
 #include "workload/step.hpp"
 
 namespace lockstep {
-
-struct Stragglers {
-  std::optional<Jitter> per_step;  // drawn per rank and step
-  // Fixed speed differences: the ranks' factors are the quantiles of normal(1, sigma), dealt to the
-  // ranks at random. Absent = `usual_spread` on accelerators, none on CPUs.
-  std::optional<double> per_rank_sigma;
-  std::vector<SlowRank> slow_ranks;  // fixed, on top
-};
 
 // Everything a strategy needs to know about one (strategy, GPU count) point of a scenario.
 struct Job {
@@ -74,8 +66,5 @@ class Strategy {
   virtual ~Strategy() = default;
   virtual StrategyResult simulate(const Job& job) const = 0;
 };
-
-// The table of strategies: one line each in strategies/table.cpp.
-std::unique_ptr<Strategy> make_strategy(const StrategyOptions& options);
 
 }  // namespace lockstep

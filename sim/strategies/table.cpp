@@ -1,7 +1,8 @@
-// The table of strategies: one line each.
-#include "strategies/ddp.hpp"
-#include "strategies/fsdp.hpp"
-#include "strategies/parameter_server.hpp"
+#include "strategies/table.hpp"
+
+#include "strategies/ddp/ddp.hpp"
+#include "strategies/fsdp/fsdp.hpp"
+#include "strategies/parameter_server/parameter_server.hpp"
 #include "strategies/strategy.hpp"
 
 namespace lockstep {

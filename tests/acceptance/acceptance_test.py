@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of calibrate/gpu_acceptance.sh and calibrate/acceptance_report.py.
+"""Tests of calibrate/acceptance/gpu_acceptance.sh and calibrate/acceptance/acceptance_report.py.
 
 usage: acceptance_test.py [GROUP...]   (a class below)
 LOCKSTEP_PROGRAM is the built simulator; everything that measures is replaced by stub_*.

@@ -1,6 +1,4 @@
 // For which machine does the closed loop predict, and how long does it say that it will take?
-#include "cli/closed_loop_platform.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +6,8 @@
 #include <fstream>
 #include <vector>
 
-#include "cli/closed_loop_estimate.hpp"
+#include "closed_loop/estimate.hpp"
+#include "closed_loop/platform.hpp"
 #include "hardware/machine.hpp"
 #include "launch/machine_state.hpp"
 #include "launch/processes.hpp"

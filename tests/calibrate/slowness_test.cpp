@@ -6,7 +6,7 @@
 #include <chrono>
 #include <thread>
 
-#include "strategies/stragglers.hpp"
+#include "strategies/common/stragglers.hpp"
 
 namespace lockstep {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "collective_rows.hpp"
 #include "core/statistics.hpp"
+#include "fit/collective_rows.hpp"
 
 namespace lockstep {
 namespace {

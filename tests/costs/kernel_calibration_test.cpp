@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "reference_rows.hpp"
+#include "fit/reference_rows.hpp"
 #include "source_dir.hpp"
 
 namespace lockstep {

@@ -1,6 +1,6 @@
 // Any text as a platform file: reads it and prices a small model on it. Only ConfigError may come
 // out.
-#include "scenario/points.hpp"
+#include "points/points.hpp"
 #include "scenario/scenario.hpp"
 #include "scratch_file.hpp"
 

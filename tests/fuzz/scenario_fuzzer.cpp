@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "scenario/points.hpp"
+#include "points/points.hpp"
 #include "scenario/scenario.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,5 +1,5 @@
 // Does an anchor make the prediction meet what was measured, and leave the rest to the model?
-#include "scenario/anchor.hpp"
+#include "questions/anchor.hpp"
 
 #include "helpers.hpp"
 

@@ -2,7 +2,7 @@
 // of a batch, is data loading.
 #include "costs/collective.hpp"
 #include "helpers.hpp"
-#include "scenario/explain.hpp"
+#include "questions/explain.hpp"
 
 namespace lockstep {
 namespace {

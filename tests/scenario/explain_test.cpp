@@ -1,6 +1,6 @@
 // Is every second of the step attributed, do sensitivities point the right way, do differences add
 // up?
-#include "scenario/explain.hpp"
+#include "questions/explain.hpp"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // Does work in child processes come back complete and in order, whatever the children do?
-#include "scenario/fork_map.hpp"
+#include "points/fork_map.hpp"
 
 #include <gmock/gmock.h>
 #include <sys/wait.h>

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "core/statistics.hpp"
-#include "scenario/points.hpp"
-#include "scenario/predict.hpp"
+#include "points/points.hpp"
+#include "points/predict.hpp"
 #include "scenario/scenario.hpp"
 
 namespace lockstep {

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "helpers.hpp"
-#include "scenario/wire.hpp"
+#include "points/wire.hpp"
 
 namespace lockstep {
 namespace {

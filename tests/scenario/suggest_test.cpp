@@ -1,10 +1,10 @@
 // When something does not fit: does what is suggested really fit?
-#include "scenario/suggest.hpp"
+#include "questions/suggest.hpp"
 
 #include <regex>
 
 #include "helpers.hpp"
-#include "scenario/anchor.hpp"
+#include "questions/anchor.hpp"
 
 namespace lockstep {
 namespace {

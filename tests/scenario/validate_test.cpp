@@ -1,5 +1,5 @@
 // Are errors and baselines computed as said? Checked against numbers worked out by hand.
-#include "scenario/validate.hpp"
+#include "questions/validate.hpp"
 
 #include <nlohmann/json.hpp>
 

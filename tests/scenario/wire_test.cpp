@@ -1,5 +1,5 @@
 // Does a result survive the pipe bit for bit?
-#include "scenario/wire.hpp"
+#include "points/wire.hpp"
 
 #include <gtest/gtest.h>
 

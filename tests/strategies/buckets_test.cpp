@@ -1,12 +1,12 @@
 // Are gradients bucketed as DDP's reducer does it (facts 1-8)?
-#include "strategies/buckets.hpp"
+#include "strategies/ddp/buckets.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
 
-#include "strategies/ddp.hpp"
+#include "strategies/ddp/ddp.hpp"
 
 namespace lockstep {
 namespace {

@@ -2,8 +2,8 @@
 // host that runs ahead, and measured curves in place of the model?
 #include <gtest/gtest.h>
 
-#include "strategies/parameter_server.hpp"
-#include "strategies/ps_build.hpp"
+#include "strategies/parameter_server/build.hpp"
+#include "strategies/parameter_server/parameter_server.hpp"
 #include "toy_job.hpp"
 
 namespace lockstep::testing {

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "costs/collective.hpp"
-#include "strategies/buckets.hpp"
+#include "strategies/ddp/buckets.hpp"
 #include "toy_job.hpp"
 
 namespace lockstep {

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "strategies/fsdp.hpp"
-#include "strategies/step_parts.hpp"
+#include "strategies/common/step_parts.hpp"
+#include "strategies/fsdp/fsdp.hpp"
 #include "tests/engine/in_child.hpp"
 
 namespace lockstep::testing {

@@ -1,6 +1,6 @@
 // Do the sharding rules place every parameter exactly once, and where the published systems place
 // it?
-#include "strategies/keys.hpp"
+#include "strategies/parameter_server/keys.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "core/random.hpp"
-#include "strategies/ps_system.hpp"
+#include "strategies/parameter_server/system.hpp"
 
 namespace lockstep::testing {
 

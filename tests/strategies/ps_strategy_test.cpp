@@ -4,8 +4,8 @@
 
 #include "costs/optimizer.hpp"
 #include "ps_fixture.hpp"
-#include "strategies/parameter_server.hpp"
-#include "strategies/ps_build.hpp"
+#include "strategies/parameter_server/build.hpp"
+#include "strategies/parameter_server/parameter_server.hpp"
 
 namespace lockstep::testing {
 namespace {

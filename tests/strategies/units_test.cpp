@@ -1,5 +1,5 @@
 // Which parameters form an FSDP unit, and how much is padded?
-#include "strategies/units.hpp"
+#include "strategies/fsdp/units.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

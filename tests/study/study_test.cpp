@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "scenario/anchor.hpp"
-#include "scenario/predict.hpp"
+#include "points/predict.hpp"
+#include "questions/anchor.hpp"
+#include "questions/validate.hpp"
 #include "scenario/scenario.hpp"
-#include "scenario/validate.hpp"
 #include "workload/precision.hpp"
 
 namespace lockstep {

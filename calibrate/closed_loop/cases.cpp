@@ -1,0 +1,124 @@
+#include "closed_loop/cases.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "core/errors.hpp"
+#include "workload/model.hpp"
+
+namespace lockstep {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+std::vector<Case> all_cases(const ClosedLoopOptions& options, bool has_blocks) {
+  const auto ddp = [](double mib) {
+    DdpOptions o;
+    o.bucket_bytes = mib * 1024 * 1024;
+    return Case{fmt::format("ddp-{:g}MiB", mib),
+                o,
+                {"--strategy", "ddp", "--bucket", fmt::format("{:g} MiB", mib)}};
+  };
+  FsdpOptions fsdp;
+  fsdp.wrap.policy = has_blocks ? WrapPolicy::block : WrapPolicy::none;
+  const auto server = [&](Consistency consistency, const std::string& name) {
+    ParameterServerOptions o;
+    o.consistency = consistency;
+    o.staleness_bound = options.staleness_bound;
+    o.serial = true;  // one thread that receives, updates and sends
+    Case result{name, o, {"--strategy", name}};
+    if (consistency == Consistency::ssp) {
+      result.real.insert(result.real.end(),
+                         {"--staleness-bound", std::to_string(options.staleness_bound)});
+    }
+    return result;
+  };
+  return {ddp(25),
+          ddp(4),
+          {"fsdp", fsdp, {"--strategy", "fsdp"}},
+          server(Consistency::sync, "ps-sync"),
+          server(Consistency::async, "ps-async"),
+          server(Consistency::ssp, "ps-ssp")};
+}
+
+// scaled_dot_product_attention came with LibTorch 2; before it every operator runs by itself.
+bool has_fused_attention(const Profile& profile) {
+  return std::any_of(profile.versions.begin(), profile.versions.end(), [](const auto& one) {
+    return one.name == "libtorch" && std::atoi(one.version.c_str()) >= 2;
+  });
+}
+
+}  // namespace
+
+std::vector<Case> chosen_cases(const ClosedLoopOptions& options, bool has_blocks) {
+  std::vector<Case> all = all_cases(options, has_blocks);
+  if (options.strategies.empty()) return all;
+  std::vector<Case> chosen;
+  std::vector<std::string> names;
+  for (const Case& candidate : all) names.push_back(candidate.label);
+  for (const std::string& wanted : options.strategies) {
+    const auto found = std::find(names.begin(), names.end(), wanted);
+    if (found == names.end()) {
+      throw file_error("", "--strategies", fmt::format("{} is not known", in_quotes(wanted)),
+                       allowed_hint(wanted, names));
+    }
+    chosen.push_back(all[static_cast<std::size_t>(found - names.begin())]);
+    if (std::count(options.strategies.begin(), options.strategies.end(), wanted) > 1) {
+      throw file_error("", "--strategies", fmt::format("{} stands there twice", in_quotes(wanted)));
+    }
+  }
+  return chosen;
+}
+
+TrainingStep step_of(const ClosedLoopOptions& options, AttentionKind attention) {
+  StepOptions one;
+  one.samples = options.batch;
+  one.image = options.image;
+  one.classes = options.classes;
+  one.sequence = options.sequence;
+  one.fused_attention = attention == AttentionKind::fused;
+  return build_step(*load_model(options.model), one);
+}
+
+// The jitter of compute is what the profile says that a step varies by: who comes first where two
+// ranks are nearly equal, and how long equals wait for each other, follows from it.
+// Beside the profile and the platform in one folder, which may be moved. Without a profile:
+// modelled.
+Scenario scenario_of(const ClosedLoopOptions& options, const std::vector<Case>& cases,
+                     const Profile& profile) {
+  const AttentionKind attention =
+      has_fused_attention(profile) ? AttentionKind::fused : AttentionKind::plain;
+  const TrainingStep step = step_of(options, attention);
+  Scenario scenario;
+  scenario.name = "closed loop";
+  const bool file =
+      options.model.ends_with(".yaml") || options.model.find('/') != std::string::npos;
+  scenario.model = file ? fs::absolute(options.model).string() : options.model;
+  scenario.input = {options.image, options.sequence, options.classes};
+  scenario.batch.per_gpu = options.batch;
+  scenario.attention = attention;
+  scenario.optimizer.momentum = 0.9;
+  scenario.optimizer.implementation = OptimizerImplementation::for_loop;
+  scenario.data_loading.on_device = true;
+  scenario.platform = "platform.yaml";
+  if (!profile.device.empty()) scenario.profile = "profile.yaml";
+  scenario.gpus = {options.ranks};
+  scenario.stragglers.slow_ranks = options.slow_ranks;
+  if (const double sigma = measured_step_sigma(profile, step); sigma > 0) {
+    scenario.stragglers.per_step = Lognormal{sigma};
+  }
+  for (const Case& one : cases) {
+    StrategyEntry entry;
+    entry.options = one.options;
+    entry.label = one.label;
+    scenario.strategies.push_back(entry);
+  }
+  return scenario;
+}
+
+}  // namespace lockstep

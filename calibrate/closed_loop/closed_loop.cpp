@@ -1,0 +1,275 @@
+// `lockstep closed-loop`: calibrate here, predict, really train here, compare. The measuring
+// program does the first and the third, this one the second and the fourth.
+#include "closed_loop/closed_loop.hpp"
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+
+#include "closed_loop/cases.hpp"
+#include "closed_loop/estimate.hpp"
+#include "closed_loop/platform.hpp"
+#include "closed_loop/report.hpp"
+#include "core/output.hpp"
+#include "core/units.hpp"
+#include "costs/profile.hpp"
+#include "launch/interrupts.hpp"
+#include "launch/machine_state.hpp"
+#include "launch/measuring.hpp"
+#include "launch/network.hpp"
+#include "launch/processes.hpp"
+#include "probes/collective_report.hpp"
+#include "questions/run.hpp"
+#include "workload/model.hpp"
+
+namespace lockstep {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+Words model_words(const ClosedLoopOptions& options) {
+  Words words{"--model", options.model};
+  if (!options.image.empty()) {
+    words.insert(words.end(), {"--image", fmt::format("{}", fmt::join(options.image, "x"))});
+  }
+  if (options.classes > 0)
+    words.insert(words.end(), {"--classes", std::to_string(options.classes)});
+  if (options.sequence > 0) {
+    words.insert(words.end(), {"--sequence", std::to_string(options.sequence)});
+  }
+  return words;
+}
+
+std::string measure(const Words& words) {
+  const ProgramEnd end = run_program(measuring_program("closed-loop"), words);
+  if (end.exit_code == 130 || InterruptGuard::interrupted()) throw InterruptError();
+  if (end.exit_code == 2) {  // it has said what is wrong
+    throw file_error("", "closed-loop",
+                     fmt::format("cannot be measured: {}", fmt::join(words, " ")));
+  }
+  if (end.exit_code != 0) {
+    const std::string what =
+        fmt::format("`lockstep {}` ended with {}", fmt::join(words, " "), end.exit_code);
+    if (end.exit_code == exit_rank_lost) throw RankLost(what);
+    if (end.exit_code == exit_not_written) throw OutputError(what);
+    throw std::runtime_error(what);
+  }
+  return end.output;
+}
+
+Words operator+(Words a, const Words& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+// Copies and updates by size `too`, or those that the profile has.
+void calibrate_layers(const ClosedLoopOptions& options, const std::string& folder, bool too) {
+  const Words layers = model_words(options);
+  Words words{"calibrate", "--models"};
+  words.insert(words.end(), layers.begin() + 1, layers.end());
+  if (!too) words.push_back("--layers-only");
+  measure(words + Words{"--batches", std::to_string(options.batch), "--ranks",
+                        std::to_string(options.ranks), "--width", "1%", "--maximum", "40",
+                        "--most-time", quantity_text(options.layers_seconds, Dimension::seconds),
+                        "-o", folder});
+}
+
+// Of the measured curves: as asked, and a small one. Buffers of a network, the first bucket, a
+// server's small tensors are that small, and below its smallest point a curve has no more to say
+// than that point's time.
+std::vector<double> curve_sizes(const std::string& asked) {
+  constexpr double small = 16 * 1024;
+  std::vector<double> sizes = parse_sizes(asked);
+  if (sizes.front() > small) sizes.insert(sizes.begin(), small);
+  return sizes;
+}
+
+// Every curve that the cases use.
+void calibrate_collectives(const ClosedLoopOptions& options, const std::string& folder,
+                           bool networked) {
+  Words words;
+  for (const double size : curve_sizes(options.sizes)) {
+    words.push_back(quantity_text(size, Dimension::bytes));
+  }
+  const std::string sizes = fmt::format("{}", fmt::join(words, ","));
+  const Words curves{"calibrate", "collectives",
+                     "--ranks",   std::to_string(options.ranks),
+                     "--seconds", fmt::format("{:g}", options.collective_seconds),
+                     "-o",        folder};
+  if (networked) {
+    measure(curves + Words{"--network", options.network, "--sizes", sizes});
+    // The server is on the first rank's host.
+    measure(curves + Words{"--collectives", "send_recv", "--sizes", sizes});
+  } else {
+    measure(curves + Words{"--sizes", sizes});
+  }
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  if (!(file << text).flush()) throw OutputError("cannot write " + path);
+}
+
+// The folder that everything is written to: the user's; or one of our own, which goes unless kept.
+class WorkFolder {
+ public:
+  explicit WorkFolder(const std::string& given) : path_(given), keep_(!given.empty()) {
+    if (!keep_) {
+      path_ = (fs::temp_directory_path() / "lockstep-closed-loop-XXXXXX").string();
+      if (::mkdtemp(path_.data()) == nullptr) {
+        throw OutputError(fmt::format("cannot write {}: {}", path_, std::strerror(errno)));
+      }
+      return;
+    }
+    std::error_code error;
+    fs::create_directories(path_, error);
+    if (error) throw OutputError(fmt::format("cannot write {}: {}", path_, error.message()));
+  }
+  ~WorkFolder() {
+    std::error_code ignored;
+    if (!keep_) fs::remove_all(path_, ignored);
+  }
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+  const std::string& path() const { return path_; }
+  void keep() { keep_ = true; }
+
+ private:
+  std::string path_;
+  bool keep_;
+};
+
+// Whether there will be hosts of their own; where they cannot be had, says so and takes loopback.
+bool use_network(ClosedLoopOptions& options) {
+  if (network_rate(options.network) <= 0) return false;
+  const std::string reason = why_no_linked_hosts();
+  if (reason.empty()) return true;
+  fmt::print(stderr, "no network of {} here ({}): over loopback instead\n", options.network,
+             reason);
+  options.network = "loopback";
+  return false;
+}
+
+// Says how long it will take, from the modelled or kept steps.
+LoopEstimate say_estimate(const ClosedLoopOptions& options, bool networked,
+                          const ResultRecord& modelled) {
+  std::vector<double> steps;
+  for (const Prediction& p : modelled.predictions) steps.push_back(p.step_seconds);
+  // Messages of one host are measured beside those between hosts.
+  const std::size_t curves = measurable_collectives().size() + (networked ? 1 : 0);
+  const LoopEstimate estimate =
+      estimate_loop(options, curves * curve_sizes(options.sizes).size(), steps);
+  fmt::print(stderr, "this takes about {}: {} once, {} for {} training runs\n",
+             about(estimate.total()), about(estimate.first), about(estimate.runs),
+             steps.size() * static_cast<std::size_t>(options.repetitions));
+  return estimate;
+}
+
+}  // namespace
+
+int closed_loop_command(ClosedLoopOptions options) {
+  const TrainingStep step = step_of(options, AttentionKind::plain);
+  const bool has_blocks = std::any_of(step.layers.begin(), step.layers.end(),
+                                      [](const Layer& layer) { return !layer.block.empty(); });
+  const std::vector<Case> cases = chosen_cases(options, has_blocks);
+  ::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is an error like others: clean up first
+  const InterruptGuard guard;
+  (void)curve_sizes(options.sizes);  // the measuring half would say so after the layers only
+  (void)measuring_program("closed-loop");
+  if (options.keep_profile && !fs::exists(fs::path(options.folder) / "profile.yaml")) {
+    throw file_error(options.folder, "--keep-profile", "there is no profile.yaml in this folder");
+  }
+  const std::string crowded = shared_cores(options.ranks, describe_machine().cores);
+  if (!crowded.empty()) fmt::print(stderr, "warning: {}\n", crowded);
+  WorkFolder work(options.folder);
+  const std::string& folder = work.path();
+  ResultRecord record;
+  std::vector<Truth> truths(cases.size());
+  // What there is; returns the worst error.
+  const auto print_report = [&] {
+    const LoopReport report = closed_loop_report(options, record, truths);
+    print(report.text + (crowded.empty() ? "" : "Warning: " + crowded + ".\n"));
+    return report.worst;
+  };
+  try {
+    const bool networked = use_network(options);
+    write_text(folder + "/platform.yaml",
+               closed_loop_platform(options, describe_machine().cores, networked));
+    const auto predict = [&](const Profile& profile) {
+      write_text(folder + "/scenario.yaml", write_scenario(scenario_of(options, cases, profile)));
+      // Read back, so that what is compared is what a user would run.
+      return run_scenario(read_scenario(folder + "/scenario.yaml"));
+    };
+    const auto measured_profile = [&] { return load_profile(folder + "/profile.yaml"); };
+    const LoopEstimate estimate = say_estimate(
+        options, networked, predict(options.keep_profile ? measured_profile() : Profile{}));
+    if (!options.keep_profile) {
+      calibrate_layers(options, folder, true);
+      calibrate_collectives(options, folder, networked);
+    }
+    record = predict(measured_profile());
+
+    Words common =
+        Words{"train", "--json"} + model_words(options) +
+        Words{"--batch", std::to_string(options.batch), "--ranks",   std::to_string(options.ranks),
+              "--steps", std::to_string(options.steps), "--network", options.network};
+    for (const SlowRank& slow : options.slow_ranks) {
+      common = common + Words{"--slow-rank", fmt::format("{}:{:g}", slow.rank, slow.factor)};
+    }
+    // By what the runs before took, or as estimated.
+    const auto began = std::chrono::steady_clock::now();
+    std::size_t done = 0;
+    const auto left = [&] {
+      const std::size_t all = cases.size() * static_cast<std::size_t>(options.repetitions);
+      const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - began;
+      const double each = done > 0 ? spent.count() / static_cast<double>(done)
+                                   : estimate.runs / static_cast<double>(all);
+      return each * static_cast<double>(all - done);
+    };
+    for (int repetition = 0; repetition < options.repetitions; ++repetition) {
+      for (std::size_t i = 0; i < cases.size(); ++i) {
+        // A shared machine gets faster and slower by the minute: each run is predicted from layers
+        // measured right before it.
+        if (!options.keep_profile) {
+          calibrate_layers(options, folder, false);
+          record = predict(measured_profile());
+        }
+        fmt::print(stderr, "training {}, repetition {} of {}, about {} left ...\n", cases[i].label,
+                   repetition + 1, options.repetitions, about(left()));
+        add_repetition(truths[i], measure(common + cases[i].real), record.predictions[i]);
+        ++done;
+      }
+    }
+    const double worst = print_report();
+    if (options.folder.empty()) {
+      fmt::print(stderr, "profile and scenario were temporary; -o FOLDER keeps them\n");
+    }
+    if (options.max_error && worst > *options.max_error) {
+      fmt::print(stderr, "lockstep: an error of {:.1f} % is more than {:.1f} %\n", 100 * worst,
+                 100 * *options.max_error);
+      return 4;
+    }
+    return 0;
+  } catch (const InterruptError&) {
+    if (!fs::exists(folder + "/profile.yaml")) {
+      fmt::print(stderr, "interrupted before anything was measured\n");
+      return 130;
+    }
+    work.keep();
+    if (!truths.back().step_seconds.empty()) print_report();
+    fmt::print(stderr, "interrupted; what was measured is in {}\n", folder);
+    return 130;
+  }
+}
+
+}  // namespace lockstep

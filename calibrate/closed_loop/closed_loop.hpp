@@ -1,0 +1,34 @@
+// Calibrates here, predicts, trains and compares: docs/closed-loop.md.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "strategies/common/straggler_options.hpp"
+
+namespace lockstep {
+
+struct ClosedLoopOptions {
+  std::string model = "resnet18";
+  std::vector<std::int64_t> image;  // empty, 0 = the model's default
+  std::int64_t classes = 0, sequence = 0;
+  std::int64_t batch = 8;  // of one rank
+  int ranks = 2;
+  std::string network = "loopback";
+  std::string sizes = "16KiB,1MiB,8MiB,64MiB";  // of the measured curves
+  std::vector<std::string> strategies;          // empty = all
+  int staleness_bound = 1;
+  std::vector<SlowRank> slow_ranks;
+  int steps = 20, repetitions = 2;
+  double layers_seconds = 5;      // for the layers, before each run
+  double collective_seconds = 1;  // for each size of each collective
+  std::string folder;             // keeps profile, platform and scenario; "" = none
+  bool keep_profile = false;      // use the profile that is in `folder`
+  std::optional<double> max_error;
+};
+// The exit code: 0 done, 4 when a prediction is off by more than max_error.
+int closed_loop_command(ClosedLoopOptions options);
+
+}  // namespace lockstep

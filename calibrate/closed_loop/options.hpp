@@ -1,0 +1,23 @@
+// What `lockstep closed-loop` can be told.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "closed_loop/closed_loop.hpp"
+
+namespace lockstep {
+
+struct ClosedLoopText {
+  ClosedLoopOptions options;
+  std::string model, layers_time, collectives_time, max_error;
+  std::vector<std::string> slow_ranks;
+  bool quick = false;
+  const CLI::App* verb = nullptr;  // knows what was given
+};
+
+void declare_closed_loop(CLI::App& app, ClosedLoopText& text);
+ClosedLoopOptions closed_loop_options(const ClosedLoopText& text);  // throws ConfigError
+
+}  // namespace lockstep

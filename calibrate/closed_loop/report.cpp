@@ -1,0 +1,120 @@
+#include "closed_loop/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "core/statistics.hpp"
+#include "core/units.hpp"
+#include "results/table.hpp"
+
+namespace lockstep {
+
+namespace {
+
+// Half the sum of differences between two distributions: 0 = the same, 1 = nothing in common.
+double total_variation(const std::map<std::int64_t, std::int64_t>& a,
+                       const std::map<std::int64_t, std::int64_t>& b) {
+  const auto total = [](const auto& h) {
+    return std::accumulate(h.begin(), h.end(), 0.0,
+                           [](double sum, const auto& bin) { return sum + double(bin.second); });
+  };
+  std::map<std::int64_t, double> difference;
+  for (const auto& [value, count] : a) difference[value] += double(count) / total(a);
+  for (const auto& [value, count] : b) difference[value] -= double(count) / total(b);
+  double sum = 0;
+  for (const auto& bin : difference) sum += std::abs(bin.second);
+  return sum / 2;
+}
+
+Table table_of(const ResultRecord& record, const std::vector<Truth>& truths, double& worst) {
+  Table table({{"strategy", Table::Align::left},
+               {"measured"},
+               {"spread"},
+               {"predicted"},
+               {"error"},
+               {"of each"},
+               {"staleness"},
+               {"predicted"},
+               {"TV"},
+               {"memory"},
+               {"predicted"},
+               {"error"}});
+  const auto percent = [](double x) { return fmt::format("{:+.1f} %", 100 * x); };
+  for (std::size_t i = 0; i < truths.size(); ++i) {
+    const Prediction& p = record.predictions[i];
+    const Truth& truth = truths[i];
+    const double measured = median(truth.step_seconds);
+    const double predicted = median(truth.predicted);
+    // Each repetition against the prediction from the layers measured right before it.
+    std::vector<double> errors;
+    for (std::size_t r = 0; r < truth.step_seconds.size(); ++r) {
+      errors.push_back(truth.predicted[r] / truth.step_seconds[r] - 1);
+    }
+    const double error = median(errors);
+    worst = std::max(worst, std::abs(error));
+    const auto [low, high] =
+        std::minmax_element(truth.step_seconds.begin(), truth.step_seconds.end());
+    std::vector<std::string> row{
+        p.strategy,
+        human(measured, Dimension::seconds, 4),
+        fmt::format("{:.1f} %", 100 * (*high - *low) / measured),
+        human(predicted, Dimension::seconds, 4),
+        percent(error),
+        fmt::format("{:+.1f} .. {:+.1f}", 100 * quantile(errors, 0), 100 * quantile(errors, 1))};
+    if (!truth.predicted_staleness.empty() && !truth.staleness.empty()) {
+      row.push_back(fmt::format("{:.2f}", median(truth.staleness)));
+      row.push_back(fmt::format("{:.2f}", median(truth.predicted_staleness)));
+      row.push_back(
+          fmt::format("{:.2f}", total_variation(truth.histogram, truth.predicted_histogram)));
+    } else {
+      row.insert(row.end(), {"-", "-", "-"});
+    }
+    row.push_back(human(truth.memory, Dimension::bytes, 4));
+    row.push_back(human(p.memory.allocated, Dimension::bytes, 4));
+    row.push_back(percent(p.memory.allocated / truth.memory - 1));
+    table.add_row(row);
+  }
+  return table;
+}
+
+}  // namespace
+
+void add_repetition(Truth& truth, const std::string& text, const Prediction& predicted) {
+  const auto run = nlohmann::json::parse(text).at("runs").at(0);
+  truth.step_seconds.push_back(run.at("step_seconds"));
+  // Medians of both: a disturbance of the machine does not count, nor does the mean's jitter.
+  truth.predicted.push_back(predicted.median_step_seconds);
+  if (predicted.staleness) {
+    truth.predicted_staleness.push_back(predicted.staleness->mean);
+    for (const auto& [value, count] : predicted.staleness->histogram) {
+      truth.predicted_histogram[value] += count;
+    }
+  }
+  truth.memory = std::max(truth.memory, run.at("memory").at("allocated_bytes").get<double>());
+  if (!run.contains("staleness")) return;
+  truth.staleness.push_back(run.at("staleness").at("mean"));
+  for (const auto& [value, count] : run.at("staleness").at("histogram").items()) {
+    truth.histogram[std::stoll(value)] += count.get<std::int64_t>();
+  }
+}
+
+LoopReport closed_loop_report(const ClosedLoopOptions& options, const ResultRecord& record,
+                              const std::vector<Truth>& truths) {
+  LoopReport report;
+  const Table table = table_of(record, truths, report.worst);
+  const ProvenanceShare& share = record.predictions.front().provenance;
+  report.text = fmt::format(
+      "{} on {} processes over {}, batch {} each: {} repetitions of {} steps, medians\n{}"
+      "Predictions: {} % measured, {} % interpolated, {} % modelled costs; worst error {:.1f} %.\n",
+      options.model, options.ranks, options.network, options.batch,
+      truths.back().step_seconds.size(), options.steps, table.text(),
+      std::lround(100 * share.measured), std::lround(100 * share.interpolated),
+      std::lround(100 * share.modelled), 100 * report.worst);
+  return report;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,35 @@
+// The table at the end of `lockstep closed-loop`: real training beside its prediction.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "closed_loop/closed_loop.hpp"
+#include "results/record.hpp"
+
+namespace lockstep {
+
+// What the repetitions of one strategy said, and what their predictions.
+struct Truth {
+  std::vector<double> step_seconds;  // step of each repetition
+  std::vector<double> predicted;     // for each repetition
+  std::vector<double> staleness;     // mean of each repetition
+  std::vector<double> predicted_staleness;
+  std::map<std::int64_t, std::int64_t> histogram, predicted_histogram;  // of all repetitions
+  double memory = 0;                                                    // bytes
+};
+
+// Adds what `train --json` printed, and what had been predicted for it.
+void add_repetition(Truth& truth, const std::string& text, const Prediction& predicted);
+
+struct LoopReport {
+  std::string text;
+  double worst = 0;  // largest |predicted / measured - 1| of a step time
+};
+// `truths`: one for each prediction of the record, each with a repetition at least.
+LoopReport closed_loop_report(const ClosedLoopOptions& options, const ResultRecord& record,
+                              const std::vector<Truth>& truths);
+
+}  // namespace lockstep

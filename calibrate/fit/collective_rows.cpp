@@ -1,0 +1,130 @@
+#include "fit/collective_rows.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "core/data.hpp"
+#include "core/describe.hpp"
+
+namespace lockstep {
+namespace {
+
+// One process that launches several ranks needs so long per rank: nccl-tests -g 4 takes 23.4 us for
+// 8 bytes, -g 8 takes 43.8 us for 32 KiB, one rank per process 9.8 us (the curves of the file).
+constexpr double launch_seconds = 5.6e-6;
+
+struct CurveFile {
+  std::string name, platform, source, licence, note;
+  Collective collective = Collective::all_reduce;
+  int ranks = 2, nodes = 1, per_process = 1;
+  RowUse use = RowUse::check;
+  std::vector<double> bytes, times;
+};
+struct BandwidthFile {
+  std::string name, platform, source, note;
+  Collective collective = Collective::all_reduce;
+  int ranks = 2, nodes = 1;
+  RowUse use = RowUse::check;
+  double bytes = 0, bus_bandwidth = 0;
+};
+struct MeasurementsFile {
+  std::vector<CurveFile> curves;
+  std::vector<BandwidthFile> bandwidths;
+};
+
+template <class Visitor, class Entry>
+void describe_head(Visitor& v, Entry& e) {
+  v.field({.name = "name", .doc = "What was measured.", .required = true}, e.name);
+  v.field({.name = "platform", .doc = "A platform of the repository.", .required = true},
+          e.platform);
+  v.field({.name = "collective", .doc = "Which collective.", .required = true}, e.collective);
+  v.field({.name = "ranks", .doc = "GPUs.", .min = 2, .max = 1e6, .required = true}, e.ranks);
+  v.field({.name = "nodes", .doc = "Nodes.", .min = 1, .max = 1e6}, e.nodes);
+  v.field({.name = "use", .doc = "fit, check, or platform: went into the platform file."}, e.use);
+  v.field({.name = "source", .doc = "Where from.", .required = true}, e.source);
+  v.field({.name = "note", .doc = "What else is known."}, e.note);
+}
+
+template <class Visitor>
+void describe(Visitor& v, CurveFile& c) {
+  describe_head(v, c);
+  v.field({.name = "licence", .doc = "Of the text the figures stand in."}, c.licence);
+  v.field({.name = "per_process", .doc = "Ranks one process launches.", .min = 1, .max = 64},
+          c.per_process);
+  v.field({.name = "bytes",
+           .doc = "Sizes.",
+           .unit = Dimension::bytes,
+           .min = 1,
+           .max = 1e15,
+           .required = true},
+          c.bytes);
+  v.field({.name = "times",
+           .doc = "Times.",
+           .unit = Dimension::seconds,
+           .min = 1e-9,
+           .max = 1e6,
+           .required = true},
+          c.times);
+}
+
+template <class Visitor>
+void describe(Visitor& v, BandwidthFile& b) {
+  describe_head(v, b);
+  v.field({.name = "bytes",
+           .doc = "Size.",
+           .unit = Dimension::bytes,
+           .min = 1,
+           .max = 1e15,
+           .required = true},
+          b.bytes);
+  v.field({.name = "bus_bandwidth",
+           .doc = "As nccl-tests defines it.",
+           .unit = Dimension::bytes_per_second,
+           .min = 1,
+           .max = 1e15,
+           .required = true},
+          b.bus_bandwidth);
+}
+
+template <class Visitor>
+void describe(Visitor& v, MeasurementsFile& m) {
+  v.field({.name = "curves", .doc = "Times by size."}, m.curves);
+  v.field({.name = "bandwidths", .doc = "Single bus bandwidths."}, m.bandwidths);
+}
+
+const Machine& machine_of(const std::string& platform) {
+  static std::map<std::string, Machine> machines;
+  const auto found = machines.find(platform);
+  if (found != machines.end()) return found->second;
+  return machines.emplace(platform, load_machine(platform)).first->second;
+}
+
+}  // namespace
+
+std::vector<CollectiveRow> collective_rows() {
+  const auto file =
+      read_file<MeasurementsFile>(data_folder("platforms/measurements") + "/collectives.yaml");
+  std::vector<CollectiveRow> rows;
+  for (const CurveFile& c : file.curves)
+    for (std::size_t i = 0; i < std::min(c.bytes.size(), c.times.size()); ++i)
+      rows.push_back({c.name, c.platform, c.collective, c.ranks, c.nodes, c.per_process, c.use,
+                      c.bytes[i], c.times[i], c.source});
+  for (const BandwidthFile& b : file.bandwidths) {
+    const double seconds = bus_bandwidth(b.collective, b.ranks, b.bytes, 1) / b.bus_bandwidth;
+    rows.push_back(
+        {b.name, b.platform, b.collective, b.ranks, b.nodes, 1, b.use, b.bytes, seconds, b.source});
+  }
+  return rows;
+}
+
+CollectivePrediction predict_row(const CollectiveRow& row, const NetworkModel& model) {
+  const Machine& machine = machine_of(row.platform);
+  const CommGroup group{.ranks_per_node = row.ranks / row.nodes, .nodes = row.nodes};
+  const CollectiveCost cost = collective_cost(machine, group, row.collective, row.bytes, model);
+  const double launches = row.per_process > 1 ? row.per_process * launch_seconds : 0;
+  return {std::max(cost.seconds(), launches),
+          nccl_choice(nccl_system(machine, group), row.collective, row.bytes).seconds,
+          cost.algorithm + "/" + cost.protocol};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,158 @@
+#include "fit/reference_rows.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/describe.hpp"
+#include "costs/roofline_costs.hpp"
+#include "hardware/device.hpp"
+#include "workload/model.hpp"
+
+namespace lockstep {
+
+template <class Visitor>
+void describe(Visitor& v, ReferenceRow& r) {
+  v.field({.name = "source", .doc = "Key into sources.", .required = true}, r.source);
+  v.field({.name = "device", .doc = "Device file.", .required = true}, r.device);
+  v.field({.name = "model", .doc = "Model file.", .required = true}, r.model);
+  v.field({.name = "parameters", .doc = "Overrides of a parametric model."}, r.parameters);
+  v.field({.name = "layout", .doc = "Memory layout of images."}, r.layout);
+  v.field({.name = "precision", .doc = "Numeric mode.", .required = true}, r.precision);
+  v.field({.name = "samples", .doc = "Micro-batch of one GPU.", .min = 1, .required = true},
+          r.samples);
+  v.field({.name = "accumulation", .doc = "Micro-batches per step.", .min = 1}, r.accumulation);
+  v.field({.name = "image", .doc = "Channels, height, width."}, r.image);
+  v.field({.name = "sequence", .doc = "Tokens per sample.", .min = 0}, r.sequence);
+  v.field({.name = "checkpointing", .doc = "Activation checkpointing of every block."},
+          r.checkpointing);
+  v.field({.name = "fused_attention", .doc = "Flash attention."}, r.fused_attention);
+  v.field({.name = "framework", .doc = "Software that drives the device."}, r.framework);
+  v.field({.name = "optimizer", .doc = "Update rule."}, r.optimizer);
+  v.field({.name = "gradient_clipping", .doc = "Clipping by global norm."}, r.gradient_clipping);
+  v.field({.name = "sharded", .doc = "Parameters are sharded over the GPUs (FSDP)."}, r.sharded);
+  v.field({.name = "gpus", .doc = "GPUs of the run.", .min = 1}, r.gpus);
+  v.field({.name = "step",
+           .doc = "Measured time of one optimizer step.",
+           .unit = Dimension::seconds,
+           .min = 0,
+           .required = true},
+          r.step_seconds);
+  v.field({.name = "software", .doc = "Versions, as far as stated."}, r.software);
+}
+
+template <class Visitor>
+void describe(Visitor& v, ReferenceSet& s) {
+  v.field({.name = "sources", .doc = "Where rows come from."}, s.sources);
+  v.field({.name = "rows", .doc = "Measurements.", .required = true}, s.rows);
+}
+
+namespace {
+
+// The two-GPU rows sum their gradients over NVLink after backward: bus bandwidth of two A100 with
+// bridges or a switch (fact 103).
+constexpr double two_gpu_bus_bandwidth = 208e9;
+
+double exchange_seconds(const ReferenceCase& c) {
+  if (c.row.gpus == 1 || c.row.sharded) return 0;  // FSDP's traffic hides behind the compute here
+  const double bytes =
+      static_cast<double>(c.step.parameter_count) * gradient_bytes(c.row.precision);
+  return bytes * 2 * (c.row.gpus - 1) / c.row.gpus / two_gpu_bus_bandwidth;
+}
+
+bool same_kernels(const std::vector<Kernel>& a, const std::vector<Kernel>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Kernel& x, const Kernel& y) {
+    const ConvGeometry &g = x.conv, &h = y.conv;
+    return x.kind == y.kind && x.pass == y.pass && x.math == y.math && x.flops == y.flops &&
+           x.bytes_read == y.bytes_read && x.bytes_written == y.bytes_written && x.m == y.m &&
+           x.n == y.n && x.k == y.k && x.batch == y.batch && x.launches == y.launches &&
+           x.operators == y.operators && g.channels_in == h.channels_in &&
+           g.channels_out == h.channels_out && g.groups == h.groups;
+  });
+}
+
+bool same_work(const Layer& a, const Layer& b) {
+  return a.checkpointed == b.checkpointed && same_kernels(a.forward, b.forward) &&
+         same_kernels(a.backward, b.backward);
+}
+
+}  // namespace
+
+std::string ReferenceRow::network() const {
+  const auto layers = parameters.find("layers"), hidden = parameters.find("hidden");
+  if (layers == parameters.end() || hidden == parameters.end()) return model;
+  return fmt::format("{} {}x{}", model, layers->second, hidden->second);
+}
+
+std::string ReferenceRow::label() const {
+  std::string text =
+      fmt::format("{:15} {:26} {:9} {:>5}", device, network(),
+                  EnumNames<Precision>::names[static_cast<std::size_t>(precision)], samples);
+  if (!image.empty()) text += layout == Layout::nhwc ? " nhwc" : " nchw";
+  return text;
+}
+
+ReferenceSet load_reference(const std::string& path) {
+  return read_file<ReferenceSet>(path);
+}
+
+ReferenceCase prepare(const ReferenceRow& row) {
+  ReferenceCase c;
+  c.row = row;
+  StepOptions options;
+  options.samples = row.samples;
+  options.precision = row.precision;
+  options.image = row.image;
+  options.sequence = row.sequence;
+  options.parameters = row.parameters;
+  options.fused_attention = row.fused_attention;
+  options.channels_last = row.layout == Layout::nhwc;
+  options.activation_checkpointing = row.checkpointing;
+  c.step = build_step(*load_model(row.model), options);
+  c.machine.device = load_device(row.device);
+  for (std::size_t i = 0; i < c.step.layers.size(); ++i) {
+    std::size_t first = 0;
+    while (!same_work(c.step.layers[first], c.step.layers[i])) ++first;
+    c.like.push_back(first);
+  }
+  return c;
+}
+
+double predict(const ReferenceCase& c, const Machine& machine, const Framework& framework,
+               const KernelLaw& law) {
+  const RooflineCosts costs(machine, framework, law);
+  QueuedWork micro;
+  int tensors = 0;
+  std::vector<LayerCost> layers(c.step.layers.size());
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    layers[i] = c.like[i] < i ? layers[c.like[i]] : costs.layer(c.step, i);
+    micro = append(micro, layers[i].forward);
+    tensors += static_cast<int>(c.step.layers[i].parameters.size());
+  }
+  for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer)
+    micro = append(micro, layer->backward);
+  // Megatron's host waits for the device at each micro-batch (strategies/step_parts.cpp).
+  if (framework.name == FrameworkKind::megatron) micro = {micro.span, micro.span, micro.span};
+  const auto all_elements = static_cast<double>(c.step.parameter_count);
+  QueuedWork step;
+  for (std::int64_t i = 0; i < c.row.accumulation; ++i) {
+    step = append(step, micro);
+    if (i > 0 && !c.row.sharded)  // further gradients are added to the first ones
+      step =
+          append(step, costs.stream(3 * gradient_bytes(c.row.precision) * all_elements, tensors));
+  }
+  const double share = c.row.sharded ? 1.0 / c.row.gpus : 1.0;
+  // FSDP keeps fp32 shards whatever it computes in (fact 43).
+  const Precision update = c.row.sharded ? Precision::fp32 : c.row.precision;
+  const double elements = all_elements * share;
+  if (c.row.gradient_clipping)
+    step = append(
+        step, costs.stream(clipping_bytes(update, elements), clipping_launches(elements, tensors)));
+  step = append(step, costs.optimizer(c.row.optimizer, update, elements, tensors));
+  // A loss-scaled step ends with the host waiting for the device; without, the host runs ahead.
+  const double seconds =
+      optimizer_synchronises(c.row.precision) ? step.span : std::max(step.host, step.busy);
+  return seconds + exchange_seconds(c);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,87 @@
+#include "launch/measuring.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
+
+#include "core/errors.hpp"
+#include "launch/interrupts.hpp"
+
+namespace lockstep {
+
+std::string measuring_program(const std::string& verb) {
+  if (const char* given = std::getenv("LOCKSTEP_CALIBRATE")) return given;
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const auto program =
+      self.parent_path().parent_path().parent_path() / "calibrate" / "cli" / "lockstep-calibrate";
+  if (std::filesystem::exists(program, error)) return program.string();
+  throw file_error("", verb, "the measuring half is not built",
+                   fmt::format("it needs LibTorch: `./lockstep {} ...` installs and builds it, or "
+                               "configure with -DLOCKSTEP_TORCH=ON",
+                               verb));
+}
+
+void become_measuring_program(const std::string& verb, char** argv) {
+  const std::string program = measuring_program(verb);
+  ::execv(program.c_str(), argv);
+  throw std::runtime_error(fmt::format("cannot start {}: {}", program, std::strerror(errno)));
+}
+
+ProgramEnd run_program(const std::string& program, const std::vector<std::string>& arguments) {
+  int pipe_ends[2];
+  if (::pipe2(pipe_ends, O_CLOEXEC) != 0) {
+    throw std::runtime_error(fmt::format("no pipe: {}", std::strerror(errno)));
+  }
+  std::vector<char*> words;
+  words.push_back(const_cast<char*>(program.c_str()));
+  for (const std::string& argument : arguments) {
+    words.push_back(const_cast<char*>(argument.c_str()));
+  }
+  words.push_back(nullptr);
+  const pid_t child = ::fork();
+  if (child < 0) throw std::runtime_error(fmt::format("no process: {}", std::strerror(errno)));
+  if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // it ends its own children in order
+    ::dup2(pipe_ends[1], STDOUT_FILENO);
+    ::execv(program.c_str(), words.data());
+    ::_exit(127);
+  }
+  ::close(pipe_ends[1]);
+  ProgramEnd end;
+  char buffer[65536];
+  bool told = false;
+  while (true) {
+    // Ctrl-C at a terminal reaches the child, too; a signal from elsewhere is passed on.
+    pollfd watched[] = {{pipe_ends[0], POLLIN, 0},
+                        {told ? -1 : InterruptGuard::descriptor(), POLLIN, 0}};
+    if (::poll(watched, 2, -1) < 0 && errno == EINTR) continue;
+    if (watched[1].revents != 0) {
+      ::kill(child, SIGINT);
+      told = true;
+    }
+    if (watched[0].revents == 0) continue;
+    const ssize_t count = ::read(pipe_ends[0], buffer, sizeof buffer);
+    if (count > 0) end.output.append(buffer, static_cast<std::size_t>(count));
+    if (count == 0 || (count < 0 && errno != EINTR)) break;
+  }
+  ::close(pipe_ends[0]);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  end.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  if (end.exit_code == 127) throw std::runtime_error("cannot start " + program);
+  return end;
+}
+
+}  // namespace lockstep

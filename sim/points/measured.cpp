@@ -1,0 +1,68 @@
+// See measured.hpp.
+#include "points/measured.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace lockstep {
+
+namespace {
+
+constexpr double anchor_tolerance = 0.02;  // an anchor is met
+
+}  // namespace
+
+Scenario only(const Scenario& scenario, std::size_t entry, int gpus) {
+  Scenario one = scenario;
+  one.strategies = {scenario.strategies[entry]};
+  one.gpus = {gpus};
+  one.anchor.clear();
+  one.measured.clear();
+  return one;
+}
+
+std::size_t entry_of(const Scenario& scenario, const MeasuredRow& row) {
+  if (row.strategy.empty() && scenario.strategies.size() == 1) return 0;
+  std::vector<std::string> labels;
+  for (std::size_t e = 0; e < scenario.strategies.size(); ++e) {
+    if (scenario.strategies[e].label == row.strategy) return e;
+    labels.push_back(scenario.strategies[e].label);
+  }
+  throw ConfigError({row.where, "strategy",
+                     row.strategy.empty() ? "missing: the scenario has several strategies"
+                                          : fmt::format("no strategy '{}'", row.strategy),
+                     allowed_hint(row.strategy, labels)});
+}
+
+double measured_step_seconds(const Scenario& scenario, const Point& point, const MeasuredRow& row) {
+  const auto batch = static_cast<double>(point.global_batch);
+  if (row.step_time) return *row.step_time;
+  if (row.samples_per_second) return batch / *row.samples_per_second;
+  if (row.tokens_per_second) {
+    const double tokens =
+        static_cast<double>(point.step->tokens) * point.job.accumulation * point.job.gpus;
+    return tokens / *row.tokens_per_second;
+  }
+  const double steps = steps_of_run(scenario, point);
+  if (row.total_time && steps > 0) return *row.total_time / steps;
+  return 0;
+}
+
+bool meets(const Scenario& scenario, const Point& point, const MeasuredRow& row, double predicted) {
+  const double measured = measured_step_seconds(scenario, point, row);
+  return std::abs(predicted / measured - 1) <= anchor_tolerance;
+}
+
+double steps_of_run(const Scenario& scenario, const Point& point) {
+  const DatasetSpec& data = scenario.dataset;
+  if (data.tokens > 0) {
+    const double tokens_per_step =
+        static_cast<double>(point.step->tokens) * point.job.accumulation * point.job.gpus;
+    if (tokens_per_step > 0) return std::ceil(data.tokens / tokens_per_step);
+  }
+  if (data.samples <= 0) return 0;
+  return std::ceil(data.samples / static_cast<double>(point.global_batch)) * data.epochs;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,69 @@
+// From a scenario to the points it asks for: one per strategy and GPU count.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "costs/profile.hpp"
+#include "points/what_if.hpp"
+#include "results/record.hpp"
+#include "scenario/scenario.hpp"
+#include "strategies/strategy.hpp"
+#include "workload/model.hpp"
+
+namespace lockstep {
+
+// Factors an anchor puts on the modelled costs; 1 = as modelled.
+struct CostScale {
+  double device = 1;         // device seconds of compute
+  double host = 1;           // host seconds
+  double communication = 1;  // seconds of a transfer alone
+};
+
+struct Point {
+  std::size_t entry = 0;  // index into scenario.strategies
+  std::string label;
+  Location where;  // of the entry
+  StrategyOptions options;
+  Job job;  // without its step, which all points of a workload share: see complete_job()
+  std::shared_ptr<const TrainingStep> step;
+  std::int64_t global_batch = 0;
+  std::int64_t micro_batch = 0;
+  Precision precision = Precision::fp32;
+  double memory_bound_seconds = 0;  // of one micro-batch's device work, on its own
+  double model_flops = 0;           // per GPU and optimizer step, recomputation not counted
+  double relative_error = 0;        // one sigma of what is modelled (interval)
+  // What it was made from; no profile = null.
+  std::shared_ptr<const ModelFile> model;
+  std::shared_ptr<const Profile> profile;
+  StepOptions asked;
+};
+
+// All points in the order of the file: strategies outermost, GPU counts inside. Throws one
+// ConfigError with every misfit (unknown model, batch not divisible, more GPUs than the platform
+// has, too many points, ...). `scales` has one element per strategy entry, or none (= all as
+// modelled). `edit` changes the hardware, and with it what was measured there (what_if.hpp).
+std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>& scales = {},
+                          const MachineEdit& edit = {});
+
+// What a strategy simulates: a thousand points would hold a thousand copies of the step.
+Job complete_job(const Point& point);
+
+// FSDP with CPU offload: the host clips and updates while the device stands idle.
+bool updates_on_host(const Point& point);
+
+// More are refused: each point is a simulation, and a step with more micro-batches is no training.
+inline constexpr std::size_t most_points = 4096;
+inline constexpr std::int64_t most_accumulation = 4096;
+
+// How one batch falls on `gpus` GPUs. Throws std::invalid_argument with the reason when it does
+// not.
+struct BatchSplit {
+  std::int64_t global = 0, micro = 0;
+  int accumulation = 1;
+};
+BatchSplit split_batch(const BatchSpec& batch, int gpus);
+
+}  // namespace lockstep

@@ -1,0 +1,79 @@
+// See simulate.hpp.
+#include "points/simulate.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <thread>
+
+#include "points/fork_map.hpp"
+#include "points/wire.hpp"
+#include "results/cells.hpp"
+
+namespace lockstep {
+
+namespace {
+
+// A simulation that says nothing for so long has got stuck: the longest steps known, of parameter
+// servers with some hundred thousand workers, take a minute.
+constexpr double most_silence = 600;
+
+}  // namespace
+
+std::vector<Outcome> simulate_each(const std::vector<Point>& points, const RunOptions& options) {
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  ForkOptions fork{.workers = options.workers > 0 ? options.workers : cores,
+                   .most_silence = most_silence};
+  RunProgress progress{.all = points.size()};
+  if (options.progress) {
+    fork.on_done = [&](std::size_t done) {
+      progress = {.done = done, .all = points.size()};
+      options.progress(progress);
+    };
+    fork.on_progress = [&](std::size_t point, double fraction) {
+      progress.point = point_text(points[point].label, points[point].job.gpus);
+      progress.fraction = fraction;
+      options.progress(progress);
+    };
+  }
+  const auto answers = fork_map(points.size(), fork, [&](std::size_t i, const Report& report) {
+    try {
+      Job job = complete_job(points[i]);
+      job.progress = report;
+      return to_wire(make_strategy(points[i].options)->simulate(job));
+    } catch (const ConfigError& error) {
+      return refusal_to_wire(error);
+    }
+  });
+  std::vector<Outcome> results;
+  Diagnostics refusals;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const Point& point = points[i];
+    if (!answers[i].ok) {
+      results.push_back({{}, answers[i].output});
+      continue;
+    }
+    std::vector<Diagnostic> refused;
+    results.push_back({from_wire(answers[i].output, refused), std::nullopt});
+    for (Diagnostic& diagnostic : refused) {
+      if (diagnostic.where.file.empty()) diagnostic.where = point.where;
+      diagnostic.message = point_text(point.label, point.job.gpus) + ": " + diagnostic.message;
+      refusals.add(std::move(diagnostic));
+    }
+  }
+  refusals.throw_if_any();
+  return results;
+}
+
+std::vector<StrategyResult> simulate(const std::vector<Point>& points, const RunOptions& options) {
+  std::vector<StrategyResult> results;
+  for (Outcome& outcome : simulate_each(points, options)) {
+    const Point& point = points[results.size()];
+    if (outcome.failure) {
+      throw std::runtime_error(point_text(point.label, point.job.gpus) + ": " + *outcome.failure);
+    }
+    results.push_back(std::move(outcome.result));
+  }
+  return results;
+}
+
+}  // namespace lockstep

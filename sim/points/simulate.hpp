@@ -1,0 +1,39 @@
+// Simulates points: each in a child process of its own, an answer or a failure for every one.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "points/points.hpp"
+
+namespace lockstep {
+
+struct RunProgress {
+  std::size_t done = 0, all = 0;  // points
+  std::string point{};            // the one that runs longest,
+  double fraction = 0;            // and how far it is
+};
+
+struct RunOptions {
+  int workers = 0;  // child processes at a time; 0 = one per core
+  std::function<void(const RunProgress&)> progress{};
+};
+
+// Of one point: what its strategy found, or why a simulation failed that is no fault of the input.
+struct Outcome {
+  StrategyResult result;
+  std::optional<std::string> failure;
+};
+
+// Simulates every point in a child process of its own. Throws ConfigError, located at the strategy
+// entry, when a strategy refuses its options.
+std::vector<Outcome> simulate_each(const std::vector<Point>& points,
+                                   const RunOptions& options = {});
+
+// The same where every point counts: throws std::runtime_error when one failed.
+std::vector<StrategyResult> simulate(const std::vector<Point>& points,
+                                     const RunOptions& options = {});
+
+}  // namespace lockstep

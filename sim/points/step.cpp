@@ -1,0 +1,107 @@
+// See scenario_step.hpp.
+#include "points/step.hpp"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+namespace lockstep {
+
+namespace {
+
+std::optional<Diagnostic> refusal(const ModelFile& model, const StepOptions& options) {
+  try {
+    build_step(model, options);
+  } catch (const ConfigError& error) {
+    return error.diagnostics().front();
+  }
+  return std::nullopt;
+}
+
+// What the model says against it, told at a line of the scenario. Its own line, where it has one,
+// goes into the message.
+Diagnostic told_at(const Location& where, std::string field, Diagnostic refused) {
+  const std::string hint = std::exchange(refused.hint, "");
+  const bool located = refused.where.line > 0;
+  return {where, std::move(field), located ? to_string(refused) : refused.message, hint};
+}
+
+// Each of the scenario's parameters that is refused by itself; if none is, all of them together.
+// Nothing when the model cannot be built without them either.
+std::vector<Diagnostic> refused_parameters(const Scenario& scenario, const ModelFile& model,
+                                           const StepOptions& options) {
+  std::vector<Diagnostic> list;
+  StepOptions without = options;
+  without.parameters.clear();
+  if (options.parameters.empty() || refusal(model, without)) return list;
+  const auto place = [&](const std::string& name) {
+    const auto found = scenario.model_parameters_where.find(name);
+    return found == scenario.model_parameters_where.end() ? Location{} : found->second;
+  };
+  for (const auto& parameter : options.parameters) {
+    StepOptions alone = without;
+    alone.parameters.insert(parameter);
+    if (const auto refused = refusal(model, alone)) {
+      const std::string& name = parameter.first;
+      list.push_back(told_at(place(name), "model_parameters." + name, *refused));
+    }
+  }
+  if (list.empty()) {
+    list.push_back(told_at(place(options.parameters.begin()->first), "model_parameters",
+                           *refusal(model, options)));
+  }
+  return list;
+}
+
+// The same for the size of a sample.
+std::vector<Diagnostic> refused_input(const Scenario& scenario, const ModelFile& model,
+                                      const StepOptions& options) {
+  const auto refused = refusal(model, options);
+  StepOptions without = options;
+  without.image.clear();
+  without.sequence = without.classes = 0;
+  if (refusal(model, without)) return {};
+  const bool named = refused->field.starts_with("input.");
+  return {told_at(scenario.input_where, named ? refused->field : "input", *refused)};
+}
+
+}  // namespace
+
+StepOptions step_options(const Scenario& scenario, const StrategyEntry& entry, std::int64_t micro) {
+  StepOptions options;
+  options.samples = micro;
+  options.precision = entry.precision.value_or(scenario.precision);
+  options.image = scenario.input.image;
+  options.sequence = scenario.input.sequence;
+  options.classes = scenario.input.classes;
+  options.parameters = scenario.model_parameters;
+  options.fused_attention = scenario.attention == AttentionKind::fused;
+  options.channels_last = scenario.memory_format == MemoryFormat::channels_last;
+  options.activation_checkpointing =
+      entry.activation_checkpointing.value_or(scenario.activation_checkpointing);
+  return options;
+}
+
+TrainingStep scenario_step(const Scenario& scenario, const ModelFile& model,
+                           const StepOptions& options) {
+  TrainingStep step;
+  try {
+    step = build_step(model, options);
+  } catch (const ConfigError&) {
+    for (const auto& blame : {refused_parameters, refused_input}) {
+      Diagnostics in_order;
+      for (const Diagnostic& refused : blame(scenario, model, options)) in_order.add(refused);
+      in_order.throw_if_any();
+    }
+    throw;
+  }
+  if (scenario.dataset.tokens > 0 && step.tokens == 0) {
+    throw ConfigError(Diagnostic{scenario.dataset_where, "dataset.tokens",
+                                 fmt::format("model '{}' reads images, not tokens", step.model),
+                                 "use `samples` and `epochs`"});
+  }
+  return step;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,171 @@
+// See explain.hpp.
+#include "questions/explain.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+
+#include "core/statistics.hpp"
+#include "costs/host.hpp"
+#include "points/measured.hpp"
+#include "points/predict.hpp"
+#include "questions/anchor.hpp"
+
+namespace lockstep {
+
+namespace {
+
+struct Change {
+  std::string input;
+  MachineEdit machine;
+  std::function<void(Scenario&)> scenario;
+};
+
+std::vector<Change> changes(const Scenario& scenario) {
+  constexpr double more = 1.1;
+  std::vector<Change> list{
+      {"device FLOP/s +10 %",
+       [](Machine& m, Framework&) {
+         for (double* peak : {&m.device.fp32_flops, &m.device.tf32_flops, &m.device.fp16_flops,
+                              &m.device.bf16_flops}) {
+           *peak *= more;
+         }
+       },
+       {}},
+      {"memory bandwidth +10 %",
+       [](Machine& m, Framework&) { m.device.memory_bandwidth *= more; },
+       {}},
+      {"kernel launch floor +10 %",
+       [](Machine& m, Framework&) { m.device.efficiency.kernel_floor_seconds *= more; },
+       {}},
+      {"host dispatch time +10 %",
+       [](Machine& m, Framework& f) {
+         f.operator_seconds = more * host_rates(m.host, f).forward_operator;
+         m.host.dispatch_seconds *= more;
+         m.host.launch_seconds *= more;
+       },
+       {}},
+      {"NVLink bandwidth +10 %",
+       [](Machine& m, Framework&) { m.nvlink.bytes_per_second *= more; },
+       {}},
+      {"PCIe bandwidth +10 %",
+       [](Machine& m, Framework&) {
+         m.pcie.scale *= more;
+         m.pcie.host_path_bytes_per_second *= more;
+       },
+       {}},
+      {"NIC bandwidth +10 %",
+       [](Machine& m, Framework&) { m.fabric.nic_bytes_per_second *= more; },
+       {}},
+      {"network latency +10 %",
+       [](Machine& m, Framework&) { m.fabric.latency_seconds *= more; },
+       {}},
+      {"host memory bandwidth +10 %",
+       [](Machine& m, Framework&) { m.host.memory_bandwidth *= more; },
+       {}},
+      {"loopback bandwidth +10 %",
+       [](Machine& m, Framework&) { m.host.loopback_bytes_per_second *= more; },
+       {}},
+      {"latency of a message between processes +10 %",
+       [](Machine& m, Framework&) { m.host.message_seconds *= more; },
+       {}},
+  };
+  if (scenario.data_loading.samples_per_second > 0) {
+    list.push_back({"data loading rate +10 %", {}, [](Scenario& s) {
+                      s.data_loading.samples_per_second *= more;
+                    }});
+  }
+  list.push_back({"batch doubled", {}, [](Scenario& s) {
+                    s.batch.global *= 2;
+                    s.batch.per_gpu *= 2;
+                    s.batch.micro *= 2;
+                  }});
+  return list;
+}
+
+}  // namespace
+
+Attribution attribute(const Prediction& p, const Point& point) {
+  const StepSplit& s = p.split;
+  const double compute = s.forward + s.backward;
+  double device = 0;  // nominal device seconds of one optimizer step, for the share bound by memory
+  for (std::size_t i = 0; i < point.step->layers.size(); ++i) {
+    const LayerCost cost = point.job.costs->layer(*point.step, i);
+    device += cost.forward.busy + cost.backward.busy;
+  }
+  device *= point.job.accumulation;
+  const double share = device > 0 ? std::min(1.0, point.memory_bound_seconds / device) : 0;
+  return {
+      {"compute, bound by arithmetic", compute * (1 - share)},
+      {"compute, bound by memory", compute * share},
+      {"exposed communication", s.exposed_communication},
+      {"host dispatch", s.host_bound},
+      {"waiting for other ranks or servers", s.waiting},
+      {updates_on_host(point) ? "optimizer on the CPU (cpu_offload)" : "optimizer", s.optimizer},
+      {"gradient copies", s.copies},
+      {"data loading", s.data_loading}};
+}
+
+std::vector<Sensitivity> sensitivities(const Scenario& scenario, const Point& point,
+                                       const std::vector<CostScale>& scales,
+                                       const RunOptions& options) {
+  const auto scale_here =
+      scales.empty() ? std::vector<CostScale>{} : std::vector<CostScale>{scales[point.entry]};
+  const Scenario base = only(scenario, point.entry, point.job.gpus);
+  std::vector<Point> points = expand(base, scale_here);
+  std::vector<std::string> names{"base"};
+  for (const auto& change : changes(base)) {
+    Scenario changed = base;
+    if (change.scenario) change.scenario(changed);
+    points.push_back(expand(changed, scale_here, change.machine).front());
+    names.push_back(change.input);
+  }
+  const auto results = simulate(points, options);
+  const auto per_sample = [&](std::size_t i) {
+    return mean(results[i].step_seconds) / results[i].samples_per_step;
+  };
+  std::vector<Sensitivity> list;
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    const double change = per_sample(i) / per_sample(0) - 1;
+    const bool fits = results[i].memory.device <= results[i].memory_capacity;
+    if (std::abs(change) > 1e-6) list.push_back({names[i], change, fits});
+  }
+  std::stable_sort(list.begin(), list.end(), [](const Sensitivity& a, const Sensitivity& b) {
+    return std::abs(a.step_change) > std::abs(b.step_change);
+  });
+  return list;
+}
+
+std::vector<DifferencePart> difference(const Prediction& from, const Point& from_point,
+                                       const Prediction& to, const Point& to_point) {
+  const Attribution a = attribute(from, from_point), b = attribute(to, to_point);
+  const auto gpu_seconds_per_sample = [](const Prediction& p, const Attribution& parts) {
+    double step = 0;
+    for (const auto& [what, seconds] : parts) step += seconds;
+    return p.gpus / (p.samples_per_second * step);  // per second of the step
+  };
+  const double per_a = gpu_seconds_per_sample(from, a), per_b = gpu_seconds_per_sample(to, b);
+  std::vector<DifferencePart> parts;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i].second == 0 && b[i].second == 0) continue;
+    parts.push_back({a[i].first, a[i].second * per_a, b[i].second * per_b});
+  }
+  return parts;
+}
+
+Attribution device_time_by_kind(const Point& point) {
+  std::map<std::string, double> by_kind;
+  for (std::size_t i = 0; i < point.step->layers.size(); ++i) {
+    const LayerCost cost = point.job.costs->layer(*point.step, i);
+    by_kind[point.step->layers[i].kind] += cost.forward.busy + cost.backward.busy;
+  }
+  Attribution list(by_kind.begin(), by_kind.end());
+  std::stable_sort(list.begin(), list.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  return list;
+}
+
+}  // namespace lockstep

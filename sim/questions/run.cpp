@@ -1,0 +1,127 @@
+// See run.hpp.
+#include "questions/run.hpp"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+
+#include "core/statistics.hpp"
+#include "core/units.hpp"
+#include "points/measured.hpp"
+#include "points/predict.hpp"
+#include "questions/anchor.hpp"
+#include "questions/remarks.hpp"
+#include "questions/suggest.hpp"
+#include "results/cells.hpp"
+#include "results/staleness.hpp"
+
+namespace lockstep {
+
+namespace {
+
+// What fits is searched by simulation: not for every one of a thousand points.
+constexpr std::size_t most_suggested_points = 16;
+
+// The factors of an anchor are bounded, and a data loader's rate is not scaled: a row may be out of
+// reach, and rows may contradict each other.
+void warn_of_missed_anchors(const Scenario& scenario, const std::vector<Point>& points,
+                            const std::vector<StrategyResult>& results, ResultRecord& record) {
+  for (const auto& row : scenario.anchor) {
+    const std::size_t entry = entry_of(scenario, row);
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      if (points[i].entry != entry || points[i].job.gpus != row.gpus) continue;
+      const double measured = measured_step_seconds(scenario, points[i], row);
+      const double predicted = mean(results[i].step_seconds);
+      if (!meets(scenario, points[i], row, predicted)) {
+        record.warnings.push_back(fmt::format(
+            "the anchor of {} is not met: {} predicted, {} measured",
+            point_text(points[i].label, row.gpus), human(predicted, Dimension::seconds, 4),
+            human(measured, Dimension::seconds, 4)));
+      }
+    }
+  }
+}
+
+void warn_of_uneven_workers(const Prediction& p, ResultRecord& record) {
+  const std::string uneven = uneven_workers(*p.worker_steps);
+  if (uneven.empty()) return;
+  record.warnings.push_back(fmt::format(
+      "{}: {}: the others' data hardly count, so time and price are not those of training on all "
+      "of it",
+      point_text(p.strategy, p.gpus), uneven));
+}
+
+// PyTorch trains in a precision that the device has no units for: it ignores the switch for TF32
+// (torch-fp32, its default, asks for nothing), and converts half precision to fp32 and back.
+void warn_of_missing_units(const std::vector<Point>& points, ResultRecord& record) {
+  std::set<Precision> asked;
+  for (const Point& point : points) asked.insert(point.precision);
+  for (const Precision precision : asked) {
+    const Device& device = points.front().job.machine.device;
+    const auto* name = EnumNames<Precision>::names[static_cast<std::size_t>(precision)];
+    if (precision == Precision::tf32 && device.tf32_flops <= 0) {
+      record.warnings.push_back(
+          fmt::format("{}: {} has no TF32; PyTorch ignores the switch there, so these are the fp32 "
+                      "kernels",
+                      name, device.title));
+    }
+    const bool fp16 = math_mode(precision) == MathMode::fp16 && device.fp16_flops <= 0;
+    const bool bf16 = math_mode(precision) == MathMode::bf16 && device.bf16_flops <= 0;
+    if (fp16 || bf16) {
+      record.warnings.push_back(
+          fmt::format("{}: {} has no units for {}; PyTorch converts to fp32 and back there, which "
+                      "is predicted at the rate of fp32 and takes longer in truth",
+                      name, device.title, fp16 ? "fp16" : "bf16"));
+    }
+  }
+}
+
+}  // namespace
+
+ResultRecord run_scenario(const Scenario& scenario, const RunOptions& options) {
+  const auto scales = anchor_scales(scenario, options);
+  Predicted predicted = predict_each(scenario, expand(scenario, scales), options);
+  const std::vector<Point>& points = predicted.points;
+  ResultRecord record;
+  record.failures = std::move(predicted.failures);
+  record.scenario = scenario.name;
+  record.file = scenario.file;
+  record.model = scenario.model;
+  record.platform = points.empty() ? scenario.platform : points.front().job.machine.title;
+  record.precision = EnumNames<Precision>::names[static_cast<std::size_t>(scenario.precision)];
+  record.seed = static_cast<std::uint64_t>(scenario.simulation.seed);
+  for (std::size_t e = 0; e < scales.size(); ++e) {
+    record.warnings.push_back(fmt::format(
+        "{} is anchored: device time x {:.3f}, host time x {:.3f}, communication x {:.3f}",
+        scenario.strategies[e].label, scales[e].device, scales[e].host, scales[e].communication));
+  }
+  if (scenario.profile.empty()) warn_of_missing_units(points, record);
+  for (std::string& remark : remarks(scenario, points)) {
+    record.warnings.push_back(std::move(remark));
+  }
+  std::size_t misfits = 0;
+  std::map<std::size_t, double> base_rate;  // samples/s per GPU at the entry's smallest GPU count
+  std::map<std::size_t, int> base_gpus;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    Prediction& p = predicted.predictions[i];
+    if (p.out_of_memory && ++misfits <= most_suggested_points) {
+      p.out_of_memory->suggestions = suggest_what_fits(scenario, points[i]);
+    }
+    const auto known = base_gpus.find(points[i].entry);
+    if (known == base_gpus.end() || p.gpus < known->second) {
+      base_gpus[points[i].entry] = p.gpus;
+      base_rate[points[i].entry] = p.samples_per_second / p.gpus;
+    }
+    if (p.worker_steps) warn_of_uneven_workers(p, record);
+  }
+  record.predictions = std::move(predicted.predictions);
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    Prediction& p = record.predictions[i];
+    p.scaling_efficiency = p.samples_per_second / p.gpus / base_rate[points[i].entry];
+  }
+  warn_of_missed_anchors(scenario, points, predicted.results, record);
+  return record;
+}
+
+}  // namespace lockstep

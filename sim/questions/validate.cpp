@@ -1,0 +1,252 @@
+// See validate.hpp.
+#include "questions/validate.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "core/statistics.hpp"
+#include "core/units.hpp"
+#include "points/measured.hpp"
+#include "points/predict.hpp"
+#include "questions/anchor.hpp"
+
+namespace lockstep {
+
+namespace {
+
+// What the two baselines need of one measured time.
+struct MeasuredTime {
+  std::size_t row;  // index into the validation rows
+  std::size_t entry;
+  int gpus;
+  std::int64_t global_batch;
+  double step_seconds;
+};
+
+// Perfect scaling: every GPU keeps the rate it has at the smallest measured GPU count of its
+// strategy.
+void add_perfect_scaling(const std::vector<MeasuredTime>& times, std::vector<ValidationRow>& rows) {
+  std::map<std::size_t, const MeasuredTime*> base;
+  for (const auto& time : times) {
+    auto& smallest = base[time.entry];
+    if (smallest == nullptr || time.gpus < smallest->gpus) smallest = &time;
+  }
+  for (const auto& time : times) {
+    const MeasuredTime& from = *base[time.entry];
+    if (time.gpus == from.gpus) continue;
+    const double rate_per_gpu =
+        static_cast<double>(from.global_batch) / from.step_seconds / from.gpus;
+    rows[time.row].perfect_scaling =
+        static_cast<double>(time.global_batch) / (rate_per_gpu * time.gpus);
+  }
+}
+
+std::string percent(double fraction) {
+  return fmt::format("{:+.1f} %", 100 * fraction);
+}
+
+std::string value_text(const ValidationRow& row, double value) {
+  return human(value, row.quantity == "step_s" ? Dimension::seconds : Dimension::bytes, 4);
+}
+
+ErrorSummary summary_of(const std::string& group, const std::vector<const ValidationRow*>& rows) {
+  ErrorSummary summary;
+  summary.group = group;
+  summary.rows = rows.size();
+  std::vector<double> errors, perfect, fixed;
+  double inside = 0, with_interval = 0;
+  for (const auto* row : rows) {
+    errors.push_back(std::abs(relative_error(row->predicted, row->measured)));
+    if (row->perfect_scaling) {
+      perfect.push_back(std::abs(relative_error(*row->perfect_scaling, row->measured)));
+    }
+    if (row->fixed_utilisation) {
+      fixed.push_back(std::abs(relative_error(*row->fixed_utilisation, row->measured)));
+    }
+    if (row->interval.high > 0) {
+      ++with_interval;
+      inside += row->measured >= row->interval.low && row->measured <= row->interval.high ? 1 : 0;
+    }
+  }
+  summary.median = median(errors);
+  summary.mean = mean(errors);
+  summary.p90 = quantile(errors, 0.9);
+  summary.worst = errors.empty() ? 0 : *std::max_element(errors.begin(), errors.end());
+  if (!perfect.empty()) summary.perfect_scaling_mean = mean(perfect);
+  if (!fixed.empty()) summary.fixed_utilisation_mean = mean(fixed);
+  summary.inside = with_interval > 0 ? inside / with_interval : 0;
+  return summary;
+}
+
+}  // namespace
+
+double relative_error(double predicted, double measured) {
+  return predicted / measured - 1;
+}
+
+std::vector<ValidationRow> validate_scenario(const Scenario& scenario, const RunOptions& options) {
+  const std::filesystem::path path(scenario.file);
+  std::vector<ValidationRow> rows;
+  std::vector<MeasuredTime> times;
+  const auto scales = anchor_scales(scenario, options);
+  std::vector<Point> points;
+  std::vector<std::size_t> entries;
+  for (const auto& measured : scenario.measured) {
+    const std::size_t entry = entry_of(scenario, measured);
+    entries.push_back(entry);
+    points.push_back(
+        expand(only(scenario, entry, measured.gpus),
+               scales.empty() ? std::vector<CostScale>{} : std::vector<CostScale>{scales[entry]})
+            .front());
+  }
+  const auto results = simulate(points, options);
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const MeasuredRow& measured = scenario.measured[i];
+    const Prediction prediction = summarise_point(scenario, points[i], results[i]);
+    ValidationRow row;
+    row.group = std::filesystem::absolute(path).parent_path().filename().string();
+    row.scenario = path.stem().string();
+    row.strategy = points[i].label;
+    row.gpus = measured.gpus;
+    row.source = measured.source;
+    row.fits = !prediction.out_of_memory;
+    row.calibration = measured.calibration;
+    for (const auto& anchor : scenario.anchor) {
+      row.calibration |= entry_of(scenario, anchor) == entries[i] && anchor.gpus == measured.gpus;
+    }
+    const double seconds = measured_step_seconds(scenario, points[i], measured);
+    if (seconds > 0) {
+      ValidationRow time = row;
+      time.quantity = "step_s";
+      time.predicted = mean(results[i].step_seconds);
+      time.measured = seconds;
+      time.interval = prediction.step_interval;
+      const double peak = peak_flops(points[i].job.machine.device, math_mode(points[i].precision));
+      time.fixed_utilisation = points[i].model_flops / (baseline_utilisation * peak);
+      times.push_back({rows.size(), entries[i], measured.gpus, points[i].global_batch, seconds});
+      rows.push_back(time);
+    }
+    if (measured.memory) {
+      ValidationRow memory = row;
+      memory.quantity = "allocated_bytes";
+      memory.predicted = prediction.memory.allocated;
+      memory.measured = *measured.memory;
+      rows.push_back(memory);
+    }
+  }
+  add_perfect_scaling(times, rows);
+  return rows;
+}
+
+std::vector<ErrorSummary> summarise_errors(const std::vector<ValidationRow>& rows) {
+  std::vector<std::string> groups;
+  for (const auto& row : rows) {
+    const std::string group = row.group + (row.calibration ? " (calibration)" : "");
+    if (std::find(groups.begin(), groups.end(), group) == groups.end()) groups.push_back(group);
+  }
+  std::vector<ErrorSummary> summaries;
+  std::vector<const ValidationRow*> tests;
+  for (const auto& group : groups) {
+    std::vector<const ValidationRow*> members;
+    for (const auto& row : rows) {
+      if (row.group + (row.calibration ? " (calibration)" : "") == group) members.push_back(&row);
+    }
+    summaries.push_back(summary_of(group, members));
+  }
+  for (const auto& row : rows) {
+    if (!row.calibration) tests.push_back(&row);
+  }
+  if (!tests.empty()) summaries.push_back(summary_of("all tests of prediction", tests));
+  return summaries;
+}
+
+Table validation_table(const std::vector<ValidationRow>& rows) {
+  using Align = Table::Align;
+  Table table({{"scenario", Align::left},
+               {"strategy", Align::left},
+               {"GPUs"},
+               {"predicted"},
+               {"measured"},
+               {"error"},
+               {"in interval", Align::left},
+               {"perfect scaling"},
+               {"fixed utilisation"},
+               {"used for", Align::left}});
+  for (const auto& row : rows) {
+    const auto baseline = [&](const std::optional<double>& value) {
+      return value ? percent(relative_error(*value, row.measured)) : std::string("-");
+    };
+    const bool inside = row.measured >= row.interval.low && row.measured <= row.interval.high;
+    table.add_row({row.group + "/" + row.scenario, row.strategy, std::to_string(row.gpus),
+                   value_text(row, row.predicted), value_text(row, row.measured),
+                   percent(relative_error(row.predicted, row.measured)),
+                   row.interval.high > 0 ? (inside ? "yes" : "no") : "-",
+                   baseline(row.perfect_scaling), baseline(row.fixed_utilisation),
+                   fmt::format("{}{}", row.calibration ? "calibration" : "test",
+                               row.fits ? "" : ", called OUT OF MEMORY")});
+  }
+  return table;
+}
+
+Table summary_table(const std::vector<ErrorSummary>& summaries) {
+  using Align = Table::Align;
+  Table table({{"group", Align::left},
+               {"rows"},
+               {"median"},
+               {"mean"},
+               {"90th %"},
+               {"worst"},
+               {"in 90 % interval"},
+               {"perfect scaling, mean"},
+               {"fixed utilisation, mean"}});
+  const auto text = [](double value) { return fmt::format("{:.1f} %", 100 * value); };
+  for (const auto& s : summaries) {
+    table.add_row({s.group, std::to_string(s.rows), text(s.median), text(s.mean), text(s.p90),
+                   text(s.worst), text(s.inside),
+                   s.perfect_scaling_mean ? text(*s.perfect_scaling_mean) : "-",
+                   s.fixed_utilisation_mean ? text(*s.fixed_utilisation_mean) : "-"});
+  }
+  return table;
+}
+
+std::string validation_json(const std::vector<ValidationRow>& rows,
+                            const std::vector<ErrorSummary>& summaries) {
+  using Json = nlohmann::ordered_json;
+  Json document;
+  document["schema_version"] = 1;
+  document["program_version"] = LOCKSTEP_VERSION;
+  document["rows"] = Json::array();
+  for (const auto& row : rows) {
+    Json j{{"group", row.group},
+           {"scenario", row.scenario},
+           {"strategy", row.strategy},
+           {"gpus", row.gpus},
+           {"quantity", row.quantity},
+           {"predicted", row.predicted},
+           {"measured", row.measured},
+           {"error", relative_error(row.predicted, row.measured)},
+           {"interval", {row.interval.low, row.interval.high}},
+           {"calibration", row.calibration},
+           {"fits", row.fits},
+           {"source", row.source}};
+    if (row.perfect_scaling) j["perfect_scaling"] = *row.perfect_scaling;
+    if (row.fixed_utilisation) j["fixed_utilisation"] = *row.fixed_utilisation;
+    document["rows"].push_back(j);
+  }
+  document["summaries"] = Json::array();
+  for (const auto& s : summaries) {
+    Json j{{"group", s.group}, {"rows", s.rows},   {"median", s.median},         {"mean", s.mean},
+           {"p90", s.p90},     {"worst", s.worst}, {"inside_interval", s.inside}};
+    if (s.perfect_scaling_mean) j["perfect_scaling_mean"] = *s.perfect_scaling_mean;
+    if (s.fixed_utilisation_mean) j["fixed_utilisation_mean"] = *s.fixed_utilisation_mean;
+    document["summaries"].push_back(j);
+  }
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace lockstep

@@ -1,0 +1,94 @@
+#include "strategies/common/network.hpp"
+
+#include <algorithm>
+
+#include "costs/interference.hpp"
+
+namespace lockstep {
+
+double communicator_bytes(const Machine& machine, const CommGroup& group) {
+  if (group.ranks() == 1 || machine.device.architecture == Architecture::cpu) return 0;
+  // Per connected channel of a ring: 10 MiB on the receiving side, 2 MiB on the sending one.
+  constexpr double per_channel = 12.0 * 1024 * 1024;
+  return communicator_channels(nccl_system(machine, group)) * per_channel;
+}
+
+PricedTransfer JobNetwork::collective(const CommGroup& group, Collective kind, double bytes) {
+  CollectiveCost cost = collective_cost(job_.machine, group, kind, bytes);
+  // All groups of the job do it. On links of a node's own GPUs the cost counts one of them, on what
+  // the GPUs of a node share all that are concurrent there.
+  const int groups = std::max(1, job_.gpus / std::max(1, group.ranks()));
+  for (LinkLoad& load : cost.links) {
+    const bool shared = load.link == LinkClass::nic || load.link == LinkClass::host_memory;
+    load.total_bytes *= static_cast<double>(groups) / (shared ? group.concurrent : 1);
+  }
+  // What was measured was possible: links that are described as slower carry what they can
+  // meanwhile.
+  if (cost.provenance != Provenance::modelled) {
+    for (LinkLoad& load : cost.links) {
+      load.bytes =
+          std::min(load.bytes, load.capacity * cost.transfer_seconds * job_.communication_scale);
+    }
+  }
+  PricedTransfer result = priced(cost.latency_seconds, cost.transfer_seconds, bytes, cost.links);
+  result.provenance = cost.provenance;
+  result.spec.channels = cost.channels;
+  if (cost.transfer_seconds > 0) {
+    result.spec.hbm_bytes_per_second =
+        cost.device_memory_bytes / (cost.transfer_seconds * job_.communication_scale);
+  }
+  if (cost.compute_speed > 0 && cost.speed_beside_compute > 0) {
+    // Measured. A collective that takes longer for the same bytes leaves more to compute.
+    constexpr double least = 0.05;
+    result.spec.compute_speed =
+        std::clamp(1 - (1 - cost.compute_speed) / job_.communication_scale, least, 1.0);
+    result.spec.speed_beside_compute = cost.speed_beside_compute;
+  } else if (cost.cores > 0) {
+    result.spec.cores = cost.cores / job_.communication_scale;
+    result.spec.speed_beside_compute =
+        share_cores(cores_per_rank(job_.machine, job_.gpus), result.spec.cores).communication;
+  }
+  return result;
+}
+
+PricedTransfer JobNetwork::host_device_copy(double bytes) {
+  const CopyCost cost = lockstep::host_device_copy(job_.machine, bytes);
+  const double seconds = bytes > 0 ? bytes / cost.bytes_per_second : 0;
+  PricedTransfer result = priced(cost.latency_seconds, seconds, bytes, cost.links);
+  result.provenance = cost.provenance;
+  // The loads are those of one GPU's copy; every GPU of the job makes one.
+  for (std::size_t i = 0; i < result.spec.uses.size(); ++i) {
+    result.spec.uses[i].total_bytes = cost.links[i].total_bytes * job_.gpus;
+  }
+  return result;
+}
+
+PricedTransfer JobNetwork::priced(double latency, double seconds, double bytes,
+                                  const std::vector<LinkLoad>& loads) {
+  PricedTransfer result;
+  result.spec.latency_seconds = latency * job_.communication_scale;
+  const double lone = seconds * job_.communication_scale;
+  if (lone > 0) {
+    result.spec.bytes = bytes;
+    result.spec.lone_bytes_per_second = bytes / lone;
+  }
+  for (const LinkLoad& load : loads) {
+    if (load.bytes <= 0 || load.capacity <= 0) continue;
+    result.spec.uses.push_back({link(load), load.bytes, load.total_bytes});
+  }
+  result.seconds = result.spec.latency_seconds + lone;
+  return result;
+}
+
+LinkId JobNetwork::link(const LinkLoad& load) {
+  const auto known = links_.find(load.link);
+  if (known != links_.end()) return known->second;
+  const std::string name = EnumNames<LinkClass>::names[static_cast<std::size_t>(load.link)];
+  // One link stands for all of its class. They are alike in the whole machine; how many of them a
+  // collective uses depends on its group, so every use says its own total.
+  const LinkId id = world_.add_link(name, name, load.capacity);
+  links_.emplace(load.link, id);
+  return id;
+}
+
+}  // namespace lockstep

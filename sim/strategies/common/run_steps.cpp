@@ -1,0 +1,183 @@
+#include "strategies/common/run_steps.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/statistics.hpp"
+#include "costs/interference.hpp"
+#include "memory/step_memory.hpp"
+
+namespace lockstep {
+
+namespace {
+
+bool agree(const StepRecord& a, const StepRecord& b) {
+  const double tolerance = agreement * b.seconds;
+  for (const auto part : step_parts) {
+    if (std::abs(a.split.*part - b.split.*part) > tolerance) return false;
+  }
+  return std::abs(a.seconds - b.seconds) <= tolerance;
+}
+
+// Whether the data loader needs longer for a step than the device takes: after a long first step
+// the device lives on its lead for a while, step after equal step, and waits for it only later.
+bool loader_falls_behind(const Job& job, double step) {
+  return job.data_loading_seconds * job.accumulation > step * (1 + agreement);
+}
+
+// The first step never counts: it differs by design.
+bool steady(const std::vector<StepRecord>& steps) {
+  const auto known = static_cast<int>(steps.size());
+  if (known < 1 + agreeing_steps) return false;
+  for (int i = known - agreeing_steps + 1; i < known; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    if (!agree(steps[at - 1], steps[at])) return false;
+  }
+  return true;
+}
+
+std::vector<LinkTraffic> per_step(const std::vector<LinkTotals>& before,
+                                  const std::vector<LinkTotals>& after, double steps,
+                                  double seconds) {
+  std::vector<LinkTraffic> result;
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    LinkTraffic traffic;
+    traffic.link_class = after[i].link_class;
+    traffic.bytes = (after[i].bytes - before[i].bytes) / steps;
+    traffic.total_bytes = (after[i].total_bytes - before[i].total_bytes) / steps;
+    traffic.busy = std::min(1.0, (after[i].busy_seconds - before[i].busy_seconds) / seconds);
+    result.push_back(traffic);
+  }
+  return result;
+}
+
+}  // namespace
+
+void ProvenanceTally::add(Provenance provenance, double seconds) {
+  switch (provenance) {
+    case Provenance::measured:
+      seconds_.measured += seconds;
+      break;
+    case Provenance::interpolated:
+      seconds_.interpolated += seconds;
+      break;
+    case Provenance::modelled:
+      seconds_.modelled += seconds;
+      break;
+  }
+}
+
+ProvenanceShare ProvenanceTally::share() const {
+  const double all = seconds_.measured + seconds_.interpolated + seconds_.modelled;
+  if (all <= 0) return {};
+  return {seconds_.measured / all, seconds_.interpolated / all, seconds_.modelled / all};
+}
+
+double busy_seconds(const StepSplit& split, const std::vector<double>& step_seconds) {
+  const double busy = split.forward + split.backward + split.optimizer + split.copies;
+  return std::min(busy, mean(step_seconds));
+}
+
+MemoryUse memory_use(const StepMemory& memory) {
+  return {memory.allocated, memory.reserved, memory.device,
+          memory.moment,    memory.retries,  memory.at_peak};
+}
+
+StepCosts step_costs(const Job& job) {
+  StepCosts result;
+  double busy = 0;
+  for (std::size_t i = 0; i < job.step.layers.size(); ++i) {
+    const LayerCost cost = job.costs->layer(job.step, i);
+    busy += cost.forward.busy + cost.backward.busy;
+    result.arithmetic += cost.arithmetic;
+    result.streaming += cost.streaming;
+    result.layers.push_back(cost);
+  }
+  if (busy > 0) {
+    result.arithmetic /= busy;
+    result.streaming /= busy;
+  }
+  return result;
+}
+
+std::function<double(Phase, const Occupancy&)> interference_of(const Job& job,
+                                                               const StepCosts& costs) {
+  if (!job.interference || job.gpus == 1) return {};
+  if (one_thread(job)) {
+    return [cores = cores_per_rank(job.machine, job.gpus)](Phase, const Occupancy& taken) {
+      return 1 / (share_cores(cores, taken.cores).compute * taken.compute_speed);
+    };
+  }
+  return [device = job.machine.device, arithmetic = costs.arithmetic, streaming = costs.streaming](
+             Phase phase, const Occupancy& taken) {
+    const bool layers = phase == Phase::forward || phase == Phase::backward;
+    // Updates and copies only stream.
+    return slowdown(device, layers ? arithmetic : 0, layers ? streaming : 1,
+                    static_cast<int>(taken.channels), taken.hbm_bytes_per_second);
+  };
+}
+
+Engine choose_engine(const Job& job, bool transfers_meet, double transfers_per_step, bool steady) {
+  if (job.engine != Engine::automatic) return job.engine;
+  // SimGrid needs some 20 us for each, and longer the more of them run side by side: about 20 ms.
+  constexpr double few = 1000;
+  const double steps = 1 + (steady ? std::min(job.steps, agreeing_steps) : job.steps);
+  return transfers_meet && transfers_per_step * steps <= few ? Engine::simgrid : Engine::loop;
+}
+
+bool one_thread(const Job& job) {
+  return job.machine.device.architecture == Architecture::cpu;
+}
+
+void run_steps(World& world, RankGroup& ranks, const RankSpeeds& speeds, const Job& job,
+               const std::function<Program(int step)>& one_step, StrategyResult& result) {
+  std::vector<LinkTotals> after_first;
+  bool extrapolated = false;
+  const auto driver = [&]() -> Program {
+    int issued = 0;
+    for (int step = 0; step <= job.steps; ++step) {
+      ranks.set_factors(speeds.factors(step));
+      co_await one_step(step);
+      ranks.end_step();
+      issued = step;
+      if (job.progress) job.progress(static_cast<double>(step) / job.steps);
+      if (step == 0) {
+        co_await ranks.await_step(0);
+        after_first = world.traffic();
+      } else {
+        // One step behind: the host runs ahead of the device, but not for ever.
+        co_await ranks.await_step(step - 1);
+      }
+      if (!speeds.random() && step < job.steps && steady(ranks.steps()) &&
+          !loader_falls_behind(job, ranks.steps().back().seconds)) {
+        extrapolated = true;
+        break;
+      }
+    }
+    co_await ranks.await_step(issued);
+  };
+  world.spawn("driver", driver());
+  world.run();
+
+  const std::vector<StepRecord>& steps = ranks.steps();
+  result.extrapolated = extrapolated;
+  result.simulated_steps = static_cast<int>(steps.size());
+  result.first_step_seconds = steps.front().seconds;
+  double later_seconds = 0;
+  for (std::size_t i = 1; i < steps.size(); ++i) later_seconds += steps[i].seconds;
+  // What led to the steady state is no part of it.
+  const std::size_t from = extrapolated ? steps.size() - agreeing_steps : 1;
+  const double count = static_cast<double>(steps.size() - from);
+  for (std::size_t i = from; i < steps.size(); ++i) {
+    result.step_seconds.push_back(steps[i].seconds);
+    add(result.split, steps[i].split, 1 / count);
+  }
+  result.device_busy = busy_seconds(result.split, result.step_seconds);
+  if (later_seconds > 0) {
+    result.traffic = per_step(after_first, world.traffic(), static_cast<double>(steps.size()) - 1,
+                              later_seconds);
+  }
+}
+
+}  // namespace lockstep

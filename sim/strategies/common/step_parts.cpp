@@ -1,0 +1,49 @@
+#include "strategies/common/step_parts.hpp"
+
+namespace lockstep {
+
+namespace {
+// Batches a DataLoader keeps ready: prefetch_factor's default.
+constexpr std::size_t prefetched_batches = 2;
+}  // namespace
+
+Event issue_collective(RankGroup& ranks, Communicator& communicator, const TransferSpec& spec,
+                       const Event& after) {
+  ranks.host(issue_before_launch);
+  const Event done = ranks.start(communicator, spec, after);
+  ranks.host(issue_after_launch);
+  return done;
+}
+
+InputPipeline::InputPipeline(const Job& job, RankGroup& ranks, JobNetwork& network)
+    : job_(job),
+      ranks_(ranks),
+      loader_(ranks.add_stream("loader", WaitCause::data_loading)),
+      copy_(ranks.add_stream("input copy", WaitCause::data_loading)) {
+  if (!job.input_on_device && job.step.input_bytes > 0 &&
+      job.machine.device.architecture != Architecture::cpu) {
+    transfer_ = network.host_device_copy(job.step.input_bytes);
+  }
+}
+
+Program InputPipeline::next_batch() {
+  // Megatron broadcasts the sizes of each micro-batch in the tensor-parallel group and copies them
+  // back to the host (mpu/data.py, _build_key_size_numel_dictionaries), which waits there.
+  if (job_.costs->framework() == FrameworkKind::megatron)
+    co_await ranks_.host_wait(ranks_.record());
+  // A host that asks late for the batch is no slow loader, nor a slow copy.
+  ranks_.wait(ranks_.host_position());
+  if (job_.data_loading_seconds > 0) {
+    const Event room = taken_.size() < prefetched_batches ? Event{} : taken_.front();
+    const Event batch = ranks_.enqueue(loader_, job_.data_loading_seconds, room, false);
+    ranks_.wait(batch);
+    co_await ranks_.host_wait(batch);
+    taken_.push_back(ranks_.host_position());
+    if (taken_.size() > prefetched_batches) taken_.erase(taken_.begin());
+  }
+  if (transfer_.seconds > 0) {
+    ranks_.wait(ranks_.copy(copy_, transfer_.spec, ranks_.record()));
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,34 @@
+// Parts of a training step that strategies share.
+#pragma once
+
+#include <vector>
+
+#include "strategies/common/network.hpp"
+
+namespace lockstep {
+
+// Host time of a collective through ProcessGroupNCCL before and after its launch (fact 24).
+inline constexpr double issue_before_launch = 70e-6;
+inline constexpr double issue_after_launch = host_issue_seconds - issue_before_launch;
+
+// Issues one collective from the host thread.
+Event issue_collective(RankGroup& ranks, Communicator& communicator, const TransferSpec& spec,
+                       const Event& after);
+
+// Batches come from a loader that works ahead, and are copied to the device in the compute stream.
+class InputPipeline {
+ public:
+  InputPipeline(const Job& job, RankGroup& ranks, JobNetwork& network);
+  Program next_batch();
+  // Of one micro-batch, to the device.
+  const PricedTransfer& copy() const { return transfer_; }
+
+ private:
+  const Job& job_;
+  RankGroup& ranks_;
+  StreamId loader_, copy_;
+  PricedTransfer transfer_;
+  std::vector<Event> taken_;  // when the host took each of the latest batches
+};
+
+}  // namespace lockstep

@@ -1,0 +1,79 @@
+#include "strategies/common/stragglers.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "core/random.hpp"
+
+namespace lockstep {
+
+namespace {
+
+// The `event` part of the draws' keys.
+constexpr std::uint32_t per_step_event = 0;
+constexpr std::uint32_t per_rank_event = 1;
+
+// No rank gets faster than this times nominal, whatever the law says.
+constexpr double fastest = 0.05;
+
+}  // namespace
+
+double draw(const Jitter& jitter, std::uint64_t seed, int rank, int step) {
+  const DrawKey key{seed, static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(step),
+                    per_step_event};
+  if (const auto* law = std::get_if<Lognormal>(&jitter)) return lognormal_draw(key, law->sigma);
+  if (const auto* law = std::get_if<ShiftedExponential>(&jitter)) {
+    return 1 + law->mean * exponential_draw(key);
+  }
+  const ParetoTail& law = std::get<ParetoTail>(jitter);
+  return 1 + law.scale * (pareto_draw(key, law.alpha) - 1);
+}
+
+RankSpeeds::RankSpeeds(const Stragglers& stragglers, int ranks, std::uint64_t seed, bool fold)
+    : per_step_(stragglers.per_step), seed_(seed) {
+  std::vector<double> fixed(static_cast<std::size_t>(ranks), 1.0);
+  if (const double sigma = stragglers.per_rank_sigma.value_or(0); sigma > 0) {
+    // Quantiles instead of draws: the slowest of N ranks is as slow as the slowest of N usually is,
+    // for every seed; which rank that is remains random.
+    std::vector<std::pair<double, int>> order;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const DrawKey key{seed, static_cast<std::uint32_t>(rank), 0, per_rank_event};
+      order.emplace_back(uniform_draw(key), rank);
+    }
+    std::sort(order.begin(), order.end());
+    for (int place = 0; place < ranks; ++place) {
+      const double factor = 1 + sigma * normal_quantile((place + 0.5) / ranks);
+      // Ranks that differ by less than a tenth of sigma are one lane.
+      const double grain = 0.1 * sigma;
+      fixed[static_cast<std::size_t>(order[static_cast<std::size_t>(place)].second)] =
+          std::max(fastest, 1 + std::round((factor - 1) / grain) * grain);
+    }
+  }
+  for (const SlowRank& slow : stragglers.slow_ranks) {
+    if (slow.rank < ranks) fixed[static_cast<std::size_t>(slow.rank)] *= slow.factor;
+  }
+  std::map<double, double> classes;
+  for (const double factor : fixed) ++classes[factor];
+  if (!random() && (fold || classes.size() == 1)) {
+    for (const auto& [factor, members] : classes) {
+      fixed_.push_back(factor);
+      ranks_per_lane_.push_back(members);
+    }
+  } else {
+    fixed_ = std::move(fixed);
+    ranks_per_lane_.assign(fixed_.size(), 1.0);
+  }
+}
+
+std::vector<double> RankSpeeds::factors(int step) const {
+  std::vector<double> result = fixed_;
+  if (!per_step_) return result;
+  for (std::size_t rank = 0; rank < result.size(); ++rank) {
+    result[rank] *= std::max(fastest, draw(*per_step_, seed_, static_cast<int>(rank), step));
+  }
+  return result;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,79 @@
+#include "strategies/ddp/buckets.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <string>
+
+namespace lockstep {
+
+std::vector<GradientTensor> gradient_tensors(const TrainingStep& step, int element_bytes) {
+  std::vector<GradientTensor> tensors;
+  std::map<std::string, bool> seen;
+  for (std::size_t layer = 0; layer < step.layers.size(); ++layer) {
+    for (const Parameter& parameter : step.layers[layer].parameters) {
+      if (!parameter.trainable || !seen.emplace(parameter.name, true).second) continue;
+      tensors.push_back({static_cast<double>(parameter.count), element_bytes, parameter.shape,
+                         static_cast<int>(layer)});
+    }
+  }
+  return tensors;
+}
+
+std::vector<int> arrival_order(const std::vector<GradientTensor>& tensors) {
+  std::vector<int> order(tensors.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::reverse(order.begin(), order.end());
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return tensors[static_cast<std::size_t>(a)].layer > tensors[static_cast<std::size_t>(b)].layer;
+  });
+  return order;
+}
+
+std::vector<Bucket> cut_buckets(const std::vector<GradientTensor>& tensors,
+                                const std::vector<int>& order, const std::vector<double>& caps) {
+  struct Open {
+    Bucket bucket;
+    std::size_t cap = 0;
+  };
+  std::vector<Bucket> closed;
+  std::map<int, Open> open;  // by element size
+  for (const int index : order) {
+    const GradientTensor& tensor = tensors[static_cast<std::size_t>(index)];
+    Open& current = open[tensor.element_bytes];
+    Bucket& bucket = current.bucket;
+    if (bucket.tensors.empty()) bucket.ready_after = tensor.layer;
+    bucket.tensors.push_back(index);
+    bucket.elements += tensor.elements;
+    bucket.bytes += tensor.elements * tensor.element_bytes;
+    bucket.ready_after = std::min(bucket.ready_after, tensor.layer);
+    if (bucket.bytes >= caps[current.cap]) {
+      closed.push_back(std::move(bucket));
+      bucket = {};
+      current.cap = std::min(current.cap + 1, caps.size() - 1);
+    }
+  }
+  for (auto& [element_bytes, rest] : open) {
+    if (!rest.bucket.tensors.empty()) closed.push_back(std::move(rest.bucket));
+  }
+  return closed;
+}
+
+BucketPlan plan_buckets(const std::vector<GradientTensor>& tensors, const DdpOptions& options) {
+  const std::vector<double> caps{options.first_bucket_bytes, options.bucket_bytes};
+  if (options.find_unused_parameters && !options.static_graph) {
+    // Never rebuilt: cut in definition order, launched from the last to the first (fact 4).
+    std::vector<int> definition(tensors.size());
+    std::iota(definition.begin(), definition.end(), 0);
+    std::vector<Bucket> buckets = cut_buckets(tensors, definition, caps);
+    std::reverse(buckets.begin(), buckets.end());
+    return {buckets, buckets};
+  }
+  // Facts 2, 3: one bucket for everything, then rebuilt in the order of arrival.
+  const std::vector<int> order = arrival_order(tensors);
+  const double no_cap = std::numeric_limits<double>::infinity();
+  return {cut_buckets(tensors, order, {no_cap}), cut_buckets(tensors, order, caps)};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,46 @@
+// DDP's gradient buckets: which gradients travel together, and in which order the buckets are
+// reduced (facts 1-8).
+#pragma once
+
+#include <vector>
+
+#include "strategies/ddp/options.hpp"
+#include "workload/step.hpp"
+
+namespace lockstep {
+
+// A gradient tensor. Parameters that several layers share are one; their gradient is complete when
+// the layer that comes first in forward has done its backward.
+struct GradientTensor {
+  double elements = 0;
+  int element_bytes = 4;
+  std::vector<std::int64_t> shape;
+  int layer = 0;  // whose backward completes it
+};
+
+struct Bucket {
+  std::vector<int> tensors;  // indices into the list of gradient tensors
+  double elements = 0;
+  double bytes = 0;
+  int ready_after = 0;  // backward of this layer completes the bucket
+};
+
+// Trainable parameters in definition order.
+std::vector<GradientTensor> gradient_tensors(const TrainingStep& step, int element_bytes);
+
+// Tensors in the order in which backward completes their gradients.
+std::vector<int> arrival_order(const std::vector<GradientTensor>& tensors);
+
+// Cuts `order` into buckets: a bucket is closed once it holds at least its cap, so it may exceed it
+// by one tensor, and no tensor is split. The first cap is for the first bucket, the last for all
+// that follow. Element sizes do not mix (fact 5).
+std::vector<Bucket> cut_buckets(const std::vector<GradientTensor>& tensors,
+                                const std::vector<int>& order, const std::vector<double>& caps);
+
+struct BucketPlan {
+  std::vector<Bucket> first;  // in the first step, in launch order
+  std::vector<Bucket> later;  // from then on
+};
+BucketPlan plan_buckets(const std::vector<GradientTensor>& tensors, const DdpOptions& options);
+
+}  // namespace lockstep

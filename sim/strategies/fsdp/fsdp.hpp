@@ -1,0 +1,22 @@
+// FullyShardedDataParallel (FSDP1) and fully_shard (FSDP2). Schedules: fsdp1.cpp and fsdp2.cpp, as
+// hooks around the modules; the training step around them: fsdp.cpp; prices: fsdp_plan.cpp.
+#pragma once
+
+#include "memory/memory_plan.hpp"
+#include "strategies/fsdp/plan.hpp"
+#include "strategies/strategy.hpp"
+
+namespace lockstep {
+
+class Fsdp : public Strategy {
+ public:
+  explicit Fsdp(const FsdpOptions& options) : options_(options) {}
+  StrategyResult simulate(const Job& job) const override;
+
+ private:
+  FsdpOptions options_;
+};
+
+MemoryPlan fsdp_memory_plan(const Job& job, const FsdpLayout& layout);
+
+}  // namespace lockstep

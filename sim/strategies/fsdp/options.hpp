@@ -1,0 +1,122 @@
+// What a user can say about FSDP in a scenario file. Semantics: docs/strategies.md and the facts cited
+// at each field.
+#pragma once
+
+#include <array>
+
+#include "core/fields.hpp"
+#include "strategies/common/element_size.hpp"
+
+namespace lockstep {
+
+enum class Sharding { full_shard, shard_grad_op, no_shard, hybrid_shard, hybrid_shard_zero2 };
+template <>
+struct EnumNames<Sharding> {
+  static constexpr std::array names{"full_shard", "shard_grad_op", "no_shard", "hybrid_shard",
+                                    "hybrid_shard_zero2"};
+};
+enum class BackwardPrefetch { none, pre, post };
+template <>
+struct EnumNames<BackwardPrefetch> {
+  static constexpr std::array names{"none", "pre", "post"};
+};
+// Which modules become FSDP units of their own (strategies/fsdp/units.hpp).
+enum class WrapPolicy {
+  automatic,  // size when min_parameters is given, else block
+  block,      // every repeated block; models without blocks fall back to `size`
+  size,       // PyTorch's size_based_auto_wrap_policy
+  none,       // the whole model is one unit
+};
+template <>
+struct EnumNames<WrapPolicy> {
+  static constexpr std::array names{"automatic", "block", "size", "none"};
+};
+
+struct WrapOptions {
+  WrapPolicy policy = WrapPolicy::automatic;
+  double min_parameters = 0;  // 0 = 1e8, the default of size_based_auto_wrap_policy
+};
+
+struct FsdpOptions {
+  int version = 1;  // 1 = FullyShardedDataParallel, 2 = fully_shard (facts 26-60)
+  Sharding sharding = Sharding::full_shard;
+  WrapOptions wrap;
+  BackwardPrefetch backward_prefetch = BackwardPrefetch::pre;
+  bool forward_prefetch = false;
+  bool limit_all_gathers = true;  // FSDP1 only (fact 34)
+  bool cpu_offload = false;       // facts 44, 59
+  double gather_bytes = 0;        // bytes per element gathered (param_dtype); 0 = by precision
+  double reduce_bytes = 0;  // bytes per element reduce-scattered (reduce_dtype); 0 = gather_bytes
+  bool sync_every_micro_batch = true;  // false = no_sync while accumulating (fact 45)
+  int shard_group = 0;                 // ranks per shard group of the hybrid modes; 0 = one node
+  bool use_orig_params =
+      false;  // FSDP1 only: 16-byte alignment and views of every parameter (fact 27)
+};
+
+template <class Visitor>
+void describe(Visitor& v, WrapOptions& o) {
+  v.field({.name = "policy",
+           .doc = "Which modules become units: repeated blocks, by size, or only the whole model; "
+                  "automatic: by size when min_parameters is given, else blocks."},
+          o.policy);
+  v.field({.name = "min_parameters",
+           .doc = "Smallest unit of the size policy; 0 = 100M, PyTorch's default.",
+           .unit = Dimension::count,
+           .min = 0,
+           .max = 1e15},
+          o.min_parameters);
+}
+
+template <class Visitor>
+void describe(Visitor& v, FsdpOptions& o) {
+  v.field({.name = "version",
+           .doc = "1 = FullyShardedDataParallel, 2 = fully_shard.",
+           .min = 1,
+           .max = 2},
+          o.version);
+  v.field({.name = "sharding", .doc = "What is sharded, and over which ranks."}, o.sharding);
+  v.field({.name = "wrap", .doc = "Which modules become FSDP units."}, o.wrap);
+  v.field({.name = "backward_prefetch",
+           .doc = "When backward asks for the next unit: before computing the present one (pre), "
+                  "after it (post), or when it is needed (none). Version 2 is always pre."},
+          o.backward_prefetch);
+  v.field({.name = "forward_prefetch",
+           .doc = "Ask for the next unit before computing the present one in forward (version 1)."},
+          o.forward_prefetch);
+  v.field({.name = "limit_all_gathers",
+           .doc = "The host waits so that at most two units are gathered ahead (version 1)."},
+          o.limit_all_gathers);
+  v.field({.name = "cpu_offload",
+           .doc = "Shards, their gradients and the optimizer live in host memory."},
+          o.cpu_offload);
+  v.field({.name = "gather_element_size",
+           .doc = "Bytes of one gathered parameter (param_dtype), 2 or 4; 0 B = by precision.",
+           .unit = Dimension::bytes,
+           .min = 0,
+           .max = 4},
+          o.gather_bytes);
+  v.field({.name = "reduce_element_size",
+           .doc = "Bytes of one reduced gradient (reduce_dtype), 2 or 4; 0 B = as gathered.",
+           .unit = Dimension::bytes,
+           .min = 0,
+           .max = 4},
+          o.reduce_bytes);
+  v.field(
+      {.name = "sync_every_micro_batch",
+       .doc = "Reduce gradients after every micro-batch; false: only after the last (no_sync)."},
+      o.sync_every_micro_batch);
+  v.field({.name = "shard_group",
+           .doc = "Ranks that share one copy in the hybrid modes; 0 = one node.",
+           .min = 0,
+           .max = 1e6},
+          o.shard_group);
+  v.field({.name = "use_orig_params",
+           .doc = "The optimizer sees the original parameters, not one flat tensor (version 1)."},
+          o.use_orig_params);
+  v.check([&](auto report) {
+    check_element_size(report, "gather_element_size", o.gather_bytes);
+    check_element_size(report, "reduce_element_size", o.reduce_bytes);
+  });
+}
+
+}  // namespace lockstep

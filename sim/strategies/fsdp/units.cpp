@@ -1,0 +1,208 @@
+#include "strategies/fsdp/units.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <set>
+#include <string_view>
+
+namespace lockstep {
+namespace {
+
+// PyTorch's default min_num_params.
+constexpr std::int64_t default_min_parameters = 100'000'000;
+
+using Modules = std::set<std::string, std::less<>>;
+
+std::string_view parent(std::string_view path) {
+  const std::size_t dot = path.rfind('.');
+  return dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
+}
+
+Modules block_modules(const TrainingStep& step) {
+  Modules modules;
+  for (const Layer& layer : step.layers) {
+    if (!layer.block.empty()) modules.insert(layer.block);
+  }
+  return modules;
+}
+
+// The module tree, as named_children() would give it.
+struct Module {
+  std::string path;
+  std::int64_t own = 0;  // elements of its own parameters
+  std::vector<int> children;
+};
+
+std::vector<Module> module_tree(const TrainingStep& step) {
+  std::vector<Module> tree(1);
+  std::map<std::string, int, std::less<>> index{{"", 0}};
+  const auto node = [&](auto& self, std::string_view path) -> int {
+    if (const auto found = index.find(path); found != index.end()) return found->second;
+    const int above = self(self, parent(path));
+    const int mine = static_cast<int>(tree.size());
+    tree.push_back({std::string(path), 0, {}});
+    tree[above].children.push_back(mine);
+    index.emplace(path, mine);
+    return mine;
+  };
+  for (const Layer& layer : step.layers) {
+    for (const Parameter& parameter : layer.parameters) {
+      tree[node(node, layer.name)].own += parameter.count;
+    }
+  }
+  return tree;
+}
+
+class SizePolicy {
+ public:
+  SizePolicy(const std::vector<Module>& tree, std::int64_t least) : tree_(tree), least_(least) {}
+
+  Modules modules() {
+    wrap_children(0);
+    return wrapped_;
+  }
+
+ private:
+  std::int64_t total(int module) const {
+    std::int64_t sum = tree_[module].own;
+    for (const int child : tree_[module].children) sum += total(child);
+    return sum;
+  }
+  // Both return how many elements of the subtree are in units.
+  std::int64_t wrap_children(int module) {
+    if (total(module) < least_) return 0;
+    std::int64_t wrapped = 0;
+    for (const int child : tree_[module].children) wrapped += wrap(child);
+    return wrapped;
+  }
+  std::int64_t wrap(int module) {
+    const std::int64_t wrapped = wrap_children(module);
+    const std::int64_t all = total(module);
+    if (all < least_ || all - wrapped < least_) return wrapped;
+    wrapped_.insert(tree_[module].path);
+    return all;
+  }
+
+  const std::vector<Module>& tree_;
+  std::int64_t least_;
+  Modules wrapped_;
+};
+
+Modules wrapped_modules(const TrainingStep& step, const WrapOptions& wrap) {
+  WrapPolicy policy = wrap.policy;
+  if (policy == WrapPolicy::automatic) {
+    policy = wrap.min_parameters > 0 ? WrapPolicy::size : WrapPolicy::block;
+  }
+  if (policy == WrapPolicy::none) return {};
+  if (policy == WrapPolicy::block) {
+    auto blocks = block_modules(step);
+    if (!blocks.empty()) return blocks;
+  }
+  const std::int64_t least = wrap.min_parameters > 0
+                                 ? static_cast<std::int64_t>(wrap.min_parameters)
+                                 : default_min_parameters;
+  return SizePolicy(module_tree(step), least).modules();
+}
+
+// The wrapped module closest around a layer; "" = the root.
+std::string_view innermost_module(const Layer& layer, const Modules& modules) {
+  std::string_view best;
+  for (const std::string_view start :
+       {std::string_view(layer.name), std::string_view(layer.block)}) {
+    for (std::string_view path = start; path.size() > best.size(); path = parent(path)) {
+      if (modules.contains(path)) best = path;
+    }
+  }
+  return best;
+}
+
+double round_up(double value, double multiple) {
+  // Exact: element counts are whole numbers below 2^53.
+  const double quotient = std::floor(value / multiple);
+  return quotient * multiple == value ? value : (quotient + 1) * multiple;
+}
+
+}  // namespace
+
+double FsdpUnit::elements() const {
+  return std::accumulate(parameters.begin(), parameters.end(), 0.0,
+                         [](double sum, const Parameter& p) { return sum + p.count; });
+}
+
+double FsdpUnit::trainable_elements() const {
+  return std::accumulate(
+      parameters.begin(), parameters.end(), 0.0,
+      [](double sum, const Parameter& p) { return p.trainable ? sum + p.count : sum; });
+}
+
+int FsdpUnit::trainable_tensors() const {
+  return static_cast<int>(std::count_if(parameters.begin(), parameters.end(),
+                                        [](const Parameter& p) { return p.trainable; }));
+}
+
+std::vector<FsdpUnit> make_units(const TrainingStep& step, const WrapOptions& wrap) {
+  const Modules modules = wrapped_modules(step, wrap);
+  const int layers = static_cast<int>(step.layers.size());
+  std::map<std::string, FsdpUnit, std::less<>> units;  // by module
+  for (int i = 0; i < layers; ++i) {
+    const Layer& layer = step.layers[i];
+    const std::string_view innermost = innermost_module(layer, modules);
+    // The module runs from the first to the last layer below it, its nested units included.
+    for (std::string_view path = innermost; !path.empty(); path = parent(path)) {
+      const auto found = units.find(path);
+      if (found != units.end()) {
+        found->second.last = i;
+      } else if (modules.contains(path)) {
+        FsdpUnit unit;
+        unit.module = path;
+        unit.first = unit.last = i;
+        units.emplace(path, std::move(unit));
+      }
+    }
+    if (layer.parameters.empty()) continue;
+    FsdpUnit& owner = units[std::string(innermost)];
+    owner.layers.push_back(i);
+    owner.parameters.insert(owner.parameters.end(), layer.parameters.begin(),
+                            layer.parameters.end());
+  }
+  std::vector<FsdpUnit> result;
+  for (auto& [module, unit] : units) {
+    if (unit.parameters.empty()) continue;
+    if (module.empty()) {
+      unit.root = true;
+      unit.first = 0;
+      unit.last = layers - 1;
+    }
+    result.push_back(std::move(unit));
+  }
+  std::stable_sort(result.begin(), result.end(), [](const FsdpUnit& a, const FsdpUnit& b) {
+    if (a.first != b.first) return a.first < b.first;
+    return a.last > b.last;  // the outer one first
+  });
+  return result;
+}
+
+UnitLayout flat_layout(const FsdpUnit& unit, int ranks, std::int64_t aligned_elements) {
+  double flat = 0;
+  for (const Parameter& parameter : unit.parameters) {
+    if (aligned_elements > 0) flat = round_up(flat, static_cast<double>(aligned_elements));
+    flat += static_cast<double>(parameter.count);
+  }
+  const double padded = round_up(flat, ranks);
+  return {padded, padded / ranks};
+}
+
+UnitLayout per_parameter_layout(const FsdpUnit& unit, int ranks) {
+  UnitLayout layout;
+  for (const Parameter& parameter : unit.parameters) {
+    const double rows = parameter.shape.empty() ? 1 : static_cast<double>(parameter.shape.front());
+    const double row = rows > 0 ? static_cast<double>(parameter.count) / rows : 0;
+    layout.elements += round_up(rows, ranks) * row;
+  }
+  layout.shard = layout.elements / ranks;
+  return layout;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,48 @@
+// FSDP units: which parameters are gathered, freed and reduced together. A wrapped module owns all
+// parameters of its subtree that no nested unit owns; the rest belongs to the root (fact 26).
+// Modules are read off the dotted names of layers and their blocks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "strategies/fsdp/options.hpp"
+#include "workload/step.hpp"
+
+namespace lockstep {
+
+struct FsdpUnit {
+  std::string module;  // dotted path; "" = the root
+  bool root = false;
+  int first = 0, last = 0;            // its module runs layers [first, last] of the step
+  std::vector<int> layers;            // that hold parameters it owns, ascending
+  std::vector<Parameter> parameters;  // in definition order
+
+  double elements() const;  // of its parameters
+  double trainable_elements() const;
+  int trainable_tensors() const;
+};
+
+// In order of forward; the root first, if it owns anything. A model without parameters has no
+// units.
+//   block      every distinct Layer::block is a unit; a model without blocks is wrapped by size
+//   size       PyTorch's size_based_auto_wrap_policy: from the leaves up, a module becomes a unit
+//   when
+//              the parameters in it that are in no unit yet are at least min_parameters
+//   none       the root alone
+std::vector<FsdpUnit> make_units(const TrainingStep& step, const WrapOptions& wrap);
+
+// How a unit is laid out over `ranks` (facts 27, 46).
+struct UnitLayout {
+  double elements = 0;  // of all ranks together, padding included
+  double shard = 0;     // of one rank: elements / ranks
+};
+
+// FSDP1: the flat parameter is padded to a multiple of `ranks`; with `aligned_elements` > 0 every
+// parameter starts at a multiple of so many elements. FSDP2: dimension 0 of every parameter is
+// padded.
+UnitLayout flat_layout(const FsdpUnit& unit, int ranks, std::int64_t aligned_elements = 0);
+UnitLayout per_parameter_layout(const FsdpUnit& unit, int ranks);
+
+}  // namespace lockstep

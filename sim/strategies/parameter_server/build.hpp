@@ -1,0 +1,31 @@
+// From a job to a parameter-server system: what is computed, pushed, pulled and updated, and over
+// which links. Costs come from the cost room; nothing is simulated here.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "strategies/common/run_steps.hpp"
+#include "strategies/parameter_server/keys.hpp"
+#include "strategies/parameter_server/links.hpp"
+#include "strategies/parameter_server/system.hpp"
+
+namespace lockstep {
+
+struct PsJob {
+  PsSystem system;
+  ServerPlaces places;
+  std::vector<Key> keys;
+  PsLinks links;             // every link
+  SimulatedLinks simulated;  // those of `system`
+  ProvenanceTally provenance;
+  std::vector<std::string> notes;
+};
+
+PsJob build_parameter_server(const Job& job, const ParameterServerOptions& options);
+
+// Bytes of one element on the wire.
+double push_element_bytes(const ParameterServerOptions& options, Precision precision);
+double pull_element_bytes(const ParameterServerOptions& options, Precision precision);
+
+}  // namespace lockstep

@@ -1,0 +1,47 @@
+// Keys of a parameter server: the pieces of the model that are pushed and pulled as units, and
+// which of the servers keeps each. A key is a trainable tensor, or a part of one. Servers are
+// numbered from 0.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "strategies/parameter_server/options.hpp"
+#include "workload/step.hpp"
+
+namespace lockstep {
+
+struct Key {
+  int layer = 0;   // whose backward makes the gradient ready
+  int tensor = 0;  // trainable tensors are numbered in definition order
+  std::int64_t elements = 0;
+  int server = 0;
+};
+
+struct KeyLayout {
+  int servers = 1;
+  KeyRule rule = KeyRule::split_large;
+  std::int64_t partition_elements = 0;  // longest key; 0 = tensors are not cut (except by the rule)
+};
+
+// All keys in definition order. Together they hold every trainable element exactly once.
+//   split_large  a tensor of at least a million elements is cut into one part for each server, a
+//                smaller one goes to server (tensor number * 9973) mod S (MXNet kvstore; fact 72)
+//   ranges       the concatenated elements are cut into S equal ranges (ps-lite; fact 71)
+//   hash         djb2 of the decimal key number, mod S (BytePS; fact 75); the key number is
+//                tensor number * 65536 + part number
+//   balanced     longest processing time first
+// Cutting by partition_elements comes first for `hash` and `balanced`, after the rule for the
+// others.
+std::vector<Key> make_keys(const TrainingStep& step, const KeyLayout& layout);
+
+// Elements that each server keeps.
+std::vector<std::int64_t> elements_per_server(const std::vector<Key>& keys, int servers);
+
+// Elements on the fullest server over the mean: 1 = perfectly balanced.
+double imbalance(const std::vector<Key>& keys, int servers);
+
+std::uint64_t djb2(std::string_view text);
+
+}  // namespace lockstep

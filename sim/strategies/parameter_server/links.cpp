@@ -1,0 +1,328 @@
+// Routes of parameter-server traffic (see ps_links.hpp).
+#include "strategies/parameter_server/links.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "costs/collective_links.hpp"
+
+namespace lockstep {
+
+namespace {
+
+std::size_t at(int i) {
+  return static_cast<std::size_t>(i);
+}
+
+enum class End { out, in, both };
+
+class Wiring {
+ public:
+  Wiring(const Job& job, PsLinks& result) : job_(job), machine_(job.machine), result_(result) {}
+
+  // From the rank's device to the place (push) or back (pull).
+  PsRoute route(int rank, int place_node, int place_gpu, bool push) {
+    const int node = rank / machine_.gpus_per_node;
+    PsRoute route;
+    if (machine_.device.architecture == Architecture::cpu) {
+      between_cpus(route, node, place_node, push);
+    } else if (place_gpu >= 0) {
+      to_gpu(route, rank, place_gpu, push);
+    } else {
+      take(route, host_device_copy(machine_, 1));
+      pcie(route, rank, push);
+      if (node != place_node) {
+        take(route, host_host_copy(machine_, 1));
+        staging(route, node);
+        fabric(route, node, place_node, push);
+      }
+      memory(route, place_node, 1);
+    }
+    scale(route);
+    return route;
+  }
+
+ private:
+  using Name = std::tuple<LinkClass, int, int, End>;  // class, node, index in the node, direction
+
+  int link(LinkClass kind, int node, int index, End end, double capacity) {
+    const auto [entry, fresh] =
+        links_.try_emplace({kind, node, index, end}, static_cast<int>(result_.links.size()));
+    if (fresh) result_.links.push_back({kind, capacity / job_.communication_scale});
+    return entry->second;
+  }
+
+  // A copy's own latency and rate, whatever shares its links.
+  static void take(PsRoute& route, const CopyCost& copy) {
+    route.latency += copy.latency_seconds;
+    if (copy.bytes_per_second > 0) route.cap = std::min(route.cap, copy.bytes_per_second);
+  }
+
+  // A curve, if there is one, tells for each message what it takes (PsSystem::flow_bytes); the
+  // route has the rate of bulk data then.
+  void between_cpus(PsRoute& route, int node, int place_node, bool push) {
+    const bool local = node == place_node;
+    CopyCost copy = local ? loopback_copy(machine_, bulk) : host_host_copy(machine_, bulk);
+    route.cores = copy.cores / job_.communication_scale;
+    if (copy.provenance != Provenance::modelled) {
+      route.measured = local ? 1 : 2;
+      route.buffered_bytes = copy.buffered_bytes;
+      copy.bytes_per_second = bulk / copy.seconds(bulk);
+      copy.latency_seconds = 0;
+    }
+    take(route, copy);
+    if (local) {
+      memory(route, node, 2);
+    } else {
+      fabric(route, node, place_node, push, copy.bytes_per_second);
+    }
+  }
+
+  // What one GPU sends to others of its node without NVLink, or receives from them: all of its
+  // copies together reach what one of them does, and less than its PCIe link, on which they count.
+  void between_gpus(PsRoute& route, int rank, bool from_gpu, double bytes_per_second) {
+    pcie(route, rank, from_gpu);
+    const int carrier = route.links.back();
+    const int node = rank / machine_.gpus_per_node;
+    const int index = machine_.gpus_per_node + rank % machine_.gpus_per_node;
+    route.links.push_back(
+        link(LinkClass::pcie, node, index, from_gpu ? End::out : End::in, bytes_per_second));
+    result_.links[at(route.links.back())].part_of = carrier;
+  }
+
+  // GPUs behind one switch share its link to the host (fact 140).
+  void pcie(PsRoute& route, int rank, bool from_gpu) {
+    const int index = rank % machine_.gpus_per_node / std::max(1, machine_.pcie.gpus_per_switch);
+    route.links.push_back(link(LinkClass::pcie, rank / machine_.gpus_per_node, index,
+                               from_gpu ? End::out : End::in,
+                               pcie_bytes_per_second(machine_.pcie)));
+  }
+
+  void memory(PsRoute& route, int node, int times) {
+    if (machine_.host.memory_bandwidth <= 0) return;
+    const int id = link(LinkClass::host_memory, node, 0, End::both, machine_.host.memory_bandwidth);
+    route.links.insert(route.links.end(), at(times), id);
+  }
+
+  // Without GPUDirect a message is written to host memory and read again by the NIC.
+  void staging(PsRoute& route, int node) {
+    if (!machine_.fabric.gpu_direct) memory(route, node, 2);
+  }
+
+  // `least`: what one connection has been seen to reach.
+  void fabric(PsRoute& route, int worker_node, int place_node, bool push, double least = 0) {
+    const double rate =
+        std::max(least, nic_payload_rate(machine_) * std::max(1, machine_.fabric.nics_per_node));
+    const int from = push ? worker_node : place_node, to = push ? place_node : worker_node;
+    route.links.push_back(link(LinkClass::nic, from, 0, End::out, rate));
+    route.links.push_back(link(LinkClass::nic, to, 0, End::in, rate));
+  }
+
+  void to_gpu(PsRoute& route, int rank, int place_gpu, bool push) {
+    const int node = rank / machine_.gpus_per_node;
+    const int place_node = place_gpu / machine_.gpus_per_node;
+    const int from = push ? rank : place_gpu, to = push ? place_gpu : rank;
+    if (rank == place_gpu) {  // a copy inside device memory: read and written
+      const double bytes = 1e9;
+      route.cap = bytes / job_.costs->stream(2 * bytes, 1).busy;
+      return;
+    }
+    if (node != place_node) {
+      take(route, host_host_copy(machine_, 1));
+      pcie(route, from, true);
+      staging(route, node);
+      staging(route, place_node);
+      fabric(route, node, place_node, push);
+      pcie(route, to, false);
+      return;
+    }
+    const CopyCost copy = device_device_copy(machine_, bulk);
+    take(route, copy);
+    for (const LinkLoad& load : copy.links) {
+      if (load.link == LinkClass::nvlink) {
+        const int gpus = machine_.gpus_per_node;
+        route.links.push_back(link(load.link, node, from % gpus, End::out, load.capacity));
+        route.links.push_back(link(load.link, node, to % gpus, End::in, load.capacity));
+      } else if (load.link == LinkClass::pcie) {
+        between_gpus(route, from, true, copy.bytes_per_second);
+        between_gpus(route, to, false, copy.bytes_per_second);
+      } else if (load.link == LinkClass::host_memory) {
+        memory(route, node, 2);
+      }
+    }
+  }
+
+  // An anchor's communication scale makes every transfer longer.
+  void scale(PsRoute& route) const {
+    route.latency *= job_.communication_scale;
+    route.cap /= job_.communication_scale;
+  }
+
+  static constexpr double bulk = 64 * 1024.0 * 1024.0;  // bytes, long enough for the final rate
+  const Job& job_;
+  const Machine& machine_;
+  PsLinks& result_;
+  std::map<Name, int> links_;
+};
+
+}  // namespace
+
+ServerPlaces server_places(const Machine& machine, int ranks,
+                           const ParameterServerOptions& options) {
+  const int on_node_0 = std::min(ranks, machine.gpus_per_node);
+  const int nodes = (ranks + machine.gpus_per_node - 1) / machine.gpus_per_node;
+  ServerPlaces places;
+  int available = 1;
+  if (options.placement == ServerPlacement::gpu) available = on_node_0;
+  if (options.placement == ServerPlacement::worker_host) available = nodes;
+  places.count = std::min(available, options.servers);
+  for (int place = 0; place < places.count; ++place) {
+    places.node.push_back(options.placement == ServerPlacement::worker_host ? place : 0);
+    places.gpu.push_back(options.placement == ServerPlacement::gpu ? place : -1);
+  }
+  places.servers.assign(at(places.count), 0);
+  for (int server = 0; server < options.servers; ++server) {
+    places.of_server.push_back(server % places.count);
+    ++places.servers[at(server % places.count)];
+  }
+  return places;
+}
+
+SharedCores shared_cores(const Job& job, const ServerPlaces& places) {
+  SharedCores result;
+  result.of_server.assign(places.of_server.size(), -1);
+  if (job.machine.device.architecture != Architecture::cpu) return result;
+  const int per_node = job.machine.gpus_per_node;
+  std::vector<int> on_node(at(job.gpus / per_node + 1), 0);  // servers so far
+  for (std::size_t server = 0; server < places.of_server.size(); ++server) {
+    const int node = places.node[at(places.of_server[server])];
+    const int ranks = std::min(per_node, job.gpus - node * per_node);
+    const int without_core = on_node[at(node)]++ - std::max(0, job.machine.host.cores - ranks);
+    if (without_core < 0) continue;
+    const int rank = node * per_node + without_core % ranks;
+    const auto known = std::find(result.rank.begin(), result.rank.end(), rank);
+    result.of_server[server] = static_cast<int>(known - result.rank.begin());
+    if (known == result.rank.end()) result.rank.push_back(rank);
+  }
+  return result;
+}
+
+CopyCost measured_copy(const Machine& machine, const PsRoute& route, double bytes) {
+  return route.measured == 1 ? loopback_copy(machine, bytes) : host_host_copy(machine, bytes);
+}
+
+PsLinks server_links(const Job& job, const ServerPlaces& places) {
+  PsLinks result;
+  Wiring wiring(job, result);
+  for (int rank = 0; rank < job.gpus; ++rank) {
+    std::vector<PsRoute> push, pull;
+    std::vector<bool> one_lane;
+    for (int place = 0; place < places.count; ++place) {
+      const int node = places.node[at(place)];
+      push.push_back(wiring.route(rank, node, places.gpu[at(place)], true));
+      pull.push_back(wiring.route(rank, node, places.gpu[at(place)], false));
+      one_lane.push_back(places.servers[at(place)] == 1 ||
+                         rank / job.machine.gpus_per_node == node);
+    }
+    result.push.push_back(std::move(push));
+    result.pull.push_back(std::move(pull));
+    result.one_lane.push_back(std::move(one_lane));
+  }
+  return result;
+}
+
+namespace {
+
+double crossings(const PsRoute& route, int link) {
+  return static_cast<double>(std::count(route.links.begin(), route.links.end(), link));
+}
+
+// Who crosses a link.
+struct Usage {
+  std::vector<const PsRoute*> routes;
+  bool one_flow = true;  // never two flows at a time: one route, whose messages wait for each other
+};
+
+std::vector<Usage> usage_of(const PsLinks& links) {
+  std::vector<Usage> usage(links.links.size());
+  for (const auto* routes : {&links.push, &links.pull}) {
+    for (std::size_t rank = 0; rank < routes->size(); ++rank) {
+      for (std::size_t place = 0; place < (*routes)[rank].size(); ++place) {
+        const PsRoute& route = (*routes)[rank][place];
+        for (const int id : route.links) {
+          Usage& use = usage[at(id)];
+          if (!use.routes.empty() && use.routes.back() == &route) continue;  // crossed twice
+          use.one_flow = use.routes.empty() && links.one_lane[rank][place];
+          use.routes.push_back(&route);
+        }
+      }
+    }
+  }
+  return usage;
+}
+
+// Is there another link that every route over `id` crosses too, and that is at least as tight for
+// each?
+bool never_tightest(int id, const Usage& use, const std::vector<PsLink>& links) {
+  const auto load = [&](const PsRoute& route, int link) {
+    return crossings(route, link) / links[at(link)].capacity;
+  };
+  const std::vector<int>& candidates = use.routes.front()->links;
+  return std::any_of(candidates.begin(), candidates.end(), [&](int other) {
+    return other != id &&
+           std::all_of(use.routes.begin(), use.routes.end(), [&](const PsRoute* route) {
+             const double here = load(*route, id), there = load(*route, other);
+             return there > here ||
+                    (there == here && other < id);  // of equal links the first stays
+           });
+  });
+}
+
+}  // namespace
+
+SimulatedLinks simplify(const PsLinks& links, bool contention) {
+  const std::vector<Usage> usage = usage_of(links);
+  SimulatedLinks result;
+  std::vector<int> simulated(links.links.size(), -1);  // index in result, or what to do instead
+  constexpr int kCap = -2, kDrop = -3;
+  for (std::size_t id = 0; id < links.links.size(); ++id) {
+    if (!contention || usage[id].one_flow) {
+      simulated[id] = kCap;
+    } else if (never_tightest(static_cast<int>(id), usage[id], links.links)) {
+      simulated[id] = kDrop;
+    } else {
+      simulated[id] = static_cast<int>(result.capacity.size());
+      result.capacity.push_back(links.links[id].capacity);
+      result.original.push_back(static_cast<int>(id));
+    }
+  }
+
+  std::map<PsRoute, int> known;
+  const auto convert = [&](const std::vector<std::vector<PsRoute>>& routes) {
+    std::vector<std::vector<int>> ids;
+    for (const std::vector<PsRoute>& of_rank : routes) {
+      std::vector<int> row;
+      for (const PsRoute& route : of_rank) {
+        PsRoute out = route;
+        out.links.clear();
+        for (const int id : route.links) {
+          if (simulated[at(id)] >= 0) out.links.push_back(simulated[at(id)]);
+          if (simulated[at(id)] != kCap) continue;
+          out.cap = std::min(out.cap, links.links[at(id)].capacity / crossings(route, id));
+        }
+        const auto [entry, fresh] = known.try_emplace(out, static_cast<int>(result.routes.size()));
+        if (fresh) result.routes.push_back(out);
+        row.push_back(entry->second);
+      }
+      ids.push_back(std::move(row));
+    }
+    return ids;
+  };
+  result.push = convert(links.push);
+  result.pull = convert(links.pull);
+  return result;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,71 @@
+// Device memory under a parameter server.
+#include <algorithm>
+
+#include "memory/step_memory.hpp"
+#include "strategies/common/run_steps.hpp"
+#include "strategies/parameter_server/build.hpp"
+#include "strategies/parameter_server/parameter_server.hpp"
+
+namespace lockstep {
+
+MemoryPlan worker_memory_plan(const Job& job) {
+  MemoryPlan plan;
+  plan.micro_batches = job.accumulation;
+  if (job.machine.device.architecture == Architecture::cpu) {
+    // The one message into which a worker on a CPU puts its gradients (ps_build.cpp).
+    plan.replicated.hook_state_bytes =
+        static_cast<double>(job.step.parameter_count) * gradient_bytes(job.step.precision);
+  }
+  return plan;
+}
+
+ServerPlan server_memory_plan(const Job& job, const ParameterServerOptions& options,
+                              const std::vector<Key>& keys, int server) {
+  ServerPlan plan;
+  int last_tensor = -1;
+  for (const Key& key : keys) {
+    if (key.server != server) continue;
+    if (key.tensor != last_tensor) plan.tensor_elements.push_back(0);
+    plan.tensor_elements.back() += static_cast<double>(key.elements);
+    last_tensor = key.tensor;
+  }
+  plan.element_bytes = parameter_bytes(job.step.precision);
+  plan.optimizer = {optimizer_state_bytes(job.optimizer, job.step.precision),
+                    optimizer_temporary_bytes(job.optimizer, job.step.precision)};
+  // Pushes of different workers arrive side by side, each into a buffer of its own; a serial server
+  // takes one at a time, and sums the gradients of a synchronous update into another.
+  plan.receive_buffers = options.serial ? 1 + (options.consistency == Consistency::sync) : job.gpus;
+  return plan;
+}
+
+MemoryUse parameter_server_memory(const Job& job, const ParameterServerOptions& options,
+                                  const std::vector<Key>& keys) {
+  const StepMemory worker = step_memory(job.step, worker_memory_plan(job), job.machine.device);
+  MemoryUse use = memory_use(worker);
+  if (options.placement != ServerPlacement::gpu) return use;
+
+  // The servers of one GPU are processes beside the worker's: all of them count.
+  const ServerPlaces places = server_places(job.machine, job.gpus, options);
+  std::vector<StepMemory> of_place(static_cast<std::size_t>(places.count));
+  for (int server = 0; server < options.servers; ++server) {
+    const StepMemory one =
+        server_memory(server_memory_plan(job, options, keys, server), job.machine.device);
+    StepMemory& sum =
+        of_place[static_cast<std::size_t>(places.of_server[static_cast<std::size_t>(server)])];
+    sum.allocated += one.allocated;
+    sum.reserved += one.reserved;
+    sum.device += one.device;
+    sum.retries += one.retries;
+  }
+  const StepMemory& fullest =
+      *std::max_element(of_place.begin(), of_place.end(),
+                        [](const auto& a, const auto& b) { return a.device < b.device; });
+  use.allocated += fullest.allocated;
+  use.reserved += fullest.reserved;
+  use.device += fullest.device;
+  use.retries += fullest.retries;
+  use.at_peak["parameter server"] = fullest.allocated;
+  return use;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,29 @@
+// Training with parameter servers: synchronous, asynchronous and stale-synchronous (facts 68-83).
+// docs/strategies.md says what is modelled; ps_system.hpp is the system that is played.
+#pragma once
+
+#include "memory/memory_plan.hpp"
+#include "strategies/parameter_server/keys.hpp"
+#include "strategies/strategy.hpp"
+
+namespace lockstep {
+
+class ParameterServer final : public Strategy {
+ public:
+  explicit ParameterServer(const ParameterServerOptions& options) : options_(options) {}
+  StrategyResult simulate(const Job& job) const override;
+
+ private:
+  ParameterServerOptions options_;
+};
+
+// What a worker's device holds: no optimizer state, the server has it (ps_memory.cpp).
+MemoryPlan worker_memory_plan(const Job& job);
+// What server `server` holds, when it runs on a GPU.
+ServerPlan server_memory_plan(const Job& job, const ParameterServerOptions& options,
+                              const std::vector<Key>& keys, int server);
+// Of the fullest device: a worker, or a worker and the servers that share its GPU.
+MemoryUse parameter_server_memory(const Job& job, const ParameterServerOptions& options,
+                                  const std::vector<Key>& keys);
+
+}  // namespace lockstep

@@ -1,0 +1,181 @@
+// A parameter server at work (see ps_system.hpp): the programs of workers, couriers and servers,
+// and what they share. Private to the ps_*.cpp files.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "engine/executor.hpp"
+#include "strategies/parameter_server/system.hpp"
+
+namespace lockstep {
+
+enum class Direction { push, pull };
+
+// One core on which a worker computes and servers work, under a fair scheduler (share_cores()).
+// What runs there first takes the time it takes alone; then it goes on for what it lost meanwhile,
+// and so on until nothing was lost.
+struct SharedCore {
+  bool computing = false;
+  double demand = 0;  // cores that the active servers would keep busy
+  double since = 0;
+  double computed = 0;      // seconds in which the worker computed
+  double compute_lost = 0;  // seconds that computing lost to servers
+
+  void advance(double now);
+};
+
+// What one worker does between two pulls: computed when the step begins.
+struct PsStep {
+  StepSplit parts;            // data_loading, forward, backward, optimizer, copies, host_bound
+  double seconds = 0;         // sum of the parts
+  std::vector<double> ready;  // end of each segment, from the beginning of the step
+};
+
+// When the next micro-batch is there, and when the latest was taken.
+struct Loader {
+  double ready = 0;
+  double taken = 0;
+};
+
+// Walks the segments with host and device clocks as a RankGroup lane does, from time `start`.
+void walk_step(const PsSystem& system, double factor, double start, Loader& loader, PsStep& step);
+
+class PsRun {
+ public:
+  PsRun(const PsSystem& system, Executor& executor);
+  PsTrace run();
+
+ private:
+  // A message of one worker on its way.
+  struct Parcel {
+    Direction direction = Direction::push;
+    int worker = 0;
+    int message = 0;
+  };
+  struct Activity {
+    int running = 0;
+    double since = 0, seconds = 0;
+
+    double until(double now) const { return seconds + (running > 0 ? now - since : 0); }
+    void change(int by, double now) {
+      seconds = until(now);
+      since = now;
+      running += by;
+    }
+  };
+  struct Worker {
+    Worker(Executor& executor, int number) : id(number), arrived(executor) {}
+    int id;
+    PsStep step;
+    int steps = 0;  // begun
+    double started = 0;
+    Loader loader;
+    int missing = 0;                                         // messages not pulled yet in this step
+    Bell arrived;                                            // rings when the last of them is
+    std::array<Activity, 2> transfers;                       // by direction
+    std::map<int, std::unique_ptr<Inbox<Parcel>>> couriers;  // by lane
+    double booked_until = 0;                                 // of the time after compute
+    double delay = 0;  // that a shared core has cost this step so far
+    double lost = 0;   // SharedCore::compute_lost that is in it
+    StepSplit sum;     // whole steps, and the time after compute booked so far
+  };
+  struct Server {
+    Server(Executor& executor, int number) : id(number), inbox(executor) {}
+    int id;
+    Inbox<Parcel> inbox;  // what has arrived; of a serial server, what wants to be carried
+    Activity busy;
+  };
+  // Consistency state of one message.
+  struct Shared {
+    std::int64_t version = 0;        // updates applied
+    int arrived = 0;                 // ranks whose push waits for the next update
+    std::vector<int> contributors;   // their workers
+    std::vector<int> clock;          // by worker
+    std::vector<std::int64_t> seen;  // version that each worker pulled last
+    std::vector<int> blocked;        // workers that may not pull yet, oldest first
+    std::deque<int> workers_at;      // number of workers at clock slowest, slowest + 1, ...
+    int slowest = 0;
+  };
+
+  // --- programs: ps_worker.cpp
+  Program worker(Worker& self);
+  Program courier(Inbox<Parcel>& parcels);
+  Program tail(Parcel parcel);
+  Program transfer(Parcel parcel);
+  // ps_server.cpp
+  Program server(Server& self);
+  Program serial_server(Server& self);
+  Program handle(Parcel push);
+
+  const PsMessage& message(int m) const { return system_.messages[static_cast<std::size_t>(m)]; }
+  int ranks_of(int w) const { return system_.workers[static_cast<std::size_t>(w)].ranks; }
+  Worker& worker_of(int w) { return workers_[static_cast<std::size_t>(w)]; }
+  const PsRoute& route(const Parcel& parcel, int& id) const;
+  double flowing_bytes(const Parcel& parcel) const;
+  double tail_share(const Parcel& parcel) const;
+
+  void begin_step(Worker& self);
+  void finish_step(Worker& self);
+  void send(const Parcel& parcel);
+  void pulled(const Parcel& parcel);
+  void book(Worker& worker, double until);
+  void count_transfer(const Parcel& parcel, int change);
+
+  double service_seconds(const Parcel& push) const;
+  void apply(const Parcel& push);
+  void advance_clock(Shared& shared, int w);
+
+  // ps_core.cpp: servers on the cores of workers
+  SharedCore* core_of_worker(int w);
+  SharedCore* core_of_server(int server);
+  void set_computing(Worker& self, bool computing);
+  double compute_lost(Worker& self);
+
+  // ps_trace.cpp: what is reported
+  struct Snapshot {
+    double time = 0;
+    StepSplit sum;           // over all ranks
+    std::vector<int> steps;  // begun, by worker
+    std::vector<double> link_bytes, link_busy, server_busy, push_busy, pull_busy;
+  };
+  Snapshot snapshot();
+  void mark();
+  bool repeats() const;
+  PsTrace trace();
+
+  const PsSystem& system_;
+  Executor& executor_;
+  std::vector<RouteId> routes_;
+  std::deque<Worker> workers_;
+  std::deque<Server> servers_;
+  std::vector<Shared> shared_;  // by message
+  std::vector<SharedCore> cores_;
+  int ranks_ = 0;
+  std::int64_t completed_ = 0;  // rank steps
+  bool done_ = false;
+  Snapshot base_;                // what is reported begins here
+  std::deque<Snapshot> latest_;  // of the steps that may turn out to be the steady state
+  PsTrace trace_;
+  std::vector<std::int64_t> staleness_;  // histogram
+};
+
+// What an activity of a server that keeps `cores` of the core busy has missed while the worker
+// computed there. Not on a shared core: nothing.
+class ServerDemand {
+ public:
+  ServerDemand(SharedCore* core, double cores, double now);
+  // Since it was asked last; 0 = nothing, and the core is free again.
+  double missed(double now);
+
+ private:
+  SharedCore* core_;
+  double cores_;
+  double computed_ = 0;  // SharedCore::computed up to which it has been asked
+};
+
+}  // namespace lockstep

@@ -1,0 +1,131 @@
+// A parameter-server job stripped of models and machines: workers that compute, messages that are
+// pushed and pulled over routes, servers that apply them by a consistency rule.
+// run_parameter_server() plays it.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "costs/cost.hpp"
+#include "engine/executor.hpp"
+#include "engine/ranks.hpp"
+#include "results/record.hpp"
+#include "strategies/parameter_server/options.hpp"
+
+namespace lockstep {
+
+// What the servers ask before they update and before they answer a pull. Every message (a key, or
+// all keys of a server) is kept consistent by itself: its clock of a worker is the number of this
+// worker's pushes that have been applied.
+//   sync       one update from the pushes of all workers; a pull waits for everybody (facts 68, 83)
+//   ssp        each push is an update; a worker may be at most `lead` clocks ahead (fact 83)
+//   async      each push is an update; nobody waits (fact 69)
+struct PsRule {
+  static constexpr int kUnbounded = std::numeric_limits<int>::max();
+  int pushes_per_update = 1;
+  int lead = kUnbounded;
+
+  // May a worker whose clock is `clock` read, when the slowest one is at `slowest`?
+  bool may_pull(int clock, int slowest) const {
+    return lead == kUnbounded || clock - lead <= slowest;
+  }
+};
+
+PsRule consistency_rule(const ParameterServerOptions& options, int workers);
+
+// What a worker pushes to and pulls from one server in one piece.
+struct PsMessage {
+  int server = 0;
+  int place = 0;    // where that server runs
+  int segment = 0;  // of PsSystem::segments, after which its gradients are ready
+  double push_bytes = 0;
+  double pull_bytes = 0;
+  double keep_seconds = 0;        // server time to take the first gradient of an update
+  double accumulate_seconds = 0;  // to add one more
+  double update_seconds = 0;      // to apply them
+};
+
+// Compute between two points at which messages become ready.
+struct PsSegment {
+  Phase phase = Phase::forward;
+  QueuedWork work;
+  bool needs_input = false;  // starts a micro-batch
+};
+
+// How messages travel between a worker and a server, one way.
+struct PsRoute {
+  std::vector<int> links;                                // of PsSystem::links
+  double cap = std::numeric_limits<double>::infinity();  // bytes/s of links nobody else uses
+  double latency = 0;
+  double cores = 0;  // CPUs: cores that a transfer keeps busy in the server's process
+  // Hosts between which a measured curve tells what a message takes: 1 or 2; 0 = no curve, the
+  // route's latency and cap do.
+  int measured = 0;
+  // Of a message, still in buffers on the way when a serial server has sent it and is free.
+  double buffered_bytes = 0;
+
+  auto operator<=>(const PsRoute&) const = default;
+};
+
+struct PsWorker {
+  int ranks = 1;          // identical ranks that move in step (synchronous, no randomness)
+  std::vector<int> push;  // route to the servers of each place
+  std::vector<int> pull;  // route from them
+  // By place: do all messages to (and from) there wait for each other, as behind a copy engine, or
+  // only those of the same server?
+  std::vector<bool> one_lane;
+  int core = -1;  // of PsSystem::shared_cores, on which it computes; -1 = one of its own
+};
+
+struct PsSystem {
+  std::vector<PsWorker> workers;
+  int servers = 1;
+  int places = 1;                   // hosts or GPUs that servers run on
+  std::vector<PsMessage> messages;  // in the order they are pushed
+  std::vector<PsSegment> segments;  // of one step of one worker
+  std::vector<double> links;        // bytes/s, one way
+  std::vector<PsRoute> routes;
+  PsRule rule;
+  // CPUs with fewer cores than processes: a server works on the core on which a worker computes.
+  // Core of each server, below shared_cores; -1, or left out, = one of its own.
+  std::vector<int> server_core;
+  int shared_cores = 0;
+  // Bytes that `bytes` on a route count as, so that they take alone what its curve says; empty = as
+  // they are. `one_core`: worker and server have one core.
+  std::function<double(int route, double bytes, bool one_core)> flow_bytes{};
+  bool serial_servers = false;    // a server handles one message at a time, its transfer included
+  double input_seconds = 0;       // the loader needs this long for one micro-batch
+  double input_copy_seconds = 0;  // to bring it to the device, in the compute stream
+  // Slow-down of the device of a worker in its step-th step; must not depend on the order of calls.
+  std::function<double(int worker, int step)> factor;
+  int steps = 100;      // ends when the ranks together finished steps * ranks steps
+  bool steady = false;  // stop early once the step time repeats
+  std::function<void(double)> progress{};  // hears the share of the steps that is played
+};
+
+struct PsTrace {
+  std::vector<double> step_ends;  // time at which every further `ranks` worker steps were complete
+  bool extrapolated = false;
+  // Everything below is of the last `reported` steps: all after the first, or the steady state's.
+  std::size_t reported = 0;
+  StepSplit split;                                 // sums over the ranks' time, per rank and step
+  std::map<std::int64_t, std::int64_t> staleness;  // of every message applied after the first step
+  std::map<std::int64_t, std::int64_t> worker_steps;  // steps begun -> ranks
+  std::vector<double> link_bytes;                     // per step
+  std::vector<double> link_busy;                      // fraction of the time
+  double pushed_bytes = 0;                            // whole run, arrived
+  double pulled_bytes = 0;
+  double push_busy = 0;    // busiest worker: fraction of that time in which it sends,
+  double pull_busy = 0;    // and receives
+  double server_busy = 0;  // busiest server: fraction of the time
+};
+
+PsTrace run_parameter_server(const PsSystem& system,
+                             std::unique_ptr<Executor> executor = make_loop());
+
+}  // namespace lockstep

@@ -1,0 +1,158 @@
+// What a parameter-server run reports: the time of every W worker steps, where it went, staleness.
+// Everything but the first step is measured between two snapshots, so that the parts add up
+// exactly.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "strategies/common/run_steps.hpp"
+#include "strategies/parameter_server/run.hpp"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::size_t kRepeats = agreeing_steps;
+
+}  // namespace
+
+PsRun::PsRun(const PsSystem& system, Executor& executor) : system_(system), executor_(executor) {
+  for (const double capacity : system.links) executor.add_link(capacity);
+  for (const PsRoute& r : system.routes) routes_.push_back(executor.add_route({r.links, r.cap}));
+  for (std::size_t w = 0; w < system.workers.size(); ++w) {
+    workers_.emplace_back(executor, static_cast<int>(w));
+    ranks_ += system.workers[w].ranks;
+  }
+  for (int s = 0; s < system.servers; ++s) servers_.emplace_back(executor, s);
+  shared_.resize(system.messages.size());
+  for (Shared& s : shared_) {
+    s.clock.assign(workers_.size(), 0);
+    s.seen.assign(workers_.size(), 0);
+    s.workers_at.assign(1, static_cast<int>(workers_.size()));
+  }
+  cores_.resize(static_cast<std::size_t>(system.shared_cores));
+  base_.steps.assign(workers_.size(), 0);
+  base_.link_bytes.assign(system.links.size(), 0);
+  base_.link_busy.assign(system.links.size(), 0);
+  base_.server_busy.assign(servers_.size(), 0);
+  base_.push_busy.assign(workers_.size(), 0);
+  base_.pull_busy.assign(workers_.size(), 0);
+}
+
+PsTrace PsRun::run() {
+  for (Worker& each : workers_) executor_.start("worker", worker(each));
+  for (Server& each : servers_) {
+    executor_.start("server", system_.serial_servers ? serial_server(each) : server(each));
+  }
+  executor_.run();
+  return trace();
+}
+
+PsRun::Snapshot PsRun::snapshot() {
+  Snapshot s;
+  const double now = executor_.now();
+  s.time = now;
+  for (std::size_t w = 0; w < workers_.size(); ++w) {
+    Worker& self = workers_[w];
+    book(self, now);
+    s.steps.push_back(self.steps);
+    const double ranks = system_.workers[w].ranks;
+    add(s.sum, self.sum, ranks);
+    const double elapsed = now - self.started;
+    if (elapsed > 0 && self.step.seconds > 0) {  // of a step that is under way
+      add(s.sum, self.step.parts, ranks * std::min(1.0, elapsed / self.step.seconds));
+    }
+  }
+  for (const Worker& self : workers_) {
+    s.push_busy.push_back(self.transfers[0].until(now));
+    s.pull_busy.push_back(self.transfers[1].until(now));
+  }
+  for (std::size_t link = 0; link < system_.links.size(); ++link) {
+    const Executor::Traffic traffic = executor_.traffic(static_cast<LinkId>(link));
+    s.link_bytes.push_back(traffic.bytes);
+    s.link_busy.push_back(traffic.busy_seconds);
+  }
+  for (const Server& server : servers_) s.server_busy.push_back(server.busy.until(now));
+  return s;
+}
+
+// `ranks` more worker steps are complete.
+void PsRun::mark() {
+  trace_.step_ends.push_back(executor_.now());
+  const int steps = static_cast<int>(trace_.step_ends.size());
+  if (system_.steady) {
+    latest_.push_back(snapshot());
+    if (latest_.size() > kRepeats + 1) latest_.pop_front();
+  }
+  trace_.extrapolated = system_.steady && steps < system_.steps && repeats();
+  done_ = steps >= system_.steps || trace_.extrapolated;
+  if (steps == 1 && !done_) {
+    base_ = snapshot();
+    staleness_.clear();
+  }
+  if (trace_.extrapolated) {  // what led to the steady state is no part of it
+    base_ = latest_.front();
+    trace_.reported = kRepeats;
+  } else {
+    trace_.reported = trace_.step_ends.size() - 1;
+  }
+}
+
+bool PsRun::repeats() const {
+  const std::vector<double>& ends = trace_.step_ends;
+  if (ends.size() < kRepeats + 1) return false;
+  const std::size_t last = ends.size() - 1;
+  const double step = ends[last] - ends[last - 1];
+  for (std::size_t k = 1; k < kRepeats; ++k) {
+    const double earlier = ends[last - k] - ends[last - k - 1];
+    if (std::abs(earlier - step) > agreement * step) return false;
+  }
+  for (const auto part : step_parts) {
+    const auto seconds = [&](std::size_t k) {
+      return (latest_[k].sum.*part - latest_[k - 1].sum.*part) / ranks_;
+    };
+    for (std::size_t k = 1; k < kRepeats; ++k) {
+      if (std::abs(seconds(k) - seconds(kRepeats)) > agreement * step) return false;
+    }
+  }
+  // Workers may still live on the lead that their loader has from a long first step.
+  double loading = 0;
+  for (const PsSegment& segment : system_.segments) {
+    if (segment.needs_input) loading += system_.input_seconds;
+  }
+  return loading <= step * (1 + agreement);
+}
+
+PsTrace PsRun::trace() {
+  const Snapshot end = snapshot();
+  const double time = std::max(end.time - base_.time, std::numeric_limits<double>::min());
+  const double steps = std::max<double>(1, static_cast<double>(trace_.reported));
+  add(trace_.split, end.sum, 1 / (steps * ranks_));
+  add(trace_.split, base_.sum, -1 / (steps * ranks_));
+  for (std::size_t i = 0; i < staleness_.size(); ++i) {
+    if (staleness_[i] > 0) trace_.staleness[static_cast<std::int64_t>(i)] = staleness_[i];
+  }
+  for (std::size_t w = 0; w < end.steps.size(); ++w) {
+    trace_.worker_steps[end.steps[w] - base_.steps[w]] += system_.workers[w].ranks;
+  }
+  for (std::size_t link = 0; link < system_.links.size(); ++link) {
+    trace_.link_bytes.push_back((end.link_bytes[link] - base_.link_bytes[link]) / steps);
+    trace_.link_busy.push_back((end.link_busy[link] - base_.link_busy[link]) / time);
+  }
+  const auto busiest = [time](const std::vector<double>& to, const std::vector<double>& from) {
+    double most = 0;
+    for (std::size_t i = 0; i < to.size(); ++i) most = std::max(most, to[i] - from[i]);
+    return most / time;
+  };
+  trace_.push_busy = busiest(end.push_busy, base_.push_busy);
+  trace_.pull_busy = busiest(end.pull_busy, base_.pull_busy);
+  trace_.server_busy = busiest(end.server_busy, base_.server_busy);
+  return std::move(trace_);
+}
+
+PsTrace run_parameter_server(const PsSystem& system, std::unique_ptr<Executor> executor) {
+  return PsRun(system, *executor).run();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,212 @@
+// A worker: compute, push what is ready, wait for the weights, go on. Its couriers carry messages,
+// those of one lane one after the other.
+#include <algorithm>
+
+#include "strategies/parameter_server/run.hpp"
+
+namespace lockstep {
+
+Program PsRun::worker(Worker& self) {
+  const int messages = static_cast<int>(system_.messages.size());
+  while (!done_) {
+    begin_step(self);
+    for (int m = 0; m < messages;) {
+      const int segment = message(m).segment;
+      const double ready = self.step.ready[static_cast<std::size_t>(segment)];
+      co_await executor_.sleep_until(self.started + self.delay + ready);
+      while (const double lost = compute_lost(self)) co_await executor_.sleep_for(lost);
+      for (; m < messages && message(m).segment == segment; ++m) {
+        send({Direction::push, self.id, m});
+      }
+    }
+    if (messages == 0) co_await executor_.sleep_until(self.booked_until);
+    set_computing(self, false);
+    while (self.missing > 0) co_await self.arrived.rung();
+    finish_step(self);
+  }
+  executor_.stop();
+}
+
+Program PsRun::courier(Inbox<Parcel>& parcels) {
+  while (true) {
+    const Parcel parcel = co_await parcels.receive();
+    co_await transfer(parcel);
+    count_transfer(parcel, -1);
+    if (parcel.direction == Direction::push) {
+      servers_[static_cast<std::size_t>(message(parcel.message).server)].inbox.post(parcel);
+    } else {
+      pulled(parcel);
+    }
+  }
+}
+
+// What the server's processor does of it counts on its core. Of a serial server's answer: only what
+// the server waits for.
+Program PsRun::transfer(Parcel parcel) {
+  int id = 0;
+  const PsRoute& way = route(parcel, id);
+  count_transfer(parcel, +1);
+  ServerDemand demand(core_of_server(message(parcel.message).server), way.cores, executor_.now());
+  co_await executor_.sleep_for(way.latency);
+  co_await executor_.carry(routes_[static_cast<std::size_t>(id)],
+                           (1 - tail_share(parcel)) * flowing_bytes(parcel),
+                           ranks_of(parcel.worker));
+  while (const double missed = demand.missed(executor_.now())) {
+    co_await executor_.sleep_for(missed);
+  }
+  if (parcel.direction == Direction::push) {
+    trace_.pushed_bytes += ranks_of(parcel.worker) * message(parcel.message).push_bytes;
+  }
+}
+
+// The rest of it: in buffers on the way when the server has sent it all.
+Program PsRun::tail(Parcel parcel) {
+  int id = 0;
+  route(parcel, id);
+  co_await executor_.carry(routes_[static_cast<std::size_t>(id)],
+                           tail_share(parcel) * flowing_bytes(parcel), ranks_of(parcel.worker));
+  count_transfer(parcel, -1);
+  pulled(parcel);
+}
+
+void walk_step(const PsSystem& system, double factor, double start, Loader& loader, PsStep& step) {
+  step.parts = {};
+  step.ready.clear();
+  double host = 0, device = 0;
+  for (const PsSegment& segment : system.segments) {
+    if (segment.needs_input && system.input_seconds > 0) {
+      const double ready = loader.ready - start;
+      const double idle_from = std::max(host, device);
+      if (ready > idle_from) {
+        step.parts.host_bound += idle_from - device;
+        step.parts.data_loading += ready - idle_from;
+        device = ready;
+      }
+      host = std::max(host, ready);
+      // Two micro-batches are prepared ahead: there is room for the one after the next as soon as
+      // the one before was taken (prefetch_factor's default).
+      loader.ready = std::max(loader.ready, loader.taken) + system.input_seconds;
+      loader.taken = start + host;
+    }
+    if (segment.needs_input && system.input_copy_seconds > 0) {
+      const double copy_from = std::max(host, device);
+      step.parts.host_bound += copy_from - device;
+      step.parts.data_loading += system.input_copy_seconds;
+      device = copy_from + system.input_copy_seconds;
+    }
+    const QueuedWork& work = segment.work;
+    const double busy = factor * work.busy;
+    const double end = std::max(device + busy, host + scaled_span(work, factor));
+    step.parts.host_bound += std::max(0.0, end - device - busy);  // not a rounding's -1e-19
+    busy_part(step.parts, segment.phase) += busy;
+    host += work.host;
+    device = end;
+    step.ready.push_back(device);
+  }
+  step.seconds = device;
+}
+
+void PsRun::begin_step(Worker& self) {
+  const double now = executor_.now();
+  walk_step(system_, system_.factor(self.id, self.steps), now, self.loader, self.step);
+  self.started = now;
+  self.booked_until = now + self.step.seconds;
+  self.missing = static_cast<int>(system_.messages.size());
+  ++self.steps;
+  self.delay = 0;
+  set_computing(self, true);
+}
+
+void PsRun::finish_step(Worker& self) {
+  book(self, executor_.now());
+  const StepSplit& parts = self.step.parts;
+  self.sum.data_loading += parts.data_loading;
+  self.sum.forward += parts.forward;
+  self.sum.backward += parts.backward;
+  self.sum.optimizer += parts.optimizer;
+  self.sum.copies += parts.copies;
+  self.sum.host_bound += parts.host_bound;
+  self.step.seconds = 0;
+  self.step.parts = {};
+  self.started = executor_.now();
+  completed_ += ranks_of(self.id);
+  if (system_.progress) {
+    system_.progress(static_cast<double>(completed_) / ranks_ / system_.steps);
+  }
+  if (completed_ >= static_cast<std::int64_t>(trace_.step_ends.size() + 1) * ranks_) mark();
+}
+
+const PsRoute& PsRun::route(const Parcel& parcel, int& id) const {
+  const PsWorker& self = system_.workers[static_cast<std::size_t>(parcel.worker)];
+  const auto place = static_cast<std::size_t>(message(parcel.message).place);
+  id = parcel.direction == Direction::push ? self.push[place] : self.pull[place];
+  return system_.routes[static_cast<std::size_t>(id)];
+}
+
+// Behind the earlier messages of its lane, or when a serial server takes it up.
+void PsRun::send(const Parcel& parcel) {
+  const PsMessage& what = message(parcel.message);
+  if (system_.serial_servers) {
+    Inbox<Parcel>& inbox = servers_[static_cast<std::size_t>(what.server)].inbox;
+    // A server that answers each push at once does so before it takes the next one.
+    if (parcel.direction == Direction::pull && system_.rule.pushes_per_update == 1) {
+      inbox.post_first(parcel);
+    } else {
+      inbox.post(parcel);
+    }
+    return;
+  }
+  const std::vector<bool>& one_lane =
+      system_.workers[static_cast<std::size_t>(parcel.worker)].one_lane;
+  const int number =
+      one_lane[static_cast<std::size_t>(what.place)] ? what.place : system_.places + what.server;
+  const int lane = 2 * number + (parcel.direction == Direction::pull);
+  std::unique_ptr<Inbox<Parcel>>& parcels = worker_of(parcel.worker).couriers[lane];
+  if (!parcels) {
+    parcels = std::make_unique<Inbox<Parcel>>(executor_);
+    executor_.start("courier", courier(*parcels));
+  }
+  parcels->post(parcel);
+}
+
+double PsRun::flowing_bytes(const Parcel& parcel) const {
+  int id = 0;
+  route(parcel, id);
+  const PsMessage& what = message(parcel.message);
+  const double bytes = parcel.direction == Direction::push ? what.push_bytes : what.pull_bytes;
+  if (!system_.flow_bytes) return bytes;
+  const int core = system_.workers[static_cast<std::size_t>(parcel.worker)].core;
+  const auto server = static_cast<std::size_t>(what.server);
+  const bool one_core =
+      core >= 0 && server < system_.server_core.size() && system_.server_core[server] == core;
+  return system_.flow_bytes(id, bytes, one_core);
+}
+
+double PsRun::tail_share(const Parcel& parcel) const {
+  const double bytes = message(parcel.message).pull_bytes;
+  if (!system_.serial_servers || parcel.direction == Direction::push || bytes <= 0) return 0;
+  int id = 0;
+  return std::min(1.0, route(parcel, id).buffered_bytes / bytes);
+}
+
+void PsRun::pulled(const Parcel& parcel) {
+  Worker& self = worker_of(parcel.worker);
+  trace_.pulled_bytes += ranks_of(parcel.worker) * message(parcel.message).pull_bytes;
+  if (--self.missing == 0) self.arrived.ring();
+}
+
+void PsRun::count_transfer(const Parcel& parcel, int change) {
+  Worker& self = worker_of(parcel.worker);
+  book(self, executor_.now());
+  self.transfers[parcel.direction == Direction::push ? 0 : 1].change(change, executor_.now());
+}
+
+// Time after compute: exposed communication while an own transfer runs, waiting otherwise.
+void PsRun::book(Worker& self, double until) {
+  if (until <= self.booked_until) return;
+  const bool transferring = self.transfers[0].running + self.transfers[1].running > 0;
+  (transferring ? self.sum.exposed_communication : self.sum.waiting) += until - self.booked_until;
+  self.booked_until = until;
+}
+
+}  // namespace lockstep
