@@ -2,6 +2,8 @@
 #include "questions/anchor.hpp"
 
 #include "helpers.hpp"
+#include "points/measured.hpp"
+#include "questions/run.hpp"
 
 namespace lockstep {
 namespace {

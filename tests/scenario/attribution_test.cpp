@@ -3,6 +3,7 @@
 #include "costs/collective.hpp"
 #include "helpers.hpp"
 #include "questions/explain.hpp"
+#include "questions/run.hpp"
 
 namespace lockstep {
 namespace {

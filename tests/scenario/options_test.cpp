@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "helpers.hpp"
+#include "questions/run.hpp"
 #include "results/render.hpp"
 
 namespace lockstep {

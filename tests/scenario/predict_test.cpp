@@ -2,7 +2,9 @@
 #include <cmath>
 
 #include "helpers.hpp"
+#include "points/measured.hpp"
 #include "points/wire.hpp"
+#include "questions/run.hpp"
 
 namespace lockstep {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "costs/profile.hpp"
 #include "helpers.hpp"
+#include "questions/run.hpp"
 
 namespace lockstep {
 namespace {

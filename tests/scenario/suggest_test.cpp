@@ -4,7 +4,9 @@
 #include <regex>
 
 #include "helpers.hpp"
+#include "points/measured.hpp"
 #include "questions/anchor.hpp"
+#include "questions/run.hpp"
 
 namespace lockstep {
 namespace {

@@ -3,7 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "core/describe.hpp"
-#include "strategies/options_fields.hpp"
+#include "strategies/common/straggler_options.hpp"
+#include "strategies/table.hpp"
 
 namespace lockstep {
 namespace {

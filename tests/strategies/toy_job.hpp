@@ -9,6 +9,7 @@
 
 #include "../engine/in_child.hpp"
 #include "strategies/strategy.hpp"
+#include "strategies/table.hpp"
 
 namespace lockstep::testing {
 

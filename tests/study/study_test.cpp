@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "points/measured.hpp"
 #include "points/predict.hpp"
 #include "questions/anchor.hpp"
+#include "questions/run.hpp"
 #include "questions/validate.hpp"
 #include "scenario/scenario.hpp"
 #include "workload/precision.hpp"
