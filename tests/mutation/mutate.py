@@ -22,6 +22,7 @@ BREAKS = [
     (r"\b([2-9])\b(?![.'\"])", lambda m: str(int(m.group(1)) + 1), "constant"),
     (r"\b(\d+\.\d+|\d+e-?\d+)\b", lambda m: f"(2 * {m.group(1)})", "constant"),
     (r"^(\s+)[\w.\->\[\]():]+\(.*\);$", r"\1;", "dropped call"),
+    (r"^(\s+)co_await .*;$", r"\1;", "dropped wait"),
 ]
 NOT_CODE = re.compile(r"^\s*(//|#|\*|using |namespace |template|static_assert|assert\(|throw |\}|struct |class |enum )|"
                       r"<<|>>|operator|std::function|logic_error|fmt::format|const auto&|\"")
@@ -35,7 +36,7 @@ def broken_lines(rooms, seed):
     """All (order, file, line number, old, new, kind), in the order in which they are tried."""
     found = []
     for room in rooms:
-        for file in sorted((ROOT / "sim" / room).glob("*.cpp")):
+        for file in sorted((ROOT / "sim" / room).rglob("*.cpp")):
             for number, line in enumerate(file.read_text().splitlines(), 1):
                 if NOT_CODE.search(line) or not line.startswith("  "):
                     continue
@@ -115,8 +116,8 @@ def main():
         if tried == options.count:
             break
         file = sources / name
-        whole = file.read_text()
-        text = whole.splitlines(keepends=True)
+        unbroken = file.read_text()
+        text = unbroken.splitlines(keepends=True)
         text[number - 1] = new + "\n"
         file.write_text("".join(text))
         begin = time.monotonic()
@@ -128,7 +129,7 @@ def main():
             caught += bool(failure)
             verdict = f"caught by {failure}" if failure else "NOT CAUGHT"
         finally:
-            file.write_text(whole)
+            file.write_text(unbroken)
         print(f"{tried:2} {name}:{number}: {kind}: `{old.strip()}` -> `{new.strip()}`: {verdict} "
               f"({time.monotonic() - begin:.0f} s)", flush=True)
     print(f"{caught} of {tried} mutants caught")
