@@ -23,7 +23,7 @@
 set -euo pipefail
 set -m # every step is a process group of its own, so that it can be stopped with its children
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 device=cuda:0 output='' deps='' quick=no stages=build,probes,models,validate,ranks,report
 models='' precisions='' again=no time_limit=0 unit_limit='' archive='' resume='' list=no
 
@@ -554,7 +554,7 @@ done
 if chosen_in "$stages" report; then
   say "== report"
   predict_all
-  if python3 "$root/calibrate/acceptance_report.py" "$output" >"$output/report.md.part"; then
+  if python3 "$root/calibrate/acceptance/acceptance_report.py" "$output" >"$output/report.md.part"; then
     mv "$output/report.md"{.part,}
     cat "$output/report.md"
     unnote failed report

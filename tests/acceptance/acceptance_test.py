@@ -19,8 +19,8 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-SCRIPT = ROOT / "calibrate" / "gpu_acceptance.sh"
-REPORT = ROOT / "calibrate" / "acceptance_report.py"
+SCRIPT = ROOT / "calibrate" / "acceptance" / "gpu_acceptance.sh"
+REPORT = ROOT / "calibrate" / "acceptance" / "acceptance_report.py"
 # Of --device cpu --quick: probes, calibration, 4 single ranks, calibration of two, 5 strategies.
 QUICK_UNITS = 12
 
