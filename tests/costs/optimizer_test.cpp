@@ -44,6 +44,14 @@ TEST(Optimizer, ForeachAdamMovesTwoToFourTimesTheIdeal) {  // fact 138
   EXPECT_LE(ratio, 4);
 }
 
+TEST(Optimizer, ClippingLaunchesGrowWithTensorsAndElements) {  // fact 138: 36 tensors a launch
+  EXPECT_EQ(clipping_launches(1e3, 1), 2);                     // the norm, the scaling
+  EXPECT_EQ(clipping_launches(1e3, 36), 2);
+  EXPECT_EQ(clipping_launches(1e3, 37), 4);
+  EXPECT_EQ(clipping_launches(1e3, 360), 20);
+  EXPECT_EQ(clipping_launches(2 * 320 * 65536.0, 1), 4);
+}
+
 TEST(Optimizer, StateIsMomentaAndMasterCopy) {
   EXPECT_EQ(optimizer_state_bytes(spec(OptimizerKind::sgd, fused), Precision::fp32), 0);
   EXPECT_EQ(optimizer_state_bytes(spec(OptimizerKind::sgd, fused, 0.9), Precision::amp_fp16), 4);

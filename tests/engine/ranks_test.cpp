@@ -95,6 +95,19 @@ TEST(ComputeStream, IsHostBoundWhenTheHostIssuesSlowly) {
   expect_complete(step);
 }
 
+TEST(ComputeStream, OfAFastRankWaitsForAHostThatASlowOneDoesNotNotice) {
+  const auto step = first_step({.ranks_per_lane = {1, 1}}, [](RankGroup& ranks, Communicator&) {
+    ranks.set_factors({0.5, 1});
+    ranks.compute(Phase::forward, device(10));
+    ranks.compute(Phase::forward, device(10));  // until 10 and 20
+    ranks.host(14);
+    ranks.compute(Phase::backward, device(1));
+  });
+  EXPECT_NEAR(step[seconds], (14.5 + 21) / 2, near);  // of the mean rank
+  EXPECT_NEAR(step[host], (14 - 10) / 2.0, near);
+  expect_complete(step);
+}
+
 TEST(ComputeStream, BooksALateIssueOfACollectiveAsHostBound) {
   const auto step = first_step({}, [](RankGroup& ranks, Communicator& all) {
     ranks.compute(Phase::forward, device(1));
