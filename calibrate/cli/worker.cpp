@@ -17,6 +17,7 @@ const std::map<std::string, int (*)(const Words&)>& workers() {
   static const std::map<std::string, int (*)(const Words&)> all{
       {"collectives", collectives_worker},
       {"layers", layers_worker},
+      {"replay", replay_worker},
   };
   return all;
 }

@@ -13,5 +13,7 @@ using Words = std::vector<std::string>;
 int collectives_worker(const Words& arguments);
 // A LayersJob (layers.hpp).
 int layers_worker(const Words& arguments);
+// The file of a ReplayJob (convergence/job.hpp); writes the result, JSON, to standard output.
+int replay_worker(const Words& arguments);
 
 }  // namespace lockstep

@@ -1,13 +1,13 @@
 #include "runs/images.hpp"
 
 #include <fmt/format.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <numeric>
 
 #include "core/errors.hpp"
@@ -26,49 +26,70 @@ constexpr std::uint32_t longest_side = 1 << 12;
 constexpr std::uint32_t shuffle_rank = 0xFFFFFFFF, pattern_rank = 0xFFFFFFFE,
                         noise_rank = 0xFFFFFFFD;
 
+// The bytes of `path`, or of `path`.gz unpacked.
+std::string contents(const std::string& path) {
+  std::error_code error;
+  const bool packed = !fs::exists(path, error) && fs::exists(path + ".gz", error);
+  const std::string file = packed ? path + ".gz" : path;
+  errno = 0;
+  gzFile in = fs::is_directory(file, error) ? nullptr : gzopen(file.c_str(), "rb");
+  if (in == nullptr) {
+    const int why = fs::is_directory(file, error) ? EISDIR : errno;
+    throw file_error(path, "", "cannot be read: " + std::string(std::strerror(why)),
+                     "the folder must have all files of the data set");
+  }
+  std::string bytes;
+  std::vector<char> buffer(1 << 20);
+  int count = 0;
+  while ((count = gzread(in, buffer.data(), static_cast<unsigned>(buffer.size()))) > 0) {
+    bytes.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+  const bool whole = gzclose(in) == Z_OK && count == 0;
+  if (!whole) throw file_error(file, "", "cannot be read to its end", "copy or fetch it again");
+  return bytes;
+}
+
 class IdxFile {
  public:
-  IdxFile(std::string path, std::uint32_t magic) : path_(std::move(path)), file_(path_) {
-    std::error_code error;
-    if (!file_ || fs::is_directory(path_, error)) {
-      const bool packed = fs::exists(path_ + ".gz", error);
-      throw file_error(path_, "", "cannot be read: " + std::string(std::strerror(errno)),
-                       packed ? fmt::format("unpack it: gunzip --keep {}.gz", path_)
-                              : "the folder must have all four files of the data set");
-    }
+  IdxFile(std::string path, std::uint32_t magic) : path_(std::move(path)), bytes_(contents(path_)) {
     if (word() != magic) {
       throw file_error(path_, "", "is no IDX file of unsigned bytes",
                        fmt::format("its first four bytes must be {:08x}", magic));
     }
   }
   std::uint32_t word() {
-    unsigned char bytes[4] = {};
-    file_.read(reinterpret_cast<char*>(bytes), 4);
-    header_bytes_ += 4;
-    return std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 |
-           std::uint32_t{bytes[2]} << 8 | bytes[3];
+    std::uint32_t value = 0;
+    for (int i = 0; i < 4; ++i, ++at_) {
+      value = value << 8 | (at_ < bytes_.size() ? static_cast<unsigned char>(bytes_[at_]) : 0);
+    }
+    return value;
   }
   // Everything after the header.
   std::vector<std::uint8_t> rest(std::uint64_t wanted) {
-    const std::uint64_t size = fs::file_size(path_);
-    if (!file_ || size != header_bytes_ + wanted) {
+    if (bytes_.size() != at_ + wanted) {
       throw file_error(
           path_, "",
-          fmt::format("has {} bytes where its header announces {}", size, header_bytes_ + wanted),
+          fmt::format("has {} bytes where its header announces {}", bytes_.size(), at_ + wanted),
           "copy or unpack it again");
     }
-    std::vector<std::uint8_t> bytes(wanted);
-    file_.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(wanted));
-    if (!file_) throw file_error(path_, "", "cannot be read to its end");
-    return bytes;
+    return {bytes_.begin() + static_cast<std::ptrdiff_t>(at_), bytes_.end()};
   }
   const std::string& path() const { return path_; }
 
  private:
-  std::string path_;
-  std::ifstream file_;
-  std::uint64_t header_bytes_ = 0;
+  std::string path_, bytes_;
+  std::size_t at_ = 0;
 };
+
+void check_labels(const Images& images, const std::string& path, std::int64_t classes) {
+  for (std::size_t i = 0; i < images.labels.size(); ++i) {
+    if (images.labels[i] < classes) continue;
+    throw file_error(path, "",
+                     fmt::format("image {} is of class {}, and the model tells 0 to {} apart", i,
+                                 images.labels[i], classes - 1),
+                     "--classes sets how many");
+  }
+}
 
 Images read_idx(const std::string& folder, const std::string& name, std::int64_t classes) {
   Images images;
@@ -88,14 +109,38 @@ Images read_idx(const std::string& folder, const std::string& name, std::int64_t
   if (labelled != count) {
     throw file_error(labels.path(), "", fmt::format("{} labels for {} images", labelled, count));
   }
-  for (std::size_t i = 0; i < images.labels.size(); ++i) {
-    if (images.labels[i] < classes) continue;
-    throw file_error(labels.path(), "",
-                     fmt::format("image {} is of class {}, and the model tells 0 to {} apart", i,
-                                 images.labels[i], classes - 1),
-                     "--classes sets how many");
-  }
+  check_labels(images, labels.path(), classes);
   return images;
+}
+
+// Records of a label and 32 x 32 pixels of red, green and blue, plane by plane.
+void add_cifar10(Images& images, const std::string& path, std::int64_t classes) {
+  constexpr std::size_t side = 32, channels = 3, record = 1 + channels * side * side;
+  const std::string bytes = contents(path);
+  if (bytes.empty() || bytes.size() % record != 0) {
+    throw file_error(
+        path, "",
+        fmt::format("has {} bytes, no whole number of records of {}", bytes.size(), record),
+        "the binary version of CIFAR-10");
+  }
+  images.channels = channels;
+  images.height = images.width = side;
+  for (std::size_t at = 0; at < bytes.size(); at += record) {
+    images.labels.push_back(static_cast<std::uint8_t>(bytes[at]));
+    images.pixels.insert(images.pixels.end(), bytes.begin() + static_cast<std::ptrdiff_t>(at + 1),
+                         bytes.begin() + static_cast<std::ptrdiff_t>(at + record));
+    ++images.count;
+  }
+  check_labels(images, path, classes);
+}
+
+ImageSets read_cifar10(const fs::path& folder, std::int64_t classes) {
+  ImageSets sets;
+  for (int batch = 1; batch <= 5; ++batch) {
+    add_cifar10(sets.train, (folder / fmt::format("data_batch_{}.bin", batch)).string(), classes);
+  }
+  add_cifar10(sets.test, (folder / "test_batch.bin").string(), classes);
+  return sets;
 }
 
 Images synthetic(std::int64_t count, std::uint32_t first, std::int64_t classes,
@@ -121,17 +166,28 @@ Images synthetic(std::int64_t count, std::uint32_t first, std::int64_t classes,
 
 }  // namespace
 
-ImageSets read_idx_images(const std::string& folder, std::int64_t classes) {
+ImageSets read_image_folder(const std::string& folder, std::int64_t classes) {
   std::error_code error;
   if (!fs::is_directory(folder, error)) {
     throw file_error("", "--data", fmt::format("there is no folder {}", in_quotes(folder)),
-                     "a folder with the IDX files of MNIST or Fashion-MNIST, or synthetic");
+                     "a folder with the files of MNIST, Fashion-MNIST or CIFAR-10, or synthetic");
+  }
+  for (const char* name : {"data_batch_1.bin", "data_batch_1.bin.gz"}) {
+    if (fs::exists(fs::path(folder) / name, error)) return read_cifar10(folder, classes);
   }
   ImageSets sets{read_idx(folder, "train", classes), read_idx(folder, "t10k", classes)};
   if (sets.train.height != sets.test.height || sets.train.width != sets.test.width) {
     throw file_error(folder, "", "images to train on and to test with differ in size");
   }
   return sets;
+}
+
+void keep_first(Images& images, std::int64_t count) {
+  if (count <= 0 || count >= images.count) return;
+  const std::int64_t size = images.channels * images.height * images.width;
+  images.count = count;
+  images.pixels.resize(static_cast<std::size_t>(count * size));
+  images.labels.resize(static_cast<std::size_t>(count));
 }
 
 ImageSets synthetic_images(std::int64_t classes, std::uint64_t seed) {

@@ -8,8 +8,8 @@
 namespace lockstep {
 
 struct Images {
-  std::int64_t count = 0, height = 0, width = 0;
-  std::vector<std::uint8_t> pixels;  // grey, row by row, image after image
+  std::int64_t count = 0, channels = 1, height = 0, width = 0;
+  std::vector<std::uint8_t> pixels;  // row by row, channel by channel, image after image
   std::vector<std::uint8_t> labels;  // one an image
 };
 
@@ -17,12 +17,16 @@ struct ImageSets {
   Images train, test;
 };
 
-// The four files of MNIST, Fashion-MNIST and their likes in `folder`, unpacked:
-// {train,t10k}-images-idx3-ubyte and {train,t10k}-labels-idx1-ubyte. Format: "The MNIST database of
-// handwritten digits", LeCun, Cortes, Burges, section "File formats". Throws ConfigError, which
-// names the file, when one is missing, is not of this format, is longer or shorter than its header
-// says, or has a label that is not below `classes`.
-ImageSets read_idx_images(const std::string& folder, std::int64_t classes);
+// The four files of MNIST, Fashion-MNIST and their likes in `folder`,
+// {train,t10k}-images-idx3-ubyte and {train,t10k}-labels-idx1-ubyte ("The MNIST database of
+// handwritten digits", LeCun, Cortes, Burges, section "File formats"), or CIFAR-10's binary version,
+// data_batch_{1..5}.bin and test_batch.bin (Krizhevsky, "The CIFAR-10 dataset"); each unpacked or as
+// .gz. Throws ConfigError, which names the file, when one is missing, is not of this format, is
+// longer or shorter than its header says, or has a label that is not below `classes`.
+ImageSets read_image_folder(const std::string& folder, std::int64_t classes);
+
+// Forgets all but the first `count` images; 0 = keeps all.
+void keep_first(Images& images, std::int64_t count);
 
 // 2000 images to train on and 500 to test with, 28 x 28, of ten classes (or `classes`, if fewer):
 // a random picture of 7 x 7 squares for each class, and on every pixel noise of 1.5 times its

@@ -21,7 +21,7 @@ ImageSets load_data(const TrainOptions& options, const TrainingStep& step) {
   const std::int64_t classes = output_classes(step);
   ImageSets sets = options.data == "synthetic"
                        ? synthetic_images(classes, static_cast<std::uint64_t>(options.seed))
-                       : read_idx_images(options.data, classes);
+                       : read_image_folder(options.data, classes);
   if (sets.train.count < options.ranks * step.samples) {
     throw file_error("", "--data",
                      fmt::format("{} images are no batch of {} for each of {} ranks",
@@ -55,16 +55,17 @@ ImageBatches::ImageBatches(const Images& train, const TrainingStep& step, at::De
 Batch ImageBatches::make(const Images& images, const std::vector<std::int64_t>& indices) const {
   const at::NoGradGuard no_gradients;
   const auto samples = static_cast<std::int64_t>(indices.size());
-  const std::int64_t size = images.height * images.width;
-  at::Tensor grey = at::empty({samples, 1, images.height, images.width}, at::kByte);
+  const std::int64_t size = images.channels * images.height * images.width;
+  at::Tensor bytes = at::empty({samples, images.channels, images.height, images.width}, at::kByte);
   at::Tensor target = at::empty({samples}, at::kLong);
   for (std::int64_t i = 0; i < samples; ++i) {
     const std::int64_t image = indices[static_cast<std::size_t>(i)];
-    std::memcpy(grey.data_ptr<std::uint8_t>() + i * size, images.pixels.data() + image * size,
+    std::memcpy(bytes.data_ptr<std::uint8_t>() + i * size, images.pixels.data() + image * size,
                 static_cast<std::size_t>(size));
     target.data_ptr<std::int64_t>()[i] = images.labels[static_cast<std::size_t>(image)];
   }
-  at::Tensor values = grey.to(at::kFloat);
+  at::Tensor values = bytes.to(at::kFloat);
+  if (images.channels != 1 && images.channels != shape_[0]) values = values.mean(1, true);
   const std::int64_t height = shape_[1], width = shape_[2];
   const std::int64_t factor = std::min(height / images.height, width / images.width);
   if (factor == 0) {
@@ -102,26 +103,35 @@ const Batch& TrainingData::batch(std::int64_t step) {
   return batch_;
 }
 
-void TrainingData::judge(RealNetwork& network, RankReport& report) const {
-  if (!images_) return;
+std::int64_t count_right(RealNetwork& network, const ImageBatches& batches, const Images& images,
+                         std::int64_t count, std::int64_t first, std::int64_t every,
+                         std::int64_t* judged) {
   const at::NoGradGuard no_gradients;
   network.set_training(false);
-  const Images& test = images_->sets.test;
+  std::int64_t right = 0;
   std::vector<std::int64_t> indices;
   const auto classify = [&] {
     if (indices.empty()) return;
-    const Batch batch = images_->batches.make(test, indices);
+    const Batch batch = batches.make(images, indices);
     (void)network.forward(batch);
-    report.test_right += network.logits().argmax(-1).eq(batch.target).sum().item<std::int64_t>();
-    report.test_judged += static_cast<std::int64_t>(indices.size());
+    right += network.logits().argmax(-1).eq(batch.target).sum().item<std::int64_t>();
+    if (judged != nullptr) *judged += static_cast<std::int64_t>(indices.size());
     indices.clear();
   };
-  for (std::int64_t image = rank_; image < test.count; image += ranks_) {
+  for (std::int64_t image = first; image < count; image += every) {
     indices.push_back(image);
     if (static_cast<std::int64_t>(indices.size()) == network.step().samples) classify();
   }
   classify();
   network.set_training(true);
+  return right;
+}
+
+void TrainingData::judge(RealNetwork& network, RankReport& report) const {
+  if (!images_) return;
+  const Images& test = images_->sets.test;
+  report.test_right +=
+      count_right(network, images_->batches, test, test.count, rank_, ranks_, &report.test_judged);
 }
 
 }  // namespace lockstep

@@ -9,9 +9,10 @@
 
 namespace lockstep {
 
-// Images as the network takes them: grey levels with mean 0 and standard deviation 1 over the
+// Images as the network takes them: levels with mean 0 and standard deviation 1 over the
 // training set, enlarged by the largest whole factor that fits and padded with black (or averaged
-// down, if the network's input is smaller), the same in every channel.
+// down, if the network's input is smaller); grey ones are the same in every channel, and coloured
+// ones become grey where the network's channels are not theirs.
 class ImageBatches {
  public:
   ImageBatches(const Images& train, const TrainingStep& step, at::Device device);
@@ -23,6 +24,12 @@ class ImageBatches {
   at::ScalarType type_;
   double mean_ = 0, deviation_ = 1;
 };
+
+// How many of images first, first + every, ... below `count` the network classifies rightly; adds
+// how many it looked at to *judged, if asked.
+std::int64_t count_right(RealNetwork& network, const ImageBatches& batches, const Images& images,
+                         std::int64_t count, std::int64_t first = 0, std::int64_t every = 1,
+                         std::int64_t* judged = nullptr);
 
 class TrainingData {
  public:

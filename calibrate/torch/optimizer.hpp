@@ -16,6 +16,7 @@ class Optimizer {
   Optimizer(const OptimizerSpec& spec, std::vector<at::Tensor> parameters);
 
   void step();  // parameters without a gradient are left alone
+  void set_learning_rate(double rate) { spec_.learning_rate = rate; }
   std::vector<at::Tensor> state() const;
 
  private:

@@ -137,7 +137,7 @@ TEST(ImageBatches, FitTheNetworksInput) {
 }
 
 TEST(ImageBatches, AreAveragedDownForASmallerInput) {
-  Images images{1, 56, 56, std::vector<std::uint8_t>(56 * 56), {0}};
+  Images images{1, 1, 56, 56, std::vector<std::uint8_t>(56 * 56), {0}};
   for (std::size_t i = 0; i < images.pixels.size(); ++i) images.pixels[i] = i % 2 == 0 ? 0 : 200;
   const Batch batch = ImageBatches(images, step_of(1, 28), at::kCPU).make(images, {0});
   EXPECT_NEAR(batch.input.abs().max().item<double>(), 0, 1e-6);  // every pixel is the mean
@@ -145,7 +145,7 @@ TEST(ImageBatches, AreAveragedDownForASmallerInput) {
 
 std::string refusal(const std::string& folder, std::int64_t told_apart = 10) {
   try {
-    read_idx_images(folder, told_apart);
+    read_image_folder(folder, told_apart);
   } catch (const ConfigError& error) {
     return error.what();
   }
@@ -164,14 +164,14 @@ TEST(IdxFiles, ThatAreWrongAreNamed) {
   EXPECT_THAT(refusal(toy.path()), HasSubstr("has 68 bytes where its header announces 72"));
   toy.file("t10k-images-idx3-ubyte") << word(0x803) << word(64);
   EXPECT_THAT(refusal(toy.path()), HasSubstr("t10k-images-idx3-ubyte: 64 images of 0 x 0"));
-  toy.file("train-images-idx3-ubyte") << "\x1f\x8b packed";
+  toy.file("train-images-idx3-ubyte") << "neither";
   EXPECT_THAT(refusal(toy.path()), HasSubstr("its first four bytes must be 00000803"));
+  toy.file("train-images-idx3-ubyte") << "\x1f\x8b\x08 packed";
+  EXPECT_THAT(refusal(toy.path()), HasSubstr("train-images-idx3-ubyte: cannot be read to its end"));
   toy.file("train-images-idx3-ubyte") << "";
   EXPECT_THAT(refusal(toy.path()), HasSubstr("is no IDX file"));
   std::filesystem::remove(toy.folder.file("train-images-idx3-ubyte"));
   EXPECT_THAT(refusal(toy.path()), HasSubstr("train-images-idx3-ubyte: cannot be read: No such"));
-  toy.file("train-images-idx3-ubyte.gz") << "packed";
-  EXPECT_THAT(refusal(toy.path()), HasSubstr("gunzip --keep"));
 }
 
 TEST(Data, ThatDoesNotSuitIsRefusedBeforeAnythingStarts) {

@@ -1,0 +1,32 @@
+// One replay in a process of its own: what `run` starts for each seed of each point.
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "cli/workers.hpp"
+#include "convergence/job.hpp"
+#include "core/errors.hpp"
+#include "core/output.hpp"
+#include "torch/real_network.hpp"
+
+namespace lockstep {
+
+int replay_worker(const Words& arguments) {
+  at::set_num_threads(1);
+  std::ifstream file(arguments.at(0));
+  std::stringstream text;
+  text << file.rdbuf();
+  const ReplayJob job = replay_job_from_json(text.str());
+  const TrainingStep step = build_step(*load_model(job.model), job.step);
+  if (step.input_shape.size() != 3) {
+    throw file_error("", "convergence", fmt::format("{} does not read images", step.model));
+  }
+  ImageSets data = read_data_set(job.data, output_classes(step), job.plan.seed);
+  keep_first(data.train, job.train_samples);
+  print(to_json(replay(step, read_schedule(job.schedule), data, job.plan)) + "\n");
+  return 0;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,30 @@
+// One replay as a file that a process of its own reads, and its answer. No LibTorch.
+#pragma once
+
+#include <string>
+
+#include "convergence/replay.hpp"
+#include "workload/model.hpp"
+
+namespace lockstep {
+
+struct ReplayJob {
+  std::string model;
+  StepOptions step;                // of one worker's batch
+  std::string schedule;            // file
+  std::string data;                // a name or a folder: read_data_set()
+  std::int64_t train_samples = 0;  // the first so many; 0 = all
+  LearningPlan plan;
+};
+
+std::string to_json(const ReplayJob& job);
+ReplayJob replay_job_from_json(const std::string& text);
+
+std::string to_json(const ReplayResult& result);
+ReplayResult replay_result_from_json(const std::string& text);  // throws std::runtime_error
+
+// What `name` is: "fashion-mnist" as Debian's package has it, "synthetic", or a folder with the
+// files of MNIST, Fashion-MNIST (IDX) or CIFAR-10 (binary version). Throws ConfigError.
+ImageSets read_data_set(const std::string& name, std::int64_t classes, std::uint64_t seed);
+
+}  // namespace lockstep

@@ -1,0 +1,363 @@
+// See replay.hpp. One network per worker holds what it has read; the shared parameters lie in one
+// more, which is also the one that is judged.
+#include "convergence/replay.hpp"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <deque>
+#include <numbers>
+
+#include "runs/training_data.hpp"
+#include "torch/optimizer.hpp"
+
+namespace lockstep {
+
+namespace {
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+at::Tensor piece_of(const at::Tensor& whole, const ParameterPiece& piece) {
+  if (piece.count == whole.numel()) return whole;
+  return whole.view({-1}).slice(0, piece.first, piece.first + piece.count);
+}
+
+std::vector<std::vector<ParameterPiece>> messages_of(const UpdateSchedule& schedule,
+                                                     RealNetwork& network) {
+  if (!schedule.messages.empty()) return schedule.messages;
+  std::vector<ParameterPiece> all;
+  for (std::size_t i = 0; i < network.parameters().size(); ++i) {
+    all.push_back({static_cast<int>(i), 0, network.parameters()[i].tensor.numel()});
+  }
+  return {all};
+}
+
+OptimizerSpec without_momentum(OptimizerSpec spec) {
+  spec.momentum = 0;
+  return spec;
+}
+
+class Worker {
+ public:
+  Worker(const TrainingStep& step, const UpdateSchedule& schedule, const ImageSets& data,
+         const LearningPlan& plan, int number)
+      : network_(step, at::kCPU, plan.seed),
+        order_(data.train.count, schedule.workers, number, step.samples, plan.seed),
+        local_(plan.optimizer, network_),
+        pushed_(static_cast<std::size_t>(schedule.message_count()), 0) {}
+
+  RealNetwork& network() { return network_; }
+  Optimizer& local() { return local_; }
+  // Number of this push among those of the message, from 0.
+  std::int64_t count_push(int message) { return pushed_[static_cast<std::size_t>(message)]++; }
+  bool computed(std::int64_t push) const { return push < computed_; }
+
+  // The gradients of the next batch stay in the network; returns the loss.
+  double gradients(const ImageBatches& batches, const Images& images) {
+    network_.drop_gradients();
+    at::Tensor loss = network_.forward(batches.make(images, order_.indices(batch_++)));
+    loss.backward();
+    return loss.item<double>();
+  }
+  void count_computed() { ++computed_; }
+
+ private:
+  RealNetwork network_;
+  ShardOrder order_;
+  Optimizer local_;  // of local SGD
+  std::vector<std::int64_t> pushed_;
+  std::int64_t computed_ = 0, batch_ = 0;
+};
+
+class Replay {
+ public:
+  Replay(const TrainingStep& step, const UpdateSchedule& schedule, const ImageSets& data,
+         const LearningPlan& plan, const std::function<void(double)>& progress);
+  ReplayResult run();
+
+ private:
+  using Pushes = std::vector<ScheduledPush>::const_iterator;
+  void compute(Worker& worker);
+  void apply(Pushes begin, Pushes end);
+  void step_along_gradients(Pushes begin, Pushes end);
+  void average_parameters(Pushes begin, Pushes end);
+  void pull_elastically(Pushes begin, Pushes end);
+  at::Tensor weighted(const ScheduledPush& push, std::size_t piece);
+  void hand_out(int message);
+  void judge(double time);
+  double epochs() const {
+    return static_cast<double>(samples_) / static_cast<double>(data_.train.count);
+  }
+  const std::vector<ParameterPiece>& pieces(int message) const {
+    return messages_[static_cast<std::size_t>(message)];
+  }
+  at::Tensor shared_piece(int message, std::size_t i) const {
+    return shared_pieces_[static_cast<std::size_t>(message)][i];
+  }
+  at::Tensor& parameter(RealNetwork& network, const ParameterPiece& piece) const {
+    return network.parameters()[static_cast<std::size_t>(piece.parameter)].tensor;
+  }
+  at::Tensor worker_piece(int worker, int message, std::size_t i) {
+    const ParameterPiece& piece = pieces(message)[i];
+    return piece_of(parameter(workers_[static_cast<std::size_t>(worker)].network(), piece).detach(),
+                    piece);
+  }
+
+  const TrainingStep& step_;
+  const UpdateSchedule& schedule_;
+  const ImageSets& data_;
+  const LearningPlan& plan_;
+  const std::function<void(double)>& progress_;
+  const ImageBatches batches_;
+  RealNetwork shared_;
+  std::deque<Worker> workers_;
+  std::vector<std::vector<ParameterPiece>> messages_;
+  std::vector<std::vector<at::Tensor>> shared_pieces_;  // by message
+  std::deque<Optimizer> optimizers_;                    // by message
+  // Who reads which version of a message, in the order of versions; and how far that is.
+  struct Reader {
+    std::int64_t version;
+    int worker;
+  };
+  std::vector<std::vector<Reader>> readers_;
+  std::vector<std::size_t> handed_out_;
+  std::vector<std::int64_t> versions_;
+  std::vector<std::vector<at::Tensor>> velocities_;  // momentum at the workers: by worker
+  std::int64_t samples_ = 0;
+  double loss_sum_ = 0;
+  std::int64_t losses_ = 0;
+  ReplayResult result_;
+};
+
+Replay::Replay(const TrainingStep& step, const UpdateSchedule& schedule, const ImageSets& data,
+               const LearningPlan& plan, const std::function<void(double)>& progress)
+    : step_(step),
+      schedule_(schedule),
+      data_(data),
+      plan_(plan),
+      progress_(progress),
+      batches_(data.train, step, at::kCPU),
+      shared_(step, at::kCPU, plan.seed),
+      messages_(messages_of(schedule, shared_)),
+      readers_(messages_.size()),
+      handed_out_(messages_.size(), 0),
+      versions_(messages_.size(), 0),
+      velocities_(static_cast<std::size_t>(schedule.workers)) {
+  for (int w = 0; w < schedule.workers; ++w) workers_.emplace_back(step, schedule, data, plan, w);
+  const bool at_workers = plan.momentum_at == MomentumPlace::worker;
+  for (const auto& message : messages_) {
+    std::vector<at::Tensor>& views = shared_pieces_.emplace_back();
+    for (const ParameterPiece& piece : message) {
+      views.push_back(piece_of(parameter(shared_, piece).detach(), piece));
+    }
+    optimizers_.emplace_back(at_workers ? without_momentum(plan.optimizer) : plan.optimizer, views);
+  }
+  for (const ScheduledPush& push : schedule.pushes) {
+    readers_[static_cast<std::size_t>(push.message)].push_back({push.read, push.worker});
+  }
+  for (auto& readers : readers_) {
+    std::stable_sort(readers.begin(), readers.end(),
+                     [](const Reader& a, const Reader& b) { return a.version < b.version; });
+  }
+  for (std::size_t m = 0; m < messages_.size(); ++m) hand_out(static_cast<int>(m));
+}
+
+ReplayResult Replay::run() {
+  const auto count = static_cast<double>(data_.train.count);
+  const auto wanted = static_cast<std::int64_t>(std::llround(plan_.epochs * count));
+  const int evaluations = std::max(1, plan_.evaluations);
+  int judged = 0;
+  double time = 0;
+  const double began = seconds_now();
+  double judging = 0;
+  const auto& pushes = schedule_.pushes;
+  for (auto push = pushes.begin(); push != pushes.end() && samples_ < wanted;) {
+    auto end = push + 1;
+    while (end != pushes.end() && end->message == push->message && end->applied == push->applied) {
+      ++end;
+    }
+    apply(push, end);
+    time = push->time;
+    push = end;
+    if (result_.diverged) break;
+    if (samples_ * evaluations >= (judged + 1) * wanted) {
+      const double before = seconds_now();
+      judge(time);
+      judging += seconds_now() - before;
+      judged = static_cast<int>(samples_ * evaluations / wanted);
+      if (progress_) progress_(static_cast<double>(samples_) / static_cast<double>(wanted));
+    }
+  }
+  result_.wall_seconds = seconds_now() - began - judging;
+  result_.complete = samples_ >= wanted;
+  if (judged < evaluations || result_.diverged) judge(time);
+  return std::move(result_);
+}
+
+// The worker's next push: its batch, or its local steps.
+void Replay::compute(Worker& worker) {
+  for (int i = 0; i < schedule_.local_steps; ++i) {
+    const double loss = worker.gradients(batches_, data_.train);
+    samples_ += step_.samples;
+    loss_sum_ += loss;
+    ++losses_;
+    if (!std::isfinite(loss)) result_.diverged = true;
+    if (schedule_.exchange == Exchange::gradients) continue;
+    worker.local().set_learning_rate(plan_.optimizer.learning_rate * rate_factor(plan_, epochs()));
+    worker.local().step();
+  }
+  worker.count_computed();
+}
+
+void Replay::apply(Pushes begin, Pushes end) {
+  for (auto push = begin; push != end; ++push) {
+    Worker& worker = workers_[static_cast<std::size_t>(push->worker)];
+    if (!worker.computed(worker.count_push(push->message))) compute(worker);
+  }
+  if (begin->applied == 0) return;  // dropped
+  const at::NoGradGuard no_gradients;
+  switch (schedule_.exchange) {
+    case Exchange::gradients:
+      step_along_gradients(begin, end);
+      break;
+    case Exchange::parameters:
+      average_parameters(begin, end);
+      break;
+    case Exchange::elastic:
+      pull_elastically(begin, end);
+      break;
+  }
+  versions_[static_cast<std::size_t>(begin->message)] = begin->applied;
+  hand_out(begin->message);
+}
+
+void Replay::step_along_gradients(Pushes begin, Pushes end) {
+  const int message = begin->message;
+  Optimizer& optimizer = optimizers_[static_cast<std::size_t>(message)];
+  for (std::size_t i = 0; i < pieces(message).size(); ++i) {
+    at::Tensor sum = weighted(*begin, i);
+    if (begin + 1 != end) {
+      sum = sum.clone();
+      for (auto push = begin + 1; push != end; ++push) sum.add_(weighted(*push, i));
+      sum.div_(static_cast<double>(end - begin));
+    }
+    shared_piece(message, i).mutable_grad() = sum;
+  }
+  optimizer.set_learning_rate(plan_.optimizer.learning_rate * rate_factor(plan_, epochs()));
+  optimizer.step();
+}
+
+// The gradient as the update takes it.
+at::Tensor Replay::weighted(const ScheduledPush& push, std::size_t i) {
+  Worker& worker = workers_[static_cast<std::size_t>(push.worker)];
+  const ParameterPiece& piece = pieces(push.message)[i];
+  at::Tensor gradient = piece_of(parameter(worker.network(), piece).grad(), piece);
+  if (plan_.momentum_at == MomentumPlace::worker && plan_.optimizer.momentum > 0) {
+    auto& own = velocities_[static_cast<std::size_t>(push.worker)];
+    if (own.empty()) {
+      for (const NetworkParameter& p : worker.network().parameters()) {
+        own.push_back(at::zeros_like(p.tensor.detach()));
+      }
+    }
+    at::Tensor velocity = piece_of(own[static_cast<std::size_t>(piece.parameter)], piece);
+    velocity.mul_(plan_.optimizer.momentum).add_(gradient);
+    gradient = velocity;
+  }
+  const auto staleness =
+      static_cast<double>(versions_[static_cast<std::size_t>(push.message)] - push.read);
+  switch (schedule_.weighting) {
+    case Weighting::none:
+      return gradient;
+    case Weighting::staleness:
+      return staleness <= 1 ? gradient : gradient.div(staleness);
+    case Weighting::age:
+      if (staleness == 0) return gradient;
+      return gradient.mul(std::pow(1 + staleness, -schedule_.weighting_parameter));
+    case Weighting::compensated:
+      if (staleness == 0) return gradient;
+      return gradient.add(gradient.mul(gradient).mul_(shared_piece(push.message, i) -
+                                                      worker_piece(push.worker, push.message, i)),
+                          schedule_.weighting_parameter);
+  }
+  return gradient;
+}
+
+void Replay::average_parameters(Pushes begin, Pushes end) {
+  for (std::size_t i = 0; i < pieces(begin->message).size(); ++i) {
+    at::Tensor mean = shared_piece(begin->message, i).zero_();
+    for (auto push = begin; push != end; ++push) {
+      mean.add_(worker_piece(push->worker, push->message, i));
+    }
+    mean.div_(static_cast<double>(end - begin));
+  }
+}
+
+void Replay::pull_elastically(Pushes begin, Pushes end) {
+  for (auto push = begin; push != end; ++push) {
+    for (std::size_t i = 0; i < pieces(push->message).size(); ++i) {
+      at::Tensor own = worker_piece(push->worker, push->message, i);
+      at::Tensor centre = shared_piece(push->message, i);
+      const at::Tensor pull = (own - centre).mul_(schedule_.elasticity);
+      own.sub_(pull);
+      centre.add_(pull);
+    }
+  }
+}
+
+// The message's version as it is now goes to those who read it next.
+void Replay::hand_out(int message) {
+  const auto m = static_cast<std::size_t>(message);
+  const at::NoGradGuard no_gradients;
+  std::size_t& next = handed_out_[m];
+  for (; next < readers_[m].size() && readers_[m][next].version <= versions_[m]; ++next) {
+    if (schedule_.exchange == Exchange::elastic && versions_[m] > 0) continue;
+    for (std::size_t i = 0; i < pieces(message).size(); ++i) {
+      worker_piece(readers_[m][next].worker, message, i).copy_(shared_piece(message, i));
+    }
+  }
+}
+
+void Replay::judge(double time) {
+  const at::NoGradGuard no_gradients;
+  // Running statistics are the first worker's, as rank 0 saves them.
+  for (std::size_t i = 0; i < shared_.buffers().size(); ++i) {
+    at::Tensor buffer = shared_.buffers()[i];
+    buffer.copy_(workers_.front().network().buffers()[i]);
+  }
+  const Images& test = data_.test;
+  const std::int64_t count =
+      plan_.test_samples > 0 ? std::min(plan_.test_samples, test.count) : test.count;
+  const double right = static_cast<double>(count_right(shared_, batches_, test, count));
+  result_.curve.push_back({time, epochs(), versions_.front(), right / static_cast<double>(count),
+                           losses_ > 0 ? loss_sum_ / static_cast<double>(losses_) : 0});
+  loss_sum_ = 0;
+  losses_ = 0;
+}
+
+}  // namespace
+
+double rate_factor(const LearningPlan& plan, double epochs) {
+  if (epochs < plan.warm_up_epochs) return epochs / plan.warm_up_epochs;
+  const double rest = plan.epochs - plan.warm_up_epochs;
+  const double done = rest > 0 ? std::min(1.0, (epochs - plan.warm_up_epochs) / rest) : 0;
+  switch (plan.rate_schedule) {
+    case RateSchedule::constant:
+      return 1;
+    case RateSchedule::cosine:
+      return 0.5 * (1 + std::cos(std::numbers::pi * done));
+    case RateSchedule::steps:
+      return done < 0.5 ? 1 : done < 0.75 ? 0.1 : 0.01;
+  }
+  return 1;
+}
+
+ReplayResult replay(const TrainingStep& step, const UpdateSchedule& schedule, const ImageSets& data,
+                    const LearningPlan& plan, const std::function<void(double)>& progress) {
+  return Replay(step, schedule, data, plan, progress).run();
+}
+
+}  // namespace lockstep

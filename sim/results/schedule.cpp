@@ -1,0 +1,79 @@
+// A schedule's file: one line of JSON, then one line for each push.
+#include "results/schedule.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "core/output.hpp"
+
+namespace lockstep {
+
+using nlohmann::json;
+
+void write_schedule(const UpdateSchedule& schedule, const std::string& path) {
+  json messages = json::array();
+  for (const auto& pieces : schedule.messages) {
+    json list = json::array();
+    for (const ParameterPiece& p : pieces) list.push_back({p.parameter, p.first, p.count});
+    messages.push_back(std::move(list));
+  }
+  const json head{{"workers", schedule.workers},
+                  {"exchange", static_cast<int>(schedule.exchange)},
+                  {"local_steps", schedule.local_steps},
+                  {"elasticity", schedule.elasticity},
+                  {"weighting", static_cast<int>(schedule.weighting)},
+                  {"weighting_parameter", schedule.weighting_parameter},
+                  {"messages", std::move(messages)}};
+  std::ofstream file(path);
+  file << head.dump() << '\n';
+  for (const ScheduledPush& p : schedule.pushes) {
+    file << fmt::format("{:.9g} {} {} {} {}\n", p.time, p.worker, p.message, p.read, p.applied);
+  }
+  file.flush();
+  if (!file) throw OutputError("cannot write " + path);
+}
+
+UpdateSchedule read_schedule(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  if (!std::getline(file, line)) throw std::runtime_error(path + " cannot be read");
+  const json head = json::parse(line);
+  UpdateSchedule schedule;
+  schedule.workers = head.at("workers");
+  schedule.exchange = static_cast<Exchange>(head.at("exchange").get<int>());
+  schedule.local_steps = head.at("local_steps");
+  schedule.elasticity = head.at("elasticity");
+  schedule.weighting = static_cast<Weighting>(head.at("weighting").get<int>());
+  schedule.weighting_parameter = head.at("weighting_parameter");
+  for (const json& list : head.at("messages")) {
+    std::vector<ParameterPiece>& pieces = schedule.messages.emplace_back();
+    for (const json& p : list) pieces.push_back({p.at(0), p.at(1), p.at(2)});
+  }
+  ScheduledPush p;
+  while (file >> p.time >> p.worker >> p.message >> p.read >> p.applied) {
+    if (p.worker < 0 || p.worker >= schedule.workers || p.message < 0 ||
+        p.message >= schedule.message_count()) {
+      throw std::runtime_error(path + " names a worker or a message that it does not have");
+    }
+    schedule.pushes.push_back(p);
+  }
+  if (!file.eof()) throw std::runtime_error(path + " is damaged");
+  return schedule;
+}
+
+UpdateSchedule synchronous_schedule(int workers, std::int64_t updates, double first_seconds,
+                                    double seconds) {
+  UpdateSchedule schedule;
+  schedule.workers = workers;
+  for (std::int64_t i = 0; i < updates; ++i) {
+    const double time = first_seconds + static_cast<double>(i) * seconds;
+    for (int w = 0; w < workers; ++w) schedule.pushes.push_back({time, w, 0, i, i + 1});
+  }
+  return schedule;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,75 @@
+// The order in which a run updates its parameters: which worker computed on which version, and when
+// what it found was applied. Strategies write it, the replay (calibrate/convergence) learns by it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/fields.hpp"
+
+namespace lockstep {
+
+// What workers and the shared parameters give each other.
+enum class Exchange {
+  gradients,   // the shared parameters take a step along the mean of an update's gradients
+  parameters,  // local SGD: they become the mean of the workers' parameters (fact 88)
+  elastic,     // EASGD: both move towards each other by a share `elasticity` (fact 88)
+};
+template <>
+struct EnumNames<Exchange> {
+  static constexpr std::array names{"gradients", "parameters", "elastic"};
+};
+
+// How a gradient counts that was computed on parameters `staleness` versions old.
+enum class Weighting {
+  none,         // whatever its age
+  staleness,    // 1 / max(1, staleness): the staleness-aware rate (fact 84)
+  age,          // (1 + staleness)^-exponent: polynomial ageing (Xie et al. 2019, FedAsync, 5.2)
+  compensated,  // plus lambda g*g*(w_now - w_read): DC-ASGD (fact 85)
+};
+template <>
+struct EnumNames<Weighting> {
+  static constexpr std::array names{"none", "staleness", "age", "compensated"};
+};
+
+// Elements [first, first + count) of the model's parameter number `parameter`.
+struct ParameterPiece {
+  int parameter = 0;
+  std::int64_t first = 0, count = 0;
+};
+
+struct ScheduledPush {
+  double time = 0;  // seconds since the run began, when it was applied
+  int worker = 0;
+  int message = 0;           // index into UpdateSchedule::messages
+  std::int64_t read = 0;     // version of the message that it was computed on
+  std::int64_t applied = 0;  // version that it made; 0 = dropped (a backup worker came late)
+};
+
+struct UpdateSchedule {
+  int workers = 1;
+  Exchange exchange = Exchange::gradients;
+  int local_steps = 1;  // of a worker between two pushes
+  double elasticity = 0;
+  Weighting weighting = Weighting::none;
+  double weighting_parameter = 0;  // exponent of `age`, lambda of `compensated`
+  // What each message carries; empty: one message with everything.
+  std::vector<std::vector<ParameterPiece>> messages;
+  // In the order in which they were applied; those of one message and version are one update. Every
+  // message starts at version 0, and its updates make 1, 2, 3, ...
+  std::vector<ScheduledPush> pushes;
+
+  int message_count() const { return messages.empty() ? 1 : static_cast<int>(messages.size()); }
+};
+
+// Throws OutputError, or std::runtime_error when the file is no schedule.
+void write_schedule(const UpdateSchedule& schedule, const std::string& path);
+UpdateSchedule read_schedule(const std::string& path);
+
+// `workers` that step together, `updates` times, `seconds` a step after `first_seconds`: DDP, FSDP.
+UpdateSchedule synchronous_schedule(int workers, std::int64_t updates, double first_seconds,
+                                    double seconds);
+
+}  // namespace lockstep

@@ -1,0 +1,293 @@
+// Does the replay learn exactly as the schedule says?
+#include "convergence/replay.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "convergence/job.hpp"
+#include "core/errors.hpp"
+#include "launch/processes.hpp"
+#include "runs/training_data.hpp"
+#include "torch/optimizer.hpp"
+#include "workload/model.hpp"
+
+namespace lockstep {
+namespace {
+
+using testing::HasSubstr;
+
+TrainingStep lenet(std::int64_t samples) {
+  StepOptions options;
+  options.samples = samples;
+  return build_step(*load_model("lenet5"), options);
+}
+
+const ImageSets& data() {
+  static const ImageSets sets = synthetic_images(10, 1);
+  return sets;
+}
+
+LearningPlan plan(double momentum = 0.9) {
+  LearningPlan result;
+  result.optimizer.learning_rate = 0.02;
+  result.optimizer.momentum = momentum;
+  result.optimizer.weight_decay = 1e-4;
+  result.epochs = 0.32;  // 640 images
+  result.evaluations = 20;
+  result.test_samples = 64;
+  return result;
+}
+
+// Workers in turn: each update is computed on parameters workers - 1 versions old.
+UpdateSchedule round_robin(int workers, std::int64_t updates) {
+  UpdateSchedule schedule;
+  schedule.workers = workers;
+  for (std::int64_t i = 0; i < updates; ++i) {
+    const std::int64_t read = std::max<std::int64_t>(0, i + 1 - workers);
+    schedule.pushes.push_back(
+        {static_cast<double>(i), static_cast<int>(i % workers), 0, read, i + 1});
+  }
+  return schedule;
+}
+
+std::vector<double> losses(const ReplayResult& result) {
+  std::vector<double> all;
+  for (const AccuracyPoint& point : result.curve) all.push_back(point.loss);
+  return all;
+}
+
+std::vector<double> losses(const UpdateSchedule& schedule, std::int64_t batch = 32,
+                           const LearningPlan& with = plan()) {
+  return losses(replay(lenet(batch), schedule, data(), with));
+}
+
+double farthest(const std::vector<double>& a, const std::vector<double>& b) {
+  double most = a.size() == b.size() ? 0 : 1e9;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    most = std::max(most, std::abs(a[i] - b[i]) / std::abs(a[i]));
+  }
+  return most;
+}
+
+TEST(Replay, WithoutStalenessIsSequentialSgdBitForBit) {
+  const TrainingStep step = lenet(32);
+  RealNetwork network(step, at::kCPU, 1);
+  Optimizer optimizer(plan().optimizer, network);
+  const ImageBatches batches(data().train, step, at::kCPU);
+  ShardOrder order(data().train.count, 1, 0, 32, 1);
+  std::vector<double> expected;
+  for (int i = 0; i < 20; ++i) {
+    network.drop_gradients();
+    at::Tensor loss = network.forward(batches.make(data().train, order.indices(i)));
+    loss.backward();
+    expected.push_back(loss.item<double>());
+    optimizer.step();
+  }
+  EXPECT_EQ(losses(round_robin(1, 20)), expected);
+}
+
+TEST(Replay, SynchronousWorkersAreOneWorkerWithTheBatchOfAll) {
+  const auto whole = losses(round_robin(1, 20));
+  EXPECT_LT(farthest(losses(synchronous_schedule(4, 20, 1, 1), 8), whole), 1e-5);
+}
+
+TEST(Replay, AMessagePerHalfTensorIsTheSameAsOneForAll) {
+  UpdateSchedule split = round_robin(3, 20);
+  RealNetwork network(lenet(32), at::kCPU, 1);
+  split.messages.resize(2);
+  for (std::size_t p = 0; p < network.parameters().size(); ++p) {
+    const std::int64_t count = network.parameters()[p].tensor.numel();
+    split.messages[0].push_back({static_cast<int>(p), 0, count / 2});
+    split.messages[1].push_back({static_cast<int>(p), count / 2, count - count / 2});
+  }
+  std::vector<ScheduledPush> both;
+  for (ScheduledPush push : split.pushes) {
+    for (push.message = 0; push.message < 2; ++push.message) both.push_back(push);
+  }
+  split.pushes = both;
+  EXPECT_LT(farthest(losses(split), losses(round_robin(3, 20))), 1e-6);
+}
+
+TEST(Replay, StaleGradientsAreThoseOfWhatWasRead) {
+  // The first update of each of three workers is computed on the initial parameters.
+  const auto fresh = losses(round_robin(1, 20)), stale = losses(round_robin(3, 20));
+  const TrainingStep step = lenet(32);
+  const ImageBatches batches(data().train, step, at::kCPU);
+  RealNetwork untouched(step, at::kCPU, 1);
+  for (int worker = 0; worker < 3; ++worker) {
+    ShardOrder order(data().train.count, 3, worker, 32, 1);
+    const double loss =
+        untouched.forward(batches.make(data().train, order.indices(0))).item<double>();
+    EXPECT_EQ(stale[static_cast<std::size_t>(worker)], loss) << worker;
+  }
+  EXPECT_NE(fresh[1], stale[1]);
+}
+
+TEST(Replay, ADroppedPushChangesNothing) {
+  UpdateSchedule schedule = round_robin(1, 20);
+  UpdateSchedule late = schedule;
+  late.workers = 2;
+  schedule.workers = 2;
+  late.pushes.insert(late.pushes.begin() + 5, {5, 1, 0, 0, 0});
+  LearningPlan with = plan();
+  with.evaluations = 1;
+  with.epochs = 10;  // to the end of the schedule
+  const auto accuracy = [&](const UpdateSchedule& s) {
+    return replay(lenet(32), s, data(), with).curve.back().accuracy;
+  };
+  EXPECT_EQ(accuracy(late), accuracy(schedule));
+}
+
+TEST(Replay, WeightsOfAgeLeaveFreshGradientsAlone) {
+  const auto plain = losses(round_robin(1, 20));
+  for (const Weighting weighting : {Weighting::staleness, Weighting::age, Weighting::compensated}) {
+    UpdateSchedule schedule = round_robin(1, 20);
+    schedule.weighting = weighting;
+    schedule.weighting_parameter = 0.5;
+    EXPECT_EQ(losses(schedule), plain);
+    UpdateSchedule stale = round_robin(4, 20);
+    stale.weighting = weighting;
+    stale.weighting_parameter = weighting == Weighting::compensated ? 100 : 0.5;
+    EXPECT_GT(farthest(losses(stale), losses(round_robin(4, 20))), 1e-4);
+  }
+}
+
+TEST(Replay, AStalenessAwareRateIsTheRateDividedByTheStaleness) {
+  // A batch is judged by what two or three updates made of the parameters; the third one is two
+  // versions old. Losses are nearly linear in so small a step.
+  const auto judged = [&](Weighting weighting, bool third) {
+    UpdateSchedule schedule;
+    schedule.workers = 3;
+    schedule.weighting = weighting;
+    schedule.pushes = {{0, 0, 0, 0, 1}, {1, 1, 0, 0, 2}, {2, 2, 0, 0, 3}, {3, 0, 0, 3, 4}};
+    if (!third) schedule.pushes[2].applied = 0;
+    if (!third) schedule.pushes[3] = {3, 0, 0, 2, 3};
+    LearningPlan p = plan(0);
+    p.optimizer.weight_decay = 0;
+    p.optimizer.learning_rate = 0.001;
+    p.epochs = 4 * 32 / 2000.0;
+    p.evaluations = 4;
+    return replay(lenet(32), schedule, data(), p).curve.back().loss;
+  };
+  const double two = judged(Weighting::none, false), three = judged(Weighting::none, true);
+  EXPECT_NEAR((two - judged(Weighting::staleness, true)) / (two - three), 0.5, 0.01);
+}
+
+TEST(Replay, AveragingAfterEachStepIsSynchronousSgd) {
+  LearningPlan with = plan(0);
+  with.optimizer.weight_decay = 0;
+  UpdateSchedule local = synchronous_schedule(4, 20, 1, 1);
+  local.exchange = Exchange::parameters;
+  EXPECT_LT(farthest(losses(local, 8, with), losses(synchronous_schedule(4, 20, 1, 1), 8, with)),
+            1e-5);
+}
+
+TEST(Replay, LocalStepsUseALotOfDataBetweenTwoUpdates) {
+  UpdateSchedule local = synchronous_schedule(4, 5, 1, 1);
+  local.exchange = Exchange::parameters;
+  local.local_steps = 4;
+  const ReplayResult result = replay(lenet(8), local, data(), plan());
+  EXPECT_TRUE(result.complete);
+  EXPECT_EQ(result.curve.back().updates, 5);
+  EXPECT_NEAR(result.curve.back().epochs, 0.32, 1e-9);
+}
+
+TEST(Replay, AnElasticCentreThatNobodyPullsStaysWhereItWas) {
+  UpdateSchedule elastic = round_robin(2, 20);
+  elastic.exchange = Exchange::elastic;
+  const auto curve = replay(lenet(32), elastic, data(), plan()).curve;
+  for (const AccuracyPoint& point : curve) EXPECT_EQ(point.accuracy, curve.front().accuracy);
+  elastic.elasticity = 0.4;
+  const auto pulled = replay(lenet(32), elastic, data(), plan()).curve;
+  EXPECT_NE(pulled.back().accuracy, curve.back().accuracy);
+}
+
+TEST(Replay, ADivergingRunEndsThereAndSaysSo) {
+  LearningPlan with = plan();
+  with.optimizer.learning_rate = 1e6;
+  const ReplayResult result = replay(lenet(32), round_robin(1, 20), data(), with);
+  EXPECT_TRUE(result.diverged);
+  EXPECT_FALSE(result.complete);
+  ASSERT_FALSE(result.curve.empty());
+  const ReplayResult again = replay_result_from_json(to_json(result));
+  EXPECT_TRUE(again.diverged);
+  EXPECT_EQ(again.curve.size(), result.curve.size());
+}
+
+TEST(Replay, ARateIsWarmedUpAndFalls) {
+  LearningPlan with = plan();
+  with.epochs = 10;
+  with.warm_up_epochs = 2;
+  EXPECT_EQ(rate_factor(with, 1), 0.5);
+  EXPECT_EQ(rate_factor(with, 9), 1);
+  with.rate_schedule = RateSchedule::steps;
+  EXPECT_EQ(rate_factor(with, 5.9), 1);
+  EXPECT_EQ(rate_factor(with, 6.1), 0.1);
+  EXPECT_EQ(rate_factor(with, 8.1), 0.01);
+  with.rate_schedule = RateSchedule::cosine;
+  EXPECT_NEAR(rate_factor(with, 6), 0.5, 1e-12);
+  EXPECT_NEAR(rate_factor(with, 10), 0, 1e-12);
+}
+
+TEST(Schedule, IsReadAsItWasWritten) {
+  const RunFolder folder;
+  const std::string path = folder.file("schedule").string();
+  UpdateSchedule schedule = round_robin(3, 5);
+  schedule.messages = {{{0, 0, 10}, {1, 0, 5}}, {{1, 5, 5}}};
+  schedule.weighting = Weighting::age;
+  schedule.weighting_parameter = 0.5;
+  schedule.local_steps = 2;
+  write_schedule(schedule, path);
+  const UpdateSchedule again = read_schedule(path);
+  EXPECT_EQ(again.workers, 3);
+  EXPECT_EQ(again.local_steps, 2);
+  EXPECT_EQ(again.weighting, Weighting::age);
+  ASSERT_EQ(again.pushes.size(), 5u);
+  EXPECT_EQ(again.pushes[4].read, 2);
+  EXPECT_EQ(again.messages[1][0].first, 5);
+  std::ofstream(path, std::ios::app) << "1 7 0 0 1\n";
+  EXPECT_THROW(read_schedule(path), std::runtime_error);
+  std::ofstream(path, std::ios::app) << "oops\n";
+  EXPECT_THROW(read_schedule(path), std::runtime_error);
+}
+
+TEST(DataSets, Cifar10IsReadAndItsDamageNamed) {
+  const RunFolder folder;
+  const auto write = [&](const std::string& name, int count, int label) {
+    std::ofstream file(folder.file(name));
+    for (int i = 0; i < count; ++i) {
+      file << static_cast<char>(label) << std::string(1024, '\x10') << std::string(1024, '\x20')
+           << std::string(1024, '\x30');
+    }
+  };
+  for (int batch = 1; batch <= 5; ++batch)
+    write("data_batch_" + std::to_string(batch) + ".bin", 4, batch);
+  const auto refusal = [&] {
+    try {
+      read_data_set(folder.path().string(), 10, 1);
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(refusal(), HasSubstr("test_batch.bin: cannot be read"));
+  write("test_batch.bin", 3, 9);
+  const ImageSets sets = read_data_set(folder.path().string(), 10, 1);
+  EXPECT_EQ(sets.train.count, 20);
+  EXPECT_EQ(sets.test.count, 3);
+  EXPECT_EQ(sets.train.channels, 3);
+  EXPECT_EQ(sets.train.pixels[1024], 0x20);
+  EXPECT_EQ(sets.test.labels[2], 9);
+  std::ofstream(folder.file("test_batch.bin"), std::ios::app) << "more";
+  EXPECT_THAT(refusal(), HasSubstr("no whole number of records"));
+  write("test_batch.bin", 1, 12);
+  EXPECT_THAT(refusal(), HasSubstr("image 0 is of class 12"));
+  EXPECT_THAT([] { read_data_set("/nowhere", 10, 1); },
+              testing::ThrowsMessage<ConfigError>(HasSubstr("there is no folder")));
+}
+
+}  // namespace
+}  // namespace lockstep
