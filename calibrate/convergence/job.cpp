@@ -2,12 +2,9 @@
 #include "convergence/job.hpp"
 
 #include <cmath>
-#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
-
-#include "core/errors.hpp"
 
 namespace lockstep {
 
@@ -95,20 +92,6 @@ ReplayResult replay_result_from_json(const std::string& text) {
   result.complete = value.at("complete");
   result.wall_seconds = value.at("wall_seconds");
   return result;
-}
-
-ImageSets read_data_set(const std::string& name, std::int64_t classes, std::uint64_t seed) {
-  if (name == "synthetic") return synthetic_images(classes, seed);
-  if (name != "fashion-mnist") return read_image_folder(name, classes);
-  // Where Debian's package dataset-fashion-mnist puts it.
-  const std::string folder = "/usr/share/datasets/fashion-mnist";
-  std::error_code error;
-  if (!std::filesystem::is_directory(folder, error)) {
-    throw file_error("", "data", "fashion-mnist is not installed",
-                     "`apt-get install dataset-fashion-mnist`, a folder with its files, or "
-                     "synthetic");
-  }
-  return read_image_folder(folder, classes);
 }
 
 }  // namespace lockstep

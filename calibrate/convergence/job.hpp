@@ -23,8 +23,4 @@ ReplayJob replay_job_from_json(const std::string& text);
 std::string to_json(const ReplayResult& result);
 ReplayResult replay_result_from_json(const std::string& text);  // throws std::runtime_error
 
-// What `name` is: "fashion-mnist" as Debian's package has it, "synthetic", or a folder with the
-// files of MNIST, Fashion-MNIST (IDX) or CIFAR-10 (binary version). Throws ConfigError.
-ImageSets read_data_set(const std::string& name, std::int64_t classes, std::uint64_t seed);
-
 }  // namespace lockstep

@@ -8,26 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "core/fields.hpp"
 #include "costs/optimizer.hpp"
+#include "results/learning.hpp"
 #include "results/schedule.hpp"
 #include "runs/images.hpp"
 #include "workload/step.hpp"
 
 namespace lockstep {
-
-// Where momentum is kept.
-enum class MomentumPlace { server, worker };
-template <>
-struct EnumNames<MomentumPlace> {
-  static constexpr std::array names{"server", "worker"};
-};
-
-enum class RateSchedule { constant, cosine, steps };
-template <>
-struct EnumNames<RateSchedule> {
-  static constexpr std::array names{"constant", "cosine", "steps"};
-};
 
 struct LearningPlan {
   OptimizerSpec optimizer;  // its learning rate is the one at the beginning, scaling applied
@@ -40,17 +27,8 @@ struct LearningPlan {
   std::uint64_t seed = 1;         // of initial values and of the order of the data
 };
 
-// What the shared parameters were worth at some moment.
-struct AccuracyPoint {
-  double time = 0;           // simulated seconds
-  double epochs = 0;         // of all workers together
-  std::int64_t updates = 0;  // of the first message
-  double accuracy = 0;       // share of the test set
-  double loss = 0;           // mean over the training batches since the point before
-};
-
 struct ReplayResult {
-  std::vector<AccuracyPoint> curve;
+  AccuracyCurve curve;
   bool diverged = false;    // a loss was not finite: the run ended there
   bool complete = true;     // false: the schedule was shorter than the epochs
   double wall_seconds = 0;  // of training, evaluations apart

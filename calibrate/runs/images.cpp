@@ -196,6 +196,20 @@ ImageSets synthetic_images(std::int64_t classes, std::uint64_t seed) {
   return {synthetic(train, 0, told_apart, seed), synthetic(test, train, told_apart, seed)};
 }
 
+ImageSets read_data_set(const std::string& name, std::int64_t classes, std::uint64_t seed) {
+  if (name == "synthetic") return synthetic_images(classes, seed);
+  if (name != "fashion-mnist") return read_image_folder(name, classes);
+  // Where Debian's package dataset-fashion-mnist puts it.
+  const std::string folder = "/usr/share/datasets/fashion-mnist";
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) {
+    throw file_error("", "data", "fashion-mnist is not installed",
+                     "`apt-get install dataset-fashion-mnist`, a folder with its files, or "
+                     "synthetic");
+  }
+  return read_image_folder(folder, classes);
+}
+
 ShardOrder::ShardOrder(std::int64_t count, int ranks, int rank, std::int64_t batch,
                        std::uint64_t seed)
     : batch_(batch),

@@ -25,6 +25,10 @@ struct ImageSets {
 // longer or shorter than its header says, or has a label that is not below `classes`.
 ImageSets read_image_folder(const std::string& folder, std::int64_t classes);
 
+// What `name` is: "fashion-mnist" as Debian's package has it, "synthetic", or a folder with the
+// files of MNIST, Fashion-MNIST (IDX) or CIFAR-10 (binary version). Throws ConfigError.
+ImageSets read_data_set(const std::string& name, std::int64_t classes, std::uint64_t seed);
+
 // Forgets all but the first `count` images; 0 = keeps all.
 void keep_first(Images& images, std::int64_t count);
 

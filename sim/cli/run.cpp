@@ -1,5 +1,6 @@
 // `lockstep run SCENARIO`: the prediction for every strategy and GPU count.
 #include "cli/commands.hpp"
+#include "convergence/study.hpp"
 #include "results/render.hpp"
 
 namespace lockstep {
@@ -10,6 +11,12 @@ int run_command(const std::string& file, const CommonOptions& options) {
   {
     ProgressLine progress("simulating");
     record = run_scenario(scenario, progress.run_options(options.workers));
+  }
+  if (scenario.convergence) {
+    ProgressLine progress("training");
+    add_accuracy(scenario, record, {options.workers, [&](std::size_t done, std::size_t all) {
+                                      progress.update({.done = done, .all = all});
+                                    }});
   }
   tell_warnings(record);
   switch (options.format) {

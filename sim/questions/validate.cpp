@@ -46,7 +46,7 @@ void add_perfect_scaling(const std::vector<MeasuredTime>& times, std::vector<Val
   }
 }
 
-std::string percent(double fraction) {
+std::string signed_percent(double fraction) {
   return fmt::format("{:+.1f} %", 100 * fraction);
 }
 
@@ -179,12 +179,12 @@ Table validation_table(const std::vector<ValidationRow>& rows) {
                {"used for", Align::left}});
   for (const auto& row : rows) {
     const auto baseline = [&](const std::optional<double>& value) {
-      return value ? percent(relative_error(*value, row.measured)) : std::string("-");
+      return value ? signed_percent(relative_error(*value, row.measured)) : std::string("-");
     };
     const bool inside = row.measured >= row.interval.low && row.measured <= row.interval.high;
     table.add_row({row.group + "/" + row.scenario, row.strategy, std::to_string(row.gpus),
                    value_text(row, row.predicted), value_text(row, row.measured),
-                   percent(relative_error(row.predicted, row.measured)),
+                   signed_percent(relative_error(row.predicted, row.measured)),
                    row.interval.high > 0 ? (inside ? "yes" : "no") : "-",
                    baseline(row.perfect_scaling), baseline(row.fixed_utilisation),
                    fmt::format("{}{}", row.calibration ? "calibration" : "test",

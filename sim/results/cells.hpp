@@ -18,6 +18,9 @@ inline std::string bytes_text(double value) {
 inline std::string gpus_text(int gpus) {
   return fmt::format("{} GPU{}", gpus, gpus == 1 ? "" : "s");
 }
+inline std::string percent(double fraction) {
+  return fmt::format("{:.1f} %", 100 * fraction);
+}
 // Which point of a scenario is meant.
 inline std::string point_text(const std::string& strategy, int gpus) {
   return fmt::format("{} on {}", strategy, gpus_text(gpus));

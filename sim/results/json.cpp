@@ -23,6 +23,28 @@ Json to_json(const Staleness& s) {
           {"histogram", to_json(s.histogram)}};
 }
 
+Json to_json(const Accuracy& a) {
+  Json curve = Json::array();
+  for (const Accuracy::Moment& m : a.curve) {
+    curve.push_back({{"seconds", m.seconds},
+                     {"epochs", m.epochs},
+                     {"mean", m.mean},
+                     {"interval", {m.interval.low, m.interval.high}}});
+  }
+  Json j{{"seeds", a.seeds},
+         {"diverged", a.diverged},
+         {"mean", a.last},
+         {"interval", {a.last_interval.low, a.last_interval.high}},
+         {"curve", std::move(curve)}};
+  if (a.target) {
+    j["target"] = *a.target;
+    j["reached"] = a.reached;
+    j["seconds_to_target"] = a.seconds_to_target;
+    j["dollars_to_target"] = a.dollars_to_target;
+  }
+  return j;
+}
+
 // Only what was measured.
 Json real_to_json(const Prediction& p) {
   Json j;
@@ -100,6 +122,7 @@ Json to_json(const Prediction& p) {
                             {"busy_fraction", t.busy}});
   }
   if (p.staleness) j["staleness"] = to_json(*p.staleness);
+  if (p.accuracy) j["accuracy"] = to_json(*p.accuracy);
   if (p.worker_steps) {
     j["worker_steps"] = {{"least_share", p.worker_steps->least},
                          {"most_share", p.worker_steps->most},

@@ -64,6 +64,24 @@ struct WorkerSteps {
   double least = 0, most = 0;  // share of one worker in all steps; 1 / workers is even
 };
 
+// What training to the end of the run teaches, by several seeds (docs/accuracy.md).
+struct Accuracy {
+  struct Moment {
+    double seconds = 0, epochs = 0;
+    double mean = 0;
+    Interval interval;
+  };
+  int seeds = 0;
+  int diverged = 0;        // seeds whose loss was not finite in the end
+  double last = 0;         // share of the test set, mean of the seeds
+  Interval last_interval;  // of the mean
+  std::vector<Moment> curve;
+  std::optional<double> target;
+  int reached = 0;               // seeds that reached it,
+  double seconds_to_target = 0;  // and when, in the mean of those
+  double dollars_to_target = 0;
+};
+
 struct OutOfMemory {
   double shortfall = 0;                  // bytes over the device's capacity
   std::vector<std::string> suggestions;  // what would fit, checked by prediction
@@ -113,6 +131,7 @@ struct Prediction {
   std::vector<LinkTraffic> traffic;
   std::optional<Staleness> staleness;
   std::optional<WorkerSteps> worker_steps;
+  std::optional<Accuracy> accuracy;  // where the scenario asks for it
   double dollars = 0;  // of the whole run; 0 = no price, no dataset, or it does not fit
   ProvenanceShare provenance;
   std::string engine;         // that carried out the programs: simgrid, loop
@@ -141,6 +160,7 @@ struct ResultRecord {
   std::vector<Prediction> predictions;
   std::vector<Failure> failures;
   std::vector<std::string> warnings;
+  std::vector<std::string> findings;  // sentences about all points together
 };
 
 // Whether it tells of real training; a record is all of one kind.

@@ -23,10 +23,6 @@ bool nothing(double value) {
   return std::abs(value) < 1e-12;
 }
 
-std::string percent(double fraction) {
-  return fmt::format("{:.1f} %", 100 * fraction);
-}
-
 using Align = Table::Align;
 
 // What a reader must know before comparing this row's time and price with others.
@@ -168,6 +164,36 @@ std::string workers_table(const ResultRecord& record) {
   return table.empty() ? "" : "\nOne worker's share of the steps\n" + table.text();
 }
 
+std::string accuracy_table(const ResultRecord& record) {
+  Table table({{"strategy", Align::left},
+               {"GPUs"},
+               {"accuracy"},
+               {"90 % interval"},
+               {"target"},
+               {"reached by"},
+               {"after"},
+               {"for"}});
+  int seeds = 0;
+  for (const auto& p : record.predictions) {
+    if (!p.accuracy) continue;
+    const Accuracy& a = *p.accuracy;
+    seeds = a.seeds;
+    const bool reached = a.target && a.reached > 0;
+    table.add_row(
+        {p.strategy, std::to_string(p.gpus), percent(a.last),
+         fmt::format("{} .. {}", percent(a.last_interval.low), percent(a.last_interval.high)),
+         a.target ? percent(*a.target) : "-",
+         a.target ? fmt::format("{} of {}", a.reached, a.seeds) : "-",
+         reached ? seconds_text(a.seconds_to_target) : "-",
+         reached && a.dollars_to_target > 0 ? fmt::format("${:.4f}", a.dollars_to_target) : "-"});
+  }
+  if (table.empty()) return "";
+  return fmt::format(
+             "\nAccuracy on the test set, really trained in the simulated order ({} seed{})\n",
+             seeds, seeds == 1 ? "" : "s") +
+         table.text();
+}
+
 std::string shares_text(const ProvenanceShare& share) {
   return fmt::format("{:.0f} % measured, {:.0f} % interpolated, {:.0f} % modelled",
                      100 * share.measured, 100 * share.interpolated, 100 * share.modelled);
@@ -247,6 +273,8 @@ std::string render_text(const ResultRecord& record) {
   out += traffic_table(record);
   out += staleness_table(record);
   out += workers_table(record);
+  out += accuracy_table(record);
+  for (const std::string& finding : record.findings) out += "\n" + finding + "\n";
   out += remarks(record);
   return out;
 }

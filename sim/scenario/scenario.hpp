@@ -15,6 +15,7 @@
 #include "costs/host.hpp"
 #include "costs/optimizer.hpp"
 #include "engine/transfer.hpp"
+#include "results/learning.hpp"
 #include "strategies/common/straggler_options.hpp"
 #include "strategies/table.hpp"
 #include "workload/precision.hpp"
@@ -78,6 +79,22 @@ struct EnumNames<Engine> {
   static constexpr std::array names{"auto", "simgrid", "loop"};
 };
 
+// Real training on the simulated clock (docs/accuracy.md). Run length, batch and optimizer are the
+// scenario's own.
+struct ConvergenceSpec {
+  std::string data = "fashion-mnist";  // or synthetic, or a folder
+  double learning_rate = 0.01;
+  RateScaling scaling = RateScaling::none;
+  MomentumPlace momentum_at = MomentumPlace::server;
+  RateSchedule schedule = RateSchedule::constant;
+  double warm_up_epochs = 0;
+  std::int64_t seeds = 5;
+  std::int64_t evaluations = 10;
+  std::int64_t test_samples = 0;  // 0 = all
+  std::optional<double> target;   // accuracy
+  Location where;
+};
+
 struct SimulationSpec {
   std::int64_t seed = 1;
   std::int64_t steps = 100;  // simulated at most; fewer when the steady state is reached
@@ -121,6 +138,7 @@ struct Scenario {
   std::vector<StrategyEntry> strategies;
   Stragglers stragglers;
   SimulationSpec simulation;
+  std::optional<ConvergenceSpec> convergence;
   std::vector<MeasuredRow> measured;
   std::vector<MeasuredRow> anchor;
 

@@ -113,6 +113,49 @@ void describe(Visitor& v, StrategyEntry& s) {
 }
 
 template <class Visitor>
+void describe(Visitor& v, ConvergenceSpec& c) {
+  v.location(c.where);
+  v.field(
+      {.name = "data",
+       .doc = "fashion-mnist (Debian's package), synthetic, or a folder with the files of MNIST, "
+              "Fashion-MNIST or CIFAR-10."},
+      c.data);
+  v.field({.name = "learning_rate", .doc = "At the beginning.", .min = 1e-12, .max = 1e6},
+          c.learning_rate);
+  v.field({.name = "scaling",
+           .doc = "The learning rate times the number of workers (linear), or its square root."},
+          c.scaling);
+  v.field({.name = "momentum_at", .doc = "Who keeps the optimizer's momentum."}, c.momentum_at);
+  v.field({.name = "schedule",
+           .doc = "constant; cosine: to nothing; steps: a tenth at half of the run, a hundredth at "
+                  "three quarters."},
+          c.schedule);
+  v.field({.name = "warm_up_epochs",
+           .doc = "In these the rate grows from nothing.",
+           .min = 0,
+           .max = 1e6},
+          c.warm_up_epochs);
+  v.field({.name = "seeds",
+           .doc = "Runs of each point, with other initial values and another order of the data.",
+           .min = 1,
+           .max = 1000},
+          c.seeds);
+  v.field({.name = "evaluations",
+           .doc = "How often the test set is classified in a run.",
+           .min = 1,
+           .max = 10000},
+          c.evaluations);
+  v.field({.name = "test_samples", .doc = "Of the test set; 0 = all.", .min = 0, .max = 1e9},
+          c.test_samples);
+  v.field({.name = "target",
+           .doc = "Accuracy whose time and cost are asked for.",
+           .unit = Dimension::fraction,
+           .min = 0,
+           .max = 1},
+          c.target);
+}
+
+template <class Visitor>
 void describe(Visitor& v, SimulationSpec& s) {
   v.field({.name = "seed", .doc = "Seed of all random draws.", .min = 0, .max = 9e15}, s.seed);
   v.field({.name = "steps",
@@ -249,6 +292,9 @@ void describe(Visitor& v, Scenario& s) {
           s.strategies);
   v.field({.name = "stragglers", .doc = "How the ranks differ."}, s.stragglers);
   v.field({.name = "simulation", .doc = "How the simulation is run."}, s.simulation);
+  v.field({.name = "convergence",
+           .doc = "Real training in the simulated order of events: what accuracy is reached when."},
+          s.convergence);
   v.field({.name = "measured", .doc = "Measured figures that `validate` compares with."},
           s.measured);
   v.field({.name = "anchor",

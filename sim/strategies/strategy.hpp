@@ -36,7 +36,10 @@ struct Job {
   int steps = 100;           // optimizer steps to simulate at most
   bool interference = true;  // communication slows down concurrent compute (facts 112, 113)
   NetworkKind network = NetworkKind::flow;
-  Engine engine = Engine::automatic;       // as asked for: choose_engine() (run_steps.hpp)
+  Engine engine = Engine::automatic;  // as asked for: choose_engine() (run_steps.hpp)
+  // Where a strategy writes the order of its updates (results/schedule.hpp) when its workers need
+  // not keep step; "" = nowhere.
+  std::string schedule_file{};
   std::function<void(double)> progress{};  // hears the share of the steps that is simulated
   double communication_scale = 1;  // factor on every transfer's lone time (an anchor's finding)
 };

@@ -31,11 +31,13 @@ struct Parcel {  // keys that travel together
   double elements = 0;
   int tensors = 0;
   int last_tensor = -1;
+  std::vector<ParameterPiece> pieces{};
 
   void add(const Key& key) {
     elements += static_cast<double>(key.elements);
     if (key.tensor != last_tensor) ++tensors;
     last_tensor = key.tensor;
+    pieces.push_back({key.tensor, key.first, key.elements});
   }
 };
 
@@ -45,7 +47,7 @@ std::vector<Parcel> parcels(const std::vector<Key>& keys, int servers, bool by_k
                             double smallest) {
   std::vector<Parcel> result;
   if (!by_key) {
-    for (int server = 0; server < servers; ++server) result.push_back({0, server, 0, 0, -1});
+    for (int server = 0; server < servers; ++server) result.push_back({.server = server});
     for (const Key& key : keys) result[at(key.server)].add(key);
     std::erase_if(result, [](const Parcel& parcel) { return parcel.elements == 0; });
     return result;
@@ -54,10 +56,10 @@ std::vector<Parcel> parcels(const std::vector<Key>& keys, int servers, bool by_k
   std::stable_sort(ordered.begin(), ordered.end(),
                    [](const Key& a, const Key& b) { return a.layer > b.layer; });
   std::vector<Parcel> open;  // by server
-  for (int server = 0; server < servers; ++server) open.push_back({0, server, 0, 0, -1});
+  for (int server = 0; server < servers; ++server) open.push_back({.server = server});
   const auto send = [&](Parcel& parcel) {
     if (parcel.elements > 0) result.push_back(parcel);
-    parcel = {0, parcel.server, 0, 0, -1};
+    parcel = {.server = parcel.server};
   };
   for (const Key& key : ordered) {
     Parcel& parcel = open[at(key.server)];
@@ -164,7 +166,7 @@ void add_workers(const Job& job, const SimulatedLinks& links, const PsLinks& all
   const std::vector<double> speeds = RankSpeeds(fixed, job.gpus, job.seed, false).factors(0);
   const auto speed_of = [&](int rank) { return speeds.size() == 1 ? speeds[0] : speeds[at(rank)]; };
   const bool fold = system.rule.pushes_per_update == job.gpus && !job.stragglers.per_step;
-  system.steady = fold;
+  system.steady = fold && !system.records_updates;
 
   const auto core_of = [&](int rank) {
     const auto found = std::find(cores.rank.begin(), cores.rank.end(), rank);
@@ -249,6 +251,7 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
 
   system.rule = consistency_rule(options, job.gpus);
   system.progress = job.progress;
+  system.records_updates = !job.schedule_file.empty();
   system.servers = options.servers;
   system.places = result.places.count;
   system.serial_servers = options.serial;
@@ -305,6 +308,7 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
     message.place = result.places.of_server[at(parcel.server)];
     message.push_bytes = parcel.elements * push_bytes;
     message.pull_bytes = parcel.elements * pull_bytes;
+    message.pieces = parcel.pieces;
     const auto [sums, update] = price_service(job, result.places, parcel, message);
     // In the step of all workers, on the mean server.
     const double share = 1.0 / options.servers;

@@ -99,15 +99,7 @@ void assign_balanced(std::vector<Key>& keys, int servers) {
   }
 }
 
-}  // namespace
-
-std::uint64_t djb2(std::string_view text) {
-  std::uint64_t hash = 5381;
-  for (const char c : text) hash = hash * 33 + static_cast<unsigned char>(c);
-  return hash;
-}
-
-std::vector<Key> make_keys(const TrainingStep& step, const KeyLayout& layout) {
+std::vector<Key> keys_of(const TrainingStep& step, const KeyLayout& layout) {
   assert(layout.servers >= 1);
   const std::vector<Key> tensors = whole_tensors(step);
   switch (layout.rule) {
@@ -127,6 +119,23 @@ std::vector<Key> make_keys(const TrainingStep& step, const KeyLayout& layout) {
     }
   }
   return {};
+}
+
+}  // namespace
+
+std::uint64_t djb2(std::string_view text) {
+  std::uint64_t hash = 5381;
+  for (const char c : text) hash = hash * 33 + static_cast<unsigned char>(c);
+  return hash;
+}
+
+std::vector<Key> make_keys(const TrainingStep& step, const KeyLayout& layout) {
+  std::vector<Key> keys = keys_of(step, layout);
+  for (std::size_t i = 1; i < keys.size(); ++i) {
+    if (keys[i].tensor == keys[i - 1].tensor)
+      keys[i].first = keys[i - 1].first + keys[i - 1].elements;
+  }
+  return keys;
 }
 
 std::vector<std::int64_t> elements_per_server(const std::vector<Key>& keys, int servers) {

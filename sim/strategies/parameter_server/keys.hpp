@@ -17,6 +17,7 @@ struct Key {
   int tensor = 0;  // trainable tensors are numbered in definition order
   std::int64_t elements = 0;
   int server = 0;
+  std::int64_t first = 0;  // element of the tensor with which it begins
 };
 
 struct KeyLayout {

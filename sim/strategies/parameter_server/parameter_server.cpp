@@ -72,6 +72,15 @@ Provenance transfer_provenance(const Job& job, const PsSystem& system) {
   return worst;
 }
 
+// As the replay takes it: workers are ranks, keys with their places in the model.
+UpdateSchedule schedule_of(const Job& job, const PsSystem& system, PsTrace& trace) {
+  UpdateSchedule schedule;
+  schedule.workers = job.gpus;
+  for (const PsMessage& message : system.messages) schedule.messages.push_back(message.pieces);
+  schedule.pushes = std::move(trace.updates);
+  return schedule;
+}
+
 }  // namespace
 
 StrategyResult ParameterServer::simulate(const Job& job) const {
@@ -82,8 +91,11 @@ StrategyResult ParameterServer::simulate(const Job& job) const {
   const double transfers =
       2.0 * static_cast<double>(system.workers.size() * system.messages.size());
   const Engine engine = choose_engine(job, meet, transfers, system.steady);
-  const PsTrace trace = run_parameter_server(system, make_executor(engine));
+  PsTrace trace = run_parameter_server(system, make_executor(engine));
 
+  if (!job.schedule_file.empty()) {
+    write_schedule(schedule_of(job, system, trace), job.schedule_file);
+  }
   StrategyResult result;
   result.first_step_seconds = trace.step_ends.front();
   for (std::size_t i = trace.step_ends.size() - trace.reported; i < trace.step_ends.size(); ++i) {

@@ -128,6 +128,7 @@ class PsRun {
 
   double service_seconds(const Parcel& push) const;
   void apply(const Parcel& push);
+  void record_update(int message, int worker);
   void advance_clock(Shared& shared, int w);
 
   // ps_core.cpp: servers on the cores of workers

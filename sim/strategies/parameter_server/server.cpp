@@ -68,6 +68,7 @@ void PsRun::apply(const Parcel& push) {
         shared.version - shared.seen[static_cast<std::size_t>(contributor)]);
     if (staleness >= staleness_.size()) staleness_.resize(staleness + 1, 0);
     staleness_[staleness] += ranks_of(contributor);
+    record_update(push.message, contributor);
     advance_clock(shared, contributor);
   }
   ++shared.version;
@@ -85,6 +86,17 @@ void PsRun::apply(const Parcel& push) {
     } else {
       shared.blocked.push_back(candidate);
     }
+  }
+}
+
+void PsRun::record_update(int m, int w) {
+  if (!system_.records_updates) return;
+  const Shared& shared = shared_[static_cast<std::size_t>(m)];
+  int rank = 0;
+  for (int before = 0; before < w; ++before) rank += ranks_of(before);
+  for (int i = 0; i < ranks_of(w); ++i) {
+    trace_.updates.push_back({executor_.now(), rank + i, m,
+                              shared.seen[static_cast<std::size_t>(w)], shared.version + 1});
   }
 }
 

@@ -15,6 +15,7 @@
 #include "engine/executor.hpp"
 #include "engine/ranks.hpp"
 #include "results/record.hpp"
+#include "results/schedule.hpp"
 #include "strategies/parameter_server/options.hpp"
 
 namespace lockstep {
@@ -45,9 +46,10 @@ struct PsMessage {
   int segment = 0;  // of PsSystem::segments, after which its gradients are ready
   double push_bytes = 0;
   double pull_bytes = 0;
-  double keep_seconds = 0;        // server time to take the first gradient of an update
-  double accumulate_seconds = 0;  // to add one more
-  double update_seconds = 0;      // to apply them
+  double keep_seconds = 0;               // server time to take the first gradient of an update
+  double accumulate_seconds = 0;         // to add one more
+  double update_seconds = 0;             // to apply them
+  std::vector<ParameterPiece> pieces{};  // what it carries
 };
 
 // Compute between two points at which messages become ready.
@@ -106,6 +108,7 @@ struct PsSystem {
   int steps = 100;      // ends when the ranks together finished steps * ranks steps
   bool steady = false;  // stop early once the step time repeats
   std::function<void(double)> progress{};  // hears the share of the steps that is played
+  bool records_updates = false;            // PsTrace::updates
 };
 
 struct PsTrace {
@@ -123,6 +126,9 @@ struct PsTrace {
   double push_busy = 0;    // busiest worker: fraction of that time in which it sends,
   double pull_busy = 0;    // and receives
   double server_busy = 0;  // busiest server: fraction of the time
+  // Of the whole run, in the order in which they were applied. Workers are ranks, from 0: those of
+  // PsSystem::workers in their order.
+  std::vector<ScheduledPush> updates;
 };
 
 PsTrace run_parameter_server(const PsSystem& system,

@@ -1,0 +1,122 @@
+// See learning.hpp.
+#include "results/learning.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/statistics.hpp"
+#include "core/units.hpp"
+#include "results/cells.hpp"
+
+namespace lockstep {
+
+namespace {
+
+struct Mean {
+  double mean = 0;
+  Interval interval;
+};
+
+// With its 90 % interval. One value has no interval but itself.
+Mean mean_of(const std::vector<double>& values) {
+  const double centre = mean(values);
+  if (values.size() < 2) return {centre, {centre, centre}};
+  const double half = student_t95(static_cast<int>(values.size()) - 1) *
+                      standard_deviation(values) / std::sqrt(static_cast<double>(values.size()));
+  return {centre, {centre - half, centre + half}};
+}
+
+// Where a straight line between two evaluations meets the target.
+std::optional<double> reaches(const AccuracyCurve& curve, double target) {
+  for (std::size_t i = 0; i < curve.size(); ++i) {
+    if (curve[i].accuracy < target) continue;
+    if (i == 0) return curve[i].time;
+    const double share =
+        (target - curve[i - 1].accuracy) / (curve[i].accuracy - curve[i - 1].accuracy);
+    return curve[i - 1].time + share * (curve[i].time - curve[i - 1].time);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+double student_t95(int degrees) {
+  // Abramowitz and Stegun, table 26.10.
+  constexpr std::array<double, 10> few{6.314, 2.920, 2.353, 2.132, 2.015,
+                                       1.943, 1.895, 1.860, 1.833, 1.812};
+  if (degrees <= 0) return 0;
+  if (degrees <= static_cast<int>(few.size())) return few[static_cast<std::size_t>(degrees - 1)];
+  const double z = 1.6448536269514722;  // and 26.7.5 for the rest
+  return z + (z * z * z + z) / (4.0 * degrees);
+}
+
+Accuracy accuracy_of(const std::vector<AccuracyCurve>& curves, int diverged,
+                     std::optional<double> target, double dollars_per_second) {
+  Accuracy result;
+  result.seeds = static_cast<int>(curves.size());
+  result.diverged = diverged;
+  std::vector<double> last;
+  std::size_t shortest = curves.empty() ? 0 : curves.front().size();
+  for (const AccuracyCurve& curve : curves) {
+    shortest = std::min(shortest, curve.size());
+    if (!curve.empty()) last.push_back(curve.back().accuracy);
+  }
+  const Mean end = mean_of(last);
+  result.last = end.mean;
+  result.last_interval = end.interval;
+  for (std::size_t i = 0; i < shortest; ++i) {
+    std::vector<double> values, times;
+    for (const AccuracyCurve& curve : curves) {
+      values.push_back(curve[i].accuracy);
+      times.push_back(curve[i].time);
+    }
+    const Mean here = mean_of(values);
+    result.curve.push_back({mean(times), curves.front()[i].epochs, here.mean, here.interval});
+  }
+  if (!target) return result;
+  result.target = *target;
+  std::vector<double> seconds;
+  for (const AccuracyCurve& curve : curves) {
+    if (const auto time = reaches(curve, *target)) seconds.push_back(*time);
+  }
+  result.reached = static_cast<int>(seconds.size());
+  result.seconds_to_target = mean(seconds);
+  result.dollars_to_target = result.seconds_to_target * dollars_per_second;
+  return result;
+}
+
+std::string target_sentence(const ResultRecord& record) {
+  const Prediction* first = nullptr;
+  const Prediction* cheapest = nullptr;
+  std::optional<double> target;
+  for (const Prediction& p : record.predictions) {
+    if (!p.accuracy || !p.accuracy->target) continue;
+    target = p.accuracy->target;
+    if (p.accuracy->reached < p.accuracy->seeds) continue;
+    if (first == nullptr || p.accuracy->seconds_to_target < first->accuracy->seconds_to_target) {
+      first = &p;
+    }
+    if (cheapest == nullptr ||
+        p.accuracy->dollars_to_target < cheapest->accuracy->dollars_to_target) {
+      cheapest = &p;
+    }
+  }
+  if (!target) return "";
+  if (first == nullptr) {
+    return fmt::format("No point reaches {} with every seed.", percent(*target));
+  }
+  const auto name = [](const Prediction& p) { return point_text(p.strategy, p.gpus); };
+  std::string sentence =
+      fmt::format("{} reaches {} first ({})", name(*first), percent(*target),
+                  human(first->accuracy->seconds_to_target, Dimension::seconds, 3));
+  if (cheapest->accuracy->dollars_to_target > 0) {
+    sentence += cheapest == first ? ", and most cheaply"
+                                  : fmt::format(", {} most cheaply", name(*cheapest));
+    sentence += fmt::format(" (${:.4f})", cheapest->accuracy->dollars_to_target);
+  }
+  return sentence + ".";
+}
+
+}  // namespace lockstep

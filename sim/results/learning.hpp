@@ -1,0 +1,61 @@
+// What a run learns: how it is asked for, and what several seeds of it say together.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/fields.hpp"
+#include "results/record.hpp"
+
+namespace lockstep {
+
+// Where momentum is kept.
+enum class MomentumPlace { server, worker };
+template <>
+struct EnumNames<MomentumPlace> {
+  static constexpr std::array names{"server", "worker"};
+};
+
+enum class RateSchedule {
+  constant,
+  cosine,  // to zero at the end
+  steps,   // a tenth after half of the run, a hundredth after three quarters
+};
+template <>
+struct EnumNames<RateSchedule> {
+  static constexpr std::array names{"constant", "cosine", "steps"};
+};
+
+// How the learning rate follows the number of workers.
+enum class RateScaling { none, linear, square_root };
+template <>
+struct EnumNames<RateScaling> {
+  static constexpr std::array names{"none", "linear", "square_root"};
+};
+
+// What the shared parameters of one seed were worth at some moment.
+struct AccuracyPoint {
+  double time = 0;           // simulated seconds
+  double epochs = 0;         // of all workers together
+  std::int64_t updates = 0;  // of the first message
+  double accuracy = 0;       // share of the test set
+  double loss = 0;           // mean over the training batches since the point before
+};
+using AccuracyCurve = std::vector<AccuracyPoint>;
+
+// One learning curve per seed -> what is reported. `dollars_per_second` of all GPUs together.
+Accuracy accuracy_of(const std::vector<AccuracyCurve>& curves, int diverged,
+                     std::optional<double> target, double dollars_per_second);
+
+// 95th percentile of Student's t with so many degrees of freedom: a mean lies within that many
+// standard errors with 90 %.
+double student_t95(int degrees);
+
+// "sync reaches 85.0 % first (12.3 s), async most cheaply ($0.02)": of the points that reach the
+// target with every seed; "" when nothing has a target.
+std::string target_sentence(const ResultRecord& record);
+
+}  // namespace lockstep
