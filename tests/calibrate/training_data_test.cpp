@@ -118,7 +118,7 @@ TrainingStep step_of(std::int64_t channels, std::int64_t side_of_input) {
 
 // Two images of 2 x 2; mean 50, standard deviation 50.
 TEST(ImageBatches, FitTheNetworksInput) {
-  const Images images{2, 2, 2, {0, 100, 0, 100, 100, 0, 100, 0}, {3, 4}};
+  const Images images{2, 1, 2, 2, {0, 100, 0, 100, 100, 0, 100, 0}, {3, 4}};
   const auto make = [&](const TrainingStep& step) {
     return ImageBatches(images, step, at::kCPU).make(images, {1, 0});
   };

@@ -53,7 +53,7 @@ class Launcher(unittest.TestCase):
         self.root = pathlib.Path(tempfile.mkdtemp(prefix="lockstep-launcher-")).resolve()
         self.addCleanup(shutil.rmtree, self.root)
         shutil.copy(REPOSITORY / "lockstep", self.root)
-        for folder in ("sim", "calibrate/closed_loop", "calibrate/launch", "calibrate/probes", "cmake",
+        for folder in ("sim", "calibrate/closed_loop", "calibrate/convergence", "calibrate/launch", "calibrate/probes", "cmake",
                        "bin", "state"):
             (self.root / folder).mkdir(parents=True)
         (self.root / "CMakeLists.txt").touch()

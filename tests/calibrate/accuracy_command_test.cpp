@@ -1,0 +1,134 @@
+// Does `run` say what accuracy is reached, and go on where it was stopped?
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "calibrate/command.hpp"
+
+namespace lockstep {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+struct Study {
+  RunFolder folder;
+  std::string scenario = R"(name: A small study
+model: lenet5
+dataset: {samples: 640, epochs: 1}
+batch: {per_gpu: 16}
+optimizer: {momentum: 0.9}
+platform: g5.12xlarge
+gpus: [1, 2]
+strategies:
+  - ddp
+  - fsdp
+  - parameter_server: {consistency: async}
+convergence: {data: synthetic, seeds: 2, evaluations: 4, test_samples: 100, target: 50%)";
+
+  explicit Study(const std::string& more = "}\n") : more_(more) {}
+  // Stands until the next one is asked for.
+  Command& run(const std::string& arguments = "--json", const std::string& before = "") {
+    command_.emplace("run " + file() + " " + arguments,
+                     "export XDG_CACHE_HOME=" + folder.path().string() +
+                         "/cache LOCKSTEP_CALIBRATE=" + LOCKSTEP_CALIBRATE + "; " + before,
+                     "> out 2> err", LOCKSTEP_PROGRAM);
+    return *command_;
+  }
+  std::string file() const {
+    std::ofstream(folder.file("study.yaml")) << scenario << more_;
+    return folder.file("study.yaml").string();
+  }
+  std::size_t kept() const {
+    std::size_t count = 0;
+    std::error_code error;
+    for (const auto& file :
+         std::filesystem::recursive_directory_iterator(folder.file("cache"), error)) {
+      count += file.path().extension() == ".json";
+    }
+    return count;
+  }
+
+ private:
+  std::string more_;
+  std::optional<Command> command_;
+};
+
+TEST(Accuracy, IsTrainedInTheSimulatedOrderAndKept) {
+  Study study;
+  Command& first = study.run();
+  ASSERT_EQ(first.wait(), 0) << first.err();
+  const std::string answer = first.out();
+  const json predictions = json::parse(answer).at("predictions");
+  ASSERT_EQ(predictions.size(), 6u);
+  for (const json& p : predictions) {
+    const json& a = p.at("accuracy");
+    EXPECT_EQ(a.at("seeds"), 2);
+    ASSERT_EQ(a.at("curve").size(), 4u);
+    EXPECT_GT(a.at("mean"), 0.15) << p.at("strategy");  // of ten classes, and after 40 updates
+    // The last moment is the end of the predicted run.
+    EXPECT_NEAR(a.at("curve").back().at("seconds").get<double>(),
+                p.at("total_seconds").get<double>(), 0.06 * p.at("total_seconds").get<double>());
+  }
+  // DDP and FSDP learn the same, one worker without staleness does, too: three different learners.
+  EXPECT_EQ(predictions[0].at("accuracy").at("mean"), predictions[2].at("accuracy").at("mean"));
+  EXPECT_EQ(predictions[1].at("accuracy").at("mean"), predictions[3].at("accuracy").at("mean"));
+  EXPECT_EQ(predictions[0].at("accuracy").at("mean"), predictions[4].at("accuracy").at("mean"));
+  EXPECT_NE(predictions[1].at("accuracy").at("curve"), predictions[5].at("accuracy").at("curve"));
+
+  // Asked again, nothing is trained; without what is kept, it comes out the same.
+  const std::size_t kept = study.kept();
+  EXPECT_GE(kept, 6u);
+  Command& again = study.run();
+  ASSERT_EQ(again.wait(), 0);
+  EXPECT_EQ(again.out(), answer);
+  EXPECT_EQ(study.kept(), kept);
+  std::filesystem::remove_all(study.folder.file("cache"));
+  Command& fresh = study.run();
+  ASSERT_EQ(fresh.wait(), 0);
+  EXPECT_EQ(fresh.out(), answer);
+}
+
+TEST(Accuracy, IsSaidInATableAndASentence) {
+  Study study;
+  Command& command = study.run("", "");
+  ASSERT_EQ(command.wait(), 0) << command.err();
+  EXPECT_THAT(command.out(), HasSubstr("really trained in the simulated order (2 seeds)"));
+  EXPECT_THAT(command.out(), testing::AnyOf(HasSubstr("reaches 50.0 % first"),
+                                            HasSubstr("No point reaches 50.0 % with every seed.")));
+}
+
+TEST(Accuracy, ThatCannotBeHadIsAWarningOrAnError) {
+  Study study;
+  std::filesystem::create_directories(study.folder.file("a/b"));
+  std::filesystem::copy_file(LOCKSTEP_PROGRAM, study.folder.file("a/b/lockstep"));
+  Command alone("run " + study.file(), "unset LOCKSTEP_CALIBRATE;", "> out 2> err",
+                study.folder.file("a/b/lockstep").string());
+  EXPECT_EQ(alone.wait(), 0);
+  EXPECT_THAT(alone.err(), HasSubstr("no accuracy: the measuring half is not built"));
+  EXPECT_THAT(alone.out(), HasSubstr("Where the step goes"));
+  Study diverging(", learning_rate: 1e6}\n");
+  Command& lost = diverging.run();
+  EXPECT_EQ(lost.wait(), 0);
+  EXPECT_THAT(lost.err(), HasSubstr("2 of 2 seeds diverged"));
+  Study nowhere("}\n");
+  nowhere.scenario.replace(nowhere.scenario.find("synthetic"), 9, "/nowhere");
+  Command& missing = nowhere.run();
+  EXPECT_EQ(missing.wait(), 2);
+  EXPECT_THAT(missing.err(), HasSubstr("there is no folder '/nowhere'"));
+  EXPECT_THAT(missing.err(), HasSubstr("study.yaml:12:"));
+  Study endless;
+  endless.scenario.replace(endless.scenario.find("dataset: {samples: 640, epochs: 1}\n"), 35, "");
+  Command& unknown = endless.run();
+  EXPECT_EQ(unknown.wait(), 2);
+  EXPECT_THAT(unknown.err(), HasSubstr("needs to know how long the run is"));
+  Study misspelt(", learning_rat: 0.1}\n");
+  Command& wrong = misspelt.run();
+  EXPECT_EQ(wrong.wait(), 2);
+  EXPECT_THAT(wrong.err(), HasSubstr("did you mean 'learning_rate'"));
+}
+
+}  // namespace
+}  // namespace lockstep
