@@ -100,6 +100,43 @@ TEST(Accuracy, IsSaidInATableAndASentence) {
                                             HasSubstr("No point reaches 50.0 % with every seed.")));
 }
 
+TEST(Accuracy, DependsOnEveryOption) {
+  Study study("");
+  const std::string common = "synthetic, learning_rate: 0.02";
+  study.scenario.replace(study.scenario.find("  - ddp"), 17, "");
+  study.scenario.replace(study.scenario.find("gpus: [1, 2]"), 12, "gpus: 2");
+  study.scenario.replace(study.scenario.find("synthetic, seeds"), std::string::npos, "");
+  const auto accuracy = [&](const std::string& options) {
+    Study one(options + "}\n");
+    one.scenario = study.scenario;
+    Command& command = one.run();
+    EXPECT_EQ(command.wait(), 0) << command.err();
+    return json::parse(command.out()).at("predictions").at(0).at("accuracy");
+  };
+  const json usual = accuracy(common + ", seeds: 1, evaluations: 2, test_samples: 200");
+  for (const std::string other :
+       {"synthetic, learning_rate: 0.05, seeds: 1, evaluations: 2, test_samples: 200",
+        "synthetic, learning_rate: 0.02, scaling: linear, seeds: 1, evaluations: 2, test_samples: "
+        "200",
+        "synthetic, learning_rate: 0.02, scaling: square_root, seeds: 1, evaluations: 2, "
+        "test_samples: 200",
+        "synthetic, learning_rate: 0.02, momentum_at: worker, seeds: 1, evaluations: 2, "
+        "test_samples: 200",
+        "synthetic, learning_rate: 0.02, schedule: cosine, seeds: 1, evaluations: 2, test_samples: "
+        "200",
+        "synthetic, learning_rate: 0.02, schedule: steps, seeds: 1, evaluations: 2, test_samples: "
+        "200",
+        "synthetic, learning_rate: 0.02, warm_up_epochs: 0.5, seeds: 1, evaluations: 2, "
+        "test_samples: 200",
+        "synthetic, learning_rate: 0.02, seeds: 2, evaluations: 2, test_samples: 200",
+        "synthetic, learning_rate: 0.02, seeds: 1, evaluations: 3, test_samples: 200",
+        "synthetic, learning_rate: 0.02, seeds: 1, evaluations: 2, test_samples: 170",
+        "synthetic, learning_rate: 0.02, seeds: 1, evaluations: 2, test_samples: 200, target: "
+        "10%"}) {
+    EXPECT_NE(accuracy(other), usual) << other;
+  }
+}
+
 TEST(Accuracy, ThatCannotBeHadIsAWarningOrAnError) {
   Study study;
   std::filesystem::create_directories(study.folder.file("a/b"));
