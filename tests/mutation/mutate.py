@@ -20,7 +20,7 @@ BREAKS = [
     (r"std::max\(", "std::min(", "extreme"), (r"std::min\(", "std::max(", "extreme"),
     (r" && ", " || ", "logic"), (r" \|\| ", " && ", "logic"),
     (r"\b([2-9])\b(?![.'\"])", lambda m: str(int(m.group(1)) + 1), "constant"),
-    (r"\b(\d+\.\d+|\d+e-?\d+)\b", lambda m: f"(2 * {m.group(1)})", "constant"),
+    (r"\b(?!0\.0\b)(\d+\.\d+|\d+e-?\d+)\b", lambda m: f"(2 * {m.group(1)})", "constant"),
     (r"^(\s+)[\w.\->\[\]():]+\(.*\);$", r"\1;", "dropped call"),
     (r"^(\s+)co_await .*;$", r"\1;", "dropped wait"),
 ]
