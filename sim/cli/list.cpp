@@ -6,6 +6,7 @@
 #include "core/units.hpp"
 #include "hardware/machine.hpp"
 #include "results/table.hpp"
+#include "strategies/table.hpp"
 #include "workload/model.hpp"
 
 namespace lockstep {
@@ -74,10 +75,10 @@ Table platforms() {
 
 Table strategies() {
   Table table({{"strategy", Align::left}, {"what it does", Align::left}});
-  table.add_row({"ddp", "replicas; gradients are all-reduced in buckets during backward"});
-  table.add_row(
-      {"fsdp", "parameters, gradients and optimizer state are sharded; gathered per unit"});
-  table.add_row({"parameter_server", "workers push gradients to servers: sync, async or ssp"});
+  using Strategies = StrategyTable<StrategyOptions>;
+  for (std::size_t i = 0; i < Strategies::names.size(); ++i) {
+    table.add_row({Strategies::names[i], Strategies::summaries[i]});
+  }
   return table;
 }
 

@@ -128,7 +128,7 @@ std::string bottleneck_sentence(const Scenario& scenario, const Prediction& p, c
       {s.waiting, fmt::format("ranks wait for each other or for the server for {} of the step",
                               share(s.waiting))},
       {s.optimizer + s.copies,
-       updates_on_host(point)
+       point.strategy->updater(point.job) == Updater::own_host
            ? fmt::format("the CPU optimizer of cpu_offload takes {} of the step while the GPU "
                          "waits: {}",
                          share(s.optimizer), would_help(for_offload))

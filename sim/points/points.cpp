@@ -62,18 +62,10 @@ std::shared_ptr<const ComputeCosts> make_costs(const Modelled& modelled,
   return costs;
 }
 
-// FSDP's mixed precision gathers parameters in the precision of compute and runs every operator in
-// it, norms included, without autocast; shards, gradients and the optimizer stay fp32 (fact 43).
-// The step is that of pure half precision then. Where there is no TF32, PyTorch's switches for it
-// switch nothing: the kernels are those of fp32.
-Precision compute_precision(const StrategyOptions& options, Precision precision,
-                            const Device& device) {
+// Where there is no TF32, PyTorch's switches for it switch nothing: the kernels are those of fp32.
+Precision compute_precision(const Strategy& strategy, Precision precision, const Device& device) {
   if (math_mode(precision) == MathMode::tf32 && device.tf32_flops <= 0) return Precision::fp32;
-  const auto* fsdp = std::get_if<FsdpOptions>(&options);
-  if (fsdp == nullptr || fsdp->gather_bytes > 2) return precision;
-  if (precision == Precision::amp_fp16) return Precision::pure_fp16;
-  if (precision == Precision::amp_bf16) return Precision::pure_bf16;
-  return precision;
+  return strategy.compute_precision(precision);
 }
 
 // What was measured on one device says nothing about another one. An importer whose input does not
@@ -106,23 +98,6 @@ class Misfits {
  private:
   std::vector<Diagnostic> list_;
 };
-
-// Parameters gathered in a half-precision type are computed in it (fact 43), and only the precision
-// says which type that is.
-void check_gathered_type(const Scenario& scenario, const StrategyEntry& entry, Misfits& misfits) {
-  const auto* fsdp = std::get_if<FsdpOptions>(&entry.options);
-  const Precision precision = entry.precision.value_or(scenario.precision);
-  if (fsdp == nullptr || fsdp->gather_bytes <= 0) return;
-  if (fsdp->gather_bytes >= activation_bytes(precision)) return;
-  misfits.add(
-      entry.where, "fsdp.gather_element_size",
-      fmt::format("{:g} B are gathered of each parameter, and {} computes with {} B",
-                  fsdp->gather_bytes,
-                  EnumNames<Precision>::names[static_cast<std::size_t>(precision)],
-                  activation_bytes(precision)),
-      "`precision: amp-bf16` or `amp-fp16` gathers and computes in half precision and keeps "
-      "shards in fp32");
-}
 
 }  // namespace
 
@@ -162,12 +137,6 @@ Job complete_job(const Point& point) {
   Job job = point.job;
   job.step = *point.step;
   return job;
-}
-
-bool updates_on_host(const Point& point) {
-  const auto* fsdp = std::get_if<FsdpOptions>(&point.options);
-  return fsdp != nullptr && fsdp->cpu_offload &&
-         point.job.machine.device.architecture != Architecture::cpu;
 }
 
 std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>& scales,
@@ -237,7 +206,11 @@ std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>
     const StrategyEntry& entry = scenario.strategies[e];
     const CostScale scale = scales.empty() ? CostScale{} : scales[e];
     const auto costs = make_costs(modelled, profile, scale);
-    check_gathered_type(scenario, entry, misfits);
+    const std::shared_ptr<const Strategy> strategy = make_strategy(entry.options);
+    if (auto refused = strategy->misfit(entry.precision.value_or(scenario.precision))) {
+      refused->where = entry.where;
+      misfits.add(ConfigError(*refused));
+    }
     for (const int gpus : scenario.gpus) {
       if (gpus > max_gpus(*machine)) {
         const bool has_fabric = machine->fabric.kind != FabricKind::none;
@@ -261,7 +234,7 @@ std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>
       }
       StepOptions options = step_options(scenario, entry, split.micro);
       const Precision precision = options.precision;  // of shards and optimizer
-      options.precision = compute_precision(entry.options, precision, machine->device);
+      options.precision = compute_precision(*strategy, precision, machine->device);
       const StepOptions asked = options;
       const auto key = std::make_tuple(scales.empty() ? 0 : e, split.micro, options.precision,
                                        precision, options.activation_checkpointing);
@@ -301,7 +274,7 @@ std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>
       point.label = entry.label;
       point.where = entry.where;
       point.step = workload.step;
-      point.options = entry.options;
+      point.strategy = strategy;
       point.global_batch = split.global;
       point.micro_batch = split.micro;
       point.precision = precision;

@@ -26,7 +26,7 @@ struct Point {
   std::size_t entry = 0;  // index into scenario.strategies
   std::string label;
   Location where;  // of the entry
-  StrategyOptions options;
+  std::shared_ptr<const Strategy> strategy;
   Job job;  // without its step, which all points of a workload share: see complete_job()
   std::shared_ptr<const TrainingStep> step;
   std::int64_t global_batch = 0;
@@ -50,9 +50,6 @@ std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>
 
 // What a strategy simulates: a thousand points would hold a thousand copies of the step.
 Job complete_job(const Point& point);
-
-// FSDP with CPU offload: the host clips and updates while the device stands idle.
-bool updates_on_host(const Point& point);
 
 // More are refused: each point is a simulation, and a step with more micro-batches is no training.
 inline constexpr std::size_t most_points = 4096;

@@ -17,6 +17,16 @@ namespace {
 // servers with some hundred thousand workers, take a minute.
 constexpr double most_silence = 600;
 
+// What a strategy says knows nothing of files and other points.
+void add_refusal(const Point& point, const std::vector<Diagnostic>& refused,
+                 Diagnostics& refusals) {
+  for (Diagnostic diagnostic : refused) {
+    if (diagnostic.where.file.empty()) diagnostic.where = point.where;
+    diagnostic.message = point_text(point.label, point.job.gpus) + ": " + diagnostic.message;
+    refusals.add(std::move(diagnostic));
+  }
+}
+
 }  // namespace
 
 std::vector<Outcome> simulate_each(const std::vector<Point>& points, const RunOptions& options) {
@@ -39,7 +49,7 @@ std::vector<Outcome> simulate_each(const std::vector<Point>& points, const RunOp
     try {
       Job job = complete_job(points[i]);
       job.progress = report;
-      return to_wire(make_strategy(points[i].options)->simulate(job));
+      return to_wire(points[i].strategy->simulate(job));
     } catch (const ConfigError& error) {
       return refusal_to_wire(error);
     }
@@ -54,11 +64,7 @@ std::vector<Outcome> simulate_each(const std::vector<Point>& points, const RunOp
     }
     std::vector<Diagnostic> refused;
     results.push_back({from_wire(answers[i].output, refused), std::nullopt});
-    for (Diagnostic& diagnostic : refused) {
-      if (diagnostic.where.file.empty()) diagnostic.where = point.where;
-      diagnostic.message = point_text(point.label, point.job.gpus) + ": " + diagnostic.message;
-      refusals.add(std::move(diagnostic));
-    }
+    add_refusal(point, refused, refusals);
   }
   refusals.throw_if_any();
   return results;
@@ -74,6 +80,20 @@ std::vector<StrategyResult> simulate(const std::vector<Point>& points, const Run
     results.push_back(std::move(outcome.result));
   }
   return results;
+}
+
+std::vector<MemoryUse> memory_of(const std::vector<Point>& points) {
+  std::vector<MemoryUse> found;
+  Diagnostics refusals;
+  for (const Point& point : points) {
+    try {
+      found.push_back(point.strategy->memory(complete_job(point)));
+    } catch (const ConfigError& error) {
+      add_refusal(point, error.diagnostics(), refusals);
+    }
+  }
+  refusals.throw_if_any();
+  return found;
 }
 
 }  // namespace lockstep

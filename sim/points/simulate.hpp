@@ -36,4 +36,7 @@ std::vector<Outcome> simulate_each(const std::vector<Point>& points,
 std::vector<StrategyResult> simulate(const std::vector<Point>& points,
                                      const RunOptions& options = {});
 
+// What memory the same would find, without simulating. Throws ConfigError likewise.
+std::vector<MemoryUse> memory_of(const std::vector<Point>& points);
+
 }  // namespace lockstep

@@ -98,15 +98,17 @@ Attribution attribute(const Prediction& p, const Point& point) {
   }
   device *= point.job.accumulation;
   const double share = device > 0 ? std::min(1.0, point.memory_bound_seconds / device) : 0;
-  return {
-      {"compute, bound by arithmetic", compute * (1 - share)},
-      {"compute, bound by memory", compute * share},
-      {"exposed communication", s.exposed_communication},
-      {"host dispatch", s.host_bound},
-      {"waiting for other ranks or servers", s.waiting},
-      {updates_on_host(point) ? "optimizer on the CPU (cpu_offload)" : "optimizer", s.optimizer},
-      {"gradient copies", s.copies},
-      {"data loading", s.data_loading}};
+  return {{"compute, bound by arithmetic", compute * (1 - share)},
+          {"compute, bound by memory", compute * share},
+          {"exposed communication", s.exposed_communication},
+          {"host dispatch", s.host_bound},
+          {"waiting for other ranks or servers", s.waiting},
+          {point.strategy->updater(point.job) == Updater::own_host
+               ? "optimizer on the CPU (cpu_offload)"
+               : "optimizer",
+           s.optimizer},
+          {"gradient copies", s.copies},
+          {"data loading", s.data_loading}};
 }
 
 std::vector<Sensitivity> sensitivities(const Scenario& scenario, const Point& point,

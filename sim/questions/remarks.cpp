@@ -1,5 +1,6 @@
 // See remarks.hpp. Which option does something is known to what reads it: every condition here has
-// its counterpart there. tests/scenario/options_test.cpp tries all of them.
+// its counterpart there, and strategies answer for their own. tests/scenario/options_test.cpp tries
+// all of them.
 #include "questions/remarks.hpp"
 
 #include <fmt/ranges.h>
@@ -8,52 +9,41 @@
 #include <map>
 #include <set>
 
-#include "strategies/ddp/buckets.hpp"
-#include "strategies/ddp/ddp.hpp"
-#include "strategies/fsdp/units.hpp"
-
 namespace lockstep {
 
 namespace {
 
-struct Idle {
-  std::string option;
-  std::string verdict;  // "has no effect: ..."
-  bool of_entry;        // an option of the strategy's entry, not of the scenario
+struct Idle : IdleOption {
+  bool of_entry;  // an option of the strategy's entry, not of the scenario
 };
 
 // Whether the layout of images matters, by the precision of compute.
 using LayoutAnswers = std::map<Precision, bool>;
 
-// The options of one point that are not at their defaults and do nothing there.
-class IdleOptions {
+// The options of one point that are not at their defaults and do nothing there; `job` is its job
+// with the step.
+class PointOptions {
  public:
-  IdleOptions(const Scenario& scenario, const Point& point, LayoutAnswers& layouts)
-      : scenario_(scenario),
-        point_(point),
-        job_(point.job),
-        step_(*point.step),
-        layouts_(layouts) {}
+  PointOptions(const Scenario& scenario, const Point& point, const Job& job, LayoutAnswers& layouts)
+      : scenario_(scenario), point_(point), job_(job), step_(job.step), layouts_(layouts) {}
 
-  std::vector<Idle> list() {
+  std::vector<Idle> idle() {
+    const bool entry_checkpoints =
+        scenario_.strategies[point_.entry].activation_checkpointing.has_value();
+    checkpointing();
+    take(options_.take(), entry_checkpoints);
     model();
     optimizer();
     surroundings();
-    of_entry_ = true;
-    std::visit([this](const auto& options) { strategy(options); }, point_.options);
+    take(options_.take(), false);
+    take(point_.strategy->idle_options(job_), true);
     return std::move(list_);
   }
 
  private:
-  // `given`: it is not at its default.
-  void idle_if(const char* option, bool given, bool idle, const std::string& reason) {
-    if (given && idle) list_.push_back({option, "has no effect: " + reason, of_entry_});
+  void take(const std::vector<IdleOption>& options, bool of_entry) {
+    for (const IdleOption& option : options) list_.push_back({option, of_entry});
   }
-  // It moves some host time at most.
-  void hardly_if(const char* option, bool given, const std::string& reason) {
-    if (given) list_.push_back({option, "has next to no effect: " + reason, of_entry_});
-  }
-
   bool on_cpu() const { return job_.machine.device.architecture == Architecture::cpu; }
   bool alone() const { return job_.gpus == 1; }
   template <class Condition>
@@ -61,25 +51,23 @@ class IdleOptions {
     return std::any_of(step_.layers.begin(), step_.layers.end(), condition);
   }
 
+  void checkpointing();
   void model();
   bool layout_matters() const;
   void optimizer();
   void surroundings();
-  void strategy(const DdpOptions& options);
-  void strategy(const FsdpOptions& options);
-  void strategy(const ParameterServerOptions& options);
 
   const Scenario& scenario_;
   const Point& point_;
   const Job& job_;
   const TrainingStep& step_;
   LayoutAnswers& layouts_;
-  bool of_entry_ = false;
+  IdleOptions options_;
   std::vector<Idle> list_;
 };
 
 // Whether the same step with its images the other way round costs something else.
-bool IdleOptions::layout_matters() const {
+bool PointOptions::layout_matters() const {
   const auto convolves = [](const Layer& layer) { return layer.kind == "conv"; };
   if (on_cpu() && any_layer(convolves)) return true;  // oneDNN's workspaces
   StepOptions contiguous = point_.asked;
@@ -100,163 +88,55 @@ bool IdleOptions::layout_matters() const {
   return false;
 }
 
-void IdleOptions::model() {
-  const StrategyEntry& entry = scenario_.strategies[point_.entry];
-  of_entry_ = entry.activation_checkpointing.has_value();
-  idle_if("activation_checkpointing", point_.asked.activation_checkpointing,
-          !any_layer([](const Layer& layer) { return layer.checkpointed; }),
-          step_.model + " has no repeated blocks");
-  of_entry_ = false;
+void PointOptions::checkpointing() {
+  options_.idle_if("activation_checkpointing", point_.asked.activation_checkpointing,
+                   !any_layer([](const Layer& layer) { return layer.checkpointed; }),
+                   step_.model + " has no repeated blocks");
+}
+
+void PointOptions::model() {
   const bool attends = any_layer([](const Layer& layer) { return layer.kind == "attention"; });
   const bool plain = scenario_.attention == AttentionKind::plain;
   const std::string no_attention = step_.model + " has no attention";
-  idle_if("attention", plain, !attends, no_attention);
-  idle_if("framework.flash_attention", scenario_.framework.flash_attention != 2, !attends || plain,
-          attends ? "attention is plain" : no_attention);
+  options_.idle_if("attention", plain, !attends, no_attention);
+  options_.idle_if("framework.flash_attention", scenario_.framework.flash_attention != 2,
+                   !attends || plain, attends ? "attention is plain" : no_attention);
   if (scenario_.memory_format == MemoryFormat::contiguous) return;
   const auto [layout, fresh] = layouts_.try_emplace(point_.asked.precision, true);
   if (fresh) layout->second = layout_matters();
-  idle_if("memory_format", true, !layout->second,
-          step_.tokens > 0 ? step_.model + " reads no images"
-                           : fmt::format("in {} nothing of {} depends on it",
-                                         enum_name(point_.precision), step_.model));
+  options_.idle_if("memory_format", true, !layout->second,
+                   step_.tokens > 0 ? step_.model + " reads no images"
+                                    : fmt::format("in {} nothing of {} depends on it",
+                                                  enum_name(point_.precision), step_.model));
 }
 
-void IdleOptions::optimizer() {
+void PointOptions::optimizer() {
   const OptimizerSpec& o = scenario_.optimizer;
   const bool fused = o.implementation == OptimizerImplementation::fused;
-  idle_if("optimizer.momentum", o.momentum != 0, o.name != OptimizerKind::sgd,
-          enum_name(o.name) + " has none");
-  idle_if("optimizer.weight_decay", o.weight_decay != 0, fused,
-          "the fused update applies it in the same pass");
+  options_.idle_if("optimizer.momentum", o.momentum != 0, o.name != OptimizerKind::sgd,
+                   enum_name(o.name) + " has none");
+  options_.idle_if("optimizer.weight_decay", o.weight_decay != 0, fused,
+                   "the fused update applies it in the same pass");
   const bool plain = o.name == OptimizerKind::sgd && o.momentum == 0 && o.weight_decay == 0;
-  idle_if("optimizer.implementation", fused && !point_.profile, plain,
-          "plain SGD is one pass either way");
-  const auto* fsdp = std::get_if<FsdpOptions>(&point_.options);
-  const auto* server = std::get_if<ParameterServerOptions>(&point_.options);
-  const bool on_host = !on_cpu() && ((fsdp && fsdp->cpu_offload) ||
-                                     (server && server->placement != ServerPlacement::gpu));
-  idle_if("optimizer.implementation", o.implementation == OptimizerImplementation::for_loop,
-          on_host, "the host's cores update the parameters, where it costs what foreach does");
+  options_.idle_if("optimizer.implementation", fused && !point_.profile, plain,
+                   "plain SGD is one pass either way");
+  options_.idle_if("optimizer.implementation",
+                   o.implementation == OptimizerImplementation::for_loop,
+                   point_.strategy->updater(job_) != Updater::device,
+                   "the host's cores update the parameters, where it costs what foreach does");
 }
 
-void IdleOptions::surroundings() {
+void PointOptions::surroundings() {
   const DatasetSpec& data = scenario_.dataset;
-  idle_if("price_per_gpu_hour", scenario_.price_per_gpu_hour.has_value(),
-          data.samples == 0 && data.tokens == 0, "`dataset` does not say how long the run is");
-  idle_if("data_loading.on_device", scenario_.data_loading.on_device, on_cpu(),
-          "ranks that compute on CPUs copy nothing");
-  idle_if("stragglers.per_rank", scenario_.stragglers.per_rank_sigma.has_value(), alone(),
-          "one GPU waits for nobody");
-  idle_if("simulation.interference", !scenario_.simulation.interference, alone(),
-          "one GPU sends nothing");
-}
-
-// The tensors of each bucket, of the first step and of the later ones.
-std::vector<std::vector<int>> bucket_tensors(const TrainingStep& step, const DdpOptions& options) {
-  const BucketPlan plan =
-      plan_buckets(gradient_tensors(step, ddp_gradient_bytes(options, step.precision)), options);
-  std::vector<std::vector<int>> tensors;
-  for (const auto* buckets : {&plan.first, &plan.later}) {
-    for (const Bucket& bucket : *buckets) tensors.push_back(bucket.tensors);
-  }
-  return tensors;
-}
-
-void IdleOptions::strategy(const DdpOptions& o) {
-  const DdpOptions usual;
-  const std::string nothing = "one GPU reduces nothing";
-  const bool one_buffer = scenario_.framework.name == FrameworkKind::megatron && !o.overlap;
-  const std::string megatron = "without overlap Megatron keeps all gradients in one buffer";
-  const auto idle_size = [&](const char* option, double DdpOptions::*size) {
-    if (o.*size == usual.*size) return;
-    DdpOptions other = o;
-    other.*size = usual.*size;
-    const bool same = bucket_tensors(step_, o) == bucket_tensors(step_, other);
-    idle_if(option, true, alone() || one_buffer || same,
-            alone()      ? nothing
-            : one_buffer ? megatron
-                         : "the gradients fall into the same buckets");
-  };
-  idle_size("bucket_size", &DdpOptions::bucket_bytes);
-  idle_size("first_bucket_size", &DdpOptions::first_bucket_bytes);
-  idle_if("gradient_as_bucket_view", o.gradient_as_bucket_view, alone() || one_buffer,
-          alone() ? nothing : megatron);
-  idle_if("comm_hook", o.comm_hook != CommHook::none, alone(), nothing);
-  idle_if("overlap", !o.overlap, alone(), nothing);
-  idle_if("gradient_element_size", o.gradient_bytes != 0, alone() && job_.accumulation == 1,
-          nothing);
-  const bool buffers = any_layer([](const Layer& layer) { return layer.buffers > 0; });
-  idle_if("broadcast_buffers", !o.broadcast_buffers, alone() || !buffers,
-          buffers ? "one GPU broadcasts nothing" : step_.model + " has no buffers");
-  idle_if("find_unused_parameters", o.find_unused_parameters, alone() || o.static_graph,
-          alone() ? nothing : "with static_graph nothing is searched");
-  idle_if("static_graph", o.static_graph, alone() || !o.find_unused_parameters,
-          alone() ? nothing : "it only spares the search of find_unused_parameters");
-  idle_if("power_sgd_rank", o.power_sgd_rank != usual.power_sgd_rank,
-          alone() || o.comm_hook != CommHook::power_sgd,
-          o.comm_hook == CommHook::power_sgd ? nothing : "comm_hook is not powersgd");
-}
-
-void IdleOptions::strategy(const FsdpOptions& o) {
-  const FsdpOptions usual;
-  const bool hybrid =
-      o.sharding == Sharding::hybrid_shard || o.sharding == Sharding::hybrid_shard_zero2;
-  const int group = o.shard_group > 0 ? o.shard_group : job_.machine.gpus_per_node;
-  idle_if("sharding", o.sharding != usual.sharding, alone(), "one GPU shards nothing");
-  idle_if("sharding", o.sharding == Sharding::hybrid_shard, !alone() && group >= job_.gpus,
-          "one group holds all GPUs");
-  idle_if("shard_group", o.shard_group != 0, !hybrid,
-          "only hybrid_shard and hybrid_shard_zero2 have groups");
-  const bool blocks = any_layer([](const Layer& layer) { return !layer.block.empty(); });
-  idle_if("wrap.min_parameters", o.wrap.min_parameters != 0,
-          o.wrap.policy == WrapPolicy::none || (o.wrap.policy == WrapPolicy::block && blocks),
-          o.wrap.policy == WrapPolicy::none ? "the whole model is one unit"
-                                            : "the units are the model's repeated blocks");
-  idle_if("sync_every_micro_batch", !o.sync_every_micro_batch, job_.accumulation == 1,
-          "the step has one micro-batch");
-  const bool two = o.version == 2;
-  idle_if("use_orig_params", o.use_orig_params, two, "version 2 has no flat parameters");
-  const bool backward = o.backward_prefetch != usual.backward_prefetch;
-  if (two) {
-    const std::string reason = "version 2 always works its own way";
-    idle_if("backward_prefetch", backward, true, reason);
-    idle_if("forward_prefetch", o.forward_prefetch, true, reason);
-    idle_if("limit_all_gathers", !o.limit_all_gathers, true, reason);
-    return;
-  }
-  const bool keeps =
-      o.sharding == Sharding::shard_grad_op || o.sharding == Sharding::hybrid_shard_zero2;
-  if (!backward && !o.forward_prefetch && o.limit_all_gathers && !keeps) return;
-  const std::vector<FsdpUnit> units = make_units(step_, o.wrap);
-  const bool one = units.size() == 1;
-  const bool one_group = !hybrid || group >= job_.gpus;
-  idle_if("sharding", keeps, !alone() && one_group && one && units.front().root,
-          "the whole model is one unit, which stays gathered anyway");
-  const std::string nothing = alone()                            ? "one GPU gathers nothing"
-                              : o.sharding == Sharding::no_shard ? "no_shard gathers nothing"
-                              : one                              ? "the model is one unit"
-                                                                 : "";
-  const std::string in_backward =
-      nothing.empty() && keeps ? enum_name(o.sharding) + " gathers nothing in backward" : nothing;
-  hardly_if("backward_prefetch", backward && !in_backward.empty(), in_backward);
-  hardly_if("forward_prefetch", o.forward_prefetch && !nothing.empty(), nothing);
-  hardly_if("limit_all_gathers", !o.limit_all_gathers && !in_backward.empty(), in_backward);
-}
-
-void IdleOptions::strategy(const ParameterServerOptions& o) {
-  const ParameterServerOptions usual;
-  const bool on_gpu = o.placement == ServerPlacement::gpu;
-  idle_if("staleness_bound", o.staleness_bound != usual.staleness_bound,
-          o.consistency != Consistency::ssp, "consistency is not ssp");
-  idle_if("keys", o.keys != usual.keys, o.servers == 1, "there is one server");
-  // Servers on GPUs need memory for what is under way, which both decide.
-  idle_if("consistency", o.consistency != usual.consistency, alone() && !(on_gpu && o.serial),
-          "one worker waits for nobody");
-  idle_if("serial", o.serial, alone() && !on_gpu, "one worker meets nobody at the server");
-  idle_if("placement", o.placement == ServerPlacement::worker_host,
-          o.servers == 1 || job_.gpus <= job_.machine.gpus_per_node,
-          "all servers are on the first node's host, as with cpu");
+  options_.idle_if("price_per_gpu_hour", scenario_.price_per_gpu_hour.has_value(),
+                   data.samples == 0 && data.tokens == 0,
+                   "`dataset` does not say how long the run is");
+  options_.idle_if("data_loading.on_device", scenario_.data_loading.on_device, on_cpu(),
+                   "ranks that compute on CPUs copy nothing");
+  options_.idle_if("stragglers.per_rank", scenario_.stragglers.per_rank_sigma.has_value(), alone(),
+                   "one GPU waits for nobody");
+  options_.idle_if("simulation.interference", !scenario_.simulation.interference, alone(),
+                   "one GPU sends nothing");
 }
 
 // Prices are of nodes, divided by their GPUs.
@@ -280,10 +160,51 @@ void note_parts_of_nodes(const Scenario& scenario, const std::vector<Point>& poi
       fmt::join(counts, ", "), counts == std::vector{1} ? "" : "s", node));
 }
 
+// PyTorch trains in a precision that the device has no units for: it ignores the switch for TF32
+// (torch-fp32, its default, asks for nothing), and converts half precision to fp32 and back.
+void note_missing_units(const std::vector<Point>& points, std::vector<std::string>& sentences) {
+  std::set<Precision> asked;
+  for (const Point& point : points) asked.insert(point.precision);
+  for (const Precision precision : asked) {
+    const Device& device = points.front().job.machine.device;
+    if (precision == Precision::tf32 && device.tf32_flops <= 0) {
+      sentences.push_back(
+          fmt::format("{}: {} has no TF32; PyTorch ignores the switch there, so these are the fp32 "
+                      "kernels",
+                      enum_name(precision), device.title));
+    }
+    const bool fp16 = math_mode(precision) == MathMode::fp16 && device.fp16_flops <= 0;
+    const bool bf16 = math_mode(precision) == MathMode::bf16 && device.bf16_flops <= 0;
+    if (fp16 || bf16) {
+      sentences.push_back(
+          fmt::format("{}: {} has no units for {}; PyTorch converts to fp32 and back there, which "
+                      "is predicted at the rate of fp32 and takes longer in truth",
+                      enum_name(precision), device.title, fp16 ? "fp16" : "bf16"));
+    }
+  }
+}
+
+// Jobs one after the other, with a copy of the step for each workload, not for each point.
+class CompleteJobs {
+ public:
+  const Job& of(const Point& point) {
+    TrainingStep step = copied_ == point.step ? std::move(job_.step) : *point.step;
+    job_ = point.job;
+    job_.step = std::move(step);
+    copied_ = point.step;
+    return job_;
+  }
+
+ private:
+  Job job_;
+  std::shared_ptr<const TrainingStep> copied_;
+};
+
 }  // namespace
 
 std::vector<std::string> remarks(const Scenario& scenario, const std::vector<Point>& points) {
   std::vector<std::string> sentences;
+  if (scenario.profile.empty()) note_missing_units(points, sentences);
   std::set<const TrainingStep*> asked;  // of the profile
   std::vector<std::size_t> of_entry(scenario.strategies.size(), 0);
   for (const Point& point : points) {
@@ -301,8 +222,9 @@ std::vector<std::string> remarks(const Scenario& scenario, const std::vector<Poi
   };
   std::vector<Seen> seen;
   LayoutAnswers layouts;
+  CompleteJobs jobs;
   for (const Point& point : points) {
-    for (Idle& idle : IdleOptions(scenario, point, layouts).list()) {
+    for (Idle& idle : PointOptions(scenario, point, jobs.of(point), layouts).idle()) {
       const std::string name = idle.of_entry ? point.label + ": " + idle.option : idle.option;
       const auto found =
           std::find_if(seen.begin(), seen.end(), [&](const Seen& one) { return one.name == name; });

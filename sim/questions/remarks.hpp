@@ -1,5 +1,6 @@
-// What a reader of the answers should know of the question: options that change nothing, and what a
-// profile does not answer. A what-if study would take either for a finding.
+// What a reader of the answers should know of the question: options that change nothing, what a
+// profile does not answer, and what the device does not have. A what-if study would take any of
+// them for a finding.
 #pragma once
 
 #include <string>

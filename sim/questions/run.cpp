@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <map>
-#include <set>
 
 #include "core/statistics.hpp"
 #include "core/units.hpp"
@@ -20,7 +19,7 @@ namespace lockstep {
 
 namespace {
 
-// What fits is searched by simulation: not for every one of a thousand points.
+// What fits is searched: not for every one of a thousand points.
 constexpr std::size_t most_suggested_points = 16;
 
 // The factors of an anchor are bounded, and a data loader's rate is not scaled: a row may be out of
@@ -52,31 +51,6 @@ void warn_of_uneven_workers(const Prediction& p, ResultRecord& record) {
       point_text(p.strategy, p.gpus), uneven));
 }
 
-// PyTorch trains in a precision that the device has no units for: it ignores the switch for TF32
-// (torch-fp32, its default, asks for nothing), and converts half precision to fp32 and back.
-void warn_of_missing_units(const std::vector<Point>& points, ResultRecord& record) {
-  std::set<Precision> asked;
-  for (const Point& point : points) asked.insert(point.precision);
-  for (const Precision precision : asked) {
-    const Device& device = points.front().job.machine.device;
-    const auto* name = EnumNames<Precision>::names[static_cast<std::size_t>(precision)];
-    if (precision == Precision::tf32 && device.tf32_flops <= 0) {
-      record.warnings.push_back(
-          fmt::format("{}: {} has no TF32; PyTorch ignores the switch there, so these are the fp32 "
-                      "kernels",
-                      name, device.title));
-    }
-    const bool fp16 = math_mode(precision) == MathMode::fp16 && device.fp16_flops <= 0;
-    const bool bf16 = math_mode(precision) == MathMode::bf16 && device.bf16_flops <= 0;
-    if (fp16 || bf16) {
-      record.warnings.push_back(
-          fmt::format("{}: {} has no units for {}; PyTorch converts to fp32 and back there, which "
-                      "is predicted at the rate of fp32 and takes longer in truth",
-                      name, device.title, fp16 ? "fp16" : "bf16"));
-    }
-  }
-}
-
 }  // namespace
 
 ResultRecord run_scenario(const Scenario& scenario, const RunOptions& options) {
@@ -96,7 +70,6 @@ ResultRecord run_scenario(const Scenario& scenario, const RunOptions& options) {
         "{} is anchored: device time x {:.3f}, host time x {:.3f}, communication x {:.3f}",
         scenario.strategies[e].label, scales[e].device, scales[e].host, scales[e].communication));
   }
-  if (scenario.profile.empty()) warn_of_missing_units(points, record);
   for (std::string& remark : remarks(scenario, points)) {
     record.warnings.push_back(std::move(remark));
   }

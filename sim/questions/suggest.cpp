@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "points/measured.hpp"
 #include "points/simulate.hpp"
 
@@ -23,27 +25,21 @@ Scenario with_checkpointing(Scenario scenario) {
   return scenario;
 }
 
-Scenario with_full_shard(Scenario scenario) {
-  FsdpOptions options;
-  if (const auto* given = std::get_if<FsdpOptions>(&scenario.strategies.front().options)) {
-    options = *given;
-  }
-  options.sharding = Sharding::full_shard;
-  scenario.strategies.front().options = options;
+// What is left to shard; the strategy itself is the suggestion. Nothing when all of it is sharded.
+std::optional<Scenario> with_full_shard(Scenario scenario) {
+  StrategyOptions& options = scenario.strategies.front().options;
+  const auto* given = std::get_if<FsdpOptions>(&options);
+  if (given != nullptr && given->sharding == Sharding::full_shard) return std::nullopt;
+  FsdpOptions full = given != nullptr ? *given : FsdpOptions{};
+  full.sharding = Sharding::full_shard;
+  options = full;
   return scenario;
-}
-
-bool shards_fully(const StrategyOptions& options) {
-  const auto* fsdp = std::get_if<FsdpOptions>(&options);
-  return fsdp != nullptr && fsdp->sharding == Sharding::full_shard;
 }
 
 bool fits(const Scenario& scenario) {
   if (scenario.batch.accumulation > most_accumulation) return false;
-  auto points = expand(scenario);
-  for (auto& point : points) point.job.steps = 2;
-  const Outcome outcome = simulate_each(points).front();
-  return !outcome.failure && outcome.result.memory.device <= outcome.result.memory_capacity;
+  const std::vector<Point> points = expand(scenario);
+  return memory_of(points).front().device <= points.front().job.machine.device.memory_bytes;
 }
 
 // 0 when not even one sample fits.
@@ -58,7 +54,7 @@ std::int64_t largest_fitting_micro(const Scenario& scenario, const Point& point)
 
 std::vector<std::string> suggest_what_fits(const Scenario& scenario, const Point& point) {
   const Scenario base = only(scenario, point.entry, point.job.gpus);
-  const bool can_shard = point.job.gpus > 1 && !shards_fully(point.options);
+  const std::optional<Scenario> sharded = point.job.gpus > 1 ? with_full_shard(base) : std::nullopt;
   const bool can_checkpoint = [&] {
     for (const auto& layer : point.step->layers) {
       if (layer.checkpointed) return false;
@@ -84,10 +80,9 @@ std::vector<std::string> suggest_what_fits(const Scenario& scenario, const Point
   };
   try_with("", base);
   if (can_checkpoint) try_with("activation checkpointing", with_checkpointing(base));
-  if (can_shard) try_with("fsdp with full_shard", with_full_shard(base));
-  if (can_shard && can_checkpoint) {
-    try_with("fsdp with full_shard and activation checkpointing",
-             with_checkpointing(with_full_shard(base)));
+  if (sharded) try_with("fsdp with full_shard", *sharded);
+  if (sharded && can_checkpoint) {
+    try_with("fsdp with full_shard and activation checkpointing", with_checkpointing(*sharded));
   }
   return suggestions;
 }

@@ -74,9 +74,7 @@ void resolve(std::string& path, const std::string& scenario_file, bool always) {
 Scenario finish(Scenario scenario, const std::string& file) {
   scenario.file = file;
   for (auto& entry : scenario.strategies) {
-    if (entry.label.empty()) {
-      entry.label = AlternativeNames<StrategyOptions>::names[entry.options.index()];
-    }
+    if (entry.label.empty()) entry.label = strategy_name(entry.options);
   }
   resolve(scenario.model, file, false);
   resolve(scenario.platform, file, false);

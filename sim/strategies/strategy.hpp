@@ -1,10 +1,12 @@
-// The strategy seam: a training job goes in, the simulated steps come out. Each strategy is a
-// folder whose program reads like the algorithm it simulates; strategies/table.hpp lists them.
+// The strategy seam: a training job goes in, the simulated steps come out, and what else only the
+// strategy knows of it. Each strategy is a folder whose program reads like the algorithm it
+// simulates; strategies/table.hpp lists them.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +16,7 @@
 #include "engine/transfer.hpp"
 #include "hardware/machine.hpp"
 #include "results/record.hpp"
+#include "strategies/common/idle_options.hpp"
 #include "strategies/common/straggler_options.hpp"
 #include "workload/step.hpp"
 
@@ -64,10 +67,28 @@ struct StrategyResult {
   std::vector<std::string> notes;
 };
 
+// Who updates the parameters.
+enum class Updater { device, own_host, servers_host };
+
 class Strategy {
  public:
   virtual ~Strategy() = default;
+
+  // Throws ConfigError, without a place in a file, when the options do not fit the job; so do
+  // memory() and communication().
   virtual StrategyResult simulate(const Job& job) const = 0;
+  // Of the fullest device, as in simulate()'s result. Nothing is simulated.
+  virtual MemoryUse memory(const Job& job) const = 0;
+  // What is sent together, for programs that compare it with the real thing (`export --layers`).
+  virtual nlohmann::ordered_json communication(const Job& job) const = 0;
+  // Options that are not at their defaults and do nothing in this job.
+  virtual std::vector<IdleOption> idle_options(const Job& job) const = 0;
+  virtual Updater updater(const Job&) const { return Updater::device; }
+
+  // What operators compute in, where the scenario asks for `precision`.
+  virtual Precision compute_precision(Precision precision) const { return precision; }
+  // Why the options do not go with it; its field is relative to the strategy's entry.
+  virtual std::optional<Diagnostic> misfit(Precision) const { return std::nullopt; }
 };
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// The table of strategies: one line each.
+// The table of strategies: one line each. A strategy's options say its name and who carries it out.
 #pragma once
 
 #include <array>
@@ -12,14 +12,30 @@
 
 namespace lockstep {
 
-class Strategy;
+using StrategyOptions = std::variant<  //
+    DdpOptions,                        //
+    FsdpOptions,                       //
+    ParameterServerOptions>;
 
-using StrategyOptions = std::variant<DdpOptions, FsdpOptions, ParameterServerOptions>;
-template <>
-struct AlternativeNames<StrategyOptions> {
-  static constexpr std::array names{"ddp", "fsdp", "parameter_server"};
+template <class Variant>
+struct StrategyTable;
+template <class... Options>
+struct StrategyTable<std::variant<Options...>> {
+  static constexpr std::array names{Options::name...};
+  static constexpr std::array summaries{Options::summary...};
 };
+template <>
+struct AlternativeNames<StrategyOptions> : StrategyTable<StrategyOptions> {};
 
-std::unique_ptr<Strategy> make_strategy(const StrategyOptions& options);
+inline const char* strategy_name(const StrategyOptions& options) {
+  return AlternativeNames<StrategyOptions>::names[options.index()];
+}
+
+// By the overload for the options that are given. Takes nothing that only converts to the variant:
+// options without an overload are refused by the compiler.
+template <class... Options>
+std::unique_ptr<Strategy> make_strategy(const std::variant<Options...>& options) {
+  return std::visit([](const auto& given) { return make_strategy(given); }, options);
+}
 
 }  // namespace lockstep

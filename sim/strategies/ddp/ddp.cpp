@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "memory/step_memory.hpp"
@@ -34,18 +35,17 @@ struct Schedule {
   std::vector<Segment> segments;
 };
 
-// Megatron's local DDP keeps all gradients in one buffer, divides it in one pass and reduces it in
-// one piece after backward (model/distributed.py: DistributedDataParallel, allreduce_gradients).
-bool one_buffer(const Job& job, const DdpOptions& options) {
-  return job.costs->framework() == FrameworkKind::megatron && !options.overlap;
-}
-
 DdpOptions effective_options(const Job& job, DdpOptions options) {
-  if (!one_buffer(job, options)) return options;
+  if (!keeps_one_buffer(job, options)) return options;
   constexpr double all = 1e18;
   options.bucket_bytes = options.first_bucket_bytes = all;
   options.gradient_as_bucket_view = true;
   return options;
+}
+
+BucketPlan job_buckets(const Job& job, const DdpOptions& options) {
+  return plan_buckets(gradient_tensors(job.step, ddp_gradient_bytes(options, job.step.precision)),
+                      options);
 }
 
 class DdpRun {
@@ -184,7 +184,7 @@ Schedule DdpRun::schedule(const std::vector<Bucket>& buckets, bool overlap) {
     for (const GradientTensor& tensor : tensors_) {
       if (tensor.layer != layer) continue;
       copied += 2 * tensor.elements * tensor.element_bytes;
-      copies = one_buffer(job_, options_) ? 1 : copies + 1;
+      copies = keeps_one_buffer(job_, options_) ? 1 : copies + 1;
     }
     while (next < buckets.size() && layer <= buckets[next].ready_after && (overlap || layer == 0)) {
       segment.launches.push_back(static_cast<int>(next++));
@@ -296,9 +296,6 @@ StrategyResult DdpRun::run() {
   result.provenance = provenance_.share();
   result.samples_per_step = static_cast<double>(job_.step.samples) * job_.gpus * job_.accumulation;
   result.memory_capacity = job_.machine.device.memory_bytes;
-  const StepMemory memory =
-      step_memory(job_.step, ddp_memory_plan(job_, options_, plan_), job_.machine.device);
-  result.memory = memory_use(memory);
   if (options_.comm_hook == CommHook::power_sgd) {
     result.notes.push_back(
         "PowerSGD is simulated in its compressing phase (PyTorch starts it after 1000 steps)");
@@ -307,6 +304,10 @@ StrategyResult DdpRun::run() {
 }
 
 }  // namespace
+
+bool keeps_one_buffer(const Job& job, const DdpOptions& options) {
+  return job.costs->framework() == FrameworkKind::megatron && !options.overlap;
+}
 
 int ddp_gradient_bytes(const DdpOptions& options, Precision precision) {
   return options.gradient_bytes > 0 ? static_cast<int>(std::lround(options.gradient_bytes))
@@ -337,7 +338,31 @@ MemoryPlan ddp_memory_plan(const Job& job, const DdpOptions& options, const Buck
 }
 
 StrategyResult Ddp::simulate(const Job& job) const {
-  return DdpRun(job, options_).run();
+  StrategyResult result = DdpRun(job, options_).run();
+  result.memory = memory(job);
+  return result;
+}
+
+MemoryUse Ddp::memory(const Job& job) const {
+  const DdpOptions options = effective_options(job, options_);
+  const BucketPlan buckets = job_buckets(job, options);
+  return memory_use(
+      step_memory(job.step, ddp_memory_plan(job, options, buckets), job.machine.device));
+}
+
+// Buckets are those from the second step on.
+nlohmann::ordered_json Ddp::communication(const Job& job) const {
+  nlohmann::ordered_json j;
+  j["bucket_cap_bytes"] = static_cast<std::int64_t>(options_.bucket_bytes);
+  j["bucket_bytes"] = nlohmann::ordered_json::array();
+  for (const Bucket& bucket : job_buckets(job, options_).later) {
+    j["bucket_bytes"].push_back(static_cast<std::int64_t>(bucket.bytes));
+  }
+  return j;
+}
+
+std::unique_ptr<Strategy> make_strategy(const DdpOptions& options) {
+  return std::make_unique<Ddp>(options);
 }
 
 }  // namespace lockstep

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 
 #include "core/fields.hpp"
 #include "strategies/common/element_size.hpp"
@@ -16,6 +17,9 @@ struct EnumNames<CommHook> {
 };
 
 struct DdpOptions {
+  static constexpr const char* name = "ddp";
+  static constexpr const char* summary =
+      "replicas; gradients are all-reduced in buckets during backward";
   double bucket_bytes = 25 * 1024.0 * 1024.0;   // bucket_cap_mb (fact 1)
   double first_bucket_bytes = 1024.0 * 1024.0;  // fact 1
   bool gradient_as_bucket_view = false;         // facts 13, 14
@@ -28,6 +32,9 @@ struct DdpOptions {
                         // no_sync-like loops)
   double gradient_bytes = 0;  // bytes per gradient element on the wire; 0 = by precision
 };
+
+class Strategy;
+std::unique_ptr<Strategy> make_strategy(const DdpOptions& options);
 
 template <class Visitor>
 void describe(Visitor& v, DdpOptions& o) {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "core/statistics.hpp"
 #include "memory/step_memory.hpp"
@@ -263,12 +264,74 @@ std::vector<std::string> notes(const Job& job, const FsdpOptions& wanted,
 
 }  // namespace
 
+Updater Fsdp::updater(const Job& job) const {
+  const bool offloads =
+      options_.cpu_offload && job.machine.device.architecture != Architecture::cpu;
+  return offloads ? Updater::own_host : Updater::device;
+}
+
+// FSDP's mixed precision gathers parameters in the precision of compute and runs every operator in
+// it, norms included, without autocast; shards, gradients and the optimizer stay fp32 (fact 43).
+// The step is that of pure half precision then.
+Precision Fsdp::compute_precision(Precision precision) const {
+  if (options_.gather_bytes > 2) return precision;
+  if (precision == Precision::amp_fp16) return Precision::pure_fp16;
+  if (precision == Precision::amp_bf16) return Precision::pure_bf16;
+  return precision;
+}
+
+// Parameters gathered in a half-precision type are computed in it (fact 43), and only the precision
+// says which type that is.
+std::optional<Diagnostic> Fsdp::misfit(Precision precision) const {
+  if (options_.gather_bytes <= 0 || options_.gather_bytes >= activation_bytes(precision)) {
+    return std::nullopt;
+  }
+  Diagnostic diagnostic;
+  diagnostic.field = "fsdp.gather_element_size";
+  diagnostic.message =
+      fmt::format("{:g} B are gathered of each parameter, and {} computes with {} B",
+                  options_.gather_bytes, enum_name(precision), activation_bytes(precision));
+  diagnostic.hint =
+      "`precision: amp-bf16` or `amp-fp16` gathers and computes in half precision and keeps "
+      "shards in fp32";
+  return diagnostic;
+}
+
+MemoryUse Fsdp::memory(const Job& job) const {
+  const MemoryPlan plan = fsdp_memory_plan(job, fsdp_layout(job, options_));
+  return memory_use(step_memory(job.step, plan, job.machine.device));
+}
+
+nlohmann::ordered_json Fsdp::communication(const Job& job) const {
+  using Json = nlohmann::ordered_json;
+  const FsdpLayout layout = fsdp_layout(job, options_);
+  Json j;
+  j["version"] = options_.version;
+  j["units"] = Json::array();
+  for (std::size_t i = 0; i < layout.units.size(); ++i) {
+    const FsdpUnit& unit = layout.units[i];
+    Json names = Json::array();
+    for (const Parameter& parameter : unit.parameters) names.push_back(parameter.name);
+    const auto bytes = [&](int of_element) {
+      return static_cast<std::int64_t>(layout.layouts[i].elements * of_element);
+    };
+    j["units"].push_back({{"module", unit.module},
+                          {"root", unit.root},
+                          {"parameters", std::move(names)},
+                          {"gathered_bytes", bytes(layout.gather_bytes)},
+                          {"reduced_bytes", bytes(layout.reduce_bytes)}});
+  }
+  return j;
+}
+
+std::unique_ptr<Strategy> make_strategy(const FsdpOptions& options) {
+  return std::make_unique<Fsdp>(options);
+}
+
 StrategyResult Fsdp::simulate(const Job& job) const {
   const FsdpLayout layout = fsdp_layout(job, options_);
   StrategyResult result = FsdpRun(job, options_).run();
-  const StepMemory memory =
-      step_memory(job.step, fsdp_memory_plan(job, layout), job.machine.device);
-  result.memory = memory_use(memory);
+  result.memory = memory(job);
   result.memory_capacity = job.machine.device.memory_bytes;
   for (std::string& note : notes(job, options_, layout)) result.notes.push_back(std::move(note));
   return result;

@@ -12,6 +12,12 @@ class Fsdp : public Strategy {
  public:
   explicit Fsdp(const FsdpOptions& options) : options_(options) {}
   StrategyResult simulate(const Job& job) const override;
+  MemoryUse memory(const Job& job) const override;
+  nlohmann::ordered_json communication(const Job& job) const override;
+  std::vector<IdleOption> idle_options(const Job& job) const override;
+  Updater updater(const Job& job) const override;
+  Precision compute_precision(Precision precision) const override;
+  std::optional<Diagnostic> misfit(Precision precision) const override;
 
  private:
   FsdpOptions options_;

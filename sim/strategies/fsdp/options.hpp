@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 
 #include "core/fields.hpp"
 #include "strategies/common/element_size.hpp"
@@ -38,6 +39,9 @@ struct WrapOptions {
 };
 
 struct FsdpOptions {
+  static constexpr const char* name = "fsdp";
+  static constexpr const char* summary =
+      "parameters, gradients and optimizer state are sharded; gathered per unit";
   int version = 1;  // 1 = FullyShardedDataParallel, 2 = fully_shard (facts 26-60)
   Sharding sharding = Sharding::full_shard;
   WrapOptions wrap;
@@ -66,6 +70,9 @@ void describe(Visitor& v, WrapOptions& o) {
            .max = 1e15},
           o.min_parameters);
 }
+
+class Strategy;
+std::unique_ptr<Strategy> make_strategy(const FsdpOptions& options);
 
 template <class Visitor>
 void describe(Visitor& v, FsdpOptions& o) {

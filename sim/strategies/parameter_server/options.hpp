@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 
 #include "core/fields.hpp"
 #include "strategies/common/element_size.hpp"
@@ -34,6 +35,8 @@ struct EnumNames<KeyRule> {
 };
 
 struct ParameterServerOptions {
+  static constexpr const char* name = "parameter_server";
+  static constexpr const char* summary = "workers push gradients to servers: sync, async or ssp";
   Consistency consistency = Consistency::sync;  // facts 68, 69, 83
   int servers = 1;
   int staleness_bound = 3;  // ssp only: s of fact 83
@@ -45,6 +48,9 @@ struct ParameterServerOptions {
   bool serial = false;       // a server handles one message at a time, its transfer included
   double element_bytes = 0;  // bytes per element on the wire; 0 = by precision
 };
+
+class Strategy;
+std::unique_ptr<Strategy> make_strategy(const ParameterServerOptions& options);
 
 template <class Visitor>
 void describe(Visitor& v, ParameterServerOptions& o) {

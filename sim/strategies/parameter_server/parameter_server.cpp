@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "results/staleness.hpp"
@@ -119,6 +120,42 @@ StrategyResult ParameterServer::simulate(const Job& job) const {
   result.provenance = ps.provenance.share();
   result.notes = std::move(ps.notes);
   return result;
+}
+
+MemoryUse ParameterServer::memory(const Job& job) const {
+  return parameter_server_memory(job, options_, build_parameter_server(job, options_).keys);
+}
+
+nlohmann::ordered_json ParameterServer::communication(const Job&) const {
+  return nlohmann::ordered_json::object();
+}
+
+Updater ParameterServer::updater(const Job& job) const {
+  const bool on_cpu = job.machine.device.architecture == Architecture::cpu;
+  return on_cpu || options_.placement == ServerPlacement::gpu ? Updater::device
+                                                              : Updater::servers_host;
+}
+
+std::vector<IdleOption> ParameterServer::idle_options(const Job& job) const {
+  IdleOptions idle;
+  const ParameterServerOptions usual, &o = options_;
+  const bool alone = job.gpus == 1;
+  const bool on_gpu = o.placement == ServerPlacement::gpu;
+  idle.idle_if("staleness_bound", o.staleness_bound != usual.staleness_bound,
+               o.consistency != Consistency::ssp, "consistency is not ssp");
+  idle.idle_if("keys", o.keys != usual.keys, o.servers == 1, "there is one server");
+  // Servers on GPUs need memory for what is under way, which both decide.
+  idle.idle_if("consistency", o.consistency != usual.consistency, alone && !(on_gpu && o.serial),
+               "one worker waits for nobody");
+  idle.idle_if("serial", o.serial, alone && !on_gpu, "one worker meets nobody at the server");
+  idle.idle_if("placement", o.placement == ServerPlacement::worker_host,
+               o.servers == 1 || job.gpus <= job.machine.gpus_per_node,
+               "all servers are on the first node's host, as with cpu");
+  return idle.take();
+}
+
+std::unique_ptr<Strategy> make_strategy(const ParameterServerOptions& options) {
+  return std::make_unique<ParameterServer>(options);
 }
 
 }  // namespace lockstep

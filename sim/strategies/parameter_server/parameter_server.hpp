@@ -12,6 +12,10 @@ class ParameterServer final : public Strategy {
  public:
   explicit ParameterServer(const ParameterServerOptions& options) : options_(options) {}
   StrategyResult simulate(const Job& job) const override;
+  MemoryUse memory(const Job& job) const override;
+  nlohmann::ordered_json communication(const Job& job) const override;
+  std::vector<IdleOption> idle_options(const Job& job) const override;
+  Updater updater(const Job& job) const override;
 
  private:
   ParameterServerOptions options_;

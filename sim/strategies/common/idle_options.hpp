@@ -1,0 +1,32 @@
+// Options that are not at their defaults and do nothing: what a what-if study would take for a
+// finding.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lockstep {
+
+struct IdleOption {
+  std::string option;   // path below the strategy, or in the scenario
+  std::string verdict;  // "has no effect: ..."
+};
+
+class IdleOptions {
+ public:
+  // `given`: it is not at its default.
+  void idle_if(const char* option, bool given, bool idle, const std::string& reason) {
+    if (given && idle) list_.push_back({option, "has no effect: " + reason});
+  }
+  // It moves some host time at most.
+  void hardly_if(const char* option, bool given, const std::string& reason) {
+    if (given) list_.push_back({option, "has next to no effect: " + reason});
+  }
+  std::vector<IdleOption> take() { return std::move(list_); }
+
+ private:
+  std::vector<IdleOption> list_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,59 @@
+// Which of FSDP's options do nothing in a job. Every condition has its counterpart in what reads
+// the option; tests/scenario/options_test.cpp tries all of them.
+#include <algorithm>
+
+#include "strategies/fsdp/fsdp.hpp"
+
+namespace lockstep {
+
+std::vector<IdleOption> Fsdp::idle_options(const Job& job) const {
+  IdleOptions idle;
+  const FsdpOptions usual, &o = options_;
+  const bool alone = job.gpus == 1;
+  const bool hybrid =
+      o.sharding == Sharding::hybrid_shard || o.sharding == Sharding::hybrid_shard_zero2;
+  const int group = o.shard_group > 0 ? o.shard_group : job.machine.gpus_per_node;
+  idle.idle_if("sharding", o.sharding != usual.sharding, alone, "one GPU shards nothing");
+  idle.idle_if("sharding", o.sharding == Sharding::hybrid_shard, !alone && group >= job.gpus,
+               "one group holds all GPUs");
+  idle.idle_if("shard_group", o.shard_group != 0, !hybrid,
+               "only hybrid_shard and hybrid_shard_zero2 have groups");
+  const bool blocks = std::any_of(job.step.layers.begin(), job.step.layers.end(),
+                                  [](const Layer& layer) { return !layer.block.empty(); });
+  idle.idle_if("wrap.min_parameters", o.wrap.min_parameters != 0,
+               o.wrap.policy == WrapPolicy::none || (o.wrap.policy == WrapPolicy::block && blocks),
+               o.wrap.policy == WrapPolicy::none ? "the whole model is one unit"
+                                                 : "the units are the model's repeated blocks");
+  idle.idle_if("sync_every_micro_batch", !o.sync_every_micro_batch, job.accumulation == 1,
+               "the step has one micro-batch");
+  const bool two = o.version == 2;
+  idle.idle_if("use_orig_params", o.use_orig_params, two, "version 2 has no flat parameters");
+  const bool backward = o.backward_prefetch != usual.backward_prefetch;
+  if (two) {
+    const std::string reason = "version 2 always works its own way";
+    idle.idle_if("backward_prefetch", backward, true, reason);
+    idle.idle_if("forward_prefetch", o.forward_prefetch, true, reason);
+    idle.idle_if("limit_all_gathers", !o.limit_all_gathers, true, reason);
+    return idle.take();
+  }
+  const bool keeps =
+      o.sharding == Sharding::shard_grad_op || o.sharding == Sharding::hybrid_shard_zero2;
+  if (!backward && !o.forward_prefetch && o.limit_all_gathers && !keeps) return idle.take();
+  const std::vector<FsdpUnit> units = make_units(job.step, o.wrap);
+  const bool one = units.size() == 1;
+  const bool one_group = !hybrid || group >= job.gpus;
+  idle.idle_if("sharding", keeps, !alone && one_group && one && units.front().root,
+               "the whole model is one unit, which stays gathered anyway");
+  const std::string nothing = alone                              ? "one GPU gathers nothing"
+                              : o.sharding == Sharding::no_shard ? "no_shard gathers nothing"
+                              : one                              ? "the model is one unit"
+                                                                 : "";
+  const std::string in_backward =
+      nothing.empty() && keeps ? enum_name(o.sharding) + " gathers nothing in backward" : nothing;
+  idle.hardly_if("backward_prefetch", backward && !in_backward.empty(), in_backward);
+  idle.hardly_if("forward_prefetch", o.forward_prefetch && !nothing.empty(), nothing);
+  idle.hardly_if("limit_all_gathers", !o.limit_all_gathers && !in_backward.empty(), in_backward);
+  return idle.take();
+}
+
+}  // namespace lockstep
