@@ -6,7 +6,7 @@
 
 #include <numeric>
 
-#include "strategies/ddp/ddp.hpp"
+#include "strategies/ddp/plan.hpp"
 
 namespace lockstep {
 namespace {

@@ -26,15 +26,20 @@ bool loader_falls_behind(const Job& job, double step) {
   return job.data_loading_seconds * job.accumulation > step * (1 + agreement);
 }
 
-// The first step never counts: it differs by design.
-bool steady(const std::vector<StepRecord>& steps) {
-  const auto known = static_cast<int>(steps.size());
-  if (known < 1 + agreeing_steps) return false;
-  for (int i = known - agreeing_steps + 1; i < known; ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    if (!agree(steps[at - 1], steps[at])) return false;
+// Whether the latest periods agree, which are whole ones. The first step never counts: it differs
+// by design.
+bool steady(const std::vector<StepRecord>& steps, std::size_t period) {
+  if (steps.size() < 1 + agreeing_steps * period || (steps.size() - 1) % period != 0) return false;
+  for (std::size_t i = steps.size() - (agreeing_steps - 1) * period; i < steps.size(); ++i) {
+    if (!agree(steps[i - period], steps[i])) return false;
   }
   return true;
+}
+
+double latest_mean(const std::vector<StepRecord>& steps, std::size_t period) {
+  double sum = 0;
+  for (std::size_t i = steps.size() - period; i < steps.size(); ++i) sum += steps[i].seconds;
+  return sum / static_cast<double>(period);
 }
 
 std::vector<LinkTraffic> per_step(const std::vector<LinkTotals>& before,
@@ -66,6 +71,12 @@ void ProvenanceTally::add(Provenance provenance, double seconds) {
       seconds_.modelled += seconds;
       break;
   }
+}
+
+void ProvenanceTally::add(const ProvenanceTally& other) {
+  seconds_.measured += other.seconds_.measured;
+  seconds_.interpolated += other.seconds_.interpolated;
+  seconds_.modelled += other.seconds_.modelled;
 }
 
 ProvenanceShare ProvenanceTally::share() const {
@@ -130,27 +141,27 @@ bool one_thread(const Job& job) {
   return job.machine.device.architecture == Architecture::cpu;
 }
 
-void run_steps(World& world, RankGroup& ranks, const RankSpeeds& speeds, const Job& job,
+void run_steps(World& world, RankGroup& ranks, const RankSpeeds& speeds, const Job& job, int period,
                const std::function<Program(int step)>& one_step, StrategyResult& result) {
   std::vector<LinkTotals> after_first;
   bool extrapolated = false;
+  const int last = (job.steps + period - 1) / period * period;
+  const auto repeats = static_cast<std::size_t>(period);
   const auto driver = [&]() -> Program {
     int issued = 0;
-    for (int step = 0; step <= job.steps; ++step) {
+    for (int step = 0; step <= last; ++step) {
       ranks.set_factors(speeds.factors(step));
       co_await one_step(step);
       ranks.end_step();
       issued = step;
-      if (job.progress) job.progress(static_cast<double>(step) / job.steps);
-      if (step == 0) {
-        co_await ranks.await_step(0);
-        after_first = world.traffic();
-      } else {
-        // One step behind: the host runs ahead of the device, but not for ever.
-        co_await ranks.await_step(step - 1);
-      }
-      if (!speeds.random() && step < job.steps && steady(ranks.steps()) &&
-          !loader_falls_behind(job, ranks.steps().back().seconds)) {
+      if (job.progress) job.progress(static_cast<double>(step) / last);
+      // One step behind: the host runs ahead of the device, but not for ever. Not behind where a
+      // long period ends, so that there are only whole ones.
+      const bool here = step == 0 || (period > 1 && step % period == 0);
+      co_await ranks.await_step(here ? step : step - 1);
+      if (step == 0) after_first = world.traffic();
+      if (!speeds.random() && step < last && steady(ranks.steps(), repeats) &&
+          !loader_falls_behind(job, latest_mean(ranks.steps(), repeats))) {
         extrapolated = true;
         break;
       }
@@ -167,7 +178,7 @@ void run_steps(World& world, RankGroup& ranks, const RankSpeeds& speeds, const J
   double later_seconds = 0;
   for (std::size_t i = 1; i < steps.size(); ++i) later_seconds += steps[i].seconds;
   // What led to the steady state is no part of it.
-  const std::size_t from = extrapolated ? steps.size() - agreeing_steps : 1;
+  const std::size_t from = extrapolated ? steps.size() - agreeing_steps * repeats : 1;
   const double count = static_cast<double>(steps.size() - from);
   for (std::size_t i = from; i < steps.size(); ++i) {
     result.step_seconds.push_back(steps[i].seconds);

@@ -1,5 +1,5 @@
-// The training loop around one simulated step, and what its steps add up to. Shared by the
-// strategies whose ranks move in lockstep (DDP, FSDP).
+// One simulated step after the other, and what they add up to; and what every strategy asks of a
+// job.
 #pragma once
 
 #include <functional>
@@ -25,6 +25,7 @@ class ProvenanceTally {
   void add(const PricedTransfer& transfer, double times = 1) {
     add(transfer.provenance, times * transfer.seconds);
   }
+  void add(const ProvenanceTally& other);
   ProvenanceShare share() const;
 
  private:
@@ -58,10 +59,11 @@ bool one_thread(const Job& job);
 Engine choose_engine(const Job& job, bool transfers_meet, double transfers_per_step, bool steady);
 
 // Spawns the driver of `ranks`, whose program is `one_step(0)`, `one_step(1)`, ... (without
-// end_step()), runs the world and fills times, split, traffic and `extrapolated` of the result.
-// Simulates the first step and then at most job.steps more: when nothing is random it stops as soon
-// as three steps in a row agree.
-void run_steps(World& world, RankGroup& ranks, const RankSpeeds& speeds, const Job& job,
+// end_step()), runs the world and fills times, split, traffic and `extrapolated` of the result. The
+// program repeats itself after `period` steps, from step 1 on. Simulates the first step and then at
+// most job.steps more, in whole periods: when nothing is random it stops as soon as three periods
+// in a row agree, step by step.
+void run_steps(World& world, RankGroup& ranks, const RankSpeeds& speeds, const Job& job, int period,
                const std::function<Program(int step)>& one_step, StrategyResult& result);
 
 }  // namespace lockstep

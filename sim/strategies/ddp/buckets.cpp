@@ -4,22 +4,8 @@
 #include <limits>
 #include <map>
 #include <numeric>
-#include <string>
 
 namespace lockstep {
-
-std::vector<GradientTensor> gradient_tensors(const TrainingStep& step, int element_bytes) {
-  std::vector<GradientTensor> tensors;
-  std::map<std::string, bool> seen;
-  for (std::size_t layer = 0; layer < step.layers.size(); ++layer) {
-    for (const Parameter& parameter : step.layers[layer].parameters) {
-      if (!parameter.trainable || !seen.emplace(parameter.name, true).second) continue;
-      tensors.push_back({static_cast<double>(parameter.count), element_bytes, parameter.shape,
-                         static_cast<int>(layer)});
-    }
-  }
-  return tensors;
-}
 
 std::vector<int> arrival_order(const std::vector<GradientTensor>& tensors) {
   std::vector<int> order(tensors.size());

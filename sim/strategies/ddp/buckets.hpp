@@ -4,19 +4,10 @@
 
 #include <vector>
 
+#include "strategies/common/gradients.hpp"
 #include "strategies/ddp/options.hpp"
-#include "workload/step.hpp"
 
 namespace lockstep {
-
-// A gradient tensor. Parameters that several layers share are one; their gradient is complete when
-// the layer that comes first in forward has done its backward.
-struct GradientTensor {
-  double elements = 0;
-  int element_bytes = 4;
-  std::vector<std::int64_t> shape;
-  int layer = 0;  // whose backward completes it
-};
 
 struct Bucket {
   std::vector<int> tensors;  // indices into the list of gradient tensors
@@ -24,9 +15,6 @@ struct Bucket {
   double bytes = 0;
   int ready_after = 0;  // backward of this layer completes the bucket
 };
-
-// Trainable parameters in definition order.
-std::vector<GradientTensor> gradient_tensors(const TrainingStep& step, int element_bytes);
 
 // Tensors in the order in which backward completes their gradients.
 std::vector<int> arrival_order(const std::vector<GradientTensor>& tensors);

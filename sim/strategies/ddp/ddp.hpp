@@ -1,16 +1,12 @@
-// DistributedDataParallel's plan for one job: what is reduced when, and what surrounds it. The
-// simulation itself is ddp.cpp; this is what tests and the memory model look at.
+// DistributedDataParallel: every rank holds the model, gradients are all-reduced in buckets.
 #pragma once
 
-#include <vector>
-
-#include "memory/memory_plan.hpp"
-#include "strategies/ddp/buckets.hpp"
+#include "strategies/ddp/options.hpp"
 #include "strategies/strategy.hpp"
 
 namespace lockstep {
 
-class Ddp : public Strategy {
+class Ddp final : public Strategy {
  public:
   explicit Ddp(const DdpOptions& options) : options_(options) {}
   StrategyResult simulate(const Job& job) const override;
@@ -21,14 +17,5 @@ class Ddp : public Strategy {
  private:
   DdpOptions options_;
 };
-
-// Megatron's local DDP keeps all gradients in one buffer, divides it in one pass and reduces it in
-// one piece after backward (model/distributed.py: DistributedDataParallel, allreduce_gradients).
-bool keeps_one_buffer(const Job& job, const DdpOptions& options);
-
-// Bytes of one gradient element in `.grad` and in the buckets.
-int ddp_gradient_bytes(const DdpOptions& options, Precision precision);
-
-MemoryPlan ddp_memory_plan(const Job& job, const DdpOptions& options, const BucketPlan& buckets);
 
 }  // namespace lockstep

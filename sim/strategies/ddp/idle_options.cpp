@@ -3,15 +3,15 @@
 #include <algorithm>
 
 #include "strategies/ddp/ddp.hpp"
+#include "strategies/ddp/plan.hpp"
 
 namespace lockstep {
 
 namespace {
 
 // The tensors of each bucket, of the first step and of the later ones.
-std::vector<std::vector<int>> bucket_tensors(const TrainingStep& step, const DdpOptions& options) {
-  const BucketPlan plan =
-      plan_buckets(gradient_tensors(step, ddp_gradient_bytes(options, step.precision)), options);
+std::vector<std::vector<int>> bucket_tensors(const Job& job, const DdpOptions& options) {
+  const BucketPlan plan = plan_buckets(ddp_tensors(job, options), options);
   std::vector<std::vector<int>> tensors;
   for (const auto* buckets : {&plan.first, &plan.later}) {
     for (const Bucket& bucket : *buckets) tensors.push_back(bucket.tensors);
@@ -32,7 +32,7 @@ std::vector<IdleOption> Ddp::idle_options(const Job& job) const {
     if (o.*size == usual.*size) return;
     DdpOptions other = o;
     other.*size = usual.*size;
-    const bool same = bucket_tensors(job.step, o) == bucket_tensors(job.step, other);
+    const bool same = bucket_tensors(job, o) == bucket_tensors(job, other);
     idle.idle_if(option, true, alone || one_buffer || same,
                  alone        ? nothing
                  : one_buffer ? megatron

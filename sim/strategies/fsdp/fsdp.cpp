@@ -1,5 +1,5 @@
-// The training step around FSDP's hooks: micro-batches, clipping, optimizer. Numbers in brackets:
-// facts of docs/strategies.md.
+// FSDP's hooks on the training step, its update, and what it answers for. Numbers in brackets: facts
+// of docs/strategies.md.
 #include "strategies/fsdp/fsdp.hpp"
 
 #include <fmt/format.h>
@@ -45,203 +45,85 @@ std::vector<std::vector<int>> replica_lanes(const FsdpLayout& layout, std::size_
   return groups;
 }
 
-class FsdpRun {
+// FSDP1 or FSDP2 on the training step.
+template <class Runtime>
+class FsdpHooks final : public TrainingHooks {
  public:
-  FsdpRun(const Job& job, const FsdpOptions& options);
-  StrategyResult run();
+  explicit FsdpHooks(const FsdpStage& stage) : stage_(stage), runtime_(stage) {}
+
+  const Passes& passes(const MicroBatch&) const override { return stage_.plan.passes; }
+  void begin_forward(const MicroBatch& batch) override {
+    reduces_ = stage_.plan.layout.options.sync_every_micro_batch || batch.last;
+    runtime_.begin_forward(batch.first, reduces_);
+  }
+  Program pre_forward(int unit) override { return runtime_.pre_forward(unit); }
+  void post_forward(int unit) override { runtime_.post_forward(unit); }
+  Program pre_backward(int unit) override { return runtime_.pre_backward(unit); }
+  Program post_backward(int unit) override { return runtime_.post_backward(unit); }
+  Program end_backward() override {
+    const Event gradients = runtime_.end_backward();
+    if (stage_.plan.layout.options.cpu_offload && reduces_) {
+      co_await stage_.ranks.host_wait(gradients);  // [42, 59]
+    }
+  }
+  // Every rank has the norm of its shards only, and found_inf of them.
+  void reduce_scalar() override {
+    if (stage_.plan.scalar.seconds <= 0) return;
+    const Event before = stage_.ranks.record();
+    stage_.ranks.wait(stage_.collective(stage_.shards, stage_.plan.scalar, before));
+  }
 
  private:
-  Engine engine() const;
-  template <class Runtime>
-  Program one_step(Runtime& runtime);
-  template <class Runtime>
-  Program play(Runtime& runtime, const std::vector<FsdpOp>& program, Phase phase);
-  void reduce_scalar();
-  void note_many_units(StrategyResult& result) const;
-  Program update(Event gradients);
-
-  const Job& job_;
-  const FsdpLayout layout_;
-  const StepCosts costs_;
-  const RankSpeeds speeds_;
-  const Engine engine_;
-  World world_;
-  JobNetwork network_;
-  RankGroup& ranks_;
-  Communicator& shards_;
-  Communicator& replicas_;
-  // Of the step that is being issued, and what every step has of it.
-  ProvenanceTally provenance_, always_;
-  const FsdpPlan plan_;
-  InputPipeline input_;
-  const StreamId host_optimizer_;
-  QueuedWork norm_, scaling_, optimizer_;
-  double host_update_ = 0;  // CPU offload: clipping and optimizer on the host
+  FsdpStage stage_;
+  Runtime runtime_;
+  bool reduces_ = true;
 };
 
-FsdpRun::FsdpRun(const Job& job, const FsdpOptions& options)
-    : job_(job),
-      layout_(fsdp_layout(job, options)),
-      costs_(step_costs(job)),
-      speeds_(job.stragglers, job.gpus, job.seed, layout_.replicas == 1 || !layout_.sharded()),
-      engine_(engine()),
-      world_({.network = job.network, .engine = engine_}),
-      network_(world_, job),
-      ranks_(world_.add_ranks({.name = "fsdp",
-                               .ranks_per_lane = speeds_.ranks_per_lane(),
-                               .slowdown = interference_of(job, costs_),
-                               .one_thread = one_thread(job)})),
-      shards_(
-          ranks_.add_communicator("shards", shard_lanes(layout_, speeds_.ranks_per_lane().size()))),
-      // Without both kinds of groups one communicator serves all.
-      replicas_(layout_.sharded() && layout_.replicas > 1
-                    ? ranks_.add_communicator(
-                          "replicas", replica_lanes(layout_, speeds_.ranks_per_lane().size()))
-                    : shards_),
-      plan_(fsdp_plan(job, layout_, costs_, network_)),
-      input_(job, ranks_, network_),
-      host_optimizer_(ranks_.add_stream("host optimizer", WaitCause::optimizer)) {
-  for (const LayerCost& layer : costs_.layers) {
-    always_.add(layer.forward, job.accumulation);
-    always_.add(layer.backward, job.accumulation);
-  }
-  always_.add(input_.copy(), job.accumulation);
-  const double elements = layout_.optimizer_elements();
-  const int tensors = layout_.optimizer_tensors();
+UpdateWork update_work(const Job& job, const FsdpLayout& layout) {
+  UpdateWork work;
+  const double elements = layout.optimizer_elements();
+  const int tensors = layout.optimizer_tensors();
   const Precision precision = job.step.precision;
-  const bool clips = job.gradient_clipping > 0;
-  if (layout_.options.cpu_offload && job.machine.device.architecture != Architecture::cpu) {
+  work.clips = job.gradient_clipping > 0;
+  if (layout.options.cpu_offload && job.machine.device.architecture != Architecture::cpu) {
     // All ranks of a host share its memory bandwidth [44].
     const double on_host = elements * ranks_per_host(job);
-    host_update_ = host_optimizer_seconds(job.optimizer, precision, on_host, job.machine.host);
-    if (clips) {
-      host_update_ += host_stream_seconds(clipping_bytes(precision, on_host), job.machine.host);
+    work.on_host = host_optimizer_seconds(job.optimizer, precision, on_host, job.machine.host);
+    if (work.clips) {
+      work.on_host += host_stream_seconds(clipping_bytes(precision, on_host), job.machine.host);
     }
-    always_.add(Provenance::modelled, host_update_);
-    return;
+    return work;
   }
-  optimizer_ = job.costs->optimizer(job.optimizer, precision, elements, tensors);
-  if (clips) {
+  work.optimizer = job.costs->optimizer(job.optimizer, precision, elements, tensors);
+  if (work.clips) {
     // One reading pass for the norm, one read-and-write pass to scale.
     const double bytes = clipping_bytes(precision, elements);
     const int launches = clipping_launches(elements, tensors);
-    norm_ = job.costs->stream(bytes / 3, launches / 2);
-    scaling_ = job.costs->stream(bytes * 2 / 3, launches - launches / 2);
+    work.norm = job.costs->stream(bytes / 3, launches / 2);
+    work.scaling = job.costs->stream(bytes * 2 / 3, launches - launches / 2);
   }
-  for (const QueuedWork& work : {optimizer_, norm_, scaling_}) always_.add(work);
+  return work;
 }
 
 // Gathers and reductions meet those between replicas.
-Engine FsdpRun::engine() const {
-  const bool meet = layout_.sharded() && layout_.replicas > 1 && job_.network == NetworkKind::flow;
-  const double each = 2 + 2 * (layout_.options.sync_every_micro_batch ? job_.accumulation : 1);
-  return choose_engine(job_, meet, each * static_cast<double>(layout_.units.size()),
-                       !speeds_.random());
-}
-
-template <class Runtime>
-Program FsdpRun::one_step(Runtime& runtime) {
-  provenance_ = always_;
-  Event gradients;
-  for (int micro = 0; micro < job_.accumulation; ++micro) {
-    const bool reduces = layout_.options.sync_every_micro_batch || micro + 1 == job_.accumulation;
-    co_await input_.next_batch();
-    runtime.begin_forward(micro == 0, reduces);
-    co_await play(runtime, plan_.forward, Phase::forward);
-    co_await play(runtime, plan_.backward, Phase::backward);
-    gradients = runtime.end_backward();
-    if (layout_.options.cpu_offload && reduces) co_await ranks_.host_wait(gradients);  // [42, 59]
-  }
-  co_await update(gradients);
-}
-
-template <class Runtime>
-Program FsdpRun::play(Runtime& runtime, const std::vector<FsdpOp>& program, Phase phase) {
-  for (const FsdpOp& op : program) {
-    switch (op.hook) {
-      case FsdpHook::layers:
-        ranks_.compute(phase, op.work);
-        break;
-      case FsdpHook::pre_forward:
-        co_await runtime.pre_forward(op.unit);
-        break;
-      case FsdpHook::post_forward:
-        runtime.post_forward(op.unit);
-        break;
-      case FsdpHook::pre_backward:
-        co_await runtime.pre_backward(op.unit);
-        break;
-      case FsdpHook::post_backward:
-        co_await runtime.post_backward(op.unit);
-        break;
-    }
-  }
-}
-
-// The compute stream waits for one number from everybody in the shard group.
-void FsdpRun::reduce_scalar() {
-  if (plan_.scalar.seconds <= 0) return;
-  provenance_.add(plan_.scalar);
-  ranks_.wait(issue_collective(ranks_, shards_, plan_.scalar.spec, ranks_.record()));
-}
-
-Program FsdpRun::update(Event gradients) {
-  if (host_update_ > 0) {
-    co_await ranks_.host_wait(gradients);
-    if (job_.gradient_clipping > 0) {
-      reduce_scalar();
-      co_await ranks_.host_wait(ranks_.record());  // the norm goes back to the host
-    }
-    ranks_.wait(ranks_.host_position());
-    // Nothing of the next step can begin before.
-    const Event updated = ranks_.enqueue(host_optimizer_, host_update_);
-    ranks_.wait(updated);
-    co_await ranks_.host_wait(updated);
-    co_return;
-  }
-  if (job_.gradient_clipping > 0) {
-    ranks_.compute(Phase::copies, norm_);
-    reduce_scalar();  // every rank has the norm of its shards only
-    ranks_.compute(Phase::copies, scaling_);
-  }
-  if (optimizer_synchronises(job_.step.precision)) {
-    reduce_scalar();  // found_inf of the sharded GradScaler
-    co_await ranks_.host_wait(ranks_.record());
-  }
-  ranks_.compute(Phase::optimizer, optimizer_);
+Engine engine_for(const Job& job, const FsdpLayout& layout) {
+  const bool meet = layout.sharded() && layout.replicas > 1 && job.network == NetworkKind::flow;
+  const double each = 2 + 2 * (layout.options.sync_every_micro_batch ? job.accumulation : 1);
+  return choose_engine(job, meet, each * static_cast<double>(layout.units.size()),
+                       !job.stragglers.per_step);
 }
 
 // Said where hooks are most of what the host is waited for, and that is much.
-void FsdpRun::note_many_units(StrategyResult& result) const {
+void note_many_units(const Job& job, const FsdpPlan& plan, StrategyResult& result) {
   constexpr double hooks_of_a_unit = 4;  // before and after, forward and backward
-  const auto units = static_cast<double>(layout_.units.size());
-  const double hooks = hooks_of_a_unit * units * job_.accumulation * plan_.hook_seconds;
+  const auto units = static_cast<double>(plan.units.size());
+  const double hooks = hooks_of_a_unit * units * job.accumulation * plan.hook_seconds;
   const double waited = result.split.host_bound;
   if (waited < 0.1 * mean(result.step_seconds) || hooks < 0.5 * waited || units < 8) return;
   result.notes.push_back(
       fmt::format("{} units keep the host busy: fewer, as of `wrap: {{policy: size, "
                   "min_parameters: ...}}`, would cost less",
-                  layout_.units.size()));
-}
-
-StrategyResult FsdpRun::run() {
-  StrategyResult result;
-  const FsdpStage stage{plan_, ranks_, shards_, replicas_, provenance_};
-  if (layout_.options.version == 2) {
-    Fsdp2Runtime runtime(stage);
-    run_steps(
-        world_, ranks_, speeds_, job_, [&](int) { return one_step(runtime); }, result);
-  } else {
-    Fsdp1Runtime runtime(stage);
-    run_steps(
-        world_, ranks_, speeds_, job_, [&](int) { return one_step(runtime); }, result);
-  }
-  if (host_update_ > 0) result.device_busy -= result.split.optimizer;  // the device is idle
-  note_many_units(result);
-  result.engine = engine_;
-  result.provenance = provenance_.share();
-  result.samples_per_step = static_cast<double>(job_.step.samples) * job_.gpus * job_.accumulation;
-  return result;
+                  plan.units.size()));
 }
 
 std::vector<std::string> notes(const Job& job, const FsdpOptions& wanted,
@@ -330,9 +212,27 @@ std::unique_ptr<Strategy> make_strategy(const FsdpOptions& options) {
 
 StrategyResult Fsdp::simulate(const Job& job) const {
   const FsdpLayout layout = fsdp_layout(job, options_);
-  StrategyResult result = FsdpRun(job, options_).run();
+  const bool hybrid = layout.sharded() && layout.replicas > 1;
+  TrainingStage stage(job, "fsdp", engine_for(job, layout), !hybrid);
+  const std::size_t lanes = stage.speeds.ranks_per_lane().size();
+  Communicator& shards = stage.ranks.add_communicator("shards", shard_lanes(layout, lanes));
+  // Without both kinds of groups one communicator serves all.
+  Communicator& replicas =
+      hybrid ? stage.ranks.add_communicator("replicas", replica_lanes(layout, lanes)) : shards;
+  const FsdpPlan plan = fsdp_plan(stage, layout);
+  const FsdpStage on{plan, stage.ranks, shards, replicas, stage.provenance};
+  const UpdateWork update = update_work(job, layout);
+  StrategyResult result;
+  if (layout.options.version == 2) {
+    FsdpHooks<Fsdp2Runtime> hooks(on);
+    result = train(stage, hooks, update);
+  } else {
+    FsdpHooks<Fsdp1Runtime> hooks(on);
+    result = train(stage, hooks, update);
+  }
+  if (update.on_host > 0) result.device_busy -= result.split.optimizer;  // the device is idle
   result.memory = memory(job);
-  result.memory_capacity = job.machine.device.memory_bytes;
+  note_many_units(job, plan, result);
   for (std::string& note : notes(job, options_, layout)) result.notes.push_back(std::move(note));
   return result;
 }

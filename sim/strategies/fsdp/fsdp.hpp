@@ -1,5 +1,6 @@
 // FullyShardedDataParallel (FSDP1) and fully_shard (FSDP2). Schedules: fsdp1.cpp and fsdp2.cpp, as
-// hooks around the modules; the training step around them: fsdp.cpp; prices: fsdp_plan.cpp.
+// hooks around the modules; prices: plan.cpp; the training step around them:
+// common/training_loop.hpp.
 #pragma once
 
 #include "memory/memory_plan.hpp"

@@ -189,29 +189,6 @@ class Pricing {
   JobNetwork& network_;
 };
 
-// Layers between two hooks are one piece of work.
-class Program {
- public:
-  void layers(const QueuedWork& work) {
-    if (ops_.empty() || ops_.back().hook != FsdpHook::layers) ops_.emplace_back();
-    ops_.back().work = append(ops_.back().work, work);
-  }
-  void hook(FsdpHook hook, int unit) { ops_.push_back({hook, unit, {}}); }
-  std::vector<FsdpOp> take() { return std::move(ops_); }
-
- private:
-  std::vector<FsdpOp> ops_;
-};
-
-// Indices of units, the outermost module first at the same place.
-std::vector<int> units_where(const std::vector<FsdpUnit>& units, auto&& holds) {
-  std::vector<int> result;
-  for (int u = 0; u < static_cast<int>(units.size()); ++u) {
-    if (holds(units[u])) result.push_back(u);
-  }
-  return result;
-}
-
 // The layer whose backward completes the unit's gradient; -1 = nothing to train.
 int last_gradient(const FsdpUnit& unit, const TrainingStep& step) {
   for (const int layer : unit.layers) {
@@ -222,41 +199,23 @@ int last_gradient(const FsdpUnit& unit, const TrainingStep& step) {
   return -1;
 }
 
-void lay_out_program(FsdpPlan& plan, const TrainingStep& step, const StepCosts& costs) {
-  const std::vector<FsdpUnit>& units = plan.layout.units;
-  const int layers = static_cast<int>(step.layers.size());
-  Program forward, backward;
-  std::vector<int> begun, ended;
-  for (int layer = 0; layer < layers; ++layer) {
-    for (const int u : units_where(units, [&](const FsdpUnit& x) { return x.first == layer; })) {
-      forward.hook(FsdpHook::pre_forward, u);
-      begun.push_back(u);
-    }
-    forward.layers(costs.layers[layer].forward);
-    auto ending = units_where(units, [&](const FsdpUnit& x) { return x.last == layer; });
-    std::reverse(ending.begin(), ending.end());
-    for (const int u : ending) {
-      forward.hook(FsdpHook::post_forward, u);
-      ended.push_back(u);
-    }
+void lay_out_passes(FsdpPlan& plan, const TrainingStep& step, const StepCosts& costs) {
+  std::vector<HookedUnit> units;
+  for (const FsdpUnit& unit : plan.layout.units) {
+    units.push_back({unit.first, unit.last, last_gradient(unit, step)});
   }
-  for (int layer = layers - 1; layer >= 0; --layer) {
-    for (const int u : units_where(units, [&](const FsdpUnit& x) { return x.last == layer; })) {
-      backward.hook(FsdpHook::pre_backward, u);
-    }
-    backward.layers(costs.layers[layer].backward);
-    auto complete =
-        units_where(units, [&](const FsdpUnit& x) { return last_gradient(x, step) == layer; });
-    std::reverse(complete.begin(), complete.end());
-    for (const int u : complete) backward.hook(FsdpHook::post_backward, u);
-  }
-  plan.forward = forward.take();
-  plan.backward = backward.take();
+  plan.passes = lay_out(costs.layers, units);
   plan.next.assign(units.size(), -1);
   plan.previous.assign(units.size(), -1);
-  for (std::size_t i = 1; i < units.size(); ++i) {
-    plan.next[begun[i - 1]] = begun[i];
-    plan.previous[ended[i]] = ended[i - 1];
+  int begun = -1, ended = -1;
+  for (const PassItem& item : plan.passes.forward) {
+    if (item.hook == Hook::pre_forward) {
+      if (begun >= 0) plan.next[begun] = item.unit;
+      begun = item.unit;
+    } else if (item.hook == Hook::post_forward) {
+      plan.previous[item.unit] = ended;
+      ended = item.unit;
+    }
   }
 }
 
@@ -307,18 +266,18 @@ FsdpLayout fsdp_layout(const Job& job, const FsdpOptions& options) {
   return layout;
 }
 
-FsdpPlan fsdp_plan(const Job& job, const FsdpLayout& layout, const StepCosts& costs,
-                   JobNetwork& network) {
+FsdpPlan fsdp_plan(TrainingStage& stage, const FsdpLayout& layout) {
+  const Job& job = stage.job;
   FsdpPlan plan;
   plan.layout = layout;
-  const Pricing pricing(job, plan.layout, network);
+  const Pricing pricing(job, plan.layout, stage.network);
   plan.one_thread = one_thread(job);
   plan.hook_seconds = hook_dispatches * pricing.dispatch();
   for (std::size_t i = 0; i < plan.layout.units.size(); ++i) plan.units.push_back(pricing.unit(i));
   if (plan.layout.sharded()) {
-    plan.scalar = network.collective(plan.layout.shard_group, Collective::all_reduce, 4);
+    plan.scalar = stage.network.collective(plan.layout.shard_group, Collective::all_reduce, 4);
   }
-  lay_out_program(plan, job.step, costs);
+  lay_out_passes(plan, job.step, stage.costs);
   return plan;
 }
 

@@ -4,8 +4,7 @@
 
 #include <vector>
 
-#include "strategies/common/network.hpp"
-#include "strategies/common/run_steps.hpp"
+#include "strategies/common/training_loop.hpp"
 #include "strategies/fsdp/units.hpp"
 
 namespace lockstep {
@@ -56,18 +55,10 @@ struct FsdpUnitPlan {
   bool frees_after_forward = false;
 };
 
-// What happens to a unit at a place of the model.
-enum class FsdpHook { layers, pre_forward, post_forward, pre_backward, post_backward };
-struct FsdpOp {
-  FsdpHook hook = FsdpHook::layers;
-  int unit = -1;    // of a hook
-  QueuedWork work;  // of layers: all between two hooks
-};
-
 struct FsdpPlan {
   FsdpLayout layout;
   std::vector<FsdpUnitPlan> units;
-  std::vector<FsdpOp> forward, backward;
+  Passes passes;
   std::vector<int> next;  // unit whose forward begins after this one's; -1 = none
   std::vector<int>
       previous;             // unit whose forward ends before this one's: backward's next; -1 = none
@@ -76,7 +67,6 @@ struct FsdpPlan {
   PricedTransfer scalar;    // all-reduce of one number over the shard group
 };
 
-FsdpPlan fsdp_plan(const Job& job, const FsdpLayout& layout, const StepCosts& costs,
-                   JobNetwork& network);
+FsdpPlan fsdp_plan(TrainingStage& stage, const FsdpLayout& layout);
 
 }  // namespace lockstep

@@ -1,0 +1,21 @@
+#include "strategies/common/gradients.hpp"
+
+#include <set>
+#include <string>
+
+namespace lockstep {
+
+std::vector<GradientTensor> gradient_tensors(const TrainingStep& step, int element_bytes) {
+  std::vector<GradientTensor> tensors;
+  std::set<std::string> seen;
+  for (std::size_t layer = 0; layer < step.layers.size(); ++layer) {
+    for (const Parameter& parameter : step.layers[layer].parameters) {
+      if (!parameter.trainable || !seen.insert(parameter.name).second) continue;
+      tensors.push_back({static_cast<double>(parameter.count), element_bytes, parameter.shape,
+                         static_cast<int>(layer)});
+    }
+  }
+  return tensors;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,23 @@
+// Gradient tensors of a model in the order of its definition.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "workload/step.hpp"
+
+namespace lockstep {
+
+// A gradient tensor. Parameters that several layers share are one; their gradient is complete when
+// the layer that comes first in forward has done its backward.
+struct GradientTensor {
+  double elements = 0;
+  int element_bytes = 4;
+  std::vector<std::int64_t> shape;
+  int layer = 0;  // whose backward completes it
+};
+
+// Trainable parameters in definition order.
+std::vector<GradientTensor> gradient_tensors(const TrainingStep& step, int element_bytes);
+
+}  // namespace lockstep

@@ -1,0 +1,57 @@
+#include <algorithm>
+
+#include "strategies/common/training_loop.hpp"
+
+namespace lockstep {
+
+namespace {
+
+// Layers between two hooks are one piece of work.
+class PassBuilder {
+ public:
+  void layer(const QueuedWork& work) {
+    if (items_.empty() || items_.back().hook != Hook::layers) items_.emplace_back();
+    items_.back().work = append(items_.back().work, work);
+  }
+  void hook(Hook hook, int unit) { items_.push_back({hook, unit, {}}); }
+  std::vector<PassItem> take() { return std::move(items_); }
+
+ private:
+  std::vector<PassItem> items_;
+};
+
+// By layer, the units that have it at that place, in their order.
+std::vector<std::vector<int>> units_at(const std::vector<HookedUnit>& units, int HookedUnit::*place,
+                                       std::size_t layers) {
+  std::vector<std::vector<int>> result(layers);
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    const int layer = units[u].*place;
+    if (layer >= 0) result[static_cast<std::size_t>(layer)].push_back(static_cast<int>(u));
+  }
+  return result;
+}
+
+}  // namespace
+
+Passes lay_out(const std::vector<LayerCost>& layers, const std::vector<HookedUnit>& units) {
+  const auto beginning = units_at(units, &HookedUnit::first, layers.size());
+  auto ending = units_at(units, &HookedUnit::last, layers.size());
+  auto complete = units_at(units, &HookedUnit::completed_by, layers.size());
+  PassBuilder forward, backward;
+  for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+    for (const int u : beginning[layer]) forward.hook(Hook::pre_forward, u);
+    forward.layer(layers[layer].forward);
+    std::reverse(ending[layer].begin(), ending[layer].end());  // inner modules end first
+    for (const int u : ending[layer]) forward.hook(Hook::post_forward, u);
+  }
+  for (std::size_t layer = layers.size(); layer-- > 0;) {
+    std::reverse(ending[layer].begin(), ending[layer].end());
+    for (const int u : ending[layer]) backward.hook(Hook::pre_backward, u);
+    backward.layer(layers[layer].backward);
+    std::reverse(complete[layer].begin(), complete[layer].end());
+    for (const int u : complete[layer]) backward.hook(Hook::post_backward, u);
+  }
+  return {forward.take(), backward.take()};
+}
+
+}  // namespace lockstep

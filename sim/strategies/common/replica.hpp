@@ -1,0 +1,25 @@
+// A rank that holds the whole model: what it computes, updates and keeps by itself.
+#pragma once
+
+#include <vector>
+
+#include "memory/memory_plan.hpp"
+#include "strategies/common/gradients.hpp"
+#include "strategies/common/training_loop.hpp"
+
+namespace lockstep {
+
+struct Replica {
+  // Counts what later micro-batches add among the stage's work.
+  Replica(TrainingStage& stage, std::vector<GradientTensor> gradients);
+
+  std::vector<GradientTensor> tensors;
+  double elements = 0;            // of all of them
+  std::vector<LayerCost> adding;  // the job's layers when backward adds to gradients that are there
+  Passes alone, alone_adding;     // without hooks
+  UpdateWork update;
+};
+
+MemoryPlan replica_memory_plan(const Job& job);
+
+}  // namespace lockstep

@@ -1,0 +1,87 @@
+// The training step that every synchronous strategy shares: input, micro-batches, forward, backward,
+// clipping, loss scaling, update, report. A strategy is a set of hooks on it, as torchtitan's
+// parallelisms are on its train_step().
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "strategies/common/run_steps.hpp"
+#include "strategies/common/step_parts.hpp"
+
+namespace lockstep {
+
+// What one rank's host does in one pass over the model: layers, and hooks around them.
+enum class Hook { layers, pre_forward, post_forward, pre_backward, post_backward };
+struct PassItem {
+  Hook hook = Hook::layers;
+  int unit = -1;    // of a hook
+  QueuedWork work;  // of layers: all between two hooks
+};
+struct Passes {
+  std::vector<PassItem> forward, backward;
+};
+
+// Layers that are hooked together; -1 = no such hooks. Where several begin, the first of the list
+// is the outermost module.
+struct HookedUnit {
+  int first = -1,
+      last = -1;          // its module runs these layers: pre_forward, post_forward, pre_backward
+  int completed_by = -1;  // this layer's backward completes its gradients: post_backward
+};
+Passes lay_out(const std::vector<LayerCost>& layers, const std::vector<HookedUnit>& units);
+
+struct MicroBatch {
+  int step = 0;
+  bool first = true, last = true;  // of its step
+};
+
+// A program may let the host block; none of them has to be there.
+class TrainingHooks {
+ public:
+  virtual ~TrainingHooks() = default;
+  virtual const Passes& passes(const MicroBatch& batch) const = 0;
+  virtual void begin_forward(const MicroBatch&) {}
+  virtual Program pre_forward(int) { co_return; }
+  virtual void post_forward(int) {}
+  virtual Program pre_backward(int) { co_return; }
+  virtual Program post_backward(int) { co_return; }
+  virtual Program end_backward() { co_return; }
+  // The compute stream waits for one number of all ranks that hold a part of the model: the norm of
+  // the gradients, whether one of them is infinite.
+  virtual void reduce_scalar() {}
+  virtual Program after_update(int) { co_return; }
+};
+
+// One optimizer step's work on this rank.
+struct UpdateWork {
+  QueuedWork norm, scaling;  // clipping: before and after the norm is known to all
+  QueuedWork optimizer;
+  double on_host = 0;  // instead: seconds in which the host clips and updates
+  bool clips = false;
+};
+
+// The job in a world of its own: made first, so that hooks can be priced and act on it.
+struct TrainingStage {
+  // `fold`: as in RankSpeeds.
+  TrainingStage(const Job& job, const std::string& name, Engine engine, bool fold = true);
+
+  Event collective(Communicator& communicator, const PricedTransfer& transfer, const Event& after);
+  void copies(const QueuedWork& work);  // on the compute stream
+
+  const Job& job;
+  const StepCosts costs;
+  const RankSpeeds speeds;
+  const Engine engine;
+  World world;
+  JobNetwork network;
+  RankGroup& ranks;
+  ProvenanceTally always;      // what every step has
+  ProvenanceTally provenance;  // of the steps that are being issued
+};
+
+// Everything of the result but memory. `period`: steps after which the program repeats itself.
+StrategyResult train(TrainingStage& stage, TrainingHooks& hooks, const UpdateWork& update,
+                     int period = 1);
+
+}  // namespace lockstep

@@ -1,0 +1,53 @@
+// What DDP keeps in device memory, and what it sends together. Facts of docs/strategies.md.
+#include <nlohmann/json.hpp>
+
+#include "memory/step_memory.hpp"
+#include "strategies/ddp/ddp.hpp"
+#include "strategies/ddp/plan.hpp"
+
+namespace lockstep {
+
+namespace {
+
+MemoryPlan memory_plan(const Job& job, const DdpOptions& options) {
+  MemoryPlan plan = replica_memory_plan(job);
+  if (job.gpus == 1) return plan;
+  double gradients = 0;
+  for (const Bucket& bucket : plan_buckets(ddp_tensors(job, options), options).later) {
+    plan.replicated.bucket_bytes.push_back(bucket.bytes);
+    gradients += bucket.bytes;
+  }
+  plan.replicated.rebuilds_buckets = !options.find_unused_parameters || options.static_graph;
+  plan.replicated.gradient_as_bucket_view = options.gradient_as_bucket_view;
+  if (options.comm_hook == CommHook::power_sgd) plan.replicated.hook_state_bytes = gradients;
+  if (options.comm_hook == CommHook::fp16_compress ||
+      options.comm_hook == CommHook::bf16_compress) {
+    plan.replicated.hook_temporary_fraction = 0.5;  // fact 20
+  }
+  plan.communication_bytes = communicator_bytes(job.machine, group_of(job.machine, job.gpus));
+  return plan;
+}
+
+}  // namespace
+
+MemoryUse Ddp::memory(const Job& job) const {
+  const MemoryPlan plan = memory_plan(job, options_for(job, options_));
+  return memory_use(step_memory(job.step, plan, job.machine.device));
+}
+
+// Buckets are those from the second step on.
+nlohmann::ordered_json Ddp::communication(const Job& job) const {
+  nlohmann::ordered_json j;
+  j["bucket_cap_bytes"] = static_cast<std::int64_t>(options_.bucket_bytes);
+  j["bucket_bytes"] = nlohmann::ordered_json::array();
+  for (const Bucket& bucket : plan_buckets(ddp_tensors(job, options_), options_).later) {
+    j["bucket_bytes"].push_back(static_cast<std::int64_t>(bucket.bytes));
+  }
+  return j;
+}
+
+std::unique_ptr<Strategy> make_strategy(const DdpOptions& options) {
+  return std::make_unique<Ddp>(options);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,146 @@
+#include "strategies/ddp/plan.hpp"
+
+#include <cmath>
+#include <utility>
+
+namespace lockstep {
+
+namespace {
+
+class Planner {
+ public:
+  Planner(TrainingStage& stage, const Replica& replica, const DdpOptions& options)
+      : network_(stage.network),
+        job_(stage.job),
+        layers_(job_.accumulation > 1 ? replica.adding : stage.costs.layers),
+        tensors_(replica.tensors),
+        options_(options),
+        group_(group_of(job_.machine, job_.gpus)) {}
+
+  PricedTransfer collective(Collective kind, double bytes) const {
+    return network_.collective(group_, kind, bytes);
+  }
+
+  DdpSchedule schedule(const std::vector<Bucket>& buckets) const {
+    DdpSchedule result;
+    for (const Bucket& bucket : buckets) result.buckets.push_back(planned(bucket));
+    const int layers = static_cast<int>(layers_.size());
+    std::vector<double> bytes(layers_.size(), 0.0);
+    std::vector<int> counts(layers_.size(), 0);
+    for (const GradientTensor& tensor : tensors_) {
+      const auto layer = static_cast<std::size_t>(tensor.layer);
+      bytes[layer] += tensor.elements * tensor.element_bytes;
+      ++counts[layer];
+    }
+    std::vector<HookedUnit> units;
+    DdpCut cut;
+    double copied = 0;
+    int copies = 0;
+    int next = 0;  // bucket to launch
+    for (int layer = layers - 1; layer >= 0; --layer) {
+      copied += 2 * bytes[static_cast<std::size_t>(layer)];
+      copies += counts[static_cast<std::size_t>(layer)];
+      // Without overlap everything leaves at the end.
+      const auto full = [&](const Bucket& bucket) {
+        return layer == 0 || (options_.overlap && layer <= bucket.ready_after);
+      };
+      while (next < static_cast<int>(buckets.size()) &&
+             full(buckets[static_cast<std::size_t>(next)])) {
+        cut.launches.push_back(next++);
+      }
+      if (cut.launches.empty() && layer > 0) continue;
+      if (copies > 0) {
+        cut.copies = job_.costs->stream(copied, keeps_one_buffer(job_, options_) ? 1 : copies);
+      }
+      result.cuts.push_back(std::exchange(cut, {}));
+      units.push_back({.completed_by = layer});
+      copied = 0;
+      copies = 0;
+    }
+    result.passes = lay_out(layers_, units);
+    return result;
+  }
+
+  void buffers(DdpPlan& plan) const {
+    double bytes = 0;
+    int buffers = 0;
+    int norms = 0;  // each with a counter of batches beside its statistics
+    for (const Layer& layer : job_.step.layers) {
+      bytes += layer.buffer_bytes;
+      buffers += layer.buffers;
+      norms += layer.kind == "batch_norm" ? 1 : 0;
+    }
+    if (buffers == 0) return;
+    // One broadcast for each type: the statistics, then the int64 counters (seen in PyTorch 2.15,
+    // calibrate/oracle).
+    const double counter_bytes = 8.0 * norms;
+    plan.buffers.push_back(collective(Collective::broadcast, bytes - counter_bytes));
+    if (norms > 0) plan.buffers.push_back(collective(Collective::broadcast, counter_bytes));
+    plan.buffer_copies = job_.costs->stream(2 * bytes, buffers);
+  }
+
+ private:
+  PlannedBucket planned(const Bucket& bucket) const {
+    const auto all_reduce = [&](double bytes) { return collective(Collective::all_reduce, bytes); };
+    PlannedBucket result;
+    result.hook = plan_hook(options_, bucket, tensors_, *job_.costs, all_reduce);
+    if (!options_.gradient_as_bucket_view) {
+      result.copy_out =
+          job_.costs->stream(2 * bucket.bytes, static_cast<int>(bucket.tensors.size()));
+    }
+    return result;
+  }
+
+  JobNetwork& network_;
+  const Job& job_;
+  const std::vector<LayerCost>& layers_;  // of the micro-batch that reduces
+  const std::vector<GradientTensor>& tensors_;
+  const DdpOptions& options_;
+  const CommGroup group_;
+};
+
+}  // namespace
+
+DdpPlan ddp_plan(TrainingStage& stage, const Replica& replica, const DdpOptions& options) {
+  DdpPlan plan;
+  if (stage.job.gpus == 1) {
+    plan.first.passes = stage.job.accumulation > 1 ? replica.alone_adding : replica.alone;
+    plan.later = plan.first;
+    return plan;
+  }
+  const Planner planner(stage, replica, options);
+  if (options.broadcast_buffers) planner.buffers(plan);
+  const double flags = 4.0 * static_cast<double>(replica.tensors.size());
+  if (options.find_unused_parameters && !options.static_graph) {
+    plan.bitmap = planner.collective(Collective::all_reduce, flags);
+  } else {
+    plan.indices = planner.collective(Collective::broadcast, flags);
+  }
+  const BucketPlan buckets = plan_buckets(replica.tensors, options);
+  plan.first = planner.schedule(buckets.first);
+  plan.later = planner.schedule(buckets.later);
+  return plan;
+}
+
+bool keeps_one_buffer(const Job& job, const DdpOptions& options) {
+  return job.costs->framework() == FrameworkKind::megatron && !options.overlap;
+}
+
+DdpOptions options_for(const Job& job, DdpOptions options) {
+  if (!keeps_one_buffer(job, options)) return options;
+  constexpr double all = 1e18;
+  options.bucket_bytes = options.first_bucket_bytes = all;
+  options.gradient_as_bucket_view = true;
+  return options;
+}
+
+int ddp_gradient_bytes(const DdpOptions& options, Precision precision) {
+  return options.gradient_bytes > 0 ? static_cast<int>(std::lround(options.gradient_bytes))
+                                    : gradient_bytes(precision);
+}
+
+std::vector<GradientTensor> ddp_tensors(const Job& job, const DdpOptions& options) {
+  return gradient_tensors(job.step, ddp_gradient_bytes(options, job.step.precision));
+}
+
+}  // namespace lockstep

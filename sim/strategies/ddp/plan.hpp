@@ -1,0 +1,51 @@
+// What DDP will do in one step of a job, before time runs: where backward is cut, which buckets
+// leave at each cut, and what everything around it costs. Numbers in brackets: facts of
+// docs/strategies.md.
+#pragma once
+
+#include <vector>
+
+#include "strategies/common/replica.hpp"
+#include "strategies/ddp/buckets.hpp"
+#include "strategies/ddp/hooks.hpp"
+
+namespace lockstep {
+
+// What follows a run of backward layers that fills a bucket.
+struct DdpCut {
+  QueuedWork copies;          // gradients into their buckets, division fused [7]
+  std::vector<int> launches;  // buckets that are reduced now, in order [8]
+};
+
+struct PlannedBucket {
+  HookPlan hook;        // what stands in for the plain all-reduce
+  QueuedWork copy_out;  // back into .grad [12]
+};
+
+struct DdpSchedule {
+  Passes passes;  // its units are the cuts
+  std::vector<DdpCut> cuts;
+  std::vector<PlannedBucket> buckets;
+};
+
+struct DdpPlan {
+  DdpSchedule first, later;             // the first step, and from then on [2, 3]
+  std::vector<PricedTransfer> buffers;  // broadcasts, one for each type [15]
+  QueuedWork buffer_copies;             // flattened before, split again after
+  PricedTransfer bitmap;                // of the parameters that were used [19]
+  PricedTransfer indices;               // of the rebuilt buckets [3]
+};
+
+DdpPlan ddp_plan(TrainingStage& stage, const Replica& replica, const DdpOptions& options);
+
+// Megatron's local DDP keeps all gradients in one buffer, divides it in one pass and reduces it in
+// one piece after backward (model/distributed.py: DistributedDataParallel, allreduce_gradients).
+bool keeps_one_buffer(const Job& job, const DdpOptions& options);
+// With what follows from that.
+DdpOptions options_for(const Job& job, DdpOptions options);
+
+// Bytes of one gradient element in `.grad` and in the buckets.
+int ddp_gradient_bytes(const DdpOptions& options, Precision precision);
+std::vector<GradientTensor> ddp_tensors(const Job& job, const DdpOptions& options);
+
+}  // namespace lockstep
