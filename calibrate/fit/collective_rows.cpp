@@ -19,13 +19,15 @@ struct CurveFile {
   int ranks = 2, nodes = 1, per_process = 1;
   RowUse use = RowUse::check;
   std::vector<double> bytes, times;
+  double peak = 0;  // bus bandwidth that shares_of_peak are of
+  std::vector<double> shares_of_peak;
 };
 struct BandwidthFile {
   std::string name, platform, source, note;
   Collective collective = Collective::all_reduce;
   int ranks = 2, nodes = 1;
   RowUse use = RowUse::check;
-  double bytes = 0, bus_bandwidth = 0;
+  double bytes = 0, bus_bandwidth = 0, low = 0, high = 0;
 };
 struct MeasurementsFile {
   std::vector<CurveFile> curves;
@@ -58,13 +60,20 @@ void describe(Visitor& v, CurveFile& c) {
            .max = 1e15,
            .required = true},
           c.bytes);
-  v.field({.name = "times",
-           .doc = "Times.",
-           .unit = Dimension::seconds,
-           .min = 1e-9,
-           .max = 1e6,
-           .required = true},
+  v.field({.name = "times", .doc = "Times.", .unit = Dimension::seconds, .min = 1e-9, .max = 1e6},
           c.times);
+  v.field({.name = "peak",
+           .doc = "Bus bandwidth that shares_of_peak are of.",
+           .unit = Dimension::bytes_per_second,
+           .min = 0,
+           .max = 1e15},
+          c.peak);
+  v.field({.name = "shares_of_peak",
+           .doc = "Bus bandwidth over the peak, by size; in place of times.",
+           .unit = Dimension::fraction,
+           .min = 1e-6,
+           .max = 1},
+          c.shares_of_peak);
 }
 
 template <class Visitor>
@@ -84,6 +93,18 @@ void describe(Visitor& v, BandwidthFile& b) {
            .max = 1e15,
            .required = true},
           b.bus_bandwidth);
+  v.field({.name = "low",
+           .doc = "5th percentile over placements; 0 = not known.",
+           .unit = Dimension::bytes_per_second,
+           .min = 0,
+           .max = 1e15},
+          b.low);
+  v.field({.name = "high",
+           .doc = "95th percentile.",
+           .unit = Dimension::bytes_per_second,
+           .min = 0,
+           .max = 1e15},
+          b.high);
 }
 
 template <class Visitor>
@@ -105,14 +126,22 @@ std::vector<CollectiveRow> collective_rows() {
   const auto file =
       read_file<MeasurementsFile>(data_folder("platforms/measurements") + "/collectives.yaml");
   std::vector<CollectiveRow> rows;
+  const auto seconds_at = [](const auto& head, double bytes, double bandwidth) {
+    return bus_bandwidth(head.collective, head.ranks, bytes, 1) / bandwidth;
+  };
   for (const CurveFile& c : file.curves)
-    for (std::size_t i = 0; i < std::min(c.bytes.size(), c.times.size()); ++i)
+    for (std::size_t i = 0; i < c.bytes.size(); ++i) {
+      const double seconds =
+          c.peak > 0 ? seconds_at(c, c.bytes[i], c.peak * c.shares_of_peak.at(i)) : c.times.at(i);
       rows.push_back({c.name, c.platform, c.collective, c.ranks, c.nodes, c.per_process, c.use,
-                      c.bytes[i], c.times[i], c.source});
+                      c.bytes[i], seconds, 0, 0, c.source});
+    }
   for (const BandwidthFile& b : file.bandwidths) {
-    const double seconds = bus_bandwidth(b.collective, b.ranks, b.bytes, 1) / b.bus_bandwidth;
-    rows.push_back(
-        {b.name, b.platform, b.collective, b.ranks, b.nodes, 1, b.use, b.bytes, seconds, b.source});
+    const bool spread = b.low > 0 && b.high > 0;
+    rows.push_back({b.name, b.platform, b.collective, b.ranks, b.nodes, 1, b.use, b.bytes,
+                    seconds_at(b, b.bytes, b.bus_bandwidth),
+                    spread ? seconds_at(b, b.bytes, b.high) : 0,
+                    spread ? seconds_at(b, b.bytes, b.low) : 0, b.source});
   }
   return rows;
 }

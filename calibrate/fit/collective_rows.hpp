@@ -23,7 +23,8 @@ struct CollectiveRow {
   int per_process = 1;  // ranks launched one after the other by one process
   RowUse use = RowUse::check;
   double bytes = 0;
-  double measured = 0;  // seconds
+  double measured = 0;        // seconds
+  double fast = 0, slow = 0;  // 5th and 95th percentile over placements; 0 = not known
   std::string source;
 };
 

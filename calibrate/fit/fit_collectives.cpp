@@ -1,11 +1,13 @@
 // lockstep-fit-collectives: predicted against measured collectives, and the fit of NetworkModel.
 //   lockstep-fit-collectives          prints the tables of docs/networks.md
 //   lockstep-fit-collectives --fit    searches the fitted parameters anew, then prints
+//   lockstep-fit-collectives --leave-out   fits without each source in turn and predicts that
 //   lockstep-fit-collectives --svg    prints the picture of docs/networks.md
-// Pattern search on the mean absolute log error of the fit rows from 1 MiB on, every curve weighing
-// the same; four parameters, no derivative needed.
+// Pattern search on the mean absolute log error of the fit rows from 1 MiB on, every source weighing
+// the same; seven parameters, no derivative needed.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
@@ -26,30 +28,44 @@ double log_error(const CollectiveRow& row, const NetworkModel& model) {
   return std::abs(std::log(predict_row(row, model).seconds / row.measured));
 }
 
-double objective(const std::vector<CollectiveRow>& rows, const NetworkModel& model) {
-  std::map<std::string, std::vector<double>> errors;
+// Mean over sources of their mean error; `left_out` = a source that does not count.
+double objective(const std::vector<CollectiveRow>& rows, const NetworkModel& model,
+                 const std::string& left_out) {
+  std::map<std::string, std::vector<double>> errors;  // by source
   for (const CollectiveRow& row : rows)
-    if (row.use == RowUse::fit && row.bytes >= from_bytes)
-      errors[row.name].push_back(log_error(row, model));
+    if (row.use == RowUse::fit && row.bytes >= from_bytes && row.source != left_out)
+      errors[row.source].push_back(log_error(row, model));
   double sum = 0;
-  for (const auto& [name, list] : errors) sum += mean(list);
+  for (const auto& [source, list] : errors) sum += mean(list);
   return sum / static_cast<double>(errors.size());
 }
 
-NetworkModel fit(const std::vector<CollectiveRow>& rows) {
+struct Parameter {
+  const char* name;
+  double NetworkModel::*value;
+  double neutral;  // where the search begins: NCCL's table as it is
+  double smallest, largest;
+};
+const std::array parameters{
+    Parameter{"bulk_hop_factor", &NetworkModel::bulk_hop_factor, 1, 1, 100},
+    Parameter{"nvlink_ll_efficiency", &NetworkModel::nvlink_ll_efficiency, 1, 0.01, 1},
+    Parameter{"nvlink_efficiency", &NetworkModel::nvlink_efficiency, 1, 0.01, 1},
+    Parameter{"host_staging_efficiency", &NetworkModel::host_staging_efficiency, 0.5, 0.01, 1},
+    Parameter{"net_ll128_hop_factor", &NetworkModel::net_ll128_hop_factor, 1, 1, 100},
+    Parameter{"shared_hop_factor", &NetworkModel::shared_hop_factor, 1, 1, 100},
+    Parameter{"shared_tree_loss", &NetworkModel::shared_tree_loss, 1e-3, 0, 1}};
+
+NetworkModel fit(const std::vector<CollectiveRow>& rows, const std::string& left_out = "") {
   NetworkModel model;
-  const std::array parameters{&NetworkModel::bulk_hop_factor, &NetworkModel::nvlink_ll_efficiency,
-                              &NetworkModel::nvlink_efficiency,
-                              &NetworkModel::host_staging_efficiency};
-  double best = objective(rows, model);
-  for (double step = 0.2; step > 1e-3;) {
+  for (const Parameter& p : parameters) model.*p.value = p.neutral;
+  double best = objective(rows, model, left_out);
+  for (double step = 0.5; step > 1e-3;) {
     bool improved = false;
-    for (const auto parameter : parameters)
+    for (const Parameter& p : parameters)
       for (const double factor : {1 + step, 1 / (1 + step)}) {
         NetworkModel trial = model;
-        trial.*parameter *= factor;
-        if (parameter != &NetworkModel::bulk_hop_factor && trial.*parameter > 1) continue;
-        const double value = objective(rows, trial);
+        trial.*p.value = std::clamp(trial.*p.value * factor, p.smallest, p.largest);
+        const double value = objective(rows, trial, left_out);
         if (value >= best - 1e-12) continue;
         best = value;
         model = trial;
@@ -57,12 +73,37 @@ NetworkModel fit(const std::vector<CollectiveRow>& rows) {
       }
     if (!improved) step /= 2;
   }
-  fmt::print(
-      "objective {:.4f}: bulk_hop_factor {:.3g}, nvlink_ll_efficiency {:.3g}, "
-      "nvlink_efficiency {:.3g}, host_staging_efficiency {:.3g}\n\n",
-      best, model.bulk_hop_factor, model.nvlink_ll_efficiency, model.nvlink_efficiency,
-      model.host_staging_efficiency);
+  fmt::print("objective {:.4f}:", best);
+  for (const Parameter& p : parameters) fmt::print(" {} {:.3g}", p.name, model.*p.value);
+  fmt::print("\n\n");
   return model;
+}
+
+void print_errors(const std::map<std::string, std::vector<double>>& groups, const char* title) {
+  fmt::print(
+      "\n| {} | count | median error | 90th percentile | worst |\n|---|---:|---:|---:|---:|\n",
+      title);
+  for (const auto& [name, list] : groups)
+    fmt::print("| {} | {} | {:.1f} % | {:.1f} % | {:.1f} % |\n", name, list.size(), median(list),
+               quantile(list, 0.9), quantile(list, 1));
+}
+
+// Every source predicted by a fit to the others.
+void print_left_out(const std::vector<CollectiveRow>& rows) {
+  std::map<std::string, std::vector<double>> groups;
+  for (const CollectiveRow& row : rows)
+    if (row.use == RowUse::fit && row.bytes >= from_bytes) groups[row.source];
+  std::vector<double> all;
+  for (auto& [source, errors] : groups) {
+    const NetworkModel model = fit(rows, source);
+    for (const CollectiveRow& row : rows) {
+      if (row.source != source || row.bytes < from_bytes) continue;
+      errors.push_back(100 * std::abs(predict_row(row, model).seconds / row.measured - 1));
+    }
+    all.insert(all.end(), errors.begin(), errors.end());
+  }
+  groups["all"] = all;
+  print_errors(groups, "source left out of the fit, 1 MiB and more");
 }
 
 void print_tables(const std::vector<CollectiveRow>& rows, const NetworkModel& model) {
@@ -98,11 +139,7 @@ void print_tables(const std::vector<CollectiveRow>& rows, const NetworkModel& mo
     if (row.bytes >= from_bytes && row.use != RowUse::platform)
       groups["all of fit and check, 1 MiB and more"].push_back(100 * std::abs(error));
   }
-  fmt::print(
-      "\n| rows | count | median error | 90th percentile | worst |\n|---|---:|---:|---:|---:|\n");
-  for (const auto& [name, list] : groups)
-    fmt::print("| {} | {} | {:.1f} % | {:.1f} % | {:.1f} % |\n", name, list.size(), median(list),
-               quantile(list, 0.9), quantile(list, 1));
+  print_errors(groups, "rows");
 }
 
 }  // namespace
@@ -115,6 +152,8 @@ int main(int count, char** arguments) {
     const std::string_view mode = count > 1 ? arguments[1] : "";
     if (mode == "--svg")
       fmt::print("{}", collective_svg(rows));
+    else if (mode == "--leave-out")
+      print_left_out(rows);
     else
       print_tables(rows, mode == "--fit" ? fit(rows) : NetworkModel{});
     return 0;

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "costs/collective_curve.hpp"
 #include "costs/collective_links.hpp"
@@ -15,6 +16,10 @@ namespace {
 template <class Enum>
 std::string name_of(Enum value) {
   return std::string(EnumNames<Enum>::names[static_cast<std::size_t>(value)]);
+}
+
+bool is_tree(NcclAlgorithm algorithm) {
+  return algorithm == NcclAlgorithm::tree || algorithm == NcclAlgorithm::nvls_tree;
 }
 
 // PCIe bytes/s that staging through host memory works with.
@@ -42,10 +47,10 @@ double physical_limit(const Machine& machine, const CommGroup& group, const Nccl
   double limit = std::numeric_limits<double>::infinity();
   if (links.path == NodePath::host_memory)
     limit = host_path_link(machine, group, links, model) * per_byte *
-            (low_latency ? 0.5 : model.host_staging_efficiency);
+            (low_latency ? std::min(0.5, model.host_staging_efficiency)
+                         : model.host_staging_efficiency);
   if (group.nodes > 1) {
-    const bool tree = e.algorithm == NcclAlgorithm::tree || e.algorithm == NcclAlgorithm::nvls_tree;
-    const double ratio = tree ? (group.nodes == 2 ? 1 : 0.5) : per_byte;
+    const double ratio = is_tree(e.algorithm) ? (group.nodes == 2 ? 1 : 0.5) : per_byte;
     double rate = nic_share(machine, group, collective);
     // Over TCP every channel is one stream (fact 79).
     if (machine.fabric.kind == FabricKind::ethernet)
@@ -76,11 +81,18 @@ Times refine(const Machine& machine, const CommGroup& group, const NcclSystem& s
                                : model.nvlink_efficiency * links.rings /
                                      (links.nvlink_channels * links.channel);
   }
+  const bool shared = machine.fabric.kind == FabricKind::efa;
+  if (e.algorithm == NcclAlgorithm::ring && group.nodes > 1 && !low_latency) {
+    if (shared) t.latency += (model.shared_hop_factor - 1) * e.net_hops;
+    if (e.protocol == NcclProtocol::ll128) t.latency += (model.net_ll128_hop_factor - 1) * e.hops;
+  }
   // Through host memory a hop is two, the write and the read.
   if (links.path == NodePath::host_memory) t.latency += e.hops;
   bandwidth =
       std::min(bandwidth, physical_limit(machine, group, system, links, collective, e, model));
   if (e.algorithm == NcclAlgorithm::tree) bandwidth *= tree_size_factor(e.protocol, bytes);
+  if (shared && is_tree(e.algorithm) && !low_latency)
+    bandwidth /= 1 + model.shared_tree_loss * (group.nodes - 1);
   t.transfer = bytes / bandwidth;
   return t;
 }
@@ -90,28 +102,46 @@ struct Chosen {
   Times times;
 };
 
-// NCCL's choice for this size; or what it chooses for some larger size if that takes less time: the
-// table misjudges the moment to change protocol, but more bytes never take less time than fewer.
+// What is fastest once corrected. NCCL's own choice by the uncorrected table would change protocol
+// at moments that measured curves do not show, and at other sizes for every number of ranks: then
+// more bytes or more ranks could take less time.
 Chosen choose(const Machine& machine, const CommGroup& group, Collective collective, double bytes,
               const NetworkModel& model) {
   const NcclSystem system = nccl_system(machine, group);
   const NodeLinks links = node_links(machine, group);
-  const auto estimates = nccl_estimates(system, collective, bytes);
-  const auto evaluated = [&](const NcclEstimate& e) {
-    return Chosen{e, refine(machine, group, system, links, collective, bytes, e, model)};
-  };
-  Chosen best = evaluated(estimates.front());
-  constexpr double largest = 64.0 * (1ULL << 30);
-  for (double size = std::exp2(std::ceil(std::log2(std::max(bytes, 1024.0)))); size <= largest;
-       size *= 2) {
-    const NcclEstimate later = nccl_choice(system, collective, size);
-    const auto same = std::find_if(estimates.begin(), estimates.end(), [&](const auto& e) {
-      return e.algorithm == later.algorithm && e.protocol == later.protocol;
-    });
-    const Chosen candidate = evaluated(*same);
-    if (candidate.times.total() < best.times.total()) best = candidate;
+  std::optional<Chosen> best;
+  for (const NcclEstimate& e : nccl_estimates(system, collective, bytes)) {
+    // NCCL takes rings or NVLink SHARP inside a node; its table has trees for what spans several.
+    if (group.nodes == 1 && e.algorithm == NcclAlgorithm::tree) continue;
+    const Times times = refine(machine, group, system, links, collective, bytes, e, model);
+    if (!best || times.total() < best->times.total()) best = {e, times};
   }
-  return best;
+  return *best;
+}
+
+// The full size of the same collective over fewer nodes, every rank having as much.
+double bytes_over(const CommGroup& group, Collective collective, double bytes, int nodes) {
+  const bool shards = collective == Collective::all_gather ||
+                      collective == Collective::reduce_scatter ||
+                      collective == Collective::all_to_all;
+  return shards ? bytes * nodes / group.nodes : bytes;
+}
+
+// More nodes never take less time than fewer, every rank having as much to say: what happens inside
+// a node, and between some of the nodes, has to happen too. The table's hops inside a node are
+// shorter as soon as there are two, and it changes algorithm at other sizes.
+Chosen choose_over_nodes(const Machine& machine, const CommGroup& group, Collective collective,
+                         double bytes, const NetworkModel& model) {
+  Chosen chosen = choose(machine, group, collective, bytes, model);
+  for (int nodes = 1; nodes < group.nodes; nodes *= 2) {
+    CommGroup fewer = group;
+    fewer.nodes = nodes;
+    if (fewer.ranks() == 1) continue;
+    const Chosen part =
+        choose(machine, fewer, collective, bytes_over(group, collective, bytes, nodes), model);
+    chosen.times.latency += std::max(0.0, part.times.total() - chosen.times.total());
+  }
+  return chosen;
 }
 
 // Bytes that each rank sends.
@@ -205,7 +235,7 @@ CollectiveCost collective_cost(const Machine& machine, const CommGroup& group,
     cost.algorithm = "direct";
     cost.protocol = name_of(NcclProtocol::simple);
   } else {
-    const Chosen chosen = choose(machine, group, collective, bytes, model);
+    const Chosen chosen = choose_over_nodes(machine, group, collective, bytes, model);
     times = chosen.times;
     algorithm = chosen.estimate.algorithm;
     cost.algorithm = name_of(algorithm);

@@ -145,14 +145,15 @@ NcclSystem nccl_system(const Machine& machine, const CommGroup& group) {
   NcclSystem s{.compute_capability = cc,
                .cpu = machine.host.vendor,
                .ranks = group.ranks(),
-               .nodes = group.nodes};
+               .nodes = group.nodes,
+               .nic_latency = machine.fabric.plugin_seconds};
   const bool nvlink = links.path == NodePath::nvlink;
   s.intra_link = links.path == NodePath::none ? NcclLink::net
                  : nvlink                     ? NcclLink::nvlink
                                               : NcclLink::pci;
-  const bool gpu_direct = machine.fabric.kind == FabricKind::infiniband ||
-                          machine.fabric.kind == FabricKind::roce ||
-                          machine.fabric.kind == FabricKind::efa;
+  // LL128 relies on 128 bytes arriving in order, which EFA does not promise.
+  const bool gpu_direct =
+      machine.fabric.kind == FabricKind::infiniband || machine.fabric.kind == FabricKind::roce;
   s.ll128 = cc >= 70 && (nvlink || links.path == NodePath::none) &&
             (group.nodes == 1 || (gpu_direct && machine.fabric.gpu_direct));
 

@@ -74,27 +74,35 @@ Hops ring_hops(const NcclSystem& s, std::size_t protocol) {
   return hops;
 }
 
-double ring_latency(const NcclSystem& s, Collective collective, std::size_t protocol,
-                    double bytes) {
+// Microseconds: of all hops and of those between nodes among them.
+struct HopTimes {
+  double all = 0, net = 0;
+};
+
+HopTimes ring_latency(const NcclSystem& s, Collective collective, std::size_t protocol,
+                      double bytes) {
   const Hops hops = ring_hops(s, protocol);
   const double steps = ring_steps(collective, s.ranks);
   const double rounds = collective == Collective::all_reduce ? 2 : 1;
   const double inter_steps = s.nodes == 1 ? 0 : rounds * (s.nodes - 1);
-  double latency =
-      ring_base[protocol] + (steps - inter_steps) * hops.intra + inter_steps * hops.inter;
+  HopTimes times{(steps - inter_steps) * hops.intra + inter_steps * hops.inter,
+                 inter_steps * hops.inter};
   if (protocol == 2 && collective == Collective::all_reduce && s.nodes > 1 &&
-      bytes / (s.ring.channels * s.ranks) >= 64)
-    latency *= s.compute_capability < 80 ? 1.9 : 1.4;  // fact 97
-  return latency;
+      bytes / (s.ring.channels * s.ranks) >= 64) {
+    const double factor = s.compute_capability < 80 ? 1.9 : 1.4;  // fact 97, on the base too
+    times.all = factor * times.all + (factor - 1) * ring_base[protocol];
+    times.net *= factor;
+  }
+  return times;
 }
 
-double tree_latency(const NcclSystem& s, std::size_t protocol) {
+HopTimes tree_latency(const NcclSystem& s, std::size_t protocol) {
   const auto link = static_cast<std::size_t>(s.intra_link);
   double inter = tree_hop[2][protocol];
   inter += s.nic_latency / micro * (protocol == 2 ? 2 : 1);
   const double per_node = static_cast<double>(s.ranks) / s.nodes;
-  return tree_base[protocol] +
-         2 * ((per_node - 1) * tree_hop[link][protocol] + log2_floor(s.nodes) * inter);
+  const double net = 2 * log2_floor(s.nodes) * inter;
+  return {2 * (per_node - 1) * tree_hop[link][protocol] + net, net};
 }
 
 // Fact 92, last sentence of the LL row: the row across nodes depends on the CPU, not on the GPU.
@@ -153,14 +161,15 @@ double nvls_bus(const NcclSystem& s, Collective collective, bool tree) {
 class Candidates {
  public:
   explicit Candidates(double bytes) : bytes_(bytes) {}
-  void add(NcclAlgorithm algorithm, std::size_t protocol, double base_us, double latency_us,
+  void add(NcclAlgorithm algorithm, std::size_t protocol, double base_us, const HopTimes& hops,
            double gbps, double size_factor = 1) {
     if (gbps <= 0) return;
-    const double latency = latency_us * micro, bandwidth = gbps * giga * size_factor;
+    const double latency = (base_us + hops.all) * micro, bandwidth = gbps * giga * size_factor;
     list_.push_back({.algorithm = algorithm,
                      .protocol = static_cast<NcclProtocol>(protocol),
                      .latency = latency,
-                     .hops = (latency_us - base_us) * micro,
+                     .hops = hops.all * micro,
+                     .net_hops = hops.net * micro,
                      .bandwidth = bandwidth,
                      .full_bandwidth = gbps * giga,
                      .seconds = latency + bytes_ / bandwidth});
@@ -220,15 +229,17 @@ std::vector<NcclEstimate> nccl_estimates(const NcclSystem& s, Collective collect
   }
   const auto link = static_cast<std::size_t>(s.intra_link);
   const double nvls_ratio = collective == Collective::all_reduce ? ring_ratio : 1;
-  candidates.add(NcclAlgorithm::nvls, 2, 0, nvls_hop[link],
+  candidates.add(NcclAlgorithm::nvls, 2, 0, {.all = nvls_hop[link]},
                  nvls_bus(s, collective, false) * nvls_ratio);
+  const double depth = log2_floor(s.nodes);
+  const double nvls_net = 2 * depth * (nvls_tree_hop[2] + 2 * s.nic_latency / micro);
   candidates.add(NcclAlgorithm::nvls_tree, 2, 0,
-                 nvls_tree_hop[link] + 2 * log2_floor(s.nodes) * nvls_tree_hop[2],
+                 {.all = nvls_tree_hop[link] + nvls_net, .net = nvls_net},
                  nvls_bus(s, collective, true) * nvls_ratio);
+  const double pat_net = depth * (pat_net_hop + 2 * s.nic_latency / micro) / 3.5;
   // Fact 98. A reduce-scatter that averages, as FSDP's does, rules PAT out (fact 56).
   if (s.nodes > 1 && s.ranks == s.nodes && collective == Collective::all_gather)
-    candidates.add(NcclAlgorithm::pat, 2, pat_base,
-                   pat_base + log2_floor(s.nodes) * pat_net_hop / 3.5 + 2.8 * ranks,
+    candidates.add(NcclAlgorithm::pat, 2, pat_base, {.all = pat_net + 2.8 * ranks, .net = pat_net},
                    graph_bus(s.ring, s.nodes) * 0.75);
   return candidates.sorted();
 }

@@ -66,6 +66,7 @@ struct NcclEstimate {
   NcclProtocol protocol = NcclProtocol::simple;
   double latency = 0;         // seconds
   double hops = 0;            // the part of it that the hops make up
+  double net_hops = 0;        // of these, the ones between nodes
   double bandwidth = 0;       // bytes/s of the collective's full size (algorithm bandwidth)
   double full_bandwidth = 0;  // without the loss of fact 97 that depends on the size
   double seconds = 0;         // latency + bytes / bandwidth

@@ -81,6 +81,64 @@ RC_GTEST_PROP(CollectiveCost, MoreBytesNeverTakeLessTime, ()) {
   RC_ASSERT(time_few <= time_many * (1 + 1e-9));
 }
 
+// The full size when every rank has `bytes` to say.
+double of_all(Collective collective, const CommGroup& group, double bytes) {
+  const bool shards = collective == Collective::all_gather ||
+                      collective == Collective::reduce_scatter ||
+                      collective == Collective::all_to_all;
+  return shards ? bytes * group.ranks() : bytes;
+}
+
+RC_GTEST_PROP(CollectiveCost, MoreNodesNeverTakeLessTime, ()) {
+  const Setting s = any_setting();
+  const Collective c = any_collective();
+  const double each = any_size();
+  CommGroup fewer = s.group;
+  fewer.nodes = *rc::gen::inRange(1, s.group.nodes + 1);
+  if (fewer.ranks() == 1) fewer.nodes = s.group.nodes;
+  const double before = collective_cost(s.machine, fewer, c, of_all(c, fewer, each)).seconds();
+  RC_ASSERT(collective_cost(s.machine, s.group, c, of_all(c, s.group, each)).seconds() >=
+            before * (1 - 1e-9));
+}
+
+// Inside a node more GPUs may be faster where they open more links: point-to-point NVLinks and
+// bridges. NVLink SHARP sends what a rank owns once more, which is less the more ranks own a part.
+TEST(CollectiveCost, MoreGpusOfANodeNeverTakeLessTimeOnTheSameLinks) {
+  int machines_checked = 0;
+  for (const Machine& machine : machines()) {
+    const bool own_links =
+        machine.intra == IntraLink::nvlink && machine.nvlink.layout != NvlinkLayout::switched;
+    if (own_links || machine.gpus_per_node < 2) continue;
+    ++machines_checked;
+    for (const Collective c : everything) {
+      if (c == Collective::all_reduce && machine.nvlink.multicast) continue;
+      for (double each = 1; each <= 16 * GiB; each *= 2) {
+        double before = 0;
+        for (int ranks = 2; ranks <= machine.gpus_per_node; ++ranks) {
+          const CommGroup group{.ranks_per_node = ranks, .nodes = 1};
+          const double seconds =
+              collective_cost(machine, group, c, of_all(c, group, each)).seconds();
+          EXPECT_GE(seconds, before * (1 - 1e-9)) << machine.name << " " << ranks << " " << each;
+          before = seconds;
+        }
+      }
+    }
+  }
+  EXPECT_GE(machines_checked, 15);
+}
+
+// From one full node on: the last GPU of a node and the first ones of the next.
+TEST(CollectiveCost, OneMegabyteDoesNotGetFasterFromEightToSixteenGpus) {
+  for (const char* name : {"dgx-a100-80gb", "dgx-h100", "dgx1-v100-32gb", "p5.48xlarge"}) {
+    const Machine machine = load_machine(name);
+    const double one =
+        collective_cost(machine, group_of(machine, 8), Collective::all_reduce, MiB).seconds();
+    EXPECT_GE(
+        collective_cost(machine, group_of(machine, 16), Collective::all_reduce, MiB).seconds(), one)
+        << name;
+  }
+}
+
 RC_GTEST_PROP(CollectiveCost, FasterNicsAreNeverSlower, ()) {
   Setting s = any_setting();
   const Collective c = any_collective();
@@ -186,6 +244,42 @@ TEST(CollectiveCost, OversubscribedTreesSlowWhatCrossesThem) {
   EXPECT_NEAR(slowdown(Collective::all_to_all), 4 * 8 / 15.0, 1e-6);
   tree.fabric.nodes_per_leaf = 16;
   EXPECT_NEAR(slowdown(Collective::all_to_all), 1, 1e-9);
+}
+
+// Large all-gathers are Simple rings. Between nodes the table's hop is 14 us and twice the latency
+// that the plug-in tells (fact 96); on EFA it costs shared_hop_factor times that.
+TEST(CollectiveCost, EveryFurtherNodeOfARingAddsOneNetworkHop) {
+  Machine machine = load_machine("p5.48xlarge");
+  const NetworkModel model;
+  const auto latency = [&](int nodes) {
+    const CommGroup group{.ranks_per_node = 8, .nodes = nodes};
+    return collective_cost(machine, group, Collective::all_gather, 64 * GiB).latency_seconds;
+  };
+  const double inside = 7 * 6e-6;  // 2 us of posting to an AMD host's NIC, three times for Simple
+  EXPECT_NEAR((latency(12) - latency(4)) / 8,
+              inside + model.shared_hop_factor * (14e-6 + 2 * 75e-6), 1e-12);
+  machine.fabric.plugin_seconds = 0;
+  EXPECT_NEAR((latency(12) - latency(4)) / 8, inside + model.shared_hop_factor * 14e-6, 1e-12);
+  machine.fabric.kind = FabricKind::infiniband;
+  EXPECT_NEAR((latency(12) - latency(4)) / 8, inside + 14e-6, 1e-12);
+}
+
+TEST(CollectiveCost, TreesOnASharedFabricLoseRateWithEveryNode) {
+  Machine machine = load_machine("p5.48xlarge");
+  NetworkModel lossless;
+  lossless.shared_tree_loss = 0;
+  const auto ratio = [&](int nodes) {
+    const CommGroup group{.ranks_per_node = 8, .nodes = nodes};
+    const auto cost = [&](const NetworkModel& model) {
+      return collective_cost(machine, group, Collective::all_reduce, 256 * MiB, model);
+    };
+    EXPECT_EQ(cost({}).algorithm, "nvls_tree");
+    return cost({}).transfer_seconds / cost(lossless).transfer_seconds;
+  };
+  EXPECT_NEAR(ratio(2), 1 + NetworkModel{}.shared_tree_loss, 1e-9);
+  EXPECT_NEAR(ratio(8), 1 + 7 * NetworkModel{}.shared_tree_loss, 1e-9);
+  machine.fabric.kind = FabricKind::infiniband;
+  EXPECT_DOUBLE_EQ(ratio(2), 1);
 }
 
 TEST(CollectiveCost, HostMemoryPathIsFarBelowPeerToPeer) {
