@@ -266,6 +266,12 @@ CollectiveCost collective_cost(const Machine& machine, const CommGroup& group,
   return cost;
 }
 
+double network_error(const Machine& machine, int nodes) {
+  constexpr double model = 0.3, placement = 0.12;
+  const bool shared = machine.fabric.kind == FabricKind::efa;
+  return std::hypot(model, shared ? placement * std::log2(nodes) : 0);
+}
+
 double cores_of_sending(const HostSpec& host, double bytes, double seconds) {
   if (host.core_network_rate <= 0 || seconds <= 0) return 0;
   return bytes / host.core_network_rate / seconds;

@@ -91,6 +91,13 @@ struct CollectiveCost {
 CollectiveCost collective_cost(const Machine& machine, const CommGroup& group,
                                Collective collective, double bytes, const NetworkModel& model = {});
 
+// One sigma of log(truth / prediction) of modelled communication over so many nodes: 1.48 times the
+// median error of sources that were left out of the fit, the largest of them; and on a shared fabric
+// what the placement of the nodes does, by the 5th and 95th percentiles of the measured cluster
+// (platforms/measurements/collectives.yaml): their logarithms differ by 0.12 more sigma with every
+// doubling of the nodes.
+double network_error(const Machine& machine, int nodes);
+
 // Cores that a process keeps busy while it sends so many bytes in so many seconds.
 double cores_of_sending(const HostSpec& host, double bytes, double seconds);
 

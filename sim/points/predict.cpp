@@ -7,47 +7,11 @@
 
 #include "core/statistics.hpp"
 #include "points/bottleneck.hpp"
+#include "points/interval.hpp"
 #include "points/measured.hpp"
 #include "results/invariants.hpp"
 
 namespace lockstep {
-
-namespace {
-
-constexpr double z90 = 1.6448536269514722;  // two-sided 90 % of a normal law
-
-// One sigma of what a step is off by whose costs were all measured, or interpolated. Measured: root
-// mean square of the 24 errors of docs/closed-loop.md. Interpolated: that, and the 2.8 % by which
-// straight lines between batches up to a factor of ten apart miss the device models' own steps
-// (docs/numbers.md).
-constexpr double measured_error = 0.034;
-constexpr double interpolated_error = 0.044;
-
-// Costs of one origin are off together, those of different origins independently.
-double cost_error(const ProvenanceShare& share, double modelled_error) {
-  const double modelled = 1 - share.measured - share.interpolated;
-  return std::hypot(share.measured * measured_error, share.interpolated * interpolated_error,
-                    modelled * modelled_error);
-}
-
-// Whether the step itself was measured, and the prediction is that.
-bool is_anchored(const Scenario& scenario, const Point& point, double predicted) {
-  return std::any_of(scenario.anchor.begin(), scenario.anchor.end(), [&](const MeasuredRow& row) {
-    return entry_of(scenario, row) == point.entry && row.gpus == point.job.gpus &&
-           meets(scenario, point, row, predicted);
-  });
-}
-
-// A prediction is off because the costs are and because single steps differ (draws). Both are taken
-// as independent on the logarithm.
-Interval interval_of(double step, const std::vector<double>& steps, double relative_error) {
-  const double average = mean(steps);
-  const double draws = average > 0 ? standard_deviation(steps) / average : 0;
-  const double sigma = std::hypot(relative_error, draws);
-  return {step * std::exp(-z90 * sigma), step * std::exp(z90 * sigma)};
-}
-
-}  // namespace
 
 Prediction summarise_point(const Scenario& scenario, const Point& point,
                            const StrategyResult& result) {
@@ -63,10 +27,7 @@ Prediction summarise_point(const Scenario& scenario, const Point& point,
   const double average = mean(result.step_seconds);
   p.step_seconds = average;
   p.median_step_seconds = median(result.step_seconds);
-  const double error = is_anchored(scenario, point, average)
-                           ? anchor_error
-                           : cost_error(result.provenance, point.relative_error);
-  p.step_interval = interval_of(p.step_seconds, result.step_seconds, error);
+  p.step_interval = step_interval(scenario, point, result);
   p.first_step_seconds = result.first_step_seconds;
   p.steps = steps_of_run(scenario, point);
   p.total_seconds = p.steps > 0 ? result.first_step_seconds + (p.steps - 1) * average : 0;

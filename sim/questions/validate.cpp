@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -103,6 +104,7 @@ std::vector<ValidationRow> validate_scenario(const Scenario& scenario, const Run
         expand(only(scenario, entry, measured.gpus),
                scales.empty() ? std::vector<CostScale>{} : std::vector<CostScale>{scales[entry]})
             .front());
+    points.back().entry = entry;
   }
   const auto results = simulate(points, options);
   for (std::size_t i = 0; i < points.size(); ++i) {
@@ -113,6 +115,7 @@ std::vector<ValidationRow> validate_scenario(const Scenario& scenario, const Run
     row.scenario = path.stem().string();
     row.strategy = points[i].label;
     row.gpus = measured.gpus;
+    row.gpus_per_node = points[i].job.machine.gpus_per_node;
     row.source = measured.source;
     row.fits = !prediction.out_of_memory;
     row.calibration = measured.calibration;
@@ -162,6 +165,16 @@ std::vector<ErrorSummary> summarise_errors(const std::vector<ValidationRow>& row
     if (!row.calibration) tests.push_back(&row);
   }
   if (!tests.empty()) summaries.push_back(summary_of("all tests of prediction", tests));
+  const auto add_part = [&](const char* group, auto belongs) {
+    std::vector<const ValidationRow*> part;
+    std::copy_if(tests.begin(), tests.end(), std::back_inserter(part), belongs);
+    if (!part.empty() && part.size() < tests.size()) summaries.push_back(summary_of(group, part));
+  };
+  add_part("  of these, on one GPU", [](const auto* row) { return row->gpus == 1; });
+  add_part("  of these, on one node",
+           [](const auto* row) { return row->gpus > 1 && row->gpus <= row->gpus_per_node; });
+  add_part("  of these, on several nodes",
+           [](const auto* row) { return row->gpus > row->gpus_per_node; });
   return summaries;
 }
 

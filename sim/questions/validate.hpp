@@ -15,7 +15,7 @@ struct ValidationRow {
   std::string group;     // scenario file's folder, "ovi2026"
   std::string scenario;  // scenario file's stem
   std::string strategy;
-  int gpus = 1;
+  int gpus = 1, gpus_per_node = 1;
   std::string quantity;  // "step_s", "allocated_bytes"
   double predicted = 0, measured = 0;
   Interval interval;                        // of the prediction; low = high = 0 where none is given
@@ -46,7 +46,7 @@ inline constexpr double baseline_utilisation = 0.40;
 std::vector<ValidationRow> validate_scenario(const Scenario& scenario, const RunOptions& options);
 
 // One summary per group (in order of first appearance), then "all", over the rows that are no
-// calibration; groups of calibration rows only are summarised with " (calibration)" appended.
+// calibration, and its parts by number of nodes; groups of calibration rows only are summarised with " (calibration)" appended.
 std::vector<ErrorSummary> summarise_errors(const std::vector<ValidationRow>& rows);
 
 Table validation_table(const std::vector<ValidationRow>& rows);

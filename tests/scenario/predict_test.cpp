@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "helpers.hpp"
+#include "points/interval.hpp"
 #include "points/measured.hpp"
 #include "points/wire.hpp"
 #include "questions/run.hpp"
@@ -70,6 +71,7 @@ TEST(Predict, TheIntervalCombinesCostErrorAndDraws) {
   point.relative_error = 0.06;
   StrategyResult r = made_up_result();
   r.step_seconds = {0.2, 0.2};
+  r.provenance = {0, 0, 1};
   const Prediction calm = summarise_point(s, point, r);
   EXPECT_NEAR(calm.step_interval.low, 0.2 * std::exp(-1.645 * 0.06), 1e-5);
   EXPECT_NEAR(calm.step_interval.high, 0.2 * std::exp(1.645 * 0.06), 1e-5);
@@ -96,10 +98,55 @@ TEST(Predict, TheIntervalKnowsWhereTheCostsComeFrom) {
   EXPECT_NEAR(sigma(s, 1, 0), 0.034, 1e-6);
   EXPECT_NEAR(sigma(s, 0, 1), 0.044, 1e-6);
   EXPECT_NEAR(sigma(s, 0.5, 0), std::hypot(0.017, 0.06), 1e-6);
-  // An anchor that is met, one that is not, and one on another GPU count.
+  // An anchor that is met, and one that is not.
   EXPECT_NEAR(sigma(scenario_of("anchor: [{gpus: 1, step_time: 201 ms}]"), 0, 0), 0.01, 1e-6);
   EXPECT_NEAR(sigma(scenario_of("anchor: [{gpus: 1, step_time: 300 ms}]"), 0, 0), 0.12, 1e-6);
-  EXPECT_NEAR(sigma(scenario_of("anchor: [{gpus: 8, step_time: 201 ms}]"), 0, 0), 0.12, 1e-6);
+}
+
+// 4 % for every doubling of the GPUs, as a random walk, on what is modelled.
+TEST(Predict, TheIntervalGrowsWithTheGpus) {
+  StrategyResult r = made_up_result();
+  r.step_seconds = {0.2, 0.2};
+  const auto sigma = [&](const std::string& text, double measured) {
+    const Scenario s = scenario_of(text + "\nbatch: {per_gpu: 16}");
+    Point point = expand(s)[0];
+    point.relative_error = 0.12;
+    r.provenance = {measured, 0, 1 - measured};
+    return prediction_error(s, point, r);
+  };
+  EXPECT_NEAR(sigma("gpus: 1", 0), 0.12, 1e-12);
+  EXPECT_NEAR(sigma("gpus: 8", 0), std::hypot(0.12, 0.04 * std::sqrt(3)), 1e-12);
+  EXPECT_NEAR(sigma("gpus: 8", 1), 0.034, 1e-12);
+  // A step of this strategy elsewhere tells the work up to the 5 % between two runs, and another
+  // 2.8 % where the micro-batch is another.
+  EXPECT_NEAR(sigma("gpus: 8\nanchor: [{gpus: 2, step_time: 1 s}]", 0),
+              std::hypot(0.05, 0.04 * std::sqrt(2)), 1e-12);
+  EXPECT_NEAR(sigma("gpus: 8\nanchor: [{gpus: 1, step_time: 1 s}, {gpus: 4, step_time: 1 s}]", 0),
+              std::hypot(0.05, 0.04), 1e-12);
+  const Scenario strong =
+      scenario_of("gpus: 8\nbatch: {global: 64}\nanchor: [{gpus: 1, step_time: 1 s}]");
+  r.provenance = {0, 0, 1};
+  EXPECT_NEAR(prediction_error(strong, expand(strong)[0], r),
+              std::hypot(0.05, 0.028, 0.04 * std::sqrt(3)), 1e-12);
+}
+
+// The share of the step that waits for modelled communication is as uncertain as the network.
+TEST(Predict, TheIntervalKnowsTheNetwork) {
+  StrategyResult r = made_up_result();
+  r.step_seconds = {0.2, 0.2};
+  r.provenance = {0, 0, 1};
+  r.split.exposed_communication = 0.05;
+  const auto sigma = [&](const std::string& platform) {
+    const Scenario s = scenario_of("gpus: 32\nbatch: {per_gpu: 16}\nplatform: " + platform);
+    Point point = expand(s)[0];
+    point.relative_error = 0.12;
+    return prediction_error(s, point, r);
+  };
+  const double scaling = 0.04 * std::sqrt(5);
+  EXPECT_NEAR(sigma("dgx-h100"), std::hypot(0.75 * 0.12, 0.25 * 0.3, scaling), 1e-12);
+  // Four nodes on a shared fabric: two doublings of 12 %.
+  EXPECT_NEAR(sigma("p5.48xlarge"), std::hypot(0.75 * 0.12, 0.25 * std::hypot(0.3, 0.24), scaling),
+              1e-12);
 }
 
 TEST(Predict, APrecisionTheDeviceLacksIsSaid) {

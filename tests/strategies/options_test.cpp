@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "core/describe.hpp"
-#include "strategies/common/straggler_options.hpp"
+#include "strategies/common/stragglers.hpp"
 #include "strategies/table.hpp"
 
 namespace lockstep {
@@ -101,6 +103,19 @@ TEST(Options, ExpandedExportReadsBackToTheSameOptions) {
   EXPECT_EQ(again.wrap.min_parameters, 1.5e6);
   EXPECT_EQ(again.reduce_bytes, 4);
   EXPECT_TRUE(again.use_orig_params);
+}
+
+// Means of the largest of N standard normal draws, from tables of order statistics.
+TEST(RankSpeeds, TheSlowestOfManyRanksIsAsSlowAsItIsOnAverage) {
+  const std::vector<std::pair<int, double>> largest{
+      {2, 0.564}, {8, 1.424}, {100, 2.508}, {1000, 3.241}};
+  Stragglers stragglers;
+  stragglers.per_rank_sigma = 0.02;
+  for (const auto& [ranks, sigmas] : largest) {
+    const std::vector<double> factors = RankSpeeds(stragglers, ranks, 1).factors(0);
+    const double slowest = *std::max_element(factors.begin(), factors.end());
+    EXPECT_NEAR((slowest - 1) / 0.02, sigmas, 0.07) << ranks;  // lanes are a tenth of sigma apart
+  }
 }
 
 }  // namespace

@@ -93,8 +93,8 @@ void describe(Visitor& v, Stragglers& s) {
   v.field({.name = "per_step", .doc = "Slow-down drawn for every rank in every step."}, s.per_step);
   v.field(
       {.name = "per_rank",
-       .doc = "Standard deviation of the ranks' fixed speeds around 1; left out: 1 % on GPUs, none "
-              "on CPUs.",
+       .doc = "Standard deviation of the ranks' fixed speeds around 1; left out: 2.5 % on GPUs, "
+              "none on CPUs.",
        .unit = Dimension::fraction,
        .min = 0,
        .max = 1},

@@ -35,8 +35,8 @@ RankSpeeds::RankSpeeds(const Stragglers& stragglers, int ranks, std::uint64_t se
     : per_step_(stragglers.per_step), seed_(seed) {
   std::vector<double> fixed(static_cast<std::size_t>(ranks), 1.0);
   if (const double sigma = stragglers.per_rank_sigma.value_or(0); sigma > 0) {
-    // Quantiles instead of draws: the slowest of N ranks is as slow as the slowest of N usually is,
-    // for every seed; which rank that is remains random.
+    // Expected order statistics (Blom, 1958) instead of draws: the slowest of N ranks is as slow as
+    // the slowest of N is on average, for every seed; which rank that is remains random.
     std::vector<std::pair<double, int>> order;
     for (int rank = 0; rank < ranks; ++rank) {
       const DrawKey key{seed, static_cast<std::uint32_t>(rank), 0, per_rank_event};
@@ -44,7 +44,7 @@ RankSpeeds::RankSpeeds(const Stragglers& stragglers, int ranks, std::uint64_t se
     }
     std::sort(order.begin(), order.end());
     for (int place = 0; place < ranks; ++place) {
-      const double factor = 1 + sigma * normal_quantile((place + 0.5) / ranks);
+      const double factor = 1 + sigma * normal_quantile((place + 0.625) / (ranks + 0.25));
       // Ranks that differ by less than a tenth of sigma are one lane.
       const double grain = 0.1 * sigma;
       fixed[static_cast<std::size_t>(order[static_cast<std::size_t>(place)].second)] =

@@ -1,0 +1,93 @@
+// See interval.hpp. Parts are taken as independent and normal on the logarithm.
+#include "points/interval.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "core/statistics.hpp"
+#include "costs/collective.hpp"
+#include "points/measured.hpp"
+
+namespace lockstep {
+
+namespace {
+
+constexpr double z90 = 1.6448536269514722;  // two-sided 90 % of a normal law
+
+// One sigma of what a step is off by whose costs were all measured, or interpolated. Measured: root
+// mean square of the 24 errors of docs/closed-loop.md. Interpolated: that, and the 2.8 % by which
+// straight lines between batches up to a factor of ten apart miss the device models' own steps
+// (docs/numbers.md).
+constexpr double measured_error = 0.034;
+constexpr double interpolated_error = 0.044;
+
+// Two runs of the same on two machines of a kind (fact 136).
+constexpr double run_spread = 0.05;
+
+// What straight lines between batches miss (above).
+constexpr double batch_error = 0.028;
+
+// What modelled steps are off by with every doubling of the GPUs, as a random walk: root mean
+// square over scenarios/scaling, each anchored at its smallest GPU count (docs/numbers.md).
+constexpr double doubling_error = 0.04;
+
+// Costs of one origin are off together, those of different origins independently.
+double cost_error(const ProvenanceShare& share, double modelled_error) {
+  return std::hypot(share.measured * measured_error, share.interpolated * interpolated_error,
+                    share.modelled * modelled_error);
+}
+
+double doublings(int from, int to) {
+  return std::abs(std::log2(static_cast<double>(to) / from));
+}
+
+// Whether the step itself was measured, and the prediction is that.
+bool is_anchored(const Scenario& scenario, const Point& point, double predicted) {
+  return std::any_of(scenario.anchor.begin(), scenario.anchor.end(), [&](const MeasuredRow& row) {
+    return entry_of(scenario, row) == point.entry && row.gpus == point.job.gpus &&
+           meets(scenario, point, row, predicted);
+  });
+}
+
+// The nearest GPU count whose step of this strategy set the scale of all its costs.
+std::optional<int> scaled_from(const Scenario& scenario, const Point& point) {
+  std::optional<int> nearest;
+  const int gpus = point.job.gpus;
+  for (const MeasuredRow& row : scenario.anchor) {
+    if (entry_of(scenario, row) != point.entry || row.gpus == gpus) continue;
+    if (!nearest || doublings(row.gpus, gpus) < doublings(*nearest, gpus)) nearest = row.gpus;
+  }
+  return nearest;
+}
+
+}  // namespace
+
+double prediction_error(const Scenario& scenario, const Point& point,
+                        const StrategyResult& result) {
+  const double step = mean(result.step_seconds);
+  if (is_anchored(scenario, point, step)) return anchor_error;
+  const Job& job = point.job;
+  const auto anchor = scaled_from(scenario, point);
+  double work = cost_error(result.provenance, point.relative_error);
+  if (anchor) {
+    // Where GPUs do at the anchor what they do here, its step tells the work.
+    const bool same = split_batch(scenario.batch, *anchor).micro == point.micro_batch;
+    work = same ? run_spread : std::hypot(run_spread, batch_error);
+  }
+  const double modelled = result.provenance.modelled;
+  const double exposed = std::min(modelled, result.split.exposed_communication / step);
+  const int nodes = (job.gpus + job.machine.gpus_per_node - 1) / job.machine.gpus_per_node;
+  const double scaling =
+      modelled * doubling_error * std::sqrt(doublings(anchor.value_or(1), job.gpus));
+  return std::hypot((1 - exposed) * work, exposed * network_error(job.machine, nodes), scaling);
+}
+
+Interval step_interval(const Scenario& scenario, const Point& point, const StrategyResult& result) {
+  const double step = mean(result.step_seconds);
+  const double draws = step > 0 ? standard_deviation(result.step_seconds) / step : 0;
+  const double sigma = std::hypot(prediction_error(scenario, point, result), draws);
+  return {step * std::exp(-z90 * sigma), step * std::exp(z90 * sigma)};
+}
+
+}  // namespace lockstep
