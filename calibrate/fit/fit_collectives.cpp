@@ -53,7 +53,8 @@ const std::array parameters{
     Parameter{"host_staging_efficiency", &NetworkModel::host_staging_efficiency, 0.5, 0.01, 1},
     Parameter{"net_ll128_hop_factor", &NetworkModel::net_ll128_hop_factor, 1, 1, 100},
     Parameter{"shared_hop_factor", &NetworkModel::shared_hop_factor, 1, 1, 100},
-    Parameter{"shared_tree_loss", &NetworkModel::shared_tree_loss, 1e-3, 0, 1}};
+    Parameter{"shared_tree_seconds_per_byte", &NetworkModel::shared_tree_seconds_per_byte, 1e-14, 0,
+              1e-9}};
 
 NetworkModel fit(const std::vector<CollectiveRow>& rows, const std::string& left_out = "") {
   NetworkModel model;

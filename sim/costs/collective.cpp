@@ -91,9 +91,9 @@ Times refine(const Machine& machine, const CommGroup& group, const NcclSystem& s
   bandwidth =
       std::min(bandwidth, physical_limit(machine, group, system, links, collective, e, model));
   if (e.algorithm == NcclAlgorithm::tree) bandwidth *= tree_size_factor(e.protocol, bytes);
-  if (shared && is_tree(e.algorithm) && !low_latency)
-    bandwidth /= 1 + model.shared_tree_loss * (group.nodes - 1);
   t.transfer = bytes / bandwidth;
+  if (shared && is_tree(e.algorithm) && !low_latency)
+    t.transfer += bytes * model.shared_tree_seconds_per_byte * (group.nodes - 1);
   return t;
 }
 

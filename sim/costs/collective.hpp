@@ -39,10 +39,10 @@ struct NetworkModel {
   double net_ll128_hop_factor = 2.25;
   // fit: on a fabric shared with others (EFA) a bulk ring's hop between nodes costs on average this
   // multiple of the table's, which the best placements reach.
-  double shared_hop_factor = 1.35;
-  // fit: there a tree, which moves all in step at the pace of the slowest link, loses so much of
-  // its rate with every further node: rate / (1 + loss (nodes - 1)).
-  double shared_tree_loss = 0.051;
+  double shared_hop_factor = 5;
+  // fit: there a tree, which moves all in step, loses so many seconds for every byte with every
+  // further node to the traffic of others.
+  double shared_tree_seconds_per_byte = 0.76e-12;
 };
 
 // Host time of one collective through a framework's process group (fact 24): before and after

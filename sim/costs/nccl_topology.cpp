@@ -78,6 +78,12 @@ bool pair_is_bridged(const Machine& machine, const CommGroup& group) {
          machine.nvlink.layout == NvlinkLayout::bridge;
 }
 
+// What a hop takes beyond the table's, which holds for InfiniBand and RoCE; the table's TCP is the
+// same, and NCCL's socket transport tells no latency either.
+double nic_latency(const FabricSpec& fabric) {
+  return fabric.kind == FabricKind::efa ? fabric.latency_seconds : 0;
+}
+
 int gpus_per_socket(const Machine& machine) {
   return std::max(1, machine.gpus_per_node / std::max(1, machine.host.sockets));
 }
@@ -146,7 +152,7 @@ NcclSystem nccl_system(const Machine& machine, const CommGroup& group) {
                .cpu = machine.host.vendor,
                .ranks = group.ranks(),
                .nodes = group.nodes,
-               .nic_latency = machine.fabric.plugin_seconds};
+               .nic_latency = nic_latency(machine.fabric)};
   const bool nvlink = links.path == NodePath::nvlink;
   s.intra_link = links.path == NodePath::none ? NcclLink::net
                  : nvlink                     ? NcclLink::nvlink

@@ -87,7 +87,6 @@ struct FabricSpec {
   int nics_per_node = 1;
   double nic_bytes_per_second = 0;  // line rate of one NIC, one way
   double latency_seconds = 0;       // MPI-level half round trip (fact 144)
-  double plugin_seconds = 0;        // NIC latency that the network's plug-in tells NCCL
   double efficiency = 0.94;         // payload / line rate (fact 144)
   double oversubscription = 1;      // of the tree above the leaf switches
   int nodes_per_leaf = 0;           // 0 = one non-blocking switch

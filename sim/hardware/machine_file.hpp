@@ -144,13 +144,6 @@ void describe(Visitor& v, FabricSpec& f) {
            .min = 0,
            .max = 10},
           f.latency_seconds);
-  v.field({.name = "plugin_latency",
-           .doc = "Latency of a NIC that the network's plug-in tells NCCL; NCCL's own InfiniBand "
-                  "and TCP transports tell none.",
-           .unit = Dimension::seconds,
-           .min = 0,
-           .max = 1},
-          f.plugin_seconds);
   v.field({.name = "efficiency",
            .doc = "Payload share of the line rate.",
            .unit = Dimension::fraction,

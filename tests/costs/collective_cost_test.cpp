@@ -246,8 +246,8 @@ TEST(CollectiveCost, OversubscribedTreesSlowWhatCrossesThem) {
   EXPECT_NEAR(slowdown(Collective::all_to_all), 1, 1e-9);
 }
 
-// Large all-gathers are Simple rings. Between nodes the table's hop is 14 us and twice the latency
-// that the plug-in tells (fact 96); on EFA it costs shared_hop_factor times that.
+// Large all-gathers are Simple rings. Between nodes the table's hop is 14 us and twice EFA's latency
+// (fact 96); on EFA it costs shared_hop_factor times that.
 TEST(CollectiveCost, EveryFurtherNodeOfARingAddsOneNetworkHop) {
   Machine machine = load_machine("p5.48xlarge");
   const NetworkModel model;
@@ -257,29 +257,30 @@ TEST(CollectiveCost, EveryFurtherNodeOfARingAddsOneNetworkHop) {
   };
   const double inside = 7 * 6e-6;  // 2 us of posting to an AMD host's NIC, three times for Simple
   EXPECT_NEAR((latency(12) - latency(4)) / 8,
-              inside + model.shared_hop_factor * (14e-6 + 2 * 75e-6), 1e-12);
-  machine.fabric.plugin_seconds = 0;
+              inside + model.shared_hop_factor * (14e-6 + 2 * 15e-6), 1e-12);
+  machine.fabric.latency_seconds = 0;
   EXPECT_NEAR((latency(12) - latency(4)) / 8, inside + model.shared_hop_factor * 14e-6, 1e-12);
   machine.fabric.kind = FabricKind::infiniband;
   EXPECT_NEAR((latency(12) - latency(4)) / 8, inside + 14e-6, 1e-12);
 }
 
-TEST(CollectiveCost, TreesOnASharedFabricLoseRateWithEveryNode) {
+TEST(CollectiveCost, TreesOnASharedFabricLoseTimeWithEveryNode) {
   Machine machine = load_machine("p5.48xlarge");
-  NetworkModel lossless;
-  lossless.shared_tree_loss = 0;
-  const auto ratio = [&](int nodes) {
+  NetworkModel alone;
+  alone.shared_tree_seconds_per_byte = 0;
+  const auto lost = [&](int nodes) {
     const CommGroup group{.ranks_per_node = 8, .nodes = nodes};
     const auto cost = [&](const NetworkModel& model) {
       return collective_cost(machine, group, Collective::all_reduce, 256 * MiB, model);
     };
     EXPECT_EQ(cost({}).algorithm, "nvls_tree");
-    return cost({}).transfer_seconds / cost(lossless).transfer_seconds;
+    return cost({}).transfer_seconds - cost(alone).transfer_seconds;
   };
-  EXPECT_NEAR(ratio(2), 1 + NetworkModel{}.shared_tree_loss, 1e-9);
-  EXPECT_NEAR(ratio(8), 1 + 7 * NetworkModel{}.shared_tree_loss, 1e-9);
+  const double a_node = 256 * MiB * NetworkModel{}.shared_tree_seconds_per_byte;
+  EXPECT_NEAR(lost(2), a_node, 1e-12);
+  EXPECT_NEAR(lost(8), 7 * a_node, 1e-12);
   machine.fabric.kind = FabricKind::infiniband;
-  EXPECT_DOUBLE_EQ(ratio(2), 1);
+  EXPECT_DOUBLE_EQ(lost(2), 0);
 }
 
 TEST(CollectiveCost, HostMemoryPathIsFarBelowPeerToPeer) {
