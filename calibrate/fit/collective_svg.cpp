@@ -33,8 +33,8 @@ std::string draw(Panel panel, const NetworkModel& model) {
   for (const CollectiveRow& row : panel.rows)
     panel.y1 = std::max({panel.y1, 1.1 * bus(row, row.bytes, row.measured),
                          1.1 * bus(row, row.bytes, predict_row(row, model).seconds)});
-  std::string out = fmt::format("<text x=\"{}\" y=\"18\" font-weight=\"bold\">{}</text>\n", left,
-                                panel.rows.front().name);
+  std::string out = fmt::format("<text x=\"{}\" y=\"18\" font-weight=\"bold\">{}, {} GPUs</text>\n",
+                                left, panel.rows.front().name, panel.rows.front().ranks);
   for (int i = 0; i <= 4; ++i) {
     const double rate = panel.y1 / 1.1 * i / 4;
     out += fmt::format(
@@ -68,7 +68,9 @@ std::string draw(Panel panel, const NetworkModel& model) {
 std::string collective_svg(const std::vector<CollectiveRow>& rows, const NetworkModel& model) {
   std::vector<Panel> panels;
   for (const CollectiveRow& row : rows) {
-    if (panels.empty() || panels.back().rows.front().name != row.name) panels.emplace_back();
+    if (panels.empty() || panels.back().rows.front().name != row.name ||
+        panels.back().rows.front().ranks != row.ranks)
+      panels.emplace_back();
     panels.back().rows.push_back(row);
   }
   std::erase_if(panels, [](const Panel& p) { return p.rows.size() < least_points; });

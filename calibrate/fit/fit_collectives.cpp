@@ -117,8 +117,8 @@ void print_tables(const std::vector<CollectiveRow>& rows, const NetworkModel& mo
       fmt::print("\n**{}** (`{}`, {}; {})\n\n", title, row.platform,
                  EnumNames<RowUse>::names[static_cast<std::size_t>(row.use)], row.source);
       fmt::print(
-          "| size | measured | model | error | bus GB/s measured | model | chosen | NCCL's "
-          "table alone |\n|---:|---:|---:|---:|---:|---:|---|---:|\n");
+          "| GPUs | nodes | size | measured | model | error | bus GB/s measured | model | chosen | "
+          "NCCL's table alone |\n|---:|---:|---:|---:|---:|---:|---:|---:|---|---:|\n");
       current = title;
     }
     const CollectivePrediction p = predict_row(row, model);
@@ -126,11 +126,14 @@ void print_tables(const std::vector<CollectiveRow>& rows, const NetworkModel& mo
     const auto bus = [&](double seconds) {
       return bus_bandwidth(row.collective, row.ranks, row.bytes, seconds) / 1e9;
     };
-    fmt::print("| {} | {} | {} | {:+.1f} % | {:.3g} | {:.3g} | {} | {:+.1f} % |\n",
-               quantity_text(row.bytes, Dimension::bytes),
-               human(row.measured, Dimension::seconds, 4), human(p.seconds, Dimension::seconds, 4),
-               100 * error, bus(row.measured), bus(p.seconds), p.choice,
-               100 * (p.tuning_only / row.measured - 1));
+    std::string measured = human(row.measured, Dimension::seconds, 4);
+    if (row.fast > 0)
+      measured += fmt::format(" ({} .. {})", human(row.fast, Dimension::seconds, 3),
+                              human(row.slow, Dimension::seconds, 3));
+    fmt::print("| {} | {} | {} | {} | {} | {:+.1f} % | {:.3g} | {:.3g} | {} | {:+.1f} % |\n",
+               row.ranks, row.nodes, quantity_text(row.bytes, Dimension::bytes), measured,
+               human(p.seconds, Dimension::seconds, 4), 100 * error, bus(row.measured),
+               bus(p.seconds), p.choice, 100 * (p.tuning_only / row.measured - 1));
     const char* size = row.bytes >= from_bytes ? "1 MiB and more" : "below 1 MiB";
     const std::string use = EnumNames<RowUse>::names[static_cast<std::size_t>(row.use)];
     groups[fmt::format("{}, {}", use, size)].push_back(100 * std::abs(error));

@@ -91,11 +91,11 @@ struct CollectiveCost {
 CollectiveCost collective_cost(const Machine& machine, const CommGroup& group,
                                Collective collective, double bytes, const NetworkModel& model = {});
 
-// One sigma of log(truth / prediction) of modelled communication over so many nodes: 1.48 times the
-// median error of sources that were left out of the fit, the largest of them; and on a shared fabric
-// what the placement of the nodes does, by the 5th and 95th percentiles of the measured cluster
-// (platforms/measurements/collectives.yaml): their logarithms differ by 0.12 more sigma with every
-// doubling of the nodes.
+// One sigma of log(truth / prediction) of modelled communication over so many nodes. The model: 0.3,
+// between what sources left out of the fit are off by (1.48 times a median of 13 %) and what the
+// only source for a kind of link is (33 %; docs/networks.md). On a shared fabric also what the
+// placement of the nodes does: 0.12 with every doubling of them, by the 5th and 95th percentiles of
+// the measured cluster (platforms/measurements/collectives.yaml).
 double network_error(const Machine& machine, int nodes);
 
 // Cores that a process keeps busy while it sends so many bytes in so many seconds.
