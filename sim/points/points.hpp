@@ -6,21 +6,16 @@
 #include <string>
 #include <vector>
 
-#include "costs/profile.hpp"
+#include "points/batch.hpp"
+#include "points/inputs.hpp"
 #include "points/what_if.hpp"
+#include "points/workloads.hpp"
 #include "results/record.hpp"
 #include "scenario/scenario.hpp"
 #include "strategies/strategy.hpp"
 #include "workload/model.hpp"
 
 namespace lockstep {
-
-// Factors an anchor puts on the modelled costs; 1 = as modelled.
-struct CostScale {
-  double device = 1;         // device seconds of compute
-  double host = 1;           // host seconds
-  double communication = 1;  // seconds of a transfer alone
-};
 
 struct Point {
   std::size_t entry = 0;  // index into scenario.strategies
@@ -41,26 +36,21 @@ struct Point {
   StepOptions asked;
 };
 
-// All points in the order of the file: strategies outermost, GPU counts inside. Throws one
-// ConfigError with every misfit (unknown model, batch not divisible, more GPUs than the platform
-// has, too many points, ...). `scales` has one element per strategy entry, or none (= all as
-// modelled). `edit` changes the hardware, and with it what was measured there (what_if.hpp).
+// All points in the order of the file: strategies outermost, GPU counts inside; a pure function of
+// the scenario and the files it names. Throws one ConfigError with every misfit (batch not
+// divisible, more GPUs than the platform has, too many points, ...). `scales` has one element per
+// strategy entry, or none (= all as modelled). `edit` changes the hardware, and with it what was
+// measured there (what_if.hpp).
+std::vector<Point> expand(const Scenario& scenario, const Inputs& inputs, Workloads& workloads,
+                          const std::vector<CostScale>& scales = {}, const MachineEdit& edit = {});
+// The same where the files are read for this alone.
 std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>& scales = {},
                           const MachineEdit& edit = {});
 
 // What a strategy simulates: a thousand points would hold a thousand copies of the step.
 Job complete_job(const Point& point);
 
-// More are refused: each point is a simulation, and a step with more micro-batches is no training.
+// More are refused: each is a simulation.
 inline constexpr std::size_t most_points = 4096;
-inline constexpr std::int64_t most_accumulation = 4096;
-
-// How one batch falls on `gpus` GPUs. Throws std::invalid_argument with the reason when it does
-// not.
-struct BatchSplit {
-  std::int64_t global = 0, micro = 0;
-  int accumulation = 1;
-};
-BatchSplit split_batch(const BatchSpec& batch, int gpus);
 
 }  // namespace lockstep

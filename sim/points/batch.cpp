@@ -1,0 +1,60 @@
+#include "points/batch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+namespace lockstep {
+
+namespace {
+
+std::int64_t exact_quotient(std::int64_t whole, std::int64_t parts, const std::string& what) {
+  if (parts <= 0 || whole % parts != 0) throw std::invalid_argument(what);
+  return whole / parts;
+}
+
+int checked_accumulation(std::int64_t micro_batches) {
+  if (micro_batches > most_accumulation) {
+    throw std::invalid_argument(fmt::format("{} micro-batches per step are too many, at most {}",
+                                            micro_batches, most_accumulation));
+  }
+  return static_cast<int>(std::max<std::int64_t>(1, micro_batches));
+}
+
+}  // namespace
+
+BatchSplit split_batch(const BatchSpec& batch, int gpus) {
+  BatchSplit split;
+  std::int64_t per_gpu = batch.per_gpu;
+  if (batch.global > 0) {
+    per_gpu = exact_quotient(
+        batch.global, gpus,
+        fmt::format("global batch {} does not divide among {} GPUs", batch.global, gpus));
+  }
+  if (per_gpu == 0) {  // only the micro-batch is given
+    split.accumulation = checked_accumulation(batch.accumulation);
+    split.micro = batch.micro;
+  } else if (batch.micro > 0) {
+    split.micro = batch.micro;
+    split.accumulation = checked_accumulation(
+        exact_quotient(per_gpu, batch.micro,
+                       fmt::format("{} samples per GPU are no whole number of micro-batches of {}",
+                                   per_gpu, batch.micro)));
+    if (batch.accumulation > 0 && batch.accumulation != split.accumulation) {
+      throw std::invalid_argument(fmt::format("accumulation {} contradicts {} micro-batches of {}",
+                                              batch.accumulation, split.accumulation, batch.micro));
+    }
+  } else {
+    split.accumulation = checked_accumulation(batch.accumulation);
+    split.micro =
+        exact_quotient(per_gpu, split.accumulation,
+                       fmt::format("{} samples per GPU do not divide into {} micro-batches",
+                                   per_gpu, split.accumulation));
+  }
+  split.global = split.micro * split.accumulation * gpus;  // below 2^63: see the limits
+  return split;
+}
+
+}  // namespace lockstep

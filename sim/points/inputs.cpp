@@ -1,0 +1,58 @@
+#include "points/inputs.hpp"
+
+#include "points/misfits.hpp"
+
+namespace lockstep {
+
+namespace {
+
+// What was measured on one device says nothing about another one. An importer whose input does not
+// name the device writes "unknown".
+void check_device(const Profile& profile, const Machine& machine, const std::string& file) {
+  const std::string& here = machine.device.name;
+  if (profile.device.empty() || profile.device == "unknown" || profile.device == here) return;
+  throw file_error(
+      "", "",
+      fmt::format("{} was measured on {}, and {} has {}", in_quotes(file),
+                  in_quotes(profile.device), machine.name, in_quotes(here)),
+      fmt::format("a profile or a platform of the same device; if they are the same under two "
+                  "names, `device: {}` in the profile",
+                  here));
+}
+
+}  // namespace
+
+Inputs InputFiles::of(const Scenario& scenario) {
+  Misfits misfits;
+  Inputs inputs;
+  misfits.attempt(scenario.model_where, "model", [&] {
+    auto& model = models_[scenario.model];
+    if (!model) model = load_model(scenario.model);
+    inputs.model = model;
+  });
+  misfits.attempt(scenario.platform_where, "platform", [&] {
+    auto& machine = machines_[{scenario.platform, ""}];
+    if (!machine) machine = std::make_shared<const Machine>(load_machine(scenario.platform));
+    inputs.machine = machine;
+  });
+  if (!scenario.profile.empty()) {
+    misfits.attempt(scenario.profile_where, "profile", [&] {
+      auto& profile = profiles_[scenario.profile];
+      if (!profile) profile = std::make_shared<const Profile>(load_profile(scenario.profile));
+      inputs.profile = profile;
+      if (!inputs.machine) return;
+      check_device(*profile, *inputs.machine, scenario.profile);
+      auto& measured = machines_[{scenario.platform, scenario.profile}];
+      if (!measured) {
+        Machine machine = *inputs.machine;
+        apply_profile(*profile, machine);
+        measured = std::make_shared<const Machine>(std::move(machine));
+      }
+      inputs.machine = measured;
+    });
+  }
+  misfits.throw_if_any();
+  return inputs;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,84 @@
+#include "points/workloads.hpp"
+
+#include "costs/roofline_costs.hpp"
+#include "points/scaled_costs.hpp"
+#include "points/step.hpp"
+
+namespace lockstep {
+
+namespace {
+
+// A step of a hundred layers takes some 100 kB: a sweep over thousands of batches keeps few.
+constexpr std::size_t most_kept = 256;
+
+std::shared_ptr<const ComputeCosts> make_costs(const Modelled& modelled,
+                                               const std::shared_ptr<const Profile>& profile,
+                                               const CostScale& scale,
+                                               std::vector<TrainingStep> neighbours) {
+  std::shared_ptr<const ComputeCosts> costs = modelled.changed;
+  if (profile) {
+    costs = profile_costs(profile, modelled.described, std::move(neighbours));
+    if (modelled.changed != modelled.described) {
+      costs = changed_costs(costs, modelled.described, modelled.changed);
+    }
+  }
+  if (scale.device != 1 || scale.host != 1) {
+    costs = std::make_shared<ScaledCosts>(costs, scale.device, scale.host);
+  }
+  return costs;
+}
+
+}  // namespace
+
+std::shared_ptr<const ComputeCosts> Workloads::described(
+    const std::shared_ptr<const Machine>& machine, const Framework& framework) {
+  auto& costs = costs_[{machine, framework.name, framework.operator_seconds,
+                        framework.backward_share, framework.flash_attention}];
+  if (!costs) costs = std::make_shared<RooflineCosts>(*machine, framework);
+  return costs;
+}
+
+std::shared_ptr<const Workload> Workloads::get(const Scenario& scenario, const Inputs& inputs,
+                                               const Modelled& modelled, const CostScale& scale,
+                                               const StepOptions& asked, Precision precision) {
+  Key key{modelled.changed,
+          inputs.profile,
+          inputs.model,
+          scale.device,
+          scale.host,
+          asked.samples,
+          asked.precision,
+          precision,
+          asked.image,
+          asked.sequence,
+          asked.classes,
+          asked.parameters,
+          asked.fused_attention,
+          asked.channels_last,
+          asked.activation_checkpointing,
+          scenario.dataset.tokens > 0};
+  if (const auto found = workloads_.find(key); found != workloads_.end()) return found->second;
+
+  Workload workload;
+  TrainingStep step = scenario_step(scenario, *inputs.model, asked);
+  step.precision = precision;
+  std::vector<TrainingStep> neighbours;
+  if (inputs.profile) {
+    StepOptions other = asked;
+    for (const std::int64_t samples : neighbouring_batches(*inputs.profile, step)) {
+      other.samples = samples;
+      neighbours.push_back(build_step(*inputs.model, other));
+      neighbours.back().precision = precision;
+    }
+  }
+  workload.costs = make_costs(modelled, inputs.profile, scale, std::move(neighbours));
+  for (std::size_t i = 0; i < step.layers.size(); ++i) {
+    workload.memory_bound_seconds += workload.costs->layer(step, i).memory_bound;
+  }
+  workload.step = std::make_shared<const TrainingStep>(std::move(step));
+  if (workloads_.size() >= most_kept) workloads_.clear();
+  return workloads_.emplace(std::move(key), std::make_shared<const Workload>(workload))
+      .first->second;
+}
+
+}  // namespace lockstep

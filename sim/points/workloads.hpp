@@ -1,0 +1,59 @@
+// Training steps with what their layers cost, shared by all points that need the same: the dearest
+// part of making a point.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <tuple>
+
+#include "costs/compute.hpp"
+#include "points/inputs.hpp"
+#include "points/what_if.hpp"
+#include "scenario/scenario.hpp"
+#include "workload/model.hpp"
+
+namespace lockstep {
+
+// Factors an anchor puts on the modelled costs; 1 = as modelled.
+struct CostScale {
+  double device = 1;         // device seconds of compute
+  double host = 1;           // host seconds
+  double communication = 1;  // seconds of a transfer alone
+};
+
+// What the model says, as the files describe the hardware and after a what-if question's change.
+struct Modelled {
+  std::shared_ptr<const ComputeCosts> described, changed;
+};
+
+struct Workload {
+  std::shared_ptr<const TrainingStep> step;
+  std::shared_ptr<const ComputeCosts> costs;
+  double memory_bound_seconds = 0;  // of one micro-batch's device work, on its own
+};
+
+class Workloads {
+ public:
+  // The costs of a machine as its file describes it.
+  std::shared_ptr<const ComputeCosts> described(const std::shared_ptr<const Machine>& machine,
+                                                const Framework& framework);
+  // One micro-batch as `asked`, with parameters, gradients and optimizer in `precision`. Throws
+  // ConfigError (points/step.hpp).
+  std::shared_ptr<const Workload> get(const Scenario& scenario, const Inputs& inputs,
+                                      const Modelled& modelled, const CostScale& scale,
+                                      const StepOptions& asked, Precision precision);
+
+ private:
+  // Everything that a workload follows from. Files by their object, which is kept alive here.
+  using Key = std::tuple<std::shared_ptr<const ComputeCosts>, std::shared_ptr<const Profile>,
+                         std::shared_ptr<const ModelFile>, double, double, std::int64_t, Precision,
+                         Precision, std::vector<std::int64_t>, std::int64_t, std::int64_t,
+                         std::map<std::string, std::int64_t>, bool, bool, bool, bool>;
+  using CostsKey = std::tuple<std::shared_ptr<const Machine>, FrameworkKind, double, double, int>;
+
+  std::map<CostsKey, std::shared_ptr<const ComputeCosts>> costs_;
+  std::map<Key, std::shared_ptr<const Workload>> workloads_;
+};
+
+}  // namespace lockstep
