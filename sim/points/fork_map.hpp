@@ -1,16 +1,12 @@
-// Runs independent pieces of work, each in a child process: a SimGrid world exists once per process
-// (facts/simgrid: a second engine silently continues the first one's clock), and a child that
-// crashes loses its own piece only.
+// Runs independent pieces of work in child processes and returns their answers in order.
 #pragma once
 
 #include <functional>
-#include <string>
 #include <vector>
 
-namespace lockstep {
+#include "points/pool.hpp"
 
-// A piece of work tells how far it is, from 0 to 1; as often as it likes.
-using Report = std::function<void(double fraction)>;
+namespace lockstep {
 
 struct ForkOptions {
   int workers = 1;                                      // at a time
@@ -25,10 +21,8 @@ struct ForkResult {
   std::string output;  // what `work` returned, or why there is nothing: exception text, signal
 };
 
-// Calls work(0) .. work(count-1) and returns their results in order. Ctrl-C ends the children with
-// the parent.
-using ForkWork = std::function<std::string(std::size_t index, const Report& report)>;
+// Calls work(0) .. work(count-1). Ctrl-C ends the children with the parent.
 std::vector<ForkResult> fork_map(std::size_t count, const ForkOptions& options,
-                                 const ForkWork& work);
+                                 const PoolWork& work);
 
 }  // namespace lockstep

@@ -61,8 +61,7 @@ std::vector<Asked> asked_for(const Scenario& scenario, const Machine& machine, M
     const StrategyEntry& entry = scenario.strategies[e];
     const std::shared_ptr<const Strategy> strategy = make_strategy(entry.options);
     if (auto refused = strategy->misfit(entry.precision.value_or(scenario.precision))) {
-      refused->where = entry.where;
-      misfits.add(ConfigError(*refused));
+      misfits.add(entry.where, refused->field, refused->message, refused->hint);
     }
     for (const int gpus : scenario.gpus) {
       if (gpus > max_gpus(machine)) {

@@ -45,15 +45,17 @@ std::vector<Outcome> simulate_each(const std::vector<Point>& points, const RunOp
       options.progress(progress);
     };
   }
-  const auto answers = fork_map(points.size(), fork, [&](std::size_t i, const Report& report) {
+  const auto work = [&](std::size_t i, const Report& report) -> Answer {
     try {
       Job job = complete_job(points[i]);
       job.progress = report;
-      return to_wire(points[i].strategy->simulate(job));
+      const StrategyResult result = points[i].strategy->simulate(job);
+      return {to_wire(result), result.engine == Engine::simgrid};
     } catch (const ConfigError& error) {
-      return refusal_to_wire(error);
+      return {refusal_to_wire(error), true};
     }
-  });
+  };
+  const auto answers = fork_map(points.size(), fork, work);
   std::vector<Outcome> results;
   Diagnostics refusals;
   for (std::size_t i = 0; i < answers.size(); ++i) {

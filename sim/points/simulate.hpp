@@ -1,4 +1,4 @@
-// Simulates points: each in a child process of its own, an answer or a failure for every one.
+// Simulates points in child processes: an answer or a failure for every one.
 #pragma once
 
 #include <functional>
@@ -27,7 +27,7 @@ struct Outcome {
   std::optional<std::string> failure;
 };
 
-// Simulates every point in a child process of its own. Throws ConfigError, located at the strategy
+// Simulates every point in a child process. Throws ConfigError, located at the strategy
 // entry, when a strategy refuses its options.
 std::vector<Outcome> simulate_each(const std::vector<Point>& points,
                                    const RunOptions& options = {});
