@@ -36,6 +36,19 @@ int validate_command(const std::vector<std::string>& files, const ValidateOption
                      const CommonOptions& options);
 int explain_command(const std::vector<std::string>& files, const CommonOptions& options);
 
+struct SweepArguments {
+  std::vector<std::string> settings;  // "PATH=VALUES"
+  std::size_t sample = 0;             // 0 = all points
+  std::uint64_t seed = 1;
+  std::string shard;                     // "K/N"; "" = all
+  std::string time_limit, memory_limit;  // of one point; "" = none
+  bool retry_failed = false;
+  std::string output;              // "" = print
+  std::vector<std::string> merge;  // files of shards, instead of a sweep
+};
+int sweep_command(const std::string& file, const SweepArguments& arguments,
+                  const CommonOptions& options);
+
 struct ImportCollectivesOptions {
   NcclTestsOptions input;
   std::string device;  // "" = as the files say
@@ -63,13 +76,18 @@ class ProgressLine {
   explicit ProgressLine(std::string what);
   ~ProgressLine();
   void update(const RunProgress& progress);
+  // Of many alike, some of which (`before`) were done at the start.
+  void update_rate(std::size_t done, std::size_t all, std::size_t before);
+  void clear();
   RunOptions run_options(int workers);
 
  private:
+  void show(const std::string& text);
+
   std::string what_;
   bool terminal_;
   double started_;
-  bool shown_ = false;
+  double shown_ = 0;  // when; 0 = never
 };
 
 }  // namespace lockstep

@@ -23,6 +23,7 @@ constexpr const char* examples = R"(Examples:
   lockstep run scenarios/ovi2026/vgg16.yaml          predict every strategy and GPU count (well under a second)
   lockstep run my.yaml --json > result.json          the same for programs
   lockstep check my.yaml                             does it read, divide and fit?
+  lockstep sweep my.yaml --set gpus=1..64*2          every combination of settings, in a file
   lockstep explain my.yaml                           why the numbers are what they are
   lockstep validate                                  predictions against all measured figures shipped
   lockstep list platforms                            what there is to choose from
@@ -45,6 +46,7 @@ struct Arguments {
   TrainText train;
   ImportCollectivesOptions collectives;
   ImportTraceOptions trace;
+  SweepArguments sweep;
 };
 
 void add_formats(CLI::App* verb, Arguments& arguments, bool with_json, bool with_markdown) {
@@ -97,6 +99,40 @@ void add_imports(CLI::App& app, Arguments& arguments) {
                     "Folder whose profile.yaml to add to (default: print)");
 }
 
+void add_sweep(CLI::App& app, Arguments& arguments) {
+  SweepArguments& options = arguments.sweep;
+  auto* sweep = app.add_subcommand("sweep", "Predict every combination of settings of a scenario");
+  auto* scenario = sweep->add_option("scenario", arguments.file, "Scenario file");
+  auto* set = sweep
+                  ->add_option("--set", options.settings,
+                               "Field and its values: gpus=1,2,4..64*2; once for each field")
+                  ->expected(1)
+                  ->take_all();
+  auto* sample =
+      sweep->add_option("--sample", options.sample, "So many points of the grid, by chance")
+          ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 40));
+  sweep->add_option("--seed", options.seed, "Of the sample (default: 1)")->needs(sample);
+  auto* shard = sweep->add_option("--shard", options.shard,
+                                  "Only the K-th of N parts, K/N with K from 0 to N-1");
+  auto* retry = sweep->add_flag("--retry-failed", options.retry_failed,
+                                "Points that crashed or reached a limit before: again");
+  auto* time = sweep->add_option("--time-limit", options.time_limit,
+                                 "Of one point, e.g. 30s; it fails then");
+  auto* memory = sweep->add_option("--memory-limit", options.memory_limit,
+                                   "Of one worker process, e.g. 2GiB; the point fails then");
+  auto* merge = sweep
+                    ->add_option("--merge", options.merge,
+                                 "Instead of a sweep: the files of its shards as one")
+                    ->expected(1, 1 << 20);
+  sweep->add_option("-o,--output", options.output,
+                    "File of the rows; continues it if it is there (default: print)");
+  sweep->add_flag("--csv", arguments.csv, "CSV instead of JSON lines");
+  add_workers(sweep, arguments);
+  for (CLI::Option* option : {scenario, set, sample, shard, retry, time, memory}) {
+    merge->excludes(option);
+  }
+}
+
 int dispatch(CLI::App& app, Arguments& arguments, char** argv) {
   arguments.common.format = arguments.json       ? Format::json
                             : arguments.csv      ? Format::csv
@@ -105,6 +141,12 @@ int dispatch(CLI::App& app, Arguments& arguments, char** argv) {
   const std::string verb = app.get_subcommands().front()->get_name();
   if (verb == "run") return run_command(arguments.file, arguments.common);
   if (verb == "check") return check_command(arguments.files, arguments.common);
+  if (verb == "sweep") {
+    if (arguments.file.empty() && arguments.sweep.merge.empty()) {
+      throw file_error("", "scenario", "is required", "lockstep sweep SCENARIO --set gpus=1,2,4");
+    }
+    return sweep_command(arguments.file, arguments.sweep, arguments.common);
+  }
   if (verb == "compare") return compare_command(arguments.files, arguments.common);
   if (verb == "list") return list_command(arguments.what, arguments.common);
   if (verb == "export") {
@@ -202,6 +244,7 @@ int main(int argc, char** argv) {
   add_formats(explain, arguments, false, true);
   add_workers(explain, arguments);
 
+  add_sweep(app, arguments);
   add_imports(app, arguments);
   declare_closed_loop(app, arguments.loop);
   declare_collectives(*declare_layers(app, arguments.measured_layers),
@@ -212,6 +255,12 @@ int main(int argc, char** argv) {
   for (const auto& [verb, words] : std::map<std::string, const char*>{
            {"run", "scenarios/ovi2026/vgg16.yaml --json > result.json"},
            {"check", "my.yaml"},
+           {"sweep",
+            "my.yaml --set gpus=1,2,4..64*2 --set batch.global=64..1024*2 -o sweep.jsonl\n"
+            "  lockstep sweep my.yaml --set 'strategies=ddp, fsdp: {version: 2}' --csv\n"
+            "  lockstep sweep my.yaml --set strategies.ddp.bucket_size=1MiB..64MiB*4\n"
+            "  lockstep sweep my.yaml --set gpus=1..64 --shard 0/2 -o 0.jsonl\n"
+            "  lockstep sweep --merge 0.jsonl 1.jsonl -o sweep.jsonl"},
            {"compare", "before.yaml after.yaml --markdown"},
            {"list", "platforms"},
            {"export", "my.yaml > every-default.yaml"},

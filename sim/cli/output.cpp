@@ -40,7 +40,30 @@ ProgressLine::ProgressLine(std::string what)
     : what_(std::move(what)), terminal_(::isatty(STDERR_FILENO) == 1), started_(wall_seconds()) {}
 
 ProgressLine::~ProgressLine() {
-  if (shown_) fmt::print(stderr, "\r\033[K");
+  clear();
+}
+
+void ProgressLine::clear() {
+  if (shown_ > 0) fmt::print(stderr, "\r\033[K");
+  shown_ = 0;
+}
+
+void ProgressLine::show(const std::string& text) {
+  fmt::print(stderr, "\r\033[K{}", text);
+  std::fflush(stderr);
+  shown_ = wall_seconds();
+}
+
+void ProgressLine::update_rate(std::size_t done, std::size_t all, std::size_t before) {
+  const double now = wall_seconds(), elapsed = now - started_;
+  if (!terminal_ || elapsed < 0.5 || now - shown_ < 0.2) return;
+  std::string text = fmt::format("{} {}/{}", what_, done, all);
+  if (done > before) {
+    const double rate = static_cast<double>(done - before) / elapsed;
+    text += fmt::format(", {} points/s, about {:.0f} s left", rate_text(rate),
+                        static_cast<double>(all - done) / rate);
+  }
+  show(text);
 }
 
 void ProgressLine::update(const RunProgress& progress) {
@@ -56,9 +79,7 @@ void ProgressLine::update(const RunProgress& progress) {
   const double all = static_cast<double>(progress.all);
   text += done > 0 ? fmt::format(", about {:.0f} s left", elapsed / done * (all - done))
                    : fmt::format(", {:.0f} s so far", elapsed);
-  fmt::print(stderr, "\r\033[K{}", text);
-  std::fflush(stderr);
-  shown_ = true;
+  show(text);
 }
 
 RunOptions ProgressLine::run_options(int workers) {

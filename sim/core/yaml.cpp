@@ -23,11 +23,12 @@ struct Node::Impl {
   int line = 0, column = 0;
   std::string scalar;
   bool quoted = false;
-  std::vector<std::shared_ptr<Impl>> elements;
+  std::vector<std::shared_ptr<const Impl>> elements;
   struct Entry {
     std::string key;
     int line = 0, column = 0;
-    std::shared_ptr<Impl> value;
+    std::shared_ptr<const Impl> value;
+    std::shared_ptr<const std::string> file{};  // of the key; null = the map's
   };
   std::vector<Entry> entries;
   std::size_t weight = 1;  // nodes of the subtree, aliases expanded
@@ -263,7 +264,7 @@ class TreeBuilder final : public YAML::EventHandler {
     if (frame.node->entries.size() >= 2000) {
       fail(*file_, key.line, key.column, "more than 2000 keys in one map");
     }
-    frame.entry = {key.scalar, key.line, key.column, nullptr};
+    frame.entry = {key.scalar, key.line, key.column, nullptr, nullptr};
     frame.has_key = true;
   }
 
@@ -368,7 +369,9 @@ std::optional<Node> Node::find(std::string_view key) const {
 Location Node::key_location(std::string_view key) const {
   if (impl_) {
     for (const auto& entry : impl_->entries) {
-      if (entry.key == key) return {*impl_->file, entry.line, entry.column};
+      if (entry.key == key) {
+        return {entry.file ? *entry.file : *impl_->file, entry.line, entry.column};
+      }
     }
   }
   return where();
@@ -394,6 +397,36 @@ Node Node::empty_map() const {
   }
   map->kind = Kind::map;
   return Node(map, path_);
+}
+
+Node Node::with(const std::string& key, const Node& value, const Location& key_where) const {
+  auto map = std::make_shared<Impl>(*impl_);
+  Impl::Entry entry{key, key_where.line, key_where.column, value.impl_,
+                    std::make_shared<std::string>(key_where.file)};
+  const auto place = std::find_if(map->entries.begin(), map->entries.end(),
+                                  [&](const Impl::Entry& other) { return other.key == key; });
+  if (place != map->entries.end()) {
+    *place = std::move(entry);
+  } else {
+    map->entries.push_back(std::move(entry));
+  }
+  return Node(map, path_);
+}
+
+Node Node::without(std::string_view key) const {
+  auto map = std::make_shared<Impl>(*impl_);
+  std::erase_if(map->entries, [&](const Impl::Entry& entry) { return entry.key == key; });
+  return Node(map, path_);
+}
+
+Node Node::with_elements(const std::vector<Node>& elements) const {
+  auto sequence = std::make_shared<Impl>(*impl_);
+  sequence->kind = Kind::sequence;
+  sequence->scalar.clear();
+  sequence->entries.clear();
+  sequence->elements.clear();
+  for (const Node& element : elements) sequence->elements.push_back(element.impl_);
+  return Node(sequence, path_);
 }
 
 void Diagnostics::throw_if_any() const {

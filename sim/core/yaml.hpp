@@ -46,6 +46,12 @@ class Node {
   Diagnostic error(std::string message, std::string hint = "") const;
   Node empty_map() const;  // what `{}` would be at this place
 
+  // Copies of a map with one entry put in (in its old place, or at the end) or left out, and of a
+  // sequence with one element put in. The values keep their places in their own texts.
+  Node with(const std::string& key, const Node& value, const Location& key_where) const;
+  Node without(std::string_view key) const;
+  Node with_elements(const std::vector<Node>& elements) const;
+
   struct Impl;
   Node(std::shared_ptr<const Impl> impl, std::string path);
 

@@ -93,6 +93,10 @@ Scenario read_scenario_text(std::string_view text, const std::string& file_name)
   return finish(read_text<Scenario>(text, file_name), file_name);
 }
 
+Scenario read_scenario_node(const Node& root, const std::string& file_name) {
+  return finish(read_node<Scenario>(root), file_name);
+}
+
 std::string write_scenario(const Scenario& scenario) {
   return emit_yaml(scenario);
 }

@@ -150,6 +150,7 @@ struct Scenario {
 
 Scenario read_scenario(const std::string& path);  // throws ConfigError with all errors of the file
 Scenario read_scenario_text(std::string_view text, const std::string& file_name);
+Scenario read_scenario_node(const Node& root, const std::string& file_name);
 std::string write_scenario(
     const Scenario& scenario);                 // fully expanded; reads back to the same scenario
 std::vector<std::string> shipped_scenarios();  // paths of all, sorted

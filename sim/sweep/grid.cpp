@@ -1,0 +1,270 @@
+#include "sweep/grid.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+
+#include "core/random.hpp"
+
+namespace lockstep {
+
+namespace {
+
+// Of one setting: more are not read before the sweep begins.
+constexpr std::size_t most_checked = 10'000;
+constexpr PointIndex most_points_of_a_grid = PointIndex{1} << 53;
+
+// FNV-1a: the same on every machine.
+std::string hash(const std::string& text) {
+  std::uint64_t value = 14695981039346656037ULL;
+  for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  return fmt::format("{:016x}", value);
+}
+
+std::string text_of(const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+std::string kind_of_entry(const Node& entry) {
+  if (entry.kind() == Node::Kind::scalar) return entry.scalar();
+  for (const char* name : AlternativeNames<StrategyOptions>::names) {
+    if (entry.find(name)) return name;
+  }
+  return "";
+}
+
+// A list's elements; a single value is one.
+std::vector<Node> elements_of(const Node& root, const char* field) {
+  const auto node = root.find(field);
+  if (!node) return {};
+  return node->kind() == Node::Kind::sequence ? node->elements() : std::vector{*node};
+}
+
+void refuse_lists(const Setting& setting) {
+  for (const Node& value : setting.values) {
+    if (value.kind() != Node::Kind::sequence) continue;
+    throw setting_error(setting, value.where().column, "each value is one of the sweep, not a list",
+                        fmt::format("write {}=A,B", setting.path));
+  }
+}
+
+}  // namespace
+
+bool Grid::Axis::applies_to(std::size_t entry) const {
+  return entries.empty() || std::find(entries.begin(), entries.end(), entry) != entries.end();
+}
+
+Grid::Grid(const std::string& scenario_file, const std::vector<std::string>& settings,
+           InputFiles& files)
+    : file_(scenario_file) {
+  Node root = Node::parse_file(scenario_file);
+  if (root.kind() != Node::Kind::map) read_scenario(scenario_file);  // says what is wrong
+  std::string all = fmt::format("{}\n{}\n", LOCKSTEP_VERSION, text_of(scenario_file));
+  for (const std::string& text : settings) {
+    settings_.push_back(parse_setting(text));
+    all += settings_.back().name + "\n";
+  }
+  digest_ = hash(all);
+
+  std::set<std::string> paths;
+  entries_ = elements_of(root, "strategies");
+  std::vector<Node> counts = elements_of(root, "gpus");
+  std::vector<Setting> inner;
+  for (Setting& setting : settings_) {
+    const std::string& first = setting.steps.front().key;
+    if (!paths.insert(setting.path).second) {
+      throw setting_error(setting, 1, "is set twice", "give all values to one --set");
+    }
+    if (first == "measured" || first == "anchor") {
+      throw setting_error(setting, 1, "is no part of what is predicted", "set it in the file");
+    }
+    if (setting.path == "strategies") {
+      refuse_lists(setting);
+      entries_ = setting.values;
+    }
+    if (setting.path == "gpus") {
+      refuse_lists(setting);
+      counts = setting.values;
+      gpus_of_file_ = false;
+    }
+  }
+  if (gpus_of_file_) {
+    if (counts.empty()) counts.push_back(Node::parse_text("1", scenario_file));
+    Setting gpus;
+    gpus.path = "gpus";
+    gpus.steps = {{"gpus", std::nullopt, 1}};
+    gpus.values = counts;
+    for (const Node& count : counts) gpus.texts.push_back(count.scalar());
+    settings_.push_back(std::move(gpus));
+  }
+  most_gpus_ = *std::max_element(counts.begin(), counts.end(), [](const Node& a, const Node& b) {
+    return std::strtod(a.scalar().c_str(), nullptr) < std::strtod(b.scalar().c_str(), nullptr);
+  });
+  root_ = root.without("measured").without("anchor");
+  for (const Setting& setting : settings_) axes_.push_back(axis_of(setting));
+
+  for (std::size_t e = 0; e < std::max<std::size_t>(1, entries_.size()); ++e) {
+    begins_.push_back(size_);
+    PointIndex points = 1;
+    for (std::size_t a = 0; a < axes_.size(); ++a) {
+      if (!axes_[a].applies_to(e) || settings_[a].path == "strategies") continue;
+      const PointIndex count = settings_[a].values.size();
+      if (points > most_points_of_a_grid / count) {
+        throw setting_error(settings_[a], 1, "makes more points than can be numbered");
+      }
+      points *= count;
+    }
+    size_ += points;
+  }
+  check_values(files);
+}
+
+Grid::Axis Grid::axis_of(const Setting& setting) const {
+  Axis axis;
+  if (setting.steps.front().key != "strategies" || setting.steps.size() == 1) return axis;
+  const PathStep& step = setting.steps[1];
+  if (step.index) {
+    if (*step.index >= entries_.size()) {
+      throw setting_error(setting, step.column,
+                          fmt::format("there is no strategy [{}]", *step.index),
+                          entries_.empty() ? "" : fmt::format("[0] to [{}]", entries_.size() - 1));
+    }
+    axis.from = 2;
+    axis.entries = {*step.index};
+    return axis;
+  }
+  std::vector<std::string> kinds;
+  for (std::size_t e = 0; e < entries_.size(); ++e) {
+    const std::string kind = kind_of_entry(entries_[e]);
+    if (kind == step.key) axis.entries.push_back(e);
+    if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) kinds.push_back(kind);
+  }
+  if (axis.entries.empty()) {
+    throw setting_error(setting, step.column, fmt::format("no strategy is {}", in_quotes(step.key)),
+                        allowed_hint(step.key, kinds));
+  }
+  axis.from = 1;
+  return axis;
+}
+
+std::size_t Grid::entry(PointIndex point) const {
+  return static_cast<std::size_t>(std::upper_bound(begins_.begin(), begins_.end(), point) -
+                                  begins_.begin()) -
+         1;
+}
+
+std::vector<std::optional<std::size_t>> Grid::values_at(PointIndex point) const {
+  const std::size_t e = entry(point);
+  PointIndex rest = point - begins_[e];
+  std::vector<std::optional<std::size_t>> values(axes_.size());
+  for (std::size_t a = axes_.size(); a-- > 0;) {
+    if (!axes_[a].applies_to(e)) continue;
+    if (settings_[a].path == "strategies") {
+      values[a] = e;
+      continue;
+    }
+    const PointIndex count = settings_[a].values.size();
+    values[a] = static_cast<std::size_t>(rest % count);
+    rest /= count;
+  }
+  return values;
+}
+
+std::vector<std::pair<std::string, const std::string*>> Grid::set(PointIndex point) const {
+  const auto values = values_at(point);
+  std::vector<std::pair<std::string, const std::string*>> list;
+  for (std::size_t a = 0; a < axes_.size(); ++a) {
+    const Setting& setting = settings_[a];
+    if (gpus_of_file_ && setting.path == "gpus") continue;  // said by the point's own GPU count
+    list.emplace_back(setting.path, values[a] ? &setting.texts[*values[a]] : nullptr);
+  }
+  return list;
+}
+
+Scenario Grid::read(std::size_t e, const std::vector<std::optional<std::size_t>>& values) const {
+  Node root = root_;
+  Node entry = e < entries_.size() ? entries_[e] : Node();
+  Node gpus;
+  const auto key_where = [&](const Setting& setting) {
+    return setting.name.empty() ? root_.key_location(setting.path)
+                                : Location{setting.name, 1, setting.steps.front().column};
+  };
+  for (std::size_t a = 0; a < axes_.size(); ++a) {
+    const Setting& setting = settings_[a];
+    if (!values[a] || setting.path == "strategies") continue;
+    const Node& value = setting.values[*values[a]];
+    if (setting.path == "gpus") {
+      std::vector<Node> counts{value};
+      if (value.scalar() != most_gpus_.scalar()) counts.push_back(most_gpus_);
+      root = root.with("gpus", value.with_elements(counts), key_where(setting));
+    } else if (!axes_[a].entries.empty()) {
+      entry = put(entry, setting, value, axes_[a].from);
+    } else {
+      root = put(root, setting, value);
+    }
+  }
+  if (!entries_.empty()) {
+    const auto list = root_.find("strategies").value_or(entry);
+    root = root.with("strategies", list.with_elements({entry}), root_.key_location("strategies"));
+  }
+  Scenario scenario = read_scenario_node(root, file_);
+  scenario.gpus.resize(1);
+  return scenario;
+}
+
+Scenario Grid::scenario(PointIndex point) const {
+  return read(entry(point), values_at(point));
+}
+
+void Grid::check_values(InputFiles& files) const {
+  std::vector<std::string> seen;
+  Diagnostics diagnostics;
+  const auto attempt = [&](std::size_t e, const std::vector<std::optional<std::size_t>>& values) {
+    try {
+      files.of(read(e, values));
+    } catch (const ConfigError& error) {
+      for (const Diagnostic& diagnostic : error.diagnostics()) {
+        const std::string text = to_string(diagnostic);
+        if (std::find(seen.begin(), seen.end(), text) != seen.end()) continue;
+        seen.push_back(text);
+        diagnostics.add(diagnostic);
+      }
+    }
+  };
+  for (std::size_t e = 0; e < begins_.size(); ++e) {
+    const auto first = values_at(begins_[e]);
+    attempt(e, first);
+    for (std::size_t a = 0; a < axes_.size(); ++a) {
+      const bool before = e > 0 && (axes_[a].entries.empty() || axes_[a].entries.front() < e);
+      if (!first[a] || before || settings_[a].path == "strategies") continue;
+      const std::size_t count = settings_[a].values.size();
+      for (std::size_t v = 1; v < count; v += 1 + count / most_checked) {
+        auto values = first;
+        values[a] = v;
+        attempt(e, values);
+        if (seen.size() >= 20) break;
+      }
+    }
+  }
+  diagnostics.throw_if_any();
+}
+
+std::vector<PointIndex> sample(PointIndex size, std::size_t count, std::uint64_t seed) {
+  // Floyd's algorithm: every subset is as likely as any other.
+  std::set<PointIndex> chosen;
+  const PointIndex wanted = std::min<PointIndex>(count, size);
+  for (PointIndex top = size - wanted; top < size; ++top) {
+    const auto draw = static_cast<std::uint32_t>(top - (size - wanted));
+    const double uniform = uniform_draw({seed, draw, 0, 0});
+    const auto index =
+        std::min(top, static_cast<PointIndex>(uniform * static_cast<double>(top + 1)));
+    if (!chosen.insert(index).second) chosen.insert(top);
+  }
+  return {chosen.begin(), chosen.end()};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,46 @@
+// One `--set PATH=VALUES` of a sweep: which field of the scenario, and what it is to be.
+//
+//   gpus=1,2,4                         values separated by commas
+//   batch.global=64..1024*2            64, 128, ... 1024; a..b+s in steps of s, a..b of 1
+//   strategies.ddp.bucket_size=1MiB..64MiB*4     of every ddp entry
+//   strategies[1].precision=fp32,"amp-bf16"      of the second entry
+//   input.image=[3,224,224],[3,32,32]            any YAML flow value
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/yaml.hpp"
+
+namespace lockstep {
+
+struct PathStep {
+  std::string key;                   // of a map,
+  std::optional<std::size_t> index;  // or place in a list, from 0
+  int column = 1;                    // in the setting's text
+};
+
+struct Setting {
+  std::string name;  // "--set gpus=1,2,4": what messages call it
+  std::string path;  // "gpus"
+  std::vector<PathStep> steps;
+  std::vector<Node> values;
+  std::vector<std::string> texts;  // of the values, as they can be given to --set again
+};
+
+inline constexpr std::size_t most_values = 1'000'000;  // of one setting
+
+// About the character in column `column`, from 1, of a setting's text.
+ConfigError setting_error(const Setting& setting, int column, std::string message,
+                          std::string hint = "");
+
+// Throws ConfigError, located in the text of the setting.
+Setting parse_setting(const std::string& text);
+
+// The value put at the setting's path; maps on the way are made, and a bare name on the way (`ddp`)
+// becomes a map (`ddp: {}`). `steps` from the `from`-th on. Throws ConfigError where the path leads
+// nowhere.
+Node put(const Node& root, const Setting& setting, const Node& value, std::size_t from = 0);
+
+}  // namespace lockstep
