@@ -324,6 +324,16 @@ Node Node::parse_text(std::string_view text, const std::string& file_name) {
   }
 }
 
+Node Node::plain(std::string scalar, const Location& where) {
+  auto node = std::make_shared<Impl>();
+  node->kind = Kind::scalar;
+  node->file = std::make_shared<std::string>(where.file);
+  node->line = where.line;
+  node->column = where.column;
+  node->scalar = std::move(scalar);
+  return Node(node, "");
+}
+
 Node::Kind Node::kind() const {
   return impl_ ? impl_->kind : Kind::null;
 }

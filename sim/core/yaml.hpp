@@ -31,6 +31,9 @@ class Node {
   static Node parse_file(const std::string& path);
   static Node parse_text(std::string_view text, const std::string& file_name);
 
+  // An unquoted scalar, as if it stood there.
+  static Node plain(std::string scalar, const Location& where);
+
   Node();  // null
 
   Kind kind() const;

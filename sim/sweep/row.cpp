@@ -155,7 +155,8 @@ std::string reason_of(const std::string& line) {
 
 std::string csv_header(const std::string& line) {
   std::string text = "row,kind";
-  for (const auto& [path, value] : Json::parse(line)["set"].items()) {
+  const Json row = Json::parse(line);
+  for (const auto& [path, value] : row["set"].items()) {
     text += "," + cell("set " + path);
   }
   for (const Field& field : fields) text += fmt::format(",{}", field.name);

@@ -60,8 +60,11 @@ std::vector<Piece> split(const std::string& text, std::size_t from) {
       continue;
     }
     if (quote != 0) {
-      if (quote == '"' && c == '\\' && i + 1 < text.size()) pieces.back().text += text[i++];
-      if (text[i] == quote) quote = 0;
+      if (quote == '"' && c == '\\' && i + 1 < text.size()) {
+        pieces.back().text += text[i++];
+      } else if (c == quote) {
+        quote = 0;
+      }
     } else if (c == '"' || c == '\'') {
       quote = c;
     } else if (c == '[' || c == '{') {
@@ -206,11 +209,16 @@ Setting parse_setting(const std::string& text) {
   setting.steps = parse_path(setting);
   for (const Piece& piece : split(text, equals + 1)) {
     if (trimmed(piece.text).empty()) fail(setting, piece.column, "a value is missing", grammar);
-    const auto values = range(setting, piece);
-    for (const std::string& value : values.value_or(std::vector{trimmed(piece.text)})) {
-      const std::size_t blanks = piece.text.find_first_not_of(' ');
-      setting.values.push_back(flow_value(setting, value, piece.column + blanks));
-      setting.texts.push_back(value);
+    const std::size_t column = piece.column + piece.text.find_first_not_of(' ');
+    if (const auto values = range(setting, piece)) {
+      for (const std::string& value : *values) {
+        const Location where{setting.name, 1, static_cast<int>(column) + 1};
+        setting.values.push_back(Node::plain(value, where));
+        setting.texts.push_back(value);
+      }
+    } else {
+      setting.texts.push_back(trimmed(piece.text));
+      setting.values.push_back(flow_value(setting, setting.texts.back(), column));
     }
     if (setting.values.size() > most_values) {
       fail(setting, piece.column, fmt::format("has more than {} values", most_values));
