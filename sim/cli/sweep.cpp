@@ -8,10 +8,14 @@
 #include <charconv>
 #include <csignal>
 #include <cstdio>
-#include <filesystem>
+#include <memory>
 
 #include "cli/commands.hpp"
 #include "core/units.hpp"
+#include "sweep/launch.hpp"
+#ifdef LOCKSTEP_WITH_MPI
+#include "sweep/mpi.hpp"
+#endif
 
 namespace lockstep {
 
@@ -77,45 +81,95 @@ void tell(const RowsFile::Counts& counts, const std::string& output) {
   fmt::print(stderr, "{}\n", text);
 }
 
-}  // namespace
+#ifndef LOCKSTEP_WITH_MPI
+// mpirun of a program that knows no MPI would do the whole sweep once for every rank.
+void refuse_ranks(const Launch& launch, const SweepArguments& arguments) {
+  if (launch.ranks == 1 || !arguments.shard.empty()) return;
+  throw file_error("", "sweep",
+                   fmt::format("{} started {} processes, and this program was built without MPI",
+                               launch.by, launch.ranks),
+                   "build it with -DLOCKSTEP_MPI=ON, or give each process a part with --shard K/N");
+}
+#endif
 
-int sweep_command(const std::string& file, const SweepArguments& arguments,
-                  const CommonOptions& common) {
-  const bool csv = common.format == Format::csv;
-  if (!arguments.merge.empty()) {
-    merge_rows(arguments.merge, arguments.output, csv);
-    return 0;
-  }
-  const Shard shard = parse_shard(arguments.shard);
+SweepOptions sweep_options(const SweepArguments& arguments, const CommonOptions& common) {
   SweepOptions options;
   options.workers = common.workers;
   options.most_seconds = parse_limit("--time-limit", arguments.time_limit, Dimension::seconds);
   options.most_bytes = parse_limit("--memory-limit", arguments.memory_limit, Dimension::bytes);
   options.stop = &stop;
+  return options;
+}
 
+int sweep(const std::string& file, const SweepArguments& arguments, const CommonOptions& common,
+          const Launch& launch) {
+  const Shard shard = parse_shard(arguments.shard);
+  SweepOptions options = sweep_options(arguments, common);
   InputFiles files;
   const Grid grid(file, arguments.settings, files);
   ProgressLine progress("sweeping");
   const SweepPlan plan = plan_sweep(grid, file, arguments.sample, arguments.seed,
                                     progress.run_options(common.workers));
-  RowsFile rows(arguments.output, plan.digest, shard_rows(plan, shard.k, shard.n),
-                arguments.retry_failed);
   options.progress = [&](std::size_t done, std::size_t all, std::size_t before) {
     progress.update_rate(done, all, before);
   };
-  catch_signals();
-  const bool whole = run_sweep(plan, files, rows, options);
+  std::unique_ptr<RowsFile> rows;
+  if (launch.rank == 0) {
+    rows = std::make_unique<RowsFile>(arguments.output, plan.digest,
+                                      shard_rows(plan, shard.k, shard.n), arguments.retry_failed);
+    catch_signals();
+  }
+  bool whole = true;
+#ifdef LOCKSTEP_WITH_MPI
+  if (launch.ranks > 1) {
+    const MpiSession session;
+    if (session.ranks() != launch.ranks) {
+      throw file_error("", "sweep",
+                       fmt::format("{} started {} processes, and MPI knows of {}", launch.by,
+                                   launch.ranks, session.ranks()),
+                       "srun needs --mpi=pmix, or whatever `srun --mpi=list` shows");
+    }
+    run_sweep_on_ranks(session, plan, files, rows.get(), options);
+    if (!rows) return 0;
+  } else {
+    whole = run_sweep(plan, files, *rows, options);
+  }
+#else
+  whole = run_sweep(plan, files, *rows, options);
+#endif
   progress.clear();
   if (!whole) {
-    fmt::print(stderr, "stopped after {} of {} points{}\n", rows.size() - rows.missing().size(),
-               rows.size(),
+    fmt::print(stderr, "stopped after {} of {} points{}\n", rows->size() - rows->missing().size(),
+               rows->size(),
                arguments.output.empty() ? "" : "; the same command goes on where it stopped");
     return 130;
   }
-  const RowsFile::Counts counts = rows.counts();
-  rows.finish(csv);
+  const RowsFile::Counts counts = rows->counts();
+  rows->finish(common.format == Format::csv);
   tell(counts, arguments.output);
   return exit_code(counts);
+}
+
+}  // namespace
+
+int sweep_command(const std::string& file, const SweepArguments& arguments,
+                  const CommonOptions& common) {
+  if (!arguments.merge.empty()) {
+    merge_rows(arguments.merge, arguments.output, common.format == Format::csv);
+    return 0;
+  }
+#ifdef LOCKSTEP_WITH_MPI
+  const Launch launch = launch_of_environment();
+  try {
+    return sweep(file, arguments, common, launch);
+  } catch (const ConfigError&) {
+    if (launch.rank == 0) throw;
+    return 2;  // all ranks read the same; one says what is wrong
+  }
+#else
+  refuse_ranks(launch_of_environment(), arguments);
+  return sweep(file, arguments, common, {});
+#endif
 }
 
 }  // namespace lockstep
