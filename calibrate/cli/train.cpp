@@ -116,7 +116,7 @@ int train(const TrainText& text, const Arguments& arguments) {
   for (int rank = 0; rank < processes; ++rank) {
     reports.push_back(read_report(folder.result_file(rank)));
   }
-  ResultRecord record = summarise_run(options, text.network, reports);
+  RealRecord record = summarise_run(options, text.network, reports);
   if (const std::string crowded = shared_cores(options.ranks, describe_machine().cores);
       options.device == "cpu" && !crowded.empty()) {
     record.warnings.push_back(crowded);

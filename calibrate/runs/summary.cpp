@@ -27,17 +27,19 @@ bool same_numbers(const std::vector<double>& a, const std::vector<double>& b) {
 
 // Forward, backward and optimizer as the ranks saw them; what they contain of communication and
 // waiting cannot be told apart from outside.
-void add_phases(RealRun& real, const std::vector<RankReport>& reports) {
+PhaseSeconds mean_phases(const std::vector<RankReport>& reports) {
+  PhaseSeconds mean;
   double count = 0;
   for (const RankReport& report : reports) {
     for (const RankStep& step : report.steps) {
-      real.forward += step.forward;
-      real.backward += step.backward;
-      real.optimizer += step.optimizer;
+      mean.forward += step.forward;
+      mean.backward += step.backward;
+      mean.optimizer += step.optimizer;
       ++count;
     }
   }
-  for (double* phase : {&real.forward, &real.backward, &real.optimizer}) *phase /= count;
+  for (double* phase : {&mean.forward, &mean.backward, &mean.optimizer}) *phase /= count;
+  return mean;
 }
 
 // By step; asynchronous ranks may have done more or fewer than others.
@@ -102,8 +104,8 @@ std::vector<double> step_seconds(const TrainOptions& options,
   return result;
 }
 
-ResultRecord summarise_run(const TrainOptions& options, const std::string& network,
-                           const std::vector<RankReport>& reports) {
+RealRecord summarise_run(const TrainOptions& options, const std::string& network,
+                         const std::vector<RankReport>& reports) {
   if (!asynchronous(options.strategy)) {
     for (const RankReport& report : reports) {
       if (report.rank == options.ranks || same_numbers(report.checksum, reports.front().checksum))
@@ -112,7 +114,7 @@ ResultRecord summarise_run(const TrainOptions& options, const std::string& netwo
           fmt::format("rank {} ended with other parameters than rank 0", report.rank));
     }
   }
-  ResultRecord record;
+  RealRecord record;
   record.model = options.model;
   record.scenario =
       fmt::format("real training of {} with {}", options.model, enum_name(options.strategy));
@@ -120,39 +122,38 @@ ResultRecord summarise_run(const TrainOptions& options, const std::string& netwo
                                 options.device == "cpu" ? "CPU" : options.device, network);
   record.precision = enum_name(options.step.precision);
   record.seed = static_cast<std::uint64_t>(options.seed);
-  Prediction p;
-  p.strategy = enum_name(options.strategy);
-  p.gpus = options.ranks;
-  p.micro_batch = options.step.samples;
-  p.global_batch = options.step.samples * options.ranks;
-  p.precision = record.precision;
-  const std::vector<double> steps = step_seconds(options, reports);
+  RealRun run;
+  run.strategy = enum_name(options.strategy);
+  run.ranks = options.ranks;
+  run.micro_batch = options.step.samples;
+  run.global_batch = options.step.samples * options.ranks;
+  run.precision = record.precision;
+  run.each_step_seconds = step_seconds(options, reports);
+  const std::vector<double>& steps = run.each_step_seconds;
   if (steps.empty()) throw std::runtime_error("no step was measured");
   // Updates of asynchronous workers come in bunches: the rate is that of the whole time.
-  p.step_seconds = asynchronous(options.strategy) ? mean(steps) : median(steps);
-  p.step_interval = {quantile(steps, 0.05), quantile(steps, 0.95)};
-  p.samples_per_second = static_cast<double>(p.global_batch) / mean(steps);
-  RealRun real;
-  real.step_seconds = steps;
-  add_phases(real, reports);
-  real.losses = mean_losses(reports);
+  run.step_seconds = asynchronous(options.strategy) ? mean(steps) : median(steps);
+  run.step_interval = {quantile(steps, 0.05), quantile(steps, 0.95)};
+  run.samples_per_second = static_cast<double>(run.global_batch) / mean(steps);
+  run.phases = mean_phases(reports);
+  run.losses = mean_losses(reports);
   for (const RankReport& report : reports) {
     if (report.rank == options.ranks) continue;  // the server
-    p.memory.allocated = std::max(p.memory.allocated, report.memory.peak);
-    p.memory.reserved = std::max(p.memory.reserved, report.memory.reserved);
+    run.memory.allocated = std::max(run.memory.allocated, report.memory.peak);
+    run.memory.reserved = std::max(run.memory.reserved, report.memory.reserved);
   }
   if (has_server(options.strategy) && !reports.back().updates.empty()) {
     std::map<std::int64_t, std::int64_t> histogram;
+    std::vector<std::int64_t> each_update;
     for (const ServerUpdate& update : reports.back().updates) {
-      real.staleness.push_back(update.staleness);
+      each_update.push_back(update.staleness);
       ++histogram[update.staleness];
     }
-    p.staleness = staleness_of(std::move(histogram));
+    run.staleness = MeasuredStaleness{staleness_of(std::move(histogram)), std::move(each_update)};
   }
-  real.test_accuracy = accuracy_of(reports);
-  p.notes = notes_on_updates(reports.front().steps);
-  p.real = std::move(real);
-  record.predictions.push_back(std::move(p));
+  run.test_accuracy = accuracy_of(reports);
+  run.notes = notes_on_updates(reports.front().steps);
+  record.runs.push_back(std::move(run));
   return record;
 }
 

@@ -1,18 +1,18 @@
-// From the ranks' reports to the record that the simulator's predictions also come in.
+// From the ranks' reports to what the run tells.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "results/record.hpp"
+#include "results/real_run.hpp"
 #include "runs/train_options.hpp"
 
 namespace lockstep {
 
 // `network`: where it ran, "loopback" or a rate, for the record's platform. Throws
 // std::runtime_error when synchronous ranks ended with different parameters.
-ResultRecord summarise_run(const TrainOptions& options, const std::string& network,
-                           const std::vector<RankReport>& reports);
+RealRecord summarise_run(const TrainOptions& options, const std::string& network,
+                         const std::vector<RankReport>& reports);
 
 // Seconds of each step: of all ranks together for synchronous strategies (from one step's latest
 // end to the next's); for asynchronous ones the time in which the server applied one update per

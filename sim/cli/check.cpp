@@ -35,15 +35,13 @@ Checked checked_points(const std::string& file) {
                          {"fits", Align::left}})};
   for (std::size_t i = 0; i < points.size(); ++i) {
     const Job& job = points[i].job;
-    const double capacity = job.machine.device.memory_bytes;
-    const bool fits = memory[i].device <= capacity;
-    checked.something_fits |= fits;
+    checked.something_fits |= fits(memory[i]);
     checked.table.add_row(
         {points[i].label, std::to_string(job.gpus),
          std::to_string((job.gpus + job.machine.gpus_per_node - 1) / job.machine.gpus_per_node),
          std::to_string(points[i].micro_batch), std::to_string(job.accumulation),
-         human(memory[i].device, Dimension::bytes), human(capacity, Dimension::bytes),
-         fits ? "yes" : "NO"});
+         human(memory[i].device, Dimension::bytes), human(memory[i].capacity, Dimension::bytes),
+         fits(memory[i]) ? "yes" : "NO"});
   }
   return checked;
 }

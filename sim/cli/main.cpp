@@ -218,10 +218,13 @@ int main(int argc, char** argv) {
   export_verb->add_flag("--layers", arguments.layers,
                         "JSON instead: layers, parameters, buckets or units of every point");
 
-  auto* schema = app.add_subcommand("schema", "Print the JSON Schema (draft-07) of a file format");
-  schema->add_option("what", arguments.what, "scenario, platform or device")
+  auto* schema = app.add_subcommand(
+      "schema", "Print the JSON Schema (draft-07) of a file format or of JSON output");
+  schema
+      ->add_option("what", arguments.what,
+                   "scenario, platform, device; result (of run --json), training (of train --json)")
       ->required()
-      ->check(CLI::IsMember({"scenario", "platform", "device"}));
+      ->check(CLI::IsMember({"scenario", "platform", "device", "result", "training"}));
   schema->add_flag("--fields", arguments.fields, "A Markdown table of the fields instead");
 
   auto* validate =

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "costs/nccl_topology.hpp"
+#include "results/step_parts.hpp"
 
 namespace lockstep {
 
@@ -45,7 +46,9 @@ bool has_room(const Prediction& p) {
     const auto found = p.memory.at_peak.find(kind);
     if (found != p.memory.at_peak.end()) growing += found->second;
   }
-  return p.memory_capacity <= 0 || p.memory.device + growing <= p.memory_capacity;
+  MemoryUse doubled = p.memory;
+  doubled.device += growing;
+  return fits(doubled);
 }
 
 // "a, b or c would help"
@@ -86,8 +89,7 @@ std::string help_for_memory(const Scenario& scenario, const Point& point) {
 
 std::string bottleneck_sentence(const Scenario& scenario, const Prediction& p, const Point& point) {
   const StepSplit& s = p.split;
-  const double step = s.data_loading + s.forward + s.backward + s.optimizer + s.copies +
-                      s.exposed_communication + s.host_bound + s.waiting;
+  const double step = total_seconds(s);
   if (step <= 0) return "nothing to do";
   if (p.out_of_memory) {
     return fmt::format("does not fit: the peak is {}", p.memory.moment);

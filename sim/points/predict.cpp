@@ -41,9 +41,8 @@ Prediction summarise_point(const Scenario& scenario, const Point& point,
   const double peak = peak_flops(job.machine.device, math_mode(point.precision));
   p.mfu = point.model_flops / (average * peak);  // both per GPU
   p.memory = result.memory;
-  p.memory_capacity = result.memory_capacity;
-  if (result.memory_capacity > 0 && p.memory.device > result.memory_capacity) {
-    p.out_of_memory = OutOfMemory{p.memory.device - result.memory_capacity, {}};
+  if (!fits(p.memory)) {
+    p.out_of_memory = OutOfMemory{p.memory.device - p.memory.capacity, {}};
   }
   p.traffic = result.traffic;
   p.staleness = result.staleness;

@@ -13,6 +13,7 @@
 #include "points/measured.hpp"
 #include "points/predict.hpp"
 #include "questions/anchor.hpp"
+#include "results/step_parts.hpp"
 
 namespace lockstep {
 
@@ -98,17 +99,18 @@ Attribution attribute(const Prediction& p, const Point& point) {
   }
   device *= point.job.accumulation;
   const double share = device > 0 ? std::min(1.0, point.memory_bound_seconds / device) : 0;
-  return {{"compute, bound by arithmetic", compute * (1 - share)},
-          {"compute, bound by memory", compute * share},
-          {"exposed communication", s.exposed_communication},
-          {"host dispatch", s.host_bound},
-          {"waiting for other ranks or servers", s.waiting},
-          {point.strategy->updater(point.job) == Updater::own_host
-               ? "optimizer on the CPU (cpu_offload)"
-               : "optimizer",
-           s.optimizer},
-          {"gradient copies", s.copies},
-          {"data loading", s.data_loading}};
+  Attribution parts{{"compute, bound by arithmetic", compute * (1 - share)},
+                    {"compute, bound by memory", compute * share}};
+  for (const PartKind kind : {PartKind::idle, PartKind::upkeep, PartKind::input}) {
+    for (const StepPart& part : named_parts) {
+      if (part.kind != kind) continue;
+      const bool on_host = part.seconds == &StepSplit::optimizer &&
+                           point.strategy->updater(point.job) == Updater::own_host;
+      parts.emplace_back(on_host ? "optimizer on the CPU (cpu_offload)" : part.phrase,
+                         s.*part.seconds);
+    }
+  }
+  return parts;
 }
 
 std::vector<Sensitivity> sensitivities(const Scenario& scenario, const Point& point,
@@ -132,8 +134,7 @@ std::vector<Sensitivity> sensitivities(const Scenario& scenario, const Point& po
   std::vector<Sensitivity> list;
   for (std::size_t i = 1; i < points.size(); ++i) {
     const double change = per_sample(i) / per_sample(0) - 1;
-    const bool fits = results[i].memory.device <= results[i].memory_capacity;
-    if (std::abs(change) > 1e-6) list.push_back({names[i], change, fits});
+    if (std::abs(change) > 1e-6) list.push_back({names[i], change, fits(results[i].memory)});
   }
   std::stable_sort(list.begin(), list.end(), [](const Sensitivity& a, const Sensitivity& b) {
     return std::abs(a.step_change) > std::abs(b.step_change);

@@ -38,8 +38,7 @@ std::optional<Scenario> with_full_shard(Scenario scenario) {
 
 bool fits(const Scenario& scenario) {
   if (scenario.batch.accumulation > most_accumulation) return false;
-  const std::vector<Point> points = expand(scenario);
-  return memory_of(points).front().device <= points.front().job.machine.device.memory_bytes;
+  return fits(memory_of(expand(scenario)).front());
 }
 
 // 0 when not even one sample fits.

@@ -1,94 +1,92 @@
-// CSV rendering of a ResultRecord: one row per prediction, shortest exact decimal of every number.
+// CSV rendering of a record: one row per prediction or run, shortest exact decimal of every number.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
+#include "results/json_fields.hpp"
 #include "results/render.hpp"
 #include "results/table.hpp"
 
 namespace lockstep {
 
-std::string render_csv(const ResultRecord& record) {
-  Table table({{"scenario"},
-               {"model"},
-               {"platform"},
-               {"precision"},
-               {"strategy"},
-               {"gpus"},
-               {"nodes"},
-               {"global_batch"},
-               {"micro_batch"},
-               {"gradient_accumulation"},
-               {"step_s"},
-               {"median_step_s"},
-               {"step_low_s"},
-               {"step_high_s"},
-               {"total_s"},
-               {"samples_per_s"},
-               {"tokens_per_s"},
-               {"scaling_efficiency"},
-               {"data_loading_s"},
-               {"forward_s"},
-               {"backward_s"},
-               {"optimizer_s"},
-               {"copies_s"},
-               {"exposed_communication_s"},
-               {"host_bound_s"},
-               {"waiting_s"},
-               {"gpu_utilisation"},
-               {"mfu"},
-               {"allocated_bytes"},
-               {"reserved_bytes"},
-               {"device_bytes"},
-               {"fits"},
-               {"memory_retries"},
-               {"staleness_mean"},
-               {"worker_share_least"},
-               {"worker_share_most"},
-               {"dollars"}});
-  for (const auto& p : record.predictions) {
-    const auto number = [](double value) { return fmt::format("{}", value); };
-    // A real run does not know it: an empty cell.
-    const auto simulated = [&](double value) { return p.real ? "" : number(value); };
-    table.add_row({record.scenario,
-                   record.model,
-                   record.platform,
-                   p.precision,
-                   p.strategy,
-                   std::to_string(p.gpus),
-                   p.real ? "" : std::to_string(p.nodes),
-                   std::to_string(p.global_batch),
-                   std::to_string(p.micro_batch),
-                   std::to_string(p.accumulation),
-                   number(p.step_seconds),
-                   simulated(p.median_step_seconds),
-                   number(p.step_interval.low),
-                   number(p.step_interval.high),
-                   simulated(p.total_seconds),
-                   number(p.samples_per_second),
-                   simulated(p.tokens_per_second),
-                   simulated(p.scaling_efficiency),
-                   simulated(p.split.data_loading),
-                   simulated(p.split.forward),
-                   simulated(p.split.backward),
-                   simulated(p.split.optimizer),
-                   simulated(p.split.copies),
-                   simulated(p.split.exposed_communication),
-                   simulated(p.split.host_bound),
-                   simulated(p.split.waiting),
-                   simulated(p.gpu_utilisation),
-                   simulated(p.mfu),
-                   number(p.memory.allocated),
-                   p.real && p.memory.reserved == 0 ? "" : number(p.memory.reserved),
-                   simulated(p.memory.device),
-                   p.real            ? ""
-                   : p.out_of_memory ? "false"
-                                     : "true",
-                   p.real ? "" : std::to_string(p.memory.retries),
-                   p.staleness ? number(p.staleness->mean) : "",
-                   p.worker_steps ? number(p.worker_steps->least) : "",
-                   p.worker_steps ? number(p.worker_steps->most) : "",
-                   p.dollars > 0 ? number(p.dollars) : ""});
+namespace {
+
+// The columns of a value in the order they are declared, those of parts included. An optional part
+// that is not there has empty cells.
+class CsvCells {
+ public:
+  template <class T>
+  void field(const Figure& figure, const T& value) {
+    if constexpr (figures::is_optional<T>) {
+      using Part = typename T::value_type;
+      if constexpr (figures::has_fields<Part>) {
+        if (value) {
+          describe(*this, *value);
+        } else {
+          CsvCells none;
+          describe(none, static_cast<const Part&>(Part{}));
+          for (auto& [name, cell] : none.cells) cells.emplace_back(std::move(name), "");
+        }
+      }
+    } else if constexpr (figures::is_plain<T>) {
+      const bool none = figure.none_at_zero && json_of(value) == 0;
+      if (*figure.column != '\0') cells.emplace_back(figure.column, none ? "" : cell_of(value));
+    } else if constexpr (figures::has_fields<T>) {
+      describe(*this, value);
+    }
+  }
+  template <class T>
+  void column(const char* name, const T& value) {
+    cells.emplace_back(name, cell_of(value));
+  }
+
+  std::vector<std::pair<std::string, std::string>> cells;
+
+ private:
+  template <class T>
+  static std::string cell_of(const T& value) {
+    return fmt::format("{}", value);
+  }
+};
+
+template <class T>
+std::vector<std::pair<std::string, std::string>> cells_of(const RecordHead& head, const T& value) {
+  CsvCells csv;
+  csv.column("scenario", head.scenario);
+  csv.column("model", head.model);
+  csv.column("platform", head.platform);
+  csv.column("precision", value.precision);
+  describe(csv, value);
+  return std::move(csv.cells);
+}
+
+// The columns are those of predictions; what a real run does not know is an empty cell.
+template <class T>
+std::string csv_of(const RecordHead& head, const std::vector<T>& rows) {
+  std::vector<Table::Column> columns;
+  for (const auto& [name, cell] : cells_of(head, Prediction{})) columns.push_back({name});
+  Table table(columns);
+  for (const T& row : rows) {
+    const auto known = cells_of(head, row);
+    std::vector<std::string> cells;
+    for (const Table::Column& column : columns) {
+      const auto found = std::find_if(known.begin(), known.end(),
+                                      [&](const auto& cell) { return cell.first == column.title; });
+      cells.push_back(found == known.end() ? "" : found->second);
+    }
+    table.add_row(std::move(cells));
   }
   return table.csv();
+}
+
+}  // namespace
+
+std::string render_csv(const ResultRecord& record) {
+  return csv_of(record, record.predictions);
+}
+std::string render_csv(const RealRecord& record) {
+  return csv_of(record, record.runs);
 }
 
 }  // namespace lockstep

@@ -4,7 +4,8 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <utility>
+
+#include "results/json_fields.hpp"
 
 namespace lockstep {
 
@@ -13,31 +14,38 @@ namespace {
 constexpr double rounding = 1e-9;  // relative; sums of some ten thousand doubles stay far below
 constexpr double adding_up = 1e-6;
 
-std::string not_finite(const Prediction& p) {
-  const std::pair<const char*, double> figures[] = {{"step", p.step_seconds},
-                                                    {"median step", p.median_step_seconds},
-                                                    {"interval", p.step_interval.low},
-                                                    {"interval", p.step_interval.high},
-                                                    {"first step", p.first_step_seconds},
-                                                    {"steps", p.steps},
-                                                    {"total time", p.total_seconds},
-                                                    {"samples per second", p.samples_per_second},
-                                                    {"tokens per second", p.tokens_per_second},
-                                                    {"GPU utilisation", p.gpu_utilisation},
-                                                    {"MFU", p.mfu},
-                                                    {"cost", p.dollars},
-                                                    {"allocated memory", p.memory.allocated},
-                                                    {"reserved memory", p.memory.reserved},
-                                                    {"device memory", p.memory.device}};
-  for (const auto& [name, value] : figures) {
-    if (!std::isfinite(value) || value < 0) return fmt::format("{} {}", name, value);
-  }
-  for (const LinkTraffic& t : p.traffic) {
-    if (!std::isfinite(t.bytes) || !std::isfinite(t.total_bytes) || t.bytes < 0) {
-      return fmt::format("traffic on {} {}", t.link_class, t.bytes);
+// Looks for the first figure that is no number or below its minimum.
+class Faults {
+ public:
+  template <class T>
+  void field(const Figure& figure, const T& value) {
+    if constexpr (std::is_same_v<T, double>) {
+      if (fault.empty() && (!std::isfinite(value) || value < figure.min)) {
+        fault = fmt::format("{} {}", figure.name, value);
+      }
+    } else if constexpr (std::is_same_v<T, Interval>) {
+      field(figure, value.low);
+      field(figure, value.high);
+    } else if constexpr (figures::is_optional<T>) {
+      if (value) field(figure, *value);
+    } else if constexpr (figures::is_vector<T>) {
+      for (const auto& element : value) field(figure, element);
+    } else if constexpr (figures::has_fields<T>) {
+      describe(*this, value);
     }
-    if (!(t.busy >= 0 && t.busy <= 1 + rounding))
-      return fmt::format("{} busy {}", t.link_class, t.busy);
+  }
+  template <class T>
+  void column(const char*, const T&) {}
+
+  std::string fault;
+};
+
+std::string not_finite(const Prediction& p) {
+  Faults faults;
+  describe(faults, p);
+  if (!faults.fault.empty()) return faults.fault;
+  for (const LinkTraffic& t : p.traffic) {
+    if (t.busy > 1 + rounding) return fmt::format("{} busy {}", t.link_class, t.busy);
   }
   return "";
 }
@@ -48,14 +56,13 @@ std::string broken_invariant(const Prediction& p) {
   if (auto fault = not_finite(p); !fault.empty()) return fault;
   const double step = p.step_seconds;
   if (step <= 0) return fmt::format("step {} s", step);
-  double sum = 0;
   for (const auto part : step_parts) {
     const double seconds = p.split.*part;
     if (!(seconds >= -rounding * step && seconds <= (1 + adding_up) * step)) {
       return fmt::format("a part of {} s in a step of {} s", seconds, step);
     }
-    sum += seconds;
   }
+  const double sum = total_seconds(p.split);
   if (!(std::abs(sum - step) <= adding_up * step)) {
     return fmt::format("the parts add up to {} s, the step takes {} s", sum, step);
   }

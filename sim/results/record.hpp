@@ -1,6 +1,6 @@
 // What a run tells: one Prediction per strategy and GPU count. Plain data; every number is defined,
-// with its formula, in docs/numbers.md. Seconds, bytes, dollars. Knows nothing of the engine.
-// Real training comes in the same shape, so that the two compare, with `real` set.
+// with its formula, in docs/numbers.md. Seconds, bytes, dollars. Knows nothing of the engine. How
+// the fields are called outside is declared in fields.hpp; real training is in real_run.hpp.
 #pragma once
 
 #include <array>
@@ -31,6 +31,7 @@ inline constexpr std::array step_parts{&StepSplit::data_loading, &StepSplit::for
                                        &StepSplit::backward,     &StepSplit::optimizer,
                                        &StepSplit::copies,       &StepSplit::exposed_communication,
                                        &StepSplit::host_bound,   &StepSplit::waiting};
+static_assert(sizeof(StepSplit) == step_parts.size() * sizeof(double), "a part is missing");
 inline void add(StepSplit& sum, const StepSplit& split, double weight) {
   for (const auto part : step_parts) sum.*part += weight * (split.*part);
 }
@@ -42,8 +43,13 @@ struct MemoryUse {
   std::string moment;    // "backward of layer4.2.conv3", "optimizer step"
   int retries = 0;       // times the allocator gave cached segments back to go on
   std::map<std::string, double>
-      at_peak;  // bytes by kind at the allocated peak: parameters, activations, ...
+      at_peak;          // bytes by kind at the allocated peak: parameters, activations, ...
+  double capacity = 0;  // of the device that training may use; 0 = not known
 };
+
+inline bool fits(const MemoryUse& memory) {
+  return memory.capacity <= 0 || memory.device <= memory.capacity;
+}
 
 struct LinkTraffic {
   std::string link_class;  // "NVLink", "PCIe", "NIC", "host memory"
@@ -91,17 +97,6 @@ struct ProvenanceShare {  // of the device-busy and communication seconds
   double measured = 0, interpolated = 0, modelled = 0;
 };
 
-// What only real training tells. Every figure was measured.
-struct RealRun {
-  std::vector<double> step_seconds;     // of every measured step, in order
-  double forward = 0;                   // mean seconds of a rank's step by its clock: until the
-  double backward = 0;                  // loss, the gradients, the new parameters are there;
-  double optimizer = 0;                 // communication and waiting are inside
-  std::vector<double> losses;           // of every step, mean of the ranks; may be no number
-  std::vector<std::int64_t> staleness;  // of every update that the server applied, in order
-  std::optional<double> test_accuracy;  // share of the test set that the trained model gets right
-};
-
 struct Prediction {
   std::string strategy;  // "ddp", or the label the scenario gives
   int gpus = 1;
@@ -125,7 +120,6 @@ struct Prediction {
   double gpu_utilisation = 0;  // device busy / step (what nvidia-smi calls utilisation)
   double mfu = 0;              // model FLOPs / (step * GPUs * peak of the precision)
   MemoryUse memory;
-  double memory_capacity = 0;  // of the device that training may use, bytes
   std::optional<OutOfMemory>
       out_of_memory;  // set = does not fit; times are still what they would be
   std::vector<LinkTraffic> traffic;
@@ -139,10 +133,6 @@ struct Prediction {
   int simulated_steps = 0;
   std::string bottleneck;  // one sentence
   std::vector<std::string> notes;
-  // Set: nothing here is predicted. Measured are strategy to precision, step_seconds,
-  // step_interval, samples_per_second, memory.allocated, memory.reserved (0 = this device has no
-  // such thing) and staleness; no rendering shows the others.
-  std::optional<RealRun> real;
 };
 
 // A point whose simulation did not come to an end. The others stand.
@@ -152,20 +142,19 @@ struct Failure {
   std::string reason;
 };
 
-struct ResultRecord {
+// What all results of one run have in common.
+struct RecordHead {
   std::string scenario;  // its name
   std::string file;
   std::string model, platform, precision;
   std::uint64_t seed = 0;
-  std::vector<Prediction> predictions;
-  std::vector<Failure> failures;
   std::vector<std::string> warnings;
-  std::vector<std::string> findings;  // sentences about all points together
 };
 
-// Whether it tells of real training; a record is all of one kind.
-inline bool is_real(const ResultRecord& record) {
-  return !record.predictions.empty() && record.predictions.front().real.has_value();
-}
+struct ResultRecord : RecordHead {
+  std::vector<Prediction> predictions;
+  std::vector<Failure> failures;
+  std::vector<std::string> findings;  // sentences about all points together
+};
 
 }  // namespace lockstep

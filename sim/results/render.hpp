@@ -1,20 +1,27 @@
-// Renderings of a ResultRecord. All are deterministic: same record, same bytes. Every number is
+// Renderings of a record. All are deterministic: same record, same bytes. Every number is
 // defined in docs/numbers.md.
 #pragma once
 
 #include <string>
 
-#include "results/record.hpp"
+#include "results/real_run.hpp"
 
 namespace lockstep {
 
-// Version of the JSON layout; raised when a field changes its meaning or goes away.
-inline constexpr int result_schema_version = 1;
-
-std::string render_text(const ResultRecord& record);       // for people
-std::string render_real_text(const ResultRecord& record);  // the same, when it is_real()
+std::string render_text(const ResultRecord& record);  // for people
 std::string render_json(const ResultRecord& record);  // one document, SI units in the key names
-std::string render_csv(
-    const ResultRecord& record);  // one row per prediction, SI units in the header
+std::string render_csv(const ResultRecord& record);   // one row per prediction, SI units likewise
+
+// The same of real training, under the same names.
+std::string render_text(const RealRecord& record);
+std::string render_json(const RealRecord& record);
+std::string render_csv(const RealRecord& record);
+
+// JSON Schema (draft-07) of what render_json() writes.
+std::string result_schema();
+std::string training_schema();
+// The same as a Markdown table, a row per field.
+std::string result_fields();
+std::string training_fields();
 
 }  // namespace lockstep

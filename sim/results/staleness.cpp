@@ -30,6 +30,11 @@ Staleness staleness_of(std::map<std::int64_t, std::int64_t> histogram) {
   return result;
 }
 
+std::vector<std::string> staleness_cells(const Staleness& s) {
+  return {fmt::format("{:.2f}", s.mean), fmt::format("{:.0f}", s.p50), fmt::format("{:.0f}", s.p99),
+          fmt::format("{:.0f}", s.max)};
+}
+
 WorkerSteps worker_steps_of(std::map<std::int64_t, std::int64_t> histogram) {
   WorkerSteps result;
   double all = 0;

@@ -15,6 +15,9 @@ namespace lockstep {
 // exceed.
 Staleness staleness_of(std::map<std::int64_t, std::int64_t> histogram);
 
+// Mean, median, 99th percentile and maximum for a table.
+std::vector<std::string> staleness_cells(const Staleness& staleness);
+
 // `histogram`: steps -> number of workers that made so many.
 WorkerSteps worker_steps_of(std::map<std::int64_t, std::int64_t> histogram);
 

@@ -11,6 +11,7 @@
 #include "results/cells.hpp"
 #include "results/render.hpp"
 #include "results/staleness.hpp"
+#include "results/step_parts.hpp"
 #include "results/table.hpp"
 
 namespace lockstep {
@@ -74,33 +75,25 @@ std::string summary_table(const ResultRecord& record) {
 }
 
 std::string split_table(const ResultRecord& record) {
-  Table table({{"strategy", Align::left},
-               {"GPUs"},
-               {"loading"},
-               {"forward"},
-               {"backward"},
-               {"optimizer"},
-               {"copies"},
-               {"exposed comm"},
-               {"host-bound"},
-               {"waiting"}});
+  std::vector<Table::Column> columns{{"strategy", Align::left}, {"GPUs"}};
+  for (const StepPart& part : named_parts) columns.push_back({part.heading});
+  Table table(columns);
   for (const auto& p : record.predictions) {
-    const auto& s = p.split;
-    auto part = [&](double value) {
-      return nothing(value) ? std::string("-") : seconds_text(value);
-    };
-    table.add_row({p.strategy, std::to_string(p.gpus), part(s.data_loading), part(s.forward),
-                   part(s.backward), part(s.optimizer), part(s.copies),
-                   part(s.exposed_communication), part(s.host_bound), part(s.waiting)});
+    std::vector<std::string> cells{p.strategy, std::to_string(p.gpus)};
+    for (const auto part : step_parts) {
+      const double seconds = p.split.*part;
+      cells.push_back(nothing(seconds) ? "-" : seconds_text(seconds));
+    }
+    table.add_row(std::move(cells));
   }
   return table.text();
 }
 
 std::string fits_text(const Prediction& p) {
   if (p.out_of_memory) return fmt::format("NO, {} short", bytes_text(p.out_of_memory->shortfall));
-  const double free = p.memory_capacity - p.memory.device;
+  const double free = p.memory.capacity - p.memory.device;
   constexpr double certainty = 0.02;  // how far peaks are off at most where they were measured
-  if (p.memory.retries == 0 && (p.memory_capacity <= 0 || free >= certainty * p.memory_capacity)) {
+  if (p.memory.retries == 0 && (p.memory.capacity <= 0 || free >= certainty * p.memory.capacity)) {
     return "yes";
   }
   std::string retries;
@@ -146,10 +139,9 @@ std::string staleness_table(const ResultRecord& record) {
   Table table({{"strategy", Align::left}, {"GPUs"}, {"mean"}, {"median"}, {"99 %"}, {"max"}});
   for (const auto& p : record.predictions) {
     if (!p.staleness) continue;
-    const auto& s = *p.staleness;
-    table.add_row({p.strategy, std::to_string(p.gpus), fmt::format("{:.2f}", s.mean),
-                   fmt::format("{:.0f}", s.p50), fmt::format("{:.0f}", s.p99),
-                   fmt::format("{:.0f}", s.max)});
+    std::vector<std::string> cells{p.strategy, std::to_string(p.gpus)};
+    for (std::string& cell : staleness_cells(*p.staleness)) cells.push_back(std::move(cell));
+    table.add_row(std::move(cells));
   }
   return table.empty() ? "" : "\nStaleness of the updates applied\n" + table.text();
 }
@@ -254,7 +246,6 @@ std::string remarks(const ResultRecord& record) {
 }  // namespace
 
 std::string render_text(const ResultRecord& record) {
-  if (is_real(record)) return render_real_text(record);
   std::string out = record.scenario + "\n";
   out += fmt::format("{} on {}, {}", record.model, record.platform, record.precision);
   if (!record.predictions.empty()) {

@@ -62,7 +62,6 @@ struct StrategyResult {
   std::optional<Staleness> staleness;
   std::optional<WorkerSteps> worker_steps;  // where workers need not keep step
   MemoryUse memory;
-  double memory_capacity = 0;  // of the device, bytes
   ProvenanceShare provenance;
   std::vector<std::string> notes;
 };

@@ -46,22 +46,21 @@ TEST(Summary, SaysStepsSplitAndStaleness) {
   RankReport server = report(2, {});
   server.updates = {{1, 0, 0}, {2, 1, 1}, {3, 0, 1}, {4, 1, 2}};
   const std::vector<std::pair<double, double>> steps{{0, 2}, {2, 4}};
-  const ResultRecord record =
+  const RealRecord record =
       summarise_run(options, "loopback", {report(0, steps), report(1, steps), server});
-  ASSERT_EQ(record.predictions.size(), 1u);
-  const Prediction& p = record.predictions.front();
-  EXPECT_EQ(p.step_seconds, 2);
-  EXPECT_EQ(p.samples_per_second, 8);
-  ASSERT_TRUE(p.real);
-  EXPECT_EQ(p.real->step_seconds, (std::vector<double>{2, 2}));
-  EXPECT_DOUBLE_EQ(p.real->forward, 0.1);
-  EXPECT_DOUBLE_EQ(p.real->backward, 0.2);
-  EXPECT_DOUBLE_EQ(p.real->optimizer, 0.1);
-  ASSERT_TRUE(p.staleness);
-  EXPECT_EQ(p.staleness->mean, 1);
-  EXPECT_EQ(p.staleness->max, 2);
-  EXPECT_EQ(p.staleness->histogram.at(1), 2);
-  EXPECT_EQ(p.real->staleness, (std::vector<std::int64_t>{0, 1, 1, 2}));
+  ASSERT_EQ(record.runs.size(), 1u);
+  const RealRun& run = record.runs.front();
+  EXPECT_EQ(run.step_seconds, 2);
+  EXPECT_EQ(run.samples_per_second, 8);
+  EXPECT_EQ(run.each_step_seconds, (std::vector<double>{2, 2}));
+  EXPECT_DOUBLE_EQ(run.phases.forward, 0.1);
+  EXPECT_DOUBLE_EQ(run.phases.backward, 0.2);
+  EXPECT_DOUBLE_EQ(run.phases.optimizer, 0.1);
+  ASSERT_TRUE(run.staleness);
+  EXPECT_EQ(run.staleness->mean, 1);
+  EXPECT_EQ(run.staleness->max, 2);
+  EXPECT_EQ(run.staleness->histogram.at(1), 2);
+  EXPECT_EQ(run.staleness->each_update, (std::vector<std::int64_t>{0, 1, 1, 2}));
 }
 
 TEST(Summary, MeansTheRanksLossesAndAddsUpTheirTests) {
@@ -69,7 +68,7 @@ TEST(Summary, MeansTheRanksLossesAndAddsUpTheirTests) {
   options.steps = 2;
   std::vector<RankReport> reports{report(0, {{0, 1}, {1, 2}}), report(1, {{0, 1}, {1, 2}})};
   reports[0].steps[1].loss = 1.5;
-  const auto run = [&] { return *summarise_run(options, "loopback", reports).predictions[0].real; };
+  const auto run = [&] { return summarise_run(options, "loopback", reports).runs[0]; };
   EXPECT_EQ(run().losses, (std::vector<double>{3.5, 2.5}));
   EXPECT_FALSE(run().test_accuracy);
   reports[0].test_right = 3;
@@ -82,9 +81,9 @@ TEST(Summary, SaysHowManyUpdatesWereSkipped) {
   options.steps = 3;
   const std::vector<std::pair<double, double>> steps{{0, 1}, {1, 2}, {2, 3}};
   std::vector<RankReport> reports{report(0, steps), report(1, steps)};
-  EXPECT_TRUE(summarise_run(options, "loopback", reports).predictions[0].notes.empty());
+  EXPECT_TRUE(summarise_run(options, "loopback", reports).runs[0].notes.empty());
   for (RankReport& one : reports) one.steps[0].skipped = one.steps[1].skipped = true;
-  EXPECT_EQ(summarise_run(options, "loopback", reports).predictions[0].notes,
+  EXPECT_EQ(summarise_run(options, "loopback", reports).runs[0].notes,
             (std::vector<std::string>{"2 of 3 updates skipped: gradients had infinities"}));
 }
 
@@ -97,7 +96,7 @@ TEST(Summary, MemoryIsOfTheRankThatNeedsMost) {
   reports[0].memory.peak = 5;
   reports[1].memory.peak = 7;
   reports[2].memory.peak = 100;
-  const Prediction p = summarise_run(options, "loopback", reports).predictions[0];
+  const RealRun p = summarise_run(options, "loopback", reports).runs[0];
   EXPECT_EQ(p.memory.allocated, 7);
   EXPECT_EQ(p.memory.reserved, 0);
 }

@@ -32,11 +32,11 @@ TEST(Invariants, FindWhatIsWrong) {
     const char* says;
   } cases[] = {
       {[](Prediction& p) { p.step_seconds = 0; }, "step 0 s"},
-      {[](Prediction& p) { p.step_seconds = nan; }, "step nan"},
-      {[](Prediction& p) { p.total_seconds = infinite; }, "total time inf"},
-      {[](Prediction& p) { p.dollars = -1; }, "cost -1"},
+      {[](Prediction& p) { p.step_seconds = nan; }, "step_seconds nan"},
+      {[](Prediction& p) { p.total_seconds = infinite; }, "total_seconds inf"},
+      {[](Prediction& p) { p.dollars = -1; }, "dollars -1"},
       {[](Prediction& p) { p.split.waiting = 1e6; }, "a part of 1000000 s"},
-      {[](Prediction& p) { p.split.waiting = nan; }, "a part of nan s"},
+      {[](Prediction& p) { p.split.waiting = nan; }, "waiting nan"},
       {[](Prediction& p) {
          p.split.host_bound = -0.01;
          p.split.waiting = 0.01;
@@ -54,7 +54,7 @@ TEST(Invariants, FindWhatIsWrong) {
       {[](Prediction& p) {
          p.traffic = {{"NIC", infinite, 1, 0}};
        },
-       "traffic on NIC inf"},
+       "busiest_link_bytes inf"},
   };
   for (const auto& each : cases) {
     Prediction p = right();

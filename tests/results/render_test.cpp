@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "results/fields.hpp"
 #include "results/staleness.hpp"
 #include "sample_record.hpp"
 
@@ -25,7 +26,7 @@ void expect_golden(const std::string& name, const std::string& text) {
   EXPECT_EQ(text, golden.str());
 }
 
-std::string json_without_version(const ResultRecord& record) {
+std::string json_without_version(const auto& record) {
   std::string text = render_json(record);
   const std::string version = std::string("\"program_version\": \"") + LOCKSTEP_VERSION + '"';
   return text.replace(text.find(version), version.size(), "\"program_version\": \"V\"");
@@ -157,7 +158,7 @@ TEST(Render, MemoryThatIsNearlyFullIsNoPlainYes) {
   ResultRecord record = sample_record();
   Prediction& p = record.predictions[0];
   const auto fits = [&](double capacity, int retries) {
-    p.memory_capacity = capacity;
+    p.memory.capacity = capacity;
     p.memory.retries = retries;
     return render_text(record);
   };

@@ -1,7 +1,8 @@
-// A made-up record that uses every field of ResultRecord, for the tests of its renderings.
+// Made-up records that use every field there is, for the tests of its renderings.
 #pragma once
 
-#include "results/record.hpp"
+#include "results/real_run.hpp"
+#include "results/staleness.hpp"
 
 namespace lockstep {
 
@@ -23,8 +24,8 @@ inline ResultRecord sample_record() {
   plain.split = {0.001, 0.04, 0.07, 0.006, 0.002, 0, 0.005, 0.001};
   plain.gpu_utilisation = 0.944;
   plain.mfu = 0.31;
-  plain.memory = {3e9, 3.5e9, 4e9, "backward of head", 2, {{"activations", 2e9}, {"states", 1e9}}};
-  plain.memory_capacity = 4.01e9;
+  plain.memory = {3e9,   3.5e9, 4e9, "backward of head", 2, {{"activations", 2e9}, {"states", 1e9}},
+                  4.01e9};
   plain.dollars = 0.25;
   plain.provenance = {0.5, 0.25, 0.25};
   plain.extrapolated = true;
@@ -51,6 +52,15 @@ inline ResultRecord sample_record() {
   large.traffic = {{"NVLink", 1e9, 8e9, 0.5}, {"NIC", 2.5e8, 5e8, 0.125}};
   large.staleness = Staleness{14.5, 15, 16, 17, {{14, 3}, {15, 4}}};
   large.worker_steps = WorkerSteps{{{0, 7}, {1, 1}, {99, 8}}, 0, 99.0 / 793};
+  Accuracy& accuracy = large.accuracy.emplace();
+  accuracy.seeds = 3;
+  accuracy.diverged = 1;
+  accuracy.last = 0.75;
+  accuracy.last_interval = {0.5, 1};
+  accuracy.curve = {{1.5, 0.5, 0.25, {0.125, 0.375}}, {3, 1, 0.75, {0.5, 1}}};
+  accuracy.target = 0.5;
+  accuracy.reached = 2;
+  accuracy.seconds_to_target = 2.25;
   large.provenance = {0, 0, 1};
   large.extrapolated = false;
   large.bottleneck = "does not fit";
@@ -66,38 +76,43 @@ inline ResultRecord sample_record() {
   record.predictions = {plain, large};
   record.failures = {{"fsdp", 1, "the simulation ended by signal 11 (Segmentation fault)"}};
   record.warnings = {"ddp is anchored"};
+  record.findings = {"the second reaches 50 % first"};
   return record;
 }
 
 // Real training, with every field that it has; `two` as it ends on a GPU without a server.
-inline ResultRecord real_record() {
-  Prediction one;
+inline RealRecord real_record() {
+  RealRun one;
   one.strategy = "ps-async";
-  one.gpus = 2;
+  one.ranks = 2;
   one.global_batch = 16;
   one.micro_batch = 8;
   one.precision = "fp32";
   one.step_seconds = 0.25;
   one.step_interval = {0.2, 0.3};
   one.samples_per_second = 64;
+  one.each_step_seconds = {0.25, 0.2, 0.3};
+  one.phases = {0.05, 0.125, 0.075};
   one.memory.allocated = 1e6;
-  one.staleness = Staleness{1, 1, 2, 2, {{0, 1}, {1, 1}, {2, 1}}};
-  one.real = RealRun{{0.25, 0.2, 0.3}, 0.05, 0.125, 0.075, {2.25, 2.0}, {0, 2, 1}, 0.875};
-  Prediction two = one;
+  one.losses = {2.25, 2.0};
+  one.test_accuracy = 0.875;
+  MeasuredStaleness& staleness = one.staleness.emplace();
+  static_cast<Staleness&>(staleness) = staleness_of({{0, 1}, {1, 1}, {2, 1}});
+  staleness.each_update = {0, 2, 1};
+  RealRun two = one;
   two.strategy = "ddp";
   two.memory.reserved = 2e6;
   two.staleness.reset();
-  two.real->staleness.clear();
-  two.real->test_accuracy.reset();
+  two.test_accuracy.reset();
   two.notes = {"a remark"};
 
-  ResultRecord record;
+  RealRecord record;
   record.scenario = "real training of toy";
   record.model = "toy";
   record.platform = "3 processes";
   record.precision = "fp32";
   record.seed = 7;
-  record.predictions = {one, two};
+  record.runs = {one, two};
   return record;
 }
 

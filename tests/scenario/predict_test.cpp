@@ -21,7 +21,7 @@ StrategyResult made_up_result() {
   r.device_busy = 0.15;
   r.samples_per_step = 64;
   r.memory.device = 1e9;
-  r.memory_capacity = 8e10;
+  r.memory.capacity = 8e10;
   return r;
 }
 
@@ -176,7 +176,7 @@ TEST(Predict, OutOfMemorySaysHowMuchIsMissing) {
   const Prediction p = summarise_point(s, expand(s)[0], r);
   ASSERT_TRUE(p.out_of_memory.has_value());
   EXPECT_DOUBLE_EQ(p.out_of_memory->shortfall, 1e10);
-  EXPECT_EQ(p.memory_capacity, 8e10);
+  EXPECT_EQ(p.memory.capacity, 8e10);
 }
 
 TEST(Predict, WhatDoesNotFitHasNoPrice) {

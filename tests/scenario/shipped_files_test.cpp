@@ -6,6 +6,9 @@
 #include "core/data.hpp"
 #include "hardware/machine.hpp"
 #include "helpers.hpp"
+#include "questions/run.hpp"
+#include "results/render.hpp"
+#include "schema/accepts.hpp"
 #include "workload/model.hpp"
 
 namespace lockstep {
@@ -54,6 +57,15 @@ TEST_P(ShippedScenario, RunsAndItsPartsAddUp) {
     EXPECT_FALSE(p.bottleneck.empty());
     for (const auto& t : p.traffic) EXPECT_LE(t.busy, 1 + 1e-9) << t.link_class;
   }
+}
+
+TEST_P(ShippedScenario, PrintsJsonAsItsSchemaSays) {
+  Scenario s = read_scenario(GetParam());
+  s.simulation.steps = std::min<std::int64_t>(s.simulation.steps, 6);
+  const auto document = nlohmann::json::parse(render_json(run_scenario(s)));
+  static const auto schema = nlohmann::json::parse(result_schema());
+  EXPECT_FALSE(document["predictions"].empty());
+  EXPECT_EQ(schema_faults(schema, document), "");
 }
 
 std::vector<StrategyResult> simulate_on(Scenario s, Engine engine, int steps) {

@@ -23,8 +23,7 @@ TEST(Wire, EveryFieldComesBackExactly) {
   r.traffic = {{"NVLink", 1.1, 2.2, 0.3}, {"NIC", 0, 0, 0}};
   r.staleness = Staleness{1.5, 1, 3, 4, {{-1, 2}, {3, 9007199254740993}}};
   r.memory = {
-      1e10 / 3, 2, 3, "backward of a \"quoted\" layer\n", 5, {{"states", 1.0 / 9}, {"x", 0}}};
-  r.memory_capacity = 8e10;
+      1e10 / 3, 2, 3, "backward of a \"quoted\" layer\n", 5, {{"states", 1.0 / 9}, {"x", 0}}, 8e10};
   r.provenance = {0.1, 0.2, 0.7};
   r.notes = {"one", ""};
   std::vector<Diagnostic> refused;
@@ -61,7 +60,7 @@ TEST(Wire, EveryFieldComesBackExactly) {
   EXPECT_EQ(b.memory.allocated, r.memory.allocated);
   EXPECT_EQ(b.memory.moment, r.memory.moment);
   EXPECT_EQ(b.memory.at_peak, r.memory.at_peak);
-  EXPECT_EQ(b.memory_capacity, r.memory_capacity);
+  EXPECT_EQ(b.memory.capacity, r.memory.capacity);
   EXPECT_EQ(b.provenance.modelled, r.provenance.modelled);
   EXPECT_EQ(b.notes, r.notes);
   EXPECT_EQ(to_wire(b), to_wire(r));

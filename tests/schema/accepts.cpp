@@ -48,12 +48,21 @@ nlohmann::json as_editors_see(const Node& node) {
 }  // namespace
 
 bool schema_accepts(const nlohmann::json& schema, const Node& document) {
+  return schema_faults(schema, as_editors_see(document)).empty();
+}
+
+std::string schema_faults(const nlohmann::json& schema, const nlohmann::json& document) {
+  using Adapter = valijson::adapters::NlohmannJsonAdapter;
   valijson::Schema parsed;
-  valijson::SchemaParser(valijson::SchemaParser::kDraft7)
-      .populateSchema(valijson::adapters::NlohmannJsonAdapter(schema), parsed);
-  const nlohmann::json target = as_editors_see(document);
-  return valijson::Validator().validate(parsed, valijson::adapters::NlohmannJsonAdapter(target),
-                                        nullptr);
+  valijson::SchemaParser(valijson::SchemaParser::kDraft7).populateSchema(Adapter(schema), parsed);
+  valijson::ValidationResults results;
+  if (valijson::Validator().validate(parsed, Adapter(document), &results)) return "";
+  std::string faults;
+  for (valijson::ValidationResults::Error error; results.popError(error);) {
+    for (const std::string& key : error.context) faults += key;
+    faults += ": " + error.description + "\n";
+  }
+  return faults.empty() ? "refused" : faults;
 }
 
 }  // namespace lockstep

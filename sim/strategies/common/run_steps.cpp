@@ -7,6 +7,7 @@
 #include "core/statistics.hpp"
 #include "costs/interference.hpp"
 #include "memory/step_memory.hpp"
+#include "results/step_parts.hpp"
 
 namespace lockstep {
 
@@ -86,13 +87,22 @@ ProvenanceShare ProvenanceTally::share() const {
 }
 
 double busy_seconds(const StepSplit& split, const std::vector<double>& step_seconds) {
-  const double busy = split.forward + split.backward + split.optimizer + split.copies;
+  double busy = 0;
+  for (const StepPart& part : named_parts) {
+    const bool working = part.kind == PartKind::compute || part.kind == PartKind::upkeep;
+    if (working) busy += split.*part.seconds;
+  }
   return std::min(busy, mean(step_seconds));
 }
 
-MemoryUse memory_use(const StepMemory& memory) {
-  return {memory.allocated, memory.reserved, memory.device,
-          memory.moment,    memory.retries,  memory.at_peak};
+MemoryUse memory_use(const StepMemory& memory, const Device& device) {
+  return {memory.allocated,
+          memory.reserved,
+          memory.device,
+          memory.moment,
+          memory.retries,
+          memory.at_peak,
+          device.memory_bytes};
 }
 
 StepCosts step_costs(const Job& job) {

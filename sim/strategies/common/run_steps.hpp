@@ -36,7 +36,7 @@ class ProvenanceTally {
 // up to the step but for rounding.
 double busy_seconds(const StepSplit& split, const std::vector<double>& step_seconds);
 
-MemoryUse memory_use(const StepMemory& memory);
+MemoryUse memory_use(const StepMemory& memory, const Device& device);
 
 // The prices of one micro-batch's layers and what follows from all of them together.
 struct StepCosts {

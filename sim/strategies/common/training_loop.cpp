@@ -141,7 +141,6 @@ StrategyResult train(TrainingStage& stage, TrainingHooks& hooks, const UpdateWor
   result.engine = stage.engine;
   result.provenance = stage.provenance.share();
   result.samples_per_step = static_cast<double>(job.step.samples) * job.gpus * job.accumulation;
-  result.memory_capacity = job.machine.device.memory_bytes;
   return result;
 }
 

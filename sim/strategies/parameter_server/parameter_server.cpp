@@ -115,7 +115,6 @@ StrategyResult ParameterServer::simulate(const Job& job) const {
     result.worker_steps = worker_steps_of(trace.worker_steps);
   }
   result.memory = parameter_server_memory(job, options_, ps.keys);
-  result.memory_capacity = job.machine.device.memory_bytes;
   ps.provenance.add(transfer_provenance(job, ps.system), result.split.exposed_communication);
   result.provenance = ps.provenance.share();
   result.notes = std::move(ps.notes);

@@ -1,0 +1,273 @@
+// ONE declaration per field of a result: its name outside, its column, its meaning. From these come
+// the JSON and CSV renderings, the JSON Schema and its table in the docs, what children send to
+// their parent, and the check that every figure is a number. Like core/fields.hpp, which is for
+// files that people write; figures here are bare numbers in SI units, and their names say the unit.
+//
+// A visitor has field(Figure, value) and column(name, value), which is a column of CSV alone.
+#pragma once
+
+#include <concepts>
+#include <limits>
+#include <optional>
+#include <string>
+#include <type_traits>
+
+#include "results/real_run.hpp"
+#include "results/step_parts.hpp"
+
+namespace lockstep {
+
+// Version of the JSON layout; raised when a field changes its meaning or goes away.
+inline constexpr int result_schema_version = 1;
+
+struct Figure {
+  const char* name;
+  const char* doc;
+  const char* column = "";    // of CSV; "" = none
+  double min = 0;             // of numbers, inclusive
+  bool none_at_zero = false;  // 0 says that there is none: the field is left out
+  bool may_be_nan = false;    // null in JSON
+};
+
+// A value to read or to fill.
+template <class T, class U>
+concept Either = std::same_as<std::remove_const_t<T>, U>;
+
+inline constexpr double no_minimum = -std::numeric_limits<double>::infinity();
+
+template <class Visitor, Either<StepSplit> Split>
+void describe(Visitor& v, Split& s) {
+  for (const StepPart& part : named_parts) {
+    const std::string column = std::string(part.name) + "_s";
+    // Rounding may leave a part a little below nothing: results/invariants.hpp.
+    v.field({part.name, part.doc, column.c_str(), no_minimum}, s.*part.seconds);
+  }
+}
+
+template <class Visitor, Either<MemoryUse> Memory>
+void describe(Visitor& v, Memory& m) {
+  v.field({"allocated_bytes", "Peak of live tensors (max_memory_allocated).", "allocated_bytes"},
+          m.allocated);
+  v.field({"reserved_bytes", "Peak of the allocator's segments (max_memory_reserved).",
+           "reserved_bytes"},
+          m.reserved);
+  v.field(
+      {"device_bytes", "Reserved, context and communication buffers (nvidia-smi).", "device_bytes"},
+      m.device);
+  v.field({"usable_bytes", "What the device offers to training."}, m.capacity);
+  v.field({"retries", "Times the allocator gave cached segments back to go on."}, m.retries);
+  v.field({"peak_at", "Moment of the allocated peak."}, m.moment);
+  v.field({"at_peak_bytes", "Allocated at that moment, by kind."}, m.at_peak);
+}
+
+template <class Visitor, Either<LinkTraffic> Traffic>
+void describe(Visitor& v, Traffic& t) {
+  v.field({"links", "Class of the links: NVLink, PCIe, NIC, host memory, ..."}, t.link_class);
+  v.field({"busiest_link_bytes", "Per step, one way, on the busiest link of the class."}, t.bytes);
+  v.field({"total_bytes", "Per step, all links of the class."}, t.total_bytes);
+  v.field({"busy_fraction", "Share of the step that the busiest link is transferring."}, t.busy);
+}
+
+template <class Visitor, Either<Staleness> S>
+void describe(Visitor& v, S& s) {
+  v.field({"mean", "Updates applied between a worker's pull and its push.", "staleness_mean"},
+          s.mean);
+  v.field({"p50", "Median."}, s.p50);
+  v.field({"p99", "99th percentile."}, s.p99);
+  v.field({"max", "Largest."}, s.max);
+  v.field({"histogram", "Staleness: number of updates."}, s.histogram);
+}
+
+template <class Visitor, Either<WorkerSteps> Steps>
+void describe(Visitor& v, Steps& w) {
+  v.field({"least_share", "Smallest share of one worker in all steps.", "worker_share_least"},
+          w.least);
+  v.field({"most_share", "Largest share of one worker in all steps.", "worker_share_most"}, w.most);
+  v.field({"histogram", "Steps begun: number of workers."}, w.histogram);
+}
+
+template <class Visitor, Either<Accuracy::Moment> Moment>
+void describe(Visitor& v, Moment& m) {
+  v.field({"seconds", "Of simulated time."}, m.seconds);
+  v.field({"epochs", "Of all workers together."}, m.epochs);
+  v.field({"mean", "Share of the test set, mean of the seeds."}, m.mean);
+  v.field({"interval", "90 % interval of that mean.", "", no_minimum}, m.interval);
+}
+
+template <class Visitor, Either<Accuracy> A>
+void describe(Visitor& v, A& a) {
+  v.field({"seeds", "Trainings."}, a.seeds);
+  v.field({"diverged", "Of them, how many ended with a loss that is no number."}, a.diverged);
+  v.field({"mean", "Share of the test set in the end, mean of the seeds."}, a.last);
+  v.field({"interval", "90 % interval of that mean.", "", no_minimum}, a.last_interval);
+  v.field({"curve", "What the parameters were worth on the way."}, a.curve);
+  v.field({"target", "As the scenario asks for it."}, a.target);
+  const auto asked = [&](const auto& value) {
+    return a.target ? std::optional(value) : std::nullopt;
+  };
+  v.field({"reached", "Seeds that reached the target."}, asked(a.reached));
+  v.field({"seconds_to_target", "Mean of those."}, asked(a.seconds_to_target));
+  v.field({"dollars_to_target", "Mean of those; 0 = no price."}, asked(a.dollars_to_target));
+}
+
+template <class Visitor, Either<OutOfMemory> Misfit>
+void describe(Visitor& v, Misfit& o) {
+  v.field({"shortfall_bytes", "What the device lacks."}, o.shortfall);
+  v.field({"would_fit", "Changes that would fit, each checked by a prediction."}, o.suggestions);
+}
+
+template <class Visitor, Either<ProvenanceShare> Share>
+void describe(Visitor& v, Share& p) {
+  v.field({"measured", "Share of device-busy and communication seconds."}, p.measured);
+  v.field({"interpolated", "Between measured sizes."}, p.interpolated);
+  v.field({"modelled", "From the device's and the network's model."}, p.modelled);
+}
+
+template <class Visitor, Either<Prediction> P>
+void describe(Visitor& v, P& p) {
+  v.field({"strategy", "Name or label in the scenario.", "strategy"}, p.strategy);
+  v.field({"gpus", "All GPUs of the run.", "gpus", 1}, p.gpus);
+  v.field({"nodes", "Nodes they fill.", "nodes", 1}, p.nodes);
+  v.field({"global_batch", "Samples of one optimizer step.", "global_batch"}, p.global_batch);
+  v.field({"micro_batch", "Samples of one forward and backward on one GPU.", "micro_batch"},
+          p.micro_batch);
+  v.field(
+      {"gradient_accumulation", "Micro-batches of one optimizer step.", "gradient_accumulation", 1},
+      p.accumulation);
+  v.field({"precision", "Numeric mode of compute."}, p.precision);
+  v.field({"step_seconds", "One optimizer step, mean.", "step_s"}, p.step_seconds);
+  v.field({"median_step_seconds", "Median of the steps.", "median_step_s"}, p.median_step_seconds);
+  v.field({"step_interval_seconds", "90 % interval of the step."}, p.step_interval);
+  v.column("step_low_s", p.step_interval.low);
+  v.column("step_high_s", p.step_interval.high);
+  v.field({"first_step_seconds", "The first step, which differs."}, p.first_step_seconds);
+  v.field({"steps", "Optimizer steps of the whole run; 0 = no dataset."}, p.steps);
+  v.field({"total_seconds", "The whole run; 0 = no dataset.", "total_s"}, p.total_seconds);
+  v.field({"samples_per_second", "Of all GPUs.", "samples_per_s"}, p.samples_per_second);
+  v.field({.name = "tokens_per_second",
+           .doc = "Of all GPUs; models with tokens only.",
+           .none_at_zero = true},
+          p.tokens_per_second);
+  v.column("tokens_per_s", p.tokens_per_second);
+  v.field({"scaling_efficiency", "Samples per second and GPU over those of the fewest GPUs.",
+           "scaling_efficiency"},
+          p.scaling_efficiency);
+  v.field({"split_seconds", "Where the step goes; the parts add up to it."}, p.split);
+  v.field({"gpu_utilisation", "Share of the step that the device is busy.", "gpu_utilisation"},
+          p.gpu_utilisation);
+  v.field({"mfu", "Model FLOPs over the peak of the precision.", "mfu"}, p.mfu);
+  v.field({"memory", "Peak memory of one GPU."}, p.memory);
+  const bool fits = !p.out_of_memory;
+  v.field({"fits", "Into memory; times are still what they would be.", "fits"}, fits);
+  v.column("memory_retries", p.memory.retries);
+  v.field({"out_of_memory", "Where it does not fit."}, p.out_of_memory);
+  v.field({"traffic", "Per class of links."}, p.traffic);
+  v.field({"staleness", "Asynchronous strategies only."}, p.staleness);
+  v.field({"accuracy", "Where the scenario has convergence."}, p.accuracy);
+  v.field({"worker_steps", "Where workers need not keep step."}, p.worker_steps);
+  v.field({.name = "dollars",
+           .doc = "Price of the whole run.",
+           .column = "dollars",
+           .none_at_zero = true},
+          p.dollars);
+  v.field({"provenance", "Where the costs come from."}, p.provenance);
+  v.field({"simulated_steps", "Steps that were carried out."}, p.simulated_steps);
+  v.field({"engine", "What carried them out: simgrid or loop."}, p.engine);
+  v.field({"extrapolated", "The steady state was reached, later steps follow from it."},
+          p.extrapolated);
+  v.field({"bottleneck", "What limits it, one sentence."}, p.bottleneck);
+  v.field({"notes", "What to know about this point."}, p.notes);
+}
+
+template <class Visitor, Either<Failure> F>
+void describe(Visitor& v, F& f) {
+  v.field({"strategy", "Name or label in the scenario."}, f.strategy);
+  v.field({"gpus", "All GPUs of the run.", "", 1}, f.gpus);
+  v.field({"reason", "Why there is no prediction."}, f.reason);
+}
+
+template <class Visitor, Either<PhaseSeconds> Phases>
+void describe(Visitor& v, Phases& p) {
+  v.field({"forward", "Until the loss is there."}, p.forward);
+  v.field({"backward", "Until the gradients are there."}, p.backward);
+  v.field({"optimizer", "Until the new parameters are there."}, p.optimizer);
+}
+
+template <class Visitor, Either<TensorMemory> Memory>
+void describe(Visitor& v, Memory& m) {
+  v.field({"allocated_bytes", "Peak of live tensors.", "allocated_bytes"}, m.allocated);
+  v.field({.name = "reserved_bytes",
+           .doc = "Peak of the allocator's segments, on GPUs.",
+           .column = "reserved_bytes",
+           .none_at_zero = true},
+          m.reserved);
+}
+
+template <class Visitor, Either<MeasuredStaleness> S>
+void describe(Visitor& v, S& s) {
+  using Base = std::conditional_t<std::is_const_v<S>, const Staleness, Staleness>;
+  describe(v, static_cast<Base&>(s));
+  v.field({"each_update", "Staleness of every update that the server applied, in order."},
+          s.each_update);
+}
+
+template <class Visitor, Either<RealRun> Run>
+void describe(Visitor& v, Run& r) {
+  v.field({"strategy", "As --strategy names it.", "strategy"}, r.strategy);
+  v.field({"ranks", "Processes that train.", "gpus", 1}, r.ranks);
+  v.field({"global_batch", "Samples of one optimizer step.", "global_batch"}, r.global_batch);
+  v.field({"micro_batch", "Samples of one forward and backward of a rank.", "micro_batch"},
+          r.micro_batch);
+  const int accumulation = 1;
+  v.column("gradient_accumulation", accumulation);
+  v.field({"precision", "Numeric mode of compute."}, r.precision);
+  v.field({"step_seconds", "Median of the steps; asynchronous: mean.", "step_s"}, r.step_seconds);
+  v.field({"step_interval_seconds", "5th to 95th percentile of the steps."}, r.step_interval);
+  v.column("step_low_s", r.step_interval.low);
+  v.column("step_high_s", r.step_interval.high);
+  v.field({"samples_per_second", "Of all ranks.", "samples_per_s"}, r.samples_per_second);
+  v.field({"each_step_seconds", "Every measured step, in order."}, r.each_step_seconds);
+  v.field({"phase_seconds", "A rank's step by its clock, communication and waiting included."},
+          r.phases);
+  v.field({"memory", "Peaks of the rank that needs most."}, r.memory);
+  v.field({.name = "each_loss",
+           .doc = "Of every step, mean of the ranks.",
+           .min = no_minimum,
+           .may_be_nan = true},
+          r.losses);
+  v.field({"test_accuracy", "Share of the test set that the trained model gets right."},
+          r.test_accuracy);
+  v.field({"staleness", "Parameter servers only."}, r.staleness);
+  v.field({"notes", "What to know about this run."}, r.notes);
+}
+
+template <class Visitor, Either<RecordHead> Head>
+void describe(Visitor& v, Head& h) {
+  const int schema_version = result_schema_version;
+  const std::string program = "lockstep", program_version = LOCKSTEP_VERSION;
+  v.field({"schema_version", "Raised when a field changes its meaning or goes away."},
+          schema_version);
+  v.field({"program", "lockstep"}, program);
+  v.field({"program_version", "Of the program that wrote this."}, program_version);
+  v.field({"scenario", "Its name."}, h.scenario);
+  v.field({"model", "Name of the model."}, h.model);
+  v.field({"platform", "Title of the platform."}, h.platform);
+  v.field({"precision", "Numeric mode that the scenario asks for."}, h.precision);
+  v.field({"seed", "Of all random draws."}, h.seed);
+  v.field({"warnings", "What to know about all points."}, h.warnings);
+}
+
+template <class Visitor, Either<ResultRecord> Record>
+void describe(Visitor& v, Record& r) {
+  describe(v, static_cast<const RecordHead&>(r));
+  v.field({"predictions", "One per strategy and GPU count."}, r.predictions);
+  v.field({"failures", "Points whose simulation did not come to an end."}, r.failures);
+}
+
+template <class Visitor, Either<RealRecord> Record>
+void describe(Visitor& v, Record& r) {
+  describe(v, static_cast<const RecordHead&>(r));
+  v.field({"runs", "Real training; every figure was measured."}, r.runs);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,128 @@
+// Values with declared fields (fields.hpp) as JSON, and back.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/fields.hpp"
+#include "results/fields.hpp"
+
+namespace lockstep {
+
+namespace figures {
+
+template <class T>
+inline constexpr bool is_vector = false;
+template <class T>
+inline constexpr bool is_vector<std::vector<T>> = true;
+template <class T>
+inline constexpr bool is_optional = false;
+template <class T>
+inline constexpr bool is_optional<std::optional<T>> = true;
+
+using Histogram = std::map<std::int64_t, std::int64_t>;
+using Kinds = std::map<std::string, double>;
+
+template <class T>
+inline constexpr bool is_plain = std::is_arithmetic_v<T> || std::is_same_v<T, std::string>;
+// Whether describe() declares its fields.
+template <class T>
+inline constexpr bool has_fields =
+    std::is_class_v<T> && !is_plain<T> && !is_vector<T> && !is_optional<T> &&
+    !std::is_same_v<T, Histogram> && !std::is_same_v<T, Kinds> && !std::is_same_v<T, Interval>;
+
+}  // namespace figures
+
+template <class T>
+nlohmann::ordered_json json_of(const T& value);
+
+class JsonWriter {
+ public:
+  template <class T>
+  void field(const Figure& figure, const T& value) {
+    if constexpr (figures::is_optional<T>) {
+      if (value) json[figure.name] = json_of(*value);
+    } else {
+      if constexpr (std::is_same_v<T, double>) {
+        if (figure.none_at_zero && !(value > 0)) return;
+      }
+      json[figure.name] = json_of(value);
+    }
+  }
+  template <class T>
+  void column(const char*, const T&) {}
+
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+};
+
+template <class T>
+nlohmann::ordered_json json_of(const T& value) {
+  if constexpr (figures::is_plain<T> || std::is_same_v<T, figures::Kinds>) {
+    return value;
+  } else if constexpr (std::is_enum_v<T>) {
+    return enum_name(value);
+  } else if constexpr (std::is_same_v<T, Interval>) {
+    return {value.low, value.high};
+  } else if constexpr (figures::is_vector<T>) {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const auto& element : value) list.push_back(json_of(element));
+    return list;
+  } else if constexpr (std::is_same_v<T, figures::Histogram>) {
+    nlohmann::ordered_json object = nlohmann::ordered_json::object();
+    for (const auto& [key, count] : value) object[std::to_string(key)] = count;
+    return object;
+  } else {
+    JsonWriter writer;
+    describe(writer, value);
+    return std::move(writer.json);
+  }
+}
+
+// Every field that JsonWriter wrote, bit for bit. Throws nlohmann::json::exception where the JSON is
+// not of that kind.
+template <class T>
+void read_json(const nlohmann::ordered_json& json, T& value);
+
+class JsonReader {
+ public:
+  explicit JsonReader(const nlohmann::ordered_json& json) : json_(json) {}
+
+  template <class T>
+  void field(const Figure& figure, T& value) {
+    if constexpr (figures::is_optional<T>) {
+      if (json_.contains(figure.name)) read_json(json_.at(figure.name), value.emplace());
+    } else {
+      if (figure.none_at_zero && !json_.contains(figure.name)) return;
+      read_json(json_.at(figure.name), value);
+    }
+  }
+  template <class T>
+  void column(const char*, const T&) {}
+
+ private:
+  const nlohmann::ordered_json& json_;
+};
+
+template <class T>
+void read_json(const nlohmann::ordered_json& json, T& value) {
+  if constexpr (figures::is_plain<T> || std::is_same_v<T, figures::Kinds>) {
+    json.get_to(value);
+  } else if constexpr (std::is_enum_v<T>) {
+    const auto& names = EnumNames<T>::names;
+    const auto found = std::find(names.begin(), names.end(), json.get<std::string>());
+    value = static_cast<T>(found - names.begin());
+  } else if constexpr (figures::is_vector<T>) {
+    for (const auto& element : json) read_json(element, value.emplace_back());
+  } else if constexpr (std::is_same_v<T, figures::Histogram>) {
+    for (const auto& [key, count] : json.items()) value[std::stoll(key)] = count;
+  } else {
+    JsonReader reader(json);
+    describe(reader, value);
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,48 @@
+// What real training tells (`lockstep train`): measured, nothing predicted. Plain data; seconds and
+// bytes. Its figures have the names that predictions have, so that the two compare.
+#pragma once
+
+#include <optional>
+
+#include "results/record.hpp"
+
+namespace lockstep {
+
+// Mean seconds of a rank's step by its clock: until the loss, the gradients, the new parameters are
+// there. Communication and waiting are inside.
+struct PhaseSeconds {
+  double forward = 0, backward = 0, optimizer = 0;
+};
+
+// Peaks of the rank that needs most.
+struct TensorMemory {
+  double allocated = 0;
+  double reserved = 0;  // 0 = this device has no such thing
+};
+
+struct MeasuredStaleness : Staleness {
+  std::vector<std::int64_t> each_update;  // that the server applied, in order
+};
+
+struct RealRun {
+  std::string strategy;
+  int ranks = 1;
+  std::int64_t global_batch = 0, micro_batch = 0;
+  std::string precision;
+  double step_seconds = 0;  // median; asynchronous: mean
+  Interval step_interval;   // 5th to 95th percentile of the steps
+  double samples_per_second = 0;
+  std::vector<double> each_step_seconds;  // of every measured step, in order
+  PhaseSeconds phases;
+  TensorMemory memory;
+  std::vector<double> losses;           // of every step, mean of the ranks; may be no number
+  std::optional<double> test_accuracy;  // share of the test set that the trained model gets right
+  std::optional<MeasuredStaleness> staleness;
+  std::vector<std::string> notes;
+};
+
+struct RealRecord : RecordHead {
+  std::vector<RealRun> runs;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,138 @@
+// What the JSON renderings look like, from the declared fields: JSON Schema and a table for docs.
+#include <fmt/format.h>
+
+#include "results/json_fields.hpp"
+#include "results/render.hpp"
+
+namespace lockstep {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class T>
+Json schema_of(const Figure& figure);
+
+class SchemaWriter {
+ public:
+  template <class T>
+  void field(const Figure& figure, const T&) {
+    Json schema = schema_of<T>(figure);
+    schema["description"] = figure.doc;
+    properties[figure.name] = std::move(schema);
+    if (!figures::is_optional<T> && !figure.none_at_zero) required.emplace_back(figure.name);
+  }
+  template <class T>
+  void column(const char*, const T&) {}
+
+  Json properties = Json::object();
+  std::vector<std::string> required;
+};
+
+template <class T>
+Json object_schema() {
+  SchemaWriter writer;
+  describe(writer, static_cast<const T&>(T{}));
+  return {{"type", "object"},
+          {"properties", writer.properties},
+          {"additionalProperties", false},
+          {"required", writer.required}};
+}
+
+Json number(const Figure& figure, const char* type) {
+  Json schema;
+  if (figure.may_be_nan) {
+    schema["type"] = {type, "null"};
+  } else {
+    schema["type"] = type;
+  }
+  if (figure.min != no_minimum) schema["minimum"] = figure.min;
+  return schema;
+}
+
+template <class T>
+Json schema_of(const Figure& figure) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return {{"type", "boolean"}};
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return {{"type", "string"}};
+  } else if constexpr (std::is_arithmetic_v<T>) {
+    return number(figure, std::is_integral_v<T> ? "integer" : "number");
+  } else if constexpr (std::is_same_v<T, Interval>) {
+    return {
+        {"type", "array"}, {"items", number(figure, "number")}, {"minItems", 2}, {"maxItems", 2}};
+  } else if constexpr (figures::is_optional<T>) {
+    return schema_of<typename T::value_type>(figure);
+  } else if constexpr (figures::is_vector<T>) {
+    return {{"type", "array"}, {"items", schema_of<typename T::value_type>(figure)}};
+  } else if constexpr (std::is_same_v<T, figures::Histogram>) {
+    return {{"type", "object"}, {"additionalProperties", {{"type", "integer"}, {"minimum", 0}}}};
+  } else if constexpr (std::is_same_v<T, figures::Kinds>) {
+    return {{"type", "object"}, {"additionalProperties", number(figure, "number")}};
+  } else {
+    return object_schema<T>();
+  }
+}
+
+template <class T>
+std::string schema_text(const char* title) {
+  Json schema{{"$schema", "http://json-schema.org/draft-07/schema#"}, {"title", title}};
+  schema.update(object_schema<T>());
+  return schema.dump(2) + "\n";
+}
+
+class TableWriter {
+ public:
+  explicit TableWriter(std::string prefix) : prefix_(std::move(prefix)) {}
+
+  template <class T>
+  void field(const Figure& figure, const T&) {
+    const bool always = !figures::is_optional<T> && !figure.none_at_zero;
+    text += fmt::format("| `{}{}` | {} | {} |\n", prefix_, figure.name,
+                        always ? "always" : "where known", figure.doc);
+    nested<T>(prefix_ + figure.name);
+  }
+  template <class T>
+  void column(const char*, const T&) {}
+
+  std::string text;
+
+ private:
+  template <class T>
+  void nested(const std::string& path) {
+    if constexpr (figures::is_optional<T>) {
+      nested<typename T::value_type>(path);
+    } else if constexpr (figures::is_vector<T>) {
+      nested<typename T::value_type>(path + "[]");
+    } else if constexpr (figures::has_fields<T>) {
+      TableWriter inner(path + ".");
+      describe(inner, static_cast<const T&>(T{}));
+      text += inner.text;
+    }
+  }
+  std::string prefix_;
+};
+
+template <class T>
+std::string field_table() {
+  TableWriter writer("");
+  describe(writer, static_cast<const T&>(T{}));
+  return "| field | there | meaning |\n| --- | --- | --- |\n" + writer.text;
+}
+
+}  // namespace
+
+std::string result_schema() {
+  return schema_text<ResultRecord>("Lockstep result: predictions of a scenario");
+}
+std::string training_schema() {
+  return schema_text<RealRecord>("Lockstep result: real training");
+}
+std::string result_fields() {
+  return field_table<ResultRecord>();
+}
+std::string training_fields() {
+  return field_table<RealRecord>();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,49 @@
+// The parts of a step as renderings and questions name them: one row per member of StepSplit.
+#pragma once
+
+#include "results/record.hpp"
+
+namespace lockstep {
+
+enum class PartKind {
+  input,    // the device waits for data
+  compute,  // the model's own work
+  upkeep,   // the device is busy with what training adds
+  idle,     // the device waits for others
+};
+
+struct StepPart {
+  double StepSplit::*seconds;
+  const char* name;     // in JSON; CSV appends _s
+  const char* heading;  // of a column in tables
+  const char* phrase;   // in a sentence
+  PartKind kind;
+  const char* doc;
+};
+
+inline constexpr std::array<StepPart, step_parts.size()> named_parts{{
+    {&StepSplit::data_loading, "data_loading", "loading", "data loading", PartKind::input,
+     "The device waits for input."},
+    {&StepSplit::forward, "forward", "forward", "forward", PartKind::compute,
+     "The device computes the loss."},
+    {&StepSplit::backward, "backward", "backward", "backward", PartKind::compute,
+     "The device computes gradients, recomputation included."},
+    {&StepSplit::optimizer, "optimizer", "optimizer", "optimizer", PartKind::upkeep,
+     "The parameters are updated."},
+    {&StepSplit::copies, "copies", "copies", "gradient copies", PartKind::upkeep,
+     "Copies into buckets, casts and clipping keep the device busy."},
+    {&StepSplit::exposed_communication, "exposed_communication", "exposed comm",
+     "exposed communication", PartKind::idle, "The device waits for a running transfer."},
+    {&StepSplit::host_bound, "host_bound", "host-bound", "host dispatch", PartKind::idle,
+     "The device waits for the host to issue work."},
+    {&StepSplit::waiting, "waiting", "waiting", "waiting for other ranks or servers",
+     PartKind::idle, "The device waits for another rank: stragglers, a server's queue, a barrier."},
+}};
+
+inline double total_seconds(const StepSplit& split) {
+  double sum = 0;
+  for (const auto part : step_parts) sum += split.*part;
+  return sum;
+}
+
+}  // namespace lockstep
