@@ -9,12 +9,13 @@
 namespace lockstep {
 
 Communicator::Communicator(std::string name, int lanes, std::vector<std::vector<int>> groups,
-                           Interference& interference, Network& network)
+                           Interference& interference, Network& network, Watch* watch)
     : name_(std::move(name)),
       lanes_(static_cast<std::size_t>(lanes)),
       groups_(std::max<std::size_t>(1, groups.size())),
       interference_(interference),
       network_(network),
+      watch_(watch),
       bell_(network.executor()) {
   if (groups.size() > 1) {
     group_of_lane_.assign(lanes_, -1);
@@ -32,9 +33,15 @@ Event Communicator::start(const TransferSpec& spec, const HostClock& host, const
                           const Event& issued) {
   auto done = std::make_shared<Event::State>();
   done->communicator = this;
+  Observer::Number launch = 0;
+  if (watch_) {
+    launch = watch_->observer().number(2);
+    done->number = launch + 1;
+    watch_->host_work(spec.name, host, 0, launch);
+  }
   known_or_wake(after, *this);
   known_or_wake(issued, *this);
-  queue_.push_back({spec, host, after, issued, done});
+  queue_.push_back({spec, host, after, issued, done, launch});
   bell_.ring();
   return Event(done);
 }
@@ -121,6 +128,7 @@ void Communicator::finish(Operation& operation) {
       done.lanes[lane] = now[static_cast<std::size_t>(group_of_lane_[lane])].end;
     }
   }
+  if (watch_) tell(operation);
   operation.after = operation.issued = {};
   done.complete();
 }
@@ -159,8 +167,7 @@ Communicator::Gap Communicator::divide(const Event::State& state, std::span<cons
   Gap sum;
   for (std::size_t lane = 0; lane < lanes_; ++lane) {
     const double from = positions[lane];
-    const std::size_t group =
-        group_of_lane_.empty() ? 0 : static_cast<std::size_t>(group_of_lane_[lane]);
+    const std::size_t group = group_of(lane);
     if (forgotten(state.serial)) continue;  // over before any lane's position
     const Window& own = window(state.serial, group);
     if (own.end <= from) continue;
@@ -181,6 +188,36 @@ Communicator::Gap Communicator::divide(const Event::State& state, std::span<cons
     positions[lane] = own.end;
   }
   return sum;
+}
+
+void Communicator::idle_before(const Event::State& state, std::size_t lane, double from,
+                               std::vector<Idle>& pieces) const {
+  const std::size_t group = group_of(lane);
+  if (forgotten(state.serial)) return;
+  std::size_t serial = state.serial;
+  while (serial > first_kept_ && window(serial - 1, group).end > from) --serial;
+  const auto idle = [&](WaitCause cause, double until) {
+    if (until > from) pieces.push_back({cause, from, until});
+    from = std::max(from, until);
+  };
+  for (; serial <= state.serial; ++serial) {
+    const Window& next = window(serial, group);
+    if (serial == state.serial)
+      idle(WaitCause::host_bound, std::min(state.ready[lane], next.start));
+    idle(WaitCause::waiting, next.start);
+    idle(WaitCause::communication, next.end);
+  }
+}
+
+void Communicator::tell(const Operation& operation) const {
+  const TransferSpec& spec = operation.spec;
+  for (const int lane : watch_->lanes()) {
+    const auto i = static_cast<std::size_t>(lane);
+    const Window& window = operation.windows[group_of(i)];
+    watch_->observer().on_transfer({watch_->stream(lane, name_), spec.name, spec.what, spec.bytes,
+                                    operation.done->ready[i], window.start, window.end, spec.uses,
+                                    operation.done->number, operation.launch});
+  }
 }
 
 void Communicator::forget(double time) {

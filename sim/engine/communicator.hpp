@@ -9,13 +9,14 @@
 #include "engine/event_state.hpp"
 #include "engine/interference.hpp"
 #include "engine/network.hpp"
+#include "engine/watch.hpp"
 
 namespace lockstep {
 
 class Communicator final : public Waker {
  public:
   Communicator(std::string name, int lanes, std::vector<std::vector<int>> groups,
-               Interference& interference, Network& network);
+               Interference& interference, Network& network, Watch* watch);
 
   const std::string& name() const { return name_; }
   // Ready per lane when its host has come this far and both events have happened.
@@ -35,6 +36,13 @@ class Communicator final : public Waker {
   };
   Gap divide(const Event::State& state, std::span<const double> ranks,
              std::span<double> positions) const;
+  // The same for one lane, piece by piece, in order.
+  struct Idle {
+    WaitCause cause = WaitCause::waiting;
+    double start = 0, end = 0;
+  };
+  void idle_before(const Event::State& state, std::size_t lane, double from,
+                   std::vector<Idle>& pieces) const;
   // No position that divide() will be asked about is before `time` any more: drops the windows that
   // ended by then in every group.
   void forget(double time);
@@ -48,6 +56,7 @@ class Communicator final : public Waker {
     HostClock host;
     Event after, issued;
     std::shared_ptr<Event::State> done;
+    Observer::Number launch = 0;    // the host's
     std::vector<Window> windows{};  // by group
     double end = 0;                 // of the first group's
     double computed = 0;  // by the compute stream until the transfer last caught up with it
@@ -60,6 +69,10 @@ class Communicator final : public Waker {
   Program carry_beside_compute(Operation& operation);
   double fallen_behind(Operation& operation, double now) const;
   void finish(Operation& operation);
+  void tell(const Operation& operation) const;
+  std::size_t group_of(std::size_t lane) const {
+    return group_of_lane_.empty() ? 0 : static_cast<std::size_t>(group_of_lane_[lane]);
+  }
   bool forgotten(std::size_t serial) const { return serial < first_kept_; }
   const Window& window(std::size_t serial, std::size_t group) const {
     return windows_[(serial - first_kept_) * groups_ + group];
@@ -71,6 +84,7 @@ class Communicator final : public Waker {
   std::vector<int> group_of_lane_;  // empty = one group
   Interference& interference_;
   Network& network_;
+  Watch* watch_;  // null = nobody listens
   std::deque<Operation> queue_;
   std::vector<Window> windows_;  // of collectives not forgotten, all groups of one side by side
   std::size_t first_kept_ = 0;   // serial of the first of them

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -47,6 +48,7 @@ struct Event::State {
   const Communicator* communicator = nullptr;
   std::size_t serial = 0;
   std::vector<double> ready;
+  std::uint64_t number = 0;  // an observer's, of what it is the end of
   std::vector<Waker*> waiting;
 
   double at(std::size_t lane) const { return lanes.empty() ? common : lanes[lane]; }

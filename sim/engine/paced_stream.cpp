@@ -75,12 +75,16 @@ void ComputeStream::finish_beside_collectives(const Item& item) {
   const QueuedWork& work = item.work;
   const double before = position_sum_;
   const bool host_binds = !host_never_binds(item);
+  if (watch_) watch_->remember(device_);
   interference_.time_curve(item.phase, work_end_range_).at(work_end_, device_);
   measure_positions();
   const double after = position_sum_;
   busy_part(sums_.split, item.phase) += after - before;
   sums_.interference += std::max(0.0, after - before - work.busy * item.factors->over_ranks);
-  if (!host_binds) return;
+  if (!host_binds) {
+    if (watch_) tell_computed(item, &interference_);
+    return;
+  }
   double gap_sum = 0;
   for (std::size_t lane = 0; lane < device_.size(); ++lane) {
     const double busy_end = device_[lane];
@@ -90,6 +94,7 @@ void ComputeStream::finish_beside_collectives(const Item& item) {
   }
   sums_.split.host_bound += gap_sum;
   measure_positions();
+  if (watch_) tell_computed(item, &interference_);
 }
 
 void ComputeStream::measure_positions() {

@@ -12,7 +12,7 @@ namespace lockstep {
 
 struct RankGroup::Impl final : Waker {
   // `all`: the communicators of the world.
-  Impl(RankGroupSpec spec, Network& network, std::deque<Communicator>& all);
+  Impl(RankGroupSpec spec, Network& network, std::deque<Communicator>& all, Observer* observer);
 
   void wake() override { program.ring(); }
   // Starts the programs: one per communicator, and one for the compute stream if it has to keep
@@ -20,11 +20,13 @@ struct RankGroup::Impl final : Waker {
   void start();
   void close();
   Program await(Event event);
+  void compute(Phase phase, const QueuedWork& work, WorkLabel label);
 
   std::string name;
   bool one_thread;
   Network& network;
   std::deque<Communicator>& all_communicators;
+  std::unique_ptr<Watch> watch;  // null = nobody listens
   Interference interference;
   Bell program;  // the group's program waits here
   ComputeStream stream;

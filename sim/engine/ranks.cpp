@@ -10,14 +10,16 @@ bool Event::known() const {
   return state_ == nullptr || state_->known;
 }
 
-RankGroup::Impl::Impl(RankGroupSpec spec, Network& given, std::deque<Communicator>& all)
+RankGroup::Impl::Impl(RankGroupSpec spec, Network& given, std::deque<Communicator>& all,
+                      Observer* observer)
     : name(std::move(spec.name)),
       one_thread(spec.one_thread),
       network(given),
       all_communicators(all),
+      watch(Watch::make(observer, name, spec.ranks_per_lane, one_thread)),
       interference(std::move(spec.slowdown), given.executor()),
       program(given.executor()),
-      stream(std::move(spec.ranks_per_lane), interference, given.executor(), program),
+      stream(std::move(spec.ranks_per_lane), interference, given.executor(), program, watch.get()),
       factors(stream.make_factors(std::vector<double>(stream.lanes(), 1.0))) {}
 
 void RankGroup::Impl::start() {
@@ -52,8 +54,10 @@ void RankGroup::set_factors(const std::vector<double>& factors) {
   impl_->factors = impl_->stream.make_factors(factors);
 }
 
-void RankGroup::host(double seconds) {
-  if (!impl_->one_thread) impl_->host.offset += seconds;
+void RankGroup::host(double seconds, std::string_view name) {
+  if (impl_->one_thread) return;
+  if (impl_->watch) impl_->watch->host_work(name, impl_->host, seconds);
+  impl_->host.offset += seconds;
 }
 
 Program RankGroup::host_wait(Event event, double resume) {
@@ -67,7 +71,8 @@ Program RankGroup::host_wait(Event event, double resume) {
   for (std::size_t lane = 0; lane < base.size(); ++lane) {
     base[lane] = std::max(impl_->host.at(lane), event.state()->at(lane) + resume);
   }
-  impl_->host = host_clock(std::move(base));
+  HostClock before = std::exchange(impl_->host, host_clock(std::move(base)));
+  if (impl_->watch) impl_->watch->host_wait(before, impl_->host, *event.state());
 }
 
 Event RankGroup::host_position() {
@@ -86,15 +91,25 @@ Event RankGroup::host_position() {
   return Event(state);
 }
 
-void RankGroup::compute(Phase phase, const QueuedWork& work) {
+void RankGroup::compute(Phase phase, const QueuedWork& work, std::string_view name) {
+  impl_->compute(phase, work, {name});
+}
+
+void RankGroup::compute(Phase phase, const NamedWork& work) {
+  impl_->compute(phase, work.total, {{}, &work.parts});
+}
+
+void RankGroup::Impl::compute(Phase phase, const QueuedWork& work, WorkLabel label) {
   ComputeStream::Item item;
   item.kind = ComputeStream::Item::Kind::compute;
   item.phase = phase;
-  item.work = impl_->one_thread ? QueuedWork{0, work.busy, work.busy} : work;
-  item.factors = impl_->factors;
-  item.host = impl_->host;
-  host(work.host);
-  impl_->stream.push(std::move(item));
+  item.work = one_thread ? QueuedWork{0, work.busy, work.busy} : work;
+  item.factors = factors;
+  item.host = host;
+  if (watch) watch->issue(phase, work, label, host);
+  if (!one_thread) host.offset += work.host;
+  item.label = label;
+  stream.push(std::move(item));
 }
 
 void RankGroup::wait(const Event& event) {
@@ -117,8 +132,8 @@ Event RankGroup::record() {
 
 Communicator& RankGroup::add_communicator(const std::string& name,
                                           std::vector<std::vector<int>> groups) {
-  Communicator& made = impl_->all_communicators.emplace_back(name, lanes(), std::move(groups),
-                                                             impl_->interference, impl_->network);
+  Communicator& made = impl_->all_communicators.emplace_back(
+      name, lanes(), std::move(groups), impl_->interference, impl_->network, impl_->watch.get());
   impl_->communicators.push_back(&made);
   return made;
 }
@@ -127,24 +142,26 @@ Event RankGroup::start(Communicator& communicator, const TransferSpec& spec, con
   return communicator.start(spec, impl_->host, after, impl_->one_thread ? record() : Event{});
 }
 
-StreamId RankGroup::add_stream(const std::string&, WaitCause cause) {
-  impl_->side_streams.emplace_back(impl_->stream.lanes(), cause);
+StreamId RankGroup::add_stream(const std::string& name, WaitCause cause) {
+  impl_->side_streams.emplace_back(name, impl_->stream.lanes(), cause, impl_->watch.get());
   return static_cast<StreamId>(impl_->side_streams.size()) - 1;
 }
 
-Event RankGroup::enqueue(StreamId stream, double seconds, const Event& after, bool after_host) {
+Event RankGroup::enqueue(StreamId stream, double seconds, const Event& after, bool after_host,
+                         std::string_view name) {
   SideStream& side = impl_->side_streams.at(static_cast<std::size_t>(stream));
-  return side.push(seconds, after_host ? &impl_->host : nullptr, after);
+  return side.push(name, seconds, after_host ? &impl_->host : nullptr, after);
 }
 
 Event RankGroup::copy(StreamId stream, const TransferSpec& spec, const Event& after) {
   Links& links = impl_->network.links();
   const double seconds = lone_seconds(spec, links);
   links.count(spec, seconds - spec.latency_seconds);
-  return enqueue(stream, seconds, after);
+  return enqueue(stream, seconds, after, true, spec.name);
 }
 
 void RankGroup::end_step() {
+  if (impl_->watch) impl_->watch->host_step(impl_->host);
   ComputeStream::Item item;
   item.kind = ComputeStream::Item::Kind::end_step;
   impl_->stream.push(std::move(item));

@@ -15,14 +15,17 @@
 // clocks run ahead of the world's and everything between two collectives is plain arithmetic. Work
 // that only becomes known after its start time has passed is started late but credited, so that
 // uncontended times are exact.
+//
+// Names are for an observer (engine/observer.hpp): texts that live as long as the simulation.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "costs/cost.hpp"
+#include "costs/named_work.hpp"
 #include "engine/program.hpp"
 #include "engine/transfer.hpp"
 #include "results/record.hpp"
@@ -112,7 +115,7 @@ class RankGroup {
   void set_factors(const std::vector<double>& factors);
 
   // --- host thread
-  void host(double seconds);  // the host is busy
+  void host(double seconds, std::string_view name = {});  // the host is busy
   // The host blocks until the event (item(), torch.cuda.synchronize()) and takes `resume` seconds
   // to go on.
   Program host_wait(Event event, double resume = 0);
@@ -122,7 +125,9 @@ class RankGroup {
   // --- compute stream
   // The host issues `work`, the compute stream runs it, by the rule of QueuedWork. Device parts are
   // scaled by the lane's factor. Idle time in between is host_bound.
-  void compute(Phase phase, const QueuedWork& work);
+  void compute(Phase phase, const QueuedWork& work, std::string_view name = {});
+  // The same, with parts that an observer is told one by one; the work outlives the run.
+  void compute(Phase phase, const NamedWork& work);
   void wait(const Event& event);  // the compute stream waits; the gap is booked by what is waited
                                   // for: running transfers exposed_communication, late ranks
                                   // waiting, own late issue host_bound, streams by their WaitCause
@@ -141,7 +146,8 @@ class RankGroup {
   // Queues `seconds` of work behind the stream's earlier work; begins at max(stream, host, after).
   // With `after_host` false the host's clock does not matter (work that a background thread
   // issues).
-  Event enqueue(StreamId stream, double seconds, const Event& after = {}, bool after_host = true);
+  Event enqueue(StreamId stream, double seconds, const Event& after = {}, bool after_host = true,
+                std::string_view name = {});
   // The same for a copy over links: latency + bytes / lone rate per lane, counted as traffic on
   // `uses`.
   Event copy(StreamId stream, const TransferSpec& spec, const Event& after = {});

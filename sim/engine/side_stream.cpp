@@ -5,10 +5,12 @@
 
 namespace lockstep {
 
-Event SideStream::push(double seconds, const HostClock* host, const Event& after) {
+Event SideStream::push(std::string_view what, double seconds, const HostClock* host,
+                       const Event& after) {
   auto done = std::make_shared<Event::State>();
   done->cause = cause_;
-  queue_.push_back({seconds, host != nullptr, host ? *host : HostClock{}, after, done});
+  if (watch_) done->number = watch_->observer().number();
+  queue_.push_back({what, seconds, host != nullptr, host ? *host : HostClock{}, after, done});
   // Otherwise the item in front has asked to be woken already; once is enough.
   if (queue_.size() == 1) drain();
   return Event(done);
@@ -32,9 +34,21 @@ void SideStream::drain() {
     } else {
       item.done->lanes = free_;
     }
+    if (watch_) tell(item);
     item.done->complete();
   }
   draining_ = false;
+}
+
+void SideStream::tell(const Item& item) const {
+  if (item.seconds <= 0) return;
+  const Event::State* after = item.after.state().get();
+  for (const int lane : watch_->lanes()) {
+    const double end = free_[static_cast<std::size_t>(lane)];
+    watch_->observer().on_work({watch_->stream(lane, name_), Phase::copies, item.what,
+                                end - item.seconds, end, item.done->number,
+                                after ? after->number : 0});
+  }
 }
 
 }  // namespace lockstep

@@ -11,12 +11,13 @@
 namespace lockstep {
 
 ComputeStream::ComputeStream(std::vector<double> ranks_per_lane, Interference& interference,
-                             Executor& executor, Bell& program)
+                             Executor& executor, Bell& program, Watch* watch)
     : ranks_(std::move(ranks_per_lane)),
       all_ranks_(std::accumulate(ranks_.begin(), ranks_.end(), 0.0)),
       interference_(interference),
       executor_(executor),
       program_(program),
+      watch_(watch),
       device_(ranks_.size(), 0.0),
       bell_(executor) {}
 
@@ -68,12 +69,15 @@ void ComputeStream::close() {
 }
 
 void ComputeStream::process(const Item& item) {
+  if (watch_) watch_->remember(device_);
   switch (item.kind) {
     case Item::Kind::compute:
       compute(item);
+      if (watch_) tell_computed(item, nullptr);
       break;
     case Item::Kind::wait:
-      if (item.event.state()) wait(*item.event.state());
+      wait(*item.event.state());
+      if (watch_) watch_->waited(*item.event.state(), device_);
       break;
     case Item::Kind::record: {
       Event::State& state = *item.event.state();
@@ -87,6 +91,7 @@ void ComputeStream::process(const Item& item) {
     }
     case Item::Kind::end_step:
       end_step();
+      if (watch_) watch_->step_ended(device_);
       break;
   }
 }
@@ -128,6 +133,11 @@ void ComputeStream::compute(const Item& item) {
     earliest_ = std::min(earliest_, device[lane]);
   }
   sums_.split.host_bound += gap_sum;
+}
+
+void ComputeStream::tell_computed(const Item& item, const Interference* pace) const {
+  watch_->computed(item.phase, item.work, item.label, item.factors->lanes, item.host, device_, pace,
+                   work_end_);
 }
 
 void ComputeStream::book_idle(WaitCause cause, double seconds) {

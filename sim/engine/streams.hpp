@@ -6,12 +6,15 @@
 
 #include <deque>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/communicator.hpp"
 #include "engine/event_state.hpp"
 #include "engine/interference.hpp"
 #include "engine/range.hpp"
+#include "engine/watch.hpp"
 
 namespace lockstep {
 
@@ -32,10 +35,11 @@ class ComputeStream final : public Waker {
     Factors factors;
     HostClock host;  // when the host begins to issue the item
     Event event;     // wait: what for; record: what to complete
+    WorkLabel label;
   };
 
   ComputeStream(std::vector<double> ranks_per_lane, Interference& interference, Executor& executor,
-                Bell& program);
+                Bell& program, Watch* watch);
 
   Factors make_factors(std::vector<double> lanes) const;
   void push(Item item);
@@ -62,6 +66,7 @@ class ComputeStream final : public Waker {
   void find_work_ends(const Item& item);
   void wait(const Event::State& state);
   void end_step();
+  void tell_computed(const Item& item, const Interference* pace) const;
   void measure_positions();
   void book_idle(WaitCause cause, double seconds);
 
@@ -70,6 +75,7 @@ class ComputeStream final : public Waker {
   Interference& interference_;
   Executor& executor_;
   Bell& program_;
+  Watch* watch_;                // null = nobody listens
   std::vector<double> device_;  // per lane: the stream's position
   double earliest_ = 0;         // no lane's position is before this
   // Kept up only when paced: the last lane's position, and the sum over ranks.
@@ -96,13 +102,15 @@ class ComputeStream final : public Waker {
 // An in-order queue beside the compute stream: every item takes a fixed time per lane.
 class SideStream final : public Waker {
  public:
-  SideStream(std::size_t lanes, WaitCause cause) : cause_(cause), free_(lanes, 0.0) {}
+  SideStream(std::string name, std::size_t lanes, WaitCause cause, Watch* watch)
+      : name_(std::move(name)), cause_(cause), watch_(watch), free_(lanes, 0.0) {}
   // `host` null: only `after` and the stream's earlier work hold it back.
-  Event push(double seconds, const HostClock* host, const Event& after);
+  Event push(std::string_view what, double seconds, const HostClock* host, const Event& after);
   void wake() override { drain(); }
 
  private:
   struct Item {
+    std::string_view what;
     double seconds = 0;
     bool hosted = false;
     HostClock host;
@@ -110,8 +118,11 @@ class SideStream final : public Waker {
     std::shared_ptr<Event::State> done;
   };
   void drain();
+  void tell(const Item& item) const;
 
+  std::string name_;
   WaitCause cause_;
+  Watch* watch_;
   std::vector<double> free_;  // per lane
   std::deque<Item> queue_;
   bool draining_ = false;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace lockstep {
@@ -34,6 +35,9 @@ struct TransferSpec {
   double speed_beside_compute = 1;
   // How fast the ranks compute while it runs, relative to alone, besides what `cores` says.
   double compute_speed = 1;
+  // For an observer: the operation ("all_reduce"), and what it carries ("bucket 2"). Texts that
+  // live as long as the simulation.
+  std::string_view name{}, what{};
 };
 
 // How transfers are executed.

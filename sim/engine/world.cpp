@@ -9,7 +9,9 @@ namespace lockstep {
 
 struct World::Impl {
   explicit Impl(const WorldOptions& options)
-      : executor(make_executor(options.engine)), network(options.network, *executor) {}
+      : executor(make_executor(options.engine)),
+        network(options.network, *executor),
+        observer(options.observer) {}
 
   ~Impl() { executor.reset(); }  // programs leave while what they use is there
 
@@ -24,6 +26,7 @@ struct World::Impl {
 
   std::unique_ptr<Executor> executor;
   Network network;
+  Observer* observer;
   std::deque<Communicator> communicators;
   std::deque<RankGroup> groups;
   int programs = 0;  // spawned and not over
@@ -39,7 +42,11 @@ LinkId World::add_link(const std::string& name, const std::string& link_class,
   link.link_class = link_class;
   link.bytes_per_second = bytes_per_second;
   link.count = count;
-  return impl_->network.add_link(std::move(link));
+  const LinkId id = impl_->network.add_link(std::move(link));
+  if (impl_->observer) {
+    impl_->observer->on_link({id, name, link_class, bytes_per_second, count});
+  }
+  return id;
 }
 
 void World::set_capacity(LinkId link, double bytes_per_second) {
@@ -47,8 +54,8 @@ void World::set_capacity(LinkId link, double bytes_per_second) {
 }
 
 RankGroup& World::add_ranks(RankGroupSpec spec) {
-  return impl_->groups.emplace_back(
-      std::make_unique<RankGroup::Impl>(std::move(spec), impl_->network, impl_->communicators));
+  return impl_->groups.emplace_back(std::make_unique<RankGroup::Impl>(
+      std::move(spec), impl_->network, impl_->communicators, impl_->observer));
 }
 
 ProgramId World::spawn(const std::string& name, Program program, double at) {
@@ -73,7 +80,20 @@ double World::now() const {
 
 Program World::transfer(TransferSpec spec) {
   double end = 0;
-  co_await impl_->network.carry(spec, now(), end);
+  const double start = now();
+  co_await impl_->network.carry(spec, start, end);
+  if (Observer* observer = impl_->observer) {
+    observer->on_transfer({{"world", 0, spec.name},
+                           spec.name,
+                           spec.what,
+                           spec.bytes,
+                           start,
+                           start,
+                           end,
+                           spec.uses,
+                           observer->number(),
+                           0});
+  }
 }
 
 std::vector<LinkTotals> World::traffic() const {

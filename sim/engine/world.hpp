@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "engine/executor.hpp"
+#include "engine/observer.hpp"
 #include "engine/ranks.hpp"
 #include "engine/transfer.hpp"
 
@@ -26,6 +27,7 @@ struct WorldOptions {
   // SimGrid once per process, ever: callers that simulate several points on it fork one child per
   // point BEFORE. automatic = the loop.
   Engine engine = Engine::automatic;
+  Observer* observer = nullptr;  // hears of everything; null = nobody listens
 };
 
 class World {

@@ -1,0 +1,64 @@
+// Between the streams of a rank group and an observer: which lanes are watched, and what of their
+// movements is told. Exists only where somebody listens.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "costs/named_work.hpp"
+#include "engine/event_state.hpp"
+#include "engine/interference.hpp"
+#include "engine/observer.hpp"
+
+namespace lockstep {
+
+// What a piece of issued work is called: by its parts, or by one name for all of it. `number`: of
+// the host's first part; null parts = one.
+struct WorkLabel {
+  std::string_view name;
+  const std::vector<NamedWork::Part>* parts = nullptr;
+  Observer::Number number = 0;
+};
+
+class Watch {
+ public:
+  // Null when nobody listens to any lane. `one_thread`: there is no host beside the compute stream.
+  static std::unique_ptr<Watch> make(Observer* observer, std::string_view group,
+                                     const std::vector<double>& ranks_per_lane, bool one_thread);
+
+  Observer& observer() const { return observer_; }
+  const std::vector<int>& lanes() const { return lanes_; }
+  Observer::Stream stream(int lane, std::string_view name) const { return {group_, lane, name}; }
+
+  // --- the host, where there is one. Numbers the work's parts, and tells when they are issued.
+  void issue(Phase phase, const QueuedWork& work, WorkLabel& label, const HostClock& host);
+  void host_work(std::string_view name, const HostClock& host, double seconds,
+                 Observer::Number number = 0);
+  void host_wait(const HostClock& before, const HostClock& after, const Event::State& state);
+  void host_step(const HostClock& end);
+
+  // --- the compute stream: where its lanes are before an item is worked out, then what it was
+  void remember(const std::vector<double>& positions);
+  // `pace`: what turned work time into time, and where the lanes' work ended there; null = time is
+  // work time.
+  void computed(Phase phase, const QueuedWork& work, const WorkLabel& label,
+                const std::vector<double>& factors, const HostClock& host,
+                const std::vector<double>& positions, const Interference* pace,
+                const std::vector<double>& work_ends);
+  void waited(const Event::State& state, const std::vector<double>& positions);
+  void step_ended(const std::vector<double>& positions);
+
+ private:
+  Watch(Observer& observer, std::string_view group, std::vector<int> lanes, bool one_thread);
+  std::size_t at(std::size_t watched) const { return static_cast<std::size_t>(lanes_[watched]); }
+
+  Observer& observer_;
+  std::string group_;
+  bool one_thread_;
+  std::vector<int> lanes_;
+  std::vector<double> before_;                   // by watched lane
+  std::vector<double> host_step_, device_step_;  // where the step began
+  int host_steps_ = 0, device_steps_ = 0;
+};
+
+}  // namespace lockstep
