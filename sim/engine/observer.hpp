@@ -2,7 +2,7 @@
 // timeline. Given to a World by its options; without one nothing is told, named or kept.
 //
 // Everything is told once its end is known, in no order that means anything. Times are simulated
-// seconds. Texts belong to the job or the strategy, and live as long as these.
+// seconds. Texts and lists are there while it is told: what is kept is copied.
 #pragma once
 
 #include <cstdint>
@@ -76,10 +76,10 @@ class Observer {
   };
 
   virtual ~Observer() = default;
-  // Whether it wants to hear of this lane; asked when the group is made.
+  // A group of ranks, and the lane that stands for each of them.
+  virtual void on_ranks(std::string_view /*group*/, std::span<const int> /*lane_of_rank*/) {}
+  // Whether it wants to hear of this lane; asked once, after on_ranks().
   virtual bool watches(std::string_view group, int lane) const = 0;
-  // How many ranks each lane of a group stands for.
-  virtual void on_ranks(std::string_view /*group*/, std::span<const double> /*ranks_per_lane*/) {}
   virtual void on_link(const Link&) {}
   virtual void on_work(const Work&) {}
   virtual void on_transfer(const Transfer&) {}

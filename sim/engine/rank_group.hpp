@@ -22,11 +22,11 @@ struct RankGroup::Impl final : Waker {
   Program await(Event event);
   void compute(Phase phase, const QueuedWork& work, WorkLabel label);
 
+  std::unique_ptr<Watch> watch;  // null = nobody listens
   std::string name;
   bool one_thread;
   Network& network;
   std::deque<Communicator>& all_communicators;
-  std::unique_ptr<Watch> watch;  // null = nobody listens
   Interference interference;
   Bell program;  // the group's program waits here
   ComputeStream stream;

@@ -12,11 +12,11 @@ bool Event::known() const {
 
 RankGroup::Impl::Impl(RankGroupSpec spec, Network& given, std::deque<Communicator>& all,
                       Observer* observer)
-    : name(std::move(spec.name)),
+    : watch(Watch::make(observer, spec)),
+      name(std::move(spec.name)),
       one_thread(spec.one_thread),
       network(given),
       all_communicators(all),
-      watch(Watch::make(observer, name, spec.ranks_per_lane, one_thread)),
       interference(std::move(spec.slowdown), given.executor()),
       program(given.executor()),
       stream(std::move(spec.ranks_per_lane), interference, given.executor(), program, watch.get()),

@@ -88,6 +88,8 @@ using StreamId = int;
 struct RankGroupSpec {
   std::string name = "ranks";
   std::vector<double> ranks_per_lane{1};  // how many identical ranks each lane stands for
+  // Which lane stands for each rank, for an observer; empty = lanes in the order of ranks.
+  std::vector<int> lane_of_rank{};
   // How much longer work of this phase takes while collectives with so many channels, so much
   // memory traffic and so many busy CPU cores (sums over the active ones) run beside it, >= 1;
   // empty = no interference (facts 112, 113).

@@ -19,16 +19,21 @@ std::vector<NamedWork::Part> parts_of(const QueuedWork& work, const WorkLabel& l
 
 }  // namespace
 
-std::unique_ptr<Watch> Watch::make(Observer* observer, std::string_view group,
-                                   const std::vector<double>& ranks_per_lane, bool one_thread) {
+std::unique_ptr<Watch> Watch::make(Observer* observer, const RankGroupSpec& spec) {
   if (observer == nullptr) return nullptr;
-  observer->on_ranks(group, ranks_per_lane);
-  std::vector<int> lanes;
-  for (int lane = 0; lane < static_cast<int>(ranks_per_lane.size()); ++lane) {
-    if (observer->watches(group, lane)) lanes.push_back(lane);
+  const int lanes = static_cast<int>(spec.ranks_per_lane.size());
+  std::vector<int> lane_of_rank = spec.lane_of_rank, watched;
+  for (int lane = 0; lane < lanes && spec.lane_of_rank.empty(); ++lane) {
+    const double ranks = spec.ranks_per_lane[static_cast<std::size_t>(lane)];
+    lane_of_rank.insert(lane_of_rank.end(), static_cast<std::size_t>(ranks), lane);
   }
-  if (lanes.empty()) return nullptr;
-  return std::unique_ptr<Watch>(new Watch(*observer, group, std::move(lanes), one_thread));
+  observer->on_ranks(spec.name, lane_of_rank);
+  for (int lane = 0; lane < lanes; ++lane) {
+    if (observer->watches(spec.name, lane)) watched.push_back(lane);
+  }
+  if (watched.empty()) return nullptr;
+  return std::unique_ptr<Watch>(
+      new Watch(*observer, spec.name, std::move(watched), spec.one_thread));
 }
 
 Watch::Watch(Observer& observer, std::string_view group, std::vector<int> lanes, bool one_thread)

@@ -23,8 +23,7 @@ struct WorkLabel {
 class Watch {
  public:
   // Null when nobody listens to any lane. `one_thread`: there is no host beside the compute stream.
-  static std::unique_ptr<Watch> make(Observer* observer, std::string_view group,
-                                     const std::vector<double>& ranks_per_lane, bool one_thread);
+  static std::unique_ptr<Watch> make(Observer* observer, const RankGroupSpec& spec);
 
   Observer& observer() const { return observer_; }
   const std::vector<int>& lanes() const { return lanes_; }

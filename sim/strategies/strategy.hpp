@@ -13,7 +13,7 @@
 
 #include "costs/compute.hpp"
 #include "costs/optimizer.hpp"
-#include "engine/transfer.hpp"
+#include "engine/observer.hpp"
 #include "hardware/machine.hpp"
 #include "results/record.hpp"
 #include "strategies/common/idle_options.hpp"
@@ -44,6 +44,7 @@ struct Job {
   // not keep step; "" = nowhere.
   std::string schedule_file{};
   std::function<void(double)> progress{};  // hears the share of the steps that is simulated
+  Observer* observer = nullptr;            // hears of what is simulated; null = nobody listens
   double communication_scale = 1;  // factor on every transfer's lone time (an anchor's finding)
 };
 

@@ -26,14 +26,14 @@ class Listener : public Observer {
   std::vector<Told> told;
   std::map<std::string, StepSplit> split;  // by lane, of the compute stream
   std::vector<int> ignored;
-  std::vector<double> ranks;
+  std::vector<int> lanes;  // of ranks
   std::vector<std::string> links;
 
   bool watches(std::string_view, int lane) const override {
     return std::count(ignored.begin(), ignored.end(), lane) == 0;
   }
-  void on_ranks(std::string_view, std::span<const double> per_lane) override {
-    ranks.assign(per_lane.begin(), per_lane.end());
+  void on_ranks(std::string_view, std::span<const int> lane_of_rank) override {
+    lanes.assign(lane_of_rank.begin(), lane_of_rank.end());
   }
   void on_link(const Link& link) override { links.emplace_back(link.name); }
   void on_work(const Work& work) override {
@@ -267,7 +267,7 @@ TEST(Observer, ChangesNothingAndHearsOnlyWhatItWatches) {
     for (const auto part : step_parts)
       EXPECT_EQ(heard.steps[i].split.*part, unheard.steps[i].split.*part);
   }
-  EXPECT_EQ(listener.ranks, spec.ranks_per_lane);
+  EXPECT_EQ(listener.lanes, (std::vector<int>{0, 0, 0, 1}));
   for (const auto& each : listener.told) EXPECT_EQ(each.lane, 1);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "core/random.hpp"
@@ -61,7 +62,13 @@ RankSpeeds::RankSpeeds(const Stragglers& stragglers, int ranks, std::uint64_t se
       fixed_.push_back(factor);
       ranks_per_lane_.push_back(members);
     }
+    for (const double factor : fixed) {
+      const auto before = std::distance(classes.begin(), classes.find(factor));
+      lane_of_rank_.push_back(static_cast<int>(before));
+    }
   } else {
+    lane_of_rank_.resize(fixed.size());
+    std::iota(lane_of_rank_.begin(), lane_of_rank_.end(), 0);
     fixed_ = std::move(fixed);
     ranks_per_lane_.assign(fixed_.size(), 1.0);
   }

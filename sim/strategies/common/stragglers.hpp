@@ -21,6 +21,7 @@ class RankSpeeds {
   RankSpeeds(const Stragglers& stragglers, int ranks, std::uint64_t seed, bool fold = true);
 
   const std::vector<double>& ranks_per_lane() const { return ranks_per_lane_; }
+  const std::vector<int>& lane_of_rank() const { return lane_of_rank_; }
   bool random() const { return per_step_.has_value(); }  // factors differ from step to step
   // Of every lane in step `step`, 1 = nominal.
   std::vector<double> factors(int step) const;
@@ -29,6 +30,7 @@ class RankSpeeds {
   std::optional<Jitter> per_step_;
   std::uint64_t seed_ = 0;
   std::vector<double> ranks_per_lane_;
+  std::vector<int> lane_of_rank_;
   std::vector<double> fixed_;  // per lane
 };
 
