@@ -98,8 +98,8 @@ TEST(Pool, APieceThatTakesTooLongIsGivenUp) {
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST(Pool, APieceThatNeedsTooMuchMemoryIsGivenUp) {
-  const auto results =
-      all({.workers = 2, .most_bytes = 256.0 * 1024 * 1024}, 20, [](std::size_t index, const Report&) {
+  const auto results = all(
+      {.workers = 2, .most_bytes = 256.0 * 1024 * 1024}, 20, [](std::size_t index, const Report&) {
         const std::vector<char> memory(index == 13 ? 400'000'000 : 1'000'000, 'x');
         return Answer(std::to_string(memory[index]));
       });

@@ -96,13 +96,8 @@ double busy_seconds(const StepSplit& split, const std::vector<double>& step_seco
 }
 
 MemoryUse memory_use(const StepMemory& memory, const Device& device) {
-  return {memory.allocated,
-          memory.reserved,
-          memory.device,
-          memory.moment,
-          memory.retries,
-          memory.at_peak,
-          device.memory_bytes};
+  return {memory.allocated, memory.reserved, memory.device,      memory.moment,
+          memory.retries,   memory.at_peak,  device.memory_bytes};
 }
 
 StepCosts step_costs(const Job& job) {
