@@ -30,6 +30,7 @@ struct ReplicatedPlan {
   bool gradient_as_bucket_view = false;
   double hook_state_bytes = 0;  // PowerSGD's error feedback (fact 21); gradients made one message
   double hook_temporary_fraction = 0;  // of a bucket, while it is in flight: 0.5 for fp16 (fact 20)
+  double flat_copy_bytes = 0;          // one tensor, live for a moment after the update (local SGD)
 };
 
 // One FSDP unit (facts 26, 27, 46).

@@ -130,6 +130,7 @@ void ReplicatedState::optimizer_step() {
     }
     tape_.free(temporaries);
   }
+  tape_.free(tape_.allocate(MemoryKind::temporaries, plan_.replicated.flat_copy_bytes));
 }
 
 void ReplicatedState::zero_gradients() {

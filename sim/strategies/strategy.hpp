@@ -51,6 +51,7 @@ struct Job {
 // Simulated behaviour of the steady state (the first step apart).
 struct StrategyResult {
   // Of each simulated optimizer step after the first; of the steady state alone, where proven.
+  // Where steps repeat only after several, the mean of each such period.
   std::vector<double> step_seconds;
   double first_step_seconds = 0;
   Engine engine = Engine::loop;  // that carried it out

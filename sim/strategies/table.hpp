@@ -8,6 +8,7 @@
 #include "core/fields.hpp"
 #include "strategies/ddp/options.hpp"
 #include "strategies/fsdp/options.hpp"
+#include "strategies/local_sgd/options.hpp"
 #include "strategies/parameter_server/options.hpp"
 
 namespace lockstep {
@@ -15,6 +16,7 @@ namespace lockstep {
 using StrategyOptions = std::variant<  //
     DdpOptions,                        //
     FsdpOptions,                       //
+    LocalSgdOptions,                   //
     ParameterServerOptions>;
 
 template <class Variant>

@@ -98,6 +98,17 @@ const std::vector<Surroundings> fsdp_surroundings{
     {"gpus: 8\nbatch: {per_gpu: 2}\nprecision: amp-bf16\n" + gpt},
 };
 
+const std::vector<Option> local_sgd_options{
+    {"every", "3"},
+    {"average_state", "true"},
+};
+const std::vector<Surroundings> local_sgd_surroundings{
+    {"gpus: 8\n"},
+    {"gpus: 1\n"},
+    {"gpus: 8\noptimizer: {name: sgd, momentum: 0.9}\n"},
+    {cpu},
+};
+
 const std::vector<Option> server_options{
     {"consistency", "async"},    {"consistency", "ssp"}, {"servers", "2"},
     {"staleness_bound", "0"},    {"placement", "gpu"},   {"placement", "worker-host"},
@@ -278,6 +289,9 @@ TEST(Options, NoneOfDdpIsSilentlyWithoutEffect) {
 TEST(Options, NoneOfFsdpIsSilentlyWithoutEffect) {
   try_all("fsdp", fsdp_options, fsdp_surroundings);
 }
+TEST(Options, NoneOfLocalSgdIsSilentlyWithoutEffect) {
+  try_all("local_sgd", local_sgd_options, local_sgd_surroundings);
+}
 TEST(Options, NoneOfAParameterServerIsSilentlyWithoutEffect) {
   try_all("parameter_server", server_options, server_surroundings);
 }
@@ -309,6 +323,7 @@ TEST(Options, EveryFieldIsTried) {
   add("strategies[].", entry_options);
   add("strategies[].ddp.", ddp_options);
   add("strategies[].fsdp.", fsdp_options);
+  add("strategies[].local_sgd.", local_sgd_options);
   add("strategies[].parameter_server.", server_options);
   std::istringstream rows(scenario_fields());
   std::vector<std::string> fields;

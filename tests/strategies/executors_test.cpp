@@ -55,5 +55,23 @@ RC_GTEST_PROP(BothExecutors, AgreeOnFsdp, ()) {
   expect_same(random_job(), options);
 }
 
+RC_GTEST_PROP(BothExecutors, AgreeOnLocalSgd, ()) {
+  LocalSgdOptions options;
+  options.every = *rc::gen::inRange(1, 5);
+  expect_same(random_job(), options);
+}
+
+// What check asks for without simulating.
+TEST(Strategies, SimulateTheMemoryTheyName) {
+  const Job job = toy_job();
+  const std::vector<StrategyOptions> strategies{DdpOptions{}, FsdpOptions{}, LocalSgdOptions{},
+                                                ParameterServerOptions{}};
+  ASSERT_EQ(strategies.size(), std::variant_size_v<StrategyOptions>);
+  for (const StrategyOptions& options : strategies) {
+    EXPECT_EQ(make_strategy(options)->memory(job).allocated, simulate(job, options).allocated)
+        << strategy_name(options);
+  }
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -37,9 +37,10 @@ bool steady(const std::vector<StepRecord>& steps, std::size_t period) {
   return true;
 }
 
-double latest_mean(const std::vector<StepRecord>& steps, std::size_t period) {
+// Seconds of a step, over the `period` steps from `first` on.
+double mean_of(const std::vector<StepRecord>& steps, std::size_t first, std::size_t period) {
   double sum = 0;
-  for (std::size_t i = steps.size() - period; i < steps.size(); ++i) sum += steps[i].seconds;
+  for (std::size_t i = first; i < first + period; ++i) sum += steps[i].seconds;
   return sum / static_cast<double>(period);
 }
 
@@ -166,7 +167,8 @@ void run_steps(World& world, RankGroup& ranks, const RankSpeeds& speeds, const J
       co_await ranks.await_step(here ? step : step - 1);
       if (step == 0) after_first = world.traffic();
       if (!speeds.random() && step < last && steady(ranks.steps(), repeats) &&
-          !loader_falls_behind(job, latest_mean(ranks.steps(), repeats))) {
+          !loader_falls_behind(job,
+                               mean_of(ranks.steps(), ranks.steps().size() - repeats, repeats))) {
         extrapolated = true;
         break;
       }
@@ -186,7 +188,7 @@ void run_steps(World& world, RankGroup& ranks, const RankSpeeds& speeds, const J
   const std::size_t from = extrapolated ? steps.size() - agreeing_steps * repeats : 1;
   const double count = static_cast<double>(steps.size() - from);
   for (std::size_t i = from; i < steps.size(); ++i) {
-    result.step_seconds.push_back(steps[i].seconds);
+    if ((i - from) % repeats == 0) result.step_seconds.push_back(mean_of(steps, i, repeats));
     add(result.split, steps[i].split, 1 / count);
   }
   result.device_busy = busy_seconds(result.split, result.step_seconds);

@@ -11,19 +11,18 @@ namespace lockstep {
 
 namespace {
 
-// Host time of FSDP's Python around a unit, in dispatches of one backward operator (12.25 us on the
-// host they were derived for), so that it follows the speed of the machine. Modelled defaults:
+// Host time of FSDP's Python around a unit, in dispatches of one backward operator on the host they
+// were derived for, so that it follows the speed of the machine. Modelled defaults:
 // - a hook (pre/post forward, pre/post backward): 200 us. With a profiler attached, which about
 //   doubles Python's cost, one trace shows 454 us for the post-forward hook and 1.04 ms for all of
 //   the post-backward one (pytorch issue 102434), another 1.04 ms for pre-backward (pytorch PR
 //   98250).
-// - views of one parameter: 10.7 us to set up the unsharded one; with use_orig_params also 6.8 us
-//   for the sharded one and 2.7 us to look for writes (400 parameters, pytorch PR 96958).
+// - views of one parameter: with use_orig_params also 6.8 us for the sharded one and 2.7 us to look
+//   for writes (400 parameters, pytorch PR 96958).
 // - FSDP2 registers, swaps and views one DTensor per parameter: 20 us. One report has 1 ms for a
 //   pre-forward hook (pytorch issue 173680).
-constexpr double dispatches_per_second = 1 / 12.25e-6;
+constexpr double dispatches_per_second = 1 / host_dispatch;
 constexpr double hook_dispatches = 200e-6 * dispatches_per_second;
-constexpr double view_dispatches = 10.7e-6 * dispatches_per_second;
 constexpr double sharded_view_dispatches = 6.8e-6 * dispatches_per_second;
 constexpr double writeback_dispatches = 2.7e-6 * dispatches_per_second;
 constexpr double fsdp2_parameter_dispatches = 20e-6 * dispatches_per_second;

@@ -1,5 +1,5 @@
 // What FSDP1 and FSDP2 do at the hooks around a unit, in the host's program order. Both have the
-// same functions; the training step in fsdp.cpp calls them.
+// same functions; the hooks of fsdp.cpp call them.
 #pragma once
 
 #include <deque>

@@ -1,0 +1,111 @@
+// As torch.distributed.algorithms.model_averaging does it: PeriodicModelAverager after each step of
+// the optimizer, average_parameters() when its time has come.
+#include "strategies/local_sgd/local_sgd.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "memory/step_memory.hpp"
+#include "strategies/common/replica.hpp"
+
+namespace lockstep {
+
+namespace {
+
+// torch.cat copies so many tensors with one kernel (CAT_ARRAY_BATCH_SIZE of ATen's Shape.cu).
+constexpr int tensors_per_kernel = 128;
+
+class Averager final : public TrainingHooks {
+ public:
+  Averager(TrainingStage& stage, const Replica& replica, int every, double flat_bytes)
+      : stage_(stage),
+        ranks_(stage.ranks),
+        replica_(replica),
+        every_(every),
+        communicator_(ranks_.add_communicator("averaging")) {
+    const Job& job = stage.job;
+    if (job.gpus == 1) return;
+    const int tensors = static_cast<int>(replica.tensors.size());
+    const int kernels = (tensors + tensors_per_kernel - 1) / tensors_per_kernel;
+    flatten_ = job.costs->stream(2 * flat_bytes, kernels);
+    divide_ = job.costs->stream(2 * flat_bytes, 1);
+    views_ = tensors * view_dispatches * job.costs->stream(1, 1).host;
+    all_reduce_ = stage.network.collective(group_of(job.machine, job.gpus), Collective::all_reduce,
+                                           flat_bytes);
+  }
+
+  const Passes& passes(const MicroBatch& batch) const override {
+    return batch.first ? replica_.alone : replica_.alone_adding;
+  }
+
+  Program after_update(int step) override {
+    if (all_reduce_.seconds <= 0 || step % every_ != 0) co_return;
+    stage_.copies(flatten_);
+    stage_.copies(divide_);
+    co_await ranks_.host_wait(ranks_.record());  // torch.cuda.synchronize()
+    ranks_.wait(stage_.collective(communicator_, all_reduce_, ranks_.record()));
+    ranks_.host(views_);  // the parameters become views of the sum: nothing is copied back
+  }
+
+ private:
+  TrainingStage& stage_;
+  RankGroup& ranks_;
+  const Replica& replica_;
+  const int every_;
+  Communicator& communicator_;
+  QueuedWork flatten_, divide_;
+  PricedTransfer all_reduce_;
+  double views_ = 0;  // host seconds
+};
+
+std::vector<GradientTensor> tensors_of(const Job& job) {
+  return gradient_tensors(job.step, gradient_bytes(job.step.precision));
+}
+
+}  // namespace
+
+double LocalSgd::flat_bytes(const Job& job) const {
+  double elements = 0;
+  for (const GradientTensor& tensor : tensors_of(job)) elements += tensor.elements;
+  const double state = optimizer_state_bytes(job.optimizer, job.step.precision);
+  return elements * (parameter_bytes(job.step.precision) + (options_.average_state ? state : 0.0));
+}
+
+StrategyResult LocalSgd::simulate(const Job& job) const {
+  TrainingStage stage(job, "local_sgd", choose_engine(job, false, 0, false));
+  const Replica replica(stage, tensors_of(job));
+  Averager averager(stage, replica, options_.every, flat_bytes(job));
+  StrategyResult result = train(stage, averager, replica.update, job.gpus > 1 ? options_.every : 1);
+  result.memory = memory(job);
+  return result;
+}
+
+MemoryUse LocalSgd::memory(const Job& job) const {
+  MemoryPlan plan = replica_memory_plan(job);
+  if (job.gpus > 1) {
+    plan.replicated.flat_copy_bytes = flat_bytes(job);
+    plan.communication_bytes = communicator_bytes(job.machine, group_of(job.machine, job.gpus));
+  }
+  return memory_use(step_memory(job.step, plan, job.machine.device));
+}
+
+nlohmann::ordered_json LocalSgd::communication(const Job& job) const {
+  return {{"every", options_.every},
+          {"averaged_bytes", static_cast<std::int64_t>(flat_bytes(job))}};
+}
+
+std::vector<IdleOption> LocalSgd::idle_options(const Job& job) const {
+  IdleOptions idle;
+  const bool alone = job.gpus == 1;
+  const bool stateless = optimizer_state_bytes(job.optimizer, job.step.precision) == 0;
+  idle.idle_if("every", options_.every != LocalSgdOptions{}.every, alone,
+               "one GPU averages nothing");
+  idle.idle_if("average_state", options_.average_state, alone || stateless,
+               alone ? "one GPU averages nothing" : "the optimizer keeps no state");
+  return idle.take();
+}
+
+std::unique_ptr<Strategy> make_strategy(const LocalSgdOptions& options) {
+  return std::make_unique<LocalSgd>(options);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,25 @@
+// Local SGD: every rank trains a whole model on its own, and every few steps all take the mean of
+// their parameters (fact 88; Stich, "Local SGD Converges Fast and Communicates Little", 2019).
+#pragma once
+
+#include "strategies/local_sgd/options.hpp"
+#include "strategies/strategy.hpp"
+
+namespace lockstep {
+
+class LocalSgd final : public Strategy {
+ public:
+  explicit LocalSgd(const LocalSgdOptions& options) : options_(options) {}
+  StrategyResult simulate(const Job& job) const override;
+  MemoryUse memory(const Job& job) const override;
+  nlohmann::ordered_json communication(const Job& job) const override;
+  std::vector<IdleOption> idle_options(const Job& job) const override;
+
+ private:
+  // What is averaged, of one rank.
+  double flat_bytes(const Job& job) const;
+
+  LocalSgdOptions options_;
+};
+
+}  // namespace lockstep

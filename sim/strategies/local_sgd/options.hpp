@@ -1,0 +1,32 @@
+// What a user can say about local SGD in a scenario file. Semantics: docs/strategies.md and the fact
+// cited at each field.
+#pragma once
+
+#include <memory>
+
+#include "core/fields.hpp"
+
+namespace lockstep {
+
+struct LocalSgdOptions {
+  static constexpr const char* name = "local_sgd";
+  static constexpr const char* summary =
+      "ranks train on their own; every few steps their parameters are averaged";
+  int every = 4;               // PeriodicModelAverager's period (fact 88)
+  bool average_state = false;  // PyTorch averages parameters only
+};
+
+class Strategy;
+std::unique_ptr<Strategy> make_strategy(const LocalSgdOptions& options);
+
+template <class Visitor>
+void describe(Visitor& v, LocalSgdOptions& o) {
+  v.field(
+      {.name = "every", .doc = "Steps from one averaging to the next.", .min = 1, .max = 10'000},
+      o.every);
+  v.field({.name = "average_state",
+           .doc = "Average the optimizer's state, too, not only the parameters."},
+          o.average_state);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,147 @@
+// Does simulated local SGD follow its closed forms? Fact 88.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "costs/collective.hpp"
+#include "strategies/common/stragglers.hpp"
+#include "toy_job.hpp"
+
+namespace lockstep {
+namespace {
+
+using namespace lockstep::testing;  // NOLINT: the fixture of this file
+
+constexpr double near = 1e-9;
+constexpr double mib = 1024.0 * 1024.0;
+constexpr double parameters = 4 * 40e6;               // bytes of the toy job's four layers
+constexpr double local = 4 * 1e-3 + 4 * 2e-3 + 1e-3;  // forward, backward, update
+constexpr double copies = 2 * 2 * parameters / 1e12;  // into the flat tensor, and divided there
+
+double relative(double a, double b) {
+  return std::abs(a - b) / std::abs(b);
+}
+
+LocalSgdOptions every(int steps) {
+  LocalSgdOptions options;
+  options.every = steps;
+  return options;
+}
+
+// Issuing the all-reduce takes the host 70 us, after it has waited for the device (fact 24).
+double all_reduce_seconds(const Job& job, double bytes = parameters) {
+  const auto cost =
+      collective_cost(job.machine, group_of(job.machine, job.gpus), Collective::all_reduce, bytes);
+  return 70e-6 + cost.seconds();
+}
+
+// Rounds are whole in what is reported, whether they repeat soon enough or not.
+TEST(LocalSgd, TakesItsShareOfAnAllReduceInEachStep) {
+  const Job job = toy_job();
+  const double average = copies + all_reduce_seconds(job);
+  for (const int h : {1, 2, 5, 6, 7, 50}) {
+    const Numbers result = simulate(job, every(h));
+    EXPECT_LT(relative(result.step, local + average / h), near) << h;
+    EXPECT_LT(relative(result.first, local + average), near) << h;  // step 0 averages
+    EXPECT_LT(relative(result.split.exposed_communication + result.split.host_bound,
+                       all_reduce_seconds(job) / h),
+              near);
+    EXPECT_LT(relative(sum(result.split), result.step), near);
+    EXPECT_EQ(result.extrapolated, 3 * h < job.steps) << h;
+    EXPECT_EQ(result.steps, result.extrapolated ? 3 : std::ceil(20.0 / h)) << h;  // rounds
+    EXPECT_EQ(result.samples, 8 * 32);
+  }
+}
+
+TEST(LocalSgd, SendsTheParametersOnceInEachRound) {
+  const Job job = toy_job();
+  double bytes = 0;
+  for (const LinkLoad& load :
+       collective_cost(job.machine, group_of(job.machine, 8), Collective::all_reduce, parameters)
+           .links) {
+    bytes += load.total_bytes;
+  }
+  for (const int h : {1, 4, 50}) {
+    EXPECT_LT(relative(simulate(job, every(h)).traffic, bytes / h), near) << h;
+  }
+}
+
+TEST(LocalSgd, OnOneGpuAveragesNothing) {
+  const Numbers result = simulate(toy_job(4, 10e6, 1), every(4));
+  EXPECT_LT(relative(result.step, local), near);
+  EXPECT_EQ(result.traffic, 0);
+  EXPECT_EQ(result.steps, 3);
+}
+
+TEST(LocalSgd, MicroBatchesAddTheirGradients) {
+  Job job = toy_job();
+  const double once = simulate(job, every(4)).step;
+  job.accumulation = 3;
+  EXPECT_LT(relative(simulate(job, every(4)).step, once + 2 * (12e-3 + 3 * parameters / 1e12)),
+            near);
+}
+
+TEST(LocalSgd, GoesAtThePaceOfAFixedSlowRank) {
+  Job job = toy_job();
+  job.stragglers.slow_ranks = {{3, 1.5}};
+  const Numbers result = simulate(job, every(5));
+  EXPECT_LT(relative(result.step, 1.5 * (local + copies / 5) + all_reduce_seconds(job) / 5), near);
+  EXPECT_GT(result.split.waiting, 0.4 * local);
+}
+
+// Between averagings ranks drift apart: a round takes as long as the rank whose steps of that round
+// are slowest together, not as long as the slowest of each step.
+TEST(LocalSgd, ARoundIsTheLargestSumOfItsSteps) {
+  Job job = toy_job();
+  job.steps = 40;
+  job.stragglers.per_step = Lognormal{0.2};
+  const RankSpeeds speeds(job.stragglers, job.gpus, job.seed);
+  std::map<int, double> mean;
+  for (const int h : {1, 8}) {
+    double end = 0;
+    for (int round = 0; round < job.steps / h; ++round) {
+      std::vector<double> busy(8, 0.0);
+      for (int step = round * h + 1; step <= (round + 1) * h; ++step) {
+        const std::vector<double> factors = speeds.factors(step);
+        const double work = step % h == 0 ? local + copies : local;
+        for (std::size_t rank = 0; rank < 8; ++rank) busy[rank] += factors[rank] * work;
+      }
+      end += *std::max_element(busy.begin(), busy.end()) + all_reduce_seconds(job);
+    }
+    mean[h] = simulate(job, every(h)).step;
+    EXPECT_LT(relative(mean[h], end / job.steps), near) << h;
+  }
+  const double averages = all_reduce_seconds(job) * (1 - 1.0 / 8) + copies * (1 - 1.0 / 8);
+  EXPECT_LT(mean[8], mean[1] - averages - 0.1 * local);
+}
+
+TEST(LocalSgd, IsAsSlowAsItsDataLoader) {
+  Job job = toy_job();
+  job.steps = 400;
+  const double free = simulate(job, every(4)).step;
+  job.data_loading_seconds = 1.01 * free;  // faster than the steps that average
+  const Numbers loading = simulate(job, every(4));
+  EXPECT_NEAR(loading.step / job.data_loading_seconds, 1, 1e-6);
+}
+
+TEST(LocalSgd, NeedsAFlatCopyOfWhatIsAveraged) {
+  Job job = toy_job();
+  job.optimizer.momentum = 0.9;
+  const auto allocated = [&](const StrategyOptions& options) {
+    return make_strategy(options)->memory(job).allocated;
+  };
+  LocalSgdOptions options;
+  const double with = allocated(options);
+  options.average_state = true;
+  // The caching allocator leaves up to 1 MiB of a segment with its block.
+  EXPECT_NEAR(allocated(options) - with, parameters, mib);
+  EXPECT_LT(relative(simulate(job, options).traffic, 2 * simulate(job, every(4)).traffic), near);
+  job.gpus = 1;
+  const double alone = allocated(options);
+  // Gradients and momenta are there as well, but none of the 1 MB activations of one GPU's peak.
+  EXPECT_NEAR(with - alone, parameters, 2e6);
+}
+
+}  // namespace
+}  // namespace lockstep
