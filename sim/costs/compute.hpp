@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "costs/cost.hpp"
@@ -22,6 +23,7 @@ struct LayerCost {
   // Device seconds beyond the floors of the launches, by what limits them: what a collective that
   // runs beside slows down (costs/interference.hpp).
   double arithmetic = 0, streaming = 0;
+  std::string_view name{};  // of the step's layer; "" = nobody said it
 };
 
 struct OptimizerSpec;  // costs/optimizer.hpp

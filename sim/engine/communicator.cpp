@@ -214,9 +214,9 @@ void Communicator::tell(const Operation& operation) const {
   for (const int lane : watch_->lanes()) {
     const auto i = static_cast<std::size_t>(lane);
     const Window& window = operation.windows[group_of(i)];
-    watch_->observer().on_transfer({watch_->stream(lane, name_), spec.name, spec.what, spec.bytes,
-                                    operation.done->ready[i], window.start, window.end, spec.uses,
-                                    operation.done->number, operation.launch});
+    watch_->observer().on_transfer({watch_->stream(lane, name_), spec.name, spec.what, spec.which,
+                                    spec.bytes, operation.done->ready[i], window.start, window.end,
+                                    spec.uses, operation.done->number, operation.launch});
   }
 }
 

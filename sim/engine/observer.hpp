@@ -39,7 +39,8 @@ class Observer {
   struct Transfer {
     Stream stream;
     std::string_view name;  // of the operation: "all_reduce"
-    std::string_view what;  // what it carries: "bucket 2"
+    std::string_view what;  // what it carries: "bucket"
+    int which = -1;         // of those, the 2nd; -1 = there is only one
     double bytes = 0;
     double ready = 0;  // when this lane could have begun
     double start = 0, end = 0;

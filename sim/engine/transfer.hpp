@@ -35,9 +35,10 @@ struct TransferSpec {
   double speed_beside_compute = 1;
   // How fast the ranks compute while it runs, relative to alone, besides what `cores` says.
   double compute_speed = 1;
-  // For an observer: the operation ("all_reduce"), and what it carries ("bucket 2"). Texts that
-  // live as long as the simulation.
+  // For an observer: the operation ("all_reduce"), and what it carries ("bucket", the 2nd; -1
+  // = there is only one). Texts that live as long as the simulation.
   std::string_view name{}, what{};
+  int which = -1;
 };
 
 // How transfers are executed.

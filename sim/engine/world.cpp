@@ -86,6 +86,7 @@ Program World::transfer(TransferSpec spec) {
     observer->on_transfer({{"world", 0, spec.name},
                            spec.name,
                            spec.what,
+                           spec.which,
                            spec.bytes,
                            start,
                            start,

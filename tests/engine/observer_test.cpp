@@ -42,8 +42,8 @@ class Listener : public Observer {
         work.end, work.number, work.after);
   }
   void on_transfer(const Transfer& t) override {
-    add(t.stream, " " + std::string(t.name) + " " + std::string(t.what), t.start, t.end, t.number,
-        t.after);
+    add(t.stream, " " + std::string(t.name) + " " + std::string(t.what) + std::to_string(t.which),
+        t.start, t.end, t.number, t.after);
   }
   void on_wait(const Wait& wait) override {
     static const char* causes[] = {"communication", "data_loading", "waiting",
@@ -92,7 +92,8 @@ TransferSpec lasting(double seconds, std::string_view name) {
   spec.lone_bytes_per_second = 1e6;
   spec.channels = 24;
   spec.name = name;
-  spec.what = "bucket 0";
+  spec.what = "bucket";
+  spec.which = 0;
   return spec;
 }
 
@@ -170,12 +171,12 @@ TEST(Observer, IsToldOfLayersByName) {
   EXPECT_EQ(first("compute forward fc").after, first("host forward fc").number);
   EXPECT_DOUBLE_EQ(first("compute waits: host_bound").end, 0.75);
   // The collective starts after forward, and what waits for it says so.
-  EXPECT_DOUBLE_EQ(first("gradients all_reduce bucket 0").start, 2.875);
-  EXPECT_DOUBLE_EQ(first("gradients all_reduce bucket 0").end, 5.875);
+  EXPECT_DOUBLE_EQ(first("gradients all_reduce bucket0").start, 2.875);
+  EXPECT_DOUBLE_EQ(first("gradients all_reduce bucket0").end, 5.875);
   EXPECT_EQ(first("compute waits: communication").after,
-            first("gradients all_reduce bucket 0").number);
+            first("gradients all_reduce bucket0").number);
   EXPECT_DOUBLE_EQ(first("compute waits: communication").start, 3.875);
-  EXPECT_EQ(first("gradients all_reduce bucket 0").after, first("host copies all_reduce").number);
+  EXPECT_EQ(first("gradients all_reduce bucket0").after, first("host copies all_reduce").number);
   EXPECT_DOUBLE_EQ(first("casts copies cast").start, 5.875);
   EXPECT_EQ(first("compute waits: copies").after, first("casts copies cast").number);
   EXPECT_DOUBLE_EQ(first("host waits: copies").end, 6.375);
@@ -294,7 +295,7 @@ TEST(Observer, HearsOfLinksAndLoneTransfers) {
   world.spawn("driver", driver());
   world.run();
   EXPECT_EQ(listener.links, std::vector<std::string>{"nic"});
-  EXPECT_DOUBLE_EQ(listener.the("push push ").end, 2.0);
+  EXPECT_DOUBLE_EQ(listener.the("push push -1").end, 2.0);
 }
 
 }  // namespace

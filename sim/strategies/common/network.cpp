@@ -32,6 +32,7 @@ PricedTransfer JobNetwork::collective(const CommGroup& group, Collective kind, d
   }
   PricedTransfer result = priced(cost.latency_seconds, cost.transfer_seconds, bytes, cost.links);
   result.provenance = cost.provenance;
+  result.spec.name = EnumNames<Collective>::names[static_cast<std::size_t>(kind)];
   result.spec.channels = cost.channels;
   if (cost.transfer_seconds > 0) {
     result.spec.hbm_bytes_per_second =

@@ -9,9 +9,9 @@ namespace {
 // Layers between two hooks are one piece of work.
 class PassBuilder {
  public:
-  void layer(const QueuedWork& work) {
+  void layer(std::string_view name, const QueuedWork& work) {
     if (items_.empty() || items_.back().hook != Hook::layers) items_.emplace_back();
-    items_.back().work = append(items_.back().work, work);
+    items_.back().work.append(name, work);
   }
   void hook(Hook hook, int unit) { items_.push_back({hook, unit, {}}); }
   std::vector<PassItem> take() { return std::move(items_); }
@@ -40,14 +40,14 @@ Passes lay_out(const std::vector<LayerCost>& layers, const std::vector<HookedUni
   PassBuilder forward, backward;
   for (std::size_t layer = 0; layer < layers.size(); ++layer) {
     for (const int u : beginning[layer]) forward.hook(Hook::pre_forward, u);
-    forward.layer(layers[layer].forward);
+    forward.layer(layers[layer].name, layers[layer].forward);
     std::reverse(ending[layer].begin(), ending[layer].end());  // inner modules end first
     for (const int u : ending[layer]) forward.hook(Hook::post_forward, u);
   }
   for (std::size_t layer = layers.size(); layer-- > 0;) {
     std::reverse(ending[layer].begin(), ending[layer].end());
     for (const int u : ending[layer]) backward.hook(Hook::pre_backward, u);
-    backward.layer(layers[layer].backward);
+    backward.layer(layers[layer].name, layers[layer].backward);
     std::reverse(complete[layer].begin(), complete[layer].end());
     for (const int u : complete[layer]) backward.hook(Hook::post_backward, u);
   }

@@ -105,7 +105,8 @@ StepCosts step_costs(const Job& job) {
   StepCosts result;
   double busy = 0;
   for (std::size_t i = 0; i < job.step.layers.size(); ++i) {
-    const LayerCost cost = job.costs->layer(job.step, i);
+    LayerCost cost = job.costs->layer(job.step, i);
+    cost.name = job.step.layers[i].name;
     busy += cost.forward.busy + cost.backward.busy;
     result.arithmetic += cost.arithmetic;
     result.streaming += cost.streaming;

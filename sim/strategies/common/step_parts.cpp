@@ -9,9 +9,9 @@ constexpr std::size_t prefetched_batches = 2;
 
 Event issue_collective(RankGroup& ranks, Communicator& communicator, const TransferSpec& spec,
                        const Event& after) {
-  ranks.host(issue_before_launch);
+  ranks.host(issue_before_launch, spec.name);
   const Event done = ranks.start(communicator, spec, after);
-  ranks.host(issue_after_launch);
+  ranks.host(issue_after_launch, spec.name);
   return done;
 }
 
@@ -23,6 +23,7 @@ InputPipeline::InputPipeline(const Job& job, RankGroup& ranks, JobNetwork& netwo
   if (!job.input_on_device && job.step.input_bytes > 0 &&
       job.machine.device.architecture != Architecture::cpu) {
     transfer_ = network.host_device_copy(job.step.input_bytes);
+    transfer_.spec.name = "input";
   }
 }
 
@@ -35,7 +36,8 @@ Program InputPipeline::next_batch() {
   ranks_.wait(ranks_.host_position());
   if (job_.data_loading_seconds > 0) {
     const Event room = taken_.size() < prefetched_batches ? Event{} : taken_.front();
-    const Event batch = ranks_.enqueue(loader_, job_.data_loading_seconds, room, false);
+    const Event batch =
+        ranks_.enqueue(loader_, job_.data_loading_seconds, room, false, "next batch");
     ranks_.wait(batch);
     co_await ranks_.host_wait(batch);
     taken_.push_back(ranks_.host_position());

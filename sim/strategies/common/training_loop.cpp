@@ -68,16 +68,16 @@ class TrainingLoop {
 
   Program update_on_device() {
     if (update_.clips) {
-      stage_.copies(update_.norm);
+      stage_.copies(update_.norm, "clip_grad_norm_");
       hooks_.reduce_scalar();
-      stage_.copies(update_.scaling);
+      stage_.copies(update_.scaling, "clip_grad_norm_");
     }
     if (optimizer_synchronises(job_.step.precision)) {
       hooks_.reduce_scalar();  // found_inf
       // GradScaler reads found_inf before it lets the optimizer step [22].
       co_await ranks_.host_wait(ranks_.record());
     }
-    ranks_.compute(Phase::optimizer, update_.optimizer);
+    ranks_.compute(Phase::optimizer, update_.optimizer, "Optimizer.step");
   }
 
   // The gradients are on the host by now.
@@ -88,7 +88,8 @@ class TrainingLoop {
     }
     ranks_.wait(ranks_.host_position());
     // Nothing of the next step can begin before.
-    const Event updated = ranks_.enqueue(host_optimizer_, update_.on_host);
+    const Event updated =
+        ranks_.enqueue(host_optimizer_, update_.on_host, {}, true, "Optimizer.step");
     ranks_.wait(updated);
     co_await ranks_.host_wait(updated);
   }
@@ -109,10 +110,11 @@ TrainingStage::TrainingStage(const Job& given, const std::string& name, Engine c
       costs(step_costs(given)),
       speeds(given.stragglers, given.gpus, given.seed, fold),
       engine(chosen),
-      world({.network = given.network, .engine = chosen}),
+      world({.network = given.network, .engine = chosen, .observer = given.observer}),
       network(world, given),
       ranks(world.add_ranks({.name = name,
                              .ranks_per_lane = speeds.ranks_per_lane(),
+                             .lane_of_rank = speeds.lane_of_rank(),
                              .slowdown = interference_of(given, costs),
                              .one_thread = one_thread(given)})) {}
 
@@ -122,10 +124,10 @@ Event TrainingStage::collective(Communicator& communicator, const PricedTransfer
   return issue_collective(ranks, communicator, transfer.spec, after);
 }
 
-void TrainingStage::copies(const QueuedWork& work) {
+void TrainingStage::copies(const QueuedWork& work, std::string_view name) {
   if (work.busy <= 0) return;
   provenance.add(work);
-  ranks.compute(Phase::copies, work);
+  ranks.compute(Phase::copies, work, name);
 }
 
 StrategyResult train(TrainingStage& stage, TrainingHooks& hooks, const UpdateWork& update,

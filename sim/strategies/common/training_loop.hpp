@@ -15,8 +15,8 @@ namespace lockstep {
 enum class Hook { layers, pre_forward, post_forward, pre_backward, post_backward };
 struct PassItem {
   Hook hook = Hook::layers;
-  int unit = -1;    // of a hook
-  QueuedWork work;  // of layers: all between two hooks
+  int unit = -1;   // of a hook
+  NamedWork work;  // of layers: all between two hooks
 };
 struct Passes {
   std::vector<PassItem> forward, backward;
@@ -67,7 +67,7 @@ struct TrainingStage {
   TrainingStage(const Job& job, const std::string& name, Engine engine, bool fold = true);
 
   Event collective(Communicator& communicator, const PricedTransfer& transfer, const Event& after);
-  void copies(const QueuedWork& work);  // on the compute stream
+  void copies(const QueuedWork& work, std::string_view name);  // on the compute stream
 
   const Job& job;
   const StepCosts costs;

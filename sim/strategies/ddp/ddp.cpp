@@ -32,7 +32,7 @@ class Reducer final : public TrainingHooks {
   // Buckets are launched in order, as soon as they are full [8].
   Program post_backward(int cut) override {
     const DdpCut& here = schedule(batch_).cuts[static_cast<std::size_t>(cut)];
-    stage_.copies(here.copies);
+    stage_.copies(here.copies, "gradients to buckets");
     for (const int bucket : here.launches) {
       reduced_.push_back(reduce(schedule(batch_).buckets[static_cast<std::size_t>(bucket)].hook));
     }
@@ -45,7 +45,7 @@ class Reducer final : public TrainingHooks {
     const Event bitmap = plan_.bitmap.seconds > 0 ? collective(plan_.bitmap) : Event{};
     for (std::size_t i = 0; i < reduced_.size(); ++i) {
       ranks_.wait(reduced_[i]);
-      stage_.copies(schedule(batch_).buckets[i].copy_out);
+      stage_.copies(schedule(batch_).buckets[i].copy_out, "bucket to gradients");
     }
     ranks_.wait(bitmap);
     reduced_.clear();
@@ -69,11 +69,11 @@ class Reducer final : public TrainingHooks {
   }
 
   void broadcast_buffers() {
-    stage_.copies(plan_.buffer_copies);
+    stage_.copies(plan_.buffer_copies, "flatten buffers");
     std::vector<Event> sent;
     for (const PricedTransfer& type : plan_.buffers) sent.push_back(collective(type));
     for (const Event& type : sent) ranks_.wait(type);
-    stage_.copies(plan_.buffer_copies);
+    stage_.copies(plan_.buffer_copies, "split buffers");
   }
 
   // The plain all-reduce, or what a communication hook does instead [20, 21].
@@ -81,7 +81,7 @@ class Reducer final : public TrainingHooks {
     Event done;
     for (const HookStage& stage : hook.stages) {
       if (!done.state()) {
-        stage_.copies(stage.before);
+        stage_.copies(stage.before, "comm hook");
         done = ranks_.record();
       } else {
         done = on_hook_stream(stage.before, done);
@@ -94,7 +94,7 @@ class Reducer final : public TrainingHooks {
   // Later stages run in callbacks, on a stream of their own.
   Event on_hook_stream(const QueuedWork& work, const Event& after) {
     stage_.provenance.add(work);
-    return ranks_.enqueue(hook_stream_, work.span, after);
+    return ranks_.enqueue(hook_stream_, work.span, after, true, "comm hook");
   }
 
   TrainingStage& stage_;

@@ -23,7 +23,13 @@ class Planner {
 
   DdpSchedule schedule(const std::vector<Bucket>& buckets) const {
     DdpSchedule result;
-    for (const Bucket& bucket : buckets) result.buckets.push_back(planned(bucket));
+    for (const Bucket& bucket : buckets) {
+      result.buckets.push_back(planned(bucket));
+      for (HookStage& stage : result.buckets.back().hook.stages) {
+        stage.transfer.spec.what = "bucket";
+        stage.transfer.spec.which = static_cast<int>(result.buckets.size()) - 1;
+      }
+    }
     const int layers = static_cast<int>(layers_.size());
     std::vector<double> bytes(layers_.size(), 0.0);
     std::vector<int> counts(layers_.size(), 0);
@@ -76,6 +82,7 @@ class Planner {
     const double counter_bytes = 8.0 * norms;
     plan.buffers.push_back(collective(Collective::broadcast, bytes - counter_bytes));
     if (norms > 0) plan.buffers.push_back(collective(Collective::broadcast, counter_bytes));
+    for (PricedTransfer& type : plan.buffers) type.spec.what = "buffers";
     plan.buffer_copies = job_.costs->stream(2 * bytes, buffers);
   }
 

@@ -107,6 +107,12 @@ class Pricing {
       unit.to_device = network_.host_device_copy(shard * kept);
       unit.to_host = network_.host_device_copy(shard * kept);
     }
+    for (PricedTransfer* transfer :
+         {&unit.gather, &unit.reduce, &unit.replicate, &unit.to_device, &unit.to_host}) {
+      transfer->spec.what = owner.root ? "root" : std::string_view(owner.module);
+    }
+    unit.to_device.spec.name = "shard to device";
+    unit.to_host.spec.name = "gradients to host";
     if (layout_.options.version == 2) {
       version_two(unit, all, shard, tensors);
     } else {
