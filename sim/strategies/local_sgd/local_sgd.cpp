@@ -4,7 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/statistics.hpp"
 #include "memory/step_memory.hpp"
+#include "results/schedule.hpp"
 #include "strategies/common/replica.hpp"
 
 namespace lockstep {
@@ -39,8 +41,8 @@ class Averager final : public TrainingHooks {
 
   Program after_update(int step) override {
     if (all_reduce_.seconds <= 0 || step % every_ != 0) co_return;
-    stage_.copies(flatten_);
-    stage_.copies(divide_);
+    stage_.copies(flatten_, "flatten parameters");
+    stage_.copies(divide_, "divide parameters");
     co_await ranks_.host_wait(ranks_.record());  // torch.cuda.synchronize()
     ranks_.wait(stage_.collective(communicator_, all_reduce_, ranks_.record()));
     ranks_.host(views_);  // the parameters become views of the sum: nothing is copied back
@@ -61,6 +63,17 @@ std::vector<GradientTensor> tensors_of(const Job& job) {
   return gradient_tensors(job.step, gradient_bytes(job.step.precision));
 }
 
+// Each update is the mean of what the ranks made of the parameters in `every` steps of their own.
+UpdateSchedule schedule_of(const Job& job, int every, const StrategyResult& result) {
+  const double step = mean(result.step_seconds);
+  UpdateSchedule schedule =
+      synchronous_schedule(job.gpus, (job.steps + every - 1) / every,
+                           result.first_step_seconds + (every - 1) * step, every * step);
+  schedule.exchange = Exchange::parameters;
+  schedule.local_steps = every;
+  return schedule;
+}
+
 }  // namespace
 
 double LocalSgd::flat_bytes(const Job& job) const {
@@ -76,6 +89,9 @@ StrategyResult LocalSgd::simulate(const Job& job) const {
   Averager averager(stage, replica, options_.every, flat_bytes(job));
   StrategyResult result = train(stage, averager, replica.update, job.gpus > 1 ? options_.every : 1);
   result.memory = memory(job);
+  if (!job.schedule_file.empty() && job.gpus > 1) {
+    write_schedule(schedule_of(job, options_.every, result), job.schedule_file);
+  }
   return result;
 }
 
@@ -85,7 +101,7 @@ MemoryUse LocalSgd::memory(const Job& job) const {
     plan.replicated.flat_copy_bytes = flat_bytes(job);
     plan.communication_bytes = communicator_bytes(job.machine, group_of(job.machine, job.gpus));
   }
-  return memory_use(step_memory(job.step, plan, job.machine.device));
+  return memory_use(step_memory(job.step, plan, job.machine.device), job.machine.device);
 }
 
 nlohmann::ordered_json LocalSgd::communication(const Job& job) const {
