@@ -3,14 +3,12 @@
 #include <signal.h>
 
 #include <cstdio>
-#include <exception>
 #include <string>
 
 #include "cli/verbs.hpp"
+#include "core/command_line.hpp"
 #include "core/errors.hpp"
-#include "core/output.hpp"
 #include "launch/interrupts.hpp"
-#include "launch/processes.hpp"
 
 namespace lockstep {
 
@@ -19,6 +17,21 @@ namespace {
 // LibTorch's errors carry the C++ stack behind the message.
 std::string without_stack(const std::string& message) {
   return message.substr(0, message.find("\nException raised from "));
+}
+
+int do_verb(const Chosen& chosen) {
+  try {
+    return chosen();
+  } catch (const InterruptError&) {
+    fmt::print(stderr, "interrupted\n");
+    return exit_interrupted;
+  } catch (const ConfigError&) {
+    throw;
+  } catch (const ExitError&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw std::runtime_error(without_stack(error.what()));
+  }
 }
 
 }  // namespace
@@ -37,27 +50,8 @@ int main(int argc, char** argv) {
   add_layers(app, chosen);
   add_train(app, chosen, {argv + 1, argv + argc});
   add_worker(app, chosen);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? end_of_output() : 2;
-  }
-  try {
-    return chosen();
-  } catch (const ConfigError& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return 2;
-  } catch (const InterruptError&) {
-    fmt::print(stderr, "interrupted\n");
-    return exit_interrupted;
-  } catch (const OutputError& error) {
-    fmt::print(stderr, "lockstep-calibrate: {}\n", error.what());
-    return exit_not_written;
-  } catch (const RankLost& error) {
-    fmt::print(stderr, "lockstep-calibrate: {}\n", error.what());
-    return exit_rank_lost;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "lockstep-calibrate: {}\n", without_stack(error.what()));
-    return 1;
-  }
+  return exit_code_of("lockstep-calibrate", [&] {
+    if (const auto code = parse_command_line(app, argc, argv)) return *code;
+    return do_verb(chosen);
+  });
 }

@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-void declare_closed_loop(CLI::App& app, ClosedLoopText& text) {
+CLI::App* declare_closed_loop(CLI::App& app, ClosedLoopText& text) {
   ClosedLoopOptions& loop = text.options;
   CLI::App& verb = *app.add_subcommand(
       "closed-loop", "Calibrate here, predict, train for real, compare (needs LibTorch)");
@@ -57,6 +57,7 @@ void declare_closed_loop(CLI::App& app, ClosedLoopText& text) {
                   "Fail (exit 4) when a step time is off by more, e.g. 10%");
   verb.footer(
       "Example:\n  lockstep closed-loop --model vgg16 --image 3x64x64 --network 1Gbit -o FOLDER");
+  return &verb;
 }
 
 ClosedLoopOptions closed_loop_options(const ClosedLoopText& text) {

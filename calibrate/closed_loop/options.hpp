@@ -17,7 +17,7 @@ struct ClosedLoopText {
   const CLI::App* verb = nullptr;  // knows what was given
 };
 
-void declare_closed_loop(CLI::App& app, ClosedLoopText& text);
+CLI::App* declare_closed_loop(CLI::App& app, ClosedLoopText& text);
 ClosedLoopOptions closed_loop_options(const ClosedLoopText& text);  // throws ConfigError
 
 }  // namespace lockstep

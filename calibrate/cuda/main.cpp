@@ -1,14 +1,13 @@
 // lockstep-calibrate-cuda: measures a CUDA device without any framework. docs/gpu-acceptance.md
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 
-#include "core/output.hpp"
+#include "core/command_line.hpp"
 #include "cuda/device_probes.hpp"
 #include "imports/profile_folder.hpp"
 #include "launch/interrupts.hpp"
@@ -172,19 +171,8 @@ int main(int argc, char** argv) {
   app.add_option("-o,--output", arguments.folder, "Folder for profile.yaml and efficiency.yaml");
   app.add_flag("--quick", arguments.quick, "Few sizes: does everything work?");
   app.add_flag("--json", arguments.json, "One JSON document, base units");
-  try {
-    app.parse(argc, argv);
+  return exit_code_of("lockstep-calibrate-cuda", [&] {
+    if (const auto code = parse_command_line(app, argc, argv)) return *code;
     return run(arguments);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? end_of_output() : 2;
-  } catch (const ConfigError& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return 2;
-  } catch (const OutputError& error) {
-    fmt::print(stderr, "lockstep-calibrate-cuda: {}\n", error.what());
-    return exit_not_written;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "lockstep-calibrate-cuda: {}\n", error.what());
-    return 1;
-  }
+  });
 }

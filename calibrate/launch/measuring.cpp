@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <stdexcept>
 
 #include "core/errors.hpp"
@@ -32,9 +33,15 @@ std::string measuring_program(const std::string& verb) {
                                verb));
 }
 
-void become_measuring_program(const std::string& verb, char** argv) {
+void become_measuring_program(const std::string& verb) {
   const std::string program = measuring_program(verb);
-  ::execv(program.c_str(), argv);
+  std::ifstream own("/proc/self/cmdline", std::ios::binary);  // each argument ends in a null byte
+  std::vector<std::string> arguments;
+  for (std::string word; std::getline(own, word, '\0');) arguments.push_back(word);
+  std::vector<char*> words;
+  for (std::string& word : arguments) words.push_back(word.data());
+  words.push_back(nullptr);
+  ::execv(program.c_str(), words.data());
   throw std::runtime_error(fmt::format("cannot start {}: {}", program, std::strerror(errno)));
 }
 

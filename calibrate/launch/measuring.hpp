@@ -10,9 +10,9 @@ namespace lockstep {
 // Throws ConfigError when it was not built; `verb` is what needs it.
 std::string measuring_program(const std::string& verb);
 
-// Becomes the measuring program, with the same arguments. Throws as measuring_program() does, and
-// std::runtime_error when it cannot be started.
-[[noreturn]] void become_measuring_program(const std::string& verb, char** argv);
+// Becomes the measuring program, with the arguments that this program was started with. Throws as
+// measuring_program() does, and std::runtime_error when it cannot be started.
+[[noreturn]] void become_measuring_program(const std::string& verb);
 
 struct ProgramEnd {
   int exit_code = 0;  // 128 + signal when a signal ended it

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/output.hpp"
 #include "launch/environment.hpp"
 
 namespace lockstep {
@@ -54,11 +55,11 @@ struct LaunchEnd {
 };
 
 // A rank was killed, or had no memory: no fault of ours, and the same run may succeed elsewhere.
-class RankLost : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 constexpr int exit_rank_lost = 5;  // of a program whose rank was lost, and of a rank without memory
+class RankLost : public ExitError {
+ public:
+  explicit RankLost(const std::string& what) : ExitError(exit_rank_lost, what) {}
+};
 // Of a run that failed: RankLost or std::runtime_error with `message`.
 [[noreturn]] void throw_failure(const LaunchEnd& end, const std::string& message);
 

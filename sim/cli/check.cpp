@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-#include "cli/commands.hpp"
+#include "cli/verb.hpp"
 #include "core/units.hpp"
 #include "points/simulate.hpp"
 #include "questions/remarks.hpp"
@@ -46,16 +46,14 @@ Checked checked_points(const std::string& file) {
   return checked;
 }
 
-}  // namespace
-
-int check_command(const std::vector<std::string>& files, const CommonOptions& options) {
+int check(const std::vector<std::string>& files) {
   int code = 0;
   for (const auto& file : files) {
     try {
       const Checked checked = checked_points(file);
-      print(fmt::format(
-          "{}: {}\n{}", file, checked.something_fits ? "ok" : "nothing fits into memory",
-          options.format == Format::csv ? checked.table.csv() : checked.table.text()));
+      print(fmt::format("{}: {}\n{}", file,
+                        checked.something_fits ? "ok" : "nothing fits into memory",
+                        checked.table.text()));
       if (!checked.something_fits && code == 0) code = 3;
     } catch (const ConfigError& error) {
       fmt::print(stderr, "{}\n", error.what());
@@ -64,5 +62,17 @@ int check_command(const std::vector<std::string>& files, const CommonOptions& op
   }
   return code;
 }
+
+Choice declare(CLI::App& app) {
+  const auto files = std::make_shared<std::vector<std::string>>();
+  CLI::App& verb =
+      *app.add_subcommand("check", "Read scenarios and tell whether they divide and fit");
+  verb.add_option("scenarios", *files, "Scenario files")->required();
+  add_examples(verb, {"my.yaml", "scenarios/ovi2026/*.yaml"});
+  return {&verb, [files] { return check(*files); }};
+}
+const Verb verb{VerbGroup::questions, declare};
+
+}  // namespace
 
 }  // namespace lockstep

@@ -1,16 +1,14 @@
-// The verbs of the command line, one .cpp each. Results go to stdout, everything else to stderr.
-// Each returns the exit code: 0 done, 1 a fault of ours, 2 wrong input, 3 nothing fits, 4 a gate
-// failed, 5 a rank was killed; main() 74 when the answer cannot be written.
+// What several verbs tell and print. Results go to stdout, everything else to stderr. Exit codes:
+// 0 done, 1 a fault of ours, 2 wrong input, 3 nothing fits, 4 a gate failed, 5 a rank was killed, 74
+// the answer cannot be written.
 #pragma once
 
-#include <optional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "core/output.hpp"
-#include "imports/nccl_tests.hpp"
 #include "questions/run.hpp"
+#include "results/table.hpp"
 
 namespace lockstep {
 
@@ -21,48 +19,8 @@ struct CommonOptions {
   int workers = 0;  // 0 = one per core
 };
 
-int run_command(const std::string& file, const CommonOptions& options);
-int check_command(const std::vector<std::string>& files, const CommonOptions& options);
-int compare_command(const std::vector<std::string>& files, const CommonOptions& options);
-int list_command(const std::string& what, const CommonOptions& options);
-int export_command(const std::string& file);
-int export_layers_command(const std::string& file);
-int schema_command(const std::string& what, bool fields);
-struct ValidateOptions {
-  std::optional<double> max_error;  // of a single row; more fails
-  bool summary_only = false;        // text and Markdown: leave the table of rows out
-};
-int validate_command(const std::vector<std::string>& files, const ValidateOptions& validate,
-                     const CommonOptions& options);
-int explain_command(const std::vector<std::string>& files, const CommonOptions& options);
-
-struct SweepArguments {
-  std::vector<std::string> settings;  // "PATH=VALUES"
-  std::size_t sample = 0;             // 0 = all points
-  std::uint64_t seed = 1;
-  std::string shard;                     // "K/N"; "" = all
-  std::string time_limit, memory_limit;  // of one point; "" = none
-  bool retry_failed = false;
-  std::string output;              // "" = print
-  std::vector<std::string> merge;  // files of shards, instead of a sweep
-};
-int sweep_command(const std::string& file, const SweepArguments& arguments,
-                  const CommonOptions& options);
-
-struct ImportCollectivesOptions {
-  NcclTestsOptions input;
-  std::string device;  // "" = as the files say
-  std::string folder;  // of the profile to add to; "" = print
-};
-int import_collectives_command(const std::vector<std::string>& files,
-                               const ImportCollectivesOptions& options);
-struct ImportTraceOptions {
-  std::string model, precision = "fp32", device, folder;
-  std::int64_t batch = 0;
-  std::vector<std::int64_t> image;  // empty, 0 = the model's default
-  std::int64_t sequence = 0, classes = 0;
-};
-int import_trace_command(const std::string& file, const ImportTraceOptions& options);
+// In the format that was asked for; text where there is none such of a table.
+std::string rendered(const Table& table, Format format);
 
 bool something_fits(const std::vector<Prediction>& predictions);  // into memory
 // Of the whole record, on stderr.

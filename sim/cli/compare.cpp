@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-#include "cli/commands.hpp"
+#include "cli/verb.hpp"
 #include "core/units.hpp"
 #include "results/table.hpp"
 
@@ -42,9 +42,7 @@ void add_row(Table& table, const std::string& what, const Prediction& p, const P
                  memory_text(p.memory.allocated, base.memory.allocated), fits_text(p, base)});
 }
 
-}  // namespace
-
-int compare_command(const std::vector<std::string>& files, const CommonOptions& options) {
+int compare(const std::vector<std::string>& files, const CommonOptions& options) {
   using Align = Table::Align;
   Table table({{"this", Align::left},
                {"GPUs"},
@@ -94,17 +92,7 @@ int compare_command(const std::vector<std::string>& files, const CommonOptions& 
       throw file_error(files.back(), "", "shares no strategy and GPU count with " + files.front());
     }
   }
-  switch (options.format) {
-    case Format::csv:
-      print(table.csv());
-      break;
-    case Format::markdown:
-      print(table.markdown());
-      break;
-    default:
-      print(table.text());
-      break;
-  }
+  print(rendered(table, options.format));
   for (std::size_t i = 0; i < records.size(); ++i) {
     if (code == 1 || something_fits(records[i].predictions)) continue;
     fmt::print(stderr, "{}: nothing fits into memory\n", files[i]);
@@ -112,5 +100,25 @@ int compare_command(const std::vector<std::string>& files, const CommonOptions& 
   }
   return code;
 }
+
+Choice declare(CLI::App& app) {
+  struct Arguments {
+    std::vector<std::string> files;
+    CommonOptions common;
+  };
+  const auto given = std::make_shared<Arguments>();
+  CLI::App& verb = *app.add_subcommand(
+      "compare", "Compare the strategies of one scenario, or two scenarios point by point");
+  verb.add_option("scenarios", given->files, "One or two scenario files")
+      ->required()
+      ->expected(1, 2);
+  add_formats(verb, given->common, Formats::csv_markdown);
+  add_workers(verb, given->common);
+  add_examples(verb, {"scenarios/one_slow_gpu.yaml", "before.yaml after.yaml --markdown"});
+  return {&verb, [given] { return compare(given->files, given->common); }};
+}
+const Verb verb{VerbGroup::questions, declare};
+
+}  // namespace
 
 }  // namespace lockstep

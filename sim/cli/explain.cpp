@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "cli/commands.hpp"
+#include "cli/verb.hpp"
 #include "core/units.hpp"
 #include "points/predict.hpp"
 #include "questions/anchor.hpp"
@@ -57,11 +57,6 @@ std::string milliseconds(double seconds) {
   return fmt::format("{:.3f}", 1e3 * seconds);
 }
 
-std::string render(const Table& table, const CommonOptions& options) {
-  if (options.format == Format::csv) return table.csv();
-  return options.format == Format::markdown ? table.markdown() : table.text();
-}
-
 void explain_point(const Explained& e, std::size_t i, const CommonOptions& options,
                    const RunOptions& run) {
   const Prediction& p = e.predictions[i];
@@ -75,7 +70,7 @@ void explain_point(const Explained& e, std::size_t i, const CommonOptions& optio
       where.add_row({what, milliseconds(seconds), fmt::format("{:.1f} %", 100 * seconds / step)});
     }
   }
-  print(render(where, options) + "\n");
+  print(rendered(where, options.format) + "\n");
 
   const Attribution kinds = device_time_by_kind(e.points[i]);
   const double device = total(kinds);
@@ -84,7 +79,7 @@ void explain_point(const Explained& e, std::size_t i, const CommonOptions& optio
     layers.add_row({kinds[k].first, milliseconds(kinds[k].second),
                     fmt::format("{:.1f} %", 100 * kinds[k].second / device)});
   }
-  print(render(layers, options) + "\n");
+  print(rendered(layers, options.format) + "\n");
 
   Table sensitivity({{"if this changes", Align::left}, {"time per sample changes by"}});
   for (const auto& s : sensitivities(e.scenario, e.points[i], e.scales, run)) {
@@ -93,7 +88,7 @@ void explain_point(const Explained& e, std::size_t i, const CommonOptions& optio
     sensitivity.add_row({no_way ? s.input + " (does not fit)" : s.input,
                          fmt::format("{:+.2f} %", 100 * s.step_change)});
   }
-  print(render(sensitivity, options) + "\n");
+  print(rendered(sensitivity, options.format) + "\n");
   print(fmt::format(
       "Costs: {:.0f} % measured, {:.0f} % interpolated, {:.0f} % modelled; 90 % interval "
       "{} .. {}.\n\n",
@@ -119,12 +114,10 @@ void explain_difference(const std::string& from_name, const Prediction& from,
   }
   add("all", before, after);
   print(fmt::format("From {} to {} ({:+.1f} %):\n\n{}\n", from_name, to_name,
-                    100 * (after / before - 1), render(table, options)));
+                    100 * (after / before - 1), rendered(table, options.format)));
 }
 
-}  // namespace
-
-int explain_command(const std::vector<std::string>& files, const CommonOptions& options) {
+int explain(const std::vector<std::string>& files, const CommonOptions& options) {
   const RunOptions run{options.workers, {}};
   const Explained first = predict_all(files.front(), run);
   if (files.size() == 2) {
@@ -160,5 +153,26 @@ int explain_command(const std::vector<std::string>& files, const CommonOptions& 
   }
   return first.code;
 }
+
+Choice declare(CLI::App& app) {
+  struct Arguments {
+    std::vector<std::string> files;
+    CommonOptions common;
+  };
+  const auto given = std::make_shared<Arguments>();
+  CLI::App& verb = *app.add_subcommand(
+      "explain",
+      "Say why: attribution of the step, sensitivity to each input, origin of the costs");
+  verb.add_option("scenarios", given->files, "One scenario, or two to explain the difference")
+      ->required()
+      ->expected(1, 2);
+  add_formats(verb, given->common, Formats::csv_markdown);
+  add_workers(verb, given->common);
+  add_examples(verb, {"my.yaml", "before.yaml after.yaml", "my.yaml --markdown > why.md"});
+  return {&verb, [given] { return explain(given->files, given->common); }};
+}
+const Verb verb{VerbGroup::questions, declare};
+
+}  // namespace
 
 }  // namespace lockstep

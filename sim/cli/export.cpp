@@ -1,11 +1,31 @@
-// `lockstep export SCENARIO`: the scenario with every default written out, runnable again.
-#include "cli/commands.hpp"
+// `lockstep export SCENARIO`: the scenario with every default written out, runnable again; or, with
+// --layers, what its points train (export_layers.cpp).
+#include "cli/export_layers.hpp"
+#include "cli/verb.hpp"
 
 namespace lockstep {
 
-int export_command(const std::string& file) {
-  print(write_scenario(read_scenario(file)));
-  return 0;
+namespace {
+
+Choice declare(CLI::App& app) {
+  struct Arguments {
+    std::string file;
+    bool layers = false;
+  };
+  const auto given = std::make_shared<Arguments>();
+  CLI::App& verb = *app.add_subcommand("export", "Print a scenario with every default written out");
+  verb.add_option("scenario", given->file, "Scenario file")->required();
+  verb.add_flag("--layers", given->layers,
+                "JSON instead: layers, parameters, buckets or units of every point");
+  add_examples(verb, {"my.yaml > every-default.yaml", "my.yaml --layers > layers.json"});
+  return {&verb, [given] {
+            const Scenario scenario = read_scenario(given->file);
+            print(given->layers ? layers_json(scenario) : write_scenario(scenario));
+            return 0;
+          }};
 }
+const Verb verb{VerbGroup::formats, declare};
+
+}  // namespace
 
 }  // namespace lockstep

@@ -1,11 +1,13 @@
-// `lockstep export SCENARIO --layers`: what every point of a scenario trains, for programs that
-// build the same network with another library (calibrate/oracle). Nothing is simulated.
+// `lockstep export SCENARIO --layers`: see export_layers.hpp.
+#include "cli/export_layers.hpp"
+
 #include <fmt/format.h>
 
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "cli/commands.hpp"
+#include "points/points.hpp"
+#include "strategies/table.hpp"
 
 namespace lockstep {
 
@@ -44,13 +46,12 @@ Json to_json(const TrainingStep& step) {
 
 }  // namespace
 
-int export_layers_command(const std::string& file) {
+std::string layers_json(const Scenario& scenario) {
   Json document;
   document["schema_version"] = 1;
   document["points"] = Json::array();
   document["steps"] = Json::array();
   std::map<const TrainingStep*, std::size_t> steps;  // points of one workload share their step
-  const Scenario scenario = read_scenario(file);
   for (const Point& point : expand(scenario)) {
     const auto [known, is_new] = steps.emplace(point.step.get(), steps.size());
     if (is_new) document["steps"].push_back(to_json(*point.step));
@@ -62,8 +63,7 @@ int export_layers_command(const std::string& file) {
     j.update(point.strategy->communication(complete_job(point)));
     document["points"].push_back(std::move(j));
   }
-  print(document.dump(1) + "\n");
-  return 0;
+  return document.dump(1) + "\n";
 }
 
 }  // namespace lockstep

@@ -3,15 +3,24 @@
 
 #include <cstdio>
 
-#include "cli/commands.hpp"
+#include "cli/verb.hpp"
 #include "core/errors.hpp"
+#include "imports/nccl_tests.hpp"
 #include "imports/profile_folder.hpp"
 
 namespace lockstep {
 
-int import_collectives_command(const std::vector<std::string>& files,
-                               const ImportCollectivesOptions& options) {
-  const NcclTestsImport imported = import_nccl_tests(files, options.input);
+namespace {
+
+struct Arguments {
+  std::vector<std::string> files;
+  NcclTestsOptions input;
+  std::string device;  // "" = as the files say
+  std::string folder;  // of the profile to add to; "" = print
+};
+
+int import_collectives(const Arguments& options) {
+  const NcclTestsImport imported = import_nccl_tests(options.files, options.input);
   Profile profile = open_profile(options.folder, options.device);
   take_device(profile, imported.device);
   if (profile.date.empty()) profile.date = imported.date;
@@ -28,5 +37,27 @@ int import_collectives_command(const std::vector<std::string>& files,
     fmt::print(stderr, "wrote {}\n", save_profile(options.folder, profile));
   return 0;
 }
+
+Choice declare(CLI::App& app) {
+  const auto given = std::make_shared<Arguments>();
+  CLI::App& verb =
+      *app.add_subcommand("import-collectives", "Collective curves from the output of nccl-tests");
+  verb.add_option("files", given->files, "Text or JSON output (-J) of nccl-tests")->required();
+  verb.add_option("--collective", given->input.collective,
+                  "What was measured, where a file does not say: all_reduce, ...");
+  verb.add_option("--ranks", given->input.ranks, "Ranks (default: as listed)")
+      ->check(CLI::Range(2, 1 << 20));
+  verb.add_option("--nodes", given->input.nodes, "Nodes (default: as listed)")
+      ->check(CLI::Range(1, 1 << 20));
+  verb.add_option("--as", given->device, "Device file that the profile belongs to");
+  verb.add_option("-o,--output", given->folder,
+                  "Folder whose profile.yaml to add to (default: print)");
+  add_examples(
+      verb, {"all_reduce.txt --as a100-sxm4-80gb -o my-profile", "*.json --nodes 2 -o my-profile"});
+  return {&verb, [given] { return import_collectives(*given); }};
+}
+const Verb verb{VerbGroup::measurements, declare};
+
+}  // namespace
 
 }  // namespace lockstep

@@ -7,7 +7,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "cli/commands.hpp"
+#include "cli/options.hpp"
+#include "cli/verb.hpp"
 #include "core/errors.hpp"
 #include "core/units.hpp"
 #include "imports/profile_folder.hpp"
@@ -16,14 +17,12 @@
 namespace lockstep {
 namespace {
 
-Precision precision_of(const std::string& name) {
-  const auto& names = EnumNames<Precision>::names;
-  const auto found = std::find(names.begin(), names.end(), name);
-  if (found == names.end())
-    throw file_error("", "--precision", fmt::format("unknown precision {}", in_quotes(name)),
-                     allowed_hint(name, {names.begin(), names.end()}));
-  return static_cast<Precision>(found - names.begin());
-}
+struct Arguments {
+  std::string file, model, precision = "fp32", device, folder;
+  std::int64_t batch = 0;
+  std::vector<std::int64_t> image;  // empty, 0 = the model's default
+  std::int64_t sequence = 0, classes = 0;
+};
 
 std::string time(double seconds) {
   return human(seconds, Dimension::seconds);
@@ -43,17 +42,15 @@ void report(const TraceImport& imported) {
   for (const std::string& note : imported.notes) fmt::print(stderr, "note: {}\n", note);
 }
 
-}  // namespace
-
-int import_trace_command(const std::string& file, const ImportTraceOptions& options) {
+int import_layers(const Arguments& options) {
   StepOptions input;
   input.samples = options.batch;
-  input.precision = precision_of(options.precision);
+  input.precision = parse_precision(options.precision);
   input.image = options.image;
   input.sequence = options.sequence;
   input.classes = options.classes;
   const TrainingStep step = build_step(*load_model(options.model), input);
-  const TraceImport imported = import_trace(file, step);
+  const TraceImport imported = import_trace(options.file, step);
   Profile profile = open_profile(options.folder, options.device);
   take_device(profile, imported.profile.device);
   profile.date = imported.profile.date;
@@ -71,5 +68,29 @@ int import_trace_command(const std::string& file, const ImportTraceOptions& opti
     fmt::print(stderr, "wrote {}\n", save_profile(options.folder, profile));
   return 0;
 }
+
+Choice declare(CLI::App& app) {
+  const auto given = std::make_shared<Arguments>();
+  CLI::App& verb =
+      *app.add_subcommand("import-trace", "Layer times from a PyTorch profiler trace (Kineto)");
+  verb.add_option("trace", given->file, "Trace of training steps, JSON")->required();
+  verb.add_option("--model", given->model, "Model that was trained")->required();
+  verb.add_option("--batch", given->batch, "Samples per step")
+      ->required()
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
+  verb.add_option("--precision", given->precision, "Numeric mode (default: fp32)");
+  verb.add_option("--image", given->image, "Channels, height, width (default: the model's)")
+      ->expected(3);
+  verb.add_option("--sequence", given->sequence, "Tokens per sample (default: the model's)");
+  verb.add_option("--classes", given->classes, "Classes (default: the model's)");
+  verb.add_option("--as", given->device, "Device file that the profile belongs to");
+  verb.add_option("-o,--output", given->folder,
+                  "Folder whose profile.yaml to add to (default: print)");
+  add_examples(verb, {"trace.json --model resnet50 --batch 32 -o my-profile"});
+  return {&verb, [given] { return import_layers(*given); }};
+}
+const Verb verb{VerbGroup::measurements, declare};
+
+}  // namespace
 
 }  // namespace lockstep

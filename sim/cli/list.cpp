@@ -1,7 +1,9 @@
 // `lockstep list WHAT`: the models, devices, platforms, strategies and scenarios that are there.
 #include <fmt/format.h>
 
-#include "cli/commands.hpp"
+#include <map>
+
+#include "cli/verb.hpp"
 #include "core/data.hpp"
 #include "core/units.hpp"
 #include "hardware/machine.hpp"
@@ -90,26 +92,31 @@ Table scenarios() {
   return table;
 }
 
-}  // namespace
+const std::map<std::string, Table (*)()> tables{{"models", models},
+                                                {"devices", devices},
+                                                {"platforms", platforms},
+                                                {"strategies", strategies},
+                                                {"scenarios", scenarios}};
 
-int list_command(const std::string& what, const CommonOptions& options) {
-  const Table table = what == "models"      ? models()
-                      : what == "devices"   ? devices()
-                      : what == "platforms" ? platforms()
-                      : what == "scenarios" ? scenarios()
-                                            : strategies();
-  switch (options.format) {
-    case Format::csv:
-      print(table.csv());
-      break;
-    case Format::markdown:
-      print(table.markdown());
-      break;
-    default:
-      print(table.text());
-      break;
-  }
-  return 0;
+Choice declare(CLI::App& app) {
+  struct Arguments {
+    std::string what;
+    CommonOptions common;
+  };
+  const auto given = std::make_shared<Arguments>();
+  CLI::App& verb = *app.add_subcommand("list", "Show what there is to choose from");
+  verb.add_option("what", given->what, "models, devices, platforms, strategies or scenarios")
+      ->required()
+      ->check(CLI::IsMember({"models", "devices", "platforms", "strategies", "scenarios"}));
+  add_formats(verb, given->common, Formats::csv_markdown);
+  add_examples(verb, {"platforms", "models --csv"});
+  return {&verb, [given] {
+            print(rendered(tables.at(given->what)(), given->common.format));
+            return 0;
+          }};
 }
+const Verb verb{VerbGroup::formats, declare};
+
+}  // namespace
 
 }  // namespace lockstep

@@ -19,6 +19,11 @@ double wall_seconds() {
 
 }  // namespace
 
+std::string rendered(const Table& table, Format format) {
+  if (format == Format::csv) return table.csv();
+  return format == Format::markdown ? table.markdown() : table.text();
+}
+
 bool something_fits(const std::vector<Prediction>& predictions) {
   return std::any_of(predictions.begin(), predictions.end(),
                      [](const Prediction& p) { return !p.out_of_memory.has_value(); });

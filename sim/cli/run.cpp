@@ -1,11 +1,13 @@
 // `lockstep run SCENARIO`: the prediction for every strategy and GPU count.
-#include "cli/commands.hpp"
+#include "cli/verb.hpp"
 #include "convergence/study.hpp"
 #include "results/render.hpp"
 
 namespace lockstep {
 
-int run_command(const std::string& file, const CommonOptions& options) {
+namespace {
+
+int run(const std::string& file, const CommonOptions& options) {
   const Scenario scenario = read_scenario(file);
   ResultRecord record;
   {
@@ -33,5 +35,23 @@ int run_command(const std::string& file, const CommonOptions& options) {
   if (const int code = tell_failures(record.failures)) return code;
   return something_fits(record.predictions) ? 0 : 3;
 }
+
+Choice declare(CLI::App& app) {
+  struct Arguments {
+    std::string file;
+    CommonOptions common;
+  };
+  const auto given = std::make_shared<Arguments>();
+  CLI::App& verb = *app.add_subcommand("run", "Predict every strategy and GPU count of a scenario");
+  verb.add_option("scenario", given->file, "Scenario file")->required();
+  add_formats(verb, given->common, Formats::json_csv);
+  add_workers(verb, given->common);
+  add_examples(verb, {"scenarios/ovi2026/vgg16.yaml", "my.yaml --json > result.json",
+                      "my.yaml --csv | column -s, -t | less -S"});
+  return {&verb, [given] { return run(given->file, given->common); }};
+}
+const Verb verb{VerbGroup::questions, declare};
+
+}  // namespace
 
 }  // namespace lockstep

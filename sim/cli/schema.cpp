@@ -1,6 +1,6 @@
 // `lockstep schema WHAT`: the JSON Schema of a file format, for editors, or of what is printed, for
 // programs; or its table of fields, for docs.
-#include "cli/commands.hpp"
+#include "cli/verb.hpp"
 #include "core/describe.hpp"
 #include "hardware/device_file.hpp"
 #include "hardware/machine_file.hpp"
@@ -8,21 +8,53 @@
 
 namespace lockstep {
 
-int schema_command(const std::string& what, bool fields) {
-  if (what == "scenario") {
-    print(fields ? scenario_fields() : scenario_schema());
-  } else if (what == "result") {
-    print(fields ? result_fields() : result_schema());
-  } else if (what == "training") {
-    print(fields ? training_fields() : training_schema());
-  } else if (what == "platform") {
-    print(fields ? markdown_fields<MachineFile>()
-                 : json_schema<MachineFile>("Lockstep platform").dump(2) + "\n");
-  } else {
-    print(fields ? markdown_fields<DeviceFile>()
-                 : json_schema<DeviceFile>("Lockstep device").dump(2) + "\n");
-  }
-  return 0;
+namespace {
+
+template <class File>
+std::string file_schema(const char* title) {
+  return json_schema<File>(title).dump(2) + "\n";
 }
+
+struct Described {
+  const char* name;
+  std::string (*schema)();
+  std::string (*fields)();
+};
+const Described described[] = {
+    {"scenario", scenario_schema, scenario_fields},
+    {"platform", [] { return file_schema<MachineFile>("Lockstep platform"); },
+     markdown_fields<MachineFile>},
+    {"device", [] { return file_schema<DeviceFile>("Lockstep device"); },
+     markdown_fields<DeviceFile>},
+    {"result", result_schema, result_fields},
+    {"training", training_schema, training_fields},
+};
+
+Choice declare(CLI::App& app) {
+  struct Arguments {
+    std::string what;
+    bool fields = false;
+  };
+  const auto given = std::make_shared<Arguments>();
+  CLI::App& verb = *app.add_subcommand(
+      "schema", "Print the JSON Schema (draft-07) of a file format or of JSON output");
+  std::vector<std::string> names;
+  for (const Described& one : described) names.emplace_back(one.name);
+  verb.add_option("what", given->what,
+                  "scenario, platform, device; result (of run --json), training (of train --json)")
+      ->required()
+      ->check(CLI::IsMember(names));
+  verb.add_flag("--fields", given->fields, "A Markdown table of the fields instead");
+  add_examples(verb, {"scenario > scenario.schema.json", "result --fields"});
+  return {&verb, [given] {
+            for (const Described& one : described) {
+              if (given->what == one.name) print(given->fields ? one.fields() : one.schema());
+            }
+            return 0;
+          }};
+}
+const Verb verb{VerbGroup::formats, declare};
+
+}  // namespace
 
 }  // namespace lockstep

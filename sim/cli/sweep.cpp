@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "cli/commands.hpp"
+#include "cli/verb.hpp"
 #include "core/units.hpp"
 #include "sweep/launch.hpp"
 #ifdef LOCKSTEP_WITH_MPI
@@ -35,6 +35,20 @@ void catch_signals() {
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
 }
+
+struct Arguments {
+  std::string file;
+  std::vector<std::string> settings;  // "PATH=VALUES"
+  std::size_t sample = 0;             // 0 = all points
+  std::uint64_t seed = 1;
+  std::string shard;                     // "K/N"; "" = all
+  std::string time_limit, memory_limit;  // of one point; "" = none
+  bool retry_failed = false;
+  std::string output;              // "" = print
+  std::vector<std::string> merge;  // files of shards, instead of a sweep
+  bool csv = false;
+  CommonOptions common;
+};
 
 struct Shard {
   std::size_t k = 0, n = 1;
@@ -83,7 +97,7 @@ void tell(const RowsFile::Counts& counts, const std::string& output) {
 
 #ifndef LOCKSTEP_WITH_MPI
 // mpirun of a program that knows no MPI would do the whole sweep once for every rank.
-void refuse_ranks(const Launch& launch, const SweepArguments& arguments) {
+void refuse_ranks(const Launch& launch, const Arguments& arguments) {
   if (launch.ranks == 1 || !arguments.shard.empty()) return;
   throw file_error("", "sweep",
                    fmt::format("{} started {} processes, and this program was built without MPI",
@@ -92,24 +106,23 @@ void refuse_ranks(const Launch& launch, const SweepArguments& arguments) {
 }
 #endif
 
-SweepOptions sweep_options(const SweepArguments& arguments, const CommonOptions& common) {
+SweepOptions sweep_options(const Arguments& arguments) {
   SweepOptions options;
-  options.workers = common.workers;
+  options.workers = arguments.common.workers;
   options.most_seconds = parse_limit("--time-limit", arguments.time_limit, Dimension::seconds);
   options.most_bytes = parse_limit("--memory-limit", arguments.memory_limit, Dimension::bytes);
   options.stop = &stop;
   return options;
 }
 
-int sweep(const std::string& file, const SweepArguments& arguments, const CommonOptions& common,
-          const Launch& launch) {
+int sweep_on(const Launch& launch, const Arguments& arguments) {
   const Shard shard = parse_shard(arguments.shard);
-  SweepOptions options = sweep_options(arguments, common);
+  SweepOptions options = sweep_options(arguments);
   InputFiles files;
-  const Grid grid(file, arguments.settings, files);
+  const Grid grid(arguments.file, arguments.settings, files);
   ProgressLine progress("sweeping");
-  const SweepPlan plan = plan_sweep(grid, file, arguments.sample, arguments.seed,
-                                    progress.run_options(common.workers));
+  const SweepPlan plan = plan_sweep(grid, arguments.file, arguments.sample, arguments.seed,
+                                    progress.run_options(arguments.common.workers));
   options.progress = [&](std::size_t done, std::size_t all, std::size_t before) {
     progress.update_rate(done, all, before);
   };
@@ -145,31 +158,72 @@ int sweep(const std::string& file, const SweepArguments& arguments, const Common
     return 130;
   }
   const RowsFile::Counts counts = rows->counts();
-  rows->finish(common.format == Format::csv);
+  rows->finish(arguments.csv);
   tell(counts, arguments.output);
   return exit_code(counts);
 }
 
-}  // namespace
-
-int sweep_command(const std::string& file, const SweepArguments& arguments,
-                  const CommonOptions& common) {
+int sweep(const Arguments& arguments) {
   if (!arguments.merge.empty()) {
-    merge_rows(arguments.merge, arguments.output, common.format == Format::csv);
+    merge_rows(arguments.merge, arguments.output, arguments.csv);
     return 0;
+  }
+  if (arguments.file.empty()) {
+    throw file_error("", "scenario", "is required", "lockstep sweep SCENARIO --set gpus=1,2,4");
   }
 #ifdef LOCKSTEP_WITH_MPI
   const Launch launch = launch_of_environment();
   try {
-    return sweep(file, arguments, common, launch);
+    return sweep_on(launch, arguments);
   } catch (const ConfigError&) {
     if (launch.rank == 0) throw;
     return 2;  // all ranks read the same; one says what is wrong
   }
 #else
   refuse_ranks(launch_of_environment(), arguments);
-  return sweep(file, arguments, common, {});
+  return sweep_on({}, arguments);
 #endif
 }
+
+Choice declare(CLI::App& app) {
+  const auto given = std::make_shared<Arguments>();
+  CLI::App& verb =
+      *app.add_subcommand("sweep", "Predict every combination of settings of a scenario");
+  auto* scenario = verb.add_option("scenario", given->file, "Scenario file");
+  auto* set = verb.add_option("--set", given->settings,
+                              "Field and its values: gpus=1,2,4..64*2; once for each field")
+                  ->expected(1)
+                  ->take_all();
+  auto* sample = verb.add_option("--sample", given->sample, "So many points of the grid, by chance")
+                     ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 40));
+  verb.add_option("--seed", given->seed, "Of the sample (default: 1)")->needs(sample);
+  auto* shard = verb.add_option("--shard", given->shard,
+                                "Only the K-th of N parts, K/N with K from 0 to N-1");
+  auto* retry = verb.add_flag("--retry-failed", given->retry_failed,
+                              "Points that crashed or reached a limit before: again");
+  auto* time =
+      verb.add_option("--time-limit", given->time_limit, "Of one point, e.g. 30s; it fails then");
+  auto* memory = verb.add_option("--memory-limit", given->memory_limit,
+                                 "Of one worker process, e.g. 2GiB; the point fails then");
+  auto* merge =
+      verb.add_option("--merge", given->merge, "Instead of a sweep: the files of its shards as one")
+          ->expected(1, 1 << 20);
+  verb.add_option("-o,--output", given->output,
+                  "File of the rows; continues it if it is there (default: print)");
+  verb.add_flag("--csv", given->csv, "CSV instead of JSON lines");
+  add_workers(verb, given->common);
+  for (CLI::Option* option : {scenario, set, sample, shard, retry, time, memory}) {
+    merge->excludes(option);
+  }
+  add_examples(verb, {"my.yaml --set gpus=1,2,4..64*2 --set batch.global=64..1024*2 -o sweep.jsonl",
+                      "my.yaml --set 'strategies=ddp, fsdp: {version: 2}' --csv",
+                      "my.yaml --set strategies.ddp.bucket_size=1MiB..64MiB*4",
+                      "my.yaml --set gpus=1..64 --shard 0/2 -o 0.jsonl",
+                      "--merge 0.jsonl 1.jsonl -o sweep.jsonl"});
+  return {&verb, [given] { return sweep(*given); }};
+}
+const Verb verb{VerbGroup::questions, declare};
+
+}  // namespace
 
 }  // namespace lockstep

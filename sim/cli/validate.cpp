@@ -6,13 +6,25 @@
 #include <cmath>
 #include <cstdio>
 
-#include "cli/commands.hpp"
+#include "cli/options.hpp"
+#include "cli/verb.hpp"
 #include "results/cells.hpp"
 
 namespace lockstep {
 
-int validate_command(const std::vector<std::string>& files, const ValidateOptions& validate,
-                     const CommonOptions& options) {
+namespace {
+
+struct Arguments {
+  std::vector<std::string> files;
+  std::string max_error;      // of a single row; more fails
+  bool summary_only = false;  // text and Markdown: leave the table of rows out
+  CommonOptions common;
+};
+
+int validate(const Arguments& given) {
+  std::optional<double> max_error;
+  if (!given.max_error.empty()) max_error = parse_share("--max-error", given.max_error);
+  const std::vector<std::string>& files = given.files;
   std::vector<ValidationRow> rows;
   const auto all = files.empty() ? shipped_scenarios() : files;
   {
@@ -24,13 +36,13 @@ int validate_command(const std::vector<std::string>& files, const ValidateOption
         if (!files.empty()) fmt::print(stderr, "{}: has no measured figures\n", all[i]);
         continue;
       }
-      const auto more = validate_scenario(scenario, {options.workers, {}});
+      const auto more = validate_scenario(scenario, {given.common.workers, {}});
       rows.insert(rows.end(), more.begin(), more.end());
     }
   }
   const auto summaries = summarise_errors(rows);
   const auto rows_text = [&](auto rendering) {
-    return validate.summary_only
+    return given.summary_only
                ? std::string()
                : "Predicted against measured\n\n" + (validation_table(rows).*rendering)() + "\n";
   };
@@ -39,7 +51,7 @@ int validate_command(const std::vector<std::string>& files, const ValidateOption
       "same "
       "strategy; FLOPs at {:.0f} % utilisation)\n\n",
       100 * baseline_utilisation);
-  switch (options.format) {
+  switch (given.common.format) {
     case Format::json:
       print(validation_json(rows, summaries));
       break;
@@ -53,16 +65,34 @@ int validate_command(const std::vector<std::string>& files, const ValidateOption
       print(rows_text(&Table::text) + summary_title + summary_table(summaries).text());
       break;
   }
-  if (validate.max_error) {
+  if (max_error) {
     for (const auto& row : rows) {
-      if (!(std::abs(relative_error(row.predicted, row.measured)) <= *validate.max_error)) {
+      if (!(std::abs(relative_error(row.predicted, row.measured)) <= *max_error)) {
         fmt::print(stderr, "{}/{} {} is off by more than {:.1f} %\n", row.group, row.scenario,
-                   point_text(row.strategy, row.gpus), 100 * *validate.max_error);
+                   point_text(row.strategy, row.gpus), 100 * *max_error);
         return 4;
       }
     }
   }
   return 0;
 }
+
+Choice declare(CLI::App& app) {
+  const auto given = std::make_shared<Arguments>();
+  CLI::App& verb =
+      *app.add_subcommand("validate", "Compare predictions with measured figures in scenarios");
+  verb.add_option("scenarios", given->files, "Scenario files (default: all shipped)");
+  verb.add_option("--max-error", given->max_error,
+                  "Fail (exit 4) when a row is off by more, e.g. 10%");
+  verb.add_flag("--summary", given->summary_only,
+                "Only the errors by group, not every row (text and Markdown)");
+  add_formats(verb, given->common, Formats::all);
+  add_workers(verb, given->common);
+  add_examples(verb, {"--summary", "scenarios/ovi2026/vgg16.yaml", "my.yaml --max-error 25%"});
+  return {&verb, [given] { return validate(*given); }};
+}
+const Verb verb{VerbGroup::questions, declare};
+
+}  // namespace
 
 }  // namespace lockstep

@@ -7,7 +7,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <iostream>
+
+#include "core/errors.hpp"
 
 namespace lockstep {
 
@@ -17,10 +18,19 @@ void print(const std::string& text) {
   }
 }
 
-int end_of_output() {
-  if (std::cout.flush()) return 0;
-  fmt::print(stderr, "cannot write the answer: {}\n", std::strerror(errno));
-  return exit_not_written;
+int exit_code_of(const char* name, const std::function<int()>& work) {
+  try {
+    return work();
+  } catch (const ConfigError& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 2;
+  } catch (const ExitError& error) {
+    fmt::print(stderr, "{}: {}\n", name, error.what());
+    return error.code();
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}: {}\n", name, error.what());
+    return 1;
+  }
 }
 
 // A descriptor that is closed would be taken by the next pipe, and output would land there.

@@ -1,24 +1,35 @@
-// What every program writes: its answer to stdout, and files; and how it ends when that fails.
+// What every program writes: its answer to stdout, and files; and with which exit code it ends.
 #pragma once
 
+#include <functional>
 #include <stdexcept>
 #include <string>
 
 namespace lockstep {
 
-// An answer or a file that cannot be written: a full disk, a reader that has gone, no permission.
-// Neither a fault of the program nor wrong input.
-class OutputError : public std::runtime_error {
+// What ends a program with an exit code of its own: neither a fault of the program nor wrong input.
+class ExitError : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
-};
-constexpr int exit_not_written = 74;  // EX_IOERR of sysexits.h
+  ExitError(int code, const std::string& what) : std::runtime_error(what), code_(code) {}
+  int code() const { return code_; }
 
-// After a library has printed to std::cout: 0, or exit_not_written (and why, on stderr).
-int end_of_output();
+ private:
+  int code_;
+};
+
+// An answer or a file that cannot be written: a full disk, a reader that has gone, no permission.
+constexpr int exit_not_written = 74;  // EX_IOERR of sysexits.h
+class OutputError : public ExitError {
+ public:
+  explicit OutputError(const std::string& what) : ExitError(exit_not_written, what) {}
+};
 
 // Writes all of `text` to stdout. Throws OutputError when it does not get there.
 void print(const std::string& text);
+
+// The exit code of a program called `name` that does `work`: what `work` returns, 2 on ConfigError,
+// that of an ExitError, 1 on any other exception; what was thrown is on stderr.
+int exit_code_of(const char* name, const std::function<int()>& work);
 
 // Called first in main(): makes sure that descriptors 0 to 2 are in use.
 void occupy_standard_streams();

@@ -1,0 +1,42 @@
+// `lockstep calibrate`, `lockstep train`: of the measuring half, whose program reads the command line
+// again; here for their help. `lockstep closed-loop` drives both halves.
+#include "launch/measuring.hpp"
+
+#include "cli/declarations.hpp"
+#include "cli/verb.hpp"
+#include "closed_loop/closed_loop.hpp"
+#include "closed_loop/options.hpp"
+
+namespace lockstep {
+
+namespace {
+
+struct MeasuringText {
+  LayersText layers;
+  CollectivesText collectives;
+};
+
+Choice declare_calibrate(CLI::App& app) {
+  const auto given = std::make_shared<MeasuringText>();
+  CLI::App& verb = *declare_layers(app, given->layers);
+  declare_collectives(verb, given->collectives);
+  return {&verb, [given]() -> int { become_measuring_program("calibrate"); }};
+}
+const Verb calibrate{VerbGroup::measurements, declare_calibrate};
+
+Choice declare_training(CLI::App& app) {
+  const auto given = std::make_shared<TrainText>();
+  return {declare_train(app, *given), [given]() -> int { become_measuring_program("train"); }};
+}
+const Verb train{VerbGroup::measurements, declare_training};
+
+Choice declare_loop(CLI::App& app) {
+  const auto given = std::make_shared<ClosedLoopText>();
+  return {declare_closed_loop(app, *given),
+          [given] { return closed_loop_command(closed_loop_options(*given)); }};
+}
+const Verb closed_loop{VerbGroup::measurements, declare_loop};
+
+}  // namespace
+
+}  // namespace lockstep

@@ -1,0 +1,96 @@
+#include "cli/verb.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace lockstep {
+
+namespace {
+
+struct Registered {
+  VerbGroup group;
+  Verb::Declare declare;
+};
+
+// A function's own, so that it is there before the first verb registers, whatever the order.
+std::vector<Registered>& registered() {
+  static std::vector<Registered> verbs;
+  return verbs;
+}
+
+const char* title(VerbGroup group) {
+  switch (group) {
+    case VerbGroup::questions:
+      return "Questions";
+    case VerbGroup::formats:
+      return "Files";
+    case VerbGroup::measurements:
+      break;
+  }
+  return "Measurements";
+}
+
+void add_format(CLI::Option_group& group, const char* name, const char* help, Format& format,
+                Format value) {
+  group.add_flag_callback(
+      name, [&format, value] { format = value; }, help);
+}
+
+}  // namespace
+
+Verb::Verb(VerbGroup group, Declare declare) {
+  registered().push_back({group, declare});
+}
+
+std::vector<Choice> declare_verbs(CLI::App& app) {
+  struct Declared {
+    VerbGroup group;
+    std::string name;
+    Choice choice;
+  };
+  std::vector<Declared> declared;
+  CLI::App unsorted;
+  for (const Registered& one : registered()) {
+    Choice choice = one.declare(unsorted);
+    choice.verb->group(title(one.group));
+    declared.push_back({one.group, choice.verb->get_name(), std::move(choice)});
+  }
+  std::sort(declared.begin(), declared.end(), [](const Declared& a, const Declared& b) {
+    return std::pair(a.group, a.name) < std::pair(b.group, b.name);
+  });
+  std::vector<Choice> choices;
+  for (Declared& one : declared) {
+    app.add_subcommand(unsorted.get_subcommand_ptr(one.choice.verb));
+    choices.push_back(std::move(one.choice));
+  }
+  return choices;
+}
+
+void add_formats(CLI::App& verb, CommonOptions& options, Formats formats) {
+  CLI::Option_group& group = *verb.add_option_group("Output");
+  if (formats != Formats::csv_markdown) {
+    add_format(group, "--json", "One JSON document", options.format, Format::json);
+  }
+  add_format(group, "--csv", "CSV with a header line", options.format, Format::csv);
+  if (formats != Formats::json_csv) {
+    add_format(group, "--markdown", "Markdown tables", options.format, Format::markdown);
+  }
+  group.require_option(0, 1);
+}
+
+void add_workers(CLI::App& verb, CommonOptions& options) {
+  verb.add_option("-j,--jobs", options.workers, "Simulations at a time (default: one per core)")
+      ->check(CLI::Range(1, 4096));
+}
+
+void add_examples(CLI::App& verb, const std::vector<std::string>& examples) {
+  std::string text = examples.size() == 1 ? "Example:" : "Examples:";
+  for (const std::string& words : examples) {
+    text += fmt::format("\n  lockstep {} {}", verb.get_name(), words);
+  }
+  verb.footer(text);
+}
+
+}  // namespace lockstep
