@@ -15,6 +15,7 @@ constexpr const char* examples = R"(Examples:
   lockstep run my.yaml --json > result.json          the same for programs
   lockstep check my.yaml                             does it read, divide and fit?
   lockstep sweep my.yaml --set gpus=1..64*2          every combination of settings, in a file
+  lockstep recommend my.yaml --deadline 6h           which strategy on how many GPUs
   lockstep explain my.yaml                           why the numbers are what they are
   lockstep validate                                  predictions against all measured figures shipped
   lockstep list platforms                            what there is to choose from

@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "results/columns.hpp"
+
 namespace lockstep {
 
 namespace {
@@ -20,58 +22,16 @@ std::string quoted(const std::string& text) {
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-std::string number(double value) {
-  return fmt::format("{}", value);
-}
-
-// A field of an answer, as JSON. Names as in `run --csv`.
-struct Field {
-  const char* name;
-  std::string (*value)(const Prediction& p);
-};
 constexpr const char* none = "null";
-const std::array fields{
-    Field{"strategy", [](const Prediction& p) { return quoted(p.strategy); }},
-    Field{"gpus", [](const Prediction& p) { return std::to_string(p.gpus); }},
-    Field{"nodes", [](const Prediction& p) { return std::to_string(p.nodes); }},
-    Field{"precision", [](const Prediction& p) { return quoted(p.precision); }},
-    Field{"global_batch", [](const Prediction& p) { return std::to_string(p.global_batch); }},
-    Field{"micro_batch", [](const Prediction& p) { return std::to_string(p.micro_batch); }},
-    Field{"gradient_accumulation",
-          [](const Prediction& p) { return std::to_string(p.accumulation); }},
-    Field{"step_s", [](const Prediction& p) { return number(p.step_seconds); }},
-    Field{"median_step_s", [](const Prediction& p) { return number(p.median_step_seconds); }},
-    Field{"step_low_s", [](const Prediction& p) { return number(p.step_interval.low); }},
-    Field{"step_high_s", [](const Prediction& p) { return number(p.step_interval.high); }},
-    Field{"total_s", [](const Prediction& p) { return number(p.total_seconds); }},
-    Field{"samples_per_s", [](const Prediction& p) { return number(p.samples_per_second); }},
-    Field{"tokens_per_s", [](const Prediction& p) { return number(p.tokens_per_second); }},
-    Field{"data_loading_s", [](const Prediction& p) { return number(p.split.data_loading); }},
-    Field{"forward_s", [](const Prediction& p) { return number(p.split.forward); }},
-    Field{"backward_s", [](const Prediction& p) { return number(p.split.backward); }},
-    Field{"optimizer_s", [](const Prediction& p) { return number(p.split.optimizer); }},
-    Field{"copies_s", [](const Prediction& p) { return number(p.split.copies); }},
-    Field{"exposed_communication_s",
-          [](const Prediction& p) { return number(p.split.exposed_communication); }},
-    Field{"host_bound_s", [](const Prediction& p) { return number(p.split.host_bound); }},
-    Field{"waiting_s", [](const Prediction& p) { return number(p.split.waiting); }},
-    Field{"gpu_utilisation", [](const Prediction& p) { return number(p.gpu_utilisation); }},
-    Field{"mfu", [](const Prediction& p) { return number(p.mfu); }},
-    Field{"allocated_bytes", [](const Prediction& p) { return number(p.memory.allocated); }},
-    Field{"reserved_bytes", [](const Prediction& p) { return number(p.memory.reserved); }},
-    Field{"device_bytes", [](const Prediction& p) { return number(p.memory.device); }},
-    Field{"fits",
-          [](const Prediction& p) { return std::string(p.out_of_memory ? "false" : "true"); }},
-    Field{"memory_retries", [](const Prediction& p) { return std::to_string(p.memory.retries); }},
-    Field{"staleness_mean",
-          [](const Prediction& p) { return p.staleness ? number(p.staleness->mean) : none; }},
-    Field{
-        "worker_share_least",
-        [](const Prediction& p) { return p.worker_steps ? number(p.worker_steps->least) : none; }},
-    Field{"worker_share_most",
-          [](const Prediction& p) { return p.worker_steps ? number(p.worker_steps->most) : none; }},
-    Field{"dollars", [](const Prediction& p) { return p.dollars > 0 ? number(p.dollars) : none; }},
-};
+
+// Those of `run --csv` that do not hang on other points.
+std::vector<Cell> cells_of(const Prediction& prediction) {
+  ColumnCells columns;
+  columns.column("precision", prediction.precision);
+  describe(columns, prediction);
+  std::erase_if(columns.cells, [](const Cell& c) { return c.column == "scaling_efficiency"; });
+  return std::move(columns.cells);
+}
 
 // A value as --set was given it: numbers and truth values are themselves, all else is text.
 std::string set_value(const std::string& text) {
@@ -92,7 +52,7 @@ std::string beginning(const SweepPlan& plan, std::size_t number, RowKind kind) {
 }
 
 // RFC 4180.
-std::string cell(const Json& value) {
+std::string csv_cell(const Json& value) {
   if (value.is_null()) return "";
   if (!value.is_string()) return value.dump();
   const std::string& text = value.get_ref<const std::string&>();
@@ -106,8 +66,9 @@ std::string cell(const Json& value) {
 
 std::string answer_row(const SweepPlan& plan, std::size_t number, const Prediction& prediction) {
   std::string row = beginning(plan, number, RowKind::answer);
-  for (const Field& field : fields) {
-    row += fmt::format(R"(,"{}":{})", field.name, field.value(prediction));
+  for (const Cell& c : cells_of(prediction)) {
+    const std::string value = c.words ? quoted(c.text) : c.text.empty() ? none : c.text;
+    row += fmt::format(R"(,"{}":{})", c.column, value);
   }
   return row + "}\n";
 }
@@ -157,18 +118,19 @@ std::string csv_header(const std::string& line) {
   std::string text = "row,kind";
   const Json row = Json::parse(line);
   for (const auto& [path, value] : row["set"].items()) {
-    text += "," + cell("set " + path);
+    text += "," + csv_cell("set " + path);
   }
-  for (const Field& field : fields) text += fmt::format(",{}", field.name);
+  for (const Cell& c : cells_of({})) text += "," + c.column;
   return text + ",reason\n";
 }
 
 std::string csv_row(const std::string& line) {
   const Json row = Json::parse(line);
-  std::string text = cell(row["row"]) + "," + cell(row["kind"]);
-  for (const auto& [path, value] : row["set"].items()) text += "," + cell(value);
-  for (const Field& field : fields) text += "," + cell(row.value(field.name, Json()));
-  return text + "," + cell(row.value("reason", Json())) + "\n";
+  std::string text = csv_cell(row["row"]) + "," + csv_cell(row["kind"]);
+  for (const auto& [path, value] : row["set"].items()) text += "," + csv_cell(value);
+  static const std::vector<Cell> columns = cells_of({});
+  for (const Cell& c : columns) text += "," + csv_cell(row.value(c.column, Json()));
+  return text + "," + csv_cell(row.value("reason", Json())) + "\n";
 }
 
 }  // namespace lockstep

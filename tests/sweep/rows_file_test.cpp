@@ -108,8 +108,8 @@ TEST_F(Rows, AsCsvHaveTheSameCellsInTheSameOrder) {
   }
   rows.finish(true);
   const std::string csv = folder_.read("out");
-  EXPECT_THAT(csv, HasSubstr("row,kind,set gpus,strategy,gpus,"));
-  EXPECT_THAT(csv, HasSubstr("\n0,answer,1,\"a, b\","));
+  EXPECT_THAT(csv, HasSubstr("row,kind,set gpus,precision,strategy,gpus,"));
+  EXPECT_THAT(csv, HasSubstr("\n0,answer,1,,\"a, b\","));
   EXPECT_THAT(csv, HasSubstr("\n2,refused,1,,"));
   EXPECT_THAT(csv, HasSubstr(",because\n"));
 }

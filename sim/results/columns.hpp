@@ -1,0 +1,55 @@
+// The columns of a value with declared fields (fields.hpp), in the order they are declared, those of
+// parts included: for CSV and the rows of a sweep.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "results/json_fields.hpp"
+
+namespace lockstep {
+
+struct Cell {
+  std::string column;
+  std::string text;    // the shortest exact decimal of a number; "" = there is none
+  bool words = false;  // text, not a number or a truth value
+};
+
+class ColumnCells {
+ public:
+  // An optional part that is not there has empty cells.
+  template <class T>
+  void field(const Figure& figure, const T& value) {
+    if constexpr (figures::is_optional<T>) {
+      using Part = typename T::value_type;
+      if constexpr (figures::has_fields<Part>) {
+        if (value) {
+          describe(*this, *value);
+        } else {
+          ColumnCells none;
+          describe(none, static_cast<const Part&>(Part{}));
+          for (Cell& cell : none.cells) cells.push_back({std::move(cell.column), "", cell.words});
+        }
+      }
+    } else if constexpr (figures::is_plain<T>) {
+      if (*figure.column == '\0') return;
+      column(figure.column, value);
+      if constexpr (std::is_arithmetic_v<T>) {
+        if (figure.none_at_zero && value == 0) cells.back().text.clear();
+      }
+    } else if constexpr (figures::has_fields<T>) {
+      describe(*this, value);
+    }
+  }
+  template <class T>
+  void column(const char* name, const T& value) {
+    cells.push_back({name, fmt::format("{}", value), !std::is_arithmetic_v<T>});
+  }
+
+  std::vector<Cell> cells;
+};
+
+}  // namespace lockstep

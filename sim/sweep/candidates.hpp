@@ -1,0 +1,33 @@
+// The candidates of a recommendation, as settings of a sweep.
+#pragma once
+
+#include "points/inputs.hpp"
+#include "sweep/recommend.hpp"
+#include "sweep/setting.hpp"
+
+namespace lockstep {
+
+// Scenarios made from one file and settings.
+class Variants {
+ public:
+  explicit Variants(const std::string& file);
+  // Without what was measured: it is of other settings.
+  Scenario with(const std::vector<std::string>& settings) const;
+
+ private:
+  std::string file_;
+  Node root_;
+};
+
+// All combinations of platforms, GPU counts, strategies, divisions of the batch into micro-batches,
+// and activation checkpointing. Those that differ in the division only follow each other, the
+// largest micro-batch first. What cannot be (a batch that does not divide, too many GPUs) is
+// counted in `left_out`. Throws ConfigError when a platform or GPU count is none.
+std::vector<Candidate> candidates_of(const Scenario& scenario, const RecommendOptions& options,
+                                     InputFiles& files,
+                                     std::map<std::string, std::size_t>& left_out);
+
+// Whether they differ in the division of the batch only.
+bool same_but_for_micro_batch(const Candidate& a, const Candidate& b);
+
+}  // namespace lockstep

@@ -1,0 +1,271 @@
+#include "sweep/recommend.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+
+#include "core/units.hpp"
+#include "points/fork_map.hpp"
+#include "points/measured.hpp"
+#include "points/predict.hpp"
+#include "strategies/common/stragglers.hpp"
+#include "sweep/candidates.hpp"
+
+namespace lockstep {
+
+namespace {
+
+using Json = nlohmann::json;
+
+// What became of a candidate.
+struct Judged {
+  std::optional<Verdict> verdict;
+  std::string left_out;  // why there is none
+};
+
+constexpr const char* too_slow = "is slower for certain than with a larger micro-batch";
+constexpr const char* too_large = "needs more memory than a GPU may use";
+constexpr const char* misses_deadline = "misses the deadline";
+constexpr const char* exceeds_budget = "exceeds the budget";
+
+bool may_be_used(const MemoryUse& memory, const RecommendOptions& options) {
+  return fits(memory) && (options.memory <= 0 || memory.device <= options.memory);
+}
+
+Json to_json(const Judged& judged) {
+  if (!judged.verdict) return judged.left_out;
+  const Verdict& v = *judged.verdict;
+  return Json::array({v.step, v.total, v.dollars, v.device, v.staleness, v.bottleneck});
+}
+Judged from_json(const Json& j) {
+  if (j.is_string()) return {std::nullopt, j};
+  return {Verdict{j[0], j[1], j[2], j[3], j[4], j[5]}, ""};
+}
+
+// Makes and simulates candidates, in a worker process.
+class Judge {
+ public:
+  Judge(const std::string& file, const InputFiles& files, const RecommendOptions& options)
+      : variants_(file), files_(files), options_(options) {}
+
+  // Candidates that differ in the micro-batch only, from the largest on. One is not simulated when
+  // it does not fit, the compute of a step alone takes it over a limit, or takes longer than a whole step of a
+  // larger micro-batch that is within the limits: then it is neither faster nor cheaper.
+  std::vector<Judged> group(const std::vector<std::vector<std::string>>& settings,
+                            const Report& report) {
+    std::vector<Judged> list;
+    double fastest = std::numeric_limits<double>::infinity();
+    for (const auto& words : settings) {
+      list.push_back(one(words, fastest, report));
+      if (!list.back().verdict) continue;
+      fastest = std::min(fastest, list.back().verdict->total);
+    }
+    return list;
+  }
+
+ private:
+  Judged one(const std::vector<std::string>& settings, double fastest, const Report& report) {
+    try {
+      const Scenario scenario = variants_.with(settings);
+      const Point point = expand(scenario, files_.of(scenario), workloads_).front();
+      const double rate = point.job.gpus * point.job.machine.price_per_gpu_hour / 3600;
+      const double least = steps_of_run(scenario, point) * least_step_seconds(point);
+      if (options_.by != RankBy::memory && least > fastest) return {std::nullopt, too_slow};
+      if (options_.deadline > 0 && least > options_.deadline)
+        return {std::nullopt, misses_deadline};
+      if (options_.budget > 0 && least * rate > options_.budget) {
+        return {std::nullopt, exceeds_budget};
+      }
+      Job job = complete_job(point);
+      job.progress = report;
+      job.engine = Engine::loop;  // SimGrid would need a process for each; the times are the same
+      const MemoryUse memory = point.strategy->memory(job);
+      if (!may_be_used(memory, options_)) return {std::nullopt, too_large};
+      const StrategyResult result = point.strategy->simulate(job);
+      const Prediction p = summarise_point(scenario, point, result);
+      return {Verdict{p.step_seconds, p.total_seconds, p.total_seconds * rate, p.memory.device,
+                      p.staleness ? p.staleness->mean : 0, p.bottleneck},
+              ""};
+    } catch (const ConfigError& error) {
+      return {std::nullopt, "cannot be: " + error.diagnostics().front().message};
+    }
+  }
+
+  Variants variants_;
+  InputFiles files_;
+  Workloads workloads_;
+  RecommendOptions options_;
+};
+
+using Groups = std::vector<std::vector<std::vector<std::string>>>;  // of lists of settings
+
+// What became of each, in order.
+std::vector<Judged> judge_groups(const std::string& file, const InputFiles& files,
+                                 const Groups& groups, const RecommendOptions& options) {
+  const auto judge = std::make_shared<Judge>(file, files, options);
+  const RunOptions& run = options.run;
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  ForkOptions fork{.workers = run.workers > 0 ? run.workers : cores, .most_silence = 600};
+  if (run.progress) {
+    fork.on_done = [&](std::size_t done) {
+      run.progress({.done = done, .all = groups.size(), .point = "", .fraction = 0});
+    };
+  }
+  const auto work = [&, judge](std::size_t i, const Report& report) -> Answer {
+    Json list = Json::array();
+    for (const Judged& judged : judge->group(groups[i], report)) list.push_back(to_json(judged));
+    return {list.dump(-1, ' ', false, Json::error_handler_t::replace)};
+  };
+  std::vector<Judged> all;
+  const auto results = fork_map(groups.size(), fork, work);
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    if (!results[g].ok) {
+      all.insert(all.end(), groups[g].size(), {std::nullopt, results[g].output});
+      continue;
+    }
+    for (const Json& judged : Json::parse(results[g].output)) all.push_back(from_json(judged));
+  }
+  return all;
+}
+
+double measure(const Candidate& c, RankBy by) {
+  const Verdict& v = c.verdict;
+  return by == RankBy::cost ? v.dollars : by == RankBy::time ? v.total : v.device;
+}
+
+// Ties by the other two, then by the order of the search: the same answer every time.
+bool better(const Candidate& a, const Candidate& b, RankBy by) {
+  for (const RankBy next : {by, RankBy::cost, RankBy::time, RankBy::memory}) {
+    if (measure(a, next) != measure(b, next)) return measure(a, next) < measure(b, next);
+  }
+  return false;
+}
+
+bool dominates(const Verdict& a, const Verdict& b) {
+  const bool as_good = a.total <= b.total && a.dollars <= b.dollars && a.device <= b.device;
+  return as_good && (a.total < b.total || a.dollars < b.dollars || a.device < b.device);
+}
+
+std::vector<std::size_t> pareto_front(const std::vector<Candidate>& list) {
+  std::vector<std::size_t> front;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (std::none_of(list.begin(), list.end(), [&](const Candidate& other) {
+          return dominates(other.verdict, list[i].verdict);
+        })) {
+      front.push_back(i);
+    }
+  }
+  std::stable_sort(front.begin(), front.end(), [&](std::size_t a, std::size_t b) {
+    return list[a].verdict.total < list[b].verdict.total;
+  });
+  return front;
+}
+
+// What keeps a candidate out; "" = nothing.
+std::string fault(const Verdict& v, const RecommendOptions& options) {
+  if (options.deadline > 0 && v.total > options.deadline) return misses_deadline;
+  if (options.budget > 0 && v.dollars > options.budget) return exceeds_budget;
+  return "";
+}
+
+std::vector<MatrixColumn> matrix_of(const std::vector<Candidate>& fitting, const std::string& file,
+                                    const InputFiles& files, const RunOptions& run) {
+  std::vector<MatrixColumn> matrix;
+  for (std::size_t f = 0; f < family_names.size(); ++f) {
+    MatrixColumn column;
+    column.family = static_cast<Family>(f);
+    bool any = false;
+    for (const Candidate& c : fitting) {
+      if (c.family != column.family) continue;
+      if (!any || better(c, column.fastest, RankBy::time)) column.fastest = c;
+      const Verdict& v = c.verdict;
+      column.least_memory = any ? std::min(column.least_memory, v.device) : v.device;
+      column.least_dollars = any ? std::min(column.least_dollars, v.dollars) : v.dollars;
+      any = true;
+    }
+    if (any) matrix.push_back(column);
+  }
+  Groups uneven;
+  for (const MatrixColumn& column : matrix) {
+    uneven.push_back({column.fastest.settings});
+    uneven.back().front().push_back("stragglers.slow_ranks=[{rank: 0, factor: 1.3}]");
+  }
+  RecommendOptions no_limits;
+  no_limits.run.workers = run.workers;
+  const auto judged = judge_groups(file, files, uneven, no_limits);
+  for (std::size_t i = 0; i < matrix.size(); ++i) {
+    if (!judged[i].verdict || matrix[i].fastest.gpus == 1) continue;
+    matrix[i].uneven = judged[i].verdict->total / matrix[i].fastest.verdict.total;
+  }
+  return matrix;
+}
+
+}  // namespace
+
+double least_step_seconds(const Point& point) {
+  const Stragglers& stragglers = point.job.stragglers;
+  if (stragglers.per_step || !stragglers.slow_ranks.empty() ||
+      stragglers.per_rank_sigma.value_or(0) > usual_spread) {
+    return 0;  // some ranks may be faster than the device's file says
+  }
+  double busy = 0;
+  for (std::size_t i = 0; i < point.step->layers.size(); ++i) {
+    const LayerCost cost = point.job.costs->layer(*point.step, i);
+    busy += cost.forward.busy + cost.backward.busy;
+  }
+  constexpr double fastest = 1 - 5 * usual_spread;  // of an asynchronous server's workers
+  return fastest * busy * point.job.accumulation;
+}
+
+Recommendation recommend(const std::string& file, const RecommendOptions& options) {
+  const Scenario scenario = read_scenario(file);
+  if (scenario.dataset.samples == 0 && scenario.dataset.tokens == 0) {
+    throw file_error(file, "dataset", "is missing: without it no run has an end",
+                     "dataset: {samples: 1.28M, epochs: 90}, or {tokens: 100B}");
+  }
+  Recommendation answer;
+  InputFiles files;
+  std::vector<Candidate> candidates = candidates_of(scenario, options, files, answer.left_out);
+  Groups groups;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (i == 0 || !same_but_for_micro_batch(candidates[i - 1], candidates[i]))
+      groups.emplace_back();
+    groups.back().push_back(candidates[i].settings);
+  }
+  answer.candidates = candidates.size();
+  const auto judged = judge_groups(file, files, groups, options);
+
+  std::vector<Candidate> fitting;
+  bool priced = true;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    Candidate& c = candidates[i];
+    if (!judged[i].verdict) {
+      ++answer.left_out[judged[i].left_out];
+      continue;
+    }
+    c.verdict = *judged[i].verdict;
+    priced = priced && c.verdict.dollars > 0;
+    if (options.budget > 0 && c.verdict.dollars == 0) {
+      throw file_error(file, "platform", fmt::format("{} has no price, so no budget", c.platform),
+                       "`price_per_gpu_hour: 2.5 USD/h` in the scenario");
+    }
+    const std::string why = fault(c.verdict, options);
+    if (why.empty()) answer.ranked.push_back(c);
+    if (!why.empty()) ++answer.left_out[why];
+    fitting.push_back(c);
+  }
+  const bool money_is_kept = options.budget > 0 && options.deadline == 0;
+  answer.by = options.by.value_or(money_is_kept || !priced ? RankBy::time : RankBy::cost);
+  std::stable_sort(answer.ranked.begin(), answer.ranked.end(),
+                   [&](const Candidate& a, const Candidate& b) { return better(a, b, answer.by); });
+  answer.pareto = pareto_front(answer.ranked);
+  answer.matrix = matrix_of(fitting, file, files, options.run);
+  return answer;
+}
+
+}  // namespace lockstep

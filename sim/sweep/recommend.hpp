@@ -1,0 +1,77 @@
+// `lockstep recommend`: which platform, GPU count, strategy, batch split and memory saver for a
+// scenario's training run. Candidates are simulated, but for those whose compute alone shows that
+// they cannot be the answer.
+#pragma once
+
+#include <array>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "points/simulate.hpp"
+
+namespace lockstep {
+
+enum class RankBy { cost, time, memory };
+
+struct RecommendOptions {
+  double deadline = 0;  // seconds of the whole run; 0 = any
+  double budget = 0;    // USD
+  double memory = 0;    // bytes of a device that may be used; 0 = all of it
+  std::string gpus{};     // values of a --set; "" = the scenario's
+  std::string platforms{};
+  std::optional<RankBy> by{};  // default: cost, or time with a budget and no deadline or no price
+  RunOptions run{};
+};
+
+struct Verdict {
+  double step = 0, total = 0, dollars = 0;  // dollars: 0 = no price
+  double device = 0;                        // bytes of device memory, peak
+  double staleness = 0;                     // mean
+  std::string bottleneck;
+};
+
+enum class Family { ddp, fsdp, sync_server, async_server };
+inline constexpr std::array family_names{"DDP", "FSDP", "sync server", "async server"};
+
+struct Candidate {
+  std::string platform;
+  int gpus = 1;
+  std::string strategy;  // "fsdp2, offload, checkpointing"
+  Family family = Family::ddp;
+  std::int64_t micro = 1, accumulation = 1;
+  std::vector<std::string> settings;  // of `lockstep sweep`: gives this point alone
+  Verdict verdict;
+};
+
+// What the study's decision matrix says, with this run's numbers: the best candidate of a family,
+// by time, and how it fares.
+struct MatrixColumn {
+  Family family = Family::ddp;
+  Candidate fastest;
+  double least_memory = 0;   // of any candidate of the family that fits
+  double least_dollars = 0;  // 0 = no price
+  double uneven = 0;  // time of the fastest with one GPU 30 % slower, over its own; 0 = 1 GPU
+};
+
+struct Recommendation {
+  RankBy by = RankBy::cost;
+  std::vector<Candidate> ranked;    // all that meet every limit, best first
+  std::vector<std::size_t> pareto;  // of ranked: none is better in time, cost and memory at once
+  std::map<std::string, std::size_t> left_out;  // reason -> candidates
+  std::size_t candidates = 0;                   // that were looked at
+  std::vector<MatrixColumn> matrix;             // of families that have a candidate that fits
+};
+
+// What a step takes at least: its forward and backward alone, on the fastest GPU.
+double least_step_seconds(const Point& point);
+
+// Throws ConfigError: a scenario without a dataset has no whole run, a platform without a price no
+// cost to be kept in a budget.
+Recommendation recommend(const std::string& scenario_file, const RecommendOptions& options);
+
+// For people. `command`: how the scenario is named on a command line.
+std::string recommendation_text(const Recommendation& recommendation, const std::string& scenario);
+
+}  // namespace lockstep

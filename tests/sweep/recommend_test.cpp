@@ -1,0 +1,202 @@
+// Is what is recommended the best there is, and is nothing left out that might have been?
+#include "sweep/recommend.hpp"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "sweep/candidates.hpp"
+#include "sweep/sweep.hpp"
+#include "sweep_files.hpp"
+
+namespace lockstep {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using Json = nlohmann::json;
+
+const char* training_run =
+    "name: run\n"
+    "model: resnet18\n"
+    "dataset: {samples: 1.28M, epochs: 90}\n"
+    "batch: {global: 64}\n"
+    "precision: amp-fp16\n"
+    "platform: g5.12xlarge\n"
+    "gpus: [1, 2, 4]\n"
+    "simulation: {steps: 8}\n"
+    "strategies: [ddp]\n";
+
+class Recommend : public testing::Test {
+ protected:
+  Recommendation answer(const RecommendOptions& options, const std::string& text = training_run) {
+    return recommend(folder_.write("s.yaml", text), options);
+  }
+  // The rows of a sweep with these settings.
+  std::vector<Json> swept(const std::vector<std::string>& settings) {
+    const std::string file = folder_.file("s.yaml");
+    InputFiles files;
+    const Grid grid(file, settings, files);
+    const SweepPlan plan = plan_sweep(grid, file, 0, 1, {});
+    RowsFile rows(folder_.file("out"), plan.digest, shard_rows(plan, 0, 1));
+    EXPECT_TRUE(run_sweep(plan, files, rows, {}));
+    rows.finish(false);
+    std::istringstream lines(folder_.read("out"));
+    std::filesystem::remove(folder_.file("out"));
+    std::vector<Json> list;
+    for (std::string line; std::getline(lines, line);) list.push_back(Json::parse(line));
+    return list;
+  }
+  Folder folder_;
+};
+
+// Brute force by the other verb: a grid over the same choices.
+TEST_F(Recommend, TheFirstIsTheBestOfAllCombinations) {
+  const Recommendation found = answer({});
+  ASSERT_FALSE(found.ranked.empty());
+  double cheapest = std::numeric_limits<double>::infinity(), shortest = cheapest;
+  std::size_t rows = 0;
+  for (const Json& row :
+       swept({"strategies=ddp,fsdp: {version: 2},fsdp: {version: 1},"
+              "{fsdp: {version: 2, sharding: shard_grad_op}},"
+              "{fsdp: {version: 2, cpu_offload: true}},parameter_server: {consistency: sync},"
+              "parameter_server: {consistency: async}",
+              "batch.micro=1..64*2"})) {
+    if (row["kind"] != "answer" || !row["fits"].get<bool>()) continue;
+    // On one GPU FSDP shards nothing: recommend offers it there for offloading only.
+    const bool offloads =
+        row["set"]["strategies"].get<std::string>().find("offload") != std::string::npos;
+    if (row["gpus"] == 1 && row["strategy"] == "fsdp" && !offloads) continue;
+    ++rows;
+    cheapest = std::min(cheapest, row["dollars"].get<double>());
+    shortest = std::min(shortest, row["total_s"].get<double>());
+  }
+  EXPECT_GT(rows, 100U);
+  EXPECT_NEAR(found.ranked.front().verdict.dollars, cheapest, 1e-8 * cheapest);
+  const Recommendation fast = answer({.by = RankBy::time});
+  EXPECT_NEAR(fast.ranked.front().verdict.total, shortest, 1e-8 * shortest);
+}
+
+TEST_F(Recommend, ComputeAloneNeverTakesLongerThanTheStep) {
+  for (const char* model : {"resnet18", "gpt2"}) {
+    std::string text = training_run;
+    text.replace(text.find("resnet18"), 8, model);
+    const std::string file = folder_.write("s.yaml", text);
+    const Scenario scenario = read_scenario(file);
+    InputFiles files;
+    std::map<std::string, std::size_t> left_out;
+    const RecommendOptions by_memory{.by = RankBy::memory};  // leaves none out for its time
+    const Recommendation all = recommend(file, by_memory);
+    EXPECT_GT(all.ranked.size(), 50U);
+    const Variants variants(file);
+    Workloads workloads;
+    for (const Candidate& c : all.ranked) {
+      const Scenario one = variants.with(c.settings);
+      const Point point = expand(one, files.of(one), workloads).front();
+      EXPECT_GT(least_step_seconds(point), 0);
+      EXPECT_LE(least_step_seconds(point), c.verdict.step) << c.strategy << " " << c.micro;
+    }
+  }
+}
+
+TEST_F(Recommend, WhatIsLeftOutUnsimulatedWouldNotHaveBeenBetter) {
+  const Recommendation quick = answer({});
+  const Recommendation whole = answer({.by = RankBy::memory});
+  EXPECT_LT(quick.ranked.size(), whole.ranked.size());
+  double cheapest = std::numeric_limits<double>::infinity(), shortest = cheapest;
+  for (const Candidate& c : whole.ranked) {
+    cheapest = std::min(cheapest, c.verdict.dollars);
+    shortest = std::min(shortest, c.verdict.total);
+  }
+  EXPECT_EQ(quick.ranked.front().verdict.dollars, cheapest);
+  EXPECT_EQ(quick.ranked[quick.pareto.front()].verdict.total, shortest);
+  std::size_t counted = quick.ranked.size();
+  for (const auto& [why, count] : quick.left_out) counted += count;
+  EXPECT_EQ(counted, quick.candidates);
+}
+
+TEST_F(Recommend, LimitsAreKept) {
+  const Recommendation free = answer({});
+  const double total = free.ranked.front().verdict.total;
+  RecommendOptions limits;
+  limits.deadline = 0.7 * total;
+  limits.memory = 6.0 * 1024 * 1024 * 1024;
+  const Recommendation kept = answer(limits);
+  ASSERT_FALSE(kept.ranked.empty());
+  for (const Candidate& c : kept.ranked) {
+    EXPECT_LE(c.verdict.total, limits.deadline);
+    EXPECT_LE(c.verdict.device, limits.memory);
+  }
+  EXPECT_EQ(kept.by, RankBy::cost);
+  RecommendOptions budget;
+  budget.budget = 1.2 * free.ranked.front().verdict.dollars;
+  const Recommendation afforded = answer(budget);
+  EXPECT_EQ(afforded.by, RankBy::time);
+  for (const Candidate& c : afforded.ranked) EXPECT_LE(c.verdict.dollars, budget.budget);
+  RecommendOptions impossible;
+  impossible.deadline = 1;
+  EXPECT_THAT(answer(impossible).ranked, IsEmpty());
+}
+
+TEST_F(Recommend, NothingOnTheFrontIsWorseInEverything) {
+  const Recommendation found = answer({});
+  for (const std::size_t i : found.pareto) {
+    const Verdict& a = found.ranked[i].verdict;
+    for (const Candidate& other : found.ranked) {
+      const Verdict& b = other.verdict;
+      EXPECT_FALSE(b.total < a.total && b.dollars < a.dollars && b.device < a.device);
+    }
+  }
+}
+
+TEST_F(Recommend, EachIsASweepOfOnePoint) {
+  const Recommendation found = answer({.platforms = "g5.12xlarge,p4d.24xlarge"});
+  for (const std::size_t i : {std::size_t{0}, found.ranked.size() / 2, found.ranked.size() - 1}) {
+    const Candidate& c = found.ranked[i];
+    const auto rows = swept(c.settings);
+    ASSERT_EQ(rows.size(), 1U);
+    EXPECT_NEAR(rows[0]["step_s"], c.verdict.step, 1e-8 * c.verdict.step);
+    EXPECT_NEAR(rows[0]["dollars"], c.verdict.dollars, 1e-8 * c.verdict.dollars);
+    EXPECT_EQ(rows[0]["gpus"], c.gpus);
+  }
+}
+
+TEST_F(Recommend, TheMatrixIsTheStudysWithTheseNumbers) {
+  const Recommendation found = answer({});
+  ASSERT_EQ(found.matrix.size(), 4U);
+  for (const MatrixColumn& column : found.matrix) {
+    EXPECT_GE(column.fastest.verdict.device, column.least_memory);
+    EXPECT_GE(column.fastest.verdict.dollars, column.least_dollars);
+    EXPECT_EQ(column.fastest.family, column.family);
+    const bool waits = column.family == Family::ddp || column.family == Family::fsdp;
+    EXPECT_GT(column.uneven, waits ? 1.01 : 0.9);
+    EXPECT_EQ(column.fastest.verdict.staleness > 0, column.family == Family::async_server);
+  }
+  const std::string text = recommendation_text(found, "s.yaml");
+  EXPECT_THAT(text, HasSubstr("Recommended: "));
+  EXPECT_THAT(text, HasSubstr("lockstep sweep s.yaml --set gpus="));
+  EXPECT_THAT(text, HasSubstr("accuracy: age of gradients"));
+}
+
+TEST_F(Recommend, WhatCannotBeAskedIsRefused) {
+  const auto wrong = [&](const RecommendOptions& options, const std::string& text) {
+    return refusal([&] { answer(options, text); });
+  };
+  std::string endless = training_run;
+  endless.replace(endless.find("dataset: {samples: 1.28M, epochs: 90}\n"), 38, "");
+  EXPECT_THAT(wrong({}, endless), HasSubstr("dataset: is missing"));
+  EXPECT_THAT(wrong({.platforms = "g5.12xlarge,p9"}, training_run),
+              HasSubstr("unknown platform 'p9'"));
+  EXPECT_THAT(wrong({.gpus = "1,x"}, training_run), HasSubstr("'x' is not a number"));
+  std::string unpriced = training_run;
+  unpriced.replace(unpriced.find("g5.12xlarge"), 11, "dgx-a100-80gb");
+  RecommendOptions budget;
+  budget.budget = 100;
+  EXPECT_THAT(wrong(budget, unpriced), HasSubstr("has no price"));
+}
+
+}  // namespace
+}  // namespace lockstep
