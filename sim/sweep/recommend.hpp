@@ -19,7 +19,7 @@ struct RecommendOptions {
   double deadline = 0;  // seconds of the whole run; 0 = any
   double budget = 0;    // USD
   double memory = 0;    // bytes of a device that may be used; 0 = all of it
-  std::string gpus{};     // values of a --set; "" = the scenario's
+  std::string gpus{};   // values of a --set; "" = the scenario's
   std::string platforms{};
   std::optional<RankBy> by{};  // default: cost, or time with a budget and no deadline or no price
   RunOptions run{};
