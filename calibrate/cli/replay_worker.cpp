@@ -24,6 +24,7 @@ int replay_worker(const Words& arguments) {
     throw file_error("", "convergence", fmt::format("{} does not read images", step.model));
   }
   ImageSets data = read_data_set(job.data, output_classes(step), job.plan.seed);
+  if (job.held_out) data.test = take_last(data.train, data.train.count / 6);
   keep_first(data.train, job.train_samples);
   print(to_json(replay(step, read_schedule(job.schedule), data, job.plan)) + "\n");
   return 0;

@@ -30,10 +30,14 @@ std::string to_json(const ReplayJob& job) {
               {"momentum_at", static_cast<int>(p.momentum_at)},
               {"rate_schedule", static_cast<int>(p.rate_schedule)},
               {"warm_up_epochs", p.warm_up_epochs},
+              {"initialisation", static_cast<int>(p.initialisation)},
+              {"running_statistics", static_cast<int>(p.running_statistics)},
               {"epochs", p.epochs},
               {"evaluations", p.evaluations},
               {"test_samples", p.test_samples},
-              {"seed", p.seed}}
+              {"seed", p.seed},
+              {"most_batches", p.most_batches},
+              {"held_out", job.held_out}}
       .dump();
 }
 
@@ -59,10 +63,14 @@ ReplayJob replay_job_from_json(const std::string& text) {
   p.momentum_at = static_cast<MomentumPlace>(value.at("momentum_at").get<int>());
   p.rate_schedule = static_cast<RateSchedule>(value.at("rate_schedule").get<int>());
   p.warm_up_epochs = value.at("warm_up_epochs");
+  p.initialisation = static_cast<Initialisation>(value.at("initialisation").get<int>());
+  p.running_statistics = static_cast<RunningStatistics>(value.at("running_statistics").get<int>());
   p.epochs = value.at("epochs");
   p.evaluations = value.at("evaluations");
   p.test_samples = value.at("test_samples");
   p.seed = value.at("seed");
+  p.most_batches = value.at("most_batches");
+  job.held_out = value.at("held_out");
   return job;
 }
 
@@ -75,7 +83,10 @@ std::string to_json(const ReplayResult& result) {
   return json{{"curve", std::move(curve)},
               {"diverged", result.diverged},
               {"complete", result.complete},
-              {"wall_seconds", result.wall_seconds}}
+              {"wall_seconds", result.wall_seconds},
+              {"batch_seconds", result.batch_seconds},
+              {"train_images", result.train_images},
+              {"test_images", result.test_images}}
       .dump();
 }
 
@@ -91,6 +102,9 @@ ReplayResult replay_result_from_json(const std::string& text) {
   result.diverged = value.at("diverged");
   result.complete = value.at("complete");
   result.wall_seconds = value.at("wall_seconds");
+  result.batch_seconds = value.at("batch_seconds");
+  result.train_images = value.at("train_images");
+  result.test_images = value.at("test_images");
   return result;
 }
 

@@ -10,7 +10,9 @@
 #include <deque>
 #include <numbers>
 
+#include "core/statistics.hpp"
 #include "runs/training_data.hpp"
+#include "torch/initialisation.hpp"
 #include "torch/optimizer.hpp"
 
 namespace lockstep {
@@ -130,6 +132,7 @@ class Replay {
   std::int64_t samples_ = 0;
   double loss_sum_ = 0;
   std::int64_t losses_ = 0;
+  std::vector<double> batch_seconds_;
   ReplayResult result_;
 };
 
@@ -148,6 +151,10 @@ Replay::Replay(const TrainingStep& step, const UpdateSchedule& schedule, const I
       versions_(messages_.size(), 0),
       velocities_(static_cast<std::size_t>(schedule.workers)) {
   for (int w = 0; w < schedule.workers; ++w) workers_.emplace_back(step, schedule, data, plan, w);
+  if (plan.initialisation == Initialisation::kaiming) {
+    initialise_kaiming(shared_, plan.seed);
+    for (Worker& worker : workers_) initialise_kaiming(worker.network(), plan.seed);
+  }
   const bool at_workers = plan.momentum_at == MomentumPlace::worker;
   for (const auto& message : messages_) {
     std::vector<at::Tensor>& views = shared_pieces_.emplace_back();
@@ -168,7 +175,8 @@ Replay::Replay(const TrainingStep& step, const UpdateSchedule& schedule, const I
 
 ReplayResult Replay::run() {
   const auto count = static_cast<double>(data_.train.count);
-  const auto wanted = static_cast<std::int64_t>(std::llround(plan_.epochs * count));
+  auto wanted = static_cast<std::int64_t>(std::llround(plan_.epochs * count));
+  if (plan_.most_batches > 0) wanted = std::min(wanted, plan_.most_batches * step_.samples);
   const int evaluations = std::max(1, plan_.evaluations);
   int judged = 0;
   double time = 0;
@@ -193,6 +201,9 @@ ReplayResult Replay::run() {
     }
   }
   result_.wall_seconds = seconds_now() - began - judging;
+  result_.batch_seconds = median(batch_seconds_);
+  result_.train_images = data_.train.count;
+  result_.test_images = data_.test.count;
   result_.complete = samples_ >= wanted;
   if (judged < evaluations || result_.diverged) judge(time);
   return std::move(result_);
@@ -201,7 +212,9 @@ ReplayResult Replay::run() {
 // The worker's next push: its batch, or its local steps.
 void Replay::compute(Worker& worker) {
   for (int i = 0; i < schedule_.local_steps; ++i) {
+    const double began = seconds_now();
     const double loss = worker.gradients(batches_, data_.train);
+    batch_seconds_.push_back(seconds_now() - began);
     samples_ += step_.samples;
     loss_sum_ += loss;
     ++losses_;
@@ -323,10 +336,11 @@ void Replay::hand_out(int message) {
 
 void Replay::judge(double time) {
   const at::NoGradGuard no_gradients;
-  // Running statistics are the first worker's, as rank 0 saves them.
-  for (std::size_t i = 0; i < shared_.buffers().size(); ++i) {
-    at::Tensor buffer = shared_.buffers()[i];
-    buffer.copy_(workers_.front().network().buffers()[i]);
+  if (plan_.running_statistics == RunningStatistics::first_worker) {
+    for (std::size_t i = 0; i < shared_.buffers().size(); ++i) {
+      at::Tensor buffer = shared_.buffers()[i];
+      buffer.copy_(workers_.front().network().buffers()[i]);
+    }
   }
   const Images& test = data_.test;
   const std::int64_t count =

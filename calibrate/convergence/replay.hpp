@@ -21,17 +21,22 @@ struct LearningPlan {
   MomentumPlace momentum_at = MomentumPlace::server;
   RateSchedule rate_schedule = RateSchedule::constant;  // steps: a tenth after 1/2 and after 3/4
   double warm_up_epochs = 0;  // the rate grows from nothing to its value in these
-  double epochs = 1;          // of all workers together
-  int evaluations = 10;       // of the test set, spread over the run; at least the one at its end
+  Initialisation initialisation = Initialisation::layers;
+  RunningStatistics running_statistics = RunningStatistics::first_worker;
+  double epochs = 1;     // of all workers together
+  int evaluations = 10;  // of the test set, spread over the run; at least the one at its end
   std::int64_t test_samples = 0;  // 0 = all
   std::uint64_t seed = 1;         // of initial values and of the order of the data
+  std::int64_t most_batches = 0;  // after which it ends, whatever the epochs; 0 = never
 };
 
 struct ReplayResult {
   AccuracyCurve curve;
-  bool diverged = false;    // a loss was not finite: the run ended there
-  bool complete = true;     // false: the schedule was shorter than the epochs
-  double wall_seconds = 0;  // of training, evaluations apart
+  bool diverged = false;     // a loss was not finite: the run ended there
+  bool complete = true;      // false: the schedule was shorter than the epochs
+  double wall_seconds = 0;   // of training, evaluations apart
+  double batch_seconds = 0;  // median of forward and backward of one batch
+  std::int64_t train_images = 0, test_images = 0;  // of the data set
 };
 
 // The rate at `epochs` of the plan, as a factor of the one that the plan begins with.

@@ -2,22 +2,15 @@
 #include "convergence/study.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <map>
-#include <sstream>
-#include <thread>
 
 #include "convergence/job.hpp"
 #include "core/statistics.hpp"
 #include "launch/measuring.hpp"
 #include "launch/processes.hpp"
-#include "points/fork_map.hpp"
 #include "points/measured.hpp"
 #include "points/points.hpp"
 #include "points/simulate.hpp"
@@ -31,41 +24,6 @@ namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string contents(const fs::path& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-// FNV-1a, of 64 bits: names a file of the cache.
-std::uint64_t digest(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
-
-// "" where nothing can be kept.
-fs::path cache_folder() {
-  const char* given = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  if ((given == nullptr || *given == 0) && (home == nullptr || *home == 0)) return {};
-  const fs::path base =
-      given != nullptr && *given != 0 ? fs::path(given) : fs::path(home) / ".cache";
-  std::error_code error;
-  fs::create_directories(base / "lockstep" / "replays", error);
-  return error ? fs::path() : base / "lockstep" / "replays";
-}
-
-// What may change a replay's answer besides its job: the program. A build of another day is another
-// one.
-std::string program_mark(const std::string& program) {
-  std::error_code error;
-  const auto size = fs::file_size(program, error);
-  const auto time = fs::last_write_time(program, error).time_since_epoch().count();
-  return fmt::format("{} {}", size, time);
-}
 
 // A learning curve does not depend on the time that it takes; the schedule gives each of its points
 // the time at which that update was applied.
@@ -87,42 +45,49 @@ void give_times(AccuracyCurve& curve, const UpdateSchedule& schedule) {
   }
 }
 
-double scaled_rate(const ConvergenceSpec& spec, int workers) {
-  switch (spec.scaling) {
+double scaled(double rate, RateScaling scaling, int workers) {
+  switch (scaling) {
     case RateScaling::none:
-      return spec.learning_rate;
+      return rate;
     case RateScaling::linear:
-      return spec.learning_rate * workers;
+      return rate * workers;
     case RateScaling::square_root:
-      return spec.learning_rate * std::sqrt(static_cast<double>(workers));
+      return rate * std::sqrt(static_cast<double>(workers));
   }
-  return spec.learning_rate;
+  return rate;
 }
+
+struct Recipe {
+  double learning_rate = 0;  // before scaling
+  double momentum = 0;
+};
 
 class Study {
  public:
-  Study(const Scenario& scenario, ResultRecord& record, const StudyOptions& options)
+  Study(const Scenario& scenario, ResultRecord& record, const ReplaysOptions& options)
       : scenario_(scenario),
         spec_(*scenario.convergence),
         record_(record),
         options_(options),
-        program_(measuring_program("run")) {}
+        replays_(spec_.where, options) {}
 
   void run() {
     schedules();
-    plan_jobs();
-    work();
-    for (std::size_t i = 0; i < points_.size(); ++i) conclude(i);
+    const std::vector<Recipe> recipes = best_recipes();
+    std::vector<std::vector<std::string>> keys(points_.size());  // by seed
+    for (std::size_t i = 0; i < points_.size(); ++i) {
+      for (int seed = 0; seed < spec_.seeds; ++seed) {
+        keys[i].push_back(replays_.ask(job_of(i, recipes[i], seed)));
+      }
+    }
+    replays_.run();
+    for (std::size_t i = 0; i < points_.size(); ++i) conclude(i, recipes[i], keys[i]);
     if (std::string sentence = target_sentence(record_); !sentence.empty()) {
       record_.findings.push_back(std::move(sentence));
     }
   }
 
  private:
-  struct Learner {  // one seed of one point
-    std::string job, key;
-  };
-
   // Simulates the points that fit to the end of their run, with the order of their updates.
   void schedules() {
     const auto scales = anchor_scales(scenario_, {options_.workers, {}});
@@ -151,7 +116,7 @@ class Study {
     }
   }
 
-  ReplayJob job_of(std::size_t i, int seed) const {
+  ReplayJob job_of(std::size_t i, const Recipe& recipe, int seed) const {
     const Point& point = points_[i];
     ReplayJob job;
     job.model = scenario_.model;
@@ -164,10 +129,14 @@ class Study {
     LearningPlan& plan = job.plan;
     plan.optimizer = scenario_.optimizer;
     plan.optimizer.implementation = OptimizerImplementation::for_loop;
-    plan.optimizer.learning_rate = scaled_rate(spec_, schedules_[i].workers);
+    plan.optimizer.learning_rate =
+        scaled(recipe.learning_rate, spec_.scaling, schedules_[i].workers);
+    plan.optimizer.momentum = recipe.momentum;
     plan.momentum_at = spec_.momentum_at;
     plan.rate_schedule = spec_.schedule;
     plan.warm_up_epochs = spec_.warm_up_epochs;
+    plan.initialisation = spec_.initialisation;
+    plan.running_statistics = spec_.running_statistics;
     plan.epochs = scenario_.dataset.epochs;
     plan.evaluations = static_cast<int>(spec_.evaluations);
     plan.test_samples = spec_.test_samples;
@@ -176,95 +145,68 @@ class Study {
     return job;
   }
 
-  // Points that differ in their times only (DDP and FSDP) learn the same: asked once.
-  void plan_jobs() {
-    const std::string mark = program_mark(program_);
+  // Every rate with every momentum of `tune`, or the scenario's own.
+  std::vector<Recipe> recipes() const {
+    const TuningSpec tune = spec_.tune.value_or(TuningSpec{});
+    std::vector<double> rates = tune.learning_rate, momenta = tune.momentum;
+    if (rates.empty()) rates = {spec_.learning_rate};
+    if (momenta.empty()) momenta = {scenario_.optimizer.momentum};
+    std::vector<Recipe> all;
+    for (const double rate : rates) {
+      for (const double momentum : momenta) all.push_back({rate, momentum});
+    }
+    return all;
+  }
+
+  // Of each point, by one training with each recipe and a seed that no reported one has.
+  std::vector<Recipe> best_recipes() {
+    const std::vector<Recipe> all = recipes();
+    if (all.size() == 1) return std::vector<Recipe>(points_.size(), all.front());
+    std::vector<std::vector<std::string>> keys(points_.size());
     for (std::size_t i = 0; i < points_.size(); ++i) {
-      std::vector<Learner>& learners = learners_.emplace_back();
-      const std::string schedule = contents(files_[i]);
-      for (int seed = 0; seed < spec_.seeds; ++seed) {
-        ReplayJob job = job_of(i, seed);
-        const std::string text = to_json(job);
-        job.schedule.clear();
-        const std::string all = mark + to_json(job) + schedule;
-        std::string key = fmt::format("{:016x}{:016x}", digest(all), digest(schedule + all));
-        pending_.try_emplace(key, text);
-        learners.push_back({text, std::move(key)});
+      for (const Recipe& recipe : all) {
+        ReplayJob job = job_of(i, recipe, static_cast<int>(spec_.seeds));
+        job.held_out = true;
+        job.plan.evaluations = 1;
+        keys[i].push_back(replays_.ask(job));
       }
     }
+    replays_.run();
+    std::vector<Recipe> best;
+    for (const auto& of_point : keys) {
+      std::size_t chosen = 0;
+      double most = -1;
+      for (std::size_t r = 0; r < all.size(); ++r) {
+        const ReplayResult* result = replays_.result(of_point[r]);
+        if (result == nullptr || result->diverged || result->curve.empty()) continue;
+        if (result->curve.back().accuracy <= most) continue;
+        most = result->curve.back().accuracy;
+        chosen = r;
+      }
+      best.push_back(all[chosen]);
+    }
+    return best;
   }
 
-  void work() {
-    const fs::path kept = cache_folder();
-    std::vector<std::pair<std::string, std::string>> open;  // key, job
-    for (const auto& [key, job] : pending_) {
-      const std::string known = kept.empty() ? "" : contents(kept / (key + ".json"));
-      if (known.empty() || !accepts(key, known)) open.emplace_back(key, job);
-    }
-    const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-    ForkOptions fork{.workers = options_.workers > 0 ? options_.workers : cores};
-    if (options_.progress) {
-      options_.progress(0, open.size());
-      fork.on_done = [&](std::size_t done) { options_.progress(done, open.size()); };
-    }
-    const auto answers = fork_map(open.size(), fork, [&](std::size_t i, const Report&) {
-      const std::string file = folder_.file(open[i].first + ".job").string();
-      std::ofstream(file) << open[i].second;
-      ::setenv("OMP_NUM_THREADS", "1", 1);
-      const ProgramEnd end = run_program(program_, {"worker", "replay", "--", file});
-      if (end.exit_code == 2) return std::string("refused");
-      if (end.exit_code != 0) {
-        throw std::runtime_error(fmt::format("the replay ended with exit code {}", end.exit_code));
-      }
-      // Kept at once: what is done is not lost when the study is interrupted.
-      if (!kept.empty()) {
-        const fs::path part = kept / fmt::format("{}.{}", open[i].first, ::getpid());
-        std::ofstream(part) << end.output;
-        std::error_code error;
-        fs::rename(part, kept / (open[i].first + ".json"), error);
-      }
-      return end.output;
-    });
-    for (std::size_t i = 0; i < answers.size(); ++i) {
-      if (answers[i].ok && answers[i].output == "refused") {
-        throw ConfigError({spec_.where, "convergence", "cannot be trained", "see above"});
-      }
-      if (!answers[i].ok) {
-        failures_.push_back(answers[i].output);
-      } else {
-        accepts(open[i].first, answers[i].output);
-      }
-    }
-  }
-
-  bool accepts(const std::string& key, const std::string& answer) {
-    try {
-      results_[key] = replay_result_from_json(answer);
-      return true;
-    } catch (const std::exception&) {
-      return false;
-    }
-  }
-
-  void conclude(std::size_t i) {
+  void conclude(std::size_t i, const Recipe& recipe, const std::vector<std::string>& keys) {
     std::vector<AccuracyCurve> curves;
     int diverged = 0;
     bool complete = true;
-    for (const Learner& learner : learners_[i]) {
-      const auto found = results_.find(learner.key);
-      if (found == results_.end()) continue;
-      AccuracyCurve curve = found->second.curve;
+    for (const std::string& key : keys) {
+      const ReplayResult* result = replays_.result(key);
+      if (result == nullptr) continue;
+      AccuracyCurve curve = result->curve;
       give_times(curve, schedules_[i]);
-      diverged += found->second.diverged;
-      complete &= found->second.complete || found->second.diverged;
+      diverged += result->diverged;
+      complete &= result->complete || result->diverged;
       curves.push_back(std::move(curve));
     }
     Prediction& p = *predictions_[i];
     const std::string name = point_text(p.strategy, p.gpus);
-    if (curves.size() < learners_[i].size()) {
+    if (curves.size() < keys.size()) {
       record_.warnings.push_back(fmt::format("{}: {} of {} seeds have no accuracy: {}", name,
-                                             learners_[i].size() - curves.size(),
-                                             learners_[i].size(), failures_.front()));
+                                             keys.size() - curves.size(), keys.size(),
+                                             replays_.failure()));
     }
     if (curves.empty()) return;
     if (!complete) {
@@ -277,27 +219,25 @@ class Study {
     const Job& job = points_[i].job;
     p.accuracy = accuracy_of(curves, diverged, spec_.target,
                              job.gpus * job.machine.price_per_gpu_hour / 3600);
+    p.accuracy->learning_rate = scaled(recipe.learning_rate, spec_.scaling, schedules_[i].workers);
+    p.accuracy->momentum = recipe.momentum;
   }
 
   const Scenario& scenario_;
   const ConvergenceSpec& spec_;
   ResultRecord& record_;
-  const StudyOptions& options_;
-  const std::string program_;
+  const ReplaysOptions& options_;
+  Replays replays_;
   const RunFolder folder_;
   std::vector<Point> points_;
   std::vector<Prediction*> predictions_;
   std::vector<UpdateSchedule> schedules_;
   std::vector<std::string> files_;
-  std::vector<std::vector<Learner>> learners_;
-  std::map<std::string, std::string> pending_;  // key -> job
-  std::map<std::string, ReplayResult> results_;
-  std::vector<std::string> failures_;
 };
 
 }  // namespace
 
-void add_accuracy(const Scenario& scenario, ResultRecord& record, const StudyOptions& options) {
+void add_accuracy(const Scenario& scenario, ResultRecord& record, const ReplaysOptions& options) {
   if (scenario.dataset.samples <= 0) {
     throw ConfigError({scenario.convergence->where, "convergence",
                        "needs to know how long the run is",

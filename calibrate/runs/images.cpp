@@ -190,6 +190,16 @@ void keep_first(Images& images, std::int64_t count) {
   images.labels.resize(static_cast<std::size_t>(count));
 }
 
+Images take_last(Images& images, std::int64_t count) {
+  const std::int64_t size = images.channels * images.height * images.width;
+  const std::int64_t left = images.count - count;
+  Images taken{count, images.channels, images.height, images.width, {}, {}};
+  taken.pixels.assign(images.pixels.begin() + left * size, images.pixels.end());
+  taken.labels.assign(images.labels.begin() + left, images.labels.end());
+  keep_first(images, left);
+  return taken;
+}
+
 ImageSets synthetic_images(std::int64_t classes, std::uint64_t seed) {
   constexpr std::int64_t train = 2000, test = 500, most_classes = 10;
   const std::int64_t told_apart = std::min(classes, most_classes);

@@ -32,6 +32,9 @@ ImageSets read_data_set(const std::string& name, std::int64_t classes, std::uint
 // Forgets all but the first `count` images; 0 = keeps all.
 void keep_first(Images& images, std::int64_t count);
 
+// Takes the last `count` images off; -> them.
+Images take_last(Images& images, std::int64_t count);
+
 // 2000 images to train on and 500 to test with, 28 x 28, of ten classes (or `classes`, if fewer):
 // a random picture of 7 x 7 squares for each class, and on every pixel noise of 1.5 times its
 // contrast.

@@ -1,6 +1,9 @@
 // `lockstep run SCENARIO`: the prediction for every strategy and GPU count.
+#include <fmt/format.h>
+
 #include "cli/verb.hpp"
 #include "convergence/study.hpp"
+#include "core/units.hpp"
 #include "results/render.hpp"
 
 namespace lockstep {
@@ -16,9 +19,17 @@ int run(const std::string& file, const CommonOptions& options) {
   }
   if (scenario.convergence) {
     ProgressLine progress("training");
-    add_accuracy(scenario, record, {options.workers, [&](std::size_t done, std::size_t all) {
-                                      progress.update({.done = done, .all = all});
-                                    }});
+    add_accuracy(scenario, record,
+                 {.workers = options.workers,
+                  .progress = [&](std::size_t done,
+                                  std::size_t all) { progress.update({.done = done, .all = all}); },
+                  .estimate =
+                      [&](std::size_t trainings, double seconds) {
+                        progress.clear();
+                        fmt::print(stderr,
+                                   "{} trainings, about {} on this machine; what is done is kept\n",
+                                   trainings, human(seconds, Dimension::seconds, 2));
+                      }});
   }
   tell_warnings(record);
   switch (options.format) {

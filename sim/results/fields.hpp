@@ -97,6 +97,9 @@ void describe(Visitor& v, Moment& m) {
 template <class Visitor, Either<Accuracy> A>
 void describe(Visitor& v, A& a) {
   v.field({"seeds", "Trainings."}, a.seeds);
+  v.field({"learning_rate", "At the beginning, scaling applied; the best one where tuned."},
+          a.learning_rate);
+  v.field({"momentum", "The best one where tuned."}, a.momentum);
   v.field({"diverged", "Of them, how many ended with a loss that is no number."}, a.diverged);
   v.field({"mean", "Share of the test set in the end, mean of the seeds."}, a.last);
   v.field({"interval", "90 % interval of that mean.", "", no_minimum}, a.last_interval);

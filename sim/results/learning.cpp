@@ -19,13 +19,13 @@ struct Mean {
   Interval interval;
 };
 
-// With its 90 % interval. One value has no interval but itself.
+// With its 90 % interval, of shares. One value has no interval but itself.
 Mean mean_of(const std::vector<double>& values) {
   const double centre = mean(values);
   if (values.size() < 2) return {centre, {centre, centre}};
   const double half = student_t95(static_cast<int>(values.size()) - 1) *
                       standard_deviation(values) / std::sqrt(static_cast<double>(values.size()));
-  return {centre, {centre - half, centre + half}};
+  return {centre, {std::max(0.0, centre - half), std::min(1.0, centre + half)}};
 }
 
 // Where a straight line between two evaluations meets the target.

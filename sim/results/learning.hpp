@@ -36,6 +36,26 @@ struct EnumNames<RateScaling> {
   static constexpr std::array names{"none", "linear", "square_root"};
 };
 
+// What a network begins with.
+enum class Initialisation {
+  layers,   // each layer's own: nn.Linear and nn.Conv2d draw from +-1 / sqrt(fan in)
+  kaiming,  // torchvision's VGG, ResNet: convolutions normal, of variance 2 / fan out, biases 0
+};
+template <>
+struct EnumNames<Initialisation> {
+  static constexpr std::array names{"layers", "kaiming"};
+};
+
+// Batch norm's running statistics of the network that is judged.
+enum class RunningStatistics {
+  first_worker,  // as rank 0 saves them
+  untouched,     // mean 0, variance 1: a server is pushed gradients, and no buffers
+};
+template <>
+struct EnumNames<RunningStatistics> {
+  static constexpr std::array names{"first_worker", "untouched"};
+};
+
 // What the shared parameters of one seed were worth at some moment.
 struct AccuracyPoint {
   double time = 0;           // simulated seconds

@@ -78,6 +78,8 @@ struct Accuracy {
     Interval interval;
   };
   int seeds = 0;
+  double learning_rate = 0;  // at the beginning, scaling applied
+  double momentum = 0;
   int diverged = 0;        // seeds whose loss was not finite in the end
   double last = 0;         // share of the test set, mean of the seeds
   Interval last_interval;  // of the mean

@@ -79,6 +79,11 @@ struct EnumNames<Engine> {
   static constexpr std::array names{"auto", "simgrid", "loop"};
 };
 
+// Every learning rate with every momentum, tried for each point by itself.
+struct TuningSpec {
+  std::vector<double> learning_rate, momentum;  // empty = the scenario's one
+};
+
 // Real training on the simulated clock (docs/accuracy.md). Run length, batch and optimizer are the
 // scenario's own.
 struct ConvergenceSpec {
@@ -88,10 +93,13 @@ struct ConvergenceSpec {
   MomentumPlace momentum_at = MomentumPlace::server;
   RateSchedule schedule = RateSchedule::constant;
   double warm_up_epochs = 0;
+  Initialisation initialisation = Initialisation::layers;
+  RunningStatistics running_statistics = RunningStatistics::first_worker;
   std::int64_t seeds = 5;
   std::int64_t evaluations = 10;
   std::int64_t test_samples = 0;  // 0 = all
   std::optional<double> target;   // accuracy
+  std::optional<TuningSpec> tune;
   Location where;
 };
 

@@ -113,6 +113,26 @@ void describe(Visitor& v, StrategyEntry& s) {
 }
 
 template <class Visitor>
+void describe(Visitor& v, TuningSpec& t) {
+  v.field({.name = "learning_rate",
+           .doc = "Rates to try, before scaling.",
+           .min = 1e-12,
+           .max = 1e6,
+           .min_items = 1,
+           .max_items = 100,
+           .single = true},
+          t.learning_rate);
+  v.field({.name = "momentum",
+           .doc = "Momenta to try.",
+           .min = 0,
+           .max = 1,
+           .min_items = 1,
+           .max_items = 100,
+           .single = true},
+          t.momentum);
+}
+
+template <class Visitor>
 void describe(Visitor& v, ConvergenceSpec& c) {
   v.location(c.where);
   v.field(
@@ -135,6 +155,15 @@ void describe(Visitor& v, ConvergenceSpec& c) {
            .min = 0,
            .max = 1e6},
           c.warm_up_epochs);
+  v.field(
+      {.name = "initialisation",
+       .doc = "layers: each layer's own default; kaiming: convolutions as torchvision's VGG and "
+              "ResNet begin."},
+      c.initialisation);
+  v.field({.name = "running_statistics",
+           .doc = "Batch norm's, of the network that is judged: those of the first worker, or "
+                  "untouched, as on a server that is pushed nothing but gradients."},
+          c.running_statistics);
   v.field({.name = "seeds",
            .doc = "Runs of each point, with other initial values and another order of the data.",
            .min = 1,
@@ -153,6 +182,11 @@ void describe(Visitor& v, ConvergenceSpec& c) {
            .min = 0,
            .max = 1},
           c.target);
+  v.field(
+      {.name = "tune",
+       .doc = "Tries learning rates and momenta for each point, judged on a sixth of the training "
+              "data that it does not learn from, and trains with the best."},
+      c.tune);
 }
 
 template <class Visitor>

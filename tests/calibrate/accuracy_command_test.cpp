@@ -128,12 +128,28 @@ TEST(Accuracy, DependsOnEveryOption) {
         "200",
         "synthetic, learning_rate: 0.02, warm_up_epochs: 0.5, seeds: 1, evaluations: 2, "
         "test_samples: 200",
+        "synthetic, learning_rate: 0.02, initialisation: kaiming, seeds: 1, evaluations: 2, "
+        "test_samples: 200",
+        "synthetic, learning_rate: 0.02, tune: {momentum: [0, 0.5]}, seeds: 1, evaluations: 2, "
+        "test_samples: 200",
         "synthetic, learning_rate: 0.02, seeds: 2, evaluations: 2, test_samples: 200",
         "synthetic, learning_rate: 0.02, seeds: 1, evaluations: 3, test_samples: 200",
         "synthetic, learning_rate: 0.02, seeds: 1, evaluations: 2, test_samples: 170",
         "synthetic, learning_rate: 0.02, seeds: 1, evaluations: 2, test_samples: 200, target: "
         "10%"}) {
     EXPECT_NE(accuracy(other), usual) << other;
+  }
+}
+
+TEST(Accuracy, IsThatOfTheBestRecipeWhereItIsTuned) {
+  // A million is no rate to learn with, 1e-9 learns nothing in 40 updates.
+  Study tuned(", tune: {learning_rate: [1e-9, 0.02, 1e6], momentum: 0.5}}\n");
+  Command& command = tuned.run();
+  ASSERT_EQ(command.wait(), 0) << command.err();
+  for (const json& p : json::parse(command.out()).at("predictions")) {
+    EXPECT_EQ(p.at("accuracy").at("learning_rate"), 0.02);
+    EXPECT_EQ(p.at("accuracy").at("momentum"), 0.5);
+    EXPECT_EQ(p.at("accuracy").at("diverged"), 0);
   }
 }
 

@@ -11,6 +11,7 @@
 #include "core/errors.hpp"
 #include "launch/processes.hpp"
 #include "runs/training_data.hpp"
+#include "torch/initialisation.hpp"
 #include "torch/optimizer.hpp"
 #include "workload/model.hpp"
 
@@ -287,6 +288,48 @@ TEST(DataSets, Cifar10IsReadAndItsDamageNamed) {
   EXPECT_THAT(refusal(), HasSubstr("image 0 is of class 12"));
   EXPECT_THAT([] { read_data_set("/nowhere", 10, 1); },
               testing::ThrowsMessage<ConfigError>(HasSubstr("there is no folder")));
+}
+
+TEST(Replay, KaimingConvolutionsHaveTheVarianceOfTorchvision) {
+  RealNetwork network(lenet(1), at::kCPU, 1);
+  const at::Tensor linear = network.parameters()[4].tensor.detach().clone();
+  initialise_kaiming(network, 1);
+  const at::Tensor weight = network.parameters()[2].tensor.detach();  // 16 x 6 x 5 x 5
+  ASSERT_EQ(weight.numel(), 2400);
+  // The standard error of a variance of n normal values is sqrt(2 / n) of it: 3 %.
+  EXPECT_NEAR(weight.var().item<double>() / (2.0 / (16 * 25)), 1, 0.12);
+  EXPECT_EQ(network.parameters()[3].tensor.detach().abs().max().item<double>(), 0);
+  EXPECT_TRUE(network.parameters()[4].tensor.detach().equal(linear));
+}
+
+TEST(Replay, WithoutRunningStatisticsBatchNormJudgesWithItsFirstOnes) {
+  StepOptions options;
+  options.samples = 16;
+  options.image = {1, 28, 28};
+  options.classes = 10;
+  options.parameters = {{"base", 4}, {"cifar", 1}};
+  const TrainingStep step = build_step(*load_model("resnet18"), options);
+  LearningPlan with = plan();
+  with.evaluations = 1;
+  with.test_samples = 500;
+  LearningPlan without = with;
+  without.running_statistics = RunningStatistics::untouched;
+  const auto learned = replay(step, round_robin(1, 40), data(), with).curve.back();
+  const auto judged = replay(step, round_robin(1, 40), data(), without).curve.back();
+  EXPECT_EQ(learned.loss, judged.loss);  // they learn the same
+  EXPECT_GT(learned.accuracy, judged.accuracy + 0.1);
+}
+
+TEST(Images, TakenOffAreNotLeft) {
+  Images all = synthetic_images(10, 1).train;
+  Images first = all;
+  const Images last = take_last(first, 300);
+  EXPECT_EQ(first.count, 1700);
+  EXPECT_EQ(last.count, 300);
+  std::vector<std::uint8_t> joined = first.pixels;
+  joined.insert(joined.end(), last.pixels.begin(), last.pixels.end());
+  EXPECT_EQ(joined, all.pixels);
+  EXPECT_EQ(last.labels.back(), all.labels.back());
 }
 
 }  // namespace

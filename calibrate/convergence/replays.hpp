@@ -1,0 +1,54 @@
+// Many replays at once: each in a process of its own, none of them twice. No LibTorch in here.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "convergence/job.hpp"
+#include "core/errors.hpp"
+#include "launch/processes.hpp"
+
+namespace lockstep {
+
+struct ReplaysOptions {
+  int workers = 0;  // at a time; 0 = one per core
+  std::function<void(std::size_t done, std::size_t all)> progress{};
+  // Heard before a long training, when a few batches told what it will take: real seconds.
+  std::function<void(std::size_t replays, double seconds)> estimate{};
+};
+
+// What a replay found is kept in $XDG_CACHE_HOME/lockstep/replays (or ~/.cache/...) as soon as it
+// is known: what was interrupted goes on, and the same question is answered at once.
+class Replays {
+ public:
+  // `where`: of the scenario's wish to train. Throws ConfigError when the measuring half is missing.
+  Replays(Location where, const ReplaysOptions& options);
+
+  // To be learned by the next run(); -> its key. Jobs that differ in the file of their schedule
+  // only, and not in its content, are one.
+  std::string ask(const ReplayJob& job);
+
+  // Throws ConfigError for data or a model that cannot be used.
+  void run();
+
+  // nullptr: its process failed.
+  const ReplayResult* result(const std::string& key) const;
+  const std::string& failure() const { return failure_; }  // why the first one did
+
+ private:
+  void announce(const std::vector<std::string>& open);
+  bool accepts(const std::string& key, const std::string& answer);
+
+  Location where_;
+  const ReplaysOptions& options_;
+  const std::string program_, mark_;
+  const RunFolder folder_;
+  std::map<std::string, ReplayJob> pending_;
+  std::map<std::string, ReplayResult> results_;
+  std::string failure_;
+};
+
+}  // namespace lockstep
