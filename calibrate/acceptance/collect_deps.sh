@@ -23,7 +23,8 @@ folder=$(cd "$1" && pwd)
 
 # SimGrid's libraries are those that it is linked with; libstdc++ and glibc must be the other
 # machine's own.
-packages=(libyaml-cpp-dev libyaml-cpp0.7 libfmt-dev libfmt9 libcli11-dev nlohmann-json3-dev zlib1g-dev libgloo-dev
+packages=(libyaml-cpp-dev libyaml-cpp0.7 libfmt-dev libfmt9 libcli11-dev nlohmann-json3-dev libjs-chart.js
+  zlib1g-dev libgloo-dev
   libsimgrid-dev libsimgrid3.32 libboost1.74-dev libboost-context1.74.0
   libboost-stacktrace1.74.0 libns3.37 libgsl27 libgslcblas0 libgfortran5 libquadmath0 libsqlite3-0)
 downloads=$(mktemp -d)

@@ -22,6 +22,9 @@ struct CommonOptions {
 // In the format that was asked for; text where there is none such of a table.
 std::string rendered(const Table& table, Format format);
 
+// All that `run` shows of a scenario: predictions, and accuracy where it asks for it.
+ResultRecord record_of(const Scenario& scenario, const CommonOptions& options);
+
 bool something_fits(const std::vector<Prediction>& predictions);  // into memory
 // Of the whole record, on stderr.
 void tell_warnings(const ResultRecord& record);

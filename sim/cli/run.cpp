@@ -8,10 +8,7 @@
 
 namespace lockstep {
 
-namespace {
-
-int run(const std::string& file, const CommonOptions& options) {
-  const Scenario scenario = read_scenario(file);
+ResultRecord record_of(const Scenario& scenario, const CommonOptions& options) {
   ResultRecord record;
   {
     ProgressLine progress("simulating");
@@ -31,6 +28,13 @@ int run(const std::string& file, const CommonOptions& options) {
                                    trainings, human(seconds, Dimension::seconds, 2));
                       }});
   }
+  return record;
+}
+
+namespace {
+
+int run(const std::string& file, const CommonOptions& options) {
+  const ResultRecord record = record_of(read_scenario(file), options);
   tell_warnings(record);
   switch (options.format) {
     case Format::json:

@@ -35,18 +35,19 @@ std::size_t entry_of(const Scenario& scenario, const MeasuredRow& row) {
                      allowed_hint(row.strategy, labels)});
 }
 
-double measured_step_seconds(const Scenario& scenario, const Point& point, const MeasuredRow& row) {
-  const auto batch = static_cast<double>(point.global_batch);
+double measured_step_seconds(const MeasuredRow& row, double samples, double tokens, double steps) {
   if (row.step_time) return *row.step_time;
-  if (row.samples_per_second) return batch / *row.samples_per_second;
-  if (row.tokens_per_second) {
-    const double tokens =
-        static_cast<double>(point.step->tokens) * point.job.accumulation * point.job.gpus;
-    return tokens / *row.tokens_per_second;
-  }
-  const double steps = steps_of_run(scenario, point);
+  if (row.samples_per_second) return samples / *row.samples_per_second;
+  if (row.tokens_per_second) return tokens / *row.tokens_per_second;
   if (row.total_time && steps > 0) return *row.total_time / steps;
   return 0;
+}
+
+double measured_step_seconds(const Scenario& scenario, const Point& point, const MeasuredRow& row) {
+  const double tokens =
+      static_cast<double>(point.step->tokens) * point.job.accumulation * point.job.gpus;
+  return measured_step_seconds(row, static_cast<double>(point.global_batch), tokens,
+                               steps_of_run(scenario, point));
 }
 
 bool meets(const Scenario& scenario, const Point& point, const MeasuredRow& row, double predicted) {

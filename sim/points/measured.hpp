@@ -10,6 +10,10 @@ namespace lockstep {
 // concerns time (only memory).
 double measured_step_seconds(const Scenario& scenario, const Point& point, const MeasuredRow& row);
 
+// The same of a point that is known by its figures: samples and tokens of one step (0 = the model
+// has none), steps of the whole run (0 = not known).
+double measured_step_seconds(const MeasuredRow& row, double samples, double tokens, double steps);
+
 // One sigma of a measured step time, as far as an anchor is trusted.
 inline constexpr double anchor_error = 0.01;
 

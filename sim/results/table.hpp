@@ -1,4 +1,4 @@
-// One table, several renderings: aligned text for people, CSV, Markdown. Cells are ready-made
+// One table, several renderings: aligned text for people, CSV, Markdown, HTML. Cells are ready-made
 // strings.
 #pragma once
 
@@ -22,12 +22,16 @@ class Table {
 
   std::string text() const;      // columns separated by two spaces, no trailing blanks
   std::string markdown() const;  // GitHub table; '|' in cells is escaped
-  std::string csv() const;       // RFC 4180, header line first, "\n" line ends
+  std::string html(const std::string& caption) const;  // the first column heads its row
+  std::string csv() const;  // RFC 4180, header line first, "\n" line ends
 
  private:
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;
 };
+
+// "a &lt; b": text as HTML, in attributes too.
+std::string html_text(const std::string& text);
 
 // Characters a terminal shows for UTF-8 text (code points; our texts hold no wide characters).
 std::size_t display_width(const std::string& text);

@@ -1,228 +1,25 @@
 // The report for people: one summary table, one table of where the step goes, then what limits
 // each.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <algorithm>
-#include <cmath>
-#include <utility>
-#include <vector>
 
 #include "results/cells.hpp"
 #include "results/render.hpp"
-#include "results/staleness.hpp"
-#include "results/step_parts.hpp"
-#include "results/table.hpp"
+#include "results/tables.hpp"
 
 namespace lockstep {
 
 namespace {
 
-// What no dataset, no price or no such part of the step leaves out; rounding noise counts as
-// nothing.
-bool nothing(double value) {
-  return std::abs(value) < 1e-12;
+std::string section(const std::string& title, const Table& table) {
+  return table.empty() ? "" : "\n" + title + "\n" + table.text();
 }
 
-using Align = Table::Align;
-
-// What a reader must know before comparing this row's time and price with others.
-std::string caveat(const Prediction& p) {
-  std::string text = p.out_of_memory ? "does not fit" : "";
-  const std::string uneven = p.worker_steps ? uneven_workers(*p.worker_steps) : "";
-  if (!text.empty() && !uneven.empty()) text += "; ";
-  return text + uneven;
-}
-
-std::string summary_table(const ResultRecord& record) {
-  bool tokens = false, priced = false, medians = false, precisions = false, caveats = false;
-  for (const auto& p : record.predictions) {
-    tokens |= p.tokens_per_second > 0;
-    medians |= std::abs(p.median_step_seconds - p.step_seconds) > 1e-3 * p.step_seconds;
-    priced |= p.dollars > 0;
-    precisions |= p.precision != record.precision;
-    caveats |= !caveat(p).empty();
-  }
-  std::vector<Table::Column> columns{{"strategy", Align::left}, {"GPUs"}};
-  if (precisions) columns.push_back({"precision", Align::left});
-  columns.push_back({"step"});
-  if (medians) columns.push_back({"median"});
-  for (const char* title : {"90 % interval", "total", tokens ? "tokens/s" : "samples/s", "scaling",
-                            "GPU busy", "MFU"}) {
-    columns.push_back({title});
-  }
-  if (priced) columns.push_back({"cost"});
-  if (caveats) columns.push_back({"but", Align::left});
-  Table table(columns);
-  for (const auto& p : record.predictions) {
-    std::vector<std::string> cells{p.strategy, std::to_string(p.gpus)};
-    if (precisions) cells.push_back(p.precision);
-    cells.push_back(seconds_text(p.step_seconds));
-    if (medians) cells.push_back(seconds_text(p.median_step_seconds));
-    for (std::string cell :
-         {fmt::format("{} .. {}", seconds_text(p.step_interval.low),
-                      seconds_text(p.step_interval.high)),
-          nothing(p.total_seconds) ? "-" : seconds_text(p.total_seconds),
-          rate_text(tokens ? p.tokens_per_second : p.samples_per_second),
-          percent(p.scaling_efficiency), percent(p.gpu_utilisation), percent(p.mfu)}) {
-      cells.push_back(std::move(cell));
-    }
-    if (priced) cells.push_back(p.dollars > 0 ? fmt::format("${:.2f}", p.dollars) : "-");
-    if (caveats) cells.push_back(caveat(p));
-    table.add_row(std::move(cells));
-  }
-  return table.text();
-}
-
-std::string split_table(const ResultRecord& record) {
-  std::vector<Table::Column> columns{{"strategy", Align::left}, {"GPUs"}};
-  for (const StepPart& part : named_parts) columns.push_back({part.heading});
-  Table table(columns);
-  for (const auto& p : record.predictions) {
-    std::vector<std::string> cells{p.strategy, std::to_string(p.gpus)};
-    for (const auto part : step_parts) {
-      const double seconds = p.split.*part;
-      cells.push_back(nothing(seconds) ? "-" : seconds_text(seconds));
-    }
-    table.add_row(std::move(cells));
-  }
-  return table.text();
-}
-
-std::string fits_text(const Prediction& p) {
-  if (p.out_of_memory) return fmt::format("NO, {} short", bytes_text(p.out_of_memory->shortfall));
-  const double free = p.memory.capacity - p.memory.device;
-  constexpr double certainty = 0.02;  // how far peaks are off at most where they were measured
-  if (p.memory.retries == 0 && (p.memory.capacity <= 0 || free >= certainty * p.memory.capacity)) {
-    return "yes";
-  }
-  std::string retries;
-  if (p.memory.retries > 0) {
-    retries = fmt::format(", {} retr{}", p.memory.retries, p.memory.retries == 1 ? "y" : "ies");
-  }
-  return fmt::format("yes, barely ({} free{})", bytes_text(free), retries);
-}
-
-std::string memory_table(const ResultRecord& record) {
-  Table table({{"strategy", Align::left},
-               {"GPUs"},
-               {"allocated"},
-               {"reserved"},
-               {"device"},
-               {"fits", Align::left},
-               {"peak at", Align::left}});
-  for (const auto& p : record.predictions) {
-    table.add_row({p.strategy, std::to_string(p.gpus), bytes_text(p.memory.allocated),
-                   bytes_text(p.memory.reserved), bytes_text(p.memory.device), fits_text(p),
-                   p.memory.moment});
-  }
-  return table.text();
-}
-
-std::string traffic_table(const ResultRecord& record) {
-  Table table({{"strategy", Align::left},
-               {"GPUs"},
-               {"links", Align::left},
-               {"busiest link"},
-               {"all links"},
-               {"busy"}});
-  for (const auto& p : record.predictions) {
-    for (const auto& t : p.traffic) {
-      table.add_row({p.strategy, std::to_string(p.gpus), t.link_class, bytes_text(t.bytes),
-                     bytes_text(t.total_bytes), percent(t.busy)});
-    }
-  }
-  return table.empty() ? "" : "\nTraffic per step, one way\n" + table.text();
-}
-
-std::string staleness_table(const ResultRecord& record) {
-  Table table({{"strategy", Align::left}, {"GPUs"}, {"mean"}, {"median"}, {"99 %"}, {"max"}});
-  for (const auto& p : record.predictions) {
-    if (!p.staleness) continue;
-    std::vector<std::string> cells{p.strategy, std::to_string(p.gpus)};
-    for (std::string& cell : staleness_cells(*p.staleness)) cells.push_back(std::move(cell));
-    table.add_row(std::move(cells));
-  }
-  return table.empty() ? "" : "\nStaleness of the updates applied\n" + table.text();
-}
-
-std::string workers_table(const ResultRecord& record) {
-  Table table({{"strategy", Align::left}, {"GPUs"}, {"even"}, {"least"}, {"most"}});
-  for (const auto& p : record.predictions) {
-    if (!p.worker_steps) continue;
-    table.add_row({p.strategy, std::to_string(p.gpus), percent(1.0 / p.gpus),
-                   percent(p.worker_steps->least), percent(p.worker_steps->most)});
-  }
-  return table.empty() ? "" : "\nOne worker's share of the steps\n" + table.text();
-}
-
-std::string accuracy_table(const ResultRecord& record) {
-  Table table({{"strategy", Align::left},
-               {"GPUs"},
-               {"accuracy"},
-               {"90 % interval"},
-               {"target"},
-               {"reached by"},
-               {"after"},
-               {"for"}});
+std::string seeds_text(const ResultRecord& record) {
   int seeds = 0;
-  for (const auto& p : record.predictions) {
-    if (!p.accuracy) continue;
-    const Accuracy& a = *p.accuracy;
-    seeds = a.seeds;
-    const bool reached = a.target && a.reached > 0;
-    table.add_row(
-        {p.strategy, std::to_string(p.gpus), percent(a.last),
-         fmt::format("{} .. {}", percent(a.last_interval.low), percent(a.last_interval.high)),
-         a.target ? percent(*a.target) : "-",
-         a.target ? fmt::format("{} of {}", a.reached, a.seeds) : "-",
-         reached ? seconds_text(a.seconds_to_target) : "-",
-         reached && a.dollars_to_target > 0 ? fmt::format("${:.4f}", a.dollars_to_target) : "-"});
+  for (const Prediction& p : record.predictions) {
+    if (p.accuracy) seeds = p.accuracy->seeds;
   }
-  if (table.empty()) return "";
-  return fmt::format(
-             "\nAccuracy on the test set, really trained in the simulated order ({} seed{})\n",
-             seeds, seeds == 1 ? "" : "s") +
-         table.text();
-}
-
-std::string shares_text(const ProvenanceShare& share) {
-  return fmt::format("{:.0f} % measured, {:.0f} % interpolated, {:.0f} % modelled",
-                     100 * share.measured, 100 * share.interpolated, 100 * share.modelled);
-}
-
-// One line for all points whose shares read alike.
-struct OriginLine {
-  std::string shares;
-  std::vector<std::pair<std::string, std::vector<int>>> points;  // strategy, GPU counts
-};
-
-std::string text_of(const OriginLine& line) {
-  std::vector<std::string> points;
-  for (const auto& [strategy, gpus] : line.points) {
-    points.push_back(gpus.size() == 1
-                         ? point_text(strategy, gpus.front())
-                         : fmt::format("{} on {} GPUs", strategy, fmt::join(gpus, ", ")));
-  }
-  return fmt::format("Costs of {}: {}.\n", fmt::join(points, "; "), line.shares);
-}
-
-std::string origins(const ResultRecord& record) {
-  std::vector<OriginLine> lines;
-  for (const auto& p : record.predictions) {
-    const std::string shares = shares_text(p.provenance);
-    auto line = std::find_if(lines.begin(), lines.end(),
-                             [&](const OriginLine& known) { return known.shares == shares; });
-    if (line == lines.end()) line = lines.insert(line, {shares, {}});
-    if (line->points.empty() || line->points.back().first != p.strategy) {
-      line->points.push_back({p.strategy, {}});
-    }
-    line->points.back().second.push_back(p.gpus);
-  }
-  if (lines.size() == 1) return fmt::format("Costs: {}.\n", lines.front().shares);
-  std::string out;
-  for (const OriginLine& line : lines) out += text_of(line);
-  return out;
+  return fmt::format("{} seed{}", seeds, seeds == 1 ? "" : "s");
 }
 
 std::string remarks(const ResultRecord& record) {
@@ -240,31 +37,24 @@ std::string remarks(const ResultRecord& record) {
     out += fmt::format("{}: no prediction: {}\n", point_text(failure.strategy, failure.gpus),
                        failure.reason);
   }
-  return out + origins(record);
+  for (const std::string& line : origins(record)) out += line + "\n";
+  return out;
 }
 
 }  // namespace
 
 std::string render_text(const ResultRecord& record) {
-  std::string out = record.scenario + "\n";
-  out += fmt::format("{} on {}, {}", record.model, record.platform, record.precision);
-  if (!record.predictions.empty()) {
-    const auto [least, most] = std::minmax_element(
-        record.predictions.begin(), record.predictions.end(),
-        [](const auto& a, const auto& b) { return a.global_batch < b.global_batch; });
-    out += fmt::format(", global batch {}", least->global_batch);
-    if (least->global_batch != most->global_batch) {
-      out += fmt::format(" to {}", most->global_batch);
-    }
-  }
-  out += "\n\n" + summary_table(record);
+  std::string out = record.scenario + "\n" + subject_text(record);
+  out += "\n\n" + summary_table(record).text();
   out += "\nWhere the step goes (mean of the ranks; the parts add up to the step)\n" +
-         split_table(record);
-  out += "\nPeak memory per GPU\n" + memory_table(record);
-  out += traffic_table(record);
-  out += staleness_table(record);
-  out += workers_table(record);
-  out += accuracy_table(record);
+         split_table(record).text();
+  out += "\nPeak memory per GPU\n" + memory_table(record).text();
+  out += section("Traffic per step, one way", traffic_table(record));
+  out += section("Staleness of the updates applied", staleness_table(record));
+  out += section("One worker's share of the steps", workers_table(record));
+  out += section("Accuracy on the test set, really trained in the simulated order (" +
+                     seeds_text(record) + ")",
+                 accuracy_table(record));
   for (const std::string& finding : record.findings) out += "\n" + finding + "\n";
   out += remarks(record);
   return out;

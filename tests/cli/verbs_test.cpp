@@ -1,7 +1,9 @@
 // Does each verb answer, with the promised exit code and the same bytes every time?
 #include <gmock/gmock.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "core/data.hpp"
 #include "process.hpp"
@@ -83,6 +85,37 @@ TEST(Check, IsDoneWhereAPartFits) {
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.out, HasSubstr("model.yaml: ok"));
   EXPECT_THAT(outcome.out, HasSubstr("NO"));
+}
+
+TEST(Report, IsOnePageOfAChapterPerScenario) {
+  const std::string page = write_file("report.html", "");
+  const Outcome one = lockstep(
+      {"report", shipped("ovi2026/vgg16.yaml"), shipped("ovi2026/ps_resnet50.yaml"), "-o", page});
+  EXPECT_EQ(one.code, 0) << one.err;
+  EXPECT_EQ(one.out, "");
+  EXPECT_EQ(one.err, "wrote " + page + "\n");
+  std::ostringstream text;
+  text << std::ifstream(page).rdbuf();
+  EXPECT_LT(text.str().size(), 1'000'000U);
+  for (const char* part : {"chapter-0", "chapter-1", "is fastest", "data-chart=\"cost\"",
+                           "data-chart=\"staleness\" data-chapter=\"1\"", "were measured by others",
+                           "parameter_server"}) {
+    EXPECT_THAT(text.str(), HasSubstr(part));
+  }
+}
+
+TEST(Report, EndsAsRunDoes) {
+  const std::string page = write_file("report.html", "");
+  const std::string misfit = write_file(
+      "misfit.yaml", scenario_text("model: llama3-70b\ninput: {}\nplatform: a100-sxm4-80gb-x4\n"));
+  const int expected = lockstep({"run", misfit}).code;
+  EXPECT_EQ(expected, 3);
+  EXPECT_EQ(lockstep({"report", misfit, "-o", page}).code, expected);
+  const Outcome nowhere =
+      lockstep({"report", shipped("ovi2026/vgg16.yaml"), "-o", "/nonexistent/report.html"});
+  EXPECT_EQ(nowhere.code, 74);
+  EXPECT_THAT(nowhere.err, HasSubstr("cannot write /nonexistent/report.html"));
+  EXPECT_EQ(lockstep({"report", shipped("ovi2026/vgg16.yaml")}).code, 2);
 }
 
 TEST(Export, RunsToTheSameAnswer) {

@@ -54,6 +54,8 @@ inline ResultRecord sample_record() {
   large.worker_steps = WorkerSteps{{{0, 7}, {1, 1}, {99, 8}}, 0, 99.0 / 793};
   Accuracy& accuracy = large.accuracy.emplace();
   accuracy.seeds = 3;
+  accuracy.learning_rate = 0.0125;
+  accuracy.momentum = 0.5;
   accuracy.diverged = 1;
   accuracy.last = 0.75;
   accuracy.last_interval = {0.5, 1};

@@ -1,0 +1,58 @@
+// `lockstep report SCENARIO... -o FILE`: one page of all that `run` says, with charts. Like `run` it
+// ends with 3 when nothing of a scenario fits.
+#include "results/report.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <fstream>
+
+#include "cli/verb.hpp"
+#include "questions/chapter.hpp"
+
+namespace lockstep {
+
+namespace {
+
+struct Arguments {
+  std::vector<std::string> files;
+  std::string output;
+  CommonOptions common;
+};
+
+void write(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  if (!file.flush()) throw OutputError("cannot write " + path);
+}
+
+int report(const Arguments& given) {
+  std::vector<ReportChapter> chapters;
+  int code = 0;
+  for (const std::string& file : given.files) {
+    const Scenario scenario = read_scenario(file);
+    chapters.push_back(report_chapter(scenario, record_of(scenario, given.common)));
+    const ResultRecord& record = chapters.back().record;
+    if (tell_failures(record.failures) != 0) code = 1;
+    if (code == 0 && !something_fits(record.predictions)) code = 3;
+  }
+  write(given.output, render_report(chapters));
+  fmt::print(stderr, "wrote {}\n", given.output);
+  return code;
+}
+
+Choice declare(CLI::App& app) {
+  const auto given = std::make_shared<Arguments>();
+  CLI::App& verb = *app.add_subcommand(
+      "report", "One HTML page with the answer, charts, tables and inputs; needs no network");
+  verb.add_option("scenarios", given->files, "Scenario files, a chapter each")->required();
+  verb.add_option("-o,--output", given->output, "The page, report.html")->required();
+  add_workers(verb, given->common);
+  add_examples(verb, {"my.yaml -o report.html", "scenarios/ovi2026/*.yaml -o study.html"});
+  return {&verb, [given] { return report(*given); }};
+}
+const Verb verb{VerbGroup::questions, declare};
+
+}  // namespace
+
+}  // namespace lockstep

@@ -1,0 +1,12 @@
+// A scenario's part of the report: its record, what its measured rows say, and its text.
+#pragma once
+
+#include "results/report.hpp"
+#include "scenario/scenario.hpp"
+
+namespace lockstep {
+
+// Throws OutputError when the scenario's file cannot be read again.
+ReportChapter report_chapter(const Scenario& scenario, ResultRecord record);
+
+}  // namespace lockstep

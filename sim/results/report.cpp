@@ -1,0 +1,183 @@
+// See report.hpp. The page is report/page.html; a chart is a row in report_figures.cpp, with its
+// table, and a function in report/page.js that draws it.
+#include "results/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "report_files.hpp"
+#include "results/cells.hpp"
+#include "results/json_fields.hpp"
+#include "results/report_answer.hpp"
+#include "results/report_figures.hpp"
+#include "results/tables.hpp"
+
+namespace lockstep {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// {{name}} in `page` becomes the text of that name.
+std::string filled(const std::string& page,
+                   const std::vector<std::pair<std::string, std::string>>& texts) {
+  std::string out;
+  std::size_t at = 0;
+  while (true) {
+    const std::size_t open = page.find("{{", at);
+    if (open == std::string::npos) return out + page.substr(at);
+    const std::size_t close = page.find("}}", open);
+    const std::string name = page.substr(open + 2, close - open - 2);
+    const auto found = std::find_if(texts.begin(), texts.end(),
+                                    [&](const auto& text) { return text.first == name; });
+    out += page.substr(at, open - at) + found->second;
+    at = close + 2;
+  }
+}
+
+// A page ends a script at the first "</script", also within the script's own texts.
+std::string script_text(const Json& json) {
+  std::string safe;
+  for (const char c : json.dump(-1, ' ', false, Json::error_handler_t::replace)) {
+    safe += c == '<' ? std::string("\\u003c") : std::string(1, c);
+  }
+  return safe;
+}
+
+std::string html_of(const Chart& chart, std::size_t chapter) {
+  return fmt::format(
+      "<figure class=\"panel{0}\" id=\"{1}\">\n<figcaption><h2 id=\"{1}-title\">{2}</h2>\n"
+      "<p id=\"{1}-says\">{3}</p></figcaption>\n"
+      "<div class=plot><canvas data-chart=\"{4}\" data-chapter=\"{5}\" role=img tabindex=0 "
+      "aria-labelledby=\"{1}-title\" aria-describedby=\"{1}-says\"></canvas></div>\n"
+      "<div class=live aria-live=polite></div>\n<details><summary>The same as a table</summary>\n"
+      "<div class=scroll tabindex=0>{6}</div></details>\n</figure>\n",
+      chart.wide ? " wide" : "", fmt::format("{}-{}", chart.name, chapter), html_text(chart.title),
+      html_text(chart.caption), chart.name, chapter, chart.table.html(chart.title));
+}
+
+std::string panel(const std::string& title, const std::string& content) {
+  return fmt::format("<section class=\"panel wide\"><h2>{}</h2>\n{}</section>\n", html_text(title),
+                     content);
+}
+
+std::string remarks_html(const ResultRecord& record) {
+  std::string items;
+  const auto add = [&](const std::string& text) { items += "<li>" + html_text(text) + "</li>\n"; };
+  for (const Prediction& p : record.predictions) {
+    const std::string point = point_text(p.strategy, p.gpus);
+    add(point + ": " + p.bottleneck);
+    for (const std::string& note : p.notes) add(point + ": " + note);
+    if (!p.out_of_memory) continue;
+    for (const std::string& change : p.out_of_memory->suggestions) {
+      add(point + " would fit with: " + change);
+    }
+  }
+  for (const std::string& warning : record.warnings) add(warning);
+  for (const std::string& line : origins(record)) add(line);
+  for (const Failure& failure : record.failures) {
+    add(point_text(failure.strategy, failure.gpus) + ": no prediction: " + failure.reason);
+  }
+  return "<ul class=remarks>\n" + items + "</ul>\n";
+}
+
+std::string measured_html(const ReportChapter& chapter) {
+  using Align = Table::Align;
+  Table table({{"strategy", Align::left},
+               {"GPUs"},
+               {"predicted step"},
+               {"measured step"},
+               {"error"},
+               {"used for", Align::left},
+               {"source", Align::left}});
+  for (const Agreement& one : agreements(chapter)) {
+    table.add_row({one.predicted->strategy, std::to_string(one.predicted->gpus),
+                   seconds_text(one.predicted->step_seconds),
+                   seconds_text(one.measured->step_seconds),
+                   fmt::format("{:+.1f} %", 100 * one.error),
+                   one.measured->calibration ? "calibration" : "test", one.measured->source});
+  }
+  if (table.empty()) return "";
+  return panel("Predicted and measured", "<div class=scroll tabindex=0>" +
+                                             table.html("Steps that were measured") + "</div>\n");
+}
+
+std::string answer_html(const ReportChapter& chapter) {
+  const Answer told = answer(chapter);
+  std::string out = "<section class=answer aria-label=\"The answer\">\n";
+  for (const std::string& sentence : told.sentences) out += "<p>" + html_text(sentence) + "</p>\n";
+  out += "</section>\n";
+  if (told.highlights.empty()) return out;
+  out += "<dl class=cards>\n";
+  for (const Highlight& one : told.highlights) {
+    out += fmt::format(
+        "<div class=card><dt>{}</dt><dd class=value>{}</dd><dd class=detail>{}</dd></div>\n",
+        html_text(one.title), html_text(one.value), html_text(one.detail));
+  }
+  return out + "</dl>\n";
+}
+
+std::string chapter_html(const ReportChapter& chapter, std::size_t number) {
+  const ResultRecord& record = chapter.record;
+  std::string out = fmt::format(
+      "<article class=chapter id=\"chapter-{}\">\n<h1>{}</h1>\n<p class=subject>{}{}</p>\n", number,
+      html_text(record.scenario), html_text(subject_text(record)),
+      chapter.description.empty() ? "" : "<br>" + html_text(chapter.description));
+  out += answer_html(chapter) + "<div class=grid>\n";
+  if (!record.predictions.empty()) {
+    out += panel("All points", "<div class=scroll tabindex=0>" +
+                                   summary_table(record).html("Every strategy and GPU count") +
+                                   "</div>\n");
+  }
+  for (const Chart& chart : charts_of(chapter)) out += html_of(chart, number);
+  out += measured_html(chapter);
+  out += panel("What limits each point, and remarks", remarks_html(record));
+  out +=
+      panel("Inputs", fmt::format("<p><code>{}</code>, seed {}.</p>\n<details><summary>The "
+                                  "scenario file</summary><pre tabindex=0>{}</pre></details>\n",
+                                  html_text(record.file), record.seed, html_text(chapter.inputs)));
+  return out + "</div>\n</article>\n";
+}
+
+Json data_of(const ReportChapter& chapter) {
+  Json measured = Json::array();
+  for (const MeasuredPoint& point : chapter.measured) {
+    measured.push_back({{"strategy", point.strategy},
+                        {"gpus", point.gpus},
+                        {"step_seconds", point.step_seconds},
+                        {"source", point.source}});
+  }
+  return {{"result", json_of(chapter.record)},
+          {"measured", std::move(measured)},
+          {"front", pareto_front(chapter.record.predictions)}};
+}
+
+}  // namespace
+
+std::string render_report(const std::vector<ReportChapter>& chapters) {
+  Json data{{"parts", Json::array()}, {"chapters", Json::array()}};
+  for (const StepPart& part : named_parts) {
+    data["parts"].push_back({{"name", part.name}, {"heading", part.phrase}});
+  }
+  std::string links, articles;
+  for (std::size_t i = 0; i < chapters.size(); ++i) {
+    links += fmt::format("<li><a href=\"#chapter-{}\">{}</a></li>\n", i,
+                         html_text(chapters[i].record.scenario));
+    articles += chapter_html(chapters[i], i);
+    data["chapters"].push_back(data_of(chapters[i]));
+  }
+  const std::string navigation =
+      chapters.size() > 1 ? "<nav aria-label=\"Scenarios\"><ul>\n" + links + "</ul></nav>\n" : "";
+  return filled(report_page, {{"title", html_text(chapters.front().record.scenario)},
+                              {"style", report_style},
+                              {"navigation", navigation},
+                              {"chapters", articles},
+                              {"version", LOCKSTEP_VERSION},
+                              {"data", script_text(data)},
+                              {"library", report_library},
+                              {"script", report_script}});
+}
+
+}  // namespace lockstep

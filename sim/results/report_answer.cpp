@@ -1,0 +1,229 @@
+// See report_answer.hpp.
+#include "results/report_answer.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "results/cells.hpp"
+
+namespace lockstep {
+
+namespace {
+
+// What points are compared by: the whole run where its length is known, otherwise the time that one
+// sample takes.
+double cost_in_time(const Prediction& p) {
+  return p.total_seconds > 0 ? p.total_seconds : 1 / p.samples_per_second;
+}
+
+std::string title(const Prediction& p) {
+  return point_text(p.strategy, p.gpus);
+}
+
+std::string price_text(double dollars) {
+  return dollars < 0.1 ? fmt::format("${:.4f}", dollars) : fmt::format("${:.2f}", dollars);
+}
+
+std::string per_second_text(const Prediction& p) {
+  return p.tokens_per_second > 0 ? rate_text(p.tokens_per_second) + " tokens/s"
+                                 : rate_text(p.samples_per_second) + " samples/s";
+}
+
+std::string pace_text(const Prediction& p) {
+  const double low = p.step_interval.low / p.step_seconds;
+  const double high = p.step_interval.high / p.step_seconds;
+  const bool whole = p.total_seconds > 0;
+  const double time = whole ? p.total_seconds : p.step_seconds;
+  return fmt::format("{} takes {} (90 % interval {} to {})", whole ? "the whole run" : "a step",
+                     seconds_text(time), seconds_text(low * time), seconds_text(high * time));
+}
+
+using Points = std::vector<const Prediction*>;
+
+// The point with the least `value`; none of no points.
+const Prediction* least(const Points& points, auto value) {
+  const auto found = std::min_element(
+      points.begin(), points.end(),
+      [&](const Prediction* a, const Prediction* b) { return value(*a) < value(*b); });
+  return found == points.end() ? nullptr : *found;
+}
+
+void compare_strategies(const Points& fitting, const Prediction& fastest, Answer& answer) {
+  std::vector<std::string> others;
+  for (const Prediction* p : fitting) {
+    if (p->gpus != fastest.gpus || p->strategy == fastest.strategy) continue;
+    const double ratio = cost_in_time(*p) / cost_in_time(fastest);
+    others.push_back(ratio < 1.005
+                         ? p->strategy + " is as fast"
+                         : fmt::format("{} takes {:.2f} times as long", p->strategy, ratio));
+  }
+  if (others.empty()) return;
+  constexpr std::size_t most = 4;
+  const std::size_t more = others.size() > most ? others.size() - most : 0;
+  others.resize(others.size() - more);
+  answer.sentences.push_back(fmt::format("On {}, {}{}.", gpus_text(fastest.gpus),
+                                         fmt::join(others, ", "),
+                                         more > 0 ? fmt::format(" (and {} more)", more) : ""));
+}
+
+void tell_scaling(const Points& fitting, const Prediction& fastest, Answer& answer) {
+  const Prediction* fewest = &fastest;
+  for (const Prediction* p : fitting) {
+    if (p->strategy == fastest.strategy && p->gpus < fewest->gpus) fewest = p;
+  }
+  if (fewest->gpus == fastest.gpus) return;
+  const double gain = fastest.samples_per_second / fewest->samples_per_second;
+  const double more = static_cast<double>(fastest.gpus) / fewest->gpus;
+  answer.sentences.push_back(fmt::format(
+      "With {} its {} do {:.2f} times the work of {}: {:.0f} % of perfect scaling.",
+      fastest.strategy, gpus_text(fastest.gpus), gain, gpus_text(fewest->gpus), 100 * gain / more));
+}
+
+void tell_memory(const ReportChapter& chapter, const Points& fitting, Answer& answer) {
+  const auto& all = chapter.record.predictions;
+  const Prediction* fullest = least(fitting, [](const Prediction& p) {
+    return p.memory.capacity > 0 ? -p.memory.device / p.memory.capacity : 0;
+  });
+  if (fullest->memory.capacity > 0) {
+    const std::string device = bytes_text(fullest->memory.device);
+    const std::string capacity = bytes_text(fullest->memory.capacity);
+    answer.highlights.push_back(
+        {"Fullest GPU that fits", device, fmt::format("of {}, {}", capacity, title(*fullest))});
+    if (fitting.size() == all.size()) {
+      answer.sentences.push_back(
+          fmt::format("Everything fits into memory; {} needs most, {} of {}.", title(*fullest),
+                      device, capacity));
+    }
+  }
+  std::vector<std::string> misfits;
+  for (const Prediction& p : all) {
+    if (p.out_of_memory) misfits.push_back(title(p));
+  }
+  if (misfits.empty()) return;
+  answer.sentences.push_back(fmt::format("{} of {} points do not fit into memory: {}.",
+                                         misfits.size(), all.size(), fmt::join(misfits, ", ")));
+}
+
+void tell_agreement(const ReportChapter& chapter, Answer& answer) {
+  double sum = 0, worst = 0;
+  std::size_t count = 0, inside = 0;
+  for (const Agreement& one : agreements(chapter)) {
+    if (one.measured->calibration) continue;
+    ++count;
+    sum += std::abs(one.error);
+    if (std::abs(one.error) > std::abs(worst)) worst = one.error;
+    const Interval& interval = one.predicted->step_interval;
+    const double seconds = one.measured->step_seconds;
+    inside += seconds >= interval.low && seconds <= interval.high ? 1 : 0;
+  }
+  if (count == 0) return;
+  const double average = sum / static_cast<double>(count);
+  answer.sentences.push_back(fmt::format(
+      "{} of these steps {} measured by others: predictions are off by {:.1f} % on average, "
+      "{:+.1f} % at worst; {} of {} lie within the 90 % interval.",
+      count, count == 1 ? "was" : "were", 100 * average, 100 * worst, inside, count));
+  answer.highlights.push_back({"Off from measurements", fmt::format("{:.1f} %", 100 * average),
+                               fmt::format("mean of {} step{}, worst {:+.1f} %", count,
+                                           count == 1 ? "" : "s", 100 * worst)});
+}
+
+void tell_misfit(const ReportChapter& chapter, Answer& answer) {
+  Points all;
+  for (const Prediction& p : chapter.record.predictions) all.push_back(&p);
+  const Prediction* closest =
+      least(all, [](const Prediction& p) { return p.out_of_memory->shortfall; });
+  if (closest == nullptr) {
+    answer.sentences.emplace_back("There is no prediction: see the remarks below.");
+    return;
+  }
+  const double shortfall = closest->out_of_memory->shortfall;
+  answer.sentences.push_back(fmt::format("Nothing fits into memory. {} comes closest: it lacks {}.",
+                                         title(*closest), bytes_text(shortfall)));
+  for (const std::string& change : closest->out_of_memory->suggestions) {
+    answer.sentences.push_back("It would fit with: " + change + ".");
+  }
+}
+
+}  // namespace
+
+Answer answer(const ReportChapter& chapter) {
+  Answer result;
+  const ResultRecord& record = chapter.record;
+  Points fitting, priced;
+  for (const Prediction& p : record.predictions) {
+    if (p.out_of_memory) continue;
+    fitting.push_back(&p);
+    if (p.dollars > 0) priced.push_back(&p);
+  }
+  const Prediction* fastest = least(fitting, cost_in_time);
+  if (fastest == nullptr) {
+    tell_misfit(chapter, result);
+    return result;
+  }
+  const bool whole = fastest->total_seconds > 0;
+  result.sentences.push_back(
+      fmt::format("{} is {}: {}{}, {}.", title(*fastest),
+                  record.predictions.size() > 1 ? "fastest" : "the only point", pace_text(*fastest),
+                  fastest->dollars > 0 ? " and costs " + price_text(fastest->dollars) : "",
+                  per_second_text(*fastest)));
+  result.highlights.push_back({"Fastest",
+                               seconds_text(whole ? fastest->total_seconds : fastest->step_seconds),
+                               title(*fastest) + (whole ? "" : ", one step")});
+  if (const Prediction* cheapest = least(priced, [](const Prediction& p) { return p.dollars; })) {
+    const std::string price = price_text(cheapest->dollars);
+    if (priced.size() > 1) {
+      result.sentences.push_back(cheapest == fastest
+                                     ? "It is the cheapest, too."
+                                     : fmt::format("{} is cheapest: {} for the whole run, in {}.",
+                                                   title(*cheapest), price,
+                                                   seconds_text(cheapest->total_seconds)));
+    }
+    result.highlights.push_back({"Cheapest", price, title(*cheapest)});
+  }
+  result.highlights.push_back({"Throughput of the fastest", per_second_text(*fastest),
+                               fmt::format("GPUs busy {:.0f} %, MFU {:.0f} %",
+                                           100 * fastest->gpu_utilisation, 100 * fastest->mfu)});
+  compare_strategies(fitting, *fastest, result);
+  tell_scaling(fitting, *fastest, result);
+  result.sentences.push_back(
+      fmt::format("What limits {}: {}.", title(*fastest), fastest->bottleneck));
+  tell_memory(chapter, fitting, result);
+  tell_agreement(chapter, result);
+  for (const std::string& finding : record.findings) result.sentences.push_back(finding + ".");
+  return result;
+}
+
+std::vector<std::size_t> pareto_front(const std::vector<Prediction>& predictions) {
+  const auto counts = [](const Prediction& p) {
+    return !p.out_of_memory && p.dollars > 0 && p.total_seconds > 0;
+  };
+  const auto beats = [&](const Prediction& a, const Prediction& b) {
+    return counts(a) && a.total_seconds <= b.total_seconds && a.dollars <= b.dollars &&
+           (a.total_seconds < b.total_seconds || a.dollars < b.dollars);
+  };
+  std::vector<std::size_t> front;
+  for (std::size_t i = 0; i < predictions.size(); ++i) {
+    const Prediction& p = predictions[i];
+    if (!counts(p)) continue;
+    const bool beaten = std::any_of(predictions.begin(), predictions.end(),
+                                    [&](const Prediction& other) { return beats(other, p); });
+    if (!beaten) front.push_back(i);
+  }
+  return front;
+}
+
+std::vector<Agreement> agreements(const ReportChapter& chapter) {
+  std::vector<Agreement> list;
+  for (const MeasuredPoint& measured : chapter.measured) {
+    for (const Prediction& p : chapter.record.predictions) {
+      if (p.strategy != measured.strategy || p.gpus != measured.gpus) continue;
+      list.push_back({&measured, &p, p.step_seconds / measured.step_seconds - 1});
+    }
+  }
+  return list;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,27 @@
+// The tables of a record for people, in the report on the terminal and behind the charts of the page.
+// Each may be empty: no point has such a figure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "results/record.hpp"
+#include "results/table.hpp"
+
+namespace lockstep {
+
+// "vgg16 on 4x A100 80 GB SXM, amp-fp16, global batch 128 to 512"
+std::string subject_text(const ResultRecord& record);
+
+// "Costs of ddp on 1, 2 GPUs: ... % measured": one line for all points whose shares read alike.
+std::vector<std::string> origins(const ResultRecord& record);
+
+Table summary_table(const ResultRecord& record);
+Table split_table(const ResultRecord& record);
+Table memory_table(const ResultRecord& record);
+Table traffic_table(const ResultRecord& record);
+Table staleness_table(const ResultRecord& record);
+Table workers_table(const ResultRecord& record);
+Table accuracy_table(const ResultRecord& record);
+
+}  // namespace lockstep
