@@ -1,9 +1,13 @@
 // `lockstep run SCENARIO`: the prediction for every strategy and GPU count.
 #include <fmt/format.h>
 
+#include <cstdio>
+
 #include "cli/verb.hpp"
 #include "convergence/study.hpp"
+#include "core/errors.hpp"
 #include "core/units.hpp"
+#include "questions/trace.hpp"
 #include "results/render.hpp"
 
 namespace lockstep {
@@ -33,9 +37,43 @@ ResultRecord record_of(const Scenario& scenario, const CommonOptions& options) {
 
 namespace {
 
-int run(const std::string& file, const CommonOptions& options) {
-  const ResultRecord record = record_of(read_scenario(file), options);
+struct Arguments {
+  std::string file;
+  CommonOptions common;
+  TraceOptions trace;  // no path = no trace
+  std::string trace_steps;
+};
+
+// "3" or "3-5".
+std::pair<int, int> parse_steps(const std::string& text) {
+  const auto number = [](const std::string& digits) {
+    const bool is_one = !digits.empty() && digits.size() < 7 &&
+                        digits.find_first_not_of("0123456789") == std::string::npos;
+    return is_one ? std::stoi(digits) : -1;
+  };
+  const std::size_t dash = text.find('-');
+  const int first = number(text.substr(0, dash));
+  const int last = dash == std::string::npos ? first : number(text.substr(dash + 1));
+  if (first >= 0 && first <= last) return {first, last};
+  throw file_error("", "--trace-steps",
+                   fmt::format("{} is no step, nor the first and the last", in_quotes(text)),
+                   "for example 1-3; step 0 is the first");
+}
+
+int run(Arguments& arguments) {
+  const CommonOptions& options = arguments.common;
+  const bool traces = !arguments.trace.path.empty();
+  if (!arguments.trace_steps.empty()) arguments.trace.steps = parse_steps(arguments.trace_steps);
+  const Scenario scenario = read_scenario(arguments.file);
+  if (traces) check_trace(scenario, arguments.trace);
+  const ResultRecord record = record_of(scenario, options);
   tell_warnings(record);
+  if (traces) {
+    const RunOptions run_options{.workers = options.workers};
+    for (const std::string& file : write_traces(scenario, arguments.trace, record, run_options)) {
+      fmt::print(stderr, "trace: {}\n", file);
+    }
+  }
   switch (options.format) {
     case Format::json:
       print(render_json(record));
@@ -51,19 +89,36 @@ int run(const std::string& file, const CommonOptions& options) {
   return something_fits(record.predictions) ? 0 : 3;
 }
 
+void add_trace(CLI::App& verb, Arguments& given) {
+  auto* group = verb.add_option_group("Timeline");
+  auto* path = group->add_option("--trace", given.trace.path,
+                                 "Trace for Perfetto and HolisticTraceAnalysis: FILE.json, "
+                                 "FILE.json.gz, or FOLDER/ with a file for each rank");
+  group->add_option("--trace-strategy", given.trace.strategies, "Strategies (default: all)")
+      ->needs(path)
+      ->delimiter(',');
+  group->add_option("--trace-gpus", given.trace.gpus, "GPU counts (default: the largest)")
+      ->needs(path)
+      ->delimiter(',');
+  group->add_option("--trace-ranks", given.trace.ranks, "Ranks (default: four, evenly spaced)")
+      ->needs(path)
+      ->delimiter(',')
+      ->check(CLI::Range(0, 1 << 20));
+  group->add_option("--trace-steps", given.trace_steps, "Steps, e.g. 1-3 (default: three)")
+      ->needs(path);
+}
+
 Choice declare(CLI::App& app) {
-  struct Arguments {
-    std::string file;
-    CommonOptions common;
-  };
   const auto given = std::make_shared<Arguments>();
   CLI::App& verb = *app.add_subcommand("run", "Predict every strategy and GPU count of a scenario");
   verb.add_option("scenario", given->file, "Scenario file")->required();
   add_formats(verb, given->common, Formats::json_csv);
   add_workers(verb, given->common);
+  add_trace(verb, *given);
   add_examples(verb, {"scenarios/ovi2026/vgg16.yaml", "my.yaml --json > result.json",
-                      "my.yaml --csv | column -s, -t | less -S"});
-  return {&verb, [given] { return run(given->file, given->common); }};
+                      "my.yaml --csv | column -s, -t | less -S", "my.yaml --trace step.json.gz",
+                      "my.yaml --trace traces/ --trace-ranks 0,8"});
+  return {&verb, [given] { return run(*given); }};
 }
 const Verb verb{VerbGroup::questions, declare};
 

@@ -92,51 +92,58 @@ void Watch::remember(const std::vector<double>& positions) {
   for (std::size_t w = 0; w < lanes_.size(); ++w) before_[w] = positions[at(w)];
 }
 
-// The rule of QueuedWork part by part gives the idle time before each; what a lane's factor makes
-// of the span of the whole decides how much it is together.
+void tell_parts(Observer& observer, const Observer::Stream& stream, Phase phase,
+                const PartsDone& done) {
+  const std::vector<NamedWork::Part>& parts = done.parts;
+  std::vector<double> idle(parts.size());
+  double now = done.start, issued = done.issued, busy = 0, all_idle = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const double seconds = done.seconds[i];
+    const double end = std::max(now + seconds, issued + scaled_span(parts[i].work, done.factor));
+    idle[i] = end - now - seconds;
+    issued += parts[i].work.host;
+    now = end;
+    busy += seconds;
+    all_idle += idle[i];
+  }
+  const double truly_idle = std::max(0.0, done.end - done.start - busy);
+  if (all_idle <= 0) idle.front() = all_idle = truly_idle;
+  const double scale = all_idle > 0 ? truly_idle / all_idle : 0;
+  now = done.start;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const bool last = i + 1 == parts.size();
+    const double begin = std::min(done.end, now + scale * idle[i]);
+    const double end = last ? done.end : std::min(done.end, begin + done.seconds[i]);
+    const Observer::Number launch = done.launch == 0 ? 0 : done.launch + i;
+    if (begin > now + clock_precision) {
+      observer.on_wait({stream, WaitCause::host_bound, now, begin, launch});
+    }
+    if (done.seconds[i] > 0) {
+      observer.on_work({stream, phase, parts[i].name, begin, end, 0, launch});
+    }
+    now = done.seconds[i] > 0 ? end : begin;
+  }
+}
+
 void Watch::computed(Phase phase, const QueuedWork& work, const WorkLabel& label,
                      const std::vector<double>& factors, const HostClock& host,
                      const std::vector<double>& positions, const Interference* pace,
                      const std::vector<double>& work_ends) {
   const std::vector<NamedWork::Part> parts = parts_of(work, label);
-  std::vector<double> seconds(parts.size()), idle(parts.size());
+  std::vector<double> seconds(parts.size());
   for (std::size_t w = 0; w < lanes_.size(); ++w) {
-    const double factor = factors[at(w)], end = positions[at(w)];
+    const double factor = factors[at(w)];
     double place = pace ? work_ends[at(w)] - factor * work.busy : 0;
-    double now = before_[w], issued = host.at(at(w)), busy = 0, all_idle = 0;
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      const QueuedWork& part = parts[i].work;
-      seconds[i] = factor * part.busy;
-      if (pace) {
-        const double from = pace->time_of(phase, place);
-        place += factor * part.busy;
-        seconds[i] = std::max(0.0, pace->time_of(phase, place) - from);
-      }
-      const double done = std::max(now + seconds[i], issued + scaled_span(part, factor));
-      idle[i] = done - now - seconds[i];
-      issued += part.host;
-      now = done;
-      busy += seconds[i];
-      all_idle += idle[i];
+      seconds[i] = factor * parts[i].work.busy;
+      if (pace == nullptr) continue;
+      const double from = pace->time_of(phase, place);
+      place += factor * parts[i].work.busy;
+      seconds[i] = std::max(0.0, pace->time_of(phase, place) - from);
     }
-    const double truly_idle = std::max(0.0, end - before_[w] - busy);
-    if (all_idle <= 0) idle.front() = all_idle = truly_idle;
-    const double scale = all_idle > 0 ? truly_idle / all_idle : 0;
-    now = before_[w];
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      const double begin = std::min(end, now + scale * idle[i]);
-      const double done = i + 1 < parts.size() ? std::min(end, begin + seconds[i]) : end;
-      const Observer::Number launch = label.number == 0 ? 0 : label.number + i;
-      if (begin > now + clock_precision) {
-        observer_.on_wait(
-            {stream(lanes_[w], compute_stream), WaitCause::host_bound, now, begin, launch});
-      }
-      if (seconds[i] > 0) {
-        observer_.on_work(
-            {stream(lanes_[w], compute_stream), phase, parts[i].name, begin, done, 0, launch});
-      }
-      now = seconds[i] > 0 ? done : begin;
-    }
+    tell_parts(
+        observer_, stream(lanes_[w], compute_stream), phase,
+        {parts, seconds, factor, host.at(at(w)), before_[w], positions[at(w)], label.number});
   }
 }
 

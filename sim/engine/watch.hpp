@@ -20,6 +20,20 @@ struct WorkLabel {
   Observer::Number number = 0;
 };
 
+// What a stream did with the parts of a piece of work.
+struct PartsDone {
+  const std::vector<NamedWork::Part>& parts;
+  const std::vector<double>& seconds;  // in which each kept it busy
+  double factor = 1;                   // by which device parts took longer than they say
+  double issued = 0;                   // when the host began to
+  double start = 0, end = 0;
+  Observer::Number launch = 0;  // of the host's first part; 0 = no host
+};
+// The rule of QueuedWork part by part says where the stream stood still; `end`, which follows from
+// the whole, how long.
+void tell_parts(Observer& observer, const Observer::Stream& stream, Phase phase,
+                const PartsDone& done);
+
 class Watch {
  public:
   // Null when nobody listens to any lane. `one_thread`: there is no host beside the compute stream.

@@ -23,7 +23,7 @@ InputPipeline::InputPipeline(const Job& job, RankGroup& ranks, JobNetwork& netwo
   if (!job.input_on_device && job.step.input_bytes > 0 &&
       job.machine.device.architecture != Architecture::cpu) {
     transfer_ = network.host_device_copy(job.step.input_bytes);
-    transfer_.spec.name = "input";
+    transfer_.spec.name = "Memcpy HtoD (input)";
   }
 }
 

@@ -111,8 +111,8 @@ class Pricing {
          {&unit.gather, &unit.reduce, &unit.replicate, &unit.to_device, &unit.to_host}) {
       transfer->spec.what = owner.root ? "root" : std::string_view(owner.module);
     }
-    unit.to_device.spec.name = "shard to device";
-    unit.to_host.spec.name = "gradients to host";
+    unit.to_device.spec.name = "Memcpy HtoD (shard)";
+    unit.to_host.spec.name = "Memcpy DtoH (gradients)";
     if (layout_.options.version == 2) {
       version_two(unit, all, shard, tensors);
     } else {

@@ -120,16 +120,16 @@ void add_segments(const Job& job, const StepCosts& costs, const std::vector<Parc
   std::vector<int> segment_of(job.step.layers.size(), 0);
   for (int micro = 0; micro < job.accumulation; ++micro) {
     PsSegment forward{Phase::forward, {}, true};
-    for (const LayerCost& layer : costs.layers) forward.work = append(forward.work, layer.forward);
+    for (const LayerCost& layer : costs.layers) forward.append({layer.name, layer.forward});
     system.segments.push_back(forward);
     const bool last = micro == job.accumulation - 1;
     PsSegment backward{Phase::backward, {}, false};
     for (int layer = layers - 1; layer >= 0; --layer) {
-      backward.work = append(backward.work, costs.layers[at(layer)].backward);
+      backward.append({costs.layers[at(layer)].name, costs.layers[at(layer)].backward});
       segment_of[at(layer)] = static_cast<int>(system.segments.size());
       if (last && overlap && sends[at(layer)] && layer > 0) {
         system.segments.push_back(backward);
-        backward.work = {};
+        backward = {Phase::backward, {}, false};
       }
     }
     system.segments.push_back(backward);
@@ -144,12 +144,15 @@ void add_segments(const Job& job, const StepCosts& costs, const std::vector<Parc
     system.segments.push_back({Phase::copies,
                                job.costs->stream(clipping_bytes(job.step.precision, elements),
                                                  clipping_launches(elements, tensors)),
-                               false});
+                               false,
+                               {},
+                               "clip_grad_norm_"});
   }
   if (job.machine.device.architecture == Architecture::cpu && !overlap) {
     // One message for all tensors is one piece of memory: no copy engine gathers them on the way.
     const double bytes = elements * gradient_bytes(job.step.precision);
-    system.segments.push_back({Phase::copies, job.costs->stream(2 * bytes, tensors), false});
+    system.segments.push_back(
+        {Phase::copies, job.costs->stream(2 * bytes, tensors), false, {}, "gradients to message"});
   }
   const int end = static_cast<int>(system.segments.size()) - 1;
   for (std::size_t i = 0; i < sent.size(); ++i) {
@@ -182,9 +185,11 @@ void add_workers(const Job& job, const SimulatedLinks& links, const PsLinks& all
           known.try_emplace({push, pull, speed_of(rank), core_of(rank)}, system.workers.size());
       if (!fresh) {
         ++system.workers[entry->second].ranks;
+        system.worker_of_rank.push_back(static_cast<int>(entry->second));
         continue;
       }
     }
+    system.worker_of_rank.push_back(static_cast<int>(system.workers.size()));
     system.workers.push_back({1, push, pull, all.one_lane[at(rank)], core_of(rank)});
     representative.push_back(rank);
   }
@@ -251,6 +256,7 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
 
   system.rule = consistency_rule(options, job.gpus);
   system.progress = job.progress;
+  system.observer = job.observer;
   system.records_updates = !job.schedule_file.empty();
   system.servers = options.servers;
   system.places = result.places.count;
@@ -263,6 +269,10 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
         host_device_copy(job.machine, job.step.input_bytes).seconds(job.step.input_bytes);
   }
   system.links = result.simulated.capacity;
+  for (const int link : result.simulated.original) {
+    const LinkClass kind = result.links.links[at(link)].kind;
+    system.link_names.push_back(EnumNames<LinkClass>::names[static_cast<std::size_t>(kind)]);
+  }
   system.routes = result.simulated.routes;
 
   const bool measured = std::any_of(system.routes.begin(), system.routes.end(),
@@ -305,6 +315,7 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
   for (const Parcel& parcel : sent) {
     PsMessage message;
     message.server = parcel.server;
+    message.name = by_key ? std::string_view(job.step.layers[at(parcel.layer)].name) : "all keys";
     message.place = result.places.of_server[at(parcel.server)];
     message.push_bytes = parcel.elements * push_bytes;
     message.pull_bytes = parcel.elements * pull_bytes;

@@ -69,6 +69,7 @@ double PsRun::compute_lost(Worker& self) {
   const double lost = core->compute_lost - self.lost;
   self.lost = core->compute_lost;
   if (lost <= negligible) return 0;
+  if (watch_) watch_->loses(self.id, executor_.now() - self.started - self.delay, lost);
   self.delay += lost;
   self.booked_until += lost;
   self.step.seconds += lost;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/executor.hpp"
-#include "strategies/parameter_server/system.hpp"
+#include "strategies/parameter_server/watch.hpp"
 
 namespace lockstep {
 
@@ -34,6 +34,7 @@ struct PsStep {
   StepSplit parts;            // data_loading, forward, backward, optimizer, copies, host_bound
   double seconds = 0;         // sum of the parts
   std::vector<double> ready;  // end of each segment, from the beginning of the step
+  std::vector<PsDone> done;   // what PsWatch is told; empty = nobody listens
 };
 
 // When the next micro-batch is there, and when the latest was taken.
@@ -56,6 +57,7 @@ class PsRun {
     Direction direction = Direction::push;
     int worker = 0;
     int message = 0;
+    Observer::Number number = 0;  // an observer's
   };
   struct Activity {
     int running = 0;
@@ -121,7 +123,7 @@ class PsRun {
 
   void begin_step(Worker& self);
   void finish_step(Worker& self);
-  void send(const Parcel& parcel);
+  void send(Parcel parcel);
   void pulled(const Parcel& parcel);
   void book(Worker& worker, double until);
   void count_transfer(const Parcel& parcel, int change);
@@ -151,6 +153,7 @@ class PsRun {
 
   const PsSystem& system_;
   Executor& executor_;
+  std::unique_ptr<PsWatch> watch_;  // null = nobody listens
   std::vector<RouteId> routes_;
   std::deque<Worker> workers_;
   std::deque<Server> servers_;

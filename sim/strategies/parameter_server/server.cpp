@@ -35,11 +35,13 @@ Program PsRun::serial_server(Server& self) {
 
 Program PsRun::handle(Parcel push) {
   constexpr double update_cores = 1;  // one thread applies updates
-  ServerDemand demand(core_of_server(message(push.message).server), update_cores, executor_.now());
+  const double start = executor_.now();
+  ServerDemand demand(core_of_server(message(push.message).server), update_cores, start);
   co_await executor_.sleep_for(service_seconds(push));
   while (const double missed = demand.missed(executor_.now())) {
     co_await executor_.sleep_for(missed);
   }
+  if (watch_) watch_->serves(push.message, push.number, start, executor_.now());
 }
 
 // To add the gradient to the others of this update, and apply them when it is the last.

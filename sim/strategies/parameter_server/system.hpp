@@ -9,11 +9,12 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <string_view>
 #include <vector>
 
-#include "costs/cost.hpp"
+#include "costs/named_work.hpp"
 #include "engine/executor.hpp"
-#include "engine/ranks.hpp"
+#include "engine/observer.hpp"
 #include "results/record.hpp"
 #include "results/schedule.hpp"
 #include "strategies/parameter_server/options.hpp"
@@ -50,6 +51,7 @@ struct PsMessage {
   double accumulate_seconds = 0;         // to add one more
   double update_seconds = 0;             // to apply them
   std::vector<ParameterPiece> pieces{};  // what it carries
+  std::string_view name{};               // for an observer: the layer, or how it is cut
 };
 
 // Compute between two points at which messages become ready.
@@ -57,6 +59,14 @@ struct PsSegment {
   Phase phase = Phase::forward;
   QueuedWork work;
   bool needs_input = false;  // starts a micro-batch
+  // For an observer: its layers, or what it is.
+  std::vector<NamedWork::Part> parts{};
+  std::string_view name{};
+
+  void append(const NamedWork::Part& part) {
+    work = lockstep::append(work, part.work);
+    parts.push_back(part);
+  }
 };
 
 // How messages travel between a worker and a server, one way.
@@ -105,6 +115,9 @@ struct PsSystem {
   double input_copy_seconds = 0;  // to bring it to the device, in the compute stream
   // Slow-down of the device of a worker in its step-th step; must not depend on the order of calls.
   std::function<double(int worker, int step)> factor;
+  Observer* observer = nullptr;                // null = nobody listens; what follows is for it
+  std::vector<int> worker_of_rank{};           // of `workers`; empty = each is one rank
+  std::vector<std::string_view> link_names{};  // of `links`
   int steps = 100;      // ends when the ranks together finished steps * ranks steps
   bool steady = false;  // stop early once the step time repeats
   std::function<void(double)> progress{};  // hears the share of the steps that is played

@@ -18,6 +18,7 @@ constexpr std::size_t kRepeats = agreeing_steps;
 }  // namespace
 
 PsRun::PsRun(const PsSystem& system, Executor& executor) : system_(system), executor_(executor) {
+  if (system.observer) watch_ = std::make_unique<PsWatch>(*system.observer, system);
   for (const double capacity : system.links) executor.add_link(capacity);
   for (const PsRoute& r : system.routes) routes_.push_back(executor.add_route({r.links, r.cap}));
   for (std::size_t w = 0; w < system.workers.size(); ++w) {

@@ -46,6 +46,7 @@ Program PsRun::transfer(Parcel parcel) {
   int id = 0;
   const PsRoute& way = route(parcel, id);
   count_transfer(parcel, +1);
+  const double start = executor_.now();
   ServerDemand demand(core_of_server(message(parcel.message).server), way.cores, executor_.now());
   co_await executor_.sleep_for(way.latency);
   co_await executor_.carry(routes_[static_cast<std::size_t>(id)],
@@ -53,6 +54,10 @@ Program PsRun::transfer(Parcel parcel) {
                            ranks_of(parcel.worker));
   while (const double missed = demand.missed(executor_.now())) {
     co_await executor_.sleep_for(missed);
+  }
+  if (watch_) {
+    watch_->arrives(parcel.direction == Direction::pull, parcel.worker, parcel.message,
+                    parcel.number, start, executor_.now());
   }
   if (parcel.direction == Direction::push) {
     trace_.pushed_bytes += ranks_of(parcel.worker) * message(parcel.message).push_bytes;
@@ -63,15 +68,29 @@ Program PsRun::transfer(Parcel parcel) {
 Program PsRun::tail(Parcel parcel) {
   int id = 0;
   route(parcel, id);
+  const double start = executor_.now();
   co_await executor_.carry(routes_[static_cast<std::size_t>(id)],
                            tail_share(parcel) * flowing_bytes(parcel), ranks_of(parcel.worker));
   count_transfer(parcel, -1);
+  if (watch_) watch_->drains(parcel.worker, parcel.message, parcel.number, start, executor_.now());
   pulled(parcel);
 }
+
+namespace {
+
+// The device waits for its host, and then for input.
+void stand_still(const PsSystem& system, PsStep& step, double from, double asked, double until) {
+  if (!system.observer) return;
+  if (asked > from) step.done.push_back({nullptr, WaitCause::host_bound, 1, 0, from, asked});
+  step.done.push_back({nullptr, WaitCause::data_loading, 1, 0, asked, until});
+}
+
+}  // namespace
 
 void walk_step(const PsSystem& system, double factor, double start, Loader& loader, PsStep& step) {
   step.parts = {};
   step.ready.clear();
+  step.done.clear();
   double host = 0, device = 0;
   for (const PsSegment& segment : system.segments) {
     if (segment.needs_input && system.input_seconds > 0) {
@@ -80,6 +99,7 @@ void walk_step(const PsSystem& system, double factor, double start, Loader& load
       if (ready > idle_from) {
         step.parts.host_bound += idle_from - device;
         step.parts.data_loading += ready - idle_from;
+        stand_still(system, step, device, idle_from, ready);
         device = ready;
       }
       host = std::max(host, ready);
@@ -92,6 +112,7 @@ void walk_step(const PsSystem& system, double factor, double start, Loader& load
       const double copy_from = std::max(host, device);
       step.parts.host_bound += copy_from - device;
       step.parts.data_loading += system.input_copy_seconds;
+      stand_still(system, step, device, copy_from, copy_from + system.input_copy_seconds);
       device = copy_from + system.input_copy_seconds;
     }
     const QueuedWork& work = segment.work;
@@ -99,6 +120,9 @@ void walk_step(const PsSystem& system, double factor, double start, Loader& load
     const double end = std::max(device + busy, host + scaled_span(work, factor));
     step.parts.host_bound += std::max(0.0, end - device - busy);  // not a rounding's -1e-19
     busy_part(step.parts, segment.phase) += busy;
+    if (system.observer) {
+      step.done.push_back({&segment, WaitCause::host_bound, factor, host, device, end});
+    }
     host += work.host;
     device = end;
     step.ready.push_back(device);
@@ -119,6 +143,9 @@ void PsRun::begin_step(Worker& self) {
 
 void PsRun::finish_step(Worker& self) {
   book(self, executor_.now());
+  if (watch_) {
+    watch_->step(self.id, self.steps - 1, self.step.done, self.started, executor_.now());
+  }
   const StepSplit& parts = self.step.parts;
   self.sum.data_loading += parts.data_loading;
   self.sum.forward += parts.forward;
@@ -144,7 +171,8 @@ const PsRoute& PsRun::route(const Parcel& parcel, int& id) const {
 }
 
 // Behind the earlier messages of its lane, or when a serial server takes it up.
-void PsRun::send(const Parcel& parcel) {
+void PsRun::send(Parcel parcel) {
+  if (watch_) parcel.number = watch_->leaves(parcel.direction == Direction::pull, parcel.message);
   const PsMessage& what = message(parcel.message);
   if (system_.serial_servers) {
     Inbox<Parcel>& inbox = servers_[static_cast<std::size_t>(what.server)].inbox;
@@ -206,6 +234,10 @@ void PsRun::book(Worker& self, double until) {
   if (until <= self.booked_until) return;
   const bool transferring = self.transfers[0].running + self.transfers[1].running > 0;
   (transferring ? self.sum.exposed_communication : self.sum.waiting) += until - self.booked_until;
+  if (watch_) {
+    watch_->waits(self.id, transferring ? WaitCause::communication : WaitCause::waiting,
+                  self.booked_until, until);
+  }
   self.booked_until = until;
 }
 

@@ -1,0 +1,128 @@
+// What a timeline keeps. How it is drawn: timeline_drawing.cpp.
+#include "points/timeline.hpp"
+
+#include <algorithm>
+
+#include "points/traced_names.hpp"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::size_t most_ranks = 4, most_servers = 8;
+
+// The first of each lane's ranks; of too many, evenly spaced ones.
+std::vector<int> representatives(std::span<const int> lane_of_rank, std::size_t most) {
+  std::set<int> lanes;
+  std::vector<int> first;
+  for (std::size_t rank = 0; rank < lane_of_rank.size(); ++rank) {
+    if (lanes.insert(lane_of_rank[rank]).second) first.push_back(static_cast<int>(rank));
+  }
+  if (first.size() <= most) return first;
+  std::vector<int> result;
+  for (std::size_t i = 0; i < most; ++i)
+    result.push_back(first[(first.size() - 1) * i / (most - 1)]);
+  return result;
+}
+
+bool are_servers(std::string_view group) {
+  return member_name(group) == "server";
+}
+
+}  // namespace
+
+Timeline::Timeline(const Job& job, TimelineOptions options)
+    : job_(job), options_(std::move(options)) {}
+
+void Timeline::on_ranks(std::string_view name, std::span<const int> lane_of_rank) {
+  Group& made = group(name);
+  made.lane_of_rank.assign(lane_of_rank.begin(), lane_of_rank.end());
+  if (are_servers(name) || options_.ranks.empty()) {
+    made.shown = representatives(lane_of_rank, are_servers(name) ? most_servers : most_ranks);
+  } else {
+    made.shown = options_.ranks;
+    const int ranks = static_cast<int>(lane_of_rank.size());
+    std::erase_if(made.shown, [ranks](int rank) { return rank >= ranks; });
+  }
+  for (const int rank : made.shown) made.lanes[lane_of_rank[static_cast<std::size_t>(rank)]];
+}
+
+std::vector<int> Timeline::ranks() const {
+  for (const auto& [name, group] : groups_) {
+    if (!are_servers(name)) return group.shown;
+  }
+  return {};
+}
+
+bool Timeline::watches(std::string_view name, int lane) const {
+  const auto found = groups_.find(std::string(name));
+  return found != groups_.end() && found->second.lanes.count(lane) > 0;
+}
+
+void Timeline::on_link(const Link& link) {
+  links_[link.id] = link.name;
+}
+
+Timeline::Entry& Timeline::add(const Stream& stream, Entry::Kind kind) {
+  Lane& lane = lane_of(stream);
+  auto known = std::find(lane.streams.begin(), lane.streams.end(), stream.name);
+  if (known == lane.streams.end()) {
+    known = lane.streams.insert(known, keep(stream.name));
+  }
+  Entry& entry = lane.entries.emplace_back();
+  entry.kind = kind;
+  entry.stream = static_cast<int>(known - lane.streams.begin());
+  return entry;
+}
+
+void Timeline::on_work(const Work& work) {
+  Entry& entry = add(work.stream, Entry::Kind::work);
+  entry.phase = work.phase;
+  entry.name = keep(work.name);
+  entry.start = work.start;
+  entry.end = work.end;
+  entry.number = work.number;
+  entry.after = work.after;
+}
+
+void Timeline::on_transfer(const Transfer& transfer) {
+  Entry& entry = add(transfer.stream, Entry::Kind::transfer);
+  entry.name = keep(transfer.name);
+  entry.what = keep(transfer.what);
+  entry.which = transfer.which;
+  entry.bytes = transfer.bytes;
+  entry.start = transfer.start;
+  entry.end = transfer.end;
+  entry.number = transfer.number;
+  entry.after = transfer.after;
+  // Told to every lane that takes part, and on the links once.
+  if (!loaded_.insert(transfer.number).second) return;
+  for (const LinkUse& use : transfer.uses) {
+    loads_.push_back({use.link, transfer.start, transfer.end, use.bytes});
+  }
+}
+
+// What stands still for one cause, and goes on to, is one wait.
+void Timeline::on_wait(const Wait& wait) {
+  Lane& lane = lane_of(wait.stream);
+  if (!lane.entries.empty()) {
+    Entry& last = lane.entries.back();
+    if (last.kind == Entry::Kind::wait && last.cause == wait.cause && last.end == wait.start &&
+        last.after == wait.after &&
+        lane.streams[static_cast<std::size_t>(last.stream)] == wait.stream.name) {
+      last.end = wait.end;
+      return;
+    }
+  }
+  Entry& entry = add(wait.stream, Entry::Kind::wait);
+  entry.cause = wait.cause;
+  entry.start = wait.start;
+  entry.end = wait.end;
+  entry.after = wait.after;
+}
+
+void Timeline::on_step(const Step& step) {
+  lane_of(step.stream).steps[keep(step.stream.name)].push_back({step.index, step.start, step.end});
+}
+
+}  // namespace lockstep

@@ -1,0 +1,89 @@
+// A simulated run as a trace: an observer that keeps what a few ranks do in a few steps, and writes
+// it as PyTorch's profiler would. docs/trace.md says what is drawn where.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "engine/observer.hpp"
+#include "results/trace.hpp"
+#include "strategies/strategy.hpp"
+
+namespace lockstep {
+
+struct TimelineOptions {
+  std::vector<int> ranks{};           // empty = at most four that differ, evenly spaced
+  int first_step = 1, last_step = 3;  // step 0 is the first, which differs by design
+};
+
+class Timeline final : public Observer {
+ public:
+  // Of a job that is simulated until `last_step` at least.
+  Timeline(const Job& job, TimelineOptions options);
+
+  void on_ranks(std::string_view group, std::span<const int> lane_of_rank) override;
+  bool watches(std::string_view group, int lane) const override;
+  void on_link(const Link& link) override;
+  void on_work(const Work& work) override;
+  void on_transfer(const Transfer& transfer) override;
+  void on_wait(const Wait& wait) override;
+  void on_step(const Step& step) override;
+
+  // Ranks that are shown.
+  std::vector<int> ranks() const;
+  // One process per shown rank or server, and one for the links; `title` precedes their names. Those
+  // of several timelines in one file have the numbers of their `place`. A `rank` alone: no others.
+  std::string events(const std::string& title, int place, int rank = -1) const;
+
+ private:
+  struct Entry {
+    enum class Kind { work, transfer, wait } kind = Kind::work;
+    int stream = 0;  // of Lane::streams
+    Phase phase = Phase::forward;
+    WaitCause cause = WaitCause::communication;
+    std::string_view name, what;  // of texts_
+    int which = -1;
+    double bytes = 0;
+    double start = 0, end = 0;
+    Number number = 0, after = 0;
+  };
+  struct StepSpan {
+    int index = 0;
+    double start = 0, end = 0;
+  };
+  struct Lane {
+    std::vector<std::string_view> streams;  // in the order in which they were first used
+    std::vector<Entry> entries;
+    std::map<std::string_view, std::vector<StepSpan>> steps;  // by stream
+  };
+  struct Load {  // of a link, while a transfer lasts
+    LinkId link = 0;
+    double start = 0, end = 0, bytes = 0;
+  };
+  struct Group {
+    std::vector<int> lane_of_rank;
+    std::vector<int> shown;  // ranks
+    std::map<int, Lane> lanes;
+  };
+  class Drawing;
+  void draw_links(const std::string& title, int process, double begin, double end,
+                  TraceEvents& out) const;
+
+  std::string_view keep(std::string_view text) { return *texts_.emplace(text).first; }
+  Lane& lane_of(const Stream& stream) { return group(stream.group).lanes[stream.lane]; }
+  Group& group(std::string_view name) { return groups_[std::string(name)]; }
+  Entry& add(const Stream& stream, Entry::Kind kind);
+
+  const Job& job_;
+  const TimelineOptions options_;
+  std::unordered_set<std::string> texts_;
+  std::map<std::string, Group> groups_;
+  std::map<LinkId, std::string> links_;
+  std::vector<Load> loads_;
+  std::set<Number> loaded_;  // transfers that are in them
+};
+
+}  // namespace lockstep

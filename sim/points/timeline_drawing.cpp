@@ -1,0 +1,346 @@
+// A timeline's slices, arrows and counters. Names, categories and arguments are those of Kineto where
+// it has such a thing (compare a trace of torch.profiler), and `wait` where it has not.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <unordered_map>
+
+#include "engine/executor.hpp"
+#include "points/timeline.hpp"
+#include "points/traced_names.hpp"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::string_view host_stream = "host", compute_stream = "compute";
+// Tracks of a process; other streams follow in the order of their first use. PyTorch's default
+// stream is number 7.
+constexpr int host_track = 1, idle_track = 6, compute_track = 7, first_other_track = 20;
+
+// Moments that belong to a slice lie so far before its end. An operator launches its kernels then:
+// the model says no more than when it is over.
+constexpr double inside = 1e-9;
+
+// Numbers that one timeline of a file may take.
+constexpr int processes_of_a_timeline = 10'000;
+constexpr std::int64_t arrows_of_a_timeline = 100'000'000;
+
+struct Window {
+  double start = -never, end = never;
+  bool has(double time) const { return time >= start && time < end; }
+};
+
+// As JSON members, joined.
+class Arguments {
+ public:
+  template <class Value>
+  Arguments& add(std::string_view name, const Value& value) {
+    if (!text_.empty()) text_ += ", ";
+    text_ += argument(name, value);
+    return *this;
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+}  // namespace
+
+// One lane, as the rank that it is shown as.
+class Timeline::Drawing {
+ public:
+  // What other processes' arrows may come from.
+  struct Origin {
+    const Entry* entry = nullptr;
+    TracePlace place;
+  };
+  using Origins = std::unordered_map<Number, Origin>;
+
+  // `on_gpu`: its streams are those of a GPU.
+  Drawing(const Timeline& timeline, const Lane& lane, int process, bool on_gpu, Origins& origins)
+      : timeline_(timeline), lane_(lane), process_(process), on_gpu_(on_gpu), origins_(origins) {
+    device_window_ = window(compute_stream);
+    host_window_ = lane.steps.count(host_stream) > 0 ? window(host_stream) : device_window_;
+    for (std::size_t i = 0; i < timeline.job_.step.layers.size(); ++i) {
+      layer_of_[timeline.job_.step.layers[i].name] = i;
+    }
+    for (const Entry& entry : lane.entries) {
+      if (!shown(entry)) continue;
+      if (entry.number > 0) {
+        by_number_[entry.number].push_back(&entry);
+        if (!is_host(entry)) origins_[entry.number] = {&entry, place(entry)};
+      }
+      if (entry.after > 0 && !is_host(entry) && entry.kind != Entry::Kind::wait) {
+        launched_[entry.after] = &entry;
+      }
+    }
+  }
+
+  void draw(std::int64_t& arrows, TraceEvents& out) {
+    arrows_ = &arrows;
+    out_ = &out;
+    name_tracks();
+    steps();
+    for (const Entry& entry : lane_.entries) {
+      if (!shown(entry)) continue;
+      if (entry.kind == Entry::Kind::wait) {
+        wait(entry);
+      } else if (is_host(entry)) {
+        issue(entry);
+      } else {
+        run(entry);
+      }
+    }
+  }
+
+ private:
+  std::string_view stream_of(const Entry& entry) const {
+    return lane_.streams[static_cast<std::size_t>(entry.stream)];
+  }
+  bool is_host(const Entry& entry) const { return stream_of(entry) == host_stream; }
+
+  // From the beginning of the first shown step to the end of the last.
+  Window window(std::string_view stream) const {
+    const auto found = lane_.steps.find(stream);
+    if (found == lane_.steps.end()) return {};
+    Window result{never, -never};
+    for (const StepSpan& step : found->second) {
+      if (!in_range(step)) continue;
+      result.start = std::min(result.start, step.start);
+      result.end = std::max(result.end, step.end);
+    }
+    return result;
+  }
+  bool in_range(const StepSpan& step) const {
+    return step.index >= timeline_.options_.first_step &&
+           step.index <= timeline_.options_.last_step;
+  }
+  bool shown(const Entry& entry) const {
+    return (is_host(entry) ? host_window_ : device_window_).has(entry.start);
+  }
+
+  TracePlace place(std::string_view stream) const {
+    if (stream == host_stream) return {process_, host_track};
+    if (stream == compute_stream) return {process_, compute_track};
+    const auto at = std::find(lane_.streams.begin(), lane_.streams.end(), stream);
+    return {process_, first_other_track + static_cast<int>(at - lane_.streams.begin())};
+  }
+  TracePlace place(const Entry& entry) const {
+    const bool idle = entry.kind == Entry::Kind::wait && !is_host(entry);
+    return idle ? TracePlace{process_, idle_track} : place(stream_of(entry));
+  }
+
+  void name_tracks() {
+    for (const std::string_view stream : lane_.streams) {
+      const TracePlace where = place(stream);
+      const bool on_device = on_gpu_ && is_on_device(stream);
+      out_->track(where, on_device ? fmt::format("stream {}: {}", where.track, stream)
+                                   : std::string(stream));
+    }
+    out_->track({process_, idle_track}, "compute stands still");
+  }
+
+  void steps() {
+    const bool hosted = lane_.steps.count(host_stream) > 0;
+    const auto found = lane_.steps.find(hosted ? host_stream : compute_stream);
+    if (found == lane_.steps.end()) return;
+    if (!hosted) out_->track({process_, host_track}, "steps");
+    for (const StepSpan& step : found->second) {
+      if (!in_range(step)) continue;
+      out_->slice({process_, host_track}, "user_annotation",
+                  fmt::format("ProfilerStep#{}", step.index), step.start, step.end);
+    }
+  }
+
+  // What the host does: an operator, and the launch of its kernels.
+  void issue(const Entry& entry) {
+    const auto layer = layer_of_.find(entry.name);
+    const TracePlace where = place(entry);
+    if (entry.end > entry.start) {
+      Arguments arguments;
+      if (entry.number > 0) arguments.add("External id", static_cast<double>(entry.number));
+      if (layer != layer_of_.end()) {
+        const Layer& what = timeline_.job_.step.layers[layer->second];
+        arguments.add("Module", entry.name)
+            .add("Sequence number", static_cast<double>(layer->second) + 1);
+        const bool forward = entry.phase == Phase::forward;
+        out_->slice(where, "cpu_op", forward ? operator_name(what.kind) : node_name(what.kind),
+                    entry.start, entry.end, arguments.text());
+      } else if (entry.phase == Phase::optimizer) {
+        const OptimizerSpec& optimizer = timeline_.job_.optimizer;
+        out_->slice(where, "user_annotation", optimizer_name(optimizer), entry.start, entry.end);
+        out_->slice(where, "cpu_op", optimizer_operator(optimizer), entry.start, entry.end,
+                    arguments.text());
+      } else {
+        out_->slice(where, "user_annotation", host_name(entry), entry.start, entry.end,
+                    arguments.text());
+      }
+    }
+    const auto kernel = launched_.find(entry.number);
+    if (entry.number == 0 || kernel == launched_.end() || !on_gpu_) return;
+    // Inside the operator; the first kernel may begin while the host still issues others.
+    const double launch =
+        std::max(entry.start, std::min(entry.end, kernel->second->start) - inside);
+    const double number = static_cast<double>(entry.number);
+    out_->slice(where, "cuda_runtime", "cudaLaunchKernel", launch, launch,
+                Arguments().add("External id", number).add("correlation", number).text());
+    out_->arrow("ac2g", ++*arrows_, where, launch, place(*kernel->second), kernel->second->start);
+  }
+
+  std::string host_name(const Entry& entry) const {
+    return is_collective(entry.name) ? "nccl:" + std::string(entry.name)
+           : entry.name.empty()      ? "host"
+                                     : std::string(entry.name);
+  }
+
+  // What runs on a stream.
+  void run(const Entry& entry) {
+    const std::string_view stream = stream_of(entry);
+    const TracePlace where = place(entry);
+    Arguments arguments;
+    const bool kernel = on_gpu_ && is_on_device(stream);
+    if (kernel) {
+      arguments.add("device", 0.0).add("context", 1.0).add("stream", double(where.track));
+      if (entry.after > 0) {
+        arguments.add("correlation", static_cast<double>(entry.after))
+            .add("External id", static_cast<double>(entry.after));
+      }
+    }
+    if (entry.kind == Entry::Kind::transfer) {
+      arguments.add("bytes", entry.bytes);
+      if (!entry.what.empty()) arguments.add("what", carried(entry));
+    } else if (stream == compute_stream) {
+      arguments.add("phase", phase_name(entry.phase));
+    }
+    const std::string name = run_name(entry, kernel);
+    const std::string_view category = name.starts_with("Memcpy") ? "gpu_memcpy"
+                                      : kernel                   ? "kernel"
+                                      : is_message(entry)        ? "message"
+                                                                 : "cpu_op";
+    out_->slice(where, category, name, entry.start, entry.end, arguments.text());
+    if (!launched_by_host(entry)) arrow_from(entry.after, entry, "follows");
+  }
+
+  bool launched_by_host(const Entry& entry) const {
+    const auto found = by_number_.find(entry.after);
+    return found != by_number_.end() && is_host(*found->second.front());
+  }
+  bool is_message(const Entry& entry) const {
+    return entry.kind == Entry::Kind::transfer && !is_collective(entry.name);
+  }
+  static std::string carried(const Entry& entry) {
+    return entry.which < 0 ? std::string(entry.what)
+                           : fmt::format("{} {}", entry.what, entry.which);
+  }
+  std::string run_name(const Entry& entry, bool kernel) const {
+    if (entry.kind == Entry::Kind::transfer && is_collective(entry.name)) {
+      return collective_name(entry.name, kernel);
+    }
+    if (is_message(entry)) return fmt::format("{} {}", entry.name, carried(entry));
+    if (!on_gpu_ && entry.phase == Phase::backward) return fmt::format("{} backward", entry.name);
+    return entry.name.empty() ? "work" : std::string(entry.name);
+  }
+
+  // Why a stream stands still.
+  void wait(const Entry& entry) {
+    const TracePlace where = place(entry);
+    if (is_host(entry)) {
+      out_->slice(where, "cuda_runtime", "cudaEventSynchronize", entry.start, entry.end,
+                  Arguments().add("for", cause_name(entry.cause)).text());
+    } else {
+      out_->slice(where, "wait", cause_name(entry.cause), entry.start, entry.end);
+    }
+    arrow_from(entry.after, entry, "ends");
+  }
+
+  // From what has the number to `to`.
+  void arrow_from(Number number, const Entry& to, std::string_view category) {
+    if (number == 0) return;
+    if (const auto here = by_number_.find(number); here != by_number_.end()) {
+      for (const Entry* from : here->second) {
+        if (!is_host(*from) && from != &to) arrow({from, place(*from)}, to, category);
+      }
+    } else if (const auto elsewhere = origins_.find(number); elsewhere != origins_.end()) {
+      arrow(elsewhere->second, to, category);
+    }
+  }
+
+  // Where they meet: a wait lasts while the other still runs.
+  void arrow(const Origin& from, const Entry& to, std::string_view category) {
+    const double arrives = std::max(from.entry->start, to.start);
+    if (arrives >= to.end) return;
+    const double leaves = std::min(arrives, from.entry->end - inside);
+    if (leaves < from.entry->start) return;
+    out_->arrow(category, ++*arrows_, from.place, leaves, place(to), arrives);
+  }
+
+  const Timeline& timeline_;
+  const Lane& lane_;
+  const int process_;
+  const bool on_gpu_;
+  Origins& origins_;
+  std::int64_t* arrows_ = nullptr;
+  TraceEvents* out_ = nullptr;
+  Window device_window_, host_window_;
+  std::unordered_map<std::string_view, std::size_t> layer_of_;
+  std::unordered_map<Number, std::vector<const Entry*>> by_number_;
+  std::unordered_map<Number, const Entry*> launched_;
+};
+
+std::string Timeline::events(const std::string& title, int place, int rank) const {
+  TraceEvents out;
+  std::int64_t arrows = arrows_of_a_timeline * place;
+  int process = processes_of_a_timeline * place;
+  double begin = never, end = -never;
+  const bool gpus = job_.machine.device.architecture != Architecture::cpu;
+  Drawing::Origins origins;
+  std::deque<Drawing> drawings;
+  for (const auto& [name, group] : groups_) {
+    const bool ranks = member_name(name) == "rank";
+    for (const int shown : group.shown) {
+      if (rank >= 0 && (shown != rank || !ranks)) continue;
+      const Lane& lane = group.lanes.at(group.lane_of_rank[static_cast<std::size_t>(shown)]);
+      out.process(++process, fmt::format("{}{} {}", title, member_name(name), shown));
+      drawings.emplace_back(*this, lane, process, gpus && ranks, origins);
+      for (const auto& [stream, steps] : lane.steps) {
+        for (const StepSpan& step : steps) {
+          if (step.index < options_.first_step || step.index > options_.last_step) continue;
+          begin = std::min(begin, step.start);
+          end = std::max(end, step.end);
+        }
+      }
+    }
+  }
+  for (Drawing& drawing : drawings) drawing.draw(arrows, out);
+  draw_links(title, ++process, begin, end, out);
+  return out.text();
+}
+
+// Of each link, the bytes/s that it carries: those of its transfers, each spread over its time.
+void Timeline::draw_links(const std::string& title, int process, double begin, double end,
+                          TraceEvents& out) const {
+  std::map<LinkId, std::map<double, double>> changes;
+  for (const Load& load : loads_) {
+    if (load.end <= load.start || load.start < begin || load.start >= end) continue;
+    const double rate = load.bytes / (load.end - load.start);
+    changes[load.link][load.start] += rate;
+    changes[load.link][load.end] -= rate;
+  }
+  if (changes.empty()) return;
+  out.process(process, title + "links");
+  for (const auto& [link, moments] : changes) {
+    const auto name = links_.find(link);
+    double rate = 0;
+    for (const auto& [time, change] : moments) {
+      rate += change;
+      if (std::abs(rate) < 1) rate = 0;  // a rounding's rest
+      out.counter(process, name == links_.end() ? "link" : name->second, "GB/s", time, rate * 1e-9);
+    }
+  }
+}
+
+}  // namespace lockstep

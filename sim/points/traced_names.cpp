@@ -1,0 +1,104 @@
+// See traced_names.hpp. Kernels of NCCL: ncclDevKernel_AllReduce_..., before 2.19
+// ncclKernel_AllReduce_...; algorithm and type are left out.
+#include "points/traced_names.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <utility>
+
+#include "costs/nccl_tuning.hpp"
+
+namespace lockstep {
+
+namespace {
+
+// Where the operator is not called like the kind.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 8> operators{{
+    {"conv", "conv2d"},
+    {"max_pool", "max_pool2d"},
+    {"avg_pool", "avg_pool2d"},
+    {"adaptive_avg_pool", "adaptive_avg_pool2d"},
+    {"attention", "scaled_dot_product_attention"},
+    {"cross_entropy", "cross_entropy_loss"},
+    {"multiply", "mul"},
+    {"concat", "cat"},
+}};
+
+std::string_view plain_operator(std::string_view kind) {
+  for (const auto& [known, name] : operators) {
+    if (known == kind) return name;
+  }
+  return kind;
+}
+
+// "all_reduce" -> "AllReduce"
+std::string joined(std::string_view words) {
+  std::string result;
+  bool begins = true;
+  for (const char c : words) {
+    if (c != '_') result += begins ? static_cast<char>(std::toupper(c)) : c;
+    begins = c == '_';
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string operator_name(std::string_view kind) {
+  return "aten::" + std::string(plain_operator(kind));
+}
+
+std::string node_name(std::string_view kind) {
+  return "autograd::engine::evaluate_function: " + joined(plain_operator(kind)) + "Backward0";
+}
+
+std::string optimizer_name(const OptimizerSpec& optimizer) {
+  const char* names[] = {"SGD", "Adam", "AdamW"};
+  const std::string name = names[static_cast<int>(optimizer.name)];
+  return "Optimizer.step#" + name + ".step";
+}
+
+std::string optimizer_operator(const OptimizerSpec& optimizer) {
+  if (optimizer.implementation == OptimizerImplementation::fused) {
+    const char* names[] = {"sgd", "adam", "adamw"};
+    return "aten::_fused_" + std::string(names[static_cast<int>(optimizer.name)]) + "_";
+  }
+  const bool multiplies = optimizer.name != OptimizerKind::sgd || optimizer.momentum > 0;
+  const bool foreach = optimizer.implementation == OptimizerImplementation::foreach;
+  return std::string("aten::") + (foreach ? "_foreach_" : "") + (multiplies ? "mul_" : "add_");
+}
+
+bool is_collective(std::string_view operation) {
+  const auto& names = EnumNames<Collective>::names;
+  return std::find(names.begin(), names.end(), operation) != names.end();
+}
+
+std::string collective_name(std::string_view operation, bool kernel) {
+  return kernel ? "ncclDevKernel_" + joined(operation) : "gloo:" + std::string(operation);
+}
+
+bool is_on_device(std::string_view stream) {
+  constexpr std::array<std::string_view, 3> threads{"host", "loader", "host optimizer"};
+  constexpr std::array<std::string_view, 3> ways{"push to ", "pull from ", "out of buffers"};
+  const auto begins = [&](std::string_view way) { return stream.starts_with(way); };
+  return std::find(threads.begin(), threads.end(), stream) == threads.end() &&
+         std::none_of(ways.begin(), ways.end(), begins);
+}
+
+std::string_view phase_name(Phase phase) {
+  constexpr std::array<std::string_view, 4> names{"forward", "backward", "optimizer", "copies"};
+  return names[static_cast<std::size_t>(phase)];
+}
+
+std::string_view cause_name(WaitCause cause) {
+  constexpr std::array<std::string_view, 6> names{
+      "exposed communication", "data loading", "waiting", "copies", "host-bound", "optimizer"};
+  return names[static_cast<std::size_t>(cause)];
+}
+
+std::string_view member_name(std::string_view group) {
+  return group == "servers" ? "server" : "rank";
+}
+
+}  // namespace lockstep

@@ -1,0 +1,35 @@
+// What PyTorch and its profiler call what the simulator does.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "costs/optimizer.hpp"
+#include "engine/ranks.hpp"
+
+namespace lockstep {
+
+// The operator that a layer of this kind (of the model file) calls, "aten::conv2d", and the node of
+// the backward graph that undoes it.
+std::string operator_name(std::string_view kind);
+std::string node_name(std::string_view kind);
+
+// "Optimizer.step#SGD.step", and what it calls.
+std::string optimizer_name(const OptimizerSpec& optimizer);
+std::string optimizer_operator(const OptimizerSpec& optimizer);
+
+// Operations are those of EnumNames<Collective>.
+bool is_collective(std::string_view operation);
+std::string collective_name(std::string_view operation, bool kernel);
+
+// Whether work on the stream keeps a GPU busy: not that of the host's threads, nor messages.
+bool is_on_device(std::string_view stream);
+
+// As the parts of a step are called (docs/numbers.md).
+std::string_view phase_name(Phase phase);
+std::string_view cause_name(WaitCause cause);
+
+// Of a group: "rank", "server".
+std::string_view member_name(std::string_view group);
+
+}  // namespace lockstep

@@ -1,0 +1,213 @@
+// See trace.hpp.
+#include "questions/trace.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include "core/output.hpp"
+#include "points/fork_map.hpp"
+#include "questions/anchor.hpp"
+#include "results/cells.hpp"
+
+namespace lockstep {
+
+namespace {
+
+constexpr int default_steps = 3;
+
+template <class Value>
+bool has(const std::vector<Value>& list, const Value& value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+std::vector<int> gpu_counts(const Scenario& scenario) {
+  return {scenario.gpus.begin(), scenario.gpus.end()};
+}
+
+bool is_folder(const std::string& path) {
+  return path.ends_with('/') || std::filesystem::is_directory(path);
+}
+
+struct TracedPoint {
+  Point point;
+  TimelineOptions timeline;
+  Engine engine;  // that carried out the prediction: it may depend on the number of steps
+};
+
+const Prediction* prediction_of(const ResultRecord& record, const Point& point) {
+  for (const Prediction& p : record.predictions) {
+    if (p.strategy == point.label && p.gpus == point.job.gpus) return &p;
+  }
+  return nullptr;
+}
+
+std::vector<TracedPoint> traced_points(std::vector<Point> points, const TraceOptions& options,
+                                       const ResultRecord& record) {
+  std::map<std::size_t, int> most;  // by strategy entry
+  for (const Point& point : points) {
+    most[point.entry] = std::max(most[point.entry], point.job.gpus);
+  }
+  std::vector<TracedPoint> result;
+  for (Point& point : points) {
+    if (!options.strategies.empty() && !has(options.strategies, point.label)) continue;
+    if (options.gpus.empty() ? point.job.gpus != most[point.entry]
+                             : !has(options.gpus, point.job.gpus)) {
+      continue;
+    }
+    const Prediction* predicted = prediction_of(record, point);
+    if (predicted == nullptr) continue;  // it failed, and the record says so
+    TimelineOptions timeline{options.ranks};
+    // Of many micro-batches one step is enough to look at.
+    const int steps = std::max(1, default_steps / point.job.accumulation);
+    if (options.steps) {
+      std::tie(timeline.first_step, timeline.last_step) = *options.steps;
+    } else if (predicted->extrapolated) {
+      timeline.last_step = std::max(1, predicted->simulated_steps - 1);
+      timeline.first_step = std::max(1, timeline.last_step - steps + 1);
+    } else {
+      timeline.last_step = std::min(steps, point.job.steps);
+    }
+    const auto& engines = EnumNames<Engine>::names;
+    const auto engine = std::find(engines.begin(), engines.end(), predicted->engine);
+    result.push_back({std::move(point), timeline, static_cast<Engine>(engine - engines.begin())});
+  }
+  return result;
+}
+
+// Of a folder's answer: a rank, its events, the next rank, ...
+constexpr char between = '\0';
+
+// In a child: the events of one point.
+Answer simulated_events(const TracedPoint& traced, bool by_rank, int place) {
+  Job job = complete_job(traced.point);
+  job.steps = std::max(1, traced.timeline.last_step);
+  job.engine = traced.engine;
+  Timeline timeline(job, traced.timeline);
+  job.observer = &timeline;
+  traced.point.strategy->simulate(job);
+  const std::string title = point_text(traced.point.label, job.gpus) + ": ";
+  if (!by_rank) return {timeline.events(title, place), true};
+  std::string result;
+  for (const int rank : timeline.ranks()) {
+    result += std::to_string(rank) + between + timeline.events(title, place, rank) + between;
+  }
+  return {result, true};
+}
+
+TraceHeader header_of(const Point& point) {
+  const Device& device = point.job.machine.device;
+  TraceHeader header;
+  header.title = point_text(point.label, point.job.gpus);
+  header.device = device.title;
+  header.backend = device.architecture == Architecture::cpu ? "gloo" : "nccl";
+  header.ranks = point.job.gpus;
+  return header;
+}
+
+std::string file_name(std::string label) {
+  for (char& c : label) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '_' && c != '.')
+      c = '-';
+  }
+  return label;
+}
+
+std::vector<std::string> write_by_rank(const TracedPoint& traced, const std::string& answer,
+                                       const std::string& folder) {
+  const Point& point = traced.point;
+  const auto place =
+      std::filesystem::path(folder) / fmt::format("{}-{}", file_name(point.label), point.job.gpus);
+  std::error_code error;
+  std::filesystem::create_directories(place, error);
+  if (error) throw OutputError(place.string() + ": " + error.message());
+  std::vector<std::string> files;
+  std::size_t from = 0;
+  const auto next = [&] {
+    const std::size_t to = answer.find(between, from);
+    return answer.substr(std::exchange(from, to + 1), to - from);
+  };
+  while (from < answer.size()) {
+    TraceHeader header = header_of(point);
+    header.rank = std::stoi(next());
+    files.push_back((place / fmt::format("rank-{}.json.gz", header.rank)).string());
+    write_trace(files.back(), trace_document(header, next()));
+  }
+  return files;
+}
+
+}  // namespace
+
+void check_trace(const Scenario& scenario, const TraceOptions& options) {
+  std::vector<std::string> labels;
+  for (const StrategyEntry& entry : scenario.strategies) labels.push_back(entry.label);
+  for (const std::string& label : options.strategies) {
+    if (has(labels, label)) continue;
+    throw file_error(scenario.file, "--trace-strategy",
+                     in_quotes(label) + " is no strategy of this scenario",
+                     allowed_hint(label, labels));
+  }
+  const std::vector<int> counts = gpu_counts(scenario);
+  for (const int gpus : options.gpus) {
+    if (has(counts, gpus)) continue;
+    throw file_error(scenario.file, "--trace-gpus",
+                     fmt::format("{} is no GPU count of this scenario", gpus),
+                     fmt::format("allowed: {}", fmt::join(counts, ", ")));
+  }
+  const int most = *std::max_element(counts.begin(), counts.end());
+  for (const int rank : options.ranks) {
+    if (rank < most) continue;
+    throw file_error(scenario.file, "--trace-ranks",
+                     fmt::format("there is no rank {} of {} GPUs", rank, most),
+                     fmt::format("allowed: 0 to {}", most - 1));
+  }
+  if (is_folder(options.path)) return;
+  // Before hours of simulation, not after them.
+  const std::filesystem::path parent = std::filesystem::absolute(options.path).parent_path();
+  if (::access(parent.c_str(), W_OK) != 0) {
+    throw OutputError(options.path + ": " + std::strerror(errno));
+  }
+}
+
+std::vector<std::string> write_traces(const Scenario& scenario, const TraceOptions& options,
+                                      const ResultRecord& record, const RunOptions& run) {
+  const std::vector<TracedPoint> traced =
+      traced_points(expand(scenario, anchor_scales(scenario, run)), options, record);
+  const bool by_rank = is_folder(options.path);
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const ForkOptions fork{.workers = run.workers > 0 ? run.workers : cores};
+  const auto answers = fork_map(traced.size(), fork, [&](std::size_t i, const Report&) {
+    return simulated_events(traced[i], by_rank, static_cast<int>(i));
+  });
+  std::vector<std::string> files;
+  std::string all;
+  for (std::size_t i = 0; i < traced.size(); ++i) {
+    const Point& point = traced[i].point;
+    if (!answers[i].ok) {
+      throw std::runtime_error(point_text(point.label, point.job.gpus) + ": " + answers[i].output);
+    }
+    if (by_rank) {
+      for (std::string& file : write_by_rank(traced[i], answers[i].output, options.path)) {
+        files.push_back(std::move(file));
+      }
+    } else {
+      all += (all.empty() ? "" : ",\n") + answers[i].output;
+    }
+  }
+  if (!by_rank && !traced.empty()) {
+    TraceHeader header = header_of(traced.front().point);
+    if (traced.size() > 1) header.title = scenario.name;
+    write_trace(options.path, trace_document(header, all));
+    files.push_back(options.path);
+  }
+  return files;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,35 @@
+// `run --trace`: the timeline of a few steps, in files that Perfetto and HolisticTraceAnalysis open.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "points/simulate.hpp"
+#include "points/timeline.hpp"
+#include "results/record.hpp"
+#include "scenario/scenario.hpp"
+
+namespace lockstep {
+
+struct TraceOptions {
+  // One file with everything, compressed if it ends in .gz; or a folder: one file a rank, in a
+  // folder for each point.
+  std::string path;
+  std::vector<std::string> strategies{};  // labels; empty = all
+  std::vector<int> gpus{};                // empty = the most that the strategy has
+  std::vector<int> ranks{};               // as in TimelineOptions
+  // Empty = three: those that the prediction stands for where it found a steady state, else those
+  // after the first.
+  std::optional<std::pair<int, int>> steps{};
+};
+
+// What can be seen before anything is simulated: throws ConfigError at a strategy, a GPU count or a
+// rank that the scenario has not, OutputError when the file cannot be written.
+void check_trace(const Scenario& scenario, const TraceOptions& options);
+
+// Simulates the points of `record` that are asked for once more, and writes what it sees; returns
+// the files. Throws OutputError; std::runtime_error when a simulation fails.
+std::vector<std::string> write_traces(const Scenario& scenario, const TraceOptions& options,
+                                      const ResultRecord& record, const RunOptions& run = {});
+
+}  // namespace lockstep

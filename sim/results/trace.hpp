@@ -1,0 +1,56 @@
+// A timeline as PyTorch's profiler writes it (Kineto's Chrome trace, JSON), for Perfetto and
+// HolisticTraceAnalysis. docs/trace.md says what is in it. Times in seconds.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+
+// Where a slice is drawn: a track of a process.
+struct TracePlace {
+  int process = 0;
+  int track = 0;
+};
+
+// The events as text, one a line. Times are rounded to 0.1 ns, so that slices that meet still meet.
+class TraceEvents {
+ public:
+  // Shown in the order of their numbers.
+  void process(int process, std::string_view name);
+  void track(TracePlace place, std::string_view name);
+  // `arguments`: members of a JSON object, see argument(); "" = none.
+  void slice(TracePlace place, std::string_view category, std::string_view name, double start,
+             double end, const std::string& arguments = "");
+  // From a moment of one slice to a moment of another, not earlier. `category`: of this kind of
+  // arrow; numbers are its own.
+  void arrow(std::string_view category, std::int64_t number, TracePlace from, double leaves,
+             TracePlace to, double arrives);
+  // From `time` on.
+  void counter(int process, std::string_view name, std::string_view unit, double time,
+               double value);
+
+  const std::string& text() const { return text_; }
+
+ private:
+  void open(char phase, TracePlace place, std::string_view category, std::string_view name,
+            double time);
+  std::string text_;
+};
+
+std::string argument(std::string_view name, std::string_view value);
+std::string argument(std::string_view name, double value);
+
+// What a trace says of itself.
+struct TraceHeader {
+  std::string title, device, backend;
+  int rank = 0, ranks = 1;
+};
+// The whole file, of events that were written anywhere.
+std::string trace_document(const TraceHeader& header, const std::string& events);
+
+// Compressed if the path ends in .gz. Throws OutputError.
+void write_trace(const std::string& path, const std::string& document);
+
+}  // namespace lockstep

@@ -1,0 +1,121 @@
+// Does `run --trace` write what was asked for, leave the answer as it is, and say politely what is
+// wrong?
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "process.hpp"
+
+namespace lockstep {
+namespace {
+
+using testing::HasSubstr;
+using Json = nlohmann::json;
+
+std::string scenario() {
+  return write_file("traced.yaml",
+                    scenario_text("gpus: [2, 4]\nstrategies: [ddp, {fsdp: {version: 2}}]\n"));
+}
+
+std::string beside(const std::string& file, const std::string& name) {
+  return (std::filesystem::path(file).parent_path() / name).string();
+}
+
+std::set<std::string> names_of(const std::string& file, const std::string& kind) {
+  std::set<std::string> names;
+  const Json document = Json::parse(std::ifstream(file));
+  for (const Json& event : document["traceEvents"]) {
+    if (event["name"] == kind) names.insert(event["args"]["name"]);
+  }
+  return names;
+}
+
+TEST(RunTrace, IsWrittenBesideTheAnswer) {
+  const std::string file = scenario(), trace = beside(file, "trace.json");
+  const Outcome plain = lockstep({"run", file});
+  const Outcome traced = lockstep({"run", file, "--trace", trace});
+  EXPECT_EQ(traced.code, 0);
+  EXPECT_EQ(traced.out, plain.out);
+  EXPECT_THAT(traced.err, HasSubstr("trace: " + trace));
+  // Each strategy, on the most GPUs.
+  EXPECT_THAT(names_of(trace, "process_name"),
+              testing::IsSupersetOf({"ddp on 4 GPUs: rank 0", "fsdp on 4 GPUs: rank 0"}));
+  std::set<std::string> steps;  // of the first rank
+  const Json document = Json::parse(std::ifstream(trace));
+  for (const Json& event : document["traceEvents"]) {
+    const std::string name = event["name"];
+    if (name.starts_with("ProfilerStep#") && event["pid"] == 1) steps.insert(name);
+  }
+  EXPECT_EQ(steps.size(), 3u);
+}
+
+TEST(RunTrace, ShowsWhatWasAskedFor) {
+  const std::string file = scenario(), trace = beside(file, "some.json");
+  EXPECT_EQ(lockstep({"run", file, "--trace", trace, "--trace-strategy", "fsdp", "--trace-gpus",
+                      "2", "--trace-ranks", "1", "--trace-steps", "0"})
+                .code,
+            0);
+  EXPECT_EQ(names_of(trace, "process_name"),
+            (std::set<std::string>{"fsdp on 2 GPUs: rank 1", "fsdp on 2 GPUs: links"}));
+  int steps = 0;
+  const Json document = Json::parse(std::ifstream(trace));
+  for (const Json& event : document["traceEvents"]) {
+    steps += event["name"] == "ProfilerStep#0";
+  }
+  EXPECT_EQ(steps, 1);
+}
+
+TEST(RunTrace, AFolderHasAFileForEachRank) {
+  const std::string file = scenario(), folder = beside(file, "traces/");
+  EXPECT_EQ(lockstep({"run", file, "--trace", folder, "--trace-ranks", "0,3"}).code, 0);
+  for (const char* name : {"ddp-4/rank-0", "ddp-4/rank-3", "fsdp-4/rank-0", "fsdp-4/rank-3"}) {
+    EXPECT_TRUE(std::filesystem::exists(folder + name + ".json.gz")) << name;
+  }
+}
+
+TEST(RunTrace, WritesTheSameBytesEveryTime) {
+  const std::string file = scenario();
+  const auto bytes = [&](const std::string& jobs) {
+    const std::string trace = beside(file, "again.json");
+    lockstep({"run", file, "--trace", trace, "-j", jobs});
+    std::ostringstream text;
+    text << std::ifstream(trace).rdbuf();
+    return text.str();
+  };
+  const std::string once = bytes("1");
+  EXPECT_NE(once, "");
+  EXPECT_EQ(bytes("1"), once);
+  EXPECT_EQ(bytes("4"), once);
+}
+
+TEST(RunTrace, SaysWhatIsWrong) {
+  const std::string file = scenario(), trace = beside(file, "never.json");
+  const auto tried = [&](std::vector<std::string> more, int code, const std::string& words) {
+    std::vector<std::string> all{"run", file};
+    all.insert(all.end(), more.begin(), more.end());
+    const Outcome outcome = lockstep(all);
+    EXPECT_EQ(outcome.code, code) << testing::PrintToString(more);
+    EXPECT_THAT(outcome.err, HasSubstr(words));
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_FALSE(std::filesystem::exists(trace));
+  };
+  tried({"--trace", trace, "--trace-strategy", "fdsp"}, 2, "did you mean 'fsdp'?");
+  tried({"--trace", trace, "--trace-gpus", "3"}, 2, "allowed: 2, 4");
+  tried({"--trace", trace, "--trace-ranks", "4"}, 2, "there is no rank 4 of 4 GPUs");
+  tried({"--trace", trace, "--trace-steps", "5-3"}, 2, "'5-3' is no step");
+  tried({"--trace-ranks", "0"}, 2, "--trace");
+  tried({"--trace", "/nowhere/trace.json"}, 74, "/nowhere/trace.json: No such file or directory");
+  tried({"--trace", "/proc/traces/"}, 74, "/proc/traces");
+}
+
+TEST(RunTrace, AFullDiskIsSaid) {
+  const Outcome outcome = lockstep({"run", scenario(), "--trace", "/dev/full"});
+  EXPECT_EQ(outcome.code, 74);
+  EXPECT_THAT(outcome.err, HasSubstr("/dev/full: No space left on device"));
+}
+
+}  // namespace
+}  // namespace lockstep

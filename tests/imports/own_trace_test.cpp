@@ -1,0 +1,57 @@
+// Does a trace that the simulator wrote import as the layer times that it was simulated with?
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "imports/import_trace.hpp"
+#include "points/points.hpp"
+#include "points/timeline.hpp"
+
+namespace lockstep {
+namespace {
+
+void expect_round_trip(const std::string& model, const std::string& optimizer) {
+  const Scenario scenario = read_scenario_text(
+      "name: test\nmodel: " + model + "\nplatform: dgx-a100-80gb\ngpus: [1]\n" +
+          "batch: {micro: 16}\nstrategies: [ddp]\noptimizer: " + optimizer + "\n",
+      "test.yaml");
+  const Point point = expand(scenario).front();
+  Job job = complete_job(point);
+  job.steps = 3;
+  Timeline timeline(job, {});
+  job.observer = &timeline;
+  point.strategy->simulate(job);
+  const std::string path = ::testing::TempDir() + "own_trace.json";
+  TraceHeader header;
+  header.device = job.machine.device.title;
+  write_trace(path, trace_document(header, timeline.events("", 0)));
+  const TraceImport imported = import_trace(path, job.step);
+  std::filesystem::remove(path);
+
+  EXPECT_TRUE(imported.on_gpu);
+  EXPECT_EQ(imported.profile.device, job.machine.device.title);
+  EXPECT_GT(imported.attributed, 0.95);  // the rest: the batch's copy, zero_grad
+  const auto& layers = imported.profile.models.at(0).batches.at(0).layers;
+  ASSERT_EQ(layers.size(), job.step.layers.size());
+  const double rounding = 1e-10;  // of each slice in the file
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const LayerCost cost = job.costs->layer(job.step, i);
+    EXPECT_EQ(layers[i].name, job.step.layers[i].name);
+    EXPECT_NEAR(layers[i].forward_seconds, cost.forward.busy, rounding) << layers[i].name;
+    EXPECT_NEAR(layers[i].backward_seconds, cost.backward.busy, rounding) << layers[i].name;
+  }
+  ASSERT_EQ(imported.profile.optimizers.size(), 1u);
+  EXPECT_EQ(imported.profile.optimizers[0].name, job.optimizer.name);
+  EXPECT_EQ(imported.profile.optimizers[0].implementation, job.optimizer.implementation);
+  EXPECT_EQ(imported.profile.optimizers[0].momentum, job.optimizer.momentum > 0);
+}
+
+TEST(OwnTrace, ImportsAsTheLayersItWasMadeOf) {
+  expect_round_trip("resnet50", "{name: sgd, momentum: 0.9}");
+  expect_round_trip("vgg16", "{name: sgd, implementation: for-loop}");
+  expect_round_trip("mobilenet_v2", "{name: adamw, implementation: fused}");
+  expect_round_trip("densenet121", "{name: adam}");
+}
+
+}  // namespace
+}  // namespace lockstep
