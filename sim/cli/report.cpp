@@ -4,7 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 
 #include "cli/verb.hpp"
@@ -21,9 +23,13 @@ struct Arguments {
 };
 
 void write(const std::string& path, const std::string& text) {
+  if (path == "-") return print(text);
   std::ofstream file(path, std::ios::binary);
   file << text;
-  if (!file.flush()) throw OutputError("cannot write " + path);
+  if (!file.flush()) {
+    throw OutputError(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
+  }
+  fmt::print(stderr, "wrote {}\n", path);
 }
 
 int report(const Arguments& given) {
@@ -37,7 +43,6 @@ int report(const Arguments& given) {
     if (code == 0 && !something_fits(record.predictions)) code = 3;
   }
   write(given.output, render_report(chapters));
-  fmt::print(stderr, "wrote {}\n", given.output);
   return code;
 }
 
@@ -46,7 +51,8 @@ Choice declare(CLI::App& app) {
   CLI::App& verb = *app.add_subcommand(
       "report", "One HTML page with the answer, charts, tables and inputs; needs no network");
   verb.add_option("scenarios", given->files, "Scenario files, a chapter each")->required();
-  verb.add_option("-o,--output", given->output, "The page, report.html")->required();
+  verb.add_option("-o,--output", given->output, "The page, report.html; - = standard output")
+      ->required();
   add_workers(verb, given->common);
   add_examples(verb, {"my.yaml -o report.html", "scenarios/ovi2026/*.yaml -o study.html"});
   return {&verb, [given] { return report(*given); }};

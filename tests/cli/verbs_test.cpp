@@ -11,7 +11,11 @@
 namespace lockstep {
 namespace {
 
+using testing::AllOf;
+using testing::EndsWith;
 using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
 
 std::string shipped(const std::string& name) {
   return data_folder("scenarios/") + name;
@@ -111,11 +115,28 @@ TEST(Report, EndsAsRunDoes) {
   const int expected = lockstep({"run", misfit}).code;
   EXPECT_EQ(expected, 3);
   EXPECT_EQ(lockstep({"report", misfit, "-o", page}).code, expected);
-  const Outcome nowhere =
-      lockstep({"report", shipped("ovi2026/vgg16.yaml"), "-o", "/nonexistent/report.html"});
-  EXPECT_EQ(nowhere.code, 74);
-  EXPECT_THAT(nowhere.err, HasSubstr("cannot write /nonexistent/report.html"));
   EXPECT_EQ(lockstep({"report", shipped("ovi2026/vgg16.yaml")}).code, 2);
+}
+
+TEST(Report, SaysWhyItCannotBeWritten) {
+  const std::string scenario = shipped("ovi2026/vgg16.yaml");
+  // A missing folder, a full disk, a folder, and one where even root cannot make a file.
+  for (const auto& [path, reason] : {std::pair{"/nonexistent/report.html", "No such file"},
+                                     {"/dev/full", "No space left on device"},
+                                     {"/tmp", "Is a directory"},
+                                     {"/proc/report.html", ""}}) {
+    const Outcome outcome = lockstep({"report", scenario, "-o", path});
+    EXPECT_EQ(outcome.code, 74) << path;
+    EXPECT_THAT(outcome.err, HasSubstr(std::string("cannot write ") + path + ": " + reason));
+    EXPECT_THAT(outcome.err, Not(HasSubstr("wrote")));
+  }
+}
+
+TEST(Report, GoesToStandardOutput) {
+  const Outcome outcome = lockstep({"report", shipped("ovi2026/vgg16.yaml"), "-o", "-"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_THAT(outcome.out, AllOf(StartsWith("<!DOCTYPE html>"), EndsWith("</html>\n")));
 }
 
 TEST(Export, RunsToTheSameAnswer) {
