@@ -31,7 +31,9 @@ BYTES = ["1 B", "100 kB", "1 MiB", "4 MiB", "25 MiB", "400 MiB"]
 NUMBERS = {"samples_per_second": [1, 100, 3000], "gradient_clipping": [0, 1], "shard_group": [0, 2, 4, 8],
            "min_parameters": ["10k", "1M", "100M"], "servers": [1, 2, 3, 7], "staleness_bound": [0, 1, 3, 20],
            "power_sgd_rank": [1, 4], "flash_attention": [1, 2], "version": [1, 2], "momentum": [0, 0.9],
-           "weight_decay": [0, 0.01], "backward_share": ["30%", "60%"], "operator_seconds": ["2 us", "20 us"]}
+           "highest_staleness_bound": [0, 8, 30], "backup_workers": [0, 1, 3], "splitting": [1, 2, 5],
+           "exchange_every": [1, 2, 7], "elasticity": [0, 0.1, 1], "weighting_strength": [0, 0.5, 2],
+           "share": ["0.1%", "1%", "20%"], "at": ["10%", "50%"], "weight_decay": [0, 0.01], "backward_share": ["30%", "60%"], "operator_seconds": ["2 us", "20 us"]}
 
 
 class Fuzzer:
@@ -140,8 +142,9 @@ class Fuzzer:
     # --- metamorphic pairs: (name, changed scenario, what must hold of the step times)
 
     def pairs(self, s, row):
-        synchronous = not (isinstance(s["strategies"][0], dict) and s["strategies"][0].get(
-            "parameter_server", {}).get("consistency") in ("async", "ssp"))
+        options = s["strategies"][0].get("parameter_server", {}) if isinstance(s["strategies"][0], dict) else {}
+        synchronous = options.get("consistency", "sync") == "sync" and not options.get("backup_workers") \
+            and "switch" not in options
         step = float(row["step_s"])
         # Pushes that do not all come at once may get through a server faster; and what far workers gain on a
         # shared link, near ones lose.

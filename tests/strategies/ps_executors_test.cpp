@@ -120,6 +120,65 @@ TEST(BothExecutors, PlayASerialServerOnTheCoreOfAWorkerAlike) {
   expect_equal(system);
 }
 
+// Transfers are short: little amplifies rounding, and whole runs of every variant are equal.
+TEST(BothExecutors, PlayEveryRuleAlike) {
+  ParameterServerOptions softsync, backup, modified;
+  softsync.consistency = Consistency::softsync;
+  softsync.splitting = 3;
+  backup.backup_workers = 2;
+  modified.consistency = Consistency::modified_async;
+  modified.staleness_bound = 1;
+  PsRule adaptive{.lead = 1, .extra = 4};
+  for (const PsRule& rule : {consistency_rule(softsync, 6), consistency_rule(backup, 6),
+                             consistency_rule(modified, 6), adaptive, PsRule{}}) {
+    ToySystem toy;
+    toy.workers = 6;
+    toy.bytes = 1e6;
+    toy.keep = toy.accumulate = 1e-4;
+    toy.update = 3e-4;
+    toy.latency = 1e-3;
+    toy.sigma = 0.4;
+    toy.steps = 30;
+    toy.rule = rule;
+    expect_equal(make_system(toy));
+  }
+}
+
+TEST(BothExecutors, SwitchRulesAlike) {
+  for (const bool sync_first : {true, false}) {
+    ToySystem toy;
+    toy.bytes = 1e6;
+    toy.update = 1e-3;
+    toy.sigma = 0.4;
+    toy.rule = switched_rule(sync_first ? Consistency::sync : Consistency::async, toy.workers);
+    PsSystem system = make_system(toy);
+    system.later.push_back(
+        {0.5, switched_rule(sync_first ? Consistency::async : Consistency::sync, toy.workers)});
+    expect_equal(system);
+  }
+}
+
+TEST(BothExecutors, ExchangeEveryFewBatchesAlike) {
+  ToySystem toy;
+  toy.sigma = 0.2;
+  PsSystem system = make_system(toy);
+  for (const PsSegment& segment : std::vector<PsSegment>(system.segments)) {
+    system.segments.push_back(segment);
+    system.segments.back().batch = 1;
+  }
+  system.batches = 2;
+  system.messages.front().segment = 3;
+  expect_equal(system);
+}
+
+TEST(BothExecutors, PullWithPrioritiesAlike) {
+  for (const bool priorities : {false, true}) {
+    PsSystem system = two_layers(5);
+    system.priorities = priorities;
+    expect_equal(system);
+  }
+}
+
 TEST(BothExecutors, BeginAsynchronousRunsAlike) {
   const PsSystem system = make_system(async_toy(4, 10));
   const Summary loop = summary(run_parameter_server(system)), simgrid = on_simgrid(system);

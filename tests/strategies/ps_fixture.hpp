@@ -70,6 +70,30 @@ inline PsSystem make_system(const ToySystem& toy) {
   return system;
 }
 
+// One worker, two layers of 10 ms forward, over 10 GB/s. Backward of the back layer takes 20 ms, of
+// the front layer 25 ms. What the back layer pushes comes in `parts` of 100 MB, the front layer's is
+// one: 10 ms each way.
+inline PsSystem two_layers(int parts) {
+  ToySystem toy;
+  toy.workers = 1;
+  toy.rule = {1, 0};
+  PsSystem system = make_system(toy);
+  system.segments = {{Phase::forward, {0, 0.010, 0.010}, true},
+                     {Phase::forward, {0, 0.010, 0.010}},
+                     {Phase::backward, {0, 0.020, 0.020}},
+                     {Phase::backward, {0, 0.025, 0.025}}};
+  PsMessage back = system.messages.front(), front = back;
+  back.segment = 2;
+  back.needed_by = 1;
+  back.priority = 1;
+  front.segment = 3;
+  front.needed_by = 0;
+  system.messages.assign(static_cast<std::size_t>(parts), back);
+  system.messages.push_back(front);
+  system.pull_overlap = true;
+  return system;
+}
+
 inline std::vector<double> step_times(const PsTrace& trace) {
   std::vector<double> times;
   for (std::size_t i = 1; i < trace.step_ends.size(); ++i) {

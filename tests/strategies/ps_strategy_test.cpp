@@ -2,85 +2,13 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "costs/optimizer.hpp"
+#include "core/errors.hpp"
 #include "ps_fixture.hpp"
+#include "ps_job.hpp"
 #include "strategies/parameter_server/build.hpp"
-#include "strategies/parameter_server/parameter_server.hpp"
 
 namespace lockstep::testing {
 namespace {
-
-// Every layer takes 1 ms forward and 2 ms backward on the device and a tenth of that on the host.
-class FixedCosts final : public ComputeCosts {
- public:
-  LayerCost layer(const TrainingStep&, std::size_t) const override {
-    LayerCost cost;
-    cost.forward = {0.1e-3, 1e-3, 1.1e-3};
-    cost.backward = {0.2e-3, 2e-3, 2.2e-3};
-    return cost;
-  }
-  QueuedWork optimizer(const OptimizerSpec&, Precision, double elements, int) const override {
-    return {0, elements * 12 / 1e12, elements * 12 / 1e12};
-  }
-  QueuedWork stream(double bytes, int) const override { return {0, bytes / 1e12, bytes / 1e12}; }
-};
-
-Machine toy_machine(int gpus_per_node, int nodes) {
-  Machine machine;
-  machine.gpus_per_node = gpus_per_node;
-  machine.max_nodes = nodes;
-  machine.intra = IntraLink::nvlink;
-  machine.nvlink = {12, 25e9, NvlinkLayout::switched, false};
-  machine.device.architecture = Architecture::ampere;
-  machine.device.memory_bytes = 80e9;
-  machine.device.multiprocessors = 108;
-  machine.pcie.generation = 4;  // 24 GB/s
-  machine.host.memory_bandwidth = 200e9;
-  machine.fabric.kind = FabricKind::infiniband;
-  machine.fabric.nic_bytes_per_second = 10e9;
-  machine.fabric.efficiency = 1;
-  machine.fabric.latency_seconds = 2e-6;
-  return machine;
-}
-
-Job toy_job(int gpus, int gpus_per_node = 8, int nodes = 64) {
-  Job job;
-  job.machine = toy_machine(gpus_per_node, nodes);
-  job.gpus = gpus;
-  job.costs = std::make_shared<FixedCosts>();
-  job.step.samples = 32;
-  for (int i = 0; i < 10; ++i) {
-    Layer layer;
-    layer.name = "layer" + std::to_string(i);
-    Parameter weight;
-    weight.name = "weight";
-    weight.count = 5'000'000;
-    weight.shape = {weight.count};
-    layer.parameters.push_back(weight);
-    layer.inputs = {i - 1};
-    layer.output_storage = i;
-    job.step.layers.push_back(layer);
-    job.step.parameter_count += weight.count;
-  }
-  job.steps = 20;
-  job.engine = Engine::loop;  // SimGrid needs a process for each job
-  return job;
-}
-
-double mean_of(const StrategyResult& result) {
-  double sum = 0;
-  for (const double step : result.step_seconds) sum += step;
-  return sum / static_cast<double>(result.step_seconds.size());
-}
-
-double busy_of(const StrategyResult& result, const std::string& link) {
-  for (const LinkTraffic& traffic : result.traffic) {
-    if (traffic.link_class == link) return traffic.bytes;
-  }
-  return 0;
-}
-
-constexpr double kModelBytes = 50e6 * 4;
 
 // PCIe is private, host memory wide: T = compute + M/PCIe + sums and update + M/PCIe.
 TEST(ParameterServerJob, SynchronousOnTheHostOfOneNode) {
@@ -140,6 +68,29 @@ TEST(ParameterServerJob, ServersOnWorkersHostsSpreadTheTraffic) {
   EXPECT_DOUBLE_EQ(busy_of(all_hosts, "NIC"), 2 * (nodes - 1) * kModelBytes / nodes);
   EXPECT_LT(mean_of(all_hosts), 0.5 * mean_of(one_host));
   EXPECT_LT(all_hosts.split.exposed_communication, 0.4 * one_host.split.exposed_communication);
+}
+
+// Servers on hosts of their own: every worker is far, and S NICs share the traffic.
+TEST(ParameterServerJob, ServersOnHostsOfTheirOwnAreFarFromEveryWorker) {
+  for (const int servers : {1, 2, 4}) {
+    ParameterServerOptions options;
+    options.placement = ServerPlacement::own_hosts;
+    options.servers = servers;
+    options.keys = KeyRule::ranges;
+    const int gpus = 6;
+    const Job job = toy_job(gpus, 1);
+    const StrategyResult result = ParameterServer(options).simulate(job);
+    const double part = kModelBytes / servers;
+    const double remote = 8e-6 + 2e-6 + gpus * part / 10e9;
+    const double sums = (2 + 3 * (gpus - 1)) * part / (0.8 * 200e9);
+    const double update =
+        host_optimizer_seconds(job.optimizer, job.step.precision, 50e6 / servers, job.machine.host);
+    EXPECT_NEAR(mean_of(result) / (30.1e-3 + 2 * remote + sums + update), 1, 1e-9) << servers;
+    EXPECT_DOUBLE_EQ(busy_of(result, "NIC"), gpus * part);
+  }
+  ParameterServerOptions options;
+  options.placement = ServerPlacement::own_hosts;
+  EXPECT_THROW(ParameterServer(options).simulate(toy_job(2, 8, 1)), ConfigError);
 }
 
 TEST(ParameterServerJob, ServerOnGpuUsesNvlinkAndTheDevicesMemory) {
@@ -313,8 +264,8 @@ RC_GTEST_PROP(ParameterServerJob, SimplifiedLinksGiveTheSameTimes, ()) {
   job.stragglers.per_rank_sigma = *rc::gen::element(0.0, 0.0937);
   ParameterServerOptions options;
   options.servers = *rc::gen::inRange(1, 4);
-  options.placement =
-      *rc::gen::element(ServerPlacement::cpu, ServerPlacement::gpu, ServerPlacement::worker_host);
+  options.placement = *rc::gen::element(ServerPlacement::cpu, ServerPlacement::gpu,
+                                        ServerPlacement::worker_host, ServerPlacement::own_hosts);
   options.overlap = *rc::gen::arbitrary<bool>();
   PsJob ps = build_parameter_server(job, options);
   ps.system.steady = false;

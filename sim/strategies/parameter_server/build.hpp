@@ -24,8 +24,4 @@ struct PsJob {
 
 PsJob build_parameter_server(const Job& job, const ParameterServerOptions& options);
 
-// Bytes of one element on the wire.
-double push_element_bytes(const ParameterServerOptions& options, Precision precision);
-double pull_element_bytes(const ParameterServerOptions& options, Precision precision);
-
 }  // namespace lockstep

@@ -72,7 +72,7 @@ double PsRun::compute_lost(Worker& self) {
   if (watch_) watch_->loses(self.id, executor_.now() - self.started - self.delay, lost);
   self.delay += lost;
   self.booked_until += lost;
-  self.step.seconds += lost;
+  self.step.device += lost;
   self.step.parts.backward += lost;
   return lost;
 }

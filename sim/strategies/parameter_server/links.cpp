@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/errors.hpp"
 #include "costs/collective_links.hpp"
 
 namespace lockstep {
@@ -177,9 +178,17 @@ ServerPlaces server_places(const Machine& machine, int ranks,
   int available = 1;
   if (options.placement == ServerPlacement::gpu) available = on_node_0;
   if (options.placement == ServerPlacement::worker_host) available = nodes;
+  const bool own = options.placement == ServerPlacement::own_hosts;
+  if (own) available = options.servers;
+  if (own && machine.max_nodes < 2) {
+    throw file_error("", "parameter_server.placement",
+                     "own-hosts needs a network, and the platform is a single node",
+                     "cpu, gpu, worker-host");
+  }
   places.count = std::min(available, options.servers);
   for (int place = 0; place < places.count; ++place) {
-    places.node.push_back(options.placement == ServerPlacement::worker_host ? place : 0);
+    const bool spread = options.placement == ServerPlacement::worker_host;
+    places.node.push_back(own ? nodes + place : spread ? place : 0);
     places.gpu.push_back(options.placement == ServerPlacement::gpu ? place : -1);
   }
   places.servers.assign(at(places.count), 0);
@@ -198,6 +207,7 @@ SharedCores shared_cores(const Job& job, const ServerPlaces& places) {
   std::vector<int> on_node(at(job.gpus / per_node + 1), 0);  // servers so far
   for (std::size_t server = 0; server < places.of_server.size(); ++server) {
     const int node = places.node[at(places.of_server[server])];
+    if (node * per_node >= job.gpus) continue;
     const int ranks = std::min(per_node, job.gpus - node * per_node);
     const int without_core = on_node[at(node)]++ - std::max(0, job.machine.host.cores - ranks);
     if (without_core < 0) continue;

@@ -21,6 +21,8 @@ struct ServerPlaces {
 //   cpu          all on the host of node 0
 //   gpu          server s on the GPU of rank s mod G, G = ranks of node 0
 //   worker-host  server s on the host of node s mod N
+//   own-hosts    server s on host N + s, which is like those of the nodes and has no ranks
+// Throws ConfigError when there is no network to reach other hosts.
 ServerPlaces server_places(const Machine& machine, int ranks,
                            const ParameterServerOptions& options);
 

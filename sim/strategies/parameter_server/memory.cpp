@@ -4,16 +4,26 @@
 #include "memory/step_memory.hpp"
 #include "strategies/common/run_steps.hpp"
 #include "strategies/parameter_server/build.hpp"
+#include "strategies/parameter_server/messages.hpp"
 #include "strategies/parameter_server/parameter_server.hpp"
 
 namespace lockstep {
 
-MemoryPlan worker_memory_plan(const Job& job) {
+MemoryPlan worker_memory_plan(const Job& job, const ParameterServerOptions& options) {
   MemoryPlan plan;
-  plan.micro_batches = job.accumulation;
+  plan.micro_batches = job.accumulation * options.exchange_every;
+  if (options.consistency == Consistency::elastic) {  // workers step by themselves
+    plan.micro_batches = job.accumulation;
+    plan.optimizer = {optimizer_state_bytes(job.optimizer, job.step.precision),
+                      optimizer_temporary_bytes(job.optimizer, job.step.precision)};
+  }
+  if (std::holds_alternative<TopK>(options.compression)) {  // what has not been sent yet
+    plan.replicated.hook_state_bytes +=
+        static_cast<double>(job.step.parameter_count) * gradient_bytes(job.step.precision);
+  }
   if (job.machine.device.architecture == Architecture::cpu) {
     // The one message into which a worker on a CPU puts its gradients (ps_build.cpp).
-    plan.replicated.hook_state_bytes =
+    plan.replicated.hook_state_bytes +=
         static_cast<double>(job.step.parameter_count) * gradient_bytes(job.step.precision);
   }
   return plan;
@@ -30,8 +40,15 @@ ServerPlan server_memory_plan(const Job& job, const ParameterServerOptions& opti
     last_tensor = key.tensor;
   }
   plan.element_bytes = parameter_bytes(job.step.precision);
-  plan.optimizer = {optimizer_state_bytes(job.optimizer, job.step.precision),
-                    optimizer_temporary_bytes(job.optimizer, job.step.precision)};
+  if (options.consistency != Consistency::elastic) {
+    plan.optimizer = {optimizer_state_bytes(job.optimizer, job.step.precision),
+                      optimizer_temporary_bytes(job.optimizer, job.step.precision)};
+  }
+  if (weighting(options) ==
+      Weighting::compensated) {  // the weights that each worker read (fact 85)
+    plan.optimizer.state_bytes_per_element +=
+        static_cast<double>(job.gpus) * parameter_bytes(job.step.precision);
+  }
   // Pushes of different workers arrive side by side, each into a buffer of its own; a serial server
   // takes one at a time, and sums the gradients of a synchronous update into another.
   plan.receive_buffers = options.serial ? 1 + (options.consistency == Consistency::sync) : job.gpus;
@@ -40,7 +57,8 @@ ServerPlan server_memory_plan(const Job& job, const ParameterServerOptions& opti
 
 MemoryUse parameter_server_memory(const Job& job, const ParameterServerOptions& options,
                                   const std::vector<Key>& keys) {
-  const StepMemory worker = step_memory(job.step, worker_memory_plan(job), job.machine.device);
+  const StepMemory worker =
+      step_memory(job.step, worker_memory_plan(job, options), job.machine.device);
   MemoryUse use = memory_use(worker, job.machine.device);
   if (options.placement != ServerPlacement::gpu) return use;
 

@@ -4,21 +4,32 @@
 
 #include <array>
 #include <memory>
+#include <optional>
+#include <variant>
 
 #include "core/fields.hpp"
+#include "results/schedule.hpp"
 #include "strategies/common/element_size.hpp"
 
 namespace lockstep {
 
-enum class Consistency { sync, async, ssp };
+enum class Consistency {
+  sync,
+  async,
+  ssp,
+  softsync,        // n-softsync (fact 84)
+  elastic,         // elastic averaging, EASGD (fact 88)
+  modified_async,  // the study's: asynchronous, bounded staleness, updates weighted by age
+};
 template <>
 struct EnumNames<Consistency> {
-  static constexpr std::array names{"sync", "async", "ssp"};
+  static constexpr std::array names{"sync",     "async",   "ssp",
+                                    "softsync", "elastic", "modified-async"};
 };
-enum class ServerPlacement { cpu, gpu, worker_host };
+enum class ServerPlacement { cpu, gpu, worker_host, own_hosts };
 template <>
 struct EnumNames<ServerPlacement> {
-  static constexpr std::array names{"cpu", "gpu", "worker-host"};
+  static constexpr std::array names{"cpu", "gpu", "worker-host", "own-hosts"};
 };
 
 // Which server keeps which key (strategies/parameter_server/keys.hpp says how each rule works).
@@ -34,17 +45,74 @@ struct EnumNames<KeyRule> {
   static constexpr std::array names{"split-large", "ranges", "hash", "balanced"};
 };
 
+// What a push is made of. Weights come back as they are.
+struct UncompressedPush {};
+struct HalfPush {};  // 16-bit numbers
+struct TopK {        // the largest gradients, with their places; the others wait and add up
+  double share = 0.01;
+};
+using PushCompression = std::variant<UncompressedPush, HalfPush, TopK>;
+template <>
+struct AlternativeNames<PushCompression> {
+  static constexpr std::array names{"none", "fp16", "top_k"};
+};
+template <class Visitor>
+void describe(Visitor&, UncompressedPush&) {}
+template <class Visitor>
+void describe(Visitor&, HalfPush&) {}
+template <class Visitor>
+void describe(Visitor& v, TopK& t) {
+  v.field({.name = "share",
+           .doc = "Of the gradient's elements.",
+           .unit = Dimension::fraction,
+           .min = 1e-6,
+           .max = 0.5},
+          t.share);
+}
+
+// Sync-Switch (Li et al. 2021): another consistency from some point of the run on.
+struct ConsistencySwitch {
+  Consistency to = Consistency::async;
+  double at = 0.25;  // of the run
+};
+template <class Visitor>
+void describe(Visitor& v, ConsistencySwitch& s) {
+  v.field({.name = "to", .doc = "sync or async."}, s.to);
+  v.field({.name = "at",
+           .doc = "Share of the run that is over then.",
+           .unit = Dimension::fraction,
+           .min = 0.01,
+           .max = 0.99},
+          s.at);
+  v.check([&](auto report) {
+    if (s.to != Consistency::sync && s.to != Consistency::async) {
+      report("to", "nothing switches to " + enum_name(s.to), "allowed: sync, async");
+    }
+  });
+}
+
 struct ParameterServerOptions {
   static constexpr const char* name = "parameter_server";
   static constexpr const char* summary = "workers push gradients to servers: sync, async or ssp";
   Consistency consistency = Consistency::sync;  // facts 68, 69, 83
   int servers = 1;
-  int staleness_bound = 3;  // ssp only: s of fact 83
+  int staleness_bound = 3;             // ssp, modified-async: s of fact 83
+  int highest_staleness_bound = 0;     // up to which the bound adapts (DSSP); 0 = it is fixed
+  int backup_workers = 0;              // sync: b of fact 87
+  int splitting = 1;                   // softsync: n of fact 84
+  int exchange_every = 1;              // batches between two pushes: tau of fact 88
+  double elasticity = 0;               // elastic: alpha of fact 88; 0 = 0.9 / workers
+  std::optional<Weighting> weighting;  // absent = by age for modified-async, else none
+  double weighting_strength = 0.5;     // exponent of `age`, lambda of `compensated`
+  std::optional<ConsistencySwitch> switches;
   ServerPlacement placement = ServerPlacement::cpu;
   KeyRule keys = KeyRule::split_large;
   double partition_bytes =
       0;  // keys are cut into parts of this size; 0 = one key per tensor (facts 72, 75)
-  bool overlap = false;      // push each key as soon as its gradient is ready
+  bool overlap = false;       // push each key as soon as its gradient is ready
+  bool pull_overlap = false;  // compute each layer as soon as its weights are back
+  bool priority = false;      // front layers first (facts 73, 76)
+  PushCompression compression;
   bool serial = false;       // a server handles one message at a time, its transfer included
   double element_bytes = 0;  // bytes per element on the wire; 0 = by precision
 };
@@ -52,20 +120,101 @@ struct ParameterServerOptions {
 class Strategy;
 std::unique_ptr<Strategy> make_strategy(const ParameterServerOptions& options);
 
+// What does not go together.
+template <class Report>
+void check_parameter_server(Report report, const ParameterServerOptions& o) {
+  const bool elastic = o.consistency == Consistency::elastic;
+  const int highest = o.highest_staleness_bound;
+  if (highest > 0 && highest <= o.staleness_bound) {
+    report("highest_staleness_bound", "leaves the bound nothing to adapt",
+           "more than staleness_bound, or 0");
+  }
+  if (o.compression.index() != 0 && elastic) {
+    report("push_compression", "compresses gradients, and elastic workers push weights",
+           "element_size: 2 B sends half the bytes");
+  }
+  if (o.compression.index() != 0 && o.element_bytes != 0) {
+    report("push_compression", "contradicts element_size", "give one of them");
+  }
+  if (o.weighting.value_or(Weighting::none) != Weighting::none && elastic) {
+    report("weighting", "weighs gradients, and elastic workers push weights", "leave it out");
+  }
+  if (o.pull_overlap && (elastic || o.serial)) {
+    report("pull_overlap",
+           elastic
+               ? "needs layers that are pulled by themselves, and elastic workers move all at once"
+               : "needs answers that travel side by side, and a serial server sends one by one",
+           "leave it out");
+  }
+  if (o.switches && (elastic || o.switches->to == o.consistency)) {
+    report("switch",
+           elastic ? "elastic workers push weights, which no other consistency takes"
+                   : "to what the run begins with",
+           "leave it out");
+  }
+}
+
 template <class Visitor>
 void describe(Visitor& v, ParameterServerOptions& o) {
   v.field(
       {.name = "consistency",
        .doc = "sync: all workers step together; async: no waiting; ssp: at most staleness_bound "
-              "clocks apart."},
+              "clocks apart; softsync: an update from every workers / splitting pushes; elastic: "
+              "workers and server pull at each other's weights; modified-async: async with a bound "
+              "and updates weighted by age."},
       o.consistency);
   v.field({.name = "servers", .doc = "Number of servers.", .min = 1, .max = 256}, o.servers);
   v.field({.name = "staleness_bound",
-           .doc = "ssp: clocks by which a worker may be ahead of the slowest.",
+           .doc = "ssp, modified-async: clocks by which a worker may be ahead of the slowest.",
            .min = 0,
            .max = 1e6},
           o.staleness_bound);
-  v.field({.name = "placement", .doc = "Where the servers run."}, o.placement);
+  v.field({.name = "highest_staleness_bound",
+           .doc = "ssp, modified-async: the bound adapts between staleness_bound and this; 0 = it "
+                  "is fixed.",
+           .min = 0,
+           .max = 1000},
+          o.highest_staleness_bound);
+  v.field({.name = "backup_workers",
+           .doc = "sync: an update does not wait for so many of the workers; what comes late is "
+                  "dropped.",
+           .min = 0,
+           .max = 1e6},
+          o.backup_workers);
+  v.field({.name = "splitting",
+           .doc = "softsync: updates in a round of all workers; more than workers = every push.",
+           .min = 1,
+           .max = 1e6},
+          o.splitting);
+  v.field({.name = "exchange_every",
+           .doc = "Batches between two pushes: their gradients are added up; elastic: the worker "
+                  "steps by itself.",
+           .min = 1,
+           .max = 1000},
+          o.exchange_every);
+  v.field({.name = "elasticity",
+           .doc = "elastic: share of their distance by which worker and server move; 0 = 0.9 / "
+                  "workers.",
+           .min = 0,
+           .max = 1},
+          o.elasticity);
+  v.field({.name = "weighting",
+           .doc = "How a stale gradient counts: none: as any; staleness: over its staleness; age: "
+                  "(1 + staleness)^-weighting_strength; compensated: DC-ASGD. Left out: age for "
+                  "modified-async, else none."},
+          o.weighting);
+  v.field({.name = "weighting_strength",
+           .doc = "Exponent of age, lambda of compensated.",
+           .min = 0,
+           .max = 100},
+          o.weighting_strength);
+  v.field({.name = "switch", .doc = "Another consistency from some point of the run on."},
+          o.switches);
+  v.field(
+      {.name = "placement",
+       .doc = "Where the servers run: cpu: on the first node's host; gpu: on its GPUs; "
+              "worker-host: on the workers' hosts in turn; own-hosts: each on a host of its own."},
+      o.placement);
   v.field({.name = "keys", .doc = "How parameters are spread over the servers."}, o.keys);
   v.field({.name = "partition_size",
            .doc = "Keys are cut into parts of this size; 0 B = one key per tensor.",
@@ -76,6 +225,15 @@ void describe(Visitor& v, ParameterServerOptions& o) {
   v.field({.name = "overlap",
            .doc = "Push each gradient as soon as it is ready; false: all after backward."},
           o.overlap);
+  v.field(
+      {.name = "pull_overlap",
+       .doc = "Begin the next forward with the layers whose weights are back; false: with all."},
+      o.pull_overlap);
+  v.field({.name = "priority",
+           .doc = "Messages of the front layers overtake others that wait to be sent; false: first "
+                  "come, first sent."},
+          o.priority);
+  v.field({.name = "push_compression", .doc = "What gradients are pushed as."}, o.compression);
   v.field({.name = "serial",
            .doc = "A server handles one message at a time, its transfer included (blocking send "
                   "and receive in one thread)."},
@@ -86,7 +244,10 @@ void describe(Visitor& v, ParameterServerOptions& o) {
            .min = 0,
            .max = 4},
           o.element_bytes);
-  v.check([&](auto report) { check_element_size(report, "element_size", o.element_bytes); });
+  v.check([&](auto report) {
+    check_element_size(report, "element_size", o.element_bytes);
+    check_parameter_server(report, o);
+  });
 }
 
 }  // namespace lockstep

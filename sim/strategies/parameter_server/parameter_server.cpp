@@ -1,6 +1,8 @@
 // The parameter-server strategy: build the system, play it, say what happened.
 #include "strategies/parameter_server/parameter_server.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
@@ -8,6 +10,7 @@
 
 #include "results/staleness.hpp"
 #include "strategies/parameter_server/build.hpp"
+#include "strategies/parameter_server/messages.hpp"
 
 namespace lockstep {
 
@@ -17,12 +20,12 @@ std::size_t at(int i) {
   return static_cast<std::size_t>(i);
 }
 
-// Every rank pushes and pulls each message once per step.
+// Every rank pushes and pulls each message once in `batches` steps.
 std::vector<LinkTraffic> traffic_of(const PsJob& ps, const PsTrace& trace) {
   std::vector<double> pushed(at(ps.places.count), 0), pulled(at(ps.places.count), 0);
   for (const PsMessage& message : ps.system.messages) {
-    pushed[at(message.place)] += message.push_bytes;
-    pulled[at(message.place)] += message.pull_bytes;
+    pushed[at(message.place)] += message.push_bytes / ps.system.batches;
+    pulled[at(message.place)] += message.pull_bytes / ps.system.batches;
   }
   std::vector<double> bytes(ps.links.links.size(), 0);
   const auto count = [&](const std::vector<std::vector<PsRoute>>& routes,
@@ -74,12 +77,28 @@ Provenance transfer_provenance(const Job& job, const PsSystem& system) {
 }
 
 // As the replay takes it: workers are ranks, keys with their places in the model.
-UpdateSchedule schedule_of(const Job& job, const PsSystem& system, PsTrace& trace) {
+UpdateSchedule schedule_of(const Job& job, const ParameterServerOptions& options,
+                           const PsSystem& system, PsTrace& trace) {
   UpdateSchedule schedule;
   schedule.workers = job.gpus;
+  schedule.local_steps = system.batches;
+  if (options.consistency == Consistency::elastic) {
+    schedule.exchange = Exchange::elastic;
+    schedule.elasticity = elasticity(options, job.gpus);
+  }
+  schedule.weighting = weighting(options);
+  schedule.weighting_parameter = options.weighting_strength;
   for (const PsMessage& message : system.messages) schedule.messages.push_back(message.pieces);
   schedule.pushes = std::move(trace.updates);
   return schedule;
+}
+
+// Whether all workers wait for the same update in every step. One alone waits for nobody.
+bool keeps_step(const PsSystem& system) {
+  int workers = 0;
+  for (const PsWorker& worker : system.workers) workers += worker.ranks;
+  return workers > 1 && system.rule.pushes_per_update == workers && system.rule.pusher_waits &&
+         system.later.empty();
 }
 
 }  // namespace
@@ -95,24 +114,30 @@ StrategyResult ParameterServer::simulate(const Job& job) const {
   PsTrace trace = run_parameter_server(system, make_executor(engine));
 
   if (!job.schedule_file.empty()) {
-    write_schedule(schedule_of(job, system, trace), job.schedule_file);
+    write_schedule(schedule_of(job, options_, system, trace), job.schedule_file);
   }
+  // What the system calls a step is so many batches of each worker.
+  const double batches = system.batches;
   StrategyResult result;
-  result.first_step_seconds = trace.step_ends.front();
+  result.first_step_seconds = trace.step_ends.front() / batches;
   for (std::size_t i = trace.step_ends.size() - trace.reported; i < trace.step_ends.size(); ++i) {
-    result.step_seconds.push_back(trace.step_ends[i] - trace.step_ends[i - 1]);
+    result.step_seconds.push_back((trace.step_ends[i] - trace.step_ends[i - 1]) / batches);
   }
   result.engine = engine;
   result.extrapolated = trace.extrapolated;
-  result.simulated_steps = static_cast<int>(trace.step_ends.size());
-  result.split = trace.split;
+  result.simulated_steps = static_cast<int>(trace.step_ends.size()) * system.batches;
+  add(result.split, trace.split, 1 / batches);
   result.device_busy = busy_seconds(result.split, result.step_seconds);
   result.samples_per_step =
       static_cast<double>(job.gpus) * static_cast<double>(job.step.samples) * job.accumulation;
   result.traffic = traffic_of(ps, trace);
   result.staleness = staleness_of(trace.staleness);
-  if (ps.system.rule.pushes_per_update == 1) {
-    result.worker_steps = worker_steps_of(trace.worker_steps);
+  if (!keeps_step(system)) result.worker_steps = worker_steps_of(trace.worker_steps);
+  if (trace.dropped > 0) {
+    ps.notes.push_back(
+        fmt::format("{:.1f} % of the pushes came too late and were dropped: a step is as many "
+                    "samples that were used",
+                    100 * trace.dropped));
   }
   result.memory = parameter_server_memory(job, options_, ps.keys);
   ps.provenance.add(transfer_provenance(job, ps.system), result.split.exposed_communication);
@@ -140,11 +165,35 @@ std::vector<IdleOption> ParameterServer::idle_options(const Job& job) const {
   const ParameterServerOptions usual, &o = options_;
   const bool alone = job.gpus == 1;
   const bool on_gpu = o.placement == ServerPlacement::gpu;
-  idle.idle_if("staleness_bound", o.staleness_bound != usual.staleness_bound,
-               o.consistency != Consistency::ssp, "consistency is not ssp");
+  const bool bounded =
+      o.consistency == Consistency::ssp || o.consistency == Consistency::modified_async;
+  const std::string unbounded = "consistency is not ssp or modified-async";
+  idle.idle_if("staleness_bound", o.staleness_bound != usual.staleness_bound, !bounded, unbounded);
+  idle.idle_if("highest_staleness_bound", o.highest_staleness_bound > 0, !bounded || alone,
+               bounded ? "one worker waits for nobody" : unbounded);
+  idle.idle_if("backup_workers", o.backup_workers > 0, o.consistency != Consistency::sync,
+               "consistency is not sync");
+  const bool splits = o.consistency == Consistency::softsync;
+  idle.idle_if("splitting", o.splitting != usual.splitting, !splits || alone,
+               splits ? "one worker's pushes are all there is" : "consistency is not softsync");
+  const std::string learnt = "it changes what is learnt, not how long that takes";
+  idle.idle_if("elasticity", o.elasticity > 0, true,
+               o.consistency == Consistency::elastic ? learnt : "consistency is not elastic");
+  idle.idle_if("weighting", o.weighting.has_value(), o.weighting != Weighting::compensated, learnt);
+  idle.idle_if("weighting_strength", o.weighting_strength != usual.weighting_strength, true,
+               learnt);
+  const bool by_key =
+      (o.overlap && job.gradient_clipping == 0) || o.pull_overlap || o.partition_bytes > 0;
+  idle.idle_if("priority", o.priority, !by_key,
+               "one message is all that waits: it needs overlap, pull_overlap or partition_size");
+  const bool halves = std::holds_alternative<HalfPush>(o.compression);
+  idle.idle_if("push_compression", halves, gradient_bytes(job.step.precision) <= 2,
+               "gradients are of 2 bytes anyway");
+  idle.idle_if("switch", o.switches.has_value(), alone, "one worker waits for nobody");
   idle.idle_if("keys", o.keys != usual.keys, o.servers == 1, "there is one server");
   // Servers on GPUs need memory for what is under way, which both decide.
-  idle.idle_if("consistency", o.consistency != usual.consistency, alone && !(on_gpu && o.serial),
+  idle.idle_if("consistency", o.consistency != usual.consistency,
+               alone && !(on_gpu && o.serial) && o.consistency != Consistency::elastic,
                "one worker waits for nobody");
   idle.idle_if("serial", o.serial, alone && !on_gpu, "one worker meets nobody at the server");
   idle.idle_if("placement", o.placement == ServerPlacement::worker_host,

@@ -21,8 +21,9 @@ class ParameterServer final : public Strategy {
   ParameterServerOptions options_;
 };
 
-// What a worker's device holds: no optimizer state, the server has it (ps_memory.cpp).
-MemoryPlan worker_memory_plan(const Job& job);
+// What a worker's device holds: optimizer state only where it steps by itself (elastic averaging),
+// else the server has it (memory.cpp).
+MemoryPlan worker_memory_plan(const Job& job, const ParameterServerOptions& options);
 // What server `server` holds, when it runs on a GPU.
 ServerPlan server_memory_plan(const Job& job, const ParameterServerOptions& options,
                               const std::vector<Key>& keys, int server);

@@ -29,11 +29,14 @@ struct SharedCore {
   void advance(double now);
 };
 
-// What one worker does between two pulls: computed when the step begins.
+// What one worker does between two pulls, as far as it is known: host and device clocks from the
+// beginning of the step.
 struct PsStep {
   StepSplit parts;            // data_loading, forward, backward, optimizer, copies, host_bound
-  double seconds = 0;         // sum of the parts
-  std::vector<double> ready;  // end of each segment, from the beginning of the step
+  double host = 0;            // has issued everything so far
+  double device = 0;          // has done it
+  double gated = 0;           // of it, without weights to compute with: no part
+  std::vector<double> ready;  // end of each segment
   std::vector<PsDone> done;   // what PsWatch is told; empty = nobody listens
 };
 
@@ -43,8 +46,10 @@ struct Loader {
   double taken = 0;
 };
 
-// Walks the segments with host and device clocks as a RankGroup lane does, from time `start`.
-void walk_step(const PsSystem& system, double factor, double start, Loader& loader, PsStep& step);
+// Walks the segments from step.ready.size() up to `end` with host and device clocks as a RankGroup
+// lane does. The worker's step-th step began at `start`.
+void walk(const PsSystem& system, int worker, int index, double start, std::size_t end,
+          Loader& loader, PsStep& step);
 
 class PsRun {
  public:
@@ -58,6 +63,12 @@ class PsRun {
     int worker = 0;
     int message = 0;
     Observer::Number number = 0;  // an observer's
+  };
+  // Messages that wait for a courier, in the order in which it takes them.
+  struct Lane {
+    explicit Lane(Executor& executor) : posted(executor) {}
+    Inbox<Parcel> posted;
+    std::multimap<int, Parcel> waiting;  // with priorities: by priority, then as they came
   };
   struct Activity {
     int running = 0;
@@ -77,14 +88,16 @@ class PsRun {
     int steps = 0;  // begun
     double started = 0;
     Loader loader;
-    int missing = 0;                                         // messages not pulled yet in this step
-    Bell arrived;                                            // rings when the last of them is
-    std::array<Activity, 2> transfers;                       // by direction
-    std::map<int, std::unique_ptr<Inbox<Parcel>>> couriers;  // by lane
-    double booked_until = 0;                                 // of the time after compute
-    double delay = 0;  // that a shared core has cost this step so far
-    double lost = 0;   // SharedCore::compute_lost that is in it
-    StepSplit sum;     // whole steps, and the time after compute booked so far
+    int missing = 0;                    // messages pushed and not pulled yet
+    std::vector<int> missing_at;        // of them, needed by each of PsRun::gates_
+    int dropped = 0;                    // messages of this step that came too late
+    Bell arrived;                       // rings when all are here, or all that a gate needs
+    std::array<Activity, 2> transfers;  // by direction
+    std::map<int, std::unique_ptr<Lane>> lanes;
+    double booked_until = 0;  // of the time after compute
+    double delay = 0;         // that a shared core has cost this step so far
+    double lost = 0;          // SharedCore::compute_lost that is in it
+    StepSplit sum;            // whole steps, and the time after compute booked so far
   };
   struct Server {
     Server(Executor& executor, int number) : id(number), inbox(executor) {}
@@ -92,21 +105,30 @@ class PsRun {
     Inbox<Parcel> inbox;  // what has arrived; of a serial server, what wants to be carried
     Activity busy;
   };
+  // A push that waits for its update, and the version it was computed on.
+  struct Contribution {
+    int worker = 0;
+    std::int64_t read = 0;
+    bool answered = false;
+  };
   // Consistency state of one message.
   struct Shared {
-    std::int64_t version = 0;        // updates applied
-    int arrived = 0;                 // ranks whose push waits for the next update
-    std::vector<int> contributors;   // their workers
-    std::vector<int> clock;          // by worker
-    std::vector<std::int64_t> seen;  // version that each worker pulled last
-    std::vector<int> blocked;        // workers that may not pull yet, oldest first
-    std::deque<int> workers_at;      // number of workers at clock slowest, slowest + 1, ...
+    std::int64_t version = 0;                 // updates applied
+    int arrived = 0;                          // ranks whose push waits for the next update
+    std::vector<Contribution> contributions;  // theirs
+    std::vector<int> clock;                   // by worker
+    std::vector<std::int64_t> seen;           // version that each worker pulled last
+    std::vector<int> blocked;                 // workers that may not pull yet, oldest first
+    std::deque<int> workers_at;  // number of workers at clock slowest, slowest + 1, ...
     int slowest = 0;
+    // Of a bound that adapts, by worker: the latest pushes, and clocks it may still go beyond it.
+    std::vector<PushTimes> times;
+    std::vector<int> extra;
   };
 
   // --- programs: ps_worker.cpp
   Program worker(Worker& self);
-  Program courier(Inbox<Parcel>& parcels);
+  Program courier(Lane& lane);
   Program tail(Parcel parcel);
   Program transfer(Parcel parcel);
   // ps_server.cpp
@@ -115,6 +137,7 @@ class PsRun {
   Program handle(Parcel push);
 
   const PsMessage& message(int m) const { return system_.messages[static_cast<std::size_t>(m)]; }
+  std::size_t gate_of(int m) const { return gate_of_[static_cast<std::size_t>(m)]; }
   int ranks_of(int w) const { return system_.workers[static_cast<std::size_t>(w)].ranks; }
   Worker& worker_of(int w) { return workers_[static_cast<std::size_t>(w)]; }
   const PsRoute& route(const Parcel& parcel, int& id) const;
@@ -122,16 +145,25 @@ class PsRun {
   double tail_share(const Parcel& parcel) const;
 
   void begin_step(Worker& self);
+  void go_on(Worker& self, std::size_t gate);
   void finish_step(Worker& self);
+  void push(Worker& self, int message);
   void send(Parcel parcel);
   void pulled(const Parcel& parcel);
   void book(Worker& worker, double until);
   void count_transfer(const Parcel& parcel, int change);
 
   double service_seconds(const Parcel& push) const;
-  void apply(const Parcel& push);
-  void record_update(int message, int worker);
+  bool late(const Parcel& push) const;
+  void take(const Parcel& push);
+  void update(int message);
+  void answer(int message, int worker);
+  void answer_whoever_may(int message, const std::vector<Contribution>& pushed);
+  void record_push(int message, const Contribution& push, bool used);
   void advance_clock(Shared& shared, int w);
+  bool may_pull(Shared& shared, int w);
+  bool goes_further(Shared& shared, int w);
+  void change_rule();
 
   // ps_core.cpp: servers on the cores of workers
   SharedCore* core_of_worker(int w);
@@ -159,8 +191,14 @@ class PsRun {
   std::deque<Server> servers_;
   std::vector<Shared> shared_;  // by message
   std::vector<SharedCore> cores_;
+  // With pull_overlap: segments at which forward waits for weights, in order; of each message, which.
+  std::vector<int> gates_;
+  std::vector<std::size_t> gate_of_;
+  PsRule rule_;  // the present one
+  std::size_t phases_begun_ = 0;
   int ranks_ = 0;
-  std::int64_t completed_ = 0;  // rank steps
+  std::int64_t completed_ = 0;  // messages of ranks' steps that were used
+  std::int64_t pushes_ = 0, dropped_ = 0;
   bool done_ = false;
   Snapshot base_;                // what is reported begins here
   std::deque<Snapshot> latest_;  // of the steps that may turn out to be the steady state

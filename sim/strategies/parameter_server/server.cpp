@@ -12,7 +12,7 @@ Program PsRun::server(Server& self) {
     self.busy.change(+1, executor_.now());
     co_await handle(push);
     self.busy.change(-1, executor_.now());
-    apply(push);
+    take(push);
   }
 }
 
@@ -29,7 +29,7 @@ Program PsRun::serial_server(Server& self) {
       executor_.start("tail", tail(parcel));
     }
     self.busy.change(-1, executor_.now());
-    if (parcel.direction == Direction::push) apply(parcel);
+    if (parcel.direction == Direction::push) take(parcel);
   }
 }
 
@@ -44,67 +44,105 @@ Program PsRun::handle(Parcel push) {
   if (watch_) watch_->serves(push.message, push.number, start, executor_.now());
 }
 
-// To add the gradient to the others of this update, and apply them when it is the last.
+// To add the gradient to the others of this update, and apply them when it is the last. Nothing is
+// done with one that is dropped.
 double PsRun::service_seconds(const Parcel& push) const {
   const PsMessage& m = message(push.message);
   const int arrived = shared_[static_cast<std::size_t>(push.message)].arrived;
   const int ranks = ranks_of(push.worker);
-  if (system_.rule.pushes_per_update == 1) return ranks * m.update_seconds;
+  if (late(push)) return 0;
+  if (rule_.pushes_per_update == 1) return ranks * m.update_seconds;
   double seconds = arrived == 0 ? m.keep_seconds + (ranks - 1) * m.accumulate_seconds
                                 : ranks * m.accumulate_seconds;
-  if (arrived + ranks >= system_.rule.pushes_per_update) seconds += m.update_seconds;
+  if (arrived + ranks >= rule_.pushes_per_update) seconds += m.update_seconds;
   return seconds;
 }
 
-void PsRun::apply(const Parcel& push) {
-  Shared& shared = shared_[static_cast<std::size_t>(push.message)];
-  shared.arrived += ranks_of(push.worker);
-  shared.contributors.push_back(push.worker);
-  if (shared.arrived < system_.rule.pushes_per_update) return;
+bool PsRun::late(const Parcel& push) const {
+  const Shared& shared = shared_[static_cast<std::size_t>(push.message)];
+  return rule_.drops_late && shared.seen[static_cast<std::size_t>(push.worker)] < shared.version;
+}
 
-  std::vector<int> contributors;
-  contributors.swap(shared.contributors);
+void PsRun::take(const Parcel& push) {
+  Shared& shared = shared_[static_cast<std::size_t>(push.message)];
+  const Contribution made{push.worker, shared.seen[static_cast<std::size_t>(push.worker)]};
+  pushes_ += ranks_of(push.worker);
+  if (late(push)) {
+    dropped_ += ranks_of(push.worker);
+    ++worker_of(push.worker).dropped;
+    record_push(push.message, made, false);
+    answer(push.message, push.worker);
+    return;
+  }
+  shared.arrived += ranks_of(push.worker);
+  shared.contributions.push_back(made);
+  if (shared.arrived >= rule_.pushes_per_update) {
+    update(push.message);
+  } else if (!rule_.pusher_waits) {
+    shared.contributions.back().answered = true;
+    answer(push.message, push.worker);
+  }
+}
+
+// With all pushes that have arrived.
+void PsRun::update(int m) {
+  Shared& shared = shared_[static_cast<std::size_t>(m)];
+  std::vector<Contribution> contributions;
+  contributions.swap(shared.contributions);
   shared.arrived = 0;
-  for (const int contributor : contributors) {
-    const auto staleness = static_cast<std::size_t>(
-        shared.version - shared.seen[static_cast<std::size_t>(contributor)]);
+  for (const Contribution& push : contributions) {
+    const auto staleness = static_cast<std::size_t>(shared.version - push.read);
     if (staleness >= staleness_.size()) staleness_.resize(staleness + 1, 0);
-    staleness_[staleness] += ranks_of(contributor);
-    record_update(push.message, contributor);
-    advance_clock(shared, contributor);
+    staleness_[staleness] += ranks_of(push.worker);
+    record_push(m, push, true);
+    advance_clock(shared, push.worker);
   }
   ++shared.version;
+  std::erase_if(contributions, [](const Contribution& push) { return push.answered; });
+  answer_whoever_may(m, contributions);
+}
 
-  // Whoever waited for the slowest goes first, then those whose push this was. The weights as they
-  // are now travel to them.
-  std::vector<int> candidates;
-  candidates.swap(shared.blocked);
-  candidates.insert(candidates.end(), contributors.begin(), contributors.end());
-  for (const int candidate : candidates) {
-    const auto at = static_cast<std::size_t>(candidate);
-    if (system_.rule.may_pull(shared.clock[at], shared.slowest)) {
-      shared.seen[at] = shared.version;
-      send({Direction::pull, candidate, push.message});
+// The weights as they are now travel to the worker.
+void PsRun::answer(int m, int w) {
+  Shared& shared = shared_[static_cast<std::size_t>(m)];
+  shared.seen[static_cast<std::size_t>(w)] = shared.version;
+  send({Direction::pull, w, m});
+}
+
+// Whoever waited for the slowest goes first, then those whose push this was.
+void PsRun::answer_whoever_may(int m, const std::vector<Contribution>& pushed) {
+  Shared& shared = shared_[static_cast<std::size_t>(m)];
+  std::vector<int> waited;
+  waited.swap(shared.blocked);
+  for (const int w : waited) {
+    if (rule_.may_pull(shared.clock[static_cast<std::size_t>(w)], shared.slowest)) {
+      answer(m, w);
     } else {
-      shared.blocked.push_back(candidate);
+      shared.blocked.push_back(w);
+    }
+  }
+  for (const Contribution& push : pushed) {
+    if (may_pull(shared, push.worker)) {
+      answer(m, push.worker);
+    } else {
+      shared.blocked.push_back(push.worker);
     }
   }
 }
 
-void PsRun::record_update(int m, int w) {
+void PsRun::record_push(int m, const Contribution& push, bool used) {
   if (!system_.records_updates) return;
-  const Shared& shared = shared_[static_cast<std::size_t>(m)];
+  const std::int64_t made = used ? shared_[static_cast<std::size_t>(m)].version + 1 : 0;
   int rank = 0;
-  for (int before = 0; before < w; ++before) rank += ranks_of(before);
-  for (int i = 0; i < ranks_of(w); ++i) {
-    trace_.updates.push_back({executor_.now(), rank + i, m,
-                              shared.seen[static_cast<std::size_t>(w)], shared.version + 1});
+  for (int before = 0; before < push.worker; ++before) rank += ranks_of(before);
+  for (int i = 0; i < ranks_of(push.worker); ++i) {
+    trace_.updates.push_back({executor_.now(), rank + i, m, push.read, made});
   }
 }
 
 void PsRun::advance_clock(Shared& shared, int w) {
   const int clock = shared.clock[static_cast<std::size_t>(w)]++;
-  if (system_.rule.lead == PsRule::kUnbounded) return;
+  if (rule_.lead == PsRule::kUnbounded) return;
   const std::size_t place = static_cast<std::size_t>(clock - shared.slowest);
   if (place + 1 >= shared.workers_at.size()) shared.workers_at.resize(place + 2, 0);
   --shared.workers_at[place];
@@ -112,6 +150,49 @@ void PsRun::advance_clock(Shared& shared, int w) {
   while (shared.workers_at.front() == 0) {
     shared.workers_at.pop_front();
     ++shared.slowest;
+  }
+  if (rule_.extra == 0) return;
+  PushTimes& times = shared.times[static_cast<std::size_t>(w)];
+  times = {executor_.now(), executor_.now() - times.last};
+}
+
+// Of a worker whose push has just been applied. DSSP (Zhao et al. 2019), algorithm 1.
+bool PsRun::may_pull(Shared& shared, int w) {
+  const auto at = static_cast<std::size_t>(w);
+  if (rule_.extra > 0 && shared.extra[at] > 0) {
+    --shared.extra[at];
+    return true;
+  }
+  if (rule_.may_pull(shared.clock[at], shared.slowest)) return true;
+  return rule_.extra > 0 && goes_further(shared, w);
+}
+
+// Beyond the bound: as far as the pace of the fastest and the slowest says, if it is the fastest.
+bool PsRun::goes_further(Shared& shared, int w) {
+  const auto at = static_cast<std::size_t>(w);
+  const auto fastest = std::max_element(shared.clock.begin(), shared.clock.end());
+  if (shared.clock[at] < *fastest) return false;
+  const auto slowest = std::min_element(shared.clock.begin(), shared.clock.end());
+  const PushTimes& theirs = shared.times[static_cast<std::size_t>(slowest - shared.clock.begin())];
+  const int beyond = shared.clock[at] - shared.slowest - rule_.lead;
+  const int most = rule_.extra - beyond + 1;
+  shared.extra[at] = most > 0 ? best_extra(shared.times[at], theirs, most) : 0;
+  if (shared.extra[at] == 0) return false;
+  --shared.extra[at];
+  return true;
+}
+
+// Pushes that waited under the old rule are an update of their own; nobody waits for what the new
+// one does not ask for.
+void PsRun::change_rule() {
+  rule_ = system_.later[phases_begun_++].rule;
+  for (std::size_t m = 0; m < shared_.size(); ++m) {
+    const int number = static_cast<int>(m);
+    if (shared_[m].arrived >= rule_.pushes_per_update) {
+      update(number);
+    } else {
+      answer_whoever_may(number, {});
+    }
   }
 }
 

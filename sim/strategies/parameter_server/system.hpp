@@ -17,34 +17,19 @@
 #include "engine/observer.hpp"
 #include "results/record.hpp"
 #include "results/schedule.hpp"
-#include "strategies/parameter_server/options.hpp"
+#include "strategies/parameter_server/rule.hpp"
 
 namespace lockstep {
-
-// What the servers ask before they update and before they answer a pull. Every message (a key, or
-// all keys of a server) is kept consistent by itself: its clock of a worker is the number of this
-// worker's pushes that have been applied.
-//   sync       one update from the pushes of all workers; a pull waits for everybody (facts 68, 83)
-//   ssp        each push is an update; a worker may be at most `lead` clocks ahead (fact 83)
-//   async      each push is an update; nobody waits (fact 69)
-struct PsRule {
-  static constexpr int kUnbounded = std::numeric_limits<int>::max();
-  int pushes_per_update = 1;
-  int lead = kUnbounded;
-
-  // May a worker whose clock is `clock` read, when the slowest one is at `slowest`?
-  bool may_pull(int clock, int slowest) const {
-    return lead == kUnbounded || clock - lead <= slowest;
-  }
-};
-
-PsRule consistency_rule(const ParameterServerOptions& options, int workers);
 
 // What a worker pushes to and pulls from one server in one piece.
 struct PsMessage {
   int server = 0;
   int place = 0;    // where that server runs
   int segment = 0;  // of PsSystem::segments, after which its gradients are ready
+  // Of PsSystem::segments: the first that computes with its weights. With `pull_overlap` a worker
+  // begins its next step and waits there.
+  int needed_by = 0;
+  int priority = 0;  // with `priorities`: the smallest goes first
   double push_bytes = 0;
   double pull_bytes = 0;
   double keep_seconds = 0;               // server time to take the first gradient of an update
@@ -54,19 +39,25 @@ struct PsMessage {
   std::string_view name{};               // for an observer: the layer, or how it is cut
 };
 
-// Compute between two points at which messages become ready.
+// Compute between two points at which messages become ready or are needed.
 struct PsSegment {
   Phase phase = Phase::forward;
   QueuedWork work;
   bool needs_input = false;  // starts a micro-batch
+  int batch = 0;             // of the step: below PsSystem::batches
   // For an observer: its layers, or what it is.
   std::vector<NamedWork::Part> parts{};
-  std::string_view name{};
 
   void append(const NamedWork::Part& part) {
     work = lockstep::append(work, part.work);
     parts.push_back(part);
   }
+};
+
+// The rule changes when the workers together have done this share of the run (Sync-Switch).
+struct PsPhase {
+  double from = 0;
+  PsRule rule;
 };
 
 // How messages travel between a worker and a server, one way.
@@ -100,9 +91,13 @@ struct PsSystem {
   int places = 1;                   // hosts or GPUs that servers run on
   std::vector<PsMessage> messages;  // in the order they are pushed
   std::vector<PsSegment> segments;  // of one step of one worker
-  std::vector<double> links;        // bytes/s, one way
+  int batches = 1;            // optimizer batches in a step: what a worker does between pushes
+  bool pull_overlap = false;  // forward begins with the layers whose weights are back
+  bool priorities = false;    // messages that wait to be sent overtake others
+  std::vector<double> links;  // bytes/s, one way
   std::vector<PsRoute> routes;
   PsRule rule;
+  std::vector<PsPhase> later;  // rules that follow it, in order
   // CPUs with fewer cores than processes: a server works on the core on which a worker computes.
   // Core of each server, below shared_cores; -1, or left out, = one of its own.
   std::vector<int> server_core;
@@ -113,13 +108,14 @@ struct PsSystem {
   bool serial_servers = false;    // a server handles one message at a time, its transfer included
   double input_seconds = 0;       // the loader needs this long for one micro-batch
   double input_copy_seconds = 0;  // to bring it to the device, in the compute stream
-  // Slow-down of the device of a worker in its step-th step; must not depend on the order of calls.
-  std::function<double(int worker, int step)> factor;
+  // Slow-down of the device of a worker in its batch-th batch; must not depend on the order of calls.
+  std::function<double(int worker, int batch)> factor;
   Observer* observer = nullptr;                // null = nobody listens; what follows is for it
   std::vector<int> worker_of_rank{};           // of `workers`; empty = each is one rank
   std::vector<std::string_view> link_names{};  // of `links`
-  int steps = 100;      // ends when the ranks together finished steps * ranks steps
-  bool steady = false;  // stop early once the step time repeats
+  // Ends when the ranks together finished steps * ranks steps whose pushes were used.
+  int steps = 100;
+  bool steady = false;                     // stop early once the step time repeats
   std::function<void(double)> progress{};  // hears the share of the steps that is played
   bool records_updates = false;            // PsTrace::updates
 };
@@ -131,6 +127,7 @@ struct PsTrace {
   std::size_t reported = 0;
   StepSplit split;                                 // sums over the ranks' time, per rank and step
   std::map<std::int64_t, std::int64_t> staleness;  // of every message applied after the first step
+  double dropped = 0;  // share of the pushes that came too late to be used (backup workers)
   std::map<std::int64_t, std::int64_t> worker_steps;  // steps begun -> ranks
   std::vector<double> link_bytes;                     // per step
   std::vector<double> link_busy;                      // fraction of the time

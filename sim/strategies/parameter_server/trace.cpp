@@ -17,12 +17,23 @@ constexpr std::size_t kRepeats = agreeing_steps;
 
 }  // namespace
 
-PsRun::PsRun(const PsSystem& system, Executor& executor) : system_(system), executor_(executor) {
+PsRun::PsRun(const PsSystem& system, Executor& executor)
+    : system_(system), executor_(executor), rule_(system.rule) {
   if (system.observer) watch_ = std::make_unique<PsWatch>(*system.observer, system);
+  if (system.pull_overlap) {
+    for (const PsMessage& m : system.messages) gates_.push_back(m.needed_by);
+    std::sort(gates_.begin(), gates_.end());
+    gates_.erase(std::unique(gates_.begin(), gates_.end()), gates_.end());
+    for (const PsMessage& m : system.messages) {
+      const auto gate = std::lower_bound(gates_.begin(), gates_.end(), m.needed_by);
+      gate_of_.push_back(static_cast<std::size_t>(gate - gates_.begin()));
+    }
+  }
   for (const double capacity : system.links) executor.add_link(capacity);
   for (const PsRoute& r : system.routes) routes_.push_back(executor.add_route({r.links, r.cap}));
   for (std::size_t w = 0; w < system.workers.size(); ++w) {
     workers_.emplace_back(executor, static_cast<int>(w));
+    workers_.back().missing_at.assign(gates_.size(), 0);
     ranks_ += system.workers[w].ranks;
   }
   for (int s = 0; s < system.servers; ++s) servers_.emplace_back(executor, s);
@@ -30,6 +41,8 @@ PsRun::PsRun(const PsSystem& system, Executor& executor) : system_(system), exec
   for (Shared& s : shared_) {
     s.clock.assign(workers_.size(), 0);
     s.seen.assign(workers_.size(), 0);
+    s.times.resize(workers_.size());
+    s.extra.assign(workers_.size(), 0);
     s.workers_at.assign(1, static_cast<int>(workers_.size()));
   }
   cores_.resize(static_cast<std::size_t>(system.shared_cores));
@@ -60,9 +73,10 @@ PsRun::Snapshot PsRun::snapshot() {
     s.steps.push_back(self.steps);
     const double ranks = system_.workers[w].ranks;
     add(s.sum, self.sum, ranks);
-    const double elapsed = now - self.started;
-    if (elapsed > 0 && self.step.seconds > 0) {  // of a step that is under way
-      add(s.sum, self.step.parts, ranks * std::min(1.0, elapsed / self.step.seconds));
+    const double elapsed = now - self.started - self.step.gated;
+    const double known = self.step.device - self.step.gated;
+    if (elapsed > 0 && known > 0) {  // of a step that is under way
+      add(s.sum, self.step.parts, ranks * std::min(1.0, elapsed / known));
     }
   }
   for (const Worker& self : workers_) {
@@ -91,6 +105,11 @@ void PsRun::mark() {
   if (steps == 1 && !done_) {
     base_ = snapshot();
     staleness_.clear();
+    pushes_ = dropped_ = 0;
+  }
+  if (phases_begun_ < system_.later.size() &&
+      steps >= system_.later[phases_begun_].from * system_.steps) {
+    change_rule();
   }
   if (trace_.extrapolated) {  // what led to the steady state is no part of it
     base_ = latest_.front();
@@ -146,6 +165,7 @@ PsTrace PsRun::trace() {
     for (std::size_t i = 0; i < to.size(); ++i) most = std::max(most, to[i] - from[i]);
     return most / time;
   };
+  if (pushes_ > 0) trace_.dropped = static_cast<double>(dropped_) / static_cast<double>(pushes_);
   trace_.push_busy = busiest(end.push_busy, base_.push_busy);
   trace_.pull_busy = busiest(end.pull_busy, base_.pull_busy);
   trace_.server_busy = busiest(end.server_busy, base_.server_busy);

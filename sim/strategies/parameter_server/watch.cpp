@@ -25,11 +25,6 @@ std::vector<bool> watched_of(const Observer& observer, std::string_view group, s
   return result;
 }
 
-std::vector<NamedWork::Part> parts_of(const PsSegment& segment) {
-  if (!segment.parts.empty()) return segment.parts;
-  return {{segment.name, segment.work}};
-}
-
 }  // namespace
 
 PsWatch::PsWatch(Observer& observer, const PsSystem& system)
@@ -71,7 +66,7 @@ void PsWatch::step(int worker, int index, const std::vector<PsDone>& done, doubl
       observer_.on_wait({compute, each.cause, base + each.start, base + each.end, 0});
       continue;
     }
-    const std::vector<NamedWork::Part> parts = parts_of(*each.segment);
+    const std::vector<NamedWork::Part>& parts = each.segment->parts;
     std::vector<double> seconds;
     for (const NamedWork::Part& part : parts) seconds.push_back(each.factor * part.work.busy);
     const bool host = each.segment->work.host > 0;
@@ -89,7 +84,7 @@ void PsWatch::step(int worker, int index, const std::vector<PsDone>& done, doubl
 // Returns when the host is through with it.
 double PsWatch::issue(int worker, const PsDone& done, double base, Observer::Number first) {
   double now = base + done.issued;
-  for (const NamedWork::Part& part : parts_of(*done.segment)) {
+  for (const NamedWork::Part& part : done.segment->parts) {
     observer_.on_work({{workers, worker, "host"},
                        done.segment->phase,
                        part.name,

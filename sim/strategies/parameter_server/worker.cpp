@@ -10,26 +10,37 @@ Program PsRun::worker(Worker& self) {
   const int messages = static_cast<int>(system_.messages.size());
   while (!done_) {
     begin_step(self);
+    for (std::size_t gate = 0; gate < gates_.size(); ++gate) {
+      if (self.missing_at[gate] > 0) {  // the host waits before it issues the layer
+        co_await executor_.sleep_until(self.started + self.step.host);
+        while (self.missing_at[gate] > 0) co_await self.arrived.rung();
+      }
+      go_on(self, gate);
+    }
     for (int m = 0; m < messages;) {
       const int segment = message(m).segment;
       const double ready = self.step.ready[static_cast<std::size_t>(segment)];
       co_await executor_.sleep_until(self.started + self.delay + ready);
       while (const double lost = compute_lost(self)) co_await executor_.sleep_for(lost);
-      for (; m < messages && message(m).segment == segment; ++m) {
-        send({Direction::push, self.id, m});
-      }
+      for (; m < messages && message(m).segment == segment; ++m) push(self, m);
     }
-    if (messages == 0) co_await executor_.sleep_until(self.booked_until);
+    if (self.booked_until > executor_.now() + clock_precision) {
+      co_await executor_.sleep_until(self.booked_until);
+    }
     set_computing(self, false);
-    while (self.missing > 0) co_await self.arrived.rung();
+    while (self.missing > 0 && !system_.pull_overlap) co_await self.arrived.rung();
     finish_step(self);
   }
   executor_.stop();
 }
 
-Program PsRun::courier(Inbox<Parcel>& parcels) {
+Program PsRun::courier(Lane& lane) {
   while (true) {
-    const Parcel parcel = co_await parcels.receive();
+    Parcel parcel = co_await lane.posted.receive();
+    if (system_.priorities) {
+      parcel = lane.waiting.begin()->second;
+      lane.waiting.erase(lane.waiting.begin());
+    }
     co_await transfer(parcel);
     count_transfer(parcel, -1);
     if (parcel.direction == Direction::push) {
@@ -87,12 +98,17 @@ void stand_still(const PsSystem& system, PsStep& step, double from, double asked
 
 }  // namespace
 
-void walk_step(const PsSystem& system, double factor, double start, Loader& loader, PsStep& step) {
-  step.parts = {};
-  step.ready.clear();
-  step.done.clear();
-  double host = 0, device = 0;
-  for (const PsSegment& segment : system.segments) {
+void walk(const PsSystem& system, int worker, int index, double start, std::size_t end,
+          Loader& loader, PsStep& step) {
+  double &host = step.host, &device = step.device;
+  double factor = 1;
+  int drawn = -1;
+  for (std::size_t s = step.ready.size(); s < end; ++s) {
+    const PsSegment& segment = system.segments[s];
+    if (segment.batch != drawn) {
+      factor = system.factor(worker, index * system.batches + segment.batch);
+      drawn = segment.batch;
+    }
     if (segment.needs_input && system.input_seconds > 0) {
       const double ready = loader.ready - start;
       const double idle_from = std::max(host, device);
@@ -117,28 +133,46 @@ void walk_step(const PsSystem& system, double factor, double start, Loader& load
     }
     const QueuedWork& work = segment.work;
     const double busy = factor * work.busy;
-    const double end = std::max(device + busy, host + scaled_span(work, factor));
-    step.parts.host_bound += std::max(0.0, end - device - busy);  // not a rounding's -1e-19
+    const double done = std::max(device + busy, host + scaled_span(work, factor));
+    step.parts.host_bound += std::max(0.0, done - device - busy);  // not a rounding's -1e-19
     busy_part(step.parts, segment.phase) += busy;
     if (system.observer) {
-      step.done.push_back({&segment, WaitCause::host_bound, factor, host, device, end});
+      step.done.push_back({&segment, WaitCause::host_bound, factor, host, device, done});
     }
     host += work.host;
-    device = end;
+    device = done;
     step.ready.push_back(device);
   }
-  step.seconds = device;
 }
 
 void PsRun::begin_step(Worker& self) {
-  const double now = executor_.now();
-  walk_step(system_, system_.factor(self.id, self.steps), now, self.loader, self.step);
-  self.started = now;
-  self.booked_until = now + self.step.seconds;
-  self.missing = static_cast<int>(system_.messages.size());
-  ++self.steps;
+  self.started = executor_.now();
+  self.step = {};
+  self.dropped = 0;
   self.delay = 0;
+  ++self.steps;
+  const std::size_t all = system_.segments.size();
+  walk(system_, self.id, self.steps - 1, self.started,
+       gates_.empty() ? all : static_cast<std::size_t>(gates_.front()), self.loader, self.step);
+  self.booked_until = self.started + self.step.device;
   set_computing(self, true);
+}
+
+// With the weights for a gate's layers, up to the next one. What the device waited for them is
+// booked.
+void PsRun::go_on(Worker& self, std::size_t gate) {
+  PsStep& step = self.step;
+  const double now = executor_.now();
+  book(self, now);
+  step.host = std::max(step.host, now - self.started);
+  if (self.booked_until - self.started > step.device) {
+    step.gated += self.booked_until - self.started - step.device;
+    step.device = self.booked_until - self.started;
+  }
+  const std::size_t end = gate + 1 < gates_.size() ? static_cast<std::size_t>(gates_[gate + 1])
+                                                   : system_.segments.size();
+  walk(system_, self.id, self.steps - 1, self.started, end, self.loader, step);
+  self.booked_until = self.started + step.device;
 }
 
 void PsRun::finish_step(Worker& self) {
@@ -153,14 +187,15 @@ void PsRun::finish_step(Worker& self) {
   self.sum.optimizer += parts.optimizer;
   self.sum.copies += parts.copies;
   self.sum.host_bound += parts.host_bound;
-  self.step.seconds = 0;
-  self.step.parts = {};
+  self.step = {};
   self.started = executor_.now();
-  completed_ += ranks_of(self.id);
+  const auto messages = static_cast<int>(std::max<std::size_t>(1, system_.messages.size()));
+  completed_ += ranks_of(self.id) * (messages - self.dropped);
+  const std::int64_t round = static_cast<std::int64_t>(ranks_) * messages;
   if (system_.progress) {
-    system_.progress(static_cast<double>(completed_) / ranks_ / system_.steps);
+    system_.progress(static_cast<double>(completed_) / static_cast<double>(round) / system_.steps);
   }
-  if (completed_ >= static_cast<std::int64_t>(trace_.step_ends.size() + 1) * ranks_) mark();
+  if (completed_ >= static_cast<std::int64_t>(trace_.step_ends.size() + 1) * round) mark();
 }
 
 const PsRoute& PsRun::route(const Parcel& parcel, int& id) const {
@@ -170,6 +205,12 @@ const PsRoute& PsRun::route(const Parcel& parcel, int& id) const {
   return system_.routes[static_cast<std::size_t>(id)];
 }
 
+void PsRun::push(Worker& self, int m) {
+  ++self.missing;
+  if (!gates_.empty()) ++self.missing_at[gate_of(m)];
+  send({Direction::push, self.id, m});
+}
+
 // Behind the earlier messages of its lane, or when a serial server takes it up.
 void PsRun::send(Parcel parcel) {
   if (watch_) parcel.number = watch_->leaves(parcel.direction == Direction::pull, parcel.message);
@@ -177,7 +218,7 @@ void PsRun::send(Parcel parcel) {
   if (system_.serial_servers) {
     Inbox<Parcel>& inbox = servers_[static_cast<std::size_t>(what.server)].inbox;
     // A server that answers each push at once does so before it takes the next one.
-    if (parcel.direction == Direction::pull && system_.rule.pushes_per_update == 1) {
+    if (parcel.direction == Direction::pull && rule_.pushes_per_update == 1) {
       inbox.post_first(parcel);
     } else {
       inbox.post(parcel);
@@ -189,12 +230,13 @@ void PsRun::send(Parcel parcel) {
   const int number =
       one_lane[static_cast<std::size_t>(what.place)] ? what.place : system_.places + what.server;
   const int lane = 2 * number + (parcel.direction == Direction::pull);
-  std::unique_ptr<Inbox<Parcel>>& parcels = worker_of(parcel.worker).couriers[lane];
+  std::unique_ptr<Lane>& parcels = worker_of(parcel.worker).lanes[lane];
   if (!parcels) {
-    parcels = std::make_unique<Inbox<Parcel>>(executor_);
+    parcels = std::make_unique<Lane>(executor_);
     executor_.start("courier", courier(*parcels));
   }
-  parcels->post(parcel);
+  if (system_.priorities) parcels->waiting.emplace(what.priority, parcel);
+  parcels->posted.post(parcel);
 }
 
 double PsRun::flowing_bytes(const Parcel& parcel) const {
@@ -220,7 +262,9 @@ double PsRun::tail_share(const Parcel& parcel) const {
 void PsRun::pulled(const Parcel& parcel) {
   Worker& self = worker_of(parcel.worker);
   trace_.pulled_bytes += ranks_of(parcel.worker) * message(parcel.message).pull_bytes;
-  if (--self.missing == 0) self.arrived.ring();
+  bool all = --self.missing == 0;
+  if (!gates_.empty()) all = --self.missing_at[gate_of(parcel.message)] == 0;
+  if (all) self.arrived.ring();
 }
 
 void PsRun::count_transfer(const Parcel& parcel, int change) {

@@ -1,0 +1,190 @@
+// What do the variants of the parameter server cost in a whole job, and what do they leave for the
+// replay of the training: elastic averaging, compression, weighting, backup workers?
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "core/errors.hpp"
+#include "ps_fixture.hpp"
+#include "ps_job.hpp"
+#include "results/schedule.hpp"
+
+namespace lockstep::testing {
+namespace {
+
+constexpr double exact = 1e-9;
+constexpr double elements = 50e6;
+constexpr double host_rate = 0.8 * 200e9;  // bytes/s that streaming reaches
+constexpr double device_rate = 1e12;       // of FixedCosts
+
+double copy_of(double bytes) {
+  return 8e-6 + bytes / 24e9;
+}
+double server_update(const Job& job) {
+  return host_optimizer_seconds(job.optimizer, job.step.precision, elements, job.machine.host);
+}
+constexpr double compute = 30.1e-3;  // with the host's start
+
+// One worker, so that nobody waits: every part is its formula.
+StrategyResult alone(const ParameterServerOptions& options) {
+  Job job = toy_job(1);
+  job.steps = 40;
+  return ParameterServer(options).simulate(job);
+}
+
+// EASGD: the worker updates its own weights in every batch; in every tau-th both sets of weights meet
+// on the server (four streams of M bytes), and what comes back moves the worker (three), while the
+// host issues the first layers.
+TEST(ElasticAveraging, AStepIsOwnUpdatesAndAShareOfAnExchange) {
+  for (const int every : {1, 2, 5}) {
+    ParameterServerOptions options;
+    options.consistency = Consistency::elastic;
+    options.exchange_every = every;
+    const StrategyResult result = alone(options);
+    const double own = 30e-3 + 12 * elements / device_rate;
+    const double exchange = 2 * copy_of(kModelBytes) + 4 * kModelBytes / host_rate;
+    const double move = 3 * kModelBytes / device_rate;
+    EXPECT_NEAR(mean_of(result), own + (move + exchange) / every, exact) << every;
+    EXPECT_NEAR(result.split.optimizer, 12 * elements / device_rate, exact);
+    EXPECT_NEAR(result.split.copies, move / every, exact);
+    EXPECT_NEAR(busy_of(result, "PCIe"), kModelBytes / every, 1);
+    EXPECT_NEAR(total(result.split) / mean_of(result), 1, exact);
+  }
+}
+
+TEST(ExchangeEvery, AddsUpGradientsOfSoManyBatches) {
+  const Job job = toy_job(1);
+  for (const int every : {1, 4}) {
+    ParameterServerOptions options;
+    options.exchange_every = every;
+    const double exchange = 2 * copy_of(kModelBytes) + server_update(job);
+    EXPECT_NEAR(mean_of(alone(options)), 30e-3 + (0.1e-3 + exchange) / every, exact) << every;
+  }
+}
+
+// Two copies, a cast before the push; weights come back whole.
+TEST(Compression, HalvesThePushOnly) {
+  ParameterServerOptions options;
+  options.compression = HalfPush{};
+  const double cast = 6 * elements / device_rate;
+  const StrategyResult result = alone(options);
+  EXPECT_NEAR(
+      mean_of(result),
+      compute + cast + copy_of(kModelBytes / 2) + server_update(toy_job(1)) + copy_of(kModelBytes),
+      exact);
+  EXPECT_NEAR(result.split.copies, cast, exact);
+}
+
+// A share of the elements travels with an index of four bytes each; choosing them reads all
+// gradients eight times.
+TEST(Compression, TopKSendsAShareWithIndices) {
+  for (const double share : {0.01, 0.1}) {
+    ParameterServerOptions options;
+    options.compression = TopK{share};
+    const StrategyResult result = alone(options);
+    const double choice = 8 * kModelBytes / device_rate;
+    EXPECT_NEAR(mean_of(result),
+                compute + choice + copy_of(2 * share * kModelBytes) + server_update(toy_job(1)) +
+                    copy_of(kModelBytes),
+                exact)
+        << share;
+    EXPECT_NEAR(result.split.copies, choice, exact);
+  }
+}
+
+// DC-ASGD keeps the weights that each worker read (fact 85), and reads them again.
+TEST(Compensation, CostsTheServerTwoStreamsAndMemory) {
+  ParameterServerOptions options;
+  options.consistency = Consistency::async;
+  const double plain = mean_of(alone(options));
+  options.weighting = Weighting::compensated;
+  EXPECT_NEAR(mean_of(alone(options)) - plain, 2 * kModelBytes / host_rate, exact);
+  options.placement = ServerPlacement::gpu;
+  const double with = ParameterServer(options).memory(toy_job(4)).allocated;
+  options.weighting.reset();
+  // Blocks of 2 MiB: ten for a tensor of 20 MB.
+  EXPECT_EQ(with - ParameterServer(options).memory(toy_job(4)).allocated,
+            4 * 10 * 10 * 2 * 1024.0 * 1024);
+}
+
+TEST(ModifiedAsync, TakesTheTimeOfItsBoundWhateverItsWeights) {
+  ParameterServerOptions modified, bounded;
+  modified.consistency = Consistency::modified_async;
+  bounded.consistency = Consistency::ssp;
+  modified.staleness_bound = bounded.staleness_bound = 1;
+  Job job = toy_job(4);
+  job.stragglers.slow_ranks.push_back({2, 1.7});
+  const double expected = mean_of(ParameterServer(bounded).simulate(job));
+  EXPECT_EQ(mean_of(ParameterServer(modified).simulate(job)), expected);
+  modified.weighting = Weighting::none;
+  EXPECT_EQ(mean_of(ParameterServer(modified).simulate(job)), expected);
+  // Without its bound, and with rarer exchanges, it is faster.
+  modified.staleness_bound = 1000;
+  EXPECT_LT(mean_of(ParameterServer(modified).simulate(job)), 0.95 * expected);
+  modified.staleness_bound = 1;
+  modified.exchange_every = 8;
+  EXPECT_LT(mean_of(ParameterServer(modified).simulate(job)), expected);
+}
+
+// --- what the replay gets
+
+UpdateSchedule schedule_of(const ParameterServerOptions& options, int gpus = 4) {
+  Job job = toy_job(gpus);
+  job.stragglers.per_step = Lognormal{0.4};
+  const auto file = std::filesystem::temp_directory_path() /
+                    ("lockstep-schedule-" + std::to_string(getpid()) + ".bin");
+  job.schedule_file = file.string();
+  ParameterServer(options).simulate(job);
+  const UpdateSchedule schedule = read_schedule(job.schedule_file);
+  std::filesystem::remove(file);
+  return schedule;
+}
+
+TEST(Schedules, OfEveryConsistencySayWhatWasExchanged) {
+  for (const Consistency consistency :
+       {Consistency::sync, Consistency::async, Consistency::ssp, Consistency::softsync,
+        Consistency::elastic, Consistency::modified_async}) {
+    ParameterServerOptions options;
+    options.consistency = consistency;
+    options.splitting = 2;
+    options.exchange_every = 2;
+    const UpdateSchedule schedule = schedule_of(options);
+    EXPECT_EQ(schedule.workers, 4);
+    EXPECT_EQ(schedule.local_steps, 2);
+    const bool elastic = consistency == Consistency::elastic;
+    EXPECT_EQ(schedule.exchange, elastic ? Exchange::elastic : Exchange::gradients);
+    EXPECT_EQ(schedule.elasticity, elastic ? 0.9 / 4 : 0);
+    const bool ages = consistency == Consistency::modified_async;
+    EXPECT_EQ(schedule.weighting, ages ? Weighting::age : Weighting::none);
+    std::map<std::int64_t, int> of_update;
+    for (const ScheduledPush& push : schedule.pushes) ++of_update[push.applied];
+    const int pushes = consistency == Consistency::sync       ? 4
+                       : consistency == Consistency::softsync ? 2
+                                                              : 1;
+    EXPECT_GE(of_update.size(), 5U);
+    for (const auto& [update, count] : of_update) EXPECT_EQ(count, pushes) << update;
+  }
+}
+
+TEST(Schedules, OfBackupWorkersNameWhatWasDropped) {
+  ParameterServerOptions options;
+  options.backup_workers = 1;
+  std::map<std::int64_t, int> of_update;
+  const UpdateSchedule schedule = schedule_of(options);
+  for (const ScheduledPush& push : schedule.pushes) ++of_update[push.applied];
+  EXPECT_GT(of_update[0], 0);
+  of_update.erase(0);
+  for (const auto& [update, count] : of_update) EXPECT_EQ(count, 3) << update;
+}
+
+// --- wrong ones
+
+TEST(BackupWorkers, AreFewerThanTheWorkers) {
+  ParameterServerOptions options;
+  options.backup_workers = 4;
+  EXPECT_THROW(ParameterServer(options).simulate(toy_job(4)), ConfigError);
+  EXPECT_NO_THROW(ParameterServer(options).simulate(toy_job(5)));
+}
+
+}  // namespace
+}  // namespace lockstep::testing

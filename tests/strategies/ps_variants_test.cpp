@@ -1,0 +1,274 @@
+// Do the variants of the parameter server obey what their papers say? n-softsync, backup workers,
+// bounds that adapt, phases, exchanges every few batches, pulls that overlap, priorities.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/errors.hpp"
+#include "ps_fixture.hpp"
+
+namespace lockstep::testing {
+namespace {
+
+constexpr double exact = 1e-9;
+const PsRule async_rule{};
+
+// Transfers and updates take nothing: what is left is the rule.
+ToySystem pure(int workers, PsRule rule) {
+  ToySystem toy;
+  toy.workers = workers;
+  toy.bandwidth = 1e18;
+  toy.rule = rule;
+  return toy;
+}
+
+// --- n-softsync (fact 84)
+
+PsRule softsync(int workers, int splitting) {
+  ParameterServerOptions options;
+  options.consistency = Consistency::softsync;
+  options.splitting = splitting;
+  return consistency_rule(options, workers);
+}
+
+TEST(Softsync, UpdatesFromAnNthOfTheWorkersAndNobodyWaits) {
+  EXPECT_EQ(softsync(16, 1).pushes_per_update, 16);
+  EXPECT_EQ(softsync(16, 4).pushes_per_update, 4);
+  EXPECT_EQ(softsync(16, 16).pushes_per_update, 1);
+  EXPECT_EQ(softsync(16, 99).pushes_per_update, 1);
+  EXPECT_FALSE(softsync(16, 4).pusher_waits);
+}
+
+// Zhang et al. 2016: the mean staleness is about n, as a round of W pushes makes n updates.
+TEST(Softsync, StalenessIsAboutItsSplitting) {
+  for (const int splitting : {1, 2, 4, 8, 16}) {
+    double staleness = 0;
+    const int seeds = 5;
+    for (int seed = 1; seed <= seeds; ++seed) {
+      ToySystem toy = pure(16, softsync(16, splitting));
+      toy.sigma = 0.3;
+      toy.steps = 200;
+      toy.seed = static_cast<std::uint64_t>(seed);
+      staleness += mean_staleness(run_parameter_server(make_system(toy))) / seeds;
+    }
+    // Its own push is part of an update, too: n (W - 1) / W on average.
+    EXPECT_NEAR(staleness, splitting * 15.0 / 16, 0.07 * splitting) << splitting;
+  }
+}
+
+// The pace is that of asynchronous workers where the server costs nothing, and its queue is shorter
+// where an update costs more than a sum.
+TEST(Softsync, SparesUpdates) {
+  ToySystem toy = pure(8, async_rule);
+  toy.forward = toy.backward = 1e-3;  // the server decides
+  toy.update = 20e-3;
+  toy.keep = toy.accumulate = 1e-3;
+  toy.steps = 50;
+  EXPECT_NEAR(step_times(run_parameter_server(make_system(toy))).back(), 8 * 20e-3, 1e-6);
+  toy.rule = softsync(8, 2);  // two updates of four sums each in a round
+  EXPECT_NEAR(mean_step(run_parameter_server(make_system(toy))), 2 * (20e-3 + 4 * 1e-3), 2e-4);
+}
+
+// --- backup workers (fact 87)
+
+PsRule backup(int workers, int spare) {
+  ParameterServerOptions options;
+  options.backup_workers = spare;
+  return consistency_rule(options, workers);
+}
+
+TEST(BackupWorkers, NoneIsSynchronous) {
+  EXPECT_EQ(backup(8, 0).pushes_per_update, 8);
+  EXPECT_FALSE(backup(8, 0).drops_late);
+  EXPECT_THROW(backup(8, 8), ConfigError);
+}
+
+// Chen et al. 2016 written down again: an update ends with the N-th gradient on the present
+// weights; who is late begins with the weights that it finds when it has finished.
+TEST(BackupWorkers, AnUpdateWaitsForTheFirstNOfThem) {
+  for (const int spare : {1, 3}) {
+    const int workers = 10, needed = workers - spare;
+    ToySystem toy = pure(workers, backup(workers, spare));
+    toy.sigma = 0.5;
+    toy.steps = 40;
+    PsSystem system = make_system(toy);
+    system.records_updates = true;
+    const PsTrace trace = run_parameter_server(system);
+    std::vector<double> ends(10, toy.forward + toy.backward);
+    std::vector<int> steps(10, 1), read(10, 0);
+    for (int w = 0; w < workers; ++w) ends[static_cast<std::size_t>(w)] *= system.factor(w, 0);
+    int version = 0;
+    std::vector<int> waiting;
+    std::vector<double> updates;
+    const auto begin = [&](int w, double now) {
+      const auto at = static_cast<std::size_t>(w);
+      read[at] = version;
+      ends[at] = now + (toy.forward + toy.backward) * system.factor(w, steps[at]++);
+    };
+    while (updates.size() < 30) {
+      const auto first = std::min_element(ends.begin(), ends.end());
+      const int w = static_cast<int>(first - ends.begin());
+      const double now = *first;
+      *first = 1e9;
+      if (read[static_cast<std::size_t>(w)] < version) {
+        begin(w, now);  // dropped
+        continue;
+      }
+      waiting.push_back(w);
+      if (static_cast<int>(waiting.size()) < needed) continue;
+      ++version;
+      updates.push_back(now);
+      for (const int each : waiting) begin(each, now);
+      waiting.clear();
+    }
+    std::size_t update = 0;
+    for (const ScheduledPush& push : trace.updates) {
+      if (push.applied <= static_cast<std::int64_t>(update) || update >= updates.size()) continue;
+      EXPECT_NEAR(push.time / updates[update], 1, 1e-6) << spare << " " << update;
+      ++update;
+    }
+    EXPECT_EQ(update, updates.size());
+    EXPECT_GT(trace.dropped, 0);
+    EXPECT_EQ(trace.staleness.rbegin()->first, 0);  // nothing stale is used
+  }
+}
+
+// One worker of eight is three times slower. A backup worker more, and nobody waits for it; a step is
+// eight batches that were used, of which seven workers do one each.
+TEST(BackupWorkers, ASlowWorkerIsNotWaitedFor) {
+  ToySystem toy = pure(8, backup(8, 1));
+  toy.steps = 700;
+  PsSystem system = make_system(toy);
+  system.factor = [](int worker, int) { return worker == 3 ? 3.1 : 1.0; };
+  const double compute = toy.forward + toy.backward;
+  EXPECT_NEAR(mean_step(run_parameter_server(system)), compute * 8 / 7, 0.01 * compute);
+  system.rule = {8, 0};
+  EXPECT_NEAR(mean_step(run_parameter_server(system)), compute * 3.1, exact);
+}
+
+// --- a bound that adapts (DSSP)
+
+TEST(AdaptiveBound, GoesAsFarAsTheSlowestWillSoonAllow) {
+  // The slowest pushes every 3 s, next at 3 s; the fastest every 1 s, at 1 s last.
+  EXPECT_EQ(best_extra({1, 1}, {0, 3}, 8), 2);  // then it is 3 s
+  EXPECT_EQ(best_extra({1, 1}, {0, 3}, 1), 1);
+  EXPECT_EQ(best_extra({3, 1}, {0, 3}, 8), 0);  // the slowest is there already
+}
+
+TEST(AdaptiveBound, LiesBetweenItsEnds) {
+  const auto run = [](int lead, int extra) {
+    ToySystem toy = pure(8, {.lead = lead, .extra = extra});
+    toy.sigma = 1.0;
+    toy.steps = 150;
+    return run_parameter_server(make_system(toy));
+  };
+  const double low = run(1, 0).split.waiting, high = run(9, 0).split.waiting;
+  const PsTrace adapts = run(1, 8);
+  EXPECT_LT(adapts.split.waiting, low);
+  EXPECT_GT(adapts.split.waiting, high);
+  EXPECT_LT(adapts.staleness.rbegin()->first, 8 * (2 * 9 + 1));
+}
+
+// --- phases (Sync-Switch)
+
+TEST(Phases, MeanStepIsThatOfItsParts) {
+  const double compute = 0.030;
+  for (const bool sync_first : {true, false}) {
+    const PsRule sync = switched_rule(Consistency::sync, 8);
+    ToySystem toy = pure(8, sync_first ? sync : async_rule);
+    toy.steps = 201;
+    PsSystem system = make_system(toy);
+    system.factor = [](int worker, int) { return worker == 3 ? 2.0 : 1.0; };
+    system.later.push_back({0.25, sync_first ? async_rule : sync});
+    const double synchronous = 2 * compute, asynchronous = compute * 8 / 7.5;
+    const double share = sync_first ? 0.25 : 0.75;
+    EXPECT_NEAR(mean_step(run_parameter_server(system)),
+                share * synchronous + (1 - share) * asynchronous, 0.01 * compute);
+  }
+}
+
+// --- an exchange every few batches
+
+TEST(Exchange, EveryFewBatchesCommunicatesAsOften) {
+  for (const int batches : {1, 4}) {
+    ToySystem toy;
+    toy.rule = {4, 0};
+    PsSystem system = make_system(toy);
+    const std::vector<PsSegment> one = system.segments;
+    for (int batch = 1; batch < batches; ++batch) {
+      for (PsSegment segment : one) {
+        segment.batch = batch;
+        system.segments.push_back(segment);
+      }
+    }
+    system.batches = batches;
+    for (PsMessage& message : system.messages) message.segment = 2 * batches - 1;
+    const double transfers = 2 * 4 * toy.bytes / toy.bandwidth;
+    EXPECT_NEAR(step_times(run_parameter_server(system)).back(),
+                batches * (toy.forward + toy.backward) + transfers, exact);
+  }
+}
+
+// --- pulls that overlap, priorities
+
+// Both layers' weights are back 20 ms after the end of backward: first come, first sent, and the
+// front layer's gradients come last.
+TEST(PullOverlap, GainsNothingWithoutPriorities) {
+  PsSystem system = two_layers(5);
+  const PsTrace overlapped = run_parameter_server(system);
+  EXPECT_NEAR(step_times(overlapped).back(), 0.020 + 0.020 + 0.060 + 0.010, exact);
+  EXPECT_NEAR(overlapped.split.exposed_communication, 0.110 - 0.065, exact);
+  system.pull_overlap = false;
+  EXPECT_NEAR(mean_step(run_parameter_server(system)), mean_step(overlapped), exact);
+}
+
+// From the end of forward: five parts of the back layer would be pushed from 20 to 70 ms. The front
+// layer's, ready at 45 ms, goes when the third part is through, and is back at 70 ms; the last part
+// of the back layer at 90 ms, when the front layer's forward is over.
+TEST(PullOverlap, WithPrioritiesForwardBeginsWhileTheBackLayersTravel) {
+  PsSystem system = two_layers(5);
+  system.priorities = true;
+  const PsTrace trace = run_parameter_server(system);
+  EXPECT_NEAR(step_times(trace).back(), 0.090 + 0.010, exact);
+  EXPECT_NEAR(trace.split.exposed_communication, 0.100 - 0.065, exact);
+  EXPECT_NEAR(total(trace.split), 0.100, exact);
+  system.pull_overlap = false;  // all must be back
+  EXPECT_NEAR(step_times(run_parameter_server(system)).back(), 0.090 + 0.020, exact);
+}
+
+// What was pushed and not yet pulled is the same whatever overlaps.
+TEST(PullOverlap, BytesReturn) {
+  const PsTrace trace = run_parameter_server(two_layers(3));
+  EXPECT_LE(trace.pulled_bytes, trace.pushed_bytes);
+  EXPECT_GE(trace.pulled_bytes, trace.pushed_bytes - 400e6);
+}
+
+// --- the record of updates
+
+TEST(Updates, OfEveryRuleAreVersionsInOrder) {
+  std::vector<PsRule> rules{{4, 0}, async_rule, {1, 2}, softsync(4, 2), backup(4, 1)};
+  rules.push_back({.lead = 1, .extra = 4});
+  for (const PsRule& rule : rules) {
+    ToySystem toy = pure(4, rule);
+    toy.sigma = 0.4;
+    toy.steps = 50;
+    PsSystem system = make_system(toy);
+    system.records_updates = true;
+    std::int64_t version = 0, used = 0, read_later = 0;
+    for (const ScheduledPush& push : run_parameter_server(system).updates) {
+      if (push.applied == 0) continue;
+      EXPECT_TRUE(push.applied == version || push.applied == version + 1);
+      EXPECT_LT(push.read, push.applied);
+      version = push.applied;
+      read_later += push.applied - 1 - push.read;
+      ++used;
+    }
+    EXPECT_EQ(used / rule.pushes_per_update, version);
+    EXPECT_GT(version, 20);
+    EXPECT_EQ(read_later > 0, rule.pushes_per_update == 1 || !rule.pusher_waits);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::testing
