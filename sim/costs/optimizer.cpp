@@ -87,9 +87,17 @@ double optimizer_state_bytes(const OptimizerSpec& optimizer, Precision precision
 
 double optimizer_temporary_bytes(const OptimizerSpec& optimizer, Precision precision) {
   const Sizes s = sizes(precision);
-  const bool denominators = optimizer.name != OptimizerKind::sgd &&
-                            optimizer.implementation == OptimizerImplementation::foreach;
-  return (denominators ? s.state : 0) + (s.master ? s.gradient : 0);
+  const bool foreach = optimizer.implementation == OptimizerImplementation::foreach;
+  // Adam's denominators; SGD's gradients with the decay added.
+  const bool list = foreach && (optimizer.name != OptimizerKind::sgd || optimizer.weight_decay > 0);
+  return (list ? s.state : 0) + (s.master ? s.gradient : 0);
+}
+
+double optimizer_largest_temporary_bytes(const OptimizerSpec& optimizer, Precision precision) {
+  if (optimizer.implementation != OptimizerImplementation::for_loop) return 0;
+  const Sizes s = sizes(precision);
+  if (optimizer.name == OptimizerKind::sgd) return optimizer.weight_decay > 0 ? s.state : 0;
+  return 2 * s.state;
 }
 
 OptimizerTraffic optimizer_traffic(const OptimizerSpec& optimizer, Precision precision,

@@ -51,9 +51,13 @@ void describe(Visitor& v, OptimizerSpec& o) {
 // training.
 double optimizer_state_bytes(const OptimizerSpec& optimizer, Precision precision);
 
-// Bytes of short-lived temporaries per parameter while it steps (foreach Adam; fact
-// 127) and fp32 copies of the gradients (pure fp16).
+// Bytes of short-lived temporaries per parameter while it steps: a list of foreach Adam (fact 127)
+// and of foreach SGD with weight decay, and fp32 copies of the gradients (pure fp16).
 double optimizer_temporary_bytes(const OptimizerSpec& optimizer, Precision precision);
+
+// Bytes per parameter of the tensor in hand, one tensor after the other: the for-loop form. Adam's
+// square root and quotient (seen in PyTorch 2.15, calibrate/oracle/gpu).
+double optimizer_largest_temporary_bytes(const OptimizerSpec& optimizer, Precision precision);
 
 struct OptimizerTraffic {
   double bytes_per_parameter = 0;  // read + written

@@ -46,12 +46,10 @@ HostWorkspace convolution(const ConvGeometry& conv, double element_bytes) {
 }  // namespace
 
 HostWorkspace host_workspace(const Layer& layer, int element_bytes) {
-  // The gradient of the input exists twice.
-  if (layer.kind == "batch_norm") return {0, layer.output_bytes};
   for (const Kernel& kernel : layer.forward) {
     if (kernel.kind == KernelKind::convolution) return convolution(kernel.conv, element_bytes);
   }
-  return {};
+  return {0, layer.host_backward_workspace_bytes};
 }
 
 }  // namespace lockstep

@@ -6,27 +6,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <string_view>
 
 namespace lockstep {
 namespace {
 
 constexpr int never = std::numeric_limits<int>::max();
-
-// Autocast's half-precision copy of a weight.
-bool is_weight_copy(const SavedTensor& saved) {
-  return std::string_view(saved.name).ends_with("_half");
-}
-
-Liveness::GradientFlow gradient_flow(const Layer& layer) {
-  // A gradient passes through unchanged where backward does no arithmetic of its own.
-  const std::string_view kind = layer.kind;
-  if (kind == "concat" || kind == "class_token") return Liveness::GradientFlow::slices;
-  for (const char* passing : {"add", "flatten", "permute", "to_tokens", "position_embedding"}) {
-    if (kind == passing) return Liveness::GradientFlow::passes;
-  }
-  return Liveness::GradientFlow::fresh;
-}
 
 // What is known of one storage while the graph is walked.
 struct Storage {
@@ -53,31 +37,17 @@ void find_segments(const TrainingStep& step, Liveness& result) {
 
 void find_gradients(const TrainingStep& step, Liveness& result) {
   const int layers = static_cast<int>(step.layers.size());
-  result.flow.assign(layers, Liveness::GradientFlow::none);
   result.needs_gradient.assign(layers, 0);
-  result.tied_owner.assign(layers, -1);
-  result.tied_parameter.assign(layers, 0);
   for (int i = 0; i < layers; ++i) {
     const Layer& layer = step.layers[i];
-    bool needs = false;
+    bool needs = layer.tied_layer >= 0;
     for (const Parameter& parameter : layer.parameters) {
       needs = needs || parameter.trainable;
     }
-    for (int owner = 0; owner < i && !layer.tied_to.empty(); ++owner) {
-      const std::vector<Parameter>& parameters = step.layers[owner].parameters;
-      const auto tied = std::find_if(parameters.begin(), parameters.end(),
-                                     [&](const auto& its) { return its.name == layer.tied_to; });
-      if (tied == parameters.end()) continue;
-      result.tied_owner[i] = owner;
-      result.tied_parameter[i] = static_cast<int>(tied - parameters.begin());
-      break;
-    }
-    needs = needs || result.tied_owner[i] >= 0;
     for (const int input : layer.inputs) {
       needs = needs || (input >= 0 && result.needs_gradient[input]);
     }
     result.needs_gradient[i] = needs;
-    if (needs) result.flow[i] = gradient_flow(layer);
   }
 }
 
@@ -128,16 +98,16 @@ Liveness find_liveness(const TrainingStep& step, bool host) {
     const Layer& layer = step.layers[i];
     for (const SavedTensor& saved : layer.saved) {
       Storage& storage = storages[saved.storage];
-      const bool wide_mask = host && layer.kind == "dropout";
+      const bool wide_mask = host && saved.mask;
       storage.bytes =
           std::max(storage.bytes, whole_bytes(wide_mask ? layer.output_bytes : saved.bytes));
       storage.producer = std::min(storage.producer, saved.produced_by);
-      storage.weight_copy = storage.weight_copy || is_weight_copy(saved);
+      storage.weight_copy = storage.weight_copy || saved.weight_copy;
     }
     Storage& output = storages[layer.output_storage];
     output.bytes = std::max(output.bytes, whole_bytes(layer.output_bytes));
     const bool is_view_of_input =
-        gradient_flow(layer) == Liveness::GradientFlow::passes &&
+        layer.flow == GradientFlow::passes &&
         std::all_of(layer.inputs.begin(), layer.inputs.end(), [](int input) { return input < 0; });
     output.producer = std::min(output.producer, is_view_of_input ? -1 : i);
     read_by(output, i);

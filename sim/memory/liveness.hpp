@@ -49,20 +49,7 @@ struct Liveness {
   std::vector<CheckpointSegment> segments;
   std::vector<int> segment_of;  // by layer, -1 = none
 
-  // Gradients of outputs.
-  enum class GradientFlow : std::uint8_t {
-    none,    // nothing to compute
-    fresh,   // backward allocates one gradient per input
-    passes,  // inputs of the output's size get its gradient itself: add, views
-    slices,  // inputs get slices of the output's gradient: concat
-  };
-  std::vector<GradientFlow> flow;            // by layer
   std::vector<std::uint8_t> needs_gradient;  // the layer's output takes part in backward
-
-  // The earlier layer whose parameter a layer reads (Layer::tied_to), -1 = none; and which of that
-  // layer's parameters it is.
-  std::vector<int> tied_owner;
-  std::vector<int> tied_parameter;
 };
 
 // `host`: the step runs on a CPU, where the mask of a dropout has the type of its output; on GPUs

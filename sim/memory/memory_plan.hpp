@@ -18,6 +18,8 @@ struct OptimizerMemory {
   // Live only during the step. Adam's foreach form takes one parameter-sized list, 4; fused forms
   // 0; SGD's foreach form 4 with weight decay, else 0 (facts 127, 138).
   double temporary_bytes_per_element = 0;
+  // Of one tensor at a time: the for-loop forms.
+  double largest_temporary_bytes_per_element = 0;
 };
 
 // DDP, a parameter-server worker, one GPU: every rank holds all parameters.
@@ -45,6 +47,9 @@ struct ShardedUnit {
 
 enum class ShardedRuntime { fsdp1, fsdp2 };
 
+// When backward asks for the next unit: BACKWARD_PRE (FSDP2 always), BACKWARD_POST, or not at all.
+enum class ShardedPrefetch { before_compute, after_reshard, none };
+
 // FSDP. HYBRID_SHARD differs only in shard_elements (the shard group is the node).
 struct ShardedPlan {
   ShardedRuntime runtime = ShardedRuntime::fsdp1;
@@ -53,7 +58,8 @@ struct ShardedPlan {
   int gather_bytes = 4;  // param_dtype: gathered parameters and unsharded gradients
   int reduce_bytes = 4;  // reduce_dtype
   bool cpu_offload = false;
-  bool backward_prefetch = true;  // BACKWARD_PRE; FSDP2 always prefetches
+  ShardedPrefetch prefetch = ShardedPrefetch::before_compute;  // of fsdp1 in backward
+  bool forward_prefetch = false;                               // fsdp1
   int rate_limit =
       2;  // fsdp1: gathered units the host may run ahead of the device (fact 34); 0 = off
   bool sync_every_micro_batch = true;  // false: no_sync until the last one (facts 45, 58)

@@ -55,9 +55,10 @@ void ReplicatedState::begin_backward(bool last_micro_batch) {
 }
 
 void ReplicatedState::parameter_gradients(int layer) {
-  if (const int owner = life_.tied_owner[layer]; owner >= 0) {
+  if (const int owner = step_.layers[layer].tied_layer; owner >= 0) {
     // The first arriving part of the owner's gradient waits for the other one.
-    const std::size_t i = first_of_[owner] + static_cast<std::size_t>(life_.tied_parameter[layer]);
+    const std::size_t i =
+        first_of_[owner] + static_cast<std::size_t>(step_.layers[layer].tied_parameter);
     first_part_[i] = tape_.allocate(MemoryKind::gradients, elements_[i] * gradient_bytes_);
   }
   for (std::size_t i = first_of_[layer]; i < first_of_[layer + 1]; ++i) {
@@ -70,8 +71,10 @@ void ReplicatedState::gradient(std::size_t parameter) {
   const double bytes = elements_[parameter] * gradient_bytes_;
   Block fresh = tape_.allocate(MemoryKind::gradients, bytes);
   if (first_part_[parameter] != nothing) {
-    tape_.free(fresh);
-    fresh = std::exchange(first_part_[parameter], nothing);
+    // Autograd adds the two out of place.
+    const Block sum = tape_.allocate(MemoryKind::gradients, bytes);
+    tape_.free(std::exchange(first_part_[parameter], nothing));
+    tape_.free(std::exchange(fresh, sum));
   }
   if (gradients_[parameter] != nothing || in_buckets_) {
     tape_.free(fresh);  // added to what is already there
@@ -130,6 +133,13 @@ void ReplicatedState::optimizer_step() {
     }
     tape_.free(temporaries);
   }
+  if (optimizer.largest_temporary_bytes_per_element > 0) {
+    for (std::size_t i = 0; i < elements_.size(); ++i) {
+      if (!trainable_[i]) continue;
+      tape_.free(tape_.allocate(MemoryKind::temporaries,
+                                elements_[i] * optimizer.largest_temporary_bytes_per_element));
+    }
+  }
   tape_.free(tape_.allocate(MemoryKind::temporaries, plan_.replicated.flat_copy_bytes));
 }
 
@@ -140,7 +150,7 @@ void ReplicatedState::zero_gradients() {
     block = nothing;
   }
   in_buckets_ = false;
-  if (!buckets_.empty() && replicated.rebuilds_buckets && !buckets_rebuilt_) {
+  if (!buckets_.empty() && replicated.rebuilds_buckets && has_state_ && !buckets_rebuilt_) {
     // Before the second forward (fact 3); the single bucket of the first step goes first.
     tape_.free(buckets_);
     for (const double bytes : replicated.bucket_bytes) {

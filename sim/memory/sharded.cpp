@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 namespace lockstep {
 
@@ -68,6 +69,11 @@ void ShardedState::release_reduced(Block input) {
 }
 
 void ShardedState::gather(Unit& unit, bool backward) {
+  // Asked even when nothing is left to gather.
+  if (fsdp1() && plan_.rate_limit > 0 && static_cast<int>(limiter_.size()) >= plan_.rate_limit) {
+    tape_.complete(limiter_.front());  // the host blocks until that unit's compute is over
+    limiter_.pop_front();
+  }
   if (unit.gathered || !needs_gather(unit)) return;
   unit.gathered = true;
   const double full = unit.plan->elements * plan_.gather_bytes;
@@ -81,10 +87,6 @@ void ShardedState::gather(Unit& unit, bool backward) {
     tape_.free(on_device);
     if (!backward) wait_for(unit, false);
     return;
-  }
-  if (plan_.rate_limit > 0 && static_cast<int>(limiter_.size()) >= plan_.rate_limit) {
-    tape_.complete(limiter_.front());  // the host blocks until that unit's compute is over
-    limiter_.pop_front();
   }
   Block low_precision = nothing;
   if (unit.sharded && plan_.gather_bytes != plan_.shard_bytes) {
@@ -126,13 +128,20 @@ void ShardedState::reshard(Unit& unit) {
 void ShardedState::begin_forward(bool last_micro_batch) {
   sync_ = plan_.sync_every_micro_batch || last_micro_batch;
   for (Unit& unit : units_) {
-    unit.in_backward = false;
+    unit.in_backward = unit.prefetched = false;
     if (unit.plan->root) gather(unit, false);
   }
 }
 
 void ShardedState::before_forward(int layer) {
-  if (const int unit = unit_of_[layer]; unit >= 0) gather(units_[unit], false);
+  const int index = unit_of_[layer];
+  if (index < 0 || layer != units_[index].first_layer) return;
+  Unit& unit = units_[index];
+  if (!unit.plan->root && !unit.prefetched) gather(unit, false);
+  unit.prefetched = false;
+  if (!plan_.forward_prefetch || index + 1 >= static_cast<int>(units_.size())) return;
+  gather(units_[index + 1], false);
+  units_[index + 1].prefetched = true;
 }
 
 void ShardedState::after_forward(int layer) {
@@ -151,14 +160,22 @@ void ShardedState::before_backward(int layer) {
   Unit& unit = units_[unit_of_[layer]];
   if (unit.in_backward) return;
   unit.in_backward = true;
-  gather(unit, true);
+  if (!unit.prefetched) gather(unit, true);
+  unit.prefetched = false;
   wait_for(unit, true);
-  if (!plan_.backward_prefetch && fsdp1()) return;
-  const auto here = std::find(backward_order_.begin(), backward_order_.end(), unit_of_[layer]);
+  if (!fsdp1() || plan_.prefetch == ShardedPrefetch::before_compute) prefetch(unit);
+}
+
+// The unit that backward reaches next.
+void ShardedState::prefetch(const Unit& unit) {
+  const int index = static_cast<int>(&unit - units_.data());
+  const auto here = std::find(backward_order_.begin(), backward_order_.end(), index);
   for (auto next = here + 1; next != backward_order_.end(); ++next) {
     if (units_[*next].in_backward) continue;
+    if (units_[*next].prefetched) return;
     gather(units_[*next], true);
-    break;
+    units_[*next].prefetched = true;
+    return;
   }
 }
 
@@ -166,24 +183,43 @@ void ShardedState::parameter_gradients(int layer) {
   const auto gradient = [this](double elements) {
     return tape_.allocate(MemoryKind::gradients, elements * plan_.gather_bytes);
   };
-  if (const int owner = life_.tied_owner[layer]; owner >= 0 && unit_of_[owner] >= 0) {
-    const Parameter& tied = step_.layers[owner].parameters[life_.tied_parameter[layer]];
-    units_[unit_of_[owner]].waiting.push_back(gradient(static_cast<double>(tied.count)));
+  if (const int owner = step_.layers[layer].tied_layer; owner >= 0 && unit_of_[owner] >= 0) {
+    const Parameter& tied = step_.layers[owner].parameters[step_.layers[layer].tied_parameter];
+    units_[unit_of_[owner]].waiting.push_back(
+        {owner, step_.layers[layer].tied_parameter, gradient(static_cast<double>(tied.count))});
   }
   if (unit_of_[layer] < 0) return;
   Unit& unit = units_[unit_of_[layer]];
-  for (const Parameter& parameter : step_.layers[layer].parameters) {
-    if (parameter.trainable) {
-      unit.gradients.push_back(gradient(static_cast<double>(parameter.count)));
+  const std::vector<Parameter>& parameters = step_.layers[layer].parameters;
+  for (int i = 0; i < static_cast<int>(parameters.size()); ++i) {
+    if (!parameters[i].trainable) continue;
+    const auto elements = static_cast<double>(parameters[i].count);
+    Block mine = gradient(elements);
+    for (auto part = unit.waiting.begin(); part != unit.waiting.end();) {
+      if (part->layer != layer || part->parameter != i) {
+        ++part;
+        continue;
+      }
+      const Block sum = gradient(elements);  // autograd adds the two out of place
+      tape_.free(part->gradient);
+      tape_.free(mine);
+      mine = sum;
+      part = unit.waiting.erase(part);
     }
+    unit.gradients.push_back(mine);
   }
-  if (layer == unit.first_layer) tape_.free(unit.waiting);  // added to the owner's own
 }
 
 void ShardedState::after_backward(int layer) {
   if (unit_of_[layer] < 0) return;
   Unit& unit = units_[unit_of_[layer]];
-  if (layer == unit.first_layer) reduce(unit);
+  if (layer != unit.first_layer) return;
+  if (!plan_.forward_prefetch) return reduce(unit);
+  // The views of a prefetched unit are older than what the unit before it computes, so autograd
+  // comes to them later than to all of that.
+  if (late_ != nullptr) reduce(*std::exchange(late_, nullptr));
+  if (unit.plan->root) return reduce(unit);
+  late_ = &unit;
 }
 
 void ShardedState::reduce(Unit& unit) {
@@ -198,6 +234,7 @@ void ShardedState::reduce(Unit& unit) {
       unit.gradients.push_back(flat);
     }
     if (!keeps) reshard(unit);
+    if (plan_.prefetch == ShardedPrefetch::after_reshard) prefetch(unit);
     reduce_fsdp1(unit);
   } else {
     if (!keeps) reshard(unit);
@@ -276,7 +313,9 @@ void ShardedState::keep_shard_gradient(Unit& unit, std::vector<Block> reduced) {
   if (plan_.cpu_offload || !unit.shard_gradients.empty()) {
     for (const Block block : reduced) {
       // Copied to the host, or added to what earlier micro-batches left.
-      if (fsdp1()) {
+      if (fsdp1() && plan_.cpu_offload) {
+        offloaded_.push_back(block);  // the handle keeps it until backward is over (fact 44)
+      } else if (fsdp1()) {
         release_later(block);
       } else {
         tape_.free(block);
@@ -288,8 +327,10 @@ void ShardedState::keep_shard_gradient(Unit& unit, std::vector<Block> reduced) {
 }
 
 void ShardedState::end_backward() {
+  if (late_ != nullptr) reduce(*std::exchange(late_, nullptr));
   tape_.free(reduce_input_);
   reduce_input_ = nothing;
+  tape_.free(offloaded_);
   // The optimizer waits for the reductions (fact 42), and every deferred block with them.
   tape_.complete(std::numeric_limits<std::int64_t>::max());
   limiter_.clear();
@@ -304,6 +345,22 @@ void ShardedState::optimizer_step() {
     }
   }
   has_state_ = true;
+  if (optimizer_.largest_temporary_bytes_per_element > 0) {
+    for (const Unit& unit : units_) {
+      const double share = unit.plan->shard_elements / std::max(1.0, unit.parameter_elements);
+      const auto tensor = [&](double elements) {
+        tape_.free(tape_.allocate(MemoryKind::temporaries,
+                                  elements * optimizer_.largest_temporary_bytes_per_element));
+      };
+      if (fsdp1()) {
+        tensor(unit.plan->shard_elements);
+      } else {
+        for (const std::int64_t elements : unit.parameters) {
+          tensor(static_cast<double>(elements) * share);
+        }
+      }
+    }
+  }
   if (optimizer_.temporary_bytes_per_element <= 0) return;
   std::vector<Block> temporaries;
   for (const Unit& unit : units_) {

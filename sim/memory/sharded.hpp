@@ -40,10 +40,15 @@ class ShardedState {
     double parameter_elements = 0;         // their sum
     bool sharded = false;                  // false: NO_SHARD, the shard is the whole unit
     bool gathered = false, in_backward = false;
-    Block gather_output = nothing;   // fsdp2: collective output before the copy-out
-    std::vector<Block> full;         // gathered parameters
-    std::vector<Block> gradients;    // one per parameter, unsharded
-    std::vector<Block> waiting;      // tied gradients that wait for their other part
+    bool prefetched = false;        // asked for before its turn
+    Block gather_output = nothing;  // fsdp2: collective output before the copy-out
+    std::vector<Block> full;        // gathered parameters
+    std::vector<Block> gradients;   // one per parameter, unsharded
+    struct Part {  // of the gradient of a tied parameter: it waits for the other one
+      int layer = 0, parameter = 0;  // of the owner
+      Block gradient = nothing;
+    };
+    std::vector<Part> waiting;
     std::vector<Block> accumulated;  // no_sync: unsharded, kept over micro-batches
     std::vector<Block> shard_gradients;
   };
@@ -52,6 +57,7 @@ class ShardedState {
   bool needs_gather(const Unit& unit) const;
   std::vector<Block> like_shard(const Unit& unit, MemoryKind kind, double bytes_per_element);
   void gather(Unit& unit, bool backward);
+  void prefetch(const Unit& unit);
   void wait_for(Unit& unit, bool backward);
   void reshard(Unit& unit);
   void reduce(Unit& unit);
@@ -71,7 +77,9 @@ class ShardedState {
   std::vector<int> backward_order_;   // units, the one backward reaches first in front
   std::deque<std::int64_t> limiter_;  // events the host may have to wait for (fact 34)
   std::int64_t event_ = 0;
+  Unit* late_ = nullptr;             // forward_prefetch: its gradients are to be reduced
   Block previous_gather_ = nothing;  // fsdp2, forward (fact 49)
+  std::vector<Block> offloaded_;     // fsdp1: reduced gradients that the host has, too
   Block reduce_input_ = nothing;     // fsdp2 (fact 53); fsdp1 on a host
   bool sync_ = true, has_state_ = false;
 };

@@ -158,17 +158,16 @@ class Player {
   }
   void release(int tensor) { tape_.free(std::exchange(blocks_[tensor], nothing)); }
 
-  // One cuBLAS workspace per handle and stream; backward's thread has its own handle (fact 124).
-  void matmul_workspace(const std::vector<Kernel>& kernels, bool& exists) {
-    if (exists || !uses(kernels, KernelKind::gemm)) return;
-    exists = true;
-    tape_.allocate(MemoryKind::workspace, device_.matmul_workspace_bytes);
+  // cuBLAS's, of each call (fact 124).
+  void matmul_workspace(const std::vector<Kernel>& kernels) {
+    if (!uses(kernels, KernelKind::gemm)) return;
+    tape_.free(tape_.allocate(MemoryKind::workspace, device_.matmul_workspace_bytes));
   }
 
   void compute(int layer, std::span<const int> born, std::span<const int> dying) {
     for (const int tensor : born) allocate(tensor);
     const Layer& what = step_.layers[layer];
-    matmul_workspace(what.forward, forward_handle_);
+    matmul_workspace(what.forward);
     tape_.free(temporary(what, what.forward_workspace_bytes));
     if (is_host(device_)) tape_.free(tape_.try_workspace(on_host(what).forward));
     for (const int tensor : dying) release(tensor);
@@ -196,6 +195,11 @@ class Player {
     state_.before_backward(layer);
     if (life_.needs_gradient[layer]) differentiate(layer);
     for (const int tensor : life_.die_after_backward.of(layer)) release(tensor);
+    // Autocast's half-precision gradient is cast when the half-precision weight is gone.
+    if (life_.needs_gradient[layer] && casts_weights(step_.layers[layer])) {
+      state_.parameter_gradients(layer);
+      tape_.free(half_gradients_);
+    }
     // Autograd drops a node's inputs and saved tensors before it passes the results on.
     for (const auto& [to, id, slice] : outgoing_) {
       gradients_.deliver(to, id, slice, step_.layers[to].output_bytes);
@@ -206,27 +210,34 @@ class Player {
 
   void differentiate(int index) {
     const Layer& layer = step_.layers[index];
-    matmul_workspace(layer.backward, backward_handle_);
     Block scratch = temporary(layer, layer.backward_workspace_bytes);
     const int gradient = gradients_.take(index);
-    const auto flow = life_.flow[index];
     for (const int input : layer.inputs) {
       if (input < 0 || !life_.needs_gradient[input]) continue;
       const double bytes = step_.layers[input].output_bytes;
-      const bool shares = flow == Liveness::GradientFlow::slices ||
-                          (flow == Liveness::GradientFlow::passes && bytes == layer.output_bytes);
+      const bool slices = layer.flow == GradientFlow::slices;
+      const bool shares =
+          slices || (layer.flow == GradientFlow::passes && bytes == layer.output_bytes);
       if (shares && gradient >= 0) {
         gradients_.hold(gradient);
-        outgoing_.push_back({input, gradient, flow == Liveness::GradientFlow::slices});
+        outgoing_.push_back({input, gradient, slices});
         continue;
       }
-      if (layer.kind == "cross_entropy" && 2 * bytes <= layer.backward_workspace_bytes) {
-        // The half-precision gradient is cast from the fp32 ones when these are nearly done with.
-        tape_.free(std::exchange(scratch, nothing));
-      }
+      if (layer.casts_gradient_last) tape_.free(std::exchange(scratch, nothing));
       outgoing_.push_back({input, gradients_.fresh(bytes), false});
     }
-    state_.parameter_gradients(index);
+    if (casts_weights(layer)) {
+      const auto half_gradient = [this](const Parameter& parameter) {
+        half_gradients_.push_back(
+            tape_.allocate(MemoryKind::gradients, 2.0 * static_cast<double>(parameter.count)));
+      };
+      for (const Parameter& parameter : layer.parameters) half_gradient(parameter);
+      if (layer.tied_layer >= 0) {
+        half_gradient(step_.layers[layer.tied_layer].parameters[layer.tied_parameter]);
+      }
+    }
+    matmul_workspace(layer.backward);
+    if (!casts_weights(layer)) state_.parameter_gradients(index);
     if (is_host(device_)) tape_.free(tape_.try_workspace(on_host(layer).backward));
     tape_.free(scratch);
     gradients_.release(gradient);
@@ -237,6 +248,11 @@ class Player {
   Block temporary(const Layer& layer, double bytes) {
     if (uses(layer.forward, KernelKind::convolution)) return tape_.try_workspace(bytes);
     return tape_.allocate(MemoryKind::temporaries, bytes);
+  }
+
+  static bool casts_weights(const Layer& layer) {
+    return std::any_of(layer.saved.begin(), layer.saved.end(),
+                       [](const SavedTensor& saved) { return saved.weight_copy; });
   }
 
   HostWorkspace on_host(const Layer& layer) const {
@@ -255,8 +271,8 @@ class Player {
     int to, gradient;
     bool slice;
   };
-  std::vector<Outgoing> outgoing_;  // of the layer in hand
-  bool forward_handle_ = false, backward_handle_ = false;
+  std::vector<Outgoing> outgoing_;     // of the layer in hand
+  std::vector<Block> half_gradients_;  // of its parameters
 };
 
 }  // namespace

@@ -125,6 +125,7 @@ Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& h
   point.precision = point.asked.precision;  // of shards and optimizer
   point.asked.precision =
       compute_precision(*asked.strategy, point.precision, hardware.machine.device);
+  point.asked.autocast = asked.strategy->autocasts(point.precision);
   point.model = inputs.model;
   point.profile = inputs.profile;
   point.relative_error = hardware.machine.device.efficiency.relative_error;

@@ -48,6 +48,7 @@ std::shared_ptr<const Workload> Workloads::get(const Scenario& scenario, const I
           scale.host,
           asked.samples,
           asked.precision,
+          asked.autocast,
           precision,
           asked.image,
           asked.sequence,

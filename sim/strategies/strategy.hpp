@@ -88,6 +88,8 @@ class Strategy {
 
   // What operators compute in, where the scenario asks for `precision`.
   virtual Precision compute_precision(Precision precision) const { return precision; }
+  // Autocast is around what computes in that precision, besides.
+  virtual bool autocasts(Precision) const { return false; }
   // Why the options do not go with it; its field is relative to the strategy's entry.
   virtual std::optional<Diagnostic> misfit(Precision) const { return std::nullopt; }
 };

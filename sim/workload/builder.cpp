@@ -136,16 +136,16 @@ void LayerWriter::parameter(const std::string& suffix, std::vector<std::int64_t>
   for (const std::int64_t size : shape) parameter.count = checked_multiply(parameter.count, size);
   parameter.shape = std::move(shape);
   ++gradients_;
-  const bool cast = matmul && builder_.autocast();
+  const bool cast = matmul && builder_.casts_weights();
   const double full = 4.0 * parameter.count;
   const double half = 2.0 * parameter.count;
   if (cast) {
     forward(KernelKind::elementwise, full, half);
     late_backward(KernelKind::elementwise, half, full);
-    if (parameter.shape.size() > 1) save_new(suffix + "_half", half);
-    workspace(0, half);
+    if (parameter.shape.size() > 1) save_new(suffix + "_half", half).weight_copy = true;
   }
-  builder_.owners_[parameter.name] = {index_, parameter.count, cast};
+  const int position = static_cast<int>(layer_.parameters.size());
+  builder_.owners_[parameter.name] = {index_, position, parameter.count, cast};
   layer_.parameters.push_back(std::move(parameter));
 }
 
@@ -161,15 +161,16 @@ void LayerWriter::tied_parameter(const std::string& owner, const std::vector<std
                                  found->second.count, count));
   }
   layer_.tied_to = owner + ".weight";
+  layer_.tied_layer = found->second.layer;
+  layer_.tied_parameter = found->second.parameter;
   const double half = 2.0 * count;
-  if (builder_.autocast()) {
+  if (builder_.casts_weights()) {
     if (!found->second.cast) {
       forward(KernelKind::elementwise, 2 * half, half);
-      save_new("weight_half", half);
+      save_new("weight_half", half).weight_copy = true;
       found->second.cast = true;
     }
     late_backward(KernelKind::elementwise, half, 2 * half);
-    workspace(0, half);
   }
   // The owner's gradient is the sum of both uses.
   const double gradient = static_cast<double>(count) * builder_.weight_bytes();
@@ -181,8 +182,9 @@ void LayerWriter::tied_parameter(const std::string& owner, const std::vector<std
   builder_.step_.layers[found->second.layer].backward.push_back(sum);
 }
 
-void LayerWriter::buffers(int count, double bytes) {
+void LayerWriter::buffers(int count, double bytes, int counters) {
   layer_.buffers += count;
+  layer_.counters += counters;
   layer_.buffer_bytes += bytes;
 }
 
@@ -276,8 +278,9 @@ void LayerWriter::save(const Value& value, const std::string& name) {
                           builder_.storage_owner(value.storage)});
 }
 
-void LayerWriter::save_new(const std::string& name, double bytes) {
+SavedTensor& LayerWriter::save_new(const std::string& name, double bytes) {
   layer_.saved.push_back({name, bytes, builder_.new_storage(bytes, index_), index_});
+  return layer_.saved.back();
 }
 
 void LayerWriter::workspace(double forward_bytes, double backward_bytes) {

@@ -50,7 +50,9 @@ class StepBuilder {
   int storage_owner(int storage) const { return storages_[storage].owner; }
   double storage_bytes(int storage) const { return storages_[storage].bytes; }
 
-  bool autocast() const { return is_autocast(options_.precision); }
+  bool autocast() const { return is_autocast(options_.precision) || options_.autocast; }
+  // Weights are fp32, and autocast copies them.
+  bool casts_weights() const { return is_autocast(options_.precision); }
   int matmul_bytes() const { return activation_bytes(options_.precision); }
   int weight_bytes() const { return parameter_bytes(options_.precision); }
   MathMode math() const { return math_mode(options_.precision); }
@@ -68,6 +70,7 @@ class StepBuilder {
   };
   struct Owner {  // of a named parameter: where it lives, who else reads it
     int layer = 0;
+    int parameter = 0;  // of the layer's
     std::int64_t count = 0;
     bool cast = false;  // autocast keeps one half-precision copy per parameter and step
   };
@@ -93,7 +96,7 @@ class LayerWriter {
   void parameter(const std::string& suffix, std::vector<std::int64_t> shape, bool matmul = false);
   // Reads a parameter that another layer owns (tied weights).
   void tied_parameter(const std::string& owner, const std::vector<std::int64_t>& shape);
-  void buffers(int count, double bytes);
+  void buffers(int count, double bytes, int counters);
   // Records an evaluated argument of the operator; a second value replaces the first.
   void attribute(const std::string& name, std::int64_t value);
 
@@ -113,8 +116,13 @@ class LayerWriter {
   Kernel& gemm(Pass pass, std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t batch = 1);
 
   void save(const Value& value, const std::string& name);
-  void save_new(const std::string& name, double bytes);
+  SavedTensor& save_new(const std::string& name, double bytes);
+  void flow(GradientFlow flow) { layer_.flow = flow; }
   void workspace(double forward_bytes, double backward_bytes);
+  void host_workspace(double backward_bytes) {
+    layer_.host_backward_workspace_bytes = backward_bytes;
+  }
+  void casts_gradient_last() { layer_.casts_gradient_last = true; }
 
   Value output(std::vector<std::int64_t> shape, int element_bytes);   // freshly allocated
   Value view_of(const Value& base, std::vector<std::int64_t> shape);  // shares its storage

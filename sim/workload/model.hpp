@@ -20,6 +20,7 @@ struct ModelFile;  // parsed YAML (workload/model_file.hpp); its layers still ho
 struct StepOptions {
   std::int64_t samples = 1;  // local micro-batch
   Precision precision = Precision::fp32;
+  bool autocast = false;            // around a pure half precision (FSDP's mixed precision)
   std::vector<std::int64_t> image;  // {channels, height, width}; empty = the model's default
   std::int64_t sequence = 0;        // tokens per sample; 0 = the model's default
   std::int64_t classes = 0;         // output classes; 0 = the model's default

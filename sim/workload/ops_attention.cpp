@@ -176,8 +176,16 @@ Value attention(const OpCall& call) {
   // Split into heads: a view and a transpose each, and the split itself when packed.
   layer.views(packed ? 7 : 6, 6);
   const bool causal = call.integer("causal") != 0;
-  const Value y = step.options().fused_attention ? fused(call, layer, heads, inputs, causal)
-                                                 : plain(call, layer, heads, causal);
+  Value y = step.options().fused_attention ? fused(call, layer, heads, inputs, causal)
+                                           : plain(call, layer, heads, causal);
+  // nn.MultiheadAttention has tokens in front of samples. The memory-efficient kernel, which is the
+  // one for fp32, writes samples in front: its output is copied, and both are kept.
+  if (call.integer("tokens_first") != 0 && step.options().fused_attention && y.element_bytes == 4) {
+    const double bytes = step.bytes(y);
+    layer.forward(KernelKind::copy, bytes, bytes);
+    if (layer.backward_needed()) layer.backward(KernelKind::copy, bytes, bytes);
+    y = layer.output(y.shape, y.element_bytes);
+  }
   if (packed && layer.backward_needed()) {  // the three gradients are put beside each other
     layer.backward(KernelKind::copy, step.bytes(inputs[0]), step.bytes(inputs[0]));
   }
@@ -230,7 +238,8 @@ std::vector<OpSpec> attention_ops() {
         {"causal", T::flag, false, 0},
         {"alibi", T::flag, false, 0},
         {"fused_softmax", T::flag, false, 0},
-        {"dropout", T::flag, false, 0}},
+        {"dropout", T::flag, false, 0},
+        {"tokens_first", T::flag, false, 0}},
        1,
        3,
        attention},

@@ -20,7 +20,7 @@ struct ActivationRule {
   double flops;
 };
 constexpr std::array activations{
-    ActivationRule{"relu", true, true, 1},         ActivationRule{"relu6", false, true, 2},
+    ActivationRule{"relu", true, true, 1},         ActivationRule{"relu6", false, false, 2},
     ActivationRule{"leaky_relu", false, true, 2},  ActivationRule{"sigmoid", true, true, 4},
     ActivationRule{"tanh", true, true, 6},         ActivationRule{"gelu", false, false, 10},
     ActivationRule{"silu", false, false, 5},       ActivationRule{"hardswish", false, false, 4},
@@ -72,7 +72,7 @@ Value dropout(const OpCall& call) {
   if (layer.backward_needed()) layer.backward(KernelKind::elementwise, bytes + mask, bytes, mask);
   Value y = layer.output(x.shape, x.element_bytes);
   y.lay_out_as(x);
-  layer.save_new("mask", mask);
+  layer.save_new("mask", mask).mask = true;
   return layer.done(y);
 }
 
@@ -149,6 +149,7 @@ Value emit_add(const OpCall& call, bool in_place) {
     left = element_bytes * count;
   }
   layer.views(0, static_cast<int>(call.inputs.size()) - 1);
+  layer.flow(GradientFlow::passes);
   cast_gradients(layer, call, element_bytes);
   return layer.done(y);
 }
@@ -209,7 +210,8 @@ Value emit_concat(const OpCall& call) {
   double read = 0;
   for (const Value& value : call.inputs) read += call.step.bytes(value);
   layer.forward(KernelKind::copy, read, call.step.bytes(y));
-  layer.views(0, static_cast<int>(call.inputs.size()));  // the gradients are slices of one tensor
+  layer.views(0, static_cast<int>(call.inputs.size()));
+  layer.flow(GradientFlow::slices);
   cast_gradients(layer, call, element_bytes);
   return layer.done(y);
 }

@@ -24,7 +24,7 @@ Value batch_norm(const OpCall& call) {
     layer.parameter("bias", {channels});
   }
   // Running mean and variance, and the int64 count of batches that each forward increments.
-  layer.buffers(3, 2.0 * channels * step.weight_bytes() + 8);
+  layer.buffers(3, 2.0 * channels * step.weight_bytes() + 8, 1);
   const double bytes = step.bytes(x);
   const auto count = static_cast<double>(step.elements(x));
   layer.forward(KernelKind::elementwise, 8, 8);
@@ -34,6 +34,7 @@ Value batch_norm(const OpCall& call) {
   y.lay_out_as(x);
   layer.save(x, "input");
   layer.save_new("statistics", 2 * channels * stat_bytes);
+  layer.host_workspace(bytes);  // the gradient of the input exists twice
   return layer.done(y);
 }
 
@@ -96,7 +97,8 @@ Value rms_norm(const OpCall& call) {
   const double narrow = input.element_bytes * count;
   const double wide = 4 * count;
   const auto rows = static_cast<double>(step.rows(input));
-  Value y = layer.output(input.shape, step.autocast() ? 4 : input.element_bytes);
+  const bool wide_weight = call.integer("fused") != 0 ? step.autocast() : step.casts_weights();
+  Value y = layer.output(input.shape, wide_weight ? 4 : input.element_bytes);
   y.lay_out_as(input);
   const double out = step.bytes(y);
   if (call.integer("fused") != 0) {
@@ -154,7 +156,7 @@ Value layer_scale(const OpCall& call) {
   } else {
     layer.parameter("", {channels});
   }
-  Value y = layer.output(x.shape, step.autocast() ? 4 : x.element_bytes);
+  Value y = layer.output(x.shape, step.casts_weights() ? 4 : x.element_bytes);
   y.lay_out_as(x);
   const double in = step.bytes(x);
   const double out = step.bytes(y);

@@ -87,6 +87,7 @@ Value flatten(const OpCall& call) {
   for (const std::int64_t size : x.shape) features = checked_multiply(features, size);
   LayerWriter layer = call.layer();
   layer.views(1, 1);
+  layer.flow(GradientFlow::passes);
   Value y = layer.view_of(x, {features});
   y.permuted = false;
   return layer.done(y);
@@ -100,6 +101,7 @@ Value permute(const OpCall& call) {
   }
   LayerWriter layer = call.layer();
   layer.views(1, 1);
+  layer.flow(GradientFlow::passes);
   const auto& s = x.shape;
   Value y =
       layer.view_of(x, x.permuted ? std::vector{s[2], s[0], s[1]} : std::vector{s[1], s[2], s[0]});
@@ -114,6 +116,7 @@ Value to_tokens(const OpCall& call) {
   const Value& x = call.input();
   LayerWriter layer = call.layer();
   layer.views(2, 2);
+  layer.flow(GradientFlow::passes);
   return layer.done(layer.view_of(x, {checked_multiply(x.shape[1], x.shape[2]), x.shape[0]}));
 }
 

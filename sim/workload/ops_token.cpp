@@ -70,6 +70,7 @@ Value position_embedding(const OpCall& call) {
                        positions);
     layer.save_new("positions", 8 * positions);
   }
+  layer.flow(GradientFlow::passes);
   if (x.requires_grad && x.element_bytes != y.element_bytes) {
     layer.late_backward(KernelKind::elementwise, step.bytes(y), step.bytes(x));
   }
@@ -86,6 +87,7 @@ Value class_token(const OpCall& call) {
   const Value y = layer.output({checked_add(x.shape[0], 1), x.shape[1]},
                                std::max(x.element_bytes, step.weight_bytes()));
   layer.views(1, 1);
+  layer.flow(GradientFlow::slices);
   layer.forward(KernelKind::copy, step.bytes(x), step.bytes(y));
   const double token = step.bytes(y) / static_cast<double>(y.shape[0]);
   layer.backward(KernelKind::elementwise, token, 4.0 * x.shape[1], 0, Pass::weight_gradient);
@@ -126,21 +128,30 @@ Value cross_entropy(const OpCall& call) {
     layer.save_new("logsumexp", per_row);
     return layer.done(layer.output({}, 4));
   }
-  // fp32 under autocast; models trained in pure half precision upcast their logits as well.
-  const Value x = layer.full_precision(call.input());
-  if (call.input().element_bytes == 2) layer.workspace(step.bytes(x), step.bytes(x));
+  // With `upcast`, as Hugging Face's losses: logits.float(). Else log_softmax works in the precision
+  // of the logits, and autocast casts what it gives to fp32 for the likelihood (PyTorch 2.15,
+  // calibrate/oracle/gpu).
+  const bool half = call.input().element_bytes == 2;
+  const bool upcast = half && call.integer("upcast") != 0;
+  const Value x = upcast ? layer.full_precision(call.input()) : call.input();
+  const bool casts = half && !upcast && step.autocast();
   const double bytes = step.bytes(x);
+  const double likelihoods = casts ? 2 * bytes : bytes;
   const auto count = static_cast<double>(step.elements(x));
   const auto rows = static_cast<double>(step.rows(x));
   layer.forward(KernelKind::softmax, bytes, bytes, 5 * count);
+  if (casts) layer.forward(KernelKind::elementwise, bytes, likelihoods);
   layer.forward(KernelKind::softmax, 12 * rows, 4, rows);  // negative log likelihood
   if (layer.backward_needed()) {
-    Kernel& likelihood = layer.backward(KernelKind::copy, 8 * rows, bytes);
+    Kernel& likelihood = layer.backward(KernelKind::copy, 8 * rows, likelihoods);
     likelihood.launches = 2;  // zero fill and scatter
+    if (casts) layer.backward(KernelKind::elementwise, likelihoods, bytes);
     layer.backward(KernelKind::softmax, 2 * bytes, bytes, 4 * count);
   }
   layer.save_new("log_softmax", bytes);
-  layer.workspace(0, bytes);
+  if (casts) layer.save_new("log_softmax_full", likelihoods);
+  layer.workspace(upcast ? bytes : 0, upcast ? 2 * bytes : likelihoods);
+  if (upcast || casts) layer.casts_gradient_last();
   return layer.done(layer.output({}, 4));
 }
 
@@ -161,7 +172,11 @@ std::vector<OpSpec> token_ops() {
        position_embedding},
       {"class_token", {}, 1, 1, class_token},
       {"select_token", {}, 1, 1, select_token},
-      {"cross_entropy", {{"fused", T::flag, false, 0}}, 1, 1, cross_entropy},
+      {"cross_entropy",
+       {{"fused", T::flag, false, 0}, {"upcast", T::flag, false, 0}},
+       1,
+       1,
+       cross_entropy},
   };
 }
 

@@ -66,10 +66,19 @@ struct Parameter {
 
 // A tensor kept from forward until the backward of the layer that saved it has run.
 struct SavedTensor {
-  std::string name;     // "input", "mask", ...; autocast's weight copies end in "_half"
-  double bytes = 0;     // for the whole local batch
-  int storage = 0;      // same id = same storage, counted once however many layers save it
-  int produced_by = 0;  // layer whose forward allocates the storage
+  std::string name;          // "input", "mask", ...
+  double bytes = 0;          // for the whole local batch
+  int storage = 0;           // same id = same storage, counted once however many layers save it
+  int produced_by = 0;       // layer whose forward allocates the storage
+  bool weight_copy = false;  // autocast's half-precision copy of a parameter (fact 22)
+  bool mask = false;         // of a dropout: bytes on a GPU, of the output's type on a CPU
+};
+
+// How the gradient of a layer's output becomes those of its inputs.
+enum class GradientFlow : std::uint8_t {
+  fresh,   // backward allocates one gradient per input
+  passes,  // inputs of the output's size get its gradient itself: add, views
+  slices,  // inputs get slices of the output's gradient: concat
 };
 
 struct Layer {
@@ -82,17 +91,24 @@ struct Layer {
   // from the layers; probabilities in millionths.
   std::vector<std::pair<std::string, std::int64_t>> attributes;
   std::string tied_to;  // parameter of an earlier layer that this one reads ("wte.weight")
+  int tied_layer = -1;  // that layer, and which of its parameters
+  int tied_parameter = 0;
   std::vector<Parameter> parameters;
   double buffer_bytes = 0;  // BatchNorm running statistics: what DDP broadcasts (fact 15)
   int buffers = 0;          // how many buffer tensors
+  int counters = 0;         // int64 ones among them: batches seen
   std::vector<Kernel> forward;
-  std::vector<Kernel> backward;        // in execution order; gradients ready after the last one
-  std::vector<int> inputs;             // indices of producing layers; -1 = the step's input
-  double output_bytes = 0;             // forward output, whole local batch
-  int output_storage = 0;              // storage id of the output (in-place and view layers share)
-  std::vector<SavedTensor> saved;      // what this layer's backward needs
+  std::vector<Kernel> backward;    // in execution order; gradients ready after the last one
+  std::vector<int> inputs;         // indices of producing layers; -1 = the step's input
+  double output_bytes = 0;         // forward output, whole local batch
+  int output_storage = 0;          // storage id of the output (in-place and view layers share)
+  std::vector<SavedTensor> saved;  // what this layer's backward needs
+  GradientFlow flow = GradientFlow::fresh;
   double forward_workspace_bytes = 0;  // temporary during its forward / backward
   double backward_workspace_bytes = 0;
+  // Backward's temporaries end in a cast: they are given up before the input's gradient is there.
+  bool casts_gradient_last = false;
+  double host_backward_workspace_bytes = 0;  // more of it where a CPU computes
   bool checkpointed = false;  // inside an activation-checkpointed block: recomputed in backward
 };
 

@@ -31,6 +31,11 @@ inline Layer linear_layer(int index, const std::string& block, double input_byte
   return layer;
 }
 
+// Autocast's copy of layer `layer`'s weight.
+inline SavedTensor weight_copy(double bytes, int layer) {
+  return {"weight_half", bytes, 10 + layer, layer, true};
+}
+
 // `layers` equal linear layers, each a block of its own; activations of `bytes`, weights of
 // `elements`.
 inline TrainingStep chain(int layers, double bytes, std::int64_t elements,

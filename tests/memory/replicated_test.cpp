@@ -88,14 +88,14 @@ TEST(ReplicatedMemory, AccumulationAddsOneTransientGradient) {
 
 TEST(ReplicatedMemory, AutocastWeightCopiesLiveUntilTheirLayersBackward) {
   TrainingStep step = three_layers();
-  for (int i = 0; i < 3; ++i) step.layers[i].saved.push_back({"weight_half", w / 2, 10 + i, i});
+  for (int i = 0; i < 3; ++i) step.layers[i].saved.push_back(weight_copy(w / 2, i));
   EXPECT_EQ(step_memory(step, {}, bare_gpu()).after_forward, 2 * a + 3 * (w / 2));
 }
 
 TEST(ReplicatedMemory, CheckpointedAutocastCopiesLiveUntilForwardEnds) {
   TrainingStep step = three_layers();
   for (int i = 0; i < 3; ++i) {
-    step.layers[i].saved.push_back({"weight_half", w / 2, 10 + i, i});
+    step.layers[i].saved.push_back(weight_copy(w / 2, i));
     step.layers[i].checkpointed = true;
   }
   const StepMemory memory = step_memory(step, {}, bare_gpu());
@@ -128,7 +128,7 @@ TEST(ReplicatedMemory, ResidualGradientIsSharedAndThenAddedInPlace) {
   step.layers[0].saved.push_back({"output", a, 1, 0});
   Layer sum;
   sum.name = "sum";
-  sum.kind = "add";
+  sum.flow = GradientFlow::passes;
   sum.inputs = {1, 0};
   sum.output_bytes = a;
   sum.output_storage = 3;
@@ -153,7 +153,7 @@ TEST(ReplicatedMemory, ConcatenationsGradientIsSlicedAndSumsAreNewTensors) {
   step.layers[0].saved.push_back({"output", a, 1, 0});
   Layer both;
   both.name = "both";
-  both.kind = "concat";
+  both.flow = GradientFlow::slices;
   both.inputs = {0, 1};
   both.output_bytes = 2 * a;
   both.output_storage = 3;
@@ -168,15 +168,27 @@ TEST(ReplicatedMemory, ConcatenationsGradientIsSlicedAndSumsAreNewTensors) {
   EXPECT_LT(memory.allocated, a + a + 2 * a + a + a + mib);
 }
 
+// The list of buckets replaces the single one before the second forward, when the gradients of the
+// first step are gone: half a weight goes into the hole of a gradient, which then needs a new place.
+TEST(ReplicatedMemory, BucketsAreRebuiltBeforeTheSecondStep) {
+  MemoryPlan plan;
+  plan.replicated.bucket_bytes = {w / 2, 2.5 * w};
+  const StepMemory rebuilt = step_memory(three_layers(), plan, bare_gpu());
+  plan.replicated.rebuilds_buckets = false;
+  const StepMemory kept = step_memory(three_layers(), plan, bare_gpu());
+  EXPECT_EQ(rebuilt.allocated, kept.allocated);
+  EXPECT_EQ(rebuilt.reserved, kept.reserved + w);
+}
+
 TEST(ReplicatedMemory, TiedHeadGradientIsThereFromTheStartOfBackward) {
   TrainingStep step = chain(3, a, 12 * 1024 * 1024);
   step.layers[0].kind = "embedding";
   step.layers[2].parameters.clear();
-  step.layers[2].tied_to = "fc0.weight";
+  step.layers[2].tied_layer = 0;
   const StepMemory tied = step_memory(step, {}, bare_gpu());
   EXPECT_EQ(tied.at_peak.at("parameters"), 2 * w);
-  // fc0's backward: the head's part waits, fc1's gradient, and the embedding's own part.
-  EXPECT_EQ(tied.at_peak.at("gradients"), 3 * w);
+  // fc0's backward: the head's part waits, fc1's gradient, the embedding's own part, and the sum.
+  EXPECT_EQ(tied.at_peak.at("gradients"), 4 * w);
   EXPECT_EQ(tied.moment, "backward of fc0");
 }
 
@@ -184,20 +196,36 @@ TEST(ReplicatedMemory, TiedHeadGradientIsThereFromTheStartOfBackward) {
 TEST(ReplicatedMemory, TiedGradientWaitsForTheLayerItNames) {
   TrainingStep step = chain(3, a, 12 * 1024 * 1024);
   step.layers[2].parameters.clear();
-  step.layers[2].tied_to = "fc1.weight";
+  step.layers[2].tied_layer = 1;
   const StepMemory tied = step_memory(step, {}, bare_gpu());
   EXPECT_EQ(tied.at_peak.at("parameters"), 2 * w);
-  // fc1's backward adds the head's part to its own; fc0's finds the sum only.
-  EXPECT_EQ(tied.at_peak.at("gradients"), 2 * w);
+  // fc1's backward adds the head's part to its own, out of place; fc0's finds the sum only.
+  EXPECT_EQ(tied.at_peak.at("gradients"), 3 * w);
+  EXPECT_EQ(tied.moment, "backward of fc1");
 }
 
-TEST(ReplicatedMemory, CublasWorkspaceIsCountedOncePerThread) {
+TEST(ReplicatedMemory, CublasWorkspaceIsThereDuringAProductOnly) {
   Device device = bare_gpu();
   device.matmul_workspace_bytes = 8'519'680;  // fact 124
-  const StepMemory with = step_memory(three_layers(), {}, device);
-  const StepMemory without = step_memory(three_layers(), {}, bare_gpu());
-  EXPECT_EQ(with.allocated - without.allocated, 2 * 8'519'680);
-  EXPECT_EQ(with.reserved - without.reserved, 20 * mib);
+  MemoryPlan plan;
+  plan.optimizer.state_bytes_per_element = 8;
+  plan.optimizer.temporary_bytes_per_element = 4;
+  const StepMemory with = step_memory(three_layers(), plan, device);
+  const StepMemory without = step_memory(three_layers(), plan, bare_gpu());
+  EXPECT_EQ(with.moment, "optimizer step");
+  EXPECT_EQ(with.allocated, without.allocated);  // no product runs then
+  EXPECT_GT(with.reserved, without.reserved);
+}
+
+TEST(ReplicatedMemory, ForLoopOptimizersNeedTemporariesOfTheTensorInHand) {
+  MemoryPlan plan;
+  plan.optimizer.state_bytes_per_element = 8;
+  const StepMemory without = step_memory(three_layers(), plan, bare_gpu());
+  plan.optimizer.largest_temporary_bytes_per_element = 8;
+  const StepMemory with = step_memory(three_layers(), plan, bare_gpu());
+  EXPECT_EQ(with.moment, "optimizer step");
+  EXPECT_EQ(with.at_peak.at("temporaries"), 2 * w);
+  EXPECT_GT(with.allocated, without.allocated);
 }
 
 TEST(ReplicatedMemory, DeviceAddsContextAndCommunicationBuffers) {

@@ -130,15 +130,28 @@ TEST(ShardedMemory, RootUnitStaysGathered) {
   EXPECT_EQ(memory.moment, "backward of fc2");
 }
 
-TEST(ShardedMemory, OffloadLeavesOnlyUnitsInFlight) {
+// A unit is joined and reduced after the unit before it has been differentiated.
+TEST(ShardedMemory, ForwardPrefetchHoldsTheGradientsOfTwoUnits) {
+  MemoryPlan plan = sharded(ShardedRuntime::fsdp1);
+  const StepMemory without = step_memory(network(), plan, bare_gpu());
+  plan.sharded->forward_prefetch = true;
+  const StepMemory with = step_memory(network(), plan, bare_gpu());
+  EXPECT_GE(with.at_peak.at("gradients"), without.at_peak.at("gradients") + w - shard);
+}
+
+// FSDP1's handles keep the reduced gradients until backward is over; FSDP2's parameters do not.
+TEST(ShardedMemory, OffloadLeavesUnitsInFlightAndReducedGradients) {
   MemoryPlan plan = sharded(ShardedRuntime::fsdp1);
   plan.sharded->cpu_offload = true;
   plan.optimizer.state_bytes_per_element = 8;
   const StepMemory memory = step_memory(network(), plan, bare_gpu());
   EXPECT_EQ(memory.at_peak.count("optimizer state"), 0u);
   EXPECT_EQ(memory.at_peak.count("parameters"), 0u);
-  EXPECT_LT(memory.allocated, 3 * w + 2 * shard + 16 * kib);
-  EXPECT_GE(memory.allocated, 3 * w);
+  EXPECT_LE(memory.allocated, 3 * w + (2 + count) * shard + 16 * kib);
+  EXPECT_GE(memory.allocated, 3 * w + 2 * shard);
+  plan.sharded->runtime = ShardedRuntime::fsdp2;
+  EXPECT_LT(step_memory(network(), plan, bare_gpu()).at_peak.at("gradients"),
+            memory.at_peak.at("gradients"));
 }
 
 TEST(ShardedMemory, AccumulationWithoutSyncKeepsUnshardedGradients) {

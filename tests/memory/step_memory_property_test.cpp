@@ -32,7 +32,7 @@ TrainingStep residual_network(int blocks, const std::vector<int>& widths, int ba
     if (entry < 0) continue;
     Layer sum;
     sum.name = name + ".sum";
-    sum.kind = "add";
+    sum.flow = GradientFlow::passes;
     sum.block = name;
     sum.inputs = {static_cast<int>(step.layers.size()) - 1, entry};
     sum.output_bytes = bytes;

@@ -83,6 +83,7 @@ const std::vector<Option> fsdp_options{
     {"sync_every_micro_batch", "false"},
     {"shard_group", "2"},
     {"use_orig_params", "true", comm_bound},
+    {"autocast", "true"},
 };
 const std::vector<Surroundings> fsdp_surroundings{
     {"gpus: 8\nbatch: {per_gpu: 2}\n" + gpt},

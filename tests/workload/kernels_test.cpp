@@ -111,7 +111,25 @@ TEST(Kernels, NormsRunInFullPrecisionUnderAutocast) {
   EXPECT_EQ(find_layer(step, "encoder.layers.encoder_layer_3.ln_2").output_bytes, 4.0 * 197 * 768);
   EXPECT_EQ(find_layer(step, "encoder.layers.encoder_layer_3.mlp.0").output_bytes,
             2.0 * 197 * 3072);
-  EXPECT_EQ(find_layer(step, "cross_entropy").saved[0].bytes, 4.0 * 1000);
+}
+
+// calibrate/oracle/gpu: 2 + 4 bytes of a logit under autocast, 2 without, 4 where they are upcast.
+TEST(Kernels, TheLossKeepsLogSoftmaxInThePrecisionOfTheLogits) {
+  const auto saved = [](Precision precision, std::int64_t upcast) {
+    StepOptions options;
+    options.precision = precision;
+    options.sequence = 64;
+    options.parameters = {{"layers", 1}, {"upcast_loss", upcast}};
+    double bytes = 0;
+    const TrainingStep step = build_step(*load_model("gpt2"), options);
+    for (const SavedTensor& tensor : find_layer(step, "cross_entropy").saved) bytes += tensor.bytes;
+    return bytes / (64 * 50257);
+  };
+  EXPECT_EQ(saved(Precision::fp32, 0), 4);
+  EXPECT_EQ(saved(Precision::amp_bf16, 0), 6);
+  EXPECT_EQ(saved(Precision::pure_bf16, 0), 2);
+  EXPECT_EQ(saved(Precision::amp_bf16, 1), 4);
+  EXPECT_EQ(saved(Precision::pure_bf16, 1), 4);
 }
 
 TEST(Kernels, BatchNormHasThreeBuffers) {

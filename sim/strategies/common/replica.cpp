@@ -29,7 +29,8 @@ MemoryPlan replica_memory_plan(const Job& job) {
   MemoryPlan plan;
   plan.micro_batches = job.accumulation;
   plan.optimizer = {optimizer_state_bytes(job.optimizer, job.step.precision),
-                    optimizer_temporary_bytes(job.optimizer, job.step.precision)};
+                    optimizer_temporary_bytes(job.optimizer, job.step.precision),
+                    optimizer_largest_temporary_bytes(job.optimizer, job.step.precision)};
   return plan;
 }
 

@@ -70,18 +70,18 @@ class Planner {
   void buffers(DdpPlan& plan) const {
     double bytes = 0;
     int buffers = 0;
-    int norms = 0;  // each with a counter of batches beside its statistics
+    int counters = 0;
     for (const Layer& layer : job_.step.layers) {
       bytes += layer.buffer_bytes;
       buffers += layer.buffers;
-      norms += layer.kind == "batch_norm" ? 1 : 0;
+      counters += layer.counters;
     }
     if (buffers == 0) return;
     // One broadcast for each type: the statistics, then the int64 counters (seen in PyTorch 2.15,
     // calibrate/oracle).
-    const double counter_bytes = 8.0 * norms;
+    const double counter_bytes = 8.0 * counters;
     plan.buffers.push_back(collective(Collective::broadcast, bytes - counter_bytes));
-    if (norms > 0) plan.buffers.push_back(collective(Collective::broadcast, counter_bytes));
+    if (counters > 0) plan.buffers.push_back(collective(Collective::broadcast, counter_bytes));
     for (PricedTransfer& type : plan.buffers) type.spec.what = "buffers";
     plan.buffer_copies = job_.costs->stream(2 * bytes, buffers);
   }

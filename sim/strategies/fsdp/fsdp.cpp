@@ -162,6 +162,10 @@ Precision Fsdp::compute_precision(Precision precision) const {
   return precision;
 }
 
+bool Fsdp::autocasts(Precision precision) const {
+  return options_.autocast && compute_precision(precision) != precision;
+}
+
 // Parameters gathered in a half-precision type are computed in it (fact 43), and only the precision
 // says which type that is.
 std::optional<Diagnostic> Fsdp::misfit(Precision precision) const {

@@ -18,6 +18,7 @@ class Fsdp : public Strategy {
   std::vector<IdleOption> idle_options(const Job& job) const override;
   Updater updater(const Job& job) const override;
   Precision compute_precision(Precision precision) const override;
+  bool autocasts(Precision precision) const override;
   std::optional<Diagnostic> misfit(Precision precision) const override;
 
  private:

@@ -26,6 +26,8 @@ std::vector<IdleOption> Fsdp::idle_options(const Job& job) const {
                                                  : "the units are the model's repeated blocks");
   idle.idle_if("sync_every_micro_batch", !o.sync_every_micro_batch, job.accumulation == 1,
                "the step has one micro-batch");
+  idle.idle_if("autocast", o.autocast, !autocasts(job.step.precision),
+               "nothing is computed in half precision that is not autocast anyway");
   const bool two = o.version == 2;
   idle.idle_if("use_orig_params", o.use_orig_params, two, "version 2 has no flat parameters");
   const bool backward = o.backward_prefetch != usual.backward_prefetch;

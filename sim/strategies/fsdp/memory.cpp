@@ -13,7 +13,11 @@ MemoryPlan fsdp_memory_plan(const Job& job, const FsdpLayout& layout) {
   sharded.gather_bytes = layout.gather_bytes;
   sharded.reduce_bytes = layout.reduce_bytes;
   sharded.cpu_offload = options.cpu_offload;
-  sharded.backward_prefetch = options.backward_prefetch == BackwardPrefetch::pre;
+  sharded.prefetch =
+      options.backward_prefetch == BackwardPrefetch::pre    ? ShardedPrefetch::before_compute
+      : options.backward_prefetch == BackwardPrefetch::post ? ShardedPrefetch::after_reshard
+                                                            : ShardedPrefetch::none;
+  sharded.forward_prefetch = options.version == 1 && options.forward_prefetch;
   sharded.rate_limit = options.version == 1 && options.limit_all_gathers ? 2 : 0;
   sharded.sync_every_micro_batch = options.sync_every_micro_batch;
   for (std::size_t i = 0; i < layout.units.size(); ++i) {
@@ -26,7 +30,8 @@ MemoryPlan fsdp_memory_plan(const Job& job, const FsdpLayout& layout) {
   }
   if (!options.cpu_offload) {
     plan.optimizer = {optimizer_state_bytes(job.optimizer, job.step.precision),
-                      optimizer_temporary_bytes(job.optimizer, job.step.precision)};
+                      optimizer_temporary_bytes(job.optimizer, job.step.precision),
+                      optimizer_largest_temporary_bytes(job.optimizer, job.step.precision)};
   }
   if (layout.sharded()) {
     plan.communication_bytes += communicator_bytes(job.machine, layout.shard_group);

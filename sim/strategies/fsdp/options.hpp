@@ -51,6 +51,7 @@ struct FsdpOptions {
   bool cpu_offload = false;       // facts 44, 59
   double gather_bytes = 0;        // bytes per element gathered (param_dtype); 0 = by precision
   double reduce_bytes = 0;  // bytes per element reduce-scattered (reduce_dtype); 0 = gather_bytes
+  bool autocast = false;
   bool sync_every_micro_batch = true;  // false = no_sync while accumulating (fact 45)
   int shard_group = 0;                 // ranks per shard group of the hybrid modes; 0 = one node
   bool use_orig_params =
@@ -108,6 +109,11 @@ void describe(Visitor& v, FsdpOptions& o) {
            .min = 0,
            .max = 4},
           o.reduce_bytes);
+  v.field(
+      {.name = "autocast",
+       .doc = "autocast around the model, besides the mixed precision of amp-*: norms and loss in "
+              "fp32."},
+      o.autocast);
   v.field(
       {.name = "sync_every_micro_batch",
        .doc = "Reduce gradients after every micro-batch; false: only after the last (no_sync)."},

@@ -209,6 +209,14 @@ void lay_out_passes(FsdpPlan& plan, const TrainingStep& step, const StepCosts& c
   for (const FsdpUnit& unit : plan.layout.units) {
     units.push_back({unit.first, unit.last, last_gradient(unit, step)});
   }
+  if (plan.layout.options.version == 1 && plan.layout.options.forward_prefetch) {
+    // A unit's views are made before the unit in front of it computes, so that autograd comes to
+    // them after all of that one's backward.
+    for (std::size_t i = units.size(); i-- > 1;) {
+      const int before = units[i - 1].completed_by;
+      if (before >= 0 && before < units[i].completed_by) units[i].completed_by = before;
+    }
+  }
   plan.passes = lay_out(costs.layers, units);
   plan.next.assign(units.size(), -1);
   plan.previous.assign(units.size(), -1);

@@ -42,7 +42,8 @@ ServerPlan server_memory_plan(const Job& job, const ParameterServerOptions& opti
   plan.element_bytes = parameter_bytes(job.step.precision);
   if (options.consistency != Consistency::elastic) {
     plan.optimizer = {optimizer_state_bytes(job.optimizer, job.step.precision),
-                      optimizer_temporary_bytes(job.optimizer, job.step.precision)};
+                      optimizer_temporary_bytes(job.optimizer, job.step.precision),
+                      optimizer_largest_temporary_bytes(job.optimizer, job.step.precision)};
   }
   if (weighting(options) ==
       Weighting::compensated) {  // the weights that each worker read (fact 85)
