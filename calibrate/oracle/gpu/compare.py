@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""Our peak memory against genuine PyTorch's, case by case.
+
+    compare.py --lockstep PROGRAM [--genuine FILE] [--python PYTHON] [--record] [--only TEXT]
+
+Genuine figures are read from FILE (genuine.jsonl beside this script), or, with --python, measured: PYTHON has PyTorch's CUDA wheel and
+torchvision, and runs on a CUDA runtime that computes nothing (cuda_stub.c, built with gcc). --record writes what was measured
+to FILE. Exit code 1 where the bars of docs/oracle.md are missed.
+"""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+LANGUAGE = ("gpt", "llama", "mistral")
+
+
+def scenario_of(job):
+    """The same job as a scenario of ours."""
+    mode = job["mode"]
+    if mode in ("ddp", "single"):
+        options = {"gradient_as_bucket_view": job.get("view"), "find_unused_parameters": job.get("find_unused"),
+                   "bucket_size": f"{job['bucket_mb']} MiB" if "bucket_mb" in job else None}
+        strategy = {"ddp": {key: value for key, value in options.items() if value}}
+    else:
+        options = {"version": int(mode[-1]), "sharding": job.get("sharding", "full_shard"), "wrap": {"policy": "block"}}
+        if job.get("group"):
+            options.update(sharding="hybrid_shard", shard_group=job["group"])
+        for ours, theirs in (("backward_prefetch", "prefetch"), ("limit_all_gathers", "limit"), ("forward_prefetch", "fwd"),
+                             ("use_orig_params", "use_orig"), ("cpu_offload", "offload"), ("autocast", "autocast"), ("sync_every_micro_batch", "sync")):
+            if theirs in job:
+                options[ours] = job[theirs]
+        strategy = {"fsdp": options}
+    optimizer = {"name": job.get("optimizer", "sgd"), "weight_decay": job.get("weight_decay", 0),
+                 "implementation": "fused" if job.get("fused") else "for-loop" if job.get("foreach") is False else "foreach"}
+    if optimizer["name"] == "sgd":
+        optimizer["momentum"] = job.get("momentum", 0.9)
+    world = 1 if mode == "single" else job.get("world", 8)
+    scenario = {"name": "case", "model": job["model"], "precision": job.get("precision", "fp32"), "optimizer": optimizer,
+                "batch": {"micro": job.get("batch", 2), "accumulation": job.get("micro", 1)}, "platform": "dgx-a100-80gb",
+                "gpus": world, "strategies": [strategy], "activation_checkpointing": job.get("ckpt", False),
+                "gradient_clipping": job.get("clip", 0)}
+    if job.get("channels_last"):
+        scenario["memory_format"] = "channels_last"
+    if job["model"].startswith(LANGUAGE):
+        scenario["input"] = {"sequence": job.get("sequence", 1024)}
+    else:
+        scenario["input"] = {"image": [3, 224, 224], "classes": 1000}
+    if "layers" in job:
+        scenario["model_parameters"] = {"layers": job["layers"]}
+    if job["model"].startswith("gpt"):
+        scenario.setdefault("model_parameters", {})["dropout"] = 1
+    return scenario
+
+
+def ours(program, job, folder):
+    """-> our memory, and the modules that are FSDP units."""
+    path = folder / "case.yaml"
+    path.write_text(json.dumps(scenario_of(job)))
+
+    def ask(*arguments):
+        done = subprocess.run([program, *arguments, str(path)], capture_output=True, text=True)
+        if not done.stdout:
+            raise RuntimeError(done.stderr)
+        return json.loads(done.stdout)
+
+    memory = ask("run", "--json")["predictions"][0]["memory"]
+    units = None
+    if job["mode"].startswith("fsdp") and not job["model"].startswith(LANGUAGE):
+        units = [unit["module"] for unit in ask("export", "--layers")["points"][0]["units"] if not unit["root"]]
+    return memory, units
+
+
+class Genuine:
+    """PyTorch on the stub; `events`: done (the fastest GPU) or late (the slowest)."""
+
+    def __init__(self, python, events):
+        folder = pathlib.Path(tempfile.mkdtemp())
+        site = subprocess.run([python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"], check=True,
+                              capture_output=True, text=True).stdout.strip()
+        include = next(pathlib.Path(site, "nvidia").rglob("cuda_runtime_api.h")).parent
+        library = folder / "libcuda_stub.so"
+        subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-w", f"-I{include}", str(HERE / "cuda_stub.c"), "-o", str(library)],
+                       check=True)
+        (folder / "libcuda.so.1").symlink_to(library)
+        environment = dict(os.environ, LD_PRELOAD=str(library), LD_LIBRARY_PATH=str(folder), STUB_EVENTS=events,
+                           STUB_MEMORY=str(10**12), OMP_NUM_THREADS="1", KINETO_LOG_LEVEL="99")
+        self.process = subprocess.Popen([python, str(HERE / "peak.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, text=True, env=environment)
+
+    def ask(self, job):
+        self.process.stdin.write(json.dumps(job) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+
+def measured(python, jobs, keep, save):
+    """-> by case; what `keep` has already is not measured again. save(keep) after each."""
+    servers = [Genuine(python, events) for events in ("done", "late")]
+    for case, job in jobs.items():
+        if case in keep:
+            continue
+        fast, slow = (server.ask(job) for server in servers)
+        if "error" in fast or "error" in slow:
+            print(f"{case}: {fast.get('error', '') or slow.get('error', '')}", file=sys.stderr)
+            continue
+        keep[case] = {"allocated": fast["allocated"], "at": fast["at"], "torch": fast["torch"],
+                      "reserved": sorted((fast["reserved"], slow["reserved"]))}
+        save(keep)
+    return keep
+
+
+def recorded(path):
+    if not path.exists():
+        return {}
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    return {json.dumps(line.pop("case")): line for line in lines}
+
+
+def share(values):
+    return sum(values) / len(values)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lockstep", required=True)
+    parser.add_argument("--genuine", type=pathlib.Path, default=HERE / "genuine.jsonl")
+    parser.add_argument("--python")
+    parser.add_argument("--record", action="store_true")
+    parser.add_argument("--only", default="", help="cases with this text")
+    given = parser.parse_args()
+    cases = [line for line in (HERE / "cases.jsonl").read_text().splitlines() if given.only in line]
+    memory, jobs = {}, {}
+    with tempfile.TemporaryDirectory() as name:
+        for case in cases:
+            job = json.loads(case)
+            memory[case], units = ours(given.lockstep, job, pathlib.Path(name))
+            jobs[case] = dict(job, wrap=units) if units is not None else job
+    known = recorded(given.genuine)
+    if given.python:
+        def save(figures):
+            lines = [json.dumps({"case": json.loads(case), **figures[case]}) for case in figures]
+            if given.record:
+                given.genuine.write_text("\n".join(lines) + "\n")
+
+        known = measured(given.python, jobs, known if given.record else {}, save)
+    print(f"{'allocated':>10} {'ours':>9} {'error':>7}   {'reserved':>19} {'ours':>9}       case (MB)")
+    errors, brackets = [], []
+    for case in cases:
+        if case not in known:
+            continue
+        genuine, mine = known[case], memory[case]
+        error = mine["allocated_bytes"] / genuine["allocated"] - 1
+        low, high = genuine["reserved"]
+        inside = 0.95 * low <= mine["reserved_bytes"] <= 1.05 * high
+        errors.append(abs(error))
+        brackets.append(inside)
+        text = case.replace('"', "").strip("{}")
+        print(f"{genuine['allocated'] / 1e6:10.1f} {mine['allocated_bytes'] / 1e6:9.1f} {error:+7.1%}   "
+              f"{low / 1e6:9.1f}-{high / 1e6:9.1f} {mine['reserved_bytes'] / 1e6:9.1f} {'  ' if inside else 'out'}   {text}"
+              f"   [{genuine['at']} | {mine['peak_at']}]")
+    if not errors:
+        sys.exit("there are no genuine figures: give --python")
+    close, worst, held = share([e <= 0.02 for e in errors]), max(errors), share(brackets)
+    print(f"{len(errors)} cases: allocated within 2 % in {close:.1%}, median {sorted(errors)[len(errors) // 2]:.2%}, "
+          f"worst {worst:.1%}; reserved between a fast and a slow GPU's, or 5 % from it, in {held:.1%}")
+    return 0 if len(errors) == len(cases) and close >= 0.95 and worst <= 0.05 and held >= 0.85 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
