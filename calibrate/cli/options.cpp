@@ -67,9 +67,10 @@ StepOptions InputText::step_options() const {
 }
 
 void OptimizerText::add_to(CLI::App& verb) {
-  verb.add_option("--optimizer", name, "sgd, adam or adamw")->capture_default_str();
+  verb.add_option("--optimizer", name, "sgd, adam, adamw, rmsprop, lion or lamb")
+      ->capture_default_str();
   verb.add_option("--learning-rate", learning_rate, "Step size")->capture_default_str();
-  verb.add_option("--momentum", momentum, "Momentum of sgd")->capture_default_str();
+  verb.add_option("--momentum", momentum, "Momentum of sgd and rmsprop")->capture_default_str();
 }
 
 OptimizerSpec OptimizerText::spec() const {
@@ -83,7 +84,9 @@ OptimizerSpec OptimizerText::spec() const {
   OptimizerSpec result;
   result.name = parse_name<OptimizerKind>("--optimizer", name);
   result.learning_rate = learning_rate;
-  result.momentum = result.name == OptimizerKind::sgd ? momentum : 0;
+  const bool has_momentum =
+      result.name == OptimizerKind::sgd || result.name == OptimizerKind::rmsprop;
+  result.momentum = has_momentum ? momentum : 0;
   // What LibTorch's C++ side has: one call after the other for every tensor.
   result.implementation = OptimizerImplementation::for_loop;
   return result;

@@ -34,13 +34,26 @@ void Optimizer::step() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     at::Tensor gradient = parameters_[i].grad();
     if (!gradient.defined()) continue;
-    if (spec_.weight_decay != 0 && spec_.name != OptimizerKind::adamw) {
+    const bool decoupled = spec_.name == OptimizerKind::adamw ||
+                           spec_.name == OptimizerKind::lion || spec_.name == OptimizerKind::lamb;
+    if (spec_.weight_decay != 0 && !decoupled) {
       gradient = gradient.add(parameters_[i], spec_.weight_decay);
     }
-    if (spec_.name == OptimizerKind::sgd) {
-      sgd(i, gradient);
-    } else {
-      adam(i, gradient);
+    switch (spec_.name) {
+      case OptimizerKind::sgd:
+        sgd(i, gradient);
+        break;
+      case OptimizerKind::rmsprop:
+        rmsprop(i, gradient);
+        break;
+      case OptimizerKind::lion:
+        lion(i, gradient);
+        break;
+      case OptimizerKind::adam:
+      case OptimizerKind::adamw:
+      case OptimizerKind::lamb:
+        adam(i, gradient);
+        break;
     }
   }
 }
@@ -58,6 +71,31 @@ void Optimizer::sgd(std::size_t i, const at::Tensor& gradient) {
   parameters_[i].add_(first_[i], -spec_.learning_rate);
 }
 
+// torch.optim.RMSprop, not centred, alpha 0.99.
+void Optimizer::rmsprop(std::size_t i, const at::Tensor& gradient) {
+  constexpr double alpha = 0.99;
+  if (!second_[i].defined()) second_[i] = at::zeros_like(parameters_[i]);
+  second_[i].mul_(alpha).addcmul_(gradient, gradient, 1 - alpha);
+  const at::Tensor scale = second_[i].sqrt().add_(epsilon);
+  if (spec_.momentum == 0) {
+    parameters_[i].addcdiv_(gradient, scale, -spec_.learning_rate);
+    return;
+  }
+  if (!first_[i].defined()) first_[i] = at::zeros_like(parameters_[i]);
+  first_[i].mul_(spec_.momentum).addcdiv_(gradient, scale);
+  parameters_[i].add_(first_[i], -spec_.learning_rate);
+}
+
+// Chen et al. 2023, "Symbolic Discovery of Optimization Algorithms", algorithm 2, beta 0.9 and 0.99.
+void Optimizer::lion(std::size_t i, const at::Tensor& gradient) {
+  constexpr double slow = 0.99;
+  if (!first_[i].defined()) first_[i] = at::zeros_like(parameters_[i]);
+  parameters_[i].mul_(1 - spec_.learning_rate * spec_.weight_decay);
+  const at::Tensor update = first_[i].mul(beta1).add_(gradient, 1 - beta1).sign_();
+  parameters_[i].add_(update, -spec_.learning_rate);
+  first_[i].mul_(slow).add_(gradient, 1 - slow);
+}
+
 void Optimizer::adam(std::size_t i, const at::Tensor& gradient) {
   if (!first_[i].defined()) {
     first_[i] = at::zeros_like(parameters_[i]);
@@ -70,6 +108,16 @@ void Optimizer::adam(std::size_t i, const at::Tensor& gradient) {
   second_[i].mul_(beta2).addcmul_(gradient, gradient, 1 - beta2);
   const double correction1 = 1 - std::pow(beta1, steps_), correction2 = 1 - std::pow(beta2, steps_);
   const at::Tensor scale = (second_[i].sqrt() / std::sqrt(correction2)).add_(epsilon);
+  if (spec_.name == OptimizerKind::lamb) {
+    // You et al. 2019, algorithm 2: the step is as long as the parameter, times the rate.
+    const at::Tensor update = (first_[i] / scale).div_(correction1);
+    update.add_(parameters_[i], spec_.weight_decay);
+    const double length = parameters_[i].norm().item<double>();
+    const double size = update.norm().item<double>();
+    const double ratio = length > 0 && size > 0 ? length / size : 1;
+    parameters_[i].add_(update, -spec_.learning_rate * ratio);
+    return;
+  }
   parameters_[i].addcdiv_(first_[i], scale, -spec_.learning_rate / correction1);
 }
 

@@ -21,11 +21,13 @@ class Optimizer {
 
  private:
   void sgd(std::size_t i, const at::Tensor& gradient);
-  void adam(std::size_t i, const at::Tensor& gradient);
+  void rmsprop(std::size_t i, const at::Tensor& gradient);
+  void lion(std::size_t i, const at::Tensor& gradient);
+  void adam(std::size_t i, const at::Tensor& gradient);  // and AdamW, LAMB
 
   OptimizerSpec spec_;
   std::vector<at::Tensor> parameters_;
-  std::vector<at::Tensor> first_, second_;  // momentum; Adam's moments
+  std::vector<at::Tensor> first_, second_;  // momentum; moments
   std::int64_t steps_ = 0;
 };
 

@@ -29,8 +29,20 @@ Sizes sizes(Precision precision) {
 }
 
 int states(const OptimizerSpec& optimizer) {
-  if (optimizer.name != OptimizerKind::sgd) return 2;
-  return optimizer.momentum != 0 ? 1 : 0;
+  const int momentum = optimizer.momentum != 0 ? 1 : 0;
+  switch (optimizer.name) {
+    case OptimizerKind::sgd:
+      return momentum;
+    case OptimizerKind::rmsprop:
+      return 1 + momentum;
+    case OptimizerKind::lion:
+      return 1;
+    case OptimizerKind::adam:
+    case OptimizerKind::adamw:
+    case OptimizerKind::lamb:
+      return 2;
+  }
+  return 2;
 }
 
 int multi_tensor_launches(double elements, int tensors) {
@@ -43,7 +55,9 @@ struct Passes {
   int count;
 };
 
-// Separate elementwise operations, as the for-loop and foreach implementations run them.
+// Separate elementwise operations, as the for-loop and foreach implementations run them: torch.optim
+// for SGD, Adam, AdamW and RMSprop; Chen et al. 2023, algorithm 2, for Lion; You et al. 2019,
+// algorithm 2, for LAMB.
 Passes separate_passes(const OptimizerSpec& optimizer, const Sizes& s) {
   const double p = s.parameter, g = s.gradient, m = s.state;
   Passes passes{0, 0};
@@ -51,31 +65,69 @@ Passes separate_passes(const OptimizerSpec& optimizer, const Sizes& s) {
     passes.bytes += bytes;
     ++passes.count;
   };
-  const bool decoupled = optimizer.name == OptimizerKind::adamw;
-  if (optimizer.weight_decay != 0)
+  const OptimizerKind kind = optimizer.name;
+  const bool decoupled = kind == OptimizerKind::adamw || kind == OptimizerKind::lion;
+  if (optimizer.weight_decay != 0 && kind != OptimizerKind::lamb)
     add(decoupled ? 2 * p : p + 2 * g);  // p *= 1-lr*wd, or g += wd*p
-  if (optimizer.name == OptimizerKind::sgd) {
-    if (optimizer.momentum != 0) {
-      add(2 * m);      // buffer *= momentum
-      add(2 * m + g);  // buffer += gradient
-      add(2 * p + m);  // p -= lr * buffer
-    } else {
-      add(2 * p + g);
-    }
+  switch (kind) {
+    case OptimizerKind::sgd:
+      if (optimizer.momentum != 0) {
+        add(2 * m);      // buffer *= momentum
+        add(2 * m + g);  // buffer += gradient
+        add(2 * p + m);  // p -= lr * buffer
+      } else {
+        add(2 * p + g);
+      }
+      return passes;
+    case OptimizerKind::rmsprop:
+      add(2 * m);      // mean square *= alpha
+      add(2 * m + g);  // mean square += (1-alpha) g^2
+      add(2 * m);      // square root into a temporary
+      add(2 * m);      // + epsilon
+      if (optimizer.momentum != 0) {
+        add(2 * m);      // buffer *= momentum
+        add(3 * m + g);  // buffer += g / temporary
+        add(2 * p + m);  // p -= lr * buffer
+      } else {
+        add(2 * p + g + m);  // p -= lr * g / temporary
+      }
+      return passes;
+    case OptimizerKind::lion:
+      add(2 * m);      // moment into a temporary, * beta1
+      add(2 * m + g);  // temporary += (1-beta1) g
+      add(2 * m);      // its sign
+      add(2 * p + m);  // p -= lr * sign
+      add(2 * m);      // moment *= beta2
+      add(2 * m + g);  // moment += (1-beta2) g
+      return passes;
+    case OptimizerKind::adam:
+    case OptimizerKind::adamw:
+    case OptimizerKind::lamb:
+      break;
+  }
+  add(2 * m + g);  // first moment: lerp towards the gradient
+  add(2 * m);      // second moment *= beta2
+  add(2 * m + g);  // second moment += (1-beta2) g^2
+  add(2 * m);      // square root into a temporary
+  add(2 * m);      // / bias correction
+  add(2 * m);      // + epsilon
+  if (kind != OptimizerKind::lamb) {
+    add(2 * p + 2 * m);  // p -= step * first / temporary
     return passes;
   }
-  add(2 * m + g);      // first moment: lerp towards the gradient
-  add(2 * m);          // second moment *= beta2
-  add(2 * m + g);      // second moment += (1-beta2) g^2
-  add(2 * m);          // square root into a temporary
-  add(2 * m);          // / bias correction
-  add(2 * m);          // + epsilon
-  add(2 * p + 2 * m);  // p -= step * first / temporary
+  add(3 * m);                                       // first / temporary
+  if (optimizer.weight_decay != 0) add(p + 2 * m);  // + wd * p
+  add(p);                                           // norm of the parameter
+  add(m);                                           // norm of its update
+  add(2 * p + m);                                   // p -= lr * ratio * update
   return passes;
 }
 
+// One pass over parameter, gradient and states; LAMB needs the norm of all gradients before, writes
+// its update over the gradient, and reads it and the parameter again for their norms and the step.
 double fused_bytes(const OptimizerSpec& optimizer, const Sizes& s) {
-  return 2 * s.parameter + s.gradient + 2 * s.state * states(optimizer);
+  const double one = 2 * s.parameter + s.gradient + 2 * s.state * states(optimizer);
+  return optimizer.name == OptimizerKind::lamb ? one + 2 * s.parameter + 4 * s.gradient : one;
 }
 
 }  // namespace
@@ -88,15 +140,29 @@ double optimizer_state_bytes(const OptimizerSpec& optimizer, Precision precision
 double optimizer_temporary_bytes(const OptimizerSpec& optimizer, Precision precision) {
   const Sizes s = sizes(precision);
   const bool foreach = optimizer.implementation == OptimizerImplementation::foreach;
-  // Adam's denominators; SGD's gradients with the decay added.
-  const bool list = foreach && (optimizer.name != OptimizerKind::sgd || optimizer.weight_decay > 0);
-  return (list ? s.state : 0) + (s.master ? s.gradient : 0);
+  // Adam's denominators; SGD's and RMSprop's gradients with the decay added. Adam lets go of those
+  // before it has denominators.
+  const bool denominators = foreach && optimizer.name != OptimizerKind::sgd;
+  const bool decayed =
+      foreach && optimizer.weight_decay > 0 &&
+      (optimizer.name == OptimizerKind::sgd || optimizer.name == OptimizerKind::rmsprop);
+  return s.state * (denominators + decayed) + (s.master ? s.gradient : 0);
 }
 
 double optimizer_largest_temporary_bytes(const OptimizerSpec& optimizer, Precision precision) {
   if (optimizer.implementation != OptimizerImplementation::for_loop) return 0;
   const Sizes s = sizes(precision);
-  if (optimizer.name == OptimizerKind::sgd) return optimizer.weight_decay > 0 ? s.state : 0;
+  switch (optimizer.name) {
+    case OptimizerKind::sgd:
+      return optimizer.weight_decay > 0 ? s.state : 0;
+    case OptimizerKind::rmsprop:
+    case OptimizerKind::lion:
+      return s.state;
+    case OptimizerKind::adam:
+    case OptimizerKind::adamw:
+    case OptimizerKind::lamb:
+      break;
+  }
   return 2 * s.state;
 }
 

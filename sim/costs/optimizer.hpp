@@ -12,10 +12,10 @@
 
 namespace lockstep {
 
-enum class OptimizerKind { sgd, adam, adamw };
+enum class OptimizerKind { sgd, adam, adamw, rmsprop, lion, lamb };
 template <>
 struct EnumNames<OptimizerKind> {
-  static constexpr std::array names{"sgd", "adam", "adamw"};
+  static constexpr std::array names{"sgd", "adam", "adamw", "rmsprop", "lion", "lamb"};
 };
 enum class OptimizerImplementation { for_loop, foreach, fused };
 template <>
@@ -26,7 +26,7 @@ struct EnumNames<OptimizerImplementation> {
 struct OptimizerSpec {
   OptimizerKind name = OptimizerKind::sgd;
   double learning_rate = 0.01;  // of real training; costs nothing, so a scenario does not say it
-  double momentum = 0;          // sgd only; 0 keeps no state
+  double momentum = 0;          // of sgd and rmsprop; 0 keeps no state
   double weight_decay = 0;
   OptimizerImplementation implementation =
       OptimizerImplementation::foreach;  // PyTorch's default (fact 138)
@@ -35,7 +35,10 @@ struct OptimizerSpec {
 template <class Visitor>
 void describe(Visitor& v, OptimizerSpec& o) {
   v.field({.name = "name", .doc = "Update rule."}, o.name);
-  v.field({.name = "momentum", .doc = "Momentum of sgd; 0 keeps no state.", .min = 0, .max = 1},
+  v.field({.name = "momentum",
+           .doc = "Momentum of sgd and rmsprop; 0 keeps no state.",
+           .min = 0,
+           .max = 1},
           o.momentum);
   v.field({.name = "weight_decay",
            .doc = "Weight decay; not 0 costs one more pass when not fused.",

@@ -61,8 +61,7 @@ std::string optimizer_name(const OptimizerSpec& optimizer) {
 
 std::string optimizer_operator(const OptimizerSpec& optimizer) {
   if (optimizer.implementation == OptimizerImplementation::fused) {
-    const char* names[] = {"sgd", "adam", "adamw"};
-    return "aten::_fused_" + std::string(names[static_cast<int>(optimizer.name)]) + "_";
+    return "aten::_fused_" + enum_name(optimizer.name) + "_";
   }
   const bool multiplies = optimizer.name != OptimizerKind::sgd || optimizer.momentum > 0;
   const bool foreach = optimizer.implementation == OptimizerImplementation::foreach;

@@ -113,7 +113,8 @@ void PointOptions::model() {
 void PointOptions::optimizer() {
   const OptimizerSpec& o = scenario_.optimizer;
   const bool fused = o.implementation == OptimizerImplementation::fused;
-  options_.idle_if("optimizer.momentum", o.momentum != 0, o.name != OptimizerKind::sgd,
+  const bool takes_momentum = o.name == OptimizerKind::sgd || o.name == OptimizerKind::rmsprop;
+  options_.idle_if("optimizer.momentum", o.momentum != 0, !takes_momentum,
                    enum_name(o.name) + " has none");
   options_.idle_if("optimizer.weight_decay", o.weight_decay != 0, fused,
                    "the fused update applies it in the same pass");

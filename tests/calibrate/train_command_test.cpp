@@ -61,6 +61,16 @@ TEST(Train, WithAdamIsAnotherTrainingThanWithSgd) {
             sgd["memory"]["allocated_bytes"].get<double>() + 0.9 * 61706 * 4);
 }
 
+TEST(Train, EveryOptimizerLearns) {
+  for (const char* chosen :
+       {"--optimizer rmsprop --learning-rate 0.0005 --momentum 0",
+        "--optimizer lion --learning-rate 0.0003", "--optimizer lamb --learning-rate 0.01"}) {
+    const auto run = run_of(trained(std::string("--batch 4 --steps 5 ") + chosen));
+    ASSERT_EQ(run["each_loss"].size(), 5u) << chosen;
+    EXPECT_LT(run["each_loss"][4].get<double>(), run["each_loss"][0].get<double>()) << chosen;
+  }
+}
+
 TEST(Train, CsvIsOneLineUnderItsHeader) {
   Command command("train --csv --model lenet5 --batch 2 --steps 2 --warm-up 1");
   ASSERT_EQ(command.wait(), 0) << command.err();

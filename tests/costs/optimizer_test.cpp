@@ -60,6 +60,22 @@ TEST(Optimizer, StateIsMomentaAndMasterCopy) {
   EXPECT_EQ(optimizer_state_bytes(spec(OptimizerKind::adam, fused), Precision::pure_bf16), 4);
 }
 
+TEST(Optimizer, LionRmspropAndLambKeepAndMoveWhatTheirPapersSay) {
+  EXPECT_EQ(optimizer_state_bytes(spec(OptimizerKind::lion, foreach), Precision::fp32), 4);
+  EXPECT_EQ(optimizer_state_bytes(spec(OptimizerKind::rmsprop, foreach), Precision::fp32), 4);
+  EXPECT_EQ(optimizer_state_bytes(spec(OptimizerKind::rmsprop, foreach, 0.9), Precision::fp32), 8);
+  EXPECT_EQ(optimizer_state_bytes(spec(OptimizerKind::lamb, foreach), Precision::fp32), 8);
+  EXPECT_EQ(bytes(spec(OptimizerKind::lion, fused)), 20);
+  // Adam's 28; a norm of the gradients; the update written, read for its norm and for the step with
+  // the parameter.
+  EXPECT_EQ(bytes(spec(OptimizerKind::lamb, fused)), 28 + 4 + 3 * 4 + 2 * 4);
+  EXPECT_EQ(bytes(spec(OptimizerKind::lion, foreach)), 8 + 12 + 8 + 12 + 8 + 12);
+  EXPECT_EQ(bytes(spec(OptimizerKind::rmsprop, foreach)), 8 + 12 + 8 + 8 + 16);
+  // LAMB is Adam with two norms and the step apart.
+  EXPECT_EQ(bytes(spec(OptimizerKind::lamb, foreach)) - bytes(spec(OptimizerKind::adam, foreach)),
+            12 + 4 + 4 + 12 - 16);
+}
+
 TEST(Optimizer, ForLoopLaunchesPerTensorAndFusedDoesNot) {
   const auto loop =
       optimizer_traffic(spec(OptimizerKind::adam, for_loop), Precision::fp32, 1e6, 160);

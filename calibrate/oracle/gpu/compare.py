@@ -37,7 +37,7 @@ def scenario_of(job):
         strategy = {"fsdp": options}
     optimizer = {"name": job.get("optimizer", "sgd"), "weight_decay": job.get("weight_decay", 0),
                  "implementation": "fused" if job.get("fused") else "for-loop" if job.get("foreach") is False else "foreach"}
-    if optimizer["name"] == "sgd":
+    if optimizer["name"] in ("sgd", "rmsprop"):
         optimizer["momentum"] = job.get("momentum", 0.9)
     world = 1 if mode == "single" else job.get("world", 8)
     scenario = {"name": "case", "model": job["model"], "precision": job.get("precision", "fp32"), "optimizer": optimizer,

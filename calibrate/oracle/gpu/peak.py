@@ -137,9 +137,12 @@ def measure(given):
         net = fsdp1(job, model, units, on_meta)
     else:
         net = model
-    kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+    kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW,
+             "rmsprop": torch.optim.RMSprop}
     options = dict(lr=0.01, weight_decay=job.weight_decay, foreach=job.foreach, fused=job.fused)
-    if job.optimizer == "sgd":
+    if job.optimizer == "rmsprop":
+        del options["fused"]
+    if job.optimizer in ("sgd", "rmsprop"):
         options["momentum"] = job.momentum
     optimizer = kinds[job.optimizer](net.parameters(), **options)
     gc.collect()
