@@ -16,6 +16,7 @@ constexpr const char* examples = R"(Examples:
   lockstep check my.yaml                             does it read, divide and fit?
   lockstep sweep my.yaml --set gpus=1..64*2          every combination of settings, in a file
   lockstep recommend my.yaml --deadline 6h           which strategy on how many GPUs
+  lockstep cluster my-cluster.yaml                   who waits for GPUs, under four scheduling policies
   lockstep explain my.yaml                           why the numbers are what they are
   lockstep validate                                  predictions against all measured figures shipped
   lockstep list platforms                            what there is to choose from

@@ -1,6 +1,7 @@
 // `lockstep schema WHAT`: the JSON Schema of a file format, for editors, or of what is printed, for
 // programs; or its table of fields, for docs.
 #include "cli/verb.hpp"
+#include "cluster/cluster_fields.hpp"
 #include "core/describe.hpp"
 #include "hardware/device_file.hpp"
 #include "hardware/machine_file.hpp"
@@ -22,6 +23,8 @@ struct Described {
 };
 const Described described[] = {
     {"scenario", scenario_schema, scenario_fields},
+    {"cluster", [] { return file_schema<ClusterFile>("Lockstep cluster"); },
+     markdown_fields<ClusterFile>},
     {"platform", [] { return file_schema<MachineFile>("Lockstep platform"); },
      markdown_fields<MachineFile>},
     {"device", [] { return file_schema<DeviceFile>("Lockstep device"); },
@@ -40,8 +43,9 @@ Choice declare(CLI::App& app) {
       "schema", "Print the JSON Schema (draft-07) of a file format or of JSON output");
   std::vector<std::string> names;
   for (const Described& one : described) names.emplace_back(one.name);
-  verb.add_option("what", given->what,
-                  "scenario, platform, device; result (of run --json), training (of train --json)")
+  verb.add_option(
+          "what", given->what,
+          "scenario, cluster, platform, device; result (of run --json), training (of train --json)")
       ->required()
       ->check(CLI::IsMember(names));
   verb.add_flag("--fields", given->fields, "A Markdown table of the fields instead");

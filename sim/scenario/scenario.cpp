@@ -71,7 +71,18 @@ void resolve(std::string& path, const std::string& scenario_file, bool always) {
   if (std::filesystem::exists(beside, none)) path = beside.string();
 }
 
-Scenario finish(Scenario scenario, const std::string& file) {
+// A cluster's scenario (sim/cluster) is another kind of file.
+void check_kind(const Node& root) {
+  if (root.kind() != Node::Kind::map || !root.find("cluster")) return;
+  Diagnostic diagnostic = root.find("cluster")->error("belongs to a scenario of a cluster",
+                                                      "`lockstep cluster` answers that");
+  diagnostic.where = root.key_location("cluster");
+  throw ConfigError(diagnostic);
+}
+
+Scenario read_root(const Node& root, const std::string& file) {
+  check_kind(root);
+  Scenario scenario = read_node<Scenario>(root);
   scenario.file = file;
   for (auto& entry : scenario.strategies) {
     if (entry.label.empty()) entry.label = strategy_name(entry.options);
@@ -86,15 +97,15 @@ Scenario finish(Scenario scenario, const std::string& file) {
 }  // namespace
 
 Scenario read_scenario(const std::string& path) {
-  return finish(read_file<Scenario>(path), path);
+  return read_root(Node::parse_file(path), path);
 }
 
 Scenario read_scenario_text(std::string_view text, const std::string& file_name) {
-  return finish(read_text<Scenario>(text, file_name), file_name);
+  return read_root(Node::parse_text(text, file_name), file_name);
 }
 
 Scenario read_scenario_node(const Node& root, const std::string& file_name) {
-  return finish(read_node<Scenario>(root), file_name);
+  return read_root(root, file_name);
 }
 
 std::string write_scenario(const Scenario& scenario) {
@@ -106,7 +117,8 @@ std::vector<std::string> shipped_scenarios() {
   std::error_code error;
   for (const auto& entry :
        std::filesystem::recursive_directory_iterator(data_folder("scenarios"), error)) {
-    if (entry.path().extension() == ".yaml") files.push_back(entry.path().string());
+    const bool cluster = entry.path().parent_path().filename() == "cluster";
+    if (entry.path().extension() == ".yaml" && !cluster) files.push_back(entry.path().string());
   }
   std::sort(files.begin(), files.end());
   return files;

@@ -249,8 +249,36 @@ TEST(List, ShowsEverythingThereIs) {
   }
 }
 
+TEST(Cluster, AnswersInEveryFormat) {
+  const std::string path =
+      write_file("cluster.yaml",
+                 "name: two jobs\ncluster: {platform: a100-sxm4-80gb-x4, nodes: 1}\nworkloads:\n"
+                 "  w: {training: {model: lenet5, batch: {per_gpu: 8}, strategies: [ddp]}}\n"
+                 "jobs: [{workload: w, gpus: 4, duration: 1 h}, {workload: w, duration: 1 h}]\n"
+                 "policies: [fifo]\n");
+  const Outcome text = lockstep({"cluster", path});
+  EXPECT_EQ(text.code, 0);
+  EXPECT_EQ(text.err, "");
+  EXPECT_THAT(text.out, HasSubstr("2 jobs on 1 node of a100-sxm4-80gb-x4, 4 GPUs"));
+  EXPECT_THAT(text.out, HasSubstr("Which jobs gain"));
+  const auto json = nlohmann::json::parse(lockstep({"cluster", path, "--json"}).out);
+  EXPECT_NEAR(json["policies"][0]["queueing"]["mean_s"], 1800, 1e-6);
+  EXPECT_EQ(lockstep({"cluster", path, "--csv", "-j", "2"}).out,
+            lockstep({"cluster", path, "--csv"}).out);
+  for (const char* verb : {"run", "check", "explain", "report", "validate", "export"}) {
+    std::vector<std::string> words{verb, path};
+    if (std::string(verb) == "report") words.insert(words.end(), {"-o", "-"});
+    const Outcome refused = lockstep(words);
+    EXPECT_EQ(refused.code, 2) << verb;
+    EXPECT_THAT(refused.err, HasSubstr("cluster.yaml:2:1: cluster: belongs to a scenario of a "
+                                       "cluster; `lockstep cluster` answers that"))
+        << verb;
+  }
+  EXPECT_EQ(lockstep({"cluster", write_file("wrong.yaml", "name: x\n")}).code, 2);
+}
+
 TEST(Schema, IsJsonForEveryFormat) {
-  for (const char* what : {"scenario", "platform", "device"}) {
+  for (const char* what : {"scenario", "cluster", "platform", "device"}) {
     const Outcome outcome = lockstep({"schema", what});
     EXPECT_EQ(outcome.code, 0);
     EXPECT_EQ(nlohmann::json::parse(outcome.out)["$schema"],

@@ -1,0 +1,49 @@
+// `lockstep cluster SCENARIO`: a list of jobs on a cluster under several scheduling policies.
+#include "cli/verb.hpp"
+#include "cluster/question.hpp"
+
+namespace lockstep {
+
+namespace {
+
+struct Arguments {
+  std::string file;
+  CommonOptions common;
+};
+
+int answer_for(const Arguments& arguments) {
+  ClusterAnswer answer;
+  {
+    ProgressLine progress("simulating");
+    answer = answer_cluster(read_cluster(arguments.file),
+                            progress.run_options(arguments.common.workers));
+  }
+  switch (arguments.common.format) {
+    case Format::json:
+      print(cluster_json(answer));
+      break;
+    case Format::csv:
+      print(cluster_csv(answer));
+      break;
+    default:
+      print(cluster_text(answer));
+  }
+  return 0;
+}
+
+Choice declare(CLI::App& app) {
+  const auto given = std::make_shared<Arguments>();
+  CLI::App& verb = *app.add_subcommand(
+      "cluster", "Schedule many jobs on one cluster: gang, backfill, preemption, elastic");
+  verb.add_option("scenario", given->file, "Scenario of a cluster")->required();
+  add_formats(verb, given->common, Formats::json_csv);
+  add_workers(verb, given->common);
+  add_examples(verb,
+               {"scenarios/cluster/gang_or_elastic.yaml", "my-cluster.yaml --csv > jobs.csv"});
+  return {&verb, [given] { return answer_for(*given); }};
+}
+const Verb verb{VerbGroup::questions, declare};
+
+}  // namespace
+
+}  // namespace lockstep

@@ -1,0 +1,205 @@
+#include "cluster/question.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "cluster/generated.hpp"
+#include "cluster/sacct.hpp"
+#include "hardware/machine.hpp"
+#include "points/misfits.hpp"
+#include "questions/run.hpp"
+
+namespace lockstep {
+
+namespace {
+
+class Asker {
+ public:
+  explicit Asker(const ClusterFile& file) : file_(file) {
+    for (const auto& [name, spec] : file.workloads) names_.push_back(name);
+    Misfits misfits;
+    misfits.attempt(file.cluster.platform_where, "cluster.platform", [&] {
+      const Machine machine = load_machine(file.cluster.platform);
+      size_ = {file.cluster.nodes, machine.gpus_per_node};
+      platform_ = machine.name;
+    });
+    misfits.throw_if_any();
+  }
+
+  ClusterQuestion ask(const RunOptions& options) {
+    ClusterQuestion question;
+    question.name = file_.name;
+    question.platform = platform_;
+    question.size = size_;
+    question.policies = file_.policies;
+    question.service_before_eviction = file_.preemption.after;
+    for (const auto& [name, spec] : file_.workloads) {
+      JobKind kind;
+      kind.name = name;
+      kind.elastic = spec.elastic.has_value();
+      const ElasticSpec elastic = spec.elastic.value_or(ElasticSpec{});
+      kind.least = elastic.least;
+      kind.most = elastic.most;
+      kind.pause = elastic.pause;
+      kind.restart = spec.restart;
+      kind.checkpoint_period = spec.checkpoint_period;
+      question.kinds.push_back(kind);
+    }
+    std::vector<JobSpec> specs = listed();
+    faults_.throw_if_any();
+    std::vector<std::set<int>> counts(question.kinds.size());
+    for (const JobSpec& spec : specs) {
+      ClusterJob job;
+      job.name = spec.name;
+      job.kind = static_cast<std::size_t>(
+          std::lower_bound(names_.begin(), names_.end(), spec.workload) - names_.begin());
+      job.submit = spec.submit;
+      job.gpus = spec.gpus;
+      job.limit = spec.limit;
+      job.priority = spec.priority;
+      JobKind& kind = question.kinds[job.kind];
+      // An elastic job cannot become larger than the cluster.
+      if (kind.most > 0) kind.most = std::min(kind.most, size_.nodes * size_.gpus_per_node);
+      for (const int size : sizes_of(kind, job.gpus)) counts[job.kind].insert(size);
+      question.jobs.push_back(std::move(job));
+    }
+    for (std::size_t k = 0; k < names_.size(); ++k) {
+      if (!counts[k].empty()) question.kinds[k].rates = rates(names_[k], counts[k], options);
+    }
+    for (std::size_t j = 0; j < specs.size(); ++j) {
+      ClusterJob& job = question.jobs[j];
+      const double rate = question.kinds[job.kind].rates.at(job.gpus);
+      job.work = specs[j].samples > 0 ? specs[j].samples : specs[j].duration * rate;
+    }
+    return question;
+  }
+
+ private:
+  std::vector<JobSpec> listed() {
+    std::vector<JobSpec> specs;
+    if (file_.generated) {
+      for (const MixSpec& mix : file_.generated->mix) {
+        check(mix.workload, mix.workload_where, "generated.mix.workload");
+        for (const int gpus : mix.gpus) fits(gpus, mix.gpus_where, "generated.mix.gpus");
+      }
+      if (faults_.empty()) specs = generated_jobs(*file_.generated);
+    } else if (file_.trace) {
+      specs = traced();
+    } else {
+      specs = file_.jobs;
+      for (std::size_t i = 0; i < specs.size(); ++i) {
+        if (specs[i].name.empty()) specs[i].name = std::to_string(i + 1);
+        check(specs[i].workload, specs[i].workload_where, "jobs.workload");
+        fits(specs[i].gpus, specs[i].gpus_where, "jobs.gpus");
+      }
+    }
+    return specs;
+  }
+
+  std::vector<JobSpec> traced() {
+    const TraceSpec& trace = *file_.trace;
+    if (!std::filesystem::is_regular_file(trace.file)) {
+      faults_.add({trace.where, "trace.file", fmt::format("{} is no file", in_quotes(trace.file)),
+                   "a path from this file"});
+      return {};
+    }
+    if (!trace.workload.empty()) check(trace.workload, trace.where, "trace.workload");
+    std::vector<JobSpec> specs;
+    for (const TracedJob& traced : read_sacct(trace.file)) {
+      JobSpec spec;
+      spec.name = traced.id;
+      const bool named = std::binary_search(names_.begin(), names_.end(), traced.name);
+      spec.workload = named ? traced.name : trace.workload;
+      spec.submit = traced.submit;
+      spec.gpus = traced.gpus > 0 ? traced.gpus : traced.nodes * size_.gpus_per_node;
+      spec.duration = traced.elapsed;
+      spec.limit = traced.limit;
+      const Location where{trace.file, traced.line, 1};
+      if (spec.workload.empty()) check(traced.name, where, "JobName");
+      fits(spec.gpus, where, "AllocTRES");
+      specs.push_back(std::move(spec));
+    }
+    return specs;
+  }
+
+  void check(const std::string& workload, const Location& where, const char* field) {
+    if (std::binary_search(names_.begin(), names_.end(), workload)) return;
+    faults_.add({where, field, fmt::format("no workload is called {}", in_quotes(workload)),
+                 allowed_hint(workload, names_)});
+  }
+
+  void fits(int gpus, const Location& where, const char* field) {
+    const int all = size_.nodes * size_.gpus_per_node;
+    if (gpus <= all) return;
+    faults_.add({where, field, fmt::format("{} GPUs can never start", gpus),
+                 fmt::format("the cluster has {} nodes x {} GPUs = {}", size_.nodes,
+                             size_.gpus_per_node, all)});
+  }
+
+  // Samples per second.
+  std::map<int, double> rates(const std::string& name, const std::set<int>& counts,
+                              const RunOptions& options) {
+    const KindSpec& spec = file_.workloads.at(name);
+    Node training = spec.training;
+    if (training.kind() != Node::Kind::map) {
+      throw ConfigError(training.error("must be a map", "a scenario with one strategy"));
+    }
+    for (const char* key : {"name", "platform", "gpus"}) {
+      if (const auto given = training.find(key)) {
+        throw ConfigError(given->error("is not this training's to say",
+                                       "platform and GPUs are those of the cluster and its jobs"));
+      }
+    }
+    const Location& where = spec.where;
+    training = training.with("name", Node::plain(name, where), where);
+    training = training.with("platform", Node::plain(file_.cluster.platform, where), where);
+    Scenario scenario = read_scenario_node(training, file_.file);
+    if (scenario.strategies.size() != 1) {
+      throw ConfigError(
+          training.find("strategies")->error("a job trains with one strategy", "keep one"));
+    }
+    scenario.gpus.assign(counts.begin(), counts.end());
+    scenario.anchor.clear();
+    scenario.measured.clear();
+    const ResultRecord record = run_scenario(scenario, options);
+    if (!record.failures.empty()) throw std::runtime_error(record.failures.front().reason);
+    std::map<int, double> rates;
+    for (const Prediction& p : record.predictions) {
+      if (!lockstep::fits(p.memory)) {
+        throw ConfigError(spec.training.error(
+            fmt::format("does not fit into the memory of {} GPU{}", p.gpus, p.gpus == 1 ? "" : "s"),
+            "`lockstep check` tells how much it needs"));
+      }
+      rates[p.gpus] = p.samples_per_second;
+    }
+    return rates;
+  }
+
+  const ClusterFile& file_;
+  std::vector<std::string> names_;  // of workloads, sorted
+  ClusterSize size_;
+  std::string platform_;
+  Diagnostics faults_;
+};
+
+}  // namespace
+
+ClusterQuestion cluster_question(const ClusterFile& file, const RunOptions& options) {
+  return Asker(file).ask(options);
+}
+
+ClusterAnswer answer_cluster(const ClusterFile& file, const RunOptions& options) {
+  ClusterAnswer answer{cluster_question(file, options), {}};
+  const ClusterQuestion& question = answer.question;
+  for (const Policy policy : question.policies) {
+    const Schedule plan = schedule(question.size, question.kinds, question.jobs,
+                                   {policy, question.service_before_eviction});
+    answer.outcomes.push_back(outcome_of(policy, question.size, question.jobs, plan));
+  }
+  return answer;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,37 @@
+// `lockstep cluster`: a cluster's scenario under each of its policies.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cluster/cluster_file.hpp"
+#include "cluster/outcome.hpp"
+#include "points/simulate.hpp"
+
+namespace lockstep {
+
+// What a cluster's scenario asks, with the simulated speed of every kind of job at every GPU count
+// that one may get; each of these is simulated once.
+struct ClusterQuestion {
+  std::string name, platform;
+  ClusterSize size;
+  std::vector<JobKind> kinds;
+  std::vector<ClusterJob> jobs;
+  std::vector<Policy> policies;
+  double service_before_eviction = 0;
+};
+
+// Throws ConfigError, located in the file, its trace or a training.
+ClusterQuestion cluster_question(const ClusterFile& file, const RunOptions& options = {});
+
+struct ClusterAnswer {
+  ClusterQuestion question;
+  std::vector<PolicyOutcome> outcomes;  // by policy, in the question's order
+};
+ClusterAnswer answer_cluster(const ClusterFile& file, const RunOptions& options = {});
+
+std::string cluster_text(const ClusterAnswer& answer);
+std::string cluster_json(const ClusterAnswer& answer);
+std::string cluster_csv(const ClusterAnswer& answer);  // a row per policy and job
+
+}  // namespace lockstep

@@ -1,0 +1,165 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cluster/question.hpp"
+#include "results/cells.hpp"
+#include "results/table.hpp"
+
+namespace lockstep {
+
+namespace {
+
+using Align = Table::Align;
+using Json = nlohmann::ordered_json;
+
+constexpr int cluster_schema_version = 1;
+
+// "3.42 h": to three digits, as schedules are read.
+std::string long_text(double seconds) {
+  if (seconds < 60) return fmt::format("{:.3g} s", seconds);
+  if (seconds < 3600) return fmt::format("{:.1f} min", seconds / 60);
+  if (seconds < 2 * 86400) return fmt::format("{:.2f} h", seconds / 3600);
+  return fmt::format("{:.2f} d", seconds / 86400);
+}
+
+std::string policies_table(const ClusterAnswer& answer) {
+  Table table({{"policy", Align::left},
+               {"waits: mean"},
+               {"median"},
+               {"p90"},
+               {"completion: mean"},
+               {"median"},
+               {"p90"},
+               {"makespan"},
+               {"in use"},
+               {"fragmented"},
+               {"evictions"},
+               {"resizes"},
+               {"lost"}});
+  for (const PolicyOutcome& o : answer.outcomes) {
+    table.add_row({enum_name(o.policy), long_text(o.queueing.mean), long_text(o.queueing.median),
+                   long_text(o.queueing.p90), long_text(o.completion.mean),
+                   long_text(o.completion.median), long_text(o.completion.p90),
+                   long_text(o.makespan), percent(o.utilisation), percent(o.fragmentation),
+                   std::to_string(o.evictions), std::to_string(o.resizes),
+                   percent(o.lost + o.idle)});
+  }
+  return table.text();
+}
+
+std::string gains_table(const ClusterAnswer& answer) {
+  Table table({{"workload", Align::left},
+               {"jobs"},
+               {"policy", Align::left},
+               {"completion: mean"},
+               {"sooner"},
+               {"later"}});
+  const ClusterQuestion& q = answer.question;
+  for (std::size_t k = 0; k < q.kinds.size(); ++k) {
+    for (const PolicyOutcome& outcome : answer.outcomes) {
+      const Gain gain = gain_of(k, q.jobs, outcome, answer.outcomes.front());
+      if (gain.jobs == 0) continue;
+      const bool first = &outcome == &answer.outcomes.front();
+      table.add_row({first ? q.kinds[k].name : "", first ? std::to_string(gain.jobs) : "",
+                     enum_name(outcome.policy), long_text(gain.completion),
+                     first ? "" : percent(static_cast<double>(gain.sooner) / gain.jobs),
+                     first ? "" : percent(static_cast<double>(gain.later) / gain.jobs)});
+    }
+  }
+  return table.text();
+}
+
+std::string speeds_table(const ClusterAnswer& answer) {
+  Table table({{"workload", Align::left}, {"GPUs"}, {"samples/s"}, {"per GPU"}});
+  for (const JobKind& kind : answer.question.kinds) {
+    for (const auto& [gpus, rate] : kind.rates) {
+      const bool first = gpus == kind.rates.begin()->first;
+      table.add_row(
+          {first ? kind.name : "", std::to_string(gpus), rate_text(rate), rate_text(rate / gpus)});
+    }
+  }
+  return table.text();
+}
+
+Json to_json(const Spread& s) {
+  return {{"mean_s", s.mean}, {"median_s", s.median}, {"p90_s", s.p90}};
+}
+
+}  // namespace
+
+std::string cluster_text(const ClusterAnswer& answer) {
+  const ClusterQuestion& q = answer.question;
+  return fmt::format(
+      "{}\n{} jobs on {} node{} of {}, {} GPUs\n\n{}\nWhich jobs gain (against {})\n{}\n"
+      "Simulated speeds\n{}",
+      q.name, q.jobs.size(), q.size.nodes, q.size.nodes == 1 ? "" : "s", q.platform,
+      q.size.nodes * q.size.gpus_per_node, policies_table(answer),
+      enum_name(answer.outcomes.front().policy), gains_table(answer), speeds_table(answer));
+}
+
+std::string cluster_json(const ClusterAnswer& answer) {
+  const ClusterQuestion& q = answer.question;
+  Json document{{"schema_version", cluster_schema_version},
+                {"name", q.name},
+                {"platform", q.platform},
+                {"nodes", q.size.nodes},
+                {"gpus", q.size.nodes * q.size.gpus_per_node}};
+  for (const JobKind& kind : q.kinds) {
+    Json speeds = Json::object();
+    for (const auto& [gpus, rate] : kind.rates) speeds[std::to_string(gpus)] = rate;
+    document["workloads"][kind.name]["samples_per_second"] = speeds;
+  }
+  for (const PolicyOutcome& o : answer.outcomes) {
+    Json policy{{"policy", enum_name(o.policy)},
+                {"queueing", to_json(o.queueing)},
+                {"completion", to_json(o.completion)},
+                {"makespan_s", o.makespan},
+                {"utilisation", o.utilisation},
+                {"fragmentation", o.fragmentation},
+                {"lost", o.lost},
+                {"idle", o.idle},
+                {"evictions", o.evictions},
+                {"resizes", o.resizes}};
+    for (std::size_t k = 0; k < q.kinds.size(); ++k) {
+      const Gain gain = gain_of(k, q.jobs, o, answer.outcomes.front());
+      policy["workloads"][q.kinds[k].name] = {{"jobs", gain.jobs},
+                                              {"completion_mean_s", gain.completion},
+                                              {"sooner", gain.sooner},
+                                              {"later", gain.later}};
+    }
+    document["policies"].push_back(std::move(policy));
+  }
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string cluster_csv(const ClusterAnswer& answer) {
+  Table table({{"policy"},
+               {"job"},
+               {"workload"},
+               {"gpus"},
+               {"submit_s"},
+               {"start_s"},
+               {"end_s"},
+               {"waited_s"},
+               {"gpu_s"},
+               {"lost_gpu_s"},
+               {"idle_gpu_s"},
+               {"evictions"},
+               {"resizes"}});
+  const auto text = [](auto value) { return fmt::format("{}", value); };
+  const ClusterQuestion& q = answer.question;
+  for (const PolicyOutcome& o : answer.outcomes) {
+    for (std::size_t i = 0; i < q.jobs.size(); ++i) {
+      const ClusterJob& job = q.jobs[i];
+      const JobRun& run = o.jobs[i];
+      table.add_row({enum_name(o.policy), job.name, q.kinds[job.kind].name, text(job.gpus),
+                     text(job.submit), text(run.started), text(run.ended), text(run.waited),
+                     text(run.gpu_seconds), text(run.lost_gpu_seconds), text(run.idle_gpu_seconds),
+                     text(run.evictions), text(run.resizes)});
+    }
+  }
+  return table.csv();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,246 @@
+#include "cluster/sacct.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <optional>
+
+#include "core/errors.hpp"
+#include "core/yaml.hpp"
+
+namespace lockstep {
+
+namespace {
+
+constexpr double most_seconds = 1e12;
+constexpr int most_gpus = 1'000'000;
+
+// Of a line as RFC 4180 quotes it.
+std::vector<std::string> cells_of(std::string_view line, char separator) {
+  std::vector<std::string> cells(1);
+  bool quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '"' && quoted && i + 1 < line.size() && line[i + 1] == '"') {
+      cells.back() += line[i++];
+    } else if (line[i] == '"') {
+      quoted = !quoted;
+    } else if (line[i] == separator && !quoted) {
+      cells.emplace_back();
+    } else {
+      cells.back() += line[i];
+    }
+  }
+  return cells;
+}
+
+std::optional<double> number(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  if (!(value >= 0 && value <= most_seconds)) return std::nullopt;
+  return value;
+}
+
+// [days-]hours:minutes:seconds, minutes:seconds
+std::optional<double> clock_seconds(std::string_view text) {
+  double days = 0;
+  if (const auto dash = text.find('-'); dash != std::string_view::npos) {
+    const auto whole = number(text.substr(0, dash));
+    if (!whole) return std::nullopt;
+    days = *whole;
+    text.remove_prefix(dash + 1);
+  }
+  double seconds = 0;
+  int parts = 0;
+  while (true) {
+    const auto colon = text.find(':');
+    const auto part = number(text.substr(0, colon));
+    if (!part) return std::nullopt;
+    seconds = 60 * seconds + *part;
+    ++parts;
+    if (colon == std::string_view::npos) break;
+    text.remove_prefix(colon + 1);
+  }
+  if (parts < 2 || parts > 3) return std::nullopt;
+  return 86400 * days + seconds;
+}
+
+// 2024-03-01T12:00:00, or seconds since 1970.
+std::optional<double> moment(std::string_view text) {
+  if (const auto seconds = number(text)) return seconds;
+  if (text.size() != 19 || text[4] != '-' || text[7] != '-' || text[10] != 'T') return std::nullopt;
+  const auto year = number(text.substr(0, 4)), month = number(text.substr(5, 2)),
+             day = number(text.substr(8, 2));
+  const auto clock = clock_seconds(text.substr(11));
+  if (!year || !month || !day || !clock) return std::nullopt;
+  const std::chrono::year_month_day date{std::chrono::year(static_cast<int>(*year)),
+                                         std::chrono::month(static_cast<unsigned>(*month)),
+                                         std::chrono::day(static_cast<unsigned>(*day))};
+  if (!date.ok()) return std::nullopt;
+  return 86400.0 * std::chrono::sys_days(date).time_since_epoch().count() + *clock;
+}
+
+// 8 of "billing=64,cpu=64,gres/gpu=8,gres/gpu:a100=8,node=1"; 0 = none named.
+std::optional<int> gpus_of(const std::string& resources) {
+  int typed = 0;
+  for (const std::string& part : cells_of(resources, ',')) {
+    if (!part.starts_with("gres/gpu")) continue;
+    const auto sign = part.find('=');
+    const auto count = sign == std::string::npos ? std::nullopt : number(part.substr(sign + 1));
+    if (!count || *count > most_gpus || *count != std::floor(*count)) return std::nullopt;
+    if (part.starts_with("gres/gpu=")) return static_cast<int>(*count);
+    if (part.starts_with("gres/gpu:")) {
+      typed = std::min(most_gpus, typed + static_cast<int>(*count));
+    }
+  }
+  return typed;
+}
+
+class SacctReader {
+ public:
+  explicit SacctReader(std::string file) : file_(std::move(file)) {}
+
+  std::vector<TracedJob> read(std::string_view text) {
+    std::vector<TracedJob> jobs;
+    while (!text.empty()) {
+      const auto end = text.find('\n');
+      std::string_view line = text.substr(0, end);
+      text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+      if (line.ends_with('\r')) line.remove_suffix(1);
+      ++line_;
+      if (line.empty()) continue;
+      if (columns_.empty()) {
+        read_header(line);
+      } else if (const auto job = read_row(line)) {
+        jobs.push_back(*job);
+      }
+    }
+    if (columns_.empty()) fault("", "is empty", "first a line of column names");
+    faults_.throw_if_any();
+    if (jobs.empty()) throw file_error(file_, "", "holds no job that ran");
+    std::stable_sort(jobs.begin(), jobs.end(),
+                     [](const auto& a, const auto& b) { return a.submit < b.submit; });
+    const double first = jobs.front().submit;
+    for (TracedJob& job : jobs) job.submit -= first;
+    return jobs;
+  }
+
+ private:
+  void fault(const std::string& column, std::string what, std::string hint = "") {
+    faults_.add({{file_, line_, line_ > 0 ? 1 : 0}, column, std::move(what), std::move(hint)});
+  }
+
+  void read_header(std::string_view line) {
+    separator_ = line.find('|') != std::string_view::npos ? '|' : ',';
+    const auto names = cells_of(line, separator_);
+    for (std::size_t i = 0; i < names.size(); ++i) columns_[names[i]] = i;
+    width_ = names.size();
+    const auto need_one = [&](const std::vector<std::string>& choices) {
+      for (const auto& name : choices) {
+        if (columns_.contains(name)) return;
+      }
+      fault(choices.front(), "no such column",
+            fmt::format("needs {} in the first line", fmt::join(choices, " or ")));
+    };
+    need_one({"JobID", "JobIDRaw"});
+    need_one({"Submit"});
+    need_one({"ElapsedRaw", "Elapsed"});
+    need_one({"AllocTRES", "ReqTRES", "NNodes", "AllocNodes", "ReqNodes"});
+    faults_.throw_if_any();
+  }
+
+  // The first of these columns that is there and says something.
+  std::pair<std::string, std::string> cell(const std::vector<std::string>& names) const {
+    for (const auto& name : names) {
+      const auto column = columns_.find(name);
+      if (column != columns_.end() && !cells_[column->second].empty()) {
+        return {name, cells_[column->second]};
+      }
+    }
+    return {names.front(), ""};
+  }
+
+  std::optional<TracedJob> read_row(std::string_view line) {
+    cells_ = cells_of(line, separator_);
+    // sacct -p ends its lines with a separator.
+    if (cells_.size() == width_ + 1 && cells_.back().empty()) cells_.pop_back();
+    if (cells_.size() != width_) {
+      fault("", fmt::format("has {} cells", cells_.size()),
+            fmt::format("the first line has {}", width_));
+      return std::nullopt;
+    }
+    TracedJob job;
+    job.line = line_;
+    job.id = cell({"JobID", "JobIDRaw"}).second;
+    if (job.id.find('.') != std::string::npos) return std::nullopt;  // a step of a job
+    job.name = cell({"JobName"}).second;
+    const std::size_t faults = faults_.list().size();
+    const auto [elapsed_name, elapsed] = cell({"ElapsedRaw", "Elapsed"});
+    const auto ran = elapsed_name == "ElapsedRaw" ? number(elapsed) : clock_seconds(elapsed);
+    if (!ran) bad(elapsed_name, elapsed, "seconds, or days-hours:minutes:seconds for Elapsed");
+    const auto [submit_name, submit] = cell({"Submit"});
+    const auto submitted = moment(submit);
+    if (!submitted) bad(submit_name, submit, "2024-03-01T12:00:00, or seconds since 1970");
+    const auto [resources_name, resources] = cell({"AllocTRES", "ReqTRES"});
+    const auto gpus = gpus_of(resources);
+    if (!gpus) bad(resources_name, resources, "as in cpu=64,gres/gpu=8,node=1");
+    const auto [nodes_name, nodes] = cell({"NNodes", "AllocNodes", "ReqNodes"});
+    const auto count = nodes.empty() ? std::optional<double>(0) : number(nodes);
+    if (!count || *count > most_gpus) bad(nodes_name, nodes, "a number of nodes");
+    read_limit(job);
+    if (faults_.list().size() > faults || *ran <= 0) return std::nullopt;
+    job.elapsed = *ran;
+    job.submit = *submitted;
+    job.gpus = *gpus;
+    job.nodes = static_cast<int>(*count);
+    if (job.gpus == 0 && job.nodes == 0) {
+      fault(resources_name, "names neither GPUs nor nodes", "gres/gpu=8, or a column NNodes");
+      return std::nullopt;
+    }
+    return job;
+  }
+
+  void read_limit(TracedJob& job) {
+    const auto [name, text] = cell({"TimelimitRaw", "Timelimit"});
+    if (text.empty() || text == "UNLIMITED" || text == "Partition_Limit") return;
+    const auto raw = number(text);  // minutes
+    const auto limit =
+        name == "TimelimitRaw" && raw ? std::optional(60 * *raw) : clock_seconds(text);
+    if (!limit) bad(name, text, "days-hours:minutes:seconds, UNLIMITED, Partition_Limit");
+    job.limit = limit.value_or(0);
+  }
+
+  void bad(const std::string& column, const std::string& text, const char* allowed) {
+    fault(column, text.empty() ? "has no value" : fmt::format("{} is none", in_quotes(text)),
+          fmt::format("allowed: {}", allowed));
+  }
+
+  std::string file_;
+  int line_ = 0;
+  char separator_ = ',';
+  std::size_t width_ = 0;
+  std::map<std::string, std::size_t> columns_;
+  std::vector<std::string> cells_;
+  Diagnostics faults_;
+};
+
+}  // namespace
+
+std::vector<TracedJob> read_sacct_text(std::string_view text, const std::string& file) {
+  return SacctReader(file).read(text);
+}
+
+std::vector<TracedJob> read_sacct(const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) throw file_error(file, "", "cannot be read");
+  const std::string text{std::istreambuf_iterator<char>(stream), {}};
+  return read_sacct_text(text, file);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,187 @@
+#include "cluster/schedule.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "cluster/scheduler.hpp"
+
+namespace lockstep {
+
+std::vector<int> sizes_of(const JobKind& kind, int gpus) {
+  std::vector<int> sizes{gpus};
+  if (kind.elastic) {
+    const int most = kind.most > 0 ? kind.most : gpus;
+    for (int size = kind.least; size <= most; size *= 2) sizes.push_back(size);
+    std::sort(sizes.begin(), sizes.end());
+    sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  }
+  return sizes;
+}
+
+Schedule schedule(const ClusterSize& size, const std::vector<JobKind>& kinds,
+                  const std::vector<ClusterJob>& jobs, const ScheduleOptions& options) {
+  return Scheduler(size, kinds, jobs, options).run();
+}
+
+Scheduler::Scheduler(const ClusterSize& size, const std::vector<JobKind>& kinds,
+                     const std::vector<ClusterJob>& jobs, const ScheduleOptions& options)
+    : kinds_(kinds),
+      jobs_(jobs),
+      options_(options),
+      states_(jobs.size()),
+      unowned_(size.nodes, size.gpus_per_node),
+      free_(unowned_) {
+  schedule_.jobs.resize(jobs.size());
+}
+
+Schedule Scheduler::run() {
+  std::vector<std::size_t> order(jobs_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return jobs_[a].submit < jobs_[b].submit; });
+  auto next = order.begin();
+  while (next != order.end() || !events_.empty()) {
+    const double before = now_;
+    const bool arrival =
+        next != order.end() && (events_.empty() || jobs_[*next].submit <= events_.top().time);
+    now_ = arrival ? jobs_[*next].submit : events_.top().time;
+    if (!waiting_.empty() && need(waiting_.front()) <= free_.free_gpus()) {
+      schedule_.fragmented_gpu_seconds += free_.free_gpus() * (now_ - before);
+    }
+    // All that happens at once is known before anything is decided.
+    bool changed = false;
+    for (; next != order.end() && jobs_[*next].submit <= now_; ++next, changed = true) {
+      arrive(*next);
+    }
+    while (!events_.empty() && events_.top().time <= now_) {
+      const Event event = events_.top();
+      events_.pop();
+      if (states_[event.job].version != event.version) continue;
+      changed = true;
+      if (event.ends) {
+        end(event.job);
+      } else {
+        states_[event.job].served = true;
+      }
+    }
+    if (changed) pass();
+  }
+  return std::move(schedule_);
+}
+
+bool Scheduler::before(std::size_t a, std::size_t b) const {
+  const auto key = [&](std::size_t job) {
+    return std::tuple(job_class(job), jobs_[job].submit, job);
+  };
+  return key(a) < key(b);
+}
+
+void Scheduler::arrive(std::size_t job) {
+  State& state = states_[job];
+  state.sizes = options_.policy == Policy::elastic ? sizes_of(kind(job), jobs_[job].gpus)
+                                                   : std::vector<int>{jobs_[job].gpus};
+  state.remaining = jobs_[job].work;
+  state.phase = Phase::waiting;
+  state.waits_since = now_;
+  waiting_.insert(std::upper_bound(waiting_.begin(), waiting_.end(), job,
+                                   [&](auto a, auto b) { return before(a, b); }),
+                  job);
+}
+
+// Whoever calls takes it out of the line.
+void Scheduler::start(std::size_t job, int gpus) {
+  State& state = states_[job];
+  JobRun& run = schedule_.jobs[job];
+  if (!state.evicted) run.started = now_;
+  run.waited += now_ - state.waits_since;
+  state.phase = Phase::running;
+  state.floor = state.gpus = gpus;
+  state.owned = state.placed = unowned_.place(gpus);
+  unowned_.take(state.owned);
+  // Growth that lies there is taken back before the pass is over.
+  if (options_.policy != Policy::elastic) free_.take(state.placed);
+  state.rate = rate(job, state.gpus);
+  state.settled = now_;
+  state.trains_from = now_ + (state.evicted ? kind(job).restart : 0);
+  state.since_restart = 0;
+  running_.push_back(job);
+  announce(job);
+}
+
+void Scheduler::announce(std::size_t job) {
+  State& state = states_[job];
+  ++state.version;
+  events_.push({state.trains_from + state.remaining / state.rate, job, state.version, true});
+  if (options_.policy == Policy::preemption && !state.served) {
+    const double left = options_.service_before_eviction - state.service;
+    events_.push({now_ + std::max(0.0, left) / state.gpus, job, state.version, false});
+  }
+}
+
+// Counts what has been done on these GPUs.
+void Scheduler::settle(std::size_t job) {
+  State& state = states_[job];
+  JobRun& run = schedule_.jobs[job];
+  const double held = now_ - state.settled;
+  if (held <= 0) return;
+  const double trained = std::max(0.0, now_ - std::max(state.settled, state.trains_from));
+  const double work = state.phase == Phase::ended ? state.remaining
+                                                  : std::min(state.remaining, trained * state.rate);
+  state.remaining -= work;
+  state.since_restart += trained;
+  state.service += held * state.gpus;
+  run.gpu_seconds += held * state.gpus;
+  run.idle_gpu_seconds += (held - trained) * state.gpus;
+  double lost = 0;
+  if (state.phase == Phase::waiting && kind(job).checkpoint_period > 0) {
+    const double unsaved = std::fmod(state.since_restart, kind(job).checkpoint_period);
+    lost = std::min(unsaved, trained) * state.rate;
+    lost = std::min(lost, work);
+    state.remaining += lost;
+    run.lost_gpu_seconds += lost / state.rate * state.gpus;
+  }
+  if (options_.on_span) {
+    options_.on_span({job, state.settled, now_, state.gpus, work - lost, lost});
+  }
+  state.settled = now_;
+}
+
+void Scheduler::change(std::size_t job, const Allocation& placed, double pause) {
+  State& state = states_[job];
+  if (state.settled < now_) ++schedule_.jobs[job].resizes;
+  settle(job);
+  state.placed = placed;
+  state.gpus = std::accumulate(placed.begin(), placed.end(), 0,
+                               [](int sum, const Share& share) { return sum + share.gpus; });
+  state.rate = rate(job, state.gpus);
+  state.trains_from = std::max(state.trains_from, now_ + pause);
+  announce(job);
+}
+
+void Scheduler::leave(std::size_t job) {
+  State& state = states_[job];
+  settle(job);
+  ++state.version;
+  unowned_.release(state.owned);
+  free_.release(state.placed);
+  running_.erase(std::find(running_.begin(), running_.end(), job));
+}
+
+void Scheduler::end(std::size_t job) {
+  states_[job].phase = Phase::ended;
+  leave(job);
+  schedule_.jobs[job].ended = now_;
+}
+
+void Scheduler::evict(std::size_t job) {
+  State& state = states_[job];
+  state.phase = Phase::waiting;
+  leave(job);
+  state.evicted = true;
+  state.waits_since = now_;
+  ++schedule_.jobs[job].evictions;
+  waiting_.push_back(job);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,92 @@
+// A list of jobs under one scheduling policy: who runs when on how many GPUs. Knows nothing of
+// training: a job is work, and a speed at each GPU count. docs/cluster.md.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/fields.hpp"
+
+namespace lockstep {
+
+enum class Policy {
+  fifo,        // the first in line starts when it fits; nobody overtakes
+  backfill,    // others start early where that cannot delay the first in line (EASY)
+  preemption,  // jobs that have had little evict jobs that have had much
+  elastic,     // backfill, where elastic jobs start small, grow into what is idle, and give it back
+};
+template <>
+struct EnumNames<Policy> {
+  static constexpr std::array names{"fifo", "backfill", "preemption", "elastic"};
+};
+
+struct ClusterSize {
+  int nodes = 1, gpus_per_node = 1;
+};
+
+struct JobKind {
+  std::string name;
+  std::map<int, double> rates;  // work per second, by GPUs: all counts that a job may have
+  bool elastic = false;
+  int least = 1;                 // GPUs of an elastic job,
+  int most = 0;                  // at most; 0 = what it asks for
+  double pause = 0;              // seconds that a change of its GPUs costs an elastic job
+  double restart = 0;            // seconds before an evicted job trains again once it has GPUs
+  double checkpoint_period = 0;  // of running; 0 = an evicted job saves all it has done
+};
+
+struct ClusterJob {
+  std::string name;
+  std::size_t kind = 0;
+  double submit = 0;
+  int gpus = 1;      // that it asks for
+  double work = 0;   // in the unit of its kind's rates
+  double limit = 0;  // seconds on `gpus` that the scheduler is told; 0 = it knows the truth
+  int priority = 0;  // higher first
+};
+
+// A job on the same GPUs, without a break.
+struct Span {
+  std::size_t job = 0;
+  double begin = 0, end = 0;
+  int gpus = 0;
+  double work = 0;  // done and kept
+  double lost = 0;  // done again later
+};
+
+struct JobRun {
+  double started = 0, ended = 0;
+  double waited = 0;            // without GPUs, after evictions too
+  double gpu_seconds = 0;       // held,
+  double lost_gpu_seconds = 0;  // of which for work that was done again,
+  double idle_gpu_seconds = 0;  // and during restarts and pauses
+  int evictions = 0, resizes = 0;
+};
+
+struct Schedule {
+  std::vector<JobRun> jobs;  // as asked
+  // GPU-seconds that were free although the first in line asked for no more than were free.
+  double fragmented_gpu_seconds = 0;
+};
+
+struct ScheduleOptions {
+  Policy policy = Policy::fifo;
+  double service_before_eviction = 3600;  // GPU-seconds (Policy::preemption)
+  std::function<void(const Span&)> on_span{};
+  // The first in line will have started by then (unless one of higher priority comes).
+  std::function<void(std::size_t job, double time)> on_reservation{};
+};
+
+// The GPU counts that an elastic job may have, ascending: doublings of the least, what it asks for,
+// and at most the most. Of any other job: what it asks for.
+std::vector<int> sizes_of(const JobKind& kind, int gpus);
+
+// Every job must fit into the cluster, and its kind have a rate for each of its sizes.
+Schedule schedule(const ClusterSize& size, const std::vector<JobKind>& kinds,
+                  const std::vector<ClusterJob>& jobs, const ScheduleOptions& options);
+
+}  // namespace lockstep

@@ -1,0 +1,244 @@
+// What a policy decides when something has changed.
+#include "cluster/scheduler.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace lockstep {
+
+namespace {
+
+int gpus_in(const Allocation& allocation) {
+  int gpus = 0;
+  for (const Share& share : allocation) gpus += share.gpus;
+  return gpus;
+}
+
+// Whole nodes rather than the remainder.
+Allocation first_of(const Allocation& allocation, int gpus) {
+  Allocation kept;
+  for (const Share& share : allocation) {
+    if (gpus > 0) kept.push_back({share.node, std::min(gpus, share.gpus)});
+    gpus -= share.gpus;
+  }
+  return kept;
+}
+
+}  // namespace
+
+void Scheduler::pass() {
+  if (options_.policy == Policy::preemption) {
+    evict_for_waiting();
+  } else {
+    in_order();
+    if (options_.policy == Policy::elastic) share_idle();
+  }
+}
+
+void Scheduler::in_order() {
+  std::size_t first = 0;
+  while (first < waiting_.size() &&
+         (unowned_.fits(need(waiting_[first])) || squeeze(waiting_[first]))) {
+    start(waiting_[first], most_that_fits(waiting_[first]));
+    ++first;
+  }
+  waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(first));
+  const bool overtaking = options_.policy != Policy::fifo;
+  if (overtaking && waiting_.size() > 1 && unowned_.free_gpus() > 0) backfill();
+}
+
+int Scheduler::most_that_fits(std::size_t job) const {
+  int most = need(job);
+  for (const int size : states_[job].sizes) {
+    if (size <= jobs_[job].gpus && unowned_.fits(size)) most = size;
+  }
+  return most;
+}
+
+// Elastic jobs give what they own beyond their least to the first in line, who came last first;
+// false: that is not enough, and nothing has changed.
+bool Scheduler::squeeze(std::size_t job) {
+  Nodes nodes = unowned_;
+  std::vector<std::pair<std::size_t, Allocation>> squeezed;
+  for (auto r = running_.rbegin(); r != running_.rend() && !nodes.fits(need(job)); ++r) {
+    const State& state = states_[*r];
+    if (state.floor <= need(*r)) continue;
+    nodes.release(state.owned);
+    squeezed.emplace_back(*r, first_of(state.owned, need(*r)));
+    nodes.take(squeezed.back().second);
+  }
+  if (!nodes.fits(need(job))) return false;
+  for (const auto& [running, owned] : squeezed) {
+    State& state = states_[running];
+    unowned_.release(state.owned);
+    unowned_.take(owned);
+    state.owned = owned;
+    state.floor = need(running);
+  }
+  return true;
+}
+
+// EASY (Lifka 1995): whoever is over before the first in line can start, or leaves it its place at
+// that time, may go ahead.
+void Scheduler::backfill() {
+  const std::size_t head = waiting_.front();
+  Reservation reserved = reserve(head);
+  if (options_.on_reservation) options_.on_reservation(head, reserved.time);
+  const auto may_go = [&](std::size_t job, int gpus) {
+    if (!unowned_.fits(gpus)) return false;
+    if (latest_end(job, gpus) <= reserved.time) return true;
+    const Allocation placed = unowned_.place(gpus);
+    reserved.nodes.take(placed);
+    if (reserved.nodes.fits(need(head))) return true;
+    reserved.nodes.release(placed);
+    return false;
+  };
+  std::vector<std::size_t> still{head};
+  for (auto job = waiting_.begin() + 1; job != waiting_.end(); ++job) {
+    const auto& sizes = states_[*job].sizes;
+    const auto size = std::find_if(sizes.rbegin(), sizes.rend(), [&](int gpus) {
+      return gpus <= std::max(need(*job), jobs_[*job].gpus) && may_go(*job, gpus);
+    });
+    if (size != sizes.rend()) {
+      start(*job, *size);
+    } else {
+      still.push_back(*job);
+    }
+  }
+  waiting_ = std::move(still);
+}
+
+// When it is over at the latest on so many GPUs, as far as the scheduler has been told.
+double Scheduler::latest_end(std::size_t job, int gpus) const {
+  const State& state = states_[job];
+  const ClusterJob& asked = jobs_[job];
+  const double told = std::max(asked.work, asked.limit * rate(job, asked.gpus));
+  double from = now_, done = asked.work - state.remaining;
+  if (state.phase == Phase::running) {
+    from = std::max(now_, state.trains_from);
+    done += std::max(0.0, now_ - std::max(state.settled, state.trains_from)) * state.rate;
+    if (state.gpus > gpus) from += kind(job).pause;
+  }
+  return from + (told - done) / rate(job, gpus);
+}
+
+Scheduler::Reservation Scheduler::reserve(std::size_t job) const {
+  std::vector<std::pair<double, std::size_t>> ends;
+  for (const std::size_t running : running_) {
+    ends.emplace_back(latest_end(running, states_[running].floor), running);
+  }
+  std::sort(ends.begin(), ends.end());
+  Reservation reserved{now_, unowned_};
+  for (const auto& [time, running] : ends) {
+    if (reserved.nodes.fits(need(job))) break;
+    reserved.nodes.release(states_[running].owned);
+    reserved.time = std::max(now_, time);
+  }
+  return reserved;
+}
+
+// Elastic jobs grow into what nobody else can use, each GPU to whom it helps most.
+void Scheduler::share_idle() {
+  free_ = unowned_;
+  std::map<std::size_t, Allocation> placed;
+  for (const std::size_t job : running_) {
+    const State& state = states_[job];
+    if (state.sizes.size() == 1) continue;
+    Allocation& mine = placed[job] = state.owned;
+    if (kind(job).pause <= 0) continue;
+    // Who pays for a change keeps what it has as long as nobody needs it.
+    free_.release(state.owned);
+    if (free_.has(state.placed)) mine = state.placed;
+    free_.take(mine);
+  }
+  struct Step {
+    double gain;
+    std::size_t job;
+    int size;
+    bool operator<(const Step& other) const {
+      return gain != other.gain ? gain < other.gain : job > other.job;
+    }
+  };
+  std::priority_queue<Step> steps;
+  const auto offer = [&](std::size_t job) {
+    const int gpus = gpus_in(placed[job]);
+    const auto& sizes = states_[job].sizes;
+    const auto next = std::upper_bound(sizes.begin(), sizes.end(), gpus);
+    if (next == sizes.end()) return;
+    const double faster = rate(job, *next) - rate(job, gpus);
+    // A pause that costs more than the growth will save is not worth it.
+    const double saved = states_[job].remaining * (1 / rate(job, gpus) - 1 / rate(job, *next));
+    if (faster <= 0 || saved <= kind(job).pause) return;
+    steps.push({faster / rate(job, jobs_[job].gpus) / (*next - gpus), job, *next});
+  };
+  for (const auto& [job, ignored] : placed) offer(job);
+  while (!steps.empty() && free_.free_gpus() > 0) {
+    const Step step = steps.top();
+    steps.pop();
+    if (free_.grow(placed[step.job], step.size)) offer(step.job);
+  }
+  for (const auto& [job, allocation] : placed) {
+    const int gpus = gpus_in(allocation);
+    State& state = states_[job];
+    if (gpus == state.gpus) {
+      state.placed = allocation;
+    } else {
+      const bool just_started = state.settled == now_ && state.trains_from <= now_;
+      change(job, allocation, just_started ? 0 : kind(job).pause);
+    }
+  }
+}
+
+// Least attained service with one threshold (Tiresias, NSDI 2019), below the users' priorities.
+void Scheduler::evict_for_waiting() {
+  const auto in_line = [&](std::size_t a, std::size_t b) { return before(a, b); };
+  bool evicted = true;  // who was may find room elsewhere
+  while (evicted) {
+    std::sort(waiting_.begin(), waiting_.end(), in_line);
+    const std::vector<std::size_t> line = std::move(waiting_);
+    waiting_.clear();
+    std::vector<std::size_t> still;
+    // Past a job that waits go only those that it may evict.
+    std::set<std::pair<int, int>> stuck;
+    for (const std::size_t job : line) {
+      if (!stuck.contains(job_class(job)) && (free_.fits(need(job)) || make_room(job))) {
+        start(job, need(job));
+      } else {
+        still.push_back(job);
+        stuck.insert(job_class(job));
+      }
+    }
+    evicted = !waiting_.empty();
+    waiting_.insert(waiting_.end(), still.begin(), still.end());
+  }
+  std::sort(waiting_.begin(), waiting_.end(), in_line);
+}
+
+// Evicts as few as it takes, the last in line first; false: all who may be evicted are not enough.
+bool Scheduler::make_room(std::size_t job) {
+  std::vector<std::size_t> candidates;
+  for (const std::size_t running : running_) {
+    if (job_class(job) < job_class(running)) candidates.push_back(running);
+  }
+  std::sort(candidates.begin(), candidates.end(),
+            [&](std::size_t a, std::size_t b) { return before(b, a); });
+  Nodes nodes = free_;
+  std::size_t taken = 0;
+  while (taken < candidates.size() && !nodes.fits(need(job))) {
+    nodes.release(states_[candidates[taken++]].placed);
+  }
+  if (!nodes.fits(need(job))) return false;
+  std::vector<std::size_t> victims;
+  for (std::size_t i = taken; i-- > 0;) {
+    const Allocation& placed = states_[candidates[i]].placed;
+    nodes.take(placed);
+    if (nodes.fits(need(job))) continue;
+    nodes.release(placed);
+    victims.push_back(candidates[i]);
+  }
+  for (const std::size_t victim : victims) evict(victim);
+  return true;
+}
+
+}  // namespace lockstep

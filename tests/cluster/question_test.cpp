@@ -1,0 +1,216 @@
+// Does a cluster's scenario get its speeds from the simulator, and are wrong ones refused at their
+// place?
+#include "cluster/question.hpp"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "questions/run.hpp"
+
+namespace lockstep {
+namespace {
+
+using testing::HasSubstr;
+
+std::string file_text(const std::string& jobs, const std::string& more = "") {
+  return "name: test\n"
+         "cluster: {platform: a100-sxm4-80gb-x4, nodes: 2}\n"
+         "workloads:\n"
+         "  small: {training: {model: resnet18, batch: {per_gpu: 16}, strategies: [ddp],"
+         " simulation: {steps: 8}}}\n"
+         "  async: {training: {model: resnet18, batch: {per_gpu: 16}, simulation: {steps: 8},"
+         " strategies: [{parameter_server: {consistency: async}}]}, elastic: {least: 1}}\n" +
+         jobs + more;
+}
+
+ClusterAnswer answer_to(const std::string& text) {
+  return answer_cluster(read_cluster_text(text, "c.yaml"));
+}
+
+std::string refusal_of(const std::string& text) {
+  try {
+    answer_to(text);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Cluster, SpeedsAreThoseOfASimulatedRun) {
+  const auto answer = answer_to(file_text("jobs: [{workload: small, gpus: 4, samples: 1M}]\n"));
+  const Scenario scenario = read_scenario_text(
+      "name: one\nplatform: a100-sxm4-80gb-x4\nmodel: resnet18\nbatch: {per_gpu: 16}\n"
+      "strategies: [ddp]\ngpus: 4\nsimulation: {steps: 8}\n",
+      "s.yaml");
+  const double rate = run_scenario(scenario).predictions.at(0).samples_per_second;
+  ASSERT_GT(rate, 0);
+  EXPECT_NEAR(answer.outcomes[0].jobs[0].ended, 1e6 / rate, 1e-9 * 1e6 / rate);
+}
+
+TEST(Cluster, DurationsAreOnTheGpusAskedFor) {
+  for (const auto& o : answer_to(file_text("jobs:\n"
+                                           "  - {workload: async, gpus: 8, duration: 1 h}\n"))
+                           .outcomes) {
+    EXPECT_NEAR(o.jobs[0].ended, 3600, 1e-6) << enum_name(o.policy);
+    EXPECT_NEAR(o.utilisation, 1, 1e-9);
+  }
+}
+
+TEST(Cluster, ElasticJobsDoNotWaitForTheirWholeGang) {
+  const auto answer =
+      answer_to(file_text("jobs:\n"
+                          "  - {workload: small, gpus: 6, duration: 1 h}\n"
+                          "  - {workload: async, gpus: 4, duration: 1 h, submit: 1 min}\n"));
+  ASSERT_EQ(answer.outcomes.size(), 4U);
+  EXPECT_EQ(answer.outcomes[0].jobs[1].started, 3600);
+  EXPECT_EQ(answer.outcomes[3].jobs[1].started, 60);
+  EXPECT_GT(answer.outcomes[3].jobs[1].resizes, 0);
+  EXPECT_LT(answer.outcomes[3].jobs[1].ended, answer.outcomes[0].jobs[1].ended);
+}
+
+TEST(Cluster, GeneratedJobsAreTheSameEachTimeAndOthersWithAnotherSeed) {
+  const auto text = [](int seed) {
+    return file_text("generated: {count: 50, per_hour: 20, seed: " + std::to_string(seed) +
+                     ", mix: [{workload: small, gpus: [1, 2, 4], duration: {exponential: {mean: "
+                     "10 min}}}, {workload: async, duration: {lognormal: {median: 5 min}}}]}\n");
+  };
+  EXPECT_EQ(cluster_csv(answer_to(text(1))), cluster_csv(answer_to(text(1))));
+  EXPECT_NE(cluster_csv(answer_to(text(1))), cluster_csv(answer_to(text(2))));
+}
+
+TEST(Cluster, JsonAndTextTellTheSame) {
+  const auto answer = answer_to(file_text("jobs: [{workload: small, gpus: 4, duration: 90 s}]\n"));
+  const auto json = nlohmann::json::parse(cluster_json(answer));
+  ASSERT_EQ(json["policies"].size(), 4U);
+  EXPECT_EQ(json["policies"][0]["policy"], "fifo");
+  EXPECT_NEAR(json["policies"][0]["makespan_s"], 90, 1e-9);
+  EXPECT_THAT(cluster_text(answer), HasSubstr("1.5 min"));
+  EXPECT_THAT(cluster_csv(answer), HasSubstr("fifo,1,small,4,0,0,"));
+}
+
+class Refused : public testing::TestWithParam<std::pair<const char*, const char*>> {};
+TEST_P(Refused, AtItsPlace) {
+  EXPECT_THAT(refusal_of(file_text(GetParam().first)), HasSubstr(GetParam().second));
+}
+INSTANTIATE_TEST_SUITE_P(
+    , Refused,
+    testing::Values(
+        std::pair("jobs: [{workload: smal, duration: 1 h}]\n",
+                  "c.yaml:6:19: jobs.workload: no workload is called 'smal'; allowed: async, "
+                  "small; did you mean 'small'?"),
+        std::pair("jobs: [{workload: small, gpus: 9, duration: 1 h}]\n",
+                  "c.yaml:6:32: jobs.gpus: 9 GPUs can never start; the cluster has 2 nodes x 4"),
+        std::pair("jobs: [{workload: small}]\n", "c.yaml:6:8: jobs[0]: has no length"),
+        std::pair("jobs: [{workload: small, duration: -1 h}]\n", "jobs[0].duration: '-1 h' is out"),
+        std::pair("", "has no jobs; give one of jobs, trace, generated"),
+        std::pair("generated: {count: 5, per_hour: -2, mix: [{workload: small, duration: {fixed: "
+                  "{seconds: 1 s}}}]}\n",
+                  "generated.per_hour: '-2' is out of range"),
+        std::pair("generated: {count: 5, per_hour: 2, mix: [{workload: small, gpus: [1, 16], "
+                  "duration: {fixed: {seconds: 1 s}}}]}\n",
+                  "generated.mix.gpus: 16 GPUs can never start"),
+        std::pair("trace: {file: nowhere.csv}\n", "trace.file: 'nowhere.csv' is no file"),
+        std::pair("jobs: [{workload: small, duration: 1 h}]\npolicies: [fifo, sjf]\n",
+                  "c.yaml:7:18: policies[1]: unknown value 'sjf'; allowed: fifo, backfill"),
+        std::pair("jobs: [{workload: small, duration: 1 h}]\npolicies: [fifo, fifo]\n",
+                  "policies: names one twice"),
+        std::pair("strategies: [ddp]\njobs: [{workload: small, duration: 1 h}]\n",
+                  "strategies: unknown key")));
+
+std::string with_training(const std::string& training) {
+  return "name: t\ncluster: {platform: a100-sxm4-80gb-x4, nodes: 2}\nworkloads:\n  w:\n"
+         "    training: " +
+         training + "\njobs: [{workload: w, duration: 1 h}]\n";
+}
+
+TEST(Refusals, AreLocatedInTheTraining) {
+  EXPECT_THAT(refusal_of(with_training("{model: vgg61, batch: {per_gpu: 1}, strategies: [ddp]}")),
+              testing::AllOf(HasSubstr("c.yaml:5:23: "), HasSubstr("vgg61")));
+  EXPECT_THAT(refusal_of(with_training("{model: vgg16, batch: {per_gpu: 1}, strategies: [dpd]}")),
+              HasSubstr("workloads.w.training.strategies[0]"));
+  EXPECT_THAT(refusal_of(with_training("{model: vgg16, batch: {per_gpu: 1}, gpus: 4, "
+                                       "strategies: [ddp]}")),
+              HasSubstr("workloads.w.training.gpus: is not this training's to say"));
+  EXPECT_THAT(
+      refusal_of(with_training("{model: vgg16, batch: {per_gpu: 1}, strategies: [ddp, fsdp]}")),
+      HasSubstr("a job trains with one strategy"));
+  EXPECT_THAT(refusal_of(with_training("{model: vgg16, batch: {per_gpu: 100000}, "
+                                       "strategies: [ddp]}")),
+              HasSubstr("does not fit into the memory of 1 GPU"));
+  EXPECT_THAT(refusal_of(with_training("7")), HasSubstr("training: must be a map"));
+}
+
+TEST(Refusals, OfAnUnknownPlatformAreLocated) {
+  std::string text = file_text("jobs: [{workload: small, duration: 1 h}]\n");
+  text.replace(text.find("sxm4"), 4, "sxm9");
+  EXPECT_THAT(refusal_of(text), HasSubstr("c.yaml:2:21: cluster.platform: "));
+}
+
+TEST(Refusals, OfTheOtherKindOfScenarioNameTheVerb) {
+  EXPECT_THAT(refusal_of("name: x\nmodel: vgg16\nstrategies: [ddp]\n"),
+              HasSubstr("c.yaml:3:1: strategies: belongs to a scenario of one training; `lockstep "
+                        "run`"));
+  try {
+    read_scenario_text(file_text(""), "c.yaml");
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(),
+                HasSubstr("c.yaml:2:1: cluster: belongs to a scenario of a cluster; `lockstep "
+                          "cluster`"));
+  }
+}
+
+TEST(Trace, NamesItsWorkloadsByJobName) {
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("lockstep-cluster-" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "jobs.csv") << "JobID,JobName,Submit,Elapsed,AllocTRES\n"
+                                        "1,async,2024-03-01T12:00:00,10:00,gres/gpu=2\n"
+                                        "2,other,2024-03-01T12:05:00,20:00,gres/gpu=4\n"
+                                        "3,other,2024-03-01T12:06:00,20:00,gres/gpu=40\n";
+  const auto file = [&](const char* trace) {
+    return read_cluster_text(file_text(trace), folder / "c.yaml");
+  };
+  try {
+    cluster_question(file("trace: {file: jobs.csv}\n"));
+    ADD_FAILURE();
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("jobs.csv:3:1: JobName: no workload is called 'other'"));
+    EXPECT_THAT(error.what(), HasSubstr("jobs.csv:4:1: AllocTRES: 40 GPUs can never start"));
+  }
+  std::ofstream(folder / "jobs.csv") << "JobID,JobName,Submit,Elapsed,AllocTRES\n"
+                                        "1,async,2024-03-01T12:00:00,10:00,gres/gpu=2\n"
+                                        "2,other,2024-03-01T12:05:00,20:00,gres/gpu=4\n";
+  const auto question = cluster_question(file("trace: {file: jobs.csv, workload: small}\n"));
+  ASSERT_EQ(question.jobs.size(), 2U);
+  EXPECT_EQ(question.kinds[question.jobs[0].kind].name, "async");
+  EXPECT_EQ(question.kinds[question.jobs[1].kind].name, "small");
+  EXPECT_EQ(question.jobs[1].submit, 300);
+  std::filesystem::remove_all(folder);
+}
+
+class ShippedCluster : public testing::TestWithParam<std::string> {};
+TEST_P(ShippedCluster, IsAnsweredUnderEveryPolicy) {
+  const auto answer = answer_cluster(read_cluster(GetParam()));
+  EXPECT_FALSE(answer.outcomes.empty());
+  for (const PolicyOutcome& o : answer.outcomes) {
+    SCOPED_TRACE(enum_name(o.policy));
+    EXPECT_GT(o.utilisation, 0);
+    EXPECT_LE(o.utilisation, 1 + 1e-9);
+    EXPECT_GE(o.fragmentation, 0);
+    EXPECT_LE(o.fragmentation, 1 - o.utilisation + 1e-9);
+    EXPECT_GE(o.queueing.mean, 0);
+    EXPECT_GT(o.completion.mean, o.queueing.mean);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(, ShippedCluster, testing::ValuesIn(shipped_clusters()),
+                         [](const auto& file) {
+                           return std::filesystem::path(file.param).stem().string();
+                         });
+
+}  // namespace
+}  // namespace lockstep

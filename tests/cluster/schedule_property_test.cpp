@@ -1,0 +1,197 @@
+// What no scheduler may do: overbook, lose or invent work, delay the first in line.
+#include <gmock/gmock.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "jobs.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr ClusterSize size{4, 4};
+
+// Odd times, so that nothing happens at once by chance.
+std::vector<ClusterJob> random_jobs() {
+  std::vector<ClusterJob> jobs;
+  double now = 0;
+  const int count = *rc::gen::inRange(1, 40);
+  for (int i = 0; i < count; ++i) {
+    now += *rc::gen::inRange(1, 3000) / 37.0 + i * 1e-4;
+    const int gpus = *rc::gen::inRange(1, 17);
+    ClusterJob job = job_of(now, gpus, *rc::gen::inRange(1, 20'000) / 53.0 + i * 1e-5);
+    if (*rc::gen::inRange(0, 2) == 1) job.limit = job.work / gpus * *rc::gen::inRange(1, 5);
+    jobs.push_back(job);
+  }
+  return jobs;
+}
+
+JobKind random_kind() {
+  JobKind kind = linear_kind(16);
+  // Less and less for each further GPU.
+  for (auto& [gpus, rate] : kind.rates) rate = std::pow(gpus, 0.8);
+  kind.elastic = *rc::gen::inRange(0, 2) == 1;
+  kind.least = *rc::gen::inRange(1, 5);
+  kind.most = *rc::gen::element(0, 8, 16);
+  kind.pause = *rc::gen::element(0, 0, 7);
+  kind.restart = *rc::gen::element(0, 11);
+  kind.checkpoint_period = *rc::gen::element(0, 60);
+  return kind;
+}
+
+RC_GTEST_PROP(Schedules, EveryJobIsDoneOnceOnGpusThatExist, ()) {
+  auto jobs = random_jobs();
+  const std::vector<JobKind> kinds{random_kind(), random_kind()};
+  for (ClusterJob& job : jobs) {
+    job.kind = static_cast<std::size_t>(*rc::gen::inRange(0, 2));
+    job.priority = *rc::gen::inRange(0, 3);
+  }
+  for (const Policy policy :
+       {Policy::fifo, Policy::backfill, Policy::preemption, Policy::elastic}) {
+    const Watched w = watched(size, kinds, jobs, policy);
+    std::vector<double> done(jobs.size(), 0), lost(jobs.size(), 0), held(jobs.size(), 0);
+    std::vector<double> free_from(jobs.size(), 0);
+    std::map<double, int> changes;
+    for (const Span& span : w.spans) {
+      RC_ASSERT(span.begin >= std::max(jobs[span.job].submit, free_from[span.job]));
+      RC_ASSERT(span.end > span.begin);
+      free_from[span.job] = span.end;
+      const double rate = kinds[jobs[span.job].kind].rates.at(span.gpus);
+      RC_ASSERT(span.work >= 0 && span.lost >= 0);
+      // Never faster than it can.
+      RC_ASSERT(span.work + span.lost <= (span.end - span.begin) * rate * (1 + 1e-9) + 1e-9);
+      done[span.job] += span.work;
+      lost[span.job] += span.lost / rate * span.gpus;
+      held[span.job] += (span.end - span.begin) * span.gpus;
+      changes[span.begin] += span.gpus;
+      changes[span.end] -= span.gpus;
+    }
+    int busy = 0;
+    for (const auto& [time, change] : changes) {
+      busy += change;
+      RC_ASSERT(busy >= 0 && busy <= size.nodes * size.gpus_per_node);
+    }
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      const JobRun& run = w.schedule.jobs[i];
+      const JobKind& kind = kinds[jobs[i].kind];
+      RC_ASSERT(std::abs(done[i] - jobs[i].work) <= 1e-9 * jobs[i].work);
+      RC_ASSERT(std::abs(held[i] - run.gpu_seconds) <= 1e-6);
+      RC_ASSERT(std::abs(lost[i] - run.lost_gpu_seconds) <= 1e-6);
+      // Held for work that is kept, work that was lost, and standing still: nothing else.
+      double useful = 0;
+      for (const Span& span : w.spans) {
+        if (span.job == i) useful += span.work / kind.rates.at(span.gpus) * span.gpus;
+      }
+      RC_ASSERT(std::abs(useful + lost[i] + run.idle_gpu_seconds - held[i]) <= 1e-6 * held[i]);
+      RC_ASSERT(lost[i] <= run.evictions * kind.checkpoint_period * jobs[i].gpus + 1e-9);
+      RC_ASSERT(run.ended == free_from[i]);
+      if (policy != Policy::preemption) RC_ASSERT(run.evictions == 0);
+      if (policy != Policy::elastic || !kind.elastic) RC_ASSERT(run.resizes == 0);
+    }
+  }
+}
+
+// The first in line starts no later than if all who were not yet running when it became the first
+// had never come.
+RC_GTEST_PROP(Backfill, NeverDelaysTheFirstInLine, ()) {
+  const JobKind kind = linear_kind(16);
+  const Policy policy = Policy::backfill;
+  const auto jobs = random_jobs();
+  const Schedule all = watched(size, {kind}, jobs, policy).schedule;
+  for (std::size_t head = 1; head < jobs.size(); ++head) {
+    double first = jobs[head].submit;
+    for (std::size_t i = 0; i < head; ++i) first = std::max(first, all.jobs[i].started);
+    if (all.jobs[head].started <= first) continue;
+    std::vector<ClusterJob> fewer(jobs.begin(), jobs.begin() + static_cast<std::ptrdiff_t>(head));
+    for (std::size_t i = head; i < jobs.size(); ++i) {
+      if (i == head || all.jobs[i].started < first) fewer.push_back(jobs[i]);
+    }
+    // The scheduler can only promise by what it was told of those that run.
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      if (i > head && all.jobs[i].started >= first) continue;
+      ClusterJob& job = fewer[kept++];
+      const bool runs = i != head && all.jobs[i].ended > first;
+      if (runs) job.work = std::max(job.work, job.limit * kind.rates.at(job.gpus));
+    }
+    const Schedule alone = watched(size, {kind}, fewer, policy).schedule;
+    RC_ASSERT(all.jobs[head].started <= alone.jobs[head].started * (1 + 1e-12) + 1e-9);
+  }
+}
+
+// Elastic jobs that came before may hold the first in line up, but no longer than it was told.
+RC_GTEST_PROP(Elastic, ReservationsAreKept, ()) {
+  auto jobs = random_jobs();
+  std::vector<JobKind> kinds{random_kind(), random_kind()};
+  for (JobKind& kind : kinds) kind.pause = 0;
+  for (ClusterJob& job : jobs) job.kind = static_cast<std::size_t>(*rc::gen::inRange(0, 2));
+  for (const Policy policy : {Policy::backfill, Policy::elastic}) {
+    const Watched w = watched(size, kinds, jobs, policy);
+    for (const auto& [job, time] : w.promised) {
+      RC_ASSERT(w.schedule.jobs[job].started <= time + 1e-6);
+    }
+  }
+}
+
+RC_GTEST_PROP(Schedules, AreTheSameEachTime, ()) {
+  const auto jobs = random_jobs();
+  const JobKind kind = random_kind();
+  for (const Policy policy : {Policy::preemption, Policy::elastic}) {
+    const Watched a = watched(size, {kind}, jobs, policy), b = watched(size, {kind}, jobs, policy);
+    RC_ASSERT(a.spans.size() == b.spans.size());
+    for (std::size_t i = 0; i < a.spans.size(); ++i) {
+      RC_ASSERT(a.spans[i].begin == b.spans[i].begin && a.spans[i].gpus == b.spans[i].gpus);
+    }
+  }
+}
+
+// First come, first served: starts are in the order of submission.
+RC_GTEST_PROP(Fifo, NobodyOvertakes, ()) {
+  const auto jobs = random_jobs();
+  const Schedule plan = watched(size, {linear_kind(16)}, jobs, Policy::fifo).schedule;
+  for (std::size_t i = 1; i < jobs.size(); ++i) {
+    RC_ASSERT(plan.jobs[i].started >= plan.jobs[i - 1].started);
+  }
+}
+
+TEST(Backfill, FillsTheHoleBeforeALargeJob) {
+  const std::vector<ClusterJob> jobs{job_of(0, 12, 100), job_of(1, 16, 50), job_of(2, 4, 90),
+                                     job_of(3, 4, 200)};
+  const auto fifo = watched(size, {linear_kind(16)}, jobs, Policy::fifo).schedule.jobs;
+  const auto easy = watched(size, {linear_kind(16)}, jobs, Policy::backfill).schedule.jobs;
+  EXPECT_EQ(fifo[2].started, 150);
+  EXPECT_EQ(easy[2].started, 2);  // over before 100
+  EXPECT_EQ(easy[1].started, 100);
+  EXPECT_EQ(easy[3].started, 150);  // would not be
+}
+
+TEST(Preemption, ANewJobEvictsOneThatHasHadItsService) {
+  JobKind kind = linear_kind(16);
+  kind.restart = 5;
+  kind.checkpoint_period = 30;
+  const auto run =
+      watched(size, {kind}, {job_of(0, 16, 200), job_of(100, 16, 10)}, Policy::preemption, 16 * 50)
+          .schedule.jobs;
+  EXPECT_EQ(run[1].started, 100);
+  EXPECT_EQ(run[1].ended, 110);
+  EXPECT_EQ(run[0].evictions, 1);
+  EXPECT_NEAR(run[0].lost_gpu_seconds, 10 * 16, 1e-9);  // since the checkpoint at 90
+  EXPECT_NEAR(run[0].ended, 110 + 5 + 110, 1e-9);
+}
+
+TEST(Elastic, AJobStartsSmallAndGrowsIntoWhatIsLeft) {
+  JobKind gang = linear_kind(16), elastic = linear_kind(16);
+  elastic.elastic = true;
+  std::vector<ClusterJob> jobs{job_of(0, 12, 100), job_of(10, 8, 100)};
+  jobs[1].kind = 1;
+  const auto run = watched(size, {gang, elastic}, jobs, Policy::elastic).schedule.jobs;
+  EXPECT_EQ(run[1].started, 10);
+  EXPECT_EQ(run[1].resizes, 1);
+  // 90 s on 4 GPUs do 360 of 800; the rest is done on 8.
+  EXPECT_NEAR(run[1].ended, 100 + 440 / 8.0, 1e-9);
+}
+
+}  // namespace
+}  // namespace lockstep
