@@ -1,0 +1,37 @@
+// How fast is the scheduler: 10,000 jobs on 64 nodes of 8 GPUs, a third of them elastic.
+#include <benchmark/benchmark.h>
+
+#include "../cluster/jobs.hpp"
+#include "cluster/generated.hpp"
+
+namespace lockstep {
+namespace {
+
+void ten_thousand_jobs(benchmark::State& state) {
+  const auto policy = static_cast<Policy>(state.range(0));
+  GeneratedSpec spec;
+  spec.count = 10'000;
+  spec.per_hour = 75;
+  MixSpec small, large;
+  small.weight = 3;
+  small.gpus = {1, 2, 4, 8};
+  small.duration = LognormalLength{1800, 1.4};
+  large.gpus = {16, 32, 64};
+  large.duration = LognormalLength{3600, 1};
+  spec.mix = {small, large};
+  std::vector<JobKind> kinds{linear_kind(64), linear_kind(64)};
+  kinds[1].elastic = true;
+  std::vector<ClusterJob> jobs;
+  for (const JobSpec& drawn : generated_jobs(spec)) {
+    jobs.push_back(job_of(drawn.submit, drawn.gpus, drawn.duration));
+    jobs.back().kind = jobs.size() % 3 == 0 ? 1 : 0;
+  }
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(schedule({64, 8}, kinds, jobs, {policy, 3600 * 8.0}));
+  }
+  state.SetLabel(enum_name(policy));
+}
+BENCHMARK(ten_thousand_jobs)->DenseRange(0, 3)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace lockstep
