@@ -57,6 +57,7 @@ bool meets(const Scenario& scenario, const Point& point, const MeasuredRow& row,
 
 double steps_of_run(const Scenario& scenario, const Point& point) {
   const DatasetSpec& data = scenario.dataset;
+  if (data.steps > 0) return std::ceil(data.steps);
   if (data.tokens > 0) {
     const double tokens_per_step =
         static_cast<double>(point.step->tokens) * point.job.accumulation * point.job.gpus;

@@ -26,7 +26,7 @@ std::size_t entry_of(const Scenario& scenario, const MeasuredRow& row);
 // Whether a prediction agrees with an anchor's row as closely as an anchor is met.
 bool meets(const Scenario& scenario, const Point& point, const MeasuredRow& row, double predicted);
 
-// Optimizer steps of the whole run; 0 when the scenario names no dataset.
+// Optimizer steps of the whole run; 0 when the scenario names no dataset, or only a time.
 double steps_of_run(const Scenario& scenario, const Point& point);
 
 }  // namespace lockstep

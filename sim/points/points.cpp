@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "costs/roofline_costs.hpp"
+#include "points/faults.hpp"
 #include "points/misfits.hpp"
 #include "points/step.hpp"
 #include "strategies/common/stragglers.hpp"
@@ -160,6 +161,7 @@ std::vector<Point> expand(const Scenario& scenario, const Inputs& inputs, Worklo
     misfits.throw_if_any();
   }
   const Hardware hardware = hardware_of(scenario, inputs, workloads, edit);
+  check_faults(scenario, hardware.machine, misfits);
   std::vector<Point> points;
   for (const Asked& asked : asked_for(scenario, hardware.machine, misfits)) {
     const CostScale scale = scales.empty() ? CostScale{} : scales[asked.entry];

@@ -7,6 +7,7 @@
 
 #include "core/statistics.hpp"
 #include "points/bottleneck.hpp"
+#include "points/faults.hpp"
 #include "points/interval.hpp"
 #include "points/measured.hpp"
 #include "results/invariants.hpp"
@@ -30,6 +31,9 @@ Prediction summarise_point(const Scenario& scenario, const Point& point,
   p.step_interval = step_interval(scenario, point, result);
   p.first_step_seconds = result.first_step_seconds;
   p.steps = steps_of_run(scenario, point);
+  if (scenario.dataset.seconds > 0) {
+    p.steps = std::max(1.0, std::round(scenario.dataset.seconds / average));
+  }
   p.total_seconds = p.steps > 0 ? result.first_step_seconds + (p.steps - 1) * average : 0;
   p.samples_per_second = result.samples_per_step / average;
   if (point.step->tokens > 0) {
@@ -50,6 +54,7 @@ Prediction summarise_point(const Scenario& scenario, const Point& point,
   if (!p.out_of_memory) {  // what cannot run has no price
     p.dollars = p.total_seconds / 3600 * job.gpus * job.machine.price_per_gpu_hour;
   }
+  if (scenario.faults) p.with_failures = run_with_failures(scenario, point, result, p);
   p.provenance = result.provenance;
   p.engine = EnumNames<Engine>::names[static_cast<std::size_t>(result.engine)];
   p.extrapolated = result.extrapolated;

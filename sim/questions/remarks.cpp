@@ -130,8 +130,7 @@ void PointOptions::optimizer() {
 void PointOptions::surroundings() {
   const DatasetSpec& data = scenario_.dataset;
   options_.idle_if("price_per_gpu_hour", scenario_.price_per_gpu_hour.has_value(),
-                   data.samples == 0 && data.tokens == 0,
-                   "`dataset` does not say how long the run is");
+                   !data.says_length(), "`dataset` does not say how long the run is");
   options_.idle_if("data_loading.on_device", scenario_.data_loading.on_device, on_cpu(),
                    "ranks that compute on CPUs copy nothing");
   options_.idle_if("stragglers.per_rank", scenario_.stragglers.per_rank_sigma.has_value(), alone(),
@@ -144,7 +143,7 @@ void PointOptions::surroundings() {
 void note_parts_of_nodes(const Scenario& scenario, const std::vector<Point>& points,
                          std::vector<std::string>& sentences) {
   const DatasetSpec& data = scenario.dataset;
-  if (scenario.price_per_gpu_hour || (data.samples == 0 && data.tokens == 0)) return;
+  if (scenario.price_per_gpu_hour || !data.says_length()) return;
   std::vector<int> counts;
   int node = 1;
   for (const Point& point : points) {

@@ -113,6 +113,51 @@ void describe(Visitor& v, A& a) {
   v.field({"dollars_to_target", "Mean of those; 0 = no price."}, asked(a.dollars_to_target));
 }
 
+template <class Visitor, Either<RunWithFailures> Run>
+void describe(Visitor& v, Run& r) {
+  v.field({"runs", "With other random failures each; all figures are their mean."}, r.runs);
+  v.field({"unfinished", "Of them, given up after 100 times the time without failures."},
+          r.unfinished);
+  v.field({"failures", "Of anything in use.", "failures"}, r.failures);
+  v.field({"interruptions", "Failures that stopped the job or its restart.", "interruptions"},
+          r.interruptions);
+  v.field({.name = "seconds_between_interruptions",
+           .doc = "Time to finish over their number.",
+           .none_at_zero = true},
+          r.seconds_between_interruptions);
+  v.field({"finish_seconds", "The whole run, failures and checkpoints included.", "finish_s"},
+          r.finish_seconds);
+  v.field({"finish_interval_seconds", "5th to 95th percentile of the runs."}, r.finish_interval);
+  v.column("finish_low_s", r.finish_interval.low);
+  v.column("finish_high_s", r.finish_interval.high);
+  v.field({.name = "goodput",
+           .doc = "Time of the steps alone, on all nodes, over the time to finish.",
+           .column = "goodput",
+           .none_at_zero = true},
+          r.goodput);
+  v.field(
+      {"availability", "Share of the time that it trains or writes checkpoints.", "availability"},
+      r.availability);
+  v.field({"training_seconds", "On steps that last."}, r.training);
+  v.field({"lost_seconds", "On steps that were trained again.", "lost_s"}, r.lost);
+  v.field({"checkpoints_seconds", "Writing checkpoints."}, r.checkpoints);
+  v.field({"down_seconds", "Detection, restart and reading.", "down_s"}, r.down);
+  v.field({"waiting_seconds", "For nodes."}, r.waiting);
+  v.field({"mean_nodes", "That take part."}, r.mean_nodes);
+  v.field({"checkpoint_bytes", "Of one checkpoint."}, r.checkpoint_bytes);
+  v.field({"checkpoint_seconds", "To write one."}, r.checkpoint_seconds);
+  v.field({.name = "checkpoint_period_seconds",
+           .doc = "Training between two; whole steps.",
+           .column = "checkpoint_period_s",
+           .none_at_zero = true},
+          r.checkpoint_period_seconds);
+  v.field({.name = "dollars",
+           .doc = "Price of the whole run, spare nodes included.",
+           .column = "finish_dollars",
+           .none_at_zero = true},
+          r.dollars);
+}
+
 template <class Visitor, Either<OutOfMemory> Misfit>
 void describe(Visitor& v, Misfit& o) {
   v.field({"shortfall_bytes", "What the device lacks."}, o.shortfall);
@@ -173,6 +218,7 @@ void describe(Visitor& v, P& p) {
            .column = "dollars",
            .none_at_zero = true},
           p.dollars);
+  v.field({"with_failures", "The whole run, where the scenario has faults."}, p.with_failures);
   v.field({"provenance", "Where the costs come from."}, p.provenance);
   v.field({"simulated_steps", "Steps that were carried out."}, p.simulated_steps);
   v.field({"engine", "What carried them out: simgrid or loop."}, p.engine);

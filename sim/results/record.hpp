@@ -90,6 +90,24 @@ struct Accuracy {
   double dollars_to_target = 0;
 };
 
+// The whole run with failures (docs/faults.md): means of `runs` runs.
+struct RunWithFailures {
+  int runs = 0;
+  int unfinished = 0;  // given up after a hundred times the time without failures
+  double failures = 0, interruptions = 0;
+  double seconds_between_interruptions = 0;  // 0 = none
+  double finish_seconds = 0;
+  Interval finish_interval;  // of a run
+  double goodput = 0;        // time of the steps alone over time to finish; 0 = some did not
+  double availability = 0;   // share of the time that it trains or writes checkpoints
+  // Where the time goes; they add up to the finish.
+  double training = 0, lost = 0, checkpoints = 0, down = 0, waiting = 0;
+  double mean_nodes = 0;
+  double checkpoint_bytes = 0, checkpoint_seconds = 0;
+  double checkpoint_period_seconds = 0;  // 0 = none are written
+  double dollars = 0;                    // spare nodes included; 0 = no price
+};
+
 struct OutOfMemory {
   double shortfall = 0;                  // bytes over the device's capacity
   std::vector<std::string> suggestions;  // what would fit, checked by prediction
@@ -127,7 +145,8 @@ struct Prediction {
   std::vector<LinkTraffic> traffic;
   std::optional<Staleness> staleness;
   std::optional<WorkerSteps> worker_steps;
-  std::optional<Accuracy> accuracy;  // where the scenario asks for it
+  std::optional<Accuracy> accuracy;              // where the scenario asks for it
+  std::optional<RunWithFailures> with_failures;  // where the scenario has `faults`
   double dollars = 0;  // of the whole run; 0 = no price, no dataset, or it does not fit
   ProvenanceShare provenance;
   std::string engine;         // that carried out the programs: simgrid, loop

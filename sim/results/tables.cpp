@@ -24,6 +24,10 @@ bool nothing(double value) {
   return std::abs(value) < 1e-12;
 }
 
+std::string seconds_or_dash(double value) {
+  return nothing(value) ? "-" : seconds_text(value);
+}
+
 // What a reader must know before comparing this row's time and price with others.
 std::string caveat(const Prediction& p) {
   std::string text = p.out_of_memory ? "does not fit" : "";
@@ -156,6 +160,61 @@ Table workers_table(const ResultRecord& record) {
     if (!p.worker_steps) continue;
     table.add_row({p.strategy, std::to_string(p.gpus), percent(1.0 / p.gpus),
                    percent(p.worker_steps->least), percent(p.worker_steps->most)});
+  }
+  return table;
+}
+
+Table failures_table(const ResultRecord& record) {
+  Table table({{"strategy", Align::left},
+               {"GPUs"},
+               {"failures"},
+               {"interruptions"},
+               {"every"},
+               {"finish"},
+               {"90 % interval"},
+               {"goodput"},
+               {"available"},
+               {"cost"}});
+  for (const auto& p : record.predictions) {
+    if (!p.with_failures) continue;
+    const RunWithFailures& r = *p.with_failures;
+    table.add_row({p.strategy, std::to_string(p.gpus), fmt::format("{:.1f}", r.failures),
+                   fmt::format("{:.1f}", r.interruptions),
+                   seconds_or_dash(r.seconds_between_interruptions),
+                   r.unfinished > 0 ? fmt::format("not in {} of {}", r.unfinished, r.runs)
+                                    : seconds_text(r.finish_seconds),
+                   fmt::format("{} .. {}", seconds_text(r.finish_interval.low),
+                               seconds_text(r.finish_interval.high)),
+                   r.goodput > 0 ? percent(r.goodput) : "-", percent(r.availability),
+                   r.dollars > 0 ? fmt::format("${:.2f}", r.dollars) : "-"});
+  }
+  return table;
+}
+
+Table run_split_table(const ResultRecord& record) {
+  Table table({{"strategy", Align::left},
+               {"GPUs"},
+               {"training"},
+               {"lost"},
+               {"checkpoints"},
+               {"down"},
+               {"waiting"},
+               {"nodes"},
+               {"one checkpoint"},
+               {"takes"},
+               {"every"}});
+  for (const auto& p : record.predictions) {
+    if (!p.with_failures) continue;
+    const RunWithFailures& r = *p.with_failures;
+    std::vector<std::string> cells{p.strategy, std::to_string(p.gpus)};
+    for (const double part : {r.training, r.lost, r.checkpoints, r.down, r.waiting}) {
+      cells.push_back(seconds_or_dash(part));
+    }
+    cells.push_back(fmt::format("{:.1f}", r.mean_nodes));
+    cells.push_back(bytes_text(r.checkpoint_bytes));
+    cells.push_back(seconds_text(r.checkpoint_seconds));
+    cells.push_back(seconds_or_dash(r.checkpoint_period_seconds));
+    table.add_row(std::move(cells));
   }
   return table;
 }

@@ -22,6 +22,14 @@ std::string seeds_text(const ResultRecord& record) {
   return fmt::format("{} seed{}", seeds, seeds == 1 ? "" : "s");
 }
 
+std::string runs_text(const ResultRecord& record) {
+  int runs = 0;
+  for (const Prediction& p : record.predictions) {
+    if (p.with_failures) runs = p.with_failures->runs;
+  }
+  return fmt::format("{} run{}", runs, runs == 1 ? "" : "s");
+}
+
 std::string remarks(const ResultRecord& record) {
   std::string out = "\n";
   for (const auto& p : record.predictions) {
@@ -52,6 +60,9 @@ std::string render_text(const ResultRecord& record) {
   out += section("Traffic per step, one way", traffic_table(record));
   out += section("Staleness of the updates applied", staleness_table(record));
   out += section("One worker's share of the steps", workers_table(record));
+  out += section("The whole run with failures (mean of " + runs_text(record) + ")",
+                 failures_table(record));
+  out += section("Where the whole run goes", run_split_table(record));
   out += section("Accuracy on the test set, really trained in the simulated order (" +
                      seeds_text(record) + ")",
                  accuracy_table(record));

@@ -15,6 +15,7 @@
 #include "costs/host.hpp"
 #include "costs/optimizer.hpp"
 #include "engine/transfer.hpp"
+#include "faults/options.hpp"
 #include "results/learning.hpp"
 #include "strategies/common/straggler_options.hpp"
 #include "strategies/table.hpp"
@@ -31,7 +32,10 @@ struct InputSpec {
 struct DatasetSpec {
   double samples = 0;  // one epoch; 0 = no dataset: only step times are reported
   double epochs = 1;
-  double tokens = 0;  // whole run, instead of samples x epochs
+  double tokens = 0;   // whole run, instead of samples x epochs
+  double steps = 0;    // likewise
+  double seconds = 0;  // likewise: of the steps alone
+  bool says_length() const { return samples > 0 || tokens > 0 || steps > 0 || seconds > 0; }
 };
 
 // Exactly one of global / per_gpu / micro says the batch; accumulation splits it.
@@ -145,6 +149,8 @@ struct Scenario {
   std::vector<int> gpus{1};
   std::vector<StrategyEntry> strategies;
   Stragglers stragglers;
+  std::optional<Faults> faults;
+  std::optional<Checkpoints> checkpoints;
   SimulationSpec simulation;
   std::optional<ConvergenceSpec> convergence;
   std::vector<MeasuredRow> measured;

@@ -44,9 +44,27 @@ void describe(Visitor& v, DatasetSpec& d) {
            .min = 0,
            .max = 1e16},
           d.tokens);
+  v.field({.name = "steps",
+           .doc = "Optimizer steps of the whole run, instead.",
+           .unit = Dimension::count,
+           .min = 0,
+           .max = 1e13},
+          d.steps);
+  v.field({.name = "time",
+           .doc = "Time that the whole run trains without failures, instead.",
+           .unit = Dimension::seconds,
+           .min = 0,
+           .max = 1e12},
+          d.seconds);
   v.check([&](auto report) {
-    if (d.samples > 0 && d.tokens > 0) {
-      report("tokens", "contradicts samples", "give the length of the run once");
+    const char* given = d.samples > 0 ? "samples" : "";
+    for (const auto& [name, value] :
+         {std::pair{"tokens", d.tokens}, {"steps", d.steps}, {"time", d.seconds}}) {
+      if (value <= 0) continue;
+      if (*given != '\0') {
+        report(name, std::string("contradicts ") + given, "give the length of the run once");
+      }
+      given = name;
     }
     if (d.epochs != 1 && d.samples == 0) {
       report("epochs", "has no effect without samples", "give samples, or leave epochs out");
@@ -325,6 +343,8 @@ void describe(Visitor& v, Scenario& s) {
            .max_items = 1000},
           s.strategies);
   v.field({.name = "stragglers", .doc = "How the ranks differ."}, s.stragglers);
+  v.field({.name = "faults", .doc = "What fails in the whole run, and what then."}, s.faults);
+  v.field({.name = "checkpoint", .doc = "What a restart goes back to."}, s.checkpoints);
   v.field({.name = "simulation", .doc = "How the simulation is run."}, s.simulation);
   v.field({.name = "convergence",
            .doc = "Real training in the simulated order of events: what accuracy is reached when."},
@@ -334,6 +354,14 @@ void describe(Visitor& v, Scenario& s) {
   v.field({.name = "anchor",
            .doc = "Measured step times of your own that set the scale of the prediction."},
           s.anchor);
+  v.check([&](auto report) {
+    if (s.faults && !s.dataset.says_length()) {
+      report("faults", "needs the length of the run", "for example dataset: {time: 30 d}");
+    }
+    if (s.checkpoints && !s.faults) {
+      report("checkpoint", "has no effect without faults", "faults: {} is a run without failures");
+    }
+  });
 }
 
 }  // namespace lockstep

@@ -71,6 +71,12 @@ struct StrategyResult {
 // Who updates the parameters.
 enum class Updater { device, own_host, servers_host };
 
+// Who keeps parameters and optimizer state, a share each, and writes it to a checkpoint.
+struct StateHosts {
+  int nodes = 1;    // of workers
+  int servers = 0;  // on hosts of their own, which live on when a worker's node fails
+};
+
 class Strategy {
  public:
   virtual ~Strategy() = default;
@@ -85,6 +91,8 @@ class Strategy {
   // Options that are not at their defaults and do nothing in this job.
   virtual std::vector<IdleOption> idle_options(const Job& job) const = 0;
   virtual Updater updater(const Job&) const { return Updater::device; }
+
+  virtual StateHosts state_hosts(const Job&) const { return {}; }
 
   // What operators compute in, where the scenario asks for `precision`.
   virtual Precision compute_precision(Precision precision) const { return precision; }

@@ -25,7 +25,7 @@ PLATFORMS = ["a100-pcie-40gb-x4", "a100-sxm4-80gb-x4", "cpu-1gbit-x2", "cpu-loop
              "g6e.12xlarge", "h100-pcie-x8", "p4d.24xlarge", "rtx3090-x8-25gbe"]
 # Fields that are drawn by hand below, that need files, that only say what was measured, or that train for real.
 BY_HAND = {"name", "description", "model", "model_parameters", "platform", "profile", "batch", "gpus", "strategies",
-           "stragglers", "measured", "anchor", "dataset", "input", "simulation", "convergence", "label", "price_per_gpu_hour"}
+           "stragglers", "measured", "anchor", "dataset", "input", "simulation", "faults", "checkpoint", "convergence", "label", "price_per_gpu_hour"}
 # Sensible values of quantities, by the unit that the schema's pattern ends in, and of numbers by name.
 BYTES = ["1 B", "100 kB", "1 MiB", "4 MiB", "25 MiB", "400 MiB"]
 NUMBERS = {"samples_per_second": [1, 100, 3000], "gradient_clipping": [0, 1], "shard_group": [0, 2, 4, 8],

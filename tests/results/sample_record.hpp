@@ -27,6 +27,25 @@ inline ResultRecord sample_record() {
   plain.memory = {3e9,   3.5e9, 4e9, "backward of head", 2, {{"activations", 2e9}, {"states", 1e9}},
                   4.01e9};
   plain.dollars = 0.25;
+  RunWithFailures& run = plain.with_failures.emplace();
+  run.runs = 20;
+  run.failures = 3;
+  run.interruptions = 2;
+  run.seconds_between_interruptions = 80;
+  run.finish_seconds = 160;
+  run.finish_interval = {150, 180};
+  run.goodput = 0.78125;
+  run.availability = 0.875;
+  run.training = 125;
+  run.lost = 10;
+  run.checkpoints = 5;
+  run.down = 15;
+  run.waiting = 5;
+  run.mean_nodes = 0.96875;
+  run.checkpoint_bytes = 1e9;
+  run.checkpoint_seconds = 0.5;
+  run.checkpoint_period_seconds = 12.5;
+  run.dollars = 0.5;
   plain.provenance = {0.5, 0.25, 0.25};
   plain.extrapolated = true;
   plain.simulated_steps = 5;
@@ -41,6 +60,7 @@ inline ResultRecord sample_record() {
   large.micro_batch = 32;
   large.accumulation = 2;
   large.precision = "fp32";
+  large.with_failures.reset();
   large.total_seconds = 0;
   large.dollars = 0;
   large.tokens_per_second = 1e6;

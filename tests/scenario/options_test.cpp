@@ -219,6 +219,8 @@ const std::vector<Option> scenario_options{
      "ranks of one node are alike", "{slow_ranks: [{rank: 0, factor: 2}]}"},
     {"stragglers.slow_ranks[].factor", "{slow_ranks: [{rank: 0, factor: 3}]}", "",
      "{slow_ranks: [{rank: 0, factor: 2}]}"},
+    {"dataset.steps", "{steps: 1000}"},
+    {"dataset.time", "{time: 1 d}"},
     {"simulation.seed", "{steps: 8, seed: 7}", "nothing is drawn"},
     {"simulation.steps", "{steps: 4}", "steps repeat"},
     {"simulation.interference", "{steps: 8, interference: false}", "nothing overlaps"},
@@ -347,6 +349,56 @@ TEST(Options, NoneOfAnEntryIsSilentlyWithoutEffect) {
           });
 }
 
+const std::string rare = "{mean_time_between_failures: {node: 1 d}, repair: 1 h, ";
+const std::string lost = "{at: [{time: 3 h, node: 1}], repair: 1 h, ";
+const std::string whole = "workers with servers on hosts of their own go on anyway";
+const std::string on_their_own = "the others have no servers on hosts of their own";
+const std::vector<Option> faults_options{
+    {"faults.mean_time_between_failures.gpu",
+     "{repair: 1 h, mean_time_between_failures: {gpu: 20 d}}"},
+    {"faults.mean_time_between_failures.node",
+     "{repair: 1 h, mean_time_between_failures: {node: 1 d}}"},
+    {"faults.mean_time_between_failures.server", "{mean_time_between_failures: {server: 1 d}}",
+     on_their_own},
+    {"faults.mean_time_between_failures.job", "{mean_time_between_failures: {job: 1 d}}"},
+    {"faults.at[].time", "{at: [{time: 3 h}]}", "", "{at: [{time: 4 h}]}"},
+    {"faults.at[].node", lost + "}"},
+    {"faults.at[].server", "{at: [{time: 3 h, server: 0}]}", on_their_own},
+    {"faults.detection", rare + "detection: 1 h}", whole, rare + "}"},
+    {"faults.restart", rare + "restart: 1 h}", "", rare + "}"},
+    {"faults.repair", "{at: [{time: 3 h, node: 1}], repair: 4 h}", "", lost + "}"},
+    {"faults.spare_nodes", lost + "spare_nodes: 2}", "", lost + "}"},
+    {"faults.recovery", lost + "recovery: elastic}", whole, lost + "}"},
+    {"faults.recovery", lost + "recovery: restart}", "that is what the others do", lost + "}"},
+    {"faults.min_nodes", lost + "recovery: elastic, min_nodes: 2}", "",
+     lost + "recovery: elastic}"},
+    {"faults.runs", rare + "runs: 3}", "", rare + "}"},
+};
+const std::string job_fails = "faults: {at: [{time: 3 h}, {time: 20 h}]}\n";
+const std::vector<Option> checkpoint_options{
+    {"checkpoint.every", "{every: 1 h}"},
+    {"checkpoint.size", "{size: 1 TB}"},
+    {"checkpoint.bandwidth", "{bandwidth: 1 MB/s}"},
+};
+const std::string two_nodes =
+    "gpus: 16\nbatch: {per_gpu: 2}\ndataset: {time: 2 d}\nmodel: lenet5\n";
+const std::vector<std::string> failing_strategies{
+    "strategies: [ddp]\n", "strategies: [fsdp]\n",
+    "strategies: [parameter_server: {consistency: async, placement: own-hosts}]\n"};
+
+TEST(Options, NoneOfFailuresIsSilentlyWithoutEffect) {
+  std::vector<Surroundings> failing, going_back;
+  for (const std::string& strategy : failing_strategies) {
+    failing.push_back({two_nodes + strategy});
+    going_back.push_back({two_nodes + job_fails + strategy});
+  }
+  const auto at = [](const Surroundings& place, const std::string&, const std::string& option) {
+    return place.fields + option + "\n";
+  };
+  try_all(faults_options, failing, at);
+  try_all(checkpoint_options, going_back, at);
+}
+
 // What the lists above leave out: words for people, figures to compare with, and files, which have
 // tests of their own.
 TEST(Options, EveryFieldIsTried) {
@@ -355,6 +407,8 @@ TEST(Options, EveryFieldIsTried) {
     for (const Option& option : options) tried.insert(prefix + option.path);
   };
   add("", scenario_options);
+  add("", faults_options);
+  add("", checkpoint_options);
   add("strategies[].", entry_options);
   add("strategies[].ddp.", ddp_options);
   add("strategies[].fsdp.", fsdp_options);

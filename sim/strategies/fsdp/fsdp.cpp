@@ -152,6 +152,11 @@ Updater Fsdp::updater(const Job& job) const {
   return offloads ? Updater::own_host : Updater::device;
 }
 
+StateHosts Fsdp::state_hosts(const Job& job) const {
+  const int ranks = fsdp_layout(job, options_).shard_ranks, per_node = job.machine.gpus_per_node;
+  return {(ranks + per_node - 1) / per_node, 0};
+}
+
 // FSDP's mixed precision gathers parameters in the precision of compute and runs every operator in
 // it, norms included, without autocast; shards, gradients and the optimizer stay fp32 (fact 43).
 // The step is that of pure half precision then.

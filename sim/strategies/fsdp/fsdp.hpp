@@ -17,6 +17,7 @@ class Fsdp : public Strategy {
   nlohmann::ordered_json communication(const Job& job) const override;
   std::vector<IdleOption> idle_options(const Job& job) const override;
   Updater updater(const Job& job) const override;
+  StateHosts state_hosts(const Job& job) const override;
   Precision compute_precision(Precision precision) const override;
   bool autocasts(Precision precision) const override;
   std::optional<Diagnostic> misfit(Precision precision) const override;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "results/staleness.hpp"
@@ -158,6 +159,13 @@ Updater ParameterServer::updater(const Job& job) const {
   const bool on_cpu = job.machine.device.architecture == Architecture::cpu;
   return on_cpu || options_.placement == ServerPlacement::gpu ? Updater::device
                                                               : Updater::servers_host;
+}
+
+StateHosts ParameterServer::state_hosts(const Job& job) const {
+  if (options_.placement == ServerPlacement::own_hosts) return {0, options_.servers};
+  const ServerPlaces places = server_places(job.machine, job.gpus, options_);
+  const std::set<int> nodes(places.node.begin(), places.node.end());
+  return {static_cast<int>(nodes.size()), 0};
 }
 
 std::vector<IdleOption> ParameterServer::idle_options(const Job& job) const {

@@ -16,6 +16,7 @@ class ParameterServer final : public Strategy {
   nlohmann::ordered_json communication(const Job& job) const override;
   std::vector<IdleOption> idle_options(const Job& job) const override;
   Updater updater(const Job& job) const override;
+  StateHosts state_hosts(const Job& job) const override;
 
  private:
   ParameterServerOptions options_;

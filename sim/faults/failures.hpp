@@ -1,0 +1,59 @@
+// When what fails: an endless stream of failures, by rate and at given times.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <queue>
+#include <tuple>
+#include <vector>
+
+#include "faults/options.hpp"
+
+namespace lockstep {
+
+enum class Failing { node, server, job };
+
+// Failures per second of one of each; a node's include those of its GPUs.
+struct FailureSpeeds {
+  double node = 0, server = 0, job = 0;
+};
+
+struct FailureEvent {
+  double seconds = 0;
+  Failing what = Failing::job;
+  int number = 0;  // which node or server
+};
+
+// Only what is in use fails: after enters() and until leaves(). Draws are keyed by (seed, run, unit,
+// the unit's how-manieth), so that none depends on what else happens.
+class Failures {
+ public:
+  Failures(const FailureSpeeds& speeds, int servers, const std::vector<GivenFailure>& given,
+           std::uint64_t seed, int run);
+
+  void enters(int node, double now) { draw(Failing::node, node, now); }
+  void leaves(int node) { ++generation_[node]; }
+  double next_seconds();  // infinity = never
+  FailureEvent take();    // the next one; of servers and the job, the one after it is drawn
+
+ private:
+  struct Coming : FailureEvent {
+    int generation = 0;
+    bool given = false;
+    bool operator>(const Coming& other) const {
+      return std::tuple(seconds, what, number, given) >
+             std::tuple(other.seconds, other.what, other.number, other.given);
+    }
+  };
+  void draw(Failing what, int number, double now);
+  bool outdated(const Coming& coming) const;
+
+  FailureSpeeds speeds_;
+  std::uint64_t seed_;
+  std::uint32_t run_;
+  std::priority_queue<Coming, std::vector<Coming>, std::greater<>> coming_;
+  std::map<std::pair<Failing, int>, std::uint32_t> drawn_;
+  std::map<int, int> generation_;  // of nodes
+};
+
+}  // namespace lockstep

@@ -1,0 +1,156 @@
+// What a user can say about failures in a long run, and about the checkpoints that answer them.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "core/errors.hpp"
+#include "core/fields.hpp"
+
+namespace lockstep {
+
+// Of one of each; absent = never fails. Exponentially distributed, independent of each other.
+struct FailureRates {
+  std::optional<double> gpu, node, server, job;
+};
+
+// A failure at a given time of the run: of a node, of a server, or (neither) of the job's software.
+struct GivenFailure {
+  double seconds = 0;
+  std::optional<int> node, server;
+  Location where = {};
+};
+
+enum class Recovery { restart, elastic };
+template <>
+struct EnumNames<Recovery> {
+  static constexpr std::array names{"restart", "elastic"};
+};
+
+struct Faults {
+  FailureRates between;
+  std::vector<GivenFailure> at;
+  double detection_seconds = 60;
+  double restart_seconds = 300;
+  std::optional<double> repair_seconds;
+  int spare_nodes = 0;
+  std::optional<Recovery> recovery;  // absent = elastic where workers need not keep step
+  int min_nodes = 1;
+  int runs = 20;
+  Location where = {};
+};
+
+struct Checkpoints {
+  std::optional<double> every_seconds;
+  std::optional<double> bytes;
+  double bytes_per_second = 2e9;
+};
+
+template <class Visitor>
+void describe(Visitor& v, FailureRates& r) {
+  const auto mean_time = [](const char* name, const char* doc) {
+    return FieldSpec{.name = name, .doc = doc, .unit = Dimension::seconds, .min = 1, .max = 1e14};
+  };
+  v.field(mean_time("gpu", "Of one GPU; its node is taken out."), r.gpu);
+  v.field(mean_time("node", "Of one node: host, NIC, cable; GPUs apart."), r.node);
+  v.field(mean_time("server", "Of one parameter server on a host of its own."), r.server);
+  v.field(mean_time("job", "Of the job as a whole: software, no node is lost."), r.job);
+}
+
+template <class Visitor>
+void describe(Visitor& v, GivenFailure& f) {
+  v.location(f.where);
+  v.field({.name = "time",
+           .doc = "After the start of the run.",
+           .unit = Dimension::seconds,
+           .min = 0,
+           .max = 1e12,
+           .required = true},
+          f.seconds);
+  v.field({.name = "node", .doc = "Which node fails, from 0.", .min = 0, .max = 1e6}, f.node);
+  v.field({.name = "server", .doc = "Which parameter server fails, from 0.", .min = 0, .max = 255},
+          f.server);
+  v.check([&](auto report) {
+    if (f.node && f.server) report("server", "contradicts node", "give each failure an entry");
+  });
+}
+
+template <class Visitor>
+void describe(Visitor& v, Faults& f) {
+  v.location(f.where);
+  v.field({.name = "mean_time_between_failures", .doc = "How often things fail."}, f.between);
+  v.field({.name = "at",
+           .doc = "Failures at given times; without node and server, of the job's software.",
+           .max_items = 10000},
+          f.at);
+  v.field({.name = "detection",
+           .doc = "From a failure until the job is stopped.",
+           .unit = Dimension::seconds,
+           .min = 0,
+           .max = 1e9},
+          f.detection_seconds);
+  v.field({.name = "restart",
+           .doc = "From then, once there are nodes, until the checkpoint is being read.",
+           .unit = Dimension::seconds,
+           .min = 0,
+           .max = 1e9},
+          f.restart_seconds);
+  v.field({.name = "repair",
+           .doc = "Until a failed node, or another in its place, is back; left out: never.",
+           .unit = Dimension::seconds,
+           .min = 0,
+           .max = 1e12},
+          f.repair_seconds);
+  v.field({.name = "spare_nodes",
+           .doc = "Idle nodes that replace failed ones; they are paid for.",
+           .min = 0,
+           .max = 1e6},
+          f.spare_nodes);
+  v.field({.name = "recovery",
+           .doc = "restart: with all nodes, waiting for them; elastic: go on with those that are "
+                  "left. Left out: what need not keep step goes on, all else restarts."},
+          f.recovery);
+  v.field({.name = "min_nodes", .doc = "elastic: with fewer it waits.", .min = 1, .max = 1e6},
+          f.min_nodes);
+  v.field({.name = "runs",
+           .doc = "Of the whole run, with other random failures each.",
+           .min = 1,
+           .max = 10000},
+          f.runs);
+  v.check([&](auto report) {
+    const FailureRates& r = f.between;
+    if ((r.gpu || r.node) && !f.repair_seconds) {
+      report("repair", "missing: without it the nodes run out in time",
+             "give the time until a failed node is replaced, 0 s = at once");
+    }
+    if (f.min_nodes != 1 && f.recovery == Recovery::restart) {
+      report("min_nodes", "has no effect with recovery: restart",
+             "a job that restarts needs all of its nodes");
+    }
+  });
+}
+
+template <class Visitor>
+void describe(Visitor& v, Checkpoints& c) {
+  v.field({.name = "every",
+           .doc = "Training between two checkpoints; left out: the optimum of Young and Daly.",
+           .unit = Dimension::seconds,
+           .min = 1e-3,
+           .max = 1e12},
+          c.every_seconds);
+  v.field({.name = "size",
+           .doc = "Of one checkpoint; left out: parameters and optimizer state.",
+           .unit = Dimension::bytes,
+           .min = 0,
+           .max = 1e18},
+          c.bytes);
+  v.field({.name = "bandwidth",
+           .doc = "To and from storage, of each host that keeps a share of the state.",
+           .unit = Dimension::bytes_per_second,
+           .min = 1,
+           .max = 1e15},
+          c.bytes_per_second);
+}
+
+}  // namespace lockstep

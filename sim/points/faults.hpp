@@ -1,0 +1,19 @@
+// The whole run of a point with failures: what of it is simulated, what is played (faults/).
+#pragma once
+
+#include "points/misfits.hpp"
+#include "points/points.hpp"
+#include "results/record.hpp"
+#include "scenario/scenario.hpp"
+
+namespace lockstep {
+
+// What scenario.faults says of nodes that are not there, at any of its GPU counts.
+void check_faults(const Scenario& scenario, const Machine& machine, Misfits& misfits);
+
+// Plays the run of prediction.steps steps. Workers that may be fewer are simulated with as many
+// nodes as may be left. Throws ConfigError when the strategy refuses such a number.
+RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
+                                  const StrategyResult& result, const Prediction& prediction);
+
+}  // namespace lockstep

@@ -1,0 +1,63 @@
+// Whatever fails when: no work is lost or counted twice.
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <cmath>
+
+#include "fixture.hpp"
+
+namespace lockstep {
+namespace {
+
+LongRun any_plan() {
+  const int nodes = *rc::gen::inRange(1, 9);
+  const double steps = *rc::gen::inRange(1, 2000);
+  LongRun plan = *rc::gen::arbitrary<bool>() ? gang(nodes, steps, 0) : elastic(nodes, steps, 0);
+  plan.independent_workers = plan.steps_per_second[1] > 0 && *rc::gen::arbitrary<bool>();
+  plan.state_nodes = *rc::gen::inRange(0, nodes + 1);
+  plan.servers = *rc::gen::inRange(0, 3);
+  plan.speeds = {*rc::gen::inRange(0, 20) / 1e4, *rc::gen::inRange(0, 20) / 1e4,
+                 *rc::gen::inRange(0, 20) / 1e4};
+  if (*rc::gen::arbitrary<bool>()) plan.steps_between_checkpoints = *rc::gen::inRange(1, 300);
+  plan.write_seconds = *rc::gen::inRange(0, 20);
+  plan.read_seconds = *rc::gen::inRange(0, 20);
+  Faults& faults = plan.faults;
+  faults.detection_seconds = *rc::gen::inRange(0, 30);
+  faults.restart_seconds = *rc::gen::inRange(0, 30);
+  faults.repair_seconds = *rc::gen::inRange(0, 500);
+  faults.spare_nodes = *rc::gen::inRange(0, 4);
+  for (int n = *rc::gen::inRange(0, 5); n > 0; --n) {
+    faults.at.push_back({1.0 * *rc::gen::inRange(0, 3000), *rc::gen::inRange(0, nodes), {}});
+  }
+  return plan;
+}
+
+RC_GTEST_PROP(LongRunProperty, NoWorkIsLostOrCountedTwice, ()) {
+  const LongRun plan = any_plan();
+  const LongRunResult r = play(plan, 3, 0);
+  const double sum = r.training + r.lost + r.checkpoints + r.down + r.waiting;
+  RC_ASSERT(std::abs(sum - r.seconds) <= 1e-9 * r.seconds);
+  // What lasts is done once: on all nodes a step a second, on fewer never faster.
+  if (r.finished) RC_ASSERT(r.steps == plan.steps);
+  RC_ASSERT(r.steps <= plan.steps);
+  RC_ASSERT(r.training >= r.steps * (1 - 1e-9));
+  if (plan.nodes() == 1 || plan.steps_per_second[1] == 0) {
+    RC_ASSERT(std::abs(r.training - r.steps) <= 1e-9 * plan.steps);
+  }
+  RC_ASSERT(r.seconds >= plan.steps * (1 - 1e-9) || !r.finished);
+  RC_ASSERT(r.interruptions <= r.failures);
+  RC_ASSERT(r.node_seconds <= r.seconds * plan.nodes() * (1 + 1e-9));
+  if (r.failures == 0) {
+    RC_ASSERT(std::abs(r.seconds - plan.failure_free_seconds()) <= 1e-9 * r.seconds);
+  }
+}
+
+RC_GTEST_PROP(LongRunProperty, IsTheSameForTheSameSeed, ()) {
+  const LongRun plan = any_plan();
+  const LongRunResult a = play(plan, 3, 1), b = play(plan, 3, 1);
+  RC_ASSERT(a.seconds == b.seconds);
+  RC_ASSERT(a.failures == b.failures);
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,172 @@
+// Does a run with failures take as long as it can be reckoned by hand, or by a law?
+#include "faults/long_run.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+
+#include "fixture.hpp"
+
+namespace lockstep {
+namespace {
+
+TEST(LongRun, WithoutFailuresIsItsStepsAndCheckpoints) {
+  LongRun plan = gang(4, 1000, 0);
+  plan.steps_between_checkpoints = 100;
+  plan.write_seconds = 7;
+  const LongRunResult r = play(plan, 1, 0);
+  EXPECT_TRUE(r.finished);
+  EXPECT_DOUBLE_EQ(r.seconds, 1000 + 9 * 7);
+  EXPECT_DOUBLE_EQ(r.seconds, plan.failure_free_seconds());
+  EXPECT_EQ(r.interruptions, 0);
+}
+
+// A checkpoint after 100 steps, a failure in step 151: 50 s are lost.
+TEST(LongRun, AFailureGoesBackToTheLastCheckpoint) {
+  LongRun plan = gang(4, 300, 0);
+  plan.steps_between_checkpoints = 100;
+  plan.write_seconds = 5;
+  plan.read_seconds = 3;
+  plan.faults.detection_seconds = 10;
+  plan.faults.restart_seconds = 20;
+  plan.faults.at = {{155, 2, {}}};
+  const LongRunResult r = play(plan, 1, 0);
+  EXPECT_DOUBLE_EQ(r.lost, 50);
+  EXPECT_DOUBLE_EQ(r.down, 33);
+  EXPECT_DOUBLE_EQ(r.training, 300);
+  EXPECT_DOUBLE_EQ(r.checkpoints, 10);
+  EXPECT_DOUBLE_EQ(r.seconds, 393);
+}
+
+TEST(LongRun, AFailureWhileWritingLosesTheCheckpoint) {
+  LongRun plan = gang(1, 150, 0);
+  plan.steps_between_checkpoints = 100;
+  plan.write_seconds = 10;
+  plan.faults.at = {{104, {}, {}}};
+  const LongRunResult r = play(plan, 1, 0);
+  EXPECT_DOUBLE_EQ(r.lost, 100);
+  EXPECT_DOUBLE_EQ(r.checkpoints, 14);
+  EXPECT_DOUBLE_EQ(r.seconds, 104 + 100 + 10 + 50);
+}
+
+TEST(LongRun, AFailureDuringTheRestartStartsItAgain) {
+  LongRun plan = gang(2, 100, 0);
+  plan.faults.detection_seconds = 10;
+  plan.faults.restart_seconds = 20;
+  plan.faults.at = {{50, 0, {}}, {75, 1, {}}};
+  const LongRunResult r = play(plan, 1, 0);
+  EXPECT_EQ(r.interruptions, 2);
+  EXPECT_DOUBLE_EQ(r.down, 25 + 30);
+  EXPECT_DOUBLE_EQ(r.seconds, 50 + 55 + 100);
+}
+
+TEST(LongRun, SpareNodesAreThereBeforeRepairedOnes) {
+  LongRun plan = gang(2, 100, 0);
+  plan.faults.repair_seconds = 500;
+  plan.faults.at = {{10, 0, {}}, {20, 1, {}}};
+  plan.faults.spare_nodes = 1;
+  const LongRunResult r = play(plan, 1, 0);
+  EXPECT_DOUBLE_EQ(r.waiting, 490);  // the first is back at 510, the second needs it
+  EXPECT_DOUBLE_EQ(r.seconds, 610);
+  plan.faults.spare_nodes = 2;
+  EXPECT_DOUBLE_EQ(play(plan, 1, 0).waiting, 0);
+}
+
+// A node of four fails at 100 for 80 s; what rejoins waits for a checkpoint.
+TEST(LongRun, ElasticGoesOnWithWhatIsLeft) {
+  LongRun plan = elastic(4, 400, 0);
+  plan.steps_between_checkpoints = 100;
+  plan.faults.repair_seconds = 80;
+  plan.faults.restart_seconds = 30;
+  plan.faults.at = {{100, 0, {}}};
+  const LongRunResult r = play(plan, 1, 0);
+  EXPECT_DOUBLE_EQ(r.down, 60);  // with three, and with the fourth again
+  EXPECT_DOUBLE_EQ(r.lost, 0);   // the checkpoint was just written
+  EXPECT_NEAR(r.training, 100 + 100 / 0.75 + 200, 1e-9);
+}
+
+// The others do not even notice: 0.75 of the speed for 80 s and its restart.
+TEST(LongRun, IndependentWorkersLoseOnlyTheSpeedOfOne) {
+  LongRun plan = elastic(4, 400, 0);
+  plan.independent_workers = true;
+  plan.faults.repair_seconds = 80;
+  plan.faults.restart_seconds = 20;
+  plan.faults.at = {{100, 0, {}}};
+  const LongRunResult r = play(plan, 1, 0);
+  EXPECT_EQ(r.interruptions, 0);
+  EXPECT_EQ(r.failures, 1);
+  EXPECT_DOUBLE_EQ(r.lost, 0);
+  EXPECT_NEAR(r.seconds, 400 + 0.25 * 100, 1e-9);
+  EXPECT_NEAR(r.node_seconds, 4 * r.seconds - 100, 1e-9);
+}
+
+TEST(LongRun, IndependentWorkersStopWhereTheStateIsLost) {
+  LongRun plan = elastic(4, 400, 0);
+  plan.independent_workers = true;
+  plan.state_nodes = 1;
+  plan.faults.at = {{100, 0, {}}};
+  EXPECT_DOUBLE_EQ(play(plan, 1, 0).lost, 100);
+  plan.faults.at = {{100, 1, {}}};
+  EXPECT_DOUBLE_EQ(play(plan, 1, 0).lost, 0);
+  plan.state_nodes = 0;
+  plan.servers = 2;
+  plan.faults.at = {{100, {}, 1}};
+  EXPECT_DOUBLE_EQ(play(plan, 1, 0).lost, 100);
+}
+
+TEST(LongRun, WithoutSparesAndRepairItEndsUnfinished) {
+  LongRun plan = gang(2, 100, 0);
+  plan.faults.repair_seconds.reset();
+  plan.faults.at = {{10, 0, {}}};
+  const LongRunResult r = play(plan, 1, 0);
+  EXPECT_FALSE(r.finished);
+  EXPECT_DOUBLE_EQ(r.steps, 0);
+}
+
+TEST(LongRun, FailuresFasterThanTheRestartAreGivenUp) {
+  LongRun plan = gang(1, 100, 1);
+  plan.faults.restart_seconds = 60;
+  const LongRunResult r = play(plan, 1, 0);
+  EXPECT_FALSE(r.finished);
+  EXPECT_LE(r.seconds, 2 * most_times * 100);
+}
+
+// Daly 2006, eq. 20: M e^(R/M) (e^((period + write)/M) - 1) for each period, failures in everything.
+TEST(LongRun, MeanTimeIsDalysLaw) {
+  const double between = 1000, restart = 120, write = 30, period = 200;
+  LongRun plan = gang(5, 200 * period, 1 / between / 5);
+  plan.write_seconds = write;
+  plan.steps_between_checkpoints = period;
+  plan.faults.restart_seconds = restart;
+  double sum = 0;
+  const int runs = 400;
+  for (int run = 0; run < runs; ++run) sum += play(plan, 1, run).seconds;
+  const double law =
+      between * std::exp(restart / between) * std::expm1((period + write) / between) * 200;
+  EXPECT_NEAR(sum / runs / law, 1, 0.01);
+}
+
+// Interruptions come as often as all nodes fail together.
+TEST(LongRun, TimeBetweenInterruptionsIsThatOfOneNodeOverTheirNumber) {
+  LongRun plan = gang(100, 1e6, 1e-5);
+  plan.steps_between_checkpoints = 100;
+  const LongRunResult r = play(plan, 1, 0);
+  EXPECT_NEAR(r.seconds / r.interruptions, 1000, 4 * 1000 / std::sqrt(r.interruptions));
+}
+
+// 16,384 GPUs for 30 days, failing every 3 hours: one second for all runs of a scenario.
+TEST(LongRun, AMonthOf2048NodesTakesHardlyAnyTime) {
+  LongRun plan = gang(2048, 30 * 86400 / 5.0, 1 / (3 * 3600.0) / 2048);
+  plan.steps_per_second.back() = 1 / 5.0;
+  plan.steps_between_checkpoints = 60;
+  plan.write_seconds = 5;
+  plan.faults.restart_seconds = 300;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int run = 0; run < 20; ++run) EXPECT_TRUE(play(plan, 1, run).finished);
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+  EXPECT_LT(spent.count(), 1);
+}
+
+}  // namespace
+}  // namespace lockstep

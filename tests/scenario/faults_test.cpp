@@ -1,0 +1,156 @@
+// What a scenario says of failures, what it may not say, and what comes of it.
+#include "points/faults.hpp"
+
+#include "helpers.hpp"
+#include "questions/run.hpp"
+
+namespace lockstep {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string two_nodes = "model: lenet5\ngpus: 16\ndataset: {time: 10 d}\n";
+
+TEST(Faults, WhatCannotBeIsRefusedWithItsPlace) {
+  struct Case {
+    const char* faults;
+    const char* message;
+  };
+  const std::string platform = "platform: a100-sxm4-80gb-x4\ngpus: 8\n";
+  for (const auto& [faults, message] : std::initializer_list<Case>{
+           {"faults: {mean_time_between_failures: {node: -1 d}, repair: 1 h}\n", "out of range"},
+           {"faults: {mean_time_between_failures: {node: 20}, repair: 1 h}\n", "needs a unit"},
+           {"faults: {mean_time_between_failures: {nodes: 1 d}}\n", "did you mean 'node'?"},
+           {"faults: {mean_time_between_failures: {gpu: 1 d}}\n", "repair: missing"},
+           {"faults: {min_nodes: 2, recovery: restart}\n", "no effect with recovery: restart"},
+           {"faults: {min_nodes: 3, recovery: elastic}\n", "but the job has 2 nodes"},
+           {"faults: {spare_nodes: 20}\n", "has at most 16"},
+           {"faults: {spare_nodes: -1}\n", "out of range"},
+           {"faults: {at: [{time: 1 h, node: 2}], repair: 1 h}\n", "there is no node 2"},
+           {"faults: {at: [{time: 1 h, node: 0, server: 0}]}\n", "contradicts node"},
+           {"faults: {at: [{time: 1 h, server: 0}]}\n", "there is no server 0"},
+           {"faults: {at: [{time: 1 h, node: 0}, {time: 2 h, node: 1}], spare_nodes: 1}\n",
+            "2 failed nodes are more than the job can do without"},
+           {"faults: {at: [{time: 1 h, node: 0}, {time: 2 h, node: 1}], recovery: elastic}\n",
+            "2 failed nodes are more than the job can do without"},
+           {"faults: {at: [{node: 0}]}\n", "missing"},
+           {"checkpoint: {every: 1 h}\n", "no effect without faults"},
+           {"faults: {}\ncheckpoint: {every: 0 s}\n", "out of range"},
+       }) {
+    const std::string text = platform + "dataset: {time: 10 d}\n" + faults;
+    const std::string what = refusal([&] { expand(scenario_of(text)); });
+    EXPECT_THAT(what, HasSubstr(message)) << text;
+    EXPECT_THAT(what, testing::MatchesRegex("test.yaml:[0-9]+:[0-9]+: .*")) << text;
+  }
+  EXPECT_THAT(refusal([] { scenario_of("faults: {}\n"); }), HasSubstr("length of the run"));
+  EXPECT_THAT(refusal([] { scenario_of("dataset: {time: 1 d, steps: 3}\n"); }),
+              HasSubstr("contradicts steps"));
+}
+
+RunWithFailures run_of(const std::string& more) {
+  const ResultRecord record = run_scenario(scenario_of(more));
+  return record.predictions.at(0).with_failures.value();
+}
+
+TEST(Faults, ServersAreThereWhereTheyHaveHosts) {
+  const std::string servers =
+      two_nodes + "strategies: [parameter_server: {consistency: async, placement: own-hosts}]\n";
+  EXPECT_EQ(run_of(servers + "faults: {at: [{time: 1 h, server: 0}]}\n").interruptions, 1);
+  EXPECT_THAT(
+      refusal([&] { expand(scenario_of(servers + "faults: {at: [{time: 1 h, server: 1}]}\n")); }),
+      HasSubstr("servers are 0 to 0"));
+}
+
+TEST(Faults, WithoutFailuresTheRunIsItsSteps) {
+  const RunWithFailures run = run_of(two_nodes + "faults: {}\n");
+  EXPECT_NEAR(run.finish_seconds, 10 * 86400, 1);
+  EXPECT_EQ(run.interruptions, 0);
+  EXPECT_EQ(run.checkpoint_period_seconds, 0);  // nothing to go back for
+  EXPECT_DOUBLE_EQ(run.goodput, 1);
+  EXPECT_DOUBLE_EQ(run.availability, 1);
+}
+
+TEST(Faults, LengthOfARunIsStepsOrTimeAlike) {
+  const auto steps = run_scenario(scenario_of("dataset: {steps: 1000}\n")).predictions.at(0);
+  EXPECT_EQ(steps.steps, 1000);
+  const auto time = run_scenario(scenario_of("dataset: {time: 1 h}\n")).predictions.at(0);
+  EXPECT_NEAR(time.total_seconds, 3600, time.first_step_seconds + time.step_seconds);
+}
+
+// 3.6 of every 1000 node-days, 16,384 GPUs in nodes of 8: 1.8 h (fact 148, 6.5 of 1000).
+TEST(Faults, ManyGpusAreInterruptedAsOftenAsPublished) {
+  Scenario s = scenario_of(two_nodes +
+                           "faults: {mean_time_between_failures: {node: 3692 h}, repair: 0 s, "
+                           "detection: 0 s, restart: 0 s, runs: 50}\n");
+  const auto point = expand(s).at(0);
+  StrategyResult result;
+  result.samples_per_step = 1;
+  Prediction p;
+  p.step_seconds = 10;
+  p.steps = 86400;
+  Point large = point;
+  large.job.gpus = 16384;
+  const auto run = run_with_failures(s, large, result, p);
+  EXPECT_NEAR(run.seconds_between_interruptions / 3600, 1.803, 0.05);
+}
+
+// Parameters and momentum of ResNet-18, fp32, and what BatchNorm counts.
+TEST(Faults, ACheckpointHoldsParametersAndOptimizer) {
+  const std::string fails = "gpus: 16\ndataset: {time: 10 d}\nfaults: {at: [{time: 1 h}]}\n";
+  const std::string momentum = "optimizer: {momentum: 0.9}\ncheckpoint: {bandwidth: 1 GB/s}\n";
+  const RunWithFailures ddp = run_of(fails + momentum);
+  EXPECT_NEAR(ddp.checkpoint_bytes, 11689512 * 8.0, 0.001 * 11689512 * 8);
+  EXPECT_NEAR(ddp.checkpoint_seconds, ddp.checkpoint_bytes / 1e9, 1e-9);
+  const RunWithFailures fsdp = run_of(fails + momentum + "strategies: [fsdp]\n");
+  EXPECT_DOUBLE_EQ(fsdp.checkpoint_bytes, ddp.checkpoint_bytes);
+  EXPECT_DOUBLE_EQ(fsdp.checkpoint_seconds, ddp.checkpoint_seconds / 2);  // both nodes write
+}
+
+TEST(Faults, SpareNodesArePaidFor) {
+  const std::string fails =
+      two_nodes + "price_per_gpu_hour: 1 USD/h\nfaults: {at: [{time: 1 h}], spare_nodes: ";
+  const RunWithFailures none = run_of(fails + "0}\n"), two = run_of(fails + "2}\n");
+  EXPECT_DOUBLE_EQ(none.dollars, none.finish_seconds / 3600 * 16);
+  EXPECT_DOUBLE_EQ(two.dollars, two.finish_seconds / 3600 * 32);
+}
+
+// Speeds with fewer nodes are simulated: half of the workers on a server that is no bottleneck do
+// half of the steps, and lose nothing with the others.
+TEST(Faults, WhatIsLeftGoesOnAsFastAsItIsSimulated) {
+  const std::string half = two_nodes +
+                           "faults: {at: [{time: 1 d, node: 1}], repair: 2 d, detection: 0 s, "
+                           "restart: 0 s, recovery: elastic}\ncheckpoint: {every: 1 h}\n";
+  const RunWithFailures ddp = run_of(half);
+  Scenario s = scenario_of("model: lenet5\ngpus: [8, 16]\n");
+  const auto r = run_scenario(s).predictions;
+  const double speed = r[0].samples_per_second / r[1].samples_per_second;
+  EXPECT_LT(speed, 0.6);
+  // An hour lasts as long as two; the last hour before the node is back is not quite over.
+  EXPECT_NEAR(ddp.finish_seconds, 86400 * (10 + 2 * (1 - speed)), 3 * 3600);
+  EXPECT_LT(ddp.mean_nodes, 2);
+  EXPECT_EQ(ddp.waiting, 0);
+}
+
+TEST(Faults, AsynchronousWorkersGoOnByThemselves) {
+  const std::string fails = two_nodes + "faults: {at: [{time: 1 d, node: 1}], repair: 2 d}\n";
+  const std::string async = "strategies: [parameter_server: {consistency: async, placement: ";
+  const RunWithFailures ddp = run_of(fails);
+  EXPECT_NEAR(ddp.waiting, 2 * 86400 - 60, 1);  // but for the detection
+  const RunWithFailures own = run_of(fails + async + "own-hosts}]\n");
+  EXPECT_EQ(own.interruptions, 0);
+  EXPECT_EQ(own.failures, 1);
+  EXPECT_EQ(own.lost, 0);
+  EXPECT_LT(own.finish_seconds, ddp.finish_seconds);
+  const RunWithFailures with = run_of(fails + async + "worker-host, servers: 2}]\n");
+  EXPECT_EQ(with.interruptions, 1);  // its server's half of the weights is gone
+}
+
+TEST(Faults, WhatNeverComesToItsEndSaysSo) {
+  const RunWithFailures run = run_of(
+      two_nodes + "faults: {mean_time_between_failures: {job: 1 min}, restart: 1 h, runs: 2}\n");
+  EXPECT_EQ(run.unfinished, 2);
+  EXPECT_EQ(run.goodput, 0);
+}
+
+}  // namespace
+}  // namespace lockstep
