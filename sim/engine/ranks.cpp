@@ -148,9 +148,9 @@ StreamId RankGroup::add_stream(const std::string& name, WaitCause cause) {
 }
 
 Event RankGroup::enqueue(StreamId stream, double seconds, const Event& after, bool after_host,
-                         std::string_view name) {
+                         std::string_view name, std::vector<double> more) {
   SideStream& side = impl_->side_streams.at(static_cast<std::size_t>(stream));
-  return side.push(name, seconds, after_host ? &impl_->host : nullptr, after);
+  return side.push(name, seconds, after_host ? &impl_->host : nullptr, after, std::move(more));
 }
 
 Event RankGroup::copy(StreamId stream, const TransferSpec& spec, const Event& after) {

@@ -147,9 +147,9 @@ class RankGroup {
   StreamId add_stream(const std::string& name, WaitCause cause = WaitCause::communication);
   // Queues `seconds` of work behind the stream's earlier work; begins at max(stream, host, after).
   // With `after_host` false the host's clock does not matter (work that a background thread
-  // issues).
+  // issues). `more`: seconds of each lane besides.
   Event enqueue(StreamId stream, double seconds, const Event& after = {}, bool after_host = true,
-                std::string_view name = {});
+                std::string_view name = {}, std::vector<double> more = {});
   // The same for a copy over links: latency + bytes / lone rate per lane, counted as traffic on
   // `uses`.
   Event copy(StreamId stream, const TransferSpec& spec, const Event& after = {});

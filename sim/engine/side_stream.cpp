@@ -6,11 +6,12 @@
 namespace lockstep {
 
 Event SideStream::push(std::string_view what, double seconds, const HostClock* host,
-                       const Event& after) {
+                       const Event& after, std::vector<double> more) {
   auto done = std::make_shared<Event::State>();
   done->cause = cause_;
   if (watch_) done->number = watch_->observer().number();
-  queue_.push_back({what, seconds, host != nullptr, host ? *host : HostClock{}, after, done});
+  queue_.push_back(
+      {what, seconds, host != nullptr, host ? *host : HostClock{}, after, done, std::move(more)});
   // Otherwise the item in front has asked to be woken already; once is enough.
   if (queue_.size() == 1) drain();
   return Event(done);
@@ -27,7 +28,7 @@ void SideStream::drain() {
       double begin = free_[lane];
       if (item.hosted) begin = std::max(begin, item.host.at(lane));
       if (after) begin = std::max(begin, after->at(lane));
-      free_[lane] = begin + item.seconds;
+      free_[lane] = begin + item.of(lane);
     }
     if (free_.size() == 1) {
       item.done->common = free_[0];
@@ -41,13 +42,13 @@ void SideStream::drain() {
 }
 
 void SideStream::tell(const Item& item) const {
-  if (item.seconds <= 0) return;
   const Event::State* after = item.after.state().get();
   for (const int lane : watch_->lanes()) {
+    const double seconds = item.of(static_cast<std::size_t>(lane));
+    if (seconds <= 0) continue;
     const double end = free_[static_cast<std::size_t>(lane)];
     watch_->observer().on_work({watch_->stream(lane, name_), Phase::copies, item.what,
-                                end - item.seconds, end, item.done->number,
-                                after ? after->number : 0});
+                                end - seconds, end, item.done->number, after ? after->number : 0});
   }
 }
 

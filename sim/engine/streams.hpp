@@ -99,13 +99,15 @@ class ComputeStream final : public Waker {
   std::vector<StepRecord> steps_;
 };
 
-// An in-order queue beside the compute stream: every item takes a fixed time per lane.
+// An in-order queue beside the compute stream: every item takes a time that is known beforehand.
 class SideStream final : public Waker {
  public:
   SideStream(std::string name, std::size_t lanes, WaitCause cause, Watch* watch)
       : name_(std::move(name)), cause_(cause), watch_(watch), free_(lanes, 0.0) {}
   // `host` null: only `after` and the stream's earlier work hold it back.
-  Event push(std::string_view what, double seconds, const HostClock* host, const Event& after);
+  // `more`: seconds of each lane besides; empty = none.
+  Event push(std::string_view what, double seconds, const HostClock* host, const Event& after,
+             std::vector<double> more = {});
   void wake() override { drain(); }
 
  private:
@@ -116,6 +118,9 @@ class SideStream final : public Waker {
     HostClock host;
     Event after;
     std::shared_ptr<Event::State> done;
+    std::vector<double> more;
+
+    double of(std::size_t lane) const { return more.empty() ? seconds : seconds + more[lane]; }
   };
   void drain();
   void tell(const Item& item) const;

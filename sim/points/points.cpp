@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <set>
 #include <stdexcept>
 
 #include "costs/roofline_costs.hpp"
@@ -45,6 +47,75 @@ Hardware hardware_of(const Scenario& scenario, const Inputs& inputs, Workloads& 
     machine.price_source = "the scenario";
   }
   return hardware;
+}
+
+// How much longer the device of `machine` takes for the step than the described one.
+double times_slower(const Machine& machine, const std::string& device, const TrainingStep& step,
+                    const Framework& framework) {
+  Machine other = machine;
+  other.device = load_device(device);
+  const auto busy = [&](const Machine& on) {
+    const RooflineCosts costs(on, framework);
+    double seconds = 0;
+    for (std::size_t i = 0; i < step.layers.size(); ++i) {
+      const LayerCost cost = costs.layer(step, i);
+      seconds += cost.forward.busy + cost.backward.busy;
+    }
+    return seconds;
+  };
+  return busy(other) / busy(machine);
+}
+
+// Ranks on other devices are slower or faster by what the model says of the whole step; the smallest
+// memory is everybody's.
+void use_other_devices(const Scenario& scenario, const TrainingStep& step, Job& job) {
+  const int per_node = job.machine.gpus_per_node;
+  const Machine described = job.machine;
+  for (const OtherDevice& other : job.stragglers.other_devices) {
+    const double factor = times_slower(described, other.device, step, scenario.framework);
+    for (const int node : other.nodes) {
+      for (int rank = node * per_node; rank < std::min(job.gpus, (node + 1) * per_node); ++rank) {
+        job.stragglers.slow_ranks.push_back({rank, factor});
+      }
+      if (node * per_node >= job.gpus) continue;
+      job.machine.device.memory_bytes =
+          std::min(job.machine.device.memory_bytes, load_device(other.device).memory_bytes);
+    }
+  }
+}
+
+// Stragglers on nodes that no point has.
+void check_stragglers(const Scenario& scenario, const Machine& machine, Misfits& misfits) {
+  const int most = *std::max_element(scenario.gpus.begin(), scenario.gpus.end());
+  const int nodes = (most + machine.gpus_per_node - 1) / machine.gpus_per_node;
+  const auto check = [&](const Location& where, const char* field, int node) {
+    if (node < nodes) return;
+    misfits.add(where, field, fmt::format("there is no node {}", node),
+                fmt::format("nodes are 0 to {}", nodes - 1));
+  };
+  std::set<int> known;
+  for (const OtherDevice& other : scenario.stragglers.other_devices) {
+    misfits.attempt(other.where, "stragglers.other_devices.device",
+                    [&] { load_device(other.device); });
+    for (const int node : other.nodes) {
+      check(other.where, "stragglers.other_devices.nodes", node);
+      if (!known.insert(node).second) {
+        misfits.add(other.where, "stragglers.other_devices.nodes",
+                    fmt::format("names node {} twice", node));
+      }
+    }
+  }
+  for (const SlowLink& slow : scenario.stragglers.slow_links) {
+    check(slow.where, "stragglers.slow_links.node", slow.node);
+    const bool served = std::any_of(
+        scenario.strategies.begin(), scenario.strategies.end(), [](const StrategyEntry& entry) {
+          return std::holds_alternative<ParameterServerOptions>(entry.options);
+        });
+    if (slow.from > 0 && served) {
+      misfits.add(slow.where, "stragglers.slow_links.from",
+                  "links of parameter servers are slow from the start", "0 s");
+    }
+  }
 }
 
 // One strategy entry on one GPU count.
@@ -138,6 +209,7 @@ Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& h
   point.model_flops =
       (point.step->forward_flops + point.step->backward_flops) * asked.split.accumulation;
   point.job = job_of(scenario, hardware, asked);
+  use_other_devices(scenario, *point.step, point.job);
   point.job.costs = workload->costs;
   point.job.communication_scale = scale.communication;
   return point;
@@ -161,6 +233,8 @@ std::vector<Point> expand(const Scenario& scenario, const Inputs& inputs, Worklo
     misfits.throw_if_any();
   }
   const Hardware hardware = hardware_of(scenario, inputs, workloads, edit);
+  check_stragglers(scenario, hardware.machine, misfits);
+  misfits.throw_if_any();
   check_faults(scenario, hardware.machine, misfits);
   std::vector<Point> points;
   for (const Asked& asked : asked_for(scenario, hardware.machine, misfits)) {

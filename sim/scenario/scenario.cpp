@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <set>
 
 #include "core/data.hpp"
 #include "core/describe.hpp"
+#include "core/statistics.hpp"
 #include "scenario/scenario_fields.hpp"
 
 namespace lockstep {
@@ -71,6 +73,43 @@ void resolve(std::string& path, const std::string& scenario_file, bool always) {
   if (std::filesystem::exists(beside, none)) path = beside.string();
 }
 
+// Numbers, one a line, over their median; empty lines and what follows a # do not count.
+std::vector<double> read_values(const Empirical& from) {
+  std::ifstream in(from.file);
+  if (!in) {
+    throw ConfigError({from.where, "stragglers.per_step.empirical.file",
+                       fmt::format("cannot read {}", in_quotes(from.file)),
+                       "a file beside the scenario"});
+  }
+  Diagnostics diagnostics;
+  std::vector<double> values;
+  std::string line;
+  for (int number = 1; std::getline(in, line); ++number) {
+    line = line.substr(0, line.find('#'));
+    const auto begin = line.find_first_not_of(" \t\r");
+    if (begin == std::string::npos) continue;
+    const std::string text = line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin);
+    const Location where{from.file, number, static_cast<int>(begin) + 1};
+    double value = 0;
+    try {
+      value = parse_quantity(text, Dimension::none);
+    } catch (const UnitError& error) {
+      diagnostics.add({where, "", error.what(), "one number a line, seconds or factors"});
+      continue;
+    }
+    if (value <= 0) diagnostics.add({where, "", in_quotes(text) + " is not positive", ""});
+    values.push_back(value);
+  }
+  diagnostics.throw_if_any();
+  if (values.empty()) {
+    throw ConfigError({from.where, "stragglers.per_step.empirical.file",
+                       in_quotes(from.file) + " has no values", "one number a line"});
+  }
+  const double nominal = median(values);
+  for (double& value : values) value /= nominal;
+  return values;
+}
+
 // A cluster's scenario (sim/cluster) is another kind of file.
 void check_kind(const Node& root) {
   if (root.kind() != Node::Kind::map || !root.find("cluster")) return;
@@ -91,6 +130,12 @@ Scenario read_root(const Node& root, const std::string& file) {
   resolve(scenario.platform, file, false);
   resolve(scenario.profile, file, true);
   check_references(scenario);
+  if (scenario.stragglers.per_step) {
+    if (auto* law = std::get_if<Empirical>(&*scenario.stragglers.per_step)) {
+      resolve(law->file, file, true);
+      law->values = read_values(*law);
+    }
+  }
   return scenario;
 }
 

@@ -166,6 +166,7 @@ const std::vector<Surroundings> server_surroundings{
 
 // Of the scenario itself, as `field: value` or `block: {field: value}`.
 const std::string free_host = "a step that the device bounds leaves the host free";
+const std::string idle_link = "other links set the pace";
 const std::vector<Option> scenario_options{
     {"model", "resnet34"},
     {"model_parameters", "{heads: 6}"},
@@ -213,6 +214,29 @@ const std::vector<Option> scenario_options{
      "{per_step: {pareto: {}}}"},
     {"stragglers.per_step.pareto.scale", "{per_step: {pareto: {scale: 9%}}}", "",
      "{per_step: {pareto: {}}}"},
+    {"stragglers.slow_periods.every", "{slow_periods: {every: 5, lasts: 2}}", "",
+     "{slow_periods: {every: 3, lasts: 2}}"},
+    {"stragglers.slow_periods.lasts", "{slow_periods: {every: 3, lasts: 1}}", "",
+     "{slow_periods: {every: 3, lasts: 2}}"},
+    {"stragglers.slow_periods.factor", "{slow_periods: {every: 3, lasts: 2, factor: 3}}", "",
+     "{slow_periods: {every: 3, lasts: 2}}"},
+    {"stragglers.loader_hiccups.every", "{loader_hiccups: {every: 3}}", "more are behind the first",
+     "{loader_hiccups: {every: 5}}"},
+    {"stragglers.loader_hiccups.lasts", "{loader_hiccups: {every: 1, lasts: 3 s}}", "",
+     "{loader_hiccups: {every: 1}}"},
+    {"stragglers.slow_links[].link", "{slow_links: [{link: NVLink, speed: 1%}]}", idle_link,
+     "{slow_links: [{speed: 1%}]}"},
+    {"stragglers.slow_links[].node", "{slow_links: [{speed: 1%, node: 1}]}",
+     "all wait for the slowest", "{slow_links: [{speed: 1%}]}"},
+    {"stragglers.slow_links[].speed", "{slow_links: [{speed: 1%}]}", idle_link,
+     "{slow_links: [{speed: 100%}]}"},
+    {"stragglers.slow_links[].from", "{slow_links: [{speed: 1%, from: 100 ms}]}", idle_link,
+     "{slow_links: [{speed: 1%}]}"},
+    {"stragglers.other_devices[].device", "{other_devices: [{device: v100-sxm2-16gb, nodes: 0}]}",
+     "where the host sets the pace"},
+    {"stragglers.other_devices[].nodes",
+     "{other_devices: [{device: v100-sxm2-16gb, nodes: [0, 1]}]}", "where the host sets the pace",
+     "{other_devices: [{device: v100-sxm2-16gb, nodes: 0}]}"},
     {"stragglers.per_rank", "{per_rank: 9%}", "where the network sets the pace, ranks wait for it"},
     {"stragglers.slow_ranks", "{slow_ranks: [{rank: 0, factor: 2}]}"},
     {"stragglers.slow_ranks[].rank", "{slow_ranks: [{rank: 1, factor: 2}]}",
@@ -246,6 +270,9 @@ const std::vector<Surroundings> scenario_surroundings{
     {"dataset: {samples: 10000}\nstrategies: [ddp]\n"},
     {cpu + "strategies: [ddp]\n"},
     {cpu + "strategies: [parameter_server]\n"},
+    {"gpus: 16\nmodel: vgg11\nbatch: {per_gpu: 2}\nstrategies: [ddp, parameter_server: {placement: "
+     "worker-host, servers: 2}]\n"},
+    {"gpus: 16\nmodel: vgg11\nbatch: {per_gpu: 2}\nstrategies: [ddp]\n"},
 };
 
 struct Told {
@@ -402,7 +429,8 @@ TEST(Options, NoneOfFailuresIsSilentlyWithoutEffect) {
 // What the lists above leave out: words for people, figures to compare with, and files, which have
 // tests of their own.
 TEST(Options, EveryFieldIsTried) {
-  std::set<std::string> tried{"name", "description", "profile"};
+  std::set<std::string> tried{"name", "description", "profile",
+                              "stragglers.per_step.empirical.file"};
   const auto add = [&](const std::string& prefix, const std::vector<Option>& options) {
     for (const Option& option : options) tried.insert(prefix + option.path);
   };

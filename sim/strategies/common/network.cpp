@@ -3,8 +3,18 @@
 #include <algorithm>
 
 #include "costs/interference.hpp"
+#include "strategies/common/stragglers.hpp"
 
 namespace lockstep {
+
+namespace {
+
+Program slow_down(World& world, LinkId link, double bytes_per_second) {
+  world.set_capacity(link, bytes_per_second);
+  co_return;
+}
+
+}  // namespace
 
 double communicator_bytes(const Machine& machine, const CommGroup& group) {
   if (group.ranks() == 1 || machine.device.architecture == Architecture::cpu) return 0;
@@ -87,8 +97,15 @@ LinkId JobNetwork::link(const LinkLoad& load) {
   const std::string name = EnumNames<LinkClass>::names[static_cast<std::size_t>(load.link)];
   // One link stands for all of its class. They are alike in the whole machine; how many of them a
   // collective uses depends on its group, so every use says its own total.
-  const LinkId id = world_.add_link(name, name, load.capacity);
+  // One slow link among them makes all that pass it as slow.
+  const double first = first_speed(job_.stragglers, load.link, -1);
+  const LinkId id = world_.add_link(name, name, first * load.capacity);
   links_.emplace(load.link, id);
+  for (const SlowLink& slow : job_.stragglers.slow_links) {
+    if (slow.link != load.link || slow.from <= 0) continue;
+    const double left = std::min(first, slow.speed) * load.capacity;
+    world_.spawn("slow link", slow_down(world_, id, left), slow.from);
+  }
   return id;
 }
 

@@ -167,7 +167,8 @@ void run_steps(World& world, RankGroup& ranks, const RankSpeeds& speeds, const J
       const bool here = step == 0 || (period > 1 && step % period == 0);
       co_await ranks.await_step(here ? step : step - 1);
       if (step == 0) after_first = world.traffic();
-      if (!speeds.random() && step < last && steady(ranks.steps(), repeats) &&
+      if (!speeds.random() && !changes(job.stragglers) && step < last &&
+          steady(ranks.steps(), repeats) &&
           !loader_falls_behind(job,
                                mean_of(ranks.steps(), ranks.steps().size() - repeats, repeats))) {
         extrapolated = true;

@@ -1,5 +1,7 @@
 #include "strategies/common/step_parts.hpp"
 
+#include "strategies/common/stragglers.hpp"
+
 namespace lockstep {
 
 namespace {
@@ -27,6 +29,17 @@ InputPipeline::InputPipeline(const Job& job, RankGroup& ranks, JobNetwork& netwo
   }
 }
 
+// Lanes are ranks where something is drawn.
+std::vector<double> InputPipeline::late() {
+  std::vector<double> seconds;
+  if (!job_.stragglers.loader_hiccups) return seconds;
+  for (int rank = 0; rank < ranks_.lanes(); ++rank) {
+    seconds.push_back(hiccup(*job_.stragglers.loader_hiccups, job_.seed, rank, batches_));
+  }
+  ++batches_;
+  return seconds;
+}
+
 Program InputPipeline::next_batch() {
   // Megatron broadcasts the sizes of each micro-batch in the tensor-parallel group and copies them
   // back to the host (mpu/data.py, _build_key_size_numel_dictionaries), which waits there.
@@ -34,10 +47,10 @@ Program InputPipeline::next_batch() {
     co_await ranks_.host_wait(ranks_.record());
   // A host that asks late for the batch is no slow loader, nor a slow copy.
   ranks_.wait(ranks_.host_position());
-  if (job_.data_loading_seconds > 0) {
+  if (job_.data_loading_seconds > 0 || job_.stragglers.loader_hiccups) {
     const Event room = taken_.size() < prefetched_batches ? Event{} : taken_.front();
     const Event batch =
-        ranks_.enqueue(loader_, job_.data_loading_seconds, room, false, "next batch");
+        ranks_.enqueue(loader_, job_.data_loading_seconds, room, false, "next batch", late());
     ranks_.wait(batch);
     co_await ranks_.host_wait(batch);
     taken_.push_back(ranks_.host_position());

@@ -29,8 +29,11 @@ class InputPipeline {
   const PricedTransfer& copy() const { return transfer_; }
 
  private:
+  std::vector<double> late();  // how much each lane's next batch is
+
   const Job& job_;
   RankGroup& ranks_;
+  int batches_ = 0;
   StreamId loader_, copy_;
   PricedTransfer transfer_;
   std::vector<Event> taken_;  // when the host took each of the latest batches

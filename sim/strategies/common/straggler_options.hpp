@@ -3,11 +3,13 @@
 
 #include <array>
 #include <optional>
+#include <string>
 #include <variant>
 #include <vector>
 
 #include "core/errors.hpp"
 #include "core/fields.hpp"
+#include "costs/collective.hpp"
 
 namespace lockstep {
 
@@ -23,10 +25,17 @@ struct ParetoTail {
   double alpha = 3;
   double scale = 0.02;
 };  // 1 + scale * (Pareto(alpha) - 1)
-using Jitter = std::variant<Lognormal, ShiftedExponential, ParetoTail>;
+// One of the values of a file, each over their median. `values` is filled by who reads the scenario
+// (read_values()).
+struct Empirical {
+  std::string file;
+  std::vector<double> values = {};
+  Location where = {};
+};
+using Jitter = std::variant<Lognormal, ShiftedExponential, ParetoTail, Empirical>;
 template <>
 struct AlternativeNames<Jitter> {
-  static constexpr std::array names{"lognormal", "exponential", "pareto"};
+  static constexpr std::array names{"lognormal", "exponential", "pareto", "empirical"};
 };
 
 struct SlowRank {
@@ -35,8 +44,40 @@ struct SlowRank {
   Location where = {};
 };
 
+// Some other work takes part of a rank's device for a while.
+struct SlowPeriods {
+  int every = 1000, lasts = 20;  // steps
+  double factor = 2;
+};
+
+// The input pipeline stands still for a while.
+struct LoaderHiccups {
+  int every = 100;  // micro-batches
+  double seconds = 0.5;
+};
+
+// A cable or port that negotiated less than its line rate.
+struct SlowLink {
+  LinkClass link = LinkClass::nic;
+  int node = 0;
+  double speed = 0.5;  // of what the platform says
+  double from = 0;     // seconds of the simulation
+  Location where = {};
+};
+
+// Nodes with another GPU than the platform's.
+struct OtherDevice {
+  std::string device;
+  std::vector<int> nodes;
+  Location where = {};
+};
+
 struct Stragglers {
   std::optional<Jitter> per_step;  // drawn per rank and step
+  std::optional<SlowPeriods> slow_periods;
+  std::optional<LoaderHiccups> loader_hiccups;
+  std::vector<SlowLink> slow_links;
+  std::vector<OtherDevice> other_devices;
   // Fixed speed differences: the ranks' factors are the quantiles of normal(1, sigma), dealt to the
   // ranks at random. Absent = `usual_spread` on accelerators, none on CPUs.
   std::optional<double> per_rank_sigma;
@@ -76,6 +117,87 @@ void describe(Visitor& v, ParetoTail& d) {
 }
 
 template <class Visitor>
+void describe(Visitor& v, Empirical& d) {
+  v.location("file", d.where);
+  v.field({.name = "file",
+           .doc = "Measured step times or factors, one a line; their median is nominal.",
+           .required = true},
+          d.file);
+}
+
+template <class Visitor>
+void describe(Visitor& v, SlowPeriods& s) {
+  v.field({.name = "every",
+           .doc = "Steps of a rank from one period to the next, on average.",
+           .min = 1,
+           .max = 1e9},
+          s.every);
+  v.field({.name = "lasts", .doc = "Steps.", .min = 1, .max = 1e6}, s.lasts);
+  v.field({.name = "factor",
+           .doc = "Device work takes this many times longer meanwhile.",
+           .min = 1,
+           .max = 1000},
+          s.factor);
+  v.check([&](auto report) {
+    if (s.lasts > s.every) report("lasts", "longer than from one period to the next");
+  });
+}
+
+template <class Visitor>
+void describe(Visitor& v, LoaderHiccups& h) {
+  v.field({.name = "every",
+           .doc = "Micro-batches of a rank from one to the next, on average.",
+           .min = 1,
+           .max = 1e9},
+          h.every);
+  v.field({.name = "lasts",
+           .doc = "How late the batch is.",
+           .unit = Dimension::seconds,
+           .min = 0,
+           .max = 1e6},
+          h.seconds);
+}
+
+template <class Visitor>
+void describe(Visitor& v, SlowLink& s) {
+  v.location(s.where);
+  v.field({.name = "link", .doc = "Class of the link."}, s.link);
+  v.field({.name = "node", .doc = "Whose, from 0: all of this class there.", .min = 0, .max = 1e6},
+          s.node);
+  v.field({.name = "speed",
+           .doc = "Share of its rate that is left.",
+           .unit = Dimension::fraction,
+           .min = 1e-3,
+           .max = 1,
+           .required = true},
+          s.speed);
+  v.field({.name = "from",
+           .doc = "Simulated time at which it begins; not with parameter servers.",
+           .unit = Dimension::seconds,
+           .min = 0,
+           .max = 1e9},
+          s.from);
+}
+
+template <class Visitor>
+void describe(Visitor& v, OtherDevice& o) {
+  v.location(o.where);
+  v.field({.name = "device",
+           .doc = "Name of a file in platforms/devices/, or a path to one.",
+           .required = true},
+          o.device);
+  v.field({.name = "nodes",
+           .doc = "Which nodes have it, from 0.",
+           .min = 0,
+           .max = 1e6,
+           .required = true,
+           .min_items = 1,
+           .max_items = 65536,
+           .single = true},
+          o.nodes);
+}
+
+template <class Visitor>
 void describe(Visitor& v, SlowRank& s) {
   v.location(s.where);
   v.field({.name = "rank", .doc = "Which rank, from 0.", .min = 0, .max = 1e6, .required = true},
@@ -99,6 +221,18 @@ void describe(Visitor& v, Stragglers& s) {
        .min = 0,
        .max = 1},
       s.per_rank_sigma);
+  v.field({.name = "slow_periods", .doc = "Ranks that are slow for a while, now and then."},
+          s.slow_periods);
+  v.field({.name = "loader_hiccups", .doc = "Batches that are late now and then."},
+          s.loader_hiccups);
+  v.field({.name = "slow_links",
+           .doc = "Links that are slower than the platform's.",
+           .max_items = 1000},
+          s.slow_links);
+  v.field({.name = "other_devices",
+           .doc = "Nodes with other GPUs than the platform's.",
+           .max_items = 1000},
+          s.other_devices);
   v.field(
       {.name = "slow_ranks", .doc = "Ranks that are always slower or faster.", .max_items = 65536},
       s.slow_ranks);

@@ -15,11 +15,68 @@ namespace {
 // The `event` part of the draws' keys.
 constexpr std::uint32_t per_step_event = 0;
 constexpr std::uint32_t per_rank_event = 1;
+constexpr std::uint32_t slow_period_event = 2;
+constexpr std::uint32_t slow_period_begin_event = 3;
+constexpr std::uint32_t hiccup_event = 4;
 
 // No rank gets faster than this times nominal, whatever the law says.
 constexpr double fastest = 0.05;
 
+DrawKey key_of(std::uint64_t seed, int rank, int step, std::uint32_t event) {
+  return {seed, static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(step), event};
+}
+
+// Time is cut into stretches as long as a period; in each of them at most one begins, somewhere.
+// That takes two draws for any step, however long periods are.
+bool in_slow_period(const SlowPeriods& periods, std::uint64_t seed, int rank, int step) {
+  const int stretch = step / periods.lasts, place = step % periods.lasts;
+  const double chance = static_cast<double>(periods.lasts) / periods.every;
+  const auto begins_before = [&](int which, int limit) {
+    if (which < 0) return false;
+    const double where = uniform_draw(key_of(seed, rank, which, slow_period_begin_event));
+    return where * periods.lasts < limit;
+  };
+  const auto has_one = [&](int which) {
+    return which >= 0 && uniform_draw(key_of(seed, rank, which, slow_period_event)) < chance;
+  };
+  return (has_one(stretch) && begins_before(stretch, place + 1)) ||
+         (has_one(stretch - 1) && !begins_before(stretch - 1, place + 1));
+}
+
 }  // namespace
+
+bool random(const Stragglers& stragglers) {
+  return stragglers.per_step || stragglers.slow_periods || stragglers.loader_hiccups;
+}
+
+bool changes(const Stragglers& stragglers) {
+  const auto& links = stragglers.slow_links;
+  return std::any_of(links.begin(), links.end(), [](const SlowLink& l) { return l.from > 0; });
+}
+
+double varying_factor(const Stragglers& stragglers, std::uint64_t seed, int rank, int step) {
+  double factor = 1;
+  if (stragglers.per_step) factor = std::max(fastest, draw(*stragglers.per_step, seed, rank, step));
+  if (stragglers.slow_periods && in_slow_period(*stragglers.slow_periods, seed, rank, step)) {
+    factor *= stragglers.slow_periods->factor;
+  }
+  return factor;
+}
+
+double hiccup(const LoaderHiccups& hiccups, std::uint64_t seed, int rank, int batch) {
+  const bool late = uniform_draw(key_of(seed, rank, batch, hiccup_event)) * hiccups.every < 1;
+  return late ? hiccups.seconds : 0;
+}
+
+double first_speed(const Stragglers& stragglers, LinkClass link, int node) {
+  double speed = 1;
+  for (const SlowLink& slow : stragglers.slow_links) {
+    if (slow.link == link && slow.from == 0 && (node < 0 || slow.node == node)) {
+      speed = std::min(speed, slow.speed);
+    }
+  }
+  return speed;
+}
 
 double draw(const Jitter& jitter, std::uint64_t seed, int rank, int step) {
   const DrawKey key{seed, static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(step),
@@ -28,12 +85,16 @@ double draw(const Jitter& jitter, std::uint64_t seed, int rank, int step) {
   if (const auto* law = std::get_if<ShiftedExponential>(&jitter)) {
     return 1 + law->mean * exponential_draw(key);
   }
+  if (const auto* law = std::get_if<Empirical>(&jitter)) {
+    const auto count = static_cast<double>(law->values.size());
+    return law->values[static_cast<std::size_t>(uniform_draw(key) * count)];
+  }
   const ParetoTail& law = std::get<ParetoTail>(jitter);
   return 1 + law.scale * (pareto_draw(key, law.alpha) - 1);
 }
 
 RankSpeeds::RankSpeeds(const Stragglers& stragglers, int ranks, std::uint64_t seed, bool fold)
-    : per_step_(stragglers.per_step), seed_(seed) {
+    : drawn_(stragglers), seed_(seed) {
   std::vector<double> fixed(static_cast<std::size_t>(ranks), 1.0);
   if (const double sigma = stragglers.per_rank_sigma.value_or(0); sigma > 0) {
     // Expected order statistics (Blom, 1958) instead of draws: the slowest of N ranks is as slow as
@@ -76,9 +137,9 @@ RankSpeeds::RankSpeeds(const Stragglers& stragglers, int ranks, std::uint64_t se
 
 std::vector<double> RankSpeeds::factors(int step) const {
   std::vector<double> result = fixed_;
-  if (!per_step_) return result;
+  if (!random()) return result;
   for (std::size_t rank = 0; rank < result.size(); ++rank) {
-    result[rank] *= std::max(fastest, draw(*per_step_, seed_, static_cast<int>(rank), step));
+    result[rank] *= varying_factor(drawn_, seed_, static_cast<int>(rank), step);
   }
   return result;
 }

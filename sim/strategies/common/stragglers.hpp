@@ -14,6 +14,17 @@ namespace lockstep {
 // 136). Who waits for all ranks goes at the pace of the slowest of a step, whoever that is.
 inline constexpr double usual_spread = 0.025;
 
+// Whether something is drawn that differs from step to step.
+bool random(const Stragglers& stragglers);
+// Whether something happens at a given time of the simulation.
+bool changes(const Stragglers& stragglers);
+// Slow-down of a rank in a step besides its fixed one: jitter and slow periods.
+double varying_factor(const Stragglers& stragglers, std::uint64_t seed, int rank, int step);
+// How late the rank's batch-th micro-batch is, in seconds.
+double hiccup(const LoaderHiccups& hiccups, std::uint64_t seed, int rank, int batch);
+// Share of its rate that a node's link begins with; of any node where that is -1.
+double first_speed(const Stragglers& stragglers, LinkClass link, int node);
+
 class RankSpeeds {
  public:
   // `fold`: ranks with equal factors share a lane when nothing is random. False: one lane per rank
@@ -22,12 +33,12 @@ class RankSpeeds {
 
   const std::vector<double>& ranks_per_lane() const { return ranks_per_lane_; }
   const std::vector<int>& lane_of_rank() const { return lane_of_rank_; }
-  bool random() const { return per_step_.has_value(); }  // factors differ from step to step
+  bool random() const { return lockstep::random(drawn_); }
   // Of every lane in step `step`, 1 = nominal.
   std::vector<double> factors(int step) const;
 
  private:
-  std::optional<Jitter> per_step_;
+  Stragglers drawn_;
   std::uint64_t seed_ = 0;
   std::vector<double> ranks_per_lane_;
   std::vector<int> lane_of_rank_;

@@ -8,6 +8,7 @@
 
 #include "core/errors.hpp"
 #include "costs/collective_links.hpp"
+#include "strategies/common/stragglers.hpp"
 
 namespace lockstep {
 
@@ -51,7 +52,8 @@ class Wiring {
   int link(LinkClass kind, int node, int index, End end, double capacity) {
     const auto [entry, fresh] =
         links_.try_emplace({kind, node, index, end}, static_cast<int>(result_.links.size()));
-    if (fresh) result_.links.push_back({kind, capacity / job_.communication_scale});
+    const double speed = first_speed(job_.stragglers, kind, node);
+    if (fresh) result_.links.push_back({kind, speed * capacity / job_.communication_scale});
     return entry->second;
   }
 

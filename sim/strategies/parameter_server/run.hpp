@@ -44,6 +44,7 @@ struct PsStep {
 struct Loader {
   double ready = 0;
   double taken = 0;
+  int batches = 0;  // asked for
 };
 
 // Walks the segments from step.ready.size() up to `end` with host and device clocks as a RankGroup

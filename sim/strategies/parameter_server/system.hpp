@@ -105,8 +105,10 @@ struct PsSystem {
   // Bytes that `bytes` on a route count as, so that they take alone what its curve says; empty = as
   // they are. `one_core`: worker and server have one core.
   std::function<double(int route, double bytes, bool one_core)> flow_bytes{};
-  bool serial_servers = false;    // a server handles one message at a time, its transfer included
-  double input_seconds = 0;       // the loader needs this long for one micro-batch
+  bool serial_servers = false;  // a server handles one message at a time, its transfer included
+  double input_seconds = 0;     // the loader needs this long for one micro-batch
+  // How late a micro-batch is besides; empty = never. Must not depend on the order of calls.
+  std::function<double(int worker, int batch)> late_input{};
   double input_copy_seconds = 0;  // to bring it to the device, in the compute stream
   // Slow-down of the device of a worker in its batch-th batch; must not depend on the order of calls.
   std::function<double(int worker, int batch)> factor;

@@ -109,7 +109,7 @@ void walk(const PsSystem& system, int worker, int index, double start, std::size
       factor = system.factor(worker, index * system.batches + segment.batch);
       drawn = segment.batch;
     }
-    if (segment.needs_input && system.input_seconds > 0) {
+    if (segment.needs_input && (system.input_seconds > 0 || system.late_input)) {
       const double ready = loader.ready - start;
       const double idle_from = std::max(host, device);
       if (ready > idle_from) {
@@ -122,6 +122,7 @@ void walk(const PsSystem& system, int worker, int index, double start, std::size
       // Two micro-batches are prepared ahead: there is room for the one after the next as soon as
       // the one before was taken (prefetch_factor's default).
       loader.ready = std::max(loader.ready, loader.taken) + system.input_seconds;
+      if (system.late_input) loader.ready += system.late_input(worker, loader.batches++);
       loader.taken = start + host;
     }
     if (segment.needs_input && system.input_copy_seconds > 0) {

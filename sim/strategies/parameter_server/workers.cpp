@@ -129,10 +129,12 @@ void add_workers(const Job& job, const SimulatedLinks& links, const PsLinks& all
                  const SharedCores& cores, PsSystem& system) {
   Stragglers fixed = job.stragglers;
   fixed.per_step.reset();
+  fixed.slow_periods.reset();
+  fixed.loader_hiccups.reset();
   const std::vector<double> speeds = RankSpeeds(fixed, job.gpus, job.seed, false).factors(0);
   const auto speed_of = [&](int rank) { return speeds.size() == 1 ? speeds[0] : speeds[at(rank)]; };
   const bool fold =
-      system.rule.pushes_per_update == job.gpus && system.later.empty() && !job.stragglers.per_step;
+      system.rule.pushes_per_update == job.gpus && system.later.empty() && !random(job.stragglers);
   system.steady = fold && !system.records_updates;
 
   const auto core_of = [&](int rank) {
@@ -159,11 +161,16 @@ void add_workers(const Job& job, const SimulatedLinks& links, const PsLinks& all
   }
   std::vector<double> speed;
   for (const int rank : representative) speed.push_back(speed_of(rank));
-  const std::optional<Jitter> jitter = job.stragglers.per_step;
-  system.factor = [speed, representative, jitter, seed = job.seed](int worker, int step) {
-    const double varying = jitter ? draw(*jitter, seed, representative[at(worker)], step) : 1;
-    return speed[at(worker)] * varying;
+  const Stragglers& stragglers = job.stragglers;
+  system.factor = [speed, representative, stragglers, seed = job.seed](int worker, int step) {
+    return speed[at(worker)] * varying_factor(stragglers, seed, representative[at(worker)], step);
   };
+  if (stragglers.loader_hiccups) {
+    system.late_input = [representative, hiccups = *stragglers.loader_hiccups, seed = job.seed](
+                            int worker, int batch) {
+      return hiccup(hiccups, seed, representative[at(worker)], batch);
+    };
+  }
 }
 
 }  // namespace lockstep

@@ -1,0 +1,180 @@
+// Do stragglers cost what order statistics and the hardware say, and is what cannot be refused?
+#include "strategies/common/stragglers.hpp"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "helpers.hpp"
+
+namespace lockstep {
+namespace {
+
+using testing::HasSubstr;
+
+double harmonic(int n) {
+  double sum = 0;
+  for (int i = 1; i <= n; ++i) sum += 1.0 / i;
+  return sum;
+}
+
+// Mean over steps of the slowest of n ranks.
+double slowest_of(const Stragglers& stragglers, int n) {
+  double sum = 0;
+  const int steps = 20000;
+  for (int step = 0; step < steps; ++step) {
+    double most = 0;
+    for (int rank = 0; rank < n; ++rank) {
+      most = std::max(most, varying_factor(stragglers, 1, rank, step));
+    }
+    sum += most / steps;
+  }
+  return sum;
+}
+
+// Fact 145: the slowest of n exponential times is H_n means behind.
+TEST(Stragglers, TheSlowestOfManyIsWhatOrderStatisticsSay) {
+  Stragglers exponential, empirical;
+  exponential.per_step = ShiftedExponential{0.1};
+  for (const int n : {1, 4, 32}) {
+    EXPECT_NEAR(slowest_of(exponential, n), 1 + 0.1 * harmonic(n), 0.005) << n;
+  }
+  // Of n draws from a file with one slow value of ten, one is slow with 1 - 0.9^n.
+  Empirical law;
+  law.values = {1, 1, 1, 1, 1, 1, 1, 1, 1, 3};
+  empirical.per_step = law;
+  for (const int n : {1, 4, 32}) {
+    EXPECT_NEAR(slowest_of(empirical, n), 1 + 2 * (1 - std::pow(0.9, n)), 0.03) << n;
+  }
+}
+
+TEST(Stragglers, SlowPeriodsLastAndComeAsOftenAsTheySay) {
+  Stragglers stragglers;
+  stragglers.slow_periods = SlowPeriods{500, 10, 2};
+  int slow = 0, begun = 0;
+  const int steps = 500000;
+  bool before = false;
+  for (int step = 0; step < steps; ++step) {
+    const bool now = varying_factor(stragglers, 1, 0, step) == 2;
+    slow += now;
+    begun += now && !before;
+    before = now;
+  }
+  EXPECT_NEAR(static_cast<double>(slow) / begun, 10, 0.5);
+  EXPECT_NEAR(begun, steps / 500.0, 4 * std::sqrt(steps / 500.0));
+}
+
+TEST(Stragglers, HiccupsComeAsOftenAsTheySay) {
+  int late = 0;
+  for (int batch = 0; batch < 100000; ++batch) late += hiccup({50, 0.5}, 1, 3, batch) == 0.5;
+  EXPECT_NEAR(late, 2000, 4 * std::sqrt(2000));
+}
+
+// The step of a device that does all the work, with the file's mean slow-down over its median.
+TEST(Stragglers, ValuesOfAFileAreOverTheirMedian) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / "lockstep_empirical_test";
+  fs::create_directories(folder);
+  const auto with = [&](const std::string& content) {
+    std::ofstream(folder / "times.txt") << content;
+    return read_scenario_text(
+        scenario_text("stragglers: {per_step: {empirical: {file: times.txt}}}\n"),
+        (folder / "test.yaml").string());
+  };
+  const Scenario good = with("# ms\n10\n\n20 # usual\n40\n");
+  EXPECT_EQ(std::get<Empirical>(*good.stragglers.per_step).values,
+            (std::vector<double>{0.5, 1, 2}));
+  for (const auto& [content, message] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"1\nfast\n", "times.txt:2:1: "},
+           {"1\n  -2\n", "times.txt:2:3: '-2' is not positive"},
+           {"1 ms\n", "times.txt:1:1: "},
+           {"# none\n", "has no values"}}) {
+    EXPECT_THAT(refusal([&, text = content] { with(text); }), HasSubstr(message)) << content;
+  }
+  fs::remove_all(folder);
+  EXPECT_THAT(
+      refusal([] { scenario_of("stragglers: {per_step: {empirical: {file: nowhere.txt}}}\n"); }),
+      testing::MatchesRegex("test.yaml:[0-9]+:[0-9]+: .*cannot read 'nowhere.txt'.*"));
+}
+
+double step_of(const std::string& more) {
+  return mean(simulate(expand(scenario_of(more))).at(0).step_seconds);
+}
+
+const std::string nodes = "gpus: 16\nmodel: vgg11\nbatch: {per_gpu: 4}\n";
+const std::string served =
+    nodes + "strategies: [parameter_server: {placement: worker-host, servers: 2}]\n";
+
+TEST(Stragglers, ASlowLinkCostsAsMuchAsASlowNetwork) {
+  const std::string slow = "stragglers: {slow_links: [{link: NIC, speed: 5%, node: 1}]}\n";
+  for (const std::string& job : {nodes, nodes + "strategies: [fsdp]\n", served}) {
+    EXPECT_GT(step_of(job + slow), 1.5 * step_of(job)) << job;
+  }
+  const double all = step_of(nodes + slow);
+  Scenario narrow = scenario_of(nodes);
+  const auto points = expand(narrow, {}, [](Machine& machine, Framework&) {
+    machine.fabric.nic_bytes_per_second *= 0.05;
+  });
+  EXPECT_NEAR(all / mean(simulate(points).at(0).step_seconds), 1, 0.1);
+}
+
+// Batches that always come 2 s apart are waited for; one in four, for half a second each on average.
+TEST(Stragglers, LateBatchesAreWaitedFor) {
+  for (const std::string strategy : {"ddp", "fsdp", "parameter_server", "local_sgd"}) {
+    const std::string job = "gpus: 1\nsimulation: {steps: 400}\nstrategies: [" + strategy + "]\n";
+    const std::string late = "stragglers: {loader_hiccups: {lasts: 2 s, every: ";
+    EXPECT_NEAR(step_of(job + late + "1}}\n"), 2, 0.02) << strategy;
+    EXPECT_NEAR(step_of(job + late + "4}}\n"), 0.5, 0.1) << strategy;
+  }
+}
+
+TEST(Stragglers, ALinkMayBecomeSlowLater) {
+  const auto steps = [](const std::string& from) {
+    return simulate(expand(scenario_of(nodes +
+                                       "simulation: {steps: 40}\nstragglers: {slow_links: "
+                                       "[{speed: 5%, from: " +
+                                       from + "}]}\n")))
+        .at(0)
+        .step_seconds;
+  };
+  const auto late = steps("300 ms"), never = steps("1 h");
+  EXPECT_EQ(late.front(), never.front());
+  EXPECT_GT(late.back(), 1.5 * never.back());
+}
+
+// An A100's layers on a V100 take as much longer as the V100's own platform says of its step.
+TEST(Stragglers, OtherDevicesAreAsSlowAsTheyAre) {
+  const std::string job = "gpus: 16\nmodel: resnet50\nbatch: {per_gpu: 64}\nprecision: amp-fp16\n";
+  const std::string other = "stragglers: {per_rank: 0, other_devices: [{device: ";
+  const double same = step_of(job + "stragglers: {per_rank: 0}\n");
+  EXPECT_NEAR(step_of(job + other + "a100-sxm4-80gb, nodes: 1}]}\n") / same, 1, 1e-9);
+  const double mixed = step_of(job + other + "v100-sxm2-32gb, nodes: 1}]}\n");
+  const double all = step_of(job + other + "v100-sxm2-32gb, nodes: [0, 1]}]}\n");
+  EXPECT_GT(mixed, 1.3 * same);
+  EXPECT_NEAR(mixed / all, 1, 0.02);
+  const auto memory = memory_of(expand(scenario_of(job + other + "v100-sxm2-16gb, nodes: 1}]}\n")));
+  EXPECT_LT(memory.at(0).capacity, 17e9);
+}
+
+TEST(Stragglers, WhatIsNotThereIsRefusedWithItsPlace) {
+  for (const auto& [stragglers, message] :
+       std::initializer_list<std::pair<const char*, const char*>>{
+           {"other_devices: [{device: v100, nodes: 0}]", "v100"},
+           {"other_devices: [{device: t4, nodes: 2}]", "there is no node 2"},
+           {"other_devices: [{device: t4, nodes: [1, 1]}]", "names node 1 twice"},
+           {"slow_links: [{speed: 50%, node: 3}]", "there is no node 3"},
+           {"slow_links: [{speed: 0%}]", "out of range"},
+           {"slow_links: [{speed: 50%, from: 1 s}]", "slow from the start"},
+           {"slow_periods: {every: 5, lasts: 10}", "longer than"},
+           {"slow_periods: {factor: 0.5}", "out of range"},
+           {"loader_hiccups: {every: 0}", "out of range"},
+       }) {
+    const std::string text = served + "stragglers: {" + stragglers + "}\n";
+    const std::string what = refusal([&] { expand(scenario_of(text)); });
+    EXPECT_THAT(what, HasSubstr(message)) << text;
+    EXPECT_THAT(what, testing::MatchesRegex("test.yaml:[0-9]+:[0-9]+: .*")) << text;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
