@@ -5,7 +5,8 @@
 
 Genuine figures are read from FILE (genuine.jsonl beside this script), or, with --python, measured: PYTHON has PyTorch's CUDA wheel and
 torchvision, and runs on a CUDA runtime that computes nothing (cuda_stub.c, built with gcc). --record writes what was measured
-to FILE. Exit code 1 where the bars of docs/oracle.md are missed.
+to FILE. Exit code 1 where fewer than 98 % of the cases
+are within 2 %, one is farther than 5 %, or fewer than 88 % of the reserved figures are in their bracket (docs/oracle.md).
 """
 import argparse
 import json
@@ -168,7 +169,7 @@ def main():
     close, worst, held = share([e <= 0.02 for e in errors]), max(errors), share(brackets)
     print(f"{len(errors)} cases: allocated within 2 % in {close:.1%}, median {sorted(errors)[len(errors) // 2]:.2%}, "
           f"worst {worst:.1%}; reserved between a fast and a slow GPU's, or 5 % from it, in {held:.1%}")
-    return 0 if len(errors) == len(cases) and close >= 0.95 and worst <= 0.05 and held >= 0.85 else 1
+    return 0 if len(errors) == len(cases) and close >= 0.98 and worst <= 0.05 and held >= 0.88 else 1
 
 
 if __name__ == "__main__":
