@@ -7,9 +7,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include "cli/verb.hpp"
+#include "core/errors.hpp"
 #include "questions/chapter.hpp"
 
 namespace lockstep {
@@ -32,7 +34,19 @@ void write(const std::string& path, const std::string& text) {
   fmt::print(stderr, "wrote {}\n", path);
 }
 
+// A page in the place of its own question would be a loss.
+void keep_inputs(const Arguments& given) {
+  std::error_code error;
+  for (const std::string& file : given.files) {
+    if (std::filesystem::equivalent(file, given.output, error)) {
+      throw file_error(given.output, "--output", "is a scenario of this report",
+                       "another name, for example report.html");
+    }
+  }
+}
+
 int report(const Arguments& given) {
+  keep_inputs(given);
   std::vector<ReportChapter> chapters;
   int code = 0;
   for (const std::string& file : given.files) {

@@ -132,6 +132,15 @@ TEST(Report, SaysWhyItCannotBeWritten) {
   }
 }
 
+TEST(Report, DoesNotTakeThePlaceOfItsScenario) {
+  const std::string scenario =
+      write_file("own.yaml", scenario_text("gpus: 2\nstrategies: [ddp]\n"));
+  const Outcome outcome = lockstep({"report", scenario, "-o", scenario});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("is a scenario of this report"));
+  EXPECT_EQ(lockstep({"check", scenario}).code, 0);
+}
+
 TEST(Report, GoesToStandardOutput) {
   const Outcome outcome = lockstep({"report", shipped("ovi2026/vgg16.yaml"), "-o", "-"});
   EXPECT_EQ(outcome.code, 0);
