@@ -67,7 +67,9 @@ std::vector<Case> cases() {
   result.push_back({"hybrid", hybrid, small_job()});
   ParameterServerOptions sync;
   sync.servers = 2;
-  result.push_back({"synchronous servers", sync, small_job()});
+  Job served = small_job();
+  served.machine.host.memory_bandwidth = 200e9;  // updates take time
+  result.push_back({"synchronous servers", sync, served});
   return result;
 }
 
@@ -217,8 +219,9 @@ TEST(Timeline, NamesEveryLayerInEveryStep) {
 
 // Each begins in a slice and ends in one, not earlier.
 TEST(Timeline, ArrowsArePaired) {
-  std::set<std::string> kinds;
   for (const Case& of : cases()) {
+    const std::string_view name = of.name;
+    std::set<std::string> kinds;
     const Json events = trace(of).events;
     std::map<Track, std::vector<std::pair<double, double>>> slices;
     for (const Json& event : events) {
@@ -247,9 +250,13 @@ TEST(Timeline, ArrowsArePaired) {
       }
       kinds.insert(key.first);
     }
+    // A collective or a pull ends a wait; the host launches; a server works on a push.
+    EXPECT_TRUE(kinds.contains("ends")) << of.name;
+    EXPECT_EQ(kinds.contains("ac2g"), name != "ddp on cpus") << name;
+    if (name == "synchronous servers") {
+      EXPECT_TRUE(kinds.contains("follows"));
+    }
   }
-  // The host launches, a collective ends a wait, a server works on a push.
-  EXPECT_EQ(kinds, (std::set<std::string>{"ac2g", "ends", "follows"}));
 }
 
 // Tracks, starts and lengths of all slices, in order.

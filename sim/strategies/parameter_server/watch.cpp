@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "engine/watch.hpp"
@@ -99,7 +100,11 @@ double PsWatch::issue(int worker, const PsDone& done, double base, Observer::Num
 
 void PsWatch::waits(int worker, WaitCause cause, double start, double end) {
   if (!watches(worker)) return;
-  observer_.on_wait({{workers, worker, "compute"}, cause, start, end, 0});
+  const Pulled& latest = pulled_[worker];
+  const bool ended_it =
+      cause == WaitCause::communication && std::abs(latest.end - end) <= clock_precision;
+  observer_.on_wait(
+      {{workers, worker, "compute"}, cause, start, end, ended_it ? latest.number : 0});
 }
 
 Observer::Number PsWatch::leaves(bool pull, int m) {
@@ -128,6 +133,7 @@ void PsWatch::arrives(bool pull, int worker, int m, Observer::Number number, dou
   const Observer::Number after = cause == causes_.end() ? 0 : cause->second;
   if (cause != causes_.end()) causes_.erase(cause);
   if (!watches(worker)) return;
+  if (pull) pulled_[worker] = {number, end};
   const PsMessage& what = message(m);
   const PsWorker& self = system_.workers[static_cast<std::size_t>(worker)];
   const double bytes = pull ? what.pull_bytes : what.push_bytes;

@@ -43,6 +43,10 @@ class PsWatch {
   struct Loss {
     double at = 0, seconds = 0;
   };
+  struct Pulled {
+    Observer::Number number = 0;
+    double end = -1;
+  };
   const PsMessage& message(int m) const { return system_.messages[static_cast<std::size_t>(m)]; }
   double issue(int worker, const PsDone& done, double start, Observer::Number first);
   std::string_view way(bool pull, int worker, int message);
@@ -51,6 +55,7 @@ class PsWatch {
   const PsSystem& system_;
   std::vector<bool> watched_, watched_servers_;
   std::map<int, std::vector<Loss>> losses_;              // by worker, of the step under way
+  std::map<int, Pulled> pulled_;                         // by worker, the latest
   std::map<int, std::string> ways_;                      // by lane
   std::vector<Observer::Number> served_;                 // the latest work of each server
   std::map<Observer::Number, Observer::Number> causes_;  // of a pull: the work that it answers
