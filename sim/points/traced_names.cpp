@@ -54,8 +54,9 @@ std::string node_name(std::string_view kind) {
 }
 
 std::string optimizer_name(const OptimizerSpec& optimizer) {
-  const char* names[] = {"SGD", "Adam", "AdamW"};
-  const std::string name = names[static_cast<int>(optimizer.name)];
+  constexpr std::array names{"SGD", "Adam", "AdamW", "RMSprop", "Lion", "Lamb"};
+  static_assert(names.size() == EnumNames<OptimizerKind>::names.size());
+  const std::string name = names[static_cast<std::size_t>(optimizer.name)];
   return "Optimizer.step#" + name + ".step";
 }
 

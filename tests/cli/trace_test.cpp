@@ -68,6 +68,25 @@ TEST(RunTrace, ShowsWhatWasAskedFor) {
   EXPECT_EQ(steps, 1);
 }
 
+TEST(RunTrace, NamesEveryOptimizer) {
+  const std::vector<std::pair<std::string, std::string>> classes{
+      {"sgd", "SGD"},         {"adam", "Adam"}, {"adamw", "AdamW"},
+      {"rmsprop", "RMSprop"}, {"lion", "Lion"}, {"lamb", "Lamb"}};
+  for (const auto& [name, expected] : classes) {
+    const std::string file =
+        write_file("optimizer.yaml",
+                   scenario_text("gpus: 1\nstrategies: [ddp]\noptimizer: {name: " + name + "}\n"));
+    const std::string trace = beside(file, name + ".json");
+    const Outcome outcome = lockstep({"run", file, "--trace", trace});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const Json document = Json::parse(std::ifstream(trace));
+    const Json& events = document["traceEvents"];
+    EXPECT_TRUE(std::any_of(events.begin(), events.end(), [&](const Json& event) {
+      return event["name"] == "Optimizer.step#" + expected + ".step";
+    })) << name;
+  }
+}
+
 TEST(RunTrace, AFolderHasAFileForEachRank) {
   const std::string file = scenario(), folder = beside(file, "traces/");
   EXPECT_EQ(lockstep({"run", file, "--trace", folder, "--trace-ranks", "0,3"}).code, 0);
