@@ -5,8 +5,8 @@
 
 Genuine figures are read from FILE (genuine.jsonl beside this script), or, with --python, measured: PYTHON has PyTorch's CUDA wheel and
 torchvision, and runs on a CUDA runtime that computes nothing (cuda_stub.c, built with gcc). --record writes what was measured
-to FILE. Exit code 1 where fewer than 98 % of the cases
-are within 2 %, one is farther than 5 %, or fewer than 88 % of the reserved figures are in their bracket (docs/oracle.md).
+to FILE. Exit code 1 where a case is farther than 2 % (5 %
+for those in UNMODELLED), or fewer than 90 % of the reserved figures are in their bracket (docs/oracle.md).
 """
 import argparse
 import json
@@ -18,6 +18,8 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 LANGUAGE = ("gpt", "llama", "mistral")
+# Farther than 2 % for a reason that docs/oracle.md names; any other case that is fails.
+UNMODELLED = ['{"model": "vit_b_16", "mode": "fsdp1", "batch": 8, "precision": "amp-bf16"}']
 
 
 def scenario_of(job):
@@ -150,7 +152,7 @@ def main():
 
         known = measured(given.python, jobs, known if given.record else {}, save)
     print(f"{'allocated':>10} {'ours':>9} {'error':>7}   {'reserved':>19} {'ours':>9}       case (MB)")
-    errors, brackets = [], []
+    errors, brackets, far = [], [], []
     for case in cases:
         if case not in known:
             continue
@@ -159,6 +161,8 @@ def main():
         low, high = genuine["reserved"]
         inside = 0.95 * low <= mine["reserved_bytes"] <= 1.05 * high
         errors.append(abs(error))
+        if abs(error) > 0.02 and case not in UNMODELLED:
+            far.append(case)
         brackets.append(inside)
         text = case.replace('"', "").strip("{}")
         print(f"{genuine['allocated'] / 1e6:10.1f} {mine['allocated_bytes'] / 1e6:9.1f} {error:+7.1%}   "
@@ -169,7 +173,7 @@ def main():
     close, worst, held = share([e <= 0.02 for e in errors]), max(errors), share(brackets)
     print(f"{len(errors)} cases: allocated within 2 % in {close:.1%}, median {sorted(errors)[len(errors) // 2]:.2%}, "
           f"worst {worst:.1%}; reserved between a fast and a slow GPU's, or 5 % from it, in {held:.1%}")
-    return 0 if len(errors) == len(cases) and close >= 0.98 and worst <= 0.05 and held >= 0.88 else 1
+    return 0 if len(errors) == len(cases) and not far and worst <= 0.05 and held >= 0.90 else 1
 
 
 if __name__ == "__main__":
