@@ -104,6 +104,11 @@ bool Replays::accepts(const std::string& key, const std::string& answer) {
   }
 }
 
+int Replays::at_a_time() const {
+  if (options_.workers > 0) return options_.workers;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
 // A few batches of each batch size say how fast this machine is.
 void Replays::announce(const std::vector<std::string>& open) {
   if (!options_.estimate) return;
@@ -135,11 +140,8 @@ void Replays::announce(const std::vector<std::string>& open) {
     }
     seconds += probe->second.batch_seconds * batches_of(job, probe->second);
   }
-  const int workers =
-      std::max(1, options_.workers > 0 ? options_.workers
-                                       : static_cast<int>(std::thread::hardware_concurrency()));
   options_.estimate(open.size(),
-                    seconds / std::min<double>(workers, static_cast<double>(open.size())));
+                    seconds / std::min<double>(at_a_time(), static_cast<double>(open.size())));
 }
 
 void Replays::run() {
@@ -150,8 +152,7 @@ void Replays::run() {
     if (known.empty() || !accepts(key, known)) open.push_back(key);
   }
   if (!open.empty()) announce(open);
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  ForkOptions fork{.workers = options_.workers > 0 ? options_.workers : cores};
+  ForkOptions fork{.workers = at_a_time()};
   if (options_.progress) {
     options_.progress(0, open.size());
     fork.on_done = [&](std::size_t done) { options_.progress(done, open.size()); };

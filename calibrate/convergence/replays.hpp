@@ -40,6 +40,7 @@ class Replays {
 
  private:
   void announce(const std::vector<std::string>& open);
+  int at_a_time() const;
   bool accepts(const std::string& key, const std::string& answer);
 
   Location where_;

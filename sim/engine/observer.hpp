@@ -68,13 +68,6 @@ class Observer {
     double bytes_per_second = 0;
     double count = 1;
   };
-  // Of the device's allocator, in the order of the steps that it plays. Not placed in time: it
-  // happens at a moment of the host's program ("forward of layer1.0.conv1").
-  struct Memory {
-    std::string_view kind;  // "activations", ...
-    std::string_view moment;
-    double bytes = 0;  // given back: negative
-  };
 
   virtual ~Observer() = default;
   // A group of ranks, and the lane that stands for each of them.
@@ -86,7 +79,6 @@ class Observer {
   virtual void on_transfer(const Transfer&) {}
   virtual void on_wait(const Wait&) {}
   virtual void on_step(const Step&) {}
-  virtual void on_memory(const Memory&) {}
 
   // The first of so many numbers in a row that nobody has.
   Number number(std::size_t count = 1) {

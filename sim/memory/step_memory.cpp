@@ -195,11 +195,6 @@ class Player {
     state_.before_backward(layer);
     if (life_.needs_gradient[layer]) differentiate(layer);
     for (const int tensor : life_.die_after_backward.of(layer)) release(tensor);
-    // Autocast's half-precision gradient is cast when the half-precision weight is gone.
-    if (life_.needs_gradient[layer] && casts_weights(step_.layers[layer])) {
-      state_.parameter_gradients(layer);
-      tape_.free(half_gradients_);
-    }
     // Autograd drops a node's inputs and saved tensors before it passes the results on.
     for (const auto& [to, id, slice] : outgoing_) {
       gradients_.deliver(to, id, slice, step_.layers[to].output_bytes);
@@ -226,18 +221,9 @@ class Player {
       if (layer.casts_gradient_last) tape_.free(std::exchange(scratch, nothing));
       outgoing_.push_back({input, gradients_.fresh(bytes), false});
     }
-    if (casts_weights(layer)) {
-      const auto half_gradient = [this](const Parameter& parameter) {
-        half_gradients_.push_back(
-            tape_.allocate(MemoryKind::gradients, 2.0 * static_cast<double>(parameter.count)));
-      };
-      for (const Parameter& parameter : layer.parameters) half_gradient(parameter);
-      if (layer.tied_layer >= 0) {
-        half_gradient(step_.layers[layer.tied_layer].parameters[layer.tied_parameter]);
-      }
-    }
     matmul_workspace(layer.backward);
-    if (!casts_weights(layer)) state_.parameter_gradients(index);
+    // Autocast's gradient is half precision first, in what the half-precision weight leaves: as large.
+    state_.parameter_gradients(index);
     if (is_host(device_)) tape_.free(tape_.try_workspace(on_host(layer).backward));
     tape_.free(scratch);
     gradients_.release(gradient);
@@ -248,11 +234,6 @@ class Player {
   Block temporary(const Layer& layer, double bytes) {
     if (uses(layer.forward, KernelKind::convolution)) return tape_.try_workspace(bytes);
     return tape_.allocate(MemoryKind::temporaries, bytes);
-  }
-
-  static bool casts_weights(const Layer& layer) {
-    return std::any_of(layer.saved.begin(), layer.saved.end(),
-                       [](const SavedTensor& saved) { return saved.weight_copy; });
   }
 
   HostWorkspace on_host(const Layer& layer) const {
@@ -271,8 +252,7 @@ class Player {
     int to, gradient;
     bool slice;
   };
-  std::vector<Outgoing> outgoing_;     // of the layer in hand
-  std::vector<Block> half_gradients_;  // of its parameters
+  std::vector<Outgoing> outgoing_;  // of the layer in hand
 };
 
 }  // namespace
