@@ -113,6 +113,7 @@ struct Fraction {
 };
 constexpr Fraction memory_fraction{&Efficiency::memory, &KernelTime::memory};
 constexpr Fraction matmul_fraction{&Efficiency::matmul, &KernelTime::compute};
+constexpr Fraction matmul_fp32_fraction{&Efficiency::matmul_fp32, &KernelTime::compute};
 constexpr Fraction convolution_fraction{&Efficiency::convolution, &KernelTime::compute};
 
 // Is that part longer than all the rest of the modelled time, even at the full peak? Asked at the
@@ -233,15 +234,18 @@ EfficiencyFit fit_efficiency(const Measurements& measurements, const Device& dev
       result.kernel_floor.value.value_or(device.efficiency.kernel_floor_seconds);
 
   // Less than twice the L2 cache may still be in it in part (operand_sets in sweeps.cpp).
-  std::vector<Point> copies, products, convolutions;
+  std::vector<Point> copies, products, plain_products, convolutions;
   for (const CopyRow& row : measurements.copies)
     if (within_device(row) && 2 * row.bytes >= 2 * device.l2_bytes) copies.push_back(point_of(row));
   result.memory = fit(copies, fitted, memory_fraction);
   fitted.efficiency.memory = result.memory.value.value_or(device.efficiency.memory);
 
-  for (const GemmRow& row : measurements.gemm) products.push_back(point_of(row));
-  for (const ConvolutionRow& row : measurements.convolution) convolutions.push_back(point_of(row));
+  for (const GemmRow& row : measurements.gemm)
+    (on_matrix_units(row.math, device) ? products : plain_products).push_back(point_of(row));
+  for (const ConvolutionRow& row : measurements.convolution)
+    if (on_matrix_units(row.math, device)) convolutions.push_back(point_of(row));
   result.matmul = fit(products, fitted, matmul_fraction);
+  result.matmul_fp32 = fit(plain_products, fitted, matmul_fp32_fraction);
   result.convolution = fit(convolutions, fitted, convolution_fraction);
   return result;
 }
@@ -252,6 +256,7 @@ std::string efficiency_text(const EfficiencyFit& fitted) {
     if (!value.empty()) fields.push_back(fmt::format("{}: {}", name, value));
   };
   add("matmul", percent(fitted.matmul));
+  add("matmul_fp32", percent(fitted.matmul_fp32));
   add("convolution", percent(fitted.convolution));
   add("memory", percent(fitted.memory));
   add("kernel_floor", microseconds(fitted.kernel_floor));
@@ -260,6 +265,7 @@ std::string efficiency_text(const EfficiencyFit& fitted) {
 
 std::string fit_report(const EfficiencyFit& fitted) {
   std::string text = report_line("matmul", percent(fitted.matmul), fitted.matmul) +
+                     report_line("matmul_fp32", percent(fitted.matmul_fp32), fitted.matmul_fp32) +
                      report_line("convolution", percent(fitted.convolution), fitted.convolution) +
                      report_line("memory", percent(fitted.memory), fitted.memory);
   if (fitted.kernel_floor.value)

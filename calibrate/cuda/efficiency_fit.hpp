@@ -20,7 +20,7 @@ struct FittedValue {
 
 struct EfficiencyFit {
   FittedValue kernel_floor;  // seconds; the others are fractions
-  FittedValue memory, matmul, convolution;
+  FittedValue memory, matmul, matmul_fp32, convolution;
 };
 
 // Of `device`, the peaks count and the efficiencies of what cannot be fitted (a kernel floor, say,

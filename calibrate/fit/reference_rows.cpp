@@ -32,8 +32,9 @@ void describe(Visitor& v, ReferenceRow& r) {
   v.field({.name = "gradient_clipping", .doc = "Clipping by global norm."}, r.gradient_clipping);
   v.field({.name = "sharded", .doc = "Parameters are sharded over the GPUs (FSDP)."}, r.sharded);
   v.field({.name = "gpus", .doc = "GPUs of the run.", .min = 1}, r.gpus);
+  v.field({.name = "part", .doc = "What of a step was timed."}, r.part);
   v.field({.name = "step",
-           .doc = "Measured time of one optimizer step.",
+           .doc = "Measured time of one optimizer step, or of that part.",
            .unit = Dimension::seconds,
            .min = 0,
            .required = true},
@@ -89,6 +90,8 @@ std::string ReferenceRow::label() const {
       fmt::format("{:15} {:26} {:9} {:>5}", device, network(),
                   EnumNames<Precision>::names[static_cast<std::size_t>(precision)], samples);
   if (!image.empty()) text += layout == Layout::nhwc ? " nhwc" : " nchw";
+  if (part != TimedPart::step)
+    text += fmt::format(" {}", EnumNames<TimedPart>::names[static_cast<std::size_t>(part)]);
   return text;
 }
 
@@ -123,14 +126,17 @@ double predict(const ReferenceCase& c, const Machine& machine, const Framework& 
   const RooflineCosts costs(machine, framework, law);
   QueuedWork micro;
   int tensors = 0;
+  const bool forward = c.row.part != TimedPart::backward;
+  const bool backward = c.row.part != TimedPart::forward;
   std::vector<LayerCost> layers(c.step.layers.size());
   for (std::size_t i = 0; i < layers.size(); ++i) {
     layers[i] = c.like[i] < i ? layers[c.like[i]] : costs.layer(c.step, i);
-    micro = append(micro, layers[i].forward);
+    if (forward) micro = append(micro, layers[i].forward);
     tensors += static_cast<int>(c.step.layers[i].parameters.size());
   }
-  for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer)
+  for (auto layer = layers.rbegin(); backward && layer != layers.rend(); ++layer)
     micro = append(micro, layer->backward);
+  if (c.row.part != TimedPart::step) return micro.span;
   // Megatron's host waits for the device at each micro-batch (strategies/step_parts.cpp).
   if (framework.name == FrameworkKind::megatron) micro = {micro.span, micro.span, micro.span};
   const auto all_elements = static_cast<double>(c.step.parameter_count);

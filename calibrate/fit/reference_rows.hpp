@@ -22,6 +22,13 @@ struct EnumNames<Layout> {
   static constexpr std::array names{"nchw", "nhwc"};
 };
 
+// Which part of a training step was timed.
+enum class TimedPart { step, forward, backward, without_update };
+template <>
+struct EnumNames<TimedPart> {
+  static constexpr std::array names{"step", "forward", "backward", "without-update"};
+};
+
 struct ReferenceRow {
   std::string source;
   std::string device;
@@ -40,7 +47,8 @@ struct ReferenceRow {
   bool gradient_clipping = false;
   bool sharded = false;  // FSDP: each GPU updates its share
   int gpus = 1;
-  double step_seconds = 0;  // measured, one optimizer step
+  TimedPart part = TimedPart::step;
+  double step_seconds = 0;  // measured, of `part`
   std::string software;
 
   std::string network() const;  // model and the parameters that make it this one

@@ -16,7 +16,6 @@ struct Tile {
 constexpr std::array tiles{Tile{256, 128}, Tile{128, 256}, Tile{128, 128}, Tile{256, 64},
                            Tile{64, 256},  Tile{128, 64},  Tile{64, 128},  Tile{64, 64},
                            Tile{64, 32},   Tile{32, 64}};
-constexpr int most_splits = 128;  // of k; each doubles the blocks of a product with few tiles
 
 double reuse(const Tile& tile) {
   return tile.m * tile.n / (tile.m + tile.n);
@@ -45,6 +44,8 @@ double round_up(double value, double step) {
   return std::ceil(value / step) * step;
 }
 
+}  // namespace
+
 bool on_matrix_units(MathMode mode, const Device& device) {
   switch (mode) {
     case MathMode::fp32:
@@ -59,6 +60,8 @@ bool on_matrix_units(MathMode mode, const Device& device) {
   return false;
 }
 
+namespace {
+
 // Data sheets of GA10x and AD10x count 128 fp32 lanes a multiprocessor, but 64 of them also do the
 // integer work (GA102 white paper), and shared memory feeds 64. Large fp32 products reach 0.30 to
 // 0.38 of the data sheet's peak on an L4, where V100, A100 and H100 reach 0.75 to 0.9 (NeuSight's
@@ -68,11 +71,16 @@ double fp32_lanes_that_multiply(const Device& device) {
   return shared ? 0.5 : 1;
 }
 
-// The best rate this device reaches in a mode, as a product or as a convolution. Where a mode has
-// no matrix units of its own (bf16 on a V100, say) it runs at fp32.
+// The best rate of a product without matrix units. Where a mode has none of its own (bf16 on a
+// V100, say) it runs at fp32.
+double vector_product_rate(const Device& device, double fraction) {
+  return device.fp32_flops * fp32_lanes_that_multiply(device) * fraction;
+}
+
+// The best rate this device reaches in a mode; `fraction` counts on matrix units.
 double matrix_rate(MathMode mode, double fraction, const Device& device) {
-  const double lanes = on_matrix_units(mode, device) ? 1 : fp32_lanes_that_multiply(device);
-  return peak_flops(device, mode) * lanes * fraction;
+  return on_matrix_units(mode, device) ? peak_flops(device, mode) * fraction
+                                       : vector_product_rate(device, device.efficiency.matmul_fp32);
 }
 
 double smooth_max(double a, double b, double power) {
@@ -106,8 +114,7 @@ double streaming_seconds(double bytes, int element_bytes, const Device& device,
 }
 
 KernelTime gemm_time(const Kernel& kernel, const Device& device, const KernelLaw& law) {
-  const Efficiency& e = device.efficiency;
-  double rate = matrix_rate(kernel.math, e.matmul, device);
+  double rate = matrix_rate(kernel.math, device.efficiency.matmul, device);
   if (on_matrix_units(kernel.math, device)) {
     const double step = alignment(kernel.math);
     const bool aligned = std::fmod(static_cast<double>(kernel.n), step) == 0 &&
@@ -122,6 +129,16 @@ KernelTime gemm_time(const Kernel& kernel, const Device& device, const KernelLaw
   return time;
 }
 
+// Which depthwise convolutions PyTorch leaves to cuDNN: all with channels last, and in fp16 those
+// with small square filters (use_cudnn_depthwise in aten/src/ATen/native/Convolution.cpp). The
+// others run its own kernels.
+bool library_depthwise(const Kernel& kernel) {
+  const ConvGeometry& g = kernel.conv;
+  const bool small = g.kernel_h == g.kernel_w && g.kernel_h <= 5 && g.kernel_h % 2 == 1;
+  return g.channels_last ||
+         (kernel.math == MathMode::fp16 && small && g.channels_in >= 32 && g.dilation == 1);
+}
+
 // Grouped and depthwise kernels that run outside the matrix units: multiply-adds of the vector
 // units.
 double vector_seconds(const Kernel& kernel, const Device& device, const KernelLaw& law) {
@@ -134,6 +151,7 @@ double vector_seconds(const Kernel& kernel, const Device& device, const KernelLa
   const double lane_flops = 2 * lanes * device.multiprocessors * device.clock_hz;
   const double peak = lane_flops > 0 ? std::min(device.fp32_flops, lane_flops) : device.fp32_flops;
   double rate = peak * device.efficiency.vector;
+  if (g.channels_in == g.groups && !library_depthwise(kernel)) rate *= law.depthwise_native;
   if (kernel.pass == Pass::weight_gradient) rate *= law.vector_weight_gradient;
   // The data gradient has an output per pixel of the input, the others work along the output.
   const double pixels = kernel.pass == Pass::data_gradient
@@ -142,6 +160,38 @@ double vector_seconds(const Kernel& kernel, const Device& device, const KernelLa
   const std::int64_t channels = kernel.pass == Pass::data_gradient ? g.channels_in : g.channels_out;
   const double outputs = static_cast<double>(g.images) * static_cast<double>(channels) * pixels;
   return (kernel.flops + 2 * law.vector_overhead_taps * outputs) / rate;
+}
+
+// Winograd's algorithm F(e x e, 3 x 3) of Lavin and Gray: (e + 2)^2 products over tiles of e x e
+// outputs. With e = 2 one fused kernel transforms and multiplies; with e = 4 the transformed values
+// go through memory.
+double winograd_seconds(const Kernel& kernel, int edge, const Device& device,
+                        const KernelLaw& law) {
+  const ConvGeometry& g = kernel.conv;
+  const bool data = kernel.pass == Pass::data_gradient;
+  const double height = static_cast<double>(data ? g.height_in : g.height_out);
+  const double width = static_cast<double>(data ? g.width_in : g.width_out);
+  const double covered =
+      static_cast<double>(g.images) * std::ceil(height / edge) * std::ceil(width / edge);
+  const double groups = static_cast<double>(g.groups);
+  const double in = static_cast<double>(data ? g.channels_out : g.channels_in) / groups;
+  const double out = static_cast<double>(data ? g.channels_in : g.channels_out) / groups;
+  const double points = (edge + 2) * (edge + 2) * groups;
+  const bool weight = kernel.pass == Pass::weight_gradient;
+  const MatrixShape shape =
+      weight ? MatrixShape{out, in, covered, points} : MatrixShape{covered, out, in, points};
+  const bool fused = edge == 2;
+  const double rate = vector_product_rate(device, device.efficiency.matmul_fp32) *
+                      (fused ? law.winograd : law.winograd_unfused) *
+                      (weight ? law.weight_gradient_fp32 : 1);
+  double seconds = matrix_seconds(shape, rate, device.multiprocessors, memory_rate(device), law,
+                                  fused && !weight ? 1 : most_splits_of_k);
+  if (!fused) {
+    // Written by one kernel and read by the next.
+    const double transformed = 4 * points * (covered * (in + out) + in * out);
+    seconds += 2 * transformed / memory_rate(device);
+  }
+  return seconds;
 }
 
 KernelTime convolution_time(const Kernel& kernel, const Device& device, const KernelLaw& law) {
@@ -155,16 +205,18 @@ KernelTime convolution_time(const Kernel& kernel, const Device& device, const Ke
     return time;
   }
   double rate = matrix_rate(kernel.math, device.efficiency.convolution, device);
-  if (kernel.pass == Pass::weight_gradient) rate *= law.weight_gradient;
-  if (!on_matrix_units(kernel.math, device) && g.groups == 1 && g.kernel_h == 3 &&
-      g.kernel_w == 3 && g.stride == 1 && g.dilation == 1)
-    rate *= law.winograd;
+  // Grouped kernels with channels first do without matrix units in every precision.
+  const bool plain = !on_matrix_units(kernel.math, device) || (g.groups > 1 && !g.channels_last);
+  if (plain) rate = vector_product_rate(device, device.efficiency.convolution_fp32);
+  if (g.groups > 1) rate *= plain ? law.grouped_fp32 : law.grouped;
+  if (kernel.pass == Pass::weight_gradient)
+    rate *= plain ? law.weight_gradient_fp32 : law.weight_gradient;
   MatrixShape shape{static_cast<double>(kernel.m), static_cast<double>(kernel.n),
                     static_cast<double>(kernel.k), static_cast<double>(kernel.batch)};
   // The data gradient of a strided convolution skips the taps that meet no output.
   const double dense = 2 * shape.m * shape.n * shape.batch;
   if (dense > 0) shape.k = std::min(shape.k, kernel.flops / dense);
-  if (on_matrix_units(kernel.math, device)) {
+  if (!plain) {
     // Channels are padded to what the matrix units load: 3 input channels cost as much as 8 (or 4).
     const double step = alignment(kernel.math);
     const double groups = static_cast<double>(std::max<std::int64_t>(g.groups, 1));
@@ -187,14 +239,23 @@ KernelTime convolution_time(const Kernel& kernel, const Device& device, const Ke
         break;
     }
   }
-  time.compute = matrix_seconds(shape, rate, device.multiprocessors, memory_rate(device), law);
-  if (g.groups > 1) time.compute = std::min(time.compute, vector_seconds(kernel, device, law));
+  KernelLaw implicit = law;
+  if (plain) {
+    implicit.tile_fill_steps = law.convolution_fill_steps;
+    implicit.tile_reuse = law.convolution_tile_reuse;
+  }
+  time.compute = matrix_seconds(shape, rate, device.multiprocessors, memory_rate(device), implicit);
+  if (plain && g.kernel_h == 3 && g.kernel_w == 3 && g.stride == 1 && g.dilation == 1)
+    for (const int edge : {2, 4})
+      time.compute = std::min(time.compute, winograd_seconds(kernel, edge, device, law));
   time.memory = traffic_seconds(bytes, device, law);
   return time;
 }
 
 KernelTime attention_time(const Kernel& kernel, const Device& device, const KernelLaw& law) {
-  double rate = matrix_rate(kernel.math, device.efficiency.attention, device);
+  double rate = on_matrix_units(kernel.math, device)
+                    ? peak_flops(device, kernel.math) * device.efficiency.attention
+                    : vector_product_rate(device, device.efficiency.attention);
   if (kernel.pass != Pass::forward) rate *= law.attention_backward;
   const double head = static_cast<double>(std::max<std::int64_t>(kernel.k, 1));
   const double softmax = (1 + law.attention_softmax * 128 / head) / (1 + law.attention_softmax);
@@ -211,7 +272,7 @@ KernelTime attention_time(const Kernel& kernel, const Device& device, const Kern
 }  // namespace
 
 double matrix_seconds(const MatrixShape& shape, double rate, int multiprocessors,
-                      double workspace_bandwidth, const KernelLaw& law) {
+                      double workspace_bandwidth, const KernelLaw& law, int most_splits) {
   if (shape.m <= 0 || shape.n <= 0 || shape.k <= 0 || shape.batch <= 0) return 0;
   const double sms = std::max(multiprocessors, 1);
   double best = std::numeric_limits<double>::infinity();
@@ -219,7 +280,8 @@ double matrix_seconds(const MatrixShape& shape, double rate, int multiprocessors
     const double blocks = std::ceil(shape.m / tile.m) * std::ceil(shape.n / tile.n) * shape.batch;
     const double per_step =
         2 * tile.m * tile.n * sms / (rate * tile_efficiency(tile, law.tile_reuse));
-    const double fill = law.tile_fill_seconds * tile.m * tile.n / (tiles[0].m * tiles[0].n);
+    const double fill = law.tile_fill_seconds * tile.m * tile.n / (tiles[0].m * tiles[0].n) +
+                        law.tile_fill_steps * per_step;
     for (int splits = 1; splits <= most_splits; splits *= 2) {
       const double steps = std::ceil(shape.k / splits);
       const double waves = blocks * splits / sms;

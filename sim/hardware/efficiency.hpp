@@ -10,8 +10,10 @@ namespace lockstep {
 struct Efficiency {
   // Above 1 only where a board boosts beyond the clock its data sheet states the peak for.
   double matmul = 0.85;       // best large GEMM, fraction of the matrix peak of its mode (fact 132)
-  double convolution = 0.70;  // best dense convolution, likewise
-  double attention = 0.60;    // fused attention forward at head size 128, likewise
+  double matmul_fp32 = 0.85;  // likewise in plain fp32, without matrix units
+  double convolution = 0.70;  // best dense convolution on matrix units
+  double convolution_fp32 = 0.70;  // likewise in plain fp32, as an implicit product
+  double attention = 0.60;         // fused attention forward at head size 128, likewise
   // Grouped and depthwise convolutions outside the matrix units: of 64 multiply-adds a
   // multiprocessor and clock (of the fp32 peak if less).
   double vector = 0.35;
@@ -28,12 +30,25 @@ void describe(Visitor& v, Efficiency& e) {
            .min = 0.01,
            .max = 1.2},
           e.matmul);
+  v.field({.name = "matmul_fp32",
+           .doc = "Best large product in plain fp32, fraction of the lanes that can multiply.",
+           .unit = Dimension::fraction,
+           .min = 0.01,
+           .max = 1.2},
+          e.matmul_fp32);
   v.field({.name = "convolution",
-           .doc = "Best dense convolution, fraction of the matrix peak.",
+           .doc = "Best dense convolution on matrix units, fraction of their peak.",
            .unit = Dimension::fraction,
            .min = 0.01,
            .max = 1.2},
           e.convolution);
+  v.field({.name = "convolution_fp32",
+           .doc = "Best plain fp32 convolution as an implicit product, fraction of the lanes that "
+                  "can multiply.",
+           .unit = Dimension::fraction,
+           .min = 0.01,
+           .max = 1.2},
+          e.convolution_fp32);
   v.field({.name = "attention",
            .doc = "Fused attention, forward, head size 128, fraction of the matrix peak.",
            .unit = Dimension::fraction,

@@ -21,6 +21,7 @@ inline Device round_device() {
   d.efficiency = Efficiency{};
   d.efficiency.memory = 0.8;
   d.efficiency.matmul = 0.8;
+  d.efficiency.matmul_fp32 = 0.8;
   d.efficiency.convolution = 0.5;
   d.efficiency.kernel_floor_seconds = 2e-6;
   return d;

@@ -109,6 +109,7 @@ Measurements measured_on(const Device& device) {
 Device known_device(const std::string& name) {
   Device device = load_device(name);
   device.efficiency.matmul = 0.71;
+  device.efficiency.matmul_fp32 = 0.83;
   device.efficiency.convolution = 0.62;
   device.efficiency.memory = 0.93;
   device.efficiency.kernel_floor_seconds = 1.7e-6;
@@ -116,11 +117,12 @@ Device known_device(const std::string& name) {
 }
 
 void expect_found(const EfficiencyFit& fit, const Efficiency& truth) {
-  ASSERT_TRUE(fit.memory.value && fit.matmul.value && fit.convolution.value &&
-              fit.kernel_floor.value)
+  ASSERT_TRUE(fit.memory.value && fit.matmul.value && fit.matmul_fp32.value &&
+              fit.convolution.value && fit.kernel_floor.value)
       << fit_report(fit);
   EXPECT_NEAR(*fit.memory.value / truth.memory, 1, 0.01);
   EXPECT_NEAR(*fit.matmul.value / truth.matmul, 1, 0.01);
+  EXPECT_NEAR(*fit.matmul_fp32.value / truth.matmul_fp32, 1, 0.01);
   EXPECT_NEAR(*fit.convolution.value / truth.convolution, 1, 0.01);
   EXPECT_NEAR(*fit.kernel_floor.value / truth.kernel_floor_seconds, 1, 0.01);
 }
@@ -133,16 +135,18 @@ TEST(EfficiencyFit, GivesBackWhatTheMeasurementsWereMadeWithFromAnyStart) {
     const EfficiencyFit from_truth = fit_efficiency(m, truth);
     for (const double start : {0.05, 0.5, 1.0}) {
       Device device = truth;
-      device.efficiency.matmul = device.efficiency.convolution = start;
+      device.efficiency.matmul = device.efficiency.matmul_fp32 = start;
+      device.efficiency.convolution = start;
       device.efficiency.memory = 1.05 - start;
       device.efficiency.kernel_floor_seconds = start * 1e-5;
       const EfficiencyFit fit = fit_efficiency(m, device);
       expect_found(fit, truth.efficiency);
       EXPECT_LT(fit.matmul.error_90, 0.001);
       EXPECT_LT(fit.convolution.error_90, 0.001);
-      EXPECT_GT(fit.matmul.points, 20);
+      EXPECT_GT(fit.matmul.points, 15);
+      EXPECT_GT(fit.matmul_fp32.points, 5);
       EXPECT_EQ(fit.matmul.points, from_truth.matmul.points);
-      EXPECT_GT(fit.convolution.points, 20);
+      EXPECT_GT(fit.convolution.points, 15);
       EXPECT_EQ(fit.convolution.points, from_truth.convolution.points);
       EXPECT_LT(fit.matmul.points, fit.matmul.measured);  // small products tell little
     }
@@ -168,7 +172,7 @@ TEST(EfficiencyFit, LeavesOutWhatWasNotMeasured) {
   const EfficiencyFit fit = fit_efficiency(m, device);
   EXPECT_TRUE(fit.matmul.value.has_value());
   EXPECT_FALSE(fit.memory.value || fit.convolution.value || fit.kernel_floor.value);
-  EXPECT_EQ(efficiency_text(fit), "efficiency: {matmul: 71.0%}\n");
+  EXPECT_EQ(efficiency_text(fit), "efficiency: {matmul: 71.0%, matmul_fp32: 83.0%}\n");
   EXPECT_THAT(fit_report(fit), HasSubstr("memory: left out: "));
   EXPECT_THAT(fit_report(fit), HasSubstr("convolution: left out: "));
   EXPECT_THAT(fit_report(fit), HasSubstr("kernel_floor: left out: "));
@@ -205,7 +209,8 @@ TEST(EfficiencyFit, PrintsABlockThatADeviceFileMayHold) {
   EXPECT_THAT(fit_report(fit), Not(HasSubstr("left out")));
   const std::string text = efficiency_text(fit);
   EXPECT_EQ(text,
-            "efficiency: {matmul: 71.0%, convolution: 62.0%, memory: 93.0%, kernel_floor: 1.70 "
+            "efficiency: {matmul: 71.0%, matmul_fp32: 83.0%, convolution: 62.0%, memory: 93.0%, "
+            "kernel_floor: 1.70 "
             "us}\n");
   const std::string rest =
       "title: GPU\narchitecture: ampere\nmultiprocessors: 108\nclock: 1 GHz\n"

@@ -20,7 +20,7 @@ file(WRITE ${FOLDER}/fit_no_stride.yaml
      "out_channels: 1, kernel: 3, stride: 0, time: {median: 1 us}}\n")
 set(most 2147483647)
 file(WRITE ${FOLDER}/fit_absurd.yaml
-     "device: a100-sxm4-80gb\nconvolution:\n  - {math: fp32, batch: ${most}, in_channels: ${most}, "
+     "device: a100-sxm4-80gb\nconvolution:\n  - {math: fp16, batch: ${most}, in_channels: ${most}, "
      "size: ${most}, out_channels: 1, kernel: 3, stride: 1, time: {median: 1 us}}\n")
 
 expect(0 "^efficiency: {kernel_floor: 1.50 us}\n$" "matmul: left out: nothing was measured" fit_launch.yaml)

@@ -1,0 +1,69 @@
+// What lockstep-fit searches for: the shape law, the achieved fractions of the devices, and what
+// belongs to a source of measurements rather than to a device. Each unknown has bounds of what is
+// physically possible and a prior, so that what the rows cannot tell apart stays where data sheets
+// and papers put it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "fit/kernel_rows.hpp"
+#include "fit/reference_rows.hpp"
+
+namespace lockstep {
+
+// Runs of PyTorch 1 on whatever hosts people had: often bound by these, so they have a speed of
+// their own.
+inline constexpr const char* batch_12 = "torchvision-batch-12";
+
+struct Models {
+  KernelLaw law;
+  std::map<std::string, Efficiency> devices;
+  double megatron_operator_seconds = 0;
+  double backward_share = 0;
+  double operator_seconds = 0, old_operator_seconds = 0;  // of PyTorch 2 and of PyTorch 1
+  // What times of single kernels hold besides.
+  std::map<std::string, double> launch_gap, convolution_gap;  // seconds, by device
+  // Products measured alone, on small numbers and a cool board, over those of training.
+  std::map<std::string, double> alone;  // by device
+};
+
+struct Unknown {
+  std::string name;
+  double start, lower, upper;
+  double prior;  // one sigma of log(value / start)
+  std::function<void(Models&, double)> set;
+  std::vector<std::string> devices;  // whose rows it matters for; empty = all
+  std::string only;                  // "kernels" or "steps": the rows it matters for; empty = both
+};
+
+// Devices without rows of their own take the fractions of a family over.
+struct Derived {
+  std::string device;
+  double clock = 1;  // sustained clock over the data sheet's, relative to the family's
+};
+// Devices that share achieved fractions: same architecture, same kind of memory and power budget.
+struct Family {
+  std::string name;
+  double matmul, attention;
+  bool products;  // has rows that tell the speed of matrix products in training
+  std::vector<std::string> devices;
+  std::vector<Derived> derived;
+  double clock = 1;  // sustained over the data sheet's
+};
+const std::vector<Family>& families();
+
+std::vector<Unknown> unknowns();
+// Those that belong to the sources of kernel times and of old runs, and to no device.
+std::vector<Unknown> circumstances();
+Models build(const std::vector<Unknown>& list, const std::vector<double>& values,
+             Models models = {});
+// What the program uses: the law, the device files, the host's own dispatch times.
+Models shipped();
+
+double predicted(const ReferenceCase& reference, const Models& models);
+double predicted(const KernelRow& row, const Device& device, const Models& models);
+
+}  // namespace lockstep

@@ -1,0 +1,118 @@
+#include "fit/device_tables.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/errors.hpp"
+#include "core/statistics.hpp"
+
+namespace lockstep {
+namespace {
+
+void print_errors(const char* title, const std::vector<double>& errors) {
+  std::vector<double> absolute;
+  for (const double error : errors) absolute.push_back(std::abs(error));
+  if (absolute.empty()) return;
+  fmt::print("{}: {} rows, median {:.1f} %, 90th percentile {:.1f} %, worst {:.1f} %\n", title,
+             absolute.size(), 100 * median(absolute), 100 * quantile(absolute, 0.9),
+             100 * quantile(absolute, 1));
+}
+
+double root_mean_square(const std::vector<double>& errors) {
+  double sum = 0;
+  for (const double error : errors) sum += error * error;
+  return errors.empty() ? 0 : std::sqrt(sum / static_cast<double>(errors.size()));
+}
+
+}  // namespace
+
+double kernel_error(const KernelCase& c, const Models& models) {
+  return std::log(predicted(c.row, c.device, models) / c.row.seconds);
+}
+
+void print_steps(const std::vector<ReferenceCase>& cases, const Models& models,
+                 const std::vector<double>& left_out) {
+  fmt::print("\nrows: measured, modelled, error{}\n",
+             left_out.empty() ? "" : "; error when the model is left out of the fit");
+  std::vector<double> errors;
+  std::map<std::string, std::vector<double>> by_device, by_source;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const ReferenceRow& row = cases[i].row;
+    const double seconds = predicted(cases[i], models);
+    const double error = seconds / row.step_seconds - 1;
+    errors.push_back(error);
+    by_device[row.device].push_back(error);
+    by_source[row.source].push_back(error);
+    fmt::print("  {} {:9.1f} ms {:9.1f} ms {:+6.1f} %{}\n", row.label(), 1e3 * row.step_seconds,
+               1e3 * seconds, 100 * error,
+               left_out.empty() ? "" : fmt::format("  {:+6.1f} %", 100 * left_out[i]));
+  }
+  fmt::print("\n");
+  print_errors("all rows", errors);
+  for (const auto& [source, list] : by_source) print_errors(("  " + source).c_str(), list);
+  for (const auto& [device, list] : by_device) print_errors(("  " + device).c_str(), list);
+  print_errors("leave one model out", left_out);
+}
+
+// The `efficiency:` blocks of platforms/devices/*.yaml. The stated error is the root mean square
+// over the family's rows when their network is left out of the fit, at least what two machines of
+// one kind differ by (fact 136); a derived device's is larger by the spread between families.
+void print_blocks(const Models& models, const std::vector<ReferenceCase>& cases,
+                  const std::vector<double>& left_out) {
+  std::map<std::string, std::vector<double>> by_device;
+  for (std::size_t i = 0; i < cases.size(); ++i)
+    by_device[cases[i].row.device].push_back(left_out[i]);
+  constexpr double least = 0.05, unseen = 0.10, best_product = 0.95;
+  for (const Family& family : families()) {
+    std::vector<double> errors;
+    for (const std::string& device : family.devices)
+      if (by_device.count(device))
+        errors.insert(errors.end(), by_device.at(device).begin(), by_device.at(device).end());
+    double fitted = std::max(least, root_mean_square(errors));
+    if (!family.products) fitted = std::hypot(fitted, unseen);
+    const auto print = [&](const std::string& device, const Efficiency& e, double error) {
+      fmt::print(
+          "  {}: {{matmul: {:.1f}%, matmul_fp32: {:.1f}%, convolution: {:.1f}%, convolution_fp32: "
+          "{:.1f}%, attention: {:.1f}%, vector: {:.1f}%, "
+          "memory: {:.1f}%, kernel_floor: {:.1f} us, relative_error: {:.0f}%}}\n",
+          device, 100 * e.matmul, 100 * e.matmul_fp32, 100 * e.convolution,
+          100 * e.convolution_fp32, 100 * e.attention, 100 * e.vector, 100 * e.memory,
+          1e6 * e.kernel_floor_seconds, 100 * error);
+    };
+    fmt::print("\nefficiency of {}\n", family.name);
+    for (const std::string& device : family.devices)
+      print(device, models.devices.at(device), fitted);
+    for (const Derived& derived : family.derived) {
+      Efficiency e = models.devices.at(family.devices.front());
+      e.matmul = derived.clock < 1 ? std::min(best_product, e.matmul * derived.clock) : e.matmul;
+      e.convolution *= derived.clock;
+      e.vector *= derived.clock;
+      print(derived.device, e, std::hypot(fitted, unseen));
+    }
+  }
+}
+
+// Absolute errors by kind and device: of the rows in the fit, and of those held out.
+void print_kernels(const std::vector<KernelCase>& kernels, const Models& models) {
+  fmt::print(
+      "\nkernels: median absolute error of fitted and held-out shapes, median error of all\n");
+  std::map<std::string, std::vector<double>> fitted, held_out, all;
+  for (const KernelCase& c : kernels) {
+    const double error = kernel_error(c, models);
+    all[c.group].push_back(error);
+    (c.row.held_out ? held_out : fitted)[c.group].push_back(std::abs(error));
+    // Shorter ones say more about the host's share of a call than about the kernel.
+    if (c.row.kernel.kind != KernelKind::convolution || c.row.seconds < 1e-3) continue;
+    const std::string longer = c.group + ", from 1 ms";
+    all[longer].push_back(error);
+    (c.row.held_out ? held_out : fitted)[longer].push_back(std::abs(error));
+  }
+  for (const auto& [group, errors] : all)
+    fmt::print("  {:44} {:5} rows {:5.1f} %  {:5} rows {:5.1f} %  {:+6.1f} %\n", group,
+               fitted[group].size(), 100 * median(fitted[group]), held_out[group].size(),
+               100 * median(held_out[group]), 100 * median(errors));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,27 @@
+// What lockstep-fit prints.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "fit/device_models.hpp"
+
+namespace lockstep {
+
+struct KernelCase {
+  KernelRow row;
+  Device device;
+  std::string group;  // kind and device
+};
+
+// log(modelled / measured)
+double kernel_error(const KernelCase& c, const Models& models);
+
+// `left_out`, relative errors by row, may be empty.
+void print_steps(const std::vector<ReferenceCase>& cases, const Models& models,
+                 const std::vector<double>& left_out);
+void print_kernels(const std::vector<KernelCase>& kernels, const Models& models);
+void print_blocks(const Models& models, const std::vector<ReferenceCase>& cases,
+                  const std::vector<double>& left_out);
+
+}  // namespace lockstep
