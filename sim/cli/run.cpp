@@ -1,14 +1,20 @@
-// `lockstep run SCENARIO`: the prediction for every strategy and GPU count.
+// `lockstep run SCENARIO...`: the prediction for every strategy and GPU count, of every alternative
+// that the scenarios list.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <map>
 
 #include "cli/verb.hpp"
 #include "convergence/study.hpp"
 #include "core/errors.hpp"
 #include "core/units.hpp"
 #include "questions/trace.hpp"
+#include "results/alternatives.hpp"
 #include "results/render.hpp"
+#include "scenario/alternatives.hpp"
 
 namespace lockstep {
 
@@ -38,11 +44,18 @@ ResultRecord record_of(const Scenario& scenario, const CommonOptions& options) {
 namespace {
 
 struct Arguments {
-  std::string file;
+  std::vector<std::string> files;
   CommonOptions common;
+  std::string sort;    // one of sort_keys; "" = as written
   TraceOptions trace;  // no path = no trace
   std::string trace_steps;
 };
+
+const std::map<std::string, SortKey> sort_keys{{"", SortKey::none},
+                                               {"time", SortKey::time},
+                                               {"cost", SortKey::cost},
+                                               {"memory", SortKey::memory},
+                                               {"throughput", SortKey::throughput}};
 
 // "3" or "3-5".
 std::pair<int, int> parse_steps(const std::string& text) {
@@ -60,21 +73,9 @@ std::pair<int, int> parse_steps(const std::string& text) {
                    "for example 1-3; step 0 is the first");
 }
 
-int run(Arguments& arguments) {
-  const CommonOptions& options = arguments.common;
-  const bool traces = !arguments.trace.path.empty();
-  if (!arguments.trace_steps.empty()) arguments.trace.steps = parse_steps(arguments.trace_steps);
-  const Scenario scenario = read_scenario(arguments.file);
-  if (traces) check_trace(scenario, arguments.trace);
-  const ResultRecord record = record_of(scenario, options);
-  tell_warnings(record);
-  if (traces) {
-    const RunOptions run_options{.workers = options.workers};
-    for (const std::string& file : write_traces(scenario, arguments.trace, record, run_options)) {
-      fmt::print(stderr, "trace: {}\n", file);
-    }
-  }
-  switch (options.format) {
+template <class Record>
+void print_as(const Record& record, Format format) {
+  switch (format) {
     case Format::json:
       print(render_json(record));
       break;
@@ -85,8 +86,99 @@ int run(Arguments& arguments) {
       print(render_text(record));
       break;
   }
+}
+
+int run_one(const Scenario& scenario, const Arguments& arguments) {
+  const CommonOptions& options = arguments.common;
+  const bool traces = !arguments.trace.path.empty();
+  if (traces) check_trace(scenario, arguments.trace);
+  ResultRecord record = record_of(scenario, options);
+  sort_predictions(record, sort_keys.at(arguments.sort));
+  tell_warnings(record);
+  if (traces) {
+    const RunOptions run_options{.workers = options.workers};
+    for (const std::string& file : write_traces(scenario, arguments.trace, record, run_options)) {
+      fmt::print(stderr, "trace: {}\n", file);
+    }
+  }
+  print_as(record, options.format);
   if (const int code = tell_failures(record.failures)) return code;
   return something_fits(record.predictions) ? 0 : 3;
+}
+
+// What tells the alternatives apart: the fields that any file lists, and the file where there are
+// several.
+std::vector<std::vector<Chosen>> choices(const std::vector<Alternative>& alternatives,
+                                         bool several_files) {
+  std::vector<std::string> fields;
+  for (const Alternative& alternative : alternatives) {
+    for (const auto& [field, value] : alternative.chosen) {
+      if (std::find(fields.begin(), fields.end(), field) == fields.end()) fields.push_back(field);
+    }
+  }
+  std::vector<std::vector<Chosen>> chosen;
+  for (const Alternative& alternative : alternatives) {
+    auto& of = chosen.emplace_back();
+    if (several_files)
+      of.push_back({"scenario", std::filesystem::path(alternative.scenario.file).stem()});
+    for (const std::string& field : fields) {
+      of.push_back({field, value_of(alternative.scenario, field)});
+    }
+  }
+  return chosen;
+}
+
+std::string name_of(const std::vector<Chosen>& chosen) {
+  std::string text;
+  for (const Chosen& choice : chosen) {
+    text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", choice.field, choice.value);
+  }
+  return text;
+}
+
+// An alternative that cannot be is told, and does not take the others' answers away.
+int run_alternatives(const std::vector<Alternative>& alternatives,
+                     const std::vector<std::vector<Chosen>>& chosen, const Arguments& arguments) {
+  AlternativesRecord all;
+  bool fits = false;
+  int code = 0;
+  for (std::size_t i = 0; i < alternatives.size(); ++i) {
+    try {
+      ResultRecord record = record_of(alternatives[i].scenario, arguments.common);
+      for (std::string& warning : record.warnings) {
+        fmt::print(stderr, "note: {}: {}\n", name_of(chosen[i]), warning);
+      }
+      if (const int failed = tell_failures(record.failures)) code = failed;
+      fits |= something_fits(record.predictions);
+      all.alternatives.push_back({chosen[i], std::move(record)});
+    } catch (const ConfigError& error) {
+      fmt::print(stderr, "{}\n  in the alternative {}\n", error.what(), name_of(chosen[i]));
+      code = 2;
+    }
+  }
+  if (all.alternatives.empty()) return code;
+  sort_rows(all, sort_keys.at(arguments.sort));
+  print_as(all, arguments.common.format);
+  if (code != 0) return code;
+  return fits ? 0 : 3;
+}
+
+int run(Arguments& arguments) {
+  if (!arguments.trace_steps.empty()) arguments.trace.steps = parse_steps(arguments.trace_steps);
+  std::vector<Alternative> alternatives;
+  for (const std::string& file : arguments.files) {
+    for (Alternative& alternative : read_alternatives(file)) {
+      alternatives.push_back(std::move(alternative));
+    }
+  }
+  if (alternatives.size() == 1) return run_one(alternatives.front().scenario, arguments);
+  if (!arguments.trace.path.empty()) {
+    throw file_error("", "--trace",
+                     fmt::format("is of one scenario, and these are {}", alternatives.size()),
+                     "trace the alternative of interest on its own");
+  }
+  return run_alternatives(alternatives, choices(alternatives, arguments.files.size() > 1),
+                          arguments);
 }
 
 void add_trace(CLI::App& verb, Arguments& given) {
@@ -111,13 +203,18 @@ void add_trace(CLI::App& verb, Arguments& given) {
 Choice declare(CLI::App& app) {
   const auto given = std::make_shared<Arguments>();
   CLI::App& verb = *app.add_subcommand("run", "Predict every strategy and GPU count of a scenario");
-  verb.add_option("scenario", given->file, "Scenario file")->required();
+  verb.add_option("scenario", given->files, "Scenario files; several are compared in one table")
+      ->required();
+  verb.add_option("--sort", given->sort,
+                  "time, cost, memory or throughput: the best first, what does not fit last")
+      ->check(CLI::IsMember({"time", "cost", "memory", "throughput"}));
   add_formats(verb, given->common, Formats::json_csv);
   add_workers(verb, given->common);
   add_trace(verb, *given);
   add_examples(verb, {"scenarios/ovi2026/vgg16.yaml", "my.yaml --json > result.json",
-                      "my.yaml --csv | column -s, -t | less -S", "my.yaml --trace step.json.gz",
-                      "my.yaml --trace traces/ --trace-ranks 0,8"});
+                      "my.yaml --csv | column -s, -t | less -S",
+                      "scenarios/alternatives/which_machine.yaml --sort cost",
+                      "my.yaml --trace step.json.gz", "my.yaml --trace traces/ --trace-ranks 0,8"});
   return {&verb, [given] { return run(*given); }};
 }
 const Verb verb{VerbGroup::questions, declare};

@@ -5,6 +5,7 @@
 #include "core/describe.hpp"
 #include "hardware/device_file.hpp"
 #include "hardware/machine_file.hpp"
+#include "results/alternatives.hpp"
 #include "results/render.hpp"
 
 namespace lockstep {
@@ -30,6 +31,7 @@ const Described described[] = {
     {"device", [] { return file_schema<DeviceFile>("Lockstep device"); },
      markdown_fields<DeviceFile>},
     {"result", result_schema, result_fields},
+    {"alternatives", alternatives_schema, alternatives_fields},
     {"training", training_schema, training_fields},
 };
 
@@ -43,9 +45,10 @@ Choice declare(CLI::App& app) {
       "schema", "Print the JSON Schema (draft-07) of a file format or of JSON output");
   std::vector<std::string> names;
   for (const Described& one : described) names.emplace_back(one.name);
-  verb.add_option(
-          "what", given->what,
-          "scenario, cluster, platform, device; result (of run --json), training (of train --json)")
+  verb.add_option("what", given->what,
+                  "scenario, cluster, platform, device; result and alternatives (of run --json), "
+                  "training (of "
+                  "train --json)")
       ->required()
       ->check(CLI::IsMember(names));
   verb.add_flag("--fields", given->fields, "A Markdown table of the fields instead");

@@ -12,6 +12,7 @@ class DocsWriter {
   template <class T>
   void field(const FieldSpec& spec, T& value) {
     std::string type = type_text<T>(spec), fallback = spec.required ? "required" : "-";
+    if (spec.several) type += ", or a list of alternatives";
     if constexpr (is_scalar<T> || is_scalar_list<T>) {
       if (!spec.required) fallback = emit_value(value, spec, 0);
     }

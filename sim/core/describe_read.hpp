@@ -191,6 +191,11 @@ inline void check_count(const Node& node, std::size_t count, const FieldSpec& sp
 
 template <class T>
 void read_value(const Node& node, T& value, const FieldSpec& spec, Diagnostics& diagnostics) {
+  if (spec.several && node.kind() == Node::Kind::sequence) {
+    diagnostics.add(node.error("lists alternatives, and this question is about one of them",
+                               "`lockstep run` compares alternatives"));
+    return;
+  }
   if constexpr (std::is_same_v<T, Node>) {
     value = node;
   } else if constexpr (std::is_same_v<T, bool>) {

@@ -36,6 +36,10 @@ class SchemaWriter {
   template <class T>
   void field(const FieldSpec& spec, T& value) {
     Json schema = schema_of<T>(spec);
+    if (spec.several) {
+      const Json list{{"type", "array"}, {"items", schema}, {"minItems", 1}, {"uniqueItems", true}};
+      schema = Json{{"anyOf", {schema, list}}};
+    }
     std::string description = spec.doc;
     if (spec.unit != Dimension::none) {
       description += " Written as " + dimension_help(spec.unit, true) + ".";

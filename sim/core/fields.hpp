@@ -49,6 +49,8 @@ struct FieldSpec {
   bool or_empty = false;  // none at all is fine, too
   // A list of one element may be written as that element alone.
   bool single = false;
+  // A list of values asks for as many alternatives (scenario/alternatives.hpp); one is read here.
+  bool several = false;
 };
 
 // Names of an enum's values, in order: specialise

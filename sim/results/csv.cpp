@@ -22,32 +22,53 @@ std::vector<Cell> cells_of(const RecordHead& head, const T& value) {
 }
 
 // The columns are those of predictions; what a real run does not know is an empty cell.
-template <class T>
-std::string csv_of(const RecordHead& head, const std::vector<T>& rows) {
-  std::vector<Table::Column> columns;
-  for (const Cell& cell : cells_of(head, Prediction{})) columns.push_back({cell.column});
-  Table table(columns);
-  for (const T& row : rows) {
+class Rows {
+ public:
+  Rows() : table_(columns()) {}
+
+  template <class T>
+  void add(const RecordHead& head, const T& row) {
     const auto known = cells_of(head, row);
     std::vector<std::string> cells;
-    for (const Table::Column& column : columns) {
+    for (const Table::Column& column : table_.columns()) {
       const auto found = std::find_if(known.begin(), known.end(), [&](const Cell& cell) {
         return cell.column == column.title;
       });
       cells.push_back(found == known.end() ? "" : found->text);
     }
-    table.add_row(std::move(cells));
+    table_.add_row(std::move(cells));
   }
-  return table.csv();
-}
+  std::string csv() const { return table_.csv(); }
+
+ private:
+  static std::vector<Table::Column> columns() {
+    std::vector<Table::Column> columns;
+    for (const Cell& cell : cells_of(RecordHead{}, Prediction{})) columns.push_back({cell.column});
+    return columns;
+  }
+
+  Table table_;
+};
 
 }  // namespace
 
 std::string render_csv(const ResultRecord& record) {
-  return csv_of(record, record.predictions);
+  Rows rows;
+  for (const Prediction& p : record.predictions) rows.add(record, p);
+  return rows.csv();
 }
 std::string render_csv(const RealRecord& record) {
-  return csv_of(record, record.runs);
+  Rows rows;
+  for (const RealRun& run : record.runs) rows.add(record, run);
+  return rows.csv();
+}
+std::string render_csv(const AlternativesRecord& record) {
+  Rows rows;
+  for (const AlternativeRow& row : record.order) {
+    const ResultRecord& of = record.alternatives[static_cast<std::size_t>(row.alternative)].record;
+    rows.add(of, of.predictions[static_cast<std::size_t>(row.prediction)]);
+  }
+  return rows.csv();
 }
 
 }  // namespace lockstep

@@ -12,6 +12,7 @@
 #include <string>
 #include <type_traits>
 
+#include "results/alternatives.hpp"
 #include "results/real_run.hpp"
 #include "results/step_parts.hpp"
 
@@ -311,6 +312,30 @@ void describe(Visitor& v, Record& r) {
   describe(v, static_cast<const RecordHead&>(r));
   v.field({"predictions", "One per strategy and GPU count."}, r.predictions);
   v.field({"failures", "Points whose simulation did not come to an end."}, r.failures);
+}
+
+template <class Visitor, Either<Chosen> Choice>
+void describe(Visitor& v, Choice& c) {
+  v.field({"field", "Dotted name; scenario = which file."}, c.field);
+  v.field({"value", "As the file has it."}, c.value);
+}
+
+template <class Visitor, Either<AlternativeResult> Result>
+void describe(Visitor& v, Result& r) {
+  v.field({"chosen", "What makes this alternative."}, r.chosen);
+  v.field({"result", "As of a scenario without lists."}, r.record);
+}
+
+template <class Visitor, Either<AlternativeRow> Row>
+void describe(Visitor& v, Row& r) {
+  v.field({"alternative", "Index in alternatives."}, r.alternative);
+  v.field({"prediction", "Index in its predictions."}, r.prediction);
+}
+
+template <class Visitor, Either<AlternativesRecord> Record>
+void describe(Visitor& v, Record& r) {
+  v.field({"alternatives", "One per combination of what the file lists."}, r.alternatives);
+  v.field({"order", "All predictions, sorted as asked."}, r.order);
 }
 
 template <class Visitor, Either<RealRecord> Record>

@@ -15,6 +15,9 @@ std::string document(const nlohmann::ordered_json& json) {
 std::string render_json(const ResultRecord& record) {
   return document(json_of(record));
 }
+std::string render_json(const AlternativesRecord& record) {
+  return document(json_of(record));
+}
 std::string render_json(const RealRecord& record) {
   return document(json_of(record));
 }

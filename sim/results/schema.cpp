@@ -128,6 +128,12 @@ std::string result_schema() {
 std::string training_schema() {
   return schema_text<RealRecord>("Lockstep result: real training");
 }
+std::string alternatives_schema() {
+  return schema_text<AlternativesRecord>("Lockstep result: predictions of alternatives");
+}
+std::string alternatives_fields() {
+  return field_table<AlternativesRecord>();
+}
 std::string result_fields() {
   return field_table<ResultRecord>();
 }

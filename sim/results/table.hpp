@@ -19,6 +19,8 @@ class Table {
   // Throws std::logic_error when the number of cells is not the number of columns.
   void add_row(std::vector<std::string> cells);
   bool empty() const { return rows_.empty(); }
+  const std::vector<Column>& columns() const { return columns_; }
+  const std::vector<std::vector<std::string>>& rows() const { return rows_; }
 
   std::string text() const;      // columns separated by two spaces, no trailing blanks
   std::string markdown() const;  // GitHub table; '|' in cells is escaped

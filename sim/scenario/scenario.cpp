@@ -162,8 +162,9 @@ std::vector<std::string> shipped_scenarios() {
   std::error_code error;
   for (const auto& entry :
        std::filesystem::recursive_directory_iterator(data_folder("scenarios"), error)) {
-    const bool cluster = entry.path().parent_path().filename() == "cluster";
-    if (entry.path().extension() == ".yaml" && !cluster) files.push_back(entry.path().string());
+    const auto folder = entry.path().parent_path().filename();
+    const bool other = folder == "cluster" || folder == "alternatives";
+    if (entry.path().extension() == ".yaml" && !other) files.push_back(entry.path().string());
   }
   std::sort(files.begin(), files.end());
   return files;

@@ -167,7 +167,7 @@ Scenario read_scenario_text(std::string_view text, const std::string& file_name)
 Scenario read_scenario_node(const Node& root, const std::string& file_name);
 std::string write_scenario(
     const Scenario& scenario);                 // fully expanded; reads back to the same scenario
-std::vector<std::string> shipped_scenarios();  // paths of all, sorted
+std::vector<std::string> shipped_scenarios();  // paths of all that ask one question, sorted
 std::string scenario_schema();                 // JSON Schema draft-07
 std::string scenario_fields();                 // Markdown tables for docs/scenario-format.md
 

@@ -78,17 +78,20 @@ void describe(Visitor& v, BatchSpec& b) {
   v.field({.name = "global",
            .doc = "Samples of one optimizer step over all GPUs (strong scaling).",
            .min = 0,
-           .max = most},
+           .max = most,
+           .several = true},
           b.global);
   v.field({.name = "per_gpu",
            .doc = "Samples of one optimizer step on one GPU (weak scaling).",
            .min = 0,
-           .max = most},
+           .max = most,
+           .several = true},
           b.per_gpu);
   v.field({.name = "micro",
            .doc = "Samples of one forward and backward on one GPU.",
            .min = 0,
-           .max = most},
+           .max = most,
+           .several = true},
           b.micro);
   v.field({.name = "accumulation",
            .doc = "Micro-batches of one optimizer step; 0 = what follows from the others, or 1.",
@@ -285,9 +288,11 @@ void describe(Visitor& v, Scenario& s) {
   v.location("model_parameters", s.model_parameters_where);
   v.field({.name = "name", .doc = "The question, in a few words.", .required = true}, s.name);
   v.field({.name = "description", .doc = "What to look at, and why."}, s.description);
-  v.field(
-      {.name = "model", .doc = "Name of a file in models/, or a path to one.", .required = true},
-      s.model);
+  v.field({.name = "model",
+           .doc = "Name of a file in models/, or a path to one.",
+           .required = true,
+           .several = true},
+          s.model);
   v.field({.name = "model_parameters",
            .doc = "Overrides of a parametric model, for example {layers: 24, hidden: 2048}.",
            .min = -1e15,
@@ -296,7 +301,9 @@ void describe(Visitor& v, Scenario& s) {
   v.field({.name = "input", .doc = "Size of one sample."}, s.input);
   v.field({.name = "dataset", .doc = "Length of the whole run."}, s.dataset);
   v.field({.name = "batch", .doc = "Samples of one step.", .required = true}, s.batch);
-  v.field({.name = "precision", .doc = "Numeric mode; docs/numbers.md says what each means."},
+  v.field({.name = "precision",
+           .doc = "Numeric mode; docs/numbers.md says what each means.",
+           .several = true},
           s.precision);
   v.field({.name = "optimizer", .doc = "Update rule and its implementation."}, s.optimizer);
   v.field({.name = "gradient_clipping",
@@ -317,7 +324,8 @@ void describe(Visitor& v, Scenario& s) {
   v.field({.name = "data_loading", .doc = "The input pipeline."}, s.data_loading);
   v.field({.name = "platform",
            .doc = "Name of a file in platforms/, or a path to one.",
-           .required = true},
+           .required = true,
+           .several = true},
           s.platform);
   v.field(
       {.name = "profile", .doc = "Folder or file of a measured profile; empty = modelled costs."},

@@ -161,7 +161,8 @@ TEST(ShippedFiles, EveryYamlFileIsOneOfThese) {
   }
   EXPECT_EQ(files, known_models().size() + known_machines().size() + known_devices().size() +
                        shipped_scenarios().size() +
-                       files_in(data_folder("scenarios/cluster"), ".yaml").size());
+                       files_in(data_folder("scenarios/cluster"), ".yaml").size() +
+                       files_in(data_folder("scenarios/alternatives"), ".yaml").size());
 }
 
 }  // namespace

@@ -1,0 +1,218 @@
+#include "results/alternatives.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "results/cells.hpp"
+#include "results/table.hpp"
+#include "results/tables.hpp"
+
+namespace lockstep {
+
+namespace {
+
+constexpr double none = std::numeric_limits<double>::infinity();
+
+// What predictions are ranked by. Whole runs and single samples do not compare, so the time is that
+// of a run only where all have one.
+struct Ranking {
+  SortKey key;
+  bool runs = true;
+  void take(const Prediction& p) { runs &= p.total_seconds > 0; }
+};
+
+// The smaller the better; infinity = no answer.
+double rank_of(const Prediction& p, const Ranking& ranking) {
+  switch (ranking.key) {
+    case SortKey::none:
+      return 0;
+    case SortKey::time:
+      if (ranking.runs) return p.total_seconds;
+      return p.samples_per_second > 0 ? 1 / p.samples_per_second : none;
+    case SortKey::cost:
+      return p.dollars > 0 ? p.dollars : none;
+    case SortKey::memory:
+      return p.memory.device;
+    case SortKey::throughput:
+      return -p.samples_per_second;
+  }
+  return 0;
+}
+
+bool before(const Prediction& a, const Prediction& b, const Ranking& ranking) {
+  if (a.out_of_memory.has_value() != b.out_of_memory.has_value()) return !a.out_of_memory;
+  return rank_of(a, ranking) < rank_of(b, ranking);
+}
+
+const Prediction& prediction_of(const AlternativesRecord& record, const AlternativeRow& row) {
+  return record.alternatives[static_cast<std::size_t>(row.alternative)]
+      .record.predictions[static_cast<std::size_t>(row.prediction)];
+}
+
+// "platform" of "platform", "per_gpu" of "batch.per_gpu".
+std::string heading(const std::string& field) {
+  return field == "batch.global" ? "global batch" : field.substr(field.rfind('.') + 1);
+}
+
+// The summary's columns are told by all predictions together, and so is what they leave out.
+ResultRecord joined(const AlternativesRecord& record) {
+  ResultRecord all;
+  for (const AlternativeRow& row : record.order) {
+    all.predictions.push_back(prediction_of(record, row));
+  }
+  if (!all.predictions.empty()) all.precision = all.predictions.front().precision;
+  return all;
+}
+
+// Of alternatives with one GPU count each there is no scaling to tell.
+Table without_even_scaling(const Table& table) {
+  std::vector<Table::Column> columns = table.columns();
+  const auto found = std::find_if(columns.begin(), columns.end(), [](const Table::Column& column) {
+    return column.title == "scaling";
+  });
+  const auto at = found - columns.begin();
+  const bool even = std::all_of(table.rows().begin(), table.rows().end(), [&](const auto& row) {
+    return row[static_cast<std::size_t>(at)] == percent(1);
+  });
+  if (!even) return table;
+  columns.erase(found);
+  Table shorter(columns);
+  for (std::vector<std::string> row : table.rows()) {
+    row.erase(row.begin() + at);
+    shorter.add_row(std::move(row));
+  }
+  return shorter;
+}
+
+Table table_of(const AlternativesRecord& record) {
+  const ResultRecord all = joined(record);
+  std::vector<std::vector<std::string>> chosen;
+  std::vector<Table::Column> columns{{"row"}};
+  for (const Chosen& choice : record.alternatives.front().chosen) {
+    columns.push_back({heading(choice.field), Table::Align::left});
+  }
+  const Table summary = without_even_scaling(summary_table(all));
+  for (const Table::Column& column : summary.columns()) columns.push_back(column);
+  columns.insert(columns.end() - (summary.columns().back().title == "but" ? 1 : 0), {"memory"});
+  Table table(columns);
+  for (std::size_t i = 0; i < record.order.size(); ++i) {
+    std::vector<std::string> cells{std::to_string(i + 1)};
+    const auto alternative = static_cast<std::size_t>(record.order[i].alternative);
+    for (const Chosen& choice : record.alternatives[alternative].chosen) {
+      cells.push_back(choice.value);
+    }
+    for (const std::string& cell : summary.rows()[i]) cells.push_back(cell);
+    cells.insert(cells.end() - (summary.columns().back().title == "but" ? 1 : 0),
+                 bytes_text(all.predictions[i].memory.device));
+    table.add_row(std::move(cells));
+  }
+  return table;
+}
+
+std::string best_text(const ResultRecord& all, SortKey key, const char* what) {
+  std::size_t best = all.predictions.size();
+  Ranking ranking{key};
+  for (const Prediction& p : all.predictions) ranking.take(p);
+  for (std::size_t i = 0; i < all.predictions.size(); ++i) {
+    const Prediction& p = all.predictions[i];
+    if (p.out_of_memory || rank_of(p, ranking) == none) continue;
+    if (best == all.predictions.size() || before(p, all.predictions[best], ranking)) {
+      best = i;
+    }
+  }
+  if (best == all.predictions.size()) return "";
+  const Prediction& p = all.predictions[best];
+  std::string text = fmt::format("{}: row {}, {}", what, best + 1, point_text(p.strategy, p.gpus));
+  if (key == SortKey::cost) return text + fmt::format(", ${:.2f}\n", p.dollars);
+  if (key == SortKey::memory) return text + fmt::format(", {}\n", bytes_text(p.memory.device));
+  return text + (ranking.runs ? fmt::format(", {}\n", seconds_text(p.total_seconds))
+                              : fmt::format(", {} samples/s\n", rate_text(p.samples_per_second)));
+}
+
+// "compute: 89 % of the step ...; a faster GPU would help" without its figures, which differ.
+std::string limit_of(const std::string& bottleneck) {
+  const std::size_t colon = bottleneck.find(':'), advice = bottleneck.rfind(';');
+  if (colon == std::string::npos || advice == std::string::npos || advice < colon)
+    return bottleneck;
+  return bottleneck.substr(0, colon) + bottleneck.substr(advice);
+}
+
+// Each sentence once, after the rows it is about: "rows 1-3, 5".
+std::string grouped(const ResultRecord& all) {
+  std::vector<std::pair<std::string, std::vector<std::size_t>>> sentences;
+  const auto add = [&](const std::string& sentence, std::size_t row) {
+    auto known = std::find_if(sentences.begin(), sentences.end(),
+                              [&](const auto& other) { return other.first == sentence; });
+    if (known == sentences.end()) known = sentences.insert(known, {sentence, {}});
+    known->second.push_back(row);
+  };
+  for (std::size_t i = 0; i < all.predictions.size(); ++i) {
+    const Prediction& p = all.predictions[i];
+    add(limit_of(p.bottleneck), i + 1);
+    if (p.out_of_memory) {
+      for (const std::string& would : p.out_of_memory->suggestions)
+        add("would fit: " + would, i + 1);
+    }
+    for (const std::string& note : p.notes) add("note: " + note, i + 1);
+  }
+  std::string out;
+  for (const auto& [sentence, rows] : sentences) {
+    std::vector<std::string> ranges;
+    for (std::size_t i = 0; i < rows.size();) {
+      std::size_t last = i;
+      while (last + 1 < rows.size() && rows[last + 1] == rows[last] + 1) ++last;
+      ranges.push_back(last == i ? fmt::format("{}", rows[i])
+                                 : fmt::format("{}-{}", rows[i], rows[last]));
+      i = last + 1;
+    }
+    out += fmt::format("row{} {}: {}\n", rows.size() == 1 ? "" : "s", fmt::join(ranges, ", "),
+                       sentence);
+  }
+  return out;
+}
+
+}  // namespace
+
+void sort_rows(AlternativesRecord& record, SortKey key) {
+  record.order.clear();
+  for (std::size_t a = 0; a < record.alternatives.size(); ++a) {
+    const auto& predictions = record.alternatives[a].record.predictions;
+    for (std::size_t p = 0; p < predictions.size(); ++p) {
+      record.order.push_back({static_cast<int>(a), static_cast<int>(p)});
+    }
+  }
+  if (key == SortKey::none) return;
+  Ranking ranking{key};
+  for (const AlternativeRow& row : record.order) ranking.take(prediction_of(record, row));
+  std::stable_sort(record.order.begin(), record.order.end(), [&](const auto& a, const auto& b) {
+    return before(prediction_of(record, a), prediction_of(record, b), ranking);
+  });
+}
+
+void sort_predictions(ResultRecord& record, SortKey key) {
+  if (key == SortKey::none) return;
+  Ranking ranking{key};
+  for (const Prediction& p : record.predictions) ranking.take(p);
+  std::stable_sort(record.predictions.begin(), record.predictions.end(),
+                   [&](const Prediction& a, const Prediction& b) { return before(a, b, ranking); });
+}
+
+std::string render_text(const AlternativesRecord& record) {
+  const ResultRecord all = joined(record);
+  std::string out = record.alternatives.front().record.scenario + "\n";
+  out += fmt::format("{} alternatives\n\n", record.alternatives.size()) + table_of(record).text();
+  out += "\n" + best_text(all, SortKey::time, "Fastest") +
+         best_text(all, SortKey::cost, "Cheapest") +
+         best_text(all, SortKey::memory, "Least memory");
+  if (std::all_of(all.predictions.begin(), all.predictions.end(),
+                  [](const Prediction& p) { return p.out_of_memory.has_value(); })) {
+    out += "Nothing fits into memory.\n";
+  }
+  return out + "\n" + grouped(all);
+}
+
+}  // namespace lockstep
