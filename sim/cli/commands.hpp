@@ -25,6 +25,12 @@ std::string rendered(const Table& table, Format format);
 // All that `run` shows of a scenario: predictions, and accuracy where it asks for it.
 ResultRecord record_of(const Scenario& scenario, const CommonOptions& options);
 
+// `text` as the file, said on stderr; "-" = stdout. Throws OutputError.
+void write_answer(const std::string& path, const std::string& text);
+// An answer in the place of its own question would be a loss: throws ConfigError about `option`.
+void keep_inputs(const std::vector<std::string>& inputs, const char* option,
+                 const std::string& output);
+
 bool something_fits(const std::vector<Prediction>& predictions);  // into memory
 // Of the whole record, on stderr.
 void tell_warnings(const ResultRecord& record);

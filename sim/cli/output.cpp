@@ -1,12 +1,17 @@
-// Progress for the user.
+// What verbs print and write, and progress for the user.
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 
 #include "cli/commands.hpp"
+#include "core/errors.hpp"
 #include "results/cells.hpp"
 
 namespace lockstep {
@@ -22,6 +27,26 @@ double wall_seconds() {
 std::string rendered(const Table& table, Format format) {
   if (format == Format::csv) return table.csv();
   return format == Format::markdown ? table.markdown() : table.text();
+}
+
+void write_answer(const std::string& path, const std::string& text) {
+  if (path == "-") return print(text);
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  if (!file.flush()) {
+    throw OutputError(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
+  }
+  fmt::print(stderr, "wrote {}\n", path);
+}
+
+void keep_inputs(const std::vector<std::string>& inputs, const char* option,
+                 const std::string& output) {
+  std::error_code error;
+  for (const std::string& file : inputs) {
+    if (std::filesystem::equivalent(file, output, error)) {
+      throw file_error(output, option, "is a scenario that is asked about", "give another name");
+    }
+  }
 }
 
 bool something_fits(const std::vector<Prediction>& predictions) {

@@ -2,16 +2,7 @@
 // ends with 3 when nothing of a scenario fits.
 #include "results/report.hpp"
 
-#include <fmt/format.h>
-
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-
 #include "cli/verb.hpp"
-#include "core/errors.hpp"
 #include "questions/chapter.hpp"
 
 namespace lockstep {
@@ -24,29 +15,8 @@ struct Arguments {
   CommonOptions common;
 };
 
-void write(const std::string& path, const std::string& text) {
-  if (path == "-") return print(text);
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  if (!file.flush()) {
-    throw OutputError(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
-  }
-  fmt::print(stderr, "wrote {}\n", path);
-}
-
-// A page in the place of its own question would be a loss.
-void keep_inputs(const Arguments& given) {
-  std::error_code error;
-  for (const std::string& file : given.files) {
-    if (std::filesystem::equivalent(file, given.output, error)) {
-      throw file_error(given.output, "--output", "is a scenario of this report",
-                       "another name, for example report.html");
-    }
-  }
-}
-
 int report(const Arguments& given) {
-  keep_inputs(given);
+  keep_inputs(given.files, "--output", given.output);
   std::vector<ReportChapter> chapters;
   int code = 0;
   for (const std::string& file : given.files) {
@@ -56,7 +26,7 @@ int report(const Arguments& given) {
     if (tell_failures(record.failures) != 0) code = 1;
     if (code == 0 && !something_fits(record.predictions)) code = 3;
   }
-  write(given.output, render_report(chapters));
+  write_answer(given.output, render_report(chapters));
   return code;
 }
 

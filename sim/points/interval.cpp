@@ -63,10 +63,14 @@ std::optional<int> scaled_from(const Scenario& scenario, const Point& point) {
 
 }  // namespace
 
-double prediction_error(const Scenario& scenario, const Point& point,
-                        const StrategyResult& result) {
+StepError step_error(const Scenario& scenario, const Point& point, const StrategyResult& result) {
+  StepError error;
   const double step = mean(result.step_seconds);
-  if (is_anchored(scenario, point, step)) return anchor_error;
+  error.draws = step > 0 ? standard_deviation(result.step_seconds) / step : 0;
+  if (is_anchored(scenario, point, step)) {
+    error.work = anchor_error;
+    return error;
+  }
   const Job& job = point.job;
   const auto anchor = scaled_from(scenario, point);
   double work = cost_error(result.provenance, point.relative_error);
@@ -78,16 +82,28 @@ double prediction_error(const Scenario& scenario, const Point& point,
   const double modelled = result.provenance.modelled;
   const double exposed = std::min(modelled, result.split.exposed_communication / step);
   const int nodes = (job.gpus + job.machine.gpus_per_node - 1) / job.machine.gpus_per_node;
-  const double scaling =
-      modelled * doubling_error * std::sqrt(doublings(anchor.value_or(1), job.gpus));
-  return std::hypot((1 - exposed) * work, exposed * network_error(job.machine, nodes), scaling);
+  error.work = (1 - exposed) * work;
+  error.network = exposed * network_error(job.machine, nodes);
+  error.scaling = modelled * doubling_error * std::sqrt(doublings(anchor.value_or(1), job.gpus));
+  return error;
 }
 
-Interval step_interval(const Scenario& scenario, const Point& point, const StrategyResult& result) {
-  const double step = mean(result.step_seconds);
-  const double draws = step > 0 ? standard_deviation(result.step_seconds) / step : 0;
-  const double sigma = std::hypot(prediction_error(scenario, point, result), draws);
-  return {step * std::exp(-z90 * sigma), step * std::exp(z90 * sigma)};
+double sigma_of(const StepError& error) {
+  return std::hypot(std::hypot(error.work, error.network, error.scaling), error.draws);
+}
+
+double sigma_of_ratio(const StepError& a, const StepError& b, bool same_costs, bool same_network) {
+  const auto either = [](double x, double y, bool shared) {
+    return shared ? x - y : std::hypot(x, y);
+  };
+  const double shared =
+      std::hypot(either(a.work, b.work, same_costs), either(a.network, b.network, same_network),
+                 either(a.scaling, b.scaling, same_network));
+  return std::hypot(shared, std::hypot(a.draws, b.draws), std::sqrt(2) * run_spread);
+}
+
+Interval interval_around(double value, double sigma) {
+  return {value * std::exp(-z90 * sigma), value * std::exp(z90 * sigma)};
 }
 
 }  // namespace lockstep

@@ -28,7 +28,8 @@ Prediction summarise_point(const Scenario& scenario, const Point& point,
   const double average = mean(result.step_seconds);
   p.step_seconds = average;
   p.median_step_seconds = median(result.step_seconds);
-  p.step_interval = step_interval(scenario, point, result);
+  p.step_error = step_error(scenario, point, result);
+  p.step_interval = interval_around(average, sigma_of(p.step_error));
   p.first_step_seconds = result.first_step_seconds;
   p.steps = steps_of_run(scenario, point);
   if (scenario.dataset.seconds > 0) {

@@ -45,6 +45,14 @@ void describe(Visitor& v, Split& s) {
   }
 }
 
+template <class Visitor, Either<StepError> Error>
+void describe(Visitor& v, Error& e) {
+  v.field({"work", "Of what devices and hosts take."}, e.work);
+  v.field({"network", "Of the communication that the step waits for."}, e.network);
+  v.field({"scaling", "Of what is lost with every doubling of the GPUs."}, e.scaling);
+  v.field({"draws", "Of the random draws."}, e.draws);
+}
+
 template <class Visitor, Either<MemoryUse> Memory>
 void describe(Visitor& v, Memory& m) {
   v.field({"allocated_bytes", "Peak of live tensors (max_memory_allocated).", "allocated_bytes"},
@@ -187,6 +195,8 @@ void describe(Visitor& v, P& p) {
   v.field({"step_seconds", "One optimizer step, mean.", "step_s"}, p.step_seconds);
   v.field({"median_step_seconds", "Median of the steps.", "median_step_s"}, p.median_step_seconds);
   v.field({"step_interval_seconds", "90 % interval of the step."}, p.step_interval);
+  v.field({"step_error", "One sigma of log(truth / prediction), by where it comes from."},
+          p.step_error);
   v.column("step_low_s", p.step_interval.low);
   v.column("step_high_s", p.step_interval.high);
   v.field({"first_step_seconds", "The first step, which differs."}, p.first_step_seconds);

@@ -36,6 +36,12 @@ inline void add(StepSplit& sum, const StepSplit& split, double weight) {
   for (const auto part : step_parts) sum.*part += weight * (split.*part);
 }
 
+// One sigma of log(truth / prediction) of the step, by where it comes from (docs/numbers.md,
+// intervals); independent of each other.
+struct StepError {
+  double work = 0, network = 0, scaling = 0, draws = 0;
+};
+
 struct MemoryUse {
   double allocated = 0;  // peak of live blocks, rounded (PyTorch's max_memory_allocated)
   double reserved = 0;   // peak of segments (max_memory_reserved)
@@ -130,6 +136,7 @@ struct Prediction {
   double step_seconds = 0;
   double median_step_seconds = 0;
   Interval step_interval;
+  StepError step_error;
   double first_step_seconds = 0;
   double steps = 0;  // optimizer steps in the whole run
   double total_seconds = 0;

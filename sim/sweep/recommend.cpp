@@ -224,9 +224,19 @@ double least_step_seconds(const Point& point) {
 
 Recommendation recommend(const std::string& file, const RecommendOptions& options) {
   const Scenario scenario = read_scenario(file);
-  if (scenario.dataset.samples == 0 && scenario.dataset.tokens == 0) {
-    throw file_error(file, "dataset", "is missing: without it no run has an end",
-                     "dataset: {samples: 1.28M, epochs: 90}, or {tokens: 100B}");
+  const char* lengths = "dataset: {samples: 1.28M, epochs: 90}, or {tokens: 100B}";
+  if (!scenario.dataset.says_length()) {
+    throw file_error(file, "dataset", "is missing: without it no run has an end", lengths);
+  }
+  const auto located = [&](const char* what) {
+    return ConfigError({scenario.dataset_where, "dataset", what, lengths});
+  };
+  if (scenario.dataset.seconds > 0) {
+    throw located("gives the time, so every run takes as long: say how much is to be learned");
+  }
+  if (scenario.dataset.steps > 0 && scenario.batch.global == 0) {
+    throw located(
+        "counts steps, which see more data on more GPUs: say the data, or `batch: {global: N}`");
   }
   Recommendation answer;
   InputFiles files;

@@ -70,7 +70,7 @@ std::string reason(const Recommendation& r, const Candidate& c, const Candidate&
         against(c.verdict.device, best.verdict.device, "less memory", "more memory")}) {
     if (!part.empty()) text += (text.empty() ? "" : ", ") + part;
   }
-  return (text.empty() ? "as good" : text) + " than the first";
+  return text.empty() ? "as good as the first" : text + " than the first";
 }
 
 std::string command(const Candidate& c, const std::string& scenario) {

@@ -112,7 +112,7 @@ TEST(Predict, TheIntervalGrowsWithTheGpus) {
     Point point = expand(s)[0];
     point.relative_error = 0.12;
     r.provenance = {measured, 0, 1 - measured};
-    return prediction_error(s, point, r);
+    return sigma_of(step_error(s, point, r));
   };
   EXPECT_NEAR(sigma("gpus: 1", 0), 0.12, 1e-12);
   EXPECT_NEAR(sigma("gpus: 8", 0), std::hypot(0.12, 0.04 * std::sqrt(3)), 1e-12);
@@ -126,7 +126,7 @@ TEST(Predict, TheIntervalGrowsWithTheGpus) {
   const Scenario strong =
       scenario_of("gpus: 8\nbatch: {global: 64}\nanchor: [{gpus: 1, step_time: 1 s}]");
   r.provenance = {0, 0, 1};
-  EXPECT_NEAR(prediction_error(strong, expand(strong)[0], r),
+  EXPECT_NEAR(sigma_of(step_error(strong, expand(strong)[0], r)),
               std::hypot(0.05, 0.028, 0.04 * std::sqrt(3)), 1e-12);
 }
 
@@ -140,7 +140,7 @@ TEST(Predict, TheIntervalKnowsTheNetwork) {
     const Scenario s = scenario_of("gpus: 32\nbatch: {per_gpu: 16}\nplatform: " + platform);
     Point point = expand(s)[0];
     point.relative_error = 0.12;
-    return prediction_error(s, point, r);
+    return sigma_of(step_error(s, point, r));
   };
   const double scaling = 0.04 * std::sqrt(5);
   EXPECT_NEAR(sigma("dgx-h100"), std::hypot(0.75 * 0.12, 0.25 * 0.3, scaling), 1e-12);

@@ -188,6 +188,13 @@ TEST_F(Recommend, WhatCannotBeAskedIsRefused) {
   std::string endless = training_run;
   endless.replace(endless.find("dataset: {samples: 1.28M, epochs: 90}\n"), 38, "");
   EXPECT_THAT(wrong({}, endless), HasSubstr("dataset: is missing"));
+  EXPECT_THAT(wrong({}, endless + "dataset: {time: 1 h}\n"), HasSubstr("dataset: gives the time"));
+  // A number of steps is one run of the same data only where the batch is the same, too.
+  const std::string steps = endless + "dataset: {steps: 1000}\n";
+  EXPECT_FALSE(answer({}, steps).ranked.empty());
+  std::string weak = steps;
+  weak.replace(weak.find("{global: 64}"), 12, "{per_gpu: 16}");
+  EXPECT_THAT(wrong({}, weak), HasSubstr("dataset: counts steps"));
   EXPECT_THAT(wrong({.platforms = "g5.12xlarge,p9"}, training_run),
               HasSubstr("unknown platform 'p9'"));
   EXPECT_THAT(wrong({.gpus = "1,x"}, training_run), HasSubstr("'x' is not a number"));
