@@ -9,10 +9,24 @@
 
 namespace lockstep {
 
+namespace {
+
+// Where `cmake --install` puts the files, seen from the program, wherever that was moved to; "" where
+// the program was not installed.
+std::string installed_data() {
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  const auto data = program.parent_path().parent_path() / "share" / "lockstep";
+  return std::filesystem::is_directory(data / "models", error) ? data.string() : "";
+}
+
+}  // namespace
+
 std::string data_folder(const std::string& kind) {
   const char* chosen = std::getenv("LOCKSTEP_DATA");
-  return std::string(chosen != nullptr && *chosen != '\0' ? chosen : LOCKSTEP_SOURCE_DIR) + "/" +
-         kind;
+  if (chosen != nullptr && *chosen != '\0') return std::string(chosen) + "/" + kind;
+  static const std::string installed = installed_data();
+  return (installed.empty() ? LOCKSTEP_SOURCE_DIR : installed) + "/" + kind;
 }
 
 std::vector<std::string> files_in(const std::string& folder, const std::string& extension) {

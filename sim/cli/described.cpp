@@ -1,0 +1,63 @@
+#include "cli/described.hpp"
+
+#include <sstream>
+
+namespace lockstep {
+
+namespace {
+
+// "TEXT:{cost,time}" allows two.
+std::vector<std::string> choices_of(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  const std::size_t open = type.find('{'), close = type.rfind('}');
+  std::vector<std::string> choices;
+  if (open == std::string::npos || close == std::string::npos || close < open) return choices;
+  std::istringstream list(type.substr(open + 1, close - open - 1));
+  for (std::string choice; std::getline(list, choice, ',');) choices.push_back(choice);
+  return choices;
+}
+
+DescribedOption described(const CLI::Option& option) {
+  DescribedOption result;
+  result.positional = !option.nonpositional();
+  if (result.positional) result.names.push_back(option.get_single_name());
+  for (const std::string& name : option.get_snames()) result.names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) result.names.push_back("--" + name);
+  result.help = option.get_description();
+  result.choices = choices_of(option);
+  result.takes_value = option.get_items_expected_max() > 0;
+  return result;
+}
+
+void add_options(const CLI::App& app, DescribedVerb& verb) {
+  for (const CLI::Option* option : app.get_options()) {
+    const bool hidden = option->get_group().empty();
+    if (!hidden) verb.options.push_back(described(*option));
+  }
+  for (const CLI::App* group : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (group->get_name().empty()) add_options(*group, verb);
+  }
+}
+
+void add_verbs(const CLI::App& app, const std::string& before, std::vector<DescribedVerb>& verbs) {
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (sub->get_name().empty() || sub->get_group().empty()) continue;  // groups, hidden ones
+    DescribedVerb verb;
+    verb.name = before + sub->get_name();
+    verb.help = sub->get_description();
+    verb.footer = sub->get_footer();
+    add_options(*sub, verb);
+    verbs.push_back(verb);
+    add_verbs(*sub, verb.name + " ", verbs);
+  }
+}
+
+}  // namespace
+
+std::vector<DescribedVerb> described_verbs(const CLI::App& program) {
+  std::vector<DescribedVerb> verbs;
+  add_verbs(program, "", verbs);
+  return verbs;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,90 @@
+// Shell completion and the manual page, as a shell and a reader of roff take them.
+#include <gmock/gmock.h>
+
+#include <regex>
+#include <set>
+
+#include "process.hpp"
+
+namespace lockstep {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// What bash offers for the last of `words`.
+std::vector<std::string> offered(const std::string& words) {
+  const std::string script = write_file("lockstep.bash", lockstep({"completion", "bash"}).out);
+  const Outcome outcome = shell(
+      "PATH=$(dirname \"$LOCKSTEP\"):$PATH bash -c 'source " + script + "; COMP_WORDS=(lockstep " +
+      words +
+      "); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _lockstep; printf \"%s\\n\" \"${COMPREPLY[@]}\"'");
+  EXPECT_EQ(outcome.err, "");
+  std::vector<std::string> list;
+  std::istringstream lines(outcome.out);
+  for (std::string line; std::getline(lines, line);) list.push_back(line);
+  return list;
+}
+
+TEST(Completion, BashOffersVerbsOptionsAndValues) {
+  EXPECT_THAT(offered("re"), ElementsAre("recommend", "report"));
+  EXPECT_THAT(offered("run --so"), ElementsAre("--sort"));
+  EXPECT_THAT(offered("run --sort m"), ElementsAre("memory"));
+  EXPECT_THAT(offered("list pl"), ElementsAre("platforms"));
+  EXPECT_THAT(offered("calibrate coll"), ElementsAre("collectives"));
+  EXPECT_THAT(offered("recommend a.yaml --platforms p4"),
+              ElementsAre("p4d.24xlarge", "p4de.24xlarge"));
+  const std::string file = write_file("a-scenario.yaml", "");
+  EXPECT_THAT(offered("run " + file.substr(0, file.size() - 3)), ElementsAre(file));
+}
+
+// Every long option that --help of a verb shows.
+std::set<std::string> options_of(const std::string& verb) {
+  const std::string help = lockstep({verb, "--help"}).out;
+  std::set<std::string> options;
+  const std::regex option("\\n  (?:-[a-z],)?(--[a-z-]+)");
+  for (auto at = std::sregex_iterator(help.begin(), help.end(), option);
+       at != std::sregex_iterator(); ++at) {
+    options.insert((*at)[1]);
+  }
+  return options;
+}
+
+TEST(Completion, EveryShellAndTheManualKnowWhatHelpKnows) {
+  const std::string bash = lockstep({"completion", "bash"}).out;
+  const std::string zsh = lockstep({"completion", "zsh"}).out;
+  const std::string fish = lockstep({"completion", "fish"}).out;
+  const std::string page = lockstep({"man"}).out;
+  for (const char* verb : {"run", "check", "compare", "explain", "validate", "sweep", "recommend",
+                           "report", "cluster", "calibrate", "train", "closed-loop", "list"}) {
+    EXPECT_THAT(bash, HasSubstr("\n    " + std::string(verb) + ") words="));
+    EXPECT_THAT(zsh, HasSubstr("\n    " + std::string(verb) + ") _arguments"));
+    const std::set<std::string> options = options_of(verb);
+    EXPECT_FALSE(options.empty()) << verb;
+    for (const std::string& option : options) {
+      SCOPED_TRACE(std::string(verb) + " " + option);
+      EXPECT_THAT(bash, HasSubstr(option));
+      EXPECT_THAT(zsh, HasSubstr("'" + option + "["));
+      EXPECT_THAT(fish, HasSubstr(" -l " + option.substr(2)));
+      EXPECT_THAT(page, HasSubstr(std::regex_replace(option, std::regex("-"), "\\-")));
+    }
+  }
+}
+
+TEST(Completion, TheManualPageIsCleanRoff) {
+  const std::string page = write_file("lockstep.1", lockstep({"man"}).out);
+  const Outcome outcome =
+      shell("command -v groff >/dev/null || exit 77; groff -man -Tascii -ww " + page);
+  if (outcome.code == 77) GTEST_SKIP() << "no groff";
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_THAT(outcome.out, HasSubstr("predict what distributed training"));
+}
+
+TEST(Completion, OtherShellsAreRefused) {
+  const Outcome outcome = lockstep({"completion", "tcsh"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("tcsh"));
+}
+
+}  // namespace
+}  // namespace lockstep
