@@ -127,6 +127,7 @@ class Player {
     for (int step = 0; step < played_steps; ++step) {
       for (int micro_batch = 0; micro_batch < plan_.micro_batches; ++micro_batch) {
         const bool last = micro_batch + 1 == plan_.micro_batches;
+        tape_.micro_batch(step, micro_batch);
         // The loop's variable lets go of the old batch only when it has the new one.
         tape_.at(MemoryPhase::inputs);
         const Block next = tape_.allocate(MemoryKind::inputs, step_.input_bytes);
@@ -148,6 +149,7 @@ class Player {
       }
       state_.optimizer_step();
     }
+    tape_.end_log();
     return after_forward;
   }
 
@@ -257,10 +259,12 @@ class Player {
 
 }  // namespace
 
-StepMemory step_memory(const TrainingStep& step, const MemoryPlan& plan, const Device& device) {
+StepMemory step_memory(const TrainingStep& step, const MemoryPlan& plan, const Device& device,
+                       MemoryLog* log) {
+  if (log) *log = {};
   const double outside = device.context_bytes + plan.communication_bytes;
   const AllocatorOptions options = allocator_options(device, outside);
-  Tape tape(options);
+  Tape tape(options, log);
   const double after_forward = plan.sharded
                                    ? Player<ShardedState>(step, plan, device, tape).play()
                                    : Player<ReplicatedState>(step, plan, device, tape).play();

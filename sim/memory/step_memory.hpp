@@ -7,6 +7,7 @@
 
 #include "hardware/device.hpp"
 #include "memory/memory_plan.hpp"
+#include "memory/moments.hpp"
 #include "workload/step.hpp"
 
 namespace lockstep {
@@ -24,7 +25,9 @@ struct StepMemory {
   int retries = 0;        // times cached segments had to be given back to go on
 };
 
-StepMemory step_memory(const TrainingStep& step, const MemoryPlan& plan, const Device& device);
+// `log`: filled with the moments of the step with the highest peak; null = nobody asks.
+StepMemory step_memory(const TrainingStep& step, const MemoryPlan& plan, const Device& device,
+                       MemoryLog* log = nullptr);
 
 StepMemory server_memory(const ServerPlan& plan, const Device& device);
 

@@ -25,6 +25,10 @@ void Tape::record(Block block, MemoryKind kind) {
   if (static_cast<std::size_t>(block) >= kinds_.size()) kinds_.resize(2 * block + 64);
   kinds_[block] = kind;
   live_[static_cast<std::size_t>(kind)] += allocator_.block_bytes(block);
+  if (log_ && !log_->moments.empty() && allocator_.allocated() > moment_peak_) {
+    moment_peak_ = allocator_.allocated();
+    log_->moments.back().highest = live_;
+  }
   if (allocator_.allocated() > peak_) {
     peak_ = allocator_.allocated();
     peak_moment_ = {phase_, layer_};
@@ -34,6 +38,37 @@ void Tape::record(Block block, MemoryKind kind) {
     failed_ = true;
     failure_moment_ = {phase_, layer_};
   }
+}
+
+void Tape::begin_moment() {
+  end_moment();
+  log_->moments.push_back({phase_, layer_, micro_batch_, live_, live_});
+  log_->steps.push_back(step_);
+  moment_peak_ = total_bytes(live_);
+}
+
+void Tape::end_moment() {
+  if (!log_->moments.empty()) log_->moments.back().after = live_;
+}
+
+// The step with the highest peak is kept: the last of equals, as the later ones repeat.
+void Tape::end_log() {
+  if (!log_) return;
+  end_moment();
+  int chosen = -1;
+  std::int64_t most = -1;
+  for (std::size_t i = 0; i < log_->moments.size(); ++i) {
+    const std::int64_t bytes = total_bytes(log_->moments[i].highest);
+    if (log_->steps[i] >= 0 && bytes >= most) {
+      most = bytes;
+      chosen = log_->steps[i];
+    }
+  }
+  MemoryLog kept;
+  for (std::size_t i = 0; i < log_->moments.size(); ++i) {
+    if (log_->steps[i] == chosen) kept.moments.push_back(log_->moments[i]);
+  }
+  *log_ = std::move(kept);
 }
 
 void Tape::free(Block block) {

@@ -8,40 +8,11 @@
 #include <vector>
 
 #include "memory/allocator.hpp"
+#include "memory/moments.hpp"
 #include "memory/step_memory.hpp"
 #include "workload/step.hpp"
 
 namespace lockstep {
-
-enum class MemoryKind {
-  parameters,
-  buffers,  // BatchNorm statistics
-  gradients,
-  buckets,
-  optimizer_state,
-  gathered_parameters,
-  activations,
-  activation_gradients,
-  temporaries,
-  workspace,
-  inputs,
-};
-inline constexpr std::array memory_kind_names{"parameters",      "buffers",
-                                              "gradients",       "buckets",
-                                              "optimizer state", "gathered parameters",
-                                              "activations",     "activation gradients",
-                                              "temporaries",     "workspace",
-                                              "inputs"};
-
-enum class MemoryPhase {
-  construction,
-  inputs,
-  forward,
-  recomputation,
-  backward,
-  optimizer,
-  serving
-};
 
 // Streams that own blocks (fact 29, 47); each has its own pools.
 enum Stream : int { compute_stream = 0, unshard_stream = 1, reduce_stream = 2 };
@@ -50,12 +21,21 @@ class Tape {
  public:
   using Block = CachingAllocator::Block;
 
-  explicit Tape(const AllocatorOptions& options) : allocator_(options) {}
+  // `log`: where each moment's account is put; null = nowhere.
+  explicit Tape(const AllocatorOptions& options, MemoryLog* log = nullptr)
+      : allocator_(options), log_(log) {}
 
   void at(MemoryPhase phase, int layer = -1) {
     phase_ = phase;
     layer_ = layer;
+    if (log_) begin_moment();
   }
+  // For the log: of the moments that follow.
+  void micro_batch(int step, int micro_batch) {
+    step_ = step;
+    micro_batch_ = micro_batch;
+  }
+  void end_log();  // after the last moment
   Block allocate(MemoryKind kind, double bytes, Stream stream = compute_stream);
   Block try_workspace(double bytes);  // nothing where it does not fit
   void free(Block block);
@@ -77,12 +57,17 @@ class Tape {
     int layer = -1;
   };
   void record(Block block, MemoryKind kind);
+  void begin_moment();
+  void end_moment();
   static std::string text(const Moment& moment, const TrainingStep* step);
 
   CachingAllocator allocator_;
+  MemoryLog* log_ = nullptr;
+  int step_ = -1, micro_batch_ = 0;
+  std::int64_t moment_peak_ = 0;
   MemoryPhase phase_ = MemoryPhase::construction;
   int layer_ = -1;
-  std::array<std::int64_t, memory_kind_names.size()> live_{}, at_peak_{};
+  MemoryAccount live_{}, at_peak_{};
   std::vector<MemoryKind> kinds_;  // by block
   std::int64_t peak_ = 0;
   Moment peak_moment_, failure_moment_;

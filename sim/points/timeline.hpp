@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/observer.hpp"
+#include "memory/moments.hpp"
 #include "results/trace.hpp"
 #include "strategies/strategy.hpp"
 
@@ -31,6 +32,10 @@ class Timeline final : public Observer {
   void on_transfer(const Transfer& transfer) override;
   void on_wait(const Wait& wait) override;
   void on_step(const Step& step) override;
+
+  // What lives in device memory in each step, as counters of the ranks: the account runs with the
+  // host where the strategy has one, else with the device.
+  void set_memory(MemoryLog log) { memory_ = std::move(log); }
 
   // Ranks that are shown.
   std::vector<int> ranks() const;
@@ -81,6 +86,7 @@ class Timeline final : public Observer {
   const TimelineOptions options_;
   std::unordered_set<std::string> texts_;
   std::map<std::string, Group> groups_;
+  MemoryLog memory_;
   std::map<LinkId, std::string> links_;
   std::vector<Load> loads_;
   std::set<Number> loaded_;  // transfers that are in them

@@ -61,8 +61,14 @@ class Timeline::Drawing {
   using Origins = std::unordered_map<Number, Origin>;
 
   // `on_gpu`: its streams are those of a GPU.
-  Drawing(const Timeline& timeline, const Lane& lane, int process, bool on_gpu, Origins& origins)
-      : timeline_(timeline), lane_(lane), process_(process), on_gpu_(on_gpu), origins_(origins) {
+  Drawing(const Timeline& timeline, const Lane& lane, int process, bool on_gpu, bool is_server,
+          Origins& origins)
+      : timeline_(timeline),
+        lane_(lane),
+        process_(process),
+        on_gpu_(on_gpu),
+        is_server_(is_server),
+        origins_(origins) {
     device_window_ = window(compute_stream);
     host_window_ = lane.steps.count(host_stream) > 0 ? window(host_stream) : device_window_;
     for (std::size_t i = 0; i < timeline.job_.step.layers.size(); ++i) {
@@ -85,6 +91,7 @@ class Timeline::Drawing {
     out_ = &out;
     name_tracks();
     steps();
+    if (!is_server_) memory();
     for (const Entry& entry : lane_.entries) {
       if (!shown(entry)) continue;
       if (entry.kind == Entry::Kind::wait) {
@@ -153,6 +160,79 @@ class Timeline::Drawing {
       if (!in_range(step)) continue;
       out_->slice({process_, host_track}, "user_annotation",
                   fmt::format("ProfilerStep#{}", step.index), step.start, step.end);
+    }
+  }
+
+  // The moments as a step with all its micro-batches has them.
+  std::vector<const MemoryMoment*> moments_of_step() const {
+    const auto& kept = timeline_.memory_.moments;
+    int last = 0;
+    for (const MemoryMoment& moment : kept) last = std::max(last, moment.micro_batch);
+    std::vector<const MemoryMoment*> result;
+    const int micro_batches = std::max(1, timeline_.job_.accumulation);
+    for (int micro = 0; micro < micro_batches; ++micro) {
+      const int played = micro + 1 == micro_batches ? last : std::min(micro, 1);
+      for (const MemoryMoment& moment : kept) {
+        if (moment.micro_batch == played) result.push_back(&moment);
+      }
+    }
+    return result;
+  }
+
+  static Phase phase_of(MemoryPhase phase) {
+    if (phase == MemoryPhase::optimizer) return Phase::optimizer;
+    return phase == MemoryPhase::forward ? Phase::forward : Phase::backward;
+  }
+
+  // Each moment lies where its layer's work does, in order; one without work where the last ended.
+  void memory() {
+    const auto moments = moments_of_step();
+    const std::string_view stream =
+        lane_.steps.count(host_stream) > 0 ? host_stream : compute_stream;
+    const auto steps = lane_.steps.find(stream);
+    if (moments.empty() || steps == lane_.steps.end()) return;
+    std::map<std::pair<Phase, std::string_view>, std::vector<const Entry*>> work;
+    for (const Entry& entry : lane_.entries) {
+      if (entry.kind != Entry::Kind::work || stream_of(entry) != stream) continue;
+      const bool update = entry.phase == Phase::optimizer;
+      work[{entry.phase, update ? std::string_view() : entry.name}].push_back(&entry);
+    }
+    MemoryAccount shown{};
+    shown.fill(-1);
+    const auto show = [&](double time, const MemoryAccount& account) {
+      if (account == shown) return;
+      shown = account;
+      Arguments arguments;
+      for (std::size_t kind = 0; kind < account.size(); ++kind) {
+        arguments.add(memory_kind_names[kind], static_cast<double>(account[kind]));
+      }
+      out_->counter(process_, "memory by kind", time, arguments.text());
+      out_->counter(process_, "allocated memory", "bytes", time,
+                    static_cast<double>(total_bytes(account)));
+    };
+    for (const StepSpan& step : steps->second) {
+      if (!in_range(step)) continue;
+      double time = step.start;
+      for (const MemoryMoment* moment : moments) {
+        const bool of_layer = moment->layer >= 0;
+        const auto& layers = timeline_.job_.step.layers;
+        const auto found = work.find(
+            {phase_of(moment->phase),
+             of_layer ? std::string_view(layers[static_cast<std::size_t>(moment->layer)].name)
+                      : std::string_view()});
+        double begin = time, end = time;
+        if (found != work.end() && (of_layer || moment->phase == MemoryPhase::optimizer)) {
+          for (const Entry* entry : found->second) {
+            if (entry->start < time || entry->end > step.end) continue;
+            begin = entry->start;
+            end = entry->end;
+            break;
+          }
+        }
+        show(begin, moment->highest);
+        show(end, moment->after);
+        time = end;
+      }
     }
   }
 
@@ -281,7 +361,7 @@ class Timeline::Drawing {
   const Timeline& timeline_;
   const Lane& lane_;
   const int process_;
-  const bool on_gpu_;
+  const bool on_gpu_, is_server_;
   Origins& origins_;
   std::int64_t* arrows_ = nullptr;
   TraceEvents* out_ = nullptr;
@@ -305,7 +385,8 @@ std::string Timeline::events(const std::string& title, int place, int rank) cons
       if (rank >= 0 && (shown != rank || !ranks)) continue;
       const Lane& lane = group.lanes.at(group.lane_of_rank[static_cast<std::size_t>(shown)]);
       out.process(++process, fmt::format("{}{} {}", title, member_name(name), shown));
-      drawings.emplace_back(*this, lane, process, gpus && ranks, origins);
+      drawings.emplace_back(*this, lane, process, gpus && ranks, member_name(name) == "server",
+                            origins);
       for (const auto& [stream, steps] : lane.steps) {
         for (const StepSpan& step : steps) {
           if (step.index < options_.first_step || step.index > options_.last_step) continue;

@@ -91,6 +91,11 @@ Answer simulated_events(const TracedPoint& traced, bool by_rank, int place) {
   job.steps = std::max(1, traced.timeline.last_step);
   job.engine = traced.engine;
   Timeline timeline(job, traced.timeline);
+  MemoryLog memory;
+  job.memory_log = &memory;
+  traced.point.strategy->memory(job);
+  job.memory_log = nullptr;
+  timeline.set_memory(std::move(memory));
   job.observer = &timeline;
   traced.point.strategy->simulate(job);
   const std::string title = point_text(traced.point.label, job.gpus) + ": ";

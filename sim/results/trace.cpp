@@ -106,6 +106,12 @@ void TraceEvents::counter(int process, std::string_view name, std::string_view u
   fmt::format_to(Out(text_), R"(, "args": {{{}}}}})", argument(unit, value));
 }
 
+void TraceEvents::counter(int process, std::string_view name, double time,
+                          const std::string& values) {
+  open('C', {process, 0}, "", name, time);
+  fmt::format_to(Out(text_), R"(, "args": {{{}}}}})", values);
+}
+
 std::string trace_document(const TraceHeader& header, const std::string& events) {
   return fmt::format(
       "{{\n\"schemaVersion\": 1,\n\"deviceProperties\": [{{\"id\": 0, \"name\": {}}}],\n"

@@ -30,6 +30,8 @@ class TraceEvents {
   // From `time` on.
   void counter(int process, std::string_view name, std::string_view unit, double time,
                double value);
+  // Of several at once, which Perfetto stacks: `values` as arguments, see argument().
+  void counter(int process, std::string_view name, double time, const std::string& values);
 
   const std::string& text() const { return text_; }
 

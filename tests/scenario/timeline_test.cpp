@@ -13,6 +13,7 @@
 
 #include "../strategies/toy_job.hpp"
 #include "core/statistics.hpp"
+#include "helpers.hpp"
 #include "source_dir.hpp"
 
 namespace lockstep {
@@ -312,6 +313,52 @@ TEST(Timeline, CountsWhatLinksCarry) {
   EXPECT_EQ(last, 0);
   EXPECT_GT(most, 50);  // of twelve links of 25 GB/s
   EXPECT_LE(most, 300);
+}
+
+// Of every shipped way to train: the counter's highest value is the peak that is reported, and it never
+// goes back in time.
+TEST(Timeline, CountsTheMemoryWhosePeakIsReported) {
+  for (const char* text :
+       {"strategies: [ddp]\n", "strategies: [fsdp]\n", "strategies: [fsdp: {version: 2}]\n",
+        "strategies: [local_sgd: {every: 2}]\n",
+        "strategies: [parameter_server: {placement: worker-host}]\n",
+        "strategies: [ddp]\nbatch: {per_gpu: 16, accumulation: 4}\noptimizer: {name: adamw}\n",
+        "strategies: [fsdp: {sync_every_micro_batch: false}]\nbatch: {per_gpu: 16, accumulation: "
+        "4}\n",
+        "strategies: [ddp]\nmodel: gpt2\nactivation_checkpointing: true\n"}) {
+    SCOPED_TRACE(text);
+    const Scenario scenario = scenario_of(std::string("gpus: 4\nsimulation: {steps: 4}\n") + text);
+    const Point point = expand(scenario).front();
+    Job job = complete_job(point);
+    MemoryLog log;
+    job.memory_log = &log;
+    const MemoryUse use = point.strategy->memory(job);
+    job.memory_log = nullptr;
+    ASSERT_FALSE(log.moments.empty());
+    Timeline timeline(job, {.ranks = {0}, .first_step = 1, .last_step = 2});
+    timeline.set_memory(log);
+    job.observer = &timeline;
+    point.strategy->simulate(job);
+    const Json events = Json::parse("[" + timeline.events("", 0) + "]");
+    double highest = 0, time = 0, by_kind = 0;
+    std::size_t values = 0;
+    for (const Json& event : events) {
+      if (event["ph"] != "C") continue;
+      if (event["name"] == "memory by kind") {
+        by_kind = 0;
+        for (const auto& [kind, bytes] : event["args"].items()) by_kind += bytes.get<double>();
+      }
+      if (event["name"] != "allocated memory") continue;
+      const double bytes = event["args"]["bytes"];
+      EXPECT_NEAR(bytes, by_kind, 1e-8 * bytes);  // written with ten digits
+      EXPECT_GE(event["ts"], time);
+      time = event["ts"];
+      highest = std::max(highest, bytes);
+      ++values;
+    }
+    EXPECT_NEAR(highest, use.allocated, 1e-8 * highest);
+    EXPECT_GT(values, job.step.layers.size());  // it moves
+  }
 }
 
 TEST(Timeline, IsAsReviewed) {

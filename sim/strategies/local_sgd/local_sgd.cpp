@@ -101,7 +101,8 @@ MemoryUse LocalSgd::memory(const Job& job) const {
     plan.replicated.flat_copy_bytes = flat_bytes(job);
     plan.communication_bytes = communicator_bytes(job.machine, group_of(job.machine, job.gpus));
   }
-  return memory_use(step_memory(job.step, plan, job.machine.device), job.machine.device);
+  return memory_use(step_memory(job.step, plan, job.machine.device, job.memory_log),
+                    job.machine.device);
 }
 
 nlohmann::ordered_json LocalSgd::communication(const Job& job) const {

@@ -1,0 +1,63 @@
+// What kinds of memory there are, at which moments of a step, and the account of each moment.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+namespace lockstep {
+
+enum class MemoryKind {
+  parameters,
+  buffers,  // BatchNorm statistics
+  gradients,
+  buckets,
+  optimizer_state,
+  gathered_parameters,
+  activations,
+  activation_gradients,
+  temporaries,
+  workspace,
+  inputs,
+};
+inline constexpr std::array memory_kind_names{"parameters",      "buffers",
+                                              "gradients",       "buckets",
+                                              "optimizer state", "gathered parameters",
+                                              "activations",     "activation gradients",
+                                              "temporaries",     "workspace",
+                                              "inputs"};
+
+enum class MemoryPhase {
+  construction,
+  inputs,
+  forward,
+  recomputation,
+  backward,
+  optimizer,
+  serving
+};
+
+// Live bytes by kind, blocks rounded as the allocator rounds them.
+using MemoryAccount = std::array<std::int64_t, memory_kind_names.size()>;
+
+inline std::int64_t total_bytes(const MemoryAccount& account) {
+  return std::accumulate(account.begin(), account.end(), std::int64_t{0});
+}
+
+struct MemoryMoment {
+  MemoryPhase phase = MemoryPhase::construction;
+  int layer = -1;  // of the step's, or none
+  int micro_batch = 0;
+  MemoryAccount highest{};  // when most bytes lived,
+  MemoryAccount after{};    // and at its end
+};
+
+// Of one step, in the host's order; of its micro-batches the first, the second (for all between) and
+// the last.
+struct MemoryLog {
+  std::vector<MemoryMoment> moments;
+  std::vector<int> steps;  // of the moments, while they are written
+};
+
+}  // namespace lockstep
