@@ -4,9 +4,12 @@
 #include <array>
 #include <cstdint>
 #include <numeric>
+#include <string>
 #include <vector>
 
 namespace lockstep {
+
+struct TrainingStep;
 
 enum class MemoryKind {
   parameters,
@@ -44,6 +47,9 @@ using MemoryAccount = std::array<std::int64_t, memory_kind_names.size()>;
 inline std::int64_t total_bytes(const MemoryAccount& account) {
   return std::accumulate(account.begin(), account.end(), std::int64_t{0});
 }
+
+// "backward of layer4.2.conv3". `step` names the layers; may be null where no moment is a layer's.
+std::string moment_text(MemoryPhase phase, int layer, const TrainingStep* step);
 
 struct MemoryMoment {
   MemoryPhase phase = MemoryPhase::construction;

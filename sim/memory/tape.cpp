@@ -7,6 +7,29 @@
 
 namespace lockstep {
 
+std::string moment_text(MemoryPhase phase, int layer, const TrainingStep* step) {
+  const auto of_layer = [&](const char* pass) {
+    return fmt::format("{} of {}", pass, step->layers[layer].name);
+  };
+  switch (phase) {
+    case MemoryPhase::construction:
+      return "construction";
+    case MemoryPhase::inputs:
+      return "copying the inputs";
+    case MemoryPhase::forward:
+      return of_layer("forward");
+    case MemoryPhase::recomputation:
+      return of_layer("recomputation");
+    case MemoryPhase::backward:
+      return of_layer("backward");
+    case MemoryPhase::optimizer:
+      return "optimizer step";
+    case MemoryPhase::serving:
+      return "serving workers";
+  }
+  return "";
+}
+
 Tape::Block Tape::allocate(MemoryKind kind, double bytes, Stream stream) {
   const Block block = allocator_.allocate(whole_bytes(bytes), stream);
   record(block, kind);
@@ -88,36 +111,13 @@ void Tape::free_after(Block block, std::int64_t event) {
   allocator_.free_after(block, event);
 }
 
-std::string Tape::text(const Moment& moment, const TrainingStep* step) {
-  const auto of_layer = [&](const char* pass) {
-    return fmt::format("{} of {}", pass, step->layers[moment.layer].name);
-  };
-  switch (moment.phase) {
-    case MemoryPhase::construction:
-      return "construction";
-    case MemoryPhase::inputs:
-      return "copying the inputs";
-    case MemoryPhase::forward:
-      return of_layer("forward");
-    case MemoryPhase::recomputation:
-      return of_layer("recomputation");
-    case MemoryPhase::backward:
-      return of_layer("backward");
-    case MemoryPhase::optimizer:
-      return "optimizer step";
-    case MemoryPhase::serving:
-      return "serving workers";
-  }
-  return "";
-}
-
 StepMemory Tape::summary(const TrainingStep* step, double outside_bytes,
                          std::int64_t capacity) const {
   StepMemory result;
   result.allocated = static_cast<double>(allocator_.peak_allocated());
   result.reserved = static_cast<double>(allocator_.peak_reserved());
   result.device = result.reserved + outside_bytes;
-  result.moment = text(peak_moment_, step);
+  result.moment = moment_text(peak_moment_.phase, peak_moment_.layer, step);
   for (std::size_t i = 0; i < at_peak_.size(); ++i) {
     if (at_peak_[i] > 0) {
       result.at_peak[memory_kind_names[i]] = static_cast<double>(at_peak_[i]);
@@ -126,7 +126,7 @@ StepMemory Tape::summary(const TrainingStep* step, double outside_bytes,
   result.out_of_memory = allocator_.out_of_memory();
   result.retries = allocator_.retries();
   if (result.out_of_memory) {
-    result.failed_at = text(failure_moment_, step);
+    result.failed_at = moment_text(failure_moment_.phase, failure_moment_.layer, step);
     result.shortfall = static_cast<double>(allocator_.peak_reserved() - capacity);
   }
   return result;

@@ -59,7 +59,6 @@ class Tape {
   void record(Block block, MemoryKind kind);
   void begin_moment();
   void end_moment();
-  static std::string text(const Moment& moment, const TrainingStep* step);
 
   CachingAllocator allocator_;
   MemoryLog* log_ = nullptr;

@@ -149,7 +149,20 @@ Json data_of(const ReportChapter& chapter) {
                         {"step_seconds", point.step_seconds},
                         {"source", point.source}});
   }
+  Json memory = Json::array();
+  for (const MemoryCurve& curve : chapter.memory) {
+    Json moments = Json::array(), bytes = Json::array();
+    for (const MemoryCurve::Moment& moment : curve.moments) {
+      moments.push_back(moment.text);
+      bytes.push_back(moment.bytes);
+    }
+    memory.push_back({{"strategy", curve.strategy},
+                      {"gpus", curve.gpus},
+                      {"moments", std::move(moments)},
+                      {"bytes", std::move(bytes)}});
+  }
   return {{"result", json_of(chapter.record)},
+          {"memory", std::move(memory)},
           {"measured", std::move(measured)},
           {"front", pareto_front(chapter.record.predictions)}};
 }

@@ -18,11 +18,23 @@ struct MeasuredPoint {
   bool calibration = false;  // used to fit a model, or as an anchor: agreement proves nothing
 };
 
+// What lives in one GPU's memory over a step, at the moments of the host's order.
+struct MemoryCurve {
+  struct Moment {
+    std::string text;  // "backward of layer4.2.conv3"
+    double bytes = 0;  // the most that lived then
+  };
+  std::string strategy;
+  int gpus = 1;
+  std::vector<Moment> moments;
+};
+
 struct ReportChapter {
   ResultRecord record;
   std::vector<MeasuredPoint> measured;
-  std::string description;  // by the scenario's author; "" = none
-  std::string inputs;       // the scenario file as it stands
+  std::vector<MemoryCurve> memory;  // of each strategy on its most GPUs
+  std::string description;          // by the scenario's author; "" = none
+  std::string inputs;               // the scenario file as it stands
 };
 
 // Deterministic: same chapters, same bytes.

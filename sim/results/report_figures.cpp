@@ -68,6 +68,31 @@ Table kinds_table(const ResultRecord& record) {
   return table;
 }
 
+// What a curve says in figures: where it begins, how far forward takes it, its peak, its end.
+Table memory_curve_table(const std::vector<MemoryCurve>& curves) {
+  Table table({{"strategy", Table::Align::left},
+               {"GPUs"},
+               {"step begins"},
+               {"end of forward"},
+               {"peak"},
+               {"peak at", Table::Align::left},
+               {"update"}});
+  for (const MemoryCurve& curve : curves) {
+    const auto& all = curve.moments;
+    if (all.empty()) continue;
+    const auto peak = std::max_element(
+        all.begin(), all.end(), [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+    const auto backward = std::find_if(all.begin(), all.end(), [](const auto& moment) {
+      return moment.text.starts_with("backward");
+    });
+    const auto& forward = backward == all.begin() ? all.front() : *std::prev(backward);
+    table.add_row({curve.strategy, std::to_string(curve.gpus), bytes_text(all.front().bytes),
+                   bytes_text(forward.bytes), bytes_text(peak->bytes), peak->text,
+                   bytes_text(all.back().bytes)});
+  }
+  return table;
+}
+
 Table exposed_table(const ResultRecord& record) {
   Table table({{"strategy", Align::left}, {"GPUs"}, {"exposed"}, {"share of the step"}});
   for (const Prediction& p : record.predictions) {
@@ -145,6 +170,13 @@ std::vector<Chart> charts_of(const ReportChapter& chapter) {
                   "What is allocated at the peak by kind, what the allocator keeps beyond it, and "
                   "what the device needs for itself; the percentage is of what the device offers.",
                   kinds_table(record), true});
+  if (Table table = memory_curve_table(chapter.memory); !table.empty()) {
+    list.push_back({"memory_over_step", "Memory over one step",
+                    "The most that lived on one GPU while each layer was issued, in the host's "
+                    "order: forward and backward (of many micro-batches the first, the second and "
+                    "the last), update.",
+                    std::move(table), true});
+  }
   if (contents.exposed) {
     list.push_back({"exposed", "Exposed communication",
                     "Share of the step that the GPU waits for a running transfer.",

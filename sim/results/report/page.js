@@ -301,6 +301,25 @@
         limits: near.map((value) => ({ value, text: bytes(value) + " usable" })),
       });
     },
+    memory_over_step(chapter) {
+      const [, unit, size] = unitOf(most(chapter.memory.flatMap((curve) => curve.bytes)), byteUnits);
+      // Each curve has its own number of moments: all are drawn over the same width.
+      const at = (curve, i) => (100 * i) / Math.max(1, curve.moments.length - 1);
+      return {
+        type: "line",
+        data: {
+          datasets: chapter.memory.map((curve, i) => ({
+            label: `${curve.strategy} · ${countText(curve.gpus)}`, borderColor: series(i), backgroundColor: series(i), borderWidth: 1.5, pointStyle: "rect",
+            data: curve.bytes.map((value, k) => ({ x: at(curve, k), y: value / size, moment: curve.moments[k] })),
+            pointRadius: curve.bytes.map((value) => (value === most(curve.bytes) ? 4 : 0)), pointHitRadius: 6,
+          })),
+        },
+        options: options(
+          { x: axis("host's order (% of the step's moments)", { type: "linear", min: 0, max: 100 }), y: axis(`allocated (${unit})`) },
+          { title: (items) => items[0].raw.moment, label: (item) => `${item.dataset.label}: ${bytes(item.raw.y * size)}` },
+          { interaction: { mode: "nearest", axis: "x", intersect: false } }),
+      };
+    },
     exposed(chapter) {
       const counts = countsOf(chapter);
       const share = (p, part) => (100 * p.split_seconds[part]) / p.step_seconds;
