@@ -163,7 +163,8 @@ double Communicator::fallen_behind(Operation& operation, double now) const {
 }
 
 Communicator::Gap Communicator::divide(const Event::State& state, std::span<const double> ranks,
-                                       std::span<double> positions) const {
+                                       std::span<double> positions,
+                                       std::span<LaneStep> lanes) const {
   Gap sum;
   for (std::size_t lane = 0; lane < lanes_; ++lane) {
     const double from = positions[lane];
@@ -184,7 +185,10 @@ Communicator::Gap Communicator::divide(const Event::State& state, std::span<cons
         std::clamp(state.ready[lane] - idle_from, 0.0, std::max(0.0, own.start - idle_from));
     sum.exposed += ranks[lane] * exposed;
     sum.host_bound += ranks[lane] * host_bound;
-    sum.waiting += ranks[lane] * std::max(0.0, own.end - from - exposed - host_bound);
+    const double waiting = std::max(0.0, own.end - from - exposed - host_bound);
+    sum.waiting += ranks[lane] * waiting;
+    lanes[lane].communicating += exposed;
+    lanes[lane].waiting += waiting;
     positions[lane] = own.end;
   }
   return sum;

@@ -28,14 +28,14 @@ class Communicator final : public Waker {
   void wake() override { bell_.ring(); }
 
   // How the gaps between the lanes' positions and the end of the collective behind `state` divide,
-  // summed over ranks. Moves the positions there.
+  // summed over ranks, and added to each lane's step. Moves the positions there.
   struct Gap {
     double exposed = 0;     // this or an earlier collective was running
     double host_bound = 0;  // the own host had not issued it yet
     double waiting = 0;     // others had not arrived
   };
-  Gap divide(const Event::State& state, std::span<const double> ranks,
-             std::span<double> positions) const;
+  Gap divide(const Event::State& state, std::span<const double> ranks, std::span<double> positions,
+             std::span<LaneStep> lanes) const;
   // The same for one lane, piece by piece, in order.
   struct Idle {
     WaitCause cause = WaitCause::waiting;

@@ -100,6 +100,13 @@ struct RankGroupSpec {
   bool one_thread = false;
 };
 
+// One lane's step: the rest of it is the lane's own work, its host and its input.
+struct LaneStep {
+  double seconds = 0;        // from the end of its previous step to the end of this one
+  double communicating = 0;  // it stood still for a running transfer,
+  double waiting = 0;        // or for other ranks
+};
+
 // One step as the compute streams lived it, mean over ranks. The parts of split add up to
 // `seconds`.
 struct StepRecord {
@@ -107,6 +114,7 @@ struct StepRecord {
   StepSplit split;
   double interference =
       0;  // part of the busy time that exists only because collectives ran beside it
+  std::vector<LaneStep> lanes;
 };
 
 class RankGroup {

@@ -19,7 +19,10 @@ ComputeStream::ComputeStream(std::vector<double> ranks_per_lane, Interference& i
       program_(program),
       watch_(watch),
       device_(ranks_.size(), 0.0),
-      bell_(executor) {}
+      bell_(executor),
+      lane_start_(ranks_.size(), 0.0) {
+  sums_.lanes.resize(ranks_.size());
+}
 
 void ComputeStream::push(Item item) {
   if (paced_) {
@@ -166,7 +169,7 @@ void ComputeStream::book_idle(WaitCause cause, double seconds) {
 void ComputeStream::wait(const Event::State& state) {
   if (state.lanes.empty() && state.common <= earliest_) return;
   if (state.communicator != nullptr) {
-    const Communicator::Gap gap = state.communicator->divide(state, ranks_, device_);
+    const Communicator::Gap gap = state.communicator->divide(state, ranks_, device_, sums_.lanes);
     sums_.split.exposed_communication += gap.exposed;
     sums_.split.host_bound += gap.host_bound;
     sums_.split.waiting += gap.waiting;
@@ -175,6 +178,8 @@ void ComputeStream::wait(const Event::State& state) {
     for (std::size_t lane = 0; lane < device_.size(); ++lane) {
       const double gap = std::max(0.0, state.at(lane) - device_[lane]);
       gap_sum += ranks_[lane] * gap;
+      if (state.cause == WaitCause::communication) sums_.lanes[lane].communicating += gap;
+      if (state.cause == WaitCause::waiting) sums_.lanes[lane].waiting += gap;
       device_[lane] = std::max(device_[lane], state.at(lane));
     }
     book_idle(state.cause, gap_sum);
@@ -187,13 +192,18 @@ void ComputeStream::end_step() {
   for (std::size_t lane = 0; lane < device_.size(); ++lane)
     position += ranks_[lane] * device_[lane];
   position /= all_ranks_;
-  StepRecord step = sums_;
+  StepRecord step = std::move(sums_);
+  for (std::size_t lane = 0; lane < device_.size(); ++lane) {
+    step.lanes[lane].seconds = device_[lane] - lane_start_[lane];
+  }
+  lane_start_ = device_;
   for (const auto part : step_parts) step.split.*part /= all_ranks_;
   step.interference /= all_ranks_;
   step.seconds = position - step_start_;
-  steps_.push_back(step);
+  steps_.push_back(std::move(step));
   step_start_ = position;
   sums_ = {};
+  sums_.lanes.resize(device_.size());
   interference_.forget(earliest_);
   program_.ring();
 }

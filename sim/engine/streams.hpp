@@ -96,6 +96,7 @@ class ComputeStream final : public Waker {
   Bell bell_;
   StepRecord sums_;  // of the step in progress, summed over ranks
   double step_start_ = 0;
+  std::vector<double> lane_start_;  // of the step in progress, per lane
   std::vector<StepRecord> steps_;
 };
 

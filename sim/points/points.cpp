@@ -159,6 +159,15 @@ std::vector<Asked> asked_for(const Scenario& scenario, const Machine& machine, M
   return list;
 }
 
+// What ranks of one kind differ by when nothing is said of them.
+Stragglers usual(const Job& job) {
+  Stragglers differences;
+  if (job.machine.device.architecture != Architecture::cpu) {
+    differences.per_rank_sigma = usual_spread;
+  }
+  return differences;
+}
+
 Job job_of(const Scenario& scenario, const Hardware& hardware, const Asked& asked) {
   Job job;
   job.machine = hardware.machine;
@@ -172,9 +181,7 @@ Job job_of(const Scenario& scenario, const Hardware& hardware, const Asked& aske
         static_cast<double>(asked.split.micro) / scenario.data_loading.samples_per_second;
   }
   job.stragglers = scenario.stragglers;
-  if (!job.stragglers.per_rank_sigma && job.machine.device.architecture != Architecture::cpu) {
-    job.stragglers.per_rank_sigma = usual_spread;
-  }
+  if (!job.stragglers.per_rank_sigma) job.stragglers.per_rank_sigma = usual(job).per_rank_sigma;
   job.seed = static_cast<std::uint64_t>(scenario.simulation.seed);
   job.steps = static_cast<int>(scenario.simulation.steps);
   job.interference = scenario.simulation.interference;
@@ -210,6 +217,7 @@ Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& h
       (point.step->forward_flops + point.step->backward_flops) * asked.split.accumulation;
   point.job = job_of(scenario, hardware, asked);
   use_other_devices(scenario, *point.step, point.job);
+  if (any(scenario.stragglers)) point.usual = usual(point.job);
   point.job.costs = workload->costs;
   point.job.communication_scale = scale.communication;
   return point;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct Point {
   Location where;  // of the entry
   std::shared_ptr<const Strategy> strategy;
   Job job;  // without its step, which all points of a workload share: see complete_job()
+  std::optional<Stragglers> usual;  // ranks without the job's stragglers; absent = it has none
   std::shared_ptr<const TrainingStep> step;
   std::int64_t global_batch = 0;
   std::int64_t micro_batch = 0;

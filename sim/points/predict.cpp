@@ -14,6 +14,20 @@
 
 namespace lockstep {
 
+namespace {
+
+StragglerCost straggler_cost(const Prediction& p, const StrategyResult& result) {
+  StragglerCost cost;
+  cost.step_without = *result.step_without_stragglers;
+  cost.step_more = p.step_seconds - cost.step_without;
+  cost.total_more = cost.step_more * p.steps;
+  if (p.dollars > 0) cost.dollars_more = p.dollars * cost.total_more / p.total_seconds;
+  cost.ranks = result.ranks;
+  return cost;
+}
+
+}  // namespace
+
 Prediction summarise_point(const Scenario& scenario, const Point& point,
                            const StrategyResult& result) {
   const Job& job = point.job;
@@ -55,6 +69,7 @@ Prediction summarise_point(const Scenario& scenario, const Point& point,
   if (!p.out_of_memory) {  // what cannot run has no price
     p.dollars = p.total_seconds / 3600 * job.gpus * job.machine.price_per_gpu_hour;
   }
+  if (result.step_without_stragglers) p.stragglers = straggler_cost(p, result);
   if (scenario.faults) p.with_failures = run_with_failures(scenario, point, result, p);
   p.provenance = result.provenance;
   p.engine = EnumNames<Engine>::names[static_cast<std::size_t>(result.engine)];

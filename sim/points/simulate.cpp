@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "core/statistics.hpp"
 #include "points/fork_map.hpp"
 #include "points/wire.hpp"
 #include "results/cells.hpp"
@@ -25,6 +26,14 @@ void add_refusal(const Point& point, const std::vector<Diagnostic>& refused,
     diagnostic.message = point_text(point.label, point.job.gpus) + ": " + diagnostic.message;
     refusals.add(std::move(diagnostic));
   }
+}
+
+double step_without_stragglers(const Point& point) {
+  Job job = complete_job(point);
+  job.stragglers = *point.usual;
+  job.schedule_file.clear();
+  job.engine = Engine::loop;  // beside the other simulation of this process
+  return mean(point.strategy->simulate(job).step_seconds);
 }
 
 }  // namespace
@@ -49,7 +58,8 @@ std::vector<Outcome> simulate_each(const std::vector<Point>& points, const RunOp
     try {
       Job job = complete_job(points[i]);
       job.progress = report;
-      const StrategyResult result = points[i].strategy->simulate(job);
+      StrategyResult result = points[i].strategy->simulate(job);
+      if (points[i].usual) result.step_without_stragglers = step_without_stragglers(points[i]);
       return {to_wire(result), result.engine == Engine::simgrid};
     } catch (const ConfigError& error) {
       return {refusal_to_wire(error), true};

@@ -25,6 +25,8 @@ void describe(Visitor& v, Result& r) {
   v.field({"extrapolated", ""}, r.extrapolated);
   v.field({"simulated", ""}, r.simulated_steps);
   v.field({"split", ""}, r.split);
+  v.field({"ranks", ""}, r.ranks);
+  v.field({"without_stragglers", ""}, r.step_without_stragglers);
   v.field({"busy", ""}, r.device_busy);
   v.field({"samples", ""}, r.samples_per_step);
   v.field({"traffic", ""}, r.traffic);

@@ -53,6 +53,32 @@ void describe(Visitor& v, Error& e) {
   v.field({"draws", "Of the random draws."}, e.draws);
 }
 
+template <class Visitor, Either<RankTimes> Times>
+void describe(Visitor& v, Times& t) {
+  v.field({"rank", "The first of them."}, t.rank);
+  v.field({"ranks", "How many they are.", "", 1}, t.ranks);
+  v.field({"own_seconds", "The device's work, its host and its input.", "", no_minimum}, t.own);
+  v.field({"communicating_seconds", "Standing still for a running transfer.", "", no_minimum},
+          t.communicating);
+  v.field({"waiting_seconds", "Standing still for other ranks or servers.", "", no_minimum},
+          t.waiting);
+}
+
+template <class Visitor, Either<StragglerCost> Cost>
+void describe(Visitor& v, Cost& c) {
+  v.field(
+      {"step_without_seconds", "The mean step without `stragglers`.", "step_without_stragglers_s"},
+      c.step_without);
+  v.field({"step_more_seconds", "What the mean step takes longer with them.", "", no_minimum},
+          c.step_more);
+  v.field({"total_more_seconds", "The same for the whole run; 0 = no dataset.", "stragglers_s",
+           no_minimum},
+          c.total_more);
+  v.field({"dollars_more", "Price of that; 0 = no price.", "stragglers_dollars", no_minimum},
+          c.dollars_more);
+  v.field({"ranks", "Where a mean step goes on each; those that are alike are one."}, c.ranks);
+}
+
 template <class Visitor, Either<MemoryUse> Memory>
 void describe(Visitor& v, Memory& m) {
   v.field({"allocated_bytes", "Peak of live tensors (max_memory_allocated).", "allocated_bytes"},
@@ -229,6 +255,7 @@ void describe(Visitor& v, P& p) {
            .column = "dollars",
            .none_at_zero = true},
           p.dollars);
+  v.field({"stragglers", "What they cost, where the scenario has some."}, p.stragglers);
   v.field({"with_failures", "The whole run, where the scenario has faults."}, p.with_failures);
   v.field({"provenance", "Where the costs come from."}, p.provenance);
   v.field({"simulated_steps", "Steps that were carried out."}, p.simulated_steps);

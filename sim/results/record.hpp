@@ -42,6 +42,15 @@ struct StepError {
   double work = 0, network = 0, scaling = 0, draws = 0;
 };
 
+// Where a mean step goes on ranks that are alike. The parts add up to the step.
+struct RankTimes {
+  int rank = 0;              // the first of them
+  int ranks = 1;             // how many they are
+  double own = 0;            // the device's work, its host and its input
+  double communicating = 0;  // exposed
+  double waiting = 0;        // for other ranks or the server
+};
+
 struct MemoryUse {
   double allocated = 0;  // peak of live blocks, rounded (PyTorch's max_memory_allocated)
   double reserved = 0;   // peak of segments (max_memory_reserved)
@@ -114,6 +123,15 @@ struct RunWithFailures {
   double dollars = 0;                    // spare nodes included; 0 = no price
 };
 
+// What ranks that are slower than others cost (docs/stragglers.md).
+struct StragglerCost {
+  double step_without = 0;       // the mean step of the same point without `stragglers`
+  double step_more = 0;          // what it takes longer with them
+  double total_more = 0;         // the same for the whole run; 0 = no dataset
+  double dollars_more = 0;       // 0 = no price
+  std::vector<RankTimes> ranks;  // ascending by `rank`
+};
+
 struct OutOfMemory {
   double shortfall = 0;                  // bytes over the device's capacity
   std::vector<std::string> suggestions;  // what would fit, checked by prediction
@@ -153,6 +171,7 @@ struct Prediction {
   std::optional<Staleness> staleness;
   std::optional<WorkerSteps> worker_steps;
   std::optional<Accuracy> accuracy;              // where the scenario asks for it
+  std::optional<StragglerCost> stragglers;       // where the scenario has some
   std::optional<RunWithFailures> with_failures;  // where the scenario has `faults`
   double dollars = 0;  // of the whole run; 0 = no price, no dataset, or it does not fit
   ProvenanceShare provenance;

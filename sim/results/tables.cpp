@@ -164,6 +164,42 @@ Table workers_table(const ResultRecord& record) {
   return table;
 }
 
+Table stragglers_table(const ResultRecord& record) {
+  Table table({{"strategy", Align::left},
+               {"GPUs"},
+               {"without"},
+               {"longer by"},
+               {"share"},
+               {"cost"},
+               {"slowest"},
+               {"own"},
+               {"waits"},
+               {"fastest"},
+               {"own"},
+               {"waits"}});
+  for (const auto& p : record.predictions) {
+    if (!p.stragglers || p.stragglers->ranks.empty()) continue;
+    const StragglerCost& cost = *p.stragglers;
+    const auto [fastest, slowest] =
+        std::minmax_element(cost.ranks.begin(), cost.ranks.end(),
+                            [](const RankTimes& a, const RankTimes& b) { return a.own < b.own; });
+    std::vector<std::string> cells{
+        p.strategy,
+        std::to_string(p.gpus),
+        seconds_text(cost.step_without),
+        seconds_or_dash(cost.step_more),
+        percent(cost.step_more / cost.step_without),
+        nothing(cost.dollars_more) ? "-" : fmt::format("${:.2f}", cost.dollars_more)};
+    for (const auto& one : {slowest, fastest}) {
+      cells.push_back(fmt::format("rank {}", one->rank));
+      cells.push_back(seconds_text(one->own));
+      cells.push_back(seconds_or_dash(one->waiting));
+    }
+    table.add_row(std::move(cells));
+  }
+  return table;
+}
+
 Table failures_table(const ResultRecord& record) {
   Table table({{"strategy", Align::left},
                {"GPUs"},

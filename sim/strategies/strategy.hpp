@@ -60,8 +60,10 @@ struct StrategyResult {
   bool extrapolated = false;     // steady state proven, later steps not simulated
   int simulated_steps = 0;       // all of them: the first, and what led to the steady state
   StepSplit split;               // mean over ranks and steps after the first; sums to the mean step
-  double device_busy = 0;        // mean busy seconds of a device per step
-  double samples_per_step = 0;   // samples all ranks together finish per step_seconds entry
+  std::vector<RankTimes> ranks;  // the same rank by rank, ascending; those alike are one
+  std::optional<double> step_without_stragglers;  // where the point asks for it
+  double device_busy = 0;                         // mean busy seconds of a device per step
+  double samples_per_step = 0;  // samples all ranks together finish per step_seconds entry
   std::vector<LinkTraffic> traffic;
   std::optional<Staleness> staleness;
   std::optional<WorkerSteps> worker_steps;  // where workers need not keep step

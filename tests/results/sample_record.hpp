@@ -27,6 +27,8 @@ inline ResultRecord sample_record() {
   plain.memory = {3e9,   3.5e9, 4e9, "backward of head", 2, {{"activations", 2e9}, {"states", 1e9}},
                   4.01e9};
   plain.dollars = 0.25;
+  plain.stragglers =
+      StragglerCost{0.008, 0.002, 20, 0.05, {{0, 7, 0.007, 0.001, 0.002}, {3, 1, 0.009, 0.001, 0}}};
   RunWithFailures& run = plain.with_failures.emplace();
   run.runs = 20;
   run.failures = 3;
@@ -61,6 +63,7 @@ inline ResultRecord sample_record() {
   large.accumulation = 2;
   large.precision = "fp32";
   large.with_failures.reset();
+  large.stragglers.reset();
   large.total_seconds = 0;
   large.dollars = 0;
   large.tokens_per_second = 1e6;

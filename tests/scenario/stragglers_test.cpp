@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "helpers.hpp"
+#include "questions/run.hpp"
 
 namespace lockstep {
 namespace {
@@ -173,6 +174,28 @@ TEST(Stragglers, WhatIsNotThereIsRefusedWithItsPlace) {
     const std::string what = refusal([&] { expand(scenario_of(text)); });
     EXPECT_THAT(what, HasSubstr(message)) << text;
     EXPECT_THAT(what, testing::MatchesRegex("test.yaml:[0-9]+:[0-9]+: .*")) << text;
+  }
+}
+
+// The same scenario with `stragglers` and without, one beside the other.
+TEST(Stragglers, CostWhatTheRunIsLongerAndDearerThanWithout) {
+  const std::string run = "gpus: 4\nplatform: a100-pcie-80gb-x8\ndataset: {steps: 1000}\n";
+  const Prediction without = run_scenario(scenario_of(run)).predictions.at(0);
+  EXPECT_FALSE(without.stragglers.has_value());
+  const Prediction with =
+      run_scenario(scenario_of(run + "stragglers: {slow_ranks: [{rank: 1, factor: 2}]}\n"))
+          .predictions.at(0);
+  ASSERT_TRUE(with.stragglers.has_value());
+  const StragglerCost& cost = *with.stragglers;
+  const double rounding = 1e-9 * with.total_seconds;
+  EXPECT_NEAR(cost.step_without, without.step_seconds, 1e-9 * without.step_seconds);
+  EXPECT_NEAR(cost.step_more, with.step_seconds - without.step_seconds, rounding / 1000);
+  EXPECT_NEAR(cost.total_more, 1000 * cost.step_more, rounding);
+  ASSERT_GT(with.dollars, without.dollars);
+  EXPECT_NEAR(cost.dollars_more / with.dollars, cost.total_more / with.total_seconds, 1e-9);
+  for (const RankTimes& times : cost.ranks) {
+    EXPECT_NEAR(times.own + times.communicating + times.waiting, with.step_seconds,
+                rounding / 1000);
   }
 }
 

@@ -14,6 +14,8 @@ TEST(Wire, EveryFieldComesBackExactly) {
   r.step_seconds = {0.1 + 0.2, 1.0 / 3.0, 5e-324, 1.7976931348623157e308};
   r.first_step_seconds = std::nextafter(1.0, 2.0);
   r.extrapolated = true;
+  r.ranks = {{0, 7, 0.007, 0.001, 0.002}, {3, 1, 0.009, 0.001, 0}};
+  r.step_without_stragglers = 0.008;
   r.engine = Engine::simgrid;
   r.simulated_steps = 22;
   r.worker_steps = WorkerSteps{{{3, 2}, {179, 14}}, 1.0 / 3, 2.0 / 7};

@@ -280,6 +280,45 @@ TEST(Ddp, WaitsForTheSlowestRank) {
   EXPECT_EQ(simulate(job, DdpOptions{}).step, slow.step);
 }
 
+// T = f C + all-reduce: the slow rank waits for nobody, the others for (f - 1) C.
+TEST(Ddp, OthersWaitForOneSlowRankByWhatItTakesLonger) {
+  Job job = toy_job(4, 1e6, 8, free_copies());
+  job.engine = Engine::loop;
+  const double nominal = make_strategy(one_bucket())->simulate(job).device_busy;
+  job.stragglers.slow_ranks = {{3, 1.5}};
+  const StrategyResult result = make_strategy(one_bucket())->simulate(job);
+  ASSERT_EQ(result.ranks.size(), 2u);
+  const RankTimes &others = result.ranks[0], &slow = result.ranks[1];
+  EXPECT_EQ(others.rank, 0);
+  EXPECT_EQ(others.ranks, 7);
+  EXPECT_EQ(slow.rank, 3);
+  EXPECT_EQ(slow.ranks, 1);
+  EXPECT_NEAR(slow.waiting, 0, 1e-12);
+  EXPECT_LT(relative(others.waiting, 0.5 * nominal), near);
+  EXPECT_LT(relative(slow.own, others.own + 0.5 * nominal), near);
+  EXPECT_LT(relative(others.communicating, slow.communicating), near);
+  EXPECT_LT(relative(7 * others.waiting / 8, result.split.waiting), near);
+}
+
+// Fact 145: with 1 + Exp(m) the slowest of n takes 1 + m H_n, and each waits for m (H_n - 1).
+TEST(Ddp, EveryRankWaitsForTheSlowestOfAStep) {
+  auto costs = free_copies();
+  costs->optimizer_seconds = 0;  // all work lies between two barriers
+  Job job = toy_job(4, 1e6, 8, costs);
+  job.engine = Engine::loop;
+  job.steps = 4000;
+  const double nominal = make_strategy(one_bucket())->simulate(job).device_busy;
+  constexpr double m = 0.3;
+  job.stragglers.per_step = ShiftedExponential{m};
+  const StrategyResult result = make_strategy(one_bucket())->simulate(job);
+  ASSERT_EQ(result.ranks.size(), 8u);
+  const double harmonic = 1 + 1 / 2. + 1 / 3. + 1 / 4. + 1 / 5. + 1 / 6. + 1 / 7. + 1 / 8.;
+  for (const RankTimes& rank : result.ranks) {
+    EXPECT_LT(relative(rank.waiting, nominal * m * (harmonic - 1)), 0.05) << rank.rank;
+    EXPECT_LT(relative(rank.own + rank.waiting, nominal * (1 + m * harmonic)), 0.02) << rank.rank;
+  }
+}
+
 TEST(Ddp, RepeatsItselfToTheLastBit) {
   Job job = toy_job(10, 4e6, 16);
   job.interference = true;

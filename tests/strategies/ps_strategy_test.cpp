@@ -238,6 +238,31 @@ TEST(ParameterServerJob, SlowRankHoldsUpSynchronousTrainingOnly) {
   EXPECT_LT(async, 1.1);
 }
 
+TEST(ParameterServerJob, OthersWaitForOneSlowRankWhenSynchronousOnly) {
+  Job job = toy_job(8);
+  job.machine.pcie.generation = 8;  // compute dominates
+  job.machine.host.memory_bandwidth = 1e14;
+  const double compute = ParameterServer({}).simulate(job).device_busy;
+  job.stragglers.slow_ranks.push_back({3, 2.0});
+  ParameterServerOptions options;
+  for (const Consistency consistency : {Consistency::sync, Consistency::async}) {
+    options.consistency = consistency;
+    const StrategyResult result = ParameterServer(options).simulate(job);
+    const double step = mean_of(result);
+    int ranks = 0;
+    double waiting = 0;
+    for (const RankTimes& times : result.ranks) {
+      const bool others = consistency == Consistency::sync && times.rank != 3;
+      EXPECT_NEAR(times.waiting, others ? compute : 0, 0.02 * compute) << times.rank;
+      EXPECT_NEAR(times.own + times.communicating + times.waiting, step, 1e-9 * step);
+      ranks += times.ranks;
+      waiting += times.ranks * times.waiting;
+    }
+    EXPECT_EQ(ranks, 8);
+    EXPECT_NEAR(waiting / ranks, result.split.waiting, 1e-9 * step);
+  }
+}
+
 TEST(ParameterServerJob, ThousandsOfRanksStayCheap) {
   ParameterServerOptions options;
   Job job = toy_job(4096, 8, 512);

@@ -59,7 +59,38 @@ std::vector<LinkTraffic> per_step(const std::vector<LinkTotals>& before,
   return result;
 }
 
+// Of every lane, over the steps from `from` on.
+std::vector<RankTimes> times_of_ranks(const std::vector<StepRecord>& steps, std::size_t from,
+                                      const RankSpeeds& speeds) {
+  std::vector<RankTimes> lanes(speeds.ranks_per_lane().size());
+  const double count = static_cast<double>(steps.size() - from);
+  for (std::size_t i = from; i < steps.size(); ++i) {
+    for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+      const LaneStep& one = steps[i].lanes[lane];
+      lanes[lane].own += (one.seconds - one.communicating - one.waiting) / count;
+      lanes[lane].communicating += one.communicating / count;
+      lanes[lane].waiting += one.waiting / count;
+    }
+  }
+  return ascending(std::move(lanes), speeds.lane_of_rank());
+}
+
 }  // namespace
+
+std::vector<RankTimes> ascending(std::vector<RankTimes> lanes,
+                                 const std::vector<int>& lane_of_rank) {
+  std::vector<RankTimes> result;
+  for (RankTimes& lane : lanes) lane.ranks = 0;
+  std::vector<std::size_t> order;
+  for (std::size_t rank = 0; rank < lane_of_rank.size(); ++rank) {
+    const auto lane = static_cast<std::size_t>(lane_of_rank[rank]);
+    if (lanes[lane].ranks++ > 0) continue;
+    lanes[lane].rank = static_cast<int>(rank);
+    order.push_back(lane);
+  }
+  for (const std::size_t lane : order) result.push_back(lanes[lane]);
+  return result;
+}
 
 void ProvenanceTally::add(Provenance provenance, double seconds) {
   switch (provenance) {
@@ -193,6 +224,7 @@ void run_steps(World& world, RankGroup& ranks, const RankSpeeds& speeds, const J
     if ((i - from) % repeats == 0) result.step_seconds.push_back(mean_of(steps, i, repeats));
     add(result.split, steps[i].split, 1 / count);
   }
+  result.ranks = times_of_ranks(steps, from, speeds);
   result.device_busy = busy_seconds(result.split, result.step_seconds);
   if (later_seconds > 0) {
     result.traffic = per_step(after_first, world.traffic(), static_cast<double>(steps.size()) - 1,

@@ -36,6 +36,10 @@ class ProvenanceTally {
 // up to the step but for rounding.
 double busy_seconds(const StepSplit& split, const std::vector<double>& step_seconds);
 
+// The times of lanes in the order of the first rank that each stands for.
+std::vector<RankTimes> ascending(std::vector<RankTimes> lanes,
+                                 const std::vector<int>& lane_of_rank);
+
 MemoryUse memory_use(const StepMemory& memory, const Device& device);
 
 // The prices of one micro-batch's layers and what follows from all of them together.

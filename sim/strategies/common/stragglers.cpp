@@ -45,6 +45,11 @@ bool in_slow_period(const SlowPeriods& periods, std::uint64_t seed, int rank, in
 
 }  // namespace
 
+bool any(const Stragglers& stragglers) {
+  return random(stragglers) || stragglers.per_rank_sigma || !stragglers.slow_links.empty() ||
+         !stragglers.other_devices.empty() || !stragglers.slow_ranks.empty();
+}
+
 bool random(const Stragglers& stragglers) {
   return stragglers.per_step || stragglers.slow_periods || stragglers.loader_hiccups;
 }

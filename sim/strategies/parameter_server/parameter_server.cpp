@@ -128,6 +128,10 @@ StrategyResult ParameterServer::simulate(const Job& job) const {
   result.extrapolated = trace.extrapolated;
   result.simulated_steps = static_cast<int>(trace.step_ends.size()) * system.batches;
   add(result.split, trace.split, 1 / batches);
+  for (RankTimes& times : trace.workers) {
+    for (double* part : {&times.own, &times.communicating, &times.waiting}) *part /= batches;
+  }
+  result.ranks = ascending(std::move(trace.workers), system.worker_of_rank);
   result.device_busy = busy_seconds(result.split, result.step_seconds);
   result.samples_per_step =
       static_cast<double>(job.gpus) * static_cast<double>(job.step.samples) * job.accumulation;

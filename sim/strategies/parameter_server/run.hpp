@@ -175,7 +175,8 @@ class PsRun {
   // ps_trace.cpp: what is reported
   struct Snapshot {
     double time = 0;
-    StepSplit sum;           // over all ranks
+    StepSplit sum;  // over all ranks
+    std::vector<StepSplit> workers;
     std::vector<int> steps;  // begun, by worker
     std::vector<double> link_bytes, link_busy, server_busy, push_busy, pull_busy;
   };

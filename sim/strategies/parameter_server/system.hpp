@@ -128,6 +128,7 @@ struct PsTrace {
   // Everything below is of the last `reported` steps: all after the first, or the steady state's.
   std::size_t reported = 0;
   StepSplit split;                                 // sums over the ranks' time, per rank and step
+  std::vector<RankTimes> workers;                  // per step, as they are in PsSystem
   std::map<std::int64_t, std::int64_t> staleness;  // of every message applied after the first step
   double dropped = 0;  // share of the pushes that came too late to be used (backup workers)
   std::map<std::int64_t, std::int64_t> worker_steps;  // steps begun -> ranks

@@ -47,6 +47,7 @@ PsRun::PsRun(const PsSystem& system, Executor& executor)
   }
   cores_.resize(static_cast<std::size_t>(system.shared_cores));
   base_.steps.assign(workers_.size(), 0);
+  base_.workers.resize(workers_.size());
   base_.link_bytes.assign(system.links.size(), 0);
   base_.link_busy.assign(system.links.size(), 0);
   base_.server_busy.assign(servers_.size(), 0);
@@ -72,12 +73,14 @@ PsRun::Snapshot PsRun::snapshot() {
     book(self, now);
     s.steps.push_back(self.steps);
     const double ranks = system_.workers[w].ranks;
-    add(s.sum, self.sum, ranks);
+    StepSplit own = self.sum;
     const double elapsed = now - self.started - self.step.gated;
     const double known = self.step.device - self.step.gated;
     if (elapsed > 0 && known > 0) {  // of a step that is under way
-      add(s.sum, self.step.parts, ranks * std::min(1.0, elapsed / known));
+      add(own, self.step.parts, std::min(1.0, elapsed / known));
     }
+    add(s.sum, own, ranks);
+    s.workers.push_back(own);
   }
   for (const Worker& self : workers_) {
     s.push_busy.push_back(self.transfers[0].until(now));
@@ -150,6 +153,16 @@ PsTrace PsRun::trace() {
   const double steps = std::max<double>(1, static_cast<double>(trace_.reported));
   add(trace_.split, end.sum, 1 / (steps * ranks_));
   add(trace_.split, base_.sum, -1 / (steps * ranks_));
+  for (std::size_t w = 0; w < end.workers.size(); ++w) {
+    const auto per_step = [&](double StepSplit::*part) {
+      return (end.workers[w].*part - base_.workers[w].*part) / steps;
+    };
+    RankTimes times;
+    times.communicating = per_step(&StepSplit::exposed_communication);
+    times.waiting = per_step(&StepSplit::waiting);
+    times.own = time / steps - times.communicating - times.waiting;
+    trace_.workers.push_back(times);
+  }
   for (std::size_t i = 0; i < staleness_.size(); ++i) {
     if (staleness_[i] > 0) trace_.staleness[static_cast<std::int64_t>(i)] = staleness_[i];
   }
