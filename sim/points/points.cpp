@@ -217,7 +217,9 @@ Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& h
       (point.step->forward_flops + point.step->backward_flops) * asked.split.accumulation;
   point.job = job_of(scenario, hardware, asked);
   use_other_devices(scenario, *point.step, point.job);
-  if (any(scenario.stragglers)) point.usual = usual(point.job);
+  Stragglers said = scenario.stragglers;
+  if (point.job.gpus == 1) said.per_rank_sigma.reset();  // one GPU differs from nobody
+  if (any(said)) point.usual = usual(point.job);
   point.job.costs = workload->costs;
   point.job.communication_scale = scale.communication;
   return point;
