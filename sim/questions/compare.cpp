@@ -14,10 +14,6 @@ namespace lockstep {
 
 namespace {
 
-double per_sample(const Prediction& p) {
-  return 1 / p.samples_per_second;
-}
-
 std::string memory_text(double bytes, double base_bytes) {
   return base_bytes > 0 ? fmt::format("{:+.1f} %", 100 * (bytes / base_bytes - 1)) : "-";
 }
@@ -58,14 +54,15 @@ std::string speedup_text(const Comparison& c) {
 Comparison compared(std::string name, const Prediction& p, std::string base_name,
                     const Prediction& base, bool same_costs, bool same_network) {
   Comparison c{std::move(name), std::move(base_name), p, base, 1, {}, {}};
-  c.speedup = per_sample(base) / per_sample(p);
+  c.speedup = seconds_per_sample(base) / seconds_per_sample(p);
   c.interval = interval_around(
       c.speedup, sigma_of_ratio(p.step_error, base.step_error,
                                 same_costs && p.precision == base.precision, same_network));
   for (const StepPart& part : named_parts) {
-    const double change = p.split.*part.seconds / p.step_seconds * per_sample(p) -
-                          base.split.*part.seconds / base.step_seconds * per_sample(base);
-    if (std::abs(change) > 1e-3 * per_sample(base)) c.parts.push_back({part.phrase, change});
+    const double change = p.split.*part.seconds / p.step_seconds * seconds_per_sample(p) -
+                          base.split.*part.seconds / base.step_seconds * seconds_per_sample(base);
+    if (std::abs(change) > 1e-3 * seconds_per_sample(base))
+      c.parts.push_back({part.phrase, change});
   }
   std::stable_sort(c.parts.begin(), c.parts.end(), [](const auto& a, const auto& b) {
     return std::abs(a.seconds) > std::abs(b.seconds);
@@ -127,7 +124,7 @@ Table comparison_table(const std::vector<Comparison>& list) {
 }
 
 std::string comparison_sentence(const Comparison& c) {
-  const double change = per_sample(c.prediction) - per_sample(c.base);
+  const double change = seconds_per_sample(c.prediction) - seconds_per_sample(c.base);
   const Told t = told(c);
   std::string text = point_text(c.name, c.prediction.gpus);
   if (t.equal) {

@@ -9,6 +9,10 @@
 
 namespace lockstep {
 
+inline double seconds_per_sample(const Prediction& p) {
+  return 1 / p.samples_per_second;
+}
+
 // Times are per sample, so that steps with different batches compare.
 struct Comparison {
   std::string name, base_name;

@@ -16,26 +16,22 @@ constexpr double width = 860, left = 10, right = 110, bar = 22, gap = 3, title =
 constexpr std::array<const char*, step_parts.size()> colours{
     "#999999", "#56b4e9", "#0072b2", "#009e73", "#f0e442", "#d55e00", "#e69f00", "#cc79a7"};
 
-double per_sample(const Prediction& p) {
-  return 1 / p.samples_per_second;
-}
-
 std::string bar_of(const Prediction& p, const std::string& name, double y, double scale) {
   std::string out;
   double x = left;
   for (std::size_t i = 0; i < named_parts.size(); ++i) {
     const double share = p.split.*named_parts[i].seconds / p.step_seconds;
-    const double length = share * per_sample(p) * scale;
+    const double length = share * seconds_per_sample(p) * scale;
     if (length < 0.05) continue;
     out += fmt::format(
         "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{}\" fill=\"{}\">"
         "<title>{}: {} a sample, {}</title></rect>\n",
-        x, y, length, bar, colours[i], named_parts[i].phrase, seconds_text(share * per_sample(p)),
-        percent(share));
+        x, y, length, bar, colours[i], named_parts[i].phrase,
+        seconds_text(share * seconds_per_sample(p)), percent(share));
     x += length;
   }
   return out + fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\">{}, {}</text>\n", x + 6, y + bar - 6,
-                           html_text(name), seconds_text(per_sample(p)));
+                           html_text(name), seconds_text(seconds_per_sample(p)));
 }
 
 }  // namespace
@@ -43,7 +39,7 @@ std::string bar_of(const Prediction& p, const std::string& name, double y, doubl
 std::string comparison_picture(const std::vector<Comparison>& list) {
   double longest = 0, most_letters = 0;
   for (const Comparison& c : list) {
-    longest = std::max({longest, per_sample(c.prediction), per_sample(c.base)});
+    longest = std::max({longest, seconds_per_sample(c.prediction), seconds_per_sample(c.base)});
     most_letters = std::max({most_letters, static_cast<double>(display_width(c.name)),
                              static_cast<double>(display_width(c.base_name))});
   }
