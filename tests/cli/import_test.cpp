@@ -1,4 +1,4 @@
-// Do the two verbs that import print, or add to a profile, and refuse what is wrong with a place?
+// Do the verbs that import print, or write their file, and refuse what is wrong with a place?
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -120,6 +120,43 @@ TEST(ImportCollectives, WrongInputIsRefused) {
   EXPECT_EQ(lockstep({"import-collectives", curves, "--as", "l4", "-o", folder}).code, 0);
   refused({curves, "--as", "t4", "-o", folder},
           folder + "/profile.yaml: device: the profile there is of 'l4', not of 't4'");
+}
+
+TEST(ImportModel, PrintsAModelThatAScenarioCanName) {
+  const std::string config = data("hugging_face/gpt2.json");
+  const Outcome printed = lockstep({"import-model", config});
+  EXPECT_EQ(printed.code, 0) << printed.err;
+  EXPECT_THAT(printed.out, HasSubstr("base: gpt\n"));
+  EXPECT_THAT(printed.err, HasSubstr("gpt2.json (GPT2LMHeadModel): 124439808 parameters\n"));
+
+  const std::string model = write_file("imported.yaml", "");
+  const Outcome kept = lockstep({"import-model", config, "--parameters", "124439808", "-o", model});
+  EXPECT_EQ(kept.code, 0) << kept.err;
+  EXPECT_EQ(kept.out, "");
+  EXPECT_THAT(text_of(model), HasSubstr("published: {parameters: 124439808"));
+  const Outcome run =
+      lockstep({"run", write_file("names_it.yaml", "name: imported\nmodel: " + model +
+                                                       "\nplatform: dgx-a100-80gb\n"
+                                                       "gpus: 1\nbatch: {per_gpu: 1}\n"
+                                                       "strategies: [ddp]\n")});
+  EXPECT_EQ(run.code, 0) << run.err;
+}
+
+TEST(ImportModel, WrongInputIsRefused) {
+  const auto refused = [](const std::vector<std::string>& more, const std::string& reason) {
+    std::vector<std::string> words{"import-model"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = lockstep(words);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, HasSubstr(reason));
+  };
+  const std::string config = data("hugging_face/gpt2.json");
+  refused({config, "--parameters", "124439809"}, "has 124439808 parameters, not 124439809");
+  refused({config, "--parameters", "0"}, "--parameters");
+  refused({config, "-o", config}, "a model file's name ends in .yaml");
+  refused({"none.json"}, "none.json: ");
+  refused({}, "config");
 }
 
 // Times of one device are no measurement of another one.

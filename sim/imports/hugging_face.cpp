@@ -1,0 +1,219 @@
+#include "imports/hugging_face.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "imports/config_fields.hpp"
+
+namespace lockstep {
+namespace {
+
+struct Family {
+  std::string type;          // model_type
+  std::string architecture;  // the class with the head that the base describes
+  void (*read)(ConfigFields& config, ImportedModel& model);
+};
+
+void must_be(ConfigFields& config, const std::string& name, const std::string& word) {
+  const std::string given = config.word(name, word);
+  if (given != word)
+    config.wrong(name, fmt::format("{} is not in the model's description", in_quotes(given)),
+                 "allowed: " + word);
+}
+
+void must_be_flag(ConfigFields& config, const std::string& name, bool value) {
+  if (config.flag(name, value) != value)
+    config.wrong(name, fmt::format("{} is not in the model's description", !value),
+                 fmt::format("allowed: {}", value));
+}
+
+void must_be_zero(ConfigFields& config, const std::string& name) {
+  if (config.number(name, 0) != 0)
+    config.wrong(name, "this dropout is not in the model's description", "allowed: 0");
+}
+
+void must_divide(ConfigFields& config, const std::string& name, std::int64_t part,
+                 const std::string& of, std::int64_t whole) {
+  if (whole % part != 0)
+    config.wrong(name, fmt::format("{} does not divide {}, {}", part, of, whole));
+}
+
+// Causal language models of Hugging Face compute the loss on an fp32 copy of the logits
+// (transformers, loss/loss_utils.py, ForCausalLMLoss).
+constexpr std::pair<const char*, std::int64_t> upcast_loss{"upcast_loss", 1};
+
+void read_llama_like(ConfigFields& config, ImportedModel& model, std::int64_t kv_heads,
+                     bool biases) {
+  const std::int64_t hidden = config.size("hidden_size");
+  const std::int64_t heads = config.size("num_attention_heads");
+  const std::int64_t head_size = config.size("head_dim", std::max<std::int64_t>(1, hidden / heads));
+  if (!config.has("head_dim"))
+    must_divide(config, "num_attention_heads", heads, "hidden_size", hidden);
+  must_divide(config, "num_key_value_heads", kv_heads, "num_attention_heads", heads);
+  must_be(config, "hidden_act", "silu");
+  must_be_zero(config, "attention_dropout");
+  model.base = "llama";
+  model.parameters = {{"layers", config.size("num_hidden_layers")},
+                      {"hidden", hidden},
+                      {"heads", heads},
+                      {"kv_heads", kv_heads},
+                      {"head_size", head_size},
+                      {"mlp", config.size("intermediate_size")},
+                      {"vocabulary", config.size("vocab_size")},
+                      {"sequence", config.size("max_position_embeddings")},
+                      {"tied", config.flag("tie_word_embeddings", false)},
+                      {"biases", biases},
+                      upcast_loss};
+}
+
+void read_llama(ConfigFields& config, ImportedModel& model) {
+  must_be_flag(config, "attention_bias", false);
+  must_be_flag(config, "mlp_bias", false);
+  const std::int64_t heads = config.size("num_attention_heads", 1);
+  read_llama_like(config, model, config.size("num_key_value_heads", heads), false);
+}
+
+void note_window(ConfigFields& config, ImportedModel& model) {
+  const std::int64_t window = config.size("sliding_window", 0);
+  if (window > 0 && window < config.size("max_position_embeddings", 1))
+    model.notes.push_back(
+        fmt::format("attention is modelled over the whole sequence, not over a sliding window of "
+                    "{} tokens",
+                    window));
+}
+
+void read_mistral(ConfigFields& config, ImportedModel& model) {
+  read_llama_like(config, model, config.size("num_key_value_heads"), false);
+  note_window(config, model);
+}
+
+void read_qwen2(ConfigFields& config, ImportedModel& model) {
+  read_llama_like(config, model, config.size("num_key_value_heads"), true);
+  if (config.flag("use_sliding_window", false)) note_window(config, model);
+}
+
+void read_gpt2(ConfigFields& config, ImportedModel& model) {
+  const std::int64_t hidden = config.size("n_embd");
+  const std::int64_t heads = config.size("n_head");
+  must_divide(config, "n_head", heads, "n_embd", hidden);
+  must_be_flag(config, "add_cross_attention", false);
+  const std::string activation = config.word("activation_function", "gelu_new");
+  if (activation == "gelu_new")
+    model.notes.push_back(
+        "gelu_new, which Hugging Face computes in several kernels, is modelled as one GELU kernel");
+  else if (activation != "gelu" && activation != "gelu_pytorch_tanh")
+    config.wrong("activation_function",
+                 in_quotes(activation) + " is not in the model's description",
+                 allowed_hint(activation, {"gelu", "gelu_new", "gelu_pytorch_tanh"}));
+  int dropouts = 0;
+  for (const char* name : {"resid_pdrop", "embd_pdrop", "attn_pdrop"})
+    dropouts += config.number(name, 0.1) > 0;
+  if (dropouts == 1 || dropouts == 2)
+    model.notes.push_back("only some dropouts are 0; all are modelled as active");
+  model.base = "gpt";
+  model.parameters = {{"layers", config.size("n_layer")},
+                      {"hidden", hidden},
+                      {"heads", heads},
+                      {"mlp", config.size("n_inner", 4 * hidden)},
+                      {"vocabulary", config.size("vocab_size")},
+                      {"sequence", config.size("n_positions")},
+                      {"tied", config.flag("tie_word_embeddings", true)},
+                      {"dropout", dropouts > 0},
+                      upcast_loss};
+}
+
+void read_bert(ConfigFields& config, ImportedModel& model) {
+  const std::int64_t hidden = config.size("hidden_size");
+  const std::int64_t heads = config.size("num_attention_heads");
+  must_divide(config, "num_attention_heads", heads, "hidden_size", hidden);
+  must_be(config, "hidden_act", "gelu");
+  must_be(config, "position_embedding_type", "absolute");
+  must_be_flag(config, "is_decoder", false);
+  must_be_flag(config, "add_cross_attention", false);
+  must_be_flag(config, "tie_word_embeddings", true);
+  if (config.size("type_vocab_size", 2) != 2)
+    config.wrong("type_vocab_size", "the model's description has two token types", "allowed: 2");
+  for (const char* name : {"hidden_dropout_prob", "attention_probs_dropout_prob"})
+    if (config.number(name, 0.1) == 0)
+      model.notes.push_back(fmt::format("{} is 0, the dropout is modelled as active", name));
+  model.base = "bert";
+  model.parameters = {{"layers", config.size("num_hidden_layers")},
+                      {"hidden", hidden},
+                      {"heads", heads},
+                      {"mlp", config.size("intermediate_size")},
+                      {"vocabulary", config.size("vocab_size")},
+                      {"sequence", config.size("max_position_embeddings")}};
+}
+
+void read_vit(ConfigFields& config, ImportedModel& model) {
+  const std::int64_t hidden = config.size("hidden_size");
+  const std::int64_t heads = config.size("num_attention_heads");
+  const std::int64_t side = config.size("image_size");
+  must_divide(config, "num_attention_heads", heads, "hidden_size", hidden);
+  must_be(config, "hidden_act", "gelu");
+  must_be_flag(config, "qkv_bias", true);
+  must_be_zero(config, "hidden_dropout_prob");
+  must_be_zero(config, "attention_probs_dropout_prob");
+  model.base = "vit";
+  model.parameters = {{"layers", config.size("num_hidden_layers")},
+                      {"hidden", hidden},
+                      {"heads", heads},
+                      {"mlp", config.size("intermediate_size")},
+                      {"patch", config.size("patch_size")}};
+  model.image = {config.size("num_channels", 3), side, side};
+  model.classes = config.entries("id2label", config.size("num_labels", 2));
+  model.notes.push_back(
+      "query, key and value are modelled as one packed projection, as torchvision has it");
+}
+
+const std::vector<Family>& families() {
+  static const std::vector<Family> all{
+      {"bert", "BertForMaskedLM", read_bert},    {"gpt2", "GPT2LMHeadModel", read_gpt2},
+      {"llama", "LlamaForCausalLM", read_llama}, {"mistral", "MistralForCausalLM", read_mistral},
+      {"qwen2", "Qwen2ForCausalLM", read_qwen2}, {"vit", "ViTForImageClassification", read_vit}};
+  return all;
+}
+
+const Family& family_of(ConfigFields& config) {
+  const std::string type = config.required_word("model_type");
+  config.finish();
+  const auto& all = families();
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const Family& family) { return family.type == type; });
+  if (found != all.end()) return *found;
+  std::vector<std::string> known;
+  for (const Family& family : all) known.push_back(family.type);
+  config.wrong("model_type", in_quotes(type) + " is not known", allowed_hint(type, known));
+  config.finish();
+  return all.front();  // not reached: there is something wrong
+}
+
+void check_architecture(ConfigFields& config, const Family& family, ImportedModel& model) {
+  const std::vector<std::string> given = config.words("architectures");
+  if (given.empty())
+    model.notes.push_back("`architectures` is not given, taken as " + family.architecture);
+  else if (std::find(given.begin(), given.end(), family.architecture) == given.end())
+    config.wrong("architectures", in_quotes(given.front()) + " has another head",
+                 "allowed: " + family.architecture);
+}
+
+}  // namespace
+
+ImportedModel import_hugging_face(const std::string& file) {
+  ConfigFields config(Node::parse_file(file));
+  const Family& family = family_of(config);
+  ImportedModel model;
+  model.origin = fmt::format("{} ({})", file.substr(file.rfind('/') + 1), family.architecture);
+  model.title = config.word("_name_or_path", "");
+  if (model.title.empty()) model.title = family.architecture;
+  check_architecture(config, family, model);
+  if (config.has("quantization_config"))
+    config.wrong("quantization_config", "quantised weights are not modelled",
+                 "import the config.json of the original");
+  family.read(config, model);
+  config.finish();
+  return model;
+}
+
+}  // namespace lockstep
