@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-enum class Format { text, json, csv, markdown };
+enum class Format { text, json, csv, markdown, openmetrics };
 
 struct CommonOptions {
   Format format = Format::text;

@@ -8,6 +8,7 @@
 
 #include "cli/options.hpp"
 #include "cli/verb.hpp"
+#include "questions/openmetrics.hpp"
 #include "results/cells.hpp"
 
 namespace lockstep {
@@ -61,6 +62,9 @@ int validate(const Arguments& given) {
     case Format::markdown:
       print(rows_text(&Table::markdown) + summary_title + summary_table(summaries).markdown());
       break;
+    case Format::openmetrics:
+      print(validation_openmetrics(summaries));
+      break;
     case Format::text:
       print(rows_text(&Table::text) + summary_title + summary_table(summaries).text());
       break;
@@ -88,7 +92,8 @@ Choice declare(CLI::App& app) {
                 "Only the errors by group, not every row (text and Markdown)");
   add_formats(verb, given->common, Formats::all);
   add_workers(verb, given->common);
-  add_examples(verb, {"--summary", "scenarios/ovi2026/vgg16.yaml", "my.yaml --max-error 25%"});
+  add_examples(verb, {"--summary", "scenarios/ovi2026/vgg16.yaml", "my.yaml --max-error 25%",
+                      "--openmetrics > lockstep.prom"});
   return {&verb, [given] { return validate(*given); }};
 }
 const Verb verb{VerbGroup::questions, declare};

@@ -77,6 +77,10 @@ void add_formats(CLI::App& verb, CommonOptions& options, Formats formats) {
   if (formats != Formats::json_csv) {
     add_format(group, "--markdown", "Markdown tables", options.format, Format::markdown);
   }
+  if (formats == Formats::all) {
+    add_format(group, "--openmetrics", "Gauges of the errors by group, for a dashboard",
+               options.format, Format::openmetrics);
+  }
   group.require_option(0, 1);
 }
 

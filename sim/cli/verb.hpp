@@ -38,7 +38,7 @@ class Verb {
 // All verbs, by group and name.
 std::vector<Choice> declare_verbs(CLI::App& app);
 
-// --json, --csv, --markdown: at most one of those that the verb has.
+// --json, --csv, --markdown, --openmetrics: at most one of those that the verb has.
 enum class Formats { json_csv, csv_markdown, all };
 void add_formats(CLI::App& verb, CommonOptions& options, Formats formats);
 void add_workers(CLI::App& verb, CommonOptions& options);

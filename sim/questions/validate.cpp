@@ -60,7 +60,7 @@ ErrorSummary summary_of(const std::string& group, const std::vector<const Valida
   summary.group = group;
   summary.rows = rows.size();
   std::vector<double> errors, perfect, fixed;
-  double inside = 0, with_interval = 0;
+  double inside = 0;
   for (const auto* row : rows) {
     errors.push_back(std::abs(relative_error(row->predicted, row->measured)));
     if (row->perfect_scaling) {
@@ -70,7 +70,7 @@ ErrorSummary summary_of(const std::string& group, const std::vector<const Valida
       fixed.push_back(std::abs(relative_error(*row->fixed_utilisation, row->measured)));
     }
     if (row->interval.high > 0) {
-      ++with_interval;
+      ++summary.with_interval;
       inside += row->measured >= row->interval.low && row->measured <= row->interval.high ? 1 : 0;
     }
   }
@@ -80,7 +80,9 @@ ErrorSummary summary_of(const std::string& group, const std::vector<const Valida
   summary.worst = errors.empty() ? 0 : *std::max_element(errors.begin(), errors.end());
   if (!perfect.empty()) summary.perfect_scaling_mean = mean(perfect);
   if (!fixed.empty()) summary.fixed_utilisation_mean = mean(fixed);
-  summary.inside = with_interval > 0 ? inside / with_interval : 0;
+  if (summary.with_interval > 0) {
+    summary.inside = inside / static_cast<double>(summary.with_interval);
+  }
   return summary;
 }
 

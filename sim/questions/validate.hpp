@@ -35,7 +35,8 @@ struct ErrorSummary {
   double median = 0, mean = 0, p90 = 0, worst = 0;  // of |relative error|
   std::optional<double> perfect_scaling_mean;
   std::optional<double> fixed_utilisation_mean;
-  double inside = 0;  // fraction of measurements inside the prediction's 90 % interval
+  double inside = 0;              // fraction of measurements inside the prediction's 90 % interval
+  std::size_t with_interval = 0;  // rows whose prediction has an interval
 };
 
 // Model FLOPs over peak that the fixed-utilisation baseline assumes for every run. 40 % is the
