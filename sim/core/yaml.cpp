@@ -88,6 +88,7 @@ void refuse_binary(std::string_view text, const std::string& file) {
 }
 
 // An upper bound of the nesting, without parsing: indentation, leading dashes and open brackets.
+// Blanks before the first line nest nothing.
 void refuse_deep(std::string_view text, const std::string& file) {
   int line = 1, brackets = 0;
   std::size_t start = 0;
@@ -98,7 +99,7 @@ void refuse_deep(std::string_view text, const std::string& file) {
     bool at_start = true;
     for (const char c : row) {
       if (at_start && (c == ' ' || c == '-' || c == '?' || c == ':' || c == '\t')) {
-        ++leading;
+        if (line > 1 || c != ' ') ++leading;
         continue;
       }
       at_start = false;

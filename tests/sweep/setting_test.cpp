@@ -47,6 +47,13 @@ TEST(Setting, FlowValuesKeepTheirCommas) {
               ElementsAre("ddp", "{fsdp: {version: 2}, label: two}", "fsdp"));
 }
 
+TEST(Setting, ListsMayBeLong) {
+  std::string list = "gpus=1";
+  for (int i = 2; i <= 500; ++i) list += "," + std::to_string(i);
+  EXPECT_EQ(texts(list).size(), 500U);
+  EXPECT_EQ(texts(list).back(), "500");
+}
+
 TEST(Setting, QuotedTextsAreTaken) {
   const Setting setting = parse_setting(R"(name="a, b",'1..3',"say \"x, y\"")");
   ASSERT_EQ(setting.values.size(), 3U);
