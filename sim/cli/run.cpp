@@ -15,6 +15,7 @@
 #include "results/alternatives.hpp"
 #include "results/render.hpp"
 #include "scenario/alternatives.hpp"
+#include "sweep/override.hpp"
 
 namespace lockstep {
 
@@ -45,6 +46,7 @@ namespace {
 
 struct Arguments {
   std::vector<std::string> files;
+  std::vector<std::string> settings;  // "PATH=VALUES"
   CommonOptions common;
   std::string sort;    // one of sort_keys; "" = as written
   TraceOptions trace;  // no path = no trace
@@ -167,7 +169,8 @@ int run(Arguments& arguments) {
   if (!arguments.trace_steps.empty()) arguments.trace.steps = parse_steps(arguments.trace_steps);
   std::vector<Alternative> alternatives;
   for (const std::string& file : arguments.files) {
-    for (Alternative& alternative : read_alternatives(file)) {
+    const Node root = with_settings(Node::parse_file(file), arguments.settings);
+    for (Alternative& alternative : read_alternatives_node(root, file)) {
       alternatives.push_back(std::move(alternative));
     }
   }
@@ -205,6 +208,11 @@ Choice declare(CLI::App& app) {
   CLI::App& verb = *app.add_subcommand("run", "Predict every strategy and GPU count of a scenario");
   verb.add_option("scenario", given->files, "Scenario files; several are compared in one table")
       ->required();
+  verb.add_option(
+          "--set", given->settings,
+          "Field and its value instead of the file's: batch.global=256; once for each field")
+      ->expected(1)
+      ->take_all();
   verb.add_option("--sort", given->sort,
                   "time, cost, memory or throughput: the best first, what does not fit last")
       ->check(CLI::IsMember({"time", "cost", "memory", "throughput"}));
@@ -212,6 +220,7 @@ Choice declare(CLI::App& app) {
   add_workers(verb, given->common);
   add_trace(verb, *given);
   add_examples(verb, {"scenarios/ovi2026/vgg16.yaml", "my.yaml --json > result.json",
+                      "my.yaml --set batch.global=256 --set gpus=8,16",
                       "my.yaml --csv | column -s, -t | less -S",
                       "scenarios/alternatives/which_machine.yaml --sort cost",
                       "my.yaml --trace step.json.gz", "my.yaml --trace traces/ --trace-ranks 0,8"});

@@ -121,7 +121,9 @@ Node put(const Node& node, const std::vector<std::string>& keys, std::size_t at,
   return node.with(keys[at], put(inner, keys, at + 1, value), node.key_location(keys[at]));
 }
 
-std::vector<Alternative> expand_lists(const Node& root, const std::string& file) {
+}  // namespace
+
+std::vector<Alternative> read_alternatives_node(const Node& root, const std::string& file) {
   const std::vector<List> lists =
       root.kind() == Node::Kind::map ? lists_of(root) : std::vector<List>{};
   std::size_t count = 1;
@@ -152,8 +154,6 @@ std::vector<Alternative> expand_lists(const Node& root, const std::string& file)
   return alternatives;
 }
 
-}  // namespace
-
 std::string value_of(const Scenario& scenario, const std::string& field) {
   ValueAt at(field);
   Scenario copy = scenario;
@@ -161,13 +161,9 @@ std::string value_of(const Scenario& scenario, const std::string& field) {
   return at.text;
 }
 
-std::vector<Alternative> read_alternatives(const std::string& path) {
-  return expand_lists(Node::parse_file(path), path);
-}
-
 std::vector<Alternative> read_alternatives_text(std::string_view text,
                                                 const std::string& file_name) {
-  return expand_lists(Node::parse_text(text, file_name), file_name);
+  return read_alternatives_node(Node::parse_text(text, file_name), file_name);
 }
 
 }  // namespace lockstep

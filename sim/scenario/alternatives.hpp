@@ -27,7 +27,7 @@ std::string value_of(const Scenario& scenario, const std::string& field);
 // listed. Throws ConfigError: what read_scenario() throws, of the first alternative that is wrong, and
 // for a list that is empty or names a value twice, or rows of measurements, which belong to one
 // alternative.
-std::vector<Alternative> read_alternatives(const std::string& path);
+std::vector<Alternative> read_alternatives_node(const Node& root, const std::string& file_name);
 std::vector<Alternative> read_alternatives_text(std::string_view text,
                                                 const std::string& file_name);
 

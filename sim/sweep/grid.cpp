@@ -29,21 +29,6 @@ std::string text_of(const std::string& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-std::string kind_of_entry(const Node& entry) {
-  if (entry.kind() == Node::Kind::scalar) return entry.scalar();
-  for (const char* name : AlternativeNames<StrategyOptions>::names) {
-    if (entry.find(name)) return name;
-  }
-  return "";
-}
-
-// A list's elements; a single value is one.
-std::vector<Node> elements_of(const Node& root, const char* field) {
-  const auto node = root.find(field);
-  if (!node) return {};
-  return node->kind() == Node::Kind::sequence ? node->elements() : std::vector{*node};
-}
-
 void refuse_lists(const Setting& setting) {
   for (const Node& value : setting.values) {
     if (value.kind() != Node::Kind::sequence) continue;
@@ -55,7 +40,8 @@ void refuse_lists(const Setting& setting) {
 }  // namespace
 
 bool Grid::Axis::applies_to(std::size_t entry) const {
-  return entries.empty() || std::find(entries.begin(), entries.end(), entry) != entries.end();
+  const std::vector<std::size_t>& all = where.entries;
+  return all.empty() || std::find(all.begin(), all.end(), entry) != all.end();
 }
 
 Grid::Grid(const std::string& scenario_file, const std::vector<std::string>& settings,
@@ -105,7 +91,7 @@ Grid::Grid(const std::string& scenario_file, const std::vector<std::string>& set
     return std::strtod(a.scalar().c_str(), nullptr) < std::strtod(b.scalar().c_str(), nullptr);
   });
   root_ = root.without("measured").without("anchor");
-  for (const Setting& setting : settings_) axes_.push_back(axis_of(setting));
+  for (const Setting& setting : settings_) axes_.push_back({entries_of(setting, entries_)});
 
   for (std::size_t e = 0; e < std::max<std::size_t>(1, entries_.size()); ++e) {
     begins_.push_back(size_);
@@ -121,34 +107,6 @@ Grid::Grid(const std::string& scenario_file, const std::vector<std::string>& set
     size_ += points;
   }
   check_values(files);
-}
-
-Grid::Axis Grid::axis_of(const Setting& setting) const {
-  Axis axis;
-  if (setting.steps.front().key != "strategies" || setting.steps.size() == 1) return axis;
-  const PathStep& step = setting.steps[1];
-  if (step.index) {
-    if (*step.index >= entries_.size()) {
-      throw setting_error(setting, step.column,
-                          fmt::format("there is no strategy [{}]", *step.index),
-                          entries_.empty() ? "" : fmt::format("[0] to [{}]", entries_.size() - 1));
-    }
-    axis.from = 2;
-    axis.entries = {*step.index};
-    return axis;
-  }
-  std::vector<std::string> kinds;
-  for (std::size_t e = 0; e < entries_.size(); ++e) {
-    const std::string kind = kind_of_entry(entries_[e]);
-    if (kind == step.key) axis.entries.push_back(e);
-    if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) kinds.push_back(kind);
-  }
-  if (axis.entries.empty()) {
-    throw setting_error(setting, step.column, fmt::format("no strategy is {}", in_quotes(step.key)),
-                        allowed_hint(step.key, kinds));
-  }
-  axis.from = 1;
-  return axis;
 }
 
 std::size_t Grid::entry(PointIndex point) const {
@@ -201,8 +159,8 @@ Scenario Grid::read(std::size_t e, const std::vector<std::optional<std::size_t>>
       std::vector<Node> counts{value};
       if (value.scalar() != most_gpus_.scalar()) counts.push_back(most_gpus_);
       root = root.with("gpus", value.with_elements(counts), key_where(setting));
-    } else if (!axes_[a].entries.empty()) {
-      entry = put(entry, setting, value, axes_[a].from);
+    } else if (!axes_[a].where.entries.empty()) {
+      entry = put(entry, setting, value, axes_[a].where.from);
     } else {
       root = put(root, setting, value);
     }
@@ -239,7 +197,8 @@ void Grid::check_values(InputFiles& files) const {
     const auto first = values_at(begins_[e]);
     attempt(e, first);
     for (std::size_t a = 0; a < axes_.size(); ++a) {
-      const bool before = e > 0 && (axes_[a].entries.empty() || axes_[a].entries.front() < e);
+      const bool before =
+          e > 0 && (axes_[a].where.entries.empty() || axes_[a].where.entries.front() < e);
       if (!first[a] || before || settings_[a].path == "strategies") continue;
       const std::size_t count = settings_[a].values.size();
       for (std::size_t v = 1; v < count; v += 1 + count / most_checked) {

@@ -11,7 +11,7 @@
 
 #include "points/inputs.hpp"
 #include "scenario/scenario.hpp"
-#include "sweep/setting.hpp"
+#include "sweep/override.hpp"
 
 namespace lockstep {
 
@@ -38,14 +38,12 @@ class Grid {
  private:
   // Where a setting applies.
   struct Axis {
-    std::size_t from = 0;                // steps of its path that lead to the entry
-    std::vector<std::size_t> entries{};  // empty = the whole scenario
+    EntriesOfSetting where;
     bool applies_to(std::size_t entry) const;
   };
   // For each axis which value; nothing where it does not apply.
   std::vector<std::optional<std::size_t>> values_at(PointIndex point) const;
   Scenario read(std::size_t entry, const std::vector<std::optional<std::size_t>>& values) const;
-  Axis axis_of(const Setting& setting) const;
   void check_values(InputFiles& files) const;
 
   std::string file_;

@@ -41,6 +41,18 @@ TEST(Run, TheSameBytesEveryTimeAndWithAnyNumberOfJobs) {
   EXPECT_EQ(lockstep({"run", "--json", "-j4", file}).out, once);
 }
 
+TEST(Run, SetIsAsIfTheFileSaidSo) {
+  const std::string file = write_file("set.yaml", scenario_text("gpus: [1]\n"));
+  const std::string as_file = write_file(
+      "as_set.yaml", scenario_text("gpus: [1, 2]\nbatch: {per_gpu: 16}\nstrategies: [fsdp]\n"));
+  const Outcome set = lockstep({"run", file, "--csv", "--set", "gpus=1,2", "--set",
+                                "batch={per_gpu: 16}", "--set", "strategies=[fsdp]"});
+  EXPECT_EQ(set.out, lockstep({"run", as_file, "--csv"}).out);
+  const Outcome wrong = lockstep({"run", file, "--set", "gpu=2"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, StartsWith("--set gpu=2:1:1: gpu: "));
+}
+
 TEST(Run, NothingThatFitsIsExitCodeThree) {
   const std::string some = write_file(
       "some.yaml", scenario_text("model: vgg16\nplatform: g5.xlarge\nbatch: {micro: 600}\n"));
@@ -312,6 +324,10 @@ TEST(Validate, EveryFormat) {
   const std::string csv = lockstep({"validate", file, "--csv"}).out;
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 7);
   EXPECT_THAT(lockstep({"validate", file, "--markdown"}).out, HasSubstr("| --- |"));
+  EXPECT_THAT(
+      lockstep({"validate", file, "--openmetrics"}).out,
+      AllOf(StartsWith("# TYPE lockstep info\n"), EndsWith("# EOF\n"),
+            HasSubstr("lockstep_validation_rows{group=\"ovi2026\",used_for=\"test\"} 6\n")));
 }
 
 }  // namespace

@@ -130,7 +130,8 @@ TEST(Alternatives, ShippedFilesRunAndAllRenderingsHaveAllRows) {
        std::filesystem::directory_iterator(data_folder("scenarios/alternatives"))) {
     SCOPED_TRACE(entry.path());
     ++files;
-    AlternativesRecord all = run_all(read_alternatives(entry.path()));
+    AlternativesRecord all =
+        run_all(read_alternatives_node(Node::parse_file(entry.path()), entry.path()));
     EXPECT_GT(all.alternatives.size(), 1u);
     sort_rows(all, SortKey::time);
     const auto json = nlohmann::json::parse(render_json(all));
