@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+"""The Python package: python_test.py PROGRAM [unittest options]; of the folder sim/python, or, with
+--installed first, as it is installed."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import warnings
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+INSTALLED = "--installed" in sys.argv
+if INSTALLED:
+    sys.argv.remove("--installed")
+else:
+    sys.path.insert(0, str(ROOT / "sim/python"))
+PROGRAM = sys.argv.pop(1)
+os.environ["LOCKSTEP_PROGRAM"] = PROGRAM
+os.environ.setdefault("LOCKSTEP_DATA", str(ROOT))
+
+import lockstep  # noqa: E402
+
+VGG16 = ROOT / "scenarios/ovi2026/vgg16.yaml"
+SMALL = {
+    "name": "small <b>",
+    "model": "lenet5",
+    "batch": {"per_gpu": 8},
+    "platform": "a100-sxm4-80gb-x4",
+    "gpus": [1, 2],
+    "strategies": ["ddp", {"fsdp": {"version": 2}}],
+}
+
+
+def printed(*words):
+    return json.loads(subprocess.run([PROGRAM, *words], capture_output=True, check=True).stdout)
+
+
+class Run(unittest.TestCase):
+    def test_is_what_the_program_prints(self):
+        result = lockstep.run(VGG16)
+        self.assertEqual(result, printed("run", str(VGG16), "--json"))
+        self.assertEqual(lockstep.run(str(VGG16), jobs=1), result)
+        json.dumps(result)
+
+    def test_overrides_are_fields_of_the_file(self):
+        result = lockstep.run(VGG16, overrides={"batch": {"global": 256}, "gpus": [2, 4], "strategies": ["ddp"]})
+        self.assertEqual([row["gpus"] for row in result["predictions"]], [2, 4])
+        self.assertEqual({row["global_batch"] for row in result["predictions"]}, {256})
+        self.assertEqual(
+            lockstep.run({**SMALL, "precision": "amp-bf16", "name": "é, \"x\" 1..2"}),
+            lockstep.run(SMALL, {"precision": "amp-bf16", "name": "é, \"x\" 1..2"}),
+        )
+
+    def test_an_override_inside_an_entry_leaves_the_others(self):
+        vgg16 = {**SMALL, "model": "vgg16"}
+        both = lockstep.run(vgg16, {"strategies.ddp.bucket_size": "1 GiB"})["predictions"]
+        before = lockstep.run(vgg16)["predictions"]
+        self.assertNotEqual(both[1]["step_seconds"], before[1]["step_seconds"])
+        self.assertEqual(both[2:], before[2:])
+
+    def test_lists_are_alternatives(self):
+        result = lockstep.run(SMALL, {"platform": ["a100-sxm4-80gb-x4", "p4d.24xlarge"]})
+        rows = result.rows()
+        self.assertEqual(len(rows), 8)
+        self.assertEqual({row["chosen.platform"] for row in rows}, {"a100-sxm4-80gb-x4", "p4d.24xlarge"})
+        self.assertIn("chosen.platform", result._repr_html_())
+
+    def test_what_does_not_fit_is_an_answer(self):
+        result = lockstep.run({**SMALL, "model": "vgg16", "platform": "g5.xlarge", "gpus": 1, "batch": {"micro": 600}})
+        self.assertFalse(any(row["fits"] for row in result["predictions"]))
+
+    def test_one_alternative_that_cannot_be_is_a_warning(self):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            result = lockstep.run({**SMALL, "batch": {"global": [6, 7]}, "gpus": 2})
+        self.assertEqual({row["chosen.batch.global"] for row in result.rows()}, {"6"})
+        self.assertEqual([w.category for w in caught], [lockstep.LockstepWarning])
+        self.assertIn("batch.global: 7", str(caught[0].message))
+
+    def test_rows_are_flat(self):
+        row = lockstep.run(VGG16).rows()[0]
+        self.assertEqual(row["strategy"], "ddp")
+        self.assertGreater(row["memory.device_bytes"], row["memory.allocated_bytes"])
+        self.assertFalse(any(isinstance(value, dict) for value in row.values()))
+
+
+class Sweep(unittest.TestCase):
+    def test_is_every_combination(self):
+        rows = lockstep.sweep(SMALL, {"gpus": [1, 2, 4], "batch.per_gpu": "8..32*2"})
+        self.assertEqual(len(rows), 2 * 3 * 3)
+        self.assertEqual({(row["set.gpus"], row["set.batch.per_gpu"]) for row in rows}, {(g, b) for g in (1, 2, 4) for b in (8, 16, 32)})
+        self.assertEqual(len({tuple(sorted(row)) for row in rows}), 1)  # the same keys: a table
+
+    def test_agrees_with_run(self):
+        vgg16 = {**SMALL, "model": "vgg16"}
+        swept = lockstep.sweep(vgg16, {"strategies.ddp.bucket_size": ["1 GiB"]})
+        ran = lockstep.run(vgg16, {"strategies.ddp.bucket_size": "1 GiB"})["predictions"]
+        self.assertEqual([row["step_s"] for row in swept], [row["step_seconds"] for row in ran])
+
+    def test_combinations_that_cannot_be_are_rows(self):
+        rows = lockstep.sweep(SMALL, {"batch": [{"global": 6}, {"global": 7}], "gpus": [2]})
+        self.assertEqual({row["kind"] for row in rows}, {"answer", "refused"})
+        self.assertTrue(all(row["reason"] for row in rows if row["kind"] == "refused"))
+        self.assertIn("refused", rows._repr_html_())
+
+    def test_a_sample_is_the_same_for_the_same_seed(self):
+        grid = {"batch.per_gpu": range(1, 500)}
+        once, again, other = (lockstep.sweep(SMALL, grid, sample=5, seed=seed, jobs=1) for seed in (1, 1, 2))
+        self.assertEqual(len(once), 5)
+        self.assertEqual(once, again)
+        self.assertNotEqual(once, other)
+
+
+class Mistakes(unittest.TestCase):
+    def test_are_told_at_their_place(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "my.yaml")
+            path.write_text(json.dumps(SMALL).replace('"lenet5"', '"lenet6"'))
+            with self.assertRaises(lockstep.ConfigError) as caught:
+                lockstep.run(path)
+        self.assertEqual(caught.exception.code, 2)
+        [problem] = caught.exception.problems
+        self.assertEqual((problem.file, problem.line), (str(path), 1))
+        self.assertIn("lenet5", problem.message)
+        self.assertIn(f"{path}:1:", str(caught.exception))
+
+    def test_in_overrides_too(self):
+        for ask in (lockstep.run, lockstep.sweep):
+            with self.assertRaises(lockstep.ConfigError) as caught:
+                ask(SMALL, {"batch.per_gpus": [3]})
+            [problem] = caught.exception.problems
+            self.assertTrue(problem.file.startswith("--set batch.per_gpus="))
+            self.assertIn("per_gpu", problem.message)
+        for wrong in ({"strategies.hsdp.units": 1}, {"strategies[7].label": "x"}, {"gpus[9]": 1}, {"": 1}):
+            with self.assertRaises(lockstep.ConfigError):
+                lockstep.run(SMALL, wrong)
+
+    def test_files_that_are_not_there(self):
+        with self.assertRaises(lockstep.ConfigError):
+            lockstep.run("--version")
+        os.environ["LOCKSTEP_PROGRAM"] = "/nonexistent/lockstep"
+        try:
+            with self.assertRaisesRegex(lockstep.LockstepError, "cannot start /nonexistent/lockstep"):
+                lockstep.run(VGG16)
+        finally:
+            os.environ["LOCKSTEP_PROGRAM"] = PROGRAM
+
+
+class Package(unittest.TestCase):
+    def test_a_notebook_shows_a_table_and_no_markup_of_the_file(self):
+        text = lockstep.run(SMALL)._repr_html_()
+        self.assertIn("small &lt;b&gt;", text)
+        self.assertEqual(text.count("<tr>"), 5)
+
+    @unittest.skipUnless(importlib.util.find_spec("pandas"), "no pandas here")
+    def test_pandas_takes_both(self):
+        import pandas
+
+        self.assertEqual(list(pandas.DataFrame(lockstep.run(SMALL).rows())["gpus"]), [1, 2, 1, 2])
+        rows = lockstep.sweep(SMALL, {"batch.per_gpu": [8, 16]})
+        self.assertEqual(list(pandas.DataFrame(rows)["set.batch.per_gpu"].unique()), [8, 16])
+
+    def test_says_that_it_is_typed(self):
+        self.assertTrue(Path(lockstep.__file__).with_name("py.typed").is_file())
+        self.assertEqual(INSTALLED, "site-packages" in lockstep.__file__)
+
+    def test_has_the_version_of_the_program(self):
+        version = subprocess.run([PROGRAM, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+        self.assertIn(f'version = "{version}"', (ROOT / "sim/python/pyproject.toml").read_text())
+
+
+def overhead():
+    """Of a call over the program alone, in milliseconds; medians of pairs."""
+    words = [PROGRAM, "run", "--json", str(VGG16)]
+    pairs = []
+    for _ in range(31):
+        began = time.perf_counter()
+        subprocess.run(words, capture_output=True, stdin=subprocess.DEVNULL)
+        middle = time.perf_counter()
+        lockstep.run(VGG16)
+        pairs.append((middle - began, time.perf_counter() - middle))
+    program, call = (sorted(column)[len(pairs) // 2] for column in zip(*pairs))
+    print(f"program {1e3 * program:.1f} ms, call {1e3 * call:.1f} ms")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["overhead"]:
+        overhead()
+    else:
+        unittest.main(verbosity=2)
