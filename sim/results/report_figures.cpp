@@ -83,7 +83,7 @@ Table memory_curve_table(const std::vector<MemoryCurve>& curves) {
     const auto peak = std::max_element(
         all.begin(), all.end(), [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
     const auto backward = std::find_if(all.begin(), all.end(), [](const auto& moment) {
-      return moment.text.starts_with("backward");
+      return moment.text.starts_with("backward") || moment.text.starts_with("recomputation");
     });
     const auto& forward = backward == all.begin() ? all.front() : *std::prev(backward);
     table.add_row({curve.strategy, std::to_string(curve.gpus), bytes_text(all.front().bytes),

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -14,6 +15,8 @@
 #include "../strategies/toy_job.hpp"
 #include "core/statistics.hpp"
 #include "helpers.hpp"
+#include "questions/chapter.hpp"
+#include "questions/run.hpp"
 #include "source_dir.hpp"
 
 namespace lockstep {
@@ -335,6 +338,11 @@ TEST(Timeline, CountsTheMemoryWhosePeakIsReported) {
     const MemoryUse use = point.strategy->memory(job);
     job.memory_log = nullptr;
     ASSERT_FALSE(log.moments.empty());
+    std::int64_t most = 0;
+    for (const MemoryMoment& moment : log.moments) {
+      most = std::max(most, total_bytes(moment.highest));
+    }
+    EXPECT_EQ(static_cast<double>(most), use.allocated);
     Timeline timeline(job, {.ranks = {0}, .first_step = 1, .last_step = 2});
     timeline.set_memory(log);
     job.observer = &timeline;
@@ -358,6 +366,28 @@ TEST(Timeline, CountsTheMemoryWhosePeakIsReported) {
     }
     EXPECT_NEAR(highest, use.allocated, 1e-8 * highest);
     EXPECT_GT(values, job.step.layers.size());  // it moves
+  }
+}
+
+// Thinned out for a screen, the page's curves still reach the peaks of the record.
+TEST(Timeline, ThePagesMemoryCurvesReachThePeak) {
+  const Scenario scenario =
+      read_scenario(LOCKSTEP_SOURCE_DIR "/scenarios/activation_checkpointing.yaml");
+  const ReportChapter chapter = report_chapter(scenario, run_scenario(scenario, {1, {}}));
+  ASSERT_EQ(chapter.memory.size(), scenario.strategies.size());
+  for (const MemoryCurve& curve : chapter.memory) {
+    EXPECT_LE(curve.moments.size(), 400u);
+    const auto peak =
+        std::max_element(curve.moments.begin(), curve.moments.end(),
+                         [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+    const auto p =
+        std::find_if(chapter.record.predictions.begin(), chapter.record.predictions.end(),
+                     [&](const Prediction& other) {
+                       return other.strategy == curve.strategy && other.gpus == curve.gpus;
+                     });
+    ASSERT_NE(p, chapter.record.predictions.end());
+    EXPECT_EQ(peak->bytes, p->memory.allocated);
+    EXPECT_EQ(peak->text, p->memory.moment);
   }
 }
 
