@@ -2,22 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <cstdint>
 #include <fstream>
 #include <map>
 #include <sstream>
 
 #include "core/errors.hpp"
+#include "core/text_hash.hpp"
 
 namespace lockstep {
 namespace {
-
-// FNV-1a, so that the choice of rows is the same everywhere.
-std::uint64_t hash(const std::string& text) {
-  std::uint64_t value = 14695981039346656037u;
-  for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  return value;
-}
 
 using Line = std::map<std::string, std::string>;
 
@@ -57,7 +50,7 @@ std::vector<Line> read_csv(const std::string& path) {
 KernelRow row(const Line& line, std::string kind, std::string shape) {
   KernelRow result;
   result.device = line.at("device");
-  result.held_out = hash(kind + " " + shape) % 5 == 0;
+  result.held_out = text_hash(kind + " " + shape) % 5 == 0;
   result.kind = std::move(kind);
   result.shape = std::move(shape);
   return result;

@@ -63,7 +63,6 @@ struct MemoryMoment {
 // the last.
 struct MemoryLog {
   std::vector<MemoryMoment> moments;
-  std::vector<int> steps;  // of the moments, while they are written
 };
 
 }  // namespace lockstep

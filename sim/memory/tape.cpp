@@ -66,7 +66,7 @@ void Tape::record(Block block, MemoryKind kind) {
 void Tape::begin_moment() {
   end_moment();
   log_->moments.push_back({phase_, layer_, micro_batch_, live_, live_});
-  log_->steps.push_back(step_);
+  log_steps_.push_back(step_);
   moment_peak_ = total_bytes(live_);
 }
 
@@ -82,14 +82,14 @@ void Tape::end_log() {
   std::int64_t most = -1;
   for (std::size_t i = 0; i < log_->moments.size(); ++i) {
     const std::int64_t bytes = total_bytes(log_->moments[i].highest);
-    if (log_->steps[i] >= 0 && bytes >= most) {
+    if (log_steps_[i] >= 0 && bytes >= most) {
       most = bytes;
-      chosen = log_->steps[i];
+      chosen = log_steps_[i];
     }
   }
   MemoryLog kept;
   for (std::size_t i = 0; i < log_->moments.size(); ++i) {
-    if (log_->steps[i] == chosen) kept.moments.push_back(log_->moments[i]);
+    if (log_steps_[i] == chosen) kept.moments.push_back(log_->moments[i]);
   }
   *log_ = std::move(kept);
 }

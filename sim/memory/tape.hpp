@@ -62,6 +62,7 @@ class Tape {
 
   CachingAllocator allocator_;
   MemoryLog* log_ = nullptr;
+  std::vector<int> log_steps_;  // in which each moment of the log lies
   int step_ = -1, micro_batch_ = 0;
   std::int64_t moment_peak_ = 0;
   MemoryPhase phase_ = MemoryPhase::construction;

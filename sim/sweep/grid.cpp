@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/random.hpp"
+#include "core/text_hash.hpp"
 
 namespace lockstep {
 
@@ -16,13 +17,6 @@ namespace {
 // Of one setting: more are not read before the sweep begins.
 constexpr std::size_t most_checked = 10'000;
 constexpr PointIndex most_points_of_a_grid = PointIndex{1} << 53;
-
-// FNV-1a: the same on every machine.
-std::string hash(const std::string& text) {
-  std::uint64_t value = 14695981039346656037ULL;
-  for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-  return fmt::format("{:016x}", value);
-}
 
 std::string text_of(const std::string& file) {
   std::ifstream stream(file, std::ios::binary);
@@ -54,7 +48,7 @@ Grid::Grid(const std::string& scenario_file, const std::vector<std::string>& set
     settings_.push_back(parse_setting(text));
     all += settings_.back().name + "\n";
   }
-  digest_ = hash(all);
+  digest_ = fmt::format("{:016x}", text_hash(all));
 
   std::set<std::string> paths;
   entries_ = elements_of(root, "strategies");

@@ -124,6 +124,24 @@ TEST(Alternatives, TheBestComeFirstAndWhatDoesNotFitLast) {
   }
 }
 
+TEST(Alternatives, OneScenariosRowsAreSortedLikewiseAndAlikeSentencesAreOne) {
+  ResultRecord record = run_scenario(scenario_of("gpus: [1, 8, 2]\n"), {1, {}});
+  sort_predictions(record, SortKey::throughput);
+  EXPECT_EQ(record.predictions[0].gpus, 8);
+  EXPECT_EQ(record.predictions[2].gpus, 1);
+  AlternativesRecord all = run_all(read_alternatives_text(
+      rest + "model: [vgg16, vgg19]\nplatform: dgx-a100-80gb\n", "test.yaml"));
+  for (AlternativeResult& one : all.alternatives) {
+    one.record.predictions.front().bottleneck = "compute: 9 % of " + one.record.model + "; buy";
+    one.record.predictions.front().notes = {"odd " + one.record.model};
+  }
+  sort_rows(all, SortKey::none);
+  const std::string text = render_text(all);
+  EXPECT_THAT(text, testing::HasSubstr("rows 1-2: compute; buy\n"));
+  EXPECT_THAT(text, testing::HasSubstr("row 2: note: odd vgg19\n"));
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("scaling")));  // one GPU count each
+}
+
 TEST(Alternatives, ShippedFilesRunAndAllRenderingsHaveAllRows) {
   int files = 0;
   for (const auto& entry :
