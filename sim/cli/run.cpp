@@ -189,6 +189,12 @@ void add_trace(CLI::App& verb, Arguments& given) {
   auto* path = group->add_option("--trace", given.trace.path,
                                  "Trace for Perfetto and HolisticTraceAnalysis: FILE.json, "
                                  "FILE.json.gz, or FOLDER/ with a file for each rank");
+  group
+      ->add_option("--trace-format", given.trace.format,
+                   "kineto (default), or chakra: MLCommons' execution traces of one step, *.et")
+      ->needs(path)
+      ->transform(CLI::CheckedTransformer(std::map<std::string, TraceFormat>{
+          {"kineto", TraceFormat::kineto}, {"chakra", TraceFormat::chakra}}));
   group->add_option("--trace-strategy", given.trace.strategies, "Strategies (default: all)")
       ->needs(path)
       ->delimiter(',');

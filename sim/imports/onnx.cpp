@@ -8,7 +8,7 @@
 #include <set>
 
 #include "imports/graph.hpp"
-#include "imports/protobuf_wire.hpp"
+#include "core/protobuf_wire.hpp"
 
 namespace lockstep {
 namespace {

@@ -91,6 +91,7 @@ void Timeline::on_transfer(const Transfer& transfer) {
   entry.what = keep(transfer.what);
   entry.which = transfer.which;
   entry.bytes = transfer.bytes;
+  entry.ready = transfer.ready;
   entry.start = transfer.start;
   entry.end = transfer.end;
   entry.number = transfer.number;

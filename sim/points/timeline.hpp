@@ -10,6 +10,7 @@
 
 #include "engine/observer.hpp"
 #include "memory/moments.hpp"
+#include "results/chakra.hpp"
 #include "results/trace.hpp"
 #include "strategies/strategy.hpp"
 
@@ -42,6 +43,10 @@ class Timeline final : public Observer {
   // One process per shown rank or server, and one for the links; `title` precedes their names. Those
   // of several timelines in one file have the numbers of their `place`. A `rank` alone: no others.
   std::string events(const std::string& title, int place, int rank = -1) const;
+  // The first of the steps as one shown rank does it: what each stream does, after what stood before
+  // it there, what launched it and what it waited for; a transfer also after the work of the device
+  // at whose end it could begin, a reduction after the last that ended by then. Times count from the first node's start.
+  std::vector<ChakraNode> chakra(int rank) const;
 
  private:
   struct Entry {
@@ -53,6 +58,7 @@ class Timeline final : public Observer {
     int which = -1;
     double bytes = 0;
     double start = 0, end = 0;
+    double ready = 0;  // transfers: when this lane could have begun
     Number number = 0, after = 0;
   };
   struct StepSpan {

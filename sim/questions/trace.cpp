@@ -82,11 +82,11 @@ std::vector<TracedPoint> traced_points(std::vector<Point> points, const TraceOpt
   return result;
 }
 
-// Of a folder's answer: a rank, its events, the next rank, ...
+// Of a folder's answer: a rank, the length of its file, the file, the next rank, ...
 constexpr char between = '\0';
 
 // In a child: the events of one point.
-Answer simulated_events(const TracedPoint& traced, bool by_rank, int place) {
+Answer simulated_events(const TracedPoint& traced, bool by_rank, TraceFormat format, int place) {
   Job job = complete_job(traced.point);
   job.steps = std::max(1, traced.timeline.last_step);
   job.engine = traced.engine;
@@ -102,7 +102,9 @@ Answer simulated_events(const TracedPoint& traced, bool by_rank, int place) {
   if (!by_rank) return {timeline.events(title, place), true};
   std::string result;
   for (const int rank : timeline.ranks()) {
-    result += std::to_string(rank) + between + timeline.events(title, place, rank) + between;
+    const std::string file = format == TraceFormat::chakra ? chakra_bytes(timeline.chakra(rank))
+                                                           : timeline.events(title, place, rank);
+    result += fmt::format("{}{}{}{}{}", rank, between, file.size(), between, file);
   }
   return {result, true};
 }
@@ -126,7 +128,7 @@ std::string file_name(std::string label) {
 }
 
 std::vector<std::string> write_by_rank(const TracedPoint& traced, const std::string& answer,
-                                       const std::string& folder) {
+                                       const std::string& folder, TraceFormat format) {
   const Point& point = traced.point;
   const auto place =
       std::filesystem::path(folder) / fmt::format("{}-{}", file_name(point.label), point.job.gpus);
@@ -142,8 +144,13 @@ std::vector<std::string> write_by_rank(const TracedPoint& traced, const std::str
   while (from < answer.size()) {
     TraceHeader header = header_of(point);
     header.rank = std::stoi(next());
-    files.push_back((place / fmt::format("rank-{}.json.gz", header.rank)).string());
-    write_trace(files.back(), trace_document(header, next()));
+    const std::size_t size = std::stoull(next());
+    const std::string file = answer.substr(std::exchange(from, from + size), size);
+    const bool chakra = format == TraceFormat::chakra;
+    const std::string name = chakra ? fmt::format("chakra.{}.et", header.rank)
+                                    : fmt::format("rank-{}.json.gz", header.rank);
+    files.push_back((place / name).string());
+    write_trace(files.back(), chakra ? file : trace_document(header, file));
   }
   return files;
 }
@@ -174,6 +181,9 @@ void check_trace(const Scenario& scenario, const TraceOptions& options) {
                      fmt::format("allowed: 0 to {}", most - 1));
   }
   if (is_folder(options.path)) return;
+  if (options.format == TraceFormat::chakra)
+    throw file_error("", "--trace", "a Chakra trace has a file for each rank: name a folder",
+                     options.path + "/");
   // Before hours of simulation, not after them.
   const std::filesystem::path parent = std::filesystem::absolute(options.path).parent_path();
   if (::access(parent.c_str(), W_OK) != 0) {
@@ -189,7 +199,7 @@ std::vector<std::string> write_traces(const Scenario& scenario, const TraceOptio
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const ForkOptions fork{.workers = run.workers > 0 ? run.workers : cores};
   const auto answers = fork_map(traced.size(), fork, [&](std::size_t i, const Report&) {
-    return simulated_events(traced[i], by_rank, static_cast<int>(i));
+    return simulated_events(traced[i], by_rank, options.format, static_cast<int>(i));
   });
   std::vector<std::string> files;
   std::string all;
@@ -199,7 +209,8 @@ std::vector<std::string> write_traces(const Scenario& scenario, const TraceOptio
       throw std::runtime_error(point_text(point.label, point.job.gpus) + ": " + answers[i].output);
     }
     if (by_rank) {
-      for (std::string& file : write_by_rank(traced[i], answers[i].output, options.path)) {
+      for (std::string& file :
+           write_by_rank(traced[i], answers[i].output, options.path, options.format)) {
         files.push_back(std::move(file));
       }
     } else {

@@ -11,6 +11,8 @@
 
 namespace lockstep {
 
+enum class TraceFormat { kineto, chakra };
+
 struct TraceOptions {
   // One file with everything, compressed if it ends in .gz; or a folder: one file a rank, in a
   // folder for each point.
@@ -21,6 +23,8 @@ struct TraceOptions {
   // Empty = three: those that the prediction stands for where it found a steady state, else those
   // after the first.
   std::optional<std::pair<int, int>> steps{};
+  // Chakra: into a folder only, the first of the steps, RANK.et beside each other.
+  TraceFormat format = TraceFormat::kineto;
 };
 
 // What can be seen before anything is simulated: throws ConfigError at a strategy, a GPU count or a

@@ -27,7 +27,7 @@ std::vector<std::string> offered(const std::string& words) {
 }
 
 TEST(Completion, BashOffersVerbsOptionsAndValues) {
-  EXPECT_THAT(offered("re"), ElementsAre("recommend", "report"));
+  EXPECT_THAT(offered("re"), ElementsAre("recommend", "replay", "report"));
   EXPECT_THAT(offered("run --so"), ElementsAre("--sort"));
   EXPECT_THAT(offered("run --sort m"), ElementsAre("memory"));
   EXPECT_THAT(offered("list pl"), ElementsAre("platforms"));

@@ -95,6 +95,40 @@ TEST(RunTrace, AFolderHasAFileForEachRank) {
   }
 }
 
+TEST(RunTrace, ChakraTracesAreReplayed) {
+  const std::string file = scenario(), folder = beside(file, "chakra/");
+  EXPECT_EQ(lockstep({"run", file, "--trace", folder, "--trace-format", "chakra", "--trace-ranks",
+                      "0,3", "--trace-strategy", "ddp"})
+                .code,
+            0);
+  const std::string first = folder + "ddp-4/chakra.0.et", other = folder + "ddp-4/chakra.3.et";
+  const Outcome recorded = lockstep({"replay", first, other});
+  EXPECT_EQ(recorded.code, 0) << recorded.err;
+  EXPECT_THAT(recorded.out,
+              testing::MatchesRegex(first + ": step .* ms; computing .*; communication .*\n" +
+                                    other + ": step .*\n"));
+  const Outcome elsewhere =
+      lockstep({"replay", first, "--platform", "p4d.24xlarge", "--gpus", "16"});
+  EXPECT_EQ(elsewhere.code, 0) << elsewhere.err;
+  EXPECT_NE(elsewhere.out, recorded.out.substr(0, elsewhere.out.size()));
+}
+
+TEST(Replay, SaysWhatIsWrong) {
+  const auto refused = [](const std::vector<std::string>& more, const std::string& words) {
+    std::vector<std::string> all{"replay"};
+    all.insert(all.end(), more.begin(), more.end());
+    const Outcome outcome = lockstep(all);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, HasSubstr(words));
+  };
+  const std::string text = write_file("text.et", "hello");
+  refused({text}, "text.et: byte ");
+  refused({"none.et"}, "none.et: cannot be read");
+  refused({text, "--platform", "dgx-a100-80gb"}, "--gpus");
+  refused({text, "--gpus", "8"}, "--platform");
+}
+
 TEST(RunTrace, WritesTheSameBytesEveryTime) {
   const std::string file = scenario();
   const auto bytes = [&](const std::string& jobs) {
@@ -126,6 +160,9 @@ TEST(RunTrace, SaysWhatIsWrong) {
   tried({"--trace", trace, "--trace-ranks", "4"}, 2, "there is no rank 4 of 4 GPUs");
   tried({"--trace", trace, "--trace-steps", "5-3"}, 2, "'5-3' is no step");
   tried({"--trace-ranks", "0"}, 2, "--trace");
+  tried({"--trace", trace, "--trace-format", "chakra"}, 2,
+        "has a file for each rank: name a folder");
+  tried({"--trace", trace, "--trace-format", "chakr"}, 2, "--trace-format");
   tried({"--trace", "/nowhere/trace.json"}, 74, "/nowhere/trace.json: No such file or directory");
   tried({"--trace", "/proc/traces/"}, 74, "/proc/traces");
 }

@@ -10,7 +10,7 @@
 #include <map>
 
 #include "imports/layer_list.hpp"
-#include "imports/protobuf_wire.hpp"
+#include "core/protobuf_wire.hpp"
 #include "imports/unpacked_text.hpp"
 #include "source_dir.hpp"
 #include "workload/model.hpp"

@@ -40,9 +40,16 @@ class WireMessage {
   [[noreturn]] void fail(const char* what) const;
   std::uint64_t varint();
 
+  friend std::string_view take_delimited(const std::string& file, std::string_view whole,
+                                         std::string_view& rest);
   const std::string& file_;
   std::string_view whole_, rest_;
 };
+
+// The next of messages that stand one after the other, each after its length: taken off `rest`,
+// which lies in `whole`. Throws ConfigError.
+std::string_view take_delimited(const std::string& file, std::string_view whole,
+                                std::string_view& rest);
 
 // A message being written, field by field.
 class WireWriter {

@@ -1,5 +1,5 @@
 // See protobuf_wire.hpp.
-#include "imports/protobuf_wire.hpp"
+#include "core/protobuf_wire.hpp"
 
 #include <fmt/format.h>
 
@@ -80,6 +80,15 @@ void WireMessage::append(const WireField& field, std::vector<std::int64_t>& numb
   }
   WireMessage packed(file_, whole_, field.bytes);
   while (!packed.rest_.empty()) numbers.push_back(static_cast<std::int64_t>(packed.varint()));
+}
+
+std::string_view take_delimited(const std::string& file, std::string_view whole,
+                                std::string_view& rest) {
+  WireMessage messages(file, whole, rest);
+  const std::uint64_t size = messages.varint();
+  if (size > messages.rest_.size()) messages.fail("a message is longer than the file");
+  rest = messages.rest_.substr(size);
+  return messages.rest_.substr(0, size);
 }
 
 void WireWriter::varint(std::uint64_t value) {

@@ -1,0 +1,128 @@
+// See replay.hpp.
+#include "questions/replay.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <queue>
+#include <utility>
+
+#include "core/errors.hpp"
+#include "costs/collective.hpp"
+
+namespace lockstep {
+namespace {
+
+using Type = ChakraNode::Type;
+using Interval = std::pair<double, double>;
+
+bool is_communication(const ChakraNode& node) {
+  return node.type == Type::collective || node.type == Type::send || node.type == Type::receive;
+}
+
+// Disjoint and ascending.
+std::vector<Interval> united(std::vector<Interval> intervals) {
+  std::sort(intervals.begin(), intervals.end());
+  std::vector<Interval> result;
+  for (const Interval& one : intervals) {
+    if (result.empty() || one.first > result.back().second)
+      result.push_back(one);
+    else
+      result.back().second = std::max(result.back().second, one.second);
+  }
+  return result;
+}
+
+double length(const std::vector<Interval>& intervals) {
+  double all = 0;
+  for (const auto& [start, end] : intervals) all += end - start;
+  return all;
+}
+
+// Waiting for others, or ready at a time; the lower id first of what is ready together.
+struct Ready {
+  double time = 0;
+  std::size_t node = 0;
+  bool operator>(const Ready& other) const {
+    return time != other.time ? time > other.time : node > other.node;
+  }
+};
+
+}  // namespace
+
+std::vector<ChakraNode> priced_on(std::vector<ChakraNode> nodes, const Machine& machine,
+                                  int ranks) {
+  const CommGroup group = group_of(machine, ranks);
+  const auto& names = EnumNames<Collective>::names;
+  for (ChakraNode& node : nodes) {
+    const auto known = std::find(names.begin(), names.end(), node.collective);
+    if (node.type != Type::collective || known == names.end()) continue;  // a barrier
+    node.seconds =
+        collective_cost(machine, group, static_cast<Collective>(known - names.begin()), node.bytes)
+            .seconds();
+  }
+  return nodes;
+}
+
+Replay replay(const std::string& file, const std::vector<ChakraNode>& nodes) {
+  std::map<std::uint64_t, std::size_t> places;
+  for (std::size_t i = 0; i < nodes.size(); ++i) places[nodes[i].id] = i;
+  std::vector<std::vector<std::size_t>> following(nodes.size());
+  std::vector<std::size_t> waits_for(nodes.size());
+  std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    for (const std::uint64_t id : nodes[i].after) {
+      const auto before = places.find(id);
+      if (before == places.end())
+        throw file_error(file, fmt::format("node {} '{}'", nodes[i].id, nodes[i].name),
+                         fmt::format("depends on node {}, which is not there", id));
+      following[before->second].push_back(i);
+    }
+    waits_for[i] = nodes[i].after.size();
+    if (waits_for[i] == 0) ready.push({0, i});
+  }
+  Replay result;
+  std::vector<double> ready_at(nodes.size());
+  std::vector<Interval> computing, sending;
+  double device_free = 0, host_free = 0;
+  std::size_t done = 0;
+  for (; !ready.empty(); ++done) {
+    const auto [time, i] = ready.top();
+    ready.pop();
+    const ChakraNode& node = nodes[i];
+    double start = time;
+    if (node.type == Type::compute) start = std::max(start, node.on_host ? host_free : device_free);
+    const double end = start + node.seconds;
+    if (is_communication(node)) {
+      result.communication += node.seconds;
+      result.bytes += node.bytes;
+      sending.emplace_back(start, end);
+    } else if (node.type == Type::compute && node.on_host) {
+      result.host += node.seconds;
+      host_free = end;
+    } else if (node.type == Type::compute) {
+      result.compute += node.seconds;
+      device_free = end;
+      computing.emplace_back(start, end);
+    }
+    result.step = std::max(result.step, end);
+    for (const std::size_t next : following[i]) {
+      ready_at[next] = std::max(ready_at[next], end);
+      if (--waits_for[next] == 0) ready.push({ready_at[next], next});
+    }
+  }
+  if (done < nodes.size()) {
+    const auto stuck = std::find_if(waits_for.begin(), waits_for.end(),
+                                    [](std::size_t count) { return count > 0; });
+    const ChakraNode& node = nodes[static_cast<std::size_t>(stuck - waits_for.begin())];
+    throw file_error(file, fmt::format("node {} '{}'", node.id, node.name),
+                     "its dependencies go in a circle");
+  }
+  std::vector<Interval> both = computing;
+  both.insert(both.end(), sending.begin(), sending.end());
+  result.alone = length(united(std::move(both))) - length(united(std::move(computing)));
+  return result;
+}
+
+}  // namespace lockstep
