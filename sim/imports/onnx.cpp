@@ -7,8 +7,8 @@
 #include <optional>
 #include <set>
 
-#include "imports/graph.hpp"
 #include "core/protobuf_wire.hpp"
+#include "imports/graph.hpp"
 
 namespace lockstep {
 namespace {

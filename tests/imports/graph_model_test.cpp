@@ -9,8 +9,8 @@
 #include <filesystem>
 #include <map>
 
-#include "imports/layer_list.hpp"
 #include "core/protobuf_wire.hpp"
+#include "imports/layer_list.hpp"
 #include "imports/unpacked_text.hpp"
 #include "source_dir.hpp"
 #include "workload/model.hpp"
