@@ -81,9 +81,11 @@ std::string canonical_argument(const std::string& name) {
   return name;
 }
 
-class Reader {
+class GraphReader {
  public:
-  Reader(const std::string& file, const std::string& text) : text_(text) { graph_.file = file; }
+  GraphReader(const std::string& file, const std::string& text) : text_(text) {
+    graph_.file = file;
+  }
 
   Graph read() {
     const Json document = parse();
@@ -210,7 +212,7 @@ double GraphNode::number(const std::string& key, double fallback, std::size_t in
 }
 
 Graph read_module_graph(const std::string& file, const std::string& text) {
-  return Reader(file, text).read();
+  return GraphReader(file, text).read();
 }
 
 }  // namespace lockstep

@@ -15,9 +15,9 @@ namespace {
 
 using nlohmann::json;
 
-class Reader {
+class NcclJsonReader {
  public:
-  explicit Reader(const std::string& file) : file_(file) {}
+  explicit NcclJsonReader(const std::string& file) : file_(file) {}
 
   NcclTestsRun read(const json& document) const {
     NcclTestsRun run;
@@ -106,7 +106,7 @@ std::vector<NcclTestsRun> read_nccl_tests_json(const std::string& text, const st
     throw json_error(file, text, error.byte);
   }
   try {
-    return {Reader(file).read(document)};
+    return {NcclJsonReader(file).read(document)};
   } catch (const json::exception&) {  // a key of another type than nccl-tests writes
     throw file_error(file, "", "this is no JSON file of nccl-tests (-J)");
   }

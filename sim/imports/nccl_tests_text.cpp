@@ -39,9 +39,9 @@ bool is_count(const std::string& text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
 }
 
-class Reader {
+class NcclTextReader {
  public:
-  explicit Reader(std::string file) : file_(std::move(file)) {}
+  explicit NcclTextReader(std::string file) : file_(std::move(file)) {}
 
   std::vector<NcclTestsRun> read(const std::string& text) {
     std::istringstream lines(text);
@@ -224,7 +224,7 @@ class Reader {
 }  // namespace
 
 std::vector<NcclTestsRun> read_nccl_tests_text(const std::string& text, const std::string& file) {
-  return Reader(file).read(text);
+  return NcclTextReader(file).read(text);
 }
 
 }  // namespace lockstep

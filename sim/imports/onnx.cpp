@@ -119,9 +119,9 @@ std::string module_in_name(const std::string& name) {
   return path;
 }
 
-class Reader {
+class OnnxReader {
  public:
-  Reader(const std::string& file, const std::string& bytes) : file_(file), bytes_(bytes) {
+  OnnxReader(const std::string& file, const std::string& bytes) : file_(file), bytes_(bytes) {
     graph_.file = file;
   }
 
@@ -518,7 +518,7 @@ class Reader {
 }  // namespace
 
 Graph read_onnx(const std::string& file, const std::string& bytes) {
-  return Reader(file, bytes).read();
+  return OnnxReader(file, bytes).read();
 }
 
 }  // namespace lockstep

@@ -16,14 +16,14 @@ namespace lockstep {
 // A piece of work tells how far it is, from 0 to 1; as often as it likes.
 using Report = std::function<void(double fraction)>;
 
-struct Answer {
+struct PoolAnswer {
   std::string text;
   bool last = false;  // this process can do no other piece
 
-  Answer(std::string words, bool is_last = false) : text(std::move(words)), last(is_last) {}
-  Answer(const char* words) : text(words) {}
+  PoolAnswer(std::string words, bool is_last = false) : text(std::move(words)), last(is_last) {}
+  PoolAnswer(const char* words) : text(words) {}
 };
-using PoolWork = std::function<Answer(std::size_t index, const Report& report)>;
+using PoolWork = std::function<PoolAnswer(std::size_t index, const Report& report)>;
 
 struct PoolOptions {
   int workers = 1;          // processes at a time

@@ -53,7 +53,7 @@ bool read_index(int socket, std::uint64_t& index) {
 }
 
 struct Done {
-  Answer answer;
+  PoolAnswer answer;
   bool ok;
 };
 

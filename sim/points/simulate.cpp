@@ -54,7 +54,7 @@ std::vector<Outcome> simulate_each(const std::vector<Point>& points, const RunOp
       options.progress(progress);
     };
   }
-  const auto work = [&](std::size_t i, const Report& report) -> Answer {
+  const auto work = [&](std::size_t i, const Report& report) -> PoolAnswer {
     try {
       Job job = complete_job(points[i]);
       job.progress = report;

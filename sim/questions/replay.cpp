@@ -15,17 +15,17 @@ namespace lockstep {
 namespace {
 
 using Type = ChakraNode::Type;
-using Interval = std::pair<double, double>;
+using Span = std::pair<double, double>;
 
 bool is_communication(const ChakraNode& node) {
   return node.type == Type::collective || node.type == Type::send || node.type == Type::receive;
 }
 
 // Disjoint and ascending.
-std::vector<Interval> united(std::vector<Interval> intervals) {
+std::vector<Span> united(std::vector<Span> intervals) {
   std::sort(intervals.begin(), intervals.end());
-  std::vector<Interval> result;
-  for (const Interval& one : intervals) {
+  std::vector<Span> result;
+  for (const Span& one : intervals) {
     if (result.empty() || one.first > result.back().second)
       result.push_back(one);
     else
@@ -34,7 +34,7 @@ std::vector<Interval> united(std::vector<Interval> intervals) {
   return result;
 }
 
-double length(const std::vector<Interval>& intervals) {
+double length(const std::vector<Span>& intervals) {
   double all = 0;
   for (const auto& [start, end] : intervals) all += end - start;
   return all;
@@ -84,7 +84,7 @@ Replay replay(const std::string& file, const std::vector<ChakraNode>& nodes) {
   }
   Replay result;
   std::vector<double> ready_at(nodes.size());
-  std::vector<Interval> computing, sending;
+  std::vector<Span> computing, sending;
   double device_free = 0, host_free = 0;
   std::size_t done = 0;
   for (; !ready.empty(); ++done) {
@@ -119,7 +119,7 @@ Replay replay(const std::string& file, const std::vector<ChakraNode>& nodes) {
     throw file_error(file, fmt::format("node {} '{}'", node.id, node.name),
                      "its dependencies go in a circle");
   }
-  std::vector<Interval> both = computing;
+  std::vector<Span> both = computing;
   both.insert(both.end(), sending.begin(), sending.end());
   result.alone = length(united(std::move(both))) - length(united(std::move(computing)));
   return result;

@@ -86,7 +86,8 @@ std::vector<TracedPoint> traced_points(std::vector<Point> points, const TraceOpt
 constexpr char between = '\0';
 
 // In a child: the events of one point.
-Answer simulated_events(const TracedPoint& traced, bool by_rank, TraceFormat format, int place) {
+PoolAnswer simulated_events(const TracedPoint& traced, bool by_rank, TraceFormat format,
+                            int place) {
   Job job = complete_job(traced.point);
   job.steps = std::max(1, traced.timeline.last_step);
   job.engine = traced.engine;

@@ -280,7 +280,7 @@ void describe(Visitor& v, Phases& p) {
   v.field({"optimizer", "Until the new parameters are there."}, p.optimizer);
 }
 
-template <class Visitor, Either<TensorMemory> Memory>
+template <class Visitor, Either<PeakMemory> Memory>
 void describe(Visitor& v, Memory& m) {
   v.field({"allocated_bytes", "Peak of live tensors.", "allocated_bytes"}, m.allocated);
   v.field({.name = "reserved_bytes",

@@ -15,7 +15,7 @@ struct PhaseSeconds {
 };
 
 // Peaks of the rank that needs most.
-struct TensorMemory {
+struct PeakMemory {
   double allocated = 0;
   double reserved = 0;  // 0 = this device has no such thing
 };
@@ -34,7 +34,7 @@ struct RealRun {
   double samples_per_second = 0;
   std::vector<double> each_step_seconds;  // of every measured step, in order
   PhaseSeconds phases;
-  TensorMemory memory;
+  PeakMemory memory;
   std::vector<double> losses;           // of every step, mean of the ranks; may be no number
   std::optional<double> test_accuracy;  // share of the test set that the trained model gets right
   std::optional<MeasuredStaleness> staleness;

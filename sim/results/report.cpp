@@ -18,6 +18,7 @@ namespace lockstep {
 
 namespace {
 
+using Align = Table::Align;
 using Json = nlohmann::ordered_json;
 
 // {{name}} in `page` becomes the text of that name.
@@ -84,7 +85,6 @@ std::string remarks_html(const ResultRecord& record) {
 }
 
 std::string measured_html(const ReportChapter& chapter) {
-  using Align = Table::Align;
   Table table({{"strategy", Align::left},
                {"GPUs"},
                {"predicted step"},

@@ -12,22 +12,20 @@
 
 namespace lockstep {
 
-using nlohmann::json;
-
 void write_schedule(const UpdateSchedule& schedule, const std::string& path) {
-  json messages = json::array();
+  nlohmann::json messages = nlohmann::json::array();
   for (const auto& pieces : schedule.messages) {
-    json list = json::array();
+    nlohmann::json list = nlohmann::json::array();
     for (const ParameterPiece& p : pieces) list.push_back({p.parameter, p.first, p.count});
     messages.push_back(std::move(list));
   }
-  const json head{{"workers", schedule.workers},
-                  {"exchange", static_cast<int>(schedule.exchange)},
-                  {"local_steps", schedule.local_steps},
-                  {"elasticity", schedule.elasticity},
-                  {"weighting", static_cast<int>(schedule.weighting)},
-                  {"weighting_parameter", schedule.weighting_parameter},
-                  {"messages", std::move(messages)}};
+  const nlohmann::json head{{"workers", schedule.workers},
+                            {"exchange", static_cast<int>(schedule.exchange)},
+                            {"local_steps", schedule.local_steps},
+                            {"elasticity", schedule.elasticity},
+                            {"weighting", static_cast<int>(schedule.weighting)},
+                            {"weighting_parameter", schedule.weighting_parameter},
+                            {"messages", std::move(messages)}};
   std::ofstream file(path);
   file << head.dump() << '\n';
   for (const ScheduledPush& p : schedule.pushes) {
@@ -41,7 +39,7 @@ UpdateSchedule read_schedule(const std::string& path) {
   std::ifstream file(path);
   std::string line;
   if (!std::getline(file, line)) throw std::runtime_error(path + " cannot be read");
-  const json head = json::parse(line);
+  const nlohmann::json head = nlohmann::json::parse(line);
   UpdateSchedule schedule;
   schedule.workers = head.at("workers");
   schedule.exchange = static_cast<Exchange>(head.at("exchange").get<int>());
@@ -49,9 +47,9 @@ UpdateSchedule read_schedule(const std::string& path) {
   schedule.elasticity = head.at("elasticity");
   schedule.weighting = static_cast<Weighting>(head.at("weighting").get<int>());
   schedule.weighting_parameter = head.at("weighting_parameter");
-  for (const json& list : head.at("messages")) {
+  for (const nlohmann::json& list : head.at("messages")) {
     std::vector<ParameterPiece>& pieces = schedule.messages.emplace_back();
-    for (const json& p : list) pieces.push_back({p.at(0), p.at(1), p.at(2)});
+    for (const nlohmann::json& p : list) pieces.push_back({p.at(0), p.at(1), p.at(2)});
   }
   ScheduledPush p;
   while (file >> p.time >> p.worker >> p.message >> p.read >> p.applied) {

@@ -116,7 +116,7 @@ std::vector<Judged> judge_groups(const std::string& file, const InputFiles& file
       run.progress({.done = done, .all = groups.size(), .point = "", .fraction = 0});
     };
   }
-  const auto work = [&, judge](std::size_t i, const Report& report) -> Answer {
+  const auto work = [&, judge](std::size_t i, const Report& report) -> PoolAnswer {
     Json list = Json::array();
     for (const Judged& judged : judge->group(groups[i], report)) list.push_back(to_json(judged));
     return {list.dump(-1, ' ', false, Json::error_handler_t::replace)};

@@ -14,12 +14,12 @@ namespace lockstep {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::array kind_names{"answer", "refused", "failed"};
 
 std::string quoted(const std::string& text) {
-  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return OrderedJson(text).dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
 constexpr const char* none = "null";
@@ -35,7 +35,7 @@ std::vector<Cell> cells_of(const Prediction& prediction) {
 
 // A value as --set was given it: numbers and truth values are themselves, all else is text.
 std::string set_value(const std::string& text) {
-  const Json value = Json::parse(text, nullptr, false);
+  const OrderedJson value = OrderedJson::parse(text, nullptr, false);
   return value.is_number() || value.is_boolean() ? text : quoted(text);
 }
 
@@ -52,7 +52,7 @@ std::string beginning(const SweepPlan& plan, std::size_t number, RowKind kind) {
 }
 
 // RFC 4180.
-std::string csv_cell(const Json& value) {
+std::string csv_cell(const OrderedJson& value) {
   if (value.is_null()) return "";
   if (!value.is_string()) return value.dump();
   const std::string& text = value.get_ref<const std::string&>();
@@ -79,7 +79,7 @@ std::string no_answer_row(const SweepPlan& plan, std::size_t number, RowKind kin
 }
 
 RowHead read_row(const std::string& line) {
-  const Json row = Json::parse(line, nullptr, false);
+  const OrderedJson row = OrderedJson::parse(line, nullptr, false);
   try {
     RowHead head;
     head.digest = row.at("sweep");
@@ -111,12 +111,12 @@ bool fits_into_memory(const std::string& line) {
 }
 
 std::string reason_of(const std::string& line) {
-  return Json::parse(line).value("reason", "");
+  return OrderedJson::parse(line).value("reason", "");
 }
 
 std::string csv_header(const std::string& line) {
   std::string text = "row,kind";
-  const Json row = Json::parse(line);
+  const OrderedJson row = OrderedJson::parse(line);
   for (const auto& [path, value] : row["set"].items()) {
     text += "," + csv_cell("set " + path);
   }
@@ -125,12 +125,12 @@ std::string csv_header(const std::string& line) {
 }
 
 std::string csv_row(const std::string& line) {
-  const Json row = Json::parse(line);
+  const OrderedJson row = OrderedJson::parse(line);
   std::string text = csv_cell(row["row"]) + "," + csv_cell(row["kind"]);
   for (const auto& [path, value] : row["set"].items()) text += "," + csv_cell(value);
   static const std::vector<Cell> columns = cells_of({});
-  for (const Cell& c : columns) text += "," + csv_cell(row.value(c.column, Json()));
-  return text + "," + csv_cell(row.value("reason", Json())) + "\n";
+  for (const Cell& c : columns) text += "," + csv_cell(row.value(c.column, OrderedJson()));
+  return text + "," + csv_cell(row.value("reason", OrderedJson())) + "\n";
 }
 
 }  // namespace lockstep

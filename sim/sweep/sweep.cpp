@@ -71,7 +71,7 @@ PoolWork row_maker(const SweepPlan& plan, const InputFiles& files) {
     Workloads workloads;
   };
   auto shared = std::make_shared<Shared>(Shared{files, {}});
-  return [&plan, shared](std::size_t number, const Report& report) -> Answer {
+  return [&plan, shared](std::size_t number, const Report& report) -> PoolAnswer {
     const PointIndex index = plan.points[number];
     try {
       const Scenario scenario = plan.grid->scenario(index);

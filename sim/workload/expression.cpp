@@ -15,7 +15,7 @@ namespace lockstep {
 
 namespace {
 
-constexpr int max_depth = 64;
+constexpr int max_nesting = 64;
 constexpr std::size_t max_length = 1000;
 
 struct Function {
@@ -127,7 +127,7 @@ class ExpressionParser {
   static bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
   int parse_or(int depth) {
-    if (depth > max_depth) throw ModelError("the expression is nested too deeply");
+    if (depth > max_nesting) throw ModelError("the expression is nested too deeply");
     int left = parse_and(depth);
     while (accept_word("or")) left = binary("or", left, parse_and(depth));
     return left;
@@ -138,7 +138,7 @@ class ExpressionParser {
     return left;
   }
   int parse_not(int depth) {
-    if (depth > max_depth) throw ModelError("the expression is nested too deeply");
+    if (depth > max_nesting) throw ModelError("the expression is nested too deeply");
     if (accept_word("not")) return add({Kind::unary, 0, "not", {parse_not(depth + 1)}});
     return parse_comparison(depth);
   }
@@ -178,7 +178,7 @@ class ExpressionParser {
     }
   }
   int parse_atom(int depth) {
-    if (depth > max_depth) throw ModelError("the expression is nested too deeply");
+    if (depth > max_nesting) throw ModelError("the expression is nested too deeply");
     if (accept("-")) return add({Kind::unary, 0, "-", {parse_atom(depth + 1)}});
     if (accept("(")) {
       const int inner = parse_or(depth + 1);

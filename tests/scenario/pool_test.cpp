@@ -42,7 +42,7 @@ std::string pid() {
 
 TEST(Pool, ProcessesAreUsedAgain) {
   const auto results =
-      all({.workers = 2}, 1000, [](std::size_t, const Report&) { return Answer(pid()); });
+      all({.workers = 2}, 1000, [](std::size_t, const Report&) { return PoolAnswer(pid()); });
   std::set<std::string> pids;
   for (const auto& [index, result] : results) pids.insert(result.text);
   EXPECT_LE(pids.size(), 2U);
@@ -54,7 +54,7 @@ TEST(Pool, NothingRunsInAProcessAfterItsLastPiece) {
     static bool last = false;
     if (last) throw std::logic_error("after its last");
     last = index % 10 == 3;
-    return Answer(pid() + (last ? " last" : ""), last);
+    return PoolAnswer(pid() + (last ? " last" : ""), last);
   });
   std::set<std::string> lasts;
   for (const auto& [index, result] : results) {
@@ -66,12 +66,13 @@ TEST(Pool, NothingRunsInAProcessAfterItsLastPiece) {
 
 // Quick pieces travel in bundles: the one to blame is still known, and no other is lost.
 TEST(Pool, ACrashAmongThousandsIsBlamedOnItsPiece) {
-  const auto results = all({.workers = 3}, 5000, [](std::size_t index, const Report&) -> Answer {
-    if (index == 1234) ::raise(SIGKILL);
-    if (index == 1235) ::_exit(3);
-    if (index % 1000 == 7) throw std::runtime_error("no idea");
-    return std::to_string(index);
-  });
+  const auto results =
+      all({.workers = 3}, 5000, [](std::size_t index, const Report&) -> PoolAnswer {
+        if (index == 1234) ::raise(SIGKILL);
+        if (index == 1235) ::_exit(3);
+        if (index % 1000 == 7) throw std::runtime_error("no idea");
+        return std::to_string(index);
+      });
   for (const auto& [index, result] : results) {
     const bool bad = index == 1234 || index == 1235 || index % 1000 == 7;
     EXPECT_EQ(result.ok, !bad) << index;
@@ -90,7 +91,7 @@ TEST(Pool, APieceThatTakesTooLongIsGivenUp) {
                                std::this_thread::sleep_for(std::chrono::milliseconds(1));
                                report(0.5);
                              }
-                             return Answer("done");
+                             return PoolAnswer("done");
                            });
   for (const auto& [index, result] : results) EXPECT_EQ(result.ok, index != 42);
   EXPECT_EQ(results.at(42).text, "the simulation took longer than 0.5 s");
@@ -101,7 +102,7 @@ TEST(Pool, APieceThatNeedsTooMuchMemoryIsGivenUp) {
   const auto results = all(
       {.workers = 2, .most_bytes = 256.0 * 1024 * 1024}, 20, [](std::size_t index, const Report&) {
         const std::vector<char> memory(index == 13 ? 400'000'000 : 1'000'000, 'x');
-        return Answer(std::to_string(memory[index]));
+        return PoolAnswer(std::to_string(memory[index]));
       });
   for (const auto& [index, result] : results) EXPECT_EQ(result.ok, index != 13);
   EXPECT_EQ(results.at(13).text, "the simulation needs more memory than 256 MiB");
@@ -112,7 +113,7 @@ TEST(Pool, ItTakesItsWorkersWithIt) {
   {
     Pool pool({.workers = 2}, [](std::size_t, const Report&) {
       ::pause();
-      return Answer("never");
+      return PoolAnswer("never");
     });
     pool.add({0, 1});
     EXPECT_TRUE(pool.collect(0.01).empty());

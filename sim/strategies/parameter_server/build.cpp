@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/index.hpp"
 #include "strategies/parameter_server/messages.hpp"
 #include "strategies/parameter_server/workers.hpp"
 
@@ -16,10 +17,6 @@ constexpr std::size_t kMostMessages = 4096;  // of one worker and step
 // Route updates that a whole run may cost: about a second.
 constexpr double kWorkBudget = 3e7;
 constexpr int kFewestSteps = 4;
-
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 }  // namespace
 

@@ -7,16 +7,13 @@
 #include <utility>
 
 #include "core/errors.hpp"
+#include "core/index.hpp"
 #include "costs/collective_links.hpp"
 #include "strategies/common/stragglers.hpp"
 
 namespace lockstep {
 
 namespace {
-
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 enum class End { out, in, both };
 

@@ -3,15 +3,12 @@
 
 #include <algorithm>
 
+#include "core/index.hpp"
 #include "costs/optimizer.hpp"
 
 namespace lockstep {
 
 namespace {
-
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 // Of one element, on the wire: its number, and an index of 32 bits.
 constexpr double index_bytes = 4;

@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "core/index.hpp"
 #include "results/staleness.hpp"
 #include "strategies/parameter_server/build.hpp"
 #include "strategies/parameter_server/messages.hpp"
@@ -16,10 +17,6 @@
 namespace lockstep {
 
 namespace {
-
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 // Every rank pushes and pulls each message once in `batches` steps.
 std::vector<LinkTraffic> traffic_of(const PsJob& ps, const PsTrace& trace) {

@@ -6,15 +6,12 @@
 #include <string_view>
 #include <tuple>
 
+#include "core/index.hpp"
 #include "strategies/common/stragglers.hpp"
 
 namespace lockstep {
 
 namespace {
-
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 // What travels of each layer, and of the whole model.
 struct Sent {
