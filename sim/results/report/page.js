@@ -443,6 +443,7 @@
       return [canvas, config];
     });
     for (const [canvas, config] of plots) drawn.push(new Chart(canvas, { ...config, plugins: [marks] }));
+    drawTimelines(data, { colour, seconds });
   };
   const walk = (event) => {
     const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
@@ -480,6 +481,16 @@
   if (own) window.showCharts(JSON.parse(own.textContent));
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   window.matchMedia("(max-width: 639px)").addEventListener("change", draw);
-  window.addEventListener("beforeprint", () => { root.dataset.print = ""; draw(); });
-  window.addEventListener("afterprint", () => { delete root.dataset.print; draw(); });
+  let opened = []; // paper has no folds
+  window.addEventListener("beforeprint", () => {
+    root.dataset.print = "";
+    opened = [...document.querySelectorAll(".peak details:not([open])")];
+    for (const details of opened) details.open = true;
+    draw();
+  });
+  window.addEventListener("afterprint", () => {
+    delete root.dataset.print;
+    for (const details of opened) details.open = false;
+    draw();
+  });
 })();
