@@ -120,6 +120,19 @@ std::string answer_html(const ReportChapter& chapter) {
   return out + "</dl>\n";
 }
 
+// Of each prediction what it spent, and which are on the fronts.
+Json training_of(const std::vector<Prediction>& predictions) {
+  Json spent = Json::array();
+  for (const Prediction& p : predictions) {
+    const TrainingSpent one = spent_on_training(p);
+    spent.push_back({{"seconds", one.seconds}, {"dollars", one.dollars}});
+  }
+  return {{"spent", std::move(spent)},
+          {"fronts",
+           {{"seconds", accuracy_front(predictions, &TrainingSpent::seconds)},
+            {"dollars", accuracy_front(predictions, &TrainingSpent::dollars)}}}};
+}
+
 Json data_of(const ReportChapter& chapter) {
   Json measured = Json::array();
   for (const MeasuredPoint& point : chapter.measured) {
@@ -152,7 +165,8 @@ Json data_of(const ReportChapter& chapter) {
           {"memory", std::move(memory)},
           {"timelines", std::move(timelines)},
           {"measured", std::move(measured)},
-          {"front", pareto_front(chapter.record.predictions)}};
+          {"front", pareto_front(chapter.record.predictions)},
+          {"training", training_of(chapter.record.predictions)}};
 }
 
 Json data_of(const std::vector<ReportChapter>& chapters) {

@@ -66,7 +66,7 @@ struct TimelineLane {
   // Of what the step really has, however it is drawn. Waits are not busy.
   double busy_seconds = 0;
   int operations = 0;
-  std::vector<TimelineSlice> longest;  // at most three
+  std::vector<TimelineSlice> longest{};  // at most three
 };
 
 struct StepTimeline {
