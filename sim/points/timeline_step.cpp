@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 
 #include "core/units.hpp"
 #include "points/timeline.hpp"
@@ -35,11 +36,13 @@ bool is_way(std::string_view stream) {
   return stream.starts_with("push to ") || stream.starts_with("pull from ");
 }
 
-// Compute first, then what moves data, then the host: the device's work is what the step is.
-int order_of(std::string_view stream) {
-  if (stream == "compute") return 0;
-  if (!is_on_device(stream)) return is_way(stream) ? 1 : 2;
-  return 1;
+// Compute first, then what moves data, then the host: the device's work is what the step is. Pushes
+// and pulls by the servers' numbers, others as they were first used.
+std::tuple<int, std::size_t, std::string_view> place_of(std::string_view stream) {
+  if (stream == "compute") return {0, 0, {}};
+  if (stream.starts_with("push to ")) return {2, stream.size(), stream};
+  if (stream.starts_with("pull from ")) return {3, stream.size(), stream};
+  return {is_on_device(stream) ? 1 : 4, 0, {}};
 }
 
 }  // namespace
@@ -63,7 +66,7 @@ TimelineLane Timeline::lane_of_step(const Lane& lane, int stream, double begin, 
                                human(entry.bytes, Dimension::bytes));
     } else {
       slice.kind = kind_of(entry.phase);
-      slice.name = entry.name.empty() ? "work" : std::string(entry.name);
+      slice.name = entry.name.empty() ? result.name : std::string(entry.name);
     }
     result.slices.push_back(std::move(slice));
   }
@@ -93,10 +96,11 @@ StepTimeline Timeline::step(int index) const {
   for (std::size_t i = 0; i < streams.size(); ++i) streams[i] = static_cast<int>(i);
   const auto name = [&](int stream) { return lane.streams[static_cast<std::size_t>(stream)]; };
   std::stable_sort(streams.begin(), streams.end(),
-                   [&](int a, int b) { return order_of(name(a)) < order_of(name(b)); });
+                   [&](int a, int b) { return place_of(name(a)) < place_of(name(b)); });
   std::map<std::string_view, int> ways;  // pushes, pulls
   for (const int stream : streams) {
     TimelineLane drawn = lane_of_step(lane, stream, span->start, span->end);
+    if (drawn.name == "host") result.host_is_done = drawn.slices.empty();
     if (drawn.slices.empty()) continue;
     if (is_way(drawn.name) && ++ways[name(stream).substr(0, 4)] > most_ways) {
       ++result.left_out;

@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 
 constexpr int step_without_steady_state = 3;
 // Of a page, for its size; a timeline of its own has at most as many as a screen can tell apart.
-constexpr std::size_t most_slices = 4000, most_slices_of_one = 800, least_slices_of_one = 100;
+constexpr std::size_t most_slices = 6000, most_slices_of_one = 2000, least_slices_of_one = 100;
 
 // From a child to its parent.
 Json wire_of(const TimelineSlice& slice) {
@@ -46,8 +46,8 @@ std::vector<TimelineSlice> slices_of(const Json& wire) {
 }
 
 std::string to_wire(const StepTimeline& timeline) {
-  Json wire{timeline.rank,     timeline.step,           timeline.seconds,
-            timeline.left_out, timeline.merged_seconds, Json::array()};
+  Json wire{timeline.rank,           timeline.step,         timeline.seconds, timeline.left_out,
+            timeline.merged_seconds, timeline.host_is_done, Json::array()};
   for (const TimelineLane& lane : timeline.lanes) {
     wire.back().push_back({lane.name, wire_of(lane.slices), lane.busy_seconds, lane.operations,
                            wire_of(lane.longest)});
@@ -58,8 +58,8 @@ std::string to_wire(const StepTimeline& timeline) {
 StepTimeline from_wire(const std::string& text, const Point& point) {
   const Json wire = Json::parse(text);
   StepTimeline timeline{point.label, point.job.gpus, wire[0], wire[1], wire[2],
-                        {},          wire[3],        wire[4]};
-  for (const Json& lane : wire[5]) {
+                        {},          wire[5],        wire[3], wire[4]};
+  for (const Json& lane : wire[6]) {
     timeline.lanes.push_back({lane[0], slices_of(lane[1]), lane[2], lane[3], slices_of(lane[4])});
   }
   return timeline;

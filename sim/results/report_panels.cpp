@@ -53,9 +53,11 @@ std::string note_of(const StepTimeline& timeline) {
         operations += slice.merged;
       }
     }
-    note += fmt::format(" Neighbours shorter than {} are drawn as one: {} bars stand for {}.",
-                        seconds_text(timeline.merged_seconds), drawn, operations);
+    note += fmt::format(
+        " Neighbours shorter than {} are drawn as one: {} bars stand for {} operations and waits.",
+        seconds_text(timeline.merged_seconds), drawn, operations);
   }
+  if (timeline.host_is_done) note += " Its host had issued all of it before.";
   if (timeline.left_out > 0) {
     note += fmt::format(" {} more ways to servers, alike, are not drawn.", timeline.left_out);
   }

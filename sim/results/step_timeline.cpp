@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "results/cells.hpp"
 
@@ -32,23 +34,50 @@ void describe(TimelineLane& lane) {
   lane.longest.resize(std::min(lane.longest.size(), named_longest));
 }
 
-// Neighbours of one kind that last, and lie apart, less than `seconds`; what becomes that long
-// together takes no more in.
-std::vector<TimelineSlice> merged(const std::vector<TimelineSlice>& slices, double seconds) {
-  std::vector<TimelineSlice> result;
-  for (const TimelineSlice& slice : slices) {
-    if (!result.empty()) {
-      TimelineSlice& last = result.back();
-      if (last.kind == slice.kind && length(last) < seconds && length(slice) < seconds &&
-          slice.start - last.end < seconds) {
-        last.end = slice.end;
-        last.merged += slice.merged;
-        last.last_name = slice.name;
-        continue;
-      }
-    }
-    result.push_back(slice);
+// A bar that grows: it has the kind that takes most of its time.
+class Bar {
+ public:
+  explicit Bar(const TimelineSlice& first) : bar_(first) { count(first); }
+  bool takes(const TimelineSlice& next, double seconds, bool of_any_kind) const {
+    return (of_any_kind || next.kind == bar_.kind) && length(bar_) < seconds &&
+           length(next) < seconds && next.start - bar_.end < seconds;
   }
+  void take(const TimelineSlice& next) {
+    bar_.end = next.end;
+    bar_.merged += next.merged;
+    bar_.last_name = next.last_name.empty() ? next.name : next.last_name;
+    count(next);
+  }
+  TimelineSlice slice() const {
+    TimelineSlice result = bar_;
+    const auto most = std::max_element(seconds_.begin(), seconds_.end());
+    result.kind = static_cast<SliceKind>(most - seconds_.begin());
+    return result;
+  }
+
+ private:
+  void count(const TimelineSlice& slice) {
+    seconds_[static_cast<std::size_t>(slice.kind)] += length(slice);
+  }
+  TimelineSlice bar_;
+  std::array<double, slice_kinds.size()> seconds_{};
+};
+
+// Neighbours that last, and lie apart, less than `seconds`; what becomes that long together takes no
+// more in.
+std::vector<TimelineSlice> merged(const std::vector<TimelineSlice>& slices, double seconds,
+                                  bool of_any_kind) {
+  std::vector<TimelineSlice> result;
+  std::optional<Bar> bar;
+  for (const TimelineSlice& slice : slices) {
+    if (bar && bar->takes(slice, seconds, of_any_kind)) {
+      bar->take(slice);
+      continue;
+    }
+    if (bar) result.push_back(bar->slice());
+    bar.emplace(slice);
+  }
+  if (bar) result.push_back(bar->slice());
   return result;
 }
 
@@ -67,10 +96,13 @@ std::int64_t nanoseconds(double seconds) {
 void thin_out(StepTimeline& timeline, std::size_t most) {
   for (TimelineLane& lane : timeline.lanes) describe(lane);
   const std::vector<TimelineLane> whole = timeline.lanes;
-  for (double share = 1.0 / 16384; share <= 1 && slices_of(timeline) > most; share *= 2) {
-    timeline.merged_seconds = share * timeline.seconds;
-    for (std::size_t i = 0; i < whole.size(); ++i) {
-      timeline.lanes[i].slices = merged(whole[i].slices, timeline.merged_seconds);
+  for (double share = 1.0 / 16384; share <= 1; share *= 2) {
+    for (const bool of_any_kind : {false, true}) {
+      if (slices_of(timeline) <= most) return;
+      timeline.merged_seconds = share * timeline.seconds;
+      for (std::size_t i = 0; i < whole.size(); ++i) {
+        timeline.lanes[i].slices = merged(whole[i].slices, timeline.merged_seconds, of_any_kind);
+      }
     }
   }
 }

@@ -56,7 +56,7 @@ struct TimelineSlice {
   SliceKind kind = SliceKind::forward;
   std::string name;
   double start = 0, end = 0;
-  int merged = 1;           // operations that it stands for; the name is the first's
+  int merged = 1;           // operations and waits that it stands for; the name is the first's
   std::string last_name{};  // of several
 };
 
@@ -75,13 +75,14 @@ struct StepTimeline {
   int step = 0;  // 0 is the first
   double seconds = 0;
   std::vector<TimelineLane> lanes;
+  bool host_is_done = false;  // it has issued all of the step before the step began
   int left_out = 0;           // ways to further servers, alike
   double merged_seconds = 0;  // neighbours shorter than this are drawn as one; 0 = none are
 };
 
-// Fills in what is said of a lane, then draws neighbours of one kind as one until there are at most
-// `most` slices: first those that last and lie apart less than a 16384th of the step, then twice
-// that, ...
+// Fills in what is said of a lane, then draws neighbours as one until there are at most `most`
+// slices: first those that last and lie apart less than a 16384th of the step, of one kind and then of
+// any; then those of less than twice that, ...
 void thin_out(StepTimeline& timeline, std::size_t most);
 
 // A lane a row.

@@ -64,6 +64,32 @@ TEST(StepTimeline, NeighboursOfOneKindAreDrawnAsOne) {
   EXPECT_EQ(timeline.lanes[1].slices.size(), 1u);
 }
 
+// Kernels with waits in between are bars of kernels, however few bars there may be.
+TEST(StepTimeline, WhatAlternatesIsDrawnAsWhatTakesLonger) {
+  StepTimeline timeline{"fsdp", 4, 0, 2, 1, {{"compute", {}}}};
+  for (int i = 0; i < 1000; ++i) {
+    const double start = 0.001 * i;
+    auto& slices = timeline.lanes[0].slices;
+    slices.push_back({SliceKind::backward, "b" + std::to_string(i), start, start + 0.0007});
+    slices.push_back({SliceKind::exposed_communication, "", start + 0.0007, start + 0.001});
+  }
+  thin_out(timeline, 300);
+  const TimelineLane& lane = timeline.lanes[0];
+  EXPECT_LE(lane.slices.size(), 300u);
+  EXPECT_GT(lane.slices.size(), 100u);
+  int stands_for = 0;
+  double before = 0;
+  for (const TimelineSlice& slice : lane.slices) {
+    EXPECT_EQ(slice.kind, SliceKind::backward);
+    EXPECT_GE(slice.start, before - 1e-12);
+    before = slice.end;
+    stands_for += slice.merged;
+  }
+  EXPECT_EQ(stands_for, 2000);
+  EXPECT_EQ(lane.operations, 1000);
+  EXPECT_NEAR(lane.busy_seconds, 0.7, 1e-9);  // without the waits
+}
+
 TEST(StepTimeline, ThePageHasEveryTime) {
   StepTimeline timeline = step();
   thin_out(timeline, 20);

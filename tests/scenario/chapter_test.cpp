@@ -15,8 +15,6 @@
 namespace lockstep {
 namespace {
 
-using testing::HasSubstr;
-
 ReportChapter chapter_of(const std::string& text) {
   // The page shows the file, too.
   const std::string path = testing::TempDir() + "chapter.yaml";
@@ -150,9 +148,13 @@ TEST(Chapter, ATimelineIsTheStepOfTheRecord) {
     EXPECT_NEAR(covered, timeline.seconds, 1e-6 * timeline.seconds);
     EXPECT_FALSE(lane(timeline, "host").slices.empty());
   }
-  const auto last_name = [](const TimelineLane& of) { return of.slices.back().name; };
-  EXPECT_THAT(last_name(lane(chapter.timelines[0], "gradients")), HasSubstr("all_reduce bucket"));
-  EXPECT_THAT(last_name(lane(chapter.timelines[1], "shards")), HasSubstr("reduce_scatter"));
+  const auto has = [](const TimelineLane& of, const std::string& begin) {
+    return std::any_of(of.slices.begin(), of.slices.end(),
+                       [&](const TimelineSlice& slice) { return slice.name.starts_with(begin); });
+  };
+  EXPECT_TRUE(has(lane(chapter.timelines[0], "gradients"), "all_reduce bucket 0, "));
+  EXPECT_TRUE(has(lane(chapter.timelines[1], "shards"), "all_gather "));
+  EXPECT_TRUE(has(lane(chapter.timelines[1], "shards"), "reduce_scatter "));
   EXPECT_GT(lane(chapter.timelines[2], "server 0: compute").busy_seconds, 0);
 }
 
@@ -174,20 +176,25 @@ TEST(Chapter, ATimelineOfOneGpuSplitsAsTheRecordDoes) {
   EXPECT_NEAR(seconds[SliceKind::host_bound], split.host_bound, near);
 }
 
+// Tens of thousands of kernels, and the bars are still short ones.
 TEST(Chapter, WhatAPageHoldsIsBounded) {
   const ReportChapter chapter = chapter_of(
-      "model: gpt2\ngpus: 8\nstrategies: [ddp, fsdp]\nbatch: {per_gpu: 4, accumulation: 4}\n");
+      "model: gpt2-xl\ngpus: 8\nstrategies: [ddp, fsdp]\nbatch: {per_gpu: 4, accumulation: 4}\n"
+      "simulation: {steps: 3}\n");
+  ASSERT_EQ(chapter.timelines.size(), 2u);
   for (const StepTimeline& timeline : chapter.timelines) {
+    SCOPED_TRACE(timeline.strategy);
     std::size_t drawn = 0;
     for (const TimelineLane& one : timeline.lanes) {
       drawn += one.slices.size();
-      int operations = 0;
-      for (const TimelineSlice& slice : one.slices)
-        operations += is_wait(slice.kind) ? 0 : slice.merged;
-      EXPECT_EQ(operations, one.operations) << one.name;
+      int stands_for = 0;
+      for (const TimelineSlice& slice : one.slices) stands_for += slice.merged;
+      EXPECT_GE(stands_for, one.operations) << one.name;  // and for the waits between them
     }
-    EXPECT_LE(drawn, 800u);
+    EXPECT_LE(drawn, 2000u);
+    EXPECT_GT(drawn, 500u);
     EXPECT_GT(timeline.merged_seconds, 0);
+    EXPECT_LT(timeline.merged_seconds, timeline.seconds / 100);
   }
 }
 
