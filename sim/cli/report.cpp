@@ -21,7 +21,8 @@ int report(const Arguments& given) {
   int code = 0;
   for (const std::string& file : given.files) {
     const Scenario scenario = read_scenario(file);
-    chapters.push_back(report_chapter(scenario, record_of(scenario, given.common)));
+    chapters.push_back(report_chapter(scenario, record_of(scenario, given.common),
+                                      {.workers = given.common.workers}));
     const ResultRecord& record = chapters.back().record;
     if (tell_failures(record.failures) != 0) code = 1;
     if (code == 0 && !something_fits(record.predictions)) code = 3;

@@ -183,7 +183,8 @@ ExplorerReply Explorer::answer(const std::string& text) const {
     check_allowed(question.settings, {own("model"), own("platform")});
     const Node root = with_settings(file, question.settings);
     const Scenario scenario = read_scenario_node(root, question.file);
-    ReportChapter chapter = report_chapter(scenario, run_scenario(scenario, {.workers = workers_}));
+    ReportChapter chapter = report_chapter(scenario, run_scenario(scenario, {.workers = workers_}),
+                                           {.workers = workers_});
     if (!question.settings.empty()) chapter.inputs = document_text(root);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
     Json reply{{"html", report_article(chapter, 0)}, {"data", Json::parse(report_data({chapter}))},

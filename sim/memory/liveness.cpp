@@ -22,6 +22,7 @@ struct Storage {
   int keeper_inside = never;    // the same within the producer's checkpoint segment
   bool kept = false;  // through recomputation: what an operator that is not run again gave
   bool weight_copy = false;
+  std::string_view what;
 };
 
 void find_segments(const TrainingStep& step, Liveness& result) {
@@ -104,6 +105,7 @@ Liveness find_liveness(const TrainingStep& step, bool host) {
           std::max(storage.bytes, whole_bytes(wide_mask ? layer.output_bytes : saved.bytes));
       storage.producer = std::min(storage.producer, saved.produced_by);
       storage.weight_copy = storage.weight_copy || saved.weight_copy;
+      if (storage.what.empty()) storage.what = saved.name;
     }
     Storage& output = storages[layer.output_storage];
     output.bytes = std::max(output.bytes, whole_bytes(layer.output_bytes));
@@ -111,6 +113,7 @@ Liveness find_liveness(const TrainingStep& step, bool host) {
         layer.flow == GradientFlow::passes &&
         std::all_of(layer.inputs.begin(), layer.inputs.end(), [](int input) { return input < 0; });
     output.producer = std::min(output.producer, is_view_of_input ? -1 : i);
+    if (output.producer == i) output.what = "output";
     output.kept = output.kept || (layer.keeps_output && output.producer == i);
     read_by(output, i);
     for (const int input : layer.inputs) {
@@ -134,7 +137,7 @@ Liveness find_liveness(const TrainingStep& step, bool host) {
   }
 
   const auto add = [&](const Storage& storage) {
-    result.tensors.push_back({storage.bytes, storage.weight_copy});
+    result.tensors.push_back({storage.bytes, storage.weight_copy, storage.producer, storage.what});
     return static_cast<int>(result.tensors.size()) - 1;
   };
   for (const Storage& storage : storages) {

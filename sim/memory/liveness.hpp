@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "workload/step.hpp"
@@ -38,6 +39,8 @@ struct Liveness {
   struct Tensor {
     std::int64_t bytes = 0;
     bool weight_copy = false;  // autocast's half-precision copy of a parameter (fact 22)
+    int layer = 0;             // whose forward allocates it,
+    std::string_view what{};   // and as what: "output", or the name of what backward needs
   };
   std::vector<Tensor> tensors;
 

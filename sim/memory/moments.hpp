@@ -59,10 +59,19 @@ struct MemoryMoment {
   MemoryAccount after{};    // and at its end
 };
 
+// What lives at the allocated peak under one name.
+struct LiveTensors {
+  std::string name;  // "features.0.weight", "output of layer1.0.conv2", "bucket 3"
+  MemoryKind kind = MemoryKind::parameters;
+  int count = 0;
+  std::int64_t bytes = 0;  // of all of them, blocks rounded
+};
+
 // Of one step, in the host's order; of its micro-batches the first, the second (for all between) and
 // the last.
 struct MemoryLog {
   std::vector<MemoryMoment> moments;
+  std::vector<LiveTensors> at_peak;  // largest first; their sum is the allocated peak
 };
 
 }  // namespace lockstep

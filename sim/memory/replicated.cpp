@@ -25,6 +25,7 @@ ReplicatedState::ReplicatedState(Tape& tape, const TrainingStep& step, const Liv
     for (const Parameter& parameter : layer.parameters) {
       elements_.push_back(parameter.count);
       trainable_.push_back(parameter.trainable);
+      names_.push_back(parameter.name);
     }
   }
   first_of_.push_back(elements_.size());
@@ -33,26 +34,33 @@ ReplicatedState::ReplicatedState(Tape& tape, const TrainingStep& step, const Liv
 }
 
 void ReplicatedState::construct() {
-  for (const std::int64_t elements : elements_) {
-    tape_.allocate(MemoryKind::parameters, elements * parameter_bytes_);
+  for (std::size_t i = 0; i < elements_.size(); ++i) {
+    tape_.allocate(MemoryKind::parameters, elements_[i] * parameter_bytes_, {names_[i]});
   }
   const auto& replicated = plan_.replicated;
-  tape_.allocate(MemoryKind::buckets, replicated.hook_state_bytes);
+  tape_.allocate(MemoryKind::buckets, replicated.hook_state_bytes, {"what is sent later"});
   const auto& sizes = replicated.bucket_bytes;
   if (sizes.empty() && has_main_gradients()) {
     for (std::size_t i = 0; i < elements_.size(); ++i) {
       if (!trainable_[i]) continue;
-      gradients_[i] = tape_.allocate(MemoryKind::gradients, elements_[i] * main_gradient_bytes_);
+      gradients_[i] =
+          tape_.allocate(MemoryKind::gradients, elements_[i] * main_gradient_bytes_, {names_[i]});
     }
   }
   if (sizes.empty()) return;
   if (replicated.rebuilds_buckets) {
-    buckets_.push_back(
-        tape_.allocate(MemoryKind::buckets, std::accumulate(sizes.begin(), sizes.end(), 0.0)));
+    buckets_.push_back(tape_.allocate(MemoryKind::buckets,
+                                      std::accumulate(sizes.begin(), sizes.end(), 0.0),
+                                      {"the first step's bucket"}));
   } else {
-    for (const double bytes : sizes) {
-      buckets_.push_back(tape_.allocate(MemoryKind::buckets, bytes));
-    }
+    allocate_buckets();
+  }
+}
+
+void ReplicatedState::allocate_buckets() {
+  for (const double bytes : plan_.replicated.bucket_bytes) {
+    buckets_.push_back(tape_.allocate(MemoryKind::buckets, bytes,
+                                      {"bucket", {}, static_cast<int>(buckets_.size())}));
   }
 }
 
@@ -67,7 +75,8 @@ void ReplicatedState::parameter_gradients(int layer) {
     // The first arriving part of the owner's gradient waits for the other one.
     const std::size_t i =
         first_of_[owner] + static_cast<std::size_t>(step_.layers[layer].tied_parameter);
-    first_part_[i] = tape_.allocate(MemoryKind::gradients, elements_[i] * gradient_bytes_);
+    first_part_[i] =
+        tape_.allocate(MemoryKind::gradients, elements_[i] * gradient_bytes_, {names_[i]});
   }
   for (std::size_t i = first_of_[layer]; i < first_of_[layer + 1]; ++i) {
     if (trainable_[i]) gradient(i);
@@ -77,10 +86,10 @@ void ReplicatedState::parameter_gradients(int layer) {
 void ReplicatedState::gradient(std::size_t parameter) {
   const auto& replicated = plan_.replicated;
   const double bytes = elements_[parameter] * gradient_bytes_;
-  Block fresh = tape_.allocate(MemoryKind::gradients, bytes);
+  Block fresh = tape_.allocate(MemoryKind::gradients, bytes, {names_[parameter]});
   if (first_part_[parameter] != nothing) {
     // Autograd adds the two out of place.
-    const Block sum = tape_.allocate(MemoryKind::gradients, bytes);
+    const Block sum = tape_.allocate(MemoryKind::gradients, bytes, {names_[parameter]});
     tape_.free(std::exchange(first_part_[parameter], nothing));
     tape_.free(std::exchange(fresh, sum));
   }
@@ -108,7 +117,8 @@ void ReplicatedState::fill_bucket(double bytes) {
     filled_ -= sizes[next_bucket_];
     tape_.free(hook_temporary_);
     hook_temporary_ = tape_.allocate(MemoryKind::temporaries,
-                                     sizes[next_bucket_] * replicated.hook_temporary_fraction);
+                                     sizes[next_bucket_] * replicated.hook_temporary_fraction,
+                                     {"bucket", {}, static_cast<int>(next_bucket_)});
     ++next_bucket_;
   }
 }
@@ -117,7 +127,8 @@ void ReplicatedState::end_backward() {
   tape_.free(hook_temporary_);
   hook_temporary_ = nothing;
   if (gradient_shard_ == nothing && plan_.replicated.gradient_shard_bytes > 0) {
-    gradient_shard_ = tape_.allocate(MemoryKind::gradients, plan_.replicated.gradient_shard_bytes);
+    gradient_shard_ = tape_.allocate(MemoryKind::gradients, plan_.replicated.gradient_shard_bytes,
+                                     {"this rank's part"});
   }
   if (last_micro_batch_ && plan_.replicated.gradient_as_bucket_view && !buckets_.empty()) {
     in_buckets_ = true;
@@ -133,7 +144,8 @@ void ReplicatedState::optimizer_step() {
   for (double rest = optimizer.state_bytes_per_element; rest > 0 && !has_state_; rest -= 4) {
     for (std::size_t i = 0; i < elements_.size(); ++i) {
       if (!trainable_[i]) continue;
-      tape_.allocate(MemoryKind::optimizer_state, share * elements_[i] * std::min(rest, 4.0));
+      tape_.allocate(MemoryKind::optimizer_state, share * elements_[i] * std::min(rest, 4.0),
+                     {names_[i]});
     }
   }
   has_state_ = true;
@@ -142,7 +154,8 @@ void ReplicatedState::optimizer_step() {
     for (std::size_t i = 0; i < elements_.size(); ++i) {
       if (!trainable_[i]) continue;
       temporaries.push_back(tape_.allocate(
-          MemoryKind::temporaries, share * elements_[i] * optimizer.temporary_bytes_per_element));
+          MemoryKind::temporaries, share * elements_[i] * optimizer.temporary_bytes_per_element,
+          {"update", names_[i]}));
     }
     tape_.free(temporaries);
   }
@@ -151,10 +164,12 @@ void ReplicatedState::optimizer_step() {
       if (!trainable_[i]) continue;
       tape_.free(
           tape_.allocate(MemoryKind::temporaries,
-                         share * elements_[i] * optimizer.largest_temporary_bytes_per_element));
+                         share * elements_[i] * optimizer.largest_temporary_bytes_per_element,
+                         {"update", names_[i]}));
     }
   }
-  tape_.free(tape_.allocate(MemoryKind::temporaries, plan_.replicated.flat_copy_bytes));
+  tape_.free(tape_.allocate(MemoryKind::temporaries, plan_.replicated.flat_copy_bytes,
+                            {"flat copy of the parameters"}));
 }
 
 void ReplicatedState::zero_gradients() {
@@ -167,9 +182,7 @@ void ReplicatedState::zero_gradients() {
   if (!buckets_.empty() && replicated.rebuilds_buckets && has_state_ && !buckets_rebuilt_) {
     // Before the second forward (fact 3); the single bucket of the first step goes first.
     tape_.free(buckets_);
-    for (const double bytes : replicated.bucket_bytes) {
-      buckets_.push_back(tape_.allocate(MemoryKind::buckets, bytes));
-    }
+    allocate_buckets();
     buckets_rebuilt_ = true;
   }
 }

@@ -2,6 +2,7 @@
 // parameter-server workers. A State of step_player.hpp.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "memory/liveness.hpp"
@@ -32,6 +33,7 @@ class ReplicatedState {
  private:
   using Block = Tape::Block;
   bool has_main_gradients() const { return main_gradient_bytes_ > 0; }
+  void allocate_buckets();
   void gradient(std::size_t parameter);
   void fill_bucket(double bytes);
 
@@ -44,6 +46,7 @@ class ReplicatedState {
   std::vector<std::int64_t> elements_;       // by parameter, in layer order
   std::vector<std::size_t> first_of_;        // by layer: its first parameter
   std::vector<std::uint8_t> trainable_;      // by parameter
+  std::vector<std::string_view> names_;      // by parameter
   std::vector<Block> gradients_;             // by parameter
   std::vector<Block> first_part_;  // by parameter: a tied use's gradient, waiting for the other
   std::vector<Block> buckets_;

@@ -23,8 +23,10 @@ class GradientPool {
  public:
   GradientPool(Tape& tape, std::size_t layers) : tape_(tape), of_(layers) {}
 
-  int fresh(double bytes) {
-    const Tape::Block block = tape_.allocate(MemoryKind::activation_gradients, bytes);
+  // `of`: the layer of the output.
+  int fresh(double bytes, std::string_view of) {
+    const Tape::Block block =
+        tape_.allocate(MemoryKind::activation_gradients, bytes, {"output", of});
     if (unused_.empty()) {
       shared_.push_back({block, 1});
       return static_cast<int>(shared_.size()) - 1;
@@ -42,14 +44,14 @@ class GradientPool {
   }
   // Hands one holder's share of `id` to layer `to`. A second arrival is added in place when nobody
   // else holds the first, which must be a whole tensor; otherwise the sum is a new one.
-  void deliver(int to, int id, bool slice, double bytes) {
+  void deliver(int to, int id, bool slice, const Layer& of) {
     Arrived& arrived = of_[to];
     if (arrived.id < 0) {
       arrived = {id, slice};
     } else if (shared_[arrived.id].holders == 1 && !arrived.slice) {
       release(id);
     } else {
-      const int sum = fresh(bytes);
+      const int sum = fresh(of.output_bytes, of.name);
       release(arrived.id);
       release(id);
       arrived = {sum, false};
@@ -107,7 +109,8 @@ class StepPlayer {
     state_.construct();
     for (const Layer& layer : step_.layers) {
       for (int i = 0; i < layer.buffers; ++i) {
-        tape_.allocate(MemoryKind::buffers, layer.buffer_bytes / layer.buffers);
+        tape_.allocate(MemoryKind::buffers, layer.buffer_bytes / layer.buffers,
+                       {"statistics", layer.name});
       }
     }
     Block input = nothing;
@@ -117,7 +120,7 @@ class StepPlayer {
         tape_.micro_batch(step, micro_batch);
         // The loop's variable lets go of the old batch only when it has the new one.
         tape_.at(MemoryPhase::inputs);
-        const Block next = tape_.allocate(MemoryKind::inputs, step_.input_bytes);
+        const Block next = tape_.allocate(MemoryKind::inputs, step_.input_bytes, {"the batch"});
         tape_.free(std::exchange(input, next));
         if (micro_batch == 0) state_.zero_gradients();
         tape_.at(MemoryPhase::forward, 0);
@@ -136,14 +139,15 @@ class StepPlayer {
       }
       state_.optimizer_step();
     }
-    tape_.end_log();
+    tape_.end_log(step_);
     return after_forward;
   }
 
  private:
   void allocate(int tensor) {
-    blocks_[tensor] =
-        tape_.allocate(MemoryKind::activations, static_cast<double>(life_.tensors[tensor].bytes));
+    const Liveness::Tensor& what = life_.tensors[tensor];
+    blocks_[tensor] = tape_.allocate(MemoryKind::activations, static_cast<double>(what.bytes),
+                                     {what.what, step_.layers[what.layer].name});
   }
   void release(int tensor) { tape_.free(std::exchange(blocks_[tensor], nothing)); }
 
@@ -190,7 +194,7 @@ class StepPlayer {
     for (const int tensor : life_.die_after_backward.of(layer)) release(tensor);
     // Autograd drops a node's inputs and saved tensors before it passes the results on.
     for (const auto& [to, id, slice] : outgoing_) {
-      gradients_.deliver(to, id, slice, step_.layers[to].output_bytes);
+      gradients_.deliver(to, id, slice, step_.layers[to]);
     }
     outgoing_.clear();
     state_.after_backward(layer);
@@ -212,7 +216,7 @@ class StepPlayer {
         continue;
       }
       if (layer.casts_gradient_last) tape_.free(std::exchange(scratch, nothing));
-      outgoing_.push_back({input, gradients_.fresh(bytes), false});
+      outgoing_.push_back({input, gradients_.fresh(bytes, step_.layers[input].name), false});
     }
     matmul_workspace(layer.backward);
     // Autocast's gradient is half precision first, in what the half-precision weight leaves: as large.

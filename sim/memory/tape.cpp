@@ -3,9 +3,25 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <utility>
+
 #include "memory/liveness.hpp"
 
 namespace lockstep {
+
+namespace {
+
+std::string text_of(const Subject& subject) {
+  std::string text(subject.name);
+  if (!subject.of.empty()) text += fmt::format(" of {}", subject.of);
+  if (subject.which >= 0) text += fmt::format(" {}", subject.which);
+  return text;
+}
+
+}  // namespace
 
 std::string moment_text(MemoryPhase phase, int layer, const TrainingStep* step) {
   const auto of_layer = [&](const char* pass) {
@@ -30,23 +46,32 @@ std::string moment_text(MemoryPhase phase, int layer, const TrainingStep* step) 
   return "";
 }
 
-Tape::Block Tape::allocate(MemoryKind kind, double bytes, Stream stream) {
+Tape::Block Tape::allocate(MemoryKind kind, double bytes, const Subject& subject, Stream stream) {
   const Block block = allocator_.allocate(whole_bytes(bytes), stream);
-  record(block, kind);
+  record(block, kind, subject);
   return block;
 }
 
 Tape::Block Tape::try_workspace(double bytes) {
   const auto block = allocator_.try_allocate(whole_bytes(bytes));
   if (!block) return CachingAllocator::nothing;
-  record(*block, MemoryKind::workspace);
+  record(*block, MemoryKind::workspace, {});
   return *block;
 }
 
-void Tape::record(Block block, MemoryKind kind) {
+void Tape::record(Block block, MemoryKind kind, const Subject& subject) {
   if (block == CachingAllocator::nothing) return;
   if (static_cast<std::size_t>(block) >= kinds_.size()) kinds_.resize(2 * block + 64);
   kinds_[block] = kind;
+  if (log_) {
+    life_.resize(kinds_.size());
+    life_[block] = lives_.size();
+    lives_.push_back({kind,
+                      {phase_, layer_},
+                      subject,
+                      allocator_.block_bytes(block),
+                      std::numeric_limits<std::size_t>::max()});
+  }
   live_[static_cast<std::size_t>(kind)] += allocator_.block_bytes(block);
   if (log_ && !log_->moments.empty() && allocator_.allocated() > moment_peak_) {
     moment_peak_ = allocator_.allocated();
@@ -55,6 +80,7 @@ void Tape::record(Block block, MemoryKind kind) {
   if (allocator_.allocated() > peak_) {
     peak_ = allocator_.allocated();
     peak_moment_ = {phase_, layer_};
+    if (log_) peak_life_ = lives_.size() - 1;
     at_peak_ = live_;
   }
   if (allocator_.out_of_memory() && !failed_) {
@@ -75,7 +101,7 @@ void Tape::end_moment() {
 }
 
 // The step with the highest peak is kept: the last of equals, as the later ones repeat.
-void Tape::end_log() {
+void Tape::end_log(const TrainingStep& step) {
   if (!log_) return;
   end_moment();
   int chosen = -1;
@@ -87,16 +113,42 @@ void Tape::end_log() {
       chosen = log_steps_[i];
     }
   }
-  MemoryLog kept;
+  MemoryLog kept{{}, living_at_peak(step)};
   for (std::size_t i = 0; i < log_->moments.size(); ++i) {
     if (log_steps_[i] == chosen) kept.moments.push_back(log_->moments[i]);
   }
   *log_ = std::move(kept);
 }
 
+std::vector<LiveTensors> Tape::living_at_peak(const TrainingStep& step) const {
+  std::map<std::pair<std::string, MemoryKind>, LiveTensors> by_name;
+  for (std::size_t i = 0; i < lives_.size() && i <= peak_life_; ++i) {
+    const Life& life = lives_[i];
+    if (life.gone <= peak_life_) continue;
+    std::string name = life.subject.name.empty()
+                           ? moment_text(life.moment.phase, life.moment.layer, &step)
+                           : text_of(life.subject);
+    LiveTensors& tensors = by_name[{name, life.kind}];
+    tensors.name = std::move(name);
+    tensors.kind = life.kind;
+    ++tensors.count;
+    tensors.bytes += life.bytes;
+  }
+  std::vector<LiveTensors> result;
+  for (auto& [key, tensors] : by_name) result.push_back(std::move(tensors));
+  std::stable_sort(result.begin(), result.end(),
+                   [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  return result;
+}
+
+void Tape::forget(Block block) {
+  live_[static_cast<std::size_t>(kinds_[block])] -= allocator_.block_bytes(block);
+  if (log_) lives_[life_[block]].gone = lives_.size();
+}
+
 void Tape::free(Block block) {
   if (block == CachingAllocator::nothing) return;
-  live_[static_cast<std::size_t>(kinds_[block])] -= allocator_.block_bytes(block);
+  forget(block);
   allocator_.free(block);
 }
 
@@ -107,7 +159,7 @@ void Tape::free(std::vector<Block>& blocks) {
 
 void Tape::free_after(Block block, std::int64_t event) {
   if (block == CachingAllocator::nothing) return;
-  live_[static_cast<std::size_t>(kinds_[block])] -= allocator_.block_bytes(block);
+  forget(block);
   allocator_.free_after(block, event);
 }
 

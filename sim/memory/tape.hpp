@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "memory/allocator.hpp"
@@ -16,6 +17,14 @@ namespace lockstep {
 
 // Streams that own blocks (fact 29, 47); each has its own pools.
 enum Stream : int { compute_stream = 0, unshard_stream = 1, reduce_stream = 2 };
+
+// What a block is for: "output" of "features.0", "bucket" 3. Without a name it is called by the
+// moment in which it appears. Texts outlive the tape.
+struct Subject {
+  std::string_view name;
+  std::string_view of{};
+  int which = -1;
+};
 
 class Tape {
  public:
@@ -35,8 +44,9 @@ class Tape {
     step_ = step;
     micro_batch_ = micro_batch;
   }
-  void end_log();  // after the last moment
-  Block allocate(MemoryKind kind, double bytes, Stream stream = compute_stream);
+  void end_log(const TrainingStep& step);  // after the last moment
+  Block allocate(MemoryKind kind, double bytes, const Subject& subject = {},
+                 Stream stream = compute_stream);
   Block try_workspace(double bytes);  // nothing where it does not fit
   void free(Block block);
   void free(std::vector<Block>& blocks);  // and empties the list
@@ -56,9 +66,19 @@ class Tape {
     MemoryPhase phase = MemoryPhase::construction;
     int layer = -1;
   };
-  void record(Block block, MemoryKind kind);
+  // A block's time, for the log. Allocations are counted; it is gone before that number.
+  struct Life {
+    MemoryKind kind = MemoryKind::parameters;
+    Moment moment;
+    Subject subject;
+    std::int64_t bytes = 0;
+    std::size_t gone = 0;
+  };
+  void record(Block block, MemoryKind kind, const Subject& subject);
+  void forget(Block block);
   void begin_moment();
   void end_moment();
+  std::vector<LiveTensors> living_at_peak(const TrainingStep& step) const;
 
   CachingAllocator allocator_;
   MemoryLog* log_ = nullptr;
@@ -69,6 +89,9 @@ class Tape {
   int layer_ = -1;
   MemoryAccount live_{}, at_peak_{};
   std::vector<MemoryKind> kinds_;  // by block
+  std::vector<Life> lives_;        // of every allocation, where there is a log
+  std::vector<std::size_t> life_;  // by block
+  std::size_t peak_life_ = 0;      // whose allocation made the peak
   std::int64_t peak_ = 0;
   Moment peak_moment_, failure_moment_;
   bool failed_ = false;

@@ -11,6 +11,7 @@
 #include "engine/observer.hpp"
 #include "memory/moments.hpp"
 #include "results/chakra.hpp"
+#include "results/step_timeline.hpp"
 #include "results/trace.hpp"
 #include "strategies/strategy.hpp"
 
@@ -47,6 +48,9 @@ class Timeline final : public Observer {
   // it there, what launched it and what it waited for; a transfer also after the work of the device
   // at whose end it could begin, a reduction after the last that ended by then. Times count from the first node's start.
   std::vector<ChakraNode> chakra(int rank) const;
+  // What the first shown rank, and the first server, do while the rank's device is in step `index`;
+  // the host may already issue the next one. No lanes where the step was not simulated.
+  StepTimeline step(int index) const;
 
  private:
   struct Entry {
@@ -80,6 +84,7 @@ class Timeline final : public Observer {
     std::map<int, Lane> lanes;
   };
   class Drawing;
+  TimelineLane lane_of_step(const Lane& lane, int stream, double begin, double end) const;
   void draw_links(const std::string& title, int process, double begin, double end,
                   TraceEvents& out) const;
 

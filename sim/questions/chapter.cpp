@@ -9,6 +9,8 @@
 #include "core/output.hpp"
 #include "points/measured.hpp"
 #include "points/points.hpp"
+#include "questions/anchor.hpp"
+#include "questions/step_timelines.hpp"
 
 namespace lockstep {
 
@@ -31,12 +33,41 @@ double step_of(const MeasuredRow& row, const Prediction& p) {
 // More moments than a screen has columns: of each run of them the highest is kept.
 constexpr std::size_t most_moments = 400;
 
+constexpr std::size_t named_tensors = 15;
+
+// The largest, then the rest as one. What else is on the device (a parameter server) has a kind that
+// the log does not know.
+std::vector<MemoryCurve::Tensors> tensors_of(const MemoryLog& log, const MemoryUse& use) {
+  std::vector<MemoryCurve::Tensors> result;
+  for (const LiveTensors& one : log.at_peak) {
+    result.push_back({one.name, memory_kind_names[static_cast<std::size_t>(one.kind)], one.count,
+                      static_cast<double>(one.bytes)});
+  }
+  for (const auto& [kind, bytes] : use.at_peak) {
+    const auto& known = memory_kind_names;
+    if (std::find(known.begin(), known.end(), kind) == known.end()) {
+      result.push_back({kind, kind, 1, bytes});
+    }
+  }
+  std::stable_sort(result.begin(), result.end(),
+                   [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  if (result.size() <= named_tensors + 1) return result;
+  MemoryCurve::Tensors others{"others", "", 0, 0};
+  for (std::size_t i = named_tensors; i < result.size(); ++i) {
+    others.count += result[i].count;
+    others.bytes += result[i].bytes;
+  }
+  result.resize(named_tensors);
+  result.push_back(std::move(others));
+  return result;
+}
+
 MemoryCurve curve_of(const Point& point) {
   Job job = complete_job(point);
   MemoryLog log;
   job.memory_log = &log;
-  point.strategy->memory(job);
-  MemoryCurve curve{point.label, point.job.gpus, {}};
+  const MemoryUse use = point.strategy->memory(job);
+  MemoryCurve curve{point.label, point.job.gpus, {}, tensors_of(log, use), use.moment};
   const std::size_t width = (log.moments.size() + most_moments - 1) / most_moments;
   for (std::size_t i = 0; i < log.moments.size(); i += width) {
     const auto end =
@@ -52,21 +83,23 @@ MemoryCurve curve_of(const Point& point) {
 }
 
 // Of each strategy that was predicted, on its most GPUs.
-std::vector<MemoryCurve> memory_curves(const Scenario& scenario, const ResultRecord& record) {
+std::vector<Point> largest_points(const Scenario& scenario, const ResultRecord& record,
+                                  const RunOptions& options) {
   std::map<std::string, int> most;
   for (const Prediction& p : record.predictions)
     most[p.strategy] = std::max(most[p.strategy], p.gpus);
-  std::vector<MemoryCurve> curves;
-  for (const Point& point : expand(scenario)) {
+  std::vector<Point> points;
+  for (Point& point : expand(scenario, anchor_scales(scenario, options))) {
     const auto found = most.find(point.label);
-    if (found != most.end() && found->second == point.job.gpus) curves.push_back(curve_of(point));
+    if (found != most.end() && found->second == point.job.gpus) points.push_back(std::move(point));
   }
-  return curves;
+  return points;
 }
 
 }  // namespace
 
-ReportChapter report_chapter(const Scenario& scenario, ResultRecord record) {
+ReportChapter report_chapter(const Scenario& scenario, ResultRecord record,
+                             const RunOptions& options) {
   ReportChapter chapter;
   chapter.description = scenario.description;
   chapter.inputs = text_of(scenario.file);
@@ -85,7 +118,9 @@ ReportChapter report_chapter(const Scenario& scenario, ResultRecord record) {
       }
     }
   }
-  chapter.memory = memory_curves(scenario, record);
+  const std::vector<Point> points = largest_points(scenario, record, options);
+  for (const Point& point : points) chapter.memory.push_back(curve_of(point));
+  chapter.timelines = step_timelines(points, record, options.workers);
   chapter.record = std::move(record);
   return chapter;
 }

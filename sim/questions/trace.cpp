@@ -42,13 +42,6 @@ struct TracedPoint {
   Engine engine;  // that carried out the prediction: it may depend on the number of steps
 };
 
-const Prediction* prediction_of(const ResultRecord& record, const Point& point) {
-  for (const Prediction& p : record.predictions) {
-    if (p.strategy == point.label && p.gpus == point.job.gpus) return &p;
-  }
-  return nullptr;
-}
-
 std::vector<TracedPoint> traced_points(std::vector<Point> points, const TraceOptions& options,
                                        const ResultRecord& record) {
   std::map<std::size_t, int> most;  // by strategy entry
@@ -75,9 +68,7 @@ std::vector<TracedPoint> traced_points(std::vector<Point> points, const TraceOpt
     } else {
       timeline.last_step = std::min(steps, point.job.steps);
     }
-    const auto& engines = EnumNames<Engine>::names;
-    const auto engine = std::find(engines.begin(), engines.end(), predicted->engine);
-    result.push_back({std::move(point), timeline, static_cast<Engine>(engine - engines.begin())});
+    result.push_back({std::move(point), timeline, engine_of(*predicted)});
   }
   return result;
 }
@@ -157,6 +148,19 @@ std::vector<std::string> write_by_rank(const TracedPoint& traced, const std::str
 }
 
 }  // namespace
+
+const Prediction* prediction_of(const ResultRecord& record, const Point& point) {
+  for (const Prediction& p : record.predictions) {
+    if (p.strategy == point.label && p.gpus == point.job.gpus) return &p;
+  }
+  return nullptr;
+}
+
+Engine engine_of(const Prediction& predicted) {
+  const auto& engines = EnumNames<Engine>::names;
+  const auto engine = std::find(engines.begin(), engines.end(), predicted.engine);
+  return static_cast<Engine>(engine - engines.begin());
+}
 
 void check_trace(const Scenario& scenario, const TraceOptions& options) {
   std::vector<std::string> labels;

@@ -27,6 +27,11 @@ struct TraceOptions {
   TraceFormat format = TraceFormat::kineto;
 };
 
+// A point's answer in the record; null = it failed. And what carried it out: a second look at the
+// point must have the same.
+const Prediction* prediction_of(const ResultRecord& record, const Point& point);
+Engine engine_of(const Prediction& predicted);
+
 // What can be seen before anything is simulated: throws ConfigError at a strategy, a GPU count or a
 // rank that the scenario has not, OutputError when the file cannot be written.
 void check_trace(const Scenario& scenario, const TraceOptions& options);

@@ -12,6 +12,7 @@
 #include "results/json_fields.hpp"
 #include "results/report_answer.hpp"
 #include "results/report_figures.hpp"
+#include "results/report_panels.hpp"
 #include "results/tables.hpp"
 
 namespace lockstep {
@@ -119,6 +120,19 @@ std::string answer_html(const ReportChapter& chapter) {
   return out + "</dl>\n";
 }
 
+// Of each prediction what it spent, and which are on the fronts.
+Json training_of(const std::vector<Prediction>& predictions) {
+  Json spent = Json::array();
+  for (const Prediction& p : predictions) {
+    const TrainingSpent one = spent_on_training(p);
+    spent.push_back({{"seconds", one.seconds}, {"dollars", one.dollars}});
+  }
+  return {{"spent", std::move(spent)},
+          {"fronts",
+           {{"seconds", accuracy_front(predictions, &TrainingSpent::seconds)},
+            {"dollars", accuracy_front(predictions, &TrainingSpent::dollars)}}}};
+}
+
 Json data_of(const ReportChapter& chapter) {
   Json measured = Json::array();
   for (const MeasuredPoint& point : chapter.measured) {
@@ -134,21 +148,36 @@ Json data_of(const ReportChapter& chapter) {
       moments.push_back(moment.text);
       bytes.push_back(moment.bytes);
     }
+    Json at_peak = Json::array();
+    for (const MemoryCurve::Tensors& one : curve.at_peak) {
+      at_peak.push_back(
+          {{"name", one.name}, {"kind", one.kind}, {"count", one.count}, {"bytes", one.bytes}});
+    }
     memory.push_back({{"strategy", curve.strategy},
                       {"gpus", curve.gpus},
                       {"moments", std::move(moments)},
-                      {"bytes", std::move(bytes)}});
+                      {"bytes", std::move(bytes)},
+                      {"at_peak", std::move(at_peak)}});
   }
+  Json timelines = Json::array();
+  for (const StepTimeline& timeline : chapter.timelines) timelines.push_back(json_of(timeline));
   return {{"result", json_of(chapter.record)},
           {"memory", std::move(memory)},
+          {"timelines", std::move(timelines)},
           {"measured", std::move(measured)},
-          {"front", pareto_front(chapter.record.predictions)}};
+          {"front", pareto_front(chapter.record.predictions)},
+          {"training", training_of(chapter.record.predictions)}};
 }
 
 Json data_of(const std::vector<ReportChapter>& chapters) {
-  Json data{{"parts", Json::array()}, {"chapters", Json::array()}};
+  Json data{{"parts", Json::array()}, {"kinds", Json::array()}, {"chapters", Json::array()}};
   for (const StepPart& part : named_parts) {
     data["parts"].push_back({{"name", part.name}, {"heading", part.phrase}});
+  }
+  for (std::size_t i = 0; i < slice_kinds.size(); ++i) {
+    data["kinds"].push_back({{"colour", slice_kinds[i].colour},
+                             {"heading", slice_kinds[i].heading},
+                             {"waits", is_wait(static_cast<SliceKind>(i))}});
   }
   for (const ReportChapter& chapter : chapters) data["chapters"].push_back(data_of(chapter));
   return data;
@@ -168,7 +197,11 @@ std::string report_article(const ReportChapter& chapter, std::size_t number) {
                                    summary_table(record).html("Every strategy and GPU count") +
                                    "</div>\n");
   }
-  for (const Chart& chart : charts_of(chapter)) out += html_of(chart, number);
+  for (const Chart& chart : charts_of(chapter)) {
+    out += html_of(chart, number);
+    if (std::string_view(chart.name) == "step") out += timelines_html(chapter, number);
+    if (std::string_view(chart.name) == "memory_over_step") out += peak_html(chapter);
+  }
   out += measured_html(chapter);
   out += panel("What limits each point, and remarks", remarks_html(record));
   out +=
@@ -198,6 +231,7 @@ std::string render_report(const std::vector<ReportChapter>& chapters) {
                               {"version", LOCKSTEP_VERSION},
                               {"data", report_data(chapters)},
                               {"library", report_library},
+                              {"timeline", report_timeline},
                               {"script", report_script}});
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "results/record.hpp"
+#include "results/step_timeline.hpp"
 
 namespace lockstep {
 
@@ -27,14 +28,24 @@ struct MemoryCurve {
   std::string strategy;
   int gpus = 1;
   std::vector<Moment> moments;
+  // What lives at the peak: the largest by name, the rest together; their sum is the allocated peak.
+  struct Tensors {
+    std::string name;  // "output of layer1.0.conv2"
+    std::string kind;  // "activations"
+    int count = 0;
+    double bytes = 0;
+  };
+  std::vector<Tensors> at_peak;
+  std::string peak_moment;
 };
 
 struct ReportChapter {
   ResultRecord record;
   std::vector<MeasuredPoint> measured;
-  std::vector<MemoryCurve> memory;  // of each strategy on its most GPUs
-  std::string description;          // by the scenario's author; "" = none
-  std::string inputs;               // the scenario file as it stands
+  std::vector<MemoryCurve> memory;      // of each strategy on its most GPUs
+  std::vector<StepTimeline> timelines;  // of the same
+  std::string description;              // by the scenario's author; "" = none
+  std::string inputs;                   // the scenario file as it stands
 };
 
 // Deterministic: same chapters, same bytes.
@@ -45,6 +56,7 @@ std::string render_report(const std::vector<ReportChapter>& chapters);
 std::string report_article(const ReportChapter& chapter, std::size_t number);
 std::string report_data(const std::vector<ReportChapter>& chapters);
 extern const char* const report_style;
+extern const char* const report_timeline;  // before the script, which calls it
 extern const char* const report_script;
 extern const char* const report_library;
 

@@ -192,27 +192,57 @@ Answer answer(const ReportChapter& chapter) {
       fmt::format("What limits {}: {}.", title(*fastest), fastest->bottleneck));
   tell_memory(chapter, fitting, result);
   tell_agreement(chapter, result);
-  for (const std::string& finding : record.findings) result.sentences.push_back(finding + ".");
+  for (const std::string& finding : record.findings) {
+    result.sentences.push_back(finding.ends_with('.') ? finding : finding + ".");
+  }
   return result;
 }
 
-std::vector<std::size_t> pareto_front(const std::vector<Prediction>& predictions) {
-  const auto counts = [](const Prediction& p) {
-    return !p.out_of_memory && p.dollars > 0 && p.total_seconds > 0;
-  };
+namespace {
+
+// Of the points that count, those that no other one is at most equal to in both figures.
+template <class Counts, class One, class Other>
+std::vector<std::size_t> least_of_two(const std::vector<Prediction>& predictions, Counts counts,
+                                      One one, Other other) {
   const auto beats = [&](const Prediction& a, const Prediction& b) {
-    return counts(a) && a.total_seconds <= b.total_seconds && a.dollars <= b.dollars &&
-           (a.total_seconds < b.total_seconds || a.dollars < b.dollars);
+    return counts(a) && one(a) <= one(b) && other(a) <= other(b) &&
+           (one(a) < one(b) || other(a) < other(b));
   };
   std::vector<std::size_t> front;
   for (std::size_t i = 0; i < predictions.size(); ++i) {
     const Prediction& p = predictions[i];
     if (!counts(p)) continue;
     const bool beaten = std::any_of(predictions.begin(), predictions.end(),
-                                    [&](const Prediction& other) { return beats(other, p); });
+                                    [&](const Prediction& against) { return beats(against, p); });
     if (!beaten) front.push_back(i);
   }
   return front;
+}
+
+}  // namespace
+
+std::vector<std::size_t> pareto_front(const std::vector<Prediction>& predictions) {
+  return least_of_two(
+      predictions,
+      [](const Prediction& p) { return !p.out_of_memory && p.dollars > 0 && p.total_seconds > 0; },
+      [](const Prediction& p) { return p.total_seconds; },
+      [](const Prediction& p) { return p.dollars; });
+}
+
+TrainingSpent spent_on_training(const Prediction& prediction) {
+  if (!prediction.accuracy || prediction.accuracy->curve.empty()) return {};
+  const double seconds = prediction.accuracy->curve.back().seconds;
+  const double whole = prediction.total_seconds;
+  return {seconds, whole > 0 ? prediction.dollars * seconds / whole : 0};
+}
+
+std::vector<std::size_t> accuracy_front(const std::vector<Prediction>& predictions,
+                                        double TrainingSpent::*spent) {
+  return least_of_two(
+      predictions,
+      [&](const Prediction& p) { return !p.out_of_memory && spent_on_training(p).*spent > 0; },
+      [&](const Prediction& p) { return spent_on_training(p).*spent; },
+      [](const Prediction& p) { return -p.accuracy->last; });
 }
 
 std::vector<Agreement> agreements(const ReportChapter& chapter) {

@@ -117,6 +117,36 @@ Table price_table(const ResultRecord& record) {
   return table;
 }
 
+std::string dollars_text(double dollars) {
+  return fmt::format("${:.{}f}", dollars, dollars < 1 ? 4 : 2);
+}
+
+// Trained points by what they spend until their accuracy is judged last.
+Table frontier_table(const ResultRecord& record, double TrainingSpent::*spent) {
+  const bool time = spent == &TrainingSpent::seconds;
+  Table table({{"strategy", Align::left},
+               {"GPUs"},
+               {"accuracy"},
+               {"90 % interval"},
+               {time ? "time" : "price"},
+               {"", Align::left}});
+  const std::vector<std::size_t> front = accuracy_front(record.predictions, spent);
+  for (std::size_t i = 0; i < record.predictions.size(); ++i) {
+    const Prediction& p = record.predictions[i];
+    const double value = spent_on_training(p).*spent;
+    if (p.out_of_memory || !(value > 0)) continue;
+    const bool best = std::find(front.begin(), front.end(), i) != front.end();
+    const Interval& interval = p.accuracy->last_interval;
+    table.add_row({p.strategy, std::to_string(p.gpus), percent(p.accuracy->last),
+                   fmt::format("{} .. {}", percent(interval.low), percent(interval.high)),
+                   time ? seconds_text(value) : dollars_text(value),
+                   !best  ? ""
+                   : time ? "nothing is both faster and more accurate"
+                          : "nothing is both cheaper and more accurate"});
+  }
+  return table;
+}
+
 Table origin_table(const ResultRecord& record) {
   Table table({{"strategy", Align::left}, {"GPUs"}, {"measured"}, {"interpolated"}, {"modelled"}});
   for (const Prediction& p : record.predictions) {
@@ -197,6 +227,17 @@ std::vector<Chart> charts_of(const ReportChapter& chapter) {
                     "Really trained in the simulated order; bands are 90 % intervals of the mean "
                     "of the seeds.",
                     accuracy_table(record)});
+  }
+  if (Table table = frontier_table(record, &TrainingSpent::seconds); !table.empty()) {
+    list.push_back({"frontier", "Accuracy against time",
+                    "At the end of training; lines are 90 % intervals of the mean of the seeds. "
+                    "Points on the dashed line are the choices: no other one is both faster and "
+                    "more accurate.",
+                    std::move(table)});
+  }
+  if (Table table = frontier_table(record, &TrainingSpent::dollars); !table.empty()) {
+    list.push_back({"frontier_price", "Accuracy against price",
+                    "The same for what the training costs.", std::move(table)});
   }
   if (Table table = price_table(record); !table.empty()) {
     list.push_back({"cost", "Price against time",

@@ -30,12 +30,18 @@ convergence: {data: synthetic, seeds: 2, evaluations: 4, test_samples: 100, targ
 
   explicit Study(const std::string& more = "}\n") : more_(more) {}
   // Stands until the next one is asked for.
-  Command& run(const std::string& arguments = "--json", const std::string& before = "") {
-    command_.emplace("run " + file() + " " + arguments,
+  Command& run(const std::string& arguments = "--json", const std::string& before = "",
+               const std::string& verb = "run") {
+    command_.emplace(verb + " " + file() + " " + arguments,
                      "export XDG_CACHE_HOME=" + folder.path().string() +
                          "/cache LOCKSTEP_CALIBRATE=" + LOCKSTEP_CALIBRATE + "; " + before,
                      "> out 2> err", LOCKSTEP_PROGRAM);
     return *command_;
+  }
+  // The page of `report`; "" when it failed.
+  std::string page() {
+    run("-o -", "", "report");
+    return command_->wait() == 0 ? command_->out() : "";
   }
   std::string file() const {
     std::ofstream(folder.file("study.yaml")) << scenario << more_;
@@ -98,6 +104,39 @@ TEST(Accuracy, IsSaidInATableAndASentence) {
   EXPECT_THAT(command.out(), HasSubstr("really trained in the simulated order (2 seeds)"));
   EXPECT_THAT(command.out(), testing::AnyOf(HasSubstr("reaches 50.0 % first"),
                                             HasSubstr("No point reaches 50.0 % with every seed.")));
+}
+
+TEST(Accuracy, IsDrawnOverTimeAndAgainstTimeAndPrice) {
+  Study study;
+  const std::string page = study.page();
+  for (const char* chart : {"accuracy", "frontier", "frontier_price"}) {
+    EXPECT_THAT(page, HasSubstr(std::string("<canvas data-chart=\"") + chart + "\""));
+  }
+  EXPECT_THAT(page, HasSubstr("nothing is both faster and more accurate"));
+  const std::string mark = "id=\"data\">";
+  const std::size_t begin = page.find(mark) + mark.size();
+  const json chapter =
+      json::parse(page.substr(begin, page.find("</script>", begin) - begin)).at("chapters").at(0);
+  const json& predictions = chapter.at("result").at("predictions");
+  const json& training = chapter.at("training");
+  ASSERT_EQ(training.at("spent").size(), predictions.size());
+  std::size_t fastest = 0, best = 0;
+  for (std::size_t i = 0; i < predictions.size(); ++i) {
+    const json& a = predictions[i].at("accuracy");
+    EXPECT_EQ(training.at("spent")[i].at("seconds"), a.at("curve").back().at("seconds"));
+    EXPECT_GT(training.at("spent")[i].at("dollars"), 0);
+    EXPECT_LE(a.at("interval")[0], a.at("mean"));
+    EXPECT_GE(a.at("interval")[1], a.at("mean"));
+    const auto seconds = [&](std::size_t k) {
+      return training.at("spent")[k].at("seconds").get<double>();
+    };
+    if (seconds(i) < seconds(fastest)) fastest = i;
+    if (a.at("mean") > predictions[best].at("accuracy").at("mean")) best = i;
+  }
+  const auto front = training.at("fronts").at("seconds").get<std::vector<std::size_t>>();
+  EXPECT_THAT(front, testing::Contains(fastest));
+  const auto accuracy = [&](std::size_t i) { return predictions[i].at("accuracy").at("mean"); };
+  EXPECT_THAT(front, testing::Contains(testing::ResultOf(accuracy, accuracy(best))));
 }
 
 TEST(Accuracy, DependsOnEveryOption) {

@@ -59,7 +59,8 @@ class Serve(unittest.TestCase):
 
     def test_the_page_and_its_files(self):
         for target, kind in (("/", "text/html"), ("/report.css", "text/css"), ("/explorer.css", "text/css"),
-                             ("/library.js", "text/javascript"), ("/charts.js", "text/javascript"),
+                             ("/library.js", "text/javascript"), ("/timeline.js", "text/javascript"),
+                             ("/charts.js", "text/javascript"),
                              ("/explorer.js", "text/javascript"), ("/choices", "application/json")):
             reply, text = self.ask("GET", target)
             self.assertEqual(reply.status, 200, target)

@@ -25,14 +25,32 @@ SCENARIOS = ["scenarios/ovi2026/vgg16.yaml", "scenarios/study_which_strategy.yam
 
 # How many colours are on each canvas.
 DRAWN = """
-return [...document.querySelectorAll("canvas[data-chart]")].map((canvas) => {
+return [...document.querySelectorAll("canvas[data-chart], canvas[data-timeline]")].map((canvas) => {
   const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
   const colours = new Set();
   for (let i = 0; i < pixels.length; i += 4) {
     if (pixels[i + 3] > 200) colours.add(pixels[i] << 16 | pixels[i + 1] << 8 | pixels[i + 2]);
   }
-  return [canvas.dataset.chart, colours.size];
+  return [canvas.dataset.chart || "timeline", colours.size];
 });"""
+
+# Nobody trained anything for this page: three points get accuracies, and the charts of them a place.
+TRAINED = """
+const data = JSON.parse(document.getElementById("data").textContent);
+const { result: { predictions }, training } = data.chapters[0];
+predictions.slice(0, 3).forEach((p, i) => {
+  const at = (share) => ({ seconds: share * (i + 1), epochs: share, mean: 0.6 * share + 0.1 * i, interval: [0.5 * share, 0.7 * share + 0.1 * i] });
+  p.accuracy = { curve: [at(0.2), at(0.6), at(1)], mean: 0.6 + 0.1 * i, interval: [0.5, 0.7 + 0.1 * i] };
+  training.spent[i] = { seconds: i + 1, dollars: 0.01 * (i + 1) };
+});
+training.fronts = { seconds: [0, 1, 2], dollars: [0, 2] };
+const place = document.createElement("div");
+place.className = "grid trained";
+for (const name of ["accuracy", "frontier", "frontier_price"]) {
+  place.insertAdjacentHTML("beforeend", `<figure class=panel><div class=plot><canvas data-chart=${name} data-chapter=0></canvas></div><div class=live></div></figure>`);
+}
+document.querySelector(".grid").before(place);
+window.showCharts(data);"""
 
 OVERLAPS = """
 return [...document.querySelectorAll("canvas[data-chart]")].filter((canvas) =>
@@ -117,6 +135,110 @@ class Page(unittest.TestCase):
         self.assertEqual(self.browser.execute_script("return getComputedStyle(document.body).color"),
                          "rgb(232, 237, 243)")
         self.check(1280)
+
+    def after_drawing(self):
+        self.browser.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
+
+    def view(self):
+        """Seconds from and to which the first timelines show their step."""
+        self.after_drawing()
+        words = self.browser.find_element("css selector", ".timelines .range").text.split(" to ")
+        units = {"s": 1, "ms": 1e-3, "µs": 1e-6}
+        return [float(word.split()[0]) * units[word.split()[1]] if word != "0" else 0 for word in words]
+
+    def press(self, name):
+        self.browser.find_element("css selector", f".timelines [aria-label='{name}']").click()
+        return self.view()
+
+    def mouse(self, kind, x, y, **more):
+        self.browser.execute_cdp_cmd("Input.dispatchMouseEvent", {"type": kind, "x": x, "y": y, **more})
+
+    def test_every_strategy_has_a_timeline(self):
+        self.show(1280, 900)
+        titles = [title.text for title in self.browser.find_elements("css selector", "#timeline-0 h3")]
+        self.assertEqual(titles, ["ddp on 4 GPUs", "fsdp on 4 GPUs"])
+        self.assertEqual(len(self.browser.find_elements("css selector", "figure.timelines")), len(SCENARIOS))
+
+    def test_a_timeline_zooms_and_moves_by_buttons(self):
+        self.show(1280, 900)
+        first, last = self.view()
+        self.assertEqual(first, 0)
+        low, high = self.press("Zoom in")
+        self.assertAlmostEqual((high - low) / last, 0.5, places=2)
+        self.assertAlmostEqual(self.press("Later")[0] / last, 0.5, places=2)
+        self.assertAlmostEqual(self.press("Earlier")[0] / last, 0.25, places=2)
+        self.press("Zoom out")
+        self.assertEqual(self.press("Whole step"), [first, last])
+        self.check(1280)
+
+    def test_a_timeline_zooms_and_moves_by_keys(self):
+        self.show(1280, 900)
+        first, last = self.view()
+        canvas = self.browser.find_element("css selector", "canvas[data-timeline]")
+        heard = self.browser.find_element("css selector", ".timelines .live")
+        said = []
+        for key in (Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_DOWN, Keys.ARROW_UP):
+            canvas.send_keys(key)
+            said.append(heard.get_attribute("textContent"))
+        self.assertEqual(len(set(said[:3])), 3, said)
+        for words in said:
+            self.assertRegex(words, r"^.+, .+, starts at .+, lasts .+$")
+        canvas.send_keys(Keys.ENTER)
+        low, high = self.view()
+        self.assertLess(high - low, 0.5 * (last - first))
+        canvas.send_keys(Keys.HOME)
+        self.assertEqual(self.view(), [first, last])
+        canvas.send_keys("+")
+        low, high = self.view()
+        self.assertAlmostEqual((high - low) / last, 0.5, places=2)
+        canvas.send_keys(Keys.SHIFT, Keys.ARROW_RIGHT)
+        self.assertGreater(self.view()[0], low)
+        self.check(1280)
+
+    def test_a_timeline_zooms_and_moves_under_the_mouse(self):
+        self.show(1280, 900)
+        first, last = self.view()
+        canvas = self.browser.find_element("css selector", "canvas[data-timeline]")
+        self.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)
+        box = self.browser.execute_script("const b = arguments[0].getBoundingClientRect(); return [b.x, b.y]", canvas)
+        x, y = box[0] + 400, box[1] + 33  # in the compute lane
+        self.mouse("mouseMoved", x, y)
+        self.after_drawing()
+        tip = self.browser.find_element("css selector", ".timelines .tip")
+        self.assertIn("lasts", tip.text)
+        self.mouse("mouseWheel", x, y, deltaX=0, deltaY=-300)
+        self.assertEqual(self.view(), [first, last])  # the page scrolls until the timeline was clicked
+        self.browser.execute_script("arguments[0].focus({preventScroll: true}); arguments[0].scrollIntoView({block: 'center'})", canvas)
+        self.mouse("mouseWheel", x, y, deltaX=0, deltaY=-300)
+        low, high = self.view()
+        self.assertLess(high - low, 0.9 * last)
+        self.assertGreater(low, 0)
+        self.mouse("mousePressed", x, y, button="left", clickCount=1)
+        self.mouse("mouseMoved", x - 100, y, button="left", buttons=1)
+        self.mouse("mouseReleased", x - 100, y, button="left", clickCount=1)
+        self.assertGreater(self.view()[0], low)
+        self.check(1280)
+
+    def test_what_a_timeline_shows_is_a_table_too(self):
+        self.show(1280, 900)
+        self.browser.find_element("css selector", ".timelines .listing summary").click()
+        self.after_drawing()
+        rows = lambda: self.browser.execute_script(
+            "return [...document.querySelectorAll('.listing tbody tr')].map((row) => row.textContent)")
+        everything = rows()
+        self.assertGreater(len(everything), 100)
+        for _ in range(6):
+            self.press("Zoom in")
+        self.assertLess(len(rows()), 50)
+        self.assertGreater(len(rows()), 2)
+        self.check(1280)
+
+    def test_what_was_trained_is_drawn(self):
+        for width, dark in ((1280, False), (390, True)):
+            self.show(width, 900, dark=dark)
+            self.browser.execute_script(TRAINED)
+            self.assertEqual(len(self.browser.find_elements("css selector", ".trained canvas")), 3)
+            self.check(width)
 
     def test_print(self):
         self.show(1280, 900, dark=True)

@@ -1,7 +1,10 @@
 // Does the page say the right answer, hold everything that it shows, and nothing that it must not?
 #include "results/report.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
 
 #include "results/report_answer.hpp"
 #include "sample_record.hpp"
@@ -81,6 +84,29 @@ TEST(ReportAnswer, TheFrontHoldsWhatNothingBeats) {
               ElementsAre(0, 1, 4));
 }
 
+Prediction trained(const std::string& strategy, double seconds, double dollars, double accuracy) {
+  Prediction p = point(strategy, 4, seconds, dollars);
+  p.accuracy.emplace();
+  p.accuracy->last = accuracy;
+  // Judged last after half of the run that the record prices.
+  p.accuracy->curve = {{seconds / 2, 1, accuracy, {accuracy, accuracy}}};
+  return p;
+}
+
+TEST(ReportAnswer, TheFrontsOfAccuracyHoldWhatNothingBeats) {
+  Prediction misfit = trained("misfit", 1, 1, 1);
+  misfit.out_of_memory = OutOfMemory{};
+  const std::vector<Prediction> all{
+      trained("slow and good", 100, 1, 0.9), trained("fast and poor", 10, 3, 0.7),
+      trained("slow and poor", 100, 2, 0.7), misfit,
+      point("untrained", 4, 5, 0.5),         trained("of no price", 20, 0, 0.8)};
+  EXPECT_THAT(accuracy_front(all, &TrainingSpent::seconds), ElementsAre(0, 1, 5));
+  EXPECT_THAT(accuracy_front(all, &TrainingSpent::dollars), ElementsAre(0));
+  EXPECT_EQ(spent_on_training(all[0]).seconds, 50);
+  EXPECT_EQ(spent_on_training(all[0]).dollars, 0.5);
+  EXPECT_EQ(spent_on_training(all[4]).seconds, 0);
+}
+
 TEST(Report, LoadsNothingAndRunsNothingOfTheUsers) {
   ReportChapter chapter = chapter_of({point("</script><script>alert(1)</script>", 1, 1, 1)});
   chapter.record.scenario = "<img src=x onerror=alert(1)> & \"co\"";
@@ -111,8 +137,45 @@ TEST(Report, EveryChartHasATableBehindIt) {
     EXPECT_THAT(figure, HasSubstr("aria-labelledby=\""));
     EXPECT_THAT(figure, HasSubstr("<tbody>\n<tr><th scope=row"));
   }
-  EXPECT_EQ(charts, 2 * 10U);  // the sample has something for each
+  EXPECT_EQ(charts, 2 * 10U);  // the sample has something for each but for training that fits
   EXPECT_EQ(whole, render_report({chapter, chapter}));
+}
+
+// The page's script draws from this, and nothing else.
+TEST(Report, HoldsWhatItsScriptDraws) {
+  ReportChapter chapter = chapter_of({trained("ddp", 100, 2, 0.75), trained("fsdp", 50, 2, 0.5)});
+  MemoryCurve curve{"ddp", 4, {{"forward of a", 5e6}, {"backward of a", 7e6}}, {}, "backward of a"};
+  curve.at_peak = {{"a.weight", "parameters", 1, 4 << 20}, {"others", "", 2, 3 << 20}};
+  chapter.memory = {curve};
+  StepTimeline timeline{"ddp", 4, 0, 3, 6e-3, {}};
+  timeline.lanes = {{"compute", {{SliceKind::forward, "<a>", 0, 4e-3}}}};
+  thin_out(timeline, 10);
+  chapter.timelines = {timeline};
+  const auto data = nlohmann::json::parse(report_data({chapter}));
+  const auto& one = data["chapters"][0];
+  EXPECT_EQ(one["result"]["predictions"].size(), 2u);
+  EXPECT_EQ(one["training"]["spent"][0]["seconds"], 50);
+  EXPECT_EQ(one["training"]["spent"][1]["dollars"], 1);
+  EXPECT_EQ(one["training"]["fronts"]["seconds"], nlohmann::json({0, 1}));
+  EXPECT_EQ(one["training"]["fronts"]["dollars"], nlohmann::json({0}));
+  EXPECT_EQ(one["memory"][0]["at_peak"][0]["name"], "a.weight");
+  EXPECT_EQ(one["memory"][0]["at_peak"][1]["count"], 2);
+  EXPECT_EQ(one["timelines"][0]["lanes"][0]["name"], "compute");
+  EXPECT_EQ(one["timelines"][0]["names"], nlohmann::json({"<a>"}));
+  EXPECT_EQ(data["kinds"].size(), slice_kinds.size());
+  const std::string page = report_article(chapter, 0);
+  EXPECT_THAT(page, HasSubstr("Step 3 of rank 0 lasts 6.00 ms."));
+  EXPECT_THAT(page, HasSubstr("&lt;a&gt; (forward) 4.00 ms"));  // the lane's longest, in its table
+  EXPECT_THAT(page, HasSubstr("ddp on 4 GPUs: 7.00 MiB at backward of a"));
+  // Every timeline can be reached and is described; every button has a name.
+  EXPECT_THAT(page, HasSubstr("<canvas data-timeline=\"0\" role=img tabindex=0 aria-labelledby="));
+  for (const char* name : {"Zoom in", "Zoom out", "Earlier", "Later", "Whole step"}) {
+    EXPECT_THAT(page, HasSubstr(fmt::format("aria-label=\"{}\"", name)));
+  }
+  // Without them there is neither figure nor list.
+  const std::string without = report_article(chapter_of({point("ddp", 4, 1, 1)}), 0);
+  EXPECT_THAT(without, Not(HasSubstr("data-timeline")));
+  EXPECT_THAT(without, Not(HasSubstr("What lives at the peak")));
 }
 
 TEST(Report, ARecordWithoutPredictionsIsStillAPage) {

@@ -36,11 +36,31 @@
   // Of a bar; on a phone the figure alone says the GPUs.
   const barName = (p) => (narrow() ? `${shorter(p.strategy, 12)} · ${p.gpus}` : shorter(nameOf(p), 34));
 
+  // Of the spots of a scatter chart, {low, high} in the y axis's unit.
+  const uprightIntervals = (chart) => {
+    const { ctx, scales } = chart;
+    ctx.save();
+    ctx.lineWidth = 1.5;
+    chart.data.datasets.forEach((set, i) => {
+      if (set.type !== "scatter" || !chart.isDatasetVisible(i)) return;
+      ctx.strokeStyle = set.borderColor;
+      for (const { x, low, high } of set.data) {
+        const [at, from, to] = [scales.x.getPixelForValue(x), scales.y.getPixelForValue(low), scales.y.getPixelForValue(high)];
+        ctx.beginPath();
+        ctx.moveTo(at, from); ctx.lineTo(at, to);
+        for (const end of [from, to]) { ctx.moveTo(at - 4, end); ctx.lineTo(at + 4, end); }
+        ctx.stroke();
+      }
+    });
+    ctx.restore();
+  };
+
   // ---- what Chart.js does not draw: intervals, measured marks and limits of horizontal bars
   const marks = {
     id: "marks",
     afterDatasetsDraw(chart, _, options) {
       const { ctx, chartArea: area, scales } = chart;
+      if (scales.x && options.upright) uprightIntervals(chart);
       if (!scales.x || !(options.intervals || options.limits)) return;
       const bars = chart.getDatasetMeta(0).data;
       ctx.save();
@@ -235,6 +255,35 @@
   const measuredAt = (chapter, p) => chapter.measured.filter((row) => row.strategy === p.strategy && row.gpus === p.gpus && row.step_seconds > 0);
   const predictedAt = (points, row) => points.find((p) => p.gpus === row.gpus);
 
+  // Accuracy at the end of training against the seconds or the dollars until then.
+  const frontier = (chapter, spent, title, front) => {
+    const all = chapter.result.predictions;
+    const value = (p) => chapter.training.spent[all.indexOf(p)][spent];
+    const points = all.filter((p) => p.accuracy && p.fits && value(p) > 0);
+    const money = spent === "dollars";
+    const [, unit, size] = money ? [0, "", 1] : unitOf(most(points.map(value)), timeUnits);
+    const spot = (p) => ({ x: value(p) / size, y: 100 * p.accuracy.mean, low: 100 * p.accuracy.interval[0], high: 100 * p.accuracy.interval[1], point: p });
+    const best = chapter.training.fronts[spent].map((i) => all[i]).sort((a, b) => value(a) - value(b));
+    const datasets = byStrategy(chapter).map(({ strategy }, i) => ({
+      type: "scatter", label: strategy, data: points.filter((p) => p.strategy === strategy).map(spot), clip: false,
+      backgroundColor: series(i), borderColor: series(i), pointRadius: 6, pointHoverRadius: 8,
+    })).filter((set) => set.data.length);
+    datasets.push({ type: "line", label: front, data: best.map(spot), clip: false, borderColor: colour("soft"), backgroundColor: "transparent", borderDash: [5, 4], borderWidth: 1.5,
+      pointRadius: 11, pointStyle: "circle", pointHitRadius: 0, order: 9 });
+    const ends = points.map(spot).flatMap((at) => [at.low, at.high]);
+    const margin = Math.max(1, 0.08 * (most(ends) - Math.min(...ends)));
+    return {
+      type: "scatter",
+      data: { datasets },
+      options: options(
+        { x: axis(title + (unit && ` (${unit})`), { beginAtZero: false, grace: "8%", ticks: money ? { callback: (dollar) => "$" + significant(dollar) } : {} }),
+          y: axis("test accuracy (%)", { beginAtZero: false, min: Math.max(0, Math.floor(Math.min(...ends) - margin)), max: Math.min(104, Math.ceil(most(ends) + margin)),
+            afterBuildTicks: (scale) => { scale.ticks = scale.ticks.filter((tick) => tick.value <= 100); } }) },
+        { label: ({ raw }) => `${nameOf(raw.point)}: ${significant(raw.y)} % (${significant(raw.low)} to ${significant(raw.high)} %), ${money ? dollars(value(raw.point)) : seconds(value(raw.point))}` },
+        { padding: { top: 12, right: 12 }, marks: { upright: true } }),
+    };
+  };
+
   const charts = {
     step(chapter) {
       const points = chapter.result.predictions;
@@ -404,6 +453,8 @@
       return curves(families, plainUnits, "test accuracy (%)", axis(`simulated time (${unit})`, { type: "linear" }),
         (value) => significant(value) + " %", (time) => `after ${significant(time)} ${unit}`, { y: { beginAtZero: false }, dots: { pointRadius: 2 } });
     },
+    frontier: (chapter) => frontier(chapter, "seconds", "training time", "nothing is both faster and more accurate"),
+    frontier_price: (chapter) => frontier(chapter, "dollars", "price of the training", "nothing is both cheaper and more accurate"),
     cost(chapter) {
       const priced = chapter.result.predictions.filter((p) => p.dollars > 0 && p.fits);
       const [, unit, size] = unitOf(most(priced.map((p) => p.total_seconds)), timeUnits);
@@ -443,6 +494,7 @@
       return [canvas, config];
     });
     for (const [canvas, config] of plots) drawn.push(new Chart(canvas, { ...config, plugins: [marks] }));
+    drawTimelines(data, { colour, seconds });
   };
   const walk = (event) => {
     const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
@@ -480,6 +532,16 @@
   if (own) window.showCharts(JSON.parse(own.textContent));
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   window.matchMedia("(max-width: 639px)").addEventListener("change", draw);
-  window.addEventListener("beforeprint", () => { root.dataset.print = ""; draw(); });
-  window.addEventListener("afterprint", () => { delete root.dataset.print; draw(); });
+  let opened = []; // paper has no folds
+  window.addEventListener("beforeprint", () => {
+    root.dataset.print = "";
+    opened = [...document.querySelectorAll(".peak details:not([open])")];
+    for (const details of opened) details.open = true;
+    draw();
+  });
+  window.addEventListener("afterprint", () => {
+    delete root.dataset.print;
+    for (const details of opened) details.open = false;
+    draw();
+  });
 })();

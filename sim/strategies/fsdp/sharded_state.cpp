@@ -20,6 +20,7 @@ ShardedState::ShardedState(Tape& tape, const TrainingStep& step, const Liveness&
   for (std::size_t u = 0; u < layout.units.size(); ++u) {
     const FsdpUnit& unit = layout.units[u];
     Unit& mine = units_.emplace_back();
+    mine.name = unit.module.empty() ? "the root unit" : std::string_view(unit.module);
     mine.elements = layout.layouts[u].elements;
     mine.shard = layout.layouts[u].shard;
     for (const int layer : unit.layers) owner_[layer] = static_cast<int>(u);
@@ -28,6 +29,7 @@ ShardedState::ShardedState(Tape& tape, const TrainingStep& step, const Liveness&
     }
     for (const Parameter& parameter : unit.parameters) {
       mine.parameters.push_back(parameter.count);
+      mine.names.push_back(parameter.name);
       mine.parameter_elements += static_cast<double>(parameter.count);
     }
   }
@@ -37,11 +39,13 @@ ShardedState::ShardedState(Tape& tape, const TrainingStep& step, const Liveness&
 std::vector<Tape::Block> ShardedState::like_shard(const Unit& unit, MemoryKind kind,
                                                   double bytes_per_element) {
   const double bytes = unit.shard * bytes_per_element;
-  if (fsdp1() || unit.parameters.empty()) return {tape_.allocate(kind, bytes)};
+  if (fsdp1() || unit.parameters.empty()) {
+    return {tape_.allocate(kind, bytes, {"shard", unit.name})};
+  }
   std::vector<Block> blocks;
-  for (const std::int64_t elements : unit.parameters) {
-    const double part = static_cast<double>(elements) / unit.parameter_elements;
-    blocks.push_back(tape_.allocate(kind, bytes * part));
+  for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
+    const double part = static_cast<double>(unit.parameters[i]) / unit.parameter_elements;
+    blocks.push_back(tape_.allocate(kind, bytes * part, {"shard", unit.names[i]}));
   }
   return blocks;
 }
@@ -147,20 +151,21 @@ void ShardedState::gather(Unit& unit) {
   const double full = unit.elements * layout_.gather_bytes;
   Block on_device = nothing;
   if (layout_.options.cpu_offload) {
-    on_device =
-        tape_.allocate(MemoryKind::temporaries, unit.shard * layout_.shard_bytes, unshard_stream);
+    on_device = tape_.allocate(MemoryKind::temporaries, unit.shard * layout_.shard_bytes,
+                               {"shard", unit.name}, unshard_stream);
   }
   if (!fsdp1()) {
-    unit.gather_output = tape_.allocate(MemoryKind::gathered_parameters, full, unshard_stream);
+    unit.gather_output = tape_.allocate(MemoryKind::gathered_parameters, full,
+                                        {"gathered", unit.name}, unshard_stream);
     tape_.free(on_device);
     return;
   }
   Block low_precision = nothing;
   if (layout_.sharded() && layout_.gather_bytes != layout_.shard_bytes) {
-    low_precision =
-        tape_.allocate(MemoryKind::temporaries, unit.shard * layout_.gather_bytes, unshard_stream);
+    low_precision = tape_.allocate(MemoryKind::temporaries, unit.shard * layout_.gather_bytes,
+                                   {"shard", unit.name}, unshard_stream);
   }
-  unit.full = {tape_.allocate(MemoryKind::gathered_parameters, full, unshard_stream)};
+  unit.full = {tape_.allocate(MemoryKind::gathered_parameters, full, {unit.name}, unshard_stream)};
   if (on_device != nothing) release_later(on_device);
   if (low_precision != nothing) release_later(low_precision);
 }
@@ -172,9 +177,10 @@ void ShardedState::use(Unit& unit, bool backward) {
     tape_.free(previous_gather_);
     previous_gather_ = unit.gather_output;
   }
-  for (const std::int64_t elements : unit.parameters) {
-    unit.full.push_back(tape_.allocate(MemoryKind::gathered_parameters,
-                                       static_cast<double>(elements) * layout_.gather_bytes));
+  for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
+    unit.full.push_back(tape_.allocate(
+        MemoryKind::gathered_parameters,
+        static_cast<double>(unit.parameters[i]) * layout_.gather_bytes, {unit.names[i]}));
   }
   if (backward) tape_.free(unit.gather_output);
   unit.gather_output = nothing;
@@ -194,7 +200,8 @@ void ShardedState::reshard(Unit& unit) {
 // Autograd joins the parameters' gradients into the flat one: twice the unit for a moment (fact 40).
 void ShardedState::join(Unit& unit) {
   if (unit.gradients.size() < 2) return;
-  const Block flat = tape_.allocate(MemoryKind::gradients, unit.elements * layout_.gather_bytes);
+  const Block flat = tape_.allocate(MemoryKind::gradients, unit.elements * layout_.gather_bytes,
+                                    {"all", unit.name});
   tape_.free(unit.gradients);
   unit.gradients.push_back(flat);
 }
@@ -208,9 +215,10 @@ void ShardedState::accumulate(Unit& unit) {
 void ShardedState::keep(Unit& unit) {
   if (!fsdp1() && first_micro_batch_ && layout_.reduce_bytes != layout_.gather_bytes) {
     for (Block& block : unit.gradients) {  // in reduce_dtype (fact 58)
-      const Block cast =
-          tape_.allocate(MemoryKind::gradients, static_cast<double>(tape_.bytes(block)) /
-                                                    layout_.gather_bytes * layout_.reduce_bytes);
+      const Block cast = tape_.allocate(
+          MemoryKind::gradients,
+          static_cast<double>(tape_.bytes(block)) / layout_.gather_bytes * layout_.reduce_bytes,
+          {"kept", unit.name});
       tape_.free(block);
       block = cast;
     }
@@ -219,28 +227,27 @@ void ShardedState::keep(Unit& unit) {
 }
 
 void ShardedState::parameter_gradients(int layer) {
-  const auto gradient = [this](double elements) {
-    return tape_.allocate(MemoryKind::gradients, elements * layout_.gather_bytes);
+  const auto gradient = [this](const Parameter& of) {
+    return tape_.allocate(MemoryKind::gradients,
+                          static_cast<double>(of.count) * layout_.gather_bytes, {of.name});
   };
   if (const int owner = step_.layers[layer].tied_layer; owner >= 0 && owner_[owner] >= 0) {
     const Parameter& tied = step_.layers[owner].parameters[step_.layers[layer].tied_parameter];
     of(owner_[owner])
-        .waiting.push_back(
-            {owner, step_.layers[layer].tied_parameter, gradient(static_cast<double>(tied.count))});
+        .waiting.push_back({owner, step_.layers[layer].tied_parameter, gradient(tied)});
   }
   if (owner_[layer] < 0) return;
   Unit& unit = of(owner_[layer]);
   const std::vector<Parameter>& parameters = step_.layers[layer].parameters;
   for (int i = 0; i < static_cast<int>(parameters.size()); ++i) {
     if (!parameters[i].trainable) continue;
-    const auto elements = static_cast<double>(parameters[i].count);
-    Block mine = gradient(elements);
+    Block mine = gradient(parameters[i]);
     for (auto part = unit.waiting.begin(); part != unit.waiting.end();) {
       if (part->layer != layer || part->parameter != i) {
         ++part;
         continue;
       }
-      const Block sum = gradient(elements);  // autograd adds the two out of place
+      const Block sum = gradient(parameters[i]);  // autograd adds the two out of place
       tape_.free(part->gradient);
       tape_.free(mine);
       mine = sum;
@@ -256,7 +263,7 @@ void ShardedState::reduce_fsdp1(Unit& unit) {
   unit.gradients.clear();
   if (layout_.reduce_bytes != layout_.gather_bytes) {
     const Block cast = tape_.allocate(MemoryKind::temporaries, unit.elements * layout_.reduce_bytes,
-                                      reduce_stream);
+                                      {"gradients", unit.name}, reduce_stream);
     release_later(input);
     input = cast;
   }
@@ -265,13 +272,13 @@ void ShardedState::reduce_fsdp1(Unit& unit) {
   }
   Block output = input;
   if (layout_.sharded()) {
-    output =
-        tape_.allocate(MemoryKind::gradients, unit.shard * layout_.reduce_bytes, reduce_stream);
+    output = tape_.allocate(MemoryKind::gradients, unit.shard * layout_.reduce_bytes,
+                            {"shard", unit.name}, reduce_stream);
     release_reduced(input);
   }
   if (layout_.reduce_bytes != layout_.shard_bytes) {
-    const Block cast =
-        tape_.allocate(MemoryKind::gradients, unit.shard * layout_.shard_bytes, reduce_stream);
+    const Block cast = tape_.allocate(MemoryKind::gradients, unit.shard * layout_.shard_bytes,
+                                      {"shard", unit.name}, reduce_stream);
     release_later(output);
     output = cast;
   }
@@ -281,13 +288,14 @@ void ShardedState::reduce_fsdp1(Unit& unit) {
 void ShardedState::reduce_fsdp2(Unit& unit) {
   if (unit.gradients.empty()) return;
   tape_.free(reduce_input_);  // compute waits for the previous unit's reduce-scatter (fact 52)
-  reduce_input_ = tape_.allocate(MemoryKind::temporaries, unit.elements * layout_.reduce_bytes);
+  reduce_input_ = tape_.allocate(MemoryKind::temporaries, unit.elements * layout_.reduce_bytes,
+                                 {"gradients", unit.name});
   tape_.free(unit.gradients);
-  const Block output =
-      tape_.allocate(MemoryKind::gradients, unit.shard * layout_.reduce_bytes, reduce_stream);
+  const Block output = tape_.allocate(MemoryKind::gradients, unit.shard * layout_.reduce_bytes,
+                                      {"shard", unit.name}, reduce_stream);
   if (layout_.reduce_bytes == layout_.shard_bytes) return keep_shard_gradient(unit, {output});
-  const Block cast =
-      tape_.allocate(MemoryKind::gradients, unit.shard * layout_.shard_bytes, reduce_stream);
+  const Block cast = tape_.allocate(MemoryKind::gradients, unit.shard * layout_.shard_bytes,
+                                    {"shard", unit.name}, reduce_stream);
   tape_.free(output);
   keep_shard_gradient(unit, {cast});
 }
@@ -331,7 +339,8 @@ void ShardedState::optimizer_step() {
       const double share = unit.shard / std::max(1.0, unit.parameter_elements);
       const auto tensor = [&](double elements) {
         tape_.free(tape_.allocate(MemoryKind::temporaries,
-                                  elements * optimizer_.largest_temporary_bytes_per_element));
+                                  elements * optimizer_.largest_temporary_bytes_per_element,
+                                  {"update", unit.name}));
       };
       if (fsdp1()) {
         tensor(unit.shard);

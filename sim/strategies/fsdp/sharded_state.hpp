@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <string_view>
 #include <vector>
 
 #include "memory/liveness.hpp"
@@ -36,8 +37,10 @@ class ShardedState {
   using Block = Tape::Block;
   static constexpr Block nothing = CachingAllocator::nothing;
   struct Unit {
+    std::string_view name;
     double elements = 0, shard = 0;        // as laid out, padding included
     std::vector<std::int64_t> parameters;  // elements of each
+    std::vector<std::string_view> names;   // of each
     double parameter_elements = 0;         // their sum
     bool gathered = false, in_backward = false;
     Block gather_output = nothing;  // fsdp2: collective output before the copy-out

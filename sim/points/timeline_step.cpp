@@ -1,0 +1,125 @@
+// A timeline's step as lanes of slices, for the page of `lockstep report`.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+
+#include "core/units.hpp"
+#include "points/timeline.hpp"
+#include "points/traced_names.hpp"
+
+namespace lockstep {
+
+namespace {
+
+// Of ways to servers, which are alike.
+constexpr int most_ways = 4;
+
+SliceKind kind_of(WaitCause cause) {
+  constexpr std::array kinds{SliceKind::exposed_communication,
+                             SliceKind::data_loading,
+                             SliceKind::waiting,
+                             SliceKind::copying,
+                             SliceKind::host_bound,
+                             SliceKind::updating};
+  return kinds[static_cast<std::size_t>(cause)];
+}
+
+SliceKind kind_of(Phase phase) {
+  constexpr std::array kinds{SliceKind::forward, SliceKind::backward, SliceKind::optimizer,
+                             SliceKind::copies};
+  return kinds[static_cast<std::size_t>(phase)];
+}
+
+bool is_way(std::string_view stream) {
+  return stream.starts_with("push to ") || stream.starts_with("pull from ");
+}
+
+// Compute first, then what moves data, then the host: the device's work is what the step is. Pushes
+// and pulls by the servers' numbers, others as they were first used.
+std::tuple<int, std::size_t, std::string_view> place_of(std::string_view stream) {
+  if (stream == "compute") return {0, 0, {}};
+  if (stream.starts_with("push to ")) return {2, stream.size(), stream};
+  if (stream.starts_with("pull from ")) return {3, stream.size(), stream};
+  return {is_on_device(stream) ? 1 : 4, 0, {}};
+}
+
+}  // namespace
+
+TimelineLane Timeline::lane_of_step(const Lane& lane, int stream, double begin, double end) const {
+  TimelineLane result;
+  result.name = lane.streams[static_cast<std::size_t>(stream)];
+  for (const Entry& entry : lane.entries) {
+    if (entry.stream != stream || entry.end <= begin || entry.start >= end) continue;
+    if (entry.end <= entry.start) continue;
+    TimelineSlice slice;
+    slice.start = std::max(entry.start, begin) - begin;
+    slice.end = std::min(entry.end, end) - begin;
+    if (entry.kind == Entry::Kind::wait) {
+      slice.kind = result.name == "host" ? SliceKind::synchronising : kind_of(entry.cause);
+      slice.name = cause_name(entry.cause);
+    } else if (entry.kind == Entry::Kind::transfer) {
+      slice.kind = SliceKind::transfer;
+      slice.name = fmt::format("{}{}{}{}, {}", entry.name, entry.what.empty() ? "" : " ",
+                               entry.what, entry.which < 0 ? "" : fmt::format(" {}", entry.which),
+                               human(entry.bytes, Dimension::bytes));
+    } else {
+      slice.kind = kind_of(entry.phase);
+      slice.name = entry.name.empty() ? result.name : std::string(entry.name);
+    }
+    result.slices.push_back(std::move(slice));
+  }
+  std::stable_sort(result.slices.begin(), result.slices.end(),
+                   [](const auto& a, const auto& b) { return a.start < b.start; });
+  return result;
+}
+
+StepTimeline Timeline::step(int index) const {
+  StepTimeline result;
+  result.step = index;
+  const auto ranks = std::find_if(groups_.begin(), groups_.end(), [](const auto& group) {
+    return member_name(group.first) != "server";
+  });
+  if (ranks == groups_.end() || ranks->second.shown.empty()) return result;
+  const Group& group = ranks->second;
+  result.rank = group.shown.front();
+  const Lane& lane = group.lanes.at(group.lane_of_rank[static_cast<std::size_t>(result.rank)]);
+  const auto spans = lane.steps.find("compute");
+  if (spans == lane.steps.end()) return result;
+  const auto span = std::find_if(spans->second.begin(), spans->second.end(),
+                                 [index](const StepSpan& one) { return one.index == index; });
+  if (span == spans->second.end()) return result;
+  result.seconds = span->end - span->start;
+
+  std::vector<int> streams(lane.streams.size());
+  for (std::size_t i = 0; i < streams.size(); ++i) streams[i] = static_cast<int>(i);
+  const auto name = [&](int stream) { return lane.streams[static_cast<std::size_t>(stream)]; };
+  std::stable_sort(streams.begin(), streams.end(),
+                   [&](int a, int b) { return place_of(name(a)) < place_of(name(b)); });
+  std::map<std::string_view, int> ways;  // pushes, pulls
+  for (const int stream : streams) {
+    TimelineLane drawn = lane_of_step(lane, stream, span->start, span->end);
+    if (drawn.name == "host") result.host_is_done = drawn.slices.empty();
+    if (drawn.slices.empty()) continue;
+    if (is_way(drawn.name) && ++ways[name(stream).substr(0, 4)] > most_ways) {
+      ++result.left_out;
+      continue;
+    }
+    result.lanes.push_back(std::move(drawn));
+  }
+  for (const auto& [group_name, servers] : groups_) {
+    if (member_name(group_name) != "server" || servers.shown.empty()) continue;
+    const int shown = servers.shown.front();
+    const Lane& served = servers.lanes.at(servers.lane_of_rank[static_cast<std::size_t>(shown)]);
+    for (std::size_t stream = 0; stream < served.streams.size(); ++stream) {
+      TimelineLane drawn = lane_of_step(served, static_cast<int>(stream), span->start, span->end);
+      if (drawn.slices.empty()) continue;
+      drawn.name = fmt::format("server {}: {}", shown, drawn.name);
+      result.lanes.push_back(std::move(drawn));
+    }
+  }
+  return result;
+}
+
+}  // namespace lockstep
