@@ -238,6 +238,7 @@ Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& h
   point.model_flops =
       (point.step->forward_flops + point.step->backward_flops) * asked.split.accumulation;
   point.job = job_of(scenario, hardware, asked);
+  point.seeds = scenario.simulation.seeds;
   use_other_devices(scenario, *point.step, point.job);
   Stragglers said = scenario.stragglers;
   if (point.job.gpus == 1) said.per_rank_sigma.reset();  // one GPU differs from nobody

@@ -11,6 +11,7 @@
 #include "points/interval.hpp"
 #include "points/measured.hpp"
 #include "results/invariants.hpp"
+#include "results/learning.hpp"
 
 namespace lockstep {
 
@@ -24,6 +25,20 @@ StragglerCost straggler_cost(const Prediction& p, const StrategyResult& result) 
   if (p.dollars > 0) cost.dollars_more = p.dollars * cost.total_more / p.total_seconds;
   cost.ranks = result.ranks;
   return cost;
+}
+
+OverSeeds::Figure over_seeds(const std::vector<double>& values) {
+  const double centre = mean(values);
+  const double half = student_t95(static_cast<int>(values.size()) - 1) *
+                      standard_deviation(values) / std::sqrt(static_cast<double>(values.size()));
+  return {centre, {std::max(0.0, centre - half), centre + half}};
+}
+
+std::optional<OverSeeds> over_seeds(const StrategyResult& result) {
+  if (result.step_of_seed.empty()) return std::nullopt;
+  OverSeeds told{static_cast<int>(result.step_of_seed.size()), over_seeds(result.step_of_seed), {}};
+  if (!result.staleness_of_seed.empty()) told.staleness = over_seeds(result.staleness_of_seed);
+  return told;
 }
 
 }  // namespace
@@ -66,6 +81,7 @@ Prediction summarise_point(const Scenario& scenario, const Point& point,
   p.traffic = result.traffic;
   p.staleness = result.staleness;
   p.worker_steps = result.worker_steps;
+  p.over_seeds = over_seeds(result);
   if (!p.out_of_memory) {  // what cannot run has no price
     p.dollars = p.total_seconds / 3600 * job.gpus * job.machine.price_per_gpu_hour;
   }

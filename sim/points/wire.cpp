@@ -27,6 +27,8 @@ void describe(Visitor& v, Result& r) {
   v.field({"split", ""}, r.split);
   v.field({"ranks", ""}, r.ranks);
   v.field({"without_stragglers", ""}, r.step_without_stragglers);
+  v.field({"step_of_seed", ""}, r.step_of_seed);
+  v.field({"staleness_of_seed", ""}, r.staleness_of_seed);
   v.field({"busy", ""}, r.device_busy);
   v.field({"samples", ""}, r.samples_per_step);
   v.field({"traffic", ""}, r.traffic);

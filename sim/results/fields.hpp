@@ -121,6 +121,19 @@ void describe(Visitor& v, Steps& w) {
   v.field({"histogram", "Steps begun: number of workers."}, w.histogram);
 }
 
+template <class Visitor, Either<OverSeeds::Figure> F>
+void describe(Visitor& v, F& f) {
+  v.field({"mean", "Of the seeds' means."}, f.mean);
+  v.field({"interval", "90 % interval of it.", "", no_minimum}, f.interval);
+}
+
+template <class Visitor, Either<OverSeeds> O>
+void describe(Visitor& v, O& o) {
+  v.field({"seeds", "Simulations."}, o.seeds);
+  v.field({"step_seconds", "The mean step."}, o.step);
+  v.field({"staleness", "The mean staleness, where there is one."}, o.staleness);
+}
+
 template <class Visitor, Either<Accuracy::Moment> Moment>
 void describe(Visitor& v, Moment& m) {
   v.field({"seconds", "Of simulated time."}, m.seconds);
@@ -248,6 +261,8 @@ void describe(Visitor& v, P& p) {
   v.field({"out_of_memory", "Where it does not fit."}, p.out_of_memory);
   v.field({"traffic", "Per class of links."}, p.traffic);
   v.field({"staleness", "Asynchronous strategies only."}, p.staleness);
+  v.field({"over_seeds", "What other random draws give, where several seeds were asked for."},
+          p.over_seeds);
   v.field({"accuracy", "Where the scenario has convergence."}, p.accuracy);
   v.field({"worker_steps", "Where workers need not keep step."}, p.worker_steps);
   v.field({.name = "dollars",

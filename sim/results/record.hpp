@@ -85,6 +85,17 @@ struct WorkerSteps {
   double least = 0, most = 0;  // share of one worker in all steps; 1 / workers is even
 };
 
+// What simulations with other random draws say (`simulation: {seeds: N}`, docs/numbers.md).
+struct OverSeeds {
+  struct Figure {
+    double mean = 0;
+    Interval interval;  // of the mean: Student's t
+  };
+  int seeds = 0;
+  Figure step;                      // seconds, the mean step of each
+  std::optional<Figure> staleness;  // updates, likewise
+};
+
 // What training to the end of the run teaches, by several seeds (docs/accuracy.md).
 struct Accuracy {
   struct Moment {
@@ -170,6 +181,7 @@ struct Prediction {
   std::vector<LinkTraffic> traffic;
   std::optional<Staleness> staleness;
   std::optional<WorkerSteps> worker_steps;
+  std::optional<OverSeeds> over_seeds;           // where the scenario asks for several
   std::optional<Accuracy> accuracy;              // where the scenario asks for it
   std::optional<StragglerCost> stragglers;       // where the scenario has some
   std::optional<RunWithFailures> with_failures;  // where the scenario has `faults`

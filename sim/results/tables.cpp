@@ -164,6 +164,29 @@ Table workers_table(const ResultRecord& record) {
   return table;
 }
 
+Table seeds_table(const ResultRecord& record) {
+  Table table({{"strategy", Align::left},
+               {"GPUs"},
+               {"seeds"},
+               {"step"},
+               {"90 % interval"},
+               {"staleness"},
+               {"90 % interval"}});
+  for (const auto& p : record.predictions) {
+    if (!p.over_seeds) continue;
+    const OverSeeds& o = *p.over_seeds;
+    const Interval& step = o.step.interval;
+    table.add_row({p.strategy, std::to_string(p.gpus), std::to_string(o.seeds),
+                   seconds_text(o.step.mean),
+                   fmt::format("{} .. {}", seconds_text(step.low), seconds_text(step.high)),
+                   o.staleness ? fmt::format("{:.2f}", o.staleness->mean) : "-",
+                   o.staleness ? fmt::format("{:.2f} .. {:.2f}", o.staleness->interval.low,
+                                             o.staleness->interval.high)
+                               : "-"});
+  }
+  return table;
+}
+
 Table stragglers_table(const ResultRecord& record) {
   Table table({{"strategy", Align::left},
                {"GPUs"},

@@ -22,6 +22,7 @@ Table memory_table(const ResultRecord& record);
 Table traffic_table(const ResultRecord& record);
 Table staleness_table(const ResultRecord& record);
 Table workers_table(const ResultRecord& record);
+Table seeds_table(const ResultRecord& record);
 Table stragglers_table(const ResultRecord& record);
 Table failures_table(const ResultRecord& record);   // of the whole run
 Table run_split_table(const ResultRecord& record);  // where the whole run goes

@@ -61,6 +61,7 @@ std::string render_text(const ResultRecord& record) {
   out += section("Traffic per step, one way", traffic_table(record));
   out += section("Staleness of the updates applied", staleness_table(record));
   out += section("One worker's share of the steps", workers_table(record));
+  out += section("Over seeds: the mean step and staleness", seeds_table(record));
   out += section("What stragglers cost a step (without them; own work and waiting of ranks)",
                  stragglers_table(record));
   out += section("The whole run with failures (mean of " + runs_text(record) + ")",

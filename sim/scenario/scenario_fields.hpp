@@ -215,6 +215,12 @@ void describe(Visitor& v, ConvergenceSpec& c) {
 template <class Visitor>
 void describe(Visitor& v, SimulationSpec& s) {
   v.field({.name = "seed", .doc = "Seed of all random draws.", .min = 0, .max = 9e15}, s.seed);
+  v.field({.name = "seeds",
+           .doc = "Simulations of every point, with `seed` and the numbers after it: the mean of "
+                  "their steps and of the staleness, with a 90 % interval.",
+           .min = 1,
+           .max = 1000},
+          s.seeds);
   v.field({.name = "steps",
            .doc = "Optimizer steps simulated at most; fewer when they no longer change.",
            .min = 2,

@@ -62,7 +62,9 @@ struct StrategyResult {
   StepSplit split;               // mean over ranks and steps after the first; sums to the mean step
   std::vector<RankTimes> ranks;  // the same rank by rank, ascending; those alike are one
   std::optional<double> step_without_stragglers;  // where the point asks for it
-  double device_busy = 0;                         // mean busy seconds of a device per step
+  // Means of several seeds, this one's first, where the point asks for it and anything is drawn.
+  std::vector<double> step_of_seed, staleness_of_seed;
+  double device_busy = 0;       // mean busy seconds of a device per step
   double samples_per_step = 0;  // samples all ranks together finish per step_seconds entry
   std::vector<LinkTraffic> traffic;
   std::optional<Staleness> staleness;

@@ -285,6 +285,7 @@ const std::vector<Option> scenario_options{
     {"dataset.steps", "{steps: 1000}"},
     {"dataset.time", "{time: 1 d}"},
     {"simulation.seed", "{steps: 8, seed: 7}", "nothing is drawn"},
+    {"simulation.seeds", "{steps: 8, seeds: 2}", "nothing is drawn"},
     {"simulation.steps", "{steps: 4}", "steps repeat"},
     {"simulation.interference", "{steps: 8, interference: false}", "nothing overlaps"},
     {"simulation.network", "{steps: 8, network: analytic}", "nothing is shared"},

@@ -1,0 +1,69 @@
+// Are several seeds told as the mean of runs with each, and its interval?
+#include <cmath>
+
+#include "helpers.hpp"
+#include "questions/run.hpp"
+#include "results/render.hpp"
+
+namespace lockstep {
+namespace {
+
+const std::string asynchronous =
+    "gpus: 4\nmodel: lenet5\nstrategies: [parameter_server: {consistency: async}]\n"
+    "stragglers: {per_step: {lognormal: {sigma: 20%}}}\n";
+
+ResultRecord told(const std::string& fields) {
+  return run_scenario(scenario_of(fields));
+}
+
+TEST(Seeds, AreMeanAndIntervalOfRunsWithEach) {
+  const auto record = told(asynchronous + "simulation: {steps: 30, seed: 3, seeds: 4}\n");
+  const Prediction& p = record.predictions.at(0);
+  ASSERT_TRUE(p.over_seeds && p.over_seeds->staleness);
+  std::vector<double> steps, staleness;
+  for (int seed = 3; seed < 7; ++seed) {
+    const auto one =
+        told(asynchronous + "simulation: {steps: 30, seed: " + std::to_string(seed) + "}\n");
+    EXPECT_FALSE(one.predictions.at(0).over_seeds);
+    steps.push_back(one.predictions.at(0).step_seconds);
+    staleness.push_back(one.predictions.at(0).staleness->mean);
+  }
+  EXPECT_EQ(p.over_seeds->seeds, 4);
+  EXPECT_EQ(p.step_seconds, steps.front());
+  EXPECT_NE(steps[0], steps[1]);
+  const double t = 2.353;  // of three degrees of freedom, 90 %
+  EXPECT_NEAR(p.over_seeds->step.mean, mean(steps), 1e-12);
+  EXPECT_NEAR(p.over_seeds->step.interval.high - mean(steps), t * standard_deviation(steps) / 2,
+              1e-12);
+  EXPECT_NEAR(p.over_seeds->staleness->mean, mean(staleness), 1e-12);
+  EXPECT_NEAR(mean(staleness) - p.over_seeds->staleness->interval.low,
+              t * standard_deviation(staleness) / 2, 1e-12);
+  EXPECT_THAT(render_text(record), testing::HasSubstr("Over seeds"));
+}
+
+// Fact 145: of n ranks that wait for each other, the slowest of n exponential delays is H_n means behind.
+TEST(Seeds, IntervalOfTheMeanHoldsWhatOrderStatisticsSay) {
+  const std::string job = "gpus: 4\nmodel: resnet50\nplatform: dgx-a100-80gb\n";
+  const auto alone = told(job + "stragglers: {per_rank: 0}\n").predictions.at(0);
+  const auto p = told(job +
+                      "simulation: {steps: 200, seeds: 8}\n"
+                      "stragglers: {per_rank: 0, per_step: {exponential: {mean: 10%}}}\n")
+                     .predictions.at(0);
+  ASSERT_TRUE(p.over_seeds);
+  const double work = alone.split.forward + alone.split.backward;
+  const double slowest = alone.step_seconds + 0.1 * work * (1 + 1.0 / 2 + 1.0 / 3 + 1.0 / 4);
+  EXPECT_NEAR(p.over_seeds->step.mean / slowest, 1, 0.02);
+  const double width = p.over_seeds->step.interval.high - p.over_seeds->step.interval.low;
+  EXPECT_GT(width, 0);
+  EXPECT_LT(width, 0.03 * slowest);
+}
+
+TEST(Seeds, OfARunThatDrawsNothingAreNotTold) {
+  const auto record = told("gpus: 1\nsimulation: {seeds: 5}\n");
+  EXPECT_FALSE(record.predictions.at(0).over_seeds);
+  EXPECT_THAT(record.predictions.at(0).notes,
+              testing::Contains(testing::HasSubstr("nothing is drawn")));
+}
+
+}  // namespace
+}  // namespace lockstep
