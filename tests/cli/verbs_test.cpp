@@ -103,6 +103,17 @@ TEST(Check, IsDoneWhereAPartFits) {
   EXPECT_THAT(outcome.out, HasSubstr("NO"));
 }
 
+TEST(Report, HasAChapterForEachAlternative) {
+  const Outcome one = lockstep({"report", shipped("alternatives/which_machine.yaml"), "-o", "-"});
+  EXPECT_EQ(one.code, 0) << one.err;
+  for (const char* chosen :
+       {"(batch.per_gpu 128, platform g5.48xlarge)</h1>",
+        "(batch.per_gpu 256, platform p5.48xlarge)</h1>", "\"chapter-7\"", "data-timeline=\"0\""}) {
+    EXPECT_NE(one.out.find(chosen), std::string::npos) << chosen;
+  }
+  EXPECT_EQ(one.out.find("\"chapter-8\""), std::string::npos);
+}
+
 TEST(Report, IsOnePageOfAChapterPerScenario) {
   const std::string page = write_file("report.html", "");
   const Outcome one = lockstep(

@@ -157,6 +157,8 @@ class Page(unittest.TestCase):
         self.show(1280, 900)
         titles = [title.text for title in self.browser.find_elements("css selector", "#timeline-0 h3")]
         self.assertEqual(titles, ["ddp on 4 GPUs", "fsdp on 4 GPUs"])
+        if PICTURES is not None:
+            self.browser.find_element("css selector", "#timeline-0").screenshot(str(PICTURES / "timeline.png"))
         self.assertEqual(len(self.browser.find_elements("css selector", "figure.timelines")), len(SCENARIOS))
 
     def test_a_timeline_zooms_and_moves_by_buttons(self):
