@@ -119,8 +119,8 @@ class Launcher(unittest.TestCase):
         self.call("list", "models", **one)
         self.call("test", LOCKSTEP_CMAKE_OPTIONS="-DLOCKSTEP_WERROR=ON", **one)
         configured = [line.split("Release ")[1] for line in self.log("cmake -S")]
-        self.assertEqual(configured, ["-DLOCKSTEP_TESTS=OFF", "-DLOCKSTEP_TORCH=ON", "-DLOCKSTEP_TESTS=ON",
-                                      "-DLOCKSTEP_TESTS=ON -DLOCKSTEP_WERROR=ON"])
+        self.assertEqual(configured, ["-DLOCKSTEP_TESTS=OFF -DLOCKSTEP_UNITY=ON", "-DLOCKSTEP_TORCH=ON",
+                                      "-DLOCKSTEP_TESTS=ON", "-DLOCKSTEP_TESTS=ON -DLOCKSTEP_WERROR=ON"])
 
 
 if __name__ == "__main__":
