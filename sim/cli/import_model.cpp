@@ -1,6 +1,7 @@
 // `lockstep import-model FILE`: a model file from another program's description.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "cli/verb.hpp"
@@ -18,6 +19,13 @@ struct Arguments {
   std::string output = "-";
 };
 
+// No message of an ONNX model begins so: lengths of its names are control characters.
+bool is_text(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) {
+    return static_cast<unsigned char>(c) >= ' ' || c == '\t' || c == '\r' || c == '\n';
+  });
+}
+
 // Which kind of file it is shows in its first bytes.
 ImportedModel read(const std::string& file) {
   const std::string text = unpacked_text(file);
@@ -25,6 +33,11 @@ ImportedModel read(const std::string& file) {
     return model_of_graph(read_module_graph(file, text));
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string::npos || text[first] == '{') return import_hugging_face(file);
+  if (is_text(text.substr(0, 200))) {
+    throw file_error(file, "", "is text, but no description of a model",
+                     "read are ONNX, what `python -m lockstep.graph` writes, and config.json of "
+                     "Hugging Face");
+  }
   return model_of_graph(read_onnx(file, text));
 }
 

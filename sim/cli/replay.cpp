@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "cli/verb.hpp"
 #include "core/errors.hpp"
 #include "core/output.hpp"
@@ -22,12 +25,37 @@ std::string time(double seconds) {
   return human(seconds, Dimension::seconds);
 }
 
+Machine machine_of(const Arguments& options) {
+  Machine machine = load_machine(options.platform);
+  if (options.gpus > max_gpus(machine)) {
+    throw file_error("", "--gpus",
+                     fmt::format("{} GPUs, but {} has at most {}", options.gpus, machine.name,
+                                 max_gpus(machine)),
+                     "a larger platform, or a file of your own");
+  }
+  return machine;
+}
+
+// Only collectives have a price on another platform.
+void tell_messages(const std::string& file, const std::vector<ChakraNode>& nodes) {
+  const auto messages = std::count_if(nodes.begin(), nodes.end(), [](const ChakraNode& node) {
+    return node.type == ChakraNode::Type::send || node.type == ChakraNode::Type::receive;
+  });
+  if (messages == 0) return;
+  fmt::print(stderr, "note: {}: {} messages last as recorded, not as on the platform\n", file,
+             messages);
+}
+
 int replay_traces(const Arguments& options) {
   std::string text;
+  std::optional<Machine> machine;
+  if (!options.platform.empty()) machine = machine_of(options);
   for (const std::string& file : options.files) {
     std::vector<ChakraNode> nodes = read_chakra(file, unpacked_text(file));
-    if (!options.platform.empty())
-      nodes = priced_on(std::move(nodes), load_machine(options.platform), options.gpus);
+    if (machine) {
+      tell_messages(file, nodes);
+      nodes = priced_on(std::move(nodes), *machine, options.gpus);
+    }
     const Replay result = replay(file, nodes);
     text += fmt::format(
         "{}: step {}; computing {}, host {}; communication {} of {}, {} of it while nothing is "

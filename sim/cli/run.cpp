@@ -99,9 +99,9 @@ int run_one(const Scenario& scenario, const Arguments& arguments) {
   tell_warnings(record);
   if (traces) {
     const RunOptions run_options{.workers = options.workers};
-    for (const std::string& file : write_traces(scenario, arguments.trace, record, run_options)) {
-      fmt::print(stderr, "trace: {}\n", file);
-    }
+    const WrittenTraces written = write_traces(scenario, arguments.trace, record, run_options);
+    for (const std::string& rank : written.left_out) fmt::print(stderr, "no trace: {}\n", rank);
+    for (const std::string& file : written.files) fmt::print(stderr, "trace: {}\n", file);
   }
   print_as(record, options.format);
   if (const int code = tell_failures(record.failures)) return code;

@@ -143,7 +143,8 @@ class Player {
       if (pass(end - now_, result_.checkpoints) == End::stopped) return recover();
     }
     keep();
-    if (idle_.empty() || members_ == plan_.nodes()) return true;
+    // Independent workers join alone; spare nodes that stand idle then are not needed.
+    if (plan_.independent_workers || idle_.empty() || members_ == plan_.nodes()) return true;
     take_idle();  // those that came back join where nothing is lost by it
     if (pass(plan_.faults.restart_seconds, result_.down) == End::stopped) return recover();
     return true;

@@ -32,20 +32,23 @@ double state_bytes(const Point& point) {
   return bytes;
 }
 
-// Steps of all nodes that `nodes` of them do in a second: batches per GPU stay what they are.
+// Steps of all nodes that `nodes` of them do in a second: batches per GPU stay what they are. So
+// many as the strategy cannot be divided among (a shard group, backup workers) leave some idle; 0
+// where it can train with none of them.
 double simulated_speed(const Point& point, int nodes, double samples_per_step) {
   Job job = complete_job(point);
-  job.gpus = std::min(job.gpus, nodes * job.machine.gpus_per_node);
+  const int gpus = job.gpus;
   job.engine = Engine::loop;  // beside other simulations of this process
-  try {
-    const StrategyResult fewer = point.strategy->simulate(job);
-    return fewer.samples_per_step / mean(fewer.step_seconds) / samples_per_step;
-  } catch (const ConfigError& error) {
-    Diagnostic refused = error.diagnostics().front();
-    refused.where = point.where;
-    refused.message = fmt::format("on {} nodes: {}", nodes, refused.message);
-    throw ConfigError(refused);
+  for (; nodes > 0; --nodes) {
+    job.gpus = std::min(gpus, nodes * job.machine.gpus_per_node);
+    try {
+      const StrategyResult fewer = point.strategy->simulate(job);
+      return fewer.samples_per_step / mean(fewer.step_seconds) / samples_per_step;
+    } catch (const ConfigError&) {
+      continue;
+    }
   }
+  return 0;
 }
 
 // Simulated with 1, 2, 4, ... nodes missing; between them on a straight line.
@@ -54,6 +57,7 @@ std::vector<double> elastic_speeds(const Point& point, int least, double all,
   const int nodes = nodes_of(point.job.gpus, point.job.machine);
   std::vector<double> speeds(static_cast<std::size_t>(nodes) + 1, 0);
   speeds.back() = all;
+  while (least < nodes && simulated_speed(point, least, samples_per_step) <= 0) ++least;
   int above = nodes;
   for (int missing = 1; above > least; missing *= 2) {
     const int below = std::max(least, nodes - missing);

@@ -46,7 +46,8 @@ class Timeline final : public Observer {
   std::string events(const std::string& title, int place, int rank = -1) const;
   // The first of the steps as one shown rank does it: what each stream does, after what stood before
   // it there, what launched it and what it waited for; a transfer also after the work of the device
-  // at whose end it could begin, a reduction after the last that ended by then. Times count from the first node's start.
+  // at whose end it could begin, a reduction after the last that ended by then. Times count from the
+  // first node's start. Empty: the rank, an asynchronous one, did not come to the end of that step.
   std::vector<ChakraNode> chakra(int rank) const;
   // What the first shown rank, and the first server, do while the rank's device is in step `index`;
   // the host may already issue the next one. No lanes where the step was not simulated.

@@ -30,7 +30,9 @@ std::vector<ChakraNode> Timeline::chakra(int rank) const {
   // What a stream does in the step; a communicator what begins while the device is in it.
   const auto span_of = [&](std::string_view stream) {
     const auto own = lane.steps.find(stream);
-    const auto& spans = own != lane.steps.end() ? own->second : lane.steps.at("compute");
+    const auto steps = own != lane.steps.end() ? own : lane.steps.find("compute");
+    if (steps == lane.steps.end()) return StepSpan{};
+    const std::vector<StepSpan>& spans = steps->second;
     const auto span = std::find_if(spans.begin(), spans.end(), [&](const StepSpan& one) {
       return one.index == options_.first_step;
     });

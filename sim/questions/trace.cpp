@@ -73,7 +73,8 @@ std::vector<TracedPoint> traced_points(std::vector<Point> points, const TraceOpt
   return result;
 }
 
-// Of a folder's answer: a rank, the length of its file, the file, the next rank, ...
+// Of a folder's answer: a rank, the length of its file (0 = there is nothing to write), the file, the
+// next rank, ...
 constexpr char between = '\0';
 
 // In a child: the events of one point.
@@ -94,8 +95,12 @@ PoolAnswer simulated_events(const TracedPoint& traced, bool by_rank, TraceFormat
   if (!by_rank) return {timeline.events(title, place), true};
   std::string result;
   for (const int rank : timeline.ranks()) {
-    const std::string file = format == TraceFormat::chakra ? chakra_bytes(timeline.chakra(rank))
-                                                           : timeline.events(title, place, rank);
+    std::string file;
+    if (format == TraceFormat::kineto) {
+      file = timeline.events(title, place, rank);
+    } else if (const std::vector<ChakraNode> nodes = timeline.chakra(rank); !nodes.empty()) {
+      file = chakra_bytes(nodes);
+    }
     result += fmt::format("{}{}{}{}{}", rank, between, file.size(), between, file);
   }
   return {result, true};
@@ -119,15 +124,14 @@ std::string file_name(std::string label) {
   return label;
 }
 
-std::vector<std::string> write_by_rank(const TracedPoint& traced, const std::string& answer,
-                                       const std::string& folder, TraceFormat format) {
+void write_by_rank(const TracedPoint& traced, const std::string& answer, const std::string& folder,
+                   TraceFormat format, WrittenTraces& written) {
   const Point& point = traced.point;
   const auto place =
       std::filesystem::path(folder) / fmt::format("{}-{}", file_name(point.label), point.job.gpus);
   std::error_code error;
   std::filesystem::create_directories(place, error);
   if (error) throw OutputError(place.string() + ": " + error.message());
-  std::vector<std::string> files;
   std::size_t from = 0;
   const auto next = [&] {
     const std::size_t to = answer.find(between, from);
@@ -138,13 +142,18 @@ std::vector<std::string> write_by_rank(const TracedPoint& traced, const std::str
     header.rank = std::stoi(next());
     const std::size_t size = std::stoull(next());
     const std::string file = answer.substr(std::exchange(from, from + size), size);
+    if (size == 0) {
+      written.left_out.push_back(fmt::format(
+          "{}: rank {} is slower and does not come to the end of step {}",
+          point_text(point.label, point.job.gpus), header.rank, traced.timeline.first_step));
+      continue;
+    }
     const bool chakra = format == TraceFormat::chakra;
     const std::string name = chakra ? fmt::format("chakra.{}.et", header.rank)
                                     : fmt::format("rank-{}.json.gz", header.rank);
-    files.push_back((place / name).string());
-    write_trace(files.back(), chakra ? file : trace_document(header, file));
+    written.files.push_back((place / name).string());
+    write_trace(written.files.back(), chakra ? file : trace_document(header, file));
   }
-  return files;
 }
 
 }  // namespace
@@ -196,8 +205,8 @@ void check_trace(const Scenario& scenario, const TraceOptions& options) {
   }
 }
 
-std::vector<std::string> write_traces(const Scenario& scenario, const TraceOptions& options,
-                                      const ResultRecord& record, const RunOptions& run) {
+WrittenTraces write_traces(const Scenario& scenario, const TraceOptions& options,
+                           const ResultRecord& record, const RunOptions& run) {
   const std::vector<TracedPoint> traced =
       traced_points(expand(scenario, anchor_scales(scenario, run)), options, record);
   const bool by_rank = is_folder(options.path);
@@ -206,7 +215,7 @@ std::vector<std::string> write_traces(const Scenario& scenario, const TraceOptio
   const auto answers = fork_map(traced.size(), fork, [&](std::size_t i, const Report&) {
     return simulated_events(traced[i], by_rank, options.format, static_cast<int>(i));
   });
-  std::vector<std::string> files;
+  WrittenTraces written;
   std::string all;
   for (std::size_t i = 0; i < traced.size(); ++i) {
     const Point& point = traced[i].point;
@@ -214,10 +223,7 @@ std::vector<std::string> write_traces(const Scenario& scenario, const TraceOptio
       throw std::runtime_error(point_text(point.label, point.job.gpus) + ": " + answers[i].output);
     }
     if (by_rank) {
-      for (std::string& file :
-           write_by_rank(traced[i], answers[i].output, options.path, options.format)) {
-        files.push_back(std::move(file));
-      }
+      write_by_rank(traced[i], answers[i].output, options.path, options.format, written);
     } else {
       all += (all.empty() ? "" : ",\n") + answers[i].output;
     }
@@ -226,9 +232,9 @@ std::vector<std::string> write_traces(const Scenario& scenario, const TraceOptio
     TraceHeader header = header_of(traced.front().point);
     if (traced.size() > 1) header.title = scenario.name;
     write_trace(options.path, trace_document(header, all));
-    files.push_back(options.path);
+    written.files.push_back(options.path);
   }
-  return files;
+  return written;
 }
 
 }  // namespace lockstep

@@ -36,9 +36,15 @@ Engine engine_of(const Prediction& predicted);
 // rank that the scenario has not, OutputError when the file cannot be written.
 void check_trace(const Scenario& scenario, const TraceOptions& options);
 
-// Simulates the points of `record` that are asked for once more, and writes what it sees; returns
-// the files. Throws OutputError; std::runtime_error when a simulation fails.
-std::vector<std::string> write_traces(const Scenario& scenario, const TraceOptions& options,
-                                      const ResultRecord& record, const RunOptions& run = {});
+struct WrittenTraces {
+  std::vector<std::string> files;
+  // Of Chakra traces: asynchronous ranks that do not come to the end of the step, as sentences.
+  std::vector<std::string> left_out;
+};
+
+// Simulates the points of `record` that are asked for once more, and writes what it sees.
+// Throws OutputError; std::runtime_error when a simulation fails.
+WrittenTraces write_traces(const Scenario& scenario, const TraceOptions& options,
+                           const ResultRecord& record, const RunOptions& run = {});
 
 }  // namespace lockstep

@@ -183,7 +183,9 @@ TEST(ImportModel, WrongInputIsRefused) {
   refused({}, "file");
   const std::string graph = text_of(data("graphs/alexnet.json.gz"));
   refused({write_file("half.json.gz", graph.substr(0, graph.size() / 2))}, "breaks off");
-  refused({write_file("text.onnx", "hello")}, "text.onnx: byte ");
+  refused({write_file("text.onnx", "hello")}, "text.onnx: is text, but no description of a model");
+  refused({write_file("list.json", "[1, 2]")}, "list.json: is text");
+  refused({write_file("binary.onnx", "\x7\x1hello")}, "binary.onnx: byte ");
 }
 
 // Times of one device are no measurement of another one.

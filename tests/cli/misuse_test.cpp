@@ -105,6 +105,11 @@ TEST(Output, AReaderThatGoesAwayIsNoCrash) {
   EXPECT_EQ(outcome.err, "");
 }
 
+TEST(Output, AReaderThatHasGoneEndsItQuietly) {
+  const Outcome outcome = shell("{ sleep 0.2; \"$LOCKSTEP\" list models; echo $? >&2; } | true");
+  EXPECT_EQ(outcome.err, "141\n");
+}
+
 TEST(Output, AClosedOrFullStdoutIsAnError) {
   for (const char* where : {" >&-", " >/dev/full"}) {
     const Outcome outcome = shell("\"$LOCKSTEP\" run " + small_scenario() + where);

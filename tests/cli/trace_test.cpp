@@ -113,6 +113,46 @@ TEST(RunTrace, ChakraTracesAreReplayed) {
   EXPECT_NE(elsewhere.out, recorded.out.substr(0, elsewhere.out.size()));
 }
 
+// Rank 0 sends over a slow link and has not ended its second step when the others have their third.
+TEST(RunTrace, ARankThatDoesNotComeToTheStepHasNoChakraTrace) {
+  const std::string file = write_file(
+      "slow_rank.yaml",
+      scenario_text("model: mlp\nplatform: h100-pcie-x8\ngpus: [4]\nbatch: {per_gpu: 8}\n"
+                    "strategies: [parameter_server: {consistency: async, placement: gpu}]\n"
+                    "stragglers: {slow_ranks: [{rank: 0, factor: 1.5}], "
+                    "slow_links: [{link: PCIe, node: 0, speed: 0.1}]}\n"));
+  const std::string folder = beside(file, "slow_rank/");
+  const Outcome outcome = lockstep({"run", file, "--trace", folder, "--trace-format", "chakra"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  std::vector<std::string> written;
+  for (int rank = 0; rank < 4; ++rank) {
+    const std::string trace = folder + "parameter_server-4/chakra." + std::to_string(rank) + ".et";
+    const bool exists = std::filesystem::exists(trace);
+    if (exists) written.push_back(trace);
+    EXPECT_THAT(outcome.err, HasSubstr(exists ? "trace: " + trace
+                                              : "no trace: parameter_server on 4 GPUs: rank " +
+                                                    std::to_string(rank) +
+                                                    " is slower and does not come to the end of "
+                                                    "step 1"));
+  }
+  EXPECT_GT(written.size(), 0u);
+  EXPECT_LT(written.size(), 4u);
+  for (const std::string& trace : written) EXPECT_EQ(lockstep({"replay", trace}).code, 0);
+}
+
+TEST(Replay, MessagesLastAsRecordedAndItSaysSo) {
+  const std::string file =
+      write_file("messages.yaml", scenario_text("gpus: [2]\nstrategies: [parameter_server]\n"));
+  const std::string folder = beside(file, "messages/");
+  EXPECT_EQ(lockstep({"run", file, "--trace", folder, "--trace-format", "chakra"}).code, 0);
+  const std::string trace = folder + "parameter_server-2/chakra.0.et";
+  EXPECT_EQ(lockstep({"replay", trace}).err, "");
+  const Outcome elsewhere =
+      lockstep({"replay", trace, "--platform", "p4d.24xlarge", "--gpus", "2"});
+  EXPECT_EQ(elsewhere.err,
+            "note: " + trace + ": 2 messages last as recorded, not as on the platform\n");
+}
+
 TEST(Replay, SaysWhatIsWrong) {
   const auto refused = [](const std::vector<std::string>& more, const std::string& words) {
     std::vector<std::string> all{"replay"};
@@ -127,6 +167,8 @@ TEST(Replay, SaysWhatIsWrong) {
   refused({"none.et"}, "none.et: cannot be read");
   refused({text, "--platform", "dgx-a100-80gb"}, "--gpus");
   refused({text, "--gpus", "8"}, "--platform");
+  refused({text, "--platform", "dgx-a100-80gb", "--gpus", "2000"},
+          "--gpus: 2000 GPUs, but dgx-a100-80gb has at most 1024");
 }
 
 TEST(RunTrace, WritesTheSameBytesEveryTime) {

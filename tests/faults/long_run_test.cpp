@@ -101,6 +101,23 @@ TEST(LongRun, IndependentWorkersLoseOnlyTheSpeedOfOne) {
   EXPECT_NEAR(r.node_seconds, 4 * r.seconds - 100, 1e-9);
 }
 
+// The first spare node is on its way when a checkpoint is written; the second stays idle.
+TEST(LongRun, IndependentWorkersNeedNoMoreSparesThanNodesAreLost) {
+  LongRun plan = elastic(4, 400, 0);
+  plan.independent_workers = true;
+  plan.steps_between_checkpoints = 10;
+  plan.faults.repair_seconds = 1000;
+  plan.faults.detection_seconds = 10;
+  plan.faults.restart_seconds = 30;
+  plan.faults.at = {{100, 0, {}}};
+  for (const int spare : {1, 2, 5}) {
+    plan.faults.spare_nodes = spare;
+    const LongRunResult r = play(plan, 1, 0);
+    EXPECT_DOUBLE_EQ(r.down, 0) << spare;
+    EXPECT_NEAR(r.seconds, 400 + 0.25 * 40, 1e-9) << spare;
+  }
+}
+
 TEST(LongRun, IndependentWorkersStopWhereTheStateIsLost) {
   LongRun plan = elastic(4, 400, 0);
   plan.independent_workers = true;

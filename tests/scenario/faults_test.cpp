@@ -145,6 +145,25 @@ TEST(Faults, AsynchronousWorkersGoOnByThemselves) {
   EXPECT_EQ(with.interruptions, 1);  // its server's half of the weights is gone
 }
 
+// Of four nodes in groups of two, three are as fast as two; a worker beside a backup worker is none.
+TEST(Faults, NodesThatAStrategyCannotUseStandIdle) {
+  const std::string fails =
+      "faults: {at: [{time: 1 d, node: 1}], repair: 2 d, detection: 0 s, restart: 0 s, "
+      "recovery: elastic}\ncheckpoint: {every: 1 h}\ndataset: {time: 10 d}\n";
+  const std::string groups =
+      "model: lenet5\nstrategies: [fsdp: {sharding: hybrid_shard, shard_group: 16}]\n";
+  const auto r = run_scenario(scenario_of(groups + "gpus: [16, 32]\n")).predictions;
+  const double speed = r[0].samples_per_second / r[1].samples_per_second;
+  EXPECT_NEAR(run_of(groups + "gpus: 32\n" + fails).finish_seconds, 86400 * (10 + 2 * (1 - speed)),
+              3 * 3600);
+  const RunWithFailures pair = run_of(
+      "model: lenet5\nplatform: g5.xlarge\ngpus: 2\n"
+      "strategies: [parameter_server: {backup_workers: 1}]\n" +
+      fails);
+  EXPECT_NEAR(pair.waiting, 2 * 86400, 1);
+  EXPECT_NEAR(pair.finish_seconds, 12 * 86400, 3600);
+}
+
 TEST(Faults, WhatNeverComesToItsEndSaysSo) {
   const RunWithFailures run = run_of(
       two_nodes + "faults: {mean_time_between_failures: {job: 1 min}, restart: 1 h, runs: 2}\n");
