@@ -49,7 +49,7 @@ StepMemory server_memory(const ServerPlan& plan, const Device& device) {
   tape.at(MemoryPhase::construction);
   copy(MemoryKind::parameters, plan.element_bytes);
   tape.at(MemoryPhase::serving);
-  for (int i = 0; i < plan.receive_buffers; ++i) copy(MemoryKind::gradients, plan.element_bytes);
+  for (int i = 0; i < plan.receive_buffers; ++i) copy(MemoryKind::gradients, plan.pushed_bytes);
   for (double rest = plan.optimizer.state_bytes_per_element; rest > 0; rest -= 4) {
     copy(MemoryKind::optimizer_state, std::min(rest, 4.0));
   }

@@ -294,6 +294,9 @@ TEST(ServerMemory, HoldsParametersStateAndQueuedGradients) {
   plan.receive_buffers = 2;
   const StepMemory memory = server_memory(plan, bare_gpu());
   EXPECT_EQ(memory.allocated, (1 + 1 + 2) * 2 * w);
+  // bf16 parameters, fp32 gradients: what arrives is larger than what it updates.
+  plan.element_bytes = 2;
+  EXPECT_EQ(server_memory(plan, bare_gpu()).allocated, (0.5 + 1 + 2) * 2 * w);
 }
 
 }  // namespace

@@ -35,6 +35,24 @@ TEST(ParameterServerJob, SynchronousOnTheHostOfOneNode) {
   }
 }
 
+// Fp32 gradients of bf16 parameters: each worker's push lies in a buffer of 4 bytes an element and not
+// of 2, and the update needs no wider copy of their sum.
+TEST(ParameterServerJob, ServerOnGpuReceivesWhatWorkersPush) {
+  const auto of_server = [](Precision precision) {
+    Job job = toy_job(4);
+    job.step.precision = precision;
+    ParameterServerOptions on_gpu, on_host;
+    on_gpu.placement = ServerPlacement::gpu;
+    return ParameterServer(on_gpu).memory(job).allocated -
+           ParameterServer(on_host).memory(job).allocated;
+  };
+  const double elements = kModelBytes / 4;
+  const double rounding =
+      16 * 1024 * 1024;  // a large block may be 1 MiB larger than what lies in it
+  EXPECT_NEAR(of_server(Precision::master_bf16_fp32_gradients),
+              of_server(Precision::master_bf16) + (4 * 2 - 4) * elements, rounding);
+}
+
 // One GPU per node: the NIC of node 0 carries all the other nodes' pushes (fact 78).
 TEST(ParameterServerJob, SynchronousAcrossNodesIsBoundByTheServersNic) {
   for (const int gpus : {2, 5, 32}) {
