@@ -121,4 +121,9 @@ void WireWriter::text(std::uint32_t number, std::string_view bytes) {
   bytes_ += bytes;
 }
 
+void WireWriter::delimited(const WireWriter& inner) {
+  varint(inner.bytes().size());
+  bytes_ += inner.bytes();
+}
+
 }  // namespace lockstep

@@ -59,6 +59,8 @@ class WireWriter {
   void single(std::uint32_t number, float value);  // a float
   void text(std::uint32_t number, std::string_view bytes);
   void message(std::uint32_t number, const WireWriter& inner) { text(number, inner.bytes()); }
+  // After its length, as take_delimited() reads it.
+  void delimited(const WireWriter& inner);
   const std::string& bytes() const { return bytes_; }
 
  private:

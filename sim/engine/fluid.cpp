@@ -28,7 +28,7 @@ int FluidNetwork::add_route(std::vector<int> links, double cap) {
 
 std::int64_t FluidNetwork::start(int route_id, double bytes, int weight, int tag, double now) {
   advance(now);
-  Route& route = routes_[index(route_id)];
+  Route& route = routes_[at(route_id)];
   if (route.flows.empty()) {
     route.served = 0;  // keeps virtual time small, so that its rounding stays small
     activate(route_id);
@@ -42,7 +42,7 @@ std::int64_t FluidNetwork::start(int route_id, double bytes, int weight, int tag
 
 void FluidNetwork::drop(int route_id, std::int64_t flow, int weight, double now) {
   advance(now);
-  Route& route = routes_[index(route_id)];
+  Route& route = routes_[at(route_id)];
   route.dropped.push_back(flow);
   leave(route_id, weight);
 }
@@ -50,7 +50,7 @@ void FluidNetwork::drop(int route_id, std::int64_t flow, int weight, double now)
 void FluidNetwork::set_capacity(int link, double bytes_per_second, double now) {
   assert(bytes_per_second > 0);
   advance(now);
-  links_[index(link)].capacity = bytes_per_second;
+  links_[at(link)].capacity = bytes_per_second;
   rates_known_ = false;
 }
 
@@ -65,7 +65,7 @@ int FluidNetwork::complete_next() {
   assert(next_route_ >= 0);
   const int route_id = next_route_;
   advance(next_time_);
-  Route& route = routes_[index(route_id)];
+  Route& route = routes_[at(route_id)];
   const Flow flow = route.flows.top();
   route.flows.pop();
   route.served = flow.finish;
@@ -74,7 +74,7 @@ int FluidNetwork::complete_next() {
 }
 
 void FluidNetwork::leave(int route_id, int weight) {
-  Route& route = routes_[index(route_id)];
+  Route& route = routes_[at(route_id)];
   change_users(route, -weight);
   while (!route.dropped.empty() && !route.flows.empty() &&
          std::erase(route.dropped, route.flows.top().order) > 0) {
@@ -85,14 +85,14 @@ void FluidNetwork::leave(int route_id, int weight) {
 }
 
 double FluidNetwork::busy_seconds(int link_id, double now) const {
-  const Link& link = links_[index(link_id)];
+  const Link& link = links_[at(link_id)];
   return link.busy + (link.users > 0 ? now - link.busy_since : 0);
 }
 
 void FluidNetwork::change_users(Route& route, int weight) {
   route.users += weight;
   for (const int id : route.links) {
-    Link& link = links_[index(id)];
+    Link& link = links_[at(id)];
     if (link.users == 0) link.busy_since = now_;
     link.users += weight;
     if (link.users == 0) link.busy += now_ - link.busy_since;
@@ -101,15 +101,15 @@ void FluidNetwork::change_users(Route& route, int weight) {
 
 std::vector<int>::iterator FluidNetwork::place_of(int route_id, std::vector<int>& routes) {
   return std::lower_bound(routes.begin(), routes.end(), route_id, [this](int a, int b) {
-    const double cap_a = routes_[index(a)].cap, cap_b = routes_[index(b)].cap;
+    const double cap_a = routes_[at(a)].cap, cap_b = routes_[at(b)].cap;
     return cap_a != cap_b ? cap_a < cap_b : a < b;
   });
 }
 
 void FluidNetwork::activate(int route_id) {
   active_.insert(place_of(route_id, active_), route_id);
-  for (const int id : routes_[index(route_id)].links) {
-    std::vector<int>& over = links_[index(id)].routes;
+  for (const int id : routes_[at(route_id)].links) {
+    std::vector<int>& over = links_[at(id)].routes;
     const auto place = place_of(route_id, over);
     if (place == over.end() || *place != route_id) over.insert(place, route_id);
   }
@@ -117,8 +117,8 @@ void FluidNetwork::activate(int route_id) {
 
 void FluidNetwork::deactivate(int route_id) {
   active_.erase(place_of(route_id, active_));
-  for (const int id : routes_[index(route_id)].links) {
-    std::vector<int>& over = links_[index(id)].routes;
+  for (const int id : routes_[at(route_id)].links) {
+    std::vector<int>& over = links_[at(id)].routes;
     const auto place = place_of(route_id, over);
     if (place != over.end() && *place == route_id) over.erase(place);
   }
@@ -129,11 +129,11 @@ void FluidNetwork::advance(double now) {
   if (elapsed > 0) {
     if (!rates_known_) share_links();
     for (const int id : active_) {
-      Route& route = routes_[index(id)];
+      Route& route = routes_[at(id)];
       if (route.rate == never) continue;
       route.served += route.rate * elapsed;
       const double bytes = route.rate * elapsed * static_cast<double>(route.users);
-      for (const int link : route.links) links_[index(link)].carried += bytes;
+      for (const int link : route.links) links_[at(link)].carried += bytes;
     }
     now_ = now;
   }
@@ -145,10 +145,10 @@ void FluidNetwork::share_links() {
   rates_known_ = true;
   shared_.clear();
   for (const int id : active_) {
-    Route& route = routes_[index(id)];
+    Route& route = routes_[at(id)];
     route.fixed = false;
     for (const int link_id : route.links) {
-      Link& link = links_[index(link_id)];
+      Link& link = links_[at(link_id)];
       if (link.listed) continue;
       link.listed = true;
       shared_.push_back(link_id);
@@ -163,7 +163,7 @@ void FluidNetwork::share_links() {
     route.rate = rate;
     --open;
     for (const int link_id : route.links) {
-      Link& link = links_[index(link_id)];
+      Link& link = links_[at(link_id)];
       link.left -= rate * static_cast<double>(route.users);
       link.open -= static_cast<double>(route.users);
       link.share = link.open > 0 ? std::max(link.left, 0.0) / link.open : never;
@@ -174,7 +174,7 @@ void FluidNetwork::share_links() {
     double rate = never;
     const Link* tightest = nullptr;
     for (const int id : shared_) {
-      const Link& link = links_[index(id)];
+      const Link& link = links_[at(id)];
       if (link.share < rate) {
         rate = link.share;
         tightest = &link;
@@ -183,7 +183,7 @@ void FluidNetwork::share_links() {
     // Fixing a route below the smallest share only raises the shares of others.
     bool any = false;
     for (; capped < active_.size(); ++capped) {
-      Route& route = routes_[index(active_[capped])];
+      Route& route = routes_[at(active_[capped])];
       if (route.fixed) continue;
       if (route.cap > rate) break;
       fix(route, route.cap);
@@ -191,18 +191,18 @@ void FluidNetwork::share_links() {
     }
     if (any) continue;
     for (const int id : tightest->routes) {
-      if (!routes_[index(id)].fixed) fix(routes_[index(id)], rate);
+      if (!routes_[at(id)].fixed) fix(routes_[at(id)], rate);
     }
   }
-  for (const int id : shared_) links_[index(id)].listed = false;
+  for (const int id : shared_) links_[at(id)].listed = false;
   next_route_ = -1;
   next_time_ = never;
   for (const int id : active_) {
-    const Route& route = routes_[index(id)];
+    const Route& route = routes_[at(id)];
     const double remaining = std::max(route.flows.top().finish - route.served, 0.0);
-    const double at = remaining > 0 ? now_ + remaining / route.rate : now_;
-    if (at < next_time_) {
-      next_time_ = at;
+    const double end = remaining > 0 ? now_ + remaining / route.rate : now_;
+    if (end < next_time_) {
+      next_time_ = end;
       next_route_ = id;
     }
   }

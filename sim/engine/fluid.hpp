@@ -11,6 +11,8 @@
 #include <queue>
 #include <vector>
 
+#include "core/index.hpp"
+
 namespace lockstep {
 
 class FluidNetwork {
@@ -35,7 +37,7 @@ class FluidNetwork {
   void advance_to(double now) { advance(now); }  // no flow may complete before `now`
 
   // Bytes that crossed the link so far, and seconds during which it carried a flow, up to `now`.
-  double bytes_carried(int link) const { return links_[index(link)].carried; }
+  double bytes_carried(int link) const { return links_[at(link)].carried; }
   double busy_seconds(int link, double now) const;
 
  private:
@@ -71,7 +73,6 @@ class FluidNetwork {
     bool fixed = false;                 // has its rate, while rates are computed
   };
 
-  static std::size_t index(int i) { return static_cast<std::size_t>(i); }
   void advance(double now);
   void share_links();
   std::vector<int>::iterator place_of(int route, std::vector<int>& routes);

@@ -50,7 +50,7 @@ struct MemoryPlan {
 struct ServerPlan {
   std::vector<double> tensor_elements;  // of the parameters it owns
   int element_bytes = 4;
-  int pushed_bytes = 4;  // of an element, as it arrives from a worker
+  double pushed_bytes = 4;  // of an element, as it arrives from a worker
   OptimizerMemory optimizer;
   int receive_buffers = 1;  // gradients of its whole part that can be in flight or queued at once
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "core/statistics.hpp"
@@ -32,36 +33,41 @@ double state_bytes(const Point& point) {
   return bytes;
 }
 
-// Steps of all nodes that `nodes` of them do in a second: batches per GPU stay what they are. So
-// many as the strategy cannot be divided among (a shard group, backup workers) leave some idle; 0
-// where it can train with none of them.
+// Steps of all nodes that `nodes` of them do in a second: batches per GPU stay what they are. 0 where
+// the strategy cannot be divided among so many (a shard group, backup workers).
 double simulated_speed(const Point& point, int nodes, double samples_per_step) {
   Job job = complete_job(point);
-  const int gpus = job.gpus;
+  job.gpus = std::min(job.gpus, nodes * job.machine.gpus_per_node);
   job.engine = Engine::loop;  // beside other simulations of this process
-  for (; nodes > 0; --nodes) {
-    job.gpus = std::min(gpus, nodes * job.machine.gpus_per_node);
-    try {
-      const StrategyResult fewer = point.strategy->simulate(job);
-      return fewer.samples_per_step / mean(fewer.step_seconds) / samples_per_step;
-    } catch (const ConfigError&) {
-      continue;
-    }
+  try {
+    const StrategyResult fewer = point.strategy->simulate(job);
+    return fewer.samples_per_step / mean(fewer.step_seconds) / samples_per_step;
+  } catch (const ConfigError&) {
+    return 0;
   }
-  return 0;
 }
 
-// Simulated with 1, 2, 4, ... nodes missing; between them on a straight line.
+// Simulated with 1, 2, 4, ... nodes missing; between them on a straight line. Of nodes that the
+// strategy cannot be divided among some stand idle; where it can train with none of them it is 0.
 std::vector<double> elastic_speeds(const Point& point, int least, double all,
                                    double samples_per_step) {
   const int nodes = nodes_of(point.job.gpus, point.job.machine);
+  std::map<int, double> simulated;
+  const auto speed_of = [&](int n) {
+    for (; n > 0; --n) {
+      const auto [known, is_new] = simulated.try_emplace(n);
+      if (is_new) known->second = simulated_speed(point, n, samples_per_step);
+      if (known->second > 0) return known->second;
+    }
+    return 0.0;
+  };
   std::vector<double> speeds(static_cast<std::size_t>(nodes) + 1, 0);
   speeds.back() = all;
-  while (least < nodes && simulated_speed(point, least, samples_per_step) <= 0) ++least;
+  while (least < nodes && speed_of(least) <= 0) ++least;
   int above = nodes;
   for (int missing = 1; above > least; missing *= 2) {
     const int below = std::max(least, nodes - missing);
-    const double speed = simulated_speed(point, below, samples_per_step);
+    const double speed = speed_of(below);
     const double slope = (speeds[static_cast<std::size_t>(above)] - speed) / (above - below);
     for (int n = below; n < above; ++n) {
       speeds[static_cast<std::size_t>(n)] = speed + slope * (n - below);

@@ -27,17 +27,11 @@ StragglerCost straggler_cost(const Prediction& p, const StrategyResult& result) 
   return cost;
 }
 
-OverSeeds::Figure over_seeds(const std::vector<double>& values) {
-  const double centre = mean(values);
-  const double half = student_t95(static_cast<int>(values.size()) - 1) *
-                      standard_deviation(values) / std::sqrt(static_cast<double>(values.size()));
-  return {centre, {std::max(0.0, centre - half), centre + half}};
-}
-
 std::optional<OverSeeds> over_seeds(const StrategyResult& result) {
   if (result.step_of_seed.empty()) return std::nullopt;
-  OverSeeds told{static_cast<int>(result.step_of_seed.size()), over_seeds(result.step_of_seed), {}};
-  if (!result.staleness_of_seed.empty()) told.staleness = over_seeds(result.staleness_of_seed);
+  OverSeeds told{
+      static_cast<int>(result.step_of_seed.size()), mean_of_seeds(result.step_of_seed), {}};
+  if (!result.staleness_of_seed.empty()) told.staleness = mean_of_seeds(result.staleness_of_seed);
   return told;
 }
 

@@ -36,19 +36,24 @@ double step_without_stragglers(const Point& point) {
   return mean(point.strategy->simulate(job).step_seconds);
 }
 
-// The same point with other draws. A program that draws nothing gives the same times again.
+// The same point with other draws. A program that draws nothing gives the same times again: by one
+// executor, as SimGrid's differ by rounding.
 void simulate_other_seeds(const Point& point, StrategyResult& result) {
   Job job = complete_job(point);
   job.schedule_file.clear();
-  job.engine = Engine::loop;
+  job.engine = Engine::loop;  // beside the other simulation of this process
   std::vector<double> steps, staleness;
-  for (std::int64_t i = 0; i < point.seeds; ++i, ++job.seed) {
-    const StrategyResult one = point.strategy->simulate(job);
+  const auto add = [&](const StrategyResult& one) {
     steps.push_back(mean(one.step_seconds));
     if (one.staleness) staleness.push_back(one.staleness->mean);
+  };
+  add(result.engine == Engine::loop ? result : point.strategy->simulate(job));
+  for (std::int64_t i = 1; i < point.seeds; ++i) {
+    ++job.seed;
+    add(point.strategy->simulate(job));
     const bool draws = steps.front() != steps.back() ||
                        (!staleness.empty() && staleness.front() != staleness.back());
-    if (i != 1 || draws) continue;
+    if (i > 1 || draws) continue;
     result.notes.push_back("nothing is drawn here: all seeds give the same");
     return;
   }
@@ -56,9 +61,10 @@ void simulate_other_seeds(const Point& point, StrategyResult& result) {
   result.staleness_of_seed = std::move(staleness);
 }
 
-}  // namespace
+enum class Beside { nothing, other_runs };  // of the same point, for what they tell of this one
 
-std::vector<Outcome> simulate_each(const std::vector<Point>& points, const RunOptions& options) {
+std::vector<Outcome> outcomes_of(const std::vector<Point>& points, const RunOptions& options,
+                                 Beside beside) {
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   ForkOptions fork{.workers = options.workers > 0 ? options.workers : cores,
                    .most_silence = most_silence};
@@ -79,8 +85,10 @@ std::vector<Outcome> simulate_each(const std::vector<Point>& points, const RunOp
       Job job = complete_job(points[i]);
       job.progress = report;
       StrategyResult result = points[i].strategy->simulate(job);
-      if (points[i].usual) result.step_without_stragglers = step_without_stragglers(points[i]);
-      if (points[i].seeds > 1) simulate_other_seeds(points[i], result);
+      if (beside == Beside::other_runs) {
+        if (points[i].usual) result.step_without_stragglers = step_without_stragglers(points[i]);
+        if (points[i].seeds > 1) simulate_other_seeds(points[i], result);
+      }
       return {to_wire(result), result.engine == Engine::simgrid};
     } catch (const ConfigError& error) {
       return {refusal_to_wire(error), true};
@@ -103,9 +111,15 @@ std::vector<Outcome> simulate_each(const std::vector<Point>& points, const RunOp
   return results;
 }
 
+}  // namespace
+
+std::vector<Outcome> simulate_each(const std::vector<Point>& points, const RunOptions& options) {
+  return outcomes_of(points, options, Beside::other_runs);
+}
+
 std::vector<StrategyResult> simulate(const std::vector<Point>& points, const RunOptions& options) {
   std::vector<StrategyResult> results;
-  for (Outcome& outcome : simulate_each(points, options)) {
+  for (Outcome& outcome : outcomes_of(points, options, Beside::nothing)) {
     const Point& point = points[results.size()];
     if (outcome.failure) {
       throw std::runtime_error(point_text(point.label, point.job.gpus) + ": " + *outcome.failure);

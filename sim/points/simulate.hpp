@@ -27,12 +27,13 @@ struct Outcome {
   std::optional<std::string> failure;
 };
 
-// Simulates every point in a child process. Throws ConfigError, located at the strategy
-// entry, when a strategy refuses its options.
+// Simulates every point in a child process, and once more without its stragglers and with each other
+// seed where it has such. Throws ConfigError, located at the strategy entry, when a strategy refuses
+// its options.
 std::vector<Outcome> simulate_each(const std::vector<Point>& points,
                                    const RunOptions& options = {});
 
-// The same where every point counts: throws std::runtime_error when one failed.
+// Every point once, where every point counts: throws std::runtime_error when one failed.
 std::vector<StrategyResult> simulate(const std::vector<Point>& points,
                                      const RunOptions& options = {});
 

@@ -25,10 +25,6 @@ std::vector<int> representatives(std::span<const int> lane_of_rank, std::size_t 
   return result;
 }
 
-bool are_servers(std::string_view group) {
-  return member_name(group) == "server";
-}
-
 }  // namespace
 
 Timeline::Timeline(const Job& job, TimelineOptions options)
@@ -47,11 +43,15 @@ void Timeline::on_ranks(std::string_view name, std::span<const int> lane_of_rank
   for (const int rank : made.shown) made.lanes[lane_of_rank[static_cast<std::size_t>(rank)]];
 }
 
+const Timeline::Group* Timeline::workers() const {
+  const auto found = std::find_if(groups_.begin(), groups_.end(),
+                                  [](const auto& one) { return !are_servers(one.first); });
+  return found == groups_.end() ? nullptr : &found->second;
+}
+
 std::vector<int> Timeline::ranks() const {
-  for (const auto& [name, group] : groups_) {
-    if (!are_servers(name)) return group.shown;
-  }
-  return {};
+  const Group* group = workers();
+  return group == nullptr ? std::vector<int>{} : group->shown;
 }
 
 bool Timeline::watches(std::string_view name, int lane) const {
@@ -61,6 +61,14 @@ bool Timeline::watches(std::string_view name, int lane) const {
 
 void Timeline::on_link(const Link& link) {
   links_[link.id] = link.name;
+}
+
+const Timeline::StepSpan* Timeline::span_of(const Lane& lane, std::string_view stream, int step) {
+  const auto steps = lane.steps.find(stream);
+  if (steps == lane.steps.end()) return nullptr;
+  const auto span = std::find_if(steps->second.begin(), steps->second.end(),
+                                 [step](const StepSpan& one) { return one.index == step; });
+  return span == steps->second.end() ? nullptr : &*span;
 }
 
 Timeline::Entry& Timeline::add(const Stream& stream, Entry::Kind kind) {

@@ -85,6 +85,9 @@ class Timeline final : public Observer {
     std::map<int, Lane> lanes;
   };
   class Drawing;
+  const Group* workers() const;  // null = nothing was seen of them
+  // Of a step on the stream; null = it was not seen there.
+  static const StepSpan* span_of(const Lane& lane, std::string_view stream, int step);
   TimelineLane lane_of_step(const Lane& lane, int stream, double begin, double end) const;
   void draw_links(const std::string& title, int process, double begin, double end,
                   TraceEvents& out) const;

@@ -21,31 +21,25 @@ ChakraNode::Type type_of(std::string_view stream, std::string_view operation) {
 }  // namespace
 
 std::vector<ChakraNode> Timeline::chakra(int rank) const {
-  const auto found = std::find_if(groups_.begin(), groups_.end(), [](const auto& group) {
-    return member_name(group.first) != "server";
-  });
-  if (found == groups_.end()) return {};
-  const Group& ranks = found->second;
-  const Lane& lane = ranks.lanes.at(ranks.lane_of_rank.at(static_cast<std::size_t>(rank)));
+  const Group* group = workers();
+  if (group == nullptr) return {};
+  const Lane& lane = group->lanes.at(group->lane_of_rank.at(static_cast<std::size_t>(rank)));
   // What a stream does in the step; a communicator what begins while the device is in it.
-  const auto span_of = [&](std::string_view stream) {
-    const auto own = lane.steps.find(stream);
-    const auto steps = own != lane.steps.end() ? own : lane.steps.find("compute");
-    if (steps == lane.steps.end()) return StepSpan{};
-    const std::vector<StepSpan>& spans = steps->second;
-    const auto span = std::find_if(spans.begin(), spans.end(), [&](const StepSpan& one) {
-      return one.index == options_.first_step;
-    });
-    return span == spans.end() ? StepSpan{} : *span;
-  };
+  std::vector<const StepSpan*> spans;  // by stream
+  for (const std::string_view stream : lane.streams) {
+    const bool has_steps = lane.steps.find(stream) != lane.steps.end();
+    spans.push_back(span_of(lane, has_steps ? stream : "compute", options_.first_step));
+  }
   std::vector<const Entry*> entries;
   for (const Entry& entry : lane.entries) {
-    const StepSpan span = span_of(lane.streams[static_cast<std::size_t>(entry.stream)]);
-    if (entry.start >= span.start && entry.start < span.end) entries.push_back(&entry);
+    const StepSpan* span = spans[static_cast<std::size_t>(entry.stream)];
+    if (span != nullptr && entry.start >= span->start && entry.start < span->end) {
+      entries.push_back(&entry);
+    }
   }
   std::stable_sort(entries.begin(), entries.end(),
                    [](const Entry* a, const Entry* b) { return a->start < b->start; });
-  double begin = entries.empty() ? 0 : entries.front()->start;
+  const double begin = entries.empty() ? 0 : entries.front()->start;
   std::map<Number, std::uint64_t> ids;                     // of what has a number
   std::map<int, std::uint64_t> last;                       // of each stream
   std::map<int, std::vector<std::uint64_t>> awaited;       // by it, since

@@ -385,8 +385,7 @@ std::string Timeline::events(const std::string& title, int place, int rank) cons
       if (rank >= 0 && (shown != rank || !ranks)) continue;
       const Lane& lane = group.lanes.at(group.lane_of_rank[static_cast<std::size_t>(shown)]);
       out.process(++process, fmt::format("{}{} {}", title, member_name(name), shown));
-      drawings.emplace_back(*this, lane, process, gpus && ranks, member_name(name) == "server",
-                            origins);
+      drawings.emplace_back(*this, lane, process, gpus && ranks, are_servers(name), origins);
       for (const auto& [stream, steps] : lane.steps) {
         for (const StepSpan& step : steps) {
           if (step.index < options_.first_step || step.index > options_.last_step) continue;

@@ -78,18 +78,12 @@ TimelineLane Timeline::lane_of_step(const Lane& lane, int stream, double begin, 
 StepTimeline Timeline::step(int index) const {
   StepTimeline result;
   result.step = index;
-  const auto ranks = std::find_if(groups_.begin(), groups_.end(), [](const auto& group) {
-    return member_name(group.first) != "server";
-  });
-  if (ranks == groups_.end() || ranks->second.shown.empty()) return result;
-  const Group& group = ranks->second;
-  result.rank = group.shown.front();
-  const Lane& lane = group.lanes.at(group.lane_of_rank[static_cast<std::size_t>(result.rank)]);
-  const auto spans = lane.steps.find("compute");
-  if (spans == lane.steps.end()) return result;
-  const auto span = std::find_if(spans->second.begin(), spans->second.end(),
-                                 [index](const StepSpan& one) { return one.index == index; });
-  if (span == spans->second.end()) return result;
+  const Group* group = workers();
+  if (group == nullptr || group->shown.empty()) return result;
+  result.rank = group->shown.front();
+  const Lane& lane = group->lanes.at(group->lane_of_rank[static_cast<std::size_t>(result.rank)]);
+  const StepSpan* span = span_of(lane, "compute", index);
+  if (span == nullptr) return result;
   result.seconds = span->end - span->start;
 
   std::vector<int> streams(lane.streams.size());
@@ -109,7 +103,7 @@ StepTimeline Timeline::step(int index) const {
     result.lanes.push_back(std::move(drawn));
   }
   for (const auto& [group_name, servers] : groups_) {
-    if (member_name(group_name) != "server" || servers.shown.empty()) continue;
+    if (!are_servers(group_name) || servers.shown.empty()) continue;
     const int shown = servers.shown.front();
     const Lane& served = servers.lanes.at(servers.lane_of_rank[static_cast<std::size_t>(shown)]);
     for (std::size_t stream = 0; stream < served.streams.size(); ++stream) {

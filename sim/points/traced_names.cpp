@@ -106,4 +106,8 @@ std::string_view member_name(std::string_view group) {
   return group == "servers" ? "server" : "rank";
 }
 
+bool are_servers(std::string_view group) {
+  return member_name(group) == "server";
+}
+
 }  // namespace lockstep

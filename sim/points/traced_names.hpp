@@ -31,5 +31,6 @@ std::string_view cause_name(WaitCause cause);
 
 // Of a group: "rank", "server".
 std::string_view member_name(std::string_view group);
+bool are_servers(std::string_view group);
 
 }  // namespace lockstep

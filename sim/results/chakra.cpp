@@ -24,16 +24,6 @@ constexpr std::array<std::string_view, 10> collectives{
     "all_reduce", "reduce",     "all_gather",     "", "",
     "broadcast",  "all_to_all", "reduce_scatter", "", "barrier"};
 
-void put_length(std::string& out, std::size_t size) {
-  for (; size >= 0x80; size >>= 7) out += static_cast<char>(size | 0x80);
-  out += static_cast<char>(size);
-}
-
-void put_message(std::string& out, const WireWriter& message) {
-  put_length(out, message.bytes().size());
-  out += message.bytes();
-}
-
 WireWriter named(std::string_view name) {
   WireWriter attribute;
   attribute.text(1, name);
@@ -133,10 +123,10 @@ ChakraNode read_node(const std::string& file, WireMessage message) {
 std::string chakra_bytes(const std::vector<ChakraNode>& nodes) {
   WireWriter metadata;
   metadata.text(1, schema_version);
-  std::string out;
-  put_message(out, metadata);
-  for (const ChakraNode& node : nodes) put_message(out, node_message(node));
-  return out;
+  WireWriter out;
+  out.delimited(metadata);
+  for (const ChakraNode& node : nodes) out.delimited(node_message(node));
+  return out.bytes();
 }
 
 std::vector<ChakraNode> read_chakra(const std::string& file, std::string_view bytes) {

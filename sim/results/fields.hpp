@@ -121,7 +121,7 @@ void describe(Visitor& v, Steps& w) {
   v.field({"histogram", "Steps begun: number of workers."}, w.histogram);
 }
 
-template <class Visitor, Either<OverSeeds::Figure> F>
+template <class Visitor, Either<SeedMean> F>
 void describe(Visitor& v, F& f) {
   v.field({"mean", "Of the seeds' means."}, f.mean);
   v.field({"interval", "90 % interval of it.", "", no_minimum}, f.interval);

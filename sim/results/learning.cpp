@@ -14,18 +14,10 @@ namespace lockstep {
 
 namespace {
 
-struct Mean {
-  double mean = 0;
-  Interval interval;
-};
-
-// With its 90 % interval, of shares. One value has no interval but itself.
-Mean mean_of(const std::vector<double>& values) {
-  const double centre = mean(values);
-  if (values.size() < 2) return {centre, {centre, centre}};
-  const double half = student_t95(static_cast<int>(values.size()) - 1) *
-                      standard_deviation(values) / std::sqrt(static_cast<double>(values.size()));
-  return {centre, {std::max(0.0, centre - half), std::min(1.0, centre + half)}};
+SeedMean mean_share(const std::vector<double>& values) {
+  SeedMean of = mean_of_seeds(values);
+  of.interval.high = std::min(1.0, of.interval.high);
+  return of;
 }
 
 // Where a straight line between two evaluations meets the target.
@@ -52,6 +44,13 @@ double student_t95(int degrees) {
   return z + (z * z * z + z) / (4.0 * degrees);
 }
 
+SeedMean mean_of_seeds(const std::vector<double>& values) {
+  const double centre = mean(values);
+  const double half = student_t95(static_cast<int>(values.size()) - 1) *
+                      standard_deviation(values) / std::sqrt(static_cast<double>(values.size()));
+  return {centre, {std::max(0.0, centre - half), centre + half}};
+}
+
 Accuracy accuracy_of(const std::vector<AccuracyCurve>& curves, int diverged,
                      std::optional<double> target, double dollars_per_second) {
   Accuracy result;
@@ -63,7 +62,7 @@ Accuracy accuracy_of(const std::vector<AccuracyCurve>& curves, int diverged,
     shortest = std::min(shortest, curve.size());
     if (!curve.empty()) last.push_back(curve.back().accuracy);
   }
-  const Mean end = mean_of(last);
+  const SeedMean end = mean_share(last);
   result.last = end.mean;
   result.last_interval = end.interval;
   for (std::size_t i = 0; i < shortest; ++i) {
@@ -72,7 +71,7 @@ Accuracy accuracy_of(const std::vector<AccuracyCurve>& curves, int diverged,
       values.push_back(curve[i].accuracy);
       times.push_back(curve[i].time);
     }
-    const Mean here = mean_of(values);
+    const SeedMean here = mean_share(values);
     result.curve.push_back({mean(times), curves.front()[i].epochs, here.mean, here.interval});
   }
   if (!target) return result;

@@ -74,6 +74,9 @@ Accuracy accuracy_of(const std::vector<AccuracyCurve>& curves, int diverged,
 // standard errors with 90 %.
 double student_t95(int degrees);
 
+// Of at least one figure that is not negative, one a seed. One seed has no interval but its figure.
+SeedMean mean_of_seeds(const std::vector<double>& values);
+
 // "sync reaches 85.0 % first (12.3 s), async most cheaply ($0.02)": of the points that reach the
 // target with every seed; "" when nothing has a target.
 std::string target_sentence(const ResultRecord& record);

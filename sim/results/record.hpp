@@ -86,14 +86,14 @@ struct WorkerSteps {
 };
 
 // What simulations with other random draws say (`simulation: {seeds: N}`, docs/numbers.md).
+struct SeedMean {
+  double mean = 0;
+  Interval interval;  // of the mean: Student's t
+};
 struct OverSeeds {
-  struct Figure {
-    double mean = 0;
-    Interval interval;  // of the mean: Student's t
-  };
   int seeds = 0;
-  Figure step;                      // seconds, the mean step of each
-  std::optional<Figure> staleness;  // updates, likewise
+  SeedMean step;                      // seconds, the mean step of each
+  std::optional<SeedMean> staleness;  // updates, likewise
 };
 
 // What training to the end of the run teaches, by several seeds (docs/accuracy.md).

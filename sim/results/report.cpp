@@ -148,16 +148,10 @@ Json data_of(const ReportChapter& chapter) {
       moments.push_back(moment.text);
       bytes.push_back(moment.bytes);
     }
-    Json at_peak = Json::array();
-    for (const MemoryCurve::Tensors& one : curve.at_peak) {
-      at_peak.push_back(
-          {{"name", one.name}, {"kind", one.kind}, {"count", one.count}, {"bytes", one.bytes}});
-    }
     memory.push_back({{"strategy", curve.strategy},
                       {"gpus", curve.gpus},
                       {"moments", std::move(moments)},
-                      {"bytes", std::move(bytes)},
-                      {"at_peak", std::move(at_peak)}});
+                      {"bytes", std::move(bytes)}});
   }
   Json timelines = Json::array();
   for (const StepTimeline& timeline : chapter.timelines) timelines.push_back(json_of(timeline));

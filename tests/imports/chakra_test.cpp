@@ -17,7 +17,7 @@ using testing::HasSubstr;
 Point point_of(const std::string& strategy, int gpus) {
   const Scenario scenario = read_scenario_text(
       "name: test\nmodel: resnet50\nplatform: dgx-a100-80gb\ngpus: [" + std::to_string(gpus) +
-          "]\nbatch: {micro: 16}\nstrategies: [" + strategy + "]\n",
+          "]\nbatch: {micro: 64}\nstrategies: [" + strategy + "]\n",
       "test.yaml");
   return expand(scenario).front();
 }
@@ -25,7 +25,7 @@ Point point_of(const std::string& strategy, int gpus) {
 // Work and transfers of rank 0 in step 2, as they are told.
 class Sums final : public Observer {
  public:
-  double compute = 0, communication = 0, bytes = 0;
+  double compute = 0, communication = 0, bytes = 0, host = 0;
   int collectives = 0;
   void on_ranks(std::string_view, std::span<const int> lane_of_rank) override {
     lane_ = lane_of_rank[0];
@@ -33,20 +33,25 @@ class Sums final : public Observer {
   bool watches(std::string_view, int lane) const override { return lane == lane_; }
   void on_work(const Work& work) override {
     if (work.stream.name == "compute") works_.push_back({work.start, work.end, 0});
+    if (work.stream.name == "host") hosts_.push_back({work.start, work.end, 0});
   }
   void on_transfer(const Transfer& transfer) override {
     if (is_collective(transfer.name))
       transfers_.push_back({transfer.start, transfer.end, transfer.bytes});
   }
   void on_step(const Step& step) override {
-    if (step.stream.name == "compute" && step.index == 2) window_ = {step.start, step.end, 0};
+    if (step.index != 2) return;
+    if (step.stream.name == "compute") window_ = {step.start, step.end, 0};
+    if (step.stream.name == "host") host_window_ = {step.start, step.end, 0};
   }
   double step() const { return window_.end - window_.start; }
   void add_up() {
     for (const Span& work : works_)
-      if (inside(work)) compute += work.end - work.start;
+      if (window_.holds(work)) compute += work.end - work.start;
+    for (const Span& work : hosts_)
+      if (host_window_.holds(work)) host += work.end - work.start;
     for (const Span& transfer : transfers_) {
-      if (!inside(transfer)) continue;
+      if (!window_.holds(transfer)) continue;
       communication += transfer.end - transfer.start;
       bytes += transfer.bytes;
       ++collectives;
@@ -56,13 +61,11 @@ class Sums final : public Observer {
  private:
   struct Span {
     double start = 0, end = 0, bytes = 0;
+    bool holds(const Span& span) const { return span.start >= start && span.start < end; }
   };
-  bool inside(const Span& span) const {
-    return span.start >= window_.start && span.start < window_.end;
-  }
   int lane_ = -1;
-  std::vector<Span> works_, transfers_;
-  Span window_;
+  std::vector<Span> works_, hosts_, transfers_;
+  Span window_, host_window_;
 };
 
 void expect_round_trip(const std::string& strategy) {
@@ -96,6 +99,10 @@ void expect_round_trip(const std::string& strategy) {
   EXPECT_NEAR(replayed.compute, sums.compute, 1e-9 * sums.compute);
   EXPECT_NEAR(replayed.communication, sums.communication, 1e-9 * sums.communication);
   EXPECT_NEAR(replayed.bytes, sums.bytes, 1e-9 * sums.bytes);
+  // The host is ahead of the device: its work of this step is what it did then.
+  double host = 0;
+  for (const ChakraNode& node : read) host += node.on_host ? node.seconds : 0;
+  EXPECT_NEAR(host, sums.host, 1e-9 * sums.host);
   // What reduces gradients follows the device's work on them.
   for (const ChakraNode& node : read) {
     if (node.collective != "all_reduce" && node.collective != "reduce_scatter") continue;

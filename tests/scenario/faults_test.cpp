@@ -162,6 +162,14 @@ TEST(Faults, NodesThatAStrategyCannotUseStandIdle) {
       fails);
   EXPECT_NEAR(pair.waiting, 2 * 86400, 1);
   EXPECT_NEAR(pair.finish_seconds, 12 * 86400, 3600);
+  // Two of eight are no more than the backup workers.
+  const RunWithFailures two = run_of(
+      "model: lenet5\nplatform: g5.xlarge\ngpus: 8\ndataset: {time: 10 d}\n"
+      "strategies: [parameter_server: {backup_workers: 2}]\ncheckpoint: {every: 1 h}\n"
+      "faults: {at: [{time: 1 d, node: 1}, {time: 1 d, node: 2}, {time: 1 d, node: 3}, "
+      "{time: 1 d, node: 4}, {time: 1 d, node: 5}, {time: 1 d, node: 6}], repair: 2 d, "
+      "detection: 0 s, restart: 0 s, recovery: elastic}\n");
+  EXPECT_NEAR(two.waiting, 2 * 86400, 1);
 }
 
 TEST(Faults, WhatNeverComesToItsEndSaysSo) {

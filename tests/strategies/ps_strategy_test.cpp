@@ -35,22 +35,29 @@ TEST(ParameterServerJob, SynchronousOnTheHostOfOneNode) {
   }
 }
 
-// Fp32 gradients of bf16 parameters: each worker's push lies in a buffer of 4 bytes an element and not
-// of 2, and the update needs no wider copy of their sum.
+// Each worker's push lies in a buffer of its own, with as many bytes an element as travel. Tensors of
+// 10 and 20 MiB fill their segments: nothing is rounded.
 TEST(ParameterServerJob, ServerOnGpuReceivesWhatWorkersPush) {
-  const auto of_server = [](Precision precision) {
+  constexpr std::int64_t of_a_layer = 5 << 20;
+  const auto of_server = [](Precision precision, double element_bytes) {
     Job job = toy_job(4);
     job.step.precision = precision;
+    job.step.parameter_count = 10 * of_a_layer;
+    for (Layer& layer : job.step.layers) {
+      layer.parameters[0].count = of_a_layer;
+      layer.parameters[0].shape = {of_a_layer};
+    }
     ParameterServerOptions on_gpu, on_host;
     on_gpu.placement = ServerPlacement::gpu;
+    on_gpu.element_bytes = on_host.element_bytes = element_bytes;
     return ParameterServer(on_gpu).memory(job).allocated -
            ParameterServer(on_host).memory(job).allocated;
   };
-  const double elements = kModelBytes / 4;
-  const double rounding =
-      16 * 1024 * 1024;  // a large block may be 1 MiB larger than what lies in it
-  EXPECT_NEAR(of_server(Precision::master_bf16_fp32_gradients),
-              of_server(Precision::master_bf16) + (4 * 2 - 4) * elements, rounding);
+  const double elements = 10.0 * of_a_layer;
+  // Fp32 gradients of bf16 parameters: 4 bytes and not 2, and the update needs no wider copy of their sum.
+  EXPECT_EQ(of_server(Precision::master_bf16_fp32_gradients, 0),
+            of_server(Precision::master_bf16, 0) + (4 * 2 - 4) * elements);
+  EXPECT_EQ(of_server(Precision::fp32, 2), of_server(Precision::fp32, 0) - 4 * 2 * elements);
 }
 
 // One GPU per node: the NIC of node 0 carries all the other nodes' pushes (fact 78).

@@ -40,9 +40,7 @@ ServerPlan server_memory_plan(const Job& job, const ParameterServerOptions& opti
     last_tensor = key.tensor;
   }
   plan.element_bytes = parameter_bytes(job.step.precision);
-  plan.pushed_bytes = options.consistency == Consistency::elastic
-                          ? plan.element_bytes
-                          : gradient_bytes(job.step.precision);
+  plan.pushed_bytes = push_element_bytes(options, job.step.precision);
   if (options.consistency != Consistency::elastic) {
     plan.optimizer = {optimizer_state_bytes(job.optimizer, job.step.precision),
                       optimizer_temporary_bytes(job.optimizer, job.step.precision),
