@@ -56,14 +56,29 @@ double connection_rate(const Machine& machine) {
   return machine.fabric.kind == FabricKind::ethernet ? std::min(rate, tcp_stream) : rate;
 }
 
-double fabric_share(const Machine& machine, const CommGroup& group, Collective collective) {
+namespace {
+
+// Of what one node sends, so much leaves its leaf.
+double upward(const Machine& machine, const CommGroup& group, Collective collective) {
+  const double leaf = machine.fabric.nodes_per_leaf, nodes = group.nodes;
+  if (leaf <= 0 || nodes <= leaf) return 0;
+  return collective == Collective::all_to_all ? leaf * (nodes - leaf) / (nodes - 1) : 1;
+}
+
+}  // namespace
+
+double uplink_rate(const Machine& machine) {
   const FabricSpec& fabric = machine.fabric;
-  const double leaf = fabric.nodes_per_leaf, nodes = group.nodes;
-  if (leaf <= 0 || nodes <= leaf) return 1;
-  const double uplinks = leaf / fabric.oversubscription;  // in units of one node's NICs
-  if (collective != Collective::all_to_all) return std::min(1.0, uplinks);
-  const double upward = leaf * (nodes - leaf) / (nodes - 1);
-  return std::min(1.0, uplinks / upward);
+  return nic_payload_rate(machine) * std::max(1, fabric.nics_per_node) * fabric.nodes_per_leaf /
+         fabric.oversubscription;
+}
+
+double fabric_share(const Machine& machine, const CommGroup& group, Collective collective) {
+  const double sent = upward(machine, group, collective);
+  if (sent == 0) return 1;
+  const double uplinks =
+      machine.fabric.nodes_per_leaf / machine.fabric.oversubscription;  // in NICs of one node
+  return std::min(1.0, uplinks / sent);
 }
 
 std::vector<LinkLoad> collective_links(const Machine& machine, const CommGroup& group,
@@ -92,6 +107,9 @@ std::vector<LinkLoad> collective_links(const Machine& machine, const CommGroup& 
     const int nics = usable_nics(machine, group);
     const double node = node_bytes(group, collective, algorithm, bytes) * group.concurrent;
     add(LinkClass::nic, node / nics, nics * group.nodes, nic_payload_rate(machine));
+    const int leaf = std::max(1, machine.fabric.nodes_per_leaf);
+    add(LinkClass::uplink, node * upward(machine, group, collective),
+        (group.nodes + leaf - 1) / leaf, uplink_rate(machine));
   }
   return loads;
 }

@@ -10,6 +10,9 @@ double nic_payload_rate(const Machine& machine);
 // Of one connection: what a TCP stream reaches at most (fact 79), otherwise the NIC.
 double connection_rate(const Machine& machine);
 
+// Payload bytes/s of what leads above one leaf switch, one way.
+double uplink_rate(const Machine& machine);
+
 // Share of a node's NIC rate that the tree above the leaf switches leaves to this collective: 1
 // under one leaf. A ring leaves each leaf over one node's worth of uplinks, an all-to-all sends
 // most of its bytes up.

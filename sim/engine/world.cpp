@@ -10,6 +10,7 @@ namespace lockstep {
 struct World::Impl {
   explicit Impl(const WorldOptions& options)
       : executor(make_executor(options.engine)),
+        over(*executor),
         network(options.network, *executor),
         observer(options.observer) {}
 
@@ -19,12 +20,14 @@ struct World::Impl {
   struct Leave {
     void operator()(Impl* world) const {
       if (--world->programs > 0) return;
+      world->over.ring();
       for (RankGroup& group : world->groups) group.impl().close();
     }
   };
   Program spawned(Program program, std::unique_ptr<Impl, Leave>) { co_await program; }
 
   std::unique_ptr<Executor> executor;
+  Bell over;
   Network network;
   Observer* observer;
   std::deque<Communicator> communicators;
@@ -63,6 +66,14 @@ ProgramId World::spawn(const std::string& name, Program program, double at) {
   return impl_->executor->start(
       name, impl_->spawned(std::move(program), std::unique_ptr<Impl, Impl::Leave>(impl_.get())),
       at);
+}
+
+void World::spawn_beside(const std::string& name, Program program) {
+  impl_->executor->start(name, std::move(program));
+}
+
+Bell& World::over() {
+  return impl_->over;
 }
 
 void World::run() {

@@ -47,6 +47,9 @@ class World {
 
   // Programs begin at `at`, or now if that has passed.
   ProgramId spawn(const std::string& name, Program program, double at = 0);
+  // Of what goes on beside them: nobody waits for it. It must end when over() rings.
+  void spawn_beside(const std::string& name, Program program);
+  Bell& over();  // rings when every spawned program has returned
   // Runs until every spawned program has returned, and what they started is done. An exception
   // thrown by a program leaves run(). Programs that can never go on throw std::logic_error.
   void run();

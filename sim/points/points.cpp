@@ -127,8 +127,15 @@ void check_stragglers(const Scenario& scenario, const Machine& machine, Misfits&
       }
     }
   }
+  const auto check_link = [&](const Location& where, const char* field, LinkClass link) {
+    const bool tree = changed(machine.fabric, scenario.fabric).nodes_per_leaf > 0;
+    if (link != LinkClass::uplink || tree) return;
+    misfits.add(where, field, "one switch joins all nodes: there are no uplinks",
+                "NIC, or `fabric: {nodes_per_leaf: ...}`");
+  };
   for (const SlowLink& slow : scenario.stragglers.slow_links) {
     check(slow.where, "stragglers.slow_links.node", slow.node);
+    check_link(slow.where, "stragglers.slow_links.link", slow.link);
     const bool served = std::any_of(
         scenario.strategies.begin(), scenario.strategies.end(), [](const StrategyEntry& entry) {
           return std::holds_alternative<ParameterServerOptions>(entry.options);
@@ -136,6 +143,16 @@ void check_stragglers(const Scenario& scenario, const Machine& machine, Misfits&
     if (slow.from > 0 && served) {
       misfits.add(slow.where, "stragglers.slow_links.from",
                   "links of parameter servers are slow from the start", "0 s");
+    }
+  }
+  for (const Neighbour& neighbour : scenario.stragglers.neighbours) {
+    for (const int node : neighbour.nodes) {
+      check(neighbour.where, "stragglers.neighbours.nodes", node);
+    }
+    check_link(neighbour.where, "stragglers.neighbours.link", neighbour.link);
+    if (scenario.simulation.network == NetworkKind::analytic) {
+      misfits.add(neighbour.where, "stragglers.neighbours",
+                  "simulation.network: analytic lets nobody share a link", "flow");
     }
   }
 }

@@ -25,7 +25,8 @@ struct Point {
   std::shared_ptr<const Strategy> strategy;
   Job job;  // without its step, which all points of a workload share: see complete_job()
   std::optional<Stragglers> usual;  // ranks without the job's stragglers; absent = it has none
-  std::int64_t seeds = 1;           // simulations, with job.seed and the numbers after it
+  // Simulations, with job.seed and the numbers after it, where that is said.
+  std::optional<std::int64_t> seeds;
   std::shared_ptr<const TrainingStep> step;
   std::int64_t global_batch = 0;
   std::int64_t micro_batch = 0;

@@ -9,6 +9,7 @@
 #include "points/fork_map.hpp"
 #include "points/wire.hpp"
 #include "results/cells.hpp"
+#include "strategies/common/stragglers.hpp"
 
 namespace lockstep {
 
@@ -36,9 +37,19 @@ double step_without_stragglers(const Point& point) {
   return mean(point.strategy->simulate(job).step_seconds);
 }
 
+// Simulations of the point: as many as are asked for. Asynchronous workers whose steps are drawn get
+// some unasked, for one run of theirs is no figure without others beside it, as long as that is
+// soon done.
+std::int64_t seeds_of(const Point& point, const StrategyResult& result) {
+  constexpr std::int64_t usual = 4, most_worker_steps = 3000;
+  const bool drawn = random(point.job.stragglers) || has_bursts(point.job.stragglers);
+  const bool few = result.simulated_steps * std::int64_t{point.job.gpus} <= most_worker_steps;
+  return point.seeds.value_or(result.worker_steps && drawn && few ? usual : 1);
+}
+
 // The same point with other draws. A program that draws nothing gives the same times again: by one
 // executor, as SimGrid's differ by rounding.
-void simulate_other_seeds(const Point& point, StrategyResult& result) {
+void simulate_other_seeds(const Point& point, std::int64_t seeds, StrategyResult& result) {
   Job job = complete_job(point);
   job.schedule_file.clear();
   job.engine = Engine::loop;  // beside the other simulation of this process
@@ -48,7 +59,7 @@ void simulate_other_seeds(const Point& point, StrategyResult& result) {
     if (one.staleness) staleness.push_back(one.staleness->mean);
   };
   add(result.engine == Engine::loop ? result : point.strategy->simulate(job));
-  for (std::int64_t i = 1; i < point.seeds; ++i) {
+  for (std::int64_t i = 1; i < seeds; ++i) {
     ++job.seed;
     add(point.strategy->simulate(job));
     const bool draws = steps.front() != steps.back() ||
@@ -87,7 +98,8 @@ std::vector<Outcome> outcomes_of(const std::vector<Point>& points, const RunOpti
       StrategyResult result = points[i].strategy->simulate(job);
       if (beside == Beside::other_runs) {
         if (points[i].usual) result.step_without_stragglers = step_without_stragglers(points[i]);
-        if (points[i].seeds > 1) simulate_other_seeds(points[i], result);
+        const std::int64_t seeds = seeds_of(points[i], result);
+        if (seeds > 1) simulate_other_seeds(points[i], seeds, result);
       }
       return {to_wire(result), result.engine == Engine::simgrid};
     } catch (const ConfigError& error) {

@@ -261,7 +261,7 @@ void describe(Visitor& v, P& p) {
   v.field({"out_of_memory", "Where it does not fit."}, p.out_of_memory);
   v.field({"traffic", "Per class of links."}, p.traffic);
   v.field({"staleness", "Asynchronous strategies only."}, p.staleness);
-  v.field({"over_seeds", "What other random draws give, where several seeds were asked for."},
+  v.field({"over_seeds", "What other random draws give, where several seeds are simulated."},
           p.over_seeds);
   v.field({"accuracy", "Where the scenario has convergence."}, p.accuracy);
   v.field({"worker_steps", "Where workers need not keep step."}, p.worker_steps);

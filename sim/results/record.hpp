@@ -181,7 +181,7 @@ struct Prediction {
   std::vector<LinkTraffic> traffic;
   std::optional<Staleness> staleness;
   std::optional<WorkerSteps> worker_steps;
-  std::optional<OverSeeds> over_seeds;           // where the scenario asks for several
+  std::optional<OverSeeds> over_seeds;           // where several are simulated
   std::optional<Accuracy> accuracy;              // where the scenario asks for it
   std::optional<StragglerCost> stragglers;       // where the scenario has some
   std::optional<RunWithFailures> with_failures;  // where the scenario has `faults`

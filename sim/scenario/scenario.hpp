@@ -113,7 +113,7 @@ struct ConvergenceSpec {
 
 struct SimulationSpec {
   std::int64_t seed = 1;
-  std::int64_t seeds = 1;
+  std::optional<std::int64_t> seeds;
   std::int64_t steps = 100;  // simulated at most; fewer when the steady state is reached
   bool interference = true;
   NetworkKind network = NetworkKind::flow;

@@ -217,7 +217,9 @@ void describe(Visitor& v, SimulationSpec& s) {
   v.field({.name = "seed", .doc = "Seed of all random draws.", .min = 0, .max = 9e15}, s.seed);
   v.field({.name = "seeds",
            .doc = "Simulations of every point, with `seed` and the numbers after it: the mean of "
-                  "their steps and of the staleness, with a 90 % interval.",
+                  "their steps and of the staleness, with a 90 % interval. Left out: 4 where "
+                  "workers need not keep step, anything is drawn, and they simulate at most 3000 "
+                  "steps together; 1 elsewhere.",
            .min = 1,
            .max = 1000},
           s.seeds);

@@ -452,5 +452,35 @@ TEST(RankGroups, ShareLinksWithPushes) {
   EXPECT_NEAR(seen[1], 6, near);  // 1 + 1 + 1 MB by the 4th second, the last one takes two
 }
 
+// Somebody takes half of the link every other second for as long as the world lasts, and no longer.
+TEST(World, EndsWhatGoesOnBesideIt) {
+  const std::vector<double> seen = on_both([](Engine engine) {
+    World world({.engine = engine});
+    const LinkId nic = world.add_link("nic", "NIC", 1e6);
+    TransferSpec push;
+    push.bytes = 3.5e6;
+    push.uses = {{nic, 3.5e6, 0}};
+    double pushed = 0, changes = 0;
+    const auto send = [&]() -> Program {
+      co_await world.transfer(push);
+      pushed = world.now();
+    };
+    const auto neighbour = [&]() -> Program {
+      double time = 0;
+      for (bool sends = true; !co_await world.over().rung(time += 1); sends = !sends) {
+        world.set_capacity(nic, sends ? 0.5e6 : 1e6);
+        ++changes;
+      }
+    };
+    world.spawn_beside("neighbour", neighbour());
+    world.spawn("send", send());
+    world.run();
+    return std::vector<double>{pushed, changes, world.now()};
+  });
+  EXPECT_NEAR(seen[0], 4.5, near);  // 1, 1.5, 2.5, 3 MB after 1 to 4 seconds
+  EXPECT_EQ(seen[1], 4);
+  EXPECT_NEAR(seen[2], seen[0], near);
+}
+
 }  // namespace
 }  // namespace lockstep

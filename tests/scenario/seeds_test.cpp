@@ -22,8 +22,8 @@ TEST(Seeds, AreMeanAndIntervalOfRunsWithEach) {
   ASSERT_TRUE(p.over_seeds && p.over_seeds->staleness);
   std::vector<double> steps, staleness;
   for (int seed = 3; seed < 7; ++seed) {
-    const auto one =
-        told(asynchronous + "simulation: {steps: 30, seed: " + std::to_string(seed) + "}\n");
+    const auto one = told(
+        asynchronous + "simulation: {steps: 30, seeds: 1, seed: " + std::to_string(seed) + "}\n");
     EXPECT_FALSE(one.predictions.at(0).over_seeds);
     steps.push_back(one.predictions.at(0).step_seconds);
     staleness.push_back(one.predictions.at(0).staleness->mean);
@@ -56,6 +56,24 @@ TEST(Seeds, TheirMeanIsWhatOrderStatisticsSay) {
   const double width = p.over_seeds->step.interval.high - p.over_seeds->step.interval.low;
   EXPECT_GT(width, 0);
   EXPECT_LT(width, 0.03 * slowest);
+}
+
+// Unasked where workers need not keep step; one alone where they do, or nothing is drawn.
+TEST(Seeds, AreSeveralWhereWorkersGoByThemselves) {
+  EXPECT_EQ(told(asynchronous).predictions.at(0).over_seeds->seeds, 4);
+  EXPECT_FALSE(told(asynchronous + "simulation: {seeds: 1}\n").predictions.at(0).over_seeds);
+  EXPECT_FALSE(told(asynchronous + "simulation: {steps: 1000}\n").predictions.at(0).over_seeds);
+  const std::string bursts =
+      "gpus: 16\nmodel: lenet5\nsimulation: {steps: 10}\n"
+      "stragglers: {neighbours: [{share: 90%, lasts: 1 ms, every: 2 ms}]}\nstrategies: [";
+  EXPECT_FALSE(told(bursts + "ddp]\n").predictions.at(0).over_seeds);
+  const std::string server = "parameter_server: {placement: worker-host, servers: 2";
+  EXPECT_FALSE(told(bursts + server + "}]\n").predictions.at(0).over_seeds);
+  EXPECT_TRUE(told(bursts + server + ", consistency: async}]\n").predictions.at(0).over_seeds);
+  const auto even = told("gpus: 4\nstrategies: [parameter_server: {consistency: async}]\n");
+  EXPECT_FALSE(even.predictions.at(0).over_seeds);
+  EXPECT_THAT(even.predictions.at(0).notes,
+              testing::Not(testing::Contains(testing::HasSubstr("nothing is drawn"))));
 }
 
 TEST(Seeds, OfARunThatDrawsNothingAreNotTold) {

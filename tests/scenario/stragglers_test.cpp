@@ -166,6 +166,14 @@ TEST(Stragglers, WhatIsNotThereIsRefusedWithItsPlace) {
            {"slow_links: [{speed: 50%, node: 3}]", "there is no node 3"},
            {"slow_links: [{speed: 0%}]", "out of range"},
            {"slow_links: [{speed: 50%, from: 1 s}]", "slow from the start"},
+           {"slow_links: [{speed: 50%, link: uplink}]", "one switch joins all nodes"},
+           {"neighbours: [{share: 50%, nodes: [0, 2]}]", "there is no node 2"},
+           {"neighbours: [{share: 50%, link: uplink}]", "one switch joins all nodes"},
+           {"neighbours: [{share: 100%}]", "out of range"},
+           {"neighbours: [{link: NIC}]", "share"},
+           {"neighbours: [{share: 50%, lasts: 1 s}]", "needs `every`"},
+           {"neighbours: [{share: 50%, every: 1 s}]", "need `lasts`"},
+           {"neighbours: [{share: 50%, lasts: 2 s, every: 1 s}]", "longer than"},
            {"slow_periods: {every: 5, lasts: 10}", "longer than"},
            {"slow_periods: {factor: 0.5}", "out of range"},
            {"loader_hiccups: {every: 0}", "out of range"},
@@ -175,6 +183,13 @@ TEST(Stragglers, WhatIsNotThereIsRefusedWithItsPlace) {
     EXPECT_THAT(what, HasSubstr(message)) << text;
     EXPECT_THAT(what, testing::MatchesRegex("test.yaml:[0-9]+:[0-9]+: .*")) << text;
   }
+}
+
+TEST(Stragglers, NeighboursNeedANetworkThatIsShared) {
+  const std::string text = nodes + "stragglers: {neighbours: [{share: 50%}]}\n";
+  const std::string what =
+      refusal([&] { expand(scenario_of(text + "simulation: {network: analytic}\n")); });
+  EXPECT_THAT(what, HasSubstr("lets nobody share a link"));
 }
 
 // The same scenario with `stragglers` and without, one beside the other.

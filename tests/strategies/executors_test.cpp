@@ -27,6 +27,11 @@ Job random_job() {
   job.gradient_clipping = *rc::gen::element(0.0, 1.0);
   job.stragglers.per_step = Lognormal{*rc::gen::element(0.01, 0.05, 0.3)};
   if (*rc::gen::arbitrary<bool>()) job.data_loading_seconds = milliseconds(1, 1000);
+  job.machine.fabric.nodes_per_leaf = *rc::gen::inRange(0, 3);
+  if (*rc::gen::arbitrary<bool>()) {
+    const LinkClass link = *rc::gen::element(LinkClass::nic, LinkClass::uplink, LinkClass::nvlink);
+    job.stragglers.neighbours = {{link, {}, 0.61, 3e-3, 7e-3}, {link, {1}, 0.3}};
+  }
   return job;
 }
 

@@ -154,6 +154,49 @@ TEST(Stragglers, IdenticalRanksFoldIntoOneWorker) {
   EXPECT_EQ(one.staleness, all.staleness);
 }
 
+// Eight workers, 30 ms of compute: forward 10 ms, then a back layer that is ready after 5 ms and costs the
+// server 5 ms, then a front layer that costs it next to nothing. The server could make eight updates in
+// 40.08 ms, and does where a worker pushes all at once. With overlapped pushes, first come first
+// served, who is ahead waits at the end behind the back layers of the others: all fall into step,
+// however they began, and the server has nothing to do while all compute what comes before their first
+// push. Steps that vary by much dissolve the convoy.
+TEST(Convoy, EqualAsynchronousWorkersThatOverlapPushesFallIntoStep) {
+  const auto step = [](bool overlap, double sigma, double bandwidth) {
+    ToySystem toy;
+    toy.workers = 8;
+    toy.steps = 300;
+    toy.sigma = sigma;
+    toy.bandwidth = bandwidth;
+    toy.rule = {1, PsRule::kUnbounded};
+    PsSystem system = make_system(toy);
+    system.segments = {{Phase::forward, {0, 0.010, 0.010}, true},
+                       {Phase::backward, {0, 0.005, 0.005}},
+                       {Phase::backward, {0, 0.015, 0.015}}};
+    PsMessage back = system.messages.front(), front = back;
+    back.push_bytes = back.pull_bytes = 100e6;
+    front.push_bytes = front.pull_bytes = 1;
+    back.segment = overlap ? 1 : 2;
+    front.segment = 2;
+    back.update_seconds = 5e-3;
+    front.update_seconds = 0.01e-3;
+    system.messages = {back, front};
+    const auto drawn = system.factor;
+    system.factor = [drawn](int worker, int batch) {
+      return drawn(worker, batch) * (batch == 0 ? 1 + worker / 6.0 : 1);  // 5 ms after each other
+    };
+    const PsTrace trace = run_parameter_server(system);
+    const std::size_t half = trace.step_ends.size() / 2;
+    return (trace.step_ends.back() - trace.step_ends[half]) /
+           static_cast<double>(trace.step_ends.size() - 1 - half);
+  };
+  const double fast = 1e13, slow = 20e9, capacity = 8 * 5.01e-3;
+  EXPECT_NEAR(step(false, 0, fast) / capacity, 1, 1e-3);
+  EXPECT_NEAR(step(true, 0, fast) / (0.010 + 0.005 + capacity), 1, 0.01);
+  EXPECT_NEAR(step(true, 0.1, fast) / (0.010 + 0.005 + capacity), 1, 0.05);
+  EXPECT_LT(step(true, 0.3, fast), 0.85 * (0.010 + 0.005 + capacity));
+  EXPECT_GT(step(true, 0, slow), capacity);
+}
+
 TEST(SteadyState, StopsEarlyAndSaysSo) {
   ToySystem toy;
   PsSystem system = make_system(toy);

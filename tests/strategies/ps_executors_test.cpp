@@ -173,6 +173,22 @@ TEST(BothExecutors, ControlThePaceAlike) {
   expect_equal(system);
 }
 
+TEST(BothExecutors, MeetNeighboursAlike) {
+  ToySystem toy;
+  toy.sigma = 0.2;
+  toy.steps = 8;
+  for (const PsRule& rule : {PsRule{toy.workers, 0}, PsRule{1, PsRule::kUnbounded}}) {
+    toy.rule = rule;
+    PsSystem system = make_system(toy);
+    const Bursts bursts{0.011, 0.023, 5, 0};
+    system.neighbours = {{bursts, {0}}, {{0.003, 0.01, 5, 1}, {0}}};
+    system.capacity = [full = system.links[0]](int, const std::vector<bool>& sending) {
+      return full * (1 - 0.4 * sending[0] - 0.5 * sending[1]);
+    };
+    expect_equal(system);
+  }
+}
+
 TEST(BothExecutors, ExchangeEveryFewBatchesAlike) {
   ToySystem toy;
   toy.sigma = 0.2;

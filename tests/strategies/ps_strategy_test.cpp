@@ -99,6 +99,45 @@ TEST(ParameterServerJob, UplinksOfAnOversubscribedTreeAreShared) {
   EXPECT_EQ(busy_of(star, "uplink"), 0);
 }
 
+// A degraded uplink of one leaf: only what leaves or enters it is slow.
+TEST(ParameterServerJob, OneUplinkMayBeSlow) {
+  Job job = toy_job(6, 1);
+  job.machine.fabric.nodes_per_leaf = 2;
+  job.machine.fabric.oversubscription = 2;
+  const auto remote = [&](int node) {
+    job.stragglers.slow_links = {{LinkClass::uplink, node, 0.25}};
+    return mean_of(ParameterServer({}).simulate(job));
+  };
+  job.stragglers.slow_links.clear();
+  const double usual = mean_of(ParameterServer({}).simulate(job));
+  // All four remote pushes enter the server's leaf over 10 GB/s, of which a quarter is left.
+  EXPECT_NEAR(remote(1) - usual, 2 * (4 * kModelBytes / 2.5e9 - 5 * kModelBytes / 10e9),
+              0.1 * usual);
+  EXPECT_EQ(remote(2), remote(3));  // both are below one leaf
+  EXPECT_LT(remote(2), remote(1));
+  EXPECT_GT(remote(2), usual);
+}
+
+// A neighbour that takes half of every NIC: three pushes and answers through the server's take twice as
+// long. Where it only sends half of the time, in many short bursts, a third longer.
+TEST(ParameterServerJob, NeighboursTakeTheirShareOfLinks) {
+  Job job = toy_job(4, 1);
+  job.steps = 200;
+  const double usual = mean_of(ParameterServer({}).simulate(job));
+  const double moving = 2 * 3 * kModelBytes / 10e9;
+  job.stragglers.neighbours = {{.link = LinkClass::nic, .nodes = {}, .share = 0.5}};
+  EXPECT_NEAR(mean_of(ParameterServer({}).simulate(job)) - usual, moving, 1e-9 * usual);
+  job.stragglers.neighbours[0].nodes = {0};
+  EXPECT_NEAR(mean_of(ParameterServer({}).simulate(job)) - usual, moving, 1e-9 * usual);
+  job.stragglers.neighbours[0].lasts = 1e-3;
+  job.stragglers.neighbours[0].every = 2e-3;
+  const StrategyResult bursts = ParameterServer({}).simulate(job);
+  EXPECT_FALSE(bursts.extrapolated);
+  EXPECT_NEAR((mean_of(bursts) - usual) / moving, 1 / 0.75 - 1, 0.02);
+  job.stragglers.neighbours[0].nodes = {1};  // a worker's, which has more than it needs
+  EXPECT_LT(mean_of(ParameterServer({}).simulate(job)) - usual, 0.02 * moving);
+}
+
 // Servers on every host: each holds 1/N of the model, and the NICs of all nodes work.
 TEST(ParameterServerJob, ServersOnWorkersHostsSpreadTheTraffic) {
   const int nodes = 4;
@@ -329,6 +368,13 @@ RC_GTEST_PROP(ParameterServerJob, SimplifiedLinksGiveTheSameTimes, ()) {
   job.step.parameter_count = 60'000'000;
   job.machine.pcie.gpus_per_switch = *rc::gen::element(1, 2);
   job.machine.fabric.gpu_direct = *rc::gen::arbitrary<bool>();
+  job.machine.fabric.nodes_per_leaf = *rc::gen::inRange(0, 4);
+  job.machine.fabric.oversubscription = *rc::gen::element(1.0, 2.3, 7.1);
+  if (*rc::gen::arbitrary<bool>()) {
+    const LinkClass link = *rc::gen::element(LinkClass::nic, LinkClass::uplink, LinkClass::pcie);
+    job.stragglers.neighbours = {{link, {}, 0.61, 11e-3, 17e-3}, {link, {1}, 0.3, 3e-3, 9e-3}};
+    job.stragglers.slow_links = {{link, 0, 0.83}};
+  }
   // No round number, for the same reason: gradients of ranks whose speeds are as 9 to 10 to 11
   // would arrive together.
   job.stragglers.per_rank_sigma = *rc::gen::element(0.0, 0.0937);
@@ -351,6 +397,8 @@ RC_GTEST_PROP(ParameterServerJob, SimplifiedLinksGiveTheSameTimes, ()) {
   };
   full.links.clear();
   for (const PsLink& link : ps.links.links) full.links.push_back(link.capacity);
+  full.neighbours.clear();
+  add_neighbours(job, ps.links.links, full);
   full.routes.clear();
   full.workers.clear();
   for (std::size_t rank = 0; rank < static_cast<std::size_t>(gpus); ++rank) {

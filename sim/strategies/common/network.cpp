@@ -1,6 +1,8 @@
 #include "strategies/common/network.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <optional>
 
 #include "costs/interference.hpp"
 #include "strategies/common/stragglers.hpp"
@@ -9,8 +11,8 @@ namespace lockstep {
 
 namespace {
 
-Program slow_down(World& world, LinkId link, double bytes_per_second) {
-  world.set_capacity(link, bytes_per_second);
+Program slow_down(std::function<void()> change) {
+  change();
   co_return;
 }
 
@@ -98,13 +100,25 @@ LinkId JobNetwork::link(const LinkLoad& load) {
   // One link stands for all of its class. They are alike in the whole machine; how many of them a
   // collective uses depends on its group, so every use says its own total.
   // One slow link among them makes all that pass it as slow.
-  const double first = first_speed(job_.stragglers, load.link, -1);
-  const LinkId id = world_.add_link(name, name, first * load.capacity);
+  const auto now = [this, kind = load.link, full = load.capacity](double time) {
+    return full * least_speed_left(job_, kind, {time, sending_});
+  };
+  const LinkId id = world_.add_link(name, name, now(0));
   links_.emplace(load.link, id);
-  for (const SlowLink& slow : job_.stragglers.slow_links) {
+  const auto change = [this, id, now] { world_.set_capacity(id, now(world_.now())); };
+  const Stragglers& stragglers = job_.stragglers;
+  for (const SlowLink& slow : stragglers.slow_links) {
     if (slow.link != load.link || slow.from <= 0) continue;
-    const double left = std::min(first, slow.speed) * load.capacity;
-    world_.spawn("slow link", slow_down(world_, id, left), slow.from);
+    world_.spawn("slow link", slow_down(change), slow.from);
+  }
+  for (std::size_t i = 0; i < stragglers.neighbours.size(); ++i) {
+    const std::optional<Bursts> bursts = bursts_of(job_, i);
+    if (stragglers.neighbours[i].link != load.link || !bursts) continue;
+    world_.spawn_beside("neighbour",
+                        play_bursts(world_.over(), *bursts, [this, i, change](bool on) {
+                          sending_[i] = on;
+                          change();
+                        }));
   }
   return id;
 }

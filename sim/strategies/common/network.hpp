@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <vector>
 
 #include "costs/collective.hpp"
 #include "engine/world.hpp"
@@ -23,7 +24,8 @@ double communicator_bytes(const Machine& machine, const CommGroup& group);
 
 class JobNetwork {
  public:
-  JobNetwork(World& world, const Job& job) : world_(world), job_(job) {}
+  JobNetwork(World& world, const Job& job)
+      : world_(world), job_(job), sending_(job.stragglers.neighbours.size(), false) {}
 
   // Call before World::run(): links are made when they are first needed. `bytes` as in
   // collective_cost().
@@ -40,6 +42,7 @@ class JobNetwork {
   World& world_;
   const Job& job_;
   std::map<LinkClass, LinkId> links_;
+  std::vector<bool> sending_;  // by neighbour, of those that send in bursts
 };
 
 }  // namespace lockstep

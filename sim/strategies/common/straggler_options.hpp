@@ -59,9 +59,19 @@ struct LoaderHiccups {
 // A cable or port that negotiated less than its line rate.
 struct SlowLink {
   LinkClass link = LinkClass::nic;
-  int node = 0;
+  int node = 0;        // of an uplink: one of those below the leaf switch
   double speed = 0.5;  // of what the platform says
   double from = 0;     // seconds of the simulation
+  Location where = {};
+};
+
+// Traffic of another job on links that this one uses, too. It does not give way.
+struct Neighbour {
+  LinkClass link = LinkClass::nic;
+  std::vector<int> nodes;       // whose; of an uplink as in SlowLink; none = all
+  double share = 0.5;           // of the rate, each way, while it sends
+  std::optional<double> lasts;  // seconds of a burst; none = it always sends
+  std::optional<double> every;  // seconds from one burst to the next, on average
   Location where = {};
 };
 
@@ -77,6 +87,7 @@ struct Stragglers {
   std::optional<SlowPeriods> slow_periods;
   std::optional<LoaderHiccups> loader_hiccups;
   std::vector<SlowLink> slow_links;
+  std::vector<Neighbour> neighbours;
   std::vector<OtherDevice> other_devices;
   // Fixed speed differences: the ranks' factors are the quantiles of normal(1, sigma), dealt to the
   // ranks at random. Absent = `usual_spread` on accelerators, none on CPUs.
@@ -162,7 +173,10 @@ template <class Visitor>
 void describe(Visitor& v, SlowLink& s) {
   v.location(s.where);
   v.field({.name = "link", .doc = "Class of the link."}, s.link);
-  v.field({.name = "node", .doc = "Whose, from 0: all of this class there.", .min = 0, .max = 1e6},
+  v.field({.name = "node",
+           .doc = "Whose, from 0: all of this class there; of uplinks, those of its leaf switch.",
+           .min = 0,
+           .max = 1e6},
           s.node);
   v.field({.name = "speed",
            .doc = "Share of its rate that is left.",
@@ -177,10 +191,43 @@ void describe(Visitor& v, SlowLink& s) {
            .min = 0,
            .max = 1e9},
           s.from);
+}
+
+template <class Visitor>
+void describe(Visitor& v, Neighbour& n) {
+  v.location(n.where);
+  v.field({.name = "link", .doc = "Class of the links."}, n.link);
+  v.field({.name = "nodes",
+           .doc = "Whose, from 0; left out: all. Of uplinks, those of their leaf switches.",
+           .min = 0,
+           .max = 1e6,
+           .max_items = 65536,
+           .single = true},
+          n.nodes);
+  v.field({.name = "share",
+           .doc = "Of a link's rate, each way, that it takes while it sends.",
+           .unit = Dimension::fraction,
+           .min = 1e-3,
+           .max = 0.999,
+           .required = true},
+          n.share);
+  v.field({.name = "lasts",
+           .doc = "Length of a burst; left out: it always sends.",
+           .unit = Dimension::seconds,
+           .min = 1e-6,
+           .max = 1e9},
+          n.lasts);
+  v.field({.name = "every",
+           .doc = "From one burst to the next, on average; needs `lasts`.",
+           .unit = Dimension::seconds,
+           .min = 1e-3,
+           .max = 1e9},
+          n.every);
   v.check([&](auto report) {
-    if (s.link == LinkClass::uplink) {
-      report("link", "the uplinks of a leaf switch belong to no node",
-             "fabric.oversubscription makes all of them slower");
+    if (n.lasts && !n.every) report("lasts", "a burst needs `every` beside it");
+    if (n.every && !n.lasts) report("every", "bursts need `lasts` beside it");
+    if (n.lasts && n.every && *n.lasts > *n.every) {
+      report("lasts", "longer than from one burst to the next");
     }
   });
 }
@@ -235,6 +282,10 @@ void describe(Visitor& v, Stragglers& s) {
            .doc = "Links that are slower than the platform's.",
            .max_items = 1000},
           s.slow_links);
+  v.field({.name = "neighbours",
+           .doc = "Other jobs' traffic on links that this one uses, too.",
+           .max_items = 1000},
+          s.neighbours);
   v.field({.name = "other_devices",
            .doc = "Nodes with other GPUs than the platform's.",
            .max_items = 1000},

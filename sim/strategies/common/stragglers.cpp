@@ -18,6 +18,10 @@ constexpr std::uint32_t per_rank_event = 1;
 constexpr std::uint32_t slow_period_event = 2;
 constexpr std::uint32_t slow_period_begin_event = 3;
 constexpr std::uint32_t hiccup_event = 4;
+constexpr std::uint32_t burst_event = 5;
+
+// However much neighbours take together, a link still moves.
+constexpr double least_left = 1e-3;
 
 // No rank gets faster than this times nominal, whatever the law says.
 constexpr double fastest = 0.05;
@@ -43,20 +47,35 @@ bool in_slow_period(const SlowPeriods& periods, std::uint64_t seed, int rank, in
          (has_one(stretch - 1) && !begins_before(stretch - 1, place + 1));
 }
 
+bool in_bursts(const Neighbour& neighbour) {
+  return neighbour.lasts && neighbour.every && *neighbour.lasts < *neighbour.every;
+}
+
+// An uplink's place is the number of its leaf switch.
+int place_of(const FabricSpec& fabric, LinkClass link, int node) {
+  return link == LinkClass::uplink ? node / std::max(1, fabric.nodes_per_leaf) : node;
+}
+
 }  // namespace
 
 bool any(const Stragglers& stragglers) {
   return random(stragglers) || stragglers.per_rank_sigma || !stragglers.slow_links.empty() ||
-         !stragglers.other_devices.empty() || !stragglers.slow_ranks.empty();
+         !stragglers.neighbours.empty() || !stragglers.other_devices.empty() ||
+         !stragglers.slow_ranks.empty();
 }
 
 bool random(const Stragglers& stragglers) {
   return stragglers.per_step || stragglers.slow_periods || stragglers.loader_hiccups;
 }
 
+bool has_bursts(const Stragglers& stragglers) {
+  return std::any_of(stragglers.neighbours.begin(), stragglers.neighbours.end(), in_bursts);
+}
+
 bool changes(const Stragglers& stragglers) {
   const auto& links = stragglers.slow_links;
-  return std::any_of(links.begin(), links.end(), [](const SlowLink& l) { return l.from > 0; });
+  return has_bursts(stragglers) ||
+         std::any_of(links.begin(), links.end(), [](const SlowLink& l) { return l.from > 0; });
 }
 
 double varying_factor(const Stragglers& stragglers, std::uint64_t seed, int rank, int step) {
@@ -73,14 +92,57 @@ double hiccup(const LoaderHiccups& hiccups, std::uint64_t seed, int rank, int ba
   return late ? hiccups.seconds : 0;
 }
 
-double first_speed(const Stragglers& stragglers, LinkClass link, int node) {
+double speed_left(const Stragglers& stragglers, const FabricSpec& fabric, LinkClass link, int place,
+                  const LinkMoment& moment) {
+  const auto here = [&](int node) { return place_of(fabric, link, node) == place; };
   double speed = 1;
   for (const SlowLink& slow : stragglers.slow_links) {
-    if (slow.link == link && slow.from == 0 && (node < 0 || slow.node == node)) {
+    if (slow.link == link && slow.from <= moment.time && here(slow.node)) {
       speed = std::min(speed, slow.speed);
     }
   }
-  return speed;
+  double taken = 0;
+  for (std::size_t i = 0; i < stragglers.neighbours.size(); ++i) {
+    const Neighbour& neighbour = stragglers.neighbours[i];
+    const auto& nodes = neighbour.nodes;
+    const bool sends = !in_bursts(neighbour) || (i < moment.sending.size() && moment.sending[i]);
+    if (neighbour.link != link || !sends) continue;
+    if (nodes.empty() || std::any_of(nodes.begin(), nodes.end(), here)) taken += neighbour.share;
+  }
+  return speed * std::max(least_left, 1 - taken);
+}
+
+double least_speed_left(const Job& job, LinkClass link, const LinkMoment& moment) {
+  const int nodes = (job.gpus + job.machine.gpus_per_node - 1) / job.machine.gpus_per_node;
+  double least = 1;
+  const FabricSpec& fabric = job.machine.fabric;
+  for (int place = 0; place <= place_of(fabric, link, nodes - 1); ++place) {
+    least = std::min(least, speed_left(job.stragglers, fabric, link, place, moment));
+  }
+  return least;
+}
+
+double Bursts::pause(int before) const {
+  const DrawKey key = key_of(seed, neighbour, before, burst_event);
+  return (every - lasts) * exponential_draw(key);
+}
+
+std::optional<Bursts> bursts_of(const Job& job, std::size_t neighbour) {
+  const Neighbour& said = job.stragglers.neighbours[neighbour];
+  if (!in_bursts(said)) return {};
+  return Bursts{*said.lasts, *said.every, job.seed, static_cast<int>(neighbour)};
+}
+
+Program play_bursts(Bell& over, Bursts bursts, std::function<void(bool)> change) {
+  double time = 0;
+  for (int burst = 0;; ++burst) {
+    time += bursts.pause(burst);
+    if (co_await over.rung(time)) co_return;
+    change(true);
+    time += bursts.lasts;
+    if (co_await over.rung(time)) co_return;
+    change(false);
+  }
 }
 
 double draw(const Jitter& jitter, std::uint64_t seed, int rank, int step) {

@@ -3,8 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <vector>
 
+#include "engine/executor.hpp"
 #include "strategies/strategy.hpp"
 
 namespace lockstep {
@@ -18,14 +21,36 @@ inline constexpr double usual_spread = 0.025;
 bool any(const Stragglers& stragglers);
 // Whether something is drawn that differs from step to step.
 bool random(const Stragglers& stragglers);
+// Whether neighbours send in bursts, which are drawn.
+bool has_bursts(const Stragglers& stragglers);
 // Whether something happens at a given time of the simulation.
 bool changes(const Stragglers& stragglers);
 // Slow-down of a rank in a step besides its fixed one: jitter and slow periods.
 double varying_factor(const Stragglers& stragglers, std::uint64_t seed, int rank, int step);
 // How late the rank's batch-th micro-batch is, in seconds.
 double hiccup(const LoaderHiccups& hiccups, std::uint64_t seed, int rank, int batch);
-// Share of its rate that a node's link begins with; of any node where that is -1.
-double first_speed(const Stragglers& stragglers, LinkClass link, int node);
+// What happens on links at a moment.
+struct LinkMoment {
+  double time = 0;
+  std::vector<bool> sending{};  // by Stragglers::neighbours, of those that send in bursts
+};
+// Share of its rate that is left of a node's link (of an uplink: of a leaf switch's).
+double speed_left(const Stragglers& stragglers, const FabricSpec& fabric, LinkClass link, int place,
+                  const LinkMoment& moment);
+// Of the slowest among all that the ranks' nodes have.
+double least_speed_left(const Job& job, LinkClass link, const LinkMoment& moment);
+
+// Bursts of a neighbour: pauses between them are drawn, exponential ones.
+struct Bursts {
+  double lasts = 0, every = 0;  // seconds; `every` is a mean
+  std::uint64_t seed = 0;
+  int neighbour = 0;
+  double pause(int before) const;  // seconds, before the burst of that number
+};
+// Of Stragglers::neighbours[neighbour]; none where it always sends.
+std::optional<Bursts> bursts_of(const Job& job, std::size_t neighbour);
+// Is told when each of them begins (true) and ends, until the bell rings.
+Program play_bursts(Bell& over, Bursts bursts, std::function<void(bool)> change);
 
 class RankSpeeds {
  public:

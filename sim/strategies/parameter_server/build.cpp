@@ -73,10 +73,13 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
         host_device_copy(job.machine, job.step.input_bytes).seconds(job.step.input_bytes);
   }
   system.links = result.simulated.capacity;
+  std::vector<PsLink> links;
   for (const int link : result.simulated.original) {
-    const LinkClass kind = result.links.links[at(link)].kind;
-    system.link_names.push_back(EnumNames<LinkClass>::names[static_cast<std::size_t>(kind)]);
+    links.push_back(result.links.links[at(link)]);
+    const auto kind = static_cast<std::size_t>(links.back().kind);
+    system.link_names.push_back(EnumNames<LinkClass>::names[kind]);
   }
+  add_neighbours(job, links, system);
   system.routes = result.simulated.routes;
 
   const bool measured = std::any_of(system.routes.begin(), system.routes.end(),

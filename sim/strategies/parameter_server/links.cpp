@@ -44,14 +44,26 @@ class Wiring {
   }
 
  private:
-  using Name = std::tuple<LinkClass, int, int, End>;  // class, node, index in the node, direction
+  using Name = std::tuple<LinkClass, int, int, End>;  // class, node or leaf, index there, direction
 
-  int link(LinkClass kind, int node, int index, End end, double capacity) {
+  int link(LinkClass kind, int place, int index, End end, double capacity) {
     const auto [entry, fresh] =
-        links_.try_emplace({kind, node, index, end}, static_cast<int>(result_.links.size()));
-    const double speed = first_speed(job_.stragglers, kind, node);
-    if (fresh) result_.links.push_back({kind, speed * capacity / job_.communication_scale});
+        links_.try_emplace({kind, place, index, end}, static_cast<int>(result_.links.size()));
+    if (fresh) {
+      const double speed = left(kind, place, {});
+      result_.links.push_back({kind, place, speed * capacity / job_.communication_scale});
+      result_.links.back().bursts = meets_bursts(kind, place);
+    }
     return entry->second;
+  }
+
+  // Whether some neighbour's bursts change what is left of it.
+  bool meets_bursts(LinkClass kind, int place) const {
+    const LinkMoment all{0, std::vector<bool>(job_.stragglers.neighbours.size(), true)};
+    return left(kind, place, all) < left(kind, place, {});
+  }
+  double left(LinkClass kind, int place, const LinkMoment& moment) const {
+    return speed_left(job_.stragglers, machine_.fabric, kind, place, moment);
   }
 
   // A copy's own latency and rate, whatever shares its links.
@@ -127,8 +139,7 @@ class Wiring {
     if (tree.nodes_per_leaf <= 0) return;
     const int leaf = from / tree.nodes_per_leaf, other = to / tree.nodes_per_leaf;
     if (leaf == other) return;
-    const double rate = nic_payload_rate(machine_) * std::max(1, tree.nics_per_node) *
-                        tree.nodes_per_leaf / tree.oversubscription;
+    const double rate = uplink_rate(machine_);
     route.links.push_back(link(LinkClass::uplink, leaf, 0, End::out, rate));
     route.links.push_back(link(LinkClass::uplink, other, 0, End::in, rate));
   }
@@ -310,9 +321,10 @@ SimulatedLinks simplify(const PsLinks& links, bool contention) {
   std::vector<int> simulated(links.links.size(), -1);  // index in result, or what to do instead
   constexpr int kCap = -2, kDrop = -3;
   for (std::size_t id = 0; id < links.links.size(); ++id) {
-    if (!contention || usage[id].one_flow) {
+    const bool bursts = links.links[id].bursts;
+    if (!contention || (usage[id].one_flow && !bursts)) {
       simulated[id] = kCap;
-    } else if (never_tightest(static_cast<int>(id), usage[id], links.links)) {
+    } else if (!bursts && never_tightest(static_cast<int>(id), usage[id], links.links)) {
       simulated[id] = kDrop;
     } else {
       simulated[id] = static_cast<int>(result.capacity.size());
@@ -345,6 +357,30 @@ SimulatedLinks simplify(const PsLinks& links, bool contention) {
   result.push = convert(links.push);
   result.pull = convert(links.pull);
   return result;
+}
+
+void add_neighbours(const Job& job, const std::vector<PsLink>& links, PsSystem& system) {
+  std::vector<std::size_t> numbers;  // in the scenario
+  for (std::size_t n = 0; n < job.stragglers.neighbours.size(); ++n) {
+    const std::optional<Bursts> bursts = bursts_of(job, n);
+    if (!bursts) continue;
+    PsNeighbour neighbour{*bursts, {}};
+    for (std::size_t i = 0; i < links.size(); ++i) {
+      // Those of other nodes, too: what is left of them does not change.
+      if (!links[i].bursts || links[i].kind != job.stragglers.neighbours[n].link) continue;
+      neighbour.links.push_back(static_cast<int>(i));
+    }
+    system.neighbours.push_back(std::move(neighbour));
+    numbers.push_back(n);
+  }
+  system.capacity = [stragglers = job.stragglers, fabric = job.machine.fabric, links, numbers](
+                        int id, const std::vector<bool>& sending) {
+    LinkMoment now{0, std::vector<bool>(stragglers.neighbours.size(), false)};
+    for (std::size_t n = 0; n < numbers.size(); ++n) now.sending[numbers[n]] = sending[n];
+    const PsLink& link = links[at(id)];
+    return link.capacity * speed_left(stragglers, fabric, link.kind, link.place, now) /
+           speed_left(stragglers, fabric, link.kind, link.place, {});
+  };
 }
 
 }  // namespace lockstep

@@ -28,8 +28,10 @@ ServerPlaces server_places(const Machine& machine, int ranks,
 
 struct PsLink {
   LinkClass kind = LinkClass::pcie;
+  int place = 0;        // node, or leaf switch of an uplink
   double capacity = 0;  // bytes/s, one way; of host memory, both ways together
   int part_of = -1;     // index of the link that its traffic counts on; -1 = its own
+  bool bursts = false;  // neighbours take of the capacity now and then
 };
 
 struct PsLinks {
@@ -51,8 +53,8 @@ PsLinks server_links(const Job& job, const ServerPlaces& places);
 // What the curve of a route that has one (route.measured > 0) says of a message alone.
 CopyCost measured_copy(const Machine& machine, const PsRoute& route, double bytes);
 
-// Not every link needs to be simulated: one that never carries two flows at a time becomes a cap of
-// its only route, and one that is never the tightest on any of its routes is left out. Ranks whose
+// Not every link needs to be simulated: of those whose capacity stays, one that never carries two
+// flows at a time becomes a cap of its only route, and one that is never the tightest on any of its routes is left out. Ranks whose
 // routes are alike then have the very same ones. Times stay what they were. Without contention
 // every link becomes a cap: nobody slows down anybody.
 struct SimulatedLinks {
@@ -62,5 +64,8 @@ struct SimulatedLinks {
   std::vector<std::vector<int>> push, pull;  // [rank][place] -> route
 };
 SimulatedLinks simplify(const PsLinks& links, bool contention);
+
+// Bursts of neighbours on `links`, which are those of system.links.
+void add_neighbours(const Job& job, const std::vector<PsLink>& links, PsSystem& system);
 
 }  // namespace lockstep

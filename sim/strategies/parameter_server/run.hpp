@@ -189,6 +189,8 @@ class PsRun {
 
   const PsSystem& system_;
   Executor& executor_;
+  Bell over_;                       // never rings: neighbours are stopped with all others
+  std::vector<bool> sending_;       // by neighbour
   std::unique_ptr<PsWatch> watch_;  // null = nobody listens
   std::vector<RouteId> routes_;
   std::deque<Worker> workers_;

@@ -18,6 +18,7 @@
 #include "engine/observer.hpp"
 #include "results/record.hpp"
 #include "results/schedule.hpp"
+#include "strategies/common/stragglers.hpp"
 #include "strategies/parameter_server/rule.hpp"
 
 namespace lockstep {
@@ -86,6 +87,12 @@ struct PsWorker {
   int core = -1;  // of PsSystem::shared_cores, on which it computes; -1 = one of its own
 };
 
+// Another job's traffic that comes in bursts.
+struct PsNeighbour {
+  Bursts bursts;
+  std::vector<int> links;  // of PsSystem::links, that it may cross
+};
+
 struct PsSystem {
   std::vector<PsWorker> workers;
   int servers = 1;
@@ -97,6 +104,9 @@ struct PsSystem {
   bool priorities = false;    // messages that wait to be sent overtake others
   std::vector<double> links;  // bytes/s, one way
   std::vector<PsRoute> routes;
+  std::vector<PsNeighbour> neighbours;
+  // Bytes/s of a link while these neighbours send; needed where there are any.
+  std::function<double(int link, const std::vector<bool>& sending)> capacity{};
   PsRule rule;
   std::vector<PsPhase> later;  // rules that follow it, in order
   // Instead: `rule` while the workers keep pace, `asynchronous` while they do not.

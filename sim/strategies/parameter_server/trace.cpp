@@ -18,7 +18,11 @@ constexpr std::size_t kRepeats = agreeing_steps;
 }  // namespace
 
 PsRun::PsRun(const PsSystem& system, Executor& executor)
-    : system_(system), executor_(executor), rule_(system.rule) {
+    : system_(system),
+      executor_(executor),
+      over_(executor),
+      sending_(system.neighbours.size(), false),
+      rule_(system.rule) {
   if (system.observer) watch_ = std::make_unique<PsWatch>(*system.observer, system);
   if (system.pull_overlap) {
     for (const PsMessage& m : system.messages) gates_.push_back(m.needed_by);
@@ -60,6 +64,15 @@ PsTrace PsRun::run() {
   for (Worker& each : workers_) executor_.start("worker", worker(each));
   for (Server& each : servers_) {
     executor_.start("server", system_.serial_servers ? serial_server(each) : server(each));
+  }
+  for (std::size_t n = 0; n < system_.neighbours.size(); ++n) {
+    const auto change = [this, n](bool on) {
+      sending_[n] = on;
+      for (const int link : system_.neighbours[n].links) {
+        executor_.set_capacity(link, system_.capacity(link, sending_));
+      }
+    };
+    executor_.start("neighbour", play_bursts(over_, system_.neighbours[n].bursts, change));
   }
   executor_.run();
   return trace();

@@ -132,7 +132,7 @@ void add_workers(const Job& job, const SimulatedLinks& links, const PsLinks& all
   const auto speed_of = [&](int rank) { return speeds.size() == 1 ? speeds[0] : speeds[at(rank)]; };
   const bool fold = system.rule.pushes_per_update == job.gpus && system.later.empty() &&
                     !system.controller && !random(job.stragglers);
-  system.steady = fold && !system.records_updates;
+  system.steady = fold && !system.records_updates && !changes(job.stragglers);
 
   const auto core_of = [&](int rank) {
     const auto found = std::find(cores.rank.begin(), cores.rank.end(), rank);
