@@ -3,6 +3,8 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include "core/statistics.hpp"
+#include "costs/collective_links.hpp"
 #include "toy_job.hpp"
 
 namespace lockstep {
@@ -30,7 +32,7 @@ Job random_job() {
   job.machine.fabric.nodes_per_leaf = *rc::gen::inRange(0, 3);
   if (*rc::gen::arbitrary<bool>()) {
     const LinkClass link = *rc::gen::element(LinkClass::nic, LinkClass::uplink, LinkClass::nvlink);
-    job.stragglers.neighbours = {{link, {}, 0.61, 3e-3, 7e-3}, {link, {1}, 0.3}};
+    job.stragglers.neighbours = {{link, {}, 0.61, 3e-3, 7e-3}, {link, {1}, 0.3, {}, {}}};
   }
   return job;
 }
@@ -73,6 +75,41 @@ RC_GTEST_PROP(BothExecutors, AgreeOnZero, ()) {
   options.gather = *rc::gen::element(ParameterGather::after_update, ParameterGather::with_forward);
   options.overlap = *rc::gen::arbitrary<bool>();
   expect_same(random_job(), options);
+}
+
+// Two nodes whose cards set the pace. Between a neighbour that takes half of them and one that takes
+// three quarters every byte takes 1 / 0.25 - 1 / 0.5 = 2 times as much longer as it takes on a free card.
+// Beside one that takes three quarters two thirds of the time, in bursts much shorter than a step, they
+// move at a quarter of the card's rate then and at their own in between.
+TEST(Strategies, WaitForTheBytesThatNeighboursDelay) {
+  const std::vector<StrategyOptions> strategies{DdpOptions{}, FsdpOptions{},
+                                                LocalSgdOptions{.every = 1}, ZeroOptions{}};
+  for (const StrategyOptions& options : strategies) {
+    auto costs = std::make_shared<ToyCosts>();
+    costs->forward = costs->backward = {0, 1e-6, 1e-6};
+    Job job = toy_job(4, 40e6, 16, costs);
+    job.engine = Engine::loop;
+    const auto beside = [&](Neighbour neighbour) {
+      job.stragglers.neighbours = {neighbour};
+      return make_strategy(options)->simulate(job);
+    };
+    const StrategyResult half = beside({LinkClass::nic, {}, 0.5, {}, {}});
+    const StrategyResult most = beside({LinkClass::nic, {1}, 0.75, {}, {}});
+    const auto nic = std::find_if(most.traffic.begin(), most.traffic.end(),
+                                  [](const LinkTraffic& t) { return t.link_class == "NIC"; });
+    ASSERT_NE(nic, most.traffic.end());
+    const double free = nic->bytes / nic_payload_rate(job.machine);
+    EXPECT_NEAR((mean(most.step_seconds) - mean(half.step_seconds)) / free, 2, 1e-3)
+        << options.index();
+    job.steps = 200;
+    const double rest = mean(half.step_seconds) - 2 * free;  // of a step: latencies, compute
+    job.stragglers.neighbours.clear();
+    const double alone = mean(make_strategy(options)->simulate(job).step_seconds) - rest;
+    const double rate = 1.0 / 3 * free / alone + 2.0 / 3 * 0.25;  // of the card's
+    const StrategyResult bursts = beside({LinkClass::nic, {}, 0.75, 0.1e-3, 0.15e-3});
+    EXPECT_FALSE(bursts.extrapolated);
+    EXPECT_NEAR(mean(bursts.step_seconds) / (rest + free / rate), 1, 0.01) << options.index();
+  }
 }
 
 // What check asks for without simulating.

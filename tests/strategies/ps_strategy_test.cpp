@@ -125,7 +125,7 @@ TEST(ParameterServerJob, NeighboursTakeTheirShareOfLinks) {
   job.steps = 200;
   const double usual = mean_of(ParameterServer({}).simulate(job));
   const double moving = 2 * 3 * kModelBytes / 10e9;
-  job.stragglers.neighbours = {{.link = LinkClass::nic, .nodes = {}, .share = 0.5}};
+  job.stragglers.neighbours = {{LinkClass::nic, {}, 0.5, {}, {}}};
   EXPECT_NEAR(mean_of(ParameterServer({}).simulate(job)) - usual, moving, 1e-9 * usual);
   job.stragglers.neighbours[0].nodes = {0};
   EXPECT_NEAR(mean_of(ParameterServer({}).simulate(job)) - usual, moving, 1e-9 * usual);

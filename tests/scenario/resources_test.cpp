@@ -1,0 +1,95 @@
+// Does what docs/resources.md says of servers, workers and the tree between them follow from the job?
+#include <algorithm>
+
+#include "costs/optimizer.hpp"
+#include "helpers.hpp"
+#include "points/simulate.hpp"
+
+namespace lockstep {
+namespace {
+
+// Eight workers with one GPU and one card each, which push and pull all keys at once.
+constexpr double workers = 8, compute = 0.0975;
+constexpr double model = 25557032 * 4.0;                // bytes, ResNet-50 in FP32
+constexpr double card = 17.4e9 / 8 * 0.94;              // bytes/s of payload
+constexpr double through_one = workers * model / card;  // seconds, all of them to one host
+const std::string job =
+    "model: resnet50\nbatch: {per_gpu: 32}\nprecision: fp32\noptimizer: {name: sgd}\n"
+    "platform: v100-sxm2-16gb-x1-tcp\ngpus: 8\n";
+
+double step(const std::string& options, const std::string& more = "", int steps = 40) {
+  const std::string simulation = "simulation: {seeds: 1, steps: " + std::to_string(steps) + "}\n";
+  const Scenario scenario =
+      scenario_of(job + more + simulation + "strategies: [parameter_server: {" +
+                  "keys: balanced, " + options + "}]\n");
+  return mean(simulate(expand(scenario)).at(0).step_seconds);
+}
+
+std::string own(int servers) {
+  return "placement: own-hosts, servers: " + std::to_string(servers);
+}
+std::string spread(int servers) {
+  return "placement: worker-host, servers: " + std::to_string(servers);
+}
+const std::string async = ", consistency: async";
+
+// Seconds that servers with a share of the keys each need for the update of all workers' pushes, one
+// after the other.
+double updates(int servers) {
+  const Job of = expand(scenario_of(job)).at(0).job;
+  return workers * host_optimizer_seconds(of.optimizer, Precision::fp32, model / 4 / servers,
+                                          of.machine.host);
+}
+
+TEST(Resources, AsyncGoesAtThePaceOfTheServerUntilWorkersHaveEnough) {
+  const double capacity = std::max(through_one, updates(1));
+  EXPECT_NEAR(step(own(1) + async + ", partition_size: 4 MiB", "", 200) / capacity, 1, 0.02);
+  // Whole pushes, one after the other, waiting a little at the server: close to both limits.
+  const double cycle = compute + 2 * model / card;
+  for (const int servers : {2, 4, 8}) {
+    const double least = std::max({cycle, through_one / servers, updates(servers)});
+    const double found = step(own(servers) + async);
+    EXPECT_GT(found, least) << servers;
+    EXPECT_LT(found, 1.3 * least + updates(servers) / workers) << servers;
+  }
+}
+
+// All pushes, the sums of those that wait for each other, the update, and all answers.
+TEST(Resources, SyncUsesOneDirectionAfterTheOther) {
+  const HostSpec host = expand(scenario_of(job)).at(0).job.machine.host;
+  for (const int servers : {1, 2, 4}) {
+    const double sums = (3 * workers - 1) * model / servers / (0.8 * host.memory_bandwidth);
+    const double expected = compute + 2 * through_one / servers + sums + updates(servers) / workers;
+    EXPECT_NEAR(step(own(servers)) / expected, 1, 0.05) << servers;
+  }
+}
+
+TEST(Resources, OnWorkersHostsACardCarriesPushesOutAndAnswersOut) {
+  for (const int servers : {2, 4}) {
+    EXPECT_GT(step(spread(servers) + async), step(own(servers) + async)) << servers;
+    // Directions take turns under sync, and what a worker says to the server beside it is saved.
+    EXPECT_LT(step(spread(servers)), step(own(servers))) << servers;
+  }
+}
+
+// Four nodes below each leaf switch, the servers' hosts below one of their own.
+TEST(Resources, InATreeThePlaceOfServersDecides) {
+  const auto tree = [](const std::string& over) {
+    return "fabric: {nodes_per_leaf: 4, oversubscription: " + over + "}\n";
+  };
+  const double flat = step(own(4) + async), thin = step(own(4) + async, tree("4"));
+  // All that eight workers push enters one leaf, over what a single card carries.
+  EXPECT_GT(thin, through_one);
+  EXPECT_LT(thin, compute + 2 * through_one);
+  EXPECT_GT(thin, 1.8 * flat);
+  // Servers beside the workers keep three sevenths of it below their leaf.
+  EXPECT_LT(step(spread(8) + async, tree("4")), 0.75 * thin);
+  // A degraded uplink of the workers' second leaf slows four of them, and the others under sync only.
+  const std::string slow =
+      tree("1") + "stragglers: {slow_links: [{link: uplink, node: 5, speed: 12%}]}\n";
+  EXPECT_GT(step(own(4), slow), 1.5 * step(own(4), tree("1")));
+  EXPECT_LT(step(own(4) + async, slow), 0.75 * step(own(4), slow));
+}
+
+}  // namespace
+}  // namespace lockstep
