@@ -13,11 +13,22 @@
 
 namespace lockstep {
 
-enum class Architecture { cpu, kepler, pascal, volta, turing, ampere, ada, hopper, blackwell };
+enum class Architecture {
+  cpu,
+  kepler,
+  maxwell,
+  pascal,
+  volta,
+  turing,
+  ampere,
+  ada,
+  hopper,
+  blackwell
+};
 template <>
 struct EnumNames<Architecture> {
-  static constexpr std::array names{"cpu",    "kepler", "pascal", "volta",    "turing",
-                                    "ampere", "ada",    "hopper", "blackwell"};
+  static constexpr std::array names{"cpu",    "kepler", "maxwell", "pascal", "volta",
+                                    "turing", "ampere", "ada",     "hopper", "blackwell"};
 };
 
 struct Device {
