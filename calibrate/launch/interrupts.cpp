@@ -17,14 +17,14 @@ namespace {
 
 constexpr std::array caught{SIGINT, SIGTERM, SIGHUP};
 int guards = 0;
-int ends[2] = {-1, -1};
+int self_pipe[2] = {-1, -1};
 volatile sig_atomic_t flag = 0;
 std::array<struct sigaction, caught.size()> before;
 
 void on_signal(int) {
   const int error = errno;
   flag = 1;
-  (void)!::write(ends[1], "!", 1);
+  (void)!::write(self_pipe[1], "!", 1);
   errno = error;
 }
 
@@ -32,7 +32,7 @@ void on_signal(int) {
 
 InterruptGuard::InterruptGuard() {
   if (guards++ > 0) return;
-  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
+  if (::pipe2(self_pipe, O_CLOEXEC | O_NONBLOCK) != 0) {
     --guards;
     throw std::runtime_error(std::string("cannot make a pipe: ") + std::strerror(errno));
   }
@@ -46,7 +46,7 @@ InterruptGuard::InterruptGuard() {
 InterruptGuard::~InterruptGuard() {
   if (--guards > 0) return;
   for (std::size_t i = 0; i < caught.size(); ++i) ::sigaction(caught[i], &before[i], nullptr);
-  for (int& end : ends) {
+  for (int& end : self_pipe) {
     ::close(end);
     end = -1;
   }
@@ -56,7 +56,7 @@ bool InterruptGuard::interrupted() {
   return guards > 0 && flag != 0;
 }
 int InterruptGuard::descriptor() {
-  return ends[0];
+  return self_pipe[0];
 }
 
 }  // namespace lockstep

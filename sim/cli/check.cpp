@@ -10,7 +10,7 @@
 #include "questions/remarks.hpp"
 #include "results/table.hpp"
 
-namespace lockstep {
+namespace lockstep::check_verb {
 
 namespace {
 
@@ -75,4 +75,4 @@ const Verb verb{VerbGroup::questions, declare};
 
 }  // namespace
 
-}  // namespace lockstep
+}  // namespace lockstep::check_verb

@@ -2,7 +2,7 @@
 #include "cli/verb.hpp"
 #include "cluster/question.hpp"
 
-namespace lockstep {
+namespace lockstep::cluster_verb {
 
 namespace {
 
@@ -46,4 +46,4 @@ const Verb verb{VerbGroup::questions, declare};
 
 }  // namespace
 
-}  // namespace lockstep
+}  // namespace lockstep::cluster_verb

@@ -8,7 +8,7 @@
 
 #include "cli/verb.hpp"
 
-namespace lockstep {
+namespace lockstep::compare_verb {
 
 namespace {
 
@@ -76,4 +76,4 @@ const Verb verb{VerbGroup::questions, declare};
 
 }  // namespace
 
-}  // namespace lockstep
+}  // namespace lockstep::compare_verb

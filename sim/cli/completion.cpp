@@ -189,6 +189,9 @@ std::string fish_completion(const std::vector<DescribedVerb>& verbs) {
   return out;
 }
 
+}  // namespace lockstep
+
+namespace lockstep::completion_verb {
 namespace {
 
 using Script = std::string (*)(const std::vector<DescribedVerb>&);
@@ -212,4 +215,4 @@ const Verb verb{VerbGroup::formats, declare};
 
 }  // namespace
 
-}  // namespace lockstep
+}  // namespace lockstep::completion_verb

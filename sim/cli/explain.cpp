@@ -14,7 +14,7 @@
 #include "results/cells.hpp"
 #include "results/table.hpp"
 
-namespace lockstep {
+namespace lockstep::explain_verb {
 
 namespace {
 
@@ -175,4 +175,4 @@ const Verb verb{VerbGroup::questions, declare};
 
 }  // namespace
 
-}  // namespace lockstep
+}  // namespace lockstep::explain_verb

@@ -3,7 +3,7 @@
 #include "cli/export_layers.hpp"
 #include "cli/verb.hpp"
 
-namespace lockstep {
+namespace lockstep::export_verb {
 
 namespace {
 
@@ -28,4 +28,4 @@ const Verb verb{VerbGroup::formats, declare};
 
 }  // namespace
 
-}  // namespace lockstep
+}  // namespace lockstep::export_verb

@@ -8,7 +8,7 @@
 #include "imports/nccl_tests.hpp"
 #include "imports/profile_folder.hpp"
 
-namespace lockstep {
+namespace lockstep::import_collectives_verb {
 
 namespace {
 
@@ -60,4 +60,4 @@ const Verb verb{VerbGroup::measurements, declare};
 
 }  // namespace
 
-}  // namespace lockstep
+}  // namespace lockstep::import_collectives_verb

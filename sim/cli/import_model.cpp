@@ -10,7 +10,7 @@
 #include "imports/hugging_face.hpp"
 #include "imports/unpacked_text.hpp"
 
-namespace lockstep {
+namespace lockstep::import_model_verb {
 namespace {
 
 struct Arguments {
@@ -71,4 +71,4 @@ Choice declare(CLI::App& app) {
 const Verb verb{VerbGroup::formats, declare};
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::import_model_verb

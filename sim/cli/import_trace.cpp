@@ -14,7 +14,7 @@
 #include "imports/profile_folder.hpp"
 #include "workload/model.hpp"
 
-namespace lockstep {
+namespace lockstep::import_trace_verb {
 namespace {
 
 struct Arguments {
@@ -101,4 +101,4 @@ const Verb verb{VerbGroup::measurements, declare};
 
 }  // namespace
 
-}  // namespace lockstep
+}  // namespace lockstep::import_trace_verb

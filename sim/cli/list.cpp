@@ -11,7 +11,7 @@
 #include "strategies/table.hpp"
 #include "workload/model.hpp"
 
-namespace lockstep {
+namespace lockstep::list_verb {
 
 namespace {
 
@@ -130,4 +130,4 @@ const Verb verb{VerbGroup::formats, declare};
 
 }  // namespace
 
-}  // namespace lockstep
+}  // namespace lockstep::list_verb

@@ -64,6 +64,9 @@ std::string manual_page(const std::vector<DescribedVerb>& verbs, const std::stri
   return out;
 }
 
+}  // namespace lockstep
+
+namespace lockstep::manual_verb {
 namespace {
 
 Choice declare(CLI::App& app) {
@@ -79,4 +82,4 @@ const Verb verb{VerbGroup::formats, declare};
 
 }  // namespace
 
-}  // namespace lockstep
+}  // namespace lockstep::manual_verb

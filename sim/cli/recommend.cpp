@@ -9,7 +9,7 @@
 #include "cli/verb.hpp"
 #include "core/units.hpp"
 
-namespace lockstep {
+namespace lockstep::recommend_verb {
 
 namespace {
 
@@ -77,4 +77,4 @@ const Verb verb{VerbGroup::questions, declare};
 
 }  // namespace
 
-}  // namespace lockstep
+}  // namespace lockstep::recommend_verb

@@ -12,7 +12,7 @@
 #include "core/units.hpp"
 #include "imports/unpacked_text.hpp"
 
-namespace lockstep {
+namespace lockstep::replay_verb {
 namespace {
 
 struct Arguments {
@@ -85,4 +85,4 @@ Choice declare(CLI::App& app) {
 const Verb verb{VerbGroup::questions, declare};
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::replay_verb

@@ -8,7 +8,7 @@
 #include "questions/chapter.hpp"
 #include "scenario/alternatives.hpp"
 
-namespace lockstep {
+namespace lockstep::report_verb {
 
 namespace {
 
@@ -64,4 +64,4 @@ const Verb verb{VerbGroup::questions, declare};
 
 }  // namespace
 
-}  // namespace lockstep
+}  // namespace lockstep::report_verb

@@ -42,6 +42,9 @@ ResultRecord record_of(const Scenario& scenario, const CommonOptions& options) {
   return record;
 }
 
+}  // namespace lockstep
+
+namespace lockstep::run_verb {
 namespace {
 
 struct Arguments {
@@ -236,4 +239,4 @@ const Verb verb{VerbGroup::questions, declare};
 
 }  // namespace
 
-}  // namespace lockstep
+}  // namespace lockstep::run_verb

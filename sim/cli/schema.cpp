@@ -8,7 +8,7 @@
 #include "results/alternatives.hpp"
 #include "results/render.hpp"
 
-namespace lockstep {
+namespace lockstep::schema_verb {
 
 namespace {
 
@@ -64,4 +64,4 @@ const Verb verb{VerbGroup::formats, declare};
 
 }  // namespace
 
-}  // namespace lockstep
+}  // namespace lockstep::schema_verb

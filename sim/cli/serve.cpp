@@ -4,7 +4,7 @@
 #include "cli/verb.hpp"
 #include "explorer/server.hpp"
 
-namespace lockstep {
+namespace lockstep::serve_verb {
 
 namespace {
 
@@ -39,4 +39,4 @@ const Verb verb{VerbGroup::questions, declare};
 
 }  // namespace
 
-}  // namespace lockstep
+}  // namespace lockstep::serve_verb

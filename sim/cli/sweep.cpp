@@ -17,7 +17,7 @@
 #include "sweep/mpi.hpp"
 #endif
 
-namespace lockstep {
+namespace lockstep::sweep_verb {
 
 namespace {
 
@@ -226,4 +226,4 @@ const Verb verb{VerbGroup::questions, declare};
 
 }  // namespace
 
-}  // namespace lockstep
+}  // namespace lockstep::sweep_verb

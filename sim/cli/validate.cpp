@@ -11,7 +11,7 @@
 #include "questions/openmetrics.hpp"
 #include "results/cells.hpp"
 
-namespace lockstep {
+namespace lockstep::validate_verb {
 
 namespace {
 
@@ -100,4 +100,4 @@ const Verb verb{VerbGroup::questions, declare};
 
 }  // namespace
 
-}  // namespace lockstep
+}  // namespace lockstep::validate_verb

@@ -1,5 +1,5 @@
 // A verb of the command line is one .cpp: its declaration, what it does, and a Verb that registers
-// it. Nothing lists the verbs.
+// it, in a namespace of its own (lockstep::export_verb). Nothing lists the verbs.
 //
 //   Choice declare(CLI::App& app) {
 //     const auto file = std::make_shared<std::string>();

@@ -7,7 +7,7 @@
 
 #include "calibrate/command.hpp"
 
-namespace lockstep {
+namespace lockstep::accuracy_command_test {
 namespace {
 
 using nlohmann::json;
@@ -223,4 +223,4 @@ TEST(Accuracy, ThatCannotBeHadIsAWarningOrAnError) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::accuracy_command_test

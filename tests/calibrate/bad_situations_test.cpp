@@ -10,7 +10,7 @@
 #include "costs/profile.hpp"
 #include "imports/profile_folder.hpp"
 
-namespace lockstep {
+namespace lockstep::bad_situations_test {
 namespace {
 
 using testing::HasSubstr;
@@ -238,4 +238,4 @@ TEST(Gpu, ThatIsNotHereIsSaidPlainly) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::bad_situations_test

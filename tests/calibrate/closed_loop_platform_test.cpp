@@ -12,7 +12,7 @@
 #include "launch/machine_state.hpp"
 #include "launch/processes.hpp"
 
-namespace lockstep {
+namespace lockstep::closed_loop_platform_test {
 namespace {
 
 // Each rank is pinned to a core, and has no more than that one however many there are.
@@ -63,4 +63,4 @@ TEST(SharedCores, AreWorthAWarning) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::closed_loop_platform_test

@@ -10,7 +10,7 @@
 #include "workload/model.hpp"
 #include "workload/step.hpp"
 
-namespace lockstep {
+namespace lockstep::closed_loop_test {
 namespace {
 
 using testing::HasSubstr;
@@ -216,4 +216,4 @@ TEST(ClosedLoop, ThatFailsLeavesNoFolderOfItsOwn) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::closed_loop_test

@@ -6,7 +6,7 @@
 
 #include "core/errors.hpp"
 
-namespace lockstep {
+namespace lockstep::collective_report_test {
 namespace {
 
 using testing::ElementsAre;
@@ -101,4 +101,4 @@ TEST(Curves, AreTheProfilesPart) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::collective_report_test

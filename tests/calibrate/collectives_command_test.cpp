@@ -10,7 +10,7 @@
 #include "launch/network.hpp"
 #include "probes/collective_report.hpp"
 
-namespace lockstep {
+namespace lockstep::collectives_command_test {
 namespace {
 
 using testing::HasSubstr;
@@ -209,4 +209,4 @@ TEST(Collectives, WrongInputIsSaidBeforeAnythingStarts) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::collectives_command_test

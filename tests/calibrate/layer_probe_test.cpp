@@ -8,7 +8,7 @@
 #include "probes/layers.hpp"
 #include "workload/model.hpp"
 
-namespace lockstep {
+namespace lockstep::layer_probe_test {
 namespace {
 
 LayerProbeResult probe(const TrainingStep& step, std::size_t repetitions) {
@@ -101,4 +101,4 @@ TEST(LayerProbe, MeasuresMemoryBesideTime) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::layer_probe_test

@@ -8,7 +8,7 @@
 #include "core/random.hpp"
 #include "workload/step.hpp"
 
-namespace lockstep {
+namespace lockstep::layers_digest_test {
 namespace {
 
 using nlohmann::json;
@@ -190,4 +190,4 @@ TEST(LayersDigest, FewInterruptionsAreNoJitter) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::layers_digest_test

@@ -19,7 +19,7 @@
 #include "torch/real_network.hpp"
 #include "workload/model.hpp"
 
-namespace lockstep {
+namespace lockstep::memory_test {
 namespace {
 
 struct MemoryCase {
@@ -243,4 +243,4 @@ TEST(Meter, TensorsMayOutliveIt) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::memory_test

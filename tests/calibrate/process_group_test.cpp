@@ -10,7 +10,7 @@
 
 #include "launch/processes.hpp"
 
-namespace lockstep {
+namespace lockstep::process_group_test {
 namespace {
 
 // Runs `work` on `ranks` threads; the first exception of any is thrown here.
@@ -164,4 +164,4 @@ TEST(Group, PeerThatHasGoneIsAnErrorAtOnce) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::process_group_test

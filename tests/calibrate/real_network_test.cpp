@@ -15,7 +15,7 @@
 #include "torch/precision.hpp"
 #include "workload/model.hpp"
 
-namespace lockstep {
+namespace lockstep::real_network_test {
 namespace {
 
 using Overrides = std::map<std::string, std::int64_t>;
@@ -234,4 +234,4 @@ TEST(Precision, FlushesDenormals) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::real_network_test

@@ -12,7 +12,7 @@
 #include "calibrate/trained.hpp"
 #include "launch/network.hpp"
 
-namespace lockstep {
+namespace lockstep::real_runs_test {
 namespace {
 
 using testing::HasSubstr;
@@ -96,4 +96,4 @@ TEST(Train, JitterTakesTime) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::real_runs_test

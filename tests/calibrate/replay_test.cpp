@@ -15,7 +15,7 @@
 #include "torch/optimizer.hpp"
 #include "workload/model.hpp"
 
-namespace lockstep {
+namespace lockstep::replay_test {
 namespace {
 
 using testing::HasSubstr;
@@ -333,4 +333,4 @@ TEST(Images, TakenOffAreNotLeft) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::replay_test

@@ -7,7 +7,7 @@
 #include "calibrate/run_ranks.hpp"
 #include "memory/step_memory.hpp"
 
-namespace lockstep {
+namespace lockstep::same_training_test {
 namespace {
 
 struct Net {
@@ -80,4 +80,4 @@ TEST(DdpRuns, HaveBucketsWithSeveralRanksOnly) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::same_training_test

@@ -8,7 +8,7 @@
 
 #include "strategies/common/stragglers.hpp"
 
-namespace lockstep {
+namespace lockstep::slowness_test {
 namespace {
 
 // The device here takes 10 ms for what it was given: those are slept for, too.
@@ -49,4 +49,4 @@ TEST(SlowRank, JittersAsInTheSimulator) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::slowness_test

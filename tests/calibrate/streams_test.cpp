@@ -6,7 +6,7 @@
 #include "core/statistics.hpp"
 #include "probes/layers.hpp"
 
-namespace lockstep {
+namespace lockstep::streams_test {
 namespace {
 
 StreamProbeOptions options_for(const std::vector<std::int64_t>& elements, std::size_t repetitions) {
@@ -56,4 +56,4 @@ TEST(Streams, ThatDoNotFitSayIt) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::streams_test

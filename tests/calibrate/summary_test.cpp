@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-namespace lockstep {
+namespace lockstep::summary_test {
 namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
@@ -160,4 +160,4 @@ TEST(RankReport, HalfAFileIsAnError) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::summary_test

@@ -9,7 +9,7 @@
 #include "calibrate/trained.hpp"
 #include "launch/network.hpp"
 
-namespace lockstep {
+namespace lockstep::train_command_test {
 namespace {
 
 using testing::HasSubstr;
@@ -110,4 +110,4 @@ TEST(Train, CsvIsOneLineUnderItsHeader) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::train_command_test

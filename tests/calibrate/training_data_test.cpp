@@ -12,7 +12,7 @@
 #include "core/errors.hpp"
 #include "workload/model.hpp"
 
-namespace lockstep {
+namespace lockstep::training_data_test {
 namespace {
 
 using testing::HasSubstr;
@@ -189,4 +189,4 @@ TEST(Data, ThatDoesNotSuitIsRefusedBeforeAnythingStarts) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::training_data_test

@@ -7,7 +7,7 @@
 
 #include "process.hpp"
 
-namespace lockstep {
+namespace lockstep::bad_input_test {
 namespace {
 
 using testing::HasSubstr;
@@ -388,4 +388,4 @@ TEST(BadFiles, OneBadFileDoesNotKeepCheckFromTheOthers) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::bad_input_test

@@ -6,7 +6,7 @@
 
 #include "process.hpp"
 
-namespace lockstep {
+namespace lockstep::completion_test {
 namespace {
 
 using testing::ElementsAre;
@@ -87,4 +87,4 @@ TEST(Completion, OtherShellsAreRefused) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::completion_test

@@ -8,7 +8,7 @@
 #include "process.hpp"
 #include "source_dir.hpp"
 
-namespace lockstep {
+namespace lockstep::import_test {
 namespace {
 
 using testing::AllOf;
@@ -207,4 +207,4 @@ TEST(Profile, OfAnotherDeviceIsRefusedWhereTheScenarioNamesIt) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::import_test

@@ -8,7 +8,7 @@
 
 #include "process.hpp"
 
-namespace lockstep {
+namespace lockstep::misuse_test {
 namespace {
 
 using testing::HasSubstr;
@@ -205,4 +205,4 @@ TEST(Huge, AThousandPointsAreAnswered) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::misuse_test

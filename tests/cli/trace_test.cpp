@@ -9,7 +9,7 @@
 
 #include "process.hpp"
 
-namespace lockstep {
+namespace lockstep::trace_test {
 namespace {
 
 using testing::HasSubstr;
@@ -216,4 +216,4 @@ TEST(RunTrace, AFullDiskIsSaid) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::trace_test

@@ -8,7 +8,7 @@
 #include "core/data.hpp"
 #include "process.hpp"
 
-namespace lockstep {
+namespace lockstep::verbs_test {
 namespace {
 
 using testing::AllOf;
@@ -342,4 +342,4 @@ TEST(Validate, EveryFormat) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::verbs_test

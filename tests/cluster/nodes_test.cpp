@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-namespace lockstep {
+namespace lockstep::nodes_test {
 namespace {
 
 TEST(Nodes, AJobThatFitsIntoANodeIsNotSplit) {
@@ -56,4 +56,4 @@ TEST(Nodes, GrowingMovesNothing) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::nodes_test

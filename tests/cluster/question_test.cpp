@@ -11,7 +11,7 @@
 
 #include "questions/run.hpp"
 
-namespace lockstep {
+namespace lockstep::question_test {
 namespace {
 
 using testing::HasSubstr;
@@ -213,4 +213,4 @@ INSTANTIATE_TEST_SUITE_P(, ShippedCluster, testing::ValuesIn(shipped_clusters())
                          });
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::question_test

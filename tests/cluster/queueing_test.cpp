@@ -5,7 +5,7 @@
 #include "cluster/outcome.hpp"
 #include "jobs.hpp"
 
-namespace lockstep {
+namespace lockstep::queueing_test {
 namespace {
 
 // Mean waiting of 400,000 jobs, each of which takes the only GPU; busy for `load` of the time.
@@ -51,4 +51,4 @@ TEST(Queueing, BackfillAndElasticityChangeNothingWhereEveryJobFillsTheCluster) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::queueing_test

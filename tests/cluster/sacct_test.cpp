@@ -5,7 +5,7 @@
 
 #include "core/errors.hpp"
 
-namespace lockstep {
+namespace lockstep::sacct_test {
 namespace {
 
 using testing::HasSubstr;
@@ -80,4 +80,4 @@ TEST(Sacct, MissingColumnsAndEmptyFilesAreRefused) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::sacct_test

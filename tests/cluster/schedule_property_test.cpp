@@ -8,7 +8,7 @@
 
 #include "jobs.hpp"
 
-namespace lockstep {
+namespace lockstep::schedule_property_test {
 namespace {
 
 constexpr ClusterSize size{4, 4};
@@ -194,4 +194,4 @@ TEST(Elastic, AJobStartsSmallAndGrowsIntoWhatIsLeft) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::schedule_property_test

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace lockstep {
+namespace lockstep::errors_test {
 namespace {
 
 using testing::HasSubstr;
@@ -62,4 +62,4 @@ TEST(Errors, QuotedTextIsCutBetweenCharacters) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::errors_test

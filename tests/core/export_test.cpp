@@ -8,7 +8,7 @@
 #include "core/describe.hpp"
 #include "sample_types.hpp"
 
-namespace lockstep {
+namespace lockstep::export_test {
 namespace {
 
 using sample::Entry;
@@ -141,4 +141,4 @@ TEST(Export, DocsTableHasEveryFieldOnce) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::export_test

@@ -9,7 +9,7 @@
 #include <set>
 #include <vector>
 
-namespace lockstep {
+namespace lockstep::random_test {
 namespace {
 
 // Known answers published with Random123 (kat_vectors: philox4x32 10).
@@ -132,4 +132,4 @@ TEST(Random, BoundsHold) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::random_test

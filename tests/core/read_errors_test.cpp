@@ -7,7 +7,7 @@
 #include "core/describe.hpp"
 #include "sample_types.hpp"
 
-namespace lockstep {
+namespace lockstep::read_errors_test {
 namespace {
 
 using sample::Sample;
@@ -146,4 +146,4 @@ TEST(ReadErrors, TheWholeDocument) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::read_errors_test

@@ -6,7 +6,7 @@
 #include "core/describe.hpp"
 #include "sample_types.hpp"
 
-namespace lockstep {
+namespace lockstep::read_test {
 namespace {
 
 using sample::Noise;
@@ -136,4 +136,4 @@ TEST(Read, RawNodesAreKept) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::read_test

@@ -7,7 +7,7 @@
 #include "sample_types.hpp"
 #include "schema/accepts.hpp"
 
-namespace lockstep {
+namespace lockstep::schema_test {
 namespace {
 
 using sample::Sample;
@@ -97,4 +97,4 @@ TEST(Schema, DescribesFields) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::schema_test

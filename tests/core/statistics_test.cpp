@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace lockstep {
+namespace lockstep::statistics_test {
 namespace {
 
 TEST(Statistics, KnownValues) {
@@ -43,4 +43,4 @@ RC_GTEST_PROP(Statistics, QuantilesAreOrderedAndIgnoreTheOrderOfValues,
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::statistics_test

@@ -11,7 +11,7 @@
 #include <tuple>
 #include <vector>
 
-namespace lockstep {
+namespace lockstep::units_test {
 namespace {
 
 using testing::HasSubstr;
@@ -160,4 +160,4 @@ RC_GTEST_PROP(Units, ForPeopleKeepsThreeDigits, ()) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::units_test

@@ -11,7 +11,7 @@
 
 #include "core/yaml_write.hpp"
 
-namespace lockstep {
+namespace lockstep::yaml_test {
 namespace {
 
 using testing::HasSubstr;
@@ -216,4 +216,4 @@ RC_GTEST_PROP(Yaml, AnyTextIsReadOrRefused, ()) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::yaml_test

@@ -10,7 +10,7 @@
 #include "costs/collective.hpp"
 #include "costs/collective_curve.hpp"
 
-namespace lockstep {
+namespace lockstep::collective_cost_test {
 namespace {
 
 constexpr double MiB = 1024 * 1024, GiB = 1024 * MiB;
@@ -444,4 +444,4 @@ TEST(Copies, GoAtTheSpeedOfTheirLink) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::collective_cost_test

@@ -7,7 +7,7 @@
 #include "core/statistics.hpp"
 #include "fit/collective_rows.hpp"
 
-namespace lockstep {
+namespace lockstep::collective_measured_test {
 namespace {
 
 TEST(MeasuredCollectives, MedianErrorIsUnderTenPercentFromOneMebibyteOn) {
@@ -41,4 +41,4 @@ TEST(MeasuredCollectives, LargeMessagesReachTheMeasuredBandwidth) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::collective_measured_test

@@ -8,7 +8,7 @@
 
 #include "costs/nccl_tuning.hpp"
 
-namespace lockstep {
+namespace lockstep::collective_nccl_test {
 namespace {
 
 constexpr double KiB = 1024, MiB = 1024 * KiB, GiB = 1024 * MiB;
@@ -158,4 +158,4 @@ TEST(NcclTuning, TreeSizeFactorPassesThroughTheTable) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::collective_nccl_test

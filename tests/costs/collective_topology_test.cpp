@@ -6,7 +6,7 @@
 #include "costs/collective.hpp"
 #include "costs/nccl_topology.hpp"
 
-namespace lockstep {
+namespace lockstep::collective_topology_test {
 namespace {
 
 CommGroup on_one_node(int ranks) {
@@ -128,4 +128,4 @@ TEST(CollectiveLinks, CapacityOfAClassIsTheMachines) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::collective_topology_test

@@ -9,7 +9,7 @@
 #include "costs/roofline_costs.hpp"
 #include "kernel_test_device.hpp"
 
-namespace lockstep {
+namespace lockstep::host_queue_test {
 namespace {
 
 struct Item {
@@ -164,4 +164,4 @@ TEST(HostQueue, KeptProductIsNotComputedAgainButItsCastIs) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::host_queue_test

@@ -5,7 +5,7 @@
 
 #include "kernel_test_device.hpp"
 
-namespace lockstep {
+namespace lockstep::interference_test {
 namespace {
 
 TEST(SharedCores, WhoWantsLessThanHalfGetsIt) {
@@ -53,4 +53,4 @@ TEST(Interference, NeverStarvesCompletely) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::interference_test

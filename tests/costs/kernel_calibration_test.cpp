@@ -13,7 +13,7 @@
 #include "fit/reference_rows.hpp"
 #include "source_dir.hpp"
 
-namespace lockstep {
+namespace lockstep::kernel_calibration_test {
 namespace {
 
 double median_of(std::vector<double> values) {
@@ -92,4 +92,4 @@ TEST(KernelCalibration, DevicesSayWhetherTheyWereFittedOrDerived) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::kernel_calibration_test

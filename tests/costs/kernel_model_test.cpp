@@ -9,7 +9,7 @@
 
 #include "kernel_test_device.hpp"
 
-namespace lockstep {
+namespace lockstep::kernel_model_test {
 namespace {
 
 Kernel gemm(std::int64_t m, std::int64_t n, std::int64_t k, MathMode math = MathMode::bf16,
@@ -355,4 +355,4 @@ RC_GTEST_PROP(KernelModelProperty, NeverBeatsTheRoofline, ()) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::kernel_model_test

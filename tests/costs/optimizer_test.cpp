@@ -8,7 +8,7 @@
 #include "costs/roofline_costs.hpp"
 #include "kernel_test_device.hpp"
 
-namespace lockstep {
+namespace lockstep::optimizer_test {
 namespace {
 
 OptimizerSpec spec(OptimizerKind kind, OptimizerImplementation implementation,
@@ -127,4 +127,4 @@ TEST(Optimizer, LargeFusedStepTakesItsBytesOverBandwidth) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::optimizer_test

@@ -13,7 +13,7 @@
 #include "kernel_test_device.hpp"
 #include "source_dir.hpp"
 
-namespace lockstep {
+namespace lockstep::profile_test {
 namespace {
 
 const std::string path = LOCKSTEP_SOURCE_DIR "/tests/costs/data/profile_small.yaml";
@@ -468,4 +468,4 @@ TEST(Profile, WhatItDoesNotAnswerIsSaid) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::profile_test

@@ -9,7 +9,7 @@
 #include "cuda/sweeps.hpp"
 #include "hardware/device_file.hpp"
 
-namespace lockstep::cuda {
+namespace lockstep::cuda::efficiency_fit_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -221,4 +221,4 @@ TEST(EfficiencyFit, PrintsABlockThatADeviceFileMayHold) {
 }
 
 }  // namespace
-}  // namespace lockstep::cuda
+}  // namespace lockstep::cuda::efficiency_fit_test

@@ -8,7 +8,7 @@
 #include "cuda/measurements.hpp"
 #include "cuda/sweeps.hpp"
 
-namespace lockstep::cuda {
+namespace lockstep::cuda::figures_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -193,4 +193,4 @@ TEST(Tables, ShowEveryPartThatWasMeasured) {
 }
 
 }  // namespace
-}  // namespace lockstep::cuda
+}  // namespace lockstep::cuda::figures_test

@@ -7,7 +7,7 @@
 
 #include "on_both.hpp"
 
-namespace lockstep {
+namespace lockstep::executor_test {
 namespace {
 
 // What programs note: numbers, in the order in which they come to it.
@@ -279,4 +279,4 @@ TEST(SimGrid, StartsOnlyOnce) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::executor_test

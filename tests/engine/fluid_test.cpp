@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace lockstep {
+namespace lockstep::fluid_test {
 namespace {
 
 TEST(FluidNetwork, LoneFlowTakesBytesOverBandwidth) {
@@ -91,4 +91,4 @@ TEST(FluidNetwork, RouteWithoutLinksDeliversAtOnce) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::fluid_test

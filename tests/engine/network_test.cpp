@@ -9,7 +9,7 @@
 #include "engine/world.hpp"
 #include "on_both.hpp"
 
-namespace lockstep {
+namespace lockstep::network_test {
 namespace {
 
 constexpr double near = 1e-9;  // relative
@@ -232,4 +232,4 @@ TEST(CoupledFlow, WeighsLinksByTheirBytes) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::network_test

@@ -11,7 +11,7 @@
 #include "engine/world.hpp"
 #include "on_both.hpp"
 
-namespace lockstep {
+namespace lockstep::observer_test {
 namespace {
 
 // What was told, as text and numbers.
@@ -299,4 +299,4 @@ TEST(Observer, HearsOfLinksAndLoneTransfers) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::observer_test

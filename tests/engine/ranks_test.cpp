@@ -7,7 +7,7 @@
 #include "engine/world.hpp"
 #include "on_both.hpp"
 
-namespace lockstep {
+namespace lockstep::ranks_test {
 namespace {
 
 constexpr double near = 1e-9;
@@ -483,4 +483,4 @@ TEST(World, EndsWhatGoesOnBesideIt) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::ranks_test

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace lockstep {
+namespace lockstep::failures_test {
 namespace {
 
 TEST(Failures, ComeAtTheirRate) {
@@ -62,4 +62,4 @@ TEST(Failures, AtGivenTimesComeInOrder) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::failures_test

@@ -6,7 +6,7 @@
 
 #include "fixture.hpp"
 
-namespace lockstep {
+namespace lockstep::long_run_property_test {
 namespace {
 
 LongRun any_plan() {
@@ -60,4 +60,4 @@ RC_GTEST_PROP(LongRunProperty, IsTheSameForTheSameSeed, ()) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::long_run_property_test

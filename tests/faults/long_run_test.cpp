@@ -8,7 +8,7 @@
 
 #include "fixture.hpp"
 
-namespace lockstep {
+namespace lockstep::long_run_test {
 namespace {
 
 TEST(LongRun, WithoutFailuresIsItsStepsAndCheckpoints) {
@@ -186,4 +186,4 @@ TEST(LongRun, AMonthOf2048NodesTakesHardlyAnyTime) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::long_run_test

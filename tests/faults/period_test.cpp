@@ -8,7 +8,7 @@
 
 #include "fixture.hpp"
 
-namespace lockstep {
+namespace lockstep::period_test {
 namespace {
 
 TEST(Period, IsNearlyYoungsWhereWritingIsShort) {
@@ -56,4 +56,4 @@ TEST(Period, IsTheOptimumThatASweepFinds) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::period_test

@@ -9,7 +9,7 @@
 
 #include "core/errors.hpp"
 
-namespace lockstep {
+namespace lockstep::device_test {
 namespace {
 
 std::string write_file(const std::string& name, const std::string& text) {
@@ -70,4 +70,4 @@ TEST(Device, MistakesAreLocatedAllAtOnce) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::device_test

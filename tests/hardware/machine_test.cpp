@@ -10,7 +10,7 @@
 
 #include "core/errors.hpp"
 
-namespace lockstep {
+namespace lockstep::machine_test {
 namespace {
 
 std::string write_file(const std::string& name, const std::string& text) {
@@ -117,4 +117,4 @@ TEST(Machine, MisspeltKeysAndWrongUnits) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::machine_test

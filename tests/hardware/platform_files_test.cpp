@@ -5,7 +5,7 @@
 #include "core/errors.hpp"
 #include "hardware/machine.hpp"
 
-namespace lockstep {
+namespace lockstep::platform_files_test {
 namespace {
 
 using ::testing::Contains;
@@ -62,4 +62,4 @@ TEST(PlatformFiles, TheIssuesMachinesAreThere) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::platform_files_test

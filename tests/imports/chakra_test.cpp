@@ -9,7 +9,7 @@
 #include "points/traced_names.hpp"
 #include "questions/replay.hpp"
 
-namespace lockstep {
+namespace lockstep::chakra_test {
 namespace {
 
 using testing::HasSubstr;
@@ -198,4 +198,4 @@ TEST(Chakra, BadTracesAreRefused) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::chakra_test

@@ -16,7 +16,7 @@
 #include "workload/model.hpp"
 #include "workload/model_file.hpp"
 
-namespace lockstep {
+namespace lockstep::graph_model_test {
 namespace {
 
 using testing::HasSubstr;
@@ -414,4 +414,4 @@ TEST(LayerList, ABlockInTwoPiecesIsNone) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::graph_model_test

@@ -15,7 +15,7 @@
 #include "workload/model.hpp"
 #include "workload/model_file.hpp"
 
-namespace lockstep {
+namespace lockstep::hugging_face_test {
 namespace {
 
 using testing::ElementsAre;
@@ -212,4 +212,4 @@ TEST(HuggingFace, RefusesWithThePlace) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::hugging_face_test

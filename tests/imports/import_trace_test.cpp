@@ -12,7 +12,7 @@
 #include "source_dir.hpp"
 #include "workload/model.hpp"
 
-namespace lockstep {
+namespace lockstep::import_trace_test {
 namespace {
 
 using testing::HasSubstr;
@@ -282,4 +282,4 @@ TEST(BadTraces, AreRefusedWhenMostOfTheTimeIsSomethingElse) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::import_trace_test

@@ -10,7 +10,7 @@
 #include "imports/profile_folder.hpp"
 #include "source_dir.hpp"
 
-namespace lockstep {
+namespace lockstep::nccl_tests_test {
 namespace {
 
 using testing::HasSubstr;
@@ -151,4 +151,4 @@ TEST(NcclTests, AddedToAProfileThatReadsBack) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::nccl_tests_test

@@ -7,7 +7,7 @@
 #include "points/points.hpp"
 #include "points/timeline.hpp"
 
-namespace lockstep {
+namespace lockstep::own_trace_test {
 namespace {
 
 void expect_round_trip(const std::string& model, const std::string& optimizer) {
@@ -56,4 +56,4 @@ TEST(OwnTrace, ImportsAsTheLayersItWasMadeOf) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::own_trace_test

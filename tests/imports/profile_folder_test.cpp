@@ -8,7 +8,7 @@
 #include "core/errors.hpp"
 #include "source_dir.hpp"
 
-namespace lockstep {
+namespace lockstep::profile_folder_test {
 namespace {
 
 using testing::HasSubstr;
@@ -96,4 +96,4 @@ TEST(Settings, AreTheLatest) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::profile_folder_test

@@ -5,7 +5,7 @@
 
 #include <chrono>
 
-namespace lockstep {
+namespace lockstep::machine_state_test {
 namespace {
 
 TEST(Machine, IsDescribed) {
@@ -59,4 +59,4 @@ TEST(Disturbance, IsNotClaimedForShortTimes) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::machine_state_test

@@ -15,7 +15,7 @@
 
 #include "core/errors.hpp"
 
-namespace lockstep {
+namespace lockstep::network_test {
 namespace {
 
 int namespaces_of(pid_t pid) {
@@ -131,4 +131,4 @@ TEST(TokenBucket, GrowsAboveAGigabit) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::network_test

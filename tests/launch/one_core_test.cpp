@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <thread>
 
-namespace lockstep {
+namespace lockstep::one_core_test {
 namespace {
 
 cpu_set_t cores_of(int thread) {
@@ -51,4 +51,4 @@ TEST(OneCore, ThatIsNotThereIsAnError) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::one_core_test

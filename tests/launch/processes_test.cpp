@@ -15,7 +15,7 @@
 
 #include "launch/interrupts.hpp"
 
-namespace lockstep {
+namespace lockstep::processes_test {
 namespace {
 
 using testing::HasSubstr;
@@ -215,4 +215,4 @@ TEST(Processes, WhatCannotStartIsSaidPlainly) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::processes_test

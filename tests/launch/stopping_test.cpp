@@ -8,7 +8,7 @@
 
 #include "core/statistics.hpp"
 
-namespace lockstep {
+namespace lockstep::stopping_test {
 namespace {
 
 std::vector<double> one_to(int n) {
@@ -65,4 +65,4 @@ TEST(Enough, StopsAtTheMaximumHoweverWide) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::stopping_test

@@ -10,7 +10,7 @@
 
 #include "memory/allocator.hpp"
 
-namespace lockstep {
+namespace lockstep::allocator_property_test {
 namespace {
 
 constexpr std::int64_t mib = 1024 * 1024;
@@ -195,4 +195,4 @@ RC_GTEST_PROP(AllocatorProperty, TilesItsSegmentsAndGivesEverythingBack,
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::allocator_property_test

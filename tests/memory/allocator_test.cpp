@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace lockstep {
+namespace lockstep::allocator_test {
 namespace {
 
 constexpr std::int64_t kib = 1024, mib = 1024 * kib;
@@ -198,4 +198,4 @@ TEST(Allocator, CountsHostMemoryByTheByte) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::allocator_test

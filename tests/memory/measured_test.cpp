@@ -12,7 +12,7 @@
 #include "source_dir.hpp"
 #include "workload/model.hpp"
 
-namespace lockstep {
+namespace lockstep::measured_test {
 namespace {
 
 std::string test_model(const std::string& name) {
@@ -171,4 +171,4 @@ TEST(StepMemorySpeed, PlaysAThousandLayersInMilliseconds) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::measured_test

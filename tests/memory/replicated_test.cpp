@@ -5,7 +5,7 @@
 #include "memory/step_memory.hpp"
 #include "networks.hpp"
 
-namespace lockstep {
+namespace lockstep::replicated_test {
 namespace {
 
 // Three layers, activations of 16 MiB, weights of 12 Mi elements = 48 MiB.
@@ -300,4 +300,4 @@ TEST(ServerMemory, HoldsParametersStateAndQueuedGradients) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::replicated_test

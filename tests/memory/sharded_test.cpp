@@ -6,7 +6,7 @@
 
 #include "networks.hpp"
 
-namespace lockstep {
+namespace lockstep::sharded_test {
 namespace {
 
 // Six layers of 48 MiB in fp32, one unit each, on four ranks; activations small enough to see past.
@@ -163,4 +163,4 @@ TEST(ShardedMemory, WithoutTheRateLimiterTheHostRunsAheadOfTheDevice) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::sharded_test

@@ -8,7 +8,7 @@
 #include "networks.hpp"
 #include "sharded.hpp"
 
-namespace lockstep {
+namespace lockstep::step_memory_property_test {
 namespace {
 
 // `blocks` equal blocks of a few linear layers with random widths and a residual sum each.
@@ -139,4 +139,4 @@ RC_GTEST_PROP(StepMemoryProperty, IsTheSameEveryTime, ()) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::step_memory_property_test

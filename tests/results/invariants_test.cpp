@@ -8,7 +8,7 @@
 
 #include "sample_record.hpp"
 
-namespace lockstep {
+namespace lockstep::invariants_test {
 namespace {
 
 using testing::HasSubstr;
@@ -64,4 +64,4 @@ TEST(Invariants, FindWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::invariants_test

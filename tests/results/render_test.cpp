@@ -15,7 +15,7 @@
 #include "results/staleness.hpp"
 #include "sample_record.hpp"
 
-namespace lockstep {
+namespace lockstep::render_test {
 namespace {
 
 void expect_golden(const std::string& name, const std::string& text) {
@@ -193,4 +193,4 @@ TEST(Render, AnEmptyRecordRendersEverywhere) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::render_test

@@ -9,7 +9,7 @@
 #include "results/report_answer.hpp"
 #include "sample_record.hpp"
 
-namespace lockstep {
+namespace lockstep::report_test {
 namespace {
 
 using testing::ElementsAre;
@@ -187,4 +187,4 @@ TEST(Report, ARecordWithoutPredictionsIsStillAPage) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::report_test

@@ -8,7 +8,7 @@
 #include "sample_record.hpp"
 #include "schema/accepts.hpp"
 
-namespace lockstep {
+namespace lockstep::schema_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -58,4 +58,4 @@ TEST(ResultSchema, SaysWhatEveryFieldMeans) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::schema_test

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace lockstep {
+namespace lockstep::step_timeline_test {
 namespace {
 
 using testing::ElementsAre;
@@ -123,4 +123,4 @@ TEST(StepTimeline, TheTableSaysWhatALaneDoes) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::step_timeline_test

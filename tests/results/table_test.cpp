@@ -5,7 +5,7 @@
 
 #include <stdexcept>
 
-namespace lockstep {
+namespace lockstep::table_test {
 namespace {
 
 Table sample() {
@@ -41,4 +41,4 @@ TEST(Table, ARowOfTheWrongLengthIsAProgrammersMistake) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::table_test

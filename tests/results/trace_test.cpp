@@ -9,7 +9,7 @@
 
 #include "core/output.hpp"
 
-namespace lockstep {
+namespace lockstep::trace_test {
 namespace {
 
 // gzread() reads both.
@@ -80,4 +80,4 @@ TEST(Trace, SaysWhyItCannotBeWritten) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::trace_test

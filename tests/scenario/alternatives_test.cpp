@@ -13,7 +13,7 @@
 #include "results/render.hpp"
 #include "schema/accepts.hpp"
 
-namespace lockstep {
+namespace lockstep::alternatives_test {
 namespace {
 
 const std::string rest = "name: test\nbatch: {per_gpu: 8}\nstrategies: [ddp]\n";
@@ -184,4 +184,4 @@ TEST(Alternatives, NothingFitsUntilThereAreEnoughGpus) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::alternatives_test

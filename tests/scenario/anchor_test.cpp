@@ -5,7 +5,7 @@
 #include "points/measured.hpp"
 #include "questions/run.hpp"
 
-namespace lockstep {
+namespace lockstep::anchor_test {
 namespace {
 
 double step_of(const Scenario& s, std::size_t i, const std::vector<CostScale>& scales) {
@@ -109,4 +109,4 @@ TEST(Anchor, OnlyAMemoryFigureIsNoAnchor) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::anchor_test

@@ -5,7 +5,7 @@
 #include "questions/explain.hpp"
 #include "questions/run.hpp"
 
-namespace lockstep {
+namespace lockstep::attribution_test {
 namespace {
 
 using testing::HasSubstr;
@@ -119,4 +119,4 @@ TEST(Bottleneck, AdvisesOnlyWhatIsPossible) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::attribution_test

@@ -12,7 +12,7 @@
 #include "helpers.hpp"
 #include "questions/run.hpp"
 
-namespace lockstep {
+namespace lockstep::chapter_test {
 namespace {
 
 ReportChapter chapter_of(const std::string& text) {
@@ -199,4 +199,4 @@ TEST(Chapter, WhatAPageHoldsIsBounded) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::chapter_test

@@ -7,7 +7,7 @@
 #include "points/interval.hpp"
 #include "questions/run.hpp"
 
-namespace lockstep {
+namespace lockstep::compare_test {
 namespace {
 
 using testing::HasSubstr;
@@ -87,4 +87,4 @@ TEST(Compare, ThePictureHasBothBarsOfEveryComparison) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::compare_test

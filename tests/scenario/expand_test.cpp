@@ -8,7 +8,7 @@
 #include "costs/profile.hpp"
 #include "helpers.hpp"
 
-namespace lockstep {
+namespace lockstep::expand_test {
 namespace {
 
 using testing::HasSubstr;
@@ -304,4 +304,4 @@ TEST(Expand, AStrategysRefusalIsLocatedAtItsEntry) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::expand_test

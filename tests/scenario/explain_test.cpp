@@ -10,7 +10,7 @@
 #include "costs/profile.hpp"
 #include "helpers.hpp"
 
-namespace lockstep {
+namespace lockstep::explain_test {
 namespace {
 
 double sum(const Attribution& parts) {
@@ -223,4 +223,4 @@ TEST(Explain, DeviceTimeByKindIsAllOfTheDevicesTime) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::explain_test

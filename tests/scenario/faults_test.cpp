@@ -4,7 +4,7 @@
 #include "helpers.hpp"
 #include "questions/run.hpp"
 
-namespace lockstep {
+namespace lockstep::faults_test {
 namespace {
 
 using testing::HasSubstr;
@@ -180,4 +180,4 @@ TEST(Faults, WhatNeverComesToItsEndSaysSo) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::faults_test

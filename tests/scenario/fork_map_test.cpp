@@ -12,7 +12,7 @@
 #include <string>
 #include <thread>
 
-namespace lockstep {
+namespace lockstep::fork_map_test {
 namespace {
 
 using testing::HasSubstr;
@@ -136,4 +136,4 @@ TEST(ForkMap, ChildrenDoNotPrintWhatTheParentHasBuffered) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::fork_map_test

@@ -8,7 +8,7 @@
 #include <set>
 #include <sstream>
 
-namespace lockstep {
+namespace lockstep::openmetrics_test {
 namespace {
 
 // Samples by name and labels. Metadata comes first, in one block a family; units end names; no sample
@@ -90,4 +90,4 @@ TEST(OpenMetrics, OfNothingIsStillADocument) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::openmetrics_test

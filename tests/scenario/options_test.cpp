@@ -12,7 +12,7 @@
 #include "questions/run.hpp"
 #include "results/render.hpp"
 
-namespace lockstep {
+namespace lockstep::options_test {
 namespace {
 
 struct Option {
@@ -520,4 +520,4 @@ TEST(Options, EveryFieldIsTried) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::options_test

@@ -14,7 +14,7 @@
 #include <stdexcept>
 #include <thread>
 
-namespace lockstep {
+namespace lockstep::pool_test {
 namespace {
 
 using testing::HasSubstr;
@@ -124,4 +124,4 @@ TEST(Pool, ItTakesItsWorkersWithIt) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::pool_test

@@ -7,7 +7,7 @@
 #include "points/wire.hpp"
 #include "questions/run.hpp"
 
-namespace lockstep {
+namespace lockstep::predict_test {
 namespace {
 
 // What a strategy would report: steps of 0.1, 0.1 and 0.4 s.
@@ -289,4 +289,4 @@ TEST(Predict, AnotherSeedIsAnotherDraw) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::predict_test

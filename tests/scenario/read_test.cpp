@@ -5,7 +5,7 @@
 #include "core/data.hpp"
 #include "helpers.hpp"
 
-namespace lockstep {
+namespace lockstep::read_test {
 namespace {
 
 using testing::HasSubstr;
@@ -99,4 +99,4 @@ TEST(ReadScenario, FilesBesideTheScenarioAreFound) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::read_test

@@ -8,7 +8,7 @@
 #include "results/render.hpp"
 #include "scenario/alternatives.hpp"
 
-namespace lockstep {
+namespace lockstep::recipe_test {
 namespace {
 
 using testing::AllOf;
@@ -96,4 +96,4 @@ TEST(Recipe, UnknownOnesAndMisfitsAreRefusedWhereTheyStand) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::recipe_test

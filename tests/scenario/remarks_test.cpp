@@ -7,7 +7,7 @@
 #include "helpers.hpp"
 #include "questions/run.hpp"
 
-namespace lockstep {
+namespace lockstep::remarks_test {
 namespace {
 
 using testing::Contains;
@@ -81,4 +81,4 @@ TEST(Remarks, ManyUnitsThatKeepTheHostBusyAreNamedAndTheAdviceHelps) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::remarks_test

@@ -5,7 +5,7 @@
 #include "helpers.hpp"
 #include "points/simulate.hpp"
 
-namespace lockstep {
+namespace lockstep::resources_test {
 namespace {
 
 // Eight workers with one GPU and one card each, which push and pull all keys at once.
@@ -92,4 +92,4 @@ TEST(Resources, InATreeThePlaceOfServersDecides) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::resources_test

@@ -5,7 +5,7 @@
 #include "helpers.hpp"
 #include "schema/accepts.hpp"
 
-namespace lockstep {
+namespace lockstep::schema_test {
 namespace {
 
 bool accepts(const Node& document) {
@@ -61,4 +61,4 @@ TEST(ScenarioSchema, RefusesMisspeltKeysAtEveryLevel) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::schema_test

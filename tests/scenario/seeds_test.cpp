@@ -5,7 +5,7 @@
 #include "questions/run.hpp"
 #include "results/render.hpp"
 
-namespace lockstep {
+namespace lockstep::seeds_test {
 namespace {
 
 const std::string asynchronous =
@@ -84,4 +84,4 @@ TEST(Seeds, OfARunThatDrawsNothingAreNotTold) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::seeds_test

@@ -12,7 +12,7 @@
 #include "schema/accepts.hpp"
 #include "workload/model.hpp"
 
-namespace lockstep {
+namespace lockstep::shipped_files_test {
 namespace {
 
 std::string test_name(const testing::TestParamInfo<std::string>& info) {
@@ -174,4 +174,4 @@ TEST(ShippedFiles, EveryYamlFileIsOneOfThese) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::shipped_files_test

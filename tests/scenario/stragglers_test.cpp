@@ -8,7 +8,7 @@
 #include "helpers.hpp"
 #include "questions/run.hpp"
 
-namespace lockstep {
+namespace lockstep::stragglers_test {
 namespace {
 
 using testing::HasSubstr;
@@ -215,4 +215,4 @@ TEST(Stragglers, CostWhatTheRunIsLongerAndDearerThanWithout) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::stragglers_test

@@ -8,7 +8,7 @@
 #include "questions/anchor.hpp"
 #include "questions/run.hpp"
 
-namespace lockstep {
+namespace lockstep::suggest_test {
 namespace {
 
 // Applies the words of a suggestion to the scenario, by a reading of its own.
@@ -60,4 +60,4 @@ TEST(Suggest, WhatNothingHelpsGetsNoSuggestion) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::suggest_test

@@ -19,7 +19,7 @@
 #include "questions/run.hpp"
 #include "source_dir.hpp"
 
-namespace lockstep {
+namespace lockstep::timeline_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -409,4 +409,4 @@ TEST(Timeline, IsAsReviewed) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::timeline_test

@@ -5,7 +5,7 @@
 
 #include "helpers.hpp"
 
-namespace lockstep {
+namespace lockstep::validate_test {
 namespace {
 
 ValidationRow made_up(const std::string& group, double predicted, double measured) {
@@ -112,4 +112,4 @@ TEST(Validate, TablesHaveOneLinePerRow) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::validate_test

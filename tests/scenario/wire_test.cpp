@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-namespace lockstep {
+namespace lockstep::wire_test {
 namespace {
 
 TEST(Wire, EveryFieldComesBackExactly) {
@@ -85,4 +85,4 @@ TEST(Wire, ARefusalKeepsItsPlaceAndWords) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::wire_test

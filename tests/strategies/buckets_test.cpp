@@ -8,7 +8,7 @@
 
 #include "strategies/ddp/plan.hpp"
 
-namespace lockstep {
+namespace lockstep::buckets_test {
 namespace {
 
 using testing::ElementsAre;
@@ -99,4 +99,4 @@ TEST(Buckets, CountBytesAsTheyGoOverTheWire) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::buckets_test

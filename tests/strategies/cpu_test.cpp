@@ -6,7 +6,7 @@
 #include "strategies/parameter_server/parameter_server.hpp"
 #include "toy_job.hpp"
 
-namespace lockstep::testing {
+namespace lockstep::testing::cpu_test {
 namespace {
 
 constexpr double near = 1e-9;
@@ -204,4 +204,4 @@ TEST(ServerOnGpu, NeverSharesACore) {
 }
 
 }  // namespace
-}  // namespace lockstep::testing
+}  // namespace lockstep::testing::cpu_test

@@ -9,7 +9,7 @@
 #include "strategies/ddp/buckets.hpp"
 #include "toy_job.hpp"
 
-namespace lockstep {
+namespace lockstep::ddp_property_test {
 namespace {
 
 using namespace lockstep::testing;  // NOLINT: the fixture of this file
@@ -156,4 +156,4 @@ RC_GTEST_PROP(DdpLaws, RelabellingRanksChangesNothing, ()) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::ddp_property_test

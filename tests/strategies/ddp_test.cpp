@@ -7,7 +7,7 @@
 #include "strategies/ddp/buckets.hpp"
 #include "toy_job.hpp"
 
-namespace lockstep {
+namespace lockstep::ddp_test {
 namespace {
 
 using namespace lockstep::testing;  // NOLINT: the fixture of this file
@@ -367,4 +367,4 @@ TEST(Ddp, NeedsNoContentionAlone) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::ddp_test

@@ -7,7 +7,7 @@
 #include "costs/collective_links.hpp"
 #include "toy_job.hpp"
 
-namespace lockstep {
+namespace lockstep::executors_test {
 namespace {
 
 using namespace lockstep::testing;  // NOLINT: the fixture of this file
@@ -125,4 +125,4 @@ TEST(Strategies, SimulateTheMemoryTheyName) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::executors_test

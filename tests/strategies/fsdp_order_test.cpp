@@ -7,7 +7,7 @@
 #include "strategies/fsdp/order.hpp"
 #include "tests/memory/networks.hpp"
 
-namespace lockstep {
+namespace lockstep::fsdp_order_test {
 namespace {
 
 struct Case {
@@ -145,4 +145,4 @@ TEST(FsdpOrder, TwoIsOneUnitAheadAndNeverWaits) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::fsdp_order_test

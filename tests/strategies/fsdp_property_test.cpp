@@ -4,7 +4,7 @@
 
 #include "tests/strategies/fsdp_fixture.hpp"
 
-namespace lockstep::testing {
+namespace lockstep::testing::fsdp_property_test {
 namespace {
 
 constexpr double slack = 1 + 1e-9;
@@ -153,4 +153,4 @@ RC_GTEST_PROP(FsdpLaws, ExposedCommunicationFitsIntoTheTransfers, ()) {
 }
 
 }  // namespace
-}  // namespace lockstep::testing
+}  // namespace lockstep::testing::fsdp_property_test

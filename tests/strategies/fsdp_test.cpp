@@ -3,7 +3,7 @@
 
 #include "tests/strategies/fsdp_fixture.hpp"
 
-namespace lockstep::testing {
+namespace lockstep::testing::fsdp_test {
 namespace {
 
 constexpr double exact = 1e-9;  // relative
@@ -449,4 +449,4 @@ TEST(FsdpOptimizer, SeesFewFlatTensorsOrManyParts) {
 }
 
 }  // namespace
-}  // namespace lockstep::testing
+}  // namespace lockstep::testing::fsdp_test

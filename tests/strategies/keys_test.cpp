@@ -7,7 +7,7 @@
 
 #include <numeric>
 
-namespace lockstep {
+namespace lockstep::keys_test {
 namespace {
 
 TrainingStep step_with(const std::vector<std::int64_t>& tensors) {
@@ -99,4 +99,4 @@ RC_GTEST_PROP(Keys, EveryElementIsKeptOnceAndInOrder, ()) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::keys_test

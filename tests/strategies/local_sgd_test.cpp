@@ -8,7 +8,7 @@
 #include "strategies/common/stragglers.hpp"
 #include "toy_job.hpp"
 
-namespace lockstep {
+namespace lockstep::local_sgd_test {
 namespace {
 
 using namespace lockstep::testing;  // NOLINT: the fixture of this file
@@ -144,4 +144,4 @@ TEST(LocalSgd, NeedsAFlatCopyOfWhatIsAveraged) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::local_sgd_test

@@ -8,10 +8,10 @@
 #include "strategies/common/stragglers.hpp"
 #include "strategies/table.hpp"
 
-namespace lockstep {
+namespace lockstep::options_test {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::string error_of(const std::string& text) {
   try {
@@ -119,4 +119,4 @@ TEST(RankSpeeds, TheSlowestOfManyRanksIsAsSlowAsItIsOnAverage) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::options_test

@@ -4,7 +4,7 @@
 #include "costs/optimizer.hpp"
 #include "toy_job.hpp"
 
-namespace lockstep::testing {
+namespace lockstep::testing::provenance_test {
 namespace {
 
 // Layers measured, the update interpolated, copies modelled.
@@ -129,4 +129,4 @@ TEST(Provenance, CountsWhatServersDo) {
 }
 
 }  // namespace
-}  // namespace lockstep::testing
+}  // namespace lockstep::testing::provenance_test

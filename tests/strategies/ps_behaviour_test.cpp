@@ -8,7 +8,7 @@
 
 #include "ps_fixture.hpp"
 
-namespace lockstep::testing {
+namespace lockstep::testing::ps_behaviour_test {
 namespace {
 
 ToySystem jittery(int workers, PsRule rule) {
@@ -329,4 +329,4 @@ TEST(Speed, ManyAsynchronousWorkersOnOneLink) {
 }
 
 }  // namespace
-}  // namespace lockstep::testing
+}  // namespace lockstep::testing::ps_behaviour_test

@@ -3,7 +3,7 @@
 
 #include "ps_fixture.hpp"
 
-namespace lockstep::testing {
+namespace lockstep::testing::ps_closed_form_test {
 namespace {
 
 constexpr double kExact = 1e-9;
@@ -280,4 +280,4 @@ TEST(SynchronousServer, IsNotSteadyWhileTheLoaderLosesItsLead) {
 }
 
 }  // namespace
-}  // namespace lockstep::testing
+}  // namespace lockstep::testing::ps_closed_form_test

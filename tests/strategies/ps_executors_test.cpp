@@ -7,7 +7,7 @@
 #include "../engine/in_child.hpp"
 #include "ps_fixture.hpp"
 
-namespace lockstep::testing {
+namespace lockstep::testing::ps_executors_test {
 namespace {
 
 // What both must agree on.
@@ -237,4 +237,4 @@ TEST(BothExecutors, FindTheSameStatisticsOfAsynchronousRuns) {
 }
 
 }  // namespace
-}  // namespace lockstep::testing
+}  // namespace lockstep::testing::ps_executors_test

@@ -7,7 +7,7 @@
 
 #include "ps_fixture.hpp"
 
-namespace lockstep::testing {
+namespace lockstep::testing::ps_queueing_test {
 namespace {
 
 constexpr double exact = 1e-9;
@@ -156,4 +156,4 @@ TEST(SynchronousSteps, WaitForTheSlowestAsOrderStatisticsSay) {
 }
 
 }  // namespace
-}  // namespace lockstep::testing
+}  // namespace lockstep::testing::ps_queueing_test

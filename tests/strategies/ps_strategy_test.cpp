@@ -7,7 +7,7 @@
 #include "ps_job.hpp"
 #include "strategies/parameter_server/build.hpp"
 
-namespace lockstep::testing {
+namespace lockstep::testing::ps_strategy_test {
 namespace {
 
 // PCIe is private, host memory wide: T = compute + M/PCIe + sums and update + M/PCIe.
@@ -420,4 +420,4 @@ RC_GTEST_PROP(ParameterServerJob, SimplifiedLinksGiveTheSameTimes, ()) {
 }
 
 }  // namespace
-}  // namespace lockstep::testing
+}  // namespace lockstep::testing::ps_strategy_test

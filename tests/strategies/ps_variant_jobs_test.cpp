@@ -9,7 +9,7 @@
 #include "ps_job.hpp"
 #include "results/schedule.hpp"
 
-namespace lockstep::testing {
+namespace lockstep::testing::ps_variant_jobs_test {
 namespace {
 
 constexpr double exact = 1e-9;
@@ -187,4 +187,4 @@ TEST(BackupWorkers, AreFewerThanTheWorkers) {
 }
 
 }  // namespace
-}  // namespace lockstep::testing
+}  // namespace lockstep::testing::ps_variant_jobs_test

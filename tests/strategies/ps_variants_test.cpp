@@ -9,7 +9,7 @@
 #include "core/errors.hpp"
 #include "ps_fixture.hpp"
 
-namespace lockstep::testing {
+namespace lockstep::testing::ps_variants_test {
 namespace {
 
 constexpr double exact = 1e-9;
@@ -353,4 +353,4 @@ TEST(Updates, OfEveryRuleAreVersionsInOrder) {
 }
 
 }  // namespace
-}  // namespace lockstep::testing
+}  // namespace lockstep::testing::ps_variants_test

@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-namespace lockstep {
+namespace lockstep::units_test {
 namespace {
 
 Layer layer(const std::string& name, const std::string& block,
@@ -178,4 +178,4 @@ RC_GTEST_PROP(UnitProperties, EveryParameterIsOwnedOnce, ()) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::units_test

@@ -7,7 +7,7 @@
 #include "memory/step_memory.hpp"
 #include "toy_job.hpp"
 
-namespace lockstep {
+namespace lockstep::zero_test {
 namespace {
 
 using namespace lockstep::testing;  // NOLINT: the fixture of this file
@@ -179,4 +179,4 @@ TEST(Zero, RefusesGroupsThatDoNotFit) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::zero_test

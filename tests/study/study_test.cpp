@@ -16,7 +16,7 @@
 #include "scenario/scenario.hpp"
 #include "workload/precision.hpp"
 
-namespace lockstep {
+namespace lockstep::study_test {
 namespace {
 
 Scenario shipped(const std::string& name) {
@@ -108,4 +108,4 @@ TEST(Study, FromTheOneGpuColumnPredictionsBeatPerfectScaling) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::study_test

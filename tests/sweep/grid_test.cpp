@@ -7,7 +7,7 @@
 
 #include "sweep_files.hpp"
 
-namespace lockstep {
+namespace lockstep::grid_test {
 namespace {
 
 using testing::AllOf;
@@ -146,4 +146,4 @@ TEST(Sample, HasDifferentPointsInOrder) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::grid_test

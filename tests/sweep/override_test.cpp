@@ -5,7 +5,7 @@
 
 #include "sweep_files.hpp"
 
-namespace lockstep {
+namespace lockstep::override_test {
 namespace {
 
 using testing::HasSubstr;
@@ -54,4 +54,4 @@ TEST(Override, MistakesAreToldInTheSetting) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::override_test

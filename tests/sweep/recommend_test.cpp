@@ -12,7 +12,7 @@
 #include "sweep/sweep.hpp"
 #include "sweep_files.hpp"
 
-namespace lockstep {
+namespace lockstep::recommend_test {
 namespace {
 
 using testing::HasSubstr;
@@ -206,4 +206,4 @@ TEST_F(Recommend, WhatCannotBeAskedIsRefused) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::recommend_test

@@ -8,7 +8,7 @@
 #include "core/output.hpp"
 #include "sweep_files.hpp"
 
-namespace lockstep {
+namespace lockstep::rows_file_test {
 namespace {
 
 using testing::ElementsAre;
@@ -136,4 +136,4 @@ TEST_F(Rows, ShardsMergeToTheWhole) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::rows_file_test

@@ -5,7 +5,7 @@
 
 #include "sweep_files.hpp"
 
-namespace lockstep {
+namespace lockstep::setting_test {
 namespace {
 
 using testing::ElementsAre;
@@ -110,4 +110,4 @@ TEST(Setting, APathThatLeadsNowhereIsRefused) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::setting_test

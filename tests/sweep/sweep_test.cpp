@@ -11,7 +11,7 @@
 #include "points/predict.hpp"
 #include "sweep_files.hpp"
 
-namespace lockstep {
+namespace lockstep::sweep_test {
 namespace {
 
 using testing::HasSubstr;
@@ -159,4 +159,4 @@ TEST_F(Sweep, StopsWhenToldAndGoesOnLater) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::sweep_test

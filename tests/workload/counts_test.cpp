@@ -3,7 +3,7 @@
 
 #include "workload/model.hpp"
 
-namespace lockstep {
+namespace lockstep::counts_test {
 namespace {
 
 class PublishedFigures : public testing::TestWithParam<std::string> {};
@@ -30,4 +30,4 @@ INSTANTIATE_TEST_SUITE_P(EveryModel, PublishedFigures, testing::ValuesIn(known_m
                          });
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::counts_test

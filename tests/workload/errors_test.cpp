@@ -5,7 +5,7 @@
 
 #include "build.hpp"
 
-namespace lockstep {
+namespace lockstep::errors_test {
 namespace {
 
 using testing::HasSubstr;
@@ -165,4 +165,4 @@ TEST(BadRequests, AreRefusedWithTheReason) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::errors_test

@@ -3,7 +3,7 @@
 
 #include "build.hpp"
 
-namespace lockstep {
+namespace lockstep::experts_windows_test {
 namespace {
 
 using testing::HasSubstr;
@@ -128,4 +128,4 @@ TEST(Windows, RefuseWhatCannotBe) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::experts_windows_test

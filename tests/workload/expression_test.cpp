@@ -5,7 +5,7 @@
 
 #include "workload/model_error.hpp"
 
-namespace lockstep {
+namespace lockstep::expression_test {
 namespace {
 
 std::int64_t value(const std::string& text) {
@@ -64,4 +64,4 @@ TEST(Expressions, NeverWrapAround) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::expression_test

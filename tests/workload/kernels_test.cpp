@@ -4,7 +4,7 @@
 
 #include "build.hpp"
 
-namespace lockstep {
+namespace lockstep::kernels_test {
 namespace {
 
 TEST(Kernels, OfALinearLayer) {
@@ -200,4 +200,4 @@ TEST(Kernels, OperatorsKeepFusedAttentionAndEverySecondProduct) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::kernels_test

@@ -6,7 +6,7 @@
 
 #include "build.hpp"
 
-namespace lockstep {
+namespace lockstep::saved_test {
 namespace {
 
 double megabytes(const std::string& model, std::int64_t samples) {
@@ -130,4 +130,4 @@ TEST(SavedActivations, AutocastKeepsHalfPrecisionCopies) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::saved_test

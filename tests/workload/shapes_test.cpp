@@ -4,7 +4,7 @@
 
 #include "build.hpp"
 
-namespace lockstep {
+namespace lockstep::shapes_test {
 namespace {
 
 TEST(ConvolutionShapes, ResNetStemAt224) {
@@ -148,4 +148,4 @@ RC_GTEST_PROP(ConvolutionShapes, AgreeWithCountingWindows, ()) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::shapes_test

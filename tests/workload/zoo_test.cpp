@@ -10,7 +10,7 @@
 #include "source_dir.hpp"
 #include "workload/ops.hpp"
 
-namespace lockstep {
+namespace lockstep::zoo_test {
 namespace {
 
 bool reads_tokens(const std::string& model) {
@@ -139,4 +139,4 @@ TEST(Zoo, EveryOperatorIsDocumented) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::zoo_test
