@@ -53,7 +53,7 @@ struct Descriptors {
   cudnnConvolutionDescriptor_t convolution = nullptr;
 };
 
-cudnnDataType_t type_of(MathMode math) {
+cudnnDataType_t cudnn_type_of(MathMode math) {
   if (math == MathMode::fp16) return CUDNN_DATA_HALF;
   if (math == MathMode::bf16) return CUDNN_DATA_BFLOAT16;
   return CUDNN_DATA_FLOAT;
@@ -61,12 +61,12 @@ cudnnDataType_t type_of(MathMode math) {
 
 // NCHW, padding of half the kernel.
 void describe_shape(const Descriptors& d, const ConvolutionShape& s, MathMode math, int out_size) {
-  LOCKSTEP_CUDNN(cudnnSetTensor4dDescriptor(d.x, CUDNN_TENSOR_NCHW, type_of(math), s.batch,
+  LOCKSTEP_CUDNN(cudnnSetTensor4dDescriptor(d.x, CUDNN_TENSOR_NCHW, cudnn_type_of(math), s.batch,
                                             s.in_channels, s.size, s.size));
-  LOCKSTEP_CUDNN(cudnnSetTensor4dDescriptor(d.y, CUDNN_TENSOR_NCHW, type_of(math), s.batch,
+  LOCKSTEP_CUDNN(cudnnSetTensor4dDescriptor(d.y, CUDNN_TENSOR_NCHW, cudnn_type_of(math), s.batch,
                                             s.out_channels, out_size, out_size));
-  LOCKSTEP_CUDNN(cudnnSetFilter4dDescriptor(d.w, type_of(math), CUDNN_TENSOR_NCHW, s.out_channels,
-                                            s.in_channels, s.kernel, s.kernel));
+  LOCKSTEP_CUDNN(cudnnSetFilter4dDescriptor(d.w, cudnn_type_of(math), CUDNN_TENSOR_NCHW,
+                                            s.out_channels, s.in_channels, s.kernel, s.kernel));
   LOCKSTEP_CUDNN(cudnnSetConvolution2dDescriptor(d.convolution, s.kernel / 2, s.kernel / 2,
                                                  s.stride, s.stride, 1, 1, CUDNN_CROSS_CORRELATION,
                                                  CUDNN_DATA_FLOAT));

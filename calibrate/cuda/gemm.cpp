@@ -20,7 +20,7 @@ struct Handle {
   cublasHandle_t handle = nullptr;
 };
 
-cudaDataType type_of(MathMode math) {
+cudaDataType cuda_type_of(MathMode math) {
   if (math == MathMode::fp16) return CUDA_R_16F;
   if (math == MathMode::bf16) return CUDA_R_16BF;
   return CUDA_R_32F;
@@ -47,9 +47,9 @@ void measure_shape(const ProbeOptions& options, const GemmShape& s, MathMode mat
     // Row-major C = A B is column-major C' = B' A'.
     const cublasStatus_t status = cublasGemmEx(
         cublas.handle, CUBLAS_OP_N, CUBLAS_OP_N, static_cast<int>(s.n), static_cast<int>(s.m),
-        static_cast<int>(s.k), &one, operands.at(at + a), type_of(math), static_cast<int>(s.n),
-        operands.at(at), type_of(math), static_cast<int>(s.k), &zero, operands.at(at + a + b),
-        type_of(math), static_cast<int>(s.n), compute_of(math), CUBLAS_GEMM_DEFAULT);
+        static_cast<int>(s.k), &one, operands.at(at + a), cuda_type_of(math), static_cast<int>(s.n),
+        operands.at(at), cuda_type_of(math), static_cast<int>(s.k), &zero, operands.at(at + a + b),
+        cuda_type_of(math), static_cast<int>(s.n), compute_of(math), CUBLAS_GEMM_DEFAULT);
     if (status != CUBLAS_STATUS_SUCCESS)
       fail("cublasGemmEx", __FILE__, __LINE__, cublasGetStatusString(status));
   });
