@@ -54,9 +54,9 @@ PsLinks server_links(const Job& job, const ServerPlaces& places);
 CopyCost measured_copy(const Machine& machine, const PsRoute& route, double bytes);
 
 // Not every link needs to be simulated: of those whose capacity stays, one that never carries two
-// flows at a time becomes a cap of its only route, and one that is never the tightest on any of its routes is left out. Ranks whose
-// routes are alike then have the very same ones. Times stay what they were. Without contention
-// every link becomes a cap: nobody slows down anybody.
+// flows at a time becomes a cap of its only route, and one that is never the tightest on any of its
+// routes is left out. Ranks whose routes are alike then have the very same ones. Times stay what
+// they were. Without contention every link becomes a cap: nobody slows down anybody.
 struct SimulatedLinks {
   std::vector<double> capacity;
   std::vector<int> original;  // index in PsLinks::links of each
