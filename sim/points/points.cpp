@@ -136,11 +136,16 @@ void check_stragglers(const Scenario& scenario, const Machine& machine, Misfits&
   for (const SlowLink& slow : scenario.stragglers.slow_links) {
     check(slow.where, "stragglers.slow_links.node", slow.node);
     check_link(slow.where, "stragglers.slow_links.link", slow.link);
-    const bool served = std::any_of(
-        scenario.strategies.begin(), scenario.strategies.end(), [](const StrategyEntry& entry) {
-          return std::holds_alternative<ParameterServerOptions>(entry.options);
-        });
-    if (slow.from > 0 && served) {
+    const auto is_served = [](const StrategyEntry& entry) {
+      return std::holds_alternative<ParameterServerOptions>(entry.options);
+    };
+    const auto& all = scenario.strategies;
+    if (scenario.simulation.network == NetworkKind::analytic &&
+        !std::all_of(all.begin(), all.end(), is_served)) {
+      misfits.add(slow.where, "stragglers.slow_links",
+                  "simulation.network: analytic prices collectives on links of full speed", "flow");
+    }
+    if (slow.from > 0 && std::any_of(all.begin(), all.end(), is_served)) {
       misfits.add(slow.where, "stragglers.slow_links.from",
                   "links of parameter servers are slow from the start", "0 s");
     }

@@ -192,6 +192,15 @@ TEST(Stragglers, NeighboursNeedANetworkThatIsShared) {
   EXPECT_THAT(what, HasSubstr("lets nobody share a link"));
 }
 
+// Of the parameter server's links the analytic network knows each one's rate.
+TEST(Stragglers, SlowLinksOfCollectivesNeedANetworkThatIsShared) {
+  const std::string text = nodes + "stragglers: {slow_links: [{speed: 50%}]}\n" +
+                           "simulation: {network: analytic}\nstrategies: [";
+  EXPECT_THAT(refusal([&] { expand(scenario_of(text + "ddp]\n")); }),
+              HasSubstr("collectives on links of full speed"));
+  EXPECT_EQ(expand(scenario_of(text + "parameter_server]\n")).size(), 1);
+}
+
 // The same scenario with `stragglers` and without, one beside the other.
 TEST(Stragglers, CostWhatTheRunIsLongerAndDearerThanWithout) {
   const std::string run = "gpus: 4\nplatform: a100-pcie-80gb-x8\ndataset: {steps: 1000}\n";
