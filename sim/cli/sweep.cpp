@@ -209,7 +209,7 @@ Choice declare(CLI::App& app) {
       verb.add_option("--merge", given->merge, "Instead of a sweep: the files of its shards as one")
           ->expected(1, 1 << 20);
   verb.add_option("-o,--output", given->output,
-                  "File of the rows; continues it if it is there (default: print)");
+                  "File of the rows; continues it if it is there (default, or -: print)");
   verb.add_flag("--csv", given->csv, "CSV instead of JSON lines");
   add_workers(verb, given->common);
   for (CLI::Option* option : {scenario, set, sample, shard, retry, time, memory}) {
@@ -220,7 +220,10 @@ Choice declare(CLI::App& app) {
                       "my.yaml --set strategies.ddp.bucket_size=1MiB..64MiB*4",
                       "my.yaml --set gpus=1..64 --shard 0/2 -o 0.jsonl",
                       "--merge 0.jsonl 1.jsonl -o sweep.jsonl"});
-  return {&verb, [given] { return sweep(*given); }};
+  return {&verb, [given] {
+            if (given->output == "-") given->output.clear();
+            return sweep(*given);
+          }};
 }
 const Verb verb{VerbGroup::questions, declare};
 

@@ -1,6 +1,7 @@
 // Does each verb answer, with the promised exit code and the same bytes every time?
 #include <gmock/gmock.h>
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -169,6 +170,17 @@ TEST(Report, GoesToStandardOutput) {
   EXPECT_EQ(outcome.code, 0);
   EXPECT_EQ(outcome.err, "");
   EXPECT_THAT(outcome.out, AllOf(StartsWith("<!DOCTYPE html>"), EndsWith("</html>\n")));
+}
+
+TEST(Sweep, GoesToStandardOutput) {
+  const std::vector<std::string> sweep{"sweep", shipped("ovi2026/vgg16.yaml"), "--set", "gpus=1,2"};
+  std::vector<std::string> printed = sweep;
+  printed.insert(printed.end(), {"-o", "-"});
+  const Outcome named = lockstep(printed);
+  EXPECT_EQ(named.code, 0) << named.err;
+  EXPECT_EQ(named.out, lockstep(sweep).out);
+  EXPECT_THAT(named.err, Not(HasSubstr("; in")));
+  EXPECT_FALSE(std::filesystem::exists("-"));
 }
 
 TEST(Export, RunsToTheSameAnswer) {
