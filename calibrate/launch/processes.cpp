@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -92,12 +93,18 @@ struct Children {
   }
 };
 
+int open_output(const std::string& file) {
+  const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (descriptor >= 0) return descriptor;
+  throw OutputError(fmt::format("cannot write {}: {}", file, std::strerror(errno)));
+}
+
 // Everything that the child needs, made before fork(): between fork() and exec() nothing may
 // allocate.
 struct Prepared {
   std::vector<std::string> words, variables;
   std::vector<char*> argv, envp;
-  int namespace_descriptor = -1;
+  int namespace_descriptor = -1, output = -1, errors = -1;
   cpu_set_t cores;
   bool pinned = false;
   std::string program;
@@ -128,11 +135,15 @@ struct Prepared {
       namespace_descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
       if (namespace_descriptor < 0) fail("network namespace " + rank.network_namespace);
     }
+    if (!rank.errors.empty()) errors = open_output(rank.errors);
+    if (!rank.output.empty()) output = open_output(rank.output);
   }
   Prepared(const Prepared&) = delete;
   Prepared& operator=(const Prepared&) = delete;
   ~Prepared() {
-    if (namespace_descriptor >= 0) ::close(namespace_descriptor);
+    for (const int descriptor : {namespace_descriptor, output, errors}) {
+      if (descriptor >= 0) ::close(descriptor);
+    }
   }
 };
 
@@ -165,7 +176,10 @@ constexpr const char* start_steps[] = {"the parent has gone", "enter network nam
     give_up(2);
   }
   const int null = ::open("/dev/null", O_RDONLY);
-  if (null < 0 || ::dup2(null, STDIN_FILENO) < 0 || ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
+  const int errors = prepared.errors >= 0 ? prepared.errors : STDERR_FILENO;
+  const int output = prepared.output >= 0 ? prepared.output : errors;
+  if (null < 0 || ::dup2(null, STDIN_FILENO) < 0 || ::dup2(output, STDOUT_FILENO) < 0 ||
+      ::dup2(errors, STDERR_FILENO) < 0) {
     give_up(3);
   }
   ::execve(prepared.program.c_str(), prepared.argv.data(), prepared.envp.data());
@@ -240,15 +254,24 @@ std::optional<LaunchEnd> first_failure(const Children& children) {
   return describe_failure(children.list[*found], *found);
 }
 
+using Clock = std::chrono::steady_clock;
+
+// For poll(): -1 = for ever; never 0 before the time is over.
+int milliseconds_left(Clock::time_point start, double seconds) {
+  if (std::isinf(seconds)) return -1;
+  const double left = seconds - std::chrono::duration<double>(Clock::now() - start).count();
+  return static_cast<int>(std::clamp(std::ceil(1e3 * left), 0.0, 1e9));
+}
+
 void end_all(Children& children, double grace_seconds) {
-  using clock = std::chrono::steady_clock;
   children.signal(SIGTERM);
-  const auto deadline = clock::now() + std::chrono::duration<double>(grace_seconds);
-  while (!children.all_ended() && clock::now() < deadline) {
-    const std::chrono::duration<double, std::milli> left = deadline - clock::now();
-    children.wait(-1, std::max(1, static_cast<int>(left.count())));
+  const auto start = Clock::now();
+  while (!children.all_ended()) {
+    const int left = milliseconds_left(start, grace_seconds);
+    if (left == 0) return;  // ~Children kills the rest
+    children.wait(-1, left);
   }
-}  // ~Children kills the rest
+}
 
 }  // namespace
 
@@ -284,7 +307,9 @@ void throw_failure(const LaunchEnd& end, const std::string& message) {
   throw std::runtime_error(message);
 }
 
-LaunchEnd run_processes(const std::vector<RankProcess>& ranks, double grace_seconds) {
+LaunchEnd run_processes(const std::vector<RankProcess>& ranks, double grace_seconds,
+                        double limit_seconds) {
+  const auto start_time = Clock::now();
   const LaunchEnd interrupted{LaunchEnd::How::interrupted, -1, 0, "interrupted"};
   InterruptGuard guard;
   Children children;
@@ -302,7 +327,12 @@ LaunchEnd run_processes(const std::vector<RankProcess>& ranks, double grace_seco
       return interrupted;
     }
     if (children.all_ended()) return {};
-    children.wait(InterruptGuard::descriptor(), -1);
+    const int left = milliseconds_left(start_time, limit_seconds);
+    if (left == 0) {
+      end_all(children, grace_seconds);
+      return {LaunchEnd::How::too_long, -1, 0, fmt::format("took more than {:g} s", limit_seconds)};
+    }
+    children.wait(InterruptGuard::descriptor(), left);
   }
 }
 

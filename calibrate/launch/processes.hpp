@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -35,6 +36,8 @@ struct RankProcess {
   int core = -1;                                 // pinned to it; -1 = not pinned
   std::string network_namespace;                 // name of an `ip netns`; "" = ours
   std::string program;                           // "" = this executable
+  // Files; "" = our standard error for errors, and where errors go for output.
+  std::string output{}, errors{};
 };
 
 // `ranks` processes of this executable: "arguments(rank)" with measuring_environment(1), each on
@@ -46,6 +49,7 @@ struct LaunchEnd {
   enum class How {
     finished,     // every rank exited with 0
     failed,       // a rank did not; the others were ended
+    too_long,     // the limit of time was reached; all ranks were ended
     interrupted,  // Ctrl-C (SIGINT, SIGTERM or SIGHUP) reached us; all ranks were ended
   };
   How how = How::finished;
@@ -64,10 +68,12 @@ class RankLost : public ExitError {
 [[noreturn]] void throw_failure(const LaunchEnd& end, const std::string& message);
 
 // Starts them and waits for the end. Standard output of the ranks goes to our standard error, so
-// that stdout stays with the parent; standard input is /dev/null. When one fails, or on Ctrl-C, the
-// others get SIGTERM and after `grace_seconds` SIGKILL; should this process die, the kernel kills
-// them (so call it from a thread that lives as long as the process). Throws std::runtime_error when
-// a process cannot be started: no such namespace, core or program.
-LaunchEnd run_processes(const std::vector<RankProcess>& ranks, double grace_seconds = 2);
+// that stdout stays with the parent; standard input is /dev/null. When one fails, after
+// `limit_seconds` or on Ctrl-C, the others get SIGTERM and after `grace_seconds` SIGKILL; should
+// this process die, the kernel kills them (so call it from a thread that lives as long as the
+// process). Throws std::runtime_error when a process cannot be started: no such namespace, core or
+// program; OutputError when a file of its output cannot be written.
+LaunchEnd run_processes(const std::vector<RankProcess>& ranks, double grace_seconds = 2,
+                        double limit_seconds = std::numeric_limits<double>::infinity());
 
 }  // namespace lockstep

@@ -170,6 +170,36 @@ TEST(Processes, CtrlCEndsAllAndKeepsWhatIsThere) {
   EXPECT_EQ(run_processes({shell("exit 0")}).how, LaunchEnd::How::interrupted);
 }
 
+TEST(Processes, WriteToFilesWhereTheyAreAskedTo) {
+  const RunFolder folder;
+  RankProcess rank = shell("echo answer; echo log >&2");
+  rank.output = folder.file("out").string();
+  rank.errors = folder.file("err").string();
+  run_processes({rank});
+  EXPECT_EQ(text_of(rank.output), "answer\n");
+  EXPECT_EQ(text_of(rank.errors), "log\n");
+  rank.output = "";
+  run_processes({rank});
+  EXPECT_EQ(text_of(rank.errors), "answer\nlog\n");
+  rank.errors = folder.file("none/err").string();
+  EXPECT_THROW(run_processes({rank}), OutputError);
+}
+
+TEST(Processes, ThatTakeTooLongAreEnded) {
+  const RunFolder folder;
+  LaunchEnd end;
+  const double seconds = seconds_of([&] {
+    end = run_processes(
+        {shell(fmt::format("echo $$ > {}; exec sleep 60", folder.file("pid").string()))}, 2, 0.3);
+  });
+  EXPECT_EQ(end.how, LaunchEnd::How::too_long);
+  EXPECT_EQ(end.message, "took more than 0.3 s");
+  EXPECT_GE(seconds, 0.3);
+  EXPECT_LT(seconds, 5);
+  EXPECT_TRUE(gone(folder.file("pid")));
+  EXPECT_EQ(run_processes({shell("exit 0")}, 2, 60).how, LaunchEnd::How::finished);
+}
+
 TEST(Processes, NoOrphanWhenWeAreKilled) {
   const RunFolder folder;
   const pid_t middle = ::fork();
