@@ -16,7 +16,10 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-std::vector<Case> all_cases(const ClosedLoopOptions& options, bool has_blocks) {
+std::vector<Case> all_cases(const Training& training) {
+  const TrainingStep step = step_of(training, AttentionKind::plain);
+  const bool has_blocks = std::any_of(step.layers.begin(), step.layers.end(),
+                                      [](const Layer& layer) { return !layer.block.empty(); });
   const auto ddp = [](double mib) {
     DdpOptions o;
     o.bucket_bytes = mib * 1024 * 1024;
@@ -29,12 +32,12 @@ std::vector<Case> all_cases(const ClosedLoopOptions& options, bool has_blocks) {
   const auto server = [&](Consistency consistency, const std::string& name) {
     ParameterServerOptions o;
     o.consistency = consistency;
-    o.staleness_bound = options.staleness_bound;
+    o.staleness_bound = training.staleness_bound;
     o.serial = true;  // one thread that receives, updates and sends
     Case result{name, o, {"--strategy", name}};
     if (consistency == Consistency::ssp) {
       result.real.insert(result.real.end(),
-                         {"--staleness-bound", std::to_string(options.staleness_bound)});
+                         {"--staleness-bound", std::to_string(training.staleness_bound)});
     }
     return result;
   };
@@ -55,60 +58,89 @@ bool has_fused_attention(const Profile& profile) {
 
 }  // namespace
 
-std::vector<Case> chosen_cases(const ClosedLoopOptions& options, bool has_blocks) {
-  std::vector<Case> all = all_cases(options, has_blocks);
-  if (options.strategies.empty()) return all;
+std::vector<Case> chosen_cases(const Training& training, const std::vector<std::string>& labels) {
+  std::vector<Case> all = all_cases(training);
+  if (labels.empty()) return all;
   std::vector<Case> chosen;
   std::vector<std::string> names;
   for (const Case& candidate : all) names.push_back(candidate.label);
-  for (const std::string& wanted : options.strategies) {
+  for (const std::string& wanted : labels) {
     const auto found = std::find(names.begin(), names.end(), wanted);
     if (found == names.end()) {
       throw file_error("", "--strategies", fmt::format("{} is not known", in_quotes(wanted)),
                        allowed_hint(wanted, names));
     }
     chosen.push_back(all[static_cast<std::size_t>(found - names.begin())]);
-    if (std::count(options.strategies.begin(), options.strategies.end(), wanted) > 1) {
+    if (std::count(labels.begin(), labels.end(), wanted) > 1) {
       throw file_error("", "--strategies", fmt::format("{} stands there twice", in_quotes(wanted)));
     }
   }
   return chosen;
 }
 
-TrainingStep step_of(const ClosedLoopOptions& options, AttentionKind attention) {
+std::vector<std::string> input_words(const Training& training) {
+  Words words;
+  if (!training.image.empty()) {
+    words = {"--image", fmt::format("{}", fmt::join(training.image, "x"))};
+  }
+  if (training.classes > 0) {
+    words.insert(words.end(), {"--classes", std::to_string(training.classes)});
+  }
+  if (training.sequence > 0) {
+    words.insert(words.end(), {"--sequence", std::to_string(training.sequence)});
+  }
+  return words;
+}
+
+std::vector<std::string> train_words(const Training& training, int steps) {
+  Words words{"train",       "--json",
+              "--model",     training.model,
+              "--batch",     std::to_string(training.batch),
+              "--precision", enum_name(training.precision),
+              "--ranks",     std::to_string(training.ranks),
+              "--steps",     std::to_string(steps)};
+  const Words input = input_words(training);
+  words.insert(words.end(), input.begin(), input.end());
+  for (const SlowRank& slow : training.slow_ranks) {
+    words.insert(words.end(), {"--slow-rank", fmt::format("{}:{:g}", slow.rank, slow.factor)});
+  }
+  return words;
+}
+
+TrainingStep step_of(const Training& training, AttentionKind attention) {
   StepOptions one;
-  one.samples = options.batch;
-  one.image = options.image;
-  one.classes = options.classes;
-  one.sequence = options.sequence;
+  one.samples = training.batch;
+  one.image = training.image;
+  one.classes = training.classes;
+  one.sequence = training.sequence;
+  one.precision = training.precision;
   one.fused_attention = attention == AttentionKind::fused;
-  return build_step(*load_model(options.model), one);
+  return build_step(*load_model(training.model), one);
 }
 
 // The jitter of compute is what the profile says that a step varies by: who comes first where two
 // ranks are nearly equal, and how long equals wait for each other, follows from it.
-// Beside the profile and the platform in one folder, which may be moved. Without a profile:
-// modelled.
-Scenario scenario_of(const ClosedLoopOptions& options, const std::vector<Case>& cases,
+Scenario scenario_of(const Training& training, const std::vector<Case>& cases,
                      const Profile& profile) {
   const AttentionKind attention =
       has_fused_attention(profile) ? AttentionKind::fused : AttentionKind::plain;
-  const TrainingStep step = step_of(options, attention);
+  const TrainingStep step = step_of(training, attention);
   Scenario scenario;
   scenario.name = "closed loop";
   const bool file =
-      options.model.ends_with(".yaml") || options.model.find('/') != std::string::npos;
-  scenario.model = file ? fs::absolute(options.model).string() : options.model;
-  scenario.input = {options.image, options.sequence, options.classes};
-  scenario.batch.per_gpu = options.batch;
+      training.model.ends_with(".yaml") || training.model.find('/') != std::string::npos;
+  scenario.model = file ? fs::absolute(training.model).string() : training.model;
+  scenario.input = {training.image, training.sequence, training.classes};
+  scenario.batch.per_gpu = training.batch;
+  scenario.precision = training.precision;
   scenario.attention = attention;
   scenario.optimizer.momentum = 0.9;
   scenario.optimizer.implementation = OptimizerImplementation::for_loop;
   scenario.data_loading.on_device = true;
   scenario.platform = "platform.yaml";
   if (!profile.device.empty()) scenario.profile = "profile.yaml";
-  scenario.gpus = {options.ranks};
-  scenario.stragglers.slow_ranks = options.slow_ranks;
+  scenario.gpus = {training.ranks};
+  scenario.stragglers.slow_ranks = training.slow_ranks;
   if (const double sigma = measured_step_sigma(profile, step); sigma > 0) {
     scenario.stragglers.per_step = Lognormal{sigma};
   }

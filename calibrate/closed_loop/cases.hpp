@@ -1,4 +1,4 @@
-// What `lockstep closed-loop` compares: each strategy as real training and as the scenario have it.
+// What is compared: training as `train` is told and as the scenario says it.
 #pragma once
 
 #include <string>
@@ -18,15 +18,19 @@ struct Case {
   std::vector<std::string> real;  // words for `train`
 };
 
-// The chosen strategies of a network with or without repeated blocks. Throws ConfigError.
-std::vector<Case> chosen_cases(const ClosedLoopOptions& options, bool has_blocks);
+// Those that are named; all without a name. Throws ConfigError.
+std::vector<Case> chosen_cases(const Training& training, const std::vector<std::string>& labels);
+
+// What the measuring half is told of the input, and of all but the strategy for `train`.
+std::vector<std::string> input_words(const Training& training);
+std::vector<std::string> train_words(const Training& training, int steps);
 
 // One rank's step.
-TrainingStep step_of(const ClosedLoopOptions& options, AttentionKind attention);
+TrainingStep step_of(const Training& training, AttentionKind attention);
 
-// Beside the profile and the platform in one folder, which may be moved. Without a profile:
+// Beside platform.yaml and profile.yaml in one folder, which may be moved; an empty profile =
 // modelled.
-Scenario scenario_of(const ClosedLoopOptions& options, const std::vector<Case>& cases,
+Scenario scenario_of(const Training& training, const std::vector<Case>& cases,
                      const Profile& profile);
 
 }  // namespace lockstep

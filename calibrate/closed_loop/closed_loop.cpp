@@ -11,7 +11,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <stdexcept>
 
 #include "closed_loop/cases.hpp"
@@ -21,6 +20,7 @@
 #include "core/output.hpp"
 #include "core/units.hpp"
 #include "costs/profile.hpp"
+#include "imports/profile_folder.hpp"
 #include "launch/interrupts.hpp"
 #include "launch/machine_state.hpp"
 #include "launch/measuring.hpp"
@@ -28,6 +28,7 @@
 #include "launch/processes.hpp"
 #include "probes/collective_report.hpp"
 #include "questions/run.hpp"
+#include "results/render.hpp"
 #include "workload/model.hpp"
 
 namespace lockstep {
@@ -36,19 +37,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
-
-Words model_words(const ClosedLoopOptions& options) {
-  Words words{"--model", options.model};
-  if (!options.image.empty()) {
-    words.insert(words.end(), {"--image", fmt::format("{}", fmt::join(options.image, "x"))});
-  }
-  if (options.classes > 0)
-    words.insert(words.end(), {"--classes", std::to_string(options.classes)});
-  if (options.sequence > 0) {
-    words.insert(words.end(), {"--sequence", std::to_string(options.sequence)});
-  }
-  return words;
-}
 
 std::string measure(const Words& words) {
   const ProgramEnd end = run_program(measuring_program("closed-loop"), words);
@@ -74,9 +62,7 @@ Words operator+(Words a, const Words& b) {
 
 // Copies and updates by size `too`, or those that the profile has.
 void calibrate_layers(const ClosedLoopOptions& options, const std::string& folder, bool too) {
-  const Words layers = model_words(options);
-  Words words{"calibrate", "--models"};
-  words.insert(words.end(), layers.begin() + 1, layers.end());
+  Words words = Words{"calibrate", "--models", options.model} + input_words(options);
   if (!too) words.push_back("--layers-only");
   measure(words + Words{"--batches", std::to_string(options.batch), "--ranks",
                         std::to_string(options.ranks), "--width", "1%", "--maximum", "40",
@@ -113,11 +99,6 @@ void calibrate_collectives(const ClosedLoopOptions& options, const std::string& 
   } else {
     measure(curves + Words{"--sizes", sizes});
   }
-}
-
-void write_text(const std::string& path, const std::string& text) {
-  std::ofstream file(path);
-  if (!(file << text).flush()) throw OutputError("cannot write " + path);
 }
 
 // The folder that everything is written to: the user's; or one of our own, which goes unless kept.
@@ -178,10 +159,7 @@ LoopEstimate say_estimate(const ClosedLoopOptions& options, bool networked,
 }  // namespace
 
 int closed_loop_command(ClosedLoopOptions options) {
-  const TrainingStep step = step_of(options, AttentionKind::plain);
-  const bool has_blocks = std::any_of(step.layers.begin(), step.layers.end(),
-                                      [](const Layer& layer) { return !layer.block.empty(); });
-  const std::vector<Case> cases = chosen_cases(options, has_blocks);
+  const std::vector<Case> cases = chosen_cases(options, options.strategies);
   ::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is an error like others: clean up first
   const InterruptGuard guard;
   (void)curve_sizes(options.sizes);  // the measuring half would say so after the layers only
@@ -219,13 +197,7 @@ int closed_loop_command(ClosedLoopOptions options) {
     }
     record = predict(measured_profile());
 
-    Words common =
-        Words{"train", "--json"} + model_words(options) +
-        Words{"--batch", std::to_string(options.batch), "--ranks",   std::to_string(options.ranks),
-              "--steps", std::to_string(options.steps), "--network", options.network};
-    for (const SlowRank& slow : options.slow_ranks) {
-      common = common + Words{"--slow-rank", fmt::format("{}:{:g}", slow.rank, slow.factor)};
-    }
+    const Words common = train_words(options, options.steps) + Words{"--network", options.network};
     // By what the runs before took, or as estimated.
     const auto began = std::chrono::steady_clock::now();
     std::size_t done = 0;
@@ -246,7 +218,8 @@ int closed_loop_command(ClosedLoopOptions options) {
         }
         fmt::print(stderr, "training {}, repetition {} of {}, about {} left ...\n", cases[i].label,
                    repetition + 1, options.repetitions, about(left()));
-        add_repetition(truths[i], measure(common + cases[i].real), record.predictions[i]);
+        add_repetition(truths[i], runs_of_json(measure(common + cases[i].real)).at(0),
+                       record.predictions[i]);
         ++done;
       }
     }

@@ -7,20 +7,26 @@
 #include <vector>
 
 #include "strategies/common/straggler_options.hpp"
+#include "workload/precision.hpp"
 
 namespace lockstep {
 
-struct ClosedLoopOptions {
+// What is trained, alike by real runs and by the scenario that describes them.
+struct Training {
   std::string model = "resnet18";
   std::vector<std::int64_t> image;  // empty, 0 = the model's default
   std::int64_t classes = 0, sequence = 0;
   std::int64_t batch = 8;  // of one rank
+  Precision precision = Precision::fp32;
   int ranks = 2;
+  int staleness_bound = 1;
+  std::vector<SlowRank> slow_ranks;
+};
+
+struct ClosedLoopOptions : Training {
   std::string network = "loopback";
   std::string sizes = "16KiB,1MiB,8MiB,64MiB";  // of the measured curves
   std::vector<std::string> strategies;          // empty = all
-  int staleness_bound = 1;
-  std::vector<SlowRank> slow_ranks;
   int steps = 20, repetitions = 2;
   double layers_seconds = 5;      // for the layers, before each run
   double collective_seconds = 1;  // for each size of each collective

@@ -7,27 +7,45 @@
 
 namespace lockstep {
 
-// Figures of the measuring half on two cores that are not busy otherwise: LibTorch's start in each
-// rank; a collective is timed alone, beside compute and (messages) on one core, and again when it
-// was disturbed; layers are timed ten times at least, with the plain step beside the observed one.
+namespace {
+
+constexpr double start = 2;  // of LibTorch, in each rank
+
+}  // namespace
+
+// Ten times at least, with the plain step beside the observed one.
+double layers_seconds(double most, double step) {
+  constexpr double steps = 22;
+  return start + std::max(most, steps * step);
+}
+
+double streams_seconds(double most) {
+  constexpr double times = 14;  // copies and updates of some seven sizes
+  return start + times * std::min(1.0, most / 10);
+}
+
+// Alone, beside compute and (messages) on one core, and again when it was disturbed.
+double curves_seconds(std::size_t points, double each) {
+  constexpr double times = 2;
+  return start + times * each * static_cast<double>(points);
+}
+
+double training_seconds(int steps, double step) {
+  constexpr int warm_up = 3;
+  return start + (warm_up + steps) * step;
+}
+
 LoopEstimate estimate_loop(const ClosedLoopOptions& options, std::size_t points,
                            const std::vector<double>& steps) {
-  constexpr double start = 2;
-  constexpr double times_per_point = 2;
-  constexpr double layer_steps = 22;
-  constexpr double stream_times = 14;  // copies and updates of some seven sizes
   const double slowest = steps.empty() ? 0 : *std::max_element(steps.begin(), steps.end());
-  const double layers = start + std::max(options.layers_seconds, layer_steps * slowest);
+  const double layers = options.keep_profile ? 0 : layers_seconds(options.layers_seconds, slowest);
   LoopEstimate estimate;
   if (!options.keep_profile) {
-    const double streams = start + stream_times * std::min(1.0, options.layers_seconds / 10);
-    estimate.first = layers + streams + start +
-                     times_per_point * options.collective_seconds * static_cast<double>(points);
+    estimate.first = layers + streams_seconds(options.layers_seconds) +
+                     curves_seconds(points, options.collective_seconds);
   }
-  constexpr int warm_up = 3;
   for (const double step : steps) {
-    estimate.runs += options.repetitions * ((options.keep_profile ? 0 : layers) + start +
-                                            (warm_up + options.steps) * step);
+    estimate.runs += options.repetitions * (layers + training_seconds(options.steps, step));
   }
   return estimate;
 }

@@ -1,4 +1,4 @@
-// How long a closed loop takes, before anything is measured.
+// How long measuring takes, before anything is measured.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,16 @@
 
 namespace lockstep {
 
+// What the measuring half takes on two cores that are not busy otherwise. `step`: seconds of a step.
+double layers_seconds(double most, double step);         // of one model and batch: `most` for it
+double streams_seconds(double most);                     // copies and updates by size
+double curves_seconds(std::size_t points, double each);  // collectives times sizes
+double training_seconds(int steps, double step);
+
+// Seconds of a closed loop.
 struct LoopEstimate {
-  double first =
-      0;            // seconds: layers, copies, updates and collectives, once; 0 with a kept profile
-  double runs = 0;  // all runs, with the layers measured before each
+  double first = 0;  // layers, copies, updates and collectives, once; 0 with a kept profile
+  double runs = 0;   // all runs, with the layers measured before each
   double total() const { return first + runs; }
 };
 // `points`: collectives times sizes to measure. `steps`: modelled seconds of a step of each

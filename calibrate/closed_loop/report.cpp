@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "core/statistics.hpp"
@@ -83,9 +82,8 @@ Table table_of(const ResultRecord& record, const std::vector<Truth>& truths, dou
 
 }  // namespace
 
-void add_repetition(Truth& truth, const std::string& text, const Prediction& predicted) {
-  const auto run = nlohmann::json::parse(text).at("runs").at(0);
-  truth.step_seconds.push_back(run.at("step_seconds"));
+void add_repetition(Truth& truth, const RealRun& run, const Prediction& predicted) {
+  truth.step_seconds.push_back(run.step_seconds);
   // Medians of both: a disturbance of the machine does not count, nor does the mean's jitter.
   truth.predicted.push_back(predicted.median_step_seconds);
   if (predicted.staleness) {
@@ -94,12 +92,10 @@ void add_repetition(Truth& truth, const std::string& text, const Prediction& pre
       truth.predicted_histogram[value] += count;
     }
   }
-  truth.memory = std::max(truth.memory, run.at("memory").at("allocated_bytes").get<double>());
-  if (!run.contains("staleness")) return;
-  truth.staleness.push_back(run.at("staleness").at("mean"));
-  for (const auto& [value, count] : run.at("staleness").at("histogram").items()) {
-    truth.histogram[std::stoll(value)] += count.get<std::int64_t>();
-  }
+  truth.memory = std::max(truth.memory, run.memory.allocated);
+  if (!run.staleness) return;
+  truth.staleness.push_back(run.staleness->mean);
+  for (const auto& [value, count] : run.staleness->histogram) truth.histogram[value] += count;
 }
 
 LoopReport closed_loop_report(const ClosedLoopOptions& options, const ResultRecord& record,

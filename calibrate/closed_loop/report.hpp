@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "closed_loop/closed_loop.hpp"
-#include "results/record.hpp"
+#include "results/real_run.hpp"
 
 namespace lockstep {
 
@@ -21,8 +21,8 @@ struct Truth {
   double memory = 0;                                                    // bytes
 };
 
-// Adds what `train --json` printed, and what had been predicted for it.
-void add_repetition(Truth& truth, const std::string& text, const Prediction& predicted);
+// Adds a real run, and what had been predicted for it.
+void add_repetition(Truth& truth, const RealRun& run, const Prediction& predicted);
 
 struct LoopReport {
   std::string text;

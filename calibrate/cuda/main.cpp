@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
-#include <filesystem>
-#include <fstream>
 
 #include "core/command_line.hpp"
 #include "cuda/device_probes.hpp"
@@ -97,11 +95,9 @@ void save(const std::string& folder, const Measurements& measurements, bool comp
   merge_collectives(profile, found.collectives);
   fmt::print(stderr, "wrote {}\n", save_profile(folder, profile));
 
-  const std::filesystem::path path = std::filesystem::path(folder) / "efficiency.yaml";
-  std::ofstream file(path);
-  file << measurements_text(measurements);
-  if (!file.flush()) throw OutputError("cannot write " + path.string());
-  fmt::print(stderr, "wrote {}\n", path.string());
+  const std::string path = folder + "/efficiency.yaml";
+  write_text(path, measurements_text(measurements));
+  fmt::print(stderr, "wrote {}\n", path);
 }
 
 int run(const Arguments& arguments) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -59,6 +60,16 @@ std::string read_text(const std::string& path) {
   return text.str();
 }
 
+void write_text(const std::string& path, const std::string& text) {
+  const std::string draft = path + ".new";
+  std::ofstream file(draft, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file || std::rename(draft.c_str(), path.c_str()) != 0) {
+    throw OutputError(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
+  }
+}
+
 Profile open_profile(const std::string& folder, const std::string& device,
                      const std::string& option) {
   const auto path = profile_path(folder);
@@ -92,16 +103,7 @@ std::string save_profile(const std::string& folder, const Profile& profile) {
   parse_profile(Node::parse_text(text, path.string()));  // never write what cannot be read back
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  const auto draft = path.string() + ".new";
-  {
-    std::ofstream file(draft, std::ios::binary);
-    file << text << std::flush;
-    if (!file) {
-      throw OutputError(fmt::format("cannot write {}: {}", draft, std::strerror(errno)));
-    }
-  }
-  std::filesystem::rename(draft, path, error);
-  if (error) throw OutputError(fmt::format("cannot write {}", path.string()));
+  write_text(path.string(), text);
   return path.string();
 }
 

@@ -22,4 +22,10 @@ std::string render_json(const RealRecord& record) {
   return document(json_of(record));
 }
 
+std::vector<RealRun> runs_of_json(const std::string& text) {
+  std::vector<RealRun> runs;
+  read_json(nlohmann::ordered_json::parse(text).at("runs"), runs);
+  return runs;
+}
+
 }  // namespace lockstep

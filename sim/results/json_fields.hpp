@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -109,8 +110,13 @@ class JsonReader {
 
 template <class T>
 void read_json(const nlohmann::ordered_json& json, T& value) {
-  if constexpr (figures::is_plain<T> || std::is_same_v<T, figures::Kinds>) {
+  if constexpr (std::is_same_v<T, double>) {
+    value = json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
+  } else if constexpr (figures::is_plain<T> || std::is_same_v<T, figures::Kinds>) {
     json.get_to(value);
+  } else if constexpr (std::is_same_v<T, Interval>) {
+    json.at(0).get_to(value.low);
+    json.at(1).get_to(value.high);
   } else if constexpr (std::is_enum_v<T>) {
     const auto& names = EnumNames<T>::names;
     const auto found = std::find(names.begin(), names.end(), json.get<std::string>());

@@ -16,6 +16,8 @@ std::string render_csv(const ResultRecord& record);   // one row per prediction,
 std::string render_text(const RealRecord& record);
 std::string render_json(const RealRecord& record);
 std::string render_csv(const RealRecord& record);
+// The runs of such a JSON document. Throws nlohmann::json::exception when it is none.
+std::vector<RealRun> runs_of_json(const std::string& text);
 
 // JSON Schema (draft-07) of what render_json() writes.
 std::string result_schema();

@@ -67,6 +67,17 @@ TEST(Render, JsonNamesItsSchemaVersionFirst) {
   EXPECT_EQ(document["schema_version"], result_schema_version);
 }
 
+TEST(Render, JsonOfRealTrainingReadsBack) {
+  RealRecord record = real_record();
+  record.runs[0].losses.back() = std::nan("");
+  RealRecord back;
+  static_cast<RecordHead&>(back) = record;
+  back.runs = runs_of_json(render_json(record));
+  ASSERT_EQ(back.runs.size(), 2u);
+  EXPECT_EQ(render_json(back), render_json(record));
+  EXPECT_ANY_THROW(runs_of_json("{}"));
+}
+
 TEST(Render, JsonKeepsEveryBitOfANumber) {
   ResultRecord record = sample_record();
   record.predictions[0].step_seconds = 0.1 + 0.2;
