@@ -1,7 +1,8 @@
 // `lockstep calibrate`, `lockstep train`: of the measuring half, whose program reads the command line
-// again; here for their help. `lockstep closed-loop` drives both halves.
+// again; here for their help. `lockstep closed-loop` and `lockstep acceptance` drive both halves.
 #include "launch/measuring.hpp"
 
+#include "acceptance/options.hpp"
 #include "cli/declarations.hpp"
 #include "cli/verb.hpp"
 #include "closed_loop/closed_loop.hpp"
@@ -36,6 +37,13 @@ Choice declare_loop(CLI::App& app) {
           [given] { return closed_loop_command(closed_loop_options(*given)); }};
 }
 const Verb closed_loop{VerbGroup::measurements, declare_loop};
+
+Choice declare_acceptance_verb(CLI::App& app) {
+  const auto given = std::make_shared<AcceptanceText>();
+  return {declare_acceptance(app, *given),
+          [given] { return acceptance_command(acceptance_options(*given)); }};
+}
+const Verb acceptance{VerbGroup::measurements, declare_acceptance_verb};
 
 }  // namespace
 

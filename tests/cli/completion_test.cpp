@@ -55,8 +55,9 @@ TEST(Completion, EveryShellAndTheManualKnowWhatHelpKnows) {
   const std::string zsh = lockstep({"completion", "zsh"}).out;
   const std::string fish = lockstep({"completion", "fish"}).out;
   const std::string page = lockstep({"man"}).out;
-  for (const char* verb : {"run", "check", "compare", "explain", "validate", "sweep", "recommend",
-                           "report", "cluster", "calibrate", "train", "closed-loop", "list"}) {
+  for (const char* verb :
+       {"run", "check", "compare", "explain", "validate", "sweep", "recommend", "report", "cluster",
+        "calibrate", "train", "closed-loop", "acceptance", "list"}) {
     EXPECT_THAT(bash, HasSubstr("\n    " + std::string(verb) + ") words="));
     EXPECT_THAT(zsh, HasSubstr("\n    " + std::string(verb) + ") _arguments"));
     const std::set<std::string> options = options_of(verb);

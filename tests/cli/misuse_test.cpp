@@ -69,7 +69,7 @@ TEST(Misuse, VerbsOfTheMeasuringHalfNeedIt) {
 TEST(Help, IsOfTheVerbAlone) {
   EXPECT_THAT(lockstep({"--help"}).out, HasSubstr("lockstep explain my.yaml"));
   for (const std::string verb :
-       {"run", "closed-loop", "calibrate", "calibrate collectives", "train"}) {
+       {"run", "acceptance", "closed-loop", "calibrate", "calibrate collectives", "train"}) {
     const Outcome outcome =
         shell("env LOCKSTEP_CALIBRATE=/nonexistent \"$LOCKSTEP\" " + verb + " --help");
     EXPECT_EQ(outcome.code, 0);

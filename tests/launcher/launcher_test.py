@@ -53,7 +53,7 @@ class Launcher(unittest.TestCase):
         self.root = pathlib.Path(tempfile.mkdtemp(prefix="lockstep-launcher-")).resolve()
         self.addCleanup(shutil.rmtree, self.root)
         shutil.copy(REPOSITORY / "lockstep", self.root)
-        for folder in ("sim", "calibrate/closed_loop", "calibrate/convergence", "calibrate/launch", "calibrate/probes", "cmake",
+        for folder in ("sim", "calibrate/acceptance", "calibrate/closed_loop", "calibrate/convergence", "calibrate/launch", "calibrate/probes", "cmake",
                        "bin", "state"):
             (self.root / folder).mkdir(parents=True)
         (self.root / "CMakeLists.txt").touch()
@@ -88,7 +88,7 @@ class Launcher(unittest.TestCase):
         self.assertEqual(sum("libsimgrid-dev" in line for line in self.log("install")), 1)
 
     def test_help_needs_the_plain_program_only(self):
-        for verb in ("calibrate", "train", "closed-loop"):
+        for verb in ("calibrate", "train", "closed-loop", "acceptance"):
             self.assertEqual(self.call(verb, "--help"), f"lockstep {verb} --help\n")
         self.assertFalse([line for line in self.log() if "torch" in line.lower()])
         self.assertEqual(self.call("train", "--ranks", "2"), "lockstep-calibrate train --ranks 2\n")

@@ -1,0 +1,65 @@
+// What is measured, in which order, and about how long it takes. A unit is what runs once, in a
+// process of its own, and leaves its result.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "acceptance/acceptance.hpp"
+#include "closed_loop/closed_loop.hpp"
+
+namespace lockstep {
+
+// By kind of device and --quick.
+struct Scope {
+  std::vector<std::string> models, others;  // calibrated, small ones first; not calibrated
+  std::vector<std::int64_t> calibrated;     // batches
+  std::int64_t between = 0, beyond = 0;     // batches of real runs beside them
+  std::vector<Precision> precisions;
+  int steps = 0;  // of a real run
+  std::vector<int> rank_counts;
+  std::vector<std::string> rank_models;
+  std::int64_t rank_batch = 0;
+  double layers_seconds = 0;  // for the layers of one batch
+  std::string curve_sizes;    // of collectives, on a CPU
+  double curve_seconds = 0;   // for each of them
+  double unit_limit = 0;
+};
+Scope scope_of(const AcceptanceOptions& options);
+
+// How a real run of one rank stands to what was calibrated.
+enum class Purpose { calibrated, between, beyond, other, ranks };
+template <>
+struct EnumNames<Purpose> {
+  static constexpr std::array names{"calibrated", "between", "beyond", "other", "ranks"};
+};
+
+struct Unit {
+  Stage stage = Stage::probes;
+  std::string name;
+  std::string model;  // "" = probes
+  Precision precision = Precision::fp32;
+  std::vector<std::int64_t> batches;  // calibrated; one of a real run
+  int ranks = 1;
+  std::string strategy;  // of a real run, as closed_loop/cases.hpp labels it; "" = measures
+  Purpose purpose = Purpose::calibrated;
+
+  bool trains() const { return !strategy.empty(); }
+};
+
+// In this order, so that what is there when time runs out is worth most: the two precisions that
+// most train with before the others, and the calibration of a model beside its real runs.
+std::vector<Unit> plan_of(const Scope& scope, bool on_gpu);
+
+// Throws ConfigError about words that name nothing of it.
+std::vector<Unit> chosen_units(const AcceptanceOptions& options, const Scope& scope);
+
+// The training of a unit, at one of its batches.
+Training training_of(const Unit& unit, std::int64_t batch);
+
+// Seconds of each, from modelled steps: on a GPU those of an H100.
+std::vector<double> estimated_seconds(const std::vector<Unit>& units, const Scope& scope,
+                                      bool on_gpu);
+
+}  // namespace lockstep

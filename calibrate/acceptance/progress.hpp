@@ -1,0 +1,67 @@
+// A folder of results: profiles, real/, predicted/, scenarios/, logs/, and in progress.yaml what has
+// run and how it ended, so that a later call, on another machine of the kind, goes on.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/fields.hpp"
+#include "results/real_run.hpp"
+
+namespace lockstep {
+
+enum class UnitState { done, failed, cut };
+template <>
+struct EnumNames<UnitState> {
+  static constexpr std::array names{"done", "failed", "cut"};
+};
+
+struct UnitProgress {
+  std::string name;
+  UnitState state = UnitState::done;
+  double seconds = 0;
+};
+template <class Visitor>
+void describe(Visitor& v, UnitProgress& u) {
+  v.field({.name = "name", .doc = "Of the unit.", .required = true}, u.name);
+  v.field({.name = "state", .doc = "cut: stopped by the end of the time.", .required = true},
+          u.state);
+  v.field({.name = "seconds", .doc = "That it ran.", .unit = Dimension::seconds, .min = 0},
+          u.seconds);
+}
+
+struct Progress {
+  std::string device;  // as --device
+  bool quick = false;
+  std::string machine;  // whose results these are; "" = none yet
+  std::vector<UnitProgress> units;
+
+  const UnitProgress* of(const std::string& name) const;  // null = not run yet
+  bool is(const std::string& name, UnitState state) const;
+  void note(const UnitProgress& unit);
+  void forget(const std::string& name);
+};
+template <class Visitor>
+void describe(Visitor& v, Progress& p) {
+  v.field({.name = "device", .doc = "As --device.", .required = true}, p.device);
+  v.field({.name = "quick", .doc = "As --quick."}, p.quick);
+  v.field({.name = "machine", .doc = "Whose results these are."}, p.machine);
+  v.field({.name = "units", .doc = "What has run."}, p.units);
+}
+
+// An empty one where there is none. Throws ConfigError.
+Progress load_progress(const std::string& folder);
+void save_progress(const std::string& folder, const Progress& progress);  // throws OutputError
+
+// The profile, and the one of layers with several ranks at once.
+std::string profile_folder(const std::string& folder, int ranks = 1);
+std::string record_of_unit(const std::string& folder, const std::string& name);  // of a real run
+std::string log_of_unit(const std::string& folder, const std::string& name);
+// Its last lines that are not blank, each ended; "" without a log.
+std::string end_of_log(const std::string& folder, const std::string& name, std::size_t lines);
+
+// The runs that are done, by name; forgets those whose record cannot be read.
+std::map<std::string, RealRun> read_real_runs(const std::string& folder, Progress& progress);
+
+}  // namespace lockstep
