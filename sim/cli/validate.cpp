@@ -8,6 +8,8 @@
 
 #include "cli/options.hpp"
 #include "cli/verb.hpp"
+#include "core/errors.hpp"
+#include "questions/coverage.hpp"
 #include "questions/openmetrics.hpp"
 #include "results/cells.hpp"
 
@@ -19,11 +21,15 @@ struct Arguments {
   std::vector<std::string> files;
   std::string max_error;      // of a single row; more fails
   bool summary_only = false;  // text and Markdown: leave the table of rows out
+  bool sources = false;       // nothing but the intervals by source
   CommonOptions common;
 };
 
 int validate(const Arguments& given) {
   std::optional<double> max_error;
+  const Format format = given.common.format;
+  if (given.sources && (format == Format::json || format == Format::openmetrics))
+    throw file_error("", "--sources", "is a table", "text, --markdown or --csv");
   if (!given.max_error.empty()) max_error = parse_share("--max-error", given.max_error);
   const std::vector<std::string>& files = given.files;
   std::vector<ValidationRow> rows;
@@ -40,6 +46,13 @@ int validate(const Arguments& given) {
       const auto more = validate_scenario(scenario, {given.common.workers, {}});
       rows.insert(rows.end(), more.begin(), more.end());
     }
+  }
+  if (given.sources) {
+    const Table table = coverage_table(coverage_by_source(rows));
+    print(format == Format::markdown ? table.markdown()
+          : format == Format::csv    ? table.csv()
+                                     : table.text());
+    return 0;
   }
   const auto summaries = summarise_errors(rows);
   const auto rows_text = [&](auto rendering) {
@@ -86,14 +99,20 @@ Choice declare(CLI::App& app) {
   CLI::App& verb =
       *app.add_subcommand("validate", "Compare predictions with measured figures in scenarios");
   verb.add_option("scenarios", given->files, "Scenario files (default: all shipped)");
-  verb.add_option("--max-error", given->max_error,
-                  "Fail (exit 4) when a row is off by more, e.g. 10%");
-  verb.add_flag("--summary", given->summary_only,
-                "Only the errors by group, not every row (text and Markdown)");
+  CLI::Option* const max_error = verb.add_option(
+      "--max-error", given->max_error, "Fail (exit 4) when a row is off by more, e.g. 10%");
+  CLI::Option* const summary =
+      verb.add_flag("--summary", given->summary_only,
+                    "Only the errors by group, not every row (text and Markdown)");
+  verb.add_flag("--sources", given->sources,
+                "Only whether the intervals hold, by source, and when each source has no say in "
+                "their width (text, Markdown and CSV)")
+      ->excludes(max_error)
+      ->excludes(summary);
   add_formats(verb, given->common, Formats::all);
   add_workers(verb, given->common);
-  add_examples(verb, {"--summary", "scenarios/ovi2026/vgg16.yaml", "my.yaml --max-error 25%",
-                      "--openmetrics > lockstep.prom"});
+  add_examples(verb, {"--summary", "--sources", "scenarios/ovi2026/vgg16.yaml",
+                      "my.yaml --max-error 25%", "--openmetrics > lockstep.prom"});
   return {&verb, [given] { return validate(*given); }};
 }
 const Verb verb{VerbGroup::questions, declare};

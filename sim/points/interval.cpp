@@ -28,10 +28,6 @@ constexpr double run_spread = 0.05;
 // What straight lines between batches miss (above).
 constexpr double batch_error = 0.028;
 
-// What modelled steps are off by with every doubling of the GPUs, as a random walk: root mean
-// square over scenarios/scaling, each anchored at its smallest GPU count (docs/numbers.md).
-constexpr double doubling_error = 0.04;
-
 // Costs of one origin are off together, those of different origins independently.
 double cost_error(const ProvenanceShare& share, double modelled_error) {
   return std::hypot(share.measured * measured_error, share.interpolated * interpolated_error,
@@ -63,7 +59,8 @@ std::optional<int> scaled_from(const Scenario& scenario, const Point& point) {
 
 }  // namespace
 
-StepError step_error(const Scenario& scenario, const Point& point, const StrategyResult& result) {
+StepError step_error(const Scenario& scenario, const Point& point, const StrategyResult& result,
+                     const ErrorLaw& law) {
   StepError error;
   const double step = mean(result.step_seconds);
   error.draws = step > 0 ? standard_deviation(result.step_seconds) / step : 0;
@@ -84,12 +81,17 @@ StepError step_error(const Scenario& scenario, const Point& point, const Strateg
   const int nodes = (job.gpus + job.machine.gpus_per_node - 1) / job.machine.gpus_per_node;
   error.work = (1 - exposed) * work;
   error.network = exposed * network_error(job.machine, nodes);
-  error.scaling = modelled * doubling_error * std::sqrt(doublings(anchor.value_or(1), job.gpus));
+  error.scaling = modelled * law.doubling * std::sqrt(doublings(anchor.value_or(1), job.gpus));
+  // One worker alone does not tell how servers serve many.
+  const bool served =
+      std::holds_alternative<ParameterServerOptions>(scenario.strategies[point.entry].options);
+  if (served && anchor.value_or(1) == 1) error.servers = modelled * law.servers;
   return error;
 }
 
 double sigma_of(const StepError& error) {
-  return std::hypot(std::hypot(error.work, error.network, error.scaling), error.draws);
+  return std::hypot(std::hypot(error.work, error.network, error.scaling), error.servers,
+                    error.draws);
 }
 
 double sigma_of_ratio(const StepError& a, const StepError& b, bool same_costs, bool same_network) {
@@ -99,7 +101,9 @@ double sigma_of_ratio(const StepError& a, const StepError& b, bool same_costs, b
   const double shared =
       std::hypot(either(a.work, b.work, same_costs), either(a.network, b.network, same_network),
                  either(a.scaling, b.scaling, same_network));
-  return std::hypot(shared, std::hypot(a.draws, b.draws), std::sqrt(2) * run_spread);
+  const double servers = either(a.servers, b.servers, same_network);
+  return std::hypot(std::hypot(shared, servers), std::hypot(a.draws, b.draws),
+                    std::sqrt(2) * run_spread);
 }
 
 Interval interval_around(double value, double sigma) {

@@ -131,6 +131,7 @@ std::vector<ValidationRow> validate_scenario(const Scenario& scenario, const Run
       time.predicted = mean(results[i].step_seconds);
       time.measured = seconds;
       time.interval = prediction.step_interval;
+      time.step_error = prediction.step_error;
       const double peak = peak_flops(points[i].job.machine.device, math_mode(points[i].precision));
       time.fixed_utilisation = points[i].model_flops / (baseline_utilisation * peak);
       times.push_back({rows.size(), entries[i], measured.gpus, points[i].global_batch, seconds});

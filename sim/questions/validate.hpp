@@ -19,6 +19,7 @@ struct ValidationRow {
   std::string quantity;  // "step_s", "allocated_bytes"
   double predicted = 0, measured = 0;
   Interval interval;                        // of the prediction; low = high = 0 where none is given
+  StepError step_error;                     // what the interval is made of
   std::optional<double> perfect_scaling;    // baseline; none at the smallest GPU count itself
   std::optional<double> fixed_utilisation;  // baseline; times only
   bool calibration =

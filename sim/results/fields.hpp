@@ -50,6 +50,7 @@ void describe(Visitor& v, Error& e) {
   v.field({"work", "Of what devices and hosts take."}, e.work);
   v.field({"network", "Of the communication that the step waits for."}, e.network);
   v.field({"scaling", "Of what is lost with every doubling of the GPUs."}, e.scaling);
+  v.field({"servers", "Of what the software of parameter servers costs."}, e.servers);
   v.field({"draws", "Of the random draws."}, e.draws);
 }
 

@@ -39,7 +39,7 @@ inline void add(StepSplit& sum, const StepSplit& split, double weight) {
 // One sigma of log(truth / prediction) of the step, by where it comes from (docs/numbers.md,
 // intervals); independent of each other.
 struct StepError {
-  double work = 0, network = 0, scaling = 0, draws = 0;
+  double work = 0, network = 0, scaling = 0, servers = 0, draws = 0;
 };
 
 // Where a mean step goes on ranks that are alike. The parts add up to the step.

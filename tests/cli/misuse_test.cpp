@@ -39,6 +39,8 @@ TEST(Misuse, WrongCommandLinesExitWithTwo) {
            {"validate", "--max-error", "ten"},
            {"validate", "--max-error", "10"},  // 1000 %
            {"validate", "--max-error"},
+           {"validate", "--sources", "--json"},
+           {"validate", "--sources", "--summary"},
        }) {
     const Outcome outcome = lockstep(arguments);
     EXPECT_EQ(outcome.code, 2) << testing::PrintToString(arguments);

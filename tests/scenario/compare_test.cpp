@@ -37,14 +37,18 @@ TEST(Compare, PartsAddUpToTheDifferenceAndIntervalsHoldTheRatio) {
 
 // A device whose speed is known badly is as badly known for both: what is left are two runs.
 TEST(Compare, WhatBothAreOffByInCommonCancels) {
-  const StepError far{.work = 0.3, .network = 0.1, .scaling = 0.08, .draws = 0};
+  const StepError far{.work = 0.3, .network = 0.1, .scaling = 0.08, .servers = 0, .draws = 0};
   const double runs = std::sqrt(2) * 0.05;
   EXPECT_NEAR(sigma_of_ratio(far, far, true, true), runs, 1e-12);
   EXPECT_NEAR(sigma_of_ratio(far, far, false, false),
               std::sqrt(runs * runs + 2 * (0.09 + 0.01 + 0.0064)), 1e-12);
-  const StepError drawn{.work = 0.3, .network = 0.1, .scaling = 0.08, .draws = 0.04};
+  const StepError served{.work = 0.3, .network = 0.1, .scaling = 0.08, .servers = 0.4, .draws = 0};
+  EXPECT_NEAR(sigma_of_ratio(served, served, true, true), runs, 1e-12);
+  EXPECT_NEAR(sigma_of_ratio(far, served, true, true), std::hypot(runs, 0.4), 1e-12);
+  const StepError drawn{.work = 0.3, .network = 0.1, .scaling = 0.08, .servers = 0, .draws = 0.04};
   EXPECT_NEAR(sigma_of_ratio(far, drawn, true, true), std::hypot(runs, 0.04), 1e-12);
-  EXPECT_NEAR(sigma_of({.work = 0.03, .network = 0.04, .scaling = 0, .draws = 0.12}), 0.13, 1e-12);
+  EXPECT_NEAR(sigma_of({.work = 0.03, .network = 0.04, .scaling = 0, .servers = 0, .draws = 0.12}),
+              0.13, 1e-12);
 }
 
 TEST(Compare, OtherMachinesAreLessSure) {

@@ -130,6 +130,27 @@ TEST(Predict, TheIntervalGrowsWithTheGpus) {
               std::hypot(0.05, 0.028, 0.04 * std::sqrt(3)), 1e-12);
 }
 
+// What servers cost is known from other sources alone, and not from one worker's step.
+TEST(Predict, TheIntervalKnowsThatServersAreNotModelled) {
+  StrategyResult r = made_up_result();
+  r.step_seconds = {0.2, 0.2};
+  r.split.exposed_communication = 0;
+  const auto sigma = [&](const std::string& text, double modelled) {
+    const Scenario s = scenario_of(text + "\nbatch: {per_gpu: 16}\ngpus: 4");
+    Point point = expand(s)[0];
+    point.relative_error = 0.12;
+    r.provenance = {1 - modelled, 0, modelled};
+    return sigma_of(step_error(s, point, r, {.doubling = 0, .servers = 0.4}));
+  };
+  const std::string served = "strategies: [parameter_server]";
+  EXPECT_NEAR(sigma("strategies: [ddp]", 1), 0.12, 1e-12);
+  EXPECT_NEAR(sigma(served, 1), std::hypot(0.12, 0.4), 1e-12);
+  EXPECT_NEAR(sigma(served, 0.5), std::hypot(0.017, 0.06, 0.2), 1e-12);
+  EXPECT_NEAR(sigma(served + "\nanchor: [{gpus: 1, step_time: 1 s}]", 1), std::hypot(0.05, 0.4),
+              1e-12);
+  EXPECT_NEAR(sigma(served + "\nanchor: [{gpus: 2, step_time: 1 s}]", 1), 0.05, 1e-12);
+}
+
 // The share of the step that waits for modelled communication is as uncertain as the network.
 TEST(Predict, TheIntervalKnowsTheNetwork) {
   StrategyResult r = made_up_result();
