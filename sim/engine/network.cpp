@@ -39,6 +39,14 @@ void Links::count(const TransferSpec& spec, double seconds) {
   }
 }
 
+void Links::repeat(const Links& from, const Links& to, int times) {
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    for (double Link::*part : {&Link::bytes, &Link::total_bytes, &Link::busy_seconds}) {
+      links_[i].*part += times * (to.links_[i].*part - from.links_[i].*part);
+    }
+  }
+}
+
 std::vector<LinkTotals> Links::totals() const {
   std::vector<LinkTotals> result;
   for (const Link& link : links_) {

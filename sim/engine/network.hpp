@@ -32,6 +32,8 @@ class Links {
   void end(const TransferSpec& spec, double time);
   // A transfer whose times are known in closed form.
   void count(const TransferSpec& spec, double seconds);
+  // What was booked between two moments, `times` more.
+  void repeat(const Links& from, const Links& to, int times);
   std::vector<LinkTotals> totals() const;
 
  private:

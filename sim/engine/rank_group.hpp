@@ -22,6 +22,15 @@ struct RankGroup::Impl final : Waker {
   Program await(Event event);
   void compute(Phase phase, const QueuedWork& work, WorkLabel label);
 
+  // A mark, and what links had carried when the host issued it.
+  struct Marked {
+    Mark at;
+    Links links;
+  };
+  const Marked& marked(int number) const {
+    return marks.at(static_cast<std::size_t>(number - first_mark));
+  }
+
   std::unique_ptr<Watch> watch;  // null = nobody listens
   std::string name;
   bool one_thread;
@@ -34,6 +43,9 @@ struct RankGroup::Impl final : Waker {
   std::deque<SideStream> side_streams;
   HostClock host;
   Factors factors;
+  std::deque<Marked> marks;
+  int first_mark = 0;  // number of the first that is kept
+  int collectives = 0;
 };
 
 }  // namespace lockstep

@@ -139,6 +139,7 @@ Communicator& RankGroup::add_communicator(const std::string& name,
 }
 
 Event RankGroup::start(Communicator& communicator, const TransferSpec& spec, const Event& after) {
+  ++impl_->collectives;
   return communicator.start(spec, impl_->host, after, impl_->one_thread ? record() : Event{});
 }
 
@@ -158,6 +159,66 @@ Event RankGroup::copy(StreamId stream, const TransferSpec& spec, const Event& af
   const double seconds = lone_seconds(spec, links);
   links.count(spec, seconds - spec.latency_seconds);
   return enqueue(stream, seconds, after, true, spec.name);
+}
+
+int RankGroup::mark() {
+  constexpr std::size_t kept = 8;
+  std::deque<Impl::Marked>& marks = impl_->marks;
+  for (; marks.size() > kept && !marks.front().at.device.empty(); ++impl_->first_mark) {
+    marks.pop_front();
+  }
+  Impl::Marked& marked = marks.emplace_back();
+  for (std::size_t lane = 0; lane < impl_->stream.lanes(); ++lane) {
+    marked.at.host.push_back(impl_->host.at(lane));
+  }
+  marked.at.collectives = impl_->collectives;
+  marked.links = impl_->network.links();
+  ComputeStream::Item item;
+  item.kind = ComputeStream::Item::Kind::mark;
+  item.mark = &marked.at;
+  impl_->stream.push(std::move(item));
+  return impl_->first_mark + static_cast<int>(marks.size()) - 1;
+}
+
+const Mark& RankGroup::marked(int number) const {
+  return impl_->marked(number).at;
+}
+
+Program RankGroup::await_mark(int number) {
+  while (marked(number).device.empty()) co_await impl_->program.rung();
+}
+
+std::vector<double> RankGroup::repeat(int from, int to, int times) {
+  const Impl::Marked& begin = impl_->marked(from);
+  const Impl::Marked& end = impl_->marked(to);
+  const std::size_t lanes = impl_->stream.lanes();
+  ComputeStream::Item item;
+  item.kind = ComputeStream::Item::Kind::repeat;
+  item.repetition = std::make_shared<Repetition>(begin.at, end.at, times);
+  const std::shared_ptr<const Repetition> repetition = item.repetition;
+  impl_->stream.push(std::move(item));
+  impl_->network.links().repeat(begin.links, end.links, times);
+  if (impl_->one_thread) return repetition->longer_by;
+  std::vector<double> moved(lanes), host(lanes);
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    moved[lane] = times * (end.at.host[lane] - begin.at.host[lane]) - repetition->seconds;
+    host[lane] = impl_->host.at(lane) + moved[lane];
+  }
+  impl_->host = host_clock(std::move(host));
+  return moved;
+}
+
+void RankGroup::move(StreamId stream, const std::vector<double>& seconds) {
+  impl_->side_streams.at(static_cast<std::size_t>(stream)).move(seconds);
+}
+
+Event RankGroup::moved(const Event& event, const std::vector<double>& seconds) {
+  auto state = std::make_shared<Event::State>(*event.state());
+  state->lanes.resize(seconds.size());
+  for (std::size_t lane = 0; lane < seconds.size(); ++lane) {
+    state->lanes[lane] = event.state()->at(lane) + seconds[lane];
+  }
+  return Event(state);
 }
 
 void RankGroup::end_step() {

@@ -117,6 +117,14 @@ struct StepRecord {
   std::vector<LaneStep> lanes;
 };
 
+// Lanes' clocks at a point of the program: the host's when it issues it, the compute stream's when it
+// gets there.
+struct Mark {
+  std::vector<double> host, device;
+  StepRecord sums;      // of the step in progress, over ranks
+  int collectives = 0;  // issued so far
+};
+
 class RankGroup {
  public:
   int lanes() const;
@@ -161,6 +169,18 @@ class RankGroup {
   // The same for a copy over links: latency + bytes / lone rate per lane, counted as traffic on
   // `uses`.
   Event copy(StreamId stream, const TransferSpec& spec, const Event& after = {});
+
+  // --- stretches of the program that repeat themselves, where nobody observes
+  int mark();                      // its number; the latest few are kept
+  Program await_mark(int number);  // until the compute stream has got there
+  const Mark& marked(int number) const;
+  // What lies between two marks happens `times` more: the step and its links count it, and no
+  // simulated time passes. Clocks that move less or more in that stretch than the slowest lane's
+  // compute stream are moved by the difference; returns the host's.
+  std::vector<double> repeat(int from, int to, int times);
+  // The same moves for what follows the host's clock: a stream, an event that is known.
+  void move(StreamId stream, const std::vector<double>& seconds);
+  static Event moved(const Event& event, const std::vector<double>& seconds);
 
   // --- steps
   void end_step();                // a step ends at the compute stream's present position

@@ -41,6 +41,10 @@ void SideStream::drain() {
   draining_ = false;
 }
 
+void SideStream::move(const std::vector<double>& seconds) {
+  for (std::size_t lane = 0; lane < free_.size(); ++lane) free_[lane] += seconds[lane];
+}
+
 void SideStream::tell(const Item& item) const {
   const Event::State* after = item.after.state().get();
   for (const int lane : watch_->lanes()) {

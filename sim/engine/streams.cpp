@@ -96,6 +96,14 @@ void ComputeStream::process(const Item& item) {
       end_step();
       if (watch_) watch_->step_ended(device_);
       break;
+    case Item::Kind::mark:
+      item.mark->sums = sums_;
+      item.mark->device = device_;
+      program_.ring();
+      break;
+    case Item::Kind::repeat:
+      repeat(*item.repetition);
+      break;
   }
 }
 
@@ -187,6 +195,34 @@ void ComputeStream::wait(const Event::State& state) {
   measure_positions();
 }
 
+Repetition::Repetition(const Mark& from, const Mark& to, int times)
+    : seconds(std::numeric_limits<double>::infinity()), sums(to.sums) {
+  for (std::size_t lane = 0; lane < to.device.size(); ++lane) {
+    longer_by.push_back(times * (to.device[lane] - from.device[lane]));
+    seconds = std::min(seconds, longer_by.back());
+    LaneStep& own = sums.lanes[lane];
+    own.communicating = times * (own.communicating - from.sums.lanes[lane].communicating);
+    own.waiting = times * (own.waiting - from.sums.lanes[lane].waiting);
+  }
+  for (double& lane : longer_by) lane -= seconds;
+  sums.interference = times * (sums.interference - from.sums.interference);
+  for (const auto part : step_parts) {
+    sums.split.*part = times * (sums.split.*part - from.sums.split.*part);
+  }
+}
+
+void ComputeStream::repeat(const Repetition& repetition) {
+  repeated_ += repetition.seconds;
+  sums_.interference += repetition.sums.interference;
+  add(sums_.split, repetition.sums.split, 1);
+  for (std::size_t lane = 0; lane < device_.size(); ++lane) {
+    device_[lane] += repetition.longer_by[lane];
+    sums_.lanes[lane].communicating += repetition.sums.lanes[lane].communicating;
+    sums_.lanes[lane].waiting += repetition.sums.lanes[lane].waiting;
+  }
+  measure_positions();
+}
+
 void ComputeStream::end_step() {
   double position = 0;
   for (std::size_t lane = 0; lane < device_.size(); ++lane)
@@ -194,12 +230,12 @@ void ComputeStream::end_step() {
   position /= all_ranks_;
   StepRecord step = std::move(sums_);
   for (std::size_t lane = 0; lane < device_.size(); ++lane) {
-    step.lanes[lane].seconds = device_[lane] - lane_start_[lane];
+    step.lanes[lane].seconds = device_[lane] - lane_start_[lane] + repeated_;
   }
   lane_start_ = device_;
   for (const auto part : step_parts) step.split.*part /= all_ranks_;
   step.interference /= all_ranks_;
-  step.seconds = position - step_start_;
+  step.seconds = position - step_start_ + std::exchange(repeated_, 0);
   steps_.push_back(std::move(step));
   step_start_ = position;
   sums_ = {};

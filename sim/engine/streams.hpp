@@ -26,16 +26,27 @@ struct LaneFactors {
 };
 using Factors = std::shared_ptr<const LaneFactors>;
 
+// A stretch of the program that happens `times` more (RankGroup::repeat).
+struct Repetition {
+  Repetition(const Mark& from, const Mark& to, int times);
+
+  double seconds = 0;             // of all repetitions, in the lane that takes least
+  std::vector<double> longer_by;  // so much longer each lane takes
+  StepRecord sums;
+};
+
 class ComputeStream final : public Waker {
  public:
   struct Item {
-    enum class Kind { compute, wait, record, end_step } kind = Kind::compute;
+    enum class Kind { compute, wait, record, end_step, mark, repeat } kind = Kind::compute;
     Phase phase = Phase::forward;
     QueuedWork work;
     Factors factors;
     HostClock host;  // when the host begins to issue the item
     Event event;     // wait: what for; record: what to complete
     WorkLabel label;
+    Mark* mark = nullptr;  // to fill
+    std::shared_ptr<const Repetition> repetition;
   };
 
   ComputeStream(std::vector<double> ranks_per_lane, Interference& interference, Executor& executor,
@@ -66,6 +77,7 @@ class ComputeStream final : public Waker {
   void find_work_ends(const Item& item);
   void wait(const Event::State& state);
   void end_step();
+  void repeat(const Repetition& repetition);
   void tell_computed(const Item& item, const Interference* pace) const;
   void measure_positions();
   void book_idle(WaitCause cause, double seconds);
@@ -96,6 +108,7 @@ class ComputeStream final : public Waker {
   Bell bell_;
   StepRecord sums_;  // of the step in progress, summed over ranks
   double step_start_ = 0;
+  double repeated_ = 0;  // seconds of the step in progress that pass without simulated time
   std::vector<double> lane_start_;  // of the step in progress, per lane
   std::vector<StepRecord> steps_;
 };
@@ -110,6 +123,7 @@ class SideStream final : public Waker {
   Event push(std::string_view what, double seconds, const HostClock* host, const Event& after,
              std::vector<double> more = {});
   void wake() override { drain(); }
+  void move(const std::vector<double>& seconds);  // its lanes' clocks
 
  private:
   struct Item {

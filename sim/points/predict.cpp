@@ -85,6 +85,7 @@ Prediction summarise_point(const Scenario& scenario, const Point& point,
   p.engine = EnumNames<Engine>::names[static_cast<std::size_t>(result.engine)];
   p.extrapolated = result.extrapolated;
   p.simulated_steps = result.simulated_steps;
+  p.simulated_micro_batches = result.simulated_micro_batches;
   p.bottleneck = bottleneck_sentence(scenario, p, point);
   p.notes = result.notes;
   if (const auto fault = broken_invariant(p); !fault.empty()) {

@@ -96,6 +96,7 @@ std::vector<Outcome> outcomes_of(const std::vector<Point>& points, const RunOpti
       Job job = complete_job(points[i]);
       job.progress = report;
       StrategyResult result = points[i].strategy->simulate(job);
+      result.memory = points[i].strategy->memory(job);
       if (beside == Beside::other_runs) {
         if (points[i].usual) result.step_without_stragglers = step_without_stragglers(points[i]);
         const std::int64_t seeds = seeds_of(points[i], result);

@@ -24,6 +24,7 @@ void describe(Visitor& v, Result& r) {
   v.field({"engine", ""}, r.engine);
   v.field({"extrapolated", ""}, r.extrapolated);
   v.field({"simulated", ""}, r.simulated_steps);
+  v.field({"micro_batches", ""}, r.simulated_micro_batches);
   v.field({"split", ""}, r.split);
   v.field({"ranks", ""}, r.ranks);
   v.field({"without_stragglers", ""}, r.step_without_stragglers);

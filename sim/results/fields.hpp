@@ -275,6 +275,9 @@ void describe(Visitor& v, P& p) {
   v.field({"with_failures", "The whole run, where the scenario has faults."}, p.with_failures);
   v.field({"provenance", "Where the costs come from."}, p.provenance);
   v.field({"simulated_steps", "Steps that were carried out."}, p.simulated_steps);
+  v.field({"simulated_micro_batches",
+           "Micro-batches of a step that were carried out; the others take as long as those."},
+          p.simulated_micro_batches);
   v.field({"engine", "What carried them out: simgrid or loop."}, p.engine);
   v.field({"extrapolated", "The steady state was reached, later steps follow from it."},
           p.extrapolated);

@@ -190,7 +190,8 @@ struct Prediction {
   std::string engine;         // that carried out the programs: simgrid, loop
   bool extrapolated = false;  // steady state reached and extrapolated
   int simulated_steps = 0;
-  std::string bottleneck;  // one sentence
+  int simulated_micro_batches = 0;  // of one of them
+  std::string bottleneck;           // one sentence
   std::vector<std::string> notes;
 };
 

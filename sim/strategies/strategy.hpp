@@ -56,9 +56,10 @@ struct StrategyResult {
   // Where steps repeat only after several, the mean of each such period.
   std::vector<double> step_seconds;
   double first_step_seconds = 0;
-  Engine engine = Engine::loop;  // that carried it out
-  bool extrapolated = false;     // steady state proven, later steps not simulated
-  int simulated_steps = 0;       // all of them: the first, and what led to the steady state
+  Engine engine = Engine::loop;     // that carried it out
+  bool extrapolated = false;        // steady state proven, later steps not simulated
+  int simulated_steps = 0;          // all of them: the first, and what led to the steady state
+  int simulated_micro_batches = 0;  // of one step; the others are like them
   StepSplit split;               // mean over ranks and steps after the first; sums to the mean step
   std::vector<RankTimes> ranks;  // the same rank by rank, ascending; those alike are one
   std::optional<double> step_without_stragglers;  // where the point asks for it
@@ -69,7 +70,7 @@ struct StrategyResult {
   std::vector<LinkTraffic> traffic;
   std::optional<Staleness> staleness;
   std::optional<WorkerSteps> worker_steps;  // where workers need not keep step
-  MemoryUse memory;
+  MemoryUse memory;  // who asked for the simulation asks memory(), too, where it counts
   ProvenanceShare provenance;
   std::vector<std::string> notes;
 };
@@ -90,7 +91,7 @@ class Strategy {
   // Throws ConfigError, without a place in a file, when the options do not fit the job; so do
   // memory() and communication().
   virtual StrategyResult simulate(const Job& job) const = 0;
-  // Of the fullest device, as in simulate()'s result. Nothing is simulated.
+  // Of the fullest device. It needs no clock: nothing is simulated.
   virtual MemoryUse memory(const Job& job) const = 0;
   // What is sent together, for programs that compare it with the real thing (`export --layers`).
   virtual nlohmann::ordered_json communication(const Job& job) const = 0;

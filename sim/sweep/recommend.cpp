@@ -86,7 +86,8 @@ class Judge {
       job.engine = Engine::loop;  // SimGrid would need a process for each; the times are the same
       const MemoryUse memory = point.strategy->memory(job);
       if (!may_be_used(memory, options_)) return {std::nullopt, too_large};
-      const StrategyResult result = point.strategy->simulate(job);
+      StrategyResult result = point.strategy->simulate(job);
+      result.memory = memory;
       const Prediction p = summarise_point(scenario, point, result);
       return {Verdict{p.step_seconds, p.total_seconds, p.total_seconds * rate, p.memory.device,
                       p.staleness ? p.staleness->mean : 0, p.bottleneck},

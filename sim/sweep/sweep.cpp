@@ -81,7 +81,8 @@ PoolWork row_maker(const SweepPlan& plan, const InputFiles& files) {
           expand(scenario, shared->files.of(scenario), shared->workloads, scales).front();
       Job job = complete_job(point);
       job.progress = report;
-      const StrategyResult result = point.strategy->simulate(job);
+      StrategyResult result = point.strategy->simulate(job);
+      result.memory = point.strategy->memory(job);
       return {answer_row(plan, number, summarise_point(scenario, point, result)),
               result.engine == Engine::simgrid};
     } catch (const ConfigError& error) {

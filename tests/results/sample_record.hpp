@@ -51,6 +51,7 @@ inline ResultRecord sample_record() {
   plain.provenance = {0.5, 0.25, 0.25};
   plain.extrapolated = true;
   plain.simulated_steps = 5;
+  plain.simulated_micro_batches = 1;
   plain.engine = "loop";
   plain.bottleneck = "compute: 88 % of the step";
 

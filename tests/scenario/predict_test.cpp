@@ -16,6 +16,7 @@ StrategyResult made_up_result() {
   r.step_seconds = {0.1, 0.1, 0.4};
   r.first_step_seconds = 0.5;
   r.simulated_steps = 7;
+  r.simulated_micro_batches = 3;
   r.split.forward = 0.08;
   r.split.backward = 0.12;
   r.device_busy = 0.15;
@@ -40,6 +41,7 @@ TEST(Predict, FiguresFollowTheFormulas) {
   EXPECT_DOUBLE_EQ(p.dollars, p.total_seconds / 3600 * 4 * 2);
   EXPECT_EQ(p.nodes, 1);
   EXPECT_EQ(p.simulated_steps, 7);
+  EXPECT_EQ(p.simulated_micro_batches, 3);
   EXPECT_EQ(p.precision, "amp-fp16");
   EXPECT_FALSE(p.out_of_memory.has_value());
   // Three times the forward's FLOPs (two per multiply-accumulate) over the peak of the precision.

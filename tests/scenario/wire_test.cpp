@@ -18,6 +18,7 @@ TEST(Wire, EveryFieldComesBackExactly) {
   r.step_without_stragglers = 0.008;
   r.engine = Engine::simgrid;
   r.simulated_steps = 22;
+  r.simulated_micro_batches = 6;
   r.worker_steps = WorkerSteps{{{3, 2}, {179, 14}}, 1.0 / 3, 2.0 / 7};
   r.split = {1e-9, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7};
   r.device_busy = 2.0 / 7.0;
@@ -35,6 +36,7 @@ TEST(Wire, EveryFieldComesBackExactly) {
   EXPECT_EQ(b.first_step_seconds, r.first_step_seconds);
   EXPECT_EQ(b.extrapolated, r.extrapolated);
   EXPECT_EQ(b.simulated_steps, r.simulated_steps);
+  EXPECT_EQ(b.simulated_micro_batches, r.simulated_micro_batches);
   ASSERT_TRUE(b.worker_steps.has_value());
   EXPECT_EQ(b.worker_steps->histogram, r.worker_steps->histogram);
   EXPECT_EQ(b.worker_steps->least, 1.0 / 3);

@@ -112,17 +112,5 @@ TEST(Strategies, WaitForTheBytesThatNeighboursDelay) {
   }
 }
 
-// What check asks for without simulating.
-TEST(Strategies, SimulateTheMemoryTheyName) {
-  const Job job = toy_job();
-  const std::vector<StrategyOptions> strategies{DdpOptions{}, FsdpOptions{}, LocalSgdOptions{},
-                                                ParameterServerOptions{}, ZeroOptions{}};
-  ASSERT_EQ(strategies.size(), std::variant_size_v<StrategyOptions>);
-  for (const StrategyOptions& options : strategies) {
-    EXPECT_EQ(make_strategy(options)->memory(job).allocated, simulate(job, options).allocated)
-        << strategy_name(options);
-  }
-}
-
 }  // namespace
 }  // namespace lockstep::executors_test

@@ -95,7 +95,7 @@ inline Job toy_job(int layers = 4, double elements = 10e6, int gpus = 8,
 struct Numbers {
   double first = 0, step = 0, extrapolated = 0, steps = 0, busy = 0;
   StepSplit split;
-  double traffic = 0, busiest = 0, link_busy = 0, samples = 0, allocated = 0;
+  double traffic = 0, busiest = 0, link_busy = 0, samples = 0;
 };
 
 inline Numbers simulate(const Job& job, const StrategyOptions& options,
@@ -127,14 +127,13 @@ inline Numbers simulate(const Job& job, const StrategyOptions& options,
                             traffic,
                             busiest,
                             link_busy,
-                            r.samples_per_step,
-                            r.memory.allocated};
+                            r.samples_per_step};
     out.insert(out.end(), r.step_seconds.begin(), r.step_seconds.end());
     return out;
   });
-  if (all_steps != nullptr) all_steps->assign(v.begin() + 18, v.end());
-  return {v[0],  v[1],  v[2],  v[3],  v[4], {v[5], v[6], v[7], v[8], v[9], v[10], v[11], v[12]},
-          v[13], v[14], v[15], v[16], v[17]};
+  if (all_steps != nullptr) all_steps->assign(v.begin() + 17, v.end());
+  return {v[0],  v[1],  v[2],  v[3], v[4], {v[5], v[6], v[7], v[8], v[9], v[10], v[11], v[12]},
+          v[13], v[14], v[15], v[16]};
 }
 
 inline double sum(const StepSplit& s) {
@@ -142,7 +141,7 @@ inline double sum(const StepSplit& s) {
          s.exposed_communication + s.host_bound + s.waiting;
 }
 
-// The largest difference of any number but memory: seconds relative to the step.
+// The largest difference of any number: seconds relative to the step.
 inline double difference(const Numbers& a, const Numbers& b) {
   const auto relative = [](double x, double y) {
     return x == y ? 0 : std::abs(x - y) / std::max(std::abs(x), std::abs(y));

@@ -106,10 +106,10 @@ void ProvenanceTally::add(Provenance provenance, double seconds) {
   }
 }
 
-void ProvenanceTally::add(const ProvenanceTally& other) {
-  seconds_.measured += other.seconds_.measured;
-  seconds_.interpolated += other.seconds_.interpolated;
-  seconds_.modelled += other.seconds_.modelled;
+void ProvenanceTally::add(const ProvenanceTally& other, double times) {
+  seconds_.measured += times * other.seconds_.measured;
+  seconds_.interpolated += times * other.seconds_.interpolated;
+  seconds_.modelled += times * other.seconds_.modelled;
 }
 
 ProvenanceShare ProvenanceTally::share() const {

@@ -25,7 +25,7 @@ class ProvenanceTally {
   void add(const PricedTransfer& transfer, double times = 1) {
     add(transfer.provenance, times * transfer.seconds);
   }
-  void add(const ProvenanceTally& other);
+  void add(const ProvenanceTally& other, double times = 1);
   ProvenanceShare share() const;
 
  private:

@@ -40,6 +40,11 @@ std::vector<double> InputPipeline::late() {
   return seconds;
 }
 
+void InputPipeline::move(const std::vector<double>& seconds) {
+  ranks_.move(loader_, seconds);
+  for (Event& taken : taken_) taken = RankGroup::moved(taken, seconds);
+}
+
 Program InputPipeline::next_batch() {
   // Megatron broadcasts the sizes of each micro-batch in the tensor-parallel group and copies them
   // back to the host (mpu/data.py, _build_key_size_numel_dictionaries), which waits there.

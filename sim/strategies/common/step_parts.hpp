@@ -25,6 +25,8 @@ class InputPipeline {
  public:
   InputPipeline(const Job& job, RankGroup& ranks, JobNetwork& network);
   Program next_batch();
+  // Follows a host whose clock is moved.
+  void move(const std::vector<double>& seconds);
   // Of one micro-batch, to the device.
   const PricedTransfer& copy() const { return transfer_; }
 

@@ -1,6 +1,8 @@
 // Numbers in brackets: facts of docs/strategies.md.
 #include "strategies/common/training_loop.hpp"
 
+#include "strategies/common/micro_batches.hpp"
+
 namespace lockstep {
 
 namespace {
@@ -14,6 +16,7 @@ class TrainingLoop {
         hooks_(hooks),
         update_(update),
         input_(stage.job, stage.ranks, stage.network),
+        middle_(stage.job, stage.ranks, input_, stage.provenance),
         host_optimizer_(stage.ranks.add_stream("host optimizer", WaitCause::optimizer)) {
     for (const LayerCost& layer : stage.costs.layers) {
       stage.always.add(layer.forward, job_.accumulation);
@@ -26,6 +29,7 @@ class TrainingLoop {
 
   Program step(int step) {
     stage_.provenance.add(stage_.always);
+    played_ = 0;
     for (int micro = 0; micro < job_.accumulation; ++micro) {
       const MicroBatch batch{step, micro == 0, micro + 1 == job_.accumulation};
       co_await input_.next_batch();
@@ -34,6 +38,10 @@ class TrainingLoop {
       co_await play(passes.forward, Phase::forward);
       co_await play(passes.backward, Phase::backward);
       co_await hooks_.end_backward();
+      ++played_;
+      if (batch.last) break;
+      co_await middle_.ended(micro);
+      micro += middle_.counted();
     }
     if (update_.on_host > 0) {
       co_await update_on_host();
@@ -42,6 +50,8 @@ class TrainingLoop {
     }
     co_await hooks_.after_update(step);
   }
+
+  int played() const { return played_; }  // micro-batches of the latest step
 
  private:
   Program play(const std::vector<PassItem>& pass, Phase phase) {
@@ -100,6 +110,8 @@ class TrainingLoop {
   TrainingHooks& hooks_;
   const UpdateWork& update_;
   InputPipeline input_;
+  MiddleMicroBatches middle_;
+  int played_ = 0;
   const StreamId host_optimizer_;
 };
 
@@ -141,6 +153,7 @@ StrategyResult train(TrainingStage& stage, TrainingHooks& hooks, const UpdateWor
   };
   run_steps(stage.world, stage.ranks, stage.speeds, job, period, one_step, result);
   result.engine = stage.engine;
+  result.simulated_micro_batches = loop.played();
   result.provenance = stage.provenance.share();
   result.samples_per_step = static_cast<double>(job.step.samples) * job.gpus * job.accumulation;
   return result;

@@ -85,7 +85,7 @@ struct TrainingStage {
   ProvenanceTally provenance;  // of the steps that are being issued
 };
 
-// Everything of the result but memory. `period`: steps after which the program repeats itself.
+// `period`: steps after which the program repeats itself.
 StrategyResult train(TrainingStage& stage, TrainingHooks& hooks, const UpdateWork& update,
                      int period = 1);
 

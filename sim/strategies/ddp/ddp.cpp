@@ -116,7 +116,6 @@ StrategyResult Ddp::simulate(const Job& job) const {
   const DdpPlan plan = ddp_plan(stage, replica, options);
   Reducer reducer(stage, replica, plan);
   StrategyResult result = train(stage, reducer, replica.update);
-  result.memory = memory(job);
   if (options.comm_hook == CommHook::power_sgd) {
     result.notes.push_back(
         "PowerSGD is simulated in its compressing phase (PyTorch starts it after 1000 steps)");

@@ -229,7 +229,6 @@ StrategyResult Fsdp::simulate(const Job& job) const {
     result = train(stage, hooks, update);
   }
   if (update.on_host > 0) result.device_busy -= result.split.optimizer;  // the device is idle
-  result.memory = memory(job);
   note_many_units(job, plan, result);
   for (std::string& note : notes(job, options_, layout)) result.notes.push_back(std::move(note));
   return result;

@@ -88,7 +88,6 @@ StrategyResult LocalSgd::simulate(const Job& job) const {
   const Replica replica(stage, tensors_of(job));
   Averager averager(stage, replica, options_.every, flat_bytes(job));
   StrategyResult result = train(stage, averager, replica.update, job.gpus > 1 ? options_.every : 1);
-  result.memory = memory(job);
   if (!job.schedule_file.empty() && job.gpus > 1) {
     write_schedule(schedule_of(job, options_.every, result), job.schedule_file);
   }

@@ -124,6 +124,7 @@ StrategyResult ParameterServer::simulate(const Job& job) const {
   result.engine = engine;
   result.extrapolated = trace.extrapolated;
   result.simulated_steps = static_cast<int>(trace.step_ends.size()) * system.batches;
+  result.simulated_micro_batches = job.accumulation;
   add(result.split, trace.split, 1 / batches);
   for (RankTimes& times : trace.workers) {
     for (double* part : {&times.own, &times.communicating, &times.waiting}) *part /= batches;
@@ -147,7 +148,6 @@ StrategyResult ParameterServer::simulate(const Job& job) const {
         "of the run, in {} stretch{}",
         100 * trace.asynchronous_share, trace.stretches, trace.stretches == 1 ? "" : "es"));
   }
-  result.memory = parameter_server_memory(job, options_, ps.keys);
   ps.provenance.add(transfer_provenance(job, ps.system), result.split.exposed_communication);
   result.provenance = ps.provenance.share();
   result.notes = std::move(ps.notes);

@@ -49,11 +49,6 @@ struct PsSegment {
   int batch = 0;             // of the step: below PsSystem::batches
   // For an observer: its layers, or what it is.
   std::vector<NamedWork::Part> parts{};
-
-  void append(const NamedWork::Part& part) {
-    work = lockstep::append(work, part.work);
-    parts.push_back(part);
-  }
 };
 
 // The rule changes when the workers together have done this share of the run (Sync-Switch).

@@ -5,6 +5,7 @@
 #include <map>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "core/index.hpp"
 #include "strategies/common/stragglers.hpp"
@@ -38,7 +39,17 @@ class Segments {
   // To the present segment, or a new one.
   void add(Phase phase, std::string_view name, const QueuedWork& work) {
     if (!open_ || system_.segments.back().phase != phase) begin(phase);
-    system_.segments.back().append({name, work});
+    PsSegment& segment = system_.segments.back();
+    segment.work = append(segment.work, work);
+    if (system_.observer) segment.parts.push_back({name, work});
+  }
+  // The latest micro-batch, which is a forward and a backward, once more.
+  void add_again() {
+    for (const std::size_t before : {system_.segments.size() - 2, system_.segments.size() - 1}) {
+      PsSegment segment = system_.segments[before];
+      segment.batch = batch_;
+      system_.segments.push_back(std::move(segment));
+    }
   }
   void begin(Phase phase, bool needs_input = false) {
     system_.segments.push_back({phase, {}, needs_input, batch_});
@@ -67,9 +78,16 @@ void add_segments(const Job& job, const ParameterServerOptions& options, const S
     Segments(system, 0).add(Phase::copies, "move", job.costs->stream(3 * weights, whole.tensors));
   }
   const int micro_batches = system.batches * job.accumulation;
+  bool plain_before = false;
   for (int micro = 0; micro < micro_batches; ++micro) {
     Segments segments(system, micro / job.accumulation);
     const bool first = micro == 0, last = micro == micro_batches - 1;
+    const bool updates = elastic && (micro + 1) % job.accumulation == 0;
+    const bool plain = !first && !last && !updates;
+    if (std::exchange(plain_before, plain) && plain) {
+      segments.add_again();
+      continue;
+    }
     segments.begin(Phase::forward, true);
     for (int layer = 0; layer < layers; ++layer) {
       if (first && system.pull_overlap && whole.here[at(layer)] && layer > 0) {
@@ -89,7 +107,6 @@ void add_segments(const Job& job, const ParameterServerOptions& options, const S
       }
       if (layer > 0) segments.begin(Phase::backward);
     }
-    const bool updates = elastic && (micro + 1) % job.accumulation == 0;
     if (job.gradient_clipping > 0 && (last || updates)) {
       segments.begin(Phase::copies);
       segments.add(Phase::copies, "clip_grad_norm_",

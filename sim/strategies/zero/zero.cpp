@@ -110,9 +110,7 @@ StrategyResult Zero::simulate(const Job& job) const {
              : shards;
   const ZeroPlan plan = zero_plan(stage, replica, layout);
   ZeroHooks hooks(stage, plan, shards, replicas);
-  StrategyResult result = train(stage, hooks, plan.update);
-  result.memory = memory(job);
-  return result;
+  return train(stage, hooks, plan.update);
 }
 
 MemoryUse Zero::memory(const Job& job) const {
