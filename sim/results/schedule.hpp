@@ -27,12 +27,18 @@ enum class Weighting {
   none,         // whatever its age
   staleness,    // 1 / max(1, staleness): the staleness-aware rate (fact 84)
   age,          // (1 + staleness)^-exponent: polynomial ageing (Xie et al. 2019, FedAsync, 5.2)
-  compensated,  // plus lambda g*g*(w_now - w_read): DC-ASGD (fact 85)
+  compensated,  // plus lambda g*g*(w_now - w_read): DC-ASGD (fact 85), DC-ASGD-c of its paper
+  compensated_adaptive,  // the same, lambda over the root of g*g's moving mean: DC-ASGD-a
 };
 template <>
 struct EnumNames<Weighting> {
-  static constexpr std::array names{"none", "staleness", "age", "compensated"};
+  static constexpr std::array names{"none", "staleness", "age", "compensated",
+                                    "compensated-adaptive"};
 };
+
+inline bool compensates(Weighting weighting) {
+  return weighting == Weighting::compensated || weighting == Weighting::compensated_adaptive;
+}
 
 // Elements [first, first + count) of the model's parameter number `parameter`.
 struct ParameterPiece {
@@ -54,7 +60,7 @@ struct UpdateSchedule {
   int local_steps = 1;  // of a worker between two pushes
   double elasticity = 0;
   Weighting weighting = Weighting::none;
-  double weighting_parameter = 0;  // exponent of `age`, lambda of `compensated`
+  double weighting_parameter = 0;  // exponent of `age`, lambda of both `compensated`
   // What each message carries; empty: one message with everything.
   std::vector<std::vector<ParameterPiece>> messages;
   // In the order in which they were applied; those of one message and version are one update. Every

@@ -144,14 +144,15 @@ TEST(Replay, ADroppedPushChangesNothing) {
 
 TEST(Replay, WeightsOfAgeLeaveFreshGradientsAlone) {
   const auto plain = losses(round_robin(1, 20));
-  for (const Weighting weighting : {Weighting::staleness, Weighting::age, Weighting::compensated}) {
+  for (const Weighting weighting : {Weighting::staleness, Weighting::age, Weighting::compensated,
+                                    Weighting::compensated_adaptive}) {
     UpdateSchedule schedule = round_robin(1, 20);
     schedule.weighting = weighting;
     schedule.weighting_parameter = 0.5;
     EXPECT_EQ(losses(schedule), plain);
     UpdateSchedule stale = round_robin(4, 20);
     stale.weighting = weighting;
-    stale.weighting_parameter = weighting == Weighting::compensated ? 100 : 0.5;
+    stale.weighting_parameter = compensates(weighting) ? 100 : 0.5;
     EXPECT_GT(farthest(losses(stale), losses(round_robin(4, 20))), 1e-4);
   }
 }
@@ -175,6 +176,54 @@ TEST(Replay, AStalenessAwareRateIsTheRateDividedByTheStaleness) {
   };
   const double two = judged(Weighting::none, false), three = judged(Weighting::none, true);
   EXPECT_NEAR((two - judged(Weighting::staleness, true)) / (two - three), 0.5, 0.01);
+}
+
+// w1 = w0 - rate g0; w2 = w1 - rate (g1 + lambda g1 g1 (w1 - w0)): Zheng et al. 2017, both gradients
+// taken at w0. The adaptive lambda is divided by the root of 0.95 * 0.05 g0 g0 + 0.05 g1 g1.
+TEST(Replay, DelayCompensationIsTheFormulaOfItsPaper) {
+  constexpr double rate = 0.1;
+  const TrainingStep step = lenet(32);
+  const ImageBatches batches(data().train, step, at::kCPU);
+  const auto batch = [&](int worker, std::int64_t number) {
+    return batches.make(data().train,
+                        ShardOrder(data().train.count, 2, worker, 32, 1).indices(number));
+  };
+  LearningPlan with = plan(0);
+  with.optimizer.weight_decay = 0;
+  with.optimizer.learning_rate = rate;
+  UpdateSchedule schedule;
+  schedule.workers = 2;
+  schedule.pushes = {{0, 0, 0, 0, 1}, {1, 1, 0, 0, 2}, {2, 0, 0, 2, 3}};
+  const auto loss_at_w2 = [&](double lambda, bool adaptive) {
+    RealNetwork network(step, at::kCPU, 1);
+    std::vector<std::vector<at::Tensor>> gradients(2);
+    for (int worker = 0; worker < 2; ++worker) {
+      network.drop_gradients();
+      network.forward(batch(worker, 0)).backward();
+      for (const NetworkParameter& p : network.parameters()) {
+        gradients[static_cast<std::size_t>(worker)].push_back(p.tensor.grad().clone());
+      }
+    }
+    {
+      const at::NoGradGuard no_gradients;
+      for (std::size_t i = 0; i < network.parameters().size(); ++i) {
+        const at::Tensor &g0 = gradients[0][i], &g1 = gradients[1][i];
+        at::Tensor curvature = lambda * g1 * g1;
+        if (adaptive) curvature /= (0.0475 * g0 * g0 + 0.05 * g1 * g1 + 1e-7).sqrt();
+        network.parameters()[i].tensor.sub_(rate * (g0 + g1 + curvature * (-rate * g0)));
+      }
+    }
+    return network.forward(batch(0, 1)).item<double>();
+  };
+  const double plain = loss_at_w2(0, false);
+  for (const auto& [by, lambda] :
+       {std::pair{Weighting::compensated, 1e5}, std::pair{Weighting::compensated_adaptive, 1e2}}) {
+    schedule.weighting = by;
+    schedule.weighting_parameter = lambda;
+    const double expected = loss_at_w2(lambda, by == Weighting::compensated_adaptive);
+    EXPECT_NEAR(replay(step, schedule, data(), with).losses[0][1], expected, 1e-6 * expected);
+    EXPECT_GT(std::abs(expected / plain - 1), 1e-4);
+  }
 }
 
 TEST(Replay, AveragingAfterEachStepIsSynchronousSgd) {

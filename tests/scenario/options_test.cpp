@@ -157,6 +157,7 @@ const std::vector<Option> server_options{
     {"elasticity", "0.3", "", "", true},
     {"weighting", "age", "", "", true},
     {"weighting", "compensated"},
+    {"weighting", "compensated-adaptive"},
     {"weighting_strength", "0.7", "", "", true},
     {"pull_overlap", "true", "where all weights come back together, forward waits for all"},
     {"priority", "true", "a single worker's queue may be empty"},

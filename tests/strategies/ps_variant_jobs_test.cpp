@@ -92,19 +92,24 @@ TEST(Compression, TopKSendsAShareWithIndices) {
   }
 }
 
-// DC-ASGD keeps the weights that each worker read (fact 85), and reads them again.
-TEST(Compensation, CostsTheServerTwoStreamsAndMemory) {
+// DC-ASGD keeps the weights that each worker read (fact 85), and reads them again; a mean square of
+// the gradients is read and written where lambda is adaptive.
+TEST(Compensation, CostsTheServerStreamsAndMemory) {
   ParameterServerOptions options;
   options.consistency = Consistency::async;
   const double plain = mean_of(alone(options));
-  options.weighting = Weighting::compensated;
-  EXPECT_NEAR(mean_of(alone(options)) - plain, 2 * kModelBytes / host_rate, exact);
   options.placement = ServerPlacement::gpu;
-  const double with = ParameterServer(options).memory(toy_job(4)).allocated;
-  options.weighting.reset();
-  // Blocks of 2 MiB: ten for a tensor of 20 MB.
-  EXPECT_EQ(with - ParameterServer(options).memory(toy_job(4)).allocated,
-            4 * 10 * 10 * 2 * 1024.0 * 1024);
+  const double without = ParameterServer(options).memory(toy_job(4)).allocated;
+  for (const bool adaptive : {false, true}) {
+    options.weighting = adaptive ? Weighting::compensated_adaptive : Weighting::compensated;
+    options.placement = ServerPlacement::cpu;
+    EXPECT_NEAR(mean_of(alone(options)) - plain, (adaptive ? 4 : 2) * kModelBytes / host_rate,
+                exact);
+    options.placement = ServerPlacement::gpu;
+    // Blocks of 2 MiB: ten for a tensor of 20 MB.
+    EXPECT_EQ(ParameterServer(options).memory(toy_job(4)).allocated - without,
+              (adaptive ? 5 : 4) * 10 * 10 * 2 * 1024.0 * 1024);
+  }
 }
 
 TEST(ModifiedAsync, TakesTheTimeOfItsBoundWhateverItsWeights) {

@@ -46,10 +46,10 @@ ServerPlan server_memory_plan(const Job& job, const ParameterServerOptions& opti
                       optimizer_temporary_bytes(job.optimizer, job.step.precision),
                       optimizer_largest_temporary_bytes(job.optimizer, job.step.precision)};
   }
-  if (weighting(options) ==
-      Weighting::compensated) {  // the weights that each worker read (fact 85)
-    plan.optimizer.state_bytes_per_element +=
-        static_cast<double>(job.gpus) * parameter_bytes(job.step.precision);
+  if (const Weighting by = weighting(options); compensates(by)) {
+    // The weights that each worker read (fact 85), and the adaptive lambda's mean square.
+    const int kept = job.gpus + (by == Weighting::compensated_adaptive ? 1 : 0);
+    plan.optimizer.state_bytes_per_element += kept * parameter_bytes(job.step.precision);
   }
   // Pushes of different workers arrive side by side, each into a buffer of its own; a serial server
   // takes one at a time, and sums the gradients of a synchronous update into another.

@@ -135,9 +135,12 @@ PricedMessage price_message(const Job& job, const ParameterServerOptions& option
     message.update_seconds = neighbours * host_optimizer_seconds(job.optimizer, job.step.precision,
                                                                  bundle.elements, job.machine.host);
   }
-  if (weighting(options) == Weighting::compensated) {
-    // The weights that the worker read are kept, and read again for its gradient (fact 85).
-    message.update_seconds += streaming(2 * bundle.elements * parameter_bytes(job.step.precision));
+  if (const Weighting by = weighting(options); compensates(by)) {
+    // The weights that the worker read are kept, and read again for its gradient (fact 85); the
+    // adaptive lambda's mean square is read and written.
+    const double streams = by == Weighting::compensated_adaptive ? 4 : 2;
+    message.update_seconds +=
+        streaming(streams * bundle.elements * parameter_bytes(job.step.precision));
   }
   return priced;
 }

@@ -130,7 +130,7 @@ struct ParameterServerOptions {
   int exchange_every = 1;              // batches between two pushes: tau of fact 88
   double elasticity = 0;               // elastic: alpha of fact 88; 0 = 0.9 / workers
   std::optional<Weighting> weighting;  // absent = by age for modified-async, else none
-  double weighting_strength = 0.5;     // exponent of `age`, lambda of `compensated`
+  double weighting_strength = 0.5;     // exponent of `age`, lambda of both `compensated`
   std::optional<ConsistencySwitch> switches;
   std::optional<PaceController> controller;
   ServerPlacement placement = ServerPlacement::cpu;
@@ -232,13 +232,14 @@ void describe(Visitor& v, ParameterServerOptions& o) {
            .min = 0,
            .max = 1},
           o.elasticity);
-  v.field({.name = "weighting",
-           .doc = "How a stale gradient counts: none: as any; staleness: over its staleness; age: "
-                  "(1 + staleness)^-weighting_strength; compensated: DC-ASGD. Left out: age for "
-                  "modified-async, else none."},
-          o.weighting);
+  v.field(
+      {.name = "weighting",
+       .doc = "How a stale gradient counts: none: as any; staleness: over its staleness; age: "
+              "(1 + staleness)^-weighting_strength; compensated: DC-ASGD; compensated-adaptive: "
+              "with its adaptive lambda. Left out: age for modified-async, else none."},
+      o.weighting);
   v.field({.name = "weighting_strength",
-           .doc = "Exponent of age, lambda of compensated.",
+           .doc = "Exponent of age, lambda of compensated and compensated-adaptive.",
            .min = 0,
            .max = 100},
           o.weighting_strength);

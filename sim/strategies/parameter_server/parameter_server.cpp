@@ -194,7 +194,7 @@ std::vector<IdleOption> ParameterServer::idle_options(const Job& job) const {
   const std::string learnt = "it changes what is learnt, not how long that takes";
   idle.idle_if("elasticity", o.elasticity > 0, true,
                o.consistency == Consistency::elastic ? learnt : "consistency is not elastic");
-  idle.idle_if("weighting", o.weighting.has_value(), o.weighting != Weighting::compensated, learnt);
+  idle.idle_if("weighting", o.weighting.has_value(), !compensates(weighting(o)), learnt);
   idle.idle_if("weighting_strength", o.weighting_strength != usual.weighting_strength, true,
                learnt);
   const bool by_key =
