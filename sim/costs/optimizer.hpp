@@ -38,7 +38,8 @@ void describe(Visitor& v, OptimizerSpec& o) {
   v.field({.name = "momentum",
            .doc = "Momentum of sgd and rmsprop; 0 keeps no state.",
            .min = 0,
-           .max = 1},
+           .max = 1,
+           .several = true},
           o.momentum);
   v.field({.name = "weight_decay",
            .doc = "Weight decay; not 0 costs one more pass when not fused.",

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "results/cells.hpp"
 #include "results/table.hpp"
@@ -88,29 +89,81 @@ Table without_even_scaling(const Table& table) {
   return shorter;
 }
 
-Table table_of(const AlternativesRecord& record) {
-  const ResultRecord all = joined(record);
-  std::vector<std::vector<std::string>> chosen;
+std::vector<Table::Column> first_columns(const AlternativesRecord& record) {
   std::vector<Table::Column> columns{{"row"}};
   for (const Chosen& choice : record.alternatives.front().chosen) {
     columns.push_back({heading(choice.field), Table::Align::left});
   }
+  return columns;
+}
+
+// Of row i: its number and what was chosen.
+std::vector<std::string> first_cells(const AlternativesRecord& record, std::size_t i) {
+  std::vector<std::string> cells{std::to_string(i + 1)};
+  const auto alternative = static_cast<std::size_t>(record.order[i].alternative);
+  for (const Chosen& choice : record.alternatives[alternative].chosen) {
+    cells.push_back(choice.value);
+  }
+  return cells;
+}
+
+Table table_of(const AlternativesRecord& record) {
+  const ResultRecord all = joined(record);
+  std::vector<Table::Column> columns = first_columns(record);
   const Table summary = without_even_scaling(summary_table(all));
   for (const Table::Column& column : summary.columns()) columns.push_back(column);
   columns.insert(columns.end() - (summary.columns().back().title == "but" ? 1 : 0), {"memory"});
   Table table(columns);
   for (std::size_t i = 0; i < record.order.size(); ++i) {
-    std::vector<std::string> cells{std::to_string(i + 1)};
-    const auto alternative = static_cast<std::size_t>(record.order[i].alternative);
-    for (const Chosen& choice : record.alternatives[alternative].chosen) {
-      cells.push_back(choice.value);
-    }
+    std::vector<std::string> cells = first_cells(record, i);
     for (const std::string& cell : summary.rows()[i]) cells.push_back(cell);
     cells.insert(cells.end() - (summary.columns().back().title == "but" ? 1 : 0),
                  bytes_text(all.predictions[i].memory.device));
     table.add_row(std::move(cells));
   }
   return table;
+}
+
+// "" where nothing was trained.
+std::string accuracies(const AlternativesRecord& record, const ResultRecord& all) {
+  const Table trained = accuracy_table(all);
+  if (trained.empty()) return "";
+  std::vector<Table::Column> columns = first_columns(record);
+  for (const Table::Column& column : trained.columns()) columns.push_back(column);
+  Table table(columns);
+  std::size_t next = 0;
+  // Rows that all seeds brought to their target, in seconds and in dollars.
+  std::optional<std::size_t> first, cheapest;
+  for (std::size_t i = 0; i < all.predictions.size(); ++i) {
+    const std::optional<Accuracy>& accuracy = all.predictions[i].accuracy;
+    if (!accuracy) continue;
+    std::vector<std::string> cells = first_cells(record, i);
+    for (const std::string& cell : trained.rows()[next++]) cells.push_back(cell);
+    table.add_row(std::move(cells));
+    if (!accuracy->target || accuracy->reached < accuracy->seeds) continue;
+    const auto less = [&](double Accuracy::*spent, const std::optional<std::size_t>& best) {
+      return !best || (*accuracy).*spent < (*all.predictions[*best].accuracy).*spent;
+    };
+    if (less(&Accuracy::seconds_to_target, first)) first = i;
+    if (accuracy->dollars_to_target > 0 && less(&Accuracy::dollars_to_target, cheapest)) {
+      cheapest = i;
+    }
+  }
+  std::string out = "\nAccuracy on the test set, really trained in the simulated order\n";
+  out += table.text();
+  const auto name = [&](std::size_t i) {
+    const Prediction& p = all.predictions[i];
+    return fmt::format("row {}, {}", i + 1, point_text(p.strategy, p.gpus));
+  };
+  if (first) {
+    out += fmt::format("\nTarget first: {}, {}\n", name(*first),
+                       seconds_text(all.predictions[*first].accuracy->seconds_to_target));
+  }
+  if (cheapest) {
+    out += fmt::format("Target most cheaply: {}, ${:.4f}\n", name(*cheapest),
+                       all.predictions[*cheapest].accuracy->dollars_to_target);
+  }
+  return out;
 }
 
 std::string best_text(const ResultRecord& all, SortKey key, const char* what) {
@@ -212,7 +265,7 @@ std::string render_text(const AlternativesRecord& record) {
                   [](const Prediction& p) { return p.out_of_memory.has_value(); })) {
     out += "Nothing fits into memory.\n";
   }
-  return out + "\n" + grouped(all);
+  return out + accuracies(record, all) + "\n" + grouped(all);
 }
 
 }  // namespace lockstep

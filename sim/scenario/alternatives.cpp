@@ -11,6 +11,11 @@ namespace lockstep {
 
 namespace {
 
+// Blocks with fields that may list alternatives.
+template <class T>
+constexpr bool has_lists = std::is_same_v<T, BatchSpec> || std::is_same_v<T, OptimizerSpec> ||
+                           std::is_same_v<T, ConvergenceSpec>;
+
 // What a scenario has at a dotted field.
 class ValueAt {
  public:
@@ -19,10 +24,14 @@ class ValueAt {
   template <class T>
   void field(const FieldSpec& spec, T& value) {
     const std::string name = prefix_ + spec.name;
-    if constexpr (std::is_same_v<T, BatchSpec>) {
+    if constexpr (std::is_same_v<T, std::optional<ConvergenceSpec>>) {
+      if (value) field(spec, *value);
+    } else if constexpr (has_lists<T>) {
       prefix_ = name + ".";
       describe(*this, value);
       prefix_.clear();
+    } else if constexpr (std::is_same_v<T, double>) {
+      if (name == field_) text = fmt::format("{}", value);
     } else if constexpr (std::is_same_v<T, std::string>) {
       if (name == field_) text = value;
     } else if constexpr (std::is_enum_v<T>) {
@@ -51,7 +60,11 @@ class ListingFields {
   void field(const FieldSpec& spec, T& value) {
     path_.push_back(spec.name);
     if (spec.several) paths.push_back(path_);
-    if constexpr (std::is_same_v<T, BatchSpec>) describe(*this, value);
+    if constexpr (has_lists<T>) describe(*this, value);
+    if constexpr (std::is_same_v<T, std::optional<ConvergenceSpec>>) {
+      ConvergenceSpec convergence;
+      describe(*this, convergence);
+    }
     path_.pop_back();
   }
   template <class Variant>

@@ -163,7 +163,11 @@ void describe(Visitor& v, ConvergenceSpec& c) {
        .doc = "fashion-mnist (Debian's package), synthetic, or a folder with the files of MNIST, "
               "Fashion-MNIST or CIFAR-10."},
       c.data);
-  v.field({.name = "learning_rate", .doc = "At the beginning.", .min = 1e-12, .max = 1e6},
+  v.field({.name = "learning_rate",
+           .doc = "At the beginning.",
+           .min = 1e-12,
+           .max = 1e6,
+           .several = true},
           c.learning_rate);
   v.field({.name = "scaling",
            .doc = "The learning rate times the number of workers (linear), or its square root."},

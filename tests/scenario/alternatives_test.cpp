@@ -54,6 +54,45 @@ TEST(Alternatives, EveryCombinationInTheOrderOfTheFields) {
   EXPECT_EQ(all[0].chosen[0].first, "model");
 }
 
+TEST(Alternatives, RecipesOfTrainingAreListedToo) {
+  const auto all = read_alternatives_text(
+      rest +
+          "model: resnet18\nplatform: g5.12xlarge\noptimizer: {momentum: [0, 0.9]}\n"
+          "convergence: {learning_rate: [0.01, 0.1, 1]}\n",
+      "test.yaml");
+  ASSERT_EQ(all.size(), 6u);
+  EXPECT_EQ(all[0].scenario.optimizer.momentum, 0);
+  EXPECT_EQ(all[5].scenario.optimizer.momentum, 0.9);
+  EXPECT_EQ(all[4].scenario.convergence->learning_rate, 0.1);
+  EXPECT_EQ(value_of(all[3].scenario, "optimizer.momentum"), "0.9");
+  EXPECT_EQ(value_of(all[3].scenario, "convergence.learning_rate"), "0.01");
+  EXPECT_EQ(value_of(scenario_of("gpus: 1\n"), "convergence.learning_rate"), "");
+}
+
+// Made-up accuracies: row 2 is the fastest with all seeds, row 3 the cheapest, row 4 lacks a seed.
+TEST(Alternatives, WhatWasTrainedIsInATableOfItsOwn) {
+  AlternativesRecord all = run_all(read_alternatives_text(
+      rest + "model: [vgg11, vgg13, vgg16, vgg19]\nplatform: dgx-a100-80gb\n", "test.yaml"));
+  sort_rows(all, SortKey::none);
+  EXPECT_THAT(render_text(all), testing::Not(testing::HasSubstr("Accuracy")));
+  const double seconds[]{9, 3, 5, 1}, dollars[]{0.9, 0.3, 0.2, 0.1};
+  for (std::size_t i = 0; i < 4; ++i) {
+    if (i == 0) continue;  // not trained
+    Accuracy& accuracy = all.alternatives[i].record.predictions.front().accuracy.emplace();
+    accuracy.seeds = 3;
+    accuracy.last = 0.5 + 0.1 * static_cast<double>(i);
+    accuracy.target = 0.5;
+    accuracy.reached = i == 3 ? 2 : 3;
+    accuracy.seconds_to_target = seconds[i];
+    accuracy.dollars_to_target = dollars[i];
+  }
+  const std::string text = render_text(all);
+  EXPECT_THAT(text, testing::ContainsRegex("\n  2  vgg13  ddp +1 +60.0 %.* 3 of 3 +3.00 s"));
+  EXPECT_THAT(text, testing::ContainsRegex("\n  4  vgg19  ddp +1 +80.0 %.* 2 of 3 +1.00 s"));
+  EXPECT_THAT(text, testing::HasSubstr("Target first: row 2, ddp on 1 GPU, 3.00 s\n"));
+  EXPECT_THAT(text, testing::HasSubstr("Target most cheaply: row 3, ddp on 1 GPU, $0.2000\n"));
+}
+
 // A list of one asks what the value alone asks.
 TEST(Alternatives, AListOfOneIsTheValueAlone) {
   const auto alone = read_alternatives_text(
