@@ -25,10 +25,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A learning curve does not depend on the time that it takes; the schedule gives each of its points
-// the time at which that update was applied.
+// A learning curve does not depend on the time that it takes, nor on how stale gradients are weighed
+// where there are none; the schedule gives each of its points the time at which that update was
+// applied.
 std::string without_times(UpdateSchedule schedule, const fs::path& file) {
-  for (ScheduledPush& push : schedule.pushes) push.time = 0;
+  bool fresh = true;
+  for (ScheduledPush& push : schedule.pushes) {
+    push.time = 0;
+    fresh &= push.applied == 0 || push.read + 1 == push.applied;
+  }
+  if (fresh) schedule.weighting = Weighting::none;
+  if (schedule.weighting == Weighting::none) schedule.weighting_parameter = 0;
   write_schedule(schedule, file.string());
   return file.string();
 }

@@ -97,6 +97,19 @@ TEST(Accuracy, IsTrainedInTheSimulatedOrderAndKept) {
   EXPECT_EQ(fresh.out(), answer);
 }
 
+// Two seeds of three different learners: nothing is stale with one worker.
+TEST(Accuracy, IsTrainedOnceWhereOnlyNamesDiffer) {
+  Study study;
+  study.scenario.replace(
+      study.scenario.find("  - ddp\n  - fsdp\n"), 17,
+      "  - {parameter_server: {consistency: async, weighting: age}, label: age}\n"
+      "  - {parameter_server: {consistency: async, weighting_strength: 0.7}, "
+      "label: none}\n");
+  Command& command = study.run();
+  ASSERT_EQ(command.wait(), 0) << command.err();
+  EXPECT_EQ(study.kept(), 6u);
+}
+
 TEST(Accuracy, IsSaidInATableAndASentence) {
   Study study;
   Command& command = study.run("", "");
