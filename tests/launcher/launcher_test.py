@@ -94,6 +94,15 @@ class Launcher(unittest.TestCase):
         self.assertEqual(self.call("train", "--ranks", "2"), "lockstep-calibrate train --ranks 2\n")
         self.assertTrue([line for line in self.log("install") if "libtorch-dev" in line])
 
+    def test_what_is_trained_needs_the_measuring_half(self):
+        for convergence in (False, True):
+            scenario = self.root / f"{convergence}.yaml"
+            scenario.write_text("name: test\n" + "convergence: {}\n" * convergence)
+            for verb in ("run", "report"):
+                shutil.rmtree(self.root / "build", ignore_errors=True)
+                self.assertEqual(self.call(verb, str(scenario)), f"lockstep {verb} {scenario}\n")
+                self.assertEqual((self.root / "build/measuring").exists(), convergence, verb)
+
     def test_help_of_test_builds_nothing(self):
         self.assertIn("--quick", self.call("test", "--help"))
         self.assertEqual(self.log(), [])
