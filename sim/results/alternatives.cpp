@@ -160,8 +160,8 @@ std::string accuracies(const AlternativesRecord& record, const ResultRecord& all
                        seconds_text(all.predictions[*first].accuracy->seconds_to_target));
   }
   if (cheapest) {
-    out += fmt::format("Target most cheaply: {}, ${:.4f}\n", name(*cheapest),
-                       all.predictions[*cheapest].accuracy->dollars_to_target);
+    out += fmt::format("Target most cheaply: {}, {}\n", name(*cheapest),
+                       small_price(all.predictions[*cheapest].accuracy->dollars_to_target));
   }
   return out;
 }

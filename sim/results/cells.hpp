@@ -25,6 +25,10 @@ inline std::string percent(double fraction) {
 inline std::string point_text(const std::string& strategy, int gpus) {
   return fmt::format("{} on {}", strategy, gpus_text(gpus));
 }
+// Of trainings that end in seconds.
+inline std::string small_price(double dollars) {
+  return dollars < 0.01 ? fmt::format("${:.3g}", dollars) : fmt::format("${:.4f}", dollars);
+}
 inline std::string rate_text(double per_second) {
   return per_second >= 100 ? fmt::format("{:.0f}", per_second) : fmt::format("{:.3g}", per_second);
 }

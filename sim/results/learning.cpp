@@ -113,7 +113,7 @@ std::string target_sentence(const ResultRecord& record) {
   if (cheapest->accuracy->dollars_to_target > 0) {
     sentence += cheapest == first ? ", and most cheaply"
                                   : fmt::format(", {} most cheaply", name(*cheapest));
-    sentence += fmt::format(" (${:.4f})", cheapest->accuracy->dollars_to_target);
+    sentence += fmt::format(" ({})", small_price(cheapest->accuracy->dollars_to_target));
   }
   return sentence + ".";
 }

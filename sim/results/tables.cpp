@@ -300,7 +300,7 @@ Table accuracy_table(const ResultRecord& record) {
          a.target ? percent(*a.target) : "-",
          a.target ? fmt::format("{} of {}", a.reached, a.seeds) : "-",
          reached ? seconds_text(a.seconds_to_target) : "-",
-         reached && a.dollars_to_target > 0 ? fmt::format("${:.4f}", a.dollars_to_target) : "-"});
+         reached && a.dollars_to_target > 0 ? small_price(a.dollars_to_target) : "-"});
   }
   return table;
 }

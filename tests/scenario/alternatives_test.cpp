@@ -75,7 +75,7 @@ TEST(Alternatives, WhatWasTrainedIsInATableOfItsOwn) {
       rest + "model: [vgg11, vgg13, vgg16, vgg19]\nplatform: dgx-a100-80gb\n", "test.yaml"));
   sort_rows(all, SortKey::none);
   EXPECT_THAT(render_text(all), testing::Not(testing::HasSubstr("Accuracy")));
-  const double seconds[]{9, 3, 5, 1}, dollars[]{0.9, 0.3, 0.2, 0.1};
+  const double seconds[]{9, 3, 5, 1}, dollars[]{0.9, 0.3, 0.00012, 0.1};
   for (std::size_t i = 0; i < 4; ++i) {
     if (i == 0) continue;  // not trained
     Accuracy& accuracy = all.alternatives[i].record.predictions.front().accuracy.emplace();
@@ -90,7 +90,7 @@ TEST(Alternatives, WhatWasTrainedIsInATableOfItsOwn) {
   EXPECT_THAT(text, testing::ContainsRegex("\n  2  vgg13  ddp +1 +60.0 %.* 3 of 3 +3.00 s"));
   EXPECT_THAT(text, testing::ContainsRegex("\n  4  vgg19  ddp +1 +80.0 %.* 2 of 3 +1.00 s"));
   EXPECT_THAT(text, testing::HasSubstr("Target first: row 2, ddp on 1 GPU, 3.00 s\n"));
-  EXPECT_THAT(text, testing::HasSubstr("Target most cheaply: row 3, ddp on 1 GPU, $0.2000\n"));
+  EXPECT_THAT(text, testing::HasSubstr("Target most cheaply: row 3, ddp on 1 GPU, $0.00012\n"));
 }
 
 // A list of one asks what the value alone asks.
