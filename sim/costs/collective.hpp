@@ -49,10 +49,11 @@ struct NetworkModel {
 // launch.
 inline constexpr double host_issue_seconds = 70e-6 + 35e-6;
 
-enum class LinkClass { nvlink, pcie, host_memory, nic, uplink };  // uplink: of a leaf switch
+// uplink: of a leaf switch; trunk: between groups of nodes (Trunk)
+enum class LinkClass { nvlink, pcie, host_memory, nic, uplink, trunk };
 template <>
 struct EnumNames<LinkClass> {
-  static constexpr std::array names{"NVLink", "PCIe", "host memory", "NIC", "uplink"};
+  static constexpr std::array names{"NVLink", "PCIe", "host memory", "NIC", "uplink", "trunk"};
 };
 
 // Traffic of a transfer on the links of one class. Of CommGroup::concurrent groups together on NICs

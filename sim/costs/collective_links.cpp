@@ -65,7 +65,29 @@ double upward(const Machine& machine, const CommGroup& group, Collective collect
   return collective == Collective::all_to_all ? leaf * (nodes - leaf) / (nodes - 1) : 1;
 }
 
+// And so much crosses the trunk, the busier way.
+double across(const Trunk& trunk, const CommGroup& group, Collective collective) {
+  const auto is_in = [](const std::vector<int>& side, int node) {
+    return std::find(side.begin(), side.end(), node) != side.end();
+  };
+  int there = 0, back = 0;  // of a ring's neighbours
+  double one = 0, other = 0;
+  for (int node = 0; node < group.nodes; ++node) {
+    const int next = (node + 1) % group.nodes;
+    one += is_in(trunk.one, node);
+    other += is_in(trunk.other, node);
+    there += is_in(trunk.one, node) && is_in(trunk.other, next);
+    back += is_in(trunk.other, node) && is_in(trunk.one, next);
+  }
+  return collective == Collective::all_to_all ? one * other / std::max(1, group.nodes - 1)
+                                              : std::max(there, back);
+}
+
 }  // namespace
+
+double trunk_rate(const Machine& machine, const Trunk& trunk) {
+  return trunk.bytes_per_second * machine.fabric.efficiency;
+}
 
 double uplink_rate(const Machine& machine) {
   const FabricSpec& fabric = machine.fabric;
@@ -74,12 +96,42 @@ double uplink_rate(const Machine& machine) {
 }
 
 double fabric_share(const Machine& machine, const CommGroup& group, Collective collective) {
-  const double sent = upward(machine, group, collective);
-  if (sent == 0) return 1;
-  const double uplinks =
-      machine.fabric.nodes_per_leaf / machine.fabric.oversubscription;  // in NICs of one node
-  return std::min(1.0, uplinks / sent);
+  double share = 1;
+  if (const double sent = upward(machine, group, collective); sent > 0) {
+    const double uplinks =
+        machine.fabric.nodes_per_leaf / machine.fabric.oversubscription;  // in NICs of one node
+    share = std::min(share, uplinks / sent);
+  }
+  for (const Trunk& trunk : machine.fabric.trunks) {
+    const double crossing = across(trunk, group, collective);
+    const double node = nic_payload_rate(machine) * usable_nics(machine, group);
+    if (crossing > 0) share = std::min(share, trunk_rate(machine, trunk) / (crossing * node));
+  }
+  return share;
 }
+
+namespace {
+
+// One link stands for all trunks, as fast as the slowest; the load of a faster one is what takes the
+// slowest as long.
+void add_trunks(std::vector<LinkLoad>& loads, const Machine& machine, const CommGroup& group,
+                Collective collective, double node_bytes) {
+  LinkLoad load{.link = LinkClass::trunk, .links = 0};
+  for (const Trunk& trunk : machine.fabric.trunks) {
+    const double rate = trunk_rate(machine, trunk);
+    load.capacity = load.capacity > 0 ? std::min(load.capacity, rate) : rate;
+  }
+  for (const Trunk& trunk : machine.fabric.trunks) {
+    const double bytes = node_bytes * across(trunk, group, collective);
+    if (bytes <= 0) continue;
+    load.bytes = std::max(load.bytes, bytes * load.capacity / trunk_rate(machine, trunk));
+    load.total_bytes += bytes;
+    ++load.links;
+  }
+  if (load.links > 0) loads.push_back(load);
+}
+
+}  // namespace
 
 std::vector<LinkLoad> collective_links(const Machine& machine, const CommGroup& group,
                                        Collective collective, NcclAlgorithm algorithm,
@@ -110,6 +162,7 @@ std::vector<LinkLoad> collective_links(const Machine& machine, const CommGroup& 
     const int leaf = std::max(1, machine.fabric.nodes_per_leaf);
     add(LinkClass::uplink, node * upward(machine, group, collective),
         (group.nodes + leaf - 1) / leaf, uplink_rate(machine));
+    add_trunks(loads, machine, group, collective, node);
   }
   return loads;
 }

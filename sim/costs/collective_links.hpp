@@ -12,10 +12,13 @@ double connection_rate(const Machine& machine);
 
 // Payload bytes/s of what leads above one leaf switch, one way.
 double uplink_rate(const Machine& machine);
+// And of a trunk.
+double trunk_rate(const Machine& machine, const Trunk& trunk);
 
-// Share of a node's NIC rate that the tree above the leaf switches leaves to this collective: 1
-// under one leaf. A ring leaves each leaf over one node's worth of uplinks, an all-to-all sends
-// most of its bytes up.
+// Share of a node's NIC rate that the tree above the leaf switches and the trunks leave to this
+// collective: 1 under one leaf. A ring leaves each leaf over one node's worth of uplinks, and loads
+// a trunk as often as neighbouring nodes are on its two sides; an all-to-all sends most of its bytes
+// up. Trees count as rings.
 double fabric_share(const Machine& machine, const CommGroup& group, Collective collective);
 
 // The load of `bytes` (full logical size) done by `algorithm`.

@@ -99,6 +99,9 @@ void check(const MachineFile& file, const Node& document, Diagnostics& diagnosti
   if (file.max_nodes.value_or(1) > 1 && !has_fabric)
     say("max_nodes", "several nodes need a 'fabric'");
   if (has_fabric && file.fabric->nic_bytes_per_second <= 0) say("fabric", "'nic_rate' is missing");
+  const int nodes = file.max_nodes.value_or(1);
+  if (const auto node = has_fabric ? unknown_node(file.fabric->trunks, nodes) : std::nullopt)
+    say("fabric", fmt::format("a trunk names node {}, and nodes are 0 to {}", *node, nodes - 1));
   for (std::size_t i = 0; i < file.collectives.size(); ++i) {
     const CollectiveCurve& curve = file.collectives[i];
     const bool ascending = std::adjacent_find(curve.bytes.begin(), curve.bytes.end(),
@@ -120,7 +123,19 @@ FabricSpec changed(FabricSpec fabric, const FabricChange& change) {
   set(fabric.latency_seconds, change.latency_seconds);
   set(fabric.oversubscription, change.oversubscription);
   set(fabric.nodes_per_leaf, change.nodes_per_leaf);
+  set(fabric.trunks, change.trunks);
   return fabric;
+}
+
+std::optional<int> unknown_node(const std::vector<Trunk>& trunks, int nodes) {
+  for (const Trunk& trunk : trunks) {
+    for (const auto* side : {&trunk.one, &trunk.other}) {
+      const auto found =
+          std::find_if(side->begin(), side->end(), [&](int node) { return node >= nodes; });
+      if (found != side->end()) return *found;
+    }
+  }
+  return std::nullopt;
 }
 
 int max_gpus(const Machine& machine) {

@@ -83,6 +83,13 @@ struct HostSpec {
   double core_network_rate = 0;
 };
 
+// What joins two groups of nodes beyond their NICs, full duplex; all traffic between them shares it.
+struct Trunk {
+  std::vector<int> one, other;  // nodes, from 0
+  double bytes_per_second = 0;  // line rate, one way
+  bool operator==(const Trunk&) const = default;
+};
+
 struct FabricSpec {
   FabricKind kind = FabricKind::none;
   int nics_per_node = 1;
@@ -91,7 +98,8 @@ struct FabricSpec {
   double efficiency = 0.94;         // payload / line rate (fact 144)
   double oversubscription = 1;      // of the tree above the leaf switches
   int nodes_per_leaf = 0;           // 0 = one non-blocking switch
-  bool gpu_direct = true;           // NIC reads GPU memory
+  std::vector<Trunk> trunks;
+  bool gpu_direct = true;  // NIC reads GPU memory
 };
 
 // What differs from a platform's network.
@@ -101,10 +109,14 @@ struct FabricChange {
   std::optional<double> latency_seconds;
   std::optional<double> oversubscription;
   std::optional<int> nodes_per_leaf;
+  std::optional<std::vector<Trunk>> trunks;
   bool operator==(const FabricChange&) const = default;
 };
 
 FabricSpec changed(FabricSpec fabric, const FabricChange& change);
+
+// A node of a trunk that a fabric of so many nodes lacks.
+std::optional<int> unknown_node(const std::vector<Trunk>& trunks, int nodes);
 
 // One measured curve of a collective in nccl-tests' convention (fact 107): the size is the full
 // buffer (ranks times the shard for all_gather and reduce_scatter). Replaces the model for that

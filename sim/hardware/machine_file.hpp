@@ -2,6 +2,9 @@
 // Everything is optional here because `base` may supply it; load_machine checks the result.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -127,6 +130,33 @@ void describe(Visitor& v, HostSpec& h) {
           h.core_network_rate);
 }
 
+template <class Visitor>
+void describe(Visitor& v, Trunk& t) {
+  v.field({.name = "between",
+           .doc = "Nodes of one side, from 0.",
+           .min = 0,
+           .max = 100000,
+           .required = true},
+          t.one);
+  v.field(
+      {.name = "and", .doc = "Nodes of the other side.", .min = 0, .max = 100000, .required = true},
+      t.other);
+  v.field({.name = "rate",
+           .doc = "Line rate, each way.",
+           .unit = Dimension::bytes_per_second,
+           .min = 1e3,
+           .max = 1e14,
+           .required = true},
+          t.bytes_per_second);
+  v.check([&](auto report) {
+    for (const int node : t.one) {
+      if (std::find(t.other.begin(), t.other.end(), node) == t.other.end()) continue;
+      report("and", fmt::format("node {} is on both sides", node), "a node of one side or of none");
+      return;
+    }
+  });
+}
+
 // Of a FabricSpec, or of a FabricChange, where each may be left out.
 template <class Visitor, class Fabric>
 void describe_network(Visitor& v, Fabric& f) {
@@ -154,6 +184,10 @@ void describe_network(Visitor& v, Fabric& f) {
            .min = 0,
            .max = 100000},
           f.nodes_per_leaf);
+  v.field(
+      {.name = "trunks",
+       .doc = "Links between groups of nodes, each shared by all traffic between its two sides."},
+      f.trunks);
 }
 
 template <class Visitor>

@@ -37,6 +37,11 @@ void check_fabric(const Scenario& scenario, const Machine& machine, Misfits& mis
     misfits.add(scenario.fabric_where, "fabric.oversubscription",
                 "has no effect where one switch joins all nodes", "nodes_per_leaf, too");
   }
+  if (const auto node =
+          unknown_node(scenario.fabric.trunks.value_or(std::vector<Trunk>{}), machine.max_nodes)) {
+    misfits.add(scenario.fabric_where, "fabric.trunks", fmt::format("there is no node {}", *node),
+                fmt::format("nodes are 0 to {}", machine.max_nodes - 1));
+  }
 }
 
 // The machine as this scenario means it, and what its model says.
@@ -128,6 +133,9 @@ void check_stragglers(const Scenario& scenario, const Machine& machine, Misfits&
     }
   }
   const auto check_link = [&](const Location& where, const char* field, LinkClass link) {
+    if (link == LinkClass::trunk) {
+      misfits.add(where, field, "a trunk has the rate that it is given", "`fabric: {trunks: ...}`");
+    }
     const bool tree = changed(machine.fabric, scenario.fabric).nodes_per_leaf > 0;
     if (link != LinkClass::uplink || tree) return;
     misfits.add(where, field, "one switch joins all nodes: there are no uplinks",

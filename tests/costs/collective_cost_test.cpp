@@ -246,6 +246,38 @@ TEST(CollectiveCost, OversubscribedTreesSlowWhatCrossesThem) {
   EXPECT_NEAR(slowdown(Collective::all_to_all), 1, 1e-9);
 }
 
+// A ring over 16 nodes goes once over the trunk in the middle; half of an all-to-all does.
+TEST(CollectiveCost, TrunksSlowWhatCrossesThem) {
+  const Machine flat = load_machine("dgx-a100-80gb");
+  Machine joined = flat;
+  const CommGroup group{.ranks_per_node = 8, .nodes = 16};
+  const double node = flat.fabric.nic_bytes_per_second * flat.fabric.nics_per_node;
+  Trunk trunk{{0, 1, 2, 3, 4, 5, 6, 7}, {8, 9, 10, 11, 12, 13, 14, 15}, node / 4};
+  joined.fabric.trunks = {trunk};
+  const auto slowdown = [&](Collective c) {
+    return collective_cost(joined, group, c, 4 * GiB).transfer_seconds /
+           collective_cost(flat, group, c, 4 * GiB).transfer_seconds;
+  };
+  EXPECT_NEAR(slowdown(Collective::all_gather), 4, 1e-6);
+  EXPECT_NEAR(slowdown(Collective::all_to_all), 4 * 8 * 8 / 15.0, 1e-6);
+  // Every other node on the other side: a ring crosses eight times.
+  joined.fabric.trunks = {{{0, 2, 4, 6, 8, 10, 12, 14}, {1, 3, 5, 7, 9, 11, 13, 15}, node}};
+  EXPECT_NEAR(slowdown(Collective::all_gather), 8, 1e-6);
+  // Of two trunks the tighter one counts; in the shared network, too.
+  joined.fabric.trunks = {trunk, {{0}, {1}, node / 8}};
+  EXPECT_NEAR(slowdown(Collective::all_gather), 8, 1e-6);
+  const CollectiveCost cost = collective_cost(joined, group, Collective::all_gather, 4 * GiB);
+  const LinkLoad& load = cost.links.back();
+  EXPECT_EQ(load.link, LinkClass::trunk);
+  EXPECT_EQ(load.links, 2);
+  EXPECT_NEAR(load.bytes / load.capacity / cost.transfer_seconds, 1, 0.1);
+  // Nodes outside of a group meet no trunk.
+  const CommGroup few{.ranks_per_node = 8, .nodes = 2};
+  joined.fabric.trunks = {trunk};
+  EXPECT_EQ(collective_cost(joined, few, Collective::all_gather, 4 * GiB).transfer_seconds,
+            collective_cost(flat, few, Collective::all_gather, 4 * GiB).transfer_seconds);
+}
+
 // Large all-gathers are Simple rings. Between nodes the table's hop is 14 us and twice EFA's latency
 // (fact 96); on EFA it costs shared_hop_factor times that.
 TEST(CollectiveCost, EveryFurtherNodeOfARingAddsOneNetworkHop) {

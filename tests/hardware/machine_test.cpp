@@ -98,6 +98,12 @@ TEST(Machine, MistakesThatNoSingleFieldShows) {
                             "  - {collective: all_reduce, ranks: 8, bytes: [2 MiB, 1 MiB], "
                             "times: [1 us, 2 us]}\n")),
       {"curve2.yaml", "sizes must ascend"});
+  expect_parts(
+      message_of(write_file("trunk.yaml",
+                            "base: dgx-a100-40gb\nmax_nodes: 4\n"
+                            "fabric: {kind: infiniband, nic_rate: 200 Gbit/s, latency: 2 us, "
+                            "trunks: [{between: [0], and: [1, 4], rate: 10 Gbit/s}]}\n")),
+      {"trunk.yaml:3", "a trunk names node 4, and nodes are 0 to 3"});
 }
 
 TEST(Machine, CirclesEnd) {

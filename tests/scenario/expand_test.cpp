@@ -187,6 +187,20 @@ TEST(Expand, AFabricIsChangedOnlyWhereThereIsOne) {
       HasSubstr("fabric.oversubscription: has no effect where one switch joins all nodes"));
 }
 
+TEST(Expand, TrunksJoinNodesThatThereAre) {
+  const std::string text = "platform: p4d.24xlarge\ngpus: 16\n";
+  const auto refused = [&](const std::string& more) {
+    return refusal([&] { expand(scenario_of(text + more)); });
+  };
+  EXPECT_THAT(refused("fabric: {trunks: [{between: [0], and: [1, 128], rate: 10 Gbit/s}]}\n"),
+              HasSubstr("fabric.trunks: there is no node 128; allowed: nodes are 0 to 127"));
+  EXPECT_THAT(refused("fabric: {trunks: [{between: [0, 1], and: [2, 1], rate: 10 Gbit/s}]}\n"),
+              HasSubstr("node 1 is on both sides"));
+  EXPECT_THAT(refused("fabric: {trunks: [{between: [0], and: [1], rate: 10 Gbit/s}]}\n"
+                      "stragglers: {slow_links: [{link: trunk, speed: 50%}]}\n"),
+              HasSubstr("a trunk has the rate that it is given"));
+}
+
 TEST(Expand, ScalesReachCostsAndTransfers) {
   const Scenario s = scenario_of("gpus: 2\n");
   const Point plain = expand(s)[0], scaled = expand(s, {{2, 3, 4}})[0];

@@ -99,6 +99,21 @@ TEST(ParameterServerJob, UplinksOfAnOversubscribedTreeAreShared) {
   EXPECT_EQ(busy_of(star, "uplink"), 0);
 }
 
+// The same with a trunk between two pairs of nodes.
+TEST(ParameterServerJob, TrunksAreShared) {
+  Job job = toy_job(4, 1);
+  const double rate = 5e9;
+  job.machine.fabric.trunks = {{{2, 3}, {0, 1}, rate / job.machine.fabric.efficiency}};
+  const StrategyResult result = ParameterServer({}).simulate(job);
+  const double remote = 8e-6 + 2e-6 + 2 * kModelBytes / rate;
+  const double add = 3 * kModelBytes / (0.8 * 200e9);
+  const double update =
+      host_optimizer_seconds(job.optimizer, job.step.precision, 50e6, job.machine.host);
+  EXPECT_NEAR(mean_of(result) / (30.1e-3 + 2 * remote + 2 * add + update), 1, 1e-9);
+  EXPECT_DOUBLE_EQ(busy_of(result, "trunk"), 2 * kModelBytes);
+  EXPECT_EQ(busy_of(result, "uplink"), 0);
+}
+
 // A degraded uplink of one leaf: only what leaves or enters it is slow.
 TEST(ParameterServerJob, OneUplinkMayBeSlow) {
   Job job = toy_job(6, 1);

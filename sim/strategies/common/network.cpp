@@ -31,7 +31,7 @@ PricedTransfer JobNetwork::collective(const CommGroup& group, Collective kind, d
   // the GPUs of a node share all that are concurrent there.
   const int groups = std::max(1, job_.gpus / std::max(1, group.ranks()));
   for (LinkLoad& load : cost.links) {
-    const bool shared = load.link == LinkClass::nic || load.link == LinkClass::host_memory;
+    const bool shared = load.link != LinkClass::nvlink && load.link != LinkClass::pcie;
     load.total_bytes *= static_cast<double>(groups) / (shared ? group.concurrent : 1);
   }
   // What was measured was possible: links that are described as slower carry what they can

@@ -131,6 +131,7 @@ class Wiring {
     route.links.push_back(link(LinkClass::nic, from, 0, End::out, rate));
     route.links.push_back(link(LinkClass::nic, to, 0, End::in, rate));
     uplinks(route, from, to);
+    trunks(route, from, to);
   }
 
   // Nodes below one leaf switch share what leads above it, and those of other leaves are there.
@@ -142,6 +143,19 @@ class Wiring {
     const double rate = uplink_rate(machine_);
     route.links.push_back(link(LinkClass::uplink, leaf, 0, End::out, rate));
     route.links.push_back(link(LinkClass::uplink, other, 0, End::in, rate));
+  }
+
+  void trunks(PsRoute& route, int from, int to) {
+    const auto is_in = [](const std::vector<int>& side, int node) {
+      return std::find(side.begin(), side.end(), node) != side.end();
+    };
+    const std::vector<Trunk>& all = machine_.fabric.trunks;
+    for (std::size_t t = 0; t < all.size(); ++t) {
+      const bool there = is_in(all[t].one, from) && is_in(all[t].other, to);
+      if (!there && !(is_in(all[t].other, from) && is_in(all[t].one, to))) continue;
+      route.links.push_back(link(LinkClass::trunk, static_cast<int>(t), 0,
+                                 there ? End::out : End::in, trunk_rate(machine_, all[t])));
+    }
   }
 
   void to_gpu(PsRoute& route, int rank, int place_gpu, bool push) {

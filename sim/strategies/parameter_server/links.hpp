@@ -28,7 +28,7 @@ ServerPlaces server_places(const Machine& machine, int ranks,
 
 struct PsLink {
   LinkClass kind = LinkClass::pcie;
-  int place = 0;        // node, or leaf switch of an uplink
+  int place = 0;        // node; of an uplink leaf switch, of a trunk its number
   double capacity = 0;  // bytes/s, one way; of host memory, both ways together
   int part_of = -1;     // index of the link that its traffic counts on; -1 = its own
   bool bursts = false;  // neighbours take of the capacity now and then
