@@ -86,7 +86,7 @@ std::optional<CachingAllocator::Block> CachingAllocator::find_free(Pool& pool, s
     return std::nullopt;
   }
   const Block block = found->block;
-  pool.free.erase(found);
+  erase_free(block);
   return block;
 }
 
@@ -220,13 +220,22 @@ CachingAllocator::Block CachingAllocator::new_record() {
 }
 
 void CachingAllocator::insert_free(Block block) {
-  const Record& record = records_[block];
-  pools_[record.pool].free.insert({record.bytes, record.address, block});
+  Record& record = records_[block];
+  FreeList& list = pools_[record.pool].free;
+  const Free free{record.bytes, record.address, block};
+  if (spare_.empty()) {
+    record.place = list.insert(free).first;
+    return;
+  }
+  FreeList::node_type node = std::move(spare_.back());
+  spare_.pop_back();
+  node.value() = free;
+  record.place = list.insert(std::move(node)).position;
 }
 
 void CachingAllocator::erase_free(Block block) {
   const Record& record = records_[block];
-  pools_[record.pool].free.erase({record.bytes, record.address, block});
+  spare_.push_back(pools_[record.pool].free.extract(record.place));
 }
 
 int CachingAllocator::pool_of(std::int64_t bytes, int stream) {

@@ -66,12 +66,6 @@ class CachingAllocator {
   std::vector<std::vector<BlockView>> segments() const;
 
  private:
-  struct Record {
-    std::int64_t address = 0, bytes = 0;
-    Block previous = nothing, next = nothing;  // neighbours in the segment
-    std::int32_t pool = 0;
-    bool in_use = false;
-  };
   struct Free {
     std::int64_t bytes, address;
     Block block;
@@ -79,8 +73,16 @@ class CachingAllocator {
       return bytes != other.bytes ? bytes < other.bytes : address < other.address;
     }
   };
+  using FreeList = std::set<Free>;
+  struct Record {
+    std::int64_t address = 0, bytes = 0;
+    Block previous = nothing, next = nothing;  // neighbours in the segment
+    std::int32_t pool = 0;
+    bool in_use = false;
+    FreeList::iterator place{};  // in the pool's list, of a free block
+  };
   struct Pool {
-    std::set<Free> free;
+    FreeList free;
     bool large = false;
   };
 
@@ -101,7 +103,8 @@ class CachingAllocator {
   AllocatorOptions options_;
   std::vector<Record> records_;
   std::vector<Block> unused_records_;
-  std::vector<Pool> pools_;  // 2 * stream + (large ? 1 : 0)
+  std::vector<Pool> pools_;                 // 2 * stream + (large ? 1 : 0)
+  std::vector<FreeList::node_type> spare_;  // of the lists, for the next to be free
   std::deque<std::pair<std::int64_t, Block>> deferred_;
   std::int64_t next_address_ = 0;
   std::int64_t allocated_ = 0, reserved_ = 0, pending_ = 0;

@@ -19,6 +19,8 @@ struct OptimizerMemory {
   double temporary_bytes_per_element = 0;
   // Of one tensor at a time: the for-loop forms.
   double largest_temporary_bytes_per_element = 0;
+
+  bool operator==(const OptimizerMemory&) const = default;
 };
 
 // DDP, a parameter-server worker, one GPU: every rank holds all parameters.
@@ -36,6 +38,8 @@ struct ReplicatedPlan {
   double gradient_shard_bytes = 0;  // reduced gradients, from the first backward to the update
   double updated_share = 1;         // of the parameters that this rank's optimizer holds
   double flat_copy_bytes = 0;       // one tensor, live for a moment after the update (local SGD)
+
+  bool operator==(const ReplicatedPlan&) const = default;
 };
 
 // Of such a rank.
@@ -44,6 +48,8 @@ struct MemoryPlan {
   OptimizerMemory optimizer;
   int micro_batches = 1;           // gradient accumulation
   double communication_bytes = 0;  // NCCL buffers, outside the allocator (fact 110)
+
+  bool operator==(const MemoryPlan&) const = default;
 };
 
 // A parameter server on a GPU (facts 77-84).

@@ -29,10 +29,47 @@ bool uses(const std::vector<Kernel>& kernels, KernelKind kind) {
   return false;
 }
 
+namespace {
+
+// What of a plan the walk depends on.
+MemoryPlan walked(MemoryPlan plan) {
+  plan.communication_bytes = 0;
+  plan.micro_batches = std::min(plan.micro_batches, distinct_micro_batches);
+  return plan;
+}
+
+}  // namespace
+
+const StepMemory* KnownMemory::find(const MemoryPlan& plan, std::int64_t capacity) const {
+  const MemoryPlan like = walked(plan);
+  const auto found = std::find_if(known_.begin(), known_.end(),
+                                  [&](const auto& one) { return one.first == like; });
+  const bool fits =
+      found != known_.end() && found->second.reserved <= static_cast<double>(capacity);
+  return fits ? &found->second : nullptr;
+}
+
+void KnownMemory::add(const MemoryPlan& plan, const StepMemory& memory) {
+  known_.emplace_back(walked(plan), memory);
+}
+
 StepMemory step_memory(const TrainingStep& step, const MemoryPlan& plan, const Device& device,
-                       MemoryLog* log) {
-  return play_steps<ReplicatedState>(step, device, plan.micro_batches, plan.communication_bytes,
-                                     log, plan);
+                       const MemoryAsked& asked) {
+  // Who keeps a log wants the walk; a host's allocator tells not that it was short.
+  KnownMemory* known = asked.log == nullptr && !is_host(device) ? asked.known : nullptr;
+  const double outside = device.context_bytes + plan.communication_bytes;
+  if (known != nullptr) {
+    if (const auto* same = known->find(plan, allocator_options(device, outside).capacity)) {
+      StepMemory memory = *same;
+      memory.device = memory.reserved + outside;
+      return memory;
+    }
+  }
+  const StepMemory memory = play_steps<ReplicatedState>(step, device, plan.micro_batches,
+                                                        plan.communication_bytes, asked, plan);
+  const bool whole = memory.device <= asked.most && memory.retries == 0 && !memory.out_of_memory;
+  if (known != nullptr && whole) known->add(plan, memory);
+  return memory;
 }
 
 StepMemory server_memory(const ServerPlan& plan, const Device& device) {

@@ -2,8 +2,12 @@
 // caching allocator. See docs/memory.md for every number's formula.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "hardware/device.hpp"
 #include "memory/memory_plan.hpp"
@@ -25,9 +29,26 @@ struct StepMemory {
   int retries = 0;        // times cached segments had to be given back to go on
 };
 
-// `log`: filled with the moments of the step with the highest peak; null = nobody asks.
+// Of one step on one device, what plans need that were played to their end without running into
+// the device's capacity: that is the same whatever lies outside the allocator.
+class KnownMemory {
+ public:
+  const StepMemory* find(const MemoryPlan& plan, std::int64_t capacity) const;
+  void add(const MemoryPlan& plan, const StepMemory& memory);
+
+ private:
+  std::vector<std::pair<MemoryPlan, StepMemory>> known_;
+};
+
+struct MemoryAsked {
+  MemoryLog* log = nullptr;  // filled with the moments of the step with the highest peak
+  // What needs more need not be played to its end: its peak may be higher still.
+  double most = std::numeric_limits<double>::infinity();  // bytes on the device
+  KnownMemory* known = nullptr;  // of this step on this device; is added to
+};
+
 StepMemory step_memory(const TrainingStep& step, const MemoryPlan& plan, const Device& device,
-                       MemoryLog* log = nullptr);
+                       const MemoryAsked& asked = {});
 
 StepMemory server_memory(const ServerPlan& plan, const Device& device);
 

@@ -79,6 +79,9 @@ class GradientPool {
   std::vector<Arrived> of_;
 };
 
+// A step has a first and a last micro-batch, and those between repeat the second.
+inline constexpr int distinct_micro_batches = 3;
+
 template <class State>
 class StepPlayer {
   using Block = Tape::Block;
@@ -99,9 +102,16 @@ class StepPlayer {
         life_(find_liveness(step, is_host(device))),
         state_(tape, step, life_, what...),
         blocks_(life_.tensors.size(), nothing),
-        gradients_(tape, step.layers.size()) {}
+        gradients_(tape, step.layers.size()) {
+    for (const Layer& layer : step.layers) {
+      kinds_.push_back({uses(layer.forward, KernelKind::gemm),
+                        uses(layer.backward, KernelKind::gemm),
+                        uses(layer.forward, KernelKind::convolution)});
+    }
+  }
 
-  // Returns the live activations at the end of the last step's first forward pass.
+  // Returns the live activations at the end of the last step's first forward pass; earlier, where
+  // more than the tape is asked about is reserved.
   double play() {
     const int layers = static_cast<int>(step_.layers.size());
     double after_forward = 0;
@@ -114,6 +124,7 @@ class StepPlayer {
       }
     }
     Block input = nothing;
+    if (tape_.full()) return 0;
     for (int step = 0; step < played_steps; ++step) {
       for (int micro_batch = 0; micro_batch < micro_batches_; ++micro_batch) {
         const bool last = micro_batch + 1 == micro_batches_;
@@ -125,14 +136,20 @@ class StepPlayer {
         if (micro_batch == 0) state_.zero_gradients();
         tape_.at(MemoryPhase::forward, 0);
         state_.begin_forward(micro_batch == 0, last);
-        for (int layer = 0; layer < layers; ++layer) forward(layer);
+        for (int layer = 0; layer < layers; ++layer) {
+          forward(layer);
+          if (tape_.full()) return 0;
+        }
         for (const int tensor : life_.die_after_forward_pass) release(tensor);
         state_.end_forward();
         if (micro_batch == 0)
           after_forward = static_cast<double>(tape_.live(MemoryKind::activations));
         tape_.at(MemoryPhase::backward, layers - 1);
         state_.begin_backward(last);
-        for (int layer = layers - 1; layer >= 0; --layer) backward(layer);
+        for (int layer = layers - 1; layer >= 0; --layer) {
+          backward(layer);
+          if (tape_.full()) return 0;
+        }
         state_.end_backward();
         // More micro-batches repeat the second one.
         if (micro_batch == 1 && !last) micro_batch = micro_batches_ - 2;
@@ -152,14 +169,14 @@ class StepPlayer {
   void release(int tensor) { tape_.free(std::exchange(blocks_[tensor], nothing)); }
 
   // cuBLAS's, of each call (fact 124).
-  void matmul_workspace(const std::vector<Kernel>& kernels) {
-    if (!uses(kernels, KernelKind::gemm)) return;
+  void matmul_workspace() {
     tape_.free(tape_.allocate(MemoryKind::workspace, device_.matmul_workspace_bytes));
   }
 
-  void compute(const Layer& layer) {
-    matmul_workspace(layer.forward);
-    tape_.free(temporary(layer, layer.forward_workspace_bytes));
+  void compute(int index) {
+    const Layer& layer = step_.layers[index];
+    if (kinds_[index].multiplies_forward) matmul_workspace();
+    tape_.free(temporary(index, layer.forward_workspace_bytes));
     if (is_host(device_)) tape_.free(tape_.try_workspace(on_host(layer).forward));
   }
 
@@ -167,7 +184,7 @@ class StepPlayer {
     tape_.at(MemoryPhase::forward, layer);
     state_.before_forward(layer);
     for (const int tensor : life_.born_in_forward.of(layer)) allocate(tensor);
-    compute(step_.layers[layer]);
+    compute(layer);
     for (const int tensor : life_.die_after_forward.of(layer)) release(tensor);
     state_.after_forward(layer);
   }
@@ -177,7 +194,7 @@ class StepPlayer {
       tape_.at(MemoryPhase::recomputation, layer);
       state_.before_recomputation(layer);
       for (const int tensor : life_.born_in_recompute.of(layer)) allocate(tensor);
-      if (!step_.layers[layer].keeps_output) compute(step_.layers[layer]);
+      if (!step_.layers[layer].keeps_output) compute(layer);
       for (const int tensor : life_.die_after_recompute.of(layer)) release(tensor);
     }
   }
@@ -202,7 +219,7 @@ class StepPlayer {
 
   void differentiate(int index) {
     const Layer& layer = step_.layers[index];
-    Block scratch = temporary(layer, layer.backward_workspace_bytes);
+    Block scratch = temporary(index, layer.backward_workspace_bytes);
     const int gradient = gradients_.take(index);
     for (const int input : layer.inputs) {
       if (input < 0 || !life_.needs_gradient[input]) continue;
@@ -218,7 +235,7 @@ class StepPlayer {
       if (layer.casts_gradient_last) tape_.free(std::exchange(scratch, nothing));
       outgoing_.push_back({input, gradients_.fresh(bytes, step_.layers[input].name), false});
     }
-    matmul_workspace(layer.backward);
+    if (kinds_[index].multiplies_backward) matmul_workspace();
     // Autocast's gradient is half precision first, in what the half-precision weight leaves: as large.
     state_.parameter_gradients(index);
     if (is_host(device_)) tape_.free(tape_.try_workspace(on_host(layer).backward));
@@ -228,8 +245,8 @@ class StepPlayer {
 
   // cuDNN takes an algorithm with less workspace where memory is short (fact 126); other
   // temporaries are tensors that an operator needs.
-  Block temporary(const Layer& layer, double bytes) {
-    if (uses(layer.forward, KernelKind::convolution)) return tape_.try_workspace(bytes);
+  Block temporary(int layer, double bytes) {
+    if (kinds_[layer].convolves) return tape_.try_workspace(bytes);
     return tape_.allocate(MemoryKind::temporaries, bytes);
   }
 
@@ -244,6 +261,10 @@ class StepPlayer {
   Liveness life_;
   State state_;
   std::vector<Block> blocks_;  // by tensor of life_
+  struct Kinds {
+    bool multiplies_forward, multiplies_backward, convolves;
+  };
+  std::vector<Kinds> kinds_;  // of kernels, by layer
   GradientPool gradients_;
   struct Outgoing {
     int to, gradient;
@@ -255,11 +276,11 @@ class StepPlayer {
 // Plays the steps and sums up. `outside_bytes`: of the device's memory, beside its context.
 template <class State, class... What>
 StepMemory play_steps(const TrainingStep& step, const Device& device, int micro_batches,
-                      double outside_bytes, MemoryLog* log, const What&... what) {
-  if (log) *log = {};
+                      double outside_bytes, const MemoryAsked& asked, const What&... what) {
+  if (asked.log) *asked.log = {};
   const double outside = device.context_bytes + outside_bytes;
   const AllocatorOptions options = allocator_options(device, outside);
-  Tape tape(options, log);
+  Tape tape(options, asked.log, asked.most - outside);
   StepPlayer<State> player(step, micro_batches, device, tape, what...);
   const double after_forward = player.play();
   StepMemory result = tape.summary(&step, outside, options.capacity);

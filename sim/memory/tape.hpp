@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,9 +31,13 @@ class Tape {
  public:
   using Block = CachingAllocator::Block;
 
-  // `log`: where each moment's account is put; null = nowhere.
-  explicit Tape(const AllocatorOptions& options, MemoryLog* log = nullptr)
-      : allocator_(options), log_(log) {}
+  // `log`: where each moment's account is put; null = nowhere. `most`: bytes reserved.
+  explicit Tape(const AllocatorOptions& options, MemoryLog* log = nullptr,
+                double most = std::numeric_limits<double>::infinity())
+      : allocator_(options), log_(log), most_(most) {}
+
+  // More than `most` has been reserved.
+  bool full() const { return static_cast<double>(allocator_.peak_reserved()) > most_; }
 
   void at(MemoryPhase phase, int layer = -1) {
     phase_ = phase;
@@ -82,6 +87,7 @@ class Tape {
 
   CachingAllocator allocator_;
   MemoryLog* log_ = nullptr;
+  double most_;
   std::vector<int> log_steps_;  // in which each moment of the log lies
   int step_ = -1, micro_batch_ = 0;
   std::int64_t moment_peak_ = 0;

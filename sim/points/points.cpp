@@ -264,6 +264,7 @@ Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& h
   const auto workload =
       workloads.get(scenario, inputs, hardware.costs, scale, point.asked, point.precision);
   point.step = workload->step;
+  point.compute_seconds = workload->compute_seconds * asked.split.accumulation;
   point.memory_bound_seconds = workload->memory_bound_seconds * asked.split.accumulation;
   point.model_flops =
       (point.step->forward_flops + point.step->backward_flops) * asked.split.accumulation;

@@ -31,7 +31,8 @@ struct Point {
   std::int64_t global_batch = 0;
   std::int64_t micro_batch = 0;
   Precision precision = Precision::fp32;
-  double memory_bound_seconds = 0;  // of one micro-batch's device work, on its own
+  double compute_seconds = 0;       // of one step's device work, forward and backward alone;
+  double memory_bound_seconds = 0;  // so much of it is bound by memory bandwidth
   double model_flops = 0;           // per GPU and optimizer step, recomputation not counted
   double relative_error = 0;        // one sigma of what is modelled (interval)
   // What it was made from; no profile = null.

@@ -66,7 +66,9 @@ std::shared_ptr<const Workload> Workloads::get(const Scenario& scenario, const I
   }
   workload.costs = make_costs(modelled, inputs.profile, scale, std::move(neighbours));
   for (std::size_t i = 0; i < step.layers.size(); ++i) {
-    workload.memory_bound_seconds += workload.costs->layer(step, i).memory_bound;
+    const LayerCost cost = workload.costs->layer(step, i);
+    workload.compute_seconds += cost.forward.busy + cost.backward.busy;
+    workload.memory_bound_seconds += cost.memory_bound;
   }
   workload.step = std::make_shared<const TrainingStep>(std::move(step));
   if (workloads_.size() >= most_kept) workloads_.clear();

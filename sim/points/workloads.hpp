@@ -30,7 +30,8 @@ struct Modelled {
 struct Workload {
   std::shared_ptr<const TrainingStep> step;
   std::shared_ptr<const ComputeCosts> costs;
-  double memory_bound_seconds = 0;  // of one micro-batch's device work, on its own
+  // Of one micro-batch's device work, on its own.
+  double compute_seconds = 0, memory_bound_seconds = 0;
 };
 
 class Workloads {

@@ -65,7 +65,7 @@ std::vector<MemoryCurve::Tensors> tensors_of(const MemoryLog& log, const MemoryU
 MemoryCurve curve_of(const Point& point) {
   Job job = complete_job(point);
   MemoryLog log;
-  job.memory_log = &log;
+  job.memory.log = &log;
   const MemoryUse use = point.strategy->memory(job);
   MemoryCurve curve{point.label, point.job.gpus, {}, tensors_of(log, use), use.moment};
   const std::size_t width = (log.moments.size() + most_moments - 1) / most_moments;

@@ -85,9 +85,9 @@ PoolAnswer simulated_events(const TracedPoint& traced, bool by_rank, TraceFormat
   job.engine = traced.engine;
   Timeline timeline(job, traced.timeline);
   MemoryLog memory;
-  job.memory_log = &memory;
+  job.memory.log = &memory;
   traced.point.strategy->memory(job);
-  job.memory_log = nullptr;
+  job.memory.log = nullptr;
   timeline.set_memory(std::move(memory));
   job.observer = &timeline;
   traced.point.strategy->simulate(job);

@@ -15,7 +15,7 @@
 #include "costs/optimizer.hpp"
 #include "engine/observer.hpp"
 #include "hardware/machine.hpp"
-#include "memory/moments.hpp"
+#include "memory/step_memory.hpp"
 #include "results/record.hpp"
 #include "strategies/common/idle_options.hpp"
 #include "strategies/common/straggler_options.hpp"
@@ -46,7 +46,7 @@ struct Job {
   std::string schedule_file{};
   std::function<void(double)> progress{};  // hears the share of the steps that is simulated
   Observer* observer = nullptr;            // hears of what is simulated; null = nobody listens
-  MemoryLog* memory_log = nullptr;         // is filled by Strategy::memory(); null = nobody asks
+  MemoryAsked memory{};                    // of Strategy::memory()
   double communication_scale = 1;  // factor on every transfer's lone time (an anchor's finding)
 };
 

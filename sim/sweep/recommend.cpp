@@ -47,21 +47,51 @@ Judged from_json(const Json& j) {
   return {Verdict{j[0], j[1], j[2], j[3], j[4], j[5]}, ""};
 }
 
+// Candidates that differ in the micro-batch only, from the largest on.
+struct Group {
+  Family family = Family::ddp;
+  std::vector<std::vector<std::string>> settings{};  // of each candidate
+};
+
+// What the layers of one step cost, asked for once.
+class KnownCosts final : public ComputeCosts {
+ public:
+  KnownCosts(std::shared_ptr<const ComputeCosts> costs, const TrainingStep& step)
+      : costs_(std::move(costs)) {
+    for (std::size_t i = 0; i < step.layers.size(); ++i) {
+      layers_.push_back(costs_->layer(step, i));
+    }
+  }
+  LayerCost layer(const TrainingStep&, std::size_t index) const override { return layers_[index]; }
+  QueuedWork optimizer(const OptimizerSpec& optimizer, Precision precision, double elements,
+                       int tensors) const override {
+    return costs_->optimizer(optimizer, precision, elements, tensors);
+  }
+  QueuedWork stream(double bytes, int launches) const override {
+    return costs_->stream(bytes, launches);
+  }
+  FrameworkKind framework() const override { return costs_->framework(); }
+
+ private:
+  std::shared_ptr<const ComputeCosts> costs_;
+  std::vector<LayerCost> layers_;
+};
+
 // Makes and simulates candidates, in a worker process.
 class Judge {
  public:
   Judge(const std::string& file, const InputFiles& files, const RecommendOptions& options)
       : variants_(file), files_(files), options_(options) {}
 
-  // Candidates that differ in the micro-batch only, from the largest on. One is not simulated when
-  // it does not fit, the compute of a step alone takes it over a limit, or takes longer than a whole step of a
-  // larger micro-batch that is within the limits: then it is neither faster nor cheaper.
-  std::vector<Judged> group(const std::vector<std::vector<std::string>>& settings,
-                            const Report& report) {
+  // One is not simulated when it does not fit, when the compute of a step alone takes it over a
+  // limit, or takes longer than a whole step of a larger micro-batch that is within the limits: then
+  // it is neither faster nor cheaper. The smallest is, as it needs least memory.
+  std::vector<Judged> group(const Group& asked, const Report& report) {
     std::vector<Judged> list;
-    double fastest = std::numeric_limits<double>::infinity();
-    for (const auto& words : settings) {
-      list.push_back(one(words, fastest, report));
+    double fastest = never;
+    for (const auto& words : asked.settings) {
+      const bool smallest = &words == &asked.settings.back();
+      list.push_back(one(words, asked.family, smallest ? never : fastest, report));
       if (!list.back().verdict) continue;
       fastest = std::min(fastest, list.back().verdict->total);
     }
@@ -69,19 +99,22 @@ class Judge {
   }
 
  private:
-  Judged one(const std::vector<std::string>& settings, double fastest, const Report& report) {
+  static constexpr double never = std::numeric_limits<double>::infinity();
+
+  Judged one(const std::vector<std::string>& settings, Family family, double fastest,
+             const Report& report) {
     try {
       const Scenario scenario = variants_.with(settings);
       const Point point = expand(scenario, files_.of(scenario), workloads_).front();
       const double rate = point.job.gpus * point.job.machine.price_per_gpu_hour / 3600;
-      const double least = steps_of_run(scenario, point) * least_step_seconds(point);
+      const double least = steps_of_run(scenario, point) * least_step_seconds(point, family);
       if (options_.by != RankBy::memory && least > fastest) return {std::nullopt, too_slow};
       if (options_.deadline > 0 && least > options_.deadline)
         return {std::nullopt, misses_deadline};
       if (options_.budget > 0 && least * rate > options_.budget) {
         return {std::nullopt, exceeds_budget};
       }
-      Job job = complete_job(point);
+      Job& job = job_of(point);
       job.progress = report;
       job.engine = Engine::loop;  // SimGrid would need a process for each; the times are the same
       const MemoryUse memory = point.strategy->memory(job);
@@ -97,17 +130,40 @@ class Judge {
     }
   }
 
+  // Copied once for all candidates of the same step. What more than a GPU may use is for need not be
+  // known exactly.
+  Job& job_of(const Point& point) {
+    Shared& shared = shared_[point.step];
+    const bool is_new = shared.costs == nullptr;
+    TrainingStep step = is_new ? *point.step : std::move(shared.job.step);
+    if (is_new) shared.costs = std::make_shared<KnownCosts>(point.job.costs, step);
+    shared.job = point.job;
+    shared.job.step = std::move(step);
+    shared.job.costs = shared.costs;
+    shared.job.memory.known = &shared.memory;
+    for (const double most : {point.job.machine.device.memory_bytes, options_.memory}) {
+      if (most > 0) shared.job.memory.most = std::min(shared.job.memory.most, most);
+    }
+    return shared.job;
+  }
+
+  struct Shared {
+    Job job;
+    std::shared_ptr<const KnownCosts> costs;
+    KnownMemory memory;
+  };
+
   Variants variants_;
   InputFiles files_;
   Workloads workloads_;
+  std::map<std::shared_ptr<const TrainingStep>, Shared> shared_;
   RecommendOptions options_;
 };
 
-using Groups = std::vector<std::vector<std::vector<std::string>>>;  // of lists of settings
-
 // What became of each, in order.
 std::vector<Judged> judge_groups(const std::string& file, const InputFiles& files,
-                                 const Groups& groups, const RecommendOptions& options) {
+                                 const std::vector<Group>& groups,
+                                 const RecommendOptions& options) {
   const auto judge = std::make_shared<Judge>(file, files, options);
   const RunOptions& run = options.run;
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
@@ -126,7 +182,7 @@ std::vector<Judged> judge_groups(const std::string& file, const InputFiles& file
   const auto results = fork_map(groups.size(), fork, work);
   for (std::size_t g = 0; g < groups.size(); ++g) {
     if (!results[g].ok) {
-      all.insert(all.end(), groups[g].size(), {std::nullopt, results[g].output});
+      all.insert(all.end(), groups[g].settings.size(), {std::nullopt, results[g].output});
       continue;
     }
     for (const Json& judged : Json::parse(results[g].output)) all.push_back(from_json(judged));
@@ -191,10 +247,10 @@ std::vector<MatrixColumn> matrix_of(const std::vector<Candidate>& fitting, const
     }
     if (any) matrix.push_back(column);
   }
-  Groups uneven;
+  std::vector<Group> uneven;
   for (const MatrixColumn& column : matrix) {
-    uneven.push_back({column.fastest.settings});
-    uneven.back().front().push_back("stragglers.slow_ranks=[{rank: 0, factor: 1.3}]");
+    uneven.push_back({column.family, {column.fastest.settings}});
+    uneven.back().settings.front().push_back("stragglers.slow_ranks=[{rank: 0, factor: 1.3}]");
   }
   RecommendOptions no_limits;
   no_limits.run.workers = run.workers;
@@ -208,19 +264,15 @@ std::vector<MatrixColumn> matrix_of(const std::vector<Candidate>& fitting, const
 
 }  // namespace
 
-double least_step_seconds(const Point& point) {
+double least_step_seconds(const Point& point, Family family) {
   const Stragglers& stragglers = point.job.stragglers;
   if (stragglers.per_step || !stragglers.slow_ranks.empty() ||
       stragglers.per_rank_sigma.value_or(0) > usual_spread) {
     return 0;  // some ranks may be faster than the device's file says
   }
-  double busy = 0;
-  for (std::size_t i = 0; i < point.step->layers.size(); ++i) {
-    const LayerCost cost = point.job.costs->layer(*point.step, i);
-    busy += cost.forward.busy + cost.backward.busy;
-  }
-  constexpr double fastest = 1 - 5 * usual_spread;  // of an asynchronous server's workers
-  return fastest * busy * point.job.accumulation;
+  // Where all wait for each other the slowest counts, who is no faster than the device's file says.
+  const double fastest = family == Family::async_server ? 1 - 5 * usual_spread : 1;
+  return fastest * point.compute_seconds;
 }
 
 Recommendation recommend(const std::string& file, const RecommendOptions& options) {
@@ -242,11 +294,12 @@ Recommendation recommend(const std::string& file, const RecommendOptions& option
   Recommendation answer;
   InputFiles files;
   std::vector<Candidate> candidates = candidates_of(scenario, options, files, answer.left_out);
-  Groups groups;
+  std::vector<Group> groups;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    if (i == 0 || !same_but_for_micro_batch(candidates[i - 1], candidates[i]))
-      groups.emplace_back();
-    groups.back().push_back(candidates[i].settings);
+    if (i == 0 || !same_but_for_micro_batch(candidates[i - 1], candidates[i])) {
+      groups.push_back({candidates[i].family});
+    }
+    groups.back().settings.push_back(candidates[i].settings);
   }
   answer.candidates = candidates.size();
   const auto judged = judge_groups(file, files, groups, options);

@@ -64,8 +64,8 @@ struct Recommendation {
   std::vector<MatrixColumn> matrix;             // of families that have a candidate that fits
 };
 
-// What a step takes at least: its forward and backward alone, on the fastest GPU.
-double least_step_seconds(const Point& point);
+// What a step takes at least: its forward and backward alone.
+double least_step_seconds(const Point& point, Family family);
 
 // Throws ConfigError: a scenario without a dataset has no whole run, a platform without a price no
 // cost to be kept in a budget.

@@ -130,6 +130,37 @@ RC_GTEST_PROP(StepMemoryProperty, FitsExactlyWhatItReserves, ()) {
   RC_ASSERT(small.shortfall > 0);
 }
 
+RC_GTEST_PROP(StepMemoryProperty, IsTheSameWhoeverKnewIt, ()) {
+  const TrainingStep step = random_network(*rc::gen::inRange(1, 64));
+  const double needed = step_memory(step, {}, bare_gpu(1e15)).device;
+  const Device device = bare_gpu(needed * *rc::gen::element(0.5, 0.95, 1.05, 10.0));
+  KnownMemory known;
+  for (int i = 0; i < 6; ++i) {
+    MemoryPlan plan;
+    plan.micro_batches = *rc::gen::inRange(1, 6);
+    plan.communication_bytes = needed * *rc::gen::element(0.0, 0.03, 0.1);
+    plan.optimizer.state_bytes_per_element = *rc::gen::element(0.0, 8.0);
+    const StepMemory walked = step_memory(step, plan, device);
+    const StepMemory found = step_memory(step, plan, device, {.known = &known});
+    RC_ASSERT(found.allocated == walked.allocated && found.reserved == walked.reserved);
+    RC_ASSERT(found.device == walked.device && found.retries == walked.retries);
+    RC_ASSERT(found.moment == walked.moment && found.at_peak == walked.at_peak);
+    RC_ASSERT(found.out_of_memory == walked.out_of_memory);
+    RC_ASSERT(found.after_forward == walked.after_forward);
+  }
+}
+
+// A walk that ends early says that more is needed than was asked about, and none that does not.
+RC_GTEST_PROP(StepMemoryProperty, IsAboveWhatIsAskedAboutOrExact, ()) {
+  const TrainingStep step = random_network(*rc::gen::inRange(1, 64));
+  const StepMemory whole = step_memory(step, {}, bare_gpu(1e15));
+  const double most = whole.device * *rc::gen::element(0.1, 0.5, 0.9, 0.999, 1.0, 2.0);
+  const StepMemory asked = step_memory(step, {}, bare_gpu(1e15), {.most = most});
+  RC_ASSERT((asked.device > most) == (whole.device > most));
+  RC_ASSERT(asked.device <= whole.device);
+  RC_ASSERT(whole.device > most || asked.at_peak == whole.at_peak);
+}
+
 RC_GTEST_PROP(StepMemoryProperty, IsTheSameEveryTime, ()) {
   const TrainingStep step = random_network(*rc::gen::inRange(1, 64));
   const StepMemory one = step_memory(step, {}, bare_gpu());

@@ -335,9 +335,9 @@ TEST(Timeline, CountsTheMemoryWhosePeakIsReported) {
     const Point point = expand(scenario).front();
     Job job = complete_job(point);
     MemoryLog log;
-    job.memory_log = &log;
+    job.memory.log = &log;
     const MemoryUse use = point.strategy->memory(job);
-    job.memory_log = nullptr;
+    job.memory.log = nullptr;
     ASSERT_FALSE(log.moments.empty());
     std::int64_t most = 0;
     for (const MemoryMoment& moment : log.moments) {

@@ -55,29 +55,51 @@ class Recommend : public testing::Test {
 
 // Brute force by the other verb: a grid over the same choices.
 TEST_F(Recommend, TheFirstIsTheBestOfAllCombinations) {
-  const Recommendation found = answer({});
-  ASSERT_FALSE(found.ranked.empty());
-  double cheapest = std::numeric_limits<double>::infinity(), shortest = cheapest;
-  std::size_t rows = 0;
+  folder_.write("s.yaml", training_run);
+  struct Row {
+    double dollars, seconds, bytes;
+  };
+  std::vector<Row> rows;
   for (const Json& row :
        swept({"strategies=ddp,fsdp: {version: 2},fsdp: {version: 1},"
               "{fsdp: {version: 2, sharding: shard_grad_op}},"
               "{fsdp: {version: 2, cpu_offload: true}},parameter_server: {consistency: sync},"
               "parameter_server: {consistency: async}",
-              "batch.micro=1..64*2"})) {
+              "batch.micro=1..64*2", "activation_checkpointing=false,true"})) {
     if (row["kind"] != "answer" || !row["fits"].get<bool>()) continue;
-    // On one GPU FSDP shards nothing: recommend offers it there for offloading only.
+    // On one GPU FSDP shards nothing: recommend offers it there for offloading only, and no server.
     const bool offloads =
         row["set"]["strategies"].get<std::string>().find("offload") != std::string::npos;
-    if (row["gpus"] == 1 && row["strategy"] == "fsdp" && !offloads) continue;
-    ++rows;
-    cheapest = std::min(cheapest, row["dollars"].get<double>());
-    shortest = std::min(shortest, row["total_s"].get<double>());
+    if (row["gpus"] == 1 && row["strategy"] != "ddp" && !offloads) continue;
+    rows.push_back({row["dollars"], row["total_s"], row["device_bytes"]});
   }
-  EXPECT_GT(rows, 100U);
-  EXPECT_NEAR(found.ranked.front().verdict.dollars, cheapest, 1e-8 * cheapest);
-  const Recommendation fast = answer({.by = RankBy::time});
-  EXPECT_NEAR(fast.ranked.front().verdict.total, shortest, 1e-8 * shortest);
+  ASSERT_EQ(rows.size(), 182U);
+  std::vector<double> bytes;
+  for (const Row& row : rows) bytes.push_back(row.bytes);
+  std::sort(bytes.begin(), bytes.end());
+  // Walks through memory end where they pass a limit, and are shared by GPU counts and strategies.
+  for (const double limit : {bytes.back(), bytes[120], bytes[60], bytes[5]}) {
+    double cheapest = std::numeric_limits<double>::infinity(), shortest = cheapest;
+    std::size_t fitting = 0;
+    for (const Row& row : rows) {
+      if (row.bytes > limit) continue;
+      ++fitting;
+      cheapest = std::min(cheapest, row.dollars);
+      shortest = std::min(shortest, row.seconds);
+    }
+    const Recommendation found = answer({.memory = limit});
+    EXPECT_NEAR(found.ranked.front().verdict.dollars, cheapest, 1e-8 * cheapest);
+    const Recommendation fast = answer({.memory = limit, .by = RankBy::time});
+    EXPECT_NEAR(fast.ranked.front().verdict.total, shortest, 1e-8 * shortest);
+    const Recommendation small = answer({.memory = limit, .by = RankBy::memory});
+    EXPECT_EQ(small.ranked.size(), fitting);
+    EXPECT_EQ(small.ranked.front().verdict.device, bytes.front());
+    // The matrix knows the least memory of each family, however few are simulated.
+    ASSERT_EQ(found.matrix.size(), small.matrix.size());
+    for (std::size_t i = 0; i < found.matrix.size(); ++i) {
+      EXPECT_EQ(found.matrix[i].least_memory, small.matrix[i].least_memory);
+    }
+  }
 }
 
 TEST_F(Recommend, ComputeAloneNeverTakesLongerThanTheStep) {
@@ -96,8 +118,9 @@ TEST_F(Recommend, ComputeAloneNeverTakesLongerThanTheStep) {
     for (const Candidate& c : all.ranked) {
       const Scenario one = variants.with(c.settings);
       const Point point = expand(one, files.of(one), workloads).front();
-      EXPECT_GT(least_step_seconds(point), 0);
-      EXPECT_LE(least_step_seconds(point), c.verdict.step) << c.strategy << " " << c.micro;
+      EXPECT_GT(least_step_seconds(point, c.family), 0);
+      EXPECT_LE(least_step_seconds(point, c.family), c.verdict.step)
+          << c.strategy << " " << c.micro;
     }
   }
 }

@@ -32,7 +32,7 @@ MemoryPlan memory_plan(const Job& job, const DdpOptions& options) {
 
 MemoryUse Ddp::memory(const Job& job) const {
   const MemoryPlan plan = memory_plan(job, options_for(job, options_));
-  return memory_use(step_memory(job.step, plan, job.machine.device, job.memory_log),
+  return memory_use(step_memory(job.step, plan, job.machine.device, job.memory),
                     job.machine.device);
 }
 

@@ -26,7 +26,6 @@ class Fsdp : public Strategy {
   FsdpOptions options_;
 };
 
-// Fills in job.memory_log where somebody asks for it.
 StepMemory fsdp_memory(const Job& job, const FsdpLayout& layout);
 
 }  // namespace lockstep

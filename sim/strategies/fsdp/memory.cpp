@@ -17,7 +17,7 @@ StepMemory fsdp_memory(const Job& job, const FsdpLayout& layout) {
   if (layout.groups.replicas > 1)
     communication += communicator_bytes(job.machine, layout.groups.replica);
   return play_steps<ShardedState>(job.step, job.machine.device, job.accumulation, communication,
-                                  job.memory_log, layout, optimizer);
+                                  job.memory, layout, optimizer);
 }
 
 }  // namespace lockstep

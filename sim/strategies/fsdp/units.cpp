@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <numeric>
-#include <set>
 #include <string_view>
+#include <unordered_set>
 
 namespace lockstep {
 namespace {
@@ -13,7 +14,10 @@ namespace {
 // PyTorch's default min_num_params.
 constexpr std::int64_t default_min_parameters = 100'000'000;
 
-using Modules = std::set<std::string, std::less<>>;
+struct TextHash : std::hash<std::string_view> {
+  using is_transparent = void;
+};
+using Modules = std::unordered_set<std::string, TextHash, std::equal_to<>>;
 
 std::string_view parent(std::string_view path) {
   const std::size_t dot = path.rfind('.');

@@ -100,7 +100,7 @@ MemoryUse LocalSgd::memory(const Job& job) const {
     plan.replicated.flat_copy_bytes = flat_bytes(job);
     plan.communication_bytes = communicator_bytes(job.machine, group_of(job.machine, job.gpus));
   }
-  return memory_use(step_memory(job.step, plan, job.machine.device, job.memory_log),
+  return memory_use(step_memory(job.step, plan, job.machine.device, job.memory),
                     job.machine.device);
 }
 

@@ -60,7 +60,7 @@ ServerPlan server_memory_plan(const Job& job, const ParameterServerOptions& opti
 MemoryUse parameter_server_memory(const Job& job, const ParameterServerOptions& options,
                                   const std::vector<Key>& keys) {
   const StepMemory worker =
-      step_memory(job.step, worker_memory_plan(job, options), job.machine.device, job.memory_log);
+      step_memory(job.step, worker_memory_plan(job, options), job.machine.device, job.memory);
   MemoryUse use = memory_use(worker, job.machine.device);
   if (options.placement != ServerPlacement::gpu) return use;
 

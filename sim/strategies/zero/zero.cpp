@@ -139,7 +139,7 @@ MemoryUse Zero::memory(const Job& job) const {
       plan.communication_bytes += communicator_bytes(job.machine, layout.groups.replica);
     }
   }
-  return memory_use(step_memory(job.step, plan, job.machine.device, job.memory_log),
+  return memory_use(step_memory(job.step, plan, job.machine.device, job.memory),
                     job.machine.device);
 }
 
