@@ -78,7 +78,7 @@ TEST_F(Recommend, TheFirstIsTheBestOfAllCombinations) {
   for (const Row& row : rows) bytes.push_back(row.bytes);
   std::sort(bytes.begin(), bytes.end());
   // Walks through memory end where they pass a limit, and are shared by GPU counts and strategies.
-  for (const double limit : {bytes.back(), bytes[120], bytes[60], bytes[5]}) {
+  for (const double limit : {bytes.back(), bytes[60]}) {
     double cheapest = std::numeric_limits<double>::infinity(), shortest = cheapest;
     std::size_t fitting = 0;
     for (const Row& row : rows) {
