@@ -36,13 +36,13 @@ void add_law(std::vector<Unknown>& list) {
       of_law("tile_reuse", &L::tile_reuse, 9, 1, 60, 0.3),
       of_law("tile_fill_seconds", &L::tile_fill_seconds, 1e-6, 0.2e-6, 8e-6, 0.4),
       of_law("tile_fill_steps", &L::tile_fill_steps, 10, 1, 40, 0.5),
-      of_law("convolution_fill_steps", &L::convolution_fill_steps, 30, 1, 300, 0.7),
+      of_law("grouped_fill_steps", &L::grouped_fill_steps, 30, 1, 300, 0.7),
       of_law("wave_tail", &L::wave_tail, 0.5, 0.1, 1, 0.3),
       of_law("stream_ramp_seconds", &L::stream_ramp_seconds, 1e-6, 1e-7, 5e-6, 0.5),
       of_law("cache_speedup", &L::cache_speedup, 2, 1.01, 6, 0.3),
       of_law("winograd", &L::winograd, 0.8, 0.3, 1.2, 0.3),
       of_law("winograd_unfused", &L::winograd_unfused, 0.8, 0.3, 1.2, 0.3),
-      of_law("convolution_tile_reuse", &L::convolution_tile_reuse, 9, 1, 60, 0.3),
+      of_law("grouped_tile_reuse", &L::grouped_tile_reuse, 9, 1, 60, 0.3),
       of_law("weight_gradient_fp32", &L::weight_gradient_fp32, 0.7, 0.3, 1, 0.2, "steps"),
       of_law("weight_gradient", &L::weight_gradient, 0.8, 0.3, 1, 0.2, "steps"),
       of_law("attention_backward", &L::attention_backward, 0.85, 0.5, 1, 0.1, "steps"),
@@ -244,13 +244,16 @@ double predicted(const ReferenceCase& reference, const Models& models) {
   return predict(reference, machine, framework, models.law);
 }
 
-double predicted(const KernelRow& row, const Device& device, const Models& models) {
+double predicted(const KernelRow& row, const Device& device, const Models& models,
+                 Algorithm algorithm) {
   Device measured = device;
+  measured.measured = nullptr;  // the law alone
   const auto efficiency = models.devices.find(device.name);
   if (efficiency != models.devices.end()) measured.efficiency = efficiency->second;
   const auto alone = models.alone.find(device.name);
   if (alone != models.alone.end()) measured.efficiency.matmul *= alone->second;
-  double seconds = kernel_time(row.kernel, measured, models.law, row.element_bytes).total;
+  double seconds =
+      kernel_time(row.kernel, measured, models.law, row.element_bytes, algorithm).total;
   if (row.kernel.kind == KernelKind::convolution) {
     const auto gap_of = models.convolution_gap.find(device.name);
     return gap_of == models.convolution_gap.end() ? seconds : seconds + gap_of->second;

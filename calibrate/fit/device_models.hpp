@@ -64,6 +64,7 @@ Models build(const std::vector<Unknown>& list, const std::vector<double>& values
 Models shipped();
 
 double predicted(const ReferenceCase& reference, const Models& models);
-double predicted(const KernelRow& row, const Device& device, const Models& models);
+double predicted(const KernelRow& row, const Device& device, const Models& models,
+                 Algorithm algorithm = Algorithm::fastest);
 
 }  // namespace lockstep

@@ -112,6 +112,10 @@ KernelRow convolution(const Line& line) {
                     fmt::format("{} x {} x {}^2 to {}, filter {}, stride {}", g.images,
                                 g.channels_in, g.height_in, g.channels_out, g.kernel_h, g.stride));
   r.kernel = kernel;
+  const std::string& algorithm = line.at("algorithm");
+  if (algorithm == "winograd") r.algorithm = Algorithm::winograd;
+  if (algorithm == "implicit_gemm" || algorithm == "gemm")
+    r.algorithm = Algorithm::implicit_product;
   r.seconds = 1e-6 * number(line, "time_us");
   r.with_gap = true;
   return r;

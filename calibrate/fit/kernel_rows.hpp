@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "workload/step.hpp"
+#include "costs/kernel_model.hpp"
 
 namespace lockstep {
 
@@ -14,6 +14,8 @@ struct KernelRow {
   std::string kind;    // "product fp16", "product fp32", "convolution fp32", "add fp32", ...
   std::string shape;   // as the file writes it, without the device
   Kernel kernel;
+  // That the library took, as the kernel's name says; fastest = not told.
+  Algorithm algorithm = Algorithm::fastest;
   int element_bytes = 4;
   double seconds = 0;     // measured
   bool with_gap = false;  // CUDA events around one call: launch gap included

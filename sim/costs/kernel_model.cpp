@@ -162,17 +162,32 @@ double vector_seconds(const Kernel& kernel, const Device& device, const KernelLa
   return (kernel.flops + 2 * law.vector_overhead_taps * outputs) / rate;
 }
 
+// The law of tiles for convolutions in groups: short sums, in kernels that are made for none.
+KernelLaw of_groups(KernelLaw law) {
+  law.tile_fill_steps = law.grouped_fill_steps;
+  law.tile_reuse = law.grouped_tile_reuse;
+  return law;
+}
+
+bool may_use_winograd(const Kernel& kernel) {
+  const ConvGeometry& g = kernel.conv;
+  return g.kernel_h == 3 && g.kernel_w == 3 && g.stride == 1 && g.dilation == 1;
+}
+
 // Winograd's algorithm F(e x e, 3 x 3) of Lavin and Gray: (e + 2)^2 products over tiles of e x e
-// outputs. With e = 2 one fused kernel transforms and multiplies; with e = 4 the transformed values
-// go through memory.
+// outputs. With e = 2 one fused kernel transforms and multiplies, in blocks of 4 x 8 outputs of one
+// image (cuDNN's kernels have tile148 in their names); with e = 4 the transformed values go through
+// memory, which leaves plain products.
 double winograd_seconds(const Kernel& kernel, int edge, const Device& device,
                         const KernelLaw& law) {
   const ConvGeometry& g = kernel.conv;
   const bool data = kernel.pass == Pass::data_gradient;
+  const bool fused = edge == 2;
   const double height = static_cast<double>(data ? g.height_in : g.height_out);
   const double width = static_cast<double>(data ? g.width_in : g.width_out);
   const double covered =
-      static_cast<double>(g.images) * std::ceil(height / edge) * std::ceil(width / edge);
+      static_cast<double>(g.images) * (fused ? 8 * std::ceil(height / 4) * std::ceil(width / 8)
+                                             : std::ceil(height / edge) * std::ceil(width / edge));
   const double groups = static_cast<double>(g.groups);
   const double in = static_cast<double>(data ? g.channels_out : g.channels_in) / groups;
   const double out = static_cast<double>(data ? g.channels_in : g.channels_out) / groups;
@@ -180,11 +195,11 @@ double winograd_seconds(const Kernel& kernel, int edge, const Device& device,
   const bool weight = kernel.pass == Pass::weight_gradient;
   const MatrixShape shape =
       weight ? MatrixShape{out, in, covered, points} : MatrixShape{covered, out, in, points};
-  const bool fused = edge == 2;
-  const double rate = vector_product_rate(device, device.efficiency.matmul_fp32) *
+  const double rate = vector_product_rate(device, device.efficiency.convolution_fp32) *
                       (fused ? law.winograd : law.winograd_unfused) *
                       (weight ? law.weight_gradient_fp32 : 1);
-  double seconds = matrix_seconds(shape, rate, device.multiprocessors, memory_rate(device), law,
+  double seconds = matrix_seconds(shape, rate, device.multiprocessors, memory_rate(device),
+                                  fused && g.groups > 1 ? of_groups(law) : law,
                                   fused && !weight ? 1 : most_splits_of_k);
   if (!fused) {
     // Written by one kernel and read by the next.
@@ -194,7 +209,8 @@ double winograd_seconds(const Kernel& kernel, int edge, const Device& device,
   return seconds;
 }
 
-KernelTime convolution_time(const Kernel& kernel, const Device& device, const KernelLaw& law) {
+KernelTime convolution_time(const Kernel& kernel, const Device& device, const KernelLaw& law,
+                            Algorithm algorithm) {
   const ConvGeometry& g = kernel.conv;
   const double bytes = kernel.bytes_read + kernel.bytes_written;
   KernelTime time;
@@ -239,13 +255,12 @@ KernelTime convolution_time(const Kernel& kernel, const Device& device, const Ke
         break;
     }
   }
-  KernelLaw implicit = law;
-  if (plain) {
-    implicit.tile_fill_steps = law.convolution_fill_steps;
-    implicit.tile_reuse = law.convolution_tile_reuse;
-  }
-  time.compute = matrix_seconds(shape, rate, device.multiprocessors, memory_rate(device), implicit);
-  if (plain && g.kernel_h == 3 && g.kernel_w == 3 && g.stride == 1 && g.dilation == 1)
+  const bool winograd = plain && may_use_winograd(kernel);
+  time.compute = std::numeric_limits<double>::infinity();
+  if (!winograd || algorithm != Algorithm::winograd)
+    time.compute = matrix_seconds(shape, rate, device.multiprocessors, memory_rate(device),
+                                  plain && g.groups > 1 ? of_groups(law) : law);
+  if (winograd && algorithm != Algorithm::implicit_product)
     for (const int edge : {2, 4})
       time.compute = std::min(time.compute, winograd_seconds(kernel, edge, device, law));
   time.memory = traffic_seconds(bytes, device, law);
@@ -303,8 +318,41 @@ double stream_seconds(double bytes, int launches, const Device& device, const Ke
                      streaming_seconds(bytes / launches, 0, device, law));
 }
 
+namespace {
+
+// Boards of the chip ran this kernel, or its neighbours, faster or slower than the law says. The
+// data gradient of a convolution is one with its channels exchanged.
+double measured_over_modelled(const Kernel& kernel, const Device& device) {
+  if (!device.measured) return 1;
+  const auto at = [](const std::vector<MeasuredKernel>& kernels, double a, double b, double c,
+                     double d) {
+    return std::exp(
+        log_ratio_at(kernels, {std::log2(a), std::log2(b), std::log2(c), std::log2(d)}));
+  };
+  const bool half = kernel.math == MathMode::fp16 || kernel.math == MathMode::bf16;
+  if (kernel.kind == KernelKind::gemm) {
+    const bool units = on_matrix_units(kernel.math, device);
+    if (units && !half) return 1;
+    return at(units ? device.measured->half_products : device.measured->plain_products,
+              static_cast<double>(kernel.batch), static_cast<double>(kernel.m),
+              static_cast<double>(kernel.n), static_cast<double>(kernel.k));
+  }
+  const ConvGeometry& g = kernel.conv;
+  const bool data = kernel.pass == Pass::data_gradient;
+  if (kernel.kind != KernelKind::convolution || kernel.math != MathMode::fp32 || g.groups > 1 ||
+      !may_use_winograd(kernel) || (!data && kernel.pass != Pass::forward))
+    return 1;
+  const auto images = static_cast<double>(g.images);
+  const auto in = static_cast<double>(g.channels_in), out = static_cast<double>(g.channels_out);
+  const double edge =
+      std::sqrt(static_cast<double>(g.height_out) * static_cast<double>(g.width_out));
+  return at(device.measured->convolutions, images, data ? out : in, data ? in : out, edge);
+}
+
+}  // namespace
+
 KernelTime kernel_time(const Kernel& kernel, const Device& device, const KernelLaw& law,
-                       int element_bytes) {
+                       int element_bytes, Algorithm algorithm) {
   KernelTime time;
   if (kernel.launches <= 0) return time;
   switch (kernel.kind) {
@@ -312,7 +360,7 @@ KernelTime kernel_time(const Kernel& kernel, const Device& device, const KernelL
       time = gemm_time(kernel, device, law);
       break;
     case KernelKind::convolution:
-      time = convolution_time(kernel, device, law);
+      time = convolution_time(kernel, device, law, algorithm);
       break;
     case KernelKind::attention:
       time = attention_time(kernel, device, law);
@@ -328,8 +376,9 @@ KernelTime kernel_time(const Kernel& kernel, const Device& device, const KernelL
       break;
     }
   }
-  time.total = kernel.launches * device.efficiency.kernel_floor_seconds +
-               smooth_max(time.compute, time.memory, law.smoothing);
+  const double floors = kernel.launches * device.efficiency.kernel_floor_seconds;
+  time.total = floors + smooth_max(time.compute, time.memory, law.smoothing);
+  time.total = std::max(floors, time.total * measured_over_modelled(kernel, device));
   return time;
 }
 

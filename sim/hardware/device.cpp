@@ -1,7 +1,10 @@
 #include "hardware/device.hpp"
 
+#include <algorithm>
+
 #include "core/data.hpp"
 #include "core/describe.hpp"
+#include "core/errors.hpp"
 #include "hardware/device_file.hpp"
 #include "hardware/locate.hpp"
 
@@ -45,6 +48,16 @@ Device load_device(const std::string& name_or_path) {
   device.context_bytes = file.context;
   device.matmul_workspace_bytes = file.matmul_workspace;
   device.efficiency = file.efficiency;
+  if (!file.measured_kernels.empty()) {
+    const std::string folder = data_folder("platforms/devices/measured");
+    const std::vector<std::string> known = stems_in(folder, ".csv");
+    if (std::find(known.begin(), known.end(), file.measured_kernels) == known.end())
+      throw file_error(path, "measured_kernels",
+                       in_quotes(file.measured_kernels) + " is none that is shipped",
+                       allowed_hint(file.measured_kernels, known));
+    device.measured = std::make_shared<const MeasuredKernels>(
+        read_measured_kernels(folder + "/" + file.measured_kernels + ".csv"));
+  }
   device.derived_from = file.derived_from;
   device.sources = file.sources;
   return device;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hardware/efficiency.hpp"
+#include "hardware/measured_kernels.hpp"
 #include "workload/precision.hpp"
 
 namespace lockstep {
@@ -46,6 +47,7 @@ struct Device {
   double context_bytes = 0;           // CUDA context and loaded kernels (fact 123)
   double matmul_workspace_bytes = 0;  // cuBLAS workspace per handle and stream (fact 124)
   Efficiency efficiency;
+  std::shared_ptr<const MeasuredKernels> measured;  // of the chip; null = none
   std::string derived_from;  // device whose fitted efficiencies were scaled; "" = fitted/own
   std::map<std::string, std::string> sources;  // field -> where the figure comes from
 };

@@ -26,6 +26,7 @@ struct DeviceFile {
   double context = 0;
   double matmul_workspace = 0;
   Efficiency efficiency;
+  std::string measured_kernels;
   std::string derived_from;
   std::map<std::string, std::string> sources;
 };
@@ -107,6 +108,11 @@ void describe(Visitor& v, DeviceFile& d) {
            .max = 1e11},
           d.matmul_workspace);
   v.field({.name = "efficiency", .doc = "How close to the peaks kernels get."}, d.efficiency);
+  v.field(
+      {.name = "measured_kernels",
+       .doc = "File in platforms/devices/measured: kernels measured on boards of this chip, which "
+              "correct modelled ones near them; empty = none."},
+      d.measured_kernels);
   v.field({.name = "derived_from",
            .doc = "Device whose fitted efficiencies these are scaled from; empty = own."},
           d.derived_from);

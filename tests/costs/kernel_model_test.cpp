@@ -212,6 +212,35 @@ TEST(KernelModel, PlainFp32ConvolutionsOfThreeByThreeMayRunByWinogradsAlgorithm)
   }
 }
 
+// Blocks of 4 x 8 outputs of one image: 5 x 5 is two of them, as 8 x 8 is, and 9 x 9 is six.
+TEST(KernelModel, FusedWinogradCoversWholeBlocksOfAnImage) {
+  const Device d = round_device();
+  KernelLaw fused;
+  fused.winograd_unfused = 1e-3;
+  const auto seconds = [&](std::int64_t side) {
+    const Kernel k = convolution(64, 64, 1, 3, side, 12800, Pass::forward, MathMode::fp32);
+    return kernel_time(k, d, fused, 4, Algorithm::winograd).compute;
+  };
+  EXPECT_DOUBLE_EQ(seconds(5), seconds(8));
+  EXPECT_NEAR(seconds(9), 3 * seconds(8), 0.02 * seconds(9));
+}
+
+TEST(KernelModel, TheFastestAlgorithmIsTaken) {
+  const Device d = round_device();
+  for (const std::int64_t channels : {3, 64, 1024}) {
+    const Kernel k = convolution(channels, 64, 1, 3, 28, 64, Pass::forward, MathMode::fp32);
+    const auto by = [&](Algorithm algorithm) {
+      return kernel_time(k, d, {}, 4, algorithm).compute;
+    };
+    EXPECT_DOUBLE_EQ(by(Algorithm::fastest),
+                     std::min(by(Algorithm::implicit_product), by(Algorithm::winograd)));
+  }
+  // Others have no choice.
+  const Kernel k = convolution(64, 64, 1, 5, 28, 64, Pass::forward, MathMode::fp32);
+  EXPECT_DOUBLE_EQ(kernel_time(k, d).compute,
+                   kernel_time(k, d, {}, 4, Algorithm::winograd).compute);
+}
+
 TEST(KernelModel, GroupsUseMatrixUnitsWithChannelsLastOnly) {
   const Device d = round_device();
   Device faster = d;
@@ -250,6 +279,38 @@ TEST(KernelModel, NarrowElementsAreBoundByIssueOnAFastMemory) {
   const double rate = d.multiprocessors * d.clock_hz * law.elements_per_clock;
   EXPECT_NEAR(kernel_time(pool, d, law, 2).memory, bytes / 2 / rate, 1e-3 * bytes / 2 / rate);
   EXPECT_NEAR(kernel_time(pool, d, law, 4).memory, bytes / 4 / rate, 1e-3 * bytes / 4 / rate);
+}
+
+// Of a product that was measured at 1.5 times the law's time the law keeps 0.3 of 1.3 parts.
+TEST(KernelModel, MeasuredKernelsCorrectThoseNearThem) {
+  const Device plain = round_device();
+  Device d = plain;
+  d.measured = std::make_shared<const MeasuredKernels>(
+      MeasuredKernels{{{{0, 10, 11, 12}, std::log(1.5)}},
+                      {{{0, 10, 11, 12}, std::log(0.8)}},
+                      {{{6, 5, 7, std::log2(28)}, std::log(1.2)}}});
+  const auto ratio = [&](const Kernel& k) {
+    return kernel_time(k, d).total / kernel_time(k, plain).total;
+  };
+  const double half = std::pow(1.5, 1 / 1.3);
+  EXPECT_NEAR(ratio(gemm(1024, 2048, 4096, MathMode::bf16)), half, 1e-12);
+  EXPECT_NEAR(ratio(gemm(1024, 2048, 4096, MathMode::fp16)), half, 1e-12);
+  EXPECT_NEAR(ratio(gemm(1024, 2048, 4096, MathMode::fp32)), std::pow(0.8, 1 / 1.3), 1e-12);
+  EXPECT_EQ(ratio(gemm(1024, 2048, 4096, MathMode::tf32)), 1);
+  EXPECT_EQ(ratio(gemm(64, 2048, 4096)), 1);  // four octaves away
+  const auto of = [&](std::int64_t in, std::int64_t out, std::int64_t groups, int size, Pass pass) {
+    return ratio(convolution(in, out, groups, size, 28, 64, pass, MathMode::fp32));
+  };
+  const double filter = std::pow(1.2, 1 / 1.3);
+  EXPECT_NEAR(of(32, 128, 1, 3, Pass::forward), filter, 1e-12);
+  EXPECT_NEAR(of(128, 32, 1, 3, Pass::data_gradient), filter, 1e-12);
+  EXPECT_EQ(of(32, 128, 1, 3, Pass::weight_gradient), 1);
+  EXPECT_EQ(of(32, 128, 1, 5, Pass::forward), 1);
+  EXPECT_EQ(of(32, 128, 2, 3, Pass::forward), 1);
+  // Nothing is shorter than a launch.
+  d.measured =
+      std::make_shared<const MeasuredKernels>(MeasuredKernels{{{{0, 0, 3, 3}, -9}}, {}, {}});
+  EXPECT_DOUBLE_EQ(kernel_time(gemm(1, 8, 8), d).total, d.efficiency.kernel_floor_seconds);
 }
 
 TEST(KernelModel, AttentionBackwardIsSlowerPerFlop) {
