@@ -4,7 +4,10 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <memory>
 #include <numeric>
+#include <utility>
 
 namespace lockstep {
 namespace {
@@ -320,14 +323,35 @@ double stream_seconds(double bytes, int launches, const Device& device, const Ke
 
 namespace {
 
+using Sizes = std::array<double, 4>;
+
+// Layers repeat, and a search through all measured kernels takes longer than the law.
+double ratio_at(const std::shared_ptr<const MeasuredKernels>& measured,
+                const std::vector<MeasuredKernel>& kernels, const Sizes& sizes) {
+  struct Memory {
+    std::shared_ptr<const MeasuredKernels> of;  // held, so that nothing else gets its address
+    std::map<std::pair<const std::vector<MeasuredKernel>*, Sizes>, double> ratios;
+  };
+  thread_local Memory memory;
+  constexpr std::size_t most = 10000;
+  if (memory.of != measured || memory.ratios.size() > most) memory = {measured, {}};
+  const auto [found, missing] = memory.ratios.try_emplace({&kernels, sizes}, 0.0);
+  if (missing) {
+    Sizes log2_sizes;
+    std::transform(sizes.begin(), sizes.end(), log2_sizes.begin(),
+                   [](double size) { return std::log2(size); });
+    found->second = std::exp(log_ratio_at(kernels, log2_sizes));
+  }
+  return found->second;
+}
+
 // Boards of the chip ran this kernel, or its neighbours, faster or slower than the law says. The
 // data gradient of a convolution is one with its channels exchanged.
 double measured_over_modelled(const Kernel& kernel, const Device& device) {
   if (!device.measured) return 1;
-  const auto at = [](const std::vector<MeasuredKernel>& kernels, double a, double b, double c,
-                     double d) {
-    return std::exp(
-        log_ratio_at(kernels, {std::log2(a), std::log2(b), std::log2(c), std::log2(d)}));
+  const auto at = [&](const std::vector<MeasuredKernel>& kernels, double a, double b, double c,
+                      double d) {
+    return ratio_at(device.measured, kernels, {a, b, c, d});
   };
   const bool half = kernel.math == MathMode::fp16 || kernel.math == MathMode::bf16;
   if (kernel.kind == KernelKind::gemm) {
