@@ -33,26 +33,20 @@ std::map<std::string, double> seconds_on_one_gpu(const std::string& file) {
   return seconds;
 }
 
+// How far off each model is at 224 pixels is a row of `lockstep validate`; no other size comes closer.
 TEST(Study, DdpOnOneGpuIs224PixelsInMixedPrecision) {
   for (const auto& model : cnns) {
     Scenario scenario = shipped("ovi2026/" + model);
     const double measured = *scenario.measured.front().total_time;
     scenario = only(scenario, 0, 1);
-    for (const int size : {32, 224, 480}) {
+    std::map<double, int> sizes;  // by how far off they are
+    for (const int size : {32, 64, 128, 224, 384, 480}) {
       scenario.input.image = {3, size, size};
       const double ratio =
           run_scenario(scenario, {1, {}}).predictions.front().total_seconds / measured;
-      if (size == 32) {
-        EXPECT_LT(ratio, 0.35) << model;
-      }
-      if (size == 224) {
-        // -7 %, -21 % and -17 %: depthwise kernels of these two were hardly measured on an A100.
-        EXPECT_NEAR(ratio, 1, 0.22) << model;
-      }
-      if (size == 480) {
-        EXPECT_GT(ratio, 3) << model;
-      }
+      sizes[std::abs(std::log(ratio))] = size;
     }
+    EXPECT_EQ(sizes.begin()->second, 224) << model;
   }
 }
 
