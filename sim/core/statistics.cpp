@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace lockstep {
@@ -33,6 +34,31 @@ double standard_deviation(const std::vector<double>& values) {
   double sum = 0;
   for (const double value : values) sum += (value - centre) * (value - centre);
   return std::sqrt(sum / static_cast<double>(values.size() - 1));
+}
+
+std::size_t warm_up(const std::vector<double>& series) {
+  constexpr std::size_t five = 5;
+  std::size_t cut = 0;
+  double least = std::numeric_limits<double>::infinity(), sum = 0, squares = 0;
+  const double centre = mean(series);  // keeps the squares small
+  for (std::size_t begin = series.size(); begin-- > 0;) {
+    const double value = series[begin] - centre;
+    sum += value;
+    squares += value * value;
+    if (begin > series.size() / 2 || begin % five != 0) continue;
+    const double count = static_cast<double>(series.size() - begin);
+    const double error = std::max(0.0, squares - sum * sum / count) / (count * count);  // squared
+    if (error <= least) {
+      least = error;
+      cut = begin;
+    }
+  }
+  const auto end = series.begin() + static_cast<std::ptrdiff_t>(cut);
+  const std::vector<double> first(series.begin(), end), rest(end, series.end());
+  if (first.empty()) return 0;
+  const double doubt = standard_deviation(rest) / std::sqrt(static_cast<double>(first.size()));
+  const double rounding = 1e-9 * mean(rest);
+  return std::abs(mean(first) - mean(rest)) > 5 * doubt + rounding ? cut : 0;
 }
 
 }  // namespace lockstep

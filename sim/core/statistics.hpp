@@ -1,6 +1,7 @@
-// Small statistics over a sample. All functions take values in any order and do not modify them.
+// Small statistics over a sample. All functions but warm_up() take values in any order; none modifies them.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 namespace lockstep {
@@ -9,6 +10,11 @@ double mean(const std::vector<double>& values);  // 0 for an empty sample
 double median(const std::vector<double>& values);
 // Linear interpolation between order statistics (type 7, as numpy's default); q in [0, 1].
 double quantile(const std::vector<double>& values, double q);
+// How many values at the beginning of a series are unlike those that follow: a warm-up. It ends where
+// the standard error of the mean of what is left is smallest (MSER-5: White, Cobb, Spratt, A
+// comparison of five steady-state truncation heuristics for simulation, WSC 2000): in fives, at most
+// half of all, and none where its mean lies within five standard errors of the others'.
+std::size_t warm_up(const std::vector<double>& series);
 double standard_deviation(const std::vector<double>& values);  // sample (n-1); 0 below two values
 
 }  // namespace lockstep

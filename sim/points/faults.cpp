@@ -151,7 +151,7 @@ RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
   const StateHosts hosts = point.strategy->state_hosts(job);
   const int nodes = nodes_of(job.gpus, job.machine);
   const double all = 1 / prediction.step_seconds;
-  const bool loose = result.worker_steps.has_value();  // workers need not keep step
+  const bool loose = point.strategy->outlives_workers();
   const bool elastic =
       faults.recovery.value_or(loose ? Recovery::elastic : Recovery::restart) == Recovery::elastic;
 

@@ -27,6 +27,22 @@ StragglerCost straggler_cost(const Prediction& p, const StrategyResult& result) 
   return cost;
 }
 
+// Of steps after the first. Those that are simulated count once, what follows goes on like the later
+// ones of them.
+double seconds_of(double steps, const StrategyResult& result) {
+  const double average = mean(result.step_seconds), simulated = result.simulated_steps - 1;
+  if (!result.later_step_seconds || steps <= simulated) return steps * average;
+  return simulated * average + (steps - simulated) * *result.later_step_seconds;
+}
+
+double steps_in(double seconds, const StrategyResult& result) {
+  const double average = mean(result.step_seconds), simulated = result.simulated_steps - 1;
+  const double left = seconds - simulated * average;
+  const bool goes_on = result.later_step_seconds && left > 0;
+  return std::max(
+      1.0, std::round(goes_on ? simulated + left / *result.later_step_seconds : seconds / average));
+}
+
 std::optional<OverSeeds> over_seeds(const StrategyResult& result) {
   if (result.step_of_seed.empty()) return std::nullopt;
   OverSeeds told{
@@ -55,10 +71,8 @@ Prediction summarise_point(const Scenario& scenario, const Point& point,
   p.step_interval = interval_around(average, sigma_of(p.step_error));
   p.first_step_seconds = result.first_step_seconds;
   p.steps = steps_of_run(scenario, point);
-  if (scenario.dataset.seconds > 0) {
-    p.steps = std::max(1.0, std::round(scenario.dataset.seconds / average));
-  }
-  p.total_seconds = p.steps > 0 ? result.first_step_seconds + (p.steps - 1) * average : 0;
+  if (scenario.dataset.seconds > 0) p.steps = steps_in(scenario.dataset.seconds, result);
+  p.total_seconds = p.steps > 0 ? result.first_step_seconds + seconds_of(p.steps - 1, result) : 0;
   p.samples_per_second = result.samples_per_step / average;
   if (point.step->tokens > 0) {
     p.tokens_per_second = p.samples_per_second * static_cast<double>(point.step->tokens) /

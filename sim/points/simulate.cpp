@@ -2,6 +2,7 @@
 #include "points/simulate.hpp"
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
 #include <thread>
 
@@ -9,6 +10,7 @@
 #include "points/fork_map.hpp"
 #include "points/wire.hpp"
 #include "results/cells.hpp"
+#include "results/staleness.hpp"
 #include "strategies/common/stragglers.hpp"
 
 namespace lockstep {
@@ -29,6 +31,22 @@ void add_refusal(const Point& point, const std::vector<Diagnostic>& refused,
   }
 }
 
+// What a run of any length pays is the mean of steps that go on like that. A beginning that does not
+// come again is told apart; slow spells come again.
+StrategyResult simulated(const Point& point, const Job& job) {
+  StrategyResult result = point.strategy->simulate(job);
+  const Stragglers& stragglers = job.stragglers;
+  const bool spells =
+      stragglers.slow_periods || stragglers.loader_hiccups || has_bursts(stragglers);
+  if (result.extrapolated || result.phases || spells) return result;
+  const std::vector<double>& steps = result.step_seconds;
+  if (const std::size_t cut = warm_up(steps); cut > 0) {
+    result.later_step_seconds =
+        mean({steps.begin() + static_cast<std::ptrdiff_t>(cut), steps.end()});
+  }
+  return result;
+}
+
 double step_without_stragglers(const Point& point) {
   Job job = complete_job(point);
   job.stragglers = *point.usual;
@@ -47,27 +65,60 @@ std::int64_t seeds_of(const Point& point, const StrategyResult& result) {
   return point.seeds.value_or(result.worker_steps && drawn && few ? usual : 1);
 }
 
+// Of all seeds together, each of which did as many steps.
+void add_up(const std::vector<StrategyResult>& seeds, StrategyResult& result) {
+  const double share = 1 / static_cast<double>(seeds.size());
+  result.step_seconds.clear();
+  result.first_step_seconds = result.device_busy = 0;
+  double later = 0;
+  bool warm_up = false;
+  result.split = {};
+  for (LinkTraffic& links : result.traffic) links.bytes = links.total_bytes = links.busy = 0;
+  std::map<std::int64_t, std::int64_t> staleness;
+  for (const StrategyResult& one : seeds) {
+    const std::vector<double>& steps = one.step_seconds;
+    result.step_seconds.insert(result.step_seconds.end(), steps.begin(), steps.end());
+    result.first_step_seconds += share * one.first_step_seconds;
+    result.device_busy += share * one.device_busy;
+    later += share * one.later_step_seconds.value_or(mean(steps));
+    warm_up = warm_up || one.later_step_seconds;
+    add(result.split, one.split, share);
+    for (std::size_t i = 0; i < result.traffic.size(); ++i) {
+      result.traffic[i].bytes += share * one.traffic[i].bytes;
+      result.traffic[i].total_bytes += share * one.traffic[i].total_bytes;
+      result.traffic[i].busy += share * one.traffic[i].busy;
+    }
+    if (!one.staleness) continue;
+    for (const auto& [age, updates] : one.staleness->histogram) staleness[age] += updates;
+  }
+  if (warm_up) result.later_step_seconds = later;
+  if (result.staleness) result.staleness = staleness_of(std::move(staleness));
+}
+
 // The same point with other draws. A program that draws nothing gives the same times again: by one
 // executor, as SimGrid's differ by rounding.
 void simulate_other_seeds(const Point& point, std::int64_t seeds, StrategyResult& result) {
   Job job = complete_job(point);
   job.schedule_file.clear();
   job.engine = Engine::loop;  // beside the other simulation of this process
+  std::vector<StrategyResult> all;
   std::vector<double> steps, staleness;
-  const auto add = [&](const StrategyResult& one) {
+  const auto add = [&](StrategyResult one) {
     steps.push_back(mean(one.step_seconds));
     if (one.staleness) staleness.push_back(one.staleness->mean);
+    all.push_back(std::move(one));
   };
-  add(result.engine == Engine::loop ? result : point.strategy->simulate(job));
+  add(result.engine == Engine::loop ? result : simulated(point, job));
   for (std::int64_t i = 1; i < seeds; ++i) {
     ++job.seed;
-    add(point.strategy->simulate(job));
+    add(simulated(point, job));
     const bool draws = steps.front() != steps.back() ||
                        (!staleness.empty() && staleness.front() != staleness.back());
     if (i > 1 || draws) continue;
     result.notes.push_back("nothing is drawn here: all seeds give the same");
     return;
   }
+  add_up(all, result);
   result.step_of_seed = std::move(steps);
   result.staleness_of_seed = std::move(staleness);
 }
@@ -95,7 +146,7 @@ std::vector<Outcome> outcomes_of(const std::vector<Point>& points, const RunOpti
     try {
       Job job = complete_job(points[i]);
       job.progress = report;
-      StrategyResult result = points[i].strategy->simulate(job);
+      StrategyResult result = simulated(points[i], job);
       result.memory = points[i].strategy->memory(job);
       if (beside == Beside::other_runs) {
         if (points[i].usual) result.step_without_stragglers = step_without_stragglers(points[i]);

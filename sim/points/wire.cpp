@@ -21,6 +21,7 @@ template <class Visitor, Either<StrategyResult> Result>
 void describe(Visitor& v, Result& r) {
   v.field({"steps", ""}, r.step_seconds);
   v.field({"first", ""}, r.first_step_seconds);
+  v.field({"later", ""}, r.later_step_seconds);
   v.field({"engine", ""}, r.engine);
   v.field({"extrapolated", ""}, r.extrapolated);
   v.field({"simulated", ""}, r.simulated_steps);

@@ -60,6 +60,9 @@ struct StrategyResult {
   bool extrapolated = false;        // steady state proven, later steps not simulated
   int simulated_steps = 0;          // all of them: the first, and what led to the steady state
   int simulated_micro_batches = 0;  // of one step; the others are like them
+  bool phases = false;  // the simulated steps stand for the whole run, however long it is
+  // Of those after a beginning that differs from them; absent = there is none.
+  std::optional<double> later_step_seconds;
   StepSplit split;               // mean over ranks and steps after the first; sums to the mean step
   std::vector<RankTimes> ranks;  // the same rank by rank, ascending; those alike are one
   std::optional<double> step_without_stragglers;  // where the point asks for it
@@ -100,6 +103,8 @@ class Strategy {
   virtual Updater updater(const Job&) const { return Updater::device; }
 
   virtual StateHosts state_hosts(const Job&) const { return {}; }
+  // Whether a worker that is lost stops nobody.
+  virtual bool outlives_workers() const { return false; }
 
   // What operators compute in, where the scenario asks for `precision`.
   virtual Precision compute_precision(Precision precision) const { return precision; }

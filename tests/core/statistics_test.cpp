@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/random.hpp"
+
 namespace lockstep::statistics_test {
 namespace {
 
@@ -28,6 +30,30 @@ TEST(Statistics, SmallSamples) {
   EXPECT_EQ(standard_deviation({}), 0);
   EXPECT_EQ(standard_deviation({3}), 0);
   EXPECT_EQ(quantile({3}, 0.3), 3);
+}
+
+TEST(Statistics, AWarmUpIsUnlikeTheRest) {
+  std::vector<double> series(100, 1.0);
+  EXPECT_EQ(warm_up(series), 0);
+  for (std::size_t i = 0; i < 10; ++i) series[i] = 6;
+  EXPECT_EQ(warm_up(series), 10);
+  for (std::size_t i = 10; i < 100; ++i) series[i] = i % 2 == 0 ? 0.9 : 1.1;
+  EXPECT_EQ(warm_up(series), 10);
+  for (std::size_t i = 3; i < 10; ++i) series[i] = 1;  // three in the first five
+  EXPECT_EQ(warm_up(series), 5);
+  for (std::size_t i = 0; i < 3; ++i) std::swap(series[i], series[i + 60]);  // not at the beginning
+  EXPECT_EQ(warm_up(series), 0);
+  EXPECT_EQ(warm_up({}), 0);
+  EXPECT_EQ(warm_up({3}), 0);
+}
+
+// Three of a thousand such series have one by chance, none of these.
+TEST(Statistics, WhatIsDrawnAlikeHasNoWarmUp) {
+  for (std::uint32_t seed = 0; seed < 200; ++seed) {
+    std::vector<double> series;
+    for (std::uint32_t i = 0; i < 100; ++i) series.push_back(lognormal_draw({seed, 0, i, 0}, 0.3));
+    EXPECT_EQ(warm_up(series), 0) << seed;
+  }
 }
 
 RC_GTEST_PROP(Statistics, QuantilesAreOrderedAndIgnoreTheOrderOfValues,

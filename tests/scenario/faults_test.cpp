@@ -145,6 +145,25 @@ TEST(Faults, AsynchronousWorkersGoOnByThemselves) {
   EXPECT_EQ(with.interruptions, 1);  // its server's half of the weights is gone
 }
 
+// A lost worker stops those that wait for all of them, be it for a part of the run.
+TEST(Faults, WorkersThatKeepStepForAWhileRestart) {
+  const auto interruptions = [](const std::string& rule) {
+    return run_of(two_nodes + "faults: {at: [{time: 1 d, node: 1}], repair: 2 d}\n" +
+                  "strategies: [parameter_server: {placement: own-hosts, " + rule + "}]\n")
+        .interruptions;
+  };
+  for (const std::string rule :
+       {"backup_workers: 8", "consistency: ssp", "consistency: softsync, splitting: 2",
+        "consistency: modified-async", "consistency: elastic"}) {
+    EXPECT_EQ(interruptions(rule), 0) << rule;
+  }
+  for (const std::string rule :
+       {"servers: 1", "switch: {to: async, at: 25%}", "controller: {above: 1.5, below: 1.2}",
+        "consistency: ssp, staleness_bound: 0"}) {
+    EXPECT_EQ(interruptions(rule), 1) << rule;
+  }
+}
+
 // Of four nodes in groups of two, three are as fast as two; a worker beside a backup worker is none.
 TEST(Faults, NodesThatAStrategyCannotUseStandIdle) {
   const std::string fails =

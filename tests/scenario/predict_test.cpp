@@ -50,6 +50,37 @@ TEST(Predict, FiguresFollowTheFormulas) {
   EXPECT_NEAR(flops, 16 * 3 * 2 * 1.814e9, 0.05 * flops);  // ResNet-18: 1.814 GMAC
 }
 
+// Six steps are simulated after the first; those that follow go on like the latest of them.
+TEST(Predict, ABeginningCountsOnce) {
+  StrategyResult r = made_up_result();
+  r.later_step_seconds = 0.1;
+  const auto total = [&](const std::string& dataset) {
+    const Scenario s = scenario_of("gpus: 4\ndataset: {" + dataset + "}\n");
+    return summarise_point(s, expand(s)[0], r);
+  };
+  EXPECT_DOUBLE_EQ(total("steps: 1000").total_seconds, 0.5 + 6 * 0.2 + 993 * 0.1);
+  EXPECT_DOUBLE_EQ(total("steps: 5").total_seconds, 0.5 + 4 * 0.2);
+  EXPECT_DOUBLE_EQ(total("time: 100 s").steps, std::round(6 + (100 - 6 * 0.2) / 0.1));
+  EXPECT_DOUBLE_EQ(total("time: 100 s").step_seconds, 0.2);
+}
+
+// A controller needs a few rounds until it lets go of a worker that is always slow. A whole run pays for
+// them once; a switch comes at a share of the run, however long that is.
+TEST(Predict, AWholeRunIsNotAllBeginning) {
+  const auto later = [](const std::string& rule) {
+    const Scenario s = scenario_of(
+        "gpus: 4\nmodel: lenet5\nsimulation: {steps: 60}\n"
+        "stragglers: {slow_ranks: [{rank: 1, factor: 10}]}\n"
+        "strategies: [parameter_server: {" +
+        rule + "}]\n");
+    return simulate(expand(s)).front();
+  };
+  const StrategyResult controlled = later("controller: {above: 1.5, below: 1.2, window: 5}");
+  ASSERT_TRUE(controlled.later_step_seconds);
+  EXPECT_LT(*controlled.later_step_seconds, 0.9 * mean(controlled.step_seconds));
+  EXPECT_FALSE(later("switch: {to: async, at: 25%}").later_step_seconds);
+}
+
 TEST(Predict, TokensCountTheRunOfALanguageModel) {
   const Scenario s = scenario_of(
       "model: gpt2\nbatch: {micro: 2, accumulation: 4}\ngpus: 8\ndataset: {tokens: 1M}\n");

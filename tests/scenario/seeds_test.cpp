@@ -4,12 +4,14 @@
 #include "helpers.hpp"
 #include "questions/run.hpp"
 #include "results/render.hpp"
+#include "results/step_parts.hpp"
 
 namespace lockstep::seeds_test {
 namespace {
 
 const std::string asynchronous =
     "gpus: 4\nmodel: lenet5\nstrategies: [parameter_server: {consistency: async}]\n"
+    "dataset: {steps: 1000}\n"
     "stragglers: {per_step: {lognormal: {sigma: 20%}}}\n";
 
 ResultRecord told(const std::string& fields) {
@@ -20,17 +22,24 @@ TEST(Seeds, AreMeanAndIntervalOfRunsWithEach) {
   const auto record = told(asynchronous + "simulation: {steps: 30, seed: 3, seeds: 4}\n");
   const Prediction& p = record.predictions.at(0);
   ASSERT_TRUE(p.over_seeds && p.over_seeds->staleness);
-  std::vector<double> steps, staleness;
+  std::vector<double> steps, staleness, totals, bytes;
   for (int seed = 3; seed < 7; ++seed) {
     const auto one = told(
         asynchronous + "simulation: {steps: 30, seeds: 1, seed: " + std::to_string(seed) + "}\n");
     EXPECT_FALSE(one.predictions.at(0).over_seeds);
     steps.push_back(one.predictions.at(0).step_seconds);
     staleness.push_back(one.predictions.at(0).staleness->mean);
+    totals.push_back(one.predictions.at(0).total_seconds);
+    bytes.push_back(one.predictions.at(0).traffic.at(0).bytes);
   }
   EXPECT_EQ(p.over_seeds->seeds, 4);
-  EXPECT_EQ(p.step_seconds, steps.front());
   EXPECT_NE(steps[0], steps[1]);
+  // The figures of the point are those of all seeds.
+  EXPECT_NEAR(p.step_seconds, mean(steps), 1e-12);
+  EXPECT_NEAR(total_seconds(p.split), mean(steps), 1e-12);
+  EXPECT_NEAR(p.total_seconds, mean(totals), 1e-9 * mean(totals));
+  EXPECT_NEAR(p.staleness->mean, mean(staleness), 0.01);
+  EXPECT_NEAR(p.traffic.at(0).bytes, mean(bytes), 1e-9 * mean(bytes));
   const double t = 2.353;  // of three degrees of freedom, 90 %
   EXPECT_NEAR(p.over_seeds->step.mean, mean(steps), 1e-12);
   EXPECT_NEAR(p.over_seeds->step.interval.high - mean(steps), t * standard_deviation(steps) / 2,

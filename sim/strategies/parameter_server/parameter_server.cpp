@@ -136,6 +136,7 @@ StrategyResult ParameterServer::simulate(const Job& job) const {
   result.traffic = traffic_of(ps, trace);
   result.staleness = staleness_of(trace.staleness);
   if (!keeps_step(system)) result.worker_steps = worker_steps_of(trace.worker_steps);
+  result.phases = !system.later.empty();
   if (trace.dropped > 0) {
     ps.notes.push_back(
         fmt::format("{:.1f} % of the pushes came too late and were dropped: a step is as many "
@@ -173,6 +174,17 @@ StateHosts ParameterServer::state_hosts(const Job& job) const {
   const ServerPlaces places = server_places(job.machine, job.gpus, options_);
   const std::set<int> nodes(places.node.begin(), places.node.end());
   return {static_cast<int>(nodes.size()), 0};
+}
+
+// A synchronous update waits for all; so do those of a switch and of a controller for a part of the
+// run, and a bound of 0.
+bool ParameterServer::outlives_workers() const {
+  const ParameterServerOptions& o = options_;
+  const bool sync = o.consistency == Consistency::sync && o.backup_workers == 0;
+  const bool bounded =
+      o.consistency == Consistency::ssp || o.consistency == Consistency::modified_async;
+  const bool bulk = bounded && o.staleness_bound == 0 && o.highest_staleness_bound == 0;
+  return !sync && !bulk && !o.switches && !o.controller;
 }
 
 std::vector<IdleOption> ParameterServer::idle_options(const Job& job) const {

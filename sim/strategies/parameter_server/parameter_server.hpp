@@ -17,6 +17,7 @@ class ParameterServer final : public Strategy {
   std::vector<IdleOption> idle_options(const Job& job) const override;
   Updater updater(const Job& job) const override;
   StateHosts state_hosts(const Job& job) const override;
+  bool outlives_workers() const override;
 
  private:
   ParameterServerOptions options_;
