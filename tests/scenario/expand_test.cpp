@@ -193,7 +193,7 @@ TEST(Expand, TrunksJoinNodesThatThereAre) {
     return refusal([&] { expand(scenario_of(text + more)); });
   };
   EXPECT_THAT(refused("fabric: {trunks: [{between: [0], and: [1, 128], rate: 10 Gbit/s}]}\n"),
-              HasSubstr("fabric.trunks: there is no node 128; allowed: nodes are 0 to 127"));
+              HasSubstr("fabric.trunks: there is no node 128; nodes are 0 to 127"));
   EXPECT_THAT(refused("fabric: {trunks: [{between: [0, 1], and: [2, 1], rate: 10 Gbit/s}]}\n"),
               HasSubstr("node 1 is on both sides"));
   EXPECT_THAT(refused("fabric: {trunks: [{between: [0], and: [1], rate: 10 Gbit/s}]}\n"

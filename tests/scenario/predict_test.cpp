@@ -69,7 +69,7 @@ TEST(Predict, ABeginningCountsOnce) {
 TEST(Predict, AWholeRunIsNotAllBeginning) {
   const auto later = [](const std::string& rule) {
     const Scenario s = scenario_of(
-        "gpus: 4\nmodel: lenet5\nsimulation: {steps: 60}\n"
+        "gpus: 4\nmodel: resnet18\nsimulation: {steps: 60}\n"
         "stragglers: {slow_ranks: [{rank: 1, factor: 10}]}\n"
         "strategies: [parameter_server: {" +
         rule + "}]\n");

@@ -9,7 +9,7 @@ namespace lockstep::resources_test {
 namespace {
 
 // Eight workers with one GPU and one card each, which push and pull all keys at once.
-constexpr double workers = 8, compute = 0.0975;
+constexpr double workers = 8;
 constexpr double model = 25557032 * 4.0;                // bytes, ResNet-50 in FP32
 constexpr double card = 17.4e9 / 8 * 0.94;              // bytes/s of payload
 constexpr double through_one = workers * model / card;  // seconds, all of them to one host
@@ -41,11 +41,18 @@ double updates(int servers) {
                                           of.machine.host);
 }
 
+// Seconds of a worker's own step: its batch, forward and backward.
+double own_work() {
+  const Scenario alone = scenario_of(job + "strategies: [ddp]\n");
+  const StepSplit split = simulate(expand(alone)).at(0).split;
+  return split.data_loading + split.forward + split.backward;
+}
+
 TEST(Resources, AsyncGoesAtThePaceOfTheServerUntilWorkersHaveEnough) {
   const double capacity = std::max(through_one, updates(1));
   EXPECT_NEAR(step(own(1) + async + ", partition_size: 4 MiB", "", 200) / capacity, 1, 0.02);
   // Whole pushes, one after the other, waiting a little at the server: close to both limits.
-  const double cycle = compute + 2 * model / card;
+  const double cycle = own_work() + 2 * model / card;
   for (const int servers : {2, 4, 8}) {
     const double least = std::max({cycle, through_one / servers, updates(servers)});
     const double found = step(own(servers) + async);
@@ -59,14 +66,17 @@ TEST(Resources, SyncUsesOneDirectionAfterTheOther) {
   const HostSpec host = expand(scenario_of(job)).at(0).job.machine.host;
   for (const int servers : {1, 2, 4}) {
     const double sums = (3 * workers - 1) * model / servers / (0.8 * host.memory_bandwidth);
-    const double expected = compute + 2 * through_one / servers + sums + updates(servers) / workers;
+    const double expected =
+        own_work() + 2 * through_one / servers + sums + updates(servers) / workers;
     EXPECT_NEAR(step(own(servers)) / expected, 1, 0.05) << servers;
   }
 }
 
 TEST(Resources, OnWorkersHostsACardCarriesPushesOutAndAnswersOut) {
   for (const int servers : {2, 4}) {
-    EXPECT_GT(step(spread(servers) + async), step(own(servers) + async)) << servers;
+    const int steps = 200;  // 40 are not yet the steady state of two servers
+    EXPECT_GT(step(spread(servers) + async, "", steps), step(own(servers) + async, "", steps))
+        << servers;
     // Directions take turns under sync, and what a worker says to the server beside it is saved.
     EXPECT_LT(step(spread(servers)), step(own(servers))) << servers;
   }
@@ -80,7 +90,7 @@ TEST(Resources, InATreeThePlaceOfServersDecides) {
   const double flat = step(own(4) + async), thin = step(own(4) + async, tree("4"));
   // All that eight workers push enters one leaf, over what a single card carries.
   EXPECT_GT(thin, through_one);
-  EXPECT_LT(thin, compute + 2 * through_one);
+  EXPECT_LT(thin, own_work() + 2 * through_one);
   EXPECT_GT(thin, 1.8 * flat);
   // Servers beside the workers keep three sevenths of it below their leaf.
   EXPECT_LT(step(spread(8) + async, tree("4")), 0.75 * thin);

@@ -10,7 +10,7 @@ namespace lockstep::seeds_test {
 namespace {
 
 const std::string asynchronous =
-    "gpus: 4\nmodel: lenet5\nstrategies: [parameter_server: {consistency: async}]\n"
+    "gpus: 4\nmodel: resnet18\nstrategies: [parameter_server: {consistency: async}]\n"
     "dataset: {steps: 1000}\n"
     "stragglers: {per_step: {lognormal: {sigma: 20%}}}\n";
 
