@@ -10,7 +10,7 @@ namespace lockstep {
 // What whole runs of other sources tell of the error of a modelled step (lockstep-fit-intervals).
 struct ErrorLaw {
   double doubling = 0.04;  // of every doubling of the GPUs, as a random walk
-  double servers = 0.33;    // of parameter servers, whose software no model describes
+  double servers = 0.33;   // of parameter servers, whose software no model describes
 };
 
 // Of the mean step: costs, network, what is lost with every doubling of the GPUs, what the software
