@@ -208,10 +208,13 @@ int closed_loop_command(ClosedLoopOptions options) {
                                    : estimate.runs / static_cast<double>(all);
       return each * static_cast<double>(all - done);
     };
+    // A shared machine gets faster and slower by the minute: each repetition is predicted from
+    // collectives of its own, each run from layers measured right before it.
     for (int repetition = 0; repetition < options.repetitions; ++repetition) {
+      if (repetition > 0 && !options.keep_profile) {
+        calibrate_collectives(options, folder, networked);
+      }
       for (std::size_t i = 0; i < cases.size(); ++i) {
-        // A shared machine gets faster and slower by the minute: each run is predicted from layers
-        // measured right before it.
         if (!options.keep_profile) {
           calibrate_layers(options, folder, false);
           record = predict(measured_profile());

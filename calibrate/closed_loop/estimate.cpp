@@ -41,8 +41,9 @@ LoopEstimate estimate_loop(const ClosedLoopOptions& options, std::size_t points,
   const double layers = options.keep_profile ? 0 : layers_seconds(options.layers_seconds, slowest);
   LoopEstimate estimate;
   if (!options.keep_profile) {
-    estimate.first = layers + streams_seconds(options.layers_seconds) +
-                     curves_seconds(points, options.collective_seconds);
+    const double curves = curves_seconds(points, options.collective_seconds);
+    estimate.first = layers + streams_seconds(options.layers_seconds) + curves;
+    estimate.runs = (options.repetitions - 1) * curves;
   }
   for (const double step : steps) {
     estimate.runs += options.repetitions * (layers + training_seconds(options.steps, step));

@@ -17,8 +17,8 @@ double training_seconds(int steps, double step);
 
 // Seconds of a closed loop.
 struct LoopEstimate {
-  double first = 0;  // layers, copies, updates and collectives, once; 0 with a kept profile
-  double runs = 0;   // all runs, with the layers measured before each
+  double first = 0;  // layers, copies, updates and the first collectives; 0 with a kept profile
+  double runs = 0;   // all runs, with the layers before each and further repetitions' collectives
   double total() const { return first + runs; }
 };
 // `points`: collectives times sizes to measure. `steps`: modelled seconds of a step of each

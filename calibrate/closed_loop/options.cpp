@@ -74,7 +74,7 @@ ClosedLoopOptions closed_loop_options(const ClosedLoopText& text) {
     if (!given("--steps")) options.steps = 8;
     if (!given("--sizes")) options.sizes = "1MiB,8MiB,64MiB";
     options.layers_seconds = 2;
-    options.collective_seconds = 1;
+    options.collective_seconds = 0.5;
   }
   const auto time = [&](const char* option, const std::string& words, double& seconds) {
     if (words.empty()) return;

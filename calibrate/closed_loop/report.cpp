@@ -84,8 +84,7 @@ Table table_of(const ResultRecord& record, const std::vector<Truth>& truths, dou
 
 void add_repetition(Truth& truth, const RealRun& run, const Prediction& predicted) {
   truth.step_seconds.push_back(run.step_seconds);
-  // Medians of both: a disturbance of the machine does not count, nor does the mean's jitter.
-  truth.predicted.push_back(predicted.median_step_seconds);
+  truth.predicted.push_back(step_beside(predicted));
   if (predicted.staleness) {
     truth.predicted_staleness.push_back(predicted.staleness->mean);
     for (const auto& [value, count] : predicted.staleness->histogram) {

@@ -43,6 +43,10 @@ std::string remarks(const RealRun& run) {
 
 }  // namespace
 
+double step_beside(const Prediction& predicted) {
+  return predicted.worker_steps ? predicted.step_seconds : predicted.median_step_seconds;
+}
+
 std::string render_text(const RealRecord& record) {
   using Cells = std::vector<std::string>;
   std::string out = record.scenario + "\n";

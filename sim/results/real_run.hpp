@@ -41,6 +41,11 @@ struct RealRun {
   std::vector<std::string> notes;
 };
 
+// Of a prediction, the seconds that a RealRun's `step_seconds` is to be compared with: the median,
+// because a disturbance of the machine does not count, nor does the mean's jitter. Of workers that
+// need not keep step, the mean: their steps come in bunches, whose median says nothing.
+double step_beside(const Prediction& predicted);
+
 struct RealRecord : RecordHead {
   std::vector<RealRun> runs;
 };

@@ -203,5 +203,15 @@ TEST(Render, AnEmptyRecordRendersEverywhere) {
   EXPECT_THAT(render_csv(record), testing::StartsWith("scenario,model,"));
 }
 
+// A real asynchronous run says the mean of its steps, others the median.
+TEST(RealRun, IsComparedWithTheSameFigureOfThePrediction) {
+  Prediction prediction;
+  prediction.step_seconds = 2;
+  prediction.median_step_seconds = 3;
+  EXPECT_EQ(step_beside(prediction), 3);
+  prediction.worker_steps.emplace();
+  EXPECT_EQ(step_beside(prediction), 2);
+}
+
 }  // namespace
 }  // namespace lockstep::render_test
