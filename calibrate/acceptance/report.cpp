@@ -32,8 +32,7 @@ struct Compared {
 };
 const std::array<Compared, 3> compared{
     {{"step", "step_seconds", 0.05, Dimension::seconds,
-      [](const RealRun& run) { return run.step_seconds; },
-      step_beside},
+      [](const RealRun& run) { return run.step_seconds; }, step_beside},
      {"allocated", "allocated_bytes", 0.02, Dimension::bytes,
       [](const RealRun& run) { return run.memory.allocated; },
       [](const Prediction& p) { return p.memory.allocated; }},

