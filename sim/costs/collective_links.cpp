@@ -67,17 +67,14 @@ double upward(const Machine& machine, const CommGroup& group, Collective collect
 
 // And so much crosses the trunk, the busier way.
 double across(const Trunk& trunk, const CommGroup& group, Collective collective) {
-  const auto is_in = [](const std::vector<int>& side, int node) {
-    return std::find(side.begin(), side.end(), node) != side.end();
-  };
   int there = 0, back = 0;  // of a ring's neighbours
   double one = 0, other = 0;
   for (int node = 0; node < group.nodes; ++node) {
     const int next = (node + 1) % group.nodes;
-    one += is_in(trunk.one, node);
-    other += is_in(trunk.other, node);
-    there += is_in(trunk.one, node) && is_in(trunk.other, next);
-    back += is_in(trunk.other, node) && is_in(trunk.one, next);
+    one += is_on(trunk.one, node);
+    other += is_on(trunk.other, node);
+    there += is_on(trunk.one, node) && is_on(trunk.other, next);
+    back += is_on(trunk.other, node) && is_on(trunk.one, next);
   }
   return collective == Collective::all_to_all ? one * other / std::max(1, group.nodes - 1)
                                               : std::max(there, back);

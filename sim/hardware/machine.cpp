@@ -127,6 +127,10 @@ FabricSpec changed(FabricSpec fabric, const FabricChange& change) {
   return fabric;
 }
 
+bool is_on(const std::vector<int>& side, int node) {
+  return std::find(side.begin(), side.end(), node) != side.end();
+}
+
 std::optional<int> unknown_node(const std::vector<Trunk>& trunks, int nodes) {
   for (const Trunk& trunk : trunks) {
     for (const auto* side : {&trunk.one, &trunk.other}) {

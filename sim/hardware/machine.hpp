@@ -90,6 +90,8 @@ struct Trunk {
   bool operator==(const Trunk&) const = default;
 };
 
+bool is_on(const std::vector<int>& side, int node);  // of a trunk
+
 struct FabricSpec {
   FabricKind kind = FabricKind::none;
   int nics_per_node = 1;

@@ -146,13 +146,10 @@ class Wiring {
   }
 
   void trunks(PsRoute& route, int from, int to) {
-    const auto is_in = [](const std::vector<int>& side, int node) {
-      return std::find(side.begin(), side.end(), node) != side.end();
-    };
     const std::vector<Trunk>& all = machine_.fabric.trunks;
     for (std::size_t t = 0; t < all.size(); ++t) {
-      const bool there = is_in(all[t].one, from) && is_in(all[t].other, to);
-      if (!there && !(is_in(all[t].other, from) && is_in(all[t].one, to))) continue;
+      const bool there = is_on(all[t].one, from) && is_on(all[t].other, to);
+      if (!there && !(is_on(all[t].other, from) && is_on(all[t].one, to))) continue;
       route.links.push_back(link(LinkClass::trunk, static_cast<int>(t), 0,
                                  there ? End::out : End::in, trunk_rate(machine_, all[t])));
     }
