@@ -191,6 +191,26 @@ TEST(FsdpVolume, HybridShardReducesTheShardAcrossNodes) {
   }
 }
 
+// Of two nodes below leaves of their own: all of a shard's all-reduce leaves them. The price counts
+// the eight groups that a node's ranks are in; the traffic table counts none of them twice.
+TEST(FsdpVolume, UplinksCarryTheShardsOfConcurrentGroupsOnce) {
+  Toy toy = large();
+  toy.gpus = 16;
+  toy.options.sharding = Sharding::hybrid_shard;
+  Job job = toy_job(toy);
+  job.machine.fabric.nodes_per_leaf = 1;
+  const auto numbers = in_child([&] {
+    std::vector<double> bytes(2);
+    for (const LinkTraffic& t : Fsdp(toy.options).simulate(job).traffic) {
+      if (t.link_class == "uplink") bytes = {t.bytes, t.total_bytes};
+    }
+    return bytes;
+  });
+  const double model = toy.units * toy.elements * 4;
+  expect_close(numbers[0], model);
+  expect_close(numbers[1], 2 * model);
+}
+
 TEST(FsdpGroups, FollowNodesAndGroupSize) {
   Toy toy;
   toy.gpus = 32;
