@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -205,6 +206,7 @@ void run_units(const std::vector<Unit>& units, const AcceptanceOptions& options,
     UnitProgress end{unit.name, UnitState::failed, 0};
     end.state = run_unit(unit, call_of(unit, options, scope, progress), options.folder, budget,
                          progress.is(unit.name, UnitState::failed), end.seconds);
+    end.seconds = std::max(0.1, std::round(10 * end.seconds) / 10);  // as it is read, not in ns
     progress.note(end);
     save_progress(options.folder, progress);
   };
