@@ -5,8 +5,8 @@
 //   the loop  an await suspends the coroutine, a heap of moments resumes it; flows share links in a
 //             fluid network of our own (engine/fluid.hpp). Needs no SimGrid.
 // One program runs at a time, and until it waits. Programs that can go on take turns in the order
-// in which they were woken; those whose time has come at the same moment, in the order in which
-// they began to wait, flows last.
+// in which they were woken; those whose time has come at the same moment (to clock_precision), in
+// the order in which they began to wait, flows last.
 #pragma once
 
 #include <coroutine>
@@ -23,9 +23,6 @@
 #include "engine/transfer.hpp"
 
 namespace lockstep {
-
-// Seconds; delays shorter than this take no time, or this long.
-inline constexpr double clock_precision = 1e-12;
 
 using ProgramId = std::uint64_t;
 using RouteId = int;

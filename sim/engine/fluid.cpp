@@ -2,7 +2,9 @@
 #include "engine/fluid.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
+#include <numeric>
 #include <utility>
 
 #include "engine/range.hpp"
@@ -13,199 +15,372 @@ int FluidNetwork::add_link(double bytes_per_second) {
   assert(bytes_per_second > 0);
   Link link;
   link.capacity = bytes_per_second;
-  links_.push_back(link);
+  links_.push_back(std::move(link));
   return static_cast<int>(links_.size()) - 1;
 }
 
-int FluidNetwork::add_route(std::vector<int> links, double cap) {
+int FluidNetwork::add_route(const std::vector<int>& links, double cap) {
   assert(cap > 0);
-  Route route;
-  route.cap = cap;
-  route.links = std::move(links);
-  routes_.push_back(std::move(route));
-  return static_cast<int>(routes_.size()) - 1;
+  const int id = static_cast<int>(routes_.size());
+  routes_.emplace_back().cap = cap;
+  std::vector<Crossing>& crossings = queues_.emplace_back().crossings;
+  for (const int link : links) {
+    const auto known = std::find_if(crossings.begin(), crossings.end(),
+                                    [link](const Crossing& c) { return c.link == link; });
+    if (known != crossings.end()) {
+      ++known->times;
+      continue;
+    }
+    crossings.push_back({link});
+    links_[at(link)].routes.push_back(id);
+  }
+  laid_out_ = false;
+  return id;
 }
 
-std::int64_t FluidNetwork::start(int route_id, double bytes, int weight, int tag, double now) {
-  advance(now);
-  Route& route = routes_[at(route_id)];
-  if (route.flows.empty()) {
+std::int64_t FluidNetwork::start(int id, double bytes, int weight, int tag, double now) {
+  advance_to(now);
+  if (!laid_out_) lay_out();
+  Route& route = routes_[at(id)];
+  Queue& queue = queues_[at(id)];
+  settle(route);
+  if (queue.flows.empty()) {
     route.served = 0;  // keeps virtual time small, so that its rounding stays small
-    activate(route_id);
+    activate(id);
   }
-  const double length = route.links.empty() && route.cap == never ? 0 : bytes;
-  route.flows.push({route.served + length, started_++, tag, weight});
-  change_users(route, weight);
-  rates_known_ = false;
+  const double length = queue.crossings.empty() && route.cap == never ? 0 : bytes;
+  queue.flows.push({route.served + length, started_++, tag, weight});
+  change_users(id, weight);
   return started_ - 1;
 }
 
-void FluidNetwork::drop(int route_id, std::int64_t flow, int weight, double now) {
-  advance(now);
-  Route& route = routes_[at(route_id)];
-  route.dropped.push_back(flow);
-  leave(route_id, weight);
+void FluidNetwork::drop(int id, std::int64_t flow, int weight, double now) {
+  advance_to(now);
+  settle(routes_[at(id)]);
+  queues_[at(id)].dropped.push_back(flow);
+  leave(id, weight);
 }
 
 void FluidNetwork::set_capacity(int link, double bytes_per_second, double now) {
   assert(bytes_per_second > 0);
-  advance(now);
+  advance_to(now);
   links_[at(link)].capacity = bytes_per_second;
-  rates_known_ = false;
+  laid_out_ = false;  // other links may fill up
 }
 
 // Rates are worked out once for all flows that start and end at the same time.
 double FluidNetwork::next_completion() {
-  if (!rates_known_) share_links();
-  return next_route_ < 0 ? never : next_time_;
+  share_all();
+  return next_.empty() ? never : range_of(next_).smallest;
 }
 
-int FluidNetwork::complete_next() {
-  if (!rates_known_) share_links();
-  assert(next_route_ >= 0);
-  const int route_id = next_route_;
-  advance(next_time_);
-  Route& route = routes_[at(route_id)];
-  const Flow flow = route.flows.top();
-  route.flows.pop();
-  route.served = flow.finish;
-  leave(route_id, flow.weight);
-  return flow.tag;
-}
-
-void FluidNetwork::leave(int route_id, int weight) {
-  Route& route = routes_[at(route_id)];
-  change_users(route, -weight);
-  while (!route.dropped.empty() && !route.flows.empty() &&
-         std::erase(route.dropped, route.flows.top().order) > 0) {
-    route.flows.pop();
+// Ends that rounding sets apart are one moment, and who began first is told first: what follows
+// does not hang on the last bits of a sum.
+const std::vector<int>& FluidNetwork::complete(double now) {
+  advance_to(now);
+  share_all();
+  completed_.clear();
+  for (std::size_t part = 0; part < parts_.size(); ++part) {
+    if (next_[part] > now + clock_precision) continue;
+    for (const int id : parts_[part].active) {
+      if (routes_[at(id)].end <= now + clock_precision) completed_.push_back(id);
+    }
   }
-  if (route.flows.empty()) deactivate(route_id);
-  rates_known_ = false;
+  due_.clear();
+  for (const int id : completed_) {
+    Route& route = routes_[at(id)];
+    Queue& queue = queues_[at(id)];
+    settle(route);
+    const double served = std::max(route.next_finish, route.served + route.rate * clock_precision);
+    while (!queue.flows.empty() && queue.flows.top().finish <= served) {
+      const Flow flow = queue.flows.top();
+      queue.flows.pop();
+      route.served = std::max(route.served, flow.finish);
+      due_.emplace_back(flow.order, flow.tag);
+      leave(id, flow.weight);
+    }
+  }
+  std::sort(due_.begin(), due_.end());
+  completed_.clear();
+  for (const auto& [order, tag] : due_) completed_.push_back(tag);
+  return completed_;
 }
 
-double FluidNetwork::busy_seconds(int link_id, double now) const {
-  const Link& link = links_[at(link_id)];
+void FluidNetwork::leave(int id, int weight) {
+  Queue& queue = queues_[at(id)];
+  while (!queue.dropped.empty() && !queue.flows.empty() &&
+         std::erase(queue.dropped, queue.flows.top().order) > 0) {
+    queue.flows.pop();
+  }
+  change_users(id, -weight);
+  if (queue.flows.empty()) deactivate(id);
+}
+
+double FluidNetwork::bytes_carried(int id) const {
+  double bytes = 0;
+  for (const int over : links_[at(id)].routes) {
+    const Route& route = routes_[at(over)];
+    const std::vector<Crossing>& crossings = queues_[at(over)].crossings;
+    const auto here = std::find_if(crossings.begin(), crossings.end(),
+                                   [id](const Crossing& c) { return c.link == id; });
+    bytes += here->times * (route.carried + route.weight * route.rate * (now_ - route.since));
+  }
+  return bytes;
+}
+
+double FluidNetwork::busy_seconds(int id, double now) const {
+  const Link& link = links_[at(id)];
   return link.busy + (link.users > 0 ? now - link.busy_since : 0);
 }
 
-void FluidNetwork::change_users(Route& route, int weight) {
-  route.users += weight;
-  for (const int id : route.links) {
-    Link& link = links_[at(id)];
+// The flows of a route have changed.
+void FluidNetwork::change_users(int id, int weight) {
+  Route& route = routes_[at(id)];
+  const Queue& queue = queues_[at(id)];
+  route.weight += weight;
+  if (!queue.flows.empty()) route.next_finish = queue.flows.top().finish;
+  for (const Crossing& crossing : queue.crossings) {
+    Link& link = links_[at(crossing.link)];
     if (link.users == 0) link.busy_since = now_;
-    link.users += weight;
+    link.users += crossing.times * weight;
     if (link.users == 0) link.busy += now_ - link.busy_since;
   }
+  Part& part = parts_[at(route.part)];
+  for (const Load& load : route.loads) part.users[load.slot] += load.times * weight;
+  forget_rates(route);
 }
 
-std::vector<int>::iterator FluidNetwork::place_of(int route_id, std::vector<int>& routes) {
-  return std::lower_bound(routes.begin(), routes.end(), route_id, [this](int a, int b) {
-    const double cap_a = routes_[at(a)].cap, cap_b = routes_[at(b)].cap;
-    return cap_a != cap_b ? cap_a < cap_b : a < b;
-  });
+bool FluidNetwork::before(int a, int b) const {
+  const double cap_a = routes_[at(a)].cap, cap_b = routes_[at(b)].cap;
+  return cap_a != cap_b ? cap_a < cap_b : a < b;
 }
 
-void FluidNetwork::activate(int route_id) {
-  active_.insert(place_of(route_id, active_), route_id);
-  for (const int id : routes_[at(route_id)].links) {
-    std::vector<int>& over = links_[at(id)].routes;
-    const auto place = place_of(route_id, over);
-    if (place == over.end() || *place != route_id) over.insert(place, route_id);
+void FluidNetwork::activate(int id) {
+  const auto add = [&](std::vector<int>& routes) {
+    const auto order = [this](int a, int b) { return before(a, b); };
+    routes.insert(std::lower_bound(routes.begin(), routes.end(), id, order), id);
+  };
+  const Route& route = routes_[at(id)];
+  Part& part = parts_[at(route.part)];
+  add(part.active);
+  for (const Load& load : route.loads) add(part.routes[load.slot]);
+}
+
+void FluidNetwork::deactivate(int id) {
+  const Route& route = routes_[at(id)];
+  Part& part = parts_[at(route.part)];
+  std::erase(part.active, id);
+  for (const Load& load : route.loads) std::erase(part.routes[load.slot], id);
+}
+
+void FluidNetwork::advance_to(double now) {
+  if (now <= now_) return;
+  share_all();
+  now_ = now;
+}
+
+// Its clock up to now.
+void FluidNetwork::settle(Route& route) {
+  const double elapsed = now_ - route.since;
+  if (elapsed > 0 && route.rate > 0 && route.rate < never) {
+    route.served += route.rate * elapsed;
+    route.carried += route.rate * elapsed * route.weight;
   }
+  route.since = now_;
 }
 
-void FluidNetwork::deactivate(int route_id) {
-  active_.erase(place_of(route_id, active_));
-  for (const int id : routes_[at(route_id)].links) {
-    std::vector<int>& over = links_[at(id)].routes;
-    const auto place = place_of(route_id, over);
-    if (place != over.end() && *place == route_id) over.erase(place);
-  }
+// Its flows have changed, and with them what its part shares.
+void FluidNetwork::forget_rates(Route& route) {
+  route.rate = 0;
+  Part& part = parts_[at(route.part)];
+  if (part.known) unknown_.push_back(route.part);
+  part.known = false;
 }
 
-void FluidNetwork::advance(double now) {
-  const double elapsed = now - now_;
-  if (elapsed > 0) {
-    if (!rates_known_) share_links();
-    for (const int id : active_) {
-      Route& route = routes_[at(id)];
-      if (route.rate == never) continue;
-      route.served += route.rate * elapsed;
-      const double bytes = route.rate * elapsed * static_cast<double>(route.users);
-      for (const int link : route.links) links_[at(link)].carried += bytes;
+// A link cannot fill up where those others that its routes cross let less through than it carries:
+// leaving it out changes no rate. One after the other, so that none stands for another that stands
+// for it.
+std::vector<bool> FluidNetwork::links_that_fill() const {
+  std::vector<bool> fills(links_.size(), true);
+  std::vector<double> through(links_.size(), 0);  // what others let on it, by link
+  for (std::size_t id = 0; id < links_.size(); ++id) {
+    std::vector<int> others;
+    double bound = 0;
+    for (const int over : links_[id].routes) {
+      const std::vector<Crossing>& crossings = queues_[at(over)].crossings;
+      const auto here = std::find_if(crossings.begin(), crossings.end(),
+                                     [id](const Crossing& c) { return at(c.link) == id; });
+      int tightest = -1;
+      double least = never;
+      for (const Crossing& other : crossings) {
+        if (at(other.link) == id || !fills[at(other.link)]) continue;
+        const double lets = links_[at(other.link)].capacity * here->times / other.times;
+        if (lets < least) {
+          least = lets;
+          tightest = other.link;
+        }
+      }
+      if (tightest < 0) {
+        bound = never;
+        break;
+      }
+      if (through[at(tightest)] == 0) others.push_back(tightest);
+      through[at(tightest)] = std::max(through[at(tightest)], least);
     }
-    now_ = now;
+    for (const int other : others) {
+      bound += through[at(other)];
+      through[at(other)] = 0;
+    }
+    fills[id] = bound > links_[id].capacity;
   }
+  return fills;
+}
+
+// Which links can fill up, and which routes they connect.
+void FluidNetwork::lay_out() {
+  laid_out_ = true;
+  const std::vector<bool> fills = links_that_fill();
+  std::vector<int> first(links_.size(), -1);  // a route over it
+  std::vector<int> leader(routes_.size());
+  std::iota(leader.begin(), leader.end(), 0);
+  const auto leader_of = [&](int route) {
+    while (leader[at(route)] != route) route = leader[at(route)] = leader[at(leader[at(route)])];
+    return route;
+  };
+  for (std::size_t id = 0; id < routes_.size(); ++id) {
+    for (const Crossing& crossing : queues_[id].crossings) {
+      if (!fills[at(crossing.link)]) continue;
+      int& other = first[at(crossing.link)];
+      if (other < 0) other = static_cast<int>(id);
+      const int a = leader_of(static_cast<int>(id)), b = leader_of(other);
+      leader[at(std::max(a, b))] = std::min(a, b);
+    }
+  }
+  parts_.clear();
+  unknown_.clear();
+  constexpr std::size_t none = static_cast<std::size_t>(-1);
+  std::vector<std::size_t> slot_of(links_.size(), none);
+  for (std::size_t id = 0; id < routes_.size(); ++id) {
+    Route& route = routes_[id];
+    settle(route);
+    const int lead = leader_of(static_cast<int>(id));
+    if (at(lead) == id) {
+      route.part = static_cast<int>(parts_.size());
+      parts_.emplace_back();
+    }
+    route.part = routes_[at(lead)].part;
+    Part& part = parts_[at(route.part)];
+    for (const Crossing& crossing : queues_[id].crossings) {
+      if (!fills[at(crossing.link)]) continue;
+      std::size_t& slot = slot_of[at(crossing.link)];
+      if (slot == none) {
+        slot = part.links.size();
+        part.links.push_back(crossing.link);
+      }
+      part.loads.push_back({slot, static_cast<double>(crossing.times)});
+    }
+  }
+  next_.assign(parts_.size(), never);
+  for (Part& part : parts_) {
+    const std::size_t slots = (part.links.size() + 3) / 4 * 4;
+    part.routes.resize(slots);
+    part.capacity.assign(slots, never);
+    part.users.assign(slots, 0);
+    part.left.resize(slots);
+    part.open.resize(slots);
+    part.shares.resize(slots);
+    for (std::size_t slot = 0; slot < part.links.size(); ++slot) {
+      part.capacity[slot] = links_[at(part.links[slot])].capacity;
+      part.users[slot] = static_cast<double>(links_[at(part.links[slot])].users);
+    }
+  }
+  std::vector<std::size_t> told(parts_.size(), 0);  // of Part::loads
+  for (std::size_t id = 0; id < routes_.size(); ++id) {
+    Route& route = routes_[id];
+    const auto own = static_cast<std::size_t>(
+        std::count_if(queues_[id].crossings.begin(), queues_[id].crossings.end(),
+                      [&](const Crossing& c) { return fills[at(c.link)]; }));
+    std::size_t& begin = told[at(route.part)];
+    route.loads = std::span<const Load>(parts_[at(route.part)].loads).subspan(begin, own);
+    begin += own;
+    route.capped = std::none_of(route.loads.begin(), route.loads.end(), [&](const Load& load) {
+      return parts_[at(route.part)].capacity[load.slot] <= route.cap * load.times;
+    });
+    if (queues_[id].flows.empty()) continue;
+    activate(static_cast<int>(id));
+    forget_rates(route);
+  }
+}
+
+void FluidNetwork::share_all() {
+  if (!laid_out_) lay_out();
+  for (const int part : unknown_) next_[at(part)] = share(parts_[at(part)]);
+  unknown_.clear();
 }
 
 // Max-min: the link with the smallest fair share fixes the rates of the routes that cross it (a
 // route's own cap works like a link that nobody else uses); repeat with what is left of the others.
-void FluidNetwork::share_links() {
-  rates_known_ = true;
-  shared_.clear();
-  for (const int id : active_) {
-    Route& route = routes_[at(id)];
-    route.fixed = false;
-    for (const int link_id : route.links) {
-      Link& link = links_[at(link_id)];
-      if (link.listed) continue;
-      link.listed = true;
-      shared_.push_back(link_id);
-      link.left = link.capacity;
-      link.open = static_cast<double>(link.users);
-      link.share = link.left / link.open;
-    }
+// When the part's next flow completes.
+double FluidNetwork::share(Part& part) {
+  part.known = true;
+  const std::size_t slots = part.shares.size();
+  double* const left = part.left.data();
+  double* const open = part.open.data();
+  double* const shares = part.shares.data();
+  for (std::size_t slot = 0; slot < slots; ++slot) {
+    left[slot] = part.capacity[slot];
+    open[slot] = part.users[slot];
+    shares[slot] = left[slot] / open[slot];  // of nobody: infinity
   }
-  std::size_t open = active_.size();
-  const auto fix = [&](Route& route, double rate) {
+  bool capped = false;
+  for (const int id : part.active) {
+    routes_[at(id)].fixed = false;
+    capped = capped || routes_[at(id)].capped;
+  }
+  std::size_t unfixed = part.active.size();
+  double next = never;
+  const auto fix = [&](int id, double rate) {
+    Route& route = routes_[at(id)];
     route.fixed = true;
-    route.rate = rate;
-    --open;
-    for (const int link_id : route.links) {
-      Link& link = links_[at(link_id)];
-      link.left -= rate * static_cast<double>(route.users);
-      link.open -= static_cast<double>(route.users);
-      link.share = link.open > 0 ? std::max(link.left, 0.0) / link.open : never;
+    --unfixed;
+    if (rate != route.rate) {
+      settle(route);
+      route.rate = rate;
+      const double remaining = route.next_finish - route.served;
+      route.end = remaining > 0 ? now_ + remaining / rate : now_;
+    }
+    next = std::min(next, route.end);
+    for (const Load& load : route.loads) {
+      const double weight = load.times * route.weight;
+      left[load.slot] -= rate * weight;
+      open[load.slot] -= weight;
+      shares[load.slot] =
+          open[load.slot] > 0 ? std::max(left[load.slot], 0.0) / open[load.slot] : never;
     }
   };
-  std::size_t capped = 0;  // routes before this one, in order of their caps, have their rate
-  while (open > 0) {
+  std::size_t before = 0;  // routes before this one, in order of their caps, have their rate
+  while (unfixed > 0) {
     double rate = never;
-    const Link* tightest = nullptr;
-    for (const int id : shared_) {
-      const Link& link = links_[at(id)];
-      if (link.share < rate) {
-        rate = link.share;
-        tightest = &link;
-      }
+    std::size_t tightest = 0;
+    for (std::size_t slot = 0; slot < slots; ++slot) {
+      tightest = shares[slot] < rate ? slot : tightest;
+      rate = shares[slot] < rate ? shares[slot] : rate;
     }
     // Fixing a route below the smallest share only raises the shares of others.
     bool any = false;
-    for (; capped < active_.size(); ++capped) {
-      Route& route = routes_[at(active_[capped])];
-      if (route.fixed) continue;
-      if (route.cap > rate) break;
-      fix(route, route.cap);
+    for (; capped && before < part.active.size(); ++before) {
+      const int id = part.active[before];
+      if (routes_[at(id)].fixed) continue;
+      if (routes_[at(id)].cap > rate) break;
+      fix(id, routes_[at(id)].cap);
       any = true;
     }
     if (any) continue;
-    for (const int id : tightest->routes) {
-      if (!routes_[at(id)].fixed) fix(routes_[at(id)], rate);
+    for (const int id : part.routes[tightest]) {
+      if (!routes_[at(id)].fixed) fix(id, rate);
     }
   }
-  for (const int id : shared_) links_[at(id)].listed = false;
-  next_route_ = -1;
-  next_time_ = never;
-  for (const int id : active_) {
-    const Route& route = routes_[at(id)];
-    const double remaining = std::max(route.flows.top().finish - route.served, 0.0);
-    const double end = remaining > 0 ? now_ + remaining / route.rate : now_;
-    if (end < next_time_) {
-      next_time_ = end;
-      next_route_ = id;
-    }
-  }
+  return next;
 }
 
 }  // namespace lockstep

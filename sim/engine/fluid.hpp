@@ -1,7 +1,9 @@
 // Concurrent transfers over shared links as a fluid: every flow gets its max-min fair rate, as the
 // engine's flows do. Flows over the same route always have the same rate, so a route is one
 // processor-sharing queue in virtual time: thousands of asynchronous workers on a few routes cost
-// O(routes) per event instead of O(flows). Agrees with SimGrid's sharing (tests/engine/).
+// O(routes) per event instead of O(flows). Routes that no link that can fill up connects never slow
+// each other down: each such part of the network has its rates for itself, and a route's clock
+// moves only when its rate changes. Agrees with SimGrid's sharing (tests/engine/).
 #pragma once
 
 #include <cstddef>
@@ -9,6 +11,8 @@
 #include <functional>
 #include <limits>
 #include <queue>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "core/index.hpp"
@@ -20,7 +24,8 @@ class FluidNetwork {
   int add_link(double bytes_per_second);
   // Flows over `links`, each at most as fast as `cap`; a link listed k times carries k times the
   // bytes. A route without links and cap delivers at once.
-  int add_route(std::vector<int> links, double cap = std::numeric_limits<double>::infinity());
+  int add_route(const std::vector<int>& links,
+                double cap = std::numeric_limits<double>::infinity());
 
   // `weight` equal flows that start together and finish together, `bytes` each.
   // Its number, for drop().
@@ -31,13 +36,14 @@ class FluidNetwork {
 
   // When the next flow completes if none is started before; infinity without flows.
   double next_completion();
-  // Removes the flow that completes next and returns its tag. The clock moves to its completion.
-  int complete_next();
+  // Removes the flows that complete by `now`, the time of next_completion() or an earlier one, and at
+  // the same moment. Their tags, in the order in which they were started; until the next call.
+  const std::vector<int>& complete(double now);
 
-  void advance_to(double now) { advance(now); }  // no flow may complete before `now`
+  void advance_to(double now);  // no flow may complete before `now`
 
   // Bytes that crossed the link so far, and seconds during which it carried a flow, up to `now`.
-  double bytes_carried(int link) const { return links_[at(link)].carried; }
+  double bytes_carried(int link) const;
   double busy_seconds(int link, double now) const;
 
  private:
@@ -50,45 +56,75 @@ class FluidNetwork {
       return finish != other.finish ? finish > other.finish : order > other.order;
     }
   };
+  struct Crossing {
+    int link = 0;
+    int times = 1;
+  };
+  // The same of a link that can fill up.
+  struct Load {
+    std::size_t slot = 0;  // of the route's part
+    double times = 1;
+  };
   struct Link {
     double capacity = 0;
-    double carried = 0;
     double busy = 0;        // seconds up to busy_since
     double busy_since = 0;  // meaningful while users > 0
     std::int64_t users = 0;
-    std::vector<int> routes;  // with flows over it, by cap, then number
-    double left = 0;          // of the capacity, while rates are computed
-    double open = 0;          // weight of the flows without a rate yet, likewise
-    double share = 0;         // of each of them
-    bool listed = false;      // in shared_
+    std::vector<int> routes;  // over it
   };
   struct Route {
-    std::vector<int> links;
     double cap = 0;
+    double weight = 0;            // of all its flows
+    double rate = 0;              // of one flow; 0 = not known yet
+    double since = 0;             // up to when the next two are known
+    double served = 0;            // virtual time
+    double carried = 0;           // bytes of all flows
+    double next_finish = 0;       // Flow::finish of its next flow
+    double end = 0;               // when that completes
+    std::span<const Load> loads;  // of its part
+    int part = -1;
+    bool capped = false;  // its cap may bind
+    bool fixed = false;   // has its rate, while rates are worked out
+  };
+  struct Queue {  // of a route
+    std::vector<Crossing> crossings;
     std::priority_queue<Flow, std::vector<Flow>, std::greater<>> flows;
     std::vector<std::int64_t> dropped;  // still among `flows`, never on top
-    std::int64_t users = 0;             // sum of weights
-    double served = 0;                  // virtual time
-    double rate = 0;                    // of one flow
-    bool fixed = false;                 // has its rate, while rates are computed
+  };
+  // What is worked out over and over lies close together. By slot, a link that can fill up:
+  struct Part {
+    std::vector<int> links;
+    std::vector<std::vector<int>> routes;  // with flows over it, by cap, then number
+    std::vector<double> capacity, users;   // `users` is the weight of all flows
+    std::vector<double> left, open;  // of both, what no route has yet, while rates are worked out
+    std::vector<double> shares;      // left over open
+    std::vector<Load> loads;         // of all routes
+    std::vector<int> active;         // routes with flows, by cap, then number
+    bool known = true;               // rates are those of the present flows
   };
 
-  void advance(double now);
-  void share_links();
-  std::vector<int>::iterator place_of(int route, std::vector<int>& routes);
+  bool before(int a, int b) const;  // by cap, then number
+  void lay_out();
+  std::vector<bool> links_that_fill() const;
+  void share_all();
+  double share(Part& part);
+  void settle(Route& route);
+  void forget_rates(Route& route);
   void activate(int route);
   void deactivate(int route);
-  void change_users(Route& route, int weight);
-  void leave(int route, int weight);  // after its top flow went
+  void change_users(int route, int weight);
+  void leave(int route, int weight);  // after its top flow went, or one was dropped
 
   std::vector<Link> links_;
   std::vector<Route> routes_;
-  std::vector<int> active_;  // routes with flows, by cap, then number
-  std::vector<int> shared_;  // links with flows, while rates are computed
+  std::vector<Queue> queues_;  // by route
+  std::vector<Part> parts_;
+  std::vector<double> next_;                       // by part: when its next flow completes
+  std::vector<int> unknown_;                       // parts whose rates are not known
+  std::vector<std::pair<std::int64_t, int>> due_;  // order and tag of flows that complete now
+  std::vector<int> completed_;
+  bool laid_out_ = true;
   double now_ = 0;
-  double next_time_ = 0;
-  int next_route_ = -1;
-  bool rates_known_ = true;  // rates and next_* are those of the present flows
   std::int64_t started_ = 0;
 };
 

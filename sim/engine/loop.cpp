@@ -80,6 +80,7 @@ class Loop final : public Executor {
   std::size_t next_ready_ = 0;
   std::priority_queue<Moment, std::vector<Moment>, std::greater<>> moments_;
   std::uint64_t timers_ = 0;
+  std::vector<Moment> due_;
   FluidNetwork network_;
   std::vector<Route> routes_;
   std::map<Route, RouteId> known_;
@@ -205,16 +206,22 @@ double Loop::next_moment() {
   return never;
 }
 
+// Moments that rounding sets apart are one: as SimGrid has it.
 bool Loop::pass_time() {
-  const double moment = next_moment();
-  now_ = std::max(now_, std::min(moment, network_.next_completion()));
+  const double flows = network_.next_completion();
+  now_ = std::max(now_, std::min(next_moment(), flows));
   if (now_ == never) return false;
-  while (next_moment() <= now_) {
-    wake(fibers_[static_cast<std::size_t>(moments_.top().slot)]);
+  due_.clear();
+  while (next_moment() <= now_ + clock_precision) {
+    due_.push_back(moments_.top());
     moments_.pop();
   }
-  while (network_.next_completion() <= now_) {
-    Fiber& fiber = fibers_[static_cast<std::size_t>(network_.complete_next())];
+  std::sort(due_.begin(), due_.end(),
+            [](const Moment& a, const Moment& b) { return a.number < b.number; });
+  for (const Moment& moment : due_) wake(fibers_[static_cast<std::size_t>(moment.slot)]);
+  if (flows > now_ + clock_precision) return true;
+  for (const int slot : network_.complete(now_)) {
+    Fiber& fiber = fibers_[static_cast<std::size_t>(slot)];
     fiber.route = -1;
     wake(fiber);
   }

@@ -32,6 +32,8 @@ inline WideInArray* wide(double* lanes) {
 
 // The time of what does not happen.
 inline constexpr double never = std::numeric_limits<double>::infinity();
+// Seconds; delays shorter than this take no time, or this long.
+inline constexpr double clock_precision = 1e-12;
 
 struct Range {
   double smallest = std::numeric_limits<double>::infinity();

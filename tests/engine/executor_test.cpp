@@ -148,6 +148,28 @@ TEST(Executors, ShareLinksAlike) {
   EXPECT_NEAR(seen.at(1), 2, 1e-9);
 }
 
+// 0.1 + 0.2 is later than 0.3 to a computer; whoever began to wait first goes first all the same.
+TEST(Executors, TakeWhatRoundingSetsApartAsOneMoment) {
+  const auto sleeper = [](Executor& world, Notes& notes, double number, double until) -> Program {
+    co_await world.sleep_until(until);
+    notes.push_back(number);
+  };
+  const auto carrier = [](Executor& world, Notes& notes, RouteId route, double number,
+                          double bytes) -> Program {
+    co_await world.carry(route, bytes);
+    notes.push_back(number);
+  };
+  const Notes seen = both([&](Executor& world, Notes& notes) {
+    const RouteId a = world.add_route({{world.add_link(1)}}),
+                  b = world.add_route({{world.add_link(1)}});
+    world.start("1", sleeper(world, notes, 1, 0.1 + 0.2));
+    world.start("2", sleeper(world, notes, 2, 0.3), 0.2);
+    world.start("3", carrier(world, notes, b, 3, 0.1 + 0.2));
+    world.start("4", carrier(world, notes, a, 4, 0.3));
+  });
+  expect_notes(seen, {1, 2, 3, 4});
+}
+
 TEST(Executors, ChangeACapacityInTheMiddleOfAFlow) {
   const Notes seen = both([](Executor& world, Notes& notes) {
     const LinkId link = world.add_link(10);
