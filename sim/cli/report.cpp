@@ -1,12 +1,11 @@
-// `lockstep report SCENARIO... -o FILE`: one page of all that `run` says, with charts. Like `run` it
-// ends with 3 when nothing of a scenario fits.
+// `lockstep report SCENARIO... -o FILE`: one page of all that `run` says, with charts. It ends as `run`
+// does.
 #include "results/report.hpp"
 
 #include <fmt/format.h>
 
-#include "cli/verb.hpp"
+#include "cli/alternatives.hpp"
 #include "questions/chapter.hpp"
-#include "scenario/alternatives.hpp"
 
 namespace lockstep::report_verb {
 
@@ -15,6 +14,7 @@ namespace {
 struct Arguments {
   std::vector<std::string> files;
   std::string output;
+  std::string sort = "time";
   CommonOptions common;
 };
 
@@ -30,21 +30,23 @@ std::string title_of(const Alternative& alternative) {
 
 int report(const Arguments& given) {
   keep_inputs(given.files, "--output", given.output);
+  const std::vector<Alternative> alternatives = alternatives_of(given.files);
   std::vector<ReportChapter> chapters;
-  int code = 0;
-  for (const std::string& file : given.files) {
-    for (const Alternative& alternative : read_alternatives_node(Node::parse_file(file), file)) {
-      const Scenario& scenario = alternative.scenario;
-      ResultRecord record = record_of(scenario, given.common);
-      record.scenario = title_of(alternative);
-      if (tell_failures(record.failures) != 0) code = 1;
-      if (code == 0 && !something_fits(record.predictions)) code = 3;
-      chapters.push_back(
-          report_chapter(scenario, std::move(record), {.workers = given.common.workers}));
-    }
-  }
-  write_answer(given.output, render_report(chapters));
-  return code;
+  AskedAlternatives asked =
+      ask_alternatives(alternatives, given.common,
+                       [&](const Alternative& alternative, const AlternativeResult& answered) {
+                         ResultRecord record = answered.record;
+                         record.scenario = title_of(alternative);
+                         chapters.push_back(report_chapter(alternative.scenario, std::move(record),
+                                                           {.workers = given.common.workers}));
+                       });
+  if (chapters.empty()) return asked.code;
+  ReportAlternatives& comparison = asked.comparison;
+  comparison.sorted_by = sort_key(given.sort);
+  sort_rows(comparison.answered, comparison.sorted_by);
+  write_answer(given.output,
+               render_report(chapters, alternatives.size() > 1 ? &comparison : nullptr));
+  return asked.code;
 }
 
 Choice declare(CLI::App& app) {
@@ -52,12 +54,15 @@ Choice declare(CLI::App& app) {
   CLI::App& verb = *app.add_subcommand(
       "report", "One HTML page with the answer, charts, tables and inputs; needs no network");
   verb.add_option("scenarios", given->files,
-                  "Scenario files; a chapter for each, and for each of its alternatives")
+                  "Scenario files; a chapter for each, and for each of its alternatives, after all "
+                  "of them in one table")
       ->required();
   verb.add_option("-o,--output", given->output, "The page, report.html; - = standard output")
       ->required();
+  add_sort(verb, given->sort);
   add_workers(verb, given->common);
-  add_examples(verb, {"my.yaml -o report.html", "scenarios/ovi2026/*.yaml -o study.html"});
+  add_examples(verb, {"my.yaml -o report.html", "scenarios/ovi2026/*.yaml -o study.html",
+                      "scenarios/alternatives/which_machine.yaml --sort cost -o machines.html"});
   return {&verb, [given] { return report(*given); }};
 }
 const Verb verb{VerbGroup::questions, declare};

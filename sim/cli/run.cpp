@@ -2,20 +2,16 @@
 // that the scenarios list.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <map>
 
+#include "cli/alternatives.hpp"
 #include "cli/verb.hpp"
 #include "convergence/study.hpp"
 #include "core/errors.hpp"
 #include "core/units.hpp"
 #include "questions/trace.hpp"
-#include "results/alternatives.hpp"
 #include "results/render.hpp"
-#include "scenario/alternatives.hpp"
-#include "sweep/override.hpp"
 
 namespace lockstep {
 
@@ -51,16 +47,10 @@ struct Arguments {
   std::vector<std::string> files;
   std::vector<std::string> settings;  // "PATH=VALUES"
   CommonOptions common;
-  std::string sort;    // one of sort_keys; "" = as written
+  std::string sort;    // "" = as written
   TraceOptions trace;  // no path = no trace
   std::string trace_steps;
 };
-
-const std::map<std::string, SortKey> sort_keys{{"", SortKey::none},
-                                               {"time", SortKey::time},
-                                               {"cost", SortKey::cost},
-                                               {"memory", SortKey::memory},
-                                               {"throughput", SortKey::throughput}};
 
 // "3" or "3-5".
 std::pair<int, int> parse_steps(const std::string& text) {
@@ -98,7 +88,7 @@ int run_one(const Scenario& scenario, const Arguments& arguments) {
   const bool traces = !arguments.trace.path.empty();
   if (traces) check_trace(scenario, arguments.trace);
   ResultRecord record = record_of(scenario, options);
-  sort_predictions(record, sort_keys.at(arguments.sort));
+  sort_predictions(record, sort_key(arguments.sort));
   tell_warnings(record);
   if (traces) {
     const RunOptions run_options{.workers = options.workers};
@@ -111,80 +101,31 @@ int run_one(const Scenario& scenario, const Arguments& arguments) {
   return something_fits(record.predictions) ? 0 : 3;
 }
 
-// What tells the alternatives apart: the fields that any file lists, and the file where there are
-// several.
-std::vector<std::vector<Chosen>> choices(const std::vector<Alternative>& alternatives,
-                                         bool several_files) {
-  std::vector<std::string> fields;
-  for (const Alternative& alternative : alternatives) {
-    for (const auto& [field, value] : alternative.chosen) {
-      if (std::find(fields.begin(), fields.end(), field) == fields.end()) fields.push_back(field);
-    }
-  }
-  std::vector<std::vector<Chosen>> chosen;
-  for (const Alternative& alternative : alternatives) {
-    auto& of = chosen.emplace_back();
-    if (several_files)
-      of.push_back({"scenario", std::filesystem::path(alternative.scenario.file).stem()});
-    for (const std::string& field : fields) {
-      of.push_back({field, value_of(alternative.scenario, field)});
-    }
-  }
-  return chosen;
-}
-
-std::string name_of(const std::vector<Chosen>& chosen) {
-  std::string text;
-  for (const Chosen& choice : chosen) {
-    text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", choice.field, choice.value);
-  }
-  return text;
-}
-
-// An alternative that cannot be is told, and does not take the others' answers away.
-int run_alternatives(const std::vector<Alternative>& alternatives,
-                     const std::vector<std::vector<Chosen>>& chosen, const Arguments& arguments) {
-  AlternativesRecord all;
-  bool fits = false;
-  int code = 0;
-  for (std::size_t i = 0; i < alternatives.size(); ++i) {
-    try {
-      ResultRecord record = record_of(alternatives[i].scenario, arguments.common);
-      for (std::string& warning : record.warnings) {
-        fmt::print(stderr, "note: {}: {}\n", name_of(chosen[i]), warning);
-      }
-      if (const int failed = tell_failures(record.failures)) code = failed;
-      fits |= something_fits(record.predictions);
-      all.alternatives.push_back({chosen[i], std::move(record)});
-    } catch (const ConfigError& error) {
-      fmt::print(stderr, "{}\n  in the alternative {}\n", error.what(), name_of(chosen[i]));
-      code = 2;
-    }
-  }
-  if (all.alternatives.empty()) return code;
-  sort_rows(all, sort_keys.at(arguments.sort));
+int run_alternatives(const std::vector<Alternative>& alternatives, const Arguments& arguments) {
+  AskedAlternatives asked = ask_alternatives(
+      alternatives, arguments.common, [](const Alternative&, const AlternativeResult& answered) {
+        for (const std::string& warning : answered.record.warnings) {
+          fmt::print(stderr, "note: {}: {}\n", name_of(answered.chosen), warning);
+        }
+      });
+  AlternativesRecord& all = asked.comparison.answered;
+  if (all.alternatives.empty()) return asked.code;
+  sort_rows(all, sort_key(arguments.sort));
   print_as(all, arguments.common.format);
-  if (code != 0) return code;
-  return fits ? 0 : 3;
+  return asked.code;
 }
 
 int run(Arguments& arguments) {
   if (!arguments.trace_steps.empty()) arguments.trace.steps = parse_steps(arguments.trace_steps);
-  std::vector<Alternative> alternatives;
-  for (const std::string& file : arguments.files) {
-    const Node root = with_settings(Node::parse_file(file), arguments.settings);
-    for (Alternative& alternative : read_alternatives_node(root, file)) {
-      alternatives.push_back(std::move(alternative));
-    }
-  }
+  const std::vector<Alternative> alternatives =
+      alternatives_of(arguments.files, arguments.settings);
   if (alternatives.size() == 1) return run_one(alternatives.front().scenario, arguments);
   if (!arguments.trace.path.empty()) {
     throw file_error("", "--trace",
                      fmt::format("is of one scenario, and these are {}", alternatives.size()),
                      "trace the alternative of interest on its own");
   }
-  return run_alternatives(alternatives, choices(alternatives, arguments.files.size() > 1),
-                          arguments);
+  return run_alternatives(alternatives, arguments);
 }
 
 void add_trace(CLI::App& verb, Arguments& given) {
@@ -222,9 +163,7 @@ Choice declare(CLI::App& app) {
           "Field and its value instead of the file's: batch.global=256; once for each field")
       ->expected(1)
       ->take_all();
-  verb.add_option("--sort", given->sort,
-                  "time, cost, memory or throughput: the best first, what does not fit last")
-      ->check(CLI::IsMember({"time", "cost", "memory", "throughput"}));
+  add_sort(verb, given->sort);
   add_formats(verb, given->common, Formats::json_csv);
   add_workers(verb, given->common);
   add_trace(verb, *given);

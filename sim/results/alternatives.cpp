@@ -22,8 +22,7 @@ constexpr double none = std::numeric_limits<double>::infinity();
 // of a run only where all have one.
 struct Ranking {
   SortKey key;
-  bool runs = true;
-  void take(const Prediction& p) { runs &= p.total_seconds > 0; }
+  bool runs;
 };
 
 // The smaller the better; infinity = no answer.
@@ -54,17 +53,10 @@ const Prediction& prediction_of(const AlternativesRecord& record, const Alternat
       .record.predictions[static_cast<std::size_t>(row.prediction)];
 }
 
-// "platform" of "platform", "per_gpu" of "batch.per_gpu".
-std::string heading(const std::string& field) {
-  return field == "batch.global" ? "global batch" : field.substr(field.rfind('.') + 1);
-}
-
 // The summary's columns are told by all predictions together, and so is what they leave out.
 ResultRecord joined(const AlternativesRecord& record) {
   ResultRecord all;
-  for (const AlternativeRow& row : record.order) {
-    all.predictions.push_back(prediction_of(record, row));
-  }
+  all.predictions = rows_of(record);
   if (!all.predictions.empty()) all.precision = all.predictions.front().precision;
   return all;
 }
@@ -92,7 +84,7 @@ Table without_even_scaling(const Table& table) {
 std::vector<Table::Column> first_columns(const AlternativesRecord& record) {
   std::vector<Table::Column> columns{{"row"}};
   for (const Chosen& choice : record.alternatives.front().chosen) {
-    columns.push_back({heading(choice.field), Table::Align::left});
+    columns.push_back({heading_of(choice), Table::Align::left});
   }
   return columns;
 }
@@ -167,23 +159,15 @@ std::string accuracies(const AlternativesRecord& record, const ResultRecord& all
 }
 
 std::string best_text(const ResultRecord& all, SortKey key, const char* what) {
-  std::size_t best = all.predictions.size();
-  Ranking ranking{key};
-  for (const Prediction& p : all.predictions) ranking.take(p);
-  for (std::size_t i = 0; i < all.predictions.size(); ++i) {
-    const Prediction& p = all.predictions[i];
-    if (p.out_of_memory || rank_of(p, ranking) == none) continue;
-    if (best == all.predictions.size() || before(p, all.predictions[best], ranking)) {
-      best = i;
-    }
-  }
-  if (best == all.predictions.size()) return "";
-  const Prediction& p = all.predictions[best];
-  std::string text = fmt::format("{}: row {}, {}", what, best + 1, point_text(p.strategy, p.gpus));
+  const std::optional<std::size_t> best = best_of(all.predictions, key);
+  if (!best) return "";
+  const Prediction& p = all.predictions[*best];
+  std::string text = fmt::format("{}: row {}, {}", what, *best + 1, point_text(p.strategy, p.gpus));
   if (key == SortKey::cost) return text + fmt::format(", ${:.2f}\n", p.dollars);
   if (key == SortKey::memory) return text + fmt::format(", {}\n", bytes_text(p.memory.device));
-  return text + (ranking.runs ? fmt::format(", {}\n", seconds_text(p.total_seconds))
-                              : fmt::format(", {} samples/s\n", rate_text(p.samples_per_second)));
+  return text + (whole_runs(all.predictions)
+                     ? fmt::format(", {}\n", seconds_text(p.total_seconds))
+                     : fmt::format(", {} samples/s\n", rate_text(p.samples_per_second)));
 }
 
 // "compute: 89 % of the step ...; a faster GPU would help" without its figures, which differ.
@@ -230,6 +214,33 @@ std::string grouped(const ResultRecord& all) {
 
 }  // namespace
 
+std::vector<Prediction> rows_of(const AlternativesRecord& record) {
+  std::vector<Prediction> rows;
+  for (const AlternativeRow& row : record.order) rows.push_back(prediction_of(record, row));
+  return rows;
+}
+
+bool whole_runs(const std::vector<Prediction>& predictions) {
+  return std::all_of(predictions.begin(), predictions.end(),
+                     [](const Prediction& p) { return p.total_seconds > 0; });
+}
+
+std::optional<std::size_t> best_of(const std::vector<Prediction>& predictions, SortKey key) {
+  const Ranking ranking{key, whole_runs(predictions)};
+  std::optional<std::size_t> best;
+  for (std::size_t i = 0; i < predictions.size(); ++i) {
+    const Prediction& p = predictions[i];
+    if (p.out_of_memory || rank_of(p, ranking) == none) continue;
+    if (!best || before(p, predictions[*best], ranking)) best = i;
+  }
+  return best;
+}
+
+std::string heading_of(const Chosen& choice) {
+  const std::string& field = choice.field;
+  return field == "batch.global" ? "global batch" : field.substr(field.rfind('.') + 1);
+}
+
 void sort_rows(AlternativesRecord& record, SortKey key) {
   record.order.clear();
   for (std::size_t a = 0; a < record.alternatives.size(); ++a) {
@@ -239,8 +250,7 @@ void sort_rows(AlternativesRecord& record, SortKey key) {
     }
   }
   if (key == SortKey::none) return;
-  Ranking ranking{key};
-  for (const AlternativeRow& row : record.order) ranking.take(prediction_of(record, row));
+  const Ranking ranking{key, whole_runs(rows_of(record))};
   std::stable_sort(record.order.begin(), record.order.end(), [&](const auto& a, const auto& b) {
     return before(prediction_of(record, a), prediction_of(record, b), ranking);
   });
@@ -248,8 +258,7 @@ void sort_rows(AlternativesRecord& record, SortKey key) {
 
 void sort_predictions(ResultRecord& record, SortKey key) {
   if (key == SortKey::none) return;
-  Ranking ranking{key};
-  for (const Prediction& p : record.predictions) ranking.take(p);
+  const Ranking ranking{key, whole_runs(record.predictions)};
   std::stable_sort(record.predictions.begin(), record.predictions.end(),
                    [&](const Prediction& a, const Prediction& b) { return before(a, b, ranking); });
 }

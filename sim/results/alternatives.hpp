@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,12 @@ struct AlternativesRecord {
   std::vector<AlternativeRow> order;  // of all predictions, as the table has them
 };
 
+// An alternative that cannot be, and why.
+struct RefusedAlternative {
+  std::vector<Chosen> chosen;
+  std::string reason;
+};
+
 enum class SortKey { none, time, cost, memory, throughput };
 
 // What has no answer to the key (no price) comes after what has, and what does not fit into memory
@@ -36,6 +43,15 @@ enum class SortKey { none, time, cost, memory, throughput };
 // not known.
 void sort_rows(AlternativesRecord& record, SortKey key);
 void sort_predictions(ResultRecord& record, SortKey key);
+
+// The predictions of all alternatives, as the table has them.
+std::vector<Prediction> rows_of(const AlternativesRecord& record);
+// Whether all are whole runs, which compare by their time; else that of one sample does.
+bool whole_runs(const std::vector<Prediction>& predictions);
+// The best that fits and has an answer to the key.
+std::optional<std::size_t> best_of(const std::vector<Prediction>& predictions, SortKey key);
+// "platform" of "platform", "per_gpu" of "batch.per_gpu".
+std::string heading_of(const Chosen& choice);
 
 std::string render_text(const AlternativesRecord& record);
 std::string render_json(const AlternativesRecord& record);

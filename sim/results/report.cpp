@@ -11,6 +11,7 @@
 #include "results/cells.hpp"
 #include "results/json_fields.hpp"
 #include "results/report_answer.hpp"
+#include "results/report_comparison.hpp"
 #include "results/report_figures.hpp"
 #include "results/report_panels.hpp"
 #include "results/tables.hpp"
@@ -46,23 +47,6 @@ std::string script_text(const Json& json) {
     safe += c == '<' ? std::string("\\u003c") : std::string(1, c);
   }
   return safe;
-}
-
-std::string html_of(const Chart& chart, std::size_t chapter) {
-  return fmt::format(
-      "<figure class=\"panel{0}\" id=\"{1}\">\n<figcaption><h2 id=\"{1}-title\">{2}</h2>\n"
-      "<p id=\"{1}-says\">{3}</p></figcaption>\n"
-      "<div class=plot><canvas data-chart=\"{4}\" data-chapter=\"{5}\" role=img tabindex=0 "
-      "aria-labelledby=\"{1}-title\" aria-describedby=\"{1}-says\"></canvas></div>\n"
-      "<div class=live aria-live=polite></div>\n<details><summary>The same as a table</summary>\n"
-      "<div class=scroll tabindex=0>{6}</div></details>\n</figure>\n",
-      chart.wide ? " wide" : "", fmt::format("{}-{}", chart.name, chapter), html_text(chart.title),
-      html_text(chart.caption), chart.name, chapter, chart.table.html(chart.title));
-}
-
-std::string panel(const std::string& title, const std::string& content) {
-  return fmt::format("<section class=\"panel wide\"><h2>{}</h2>\n{}</section>\n", html_text(title),
-                     content);
 }
 
 std::string remarks_html(const ResultRecord& record) {
@@ -101,23 +85,9 @@ std::string measured_html(const ReportChapter& chapter) {
                    one.measured->calibration ? "calibration" : "test", one.measured->source});
   }
   if (table.empty()) return "";
-  return panel("Predicted and measured", "<div class=scroll tabindex=0>" +
-                                             table.html("Steps that were measured") + "</div>\n");
-}
-
-std::string answer_html(const ReportChapter& chapter) {
-  const Answer told = answer(chapter);
-  std::string out = "<section class=answer aria-label=\"The answer\">\n";
-  for (const std::string& sentence : told.sentences) out += "<p>" + html_text(sentence) + "</p>\n";
-  out += "</section>\n";
-  if (told.highlights.empty()) return out;
-  out += "<dl class=cards>\n";
-  for (const Highlight& one : told.highlights) {
-    out += fmt::format(
-        "<div class=card><dt>{}</dt><dd class=value>{}</dd><dd class=detail>{}</dd></div>\n",
-        html_text(one.title), html_text(one.value), html_text(one.detail));
-  }
-  return out + "</dl>\n";
+  return panel_html(
+      "Predicted and measured",
+      "<div class=scroll tabindex=0>" + table.html("Steps that were measured") + "</div>\n");
 }
 
 // Of each prediction what it spent, and which are on the fronts.
@@ -185,23 +155,23 @@ std::string report_article(const ReportChapter& chapter, std::size_t number) {
       "<article class=chapter id=\"chapter-{}\">\n<h1>{}</h1>\n<p class=subject>{}{}</p>\n", number,
       html_text(record.scenario), html_text(subject_text(record)),
       chapter.description.empty() ? "" : "<br>" + html_text(chapter.description));
-  out += answer_html(chapter) + "<div class=grid>\n";
+  out += answer_html(answer(chapter)) + "<div class=grid>\n";
   if (!record.predictions.empty()) {
-    out += panel("All points", "<div class=scroll tabindex=0>" +
-                                   summary_table(record).html("Every strategy and GPU count") +
-                                   "</div>\n");
+    out += panel_html("All points", "<div class=scroll tabindex=0>" +
+                                        summary_table(record).html("Every strategy and GPU count") +
+                                        "</div>\n");
   }
   for (const Chart& chart : charts_of(chapter)) {
-    out += html_of(chart, number);
+    out += chart_html(chart, std::to_string(number));
     if (std::string_view(chart.name) == "step") out += timelines_html(chapter, number);
     if (std::string_view(chart.name) == "memory_over_step") out += peak_html(chapter);
   }
   out += measured_html(chapter);
-  out += panel("What limits each point, and remarks", remarks_html(record));
-  out +=
-      panel("Inputs", fmt::format("<p><code>{}</code>, seed {}.</p>\n<details><summary>The "
-                                  "scenario file</summary><pre tabindex=0>{}</pre></details>\n",
-                                  html_text(record.file), record.seed, html_text(chapter.inputs)));
+  out += panel_html("What limits each point, and remarks", remarks_html(record));
+  out += panel_html("Inputs",
+                    fmt::format("<p><code>{}</code>, seed {}.</p>\n<details><summary>The "
+                                "scenario file</summary><pre tabindex=0>{}</pre></details>\n",
+                                html_text(record.file), record.seed, html_text(chapter.inputs)));
   return out + "</div>\n</article>\n";
 }
 
@@ -209,21 +179,30 @@ std::string report_data(const std::vector<ReportChapter>& chapters) {
   return script_text(data_of(chapters));
 }
 
-std::string render_report(const std::vector<ReportChapter>& chapters) {
+std::string render_report(const std::vector<ReportChapter>& chapters,
+                          const ReportAlternatives* comparison) {
   std::string links, articles;
+  Json data = data_of(chapters);
+  if (comparison != nullptr) {
+    links = "<li><a href=\"#comparison\">All compared</a></li>\n";
+    articles = comparison_html(*comparison);
+    data["comparison"] = comparison_data(*comparison);
+  }
   for (std::size_t i = 0; i < chapters.size(); ++i) {
     links += fmt::format("<li><a href=\"#chapter-{}\">{}</a></li>\n", i,
                          html_text(chapters[i].record.scenario));
     articles += report_article(chapters[i], i);
   }
   const std::string navigation =
-      chapters.size() > 1 ? "<nav aria-label=\"Scenarios\"><ul>\n" + links + "</ul></nav>\n" : "";
+      chapters.size() > 1 || comparison != nullptr
+          ? "<nav aria-label=\"Scenarios\"><ul>\n" + links + "</ul></nav>\n"
+          : "";
   return filled(report_page, {{"title", html_text(chapters.front().record.scenario)},
                               {"style", report_style},
                               {"navigation", navigation},
                               {"chapters", articles},
                               {"version", LOCKSTEP_VERSION},
-                              {"data", report_data(chapters)},
+                              {"data", script_text(data)},
                               {"library", report_library},
                               {"timeline", report_timeline},
                               {"script", report_script}});

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "results/alternatives.hpp"
 #include "results/record.hpp"
 #include "results/step_timeline.hpp"
 
@@ -48,8 +49,16 @@ struct ReportChapter {
   std::string inputs;                   // the scenario file as it stands
 };
 
-// Deterministic: same chapters, same bytes.
-std::string render_report(const std::vector<ReportChapter>& chapters);
+// Of alternatives, which the page begins with.
+struct ReportAlternatives {
+  AlternativesRecord answered;
+  std::vector<RefusedAlternative> refused;
+  SortKey sorted_by = SortKey::none;
+};
+
+// Deterministic: same chapters, same bytes. `comparison` where there are several alternatives.
+std::string render_report(const std::vector<ReportChapter>& chapters,
+                          const ReportAlternatives* comparison = nullptr);
 
 // The pieces of the page, for a page that changes: a chapter's HTML, what the charts of all chapters
 // draw (JSON), and the style, script and library that show them.

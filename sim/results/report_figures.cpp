@@ -239,12 +239,7 @@ std::vector<Chart> charts_of(const ReportChapter& chapter) {
     list.push_back({"frontier_price", "Accuracy against price",
                     "The same for what the training costs.", std::move(table)});
   }
-  if (Table table = price_table(record); !table.empty()) {
-    list.push_back({"cost", "Price against time",
-                    "Points on the dashed line are the choices: no other one is both faster and "
-                    "cheaper.",
-                    std::move(table)});
-  }
+  if (Chart chart = price_chart(record); !chart.table.empty()) list.push_back(std::move(chart));
   if (contents.origins_differ) {
     list.push_back({"provenance", "Where the costs come from",
                     "Share of the device's and the network's seconds that were measured, "
@@ -252,6 +247,24 @@ std::vector<Chart> charts_of(const ReportChapter& chapter) {
                     origin_table(record)});
   }
   return list;
+}
+
+Chart price_chart(const ResultRecord& record) {
+  return {"cost", "Price against time",
+          "Points on the dashed line are the choices: no other one is both faster and cheaper.",
+          price_table(record)};
+}
+
+std::string chart_html(const Chart& chart, const std::string& chapter) {
+  return fmt::format(
+      "<figure class=\"panel{0}\" id=\"{1}\">\n<figcaption><h2 id=\"{1}-title\">{2}</h2>\n"
+      "<p id=\"{1}-says\">{3}</p></figcaption>\n"
+      "<div class=plot><canvas data-chart=\"{4}\" data-chapter=\"{5}\" role=img tabindex=0 "
+      "aria-labelledby=\"{1}-title\" aria-describedby=\"{1}-says\"></canvas></div>\n"
+      "<div class=live aria-live=polite></div>\n<details><summary>The same as a table</summary>\n"
+      "<div class=scroll tabindex=0>{6}</div></details>\n</figure>\n",
+      chart.wide ? " wide" : "", fmt::format("{}-{}", chart.name, chapter), html_text(chart.title),
+      html_text(chart.caption), chart.name, chapter, chart.table.html(chart.title));
 }
 
 }  // namespace lockstep

@@ -19,5 +19,10 @@ struct Chart {
 
 // Those that have something to show.
 std::vector<Chart> charts_of(const ReportChapter& chapter);
+// Price against time; without rows where nothing has a price.
+Chart price_chart(const ResultRecord& record);
+
+// `chapter`: whose figures it draws, as the page's script knows them.
+std::string chart_html(const Chart& chart, const std::string& chapter);
 
 }  // namespace lockstep

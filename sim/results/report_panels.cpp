@@ -124,4 +124,23 @@ std::string peak_html(const ReportChapter& chapter) {
          parts + "</section>\n";
 }
 
+std::string panel_html(const std::string& title, const std::string& content) {
+  return fmt::format("<section class=\"panel wide\"><h2>{}</h2>\n{}</section>\n", html_text(title),
+                     content);
+}
+
+std::string answer_html(const Answer& told) {
+  std::string out = "<section class=answer aria-label=\"The answer\">\n";
+  for (const std::string& sentence : told.sentences) out += "<p>" + html_text(sentence) + "</p>\n";
+  out += "</section>\n";
+  if (told.highlights.empty()) return out;
+  out += "<dl class=cards>\n";
+  for (const Highlight& one : told.highlights) {
+    out += fmt::format(
+        "<div class=card><dt>{}</dt><dd class=value>{}</dd><dd class=detail>{}</dd></div>\n",
+        html_text(one.title), html_text(one.value), html_text(one.detail));
+  }
+  return out + "</dl>\n";
+}
+
 }  // namespace lockstep

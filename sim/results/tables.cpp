@@ -93,8 +93,6 @@ Table split_table(const ResultRecord& record) {
   return table;
 }
 
-namespace {
-
 std::string fits_text(const Prediction& p) {
   if (p.out_of_memory) return fmt::format("NO, {} short", bytes_text(p.out_of_memory->shortfall));
   const double free = p.memory.capacity - p.memory.device;
@@ -108,8 +106,6 @@ std::string fits_text(const Prediction& p) {
   }
   return fmt::format("yes, barely ({} free{})", bytes_text(free), retries);
 }
-
-}  // namespace
 
 Table memory_table(const ResultRecord& record) {
   Table table({{"strategy", Align::left},

@@ -16,6 +16,9 @@ std::string subject_text(const ResultRecord& record);
 // "Costs of ddp on 1, 2 GPUs: ... % measured": one line for all points whose shares read alike.
 std::vector<std::string> origins(const ResultRecord& record);
 
+// "yes", "yes, barely (0.2 GiB free)", "NO, 3.1 GiB short"
+std::string fits_text(const Prediction& prediction);
+
 Table summary_table(const ResultRecord& record);
 Table split_table(const ResultRecord& record);
 Table memory_table(const ResultRecord& record);

@@ -115,6 +115,35 @@ TEST(Report, HasAChapterForEachAlternative) {
   EXPECT_EQ(one.out.find("\"chapter-8\""), std::string::npos);
 }
 
+// As `run` of the same file does: each that can be has its answer, and the others say why not.
+TEST(Report, AnAlternativeThatCannotBeIsARow) {
+  const std::string text = scenario_text("gpus: [8]\nplatform: [a100-sxm4-80gb-x1, g5.48xlarge]\n");
+  const std::string file = write_file("alternatives.yaml", text);
+  const Outcome ran = lockstep({"run", file}), page = lockstep({"report", file, "-o", "-"});
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_EQ(page.code, ran.code);
+  EXPECT_EQ(page.err, ran.err);
+  EXPECT_THAT(page.err, HasSubstr("in the alternative platform: a100-sxm4-80gb-x1\n"));
+  EXPECT_THAT(page.out, HasSubstr("<h1>2 alternatives compared</h1>"));
+  EXPECT_THAT(page.out, HasSubstr("<td class=l>a100-sxm4-80gb-x1</td><td "
+                                  "class=l>-</td><td>-</td><td class=l>cannot be</td>"));
+  EXPECT_THAT(page.out, HasSubstr("8 GPUs, but a100-sxm4-80gb-x1 has at most 1"));
+  EXPECT_THAT(page.out, HasSubstr("data-chart=\"alternatives\""));
+  EXPECT_THAT(page.out, HasSubstr("\"chapter-0\""));
+  EXPECT_EQ(page.out.find("\"chapter-1\""), std::string::npos);
+}
+
+// Nor is there a page where nothing at all can be.
+TEST(Report, OfNothingThatCanBeIsNone) {
+  const std::string file = write_file(
+      "none.yaml", scenario_text("gpus: [8]\nplatform: [a100-sxm4-80gb-x1, v100-sxm2-16gb-x1]\n"));
+  const Outcome ran = lockstep({"run", file}), page = lockstep({"report", file, "-o", "-"});
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_EQ(page.code, 2);
+  EXPECT_EQ(page.out, "");
+  EXPECT_EQ(page.err, ran.err);
+}
+
 TEST(Report, IsOnePageOfAChapterPerScenario) {
   const std::string page = write_file("report.html", "");
   const Outcome one = lockstep(

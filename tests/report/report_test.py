@@ -255,7 +255,7 @@ class Page(unittest.TestCase):
     def test_keyboard(self):
         self.show(1280, 900)
         canvas = self.browser.find_element("css selector", "canvas[data-chart=step]")
-        heard = self.browser.find_element("css selector", "figure .live")
+        heard = self.browser.execute_script("return arguments[0].closest('figure').querySelector('.live')", canvas)
         said = []
         for _ in range(3):
             canvas.send_keys(Keys.ARROW_RIGHT)
@@ -263,6 +263,23 @@ class Page(unittest.TestCase):
         self.assertEqual(len(set(said)), 3, said)
         self.assertIn("ddp · 1 GPU", said[0])
         self.check(1280)
+
+    def test_all_scenarios_are_compared_first(self):
+        for width, dark in ((1280, False), (390, True)):
+            self.show(width, 900, dark=dark)
+            self.assertEqual(self.browser.find_element("css selector", "h1").text,
+                             f"{len(SCENARIOS)} alternatives compared")
+            canvas = self.browser.find_element("css selector", "canvas[data-chart=alternatives]")
+            heard = self.browser.execute_script("return arguments[0].closest('figure').querySelector('.live')", canvas)
+            rows = self.browser.find_elements("css selector", "#comparison .panel tbody")[0].find_elements("tag name", "tr")
+            canvas.send_keys(Keys.ARROW_RIGHT)
+            self.assertIn("1. ", heard.get_attribute("textContent"))
+            self.assertIn(" yes ", rows[0].text)
+            self.assertIn(" NO ", rows[-1].text)
+            if PICTURES is not None:
+                self.browser.find_element("css selector", "#comparison").screenshot(
+                    str(PICTURES / f"comparison-{width}.png"))
+            self.check(width)
 
     def test_every_control_has_a_name(self):
         self.show(1280, 900)

@@ -180,6 +180,67 @@ TEST(Report, HoldsWhatItsScriptDraws) {
   EXPECT_THAT(without, Not(HasSubstr("What lives at the peak")));
 }
 
+// Everything is a row, the best first; what cannot be says why and has no price.
+TEST(Report, BeginsWithAllAlternativesInOneTable) {
+  Prediction misfit = point("ddp", 8, 50, 0);
+  misfit.out_of_memory = OutOfMemory{2e9, {}};
+  ReportAlternatives comparison;
+  comparison.answered.alternatives = {
+      {{{"platform", "slow"}}, chapter_of({point("ddp", 4, 400, 0.5)}).record},
+      {{{"platform", "fast"}}, chapter_of({misfit, point("fsdp", 8, 100, 1.5)}).record}};
+  comparison.answered.alternatives[0].record.failures = {{"zero", 2, "it <crashed>"}};
+  comparison.refused = {{{{"platform", "<none>"}}, "no such platform"}};
+  comparison.sorted_by = SortKey::time;
+  sort_rows(comparison.answered, comparison.sorted_by);
+  const ReportChapter chapter = chapter_of({point("ddp", 4, 400, 0.5)});
+  const std::string page = render_report({chapter, chapter}, &comparison);
+  const std::string first =
+      page.substr(page.find("<article"), page.find("</article>") - page.find("<article"));
+  EXPECT_THAT(first, HasSubstr("<h1>3 alternatives compared</h1>"));
+  EXPECT_THAT(first, HasSubstr("fast, fsdp on 8 GPUs is fastest: the whole run takes 100 s (90 % "
+                               "interval 80.0 s to 125 s)."));
+  EXPECT_THAT(first, HasSubstr("slow, ddp on 4 GPUs</dd>"));  // the cheapest
+  EXPECT_THAT(first, HasSubstr("1 of 3 points does not fit into memory."));
+  EXPECT_THAT(first, HasSubstr("1 of 3 alternatives cannot be; the table says why."));
+  std::vector<std::string> rows;
+  for (std::size_t at = first.find("<tr><th scope=row>"); at < first.find("</tbody>");
+       at = first.find("<tr><th scope=row>", at + 1)) {
+    std::string text;
+    bool tag = false;
+    for (const char c : first.substr(at, first.find("</tr>", at) - at)) {
+      tag = c == '<' || (tag && c != '>');
+      if (c == '<') text += text.empty() || text.back() == '|' ? "" : "|";
+      if (!tag && c != '>') text += c;
+    }
+    rows.push_back(text);
+  }
+  EXPECT_THAT(
+      rows,
+      ElementsAre("1|fast|fsdp|8|yes|125 ms|100 ms .. 156 ms|100 s|640|$1.50|3.73 GiB|barely (9.54 "
+                  "MiB free, 2 retries)|",
+                  "2|slow|ddp|4|yes|125 ms|100 ms .. 156 ms|400 s|160|$0.50|3.73 GiB|barely (9.54 "
+                  "MiB free, 2 retries)|",
+                  "3|fast|ddp|8|NO|125 ms|100 ms .. 156 ms|50.0 s|1280|-|3.73 GiB|1.86 GiB short|",
+                  "4|slow|zero|2|no answer|-|-|-|-|-|-|it &lt;crashed&gt;|",
+                  "5|&lt;none&gt;|-|-|cannot be|-|-|-|-|-|-|no such platform|"));
+  // Both charts, each with its table, and a way to reach them.
+  EXPECT_THAT(
+      first,
+      HasSubstr("data-chart=\"alternatives\" data-chapter=\"comparison\" role=img tabindex=0"));
+  EXPECT_THAT(first,
+              HasSubstr("data-chart=\"cost\" data-chapter=\"comparison\" role=img tabindex=0"));
+  EXPECT_THAT(page, HasSubstr("<a href=\"#comparison\">"));
+  const std::size_t data = page.find("id=\"data\">") + 10;
+  const auto drawn =
+      nlohmann::json::parse(page.substr(data, page.find("</script>", data) - data))["comparison"];
+  EXPECT_EQ(drawn["result"]["predictions"].size(), 3U);
+  EXPECT_EQ(drawn["result"]["predictions"][0]["strategy"], "fast, fsdp");
+  EXPECT_EQ(drawn["result"]["predictions"][0]["interval"], nlohmann::json({80, 125}));
+  EXPECT_EQ(drawn["result"]["predictions"][2]["fits"], false);
+  EXPECT_EQ(drawn["front"], nlohmann::json({0, 1}));
+  EXPECT_THAT(render_report({chapter}), Not(HasSubstr("alternatives compared")));
+}
+
 TEST(Report, ARecordWithoutPredictionsIsStillAPage) {
   const std::string page = render_report({chapter_of({})});
   EXPECT_THAT(page, HasSubstr("There is no prediction"));

@@ -69,7 +69,7 @@
       ctx.strokeStyle = colour("ink");
       ctx.lineWidth = 1.5;
       (options.intervals || []).forEach(([low, high], i) => {
-        if (!bars[i]) return;
+        if (!bars[i] || !(high > 0)) return;
         const [from, to, y] = [scales.x.getPixelForValue(low), scales.x.getPixelForValue(high), bars[i].y];
         ctx.beginPath();
         ctx.moveTo(from, y); ctx.lineTo(to, y);
@@ -285,6 +285,19 @@
   };
 
   const charts = {
+    alternatives({ result, whole, most: shown }) {
+      const rows = result.predictions.slice(0, shown);
+      const title = whole ? "whole run" : "one sample";
+      return stacked(
+        rows.map((p, i) => ({ ...p, strategy: `${i + 1}. ${p.label}` })),
+        [{ label: title, colour: colour("series-0"), value: (p) => (p.fits ? p.seconds : 0) }],
+        timeUnits, title, seconds,
+        {
+          shares: false,
+          totals: rows.map((p) => (p.fits ? seconds(p.seconds) + (p.dollars > 0 ? ", " + dollars(p.dollars) : "") : "does not fit")),
+          intervals: rows.map((p) => (p.fits ? p.interval : [0, 0])),
+        });
+    },
     step(chapter) {
       const points = chapter.result.predictions;
       return stacked(
@@ -470,7 +483,7 @@
         options: options(
           { x: axis(`whole run (${unit})`, { beginAtZero: false, grace: "8%" }), y: axis("price of the whole run", { beginAtZero: false, grace: "12%", ticks: { callback: (value) => "$" + significant(value) } }) },
           { label: (item) => { const p = item.raw.point; return `${nameOf(p)}: ${seconds(p.total_seconds)}, ${dollars(p.dollars)}`; } },
-          { padding: { top: 12, right: 12 } }),
+          { padding: { top: 12, right: 12 }, legend: datasets.length < 16 }),
       };
     },
     provenance(chapter) {
@@ -482,13 +495,14 @@
 
   // ---- drawing, and the same points by keyboard and for screen readers
   const drawn = [];
+  const chapterOf = ({ dataset }) => (dataset.chapter === "comparison" ? data.comparison : data.chapters[dataset.chapter]);
   const draw = () => {
     while (drawn.length) drawn.pop().destroy();
     Chart.defaults.font.family = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
     Chart.defaults.font.size = narrow() ? 11 : 12;
     // All heights first: a chart is as high as its neighbour.
     const plots = [...document.querySelectorAll("canvas[data-chart]")].map((canvas) => {
-      const { rows, ...config } = charts[canvas.dataset.chart](data.chapters[canvas.dataset.chapter]);
+      const { rows, ...config } = charts[canvas.dataset.chart](chapterOf(canvas));
       const legend = narrow() ? 22 * Math.ceil(config.data.datasets.length / 2) : 0;
       if (rows) canvas.parentElement.style.minHeight = `${Math.round(rows * 36 + 100 + legend)}px`;
       return [canvas, config];

@@ -1,0 +1,104 @@
+#include "cli/alternatives.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "core/errors.hpp"
+#include "sweep/override.hpp"
+
+namespace lockstep {
+
+namespace {
+
+const std::map<std::string, SortKey> sort_keys{{"", SortKey::none},
+                                               {"time", SortKey::time},
+                                               {"cost", SortKey::cost},
+                                               {"memory", SortKey::memory},
+                                               {"throughput", SortKey::throughput}};
+
+// What tells the alternatives apart: the fields that any file lists, and the file where there are
+// several.
+std::vector<std::vector<Chosen>> choices(const std::vector<Alternative>& alternatives) {
+  std::vector<std::string> fields;
+  std::set<std::string> files;
+  for (const Alternative& alternative : alternatives) {
+    files.insert(alternative.scenario.file);
+    for (const auto& [field, value] : alternative.chosen) {
+      if (std::find(fields.begin(), fields.end(), field) == fields.end()) fields.push_back(field);
+    }
+  }
+  std::vector<std::vector<Chosen>> chosen;
+  for (const Alternative& alternative : alternatives) {
+    auto& of = chosen.emplace_back();
+    if (files.size() > 1)
+      of.push_back({"scenario", std::filesystem::path(alternative.scenario.file).stem()});
+    for (const std::string& field : fields) {
+      of.push_back({field, value_of(alternative.scenario, field)});
+    }
+  }
+  return chosen;
+}
+
+}  // namespace
+
+std::vector<Alternative> alternatives_of(const std::vector<std::string>& files,
+                                         const std::vector<std::string>& settings) {
+  std::vector<Alternative> alternatives;
+  for (const std::string& file : files) {
+    const Node root = with_settings(Node::parse_file(file), settings);
+    for (Alternative& alternative : read_alternatives_node(root, file)) {
+      alternatives.push_back(std::move(alternative));
+    }
+  }
+  return alternatives;
+}
+
+AskedAlternatives ask_alternatives(
+    const std::vector<Alternative>& alternatives, const CommonOptions& options,
+    const std::function<void(const Alternative&, const AlternativeResult&)>& on_answer) {
+  const std::vector<std::vector<Chosen>> chosen = choices(alternatives);
+  AskedAlternatives asked;
+  auto& answered = asked.comparison.answered.alternatives;
+  bool fits = false;
+  for (std::size_t i = 0; i < alternatives.size(); ++i) {
+    try {
+      answered.push_back({chosen[i], record_of(alternatives[i].scenario, options)});
+    } catch (const ConfigError& error) {
+      if (alternatives.size() == 1) throw;
+      fmt::print(stderr, "{}\n  in the alternative {}\n", error.what(), name_of(chosen[i]));
+      asked.comparison.refused.push_back({chosen[i], error.diagnostics().front().message});
+      asked.code = 2;
+      continue;
+    }
+    on_answer(alternatives[i], answered.back());
+    if (const int failed = tell_failures(answered.back().record.failures)) asked.code = failed;
+    fits |= something_fits(answered.back().record.predictions);
+  }
+  if (asked.code == 0 && !fits) asked.code = 3;
+  sort_rows(asked.comparison.answered, SortKey::none);
+  return asked;
+}
+
+std::string name_of(const std::vector<Chosen>& chosen) {
+  std::string text;
+  for (const Chosen& choice : chosen) {
+    text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", choice.field, choice.value);
+  }
+  return text;
+}
+
+void add_sort(CLI::App& verb, std::string& key) {
+  verb.add_option("--sort", key,
+                  "time, cost, memory or throughput: the best first, what does not fit last")
+      ->check(CLI::IsMember({"time", "cost", "memory", "throughput"}));
+}
+
+SortKey sort_key(const std::string& key) {
+  return sort_keys.at(key);
+}
+
+}  // namespace lockstep
