@@ -96,6 +96,9 @@ class Strategy {
   virtual StrategyResult simulate(const Job& job) const = 0;
   // Of the fullest device. It needs no clock: nothing is simulated.
   virtual MemoryUse memory(const Job& job) const = 0;
+  // What a simulated step cannot be shorter than, however well its transfers are hidden; 0 = it does
+  // not know.
+  virtual double least_communication_seconds(const Job&) const { return 0; }
   // What is sent together, for programs that compare it with the real thing (`export --layers`).
   virtual nlohmann::ordered_json communication(const Job& job) const = 0;
   // Options that are not at their defaults and do nothing in this job.

@@ -16,8 +16,8 @@ struct Kind {
   const char* name;
   const char* options;  // as an entry of `strategies`
   Family family;
-  bool between_nodes = false;  // is another strategy only on several nodes
-  bool several = false;        // and on several GPUs
+  bool whole_nodes = false;  // is another strategy only on several nodes, all of each
+  bool several = false;      // and on several GPUs
 };
 // What PyTorch users choose from; shards within a node differ from shards over all only where there
 // are several nodes, and stages of sharding only where there is something to share.
@@ -107,10 +107,9 @@ std::vector<Candidate> candidates_of(const Scenario& scenario, const RecommendOp
         continue;
       }
       for (const Kind& kind : kinds) {
-        if ((kind.several && gpus == 1) ||
-            (kind.between_nodes && gpus <= inputs.machine->gpus_per_node)) {
-          continue;
-        }
+        const int node = inputs.machine->gpus_per_node;
+        if (kind.several && gpus == 1) continue;
+        if (kind.whole_nodes && (gpus <= node || gpus % node != 0)) continue;
         for (const bool checkpointing : {false, true}) {
           if (checkpointing && !blocks) continue;
           for (std::int64_t micro = *samples;; micro /= 2) {

@@ -83,9 +83,10 @@ class Judge {
   Judge(const std::string& file, const InputFiles& files, const RecommendOptions& options)
       : variants_(file), files_(files), options_(options) {}
 
-  // One is not simulated when it does not fit, when the compute of a step alone takes it over a
-  // limit, or takes longer than a whole step of a larger micro-batch that is within the limits: then
-  // it is neither faster nor cheaper. The smallest is, as it needs least memory.
+  // One is not simulated when it does not fit, when the compute of a step alone, or its
+  // communication, takes it over a limit, or takes longer than a whole step of a larger micro-batch
+  // that is within the limits: then it is neither faster nor cheaper. The smallest is, as it needs
+  // least memory.
   std::vector<Judged> group(const Group& asked, const Report& report) {
     std::vector<Judged> list;
     double fastest = never;
@@ -107,14 +108,19 @@ class Judge {
       const Scenario scenario = variants_.with(settings);
       const Point point = expand(scenario, files_.of(scenario), workloads_).front();
       const double rate = point.job.gpus * point.job.machine.price_per_gpu_hour / 3600;
-      const double least = steps_of_run(scenario, point) * least_step_seconds(point, family);
-      if (options_.by != RankBy::memory && least > fastest) return {std::nullopt, too_slow};
-      if (options_.deadline > 0 && least > options_.deadline)
-        return {std::nullopt, misses_deadline};
-      if (options_.budget > 0 && least * rate > options_.budget) {
-        return {std::nullopt, exceeds_budget};
-      }
+      const double steps = steps_of_run(scenario, point);
+      const auto ruled_out = [&](double least_step) -> const char* {
+        const double least = steps * least_step;
+        if (options_.by != RankBy::memory && least > fastest) return too_slow;
+        if (options_.deadline > 0 && least > options_.deadline) return misses_deadline;
+        return options_.budget > 0 && least * rate > options_.budget ? exceeds_budget : nullptr;
+      };
+      if (const char* why = ruled_out(least_step_seconds(point, family)))
+        return {std::nullopt, why};
       Job& job = job_of(point);
+      const bool limited = fastest < never || options_.deadline > 0 || options_.budget > 0;
+      const double carried = limited ? point.strategy->least_communication_seconds(job) : 0;
+      if (const char* why = ruled_out(carried)) return {std::nullopt, why};
       job.progress = report;
       job.engine = Engine::loop;  // SimGrid would need a process for each; the times are the same
       const MemoryUse memory = point.strategy->memory(job);

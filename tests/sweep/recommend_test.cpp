@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "sweep/candidates.hpp"
@@ -102,26 +103,31 @@ TEST_F(Recommend, TheFirstIsTheBestOfAllCombinations) {
   }
 }
 
-TEST_F(Recommend, ComputeAloneNeverTakesLongerThanTheStep) {
+// Within one machine and between slowly joined ones: every candidate there is.
+TEST_F(Recommend, NeitherComputeNorCommunicationAloneTakesLongerThanTheStep) {
   for (const char* model : {"resnet18", "gpt2"}) {
     std::string text = training_run;
     text.replace(text.find("resnet18"), 8, model);
     const std::string file = folder_.write("s.yaml", text);
-    const Scenario scenario = read_scenario(file);
     InputFiles files;
-    std::map<std::string, std::size_t> left_out;
-    const RecommendOptions by_memory{.by = RankBy::memory};  // leaves none out for its time
-    const Recommendation all = recommend(file, by_memory);
+    // Leaves none out for its time.
+    const Recommendation all = recommend(file, {.gpus = "1,2,4,16", .by = RankBy::memory});
     EXPECT_GT(all.ranked.size(), 50U);
     const Variants variants(file);
     Workloads workloads;
+    double closest = 0;
     for (const Candidate& c : all.ranked) {
       const Scenario one = variants.with(c.settings);
       const Point point = expand(one, files.of(one), workloads).front();
-      EXPECT_GT(least_step_seconds(point, c.family), 0);
-      EXPECT_LE(least_step_seconds(point, c.family), c.verdict.step)
-          << c.strategy << " " << c.micro;
+      const double compute = least_step_seconds(point, c.family);
+      const double communication = point.strategy->least_communication_seconds(complete_job(point));
+      EXPECT_GT(compute, 0);
+      EXPECT_LE(compute, c.verdict.step) << c.strategy << " " << c.micro;
+      EXPECT_LE(communication, c.verdict.step) << c.strategy << " " << c.micro;
+      EXPECT_EQ(communication > 0, c.family == Family::fsdp && c.gpus > 1) << c.strategy;
+      closest = std::max(closest, communication / c.verdict.step);
     }
+    EXPECT_GT(closest, 0.9) << model;  // it tells something
   }
 }
 
@@ -139,6 +145,25 @@ TEST_F(Recommend, WhatIsLeftOutUnsimulatedWouldNotHaveBeenBetter) {
   std::size_t counted = quick.ranked.size();
   for (const auto& [why, count] : quick.left_out) counted += count;
   EXPECT_EQ(counted, quick.candidates);
+}
+
+// Groups of a node's GPUs are another strategy on several whole nodes, and cannot be on others.
+TEST_F(Recommend, NoCandidateIsRefused) {
+  const std::string file = folder_.write("s.yaml", training_run);
+  InputFiles files;
+  std::map<std::string, std::size_t> left_out;
+  const auto all = candidates_of(read_scenario(file), {.gpus = "1,4,8,16,32,64"}, files, left_out);
+  std::set<int> hybrid;
+  for (const Candidate& c : all) {
+    if (c.strategy.starts_with("fsdp2 hybrid_shard")) hybrid.insert(c.gpus);
+  }
+  EXPECT_THAT(hybrid, testing::ElementsAre(8, 16, 32, 64));
+  std::string text = training_run;
+  text.replace(text.find("{global: 64}"), 12, "{global: 96}");
+  const Recommendation found = answer({.gpus = "2,6,12", .by = RankBy::memory}, text);
+  for (const auto& [why, count] : found.left_out)
+    EXPECT_THAT(why, testing::Not(HasSubstr("cannot be")));
+  EXPECT_GT(found.ranked.size(), 50U);
 }
 
 TEST_F(Recommend, LimitsAreKept) {

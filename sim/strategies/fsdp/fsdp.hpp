@@ -14,6 +14,7 @@ class Fsdp : public Strategy {
   explicit Fsdp(const FsdpOptions& options) : options_(options) {}
   StrategyResult simulate(const Job& job) const override;
   MemoryUse memory(const Job& job) const override;
+  double least_communication_seconds(const Job& job) const override;
   nlohmann::ordered_json communication(const Job& job) const override;
   std::vector<IdleOption> idle_options(const Job& job) const override;
   Updater updater(const Job& job) const override;

@@ -1,0 +1,68 @@
+#include <algorithm>
+
+#include "strategies/fsdp/fsdp.hpp"
+#include "strategies/fsdp/plan.hpp"
+
+namespace lockstep {
+
+namespace {
+
+// Seconds that the collectives of micro-batches take alone.
+class Carried {
+ public:
+  explicit Carried(const FsdpPlan& plan) : plan_(plan), order_(plan.layout, plan.hooks) {}
+
+  void micro_batch(bool first, bool reduces) {
+    order_.begin_forward(first, reduces);
+    for (const auto* pass : {&plan_.passes.forward, &plan_.passes.backward}) {
+      for (const PassItem& item : *pass) {
+        if (item.hook == Hook::pre_forward) add(order_.pre_forward(item.unit));
+        if (item.hook == Hook::post_forward) add(order_.post_forward(item.unit));
+        if (item.hook == Hook::pre_backward) add(order_.pre_backward(item.unit));
+        if (item.hook == Hook::post_backward) add(order_.post_backward(item.unit));
+      }
+    }
+  }
+
+  double shards = 0, replicas = 0;
+
+ private:
+  void add(FsdpOrder::Actions actions) {
+    for (const FsdpAction& action : actions) {
+      const FsdpUnitPlan& unit = plan_.units[static_cast<std::size_t>(action.unit)];
+      if (action.deed == FsdpDeed::unshard && action.fresh) shards += unit.gather.seconds;
+      if (action.deed != FsdpDeed::reduce) continue;
+      shards += unit.reduce.seconds;
+      replicas += unit.replicate.seconds;
+    }
+  }
+
+  const FsdpPlan& plan_;
+  FsdpOrder order_;
+};
+
+}  // namespace
+
+// A communicator carries one collective after the other, none faster than alone, and all of a step's
+// within it: parameters are gathered once the update before is done, gradients reduced before the
+// next.
+double Fsdp::least_communication_seconds(const Job& job) const {
+  const FsdpLayout layout = fsdp_layout(job, options_);
+  TrainingStage stage(job, "fsdp", Engine::loop);
+  const FsdpPlan plan = fsdp_plan(stage, layout);
+  Carried carried(plan);
+  // Those after the second are like it, but for the last.
+  const int played = std::min(job.accumulation, 3);
+  for (int micro = 0; micro < played; ++micro) {
+    const double shards = carried.shards, replicas = carried.replicas;
+    const bool last = micro + 1 == played;
+    carried.micro_batch(micro == 0, layout.options.sync_every_micro_batch || last);
+    if (micro != 1) continue;
+    carried.shards += (job.accumulation - played) * (carried.shards - shards);
+    carried.replicas += (job.accumulation - played) * (carried.replicas - replicas);
+  }
+  return layout.groups.hybrid() ? std::max(carried.shards, carried.replicas)
+                                : carried.shards + carried.replicas;
+}
+
+}  // namespace lockstep
