@@ -76,15 +76,30 @@ std::optional<CachingAllocator::Block> CachingAllocator::request(std::int64_t by
   return hand_out(*block, bytes);
 }
 
-std::optional<CachingAllocator::Block> CachingAllocator::find_free(Pool& pool, std::int64_t bytes) {
-  auto found = pool.free.lower_bound(Free{bytes, 0, 0});
+std::optional<std::int64_t> CachingAllocator::touch(std::int64_t bytes, int stream) {
+  if (options_.kind == AllocatorKind::host || bytes == 0) return std::nullopt;
+  bytes = round_up(bytes, smallest_block);
+  Pool& pool = pools_[pool_of(bytes, stream)];
+  const auto found = best_free(pool, bytes);
   if (found == pool.free.end()) return std::nullopt;
-  if (bytes < options_.max_split_size && found->bytes >= options_.max_split_size) {
-    return std::nullopt;
-  }
-  if (bytes >= options_.max_split_size && found->bytes >= bytes + max_non_split_rounding) {
-    return std::nullopt;
-  }
+  const std::int64_t taken = splits(pool, found->bytes, bytes) ? bytes : found->bytes;
+  peak_allocated_ = std::max(peak_allocated_, allocated_ + taken);
+  return taken;
+}
+
+CachingAllocator::FreeList::iterator CachingAllocator::best_free(Pool& pool,
+                                                                 std::int64_t bytes) const {
+  const auto found = pool.free.lower_bound(Free{bytes, 0, 0});
+  if (found == pool.free.end()) return found;
+  const std::int64_t most = options_.max_split_size;
+  const bool too_large =
+      bytes < most ? found->bytes >= most : found->bytes >= bytes + max_non_split_rounding;
+  return too_large ? pool.free.end() : found;
+}
+
+std::optional<CachingAllocator::Block> CachingAllocator::find_free(Pool& pool, std::int64_t bytes) {
+  const auto found = best_free(pool, bytes);
+  if (found == pool.free.end()) return std::nullopt;
   const Block block = found->block;
   erase_free(block);
   return block;
@@ -109,14 +124,18 @@ std::optional<CachingAllocator::Block> CachingAllocator::new_segment(int pool, s
 }
 
 CachingAllocator::Block CachingAllocator::hand_out(Block block, std::int64_t bytes) {
-  const std::int64_t rest = records_[block].bytes - bytes;
-  const bool large = pools_[records_[block].pool].large;
-  const bool splits = !large ? rest >= smallest_block
-                             : bytes < options_.max_split_size && rest > largest_small_request;
-  if (splits) insert_free(split(block, bytes));
+  const Record& record = records_[block];
+  if (splits(pools_[record.pool], record.bytes, bytes)) insert_free(split(block, bytes));
   records_[block].in_use = true;
   take(records_[block].bytes);
   return block;
+}
+
+bool CachingAllocator::splits(const Pool& pool, std::int64_t block_bytes,
+                              std::int64_t bytes) const {
+  const std::int64_t rest = block_bytes - bytes;
+  return !pool.large ? rest >= smallest_block
+                     : bytes < options_.max_split_size && rest > largest_small_request;
 }
 
 void CachingAllocator::take(std::int64_t bytes) {

@@ -41,6 +41,10 @@ class CachingAllocator {
   // workspace): no block instead of out of memory.
   std::optional<Block> try_allocate(std::int64_t bytes, int stream = 0);
 
+  // What allocating and freeing at once would do where a free block serves, which leaves nothing but
+  // a peak: the bytes that are taken. Nothing where no free block does.
+  std::optional<std::int64_t> touch(std::int64_t bytes, int stream = 0);
+
   void free(Block block);
   // record_stream: the program has let go of the block, but it can serve again only once `event` on
   // the other stream is complete (fact 122). Events must be given in non-decreasing order.
@@ -86,7 +90,9 @@ class CachingAllocator {
     bool large = false;
   };
 
+  FreeList::iterator best_free(Pool& pool, std::int64_t bytes) const;  // end() = none
   std::optional<Block> find_free(Pool& pool, std::int64_t bytes);
+  bool splits(const Pool& pool, std::int64_t block_bytes, std::int64_t bytes) const;
   std::optional<Block> new_segment(int pool, std::int64_t bytes, bool overcommit);
   std::optional<Block> request(std::int64_t bytes, int stream, bool optional);
   bool fits(std::int64_t bytes) const;

@@ -169,14 +169,17 @@ class StepPlayer {
   void release(int tensor) { tape_.free(std::exchange(blocks_[tensor], nothing)); }
 
   // cuBLAS's, of each call (fact 124).
-  void matmul_workspace() {
-    tape_.free(tape_.allocate(MemoryKind::workspace, device_.matmul_workspace_bytes));
-  }
+  void matmul_workspace() { tape_.touch(MemoryKind::workspace, device_.matmul_workspace_bytes); }
 
   void compute(int index) {
     const Layer& layer = step_.layers[index];
     if (kinds_[index].multiplies_forward) matmul_workspace();
-    tape_.free(temporary(index, layer.forward_workspace_bytes));
+    const double workspace = layer.forward_workspace_bytes;
+    if (kinds_[index].convolves) {
+      tape_.free(tape_.try_workspace(workspace));
+    } else {
+      tape_.touch(MemoryKind::temporaries, workspace);
+    }
     if (is_host(device_)) tape_.free(tape_.try_workspace(on_host(layer).forward));
   }
 

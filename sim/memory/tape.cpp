@@ -59,6 +59,16 @@ Tape::Block Tape::try_workspace(double bytes) {
   return *block;
 }
 
+void Tape::touch(MemoryKind kind, double bytes, const Subject& subject) {
+  const auto taken = log_ == nullptr ? allocator_.touch(whole_bytes(bytes)) : std::nullopt;
+  if (!taken) return free(allocate(kind, bytes, subject));
+  if (allocator_.allocated() + *taken <= peak_) return;
+  peak_ = allocator_.allocated() + *taken;
+  peak_moment_ = {phase_, layer_};
+  at_peak_ = live_;
+  at_peak_[static_cast<std::size_t>(kind)] += *taken;
+}
+
 void Tape::record(Block block, MemoryKind kind, const Subject& subject) {
   if (block == CachingAllocator::nothing) return;
   if (static_cast<std::size_t>(block) >= kinds_.size()) kinds_.resize(2 * block + 64);

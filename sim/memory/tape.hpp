@@ -53,6 +53,8 @@ class Tape {
   Block allocate(MemoryKind kind, double bytes, const Subject& subject = {},
                  Stream stream = compute_stream);
   Block try_workspace(double bytes);  // nothing where it does not fit
+  // Allocates and frees at once.
+  void touch(MemoryKind kind, double bytes, const Subject& subject = {});
   void free(Block block);
   void free(std::vector<Block>& blocks);  // and empties the list
   // The host lets go of the block, the device is done with it at `event`.

@@ -3,6 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <random>
+#include <utility>
+#include <vector>
+
 namespace lockstep::allocator_test {
 namespace {
 
@@ -182,6 +187,50 @@ TEST(Allocator, NeverSplitsOversizeBlocks) {
   const auto close = allocator.allocate(81 * mib);
   EXPECT_EQ(allocator.reserved(), 190 * mib);
   EXPECT_EQ(allocator.block_bytes(close), 100 * mib);
+}
+
+// Over random programs: the same peaks, and the same blocks in the end.
+TEST(Allocator, TouchingIsAllocatingAndFreeingAtOnce) {
+  std::mt19937 draw(7);
+  const auto below = [&](std::int64_t most) { return static_cast<std::int64_t>(draw()) % most; };
+  for (const std::int64_t max_split : {std::numeric_limits<std::int64_t>::max(), 64 * mib}) {
+    const AllocatorOptions options{.capacity = 400 * mib, .max_split_size = max_split};
+    CachingAllocator touched(options), plain(options);
+    std::vector<std::pair<CachingAllocator::Block, CachingAllocator::Block>> live;
+    int served = 0;
+    for (int i = 0; i < 5000; ++i) {
+      const std::int64_t bytes = below(3) == 0 ? below(80 * mib) : below(3 * mib);
+      if (below(3) == 0 && !live.empty()) {
+        std::swap(live[static_cast<std::size_t>(below(static_cast<int>(live.size())))],
+                  live.back());
+        touched.free(live.back().first);
+        plain.free(live.back().second);
+        live.pop_back();
+      } else if (below(2) == 0) {
+        const auto taken = touched.touch(bytes);
+        served += taken ? 1 : 0;
+        if (!taken) touched.free(touched.allocate(bytes));
+        const auto block = plain.allocate(bytes);
+        EXPECT_EQ(taken.value_or(plain.block_bytes(block)), plain.block_bytes(block));
+        plain.free(block);
+      } else if (plain.allocated() + bytes < 300 * mib) {
+        live.emplace_back(touched.allocate(bytes), plain.allocate(bytes));
+      }
+      ASSERT_EQ(touched.peak_allocated(), plain.peak_allocated());
+      ASSERT_EQ(touched.peak_reserved(), plain.peak_reserved());
+    }
+    EXPECT_GT(served, 1000);
+    EXPECT_EQ(touched.retries(), plain.retries());
+    const auto a = touched.segments(), b = plain.segments();
+    ASSERT_EQ(a.size(), b.size());
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      ASSERT_EQ(a[i].size(), b[i].size());
+      for (std::size_t k = 0; k < a[i].size(); ++k) {
+        EXPECT_EQ(a[i][k].bytes, b[i][k].bytes);
+        EXPECT_EQ(a[i][k].in_use, b[i][k].in_use);
+      }
+    }
+  }
 }
 
 TEST(Allocator, CountsHostMemoryByTheByte) {

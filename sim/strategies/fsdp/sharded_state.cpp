@@ -338,9 +338,9 @@ void ShardedState::optimizer_step() {
     for (const Unit& unit : units_) {
       const double share = unit.shard / std::max(1.0, unit.parameter_elements);
       const auto tensor = [&](double elements) {
-        tape_.free(tape_.allocate(MemoryKind::temporaries,
-                                  elements * optimizer_.largest_temporary_bytes_per_element,
-                                  {"update", unit.name}));
+        tape_.touch(MemoryKind::temporaries,
+                    elements * optimizer_.largest_temporary_bytes_per_element,
+                    {"update", unit.name});
       };
       if (fsdp1()) {
         tensor(unit.shard);
