@@ -168,6 +168,25 @@ TEST(ManyMicroBatches, AreNotAlikeWhileALoaderLosesItsLead) {
   }
 }
 
+// An update of many launches waits for nobody while the host is far ahead, and it gains a little in
+// every micro-batch.
+TEST(ManyMicroBatches, LeaveTheHostTheLeadThatItHasGained) {
+  class ManyLaunches final : public ToyCosts {
+   public:
+    QueuedWork optimizer(const OptimizerSpec&, Precision, double, int) const override {
+      return {0.25, 1e-3, 0.251};
+    }
+  };
+  auto many = std::make_shared<ManyLaunches>();
+  many->forward = {0.2e-3, 1e-3, 1.01e-3};
+  many->backward = {0.2e-3, 2e-3, 2.01e-3};
+  Job job = many_micro_batches();
+  job.costs = many;
+  expect_the_same(job, DdpOptions{}, "without a loader");
+  job.data_loading_seconds = 4e-3;
+  expect_the_same(job, DdpOptions{}, "with one");
+}
+
 RC_GTEST_PROP(ManyMicroBatches, TakeWhatTheyTake, ()) {
   const auto milliseconds = [](int low, int high) { return *rc::gen::inRange(low, high) * 1e-5; };
   const double issue = milliseconds(0, 200);
