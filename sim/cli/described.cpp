@@ -6,14 +6,16 @@ namespace lockstep {
 
 namespace {
 
-// "TEXT:{cost,time}" allows two.
+// "TEXT:{cost,time}" allows two, and so does "TEXT:value in {cost->0,time->1} OR {0,1}".
 std::vector<std::string> choices_of(const CLI::Option& option) {
   const std::string type = option.get_type_name();
-  const std::size_t open = type.find('{'), close = type.rfind('}');
+  const std::size_t open = type.find('{'), close = type.find('}');
   std::vector<std::string> choices;
   if (open == std::string::npos || close == std::string::npos || close < open) return choices;
   std::istringstream list(type.substr(open + 1, close - open - 1));
-  for (std::string choice; std::getline(list, choice, ',');) choices.push_back(choice);
+  for (std::string choice; std::getline(list, choice, ',');) {
+    choices.push_back(choice.substr(0, choice.find("->")));
+  }
   return choices;
 }
 

@@ -30,6 +30,7 @@ TEST(Completion, BashOffersVerbsOptionsAndValues) {
   EXPECT_THAT(offered("re"), ElementsAre("recommend", "replay", "report"));
   EXPECT_THAT(offered("run --so"), ElementsAre("--sort"));
   EXPECT_THAT(offered("run --sort m"), ElementsAre("memory"));
+  EXPECT_THAT(offered("run --trace-format \"\""), ElementsAre("chakra", "kineto"));
   EXPECT_THAT(offered("list pl"), ElementsAre("platforms"));
   EXPECT_THAT(offered("calibrate coll"), ElementsAre("collectives"));
   EXPECT_THAT(offered("recommend a.yaml --platforms p4"),
@@ -55,6 +56,9 @@ TEST(Completion, EveryShellAndTheManualKnowWhatHelpKnows) {
   const std::string zsh = lockstep({"completion", "zsh"}).out;
   const std::string fish = lockstep({"completion", "fish"}).out;
   const std::string page = lockstep({"man"}).out;
+  for (const std::string& script : {bash, zsh, fish, page}) {
+    EXPECT_EQ(script.find("->"), std::string::npos);
+  }
   for (const char* verb :
        {"run", "check", "compare", "explain", "validate", "sweep", "recommend", "report", "cluster",
         "calibrate", "train", "closed-loop", "acceptance", "list"}) {
