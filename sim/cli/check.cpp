@@ -22,7 +22,7 @@ struct Checked {
 Checked checked_points(const std::string& file) {
   const Scenario scenario = read_scenario(file);
   const std::vector<Point> points = expand(scenario);
-  for (const auto& remark : remarks(scenario, points)) fmt::print(stderr, "note: {}\n", remark);
+  for (const auto& remark : remarks(scenario, points)) note("note: " + remark);
   const std::vector<MemoryUse> memory = memory_of(points);
   using Align = Table::Align;
   Checked checked{Table({{"strategy", Align::left},
@@ -51,9 +51,9 @@ int check(const std::vector<std::string>& files) {
   for (const auto& file : files) {
     try {
       const Checked checked = checked_points(file);
-      print(fmt::format("{}: {}\n{}", file,
-                        checked.something_fits ? "ok" : "nothing fits into memory",
-                        checked.table.text()));
+      print_text(fmt::format("{}: {}\n{}", file,
+                             checked.something_fits ? "ok" : "nothing fits into memory",
+                             checked.table.text()));
       if (!checked.something_fits && code == 0) code = 3;
     } catch (const ConfigError& error) {
       fmt::print(stderr, "{}\n", error.what());

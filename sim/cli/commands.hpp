@@ -25,6 +25,13 @@ std::string rendered(const Table& table, Format format);
 // All that `run` shows of a scenario: predictions, and accuracy where it asks for it.
 ResultRecord record_of(const Scenario& scenario, const CommonOptions& options);
 
+// An answer for people. On a terminal what matters stands out, unless NO_COLOR is set.
+void print_text(const std::string& text);
+
+// On stderr, unless --quiet asks for errors alone.
+void note(const std::string& text);
+bool& quiet();
+
 // `text` as the file, said on stderr; "-" = stdout. Throws OutputError.
 void write_answer(const std::string& path, const std::string& text);
 // An answer in the place of its own question would be a loss: throws ConfigError about `option`.

@@ -22,19 +22,19 @@ struct Arguments {
 int import_collectives(const Arguments& options) {
   const NcclTestsImport imported = import_nccl_tests(options.files, options.input);
   Profile profile = open_profile(options.folder, options.device);
-  take_device(profile, imported.device);
+  if (const auto told = take_device(profile, imported.device)) note("note: " + *told);
   if (profile.date.empty()) profile.date = imported.date;
   set_version(profile, "nccl", imported.nccl_version);
   set_setting(profile, "collectives", "nccl-tests, out of place");
   merge_collectives(profile, imported.curves);
   for (const ProfileCollective& curve : imported.curves)
-    fmt::print(stderr, "{}, {} ranks, {} nodes: {} sizes\n", curve.collective, curve.ranks,
-               curve.nodes, curve.points.size());
-  for (const std::string& note : imported.notes) fmt::print(stderr, "note: {}\n", note);
+    note(fmt::format("{}, {} ranks, {} nodes: {} sizes", curve.collective, curve.ranks, curve.nodes,
+                     curve.points.size()));
+  for (const std::string& remark : imported.notes) note("note: " + remark);
   if (options.folder.empty())
     print(profile_section(profile, "collectives"));
   else
-    fmt::print(stderr, "wrote {}\n", save_profile(options.folder, profile));
+    note("wrote " + save_profile(options.folder, profile));
   return 0;
 }
 

@@ -46,8 +46,8 @@ int import_model(const Arguments& options) {
     throw file_error(options.output, "--output", "a model file's name ends in .yaml");
   ImportedModel model = read(options.file);
   count_parameters(model, options.parameters);
-  fmt::print(stderr, "{}: {} parameters\n", model.origin, model.trained_parameters);
-  for (const std::string& note : model.notes) fmt::print(stderr, "note: {}\n", note);
+  note(fmt::format("{}: {} parameters", model.origin, model.trained_parameters));
+  for (const std::string& remark : model.notes) note("note: " + remark);
   write_answer(options.output, model_text(model, options.parameters));
   return 0;
 }

@@ -32,16 +32,15 @@ std::string time(double seconds) {
 void report(const TraceImport& imported) {
   const double parts =
       imported.forward_seconds + imported.backward_seconds + imported.optimizer_seconds;
-  fmt::print(
-      stderr,
+  note(fmt::format(
       "{} step{}, medians: step {}; forward {}, backward {}, optimizer {}: together {:.1f} % "
-      "of the step\n",
+      "of the step",
       imported.steps, imported.steps == 1 ? "" : "s", time(imported.step_seconds),
       time(imported.forward_seconds), time(imported.backward_seconds),
-      time(imported.optimizer_seconds), 100 * parts / imported.step_seconds);
-  fmt::print(stderr, "attributed to layers and optimizer: {:.1f} % of {}\n",
-             100 * imported.attributed, imported.on_gpu ? "the GPU's busy time" : "the step");
-  for (const std::string& note : imported.notes) fmt::print(stderr, "note: {}\n", note);
+      time(imported.optimizer_seconds), 100 * parts / imported.step_seconds));
+  note(fmt::format("attributed to layers and optimizer: {:.1f} % of {}", 100 * imported.attributed,
+                   imported.on_gpu ? "the GPU's busy time" : "the step"));
+  for (const std::string& remark : imported.notes) note("note: " + remark);
 }
 
 int import_layers(const Arguments& options) {
@@ -54,7 +53,7 @@ int import_layers(const Arguments& options) {
   const TrainingStep step = build_step(*load_model(options.model), input);
   const TraceImport imported = import_trace(options.file, step, options.parts);
   Profile profile = open_profile(options.folder, options.device);
-  take_device(profile, imported.profile.device);
+  if (const auto told = take_device(profile, imported.profile.device)) note("note: " + *told);
   profile.date = imported.profile.date;
   profile.noise = imported.profile.noise;
   profile.host = imported.profile.host;
@@ -67,7 +66,7 @@ int import_layers(const Arguments& options) {
   if (options.folder.empty())
     print(profile_text(profile));
   else
-    fmt::print(stderr, "wrote {}\n", save_profile(options.folder, profile));
+    note("wrote " + save_profile(options.folder, profile));
   return 0;
 }
 

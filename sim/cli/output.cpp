@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -22,7 +23,45 @@ double wall_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// Every place of `words`, which no line is broken in.
+void paint(std::string& text, const std::string& words, const char* colour) {
+  const std::string marked = fmt::format("\033[{}m{}\033[0m", colour, words);
+  for (std::size_t at = text.find(words); at != std::string::npos;
+       at = text.find(words, at + marked.size())) {
+    text.replace(at, words.size(), marked);
+  }
+}
+
+std::string painted(std::string text) {
+  for (const char* misfit : {"does not fit", "NO, ", "  NO\n", "othing fits into memory"}) {
+    paint(text, misfit, "31");
+  }
+  paint(text, "yes, barely", "33");
+  return text;
+}
+
+bool has_colours() {
+  const auto says = [](const char* variable) {
+    const char* value = std::getenv(variable);
+    return value == nullptr ? std::string() : std::string(value);
+  };
+  return ::isatty(STDOUT_FILENO) == 1 && says("NO_COLOR").empty() && says("TERM") != "dumb";
+}
+
 }  // namespace
+
+void print_text(const std::string& text) {
+  print(has_colours() ? painted(text) : text);
+}
+
+void note(const std::string& text) {
+  if (!quiet()) fmt::print(stderr, "{}\n", text);
+}
+
+bool& quiet() {
+  static bool asked = false;
+  return asked;
+}
 
 std::string rendered(const Table& table, Format format) {
   if (format == Format::csv) return table.csv();
@@ -36,7 +75,7 @@ void write_answer(const std::string& path, const std::string& text) {
   if (!file.flush()) {
     throw OutputError(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
   }
-  fmt::print(stderr, "wrote {}\n", path);
+  note("wrote " + path);
 }
 
 void keep_inputs(const std::vector<std::string>& inputs, const char* option,
@@ -55,7 +94,7 @@ bool something_fits(const std::vector<Prediction>& predictions) {
 }
 
 void tell_warnings(const ResultRecord& record) {
-  for (const auto& warning : record.warnings) fmt::print(stderr, "note: {}\n", warning);
+  for (const auto& warning : record.warnings) note("note: " + warning);
 }
 
 int tell_failures(const std::vector<Failure>& failures) {
@@ -67,7 +106,9 @@ int tell_failures(const std::vector<Failure>& failures) {
 }
 
 ProgressLine::ProgressLine(std::string what)
-    : what_(std::move(what)), terminal_(::isatty(STDERR_FILENO) == 1), started_(wall_seconds()) {}
+    : what_(std::move(what)),
+      terminal_(::isatty(STDERR_FILENO) == 1 && !quiet()),
+      started_(wall_seconds()) {}
 
 ProgressLine::~ProgressLine() {
   clear();

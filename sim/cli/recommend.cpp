@@ -49,7 +49,7 @@ int recommend_for(const Arguments& arguments) {
     options.run = progress.run_options(arguments.common.workers);
     answer = recommend(arguments.file, options);
   }
-  print(recommendation_text(answer, arguments.file));
+  print_text(recommendation_text(answer, arguments.file));
   return answer.ranked.empty() ? 3 : 0;
 }
 

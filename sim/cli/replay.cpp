@@ -42,8 +42,8 @@ void tell_messages(const std::string& file, const std::vector<ChakraNode>& nodes
     return node.type == ChakraNode::Type::send || node.type == ChakraNode::Type::receive;
   });
   if (messages == 0) return;
-  fmt::print(stderr, "note: {}: {} messages last as recorded, not as on the platform\n", file,
-             messages);
+  note(fmt::format("note: {}: {} messages last as recorded, not as on the platform", file,
+                   messages));
 }
 
 int replay_traces(const Arguments& options) {

@@ -23,17 +23,17 @@ ResultRecord record_of(const Scenario& scenario, const CommonOptions& options) {
   }
   if (scenario.convergence) {
     ProgressLine progress("training");
-    add_accuracy(scenario, record,
-                 {.workers = options.workers,
-                  .progress = [&](std::size_t done,
-                                  std::size_t all) { progress.update({.done = done, .all = all}); },
-                  .estimate =
-                      [&](std::size_t trainings, double seconds) {
-                        progress.clear();
-                        fmt::print(stderr,
-                                   "{} trainings, about {} on this machine; what is done is kept\n",
-                                   trainings, human(seconds, Dimension::seconds, 2));
-                      }});
+    add_accuracy(
+        scenario, record,
+        {.workers = options.workers,
+         .progress = [&](std::size_t done,
+                         std::size_t all) { progress.update({.done = done, .all = all}); },
+         .estimate =
+             [&](std::size_t trainings, double seconds) {
+               progress.clear();
+               note(fmt::format("{} trainings, about {} on this machine; what is done is kept",
+                                trainings, human(seconds, Dimension::seconds, 2)));
+             }});
   }
   return record;
 }
@@ -78,7 +78,7 @@ void print_as(const Record& record, Format format) {
       print(render_csv(record));
       break;
     default:
-      print(render_text(record));
+      print_text(render_text(record));
       break;
   }
 }
@@ -93,8 +93,8 @@ int run_one(const Scenario& scenario, const Arguments& arguments) {
   if (traces) {
     const RunOptions run_options{.workers = options.workers};
     const WrittenTraces written = write_traces(scenario, arguments.trace, record, run_options);
-    for (const std::string& rank : written.left_out) fmt::print(stderr, "no trace: {}\n", rank);
-    for (const std::string& file : written.files) fmt::print(stderr, "trace: {}\n", file);
+    for (const std::string& rank : written.left_out) note("no trace: " + rank);
+    for (const std::string& file : written.files) note("trace: " + file);
   }
   print_as(record, options.format);
   if (const int code = tell_failures(record.failures)) return code;
@@ -105,7 +105,7 @@ int run_alternatives(const std::vector<Alternative>& alternatives, const Argumen
   AskedAlternatives asked = ask_alternatives(
       alternatives, arguments.common, [](const Alternative&, const AlternativeResult& answered) {
         for (const std::string& warning : answered.record.warnings) {
-          fmt::print(stderr, "note: {}: {}\n", name_of(answered.chosen), warning);
+          note(fmt::format("note: {}: {}", name_of(answered.chosen), warning));
         }
       });
   AlternativesRecord& all = asked.comparison.answered;

@@ -18,7 +18,7 @@ int serve_page(const Arguments& given) {
   const Explorer explorer(given.file, given.common.workers);
   serve(explorer, given.port, [](int port) {
     print(fmt::format("http://127.0.0.1:{}/\n", port));
-    fmt::print(stderr, "open this page in a browser; Ctrl-C ends it\n");
+    note("open this page in a browser; Ctrl-C ends it");
   });
 }
 

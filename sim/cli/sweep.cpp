@@ -92,7 +92,7 @@ void tell(const RowsFile::Counts& counts, const std::string& output) {
   if (counts.failed > 0) text += fmt::format(", {} failed", counts.failed);
   if (!counts.first_reason.empty()) text += fmt::format(" (the first: {})", counts.first_reason);
   if (!output.empty()) text += fmt::format("; in {}", output);
-  fmt::print(stderr, "{}\n", text);
+  note(text);
 }
 
 #ifndef LOCKSTEP_WITH_MPI

@@ -55,6 +55,9 @@ std::vector<Choice> declare_verbs(CLI::App& app) {
   for (const Registered& one : registered()) {
     Choice choice = one.declare(unsorted);
     choice.verb->group(title(one.group));
+    if (one.group != VerbGroup::measurements) {
+      choice.verb->add_flag("-q,--quiet", quiet(), "Errors only: no notes, no progress");
+    }
     declared.push_back({one.group, choice.verb->get_name(), std::move(choice)});
   }
   std::sort(declared.begin(), declared.end(), [](const Declared& a, const Declared& b) {

@@ -90,11 +90,10 @@ Profile open_profile(const std::string& folder, const std::string& device,
   return profile;
 }
 
-void take_device(Profile& profile, const std::string& found) {
-  if (!profile.device.empty()) return;
+std::optional<std::string> take_device(Profile& profile, const std::string& found) {
+  if (!profile.device.empty()) return std::nullopt;
   profile.device = found.empty() ? "unknown" : found;
-  fmt::print(stderr, "note: of {}; --as says which device file that is\n",
-             in_quotes(profile.device));
+  return fmt::format("of {}; --as says which device file that is", in_quotes(profile.device));
 }
 
 std::string save_profile(const std::string& folder, const Profile& profile) {

@@ -1,6 +1,7 @@
 // The profile that an importer adds to: FOLDER/profile.yaml, made if it is not there yet.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "costs/profile.hpp"
@@ -19,9 +20,9 @@ Profile open_profile(const std::string& folder, const std::string& device,
                      const std::string& option = "--as");
 
 // Where the profile does not say its device: `found`, what the imported file calls it, or
-// "unknown", with a note on standard error. Scenarios take "unknown" for their own device, and no
-// other name.
-void take_device(Profile& profile, const std::string& found);
+// "unknown", which the answer then says. Scenarios take "unknown" for their own device, and no other
+// name.
+std::optional<std::string> take_device(Profile& profile, const std::string& found);
 
 // Writes FOLDER/profile.yaml whole or not at all; returns its path. Throws std::runtime_error.
 std::string save_profile(const std::string& folder, const Profile& profile);

@@ -100,6 +100,33 @@ TEST(Output, PipesGetNoColoursAndNoProgress) {
   EXPECT_EQ(outcome.err, "");
 }
 
+// `script` gives the program a terminal.
+TEST(Output, ATerminalShowsWhatDoesNotFit) {
+  const std::string misfit = write_file(
+      "misfit.yaml", scenario_text("model: llama3-70b\ninput: {}\nplatform: a100-sxm4-80gb-x4\n"));
+  const auto on_terminal = [&](const std::string& environment) {
+    return shell(environment + " script -qec '\"$LOCKSTEP\" run " + misfit + "' /dev/null").out;
+  };
+  const std::string coloured = on_terminal("NO_COLOR= TERM=xterm");
+  EXPECT_THAT(coloured, HasSubstr("\033[31mdoes not fit\033[0m"));
+  EXPECT_THAT(coloured, HasSubstr("\033[31mNO, \033[0m"));
+  for (const char* plain : {"TERM=xterm NO_COLOR=1", "NO_COLOR= TERM=dumb"}) {
+    const std::string text = on_terminal(plain);
+    EXPECT_THAT(text, HasSubstr("does not fit"));
+    EXPECT_EQ(text.find("\033[31m"), std::string::npos) << plain;
+  }
+}
+
+TEST(Output, QuietLeavesErrorsOnly) {
+  const std::string page = write_file("quiet.html", "");
+  const std::vector<std::string> words{"report", small_scenario(), "-o", page};
+  EXPECT_EQ(lockstep(words).err, "wrote " + page + "\n");
+  std::vector<std::string> quiet = words;
+  quiet.push_back("--quiet");
+  EXPECT_EQ(lockstep(quiet).err, "");
+  EXPECT_THAT(lockstep({"run", "/none.yaml", "-q"}).err, HasSubstr("/none.yaml"));
+}
+
 TEST(Output, AReaderThatGoesAwayIsNoCrash) {
   const Outcome outcome = shell("\"$LOCKSTEP\" run " + small_scenario() + " --json | head -1");
   EXPECT_EQ(outcome.code, 0);
