@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "results/cells.hpp"
+#include "results/learning.hpp"
 #include "results/table.hpp"
 #include "results/tables.hpp"
 
@@ -149,11 +150,11 @@ std::string accuracies(const AlternativesRecord& record, const ResultRecord& all
   };
   if (first) {
     out += fmt::format("\nTarget first: {}, {}\n", name(*first),
-                       seconds_text(all.predictions[*first].accuracy->seconds_to_target));
+                       seconds_to_target_text(*all.predictions[*first].accuracy));
   }
   if (cheapest) {
     out += fmt::format("Target most cheaply: {}, {}\n", name(*cheapest),
-                       small_price(all.predictions[*cheapest].accuracy->dollars_to_target));
+                       dollars_to_target_text(*all.predictions[*cheapest].accuracy));
   }
   return out;
 }

@@ -154,12 +154,19 @@ void describe(Visitor& v, A& a) {
   v.field({"interval", "90 % interval of that mean.", "", no_minimum}, a.last_interval);
   v.field({"curve", "What the parameters were worth on the way."}, a.curve);
   v.field({"target", "As the scenario asks for it."}, a.target);
-  const auto asked = [&](const auto& value) {
-    return a.target ? std::optional(value) : std::nullopt;
+  const auto where = [](bool known, const auto& value) {
+    return known ? std::optional(value) : std::nullopt;
   };
-  v.field({"reached", "Seeds that reached the target."}, asked(a.reached));
-  v.field({"seconds_to_target", "Mean of those."}, asked(a.seconds_to_target));
-  v.field({"dollars_to_target", "Mean of those; 0 = no price."}, asked(a.dollars_to_target));
+  const bool some = a.target && a.reached > 0;
+  v.field({"reached", "Seeds that reached the target."}, where(a.target.has_value(), a.reached));
+  v.field({"seconds_to_target", "Mean of those."}, where(some, a.seconds_to_target));
+  v.field({"seconds_to_target_interval",
+           "90 % interval of that mean; where every seed reached the target."},
+          a.seconds_interval);
+  v.field({"dollars_to_target", "Mean of those; 0 = no price."}, where(some, a.dollars_to_target));
+  v.field({"dollars_to_target_interval",
+           "90 % interval of that mean; where every seed reached the target."},
+          a.dollars_interval);
 }
 
 template <class Visitor, Either<RunWithFailures> Run>

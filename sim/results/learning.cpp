@@ -32,6 +32,12 @@ std::optional<double> reaches(const AccuracyCurve& curve, double target) {
   return std::nullopt;
 }
 
+std::string with_interval(const Accuracy& accuracy, std::string (*text)(double), double mean,
+                          const std::optional<Interval>& interval) {
+  if (!interval || accuracy.seeds == 1) return text(mean);
+  return fmt::format("{} ({} .. {})", text(mean), text(interval->low), text(interval->high));
+}
+
 }  // namespace
 
 double student_t95(int degrees) {
@@ -81,9 +87,25 @@ Accuracy accuracy_of(const std::vector<AccuracyCurve>& curves, int diverged,
     if (const auto time = reaches(curve, *target)) seconds.push_back(*time);
   }
   result.reached = static_cast<int>(seconds.size());
-  result.seconds_to_target = mean(seconds);
-  result.dollars_to_target = result.seconds_to_target * dollars_per_second;
+  if (seconds.empty()) return result;
+  const SeedMean until = mean_of_seeds(seconds);
+  result.seconds_to_target = until.mean;
+  result.dollars_to_target = until.mean * dollars_per_second;
+  if (result.reached < result.seeds) return result;
+  const Interval& seen = until.interval;
+  result.seconds_interval = seen;
+  if (dollars_per_second > 0) {
+    result.dollars_interval = {seen.low * dollars_per_second, seen.high * dollars_per_second};
+  }
   return result;
+}
+
+std::string seconds_to_target_text(const Accuracy& a) {
+  return with_interval(a, seconds_text, a.seconds_to_target, a.seconds_interval);
+}
+
+std::string dollars_to_target_text(const Accuracy& a) {
+  return with_interval(a, small_price, a.dollars_to_target, a.dollars_interval);
 }
 
 std::string target_sentence(const ResultRecord& record) {
@@ -107,13 +129,12 @@ std::string target_sentence(const ResultRecord& record) {
     return fmt::format("No point reaches {} with every seed.", percent(*target));
   }
   const auto name = [](const Prediction& p) { return point_text(p.strategy, p.gpus); };
-  std::string sentence =
-      fmt::format("{} reaches {} first ({})", name(*first), percent(*target),
-                  human(first->accuracy->seconds_to_target, Dimension::seconds, 3));
+  std::string sentence = fmt::format("{} reaches {} first, after {}", name(*first),
+                                     percent(*target), seconds_to_target_text(*first->accuracy));
   if (cheapest->accuracy->dollars_to_target > 0) {
     sentence += cheapest == first ? ", and most cheaply"
-                                  : fmt::format(", {} most cheaply", name(*cheapest));
-    sentence += fmt::format(" ({})", small_price(cheapest->accuracy->dollars_to_target));
+                                  : fmt::format("; {} most cheaply", name(*cheapest));
+    sentence += ", for " + dollars_to_target_text(*cheapest->accuracy);
   }
   return sentence + ".";
 }

@@ -113,7 +113,9 @@ struct Accuracy {
   std::optional<double> target;
   int reached = 0;               // seeds that reached it,
   double seconds_to_target = 0;  // and when, in the mean of those
-  double dollars_to_target = 0;
+  double dollars_to_target = 0;  // 0 = no price
+  // Of those means, where every seed reached it: how late the others would be is not known.
+  std::optional<Interval> seconds_interval, dollars_interval;
 };
 
 // The whole run with failures (docs/faults.md): means of `runs` runs.

@@ -284,11 +284,16 @@ Table accuracy_table(const ResultRecord& record) {
                {"target"},
                {"reached by"},
                {"after"},
-               {"for"}});
+               {"90 % interval"},
+               {"for"},
+               {"90 % interval"}});
   for (const auto& p : record.predictions) {
     if (!p.accuracy) continue;
     const Accuracy& a = *p.accuracy;
     const bool reached = a.target && a.reached > 0;
+    const auto within = [](const std::optional<Interval>& of, std::string (*text)(double)) {
+      return of ? fmt::format("{} .. {}", text(of->low), text(of->high)) : "-";
+    };
     table.add_row(
         {p.strategy, std::to_string(p.gpus), percent(a.last),
          fmt::format("{} .. {}", percent(a.last_interval.low), percent(a.last_interval.high)),
@@ -296,7 +301,9 @@ Table accuracy_table(const ResultRecord& record) {
          a.target ? percent(*a.target) : "-",
          a.target ? fmt::format("{} of {}", a.reached, a.seeds) : "-",
          reached ? seconds_text(a.seconds_to_target) : "-",
-         reached && a.dollars_to_target > 0 ? small_price(a.dollars_to_target) : "-"});
+         within(a.seconds_interval, seconds_text),
+         reached && a.dollars_to_target > 0 ? small_price(a.dollars_to_target) : "-",
+         within(a.dollars_interval, small_price)});
   }
   return table;
 }

@@ -85,8 +85,11 @@ inline ResultRecord sample_record() {
   accuracy.last_interval = {0.5, 1};
   accuracy.curve = {{1.5, 0.5, 0.25, {0.125, 0.375}}, {3, 1, 0.75, {0.5, 1}}};
   accuracy.target = 0.5;
-  accuracy.reached = 2;
+  accuracy.reached = 3;
   accuracy.seconds_to_target = 2.25;
+  accuracy.seconds_interval = {2, 2.5};
+  accuracy.dollars_to_target = 0.0225;
+  accuracy.dollars_interval = {0.02, 0.025};
   large.provenance = {0, 0, 1};
   large.extrapolated = false;
   large.bottleneck = "does not fit";

@@ -1,0 +1,100 @@
+// Do several learning curves together say what they are worth, when they reach a target, and how sure
+// that is?
+#include "results/learning.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "results/json_fields.hpp"
+#include "results/tables.hpp"
+
+namespace lockstep::learning_test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+// From nothing at 0 s to `last` at `seconds`, in a straight line: half of `last` after half of them.
+AccuracyCurve line(double seconds, double last = 1) {
+  return {{0, 0, 0, 0, 2}, {seconds, 1, 100, last, 1}};
+}
+
+Accuracy of_seeds(const std::vector<AccuracyCurve>& curves, double dollars_per_second = 0.25) {
+  return accuracy_of(curves, 0, 0.5, dollars_per_second);
+}
+
+ResultRecord record_of(const std::vector<Accuracy>& points) {
+  ResultRecord record;
+  for (const Accuracy& accuracy : points) {
+    Prediction& p = record.predictions.emplace_back();
+    p.strategy = "s" + std::to_string(record.predictions.size());
+    p.accuracy = accuracy;
+  }
+  return record;
+}
+
+// Targets at 1, 2 and 3 s: mean 2, standard deviation 1, t with two degrees 2.920.
+TEST(Target, HasStudentsIntervalInSecondsAndInDollars) {
+  const Accuracy a = of_seeds({line(2), line(4), line(6)});
+  const double half = 2.920 / std::sqrt(3.0);
+  EXPECT_EQ(a.reached, 3);
+  EXPECT_DOUBLE_EQ(a.seconds_to_target, 2);
+  ASSERT_TRUE(a.seconds_interval && a.dollars_interval);
+  EXPECT_NEAR(a.seconds_interval->low, 2 - half, 1e-12);
+  EXPECT_NEAR(a.seconds_interval->high, 2 + half, 1e-12);
+  EXPECT_DOUBLE_EQ(a.dollars_to_target, 0.5);
+  EXPECT_NEAR(a.dollars_interval->low, 0.25 * (2 - half), 1e-12);
+  EXPECT_NEAR(a.dollars_interval->high, 0.25 * (2 + half), 1e-12);
+}
+
+TEST(Target, HasNoIntervalWhereSomeSeedsMissIt) {
+  const Accuracy a = of_seeds({line(2), line(4), line(6, 0.4)});
+  EXPECT_EQ(a.reached, 2);
+  EXPECT_DOUBLE_EQ(a.seconds_to_target, 1.5);
+  EXPECT_FALSE(a.seconds_interval || a.dollars_interval);
+  const auto json = json_of(a);
+  EXPECT_EQ(json.at("seconds_to_target"), 1.5);
+  EXPECT_FALSE(json.contains("seconds_to_target_interval"));
+  EXPECT_THAT(accuracy_table(record_of({a})).rows().front(),
+              ElementsAre("s1", "1", "80.0 %", testing::_, "0", "0", "50.0 %", "2 of 3", "1.50 s",
+                          "-", "$0.3750", "-"));
+}
+
+TEST(Target, ThatNobodyReachesHasNoTime) {
+  const auto json = json_of(of_seeds({line(2, 0.4), line(4, 0.3)}));
+  EXPECT_EQ(json.at("reached"), 0);
+  EXPECT_FALSE(json.contains("seconds_to_target"));
+  EXPECT_FALSE(json.contains("dollars_to_target"));
+}
+
+TEST(Target, WithoutAPriceHasNoIntervalInDollars) {
+  const Accuracy a = of_seeds({line(2), line(4)}, 0);
+  EXPECT_TRUE(a.seconds_interval);
+  EXPECT_FALSE(a.dollars_interval);
+}
+
+TEST(Target, IsSaidWithItsInterval) {
+  const Accuracy slow = of_seeds({line(20), line(24)}, 0.001),
+                 fast = of_seeds({line(4), line(4.4)});
+  const std::string sentence = target_sentence(record_of({slow, fast}));
+  EXPECT_EQ(sentence,
+            "s2 on 1 GPU reaches 50.0 % first, after 2.10 s (1.47 s .. 2.73 s); s1 on 1 GPU most "
+            "cheaply, for $0.0110 ($0.00469 .. $0.0173).");
+  EXPECT_THAT(target_sentence(record_of({of_seeds({line(4)})})), Not(HasSubstr("..")));
+  EXPECT_EQ(target_sentence(record_of({of_seeds({line(4, 0.4)})})),
+            "No point reaches 50.0 % with every seed.");
+}
+
+// Abramowitz and Stegun, table 26.10, and beyond it.
+TEST(Student, IsTheTablesAndNearlyTheNormalForMany) {
+  EXPECT_EQ(student_t95(1), 6.314);
+  EXPECT_EQ(student_t95(10), 1.812);
+  EXPECT_NEAR(student_t95(20), 1.725, 0.004);
+  EXPECT_NEAR(student_t95(1000000), 1.6449, 1e-4);
+}
+
+}  // namespace
+}  // namespace lockstep::learning_test
