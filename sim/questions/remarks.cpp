@@ -41,7 +41,9 @@ class PointOptions {
 
  private:
   void take(const std::vector<IdleOption>& options, bool of_entry) {
-    for (const IdleOption& option : options) list_.push_back({option, of_entry});
+    for (const IdleOption& option : options) {
+      if (!option.learnt || !scenario_.convergence) list_.push_back({option, of_entry});
+    }
   }
   bool on_cpu() const { return job_.machine.device.architecture == Architecture::cpu; }
   bool alone() const { return job_.gpus == 1; }
@@ -122,7 +124,7 @@ void PointOptions::optimizer() {
   const bool takes_momentum = o.name == OptimizerKind::sgd || o.name == OptimizerKind::rmsprop;
   options_.idle_if("optimizer.momentum", o.momentum != 0, !takes_momentum,
                    enum_name(o.name) + " has none");
-  options_.idle_if("optimizer.weight_decay", o.weight_decay != 0, fused,
+  options_.idle_if("optimizer.weight_decay", o.weight_decay != 0 && !scenario_.convergence, fused,
                    "the fused update applies it in the same pass");
   const bool plain = o.name == OptimizerKind::sgd && o.momentum == 0 && o.weight_decay == 0;
   options_.idle_if("optimizer.implementation", fused && !point_.profile, plain,

@@ -31,6 +31,34 @@ TEST(Remarks, AnOptionIsNamedOnlyWhereItChangesNoneOfItsEntrysPoints) {
               ElementsAre());
 }
 
+// Where the run is trained, an option without effect on times may have one on accuracies.
+TEST(Remarks, WhatIsLearntIsAnEffectWhereItIsAskedFor) {
+  const std::string asked = "dataset: {samples: 1000}\nconvergence: {}\n";
+  const auto server = [](const std::string& options) {
+    return "gpus: 4\nstrategies: [parameter_server: {" + options + "}]\n";
+  };
+  const std::string learnt = " has no effect: it changes what is learnt, not how long that takes";
+  for (const std::string option : {"weighting", "weighting_strength"}) {
+    const std::string of_async =
+        server("consistency: async, weighting: age, weighting_strength: 0.7");
+    EXPECT_THAT(warnings(of_async), Contains("parameter_server: " + option + learnt));
+    EXPECT_THAT(warnings(of_async + asked), Not(Contains(HasSubstr(option))));
+    const std::string of_sync = server("weighting: age, weighting_strength: 0.7");
+    EXPECT_THAT(warnings(of_sync + asked),
+                Contains("parameter_server: " + option + " has no effect: no gradient is stale"));
+  }
+  EXPECT_THAT(
+      warnings(server("consistency: async, weighting: staleness, weighting_strength: 0.7") + asked),
+      ElementsAre("parameter_server: weighting_strength has no effect: weighting is not "
+                  "age nor compensated"));
+  const std::string elastic = server("consistency: elastic, elasticity: 0.3");
+  EXPECT_THAT(warnings(elastic), Contains("parameter_server: elasticity" + learnt));
+  EXPECT_THAT(warnings(elastic + asked), ElementsAre());
+  const std::string decay = "optimizer: {weight_decay: 1e-4, implementation: fused}\n";
+  EXPECT_THAT(warnings(decay), Contains(HasSubstr("optimizer.weight_decay has no effect")));
+  EXPECT_THAT(warnings(decay + asked), Not(Contains(HasSubstr("optimizer.weight_decay"))));
+}
+
 TEST(Remarks, APartOfANodeIsPricedAsSuch) {
   const std::string priced = "platform: p4d.24xlarge\ngpus: [1, 8, 12]\nstrategies: [ddp, fsdp]\n";
   const std::string length = "dataset: {samples: 10000}\n";

@@ -11,6 +11,7 @@ namespace lockstep {
 struct IdleOption {
   std::string option;   // path below the strategy, or in the scenario
   std::string verdict;  // "has no effect: ..."
+  bool learnt = false;  // but on what a run learns, where the scenario asks for that
 };
 
 class IdleOptions {
@@ -18,6 +19,12 @@ class IdleOptions {
   // `given`: it is not at its default.
   void idle_if(const char* option, bool given, bool idle, const std::string& reason) {
     if (given && idle) list_.push_back({option, "has no effect: " + reason});
+  }
+  // It changes what is learnt, and no figure of a step.
+  void learnt_if(const char* option, bool given, bool learnt) {
+    if (!given || !learnt) return;
+    list_.push_back(
+        {option, "has no effect: it changes what is learnt, not how long that takes", true});
   }
   // It moves some host time at most.
   void hardly_if(const char* option, bool given, const std::string& reason) {

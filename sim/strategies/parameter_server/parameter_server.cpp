@@ -203,12 +203,21 @@ std::vector<IdleOption> ParameterServer::idle_options(const Job& job) const {
   const bool splits = o.consistency == Consistency::softsync;
   idle.idle_if("splitting", o.splitting != usual.splitting, !splits || alone,
                splits ? "one worker's pushes are all there is" : "consistency is not softsync");
-  const std::string learnt = "it changes what is learnt, not how long that takes";
-  idle.idle_if("elasticity", o.elasticity > 0, true,
-               o.consistency == Consistency::elastic ? learnt : "consistency is not elastic");
-  idle.idle_if("weighting", o.weighting.has_value(), !compensates(weighting(o)), learnt);
-  idle.idle_if("weighting_strength", o.weighting_strength != usual.weighting_strength, true,
-               learnt);
+  const bool elastic = o.consistency == Consistency::elastic;
+  idle.idle_if("elasticity", o.elasticity > 0, !elastic, "consistency is not elastic");
+  idle.learnt_if("elasticity", o.elasticity > 0, elastic);
+  // Without staleness every weight is 1, and there is no delay to compensate.
+  const bool fresh = alone || (o.consistency == Consistency::sync && o.backup_workers == 0 &&
+                               !o.switches && !o.controller);
+  const Weighting by = weighting(o);
+  const bool has_strength = by == Weighting::age || compensates(by);
+  const bool strength = o.weighting_strength != usual.weighting_strength;
+  idle.idle_if("weighting", o.weighting.has_value(), fresh && !compensates(by),
+               "no gradient is stale");
+  idle.learnt_if("weighting", o.weighting.has_value(), !fresh && !compensates(by));
+  idle.idle_if("weighting_strength", strength, fresh || !has_strength,
+               has_strength ? "no gradient is stale" : "weighting is not age nor compensated");
+  idle.learnt_if("weighting_strength", strength, !fresh && has_strength);
   const bool by_key =
       (o.overlap && job.gradient_clipping == 0) || o.pull_overlap || o.partition_bytes > 0;
   idle.idle_if("priority", o.priority, !by_key,
