@@ -159,13 +159,15 @@ void describe(Visitor& v, A& a) {
   };
   const bool some = a.target && a.reached > 0;
   v.field({"reached", "Seeds that reached the target."}, where(a.target.has_value(), a.reached));
+  v.field({"reached_before_first_evaluation", "Of those; the time of that evaluation is a bound."},
+          where(some, a.reached_before));
   v.field({"seconds_to_target", "Mean of those."}, where(some, a.seconds_to_target));
   v.field({"seconds_to_target_interval",
-           "90 % interval of that mean; where every seed reached the target."},
+           "90 % interval of that mean; where every seed reached the target after an evaluation."},
           a.seconds_interval);
   v.field({"dollars_to_target", "Mean of those; 0 = no price."}, where(some, a.dollars_to_target));
   v.field({"dollars_to_target_interval",
-           "90 % interval of that mean; where every seed reached the target."},
+           "90 % interval of that mean; where every seed reached the target after an evaluation."},
           a.dollars_interval);
 }
 

@@ -20,7 +20,7 @@ SeedMean mean_share(const std::vector<double>& values) {
   return of;
 }
 
-// Where a straight line between two evaluations meets the target.
+// Where a straight line between two evaluations meets the target; before the first one there is none.
 std::optional<double> reaches(const AccuracyCurve& curve, double target) {
   for (std::size_t i = 0; i < curve.size(); ++i) {
     if (curve[i].accuracy < target) continue;
@@ -34,6 +34,7 @@ std::optional<double> reaches(const AccuracyCurve& curve, double target) {
 
 std::string with_interval(const Accuracy& accuracy, std::string (*text)(double), double mean,
                           const std::optional<Interval>& interval) {
+  if (accuracy.reached_before > 0) return "at most " + text(mean);
   if (!interval || accuracy.seeds == 1) return text(mean);
   return fmt::format("{} ({} .. {})", text(mean), text(interval->low), text(interval->high));
 }
@@ -84,14 +85,17 @@ Accuracy accuracy_of(const std::vector<AccuracyCurve>& curves, int diverged,
   result.target = *target;
   std::vector<double> seconds;
   for (const AccuracyCurve& curve : curves) {
-    if (const auto time = reaches(curve, *target)) seconds.push_back(*time);
+    const auto time = reaches(curve, *target);
+    if (!time) continue;
+    seconds.push_back(*time);
+    result.reached_before += curve.front().accuracy >= *target;
   }
   result.reached = static_cast<int>(seconds.size());
   if (seconds.empty()) return result;
   const SeedMean until = mean_of_seeds(seconds);
   result.seconds_to_target = until.mean;
   result.dollars_to_target = until.mean * dollars_per_second;
-  if (result.reached < result.seeds) return result;
+  if (result.reached < result.seeds || result.reached_before > 0) return result;
   const Interval& seen = until.interval;
   result.seconds_interval = seen;
   if (dollars_per_second > 0) {

@@ -112,9 +112,10 @@ struct Accuracy {
   std::vector<Moment> curve;
   std::optional<double> target;
   int reached = 0;               // seeds that reached it,
+  int reached_before = 0;        // some of them before their first evaluation: a bound,
   double seconds_to_target = 0;  // and when, in the mean of those
   double dollars_to_target = 0;  // 0 = no price
-  // Of those means, where every seed reached it: how late the others would be is not known.
+  // Of those means, where every seed reached it between two evaluations: elsewhere nobody knows when.
   std::optional<Interval> seconds_interval, dollars_interval;
 };
 

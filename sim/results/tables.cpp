@@ -291,6 +291,7 @@ Table accuracy_table(const ResultRecord& record) {
     if (!p.accuracy) continue;
     const Accuracy& a = *p.accuracy;
     const bool reached = a.target && a.reached > 0;
+    const char* bound = a.reached_before > 0 ? "<= " : "";
     const auto within = [](const std::optional<Interval>& of, std::string (*text)(double)) {
       return of ? fmt::format("{} .. {}", text(of->low), text(of->high)) : "-";
     };
@@ -300,9 +301,9 @@ Table accuracy_table(const ResultRecord& record) {
          fmt::format("{:.3g}", a.learning_rate), fmt::format("{:.3g}", a.momentum),
          a.target ? percent(*a.target) : "-",
          a.target ? fmt::format("{} of {}", a.reached, a.seeds) : "-",
-         reached ? seconds_text(a.seconds_to_target) : "-",
+         reached ? bound + seconds_text(a.seconds_to_target) : "-",
          within(a.seconds_interval, seconds_text),
-         reached && a.dollars_to_target > 0 ? small_price(a.dollars_to_target) : "-",
+         reached && a.dollars_to_target > 0 ? bound + small_price(a.dollars_to_target) : "-",
          within(a.dollars_interval, small_price)});
   }
   return table;

@@ -63,6 +63,20 @@ TEST(Target, HasNoIntervalWhereSomeSeedsMissIt) {
                           "-", "$0.3750", "-"));
 }
 
+// The first evaluation says that it was reached, and not when.
+TEST(Target, ThatIsReachedBeforeTheFirstEvaluationHasABound) {
+  AccuracyCurve late = line(4);
+  late.erase(late.begin());
+  const Accuracy a = of_seeds({late, line(4)});
+  EXPECT_EQ(a.reached, 2);
+  EXPECT_EQ(a.reached_before, 1);
+  EXPECT_DOUBLE_EQ(a.seconds_to_target, 3);  // of 4 and 2
+  EXPECT_FALSE(a.seconds_interval || a.dollars_interval);
+  EXPECT_THAT(accuracy_table(record_of({a})).rows().front(),
+              testing::IsSupersetOf({"2 of 2", "<= 3.00 s", "<= $0.7500"}));
+  EXPECT_THAT(target_sentence(record_of({a})), HasSubstr("first, after at most 3.00 s"));
+}
+
 TEST(Target, ThatNobodyReachesHasNoTime) {
   const auto json = json_of(of_seeds({line(2, 0.4), line(4, 0.3)}));
   EXPECT_EQ(json.at("reached"), 0);
