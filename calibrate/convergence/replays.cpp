@@ -159,8 +159,13 @@ void Replays::run() {
   }
   const auto answers = fork_map(open.size(), fork, [&](std::size_t i, const Report&) {
     const std::string& key = open[i];
+    const fs::path refused = folder_.file("refused");
+    if (fs::exists(refused)) return std::string("refused");  // what is wrong is said once
     const ProgramEnd end = learn(program_, folder_.file(key + ".job"), pending_.at(key));
-    if (end.exit_code == 2) return std::string("refused");
+    if (end.exit_code == 2) {
+      std::ofstream{refused};
+      return std::string("refused");
+    }
     if (end.exit_code != 0) {
       throw std::runtime_error(fmt::format("the replay ended with exit code {}", end.exit_code));
     }

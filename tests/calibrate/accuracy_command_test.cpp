@@ -220,9 +220,11 @@ TEST(Accuracy, ThatCannotBeHadIsAWarningOrAnError) {
   EXPECT_THAT(lost.err(), HasSubstr("2 of 2 seeds diverged"));
   Study nowhere("}\n");
   nowhere.scenario.replace(nowhere.scenario.find("synthetic"), 9, "/nowhere");
-  Command& missing = nowhere.run();
+  Command& missing = nowhere.run("--jobs 1");
   EXPECT_EQ(missing.wait(), 2);
-  EXPECT_THAT(missing.err(), HasSubstr("there is no folder '/nowhere'"));
+  const std::string said = "there is no folder '/nowhere'", err = missing.err();
+  EXPECT_THAT(err, HasSubstr(said));
+  EXPECT_EQ(err.find(said), err.rfind(said)) << "once, not for each training: " << err;
   EXPECT_THAT(missing.err(), HasSubstr("study.yaml:12:"));
   Study endless;
   endless.scenario.replace(endless.scenario.find("dataset: {samples: 640, epochs: 1}\n"), 35, "");
