@@ -148,6 +148,9 @@ class Resuming(Case):
 
     def test_only_again_repeats(self):
         self.assertEqual(self.quick().returncode, 0)
+        times = re.findall(r"seconds: (.*)", (self.output / "progress.yaml").read_text())
+        self.assertEqual(len(times), QUICK_UNITS)
+        self.assertTrue(all(re.fullmatch(r"\d+(\.\d)? s", time) for time in times), times)
         before = self.calls()
         self.assertEqual([state for *_, state in self.listed("--device", "cpu", "--quick")], ["done"] * QUICK_UNITS)
         self.assertEqual(self.quick().returncode, 0)
