@@ -1,12 +1,14 @@
 # Run after a test program was built: writes FILE with one ctest entry for each of its suites. A process
 # for each test would load LibTorch, or start the simulator, a thousand times.
-# With -DEACH=ON one for each test all the same.
+# With -DEACH=ON one for each test all the same. -DSLOW=A,B: suites with the label `slow`.
 #   cmake -DPROGRAM=... -DNAME=... -DFILE=... "-DPROPERTIES=TIMEOUT;120;..." -P DiscoverSuites.cmake
+cmake_policy(VERSION 3.25)
 execute_process(COMMAND ${PROGRAM} --gtest_list_tests OUTPUT_VARIABLE listed RESULT_VARIABLE result)
 if(NOT result EQUAL 0)
   message(FATAL_ERROR "${PROGRAM} does not list its tests: ${result}")
 endif()
 string(REPLACE "\n" ";" lines "${listed}")
+string(REPLACE "," ";" SLOW "${SLOW}")
 set(text "")
 foreach(line ${lines})
   # "Suite.", "Instance/Suite." or "Suite/0.  # TypeParam = int"; below it its tests, indented.
@@ -30,7 +32,11 @@ foreach(line ${lines})
   endif()
   string(APPEND text "add_test([==[${entry}]==] [==[${PROGRAM}]==] [==[--gtest_filter=${suite}.${test}]==])\n"
                      "set_tests_properties([==[${entry}]==] PROPERTIES ")
-  foreach(word ${PROPERTIES})
+  set(properties ${PROPERTIES})
+  if(suite IN_LIST SLOW)
+    list(APPEND properties LABELS slow)
+  endif()
+  foreach(word ${properties})
     string(REPLACE "," ";" word "${word}")
     string(APPEND text " [==[${word}]==]")
   endforeach()
