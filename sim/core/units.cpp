@@ -56,6 +56,7 @@ constexpr std::array count_units{Unit{"", 1},    Unit{"k", 1e3},        Unit{"M"
 constexpr std::array fraction_units{Unit{"", 1}, Unit{"%", 1e-2}};
 constexpr std::array dollar_units{Unit{"USD", 1}};
 constexpr std::array dollar_rate_units{Unit{"USD/h", 1}};
+constexpr std::array watt_units{Unit{"W", 1}, Unit{"kW", 1e3}};
 constexpr std::array plain_units{Unit{"", 1}};
 
 struct DimensionInfo {
@@ -86,6 +87,8 @@ DimensionInfo info(Dimension dimension) {
       return {dollar_units, "an amount of money", "120 USD"};
     case Dimension::dollars_per_hour:
       return {dollar_rate_units, "a price", "4.10 USD/h"};
+    case Dimension::watts:
+      return {watt_units, "a power", "400 W"};
   }
   return {plain_units, "a number", "0.5"};
 }
@@ -229,6 +232,8 @@ std::string human(double value, Dimension dimension, int digits) {
       return fmt::format("${:.2f}", value);
     case Dimension::dollars_per_hour:
       return fmt::format("${:.2f}/h", value);
+    case Dimension::watts:
+      return with(decimal, "W");
     case Dimension::count: {
       std::string text = with(decimal, "");
       if (!text.empty() && text.back() == ' ') text.pop_back();

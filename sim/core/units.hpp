@@ -19,6 +19,7 @@ enum class Dimension {
   fraction,          // "2%" or a plain 0.02
   dollars,           // USD
   dollars_per_hour,  // USD/h
+  watts,             // W, kW
 };
 
 // Thrown by parse_quantity. what() says what is wrong and which units are allowed.

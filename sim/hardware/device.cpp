@@ -38,6 +38,7 @@ Device load_device(const std::string& name_or_path) {
   device.compute_capability = file.compute_capability;
   device.multiprocessors = file.multiprocessors;
   device.clock_hz = file.clock;
+  device.board_power = file.board_power;
   device.fp32_flops = file.peak.fp32;
   device.tf32_flops = file.peak.tf32;
   device.fp16_flops = file.peak.fp16;

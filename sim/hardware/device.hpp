@@ -38,7 +38,8 @@ struct Device {
   Architecture architecture = Architecture::ampere;
   int compute_capability = 80;  // 70, 80, 86, 89, 90, 100; 0 for a CPU
   int multiprocessors = 0;
-  double clock_hz = 0;  // boost clock
+  double clock_hz = 0;     // boost clock
+  double board_power = 0;  // W, what the board may draw at most; 0 = not known
   double fp32_flops = 0, tf32_flops = 0, fp16_flops = 0,
          bf16_flops = 0;        // dense peaks; 0 = not supported
   double memory_bytes = 0;      // usable device memory

@@ -21,6 +21,7 @@ struct DeviceFile {
   int compute_capability = 0;
   int multiprocessors = 1;
   double clock = 0;
+  double board_power = 0;
   PeakFile peak;
   DeviceMemoryFile memory;
   double context = 0;
@@ -92,6 +93,12 @@ void describe(Visitor& v, DeviceFile& d) {
            .max = 1e11,
            .required = true},
           d.clock);
+  v.field({.name = "board_power",
+           .doc = "What the board may draw at most; 0 = not known, and no energy is said.",
+           .unit = Dimension::watts,
+           .min = 0,
+           .max = 1e5},
+          d.board_power);
   v.field({.name = "peak", .doc = "Dense peaks; left out = not supported.", .required = true},
           d.peak);
   v.field({.name = "memory", .doc = "Device memory.", .required = true}, d.memory);

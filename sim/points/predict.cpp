@@ -43,6 +43,17 @@ double steps_in(double seconds, const StrategyResult& result) {
       1.0, std::round(goes_on ? simulated + left / *result.later_step_seconds : seconds / average));
 }
 
+Energy energy_of(const Prediction& p, double board_power, const EnergySpec& asked) {
+  const double most = asked.overhead * board_power / 1000 * p.gpus * p.total_seconds / 3600;
+  Energy energy{{most * p.gpu_utilisation, most}, {}};
+  if (asked.carbon_intensity > 0) {
+    const double kilograms = asked.carbon_intensity / 1000;
+    energy.carbon_kilograms =
+        Interval{energy.kilowatt_hours.low * kilograms, energy.kilowatt_hours.high * kilograms};
+  }
+  return energy;
+}
+
 std::optional<OverSeeds> over_seeds(const StrategyResult& result) {
   if (result.step_of_seed.empty()) return std::nullopt;
   OverSeeds told{
@@ -102,6 +113,13 @@ Prediction summarise_point(const Scenario& scenario, const Point& point,
   p.simulated_micro_batches = result.simulated_micro_batches;
   p.bottleneck = bottleneck_sentence(scenario, p, point);
   p.notes = result.notes;
+  if (const Device& device = job.machine.device; scenario.energy && !p.out_of_memory) {
+    if (device.board_power > 0) {
+      p.energy = energy_of(p, device.board_power, *scenario.energy);
+    } else {
+      p.notes.push_back("no energy: the file of " + device.name + " has no board_power");
+    }
+  }
   if (const auto fault = broken_invariant(p); !fault.empty()) {
     throw std::runtime_error("this prediction contradicts itself and is not shown: " + fault);
   }

@@ -229,6 +229,15 @@ void describe(Visitor& v, Share& p) {
   v.field({"modelled", "From the device's and the network's model."}, p.modelled);
 }
 
+template <class Visitor, Either<Energy> E>
+void describe(Visitor& v, E& e) {
+  v.field(
+      {"kilowatt_hours", "Boards that draw nothing while they wait, to all they may all the time."},
+      e.kilowatt_hours);
+  v.field({"carbon_kilograms", "CO2, where the scenario has carbon_intensity."},
+          e.carbon_kilograms);
+}
+
 template <class Visitor, Either<Prediction> P>
 void describe(Visitor& v, P& p) {
   v.field({"strategy", "Name or label in the scenario.", "strategy"}, p.strategy);
@@ -280,6 +289,7 @@ void describe(Visitor& v, P& p) {
            .column = "dollars",
            .none_at_zero = true},
           p.dollars);
+  v.field({"energy", "Of the GPUs over the whole run, where the scenario has energy."}, p.energy);
   v.field({"stragglers", "What they cost, where the scenario has some."}, p.stragglers);
   v.field({"with_failures", "The whole run, where the scenario has faults."}, p.with_failures);
   v.field({"provenance", "Where the costs come from."}, p.provenance);

@@ -16,6 +16,13 @@ struct Interval {
   double low = 0, high = 0;  // 90 %
 };
 
+// What all GPUs of a run draw, and what that emits: from board power while they are busy and nothing
+// while they wait, to board power all the time. Hosts, switches and storage are not in it.
+struct Energy {
+  Interval kilowatt_hours;
+  std::optional<Interval> carbon_kilograms;  // where the grid is known
+};
+
 // Where one optimizer step goes on the average rank. The parts add up to the step time exactly.
 struct StepSplit {
   double data_loading = 0;  // the device waits for input
@@ -188,7 +195,8 @@ struct Prediction {
   std::optional<Accuracy> accuracy;              // where the scenario asks for it
   std::optional<StragglerCost> stragglers;       // where the scenario has some
   std::optional<RunWithFailures> with_failures;  // where the scenario has `faults`
-  double dollars = 0;  // of the whole run; 0 = no price, no dataset, or it does not fit
+  double dollars = 0;            // of the whole run; 0 = no price, no dataset, or it does not fit
+  std::optional<Energy> energy;  // of the whole run, where the scenario asks for it
   ProvenanceShare provenance;
   std::string engine;         // that carried out the programs: simgrid, loop
   bool extrapolated = false;  // steady state reached and extrapolated

@@ -219,6 +219,32 @@ Table stragglers_table(const ResultRecord& record) {
   return table;
 }
 
+Table energy_table(const ResultRecord& record) {
+  const bool carbon =
+      std::any_of(record.predictions.begin(), record.predictions.end(),
+                  [](const Prediction& p) { return p.energy && p.energy->carbon_kilograms; });
+  std::vector<Table::Column> columns{{"strategy", Align::left}, {"GPUs"}, {"least"}, {"most"}};
+  if (carbon) columns.insert(columns.end(), {{"CO2, least"}, {"most"}});
+  Table table(columns);
+  const auto amount = [](double value, const char* unit, const char* thousands) {
+    return value < 1000 ? fmt::format("{:.3g} {}", value, unit)
+                        : fmt::format("{:.3g} {}", value / 1000, thousands);
+  };
+  for (const auto& p : record.predictions) {
+    if (!p.energy) continue;
+    const Interval& energy = p.energy->kilowatt_hours;
+    std::vector<std::string> row{p.strategy, std::to_string(p.gpus),
+                                 amount(energy.low, "kWh", "MWh"),
+                                 amount(energy.high, "kWh", "MWh")};
+    if (const auto& co2 = p.energy->carbon_kilograms) {
+      row.push_back(amount(co2->low, "kg", "t"));
+      row.push_back(amount(co2->high, "kg", "t"));
+    }
+    table.add_row(std::move(row));
+  }
+  return table;
+}
+
 Table failures_table(const ResultRecord& record) {
   Table table({{"strategy", Align::left},
                {"GPUs"},

@@ -27,6 +27,7 @@ Table staleness_table(const ResultRecord& record);
 Table workers_table(const ResultRecord& record);
 Table seeds_table(const ResultRecord& record);
 Table stragglers_table(const ResultRecord& record);
+Table energy_table(const ResultRecord& record);     // of the whole run
 Table failures_table(const ResultRecord& record);   // of the whole run
 Table run_split_table(const ResultRecord& record);  // where the whole run goes
 Table accuracy_table(const ResultRecord& record);

@@ -132,6 +132,12 @@ struct MeasuredRow {
   Location where;
 };
 
+// What the GPUs draw over the whole run.
+struct EnergySpec {
+  double overhead = 1;          // of the building: its power over that of its machines (PUE)
+  double carbon_intensity = 0;  // grams of CO2 for each kWh of the grid; 0 = not said
+};
+
 struct Scenario {
   std::string name;
   std::string description;
@@ -157,6 +163,7 @@ struct Scenario {
   std::vector<int> gpus{1};
   std::vector<StrategyEntry> strategies;
   Stragglers stragglers;
+  std::optional<EnergySpec> energy;
   std::optional<Faults> faults;
   std::optional<Checkpoints> checkpoints;
   SimulationSpec simulation;

@@ -291,6 +291,20 @@ void describe(Visitor& v, MeasuredRow& m) {
 }
 
 template <class Visitor>
+void describe(Visitor& v, EnergySpec& e) {
+  v.field({.name = "overhead",
+           .doc = "Power of the building over that of its machines (PUE).",
+           .min = 1,
+           .max = 10},
+          e.overhead);
+  v.field({.name = "carbon_intensity",
+           .doc = "Grams of CO2 for each kWh of your grid; 0 = not said.",
+           .min = 0,
+           .max = 1e4},
+          e.carbon_intensity);
+}
+
+template <class Visitor>
 void describe(Visitor& v, Scenario& s) {
   v.location("model", s.model_where);
   v.location("platform", s.platform_where);
@@ -380,6 +394,8 @@ void describe(Visitor& v, Scenario& s) {
            .max_items = 1000},
           s.strategies);
   v.field({.name = "stragglers", .doc = "How the ranks differ."}, s.stragglers);
+  v.field({.name = "energy", .doc = "What the GPUs draw over the whole run is said, too."},
+          s.energy);
   v.field({.name = "faults", .doc = "What fails in the whole run, and what then."}, s.faults);
   v.field({.name = "checkpoint", .doc = "What a restart goes back to."}, s.checkpoints);
   v.field({.name = "simulation", .doc = "How the simulation is run."}, s.simulation);
@@ -394,6 +410,12 @@ void describe(Visitor& v, Scenario& s) {
   v.check([&](auto report) {
     if (s.faults && !s.dataset.says_length()) {
       report("faults", "needs the length of the run", "for example dataset: {time: 30 d}");
+    }
+    if (s.energy && !s.dataset.says_length()) {
+      report("energy", "needs the length of the run", "for example dataset: {time: 30 d}");
+    }
+    if (s.energy && !s.stragglers.other_devices.empty()) {
+      report("energy", "is not told apart by device", "leave out energy or other_devices");
     }
     if (s.checkpoints && !s.faults) {
       report("checkpoint", "has no effect without faults", "faults: {} is a run without failures");
