@@ -231,9 +231,8 @@ void describe(Visitor& v, Share& p) {
 
 template <class Visitor, Either<Energy> E>
 void describe(Visitor& v, E& e) {
-  v.field(
-      {"kilowatt_hours", "Boards that draw nothing while they wait, to all they may all the time."},
-      e.kilowatt_hours);
+  v.field({"kilowatt_hours", "At full board power: while busy (low), all the time (high)."},
+          e.kilowatt_hours);
   v.field({"carbon_kilograms", "CO2, where the scenario has carbon_intensity."},
           e.carbon_kilograms);
 }

@@ -223,8 +223,8 @@ Table energy_table(const ResultRecord& record) {
   const bool carbon =
       std::any_of(record.predictions.begin(), record.predictions.end(),
                   [](const Prediction& p) { return p.energy && p.energy->carbon_kilograms; });
-  std::vector<Table::Column> columns{{"strategy", Align::left}, {"GPUs"}, {"least"}, {"most"}};
-  if (carbon) columns.insert(columns.end(), {{"CO2, least"}, {"most"}});
+  std::vector<Table::Column> columns{{"strategy", Align::left}, {"GPUs"}, {"busy"}, {"always"}};
+  if (carbon) columns.insert(columns.end(), {{"CO2, busy"}, {"always"}});
   Table table(columns);
   const auto amount = [](double value, const char* unit, const char* thousands) {
     return value < 1000 ? fmt::format("{:.3g} {}", value, unit)
