@@ -334,6 +334,8 @@ bool SimGrid::carry_blocking(RouteId id, double bytes, int weight) {
   send();
   wait(self, true);
   while (true) {
+    // A link has got another capacity, perhaps before this actor came to wait, or while it sent.
+    while (!flow.comm) send();
     const s4u::CommPtr comm = flow.comm;
     try {
       comm->wait();
@@ -342,7 +344,7 @@ bool SimGrid::carry_blocking(RouteId id, double bytes, int weight) {
       idle.push_back(lane);
       break;
     } catch (const simgrid::Exception&) {
-      send();  // a link has got another capacity
+      flow.comm = nullptr;
     }
   }
   arrive(self);

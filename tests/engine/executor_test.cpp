@@ -185,6 +185,24 @@ TEST(Executors, ChangeACapacityInTheMiddleOfAFlow) {
   expect_notes(seen, {100, 16});  // 50 + 20 + 30
 }
 
+// Whoever changes it may have its turn before the flow's own actor has come to wait for it.
+TEST(Executors, ChangeACapacityAtTheMomentAFlowBegins) {
+  const Notes seen = both([](Executor& world, Notes& notes) {
+    const LinkId link = world.add_link(10);
+    const RouteId route = world.add_route({{link}});
+    const auto change = [](Executor& w, LinkId which, double bandwidth) -> Program {
+      co_await w.sleep_until(1);
+      w.set_capacity(which, bandwidth);
+    };
+    world.start("faster", change(world, link, 20));
+    world.start("a", sender(world, notes, route, 100, 1, 1));
+    world.start("slower", change(world, link, 5));
+    world.start("b", sender(world, notes, route, 50, 1, 1));
+    world.start("again", change(world, link, 10));
+  });
+  expect_notes(seen, {50, 11, 100, 16});
+}
+
 TEST(Executors, StartProgramsAtATime) {
   const Notes seen = both([](Executor& world, Notes& notes) {
     const auto late = [](Executor& w, Notes& n) -> Program {

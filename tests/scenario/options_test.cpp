@@ -354,6 +354,7 @@ const Told& told(const std::string& fields) {
   take(json, "warnings");
   for (auto& prediction : json["predictions"]) take(prediction, "notes");
   result.figures = json.dump();
+  EXPECT_THAT(result.figures, testing::Not(testing::HasSubstr("ended by signal"))) << fields;
   return result;
 }
 
@@ -479,7 +480,12 @@ const std::vector<std::string> failing_strategies{
     "strategies: [ddp]\n", "strategies: [fsdp]\n",
     "strategies: [parameter_server: {consistency: async, placement: own-hosts}]\n"};
 
-TEST(Options, NoneOfFailuresIsSilentlyWithoutEffect) {
+const std::vector<Option> energy_options{
+    {"energy.overhead", "{overhead: 1.2}", "", "{}"},
+    {"energy.carbon_intensity", "{carbon_intensity: 400}", "", "{}"},
+};
+
+TEST(Options, NoneOfFailuresOrEnergyIsSilentlyWithoutEffect) {
   std::vector<Surroundings> failing, going_back;
   for (const std::string& strategy : failing_strategies) {
     failing.push_back({two_nodes + strategy});
@@ -490,6 +496,7 @@ TEST(Options, NoneOfFailuresIsSilentlyWithoutEffect) {
   };
   try_all(faults_options, failing, at);
   try_all(checkpoint_options, going_back, at);
+  try_all(energy_options, failing, at);
 }
 
 // What the lists above leave out: words for people, figures to compare with, and files, which have
@@ -503,6 +510,7 @@ TEST(Options, EveryFieldIsTried) {
   add("", scenario_options);
   add("", faults_options);
   add("", checkpoint_options);
+  add("", energy_options);
   add("strategies[].", entry_options);
   add("strategies[].ddp.", ddp_options);
   add("strategies[].fsdp.", fsdp_options);
