@@ -8,6 +8,7 @@
 
 #include "closed_loop/estimate.hpp"
 #include "closed_loop/platform.hpp"
+#include "closed_loop/report.hpp"
 #include "hardware/machine.hpp"
 #include "launch/machine_state.hpp"
 #include "launch/processes.hpp"
@@ -35,6 +36,20 @@ TEST(ClosedLoop, PredictsForTheCoresThatTheRanksHave) {
   EXPECT_EQ(linked.max_nodes, options.ranks);
   EXPECT_DOUBLE_EQ(linked.fabric.nic_bytes_per_second, 250e6 / 8);
   EXPECT_EQ(linked.host.cores, 1);
+}
+
+// Asynchronous steps come in bunches: a real run says their mean.
+TEST(ClosedLoop, ComparesLikeWithLike) {
+  RealRun run;
+  run.step_seconds = 2;
+  Prediction predicted;
+  predicted.step_seconds = 2;
+  predicted.median_step_seconds = 3;
+  Truth truth;
+  add_repetition(truth, run, predicted);
+  predicted.worker_steps.emplace();
+  add_repetition(truth, run, predicted);
+  EXPECT_EQ(truth.predicted, (std::vector<double>{3, 2}));
 }
 
 TEST(Estimate, GrowsWithWhatIsAsked) {

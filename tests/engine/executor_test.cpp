@@ -185,22 +185,21 @@ TEST(Executors, ChangeACapacityInTheMiddleOfAFlow) {
   expect_notes(seen, {100, 16});  // 50 + 20 + 30
 }
 
-// Whoever changes it may have its turn before the flow's own actor has come to wait for it.
-TEST(Executors, ChangeACapacityAtTheMomentAFlowBegins) {
+// Several links of a flow, several times at one moment: what counts is what they are in the end.
+TEST(Executors, ChangeCapacitiesOfAFlowTogether) {
   const Notes seen = both([](Executor& world, Notes& notes) {
-    const LinkId link = world.add_link(10);
-    const RouteId route = world.add_route({{link}});
+    const LinkId first = world.add_link(10), second = world.add_link(20);
     const auto change = [](Executor& w, LinkId which, double bandwidth) -> Program {
       co_await w.sleep_until(1);
       w.set_capacity(which, bandwidth);
     };
-    world.start("faster", change(world, link, 20));
-    world.start("a", sender(world, notes, route, 100, 1, 1));
-    world.start("slower", change(world, link, 5));
-    world.start("b", sender(world, notes, route, 50, 1, 1));
-    world.start("again", change(world, link, 10));
+    world.start("a", sender(world, notes, world.add_route({{first, second}}), 100, 1, 0));
+    for (const double bandwidth : {9.0, 8.0, 7.0, 6.0}) {
+      world.start("first", change(world, first, bandwidth));
+      world.start("second", change(world, second, bandwidth / 2));
+    }
   });
-  expect_notes(seen, {50, 11, 100, 16});
+  expect_notes(seen, {100, 31});  // 10 in the first second, then 3 a second
 }
 
 TEST(Executors, StartProgramsAtATime) {

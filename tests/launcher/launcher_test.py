@@ -98,6 +98,7 @@ class Launcher(unittest.TestCase):
         self.assertIn("\nQuestions:\n", self.call("--help"))
         for words in (["run"], ["closed-loop"], ["calibrate"], ["calibrate", "collectives"]):
             self.assertIn(f"Usage: lockstep {' '.join(words)} [OPTIONS]", self.call(*words, "--help"))
+        self.assertEqual(self.call("run", "my.yaml", "--json", "--help"), self.call("run", "-h"))
         unknown = self.start("rnu", "-h")
         self.assertIn("'rnu' is not known", unknown.communicate(timeout=60)[1])
         self.assertEqual(unknown.returncode, 2)

@@ -40,10 +40,15 @@ TEST(Energy, IsSaidWhereItIsAskedFor) {
   EXPECT_THAT(unknown.predictions.at(0).notes, testing::Contains(HasSubstr("board_power")));
 }
 
-TEST(Energy, NeedsTheLengthOfTheRun) {
+TEST(Energy, NeedsTheLengthOfTheRunAndOneKindOfDevice) {
   EXPECT_THAT(
       refusal([] { scenario_of("model: resnet18\ngpus: 1\nstrategies: [ddp]\nenergy: {}\n"); }),
       HasSubstr("energy: needs the length of the run"));
+  EXPECT_THAT(
+      refusal([] {
+        scenario_of(run + "energy: {}\nstragglers: {other_devices: [{nodes: [0], device: t4}]}\n");
+      }),
+      HasSubstr("energy: is not told apart by device"));
 }
 
 }  // namespace
