@@ -78,14 +78,18 @@ double batches_of(const ReplayJob& job, const ReplayResult& probe) {
 Replays::Replays(Location where, const ReplaysOptions& options)
     : where_(std::move(where)),
       options_(options),
-      program_(measuring_program("run")),
+      program_(measuring_program(options.verb)),
       mark_(program_mark(program_)) {}
 
-std::string Replays::ask(const ReplayJob& job) {
+std::string Replays::key_of(const ReplayJob& job) const {
   ReplayJob named = job;
   named.schedule.clear();
   const std::string schedule = contents(job.schedule), all = mark_ + to_json(named) + schedule;
-  std::string key = fmt::format("{:016x}{:016x}", digest(all), digest(schedule + all));
+  return fmt::format("{:016x}{:016x}", digest(all), digest(schedule + all));
+}
+
+std::string Replays::ask(const ReplayJob& job) {
+  std::string key = key_of(job);
   if (results_.find(key) == results_.end()) pending_.try_emplace(key, job);
   return key;
 }

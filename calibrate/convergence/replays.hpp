@@ -14,7 +14,8 @@
 namespace lockstep {
 
 struct ReplaysOptions {
-  int workers = 0;  // at a time; 0 = one per core
+  int workers = 0;           // at a time; 0 = one per core
+  std::string verb = "run";  // that needs the measuring half
   std::function<void(std::size_t done, std::size_t all)> progress{};
   // Heard before a long training, when a few batches told what it will take: real seconds.
   std::function<void(std::size_t replays, double seconds)> estimate{};
@@ -27,8 +28,10 @@ class Replays {
   // `where`: of the scenario's wish to train. Throws ConfigError when the measuring half is missing.
   Replays(Location where, const ReplaysOptions& options);
 
-  // To be learned by the next run(); -> its key. Jobs that differ in the file of their schedule
-  // only, and not in its content, are one.
+  // Jobs that differ in the file of their schedule only, and not in its content, have one key.
+  std::string key_of(const ReplayJob& job) const;
+
+  // To be learned by the next run(); -> its key.
   std::string ask(const ReplayJob& job);
 
   // Throws ConfigError for data or a model that cannot be used.
@@ -44,7 +47,7 @@ class Replays {
   bool accepts(const std::string& key, const std::string& answer);
 
   Location where_;
-  const ReplaysOptions& options_;
+  const ReplaysOptions options_;
   const std::string program_, mark_;
   const RunFolder folder_;
   std::map<std::string, ReplayJob> pending_;

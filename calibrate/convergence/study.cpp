@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <memory>
+#include <optional>
 
 #include "convergence/job.hpp"
 #include "core/statistics.hpp"
@@ -71,15 +73,19 @@ struct Recipe {
 
 class Study {
  public:
-  Study(const Scenario& scenario, ResultRecord& record, const ReplaysOptions& options)
+  Study(const Scenario& scenario, ResultRecord& record, Replays& replays, int workers)
       : scenario_(scenario),
         spec_(*scenario.convergence),
         record_(record),
-        options_(options),
-        replays_(spec_.where, options) {}
+        workers_(workers),
+        replays_(replays) {
+    schedules();
+  }
+
+  // What names the learning of a point: all its trainings follow from the first one's job.
+  std::string key(std::size_t i) const { return replays_.key_of(job_of(i, recipes().front(), 0)); }
 
   void run() {
-    schedules();
     const std::vector<Recipe> recipes = best_recipes();
     std::vector<std::vector<std::string>> keys(points_.size());  // by seed
     for (std::size_t i = 0; i < points_.size(); ++i) {
@@ -97,7 +103,7 @@ class Study {
  private:
   // Simulates the points that fit to the end of their run, with the order of their updates.
   void schedules() {
-    const auto scales = anchor_scales(scenario_, {options_.workers, {}});
+    const auto scales = anchor_scales(scenario_, {workers_, {}});
     for (Point& point : expand(scenario_, scales)) {
       const auto found = std::find_if(
           record_.predictions.begin(), record_.predictions.end(), [&](const Prediction& p) {
@@ -110,7 +116,7 @@ class Study {
       points_.push_back(std::move(point));
       predictions_.push_back(&*found);
     }
-    const auto outcomes = simulate(points_, {options_.workers, {}});
+    const auto outcomes = simulate(points_, {workers_, {}});
     for (std::size_t i = 0; i < points_.size(); ++i) {
       const Job& job = points_[i].job;
       schedules_.push_back(fs::exists(job.schedule_file)
@@ -233,8 +239,8 @@ class Study {
   const Scenario& scenario_;
   const ConvergenceSpec& spec_;
   ResultRecord& record_;
-  const ReplaysOptions& options_;
-  Replays replays_;
+  const int workers_;
+  Replays& replays_;
   const RunFolder folder_;
   std::vector<Point> points_;
   std::vector<Prediction*> predictions_;
@@ -244,20 +250,42 @@ class Study {
 
 }  // namespace
 
-void add_accuracy(const Scenario& scenario, ResultRecord& record, const ReplaysOptions& options) {
+void check_can_learn(const Scenario& scenario) {
   if (scenario.dataset.samples <= 0) {
     throw ConfigError({scenario.convergence->where, "convergence",
                        "needs to know how long the run is",
                        "`dataset: {samples: ..., epochs: ...}`"});
   }
+}
+
+void add_accuracy(const Scenario& scenario, ResultRecord& record, const ReplaysOptions& options) {
+  check_can_learn(scenario);
   try {
-    measuring_program("run");
+    measuring_program(options.verb);
   } catch (const ConfigError& error) {
     record.warnings.push_back("no accuracy: " + error.diagnostics().front().message + "; " +
                               error.diagnostics().front().hint);
     return;
   }
-  Study(scenario, record, options).run();
+  Replays replays(scenario.convergence->where, options);
+  Study(scenario, record, replays, options.workers).run();
+}
+
+PreparedTraining prepare_training(const Scenario& scenario, Replays& replays, int workers) {
+  struct One {
+    Scenario scenario;
+    ResultRecord record{};
+    std::optional<Study> study{};
+  };
+  const auto one = std::make_shared<One>(One{scenario});
+  Prediction& p = one->record.predictions.emplace_back();
+  p.strategy = scenario.strategies.front().label;
+  p.gpus = scenario.gpus.front();
+  one->study.emplace(one->scenario, one->record, replays, workers);
+  return {one->study->key(0), [one]() -> TrainedPoint {
+            one->study->run();
+            return {one->record.predictions.front().accuracy, one->record.warnings};
+          }};
 }
 
 }  // namespace lockstep

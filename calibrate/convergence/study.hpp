@@ -3,6 +3,7 @@
 #pragma once
 
 #include "convergence/replays.hpp"
+#include "results/learning.hpp"
 #include "results/record.hpp"
 #include "scenario/scenario.hpp"
 
@@ -12,5 +13,12 @@ namespace lockstep {
 // warning says what is missing. Throws ConfigError for data or a model that cannot be used.
 void add_accuracy(const Scenario& scenario, ResultRecord& record,
                   const ReplaysOptions& options = {});
+
+// A scenario of one point, with `convergence`, ready to be trained. `replays` knows what was trained
+// before, and must live as long. Throws ConfigError for what cannot be simulated.
+PreparedTraining prepare_training(const Scenario& scenario, Replays& replays, int workers = 0);
+
+// Throws ConfigError when `scenario`, which has `convergence`, does not say how much is learned from.
+void check_can_learn(const Scenario& scenario);
 
 }  // namespace lockstep

@@ -14,11 +14,9 @@ namespace lockstep {
 
 namespace {
 
-const std::map<std::string, SortKey> sort_keys{{"", SortKey::none},
-                                               {"time", SortKey::time},
-                                               {"cost", SortKey::cost},
-                                               {"memory", SortKey::memory},
-                                               {"throughput", SortKey::throughput}};
+const std::map<std::string, SortKey> sort_keys{
+    {"", SortKey::none},         {"time", SortKey::time},     {"cost", SortKey::cost},
+    {"memory", SortKey::memory}, {"energy", SortKey::energy}, {"throughput", SortKey::throughput}};
 
 // What tells the alternatives apart: the fields that any file lists, and the file where there are
 // several.
@@ -92,9 +90,10 @@ std::string name_of(const std::vector<Chosen>& chosen) {
 }
 
 void add_sort(CLI::App& verb, std::string& key) {
-  verb.add_option("--sort", key,
-                  "time, cost, memory or throughput: the best first, what does not fit last")
-      ->check(CLI::IsMember({"time", "cost", "memory", "throughput"}));
+  verb.add_option(
+          "--sort", key,
+          "time, cost, memory, energy or throughput: the best first, what does not fit last")
+      ->check(CLI::IsMember({"time", "cost", "memory", "energy", "throughput"}));
 }
 
 SortKey sort_key(const std::string& key) {

@@ -22,6 +22,11 @@ struct CommonOptions {
 // In the format that was asked for; text where there is none such of a table.
 std::string rendered(const Table& table, Format format);
 
+class ProgressLine;
+struct ReplaysOptions;
+// Of real trainings that `verb` asks for.
+ReplaysOptions training_options(const char* verb, ProgressLine& progress, int workers);
+
 // All that `run` shows of a scenario: predictions, and accuracy where it asks for it.
 ResultRecord record_of(const Scenario& scenario, const CommonOptions& options);
 

@@ -5,19 +5,25 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "cli/verb.hpp"
+#include "convergence/study.hpp"
 #include "core/units.hpp"
 
 namespace lockstep::recommend_verb {
 
 namespace {
 
+constexpr std::array by_names{"cost", "time", "memory", "energy"};
+
 struct Arguments {
   std::string file;
   std::string deadline, budget, memory;  // "" = any
   std::string gpus, platforms;           // "" = the scenario's
-  std::string by;                        // "cost", "time", "memory"; "" = what the limits suggest
+  std::string by;                        // of by_names; "" = what the limits suggest
+  std::string accuracy;                  // "85%"; "" = any
+  std::size_t trainings = RecommendOptions{}.most_trainings;
   CommonOptions common;
 };
 
@@ -33,6 +39,36 @@ double parse_most(const char* option, const std::string& text, Dimension dimensi
                    "allowed: more than 0");
 }
 
+double parse_share(const char* option, const std::string& text) {
+  double value = 0;
+  try {
+    value = parse_quantity(text, Dimension::fraction);
+  } catch (const UnitError& error) {
+    throw file_error("", option, error.what());
+  }
+  if (value > 0 && value <= 1) return value;
+  throw file_error("", option, fmt::format("{} is out of range", in_quotes(text)),
+                   "allowed: more than 0 %, at most 100 %");
+}
+
+// Trains candidates as `run` does the points of a scenario.
+class Trainings {
+ public:
+  Trainings(const Scenario& scenario, int workers)
+      : progress_("training"),
+        workers_(workers),
+        replays_(scenario.convergence->where, training_options("recommend", progress_, workers)) {}
+
+  PreparedTraining prepare(const Scenario& candidate) {
+    return prepare_training(candidate, replays_, workers_);
+  }
+
+ private:
+  ProgressLine progress_;
+  int workers_;
+  Replays replays_;
+};
+
 int recommend_for(const Arguments& arguments) {
   RecommendOptions options;
   options.deadline = parse_most("--deadline", arguments.deadline, Dimension::seconds);
@@ -40,15 +76,26 @@ int recommend_for(const Arguments& arguments) {
   options.memory = parse_most("--memory", arguments.memory, Dimension::bytes);
   options.gpus = arguments.gpus;
   options.platforms = arguments.platforms;
-  const std::array names{"cost", "time", "memory"};
-  const auto by = std::find(names.begin(), names.end(), arguments.by);
-  if (by != names.end()) options.by = static_cast<RankBy>(by - names.begin());
+  const auto by = std::find(by_names.begin(), by_names.end(), arguments.by);
+  if (by != by_names.end()) options.by = static_cast<RankBy>(by - by_names.begin());
+  options.most_trainings = arguments.trainings;
+  std::optional<Trainings> trainings;
+  if (!arguments.accuracy.empty()) {
+    options.min_accuracy = parse_share("--min-accuracy", arguments.accuracy);
+    // What cannot be trained is said before thousands of candidates are simulated.
+    if (const Scenario scenario = read_scenario(arguments.file); scenario.convergence) {
+      check_can_learn(scenario);
+      trainings.emplace(scenario, arguments.common.workers);
+    }
+    options.prepare = [&](const Scenario& candidate) { return trainings->prepare(candidate); };
+  }
   Recommendation answer;
   {
     ProgressLine progress("simulating");
     options.run = progress.run_options(arguments.common.workers);
     answer = recommend(arguments.file, options);
   }
+  for (const std::string& warning : answer.warnings) note("note: " + warning);
   print_text(recommendation_text(answer, arguments.file));
   return answer.ranked.empty() ? 3 : 0;
 }
@@ -65,12 +112,20 @@ Choice declare(CLI::App& app) {
   verb.add_option("--platforms", given->platforms,
                   "Platforms to try, separated by commas (default: the scenario's)");
   verb.add_option("--by", given->by,
-                  "What is best: cost, time or memory (default: cost; time if there is a budget "
-                  "and no deadline)")
-      ->check(CLI::IsMember({"cost", "time", "memory"}));
+                  "What is best: cost, time, memory or energy (default: cost; time if there is a "
+                  "budget and no deadline)")
+      ->check(CLI::IsMember(std::vector<std::string>(by_names.begin(), by_names.end())));
+  verb.add_option("--min-accuracy", given->accuracy,
+                  "The run learns at least so much, e.g. 85%: candidates are trained, best first "
+                  "(LibTorch; the scenario says how in `convergence`)");
+  verb.add_option("--trainings", given->trainings,
+                  "Candidates that are trained at most, those that learn the same counted once "
+                  "(default: 12)")
+      ->check(CLI::Range(1, 1000));
   add_workers(verb, given->common);
   add_examples(verb, {"my.yaml --deadline 6h --gpus 1..64*2 --platforms p4d.24xlarge,g5.12xlarge",
-                      "my.yaml --budget '200 USD' --memory 24GiB"});
+                      "my.yaml --budget '200 USD' --memory 24GiB",
+                      "my.yaml --min-accuracy 85% --gpus 1..8*2"});
   return {&verb, [given] { return recommend_for(*given); }};
 }
 const Verb verb{VerbGroup::questions, declare};

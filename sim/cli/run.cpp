@@ -15,6 +15,19 @@
 
 namespace lockstep {
 
+ReplaysOptions training_options(const char* verb, ProgressLine& progress, int workers) {
+  return {.workers = workers,
+          .verb = verb,
+          .progress = [&](std::size_t done,
+                          std::size_t all) { progress.update({.done = done, .all = all}); },
+          .estimate =
+              [&](std::size_t trainings, double seconds) {
+                progress.clear();
+                note(fmt::format("{} trainings, about {} on this machine; what is done is kept",
+                                 trainings, human(seconds, Dimension::seconds, 2)));
+              }};
+}
+
 ResultRecord record_of(const Scenario& scenario, const CommonOptions& options) {
   ResultRecord record;
   {
@@ -23,17 +36,7 @@ ResultRecord record_of(const Scenario& scenario, const CommonOptions& options) {
   }
   if (scenario.convergence) {
     ProgressLine progress("training");
-    add_accuracy(
-        scenario, record,
-        {.workers = options.workers,
-         .progress = [&](std::size_t done,
-                         std::size_t all) { progress.update({.done = done, .all = all}); },
-         .estimate =
-             [&](std::size_t trainings, double seconds) {
-               progress.clear();
-               note(fmt::format("{} trainings, about {} on this machine; what is done is kept",
-                                trainings, human(seconds, Dimension::seconds, 2)));
-             }});
+    add_accuracy(scenario, record, training_options("run", progress, options.workers));
   }
   return record;
 }

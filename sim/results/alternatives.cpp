@@ -38,6 +38,8 @@ double rank_of(const Prediction& p, const Ranking& ranking) {
       return p.dollars > 0 ? p.dollars : none;
     case SortKey::memory:
       return p.memory.device;
+    case SortKey::energy:
+      return p.energy ? p.energy->kilowatt_hours.high : none;
     case SortKey::throughput:
       return -p.samples_per_second;
   }

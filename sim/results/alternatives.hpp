@@ -36,9 +36,9 @@ struct RefusedAlternative {
   std::string reason;
 };
 
-enum class SortKey { none, time, cost, memory, throughput };
+enum class SortKey { none, time, cost, memory, energy, throughput };
 
-// What has no answer to the key (no price) comes after what has, and what does not fit into memory
+// What has no answer to the key (no price, no energy) comes after what has, and what does not fit into memory
 // comes last; else as written. Time is that of the run, or of one sample where the run's length is
 // not known.
 void sort_rows(AlternativesRecord& record, SortKey key);

@@ -25,6 +25,14 @@ inline std::string percent(double fraction) {
 inline std::string point_text(const std::string& strategy, int gpus) {
   return fmt::format("{} on {}", strategy, gpus_text(gpus));
 }
+inline std::string energy_text(double kilowatt_hours) {
+  return kilowatt_hours < 1000 ? fmt::format("{:.3g} kWh", kilowatt_hours)
+                               : fmt::format("{:.3g} MWh", kilowatt_hours / 1000);
+}
+inline std::string carbon_text(double kilograms) {
+  return kilograms < 1000 ? fmt::format("{:.3g} kg", kilograms)
+                          : fmt::format("{:.3g} t", kilograms / 1000);
+}
 // Of trainings that end in seconds.
 inline std::string small_price(double dollars) {
   return dollars < 0.01 ? fmt::format("${:.3g}", dollars) : fmt::format("${:.4f}", dollars);

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -65,6 +66,20 @@ struct AccuracyPoint {
   double loss = 0;           // mean over the training batches since the point before
 };
 using AccuracyCurve = std::vector<AccuracyPoint>;
+
+// What training one point said: no accuracy where its processes failed, and the warnings say why.
+struct TrainedPoint {
+  std::optional<Accuracy> accuracy;
+  std::vector<std::string> warnings;
+};
+
+// One point whose order of updates is known. Those of one key learn the same, however long it takes
+// them.
+struct PreparedTraining {
+  std::string key;
+  std::function<TrainedPoint()>
+      train;  // throws ConfigError for data or a model that cannot be used
+};
 
 // One learning curve per seed -> what is reported. `dollars_per_second` of all GPUs together.
 Accuracy accuracy_of(const std::vector<AccuracyCurve>& curves, int diverged,

@@ -195,6 +195,8 @@ const char* order_text(SortKey key) {
       return "The cheapest first, what does not fit last.";
     case SortKey::memory:
       return "The least memory first, what does not fit last.";
+    case SortKey::energy:
+      return "The least energy first, what does not fit last.";
     case SortKey::throughput:
       return "The highest throughput first, what does not fit last.";
   }

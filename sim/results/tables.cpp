@@ -226,19 +226,14 @@ Table energy_table(const ResultRecord& record) {
   std::vector<Table::Column> columns{{"strategy", Align::left}, {"GPUs"}, {"busy"}, {"always"}};
   if (carbon) columns.insert(columns.end(), {{"CO2, busy"}, {"always"}});
   Table table(columns);
-  const auto amount = [](double value, const char* unit, const char* thousands) {
-    return value < 1000 ? fmt::format("{:.3g} {}", value, unit)
-                        : fmt::format("{:.3g} {}", value / 1000, thousands);
-  };
   for (const auto& p : record.predictions) {
     if (!p.energy) continue;
     const Interval& energy = p.energy->kilowatt_hours;
-    std::vector<std::string> row{p.strategy, std::to_string(p.gpus),
-                                 amount(energy.low, "kWh", "MWh"),
-                                 amount(energy.high, "kWh", "MWh")};
+    std::vector<std::string> row{p.strategy, std::to_string(p.gpus), energy_text(energy.low),
+                                 energy_text(energy.high)};
     if (const auto& co2 = p.energy->carbon_kilograms) {
-      row.push_back(amount(co2->low, "kg", "t"));
-      row.push_back(amount(co2->high, "kg", "t"));
+      row.push_back(carbon_text(co2->low));
+      row.push_back(carbon_text(co2->high));
     }
     table.add_row(std::move(row));
   }

@@ -1,18 +1,21 @@
 #include "sweep/recommend.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <thread>
 
 #include "core/units.hpp"
 #include "points/fork_map.hpp"
 #include "points/measured.hpp"
 #include "points/predict.hpp"
+#include "results/cells.hpp"
 #include "strategies/common/stragglers.hpp"
 #include "sweep/candidates.hpp"
 
@@ -32,6 +35,10 @@ constexpr const char* too_slow = "is slower for certain than with a larger micro
 constexpr const char* too_large = "needs more memory than a GPU may use";
 constexpr const char* misses_deadline = "misses the deadline";
 constexpr const char* exceeds_budget = "exceeds the budget";
+constexpr const char* shortlist_full = "not trained: the shortlist was full";
+constexpr const char* enough_trained = "not trained: enough were (--trainings)";
+constexpr const char* nearly_trained =
+    "not trained: one of its kind was, with another batch split or memory saver";
 
 bool may_be_used(const MemoryUse& memory, const RecommendOptions& options) {
   return fits(memory) && (options.memory <= 0 || memory.device <= options.memory);
@@ -40,11 +47,23 @@ bool may_be_used(const MemoryUse& memory, const RecommendOptions& options) {
 Json to_json(const Judged& judged) {
   if (!judged.verdict) return judged.left_out;
   const Verdict& v = *judged.verdict;
-  return Json::array({v.step, v.total, v.dollars, v.device, v.staleness, v.bottleneck});
+  Json energy = Json::array();
+  if (v.energy) {
+    energy = {v.energy->kilowatt_hours.low, v.energy->kilowatt_hours.high};
+    if (const auto& co2 = v.energy->carbon_kilograms) {
+      energy.push_back(co2->low);
+      energy.push_back(co2->high);
+    }
+  }
+  return Json::array({v.step, v.total, v.dollars, v.device, v.staleness, v.bottleneck, energy});
 }
 Judged from_json(const Json& j) {
   if (j.is_string()) return {std::nullopt, j};
-  return {Verdict{j[0], j[1], j[2], j[3], j[4], j[5]}, ""};
+  std::optional<Energy> energy;
+  const Json& e = j[6];
+  if (!e.empty()) energy = Energy{{e[0], e[1]}, {}};
+  if (e.size() > 2) energy->carbon_kilograms = Interval{e[2], e[3]};
+  return {Verdict{j[0], j[1], j[2], j[3], j[4], j[5], energy, {}}, ""};
 }
 
 // Candidates that differ in the micro-batch only, from the largest on.
@@ -128,8 +147,14 @@ class Judge {
       StrategyResult result = point.strategy->simulate(job);
       result.memory = memory;
       const Prediction p = summarise_point(scenario, point, result);
-      return {Verdict{p.step_seconds, p.total_seconds, p.total_seconds * rate, p.memory.device,
-                      p.staleness ? p.staleness->mean : 0, p.bottleneck},
+      return {Verdict{p.step_seconds,
+                      p.total_seconds,
+                      p.total_seconds * rate,
+                      p.memory.device,
+                      p.staleness ? p.staleness->mean : 0,
+                      p.bottleneck,
+                      p.energy,
+                      {}},
               ""};
     } catch (const ConfigError& error) {
       return {std::nullopt, "cannot be: " + error.diagnostics().front().message};
@@ -196,12 +221,27 @@ std::vector<Judged> judge_groups(const std::string& file, const InputFiles& file
   return all;
 }
 
-double measure(const Candidate& c, RankBy by) {
-  const Verdict& v = c.verdict;
-  return by == RankBy::cost ? v.dollars : by == RankBy::time ? v.total : v.device;
+// The most that the boards may draw: how much less an idle one draws is not known.
+double most_energy(const Verdict& v) {
+  return v.energy ? v.energy->kilowatt_hours.high : 0;
 }
 
-// Ties by the other two, then by the order of the search: the same answer every time.
+double measure(const Candidate& c, RankBy by) {
+  const Verdict& v = c.verdict;
+  switch (by) {
+    case RankBy::cost:
+      return v.dollars;
+    case RankBy::time:
+      return v.total;
+    case RankBy::memory:
+      return v.device;
+    case RankBy::energy:
+      break;
+  }
+  return most_energy(v);
+}
+
+// Ties by the others, then by the order of the search: the same answer every time.
 bool better(const Candidate& a, const Candidate& b, RankBy by) {
   for (const RankBy next : {by, RankBy::cost, RankBy::time, RankBy::memory}) {
     if (measure(a, next) != measure(b, next)) return measure(a, next) < measure(b, next);
@@ -210,8 +250,17 @@ bool better(const Candidate& a, const Candidate& b, RankBy by) {
 }
 
 bool dominates(const Verdict& a, const Verdict& b) {
-  const bool as_good = a.total <= b.total && a.dollars <= b.dollars && a.device <= b.device;
-  return as_good && (a.total < b.total || a.dollars < b.dollars || a.device < b.device);
+  bool as_good = true, better_in_one = false;
+  const auto compare = [&](double of_a, double of_b) {
+    as_good = as_good && of_a <= of_b;
+    better_in_one = better_in_one || of_a < of_b;
+  };
+  compare(a.total, b.total);
+  compare(a.dollars, b.dollars);
+  compare(a.device, b.device);
+  if (a.energy && b.energy) compare(most_energy(a), most_energy(b));
+  if (a.accuracy && b.accuracy) compare(-a.accuracy->mean, -b.accuracy->mean);
+  return as_good && better_in_one;
 }
 
 std::vector<std::size_t> pareto_front(const std::vector<Candidate>& list) {
@@ -234,6 +283,115 @@ std::string fault(const Verdict& v, const RecommendOptions& options) {
   if (options.deadline > 0 && v.total > options.deadline) return misses_deadline;
   if (options.budget > 0 && v.dollars > options.budget) return exceeds_budget;
   return "";
+}
+
+std::string kind_of(const Candidate& c) {
+  return fmt::format("{}/{}/{}", c.platform, c.gpus, static_cast<int>(c.family));
+}
+
+// Replicas and shards step together, and learn the same whatever saves them memory; what a server
+// applies when, only its simulation says.
+std::string learns_as(const Candidate& c) {
+  if (c.family == Family::ddp || c.family == Family::fsdp) {
+    return fmt::format("{} GPUs of {} samples", c.gpus, c.micro * c.accumulation);
+  }
+  return fmt::to_string(fmt::join(c.settings, " "));
+}
+
+struct Learner {
+  std::optional<SeedMean> accuracy;  // none: could not be trained
+  std::set<std::string> who;         // "DDP on 4 GPUs"
+};
+
+bool reaches(const Learner& learner, double accuracy) {
+  return learner.accuracy && learner.accuracy->mean >= accuracy;
+}
+
+// By the key of their training. Each is trained once, best first.
+class Learners {
+ public:
+  Learners(const std::string& file, const RecommendOptions& options)
+      : variants_(file), options_(options) {}
+
+  // nullptr: not trained, and nothing that learns the same.
+  Learner* find(const Candidate& c) {
+    const auto known = keys_.find(learns_as(c));
+    return known == keys_.end() ? nullptr : &learners_.at(known->second);
+  }
+
+  // Nothing when enough was trained.
+  void train(const Candidate& c, std::vector<std::string>& warnings) {
+    const PreparedTraining training = options_.prepare(variants_.with(c.settings));
+    if (learners_.count(training.key) == 0) {
+      if (learners_.size() >= options_.most_trainings) return;
+      const TrainedPoint trained = training.train();
+      for (const std::string& warning : trained.warnings) warnings.push_back(warning);
+      Learner& learner = learners_[training.key];
+      if (const auto& a = trained.accuracy) learner.accuracy = {a->last, a->last_interval};
+    }
+    keys_[learns_as(c)] = training.key;
+  }
+
+  std::size_t size() const { return learners_.size(); }
+
+ private:
+  Variants variants_;
+  const RecommendOptions& options_;
+  std::map<std::string, std::string> keys_;  // of learns_as()
+  std::map<std::string, Learner> learners_;  // by key
+};
+
+std::string below(const Learner& learner, double accuracy) {
+  const Interval& within = learner.accuracy->interval;
+  return fmt::format("below {}: {} learn{} to {} ({} .. {})", percent(accuracy),
+                     fmt::join(learner.who, ", "), learner.who.size() == 1 ? "s" : "",
+                     percent(learner.accuracy->mean), percent(within.low), percent(within.high));
+}
+
+// Trains what would stand in the shortlist until that is full or enough was trained, and keeps of the
+// ranked those that are known to reach the accuracy. Of servers the best of each kind is trained: how
+// it divides its batch and saves memory changes little in what is applied when.
+void keep_what_learns(const std::string& file, const RecommendOptions& options,
+                      Recommendation& answer) {
+  Learners learners(file, options);
+  std::set<std::string> listed, tried;  // kinds
+  for (const Candidate& c : answer.ranked) {
+    const std::string kind = kind_of(c);
+    if (learners.find(c) == nullptr && listed.size() < most_shortlisted &&
+        listed.count(kind) == 0 && tried.insert(kind).second) {
+      learners.train(c, answer.warnings);
+    }
+    const Learner* learner = learners.find(c);
+    if (learner != nullptr && reaches(*learner, options.min_accuracy)) listed.insert(kind);
+  }
+  for (const Candidate& c : answer.ranked) {
+    if (Learner* learner = learners.find(c)) {
+      learner->who.insert(fmt::format("{} on {}", family_names[static_cast<std::size_t>(c.family)],
+                                      gpus_text(c.gpus)));
+      if (!learner->accuracy) continue;
+      double& most = answer.learned[c.family];
+      most = std::max(most, learner->accuracy->mean);
+    }
+  }
+  std::vector<Candidate> kept;
+  for (Candidate& c : answer.ranked) {
+    const Learner* learner = learners.find(c);
+    if (learner == nullptr) {
+      const char* why = listed.size() >= most_shortlisted           ? shortlist_full
+                        : learners.size() >= options.most_trainings ? enough_trained
+                                                                    : nearly_trained;
+      ++answer.left_out[why];
+    } else if (!learner->accuracy) {
+      ++answer.left_out["could not be trained"];
+    } else if (reaches(*learner, options.min_accuracy)) {
+      c.verdict.accuracy = learner->accuracy;
+      kept.push_back(std::move(c));
+    } else {
+      ++answer.left_out[below(*learner, options.min_accuracy)];
+    }
+  }
+  answer.ranked = std::move(kept);
+  answer.trainings = learners.size();
 }
 
 std::vector<MatrixColumn> matrix_of(const std::vector<Candidate>& fitting, const std::string& file,
@@ -270,6 +428,15 @@ std::vector<MatrixColumn> matrix_of(const std::vector<Candidate>& fitting, const
 
 }  // namespace
 
+std::vector<std::size_t> shortlist(const std::vector<Candidate>& ranked) {
+  std::vector<std::size_t> list;
+  std::set<std::string> seen;
+  for (std::size_t i = 0; i < ranked.size() && list.size() < most_shortlisted; ++i) {
+    if (seen.insert(kind_of(ranked[i])).second) list.push_back(i);
+  }
+  return list;
+}
+
 double least_step_seconds(const Point& point, Family family) {
   const Stragglers& stragglers = point.job.stragglers;
   if (stragglers.per_step || !stragglers.slow_ranks.empty() ||
@@ -296,6 +463,14 @@ Recommendation recommend(const std::string& file, const RecommendOptions& option
   if (scenario.dataset.steps > 0 && scenario.batch.global == 0) {
     throw located(
         "counts steps, which see more data on more GPUs: say the data, or `batch: {global: N}`");
+  }
+  if (options.min_accuracy > 0 && !scenario.convergence) {
+    throw file_error(file, "convergence", "is missing: --min-accuracy trains candidates",
+                     "`convergence: {data: fashion-mnist}` or more of docs/accuracy.md");
+  }
+  if (options.by == RankBy::energy && !scenario.energy) {
+    throw file_error(file, "energy", "is missing: --by energy ranks by it",
+                     "`energy: {}` in the scenario");
   }
   Recommendation answer;
   InputFiles files;
@@ -324,6 +499,11 @@ Recommendation recommend(const std::string& file, const RecommendOptions& option
       throw file_error(file, "platform", fmt::format("{} has no price, so no budget", c.platform),
                        "`price_per_gpu_hour: 2.5 USD/h` in the scenario");
     }
+    if (options.by == RankBy::energy && !c.verdict.energy) {
+      throw file_error(file, "platform",
+                       fmt::format("the device of {} has no board_power, so no energy", c.platform),
+                       "`board_power: 400 W` in a device file of your own");
+    }
     const std::string why = fault(c.verdict, options);
     if (why.empty()) answer.ranked.push_back(c);
     if (!why.empty()) ++answer.left_out[why];
@@ -333,6 +513,7 @@ Recommendation recommend(const std::string& file, const RecommendOptions& option
   answer.by = options.by.value_or(money_is_kept || !priced ? RankBy::time : RankBy::cost);
   std::stable_sort(answer.ranked.begin(), answer.ranked.end(),
                    [&](const Candidate& a, const Candidate& b) { return better(a, b, answer.by); });
+  if (options.min_accuracy > 0) keep_what_learns(file, options, answer);
   answer.pareto = pareto_front(answer.ranked);
   answer.matrix = matrix_of(fitting, file, files, options.run);
   return answer;

@@ -4,16 +4,21 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "points/simulate.hpp"
+#include "results/learning.hpp"
+#include "scenario/scenario.hpp"
 
 namespace lockstep {
 
-enum class RankBy { cost, time, memory };
+enum class RankBy { cost, time, memory, energy };
+
+constexpr std::size_t most_shortlisted = 5;
 
 struct RecommendOptions {
   double deadline = 0;  // seconds of the whole run; 0 = any
@@ -21,6 +26,10 @@ struct RecommendOptions {
   double memory = 0;    // bytes of a device that may be used; 0 = all of it
   std::string gpus{};   // values of a --set; "" = the scenario's
   std::string platforms{};
+  double min_accuracy = 0;  // share of the test set at the end of the run; 0 = nothing is trained
+  std::size_t most_trainings = 12;  // of candidates that learn differently, all seeds of each
+  // A candidate's scenario, made ready to be trained; needed with min_accuracy.
+  std::function<PreparedTraining(const Scenario&)> prepare{};
   std::optional<RankBy> by{};  // default: cost, or time with a budget and no deadline or no price
   RunOptions run{};
 };
@@ -29,6 +38,8 @@ struct Verdict {
   double step = 0, total = 0, dollars = 0;  // dollars: 0 = no price
   double device = 0;                        // bytes of device memory, peak
   double staleness = 0;                     // mean
+  std::optional<Energy> energy;             // where the scenario asks for it
+  std::optional<SeedMean> accuracy;         // where it was trained, at the end of the run
   std::string bottleneck;
 };
 
@@ -58,17 +69,24 @@ struct MatrixColumn {
 struct Recommendation {
   RankBy by = RankBy::cost;
   std::vector<Candidate> ranked;    // all that meet every limit, best first
-  std::vector<std::size_t> pareto;  // of ranked: none is better in time, cost and memory at once
+  std::vector<std::size_t> pareto;  // of ranked: none is better in all that is known at once
   std::map<std::string, std::size_t> left_out;  // reason -> candidates
   std::size_t candidates = 0;                   // that were looked at
   std::vector<MatrixColumn> matrix;             // of families that have a candidate that fits
+  std::size_t trainings = 0;                    // of candidates that learn differently
+  std::map<Family, double> learned;             // the most that one of a family did
+  std::vector<std::string> warnings;            // about these
 };
 
 // What a step takes at least: its forward and backward alone.
 double least_step_seconds(const Point& point, Family family);
 
+// The best of each family on each platform and GPU count, as places in `ranked`.
+std::vector<std::size_t> shortlist(const std::vector<Candidate>& ranked);
+
 // Throws ConfigError: a scenario without a dataset has no whole run, a platform without a price no
-// cost to be kept in a budget.
+// cost to be kept in a budget, a scenario without `convergence` no accuracy, one without `energy`
+// no order by it.
 Recommendation recommend(const std::string& scenario_file, const RecommendOptions& options);
 
 // For people. `command`: how the scenario is named on a command line.

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
-#include <set>
+#include <array>
+#include <cmath>
 
 #include "core/units.hpp"
 #include "results/cells.hpp"
@@ -13,48 +14,79 @@ namespace {
 
 using Align = Table::Align;
 
-constexpr std::size_t most_shown = 5, most_of_front = 12;
-constexpr std::array by_names{"cheapest", "fastest", "least memory"};
+constexpr std::size_t most_of_front = 12;
+constexpr std::array by_names{"cheapest", "fastest", "least memory", "least energy"};
 
 std::string money(double dollars) {
   return dollars > 0 ? fmt::format("${:.2f}", dollars) : "-";
 }
 
-Table candidates_table() {
-  return Table({{"#"},
-                {"platform", Align::left},
-                {"GPUs"},
-                {"strategy", Align::left},
-                {"micro-batch"},
-                {"total"},
-                {"cost"},
-                {"memory"}});
-}
+// What all of a table's candidates have in common is no column, nor is what nobody asked about.
+struct Shown {
+  bool numbers = false, platforms = false, energy = false, carbon = false, accuracy = false;
+};
 
-void add(Table& table, const std::string& number, const Candidate& c) {
-  table.add_row({number, c.platform, std::to_string(c.gpus), c.strategy,
-                 c.accumulation > 1 ? fmt::format("{} x {}", c.micro, c.accumulation)
-                                    : std::to_string(c.micro),
-                 seconds_text(c.verdict.total), money(c.verdict.dollars),
-                 bytes_text(c.verdict.device)});
-}
-
-// The best of each family on each platform and GPU count.
-std::vector<const Candidate*> shortlist(const Recommendation& r) {
-  std::vector<const Candidate*> list;
-  std::set<std::string> seen;
+Shown shown_of(const Recommendation& r) {
+  Shown shown;
   for (const Candidate& c : r.ranked) {
-    const std::string kind =
-        fmt::format("{}/{}/{}", c.platform, c.gpus, static_cast<int>(c.family));
-    if (list.size() < most_shown && seen.insert(kind).second) list.push_back(&c);
+    shown.platforms |= c.platform != r.ranked.front().platform;
+    shown.energy |= c.verdict.energy.has_value();
+    shown.carbon |= c.verdict.energy && c.verdict.energy->carbon_kilograms;
+    shown.accuracy |= c.verdict.accuracy.has_value();
   }
-  return list;
+  return shown;
+}
+
+Table candidates_table(const Shown& shown) {
+  std::vector<Table::Column> columns;
+  if (shown.numbers) columns.push_back({"#"});
+  if (shown.platforms) columns.push_back({"platform", Align::left});
+  columns.insert(
+      columns.end(),
+      {{"GPUs"}, {"strategy", Align::left}, {"micro-batch"}, {"total"}, {"cost"}, {"memory"}});
+  if (shown.energy) columns.push_back({"energy"});
+  if (shown.carbon) columns.push_back({"CO2"});
+  if (shown.accuracy) columns.push_back({"accuracy"});
+  return Table(columns);
+}
+
+void add(Table& table, const Shown& shown, std::size_t number, const Candidate& c) {
+  const Verdict& v = c.verdict;
+  std::vector<std::string> cells;
+  if (shown.numbers) cells.push_back(std::to_string(number));
+  if (shown.platforms) cells.push_back(c.platform);
+  for (std::string cell : {std::to_string(c.gpus), c.strategy,
+                           c.accumulation > 1 ? fmt::format("{} x {}", c.micro, c.accumulation)
+                                              : std::to_string(c.micro),
+                           seconds_text(v.total), money(v.dollars), bytes_text(v.device)}) {
+    cells.push_back(std::move(cell));
+  }
+  const auto most = [](const std::optional<Interval>& of, std::string (*text)(double)) {
+    return of ? text(of->high) : std::string("-");
+  };
+  const Energy energy = v.energy.value_or(Energy{});
+  if (shown.energy) cells.push_back(v.energy ? energy_text(energy.kilowatt_hours.high) : "-");
+  if (shown.carbon) cells.push_back(most(energy.carbon_kilograms, carbon_text));
+  if (shown.accuracy) cells.push_back(v.accuracy ? percent(v.accuracy->mean) : "-");
+  table.add_row(std::move(cells));
 }
 
 std::string against(double value, double best, const char* less, const char* more) {
   const double ratio = value / best;
   if (best <= 0 || std::abs(ratio - 1) < 0.005) return "";
   return fmt::format("{:.0f} % {}", 100 * std::abs(ratio - 1), ratio < 1 ? less : more);
+}
+
+double most_energy(const Candidate& c) {
+  return c.verdict.energy ? c.verdict.energy->kilowatt_hours.high : 0;
+}
+
+// Shares of the test set compare by their difference.
+std::string more_accurate(const Candidate& c, const Candidate& best) {
+  if (!c.verdict.accuracy || !best.verdict.accuracy) return "";
+  const double more = 100 * (c.verdict.accuracy->mean - best.verdict.accuracy->mean);
+  if (std::abs(more) < 0.05) return "";
+  return fmt::format("{:.1f} points {} accurate", std::abs(more), more > 0 ? "more" : "less");
 }
 
 std::string reason(const Recommendation& r, const Candidate& c, const Candidate& best) {
@@ -67,7 +99,9 @@ std::string reason(const Recommendation& r, const Candidate& c, const Candidate&
   for (const std::string& part :
        {against(c.verdict.total, best.verdict.total, "faster", "slower"),
         against(c.verdict.dollars, best.verdict.dollars, "cheaper", "dearer"),
-        against(c.verdict.device, best.verdict.device, "less memory", "more memory")}) {
+        against(c.verdict.device, best.verdict.device, "less memory", "more memory"),
+        against(most_energy(c), most_energy(best), "less energy", "more energy"),
+        more_accurate(c, best)}) {
     if (!part.empty()) text += (text.empty() ? "" : ", ") + part;
   }
   return text.empty() ? "as good as the first" : text + " than the first";
@@ -106,6 +140,12 @@ std::string matrix_text(const Recommendation& r) {
   row("accuracy: age of gradients", "DDP, FSDP, sync server", [](const MatrixColumn& c) {
     return fmt::format("{:.1f} updates", c.fastest.verdict.staleness);
   });
+  if (r.trainings > 0) {
+    row("accuracy: best that was trained", "DDP, FSDP, sync server", [&](const MatrixColumn& c) {
+      const auto learned = r.learned.find(c.family);
+      return learned == r.learned.end() ? std::string("-") : percent(learned->second);
+    });
+  }
   return table.text();
 }
 
@@ -116,12 +156,18 @@ std::string recommendation_text(const Recommendation& r, const std::string& scen
   if (r.ranked.empty()) {
     text += "Nothing meets every limit.\n";
   } else {
-    const auto list = shortlist(r);
+    std::vector<const Candidate*> list;
+    for (const std::size_t i : shortlist(r.ranked)) list.push_back(&r.ranked[i]);
     text += fmt::format("Recommended: {} on {} of {}\n\n", list.front()->strategy,
                         gpus_text(list.front()->gpus), list.front()->platform);
-    Table table = candidates_table();
-    for (std::size_t i = 0; i < list.size(); ++i) add(table, std::to_string(i + 1), *list[i]);
-    text += table.text() + "\nWhy\n";
+    Shown shown = shown_of(r);
+    const Shown of_front = shown;
+    shown.numbers = true;
+    Table table = candidates_table(shown);
+    for (std::size_t i = 0; i < list.size(); ++i) add(table, shown, i + 1, *list[i]);
+    text += table.text();
+    if (shown.energy) text += "(energy and CO2 of the GPUs at full board power: at most)\n";
+    text += "\nWhy\n";
     for (std::size_t i = 0; i < list.size(); ++i) {
       text += fmt::format("{}  {}\n", i + 1, reason(r, *list[i], *list.front()));
     }
@@ -129,16 +175,21 @@ std::string recommendation_text(const Recommendation& r, const std::string& scen
     for (std::size_t i = 0; i < list.size(); ++i) {
       text += fmt::format("{}  {}\n", i + 1, command(*list[i], scenario));
     }
-    text += fmt::format("\nNone is better in time, cost and memory at once ({})\n",
+    text += fmt::format("\nNone is better in time, cost{}{}{} at once ({})\n",
+                        shown.energy || shown.accuracy ? ", memory" : " and memory",
+                        !shown.energy    ? ""
+                        : shown.accuracy ? ", energy"
+                                         : " and energy",
+                        shown.accuracy ? " and accuracy" : "",
                         r.pareto.size() > most_of_front
                             ? fmt::format("{} of {}", most_of_front, r.pareto.size())
                             : "all");
-    Table front = candidates_table();
+    Table front = candidates_table(of_front);
     // Evenly over the front, both ends included.
-    const std::size_t shown = std::min(most_of_front, r.pareto.size());
-    for (std::size_t i = 0; i < shown; ++i) {
-      const std::size_t at = shown > 1 ? i * (r.pareto.size() - 1) / (shown - 1) : 0;
-      add(front, "", r.ranked[r.pareto[at]]);
+    const std::size_t rows = std::min(most_of_front, r.pareto.size());
+    for (std::size_t i = 0; i < rows; ++i) {
+      const std::size_t at = rows > 1 ? i * (r.pareto.size() - 1) / (rows - 1) : 0;
+      add(front, of_front, 0, r.ranked[r.pareto[at]]);
     }
     text += front.text();
   }
@@ -146,6 +197,10 @@ std::string recommendation_text(const Recommendation& r, const std::string& scen
                       r.ranked.size());
   for (const auto& [why, count] : r.left_out) text += fmt::format("{:>6}  {}\n", count, why);
   if (r.left_out.empty()) text += "     none\n";
+  if (r.trainings > 0) {
+    text += fmt::format("{} of them learn differently and were trained in the simulated order\n",
+                        r.trainings);
+  }
   if (!r.matrix.empty()) {
     text +=
         "\nThe study's decision matrix with these numbers (best of each that fits into memory)\n" +

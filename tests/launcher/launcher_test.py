@@ -118,6 +118,10 @@ class Launcher(unittest.TestCase):
                 shutil.rmtree(self.root / "build", ignore_errors=True)
                 self.assertEqual(self.call(verb, str(scenario)), f"lockstep {verb} {scenario}\n")
                 self.assertEqual((self.root / "build/measuring").exists(), convergence, verb)
+            for limit in ([], ["--min-accuracy", "85%"], ["--min-accuracy=85%"]):
+                shutil.rmtree(self.root / "build", ignore_errors=True)
+                self.call("recommend", str(scenario), *limit)
+                self.assertEqual((self.root / "build/measuring").exists(), convergence and limit != [], limit)
 
     def test_help_of_test_builds_nothing(self):
         self.assertIn("--quick", self.call("test", "--help"))

@@ -150,6 +150,12 @@ TEST(Alternatives, TheBestComeFirstAndWhatDoesNotFitLast) {
   };
   expect_sorted(SortKey::time, [](const Prediction& p) { return p.total_seconds; });
   expect_sorted(SortKey::memory, [](const Prediction& p) { return p.memory.device; });
+  for (AlternativeResult& answered : all.alternatives) {
+    for (Prediction& p : answered.record.predictions) {
+      p.energy = Energy{{0, p.total_seconds * p.memory.device}, {}};  // of an order of its own
+    }
+  }
+  expect_sorted(SortKey::energy, [](const Prediction& p) { return p.energy->kilowatt_hours.high; });
   expect_sorted(SortKey::throughput, [](const Prediction& p) { return -p.samples_per_second; });
   expect_sorted(SortKey::cost,
                 [](const Prediction& p) { return p.dollars > 0 ? p.dollars : 1e300; });
