@@ -273,11 +273,12 @@ void add_accuracy(const Scenario& scenario, ResultRecord& record, const ReplaysO
 
 PreparedTraining prepare_training(const Scenario& scenario, Replays& replays, int workers) {
   struct One {
+    explicit One(const Scenario& of) : scenario(of) {}
     Scenario scenario;
     ResultRecord record{};
     std::optional<Study> study{};
   };
-  const auto one = std::make_shared<One>(One{scenario});
+  const auto one = std::make_shared<One>(scenario);
   Prediction& p = one->record.predictions.emplace_back();
   p.strategy = scenario.strategies.front().label;
   p.gpus = scenario.gpus.front();

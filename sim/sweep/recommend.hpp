@@ -38,9 +38,9 @@ struct Verdict {
   double step = 0, total = 0, dollars = 0;  // dollars: 0 = no price
   double device = 0;                        // bytes of device memory, peak
   double staleness = 0;                     // mean
-  std::optional<Energy> energy;             // where the scenario asks for it
-  std::optional<SeedMean> accuracy;         // where it was trained, at the end of the run
   std::string bottleneck;
+  std::optional<Energy> energy;      // where the scenario asks for it
+  std::optional<SeedMean> accuracy;  // where it was trained, at the end of the run
 };
 
 enum class Family { ddp, fsdp, sync_server, async_server };

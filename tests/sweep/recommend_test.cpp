@@ -229,6 +229,69 @@ TEST_F(Recommend, TheMatrixIsTheStudysWithTheseNumbers) {
   EXPECT_THAT(text, HasSubstr("accuracy: age of gradients"));
 }
 
+// Asynchronous servers learn less here, whatever is asked; what replaces training says so.
+TEST_F(Recommend, WhatDoesNotLearnEnoughIsLeftOut) {
+  const std::string text = std::string(training_run) + "convergence: {data: fashion-mnist}\n";
+  std::vector<std::string> trained;
+  RecommendOptions options;
+  options.min_accuracy = 0.85;
+  options.by = RankBy::time;
+  options.prepare = [&](const Scenario& candidate) {
+    const auto* server = std::get_if<ParameterServerOptions>(&candidate.strategies.front().options);
+    const bool asynchronous = server != nullptr && server->consistency == Consistency::async;
+    return PreparedTraining{asynchronous ? "async" : "sync", [&trained, asynchronous] {
+                              trained.push_back(asynchronous ? "async" : "sync");
+                              Accuracy accuracy;
+                              accuracy.last = asynchronous ? 0.7 : 0.9;
+                              return TrainedPoint{accuracy, {"a warning"}};
+                            }};
+  };
+  const Recommendation found = answer(options, text);
+  ASSERT_FALSE(found.ranked.empty());
+  std::size_t ranked_by_accuracy = 0;
+  for (const Candidate& c : found.ranked) {
+    EXPECT_NE(c.family, Family::async_server);
+    ASSERT_TRUE(c.verdict.accuracy);
+    ranked_by_accuracy += c.verdict.accuracy->mean == 0.9 ? 1U : 0U;
+  }
+  EXPECT_EQ(ranked_by_accuracy, found.ranked.size());
+  // What learns the same is trained once, and its warnings are told.
+  std::sort(trained.begin(), trained.end());
+  EXPECT_EQ(std::adjacent_find(trained.begin(), trained.end()), trained.end());
+  EXPECT_EQ(found.trainings, trained.size());
+  EXPECT_EQ(found.warnings.size(), trained.size());
+
+  // Nobody learns so much: nothing is recommended, and the reason names who was tried.
+  options.min_accuracy = 0.95;
+  const Recommendation none = answer(options, text);
+  EXPECT_TRUE(none.ranked.empty());
+  std::string reasons;
+  for (const auto& [reason, count] : none.left_out) reasons += reason + "\n";
+  EXPECT_THAT(reasons, HasSubstr("below 95.0 %: "));
+
+  // As many trainings as are allowed.
+  trained.clear();
+  options.most_trainings = 1;
+  EXPECT_EQ(answer(options, text).trainings, 1U);
+  EXPECT_EQ(trained.size(), 1U);
+}
+
+TEST_F(Recommend, LeastEnergyIsFirstWhereItIsAskedFor) {
+  const std::string text = std::string(training_run) + "energy: {carbon_intensity: 400}\n";
+  RecommendOptions options;
+  options.by = RankBy::energy;
+  const Recommendation found = answer(options, text);
+  ASSERT_FALSE(found.ranked.empty());
+  double before = 0;
+  for (const Candidate& c : found.ranked) {
+    ASSERT_TRUE(c.verdict.energy);
+    EXPECT_TRUE(c.verdict.energy->carbon_kilograms);
+    EXPECT_GE(c.verdict.energy->kilowatt_hours.high, before);
+    before = c.verdict.energy->kilowatt_hours.high;
+  }
+  EXPECT_THAT(recommendation_text(found, "s.yaml"), HasSubstr("kWh"));
+}
+
 TEST_F(Recommend, WhatCannotBeAskedIsRefused) {
   const auto wrong = [&](const RecommendOptions& options, const std::string& text) {
     return refusal([&] { answer(options, text); });
@@ -251,6 +314,8 @@ TEST_F(Recommend, WhatCannotBeAskedIsRefused) {
   RecommendOptions budget;
   budget.budget = 100;
   EXPECT_THAT(wrong(budget, unpriced), HasSubstr("has no price"));
+  EXPECT_THAT(wrong({.min_accuracy = 0.8}, training_run), HasSubstr("convergence: is missing"));
+  EXPECT_THAT(wrong({.by = RankBy::energy}, training_run), HasSubstr("energy: is missing"));
 }
 
 }  // namespace
