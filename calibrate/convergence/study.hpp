@@ -16,7 +16,7 @@ void add_accuracy(const Scenario& scenario, ResultRecord& record,
 
 // A scenario of one point, with `convergence`, ready to be trained. `replays` knows what was trained
 // before, and must live as long. Throws ConfigError for what cannot be simulated.
-PreparedTraining prepare_training(const Scenario& scenario, Replays& replays, int workers = 0);
+PreparedTraining prepare_training(const Scenario& scenario, Replays& replays, int workers);
 
 // Throws ConfigError when `scenario`, which has `convergence`, does not say how much is learned from.
 void check_can_learn(const Scenario& scenario);

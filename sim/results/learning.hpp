@@ -74,11 +74,10 @@ struct TrainedPoint {
 };
 
 // One point whose order of updates is known. Those of one key learn the same, however long it takes
-// them.
+// them. `train` throws ConfigError for data or a model that cannot be used.
 struct PreparedTraining {
   std::string key;
-  std::function<TrainedPoint()>
-      train;  // throws ConfigError for data or a model that cannot be used
+  std::function<TrainedPoint()> train;
 };
 
 // One learning curve per seed -> what is reported. `dollars_per_second` of all GPUs together.

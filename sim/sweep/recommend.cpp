@@ -221,11 +221,6 @@ std::vector<Judged> judge_groups(const std::string& file, const InputFiles& file
   return all;
 }
 
-// The most that the boards may draw: how much less an idle one draws is not known.
-double most_energy(const Verdict& v) {
-  return v.energy ? v.energy->kilowatt_hours.high : 0;
-}
-
 double measure(const Candidate& c, RankBy by) {
   const Verdict& v = c.verdict;
   switch (by) {
@@ -349,8 +344,8 @@ std::string below(const Learner& learner, double accuracy) {
 }
 
 // Trains what would stand in the shortlist until that is full or enough was trained, and keeps of the
-// ranked those that are known to reach the accuracy. Of servers the best of each kind is trained: how
-// it divides its batch and saves memory changes little in what is applied when.
+// ranked those that are known to reach the accuracy. Of servers the best of each kind is trained, and
+// none of its other batch splits and memory savers.
 void keep_what_learns(const std::string& file, const RecommendOptions& options,
                       Recommendation& answer) {
   Learners learners(file, options);

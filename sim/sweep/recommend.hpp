@@ -78,6 +78,12 @@ struct Recommendation {
   std::vector<std::string> warnings;            // about these
 };
 
+// The kWh that the boards may draw at most, 0 where the scenario does not ask: how much less an idle
+// one draws is not known.
+inline double most_energy(const Verdict& v) {
+  return v.energy ? v.energy->kilowatt_hours.high : 0;
+}
+
 // What a step takes at least: its forward and backward alone.
 double least_step_seconds(const Point& point, Family family);
 

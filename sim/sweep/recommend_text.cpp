@@ -77,10 +77,6 @@ std::string against(double value, double best, const char* less, const char* mor
   return fmt::format("{:.0f} % {}", 100 * std::abs(ratio - 1), ratio < 1 ? less : more);
 }
 
-double most_energy(const Candidate& c) {
-  return c.verdict.energy ? c.verdict.energy->kilowatt_hours.high : 0;
-}
-
 // Shares of the test set compare by their difference.
 std::string more_accurate(const Candidate& c, const Candidate& best) {
   if (!c.verdict.accuracy || !best.verdict.accuracy) return "";
@@ -100,7 +96,7 @@ std::string reason(const Recommendation& r, const Candidate& c, const Candidate&
        {against(c.verdict.total, best.verdict.total, "faster", "slower"),
         against(c.verdict.dollars, best.verdict.dollars, "cheaper", "dearer"),
         against(c.verdict.device, best.verdict.device, "less memory", "more memory"),
-        against(most_energy(c), most_energy(best), "less energy", "more energy"),
+        against(most_energy(c.verdict), most_energy(best.verdict), "less energy", "more energy"),
         more_accurate(c, best)}) {
     if (!part.empty()) text += (text.empty() ? "" : ", ") + part;
   }

@@ -16,8 +16,10 @@
 namespace lockstep::recommend_test {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::UnorderedElementsAre;
 using Json = nlohmann::json;
 
 const char* training_run =
@@ -30,6 +32,25 @@ const char* training_run =
     "gpus: [1, 2, 4]\n"
     "simulation: {steps: 8}\n"
     "strategies: [ddp]\n";
+
+// How many on the front another candidate beats in time, cost and memory; `worse`: what it has to be
+// then.
+template <class Worse>
+std::size_t on_the_front_for(const Recommendation& found, const Worse& worse) {
+  std::size_t count = 0;
+  for (const std::size_t i : found.pareto) {
+    const Verdict& v = found.ranked[i].verdict;
+    bool beaten = false;
+    for (const Candidate& other : found.ranked) {
+      const Verdict& o = other.verdict;
+      if (o.total >= v.total || o.dollars >= v.dollars || o.device >= v.device) continue;
+      beaten = true;
+      EXPECT_TRUE(worse(o, v)) << other.strategy;
+    }
+    count += beaten ? 1U : 0U;
+  }
+  return count;
+}
 
 class Recommend : public testing::Test {
  protected:
@@ -248,23 +269,22 @@ TEST_F(Recommend, WhatDoesNotLearnEnoughIsLeftOut) {
   };
   const Recommendation found = answer(options, text);
   ASSERT_FALSE(found.ranked.empty());
-  std::size_t ranked_by_accuracy = 0;
   for (const Candidate& c : found.ranked) {
     EXPECT_NE(c.family, Family::async_server);
     ASSERT_TRUE(c.verdict.accuracy);
-    ranked_by_accuracy += c.verdict.accuracy->mean == 0.9 ? 1U : 0U;
+    EXPECT_EQ(c.verdict.accuracy->mean, 0.9);
   }
-  EXPECT_EQ(ranked_by_accuracy, found.ranked.size());
   // What learns the same is trained once, and its warnings are told.
-  std::sort(trained.begin(), trained.end());
-  EXPECT_EQ(std::adjacent_find(trained.begin(), trained.end()), trained.end());
-  EXPECT_EQ(found.trainings, trained.size());
-  EXPECT_EQ(found.warnings.size(), trained.size());
+  EXPECT_THAT(trained, UnorderedElementsAre("sync", "async"));
+  EXPECT_EQ(found.trainings, 2U);
+  EXPECT_THAT(found.warnings, ElementsAre("a warning", "a warning"));
 
-  // Nobody learns so much: nothing is recommended, and the reason names who was tried.
+  // Nobody learns so much: all are tried, nothing is recommended, and the reason names them.
+  trained.clear();
   options.min_accuracy = 0.95;
   const Recommendation none = answer(options, text);
   EXPECT_TRUE(none.ranked.empty());
+  EXPECT_THAT(trained, UnorderedElementsAre("sync", "async"));
   std::string reasons;
   for (const auto& [reason, count] : none.left_out) reasons += reason + "\n";
   EXPECT_THAT(reasons, HasSubstr("below 95.0 %: "));
@@ -274,6 +294,62 @@ TEST_F(Recommend, WhatDoesNotLearnEnoughIsLeftOut) {
   options.most_trainings = 1;
   EXPECT_EQ(answer(options, text).trainings, 1U);
   EXPECT_EQ(trained.size(), 1U);
+}
+
+TEST_F(Recommend, NothingIsTrainedWhenTheShortlistIsFull) {
+  RecommendOptions options;
+  options.min_accuracy = 0.5;
+  std::size_t trained = 0;
+  options.prepare = [&](const Scenario&) {
+    return PreparedTraining{std::to_string(trained), [&trained]() -> TrainedPoint {
+                              ++trained;
+                              Accuracy accuracy;
+                              accuracy.last = 0.9;
+                              return {accuracy, {}};
+                            }};
+  };
+  const std::string text = std::string(training_run) + "convergence: {data: fashion-mnist}\n";
+  const Recommendation found = answer(options, text);
+  EXPECT_EQ(shortlist(found.ranked).size(), most_shortlisted);
+  EXPECT_GT(trained, 1U);
+  EXPECT_LE(trained, most_shortlisted);
+  EXPECT_GT(found.left_out.at("not trained: the shortlist was full"), 0U);
+}
+
+TEST_F(Recommend, TheFrontKnowsAccuracy) {
+  RecommendOptions options;
+  options.min_accuracy = 0.5;
+  options.gpus = "2";  // a kind for each family: all are trained
+  options.prepare = [](const Scenario& candidate) {
+    const auto* server = std::get_if<ParameterServerOptions>(&candidate.strategies.front().options);
+    const Consistency consistency = server != nullptr ? server->consistency : Consistency::elastic;
+    return PreparedTraining{std::to_string(static_cast<int>(consistency)),
+                            [consistency]() -> TrainedPoint {
+                              if (consistency == Consistency::sync) return {std::nullopt, {}};
+                              Accuracy accuracy;
+                              accuracy.last = consistency == Consistency::async ? 0.9 : 0.6;
+                              return {accuracy, {}};
+                            }};
+  };
+  const std::string text = std::string(training_run) + "convergence: {data: fashion-mnist}\n";
+  const Recommendation found = answer(options, text);
+  // A training whose processes failed says nothing about accuracy.
+  EXPECT_GT(found.left_out.at("could not be trained"), 0U);
+  const auto less_accurate = [](const Verdict& a, const Verdict& b) {
+    return a.accuracy->mean < b.accuracy->mean;
+  };
+  EXPECT_GT(on_the_front_for(found, less_accurate), 0U);
+}
+
+// An L4 is slower than an A100 and at one price for both dearer, but draws a fifth of its power.
+TEST_F(Recommend, TheFrontKnowsEnergy) {
+  const Recommendation found =
+      answer({.gpus = "1", .platforms = "g6.12xlarge,p4d.24xlarge"},
+             std::string(training_run) + "energy: {}\nprice_per_gpu_hour: 1 USD/h\n");
+  const auto draws_more = [](const Verdict& a, const Verdict& b) {
+    return most_energy(a) > most_energy(b);
+  };
+  EXPECT_GT(on_the_front_for(found, draws_more), 0U);
 }
 
 TEST_F(Recommend, LeastEnergyIsFirstWhereItIsAskedFor) {
