@@ -42,20 +42,25 @@ void Table::add_row(std::vector<std::string> cells) {
   rows_.push_back(std::move(cells));
 }
 
-std::string Table::text() const {
+std::vector<std::size_t> Table::widths() const {
   std::vector<std::size_t> widths;
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     std::size_t width = display_width(columns_[i].title);
     for (const auto& row : rows_) width = std::max(width, display_width(row[i]));
     widths.push_back(width);
   }
+  return widths;
+}
+
+std::string Table::lines(const std::vector<std::size_t>& chosen) const {
+  const std::vector<std::size_t> wide = widths();
   std::string out;
   auto line = [&](auto cell_of) {
     std::string text;
-    for (std::size_t i = 0; i < columns_.size(); ++i) {
+    for (const std::size_t i : chosen) {
       const std::string& cell = cell_of(i);
-      const std::string pad(widths[i] - display_width(cell), ' ');
-      if (i > 0) text += "  ";
+      const std::string pad(wide[i] - display_width(cell), ' ');
+      if (i != chosen.front()) text += "  ";
       text += columns_[i].align == Align::left ? cell + pad : pad + cell;
     }
     text.erase(text.find_last_not_of(' ') + 1);
@@ -65,6 +70,39 @@ std::string Table::text() const {
   line([&](std::size_t i) -> const std::string& { return columns_[i].title; });
   for (const auto& row : rows_) line([&](std::size_t i) -> const std::string& { return row[i]; });
   return out;
+}
+
+std::string Table::text() const {
+  std::vector<std::size_t> all;
+  for (std::size_t i = 0; i < columns_.size(); ++i) all.push_back(i);
+  return lines(all);
+}
+
+std::string Table::text(std::size_t width, std::size_t keys) const {
+  constexpr std::size_t between = 2;
+  const std::vector<std::size_t> wide = widths();
+  std::size_t whole = 0, of_keys = 0;
+  std::vector<std::size_t> first;
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    whole += wide[i] + (i > 0 ? between : 0);
+    if (i < keys) first.push_back(i);
+    if (i < keys) of_keys = whole;
+  }
+  if (whole <= width) return text();
+  std::string out;
+  std::vector<std::size_t> block = first;
+  std::size_t used = of_keys;
+  for (std::size_t i = keys; i < columns_.size(); ++i) {
+    const bool is_full = columns_[i].begins_block || used + between + wide[i] > width;
+    if (is_full && block.size() > keys) {
+      out += lines(block) + "\n";
+      block = first;
+      used = of_keys;
+    }
+    block.push_back(i);
+    used += between + wide[i];
+  }
+  return out + lines(block);
 }
 
 std::string Table::markdown() const {
