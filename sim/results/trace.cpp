@@ -122,12 +122,17 @@ std::string trace_document(const TraceHeader& header, const std::string& events)
       quoted(header.title), events);
 }
 
-void write_trace(const std::string& path, const std::string& document) {
+namespace {
+
+// `path`: as the user calls it.
+void write_packed(const std::string& draft, const std::string& path, const std::string& document) {
   // Transparent: as it is. Level 6 takes three times as long for a seventh of the bytes.
   const char* mode = path.ends_with(".gz") ? "wb4" : "wbT";
   errno = 0;
-  const gzFile file = gzopen(path.c_str(), mode);
-  const auto fail = [&] { throw OutputError(path + ": " + std::strerror(errno ? errno : EIO)); };
+  const gzFile file = gzopen(draft.c_str(), mode);
+  const auto fail = [&] {
+    throw OutputError(fmt::format("cannot write {}: {}", path, std::strerror(errno ? errno : EIO)));
+  };
   if (file == nullptr) fail();
   const bool written = document.empty() || gzfwrite(document.data(), document.size(), 1, file) == 1;
   const int cause = errno;
@@ -135,6 +140,12 @@ void write_trace(const std::string& path, const std::string& document) {
     if (!written) errno = cause;
     fail();
   }
+}
+
+}  // namespace
+
+void write_trace(const std::string& path, const std::string& document) {
+  write_whole(path, [&](const std::string& draft) { write_packed(draft, path, document); });
 }
 
 }  // namespace lockstep

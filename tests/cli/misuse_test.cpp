@@ -155,6 +155,25 @@ TEST(Output, AClosedOrFullStdoutIsAnError) {
   }
 }
 
+// As on a disk that is nearly full: the kernel takes the first bytes, and then no more.
+TEST(Output, NoFileIsLeftCutOff) {
+  const std::string scenario = small_scenario();
+  for (const std::string words :
+       {"report " + scenario + " -o page.html", "run " + scenario + " --trace trace.json",
+        "run " + scenario + " --trace trace.json.gz"}) {
+    for (const char* before : {"", "touch page.html trace.json trace.json.gz; "}) {
+      const Outcome outcome =
+          shell("cd $(mktemp -d) && " + std::string(before) +
+                "trap '' XFSZ; ulimit -f 8; \"$LOCKSTEP\" " + words +
+                " > /dev/null; code=$?; ls; find -size +0 -type f; rm -r $PWD; exit $code");
+      EXPECT_EQ(outcome.code, 74) << words;
+      EXPECT_THAT(outcome.err, HasSubstr("cannot write "));
+      EXPECT_THAT(outcome.err, HasSubstr(": File too large\n"));
+      EXPECT_EQ(outcome.out, *before == 0 ? "" : "page.html\ntrace.json\ntrace.json.gz\n") << words;
+    }
+  }
+}
+
 // One point of two runs into the limit of CPU time that the shell sets for each process.
 TEST(Output, APointThatDiesTakesNoOtherWithIt) {
   const std::string path = write_file(
