@@ -112,6 +112,10 @@ void ProgressLine::clear() {
   shown_ = 0;
 }
 
+void ProgressLine::restart() {
+  started_ = wall_seconds();
+}
+
 void ProgressLine::show(const std::string& text) {
   fmt::print(stderr, "\r\033[K{}", text);
   std::fflush(stderr);

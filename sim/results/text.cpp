@@ -71,9 +71,8 @@ std::string render_text(const ResultRecord& record) {
   out += section("Over seeds: the mean step and staleness", seeds_table(record));
   out += section("What stragglers cost a step (without them; own work and waiting of ranks)",
                  stragglers_table(record));
-  out +=
-      section("Energy of the GPUs for the whole run, at full board power: while busy, and always",
-              energy_table(record));
+  out += section("Energy of the GPUs for the whole run, at full board power: while busy, always",
+                 energy_table(record));
   out += section("The whole run with failures (mean of " + runs_text(record) + ")",
                  failures_table(record));
   out += section("Where the whole run goes", run_split_table(record));
