@@ -127,6 +127,20 @@ TEST(Output, QuietLeavesErrorsOnly) {
   EXPECT_THAT(lockstep({"run", "/none.yaml", "-q"}).err, HasSubstr("/none.yaml"));
 }
 
+// What takes more than half a second shows how far it is, on a terminal.
+TEST(Output, QuietShowsNoProgressEither) {
+  const std::string path = write_file(
+      "slow.yaml", scenario_text("model: resnet50\nplatform: dgx-a100-80gb-hdr4\ngpus: [256, 512]\n"
+                                 "simulation: {steps: 4000}\n"
+                                 "stragglers: {per_step: {lognormal: {sigma: 2%}}}\n"));
+  const auto on_terminal = [&](const std::string& option) {
+    return shell("script -qec '\"$LOCKSTEP\" run -j 1 " + path + option + " >/dev/null' /dev/null")
+        .out;
+  };
+  EXPECT_THAT(on_terminal(""), HasSubstr("simulating "));
+  EXPECT_EQ(on_terminal(" --quiet"), "");
+}
+
 TEST(Output, AReaderThatGoesAwayIsNoCrash) {
   const Outcome outcome = shell("\"$LOCKSTEP\" run " + small_scenario() + " --json | head -1");
   EXPECT_EQ(outcome.code, 0);
