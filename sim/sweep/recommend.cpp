@@ -285,7 +285,7 @@ std::string fault(const Verdict& v, const RecommendOptions& options) {
   return "";
 }
 
-std::string kind_of(const Candidate& c) {
+std::string shortlist_kind(const Candidate& c) {
   return fmt::format("{}/{}/{}", c.platform, c.gpus, static_cast<int>(c.family));
 }
 
@@ -349,14 +349,14 @@ std::string below(const Learner& learner, double accuracy) {
 }
 
 // Trains what would stand in the shortlist until that is full or enough was trained, and keeps of the
-// ranked those that are known to reach the accuracy. Of servers the best of each kind is trained: how
-// it divides its batch and saves memory changes little in what is applied when.
+// ranked those that are known to reach the accuracy. Of servers the best of each kind is trained, and
+// none of its other batch splits and memory savers.
 void keep_what_learns(const std::string& file, const RecommendOptions& options,
                       Recommendation& answer) {
   Learners learners(file, options);
   std::set<std::string> listed, tried;  // kinds
   for (const Candidate& c : answer.ranked) {
-    const std::string kind = kind_of(c);
+    const std::string kind = shortlist_kind(c);
     if (learners.find(c) == nullptr && listed.size() < most_shortlisted &&
         listed.count(kind) == 0 && tried.insert(kind).second) {
       learners.train(c, answer.warnings);
@@ -432,7 +432,7 @@ std::vector<std::size_t> shortlist(const std::vector<Candidate>& ranked) {
   std::vector<std::size_t> list;
   std::set<std::string> seen;
   for (std::size_t i = 0; i < ranked.size() && list.size() < most_shortlisted; ++i) {
-    if (seen.insert(kind_of(ranked[i])).second) list.push_back(i);
+    if (seen.insert(shortlist_kind(ranked[i])).second) list.push_back(i);
   }
   return list;
 }

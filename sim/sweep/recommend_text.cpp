@@ -77,7 +77,7 @@ std::string against(double value, double best, const char* less, const char* mor
   return fmt::format("{:.0f} % {}", 100 * std::abs(ratio - 1), ratio < 1 ? less : more);
 }
 
-double most_energy(const Candidate& c) {
+double drawn(const Candidate& c) {
   return c.verdict.energy ? c.verdict.energy->kilowatt_hours.high : 0;
 }
 
@@ -100,8 +100,7 @@ std::string reason(const Recommendation& r, const Candidate& c, const Candidate&
        {against(c.verdict.total, best.verdict.total, "faster", "slower"),
         against(c.verdict.dollars, best.verdict.dollars, "cheaper", "dearer"),
         against(c.verdict.device, best.verdict.device, "less memory", "more memory"),
-        against(most_energy(c), most_energy(best), "less energy", "more energy"),
-        more_accurate(c, best)}) {
+        against(drawn(c), drawn(best), "less energy", "more energy"), more_accurate(c, best)}) {
     if (!part.empty()) text += (text.empty() ? "" : ", ") + part;
   }
   return text.empty() ? "as good as the first" : text + " than the first";
