@@ -146,7 +146,7 @@ std::string accuracies(const AlternativesRecord& record, const ResultRecord& all
     }
   }
   std::string out = "\nAccuracy on the test set, really trained in the simulated order\n";
-  out += table.text(text_width, 1);
+  out += table.folded(text_width, 1);
   const auto name = [&](std::size_t i) {
     const Prediction& p = all.predictions[i];
     return fmt::format("row {}, {}", i + 1, point_text(p.strategy, p.gpus));
@@ -272,7 +272,7 @@ std::string render_text(const AlternativesRecord& record) {
   const ResultRecord all = joined(record);
   std::string out = record.alternatives.front().record.scenario + "\n";
   out += fmt::format("{} alternatives\n\n", record.alternatives.size()) +
-         table_of(record).text(text_width, 1);
+         table_of(record).folded(text_width, 1);
   out += "\n" + best_text(all, SortKey::time, "Fastest") +
          best_text(all, SortKey::cost, "Cheapest") +
          best_text(all, SortKey::memory, "Least memory");

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <regex>
 
 #include "results/cells.hpp"
 #include "results/table.hpp"
@@ -73,15 +72,19 @@ std::string PointList::text() const {
 }
 
 void PointSentences::add(const std::string& strategy, int gpus, const std::string& sentence) {
-  static const std::regex share("([0-9]+(?:\\.[0-9]+)?)(?= %)");
   Group group;
   std::size_t last = 0;
-  for (std::sregex_iterator at(sentence.begin(), sentence.end(), share), end; at != end; ++at) {
-    const auto place = static_cast<std::size_t>(at->position());
+  for (std::size_t unit = sentence.find(" %"); unit != std::string::npos;
+       unit = sentence.find(" %", unit + 1)) {
+    const std::size_t before =
+        sentence.find_last_not_of("0123456789.", std::max<std::size_t>(unit, 1) - 1);
+    const std::size_t place = before == std::string::npos ? 0 : before + 1;
+    if (place >= unit) continue;  // of no figure
     group.words.push_back(sentence.substr(last, place - last));
-    const Share found{std::strtod(at->str().c_str(), nullptr), at->str()};
+    const std::string figure = sentence.substr(place, unit - place);
+    const Share found{std::strtod(figure.c_str(), nullptr), figure};
     group.shares.emplace_back(found, found);
-    last = place + at->str().size();
+    last = unit;
   }
   group.words.push_back(sentence.substr(last));
   auto known = std::find_if(groups_.begin(), groups_.end(),

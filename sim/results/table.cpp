@@ -78,7 +78,7 @@ std::string Table::text() const {
   return lines(all);
 }
 
-std::string Table::text(std::size_t width, std::size_t keys) const {
+std::string Table::folded(std::size_t width, std::size_t keys) const {
   constexpr std::size_t between = 2;
   const std::vector<std::size_t> wide = widths();
   std::size_t whole = 0, of_keys = 0;

@@ -26,7 +26,7 @@ class Table {
   std::string text() const;  // columns separated by two spaces, no trailing blanks
   // The same in lines of at most `width` columns where the table lets itself be divided: into blocks,
   // one below the other, which all begin with the first `keys` columns.
-  std::string text(std::size_t width, std::size_t keys) const;
+  std::string folded(std::size_t width, std::size_t keys) const;
   std::string markdown() const;                        // GitHub table; '|' in cells is escaped
   std::string html(const std::string& caption) const;  // the first column heads its row
   std::string csv() const;  // RFC 4180, header line first, "\n" line ends

@@ -13,7 +13,7 @@ namespace {
 
 // Each block begins with strategy and GPUs.
 std::string of_points(const Table& table) {
-  return table.text(text_width, 2);
+  return table.folded(text_width, 2);
 }
 
 std::string section(const std::string& title, const Table& table) {

@@ -130,8 +130,8 @@ TEST(Output, QuietLeavesErrorsOnly) {
 // What takes more than half a second shows how far it is, on a terminal.
 TEST(Output, QuietShowsNoProgressEither) {
   const std::string path = write_file(
-      "slow.yaml", scenario_text("model: resnet50\nplatform: dgx-a100-80gb-hdr4\ngpus: [256, 512]\n"
-                                 "simulation: {steps: 4000}\n"
+      "slow.yaml", scenario_text("model: resnet50\nplatform: dgx-a100-80gb-hdr4\ngpus: [512]\n"
+                                 "simulation: {steps: 20000}\n"
                                  "stragglers: {per_step: {lognormal: {sigma: 2%}}}\n"));
   const auto on_terminal = [&](const std::string& option) {
     return shell("script -qec '\"$LOCKSTEP\" run -j 1 " + path + option + " >/dev/null' /dev/null")
@@ -172,7 +172,7 @@ TEST(Output, AClosedOrFullStdoutIsAnError) {
 // As on a disk that is nearly full: the kernel takes the first bytes, and then no more.
 TEST(Output, NoFileIsLeftCutOff) {
   const std::string scenario = small_scenario();
-  for (const std::string words :
+  for (const std::string& words :
        {"report " + scenario + " -o page.html", "run " + scenario + " --trace trace.json",
         "run " + scenario + " --trace trace.json.gz"}) {
     for (const char* before : {"", "touch page.html trace.json trace.json.gz; "}) {

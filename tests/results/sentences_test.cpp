@@ -64,20 +64,20 @@ TEST(PointSentences, ThoseThatAreAlikeNameAllTheirPoints) {
 TEST(WideTable, GoesOnBelowItselfWithItsFirstColumns) {
   Table table({{"who", Table::Align::left}, {"n"}, {"first"}, {"second"}, {"third"}});
   table.add_row({"a", "1", "11", "12", "13"});
-  EXPECT_EQ(table.text(80, 2), table.text());
-  EXPECT_EQ(table.text(27, 2), table.text());  // exactly as wide as it is
-  EXPECT_EQ(table.text(26, 2),
+  EXPECT_EQ(table.folded(80, 2), table.text());
+  EXPECT_EQ(table.folded(28, 2), table.text());  // exactly as wide as it is
+  EXPECT_EQ(table.folded(27, 2),
             "who  n  first  second\n"
             "a    1     11      12\n"
             "\n"
             "who  n  third\n"
             "a    1     13\n");
   // A column that is wider than the lines still stands.
-  EXPECT_THAT(lines(table.text(4, 1)), testing::Contains("a       12"));
+  EXPECT_THAT(lines(table.folded(4, 1)), testing::Contains("a        12"));
   Table divided({{"who", Table::Align::left}, {"first"}, {"second", Table::Align::right, true}});
   divided.add_row({"a", "1", "2"});
-  EXPECT_EQ(divided.text(18, 1), divided.text());
-  EXPECT_EQ(divided.text(17, 1), "who  first\na        1\n\nwho  second\na         2\n");
+  EXPECT_EQ(divided.folded(18, 1), divided.text());
+  EXPECT_EQ(divided.folded(17, 1), "who  first\na        1\n\nwho  second\na         2\n");
 }
 
 TEST(Text, FitsATerminalOfEightyColumns) {
