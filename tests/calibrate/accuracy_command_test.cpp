@@ -206,6 +206,45 @@ TEST(Accuracy, IsThatOfTheBestRecipeWhereItIsTuned) {
   }
 }
 
+TEST(Accuracy, IsALimitOfARecommendation) {
+  Study study;
+  Command& first = study.run("--min-accuracy 15%", "", "recommend");
+  ASSERT_EQ(first.wait(), 0) << first.err();
+  const std::string answer = first.out();
+  EXPECT_THAT(answer, HasSubstr("  accuracy\n"));
+  EXPECT_THAT(answer, HasSubstr("memory and accuracy at once"));
+  // Two seeds each of one GPU, of two that step together, and of a server of either consistency.
+  const std::size_t kept = study.kept();
+  EXPECT_EQ(kept, 8u);
+  Command& again = study.run("--min-accuracy 15%", "", "recommend");
+  ASSERT_EQ(again.wait(), 0);
+  EXPECT_EQ(again.out(), answer);
+  EXPECT_EQ(study.kept(), kept);
+  // `run` knows them: the same trainings.
+  Command& run = study.run();
+  ASSERT_EQ(run.wait(), 0);
+  EXPECT_LE(study.kept(), kept + 2);  // the server on two GPUs that it simulates by another engine
+  const json predictions = json::parse(run.out()).at("predictions");
+  EXPECT_THAT(answer,
+              HasSubstr(fmt::format("{:.1f} %",
+                                    100 * predictions[0].at("accuracy").at("mean").get<double>())));
+
+  Command& never = study.run("--min-accuracy 99.9%", "", "recommend");
+  EXPECT_EQ(never.wait(), 3);
+  EXPECT_THAT(never.out(), HasSubstr("Nothing meets every limit."));
+  EXPECT_THAT(never.out(), HasSubstr("below 99.9 %: DDP on 1 GPU"));
+  EXPECT_THAT(study.run("--min-accuracy 0%", "", "recommend").wait(), 2);
+  EXPECT_THAT(study.run("--min-accuracy 85", "", "recommend").wait(), 2);
+
+  std::filesystem::create_directories(study.folder.file("a/b"));
+  std::filesystem::copy_file(LOCKSTEP_PROGRAM, study.folder.file("a/b/lockstep"));
+  Command alone("recommend " + study.file() + " --min-accuracy 15%", "unset LOCKSTEP_CALIBRATE;",
+                "> out 2> err", study.folder.file("a/b/lockstep").string());
+  EXPECT_EQ(alone.wait(), 2);
+  EXPECT_THAT(alone.err(), HasSubstr("recommend: the measuring half is not built"));
+  EXPECT_EQ(alone.out(), "");
+}
+
 TEST(Accuracy, ThatCannotBeHadIsAWarningOrAnError) {
   Study study;
   std::filesystem::create_directories(study.folder.file("a/b"));
