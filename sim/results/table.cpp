@@ -78,31 +78,44 @@ std::string Table::text() const {
   return lines(all);
 }
 
-std::string Table::folded(std::size_t width, std::size_t keys) const {
+std::vector<std::vector<std::size_t>> Table::blocks(std::size_t width, std::size_t keys) const {
   constexpr std::size_t between = 2;
   const std::vector<std::size_t> wide = widths();
-  std::size_t whole = 0, of_keys = 0;
   std::vector<std::size_t> first;
-  for (std::size_t i = 0; i < columns_.size(); ++i) {
-    whole += wide[i] + (i > 0 ? between : 0);
-    if (i < keys) first.push_back(i);
-    if (i < keys) of_keys = whole;
+  std::size_t of_keys = 0;
+  for (std::size_t i = 0; i < keys; ++i) {
+    first.push_back(i);
+    of_keys += wide[i] + (i > 0 ? between : 0);
   }
-  if (whole <= width) return text();
-  std::string out;
-  std::vector<std::size_t> block = first;
+  std::vector<std::vector<std::size_t>> list{first};
   std::size_t used = of_keys;
   for (std::size_t i = keys; i < columns_.size(); ++i) {
     const bool is_full = columns_[i].begins_block || used + between + wide[i] > width;
-    if (is_full && block.size() > keys) {
-      out += lines(block) + "\n";
-      block = first;
+    if (is_full && list.back().size() > keys) {
+      list.push_back(first);
       used = of_keys;
     }
-    block.push_back(i);
+    list.back().push_back(i);
     used += between + wide[i];
   }
-  return out + lines(block);
+  return list;
+}
+
+std::string Table::folded(std::size_t width, std::size_t keys) const {
+  const std::vector<std::size_t> wide = widths();
+  std::size_t whole = 0;
+  for (const std::size_t one : wide) whole += one + (whole > 0 ? 2 : 0);
+  if (whole <= width) return text();
+  // As many blocks as it takes, and no last one of a single column if others can spare some.
+  auto list = blocks(width, keys);
+  for (std::size_t narrower = width; narrower > 0; --narrower) {
+    auto even = blocks(narrower, keys);
+    if (even.size() > list.size()) break;
+    list = std::move(even);
+  }
+  std::string out;
+  for (const auto& block : list) out += (out.empty() ? "" : "\n") + lines(block);
+  return out;
 }
 
 std::string Table::markdown() const {

@@ -33,6 +33,8 @@ class Table {
 
  private:
   std::vector<std::size_t> widths() const;
+  // Its columns in lines of at most `width`, where they let themselves be divided.
+  std::vector<std::vector<std::size_t>> blocks(std::size_t width, std::size_t keys) const;
   std::string lines(const std::vector<std::size_t>& chosen) const;  // columns
 
   std::vector<Column> columns_;

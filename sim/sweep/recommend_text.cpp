@@ -209,9 +209,8 @@ std::string recommendation_text(const Recommendation& r, const std::string& scen
                         r.trainings);
   }
   if (!r.matrix.empty()) {
-    text +=
-        "\nThe study's decision matrix with these numbers (best of each that fits)\n" +
-        matrix_text(r);
+    text += "\nThe study's decision matrix with these numbers (best of each that fits)\n" +
+            matrix_text(r);
   }
   return text;
 }
