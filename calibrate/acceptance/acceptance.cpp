@@ -14,7 +14,6 @@
 #include "closed_loop/estimate.hpp"
 #include "core/errors.hpp"
 #include "core/output.hpp"
-#include "imports/profile_folder.hpp"
 #include "launch/interrupts.hpp"
 #include "results/table.hpp"
 

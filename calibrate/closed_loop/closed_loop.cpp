@@ -20,7 +20,6 @@
 #include "core/output.hpp"
 #include "core/units.hpp"
 #include "costs/profile.hpp"
-#include "imports/profile_folder.hpp"
 #include "launch/interrupts.hpp"
 #include "launch/machine_state.hpp"
 #include "launch/measuring.hpp"

@@ -6,6 +6,7 @@
 #include <ctime>
 
 #include "core/command_line.hpp"
+#include "core/output.hpp"
 #include "cuda/device_probes.hpp"
 #include "imports/profile_folder.hpp"
 #include "launch/interrupts.hpp"

@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
 
-#include "core/errors.hpp"
+#include "core/output.hpp"
 #include "core/statistics.hpp"
 
 namespace lockstep {
@@ -95,14 +94,13 @@ void write_measured_kernels(const std::string& folder, const std::vector<KernelC
   }
   for (const auto& [name, rows] : files) {
     const std::string path = folder + "/" + name + ".csv";
-    std::ofstream file(path);
-    file << "# Kernels measured one by one, by lockstep-fit --shipped --measured from "
-            "calibrate/reference/kernels, which names the sources.\n"
-            "# products: batch, m, n, k; convolutions (3 x 3, stride 1): images, channels in and "
-            "out, "
-            "edge of the output; log(measured / modelled).\n"
-         << rows;
-    if (!file.flush()) throw file_error(path, "", "cannot be written");
+    write_text(path,
+               "# Kernels measured one by one, by lockstep-fit --shipped --measured from "
+               "calibrate/reference/kernels, which names the sources.\n"
+               "# products: batch, m, n, k; convolutions (3 x 3, stride 1): images, channels in "
+               "and out, "
+               "edge of the output; log(measured / modelled).\n" +
+                   rows);
   }
 }
 

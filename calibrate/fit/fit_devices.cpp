@@ -9,12 +9,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <set>
 
 #include "core/errors.hpp"
+#include "core/output.hpp"
 #include "fit/device_models.hpp"
 #include "fit/device_tables.hpp"
 #include "source_dir.hpp"
@@ -203,13 +203,12 @@ std::vector<double> leave_out(const std::vector<ReferenceCase>& cases, const Cas
 
 void write_kernels(const std::string& path, const std::vector<KernelCase>& kernels,
                    const Models& models) {
-  std::ofstream file(path);
-  file << "kind,device,shape,held out,measured us,modelled us\n";
+  std::string rows = "kind,device,shape,held out,measured us,modelled us\n";
   for (const KernelCase& c : kernels)
-    file << fmt::format("{},{},\"{}\",{},{:.2f},{:.2f}\n", c.row.kind, c.row.device, c.row.shape,
+    rows += fmt::format("{},{},\"{}\",{},{:.2f},{:.2f}\n", c.row.kind, c.row.device, c.row.shape,
                         c.row.held_out ? "yes" : "no", 1e6 * c.row.seconds,
                         1e6 * predicted(c.row, c.device, models));
-  if (!file.flush()) throw file_error(path, "", "cannot be written");
+  write_text(path, rows);
 }
 
 int run(const std::string& folder, bool as_shipped, const std::string& kernel_file,

@@ -58,6 +58,7 @@ class ProgressLine {
   // Of many alike, some of which (`before`) were done at the start.
   void update_rate(std::size_t done, std::size_t all, std::size_t before);
   void clear();
+  void restart();  // the remaining time is that of what begins now
   RunOptions run_options(int workers);
 
  private:

@@ -3,13 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "cli/commands.hpp"
 #include "core/errors.hpp"
@@ -70,11 +67,7 @@ std::string rendered(const Table& table, Format format) {
 
 void write_answer(const std::string& path, const std::string& text) {
   if (path == "-") return print(text);
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  if (!file.flush()) {
-    throw OutputError(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
-  }
+  write_text(path, text);
   note("wrote " + path);
 }
 
@@ -117,6 +110,10 @@ ProgressLine::~ProgressLine() {
 void ProgressLine::clear() {
   if (shown_ > 0) fmt::print(stderr, "\r\033[K");
   shown_ = 0;
+}
+
+void ProgressLine::restart() {
+  started_ = wall_seconds();
 }
 
 void ProgressLine::show(const std::string& text) {

@@ -18,8 +18,11 @@ namespace lockstep {
 ReplaysOptions training_options(const char* verb, ProgressLine& progress, int workers) {
   return {.workers = workers,
           .verb = verb,
-          .progress = [&](std::size_t done,
-                          std::size_t all) { progress.update({.done = done, .all = all}); },
+          .progress =
+              [&](std::size_t done, std::size_t all) {
+                if (done == 0) progress.restart();
+                progress.update({.done = done, .all = all});
+              },
           .estimate =
               [&](std::size_t trainings, double seconds) {
                 progress.clear();

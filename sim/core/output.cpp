@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include "core/errors.hpp"
 
@@ -16,6 +18,44 @@ void print(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
     throw OutputError(fmt::format("cannot write the answer: {}", std::strerror(errno)));
   }
+}
+
+namespace {
+
+[[noreturn]] void cannot_write(const std::string& path, int cause) {
+  throw OutputError(fmt::format("cannot write {}: {}", path, std::strerror(cause)));
+}
+
+}  // namespace
+
+void write_whole(const std::string& path,
+                 const std::function<void(const std::string& draft)>& fill) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::file_status before = fs::status(path, error);
+  if (fs::exists(before) && !fs::is_regular_file(before)) return fill(path);
+  // A link goes on pointing at what it points at.
+  const std::string file = fs::is_symlink(path, error) ? fs::weakly_canonical(path).string() : path;
+  const std::string draft = fmt::format("{}.{}.new", file, ::getpid());
+  try {
+    fill(draft);
+    if (fs::exists(before)) fs::permissions(draft, before.permissions(), error);
+    if (std::rename(draft.c_str(), file.c_str()) != 0) cannot_write(path, errno);
+  } catch (...) {
+    fs::remove(draft, error);
+    throw;
+  }
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  write_whole(path, [&](const std::string& draft) {
+    std::FILE* file = std::fopen(draft.c_str(), "wbe");
+    if (file == nullptr) cannot_write(path, errno);
+    const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+    const int cause = errno;
+    if (std::fclose(file) != 0 && written) cannot_write(path, errno);
+    if (!written) cannot_write(path, cause);
+  });
 }
 
 int exit_code_of(const char* name, const std::function<int()>& work) {

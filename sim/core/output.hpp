@@ -27,6 +27,15 @@ class OutputError : public ExitError {
 // Writes all of `text` to stdout. Throws OutputError when it does not get there.
 void print(const std::string& text);
 
+// A file that is whole, or what it was before: `fill` writes a draft beside it, which then takes its
+// place, and is gone when `fill` throws. What is no plain file (a device, a pipe) is filled itself.
+// Throws OutputError when the draft cannot take its place.
+void write_whole(const std::string& path,
+                 const std::function<void(const std::string& draft)>& fill);
+
+// `text` as the whole file, likewise. Throws OutputError.
+void write_text(const std::string& path, const std::string& text);
+
 // The exit code of a program called `name` that does `work`: what `work` returns, 2 on ConfigError,
 // that of an ExitError, 1 on any other exception; what was thrown is on stderr.
 int exit_code_of(const char* name, const std::function<int()>& work);

@@ -4,9 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -58,16 +55,6 @@ std::string read_text(const std::string& path) {
   if (std::filesystem::is_directory(path)) throw file_error(path, "", "is a folder, not a file");
   if (!file || !(text << file.rdbuf())) throw file_error(path, "", "cannot be read, or is empty");
   return text.str();
-}
-
-void write_text(const std::string& path, const std::string& text) {
-  const std::string draft = path + ".new";
-  std::ofstream file(draft, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file || std::rename(draft.c_str(), path.c_str()) != 0) {
-    throw OutputError(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
-  }
 }
 
 Profile open_profile(const std::string& folder, const std::string& device,

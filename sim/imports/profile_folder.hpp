@@ -10,8 +10,6 @@ namespace lockstep {
 
 // The whole file. Throws ConfigError when it cannot be read.
 std::string read_text(const std::string& path);
-// Writes it whole or not at all: another file takes its place. Throws OutputError.
-void write_text(const std::string& path, const std::string& text);
 
 // The profile in `folder`; an empty one of `device` when there is none. Throws ConfigError when
 // there is no such device file (it names `option`, which said so; "" = not looked at), when the

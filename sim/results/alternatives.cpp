@@ -10,6 +10,7 @@
 
 #include "results/cells.hpp"
 #include "results/learning.hpp"
+#include "results/sentences.hpp"
 #include "results/table.hpp"
 #include "results/tables.hpp"
 
@@ -145,7 +146,7 @@ std::string accuracies(const AlternativesRecord& record, const ResultRecord& all
     }
   }
   std::string out = "\nAccuracy on the test set, really trained in the simulated order\n";
-  out += table.text();
+  out += table.folded(text_width, 1);
   const auto name = [&](std::size_t i) {
     const Prediction& p = all.predictions[i];
     return fmt::format("row {}, {}", i + 1, point_text(p.strategy, p.gpus));
@@ -209,8 +210,9 @@ std::string grouped(const ResultRecord& all) {
                                  : fmt::format("{}-{}", rows[i], rows[last]));
       i = last + 1;
     }
-    out += fmt::format("row{} {}: {}\n", rows.size() == 1 ? "" : "s", fmt::join(ranges, ", "),
-                       sentence);
+    out += wrapped(fmt::format("row{} {}: {}", rows.size() == 1 ? "" : "s", fmt::join(ranges, ", "),
+                               sentence)) +
+           "\n";
   }
   return out;
 }
@@ -269,7 +271,8 @@ void sort_predictions(ResultRecord& record, SortKey key) {
 std::string render_text(const AlternativesRecord& record) {
   const ResultRecord all = joined(record);
   std::string out = record.alternatives.front().record.scenario + "\n";
-  out += fmt::format("{} alternatives\n\n", record.alternatives.size()) + table_of(record).text();
+  out += fmt::format("{} alternatives\n\n", record.alternatives.size()) +
+         table_of(record).folded(text_width, 1);
   out += "\n" + best_text(all, SortKey::time, "Fastest") +
          best_text(all, SortKey::cost, "Cheapest") +
          best_text(all, SortKey::memory, "Least memory");

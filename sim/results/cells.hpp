@@ -12,6 +12,17 @@ namespace lockstep {
 inline std::string seconds_text(double value) {
   return human(value, Dimension::seconds);
 }
+// "88.2 .. 154 ms", or "900 us .. 1.10 ms".
+inline std::string seconds_interval_text(double low, double high) {
+  std::string from = seconds_text(low);
+  const std::string to = seconds_text(high);
+  const std::size_t unit = from.find(' ');
+  if (unit != std::string::npos && to.find(' ') != std::string::npos &&
+      from.substr(unit) == to.substr(to.find(' '))) {
+    from.resize(unit);
+  }
+  return fmt::format("{} .. {}", from, to);
+}
 inline std::string bytes_text(double value) {
   return human(value, Dimension::bytes);
 }

@@ -42,20 +42,25 @@ void Table::add_row(std::vector<std::string> cells) {
   rows_.push_back(std::move(cells));
 }
 
-std::string Table::text() const {
+std::vector<std::size_t> Table::widths() const {
   std::vector<std::size_t> widths;
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     std::size_t width = display_width(columns_[i].title);
     for (const auto& row : rows_) width = std::max(width, display_width(row[i]));
     widths.push_back(width);
   }
+  return widths;
+}
+
+std::string Table::lines(const std::vector<std::size_t>& chosen) const {
+  const std::vector<std::size_t> wide = widths();
   std::string out;
   auto line = [&](auto cell_of) {
     std::string text;
-    for (std::size_t i = 0; i < columns_.size(); ++i) {
+    for (const std::size_t i : chosen) {
       const std::string& cell = cell_of(i);
-      const std::string pad(widths[i] - display_width(cell), ' ');
-      if (i > 0) text += "  ";
+      const std::string pad(wide[i] - display_width(cell), ' ');
+      if (i != chosen.front()) text += "  ";
       text += columns_[i].align == Align::left ? cell + pad : pad + cell;
     }
     text.erase(text.find_last_not_of(' ') + 1);
@@ -64,6 +69,52 @@ std::string Table::text() const {
   };
   line([&](std::size_t i) -> const std::string& { return columns_[i].title; });
   for (const auto& row : rows_) line([&](std::size_t i) -> const std::string& { return row[i]; });
+  return out;
+}
+
+std::string Table::text() const {
+  std::vector<std::size_t> all;
+  for (std::size_t i = 0; i < columns_.size(); ++i) all.push_back(i);
+  return lines(all);
+}
+
+std::vector<std::vector<std::size_t>> Table::blocks(std::size_t width, std::size_t keys) const {
+  constexpr std::size_t between = 2;
+  const std::vector<std::size_t> wide = widths();
+  std::vector<std::size_t> first;
+  std::size_t of_keys = 0;
+  for (std::size_t i = 0; i < keys; ++i) {
+    first.push_back(i);
+    of_keys += wide[i] + (i > 0 ? between : 0);
+  }
+  std::vector<std::vector<std::size_t>> list{first};
+  std::size_t used = of_keys;
+  for (std::size_t i = keys; i < columns_.size(); ++i) {
+    const bool is_full = columns_[i].begins_block || used + between + wide[i] > width;
+    if (is_full && list.back().size() > keys) {
+      list.push_back(first);
+      used = of_keys;
+    }
+    list.back().push_back(i);
+    used += between + wide[i];
+  }
+  return list;
+}
+
+std::string Table::folded(std::size_t width, std::size_t keys) const {
+  const std::vector<std::size_t> wide = widths();
+  std::size_t whole = 0;
+  for (const std::size_t one : wide) whole += one + (whole > 0 ? 2 : 0);
+  if (whole <= width) return text();
+  // As many blocks as it takes, and no last one of a single column if others can spare some.
+  auto list = blocks(width, keys);
+  for (std::size_t narrower = width; narrower > 0; --narrower) {
+    auto even = blocks(narrower, keys);
+    if (even.size() > list.size()) break;
+    list = std::move(even);
+  }
+  std::string out;
+  for (const auto& block : list) out += (out.empty() ? "" : "\n") + lines(block);
   return out;
 }
 

@@ -13,6 +13,7 @@ class Table {
   struct Column {
     std::string title;
     Align align = Align::right;
+    bool begins_block = false;  // of a table that is too wide for its lines
   };
 
   explicit Table(std::vector<Column> columns);
@@ -22,12 +23,20 @@ class Table {
   const std::vector<Column>& columns() const { return columns_; }
   const std::vector<std::vector<std::string>>& rows() const { return rows_; }
 
-  std::string text() const;      // columns separated by two spaces, no trailing blanks
-  std::string markdown() const;  // GitHub table; '|' in cells is escaped
+  std::string text() const;  // columns separated by two spaces, no trailing blanks
+  // The same in lines of at most `width` columns where the table lets itself be divided: into blocks,
+  // one below the other, which all begin with the first `keys` columns.
+  std::string folded(std::size_t width, std::size_t keys) const;
+  std::string markdown() const;                        // GitHub table; '|' in cells is escaped
   std::string html(const std::string& caption) const;  // the first column heads its row
   std::string csv() const;  // RFC 4180, header line first, "\n" line ends
 
  private:
+  std::vector<std::size_t> widths() const;
+  // Its columns in lines of at most `width`, where they let themselves be divided.
+  std::vector<std::vector<std::size_t>> blocks(std::size_t width, std::size_t keys) const;
+  std::string lines(const std::vector<std::size_t>& chosen) const;  // columns
+
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;
 };

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "results/cells.hpp"
+#include "results/sentences.hpp"
 #include "results/staleness.hpp"
 #include "results/step_parts.hpp"
 
@@ -51,11 +52,12 @@ Table summary_table(const ResultRecord& record) {
   if (precisions) columns.push_back({"precision", Align::left});
   columns.push_back({"step"});
   if (medians) columns.push_back({"median"});
-  for (const char* title : {"90 % interval", "total", tokens ? "tokens/s" : "samples/s", "scaling",
-                            "GPU busy", "MFU"}) {
-    columns.push_back({title});
-  }
+  columns.insert(columns.end(), {{"90 % interval"}, {"total"}});
   if (priced) columns.push_back({"cost"});
+  columns.insert(columns.end(), {{tokens ? "tokens/s" : "samples/s"},
+                                 {"scaling", Align::right, true},
+                                 {"GPU busy"},
+                                 {"MFU"}});
   if (caveats) columns.push_back({"but", Align::left});
   Table table(columns);
   for (const auto& p : record.predictions) {
@@ -63,15 +65,14 @@ Table summary_table(const ResultRecord& record) {
     if (precisions) cells.push_back(p.precision);
     cells.push_back(seconds_text(p.step_seconds));
     if (medians) cells.push_back(seconds_text(p.median_step_seconds));
+    cells.push_back(seconds_interval_text(p.step_interval.low, p.step_interval.high));
+    cells.push_back(seconds_or_dash(p.total_seconds));
+    if (priced) cells.push_back(p.dollars > 0 ? fmt::format("${:.2f}", p.dollars) : "-");
     for (std::string cell :
-         {fmt::format("{} .. {}", seconds_text(p.step_interval.low),
-                      seconds_text(p.step_interval.high)),
-          nothing(p.total_seconds) ? "-" : seconds_text(p.total_seconds),
-          rate_text(tokens ? p.tokens_per_second : p.samples_per_second),
+         {rate_text(tokens ? p.tokens_per_second : p.samples_per_second),
           percent(p.scaling_efficiency), percent(p.gpu_utilisation), percent(p.mfu)}) {
       cells.push_back(std::move(cell));
     }
-    if (priced) cells.push_back(p.dollars > 0 ? fmt::format("${:.2f}", p.dollars) : "-");
     if (caveats) cells.push_back(caveat(p));
     table.add_row(std::move(cells));
   }
@@ -80,14 +81,24 @@ Table summary_table(const ResultRecord& record) {
 
 Table split_table(const ResultRecord& record) {
   std::vector<Table::Column> columns{{"strategy", Align::left}, {"GPUs"}};
-  for (const StepPart& part : named_parts) columns.push_back({part.heading});
+  std::vector<double StepSplit::*> parts;  // that any point has
+  bool divided = false;
+  for (const StepPart& part : named_parts) {
+    if (std::all_of(record.predictions.begin(), record.predictions.end(),
+                    [&](const Prediction& p) { return nothing(p.split.*part.seconds); })) {
+      continue;
+    }
+    parts.push_back(part.seconds);
+    // Everybody's work, and what comes with training on several GPUs.
+    const bool begins = !divided && columns.size() > 2 &&
+                        (part.seconds == &StepSplit::copies || part.kind == PartKind::idle);
+    divided |= begins;
+    columns.push_back({part.heading, Align::right, begins});
+  }
   Table table(columns);
   for (const auto& p : record.predictions) {
     std::vector<std::string> cells{p.strategy, std::to_string(p.gpus)};
-    for (const auto part : step_parts) {
-      const double seconds = p.split.*part;
-      cells.push_back(nothing(seconds) ? "-" : seconds_text(seconds));
-    }
+    for (const auto part : parts) cells.push_back(seconds_or_dash(p.split.*part));
     table.add_row(std::move(cells));
   }
   return table;
@@ -131,9 +142,20 @@ Table traffic_table(const ResultRecord& record) {
                {"all links"},
                {"busy"}});
   for (const auto& p : record.predictions) {
+    // Links that carry the same are one row: what passes PCIe passes the host's memory.
+    std::vector<std::pair<std::string, std::vector<std::string>>> rows;  // links, figures
     for (const auto& t : p.traffic) {
-      table.add_row({p.strategy, std::to_string(p.gpus), t.link_class, bytes_text(t.bytes),
-                     bytes_text(t.total_bytes), percent(t.busy)});
+      const std::vector<std::string> figures{bytes_text(t.bytes), bytes_text(t.total_bytes),
+                                             percent(t.busy)};
+      const auto known = std::find_if(rows.begin(), rows.end(),
+                                      [&](const auto& row) { return row.second == figures; });
+      if (known != rows.end()) known->first += ", " + t.link_class;
+      if (known == rows.end()) rows.emplace_back(t.link_class, figures);
+    }
+    for (const auto& [links, figures] : rows) {
+      std::vector<std::string> cells{p.strategy, std::to_string(p.gpus), links};
+      cells.insert(cells.end(), figures.begin(), figures.end());
+      table.add_row(std::move(cells));
     }
   }
   return table;
@@ -173,8 +195,7 @@ Table seeds_table(const ResultRecord& record) {
     const OverSeeds& o = *p.over_seeds;
     const Interval& step = o.step.interval;
     table.add_row({p.strategy, std::to_string(p.gpus), std::to_string(o.seeds),
-                   seconds_text(o.step.mean),
-                   fmt::format("{} .. {}", seconds_text(step.low), seconds_text(step.high)),
+                   seconds_text(o.step.mean), seconds_interval_text(step.low, step.high),
                    o.staleness ? fmt::format("{:.2f}", o.staleness->mean) : "-",
                    o.staleness ? fmt::format("{:.2f} .. {:.2f}", o.staleness->interval.low,
                                              o.staleness->interval.high)
@@ -190,7 +211,7 @@ Table stragglers_table(const ResultRecord& record) {
                {"longer by"},
                {"share"},
                {"cost"},
-               {"slowest"},
+               {"slowest", Align::right, true},
                {"own"},
                {"waits"},
                {"fastest"},
@@ -246,7 +267,7 @@ Table failures_table(const ResultRecord& record) {
                {"failures"},
                {"interruptions"},
                {"every"},
-               {"finish"},
+               {"finish", Align::right, true},
                {"90 % interval"},
                {"goodput"},
                {"available"},
@@ -259,8 +280,7 @@ Table failures_table(const ResultRecord& record) {
                    seconds_or_dash(r.seconds_between_interruptions),
                    r.unfinished > 0 ? fmt::format("not in {} of {}", r.unfinished, r.runs)
                                     : seconds_text(r.finish_seconds),
-                   fmt::format("{} .. {}", seconds_text(r.finish_interval.low),
-                               seconds_text(r.finish_interval.high)),
+                   seconds_interval_text(r.finish_interval.low, r.finish_interval.high),
                    r.goodput > 0 ? percent(r.goodput) : "-", percent(r.availability),
                    r.dollars > 0 ? fmt::format("${:.2f}", r.dollars) : "-"});
   }
@@ -275,7 +295,7 @@ Table run_split_table(const ResultRecord& record) {
                {"checkpoints"},
                {"down"},
                {"waiting"},
-               {"nodes"},
+               {"nodes", Align::right, true},
                {"one checkpoint"},
                {"takes"},
                {"every"}});
@@ -302,7 +322,7 @@ Table accuracy_table(const ResultRecord& record) {
                {"90 % interval"},
                {"rate"},
                {"momentum"},
-               {"target"},
+               {"target", Align::right, true},
                {"reached by"},
                {"after"},
                {"90 % interval"},
@@ -337,39 +357,22 @@ std::string shares_text(const ProvenanceShare& share) {
                      100 * share.measured, 100 * share.interpolated, 100 * share.modelled);
 }
 
-// One line for all points whose shares read alike.
-struct OriginLine {
-  std::string shares;
-  std::vector<std::pair<std::string, std::vector<int>>> points;  // strategy, GPU counts
-};
-
-std::string text_of(const OriginLine& line) {
-  std::vector<std::string> points;
-  for (const auto& [strategy, gpus] : line.points) {
-    points.push_back(gpus.size() == 1
-                         ? point_text(strategy, gpus.front())
-                         : fmt::format("{} on {} GPUs", strategy, fmt::join(gpus, ", ")));
-  }
-  return fmt::format("Costs of {}: {}.", fmt::join(points, "; "), line.shares);
-}
-
 }  // namespace
 
 std::vector<std::string> origins(const ResultRecord& record) {
-  std::vector<OriginLine> lines;
+  std::vector<std::pair<std::string, PointList>> lines;  // shares, points that have them
   for (const auto& p : record.predictions) {
     const std::string shares = shares_text(p.provenance);
     auto line = std::find_if(lines.begin(), lines.end(),
-                             [&](const OriginLine& known) { return known.shares == shares; });
+                             [&](const auto& known) { return known.first == shares; });
     if (line == lines.end()) line = lines.insert(line, {shares, {}});
-    if (line->points.empty() || line->points.back().first != p.strategy) {
-      line->points.push_back({p.strategy, {}});
-    }
-    line->points.back().second.push_back(p.gpus);
+    line->second.add(p.strategy, p.gpus);
   }
-  if (lines.size() == 1) return {fmt::format("Costs: {}.", lines.front().shares)};
+  if (lines.size() == 1) return {fmt::format("Costs: {}.", lines.front().first)};
   std::vector<std::string> texts;
-  for (const OriginLine& line : lines) texts.push_back(text_of(line));
+  for (const auto& [shares, points] : lines) {
+    texts.push_back(fmt::format("Costs of {}: {}.", points.text(), shares));
+  }
   return texts;
 }
 

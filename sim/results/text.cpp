@@ -4,14 +4,20 @@
 
 #include "results/cells.hpp"
 #include "results/render.hpp"
+#include "results/sentences.hpp"
 #include "results/tables.hpp"
 
 namespace lockstep {
 
 namespace {
 
+// Each block begins with strategy and GPUs.
+std::string of_points(const Table& table) {
+  return table.folded(text_width, 2);
+}
+
 std::string section(const std::string& title, const Table& table) {
-  return table.empty() ? "" : "\n" + title + "\n" + table.text();
+  return table.empty() ? "" : "\n" + wrapped(title) + "\n" + of_points(table);
 }
 
 std::string seeds_text(const ResultRecord& record) {
@@ -31,49 +37,49 @@ std::string runs_text(const ResultRecord& record) {
 }
 
 std::string remarks(const ResultRecord& record) {
-  std::string out = "\n";
+  PointSentences sentences;
   for (const auto& p : record.predictions) {
-    out += fmt::format("{}: {}\n", point_text(p.strategy, p.gpus), p.bottleneck);
+    sentences.add(p.strategy, p.gpus, p.bottleneck);
     if (p.out_of_memory) {
       for (const auto& suggestion : p.out_of_memory->suggestions) {
-        out += fmt::format("  would fit: {}\n", suggestion);
+        sentences.add(p.strategy, p.gpus, "would fit: " + suggestion);
       }
     }
-    for (const auto& note : p.notes) out += fmt::format("  note: {}\n", note);
+    for (const auto& note : p.notes) sentences.add(p.strategy, p.gpus, "note: " + note);
   }
   for (const Failure& failure : record.failures) {
-    out += fmt::format("{}: no prediction: {}\n", point_text(failure.strategy, failure.gpus),
-                       failure.reason);
+    sentences.add(failure.strategy, failure.gpus, "no prediction: " + failure.reason);
   }
-  if (record.recipe) out += "Recipe " + *record.recipe + ".\n";
-  for (const std::string& line : origins(record)) out += line + "\n";
+  std::string out = "\n";
+  for (const std::string& sentence : sentences.texts()) out += wrapped(sentence) + "\n";
+  if (record.recipe) out += wrapped("Recipe " + *record.recipe + ".") + "\n";
+  for (const std::string& line : origins(record)) out += wrapped(line) + "\n";
   return out;
 }
 
 }  // namespace
 
 std::string render_text(const ResultRecord& record) {
-  std::string out = record.scenario + "\n" + subject_text(record);
-  out += "\n\n" + summary_table(record).text();
+  std::string out = wrapped(record.scenario) + "\n" + wrapped(subject_text(record));
+  out += "\n\n" + of_points(summary_table(record));
   out += "\nWhere the step goes (mean of the ranks; the parts add up to the step)\n" +
-         split_table(record).text();
-  out += "\nPeak memory per GPU\n" + memory_table(record).text();
+         of_points(split_table(record));
+  out += "\nPeak memory per GPU\n" + of_points(memory_table(record));
   out += section("Traffic per step, one way", traffic_table(record));
   out += section("Staleness of the updates applied", staleness_table(record));
   out += section("One worker's share of the steps", workers_table(record));
   out += section("Over seeds: the mean step and staleness", seeds_table(record));
   out += section("What stragglers cost a step (without them; own work and waiting of ranks)",
                  stragglers_table(record));
-  out +=
-      section("Energy of the GPUs for the whole run, at full board power: while busy, and always",
-              energy_table(record));
+  out += section("Energy of the GPUs for the whole run, at full board power: while busy, always",
+                 energy_table(record));
   out += section("The whole run with failures (mean of " + runs_text(record) + ")",
                  failures_table(record));
   out += section("Where the whole run goes", run_split_table(record));
   out += section("Accuracy on the test set, really trained in the simulated order (" +
                      seeds_text(record) + ")",
                  accuracy_table(record));
-  for (const std::string& finding : record.findings) out += "\n" + finding + "\n";
+  for (const std::string& finding : record.findings) out += "\n" + wrapped(finding) + "\n";
   out += remarks(record);
   return out;
 }

@@ -280,7 +280,7 @@ std::string fault(const Verdict& v, const RecommendOptions& options) {
   return "";
 }
 
-std::string kind_of(const Candidate& c) {
+std::string shortlist_kind(const Candidate& c) {
   return fmt::format("{}/{}/{}", c.platform, c.gpus, static_cast<int>(c.family));
 }
 
@@ -351,7 +351,7 @@ void keep_what_learns(const std::string& file, const RecommendOptions& options,
   Learners learners(file, options);
   std::set<std::string> listed, tried;  // kinds
   for (const Candidate& c : answer.ranked) {
-    const std::string kind = kind_of(c);
+    const std::string kind = shortlist_kind(c);
     if (learners.find(c) == nullptr && listed.size() < most_shortlisted &&
         listed.count(kind) == 0 && tried.insert(kind).second) {
       learners.train(c, answer.warnings);
@@ -427,7 +427,7 @@ std::vector<std::size_t> shortlist(const std::vector<Candidate>& ranked) {
   std::vector<std::size_t> list;
   std::set<std::string> seen;
   for (std::size_t i = 0; i < ranked.size() && list.size() < most_shortlisted; ++i) {
-    if (seen.insert(kind_of(ranked[i])).second) list.push_back(i);
+    if (seen.insert(shortlist_kind(ranked[i])).second) list.push_back(i);
   }
   return list;
 }

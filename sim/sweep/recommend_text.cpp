@@ -5,6 +5,7 @@
 
 #include "core/units.hpp"
 #include "results/cells.hpp"
+#include "results/sentences.hpp"
 #include "results/table.hpp"
 #include "sweep/recommend.hpp"
 
@@ -48,6 +49,11 @@ Table candidates_table(const Shown& shown) {
   if (shown.carbon) columns.push_back({"CO2"});
   if (shown.accuracy) columns.push_back({"accuracy"});
   return Table(columns);
+}
+
+// Blocks begin with who it is.
+std::string folded(const Table& table, const Shown& shown) {
+  return table.folded(text_width, 2 + (shown.numbers ? 1 : 0) + (shown.platforms ? 1 : 0));
 }
 
 void add(Table& table, const Shown& shown, std::size_t number, const Candidate& c) {
@@ -142,7 +148,7 @@ std::string matrix_text(const Recommendation& r) {
       return learned == r.learned.end() ? std::string("-") : percent(learned->second);
     });
   }
-  return table.text();
+  return table.folded(text_width, 1);
 }
 
 }  // namespace
@@ -161,11 +167,11 @@ std::string recommendation_text(const Recommendation& r, const std::string& scen
     shown.numbers = true;
     Table table = candidates_table(shown);
     for (std::size_t i = 0; i < list.size(); ++i) add(table, shown, i + 1, *list[i]);
-    text += table.text();
+    text += folded(table, shown);
     if (shown.energy) text += "(energy and CO2 of the GPUs at full board power: at most)\n";
     text += "\nWhy\n";
     for (std::size_t i = 0; i < list.size(); ++i) {
-      text += fmt::format("{}  {}\n", i + 1, reason(r, *list[i], *list.front()));
+      text += wrapped(fmt::format("{}  {}", i + 1, reason(r, *list[i], *list.front())), 3) + "\n";
     }
     text += "\nTo see each of them\n";
     for (std::size_t i = 0; i < list.size(); ++i) {
@@ -187,20 +193,21 @@ std::string recommendation_text(const Recommendation& r, const std::string& scen
       const std::size_t at = rows > 1 ? i * (r.pareto.size() - 1) / (rows - 1) : 0;
       add(front, of_front, 0, r.ranked[r.pareto[at]]);
     }
-    text += front.text();
+    text += folded(front, of_front);
   }
   text += fmt::format("\n{} candidates, {} meet every limit. Left out\n", r.candidates,
                       r.ranked.size());
-  for (const auto& [why, count] : r.left_out) text += fmt::format("{:>6}  {}\n", count, why);
+  for (const auto& [why, count] : r.left_out) {
+    text += wrapped(fmt::format("{:>6}  {}", count, why)) + "\n";
+  }
   if (r.left_out.empty()) text += "     none\n";
   if (r.trainings > 0) {
     text += fmt::format("{} of them learn differently and were trained in the simulated order\n",
                         r.trainings);
   }
   if (!r.matrix.empty()) {
-    text +=
-        "\nThe study's decision matrix with these numbers (best of each that fits into memory)\n" +
-        matrix_text(r);
+    text += "\nThe study's decision matrix with these numbers (best of each that fits)\n" +
+            matrix_text(r);
   }
   return text;
 }

@@ -165,16 +165,26 @@ std::string RowsFile::line(std::size_t number) const {
 }
 
 void RowsFile::write(const std::string& file, bool csv) const {
-  const std::string fresh = file + ".new";
-  int out = -1;
-  if (!file.empty()) {
-    out = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (out < 0) cannot("write", fresh);
-  }
+  if (file.empty()) return put(csv, [](const std::string& bundle) { print(bundle); });
+  write_whole(file, [&](const std::string& draft) {
+    const int out = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (out < 0) cannot("write", file);
+    bool synced = false;
+    try {
+      put(csv, [&](const std::string& bundle) { write_all(out, bundle, file); });
+      synced = ::fsync(out) == 0 || errno == EINVAL;  // a pipe has nothing to sync
+    } catch (...) {
+      ::close(out);
+      throw;
+    }
+    if (::close(out) != 0 || !synced) cannot("write", file);
+  });
+}
+
+void RowsFile::put(bool csv, const std::function<void(const std::string&)>& write) const {
   std::string bundle;
   const auto flush = [&] {
-    if (out >= 0) write_all(out, bundle, fresh);
-    if (out < 0) print(bundle);
+    write(bundle);
     bundle.clear();
   };
   for (const auto& [number, place] : rows_) {
@@ -184,10 +194,6 @@ void RowsFile::write(const std::string& file, bool csv) const {
     if (bundle.size() > 1 << 20) flush();
   }
   flush();
-  if (out < 0) return;
-  const bool synced = ::fsync(out) == 0;
-  if (::close(out) != 0 || !synced) cannot("write", fresh);
-  if (::rename(fresh.c_str(), file.c_str()) != 0) cannot("write", file);
 }
 
 void RowsFile::finish(bool csv) {

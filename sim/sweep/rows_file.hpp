@@ -3,6 +3,7 @@
 // again.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -48,6 +49,8 @@ class RowsFile {
   void take_up(bool retry_failed);
   void remember(std::size_t number, std::size_t offset, const std::string& line);
   std::string line(std::size_t number) const;
+  // All rows in their order, in large bundles.
+  void put(bool csv, const std::function<void(const std::string&)>& write) const;
 
   std::string file_, part_;
   std::string digest_;

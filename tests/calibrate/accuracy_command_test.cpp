@@ -1,4 +1,5 @@
 // Does `run` say what accuracy is reached, and go on where it was stopped?
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -39,6 +39,20 @@ TEST(Completion, BashOffersVerbsOptionsAndValues) {
   EXPECT_THAT(offered("run " + file.substr(0, file.size() - 3)), ElementsAre(file));
 }
 
+TEST(Completion, ZshAndFishOfferValuesToo) {
+  const std::string zsh = lockstep({"completion", "zsh"}).out;
+  EXPECT_THAT(zsh, testing::ContainsRegex(
+                       "'--sort\\[[^]]*\\]:value:\\(time cost memory energy throughput\\)'"));
+  EXPECT_THAT(zsh, testing::ContainsRegex("'--deadline\\[[^]]*\\]:value:_files'"));
+  EXPECT_THAT(zsh, testing::ContainsRegex("'--json\\[[^]]*\\]'"));
+  EXPECT_THAT(zsh, HasSubstr("'*:shell:(bash fish zsh)'"));
+  const std::string fish = lockstep({"completion", "fish"}).out;
+  EXPECT_THAT(fish, HasSubstr(" -l sort -r -f -a 'time cost memory energy throughput' -d "));
+  EXPECT_THAT(fish, HasSubstr(" -l deadline -r -d "));
+  EXPECT_THAT(fish, HasSubstr(" -l json -d "));
+  EXPECT_THAT(fish, HasSubstr("'__fish_seen_subcommand_from completion' -f -a 'bash fish zsh'\n"));
+}
+
 // Every long option that --help of a verb shows.
 std::set<std::string> options_of(const std::string& verb) {
   const std::string help = lockstep({verb, "--help"}).out;

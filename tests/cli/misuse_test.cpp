@@ -127,6 +127,20 @@ TEST(Output, QuietLeavesErrorsOnly) {
   EXPECT_THAT(lockstep({"run", "/none.yaml", "-q"}).err, HasSubstr("/none.yaml"));
 }
 
+// What takes more than half a second shows how far it is, on a terminal.
+TEST(Output, QuietShowsNoProgressEither) {
+  const std::string path = write_file(
+      "slow.yaml", scenario_text("model: resnet50\nplatform: dgx-a100-80gb-hdr4\ngpus: [512]\n"
+                                 "simulation: {steps: 20000}\n"
+                                 "stragglers: {per_step: {lognormal: {sigma: 2%}}}\n"));
+  const auto on_terminal = [&](const std::string& option) {
+    return shell("script -qec '\"$LOCKSTEP\" run -j 1 " + path + option + " >/dev/null' /dev/null")
+        .out;
+  };
+  EXPECT_THAT(on_terminal(""), HasSubstr("simulating "));
+  EXPECT_EQ(on_terminal(" --quiet"), "");
+}
+
 TEST(Output, AReaderThatGoesAwayIsNoCrash) {
   const Outcome outcome = shell("\"$LOCKSTEP\" run " + small_scenario() + " --json | head -1");
   EXPECT_EQ(outcome.code, 0);
@@ -152,6 +166,25 @@ TEST(Output, AClosedOrFullStdoutIsAnError) {
     const Outcome outcome = shell(std::string("\"$LOCKSTEP\" ") + words + " >/dev/full");
     EXPECT_EQ(outcome.code, 74) << words;
     EXPECT_THAT(outcome.err, HasSubstr("cannot write the answer")) << words;
+  }
+}
+
+// As on a disk that is nearly full: the kernel takes the first bytes, and then no more.
+TEST(Output, NoFileIsLeftCutOff) {
+  const std::string scenario = small_scenario();
+  for (const std::string& words :
+       {"report " + scenario + " -o page.html", "run " + scenario + " --trace trace.json",
+        "run " + scenario + " --trace trace.json.gz"}) {
+    for (const char* before : {"", "touch page.html trace.json trace.json.gz; "}) {
+      const Outcome outcome =
+          shell("cd $(mktemp -d) && " + std::string(before) +
+                "trap '' XFSZ; ulimit -f 8; \"$LOCKSTEP\" " + words +
+                " > /dev/null; code=$?; ls; find -size +0 -type f; rm -r $PWD; exit $code");
+      EXPECT_EQ(outcome.code, 74) << words;
+      EXPECT_THAT(outcome.err, HasSubstr("cannot write "));
+      EXPECT_THAT(outcome.err, HasSubstr(": File too large\n"));
+      EXPECT_EQ(outcome.out, *before == 0 ? "" : "page.html\ntrace.json\ntrace.json.gz\n") << words;
+    }
   }
 }
 

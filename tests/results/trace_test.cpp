@@ -75,7 +75,8 @@ TEST(Trace, SaysWhyItCannotBeWritten) {
   try {
     write_trace("/nowhere/at/all/trace.json.gz", small_document());
   } catch (const OutputError& error) {
-    EXPECT_STREQ(error.what(), "/nowhere/at/all/trace.json.gz: No such file or directory");
+    EXPECT_STREQ(error.what(),
+                 "cannot write /nowhere/at/all/trace.json.gz: No such file or directory");
   }
 }
 

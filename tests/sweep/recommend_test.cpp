@@ -368,6 +368,17 @@ TEST_F(Recommend, LeastEnergyIsFirstWhereItIsAskedFor) {
   EXPECT_THAT(recommendation_text(found, "s.yaml"), HasSubstr("kWh"));
 }
 
+// Commands are there to be copied, and stay whole.
+TEST_F(Recommend, FitsATerminalOfEightyColumns) {
+  std::string text = std::string(training_run) + "energy: {carbon_intensity: 400}\n";
+  const Recommendation found = answer({.platforms = "g5.12xlarge,p4d.24xlarge"}, text);
+  std::istringstream lines(recommendation_text(found, "s.yaml"));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("  lockstep sweep ") != std::string::npos) continue;
+    EXPECT_LE(line.size(), 80U) << line;
+  }
+}
+
 TEST_F(Recommend, WhatCannotBeAskedIsRefused) {
   const auto wrong = [&](const RecommendOptions& options, const std::string& text) {
     return refusal([&] { answer(options, text); });

@@ -1,0 +1,117 @@
+#include "results/sentences.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "results/cells.hpp"
+#include "results/table.hpp"
+
+namespace lockstep {
+
+namespace {
+
+constexpr char glue = '\x1f';  // a blank that no line is broken at
+
+std::string glued(std::string text) {
+  for (const std::string together :
+       {" %", "does not fit", "othing fits into memory", "yes, barely"}) {
+    std::string one = together;
+    std::replace(one.begin(), one.end(), ' ', glue);
+    for (std::size_t at = text.find(together); at != std::string::npos;
+         at = text.find(together, at + one.size())) {
+      text.replace(at, one.size(), one);
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string wrapped(const std::string& sentence, std::size_t indent) {
+  const std::string text = glued(sentence);
+  std::string out;
+  std::size_t column = 0;
+  // Blanks at the beginning are an indent of its own.
+  const std::size_t begin = std::min(text.find_first_not_of(' '), text.size());
+  for (std::size_t at = begin; at < text.size();) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    const std::size_t width = display_width(word);
+    if (out.empty()) {
+      out = std::string(begin, ' ') + word;
+      column = begin + width;
+    } else if (column + 1 + width > text_width) {
+      out += "\n" + std::string(begin + indent, ' ') + word;
+      column = begin + indent + width;
+    } else {
+      out += " " + word;
+      column += 1 + width;
+    }
+    at = std::min(text.find_first_not_of(' ', end), text.size());
+  }
+  std::replace(out.begin(), out.end(), glue, ' ');
+  return out;
+}
+
+void PointList::add(const std::string& strategy, int gpus) {
+  if (points_.empty() || points_.back().first != strategy) points_.push_back({strategy, {}});
+  points_.back().second.push_back(gpus);
+}
+
+std::string PointList::text() const {
+  std::vector<std::string> texts;
+  for (const auto& [strategy, gpus] : points_) {
+    texts.push_back(gpus.size() == 1
+                        ? point_text(strategy, gpus.front())
+                        : fmt::format("{} on {} GPUs", strategy, fmt::join(gpus, ", ")));
+  }
+  return fmt::to_string(fmt::join(texts, "; "));
+}
+
+void PointSentences::add(const std::string& strategy, int gpus, const std::string& sentence) {
+  Group group;
+  std::size_t last = 0;
+  for (std::size_t unit = sentence.find(" %"); unit != std::string::npos;
+       unit = sentence.find(" %", unit + 1)) {
+    const std::size_t before =
+        sentence.find_last_not_of("0123456789.", std::max<std::size_t>(unit, 1) - 1);
+    const std::size_t place = before == std::string::npos ? 0 : before + 1;
+    if (place >= unit) continue;  // of no figure
+    group.words.push_back(sentence.substr(last, place - last));
+    const std::string figure = sentence.substr(place, unit - place);
+    const Share found{std::strtod(figure.c_str(), nullptr), figure};
+    group.shares.emplace_back(found, found);
+    last = unit;
+  }
+  group.words.push_back(sentence.substr(last));
+  auto known = std::find_if(groups_.begin(), groups_.end(),
+                            [&](const Group& other) { return other.words == group.words; });
+  if (known == groups_.end()) known = groups_.insert(known, group);
+  for (std::size_t i = 0; i < group.shares.size(); ++i) {
+    const Share& here = group.shares[i].first;
+    auto& [least, greatest] = known->shares[i];
+    if (here.value < least.value) least = here;
+    if (here.value > greatest.value) greatest = here;
+  }
+  known->points.add(strategy, gpus);
+}
+
+std::vector<std::string> PointSentences::texts() const {
+  std::vector<std::string> list;
+  for (const Group& group : groups_) {
+    std::string text = group.points.text() + ": " + group.words.front();
+    for (std::size_t i = 0; i < group.shares.size(); ++i) {
+      const auto& [least, greatest] = group.shares[i];
+      text += least.text;
+      if (greatest.value > least.value) text += " to " + greatest.text;
+      text += group.words[i + 1];
+    }
+    list.push_back(std::move(text));
+  }
+  return list;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,48 @@
+// Sentences for a terminal: those that are alike said once, and lines that end in time.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lockstep {
+
+constexpr std::size_t text_width = 80;  // columns of a terminal
+
+// In lines of at most `text_width` columns, those after the first begin `indent` columns further in.
+// A word that is longer stands alone; figures keep their unit, and what is coloured stays in one line.
+std::string wrapped(const std::string& sentence, std::size_t indent = 2);
+
+// Points of a scenario, named together: "ddp on 1, 2 GPUs; fsdp on 4 GPUs".
+class PointList {
+ public:
+  void add(const std::string& strategy, int gpus);
+  std::string text() const;
+
+ private:
+  std::vector<std::pair<std::string, std::vector<int>>> points_;  // strategy, GPU counts
+};
+
+// Sentences about points. Those that differ in shares only are one, with the least and the greatest:
+// "91 to 95 % of the step is ...".
+class PointSentences {
+ public:
+  void add(const std::string& strategy, int gpus, const std::string& sentence);
+  // "ddp on 1, 2 GPUs: ...", in the order in which the first of each was added.
+  std::vector<std::string> texts() const;
+
+ private:
+  struct Share {
+    double value = 0;
+    std::string text;
+  };
+  struct Group {
+    std::vector<std::string> words;               // around the shares, one more than these
+    std::vector<std::pair<Share, Share>> shares;  // least, greatest
+    PointList points;
+  };
+  std::vector<Group> groups_;
+};
+
+}  // namespace lockstep
