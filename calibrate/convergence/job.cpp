@@ -27,6 +27,9 @@ std::string to_json(const ReplayJob& job) {
               {"learning_rate", p.optimizer.learning_rate},
               {"momentum", p.optimizer.momentum},
               {"weight_decay", p.optimizer.weight_decay},
+              {"accumulation", p.accumulation},
+              {"gradient_clipping", p.gradient_clipping},
+              {"clipped", static_cast<int>(p.clipped)},
               {"momentum_at", static_cast<int>(p.momentum_at)},
               {"rate_schedule", static_cast<int>(p.rate_schedule)},
               {"warm_up_epochs", p.warm_up_epochs},
@@ -60,6 +63,9 @@ ReplayJob replay_job_from_json(const std::string& text) {
   p.optimizer.learning_rate = value.at("learning_rate");
   p.optimizer.momentum = value.at("momentum");
   p.optimizer.weight_decay = value.at("weight_decay");
+  p.accumulation = value.at("accumulation");
+  p.gradient_clipping = value.at("gradient_clipping");
+  p.clipped = static_cast<Clipped>(value.at("clipped").get<int>());
   p.momentum_at = static_cast<MomentumPlace>(value.at("momentum_at").get<int>());
   p.rate_schedule = static_cast<RateSchedule>(value.at("rate_schedule").get<int>());
   p.warm_up_epochs = value.at("warm_up_epochs");

@@ -10,7 +10,7 @@ namespace lockstep {
 
 struct ReplayJob {
   std::string model;
-  StepOptions step;                // of one worker's batch
+  StepOptions step;                // of one worker's micro-batch
   std::string schedule;            // file
   std::string data;                // a name or a folder: read_data_set()
   std::int64_t train_samples = 0;  // the first so many; 0 = all

@@ -43,40 +43,160 @@ OptimizerSpec without_momentum(OptimizerSpec spec) {
   return spec;
 }
 
+// torch.nn.utils.clip_grad_norm_.
+void clip(const std::vector<at::Tensor>& gradients, double largest) {
+  double squares = 0;
+  for (const at::Tensor& gradient : gradients) {
+    const double norm = gradient.norm().item<double>();
+    squares += norm * norm;
+  }
+  const double factor = largest / (std::sqrt(squares) + 1e-6);
+  if (factor >= 1) return;
+  for (const at::Tensor& gradient : gradients) gradient.mul_(factor);
+}
+
+// A worker's gradients as it pushes them.
+struct Pushed {
+  std::vector<at::Tensor> gradients;  // by parameter
+  std::vector<at::Tensor> read;       // what they were computed on, where that is asked for
+  int open = 0;                       // messages that no update has taken yet
+};
+
 class Worker {
  public:
   Worker(const TrainingStep& step, const UpdateSchedule& schedule, const ImageSets& data,
          const LearningPlan& plan, int number)
-      : number_(static_cast<std::size_t>(number)),
+      : plan_(plan),
+        schedule_(schedule),
+        number_(static_cast<std::size_t>(number)),
         network_(step, at::kCPU, plan.seed),
-        order_(data.train.count, schedule.workers, number, step.samples, plan.seed),
+        order_(data.train.count, schedule.workers, number, plan.accumulation * step.samples,
+               plan.seed),
         local_(plan.optimizer, network_),
-        pushed_(static_cast<std::size_t>(schedule.message_count()), 0) {}
+        taken_(static_cast<std::size_t>(schedule.message_count()), 0),
+        given_(taken_.size(), 0),
+        waiting_(taken_.size()) {}
 
   std::size_t number() const { return number_; }
   RealNetwork& network() { return network_; }
   Optimizer& local() { return local_; }
-  // Number of this push among those of the message, from 0.
-  std::int64_t count_push(int message) { return pushed_[static_cast<std::size_t>(message)]++; }
-  bool computed(std::int64_t push) const { return push < computed_; }
+  bool has_computed(std::int64_t push) const { return push < computed_; }
+  // Numbers of the next push of a message, from 0, and of the next version of it that is read.
+  std::int64_t next_push(int message) { return taken_[at(message)]++; }
+  std::int64_t next_read(int message) { return given_[at(message)]++; }
+  // Versions that it reads before it has computed on those of its push before.
+  std::deque<std::vector<at::Tensor>>& waiting(int message) { return waiting_[at(message)]; }
 
-  // The gradients of the next batch stay in the network; returns the loss.
-  double gradients(const ImageBatches& batches, const Images& images) {
-    network_.drop_gradients();
-    at::Tensor loss = network_.forward(batches.make(images, order_.indices(batch_++)));
-    loss.backward();
-    return loss.item<double>();
-  }
+  // The gradients of the next batch stay in the network, added to what is there; returns the loss.
+  double gradients(const ImageBatches& batches, const Images& images);
+  void clip_gradients();
+  void drop_gradients() { network_.drop_gradients(); }
+  void push(const std::vector<std::vector<ParameterPiece>>& messages);
   void count_computed() { ++computed_; }
 
+  // Of a push whose messages are not all applied yet.
+  const Pushed& pushed(std::int64_t number) const { return pushed_[place(number)]; }
+  void message_applied(std::int64_t number);
+
  private:
+  static std::size_t at(int index) { return static_cast<std::size_t>(index); }
+  std::size_t place(std::int64_t number) const {
+    return pushed_.size() - static_cast<std::size_t>(computed_ - number);
+  }
+  void keep_largest(std::vector<at::Tensor>& gradients,
+                    const std::vector<std::vector<ParameterPiece>>& messages);
+
+  const LearningPlan& plan_;
+  const UpdateSchedule& schedule_;
   std::size_t number_;
   RealNetwork network_;
   ShardOrder order_;
-  Optimizer local_;  // of local SGD
-  std::vector<std::int64_t> pushed_;
+  Optimizer local_;                                           // of local SGD
+  std::vector<std::int64_t> taken_, given_;                   // by message
+  std::vector<std::deque<std::vector<at::Tensor>>> waiting_;  // by message
+  std::vector<at::Tensor> velocity_;                          // momentum at the workers
+  std::vector<at::Tensor> left_;                              // of what was not pushed
+  std::deque<Pushed> pushed_;                                 // the latest ones computed
   std::int64_t computed_ = 0, batch_ = 0;
 };
+
+double Worker::gradients(const ImageBatches& batches, const Images& images) {
+  const std::vector<std::int64_t> indices = order_.indices(batch_++);
+  if (plan_.accumulation == 1) {
+    at::Tensor loss = network_.forward(batches.make(images, indices));
+    loss.backward();
+    return loss.item<double>();
+  }
+  double sum = 0;
+  const std::int64_t samples = network_.step().samples;
+  for (int micro = 0; micro < plan_.accumulation; ++micro) {
+    const auto first = indices.begin() + micro * samples;
+    at::Tensor loss = network_.forward(batches.make(images, {first, first + samples}));
+    loss.div(plan_.accumulation).backward();
+    sum += loss.item<double>();
+  }
+  return sum / plan_.accumulation;
+}
+
+void Worker::clip_gradients() {
+  std::vector<at::Tensor> all;
+  for (const NetworkParameter& parameter : network_.parameters()) {
+    if (parameter.tensor.grad().defined()) all.push_back(parameter.tensor.grad());
+  }
+  const at::NoGradGuard no_gradients;
+  clip(all, plan_.gradient_clipping);
+}
+
+// As they leave the worker: momentum of its own, then compression.
+void Worker::push(const std::vector<std::vector<ParameterPiece>>& messages) {
+  const at::NoGradGuard no_gradients;
+  Pushed& made = pushed_.emplace_back();
+  made.open = static_cast<int>(messages.size());
+  const bool momentum = plan_.momentum_at == MomentumPlace::worker && plan_.optimizer.momentum > 0;
+  for (std::size_t i = 0; i < network_.parameters().size(); ++i) {
+    const at::Tensor& parameter = network_.parameters()[i].tensor;
+    at::Tensor gradient = parameter.grad();
+    if (momentum && gradient.defined()) {
+      if (velocity_.size() <= i) velocity_.resize(i + 1);
+      if (!velocity_[i].defined()) velocity_[i] = at::zeros_like(gradient);
+      // A tensor of its own: an earlier one may still be on its way.
+      gradient = velocity_[i] = velocity_[i].mul(plan_.optimizer.momentum).add_(gradient);
+    }
+    if (schedule_.pushed_as == PushedAs::halves && gradient.defined()) {
+      gradient = gradient.to(at::kHalf).to(at::kFloat);
+    }
+    made.gradients.push_back(gradient);
+    if (compensates(schedule_.weighting)) made.read.push_back(parameter.detach().clone());
+  }
+  if (schedule_.pushed_as == PushedAs::largest) keep_largest(made.gradients, messages);
+}
+
+void Worker::keep_largest(std::vector<at::Tensor>& gradients,
+                          const std::vector<std::vector<ParameterPiece>>& messages) {
+  left_.resize(gradients.size());
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i].defined()) continue;
+    left_[i] = left_[i].defined() ? left_[i].add_(gradients[i]) : gradients[i].clone();
+    gradients[i] = at::zeros_like(gradients[i]);
+  }
+  for (const auto& message : messages) {
+    for (const ParameterPiece& piece : message) {
+      at::Tensor& gradient = gradients[at(piece.parameter)];
+      if (!gradient.defined()) continue;
+      at::Tensor kept = piece_of(left_[at(piece.parameter)], piece).view({-1});
+      const auto count = static_cast<std::int64_t>(
+          std::ceil(schedule_.largest_share * static_cast<double>(piece.count)));
+      const at::Tensor places = std::get<1>(kept.abs().topk(count, 0, true, false));
+      piece_of(gradient, piece).view({-1}).index_copy_(0, places, kept.index_select(0, places));
+      kept.index_fill_(0, places, 0);
+    }
+  }
+}
+
+void Worker::message_applied(std::int64_t number) {
+  --pushed_[place(number)].open;
+  while (!pushed_.empty() && pushed_.front().open == 0) pushed_.pop_front();
+}
 
 class Replay {
  public:
@@ -87,14 +207,17 @@ class Replay {
  private:
   using Pushes = std::vector<ScheduledPush>::const_iterator;
   void compute(Worker& worker);
+  void load(Worker& worker, int message, const std::vector<at::Tensor>& version);
   void apply(Pushes begin, Pushes end);
+  void update(Pushes begin, Pushes end);
   void step_along_gradients(Pushes begin, Pushes end);
   void average_parameters(Pushes begin, Pushes end);
   void pull_elastically(Pushes begin, Pushes end);
-  at::Tensor weighted(const ScheduledPush& push, std::size_t piece);
+  at::Tensor weighted(const ScheduledPush& push, std::int64_t number, std::size_t piece);
   at::Tensor curvature_of(const at::Tensor& gradient, int message, std::size_t piece);
   void hand_out(int message);
   void judge(double time);
+  std::int64_t batch_samples() const { return plan_.accumulation * step_.samples; }
   double epochs() const {
     return static_cast<double>(samples_) / static_cast<double>(data_.train.count);
   }
@@ -103,6 +226,9 @@ class Replay {
   }
   at::Tensor shared_piece(int message, std::size_t i) const {
     return shared_pieces_[static_cast<std::size_t>(message)][i];
+  }
+  Worker& worker_of(const ScheduledPush& push) {
+    return workers_[static_cast<std::size_t>(push.worker)];
   }
   at::Tensor& parameter(RealNetwork& network, const ParameterPiece& piece) const {
     return network.parameters()[static_cast<std::size_t>(piece.parameter)].tensor;
@@ -132,7 +258,7 @@ class Replay {
   std::vector<std::vector<Reader>> readers_;
   std::vector<std::size_t> handed_out_;
   std::vector<std::int64_t> versions_;
-  std::vector<std::vector<at::Tensor>> velocities_;    // momentum at the workers: by worker
+  std::vector<std::int64_t> numbers_;  // of the pushes that are being applied, each of its worker
   std::vector<std::vector<at::Tensor>> mean_squares_;  // of gradients, by message: adaptive lambda
   std::int64_t samples_ = 0;
   double loss_sum_ = 0;
@@ -154,7 +280,6 @@ Replay::Replay(const TrainingStep& step, const UpdateSchedule& schedule, const I
       readers_(messages_.size()),
       handed_out_(messages_.size(), 0),
       versions_(messages_.size(), 0),
-      velocities_(static_cast<std::size_t>(schedule.workers)),
       mean_squares_(messages_.size()) {
   for (int w = 0; w < schedule.workers; ++w) workers_.emplace_back(step, schedule, data, plan, w);
   result_.losses.resize(workers_.size());
@@ -183,7 +308,7 @@ Replay::Replay(const TrainingStep& step, const UpdateSchedule& schedule, const I
 ReplayResult Replay::run() {
   const auto count = static_cast<double>(data_.train.count);
   auto wanted = static_cast<std::int64_t>(std::llround(plan_.epochs * count));
-  if (plan_.most_batches > 0) wanted = std::min(wanted, plan_.most_batches * step_.samples);
+  if (plan_.most_batches > 0) wanted = std::min(wanted, plan_.most_batches * batch_samples());
   const int evaluations = std::max(1, plan_.evaluations);
   int judged = 0;
   double time = 0;
@@ -216,30 +341,58 @@ ReplayResult Replay::run() {
   return std::move(result_);
 }
 
-// The worker's next push: its batch, or its local steps.
+// The worker's next push: its batches, along each of which it steps, or whose gradients add up.
 void Replay::compute(Worker& worker) {
+  const bool pushes_gradients = schedule_.exchange == Exchange::gradients;
+  const bool clips = plan_.gradient_clipping > 0 && plan_.clipped == Clipped::pushes;
   for (int i = 0; i < schedule_.local_steps; ++i) {
     const double began = seconds_now();
+    if (i == 0 || !pushes_gradients) worker.drop_gradients();
     const double loss = worker.gradients(batches_, data_.train);
     batch_seconds_.push_back(seconds_now() - began);
-    samples_ += step_.samples;
+    samples_ += batch_samples();
     loss_sum_ += loss;
     ++losses_;
     result_.losses[worker.number()].push_back(loss);
     if (!std::isfinite(loss)) result_.diverged = true;
-    if (schedule_.exchange == Exchange::gradients) continue;
+    if (clips && (!pushes_gradients || i + 1 == schedule_.local_steps)) worker.clip_gradients();
+    if (pushes_gradients) continue;
     worker.local().set_learning_rate(plan_.optimizer.learning_rate * rate_factor(plan_, epochs()));
     worker.local().step();
   }
   worker.count_computed();
+  if (!pushes_gradients) return;
+  worker.push(messages_);
+  for (std::size_t m = 0; m < messages_.size(); ++m) {
+    auto& waiting = worker.waiting(static_cast<int>(m));
+    if (waiting.empty()) continue;
+    load(worker, static_cast<int>(m), waiting.front());
+    waiting.pop_front();
+  }
+}
+
+void Replay::load(Worker& worker, int message, const std::vector<at::Tensor>& version) {
+  const at::NoGradGuard no_gradients;
+  for (std::size_t i = 0; i < version.size(); ++i) {
+    worker_piece(static_cast<int>(worker.number()), message, i).copy_(version[i]);
+  }
 }
 
 void Replay::apply(Pushes begin, Pushes end) {
+  numbers_.clear();
   for (auto push = begin; push != end; ++push) {
-    Worker& worker = workers_[static_cast<std::size_t>(push->worker)];
-    if (!worker.computed(worker.count_push(push->message))) compute(worker);
+    Worker& worker = worker_of(*push);
+    numbers_.push_back(worker.next_push(push->message));
+    if (!worker.has_computed(numbers_.back())) compute(worker);
   }
-  if (begin->applied == 0) return;  // dropped
+  if (begin->applied != 0) update(begin, end);
+  if (schedule_.exchange != Exchange::gradients) return;
+  for (auto push = begin; push != end; ++push) {
+    worker_of(*push).message_applied(numbers_[static_cast<std::size_t>(push - begin)]);
+  }
+}
+
+void Replay::update(Pushes begin, Pushes end) {
   const at::NoGradGuard no_gradients;
   switch (schedule_.exchange) {
     case Exchange::gradients:
@@ -259,35 +412,32 @@ void Replay::apply(Pushes begin, Pushes end) {
 void Replay::step_along_gradients(Pushes begin, Pushes end) {
   const int message = begin->message;
   Optimizer& optimizer = optimizers_[static_cast<std::size_t>(message)];
+  std::vector<at::Tensor> means;
   for (std::size_t i = 0; i < pieces(message).size(); ++i) {
-    at::Tensor sum = weighted(*begin, i);
+    at::Tensor sum = weighted(*begin, numbers_.front(), i);
     if (begin + 1 != end) {
       sum = sum.clone();
-      for (auto push = begin + 1; push != end; ++push) sum.add_(weighted(*push, i));
+      for (auto push = begin + 1; push != end; ++push) {
+        sum.add_(weighted(*push, numbers_[static_cast<std::size_t>(push - begin)], i));
+      }
       sum.div_(static_cast<double>(end - begin));
     }
     shared_piece(message, i).mutable_grad() = sum;
+    means.push_back(std::move(sum));
+  }
+  if (plan_.gradient_clipping > 0 && plan_.clipped == Clipped::mean) {
+    clip(means, plan_.gradient_clipping);
   }
   optimizer.set_learning_rate(plan_.optimizer.learning_rate * rate_factor(plan_, epochs()));
   optimizer.step();
 }
 
 // The gradient as the update takes it.
-at::Tensor Replay::weighted(const ScheduledPush& push, std::size_t i) {
-  Worker& worker = workers_[static_cast<std::size_t>(push.worker)];
+at::Tensor Replay::weighted(const ScheduledPush& push, std::int64_t number, std::size_t i) {
+  const Pushed& pushed = worker_of(push).pushed(number);
   const ParameterPiece& piece = pieces(push.message)[i];
-  at::Tensor gradient = piece_of(parameter(worker.network(), piece).grad(), piece);
-  if (plan_.momentum_at == MomentumPlace::worker && plan_.optimizer.momentum > 0) {
-    auto& own = velocities_[static_cast<std::size_t>(push.worker)];
-    if (own.empty()) {
-      for (const NetworkParameter& p : worker.network().parameters()) {
-        own.push_back(at::zeros_like(p.tensor.detach()));
-      }
-    }
-    at::Tensor velocity = piece_of(own[static_cast<std::size_t>(piece.parameter)], piece);
-    velocity.mul_(plan_.optimizer.momentum).add_(gradient);
-    gradient = velocity;
-  }
+  const auto parameter = static_cast<std::size_t>(piece.parameter);
+  at::Tensor gradient = piece_of(pushed.gradients[parameter], piece);
   const auto staleness =
       static_cast<double>(versions_[static_cast<std::size_t>(push.message)] - push.read);
   switch (schedule_.weighting) {
@@ -302,9 +452,9 @@ at::Tensor Replay::weighted(const ScheduledPush& push, std::size_t i) {
     case Weighting::compensated_adaptive: {
       at::Tensor curvature = curvature_of(gradient, push.message, i);
       if (staleness == 0) return gradient;
-      return gradient.add(curvature.mul_(shared_piece(push.message, i) -
-                                         worker_piece(push.worker, push.message, i)),
-                          schedule_.weighting_parameter);
+      return gradient.add(
+          curvature.mul_(shared_piece(push.message, i) - piece_of(pushed.read[parameter], piece)),
+          schedule_.weighting_parameter);
     }
   }
   return gradient;
@@ -329,6 +479,18 @@ void Replay::average_parameters(Pushes begin, Pushes end) {
     }
     mean.div_(static_cast<double>(end - begin));
   }
+  if (!schedule_.average_state) return;
+  const std::vector<at::Tensor> means = worker_of(*begin).local().state();
+  for (std::size_t i = 0; i < means.size(); ++i) {
+    at::Tensor mean = means[i];
+    for (auto push = begin + 1; push != end; ++push) {
+      mean.add_(worker_of(*push).local().state()[i]);
+    }
+    mean.div_(static_cast<double>(end - begin));
+    for (auto push = begin + 1; push != end; ++push) {
+      worker_of(*push).local().state()[i].copy_(mean);
+    }
+  }
 }
 
 void Replay::pull_elastically(Pushes begin, Pushes end) {
@@ -343,16 +505,24 @@ void Replay::pull_elastically(Pushes begin, Pushes end) {
   }
 }
 
-// The message's version as it is now goes to those who read it next.
+// The message's version as it is now goes to those who read it next; to a worker that has a push of
+// before to compute yet, when it has.
 void Replay::hand_out(int message) {
   const auto m = static_cast<std::size_t>(message);
-  const at::NoGradGuard no_gradients;
   std::size_t& next = handed_out_[m];
+  std::vector<at::Tensor> kept;  // shared by those who wait for it
   for (; next < readers_[m].size() && readers_[m][next].version <= versions_[m]; ++next) {
     if (schedule_.exchange == Exchange::elastic && versions_[m] > 0) continue;
-    for (std::size_t i = 0; i < pieces(message).size(); ++i) {
-      worker_piece(readers_[m][next].worker, message, i).copy_(shared_piece(message, i));
+    Worker& reader = workers_[static_cast<std::size_t>(readers_[m][next].worker)];
+    const std::int64_t read = reader.next_read(message);
+    if (read == 0 || reader.has_computed(read - 1)) {
+      load(reader, message, shared_pieces_[m]);
+      continue;
     }
+    if (kept.empty()) {
+      for (const at::Tensor& piece : shared_pieces_[m]) kept.push_back(piece.detach().clone());
+    }
+    reader.waiting(message).push_back(kept);
   }
 }
 

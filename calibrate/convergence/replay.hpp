@@ -16,8 +16,15 @@
 
 namespace lockstep {
 
+// Whose norm gradient clipping bounds.
+enum class Clipped { mean, pushes };
+
 struct LearningPlan {
-  OptimizerSpec optimizer;  // its learning rate is the one at the beginning, scaling applied
+  OptimizerSpec optimizer;       // its learning rate is the one at the beginning, scaling applied
+  int accumulation = 1;          // forwards and backwards, of the step's samples each, in one batch
+  double gradient_clipping = 0;  // largest norm, as clip_grad_norm_ has it; 0 = none
+  Clipped clipped =
+      Clipped::mean;  // of an update (DDP, FSDP), or of what each worker pushes or steps along
   MomentumPlace momentum_at = MomentumPlace::server;
   RateSchedule rate_schedule = RateSchedule::constant;  // steps: a tenth after 1/2 and after 3/4
   double warm_up_epochs = 0;  // the rate grows from nothing to its value in these
@@ -43,7 +50,7 @@ struct ReplayResult {
 // The rate at `epochs` of the plan, as a factor of the one that the plan begins with.
 double rate_factor(const LearningPlan& plan, double epochs);
 
-// `step`: of one worker's batch. Hears the share that is done and may throw to end it.
+// `step`: of one worker's micro-batch. Hears the share that is done and may throw to end it.
 ReplayResult replay(const TrainingStep& step, const UpdateSchedule& schedule, const ImageSets& data,
                     const LearningPlan& plan, const std::function<void(double)>& progress = {});
 

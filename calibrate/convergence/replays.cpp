@@ -62,9 +62,13 @@ ProgramEnd learn(const std::string& program, const fs::path& file, const ReplayJ
   return run_program(program, {"worker", "replay", "--", file.string()});
 }
 
+std::int64_t samples_of_batch(const ReplayJob& job) {
+  return job.plan.accumulation * job.step.samples;
+}
+
 // Batches of `job`, those of its evaluations as a third: they have no backward.
 double batches_of(const ReplayJob& job, const ReplayResult& probe) {
-  const auto batch = static_cast<double>(job.step.samples);
+  const auto batch = static_cast<double>(samples_of_batch(job));
   const auto train = static_cast<double>(
       job.train_samples > 0 ? std::min(job.train_samples, probe.train_images) : probe.train_images);
   const auto test = static_cast<double>(job.plan.test_samples > 0
@@ -121,14 +125,14 @@ void Replays::announce(const std::vector<std::string>& open) {
   for (const std::string& key : open) {
     const ReplayJob& job = pending_.at(key);
     const auto images = static_cast<double>(job.train_samples > 0 ? job.train_samples : 50000);
-    least += job.plan.epochs * images / static_cast<double>(job.step.samples);
+    least += job.plan.epochs * images / static_cast<double>(samples_of_batch(job));
   }
   if (least < soon) return;                     // done before it is said
-  std::map<std::int64_t, ReplayResult> probes;  // by batch size
+  std::map<std::int64_t, ReplayResult> probes;  // by samples of a batch
   double seconds = 0;
   for (const std::string& key : open) {
     const ReplayJob& job = pending_.at(key);
-    auto [probe, added] = probes.try_emplace(job.step.samples);
+    auto [probe, added] = probes.try_emplace(samples_of_batch(job));
     if (added) {
       ReplayJob few = job;
       few.train_samples = 0;

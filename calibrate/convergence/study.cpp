@@ -2,6 +2,7 @@
 #include "convergence/study.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -119,11 +120,13 @@ class Study {
     const auto outcomes = simulate(points_, {workers_, {}});
     for (std::size_t i = 0; i < points_.size(); ++i) {
       const Job& job = points_[i].job;
-      schedules_.push_back(fs::exists(job.schedule_file)
-                               ? read_schedule(job.schedule_file)
-                               : synchronous_schedule(job.gpus, job.steps,
-                                                      outcomes[i].first_step_seconds,
-                                                      mean(outcomes[i].step_seconds)));
+      const bool of_its_own = fs::exists(job.schedule_file);
+      // A worker that keeps no step has its own gradient only, ranks in step have the mean.
+      clipped_.push_back(of_its_own ? Clipped::pushes : Clipped::mean);
+      schedules_.push_back(of_its_own ? read_schedule(job.schedule_file)
+                                      : synchronous_schedule(job.gpus, job.steps,
+                                                             outcomes[i].first_step_seconds,
+                                                             mean(outcomes[i].step_seconds)));
       files_.push_back(
           without_times(schedules_.back(), folder_.file(fmt::format("schedule{}", i))));
     }
@@ -134,7 +137,7 @@ class Study {
     ReplayJob job;
     job.model = scenario_.model;
     job.step = point.asked;
-    job.step.samples = point.micro_batch * point.job.accumulation;
+    job.step.samples = point.micro_batch;
     job.step.precision = Precision::fp32;  // what learns here is a CPU
     job.schedule = files_[i];
     job.data = spec_.data;
@@ -145,6 +148,9 @@ class Study {
     plan.optimizer.learning_rate =
         scaled(recipe.learning_rate, spec_.scaling, schedules_[i].workers);
     plan.optimizer.momentum = recipe.momentum;
+    plan.accumulation = point.job.accumulation;
+    plan.gradient_clipping = scenario_.gradient_clipping;
+    plan.clipped = clipped_[i];
     plan.momentum_at = spec_.momentum_at;
     plan.rate_schedule = spec_.schedule;
     plan.warm_up_epochs = spec_.warm_up_epochs;
@@ -201,6 +207,17 @@ class Study {
     return best;
   }
 
+  // What the scenario asks for and the replay does not do, though it would change what is learnt.
+  std::vector<std::string> left_out(const Point& point) const {
+    std::vector<std::string> all = point.strategy->not_replayed(point.job);
+    const bool half_or_tf32 = point.asked.precision != Precision::fp32;  // on this device
+    if (half_or_tf32 && point.precision != Precision::fp32) {
+      all.push_back(enum_name(point.precision));
+    }
+    if (scenario_.faults) all.push_back("failures");
+    return all;
+  }
+
   void conclude(std::size_t i, const Recipe& recipe, const std::vector<std::string>& keys) {
     std::vector<AccuracyCurve> curves;
     int diverged = 0;
@@ -222,6 +239,10 @@ class Study {
                                              replays_.failure()));
     }
     if (curves.empty()) return;
+    if (const std::vector<std::string> without = left_out(points_[i]); !without.empty()) {
+      p.notes.push_back(fmt::format("its accuracy is learnt without {}, which would change it",
+                                    fmt::join(without, ", ")));
+    }
     if (!complete) {
       record_.warnings.push_back(name + ": the simulated updates end before the epochs do");
     }
@@ -246,6 +267,7 @@ class Study {
   std::vector<Prediction*> predictions_;
   std::vector<UpdateSchedule> schedules_;
   std::vector<std::string> files_;
+  std::vector<Clipped> clipped_;
 };
 
 }  // namespace

@@ -19,10 +19,14 @@ class ImageBatches {
   Batch make(const Images& images, const std::vector<std::int64_t>& indices) const;
 
  private:
+  at::Tensor enlarged(const Images& images, const std::vector<std::int64_t>& indices,
+                      std::int64_t factor) const;
+
   std::vector<std::int64_t> shape_;  // channels, height, width
   at::Device device_;
   at::ScalarType type_;
   double mean_ = 0, deviation_ = 1;
+  std::vector<float> values_;  // of each level of a pixel
 };
 
 // How many of images first, first + every, ... below `count` the network classifies rightly; adds

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "core/statistics.hpp"
 #include "core/units.hpp"
@@ -41,14 +42,26 @@ std::string with_interval(const Accuracy& accuracy, std::string (*text)(double),
 
 }  // namespace
 
+// Abramowitz and Stegun, 26.7.3 and 26.7.4: a finite sum of powers of the cosine for a whole number
+// of degrees, inverted by halving.
 double student_t95(int degrees) {
-  // Abramowitz and Stegun, table 26.10.
-  constexpr std::array<double, 10> few{6.314, 2.920, 2.353, 2.132, 2.015,
-                                       1.943, 1.895, 1.860, 1.833, 1.812};
   if (degrees <= 0) return 0;
-  if (degrees <= static_cast<int>(few.size())) return few[static_cast<std::size_t>(degrees - 1)];
-  const double z = 1.6448536269514722;  // and 26.7.5 for the rest
-  return z + (z * z * z + z) / (4.0 * degrees);
+  const auto within = [degrees](double theta) {  // the share within +- sqrt(degrees) tan(theta)
+    const bool odd = degrees % 2 == 1;
+    const double sine = std::sin(theta), cosine = std::cos(theta);
+    double term = odd ? cosine : 1, sum = degrees == 1 ? 0 : term;
+    for (int power = odd ? 3 : 2; power <= degrees - 2; power += 2) {
+      term *= cosine * cosine * (power - 1) / power;
+      sum += term;
+    }
+    return odd ? 2 / std::numbers::pi * (theta + sine * sum) : sine * sum;
+  };
+  double low = 0, high = std::numbers::pi / 2;
+  for (int halving = 0; halving < 60; ++halving) {
+    const double middle = (low + high) / 2;
+    (within(middle) < 0.9 ? low : high) = middle;
+  }
+  return std::sqrt(static_cast<double>(degrees)) * std::tan(low);
 }
 
 SeedMean mean_of_seeds(const std::vector<double>& values) {

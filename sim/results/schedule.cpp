@@ -25,6 +25,9 @@ void write_schedule(const UpdateSchedule& schedule, const std::string& path) {
                             {"elasticity", schedule.elasticity},
                             {"weighting", static_cast<int>(schedule.weighting)},
                             {"weighting_parameter", schedule.weighting_parameter},
+                            {"pushed_as", static_cast<int>(schedule.pushed_as)},
+                            {"largest_share", schedule.largest_share},
+                            {"average_state", schedule.average_state},
                             {"messages", std::move(messages)}};
   std::ofstream file(path);
   file << head.dump() << '\n';
@@ -47,6 +50,9 @@ UpdateSchedule read_schedule(const std::string& path) {
   schedule.elasticity = head.at("elasticity");
   schedule.weighting = static_cast<Weighting>(head.at("weighting").get<int>());
   schedule.weighting_parameter = head.at("weighting_parameter");
+  schedule.pushed_as = static_cast<PushedAs>(head.at("pushed_as").get<int>());
+  schedule.largest_share = head.at("largest_share");
+  schedule.average_state = head.at("average_state");
   for (const nlohmann::json& list : head.at("messages")) {
     std::vector<ParameterPiece>& pieces = schedule.messages.emplace_back();
     for (const nlohmann::json& p : list) pieces.push_back({p.at(0), p.at(1), p.at(2)});

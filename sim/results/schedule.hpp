@@ -40,6 +40,18 @@ inline bool compensates(Weighting weighting) {
   return weighting == Weighting::compensated || weighting == Weighting::compensated_adaptive;
 }
 
+// What a worker's gradients become before they are pushed.
+enum class PushedAs {
+  whole,
+  halves,  // each rounded to IEEE half precision
+  largest,  // of each tensor of a message its largest, by size; the others wait at the worker and add
+            // up (error feedback: Stich et al. 2018, "Sparsified SGD with Memory", algorithm 1)
+};
+template <>
+struct EnumNames<PushedAs> {
+  static constexpr std::array names{"whole", "halves", "largest"};
+};
+
 // Elements [first, first + count) of the model's parameter number `parameter`.
 struct ParameterPiece {
   int parameter = 0;
@@ -57,10 +69,14 @@ struct ScheduledPush {
 struct UpdateSchedule {
   int workers = 1;
   Exchange exchange = Exchange::gradients;
-  int local_steps = 1;  // of a worker between two pushes
+  // Batches of a worker between two pushes: it steps along each, or (gradients) adds them up.
+  int local_steps = 1;
   double elasticity = 0;
   Weighting weighting = Weighting::none;
   double weighting_parameter = 0;  // exponent of `age`, lambda of both `compensated`
+  PushedAs pushed_as = PushedAs::whole;
+  double largest_share = 1;    // of a tensor's elements, rounded up
+  bool average_state = false;  // local SGD: the workers' optimizer state becomes its mean, too
   // What each message carries; empty: one message with everything.
   std::vector<std::vector<ParameterPiece>> messages;
   // In the order in which they were applied; those of one message and version are one update. Every

@@ -103,6 +103,8 @@ class Strategy {
   virtual nlohmann::ordered_json communication(const Job& job) const = 0;
   // Options that are not at their defaults and do nothing in this job.
   virtual std::vector<IdleOption> idle_options(const Job& job) const = 0;
+  // Options that are given and change what is learnt, and that no replay of the updates carries out.
+  virtual std::vector<std::string> not_replayed(const Job&) const { return {}; }
   virtual Updater updater(const Job&) const { return Updater::device; }
 
   virtual StateHosts state_hosts(const Job&) const { return {}; }

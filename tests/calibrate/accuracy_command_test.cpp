@@ -194,6 +194,46 @@ TEST(Accuracy, DependsOnEveryOption) {
   }
 }
 
+// Each of these is a training of its own: what the strategy or the step does to gradients is done.
+TEST(Accuracy, DependsOnWhatIsDoneToGradients) {
+  const auto entries = [](const std::string& options) {
+    return "strategies:\n" + options +
+           "convergence: {data: synthetic, seeds: 1, evaluations: 1, test_samples: 100}\n";
+  };
+  Study study("");
+  study.scenario.replace(study.scenario.find("gpus: [1, 2]"), 12, "gpus: 2");
+  study.scenario.replace(
+      study.scenario.find("strategies:"), std::string::npos,
+      entries("  - parameter_server\n"
+              "  - {parameter_server: {push_compression: fp16}, label: halves}\n"
+              "  - {parameter_server: {push_compression: {top_k: {share: 5%}}}, "
+              "label: largest}\n"
+              "  - {parameter_server: {exchange_every: 2}, label: rarer}\n"
+              "  - {local_sgd: {every: 2}, label: local}\n"
+              "  - {local_sgd: {every: 2, average_state: true}, label: state}\n"));
+  ASSERT_EQ(study.run().wait(), 0);
+  EXPECT_EQ(study.kept(), 6u);
+  for (const char* other : {"--json --set gradient_clipping=0.1", "--json --set batch.micro=8"}) {
+    ASSERT_EQ(study.run(other).wait(), 0);
+  }
+  EXPECT_EQ(study.kept(), 18u);
+}
+
+TEST(Accuracy, SaysWhatItIsLearntWithout) {
+  Study study;
+  study.scenario.replace(study.scenario.find("  - ddp\n  - fsdp\n"), 17,
+                         "  - ddp: {comm_hook: powersgd}\n    precision: amp-fp16\n");
+  Command& command = study.run();
+  ASSERT_EQ(command.wait(), 0) << command.err();
+  const std::string alone = "its accuracy is learnt without amp-fp16, which would change it";
+  const std::string two =
+      "its accuracy is learnt without comm_hook, amp-fp16, which would change it";
+  const json predictions = json::parse(command.out()).at("predictions");
+  EXPECT_THAT(predictions.at(0).at("notes"), testing::Contains(alone));
+  EXPECT_THAT(predictions.at(1).at("notes"), testing::Contains(two));
+  EXPECT_THAT(predictions.at(2).dump(), testing::Not(HasSubstr("learnt without")));
+}
+
 TEST(Accuracy, IsThatOfTheBestRecipeWhereItIsTuned) {
   // A million is no rate to learn with, 1e-9 learns nothing in 40 updates.
   Study tuned(", tune: {learning_rate: [1e-9, 0.02, 1e6], momentum: 0.5}}\n");

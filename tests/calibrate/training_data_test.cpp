@@ -136,6 +136,23 @@ TEST(ImageBatches, FitTheNetworksInput) {
   EXPECT_EQ(padded.input[1][0][0][27].item<float>(), 1);
 }
 
+// Every pixel of coloured images by the formula: twice as large, and a border of black.
+TEST(ImageBatches, AreEnlargedAndPaddedPixelByPixel) {
+  Images images{3, 3, 13, 14, std::vector<std::uint8_t>(3 * 3 * 13 * 14), {0, 1, 2}};
+  for (std::size_t i = 0; i < images.pixels.size(); ++i) {
+    images.pixels[i] = static_cast<std::uint8_t>(i * 37 % 251);
+  }
+  const at::Tensor levels = at::from_blob(images.pixels.data(), {3, 3, 13, 14}, at::kByte);
+  const at::Tensor all = levels.to(at::kDouble);
+  const double mean = all.mean().item<double>(), deviation = all.std(false).item<double>();
+  at::Tensor expected = levels.to(at::kFloat).repeat_interleave(2, 2).repeat_interleave(2, 3);
+  expected = at::constant_pad_nd(expected, {0, 0, 1, 1}, 0).sub_(mean).div_(deviation);
+  const Batch batch = ImageBatches(images, step_of(3, 28), at::kCPU).make(images, {2, 0});
+  EXPECT_LT((batch.input - expected.index_select(0, at::tensor({2, 0}))).abs().max().item<double>(),
+            1e-6);
+  EXPECT_TRUE(batch.input.slice(2, 0, 1).equal(batch.input.slice(2, 27, 28)));
+}
+
 TEST(ImageBatches, AreAveragedDownForASmallerInput) {
   Images images{1, 1, 56, 56, std::vector<std::uint8_t>(56 * 56), {0}};
   for (std::size_t i = 0; i < images.pixels.size(); ++i) images.pixels[i] = i % 2 == 0 ? 0 : 200;

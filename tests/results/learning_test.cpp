@@ -36,10 +36,10 @@ ResultRecord record_of(const std::vector<Accuracy>& points) {
   return record;
 }
 
-// Targets at 1, 2 and 3 s: mean 2, standard deviation 1, t with two degrees 2.920.
+// Targets at 1, 2 and 3 s: mean 2, standard deviation 1, t with two degrees 2.91999.
 TEST(Target, HasStudentsIntervalInSecondsAndInDollars) {
   const Accuracy a = of_seeds({line(2), line(4), line(6)});
-  const double half = 2.920 / std::sqrt(3.0);
+  const double half = 2.919985580353725 / std::sqrt(3.0);
   EXPECT_EQ(a.reached, 3);
   EXPECT_DOUBLE_EQ(a.seconds_to_target, 2);
   ASSERT_TRUE(a.seconds_interval && a.dollars_interval);
@@ -102,12 +102,29 @@ TEST(Target, IsSaidWithItsInterval) {
             "No point reaches 50.0 % with every seed.");
 }
 
-// Abramowitz and Stegun, table 26.10, and beyond it.
-TEST(Student, IsTheTablesAndNearlyTheNormalForMany) {
-  EXPECT_EQ(student_t95(1), 6.314);
-  EXPECT_EQ(student_t95(10), 1.812);
-  EXPECT_NEAR(student_t95(20), 1.725, 0.004);
-  EXPECT_NEAR(student_t95(1000000), 1.6449, 1e-4);
+// NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2, column 0.95.
+TEST(Student, IsTheTablesForOneToAThousandDegrees) {
+  const std::vector<std::pair<int, double>> table{
+      {1, 6.314},  {2, 2.920},  {3, 2.353},  {4, 2.132},  {5, 2.015},  {6, 1.943},  {7, 1.895},
+      {8, 1.860},  {9, 1.833},  {10, 1.812}, {11, 1.796}, {12, 1.782}, {13, 1.771}, {14, 1.761},
+      {15, 1.753}, {16, 1.746}, {17, 1.740}, {18, 1.734}, {19, 1.729}, {20, 1.725}, {25, 1.708},
+      {30, 1.697}, {40, 1.684}, {50, 1.676}, {60, 1.671}, {80, 1.664}, {99, 1.660}, {100, 1.660}};
+  for (const auto& [degrees, t] : table) EXPECT_NEAR(student_t95(degrees), t, 5.001e-4) << degrees;
+  EXPECT_EQ(student_t95(0), 0);
+}
+
+// Closed forms with one and two degrees of freedom; Fisher's expansion for many (Abramowitz and
+// Stegun, 26.7.5).
+TEST(Student, IsExact) {
+  EXPECT_NEAR(student_t95(1), std::tan(0.45 * std::acos(-1.0)), 1e-12);
+  EXPECT_NEAR(student_t95(2), 0.9 * std::sqrt(2 / (1 - 0.81)), 1e-12);
+  constexpr double z = 1.6448536269514722, z2 = z * z;
+  for (const double n : {200.0, 999.0, 1000.0}) {
+    const double fisher =
+        z * (1 + (z2 + 1) / (4 * n) + (5 * z2 * z2 + 16 * z2 + 3) / (96 * n * n) +
+             (3 * z2 * z2 * z2 + 19 * z2 * z2 + 17 * z2 - 15) / (384 * n * n * n));
+    EXPECT_NEAR(student_t95(static_cast<int>(n)), fisher, 1e-9) << n;
+  }
 }
 
 }  // namespace

@@ -182,6 +182,16 @@ TEST(Schedules, OfBackupWorkersNameWhatWasDropped) {
   for (const auto& [update, count] : of_update) EXPECT_EQ(count, 3) << update;
 }
 
+TEST(Schedules, SayWhatIsLeftOfAGradient) {
+  ParameterServerOptions options;
+  EXPECT_EQ(schedule_of(options).pushed_as, PushedAs::whole);
+  options.compression = HalfPush{};
+  EXPECT_EQ(schedule_of(options).pushed_as, PushedAs::halves);
+  options.compression = TopK{0.02};
+  EXPECT_EQ(schedule_of(options).pushed_as, PushedAs::largest);
+  EXPECT_EQ(schedule_of(options).largest_share, 0.02);
+}
+
 // --- wrong ones
 
 TEST(BackupWorkers, AreFewerThanTheWorkers) {

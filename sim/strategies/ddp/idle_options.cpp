@@ -60,4 +60,12 @@ std::vector<IdleOption> Ddp::idle_options(const Job& job) const {
   return idle.take();
 }
 
+std::vector<std::string> Ddp::not_replayed(const Job& job) const {
+  if (job.gpus == 1) return {};
+  std::vector<std::string> options;
+  if (options_.comm_hook != CommHook::none) options.push_back("comm_hook");
+  if (options_.gradient_bytes == 2) options.push_back("gradient_element_size");
+  return options;
+}
+
 }  // namespace lockstep

@@ -17,6 +17,7 @@ class Fsdp : public Strategy {
   double least_communication_seconds(const Job& job) const override;
   nlohmann::ordered_json communication(const Job& job) const override;
   std::vector<IdleOption> idle_options(const Job& job) const override;
+  std::vector<std::string> not_replayed(const Job& job) const override;
   Updater updater(const Job& job) const override;
   StateHosts state_hosts(const Job& job) const override;
   Precision compute_precision(Precision precision) const override;

@@ -58,4 +58,11 @@ std::vector<IdleOption> Fsdp::idle_options(const Job& job) const {
   return idle.take();
 }
 
+std::vector<std::string> Fsdp::not_replayed(const Job&) const {
+  std::vector<std::string> options;
+  if (options_.gather_bytes == 2) options.push_back("gather_element_size");
+  if (options_.reduce_bytes == 2) options.push_back("reduce_element_size");
+  return options;
+}
+
 }  // namespace lockstep

@@ -64,13 +64,16 @@ std::vector<GradientTensor> tensors_of(const Job& job) {
 }
 
 // Each update is the mean of what the ranks made of the parameters in `every` steps of their own.
-UpdateSchedule schedule_of(const Job& job, int every, const StrategyResult& result) {
+UpdateSchedule schedule_of(const Job& job, const LocalSgdOptions& options,
+                           const StrategyResult& result) {
+  const int every = options.every;
   const double step = mean(result.step_seconds);
   UpdateSchedule schedule =
       synchronous_schedule(job.gpus, (job.steps + every - 1) / every,
                            result.first_step_seconds + (every - 1) * step, every * step);
   schedule.exchange = Exchange::parameters;
   schedule.local_steps = every;
+  schedule.average_state = options.average_state;
   return schedule;
 }
 
@@ -89,7 +92,7 @@ StrategyResult LocalSgd::simulate(const Job& job) const {
   Averager averager(stage, replica, options_.every, flat_bytes(job));
   StrategyResult result = train(stage, averager, replica.update, job.gpus > 1 ? options_.every : 1);
   if (!job.schedule_file.empty() && job.gpus > 1) {
-    write_schedule(schedule_of(job, options_.every, result), job.schedule_file);
+    write_schedule(schedule_of(job, options_, result), job.schedule_file);
   }
   return result;
 }

@@ -86,6 +86,12 @@ UpdateSchedule schedule_of(const Job& job, const ParameterServerOptions& options
   }
   schedule.weighting = weighting(options);
   schedule.weighting_parameter = options.weighting_strength;
+  if (std::holds_alternative<HalfPush>(options.compression)) {
+    schedule.pushed_as = PushedAs::halves;
+  } else if (const auto* top = std::get_if<TopK>(&options.compression)) {
+    schedule.pushed_as = PushedAs::largest;
+    schedule.largest_share = top->share;
+  }
   for (const PsMessage& message : system.messages) schedule.messages.push_back(message.pieces);
   schedule.pushes = std::move(trace.updates);
   return schedule;
@@ -237,6 +243,11 @@ std::vector<IdleOption> ParameterServer::idle_options(const Job& job) const {
                o.servers == 1 || job.gpus <= job.machine.gpus_per_node,
                "all servers are on the first node's host, as with cpu");
   return idle.take();
+}
+
+std::vector<std::string> ParameterServer::not_replayed(const Job&) const {
+  if (options_.element_bytes == 2) return {"element_size"};
+  return {};
 }
 
 std::unique_ptr<Strategy> make_strategy(const ParameterServerOptions& options) {

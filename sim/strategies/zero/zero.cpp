@@ -174,6 +174,11 @@ std::vector<IdleOption> Zero::idle_options(const Job& job) const {
   return idle.take();
 }
 
+std::vector<std::string> Zero::not_replayed(const Job&) const {
+  if (options_.gradient_bytes == 2) return {"gradient_element_size"};
+  return {};
+}
+
 std::unique_ptr<Strategy> make_strategy(const ZeroOptions& options) {
   return std::make_unique<Zero>(options);
 }

@@ -15,6 +15,7 @@ class Zero final : public Strategy {
   MemoryUse memory(const Job& job) const override;
   nlohmann::ordered_json communication(const Job& job) const override;
   std::vector<IdleOption> idle_options(const Job& job) const override;
+  std::vector<std::string> not_replayed(const Job& job) const override;
 
  private:
   ZeroOptions options_;
