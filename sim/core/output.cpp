@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -26,25 +27,64 @@ namespace {
   throw OutputError(fmt::format("cannot write {}: {}", path, std::strerror(cause)));
 }
 
+// Does the program's own output go there?
+bool is_an_output(const struct stat& file) {
+  for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {
+    struct stat own {};
+    if (::fstat(fd, &own) == 0 && own.st_dev == file.st_dev && own.st_ino == file.st_ino)
+      return true;
+  }
+  return false;
+}
+
+// May another file take its place without anybody losing what they have of it?
+bool can_be_replaced(const struct stat& file) {
+  return S_ISREG(file.st_mode) && file.st_nlink == 1 && file.st_uid == ::geteuid() &&
+         !is_an_output(file);
+}
+
+// An empty file beside `path`, with the permissions of `before` if there is one; "" if none can be made.
+std::string make_draft(const std::string& path, const struct stat* before) {
+  const std::filesystem::path beside = std::filesystem::path(path).parent_path();
+  const mode_t mode = before != nullptr ? before->st_mode & 07777 : 0666;
+  std::string draft;
+  int fd = -1;
+  for (int n = 0; fd < 0 && (n == 0 || errno == EEXIST); ++n) {
+    draft = (beside / fmt::format(".lockstep-{}-{}.new", ::getpid(), n)).string();
+    fd = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+  }
+  if (fd < 0) return "";
+  const bool as_before = before == nullptr || (::fchown(fd, before->st_uid, before->st_gid) == 0 &&
+                                               ::fchmod(fd, mode) == 0);
+  ::close(fd);
+  if (as_before) return draft;
+  (void)::unlink(draft.c_str());
+  return "";
+}
+
 }  // namespace
 
 void write_whole(const std::string& path,
                  const std::function<void(const std::string& draft)>& fill) {
-  namespace fs = std::filesystem;
   std::error_code error;
-  const fs::file_status before = fs::status(path, error);
-  if (fs::exists(before) && !fs::is_regular_file(before)) return fill(path);
-  // A link goes on pointing at what it points at.
-  const std::string file = fs::is_symlink(path, error) ? fs::weakly_canonical(path).string() : path;
-  const std::string draft = fmt::format("{}.{}.new", file, ::getpid());
+  const bool is_link = std::filesystem::is_symlink(path, error);
+  const std::string file = is_link ? std::filesystem::canonical(path, error).string() : path;
+  struct stat before {};
+  const bool exists = !file.empty() && ::stat(file.c_str(), &before) == 0;
+  if (exists && ::access(file.c_str(), W_OK) != 0) cannot_write(path, errno);
+  if (exists ? !can_be_replaced(before) : is_link) return fill(path);
+  const std::string draft = make_draft(file, exists ? &before : nullptr);
+  if (draft.empty()) return fill(path);
   try {
     fill(draft);
-    if (fs::exists(before)) fs::permissions(draft, before.permissions(), error);
-    if (std::rename(draft.c_str(), file.c_str()) != 0) cannot_write(path, errno);
+    if (std::rename(draft.c_str(), file.c_str()) == 0) return;
+    if (errno != EBUSY) cannot_write(path, errno);
+    fill(path);  // mounted by itself
   } catch (...) {
-    fs::remove(draft, error);
+    (void)::unlink(draft.c_str());
     throw;
   }
+  (void)::unlink(draft.c_str());
 }
 
 void write_text(const std::string& path, const std::string& text) {

@@ -28,8 +28,9 @@ class OutputError : public ExitError {
 void print(const std::string& text);
 
 // A file that is whole, or what it was before: `fill` writes a draft beside it, which then takes its
-// place, and is gone when `fill` throws. What is no plain file (a device, a pipe) is filled itself.
-// Throws OutputError when the draft cannot take its place.
+// place, and is gone when `fill` throws. What no other file can stand for is filled itself: devices and
+// pipes, the program's own output, somebody else's file, one with several names or in a folder that is
+// closed to us. Throws OutputError when it cannot be written.
 void write_whole(const std::string& path,
                  const std::function<void(const std::string& draft)>& fill);
 

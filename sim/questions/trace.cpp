@@ -201,7 +201,7 @@ void check_trace(const Scenario& scenario, const TraceOptions& options) {
   // Before hours of simulation, not after them.
   const std::filesystem::path parent = std::filesystem::absolute(options.path).parent_path();
   if (::access(parent.c_str(), W_OK) != 0) {
-    throw OutputError(options.path + ": " + std::strerror(errno));
+    throw OutputError(fmt::format("cannot write {}: {}", options.path, std::strerror(errno)));
   }
 }
 

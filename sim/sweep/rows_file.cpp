@@ -68,6 +68,12 @@ RowsFile::RowsFile(const std::string& file, const std::string& digest,
     std::fclose(scratch);
     return;
   }
+  std::error_code error;
+  const auto target = std::filesystem::status(file_, error);
+  if (std::filesystem::exists(target) && !std::filesystem::is_regular_file(target)) {
+    throw file_error(file_, "", "is no plain file: a sweep is taken up from its own",
+                     "name a file, or leave -o out for stdout");
+  }
   fd_ = ::open(part_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (fd_ < 0) cannot("write", part_);
   struct flock lock {};
@@ -172,7 +178,7 @@ void RowsFile::write(const std::string& file, bool csv) const {
     bool synced = false;
     try {
       put(csv, [&](const std::string& bundle) { write_all(out, bundle, file); });
-      synced = ::fsync(out) == 0 || errno == EINVAL;  // a pipe has nothing to sync
+      synced = ::fsync(out) == 0 || errno == EINVAL;  // a pipe of --merge has nothing to sync
     } catch (...) {
       ::close(out);
       throw;

@@ -2,6 +2,8 @@
 #include "core/output.hpp"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -56,6 +58,49 @@ TEST_F(WholeFile, TakesThePlaceOfTheOldOneWithItsPermissions) {
   write_text(file("link"), "third");
   EXPECT_TRUE(fs::is_symlink(file("link")));
   EXPECT_EQ(contents(file("a")), "third");
+}
+
+// Nobody loses what they have of it: another name, another owner, a link whose file is yet to come.
+TEST_F(WholeFile, StaysTheSameFileWhereAnotherCannotStandForIt) {
+  write_text(file("a"), "first, and longer");
+  fs::create_hard_link(file("a"), file("also a"));
+  write_text(file("a"), "second");
+  EXPECT_EQ(contents(file("also a")), "second");
+
+  fs::create_directory(file("other"));
+  fs::create_symlink("other/to come", file("link"));
+  write_text(file("link"), "here");
+  EXPECT_TRUE(fs::is_symlink(file("link")));
+  EXPECT_EQ(contents(file("other/to come")), "here");
+
+  if (::geteuid() != 0) return;
+  write_text(file("theirs"), "first");
+  ASSERT_EQ(::chown(file("theirs").c_str(), 12345, 12345), 0);
+  write_text(file("theirs"), "second");
+  struct stat now {};
+  ASSERT_EQ(::stat(file("theirs").c_str(), &now), 0);
+  EXPECT_EQ(now.st_uid, 12345u);
+  EXPECT_EQ(contents(file("theirs")), "second");
+}
+
+TEST_F(WholeFile, NeedsNoLongerNameAndNoFolderThatIsOpen) {
+  const std::string name(250, 'n');
+  write_text(file(name), "text");
+  EXPECT_EQ(contents(file(name)), "text");
+  write_text(file("a"), "first");
+  fs::permissions(folder_, fs::perms::owner_read | fs::perms::owner_exec);
+  write_text(file("a"), "second");
+  fs::permissions(folder_, fs::perms::owner_all);
+  EXPECT_EQ(contents(file("a")), "second");
+  EXPECT_EQ(files(), 2u);
+}
+
+TEST_F(WholeFile, IsNotWrittenWhenItIsReadOnly) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may write everything";
+  write_text(file("a"), "first");
+  fs::permissions(file("a"), fs::perms::owner_read);
+  EXPECT_THROW(write_text(file("a"), "second"), OutputError);
+  EXPECT_EQ(contents(file("a")), "first");
 }
 
 TEST_F(WholeFile, SaysWhatKeepsItFromBeingWritten) {
