@@ -104,6 +104,22 @@ std::vector<double> step_seconds(const TrainOptions& options,
   return result;
 }
 
+double mean_round_seconds(const std::vector<ServerUpdate>& updates, int workers) {
+  std::vector<std::vector<std::size_t>> of_worker(static_cast<std::size_t>(workers));
+  for (std::size_t i = 0; i < updates.size(); ++i) {
+    of_worker[static_cast<std::size_t>(updates[i].worker)].push_back(i);
+  }
+  std::size_t first = 0, last = updates.size() - 1;
+  const auto slowest =
+      std::min_element(of_worker.begin(), of_worker.end(),
+                       [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  if (slowest->size() > 1) {
+    first = slowest->front();
+    last = slowest->back();
+  }
+  return workers * (updates[last].time - updates[first].time) / static_cast<double>(last - first);
+}
+
 RealRecord summarise_run(const TrainOptions& options, const std::string& network,
                          const std::vector<RankReport>& reports) {
   if (!asynchronous(options.strategy)) {
@@ -131,10 +147,12 @@ RealRecord summarise_run(const TrainOptions& options, const std::string& network
   run.each_step_seconds = step_seconds(options, reports);
   const std::vector<double>& steps = run.each_step_seconds;
   if (steps.empty()) throw std::runtime_error("no step was measured");
-  // Updates of asynchronous workers come in bunches: the rate is that of the whole time.
-  run.step_seconds = asynchronous(options.strategy) ? mean(steps) : median(steps);
+  const bool in_rounds = asynchronous(options.strategy);
+  run.step_seconds =
+      in_rounds ? mean_round_seconds(reports.back().updates, options.ranks) : median(steps);
   run.step_interval = {quantile(steps, 0.05), quantile(steps, 0.95)};
-  run.samples_per_second = static_cast<double>(run.global_batch) / mean(steps);
+  run.samples_per_second =
+      static_cast<double>(run.global_batch) / (in_rounds ? run.step_seconds : mean(steps));
   run.phases = mean_phases(reports);
   run.losses = mean_losses(reports);
   for (const RankReport& report : reports) {

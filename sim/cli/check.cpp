@@ -53,7 +53,7 @@ int check(const std::vector<std::string>& files) {
       const Checked checked = checked_points(file);
       print_text(fmt::format("{}: {}\n{}", file,
                              checked.something_fits ? "ok" : "nothing fits into memory",
-                             checked.table.text()));
+                             rendered(checked.table, Format::text, 2)));
       if (!checked.something_fits && code == 0) code = 3;
     } catch (const ConfigError& error) {
       fmt::print(stderr, "{}\n", error.what());

@@ -19,8 +19,9 @@ struct CommonOptions {
   int workers = 0;  // 0 = one per core
 };
 
-// In the format that was asked for; text where there is none such of a table.
-std::string rendered(const Table& table, Format format);
+// In the format that was asked for; text where there is none such of a table. Text that is too wide for
+// the terminal goes on below itself, in blocks that begin with the first `keys` columns.
+std::string rendered(const Table& table, Format format, std::size_t keys = 1);
 
 class ProgressLine;
 struct ReplaysOptions;

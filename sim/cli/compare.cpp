@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "cli/verb.hpp"
+#include "results/sentences.hpp"
 
 namespace lockstep::compare_verb {
 
@@ -43,10 +44,11 @@ int compare(const Arguments& given) {
                      "name a second scenario or a second strategy")
         : file_error(files.back(), "", "shares no strategy and GPU count with " + files.front());
   }
-  std::string text = rendered(comparison_table(list), given.common.format);
+  std::string text = rendered(comparison_table(list), given.common.format, 2);
   if (given.common.format == Format::text && !list.empty()) {
     text += "\n";
-    for (const Comparison& comparison : list) text += comparison_sentence(comparison) + "\n";
+    for (const Comparison& comparison : list)
+      text += wrapped(comparison_sentence(comparison)) + "\n";
   }
   print(text);
   if (!given.picture.empty()) write_answer(given.picture, comparison_picture(list));

@@ -12,6 +12,7 @@
 #include "points/predict.hpp"
 #include "questions/anchor.hpp"
 #include "results/cells.hpp"
+#include "results/sentences.hpp"
 #include "results/table.hpp"
 
 namespace lockstep::explain_verb {
@@ -62,8 +63,9 @@ void explain_point(const Explained& e, std::size_t i, const CommonOptions& optio
   const Prediction& p = e.predictions[i];
   const Attribution parts = attribute(p, e.points[i]);
   const double step = total(parts);
-  print(fmt::format("{}: {} per step. {}\n\n", title(p), human(step, Dimension::seconds, 4),
-                    p.bottleneck));
+  print(wrapped(fmt::format("{}: {} per step. {}", title(p), human(step, Dimension::seconds, 4),
+                            p.bottleneck)) +
+        "\n\n");
   Table where({{"where the step goes", Align::left}, {"ms"}, {"share"}});
   for (const auto& [what, seconds] : parts) {
     if (seconds > 0) {
@@ -89,12 +91,13 @@ void explain_point(const Explained& e, std::size_t i, const CommonOptions& optio
                          fmt::format("{:+.2f} %", 100 * s.step_change)});
   }
   print(rendered(sensitivity, options.format) + "\n");
-  print(fmt::format(
-      "Costs: {:.0f} % measured, {:.0f} % interpolated, {:.0f} % modelled; 90 % interval "
-      "{} .. {}.\n\n",
-      100 * p.provenance.measured, 100 * p.provenance.interpolated, 100 * p.provenance.modelled,
-      human(p.step_interval.low, Dimension::seconds),
-      human(p.step_interval.high, Dimension::seconds)));
+  print(wrapped(fmt::format(
+            "Costs: {:.0f} % measured, {:.0f} % interpolated, {:.0f} % modelled; 90 % interval "
+            "{} .. {}.",
+            100 * p.provenance.measured, 100 * p.provenance.interpolated,
+            100 * p.provenance.modelled, human(p.step_interval.low, Dimension::seconds),
+            human(p.step_interval.high, Dimension::seconds))) +
+        "\n\n");
 }
 
 // Time per sample of `to` minus that of `from`, part by part.

@@ -1,5 +1,6 @@
 // What verbs print and write, and progress for the user.
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -60,9 +61,12 @@ bool& quiet() {
   return asked;
 }
 
-std::string rendered(const Table& table, Format format) {
+std::string rendered(const Table& table, Format format, std::size_t keys) {
   if (format == Format::csv) return table.csv();
-  return format == Format::markdown ? table.markdown() : table.text();
+  if (format == Format::markdown) return table.markdown();
+  struct winsize screen {};
+  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &screen) == 0 && screen.ws_col > 0;
+  return known ? table.folded(screen.ws_col, keys) : table.text();
 }
 
 void write_answer(const std::string& path, const std::string& text) {

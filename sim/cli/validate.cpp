@@ -12,6 +12,7 @@
 #include "questions/coverage.hpp"
 #include "questions/openmetrics.hpp"
 #include "results/cells.hpp"
+#include "results/sentences.hpp"
 
 namespace lockstep::validate_verb {
 
@@ -49,9 +50,7 @@ int validate(const Arguments& given) {
   }
   if (given.sources) {
     const Table table = coverage_table(coverage_by_source(rows));
-    print(format == Format::markdown ? table.markdown()
-          : format == Format::csv    ? table.csv()
-                                     : table.text());
+    print(rendered(table, format));
     return 0;
   }
   const auto summaries = summarise_errors(rows);
@@ -60,11 +59,11 @@ int validate(const Arguments& given) {
                ? std::string()
                : "Predicted against measured\n\n" + (validation_table(rows).*rendering)() + "\n";
   };
-  const std::string summary_title = fmt::format(
-      "Absolute errors by group (baselines: perfect scaling from the smallest GPU count of the "
-      "same "
-      "strategy; FLOPs at {:.0f} % utilisation)\n\n",
-      100 * baseline_utilisation);
+  const std::string summary_title =
+      wrapped(fmt::format("Absolute errors by group (baselines: perfect scaling from the smallest "
+                          "GPU count of the same strategy; FLOPs at {:.0f} % utilisation)",
+                          100 * baseline_utilisation)) +
+      "\n\n";
   switch (given.common.format) {
     case Format::json:
       print(validation_json(rows, summaries));
@@ -79,7 +78,7 @@ int validate(const Arguments& given) {
       print(validation_openmetrics(summaries));
       break;
     case Format::text:
-      print(rows_text(&Table::text) + summary_title + summary_table(summaries).text());
+      print(rows_text(&Table::text) + summary_title + rendered(summary_table(summaries), format));
       break;
   }
   if (max_error) {

@@ -58,6 +58,7 @@ template <class Visitor, Either<RankTimes> Times>
 void describe(Visitor& v, Times& t) {
   v.field({"rank", "The first of them."}, t.rank);
   v.field({"ranks", "How many they are.", "", 1}, t.ranks);
+  v.field({"steps", "Of its own in the time of a mean step; 1 where all keep step."}, t.steps);
   v.field({"own_seconds", "The device's work, its host and its input.", "", no_minimum}, t.own);
   v.field({"communicating_seconds", "Standing still for a running transfer.", "", no_minimum},
           t.communicating);

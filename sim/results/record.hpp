@@ -56,6 +56,7 @@ struct RankTimes {
   double own = 0;            // the device's work, its host and its input
   double communicating = 0;  // exposed
   double waiting = 0;        // for other ranks or the server
+  double steps = 1;          // of its own that a worker makes in a mean step: 1 where all keep step
 };
 
 struct MemoryUse {

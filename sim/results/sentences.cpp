@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 
 #include "results/cells.hpp"
@@ -15,9 +16,14 @@ namespace {
 
 constexpr char glue = '\x1f';  // a blank that no line is broken at
 
+// A figure stays with what it counts, and a few words stay together.
 std::string glued(std::string text) {
-  for (const std::string together :
-       {" %", "does not fit", "othing fits into memory", "yes, barely"}) {
+  for (std::size_t at = text.find(' '); at != std::string::npos; at = text.find(' ', at + 1)) {
+    const bool of_figure = at > 0 && std::isdigit(static_cast<unsigned char>(text[at - 1])) != 0;
+    const bool follows = at + 1 < text.size() && text[at + 1] != ' ';
+    if (of_figure && follows) text[at] = glue;
+  }
+  for (const std::string together : {"does not fit", "othing fits into memory", "yes, barely"}) {
     std::string one = together;
     std::replace(one.begin(), one.end(), ' ', glue);
     for (std::size_t at = text.find(together); at != std::string::npos;
@@ -32,25 +38,25 @@ std::string glued(std::string text) {
 
 std::string wrapped(const std::string& sentence, std::size_t indent) {
   const std::string text = glued(sentence);
+  const auto next_word = [&](std::size_t at) {
+    return std::min(text.find_first_not_of(' ', at), text.size());
+  };
+  // Blanks at the beginning are an indent of its own.
+  const std::size_t begin = next_word(0);
   std::string out;
   std::size_t column = 0;
-  // Blanks at the beginning are an indent of its own.
-  const std::size_t begin = std::min(text.find_first_not_of(' '), text.size());
-  for (std::size_t at = begin; at < text.size();) {
+  for (std::size_t at = begin, blanks = begin; at < text.size();) {
     const std::size_t end = std::min(text.find(' ', at), text.size());
     const std::string word = text.substr(at, end - at);
-    const std::size_t width = display_width(word);
-    if (out.empty()) {
-      out = std::string(begin, ' ') + word;
-      column = begin + width;
-    } else if (column + 1 + width > text_width) {
-      out += "\n" + std::string(begin + indent, ' ') + word;
-      column = begin + indent + width;
-    } else {
-      out += " " + word;
-      column += 1 + width;
+    if (!out.empty() && column + blanks + display_width(word) > text_width) {
+      out += '\n';
+      column = 0;
+      blanks = begin + indent;
     }
-    at = std::min(text.find_first_not_of(' ', end), text.size());
+    out += std::string(blanks, ' ') + word;
+    column += blanks + display_width(word);
+    at = next_word(end);
+    blanks = at - end;
   }
   std::replace(out.begin(), out.end(), glue, ' ');
   return out;

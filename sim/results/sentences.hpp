@@ -11,7 +11,7 @@ namespace lockstep {
 constexpr std::size_t text_width = 80;  // columns of a terminal
 
 // In lines of at most `text_width` columns, those after the first begin `indent` columns further in.
-// A word that is longer stands alone; figures keep their unit, and what is coloured stays in one line.
+// A word that is longer stands alone; figures stay with the word after them, and what is coloured stays in one line.
 std::string wrapped(const std::string& sentence, std::size_t indent = 2);
 
 // Points of a scenario, named together: "ddp on 1, 2 GPUs; fsdp on 4 GPUs".

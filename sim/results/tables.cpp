@@ -204,6 +204,15 @@ Table seeds_table(const ResultRecord& record) {
   return table;
 }
 
+namespace {
+
+// What a mean step has of it, by steps of the worker's own.
+double own_step(double seconds, const RankTimes& rank) {
+  return rank.steps > 0 ? seconds / rank.steps : seconds;
+}
+
+}  // namespace
+
 Table stragglers_table(const ResultRecord& record) {
   Table table({{"strategy", Align::left},
                {"GPUs"},
@@ -220,9 +229,10 @@ Table stragglers_table(const ResultRecord& record) {
   for (const auto& p : record.predictions) {
     if (!p.stragglers || p.stragglers->ranks.empty()) continue;
     const StragglerCost& cost = *p.stragglers;
-    const auto [fastest, slowest] =
-        std::minmax_element(cost.ranks.begin(), cost.ranks.end(),
-                            [](const RankTimes& a, const RankTimes& b) { return a.own < b.own; });
+    const auto [fastest, slowest] = std::minmax_element(
+        cost.ranks.begin(), cost.ranks.end(), [](const RankTimes& a, const RankTimes& b) {
+          return own_step(a.own, a) < own_step(b.own, b);
+        });
     std::vector<std::string> cells{
         p.strategy,
         std::to_string(p.gpus),
@@ -232,8 +242,8 @@ Table stragglers_table(const ResultRecord& record) {
         nothing(cost.dollars_more) ? "-" : fmt::format("${:.2f}", cost.dollars_more)};
     for (const auto& one : {slowest, fastest}) {
       cells.push_back(fmt::format("rank {}", one->rank));
-      cells.push_back(seconds_text(one->own));
-      cells.push_back(seconds_or_dash(one->waiting));
+      cells.push_back(seconds_or_dash(own_step(one->own, *one)));
+      cells.push_back(seconds_or_dash(own_step(one->waiting, *one)));
     }
     table.add_row(std::move(cells));
   }

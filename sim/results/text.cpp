@@ -11,13 +11,13 @@ namespace lockstep {
 
 namespace {
 
-// Each block begins with strategy and GPUs.
-std::string of_points(const Table& table) {
-  return table.folded(text_width, 2);
+// Each block begins with strategy and GPUs, or with what else tells its rows apart.
+std::string of_points(const Table& table, std::size_t keys = 2) {
+  return table.folded(text_width, keys);
 }
 
-std::string section(const std::string& title, const Table& table) {
-  return table.empty() ? "" : "\n" + wrapped(title) + "\n" + of_points(table);
+std::string section(const std::string& title, const Table& table, std::size_t keys = 2) {
+  return table.empty() ? "" : "\n" + wrapped(title) + "\n" + of_points(table, keys);
 }
 
 std::string seeds_text(const ResultRecord& record) {
@@ -65,7 +65,7 @@ std::string render_text(const ResultRecord& record) {
   out += "\nWhere the step goes (mean of the ranks; the parts add up to the step)\n" +
          of_points(split_table(record));
   out += "\nPeak memory per GPU\n" + of_points(memory_table(record));
-  out += section("Traffic per step, one way", traffic_table(record));
+  out += section("Traffic per step, one way", traffic_table(record), 3);
   out += section("Staleness of the updates applied", staleness_table(record));
   out += section("One worker's share of the steps", workers_table(record));
   out += section("Over seeds: the mean step and staleness", seeds_table(record));

@@ -39,6 +39,25 @@ TEST(StepSeconds, OfAsynchronousOnesAreRoundsOfUpdates) {
             (std::vector<double>{1.5, 3}));
 }
 
+// Worker 0 makes two updates in the ten seconds in which worker 1 makes one: 20 / 3 seconds a round,
+// wherever the run begins and ends.
+TEST(StepSeconds, OfRepeatedBunchesDoNotDependOnWhereTheRunEnds) {
+  std::vector<ServerUpdate> all;
+  for (int bunch = 0; bunch < 7; ++bunch) {
+    for (const auto& [offset, worker] : {std::pair(1.0, 0), std::pair(2.0, 0), std::pair(9.0, 1)}) {
+      all.push_back({10.0 * bunch + offset, worker, 0});
+    }
+  }
+  for (const std::size_t first : {0u, 1u, 2u}) {
+    for (const std::size_t last : {18u, 19u, 20u}) {
+      const std::vector<ServerUpdate> run(all.begin() + first, all.begin() + last);
+      EXPECT_NEAR(mean_round_seconds(run, 2), 20.0 / 3, 1e-12) << first << " " << last;
+    }
+  }
+  // Too short for that: all there is.
+  EXPECT_DOUBLE_EQ(mean_round_seconds({{1, 0, 0}, {2, 0, 0}, {5, 1, 0}}, 2), 4);
+}
+
 TEST(Summary, SaysStepsSplitAndStaleness) {
   TrainOptions options;
   options.strategy = RunStrategy::ps_async;

@@ -41,7 +41,9 @@ TEST(Wrapped, LinesEndBeforeTheTerminalDoes) {
 TEST(Wrapped, AFigureKeepsItsUnitAndWhatHasAColourStaysTogether) {
   const std::string word(76, 'x');
   EXPECT_EQ(wrapped(word + " 95 % of"), word + "\n  95 % of");
+  EXPECT_EQ(wrapped(word + " 10 GbE"), word + "\n  10 GbE");
   EXPECT_EQ(wrapped(word + " does not fit"), word + "\n  does not fit");
+  EXPECT_EQ(wrapped("  7  apart", 3), "  7  apart");
 }
 
 TEST(PointSentences, ThoseThatAreAlikeNameAllTheirPoints) {
@@ -67,11 +69,20 @@ TEST(WideTable, GoesOnBelowItselfWithItsFirstColumns) {
   EXPECT_EQ(table.folded(80, 2), table.text());
   EXPECT_EQ(table.folded(28, 2), table.text());  // exactly as wide as it is
   EXPECT_EQ(table.folded(27, 2),
-            "who  n  first\n"
-            "a    1     11\n"
+            "who  n  first  second\n"
+            "a    1     11      12\n"
             "\n"
-            "who  n  second  third\n"
-            "a    1      12     13\n");
+            "who  n  third\n"
+            "a    1     13\n");
+  // Its blocks are as even as they can be without being more.
+  Table even({{"who", Table::Align::left}, {"first"}, {"third"}, {"fifth"}, {"sixth"}});
+  even.add_row({"a", "1", "3", "5", "6"});
+  EXPECT_EQ(even.folded(25, 1),
+            "who  first  third\n"
+            "a        1      3\n"
+            "\n"
+            "who  fifth  sixth\n"
+            "a        5      6\n");
   // A column that is wider than the lines still stands.
   EXPECT_THAT(lines(table.folded(4, 1)), testing::Contains("a        12"));
   Table divided({{"who", Table::Align::left}, {"first"}, {"second", Table::Align::right, true}});

@@ -40,7 +40,7 @@ TEST(Seeds, AreMeanAndIntervalOfRunsWithEach) {
   EXPECT_NEAR(p.total_seconds, mean(totals), 1e-9 * mean(totals));
   EXPECT_NEAR(p.staleness->mean, mean(staleness), 0.01);
   EXPECT_NEAR(p.traffic.at(0).bytes, mean(bytes), 1e-9 * mean(bytes));
-  const double t = 2.353;  // of three degrees of freedom, 90 %
+  const double t = 2.3533634348018264;  // of three degrees of freedom, 90 %
   EXPECT_NEAR(p.over_seeds->step.mean, mean(steps), 1e-12);
   EXPECT_NEAR(p.over_seeds->step.interval.high - mean(steps), t * standard_deviation(steps) / 2,
               1e-12);

@@ -259,6 +259,14 @@ TEST(WorkerSteps, SayWhoDidThem) {
   EXPECT_EQ(workers, toy.workers);
   EXPECT_NEAR(static_cast<double>(steps), 99.0 * toy.workers, toy.workers);
   EXPECT_LT(uneven.worker_steps.begin()->first, 0.25 * uneven.worker_steps.rbegin()->first);
+  // Its own part of a mean step is no longer for that: it makes fewer of them.
+  double all = 0;
+  for (const RankTimes& worker : uneven.workers) all += worker.steps;
+  EXPECT_NEAR(all, toy.workers, 0.05 * toy.workers);
+  const auto [least, most] =
+      std::minmax_element(uneven.workers.begin(), uneven.workers.end(),
+                          [](const auto& a, const auto& b) { return a.steps < b.steps; });
+  EXPECT_NEAR(least->own / least->steps, 10 * most->own / most->steps, most->own);
 }
 
 TEST(Determinism, SameSystemSameTrace) {

@@ -134,6 +134,7 @@ StrategyResult ParameterServer::simulate(const Job& job) const {
   add(result.split, trace.split, 1 / batches);
   for (RankTimes& times : trace.workers) {
     for (double* part : {&times.own, &times.communicating, &times.waiting}) *part /= batches;
+    if (keeps_step(system)) times.steps = 1;
   }
   result.ranks = ascending(std::move(trace.workers), system.worker_of_rank);
   result.device_busy = busy_seconds(result.split, result.step_seconds);

@@ -172,6 +172,7 @@ PsTrace PsRun::trace() {
       return (end.workers[w].*part - base_.workers[w].*part) / steps;
     };
     RankTimes times;
+    times.steps = static_cast<double>(end.steps[w] - base_.steps[w]) / steps;
     times.communicating = per_step(&StepSplit::exposed_communication);
     times.waiting = per_step(&StepSplit::waiting);
     times.own = time / steps - times.communicating - times.waiting;
