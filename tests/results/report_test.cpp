@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "results/report_answer.hpp"
+#include "results/report_figures.hpp"
+#include "results/staleness.hpp"
 #include "sample_record.hpp"
 
 namespace lockstep::report_test {
@@ -139,6 +141,39 @@ TEST(Report, EveryChartHasATableBehindIt) {
   }
   EXPECT_EQ(charts, 2 * 10U);  // the sample has something for each but for training that fits
   EXPECT_EQ(whole, render_report({chapter, chapter}));
+}
+
+// A chart of nothing is not drawn.
+TEST(Report, DrawsWhatThereIsToSee) {
+  const auto charts = [](const ReportChapter& chapter) {
+    std::vector<std::string> names;
+    for (const Chart& chart : charts_of(chapter)) names.push_back(chart.name);
+    return names;
+  };
+  Prediction one = point("ddp", 1, 400, 0.4);
+  one.split.exposed_communication = 0;
+  one.staleness.reset();
+  one.traffic.clear();
+  one.accuracy.reset();
+  one.provenance = {1, 0, 0};
+  EXPECT_THAT(charts(chapter_of({one})), ElementsAre("step", "memory", "cost"));
+  Prediction other = one;
+  other.gpus = 4;
+  EXPECT_THAT(charts(chapter_of({one, other})),
+              ElementsAre("step", "throughput", "time", "memory", "cost"));
+  other = one;
+  other.split.exposed_communication = 1e-3;
+  EXPECT_THAT(charts(chapter_of({one, other})), testing::Contains("exposed"));
+  other = one;
+  other.staleness = staleness_of({{0, 3}});  // never stale
+  EXPECT_THAT(charts(chapter_of({one, other})), Not(testing::Contains("staleness")));
+  other.staleness = staleness_of({{0, 3}, {1, 1}});
+  EXPECT_THAT(charts(chapter_of({one, other})), testing::Contains("staleness"));
+  other = one;
+  other.provenance = {0.98, 0, 0.02};
+  EXPECT_THAT(charts(chapter_of({one, other})), testing::Contains("provenance"));
+  other.provenance = {0.996, 0, 0.004};
+  EXPECT_THAT(charts(chapter_of({one, other})), Not(testing::Contains("provenance")));
 }
 
 // The page's script draws from this, and nothing else.
