@@ -237,20 +237,24 @@ TEST(Report, BeginsWithAllAlternativesInOneTable) {
   EXPECT_THAT(first, HasSubstr("slow, ddp on 4 GPUs</dd>"));  // the cheapest
   EXPECT_THAT(first, HasSubstr("1 of 3 points does not fit into memory."));
   EXPECT_THAT(first, HasSubstr("1 of 3 alternatives cannot be; the table says why."));
-  std::vector<std::string> rows;
-  for (std::size_t at = first.find("<tr><th scope=row>"); at < first.find("</tbody>");
-       at = first.find("<tr><th scope=row>", at + 1)) {
-    std::string text;
-    bool tag = false;
-    for (const char c : first.substr(at, first.find("</tr>", at) - at)) {
-      tag = c == '<' || (tag && c != '>');
-      if (c == '<') text += text.empty() || text.back() == '|' ? "" : "|";
-      if (!tag && c != '>') text += c;
+  const auto rows_behind = [&first](const std::string& what) {
+    std::vector<std::string> rows;
+    const std::size_t begin = first.find(what), end = first.find("</tbody>", begin);
+    for (std::size_t at = first.find("<tr><th scope=row>", begin); at < end;
+         at = first.find("<tr><th scope=row>", at + 1)) {
+      std::string text;
+      bool tag = false;
+      for (const char c : first.substr(at, first.find("</tr>", at) - at)) {
+        tag = c == '<' || (tag && c != '>');
+        if (c == '<') text += text.empty() || text.back() == '|' ? "" : "|";
+        if (!tag && c != '>') text += c;
+      }
+      rows.push_back(text);
     }
-    rows.push_back(text);
-  }
+    return rows;
+  };
   EXPECT_THAT(
-      rows,
+      rows_behind("<h1>"),
       ElementsAre("1|fast|fsdp|8|yes|125 ms|100 ms .. 156 ms|100 s|640|$1.50|3.73 GiB|barely (9.54 "
                   "MiB free, 2 retries)|",
                   "2|slow|ddp|4|yes|125 ms|100 ms .. 156 ms|400 s|160|$0.50|3.73 GiB|barely (9.54 "
@@ -259,6 +263,9 @@ TEST(Report, BeginsWithAllAlternativesInOneTable) {
                   "4|slow|zero|2|no answer|-|-|-|-|-|-|it &lt;crashed&gt;|",
                   "5|&lt;none&gt;|-|-|cannot be|-|-|-|-|-|-|no such platform|"));
   // Both charts, each with its table, and a way to reach them.
+  EXPECT_THAT(rows_behind("data-chart=\"alternatives\""),
+              ElementsAre("1|fast, fsdp|8|100 s|80.0 s .. 125 s|",
+                          "2|slow, ddp|4|400 s|320 s .. 500 s|", "3|fast, ddp|8|does not fit|-|"));
   EXPECT_THAT(
       first,
       HasSubstr("data-chart=\"alternatives\" data-chapter=\"comparison\" role=img tabindex=0"));
