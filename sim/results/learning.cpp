@@ -37,7 +37,8 @@ std::optional<double> reaches(const AccuracyCurve& curve, double target) {
 std::string with_interval(const Accuracy& accuracy, std::string (*text)(double), double mean,
                           const std::optional<Interval>& interval) {
   if (accuracy.reached_before > 0) return "at most " + text(mean);
-  if (!interval || accuracy.seeds == 1) return text(mean);
+  if (accuracy.seeds == 1) return text(mean) + " with one seed";
+  if (!interval) return text(mean);
   return fmt::format("{} ({} .. {})", text(mean), text(interval->low), text(interval->high));
 }
 

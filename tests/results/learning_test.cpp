@@ -97,7 +97,13 @@ TEST(Target, IsSaidWithItsInterval) {
   EXPECT_EQ(sentence,
             "s2 on 1 GPU reaches 50.0 % first, after 2.10 s (1.47 s .. 2.73 s); s1 on 1 GPU most "
             "cheaply, for $0.0110 ($0.00469 .. $0.0173).");
-  EXPECT_THAT(target_sentence(record_of({of_seeds({line(4)})})), Not(HasSubstr("..")));
+  EXPECT_EQ(
+      target_sentence(record_of({of_seeds({line(4)})})),
+      "s1 on 1 GPU reaches 50.0 % first, after 2.00 s with one seed; it does so most cheaply, "
+      "for $0.5000 with one seed.");
+  EXPECT_THAT(accuracy_table(record_of({of_seeds({line(4)})})).rows().front(),
+              ElementsAre("s1", "1", "100.0 %", "-", "0", "0", "50.0 %", "1 of 1", "2.00 s", "-",
+                          "$0.5000", "-"));
   EXPECT_EQ(target_sentence(record_of({of_seeds({line(4, 0.4)})})),
             "No point reaches 50.0 % with every seed.");
 }
