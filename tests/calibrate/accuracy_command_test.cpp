@@ -356,10 +356,15 @@ TEST(Accuracy, ThatCannotBeHadIsAWarningOrAnError) {
   nowhere.scenario.replace(nowhere.scenario.find("synthetic"), 9, "/nowhere");
   Command& missing = nowhere.run("--jobs 1");
   EXPECT_EQ(missing.wait(), 2);
-  const std::string said = "there is no folder '/nowhere'", err = missing.err();
+  const std::string said = "convergence.data: there is no folder '/nowhere'", err = missing.err();
   EXPECT_THAT(err, HasSubstr(said));
   EXPECT_EQ(err.find(said), err.rfind(said)) << "once, not for each training: " << err;
   EXPECT_THAT(missing.err(), HasSubstr("study.yaml:12:"));
+  Study misnamed("}\n");
+  misnamed.scenario.replace(misnamed.scenario.find("synthetic"), 9, "fashion-mnits");
+  Command& named = misnamed.run("--jobs 1");
+  EXPECT_EQ(named.wait(), 2);
+  EXPECT_THAT(named.err(), HasSubstr("did you mean 'fashion-mnist'?"));
   Study endless;
   endless.scenario.replace(endless.scenario.find("dataset: {samples: 640, epochs: 1}\n"), 35, "");
   Command& unknown = endless.run();
