@@ -13,6 +13,23 @@
 
 namespace lockstep {
 
+namespace {
+
+// The scenario's field is meant, and not the option of `train`.
+ImageSets data_of(const ReplayJob& job, std::int64_t classes) {
+  try {
+    return read_data_set(job.data, classes, job.plan.seed);
+  } catch (const ConfigError& error) {
+    std::vector<Diagnostic> diagnostics = error.diagnostics();
+    for (Diagnostic& diagnostic : diagnostics) {
+      if (diagnostic.field == "--data") diagnostic.field = "convergence.data";
+    }
+    throw ConfigError(std::move(diagnostics));
+  }
+}
+
+}  // namespace
+
 int replay_worker(const Words& arguments) {
   at::set_num_threads(1);
   std::ifstream file(arguments.at(0));
@@ -23,7 +40,7 @@ int replay_worker(const Words& arguments) {
   if (step.input_shape.size() != 3) {
     throw file_error("", "convergence", fmt::format("{} does not read images", step.model));
   }
-  ImageSets data = read_data_set(job.data, output_classes(step), job.plan.seed);
+  ImageSets data = data_of(job, output_classes(step));
   if (job.held_out) data.test = take_last(data.train, data.train.count / 6);
   keep_first(data.train, job.train_samples);
   print(to_json(replay(step, read_schedule(job.schedule), data, job.plan)) + "\n");

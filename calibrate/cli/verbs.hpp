@@ -11,8 +11,6 @@
 
 namespace lockstep {
 
-constexpr int exit_interrupted = 130;  // 128 + SIGINT, as shells have it
-
 // Set by the verb that the command line names; main() calls it.
 using Chosen = std::function<int()>;
 

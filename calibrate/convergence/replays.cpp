@@ -2,7 +2,6 @@
 #include "convergence/replays.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -12,8 +11,9 @@
 #include <thread>
 #include <utility>
 
+#include "core/output.hpp"
+#include "launch/interrupts.hpp"
 #include "launch/measuring.hpp"
-#include "points/fork_map.hpp"
 
 namespace lockstep {
 
@@ -35,16 +35,27 @@ std::uint64_t digest(const std::string& text) {
   return hash;
 }
 
-// "" where nothing can be kept.
+// "" where there is none.
 fs::path cache_folder() {
   const char* given = std::getenv("XDG_CACHE_HOME");
   const char* home = std::getenv("HOME");
   if ((given == nullptr || *given == 0) && (home == nullptr || *home == 0)) return {};
   const fs::path base =
       given != nullptr && *given != 0 ? fs::path(given) : fs::path(home) / ".cache";
+  return base / "lockstep" / "replays";
+}
+
+// Kept: what was found for `key`. Throws OutputError.
+fs::path kept_file(const std::string& key) {
+  const fs::path folder = cache_folder();
+  return folder.empty() ? folder : folder / (key + ".json");
+}
+void keep_answer(const std::string& key, const std::string& answer) {
+  const fs::path file = kept_file(key);
+  if (file.empty()) throw OutputError("neither XDG_CACHE_HOME nor HOME is set");
   std::error_code error;
-  fs::create_directories(base / "lockstep" / "replays", error);
-  return error ? fs::path() : base / "lockstep" / "replays";
+  fs::create_directories(file.parent_path(), error);
+  write_text(file.string(), answer);
 }
 
 // What may change a replay's answer besides its job: the program. A build of another day is another
@@ -57,7 +68,7 @@ std::string program_mark(const std::string& program) {
 }
 
 ProgramEnd learn(const std::string& program, const fs::path& file, const ReplayJob& job) {
-  std::ofstream(file) << to_json(job);
+  write_text(file.string(), to_json(job));
   ::setenv("OMP_NUM_THREADS", "1", 1);
   return run_program(program, {"worker", "replay", "--", file.string()});
 }
@@ -118,7 +129,7 @@ int Replays::at_a_time() const {
 }
 
 // A few batches of each batch size say how fast this machine is.
-void Replays::announce(const std::vector<std::string>& open) {
+void Replays::announce(const std::vector<std::string>& open, const RunFolder& folder) {
   if (!options_.estimate) return;
   constexpr double soon = 2000;
   double least = 0;
@@ -139,7 +150,7 @@ void Replays::announce(const std::vector<std::string>& open) {
       few.plan.evaluations = 1;
       few.plan.test_samples = 1;
       few.plan.most_batches = 8;
-      const ProgramEnd end = learn(program_, folder_.file("probe.job"), few);
+      const ProgramEnd end = learn(program_, folder.file("probe.job"), few);
       try {
         probe->second = replay_result_from_json(end.output);
       } catch (const std::exception&) {
@@ -153,23 +164,27 @@ void Replays::announce(const std::vector<std::string>& open) {
 }
 
 void Replays::run() {
-  const fs::path kept = cache_folder();
+  const InterruptGuard guard;  // the folder is to go, too
+  const RunFolder folder;
   std::vector<std::string> open;
   for (const auto& [key, job] : pending_) {
-    const std::string known = kept.empty() ? "" : contents(kept / (key + ".json"));
+    const std::string known = contents(kept_file(key));
     if (known.empty() || !accepts(key, known)) open.push_back(key);
   }
-  if (!open.empty()) announce(open);
+  if (!open.empty()) announce(open, folder);
   ForkOptions fork{.workers = at_a_time()};
+  fork.on_progress = [&](std::size_t, double) {
+    if (InterruptGuard::interrupted()) interrupt(open);
+  };
   if (options_.progress) {
     options_.progress(0, open.size());
     fork.on_done = [&](std::size_t done) { options_.progress(done, open.size()); };
   }
   const auto answers = fork_map(open.size(), fork, [&](std::size_t i, const Report&) {
     const std::string& key = open[i];
-    const fs::path refused = folder_.file("refused");
+    const fs::path refused = folder.file("refused");
     if (fs::exists(refused)) return std::string("refused");  // what is wrong is said once
-    const ProgramEnd end = learn(program_, folder_.file(key + ".job"), pending_.at(key));
+    const ProgramEnd end = learn(program_, folder.file(key + ".job"), pending_.at(key));
     if (end.exit_code == 2) {
       std::ofstream{refused};
       return std::string("refused");
@@ -178,14 +193,13 @@ void Replays::run() {
       throw std::runtime_error(fmt::format("the replay ended with exit code {}", end.exit_code));
     }
     // Kept at once: what is done is not lost when the study is interrupted.
-    if (!kept.empty()) {
-      const fs::path part = kept / fmt::format("{}.{}", key, ::getpid());
-      std::ofstream(part) << end.output;
-      std::error_code error;
-      fs::rename(part, kept / (key + ".json"), error);
+    try {
+      keep_answer(key, end.output);
+    } catch (const OutputError&) {  // the parent tries again, and says it
     }
     return end.output;
   });
+  keep(open, answers);
   for (std::size_t i = 0; i < answers.size(); ++i) {
     if (answers[i].ok && answers[i].output == "refused") {
       throw ConfigError({where_, "convergence", "cannot be trained", "see above"});
@@ -197,6 +211,30 @@ void Replays::run() {
     }
   }
   pending_.clear();
+}
+
+// What its own process could not keep.
+void Replays::keep(const std::vector<std::string>& keys, const std::vector<ForkResult>& answers) {
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    std::error_code error;
+    if (!answers[i].ok || answers[i].output == "refused" || fs::exists(kept_file(keys[i]), error))
+      continue;
+    try {
+      keep_answer(keys[i], answers[i].output);
+    } catch (const OutputError& failed) {
+      not_kept_ = failed.what();
+      return;
+    }
+  }
+}
+
+void Replays::interrupt(const std::vector<std::string>& keys) const {
+  const auto kept = std::count_if(keys.begin(), keys.end(), [](const std::string& key) {
+    std::error_code error;
+    return fs::exists(kept_file(key), error);
+  });
+  throw InterruptError(fmt::format("interrupted; {} of {} trainings are kept{}", kept, keys.size(),
+                                   kept > 0 ? ", the same command goes on after them" : ""));
 }
 
 }  // namespace lockstep

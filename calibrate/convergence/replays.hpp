@@ -10,6 +10,7 @@
 #include "convergence/job.hpp"
 #include "core/errors.hpp"
 #include "launch/processes.hpp"
+#include "points/fork_map.hpp"
 
 namespace lockstep {
 
@@ -34,25 +35,29 @@ class Replays {
   // To be learned by the next run(); -> its key.
   std::string ask(const ReplayJob& job);
 
-  // Throws ConfigError for data or a model that cannot be used.
+  // Throws ConfigError for data or a model that cannot be used, InterruptError after Ctrl-C, SIGTERM
+  // or SIGHUP.
   void run();
 
   // nullptr: its process failed.
   const ReplayResult* result(const std::string& key) const;
   const std::string& failure() const { return failure_; }  // why the first one did
+  // Why what was found is not kept; "" where it is.
+  const std::string& not_kept() const { return not_kept_; }
 
  private:
-  void announce(const std::vector<std::string>& open);
+  void announce(const std::vector<std::string>& open, const RunFolder& folder);
+  void keep(const std::vector<std::string>& keys, const std::vector<ForkResult>& answers);
+  [[noreturn]] void interrupt(const std::vector<std::string>& keys) const;
   int at_a_time() const;
   bool accepts(const std::string& key, const std::string& answer);
 
   Location where_;
   const ReplaysOptions options_;
   const std::string program_, mark_;
-  const RunFolder folder_;
   std::map<std::string, ReplayJob> pending_;
   std::map<std::string, ReplayResult> results_;
-  std::string failure_;
+  std::string failure_, not_kept_;
 };
 
 }  // namespace lockstep

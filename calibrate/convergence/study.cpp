@@ -12,6 +12,7 @@
 
 #include "convergence/job.hpp"
 #include "core/statistics.hpp"
+#include "launch/interrupts.hpp"
 #include "launch/measuring.hpp"
 #include "launch/processes.hpp"
 #include "points/measured.hpp"
@@ -96,6 +97,9 @@ class Study {
     }
     replays_.run();
     for (std::size_t i = 0; i < points_.size(); ++i) conclude(i, recipes[i], keys[i]);
+    if (!replays_.not_kept().empty()) {
+      record_.warnings.push_back("what was learnt is not kept: " + replays_.not_kept());
+    }
     if (std::string sentence = target_sentence(record_); !sentence.empty()) {
       record_.findings.push_back(std::move(sentence));
     }
@@ -104,7 +108,9 @@ class Study {
  private:
   // Simulates the points that fit to the end of their run, with the order of their updates.
   void schedules() {
-    const auto scales = anchor_scales(scenario_, {workers_, {}});
+    const RunOptions options{workers_,
+                             [](const RunProgress&) { InterruptGuard::throw_if_interrupted(); }};
+    const auto scales = anchor_scales(scenario_, options);
     for (Point& point : expand(scenario_, scales)) {
       const auto found = std::find_if(
           record_.predictions.begin(), record_.predictions.end(), [&](const Prediction& p) {
@@ -117,7 +123,7 @@ class Study {
       points_.push_back(std::move(point));
       predictions_.push_back(&*found);
     }
-    const auto outcomes = simulate(points_, {workers_, {}});
+    const auto outcomes = simulate(points_, options);
     for (std::size_t i = 0; i < points_.size(); ++i) {
       const Job& job = points_[i].job;
       const bool of_its_own = fs::exists(job.schedule_file);
@@ -262,6 +268,7 @@ class Study {
   ResultRecord& record_;
   const int workers_;
   Replays& replays_;
+  const InterruptGuard guard_{};  // while there is a folder
   const RunFolder folder_;
   std::vector<Point> points_;
   std::vector<Prediction*> predictions_;
@@ -289,8 +296,16 @@ void add_accuracy(const Scenario& scenario, ResultRecord& record, const ReplaysO
                               error.diagnostics().front().hint);
     return;
   }
-  Replays replays(scenario.convergence->where, options);
-  Study(scenario, record, replays, options.workers).run();
+  try {
+    Replays replays(scenario.convergence->where, options);
+    Study(scenario, record, replays, options.workers).run();
+  } catch (const ConfigError&) {
+    throw;
+  } catch (const InterruptError&) {
+    throw;
+  } catch (const std::exception& error) {  // no room for its files, say: the prediction stands
+    record.warnings.push_back(std::string("no accuracy: ") + error.what());
+  }
 }
 
 PreparedTraining prepare_training(const Scenario& scenario, Replays& replays, int workers) {

@@ -55,6 +55,9 @@ InterruptGuard::~InterruptGuard() {
 bool InterruptGuard::interrupted() {
   return guards > 0 && flag != 0;
 }
+void InterruptGuard::throw_if_interrupted() {
+  if (interrupted()) throw InterruptError();
+}
 int InterruptGuard::descriptor() {
   return self_pipe[0];
 }

@@ -2,14 +2,19 @@
 // namespaces and partial results to put in order.
 #pragma once
 
-#include <stdexcept>
+#include <string>
+
+#include "core/output.hpp"
 
 namespace lockstep {
 
+constexpr int exit_interrupted = 130;  // 128 + SIGINT, as shells have it
+
 // Thrown by what cannot go on because the user interrupted it.
-class InterruptError : public std::runtime_error {
+class InterruptError : public ExitError {
  public:
-  InterruptError() : std::runtime_error("interrupted") {}
+  explicit InterruptError(const std::string& what = "interrupted")
+      : ExitError(exit_interrupted, what) {}
 };
 
 // While one of these exists, SIGINT, SIGTERM and SIGHUP only raise a flag. They may be nested; the
@@ -22,6 +27,7 @@ class InterruptGuard {
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
   static bool interrupted();
+  static void throw_if_interrupted();  // InterruptError
   // Readable (poll) from the first signal on, until the last guard goes.
   static int descriptor();
 };

@@ -170,7 +170,9 @@ ImageSets read_image_folder(const std::string& folder, std::int64_t classes) {
   std::error_code error;
   if (!fs::is_directory(folder, error)) {
     throw file_error("", "--data", fmt::format("there is no folder {}", in_quotes(folder)),
-                     "a folder with the files of MNIST, Fashion-MNIST or CIFAR-10, or synthetic");
+                     allowed_hint(folder, {"fashion-mnist", "synthetic",
+                                           "a folder with the files of MNIST, Fashion-MNIST or "
+                                           "CIFAR-10"}));
   }
   for (const char* name : {"data_batch_1.bin", "data_batch_1.bin.gz"}) {
     if (fs::exists(fs::path(folder) / name, error)) return read_cifar10(folder, classes);
@@ -213,7 +215,7 @@ ImageSets read_data_set(const std::string& name, std::int64_t classes, std::uint
   const std::string folder = "/usr/share/datasets/fashion-mnist";
   std::error_code error;
   if (!fs::is_directory(folder, error)) {
-    throw file_error("", "data", "fashion-mnist is not installed",
+    throw file_error("", "--data", "fashion-mnist is not installed",
                      "`apt-get install dataset-fashion-mnist`, a folder with its files, or "
                      "synthetic");
   }

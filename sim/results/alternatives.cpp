@@ -120,6 +120,19 @@ Table table_of(const AlternativesRecord& record) {
   return table;
 }
 
+// "row 2", "rows 1-3, 5"; ascending.
+std::string rows_text(const std::vector<std::size_t>& rows) {
+  std::vector<std::string> ranges;
+  for (std::size_t i = 0; i < rows.size();) {
+    std::size_t last = i;
+    while (last + 1 < rows.size() && rows[last + 1] == rows[last] + 1) ++last;
+    ranges.push_back(last == i ? fmt::format("{}", rows[i])
+                               : fmt::format("{}-{}", rows[i], rows[last]));
+    i = last + 1;
+  }
+  return fmt::format("row{} {}", rows.size() == 1 ? "" : "s", fmt::join(ranges, ", "));
+}
+
 // "" where nothing was trained.
 std::string accuracies(const AlternativesRecord& record, const ResultRecord& all) {
   const Table trained = accuracy_table(all);
@@ -128,37 +141,38 @@ std::string accuracies(const AlternativesRecord& record, const ResultRecord& all
   for (const Table::Column& column : trained.columns()) columns.push_back(column);
   Table table(columns);
   std::size_t next = 0;
-  // Rows that all seeds brought to their target, in seconds and in dollars.
-  std::optional<std::size_t> first, cheapest;
   for (std::size_t i = 0; i < all.predictions.size(); ++i) {
     const std::optional<Accuracy>& accuracy = all.predictions[i].accuracy;
     if (!accuracy) continue;
     std::vector<std::string> cells = first_cells(record, i);
     for (const std::string& cell : trained.rows()[next++]) cells.push_back(cell);
     table.add_row(std::move(cells));
-    if (!accuracy->target || accuracy->reached < accuracy->seeds) continue;
-    const auto less = [&](double Accuracy::*spent, const std::optional<std::size_t>& best) {
-      return !best || (*accuracy).*spent < (*all.predictions[*best].accuracy).*spent;
-    };
-    if (less(&Accuracy::seconds_to_target, first)) first = i;
-    if (accuracy->dollars_to_target > 0 && less(&Accuracy::dollars_to_target, cheapest)) {
-      cheapest = i;
-    }
   }
   std::string out = "\nAccuracy on the test set, really trained in the simulated order\n";
   out += table.folded(text_width, 1);
-  const auto name = [&](std::size_t i) {
-    const Prediction& p = all.predictions[i];
-    return fmt::format("row {}, {}", i + 1, point_text(p.strategy, p.gpus));
+  const bool asked = std::any_of(all.predictions.begin(), all.predictions.end(),
+                                 [](const auto& p) { return p.accuracy && p.accuracy->target; });
+  if (!asked) return out;
+  const auto tell = [&](const char* what, const SpentToTarget& spent,
+                        std::string (*text)(const Accuracy&)) {
+    const auto least = least_to_target(all.predictions, spent);
+    if (!least) return false;
+    const Prediction& p = all.predictions[least->best];
+    std::string line = fmt::format("{}: row {}, {}, {}", what, least->best + 1,
+                                   point_text(p.strategy, p.gpus), text(*p.accuracy));
+    if (!least->as_good.empty()) {
+      std::vector<std::size_t> rows = least->as_good;
+      for (std::size_t& row : rows) ++row;
+      line += ", but within the intervals " + rows_text(rows) + " may";
+    }
+    out += wrapped(line) + "\n";
+    return true;
   };
-  if (first) {
-    out += fmt::format("\nTarget first: {}, {}\n", name(*first),
-                       seconds_to_target_text(*all.predictions[*first].accuracy));
+  out += "\n";
+  if (!tell("Target first", seconds_to_target, seconds_to_target_text)) {
+    out += "No row reaches the target with every seed.\n";
   }
-  if (cheapest) {
-    out += fmt::format("Target most cheaply: {}, {}\n", name(*cheapest),
-                       dollars_to_target_text(*all.predictions[*cheapest].accuracy));
-  }
+  tell("Target most cheaply", dollars_to_target, dollars_to_target_text);
   return out;
 }
 
@@ -202,17 +216,7 @@ std::string grouped(const ResultRecord& all) {
   }
   std::string out;
   for (const auto& [sentence, rows] : sentences) {
-    std::vector<std::string> ranges;
-    for (std::size_t i = 0; i < rows.size();) {
-      std::size_t last = i;
-      while (last + 1 < rows.size() && rows[last + 1] == rows[last] + 1) ++last;
-      ranges.push_back(last == i ? fmt::format("{}", rows[i])
-                                 : fmt::format("{}-{}", rows[i], rows[last]));
-      i = last + 1;
-    }
-    out += wrapped(fmt::format("row{} {}: {}", rows.size() == 1 ? "" : "s", fmt::join(ranges, ", "),
-                               sentence)) +
-           "\n";
+    out += wrapped(fmt::format("{}: {}", rows_text(rows), sentence)) + "\n";
   }
   return out;
 }

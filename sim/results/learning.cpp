@@ -10,6 +10,7 @@
 #include "core/statistics.hpp"
 #include "core/units.hpp"
 #include "results/cells.hpp"
+#include "results/sentences.hpp"
 
 namespace lockstep {
 
@@ -36,7 +37,8 @@ std::optional<double> reaches(const AccuracyCurve& curve, double target) {
 std::string with_interval(const Accuracy& accuracy, std::string (*text)(double), double mean,
                           const std::optional<Interval>& interval) {
   if (accuracy.reached_before > 0) return "at most " + text(mean);
-  if (!interval || accuracy.seeds == 1) return text(mean);
+  if (accuracy.seeds == 1) return text(mean) + " with one seed";
+  if (!interval) return text(mean);
   return fmt::format("{} ({} .. {})", text(mean), text(interval->low), text(interval->high));
 }
 
@@ -125,33 +127,62 @@ std::string dollars_to_target_text(const Accuracy& a) {
   return with_interval(a, small_price, a.dollars_to_target, a.dollars_interval);
 }
 
+std::optional<LeastToTarget> least_to_target(const std::vector<Prediction>& predictions,
+                                             const SpentToTarget& spent) {
+  const auto known = [&](const Prediction& p) {
+    return p.accuracy && p.accuracy->target && p.accuracy->reached == p.accuracy->seeds &&
+           (*p.accuracy).*spent.mean > 0;
+  };
+  std::optional<std::size_t> best;
+  for (std::size_t i = 0; i < predictions.size(); ++i) {
+    if (!known(predictions[i])) continue;
+    if (!best ||
+        (*predictions[i].accuracy).*spent.mean < (*predictions[*best].accuracy).*spent.mean)
+      best = i;
+  }
+  if (!best) return std::nullopt;
+  const auto interval = [&](std::size_t i) {
+    const Accuracy& a = *predictions[i].accuracy;
+    return (a.*spent.interval).value_or(Interval{0, a.*spent.mean});
+  };
+  LeastToTarget least{*best, {}};
+  for (std::size_t i = 0; i < predictions.size(); ++i) {
+    if (i == *best || !known(predictions[i])) continue;
+    if (interval(i).low <= interval(*best).high) least.as_good.push_back(i);
+  }
+  return least;
+}
+
 std::string target_sentence(const ResultRecord& record) {
-  const Prediction* first = nullptr;
-  const Prediction* cheapest = nullptr;
   std::optional<double> target;
   for (const Prediction& p : record.predictions) {
-    if (!p.accuracy || !p.accuracy->target) continue;
-    target = p.accuracy->target;
-    if (p.accuracy->reached < p.accuracy->seeds) continue;
-    if (first == nullptr || p.accuracy->seconds_to_target < first->accuracy->seconds_to_target) {
-      first = &p;
-    }
-    if (cheapest == nullptr ||
-        p.accuracy->dollars_to_target < cheapest->accuracy->dollars_to_target) {
-      cheapest = &p;
-    }
+    if (p.accuracy && p.accuracy->target) target = p.accuracy->target;
   }
   if (!target) return "";
-  if (first == nullptr) {
-    return fmt::format("No point reaches {} with every seed.", percent(*target));
-  }
-  const auto name = [](const Prediction& p) { return point_text(p.strategy, p.gpus); };
-  std::string sentence = fmt::format("{} reaches {} first, after {}", name(*first),
-                                     percent(*target), seconds_to_target_text(*first->accuracy));
-  if (cheapest->accuracy->dollars_to_target > 0) {
-    sentence += cheapest == first ? ", and most cheaply"
-                                  : fmt::format("; {} most cheaply", name(*cheapest));
-    sentence += ", for " + dollars_to_target_text(*cheapest->accuracy);
+  const auto first = least_to_target(record.predictions, seconds_to_target);
+  if (!first) return fmt::format("No point reaches {} with every seed.", percent(*target));
+  const auto name = [&](const LeastToTarget& least) {
+    const Prediction& p = record.predictions[least.best];
+    return point_text(p.strategy, p.gpus);
+  };
+  const auto doubt = [&](const LeastToTarget& least) -> std::string {
+    if (least.as_good.empty()) return "";
+    PointList others;
+    for (const std::size_t i : least.as_good) {
+      others.add(record.predictions[i].strategy, record.predictions[i].gpus);
+    }
+    return fmt::format(", but within the intervals {} may", others.text());
+  };
+  const auto accuracy = [&](const LeastToTarget& least) -> const Accuracy& {
+    return *record.predictions[least.best].accuracy;
+  };
+  std::string sentence =
+      fmt::format("{} reaches {} first, after {}{}", name(*first), percent(*target),
+                  seconds_to_target_text(accuracy(*first)), doubt(*first));
+  if (const auto cheapest = least_to_target(record.predictions, dollars_to_target)) {
+    sentence += fmt::format("; {} most cheaply, for {}{}",
+                            cheapest->best == first->best ? "it does so" : name(*cheapest),
+                            dollars_to_target_text(accuracy(*cheapest)), doubt(*cheapest));
   }
   return sentence + ".";
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -95,8 +96,28 @@ SeedMean mean_of_seeds(const std::vector<double>& values);
 std::string seconds_to_target_text(const Accuracy& accuracy);
 std::string dollars_to_target_text(const Accuracy& accuracy);
 
-// "sync on 4 GPUs reaches 85.0 % first, after 12.3 s (11.9 s .. 12.7 s)", and who does so most
-// cheaply: of the points that reach the target with every seed; "" when nothing has a target.
+// What is spent until the target: Accuracy's mean and its interval.
+struct SpentToTarget {
+  double Accuracy::*mean = nullptr;
+  std::optional<Interval> Accuracy::*interval = nullptr;
+};
+inline constexpr SpentToTarget seconds_to_target{&Accuracy::seconds_to_target,
+                                                 &Accuracy::seconds_interval};
+inline constexpr SpentToTarget dollars_to_target{&Accuracy::dollars_to_target,
+                                                 &Accuracy::dollars_interval};
+
+// Which prediction spends least in the mean, of those that every seed brings to the target, and whom
+// the seeds do not tell it from: their intervals overlap with its own. A bound ("at most") begins at
+// nothing. None where nothing reaches a target, or nothing has a price.
+struct LeastToTarget {
+  std::size_t best = 0;
+  std::vector<std::size_t> as_good;  // ascending
+};
+std::optional<LeastToTarget> least_to_target(const std::vector<Prediction>& predictions,
+                                             const SpentToTarget& spent);
+
+// "sync on 4 GPUs reaches 85.0 % first, after 12.3 s (11.9 s .. 12.7 s), but within the intervals
+// async on 4 GPUs may", and who does so most cheaply; "" when nothing has a target.
 std::string target_sentence(const ResultRecord& record);
 
 }  // namespace lockstep

@@ -343,12 +343,11 @@ Table accuracy_table(const ResultRecord& record) {
     const Accuracy& a = *p.accuracy;
     const bool reached = a.target && a.reached > 0;
     const char* bound = a.reached_before > 0 ? "<= " : "";
-    const auto within = [](const std::optional<Interval>& of, std::string (*text)(double)) {
-      return of ? fmt::format("{} .. {}", text(of->low), text(of->high)) : "-";
+    const auto within = [&](const std::optional<Interval>& of, std::string (*text)(double)) {
+      return of && a.seeds > 1 ? fmt::format("{} .. {}", text(of->low), text(of->high)) : "-";
     };
     table.add_row(
-        {p.strategy, std::to_string(p.gpus), percent(a.last),
-         fmt::format("{} .. {}", percent(a.last_interval.low), percent(a.last_interval.high)),
+        {p.strategy, std::to_string(p.gpus), percent(a.last), within(a.last_interval, percent),
          fmt::format("{:.3g}", a.learning_rate), fmt::format("{:.3g}", a.momentum),
          a.target ? percent(*a.target) : "-",
          a.target ? fmt::format("{} of {}", a.reached, a.seeds) : "-",

@@ -285,6 +285,60 @@ TEST(Accuracy, IsALimitOfARecommendation) {
   EXPECT_EQ(alone.out(), "");
 }
 
+// Six trainings one after another, of which some are done when it is stopped.
+TEST(Accuracy, GoesOnWhereItWasStopped) {
+  Study study;
+  study.scenario.replace(study.scenario.find("samples: 640, epochs: 1"), 23,
+                         "samples: 1280, epochs: 4");
+  Command& whole = study.run("--json --jobs 1");
+  ASSERT_EQ(whole.wait(), 0) << whole.err();
+  const std::string answer = whole.out();
+  const std::size_t all = study.kept();
+  std::filesystem::remove_all(study.folder.file("cache"));
+  std::size_t before = 0;
+  for (const int number : {SIGINT, SIGTERM}) {
+    Command& stopped = study.run("--json --jobs 1");
+    ASSERT_TRUE(Command::until([&] { return study.kept() > before; }));
+    ::kill(stopped.pid(), number);
+    EXPECT_EQ(stopped.wait(), 130);
+    EXPECT_EQ(stopped.out(), "");
+    EXPECT_FALSE(stopped.run_folder_left());
+    const std::size_t kept = study.kept();
+    EXPECT_LT(kept, all);
+    EXPECT_THAT(stopped.err(), HasSubstr(fmt::format(
+                                   "lockstep: interrupted; {} of {} trainings are kept, the same "
+                                   "command goes on after them\n",
+                                   kept - before, all - before)));
+    before = kept;
+  }
+  Command& rest = study.run("--json --jobs 1");
+  ASSERT_EQ(rest.wait(), 0) << rest.err();
+  EXPECT_EQ(rest.out(), answer);
+  EXPECT_EQ(study.kept(), all);
+}
+
+// The prediction stands, and so does what was learnt, where there is no room to keep it.
+TEST(Accuracy, WithoutRoomForItsFilesIsAWarning) {
+  Study study;
+  Command& usual = study.run();
+  ASSERT_EQ(usual.wait(), 0);
+  const json expected = json::parse(usual.out());
+  Command& unkept = study.run("--json", "export XDG_CACHE_HOME=/dev/null;");
+  EXPECT_EQ(unkept.wait(), 0);
+  EXPECT_EQ(json::parse(unkept.out()).at("predictions"), expected.at("predictions"));
+  const std::string warning = "what was learnt is not kept: cannot write /dev/null/lockstep/";
+  EXPECT_THAT(unkept.err(), HasSubstr("note: " + warning));
+  Command& homeless = study.run("--json", "unset XDG_CACHE_HOME HOME;");
+  EXPECT_EQ(homeless.wait(), 0);
+  EXPECT_THAT(homeless.err(), HasSubstr("is not kept: neither XDG_CACHE_HOME nor HOME is set\n"));
+  Command& nowhere = study.run("--json", "export TMPDIR=/nowhere;");
+  EXPECT_EQ(nowhere.wait(), 0);
+  EXPECT_THAT(nowhere.err(), HasSubstr("note: no accuracy: "));
+  const json without = json::parse(nowhere.out()).at("predictions");
+  EXPECT_FALSE(without.at(0).contains("accuracy"));
+  EXPECT_EQ(without.at(0).at("step_seconds"), expected.at("predictions").at(0).at("step_seconds"));
+}
+
 TEST(Accuracy, ThatCannotBeHadIsAWarningOrAnError) {
   Study study;
   std::filesystem::create_directories(study.folder.file("a/b"));
@@ -302,10 +356,15 @@ TEST(Accuracy, ThatCannotBeHadIsAWarningOrAnError) {
   nowhere.scenario.replace(nowhere.scenario.find("synthetic"), 9, "/nowhere");
   Command& missing = nowhere.run("--jobs 1");
   EXPECT_EQ(missing.wait(), 2);
-  const std::string said = "there is no folder '/nowhere'", err = missing.err();
+  const std::string said = "convergence.data: there is no folder '/nowhere'", err = missing.err();
   EXPECT_THAT(err, HasSubstr(said));
   EXPECT_EQ(err.find(said), err.rfind(said)) << "once, not for each training: " << err;
   EXPECT_THAT(missing.err(), HasSubstr("study.yaml:12:"));
+  Study misnamed("}\n");
+  misnamed.scenario.replace(misnamed.scenario.find("synthetic"), 9, "fashion-mnits");
+  Command& named = misnamed.run("--jobs 1");
+  EXPECT_EQ(named.wait(), 2);
+  EXPECT_THAT(named.err(), HasSubstr("did you mean 'fashion-mnist'?"));
   Study endless;
   endless.scenario.replace(endless.scenario.find("dataset: {samples: 640, epochs: 1}\n"), 35, "");
   Command& unknown = endless.run();

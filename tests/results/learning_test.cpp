@@ -97,9 +97,76 @@ TEST(Target, IsSaidWithItsInterval) {
   EXPECT_EQ(sentence,
             "s2 on 1 GPU reaches 50.0 % first, after 2.10 s (1.47 s .. 2.73 s); s1 on 1 GPU most "
             "cheaply, for $0.0110 ($0.00469 .. $0.0173).");
-  EXPECT_THAT(target_sentence(record_of({of_seeds({line(4)})})), Not(HasSubstr("..")));
+  EXPECT_EQ(
+      target_sentence(record_of({of_seeds({line(4)})})),
+      "s1 on 1 GPU reaches 50.0 % first, after 2.00 s with one seed; it does so most cheaply, "
+      "for $0.5000 with one seed.");
+  EXPECT_THAT(accuracy_table(record_of({of_seeds({line(4)})})).rows().front(),
+              ElementsAre("s1", "1", "100.0 %", "-", "0", "0", "50.0 %", "1 of 1", "2.00 s", "-",
+                          "$0.5000", "-"));
   EXPECT_EQ(target_sentence(record_of({of_seeds({line(4, 0.4)})})),
             "No point reaches 50.0 % with every seed.");
+}
+
+// With two seeds a mean lies within tan(0.45 pi) times half of their distance: 2 +- 0.63, 2.4 +- 0.63,
+// 4 +- 0.63 seconds; in dollars one third, one half and once as much.
+TEST(Target, SaysWhomTheIntervalsDoNotTellFromTheFirst) {
+  const auto pair = [](double centre, double dollars_per_second) {
+    return of_seeds({line(2 * centre - 0.2), line(2 * centre + 0.2)}, dollars_per_second);
+  };
+  ResultRecord record = record_of({pair(4, 0.001), pair(2.4, 0.5), pair(2, 0.3)});
+  const auto first = least_to_target(record.predictions, seconds_to_target);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->best, 2u);
+  EXPECT_THAT(first->as_good, ElementsAre(1u));
+  const auto cheapest = least_to_target(record.predictions, dollars_to_target);
+  ASSERT_TRUE(cheapest);
+  EXPECT_EQ(cheapest->best, 0u);
+  EXPECT_THAT(cheapest->as_good, ElementsAre());
+  EXPECT_EQ(target_sentence(record),
+            "s3 on 1 GPU reaches 50.0 % first, after 2.00 s (1.37 s .. 2.63 s), but within the "
+            "intervals s2 on 1 GPU may; s1 on 1 GPU most cheaply, for $0.004 ($0.00337 .. "
+            "$0.00463).");
+}
+
+// Intervals that touch overlap; a hair apart, and they do not.
+TEST(Target, IsTiedWhereIntervalsTouch) {
+  Accuracy a = of_seeds({line(4), line(4.4)}), b = of_seeds({line(8), line(8.4)});
+  a.seconds_interval->high = b.seconds_interval->low;
+  const auto as_good = [&] {
+    return least_to_target(record_of({a, b}).predictions, seconds_to_target)->as_good;
+  };
+  EXPECT_THAT(as_good(), ElementsAre(1u));
+  a.seconds_interval->high -= 1e-9;
+  EXPECT_THAT(as_good(), ElementsAre());
+}
+
+// "At most 4 s" may be sooner than 2.1 +- 0.6 s; who is first by a bound is before what begins later.
+TEST(Target, OfABoundMayBeAnyEarlier) {
+  AccuracyCurve at_once = line(4);
+  at_once.erase(at_once.begin());
+  const Accuracy bound = of_seeds({at_once, at_once}), early = of_seeds({line(4), line(4.4)}),
+                 late = of_seeds({line(40), line(44)});
+  const auto of = [](const std::vector<Accuracy>& points) {
+    return *least_to_target(record_of(points).predictions, seconds_to_target);
+  };
+  EXPECT_EQ(of({early, bound}).best, 0u);
+  EXPECT_THAT(of({early, bound}).as_good, ElementsAre(1u));
+  EXPECT_EQ(of({bound, late}).best, 0u);
+  EXPECT_THAT(of({bound, late}).as_good, ElementsAre());
+}
+
+// A point that some seeds do not bring to the target has no rank, and one without a price none in
+// dollars.
+TEST(Target, HasNoFirstOfThoseThatMissIt) {
+  const Accuracy some = of_seeds({line(2), line(2, 0.4)}), all = of_seeds({line(40), line(44)}, 0);
+  const ResultRecord record = record_of({some, all});
+  EXPECT_EQ(least_to_target(record.predictions, seconds_to_target)->best, 1u);
+  EXPECT_THAT(least_to_target(record.predictions, seconds_to_target)->as_good, ElementsAre());
+  EXPECT_FALSE(least_to_target(record.predictions, dollars_to_target));
+  EXPECT_FALSE(least_to_target(record_of({some}).predictions, seconds_to_target));
+  EXPECT_EQ(target_sentence(record),
+            "s2 on 1 GPU reaches 50.0 % first, after 21.0 s (14.7 s .. 27.3 s).");
 }
 
 // NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2, column 0.95.

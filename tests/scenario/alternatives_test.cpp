@@ -85,12 +85,26 @@ TEST(Alternatives, WhatWasTrainedIsInATableOfItsOwn) {
     accuracy.reached = i == 3 ? 2 : 3;
     accuracy.seconds_to_target = seconds[i];
     accuracy.dollars_to_target = dollars[i];
+    accuracy.seconds_interval = Interval{seconds[i] - 1.5, seconds[i] + 1.5};
+    accuracy.dollars_interval = Interval{dollars[i] / 2, dollars[i] * 2};
   }
   const std::string text = render_text(all);
   EXPECT_THAT(text, testing::ContainsRegex("\n  2  vgg13  ddp +1 +60.0 %.* 3 of 3 +3.00 s"));
   EXPECT_THAT(text, testing::ContainsRegex("\n  4  vgg19  ddp +1 +80.0 %.* 2 of 3 +1.00 s"));
-  EXPECT_THAT(text, testing::HasSubstr("Target first: row 2, ddp on 1 GPU, 3.00 s\n"));
-  EXPECT_THAT(text, testing::HasSubstr("Target most cheaply: row 3, ddp on 1 GPU, $0.00012\n"));
+  EXPECT_THAT(text, testing::HasSubstr("\n\nTarget first: row 2, ddp on 1 GPU, 3.00 s (1.50 s .. "
+                                       "4.50 s), but within the\n  intervals row 3 may\n"));
+  EXPECT_THAT(text, testing::HasSubstr("Target most cheaply: row 3, ddp on 1 GPU, $0.00012 "
+                                       "($6e-05 .. $0.00024)\n"));
+  for (std::size_t i = 1; i < 4; ++i) {
+    all.alternatives[i].record.predictions.front().accuracy->reached = 2;
+  }
+  EXPECT_THAT(render_text(all),
+              testing::HasSubstr("\nNo row reaches the target with every seed.\n"));
+  for (std::size_t i = 1; i < 4; ++i) {
+    all.alternatives[i].record.predictions.front().accuracy->target.reset();
+  }
+  EXPECT_THAT(render_text(all),
+              testing::Not(testing::ContainsRegex("arget (first|most)|the target")));
 }
 
 // A list of one asks what the value alone asks.
