@@ -25,6 +25,15 @@ TEST(FluidNetwork, LoneFlowTakesBytesOverBandwidth) {
   EXPECT_EQ(network.next_completion(), std::numeric_limits<double>::infinity());
 }
 
+// What the clock's precision carries is less than the last bit of its bytes.
+TEST(FluidNetwork, LongFlowOnASlowLinkCompletes) {
+  FluidNetwork network;
+  const int route = network.add_route({network.add_link(10)});
+  network.start(route, 1e9, 1, 7, 0);
+  EXPECT_DOUBLE_EQ(network.next_completion(), 1e8);
+  EXPECT_EQ(complete(network), std::vector{7});
+}
+
 TEST(FluidNetwork, LateFlowSharesWhatIsLeft) {
   FluidNetwork network;
   const int route = network.add_route({network.add_link(10)});

@@ -146,10 +146,14 @@ class Launcher(unittest.TestCase):
         self.call("test", **one)
         (self.root / "sim" / "new.cpp").touch()
         self.call("list", "models", **one)
-        self.call("test", LOCKSTEP_CMAKE_OPTIONS="-DLOCKSTEP_WERROR=ON", **one)
+        for options in ("-DLOCKSTEP_WERROR=ON", "-DLOCKSTEP_WERROR=ON", "-DLOCKSTEP_PYTORCH_PYTHON=/a/python",
+                        "-DLOCKSTEP_PYTORCH_PYTHON=/a/python", "-DLOCKSTEP_PYTORCH_PYTHON=/other/python"):
+            self.call("test", LOCKSTEP_CMAKE_OPTIONS=options, **one)
         configured = [line.split("Release ")[1] for line in self.log("cmake -S")]
         self.assertEqual(configured, ["-DLOCKSTEP_TESTS=OFF -DLOCKSTEP_UNITY=ON", "-DLOCKSTEP_TORCH=ON",
-                                      "-DLOCKSTEP_TESTS=ON", "-DLOCKSTEP_TESTS=ON -DLOCKSTEP_WERROR=ON"])
+                                      "-DLOCKSTEP_TESTS=ON", "-DLOCKSTEP_TESTS=ON -DLOCKSTEP_WERROR=ON",
+                                      "-DLOCKSTEP_TESTS=ON -DLOCKSTEP_PYTORCH_PYTHON=/a/python",
+                                      "-DLOCKSTEP_TESTS=ON -DLOCKSTEP_PYTORCH_PYTHON=/other/python"])
 
 
 if __name__ == "__main__":

@@ -185,6 +185,20 @@ TEST(Ddp, CompressionHalvesTheBytes) {  // fact 20
   EXPECT_LT(relative(simulate(job, options).traffic, plain.traffic * 11000 / 10e6), 0.02);
 }
 
+// While a bucket travels in half precision, that copy lies beside it; a layer of 40 MB is one, and
+// its 20 MB take segments of 2 MiB.
+TEST(Ddp, CompressionTakesMemory) {  // fact 20
+  const Job job = toy_job();
+  const auto allocated = [&](CommHook hook) {
+    DdpOptions options;
+    options.comm_hook = hook;
+    return make_strategy(options)->memory(job).allocated;
+  };
+  const double plain = allocated(CommHook::none);
+  EXPECT_EQ(allocated(CommHook::fp16_compress), plain + 20 * mib);
+  EXPECT_EQ(allocated(CommHook::bf16_compress), plain + 20 * mib);
+}
+
 TEST(Ddp, BucketViewsSaveTheCopyBackOnly) {  // facts 12, 14
   const Job job = toy_job();
   DdpOptions options;

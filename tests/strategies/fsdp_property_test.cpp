@@ -98,14 +98,19 @@ RC_GTEST_PROP(FsdpLaws, AFasterDeviceIsNeverSlower, ()) {
   RC_ASSERT(run(job, toy.options).step <= step * slack);
 }
 
+// With forward prefetch units are given back late, after the gathers of a prefetching backward have
+// asked the rate limiter: it then holds the host in the next forward instead, which may be later by
+// less than one of its waits.
 RC_GTEST_PROP(FsdpLaws, PrefetchInBackwardNeverHurts, ()) {
+  constexpr double wait_of_limiter = 235e-6;  // fact 35
   Toy toy = random_toy();
   toy.options.version = 1;
   const Job job = random_job(toy);
   toy.options.backward_prefetch = BackwardPrefetch::none;
   const double none = run(job, toy.options).step;
   toy.options.backward_prefetch = BackwardPrefetch::pre;
-  RC_ASSERT(run(job, toy.options).step <= none * slack);
+  const bool moves_a_wait = toy.options.limit_all_gathers && toy.options.forward_prefetch;
+  RC_ASSERT(run(job, toy.options).step <= none * slack + (moves_a_wait ? wait_of_limiter : 0));
 }
 
 RC_GTEST_PROP(FsdpLaws, TheRateLimiterNeverHelps, ()) {

@@ -35,6 +35,16 @@ TEST(ParameterServerJob, SynchronousOnTheHostOfOneNode) {
   }
 }
 
+// The loader needs longer than all else: it sets the pace, once for each micro-batch.
+TEST(ParameterServerJob, EveryMicroBatchWaitsForItsData) {
+  for (const int micro_batches : {1, 2, 4}) {
+    Job job = toy_job(2);
+    job.accumulation = micro_batches;
+    job.data_loading_seconds = 0.5;
+    EXPECT_NEAR(mean_of(ParameterServer({}).simulate(job)), 0.5 * micro_batches, 1e-9);
+  }
+}
+
 // Each worker's push lies in a buffer of its own, with as many bytes an element as travel. Tensors of
 // 10 and 20 MiB fill their segments: nothing is rounded.
 TEST(ParameterServerJob, ServerOnGpuReceivesWhatWorkersPush) {

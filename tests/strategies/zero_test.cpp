@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "costs/collective.hpp"
+#include "costs/optimizer.hpp"
 #include "memory/step_memory.hpp"
 #include "toy_job.hpp"
 
@@ -71,6 +72,18 @@ TEST(Zero, SendsAsMuchAsAnAllReduce) {
   EXPECT_LT(relative(simulate(job, ahead).busiest, both), 1e-6);
   // NCCL's ring: 2 (N - 1) / N of the bytes either way.
   EXPECT_LT(relative(both, 2 * parameters * 7 / 8), 1e-2);
+}
+
+// Of which every rank has that of its shards: one fp32 value.
+TEST(Zero, TheNormIsSummedOverTheShards) {
+  Job job = toy_job();
+  const Numbers plain = simulate(job, one_bucket());
+  job.gradient_clipping = 1;
+  const Numbers clipped = simulate(job, one_bucket());
+  const double streamed = clipping_bytes(job.step.precision, elements / 8) / 1e12;
+  const double scalar = seconds(job, Collective::all_reduce, 4);
+  EXPECT_LT(relative(clipped.step, plain.step + streamed + scalar), near);
+  EXPECT_NEAR(clipped.busiest - plain.busiest, busiest_bytes(job, Collective::all_reduce, 4), 1e-3);
 }
 
 TEST(Zero, BucketsOverlapBackwardUnlessToldNotTo) {
