@@ -57,7 +57,7 @@ std::string figures_of(Scenario scenario) {
   const Prediction& p = predicted.predictions.front();
   std::string text = fmt::format(" ({} a step, {} free", seconds_text(p.step_seconds),
                                  bytes_text(p.memory.capacity - p.memory.device));
-  if (p.dollars > 0) text += fmt::format(", ${:.2f}", p.dollars);
+  if (p.dollars > 0) text += ", " + dollars_text(p.dollars);
   return text + ")";
 }
 

@@ -181,7 +181,7 @@ std::string best_text(const ResultRecord& all, SortKey key, const char* what) {
   if (!best) return "";
   const Prediction& p = all.predictions[*best];
   std::string text = fmt::format("{}: row {}, {}", what, *best + 1, point_text(p.strategy, p.gpus));
-  if (key == SortKey::cost) return text + fmt::format(", ${:.2f}\n", p.dollars);
+  if (key == SortKey::cost) return text + ", " + dollars_text(p.dollars) + "\n";
   if (key == SortKey::memory) return text + fmt::format(", {}\n", bytes_text(p.memory.device));
   return text + (whole_runs(all.predictions)
                      ? fmt::format(", {}\n", seconds_text(p.total_seconds))

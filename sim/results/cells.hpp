@@ -44,9 +44,11 @@ inline std::string carbon_text(double kilograms) {
   return kilograms < 1000 ? fmt::format("{:.3g} kg", kilograms)
                           : fmt::format("{:.3g} t", kilograms / 1000);
 }
-// Of trainings that end in seconds.
-inline std::string small_price(double dollars) {
-  return dollars < 0.01 ? fmt::format("${:.3g}", dollars) : fmt::format("${:.4f}", dollars);
+inline std::string dollars_text(double dollars) {
+  return human(dollars, Dimension::dollars);
+}
+inline std::string dollars_or_dash(double dollars) {
+  return dollars > 0 ? dollars_text(dollars) : "-";
 }
 inline std::string rate_text(double per_second) {
   return per_second >= 100 ? fmt::format("{:.0f}", per_second) : fmt::format("{:.3g}", per_second);

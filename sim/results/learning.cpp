@@ -124,7 +124,7 @@ std::string seconds_to_target_text(const Accuracy& a) {
 }
 
 std::string dollars_to_target_text(const Accuracy& a) {
-  return with_interval(a, small_price, a.dollars_to_target, a.dollars_interval);
+  return with_interval(a, dollars_text, a.dollars_to_target, a.dollars_interval);
 }
 
 std::optional<LeastToTarget> least_to_target(const std::vector<Prediction>& predictions,

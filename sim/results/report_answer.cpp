@@ -23,10 +23,6 @@ std::string title(const Prediction& p) {
   return point_text(p.strategy, p.gpus);
 }
 
-std::string price_text(double dollars) {
-  return dollars < 0.1 ? fmt::format("${:.4f}", dollars) : fmt::format("${:.2f}", dollars);
-}
-
 std::string per_second_text(const Prediction& p) {
   return p.tokens_per_second > 0 ? rate_text(p.tokens_per_second) + " tokens/s"
                                  : rate_text(p.samples_per_second) + " samples/s";
@@ -167,13 +163,13 @@ Answer answer(const ReportChapter& chapter) {
   result.sentences.push_back(
       fmt::format("{} is {}: {}{}, {}.", title(*fastest),
                   record.predictions.size() > 1 ? "fastest" : "the only point", pace_text(*fastest),
-                  fastest->dollars > 0 ? " and costs " + price_text(fastest->dollars) : "",
+                  fastest->dollars > 0 ? " and costs " + dollars_text(fastest->dollars) : "",
                   per_second_text(*fastest)));
   result.highlights.push_back({"Fastest",
                                seconds_text(whole ? fastest->total_seconds : fastest->step_seconds),
                                title(*fastest) + (whole ? "" : ", one step")});
   if (const Prediction* cheapest = least(priced, [](const Prediction& p) { return p.dollars; })) {
-    const std::string price = price_text(cheapest->dollars);
+    const std::string price = dollars_text(cheapest->dollars);
     if (priced.size() > 1) {
       result.sentences.push_back(cheapest == fastest
                                      ? "It is the cheapest, too."

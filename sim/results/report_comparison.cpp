@@ -108,7 +108,7 @@ Table rows_table(const ReportAlternatives& comparison, const std::vector<Predict
                                    interval_text(p.step_interval, "..")};
     if (runs) cells.push_back(p.total_seconds > 0 ? seconds_text(p.total_seconds) : "-");
     cells.push_back(rate_text(samples ? p.samples_per_second : p.tokens_per_second));
-    if (priced) cells.push_back(p.dollars > 0 ? fmt::format("${:.2f}", p.dollars) : "-");
+    if (priced) cells.push_back(dollars_or_dash(p.dollars));
     cells.push_back(bytes_text(p.memory.device));
     add(chosen_of(record, i), cells, comma == std::string::npos ? "" : fits.substr(comma + 2));
   }
@@ -164,7 +164,7 @@ Answer answer(const ReportAlternatives& comparison, const std::vector<Prediction
                                               : "Nothing fits into memory.");
   }
   if (const Prediction* cheapest = best(SortKey::cost)) {
-    told.highlights.push_back({"Cheapest", fmt::format("${:.2f}", cheapest->dollars),
+    told.highlights.push_back({"Cheapest", dollars_text(cheapest->dollars),
                                point_text(cheapest->strategy, cheapest->gpus)});
   }
   if (const Prediction* least = best(SortKey::memory)) {

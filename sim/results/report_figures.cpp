@@ -111,14 +111,9 @@ Table price_table(const ResultRecord& record) {
     if (!(p.dollars > 0)) continue;
     const bool best = std::find(front.begin(), front.end(), i) != front.end();
     table.add_row({p.strategy, std::to_string(p.gpus), seconds_text(p.total_seconds),
-                   fmt::format("${:.2f}", p.dollars),
-                   best ? "nothing is both faster and cheaper" : ""});
+                   dollars_text(p.dollars), best ? "nothing is both faster and cheaper" : ""});
   }
   return table;
-}
-
-std::string dollars_text(double dollars) {
-  return fmt::format("${:.{}f}", dollars, dollars < 1 ? 4 : 2);
 }
 
 // Trained points by what they spend until their accuracy is judged last.

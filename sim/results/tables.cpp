@@ -67,7 +67,7 @@ Table summary_table(const ResultRecord& record) {
     if (medians) cells.push_back(seconds_text(p.median_step_seconds));
     cells.push_back(seconds_interval_text(p.step_interval.low, p.step_interval.high));
     cells.push_back(seconds_or_dash(p.total_seconds));
-    if (priced) cells.push_back(p.dollars > 0 ? fmt::format("${:.2f}", p.dollars) : "-");
+    if (priced) cells.push_back(dollars_or_dash(p.dollars));
     for (std::string cell :
          {rate_text(tokens ? p.tokens_per_second : p.samples_per_second),
           percent(p.scaling_efficiency), percent(p.gpu_utilisation), percent(p.mfu)}) {
@@ -239,7 +239,7 @@ Table stragglers_table(const ResultRecord& record) {
         seconds_text(cost.step_without),
         seconds_or_dash(cost.step_more),
         percent(cost.step_more / cost.step_without),
-        nothing(cost.dollars_more) ? "-" : fmt::format("${:.2f}", cost.dollars_more)};
+        nothing(cost.dollars_more) ? "-" : dollars_text(cost.dollars_more)};
     for (const auto& one : {slowest, fastest}) {
       cells.push_back(fmt::format("rank {}", one->rank));
       cells.push_back(seconds_or_dash(own_step(one->own, *one)));
@@ -292,7 +292,7 @@ Table failures_table(const ResultRecord& record) {
                                     : seconds_text(r.finish_seconds),
                    seconds_interval_text(r.finish_interval.low, r.finish_interval.high),
                    r.goodput > 0 ? percent(r.goodput) : "-", percent(r.availability),
-                   r.dollars > 0 ? fmt::format("${:.2f}", r.dollars) : "-"});
+                   dollars_or_dash(r.dollars)});
   }
   return table;
 }
@@ -353,8 +353,8 @@ Table accuracy_table(const ResultRecord& record) {
          a.target ? fmt::format("{} of {}", a.reached, a.seeds) : "-",
          reached ? bound + seconds_text(a.seconds_to_target) : "-",
          within(a.seconds_interval, seconds_text),
-         reached && a.dollars_to_target > 0 ? bound + small_price(a.dollars_to_target) : "-",
-         within(a.dollars_interval, small_price)});
+         reached && a.dollars_to_target > 0 ? bound + dollars_text(a.dollars_to_target) : "-",
+         within(a.dollars_interval, dollars_text)});
   }
   return table;
 }

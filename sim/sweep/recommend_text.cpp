@@ -18,10 +18,6 @@ using Align = Table::Align;
 constexpr std::size_t most_of_front = 12;
 constexpr std::array by_names{"cheapest", "fastest", "least memory", "least energy"};
 
-std::string money(double dollars) {
-  return dollars > 0 ? fmt::format("${:.2f}", dollars) : "-";
-}
-
 // What all of a table's candidates have in common is no column, nor is what nobody asked about.
 struct Shown {
   bool numbers = false, platforms = false, energy = false, carbon = false, accuracy = false;
@@ -61,10 +57,11 @@ void add(Table& table, const Shown& shown, std::size_t number, const Candidate& 
   std::vector<std::string> cells;
   if (shown.numbers) cells.push_back(std::to_string(number));
   if (shown.platforms) cells.push_back(c.platform);
-  for (std::string cell : {std::to_string(c.gpus), c.strategy,
-                           c.accumulation > 1 ? fmt::format("{} x {}", c.micro, c.accumulation)
-                                              : std::to_string(c.micro),
-                           seconds_text(v.total), money(v.dollars), bytes_text(v.device)}) {
+  for (std::string cell :
+       {std::to_string(c.gpus), c.strategy,
+        c.accumulation > 1 ? fmt::format("{} x {}", c.micro, c.accumulation)
+                           : std::to_string(c.micro),
+        seconds_text(v.total), dollars_or_dash(v.dollars), bytes_text(v.device)}) {
     cells.push_back(std::move(cell));
   }
   const auto most = [](const std::optional<Interval>& of, std::string (*text)(double)) {
@@ -135,7 +132,8 @@ std::string matrix_text(const Recommendation& r) {
       [](const MatrixColumn& c) { return seconds_text(c.fastest.verdict.total); });
   row("memory: least per GPU", "FSDP",
       [](const MatrixColumn& c) { return bytes_text(c.least_memory); });
-  row("cost: cheapest run", "-", [](const MatrixColumn& c) { return money(c.least_dollars); });
+  row("cost: cheapest run", "-",
+      [](const MatrixColumn& c) { return dollars_or_dash(c.least_dollars); });
   row("uneven GPUs: one 30 % slower", "async server", [](const MatrixColumn& c) {
     return c.uneven > 0 ? fmt::format("{:+.0f} %", 100 * (c.uneven - 1)) : std::string("-");
   });

@@ -146,6 +146,10 @@ TEST(Units, ForPeople) {
   EXPECT_EQ(human(80 * 1073741824.0, Dimension::bytes), "80.0 GiB");
   EXPECT_EQ(human(0.123, Dimension::fraction), "12.3 %");
   EXPECT_EQ(human(1234.5, Dimension::dollars), "$1234.50");
+  EXPECT_EQ(human(0.1, Dimension::dollars), "$0.10");
+  EXPECT_EQ(human(0.0225, Dimension::dollars), "$0.0225");
+  EXPECT_EQ(human(2.1149e-4, Dimension::dollars), "$0.000211");
+  EXPECT_EQ(human(-0.05, Dimension::dollars), "-$0.0500");
   EXPECT_EQ(human(138357544, Dimension::count), "138 M");
   EXPECT_EQ(human(0, Dimension::seconds), "0");
 }

@@ -60,7 +60,7 @@ TEST(Target, HasNoIntervalWhereSomeSeedsMissIt) {
   EXPECT_FALSE(json.contains("seconds_to_target_interval"));
   EXPECT_THAT(accuracy_table(record_of({a})).rows().front(),
               ElementsAre("s1", "1", "80.0 %", testing::_, "0", "0", "50.0 %", "2 of 3", "1.50 s",
-                          "-", "$0.3750", "-"));
+                          "-", "$0.38", "-"));
 }
 
 // The first evaluation says that it was reached, and not when.
@@ -73,7 +73,7 @@ TEST(Target, ThatIsReachedBeforeTheFirstEvaluationHasABound) {
   EXPECT_DOUBLE_EQ(a.seconds_to_target, 3);  // of 4 and 2
   EXPECT_FALSE(a.seconds_interval || a.dollars_interval);
   EXPECT_THAT(accuracy_table(record_of({a})).rows().front(),
-              testing::IsSupersetOf({"2 of 2", "<= 3.00 s", "<= $0.7500"}));
+              testing::IsSupersetOf({"2 of 2", "<= 3.00 s", "<= $0.75"}));
   EXPECT_THAT(target_sentence(record_of({a})), HasSubstr("first, after at most 3.00 s"));
 }
 
@@ -100,10 +100,10 @@ TEST(Target, IsSaidWithItsInterval) {
   EXPECT_EQ(
       target_sentence(record_of({of_seeds({line(4)})})),
       "s1 on 1 GPU reaches 50.0 % first, after 2.00 s with one seed; it does so most cheaply, "
-      "for $0.5000 with one seed.");
+      "for $0.50 with one seed.");
   EXPECT_THAT(accuracy_table(record_of({of_seeds({line(4)})})).rows().front(),
               ElementsAre("s1", "1", "100.0 %", "-", "0", "0", "50.0 %", "1 of 1", "2.00 s", "-",
-                          "$0.5000", "-"));
+                          "$0.50", "-"));
   EXPECT_EQ(target_sentence(record_of({of_seeds({line(4, 0.4)})})),
             "No point reaches 50.0 % with every seed.");
 }
@@ -125,7 +125,7 @@ TEST(Target, SaysWhomTheIntervalsDoNotTellFromTheFirst) {
   EXPECT_THAT(cheapest->as_good, ElementsAre());
   EXPECT_EQ(target_sentence(record),
             "s3 on 1 GPU reaches 50.0 % first, after 2.00 s (1.37 s .. 2.63 s), but within the "
-            "intervals s2 on 1 GPU may; s1 on 1 GPU most cheaply, for $0.004 ($0.00337 .. "
+            "intervals s2 on 1 GPU may; s1 on 1 GPU most cheaply, for $0.00400 ($0.00337 .. "
             "$0.00463).");
 }
 
