@@ -278,6 +278,17 @@ TEST(CollectiveCost, TrunksSlowWhatCrossesThem) {
             collective_cost(flat, few, Collective::all_gather, 4 * GiB).transfer_seconds);
 }
 
+// Base and one hop of a Simple ring (facts 90, 91).
+TEST(CollectiveCost, AMessageWithinANodeTakesOneHopOfItsLink) {
+  const auto latency = [](const char* machine) {
+    return collective_cost(load_machine(machine), {.ranks_per_node = 2}, Collective::send_recv, MiB)
+        .latency_seconds;
+  };
+  const double call = NetworkModel{}.call_seconds;
+  EXPECT_NEAR(latency("p4d.24xlarge"), 8.4e-6 + 3.4e-6 + call, 1e-12);  // NVLink
+  EXPECT_NEAR(latency("g5.12xlarge"), 8.4e-6 + 5.7e-6 + call, 1e-12);   // PCIe
+}
+
 // Large all-gathers are Simple rings. Between nodes the table's hop is 14 us and twice EFA's latency
 // (fact 96); on EFA it costs shared_hop_factor times that.
 TEST(CollectiveCost, EveryFurtherNodeOfARingAddsOneNetworkHop) {

@@ -145,6 +145,22 @@ TEST(NcclTuning, LatencyAndBandwidthOfEveryRow) {
   }
 }
 
+// Fact 92: 92 % of the links', and what a channel can, 36.7 GB/s on Hopper.
+TEST(NcclTuning, FastLinksLeaveRingsOfLl128WhatTheirChannelsCan) {
+  const auto bus = [](double intra) {
+    NcclSystem s = eight_h100();
+    s.ring.intra = intra;
+    for (const NcclEstimate& e : nccl_estimates(s, Collective::all_reduce, GiB)) {
+      if (e.algorithm == NcclAlgorithm::ring && e.protocol == NcclProtocol::ll128) {
+        return e.full_bandwidth / 1e9 * 2 * 7 / 8 / 12;
+      }
+    }
+    return 0.0;
+  };
+  EXPECT_NEAR(bus(30e9), 0.92 * 30, 1e-9);
+  EXPECT_NEAR(bus(60e9), 36.7, 1e-9);
+}
+
 TEST(NcclTuning, OneRankIsNotTuned) {
   EXPECT_TRUE(nccl_estimates(NcclSystem{}, Collective::all_reduce, MiB).empty());
 }

@@ -257,6 +257,21 @@ TEST(HostWait, StopsTheHostUntilTheDeviceIsThere) {
   EXPECT_NEAR(step[host], 1, near);
 }
 
+// Each lane's host goes on when its own device is there.
+TEST(HostWait, IsThatOfEachLane) {
+  const auto step =
+      first_step({.ranks_per_lane = {1, 1, 1}}, [](RankGroup& ranks, Communicator&) -> Program {
+        ranks.set_factors({1, 2, 3});
+        ranks.compute(Phase::forward, device(4));
+        co_await ranks.host_wait(ranks.record());
+        ranks.set_factors({1, 1, 1});
+        ranks.compute(Phase::optimizer, {.host = 1, .busy = 0.1, .span = 1.1});
+      });
+  EXPECT_NEAR(step[seconds], 8 + 1.1, near);  // mean of the lanes
+  EXPECT_NEAR(step[forward], 8, near);
+  EXPECT_NEAR(step[host], 1, near);
+}
+
 // While collectives hold multiprocessors, compute runs at half speed: a segment of 4 s beside 2 s
 // of communication makes 3 s of progress... until 5 s.
 TEST(Interference, SlowsComputeExactlyWhileACollectiveRuns) {

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "memory/host_workspace.hpp"
 #include "memory/step_memory.hpp"
 #include "sharded.hpp"
 #include "source_dir.hpp"
@@ -168,6 +169,25 @@ TEST(StepMemorySpeed, PlaysAThousandLayersInMilliseconds) {
   };
   EXPECT_LT(best_of_five("vgg16"), 5e-3);
   EXPECT_LT(best_of_five("efficientnet_v2_l"), 30e-3);  // 1092 layers
+}
+
+// ATen's own matrix product takes fewer than 16 images (ConvParams::use_mkldnn); 48 and 32 channels
+// are whole blocks.
+TEST(HostWorkspace, OfOneByOneConvolutionsBeginsAtSixteenImages) {
+  Layer layer;
+  Kernel& kernel = layer.forward.emplace_back();
+  kernel.kind = KernelKind::convolution;
+  ConvGeometry& conv = kernel.conv;
+  conv.channels_in = 32;
+  conv.channels_out = 48;
+  conv.height_in = conv.width_in = conv.height_out = conv.width_out = 7;
+  conv.images = 15;
+  EXPECT_EQ(host_workspace(layer, 4).forward, 0);
+  EXPECT_EQ(host_workspace(layer, 4).backward, 0);
+  conv.images = 16;
+  const double x = 4.0 * 16 * 32 * 49, y = 4.0 * 16 * 48 * 49;
+  EXPECT_EQ(host_workspace(layer, 4).forward, y);
+  EXPECT_EQ(host_workspace(layer, 4).backward, x + y);
 }
 
 }  // namespace
