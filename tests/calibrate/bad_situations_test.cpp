@@ -88,8 +88,16 @@ TEST(Training, ServesFromTheFirstRanksCore) {
 
 constexpr const char* quick = " --minimum 6 --maximum 8 --width 50% --most-time 2s";
 
+// Sanitizers need more address space than the tests leave a program.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool has_shadow_memory = true;
+#else
+constexpr bool has_shadow_memory = false;
+#endif
+
 // LibTorch's own word for it is certain; a signal is not.
 TEST(Training, OutOfMemoryNamesTheRankAndTheSize) {
+  if (has_shadow_memory) GTEST_SKIP() << "built with sanitizers";
   Command command("train --model vgg11 --image 3x64x64 --batch 4000", "ulimit -v 8000000;");
   EXPECT_EQ(command.wait(), exit_rank_lost);
   EXPECT_THAT(command.err(), testing::ContainsRegex("rank [01] is out of memory: .*allocate"));
@@ -136,6 +144,7 @@ TEST(Calibrate, NotesTheNoiseOfThisRunOnly) {
 // The first layer of 30000 images needs 7.9 GB beside their own 1.5, and address space is limited
 // to 8 GB: LibTorch is refused memory at once.
 TEST(Calibrate, SkipsABatchThatDoesNotFit) {
+  if (has_shadow_memory) GTEST_SKIP() << "built with sanitizers";
   Command command(std::string("calibrate --models resnet18 --image 3x64x64 --batches 30000,1") +
                       quick + " -o kept",
                   "ulimit -v 8000000;");
