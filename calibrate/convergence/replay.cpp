@@ -415,7 +415,8 @@ void Replay::step_along_gradients(Pushes begin, Pushes end) {
   std::vector<at::Tensor> means;
   for (std::size_t i = 0; i < pieces(message).size(); ++i) {
     at::Tensor sum = weighted(*begin, numbers_.front(), i);
-    if (begin + 1 != end) {
+    // Clipping writes into it, and a worker's momentum may be the same tensor.
+    if (begin + 1 != end || plan_.gradient_clipping > 0) {
       sum = sum.clone();
       for (auto push = begin + 1; push != end; ++push) {
         sum.add_(weighted(*push, numbers_[static_cast<std::size_t>(push - begin)], i));
