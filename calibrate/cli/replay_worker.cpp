@@ -43,7 +43,14 @@ int replay_worker(const Words& arguments) {
   ImageSets data = data_of(job, output_classes(step));
   if (job.held_out) data.test = take_last(data.train, data.train.count / 6);
   keep_first(data.train, job.train_samples);
-  print(to_json(replay(step, read_schedule(job.schedule), data, job.plan)) + "\n");
+  const UpdateSchedule schedule = read_schedule(job.schedule);
+  const std::int64_t batch = job.plan.accumulation * step.samples;
+  if (data.train.count < schedule.workers * batch) {
+    throw file_error("", "convergence.data",
+                     fmt::format("{} images are no batch of {} for each of {} workers",
+                                 data.train.count, batch, schedule.workers));
+  }
+  print(to_json(replay(step, schedule, data, job.plan)) + "\n");
   return 0;
 }
 

@@ -74,6 +74,8 @@ void write_whole(const std::string& path,
   if (exists && ::access(file.c_str(), W_OK) != 0) cannot_write(path, errno);
   if (exists ? !can_be_replaced(before) : is_link) return fill(path);
   const std::string draft = make_draft(file, exists ? &before : nullptr);
+  // Without room for a draft there is none for the file.
+  if (draft.empty() && (errno == ENOSPC || errno == EDQUOT)) cannot_write(path, errno);
   if (draft.empty()) return fill(path);
   try {
     fill(draft);
