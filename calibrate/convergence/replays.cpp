@@ -45,11 +45,13 @@ fs::path cache_folder() {
   return base / "lockstep" / "replays";
 }
 
-// Kept: what was found for `key`. Throws OutputError.
+// Where the answer to `key` is kept; "" where nothing can be.
 fs::path kept_file(const std::string& key) {
   const fs::path folder = cache_folder();
   return folder.empty() ? folder : folder / (key + ".json");
 }
+
+// Throws OutputError.
 void keep_answer(const std::string& key, const std::string& answer) {
   const fs::path file = kept_file(key);
   if (file.empty()) throw OutputError("neither XDG_CACHE_HOME nor HOME is set");
@@ -168,8 +170,11 @@ void Replays::run() {
   const RunFolder folder;
   std::vector<std::string> open;
   for (const auto& [key, job] : pending_) {
-    const std::string known = contents(kept_file(key));
-    if (known.empty() || !accepts(key, known)) open.push_back(key);
+    const fs::path file = kept_file(key);
+    if (accepts(key, contents(file))) continue;
+    std::error_code error;
+    fs::remove(file, error);  // torn: it would count as kept
+    open.push_back(key);
   }
   if (!open.empty()) announce(open, folder);
   ForkOptions fork{.workers = at_a_time()};
@@ -200,6 +205,7 @@ void Replays::run() {
     return end.output;
   });
   keep(open, answers);
+  if (InterruptGuard::interrupted()) interrupt(open);
   for (std::size_t i = 0; i < answers.size(); ++i) {
     if (answers[i].ok && answers[i].output == "refused") {
       throw ConfigError({where_, "convergence", "cannot be trained", "see above"});

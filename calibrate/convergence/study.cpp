@@ -157,7 +157,8 @@ class Study {
     plan.accumulation = point.job.accumulation;
     plan.gradient_clipping = scenario_.gradient_clipping;
     plan.clipped = clipped_[i];
-    plan.momentum_at = spec_.momentum_at;
+    // The optimizer of ranks in step is their own, behind the mean and its clipping.
+    plan.momentum_at = clipped_[i] == Clipped::mean ? MomentumPlace::server : spec_.momentum_at;
     plan.rate_schedule = spec_.schedule;
     plan.warm_up_epochs = spec_.warm_up_epochs;
     plan.initialisation = spec_.initialisation;
@@ -322,7 +323,12 @@ PreparedTraining prepare_training(const Scenario& scenario, Replays& replays, in
   one->study.emplace(one->scenario, one->record, replays, workers);
   return {one->study->key(0), [one]() -> TrainedPoint {
             one->study->run();
-            return {one->record.predictions.front().accuracy, one->record.warnings};
+            const Prediction& trained = one->record.predictions.front();
+            std::vector<std::string> warnings = one->record.warnings;
+            for (const std::string& note : trained.notes) {
+              warnings.push_back(point_text(trained.strategy, trained.gpus) + ": " + note);
+            }
+            return {trained.accuracy, std::move(warnings)};
           }};
 }
 

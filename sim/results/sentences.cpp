@@ -84,8 +84,10 @@ void PointSentences::add(const std::string& strategy, int gpus, const std::strin
        unit = sentence.find(" %", unit + 1)) {
     const std::size_t before =
         sentence.find_last_not_of("0123456789.", std::max<std::size_t>(unit, 1) - 1);
-    const std::size_t place = before == std::string::npos ? 0 : before + 1;
-    if (place >= unit) continue;  // of no figure
+    std::size_t place = before == std::string::npos ? 0 : before + 1;
+    const auto is_at = [&](std::size_t i, char c) { return i < place && sentence[i] == c; };
+    if (is_at(place - 1, '-') && (place == 1 || is_at(place - 2, ' '))) --place;  // its sign
+    if (place >= unit) continue;                                                  // of no figure
     group.words.push_back(sentence.substr(last, place - last));
     const std::string figure = sentence.substr(place, unit - place);
     const Share found{std::strtod(figure.c_str(), nullptr), figure};

@@ -320,7 +320,10 @@ class Learners {
     if (learners_.count(training.key) == 0) {
       if (learners_.size() >= options_.most_trainings) return;
       const TrainedPoint trained = training.train();
-      for (const std::string& warning : trained.warnings) warnings.push_back(warning);
+      for (const std::string& warning : trained.warnings) {
+        if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end())
+          warnings.push_back(warning);
+      }
       Learner& learner = learners_[training.key];
       if (const auto& a = trained.accuracy) learner.accuracy = {a->last, a->last_interval};
     }

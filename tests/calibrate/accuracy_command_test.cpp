@@ -219,6 +219,26 @@ TEST(Accuracy, DependsOnWhatIsDoneToGradients) {
   EXPECT_EQ(study.kept(), 18u);
 }
 
+// It is behind the mean and its clipping, whatever a worker of a server does.
+TEST(Accuracy, OfRanksInStepHasTheirOwnOptimizersMomentum) {
+  const auto curves = [](const std::string& place) {
+    Study study(", momentum_at: " + place + "}\n");
+    study.scenario.replace(study.scenario.find("gpus: [1, 2]"), 12, "gpus: 2");
+    Command& command = study.run("--json --set gradient_clipping=0.1 --set convergence.seeds=1");
+    EXPECT_EQ(command.wait(), 0) << command.err();
+    std::vector<json> all;
+    for (const json& p : json::parse(command.out()).at("predictions")) {
+      all.push_back(p.at("accuracy").at("curve"));
+    }
+    return all;
+  };
+  const std::vector<json> worker = curves("worker"), server = curves("server");
+  ASSERT_EQ(worker.size(), 3u);
+  EXPECT_EQ(worker[0], server[0]);  // DDP
+  EXPECT_EQ(worker[1], server[1]);  // FSDP
+  EXPECT_NE(worker[2], server[2]);  // servers without consistency
+}
+
 TEST(Accuracy, SaysWhatItIsLearntWithout) {
   Study study;
   study.scenario.replace(study.scenario.find("  - ddp\n  - fsdp\n"), 17,
@@ -275,6 +295,12 @@ TEST(Accuracy, IsALimitOfARecommendation) {
   EXPECT_THAT(never.out(), HasSubstr("below 99.9 %: DDP on 1 GPU"));
   EXPECT_THAT(study.run("--min-accuracy 0%", "", "recommend").wait(), 2);
   EXPECT_THAT(study.run("--min-accuracy 85", "", "recommend").wait(), 2);
+
+  Study half;
+  half.scenario.replace(half.scenario.find("batch:"), 0, "precision: amp-fp16\n");
+  Command& halves = half.run("--min-accuracy 15%", "", "recommend");
+  EXPECT_EQ(halves.wait(), 0);
+  EXPECT_THAT(halves.err(), HasSubstr("its accuracy is learnt without amp-fp16"));
 
   std::filesystem::create_directories(study.folder.file("a/b"));
   std::filesystem::copy_file(LOCKSTEP_PROGRAM, study.folder.file("a/b/lockstep"));
@@ -365,6 +391,10 @@ TEST(Accuracy, ThatCannotBeHadIsAWarningOrAnError) {
   Command& named = misnamed.run("--jobs 1");
   EXPECT_EQ(named.wait(), 2);
   EXPECT_THAT(named.err(), HasSubstr("did you mean 'fashion-mnist'?"));
+  Study few("}\n");
+  Command& too_few = few.run("--jobs 1 --set gpus=2 --set batch.per_gpu=400");
+  EXPECT_EQ(too_few.wait(), 2);
+  EXPECT_THAT(too_few.err(), HasSubstr("images are no batch of 400 for each of 2 workers"));
   Study endless;
   endless.scenario.replace(endless.scenario.find("dataset: {samples: 640, epochs: 1}\n"), 35, "");
   Command& unknown = endless.run();

@@ -63,6 +63,13 @@ TEST(PointSentences, ThoseThatAreAlikeNameAllTheirPoints) {
           "fsdp on 4 GPUs: 8 ms exposed", "fsdp on 8 GPUs: 9 ms exposed"));
 }
 
+TEST(PointSentences, AShareKeepsItsSign) {
+  PointSentences sentences;
+  sentences.add("ddp", 1, "off by 5 %, in 2-3 % of it");
+  sentences.add("ddp", 2, "off by -3 %, in 2-3 % of it");
+  EXPECT_THAT(sentences.texts(), ElementsAre("ddp on 1, 2 GPUs: off by -3 to 5 %, in 2-3 % of it"));
+}
+
 TEST(WideTable, GoesOnBelowItselfWithItsFirstColumns) {
   Table table({{"who", Table::Align::left}, {"n"}, {"first"}, {"second"}, {"third"}});
   table.add_row({"a", "1", "11", "12", "13"});
