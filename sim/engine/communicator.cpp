@@ -162,14 +162,18 @@ double Communicator::fallen_behind(Operation& operation, double now) const {
   return missed > negligible ? missed : 0;
 }
 
-Communicator::Gap Communicator::divide(const Event::State& state, std::span<const double> ranks,
-                                       std::span<double> positions,
-                                       std::span<LaneStep> lanes) const {
+Gap Communicator::divide(const Event::State& state, std::span<const double> ranks,
+                         std::span<double> positions, LaneSteps& steps) const {
   Gap sum;
-  for (std::size_t lane = 0; lane < lanes_; ++lane) {
+  if (forgotten(state.serial)) return sum;  // over before any lane's position
+  std::size_t lane = 0;
+  if (group_of_lane_.empty()) {
+    const std::size_t kept = state.serial + 1 - first_kept_;
+    lane = divide_together({windows_.data(), kept}, state.ready, ranks, positions, steps, sum);
+  }
+  for (; lane < lanes_; ++lane) {
     const double from = positions[lane];
     const std::size_t group = group_of(lane);
-    if (forgotten(state.serial)) continue;  // over before any lane's position
     const Window& own = window(state.serial, group);
     if (own.end <= from) continue;
     double exposed = own.end - std::max(own.start, from);
@@ -187,8 +191,8 @@ Communicator::Gap Communicator::divide(const Event::State& state, std::span<cons
     sum.host_bound += ranks[lane] * host_bound;
     const double waiting = std::max(0.0, own.end - from - exposed - host_bound);
     sum.waiting += ranks[lane] * waiting;
-    lanes[lane].communicating += exposed;
-    lanes[lane].waiting += waiting;
+    steps.communicating[lane] += exposed;
+    steps.waiting[lane] += waiting;
     positions[lane] = own.end;
   }
   return sum;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/event_state.hpp"
+#include "engine/gap.hpp"
 #include "engine/interference.hpp"
 #include "engine/network.hpp"
 #include "engine/watch.hpp"
@@ -29,13 +30,8 @@ class Communicator final : public Waker {
 
   // How the gaps between the lanes' positions and the end of the collective behind `state` divide,
   // summed over ranks, and added to each lane's step. Moves the positions there.
-  struct Gap {
-    double exposed = 0;     // this or an earlier collective was running
-    double host_bound = 0;  // the own host had not issued it yet
-    double waiting = 0;     // others had not arrived
-  };
   Gap divide(const Event::State& state, std::span<const double> ranks, std::span<double> positions,
-             std::span<LaneStep> lanes) const;
+             LaneSteps& steps) const;
   // The same for one lane, piece by piece, in order.
   struct Idle {
     WaitCause cause = WaitCause::waiting;
@@ -48,9 +44,6 @@ class Communicator final : public Waker {
   void forget(double time);
 
  private:
-  struct Window {
-    double start = 0, end = 0;
-  };
   struct Operation {
     TransferSpec spec;
     HostClock host;

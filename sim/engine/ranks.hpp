@@ -100,11 +100,13 @@ struct RankGroupSpec {
   bool one_thread = false;
 };
 
-// One lane's step: the rest of it is the lane's own work, its host and its input.
-struct LaneStep {
-  double seconds = 0;        // from the end of its previous step to the end of this one
-  double communicating = 0;  // it stood still for a running transfer,
-  double waiting = 0;        // or for other ranks
+// The lanes' steps, in seconds of each: the rest is the lane's own work, its host and its input.
+struct LaneSteps {
+  LaneSteps() = default;
+  explicit LaneSteps(std::size_t lanes) : seconds(lanes), communicating(lanes), waiting(lanes) {}
+  std::vector<double> seconds;        // from the end of its previous step to the end of this one
+  std::vector<double> communicating;  // it stood still for a running transfer,
+  std::vector<double> waiting;        // or for other ranks
 };
 
 // One step as the compute streams lived it, mean over ranks. The parts of split add up to
@@ -114,7 +116,7 @@ struct StepRecord {
   StepSplit split;
   double interference =
       0;  // part of the busy time that exists only because collectives ran beside it
-  std::vector<LaneStep> lanes;
+  LaneSteps lanes;
 };
 
 // Lanes' clocks at a point of the program: the host's when it issues it, the compute stream's when it

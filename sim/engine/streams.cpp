@@ -21,7 +21,7 @@ ComputeStream::ComputeStream(std::vector<double> ranks_per_lane, Interference& i
       device_(ranks_.size(), 0.0),
       bell_(executor),
       lane_start_(ranks_.size(), 0.0) {
-  sums_.lanes.resize(ranks_.size());
+  sums_.lanes = LaneSteps(ranks_.size());
 }
 
 void ComputeStream::push(Item item) {
@@ -177,7 +177,7 @@ void ComputeStream::book_idle(WaitCause cause, double seconds) {
 void ComputeStream::wait(const Event::State& state) {
   if (state.lanes.empty() && state.common <= earliest_) return;
   if (state.communicator != nullptr) {
-    const Communicator::Gap gap = state.communicator->divide(state, ranks_, device_, sums_.lanes);
+    const Gap gap = state.communicator->divide(state, ranks_, device_, sums_.lanes);
     sums_.split.exposed_communication += gap.exposed;
     sums_.split.host_bound += gap.host_bound;
     sums_.split.waiting += gap.waiting;
@@ -186,8 +186,8 @@ void ComputeStream::wait(const Event::State& state) {
     for (std::size_t lane = 0; lane < device_.size(); ++lane) {
       const double gap = std::max(0.0, state.at(lane) - device_[lane]);
       gap_sum += ranks_[lane] * gap;
-      if (state.cause == WaitCause::communication) sums_.lanes[lane].communicating += gap;
-      if (state.cause == WaitCause::waiting) sums_.lanes[lane].waiting += gap;
+      if (state.cause == WaitCause::communication) sums_.lanes.communicating[lane] += gap;
+      if (state.cause == WaitCause::waiting) sums_.lanes.waiting[lane] += gap;
       device_[lane] = std::max(device_[lane], state.at(lane));
     }
     book_idle(state.cause, gap_sum);
@@ -200,9 +200,10 @@ Repetition::Repetition(const Mark& from, const Mark& to, int times)
   for (std::size_t lane = 0; lane < to.device.size(); ++lane) {
     longer_by.push_back(times * (to.device[lane] - from.device[lane]));
     seconds = std::min(seconds, longer_by.back());
-    LaneStep& own = sums.lanes[lane];
-    own.communicating = times * (own.communicating - from.sums.lanes[lane].communicating);
-    own.waiting = times * (own.waiting - from.sums.lanes[lane].waiting);
+    for (const auto part : {&LaneSteps::communicating, &LaneSteps::waiting}) {
+      double& own = (sums.lanes.*part)[lane];
+      own = times * (own - (from.sums.lanes.*part)[lane]);
+    }
   }
   for (double& lane : longer_by) lane -= seconds;
   sums.interference = times * (sums.interference - from.sums.interference);
@@ -217,8 +218,8 @@ void ComputeStream::repeat(const Repetition& repetition) {
   add(sums_.split, repetition.sums.split, 1);
   for (std::size_t lane = 0; lane < device_.size(); ++lane) {
     device_[lane] += repetition.longer_by[lane];
-    sums_.lanes[lane].communicating += repetition.sums.lanes[lane].communicating;
-    sums_.lanes[lane].waiting += repetition.sums.lanes[lane].waiting;
+    sums_.lanes.communicating[lane] += repetition.sums.lanes.communicating[lane];
+    sums_.lanes.waiting[lane] += repetition.sums.lanes.waiting[lane];
   }
   measure_positions();
 }
@@ -230,7 +231,7 @@ void ComputeStream::end_step() {
   position /= all_ranks_;
   StepRecord step = std::move(sums_);
   for (std::size_t lane = 0; lane < device_.size(); ++lane) {
-    step.lanes[lane].seconds = device_[lane] - lane_start_[lane] + repeated_;
+    step.lanes.seconds[lane] = device_[lane] - lane_start_[lane] + repeated_;
   }
   lane_start_ = device_;
   for (const auto part : step_parts) step.split.*part /= all_ranks_;
@@ -239,7 +240,7 @@ void ComputeStream::end_step() {
   steps_.push_back(std::move(step));
   step_start_ = position;
   sums_ = {};
-  sums_.lanes.resize(device_.size());
+  sums_.lanes = LaneSteps(device_.size());
   interference_.forget(earliest_);
   program_.ring();
 }

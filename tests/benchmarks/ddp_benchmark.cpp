@@ -1,5 +1,5 @@
 // How fast is the simulator: 100 DDP iterations of a 50-layer model with eleven buckets, at 8 to
-// 4096 ranks. A World lives once per process, so every repetition is a forked child; its processor
+// 16384 ranks. A World lives once per process, so every repetition is a forked child; its processor
 // time (one thread) counts, without the fork, so that other work on the machine does not matter.
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
@@ -64,7 +64,8 @@ void symmetric_and_interference(benchmark::State& state) {
 }
 
 void ranks(benchmark::internal::Benchmark* b) {
-  b->Arg(8)->Arg(64)->Arg(1024)->Arg(4096)->UseManualTime()->Unit(benchmark::kMillisecond);
+  b->Arg(8)->Arg(64)->Arg(1024)->Arg(4096)->Arg(16384)->UseManualTime()->Unit(
+      benchmark::kMillisecond);
 }
 BENCHMARK(jitter)->Apply(ranks);
 BENCHMARK(jitter_and_interference)->Apply(ranks);

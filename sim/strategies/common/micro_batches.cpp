@@ -21,8 +21,8 @@ struct Stretch {
   double device(std::size_t lane) const { return to.device[lane] - from.device[lane]; }
   double host(std::size_t lane) const { return to.host[lane] - from.host[lane]; }
   double part(double StepSplit::*part) const { return to.sums.split.*part - from.sums.split.*part; }
-  double of_lane(std::size_t lane, double LaneStep::*part) const {
-    return to.sums.lanes[lane].*part - from.sums.lanes[lane].*part;
+  double of_lane(std::size_t lane, std::vector<double> LaneSteps::*part) const {
+    return (to.sums.lanes.*part)[lane] - (from.sums.lanes.*part)[lane];
   }
   double interference() const { return to.sums.interference - from.sums.interference; }
 };
@@ -38,7 +38,7 @@ bool alike(const Stretch& a, const Stretch& b) {
   for (std::size_t lane = 0; lane < b.lanes(); ++lane) {
     const double seconds = b.device(lane);
     if (!close(a.device(lane), seconds, seconds)) return false;
-    for (const auto part : {&LaneStep::communicating, &LaneStep::waiting}) {
+    for (const auto part : {&LaneSteps::communicating, &LaneSteps::waiting}) {
       if (!close(a.of_lane(lane, part), b.of_lane(lane, part), seconds)) return false;
     }
   }

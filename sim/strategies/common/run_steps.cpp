@@ -66,10 +66,11 @@ std::vector<RankTimes> times_of_ranks(const std::vector<StepRecord>& steps, std:
   const double count = static_cast<double>(steps.size() - from);
   for (std::size_t i = from; i < steps.size(); ++i) {
     for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
-      const LaneStep& one = steps[i].lanes[lane];
-      lanes[lane].own += (one.seconds - one.communicating - one.waiting) / count;
-      lanes[lane].communicating += one.communicating / count;
-      lanes[lane].waiting += one.waiting / count;
+      const double communicating = steps[i].lanes.communicating[lane];
+      const double waiting = steps[i].lanes.waiting[lane];
+      lanes[lane].own += (steps[i].lanes.seconds[lane] - communicating - waiting) / count;
+      lanes[lane].communicating += communicating / count;
+      lanes[lane].waiting += waiting / count;
     }
   }
   return ascending(std::move(lanes), speeds.lane_of_rank());
