@@ -227,10 +227,9 @@ std::vector<double> estimated_seconds(const std::vector<Unit>& units, const Scop
   for (const Unit& unit : units) {
     double seconds = 0;
     if (unit.stage == Stage::probes) {
-      const std::size_t sizes = on_gpu ? 0 : parse_sizes(scope.curve_sizes).size();
-      seconds = on_gpu
-                    ? device_probes
-                    : curves_seconds(sizes * measurable_collectives().size(), scope.curve_seconds);
+      seconds = on_gpu ? device_probes
+                       : curves_seconds(measurable_collectives().size(),
+                                        parse_sizes(scope.curve_sizes), scope.curve_seconds, 0);
     }
     for (const std::int64_t batch : unit.batches) {
       // Ranks that share a GPU take turns.

@@ -79,9 +79,21 @@ std::vector<double> curve_sizes(const std::string& asked) {
   return sizes;
 }
 
-// Every curve that the cases use.
+// What the cases wait for: servers and their workers only send messages.
+std::vector<std::string> collectives_of(const std::vector<Case>& cases) {
+  const bool only_servers = std::all_of(cases.begin(), cases.end(), [](const Case& c) {
+    return std::holds_alternative<ParameterServerOptions>(c.options);
+  });
+  if (only_servers) return {"send_recv"};
+  std::vector<std::string> all;
+  for (const Collective collective : measurable_collectives()) {
+    all.push_back(enum_name(collective));
+  }
+  return all;
+}
+
 void calibrate_collectives(const ClosedLoopOptions& options, const std::string& folder,
-                           bool networked) {
+                           const std::vector<std::string>& collectives, bool networked) {
   Words words;
   for (const double size : curve_sizes(options.sizes)) {
     words.push_back(quantity_text(size, Dimension::bytes));
@@ -90,13 +102,15 @@ void calibrate_collectives(const ClosedLoopOptions& options, const std::string& 
   const Words curves{"calibrate", "collectives",
                      "--ranks",   std::to_string(options.ranks),
                      "--seconds", fmt::format("{:g}", options.collective_seconds),
-                     "-o",        folder};
+                     "-o",        folder,
+                     "--sizes",   sizes};
+  const Words all{"--collectives", fmt::format("{}", fmt::join(collectives, ","))};
   if (networked) {
-    measure(curves + Words{"--network", options.network, "--sizes", sizes});
+    measure(curves + all + Words{"--network", options.network});
     // The server is on the first rank's host.
-    measure(curves + Words{"--collectives", "send_recv", "--sizes", sizes});
+    measure(curves + Words{"--collectives", "send_recv"});
   } else {
-    measure(curves + Words{"--sizes", sizes});
+    measure(curves + all);
   }
 }
 
@@ -141,14 +155,13 @@ bool use_network(ClosedLoopOptions& options) {
 }
 
 // Says how long it will take, from the modelled or kept steps.
-LoopEstimate say_estimate(const ClosedLoopOptions& options, bool networked,
+LoopEstimate say_estimate(const ClosedLoopOptions& options, std::size_t collectives, bool networked,
                           const ResultRecord& modelled) {
   std::vector<double> steps;
   for (const Prediction& p : modelled.predictions) steps.push_back(p.step_seconds);
   // Messages of one host are measured beside those between hosts.
-  const std::size_t curves = measurable_collectives().size() + (networked ? 1 : 0);
   const LoopEstimate estimate =
-      estimate_loop(options, curves * curve_sizes(options.sizes).size(), steps);
+      estimate_loop(options, collectives + (networked ? 1 : 0), curve_sizes(options.sizes), steps);
   fmt::print(stderr, "this takes about {}: {} once, {} for {} training runs\n",
              about(estimate.total()), about(estimate.first), about(estimate.runs),
              steps.size() * static_cast<std::size_t>(options.repetitions));
@@ -188,11 +201,13 @@ int closed_loop_command(ClosedLoopOptions options) {
       return run_scenario(read_scenario(folder + "/scenario.yaml"));
     };
     const auto measured_profile = [&] { return load_profile(folder + "/profile.yaml"); };
-    const LoopEstimate estimate = say_estimate(
-        options, networked, predict(options.keep_profile ? measured_profile() : Profile{}));
+    const std::vector<std::string> collectives = collectives_of(cases);
+    const LoopEstimate estimate =
+        say_estimate(options, collectives.size(), networked,
+                     predict(options.keep_profile ? measured_profile() : Profile{}));
     if (!options.keep_profile) {
       calibrate_layers(options, folder, true);
-      calibrate_collectives(options, folder, networked);
+      calibrate_collectives(options, folder, collectives, networked);
     }
     record = predict(measured_profile());
 
@@ -211,7 +226,7 @@ int closed_loop_command(ClosedLoopOptions options) {
     // collectives of its own, each run from layers measured right before it.
     for (int repetition = 0; repetition < options.repetitions; ++repetition) {
       if (repetition > 0 && !options.keep_profile) {
-        calibrate_collectives(options, folder, networked);
+        calibrate_collectives(options, folder, collectives, networked);
       }
       for (std::size_t i = 0; i < cases.size(); ++i) {
         if (!options.keep_profile) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "launch/network.hpp"
+
 namespace lockstep {
 
 namespace {
@@ -24,10 +26,17 @@ double streams_seconds(double most) {
   return start + times * std::min(1.0, most / 10);
 }
 
-// Alone, beside compute and (messages) on one core, and again when it was disturbed.
-double curves_seconds(std::size_t points, double each) {
-  constexpr double times = 2;
-  return start + times * each * static_cast<double>(points);
+// Alone, beside compute and (messages) on one core, and again when it was disturbed. However long one
+// call takes, there are some thirty: three and a series first, seven repetitions, as many more beside
+// compute, or answered and on one core (probe_collectives).
+double curves_seconds(std::size_t curves, const std::vector<double>& sizes, double each,
+                      double rate) {
+  constexpr double times = 2, calls = 30;
+  double seconds = 0;
+  for (const double bytes : sizes) {
+    seconds += std::max(times * each, rate > 0 ? calls * bytes / rate : 0);
+  }
+  return start + seconds * static_cast<double>(curves);
 }
 
 double training_seconds(int steps, double step) {
@@ -35,15 +44,16 @@ double training_seconds(int steps, double step) {
   return start + (warm_up + steps) * step;
 }
 
-LoopEstimate estimate_loop(const ClosedLoopOptions& options, std::size_t points,
-                           const std::vector<double>& steps) {
+LoopEstimate estimate_loop(const ClosedLoopOptions& options, std::size_t curves,
+                           const std::vector<double>& sizes, const std::vector<double>& steps) {
   const double slowest = steps.empty() ? 0 : *std::max_element(steps.begin(), steps.end());
   const double layers = options.keep_profile ? 0 : layers_seconds(options.layers_seconds, slowest);
   LoopEstimate estimate;
   if (!options.keep_profile) {
-    const double curves = curves_seconds(points, options.collective_seconds);
-    estimate.first = layers + streams_seconds(options.layers_seconds) + curves;
-    estimate.runs = (options.repetitions - 1) * curves;
+    const double measured =
+        curves_seconds(curves, sizes, options.collective_seconds, network_rate(options.network));
+    estimate.first = layers + streams_seconds(options.layers_seconds) + measured;
+    estimate.runs = (options.repetitions - 1) * measured;
   }
   for (const double step : steps) {
     estimate.runs += options.repetitions * (layers + training_seconds(options.steps, step));

@@ -10,9 +10,11 @@
 namespace lockstep {
 
 // What the measuring half takes on two cores that are not busy otherwise. `step`: seconds of a step.
-double layers_seconds(double most, double step);         // of one model and batch: `most` for it
-double streams_seconds(double most);                     // copies and updates by size
-double curves_seconds(std::size_t points, double each);  // collectives times sizes
+double layers_seconds(double most, double step);  // of one model and batch: `most` for it
+double streams_seconds(double most);              // copies and updates by size
+// Of so many collectives, each of these sizes (bytes): `each` for a point, over links of `rate` bytes/s (0: loopback).
+double curves_seconds(std::size_t curves, const std::vector<double>& sizes, double each,
+                      double rate);
 double training_seconds(int steps, double step);
 
 // Seconds of a closed loop.
@@ -21,10 +23,10 @@ struct LoopEstimate {
   double runs = 0;   // all runs, with the layers before each and further repetitions' collectives
   double total() const { return first + runs; }
 };
-// `points`: collectives times sizes to measure. `steps`: modelled seconds of a step of each
+// `curves`: collectives to measure, `sizes` of each. `steps`: modelled seconds of a step of each
 // strategy.
-LoopEstimate estimate_loop(const ClosedLoopOptions& options, std::size_t points,
-                           const std::vector<double>& steps);
+LoopEstimate estimate_loop(const ClosedLoopOptions& options, std::size_t curves,
+                           const std::vector<double>& sizes, const std::vector<double>& steps);
 
 std::string about(double seconds);  // "50 s", "4 min", "2.5 h"
 

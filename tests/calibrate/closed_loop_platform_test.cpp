@@ -54,14 +54,21 @@ TEST(ClosedLoop, ComparesLikeWithLike) {
 
 TEST(Estimate, GrowsWithWhatIsAsked) {
   const std::vector<double> small(6, 0.2), large(6, 12.0);
+  const std::vector<double> sizes{1 << 16, 1 << 20, 1 << 23, 1 << 26};
   ClosedLoopOptions options;
-  EXPECT_LT(estimate_loop(options, 20, small).total(), 300);   // what no option says
-  EXPECT_GT(estimate_loop(options, 20, large).total(), 3600);  // VGG-16 at 224 x 224 on a core
+  EXPECT_LT(estimate_loop(options, 5, sizes, small).total(), 300);  // what no option says
+  EXPECT_GT(estimate_loop(options, 5, sizes, large).total(),
+            3600);  // VGG-16 at 224 x 224 on a core
+  const double loopback = estimate_loop(options, 1, sizes, small).first;
+  options.network = "1 Gbit/s";  // thirty times 64 MiB take longer than what a size is given
+  const double slow = estimate_loop(options, 1, sizes, small).first;
+  EXPECT_NEAR(slow - loopback, 30 * (1 << 26) / 125e6 - 2 * options.collective_seconds, 1);
+  options.network = "loopback";
   options.keep_profile = true;
-  EXPECT_EQ(estimate_loop(options, 20, small).first, 0);
-  const double kept = estimate_loop(options, 20, small).runs;
+  EXPECT_EQ(estimate_loop(options, 5, sizes, small).first, 0);
+  const double kept = estimate_loop(options, 5, sizes, small).runs;
   options.repetitions *= 2;
-  EXPECT_DOUBLE_EQ(estimate_loop(options, 20, small).runs, 2 * kept);
+  EXPECT_DOUBLE_EQ(estimate_loop(options, 5, sizes, small).runs, 2 * kept);
 }
 
 TEST(Estimate, IsSaidRoughly) {
