@@ -211,6 +211,29 @@ TEST(FsdpVolume, UplinksCarryTheShardsOfConcurrentGroupsOnce) {
   expect_close(numbers[1], 2 * model);
 }
 
+// Gathers and reductions meet those between replicas on links that carry flows; SimGrid carries them
+// while they are few.
+TEST(FsdpGroups, AreCarriedBySimGridWhereTheirTransfersMeet) {
+  const auto engine = [](Sharding sharding, NetworkKind network, int steps) {
+    Toy toy = large();
+    toy.gpus = 16;
+    toy.options.sharding = sharding;
+    Job job = toy_job(toy);
+    job.network = network;
+    job.steps = steps;
+    job.stragglers.per_step = Lognormal{0.05};  // no step repeats another
+    const auto made = in_child([&] {
+      return std::vector<double>{
+          static_cast<double>(Fsdp(toy.options).simulate(job).engine == Engine::simgrid)};
+    });
+    return made[0] > 0 ? Engine::simgrid : Engine::loop;
+  };
+  EXPECT_EQ(engine(Sharding::hybrid_shard, NetworkKind::flow, 3), Engine::simgrid);
+  EXPECT_EQ(engine(Sharding::hybrid_shard, NetworkKind::flow, 1000), Engine::loop);
+  EXPECT_EQ(engine(Sharding::hybrid_shard, NetworkKind::analytic, 3), Engine::loop);
+  EXPECT_EQ(engine(Sharding::full_shard, NetworkKind::flow, 3), Engine::loop);
+}
+
 TEST(FsdpGroups, FollowNodesAndGroupSize) {
   Toy toy;
   toy.gpus = 32;
