@@ -160,13 +160,11 @@ void PsRun::begin_step(Worker& self) {
   set_computing(self, true);
 }
 
-// With the weights for a gate's layers, up to the next one. What the device waited for them is
-// booked.
+// With the weights for a gate's layers, up to the next one. What the device waited for them was
+// booked when the last of them arrived, which is now.
 void PsRun::go_on(Worker& self, std::size_t gate) {
   PsStep& step = self.step;
-  const double now = executor_.now();
-  book(self, now);
-  step.host = std::max(step.host, now - self.started);
+  step.host = std::max(step.host, executor_.now() - self.started);
   if (self.booked_until - self.started > step.device) {
     step.gated += self.booked_until - self.started - step.device;
     step.device = self.booked_until - self.started;
