@@ -247,6 +247,22 @@ TEST(ParameterServerJob, CopiesOfAGpuShareItsPathThroughTheHost) {
   EXPECT_NEAR(seconds(4, 1) - seconds(3, 1), 2 * all / path, 0.02 * all / path);
 }
 
+// Three workers push to the first GPU's server and pull from it, each message out of one GPU and
+// into another: what slows the copies down is no further link.
+TEST(ParameterServerJob, CopiesBetweenGpusCountOncePerPcieLink) {
+  Job job = toy_job(4, 4);
+  job.machine = load_machine("g5.12xlarge");
+  ParameterServerOptions options;
+  options.placement = ServerPlacement::gpu;
+  const StrategyResult result = ParameterServer(options).simulate(job);
+  double all = 0;
+  for (const LinkTraffic& traffic : result.traffic) {
+    if (traffic.link_class == "PCIe") all += traffic.total_bytes;
+  }
+  EXPECT_DOUBLE_EQ(busy_of(result, "PCIe"), 3 * kModelBytes);
+  EXPECT_DOUBLE_EQ(all, 3 * 2 * 2 * kModelBytes);
+}
+
 TEST(ParameterServerLinks, RoutesThatDifferInAnythingStayApart) {
   PsRoute quick{.links = {}, .cap = 1e9, .latency = 1e-5};
   PsRoute busy = quick, buffered = quick;
