@@ -102,15 +102,15 @@ void calibrate_collectives(const ClosedLoopOptions& options, const std::string& 
   const Words curves{"calibrate", "collectives",
                      "--ranks",   std::to_string(options.ranks),
                      "--seconds", fmt::format("{:g}", options.collective_seconds),
-                     "-o",        folder,
-                     "--sizes",   sizes};
+                     "-o",        folder};
+  const Words of_sizes{"--sizes", sizes};
   const Words all{"--collectives", fmt::format("{}", fmt::join(collectives, ","))};
   if (networked) {
-    measure(curves + all + Words{"--network", options.network});
+    measure(curves + all + Words{"--network", options.network} + of_sizes);
     // The server is on the first rank's host.
-    measure(curves + Words{"--collectives", "send_recv"});
+    measure(curves + Words{"--collectives", "send_recv"} + of_sizes);
   } else {
-    measure(curves + all);
+    measure(curves + all + of_sizes);
   }
 }
 

@@ -202,6 +202,19 @@ TEST(ClosedLoop, AlwaysMeasuresASmallCollective) {
   }
 }
 
+TEST(ClosedLoop, MeasuresWhatItsStrategiesWaitFor) {
+  const std::string all = "all_reduce,all_gather,reduce_scatter,broadcast,send_recv ";
+  for (const auto& [strategies, collectives] : std::map<std::string, std::string>{
+           {"ps-async,ps-sync", "send_recv "}, {"ps-async,fsdp", all}, {"fsdp", all}}) {
+    Command command("closed-loop --model lenet5 -o kept --strategies " + strategies,
+                    "printf '#!/bin/sh\\necho \"$*\" >> calls\\n' > half; chmod +x half;"
+                    "export LOCKSTEP_CALIBRATE=$PWD/half;",
+                    "> out 2> err", LOCKSTEP_PROGRAM);
+    EXPECT_EQ(command.wait(), 2) << command.err();  // the script writes no profile
+    EXPECT_THAT(text_of(command.path() / "calls"), HasSubstr("--collectives " + collectives));
+  }
+}
+
 TEST(ClosedLoop, ThatFailsLeavesNoFolderOfItsOwn) {
   Command command("closed-loop --model lenet5", "export LOCKSTEP_CALIBRATE=/bin/false;",
                   "> out 2> err", LOCKSTEP_PROGRAM);
