@@ -231,5 +231,38 @@ TEST(CoupledFlow, WeighsLinksByTheirBytes) {
   EXPECT_EQ(ends.at(3), 3e9);
 }
 
+// 1.6 times the payload crosses the second link: as two where it can carry two in the time, and the
+// two are two of three that share it; as one where two would make the transfer longer than alone.
+TEST(CoupledFlow, CrossesALinkAWholeNumberOfTimesThatItCanCarry) {
+  const auto ends = on_both([](Engine engine) {
+    const auto run = [engine](double second_rate, bool contended) {
+      World world({.engine = engine});
+      const LinkId nic = world.add_link("nic", "NIC", 10e9);
+      const LinkId second = world.add_link("second", "PCIe", second_rate);
+      TransferSpec collective;
+      collective.bytes = 1e9;
+      collective.uses = {{nic, 1e9}, {second, 1.6e9}};
+      TransferSpec other;
+      other.bytes = 1e9;
+      other.uses = {{second, 1e9}};
+      std::vector<double> done(2);
+      const auto send = [&](const TransferSpec& spec, double& end) -> Program {
+        co_await world.transfer(spec);
+        end = world.now();
+      };
+      world.spawn("collective", send(collective, done[0]));
+      if (contended) world.spawn("other", send(other, done[1]));
+      world.run();
+      return done;
+    };
+    if (engine == Engine::simgrid) return run(20e9, true);  // starts once per process
+    std::vector<double> all = run(20e9, true);
+    EXPECT_LT(relative(run(16.5e9, false)[0], 0.1), near);
+    return all;
+  });
+  EXPECT_LT(relative(ends.at(0), 0.15), near);  // a third of 20 GB/s for each crossing
+  EXPECT_LT(relative(ends.at(1), 0.15), near);
+}
+
 }  // namespace
 }  // namespace lockstep::network_test
