@@ -35,6 +35,16 @@ TEST(ParameterServerJob, SynchronousOnTheHostOfOneNode) {
   }
 }
 
+// Sums in a host memory of unknown bandwidth count for nothing, and not for ever.
+TEST(ParameterServerJob, UnknownMemoryOfTheHostIsNotWaitedFor) {
+  Job job = toy_job(4);
+  const double usual = mean_of(ParameterServer({}).simulate(job));
+  job.machine.host.memory_bandwidth = 0;
+  const double unknown = mean_of(ParameterServer({}).simulate(job));
+  EXPECT_GE(unknown, 30e-3 + 2 * kModelBytes / 24e9);
+  EXPECT_LT(unknown, usual);
+}
+
 // The loader needs longer than all else: it sets the pace, once for each micro-batch.
 TEST(ParameterServerJob, EveryMicroBatchWaitsForItsData) {
   for (const int micro_batches : {1, 2, 4}) {
