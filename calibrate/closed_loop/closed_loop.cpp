@@ -92,6 +92,7 @@ std::vector<std::string> collectives_of(const std::vector<Case>& cases) {
   return all;
 }
 
+// Their curves, into the profile of the folder.
 void calibrate_collectives(const ClosedLoopOptions& options, const std::string& folder,
                            const std::vector<std::string>& collectives, bool networked) {
   Words words;

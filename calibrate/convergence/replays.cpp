@@ -171,9 +171,10 @@ void Replays::run() {
   std::vector<std::string> open;
   for (const auto& [key, job] : pending_) {
     const fs::path file = kept_file(key);
-    if (accepts(key, contents(file))) continue;
+    const std::string known = contents(file);
+    if (accepts(key, known)) continue;
     std::error_code error;
-    fs::remove(file, error);  // torn: it would count as kept
+    if (!known.empty()) fs::remove(file, error);  // torn: it would count as kept
     open.push_back(key);
   }
   if (!open.empty()) announce(open, folder);
