@@ -99,6 +99,17 @@ TEST(ShardedMemory, MixedPrecisionGathersHalfAndKeepsFullShards) {
   expect_about(memory.allocated, count * shard + 4 * (w / 2) + 4 * shard);
 }
 
+// FSDP1 casts a unit's half-precision gradient before its reduction: beside it, the next unit's
+// parameters in halves, and the four shards before it; its own comes when the half one is gone.
+TEST(ShardedMemory, Fsdp1ReducesInFullWhatItGathersInHalf) {
+  Sharded plan = sharded(1);
+  plan.layout.gather_bytes = 2;
+  plan.layout.reduce_bytes = 4;
+  const StepMemory memory = sharded_memory(network(), plan, bare_gpu());
+  expect_about(memory.allocated, count * shard + w / 2 + w / 2 + w + 4 * shard);
+  EXPECT_EQ(memory.at_peak.at("temporaries"), w);
+}
+
 TEST(ShardedMemory, RootUnitStaysGathered) {
   Sharded plan = sharded(1);
   const double before = sharded_memory(network(), plan, bare_gpu()).allocated;
