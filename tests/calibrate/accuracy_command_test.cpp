@@ -224,10 +224,12 @@ TEST(Accuracy, OfRanksInStepHasTheirOwnOptimizersMomentum) {
   const auto curves = [](const std::string& place) {
     Study study(", momentum_at: " + place + "}\n");
     study.scenario.replace(study.scenario.find("gpus: [1, 2]"), 12, "gpus: 2");
-    Command& command = study.run("--json --set gradient_clipping=0.1 --set convergence.seeds=1");
+    study.scenario.replace(study.scenario.find("batch:"), 0, "gradient_clipping: 0.1\n");
+    Command& command = study.run();
     EXPECT_EQ(command.wait(), 0) << command.err();
     std::vector<json> all;
-    for (const json& p : json::parse(command.out()).at("predictions")) {
+    const json answer = json::parse(command.out());
+    for (const json& p : answer.at("predictions")) {
       all.push_back(p.at("accuracy").at("curve"));
     }
     return all;
@@ -259,7 +261,8 @@ TEST(Accuracy, IsThatOfTheBestRecipeWhereItIsTuned) {
   Study tuned(", tune: {learning_rate: [1e-9, 0.02, 1e6], momentum: 0.5}}\n");
   Command& command = tuned.run();
   ASSERT_EQ(command.wait(), 0) << command.err();
-  for (const json& p : json::parse(command.out()).at("predictions")) {
+  const json answer = json::parse(command.out());
+  for (const json& p : answer.at("predictions")) {
     EXPECT_EQ(p.at("accuracy").at("learning_rate"), 0.02);
     EXPECT_EQ(p.at("accuracy").at("momentum"), 0.5);
     EXPECT_EQ(p.at("accuracy").at("diverged"), 0);
