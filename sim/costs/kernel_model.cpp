@@ -323,21 +323,21 @@ double stream_seconds(double bytes, int launches, const Device& device, const Ke
 
 namespace {
 
-using Sizes = std::array<double, 4>;
+using KernelSizes = std::array<double, 4>;
 
 // Layers repeat, and a search through all measured kernels takes longer than the law.
 double ratio_at(const std::shared_ptr<const MeasuredKernels>& measured,
-                const std::vector<MeasuredKernel>& kernels, const Sizes& sizes) {
+                const std::vector<MeasuredKernel>& kernels, const KernelSizes& sizes) {
   struct Memory {
     std::shared_ptr<const MeasuredKernels> of;  // held, so that nothing else gets its address
-    std::map<std::pair<const std::vector<MeasuredKernel>*, Sizes>, double> ratios;
+    std::map<std::pair<const std::vector<MeasuredKernel>*, KernelSizes>, double> ratios;
   };
   thread_local Memory memory;
   constexpr std::size_t most = 10000;
   if (memory.of != measured || memory.ratios.size() > most) memory = {measured, {}};
   const auto [found, missing] = memory.ratios.try_emplace({&kernels, sizes}, 0.0);
   if (missing) {
-    Sizes log2_sizes;
+    KernelSizes log2_sizes;
     std::transform(sizes.begin(), sizes.end(), log2_sizes.begin(),
                    [](double size) { return std::log2(size); });
     found->second = std::exp(log_ratio_at(kernels, log2_sizes));

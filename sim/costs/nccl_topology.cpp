@@ -8,8 +8,6 @@
 namespace lockstep {
 namespace {
 
-constexpr double giga = 1e9;
-
 // Fact 99: what NCCL takes one NVLink for, bytes/s one way.
 double nvlink_speed(int compute_capability) {
   if (compute_capability >= 100) return 40.1 * giga;

@@ -41,7 +41,7 @@ constexpr std::array<std::array<double, size_classes>, 3> tree_by_size{{
     {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9},
 }};
 
-constexpr double giga = 1e9, micro = 1e-6;
+constexpr double micro = 1e-6;
 
 std::size_t generation(int compute_capability) {
   return compute_capability >= 100 ? 3 : compute_capability >= 90 ? 2 : compute_capability >= 80;

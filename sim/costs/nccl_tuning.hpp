@@ -12,6 +12,8 @@
 
 namespace lockstep {
 
+inline constexpr double giga = 1e9;  // NCCL writes GB/s
+
 enum class Collective {
   all_reduce,
   all_gather,

@@ -38,8 +38,8 @@ struct Route {
 
 class Executor {
  public:
-  // A started program.
-  struct Fiber;
+  // A started program; each executor has more to it.
+  struct Fiber {};
 
   // Awaited: the running program waits for a moment, or until it is woken.
   class Wait {

@@ -11,7 +11,9 @@
 
 namespace lockstep {
 
-struct Executor::Fiber {
+namespace {
+
+struct LoopFiber : Executor::Fiber {
   Program program;
   std::coroutine_handle<> here;  // where it goes on
   int slot = 0;
@@ -22,8 +24,6 @@ struct Executor::Fiber {
   std::int64_t flow = 0;
   int weight = 0;
 };
-
-namespace {
 
 class Loop final : public Executor {
  public:
@@ -40,10 +40,10 @@ class Loop final : public Executor {
   RouteId add_route(const Route& route) override;
   Traffic traffic(LinkId link) override;
 
-  Fiber& running() override { return *running_; }
+  LoopFiber& running() override { return *running_; }
   bool block(double) override { return false; }
   void suspend(std::coroutine_handle<> here, double until) override;
-  void wake(Fiber& fiber) override;
+  void wake(Fiber& woken) override;
 
  protected:
   bool carry_blocking(RouteId id, double, int) override {
@@ -63,20 +63,20 @@ class Loop final : public Executor {
     }
   };
 
-  void step(Fiber& fiber);
-  void end(Fiber& fiber);
-  void set_timer(Fiber& fiber, double time);
+  void step(LoopFiber& fiber);
+  void end(LoopFiber& fiber);
+  void set_timer(LoopFiber& fiber, double time);
   bool pass_time();  // to when the next programs can go on; false if there is no such time
   double next_moment();
   void clear();
 
   double now_ = 0;
-  std::deque<Fiber> fibers_;
+  std::deque<LoopFiber> fibers_;
   std::vector<int> free_;
   ProgramId started_ = 0;
   std::size_t live_ = 0;
-  Fiber* running_ = nullptr;
-  std::vector<Fiber*> ready_;  // from next_ready_ on
+  LoopFiber* running_ = nullptr;
+  std::vector<LoopFiber*> ready_;  // from next_ready_ on
   std::size_t next_ready_ = 0;
   std::priority_queue<Moment, std::vector<Moment>, std::greater<>> moments_;
   std::uint64_t timers_ = 0;
@@ -92,7 +92,7 @@ ProgramId Loop::start(std::string, Program program, double at) {
     free_.push_back(static_cast<int>(fibers_.size()));
     fibers_.emplace_back().slot = free_.back();
   }
-  Fiber& fiber = fibers_[static_cast<std::size_t>(free_.back())];
+  LoopFiber& fiber = fibers_[static_cast<std::size_t>(free_.back())];
   free_.pop_back();
   fiber.program = std::move(program);
   fiber.here = fiber.program.handle();
@@ -108,7 +108,7 @@ ProgramId Loop::start(std::string, Program program, double at) {
 
 void Loop::cancel(ProgramId id) {
   const auto found = std::find_if(fibers_.begin(), fibers_.end(),
-                                  [id](const Fiber& fiber) { return fiber.id == id; });
+                                  [id](const LoopFiber& fiber) { return fiber.id == id; });
   if (found == fibers_.end()) return;
   if (&*found == running_) throw std::logic_error("a program cannot cancel itself");
   if (found->ready) {
@@ -119,7 +119,7 @@ void Loop::cancel(ProgramId id) {
   end(*found);
 }
 
-void Loop::end(Fiber& fiber) {
+void Loop::end(LoopFiber& fiber) {
   fiber.id = 0;
   fiber.ready = false;
   fiber.timer = 0;
@@ -132,7 +132,7 @@ void Loop::end(Fiber& fiber) {
 void Loop::run() {
   while (live_ > 0 && !stopping_) {
     if (next_ready_ < ready_.size()) {
-      Fiber& fiber = *ready_[next_ready_++];
+      LoopFiber& fiber = *ready_[next_ready_++];
       step(fiber);
       continue;
     }
@@ -146,7 +146,7 @@ void Loop::run() {
   clear();
 }
 
-void Loop::step(Fiber& fiber) {
+void Loop::step(LoopFiber& fiber) {
   fiber.ready = false;
   running_ = &fiber;
   fiber.here.resume();
@@ -162,12 +162,12 @@ void Loop::step(Fiber& fiber) {
 }
 
 void Loop::clear() {
-  for (Fiber& fiber : fibers_) {
+  for (LoopFiber& fiber : fibers_) {
     if (fiber.id != 0) end(fiber);
   }
 }
 
-void Loop::set_timer(Fiber& fiber, double time) {
+void Loop::set_timer(LoopFiber& fiber, double time) {
   fiber.timer = ++timers_;
   moments_.push({time, fiber.timer, fiber.slot});
 }
@@ -177,7 +177,8 @@ void Loop::suspend(std::coroutine_handle<> here, double until) {
   if (until < never) set_timer(*running_, until);
 }
 
-void Loop::wake(Fiber& fiber) {
+void Loop::wake(Fiber& woken) {
+  auto& fiber = static_cast<LoopFiber&>(woken);
   if (fiber.ready) return;
   fiber.ready = true;
   fiber.timer = 0;
@@ -221,7 +222,7 @@ bool Loop::pass_time() {
   for (const Moment& moment : due_) wake(fibers_[static_cast<std::size_t>(moment.slot)]);
   if (flows > now_ + clock_precision) return true;
   for (const int slot : network_.complete(now_)) {
-    Fiber& fiber = fibers_[static_cast<std::size_t>(slot)];
+    LoopFiber& fiber = fibers_[static_cast<std::size_t>(slot)];
     fiber.route = -1;
     wake(fiber);
   }

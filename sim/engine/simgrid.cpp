@@ -16,7 +16,9 @@ namespace lockstep {
 
 namespace s4u = sg::s4u;
 
-struct Executor::Fiber {
+namespace {
+
+struct ActorFiber : Executor::Fiber {
   Program program;
   std::string name;
   ProgramId id = 0;
@@ -26,8 +28,6 @@ struct Executor::Fiber {
   bool carries = false;     // what it waits for is a flow
   std::uint64_t waits = 0;  // number of its present wait
 };
-
-namespace {
 
 // SimGrid refuses links of no or boundless capacity and loses precision on tiny payloads; all rates
 // and bytes are multiplied by this before they reach it.
@@ -87,10 +87,10 @@ class SimGrid final : public Executor {
   RouteId add_route(const Route& route) override;
   Traffic traffic(LinkId link) override;
 
-  Fiber& running() override { return *running_; }
+  ActorFiber& running() override { return *running_; }
   bool block(double until) override;
   void suspend(std::coroutine_handle<>, double) override {}
-  void wake(Fiber& fiber) override;
+  void wake(Fiber& woken) override;
 
  protected:
   bool carry_blocking(RouteId route, double bytes, int weight) override;
@@ -119,10 +119,10 @@ class SimGrid final : public Executor {
     double bytes;
     int weight;
     double payload;
-    const Fiber& carrier;
+    const ActorFiber& carrier;
     s4u::CommPtr comm{};  // null between two
     double left = 0;      // of the payload, when there is none
-    Flow(SimGrid& w, RouteId r, double b, int n, double p, const Fiber& f)
+    Flow(SimGrid& w, RouteId r, double b, int n, double p, const ActorFiber& f)
         : world(w), route(r), bytes(b), weight(n), payload(p), carrier(f), left(p) {
       world.count(*this, +1);
       world.flows_.push_back(this);
@@ -140,10 +140,10 @@ class SimGrid final : public Executor {
     }
   };
 
-  void live(Fiber& fiber);
-  void wait(Fiber& self, bool carries);
+  void live(ActorFiber& fiber);
+  void wait(ActorFiber& self, bool carries);
   void hand_on();
-  void arrive(Fiber& self);
+  void arrive(ActorFiber& self);
   s4u::Link* make_link(double bytes_per_second);
   Lane make_lane(const std::vector<LinkId>& crossed, bool limited);
   void count(const Flow& flow, int change);
@@ -163,19 +163,19 @@ class SimGrid final : public Executor {
   std::vector<s4u::Link*> limits_;  // that no lane has yet
   Idle idle_;
   std::vector<Flow*> flows_;
-  std::map<ProgramId, Fiber> fibers_;
+  std::map<ProgramId, ActorFiber> fibers_;
   ProgramId started_ = 0;
   std::uint64_t waits_ = 0;
-  Fiber* running_ = nullptr;  // has the turn
-  std::deque<Fiber*> ready_;  // wait for their turn
-  std::vector<Fiber*> due_;   // their time has come, and perhaps that of others, too
+  ActorFiber* running_ = nullptr;  // has the turn
+  std::deque<ActorFiber*> ready_;  // wait for their turn
+  std::vector<ActorFiber*> due_;   // their time has come, and perhaps that of others, too
   bool stopping_ = false;
   bool deadlock_ = false;
   std::exception_ptr failure_;
 };
 
 ProgramId SimGrid::start(std::string name, Program program, double at) {
-  Fiber& fiber = fibers_[++started_];
+  ActorFiber& fiber = fibers_[++started_];
   fiber.program = std::move(program);
   fiber.name = std::move(name);
   fiber.id = started_;
@@ -194,7 +194,7 @@ ProgramId SimGrid::start(std::string name, Program program, double at) {
 }
 
 // What an actor does.
-void SimGrid::live(Fiber& self) {
+void SimGrid::live(ActorFiber& self) {
   self.program.handle().resume();
   try {
     self.program.rethrow();
@@ -211,7 +211,7 @@ void SimGrid::live(Fiber& self) {
 void SimGrid::cancel(ProgramId id) {
   const auto found = fibers_.find(id);
   if (found == fibers_.end()) return;
-  Fiber& fiber = found->second;
+  ActorFiber& fiber = found->second;
   if (&fiber == running_) throw std::logic_error("a program cannot cancel itself");
   std::erase(ready_, &fiber);
   std::erase(due_, &fiber);
@@ -239,9 +239,10 @@ void SimGrid::run() {
   if (deadlock_) throw std::logic_error("the simulated programs wait for each other for ever");
 }
 
-void SimGrid::wake(Fiber& fiber) {
-  if (fiber.state != Fiber::State::waiting) return;
-  fiber.state = Fiber::State::ready;
+void SimGrid::wake(Fiber& woken) {
+  auto& fiber = static_cast<ActorFiber&>(woken);
+  if (fiber.state != ActorFiber::State::waiting) return;
+  fiber.state = ActorFiber::State::ready;
   ready_.push_back(&fiber);
 }
 
@@ -256,8 +257,8 @@ void SimGrid::hand_on() {
   if (ready_.empty()) return;
   running_ = ready_.front();
   ready_.pop_front();
-  Fiber& next = *running_;
-  next.state = Fiber::State::running;
+  ActorFiber& next = *running_;
+  next.state = ActorFiber::State::running;
   // It may be over, and its fiber gone, before either call returns.
   if (next.actor) {
     const s4u::SemaphorePtr turn = next.turn;
@@ -271,8 +272,8 @@ void SimGrid::hand_on() {
 }
 
 // The running program waits from here on.
-void SimGrid::wait(Fiber& self, bool carries) {
-  self.state = Fiber::State::waiting;
+void SimGrid::wait(ActorFiber& self, bool carries) {
+  self.state = ActorFiber::State::waiting;
   self.carries = carries;
   self.waits = ++waits_;
   hand_on();
@@ -281,15 +282,15 @@ void SimGrid::wait(Fiber& self, bool carries) {
 
 // Its time has come. SimGrid wakes all actors whose time it is in one round, in an order of its
 // own: after a yield all of them are here.
-void SimGrid::arrive(Fiber& self) {
-  if (self.state == Fiber::State::waiting) {
-    self.state = Fiber::State::due;
+void SimGrid::arrive(ActorFiber& self) {
+  if (self.state == ActorFiber::State::waiting) {
+    self.state = ActorFiber::State::due;
     due_.push_back(&self);
     s4u::this_actor::yield();
-    std::sort(due_.begin(), due_.end(), [](const Fiber* a, const Fiber* b) {
+    std::sort(due_.begin(), due_.end(), [](const ActorFiber* a, const ActorFiber* b) {
       return a->carries != b->carries ? b->carries : a->waits < b->waits;
     });
-    for (Fiber* fiber : due_) fiber->state = Fiber::State::ready;
+    for (ActorFiber* fiber : due_) fiber->state = ActorFiber::State::ready;
     ready_.insert(ready_.end(), due_.begin(), due_.end());
     due_.clear();
     if (running_ == nullptr) hand_on();
@@ -298,7 +299,7 @@ void SimGrid::arrive(Fiber& self) {
 }
 
 bool SimGrid::block(double until) {
-  Fiber& self = *running_;
+  ActorFiber& self = *running_;
   wait(self, false);
   if (until == never) {
     self.turn->acquire();
@@ -324,7 +325,7 @@ bool SimGrid::carry_blocking(RouteId id, double bytes, int weight) {
   idle.pop_back();
   // The capacity that makes the rounded payload take exactly as long as it should alone.
   if (limited) lane.limit->set_bandwidth(route.cap * (payload / bytes));
-  Fiber& self = *running_;
+  ActorFiber& self = *running_;
   Flow flow(*this, id, bytes, weight, payload, self);
   const auto send = [&] {
     flow.comm = s4u::Comm::sendto_init();

@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 constexpr const char* format_name = "lockstep-graph-1";
 
 // Operators without "aten::" and overload; those called like the canonical one are not listed.
-const std::map<std::string, std::string>& canonical_names() {
+const std::map<std::string, std::string>& names_of_torch() {
   static const std::map<std::string, std::string> names{
       {"conv2d", "conv"},
       {"addmm", "gemm"},
@@ -96,7 +96,7 @@ class GraphReader {
       graph_.title = document.at("title").get<std::string>();
       for (const auto& [name, value] : document.at("values").items()) read_value(name, value);
       for (const Json& node : document.at("nodes")) read_node(node);
-      for (const auto& [name, canonical] : canonical_names()) graph_.known.push_back(name);
+      for (const auto& [name, canonical] : names_of_torch()) graph_.known.push_back(name);
       graph_.known.insert(graph_.known.end(), same_names().begin(), same_names().end());
       std::sort(graph_.known.begin(), graph_.known.end());
       graph_.outputs = document.at("outputs").get<std::vector<std::string>>();
@@ -170,7 +170,7 @@ class GraphReader {
       name.pop_back();
       node.numbers["inplace"] = {1};
     }
-    if (const auto known = canonical_names().find(name); known != canonical_names().end())
+    if (const auto known = names_of_torch().find(name); known != names_of_torch().end())
       node.op = known->second;
     else if (same_names().contains(name))
       node.op = name;

@@ -33,7 +33,7 @@ struct Attribute {
 };
 
 // Operators by their canonical names. Others may still stand where the input has no part.
-const std::map<std::string, std::string>& canonical_names() {
+const std::map<std::string, std::string>& names_of_onnx() {
   static const std::map<std::string, std::string> names{
       {"Conv", "conv"},
       {"Gemm", "gemm"},
@@ -143,7 +143,7 @@ class OnnxReader {
       finish(node);
     }
     set_blocks();
-    for (const auto& [name, canonical] : canonical_names()) graph_.known.push_back(name);
+    for (const auto& [name, canonical] : names_of_onnx()) graph_.known.push_back(name);
     const std::string name = file_.substr(file_.rfind('/') + 1);
     graph_.title = name.substr(0, name.find('.'));  // graphs are mostly called "main_graph"
     return std::move(graph_);
@@ -264,8 +264,8 @@ class OnnxReader {
       if (field.number == 9) read_metadata(message.inside(field), node);
     }
     const bool own = domain.empty() || domain == "ai.onnx" || domain == "com.microsoft";
-    const auto known = canonical_names().find(node.written);
-    if (own && known != canonical_names().end()) node.op = known->second;
+    const auto known = names_of_onnx().find(node.written);
+    if (own && known != names_of_onnx().end()) node.op = known->second;
     if (!own) node.written = domain + "." + node.written;
     if (node.outputs.empty())
       throw file_error(file_, "graph", fmt::format("node '{}' has no output", node.name));

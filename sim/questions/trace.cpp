@@ -91,13 +91,13 @@ PoolAnswer simulated_events(const TracedPoint& traced, bool by_rank, TraceFormat
   timeline.set_memory(std::move(memory));
   job.observer = &timeline;
   traced.point.strategy->simulate(job);
-  const std::string title = point_text(traced.point.label, job.gpus) + ": ";
-  if (!by_rank) return {timeline.events(title, place), true};
+  const std::string heading = point_text(traced.point.label, job.gpus) + ": ";
+  if (!by_rank) return {timeline.events(heading, place), true};
   std::string result;
   for (const int rank : timeline.ranks()) {
     std::string file;
     if (format == TraceFormat::kineto) {
-      file = timeline.events(title, place, rank);
+      file = timeline.events(heading, place, rank);
     } else if (const std::vector<ChakraNode> nodes = timeline.chakra(rank); !nodes.empty()) {
       file = chakra_bytes(nodes);
     }

@@ -317,8 +317,7 @@ TEST(Accuracy, IsALimitOfARecommendation) {
 // Six trainings one after another, of which some are done when it is stopped.
 TEST(Accuracy, GoesOnWhereItWasStopped) {
   Study study;
-  study.scenario.replace(study.scenario.find("samples: 640, epochs: 1"), 23,
-                         "samples: 1280, epochs: 4");
+  study.scenario.replace(study.scenario.find("samples: 640"), 12, "samples: 1280");
   Command& whole = study.run("--json --jobs 1");
   ASSERT_EQ(whole.wait(), 0) << whole.err();
   const std::string answer = whole.out();
@@ -349,6 +348,7 @@ TEST(Accuracy, GoesOnWhereItWasStopped) {
 // The prediction stands, and so does what was learnt, where there is no room to keep it.
 TEST(Accuracy, WithoutRoomForItsFilesIsAWarning) {
   Study study;
+  study.scenario.replace(study.scenario.find("gpus: [1, 2]"), 12, "gpus: 1");
   Command& usual = study.run();
   ASSERT_EQ(usual.wait(), 0);
   const json expected = json::parse(usual.out());

@@ -98,7 +98,7 @@ constexpr bool has_shadow_memory = false;
 // LibTorch's own word for it is certain; a signal is not.
 TEST(Training, OutOfMemoryNamesTheRankAndTheSize) {
   if (has_shadow_memory) GTEST_SKIP() << "built with sanitizers";
-  Command command("train --model vgg11 --image 3x64x64 --batch 4000", "ulimit -v 8000000;");
+  Command command("train --model vgg11 --image 3x64x64 --batch 1500", "ulimit -v 4000000;");
   EXPECT_EQ(command.wait(), exit_rank_lost);
   EXPECT_THAT(command.err(), testing::ContainsRegex("rank [01] is out of memory: .*allocate"));
   EXPECT_THAT(command.err(), Not(HasSubstr("frame #")));
@@ -162,7 +162,7 @@ TEST(Calibrate, SkipsABatchThatDoesNotFit) {
 TEST(Calibrate, SkipsABatchWhoseRankIsKilled) {
   Command command(
       "calibrate --models lenet5 --batches 4,1 --minimum 6 --maximum 1000000 "
-      "--width 0.001% --most-time 5s --ranks 2 -o kept");
+      "--width 0.001% --most-time 3s --ranks 2 -o kept");
   const auto ranks = command.ranks_under_way(2, ".layers");
   ASSERT_EQ(ranks.size(), 2u) << command.err();
   ::kill(ranks[1], SIGKILL);

@@ -30,7 +30,7 @@ Profile kept_profile(const Command& command) {
 }
 
 TEST(Collectives, AreMeasuredCheckedAndKept) {
-  Command command("calibrate collectives --sizes 4KiB,1MiB --seconds 0.5 --json -o kept");
+  Command command("calibrate collectives --sizes 4KiB,1MiB --seconds 0.25 --json -o kept");
   ASSERT_EQ(command.wait(), 0) << command.err();
   const auto json = nlohmann::json::parse(command.out());
   EXPECT_EQ(json["network"], "loopback");
