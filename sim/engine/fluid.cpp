@@ -318,11 +318,31 @@ void FluidNetwork::share_all() {
   unknown_.clear();
 }
 
+void FluidNetwork::set_rate(Route& route, double rate) {
+  if (rate == route.rate) return;
+  settle(route);
+  route.rate = rate;
+  const double remaining = route.next_finish - route.served;
+  route.end = remaining > 0 ? now_ + remaining / rate : now_;
+}
+
+// What share() gives where one route has flows: most often, with servers.
+double FluidNetwork::share_alone(const Part& part) {
+  Route& route = routes_[at(part.active.front())];
+  double rate = route.cap;
+  for (const Load& load : route.loads) {
+    rate = std::min(rate, part.capacity[load.slot] / part.users[load.slot]);
+  }
+  set_rate(route, rate);
+  return route.end;
+}
+
 // Max-min: the link with the smallest fair share fixes the rates of the routes that cross it (a
 // route's own cap works like a link that nobody else uses); repeat with what is left of the others.
 // When the part's next flow completes.
 double FluidNetwork::share(Part& part) {
   part.known = true;
+  if (part.active.size() == 1) return share_alone(part);
   const std::size_t slots = part.shares.size();
   double* const left = part.left.data();
   double* const open = part.open.data();
@@ -343,12 +363,7 @@ double FluidNetwork::share(Part& part) {
     Route& route = routes_[at(id)];
     route.fixed = true;
     --unfixed;
-    if (rate != route.rate) {
-      settle(route);
-      route.rate = rate;
-      const double remaining = route.next_finish - route.served;
-      route.end = remaining > 0 ? now_ + remaining / rate : now_;
-    }
+    set_rate(route, rate);
     next = std::min(next, route.end);
     for (const Load& load : route.loads) {
       const double weight = load.times * route.weight;

@@ -108,6 +108,8 @@ class FluidNetwork {
   std::vector<bool> links_that_fill() const;
   void share_all();
   double share(Part& part);
+  double share_alone(const Part& part);
+  void set_rate(Route& route, double rate);
   void settle(Route& route);
   void forget_rates(Route& route);
   void activate(int route);

@@ -57,7 +57,7 @@ class Loop final : public Executor {
   struct Moment {
     double time;
     std::uint64_t number;
-    int slot;
+    LoopFiber* fiber;
     bool operator>(const Moment& other) const {
       return time != other.time ? time > other.time : number > other.number;
     }
@@ -169,7 +169,7 @@ void Loop::clear() {
 
 void Loop::set_timer(LoopFiber& fiber, double time) {
   fiber.timer = ++timers_;
-  moments_.push({time, fiber.timer, fiber.slot});
+  moments_.push({time, fiber.timer, &fiber});
 }
 
 void Loop::suspend(std::coroutine_handle<> here, double until) {
@@ -201,7 +201,7 @@ void Loop::carry_suspended(std::coroutine_handle<> here, RouteId id, double byte
 double Loop::next_moment() {
   while (!moments_.empty()) {
     const Moment& next = moments_.top();
-    if (fibers_[static_cast<std::size_t>(next.slot)].timer == next.number) return next.time;
+    if (next.fiber->timer == next.number) return next.time;
     moments_.pop();
   }
   return never;
@@ -210,16 +210,17 @@ double Loop::next_moment() {
 // Moments that rounding sets apart are one: as SimGrid has it.
 bool Loop::pass_time() {
   const double flows = network_.next_completion();
-  now_ = std::max(now_, std::min(next_moment(), flows));
+  double moment = next_moment();
+  now_ = std::max(now_, std::min(moment, flows));
   if (now_ == never) return false;
   due_.clear();
-  while (next_moment() <= now_ + clock_precision) {
+  for (; moment <= now_ + clock_precision; moment = next_moment()) {
     due_.push_back(moments_.top());
     moments_.pop();
   }
   std::sort(due_.begin(), due_.end(),
             [](const Moment& a, const Moment& b) { return a.number < b.number; });
-  for (const Moment& moment : due_) wake(fibers_[static_cast<std::size_t>(moment.slot)]);
+  for (const Moment& due : due_) wake(*due.fiber);
   if (flows > now_ + clock_precision) return true;
   for (const int slot : network_.complete(now_)) {
     LoopFiber& fiber = fibers_[static_cast<std::size_t>(slot)];

@@ -3,8 +3,11 @@
 #pragma once
 
 #include <coroutine>
+#include <cstddef>
 #include <exception>
 #include <utility>
+
+#include "engine/frames.hpp"
 
 namespace lockstep {
 
@@ -30,6 +33,9 @@ class [[nodiscard]] Program {
     void return_void() {}
     // Handed on by await_resume() or finish(): so that killing an actor unwinds its programs.
     void unhandled_exception() { failure = std::current_exception(); }
+
+    static void* operator new(std::size_t bytes) { return take_frame(bytes); }
+    static void operator delete(void* frame, std::size_t bytes) { keep_frame(frame, bytes); }
   };
 
   Program() = default;

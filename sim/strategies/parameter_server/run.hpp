@@ -212,7 +212,8 @@ class PsRun {
   Snapshot base_;                // what is reported begins here
   std::deque<Snapshot> latest_;  // of the steps that may turn out to be the steady state
   PsTrace trace_;
-  std::vector<std::int64_t> staleness_;  // histogram
+  std::vector<Contribution> contributions_;  // of the update that is made
+  std::vector<std::int64_t> staleness_;      // histogram
 };
 
 // What an activity of a server that keeps `cores` of the core busy has missed while the worker

@@ -87,7 +87,8 @@ void PsRun::take(const Parcel& push) {
 // With all pushes that have arrived.
 void PsRun::update(int m) {
   Shared& shared = shared_[static_cast<std::size_t>(m)];
-  std::vector<Contribution> contributions;
+  std::vector<Contribution>& contributions = contributions_;
+  contributions.clear();
   contributions.swap(shared.contributions);
   shared.arrived = 0;
   for (const Contribution& push : contributions) {
