@@ -15,7 +15,7 @@ void Curve::at(std::span<const double> positions, std::span<double> values) cons
     Wide position[vectors], value[vectors];
     for (std::size_t k = 0; k < vectors; ++k) {
       position[k] = wide(&positions[lane])[k] - origin;
-      value[k] = Wide{} + constant;
+      value[k] = constant + position[k] * rate;
     }
     for (const Bend& bend : bends) {
       const Wide at = Wide{} + bend.at;
@@ -27,7 +27,7 @@ void Curve::at(std::span<const double> positions, std::span<double> values) cons
   }
   for (; lane < positions.size(); ++lane) {
     const double position = positions[lane] - origin;
-    double value = constant;
+    double value = constant + position * rate;
     for (const Bend& bend : bends) value += std::max(position, bend.at) * bend.rate;
     values[lane] = value;
   }
@@ -82,13 +82,13 @@ Curve Interference::curve(Phase phase, double Piece::*position, double Piece::*v
   Curve result;
   result.origin = pieces[i].*position;
   result.constant = pieces[i].*value;
-  double before = 0;
-  do {
+  result.rate = pieces[i].*rate;
+  for (double before = result.rate; ++i < pieces.size() && pieces[i].*position < range.largest;) {
     const double at = pieces[i].*position - result.origin;
     const double bend = pieces[i].*rate - std::exchange(before, pieces[i].*rate);
     result.bends.push_back({at, bend});
     result.constant -= at * bend;
-  } while (++i < pieces.size() && pieces[i].*position < range.largest);
+  }
   return result;
 }
 

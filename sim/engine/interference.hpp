@@ -15,8 +15,8 @@
 
 namespace lockstep {
 
-// A piecewise linear function: constant + the sum over its bends of
-// rate * max(position - origin, at). Positions count from an origin close by, or large numbers
+// A piecewise linear function: constant + rate * (position - origin) + the sum over its bends of
+// their rate * max(position - origin, at). Positions count from an origin close by, or large numbers
 // would cancel.
 struct Curve {
   struct Bend {
@@ -25,6 +25,7 @@ struct Curve {
   };
   double origin = 0;
   double constant = 0;
+  double rate = 0;
   std::vector<Bend> bends;
 
   void at(std::span<const double> positions, std::span<double> values) const;
