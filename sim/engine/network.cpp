@@ -102,7 +102,7 @@ Shape shape_of(const TransferSpec& spec, const Links& links, double lone) {
     const double room = lone * links.at(use.link).bytes_per_second / shape.payload;
     int times = static_cast<int>(std::lround(exact));
     if (times > exact && times > room * (1 + 1e-12)) times = static_cast<int>(exact);
-    if (times > 0) shape.links.insert(shape.links.end(), static_cast<std::size_t>(times), use.link);
+    shape.links.insert(shape.links.end(), static_cast<std::size_t>(times), use.link);
   }
   return shape;
 }
