@@ -263,6 +263,28 @@ TEST(Executors, CancelProgramsThatLeaveNothingBehind) {
   expect_notes(seen, {90, 2, 90, 2, 90, 2, 90, 2, 20, 40, 5});
 }
 
+// Woken or just started, and cancelled before it is its turn: another may have its place by then.
+TEST(Executors, CancelProgramsWhoseTurnHasCome) {
+  const Notes seen = both([](Executor& world, Notes& notes) {
+    static std::optional<Bell> bell;
+    bell.emplace(world);
+    const ProgramId woken =
+        world.start("woken", outer(world, notes, waiter(world, *bell, notes, never)));
+    const auto killer = [](Executor& w, Notes& n, ProgramId victim) -> Program {
+      co_await w.sleep_until(2);
+      bell->ring();
+      w.cancel(victim);
+      const ProgramId begun = w.start("begun", outer(w, n, sleeper(w, n, 5, 1)));
+      w.cancel(begun);
+      w.start("next", sleeper(w, n, 6, 1));
+      co_await w.sleep_for(10);
+      n.push_back(w.now());
+    };
+    world.start("killer", killer(world, notes, woken));
+  });
+  expect_notes(seen, {90, 2, 6, 3, 6, 4, 6, 5, 12});
+}
+
 TEST(Executors, HandOnAProgramsException) {
   const auto play = [](Executor& world, Notes& notes) {
     const auto broken = [](Executor& w) -> Program {
