@@ -3,6 +3,7 @@
 #include "cli/verb.hpp"
 #include "cluster/cluster_fields.hpp"
 #include "core/describe.hpp"
+#include "costs/profile.hpp"
 #include "hardware/device_file.hpp"
 #include "hardware/machine_file.hpp"
 #include "results/alternatives.hpp"
@@ -30,6 +31,7 @@ const Described described[] = {
      markdown_fields<MachineFile>},
     {"device", [] { return file_schema<DeviceFile>("Lockstep device"); },
      markdown_fields<DeviceFile>},
+    {"profile", profile_schema, profile_fields},
     {"result", result_schema, result_fields},
     {"alternatives", alternatives_schema, alternatives_fields},
     {"training", training_schema, training_fields},
@@ -46,9 +48,8 @@ Choice declare(CLI::App& app) {
   std::vector<std::string> names;
   for (const Described& one : described) names.emplace_back(one.name);
   verb.add_option("what", given->what,
-                  "scenario, cluster, platform, device; result and alternatives (of run --json), "
-                  "training (of "
-                  "train --json)")
+                  "scenario, cluster, platform, device, profile; result and alternatives (of run "
+                  "--json), training (of train --json)")
       ->required()
       ->check(CLI::IsMember(names));
   verb.add_flag("--fields", given->fields, "A Markdown table of the fields instead");

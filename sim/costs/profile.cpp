@@ -367,6 +367,14 @@ void apply_profile(const Profile& profile, Machine& machine) {
     machine.device.matmul_workspace_bytes = allocator.matmul_workspace_bytes;
 }
 
+std::string profile_schema() {
+  return json_schema<Profile>("Lockstep profile").dump(2) + "\n";
+}
+
+std::string profile_fields() {
+  return markdown_fields<Profile>();
+}
+
 Profile load_profile(const std::string& path) {
   std::error_code none;  // a name too long for the system is no folder
   const bool folder = std::filesystem::is_directory(path, none);

@@ -140,6 +140,8 @@ struct Profile {
 // or sizes not ascending, times not positive, a file that was cut off.
 Profile load_profile(const std::string& path);
 Profile parse_profile(const Node& node);
+std::string profile_schema();                      // JSON Schema of profile.yaml
+std::string profile_fields();                      // its fields, as a Markdown table
 std::string profile_text(const Profile& profile);  // YAML that load_profile reads back equal
 
 // Puts what the profile says about the machine itself into it: collective curves (before the

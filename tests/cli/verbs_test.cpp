@@ -358,7 +358,7 @@ TEST(Cluster, AnswersInEveryFormat) {
 }
 
 TEST(Schema, IsJsonForEveryFormat) {
-  for (const char* what : {"scenario", "cluster", "platform", "device"}) {
+  for (const char* what : {"scenario", "cluster", "platform", "device", "profile"}) {
     const Outcome outcome = lockstep({"schema", what});
     EXPECT_EQ(outcome.code, 0);
     EXPECT_EQ(nlohmann::json::parse(outcome.out)["$schema"],

@@ -10,13 +10,14 @@
 namespace lockstep::testing {
 
 // Every layer takes the same time; kernels that stream cost `stream_seconds`. `host` is the host
-// time of one dispatch: layers are one dispatch each way.
+// time of one dispatch: layers are one dispatch each way, and `layer_host` more.
 class EqualCosts final : public ComputeCosts {
  public:
   double forward = 0.010, backward = 0.020, update = 0.003, stream_seconds = 0, host = 0;
+  double layer_host = 0;
 
   LayerCost layer(const TrainingStep&, std::size_t) const override {
-    return {work(forward), work(backward), 0, forward + backward, 0};
+    return {work(forward, layer_host), work(backward, layer_host), 0, forward + backward, 0};
   }
   QueuedWork optimizer(const OptimizerSpec&, Precision, double, int) const override {
     return work(update);
@@ -26,7 +27,9 @@ class EqualCosts final : public ComputeCosts {
   }
 
  private:
-  QueuedWork work(double seconds) const { return {host, seconds, host + seconds}; }
+  QueuedWork work(double seconds, double more = 0) const {
+    return {host + more, seconds, host + more + seconds};
+  }
 };
 
 struct Toy {

@@ -390,6 +390,30 @@ TEST(FsdpHost, HooksMakeASmallModelHostBound) {
   EXPECT_GT(run(toy).step, host);
 }
 
+// Said where they are at least half of what the host is waited for: 0.8 ms of a unit's 1.5, not of
+// its 1.75.
+TEST(FsdpHost, HooksThatAreMostOfTheHostsWorkAreNoted) {
+  const auto noted = [](double layer_host) {
+    Toy toy;
+    toy.gpus = 1;
+    toy.units = 20;
+    toy.costs = {};
+    toy.costs.forward = toy.costs.backward = toy.costs.update = 1e-9;
+    toy.costs.host = 12.25e-6;
+    toy.costs.layer_host = layer_host;
+    const auto counts = in_child([&] {
+      const StrategyResult r = Fsdp(toy.options).simulate(toy_job(toy));
+      return std::vector<double>{static_cast<double>(
+          std::count_if(r.notes.begin(), r.notes.end(), [](const std::string& note) {
+            return note.starts_with("20 units keep the host busy");
+          }))};
+    });
+    return counts[0];
+  };
+  EXPECT_EQ(noted(325e-6), 1);
+  EXPECT_EQ(noted(450e-6), 0);
+}
+
 TEST(FsdpStragglers, TheSlowestRankSetsThePace) {
   Toy toy = large();
   Job job = toy_job(toy);
