@@ -125,8 +125,8 @@ std::vector<std::string> written_lines(const std::string& file,
 }
 
 // A prediction that moves is seen: write it anew with LOCKSTEP_WRITE_GOLDEN=1 and read the
-// difference. Of chaotic ones the first step is certain; what follows may differ on a processor
-// that rounds a logarithm otherwise.
+// difference. Of chaotic ones the first step and memory are certain; what follows may differ on a
+// processor that rounds a logarithm otherwise.
 TEST_P(ShippedScenario, PredictsWhatIsWrittenDownInJsonAsItsSchemaSays) {
   Scenario s = read_scenario(GetParam());
   s.simulation.steps = std::min<std::int64_t>(s.simulation.steps, 6);
@@ -151,10 +151,12 @@ TEST_P(ShippedScenario, PredictsWhatIsWrittenDownInJsonAsItsSchemaSays) {
     const std::vector<double> figures = written_figures(p);
     ASSERT_EQ(written.size(), figures.size());
     for (std::size_t k = 0; k < figures.size(); ++k) {
-      const bool part = k >= 2 && k <= 10;
+      const std::string& field = written_fields[k];
+      const bool part = (k >= 2 && k <= 10) || field == "stragglers";
       const double size = part ? p.step_seconds : std::abs(written[k]);
-      const bool certain = !p.worker_steps || written_fields[k] == "first step";
-      EXPECT_NEAR(figures[k], written[k], (certain ? 1e-6 : 0.05) * size) << written_fields[k];
+      const bool certain =
+          !p.worker_steps || field == "first step" || field == "allocated" || field == "reserved";
+      EXPECT_NEAR(figures[k], written[k], (certain ? 1e-6 : 0.05) * size) << field;
     }
   }
 }
