@@ -28,7 +28,7 @@ bool reports(const AcceptanceOptions& options) {
          std::count(options.stages.begin(), options.stages.end(), enum_name(Stage::report)) > 0;
 }
 
-int list_units(const AcceptanceOptions& options, const Scope& scope) {
+int list_units(const AcceptanceOptions& options, const AcceptanceScope& scope) {
   Progress progress = load_progress(options.folder);
   read_real_runs(options.folder, progress);
   const std::vector<Unit> units = chosen_units(options, scope);
@@ -90,7 +90,8 @@ Progress open_progress(const AcceptanceOptions& options, const std::vector<Unit>
   return progress;
 }
 
-Findings find(const AcceptanceOptions& options, const Scope& scope, const Progress& progress) {
+Findings find(const AcceptanceOptions& options, const AcceptanceScope& scope,
+              const Progress& progress) {
   Findings findings;
   findings.plan = plan_of(scope, options.on_gpu());
   findings.on_gpu = options.on_gpu();
@@ -115,7 +116,7 @@ Findings find(const AcceptanceOptions& options, const Scope& scope, const Progre
 
 int acceptance_command(const AcceptanceOptions& options) {
   const Budget budget(options.time_limit);
-  const Scope scope = scope_of(options);
+  const AcceptanceScope scope = scope_of(options);
   const std::vector<Unit> units = chosen_units(options, scope);
   if (options.list) return list_units(options, scope);
   ::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is an error like others: clean up first

@@ -30,7 +30,7 @@ Unit step_unit(Purpose purpose, const std::string& model, Precision precision, s
   return {Stage::validate, name, model, precision, {batch}, 1, "ddp-25MiB", purpose};
 }
 
-void add_rank_units(std::vector<Unit>& plan, const Scope& scope, bool on_gpu,
+void add_rank_units(std::vector<Unit>& plan, const AcceptanceScope& scope, bool on_gpu,
                     const std::string& model, int ranks) {
   const auto add = [&](const std::string& name, const std::string& strategy) {
     plan.push_back({Stage::ranks,
@@ -88,8 +88,8 @@ std::map<Shape, double> modelled_steps(const std::vector<Unit>& units, bool on_g
   return steps;
 }
 
-Scope gpu_scope(bool quick) {
-  Scope scope;
+AcceptanceScope gpu_scope(bool quick) {
+  AcceptanceScope scope;
   scope.models = {"resnet50", "densenet121",       "vgg16",
                   "gpt2",     "efficientnet_v2_l", "convnext_large"};
   scope.others = {"resnet101", "vit_b_16"};
@@ -113,8 +113,8 @@ Scope gpu_scope(bool quick) {
   return scope;
 }
 
-Scope cpu_scope(bool quick) {
-  Scope scope;
+AcceptanceScope cpu_scope(bool quick) {
+  AcceptanceScope scope;
   scope.models = {"resnet50", "densenet121", "vgg16"};
   scope.others = {"resnet18"};
   scope.calibrated = {2, 8};
@@ -145,13 +145,13 @@ Scope cpu_scope(bool quick) {
 
 }  // namespace
 
-Scope scope_of(const AcceptanceOptions& options) {
-  Scope scope = options.on_gpu() ? gpu_scope(options.quick) : cpu_scope(options.quick);
+AcceptanceScope scope_of(const AcceptanceOptions& options) {
+  AcceptanceScope scope = options.on_gpu() ? gpu_scope(options.quick) : cpu_scope(options.quick);
   if (options.unit_limit > 0) scope.unit_limit = options.unit_limit;
   return scope;
 }
 
-std::vector<Unit> plan_of(const Scope& scope, bool on_gpu) {
+std::vector<Unit> plan_of(const AcceptanceScope& scope, bool on_gpu) {
   std::vector<Unit> plan(1);
   plan[0].name = on_gpu ? "probes-device" : "probes-collectives";
   for (std::size_t from = 0; from < scope.precisions.size(); from += 2) {
@@ -189,7 +189,7 @@ std::vector<Unit> plan_of(const Scope& scope, bool on_gpu) {
   return plan;
 }
 
-std::vector<Unit> chosen_units(const AcceptanceOptions& options, const Scope& scope) {
+std::vector<Unit> chosen_units(const AcceptanceOptions& options, const AcceptanceScope& scope) {
   std::vector<std::string> models = scope.models;
   models.insert(models.end(), scope.others.begin(), scope.others.end());
   std::vector<std::string> precisions;
@@ -219,7 +219,7 @@ Training training_of(const Unit& unit, std::int64_t batch) {
   return training;
 }
 
-std::vector<double> estimated_seconds(const std::vector<Unit>& units, const Scope& scope,
+std::vector<double> estimated_seconds(const std::vector<Unit>& units, const AcceptanceScope& scope,
                                       bool on_gpu) {
   const std::map<Shape, double> steps = modelled_steps(units, on_gpu);
   constexpr double device_probes = 120;  // hundreds of figures, each for a fraction of a second

@@ -12,7 +12,7 @@
 namespace lockstep {
 
 // By kind of device and --quick.
-struct Scope {
+struct AcceptanceScope {
   std::vector<std::string> models, others;  // calibrated, small ones first; not calibrated
   std::vector<std::int64_t> calibrated;     // batches
   std::int64_t between = 0, beyond = 0;     // batches of real runs beside them
@@ -26,7 +26,7 @@ struct Scope {
   double curve_seconds = 0;   // for each of them
   double unit_limit = 0;
 };
-Scope scope_of(const AcceptanceOptions& options);
+AcceptanceScope scope_of(const AcceptanceOptions& options);
 
 // How a real run of one rank stands to what was calibrated.
 enum class Purpose { calibrated, between, beyond, other, ranks };
@@ -50,16 +50,16 @@ struct Unit {
 
 // In this order, so that what is there when time runs out is worth most: the two precisions that
 // most train with before the others, and the calibration of a model beside its real runs.
-std::vector<Unit> plan_of(const Scope& scope, bool on_gpu);
+std::vector<Unit> plan_of(const AcceptanceScope& scope, bool on_gpu);
 
 // Throws ConfigError about words that name nothing of it.
-std::vector<Unit> chosen_units(const AcceptanceOptions& options, const Scope& scope);
+std::vector<Unit> chosen_units(const AcceptanceOptions& options, const AcceptanceScope& scope);
 
 // The training of a unit, at one of its batches.
 Training training_of(const Unit& unit, std::int64_t batch);
 
 // Seconds of each, from modelled steps: on a GPU those of an H100.
-std::vector<double> estimated_seconds(const std::vector<Unit>& units, const Scope& scope,
+std::vector<double> estimated_seconds(const std::vector<Unit>& units, const AcceptanceScope& scope,
                                       bool on_gpu);
 
 }  // namespace lockstep

@@ -39,7 +39,7 @@ struct Call {
   double limit = 0;
 };
 
-Call probes_call(const AcceptanceOptions& options, const Scope& scope) {
+Call probes_call(const AcceptanceOptions& options, const AcceptanceScope& scope) {
   const std::string folder = profile_folder(options.folder);
   const double limit = 2 * scope.unit_limit;  // hundreds of figures
   if (!options.on_gpu()) {
@@ -60,8 +60,8 @@ bool streams_measured(const std::string& model, const Progress& progress) {
   });
 }
 
-Call calibration_call(const Unit& unit, const AcceptanceOptions& options, const Scope& scope,
-                      const Progress& progress) {
+Call calibration_call(const Unit& unit, const AcceptanceOptions& options,
+                      const AcceptanceScope& scope, const Progress& progress) {
   const std::string own = profile_folder(options.folder, unit.ranks);
   Call call{measuring_program("acceptance"),
             {"calibrate", "--device", options.device, "--ranks", std::to_string(unit.ranks),
@@ -81,7 +81,8 @@ Call calibration_call(const Unit& unit, const AcceptanceOptions& options, const 
   return call;
 }
 
-Call training_call(const Unit& unit, const AcceptanceOptions& options, const Scope& scope) {
+Call training_call(const Unit& unit, const AcceptanceOptions& options,
+                   const AcceptanceScope& scope) {
   const Training training = training_of(unit, unit.batches.front());
   Call call{measuring_program("acceptance"), train_words(training, scope.steps), scope.unit_limit};
   const Words strategy = chosen_cases(training, {unit.strategy}).front().real;
@@ -90,7 +91,7 @@ Call training_call(const Unit& unit, const AcceptanceOptions& options, const Sco
   return call;
 }
 
-Call call_of(const Unit& unit, const AcceptanceOptions& options, const Scope& scope,
+Call call_of(const Unit& unit, const AcceptanceOptions& options, const AcceptanceScope& scope,
              const Progress& progress) {
   if (unit.stage == Stage::probes) return probes_call(options, scope);
   if (unit.trains()) return training_call(unit, options, scope);
@@ -181,8 +182,8 @@ std::string name_of_machine(const AcceptanceOptions& options) {
   return nlohmann::json::parse(end.output).at("title");
 }
 
-void run_units(const std::vector<Unit>& units, const AcceptanceOptions& options, const Scope& scope,
-               const Budget& budget, Progress& progress) {
+void run_units(const std::vector<Unit>& units, const AcceptanceOptions& options,
+               const AcceptanceScope& scope, const Budget& budget, Progress& progress) {
   std::vector<std::size_t> queue;
   for (std::size_t i = 0; i < units.size(); ++i) {
     if (!progress.is(units[i].name, UnitState::done)) queue.push_back(i);

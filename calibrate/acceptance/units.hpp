@@ -32,7 +32,7 @@ std::string name_of_machine(const AcceptanceOptions& options);
 
 // Runs the units that are not done, and notes in `progress` and on disk how each ended, until all
 // were begun, the budget is used up, or Ctrl-C.
-void run_units(const std::vector<Unit>& units, const AcceptanceOptions& options, const Scope& scope,
-               const Budget& budget, Progress& progress);
+void run_units(const std::vector<Unit>& units, const AcceptanceOptions& options,
+               const AcceptanceScope& scope, const Budget& budget, Progress& progress);
 
 }  // namespace lockstep

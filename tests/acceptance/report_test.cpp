@@ -134,7 +134,7 @@ TEST(AcceptancePlan, EstimatesGrowWithModelBatchAndRanks) {
   AcceptanceOptions options;
   options.precisions = {"fp32"};
   options.models = {"resnet50", "convnext_large"};
-  const Scope scope = scope_of(options);
+  const AcceptanceScope scope = scope_of(options);
   const std::vector<Unit> units = chosen_units(options, scope);
   const std::vector<double> seconds = estimated_seconds(units, scope, true);
   const auto of = [&](const std::string& name) {
