@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "engine/frames.hpp"
 #include "on_both.hpp"
 
 namespace lockstep::executor_test {
@@ -283,6 +284,22 @@ TEST(Executors, CancelProgramsWhoseTurnHasCome) {
     world.start("killer", killer(world, notes, woken));
   });
   expect_notes(seen, {90, 2, 6, 3, 6, 4, 6, 5, 12});
+}
+
+// Of its size, or a little more or less; a frame that is in use is nobody else's.
+TEST(Frames, AreKeptForTheNextProgram) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "given back at once, so that a frame that is gone is seen to be used";
+#endif
+  void* first = take_frame(100);
+  void* second = take_frame(100);
+  EXPECT_NE(first, second);
+  keep_frame(first, 100);
+  keep_frame(second, 100);
+  EXPECT_EQ(take_frame(120), second);
+  EXPECT_EQ(take_frame(70), first);
+  keep_frame(first, 70);
+  keep_frame(second, 120);
 }
 
 TEST(Executors, HandOnAProgramsException) {
