@@ -1,7 +1,10 @@
 // Philox4x32-10 and the distributions drawn from it.
 #include "core/random.hpp"
 
+#include <algorithm>
 #include <cmath>
+
+#include "core/wide_vectors.hpp"
 
 namespace lockstep {
 
@@ -42,6 +45,19 @@ constexpr std::array far_bottom{2.04426310338993978564e-15, 1.421511758316445888
                                 1.48753612908506148525e-2,  1.36929880922735805310e-1,
                                 5.99832206555887937690e-1,  1.0};
 
+constexpr double centre = 0.425;  // of p, on either side of the median
+
+double centre_quantile(double q) {
+  const double r = 0.180625 - q * q;
+  return q * polynomial(centre_top, r) / polynomial(centre_bottom, r);
+}
+
+// Of several numbers at once, right for those around the median.
+LOCKSTEP_WIDE_VECTORS
+void centre_quantiles(std::span<const double> p, std::span<double> values) {
+  for (std::size_t i = 0; i < p.size(); ++i) values[i] = centre_quantile(p[i] - 0.5);
+}
+
 }  // namespace
 
 PhiloxWords philox4x32_10(PhiloxWords counter, std::array<std::uint32_t, 2> key) {
@@ -60,10 +76,7 @@ PhiloxWords philox4x32_10(PhiloxWords counter, std::array<std::uint32_t, 2> key)
 
 double normal_quantile(double p) {
   const double q = p - 0.5;
-  if (std::abs(q) <= 0.425) {
-    const double r = 0.180625 - q * q;
-    return q * polynomial(centre_top, r) / polynomial(centre_bottom, r);
-  }
+  if (std::abs(q) <= centre) return centre_quantile(q);
   const double r = std::sqrt(-std::log(q < 0 ? p : 1 - p));
   const double value = r <= 5 ? polynomial(tail_top, r - 1.6) / polynomial(tail_bottom, r - 1.6)
                               : polynomial(far_top, r - 5) / polynomial(far_bottom, r - 5);
@@ -88,6 +101,22 @@ double exponential_draw(const DrawKey& key) {
 double lognormal_draw(const DrawKey& key, double sigma) {
   return std::exp(sigma * normal_draw(key));
 }
+
+void lognormal_draws(const DrawKey& first, double sigma, std::span<double> values) {
+  constexpr std::size_t together = 64;
+  std::array<double, together> uniform;
+  DrawKey key = first;
+  for (std::size_t i = 0; i < values.size(); i += together) {
+    const std::span<double> some = values.subspan(i, std::min(together, values.size() - i));
+    for (std::size_t k = 0; k < some.size(); ++k, ++key.rank) uniform[k] = uniform_draw(key);
+    centre_quantiles(std::span(uniform).first(some.size()), some);
+    for (std::size_t k = 0; k < some.size(); ++k) {
+      const bool tail = std::abs(uniform[k] - 0.5) > centre;
+      some[k] = std::exp(sigma * (tail ? normal_quantile(uniform[k]) : some[k]));
+    }
+  }
+}
+
 double pareto_draw(const DrawKey& key, double alpha) {
   return std::pow(uniform_draw(key), -1 / alpha);
 }

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 
 namespace lockstep {
 
@@ -25,6 +26,8 @@ double uniform_draw(const DrawKey& key);      // in (0, 1), never 0 or 1
 double normal_draw(const DrawKey& key);       // mean 0, variance 1 (inverse CDF, portable)
 double exponential_draw(const DrawKey& key);  // mean 1
 double lognormal_draw(const DrawKey& key, double sigma);  // median 1
-double pareto_draw(const DrawKey& key, double alpha);     // minimum 1
+// lognormal_draw() of as many ranks as there are values, from the key's on: the same bytes, sooner.
+void lognormal_draws(const DrawKey& first, double sigma, std::span<double> values);
+double pareto_draw(const DrawKey& key, double alpha);  // minimum 1
 
 }  // namespace lockstep

@@ -7,6 +7,7 @@
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -291,9 +292,12 @@ Node Node::parse_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) fail(path, 0, 0, fmt::format("cannot be read: {}", std::strerror(errno)));
   std::string text;
-  text.resize(max_bytes + 1);
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
+  // No more than shows that it is too large: some files never end.
+  std::array<char, 1 << 15> some;
+  while (text.size() <= max_bytes && file) {
+    file.read(some.data(), some.size());
+    text.append(some.data(), static_cast<std::size_t>(file.gcount()));
+  }
   return parse_text(text, path);
 }
 

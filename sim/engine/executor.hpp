@@ -11,7 +11,6 @@
 
 #include <coroutine>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -184,16 +183,12 @@ class Inbox {
     Receive& operator=(const Receive&) = delete;
     ~Receive() { inbox_.receiver_ = nullptr; }
     bool await_ready() {
-      if (!inbox_.items_.empty()) return true;
+      if (inbox_.next_ < inbox_.items_.size()) return true;
       inbox_.receiver_ = &inbox_.executor_.running();
       return inbox_.executor_.block(never);
     }
     void await_suspend(std::coroutine_handle<> here) { inbox_.executor_.suspend(here, never); }
-    Item await_resume() {
-      Item item = std::move(inbox_.items_.front());
-      inbox_.items_.pop_front();
-      return item;
-    }
+    Item await_resume() { return inbox_.take(); }
 
    private:
     Inbox& inbox_;
@@ -205,16 +200,30 @@ class Inbox {
     wake();
   }
   void post_first(Item item) {
-    items_.push_front(std::move(item));
+    if (next_ > 0) {
+      items_[--next_] = std::move(item);
+    } else {
+      items_.insert(items_.begin(), std::move(item));
+    }
     wake();
   }
 
  private:
+  Item take() {
+    Item item = std::move(items_[next_++]);
+    if (2 * next_ >= items_.size()) {
+      items_.erase(items_.begin(), items_.begin() + static_cast<std::ptrdiff_t>(next_));
+      next_ = 0;
+    }
+    return item;
+  }
   void wake() {
     if (receiver_) executor_.wake(*receiver_);
   }
   Executor& executor_;
-  std::deque<Item> items_;
+  // From next_ on: most often there are few, and they lie where the last ones lay.
+  std::vector<Item> items_;
+  std::size_t next_ = 0;
   Executor::Fiber* receiver_ = nullptr;
 };
 

@@ -282,7 +282,7 @@ void FluidNetwork::lay_out() {
   }
   next_.assign(parts_.size(), never);
   for (Part& part : parts_) {
-    const std::size_t slots = (part.links.size() + 3) / 4 * 4;
+    const std::size_t slots = (part.links.size() + wide_lanes - 1) / wide_lanes * wide_lanes;
     part.routes.resize(slots);
     part.capacity.assign(slots, never);
     part.users.assign(slots, 0);
@@ -337,6 +337,26 @@ double FluidNetwork::share_alone(const Part& part) {
   return route.end;
 }
 
+namespace {
+
+// What of each link is left for each of those that have no rate yet, and the least of that. Of as
+// many links as fill vectors.
+LOCKSTEP_WIDE_VECTORS
+double divide(std::span<const double> left, std::span<const double> open,
+              std::span<double> shares) {
+  const Wide nothing{}, unused = never + nothing;
+  Wide least = unused;
+  for (std::size_t slot = 0; slot < left.size(); slot += wide_lanes) {
+    const Wide whole = *wide(&left[slot]), by = *wide(&open[slot]);
+    const Wide share = by > nothing ? (whole > nothing ? whole : nothing) / by : unused;
+    least = share < least ? share : least;
+    *wide(&shares[slot]) = share;
+  }
+  return std::min(std::min(least[0], least[1]), std::min(least[2], least[3]));
+}
+
+}  // namespace
+
 // Max-min: the link with the smallest fair share fixes the rates of the routes that cross it (a
 // route's own cap works like a link that nobody else uses); repeat with what is left of the others.
 // When the part's next flow completes.
@@ -346,11 +366,9 @@ double FluidNetwork::share(Part& part) {
   const std::size_t slots = part.shares.size();
   double* const left = part.left.data();
   double* const open = part.open.data();
-  double* const shares = part.shares.data();
   for (std::size_t slot = 0; slot < slots; ++slot) {
     left[slot] = part.capacity[slot];
     open[slot] = part.users[slot];
-    shares[slot] = left[slot] / open[slot];  // of nobody: infinity
   }
   bool capped = false;
   for (const int id : part.active) {
@@ -369,18 +387,11 @@ double FluidNetwork::share(Part& part) {
       const double weight = load.times * route.weight;
       left[load.slot] -= rate * weight;
       open[load.slot] -= weight;
-      shares[load.slot] =
-          open[load.slot] > 0 ? std::max(left[load.slot], 0.0) / open[load.slot] : never;
     }
   };
   std::size_t before = 0;  // routes before this one, in order of their caps, have their rate
   while (unfixed > 0) {
-    double rate = never;
-    std::size_t tightest = 0;
-    for (std::size_t slot = 0; slot < slots; ++slot) {
-      tightest = shares[slot] < rate ? slot : tightest;
-      rate = shares[slot] < rate ? shares[slot] : rate;
-    }
+    const double rate = divide(part.left, part.open, part.shares);
     // Fixing a route below the smallest share only raises the shares of others.
     bool any = false;
     for (; capped && before < part.active.size(); ++before) {
@@ -391,7 +402,8 @@ double FluidNetwork::share(Part& part) {
       any = true;
     }
     if (any) continue;
-    for (const int id : part.routes[tightest]) {
+    const auto tightest = std::find(part.shares.begin(), part.shares.end(), rate);
+    for (const int id : part.routes[static_cast<std::size_t>(tightest - part.shares.begin())]) {
       if (!routes_[at(id)].fixed) fix(id, rate);
     }
   }

@@ -65,10 +65,7 @@ double ComputeStream::end_beside_collectives(const Item& item) {
 
 void ComputeStream::find_work_ends(const Item& item) {
   interference_.work_curve(item.phase, {earliest_, latest_}).at(device_, work_end_);
-  const double busy = item.work.busy;
-  const double* factors = item.factors->lanes.data();
-  for (std::size_t lane = 0; lane < device_.size(); ++lane) work_end_[lane] += busy * factors[lane];
-  work_end_range_ = range_of(work_end_);
+  work_end_range_ = add_scaled(work_end_, item.work.busy, item.factors->lanes);
 }
 
 void ComputeStream::finish_beside_collectives(const Item& item) {

@@ -27,6 +27,27 @@ Range range_of(std::span<const double> values) {
 }
 
 LOCKSTEP_WIDE_VECTORS
+Range add_scaled(std::span<double> values, double scale, std::span<const double> steps) {
+  Range range;
+  std::size_t i = 0;
+  if (values.size() >= wide_lanes) {
+    Wide low = never + Wide{}, high = -low;
+    for (; i + wide_lanes <= values.size(); i += wide_lanes) {
+      const Wide value = *wide(&values[i]) + scale * *wide(&steps[i]);
+      low = value < low ? value : low;
+      high = value > high ? value : high;
+      *wide(&values[i]) = value;
+    }
+    for (std::size_t k = 0; k < wide_lanes; ++k) range.include({low[k], high[k]});
+  }
+  for (; i < values.size(); ++i) {
+    values[i] += scale * steps[i];
+    range.include({values[i], values[i]});
+  }
+  return range;
+}
+
+LOCKSTEP_WIDE_VECTORS
 double sum_of_products(std::span<const double> a, std::span<const double> b) {
   constexpr std::size_t step = 2 * wide_lanes;
   Wide sums{}, sums2{};

@@ -5,15 +5,7 @@
 #include <limits>
 #include <span>
 
-// Loops over lanes take most of a simulation with thousands of them: compiled for wide vectors,
-// too, which are chosen when the program starts. Each value's operations and their order, and with
-// them its bytes, stay the same. With the sanitizers' start-up code that choice is not safe.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define LOCKSTEP_WIDE_VECTORS [[gnu::target_clones("avx2", "default")]]
-#else
-#define LOCKSTEP_WIDE_VECTORS
-#endif
+#include "core/wide_vectors.hpp"
 
 namespace lockstep {
 
@@ -45,6 +37,8 @@ struct Range {
 };
 
 Range range_of(std::span<const double> values);
+// Adds `scale` times each of `steps` to the values; the range they have then.
+Range add_scaled(std::span<double> values, double scale, std::span<const double> steps);
 // Added up in an order that depends on nothing but their number.
 double sum_of_products(std::span<const double> a, std::span<const double> b);
 

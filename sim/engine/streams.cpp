@@ -109,10 +109,10 @@ void ComputeStream::process(const Item& item) {
 
 Factors ComputeStream::make_factors(std::vector<double> lanes) const {
   auto factors = std::make_shared<LaneFactors>();
-  const auto [smallest, largest] = std::minmax_element(lanes.begin(), lanes.end());
-  factors->smallest = *smallest;
-  factors->largest = *largest;
-  factors->over_ranks = std::inner_product(lanes.begin(), lanes.end(), ranks_.begin(), 0.0);
+  const Range range = range_of(lanes);
+  factors->smallest = range.smallest;
+  factors->largest = range.largest;
+  factors->over_ranks = sum_of_products(lanes, ranks_);
   factors->lanes = std::move(lanes);
   return factors;
 }
@@ -131,7 +131,7 @@ void ComputeStream::compute(const Item& item) {
   const std::size_t lanes = device_.size();
   busy_part(sums_.split, item.phase) += work.busy * item.factors->over_ranks;
   if (host_never_binds(item)) {
-    for (std::size_t lane = 0; lane < lanes; ++lane) device[lane] += work.busy * factors[lane];
+    add_scaled(device_, work.busy, item.factors->lanes);
     earliest_ += work.busy * item.factors->smallest;
     return;
   }

@@ -32,12 +32,21 @@ CostScale scale_of(const Factors& log_factors, int unknowns) {
   return scale;
 }
 
-std::vector<double> log_ratios(const Scenario& scenario, const std::vector<Anchor>& anchors,
+// The scenario's points with any factors: each fit asks for them a dozen times.
+struct Asked {
+  const Scenario& scenario;
+  Inputs inputs = InputFiles().of(scenario);
+  Workloads workloads{};
+  Point point(std::size_t entry, int gpus, const CostScale& scale) {
+    return expand(only(scenario, entry, gpus), inputs, workloads, {scale}).front();
+  }
+};
+
+std::vector<double> log_ratios(Asked& asked, const std::vector<Anchor>& anchors,
                                const CostScale& scale, const RunOptions& options) {
   std::vector<Point> points;
   for (const auto& anchor : anchors) {
-    const Scenario one = only(scenario, anchor.entry, anchor.gpus);
-    points.push_back(expand(one, {scale}).front());
+    points.push_back(asked.point(anchor.entry, anchor.gpus, scale));
   }
   const auto results = simulate(points, {options.workers, {}});
   std::vector<double> ratios;
@@ -70,8 +79,7 @@ Factors solve(std::array<Factors, 3> a, Factors b, int n) {
   return b;
 }
 
-CostScale fit(const Scenario& scenario, const std::vector<Anchor>& anchors,
-              const RunOptions& options) {
+CostScale fit(Asked& asked, const std::vector<Anchor>& anchors, const RunOptions& options) {
   std::set<int> gpu_counts;
   for (const auto& anchor : anchors) gpu_counts.insert(anchor.gpus);
   const bool communicates = *gpu_counts.rbegin() > 1;
@@ -86,13 +94,13 @@ CostScale fit(const Scenario& scenario, const std::vector<Anchor>& anchors,
   const double limit = std::log(20.0);
   Factors x{0, 0, 0};
   for (int iteration = 0; iteration < 12; ++iteration) {
-    const auto residual = log_ratios(scenario, anchors, scale_of(x, unknowns), options);
+    const auto residual = log_ratios(asked, anchors, scale_of(x, unknowns), options);
     std::array<std::vector<double>, 3> slope;
     constexpr double step = 1e-3;
     for (int u = 0; u < unknowns; ++u) {
       Factors moved = x;
       moved[u] += step;
-      slope[u] = log_ratios(scenario, anchors, scale_of(moved, unknowns), options);
+      slope[u] = log_ratios(asked, anchors, scale_of(moved, unknowns), options);
       for (std::size_t i = 0; i < anchors.size(); ++i) {
         slope[u][i] = (slope[u][i] - residual[i]) / step;
       }
@@ -127,10 +135,11 @@ CostScale fit(const Scenario& scenario, const std::vector<Anchor>& anchors,
 
 std::vector<CostScale> anchor_scales(const Scenario& scenario, const RunOptions& options) {
   if (scenario.anchor.empty()) return {};
+  Asked asked{scenario};
   std::vector<Anchor> anchors;
   for (const auto& row : scenario.anchor) {
     const std::size_t entry = entry_of(scenario, row);
-    const Point point = expand(only(scenario, entry, row.gpus)).front();
+    const Point point = asked.point(entry, row.gpus, {});
     const double seconds = measured_step_seconds(scenario, point, row);
     if (seconds <= 0) {
       throw ConfigError(
@@ -148,9 +157,9 @@ std::vector<CostScale> anchor_scales(const Scenario& scenario, const RunOptions&
       if (anchor.entry == e) own.push_back(anchor);
     }
     if (!own.empty()) {
-      scales.push_back(fit(scenario, own, options));
+      scales.push_back(fit(asked, own, options));
     } else {
-      if (!common) common = fit(scenario, anchors, options);
+      if (!common) common = fit(asked, anchors, options);
       scales.push_back(*common);
     }
   }

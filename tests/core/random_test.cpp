@@ -108,6 +108,15 @@ TEST(Random, UniformFillsTheUnitIntervalEvenly) {
   EXPECT_LT(values.back(), 1);
 }
 
+// Of more ranks than are drawn together, in the tails and around the median.
+TEST(Random, ManyRanksDrawWhatEachDraws) {
+  std::vector<double> values(1001);
+  lognormal_draws({7, 5, 3, 2}, 0.4, values);
+  for (std::uint32_t i = 0; i < values.size(); ++i) {
+    EXPECT_EQ(values[i], lognormal_draw({7, 5 + i, 3, 2}, 0.4)) << i;
+  }
+}
+
 TEST(Random, EveryPartOfTheKeyMatters) {
   std::set<double> values;
   const std::uint64_t seeds[] = {0, 1, std::uint64_t{1} << 32};

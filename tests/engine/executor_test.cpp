@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <functional>
 
 #include "engine/frames.hpp"
@@ -354,6 +355,37 @@ TEST(SimGrid, StartsOnlyOnce) {
                  return Notes{};
                }),
                std::runtime_error);
+}
+
+// However many have come and gone, and put first or last.
+TEST(Inbox, KeepsItsOrder) {
+  const std::unique_ptr<Executor> loop = make_executor(Engine::loop);
+  Inbox<int> inbox(*loop);
+  const auto use = [&]() -> Program {
+    std::deque<int> expected;
+    for (int round = 0; round < 40; ++round) {
+      for (int i = 0; i < 1 + round % 7; ++i) {
+        const int item = 10 * round + i;
+        if (i % 3 == 2) {
+          inbox.post_first(item);
+          expected.push_front(item);
+        } else {
+          inbox.post(item);
+          expected.push_back(item);
+        }
+      }
+      for (int i = 0; i < 1 + round * 5 % 6 && !expected.empty(); ++i) {
+        EXPECT_EQ(co_await inbox.receive(), expected.front()) << round;
+        expected.pop_front();
+      }
+    }
+    while (!expected.empty()) {
+      EXPECT_EQ(co_await inbox.receive(), expected.front());
+      expected.pop_front();
+    }
+  };
+  loop->start("user", use());
+  loop->run();
 }
 
 }  // namespace

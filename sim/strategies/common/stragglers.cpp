@@ -205,6 +205,16 @@ RankSpeeds::RankSpeeds(const Stragglers& stragglers, int ranks, std::uint64_t se
 std::vector<double> RankSpeeds::factors(int step) const {
   std::vector<double> result = fixed_;
   if (!random()) return result;
+  // By far the most usual, and many at a time.
+  const auto* lognormal = drawn_.per_step ? std::get_if<Lognormal>(&*drawn_.per_step) : nullptr;
+  if (lognormal && !drawn_.slow_periods) {
+    std::vector<double> drawn(result.size());
+    lognormal_draws(key_of(seed_, 0, step, per_step_event), lognormal->sigma, drawn);
+    for (std::size_t rank = 0; rank < result.size(); ++rank) {
+      result[rank] *= std::max(fastest, drawn[rank]);
+    }
+    return result;
+  }
   for (std::size_t rank = 0; rank < result.size(); ++rank) {
     result[rank] *= varying_factor(drawn_, seed_, static_cast<int>(rank), step);
   }

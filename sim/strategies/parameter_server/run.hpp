@@ -89,17 +89,17 @@ class PsRun {
     int steps = 0;  // begun
     double started = 0;
     Loader loader;
-    int missing = 0;                    // messages pushed and not pulled yet
-    std::vector<int> missing_at;        // of them, needed by each of PsRun::gates_
-    int dropped = 0;                    // messages of this step that came too late
-    Bell arrived;                       // rings when all are here, or all that a gate needs
-    std::array<Activity, 2> transfers;  // by direction
-    std::map<int, std::unique_ptr<Lane>> lanes;
-    double booked_until = 0;   // of the time after compute
-    double delay = 0;          // that a shared core has cost this step so far
-    double lost = 0;           // SharedCore::compute_lost that is in it
-    double waited_before = 0;  // sum.waiting when the step began
-    StepSplit sum;             // whole steps, and the time after compute booked so far
+    int missing = 0;                           // messages pushed and not pulled yet
+    std::vector<int> missing_at;               // of them, needed by each of PsRun::gates_
+    int dropped = 0;                           // messages of this step that came too late
+    Bell arrived;                              // rings when all are here, or all that a gate needs
+    std::array<Activity, 2> transfers;         // by direction
+    std::vector<std::unique_ptr<Lane>> lanes;  // by number; those it uses
+    double booked_until = 0;                   // of the time after compute
+    double delay = 0;                          // that a shared core has cost this step so far
+    double lost = 0;                           // SharedCore::compute_lost that is in it
+    double waited_before = 0;                  // sum.waiting when the step began
+    StepSplit sum;  // whole steps, and the time after compute booked so far
   };
   struct Server {
     Server(Executor& executor, int number) : id(number), inbox(executor) {}

@@ -230,8 +230,10 @@ void PsRun::send(Parcel parcel) {
       system_.workers[static_cast<std::size_t>(parcel.worker)].one_lane;
   const int number =
       one_lane[static_cast<std::size_t>(what.place)] ? what.place : system_.places + what.server;
-  const int lane = 2 * number + (parcel.direction == Direction::pull);
-  std::unique_ptr<Lane>& parcels = worker_of(parcel.worker).lanes[lane];
+  const auto lane = static_cast<std::size_t>(2 * number + (parcel.direction == Direction::pull));
+  std::vector<std::unique_ptr<Lane>>& lanes = worker_of(parcel.worker).lanes;
+  if (lanes.size() <= lane) lanes.resize(lane + 1);
+  std::unique_ptr<Lane>& parcels = lanes[lane];
   if (!parcels) {
     parcels = std::make_unique<Lane>(executor_);
     executor_.start("courier", courier(*parcels));
