@@ -109,14 +109,13 @@ Chosen choose(const Machine& machine, const CommGroup& group, Collective collect
               const NetworkModel& model) {
   const NcclSystem system = nccl_system(machine, group);
   const NodeLinks links = node_links(machine, group);
-  std::optional<Chosen> best;
+  std::vector<Chosen> all;
   for (const NcclEstimate& e : nccl_estimates(system, collective, bytes)) {
     // NCCL takes rings or NVLink SHARP inside a node; its table has trees for what spans several.
     if (group.nodes == 1 && e.algorithm == NcclAlgorithm::tree) continue;
-    const Times times = refine(machine, group, system, links, collective, bytes, e, model);
-    if (!best || times.total() < best->times.total()) best = {e, times};
+    all.push_back({e, refine(machine, group, system, links, collective, bytes, e, model)});
   }
-  return *best;
+  return *std::ranges::min_element(all, {}, [](const Chosen& c) { return c.times.total(); });
 }
 
 // The full size of the same collective over fewer nodes, every rank having as much.

@@ -62,8 +62,7 @@ void LayerLists::finish(std::size_t layers) {
   values_.resize(items_.size());
   std::vector<std::size_t> next(begin_.begin(), begin_.end() - 1);
   for (const Item& item : items_) values_[next[item.layer]++] = item.value;
-  items_.clear();
-  items_.shrink_to_fit();
+  items_ = {};
 }
 
 std::int64_t whole_bytes(double bytes) {

@@ -229,6 +229,21 @@ TEST(Profile, CheckpointedLayerRunsItsForwardAgain) {
   EXPECT_DOUBLE_EQ(s.costs->layer(step, 0).backward.busy, 300e-6);
 }
 
+// An operator launches its first kernel with its own cost, the others cost a launch each.
+TEST(Profile, TheHostLaunchesEveryKernelOfALayer) {
+  const Served s = served();
+  Profile profile = load_profile(path);
+  profile.host.operator_seconds = 5e-6;
+  profile.host.launch_seconds = 2e-6;
+  profile.models[0].batches[0].operator_seconds = 0;
+  const auto costs = profile_costs(std::make_shared<Profile>(profile), s.fallback);
+  TrainingStep step = two_layers(profile.models[0].batches[0].samples);
+  EXPECT_NEAR(costs->layer(step, 0).forward.host, 5e-6, 1e-12);
+  step.layers[0].forward[0].launches = 3;
+  step.layers[0].forward.push_back(step.layers[0].forward[0]);
+  EXPECT_NEAR(costs->layer(step, 0).forward.host, 2 * 5e-6 + 4 * 2e-6, 1e-12);
+}
+
 TEST(Profile, ABatchThatKnowsItsHostTimeDoesNotTakeTheDevices) {
   const Served s = served();
   Profile profile = load_profile(path);

@@ -234,6 +234,31 @@ TEST(FsdpGroups, AreCarriedBySimGridWhereTheirTransfersMeet) {
   EXPECT_EQ(engine(Sharding::full_shard, NetworkKind::flow, 3), Engine::loop);
 }
 
+// Steps that are all alike are few whatever their number: the first that agree stand for the others.
+TEST(FsdpGroups, AreCarriedBySimGridAsLongAsStepsAreAlike) {
+  const auto engine = [](const Stragglers& stragglers) {
+    Toy toy = large();
+    toy.gpus = 16;
+    toy.options.sharding = Sharding::hybrid_shard;
+    Job job = toy_job(toy);
+    job.network = NetworkKind::flow;
+    job.steps = 1000;
+    job.stragglers = stragglers;
+    return in_child([&] {
+      return std::vector<double>{
+          static_cast<double>(Fsdp(toy.options).simulate(job).engine == Engine::simgrid)};
+    })[0];
+  };
+  Stragglers slow_link, drawn, slow_rank;
+  slow_link.slow_links.push_back({.link = LinkClass::nic, .node = 0, .speed = 0.5, .from = 1});
+  drawn.per_step = Lognormal{0.05};
+  slow_rank.slow_ranks.push_back({.rank = 1, .factor = 1.5});
+  EXPECT_EQ(engine({}), 1);
+  EXPECT_EQ(engine(slow_rank), 1);
+  EXPECT_EQ(engine(slow_link), 0);
+  EXPECT_EQ(engine(drawn), 0);
+}
+
 TEST(FsdpGroups, FollowNodesAndGroupSize) {
   Toy toy;
   toy.gpus = 32;

@@ -106,6 +106,28 @@ TEST(Options, ExpandedExportReadsBackToTheSameOptions) {
 }
 
 // Means of the largest of N standard normal draws, from tables of order statistics.
+// A collective that passes all nodes goes at the pace of the slowest link, on the last node, too;
+// nodes without a rank do not count.
+TEST(LinkSpeeds, TheSlowestLinkOfTheNodesInUseCounts) {
+  Job job;
+  job.machine.gpus_per_node = 8;
+  job.gpus = 17;  // three nodes
+  const auto left = [&](int node) {
+    job.stragglers.slow_links = {{.link = LinkClass::nic, .node = node, .speed = 0.25, .from = 2}};
+    return least_speed_left(job, LinkClass::nic, {.time = 2});
+  };
+  EXPECT_EQ(left(0), 0.25);
+  EXPECT_EQ(left(2), 0.25);
+  EXPECT_EQ(left(3), 1);
+  left(2);
+  EXPECT_EQ(least_speed_left(job, LinkClass::nic, {.time = 1}), 1);
+  EXPECT_EQ(least_speed_left(job, LinkClass::nvlink, {.time = 2}), 1);
+  Neighbour& neighbour = job.stragglers.neighbours.emplace_back();
+  neighbour.nodes = {1};
+  neighbour.share = 0.5;
+  EXPECT_EQ(least_speed_left(job, LinkClass::nic, {.time = 1}), 0.5);
+}
+
 TEST(RankSpeeds, TheSlowestOfManyRanksIsAsSlowAsItIsOnAverage) {
   const std::vector<std::pair<int, double>> largest{
       {2, 0.564}, {8, 1.424}, {100, 2.508}, {1000, 3.241}};

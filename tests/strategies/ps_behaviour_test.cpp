@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <map>
 
 #include "ps_fixture.hpp"
 
@@ -316,6 +317,37 @@ RC_GTEST_PROP(ParameterServer, PartsAddUpAndBytesReturn, ()) {
   RC_ASSERT(trace.pushed_bytes <= trace.pulled_bytes + on_the_way * (1 + 1e-12));
   for (const double busy : trace.link_busy) RC_ASSERT(busy <= 1 + 1e-9);
   RC_ASSERT(trace.server_busy <= 1 + 1e-9);
+}
+
+// A worker has a host of its own to tell of where issuing its layers takes time, and only there.
+TEST(Observed, AHostThatTakesNoTimeIsNotTold) {
+  struct Listener final : Observer {
+    bool watches(std::string_view, int) const override { return true; }
+    void on_work(const Work& work) override {
+      if (work.name != "layer") return;
+      ++told[std::string(work.stream.name)];
+      if (work.stream.name == "compute") launched += work.after != 0;
+    }
+    std::map<std::string, int> told;
+    int launched = 0;
+  };
+  const auto told = [](double host) {
+    PsSystem system = make_system({.workers = 1, .steps = 3, .rule = {1, 0}});
+    for (PsSegment& segment : system.segments) {
+      segment.work.host = host;
+      segment.parts = {{"layer", segment.work}};
+    }
+    Listener listener;
+    system.observer = &listener;
+    run_parameter_server(system);
+    return listener;
+  };
+  const Listener without = told(0), with = told(1e-3);
+  EXPECT_EQ(without.told.count("host"), 0U);
+  EXPECT_EQ(without.launched, 0);
+  EXPECT_GE(with.told.at("host"), 6);  // two segments a step
+  EXPECT_EQ(with.told.at("host"), with.told.at("compute"));
+  EXPECT_EQ(with.launched, with.told.at("compute"));
 }
 
 TEST(Speed, ManyAsynchronousWorkersOnOneLink) {

@@ -142,6 +142,29 @@ TEST(Zero, StateInsideANodeIsReducedAcrossNodesToo) {
   EXPECT_LT(relative(simulate(job, options).step, expected), 1e-2);
 }
 
+// Reductions inside nodes meet those across nodes; stage 2 has one for every micro-batch.
+TEST(Zero, IsCarriedBySimGridWhereItsFewTransfersMeet) {
+  const auto engine = [](int stage, int shard_group, int accumulation, bool drawn) {
+    Job job = toy_job(4, 10e6, 16);
+    job.network = NetworkKind::flow;
+    job.steps = 100;
+    job.accumulation = accumulation;
+    if (drawn) job.stragglers.per_step = Lognormal{0.05};
+    ZeroOptions options = one_bucket(stage);
+    options.shard_group = shard_group;
+    return in_child([&] {
+      return std::vector<double>{
+          static_cast<double>(make_strategy(options)->simulate(job).engine == Engine::simgrid)};
+    })[0];
+  };
+  EXPECT_EQ(engine(1, 8, 1, false), 1);
+  EXPECT_EQ(engine(1, 0, 1, false), 0);  // one group: nothing meets
+  EXPECT_EQ(engine(1, 8, 1, true), 1);   // 101 steps of three transfers
+  EXPECT_EQ(engine(1, 8, 100, true), 1);
+  EXPECT_EQ(engine(2, 8, 1, true), 1);
+  EXPECT_EQ(engine(2, 8, 100, true), 0);
+}
+
 TEST(Zero, StageTwoReducesEveryMicroBatch) {
   Job job = toy_job();
   job.accumulation = 3;

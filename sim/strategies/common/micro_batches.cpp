@@ -81,7 +81,7 @@ MiddleMicroBatches::MiddleMicroBatches(const Job& job, RankGroup& ranks, InputPi
       provenance_(provenance),
       // The first, those that agree, one ahead of them, at least one to count, the last.
       possible_(job.accumulation > agreeing + 3 && job.observer == nullptr &&
-                !random(job.stragglers) && !changes(job.stragglers)) {}
+                alike_steps(job.stragglers)) {}
 
 Program MiddleMicroBatches::ended(int micro) {
   counted_ = 0;

@@ -25,6 +25,10 @@ bool random(const Stragglers& stragglers);
 bool has_bursts(const Stragglers& stragglers);
 // Whether something happens at a given time of the simulation.
 bool changes(const Stragglers& stragglers);
+// Whether every step is like the one before.
+inline bool alike_steps(const Stragglers& stragglers) {
+  return !random(stragglers) && !changes(stragglers);
+}
 // Slow-down of a rank in a step besides its fixed one: jitter and slow periods.
 double varying_factor(const Stragglers& stragglers, std::uint64_t seed, int rank, int step);
 // How late the rank's batch-th micro-batch is, in seconds.

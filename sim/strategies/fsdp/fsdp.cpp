@@ -90,7 +90,7 @@ Engine engine_for(const Job& job, const FsdpLayout& layout) {
   const bool meet = layout.groups.hybrid() && job.network == NetworkKind::flow;
   const double each = 2 + 2 * (layout.options.sync_every_micro_batch ? job.accumulation : 1);
   return choose_engine(job, meet, each * static_cast<double>(layout.units.size()),
-                       !random(job.stragglers) && !changes(job.stragglers));
+                       alike_steps(job.stragglers));
 }
 
 // Said where hooks are most of what the host is waited for, and that is much.

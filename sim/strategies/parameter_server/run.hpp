@@ -38,6 +38,12 @@ struct PsStep {
   double gated = 0;           // of it, without weights to compute with: no part
   std::vector<double> ready;  // end of each segment
   std::vector<PsDone> done;   // what PsWatch is told; empty = nobody listens
+  void clear() {              // its vectors keep their memory for the next step
+    parts = {};
+    host = device = gated = 0;
+    ready.clear();
+    done.clear();
+  }
 };
 
 // When the next micro-batch is there, and when the latest was taken.

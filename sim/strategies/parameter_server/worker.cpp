@@ -149,7 +149,7 @@ void walk(const PsSystem& system, int worker, int index, double start, std::size
 void PsRun::begin_step(Worker& self) {
   self.started = executor_.now();
   self.waited_before = self.sum.waiting;
-  self.step = {};
+  self.step.clear();
   self.dropped = 0;
   self.delay = 0;
   ++self.steps;
@@ -188,7 +188,7 @@ void PsRun::finish_step(Worker& self) {
   self.sum.copies += parts.copies;
   self.sum.host_bound += parts.host_bound;
   control(self);
-  self.step = {};
+  self.step.clear();
   self.started = executor_.now();
   const auto messages = static_cast<int>(std::max<std::size_t>(1, system_.messages.size()));
   completed_ += ranks_of(self.id) * (messages - self.dropped);

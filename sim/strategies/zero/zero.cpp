@@ -93,7 +93,7 @@ Engine engine_for(const Job& job, const ZeroLayout& layout) {
   const bool meet = layout.groups.hybrid() && job.network == NetworkKind::flow;
   const double reductions = layout.options.stage == 2 ? job.accumulation : 1;
   return choose_engine(job, meet, (1 + 2 * reductions) * static_cast<double>(layout.buckets.size()),
-                       !random(job.stragglers) && !changes(job.stragglers));
+                       alike_steps(job.stragglers));
 }
 
 }  // namespace
