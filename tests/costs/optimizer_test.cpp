@@ -86,6 +86,30 @@ TEST(Optimizer, LionRmspropAndLambKeepAndMoveWhatTheirPapersSay) {
             12 + 4 + 4 + 12 - 16);
 }
 
+// Each operation reads what it needs and writes its result: 4 bytes of fp32 each.
+TEST(Optimizer, SeparateOperationsMoveTheirBytesEach) {
+  const auto decayed = [](OptimizerKind kind, double momentum = 0) {
+    OptimizerSpec o = spec(kind, foreach, momentum);
+    o.weight_decay = 0.1;
+    return bytes(o);
+  };
+  const double sgd = 12, momentum = 8 + 12 + 12;
+  const double rmsprop = 8 + 12 + 8 + 8;
+  const double adam = 12 + 8 + 12 + 8 + 8 + 8 + 16;
+  EXPECT_EQ(bytes(spec(OptimizerKind::sgd, foreach)), sgd);
+  EXPECT_EQ(bytes(spec(OptimizerKind::sgd, foreach, 0.9)), momentum);
+  EXPECT_EQ(bytes(spec(OptimizerKind::rmsprop, foreach)), rmsprop + 16);
+  EXPECT_EQ(bytes(spec(OptimizerKind::rmsprop, foreach, 0.9)), rmsprop + 8 + 16 + 12);
+  EXPECT_EQ(bytes(spec(OptimizerKind::adam, foreach)), adam);
+  EXPECT_EQ(bytes(spec(OptimizerKind::adamw, foreach)), adam);
+  // Decay adds weights to gradients, or shrinks the weights.
+  EXPECT_EQ(decayed(OptimizerKind::sgd, 0.9), momentum + 12);
+  EXPECT_EQ(decayed(OptimizerKind::adam), adam + 12);
+  EXPECT_EQ(decayed(OptimizerKind::adamw), adam + 8);
+  EXPECT_EQ(decayed(OptimizerKind::lion), bytes(spec(OptimizerKind::lion, foreach)) + 8);
+  EXPECT_EQ(decayed(OptimizerKind::lamb), bytes(spec(OptimizerKind::lamb, foreach)) + 12);
+}
+
 TEST(Optimizer, ForLoopLaunchesPerTensorAndFusedDoesNot) {
   const auto loop =
       optimizer_traffic(spec(OptimizerKind::adam, for_loop), Precision::fp32, 1e6, 160);

@@ -126,6 +126,19 @@ TEST(FsdpSchedule, OneGpuIsNoShardIsPlainTraining) {
   }
 }
 
+// Nothing is reduced, so gradients are cast once at most: to the type that is kept.
+TEST(FsdpSchedule, OneGpuCastsGradientsOnlyToWhatItKeeps) {
+  Toy toy = large();
+  toy.gpus = 1;
+  toy.costs.stream_seconds = 1e-3;  // of the last unit's cast, which nothing hides
+  toy.options.gather_bytes = 2;
+  const auto step = [&](double reduce_bytes) {
+    toy.options.reduce_bytes = reduce_bytes;
+    return run(toy).step;
+  };
+  EXPECT_NEAR(step(2) - step(4), 1e-3, 1e-9);
+}
+
 TEST(FsdpSchedule, NoShardReducesEveryUnit) {
   Toy toy = large();
   toy.options.sharding = Sharding::no_shard;

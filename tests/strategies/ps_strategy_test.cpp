@@ -399,6 +399,23 @@ TEST(ParameterServerJob, OthersWaitForOneSlowRankWhenSynchronousOnly) {
   }
 }
 
+TEST(ParameterServerJob, WorkersAreAsSlowAsTheirRankIsAndAsIsDrawn) {
+  Job job = toy_job(4);
+  job.stragglers.slow_ranks = {{.rank = 1, .factor = 1.5}};
+  job.stragglers.per_step = Lognormal{0.2};
+  job.stragglers.slow_periods = SlowPeriods{};
+  ParameterServerOptions options;
+  options.consistency = Consistency::async;
+  const PsSystem system = build_parameter_server(job, options).system;
+  ASSERT_EQ(system.workers.size(), 4U);
+  for (int worker = 0; worker < 4; ++worker) {
+    for (const int step : {0, 1, 17}) {
+      EXPECT_EQ(system.factor(worker, step),
+                (worker == 1 ? 1.5 : 1) * varying_factor(job.stragglers, job.seed, worker, step));
+    }
+  }
+}
+
 TEST(ParameterServerJob, ThousandsOfRanksStayCheap) {
   ParameterServerOptions options;
   Job job = toy_job(4096, 8, 512);

@@ -64,6 +64,8 @@ class RankSpeeds {
 
   const std::vector<double>& ranks_per_lane() const { return ranks_per_lane_; }
   const std::vector<int>& lane_of_rank() const { return lane_of_rank_; }
+  // What stays the same in every step, by lane.
+  const std::vector<double>& fixed() const { return fixed_; }
   bool random() const { return lockstep::random(drawn_); }
   // Of every lane in step `step`, 1 = nominal.
   std::vector<double> factors(int step) const;

@@ -118,13 +118,9 @@ std::string_view PsWatch::way(bool pull, int worker, int m) {
   const PsMessage& what = message(m);
   const PsWorker& self = system_.workers[static_cast<std::size_t>(worker)];
   const bool one = !system_.serial_servers && self.one_lane[static_cast<std::size_t>(what.place)];
-  const int lane = 2 * (one ? what.place : system_.places + what.server) + (pull ? 1 : 0);
-  std::string& name = ways_[lane];
-  if (name.empty()) {
-    name = fmt::format("{} {} {}", pull ? "pull from" : "push to", one ? "place" : "server",
-                       one ? what.place : what.server);
-  }
-  return name;
+  const std::string name = fmt::format("{} {} {}", pull ? "pull from" : "push to",
+                                       one ? "place" : "server", one ? what.place : what.server);
+  return *ways_.insert(name).first;
 }
 
 void PsWatch::arrives(bool pull, int worker, int m, Observer::Number number, double start,

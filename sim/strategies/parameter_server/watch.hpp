@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -56,7 +57,7 @@ class PsWatch {
   std::vector<bool> watched_, watched_servers_;
   std::map<int, std::vector<Loss>> losses_;              // by worker, of the step under way
   std::map<int, Pulled> pulled_;                         // by worker, the latest
-  std::map<int, std::string> ways_;                      // by lane
+  std::set<std::string> ways_;                           // names of lanes
   std::vector<Observer::Number> served_;                 // the latest work of each server
   std::map<Observer::Number, Observer::Number> causes_;  // of a pull: the work that it answers
 };

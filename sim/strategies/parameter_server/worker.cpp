@@ -257,7 +257,7 @@ double PsRun::flowing_bytes(const Parcel& parcel) const {
 
 double PsRun::tail_share(const Parcel& parcel) const {
   const double bytes = message(parcel.message).pull_bytes;
-  if (!system_.serial_servers || parcel.direction == Direction::push || bytes <= 0) return 0;
+  if (!system_.serial_servers || parcel.direction == Direction::push || bytes == 0) return 0;
   int id = 0;
   return std::min(1.0, route(parcel, id).buffered_bytes / bytes);
 }

@@ -141,11 +141,7 @@ void add_segments(const Job& job, const ParameterServerOptions& options, const S
 // random.
 void add_workers(const Job& job, const SimulatedLinks& links, const PsLinks& all,
                  const SharedCores& cores, PsSystem& system) {
-  Stragglers fixed = job.stragglers;
-  fixed.per_step.reset();
-  fixed.slow_periods.reset();
-  fixed.loader_hiccups.reset();
-  const std::vector<double> speeds = RankSpeeds(fixed, job.gpus, job.seed, false).factors(0);
+  const std::vector<double> speeds = RankSpeeds(job.stragglers, job.gpus, job.seed, false).fixed();
   const auto speed_of = [&](int rank) { return speeds.size() == 1 ? speeds[0] : speeds[at(rank)]; };
   const bool fold = system.rule.pushes_per_update == job.gpus && system.later.empty() &&
                     !system.controller && !random(job.stragglers);
