@@ -71,7 +71,11 @@ void FluidNetwork::set_capacity(int link, double bytes_per_second, double now) {
 // Rates are worked out once for all flows that start and end at the same time.
 double FluidNetwork::next_completion() {
   share_all();
-  return next_.empty() ? never : range_of(next_).smallest;
+  constexpr std::size_t few = 16;  // sooner looked through than the fast pass is called
+  if (next_.size() > few) return range_of(next_).smallest;
+  double next = never;
+  for (const double part : next_) next = std::min(next, part);
+  return next;
 }
 
 // Ends that rounding sets apart are one moment, and who began first is told first: what follows
