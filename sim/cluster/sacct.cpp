@@ -47,6 +47,14 @@ std::optional<double> number(std::string_view text) {
   return value;
 }
 
+// Of a date: nothing but digits.
+std::optional<unsigned> digits(std::string_view text) {
+  unsigned value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
 // [days-]hours:minutes:seconds, minutes:seconds
 std::optional<double> clock_seconds(std::string_view text) {
   double days = 0;
@@ -75,13 +83,12 @@ std::optional<double> clock_seconds(std::string_view text) {
 std::optional<double> moment(std::string_view text) {
   if (const auto seconds = number(text)) return seconds;
   if (text.size() != 19 || text[4] != '-' || text[7] != '-' || text[10] != 'T') return std::nullopt;
-  const auto year = number(text.substr(0, 4)), month = number(text.substr(5, 2)),
-             day = number(text.substr(8, 2));
+  const auto year = digits(text.substr(0, 4)), month = digits(text.substr(5, 2)),
+             day = digits(text.substr(8, 2));
   const auto clock = clock_seconds(text.substr(11));
   if (!year || !month || !day || !clock) return std::nullopt;
   const std::chrono::year_month_day date{std::chrono::year(static_cast<int>(*year)),
-                                         std::chrono::month(static_cast<unsigned>(*month)),
-                                         std::chrono::day(static_cast<unsigned>(*day))};
+                                         std::chrono::month(*month), std::chrono::day(*day)};
   if (!date.ok()) return std::nullopt;
   return 86400.0 * std::chrono::sys_days(date).time_since_epoch().count() + *clock;
 }

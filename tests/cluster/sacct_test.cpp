@@ -63,12 +63,13 @@ TEST(Sacct, EveryWrongRowIsNamedByItsLine) {
                                       "4,a,2024-03-01T12:00:00,10:00\n"
                                       "5,a,2024-03-01T12:00:00,10:00,gres/gpu=1,1,soon\n"
                                       "6,a,2024-03-01T12:00:00,10:00,cpu=1,,\n"
-                                      "7,a,2024-02-31T12:00:00,10:00,gres/gpu=1,1,\n");
+                                      "7,a,2024-02-31T12:00:00,10:00,gres/gpu=1,1,\n"
+                                      "8,a,21e9-02-03T12:00:00,10:00,gres/gpu=1,1,\n");
   for (const char* part :
        {"jobs.csv:2:1: Submit: 'yesterday'", "jobs.csv:3:1: Elapsed: '-5'",
         "jobs.csv:4:1: AllocTRES: 'gres/gpu=many'", "jobs.csv:5:1: has 4 cells",
         "jobs.csv:6:1: Timelimit: 'soon'", "jobs.csv:7:1: AllocTRES: names neither",
-        "jobs.csv:8:1: Submit: '2024-02-31"}) {
+        "jobs.csv:8:1: Submit: '2024-02-31", "jobs.csv:9:1: Submit: '21e9-"}) {
     EXPECT_THAT(what, HasSubstr(part));
   }
 }
