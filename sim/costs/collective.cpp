@@ -4,7 +4,7 @@
 #include <cassert>
 #include <cmath>
 #include <limits>
-#include <optional>
+#include <vector>
 
 #include "costs/collective_curve.hpp"
 #include "costs/collective_links.hpp"

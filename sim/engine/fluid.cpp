@@ -356,7 +356,9 @@ double divide(std::span<const double> left, std::span<const double> open,
     least = share < least ? share : least;
     *wide(&shares[slot]) = share;
   }
-  return std::min(std::min(least[0], least[1]), std::min(least[2], least[3]));
+  double smallest = never;
+  for (std::size_t k = 0; k < wide_lanes; ++k) smallest = std::min(smallest, least[k]);
+  return smallest;
 }
 
 }  // namespace

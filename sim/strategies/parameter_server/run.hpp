@@ -38,7 +38,8 @@ struct PsStep {
   double gated = 0;           // of it, without weights to compute with: no part
   std::vector<double> ready;  // end of each segment
   std::vector<PsDone> done;   // what PsWatch is told; empty = nobody listens
-  void clear() {              // its vectors keep their memory for the next step
+  // Its vectors keep their memory for the next step.
+  void clear() {
     parts = {};
     host = device = gated = 0;
     ready.clear();
