@@ -28,6 +28,7 @@ BY_HAND = {"name", "description", "model", "model_parameters", "platform", "prof
            "stragglers", "measured", "anchor", "dataset", "input", "simulation", "faults", "checkpoint", "convergence", "label", "price_per_gpu_hour", "fabric"}
 # Sensible values of quantities, by the unit that the schema's pattern ends in, and of numbers by name.
 BYTES = ["1 B", "100 kB", "1 MiB", "4 MiB", "25 MiB", "400 MiB"]
+LINKS = ["NVLink", "PCIe", "host memory", "NIC", "uplink"]
 NUMBERS = {"samples_per_second": [1, 100, 3000], "gradient_clipping": [0, 1], "shard_group": [0, 2, 4, 8],
            "min_parameters": ["10k", "1M", "100M"], "servers": [1, 2, 3, 7], "staleness_bound": [0, 1, 3, 20],
            "power_sgd_rank": [1, 4], "flash_attention": [1, 2], "version": [1, 2], "momentum": [0, 0.9],
@@ -98,6 +99,25 @@ class Fuzzer:
             drawn["per_rank"] = self.pick(["0%", "1%", "10%"])
         if self.rnd.random() < .4:
             drawn["slow_ranks"] = [{"rank": 0, "factor": self.pick([1.1, 2, 10])}]
+        for name, values in {
+                "slow_periods": [{"every": 3, "lasts": 1, "factor": 2}, {"every": 10, "lasts": 4, "factor": 1.2}],
+                "loader_hiccups": [{"every": 3, "lasts": "20 ms"}, {"every": 10, "lasts": "1 s"}],
+                "slow_links": [[{"link": link, "speed": "40%"}] for link in LINKS],
+                "neighbours": [[{"link": link, "share": "50%", "lasts": "20 ms", "every": "60 ms"}] for link in LINKS],
+                "other_devices": [[{"device": "v100-sxm2-16gb", "nodes": 0}], [{"device": "t4", "nodes": 0}]]}.items():
+            if self.rnd.random() < .08:
+                drawn[name] = self.pick(values)
+        return drawn
+
+    def faults(self):
+        between = {"node": self.pick(["2 d", "60 d"])}
+        if self.rnd.random() < .3:
+            between["gpu"] = "300 d"
+        drawn = {"mean_time_between_failures": between, "runs": 20}
+        for name, values in {"detection": ["1 s", "10 min"], "restart": ["10 s", "20 min"], "repair": ["1 h", "2 d"],
+                             "spare_nodes": [1, 4], "recovery": ["restart", "elastic"], "min_nodes": [1, 2]}.items():
+            if self.rnd.random() < .4:
+                drawn[name] = self.pick(values)
         return drawn
 
     def scenario(self):
@@ -117,6 +137,11 @@ class Fuzzer:
         stragglers = self.stragglers()
         if stragglers:
             s["stragglers"] = stragglers
+        if self.rnd.random() < .1:
+            s["dataset"] = {"time": self.pick(["1 d", "20 d"])}
+            s["faults"] = self.faults()
+            if self.rnd.random() < .5:
+                s["checkpoint"] = self.pick([{"every": "1 h"}, {"bandwidth": "1 GB/s"}])
         return s
 
     # --- running
@@ -175,7 +200,7 @@ class Fuzzer:
         if synchronous and "stragglers" not in s and s["gpus"] % 2 == 0 and half % per_node == 0:
             # NCCL chooses another algorithm for other numbers of ranks, and not always the faster one.
             yield "slower on half the GPUs", {**s, "gpus": half}, lambda r: float(r["step_s"]) <= 1.25 * step
-        if "dataset" in s:
+        if "epochs" in s.get("dataset", {}):
             twice = copy.deepcopy(s)
             twice["dataset"]["epochs"] *= 2
             total, first = float(row["total_s"]), step

@@ -5,8 +5,8 @@ usage: mutate.py [--count 30] [--least 27] [--seed 1] [--rooms strategies costs 
 
 Lines are spread by hash over the rooms, not chosen: the same seed breaks the same lines as long as they do
 not change. Each is broken in one way (a sign, a factor, a comparison, an off-by-one, a dropped call), built
-in a build folder of its own on a copy of the sources, and tested until the first failure. A mutant that does not compile is
-replaced by the next line. One line per mutant; exit code 1 if fewer than --least were caught.
+in a build folder of its own on a copy of the sources, and tested until the first failure. A mutant that does not compile, or to
+the same machine code, is replaced by the next line. One line per mutant; exit code 1 if fewer than --least were caught.
 """
 import argparse, hashlib, os, pathlib, re, shutil, subprocess, sys, time
 
@@ -119,10 +119,12 @@ def main():
         unbroken = file.read_text()
         text = unbroken.splitlines(keepends=True)
         text[number - 1] = new + "\n"
+        [compiled] = build.glob(f"sim/**/CMakeFiles/*.dir/**/{file.name}.o")
+        code = compiled.read_bytes()
         file.write_text("".join(text))
         begin = time.monotonic()
         try:
-            if run(["cmake", "--build", str(build)]).returncode:
+            if run(["cmake", "--build", str(build)]).returncode or compiled.read_bytes() == code:
                 continue
             tried += 1
             failure = first_failure(programs, build, environment, options.quick)

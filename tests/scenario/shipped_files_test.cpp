@@ -1,13 +1,8 @@
 // Does every file that is shipped load and run? One test per file, so that a new file is tested by
 // being there.
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "core/data.hpp"
 #include "core/yaml_write.hpp"
@@ -17,6 +12,7 @@
 #include "results/render.hpp"
 #include "schema/accepts.hpp"
 #include "workload/model.hpp"
+#include "written.hpp"
 
 namespace lockstep::shipped_files_test {
 namespace {
@@ -66,67 +62,8 @@ TEST_P(ShippedScenario, RunsAndItsPartsAddUp) {
   }
 }
 
-// What is written down of a prediction, in golden/predictions.csv.
-const std::vector<std::string> written_fields{
-    "step",        "first step", "data loading", "forward",  "backward", "optimizer",
-    "copies",      "exposed",    "host bound",   "waiting",  "busy",     "low",
-    "high",        "mfu",        "allocated",    "reserved", "traffic",  "staleness",
-    "least share", "stragglers", "finish",       "dollars",  "kWh"};
-
-std::vector<double> written_figures(const Prediction& p) {
-  double traffic = 0;
-  for (const LinkTraffic& t : p.traffic) traffic += t.bytes;
-  return {p.step_seconds,
-          p.first_step_seconds,
-          p.split.data_loading,
-          p.split.forward,
-          p.split.backward,
-          p.split.optimizer,
-          p.split.copies,
-          p.split.exposed_communication,
-          p.split.host_bound,
-          p.split.waiting,
-          p.gpu_utilisation * p.step_seconds,
-          p.step_interval.low,
-          p.step_interval.high,
-          p.mfu,
-          p.memory.allocated,
-          p.memory.reserved,
-          traffic,
-          p.staleness ? p.staleness->mean : 0,
-          p.worker_steps ? p.worker_steps->least : 1,
-          p.stragglers ? p.stragglers->step_more : 0,
-          p.with_failures ? p.with_failures->finish_seconds : 0,
-          p.dollars,
-          p.energy ? p.energy->kilowatt_hours.low : 0};
-}
-
-// Lines of this file in golden/predictions.csv; written anew where LOCKSTEP_WRITE_GOLDEN is set.
-std::vector<std::string> written_lines(const std::string& file,
-                                       const std::vector<Prediction>& predictions) {
-  const std::string path = data_folder("") + "/tests/scenario/golden/predictions.csv";
-  const std::string begin = file + ",";
-  std::vector<std::string> mine, all;
-  std::ifstream in(path);
-  for (std::string line; std::getline(in, line);) {
-    (line.starts_with(begin) ? mine : all).push_back(line);
-  }
-  if (std::getenv("LOCKSTEP_WRITE_GOLDEN") == nullptr) return mine;
-  if (all.empty()) all.push_back(fmt::format("file,point,{}", fmt::join(written_fields, ",")));
-  mine.clear();
-  for (std::size_t i = 0; i < predictions.size(); ++i) {
-    const std::vector<double> figures = written_figures(predictions[i]);
-    mine.push_back(fmt::format("{}{:03},{:.9g}", begin, i, fmt::join(figures, ",")));
-  }
-  all.insert(all.end(), mine.begin(), mine.end());
-  std::sort(all.begin() + 1, all.end());
-  std::ofstream(path) << fmt::format("{}\n", fmt::join(all, "\n"));
-  return mine;
-}
-
 // A prediction that moves is seen: write it anew with LOCKSTEP_WRITE_GOLDEN=1 and read the
-// difference. Of chaotic ones the first step and memory are certain; what follows may differ on a
-// processor that rounds a logarithm otherwise.
+// difference.
 TEST_P(ShippedScenario, PredictsWhatIsWrittenDownInJsonAsItsSchemaSays) {
   Scenario s = read_scenario(GetParam());
   s.simulation.steps = std::min<std::int64_t>(s.simulation.steps, 6);
@@ -136,29 +73,10 @@ TEST_P(ShippedScenario, PredictsWhatIsWrittenDownInJsonAsItsSchemaSays) {
   EXPECT_FALSE(document["predictions"].empty());
   EXPECT_EQ(schema_faults(schema, document), "");
 
-  const std::string file = std::filesystem::relative(GetParam(), data_folder("")).string();
-  const std::vector<std::string> lines = written_lines(file, record.predictions);
-  ASSERT_EQ(lines.size(), record.predictions.size());
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    const Prediction& p = record.predictions[i];
-    SCOPED_TRACE(p.strategy + " on " + std::to_string(p.gpus));
-    std::istringstream line(lines[i].substr(file.size()));
-    std::string word;
-    std::getline(line, word, ',');
-    ASSERT_TRUE(std::getline(line, word, ','));
-    std::vector<double> written;
-    while (std::getline(line, word, ',')) written.push_back(std::stod(word));
-    const std::vector<double> figures = written_figures(p);
-    ASSERT_EQ(written.size(), figures.size());
-    for (std::size_t k = 0; k < figures.size(); ++k) {
-      const std::string& field = written_fields[k];
-      const bool part = (k >= 2 && k <= 10) || field == "stragglers";
-      const double size = part ? p.step_seconds : std::abs(written[k]);
-      const bool certain =
-          !p.worker_steps || field == "first step" || field == "allocated" || field == "reserved";
-      EXPECT_NEAR(figures[k], written[k], (certain ? 1e-6 : 0.05) * size) << field;
-    }
-  }
+  std::vector<Written> found;
+  for (const Prediction& p : record.predictions) found.push_back(written_of(p));
+  expect_as_written_down("predictions.csv",
+                         std::filesystem::relative(GetParam(), data_folder("")).string(), found);
 }
 
 // As the explorer saves it: without comments and in other lines.
