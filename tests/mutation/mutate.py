@@ -119,7 +119,7 @@ def main():
         unbroken = file.read_text()
         text = unbroken.splitlines(keepends=True)
         text[number - 1] = new + "\n"
-        [compiled] = build.glob(f"sim/**/CMakeFiles/*.dir/**/{file.name}.o")
+        [compiled] = build.glob(f"{name.parts[0]}/{name.parts[1]}/CMakeFiles/*.dir/{pathlib.Path(*name.parts[2:])}.o")
         code = compiled.read_bytes()
         file.write_text("".join(text))
         begin = time.monotonic()
@@ -127,7 +127,8 @@ def main():
             if run(["cmake", "--build", str(build)]).returncode or compiled.read_bytes() == code:
                 continue
             tried += 1
-            failure = first_failure(programs, build, environment, options.quick)
+            of_room_first = sorted(programs, key=lambda program: program.parent.name != name.parts[1])
+            failure = first_failure(of_room_first, build, environment, options.quick)
             caught += bool(failure)
             verdict = f"caught by {failure}" if failure else "NOT CAUGHT"
         finally:
