@@ -62,6 +62,20 @@ std::optional<OverSeeds> over_seeds(const StrategyResult& result) {
   return told;
 }
 
+// FLOP/s of one GPU, on average: nodes may have others than the platform's.
+double peak_per_gpu(const Job& job, MathMode mode) {
+  const double own = peak_flops(job.machine.device, mode);
+  double more = 0;
+  for (const OtherDevice& other : job.stragglers.other_devices) {
+    const double peak = peak_flops(load_device(other.device), mode);
+    for (const int node : other.nodes) {
+      const int per_node = job.machine.gpus_per_node;
+      more += std::clamp(job.gpus - node * per_node, 0, per_node) * (peak - own);
+    }
+  }
+  return own + more / job.gpus;
+}
+
 }  // namespace
 
 Prediction summarise_point(const Scenario& scenario, const Point& point,
@@ -91,7 +105,7 @@ Prediction summarise_point(const Scenario& scenario, const Point& point,
   }
   p.split = result.split;
   p.gpu_utilisation = result.device_busy / average;
-  const double peak = peak_flops(job.machine.device, math_mode(point.precision));
+  const double peak = peak_per_gpu(job, math_mode(point.precision));
   p.mfu = point.model_flops / (average * peak);  // both per GPU
   p.memory = result.memory;
   if (!fits(p.memory)) {

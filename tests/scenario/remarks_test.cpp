@@ -108,5 +108,16 @@ TEST(Remarks, ManyUnitsThatKeepTheHostBusyAreNamedAndTheAdviceHelps) {
   EXPECT_THAT(fsdp("resnet50", "").notes, Not(Contains(HasSubstr("keep the host busy"))));
 }
 
+// Of a node that one of the points has.
+TEST(Remarks, WhatOtherDevicesLackIsSaid) {
+  const auto of_node = [](const std::string& node) {
+    return warnings("gpus: [8, 16]\nprecision: amp-bf16\nstragglers: {other_devices: [{device: " +
+                    std::string("t4, nodes: ") + node + "}]}\n");
+  };
+  EXPECT_THAT(of_node("0"), Contains(HasSubstr("T4 has no units for bf16")));
+  EXPECT_THAT(of_node("1"), Contains(HasSubstr("T4 has no units for bf16")));
+  EXPECT_THAT(warnings("gpus: [8, 16]\nprecision: amp-bf16\n"), ElementsAre());
+}
+
 }  // namespace
 }  // namespace lockstep::remarks_test

@@ -157,6 +157,21 @@ TEST(Stragglers, OtherDevicesAreAsSlowAsTheyAre) {
   EXPECT_LT(memory.at(0).capacity, 17e9);
 }
 
+// Half of the GPUs can do 312 TFLOP/s in fp16, the other half 125; ten of 26 in bf16, which a V100 has
+// no units for: 15.7 in fp32.
+TEST(Stragglers, UtilisationIsOfWhatEachDeviceCanDo) {
+  const auto ratio = [](const std::string& precision, int gpus) {
+    const Scenario scenario =
+        scenario_of("gpus: " + std::to_string(gpus) + "\nprecision: " + precision +
+                    "\nstragglers: {other_devices: [{device: v100-sxm2-32gb, nodes: [1, 3]}]}\n");
+    const Point point = expand(scenario).at(0);
+    const Prediction p = summarise_point(scenario, point, simulate({point}).at(0));
+    return point.model_flops / p.step_seconds / p.mfu;
+  };
+  EXPECT_NEAR(ratio("amp-fp16", 32) / 1e12, (312 + 125) / 2.0, 0.5);
+  EXPECT_NEAR(ratio("amp-bf16", 26) / 1e12, (16 * 312 + 10 * 15.7) / 26, 0.5);
+}
+
 TEST(Stragglers, WhatIsNotThereIsRefusedWithItsPlace) {
   for (const auto& [stragglers, message] :
        std::initializer_list<std::pair<const char*, const char*>>{
