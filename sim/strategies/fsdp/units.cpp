@@ -182,9 +182,8 @@ std::vector<FsdpUnit> make_units(const TrainingStep& step, const WrapOptions& wr
     }
     result.push_back(std::move(unit));
   }
-  std::stable_sort(result.begin(), result.end(), [](const FsdpUnit& a, const FsdpUnit& b) {
-    if (a.first != b.first) return a.first < b.first;
-    return a.last > b.last;  // the outer one first
+  std::ranges::stable_sort(result, {}, [](const FsdpUnit& unit) {
+    return std::pair{unit.first, -unit.last};  // the outer one first
   });
   return result;
 }
