@@ -5,6 +5,7 @@ usage: draw_scenarios.py LOCKSTEP COUNT SEED > tests/scenario/golden/drawn.jsonl
 
 The fuzzer's scenarios, one a line. One is kept if the program accepts it, answers soon, and if it holds
 enough pairs of options that no earlier one holds together: what an option does often shows beside another.
+What answers soon depends on the machine, so the file is kept, not drawn again by the test.
 """
 import itertools, json, sys, time
 

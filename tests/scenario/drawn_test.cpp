@@ -23,9 +23,8 @@ constexpr int blocks = 8;  // that may run beside each other
 double sum_of_numbers(const Json& json) {
   if (json.is_number()) return json.get<double>();
   double sum = 0;
-  for (const Json& part : json) {
-    if (json.is_structured()) sum += sum_of_numbers(part);
-  }
+  if (!json.is_structured()) return sum;
+  for (const Json& part : json) sum += sum_of_numbers(part);
   return sum;
 }
 
