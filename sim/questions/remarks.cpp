@@ -174,23 +174,6 @@ void note_parts_of_nodes(const Scenario& scenario, const std::vector<Point>& poi
       fmt::join(counts, ", "), counts == std::vector{1} ? "" : "s", node));
 }
 
-// Of all that trains in any of the points, by title.
-std::map<std::string, Device> devices_of(const std::vector<Point>& points) {
-  std::map<std::string, Device> devices;
-  for (const Point& point : points) {
-    const Job& job = point.job;
-    devices.emplace(job.machine.device.title, job.machine.device);
-    for (const OtherDevice& other : job.stragglers.other_devices) {
-      const Device device = load_device(other.device);
-      const auto used = [&](int node) { return node * job.machine.gpus_per_node < job.gpus; };
-      if (std::any_of(other.nodes.begin(), other.nodes.end(), used)) {
-        devices.emplace(device.title, device);
-      }
-    }
-  }
-  return devices;
-}
-
 // PyTorch trains in a precision that the device has no units for: it ignores the switch for TF32
 // (torch-fp32, its default, asks for nothing), and converts half precision to fp32 and back.
 void note_missing_units(Precision precision, const Device& device,
@@ -214,7 +197,12 @@ void note_missing_units(Precision precision, const Device& device,
 void note_missing_units(const std::vector<Point>& points, std::vector<std::string>& sentences) {
   std::set<Precision> asked;
   for (const Point& point : points) asked.insert(point.precision);
-  const std::map<std::string, Device> devices = devices_of(points);
+  const Job& job = points.front().job;
+  std::map<std::string, Device> devices{{job.machine.device.title, job.machine.device}};
+  for (const OtherDevice& other : job.stragglers.other_devices) {
+    const Device device = load_device(other.device);
+    devices.emplace(device.title, device);
+  }
   for (const Precision precision : asked) {
     for (const auto& device : devices) note_missing_units(precision, device.second, sentences);
   }

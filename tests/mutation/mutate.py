@@ -54,6 +54,12 @@ def run(command, **more):
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more)
 
 
+def compiled(build, name):
+    """The object file of sim/ROOM/..."""
+    [found] = build.glob(f"sim/{name.parts[1]}/CMakeFiles/*.dir/{pathlib.Path(*name.parts[2:])}.o")
+    return found
+
+
 def whole(program, environment):
     """The first test that fails when all of the program's run in one process; empty if none does."""
     # Tests start processes: `timeout` ends them, too.
@@ -112,6 +118,8 @@ def main():
     if failure := first_failure([], build, environment, options.quick):
         sys.exit(f"on the unbroken tree {failure} fails")
 
+    code = {name: compiled(build, name).read_bytes() for name in {line[1] for line in lines}}
+
     caught = tried = 0
     for _, name, number, old, new, kind in lines:
         if tried == options.count:
@@ -120,12 +128,10 @@ def main():
         unbroken = file.read_text()
         text = unbroken.splitlines(keepends=True)
         text[number - 1] = new + "\n"
-        [compiled] = build.glob(f"{name.parts[0]}/{name.parts[1]}/CMakeFiles/*.dir/{pathlib.Path(*name.parts[2:])}.o")
-        code = compiled.read_bytes()
         file.write_text("".join(text))
         begin = time.monotonic()
         try:
-            if run(["cmake", "--build", str(build)]).returncode or compiled.read_bytes() == code:
+            if run(["cmake", "--build", str(build)]).returncode or compiled(build, name).read_bytes() == code[name]:
                 continue
             tried += 1
             of_room_first = sorted(programs, key=lambda program: program.parent.name != name.parts[1])

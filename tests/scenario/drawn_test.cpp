@@ -52,7 +52,7 @@ class Heard final : public Observer {
     said += step.index;
   }
 
-  double links = 0, said = 0, bytes = 0, ready = 0, events = 0, seconds = 0, ends = 0;
+  double links = 0, said = 0, bytes = 0, ready = 0, events = 0, caused = 0, seconds = 0, ends = 0;
 
  private:
   static int code(std::string_view text) {
@@ -61,7 +61,8 @@ class Heard final : public Observer {
     return sum;
   }
   void told(const Stream& stream, double start, double end, Number after) {
-    events += after == 0 ? 1 : 1.001;
+    ++events;
+    if (after != 0) ++caused;
     said += code(stream.group) + code(stream.name);
     seconds += (end - start) * (1 + stream.lane);
     ends += end;
@@ -86,6 +87,7 @@ void add_heard(const Point& point, Written& written) {
   }
   for (const auto& [name, figure] : {std::pair{"links", heard.links},
                                      {"events", heard.events},
+                                     {"caused", heard.caused},
                                      {"said", heard.said},
                                      {"in events", heard.seconds},
                                      {"their ends", heard.ends},

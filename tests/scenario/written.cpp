@@ -64,11 +64,10 @@ std::vector<std::string> lines_of(const std::string& path, const std::string& ke
       for (const auto& [name, figure] : found[i].figures) figures.push_back(figure);
       mine.push_back(fmt::format("{}{:03},{:.9g}", begin, i, fmt::join(figures, ",")));
     }
-    if (all.empty() && !found.empty()) {
-      std::vector<std::string> names;
-      for (const auto& [name, figure] : found[0].figures) names.push_back(name);
-      all.push_back(fmt::format("file,point,{}", fmt::join(names, ",")));
-    }
+    std::vector<std::string> names;
+    for (const auto& [name, figure] : found.at(0).figures) names.push_back(name);
+    if (all.empty()) all.emplace_back();
+    all[0] = fmt::format("file,point,{}", fmt::join(names, ","));
     all.insert(all.end(), mine.begin(), mine.end());
     std::sort(all.begin() + 1, all.end());
     std::ofstream(path) << fmt::format("{}\n", fmt::join(all, "\n"));
