@@ -38,6 +38,13 @@ namespace {
 // Rows further off than this say more about themselves than about their neighbours.
 constexpr double most_log_ratio = 0.35;
 
+// Shorter convolutions say more about the host's share of a call than about the kernel.
+constexpr double least_convolution_seconds = 1e-3;
+
+bool tells_the_kernel(const KernelRow& row) {
+  return row.kernel.kind != KernelKind::convolution || row.seconds >= least_convolution_seconds;
+}
+
 // Null where the program does not correct such kernels.
 const char* measured_kind(const KernelRow& row) {
   if (row.kind == "product fp16") return "half_product";
@@ -50,7 +57,7 @@ const char* measured_kind(const KernelRow& row) {
 // from 1 ms are further off, and those of a V100 (cuDNN 8) move training steps measured with cuDNN 7
 // away from the measurement.
 bool corrects(const std::string& chip, const std::string& kind) {
-  return chip != "l4" && !(kind == "convolution" && (chip == "a100" || chip == "v100"));
+  return chip != "l4" && !(kind == "convolution" && chip == "a100");
 }
 
 std::array<std::int64_t, 4> sizes(const Kernel& kernel) {
@@ -85,7 +92,7 @@ void write_measured_kernels(const std::string& folder, const std::vector<KernelC
                             const Models& models) {
   std::map<std::string, std::string> files;
   for (const KernelCase& c : kernels) {
-    if (measured_kind(c.row) == nullptr) continue;
+    if (measured_kind(c.row) == nullptr || !tells_the_kernel(c.row)) continue;
     if (!corrects(chip(c.row.device), measured_kind(c.row))) continue;
     const auto of = sizes(c.row.kernel);
     files[chip(c.row.device)] +=
@@ -175,7 +182,7 @@ void print_kernels(const std::vector<KernelCase>& kernels, const Models& models)
   std::map<std::string, std::vector<double>> fitted, held_out, corrected, all, as_shipped;
   ByKindAndChip measured;
   for (const KernelCase& c : kernels)
-    if (!c.row.held_out && measured_kind(c.row) != nullptr)
+    if (!c.row.held_out && measured_kind(c.row) != nullptr && tells_the_kernel(c.row))
       measured[kind_and_chip(c.row)].push_back(measured_kernel(c, models));
   for (const KernelCase& c : kernels) {
     const double error = kernel_error(c, models);
@@ -192,8 +199,7 @@ void print_kernels(const std::vector<KernelCase>& kernels, const Models& models)
       const bool near = corrects(chip(c.row.device), measured_kind(c.row));
       as_shipped[c.row.kind].push_back(near ? corrected[c.group].back() : std::abs(error));
     }
-    // Shorter ones say more about the host's share of a call than about the kernel.
-    if (c.row.kernel.kind != KernelKind::convolution || c.row.seconds < 1e-3) continue;
+    if (c.row.kernel.kind != KernelKind::convolution || !tells_the_kernel(c.row)) continue;
     add(c.group + ", from 1 ms");
   }
   for (const auto& [group, errors] : all)

@@ -47,6 +47,41 @@ double round_up(double value, double step) {
   return std::ceil(value / step) * step;
 }
 
+// How many waves are paid for.
+double waves_charged(double waves, const KernelLaw& law) {
+  return std::max(1.0, waves + law.wave_tail * (std::ceil(waves) - waves));
+}
+
+// Each split of k doubles the blocks of a product with few tiles.
+constexpr int most_splits_of_k = 128;
+
+// The cheapest of the tile shapes and splits.
+template <std::size_t count>
+double tiled_seconds(const MatrixShape& shape, double rate, int multiprocessors,
+                     double workspace_bandwidth, const KernelLaw& law,
+                     const std::array<Tile, count>& shapes, int most_splits) {
+  if (shape.m <= 0 || shape.n <= 0 || shape.k <= 0 || shape.batch <= 0) return 0;
+  const double sms = std::max(multiprocessors, 1);
+  double best = std::numeric_limits<double>::infinity();
+  for (const Tile& tile : shapes) {
+    const double blocks = std::ceil(shape.m / tile.m) * std::ceil(shape.n / tile.n) * shape.batch;
+    const double per_step =
+        2 * tile.m * tile.n * sms / (rate * tile_efficiency(tile, law.tile_reuse));
+    const double fill = law.tile_fill_seconds * tile.m * tile.n / (tiles[0].m * tiles[0].n) +
+                        law.tile_fill_steps * per_step;
+    for (int splits = 1; splits <= most_splits; splits *= 2) {
+      const double steps = std::ceil(shape.k / splits);
+      double seconds = waves_charged(blocks * splits / sms, law) * (per_step * steps + fill);
+      // Every split writes its fp32 part and one pass reads them all again.
+      if (splits > 1)
+        seconds += 8.0 * splits * shape.m * shape.n * shape.batch / workspace_bandwidth;
+      best = std::min(best, seconds);
+      if (blocks * splits > 4 * sms) break;  // more blocks than needed: splitting only costs
+    }
+  }
+  return best;
+}
+
 }  // namespace
 
 bool on_matrix_units(MathMode mode, const Device& device) {
@@ -172,44 +207,72 @@ KernelLaw of_groups(KernelLaw law) {
   return law;
 }
 
+// What cuDNN and the batched products around it run in plain fp32 (128x128, 128x64 and 128x32 in
+// their names); only the weight gradient, whose sum is long, is split.
+constexpr std::array plain_tiles{Tile{128, 128}, Tile{128, 64}, Tile{128, 32}};
+
+double plain_convolution_seconds(const MatrixShape& shape, double rate, bool weight_gradient,
+                                 const Device& device, const KernelLaw& law) {
+  if (weight_gradient)
+    return matrix_seconds(shape, rate, device.multiprocessors, memory_rate(device), law);
+  return tiled_seconds(shape, rate, device.multiprocessors, memory_rate(device), law, plain_tiles,
+                       1);
+}
+
 bool may_use_winograd(const Kernel& kernel) {
   const ConvGeometry& g = kernel.conv;
   return g.kernel_h == 3 && g.kernel_w == 3 && g.stride == 1 && g.dilation == 1;
 }
 
-// Winograd's algorithm F(e x e, 3 x 3) of Lavin and Gray: (e + 2)^2 products over tiles of e x e
-// outputs. With e = 2 one fused kernel transforms and multiplies, in blocks of 4 x 8 outputs of one
-// image (cuDNN's kernels have tile148 in their names); with e = 4 the transformed values go through
-// memory, which leaves plain products.
-double winograd_seconds(const Kernel& kernel, int edge, const Device& device,
-                        const KernelLaw& law) {
+// A convolution as its passes see it: what is computed, from what.
+struct Pass3x3 {
+  double images, height, width, in, out, groups;
+};
+
+Pass3x3 pass_of(const Kernel& kernel) {
   const ConvGeometry& g = kernel.conv;
   const bool data = kernel.pass == Pass::data_gradient;
-  const bool fused = edge == 2;
-  const double height = static_cast<double>(data ? g.height_in : g.height_out);
-  const double width = static_cast<double>(data ? g.width_in : g.width_out);
-  const double covered =
-      static_cast<double>(g.images) * (fused ? 8 * std::ceil(height / 4) * std::ceil(width / 8)
-                                             : std::ceil(height / edge) * std::ceil(width / edge));
   const double groups = static_cast<double>(g.groups);
-  const double in = static_cast<double>(data ? g.channels_out : g.channels_in) / groups;
-  const double out = static_cast<double>(data ? g.channels_in : g.channels_out) / groups;
-  const double points = (edge + 2) * (edge + 2) * groups;
+  return {static_cast<double>(g.images),
+          static_cast<double>(data ? g.height_in : g.height_out),
+          static_cast<double>(data ? g.width_in : g.width_out),
+          static_cast<double>(data ? g.channels_out : g.channels_in) / groups,
+          static_cast<double>(data ? g.channels_in : g.channels_out) / groups,
+          groups};
+}
+
+// Winograd's algorithm F(2 x 2, 3 x 3) of Lavin and Gray in one kernel that transforms and
+// multiplies: 16 products instead of 36. A block makes 4 x 8 tiles of one image (cuDNN's kernels
+// have tile148 in their names), so 8 x 16 outputs, for 32 channels: 128 x 128 values.
+double fused_winograd_seconds(const Kernel& kernel, const Device& device, const KernelLaw& law) {
+  const Pass3x3 of = pass_of(kernel);
+  constexpr double block_height = 8, block_width = 16, block_channels = 32;
+  const double blocks = of.images * std::ceil(of.height / block_height) *
+                        std::ceil(of.width / block_width) * std::ceil(of.out / block_channels) *
+                        of.groups;
+  const double sms = std::max(device.multiprocessors, 1);
+  const double rate =
+      vector_product_rate(device, device.efficiency.convolution_fp32) * law.winograd;
+  const double per_step = 2 * 4 * block_height * block_width * block_channels * sms / rate;
+  const double fill = of.groups > 1 ? law.grouped_fill_steps : law.tile_fill_steps;
+  return waves_charged(blocks / sms, law) * per_step * (of.in + fill);
+}
+
+// ... and F(4 x 4, 3 x 3) with the transformed values in memory: 36 plain products instead of 144.
+double unfused_winograd_seconds(const Kernel& kernel, const Device& device, const KernelLaw& law) {
+  const Pass3x3 of = pass_of(kernel);
+  constexpr double edge = 4;
+  const double covered = of.images * std::ceil(of.height / edge) * std::ceil(of.width / edge);
+  const double points = (edge + 2) * (edge + 2) * of.groups;
   const bool weight = kernel.pass == Pass::weight_gradient;
-  const MatrixShape shape =
-      weight ? MatrixShape{out, in, covered, points} : MatrixShape{covered, out, in, points};
+  const MatrixShape shape = weight ? MatrixShape{of.out, of.in, covered, points}
+                                   : MatrixShape{covered, of.out, of.in, points};
   const double rate = vector_product_rate(device, device.efficiency.convolution_fp32) *
-                      (fused ? law.winograd : law.winograd_unfused) *
-                      (weight ? law.weight_gradient_fp32 : 1);
-  double seconds = matrix_seconds(shape, rate, device.multiprocessors, memory_rate(device),
-                                  fused && g.groups > 1 ? of_groups(law) : law,
-                                  fused && !weight ? 1 : most_splits_of_k);
-  if (!fused) {
-    // Written by one kernel and read by the next.
-    const double transformed = 4 * points * (covered * (in + out) + in * out);
-    seconds += 2 * transformed / memory_rate(device);
-  }
-  return seconds;
+                      law.winograd_unfused * (weight ? law.weight_gradient_fp32 : 1);
+  // Written by one kernel and read by the next.
+  const double transformed = 4 * points * (covered * (of.in + of.out) + of.in * of.out);
+  return plain_convolution_seconds(shape, rate, weight, device, law) +
+         2 * transformed / memory_rate(device);
 }
 
 KernelTime convolution_time(const Kernel& kernel, const Device& device, const KernelLaw& law,
@@ -260,12 +323,17 @@ KernelTime convolution_time(const Kernel& kernel, const Device& device, const Ke
   }
   const bool winograd = plain && may_use_winograd(kernel);
   time.compute = std::numeric_limits<double>::infinity();
+  const bool weight = kernel.pass == Pass::weight_gradient;
   if (!winograd || algorithm != Algorithm::winograd)
-    time.compute = matrix_seconds(shape, rate, device.multiprocessors, memory_rate(device),
-                                  plain && g.groups > 1 ? of_groups(law) : law);
-  if (winograd && algorithm != Algorithm::implicit_product)
-    for (const int edge : {2, 4})
-      time.compute = std::min(time.compute, winograd_seconds(kernel, edge, device, law));
+    time.compute = plain && g.groups == 1
+                       ? plain_convolution_seconds(shape, rate, weight, device, law)
+                       : matrix_seconds(shape, rate, device.multiprocessors, memory_rate(device),
+                                        plain && g.groups > 1 ? of_groups(law) : law);
+  if (winograd && algorithm != Algorithm::implicit_product) {
+    time.compute = std::min(time.compute, unfused_winograd_seconds(kernel, device, law));
+    // cuDNN has no such kernel for the weight gradient.
+    if (!weight) time.compute = std::min(time.compute, fused_winograd_seconds(kernel, device, law));
+  }
   time.memory = traffic_seconds(bytes, device, law);
   return time;
 }
@@ -290,29 +358,9 @@ KernelTime attention_time(const Kernel& kernel, const Device& device, const Kern
 }  // namespace
 
 double matrix_seconds(const MatrixShape& shape, double rate, int multiprocessors,
-                      double workspace_bandwidth, const KernelLaw& law, int most_splits) {
-  if (shape.m <= 0 || shape.n <= 0 || shape.k <= 0 || shape.batch <= 0) return 0;
-  const double sms = std::max(multiprocessors, 1);
-  double best = std::numeric_limits<double>::infinity();
-  for (const Tile& tile : tiles) {
-    const double blocks = std::ceil(shape.m / tile.m) * std::ceil(shape.n / tile.n) * shape.batch;
-    const double per_step =
-        2 * tile.m * tile.n * sms / (rate * tile_efficiency(tile, law.tile_reuse));
-    const double fill = law.tile_fill_seconds * tile.m * tile.n / (tiles[0].m * tiles[0].n) +
-                        law.tile_fill_steps * per_step;
-    for (int splits = 1; splits <= most_splits; splits *= 2) {
-      const double steps = std::ceil(shape.k / splits);
-      const double waves = blocks * splits / sms;
-      const double charged = std::max(1.0, waves + law.wave_tail * (std::ceil(waves) - waves));
-      double seconds = charged * (per_step * steps + fill);
-      // Every split writes its fp32 part and one pass reads them all again.
-      if (splits > 1)
-        seconds += 8.0 * splits * shape.m * shape.n * shape.batch / workspace_bandwidth;
-      best = std::min(best, seconds);
-      if (blocks * splits > 4 * sms) break;  // more blocks than needed: splitting only costs
-    }
-  }
-  return best;
+                      double workspace_bandwidth, const KernelLaw& law) {
+  return tiled_seconds(shape, rate, multiprocessors, workspace_bandwidth, law, tiles,
+                       most_splits_of_k);
 }
 
 double stream_seconds(double bytes, int launches, const Device& device, const KernelLaw& law) {

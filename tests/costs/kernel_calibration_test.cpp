@@ -3,14 +3,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "costs/kernel_model.hpp"
 #include "fit/kernel_rows.hpp"
 #include "fit/reference_rows.hpp"
+#include "hardware/measured_kernels.hpp"
 #include "source_dir.hpp"
 
 namespace lockstep::kernel_calibration_test {
@@ -31,7 +35,7 @@ const std::map<std::string, Bar> step_bars{{"timm", {0.10, 0.05}},
                                            {"lambda", {0.10, 0.05}},
                                            {"llm-foundry", {0.08, 0.05}},
                                            {"vtrain", {0.13, 0.05}},
-                                           {"pycls", {0.16, 0.06}},
+                                           {"pycls", {0.165, 0.05}},
                                            {"nvidia", {0.10, 0.08}},
                                            {"paddle", {0.05, 0.05}},
                                            {"pytorch-ddp", {0.06, 0.04}},
@@ -59,28 +63,77 @@ TEST(KernelCalibration, ShippedModelsMeetTheBarOnTheirCalibrationRows) {
 const std::map<std::string, double> alone_over_training{{"a100-sxm4-80gb", 0.95},
                                                         {"h100-sxm5-80gb", 1.18}};
 
+// "convolution gap" of lockstep-fit: the host's share of a call in the source.
+const std::map<std::string, double> host_share{
+    {"a100-pcie-80gb", 205e-6}, {"t4", 262e-6}, {"v100-pcie-32gb", 196e-6}};
+
+bool is_convolution(const KernelRow& row) {
+  return row.kernel.kind == KernelKind::convolution;
+}
+
+double gap(const KernelRow& row) {
+  if (is_convolution(row)) return host_share.at(row.device);
+  return row.with_gap ? 12e-6 : 0;  // one launch between two events
+}
+
 // A fifth of the shapes was held out of the fit; these are what counts.
 TEST(KernelCalibration, HeldOutKernelsMeetTheBarByKindAndDevice) {
-  std::map<std::string, std::vector<double>> errors, products;
+  std::map<std::string, std::vector<double>> errors, kinds;
   for (const KernelRow& row :
        load_kernel_rows(LOCKSTEP_SOURCE_DIR "/calibrate/reference/kernels")) {
-    if (!row.held_out || row.kind.find("product") != 0) continue;
+    if (!row.held_out || (row.kind.find("product") != 0 && !is_convolution(row))) continue;
     Device device = load_device(row.device);
     device.measured = nullptr;  // the law alone
     // What a product alone on small numbers gains over training is no part of the device.
     const auto alone = alone_over_training.find(row.device);
     if (row.kind == "product fp16" && alone != alone_over_training.end())
       device.efficiency.matmul *= alone->second;
-    double seconds = kernel_time(row.kernel, device, {}, row.element_bytes).total;
-    if (row.with_gap) seconds += 12e-6;  // one launch between two events
+    const double seconds = kernel_time(row.kernel, device, {}, row.element_bytes).total + gap(row);
     const double error = std::abs(std::log(seconds / row.seconds));
     errors[row.kind + " " + row.device].push_back(error);
-    products[row.kind].push_back(error);
+    kinds[row.kind].push_back(error);
   }
-  ASSERT_EQ(errors.size(), 9u);
+  ASSERT_EQ(errors.size(), 12u);
   for (const auto& [group, list] : errors) EXPECT_LT(median_of(list), 0.12) << group;
-  EXPECT_LT(median_of(products["product fp16"]), 0.08);
-  EXPECT_LT(median_of(products["product fp32"]), 0.10);
+  EXPECT_LT(median_of(kinds["product fp16"]), 0.08);
+  EXPECT_LT(median_of(kinds["product fp32"]), 0.10);
+  EXPECT_LT(median_of(kinds["convolution fp32"]), 0.12);
+}
+
+// As the program predicts them: a T4 and a V100 know the shapes that were measured, here the fitted
+// ones only.
+TEST(KernelCalibration, HeldOutConvolutionsMeetTheBarBesideFittedOnes) {
+  std::vector<KernelRow> rows;
+  for (KernelRow& row : load_kernel_rows(LOCKSTEP_SOURCE_DIR "/calibrate/reference/kernels"))
+    if (is_convolution(row)) rows.push_back(std::move(row));
+  std::map<std::string, Device> devices;
+  std::map<std::string, std::shared_ptr<MeasuredKernels>> fitted;
+  for (const KernelRow& row : rows) {
+    if (devices.count(row.device) == 0) {
+      devices[row.device] = load_device(row.device);
+      if (!devices[row.device].measured->convolutions.empty())
+        fitted[row.device] = std::make_shared<MeasuredKernels>();
+      devices[row.device].measured = nullptr;
+    }
+    if (row.held_out || row.seconds < 1e-3 || fitted.count(row.device) == 0) continue;
+    const double modelled = kernel_time(row.kernel, devices[row.device]).total + gap(row);
+    const ConvGeometry& g = row.kernel.conv;
+    MeasuredKernel& measured = fitted[row.device]->convolutions.emplace_back();
+    const std::array sizes{g.images, g.channels_in, g.channels_out, g.height_out};
+    std::transform(sizes.begin(), sizes.end(), measured.log2_size.begin(),
+                   [](std::int64_t size) { return std::log2(static_cast<double>(size)); });
+    measured.log_ratio = std::clamp(std::log(row.seconds / modelled), -0.35, 0.35);
+  }
+  ASSERT_EQ(fitted.size(), 2u);
+  for (const auto& [name, kernels] : fitted) devices[name].measured = kernels;
+  std::vector<double> errors;
+  for (const KernelRow& row : rows) {
+    if (!row.held_out) continue;
+    const double seconds = kernel_time(row.kernel, devices[row.device]).total + gap(row);
+    errors.push_back(std::abs(std::log(seconds / row.seconds)));
+  }
+  ASSERT_EQ(errors.size(), 327u);
+  EXPECT_LT(median_of(errors), 0.10);
 }
 
 // The shipped ratios are those of the shipped law: with them measured shapes come out closer.
@@ -89,17 +142,18 @@ TEST(KernelCalibration, MeasuredKernelsAreMetByTheShippedDevices) {
   std::map<std::string, Device> devices;
   for (const KernelRow& row :
        load_kernel_rows(LOCKSTEP_SOURCE_DIR "/calibrate/reference/kernels")) {
-    if (row.kind.find("product") != 0) continue;
+    // Of convolutions those count that take longer than the host.
+    if (row.kind.find("product") != 0 && !(is_convolution(row) && row.seconds >= 1e-3)) continue;
     if (devices.count(row.device) == 0) devices[row.device] = load_device(row.device);
     Device device = devices[row.device];
-    if (!device.measured) continue;
+    if (!device.measured || (is_convolution(row) && device.measured->convolutions.empty()))
+      continue;
     const auto alone = alone_over_training.find(row.device);
     if (row.kind == "product fp16" && alone != alone_over_training.end())
       device.efficiency.matmul *= alone->second;
     const auto error = [&] {
-      const double gap = row.with_gap ? 12e-6 : 0;
       return std::abs(std::log(
-          (kernel_time(row.kernel, device, {}, row.element_bytes).total + gap) / row.seconds));
+          (kernel_time(row.kernel, device, {}, row.element_bytes).total + gap(row)) / row.seconds));
     };
     corrected[row.kind].push_back(error());
     device.measured = nullptr;

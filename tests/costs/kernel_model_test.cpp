@@ -212,17 +212,67 @@ TEST(KernelModel, PlainFp32ConvolutionsOfThreeByThreeMayRunByWinogradsAlgorithm)
   }
 }
 
-// Blocks of 4 x 8 outputs of one image: 5 x 5 is two of them, as 8 x 8 is, and 9 x 9 is six.
+// Blocks of 8 x 16 outputs of one image for 32 channels: 5 x 5 is one of them, as 8 x 8 is, 9 x 9
+// is two and 17 x 17 six; 33 channels cost what 64 do.
 TEST(KernelModel, FusedWinogradCoversWholeBlocksOfAnImage) {
   const Device d = round_device();
   KernelLaw fused;
   fused.winograd_unfused = 1e-3;
-  const auto seconds = [&](std::int64_t side) {
-    const Kernel k = convolution(64, 64, 1, 3, side, 12800, Pass::forward, MathMode::fp32);
+  const auto seconds = [&](std::int64_t side, std::int64_t channels) {
+    const Kernel k = convolution(64, channels, 1, 3, side, 12800, Pass::forward, MathMode::fp32);
     return kernel_time(k, d, fused, 4, Algorithm::winograd).compute;
   };
-  EXPECT_DOUBLE_EQ(seconds(5), seconds(8));
-  EXPECT_NEAR(seconds(9), 3 * seconds(8), 0.02 * seconds(9));
+  EXPECT_DOUBLE_EQ(seconds(5, 64), seconds(8, 64));
+  EXPECT_NEAR(seconds(9, 64), 2 * seconds(8, 64), 1e-9 * seconds(9, 64));
+  EXPECT_NEAR(seconds(17, 64), 6 * seconds(8, 64), 1e-9 * seconds(17, 64));
+  EXPECT_DOUBLE_EQ(seconds(8, 33), seconds(8, 64));
+  EXPECT_NEAR(seconds(8, 64), 2 * seconds(8, 32), 1e-9 * seconds(8, 64));
+}
+
+// 16 products for four outputs instead of 36, at the rate of the law; blocks that fill all waves.
+TEST(KernelModel, FusedWinogradTakesFourNinthsOfTheProducts) {
+  const Device d = round_device();
+  KernelLaw law;
+  law.winograd_unfused = 1e-3;
+  law.tile_fill_steps = 0;
+  const Kernel k = convolution(64, 64, 1, 3, 16, 12800, Pass::forward, MathMode::fp32);
+  const double rate = d.fp32_flops * d.efficiency.convolution_fp32 * law.winograd;
+  const double products = k.flops * 16 / 36;
+  EXPECT_NEAR(kernel_time(k, d, law, 4, Algorithm::winograd).compute, products / rate,
+              1e-9 * products / rate);
+}
+
+// cuDNN has no fused kernel for the weight gradient.
+TEST(KernelModel, WeightGradientsHaveNoFusedWinograd) {
+  const Device d = round_device();
+  KernelLaw slow;
+  slow.winograd = 1e-3;
+  for (const Pass pass : {Pass::forward, Pass::data_gradient, Pass::weight_gradient}) {
+    const Kernel k = convolution(1024, 16, 1, 3, 16, 64, pass, MathMode::fp32);
+    KernelLaw quick = slow;
+    quick.winograd = 1e3;
+    const auto seconds = [&](const KernelLaw& law) {
+      return kernel_time(k, d, law, 4, Algorithm::winograd).compute;
+    };
+    if (pass == Pass::weight_gradient) {
+      EXPECT_DOUBLE_EQ(seconds(quick), seconds(slow));
+    } else {
+      EXPECT_LT(seconds(quick), seconds(slow));
+    }
+  }
+}
+
+// Forward and data gradient run in tiles of 128 x 128, 128 x 64 and 128 x 32 with one sum each: one
+// row costs what 128 do, and a long sum what it is long. The weight gradient's sum is split.
+TEST(KernelModel, PlainConvolutionsRunInTheTilesOfTheLibrary) {
+  const Device d = round_device();
+  const auto seconds = [&](std::int64_t in, std::int64_t images, Pass pass) {
+    const Kernel k = convolution(in, 32, 1, 1, 1, images, pass, MathMode::fp32);
+    return kernel_time(k, d).compute;
+  };
+  EXPECT_DOUBLE_EQ(seconds(64, 1, Pass::forward), seconds(64, 128, Pass::forward));
+  EXPECT_GT(seconds(1 << 14, 128, Pass::forward), 200 * seconds(1 << 6, 128, Pass::forward) / 10);
+  EXPECT_LT(seconds(64, 1 << 17, Pass::weight_gradient), seconds(1 << 17, 64, Pass::forward) / 10);
 }
 
 TEST(KernelModel, TheFastestAlgorithmIsTaken) {
