@@ -252,15 +252,16 @@ double predicted(const KernelRow& row, const Device& device, const Models& model
   if (efficiency != models.devices.end()) measured.efficiency = efficiency->second;
   const auto alone = models.alone.find(device.name);
   if (alone != models.alone.end()) measured.efficiency.matmul *= alone->second;
-  double seconds =
-      kernel_time(row.kernel, measured, models.law, row.element_bytes, algorithm).total;
-  if (row.kernel.kind == KernelKind::convolution) {
-    const auto gap_of = models.convolution_gap.find(device.name);
-    return gap_of == models.convolution_gap.end() ? seconds : seconds + gap_of->second;
-  }
-  const auto gap = models.launch_gap.find(device.name);
-  if (row.with_gap && gap != models.launch_gap.end()) seconds += gap->second;
-  return seconds;
+  return kernel_time(row.kernel, measured, models.law, row.element_bytes, algorithm).total +
+         gap(row, models);
+}
+
+double gap(const KernelRow& row, const Models& models) {
+  const bool convolution = row.kernel.kind == KernelKind::convolution;
+  if (!convolution && !row.with_gap) return 0;
+  const auto& gaps = convolution ? models.convolution_gap : models.launch_gap;
+  const auto found = gaps.find(row.device);
+  return found == gaps.end() ? 0 : found->second;
 }
 
 }  // namespace lockstep

@@ -66,5 +66,7 @@ Models shipped();
 double predicted(const ReferenceCase& reference, const Models& models);
 double predicted(const KernelRow& row, const Device& device, const Models& models,
                  Algorithm algorithm = Algorithm::fastest);
+// What of it is no kernel: the host's share of a call in the row's source.
+double gap(const KernelRow& row, const Models& models);
 
 }  // namespace lockstep

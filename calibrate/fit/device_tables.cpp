@@ -72,8 +72,19 @@ MeasuredKernel measured_kernel(const KernelCase& c, const Models& models) {
   const auto of = sizes(c.row.kernel);
   for (std::size_t i = 0; i < of.size(); ++i)
     kernel.log2_size[i] = std::log2(static_cast<double>(of[i]));
-  kernel.log_ratio = std::clamp(-kernel_error(c, models), -most_log_ratio, most_log_ratio);
+  // Of the kernel alone; one that took no longer than the host's share says nothing but "short".
+  const double host = gap(c.row, models), modelled = predicted(c.row, c.device, models) - host;
+  const double measured = std::max(c.row.seconds - host, 1e-3 * modelled);
+  kernel.log_ratio = std::clamp(std::log(measured / modelled), -most_log_ratio, most_log_ratio);
   return kernel;
+}
+
+// As the program predicts it beside measured kernels.
+double corrected_error(const KernelCase& c, const Models& models,
+                       const std::vector<MeasuredKernel>& near) {
+  const double host = gap(c.row, models), modelled = predicted(c.row, c.device, models) - host;
+  const double ratio = std::exp(log_ratio_at(near, measured_kernel(c, models).log2_size));
+  return std::log((modelled * ratio + host) / c.row.seconds);
 }
 
 std::string chip(const std::string& device) {
@@ -191,8 +202,7 @@ void print_kernels(const std::vector<KernelCase>& kernels, const Models& models)
       (c.row.held_out ? held_out : fitted)[group].push_back(std::abs(error));
       const auto near = measured.find(kind_and_chip(c.row));
       if (c.row.held_out && near != measured.end())
-        corrected[group].push_back(
-            std::abs(error + log_ratio_at(near->second, measured_kernel(c, models).log2_size)));
+        corrected[group].push_back(std::abs(corrected_error(c, models, near->second)));
     };
     add(c.group);
     if (c.row.held_out && measured_kind(c.row) != nullptr) {
