@@ -4,14 +4,18 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstdio>
+#include <map>
+#include <optional>
 
 #include "cli/options.hpp"
 #include "cli/verb.hpp"
 #include "core/errors.hpp"
 #include "core/units.hpp"
+#include "hardware/machine.hpp"
+#include "imports/compared_layers.hpp"
 #include "imports/profile_folder.hpp"
+#include "results/cells.hpp"
+#include "results/table.hpp"
 #include "workload/model.hpp"
 
 namespace lockstep::import_trace_verb {
@@ -23,6 +27,8 @@ struct Arguments {
   std::vector<std::int64_t> image;  // empty, 0 = the model's default
   std::int64_t sequence = 0, classes = 0;
   TraceParts parts;
+  std::optional<ComparedBy> compare;
+  CommonOptions common;
 };
 
 std::string time(double seconds) {
@@ -43,7 +49,55 @@ void report(const TraceImport& imported) {
   for (const std::string& remark : imported.notes) note("note: " + remark);
 }
 
+std::string or_dash(double seconds) {
+  return seconds > 0 ? time(seconds) : "-";
+}
+
+void add_times(std::vector<std::string>& cells, const DeviceTimes& times) {
+  cells.push_back(or_dash(times.measured));
+  cells.push_back(or_dash(times.modelled));
+  cells.push_back(times.measured > 0 ? fmt::format("{:+.1f} %", 100 * times.error()) : "-");
+}
+
+Table compared_table(const std::vector<ComparedLayers>& compared, ComparedBy by) {
+  std::vector<Table::Column> columns{
+      {by == ComparedBy::kinds ? "kind" : "layer", Table::Align::left}};
+  if (by == ComparedBy::kinds) columns.push_back({"layers"});
+  const bool backward = compared.back().backward.has_value();
+  for (const char* title : {"forward", "modelled", "error"}) columns.push_back({title});
+  if (backward)
+    for (const char* title : {"backward", "modelled", "error"}) columns.push_back({title});
+  Table table(columns);
+  for (const ComparedLayers& each : compared) {
+    std::vector<std::string> cells{each.name};
+    if (by == ComparedBy::kinds) cells.push_back(fmt::format("{}", each.layers));
+    add_times(cells, each.forward);
+    if (backward) add_times(cells, *each.backward);
+    table.add_row(cells);
+  }
+  return table;
+}
+
+void print_compared(const TraceImport& imported, const TrainingStep& step,
+                    const Arguments& options) {
+  const Device device = load_device(options.device);
+  const ProfileBatch& measured = imported.profile.models.front().batches.front();
+  const Table table =
+      compared_table(compare_layers(measured, step, device, *options.compare), *options.compare);
+  if (options.common.format == Format::text)
+    print(fmt::format("Device time of {}'s layers, of the trace and as modelled for {}\n\n",
+                      step.model, device.name));
+  print(rendered(table, options.common.format));
+}
+
 int import_layers(const Arguments& options) {
+  if (!options.compare && options.common.format != Format::text)
+    throw file_error("", options.common.format == Format::csv ? "--csv" : "--markdown",
+                     "is for the table of --compare", "a profile is YAML");
+  if (options.compare && options.device.empty())
+    throw file_error("", "--compare", "needs --as, the device that the model is asked about",
+                     "a name of `lockstep list devices`, or a device file");
+
   StepOptions input;
   input.samples = options.batch;
   input.precision = parse_precision(options.precision);
@@ -63,10 +117,11 @@ int import_layers(const Arguments& options) {
   for (const ProfileOptimizer& optimizer : imported.profile.optimizers)
     merge_optimizer(profile, optimizer);
   report(imported);
-  if (options.folder.empty())
+  if (!options.folder.empty()) note("wrote " + save_profile(options.folder, profile));
+  if (options.compare)
+    print_compared(imported, step, options);
+  else if (options.folder.empty())
     print(profile_text(profile));
-  else
-    note("wrote " + save_profile(options.folder, profile));
   return 0;
 }
 
@@ -92,7 +147,14 @@ Choice declare(CLI::App& app) {
   verb.add_option("--as", given->device, "Device file that the profile belongs to");
   verb.add_option("-o,--output", given->folder,
                   "Folder whose profile.yaml to add to (default: print)");
+  verb.add_option("--compare", given->compare,
+                  "Instead of the profile: its layers beside what is modelled for --as")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, ComparedBy>{
+          {"kinds", ComparedBy::kinds}, {"layers", ComparedBy::layers}}));
+  add_formats(verb, given->common, Formats::csv_markdown);
   add_examples(verb, {"trace.json.gz --model resnet50 --batch 32 -o my-profile",
+                      "trace.json.gz --model resnet50 --batch 32 --as v100-sxm2-32gb "
+                      "--compare kinds",
                       "trace.json --model gpt2 --batch 8 --step 'training step *'"});
   return {&verb, [given] { return import_layers(*given); }};
 }

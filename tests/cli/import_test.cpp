@@ -57,6 +57,28 @@ TEST(ImportTrace, PrintsAProfileOrAddsToOne) {
   EXPECT_EQ(text_of(folder + "/profile.yaml"), printed.out);
 }
 
+TEST(ImportTrace, ComparesItsLayersWithTheModel) {
+  const std::vector<std::string> on{"--as", "h100-sxm5-80gb", "--compare"};
+  const auto compared = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), on.begin(), on.end());
+    const Outcome outcome = lockstep(trace(data("lenet5_gpu.json"), more));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome;
+  };
+  EXPECT_THAT(compared({"kinds"}).out,
+              AllOf(testing::StartsWith("Device time of lenet5's layers"),
+                    testing::ContainsRegex("\nkind +layers +forward +modelled"),
+                    testing::ContainsRegex("\nconv 5 x 5 +2 "), HasSubstr("\nall ")));
+  EXPECT_THAT(compared({"layers"}).out, testing::ContainsRegex("\nconv1 +42.0 us "));
+  EXPECT_THAT(compared({"layers", "--csv"}).out,
+              testing::StartsWith("layer,forward,modelled,error,backward,modelled,error\n"));
+  EXPECT_THAT(compared({"kinds", "--markdown"}).out, testing::StartsWith("| kind | layers |"));
+  const std::string folder = new_folder("compared");
+  const Outcome both = compared({"kinds", "-o", folder});
+  EXPECT_THAT(both.out, HasSubstr("conv 5 x 5"));
+  EXPECT_THAT(text_of(folder + "/profile.yaml"), HasSubstr("model: lenet5"));
+}
+
 TEST(ImportTrace, WrongInputIsRefused) {
   const auto refused = [](const std::vector<std::string>& words, const std::string& reason) {
     const Outcome outcome = lockstep(words);
@@ -72,6 +94,9 @@ TEST(ImportTrace, WrongInputIsRefused) {
           "--as: unknown device 'h100'; allowed: ");
   refused(trace(data("lenet5_gpu.json"), {"--precision", "fp31"}), "did you mean 'fp32'?");
   refused({"import-trace", data("lenet5_gpu.json"), "--model", "lenet5"}, "--batch");
+  refused(trace(data("lenet5_gpu.json"), {"--compare", "kinds"}), "--compare: needs --as");
+  refused(trace(data("lenet5_gpu.json"), {"--as", "t4", "--compare", "kind"}), "--compare");
+  refused(trace(data("lenet5_gpu.json"), {"--csv"}), "--csv: is for the table of --compare");
   refused({"import-trace", data("lenet5_gpu.json"), "--model", "vgg11", "--batch", "32"},
           "lenet5_gpu.json:");
 }

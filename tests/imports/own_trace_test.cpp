@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "imports/compared_layers.hpp"
 #include "imports/import_trace.hpp"
 #include "points/points.hpp"
 #include "points/timeline.hpp"
@@ -39,6 +40,12 @@ void expect_round_trip(const std::string& model, const std::string& optimizer) {
     EXPECT_EQ(layers[i].name, job.step.layers[i].name);
     EXPECT_NEAR(layers[i].forward_seconds, cost.forward.busy, rounding) << layers[i].name;
     EXPECT_NEAR(layers[i].backward_seconds.value(), cost.backward.busy, rounding) << layers[i].name;
+  }
+  // Beside the model that wrote the trace no layer is off.
+  for (const ComparedLayers& each : compare_layers(imported.profile.models[0].batches[0], job.step,
+                                                   job.machine.device, ComparedBy::layers)) {
+    EXPECT_NEAR(each.forward.measured, each.forward.modelled, each.layers * rounding) << each.name;
+    EXPECT_NEAR(each.backward->measured, each.backward->modelled, each.layers * rounding);
   }
   ASSERT_EQ(imported.profile.optimizers.size(), 1u);
   EXPECT_EQ(imported.profile.optimizers[0].name, job.optimizer.name);

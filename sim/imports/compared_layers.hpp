@@ -1,0 +1,34 @@
+// The layers of a trace beside what the device model says of them: a check of the model on a
+// training step that somebody recorded (docs/import.md, "Against the model").
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "costs/profile.hpp"
+#include "hardware/machine.hpp"
+#include "workload/step.hpp"
+
+namespace lockstep {
+
+enum class ComparedBy { kinds, layers };
+
+struct DeviceTimes {
+  double measured = 0, modelled = 0;  // seconds of the device
+  double error() const { return modelled / measured - 1; }
+};
+
+struct ComparedLayers {
+  std::string name;  // of a kind: "conv 3 x 3"; of a layer its own; the last one is "all"
+  int layers = 0;
+  DeviceTimes forward{};
+  std::optional<DeviceTimes> backward{};  // absent where the trace has none
+};
+
+// By kind, the longest first, or layer by layer in the order of the step; then all together.
+// `measured` has the layers of `step`. Layers that take no time on the device are left out.
+std::vector<ComparedLayers> compare_layers(const ProfileBatch& measured, const TrainingStep& step,
+                                           const Device& device, ComparedBy by);
+
+}  // namespace lockstep
