@@ -207,8 +207,9 @@ KernelLaw of_groups(KernelLaw law) {
   return law;
 }
 
-// What cuDNN and the batched products around it run in plain fp32 (128x128, 128x64 and 128x32 in
-// their names); only the weight gradient, whose sum is long, is split.
+// What cuDNN runs for filters of more than one tap, and the products of unfused Winograd, in plain
+// fp32 (128x128, 128x64 and 128x32 in the kernels' names); only the weight gradient, whose sum is
+// long, is split. Convolutions of 1 x 1 are products and run as such.
 constexpr std::array plain_tiles{Tile{128, 128}, Tile{128, 64}, Tile{128, 32}};
 
 double plain_convolution_seconds(const MatrixShape& shape, double rate, bool weight_gradient,
@@ -243,7 +244,9 @@ Pass3x3 pass_of(const Kernel& kernel) {
 
 // Winograd's algorithm F(2 x 2, 3 x 3) of Lavin and Gray in one kernel that transforms and
 // multiplies: 16 products instead of 36. A block makes 4 x 8 tiles of one image (cuDNN's kernels
-// have tile148 in their names), so 8 x 16 outputs, for 32 channels: 128 x 128 values.
+// have tile148 in their names), so 8 x 16 outputs, for 32 channels: 128 x 128 values. In the trace
+// tests/data/ns_resolution_trace of HolisticTraceAnalysis 64 channels of 32 images of 56 x 56 run
+// in a grid of 64 x 7 x 4 blocks.
 double fused_winograd_seconds(const Kernel& kernel, const Device& device, const KernelLaw& law) {
   const Pass3x3 of = pass_of(kernel);
   constexpr double block_height = 8, block_width = 16, block_channels = 32;
@@ -325,7 +328,7 @@ KernelTime convolution_time(const Kernel& kernel, const Device& device, const Ke
   time.compute = std::numeric_limits<double>::infinity();
   const bool weight = kernel.pass == Pass::weight_gradient;
   if (!winograd || algorithm != Algorithm::winograd)
-    time.compute = plain && g.groups == 1
+    time.compute = plain && g.groups == 1 && g.kernel_h * g.kernel_w > 1
                        ? plain_convolution_seconds(shape, rate, weight, device, law)
                        : matrix_seconds(shape, rate, device.multiprocessors, memory_rate(device),
                                         plain && g.groups > 1 ? of_groups(law) : law);

@@ -14,64 +14,64 @@ namespace lockstep {
 // Shape dependence, shared by all devices. Values marked "fit" come from lockstep-fit.
 struct KernelLaw {
   // total = (compute^p + memory^p)^(1/p): how completely arithmetic and traffic overlap. Fit.
-  double smoothing = 2.22;
+  double smoothing = 2.24;
   // Matrix tiles: seconds to fill the pipeline of the largest tile and to write its result, during
   // which its multiprocessor does not multiply. Latencies and write-out, so no faster on a faster
   // matrix unit; smaller tiles hide it in proportion, by running side by side. Fit.
-  double tile_fill_seconds = 9.69e-07;
+  double tile_fill_seconds = 9.73e-07;
   // ... and steps of k during which it fills. Fit.
-  double tile_fill_steps = 11.3;
+  double tile_fill_steps = 12.1;
   // The last, partly filled wave of tiles costs between its own share of a wave (0) and a whole one
   // (1): with several tiles in flight per multiprocessor the remaining ones run faster. Fit.
-  double wave_tail = 0.471;
+  double wave_tail = 0.479;
   // A tile of a x b reaches x/(x+tile_reuse) of the best, x = ab/(a+b) multiply-adds per loaded
   // value.
-  double tile_reuse = 8.74;
+  double tile_reuse = 8.65;
   // The same two for convolutions in groups in plain fp32: short sums, whose start weighs more. Fit.
-  double grouped_fill_steps = 235;
-  double grouped_tile_reuse = 10.1;
+  double grouped_fill_steps = 227;
+  double grouped_tile_reuse = 10.2;
   // Matrix units fed with dimensions that are no multiple of 16 bytes lose this factor (fact 129).
   double misaligned = 0.5;
   // Speed of a convolution's weight gradient relative to its forward (long k, split-k; fact 130).
   // Fit.
-  double weight_gradient = 0.815;
-  double weight_gradient_fp32 = 0.647;  // ... without matrix units
+  double weight_gradient = 0.822;
+  double weight_gradient_fp32 = 0.699;  // ... without matrix units
   // Fused attention: scores cost vector work whatever the head size, as much as this share of the
   // products of a head of 128 (Dao 2023, "FlashAttention-2", figures 4 to 6: heads of 64 run at
   // 0.85 of the speed of heads of 128).
   double attention_softmax = 0.2;
   // Fused attention: backward speed relative to forward (recomputes scores; fact 132 anchors).
-  double attention_backward = 0.783;
+  double attention_backward = 0.781;
   // Version 1 of the fused kernels relative to version 2 (about half, Dao 2023). Fit.
-  double flash_attention_1 = 0.431;
+  double flash_attention_1 = 0.428;
   // Depthwise and grouped kernels outside the matrix units: weight gradient relative to forward.
   // Fit.
-  double vector_weight_gradient = 0.564;
+  double vector_weight_gradient = 0.552;
   // ... and per output element they do the index work of this many more taps of the filter. Fit.
-  double vector_overhead_taps = 35.1;
+  double vector_overhead_taps = 33.9;
   // PyTorch's own depthwise kernels relative to cuDNN's. Fit.
-  double depthwise_native = 0.442;
+  double depthwise_native = 0.439;
   // Convolutions in groups relative to the same products without, off and on matrix units. Fit.
-  double grouped_fp32 = 0.747;
+  double grouped_fp32 = 0.756;
   double grouped = 0.9;
   // 3 x 3 convolutions of stride 1 may run by Winograd's algorithm (Lavin and Gray 2016): its
   // products relative to implicit ones, in the fused kernels (tiles of 2 x 2) and in those that keep
   // the transformed values in memory (4 x 4). Fit.
-  double winograd = 0.784;
-  double winograd_unfused = 0.895;
+  double winograd = 0.783;
+  double winograd_unfused = 0.909;
   // Traffic of reductions over the ideal bytes: batch norm reads its input twice (fact 131). Fit.
-  double normalization_traffic = 0.96;
+  double normalization_traffic = 0.886;
   // Latency-bound start of streaming: a kernel must keep this long a queue of bytes in flight
   // before it reaches full bandwidth (Little's law), in seconds at full bandwidth.
-  double stream_ramp_seconds = 3.79e-07;
+  double stream_ramp_seconds = 3.76e-07;
   // Elements (read + written) a multiprocessor streams per clock at most in kernels that do more
   // than map vectors of 16 bytes: reductions (norms, softmax), layout changes, pooling. Narrow
   // elements on a fast memory are bound by this, not by bandwidth; elementwise kernels are exempt.
   // Fit.
-  double elements_per_clock = 3.26;
+  double elements_per_clock = 3.34;
   // Traffic of layout changes and concatenations over the ideal bytes: their accesses coalesce
   // badly on one side. Fit.
-  double copy_traffic = 0.76;
+  double copy_traffic = 0.757;
   // Bytes that still lie in the L2 cache come this much faster than memory (fact 131).
   double cache_speedup = 1.01;
 };

@@ -1,5 +1,7 @@
 // Normalisation layers and layer scale. Traffic follows fact 131, except that a layer norm row
-// stays in registers and is read once.
+// stays in registers and is read once, and that the backward pass of batch norm reads its input and
+// the gradient twice: for the sums of a channel, then for the gradient of the input
+// (batch_norm_backward_kernel in aten/src/ATen/native/cuda/Normalization.cuh; cuDNN's bn_bw_1C11).
 #include <fmt/format.h>
 
 #include "workload/ops.hpp"
@@ -29,7 +31,7 @@ Value batch_norm(const OpCall& call) {
   const auto count = static_cast<double>(step.elements(x));
   layer.forward(KernelKind::elementwise, 8, 8);
   layer.forward(KernelKind::normalization, 2 * bytes, bytes, 8 * count);
-  layer.backward(KernelKind::normalization, 3 * bytes, bytes, 11 * count);
+  layer.backward(KernelKind::normalization, 4 * bytes, bytes, 11 * count);
   Value y = layer.output(x.shape, x.element_bytes);
   y.lay_out_as(x);
   layer.save(x, "input");
