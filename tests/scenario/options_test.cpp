@@ -37,6 +37,7 @@ const std::vector<Option> ddp_options{
     {"first_bucket_size", "8 MiB"},
     {"gradient_as_bucket_view", "true"},
     {"broadcast_buffers", "false"},
+    {"sync_batch_norm", "true"},
     {"find_unused_parameters", "true"},
     {"static_graph", "true"},
     {"comm_hook", "fp16-compress"},

@@ -174,6 +174,62 @@ TEST(Ddp, BroadcastsBuffersBeforeForward) {  // fact 15
   EXPECT_LT(relative(simulate(job, off).step, without), near);
 }
 
+// A batch norm over all ranks: nothing of the network runs while its statistics are gathered (forward)
+// and its sums reduced (backward), in every micro-batch.
+TEST(Ddp, SharedStatisticsAreWaitedForInEveryBatchNorm) {
+  for (const int accumulation : {1, 3}) {
+    Job job = toy_job(4, 10e6, 8, free_copies());
+    job.accumulation = accumulation;
+    DdpOptions options = one_bucket();
+    options.sync_batch_norm = true;
+    const double none = simulate(job, options).step;  // no batch norm in it
+    EXPECT_EQ(none, simulate(job, one_bucket()).step);
+    const double channels[] = {64, 4096};
+    double expected = 0;
+    for (const int layer : {1, 2}) {
+      const double sums = 2 * 4 * channels[layer - 1];
+      job.step.layers[layer].kind = "batch_norm";
+      job.step.layers[layer].saved = {{"statistics", sums}};
+      const auto seconds = [&](Collective kind, double bytes) {
+        return collective_cost(job.machine, group_of(job.machine, 8), kind, bytes).seconds();
+      };
+      expected +=
+          seconds(Collective::all_gather, 8 * (sums + 4)) + seconds(Collective::all_reduce, sums);
+    }
+    EXPECT_LT(relative(simulate(job, options).step - none, accumulation * expected), 1e-6);
+    // What is computed again in backward gathers its statistics again.
+    const double plain = simulate(job, options).step;
+    job.step.layers[1].checkpointed = true;
+    const double again = simulate(job, options).step - plain;
+    const auto gathered = collective_cost(job.machine, group_of(job.machine, 8),
+                                          Collective::all_gather, 8 * (8 * channels[0] + 4))
+                              .seconds();
+    EXPECT_LT(relative(again, accumulation * gathered), 1e-6);
+    job.gpus = 1;
+    EXPECT_EQ(simulate(job, options).step, simulate(job, one_bucket()).step);
+  }
+}
+
+// Gradients that are on their way go first: one process group has one stream.
+TEST(Ddp, SharedStatisticsQueueBehindBuckets) {
+  Job job = toy_job(4, 100e6, 8, free_copies());
+  job.step.layers[0].kind = "batch_norm";
+  job.step.layers[0].saved = {{"statistics", 512}};
+  DdpOptions options;
+  options.sync_batch_norm = true;
+  options.first_bucket_bytes = options.bucket_bytes = 1;  // each layer's gradients by themselves
+  DdpOptions alone = options;
+  alone.sync_batch_norm = false;
+  const auto seconds = [&](Collective kind, double bytes) {
+    return collective_cost(job.machine, group_of(job.machine, 8), kind, bytes).seconds();
+  };
+  // The last layer's backward ends 2 ms before the first one's begins; a bucket takes longer.
+  ASSERT_GT(all_reduce_seconds(job, 400e6), 2e-3);
+  const double own =
+      seconds(Collective::all_gather, 8 * 516) + seconds(Collective::all_reduce, 512);
+  EXPECT_GT(simulate(job, options).step - simulate(job, alone).step, own);
+}
+
 TEST(Ddp, CompressionHalvesTheBytes) {  // fact 20
   const Job job = toy_job();
   DdpOptions options;

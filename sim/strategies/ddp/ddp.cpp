@@ -10,16 +10,15 @@ namespace {
 
 class Reducer final : public TrainingHooks {
  public:
-  Reducer(TrainingStage& stage, const Replica& replica, const DdpPlan& plan)
+  Reducer(TrainingStage& stage, const DdpPlan& plan)
       : stage_(stage),
         ranks_(stage.ranks),
-        replica_(replica),
         plan_(plan),
         communicator_(ranks_.add_communicator("gradients")),
         hook_stream_(ranks_.add_stream("comm hook")) {}
 
   const Passes& passes(const MicroBatch& batch) const override {
-    if (!batch.last) return batch.first ? replica_.alone : replica_.alone_adding;  // no_sync [17]
+    if (!batch.last) return batch.first ? plan_.alone : plan_.alone_adding;  // no_sync [17]
     return schedule(batch).passes;
   }
 
@@ -27,6 +26,19 @@ class Reducer final : public TrainingHooks {
     batch_ = batch;
     // Not in the forward that follows a no_sync one [15].
     if (batch.first) broadcast_buffers();
+  }
+
+  Program pre_forward(int unit) override {
+    gather_statistics(statistics_of(unit));
+    co_return;
+  }
+
+  Program pre_backward(int unit) override {
+    const SharedStatistics& shared = statistics_of(unit);
+    if (shared.again) gather_statistics(shared);
+    stage_.copies(shared.joined_sums, "statistics");
+    ranks_.wait(collective(shared.reduce));
+    co_return;
   }
 
   // Buckets are launched in order, as soon as they are full [8].
@@ -68,6 +80,17 @@ class Reducer final : public TrainingHooks {
     return stage_.collective(communicator_, transfer, ranks_.record());
   }
 
+  // The default process group is that of the gradients: buckets that are on their way go first.
+  void gather_statistics(const SharedStatistics& shared) {
+    stage_.copies(shared.joined, "statistics");
+    ranks_.wait(collective(shared.gather));
+    stage_.copies(shared.combined, "statistics");
+  }
+  const SharedStatistics& statistics_of(int unit) const {
+    const std::size_t cuts = batch_.last ? schedule(batch_).cuts.size() : 0;
+    return plan_.statistics[static_cast<std::size_t>(unit) - cuts];
+  }
+
   void broadcast_buffers() {
     stage_.copies(plan_.buffer_copies, "flatten buffers");
     std::vector<Event> sent;
@@ -99,7 +122,6 @@ class Reducer final : public TrainingHooks {
 
   TrainingStage& stage_;
   RankGroup& ranks_;
-  const Replica& replica_;
   const DdpPlan& plan_;
   Communicator& communicator_;
   StreamId hook_stream_;
@@ -114,7 +136,7 @@ StrategyResult Ddp::simulate(const Job& job) const {
   TrainingStage stage(job, "ddp", choose_engine(job, false, 0, false));
   const Replica replica(stage, ddp_tensors(job, options));
   const DdpPlan plan = ddp_plan(stage, replica, options);
-  Reducer reducer(stage, replica, plan);
+  Reducer reducer(stage, plan);
   StrategyResult result = train(stage, reducer, replica.update);
   if (options.comm_hook == CommHook::power_sgd) {
     result.notes.push_back(

@@ -24,6 +24,7 @@ struct DdpOptions {
   double first_bucket_bytes = 1024.0 * 1024.0;  // fact 1
   bool gradient_as_bucket_view = false;         // facts 13, 14
   bool broadcast_buffers = true;                // fact 15
+  bool sync_batch_norm = false;                 // torch.nn.SyncBatchNorm
   bool find_unused_parameters = false;          // facts 4, 19
   bool static_graph = false;                    // fact 18
   CommHook comm_hook = CommHook::none;          // facts 20, 21
@@ -56,6 +57,10 @@ void describe(Visitor& v, DdpOptions& o) {
   v.field({.name = "broadcast_buffers",
            .doc = "Rank 0's buffers (batch norm statistics) are broadcast before every forward."},
           o.broadcast_buffers);
+  v.field({.name = "sync_batch_norm",
+           .doc = "Batch norms take their statistics over all ranks (SyncBatchNorm): everybody "
+                  "waits for them in each, forward and backward."},
+          o.sync_batch_norm);
   v.field({.name = "find_unused_parameters",
            .doc = "Search the graph for parameters without gradient; buckets are never rebuilt."},
           o.find_unused_parameters);

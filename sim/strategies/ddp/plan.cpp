@@ -1,5 +1,6 @@
 #include "strategies/ddp/plan.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -15,7 +16,8 @@ class Planner {
         layers_(job_.accumulation > 1 ? replica.adding : stage.costs.layers),
         tensors_(replica.tensors),
         options_(options),
-        group_(group_of(job_.machine, job_.gpus)) {}
+        group_(group_of(job_.machine, job_.gpus)),
+        statistics_(shared_statistics(job_, options)) {}
 
   PricedTransfer collective(Collective kind, double bytes) const {
     return network_.collective(group_, kind, bytes);
@@ -64,8 +66,37 @@ class Planner {
       copied = 0;
       copies = 0;
     }
-    result.passes = lay_out(layers_, hook_places(units, layers_.size()));
+    result.passes = laid_out(layers_, std::move(units));
     return result;
+  }
+
+  // With hooks around the batch norms over all ranks as the last units.
+  Passes laid_out(const std::vector<LayerCost>& layers, std::vector<HookedUnit> units) const {
+    for (const int layer : statistics_) units.push_back({.first = layer, .last = layer});
+    return lay_out(layers, hook_places(units, layers.size()));
+  }
+
+  std::vector<SharedStatistics> statistics() const {
+    std::vector<SharedStatistics> shared;
+    for (const int index : statistics_) {
+      const Layer& layer = job_.step.layers[static_cast<std::size_t>(index)];
+      // Mean and inverse deviation of each channel, in fp32; backward sums as many.
+      const double sums =
+          std::find_if(layer.saved.begin(), layer.saved.end(), [](const SavedTensor& saved) {
+            return saved.name == "statistics";
+          })->bytes;
+      const double counted = sums + 4, all = job_.gpus * counted;
+      SharedStatistics one;
+      one.joined = job_.costs->stream(2 * counted, 1);
+      one.gather = collective(Collective::all_gather, all);
+      one.combined = job_.costs->stream(all + sums, 1);
+      one.joined_sums = job_.costs->stream(2 * sums, 1);
+      one.reduce = collective(Collective::all_reduce, sums);
+      one.gather.spec.what = one.reduce.spec.what = "statistics";
+      one.again = layer.checkpointed;
+      shared.push_back(one);
+    }
+    return shared;
   }
 
   void buffers(DdpPlan& plan) const {
@@ -105,6 +136,7 @@ class Planner {
   const std::vector<GradientTensor>& tensors_;
   const DdpOptions& options_;
   const CommGroup group_;
+  const std::vector<int> statistics_;  // layers
 };
 
 }  // namespace
@@ -114,9 +146,14 @@ DdpPlan ddp_plan(TrainingStage& stage, const Replica& replica, const DdpOptions&
   if (stage.job.gpus == 1) {
     plan.first.passes = stage.job.accumulation > 1 ? replica.alone_adding : replica.alone;
     plan.later = plan.first;
+    plan.alone = replica.alone;
+    plan.alone_adding = replica.alone_adding;
     return plan;
   }
   const Planner planner(stage, replica, options);
+  plan.statistics = planner.statistics();
+  plan.alone = planner.laid_out(stage.costs.layers, {});
+  plan.alone_adding = planner.laid_out(replica.adding, {});
   if (options.broadcast_buffers) planner.buffers(plan);
   const double flags = 4.0 * static_cast<double>(replica.tensors.size());
   if (options.find_unused_parameters && !options.static_graph) {
@@ -128,6 +165,15 @@ DdpPlan ddp_plan(TrainingStage& stage, const Replica& replica, const DdpOptions&
   plan.first = planner.schedule(buckets.first);
   plan.later = planner.schedule(buckets.later);
   return plan;
+}
+
+std::vector<int> shared_statistics(const Job& job, const DdpOptions& options) {
+  std::vector<int> layers;
+  if (!options.sync_batch_norm || job.gpus == 1) return layers;
+  for (std::size_t i = 0; i < job.step.layers.size(); ++i) {
+    if (job.step.layers[i].kind == "batch_norm") layers.push_back(static_cast<int>(i));
+  }
+  return layers;
 }
 
 bool keeps_one_buffer(const Job& job, const DdpOptions& options) {

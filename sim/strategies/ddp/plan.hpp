@@ -22,21 +22,39 @@ struct PlannedBucket {
   QueuedWork copy_out;  // back into .grad [12]
 };
 
+// A batch norm over all ranks (torch/nn/modules/_functions.py: SyncBatchNorm): mean, inverse
+// deviation and count of each rank are gathered before the values are normalised, and in backward two
+// sums for each channel are reduced before the gradient of the input is there. In between nothing of
+// the network can run.
+struct SharedStatistics {
+  QueuedWork joined;  // into one tensor
+  PricedTransfer gather;
+  QueuedWork combined;     // those of all ranks
+  QueuedWork joined_sums;  // of backward
+  PricedTransfer reduce;
+  bool again = false;  // a checkpointed layer runs forward in backward, too
+};
+
 struct DdpSchedule {
-  Passes passes;  // its units are the cuts
+  Passes passes;  // its units are the cuts, then the batch norms over all ranks
   std::vector<DdpCut> cuts;
   std::vector<PlannedBucket> buckets;
 };
 
 struct DdpPlan {
-  DdpSchedule first, later;             // the first step, and from then on [2, 3]
-  std::vector<PricedTransfer> buffers;  // broadcasts, one for each type [15]
-  QueuedWork buffer_copies;             // flattened before, split again after
-  PricedTransfer bitmap;                // of the parameters that were used [19]
-  PricedTransfer indices;               // of the rebuilt buckets [3]
+  DdpSchedule first, later;                  // the first step, and from then on [2, 3]
+  std::vector<PricedTransfer> buffers;       // broadcasts, one for each type [15]
+  QueuedWork buffer_copies;                  // flattened before, split again after
+  std::vector<SharedStatistics> statistics;  // in the order of the layers
+  Passes alone, alone_adding;  // of micro-batches that reduce nothing: units are the batch norms
+  PricedTransfer bitmap;       // of the parameters that were used [19]
+  PricedTransfer indices;      // of the rebuilt buckets [3]
 };
 
 DdpPlan ddp_plan(TrainingStage& stage, const Replica& replica, const DdpOptions& options);
+
+// Where statistics are shared: the batch norms, if the options say so; none on one GPU.
+std::vector<int> shared_statistics(const Job& job, const DdpOptions& options);
 
 // Megatron's local DDP keeps all gradients in one buffer, divides it in one pass and reduces it in
 // one piece after backward (model/distributed.py: DistributedDataParallel, allreduce_gradients).
