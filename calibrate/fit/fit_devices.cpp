@@ -30,8 +30,8 @@ constexpr double robust_width = 2;  // rows further off than this many sigmas pu
 // errors are those of the law, not of the clock.
 constexpr double kernel_group_rows = 40, convolution_group_rows = 15;
 constexpr double kernel_sigma = 0.1;
-// Convolutions of the reference include 0.2 to 0.26 ms of host work; by this much it differs from
-// call to call (standard deviation of those whose kernel takes under 0.1 ms: 80 to 114 us).
+// Convolutions of the reference include host work (the "convolution gap"); by about this much it
+// differs from call to call, as those tell whose kernel is short against it.
 constexpr double convolution_noise_seconds = 1e-4;
 
 struct Residual {

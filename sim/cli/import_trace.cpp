@@ -49,30 +49,34 @@ void report(const TraceImport& imported) {
   for (const std::string& remark : imported.notes) note("note: " + remark);
 }
 
-std::string or_dash(double seconds) {
-  return seconds > 0 ? time(seconds) : "-";
+// Seconds and a share for programs, units for people.
+void add_times(std::vector<std::string>& cells, const DeviceTimes& times, bool figures) {
+  for (const double seconds : {times.measured, times.modelled}) {
+    cells.push_back(figures ? fmt::format("{}", seconds) : seconds > 0 ? time(seconds) : "-");
+  }
+  cells.push_back(times.measured <= 0 ? figures ? "" : "-"
+                  : figures           ? fmt::format("{}", times.error())
+                                      : fmt::format("{:+.1f} %", 100 * times.error()));
 }
 
-void add_times(std::vector<std::string>& cells, const DeviceTimes& times) {
-  cells.push_back(or_dash(times.measured));
-  cells.push_back(or_dash(times.modelled));
-  cells.push_back(times.measured > 0 ? fmt::format("{:+.1f} %", 100 * times.error()) : "-");
-}
-
-Table compared_table(const std::vector<ComparedLayers>& compared, ComparedBy by) {
-  std::vector<Table::Column> columns{
-      {by == ComparedBy::kinds ? "kind" : "layer", Table::Align::left}};
-  if (by == ComparedBy::kinds) columns.push_back({"layers"});
-  const bool backward = compared.back().backward.has_value();
-  for (const char* title : {"forward", "modelled", "error"}) columns.push_back({title});
-  if (backward)
-    for (const char* title : {"backward", "modelled", "error"}) columns.push_back({title});
+Table compared_table(const std::vector<ComparedLayers>& compared, ComparedBy by, bool figures) {
+  const bool kinds = by == ComparedBy::kinds, backward = compared.back().backward.has_value();
+  std::vector<Table::Column> columns{{kinds ? "kind" : "layer", Table::Align::left}};
+  if (kinds) columns.push_back({"layers"});
+  for (const std::string pass : {"forward", "backward"}) {
+    if (pass == "backward" && !backward) continue;
+    // A program tells columns by their names alone.
+    const std::string of = figures ? pass + "_" : "", unit = figures ? "_s" : "";
+    columns.push_back({pass + unit});
+    columns.push_back({of + "modelled" + unit});
+    columns.push_back({of + "error"});
+  }
   Table table(columns);
   for (const ComparedLayers& each : compared) {
     std::vector<std::string> cells{each.name};
-    if (by == ComparedBy::kinds) cells.push_back(fmt::format("{}", each.layers));
-    add_times(cells, each.forward);
-    if (backward) add_times(cells, *each.backward);
+    if (kinds) cells.push_back(fmt::format("{}", each.layers));
+    add_times(cells, each.forward, figures);
+    if (backward) add_times(cells, *each.backward, figures);
     table.add_row(cells);
   }
   return table;
@@ -82,8 +86,8 @@ void print_compared(const TraceImport& imported, const TrainingStep& step,
                     const Arguments& options) {
   const Device device = load_device(options.device);
   const ProfileBatch& measured = imported.profile.models.front().batches.front();
-  const Table table =
-      compared_table(compare_layers(measured, step, device, *options.compare), *options.compare);
+  const Table table = compared_table(compare_layers(measured, step, device, *options.compare),
+                                     *options.compare, options.common.format == Format::csv);
   if (options.common.format == Format::text)
     print(fmt::format("Device time of {}'s layers, of the trace and as modelled for {}\n\n",
                       step.model, device.name));

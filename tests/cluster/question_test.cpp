@@ -66,7 +66,8 @@ TEST(Cluster, ElasticJobsDoNotWaitForTheirWholeGang) {
                           "  - {workload: small, gpus: 6, duration: 1 h}\n"
                           "  - {workload: async, gpus: 4, duration: 1 h, submit: 1 min}\n"));
   ASSERT_EQ(answer.outcomes.size(), 4U);
-  EXPECT_NEAR(answer.outcomes[0].jobs[1].started, 3600, 1e-6);
+  EXPECT_NEAR(answer.outcomes[0].jobs[0].ended, 3600, 1e-6);
+  EXPECT_EQ(answer.outcomes[0].jobs[1].started, answer.outcomes[0].jobs[0].ended);
   EXPECT_EQ(answer.outcomes[3].jobs[1].started, 60);
   EXPECT_GT(answer.outcomes[3].jobs[1].resizes, 0);
   EXPECT_LT(answer.outcomes[3].jobs[1].ended, answer.outcomes[0].jobs[1].ended);

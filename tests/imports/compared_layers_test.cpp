@@ -10,8 +10,6 @@
 namespace lockstep::compared_layers_test {
 namespace {
 
-using testing::ElementsAre;
-
 TrainingStep model(const std::string& name, std::int64_t samples) {
   StepOptions options;
   options.samples = samples;
