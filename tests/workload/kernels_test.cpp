@@ -144,6 +144,17 @@ TEST(Kernels, BatchNormHasThreeBuffers) {
   EXPECT_EQ(bytes, 2 * 4.0 * 26560 + 8 * 53) << "26,560 normalised channels";
 }
 
+// Forward reads the input for the sums and again to normalise it; backward input and gradient twice.
+TEST(Kernels, BatchNormReadsEverythingTwice) {
+  const TrainingStep step = build_step(*load_model("resnet50"), {});
+  const Layer& norm = find_layer(step, "bn1");
+  const double bytes = norm.output_bytes;
+  EXPECT_EQ(norm.forward.back().bytes_read, 2 * bytes);
+  EXPECT_EQ(norm.forward.back().bytes_written, bytes);
+  EXPECT_EQ(norm.backward.front().bytes_read, 4 * bytes);
+  EXPECT_EQ(norm.backward.front().bytes_written, bytes);
+}
+
 TEST(Kernels, BlocksAreTheUnitsOfWrapping) {
   const auto blocks = [](const std::string& model) {
     std::set<std::string> names;
