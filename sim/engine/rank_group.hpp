@@ -21,6 +21,7 @@ struct RankGroup::Impl final : Waker {
   void close();
   Program await(Event event);
   void compute(Phase phase, const QueuedWork& work, WorkLabel label);
+  Factors factors_of(const QueuedWork& work) const;
 
   // A mark, and what links had carried when the host issued it.
   struct Marked {
@@ -42,7 +43,8 @@ struct RankGroup::Impl final : Waker {
   std::vector<Communicator*> communicators;  // of this group
   std::deque<SideStream> side_streams;
   HostClock host;
-  Factors factors;
+  Factors factors;  // of this step, for work that all devices do alike
+  std::vector<int> device_of_lane;
   std::deque<Marked> marks;
   int first_mark = 0;  // number of the first that is kept
   int collectives = 0;

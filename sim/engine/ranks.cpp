@@ -20,7 +20,8 @@ RankGroup::Impl::Impl(RankGroupSpec spec, Network& given, std::deque<Communicato
       interference(std::move(spec.slowdown), given.executor()),
       program(given.executor()),
       stream(std::move(spec.ranks_per_lane), interference, given.executor(), program, watch.get()),
-      factors(stream.make_factors(std::vector<double>(stream.lanes(), 1.0))) {}
+      factors(stream.make_factors(std::vector<double>(stream.lanes(), 1.0))),
+      device_of_lane(std::move(spec.device_of_lane)) {}
 
 void RankGroup::Impl::start() {
   for (Communicator* communicator : communicators) {
@@ -104,12 +105,21 @@ void RankGroup::Impl::compute(Phase phase, const QueuedWork& work, WorkLabel lab
   item.kind = ComputeStream::Item::Kind::compute;
   item.phase = phase;
   item.work = one_thread ? QueuedWork{0, work.busy, work.busy} : work;
-  item.factors = factors;
+  item.factors = factors_of(work);
   item.host = host;
   if (watch) watch->issue(phase, work, label, host);
   if (!one_thread) host.offset += work.host;
   item.label = label;
   stream.push(std::move(item));
+}
+
+Factors RankGroup::Impl::factors_of(const QueuedWork& work) const {
+  if (device_of_lane.empty() || same_everywhere(work)) return factors;
+  std::vector<double> lanes = factors->lanes;
+  for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+    lanes[lane] = DeviceSlowdown{lanes[lane], device_of_lane[lane]}.of(work);
+  }
+  return stream.make_factors(std::move(lanes));
 }
 
 void RankGroup::wait(const Event& event) {
@@ -152,6 +162,16 @@ Event RankGroup::enqueue(StreamId stream, double seconds, const Event& after, bo
                          std::string_view name, std::vector<double> more) {
   SideStream& side = impl_->side_streams.at(static_cast<std::size_t>(stream));
   return side.push(name, seconds, after_host ? &impl_->host : nullptr, after, std::move(more));
+}
+
+std::vector<double> RankGroup::elsewhere(const QueuedWork& work) const {
+  const std::vector<int>& devices = impl_->device_of_lane;
+  if (devices.empty() || same_everywhere(work)) return {};
+  std::vector<double> more;
+  for (const int device : devices) {
+    more.push_back((DeviceSlowdown{1, device}.of(work) - 1) * work.busy);
+  }
+  return more;
 }
 
 Event RankGroup::copy(StreamId stream, const TransferSpec& spec, const Event& after) {

@@ -90,6 +90,8 @@ struct RankGroupSpec {
   std::vector<double> ranks_per_lane{1};  // how many identical ranks each lane stands for
   // Which lane stands for each rank, for an observer; empty = lanes in the order of ranks.
   std::vector<int> lane_of_rank{};
+  // On which of the job's devices each lane runs (DeviceSlowdown::device); empty = all on the platform's.
+  std::vector<int> device_of_lane{};
   // How much longer work of this phase takes while collectives with so many channels, so much
   // memory traffic and so many busy CPU cores (sums over the active ones) run beside it, >= 1;
   // empty = no interference (facts 112, 113).
@@ -168,6 +170,9 @@ class RankGroup {
   // issues). `more`: seconds of each lane besides.
   Event enqueue(StreamId stream, double seconds, const Event& after = {}, bool after_host = true,
                 std::string_view name = {}, std::vector<double> more = {});
+  // Seconds of each lane besides, where its device is not the platform's; empty = all devices do the
+  // work alike.
+  std::vector<double> elsewhere(const QueuedWork& work) const;
   // The same for a copy over links: latency + bytes / lone rate per lane, counted as traffic on
   // `uses`.
   Event copy(StreamId stream, const TransferSpec& spec, const Event& after = {});

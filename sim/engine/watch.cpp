@@ -32,14 +32,14 @@ std::unique_ptr<Watch> Watch::make(Observer* observer, const RankGroupSpec& spec
     if (observer->watches(spec.name, lane)) watched.push_back(lane);
   }
   if (watched.empty()) return nullptr;
-  return std::unique_ptr<Watch>(
-      new Watch(*observer, spec.name, std::move(watched), spec.one_thread));
+  return std::unique_ptr<Watch>(new Watch(*observer, spec, std::move(watched)));
 }
 
-Watch::Watch(Observer& observer, std::string_view group, std::vector<int> lanes, bool one_thread)
+Watch::Watch(Observer& observer, const RankGroupSpec& spec, std::vector<int> lanes)
     : observer_(observer),
-      group_(group),
-      one_thread_(one_thread),
+      group_(spec.name),
+      one_thread_(spec.one_thread),
+      devices_(spec.device_of_lane),
       lanes_(std::move(lanes)),
       before_(lanes_.size(), 0.0),
       host_step_(lanes_.size(), 0.0),
@@ -99,7 +99,8 @@ void tell_parts(Observer& observer, const Observer::Stream& stream, Phase phase,
   double now = done.start, issued = done.issued, busy = 0, all_idle = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const double seconds = done.seconds[i];
-    const double end = std::max(now + seconds, issued + scaled_span(parts[i].work, done.factor));
+    const double end = std::max(
+        now + seconds, issued + scaled_span(parts[i].work, done.slowness.of(parts[i].work)));
     idle[i] = end - now - seconds;
     issued += parts[i].work.host;
     now = end;
@@ -133,17 +134,19 @@ void Watch::computed(Phase phase, const QueuedWork& work, const WorkLabel& label
   std::vector<double> seconds(parts.size());
   for (std::size_t w = 0; w < lanes_.size(); ++w) {
     const double factor = factors[at(w)];
+    const int device = devices_.empty() ? 0 : devices_[at(w)];
+    const DeviceSlowdown slowness{factor / DeviceSlowdown{1, device}.of(work), device};
     double place = pace ? work_ends[at(w)] - factor * work.busy : 0;
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      seconds[i] = factor * parts[i].work.busy;
+      seconds[i] = slowness.of(parts[i].work) * parts[i].work.busy;
       if (pace == nullptr) continue;
       const double from = pace->time_of(phase, place);
-      place += factor * parts[i].work.busy;
+      place += seconds[i];
       seconds[i] = std::max(0.0, pace->time_of(phase, place) - from);
     }
     tell_parts(
         observer_, stream(lanes_[w], compute_stream), phase,
-        {parts, seconds, factor, host.at(at(w)), before_[w], positions[at(w)], label.number});
+        {parts, seconds, slowness, host.at(at(w)), before_[w], positions[at(w)], label.number});
   }
 }
 

@@ -24,8 +24,8 @@ struct WorkLabel {
 struct PartsDone {
   const std::vector<NamedWork::Part>& parts;
   const std::vector<double>& seconds;  // in which each kept it busy
-  double factor = 1;                   // by which device parts took longer than they say
-  double issued = 0;                   // when the host began to
+  DeviceSlowdown slowness;
+  double issued = 0;  // when the host began to
   double start = 0, end = 0;
   Observer::Number launch = 0;  // of the host's first part; 0 = no host
 };
@@ -62,12 +62,13 @@ class Watch {
   void step_ended(const std::vector<double>& positions);
 
  private:
-  Watch(Observer& observer, std::string_view group, std::vector<int> lanes, bool one_thread);
+  Watch(Observer& observer, const RankGroupSpec& spec, std::vector<int> lanes);
   std::size_t at(std::size_t watched) const { return static_cast<std::size_t>(lanes_[watched]); }
 
   Observer& observer_;
   std::string group_;
   bool one_thread_;
+  std::vector<int> devices_;  // by lane; empty = alike
   std::vector<int> lanes_;
   std::vector<double> before_;                   // by watched lane
   std::vector<double> host_step_, device_step_;  // where the step began

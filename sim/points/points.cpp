@@ -5,12 +5,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <stdexcept>
 
 #include "costs/roofline_costs.hpp"
 #include "points/faults.hpp"
 #include "points/misfits.hpp"
+#include "points/other_devices.hpp"
 #include "points/step.hpp"
 #include "strategies/common/stragglers.hpp"
 
@@ -76,41 +76,6 @@ Hardware hardware_of(const Scenario& scenario, const Inputs& inputs, Workloads& 
   return hardware;
 }
 
-// How much longer the device of `machine` takes for the step than the described one.
-double times_slower(const Machine& machine, const std::string& device, const TrainingStep& step,
-                    const Framework& framework) {
-  Machine other = machine;
-  other.device = load_device(device);
-  const auto busy = [&](const Machine& on) {
-    const RooflineCosts costs(on, framework);
-    double seconds = 0;
-    for (std::size_t i = 0; i < step.layers.size(); ++i) {
-      const LayerCost cost = costs.layer(step, i);
-      seconds += cost.forward.busy + cost.backward.busy;
-    }
-    return seconds;
-  };
-  return busy(other) / busy(machine);
-}
-
-// Ranks on other devices are slower or faster by what the model says of the whole step; the smallest
-// memory is everybody's.
-void use_other_devices(const Scenario& scenario, const TrainingStep& step, Job& job) {
-  const int per_node = job.machine.gpus_per_node;
-  const Machine described = job.machine;
-  for (const OtherDevice& other : job.stragglers.other_devices) {
-    const double factor = times_slower(described, other.device, step, scenario.framework);
-    for (const int node : other.nodes) {
-      for (int rank = node * per_node; rank < std::min(job.gpus, (node + 1) * per_node); ++rank) {
-        job.stragglers.slow_ranks.push_back({rank, factor});
-      }
-      if (node * per_node >= job.gpus) continue;
-      job.machine.device.memory_bytes =
-          std::min(job.machine.device.memory_bytes, load_device(other.device).memory_bytes);
-    }
-  }
-}
-
 // Stragglers on nodes that no point has.
 void check_stragglers(const Scenario& scenario, const Machine& machine, Misfits& misfits) {
   const int most = *std::max_element(scenario.gpus.begin(), scenario.gpus.end());
@@ -120,16 +85,9 @@ void check_stragglers(const Scenario& scenario, const Machine& machine, Misfits&
     misfits.add(where, field, fmt::format("there is no node {}", node),
                 fmt::format("nodes are 0 to {}", nodes - 1));
   };
-  std::set<int> known;
   for (const OtherDevice& other : scenario.stragglers.other_devices) {
-    misfits.attempt(other.where, "stragglers.other_devices.device",
-                    [&] { load_device(other.device); });
     for (const int node : other.nodes) {
       check(other.where, "stragglers.other_devices.nodes", node);
-      if (!known.insert(node).second) {
-        misfits.add(other.where, "stragglers.other_devices.nodes",
-                    fmt::format("names node {} twice", node));
-      }
     }
   }
   const auto check_link = [&](const Location& where, const char* field, LinkClass link) {
@@ -270,11 +228,11 @@ Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& h
       (point.step->forward_flops + point.step->backward_flops) * asked.split.accumulation;
   point.job = job_of(scenario, hardware, asked);
   point.seeds = scenario.simulation.seeds;
-  use_other_devices(scenario, *point.step, point.job);
   Stragglers said = scenario.stragglers;
   if (point.job.gpus == 1) said.per_rank_sigma.reset();  // one GPU differs from nobody
   if (any(said)) point.usual = usual(point.job);
   point.job.costs = workload->costs;
+  use_other_devices(scenario, point.job);
   point.job.communication_scale = scale.communication;
   return point;
 }
@@ -298,6 +256,7 @@ std::vector<Point> expand(const Scenario& scenario, const Inputs& inputs, Worklo
   }
   check_fabric(scenario, *inputs.machine, misfits);
   check_stragglers(scenario, *inputs.machine, misfits);
+  check_other_devices(scenario, misfits);
   misfits.throw_if_any();
   const Hardware hardware = hardware_of(scenario, inputs, workloads, edit);
   check_faults(scenario, hardware.machine, misfits);

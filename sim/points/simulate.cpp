@@ -50,6 +50,7 @@ StrategyResult simulated(const Point& point, const Job& job) {
 double step_without_stragglers(const Point& point) {
   Job job = complete_job(point);
   job.stragglers = *point.usual;
+  job.device_of_rank.clear();
   job.schedule_file.clear();
   job.engine = Engine::loop;  // beside the other simulation of this process
   return mean(point.strategy->simulate(job).step_seconds);

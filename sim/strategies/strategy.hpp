@@ -36,6 +36,9 @@ struct Job {
   double data_loading_seconds =
       0;  // per micro-batch: what the loader needs to deliver one (0 = never the bound)
   Stragglers stragglers;
+  // The kind of each rank's device: 0 = the machine's, from 1 on QueuedWork::elsewhere of its work;
+  // empty = the machine's everywhere.
+  std::vector<int> device_of_rank{};
   std::uint64_t seed = 1;
   int steps = 100;           // optimizer steps to simulate at most
   bool interference = true;  // communication slows down concurrent compute (facts 112, 113)

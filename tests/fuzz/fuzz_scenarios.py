@@ -191,13 +191,8 @@ class Fuzzer:
                 # More channels beside compute may cost up to one in a hundred (docs/networks.md).
                 yield "slower with twice the network", {**s, "platform": faster}, \
                     lambda r: float(r["step_s"]) <= slack * step
+            # Nodes with other devices keep those.
             faster = {**s, "platform": self.scaled_platform(s["platform"])}
-            if "other_devices" in s.get("stragglers", {}):
-                # Their ranks are slower by one factor in all they do, relative to the platform's device, so they
-                # are twice as fast, too.
-                others = [{**other, "device": self.scaled_device(other["device"])}
-                          for other in s["stragglers"]["other_devices"]]
-                faster["stragglers"] = {**s["stragglers"], "other_devices": others}
             yield "slower on a device twice as fast", faster, lambda r: float(r["step_s"]) <= slack * step
         per_node = self.platform(s["platform"])["gpus_per_node"]
         half = s["gpus"] // 2
@@ -226,17 +221,14 @@ class Fuzzer:
                 return None
             changed["fabric"] = {**machine["fabric"], "nic_rate": twice(machine["fabric"]["nic_rate"])}
         else:
-            changed["device"] = self.scaled_device(machine["device"])
+            device = yaml.safe_load((self.data / "platforms" / "devices" / f"{machine['device']}.yaml").read_text())
+            device["peak"] = {k: twice(v) for k, v in device["peak"].items()}
+            device["memory"]["bandwidth"] = twice(device["memory"]["bandwidth"])
+            (self.root / f"device-{name}.yaml").write_text(yaml.safe_dump(device, sort_keys=False))
+            changed["device"] = f"./device-{name}.yaml"
         file = f"platform-{name}-{'network' if network else 'device'}.yaml"
         (self.root / file).write_text(yaml.safe_dump(changed, sort_keys=False))
         return f"./{file}"
-
-    def scaled_device(self, name):
-        device = yaml.safe_load((self.data / "platforms" / "devices" / f"{name}.yaml").read_text())
-        device["peak"] = {k: twice(v) for k, v in device["peak"].items()}
-        device["memory"]["bandwidth"] = twice(device["memory"]["bandwidth"])
-        (self.root / f"device-{name}.yaml").write_text(yaml.safe_dump(device, sort_keys=False))
-        return f"./device-{name}.yaml"
 
     # --- one scenario after the other
 

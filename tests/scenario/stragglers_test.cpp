@@ -157,6 +157,58 @@ TEST(Stragglers, OtherDevicesAreAsSlowAsTheyAre) {
   EXPECT_LT(memory.at(0).capacity, 17e9);
 }
 
+// Where all nodes have the other device, each piece of work takes what it takes on a platform with that
+// device: products, copies and updates by factors of their own.
+TEST(Stragglers, EachPieceOfWorkTakesWhatTheOtherDeviceNeeds) {
+  const auto file = std::filesystem::path(testing::TempDir()) / "v100-nodes.yaml";
+  std::ofstream(file) << "base: dgx-a100-80gb\ndevice: v100-sxm2-32gb\n";
+  const auto split = [](const std::string& more) {
+    const Scenario scenario = scenario_of(
+        "gpus: 16\nmodel: resnet50\nbatch: {per_gpu: 32, micro: 16}\nprecision: amp-fp16\n"
+        "optimizer: {name: adam}\nsimulation: {interference: false, steps: 4}\n" +
+        more);
+    return simulate({expand(scenario).at(0)}).at(0).split;
+  };
+  const StepSplit v100 = split("platform: " + file.string() + "\n"), a100 = split("");
+  // Not by one factor: this net's products gain less from an A100 than what streams through memory.
+  EXPECT_LT(1.1 * v100.forward / a100.forward, v100.optimizer / a100.optimizer);
+  for (const std::string strategy :
+       {"ddp: {gradient_as_bucket_view: false}", "fsdp", "local_sgd: {every: 2}",
+        "parameter_server: {consistency: async, push_compression: fp16}"}) {
+    const std::string job = "strategies: [" + strategy + "]\nstragglers: {per_rank: 0";
+    const StepSplit there = split("platform: " + file.string() + "\n" + job + "}\n");
+    const StepSplit mixed =
+        split(job + ", other_devices: [{device: v100-sxm2-32gb, nodes: [0, 1]}]}\n");
+    for (double StepSplit::*part :
+         {&StepSplit::forward, &StepSplit::backward, &StepSplit::optimizer, &StepSplit::copies}) {
+      EXPECT_NEAR(mixed.*part, there.*part, 1e-9 * there.*part) << strategy;
+    }
+  }
+}
+
+// Two nodes with two kinds beside the platform's, and no host that anybody waits for.
+TEST(Stragglers, EachNodeHasItsOwnDevice) {
+  const auto slowest = [](const std::string& devices) {
+    const Scenario scenario = scenario_of(
+        "gpus: 24\nmodel: resnet50\nbatch: {per_gpu: 32}\nprecision: fp32\n"
+        "simulation: {interference: false, steps: 8}\ndata_loading: {on_device: true}\nstragglers: "
+        "{per_rank: 0, other_devices: [" +
+        devices + "]}\n");
+    const StrategyResult result = simulate({expand(scenario).at(0)}).at(0);
+    std::vector<double> own;
+    for (const RankTimes& rank : result.ranks) own.push_back(rank.own);
+    return own;
+  };
+  const auto both = slowest("{device: t4, nodes: 1}, {device: v100-sxm2-32gb, nodes: 2}");
+  const auto t4 = slowest("{device: t4, nodes: 1}");
+  const auto v100 = slowest("{device: v100-sxm2-32gb, nodes: 2}");
+  ASSERT_EQ(both.size(), 3u);
+  EXPECT_NEAR(both[1], t4[1], 1e-9);
+  EXPECT_NEAR(both[2], v100[1], 1e-9);
+  EXPECT_GT(both[1], both[2]);
+  EXPECT_GT(both[2], both[0]);
+}
+
 // Half of the GPUs can do 312 TFLOP/s in fp16, the other half 125; ten of 26 in bf16, which a V100 has
 // no units for: 15.7 in fp32.
 TEST(Stragglers, UtilisationIsOfWhatEachDeviceCanDo) {
@@ -178,6 +230,9 @@ TEST(Stragglers, WhatIsNotThereIsRefusedWithItsPlace) {
            {"other_devices: [{device: v100, nodes: 0}]", "v100"},
            {"other_devices: [{device: t4, nodes: 2}]", "there is no node 2"},
            {"other_devices: [{device: t4, nodes: [1, 1]}]", "names node 1 twice"},
+           {"other_devices: [{device: t4, nodes: 0}, {device: l4, nodes: 1}, {device: a30, nodes: "
+            "0}, {device: a40, nodes: 1}]",
+            "too many kinds of devices in one job"},
            {"slow_links: [{speed: 50%, node: 3}]", "there is no node 3"},
            {"slow_links: [{speed: 0%}]", "out of range"},
            {"slow_links: [{speed: 50%, from: 1 s}]", "slow from the start"},

@@ -96,7 +96,7 @@ TEST(LocalSgd, ARoundIsTheLargestSumOfItsSteps) {
   Job job = toy_job();
   job.steps = 40;
   job.stragglers.per_step = Lognormal{0.2};
-  const RankSpeeds speeds(job.stragglers, job.gpus, job.seed);
+  const RankSpeeds speeds(job);
   std::map<int, double> mean;
   for (const int h : {1, 8}) {
     double end = 0;

@@ -131,10 +131,11 @@ TEST(LinkSpeeds, TheSlowestLinkOfTheNodesInUseCounts) {
 TEST(RankSpeeds, TheSlowestOfManyRanksIsAsSlowAsItIsOnAverage) {
   const std::vector<std::pair<int, double>> largest{
       {2, 0.564}, {8, 1.424}, {100, 2.508}, {1000, 3.241}};
-  Stragglers stragglers;
-  stragglers.per_rank_sigma = 0.02;
+  Job job;
+  job.stragglers.per_rank_sigma = 0.02;
   for (const auto& [ranks, sigmas] : largest) {
-    const std::vector<double> factors = RankSpeeds(stragglers, ranks, 1).factors(0);
+    job.gpus = ranks;
+    const std::vector<double> factors = RankSpeeds(job).factors(0);
     const double slowest = *std::max_element(factors.begin(), factors.end());
     EXPECT_NEAR((slowest - 1) / 0.02, sigmas, 0.07) << ranks;  // lanes are a tenth of sigma apart
   }

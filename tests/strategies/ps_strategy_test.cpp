@@ -459,8 +459,7 @@ RC_GTEST_PROP(ParameterServerJob, SimplifiedLinksGiveTheSameTimes, ()) {
 
   // All links as links, every rank a worker of its own.
   PsSystem& full = ps.system;
-  Stragglers fixed = job.stragglers;
-  const std::vector<double> speeds = RankSpeeds(fixed, gpus, job.seed, false).factors(0);
+  const std::vector<double> speeds = RankSpeeds(job, false).factors(0);
   full.factor = [&](int w, int) {
     return speeds.size() == 1 ? speeds[0] : speeds[static_cast<std::size_t>(w)];
   };

@@ -160,15 +160,16 @@ double draw(const Jitter& jitter, std::uint64_t seed, int rank, int step) {
   return 1 + law.scale * (pareto_draw(key, law.alpha) - 1);
 }
 
-RankSpeeds::RankSpeeds(const Stragglers& stragglers, int ranks, std::uint64_t seed, bool fold)
-    : drawn_(stragglers), seed_(seed) {
+RankSpeeds::RankSpeeds(const Job& job, bool fold) : drawn_(job.stragglers), seed_(job.seed) {
+  const Stragglers& stragglers = job.stragglers;
+  const int ranks = job.gpus;
   std::vector<double> fixed(static_cast<std::size_t>(ranks), 1.0);
   if (const double sigma = stragglers.per_rank_sigma.value_or(0); sigma > 0) {
     // Expected order statistics (Blom, 1958) instead of draws: the slowest of N ranks is as slow as
     // the slowest of N is on average, for every seed; which rank that is remains random.
     std::vector<std::pair<double, int>> order;
     for (int rank = 0; rank < ranks; ++rank) {
-      const DrawKey key{seed, static_cast<std::uint32_t>(rank), 0, per_rank_event};
+      const DrawKey key{job.seed, static_cast<std::uint32_t>(rank), 0, per_rank_event};
       order.emplace_back(uniform_draw(key), rank);
     }
     std::sort(order.begin(), order.end());
@@ -183,21 +184,32 @@ RankSpeeds::RankSpeeds(const Stragglers& stragglers, int ranks, std::uint64_t se
   for (const SlowRank& slow : stragglers.slow_ranks) {
     if (slow.rank < ranks) fixed[static_cast<std::size_t>(slow.rank)] *= slow.factor;
   }
-  std::map<double, double> classes;
-  for (const double factor : fixed) ++classes[factor];
-  if (!random() && (fold || classes.size() == 1)) {
-    for (const auto& [factor, members] : classes) {
-      fixed_.push_back(factor);
-      ranks_per_lane_.push_back(members);
+  using Kind = std::pair<double, int>;  // factor and device
+  std::map<Kind, int> lane_of_kind;
+  std::vector<Kind> kinds;
+  for (std::size_t rank = 0; rank < fixed.size(); ++rank) {
+    kinds.emplace_back(fixed[rank], job.device_of_rank.empty() ? 0 : job.device_of_rank[rank]);
+    lane_of_kind.try_emplace(kinds.back());
+  }
+  if (!random() && (fold || lane_of_kind.size() == 1)) {
+    int lanes = 0;
+    for (auto& [kind, lane] : lane_of_kind) {
+      lane = lanes++;
+      fixed_.push_back(kind.first);
+      device_of_lane_.push_back(kind.second);
     }
-    for (const double factor : fixed) {
-      const auto before = std::distance(classes.begin(), classes.find(factor));
-      lane_of_rank_.push_back(static_cast<int>(before));
+    ranks_per_lane_.assign(fixed_.size(), 0.0);
+    for (const Kind& kind : kinds) {
+      lane_of_rank_.push_back(lane_of_kind.at(kind));
+      ++ranks_per_lane_[static_cast<std::size_t>(lane_of_rank_.back())];
     }
   } else {
     lane_of_rank_.resize(fixed.size());
     std::iota(lane_of_rank_.begin(), lane_of_rank_.end(), 0);
-    fixed_ = std::move(fixed);
+    for (const Kind& kind : kinds) {
+      fixed_.push_back(kind.first);
+      device_of_lane_.push_back(kind.second);
+    }
     ranks_per_lane_.assign(fixed_.size(), 1.0);
   }
 }

@@ -58,12 +58,14 @@ Program play_bursts(Bell& over, Bursts bursts, std::function<void(bool)> change)
 
 class RankSpeeds {
  public:
-  // `fold`: ranks with equal factors share a lane when nothing is random. False: one lane per rank
-  // unless all ranks are equal (callers that partition the ranks into groups).
-  RankSpeeds(const Stragglers& stragglers, int ranks, std::uint64_t seed, bool fold = true);
+  // `fold`: equal ranks share a lane when nothing is random. False: one lane per rank unless all
+  // ranks are equal (callers that partition the ranks into groups).
+  explicit RankSpeeds(const Job& job, bool fold = true);
 
   const std::vector<double>& ranks_per_lane() const { return ranks_per_lane_; }
   const std::vector<int>& lane_of_rank() const { return lane_of_rank_; }
+  // Job::device_of_rank, by lane.
+  const std::vector<int>& device_of_lane() const { return device_of_lane_; }
   // What stays the same in every step, by lane.
   const std::vector<double>& fixed() const { return fixed_; }
   bool random() const { return lockstep::random(drawn_); }
@@ -75,6 +77,7 @@ class RankSpeeds {
   std::uint64_t seed_ = 0;
   std::vector<double> ranks_per_lane_;
   std::vector<int> lane_of_rank_;
+  std::vector<int> device_of_lane_;
   std::vector<double> fixed_;  // per lane
 };
 

@@ -120,13 +120,14 @@ class TrainingLoop {
 TrainingStage::TrainingStage(const Job& given, const std::string& name, Engine chosen, bool fold)
     : job(given),
       costs(step_costs(given)),
-      speeds(given.stragglers, given.gpus, given.seed, fold),
+      speeds(given, fold),
       engine(chosen),
       world({.network = given.network, .engine = chosen, .observer = given.observer}),
       network(world, given),
       ranks(world.add_ranks({.name = name,
                              .ranks_per_lane = speeds.ranks_per_lane(),
                              .lane_of_rank = speeds.lane_of_rank(),
+                             .device_of_lane = speeds.device_of_lane(),
                              .slowdown = interference_of(given, costs),
                              .one_thread = one_thread(given)})) {}
 

@@ -117,7 +117,8 @@ class Reducer final : public TrainingHooks {
   // Later stages run in callbacks, on a stream of their own.
   Event on_hook_stream(const QueuedWork& work, const Event& after) {
     stage_.provenance.add(work);
-    return ranks_.enqueue(hook_stream_, work.span, after, true, "comm hook");
+    return ranks_.enqueue(hook_stream_, work.span, after, true, "comm hook",
+                          ranks_.elsewhere(work));
   }
 
   TrainingStage& stage_;

@@ -106,7 +106,7 @@ Program Fsdp1Runtime::unshard(const FsdpAction& action) {
   Event shard = start_;
   if (action.fresh) {
     if (unit.to_device.seconds > 0) shard = stage_.copy(pre_unshard_, unit.to_device, shard);
-    if (unit.before_gather.device > 0) shard = stage_.run(pre_unshard_, unit.before_gather, shard);
+    if (unit.before_gather.busy > 0) shard = stage_.run(pre_unshard_, unit.before_gather, shard);
   }
   if (action.limited) {
     co_await ranks.host_wait(freed_.front(), resume_seconds);

@@ -70,7 +70,7 @@ void Fsdp2Runtime::unshard(int u) {
   const FsdpUnitPlan& unit = stage_.unit(u);
   Event shard = gate_;
   if (unit.to_device.seconds > 0) shard = stage_.copy(copy_in_, unit.to_device, shard);
-  if (unit.before_gather.device > 0) shard = stage_.run(copy_in_, unit.before_gather, shard);
+  if (unit.before_gather.busy > 0) shard = stage_.run(copy_in_, unit.before_gather, shard);
   const bool sharded = stage_.plan.layout.sharded();
   ready(u) = sharded ? stage_.collective(stage_.shards, unit.gather, shard) : shard;
 }

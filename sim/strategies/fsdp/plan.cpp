@@ -133,10 +133,8 @@ class Pricing {
   PricedTransfer collective(const CommGroup& group, Collective kind, double bytes) const {
     return network_.collective(group, kind, bytes);
   }
-  SideKernels kernels(double bytes, int launches) const {
-    if (launches == 0) return {};
-    const QueuedWork work = job_.costs->stream(bytes, launches);
-    return {work.busy, work.host, work.provenance};
+  QueuedWork kernels(double bytes, int launches) const {
+    return launches == 0 ? QueuedWork{} : job_.costs->stream(bytes, launches);
   }
   bool on_accelerator() const { return job_.machine.device.architecture != Architecture::cpu; }
 

@@ -8,23 +8,17 @@
 
 namespace lockstep {
 
-// Kernels that copy or cast: seconds of the device, and of the host that launches them.
-struct SideKernels {
-  double device = 0, host = 0;
-  Provenance provenance = Provenance::modelled;  // of the device's
-};
-
 struct FsdpUnitPlan {
   PricedTransfer gather, reduce;      // over the shard group; zero bytes without sharding
   PricedTransfer replicate;           // all-reduce over the replicas (NO_SHARD: over everybody)
   PricedTransfer to_device, to_host;  // CPU offload (fact 44)
-  SideKernels before_gather;          // cast or copy-in of the shard (facts 29, 43, 48)
+  QueuedWork before_gather;           // cast or copy-in of the shard (facts 29, 43, 48)
   QueuedWork after_gather;            // FSDP2's copy-out, on the compute stream (fact 48)
   QueuedWork join_gradients;          // into the collective's input, on the compute stream (40, 52)
   QueuedWork accumulate;              // add to unsharded gradients kept by no_sync (facts 45, 58)
-  SideKernels before_reduce;          // FSDP1: cast and pre-division (fact 39)
-  SideKernels after_reduce;           // post-division, cast (fact 39)
-  SideKernels after_later_reduce;     // the same with addition to the shard's gradient (fact 45)
+  QueuedWork before_reduce;           // FSDP1: cast and pre-division (fact 39)
+  QueuedWork after_reduce;            // post-division, cast (fact 39)
+  QueuedWork after_later_reduce;      // the same with addition to the shard's gradient (fact 45)
   double unshard_views = 0;           // host seconds for setting up the parameters' views
   double reshard_views = 0;
 };

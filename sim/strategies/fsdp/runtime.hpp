@@ -42,17 +42,18 @@ struct FsdpStage {
     return ranks.copy(stream, transfer.spec, after);
   }
   // Kernels on another stream: the host launches them, the stream runs them after `after`.
-  Event run(StreamId stream, const SideKernels& kernels, const Event& after) const {
+  Event run(StreamId stream, const QueuedWork& kernels, const Event& after) const {
     if (plan.one_thread) return run_in_order(kernels, after);
-    provenance.add(kernels.provenance, kernels.device);
+    provenance.add(kernels);
     ranks.host(kernels.host);
-    return ranks.enqueue(stream, kernels.device, after, kernels.device > 0);
+    return ranks.enqueue(stream, kernels.busy, after, kernels.busy > 0, {},
+                         ranks.elsewhere(kernels));
   }
   // On a CPU there are no streams: the thread that computes waits and does it here.
-  Event run_in_order(const SideKernels& kernels, const Event& after) const {
-    if (kernels.device <= 0) return after;
+  Event run_in_order(const QueuedWork& kernels, const Event& after) const {
+    if (kernels.busy <= 0) return after;
     ranks.wait(after);
-    compute_copies({0, kernels.device, kernels.device, kernels.provenance});
+    compute_copies(kernels);
     return ranks.record();
   }
 };

@@ -79,7 +79,8 @@ struct PsWorker {
   // By place: do all messages to (and from) there wait for each other, as behind a copy engine, or
   // only those of the same server?
   std::vector<bool> one_lane;
-  int core = -1;  // of PsSystem::shared_cores, on which it computes; -1 = one of its own
+  int device = 0;  // DeviceSlowdown::device
+  int core = -1;   // of PsSystem::shared_cores, on which it computes; -1 = one of its own
 };
 
 // Another job's traffic that comes in bursts.

@@ -69,13 +69,15 @@ void PsWatch::step(int worker, int index, const std::vector<PsDone>& done, doubl
     }
     const std::vector<NamedWork::Part>& parts = each.segment->parts;
     std::vector<double> seconds;
-    for (const NamedWork::Part& part : parts) seconds.push_back(each.factor * part.work.busy);
+    for (const NamedWork::Part& part : parts) {
+      seconds.push_back(each.slowness.of(part.work) * part.work.busy);
+    }
     const bool host = each.segment->work.host > 0;
     const Observer::Number launch = host ? observer_.number(parts.size()) : 0;
     if (host) hosted = issue(worker, each, base, launch);
     tell_parts(observer_, compute, each.segment->phase,
-               {parts, seconds, each.factor, base + each.issued, base + each.start, base + each.end,
-                launch});
+               {parts, seconds, each.slowness, base + each.issued, base + each.start,
+                base + each.end, launch});
   }
   lose(never);
   observer_.on_step({compute, index, start, end});

@@ -15,7 +15,7 @@ namespace lockstep {
 struct PsDone {
   const PsSegment* segment = nullptr;  // null: it stood still
   WaitCause cause = WaitCause::host_bound;
-  double factor = 1;
+  DeviceSlowdown slowness;
   double issued = 0;  // when the host began to
   double start = 0, end = 0;
 };

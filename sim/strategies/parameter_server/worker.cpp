@@ -92,8 +92,8 @@ namespace {
 // The device waits for its host, and then for input.
 void stand_still(const PsSystem& system, PsStep& step, double from, double asked, double until) {
   if (!system.observer) return;
-  if (asked > from) step.done.push_back({nullptr, WaitCause::host_bound, 1, 0, from, asked});
-  step.done.push_back({nullptr, WaitCause::data_loading, 1, 0, asked, until});
+  if (asked > from) step.done.push_back({nullptr, WaitCause::host_bound, {}, 0, from, asked});
+  step.done.push_back({nullptr, WaitCause::data_loading, {}, 0, asked, until});
 }
 
 }  // namespace
@@ -101,12 +101,12 @@ void stand_still(const PsSystem& system, PsStep& step, double from, double asked
 void walk(const PsSystem& system, int worker, int index, double start, std::size_t end,
           Loader& loader, PsStep& step) {
   double &host = step.host, &device = step.device;
-  double factor = 1;
+  DeviceSlowdown slowness{1, system.workers[static_cast<std::size_t>(worker)].device};
   int drawn = -1;
   for (std::size_t s = step.ready.size(); s < end; ++s) {
     const PsSegment& segment = system.segments[s];
     if (segment.batch != drawn) {
-      factor = system.factor(worker, index * system.batches + segment.batch);
+      slowness.factor = system.factor(worker, index * system.batches + segment.batch);
       drawn = segment.batch;
     }
     if (segment.needs_input && (system.input_seconds > 0 || system.late_input)) {
@@ -133,12 +133,13 @@ void walk(const PsSystem& system, int worker, int index, double start, std::size
       device = copy_from + system.input_copy_seconds;
     }
     const QueuedWork& work = segment.work;
+    const double factor = slowness.of(work);
     const double busy = factor * work.busy;
     const double done = std::max(device + busy, host + scaled_span(work, factor));
     step.parts.host_bound += std::max(0.0, done - device - busy);  // not a rounding's -1e-19
     busy_part(step.parts, segment.phase) += busy;
     if (system.observer) {
-      step.done.push_back({&segment, WaitCause::host_bound, factor, host, device, done});
+      step.done.push_back({&segment, WaitCause::host_bound, slowness, host, device, done});
     }
     host += work.host;
     device = done;

@@ -141,8 +141,10 @@ void add_segments(const Job& job, const ParameterServerOptions& options, const S
 // random.
 void add_workers(const Job& job, const SimulatedLinks& links, const PsLinks& all,
                  const SharedCores& cores, PsSystem& system) {
-  const std::vector<double> speeds = RankSpeeds(job.stragglers, job.gpus, job.seed, false).fixed();
-  const auto speed_of = [&](int rank) { return speeds.size() == 1 ? speeds[0] : speeds[at(rank)]; };
+  const RankSpeeds speeds(job, false);
+  const auto lane_of = [&](int rank) { return at(speeds.lane_of_rank()[at(rank)]); };
+  const auto speed_of = [&](int rank) { return speeds.fixed()[lane_of(rank)]; };
+  const auto device_of = [&](int rank) { return speeds.device_of_lane()[lane_of(rank)]; };
   const bool fold = system.rule.pushes_per_update == job.gpus && system.later.empty() &&
                     !system.controller && !random(job.stragglers);
   system.steady = fold && !system.records_updates && !changes(job.stragglers);
@@ -151,14 +153,14 @@ void add_workers(const Job& job, const SimulatedLinks& links, const PsLinks& all
     const auto found = std::find(cores.rank.begin(), cores.rank.end(), rank);
     return found == cores.rank.end() ? -1 : static_cast<int>(found - cores.rank.begin());
   };
-  std::map<std::tuple<std::vector<int>, std::vector<int>, double, int>, std::size_t> known;
+  std::map<std::tuple<std::vector<int>, std::vector<int>, double, int, int>, std::size_t> known;
   std::vector<int> representative;
   for (int rank = 0; rank < job.gpus; ++rank) {
     const auto& push = links.push[at(rank)];
     const auto& pull = links.pull[at(rank)];
     if (fold) {
-      const auto [entry, fresh] =
-          known.try_emplace({push, pull, speed_of(rank), core_of(rank)}, system.workers.size());
+      const auto [entry, fresh] = known.try_emplace(
+          {push, pull, speed_of(rank), device_of(rank), core_of(rank)}, system.workers.size());
       if (!fresh) {
         ++system.workers[entry->second].ranks;
         system.worker_of_rank.push_back(static_cast<int>(entry->second));
@@ -166,7 +168,8 @@ void add_workers(const Job& job, const SimulatedLinks& links, const PsLinks& all
       }
     }
     system.worker_of_rank.push_back(static_cast<int>(system.workers.size()));
-    system.workers.push_back({1, push, pull, all.one_lane[at(rank)], core_of(rank)});
+    system.workers.push_back(
+        {1, push, pull, all.one_lane[at(rank)], device_of(rank), core_of(rank)});
     representative.push_back(rank);
   }
   std::vector<double> speed;

@@ -1,0 +1,17 @@
+// Nodes with other devices than the platform's: what a job's work takes there.
+#pragma once
+
+#include "points/misfits.hpp"
+#include "scenario/scenario.hpp"
+#include "strategies/strategy.hpp"
+
+namespace lockstep {
+
+// `stragglers.other_devices` that cannot be: unknown files, nodes named twice, too many kinds.
+void check_other_devices(const Scenario& scenario, Misfits& misfits);
+
+// Ranks on other devices take for each piece of work as many times longer as the model says of that
+// piece, layer by layer, forward and backward apart; the smallest memory is everybody's.
+void use_other_devices(const Scenario& scenario, Job& job);
+
+}  // namespace lockstep
