@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+
+#include "core/errors.hpp"
+#include "costs/muon.hpp"
 
 namespace lockstep {
 namespace {
@@ -44,9 +48,17 @@ int states(const OptimizerSpec& optimizer) {
     case OptimizerKind::adam:
     case OptimizerKind::adamw:
     case OptimizerKind::lamb:
+    case OptimizerKind::muon:  // of what is no matrix
       return 2;
   }
   return 2;
+}
+
+double matrix_elements(const OptimizerSpec& optimizer) {
+  const auto& matrices = optimizer.matrices;
+  return std::accumulate(
+      matrices.begin(), matrices.end(), 0.0,
+      [](double sum, const HiddenMatrix& matrix) { return sum + matrix.elements(); });
 }
 
 int multi_tensor_launches(double elements, int tensors) {
@@ -70,7 +82,8 @@ Passes separate_passes(const OptimizerSpec& optimizer, const Sizes& s) {
     ++passes.count;
   };
   const OptimizerKind kind = optimizer.name;
-  const bool decoupled = kind == OptimizerKind::adamw || kind == OptimizerKind::lion;
+  const bool decoupled =
+      kind == OptimizerKind::adamw || kind == OptimizerKind::lion || kind == OptimizerKind::muon;
   if (optimizer.weight_decay != 0 && kind != OptimizerKind::lamb)
     add(decoupled ? 2 * p : p + 2 * g);  // p *= 1-lr*wd, or g += wd*p
   switch (kind) {
@@ -107,6 +120,7 @@ Passes separate_passes(const OptimizerSpec& optimizer, const Sizes& s) {
     case OptimizerKind::adam:
     case OptimizerKind::adamw:
     case OptimizerKind::lamb:
+    case OptimizerKind::muon:
       break;
   }
   add(2 * m + g);  // first moment: lerp towards the gradient
@@ -134,11 +148,57 @@ double fused_bytes(const OptimizerSpec& optimizer, const Sizes& s) {
   return optimizer.name == OptimizerKind::lamb ? one + 2 * s.parameter + 4 * s.gradient : one;
 }
 
+OptimizerTraffic update_traffic(const OptimizerSpec& optimizer, const Sizes& s, double elements,
+                                int tensors) {
+  if (elements <= 0 || tensors <= 0) return {};
+  const int grouped = multi_tensor_launches(elements, tensors);
+  if (optimizer.implementation == OptimizerImplementation::fused)
+    return {fused_bytes(optimizer, s), 1, grouped, 1};
+  const Passes passes = separate_passes(optimizer, s);
+  const int each = passes.count;
+  if (optimizer.implementation == OptimizerImplementation::foreach)
+    return {passes.bytes, each, each * grouped, each};
+  return {passes.bytes, each, each * tensors, each * tensors};
+}
+
 }  // namespace
+
+OptimizerSpec for_model(OptimizerSpec optimizer, const TrainingStep& step) {
+  if (optimizer.name != OptimizerKind::muon) return optimizer;
+  optimizer.matrices = hidden_matrices(step);
+  optimizer.elements = static_cast<double>(step.parameter_count);
+  return optimizer;
+}
+
+OptimizerSpec of_tensors(const OptimizerSpec& optimizer, const std::vector<int>& tensors) {
+  OptimizerSpec part = optimizer;
+  part.matrices.clear();
+  for (HiddenMatrix matrix : optimizer.matrices) {
+    const auto found = std::find(tensors.begin(), tensors.end(), matrix.tensor);
+    if (found == tensors.end()) continue;
+    matrix.tensor = static_cast<int>(found - tensors.begin());
+    part.matrices.push_back(matrix);
+  }
+  return part;
+}
 
 double optimizer_state_bytes(const OptimizerSpec& optimizer, Precision precision) {
   const Sizes s = sizes(precision);
-  return states(optimizer) * s.state + (s.master ? s.parameter : 0);
+  const double master = s.master ? s.parameter : 0;
+  if (optimizer.elements <= 0) return states(optimizer) * s.state + master;
+  // Each element of a matrix has one state less.
+  const double share = matrix_elements(optimizer) / optimizer.elements;
+  return (states(optimizer) - share) * s.state + master;
+}
+
+MatrixMemory matrix_memory(Precision precision) {
+  const Sizes s = sizes(precision);
+  return {s.state + (s.master ? s.parameter : 0), s.widens_gradients ? s.gradient : 0};
+}
+
+MuonSizes muon_sizes(Precision precision) {
+  const Sizes s = sizes(precision);
+  return {s.parameter, s.gradient, s.state};
 }
 
 double optimizer_temporary_bytes(const OptimizerSpec& optimizer, Precision precision) {
@@ -165,32 +225,21 @@ double optimizer_largest_temporary_bytes(const OptimizerSpec& optimizer, Precisi
     case OptimizerKind::adam:
     case OptimizerKind::adamw:
     case OptimizerKind::lamb:
+    case OptimizerKind::muon:
       break;
   }
   return 2 * s.state;
 }
 
-OptimizerTraffic optimizer_traffic(const OptimizerSpec& optimizer, Precision precision,
-                                   double elements, int tensors) {
-  OptimizerTraffic traffic;
-  if (elements <= 0 || tensors <= 0) return traffic;
+OptimizerTraffic traffic_beside_matrices(const OptimizerSpec& optimizer, Precision precision,
+                                         double elements, int tensors) {
+  if (elements <= 0 || tensors <= 0) return {};
   const Sizes s = sizes(precision);
+  const double rest = elements - matrix_elements(optimizer);
+  OptimizerTraffic traffic =
+      update_traffic(optimizer, s, rest, tensors - static_cast<int>(optimizer.matrices.size()));
+  traffic.bytes_per_parameter *= rest / elements;
   const int grouped = multi_tensor_launches(elements, tensors);
-  switch (optimizer.implementation) {
-    case OptimizerImplementation::fused:
-      traffic = {fused_bytes(optimizer, s), 1, grouped, 1};
-      break;
-    case OptimizerImplementation::foreach: {
-      const Passes passes = separate_passes(optimizer, s);
-      traffic = {passes.bytes, passes.count, passes.count * grouped, passes.count};
-      break;
-    }
-    case OptimizerImplementation::for_loop: {
-      const Passes passes = separate_passes(optimizer, s);
-      traffic = {passes.bytes, passes.count, passes.count * tensors, passes.count * tensors};
-      break;
-    }
-  }
   const auto extra_pass = [&](double bytes) {
     traffic.bytes_per_parameter += bytes;
     traffic.passes += 1;
@@ -201,6 +250,19 @@ OptimizerTraffic optimizer_traffic(const OptimizerSpec& optimizer, Precision pre
   if (s.master) extra_pass(s.parameter + 2);  // cast the master copy back
   if (optimizer_synchronises(precision))
     extra_pass(2 * s.gradient);  // unscale and look for infinities
+  return traffic;
+}
+
+OptimizerTraffic optimizer_traffic(const OptimizerSpec& optimizer, Precision precision,
+                                   double elements, int tensors) {
+  OptimizerTraffic traffic = traffic_beside_matrices(optimizer, precision, elements, tensors);
+  for (const HiddenMatrix& matrix : optimizer.matrices) {
+    for (const Kernel& kernel : muon_kernels(matrix, muon_sizes(precision))) {
+      traffic.bytes_per_parameter += (kernel.bytes_read + kernel.bytes_written) / elements;
+      traffic.launches += kernel.launches;
+      traffic.operators += kernel.operators;
+    }
+  }
   return traffic;
 }
 
@@ -218,6 +280,11 @@ int clipping_launches(double elements, int tensors) {
 
 double host_optimizer_seconds(const OptimizerSpec& optimizer, Precision precision, double elements,
                               const HostSpec& host) {
+  if (optimizer.name == OptimizerKind::muon) {
+    throw file_error("", "optimizer.name",
+                     "muon multiplies matrices, and nothing says how fast the host's cores do",
+                     "adamw, or updates on the device");
+  }
   const Sizes s = sizes(precision);
   const double bytes = optimizer.implementation == OptimizerImplementation::fused
                            ? fused_bytes(optimizer, s)

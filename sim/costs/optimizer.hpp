@@ -3,19 +3,22 @@
 #pragma once
 
 #include <array>
+#include <vector>
 
 #include "core/fields.hpp"
 #include "costs/cost.hpp"
 #include "costs/host.hpp"
+#include "costs/muon.hpp"
 #include "hardware/machine.hpp"
+#include "workload/hidden_matrices.hpp"
 #include "workload/precision.hpp"
 
 namespace lockstep {
 
-enum class OptimizerKind { sgd, adam, adamw, rmsprop, lion, lamb };
+enum class OptimizerKind { sgd, adam, adamw, rmsprop, lion, lamb, muon };
 template <>
 struct EnumNames<OptimizerKind> {
-  static constexpr std::array names{"sgd", "adam", "adamw", "rmsprop", "lion", "lamb"};
+  static constexpr std::array names{"sgd", "adam", "adamw", "rmsprop", "lion", "lamb", "muon"};
 };
 enum class OptimizerImplementation { for_loop, foreach, fused };
 template <>
@@ -30,11 +33,21 @@ struct OptimizerSpec {
   double weight_decay = 0;
   OptimizerImplementation implementation =
       OptimizerImplementation::foreach;  // PyTorch's default (fact 138)
+  // What the model says, for_model(): the matrices that muon orthogonalises, and all parameters.
+  std::vector<HiddenMatrix> matrices{};
+  double elements = 0;
 };
+
+// With the matrices of this model, where the rule asks for them. Without them it is AdamW's.
+OptimizerSpec for_model(OptimizerSpec optimizer, const TrainingStep& step);
+// Of these tensors alone, which are numbered anew.
+OptimizerSpec of_tensors(const OptimizerSpec& optimizer, const std::vector<int>& tensors);
 
 template <class Visitor>
 void describe(Visitor& v, OptimizerSpec& o) {
-  v.field({.name = "name", .doc = "Update rule."}, o.name);
+  v.field({.name = "name",
+           .doc = "Update rule. muon: of the matrices of hidden layers, AdamW of the rest."},
+          o.name);
   v.field({.name = "momentum",
            .doc = "Momentum of sgd and rmsprop; 0 keeps no state.",
            .min = 0,
@@ -52,12 +65,20 @@ void describe(Visitor& v, OptimizerSpec& o) {
 }
 
 // Bytes the optimizer keeps for each parameter: momenta, and the fp32 master copy of half-precision
-// parameters.
+// parameters. muon: the mean of the model's.
 double optimizer_state_bytes(const OptimizerSpec& optimizer, Precision precision);
+
+// ... and, during the step, for each element of a matrix that muon orthogonalises, besides what the
+// one in hand takes: muon_temporaries().
+struct MatrixMemory {
+  double state_bytes = 0, temporary_bytes = 0;
+};
+MatrixMemory matrix_memory(Precision precision);
+MuonSizes muon_sizes(Precision precision);
 
 // Bytes of short-lived temporaries per parameter while it steps: a list of foreach Adam (fact 127)
 // and of foreach SGD with weight decay, and fp32 copies of half-precision gradients
-// for a master copy.
+// for a master copy. Of what is no matrix, as the next.
 double optimizer_temporary_bytes(const OptimizerSpec& optimizer, Precision precision);
 
 // Bytes per parameter of the tensor in hand, one tensor after the other: the for-loop form. Adam's
@@ -73,6 +94,9 @@ struct OptimizerTraffic {
 // Includes GradScaler's unscale pass where the precision needs loss scaling (fact 22).
 OptimizerTraffic optimizer_traffic(const OptimizerSpec& optimizer, Precision precision,
                                    double elements, int tensors);
+// Of it, what is neither muon's: AdamW of what is no matrix, and the passes around both.
+OptimizerTraffic traffic_beside_matrices(const OptimizerSpec& optimizer, Precision precision,
+                                         double elements, int tensors);
 
 // Loss scaling reads one flag back each step: the host waits for the device (fact 22).
 bool optimizer_synchronises(Precision precision);
@@ -82,7 +106,8 @@ double clipping_bytes(Precision precision, double elements);
 int clipping_launches(double elements, int tensors);
 
 // The same update done by the host's cores on parameters in host memory (CPU offload, a server on a
-// CPU): bound by host memory bandwidth (facts 44, 73).
+// CPU): bound by host memory bandwidth (facts 44, 73). Throws ConfigError for muon, whose products
+// are not: nothing says what the cores multiply.
 double host_optimizer_seconds(const OptimizerSpec& optimizer, Precision precision, double elements,
                               const HostSpec& host);
 

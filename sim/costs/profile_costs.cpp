@@ -86,6 +86,8 @@ std::optional<Update> update_seconds(const std::vector<ProfileOptimizer>& flat,
     if (entry.elements == elements && entry.tensors == tensors)
       return Update{entry.seconds, Provenance::measured};
   }
+  // Matrices of another shape take another time, however many elements they have.
+  if (!optimizer.matrices.empty()) return std::nullopt;
   const bool loops = optimizer.implementation == OptimizerImplementation::for_loop;
   if (loops || tensors == 1) {
     if (auto each = by_elements(flat, elements / tensors)) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <utility>
 
 namespace lockstep {
 namespace {
@@ -63,10 +65,29 @@ LayerCost RooflineCosts::layer(const TrainingStep& step, std::size_t index) cons
 
 QueuedWork RooflineCosts::optimizer(const OptimizerSpec& optimizer, Precision precision,
                                     double elements, int tensors) const {
-  const OptimizerTraffic traffic = optimizer_traffic(optimizer, precision, elements, tensors);
+  const OptimizerTraffic traffic = traffic_beside_matrices(optimizer, precision, elements, tensors);
   const double seconds =
       stream_seconds(traffic.bytes_per_parameter * elements, traffic.launches, device_, law_);
-  return dispatched(rates_.forward_operator, traffic.operators, traffic.launches, seconds);
+  const QueuedWork rest =
+      dispatched(rates_.forward_operator, traffic.operators, traffic.launches, seconds);
+  if (optimizer.matrices.empty()) return rest;
+  return append(orthogonalised(optimizer.matrices, precision), rest);
+}
+
+QueuedWork RooflineCosts::orthogonalised(const std::vector<HiddenMatrix>& matrices,
+                                         Precision precision) const {
+  std::map<std::pair<std::int64_t, std::int64_t>, QueuedWork> priced;  // by shape
+  QueuedWork all;
+  for (const HiddenMatrix& matrix : matrices) {
+    const auto [known, is_new] = priced.try_emplace({matrix.rows, matrix.columns});
+    if (is_new) {
+      LayerCost unused;
+      known->second =
+          run(muon_kernels(matrix, muon_sizes(precision)), 2, rates_.forward_operator, unused);
+    }
+    all = append(all, known->second);
+  }
+  return all;
 }
 
 QueuedWork RooflineCosts::stream(double bytes, int launches) const {

@@ -24,6 +24,7 @@ class RooflineCosts final : public ComputeCosts {
   // Adds what limits the kernels to `cost`.
   QueuedWork run(const std::vector<Kernel>& kernels, int element_bytes, double operator_seconds,
                  LayerCost& cost) const;
+  QueuedWork orthogonalised(const std::vector<HiddenMatrix>& matrices, Precision precision) const;
   QueuedWork dispatched(double operator_seconds, int operators, int launches,
                         double device_seconds) const;
 

@@ -59,7 +59,10 @@ std::optional<ProfileOptimizer> optimizer_of(const TracedStep& traced, const Tra
     optimizer.name = OptimizerKind::adam;
   else if (name == "AdamW")
     optimizer.name = OptimizerKind::adamw;
-  else {
+  else if (name == "Muon") {
+    notes.push_back("Muon updates the matrices, another optimizer the rest: left out");
+    return std::nullopt;
+  } else {
     notes.push_back(fmt::format("{} is no optimizer the simulator knows: left out", name));
     return std::nullopt;
   }

@@ -9,6 +9,16 @@
 
 namespace lockstep {
 
+// A tensor that is updated by another rule than the rest, one such after the other.
+struct TensorUpdate {
+  int tensor = 0;  // among the trainable ones
+  double state_bytes_per_element = 0;
+  double temporary_bytes_per_element = 0;  // live during the whole step
+  std::vector<double> temporaries;         // bytes of each; live together, while it is updated
+
+  bool operator==(const TensorUpdate&) const = default;
+};
+
 // The tensors the optimizer needs on this rank.
 struct OptimizerMemory {
   // State per element that this rank updates, born in the first step: SGD with momentum 4, Adam 8,
@@ -19,6 +29,7 @@ struct OptimizerMemory {
   double temporary_bytes_per_element = 0;
   // Of one tensor at a time: the for-loop forms.
   double largest_temporary_bytes_per_element = 0;
+  std::vector<TensorUpdate> others;  // Muon's matrices: none of the above holds for them
 
   bool operator==(const OptimizerMemory&) const = default;
 };

@@ -145,6 +145,9 @@ std::vector<Asked> asked_for(const Scenario& scenario, const Machine& machine, M
     if (auto refused = strategy->misfit(entry.precision.value_or(scenario.precision))) {
       misfits.add(entry.where, refused->field, refused->message, refused->hint);
     }
+    if (auto refused = strategy->optimizer_misfit(scenario.optimizer, machine.device)) {
+      misfits.add(entry.where, refused->field, refused->message, refused->hint);
+    }
     for (const int gpus : scenario.gpus) {
       if (gpus > max_gpus(machine)) {
         const bool has_fabric = machine.fabric.kind != FabricKind::none;
@@ -227,6 +230,7 @@ Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& h
   point.model_flops =
       (point.step->forward_flops + point.step->backward_flops) * asked.split.accumulation;
   point.job = job_of(scenario, hardware, asked);
+  point.job.optimizer = for_model(point.job.optimizer, *point.step);
   point.seeds = scenario.simulation.seeds;
   Stragglers said = scenario.stragglers;
   if (point.job.gpus == 1) said.per_rank_sigma.reset();  // one GPU differs from nobody

@@ -59,13 +59,14 @@ std::string node_name(std::string_view kind) {
 }
 
 std::string optimizer_name(const OptimizerSpec& optimizer) {
-  constexpr std::array names{"SGD", "Adam", "AdamW", "RMSprop", "Lion", "Lamb"};
+  constexpr std::array names{"SGD", "Adam", "AdamW", "RMSprop", "Lion", "Lamb", "Muon"};
   static_assert(names.size() == EnumNames<OptimizerKind>::names.size());
   const std::string name = names[static_cast<std::size_t>(optimizer.name)];
   return "Optimizer.step#" + name + ".step";
 }
 
 std::string optimizer_operator(const OptimizerSpec& optimizer) {
+  if (optimizer.name == OptimizerKind::muon) return "aten::lerp_";  // its first
   if (optimizer.implementation == OptimizerImplementation::fused) {
     return "aten::_fused_" + enum_name(optimizer.name) + "_";
   }

@@ -122,8 +122,9 @@ void PointOptions::optimizer() {
   const OptimizerSpec& o = scenario_.optimizer;
   const bool fused = o.implementation == OptimizerImplementation::fused;
   const bool takes_momentum = o.name == OptimizerKind::sgd || o.name == OptimizerKind::rmsprop;
-  options_.idle_if("optimizer.momentum", o.momentum != 0, !takes_momentum,
-                   enum_name(o.name) + " has none");
+  options_.idle_if(
+      "optimizer.momentum", o.momentum != 0, !takes_momentum,
+      o.name == OptimizerKind::muon ? "muon's is always 0.95" : enum_name(o.name) + " has none");
   options_.idle_if("optimizer.weight_decay", o.weight_decay != 0 && !scenario_.convergence, fused,
                    "the fused update applies it in the same pass");
   const bool plain = o.name == OptimizerKind::sgd && o.momentum == 0 && o.weight_decay == 0;

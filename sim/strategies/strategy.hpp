@@ -120,6 +120,10 @@ class Strategy {
   virtual bool autocasts(Precision) const { return false; }
   // Why the options do not go with it; its field is relative to the strategy's entry.
   virtual std::optional<Diagnostic> misfit(Precision) const { return std::nullopt; }
+  // ... or with what updates the parameters, on ranks of this device.
+  virtual std::optional<Diagnostic> optimizer_misfit(const OptimizerSpec&, const Device&) const {
+    return std::nullopt;
+  }
 };
 
 }  // namespace lockstep

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "strategies/common/optimizer_memory.hpp"
+
 namespace lockstep {
 
 Replica::Replica(TrainingStage& stage, std::vector<GradientTensor> gradients)
@@ -29,9 +31,7 @@ Replica::Replica(TrainingStage& stage, std::vector<GradientTensor> gradients)
 MemoryPlan replica_memory_plan(const Job& job) {
   MemoryPlan plan;
   plan.micro_batches = job.accumulation;
-  plan.optimizer = {optimizer_state_bytes(job.optimizer, job.step.precision),
-                    optimizer_temporary_bytes(job.optimizer, job.step.precision),
-                    optimizer_largest_temporary_bytes(job.optimizer, job.step.precision)};
+  plan.optimizer = optimizer_memory(job.optimizer, job.step.precision);
   return plan;
 }
 

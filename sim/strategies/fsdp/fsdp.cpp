@@ -9,6 +9,7 @@
 
 #include "core/statistics.hpp"
 #include "memory/step_memory.hpp"
+#include "strategies/common/whole_matrices.hpp"
 #include "strategies/fsdp/runtime.hpp"
 
 namespace lockstep {
@@ -175,6 +176,11 @@ std::optional<Diagnostic> Fsdp::misfit(Precision precision) const {
       "`precision: amp-bf16` or `amp-fp16` gathers and computes in half precision and keeps "
       "shards in fp32";
   return diagnostic;
+}
+
+std::optional<Diagnostic> Fsdp::optimizer_misfit(const OptimizerSpec& optimizer,
+                                                 const Device&) const {
+  return without_whole_matrices(optimizer, "fsdp", "FSDP's ranks keep shards of them");
 }
 
 MemoryUse Fsdp::memory(const Job& job) const {

@@ -23,6 +23,8 @@ class Fsdp : public Strategy {
   Precision compute_precision(Precision precision) const override;
   bool autocasts(Precision precision) const override;
   std::optional<Diagnostic> misfit(Precision precision) const override;
+  std::optional<Diagnostic> optimizer_misfit(const OptimizerSpec& optimizer,
+                                             const Device& device) const override;
 
  private:
   FsdpOptions options_;

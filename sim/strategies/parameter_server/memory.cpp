@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "memory/step_memory.hpp"
+#include "strategies/common/optimizer_memory.hpp"
 #include "strategies/common/run_steps.hpp"
 #include "strategies/parameter_server/build.hpp"
 #include "strategies/parameter_server/messages.hpp"
@@ -14,8 +15,7 @@ MemoryPlan worker_memory_plan(const Job& job, const ParameterServerOptions& opti
   plan.micro_batches = job.accumulation * options.exchange_every;
   if (options.consistency == Consistency::elastic) {  // workers step by themselves
     plan.micro_batches = job.accumulation;
-    plan.optimizer = {optimizer_state_bytes(job.optimizer, job.step.precision),
-                      optimizer_temporary_bytes(job.optimizer, job.step.precision)};
+    plan.optimizer = optimizer_memory(job.optimizer, job.step.precision);
   }
   if (std::holds_alternative<TopK>(options.compression)) {  // what has not been sent yet
     plan.replicated.hook_state_bytes +=
@@ -32,24 +32,28 @@ MemoryPlan worker_memory_plan(const Job& job, const ParameterServerOptions& opti
 ServerPlan server_memory_plan(const Job& job, const ParameterServerOptions& options,
                               const std::vector<Key>& keys, int server) {
   ServerPlan plan;
+  std::vector<int> tensors;
   int last_tensor = -1;
   for (const Key& key : keys) {
     if (key.server != server) continue;
-    if (key.tensor != last_tensor) plan.tensor_elements.push_back(0);
+    if (key.tensor != last_tensor) {
+      plan.tensor_elements.push_back(0);
+      tensors.push_back(key.tensor);
+    }
     plan.tensor_elements.back() += static_cast<double>(key.elements);
     last_tensor = key.tensor;
   }
   plan.element_bytes = parameter_bytes(job.step.precision);
   plan.pushed_bytes = push_element_bytes(options, job.step.precision);
   if (options.consistency != Consistency::elastic) {
-    plan.optimizer = {optimizer_state_bytes(job.optimizer, job.step.precision),
-                      optimizer_temporary_bytes(job.optimizer, job.step.precision),
-                      optimizer_largest_temporary_bytes(job.optimizer, job.step.precision)};
+    plan.optimizer = optimizer_memory(of_tensors(job.optimizer, tensors), job.step.precision);
   }
   if (const Weighting by = weighting(options); compensates(by)) {
     // The weights that each worker read (fact 85), and the adaptive lambda's mean square.
     const int kept = job.gpus + (by == Weighting::compensated_adaptive ? 1 : 0);
-    plan.optimizer.state_bytes_per_element += kept * parameter_bytes(job.step.precision);
+    const double bytes = kept * parameter_bytes(job.step.precision);
+    plan.optimizer.state_bytes_per_element += bytes;
+    for (TensorUpdate& other : plan.optimizer.others) other.state_bytes_per_element += bytes;
   }
   // Pushes of different workers arrive side by side, each into a buffer of its own; a serial server
   // takes one at a time, and sums the gradients of a synchronous update into another.

@@ -127,8 +127,10 @@ PricedMessage price_message(const Job& job, const ParameterServerOptions& option
     return priced;
   }
   if (on_device) {
-    const QueuedWork update =
-        job.costs->optimizer(job.optimizer, job.step.precision, bundle.elements, bundle.tensors);
+    std::vector<int> tensors;
+    for (const ParameterPiece& piece : bundle.pieces) tensors.push_back(piece.parameter);
+    const QueuedWork update = job.costs->optimizer(
+        of_tensors(job.optimizer, tensors), job.step.precision, bundle.elements, bundle.tensors);
     message.update_seconds = neighbours * update.span;
     priced.update = update.provenance;
   } else {

@@ -11,6 +11,7 @@
 
 #include "core/index.hpp"
 #include "results/staleness.hpp"
+#include "strategies/common/whole_matrices.hpp"
 #include "strategies/parameter_server/build.hpp"
 #include "strategies/parameter_server/messages.hpp"
 
@@ -249,6 +250,29 @@ std::vector<IdleOption> ParameterServer::idle_options(const Job& job) const {
 std::vector<std::string> ParameterServer::not_replayed(const Job&) const {
   if (options_.element_bytes == 2) return {"element_size"};
   return {};
+}
+
+// Where the servers update. Keys that a rule may cut are refused, whether it cuts these or not.
+std::optional<Diagnostic> ParameterServer::optimizer_misfit(const OptimizerSpec& optimizer,
+                                                            const Device& device) const {
+  if (options_.consistency == Consistency::elastic) return std::nullopt;  // workers step
+  const bool on_cores = device.architecture == Architecture::cpu;
+  if (options_.placement != ServerPlacement::gpu && !on_cores) {
+    return without_whole_matrices(optimizer, "parameter_server.placement",
+                                  "nothing says how fast the host's cores multiply them",
+                                  "placement: gpu, or consistency: elastic");
+  }
+  if (options_.partition_bytes > 0) {
+    return without_whole_matrices(optimizer, "parameter_server.partition_size",
+                                  "partitions cut them", "leave it out");
+  }
+  const bool cuts = options_.keys == KeyRule::split_large || options_.keys == KeyRule::ranges;
+  if (options_.servers > 1 && cuts) {
+    return without_whole_matrices(optimizer, "parameter_server.keys",
+                                  enum_name(options_.keys) + " cuts them",
+                                  "keys: balanced, or hash");
+  }
+  return std::nullopt;
 }
 
 std::unique_ptr<Strategy> make_strategy(const ParameterServerOptions& options) {

@@ -16,6 +16,8 @@ class ParameterServer final : public Strategy {
   nlohmann::ordered_json communication(const Job& job) const override;
   std::vector<IdleOption> idle_options(const Job& job) const override;
   std::vector<std::string> not_replayed(const Job& job) const override;
+  std::optional<Diagnostic> optimizer_misfit(const OptimizerSpec& optimizer,
+                                             const Device& device) const override;
   Updater updater(const Job& job) const override;
   StateHosts state_hosts(const Job& job) const override;
   bool outlives_workers() const override;

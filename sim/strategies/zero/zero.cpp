@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "memory/step_memory.hpp"
+#include "strategies/common/whole_matrices.hpp"
 #include "strategies/zero/plan.hpp"
 
 namespace lockstep {
@@ -177,6 +178,11 @@ std::vector<IdleOption> Zero::idle_options(const Job& job) const {
 std::vector<std::string> Zero::not_replayed(const Job&) const {
   if (options_.gradient_bytes == 2) return {"gradient_element_size"};
   return {};
+}
+
+std::optional<Diagnostic> Zero::optimizer_misfit(const OptimizerSpec& optimizer,
+                                                 const Device&) const {
+  return without_whole_matrices(optimizer, "zero", "ZeRO's ranks update shares of them");
 }
 
 std::unique_ptr<Strategy> make_strategy(const ZeroOptions& options) {
