@@ -217,8 +217,10 @@ void digest_streams(const LayersJob& job, const std::vector<json>& ranks, Profil
           {2 * 4 * point.elements, point.seconds, point.iqr});  // read, written
     }
   }
+  OptimizerSpec of_vectors = job.optimizer;  // which muon leaves to AdamW
+  if (of_vectors.name == OptimizerKind::muon) of_vectors.name = OptimizerKind::adamw;
   for (const Point& point : points("updates")) {
-    ProfileOptimizer entry = optimizer_entry(job.optimizer, Precision::fp32);
+    ProfileOptimizer entry = optimizer_entry(of_vectors, Precision::fp32);
     entry.elements = point.elements;
     entry.seconds = point.seconds;
     entry.iqr = point.iqr;

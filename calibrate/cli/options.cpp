@@ -67,7 +67,7 @@ StepOptions InputText::step_options() const {
 }
 
 void OptimizerText::add_to(CLI::App& verb) {
-  verb.add_option("--optimizer", name, "sgd, adam, adamw, rmsprop, lion or lamb")
+  verb.add_option("--optimizer", name, "sgd, adam, adamw, rmsprop, lion, lamb or muon")
       ->capture_default_str();
   verb.add_option("--learning-rate", learning_rate, "Step size")->capture_default_str();
   verb.add_option("--momentum", momentum, "Momentum of sgd and rmsprop")->capture_default_str();

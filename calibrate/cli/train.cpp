@@ -40,6 +40,11 @@ TrainOptions train_options(const TrainText& text) {
   options.step.samples = samples;
   options.step.precision = parse_precision(text.precision);
   options.optimizer = text.optimizer.spec();
+  if (options.optimizer.name == OptimizerKind::muon && options.strategy == RunStrategy::fsdp) {
+    throw file_error("", "--optimizer",
+                     "muon orthogonalises whole matrices, and FSDP's ranks keep shards of them",
+                     "--strategy ddp, or adamw");
+  }
   options.bucket_bytes = parse_option("--bucket", text.bucket, Dimension::bytes);
   options.first_bucket_bytes = parse_option("--first-bucket", text.first_bucket, Dimension::bytes);
   options.reshard_after_forward = !text.shard_grad_op;

@@ -288,12 +288,16 @@ Replay::Replay(const TrainingStep& step, const UpdateSchedule& schedule, const I
     for (Worker& worker : workers_) initialise_kaiming(worker.network(), plan.seed);
   }
   const bool at_workers = plan.momentum_at == MomentumPlace::worker;
+  const OptimizerSpec optimizer =
+      for_model(at_workers ? without_momentum(plan.optimizer) : plan.optimizer, step);
   for (const auto& message : messages_) {
     std::vector<at::Tensor>& views = shared_pieces_.emplace_back();
+    std::vector<int> tensors;
     for (const ParameterPiece& piece : message) {
+      tensors.push_back(piece.parameter);
       views.push_back(piece_of(parameter(shared_, piece).detach(), piece));
     }
-    optimizers_.emplace_back(at_workers ? without_momentum(plan.optimizer) : plan.optimizer, views);
+    optimizers_.emplace_back(of_tensors(optimizer, tensors), views);
   }
   for (const ScheduledPush& push : schedule.pushes) {
     readers_[static_cast<std::size_t>(push.message)].push_back({push.read, push.worker});

@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace lockstep {
@@ -19,14 +20,33 @@ std::vector<at::Tensor> tensors_of(RealNetwork& network) {
 
 }  // namespace
 
+// The coefficients, 5 steps and the norm's least size are torch.optim.Muon's.
+at::Tensor orthogonalised(const at::Tensor& matrix) {
+  constexpr double a = 3.4445, b = -4.775, c = 2.0315, least = 1e-7;
+  const bool tall = matrix.size(0) > matrix.size(1);
+  at::Tensor x = matrix.to(at::kBFloat16, /*non_blocking=*/false, /*copy=*/true);
+  if (tall) x = x.t();
+  x.div_(x.norm().clamp_min(least));
+  for (int step = 0; step < newton_schulz_steps; ++step) {
+    const at::Tensor gram = x.mm(x.t());
+    x = at::addmm(x, at::addmm(gram, gram, gram, b, c), x, a);
+  }
+  return tall ? x.t() : x;
+}
+
 Optimizer::Optimizer(const OptimizerSpec& spec, RealNetwork& network)
-    : Optimizer(spec, tensors_of(network)) {}
+    : Optimizer(for_model(spec, network.step()), tensors_of(network)) {}
 
 Optimizer::Optimizer(const OptimizerSpec& spec, std::vector<at::Tensor> parameters)
     : spec_(spec),
       parameters_(std::move(parameters)),
       first_(parameters_.size()),
-      second_(parameters_.size()) {}
+      second_(parameters_.size()),
+      is_matrix_(parameters_.size()) {
+  for (const HiddenMatrix& matrix : spec.matrices) {
+    is_matrix_.at(static_cast<std::size_t>(matrix.tensor)) = true;
+  }
+}
 
 void Optimizer::step() {
   const at::NoGradGuard no_gradients;
@@ -35,7 +55,8 @@ void Optimizer::step() {
     at::Tensor gradient = parameters_[i].grad();
     if (!gradient.defined()) continue;
     const bool decoupled = spec_.name == OptimizerKind::adamw ||
-                           spec_.name == OptimizerKind::lion || spec_.name == OptimizerKind::lamb;
+                           spec_.name == OptimizerKind::lion || spec_.name == OptimizerKind::lamb ||
+                           spec_.name == OptimizerKind::muon;
     if (spec_.weight_decay != 0 && !decoupled) {
       gradient = gradient.add(parameters_[i], spec_.weight_decay);
     }
@@ -53,6 +74,9 @@ void Optimizer::step() {
       case OptimizerKind::adamw:
       case OptimizerKind::lamb:
         adam(i, gradient);
+        break;
+      case OptimizerKind::muon:
+        is_matrix_[i] ? muon(i, gradient) : adam(i, gradient);
         break;
     }
   }
@@ -101,7 +125,7 @@ void Optimizer::adam(std::size_t i, const at::Tensor& gradient) {
     first_[i] = at::zeros_like(parameters_[i]);
     second_[i] = at::zeros_like(parameters_[i]);
   }
-  if (spec_.name == OptimizerKind::adamw) {
+  if (spec_.name == OptimizerKind::adamw || spec_.name == OptimizerKind::muon) {
     parameters_[i].mul_(1 - spec_.learning_rate * spec_.weight_decay);
   }
   first_[i].mul_(beta1).add_(gradient, 1 - beta1);
@@ -119,6 +143,21 @@ void Optimizer::adam(std::size_t i, const at::Tensor& gradient) {
     return;
   }
   parameters_[i].addcdiv_(first_[i], scale, -spec_.learning_rate / correction1);
+}
+
+// torch.optim.Muon, adjust_lr_fn match_rms_adamw (Liu et al. 2025, "Muon is Scalable for LLM
+// Training"): updates are as large as AdamW's, so that both can have one learning rate.
+void Optimizer::muon(std::size_t i, const at::Tensor& gradient) {
+  constexpr double momentum = 0.95;
+  at::Tensor& parameter = parameters_[i];
+  if (!first_[i].defined()) first_[i] = at::zeros_like(parameter);
+  first_[i].lerp_(gradient, 1 - momentum);
+  const at::Tensor update = orthogonalised(gradient.lerp(first_[i], momentum));
+  const double rows = static_cast<double>(parameter.size(0));
+  const double columns = static_cast<double>(parameter.size(1));
+  const double ratio = 0.2 * std::sqrt(std::max(rows, columns));
+  parameter.mul_(1 - spec_.learning_rate * spec_.weight_decay);
+  parameter.add_(update, -spec_.learning_rate * ratio);
 }
 
 std::vector<at::Tensor> Optimizer::state() const {

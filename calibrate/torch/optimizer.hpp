@@ -9,10 +9,14 @@
 
 namespace lockstep {
 
+// Of a matrix, its nearest orthogonal one, roughly: bf16, singular values of about 0.7 to 1.2.
+at::Tensor orthogonalised(const at::Tensor& matrix);
+
 class Optimizer {
  public:
   Optimizer(const OptimizerSpec& spec, RealNetwork& network);
-  // Of any tensors: an FSDP shard, a server's part. They must outlive the optimizer.
+  // Of any tensors: an FSDP shard, a server's part. They must outlive the optimizer. Muon takes those
+  // that the spec lists as matrices, by their place.
   Optimizer(const OptimizerSpec& spec, std::vector<at::Tensor> parameters);
 
   void step();  // parameters without a gradient are left alone
@@ -24,10 +28,12 @@ class Optimizer {
   void rmsprop(std::size_t i, const at::Tensor& gradient);
   void lion(std::size_t i, const at::Tensor& gradient);
   void adam(std::size_t i, const at::Tensor& gradient);  // and AdamW, LAMB
+  void muon(std::size_t i, const at::Tensor& gradient);
 
   OptimizerSpec spec_;
   std::vector<at::Tensor> parameters_;
   std::vector<at::Tensor> first_, second_;  // momentum; moments
+  std::vector<bool> is_matrix_;
   std::int64_t steps_ = 0;
 };
 

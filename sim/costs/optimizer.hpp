@@ -46,7 +46,8 @@ OptimizerSpec of_tensors(const OptimizerSpec& optimizer, const std::vector<int>&
 template <class Visitor>
 void describe(Visitor& v, OptimizerSpec& o) {
   v.field({.name = "name",
-           .doc = "Update rule. muon: of the matrices of hidden layers, AdamW of the rest."},
+           .doc = "Update rule. muon: of the matrices of hidden layers, AdamW of the rest.",
+           .several = true},
           o.name);
   v.field({.name = "momentum",
            .doc = "Momentum of sgd and rmsprop; 0 keeps no state.",

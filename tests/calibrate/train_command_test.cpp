@@ -94,7 +94,8 @@ TEST(Train, WithAdamIsAnotherTrainingThanWithSgd) {
 TEST(Train, EveryOptimizerLearns) {
   for (const char* chosen :
        {"--optimizer rmsprop --learning-rate 0.0005 --momentum 0",
-        "--optimizer lion --learning-rate 0.0003", "--optimizer lamb --learning-rate 0.01"}) {
+        "--optimizer lion --learning-rate 0.0003", "--optimizer lamb --learning-rate 0.01",
+        "--optimizer muon --learning-rate 0.002"}) {
     const auto run = run_of(trained(std::string("--batch 4 --steps 5 ") + chosen));
     ASSERT_EQ(run["each_loss"].size(), 5u) << chosen;
     EXPECT_LT(run["each_loss"][4].get<double>(), run["each_loss"][0].get<double>()) << chosen;

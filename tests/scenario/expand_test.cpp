@@ -139,6 +139,22 @@ TEST(Expand, Fp32IsNotFasterThanMeasuredWithTf32Allowed) {
             0.6408);
 }
 
+TEST(Expand, MuonKnowsTheModelsMatricesAndRefusesShards) {
+  const auto points = [](const std::string& strategies) {
+    return expand(
+        scenario_of("model: gpt2\noptimizer: {name: muon}\ngpus: 8\nstrategies: " + strategies));
+  };
+  const Job job = points("[ddp]").front().job;
+  EXPECT_EQ(job.optimizer.matrices.size(), 12u * 4);
+  EXPECT_EQ(job.optimizer.elements, 124'439'808);
+  EXPECT_THAT(
+      refusal([&] { (void)points("[ddp, fsdp, zero, parameter_server: {servers: 2}]"); }),
+      testing::AllOf(
+          HasSubstr("test.yaml:5:19: fsdp: muon orthogonalises whole matrices, and FSDP's ranks "
+                    "keep shards of them; ddp, or local_sgd"),
+          HasSubstr("test.yaml:5:25: zero: "), HasSubstr("parameter_server.placement: ")));
+}
+
 TEST(Expand, HalfPrecisionIsGatheredOnlyWhereItIsComputed) {
   EXPECT_THAT(refusal([] {
                 expand(
