@@ -112,6 +112,7 @@ std::string bottleneck_sentence(const Scenario& scenario, const Prediction& p, c
     for_offload.push_back("a fused optimizer");
   }
   for_offload.push_back("more nodes");
+  const bool muon = scenario.optimizer.name == OptimizerKind::muon;
   const bool loader = point.job.data_loading_seconds > 0;
   Cause causes[] = {
       {s.data_loading,
@@ -134,10 +135,9 @@ std::string bottleneck_sentence(const Scenario& scenario, const Prediction& p, c
            ? fmt::format("the CPU optimizer of cpu_offload takes {} of the step while the GPU "
                          "waits: {}",
                          share(s.optimizer), would_help(for_offload))
-           : fmt::format(
-                 "the optimizer and gradient copies take {} of the step: a fused optimizer or a "
-                 "larger batch would help",
-                 share(s.optimizer + s.copies))},
+           : fmt::format("the optimizer and gradient copies take {} of the step: {}a larger batch "
+                         "would help",
+                         share(s.optimizer + s.copies), muon ? "" : "a fused optimizer or ")},
   };
   const Cause& worst =
       *std::max_element(std::begin(causes), std::end(causes),

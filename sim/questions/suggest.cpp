@@ -29,13 +29,19 @@ Scenario with_checkpointing(Scenario scenario) {
   return scenario;
 }
 
-// What is left to shard; the strategy itself is the suggestion. Nothing when all of it is sharded.
-std::optional<Scenario> with_full_shard(Scenario scenario) {
+// What is left to shard; the strategy itself is the suggestion. Nothing when all of it is sharded, or
+// the scenario asks for what shards do not go with.
+std::optional<Scenario> with_full_shard(Scenario scenario, const Point& point) {
   StrategyOptions& options = scenario.strategies.front().options;
   const auto* given = std::get_if<FsdpOptions>(&options);
   if (given != nullptr && given->sharding == Sharding::full_shard) return std::nullopt;
   FsdpOptions full = given != nullptr ? *given : FsdpOptions{};
   full.sharding = Sharding::full_shard;
+  const auto strategy = make_strategy(full);
+  if (strategy->misfit(point.precision) ||
+      strategy->optimizer_misfit(scenario.optimizer, point.job.machine.device)) {
+    return std::nullopt;
+  }
   options = full;
   return scenario;
 }
@@ -72,8 +78,9 @@ std::int64_t largest_fitting_micro(const Scenario& scenario, const Point& point)
 // The least power-of-two multiple of the GPUs on which one sample a GPU fits when everything is
 // sharded; "" when there is none on this platform.
 std::string more_gpus(const Scenario& base, const Point& point, bool can_checkpoint) {
-  const std::optional<Scenario> sharded = with_full_shard(base);
+  const std::optional<Scenario> sharded = with_full_shard(base, point);
   Scenario changed = sharded ? *sharded : base;
+  if (!std::holds_alternative<FsdpOptions>(changed.strategies.front().options)) return "";
   if (can_checkpoint) changed = with_checkpointing(changed);
   changed.batch = {};
   changed.batch.micro = 1;
@@ -94,7 +101,8 @@ std::string more_gpus(const Scenario& base, const Point& point, bool can_checkpo
 
 std::vector<std::string> suggest_what_fits(const Scenario& scenario, const Point& point) {
   const Scenario base = only(scenario, point.entry, point.job.gpus);
-  const std::optional<Scenario> sharded = point.job.gpus > 1 ? with_full_shard(base) : std::nullopt;
+  const std::optional<Scenario> sharded =
+      point.job.gpus > 1 ? with_full_shard(base, point) : std::nullopt;
   const bool can_checkpoint = [&] {
     for (const auto& layer : point.step->layers) {
       if (layer.checkpointed) return false;

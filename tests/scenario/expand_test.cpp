@@ -150,9 +150,9 @@ TEST(Expand, MuonKnowsTheModelsMatricesAndRefusesShards) {
   EXPECT_THAT(
       refusal([&] { (void)points("[ddp, fsdp, zero, parameter_server: {servers: 2}]"); }),
       testing::AllOf(
-          HasSubstr("test.yaml:5:19: fsdp: muon orthogonalises whole matrices, and FSDP's ranks "
+          HasSubstr("test.yaml:8:19: fsdp: muon orthogonalises whole matrices, and FSDP's ranks "
                     "keep shards of them; ddp, or local_sgd"),
-          HasSubstr("test.yaml:5:25: zero: "), HasSubstr("parameter_server.placement: ")));
+          HasSubstr("test.yaml:8:25: zero: "), HasSubstr("parameter_server.placement: ")));
 }
 
 TEST(Expand, HalfPrecisionIsGatheredOnlyWhereItIsComputed) {

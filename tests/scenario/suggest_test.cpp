@@ -58,6 +58,36 @@ TEST(Suggest, WhatNothingHelpsGetsNoSuggestion) {
   ASSERT_TRUE(record.predictions[0].out_of_memory.has_value());
   EXPECT_TRUE(record.predictions[0].out_of_memory->suggestions.empty());
 }
+// Shards have no whole matrices, and none whose gradients are added in fp32.
+TEST(Suggest, NoShardsWhereTheyAreRefused) {
+  for (const char* rule : {"precision: amp-bf16\noptimizer: {name: muon}\n",
+                           "precision: master-bf16-fp32-gradients\noptimizer: {name: adamw}\n"}) {
+    const auto of = [&](const std::string& model) {
+      const auto record = run_scenario(scenario_of(
+          "model: " + model + "\nplatform: dgx-a100-80gb\ngpus: 8\nbatch: {per_gpu: 16}\n" + rule));
+      return record.predictions.front().out_of_memory.value_or(OutOfMemory{}).suggestions;
+    };
+    const std::vector<std::string> some = of("mpt-3b");
+    EXPECT_FALSE(some.empty()) << rule;
+    for (const std::string& words : some) {
+      EXPECT_EQ(words.find("fsdp"), std::string::npos) << words;
+    }
+    EXPECT_TRUE(of("llama2-70b").empty()) << rule;  // however many GPUs
+  }
+}
+
+// No PyTorch has a fused Muon.
+TEST(Suggest, MuonIsFasterInLargerBatchesOnly) {
+  const auto bottleneck = [](const std::string& name) {
+    return run_scenario(scenario_of("model: gpt2-xl\nplatform: dgx-h100\ngpus: 1\n"
+                                    "batch: {per_gpu: 8}\nprecision: amp-bf16\noptimizer: {name: " +
+                                    name + "}\n"))
+        .predictions.front()
+        .bottleneck;
+  };
+  using testing::HasSubstr;
+  EXPECT_THAT(bottleneck("muon"), HasSubstr("of the step: a larger batch would help"));
+}
 
 }  // namespace
 }  // namespace lockstep::suggest_test
