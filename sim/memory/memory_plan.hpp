@@ -29,7 +29,7 @@ struct OptimizerMemory {
   double temporary_bytes_per_element = 0;
   // Of one tensor at a time: the for-loop forms.
   double largest_temporary_bytes_per_element = 0;
-  std::vector<TensorUpdate> others;  // Muon's matrices: none of the above holds for them
+  std::vector<TensorUpdate> others{};  // Muon's matrices: none of the above holds for them
 
   bool operator==(const OptimizerMemory&) const = default;
 };

@@ -265,6 +265,20 @@ TEST(ReplicatedMemory, ForLoopOptimizersNeedTemporariesOfTheTensorInHand) {
   EXPECT_GT(with.allocated, without.allocated);
 }
 
+TEST(ReplicatedMemory, ATensorOfAnotherRuleHasStateAndTemporariesOfItsOwn) {
+  MemoryPlan plan;
+  plan.optimizer.state_bytes_per_element = 8;
+  plan.optimizer.temporary_bytes_per_element = 4;
+  plan.optimizer.others.push_back({1, 4, 4, {w, w}});
+  const StepMemory memory = step_memory(three_layers(), plan, bare_gpu());
+  EXPECT_EQ(memory.moment, "optimizer step");
+  EXPECT_EQ(memory.at_peak.at("optimizer state"), (2 + 1 + 2) * w);
+  // Its own two and what it has during the whole step; or lists of all three.
+  EXPECT_EQ(memory.at_peak.at("temporaries"), 3 * w);
+  plan.optimizer.others[0].temporaries.push_back(w);
+  EXPECT_EQ(step_memory(three_layers(), plan, bare_gpu()).at_peak.at("temporaries"), 4 * w);
+}
+
 TEST(ReplicatedMemory, DeviceAddsContextAndCommunicationBuffers) {
   Device device = bare_gpu();
   device.context_bytes = 500 * mib;
@@ -297,6 +311,14 @@ TEST(ServerMemory, HoldsParametersStateAndQueuedGradients) {
   // bf16 parameters, fp32 gradients: what arrives is larger than what it updates.
   plan.element_bytes = 2;
   EXPECT_EQ(server_memory(plan, bare_gpu()).allocated, (0.5 + 1 + 2) * 2 * w);
+}
+
+TEST(ServerMemory, ATensorOfAnotherRuleOnAServer) {
+  ServerPlan plan;
+  plan.tensor_elements = {12.0 * 1024 * 1024, 12.0 * 1024 * 1024};
+  plan.optimizer.state_bytes_per_element = 8;
+  plan.optimizer.others.push_back({1, 4, 0, {w / 2, w / 2, w}});
+  EXPECT_EQ(server_memory(plan, bare_gpu()).allocated, (2 + 2 + 2 + 1 + 2) * w);
 }
 
 }  // namespace
