@@ -437,7 +437,7 @@ std::vector<std::size_t> shortlist(const std::vector<Candidate>& ranked) {
 
 double least_step_seconds(const Point& point, Family family) {
   const Stragglers& stragglers = point.job.stragglers;
-  if (stragglers.per_step || !stragglers.slow_ranks.empty() ||
+  if (stragglers.per_step || !stragglers.slow_ranks.empty() || !stragglers.other_devices.empty() ||
       stragglers.per_rank_sigma.value_or(0) > usual_spread) {
     return 0;  // some ranks may be faster than the device's file says
   }

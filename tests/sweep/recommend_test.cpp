@@ -9,6 +9,9 @@
 #include <set>
 #include <sstream>
 
+#include "core/statistics.hpp"
+#include "points/points.hpp"
+#include "points/simulate.hpp"
 #include "sweep/candidates.hpp"
 #include "sweep/sweep.hpp"
 #include "sweep_files.hpp"
@@ -150,6 +153,19 @@ TEST_F(Recommend, NeitherComputeNorCommunicationAloneTakesLongerThanTheStep) {
     }
     EXPECT_GT(closest, 0.9) << model;  // it tells something
   }
+}
+
+// What the platform's device needs is no bound where the nodes have a faster one.
+TEST_F(Recommend, LeastTimesHoldOnOtherDevices) {
+  const Scenario scenario = read_scenario(folder_.write(
+      "s.yaml",
+      "name: t\nmodel: llama3.2-1b\nplatform: dgx-a100-80gb\ngpus: 8\nbatch: {per_gpu: 4}\n"
+      "input: {sequence: 2048}\nprecision: amp-bf16\nstrategies: [ddp]\nsimulation: {steps: 2}\n"
+      "stragglers: {other_devices: [{device: h100-sxm5-80gb, nodes: 0}]}\n"));
+  const Point point = expand(scenario).front();
+  const double step = mean(simulate({point}).front().step_seconds);
+  EXPECT_LT(step, point.compute_seconds);
+  EXPECT_LE(least_step_seconds(point, Family::ddp), step);
 }
 
 TEST_F(Recommend, WhatIsLeftOutUnsimulatedWouldNotHaveBeenBetter) {
