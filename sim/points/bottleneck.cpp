@@ -107,12 +107,16 @@ std::string bottleneck_sentence(const Scenario& scenario, const Prediction& p, c
   }
   for_links.push_back("gradient accumulation");
   for_host.insert(for_host.end(), {"CUDA graphs", "torch.compile"});
-  std::vector<std::string> for_offload{"keeping the shards on the GPUs (cpu_offload: false)"};
-  if (scenario.optimizer.implementation != OptimizerImplementation::fused) {
+  std::vector<std::string> for_offload{"keeping the shards on the GPUs (cpu_offload: false)"},
+      for_update;
+  const OptimizerSpec& optimizer = scenario.optimizer;
+  if (optimizer.implementation != OptimizerImplementation::fused &&
+      optimizer.name != OptimizerKind::muon) {
     for_offload.push_back("a fused optimizer");
+    for_update.push_back("a fused optimizer");
   }
   for_offload.push_back("more nodes");
-  const bool muon = scenario.optimizer.name == OptimizerKind::muon;
+  for_update.push_back("a larger batch");
   const bool loader = point.job.data_loading_seconds > 0;
   Cause causes[] = {
       {s.data_loading,
@@ -135,9 +139,8 @@ std::string bottleneck_sentence(const Scenario& scenario, const Prediction& p, c
            ? fmt::format("the CPU optimizer of cpu_offload takes {} of the step while the GPU "
                          "waits: {}",
                          share(s.optimizer), would_help(for_offload))
-           : fmt::format("the optimizer and gradient copies take {} of the step: {}a larger batch "
-                         "would help",
-                         share(s.optimizer + s.copies), muon ? "" : "a fused optimizer or ")},
+           : fmt::format("the optimizer and gradient copies take {} of the step: {}",
+                         share(s.optimizer + s.copies), would_help(for_update))},
   };
   const Cause& worst =
       *std::max_element(std::begin(causes), std::end(causes),

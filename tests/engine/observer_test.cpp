@@ -184,6 +184,35 @@ TEST(Observer, IsToldOfLayersByName) {
   EXPECT_DOUBLE_EQ(first("host step 0").end, 6.375);
 }
 
+// A lane on another device takes for each part what that part takes there, and not the mean of all.
+TEST(Observer, IsToldWhatEachPartTakesOnEachDevice) {
+  NamedWork work;
+  QueuedWork product = device(1), copy = device(1);
+  product.elsewhere[0] = 3;
+  work.append("product", product);
+  work.append("copy", copy);
+  for (const bool interference : {false, true}) {
+    Listener listener;
+    RankGroupSpec spec{.name = "ddp", .ranks_per_lane = {1, 1}, .device_of_lane = {0, 1}};
+    if (interference) spec.slowdown = one_and_a_half;
+    World world({.engine = Engine::loop, .observer = &listener});
+    RankGroup& ranks = world.add_ranks(std::move(spec));
+    ranks.add_communicator("gradients");
+    const auto driver = [&]() -> Program {
+      ranks.set_factors({1, 2});
+      ranks.compute(Phase::forward, work);
+      ranks.end_step();
+      co_await ranks.await_step(0);
+    };
+    world.spawn("driver", driver());
+    world.run();
+    EXPECT_DOUBLE_EQ(listener.seconds("compute forward product", 0), 1);
+    EXPECT_DOUBLE_EQ(listener.seconds("compute forward product", 1), 2 * 4);
+    EXPECT_DOUBLE_EQ(listener.seconds("compute forward copy", 1), 2 * 1);
+    EXPECT_DOUBLE_EQ(ranks.steps().front().lanes.seconds.at(1), 2 * (4 + 1));
+  }
+}
+
 // Every second of every step is told once, booked as the step's split books it; with slow lanes,
 // and with collectives that slow down compute.
 TEST(Observer, WhatIsToldAddsUpToTheStep) {

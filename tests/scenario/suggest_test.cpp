@@ -76,17 +76,23 @@ TEST(Suggest, NoShardsWhereTheyAreRefused) {
   }
 }
 
-// No PyTorch has a fused Muon.
-TEST(Suggest, MuonIsFasterInLargerBatchesOnly) {
-  const auto bottleneck = [](const std::string& name) {
+// No PyTorch has a fused Muon, and who has a fused optimizer is not told to take one.
+TEST(Suggest, AFusedOptimizerWhereThereIsOneToTake) {
+  const auto bottleneck = [](const std::string& optimizer, int batch = 8) {
     return run_scenario(scenario_of("model: gpt2-xl\nplatform: dgx-h100\ngpus: 1\n"
-                                    "batch: {per_gpu: 8}\nprecision: amp-bf16\noptimizer: {name: " +
-                                    name + "}\n"))
+                                    "batch: {per_gpu: " +
+                                    std::to_string(batch) +
+                                    "}\nprecision: amp-bf16\noptimizer: {name: " + optimizer +
+                                    "}\ninput: {sequence: " + (batch == 1 ? "64" : "1024") + "}\n"))
         .predictions.front()
         .bottleneck;
   };
   using testing::HasSubstr;
-  EXPECT_THAT(bottleneck("muon"), HasSubstr("of the step: a larger batch would help"));
+  const std::string larger = "of the step: a larger batch would help";
+  EXPECT_THAT(bottleneck("muon"), HasSubstr(larger));
+  EXPECT_THAT(bottleneck("adamw", 1),
+              HasSubstr("of the step: a fused optimizer or a larger batch"));
+  EXPECT_THAT(bottleneck("adamw, implementation: fused", 1), testing::Not(HasSubstr("a fused")));
 }
 
 }  // namespace
