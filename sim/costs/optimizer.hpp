@@ -38,6 +38,12 @@ struct OptimizerSpec {
   double elements = 0;
 };
 
+// One pass over each parameter, fused or not: SGD without momentum and decay.
+inline bool is_one_pass(const OptimizerSpec& optimizer) {
+  return optimizer.name == OptimizerKind::sgd && optimizer.momentum == 0 &&
+         optimizer.weight_decay == 0;
+}
+
 // With the matrices of this model, where the rule asks for them. Without them it is AdamW's.
 OptimizerSpec for_model(OptimizerSpec optimizer, const TrainingStep& step);
 // Of these tensors alone, which are numbered anew.

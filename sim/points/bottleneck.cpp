@@ -110,8 +110,8 @@ std::string bottleneck_sentence(const Scenario& scenario, const Prediction& p, c
   std::vector<std::string> for_offload{"keeping the shards on the GPUs (cpu_offload: false)"},
       for_update;
   const OptimizerSpec& optimizer = scenario.optimizer;
-  if (optimizer.implementation != OptimizerImplementation::fused &&
-      optimizer.name != OptimizerKind::muon) {
+  const bool fused = optimizer.implementation == OptimizerImplementation::fused;
+  if (!fused && !is_one_pass(optimizer) && optimizer.name != OptimizerKind::muon) {
     for_offload.push_back("a fused optimizer");
     for_update.push_back("a fused optimizer");
   }

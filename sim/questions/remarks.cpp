@@ -127,8 +127,7 @@ void PointOptions::optimizer() {
       o.name == OptimizerKind::muon ? "muon's is always 0.95" : enum_name(o.name) + " has none");
   options_.idle_if("optimizer.weight_decay", o.weight_decay != 0 && !scenario_.convergence, fused,
                    "the fused update applies it in the same pass");
-  const bool plain = o.name == OptimizerKind::sgd && o.momentum == 0 && o.weight_decay == 0;
-  options_.idle_if("optimizer.implementation", fused && !point_.profile, plain,
+  options_.idle_if("optimizer.implementation", fused && !point_.profile, is_one_pass(o),
                    "plain SGD is one pass either way");
   options_.idle_if("optimizer.implementation",
                    o.implementation == OptimizerImplementation::for_loop,

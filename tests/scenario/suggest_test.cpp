@@ -76,7 +76,8 @@ TEST(Suggest, NoShardsWhereTheyAreRefused) {
   }
 }
 
-// No PyTorch has a fused Muon, and who has a fused optimizer is not told to take one.
+// No PyTorch has a fused Muon, plain SGD is one pass either way, and who has a fused optimizer is
+// not told to take one.
 TEST(Suggest, AFusedOptimizerWhereThereIsOneToTake) {
   const auto bottleneck = [](const std::string& optimizer, int batch = 8) {
     return run_scenario(scenario_of("model: gpt2-xl\nplatform: dgx-h100\ngpus: 1\n"
@@ -93,6 +94,10 @@ TEST(Suggest, AFusedOptimizerWhereThereIsOneToTake) {
   EXPECT_THAT(bottleneck("adamw", 1),
               HasSubstr("of the step: a fused optimizer or a larger batch"));
   EXPECT_THAT(bottleneck("adamw, implementation: fused", 1), testing::Not(HasSubstr("a fused")));
+  const Prediction plain =
+      run_scenario(scenario_of("gpus: 16\nmodel: vgg11\nbatch: {per_gpu: 2}\nstrategies: [ddp]\n"))
+          .predictions.front();
+  EXPECT_THAT(plain.bottleneck, HasSubstr(larger));
 }
 
 }  // namespace
