@@ -36,15 +36,14 @@ class PsWorker final : public RealStrategy {
       : context_(context),
         server_(context.options.ranks),
         parameters_(flatten_parameters(context.network)),
-        gradients_(at::zeros_like(parameters_)) {
-    hooks_.before = [this](std::size_t) { context_.slowness.pay(); };
-  }
+        gradients_(at::zeros_like(parameters_)) {}
 
   bool train_step(const Batch& batch, RankStep& step) override {
-    at::Tensor loss = context_.network.forward(batch, hooks_);
+    // Nobody waits for anything in the midst of a pass: a slow rank sleeps at its end.
+    at::Tensor loss = context_.network.forward(batch);
     context_.slowness.pause();
     context_.clock.mark();
-    backward(loss, context_.slowness);
+    loss.backward();
     flatten_gradients();
     context_.slowness.pause();
     context_.clock.mark();
@@ -71,7 +70,6 @@ class PsWorker final : public RealStrategy {
   RankContext& context_;
   int server_;
   at::Tensor parameters_, gradients_;
-  ForwardHooks hooks_;
 };
 
 class Server {
