@@ -153,4 +153,33 @@ Scenario scenario_of(const Training& training, const std::vector<Case>& cases,
   return scenario;
 }
 
+double measured_compute(const Training& training, const Profile& profile) {
+  const TrainingStep step = step_of(training, AttentionKind::plain);
+  const ProfileModel* model = measured_model(profile, step);
+  if (model == nullptr) return 0;
+  double seconds = 0;
+  for (const ProfileBatch& batch : model->batches) {
+    if (batch.samples != step.samples) continue;
+    for (const ProfileLayer& layer : batch.layers) {
+      seconds += layer.forward_seconds + layer.backward_seconds.value_or(0);
+    }
+  }
+  return seconds;
+}
+
+Scenario with_own_compute(Scenario scenario, const std::vector<double>& of_ranks) {
+  std::vector<SlowRank>& slow = scenario.stragglers.slow_ranks;
+  for (std::size_t i = 0; i < of_ranks.size(); ++i) {
+    const int rank = static_cast<int>(i);
+    const auto known = std::find_if(slow.begin(), slow.end(),
+                                    [&](const SlowRank& one) { return one.rank == rank; });
+    if (known != slow.end()) {
+      known->factor *= of_ranks[i];
+    } else {
+      slow.push_back({rank, of_ranks[i]});
+    }
+  }
+  return scenario;
+}
+
 }  // namespace lockstep

@@ -33,4 +33,9 @@ TrainingStep step_of(const Training& training, AttentionKind attention);
 Scenario scenario_of(const Training& training, const std::vector<Case>& cases,
                      const Profile& profile);
 
+// Seconds of forward and backward of the measured layers. 0 = the profile does not have them.
+double measured_compute(const Training& training, const Profile& profile);
+// `scenario` with ranks that compute so much slower (or faster) than their layers were measured.
+Scenario with_own_compute(Scenario scenario, const std::vector<double>& of_ranks);
+
 }  // namespace lockstep

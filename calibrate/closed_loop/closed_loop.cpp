@@ -236,8 +236,17 @@ int closed_loop_command(ClosedLoopOptions options) {
         }
         fmt::print(stderr, "training {}, repetition {} of {}, about {} left ...\n", cases[i].label,
                    repetition + 1, options.repetitions, about(left()));
-        add_repetition(truths[i], runs_of_json(measure(common + cases[i].real)).at(0),
-                       record.predictions[i]);
+        const RealRun run = runs_of_json(measure(common + cases[i].real)).at(0);
+        add_repetition(truths[i], run, record.predictions[i]);
+        std::vector<double> of_ranks = run.rank_compute_seconds;
+        const double layers = measured_compute(options, measured_profile());
+        if (layers > 0 && !of_ranks.empty()) {
+          for (double& seconds : of_ranks) seconds /= layers;
+          Scenario scenario = read_scenario(folder + "/scenario.yaml");
+          scenario.strategies = {scenario.strategies[i]};
+          const Scenario so = with_own_compute(std::move(scenario), of_ranks);
+          add_own_compute(truths[i], of_ranks, run_scenario(so).predictions.front());
+        }
         ++done;
       }
     }

@@ -29,6 +29,15 @@ double total_variation(const std::map<std::int64_t, std::int64_t>& a,
   return sum / 2;
 }
 
+std::vector<double> errors_of(const std::vector<double>& predicted,
+                              const std::vector<double>& measured) {
+  std::vector<double> errors;
+  for (std::size_t r = 0; r < measured.size(); ++r) {
+    errors.push_back(predicted[r] / measured[r] - 1);
+  }
+  return errors;
+}
+
 Table table_of(const ResultRecord& record, const std::vector<Truth>& truths, double& worst) {
   Table table({{"strategy", Table::Align::left},
                {"measured"},
@@ -36,6 +45,8 @@ Table table_of(const ResultRecord& record, const std::vector<Truth>& truths, dou
                {"predicted"},
                {"error"},
                {"of each"},
+               {"compute"},
+               {"error so"},
                {"staleness"},
                {"predicted"},
                {"TV"},
@@ -49,10 +60,7 @@ Table table_of(const ResultRecord& record, const std::vector<Truth>& truths, dou
     const double measured = median(truth.step_seconds);
     const double predicted = median(truth.predicted);
     // Each repetition against the prediction from the layers measured right before it.
-    std::vector<double> errors;
-    for (std::size_t r = 0; r < truth.step_seconds.size(); ++r) {
-      errors.push_back(truth.predicted[r] / truth.step_seconds[r] - 1);
-    }
+    const std::vector<double> errors = errors_of(truth.predicted, truth.step_seconds);
     const double error = median(errors);
     worst = std::max(worst, std::abs(error));
     const auto [low, high] =
@@ -64,6 +72,12 @@ Table table_of(const ResultRecord& record, const std::vector<Truth>& truths, dou
         human(predicted, Dimension::seconds, 4),
         percent(error),
         fmt::format("{:+.1f} .. {:+.1f}", 100 * quantile(errors, 0), 100 * quantile(errors, 1))};
+    if (!truth.compute.empty()) {
+      row.push_back(percent(median(truth.compute) - 1));
+      row.push_back(percent(median(errors_of(truth.predicted_so, truth.step_seconds))));
+    } else {
+      row.insert(row.end(), {"-", "-"});
+    }
     if (!truth.predicted_staleness.empty() && !truth.staleness.empty()) {
       row.push_back(fmt::format("{:.2f}", median(truth.staleness)));
       row.push_back(fmt::format("{:.2f}", median(truth.predicted_staleness)));
@@ -95,6 +109,11 @@ void add_repetition(Truth& truth, const RealRun& run, const Prediction& predicte
   if (!run.staleness) return;
   truth.staleness.push_back(run.staleness->mean);
   for (const auto& [value, count] : run.staleness->histogram) truth.histogram[value] += count;
+}
+
+void add_own_compute(Truth& truth, const std::vector<double>& of_ranks, const Prediction& so) {
+  truth.compute.push_back(mean(of_ranks));
+  truth.predicted_so.push_back(step_beside(so));
 }
 
 LoopReport closed_loop_report(const ClosedLoopOptions& options, const ResultRecord& record,

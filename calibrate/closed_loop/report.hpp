@@ -15,7 +15,10 @@ namespace lockstep {
 struct Truth {
   std::vector<double> step_seconds;  // step of each repetition
   std::vector<double> predicted;     // for each repetition
-  std::vector<double> staleness;     // mean of each repetition
+  // Workers of servers, for each repetition: what their compute took in the run, relative to when
+  // its layers were measured (mean of the ranks), and the step predicted with that.
+  std::vector<double> compute, predicted_so;
+  std::vector<double> staleness;  // mean of each repetition
   std::vector<double> predicted_staleness;
   std::map<std::int64_t, std::int64_t> histogram, predicted_histogram;  // of all repetitions
   double memory = 0;                                                    // bytes
@@ -23,6 +26,8 @@ struct Truth {
 
 // Adds a real run, and what had been predicted for it.
 void add_repetition(Truth& truth, const RealRun& run, const Prediction& predicted);
+// What its ranks' compute took relative to the measured layers, and the prediction with that.
+void add_own_compute(Truth& truth, const std::vector<double>& of_ranks, const Prediction& so);
 
 struct LoopReport {
   std::string text;

@@ -40,10 +40,13 @@ class PsWorker final : public RealStrategy {
 
   bool train_step(const Batch& batch, RankStep& step) override {
     // Nobody waits for anything in the midst of a pass: a slow rank sleeps at its end.
+    const bool on_cpu = parameters_.device().is_cpu();
+    const double begin = thread_cpu_seconds();
     at::Tensor loss = context_.network.forward(batch);
     context_.slowness.pause();
     context_.clock.mark();
     loss.backward();
+    if (on_cpu) step.compute = thread_cpu_seconds() - begin;
     flatten_gradients();
     context_.slowness.pause();
     context_.clock.mark();

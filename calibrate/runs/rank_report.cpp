@@ -11,7 +11,7 @@ using nlohmann::json;
 
 json to_value(const RankStep& step) {
   return {step.begin,     step.end,  step.forward, step.backward,
-          step.optimizer, step.loss, step.skipped};
+          step.optimizer, step.loss, step.skipped, step.compute};
 }
 
 RankStep step_from(const json& value) {
@@ -25,6 +25,7 @@ RankStep step_from(const json& value) {
   step.loss =
       value.at(5).is_null() ? std::numeric_limits<double>::quiet_NaN() : value.at(5).get<double>();
   step.skipped = value.at(6);
+  step.compute = value.at(7);
   return step;
 }
 

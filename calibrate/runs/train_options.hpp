@@ -65,6 +65,9 @@ struct RankStep {
   double optimizer = 0;       // the update, or push, wait and pull
   double loss = 0;
   bool skipped = false;  // the update, because gradients had infinities (loss scaling)
+  // A server's worker on a CPU: CPU time of forward and backward, in which it does nothing else; 0
+  // = not known.
+  double compute = 0;
 };
 
 struct ServerUpdate {

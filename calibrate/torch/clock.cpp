@@ -6,6 +6,7 @@
 #include <torch/version.h>
 
 #include <chrono>
+#include <ctime>
 #include <stdexcept>
 
 namespace lockstep {
@@ -19,6 +20,12 @@ namespace lockstep {
 
 double host_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double thread_cpu_seconds() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 struct Clock::Events {

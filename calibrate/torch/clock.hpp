@@ -12,6 +12,9 @@ namespace lockstep {
 // Seconds on the host's steady clock.
 double host_seconds();
 
+// CPU time of the calling thread.
+double thread_cpu_seconds();
+
 // Waits until the device has done everything issued so far; nothing to do on a CPU.
 void synchronize(at::Device device);
 

@@ -354,6 +354,9 @@ void describe(Visitor& v, Run& r) {
   v.field({"each_step_seconds", "Every measured step, in order."}, r.each_step_seconds);
   v.field({"phase_seconds", "A rank's step by its clock, communication and waiting included."},
           r.phases);
+  v.field({"rank_compute_seconds",
+           "Workers of a server on CPUs, by rank: CPU time of a step's forward and backward."},
+          r.rank_compute_seconds);
   v.field({"memory", "Peaks of the rank that needs most."}, r.memory);
   v.field({.name = "each_loss",
            .doc = "Of every step, mean of the ranks.",

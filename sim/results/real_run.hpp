@@ -34,6 +34,9 @@ struct RealRun {
   double samples_per_second = 0;
   std::vector<double> each_step_seconds;  // of every measured step, in order
   PhaseSeconds phases;
+  // Workers of a server on CPUs, by rank: mean CPU seconds of a step's forward and backward; else
+  // empty.
+  std::vector<double> rank_compute_seconds;
   PeakMemory memory;
   std::vector<double> losses;           // of every step, mean of the ranks; may be no number
   std::optional<double> test_accuracy;  // share of the test set that the trained model gets right

@@ -1,4 +1,5 @@
-// For which machine does the closed loop predict, and how long does it say that it will take?
+// For which machine does the closed loop predict, how long does it say that it will take, and what
+// does it make of what was measured?
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,6 +7,7 @@
 #include <fstream>
 #include <vector>
 
+#include "closed_loop/cases.hpp"
 #include "closed_loop/estimate.hpp"
 #include "closed_loop/platform.hpp"
 #include "closed_loop/report.hpp"
@@ -50,6 +52,60 @@ TEST(ClosedLoop, ComparesLikeWithLike) {
   predicted.worker_steps.emplace();
   add_repetition(truth, run, predicted);
   EXPECT_EQ(truth.predicted, (std::vector<double>{3, 2}));
+}
+
+// A machine that computes slower in the run than while its layers were measured is told apart from
+// a wrong prediction.
+TEST(ClosedLoop, SaysHowItPredictsWithTheComputeOfTheRun) {
+  ClosedLoopOptions options;
+  ResultRecord record;
+  Prediction& predicted = record.predictions.emplace_back();
+  predicted.strategy = "ps-async";
+  predicted.worker_steps.emplace();
+  predicted.step_seconds = 1.8;
+  predicted.memory.allocated = 1;
+  RealRun run;
+  run.step_seconds = 2;
+  run.memory.allocated = 1;
+  std::vector<Truth> truths(1);
+  add_repetition(truths[0], run, predicted);
+  EXPECT_THAT(closed_loop_report(options, record, truths).text,
+              testing::HasSubstr("-10.0 .. -10.0        -         -"));
+  Prediction so = predicted;
+  so.step_seconds = 1.96;
+  add_own_compute(truths[0], {1.1, 1.3}, so);
+  const LoopReport report = closed_loop_report(options, record, truths);
+  EXPECT_THAT(report.text, testing::HasSubstr("+20.0 %    -2.0 %"));
+  EXPECT_NEAR(report.worst, 0.1, 1e-12);  // what a user would have been told
+}
+
+TEST(ClosedLoop, SlowRanksAreSlowBesidesWhatTheirComputeTook) {
+  Scenario scenario;
+  scenario.stragglers.slow_ranks = {{1, 1.5}};
+  const auto slow = with_own_compute(scenario, {1.1, 0.9}).stragglers.slow_ranks;
+  ASSERT_EQ(slow.size(), 2u);
+  EXPECT_EQ(slow[0].rank, 1);
+  EXPECT_DOUBLE_EQ(slow[0].factor, 1.5 * 0.9);
+  EXPECT_EQ(slow[1].rank, 0);
+  EXPECT_DOUBLE_EQ(slow[1].factor, 1.1);
+}
+
+TEST(ClosedLoop, SumsTheLayersThatWereMeasured) {
+  ClosedLoopOptions options;
+  options.model = "lenet5";
+  options.batch = 8;
+  const TrainingStep step = step_of(options, AttentionKind::plain);
+  Profile profile;
+  EXPECT_EQ(measured_compute(options, profile), 0);
+  ProfileModel& model = profile.models.emplace_back();
+  model.model = step.model;
+  model.input_bytes_per_sample = step.input_bytes / static_cast<double>(step.samples);
+  model.batches.resize(2);
+  model.batches[0].samples = 4;
+  model.batches[0].layers = {{"a", 9.0, 9.0}};
+  model.batches[1].samples = 8;
+  model.batches[1].layers = {{"a", 0.25, 0.5}, {"b", 0.125, std::nullopt}};
+  EXPECT_EQ(measured_compute(options, profile), 0.875);
 }
 
 TEST(Estimate, GrowsWithWhatIsAsked) {

@@ -82,6 +82,23 @@ TEST(Summary, SaysStepsSplitAndStaleness) {
   EXPECT_EQ(run.staleness->each_update, (std::vector<std::int64_t>{0, 1, 1, 2}));
 }
 
+TEST(Summary, SaysWhatEachWorkersComputeTook) {
+  TrainOptions options;
+  options.strategy = RunStrategy::ps_sync;
+  options.steps = 2;
+  std::vector<RankReport> reports{report(0, {{0, 1}, {1, 2}}), report(1, {{0, 1}, {1, 2}}),
+                                  report(2, {})};
+  const auto compute = [&] {
+    return summarise_run(options, "loopback", reports).runs[0].rank_compute_seconds;
+  };
+  EXPECT_TRUE(compute().empty());
+  reports[0].steps[0].compute = 0.25;
+  reports[0].steps[1].compute = 0.75;
+  EXPECT_TRUE(compute().empty());  // of rank 1 it is not known
+  reports[1].steps[0].compute = reports[1].steps[1].compute = 1.5;
+  EXPECT_EQ(compute(), (std::vector<double>{0.5, 1.5}));
+}
+
 TEST(Summary, MeansTheRanksLossesAndAddsUpTheirTests) {
   TrainOptions options;
   options.steps = 2;

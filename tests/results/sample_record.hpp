@@ -122,6 +122,7 @@ inline RealRecord real_record() {
   one.samples_per_second = 64;
   one.each_step_seconds = {0.25, 0.2, 0.3};
   one.phases = {0.05, 0.125, 0.075};
+  one.rank_compute_seconds = {0.125, 0.1875};
   one.memory.allocated = 1e6;
   one.losses = {2.25, 2.0};
   one.test_accuracy = 0.875;
@@ -132,6 +133,7 @@ inline RealRecord real_record() {
   two.strategy = "ddp";
   two.memory.reserved = 2e6;
   two.staleness.reset();
+  two.rank_compute_seconds.clear();
   two.test_accuracy.reset();
   two.notes = {"a remark"};
 
