@@ -40,7 +40,7 @@ double curves_seconds(std::size_t curves, const std::vector<double>& sizes, doub
 }
 
 double training_seconds(int steps, double step) {
-  constexpr int warm_up = 3;
+  constexpr int warm_up = 5;
   return start + (warm_up + steps) * step;
 }
 

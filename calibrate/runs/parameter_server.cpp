@@ -140,7 +140,9 @@ class Server {
     optimizer_.step();
     const std::int64_t updates_wanted =
         options_.strategy == RunStrategy::ps_sync ? 1 : options_.ranks;
-    if (version_ >= updates_wanted * options_.warm_up) {
+    // Once it has finished workers that come are sent away: what they still bring is no training in
+    // which all take part.
+    if (version_ >= updates_wanted * options_.warm_up && !finished_) {
       synchronize(flat_.device());
       report_.updates.push_back(
           {host_seconds(), worker, version_ - seen_[static_cast<std::size_t>(worker)]});

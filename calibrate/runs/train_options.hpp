@@ -31,8 +31,10 @@ struct TrainOptions {
   StepOptions step;  // batch per rank, precision, input
   OptimizerSpec optimizer;
   std::string device = "cpu";
-  int steps = 20;   // measured
-  int warm_up = 3;  // steps before them
+  int steps = 20;  // measured
+  // Steps before them: the first are cold, and asynchronous workers need some more to fall into
+  // their pattern.
+  int warm_up = 5;
   std::int64_t seed = 1;
   // "synthetic", or a folder (images.hpp); "" = one random batch, again and again.
   std::string data;
