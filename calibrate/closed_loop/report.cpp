@@ -72,7 +72,8 @@ Table table_of(const ResultRecord& record, const std::vector<Truth>& truths, dou
         human(predicted, Dimension::seconds, 4),
         percent(error),
         fmt::format("{:+.1f} .. {:+.1f}", 100 * quantile(errors, 0), 100 * quantile(errors, 1))};
-    if (!truth.compute.empty()) {
+    // An interruption, or a run in which a worker made no step that counts, leaves gaps.
+    if (truth.compute.size() == truth.step_seconds.size()) {
       row.push_back(percent(median(truth.compute) - 1));
       row.push_back(percent(median(errors_of(truth.predicted_so, truth.step_seconds))));
     } else {

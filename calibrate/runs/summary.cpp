@@ -63,11 +63,12 @@ std::vector<std::string> notes_on_updates(const std::vector<RankStep>& steps) {
   return {fmt::format("{} of {} updates skipped: gradients had infinities", skipped, steps.size())};
 }
 
-// By rank; none where a rank does not know it. A server has no steps.
-std::vector<double> mean_compute(const std::vector<RankReport>& reports) {
+// By rank; none where a rank does not know it, or made no step that counts.
+std::vector<double> mean_compute(const TrainOptions& options,
+                                 const std::vector<RankReport>& reports) {
   std::vector<double> result;
   for (const RankReport& report : reports) {
-    if (report.steps.empty()) continue;
+    if (report.rank == options.ranks) continue;  // the server
     double sum = 0;
     for (const RankStep& step : report.steps) sum += step.compute;
     if (sum <= 0) return {};
@@ -167,7 +168,7 @@ RealRecord summarise_run(const TrainOptions& options, const std::string& network
   run.samples_per_second =
       static_cast<double>(run.global_batch) / (in_rounds ? run.step_seconds : mean(steps));
   run.phases = mean_phases(reports);
-  run.rank_compute_seconds = mean_compute(reports);
+  run.rank_compute_seconds = mean_compute(options, reports);
   run.losses = mean_losses(reports);
   for (const RankReport& report : reports) {
     if (report.rank == options.ranks) continue;  // the server

@@ -77,6 +77,9 @@ TEST(ClosedLoop, SaysHowItPredictsWithTheComputeOfTheRun) {
   const LoopReport report = closed_loop_report(options, record, truths);
   EXPECT_THAT(report.text, testing::HasSubstr("+20.0 %    -2.0 %"));
   EXPECT_NEAR(report.worst, 0.1, 1e-12);  // what a user would have been told
+  add_repetition(truths[0], run, predicted);
+  EXPECT_THAT(closed_loop_report(options, record, truths).text,
+              testing::HasSubstr("-10.0 .. -10.0        -         -"));  // not known of this one
 }
 
 TEST(ClosedLoop, SlowRanksAreSlowBesidesWhatTheirComputeTook) {

@@ -97,6 +97,8 @@ TEST(Summary, SaysWhatEachWorkersComputeTook) {
   EXPECT_TRUE(compute().empty());  // of rank 1 it is not known
   reports[1].steps[0].compute = reports[1].steps[1].compute = 1.5;
   EXPECT_EQ(compute(), (std::vector<double>{0.5, 1.5}));
+  reports[0].steps.clear();  // rank 1's would look like its
+  EXPECT_TRUE(compute().empty());
 }
 
 TEST(Summary, MeansTheRanksLossesAndAddsUpTheirTests) {
