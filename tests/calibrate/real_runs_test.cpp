@@ -77,8 +77,7 @@ TEST(Train, OverALinkTakesAsLongAsTheLinkNeeds) {
 
 // Updates of workers that come after the end are of no round of all.
 TEST(Train, AnAsynchronousServerCountsTheRoundsThatWereAskedFor) {
-  const auto run =
-      run_of(trained("--strategy ps-async --ranks 3 --warm-up 1 --steps 12 --slow-rank 1:1.5 "));
+  const auto run = run_of(trained("--strategy ps-async --ranks 3 --steps 12 --slow-rank 1:1.5 "));
   ASSERT_TRUE(run.contains("staleness"));
   EXPECT_EQ(run["staleness"]["each_update"].size(), 3u * 12);
   EXPECT_EQ(run["each_step_seconds"].size(), 3u * 12 - 3);
