@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "launch/network.hpp"
+#include "runs/train_options.hpp"
 
 namespace lockstep {
 
@@ -40,8 +41,7 @@ double curves_seconds(std::size_t curves, const std::vector<double>& sizes, doub
 }
 
 double training_seconds(int steps, double step) {
-  constexpr int warm_up = 5;
-  return start + (warm_up + steps) * step;
+  return start + (TrainOptions{}.warm_up + steps) * step;
 }
 
 LoopEstimate estimate_loop(const ClosedLoopOptions& options, std::size_t curves,

@@ -9,8 +9,7 @@ namespace lockstep {
 
 namespace {
 
-// Who has slept computes on with cold caches, which costs about 0.2 ms each time: with sleeps of 1
-// ms a factor of 1.5 would be one of 1.6.
+// Who has slept computes on with cold caches: many short sleeps would make a rank slower than asked.
 constexpr double shortest_sleep = 5e-3;
 
 double now() {
