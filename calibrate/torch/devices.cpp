@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>  // join, since fmt 11, which newer LibTorch brings along
 #include <torch/cuda.h>
 
 #include <optional>
