@@ -101,7 +101,7 @@ AcceptanceScope gpu_scope(bool quick) {
   scope.rank_counts = {2, 4};
   scope.rank_models = {"resnet50", "gpt2"};
   scope.rank_batch = 8;
-  scope.layers_seconds = 20;
+  scope.layers_seconds = 10;
   scope.unit_limit = 300;
   if (quick) {
     scope.models = {"resnet50", "gpt2"};

@@ -36,6 +36,9 @@ Framework framework_of(const Profile& profile) {
     if (host.backward_operator_seconds > 0) {
       framework.backward_share = host.backward_operator_seconds / host.operator_seconds;
     }
+    if (host.update_operator_seconds > 0) {
+      framework.update_share = host.update_operator_seconds / host.operator_seconds;
+    }
   }
   return framework;
 }

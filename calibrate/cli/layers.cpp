@@ -43,12 +43,14 @@ constexpr int killed = 128 + 9;
 Answers measure(LayersJob job) {
   const RunFolder folder;
   job.folder = folder.path().string();
-  const LaunchEnd end = run_processes(pinned_ranks(job.ranks, [&](int rank) {
+  auto ranks = pinned_ranks(job.ranks, [&](int rank) {
     LayersJob own = job;
     own.rank = rank;
     own.result_file = layers_result_file(job.folder, rank);
     return worker_arguments("layers", to_words(own));
-  }));
+  });
+  if (job.device != "cpu") unpin(ranks);
+  const LaunchEnd end = run_processes(ranks);
   Answers answers;
   if (end.how == LaunchEnd::How::interrupted) return answers;
   if (end.how == LaunchEnd::How::failed) {

@@ -106,13 +106,23 @@ ProfileBatch layer_medians(const TrainingStep& step, const std::vector<json>& sa
   return batch;
 }
 
+// What a library took while it computed a layer; nothing was measured on CPUs.
+void note_workspaces(const json& rank, ProfileBatch& batch) {
+  const json &memory = rank.at("memory"), &forward = memory.at("forward_workspace"),
+             &backward = memory.at("backward_workspace");
+  for (std::size_t i = 0; i < forward.size(); ++i) {
+    batch.layers[i].forward_workspace = forward[i].get<double>();
+    batch.layers[i].backward_workspace = backward[i].get<double>();
+  }
+}
+
 ProfileMemory memory_of(const json& rank) {
   const auto bytes = [&](const char* name) { return rank.at("memory").at(name).get<double>(); };
   return {bytes("parameters"),        bytes("buffers"), bytes("optimizer_state"),
           bytes("saved_activations"), bytes("peak"),    bytes("reserved")};
 }
 
-// Host time of one operator of a pass (0: forward, 1: backward).
+// Host time of one operator of a pass (0: forward, 1: backward, 2: update).
 double operator_seconds(const std::vector<json>& samples, std::size_t pass, int operators) {
   return median(each(samples, [&](const json& s) { return s.at("host")[pass].get<double>(); })) /
          std::max(1, operators);
@@ -167,7 +177,14 @@ void digest(const LayersJob& job, const std::vector<json>& ranks, Profile& profi
   ProfileBatch& batch = model.batches.back();
   batch.operator_seconds = operator_seconds(samples, 0, forward_operators);
   batch.backward_operator_seconds = operator_seconds(samples, 1, backward_operators);
+  const OptimizerTraffic update =
+      optimizer_traffic(job.optimizer, step.precision, static_cast<double>(step.parameter_count),
+                        trainable_tensors(step));
+  batch.update_operator_seconds = operator_seconds(samples, 2, update.operators);
   batch.memory = memory_of(ranks.front());
+  note_workspaces(ranks.front(), batch);
+  profile.allocator.kept_bytes =
+      std::max(profile.allocator.kept_bytes, ranks.front().at("memory").at("kept").get<double>());
   line.peak = batch.memory->peak;
   merge_model(profile, model);
   ProfileOptimizer entry = optimizer_entry(job.optimizer, step.precision);
@@ -184,15 +201,17 @@ void digest(const LayersJob& job, const std::vector<json>& ranks, Profile& profi
 }
 
 void summarise_dispatch(Profile& profile) {
-  std::vector<double> forward, backward;
+  std::vector<double> forward, backward, update;
   for (const ProfileModel& model : profile.models) {
     for (const ProfileBatch& batch : model.batches) {
       if (batch.operator_seconds > 0) forward.push_back(batch.operator_seconds);
       if (batch.backward_operator_seconds > 0) backward.push_back(batch.backward_operator_seconds);
+      if (batch.update_operator_seconds > 0) update.push_back(batch.update_operator_seconds);
     }
   }
   if (!forward.empty()) profile.host.operator_seconds = median(forward);
   if (!backward.empty()) profile.host.backward_operator_seconds = median(backward);
+  if (!update.empty()) profile.host.update_operator_seconds = median(update);
 }
 
 void digest_streams(const LayersJob& job, const std::vector<json>& ranks, Profile& profile) {

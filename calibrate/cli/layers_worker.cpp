@@ -65,12 +65,13 @@ json measure_layers(const LayersJob& job) {
   const LayerProbeResult result = probe_layers(step, options);
   json value;
   for (const LayerSamples& sample : result.samples) {
-    value["samples"].push_back({{"forward", sample.forward},
-                                {"backward", sample.backward},
-                                {"plain", {sample.plain_forward, sample.plain_backward}},
-                                {"optimizer", sample.optimizer},
-                                {"host", {sample.host_forward, sample.host_backward}},
-                                {"calm", sample.disturbance <= most_disturbance}});
+    value["samples"].push_back(
+        {{"forward", sample.forward},
+         {"backward", sample.backward},
+         {"plain", {sample.plain_forward, sample.plain_backward}},
+         {"optimizer", sample.optimizer},
+         {"host", {sample.host_forward, sample.host_backward, sample.host_update}},
+         {"calm", sample.disturbance <= most_disturbance}});
   }
   const MeasuredMemory& m = result.memory;
   value["memory"] = {{"parameters", m.parameters},
@@ -78,7 +79,10 @@ json measure_layers(const LayersJob& job) {
                      {"optimizer_state", m.optimizer_state},
                      {"saved_activations", m.after_forward},
                      {"peak", m.peak},
-                     {"reserved", m.reserved}};
+                     {"reserved", m.reserved},
+                     {"kept", m.kept},
+                     {"forward_workspace", m.forward_workspace},
+                     {"backward_workspace", m.backward_workspace}};
   return value;
 }
 

@@ -152,6 +152,7 @@ int train(const TrainText& text, const Arguments& arguments) {
   });
   // ... and, on CPUs, on its core, as the simulator has it: however many cores there are.
   if (processes > options.ranks && options.device == "cpu") ranks.back().core = ranks.front().core;
+  if (options.device != "cpu") unpin(ranks);
   for (int rank = 0; hosts && rank < processes; ++rank) {
     ranks[static_cast<std::size_t>(rank)].network_namespace =
         hosts->host(host(rank)).network_namespace;

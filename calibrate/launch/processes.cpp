@@ -302,6 +302,10 @@ std::vector<RankProcess> pinned_ranks(
   return all;
 }
 
+void unpin(std::vector<RankProcess>& ranks) {
+  for (RankProcess& rank : ranks) rank.core = -1;
+}
+
 void throw_failure(const LaunchEnd& end, const std::string& message) {
   if (end.exit_code > 128 || end.exit_code == exit_rank_lost) throw RankLost(message);
   throw std::runtime_error(message);

@@ -45,6 +45,10 @@ struct RankProcess {
 std::vector<RankProcess> pinned_ranks(
     int ranks, const std::function<std::vector<std::string>(int)>& arguments);
 
+// Ranks that only feed a GPU run where they like: the main thread, autograd's and the driver's want
+// cores of their own, and nobody pins them in real life.
+void unpin(std::vector<RankProcess>& ranks);
+
 struct LaunchEnd {
   enum class How {
     finished,     // every rank exited with 0

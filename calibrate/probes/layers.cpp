@@ -5,8 +5,8 @@
 // layers' times therefore add up to the observed step exactly.
 //
 // On a GPU the host issues what the device does later. Device times are taken with the queue held
-// until the host is ahead, pass by pass; what the host needs itself is timed in a step without
-// that.
+// until the host is ahead, some dozens of layers at a time; what the host needs itself is timed in a
+// step without that.
 #include "probes/layers.hpp"
 
 #include <ATen/ATen.h>
@@ -60,6 +60,66 @@ double disturbance_share(const CpuClocks& before, const CpuClocks& after) {
   return std::max(found.queued, found.stolen);
 }
 
+// Times stretches of a stream. On a GPU the queue is held before the first and wherever the host is to
+// get ahead again: what the holding takes belongs to no stretch.
+class StretchClock {
+ public:
+  explicit StretchClock(at::Device device) : clock_(device) {}
+
+  // From now on holding holds; its matrices would be part of the memory that is measured before.
+  void can_hold(at::Device device) {
+    if (!held_) held_.emplace(device);
+  }
+  bool holds() const { return held_.has_value(); }
+
+  // Begins the first stretch; the host needs about `host_seconds` to issue what comes next.
+  void start(double host_seconds) {
+    if (held_) held_->hold(spare * host_seconds);
+    owners_.clear();
+    stretches_ = 0;
+    clock_.start();
+  }
+  // Ends a stretch and begins the next.
+  void mark() {
+    owners_.push_back(stretches_++);
+    clock_.mark();
+  }
+  // In the middle of a stretch, or before one that has just begun.
+  void hold(double host_seconds) {
+    if (!held_) return;
+    owners_.push_back(stretches_);
+    clock_.mark();
+    held_->hold(spare * host_seconds);
+    owners_.push_back(nobody);
+    clock_.mark();
+  }
+  // Of every stretch that has ended.
+  std::vector<double> seconds() {
+    const std::vector<double> at = clock_.seconds();
+    std::vector<double> result(static_cast<std::size_t>(stretches_), 0);
+    for (std::size_t i = 0; i < owners_.size(); ++i) {
+      if (owners_[i] != nobody && owners_[i] < stretches_) {
+        result[static_cast<std::size_t>(owners_[i])] += at[i + 1] - at[i];
+      }
+    }
+    return result;
+  }
+
+ private:
+  static constexpr int nobody = -1;
+  // The host takes longer now and then, and marks take it a little, too.
+  static constexpr double spare = 2;
+
+  Clock clock_;
+  std::optional<HeldQueue> held_;
+  std::vector<int> owners_;  // of what lies between two marks of the clock
+  int stretches_ = 0;
+};
+
+// A queue takes about a thousand launches: the host gets ahead every so many layers forward and
+// autograd nodes backward, each of which makes a few.
+constexpr std::size_t layers_per_hold = 32, nodes_per_hold = 64;
+
 class Probe {
  public:
   Probe(const TrainingStep& step, const LayerProbeOptions& options)
@@ -88,33 +148,38 @@ class Probe {
     synchronize(device_);
     const double update_begin = host_seconds();
     update();
-    host_update_ = host_seconds() - update_begin;
+    sample.host_update = host_update_ = host_seconds() - update_begin;
     network_.drop_gradients();
     host_forward_ = sample.host_forward;
     host_backward_ = sample.host_backward;
-    if (!held_) held_.emplace(device_);
+    clock_.can_hold(device_);
   }
 
   // Times the plain step and the update; `sample` may be null (warming up).
   void plain(LayerSamples* sample) {
-    hold(host_forward_);
-    clock_.start();
-    at::Tensor loss = network_.forward(batch_);
+    ForwardHooks hooks;
+    if (clock_.holds()) hooks.before = [this](std::size_t layer) { hold_before(layer); };
+    clock_.start(host_of_layers());
+    at::Tensor loss = network_.forward(batch_, hooks);
     clock_.mark();
-    hold(host_backward_);
+    clock_.hold(host_of_nodes());
+    if (clock_.holds()) {
+      std::size_t node = 0;
+      const BackwardNodes nodes([&](std::int64_t) { hold_before_node(node++); });
+      backward(loss);
+    } else {
+      backward(loss);
+    }
     clock_.mark();
-    backward(loss);
-    clock_.mark();
-    hold(host_update_);
-    clock_.mark();
+    clock_.hold(host_update_);
     update();
     clock_.mark();
-    const std::vector<double> at = clock_.seconds();
+    const std::vector<double> stretches = clock_.seconds();
     network_.drop_gradients();
     if (sample == nullptr) return;
-    sample->plain_forward = at[1];
-    sample->plain_backward = at[3] - at[2];
-    sample->optimizer = at[5] - at[4];
+    sample->plain_forward = stretches[0];
+    sample->plain_backward = stretches[1];
+    sample->optimizer = stretches[2];
   }
 
   void observed(LayerSamples& sample) {
@@ -123,32 +188,31 @@ class Probe {
     ForwardHooks hooks;
     hooks.before = [&](std::size_t layer) {
       if (layer > 0) clock_.mark();
+      hold_before(layer);
       owners.forward_begins();
     };
-    hold(host_forward_);
-    clock_.start();
+    clock_.start(host_of_layers());
     at::Tensor loss = network_.forward(batch_, hooks);
     clock_.mark();
-    hold(host_backward_);
-    clock_.mark();
+    clock_.hold(host_of_nodes());
+    std::size_t node = 0;
     {
       const BackwardNodes nodes([&](std::int64_t number) {
         owners.node_begins(number);
         clock_.mark();
+        hold_before_node(node++);
       });
       backward(loss);
     }
     clock_.mark();
-    const std::vector<double> at = clock_.seconds();
+    const std::vector<double> stretches = clock_.seconds();
+    nodes_ = node;
     update();
     network_.drop_gradients();
-    sample.forward.assign(layers, 0);
+    sample.forward.assign(stretches.begin(), stretches.begin() + static_cast<long>(layers));
     sample.backward.assign(layers, 0);
-    for (std::size_t i = 0; i < layers; ++i) sample.forward[i] = at[i + 1] - at[i];
-    const std::vector<int>& stretches = owners.of_stretches();
-    for (std::size_t i = 0; i < stretches.size(); ++i) {
-      sample.backward[static_cast<std::size_t>(stretches[i])] +=
-          at[layers + i + 2] - at[layers + i + 1];
+    for (std::size_t i = 0; i < owners.of_stretches().size(); ++i) {
+      sample.backward[static_cast<std::size_t>(owners.of_stretches()[i])] += stretches[layers + i];
     }
   }
 
@@ -173,6 +237,11 @@ class Probe {
     network_.drop_gradients();
     use.peak = static_cast<double>(meter.read().peak);
     use.reserved = static_cast<double>(meter.read().reserved);
+    if (!device_.is_cpu()) {
+      use.kept = std::max(0.0, static_cast<double>(before) - use.parameters - use.buffers -
+                                   use.optimizer_state - use.batch);
+      workspaces(meter, use);
+    }
     return use;
   }
 
@@ -184,9 +253,54 @@ class Probe {
   void update() {
     if (scaler_.unscale(parameters_)) optimizer_.step();
   }
-  // Half as long again: marks take the host a little, too.
-  void hold(double host_seconds) {
-    if (held_) held_->hold(1.5 * host_seconds);
+
+  // One more step: what came and went during each layer.
+  void workspaces(MemoryMeter& meter, MeasuredMemory& use) {
+    const std::size_t layers = network_.step().layers.size();
+    use.forward_workspace.assign(layers, 0);
+    use.backward_workspace.assign(layers, 0);
+    const auto end_stretch = [&](double& of_layer) {
+      of_layer = std::max(of_layer, static_cast<double>(meter.read().passing));
+      meter.reset_passing();
+    };
+    Owners owners(layers);
+    ForwardHooks hooks;
+    hooks.before = [&](std::size_t) {
+      owners.forward_begins();
+      meter.reset_passing();
+    };
+    hooks.after = [&](std::size_t layer, const at::Tensor&) {
+      end_stretch(use.forward_workspace[layer]);
+    };
+    at::Tensor loss = network_.forward(batch_, hooks);
+    const auto end_node = [&] {
+      end_stretch(use.backward_workspace[static_cast<std::size_t>(owners.of_stretches().back())]);
+    };
+    meter.reset_passing();
+    {
+      const BackwardNodes nodes([&](std::int64_t number) {
+        end_node();
+        owners.node_begins(number);
+      });
+      backward(loss);
+    }
+    end_node();
+    network_.drop_gradients();
+  }
+
+  // Of the host, to issue as much as lies between two holds.
+  double host_of_layers() const {
+    const std::size_t layers = network_.step().layers.size();
+    return host_forward_ * std::min(1.0, double(layers_per_hold) / double(layers));
+  }
+  double host_of_nodes() const {
+    return host_backward_ * std::min(1.0, double(nodes_per_hold) / double(nodes_));
+  }
+  void hold_before(std::size_t layer) {
+    if (layer > 0 && layer % layers_per_hold == 0) clock_.hold(host_of_layers());
+  }
+  void hold_before_node(std::size_t node) {
+    if (node > 0 && node % nodes_per_hold == 0) clock_.hold(host_of_nodes());
   }
 
   at::Device device_;
@@ -195,9 +309,8 @@ class Probe {
   Batch batch_;
   Optimizer optimizer_;
   GradScaler scaler_;
-  Clock clock_;
-  // After the memory was measured, which its matrices would be part of.
-  std::optional<HeldQueue> held_;
+  StretchClock clock_;
+  std::size_t nodes_ = 1;  // of a backward pass, once one was observed
   double host_forward_ = 0, host_backward_ = 0, host_update_ = 0;
 };
 
@@ -223,7 +336,8 @@ LayerProbeResult probe_layers(const TrainingStep& step, const LayerProbeOptions&
       if (plain_first) probe.plain(&sample);
       probe.observed(sample);
       if (!plain_first) probe.plain(&sample);
-      sample.disturbance = disturbance_share(before, read_cpu_clocks());
+      // A GPU's own times are not longer when others have the core.
+      if (device.is_cpu()) sample.disturbance = disturbance_share(before, read_cpu_clocks());
       result.samples.push_back(std::move(sample));
     } while (!options.enough(result.samples));
     return result;

@@ -23,6 +23,7 @@ struct LayerSamples {
   // GPUs: what the host needs to issue a pass; 0 on CPUs, where it does the work itself.
   double host_forward = 0;
   double host_backward = 0;
+  double host_update = 0;
   double disturbance = 0;  // share of the time that others had the core
 };
 
@@ -33,6 +34,11 @@ struct MeasuredMemory {  // bytes of tensors
   double batch = 0;
   double peak = 0;      // of everything, in a step after the first
   double reserved = 0;  // by a caching allocator; 0 on CPUs
+  // GPUs: live between two steps beside parameters, buffers, state and the batch, which is what
+  // libraries keep for themselves; and by layer the largest block that came and went while it
+  // computed.
+  double kept = 0;
+  std::vector<double> forward_workspace, backward_workspace;
 };
 
 struct LayerProbeOptions {

@@ -30,10 +30,16 @@ class Reporter final : public c10::MemoryReportingInfoBase,
   // Called by LibTorch's own allocators. Those of GPUs say their total, which holds whatever
   // thread freed a block; that of CPUs does not, see CountingAllocator.
   bool memoryProfilingEnabled() const override { return !counts_cpu(); }
-  void reportMemoryUsage(void*, std::int64_t, Total allocated, Total reserved,
+  void reportMemoryUsage(void* block, std::int64_t bytes, Total allocated, Total reserved,
                          c10::Device device) override {
     if (device.is_cpu() || device.type() != device_.type()) return;
     const std::lock_guard lock(mutex_);
+    if (bytes > 0) {
+      fresh_[block] = bytes;
+    } else if (const auto came = fresh_.find(block); came != fresh_.end()) {
+      memory_.passing = std::max(memory_.passing, came->second);
+      fresh_.erase(came);
+    }
     set_live(static_cast<std::int64_t>(allocated));
     memory_.reserved = std::max(memory_.reserved, static_cast<std::int64_t>(reserved));
   }
@@ -50,6 +56,11 @@ class Reporter final : public c10::MemoryReportingInfoBase,
     const std::lock_guard lock(mutex_);
     memory_.peak = memory_.live;
   }
+  void reset_passing() {
+    const std::lock_guard lock(mutex_);
+    memory_.passing = 0;
+    fresh_.clear();
+  }
 
  private:
   void set_live(std::int64_t bytes) {
@@ -60,6 +71,7 @@ class Reporter final : public c10::MemoryReportingInfoBase,
   c10::Device device_;
   mutable std::mutex mutex_;
   TensorMemory memory_;
+  std::unordered_map<void*, std::int64_t> fresh_;  // blocks since reset_passing(), of GPUs
 };
 
 std::shared_ptr<Reporter> reporter_of_this_thread() {
@@ -144,6 +156,9 @@ TensorMemory MemoryMeter::read() const {
 }
 void MemoryMeter::reset_peak() {
   state_->reporter->reset_peak();
+}
+void MemoryMeter::reset_passing() {
+  state_->reporter->reset_passing();
 }
 
 }  // namespace lockstep

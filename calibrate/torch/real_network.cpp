@@ -136,7 +136,8 @@ WindowRule window_rule(const Call& c) {
 }
 
 at::Tensor cross_entropy(const Call& c) {
-  return at::cross_entropy_loss(c.x().reshape({-1, c.x().size(-1)}).to(at::kFloat),
+  const at::Tensor rows = c.x().reshape({-1, c.x().size(-1)});
+  return at::cross_entropy_loss(c.get("upcast") != 0 ? rows.to(at::kFloat) : rows,
                                 c.target.reshape({-1}));
 }
 

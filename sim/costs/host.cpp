@@ -19,6 +19,7 @@ HostRates host_rates(const HostSpec& host, const Framework& framework) {
   if (framework.name == FrameworkKind::megatron) rates.forward_operator = megatron_operator_seconds;
   if (framework.operator_seconds > 0) rates.forward_operator = framework.operator_seconds;
   rates.backward_operator = rates.forward_operator * framework.backward_share;
+  rates.update_operator = rates.forward_operator * framework.update_share;
   rates.launch = host.launch_seconds;
   return rates;
 }

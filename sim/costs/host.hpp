@@ -24,7 +24,9 @@ struct Framework {
   double operator_seconds = 0;
   // Backward runs in C++ without Python: its operators cost this share of a forward one.
   double backward_share = 0.42;  // fit
-  int flash_attention = 2;       // version of the fused attention kernels
+  // An update in a loop over tensors calls plain operators, without modules or autograd.
+  double update_share = 1;
+  int flash_attention = 2;  // version of the fused attention kernels
 };
 
 template <class Visitor>
@@ -43,6 +45,12 @@ void describe(Visitor& v, Framework& f) {
            .min = 0,
            .max = 10},
           f.backward_share);
+  v.field({.name = "update_share",
+           .doc = "Host time of one operator of a for-loop optimizer relative to a forward one.",
+           .unit = Dimension::fraction,
+           .min = 0,
+           .max = 10},
+          f.update_share);
   v.field({.name = "flash_attention",
            .doc = "Version of the fused attention kernels.",
            .min = 1,
@@ -53,6 +61,7 @@ void describe(Visitor& v, Framework& f) {
 struct HostRates {
   double forward_operator = 0;   // seconds
   double backward_operator = 0;  // seconds
+  double update_operator = 0;    // seconds, of an update in a loop over tensors
   double launch = 0;             // seconds of each launch beyond the first of an operator
 };
 

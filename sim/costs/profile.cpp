@@ -51,6 +51,12 @@ void describe(Visitor& v, ProfileHost& p) {
            .min = 0,
            .max = 1},
           p.backward_operator_seconds);
+  v.field({.name = "update_operator",
+           .doc = "Host time of one operator of an update in a loop over tensors; 0 = operator.",
+           .unit = Dimension::seconds,
+           .min = 0,
+           .max = 1},
+          p.update_operator_seconds);
   v.field({.name = "launch",
            .doc = "Host time of each further launch inside an operator.",
            .unit = Dimension::seconds,
@@ -84,6 +90,17 @@ void describe(Visitor& v, ProfileLayer& p) {
                p.forward_iqr);
   describe_iqr(v, "backward_iqr", "Interquartile range / median of backward; 0 = not noted.",
                p.backward_iqr);
+  v.field({.name = "forward_workspace",
+           .doc = "Largest block of memory that came and went meanwhile, forward; left out = not "
+                  "measured.",
+           .unit = Dimension::bytes,
+           .min = 0},
+          p.forward_workspace);
+  v.field({.name = "backward_workspace",
+           .doc = "The same, backward.",
+           .unit = Dimension::bytes,
+           .min = 0},
+          p.backward_workspace);
 }
 
 template <class Visitor>
@@ -120,6 +137,12 @@ void describe(Visitor& v, ProfileBatch& p) {
            .min = 0,
            .max = 1},
           p.backward_operator_seconds);
+  v.field({.name = "update_operator",
+           .doc = "Host time of one operator of its update; 0 = host.update_operator.",
+           .unit = Dimension::seconds,
+           .min = 0,
+           .max = 1},
+          p.update_operator_seconds);
   v.field({.name = "layers", .doc = "Times in forward order.", .required = true}, p.layers);
   v.field({.name = "memory", .doc = "Tensors of one step."}, p.memory);
 }
@@ -245,6 +268,13 @@ void describe(Visitor& v, ProfileAllocator& p) {
            .unit = Dimension::bytes,
            .min = 0},
           p.matmul_workspace_bytes);
+  v.field(
+      {.name = "kept",
+       .doc = "What libraries keep between two steps, beside parameters, buffers, state and the "
+              "batch; 0 = not measured.",
+       .unit = Dimension::bytes,
+       .min = 0},
+      p.kept_bytes);
 }
 
 template <class Visitor>
@@ -365,6 +395,7 @@ void apply_profile(const Profile& profile, Machine& machine) {
   if (allocator.context_bytes > 0) machine.device.context_bytes = allocator.context_bytes;
   if (allocator.matmul_workspace_bytes > 0)
     machine.device.matmul_workspace_bytes = allocator.matmul_workspace_bytes;
+  machine.device.kept_workspace_bytes = allocator.kept_bytes;
 }
 
 std::string profile_schema() {

@@ -7,6 +7,7 @@
 //                 too the backward pass where only the forward pass was measured
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,6 +39,7 @@ struct ProfileNoise {
 struct ProfileHost {
   double operator_seconds = 0;           // dispatch of one forward operator
   double backward_operator_seconds = 0;  // of one backward operator
+  double update_operator_seconds = 0;    // of one of an update in a loop; 0 = operator_seconds
   double launch_seconds = 0;             // one more launch inside an operator
 };
 
@@ -48,6 +50,9 @@ struct ProfileLayer {
   // Interquartile range over median; 0 = not noted. So for every `iqr` here.
   double forward_iqr = 0;
   double backward_iqr = 0;
+  // Largest block of memory that came and went while it was computed, as cuDNN takes one for a
+  // convolution. Absent = not measured.
+  std::optional<double> forward_workspace = std::nullopt, backward_workspace = std::nullopt;
 };
 
 // Bytes of tensors of one rank's step, optimizer state included. 0 = not measured.
@@ -68,6 +73,7 @@ struct ProfileBatch {
   // As of ProfileHost, of this model and batch; 0 = ProfileHost's. Of its layers only.
   double operator_seconds = 0;
   double backward_operator_seconds = 0;
+  double update_operator_seconds = 0;
   std::vector<ProfileLayer> layers;  // forward order
   std::optional<ProfileMemory> memory;
 };
@@ -118,6 +124,8 @@ struct ProfileCollective {
 struct ProfileAllocator {
   double context_bytes = 0;           // device memory used before the first tensor
   double matmul_workspace_bytes = 0;  // fact 124
+  // What libraries keep between steps, of a single rank's plain training; 0 = not measured.
+  double kept_bytes = 0;
 };
 
 struct Profile {
@@ -156,6 +164,10 @@ bool answers_batch(const ProfileModel& model, std::int64_t samples);
 // ProfileBatch::step_sigma of `step`'s model, precision, input size and batch; 0 = not measured.
 double measured_step_sigma(const Profile& profile, const TrainingStep& step);
 
+// Replaces the workspaces of `step`'s convolutions by measured ones: linear in the batch between two,
+// in proportion to it beyond the nearest. What was not measured stays as it is.
+void use_measured_workspaces(const Profile& profile, TrainingStep& step);
+
 // The measured batches of `step`'s model that its layers are scaled by where its own batch is
 // modelled: the next smaller and the next larger one, as there are. None where it is not modelled.
 std::vector<std::int64_t> neighbouring_batches(const Profile& profile, const TrainingStep& step);
@@ -164,10 +176,31 @@ std::vector<std::int64_t> neighbouring_batches(const Profile& profile, const Tra
 // sentences for the user. Nothing when it holds no layer times at all.
 std::vector<std::string> profile_gaps(const Profile& profile, const TrainingStep& step);
 
+// What a profile says of a model that it does not have, from those it has.
+struct ProfileKin {
+  struct Share {  // of its modelled time that a layer takes
+    double forward = 1, backward = 1;
+  };
+  std::map<std::string, Share> layers;                         // by layer_class()
+  double operator_seconds = 0, backward_operator_seconds = 0;  // of the host; 0 = profile.host's
+};
+
+// Layers that a model of the device is alike wrong about: of one kind, convolutions told apart by
+// whether they are pointwise, depthwise or grouped.
+std::string layer_class(const Layer& layer);
+
+// `measured`: steps that the profile has layer times of, in the precision of `step`. Shares are sums over
+// all their layers of a class, where there are four or more; operators cost the host what they cost in
+// that one whose operators are most like `step`'s.
+ProfileKin profile_kin(const Profile& profile, const ComputeCosts& modelled,
+                       const std::vector<TrainingStep>& measured, const TrainingStep& step);
+
 // Serves `profile`; asks `fallback` for what it does not know. `neighbours`: the step that layers
-// will be asked of, at its neighbouring batches; without them the model's times stay as they are.
+// will be asked of, at its neighbouring batches; `kin`: of a model that the profile does not have.
+// Without them the model's times stay as they are.
 std::unique_ptr<ComputeCosts> profile_costs(std::shared_ptr<const Profile> profile,
                                             std::shared_ptr<const ComputeCosts> fallback,
-                                            std::vector<TrainingStep> neighbours = {});
+                                            std::vector<TrainingStep> neighbours = {},
+                                            const ProfileKin& kin = {});
 
 }  // namespace lockstep

@@ -102,15 +102,20 @@ std::optional<Update> update_seconds(const std::vector<ProfileOptimizer>& flat,
 class ProfileCosts final : public ComputeCosts {
  public:
   ProfileCosts(std::shared_ptr<const Profile> profile, std::shared_ptr<const ComputeCosts> fallback,
-               std::vector<TrainingStep> neighbours)
+               std::vector<TrainingStep> neighbours, const ProfileKin& kin)
       : profile_(std::move(profile)),
         fallback_(std::move(fallback)),
-        neighbours_(std::move(neighbours)) {}
+        neighbours_(std::move(neighbours)),
+        kin_(kin) {}
 
   LayerCost layer(const TrainingStep& step, std::size_t index) const override {
     LayerCost cost = fallback_->layer(step, index);
     const ProfileModel* model = measured_model(*profile_, step);
-    if (model == nullptr) return cost;
+    if (model == nullptr) {
+      if (const auto times = as_its_kin(cost, step, index))
+        answer(cost, step.layers[index], *times, Provenance::modelled);
+      return cost;
+    }
     const auto points = around(model->batches, static_cast<double>(step.samples), samples_of);
     if (points) {
       if (const auto times = interpolated(*points, step, index))
@@ -132,8 +137,12 @@ class ProfileCosts final : public ComputeCosts {
     const auto update = update_seconds(flat, whole, optimizer, elements, tensors);
     if (!update) return fallback_->optimizer(optimizer, precision, elements, tensors);
     const OptimizerTraffic traffic = optimizer_traffic(optimizer, precision, elements, tensors);
-    QueuedWork work = queued(profile_->host.operator_seconds, profile_->host.launch_seconds,
-                             traffic.operators, traffic.launches, update->seconds);
+    const ProfileHost& host = profile_->host;
+    const bool loops = optimizer.implementation == OptimizerImplementation::for_loop;
+    const double each = loops && host.update_operator_seconds > 0 ? host.update_operator_seconds
+                                                                  : host.operator_seconds;
+    QueuedWork work =
+        queued(each, host.launch_seconds, traffic.operators, traffic.launches, update->seconds);
     work.provenance = update->provenance;
     return work;
   }
@@ -180,9 +189,21 @@ class ProfileCosts final : public ComputeCosts {
         at(points.first->backward_operator_seconds, points.second->backward_operator_seconds)};
   }
 
+  // The model's time here, times the share that layers of its class took elsewhere.
+  std::optional<Times> as_its_kin(const LayerCost& modelled, const TrainingStep& step,
+                                  std::size_t index) const {
+    if (kin_.layers.empty()) return std::nullopt;
+    const auto share = kin_.layers.find(layer_class(step.layers.at(index)));
+    const ProfileKin::Share as_modelled;
+    const ProfileKin::Share& known = share == kin_.layers.end() ? as_modelled : share->second;
+    const Busy times = busy(modelled, step.layers.at(index));
+    return Times{known.forward * times.forward, known.backward * times.backward,
+                 kin_.operator_seconds, kin_.backward_operator_seconds};
+  }
+
   // The model's time here, times what the measured batches beside it took of their modelled times.
-  // That ratio says less the further away they are, nothing an order of magnitude away: its power
-  // goes from 1 to 0 with the logarithm of the distance.
+  // That ratio says less the further away they are, nothing an order of magnitude away. How fast it
+  // ceases to was read off pairs of measured batches a factor of four apart (docs/profile-format.md).
   std::optional<Times> scaled_by_neighbours(const ProfileModel& model, const LayerCost& modelled,
                                             const TrainingStep& step, std::size_t index) const {
     Busy times = busy(modelled, step.layers.at(index));
@@ -196,7 +217,7 @@ class ProfileCosts final : public ComputeCosts {
       const ProfileLayer* measured = find_layer(*batch, step.layers[index].name, index);
       const double distance =
           std::abs(std::log(static_cast<double>(step.samples) / samples_of(*batch)));
-      const double power = 1 - distance / std::log(widest_gap);
+      const double power = 1 - std::pow(distance / std::log(widest_gap), 4);
       if (measured == nullptr || power <= 0) continue;
       const Busy there = busy(fallback_->layer(neighbour, index), neighbour.layers[index]);
       const auto scale = [&](double& seconds, double truly, double in_the_model) {
@@ -230,8 +251,9 @@ class ProfileCosts final : public ComputeCosts {
               Provenance provenance) const {
     const double modelled = cost.forward.busy + cost.backward.busy;
     const ProfileHost& host = profile_->host;
-    const auto known = [](double seconds, double otherwise) {
-      return seconds > 0 ? seconds : otherwise;
+    // What an operator of a measured pass costs the host has all its launches in it.
+    const auto known = [&](double measured, double otherwise) {
+      return measured > 0 ? HostTimes{measured, 0} : HostTimes{otherwise, host.launch_seconds};
     };
     cost.forward =
         work(layer.forward, known(times.operator_seconds, host.operator_seconds), times.forward);
@@ -249,18 +271,22 @@ class ProfileCosts final : public ComputeCosts {
     for (double* share : {&cost.memory_bound, &cost.arithmetic, &cost.streaming}) *share *= factor;
   }
 
-  QueuedWork work(const std::vector<Kernel>& kernels, double operator_seconds,
-                  double seconds) const {
+  struct HostTimes {
+    double each_operator = 0, further_launch = 0;
+  };
+  static QueuedWork work(const std::vector<Kernel>& kernels, const HostTimes& host,
+                         double seconds) {
     Dispatched counts = dispatched(kernels);
     // A layer without kernels, a view, takes a little time of a CPU all the same.
     if (seconds > 0) counts.launches = std::max(counts.launches, 1);
-    return queued(operator_seconds, profile_->host.launch_seconds, counts.operators,
-                  counts.launches, seconds);
+    return queued(host.each_operator, host.further_launch, counts.operators, counts.launches,
+                  seconds);
   }
 
   std::shared_ptr<const Profile> profile_;
   std::shared_ptr<const ComputeCosts> fallback_;
   std::vector<TrainingStep> neighbours_;  // ascending batch
+  ProfileKin kin_;
 };
 
 }  // namespace
@@ -289,6 +315,36 @@ double measured_step_sigma(const Profile& profile, const TrainingStep& step) {
   return 0;
 }
 
+void use_measured_workspaces(const Profile& profile, TrainingStep& step) {
+  const ProfileModel* model = measured_model(profile, step);
+  if (model == nullptr) return;
+  const auto samples = static_cast<double>(step.samples);
+  const auto points = around(model->batches, samples, samples_of);
+  const ProfileBatch* nearest = &model->batches.front();
+  for (const ProfileBatch& batch : model->batches) {
+    if (batch.samples <= step.samples) nearest = &batch;
+  }
+  const ProfileBatch &low = points ? *points->first : *nearest,
+                     &high = points ? *points->second : *nearest;
+  const auto use = [&](double& bytes, std::optional<double> at_low, std::optional<double> at_high) {
+    if (!at_low || !at_high) return;
+    bytes = points ? between(samples, samples_of(low), *at_low, samples_of(high), *at_high)
+                   : *at_low * samples / samples_of(low);
+  };
+  for (std::size_t i = 0; i < step.layers.size(); ++i) {
+    Layer& layer = step.layers[i];
+    const bool convolves =
+        std::any_of(layer.forward.begin(), layer.forward.end(),
+                    [](const Kernel& k) { return k.kind == KernelKind::convolution; });
+    if (!convolves) continue;
+    const ProfileLayer *of_low = find_layer(low, layer.name, i),
+                       *of_high = find_layer(high, layer.name, i);
+    if (of_low == nullptr || of_high == nullptr) continue;
+    use(layer.forward_workspace_bytes, of_low->forward_workspace, of_high->forward_workspace);
+    use(layer.backward_workspace_bytes, of_low->backward_workspace, of_high->backward_workspace);
+  }
+}
+
 std::vector<std::int64_t> neighbouring_batches(const Profile& profile, const TrainingStep& step) {
   std::vector<std::int64_t> batches;
   const ProfileModel* model = measured_model(profile, step);
@@ -305,9 +361,10 @@ std::vector<std::int64_t> neighbouring_batches(const Profile& profile, const Tra
 
 std::unique_ptr<ComputeCosts> profile_costs(std::shared_ptr<const Profile> profile,
                                             std::shared_ptr<const ComputeCosts> fallback,
-                                            std::vector<TrainingStep> neighbours) {
+                                            std::vector<TrainingStep> neighbours,
+                                            const ProfileKin& kin) {
   return std::make_unique<ProfileCosts>(std::move(profile), std::move(fallback),
-                                        std::move(neighbours));
+                                        std::move(neighbours), kin);
 }
 
 }  // namespace lockstep

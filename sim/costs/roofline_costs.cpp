@@ -68,8 +68,9 @@ QueuedWork RooflineCosts::optimizer(const OptimizerSpec& optimizer, Precision pr
   const OptimizerTraffic traffic = traffic_beside_matrices(optimizer, precision, elements, tensors);
   const double seconds =
       stream_seconds(traffic.bytes_per_parameter * elements, traffic.launches, device_, law_);
-  const QueuedWork rest =
-      dispatched(rates_.forward_operator, traffic.operators, traffic.launches, seconds);
+  const bool loops = optimizer.implementation == OptimizerImplementation::for_loop;
+  const QueuedWork rest = dispatched(loops ? rates_.update_operator : rates_.forward_operator,
+                                     traffic.operators, traffic.launches, seconds);
   if (optimizer.matrices.empty()) return rest;
   return append(orthogonalised(optimizer.matrices, precision), rest);
 }

@@ -47,6 +47,9 @@ struct Device {
   double l2_bytes = 0;
   double context_bytes = 0;           // CUDA context and loaded kernels (fact 123)
   double matmul_workspace_bytes = 0;  // cuBLAS workspace per handle and stream (fact 124)
+  // What libraries keep of the allocator's memory from the first step on, where a profile says so;
+  // 0 = each matrix product takes its workspace and gives it back.
+  double kept_workspace_bytes = 0;
   Efficiency efficiency;
   std::shared_ptr<const MeasuredKernels> measured;  // of the chip; null = none
   std::string derived_from;  // device whose fitted efficiencies were scaled; "" = fitted/own

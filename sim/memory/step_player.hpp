@@ -123,6 +123,9 @@ class StepPlayer {
                        {"statistics", layer.name});
       }
     }
+    if (device_.kept_workspace_bytes > 0) {
+      tape_.allocate(MemoryKind::workspace, device_.kept_workspace_bytes, {"libraries"});
+    }
     Block input = nothing;
     if (tape_.full()) return 0;
     for (int step = 0; step < played_steps; ++step) {
@@ -168,8 +171,11 @@ class StepPlayer {
   }
   void release(int tensor) { tape_.free(std::exchange(blocks_[tensor], nothing)); }
 
-  // cuBLAS's, of each call (fact 124).
-  void matmul_workspace() { tape_.touch(MemoryKind::workspace, device_.matmul_workspace_bytes); }
+  // cuBLAS's, of each call (fact 124), unless it is known to be kept.
+  void matmul_workspace() {
+    if (device_.kept_workspace_bytes > 0) return;
+    tape_.touch(MemoryKind::workspace, device_.matmul_workspace_bytes);
+  }
 
   void compute(int index) {
     const Layer& layer = step_.layers[index];

@@ -14,10 +14,11 @@ constexpr std::size_t most_kept = 256;
 std::shared_ptr<const ComputeCosts> make_costs(const Modelled& modelled,
                                                const std::shared_ptr<const Profile>& profile,
                                                const CostScale& scale,
-                                               std::vector<TrainingStep> neighbours) {
+                                               std::vector<TrainingStep> neighbours,
+                                               const ProfileKin& kin) {
   std::shared_ptr<const ComputeCosts> costs = modelled.changed;
   if (profile) {
-    costs = profile_costs(profile, modelled.described, std::move(neighbours));
+    costs = profile_costs(profile, modelled.described, std::move(neighbours), kin);
     if (modelled.changed != modelled.described) {
       costs = changed_costs(costs, modelled.described, modelled.changed);
     }
@@ -28,12 +29,36 @@ std::shared_ptr<const ComputeCosts> make_costs(const Modelled& modelled,
   return costs;
 }
 
+// The steps that the profile has layer times of, in this precision and of models that can be found.
+std::vector<TrainingStep> measured_steps(const Profile& profile, StepOptions options,
+                                         Precision precision) {
+  std::vector<TrainingStep> steps;
+  options.image.clear();
+  options.sequence = options.classes = 0;
+  options.parameters.clear();
+  for (const ProfileModel& model : profile.models) {
+    if (model.precision != precision) continue;
+    try {
+      const auto file = load_model(model.model);
+      for (const ProfileBatch& batch : model.batches) {
+        options.samples = batch.samples;
+        TrainingStep step = build_step(*file, options);
+        step.precision = precision;
+        if (measured_model(profile, step) == &model) steps.push_back(std::move(step));
+      }
+    } catch (const ConfigError&) {  // a model of somebody else's, or with arguments of its own
+    }
+  }
+  return steps;
+}
+
 }  // namespace
 
 std::shared_ptr<const ComputeCosts> Workloads::described(
     const std::shared_ptr<const Machine>& machine, const Framework& framework) {
-  auto& costs = costs_[{machine, framework.name, framework.operator_seconds,
-                        framework.backward_share, framework.flash_attention}];
+  auto& costs =
+      costs_[{machine, framework.name, framework.operator_seconds, framework.backward_share,
+              framework.update_share, framework.flash_attention}];
   if (!costs) costs = std::make_shared<RooflineCosts>(*machine, framework);
   return costs;
 }
@@ -56,15 +81,21 @@ std::shared_ptr<const Workload> Workloads::get(const Scenario& scenario, const I
   TrainingStep step = scenario_step(scenario, *inputs.model, asked);
   step.precision = precision;
   std::vector<TrainingStep> neighbours;
+  ProfileKin kin;
   if (inputs.profile) {
+    use_measured_workspaces(*inputs.profile, step);
     StepOptions other = asked;
     for (const std::int64_t samples : neighbouring_batches(*inputs.profile, step)) {
       other.samples = samples;
       neighbours.push_back(build_step(*inputs.model, other));
       neighbours.back().precision = precision;
     }
+    if (measured_model(*inputs.profile, step) == nullptr) {
+      kin = profile_kin(*inputs.profile, *modelled.described,
+                        measured_steps(*inputs.profile, asked, precision), step);
+    }
   }
-  workload.costs = make_costs(modelled, inputs.profile, scale, std::move(neighbours));
+  workload.costs = make_costs(modelled, inputs.profile, scale, std::move(neighbours), kin);
   for (std::size_t i = 0; i < step.layers.size(); ++i) {
     const LayerCost cost = workload.costs->layer(step, i);
     workload.compute_seconds += cost.forward.busy + cost.backward.busy;

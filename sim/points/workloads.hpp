@@ -51,7 +51,8 @@ class Workloads {
                          std::shared_ptr<const ModelFile>, double, double, std::int64_t, Precision,
                          bool, Precision, std::vector<std::int64_t>, std::int64_t, std::int64_t,
                          std::map<std::string, std::int64_t>, bool, bool, bool, Recompute, bool>;
-  using CostsKey = std::tuple<std::shared_ptr<const Machine>, FrameworkKind, double, double, int>;
+  using CostsKey =
+      std::tuple<std::shared_ptr<const Machine>, FrameworkKind, double, double, double, int>;
 
   std::map<CostsKey, std::shared_ptr<const ComputeCosts>> costs_;
   std::map<Key, std::shared_ptr<const Workload>> workloads_;

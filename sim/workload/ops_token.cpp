@@ -133,6 +133,7 @@ Value cross_entropy(const OpCall& call) {
   // calibrate/oracle/gpu).
   const bool half = call.input().element_bytes == 2;
   const bool upcast = half && call.integer("upcast") != 0;
+  if (upcast) layer.attribute("upcast", 1);
   const Value x = upcast ? layer.full_precision(call.input()) : call.input();
   const bool casts = half && !upcast && step.autocast();
   const double bytes = step.bytes(x);

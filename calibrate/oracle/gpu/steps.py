@@ -3,8 +3,9 @@
 
 Reads jobs from stdin, a JSON object a line ({"model": "resnet50", "batch": 32, "precision": "amp-bf16"}), and prints one line for
 each: the same and what was measured. The batch lies on the device; SGD with momentum. `step`: seconds of one of a row of steps
-that nobody waits for in between; `host`: seconds in which the host issues one, with an empty queue; `allocated`, `reserved`: bytes at
-the peak. Medians. With "compile": true, through torch.compile.
+that nobody waits for in between; `forward`, `backward`, `update`: seconds in which the host issues these, each with an empty queue;
+`allocated`, `reserved`: bytes at the peak. Medians. With "compile": true, through torch.compile; "foreach": false, an optimizer that
+loops over its tensors.
 """
 import json
 import statistics
@@ -18,7 +19,7 @@ from torch import nn
 import networks
 
 HALF = {"amp-bf16": torch.bfloat16, "amp-fp16": torch.float16}
-DEFAULTS = dict(precision="fp32", sequence=1024, compile=False, rounds=5, steps=10)
+DEFAULTS = dict(precision="fp32", sequence=1024, compile=False, foreach=None, rounds=5, steps=10)
 
 
 def measure(given):
@@ -35,18 +36,23 @@ def measure(given):
             x = torch.randn(job.batch, 3, 224, 224)
             y = torch.randint(1000, (job.batch,))
     model.train()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9, foreach=job.foreach)
     scaler = torch.amp.GradScaler(enabled=job.precision == "amp-fp16")
     forward = torch.compile(model) if job.compile else model
 
-    def step():
+    def step(mark=lambda: None):
         optimizer.zero_grad(set_to_none=True)
+        mark()
         with torch.autocast("cuda", half or torch.bfloat16, enabled=half is not None):
             out = forward(x)
             loss = nn.functional.cross_entropy(out.view(-1, out.shape[-1]), y.view(-1))
+        del out
+        mark()
         scaler.scale(loss).backward()
+        mark()
         scaler.step(optimizer)
         scaler.update()
+        mark()
 
     for _ in range(5):
         step()
@@ -59,13 +65,20 @@ def measure(given):
             step()
         torch.cuda.synchronize()
         steps.append((time.perf_counter() - begin) / job.steps)
-    for _ in range(job.rounds):
-        begin = time.perf_counter()
-        step()
-        hosts.append(time.perf_counter() - begin)
-        torch.cuda.synchronize()
-    return dict(step=statistics.median(steps), host=statistics.median(hosts), allocated=torch.cuda.max_memory_allocated(),
-                reserved=torch.cuda.max_memory_reserved(), torch=torch.__version__, gpu=torch.cuda.get_device_name())
+    allocated, reserved = torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
+    for _ in range(2 * job.rounds):
+        ends, begins = [], []
+
+        def mark():
+            ends.append(time.perf_counter())
+            torch.cuda.synchronize()
+            begins.append(time.perf_counter())
+
+        step(mark)
+        hosts.append([end - begin for begin, end in zip(begins, ends[1:])])
+    phases = dict(zip(("forward", "backward", "update"), map(statistics.median, zip(*hosts))))
+    return dict(step=statistics.median(steps), **phases, allocated=allocated, reserved=reserved, torch=torch.__version__,
+                gpu=torch.cuda.get_device_name())
 
 
 if __name__ == "__main__":

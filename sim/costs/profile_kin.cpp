@@ -1,0 +1,102 @@
+// What a profile says of models that it does not have (see profile.hpp).
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "costs/profile.hpp"
+
+namespace lockstep {
+namespace {
+
+// Of fewer layers than these, one odd shape decides.
+constexpr int fewest_layers = 4;
+
+struct Sums {
+  int layers = 0;
+  double forward = 0, backward = 0;                    // measured seconds
+  double modelled_forward = 0, modelled_backward = 0;  // of the same layers
+};
+
+const ProfileBatch* batch_of(const ProfileModel* model, std::int64_t samples) {
+  if (model == nullptr) return nullptr;
+  const auto found = std::find_if(model->batches.begin(), model->batches.end(),
+                                  [&](const ProfileBatch& b) { return b.samples == samples; });
+  return found == model->batches.end() ? nullptr : &*found;
+}
+
+double share(double measured, double modelled) {
+  return measured > 0 && modelled > 0 ? measured / modelled : 1;
+}
+
+// Framework operators of a step, by kind of layer.
+std::map<std::string, double> mix_of(const TrainingStep& step) {
+  std::map<std::string, double> mix;
+  for (const Layer& layer : step.layers) {
+    for (const Kernel& kernel : layer.forward) mix[layer.kind] += kernel.operators;
+  }
+  return mix;
+}
+
+// Cosine of the angle between two mixes.
+double likeness(const std::map<std::string, double>& a, const std::map<std::string, double>& b) {
+  const auto product = [](const auto& x, const auto& y) {
+    double sum = 0;
+    for (const auto& [kind, operators] : x) {
+      if (const auto other = y.find(kind); other != y.end()) sum += operators * other->second;
+    }
+    return sum;
+  };
+  const double lengths = std::sqrt(product(a, a) * product(b, b));
+  return lengths > 0 ? product(a, b) / lengths : 0;
+}
+
+}  // namespace
+
+std::string layer_class(const Layer& layer) {
+  for (const Kernel& kernel : layer.forward) {
+    if (kernel.kind != KernelKind::convolution) continue;
+    const ConvGeometry& conv = kernel.conv;
+    if (conv.groups > 1)
+      return layer.kind + (conv.groups == conv.channels_in ? " by depth" : " by groups");
+    return layer.kind + (conv.kernel_h * conv.kernel_w == 1 ? " of points" : "");
+  }
+  return layer.kind;
+}
+
+ProfileKin profile_kin(const Profile& profile, const ComputeCosts& modelled,
+                       const std::vector<TrainingStep>& measured, const TrainingStep& step) {
+  ProfileKin kin;
+  std::map<std::string, Sums> sums;
+  const std::map<std::string, double> mix = mix_of(step);
+  double most_alike = 0;
+  for (const TrainingStep& other : measured) {
+    const ProfileBatch* batch = batch_of(measured_model(profile, other), other.samples);
+    if (batch == nullptr || batch->layers.size() != other.layers.size()) continue;
+    for (std::size_t i = 0; i < other.layers.size(); ++i) {
+      const ProfileLayer& times = batch->layers[i];
+      if (times.name != other.layers[i].name || !times.backward_seconds) continue;
+      const LayerCost cost = modelled.layer(other, i);
+      Sums& of_class = sums[layer_class(other.layers[i])];
+      ++of_class.layers;
+      of_class.forward += times.forward_seconds;
+      of_class.backward += *times.backward_seconds;
+      of_class.modelled_forward += cost.forward.busy;
+      of_class.modelled_backward += cost.backward.busy;
+    }
+    // The host works as long on an operator as in the model that is made of the same ones most.
+    const double alike = likeness(mix, mix_of(other));
+    if (batch->operator_seconds > 0 && alike > most_alike + 1e-9) {
+      most_alike = alike;
+      kin.operator_seconds = batch->operator_seconds;
+      kin.backward_operator_seconds = batch->backward_operator_seconds;
+    }
+  }
+  for (const auto& [name, sum] : sums) {
+    if (sum.layers < fewest_layers) continue;
+    kin.layers[name] = {share(sum.forward, sum.modelled_forward),
+                        share(sum.backward, sum.modelled_backward)};
+  }
+  return kin;
+}
+
+}  // namespace lockstep
