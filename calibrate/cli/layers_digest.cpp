@@ -39,6 +39,10 @@ double spread(const std::vector<double>& values) {
   return middle > 0 ? (quantile(values, 0.75) - quantile(values, 0.25)) / middle : 0;
 }
 
+double rounded(double value, double steps_in_one) {
+  return std::round(value * steps_in_one) / steps_in_one;
+}
+
 // Sum of one repetition's layers, forward and backward: its observed step.
 double observed_seconds(const json& sample) {
   double sum = 0;
@@ -102,15 +106,24 @@ ProfileBatch layer_medians(const TrainingStep& step, const std::vector<json>& sa
   for (ProfileLayer& layer : batch.layers) {
     if (forward > 0) layer.forward_seconds *= line.forward / forward;
     if (backward > 0) *layer.backward_seconds *= line.backward / backward;
+    // Thousands of figures: no digits that say nothing.
+    for (double* seconds : {&layer.forward_seconds, &*layer.backward_seconds})
+      *seconds = rounded(*seconds, 1e10);
+    for (double* iqr : {&layer.forward_iqr, &layer.backward_iqr}) *iqr = rounded(*iqr, 1e4);
   }
   return batch;
 }
 
-// What a library took while it computed a layer; nothing was measured on CPUs.
-void note_workspaces(const json& rank, ProfileBatch& batch) {
+// What a library took while it convolved; nothing was measured on CPUs.
+void note_workspaces(const TrainingStep& step, const json& rank, ProfileBatch& batch) {
   const json &memory = rank.at("memory"), &forward = memory.at("forward_workspace"),
              &backward = memory.at("backward_workspace");
   for (std::size_t i = 0; i < forward.size(); ++i) {
+    const std::vector<Kernel>& kernels = step.layers[i].forward;
+    if (std::none_of(kernels.begin(), kernels.end(),
+                     [](const Kernel& k) { return k.kind == KernelKind::convolution; })) {
+      continue;
+    }
     batch.layers[i].forward_workspace = forward[i].get<double>();
     batch.layers[i].backward_workspace = backward[i].get<double>();
   }
@@ -182,7 +195,7 @@ void digest(const LayersJob& job, const std::vector<json>& ranks, Profile& profi
                         trainable_tensors(step));
   batch.update_operator_seconds = operator_seconds(samples, 2, update.operators);
   batch.memory = memory_of(ranks.front());
-  note_workspaces(ranks.front(), batch);
+  note_workspaces(step, ranks.front(), batch);
   profile.allocator.kept_bytes =
       std::max(profile.allocator.kept_bytes, ranks.front().at("memory").at("kept").get<double>());
   line.peak = batch.memory->peak;

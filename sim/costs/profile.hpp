@@ -39,8 +39,8 @@ struct ProfileNoise {
 struct ProfileHost {
   double operator_seconds = 0;           // dispatch of one forward operator
   double backward_operator_seconds = 0;  // of one backward operator
-  double update_operator_seconds = 0;    // of one of an update in a loop; 0 = operator_seconds
   double launch_seconds = 0;             // one more launch inside an operator
+  double update_operator_seconds = 0;    // of one of an update in a loop; 0 = operator_seconds
 };
 
 struct ProfileLayer {

@@ -206,9 +206,9 @@ class ProfileCosts final : public ComputeCosts {
   // ceases to was read off pairs of measured batches a factor of four apart (docs/profile-format.md).
   std::optional<Times> scaled_by_neighbours(const ProfileModel& model, const LayerCost& modelled,
                                             const TrainingStep& step, std::size_t index) const {
-    Busy times = busy(modelled, step.layers.at(index));
     const ProfileBatch* nearest = nullptr;
-    double most = 0;
+    double most = 0, powers = 0;
+    Busy exponents;  // of e: logarithms of what the neighbours say, weighted by their powers
     for (const TrainingStep& neighbour : neighbours_) {
       const auto batch =
           std::find_if(model.batches.begin(), model.batches.end(),
@@ -220,18 +220,23 @@ class ProfileCosts final : public ComputeCosts {
       const double power = 1 - std::pow(distance / std::log(widest_gap), 4);
       if (measured == nullptr || power <= 0) continue;
       const Busy there = busy(fallback_->layer(neighbour, index), neighbour.layers[index]);
-      const auto scale = [&](double& seconds, double truly, double in_the_model) {
-        if (truly > 0 && in_the_model > 0) seconds *= std::pow(truly / in_the_model, power);
+      const auto say = [&](double& exponent, double truly, double in_the_model) {
+        if (truly > 0 && in_the_model > 0) exponent += power * std::log(truly / in_the_model);
       };
-      scale(times.forward, measured->forward_seconds, there.forward);
-      scale(times.backward, measured->backward_seconds.value_or(0), there.backward);
+      say(exponents.forward, measured->forward_seconds, there.forward);
+      say(exponents.backward, measured->backward_seconds.value_or(0), there.backward);
+      powers += power;
       if (power > most) {
         most = power;
         nearest = &*batch;
       }
     }
     if (nearest == nullptr) return std::nullopt;
-    return Times{times.forward, times.backward, nearest->operator_seconds,
+    // Between two that both know about it, their mean.
+    const double weight = 1 / std::max(1.0, powers);
+    const Busy times = busy(modelled, step.layers.at(index));
+    return Times{times.forward * std::exp(weight * exponents.forward),
+                 times.backward * std::exp(weight * exponents.backward), nearest->operator_seconds,
                  nearest->backward_operator_seconds};
   }
 

@@ -293,5 +293,19 @@ class Device(Case):
         self.assertRegex(self.predict(), "operator_seconds: 10250 ns\n *backward_share: 1\n")
 
 
+class Measured(Case):
+    def test_what_a_gpu_really_did_is_predicted_within_the_bars(self):
+        """Nothing but the simulator can change this: profile and real runs lie in the repository."""
+        kept = pathlib.Path(os.environ["LOCKSTEP_DATA"]) / "platforms/measurements/h100-sxm5-80gb"
+        shutil.copytree(kept, self.output)
+        run = self.start("--device", "cuda:0", "--stages", "report", "--json")
+        answer = json.loads(run.stdout)
+        self.assertEqual(answer["without_prediction"], [], run.stderr)
+        self.assertEqual({run["purpose"] for run in answer["runs"]}, {"calibrated", "between", "beyond", "other", "ranks"})
+        for bar in answer["bars"]:
+            self.assertGreaterEqual(bar["runs"], 20)
+            self.assertLess(bar["median_error"], bar["bar"], bar["figure"])
+
+
 if __name__ == "__main__":
     unittest.main()

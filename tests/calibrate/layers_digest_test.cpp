@@ -31,7 +31,7 @@ json repetition(std::size_t layers, double plain, double observed) {
   sample["plain"] = {forward * plain, 2 * forward * plain};
   sample["optimizer"] = 0.1;
   sample["calm"] = true;
-  sample["host"] = {0, 0};
+  sample["host"] = {0, 0, 0};
   return sample;
 }
 
@@ -43,19 +43,23 @@ struct Digested {
 
 Digested digested(
     const std::vector<std::pair<double, double>>& speeds,
-    const std::function<void(json& samples)>& change = [](json&) {}) {
+    const std::function<void(json& rank)>& change = [](json&) {}) {
   LayersJob job;
   job.model = "lenet5";
   job.step.samples = 4;
+  job.optimizer.momentum = 0.9;
+  job.optimizer.implementation = OptimizerImplementation::for_loop;  // as `calibrate` has it
   Digested result;
   result.layers = build_step(*load_model(job.model), job.step).layers.size();
   json rank;
   for (const auto& [plain, observed] : speeds) {
     rank["samples"].push_back(repetition(result.layers, plain, observed));
   }
-  change(rank["samples"]);
   rank["memory"] = {{"parameters", 1e6}, {"buffers", 2e3},           {"optimizer_state", 3e6},
-                    {"peak", 7e6},       {"saved_activations", 4e5}, {"reserved", 8e6}};
+                    {"peak", 7e6},       {"saved_activations", 4e5}, {"reserved", 8e6},
+                    {"kept", 0.0}};
+  rank["memory"]["forward_workspace"] = rank["memory"]["backward_workspace"] = json::array();
+  change(rank);
   digest(job, {rank}, result.profile, result.line);
   return result;
 }
@@ -86,14 +90,15 @@ TEST(LayersDigest, AMachineThatChangesItsSpeedIsComparedWithItself) {
 
 // In one repetition one layer was interrupted: others were not faster for that.
 TEST(LayersDigest, AnInterruptedLayerChangesNothing) {
-  const auto interrupt = [](json& samples) { samples[1]["backward"][0] = 1.0; };
+  const auto interrupt = [](json& rank) { rank["samples"][1]["backward"][0] = 1.0; };
   const Digested result = digested({{1, 1}, {1, 1}, {1, 1}}, interrupt);
   EXPECT_NEAR(result.line.layers_over_step, 1, 1e-9);
   expect_true_layers(result, 1);
 }
 
 TEST(LayersDigest, KeepsTheSpreadOfEveryFigureAndTheMemory) {
-  const auto uneasy = [](json& samples) {
+  const auto uneasy = [](json& rank) {
+    json& samples = rank["samples"];
     for (std::size_t i = 0; i < 5; ++i) {
       samples[i]["optimizer"] = 0.1 + 0.01 * static_cast<double>(i);
       samples[i]["forward"][0] = true_forward(0) * (1 + 0.1 * static_cast<double>(i));
@@ -111,6 +116,29 @@ TEST(LayersDigest, KeepsTheSpreadOfEveryFigureAndTheMemory) {
   EXPECT_DOUBLE_EQ(batch.memory->reserved, 8e6);
 }
 
+// What came and went during other layers are tensors of theirs, which the simulator knows.
+TEST(LayersDigest, WorkspacesAreConvolutionsAndWhatIsKeptIsTheLargest) {
+  EXPECT_FALSE(digested({{1, 1}}).profile.models.at(0).batches.at(0).layers[0].forward_workspace);
+  Profile profile = digested({{1, 1}}, [](json& rank) {
+                      json& memory = rank["memory"];
+                      const std::size_t layers = rank["samples"][0]["forward"].size();
+                      memory["forward_workspace"] = std::vector<double>(layers, 3e6);
+                      memory["backward_workspace"] = std::vector<double>(layers, 4e6);
+                      memory["kept"] = 64e6;
+                    }).profile;
+  EXPECT_EQ(profile.allocator.kept_bytes, 64e6);
+  const ProfileBatch& batch = profile.models.at(0).batches.at(0);
+  int convolutions = 0;
+  for (const ProfileLayer& layer : batch.layers) {
+    EXPECT_EQ(layer.forward_workspace.has_value(), layer.backward_workspace.has_value());
+    if (!layer.forward_workspace) continue;
+    ++convolutions;
+    EXPECT_EQ(*layer.forward_workspace, 3e6);
+    EXPECT_EQ(*layer.backward_workspace, 4e6);
+  }
+  EXPECT_EQ(convolutions, 2);  // of LeNet-5
+}
+
 TEST(LayersDigest, HostTimeIsByOperatorAndOfGpusOnly) {
   Profile of_cpu = digested({{1, 1}, {1, 1}}).profile;
   summarise_dispatch(of_cpu);
@@ -118,19 +146,22 @@ TEST(LayersDigest, HostTimeIsByOperatorAndOfGpusOnly) {
   LayersJob job;
   job.model = "lenet5";
   job.step.samples = 4;
-  int forward = 0, backward = 0;
+  int forward = 0, backward = 0, parameters = 0;
   for (const Layer& layer : build_step(*load_model(job.model), job.step).layers) {
     for (const Kernel& kernel : layer.forward) forward += kernel.operators;
     for (const Kernel& kernel : layer.backward) backward += kernel.operators;
+    parameters += static_cast<int>(layer.parameters.size());
   }
   Profile profile;
   profile.host.launch_seconds = 2e-6;  // of another probe
   for (const double seconds : {5e-6, 6e-6, 20e-6}) {
-    const Profile one = digested({{1, 1}, {1, 1}, {1, 1}}, [&](json& samples) {
-                          for (json& sample : samples) {
-                            sample["host"] = {seconds * forward, 0.5 * seconds * backward};
+    const Profile one = digested({{1, 1}, {1, 1}, {1, 1}}, [&](json& rank) {
+                          for (json& sample : rank["samples"]) {
+                            // SGD with momentum: three operators for each parameter.
+                            sample["host"] = {seconds * forward, 0.5 * seconds * backward,
+                                              0.25 * seconds * 3 * parameters};
                           }
-                          samples[1]["host"] = {1.0, 1.0};  // interrupted
+                          rank["samples"][1]["host"] = {1.0, 1.0, 1.0};  // interrupted
                         }).profile;
     EXPECT_NEAR(one.models.at(0).batches.at(0).operator_seconds, seconds, 1e-12);
     profile.models.push_back(one.models.at(0));
@@ -138,6 +169,7 @@ TEST(LayersDigest, HostTimeIsByOperatorAndOfGpusOnly) {
   summarise_dispatch(profile);
   EXPECT_NEAR(profile.host.operator_seconds, 6e-6, 1e-12);
   EXPECT_NEAR(profile.host.backward_operator_seconds, 3e-6, 1e-12);
+  EXPECT_NEAR(profile.host.update_operator_seconds, 1.5e-6, 1e-12);
   EXPECT_EQ(profile.host.launch_seconds, 2e-6);
 }
 

@@ -113,6 +113,22 @@ TEST(HostQueue, TinyWorkIsBoundByTheHostAndLargeWorkByTheDevice) {
   EXPECT_DOUBLE_EQ(small.host, large.host);
 }
 
+// Operators of an update in a loop are cheaper for the host than a module's; a grouped update's few
+// are not.
+TEST(HostQueue, AnUpdateInALoopHasOperatorsOfItsOwn) {
+  Framework framework;
+  framework.update_share = 0.25;
+  const RooflineCosts costs(round_machine(), framework);
+  const auto host = [&](OptimizerImplementation implementation) {
+    const OptimizerSpec sgd{.momentum = 0.9, .implementation = implementation};
+    const QueuedWork work = costs.optimizer(sgd, Precision::fp32, 1e6, 100);
+    const OptimizerTraffic traffic = optimizer_traffic(sgd, Precision::fp32, 1e6, 100);
+    return (work.host - 4e-6 * (traffic.launches - traffic.operators)) / traffic.operators;
+  };
+  EXPECT_NEAR(host(OptimizerImplementation::for_loop), 2.5e-6, 1e-12);
+  EXPECT_NEAR(host(OptimizerImplementation::fused), 10e-6, 1e-12);
+}
+
 // What a collective beside it slows down is what is longer than the floors of the launches.
 TEST(LayerCost, IsArithmeticTrafficAndFloors) {
   const RooflineCosts costs(round_machine());

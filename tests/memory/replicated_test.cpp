@@ -254,6 +254,17 @@ TEST(ReplicatedMemory, CublasWorkspaceIsThereDuringAProductOnly) {
   EXPECT_GT(with.reserved, without.reserved);
 }
 
+// Where a profile says what libraries keep, it is there all the time, and no product takes more.
+TEST(ReplicatedMemory, WorkspaceThatIsKeptIsThereAtThePeak) {
+  Device device = bare_gpu();
+  device.matmul_workspace_bytes = 8'519'680;
+  device.kept_workspace_bytes = 64 * 1024 * 1024;
+  const StepMemory with = step_memory(three_layers(), {}, device);
+  const StepMemory without = step_memory(three_layers(), {}, bare_gpu());
+  EXPECT_EQ(with.allocated - without.allocated, 64 * 1024 * 1024);
+  EXPECT_EQ(with.at_peak.at("workspace"), 64 * 1024 * 1024);
+}
+
 TEST(ReplicatedMemory, ForLoopOptimizersNeedTemporariesOfTheTensorInHand) {
   MemoryPlan plan;
   plan.optimizer.state_bytes_per_element = 8;

@@ -1,0 +1,149 @@
+// What a profile says of models that it does not have, and of workspaces.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "costs/profile.hpp"
+#include "costs/roofline_costs.hpp"
+#include "kernel_test_device.hpp"
+
+namespace lockstep::profile_kin_test {
+namespace {
+
+Layer layer_of(const std::string& kind, int number, double bytes) {
+  Layer layer;
+  layer.kind = kind;
+  layer.name = kind + std::to_string(number);
+  Kernel kernel;
+  kernel.kind = kind == "conv" ? KernelKind::convolution : KernelKind::elementwise;
+  kernel.m = kernel.n = kernel.k = 64;
+  kernel.bytes_read = kernel.bytes_written = bytes;
+  layer.forward = {kernel};
+  layer.backward = {kernel};
+  return layer;
+}
+
+TrainingStep step_of(const std::string& model, std::int64_t samples,
+                     const std::vector<std::pair<std::string, int>>& layers) {
+  TrainingStep step;
+  step.model = model;
+  step.samples = samples;
+  step.input_bytes = 100.0 * static_cast<double>(samples);
+  for (const auto& [kind, count] : layers) {
+    for (int i = 0; i < count; ++i) {
+      step.layers.push_back(layer_of(kind, i, 1e6 * static_cast<double>(samples)));
+    }
+  }
+  return step;
+}
+
+std::shared_ptr<const ComputeCosts> modelled() {
+  Machine machine;
+  machine.device = round_device();
+  return std::make_shared<RooflineCosts>(machine);
+}
+
+// A profile in which every layer takes `forward` and `backward` times its modelled time.
+void add(Profile& profile, const TrainingStep& step, double forward, double backward, double host) {
+  ProfileBatch batch;
+  batch.samples = step.samples;
+  batch.operator_seconds = host;
+  batch.backward_operator_seconds = host / 2;
+  for (std::size_t i = 0; i < step.layers.size(); ++i) {
+    const LayerCost cost = modelled()->layer(step, i);
+    ProfileLayer& layer = batch.layers.emplace_back();
+    layer.name = step.layers[i].name;
+    layer.forward_seconds = forward * cost.forward.busy;
+    layer.backward_seconds = backward * cost.backward.busy;
+  }
+  profile.models.push_back({step.model, step.precision, 100, {batch}});
+}
+
+TEST(ProfileKin, LayersOfAClassTakeTheShareThatItsLayersTookElsewhere) {
+  const TrainingStep known = step_of("known", 8, {{"relu", 5}, {"gelu", 3}});
+  Profile profile;
+  add(profile, known, 2, 3, 10e-6);
+  const TrainingStep asked = step_of("asked", 4, {{"relu", 2}, {"gelu", 1}, {"silu", 1}});
+  const ProfileKin kin = profile_kin(profile, *modelled(), {known}, asked);
+  const auto costs = profile_costs(std::make_shared<Profile>(profile), modelled(), {}, kin);
+  const LayerCost relu = costs->layer(asked, 0), as_modelled = modelled()->layer(asked, 0);
+  EXPECT_NEAR(relu.forward.busy, 2 * as_modelled.forward.busy, 1e-12);
+  EXPECT_NEAR(relu.backward.busy, 3 * as_modelled.backward.busy, 1e-12);
+  EXPECT_EQ(relu.forward.provenance, Provenance::modelled);
+  // Three layers are too few to tell, and of another kind there is none.
+  for (const std::size_t other : {2u, 3u}) {
+    EXPECT_DOUBLE_EQ(costs->layer(asked, other).forward.busy,
+                     modelled()->layer(asked, other).forward.busy);
+  }
+  // The host pays what it pays there, all launches included.
+  EXPECT_DOUBLE_EQ(relu.forward.host, 10e-6);
+  EXPECT_DOUBLE_EQ(relu.backward.host, 5e-6);
+}
+
+TEST(ProfileKin, TheHostsTimeIsThatOfTheModelMostAlike) {
+  const TrainingStep images = step_of("images", 8, {{"relu", 8}, {"gelu", 1}}),
+                     texts = step_of("texts", 8, {{"gelu", 8}});
+  Profile profile;
+  add(profile, images, 1, 1, 20e-6);
+  add(profile, texts, 1, 1, 10e-6);
+  const auto host = [&](const TrainingStep& asked) {
+    return profile_kin(profile, *modelled(), {images, texts}, asked).operator_seconds;
+  };
+  EXPECT_EQ(host(step_of("a", 1, {{"relu", 30}, {"gelu", 10}})), 20e-6);
+  EXPECT_EQ(host(step_of("b", 1, {{"relu", 10}, {"gelu", 30}})), 10e-6);
+}
+
+TEST(ProfileKin, WithoutAnythingMeasuredTimesStayModelled) {
+  const TrainingStep asked = step_of("asked", 4, {{"relu", 2}});
+  const ProfileKin kin = profile_kin({}, *modelled(), {}, asked);
+  const auto costs = profile_costs(std::make_shared<Profile>(), modelled(), {}, kin);
+  EXPECT_DOUBLE_EQ(costs->layer(asked, 0).forward.busy, modelled()->layer(asked, 0).forward.busy);
+  EXPECT_DOUBLE_EQ(costs->layer(asked, 0).forward.host, modelled()->layer(asked, 0).forward.host);
+}
+
+TEST(ProfileKin, ConvolutionsAreToldApart) {
+  const auto conv = [](std::int64_t groups, int kernel) {
+    Layer layer = layer_of("conv", 0, 1);
+    layer.forward[0].conv = {
+        .channels_in = 8, .groups = groups, .kernel_h = kernel, .kernel_w = kernel};
+    return layer_class(layer);
+  };
+  EXPECT_EQ(conv(1, 3), "conv");
+  EXPECT_EQ(conv(1, 1), "conv of points");
+  EXPECT_EQ(conv(8, 3), "conv by depth");
+  EXPECT_EQ(conv(2, 3), "conv by groups");
+  EXPECT_EQ(layer_class(layer_of("relu", 0, 1)), "relu");
+}
+
+TEST(MeasuredWorkspaces, AreLinearInTheBatchAndOfConvolutionsOnly) {
+  Profile profile;
+  const auto batch = [&](std::int64_t samples, double forward, std::optional<double> backward) {
+    ProfileBatch one;
+    one.samples = samples;
+    for (const char* name : {"conv0", "relu0"}) {
+      ProfileLayer& layer = one.layers.emplace_back();
+      layer.name = name;
+      layer.forward_seconds = 1e-3;
+      layer.forward_workspace = forward;
+      layer.backward_workspace = backward;
+    }
+    return one;
+  };
+  profile.models.push_back(
+      {"net", Precision::fp32, 100, {batch(8, 1e6, 5e6), batch(32, 4e6, std::nullopt)}});
+  const auto used = [&](std::int64_t samples) {
+    TrainingStep step = step_of("net", samples, {{"conv", 1}, {"relu", 1}});
+    step.layers[0].backward_workspace_bytes = 7;  // modelled
+    use_measured_workspaces(profile, step);
+    EXPECT_EQ(step.layers[1].forward_workspace_bytes, 0);
+    return step.layers[0];
+  };
+  EXPECT_EQ(used(8).forward_workspace_bytes, 1e6);
+  EXPECT_EQ(used(16).forward_workspace_bytes, 2e6);
+  EXPECT_EQ(used(64).forward_workspace_bytes, 8e6);  // in proportion beyond the nearest
+  EXPECT_EQ(used(4).forward_workspace_bytes, 0.5e6);
+  EXPECT_EQ(used(8).backward_workspace_bytes, 5e6);
+  EXPECT_EQ(used(16).backward_workspace_bytes, 7);  // not measured at one of the two
+}
+
+}  // namespace
+}  // namespace lockstep::profile_kin_test
