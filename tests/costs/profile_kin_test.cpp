@@ -1,10 +1,14 @@
 // What a profile says of models that it does not have, and of workspaces.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/statistics.hpp"
 #include "costs/profile.hpp"
 #include "costs/roofline_costs.hpp"
 #include "kernel_test_device.hpp"
+#include "source_dir.hpp"
+#include "workload/model.hpp"
 
 namespace lockstep::profile_kin_test {
 namespace {
@@ -143,6 +147,102 @@ TEST(MeasuredWorkspaces, AreLinearInTheBatchAndOfConvolutionsOnly) {
   EXPECT_EQ(used(4).forward_workspace_bytes, 0.5e6);
   EXPECT_EQ(used(8).backward_workspace_bytes, 5e6);
   EXPECT_EQ(used(16).backward_workspace_bytes, 7);  // not measured at one of the two
+}
+
+// --- what was measured of one H100, left out in turn ---
+
+TrainingStep measured_step(const ProfileModel& model, std::int64_t samples) {
+  StepOptions options;
+  options.precision = model.precision;
+  options.samples = samples;
+  return build_step(*load_model(model.model), options);
+}
+
+double device_seconds(const TrainingStep& step, const ComputeCosts& costs) {
+  double sum = 0;
+  for (std::size_t i = 0; i < step.layers.size(); ++i) {
+    const LayerCost cost = costs.layer(step, i);
+    sum += cost.forward.busy + cost.backward.busy;
+  }
+  return sum;
+}
+
+double device_seconds(const ProfileBatch& batch) {
+  double sum = 0;
+  for (const ProfileLayer& layer : batch.layers) {
+    sum += layer.forward_seconds + layer.backward_seconds.value();
+  }
+  return sum;
+}
+
+// Sizes of the relative errors of the device's time, as modelled and as the profile's rest has it.
+struct LeftOut {
+  std::vector<double> modelled, predicted;
+
+  void note(const TrainingStep& step, const ProfileBatch& truth, const ComputeCosts& model,
+            const ComputeCosts& costs) {
+    const double seconds = device_seconds(truth);
+    modelled.push_back(std::abs(device_seconds(step, model) / seconds - 1));
+    predicted.push_back(std::abs(device_seconds(step, costs) / seconds - 1));
+  }
+  std::string text(const std::string& what) const {
+    return fmt::format(
+        "{}: {} times left out, mean error of the device's time {:.1f} %, modelled alone {:.1f} "
+        "%\n",
+        what, predicted.size(), 100 * mean(predicted), 100 * mean(modelled));
+  }
+};
+
+class MeasuredOfAnH100 : public ::testing::Test {
+ protected:
+  const Profile profile_ =
+      load_profile(LOCKSTEP_SOURCE_DIR "/platforms/measurements/h100-sxm5-80gb/profile");
+  const std::shared_ptr<const ComputeCosts> model_ =
+      std::make_shared<RooflineCosts>(load_machine("h100-sxm5-80gb-x1"));
+};
+
+TEST_F(MeasuredOfAnH100, ABatchIsPredictedFromAnother) {
+  LeftOut found;
+  for (std::size_t m = 0; m < profile_.models.size(); ++m) {
+    for (const ProfileBatch& left_out : profile_.models[m].batches) {
+      auto rest = std::make_shared<Profile>(profile_);
+      std::erase_if(rest->models[m].batches,
+                    [&](const ProfileBatch& b) { return b.samples == left_out.samples; });
+      const TrainingStep step = measured_step(profile_.models[m], left_out.samples);
+      std::vector<TrainingStep> beside;
+      for (const std::int64_t samples : neighbouring_batches(*rest, step)) {
+        beside.push_back(measured_step(profile_.models[m], samples));
+      }
+      ASSERT_EQ(beside.size(), 1u);
+      found.note(step, left_out, *model_, *profile_costs(rest, model_, beside));
+    }
+  }
+  fmt::print("{}", found.text("a batch"));
+  EXPECT_EQ(found.predicted.size(), 16u);
+  EXPECT_LT(mean(found.predicted), 0.5 * mean(found.modelled));
+}
+
+TEST_F(MeasuredOfAnH100, AModelIsPredictedFromTheOthers) {
+  LeftOut found;
+  for (const ProfileModel& left_out : profile_.models) {
+    auto rest = std::make_shared<Profile>(profile_);
+    std::erase_if(rest->models, [&](const ProfileModel& m) { return m.model == left_out.model; });
+    std::vector<TrainingStep> others;
+    for (const ProfileModel& other : rest->models) {
+      if (other.precision != left_out.precision) continue;
+      for (const ProfileBatch& batch : other.batches) {
+        others.push_back(measured_step(other, batch.samples));
+      }
+    }
+    for (const ProfileBatch& batch : left_out.batches) {
+      const TrainingStep step = measured_step(left_out, batch.samples);
+      const ProfileKin kin = profile_kin(*rest, *model_, others, step);
+      found.note(step, batch, *model_, *profile_costs(rest, model_, {}, kin));
+    }
+  }
+  fmt::print("{}", found.text("a model"));
+  EXPECT_EQ(found.predicted.size(), 16u);
+  EXPECT_LT(mean(found.predicted), mean(found.modelled));
 }
 
 }  // namespace
