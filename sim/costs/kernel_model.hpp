@@ -30,7 +30,7 @@ struct KernelLaw {
   // The same two for convolutions in groups in plain fp32: short sums, whose start weighs more. Fit.
   double grouped_fill_steps = 227;
   double grouped_tile_reuse = 10.2;
-  // Matrix units fed with dimensions that are no multiple of 16 bytes lose this factor (fact 129).
+  // Matrix units before Hopper's, fed with rows that begin at no multiple of 16 bytes (fact 129).
   double misaligned = 0.5;
   // Speed of a convolution's weight gradient relative to its forward (long k, split-k; fact 130).
   // Fit.

@@ -189,9 +189,10 @@ struct ProfileKin {
 // whether they are pointwise, depthwise or grouped.
 std::string layer_class(const Layer& layer);
 
-// `measured`: steps that the profile has layer times of, in the precision of `step`. Shares are sums over
-// all their layers of a class, where there are four or more; operators cost the host what they cost in
-// that one whose operators are most like `step`'s.
+// `measured`: steps that the profile has layer times of, in the precision of `step`. Each counts as far as
+// it is alike: by the cosine between its operators and `step`'s, by kind of layer. Shares are sums over all
+// layers of a class, where there are four or more, to the power of the largest likeness among them;
+// operators cost the host what they cost in the one that is most alike.
 ProfileKin profile_kin(const Profile& profile, const ComputeCosts& modelled,
                        const std::vector<TrainingStep>& measured, const TrainingStep& step);
 

@@ -13,6 +13,7 @@ constexpr int fewest_layers = 4;
 
 struct Sums {
   int layers = 0;
+  double most_alike = 0;                               // of the models they are from
   double forward = 0, backward = 0;                    // measured seconds
   double modelled_forward = 0, modelled_backward = 0;  // of the same layers
 };
@@ -24,8 +25,8 @@ const ProfileBatch* batch_of(const ProfileModel* model, std::int64_t samples) {
   return found == model->batches.end() ? nullptr : &*found;
 }
 
-double share(double measured, double modelled) {
-  return measured > 0 && modelled > 0 ? measured / modelled : 1;
+double share(double measured, double modelled, double power) {
+  return measured > 0 && modelled > 0 ? std::pow(measured / modelled, power) : 1;
 }
 
 // Framework operators of a step, by kind of layer.
@@ -72,19 +73,20 @@ ProfileKin profile_kin(const Profile& profile, const ComputeCosts& modelled,
   for (const TrainingStep& other : measured) {
     const ProfileBatch* batch = batch_of(measured_model(profile, other), other.samples);
     if (batch == nullptr || batch->layers.size() != other.layers.size()) continue;
+    const double alike = likeness(mix, mix_of(other));
     for (std::size_t i = 0; i < other.layers.size(); ++i) {
       const ProfileLayer& times = batch->layers[i];
       if (times.name != other.layers[i].name || !times.backward_seconds) continue;
       const LayerCost cost = modelled.layer(other, i);
       Sums& of_class = sums[layer_class(other.layers[i])];
       ++of_class.layers;
-      of_class.forward += times.forward_seconds;
-      of_class.backward += *times.backward_seconds;
-      of_class.modelled_forward += cost.forward.busy;
-      of_class.modelled_backward += cost.backward.busy;
+      of_class.most_alike = std::max(of_class.most_alike, alike);
+      of_class.forward += alike * times.forward_seconds;
+      of_class.backward += alike * *times.backward_seconds;
+      of_class.modelled_forward += alike * cost.forward.busy;
+      of_class.modelled_backward += alike * cost.backward.busy;
     }
     // The host works as long on an operator as in the model that is made of the same ones most.
-    const double alike = likeness(mix, mix_of(other));
     if (batch->operator_seconds > 0 && alike > most_alike + 1e-9) {
       most_alike = alike;
       kin.operator_seconds = batch->operator_seconds;
@@ -93,8 +95,8 @@ ProfileKin profile_kin(const Profile& profile, const ComputeCosts& modelled,
   }
   for (const auto& [name, sum] : sums) {
     if (sum.layers < fewest_layers) continue;
-    kin.layers[name] = {share(sum.forward, sum.modelled_forward),
-                        share(sum.backward, sum.modelled_backward)};
+    kin.layers[name] = {share(sum.forward, sum.modelled_forward, sum.most_alike),
+                        share(sum.backward, sum.modelled_backward, sum.most_alike)};
   }
   return kin;
 }

@@ -160,6 +160,25 @@ TEST(KernelModel, MisalignedDimensionsLoseMatrixSpeed) {
   const Device d = round_device();
   EXPECT_GT(kernel_time(gemm(8192, 8191, 8192), d).total,
             1.8 * kernel_time(gemm(8192, 8192, 8192), d).total);
+  Device hopper = d;
+  hopper.compute_capability = 90;
+  const auto slower = [&](std::int64_t n, std::int64_t k) {
+    return kernel_time(gemm(8192, n, k), hopper).compute /
+           kernel_time(gemm(8192, 8192, 8192), hopper).compute;
+  };
+  EXPECT_NEAR(slower(8191, 8192), 1 / 0.146, 0.1);
+  EXPECT_NEAR(slower(8190, 8192), 1 / 0.233, 0.1);
+  EXPECT_NEAR(slower(8192, 8188), 1 / 0.313, 0.1);
+  // A weight gradient's k counts rows of the batch: that they are odd does not matter.
+  Kernel weight = gemm(8192, 8192, 8191);
+  weight.pass = Pass::weight_gradient;
+  EXPECT_NEAR(kernel_time(weight, hopper).compute,
+              kernel_time(gemm(8192, 8192, 8192), hopper).compute, 1e-4);
+  weight = gemm(8191, 8192, 8192);
+  weight.pass = Pass::weight_gradient;
+  EXPECT_NEAR(
+      kernel_time(weight, hopper).compute / kernel_time(gemm(8192, 8192, 8192), hopper).compute,
+      1 / 0.23, 0.1);
   // fp32 needs no alignment
   EXPECT_LE(kernel_time(gemm(8192, 8191, 8192, MathMode::fp32), d).total,
             kernel_time(gemm(8192, 8192, 8192, MathMode::fp32), d).total);
