@@ -191,9 +191,12 @@ void digest(const LayersJob& job, const std::vector<json>& ranks, Profile& profi
   batch.operator_seconds = operator_seconds(samples, 0, forward_operators);
   batch.backward_operator_seconds = operator_seconds(samples, 1, backward_operators);
   const OptimizerTraffic update =
-      optimizer_traffic(job.optimizer, step.precision, static_cast<double>(step.parameter_count),
-                        trainable_tensors(step));
-  batch.update_operator_seconds = operator_seconds(samples, 2, update.operators);
+      optimizer_traffic(for_model(job.optimizer, step), step.precision,
+                        static_cast<double>(step.parameter_count), trainable_tensors(step));
+  // With a scaled loss the host waits for the device before it updates.
+  if (step.precision != Precision::amp_fp16) {
+    batch.update_operator_seconds = operator_seconds(samples, 2, update.operators);
+  }
   batch.memory = memory_of(ranks.front());
   note_workspaces(step, ranks.front(), batch);
   profile.allocator.kept_bytes =

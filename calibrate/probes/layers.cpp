@@ -134,7 +134,8 @@ class Probe {
     }
   }
 
-  // Host seconds of one step's passes; what is on a CPU is done by then, what is on a GPU issued.
+  // Host seconds of one step's passes; what is on a CPU is done by then, what is on a GPU issued. A pass
+  // of more than about a thousand launches contains waits for the device.
   void issue(LayerSamples& sample) {
     synchronize(device_);
     const double begin = host_seconds();

@@ -25,7 +25,7 @@ struct Framework {
   // Backward runs in C++ without Python: its operators cost this share of a forward one.
   double backward_share = 0.42;  // fit
   // An update in a loop over tensors calls plain operators, without modules or autograd. Measured on
-  // an H100's host: 0.33 of ResNet-50's forward ones in Python, 0.32 in C++ (docs/gpu-acceptance.md).
+  // an H100's host: 0.33 of ResNet-50's forward ones in Python, 0.32 in C++ (docs/gpu-results.md).
   double update_share = 0.33;
   int flash_attention = 2;  // version of the fused attention kernels
 };

@@ -137,12 +137,14 @@ void describe(Visitor& v, ProfileBatch& p) {
            .min = 0,
            .max = 1},
           p.backward_operator_seconds);
-  v.field({.name = "update_operator",
-           .doc = "Host time of one operator of its update; 0 = host.update_operator.",
-           .unit = Dimension::seconds,
-           .min = 0,
-           .max = 1},
-          p.update_operator_seconds);
+  v.field(
+      {.name = "update_operator",
+       .doc = "Host time of one operator of its update, for people: host.update_operator is the "
+              "median of these.",
+       .unit = Dimension::seconds,
+       .min = 0,
+       .max = 1},
+      p.update_operator_seconds);
   v.field({.name = "layers", .doc = "Times in forward order.", .required = true}, p.layers);
   v.field({.name = "memory", .doc = "Tensors of one step."}, p.memory);
 }

@@ -139,10 +139,11 @@ class ProfileCosts final : public ComputeCosts {
     const OptimizerTraffic traffic = optimizer_traffic(optimizer, precision, elements, tensors);
     const ProfileHost& host = profile_->host;
     const bool loops = optimizer.implementation == OptimizerImplementation::for_loop;
-    const double each = loops && host.update_operator_seconds > 0 ? host.update_operator_seconds
-                                                                  : host.operator_seconds;
-    QueuedWork work =
-        queued(each, host.launch_seconds, traffic.operators, traffic.launches, update->seconds);
+    // What an operator of a measured update costs has its launches in it.
+    const bool measured_so = loops && host.update_operator_seconds > 0;
+    QueuedWork work = queued(measured_so ? host.update_operator_seconds : host.operator_seconds,
+                             measured_so ? 0 : host.launch_seconds, traffic.operators,
+                             traffic.launches, update->seconds);
     work.provenance = update->provenance;
     return work;
   }
@@ -322,7 +323,7 @@ double measured_step_sigma(const Profile& profile, const TrainingStep& step) {
 
 void use_measured_workspaces(const Profile& profile, TrainingStep& step) {
   const ProfileModel* model = measured_model(profile, step);
-  if (model == nullptr) return;
+  if (model == nullptr || model->batches.empty()) return;
   const auto samples = static_cast<double>(step.samples);
   const auto points = around(model->batches, samples, samples_of);
   const ProfileBatch* nearest = &model->batches.front();

@@ -30,12 +30,12 @@ std::shared_ptr<const ComputeCosts> make_costs(const Modelled& modelled,
 }
 
 // The steps that the profile has layer times of, in this precision and of models that can be found.
-std::vector<TrainingStep> measured_steps(const Profile& profile, StepOptions options,
+std::vector<TrainingStep> measured_steps(const Profile& profile, const StepOptions& asked,
                                          Precision precision) {
   std::vector<TrainingStep> steps;
-  options.image.clear();
-  options.sequence = options.classes = 0;
-  options.parameters.clear();
+  StepOptions options;  // as `calibrate` has them: without checkpointing or another layout
+  options.precision = asked.precision;
+  options.autocast = asked.autocast;
   for (const ProfileModel& model : profile.models) {
     if (model.precision != precision) continue;
     try {

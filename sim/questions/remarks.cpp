@@ -75,6 +75,7 @@ bool PointOptions::layout_matters() const {
   contiguous.channels_last = false;
   TrainingStep other = build_step(*point_.model, contiguous);
   other.precision = step_.precision;
+  if (point_.profile) use_measured_workspaces(*point_.profile, other);  // as `step_` has them
   for (std::size_t i = 0; i < step_.layers.size(); ++i) {
     const Layer &a = step_.layers[i], &b = other.layers[i];
     const LayerCost x = job_.costs->layer(step_, i), y = job_.costs->layer(other, i);
@@ -127,6 +128,10 @@ void PointOptions::optimizer() {
       o.name == OptimizerKind::muon ? "muon's is always 0.95" : enum_name(o.name) + " has none");
   options_.idle_if("optimizer.weight_decay", o.weight_decay != 0 && !scenario_.convergence, fused,
                    "the fused update applies it in the same pass");
+  options_.idle_if("framework.update_share",
+                   scenario_.framework.update_share != Framework{}.update_share,
+                   o.implementation != OptimizerImplementation::for_loop,
+                   "the optimizer does not loop over its tensors");
   options_.idle_if("optimizer.implementation", fused && !point_.profile, is_one_pass(o),
                    "plain SGD is one pass either way");
   options_.idle_if("optimizer.implementation",

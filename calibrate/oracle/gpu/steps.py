@@ -28,42 +28,46 @@ def predicted(program, row, platform, profile):
     """-> step (s), allocated (bytes)"""
     scenario = {"name": "step", "model": row["model"], "precision": row.get("precision", "fp32"), "platform": platform, "gpus": [1],
                 "batch": {"per_gpu": row["batch"]}, "strategies": ["ddp"], "data_loading": {"on_device": True},
-                "optimizer": {"name": "sgd", "momentum": 0.9,
-                              "implementation": "foreach" if row.get("foreach", True) else "for-loop"}}
-    if row["model"] not in GPTS:
-        scenario["input"] = {"image": [3, 224, 224]}
+                "optimizer": {"name": "sgd", "momentum": 0.9, "implementation": "for-loop" if row.get("foreach") is False else "foreach"},
+                "input": {"sequence": row.get("sequence", 1024)} if row["model"] in GPTS else {"image": [3, 224, 224]}}
     if profile:
         scenario["profile"] = str(pathlib.Path(profile).resolve())
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "step.yaml")
         file.write_text(json.dumps(scenario))
-        answer = subprocess.run([program, "run", file, "--json"], check=True, capture_output=True, text=True).stdout
-    point = json.loads(answer)["predictions"][0]
+        done = subprocess.run([program, "run", file, "--json"], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"steps.py: {row['model']}: {done.stderr}")
+    point = json.loads(done.stdout)["predictions"][0]
     return point["median_step_seconds"], point["memory"]["allocated_bytes"]
 
 
-def compare(file, platform, profile=None):
-    program = os.environ["LOCKSTEP_PROGRAM"]
-    table = [["model", "precision", "batch", "real step", "predicted", "error", "with the profile", "error", "real allocated", "error",
-              "with the profile"]]
-    sizes = [[], [], [], []]
+def compare(program, file, platform, profile=None):
+    sources = [("predicted", None)] + ([("with the profile", profile)] if profile else [])
+    table = [["model", "precision", "batch"]]
+    for what in ("step", "allocated"):
+        table[0] += [f"real {what}"] + [cell for name, _ in sources for cell in (name, "error")]
+    errors = []
     for line in pathlib.Path(file).read_text().splitlines():
         row = json.loads(line)
-        if row.get("compile"):
+        if row.get("compile") or "error" in row:
             continue
-        answers = [predicted(program, row, platform, known) for known in ([None, profile] if profile else [None])]
-        errors = [answer[i] / row[what] - 1 for i, what in enumerate(("step", "allocated")) for answer in answers]
-        for size, error in zip(sizes, errors):
-            size.append(abs(error))
-        steps = [cell for answer, error in zip(answers, errors)
-                 for cell in (f"{1e3 * answer[0]:.4g} ms", f"{100 * error:+.1f} %")]
-        table.append([row["model"], row.get("precision", "fp32") + ("" if row.get("foreach", True) else ", for-loop update"),
-                      str(row["batch"]), f"{1e3 * row['step']:.4g} ms", *steps, f"{row['allocated'] / 2**30:.3f} GiB",
-                      *(f"{100 * error:+.1f} %" for error in errors[len(answers):])])
-    median = [f"{100 * statistics.median(size):.1f} %" if size else "" for size in sizes]
-    table.append(["median size of the errors", "", "", "", "", median[0], "", median[1], "", median[2], median[3]])
+        answers = [predicted(program, row, platform, known) for _, known in sources]
+        cells = [row["model"], row.get("precision", "fp32") + (", for-loop update" if row.get("foreach") is False else ""),
+                 str(row["batch"])]
+        errors.append([])
+        for i, (what, text) in enumerate((("step", lambda s: f"{1e3 * s:.4g} ms"), ("allocated", lambda b: f"{b / 2**30:.3f} GiB"))):
+            cells.append(text(row[what]))
+            for answer in answers:
+                errors[-1].append(answer[i] / row[what] - 1)
+                cells += [text(answer[i]), f"{100 * errors[-1][-1]:+.1f} %"]
+        table.append(cells)
+    sizes = [f"{100 * statistics.median(map(abs, column)):.1f} %" for column in zip(*errors)]
+    half = len(sources)
+    table.append(["median size of the errors", "", ""] + [cell for some in (sizes[:half], sizes[half:]) for cell in
+                                                          ["", *(c for size in some for c in ("", size))]])
     lines = ["| " + " | ".join(cells) + " |" for cells in table]
-    print("\n".join([lines[0], "|" + " --- |" * 3 + " ---: |" * 8, *lines[1:]]))
+    print("\n".join([lines[0], "|" + " --- |" * 3 + " ---: |" * (len(table[0]) - 3), *lines[1:]]))
 
 
 def measure(given):
@@ -127,8 +131,10 @@ def measure(given):
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--compare"]:
-        compare(*sys.argv[2:])
+    if len(sys.argv) > 1:
+        if sys.argv[1] != "--compare" or len(sys.argv) not in (4, 5) or "LOCKSTEP_PROGRAM" not in os.environ:
+            sys.exit("usage: LOCKSTEP_PROGRAM=.../lockstep steps.py --compare FILE PLATFORM [PROFILE], or steps.py with jobs on stdin")
+        compare(os.environ["LOCKSTEP_PROGRAM"], *sys.argv[2:])
         sys.exit()
     import torch
     from torch import nn
