@@ -163,6 +163,8 @@ TEST(MeasuredWorkspaces, AreLinearInTheBatchAndOfConvolutionsOnly) {
   EXPECT_EQ(used(4).forward_workspace_bytes, 0.5e6);
   EXPECT_EQ(used(8).backward_workspace_bytes, 5e6);
   EXPECT_EQ(used(16).backward_workspace_bytes, 7);  // not measured at one of the two
+  profile.models[0].batches.clear();
+  EXPECT_EQ(used(8).backward_workspace_bytes, 7);
 }
 
 // --- what was measured of one H100, left out in turn ---

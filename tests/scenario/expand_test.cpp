@@ -300,6 +300,44 @@ TEST(Expand, ABatchBesideTheProfilesIsScaledByIt) {
   }
 }
 
+// Of a model that the profile does not have, layers take the share of their modelled time that those of
+// another took, also where the scenario recomputes, which what was measured did not.
+TEST(Expand, AModelIsScaledByAnotherOneThatIsAlike) {
+  const auto scenario = [](const std::string& model, const std::string& more) {
+    return scenario_of("model: " + model +
+                       "\nplatform: a100-sxm4-80gb-x1\nstrategies: [ddp]\ngpus: [1]\n"
+                       "batch: {per_gpu: 1}\n" +
+                       more);
+  };
+  const Point known = expand(scenario("gpt2", ""))[0];
+  ProfileBatch batch;
+  batch.samples = 1;
+  for (std::size_t i = 0; i < known.step->layers.size(); ++i) {
+    const LayerCost cost = known.job.costs->layer(*known.step, i);
+    batch.layers.push_back({.name = known.step->layers[i].name,
+                            .forward_seconds = 2 * cost.forward.busy,
+                            .backward_seconds = 3 * cost.backward.busy});
+  }
+  Profile profile;
+  profile.device = "a100-sxm4-80gb";
+  profile.models = {{"gpt2", known.precision, known.step->input_bytes, {batch}}};
+  const std::string path = ::testing::TempDir() + "expand_kin.yaml";
+  std::ofstream(path) << profile_text(profile);
+  for (const std::string more : {"", "activation_checkpointing: true\n"}) {
+    const Point modelled = expand(scenario("gpt2-medium", more))[0];
+    const Point scaled = expand(scenario("gpt2-medium", more + "profile: " + path + "\n"))[0];
+    for (std::size_t i = 0; i < modelled.step->layers.size(); ++i) {
+      if (modelled.step->layers[i].kind != "linear") continue;
+      const LayerCost a = modelled.job.costs->layer(*modelled.step, i),
+                      b = scaled.job.costs->layer(*scaled.step, i);
+      const double again = modelled.step->layers[i].checkpointed ? 1 : 0;
+      EXPECT_NEAR(b.forward.busy, 2 * a.forward.busy, 0.02 * a.forward.busy);
+      EXPECT_NEAR(b.backward.busy - again * b.forward.busy,
+                  3 * (a.backward.busy - again * a.forward.busy), 0.03 * a.backward.busy);
+    }
+  }
+}
+
 TEST(Expand, EverythingThatDoesNotFitIsSaidAtOnceAndWhere) {
   const std::string what =
       refusal([] { expand(scenario_of("batch: {global: 100}\ngpus: [3, 4, 6, 100000]\n")); });
