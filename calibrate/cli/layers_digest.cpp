@@ -119,11 +119,7 @@ void note_workspaces(const TrainingStep& step, const json& rank, ProfileBatch& b
   const json &memory = rank.at("memory"), &forward = memory.at("forward_workspace"),
              &backward = memory.at("backward_workspace");
   for (std::size_t i = 0; i < forward.size(); ++i) {
-    const std::vector<Kernel>& kernels = step.layers[i].forward;
-    if (std::none_of(kernels.begin(), kernels.end(),
-                     [](const Kernel& k) { return k.kind == KernelKind::convolution; })) {
-      continue;
-    }
+    if (!uses(step.layers[i].forward, KernelKind::convolution)) continue;
     batch.layers[i].forward_workspace = forward[i].get<double>();
     batch.layers[i].backward_workspace = backward[i].get<double>();
   }

@@ -339,10 +339,7 @@ void use_measured_workspaces(const Profile& profile, TrainingStep& step) {
   };
   for (std::size_t i = 0; i < step.layers.size(); ++i) {
     Layer& layer = step.layers[i];
-    const bool convolves =
-        std::any_of(layer.forward.begin(), layer.forward.end(),
-                    [](const Kernel& k) { return k.kind == KernelKind::convolution; });
-    if (!convolves) continue;
+    if (!uses(layer.forward, KernelKind::convolution)) continue;
     const ProfileLayer *of_low = find_layer(low, layer.name, i),
                        *of_high = find_layer(high, layer.name, i);
     if (of_low == nullptr || of_high == nullptr) continue;

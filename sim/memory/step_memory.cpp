@@ -22,13 +22,6 @@ AllocatorOptions allocator_options(const Device& device, double outside_bytes) {
   return options;
 }
 
-bool uses(const std::vector<Kernel>& kernels, KernelKind kind) {
-  for (const Kernel& kernel : kernels) {
-    if (kernel.kind == kind) return true;
-  }
-  return false;
-}
-
 namespace {
 
 // What of a plan the walk depends on.

@@ -16,7 +16,6 @@ namespace lockstep {
 
 bool is_host(const Device& device);
 AllocatorOptions allocator_options(const Device& device, double outside_bytes);
-bool uses(const std::vector<Kernel>& kernels, KernelKind kind);
 
 // Gradients of layer outputs, shared by reference as autograd shares them.
 class GradientPool {

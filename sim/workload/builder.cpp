@@ -114,6 +114,13 @@ void StepBuilder::choose_checkpoints() {
   }
 }
 
+bool uses(const std::vector<Kernel>& kernels, KernelKind kind) {
+  for (const Kernel& kernel : kernels) {
+    if (kernel.kind == kind) return true;
+  }
+  return false;
+}
+
 bool is_product(const Kernel& kernel) {
   return kernel.kind == KernelKind::gemm || kernel.kind == KernelKind::convolution ||
          kernel.kind == KernelKind::attention;

@@ -122,6 +122,7 @@ struct Layer {
 bool runs_again(const Layer& layer, const Kernel& kernel);
 // Attention scores and products, linear layers and convolutions; the rest is small beside them.
 bool is_product(const Kernel& kernel);
+bool uses(const std::vector<Kernel>& kernels, KernelKind kind);
 
 // The value of an attribute; `fallback` when the layer has no such one.
 std::int64_t attribute(const Layer& layer, std::string_view name, std::int64_t fallback = 0);

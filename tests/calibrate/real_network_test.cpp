@@ -189,6 +189,22 @@ TEST(RealNetwork, ReadsAlibi) {
 }
 
 // torch.amp.GradScaler: half after infinities, twice after 2000 updates without.
+// A loss of half-precision logits is computed in their precision, unless the model makes fp32 of them.
+TEST(RealNetwork, MakesFp32OfLogitsWhereTheModelSaysSo) {
+  for (const bool upcast : {false, true}) {
+    StepOptions options;
+    options.samples = 1;
+    options.precision = Precision::pure_bf16;
+    options.fused_attention = false;
+    options.sequence = 8;
+    options.parameters = {{"layers", 1}, {"hidden", 32}, {"heads", 2}, {"upcast_loss", upcast}};
+    const TrainingStep step = build_step(*load_model("gpt2"), options);
+    RealNetwork network(step, at::kCPU, 1);
+    EXPECT_EQ(network.forward(random_batch(step, at::kCPU, 1)).scalar_type(),
+              upcast ? at::kFloat : at::kBFloat16);
+  }
+}
+
 TEST(GradScaler, BacksOffAndGrows) {
   GradScaler scaler(Precision::amp_fp16, at::kCPU);
   const auto scale = [&] { return scaler.scale(at::ones({})).item<float>(); };

@@ -257,6 +257,11 @@ TEST(Profile, ABatchThatKnowsItsHostTimeDoesNotTakeTheDevices) {
   const double of_all = host();
   profile.models[0].batches[0].operator_seconds = 3 * profile.host.operator_seconds;
   EXPECT_NEAR(host() - of_all, 2 * profile.host.operator_seconds, 1e-12);  // one operator
+  // What was measured has all launches of the operator in it.
+  TrainingStep step = two_layers(8);
+  step.layers[0].forward[0].launches = 5;
+  const auto costs = profile_costs(std::make_shared<Profile>(profile), s.fallback);
+  EXPECT_NEAR(costs->layer(step, 0).forward.host, 3 * profile.host.operator_seconds, 1e-12);
 }
 
 // A loop over tensors takes as long as its tensors one by one; what was measured itself is taken.
