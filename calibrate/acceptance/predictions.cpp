@@ -47,8 +47,8 @@ Framework framework_of(const Profile& profile) {
 Prediction predict_unit(const Unit& unit, const std::string& folder, bool on_gpu) {
   const std::string own = profile_folder(folder, unit.ranks);
   const bool measured_so = fs::exists(own + "/profile.yaml");
-  const Profile profile = load_profile(measured_so ? own : profile_folder(folder));
-  Scenario scenario = scenario_of_unit(unit, profile, on_gpu);
+  const auto profile = shared_profile(measured_so ? own : profile_folder(folder));
+  Scenario scenario = scenario_of_unit(unit, *profile, on_gpu);
   if (measured_so) scenario.profile = "../" + fs::path(own).filename().string();
   const std::string file = folder + "/scenarios/" + unit.name + ".yaml";
   write_text(file, write_scenario(scenario));
@@ -105,7 +105,7 @@ Predictions predict_units(const std::vector<Unit>& trained, const std::string& f
   int most_ranks = 2;
   for (const Unit& unit : trained) most_ranks = std::max(most_ranks, unit.ranks);
   write_text(folder + "/scenarios/platform.yaml",
-             acceptance_platform(load_profile(measured), on_gpu, most_ranks));
+             acceptance_platform(*shared_profile(measured), on_gpu, most_ranks));
   for (const Unit& unit : trained) {
     if (on_gpu && unit.ranks > 1) continue;
     if (InterruptGuard::interrupted()) break;

@@ -33,6 +33,10 @@ CLI::App* declare_layers(CLI::App& parent, LayersText& text) {
       ->capture_default_str();
   verb.add_option("--most-time", text.most_time, "Then the minimum must do, for each batch")
       ->capture_default_str();
+  verb.add_option(
+          "--pause", text.pause,
+          "Idle time before each step, as where a rank waits for messages; not in --most-time")
+      ->capture_default_str();
   verb.add_flag("--layers-only", text.layers_only,
                 "Not copies and updates by size, which the profile may have already");
   verb.add_option("-o,--output", text.folder, "Folder whose profile.yaml gets the figures");

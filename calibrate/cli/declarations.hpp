@@ -17,7 +17,7 @@ struct LayersText {
   std::string device = "cpu", device_file, models, batches = "8", precisions = "fp32";
   std::string folder;
   int ranks = 1;
-  std::string width = "2%", most_time = "60 s";
+  std::string width = "2%", most_time = "60 s", pause = "0 s";
   int minimum = 10, maximum = 100;
   bool layers_only = false;
   InputText input;

@@ -139,6 +139,7 @@ std::vector<LayersJob> jobs_of(const LayersText& options) {
   job.rule.minimum = options.minimum;
   job.rule.maximum = std::max(job.rule.minimum, options.maximum);
   job.most_seconds = parse_option("--most-time", options.most_time, Dimension::seconds);
+  job.pause_seconds = parse_option("--pause", options.pause, Dimension::seconds);
   job.step = options.input.step_options();
   adapt_to_library(job.step);
   for (const std::string& model : split(options.models, ',')) {
@@ -189,7 +190,7 @@ int run(const LayersText& options) {
   std::vector<Measured> lines;
   const auto keep = [&](bool complete) {
     set_setting(profile, "layers_complete", complete ? "yes" : "no, interrupted");
-    summarise_dispatch(profile);
+    summarise_models(profile);
     std::sort(profile.optimizers.begin(), profile.optimizers.end(),
               [](const auto& a, const auto& b) { return a.elements < b.elements; });
     if (!options.folder.empty()) save_profile(options.folder, profile);

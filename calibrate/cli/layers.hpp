@@ -20,7 +20,8 @@ struct LayersJob {
   StepOptions step;
   OptimizerSpec optimizer;
   StoppingRule rule;
-  double most_seconds = 60;        // then `rule.minimum` repetitions must do
+  double most_seconds = 60;        // then `rule.minimum` repetitions must do; without pauses
+  double pause_seconds = 0;        // before each step
   std::int64_t most_elements = 0;  // of copies and updates
 };
 

@@ -73,6 +73,24 @@ double step_sigma(const std::vector<json>& ranks) {
   return median(differences) / (normal_quantile(0.75) * std::sqrt(2.0));
 }
 
+// Each plain step over the median of those around it, four before and four after: what single
+// interruptions and noise make of a step, without drift.
+std::vector<double> step_factors(const std::vector<json>& ranks) {
+  constexpr std::ptrdiff_t reach = 4;
+  std::vector<double> factors;
+  for (const json& rank : ranks) {
+    std::vector<double> steps;
+    for (const json& sample : rank.at("samples")) steps.push_back(plain_seconds(sample));
+    const auto count = static_cast<std::ptrdiff_t>(steps.size());
+    for (std::ptrdiff_t i = 0; i < count; ++i) {
+      const std::vector<double> around(steps.begin() + std::max<std::ptrdiff_t>(0, i - reach),
+                                       steps.begin() + std::min(count, i + reach + 1));
+      factors.push_back(rounded(steps[static_cast<std::size_t>(i)] / median(around), 1e4));
+    }
+  }
+  return factors;
+}
+
 // Each layer's median share of its own repetition's observed step: a machine that is slower for a
 // second is so for all layers of a repetition. Scaled so that they add up to the plain step's
 // forward and backward: what the observer costs is taken out in proportion.
@@ -127,8 +145,13 @@ void note_workspaces(const TrainingStep& step, const json& rank, ProfileBatch& b
 
 ProfileMemory memory_of(const json& rank) {
   const auto bytes = [&](const char* name) { return rank.at("memory").at(name).get<double>(); };
-  return {bytes("parameters"),        bytes("buffers"), bytes("optimizer_state"),
-          bytes("saved_activations"), bytes("peak"),    bytes("reserved")};
+  return {bytes("parameters"),
+          bytes("buffers"),
+          bytes("optimizer_state"),
+          bytes("saved_activations"),
+          bytes("peak"),
+          bytes("reserved"),
+          bytes("kept")};
 }
 
 // Host time of one operator of a pass (0: forward, 1: backward, 2: update).
@@ -184,6 +207,7 @@ void digest(const LayersJob& job, const std::vector<json>& ranks, Profile& profi
   model.batches.push_back(layer_medians(step, samples, line));
   line.step_sigma = model.batches.back().step_sigma = step_sigma(ranks);
   ProfileBatch& batch = model.batches.back();
+  batch.step_factors = step_factors(ranks);
   batch.operator_seconds = operator_seconds(samples, 0, forward_operators);
   batch.backward_operator_seconds = operator_seconds(samples, 1, backward_operators);
   const OptimizerTraffic update =
@@ -195,8 +219,6 @@ void digest(const LayersJob& job, const std::vector<json>& ranks, Profile& profi
   }
   batch.memory = memory_of(ranks.front());
   note_workspaces(step, ranks.front(), batch);
-  profile.allocator.kept_bytes =
-      std::max(profile.allocator.kept_bytes, ranks.front().at("memory").at("kept").get<double>());
   line.peak = batch.memory->peak;
   merge_model(profile, model);
   ProfileOptimizer entry = optimizer_entry(job.optimizer, step.precision);
@@ -212,18 +234,20 @@ void digest(const LayersJob& job, const std::vector<json>& ranks, Profile& profi
                               : std::min(profile.noise.samples, static_cast<int>(samples.size()));
 }
 
-void summarise_dispatch(Profile& profile) {
-  std::vector<double> forward, backward, update;
+void summarise_models(Profile& profile) {
+  std::vector<double> forward, backward, update, kept;
   for (const ProfileModel& model : profile.models) {
     for (const ProfileBatch& batch : model.batches) {
       if (batch.operator_seconds > 0) forward.push_back(batch.operator_seconds);
       if (batch.backward_operator_seconds > 0) backward.push_back(batch.backward_operator_seconds);
       if (batch.update_operator_seconds > 0) update.push_back(batch.update_operator_seconds);
+      if (batch.memory && batch.memory->kept > 0) kept.push_back(batch.memory->kept);
     }
   }
   if (!forward.empty()) profile.host.operator_seconds = median(forward);
   if (!backward.empty()) profile.host.backward_operator_seconds = median(backward);
   if (!update.empty()) profile.host.update_operator_seconds = median(update);
+  if (!kept.empty()) profile.allocator.kept_bytes = median(kept);
 }
 
 void digest_streams(const LayersJob& job, const std::vector<json>& ranks, Profile& profile) {

@@ -35,6 +35,7 @@ std::vector<std::string> to_words(const LayersJob& job) {
              {"minimum", job.rule.minimum},
              {"maximum", job.rule.maximum},
              {"most_seconds", job.most_seconds},
+             {"pause_seconds", job.pause_seconds},
              {"most_elements", job.most_elements}};
   return {value.dump()};
 }
@@ -63,6 +64,7 @@ LayersJob layers_job_from_words(const std::vector<std::string>& words) {
   job.rule.minimum = value.at("minimum");
   job.rule.maximum = value.at("maximum");
   job.most_seconds = value.at("most_seconds");
+  job.pause_seconds = value.at("pause_seconds");
   job.most_elements = value.at("most_elements");
   return job;
 }

@@ -48,6 +48,7 @@ json measure_layers(const LayersJob& job) {
   LayerProbeOptions options;
   options.device = job.device;
   options.optimizer = job.optimizer;
+  options.pause_seconds = job.pause_seconds;
   options.enough = [&](const std::vector<LayerSamples>& samples) {
     // Under way, for whoever looks into the run's folder.
     if (samples.size() == 1) std::ofstream{job.result_file};
@@ -57,7 +58,8 @@ json measure_layers(const LayersJob& job) {
         calm.push_back(sample.plain_forward + sample.plain_backward);
       }
     }
-    const bool out_of_time = now() - began > job.most_seconds &&
+    const double paused = 2 * job.pause_seconds * static_cast<double>(samples.size());
+    const bool out_of_time = now() - began - paused > job.most_seconds &&
                              samples.size() >= static_cast<std::size_t>(job.rule.minimum);
     return together.all_done(enough(calm, job.rule) || out_of_time ||
                              samples.size() >= static_cast<std::size_t>(2 * job.rule.maximum));

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "core/errors.hpp"
+#include "core/statistics.hpp"
 #include "workload/model.hpp"
 
 namespace lockstep {
@@ -153,18 +154,29 @@ Scenario scenario_of(const Training& training, const std::vector<Case>& cases,
   return scenario;
 }
 
-double measured_compute(const Training& training, const Profile& profile) {
+bool waits_before_step(const Case& one) {
+  return std::holds_alternative<ParameterServerOptions>(one.options);
+}
+
+const ProfileBatch* measured_batch(const Training& training, const Profile& profile) {
   const TrainingStep step = step_of(training, AttentionKind::plain);
   const ProfileModel* model = measured_model(profile, step);
-  if (model == nullptr) return 0;
+  if (model == nullptr) return nullptr;
+  const auto found =
+      std::find_if(model->batches.begin(), model->batches.end(),
+                   [&](const ProfileBatch& batch) { return batch.samples == step.samples; });
+  return found == model->batches.end() ? nullptr : &*found;
+}
+
+double measured_compute(const Training& training, const Profile& profile) {
+  const ProfileBatch* batch = measured_batch(training, profile);
+  if (batch == nullptr) return 0;
   double seconds = 0;
-  for (const ProfileBatch& batch : model->batches) {
-    if (batch.samples != step.samples) continue;
-    for (const ProfileLayer& layer : batch.layers) {
-      seconds += layer.forward_seconds + layer.backward_seconds.value_or(0);
-    }
+  for (const ProfileLayer& layer : batch->layers) {
+    seconds += layer.forward_seconds + layer.backward_seconds.value_or(0);
   }
-  return seconds;
+  const std::vector<double>& factors = batch->step_factors;
+  return factors.empty() ? seconds : seconds * mean(factors) / median(factors);
 }
 
 Scenario with_own_compute(Scenario scenario, const std::vector<double>& of_ranks) {

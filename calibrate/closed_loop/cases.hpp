@@ -33,7 +33,13 @@ TrainingStep step_of(const Training& training, AttentionKind attention);
 Scenario scenario_of(const Training& training, const std::vector<Case>& cases,
                      const Profile& profile);
 
-// Seconds of forward and backward of the measured layers. 0 = the profile does not have them.
+// Workers of a server wait for its answer before each step; others wait at its end, and update then.
+bool waits_before_step(const Case& one);
+
+// What was measured of this training. Null = the profile does not have it.
+const ProfileBatch* measured_batch(const Training& training, const Profile& profile);
+// Mean seconds of forward and backward, from the measured layers and how far single steps are from
+// their median. 0 = the profile does not have them.
 double measured_compute(const Training& training, const Profile& profile);
 // `scenario` with ranks that compute so much slower (or faster) than their layers were measured.
 Scenario with_own_compute(Scenario scenario, const std::vector<double>& of_ranks);

@@ -59,32 +59,41 @@ Words operator+(Words a, const Words& b) {
   return a;
 }
 
-// Copies and updates by size `too`, or those that the profile has.
-void calibrate_layers(const ClosedLoopOptions& options, const std::string& folder, bool too) {
+// Copies and updates by size `too`, or those that the profile has. `pausing`: as ranks compute that
+// have waited before.
+void calibrate_layers(const ClosedLoopOptions& options, const std::string& folder, bool too,
+                      bool pausing) {
   Words words = Words{"calibrate", "--models", options.model} + input_words(options);
   if (!too) words.push_back("--layers-only");
   measure(words + Words{"--batches", std::to_string(options.batch), "--ranks",
-                        std::to_string(options.ranks), "--width", "1%", "--maximum", "40",
-                        "--most-time", quantity_text(options.layers_seconds, Dimension::seconds),
-                        "-o", folder});
+                        std::to_string(options.ranks), "--width", "1%", "--maximum",
+                        std::to_string(layer_repetitions), "--pause",
+                        quantity_text(pausing ? layer_pause : 0, Dimension::seconds), "--most-time",
+                        quantity_text(options.layers_seconds, Dimension::seconds), "-o", folder});
 }
 
 // Of the measured curves: as asked, and a small one. Buffers of a network, the first bucket, a
 // server's small tensors are that small, and below its smallest point a curve has no more to say
-// than that point's time.
-std::vector<double> curve_sizes(const std::string& asked) {
+// than that point's time. Where workers have a server, the message of all parameters, too: a sender
+// fills its buffer in pieces of a third, so how much of a message is still in there when the sender
+// is free depends on the very size.
+std::vector<double> curve_sizes(const ClosedLoopOptions& options, const std::vector<Case>& cases) {
   constexpr double small = 16 * 1024;
-  std::vector<double> sizes = parse_sizes(asked);
+  std::vector<double> sizes = parse_sizes(options.sizes);
   if (sizes.front() > small) sizes.insert(sizes.begin(), small);
+  if (std::any_of(cases.begin(), cases.end(), waits_before_step)) {
+    const auto message = static_cast<double>(
+        sizeof(float) *
+        static_cast<std::size_t>(step_of(options, AttentionKind::plain).parameter_count));
+    const auto place = std::lower_bound(sizes.begin(), sizes.end(), message);
+    if (place == sizes.end() || *place != message) sizes.insert(place, message);
+  }
   return sizes;
 }
 
 // What the cases wait for: servers and their workers only send messages.
 std::vector<std::string> collectives_of(const std::vector<Case>& cases) {
-  const bool only_servers = std::all_of(cases.begin(), cases.end(), [](const Case& c) {
-    return std::holds_alternative<ParameterServerOptions>(c.options);
-  });
-  if (only_servers) return {"send_recv"};
+  if (std::all_of(cases.begin(), cases.end(), waits_before_step)) return {"send_recv"};
   std::vector<std::string> all;
   for (const Collective collective : measurable_collectives()) {
     all.push_back(enum_name(collective));
@@ -94,17 +103,18 @@ std::vector<std::string> collectives_of(const std::vector<Case>& cases) {
 
 // Their curves, into the profile of the folder.
 void calibrate_collectives(const ClosedLoopOptions& options, const std::string& folder,
+                           const std::vector<double>& sizes,
                            const std::vector<std::string>& collectives, bool networked) {
   Words words;
-  for (const double size : curve_sizes(options.sizes)) {
+  for (const double size : sizes) {
     words.push_back(quantity_text(size, Dimension::bytes));
   }
-  const std::string sizes = fmt::format("{}", fmt::join(words, ","));
+  const std::string list = fmt::format("{}", fmt::join(words, ","));
   const Words curves{"calibrate", "collectives",
                      "--ranks",   std::to_string(options.ranks),
                      "--seconds", fmt::format("{:g}", options.collective_seconds),
                      "-o",        folder};
-  const Words of_sizes{"--sizes", sizes};
+  const Words of_sizes{"--sizes", list};
   const Words all{"--collectives", fmt::format("{}", fmt::join(collectives, ","))};
   if (networked) {
     measure(curves + all + Words{"--network", options.network} + of_sizes);
@@ -155,14 +165,26 @@ bool use_network(ClosedLoopOptions& options) {
   return false;
 }
 
+// The jitter of compute is what the profile says of single steps, which a file beside it holds; where
+// it does not, a lognormal one.
+void use_measured_jitter(const Training& training, const Profile& profile,
+                         const std::string& folder, Scenario& scenario) {
+  const ProfileBatch* batch = measured_batch(training, profile);
+  if (batch == nullptr || batch->step_factors.empty()) return;
+  write_text(folder + "/step_factors.txt",
+             fmt::format("{}\n", fmt::join(batch->step_factors, "\n")));
+  scenario.stragglers.per_step = Empirical{.file = "step_factors.txt"};
+}
+
 // Says how long it will take, from the modelled or kept steps.
-LoopEstimate say_estimate(const ClosedLoopOptions& options, std::size_t collectives, bool networked,
+LoopEstimate say_estimate(const ClosedLoopOptions& options, std::size_t collectives,
+                          const std::vector<double>& sizes, bool networked, std::size_t pausing,
                           const ResultRecord& modelled) {
   std::vector<double> steps;
   for (const Prediction& p : modelled.predictions) steps.push_back(p.step_seconds);
   // Messages of one host are measured beside those between hosts.
   const LoopEstimate estimate =
-      estimate_loop(options, collectives + (networked ? 1 : 0), curve_sizes(options.sizes), steps);
+      estimate_loop(options, collectives + (networked ? 1 : 0), sizes, steps, pausing);
   fmt::print(stderr, "this takes about {}: {} once, {} for {} training runs\n",
              about(estimate.total()), about(estimate.first), about(estimate.runs),
              steps.size() * static_cast<std::size_t>(options.repetitions));
@@ -175,7 +197,8 @@ int closed_loop_command(ClosedLoopOptions options) {
   const std::vector<Case> cases = chosen_cases(options, options.strategies);
   ::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is an error like others: clean up first
   const InterruptGuard guard;
-  (void)curve_sizes(options.sizes);  // the measuring half would say so after the layers only
+  // The measuring half would say what is wrong with them after the layers only.
+  const std::vector<double> sizes = curve_sizes(options, cases);
   (void)measuring_program("closed-loop");
   if (options.keep_profile && !fs::exists(fs::path(options.folder) / "profile.yaml")) {
     throw file_error(options.folder, "--keep-profile", "there is no profile.yaml in this folder");
@@ -197,18 +220,22 @@ int closed_loop_command(ClosedLoopOptions options) {
     write_text(folder + "/platform.yaml",
                closed_loop_platform(options, describe_machine().cores, networked));
     const auto predict = [&](const Profile& profile) {
-      write_text(folder + "/scenario.yaml", write_scenario(scenario_of(options, cases, profile)));
+      Scenario scenario = scenario_of(options, cases, profile);
+      use_measured_jitter(options, profile, folder, scenario);
+      write_text(folder + "/scenario.yaml", write_scenario(scenario));
       // Read back, so that what is compared is what a user would run.
       return run_scenario(read_scenario(folder + "/scenario.yaml"));
     };
     const auto measured_profile = [&] { return load_profile(folder + "/profile.yaml"); };
     const std::vector<std::string> collectives = collectives_of(cases);
+    const auto pausing =
+        static_cast<std::size_t>(std::count_if(cases.begin(), cases.end(), waits_before_step));
     const LoopEstimate estimate =
-        say_estimate(options, collectives.size(), networked,
+        say_estimate(options, collectives.size(), sizes, networked, pausing,
                      predict(options.keep_profile ? measured_profile() : Profile{}));
     if (!options.keep_profile) {
-      calibrate_layers(options, folder, true);
-      calibrate_collectives(options, folder, collectives, networked);
+      calibrate_layers(options, folder, true, waits_before_step(cases.front()));
+      calibrate_collectives(options, folder, sizes, collectives, networked);
     }
     record = predict(measured_profile());
 
@@ -227,11 +254,11 @@ int closed_loop_command(ClosedLoopOptions options) {
     // collectives of its own, each run from layers measured right before it.
     for (int repetition = 0; repetition < options.repetitions; ++repetition) {
       if (repetition > 0 && !options.keep_profile) {
-        calibrate_collectives(options, folder, collectives, networked);
+        calibrate_collectives(options, folder, sizes, collectives, networked);
       }
       for (std::size_t i = 0; i < cases.size(); ++i) {
         if (!options.keep_profile) {
-          calibrate_layers(options, folder, false);
+          calibrate_layers(options, folder, false, waits_before_step(cases[i]));
           record = predict(measured_profile());
         }
         fmt::print(stderr, "training {}, repetition {} of {}, about {} left ...\n", cases[i].label,

@@ -45,7 +45,8 @@ double training_seconds(int steps, double step) {
 }
 
 LoopEstimate estimate_loop(const ClosedLoopOptions& options, std::size_t curves,
-                           const std::vector<double>& sizes, const std::vector<double>& steps) {
+                           const std::vector<double>& sizes, const std::vector<double>& steps,
+                           std::size_t pausing) {
   const double slowest = steps.empty() ? 0 : *std::max_element(steps.begin(), steps.end());
   const double layers = options.keep_profile ? 0 : layers_seconds(options.layers_seconds, slowest);
   LoopEstimate estimate;
@@ -57,6 +58,11 @@ LoopEstimate estimate_loop(const ClosedLoopOptions& options, std::size_t curves,
   }
   for (const double step : steps) {
     estimate.runs += options.repetitions * (layers + training_seconds(options.steps, step));
+  }
+  if (!options.keep_profile) {
+    const double pauses = 2 * layer_repetitions * layer_pause;
+    estimate.first += pausing > 0 ? pauses : 0;
+    estimate.runs += options.repetitions * static_cast<double>(pausing) * pauses;
   }
   return estimate;
 }

@@ -24,10 +24,16 @@ struct LoopEstimate {
   double runs = 0;   // all runs, with the layers before each and further repetitions' collectives
   double total() const { return first + runs; }
 };
+// Layers are measured so many times at most, and where ranks wait before each step after pauses of so
+// many seconds: who waits longer computes no slower then.
+constexpr int layer_repetitions = 40;
+constexpr double layer_pause = 0.1;
+
 // `curves`: collectives to measure, `sizes` of each. `steps`: modelled seconds of a step of each
-// strategy.
+// strategy; `pausing`: how many of these have their layers measured after pauses.
 LoopEstimate estimate_loop(const ClosedLoopOptions& options, std::size_t curves,
-                           const std::vector<double>& sizes, const std::vector<double>& steps);
+                           const std::vector<double>& sizes, const std::vector<double>& steps,
+                           std::size_t pausing);
 
 std::string about(double seconds);  // "50 s", "4 min", "2.5 h"
 

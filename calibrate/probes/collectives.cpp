@@ -57,6 +57,14 @@ class Case {
       group_.send(input_, 0);
     }
   }
+  // What is sent to a server or by it was just written, and a step's work has gone through the caches
+  // since the last message. Others' buffers are used again and again.
+  void refresh() {
+    if (collective_ != Collective::send_recv) return;
+    if (!others_.defined()) others_ = at::zeros({elements_of_others});
+    others_.add_(1);
+    input_.add_(1);
+  }
   // send_recv: from rank 0 to rank 1.
   void one_way() {
     if (group_.rank() == 0) group_.send(input_, 1);
@@ -126,6 +134,9 @@ class Case {
   std::int64_t count_ = 0;
   double bytes_ = 0;
   at::Tensor input_, output_;
+  // As much as a rank with some ten million parameters goes through in a step: 192 MiB.
+  static constexpr std::int64_t elements_of_others = 48 << 20;
+  at::Tensor others_;
 };
 
 struct Series {
@@ -137,6 +148,7 @@ struct Series {
 // The same figures on every rank, because every rank sees everybody's clocks.
 Series run_series(Group& group, Case& measured, int calls) {
   at::Tensor mine = at::empty({3}, at::kDouble), all = at::empty({3 * group.size()}, at::kDouble);
+  measured.refresh();
   group.barrier();
   double* const clocks = mine.data_ptr<double>();
   const double cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
@@ -260,6 +272,7 @@ double measure_on_one_core(Group& group, Case& measured, const CollectivePlan& p
       static_cast<int>(std::clamp(std::ceil(plan.series_seconds / (2 * alone_seconds)), 1.0, 32.0));
   std::vector<double> seconds;
   for (int i = 0; i <= repetitions; ++i) {  // the first does not count
+    measured.refresh();
     group.barrier();
     const double begin = seconds_of(CLOCK_MONOTONIC);
     for (int call = 0; call < calls; ++call) measured.call(call);

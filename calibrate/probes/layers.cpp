@@ -14,8 +14,10 @@
 #include <c10/core/DeviceGuard.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <optional>
+#include <thread>
 
 #include "launch/machine_state.hpp"
 #include "probes/held_queue.hpp"
@@ -331,12 +333,16 @@ LayerProbeResult probe_layers(const TrainingStep& step, const LayerProbeOptions&
     do {
       LayerSamples sample;
       if (!device.is_cpu()) probe.issue(sample);
+      const auto pause = [&] {
+        std::this_thread::sleep_for(std::chrono::duration<double>(options.pause_seconds));
+      };
       const CpuClocks before = read_cpu_clocks();
       // In turn who is first: what a step finds in memory depends on the one before.
       const bool plain_first = result.samples.size() % 2 == 0;
-      if (plain_first) probe.plain(&sample);
-      probe.observed(sample);
-      if (!plain_first) probe.plain(&sample);
+      for (const bool plain : {plain_first, !plain_first}) {
+        pause();
+        plain ? probe.plain(&sample) : probe.observed(sample);
+      }
       // A GPU's own times are not longer when others have the core.
       if (device.is_cpu()) sample.disturbance = disturbance_share(before, read_cpu_clocks());
       result.samples.push_back(std::move(sample));

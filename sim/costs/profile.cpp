@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <mutex>
 
 #include "core/describe.hpp"
 #include "core/errors.hpp"
@@ -114,6 +115,9 @@ void describe(Visitor& v, ProfileMemory& p) {
   bytes("saved_activations", "Live after forward beyond these and the batch.", p.saved_activations);
   bytes("peak", "Most that was live at once, of everything.", p.peak);
   bytes("reserved", "By the caching allocator at most; 0 on CPUs.", p.reserved);
+  bytes("kept",
+        "What libraries kept between two steps, for people: allocator.kept is the median of these.",
+        p.kept);
 }
 
 template <class Visitor>
@@ -125,6 +129,11 @@ void describe(Visitor& v, ProfileBatch& p) {
            .min = 0,
            .max = 5},
           p.step_sigma);
+  v.field({.name = "step_factors",
+           .doc = "Single steps over the median of their neighbours, interruptions included.",
+           .min = 1e-3,
+           .max = 1e6},
+          p.step_factors);
   v.field({.name = "operator",
            .doc = "Host time of one forward operator of this model and batch; 0 = host.operator.",
            .unit = Dimension::seconds,
@@ -408,11 +417,38 @@ std::string profile_fields() {
   return markdown_fields<Profile>();
 }
 
-Profile load_profile(const std::string& path) {
+namespace {
+
+std::string file_of_profile(const std::string& path) {
   std::error_code none;  // a name too long for the system is no folder
   const bool folder = std::filesystem::is_directory(path, none);
-  return parse_profile(
-      Node::parse_file(folder ? (std::filesystem::path(path) / "profile.yaml").string() : path));
+  return folder ? (std::filesystem::path(path) / "profile.yaml").string() : path;
+}
+
+}  // namespace
+
+Profile load_profile(const std::string& path) {
+  return parse_profile(Node::parse_file(file_of_profile(path)));
+}
+
+std::shared_ptr<const Profile> shared_profile(const std::string& path) {
+  static std::mutex mutex;
+  static std::string last;
+  static std::uintmax_t last_size = 0;
+  static std::filesystem::file_time_type last_time;
+  static std::shared_ptr<const Profile> profile;
+  const std::string file = file_of_profile(path);
+  std::error_code error;  // reading says what is wrong
+  const std::uintmax_t size = std::filesystem::file_size(file, error);
+  const auto time = std::filesystem::last_write_time(file, error);
+  const std::lock_guard lock(mutex);
+  if (!profile || error || file != last || size != last_size || time != last_time) {
+    profile = std::make_shared<const Profile>(load_profile(file));
+    last = file;
+    last_size = size;
+    last_time = time;
+  }
+  return profile;
 }
 
 std::string profile_text(const Profile& profile) {

@@ -63,6 +63,7 @@ struct ProfileMemory {
   double saved_activations = 0;  // live after forward, beyond all that and the batch
   double peak = 0;               // of everything
   double reserved = 0;           // by the caching allocator; 0 on CPUs
+  double kept = 0;               // live between steps beyond all that; 0 on CPUs
 };
 
 struct ProfileBatch {
@@ -70,6 +71,9 @@ struct ProfileBatch {
   // Standard deviation of the logarithm of the whole step from one step to the next, without drift:
   // the sigma of a lognormal jitter per step. 0 = not measured.
   double step_sigma = 0;
+  // Single steps of all ranks over the median of their neighbours, interruptions included: the
+  // distribution of the jitter itself. Empty = not measured.
+  std::vector<double> step_factors;
   // As of ProfileHost, of this model and batch; 0 = ProfileHost's. Of its layers only.
   double operator_seconds = 0;
   double backward_operator_seconds = 0;
@@ -124,7 +128,8 @@ struct ProfileCollective {
 struct ProfileAllocator {
   double context_bytes = 0;           // device memory used before the first tensor
   double matmul_workspace_bytes = 0;  // fact 124
-  // What libraries keep between steps, of a single rank's plain training; 0 = not measured.
+  // What libraries keep between steps, of a single rank's plain training: the median of what was kept
+  // with the models. 0 = not measured.
   double kept_bytes = 0;
 };
 
@@ -147,6 +152,9 @@ struct Profile {
 // `path`: a file, or a folder that holds profile.yaml. Throws ConfigError: unknown fields, batches
 // or sizes not ascending, times not positive, a file that was cut off.
 Profile load_profile(const std::string& path);
+// The same. One of megabytes takes a second to read: the file that was read last is remembered, until
+// its size or time changes. From any thread.
+std::shared_ptr<const Profile> shared_profile(const std::string& path);
 Profile parse_profile(const Node& node);
 std::string profile_schema();                      // JSON Schema of profile.yaml
 std::string profile_fields();                      // its fields, as a Markdown table

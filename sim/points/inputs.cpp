@@ -38,7 +38,7 @@ Inputs InputFiles::of(const Scenario& scenario) {
   if (!scenario.profile.empty()) {
     misfits.attempt(scenario.profile_where, "profile", [&] {
       auto& profile = profiles_[scenario.profile];
-      if (!profile) profile = std::make_shared<const Profile>(load_profile(scenario.profile));
+      if (!profile) profile = shared_profile(scenario.profile);
       inputs.profile = profile;
       if (!inputs.machine) return;
       check_device(*profile, *inputs.machine, scenario.profile);

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 
 #include "calibrate/command.hpp"
@@ -140,6 +141,17 @@ TEST(ClosedLoop, PredictsWithTheJitterThatWasMeasured) {
               testing::AllOf(HasSubstr("closed loop"), testing::Not(HasSubstr("per_step"))));
 }
 
+TEST(ClosedLoop, PredictsWithTheStepsThatWereMeasuredThemselves) {
+  Profile profile = lenet_profile(0.0625);
+  profile.models[0].batches[0].step_factors = {0.9, 1, 1, 1.1, 1.5};
+  Command command("closed-loop --model lenet5 --batch 8 --keep-profile -o kept",
+                  when_there_is_a_profile, "> out 2> err", LOCKSTEP_PROGRAM);
+  const auto folder = loop_until_training(command, profile);
+  EXPECT_THAT(text_of(folder / "scenario.yaml"), testing::AllOf(HasSubstr("file: step_factors.txt"),
+                                                                testing::Not(HasSubstr("sigma"))));
+  EXPECT_EQ(text_of(folder / "step_factors.txt"), "0.9\n1\n1\n1.1\n1.5\n");
+}
+
 // The folder may be moved, or copied and changed.
 TEST(ClosedLoop, NamesItsFilesByTheirPlaceInTheFolder) {
   EXPECT_THAT(scenario_with(lenet_profile(0)),
@@ -190,9 +202,13 @@ TEST(ClosedLoop, MeasuresCollectivesForEveryRepetitionAndLayersBeforeEveryRun) {
 
 // Buffers and first buckets are smaller than what users ask for; a curve knows nothing below its
 // first point.
-TEST(ClosedLoop, AlwaysMeasuresASmallCollective) {
+TEST(ClosedLoop, AlwaysMeasuresASmallCollectiveAndTheMessageOfAServer) {
+  // LeNet-5 has 61706 parameters.
   for (const auto& [asked, measured] : std::map<std::string, std::string>{
-           {"1MiB,8MiB", "16 KiB,1 MiB,8 MiB"}, {"4KiB..8KiB", "4 KiB,8 KiB"}}) {
+           {"1MiB,8MiB --strategies fsdp", "16 KiB,1 MiB,8 MiB"},
+           {"4KiB..8KiB --strategies fsdp", "4 KiB,8 KiB"},
+           {"1MiB --strategies ps-sync", "16 KiB,246824 B,1 MiB"},
+           {"4KiB,246824B --strategies fsdp,ps-ssp", "4 KiB,246824 B"}}) {
     Command command("closed-loop --model lenet5 -o kept --sizes " + asked,
                     "printf '#!/bin/sh\\necho \"$*\" >> calls\\n' > half; chmod +x half;"
                     "export LOCKSTEP_CALIBRATE=$PWD/half;",
@@ -202,16 +218,20 @@ TEST(ClosedLoop, AlwaysMeasuresASmallCollective) {
   }
 }
 
-TEST(ClosedLoop, MeasuresWhatItsStrategiesWaitFor) {
+TEST(ClosedLoop, MeasuresWhatItsStrategiesWaitForAndWhen) {
   const std::string all = "all_reduce,all_gather,reduce_scatter,broadcast,send_recv ";
-  for (const auto& [strategies, collectives] : std::map<std::string, std::string>{
-           {"ps-async,ps-sync", "send_recv "}, {"ps-async,fsdp", all}, {"fsdp", all}}) {
+  for (const auto& [strategies, collectives, pause] :
+       std::initializer_list<std::array<std::string, 3>>{
+           {"ps-async,ps-sync", "send_recv ", "0.1 s"},
+           {"ps-async,fsdp", all, "0.1 s"},
+           {"fsdp", all, "0 s"}}) {
     Command command("closed-loop --model lenet5 -o kept --strategies " + strategies,
                     "printf '#!/bin/sh\\necho \"$*\" >> calls\\n' > half; chmod +x half;"
                     "export LOCKSTEP_CALIBRATE=$PWD/half;",
                     "> out 2> err", LOCKSTEP_PROGRAM);
     EXPECT_EQ(command.wait(), 2) << command.err();  // the script writes no profile
     EXPECT_THAT(text_of(command.path() / "calls"), HasSubstr("--collectives " + collectives));
+    EXPECT_THAT(text_of(command.path() / "calls"), HasSubstr("--pause " + pause + " "));
   }
 }
 

@@ -117,16 +117,14 @@ TEST(LayersDigest, KeepsTheSpreadOfEveryFigureAndTheMemory) {
 }
 
 // What came and went during other layers are tensors of theirs, which the simulator knows.
-TEST(LayersDigest, WorkspacesAreConvolutionsAndWhatIsKeptIsTheLargest) {
+TEST(LayersDigest, WorkspacesAreConvolutions) {
   EXPECT_FALSE(digested({{1, 1}}).profile.models.at(0).batches.at(0).layers[0].forward_workspace);
-  Profile profile = digested({{1, 1}}, [](json& rank) {
-                      json& memory = rank["memory"];
-                      const std::size_t layers = rank["samples"][0]["forward"].size();
-                      memory["forward_workspace"] = std::vector<double>(layers, 3e6);
-                      memory["backward_workspace"] = std::vector<double>(layers, 4e6);
-                      memory["kept"] = 64e6;
-                    }).profile;
-  EXPECT_EQ(profile.allocator.kept_bytes, 64e6);
+  const Profile profile = digested({{1, 1}}, [](json& rank) {
+                            json& memory = rank["memory"];
+                            const std::size_t layers = rank["samples"][0]["forward"].size();
+                            memory["forward_workspace"] = std::vector<double>(layers, 3e6);
+                            memory["backward_workspace"] = std::vector<double>(layers, 4e6);
+                          }).profile;
   const ProfileBatch& batch = profile.models.at(0).batches.at(0);
   int convolutions = 0;
   for (const ProfileLayer& layer : batch.layers) {
@@ -139,9 +137,38 @@ TEST(LayersDigest, WorkspacesAreConvolutionsAndWhatIsKeptIsTheLargest) {
   EXPECT_EQ(convolutions, 2);  // of LeNet-5
 }
 
+// A machine that gets slower and slower, and one step that was interrupted.
+TEST(LayersDigest, SingleStepsAreComparedWithTheirNeighbours) {
+  std::vector<std::pair<double, double>> speeds;
+  for (int i = 0; i < 40; ++i) speeds.emplace_back(1 + 0.01 * i, 1);
+  speeds[20].first *= 1.5;
+  const auto not_calm = [](json& rank) { rank["samples"][20]["calm"] = false; };
+  const ProfileBatch batch = digested(speeds, not_calm).profile.models.at(0).batches.at(0);
+  ASSERT_EQ(batch.step_factors.size(), 40u);
+  for (std::size_t i = 0; i < 40; ++i) {
+    EXPECT_NEAR(batch.step_factors[i], i == 20 ? 1.5 : 1, 0.025) << i;
+  }
+}
+
+// How many handles a library has at the time differs from model to model.
+TEST(LayersDigest, WhatIsKeptIsTheMedianOfTheModels) {
+  Profile profile;
+  for (const double kept : {72e6, 64e6, 108e6}) {
+    const Profile one =
+        digested({{1, 1}}, [&](json& rank) { rank["memory"]["kept"] = kept; }).profile;
+    EXPECT_EQ(one.models.at(0).batches.at(0).memory->kept, kept);
+    profile.models.push_back(one.models.at(0));
+  }
+  summarise_models(profile);
+  EXPECT_EQ(profile.allocator.kept_bytes, 72e6);
+  profile.models.clear();  // of an earlier format, which had the figure of all only
+  summarise_models(profile);
+  EXPECT_EQ(profile.allocator.kept_bytes, 72e6);
+}
+
 TEST(LayersDigest, HostTimeIsByOperatorAndOfGpusOnly) {
   Profile of_cpu = digested({{1, 1}, {1, 1}}).profile;
-  summarise_dispatch(of_cpu);
+  summarise_models(of_cpu);
   EXPECT_EQ(of_cpu.host.operator_seconds, 0);
   LayersJob job;
   job.model = "lenet5";
@@ -166,7 +193,7 @@ TEST(LayersDigest, HostTimeIsByOperatorAndOfGpusOnly) {
     EXPECT_NEAR(one.models.at(0).batches.at(0).operator_seconds, seconds, 1e-12);
     profile.models.push_back(one.models.at(0));
   }
-  summarise_dispatch(profile);
+  summarise_models(profile);
   EXPECT_NEAR(profile.host.operator_seconds, 6e-6, 1e-12);
   EXPECT_NEAR(profile.host.backward_operator_seconds, 3e-6, 1e-12);
   EXPECT_NEAR(profile.host.update_operator_seconds, 1.5e-6, 1e-12);

@@ -222,6 +222,7 @@ class MeasuredOfAnH100 : public ::testing::Test {
 TEST_F(MeasuredOfAnH100, ABatchIsPredictedFromAnother) {
   LeftOut found;
   for (std::size_t m = 0; m < profile_.models.size(); ++m) {
+    if (profile_.models[m].batches.size() < 2) continue;
     for (const ProfileBatch& left_out : profile_.models[m].batches) {
       auto rest = std::make_shared<Profile>(profile_);
       std::erase_if(rest->models[m].batches,
@@ -236,8 +237,9 @@ TEST_F(MeasuredOfAnH100, ABatchIsPredictedFromAnother) {
     }
   }
   fmt::print("{}", found.text("a batch"));
-  EXPECT_EQ(found.predicted.size(), 16u);
-  EXPECT_LT(mean(found.predicted), 0.5 * mean(found.modelled));
+  EXPECT_EQ(found.predicted.size(), 38u);
+  EXPECT_LT(mean(found.predicted), 0.099);
+  EXPECT_LT(mean(found.predicted), mean(found.modelled));
 }
 
 TEST_F(MeasuredOfAnH100, AModelIsPredictedFromTheOthers) {
@@ -259,7 +261,7 @@ TEST_F(MeasuredOfAnH100, AModelIsPredictedFromTheOthers) {
     }
   }
   fmt::print("{}", found.text("a model"));
-  EXPECT_EQ(found.predicted.size(), 16u);
+  EXPECT_EQ(found.predicted.size(), 39u);
   EXPECT_LT(mean(found.predicted), mean(found.modelled));
 }
 

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 
 #include "core/errors.hpp"
 #include "costs/collective_curve.hpp"
@@ -76,6 +77,31 @@ TEST(Profile, JitterIsThatOfTheStepThatWasMeasured) {
   TrainingStep other = two_layers(32);
   other.precision = Precision::fp32;
   EXPECT_DOUBLE_EQ(measured_step_sigma(again, other), 0);
+}
+
+TEST(Profile, IsReadAgainOnlyWhereItsFileHasChanged) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / "lockstep_shared_profile_test";
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  const auto write = [&](const Profile& profile) {
+    std::ofstream(folder / "profile.yaml") << profile_text(profile);
+  };
+  Profile profile = load_profile(path);
+  write(profile);
+  const auto first = shared_profile(folder.string());
+  EXPECT_EQ(profile_text(*first), profile_text(profile));
+  EXPECT_EQ(shared_profile((folder / "profile.yaml").string()), first);  // the same object
+  EXPECT_NE(shared_profile(path), first);
+  profile.host.operator_seconds = 12.5e-6;
+  write(profile);
+  EXPECT_EQ(shared_profile(folder.string())->host.operator_seconds, 12.5e-6);
+  std::ofstream(folder / "profile.yaml") << "format: 1\nnonsense: 3\n";
+  EXPECT_THROW(shared_profile(folder.string()), ConfigError);
+  EXPECT_THROW(shared_profile(folder.string()), ConfigError);
+  fs::remove_all(folder);
+  EXPECT_THROW(shared_profile(folder.string()), ConfigError);
+  EXPECT_EQ(first->host.operator_seconds, 6e-6);  // whoever has one keeps it
 }
 
 TEST(Profile, NoiseOfABusyMachineIsKeptAsItWas) {

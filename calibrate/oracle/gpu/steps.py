@@ -20,7 +20,7 @@ import tempfile
 import time
 import warnings
 
-GPTS = ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl")
+LANGUAGE = ("gpt", "llama", "mistral")
 DEFAULTS = dict(precision="fp32", sequence=1024, compile=False, foreach=None, rounds=5, steps=10)
 
 
@@ -29,7 +29,7 @@ def predicted(program, row, platform, profile):
     scenario = {"name": "step", "model": row["model"], "precision": row.get("precision", "fp32"), "platform": platform, "gpus": [1],
                 "batch": {"per_gpu": row["batch"]}, "strategies": ["ddp"], "data_loading": {"on_device": True},
                 "optimizer": {"name": "sgd", "momentum": 0.9, "implementation": "for-loop" if row.get("foreach") is False else "foreach"},
-                "input": {"sequence": row.get("sequence", 1024)} if row["model"] in GPTS else {"image": [3, 224, 224]}}
+                "input": {"sequence": row.get("sequence", 1024)} if row["model"].startswith(LANGUAGE) else {"image": [3, 224, 224]}}
     if profile:
         scenario["profile"] = str(pathlib.Path(profile).resolve())
     with tempfile.TemporaryDirectory() as folder:
@@ -75,7 +75,7 @@ def measure(given):
     half = {"amp-bf16": torch.bfloat16, "amp-fp16": torch.float16}.get(job.precision)
     torch.manual_seed(0)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = job.precision == "tf32"
-    language = job.model in GPTS
+    language = job.model.startswith(LANGUAGE)
     with torch.device("cuda"):
         model = networks.build(job.model, None, False, job.sequence)
         if language:
