@@ -90,6 +90,7 @@ void describe_setting(Profile& profile, const LayersText& options) {
   if (!machine.governor.empty()) set_setting(profile, "governor", machine.governor);
   set_setting(profile, "layers_device", options.device);
   set_setting(profile, "layers_ranks_at_once", std::to_string(options.ranks));
+  set_setting(profile, "layers_pause", options.pause);
 }
 
 std::string table(const std::vector<Measured>& lines) {
@@ -140,6 +141,10 @@ std::vector<LayersJob> jobs_of(const LayersText& options) {
   job.rule.maximum = std::max(job.rule.minimum, options.maximum);
   job.most_seconds = parse_option("--most-time", options.most_time, Dimension::seconds);
   job.pause_seconds = parse_option("--pause", options.pause, Dimension::seconds);
+  if (job.pause_seconds < 0 || job.pause_seconds > 60) {
+    throw file_error("", "--pause", fmt::format("{} is not possible", in_quotes(options.pause)),
+                     "0 s to 1 min, for example 100ms");
+  }
   job.step = options.input.step_options();
   adapt_to_library(job.step);
   for (const std::string& model : split(options.models, ',')) {

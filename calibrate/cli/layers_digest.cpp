@@ -73,18 +73,20 @@ double step_sigma(const std::vector<json>& ranks) {
   return median(differences) / (normal_quantile(0.75) * std::sqrt(2.0));
 }
 
-// Each plain step over the median of those around it, four before and four after: what single
-// interruptions and noise make of a step, without drift.
+// Each plain step over the median of those around it: what single interruptions and noise make of a
+// step, without drift. Every other of the eight before and after, as in step_sigma().
 std::vector<double> step_factors(const std::vector<json>& ranks) {
-  constexpr std::ptrdiff_t reach = 4;
+  constexpr std::ptrdiff_t reach = 8;
   std::vector<double> factors;
   for (const json& rank : ranks) {
     std::vector<double> steps;
     for (const json& sample : rank.at("samples")) steps.push_back(plain_seconds(sample));
     const auto count = static_cast<std::ptrdiff_t>(steps.size());
     for (std::ptrdiff_t i = 0; i < count; ++i) {
-      const std::vector<double> around(steps.begin() + std::max<std::ptrdiff_t>(0, i - reach),
-                                       steps.begin() + std::min(count, i + reach + 1));
+      std::vector<double> around;
+      for (std::ptrdiff_t j = i - reach; j <= i + reach; j += 2) {
+        if (j >= 0 && j < count) around.push_back(steps[static_cast<std::size_t>(j)]);
+      }
       factors.push_back(rounded(steps[static_cast<std::size_t>(i)] / median(around), 1e4));
     }
   }

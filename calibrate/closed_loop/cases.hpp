@@ -33,7 +33,7 @@ TrainingStep step_of(const Training& training, AttentionKind attention);
 Scenario scenario_of(const Training& training, const std::vector<Case>& cases,
                      const Profile& profile);
 
-// Workers of a server wait for its answer before each step; others wait at its end, and update then.
+// Workers of a server wait for its answer before each step, and do nothing else meanwhile.
 bool waits_before_step(const Case& one);
 
 // What was measured of this training. Null = the profile does not have it.

@@ -74,21 +74,26 @@ void calibrate_layers(const ClosedLoopOptions& options, const std::string& folde
 
 // Of the measured curves: as asked, and a small one. Buffers of a network, the first bucket, a
 // server's small tensors are that small, and below its smallest point a curve has no more to say
-// than that point's time. Where workers have a server, the message of all parameters, too: a sender
-// fills its buffer in pieces of a third, so how much of a message is still in there when the sender
-// is free depends on the very size.
-std::vector<double> curve_sizes(const ClosedLoopOptions& options, const std::vector<Case>& cases) {
+// than that point's time.
+std::vector<double> curve_sizes(const std::string& asked) {
   constexpr double small = 16 * 1024;
-  std::vector<double> sizes = parse_sizes(options.sizes);
+  std::vector<double> sizes = parse_sizes(asked);
   if (sizes.front() > small) sizes.insert(sizes.begin(), small);
-  if (std::any_of(cases.begin(), cases.end(), waits_before_step)) {
-    const auto message = static_cast<double>(
-        sizeof(float) *
-        static_cast<std::size_t>(step_of(options, AttentionKind::plain).parameter_count));
-    const auto place = std::lower_bound(sizes.begin(), sizes.end(), message);
-    if (place == sizes.end() || *place != message) sizes.insert(place, message);
-  }
   return sizes;
+}
+
+// Of messages, the one of all parameters, too: a sender fills its buffer in pieces of a third, so how
+// much of a message is still in there when the sender is free depends on its size.
+std::vector<double> message_sizes(const Training& training, std::vector<double> sizes) {
+  const TrainingStep step = step_of(training, AttentionKind::plain);
+  const double message = 4 * static_cast<double>(step.parameter_count);  // fp32
+  const auto place = std::lower_bound(sizes.begin(), sizes.end(), message);
+  if (place == sizes.end() || *place != message) sizes.insert(place, message);
+  return sizes;
+}
+
+bool has_server(const std::vector<Case>& cases) {
+  return std::any_of(cases.begin(), cases.end(), waits_before_step);
 }
 
 // What the cases wait for: servers and their workers only send messages.
@@ -101,28 +106,31 @@ std::vector<std::string> collectives_of(const std::vector<Case>& cases) {
   return all;
 }
 
-// Their curves, into the profile of the folder.
+// Their curves, into the profile of the folder; messages in a call of their own where they are
+// measured at one size more.
 void calibrate_collectives(const ClosedLoopOptions& options, const std::string& folder,
-                           const std::vector<double>& sizes,
-                           const std::vector<std::string>& collectives, bool networked) {
-  Words words;
-  for (const double size : sizes) {
-    words.push_back(quantity_text(size, Dimension::bytes));
-  }
-  const std::string list = fmt::format("{}", fmt::join(words, ","));
+                           const std::vector<Case>& cases, bool networked) {
   const Words curves{"calibrate", "collectives",
                      "--ranks",   std::to_string(options.ranks),
                      "--seconds", fmt::format("{:g}", options.collective_seconds),
                      "-o",        folder};
-  const Words of_sizes{"--sizes", list};
-  const Words all{"--collectives", fmt::format("{}", fmt::join(collectives, ","))};
-  if (networked) {
-    measure(curves + all + Words{"--network", options.network} + of_sizes);
-    // The server is on the first rank's host.
-    measure(curves + Words{"--collectives", "send_recv"} + of_sizes);
-  } else {
-    measure(curves + all + of_sizes);
+  const auto of = [](const Words& collectives, const std::vector<double>& sizes) {
+    Words words;
+    for (const double size : sizes) words.push_back(quantity_text(size, Dimension::bytes));
+    return Words{"--collectives", fmt::format("{}", fmt::join(collectives, ",")), "--sizes",
+                 fmt::format("{}", fmt::join(words, ","))};
+  };
+  const Words network = networked ? Words{"--network", options.network} : Words{};
+  const std::vector<double> sizes = curve_sizes(options.sizes);
+  const std::vector<double> of_messages = has_server(cases) ? message_sizes(options, sizes) : sizes;
+  Words all = collectives_of(cases);
+  if (of_messages != sizes) {
+    measure(curves + of({"send_recv"}, of_messages) + network);
+    std::erase(all, "send_recv");
   }
+  if (!all.empty()) measure(curves + of(all, sizes) + network);
+  // The server is on the first rank's host.
+  if (networked) measure(curves + of({"send_recv"}, of_messages));
 }
 
 // The folder that everything is written to: the user's; or one of our own, which goes unless kept.
@@ -177,14 +185,17 @@ void use_measured_jitter(const Training& training, const Profile& profile,
 }
 
 // Says how long it will take, from the modelled or kept steps.
-LoopEstimate say_estimate(const ClosedLoopOptions& options, std::size_t collectives,
-                          const std::vector<double>& sizes, bool networked, std::size_t pausing,
-                          const ResultRecord& modelled) {
+LoopEstimate say_estimate(const ClosedLoopOptions& options, const std::vector<Case>& cases,
+                          bool networked, const ResultRecord& modelled) {
   std::vector<double> steps;
   for (const Prediction& p : modelled.predictions) steps.push_back(p.step_seconds);
+  const auto pausing =
+      static_cast<std::size_t>(std::count_if(cases.begin(), cases.end(), waits_before_step));
   // Messages of one host are measured beside those between hosts.
-  const LoopEstimate estimate =
-      estimate_loop(options, collectives + (networked ? 1 : 0), sizes, steps, pausing);
+  const std::size_t collectives = collectives_of(cases).size() + (networked ? 1 : 0);
+  std::vector<double> sizes = curve_sizes(options.sizes);
+  if (pausing == cases.size()) sizes = message_sizes(options, std::move(sizes));
+  const LoopEstimate estimate = estimate_loop(options, collectives, sizes, steps, pausing);
   fmt::print(stderr, "this takes about {}: {} once, {} for {} training runs\n",
              about(estimate.total()), about(estimate.first), about(estimate.runs),
              steps.size() * static_cast<std::size_t>(options.repetitions));
@@ -198,7 +209,7 @@ int closed_loop_command(ClosedLoopOptions options) {
   ::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is an error like others: clean up first
   const InterruptGuard guard;
   // The measuring half would say what is wrong with them after the layers only.
-  const std::vector<double> sizes = curve_sizes(options, cases);
+  (void)curve_sizes(options.sizes);
   (void)measuring_program("closed-loop");
   if (options.keep_profile && !fs::exists(fs::path(options.folder) / "profile.yaml")) {
     throw file_error(options.folder, "--keep-profile", "there is no profile.yaml in this folder");
@@ -227,15 +238,11 @@ int closed_loop_command(ClosedLoopOptions options) {
       return run_scenario(read_scenario(folder + "/scenario.yaml"));
     };
     const auto measured_profile = [&] { return load_profile(folder + "/profile.yaml"); };
-    const std::vector<std::string> collectives = collectives_of(cases);
-    const auto pausing =
-        static_cast<std::size_t>(std::count_if(cases.begin(), cases.end(), waits_before_step));
-    const LoopEstimate estimate =
-        say_estimate(options, collectives.size(), sizes, networked, pausing,
-                     predict(options.keep_profile ? measured_profile() : Profile{}));
+    const LoopEstimate estimate = say_estimate(
+        options, cases, networked, predict(options.keep_profile ? measured_profile() : Profile{}));
     if (!options.keep_profile) {
       calibrate_layers(options, folder, true, waits_before_step(cases.front()));
-      calibrate_collectives(options, folder, sizes, collectives, networked);
+      calibrate_collectives(options, folder, cases, networked);
     }
     record = predict(measured_profile());
 
@@ -254,7 +261,7 @@ int closed_loop_command(ClosedLoopOptions options) {
     // collectives of its own, each run from layers measured right before it.
     for (int repetition = 0; repetition < options.repetitions; ++repetition) {
       if (repetition > 0 && !options.keep_profile) {
-        calibrate_collectives(options, folder, sizes, collectives, networked);
+        calibrate_collectives(options, folder, cases, networked);
       }
       for (std::size_t i = 0; i < cases.size(); ++i) {
         if (!options.keep_profile) {

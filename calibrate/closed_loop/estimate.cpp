@@ -61,7 +61,8 @@ LoopEstimate estimate_loop(const ClosedLoopOptions& options, std::size_t curves,
   }
   if (!options.keep_profile) {
     const double pauses = 2 * layer_repetitions * layer_pause;
-    estimate.first += pausing > 0 ? pauses : 0;
+    // The first layers are those of the first strategy.
+    estimate.first += pausing == steps.size() ? pauses : 0;
     estimate.runs += options.repetitions * static_cast<double>(pausing) * pauses;
   }
   return estimate;

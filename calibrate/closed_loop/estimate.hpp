@@ -24,8 +24,8 @@ struct LoopEstimate {
   double runs = 0;   // all runs, with the layers before each and further repetitions' collectives
   double total() const { return first + runs; }
 };
-// Layers are measured so many times at most, and where ranks wait before each step after pauses of so
-// many seconds: who waits longer computes no slower then.
+// Layers are measured some so many times, and where ranks wait before each step after pauses of so
+// many seconds.
 constexpr int layer_repetitions = 40;
 constexpr double layer_pause = 0.1;
 

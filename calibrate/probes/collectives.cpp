@@ -60,7 +60,7 @@ class Case {
   // What is sent to a server or by it was just written, and a step's work has gone through the caches
   // since the last message. Others' buffers are used again and again.
   void refresh() {
-    if (collective_ != Collective::send_recv) return;
+    if (collective_ != Collective::send_recv || group_.rank() > 1) return;
     if (!others_.defined()) others_ = at::zeros({elements_of_others});
     others_.add_(1);
     input_.add_(1);

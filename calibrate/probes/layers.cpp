@@ -336,12 +336,17 @@ LayerProbeResult probe_layers(const TrainingStep& step, const LayerProbeOptions&
       const auto pause = [&] {
         std::this_thread::sleep_for(std::chrono::duration<double>(options.pause_seconds));
       };
-      const CpuClocks before = read_cpu_clocks();
+      CpuClocks before = read_cpu_clocks();
+      before.wall_seconds += 2 * options.pause_seconds;  // in which nobody was disturbed
       // In turn who is first: what a step finds in memory depends on the one before.
       const bool plain_first = result.samples.size() % 2 == 0;
       for (const bool plain : {plain_first, !plain_first}) {
         pause();
-        plain ? probe.plain(&sample) : probe.observed(sample);
+        if (plain) {
+          probe.plain(&sample);
+        } else {
+          probe.observed(sample);
+        }
       }
       // A GPU's own times are not longer when others have the core.
       if (device.is_cpu()) sample.disturbance = disturbance_share(before, read_cpu_clocks());

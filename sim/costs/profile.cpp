@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <mutex>
 
@@ -116,7 +117,9 @@ void describe(Visitor& v, ProfileMemory& p) {
   bytes("peak", "Most that was live at once, of everything.", p.peak);
   bytes("reserved", "By the caching allocator at most; 0 on CPUs.", p.reserved);
   bytes("kept",
-        "What libraries kept between two steps, for people: allocator.kept is the median of these.",
+        "What libraries kept between two steps, for people: allocator.kept is the median of those "
+        "that "
+        "have it.",
         p.kept);
 }
 

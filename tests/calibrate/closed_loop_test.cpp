@@ -200,6 +200,32 @@ TEST(ClosedLoop, MeasuresCollectivesForEveryRepetitionAndLayersBeforeEveryRun) {
   EXPECT_EQ(text_of(command.path() / "calls"), "calibrate\n" + repetition + repetition);
 }
 
+// Each run's layers are measured as its ranks compute; the first ones as the first run's.
+TEST(ClosedLoop, PausesBeforeTheStepsOfServersWorkersOnly) {
+  Command train("train --model lenet5 --batch 8 --steps 2 --strategy ps-async --json");
+  ASSERT_EQ(train.wait(), 0) << train.err();
+  Command command(
+      "closed-loop --model lenet5 --batch 8 -o kept --repetitions 1 --steps 2 "
+      "--strategies fsdp,ps-async",
+      fmt::format("until test -f kept/profile.yaml; do sleep 0.01; done;"
+                  "printf '#!/bin/sh\necho $* >> {0}/calls\n"
+                  "test $1 != train || cat {1}/out\n' > half; chmod +x half;"
+                  "export LOCKSTEP_CALIBRATE=$PWD/half;",
+                  "$PWD", train.path().string()),
+      "> out 2> err", LOCKSTEP_PROGRAM);
+  save_profile(command.path() / "kept", lenet_profile(0));
+  EXPECT_EQ(command.wait(), 0) << command.err();
+  const std::string calls = text_of(command.path() / "calls");
+  std::vector<std::string> pauses;
+  for (std::size_t at = 0; (at = calls.find("--pause ", at)) != std::string::npos; ++at) {
+    pauses.push_back(calls.substr(at + 8, calls.find(" s ", at) - at - 8));
+  }
+  EXPECT_EQ(pauses, (std::vector<std::string>{"0", "0", "0.1"}));
+  // Only messages are as large as all parameters.
+  EXPECT_THAT(calls, HasSubstr("--collectives send_recv --sizes 16 KiB,246824 B,1 MiB"));
+  EXPECT_THAT(calls, HasSubstr("broadcast --sizes 16 KiB,1 MiB"));
+}
+
 // Buffers and first buckets are smaller than what users ask for; a curve knows nothing below its
 // first point.
 TEST(ClosedLoop, AlwaysMeasuresASmallCollectiveAndTheMessageOfAServer) {
@@ -219,12 +245,12 @@ TEST(ClosedLoop, AlwaysMeasuresASmallCollectiveAndTheMessageOfAServer) {
 }
 
 TEST(ClosedLoop, MeasuresWhatItsStrategiesWaitForAndWhen) {
-  const std::string all = "all_reduce,all_gather,reduce_scatter,broadcast,send_recv ";
+  const std::string others = "all_reduce,all_gather,reduce_scatter,broadcast";
   for (const auto& [strategies, collectives, pause] :
        std::initializer_list<std::array<std::string, 3>>{
            {"ps-async,ps-sync", "send_recv ", "0.1 s"},
-           {"ps-async,fsdp", all, "0.1 s"},
-           {"fsdp", all, "0 s"}}) {
+           {"ps-async,fsdp", others + " ", "0.1 s"},
+           {"fsdp", others + ",send_recv ", "0 s"}}) {
     Command command("closed-loop --model lenet5 -o kept --strategies " + strategies,
                     "printf '#!/bin/sh\\necho \"$*\" >> calls\\n' > half; chmod +x half;"
                     "export LOCKSTEP_CALIBRATE=$PWD/half;",

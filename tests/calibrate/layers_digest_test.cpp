@@ -137,16 +137,17 @@ TEST(LayersDigest, WorkspacesAreConvolutions) {
   EXPECT_EQ(convolutions, 2);  // of LeNet-5
 }
 
-// A machine that gets slower and slower, and one step that was interrupted.
+// A machine that gets slower and slower, steps that take longer when they come first, and one that was
+// interrupted.
 TEST(LayersDigest, SingleStepsAreComparedWithTheirNeighbours) {
   std::vector<std::pair<double, double>> speeds;
-  for (int i = 0; i < 40; ++i) speeds.emplace_back(1 + 0.01 * i, 1);
+  for (int i = 0; i < 40; ++i) speeds.emplace_back((1 + 0.01 * i) * (1 + 0.1 * (i % 2)), 1);
   speeds[20].first *= 1.5;
   const auto not_calm = [](json& rank) { rank["samples"][20]["calm"] = false; };
   const ProfileBatch batch = digested(speeds, not_calm).profile.models.at(0).batches.at(0);
   ASSERT_EQ(batch.step_factors.size(), 40u);
   for (std::size_t i = 0; i < 40; ++i) {
-    EXPECT_NEAR(batch.step_factors[i], i == 20 ? 1.5 : 1, 0.025) << i;
+    EXPECT_NEAR(batch.step_factors[i], i == 20 ? 1.5 : 1, 0.05) << i;
   }
 }
 

@@ -238,7 +238,8 @@ TEST_F(MeasuredOfAnH100, ABatchIsPredictedFromAnother) {
   }
   fmt::print("{}", found.text("a batch"));
   EXPECT_EQ(found.predicted.size(), 38u);
-  EXPECT_LT(mean(found.predicted), 0.099);
+  EXPECT_LT(mean(found.predicted),
+            0.099);  // half of the model's error over fp32 and amp-bf16 alone
   EXPECT_LT(mean(found.predicted), mean(found.modelled));
 }
 
