@@ -118,8 +118,7 @@ void describe(Visitor& v, ProfileMemory& p) {
   bytes("reserved", "By the caching allocator at most; 0 on CPUs.", p.reserved);
   bytes("kept",
         "What libraries kept between two steps, for people: allocator.kept is the median of those "
-        "that "
-        "have it.",
+        "that have it.",
         p.kept);
 }
 

@@ -227,6 +227,8 @@ TEST(WrongInput, IsSaidBeforeAnythingStarts) {
            {"calibrate --models lenet5 --batches 1.5", "--batches"},
            {"calibrate --models lenet5 --precisions fp32,", "--precision"},
            {"calibrate --models lenet5 --width 0", "--width"},
+           {"calibrate --models lenet5 --pause 61s", "--pause: '61s' is not possible"},
+           {"calibrate --models lenet5 --pause -1s", "--pause"},
            {"calibrate --models lenet5 --maximum -1", "--maximum"},
        }) {
     Command command(row.arguments);
