@@ -112,7 +112,7 @@ struct CopyCost {
   double bytes_per_second = 0;  // of one copy alone
   std::vector<LinkLoad> links;  // of the given bytes
   double cores = 0;             // busy meanwhile in each of the two processes, on CPUs
-  // Of a long message: what is still in buffers on the way when its sender is free; measured.
+  // Of this message: what is still in buffers on the way when its sender is free; measured.
   double buffered_bytes = 0;
   double one_core_slowdown = 1;  // where both processes have one core; measured
   Provenance provenance = Provenance::modelled;

@@ -23,7 +23,7 @@ CopyCost between_processes(const Machine& machine, int nodes, double bytes, Copy
     cost.provenance = value.on_point ? Provenance::measured : Provenance::interpolated;
     cost.cores = value.cores;
     cost.one_core_slowdown = value.one_core_slowdown;
-    cost.buffered_bytes = std::min(bytes, buffered_bytes(*curve));
+    cost.buffered_bytes = buffered_bytes(*curve, bytes);
   }
   if (cost.cores <= 0) cost.cores = cores_of_sending(machine.host, bytes, cost.seconds(bytes));
   return cost;

@@ -16,12 +16,13 @@ const CollectiveCurve* find_curve(const Machine& machine, std::string_view colle
 
 namespace {
 
-// `value(i)` is that of point i, 0 = not measured there.
-template <class Value>
-double between_points(const CollectiveCurve& curve, double bytes, Value&& value) {
+// `value(i)` is that of point i; `measured(i)`: whether there is one.
+template <class Value, class Measured>
+double between_points(const CollectiveCurve& curve, double bytes, Value&& value,
+                      Measured&& measured) {
   std::size_t below = curve.bytes.size(), above = below;
   for (std::size_t i = 0; i < curve.bytes.size() && above == curve.bytes.size(); ++i) {
-    if (value(i) <= 0) continue;
+    if (!measured(i)) continue;
     (curve.bytes[i] < bytes ? below : above) = i;
   }
   if (below == curve.bytes.size()) return above == curve.bytes.size() ? 0 : value(above);
@@ -29,6 +30,12 @@ double between_points(const CollectiveCurve& curve, double bytes, Value&& value)
   const double position =
       std::log(bytes / curve.bytes[below]) / std::log(curve.bytes[above] / curve.bytes[below]);
   return std::lerp(value(below), value(above), position);
+}
+
+// `value(i)` is that of point i, 0 = not measured there.
+template <class Value>
+double between_points(const CollectiveCurve& curve, double bytes, Value&& value) {
+  return between_points(curve, bytes, value, [&](std::size_t i) { return value(i) > 0; });
 }
 
 // Of point i: never longer than a larger one.
@@ -58,12 +65,15 @@ void add_host_figures(const CollectiveCurve& curve, double bytes, CurveValue& re
 
 }  // namespace
 
-double buffered_bytes(const CollectiveCurve& curve) {
-  for (std::size_t i = curve.sender_seconds.size(); i-- > 0;) {
-    const double sender = curve.sender_seconds[i];
-    if (sender > 0) return curve.bytes[i] * std::max(0.0, 1 - sender / curve.seconds[i]);
-  }
-  return 0;
+double buffered_bytes(const CollectiveCurve& curve, double bytes) {
+  const std::vector<double>& sender = curve.sender_seconds;
+  const double held = between_points(
+      curve, bytes,
+      [&](std::size_t i) {
+        return curve.bytes[i] * std::max(0.0, 1 - sender[i] / curve.seconds[i]);
+      },
+      [&](std::size_t i) { return i < sender.size() && sender[i] > 0; });
+  return std::min(bytes, held);
 }
 
 CurveValue curve_seconds(const CollectiveCurve& curve, double bytes) {

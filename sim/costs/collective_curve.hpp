@@ -21,8 +21,10 @@ struct CurveValue {
 const CollectiveCurve* find_curve(const Machine& machine, std::string_view collective, int ranks,
                                   int nodes);
 
-// What buffers hold of a long message when its sender is free: by the largest measured size.
-double buffered_bytes(const CollectiveCurve& curve);
+// Bytes that buffers on the way hold of a message when its sender is free: linear in the logarithm of
+// the size, the end points' beyond the ends, at most the message. They depend on the very size: a
+// socket takes more when a third of its buffer is free. 0 = not measured.
+double buffered_bytes(const CollectiveCurve& curve, double bytes);
 
 // Straight lines in log-log between points; the first point's time below it, the last point's
 // bandwidth above. A size never takes longer than a larger one does: noise that says so is cut off.

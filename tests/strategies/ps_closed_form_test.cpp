@@ -110,7 +110,9 @@ TEST(SynchronousServer, MessagesOnOneCoreTakeLonger) {
   system.shared_cores = 1;
   system.workers[1].core = 0;
   const double alone = mean_step(run_parameter_server(system));
-  system.flow_bytes = [](int, double bytes, bool one_core) { return (one_core ? 1.5 : 1) * bytes; };
+  system.flow = [](int, double bytes, bool one_core) {
+    return PsFlow{(one_core ? 1.5 : 1) * bytes, 0};
+  };
   const double longer = 0.5 * 2 * toy.bytes / toy.bandwidth;  // push and pull of one worker
   EXPECT_NEAR(mean_step(run_parameter_server(system)), alone + longer, kExact);
 }
@@ -171,7 +173,7 @@ TEST(AsynchronousServer, SerialServerIsFreeBeforeItsAnswerHasArrived) {
     toy.rule = {1, PsRule::kUnbounded};
     PsSystem system = make_system(toy);
     system.serial_servers = true;
-    for (PsRoute& route : system.routes) route.buffered_bytes = 10e6;
+    system.flow = [](int, double bytes, bool) { return PsFlow{bytes, 10e6 / bytes}; };
     const PsTrace trace = run_parameter_server(system);
     const double whole = 2 * toy.bytes / toy.bandwidth + toy.update;
     const double expected =

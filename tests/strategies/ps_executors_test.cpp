@@ -111,9 +111,9 @@ TEST(BothExecutors, PlayASerialServerOnTheCoreOfAWorkerAlike) {
   system.serial_servers = true;
   for (PsRoute& route : system.routes) {
     route.cores = 1;
-    route.buffered_bytes = 10e6;
     route.cap = 0.8e9;
   }
+  system.flow = [](int, double bytes, bool) { return PsFlow{bytes, 10e6 / bytes}; };
   system.server_core = {0};
   system.shared_cores = 1;
   system.workers[0].core = 0;

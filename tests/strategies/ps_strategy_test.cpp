@@ -275,11 +275,11 @@ TEST(ParameterServerJob, CopiesBetweenGpusCountOncePerPcieLink) {
 
 TEST(ParameterServerLinks, RoutesThatDifferInAnythingStayApart) {
   PsRoute quick{.links = {}, .cap = 1e9, .latency = 1e-5};
-  PsRoute busy = quick, buffered = quick;
+  PsRoute busy = quick, measured = quick;
   busy.cores = 0.5;
-  buffered.buffered_bytes = 1e6;
+  measured.measured = 2;
   PsLinks links;
-  links.push = links.pull = {{quick}, {busy}, {buffered}, {quick}};
+  links.push = links.pull = {{quick}, {busy}, {measured}, {quick}};
   links.one_lane = {{true}, {true}, {true}, {true}};
   const SimulatedLinks simulated = simplify(links, true);
   EXPECT_EQ(simulated.routes.size(), 3u);

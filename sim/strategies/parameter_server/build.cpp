@@ -85,13 +85,14 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
   const bool measured = std::any_of(system.routes.begin(), system.routes.end(),
                                     [](const PsRoute& route) { return route.measured > 0; });
   if (measured) {
-    system.flow_bytes = [machine = job.machine, routes = system.routes,
-                         scale = job.communication_scale](int id, double bytes, bool one_core) {
+    system.flow = [machine = job.machine, routes = system.routes, scale = job.communication_scale](
+                      int id, double bytes, bool one_core) {
       const PsRoute& route = routes[at(id)];
-      if (route.measured == 0) return bytes;
+      if (route.measured == 0) return PsFlow{bytes, 0};
       const CopyCost copy = measured_copy(machine, route, bytes);
       const double slowdown = one_core ? copy.one_core_slowdown : 1;
-      return copy.seconds(bytes) * slowdown * scale * route.cap;
+      return PsFlow{copy.seconds(bytes) * slowdown * scale * route.cap,
+                    bytes > 0 ? copy.buffered_bytes / bytes : 0};
     };
   }
   // Without interference everybody computes as if alone.

@@ -72,7 +72,7 @@ class Wiring {
     if (copy.bytes_per_second > 0) route.cap = std::min(route.cap, copy.bytes_per_second);
   }
 
-  // A curve, if there is one, tells for each message what it takes (PsSystem::flow_bytes); the
+  // A curve, if there is one, tells for each message what it takes (PsSystem::flow); the
   // route has the rate of bulk data then.
   void between_cpus(PsRoute& route, int node, int place_node, bool push) {
     const bool local = node == place_node;
@@ -80,7 +80,6 @@ class Wiring {
     route.cores = copy.cores / job_.communication_scale;
     if (copy.provenance != Provenance::modelled) {
       route.measured = local ? 1 : 2;
-      route.buffered_bytes = copy.buffered_bytes;
       copy.bytes_per_second = bulk / copy.seconds(bulk);
       copy.latency_seconds = 0;
     }

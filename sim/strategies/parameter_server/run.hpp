@@ -150,8 +150,7 @@ class PsRun {
   int ranks_of(int w) const { return system_.workers[static_cast<std::size_t>(w)].ranks; }
   Worker& worker_of(int w) { return workers_[static_cast<std::size_t>(w)]; }
   const PsRoute& route(const Parcel& parcel, int& id) const;
-  double flowing_bytes(const Parcel& parcel) const;
-  double tail_share(const Parcel& parcel) const;
+  PsFlow flow(const Parcel& parcel) const;
 
   void begin_step(Worker& self);
   void go_on(Worker& self, std::size_t gate);

@@ -66,10 +66,14 @@ struct PsRoute {
   // Hosts between which a measured curve tells what a message takes: 1 or 2; 0 = no curve, the
   // route's latency and cap do.
   int measured = 0;
-  // Of a message, still in buffers on the way when a serial server has sent it and is free.
-  double buffered_bytes = 0;
 
   auto operator<=>(const PsRoute&) const = default;
+};
+
+// A message alone, as the curve of its route says.
+struct PsFlow {
+  double bytes = 0;  // that it counts as, so that it takes what the curve says
+  double held = 0;   // share that is still in buffers on the way when a serial server has sent it
 };
 
 struct PsWorker {
@@ -111,9 +115,9 @@ struct PsSystem {
   // Core of each server, below shared_cores; -1, or left out, = one of its own.
   std::vector<int> server_core;
   int shared_cores = 0;
-  // Bytes that `bytes` on a route count as, so that they take alone what its curve says; empty = as
-  // they are. `one_core`: worker and server have one core.
-  std::function<double(int route, double bytes, bool one_core)> flow_bytes{};
+  // Of a message of `bytes`; empty = as it is, and nothing is held. `one_core`: worker and server have
+  // one core.
+  std::function<PsFlow(int route, double bytes, bool one_core)> flow{};
   bool serial_servers = false;  // a server handles one message at a time, its transfer included
   double input_seconds = 0;     // the loader needs this long for one micro-batch
   // How late a micro-batch is besides; empty = never. Must not depend on the order of calls.

@@ -60,9 +60,9 @@ Program PsRun::transfer(Parcel parcel) {
   const double start = executor_.now();
   ServerDemand demand(core_of_server(message(parcel.message).server), way.cores, executor_.now());
   co_await executor_.sleep_for(way.latency);
+  const PsFlow flowing = flow(parcel);
   co_await executor_.carry(routes_[static_cast<std::size_t>(id)],
-                           (1 - tail_share(parcel)) * flowing_bytes(parcel),
-                           ranks_of(parcel.worker));
+                           (1 - flowing.held) * flowing.bytes, ranks_of(parcel.worker));
   while (const double missed = demand.missed(executor_.now())) {
     co_await executor_.sleep_for(missed);
   }
@@ -80,8 +80,9 @@ Program PsRun::tail(Parcel parcel) {
   int id = 0;
   route(parcel, id);
   const double start = executor_.now();
-  co_await executor_.carry(routes_[static_cast<std::size_t>(id)],
-                           tail_share(parcel) * flowing_bytes(parcel), ranks_of(parcel.worker));
+  const PsFlow flowing = flow(parcel);
+  co_await executor_.carry(routes_[static_cast<std::size_t>(id)], flowing.held * flowing.bytes,
+                           ranks_of(parcel.worker));
   count_transfer(parcel, -1);
   if (watch_) watch_->drains(parcel.worker, parcel.message, parcel.number, start, executor_.now());
   pulled(parcel);
@@ -243,24 +244,22 @@ void PsRun::send(Parcel parcel) {
   parcels->posted.post(parcel);
 }
 
-double PsRun::flowing_bytes(const Parcel& parcel) const {
+// Nothing of a push is held: the server waits for all of it. And nobody's end is waited for but a
+// serial server's.
+PsFlow PsRun::flow(const Parcel& parcel) const {
   int id = 0;
   route(parcel, id);
   const PsMessage& what = message(parcel.message);
-  const double bytes = parcel.direction == Direction::push ? what.push_bytes : what.pull_bytes;
-  if (!system_.flow_bytes) return bytes;
+  const bool push = parcel.direction == Direction::push;
+  const double bytes = push ? what.push_bytes : what.pull_bytes;
+  if (!system_.flow) return {bytes, 0};
   const int core = system_.workers[static_cast<std::size_t>(parcel.worker)].core;
   const auto server = static_cast<std::size_t>(what.server);
   const bool one_core =
       core >= 0 && server < system_.server_core.size() && system_.server_core[server] == core;
-  return system_.flow_bytes(id, bytes, one_core);
-}
-
-double PsRun::tail_share(const Parcel& parcel) const {
-  const double bytes = message(parcel.message).pull_bytes;
-  if (!system_.serial_servers || parcel.direction == Direction::push || bytes == 0) return 0;
-  int id = 0;
-  return std::min(1.0, route(parcel, id).buffered_bytes / bytes);
+  PsFlow result = system_.flow(id, bytes, one_core);
+  if (push || !system_.serial_servers) result.held = 0;
+  return result;
 }
 
 void PsRun::pulled(const Parcel& parcel) {
