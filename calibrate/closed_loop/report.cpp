@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "core/statistics.hpp"
 #include "core/units.hpp"
@@ -61,7 +62,7 @@ Table table_of(const ResultRecord& record, const std::vector<Truth>& truths, dou
     const double predicted = median(truth.predicted);
     // Each repetition against the prediction from the layers measured right before it.
     const std::vector<double> errors = errors_of(truth.predicted, truth.step_seconds);
-    const double error = median(errors);
+    const double error = pseudo_median(errors);
     worst = std::max(worst, std::abs(error));
     const auto [low, high] =
         std::minmax_element(truth.step_seconds.begin(), truth.step_seconds.end());
@@ -75,7 +76,7 @@ Table table_of(const ResultRecord& record, const std::vector<Truth>& truths, dou
     // An interruption, or a run in which a worker made no step that counts, leaves gaps.
     if (truth.compute.size() == truth.step_seconds.size()) {
       row.push_back(percent(median(truth.compute) - 1));
-      row.push_back(percent(median(errors_of(truth.predicted_so, truth.step_seconds))));
+      row.push_back(percent(pseudo_median(errors_of(truth.predicted_so, truth.step_seconds))));
     } else {
       row.insert(row.end(), {"-", "-"});
     }
@@ -93,6 +94,20 @@ Table table_of(const ResultRecord& record, const std::vector<Truth>& truths, dou
     table.add_row(row);
   }
   return table;
+}
+
+// What chance leaves of each strategy's error, where there are enough repetitions to say; or nothing.
+std::string confidence(const ResultRecord& record, const std::vector<Truth>& truths) {
+  std::vector<std::string> known;
+  for (std::size_t i = 0; i < truths.size(); ++i) {
+    const std::vector<double> errors = errors_of(truths[i].predicted, truths[i].step_seconds);
+    if (const std::optional<Bounds> bounds = pseudo_median_bounds(errors)) {
+      known.push_back(fmt::format("{} {:+.1f} to {:+.1f} %", record.predictions[i].strategy,
+                                  100 * bounds->low, 100 * bounds->high));
+    }
+  }
+  if (known.empty()) return "";
+  return fmt::format("Errors with 95 % confidence: {}.\n", fmt::join(known, "; "));
 }
 
 }  // namespace
@@ -123,10 +138,10 @@ LoopReport closed_loop_report(const ClosedLoopOptions& options, const ResultReco
   const Table table = table_of(record, truths, report.worst);
   const ProvenanceShare& share = record.predictions.front().provenance;
   report.text = fmt::format(
-      "{} on {} processes over {}, batch {} each: {} repetitions of {} steps, medians\n{}"
+      "{} on {} processes over {}, batch {} each: {} repetitions of {} steps, medians\n{}{}"
       "Predictions: {} % measured, {} % interpolated, {} % modelled costs; worst error {:.1f} %.\n",
       options.model, options.ranks, options.network, options.batch,
-      truths.back().step_seconds.size(), options.steps, table.text(),
+      truths.back().step_seconds.size(), options.steps, table.text(), confidence(record, truths),
       std::lround(100 * share.measured), std::lround(100 * share.interpolated),
       std::lround(100 * share.modelled), 100 * report.worst);
   return report;

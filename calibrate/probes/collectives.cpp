@@ -13,6 +13,7 @@
 
 #include "core/statistics.hpp"
 #include "launch/one_core.hpp"
+#include "probes/other_memory.hpp"
 #include "torch/process_group.hpp"
 
 namespace lockstep {
@@ -61,8 +62,7 @@ class Case {
   // since the last message. Others' buffers are used again and again.
   void refresh() {
     if (collective_ != Collective::send_recv || group_.rank() > 1) return;
-    if (!others_.defined()) others_ = at::zeros({elements_of_others});
-    others_.add_(1);
+    others_.pass();
     input_.add_(1);
   }
   // send_recv: from rank 0 to rank 1.
@@ -134,9 +134,7 @@ class Case {
   std::int64_t count_ = 0;
   double bytes_ = 0;
   at::Tensor input_, output_;
-  // As much as a rank with some ten million parameters goes through in a step: 192 MiB.
-  static constexpr std::int64_t elements_of_others = 48 << 20;
-  at::Tensor others_;
+  OtherMemory others_;
 };
 
 struct Series {
@@ -263,7 +261,7 @@ double measure_early(Group& group, Case& measured) {
 // that one runs the other cannot say when it was ready.
 double measure_on_one_core(Group& group, Case& measured, const CollectivePlan& plan,
                            double alone_seconds) {
-  constexpr int repetitions = 7;
+  constexpr int repetitions = 15;
   at::Tensor value = at::full({1}, current_core(), at::kDouble);
   group.broadcast(value, 0);
   std::optional<OnOneCore> there;

@@ -21,6 +21,7 @@
 
 #include "launch/machine_state.hpp"
 #include "probes/held_queue.hpp"
+#include "probes/other_memory.hpp"
 #include "probes/torch_errors.hpp"
 #include "torch/backward_nodes.hpp"
 #include "torch/clock.hpp"
@@ -328,13 +329,18 @@ LayerProbeResult probe_layers(const TrainingStep& step, const LayerProbeOptions&
     MemoryMeter meter(options.device);
     Probe probe(step, options);
     for (int i = 0; i < std::max(1, options.warm_up); ++i) probe.plain(nullptr);
+    OtherMemory others;
     LayerProbeResult result;
     result.memory = probe.memory(meter);
     do {
       LayerSamples sample;
       if (!device.is_cpu()) probe.issue(sample);
       const auto pause = [&] {
-        std::this_thread::sleep_for(std::chrono::duration<double>(options.pause_seconds));
+        if (options.pause_seconds <= 0) return;
+        const auto end =
+            std::chrono::steady_clock::now() + std::chrono::duration<double>(options.pause_seconds);
+        if (device.is_cpu()) others.pass();
+        std::this_thread::sleep_until(end);
       };
       CpuClocks before = read_cpu_clocks();
       before.wall_seconds += 2 * options.pause_seconds;  // in which nobody was disturbed

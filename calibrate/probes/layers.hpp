@@ -46,7 +46,8 @@ struct LayerProbeOptions {
   OptimizerSpec optimizer;
   std::uint64_t seed = 1;
   int warm_up = 2;  // steps before the first repetition
-  // Before each step, as a rank waits for messages in training: a core that was idle computes slower.
+  // Before each step, as a rank waits for messages in training. A core that was idle computes slower,
+  // and on CPUs others' memory has gone through the caches.
   double pause_seconds = 0;
   // After each repetition with all of them so far; true ends the measurement.
   std::function<bool(const std::vector<LayerSamples>&)> enough;

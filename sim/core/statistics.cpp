@@ -28,6 +28,46 @@ double quantile(const std::vector<double>& values, double q) {
   return sorted[below] + fraction * (sorted[below + 1] - sorted[below]);
 }
 
+namespace {
+
+// Of all pairs, each value with itself, too; sorted.
+std::vector<double> pair_means(const std::vector<double>& values) {
+  std::vector<double> means;
+  means.reserve(values.size() * (values.size() + 1) / 2);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    for (std::size_t j = i; j < values.size(); ++j) means.push_back((values[i] + values[j]) / 2);
+  }
+  std::sort(means.begin(), means.end());
+  return means;
+}
+
+// How many values W there are from 0 on with P(sum of signed ranks <= W) <= 2.5 %.
+std::size_t unlikely_rank_sums(std::size_t n) {
+  std::vector<double> share(n * (n + 1) / 2 + 1, 0);  // of the 2^n choices of ranks, by their sum
+  share[0] = 1;
+  for (std::size_t rank = 1; rank <= n; ++rank) {
+    for (std::size_t sum = share.size(); sum-- > 0;) {
+      share[sum] = (share[sum] + (sum >= rank ? share[sum - rank] : 0)) / 2;
+    }
+  }
+  std::size_t count = 0;
+  for (double cumulative = share[0]; cumulative <= 0.025; cumulative += share[count]) ++count;
+  return count;
+}
+
+}  // namespace
+
+double pseudo_median(const std::vector<double>& values) {
+  return median(pair_means(values));
+}
+
+std::optional<Bounds> pseudo_median_bounds(const std::vector<double>& values) {
+  const std::size_t beyond = values.empty() ? 0 : unlikely_rank_sums(values.size());
+  if (beyond == 0) return std::nullopt;
+  const std::vector<double> means = pair_means(values);
+  return Bounds{means[beyond - 1], means[means.size() - beyond]};
+}
+
 double standard_deviation(const std::vector<double>& values) {
   if (values.size() < 2) return 0;
   const double centre = mean(values);

@@ -82,6 +82,32 @@ TEST(ClosedLoop, SaysHowItPredictsWithTheComputeOfTheRun) {
               testing::HasSubstr("-10.0 .. -10.0        -         -"));  // not known of this one
 }
 
+// Six repetitions are needed; their error is the pseudo-median of the repetitions'.
+TEST(ClosedLoop, SaysHowSureAnErrorIsWhereRepetitionsAreEnough) {
+  ClosedLoopOptions options;
+  ResultRecord record;
+  Prediction& predicted = record.predictions.emplace_back();
+  predicted.strategy = "ps-async";
+  predicted.worker_steps.emplace();
+  predicted.memory.allocated = 1;
+  RealRun run;
+  run.step_seconds = 1;
+  run.memory.allocated = 1;
+  std::vector<Truth> truths(1);
+  for (const double error : {-0.08, -0.04, -0.02, 0.0, 0.01}) {
+    predicted.step_seconds = 1 + error;
+    add_repetition(truths[0], run, predicted);
+  }
+  EXPECT_THAT(closed_loop_report(options, record, truths).text,
+              testing::Not(testing::HasSubstr("confidence")));
+  predicted.step_seconds = 1.05;
+  add_repetition(truths[0], run, predicted);
+  const LoopReport report = closed_loop_report(options, record, truths);
+  EXPECT_THAT(report.text,
+              testing::HasSubstr("Errors with 95 % confidence: ps-async -8.0 to +5.0 %.\n"));
+  EXPECT_NEAR(report.worst, 0.015, 1e-12);  // the median is -0.01, the mean -0.0133
+}
+
 TEST(ClosedLoop, SlowRanksAreSlowBesidesWhatTheirComputeTook) {
   Scenario scenario;
   scenario.stragglers.slow_ranks = {{1, 1.5}};

@@ -32,6 +32,47 @@ TEST(Statistics, SmallSamples) {
   EXPECT_EQ(quantile({3}, 0.3), 3);
 }
 
+TEST(Statistics, PseudoMedianIsThatOfAllPairs) {
+  EXPECT_EQ(pseudo_median({}), 0);
+  EXPECT_EQ(pseudo_median({3}), 3);
+  EXPECT_EQ(pseudo_median({1, 3}), 2);
+  EXPECT_EQ(pseudo_median({0, 1, 100}), 25.5);  // 0, 0.5, 1, 50, 50.5, 100
+}
+
+// Critical values of the signed-rank test, two-sided 5 %: 0 for six values, 5 for nine, 52 for twenty.
+TEST(Statistics, BoundsOfThePseudoMedianAreThoseOfTheSignedRanks) {
+  EXPECT_FALSE(pseudo_median_bounds({}));
+  EXPECT_FALSE(pseudo_median_bounds({1, 2, 3, 4, 5}));
+  for (const auto& [count, critical] : {std::pair{6, 0}, {9, 5}, {20, 52}}) {
+    std::vector<double> values;
+    for (int i = 0; i < count; ++i) values.push_back(std::exp(i));  // the means are all different
+    std::vector<double> means;
+    for (const double a : values) {
+      for (const double b : values) {
+        if (a <= b) means.push_back((a + b) / 2);
+      }
+    }
+    std::sort(means.begin(), means.end());
+    const std::optional<Bounds> bounds = pseudo_median_bounds(values);
+    ASSERT_TRUE(bounds) << count;
+    EXPECT_EQ(bounds->low, means[static_cast<std::size_t>(critical)]) << count;
+    EXPECT_EQ(bounds->high, means[means.size() - 1 - static_cast<std::size_t>(critical)]) << count;
+  }
+}
+
+// Of samples of a normal distribution some 95 % of the bounds hold its middle.
+TEST(Statistics, BoundsOfThePseudoMedianHoldTheTruth) {
+  constexpr int samples = 4000;
+  int held = 0;
+  for (std::uint32_t s = 0; s < samples; ++s) {
+    std::vector<double> values;
+    for (std::uint32_t i = 0; i < 9; ++i) values.push_back(7 + normal_draw(DrawKey{1, s, i, 0}));
+    const std::optional<Bounds> bounds = pseudo_median_bounds(values);
+    held += bounds->low <= 7 && 7 <= bounds->high ? 1 : 0;
+  }
+  EXPECT_NEAR(held / double(samples), 0.961, 0.015);  // 1 - 2 P(W <= 5)
+}
+
 TEST(Statistics, AWarmUpIsUnlikeTheRest) {
   std::vector<double> series(100, 1.0);
   EXPECT_EQ(warm_up(series), 0);

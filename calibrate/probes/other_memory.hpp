@@ -1,0 +1,20 @@
+// What goes through the caches between two things that a rank does.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace lockstep {
+
+// Memory of others: a step's own, a server's parameters and gradients, messages on their way. A small
+// network's memory may stay in a large last-level cache that many processes share; where messages
+// come and go it does not.
+class OtherMemory {
+ public:
+  // Reads and writes all of it.
+  void pass();
+
+ private:
+  at::Tensor all_;  // made at the first pass
+};
+
+}  // namespace lockstep
