@@ -35,7 +35,8 @@ CLI::App* declare_layers(CLI::App& parent, LayersText& text) {
       ->capture_default_str();
   verb.add_option(
           "--pause", text.pause,
-          "Idle time before each step, as where a rank waits for messages; not in --most-time")
+          "Pause before each step, as where a rank waits for messages (CPUs: others' memory goes "
+          "through the caches in it); not in --most-time")
       ->capture_default_str();
   verb.add_flag("--layers-only", text.layers_only,
                 "Not copies and updates by size, which the profile may have already");

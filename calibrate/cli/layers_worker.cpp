@@ -58,7 +58,8 @@ json measure_layers(const LayersJob& job) {
         calm.push_back(sample.plain_forward + sample.plain_backward);
       }
     }
-    const double paused = 2 * job.pause_seconds * static_cast<double>(samples.size());
+    double paused = 0;
+    for (const LayerSamples& sample : samples) paused += sample.paused;
     const bool out_of_time = now() - began - paused > job.most_seconds &&
                              samples.size() >= static_cast<std::size_t>(job.rule.minimum);
     return together.all_done(enough(calm, job.rule) || out_of_time ||

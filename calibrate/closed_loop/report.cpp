@@ -39,6 +39,11 @@ std::vector<double> errors_of(const std::vector<double>& predicted,
   return errors;
 }
 
+// What the repetitions together say. Of a few the median, which no single strange one moves.
+double centre(const std::vector<double>& errors) {
+  return pseudo_median_bounds(errors) ? pseudo_median(errors) : median(errors);
+}
+
 Table table_of(const ResultRecord& record, const std::vector<Truth>& truths, double& worst) {
   Table table({{"strategy", Table::Align::left},
                {"measured"},
@@ -62,7 +67,7 @@ Table table_of(const ResultRecord& record, const std::vector<Truth>& truths, dou
     const double predicted = median(truth.predicted);
     // Each repetition against the prediction from the layers measured right before it.
     const std::vector<double> errors = errors_of(truth.predicted, truth.step_seconds);
-    const double error = pseudo_median(errors);
+    const double error = centre(errors);
     worst = std::max(worst, std::abs(error));
     const auto [low, high] =
         std::minmax_element(truth.step_seconds.begin(), truth.step_seconds.end());
@@ -76,7 +81,7 @@ Table table_of(const ResultRecord& record, const std::vector<Truth>& truths, dou
     // An interruption, or a run in which a worker made no step that counts, leaves gaps.
     if (truth.compute.size() == truth.step_seconds.size()) {
       row.push_back(percent(median(truth.compute) - 1));
-      row.push_back(percent(pseudo_median(errors_of(truth.predicted_so, truth.step_seconds))));
+      row.push_back(percent(centre(errors_of(truth.predicted_so, truth.step_seconds))));
     } else {
       row.insert(row.end(), {"-", "-"});
     }
@@ -97,11 +102,12 @@ Table table_of(const ResultRecord& record, const std::vector<Truth>& truths, dou
 }
 
 // What chance leaves of each strategy's error, where there are enough repetitions to say; or nothing.
+// With a kept profile the chance of its probes is not in it.
 std::string confidence(const ResultRecord& record, const std::vector<Truth>& truths) {
   std::vector<std::string> known;
   for (std::size_t i = 0; i < truths.size(); ++i) {
     const std::vector<double> errors = errors_of(truths[i].predicted, truths[i].step_seconds);
-    if (const std::optional<Bounds> bounds = pseudo_median_bounds(errors)) {
+    if (const std::optional<ConfidenceBounds> bounds = pseudo_median_bounds(errors)) {
       known.push_back(fmt::format("{} {:+.1f} to {:+.1f} %", record.predictions[i].strategy,
                                   100 * bounds->low, 100 * bounds->high));
     }

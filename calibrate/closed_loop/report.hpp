@@ -31,7 +31,7 @@ void add_own_compute(Truth& truth, const std::vector<double>& of_ranks, const Pr
 
 struct LoopReport {
   std::string text;
-  double worst = 0;  // largest |predicted / measured - 1| of a step time
+  double worst = 0;  // largest |error| of a step time in the table
 };
 // `truths`: one for each prediction of the record, each with a repetition at least.
 LoopReport closed_loop_report(const ClosedLoopOptions& options, const ResultRecord& record,

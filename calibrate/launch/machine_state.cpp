@@ -91,6 +91,14 @@ CpuClocks read_cpu_clocks() {
   return clocks;
 }
 
+void leave_out(CpuClocks& before, const CpuClocks& from, const CpuClocks& to) {
+  for (double CpuClocks::*clock :
+       {&CpuClocks::wall_seconds, &CpuClocks::busy_seconds, &CpuClocks::steal_seconds,
+        &CpuClocks::own_seconds, &CpuClocks::queued_seconds}) {
+    before.*clock += to.*clock - from.*clock;
+  }
+}
+
 Disturbance disturbance(const CpuClocks& before, const CpuClocks& after, double own_cpu_seconds) {
   Disturbance result;
   result.seconds = after.wall_seconds - before.wall_seconds;

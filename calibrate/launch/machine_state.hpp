@@ -30,6 +30,9 @@ struct CpuClocks {
 };
 CpuClocks read_cpu_clocks();
 
+// What was used between two readings after `before` shall not count: moves `before` on by it.
+void leave_out(CpuClocks& before, const CpuClocks& from, const CpuClocks& to);
+
 // Shares are of elapsed time and of one core: 1.0 is one core for the whole time.
 struct Disturbance {
   double seconds = 0;

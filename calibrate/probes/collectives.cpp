@@ -349,7 +349,8 @@ void probe_collectives(Group& group, const CollectivePlan& plan,
         best->speed_beside_compute = speeds.collective;
       }
       if (collective == Collective::send_recv && bytes >= plan.least_beside_compute) {
-        best->sender_seconds = std::max(0.0, best->seconds - measure_early(group, measured));
+        // 0 would say that it was not measured.
+        best->sender_seconds = std::max(1e-9, best->seconds - measure_early(group, measured));
         if (plan.one_core) {
           best->one_core_seconds = measure_on_one_core(group, measured, plan, best->seconds);
         }

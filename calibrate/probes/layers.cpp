@@ -329,21 +329,25 @@ LayerProbeResult probe_layers(const TrainingStep& step, const LayerProbeOptions&
     MemoryMeter meter(options.device);
     Probe probe(step, options);
     for (int i = 0; i < std::max(1, options.warm_up); ++i) probe.plain(nullptr);
-    OtherMemory others;
     LayerProbeResult result;
     result.memory = probe.memory(meter);
+    const bool pauses = options.pause_seconds > 0;
+    OtherMemory others;  // not the network's, whose memory is known by now
+    if (pauses && device.is_cpu()) others.pass();
     do {
       LayerSamples sample;
       if (!device.is_cpu()) probe.issue(sample);
-      const auto pause = [&] {
-        if (options.pause_seconds <= 0) return;
-        const auto end =
-            std::chrono::steady_clock::now() + std::chrono::duration<double>(options.pause_seconds);
-        if (device.is_cpu()) others.pass();
-        std::this_thread::sleep_until(end);
-      };
       CpuClocks before = read_cpu_clocks();
-      before.wall_seconds += 2 * options.pause_seconds;  // in which nobody was disturbed
+      const auto pause = [&] {
+        if (!pauses) return;
+        const CpuClocks from = read_cpu_clocks();
+        if (device.is_cpu()) others.pass();
+        const double left = from.wall_seconds + options.pause_seconds - host_seconds();
+        if (left > 0) std::this_thread::sleep_for(std::chrono::duration<double>(left));
+        const CpuClocks to = read_cpu_clocks();
+        leave_out(before, from, to);
+        sample.paused += to.wall_seconds - from.wall_seconds;
+      };
       // In turn who is first: what a step finds in memory depends on the one before.
       const bool plain_first = result.samples.size() % 2 == 0;
       for (const bool plain : {plain_first, !plain_first}) {

@@ -25,6 +25,7 @@ struct LayerSamples {
   double host_backward = 0;
   double host_update = 0;
   double disturbance = 0;  // share of the time that others had the core
+  double paused = 0;       // before its two steps, which is in no other figure
 };
 
 struct MeasuredMemory {  // bytes of tensors
@@ -48,6 +49,7 @@ struct LayerProbeOptions {
   int warm_up = 2;  // steps before the first repetition
   // Before each step, as a rank waits for messages in training. A core that was idle computes slower,
   // and on CPUs others' memory has gone through the caches.
+  // The pause lasts as long as that takes at least.
   double pause_seconds = 0;
   // After each repetition with all of them so far; true ends the measurement.
   std::function<bool(const std::vector<LayerSamples>&)> enough;

@@ -41,7 +41,7 @@ std::vector<double> pair_means(const std::vector<double>& values) {
   return means;
 }
 
-// How many values W there are from 0 on with P(sum of signed ranks <= W) <= 2.5 %.
+// How many values W there are from 0 on with P(sum of the positive ranks <= W) <= 2.5 %.
 std::size_t unlikely_rank_sums(std::size_t n) {
   std::vector<double> share(n * (n + 1) / 2 + 1, 0);  // of the 2^n choices of ranks, by their sum
   share[0] = 1;
@@ -61,11 +61,11 @@ double pseudo_median(const std::vector<double>& values) {
   return median(pair_means(values));
 }
 
-std::optional<Bounds> pseudo_median_bounds(const std::vector<double>& values) {
+std::optional<ConfidenceBounds> pseudo_median_bounds(const std::vector<double>& values) {
   const std::size_t beyond = values.empty() ? 0 : unlikely_rank_sums(values.size());
   if (beyond == 0) return std::nullopt;
   const std::vector<double> means = pair_means(values);
-  return Bounds{means[beyond - 1], means[means.size() - beyond]};
+  return ConfidenceBounds{means[beyond - 1], means[means.size() - beyond]};
 }
 
 double standard_deviation(const std::vector<double>& values) {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <fstream>
 
+#include "launch/machine_state.hpp"
 #include "launch/processes.hpp"
 #include "probes/layers.hpp"
 #include "workload/model.hpp"
@@ -42,22 +43,33 @@ TEST_P(ResidualNetworks, EveryLayerWithParametersHasABackward) {
 
 INSTANTIATE_TEST_SUITE_P(Models, ResidualNetworks, testing::Values("resnet18", "densenet121"));
 
-// As a rank that waits for messages: before each step, and in none of its times.
+// As a rank that waits for messages: before each step, and in none of its figures. Others' memory goes
+// through the caches meanwhile: 192 MiB, which take no processor less than 5 ms.
 TEST(LayerProbe, PausesBeforeEachStep) {
   constexpr double pause = 0.05;
   LayerProbeOptions options;
-  options.pause_seconds = pause;
   options.enough = [](const auto& samples) { return samples.size() >= 4; };
+  const auto cpu_seconds = [&](LayerProbeResult& result) {
+    const CpuClocks before = read_cpu_clocks();
+    result = probe_layers(step_of("lenet5", 2, {}), options);
+    return read_cpu_clocks().own_seconds - before.own_seconds;
+  };
+  LayerProbeResult plain, pausing;
+  const double without = cpu_seconds(plain);
+  options.pause_seconds = pause;
   const auto begin = std::chrono::steady_clock::now();
-  const LayerProbeResult result = probe_layers(step_of("lenet5", 2, {}), options);
+  EXPECT_GT(cpu_seconds(pausing), without + 8 * 5e-3);
   const std::chrono::duration<double> all = std::chrono::steady_clock::now() - begin;
   double times = 0;
-  for (const LayerSamples& sample : result.samples) {
+  for (const LayerSamples& sample : pausing.samples) {
     times += sample.plain_forward + sample.plain_backward;
     for (const double layer : sample.forward) times += layer;
     for (const double layer : sample.backward) times += layer;
+    EXPECT_GE(sample.paused, 2 * pause);
   }
   EXPECT_LT(times, all.count() - 8 * pause);
+  EXPECT_EQ(plain.samples.front().paused, 0);
+  EXPECT_EQ(pausing.memory.peak, plain.memory.peak);
 }
 
 // One heavy layer at every place of a network with branches: its time must be found there. Backward

@@ -53,7 +53,7 @@ TEST(Statistics, BoundsOfThePseudoMedianAreThoseOfTheSignedRanks) {
       }
     }
     std::sort(means.begin(), means.end());
-    const std::optional<Bounds> bounds = pseudo_median_bounds(values);
+    const std::optional<ConfidenceBounds> bounds = pseudo_median_bounds(values);
     ASSERT_TRUE(bounds) << count;
     EXPECT_EQ(bounds->low, means[static_cast<std::size_t>(critical)]) << count;
     EXPECT_EQ(bounds->high, means[means.size() - 1 - static_cast<std::size_t>(critical)]) << count;
@@ -67,7 +67,7 @@ TEST(Statistics, BoundsOfThePseudoMedianHoldTheTruth) {
   for (std::uint32_t s = 0; s < samples; ++s) {
     std::vector<double> values;
     for (std::uint32_t i = 0; i < 9; ++i) values.push_back(7 + normal_draw(DrawKey{1, s, i, 0}));
-    const std::optional<Bounds> bounds = pseudo_median_bounds(values);
+    const std::optional<ConfidenceBounds> bounds = pseudo_median_bounds(values);
     held += bounds->low <= 7 && 7 <= bounds->high ? 1 : 0;
   }
   EXPECT_NEAR(held / double(samples), 0.961, 0.015);  // 1 - 2 P(W <= 5)

@@ -453,6 +453,14 @@ TEST(Copies, MessagesBetweenCpuProcessesFollowTheirCurve) {
   EXPECT_NEAR(host_host_copy(machine, 0.8e6).buffered_bytes, 0.75e6, 1e-6);
   EXPECT_DOUBLE_EQ(host_host_copy(machine, 0.5e6).buffered_bytes, 0.5e6);
   EXPECT_EQ(loopback_copy(machine, 1e6).provenance, Provenance::modelled);  // nodes: 2
+  // Nothing held is a measurement, too; where none was made, that of the neighbours holds.
+  std::vector<double>& sender = machine.collectives[0].sender_seconds;
+  sender = {0, 4e-3, 80e-3};
+  EXPECT_EQ(host_host_copy(machine, 1e6).buffered_bytes, 0);
+  sender = {5e-6, 0, 99e-3};
+  EXPECT_NEAR(host_host_copy(machine, 1e6).buffered_bytes, std::lerp(750, 1e5, 0.75), 1e-6);
+  sender.clear();
+  EXPECT_EQ(host_host_copy(machine, 1e6).buffered_bytes, 0);
 }
 
 TEST(Copies, OnOneCoreTakeWhatWasMeasuredThere) {

@@ -53,6 +53,20 @@ TEST(Disturbance, IsWhatOthersUsed) {
   EXPECT_TRUE(disturbed(neighbour));
 }
 
+TEST(Disturbance, LeavesOutWhatDoesNotCount) {
+  CpuClocks before = clocks(10, 100, 5);
+  CpuClocks from = clocks(11, 101, 5), to = clocks(14, 107, 6);
+  from.own_seconds = from.queued_seconds = 0.5;
+  to.own_seconds = 1.5, to.queued_seconds = 0.75;
+  leave_out(before, from, to);
+  EXPECT_EQ(before.own_seconds, 1);
+  EXPECT_EQ(before.queued_seconds, 0.25);
+  const Disturbance rest = disturbance(before, clocks(15, 108, 6.4), 2);
+  EXPECT_NEAR(rest.seconds, 2, 1e-12);   // 5 without 3
+  EXPECT_NEAR(rest.foreign, 0, 1e-12);   // 8 without 6: our own 2
+  EXPECT_NEAR(rest.stolen, 0.2, 1e-12);  // 1.4 without 1
+}
+
 // The kernel counts in ticks of 10 ms: over short times the difference is rounding.
 TEST(Disturbance, IsNotClaimedForShortTimes) {
   EXPECT_FALSE(disturbed(disturbance(clocks(1, 10, 0), clocks(1.05, 10.03, 0), 0)));

@@ -194,6 +194,25 @@ TEST(ServerOnCpu, MessagesOnOneCoreTakeWhatWasMeasuredThere) {
   }
 }
 
+// Two workers whose messages keep the server busy. A quarter of 16 MB is in buffers when it takes the
+// next push; by the largest size it would be 0.5 MB. Servers that do other things meanwhile gain nothing.
+TEST(ServerOnCpu, IsFreeByWhatBuffersHoldOfAMessageOfThatSize) {
+  ParameterServerOptions options;
+  options.consistency = Consistency::async;
+  options.serial = true;
+  Job job = server_job(3, 2e-3);
+  CollectiveCurve& messages = job.machine.collectives.back();
+  messages.bytes = {1e6, 16e6, 1e9};
+  messages.seconds = {2e-3, 32e-3, 2};
+  messages.host_seconds = {};
+  messages.sender_seconds = {1e-3, 24e-3, 1.999};
+  EXPECT_NEAR(simulate(job, options).step, 2 * (32e-3 + 1e-3 + 24e-3), near);
+  options.serial = false;
+  const double step = simulate(job, options).step;
+  job.machine.collectives.back().sender_seconds.clear();
+  EXPECT_EQ(simulate(job, options).step, step);
+}
+
 // GPUs have other cores for their hosts' threads.
 TEST(ServerOnGpu, NeverSharesACore) {
   ParameterServerOptions options;

@@ -244,8 +244,7 @@ void PsRun::send(Parcel parcel) {
   parcels->posted.post(parcel);
 }
 
-// Nothing of a push is held: the server waits for all of it. And nobody's end is waited for but a
-// serial server's.
+// Only a serial server goes on before its answer has arrived; of a push it waits for all.
 PsFlow PsRun::flow(const Parcel& parcel) const {
   int id = 0;
   route(parcel, id);
