@@ -180,20 +180,25 @@ TEST(ClosedLoop, PredictsTheAttentionOfTheLibraryThatMeasured) {
   }
 }
 
-// A shared machine changes its speed by the minute. The measuring half is a script here that notes
-// what it is asked for, and answers with a run of the real one.
+// The measuring half is a script that notes in `calls` what `note` says of its words, and answers with
+// what `train` printed. It begins when the folder has a profile.
+std::string noting_half(const std::string& note, const Command& train) {
+  return fmt::format(
+      "until test -f kept/profile.yaml; do sleep 0.01; done;"
+      "printf '#!/bin/sh\n{0} >> {1}/calls\ntest $1 != train || cat {2}/out\n' > half;"
+      "chmod +x half; export LOCKSTEP_CALIBRATE=$PWD/half;",
+      note, "$PWD", train.path().string());
+}
+
+// A shared machine changes its speed by the minute.
 TEST(ClosedLoop, MeasuresCollectivesForEveryRepetitionAndLayersBeforeEveryRun) {
   Command train("train --model lenet5 --batch 8 --steps 2 --json");
   ASSERT_EQ(train.wait(), 0) << train.err();
   Command command(
       "closed-loop --model lenet5 --batch 8 -o kept --repetitions 2 --steps 2 "
       "--strategies ddp-25MiB,ddp-4MiB",
-      fmt::format("until test -f kept/profile.yaml; do sleep 0.01; done;"
-                  "printf '#!/bin/sh\ntest $2 = collectives && shift\necho $1 >> {0}/calls\n"
-                  "test $1 != train || cat {1}/out\n' > half; chmod +x half;"
-                  "export LOCKSTEP_CALIBRATE=$PWD/half;",
-                  "$PWD", train.path().string()),
-      "> out 2> err", LOCKSTEP_PROGRAM);
+      noting_half("test $2 = collectives && shift\necho $1", train), "> out 2> err",
+      LOCKSTEP_PROGRAM);
   save_profile(command.path() / "kept", lenet_profile(0));
   EXPECT_EQ(command.wait(), 0) << command.err();
   const std::string repetition = "collectives\ncalibrate\ntrain\ncalibrate\ntrain\n";
@@ -207,12 +212,7 @@ TEST(ClosedLoop, PausesBeforeTheStepsOfServersWorkersOnly) {
   Command command(
       "closed-loop --model lenet5 --batch 8 -o kept --repetitions 1 --steps 2 "
       "--strategies fsdp,ps-async",
-      fmt::format("until test -f kept/profile.yaml; do sleep 0.01; done;"
-                  "printf '#!/bin/sh\necho $* >> {0}/calls\n"
-                  "test $1 != train || cat {1}/out\n' > half; chmod +x half;"
-                  "export LOCKSTEP_CALIBRATE=$PWD/half;",
-                  "$PWD", train.path().string()),
-      "> out 2> err", LOCKSTEP_PROGRAM);
+      noting_half("echo $*", train), "> out 2> err", LOCKSTEP_PROGRAM);
   save_profile(command.path() / "kept", lenet_profile(0));
   EXPECT_EQ(command.wait(), 0) << command.err();
   const std::string calls = text_of(command.path() / "calls");

@@ -147,7 +147,9 @@ TEST(LayersDigest, SingleStepsAreComparedWithTheirNeighbours) {
   const ProfileBatch batch = digested(speeds, not_calm).profile.models.at(0).batches.at(0);
   ASSERT_EQ(batch.step_factors.size(), 40u);
   for (std::size_t i = 0; i < 40; ++i) {
-    EXPECT_NEAR(batch.step_factors[i], i == 20 ? 1.5 : 1, 0.05) << i;
+    // The first and the last have neighbours on one side only.
+    const bool at_an_end = i < 8 || i >= 32;
+    EXPECT_NEAR(batch.step_factors[i], i == 20 ? 1.5 : 1, at_an_end ? 0.05 : 0.025) << i;
   }
 }
 

@@ -73,8 +73,8 @@ struct PsRoute {
 // A message alone, as the curve of its route says.
 struct PsFlow {
   double bytes = 0;  // that it counts as, so that it takes what the curve says
-  double held =
-      0;  // share, 0 to 1, that is still in buffers on the way when a serial server has sent it
+  // Share, 0 to 1, that is still in buffers on the way when a serial server has sent it.
+  double held = 0;
 };
 
 struct PsWorker {
