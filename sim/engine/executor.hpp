@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -44,7 +44,7 @@ class Executor {
   class Wait {
    public:
     Wait(Executor& executor, double until) : executor_(executor), until_(until) {}
-    bool await_ready() { return until_ <= executor_.now() || executor_.block(until_); }
+    bool await_ready() { return until_ <= executor_.now() || executor_.waited(until_); }
     void await_suspend(std::coroutine_handle<> here) { executor_.suspend(here, until_); }
     void await_resume() const {}
 
@@ -59,7 +59,7 @@ class Executor {
    public:
     Carry(Executor& executor, RouteId route, double bytes, int weight)
         : executor_(executor), route_(route), bytes_(bytes), weight_(weight) {}
-    bool await_ready() { return bytes_ <= 0 || executor_.carry_blocking(route_, bytes_, weight_); }
+    bool await_ready() { return bytes_ <= 0 || executor_.carried(route_, bytes_, weight_); }
     void await_suspend(std::coroutine_handle<> here) {
       executor_.carry_suspended(here, route_, bytes_, weight_);
     }
@@ -79,9 +79,9 @@ class Executor {
 
   virtual ~Executor() = default;
 
-  virtual double now() const = 0;
+  double now() const { return now_; }
   // The program begins at `at`, or now if that has passed.
-  virtual ProgramId start(std::string name, Program program, double at = 0) = 0;
+  virtual ProgramId start(std::string_view name, Program program, double at = 0) = 0;
   // Ends a program that waits, wherever it is; what it waited for forgets it. Nothing happens if it
   // is over.
   virtual void cancel(ProgramId program) = 0;
@@ -101,17 +101,26 @@ class Executor {
   Wait sleep_for(double seconds) { return {*this, now() + seconds}; }
   Carry carry(RouteId route, double bytes, int weight = 1) { return {*this, route, bytes, weight}; }
 
-  // --- for awaitables: the running program waits. An executor whose programs can block does that
-  // in block() and returns true when the wait is over; others return false, and get the coroutine.
-  virtual Fiber& running() = 0;
-  virtual bool block(double until) = 0;
+  // --- for awaitables: the running program waits. Programs that can block have waited when waited()
+  // returns, and it says so; of others suspend() gets the coroutine.
+  Fiber& running() { return *running_; }
+  bool waited(double until) { return blocks_ && block(until); }
   virtual void suspend(std::coroutine_handle<> here, double until) = 0;
   virtual void wake(Fiber& fiber) = 0;  // nothing if it has been woken already
 
  protected:
-  virtual bool carry_blocking(RouteId route, double bytes, int weight) = 0;
+  explicit Executor(bool programs_block) : blocks_(programs_block) {}
+  virtual bool block(double until) = 0;  // true when the wait is over
+  // The same of a flow. True, too, over a route without links and cap, which takes no time.
+  virtual bool carried(RouteId route, double bytes, int weight) = 0;
   virtual void carry_suspended(std::coroutine_handle<> here, RouteId route, double bytes,
                                int weight) = 0;
+
+  double now_ = 0;
+  Fiber* running_ = nullptr;
+
+ private:
+  const bool blocks_;
 };
 
 std::unique_ptr<Executor> make_loop();
@@ -135,12 +144,14 @@ class Bell {
     Ring(Bell& bell, double until) : bell_(bell), until_(until) {}
     Ring(const Ring&) = delete;
     Ring& operator=(const Ring&) = delete;
-    ~Ring() { bell_.leave(*this); }
+    ~Ring() {
+      if (waits_) bell_.leave(*this);
+    }
     bool await_ready() {
       if (until_ <= bell_.executor_.now()) return true;
       fiber_ = &bell_.executor_.running();
-      bell_.waiting_.push_back(this);
-      return bell_.executor_.block(until_);
+      bell_.enter(*this);
+      return bell_.executor_.waited(until_);
     }
     void await_suspend(std::coroutine_handle<> here) { bell_.executor_.suspend(here, until_); }
     bool await_resume() const { return rung_; }  // false: the time was over before
@@ -150,22 +161,34 @@ class Bell {
     Bell& bell_;
     double until_;
     Executor::Fiber* fiber_ = nullptr;
-    bool rung_ = false;
+    Ring *before_ = nullptr, *after_ = nullptr;  // in Bell's list, while it waits
+    bool waits_ = false, rung_ = false;
   };
 
   Ring rung(double until = never) { return {*this, until}; }
   void ring() {
-    for (Ring* ring : waiting_) {
-      ring->rung_ = true;
-      executor_.wake(*ring->fiber_);
+    while (first_) {
+      first_->rung_ = true;
+      executor_.wake(*first_->fiber_);
+      leave(*first_);
     }
-    waiting_.clear();
   }
 
  private:
-  void leave(Ring& ring) { std::erase(waiting_, &ring); }
+  void enter(Ring& ring) {
+    ring.waits_ = true;
+    ring.before_ = last_;
+    (last_ ? last_->after_ : first_) = &ring;
+    last_ = &ring;
+  }
+  void leave(Ring& ring) {
+    ring.waits_ = false;
+    (ring.before_ ? ring.before_->after_ : first_) = ring.after_;
+    (ring.after_ ? ring.after_->before_ : last_) = ring.before_;
+    ring.before_ = ring.after_ = nullptr;
+  }
   Executor& executor_;
-  std::vector<Ring*> waiting_;
+  Ring *first_ = nullptr, *last_ = nullptr;  // of those that wait; each lies in its program's frame
 };
 
 // What one program leaves for another, which takes it in turn.
@@ -185,7 +208,7 @@ class Inbox {
     bool await_ready() {
       if (inbox_.next_ < inbox_.items_.size()) return true;
       inbox_.receiver_ = &inbox_.executor_.running();
-      return inbox_.executor_.block(never);
+      return inbox_.executor_.waited(never);
     }
     void await_suspend(std::coroutine_handle<> here) { inbox_.executor_.suspend(here, never); }
     Item await_resume() { return inbox_.take(); }

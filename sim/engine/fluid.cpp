@@ -104,7 +104,7 @@ const std::vector<int>& FluidNetwork::complete(double now) {
       leave(id, flow.weight);
     }
   }
-  std::sort(due_.begin(), due_.end());
+  if (due_.size() > 1) std::sort(due_.begin(), due_.end());
   completed_.clear();
   for (const auto& [order, tag] : due_) completed_.push_back(tag);
   return completed_;
@@ -134,7 +134,7 @@ double FluidNetwork::bytes_carried(int id) const {
 
 double FluidNetwork::busy_seconds(int id, double now) const {
   const Link& link = links_[at(id)];
-  return link.busy + (link.users > 0 ? now - link.busy_since : 0);
+  return link.busy + (link.active > 0 ? now - link.busy_since : 0);
 }
 
 // The flows of a route have changed.
@@ -143,12 +143,6 @@ void FluidNetwork::change_users(int id, int weight) {
   const Queue& queue = queues_[at(id)];
   route.weight += weight;
   if (!queue.flows.empty()) route.next_finish = queue.flows.top().finish;
-  for (const Crossing& crossing : queue.crossings) {
-    Link& link = links_[at(crossing.link)];
-    if (link.users == 0) link.busy_since = now_;
-    link.users += crossing.times * weight;
-    if (link.users == 0) link.busy += now_ - link.busy_since;
-  }
   Part& part = parts_[at(route.part)];
   for (const Load& load : route.loads) part.users[load.slot] += load.times * weight;
   forget_rates(route);
@@ -159,7 +153,8 @@ bool FluidNetwork::before(int a, int b) const {
   return cap_a != cap_b ? cap_a < cap_b : a < b;
 }
 
-void FluidNetwork::activate(int id) {
+// To the routes that its part shares among.
+void FluidNetwork::join(int id) {
   const auto add = [&](std::vector<int>& routes) {
     const auto order = [this](int a, int b) { return before(a, b); };
     routes.insert(std::lower_bound(routes.begin(), routes.end(), id, order), id);
@@ -170,11 +165,25 @@ void FluidNetwork::activate(int id) {
   for (const Load& load : route.loads) add(part.routes[load.slot]);
 }
 
+// Its first flow has come.
+void FluidNetwork::activate(int id) {
+  join(id);
+  for (const Crossing& crossing : queues_[at(id)].crossings) {
+    Link& link = links_[at(crossing.link)];
+    if (link.active++ == 0) link.busy_since = now_;
+  }
+}
+
+// Its last one has gone.
 void FluidNetwork::deactivate(int id) {
   const Route& route = routes_[at(id)];
   Part& part = parts_[at(route.part)];
   std::erase(part.active, id);
   for (const Load& load : route.loads) std::erase(part.routes[load.slot], id);
+  for (const Crossing& crossing : queues_[at(id)].crossings) {
+    Link& link = links_[at(crossing.link)];
+    if (--link.active == 0) link.busy += now_ - link.busy_since;
+  }
 }
 
 void FluidNetwork::advance_to(double now) {
@@ -295,7 +304,6 @@ void FluidNetwork::lay_out() {
     part.shares.resize(slots);
     for (std::size_t slot = 0; slot < part.links.size(); ++slot) {
       part.capacity[slot] = links_[at(part.links[slot])].capacity;
-      part.users[slot] = static_cast<double>(links_[at(part.links[slot])].users);
     }
   }
   std::vector<std::size_t> told(parts_.size(), 0);  // of Part::loads
@@ -311,12 +319,15 @@ void FluidNetwork::lay_out() {
       return parts_[at(route.part)].capacity[load.slot] <= route.cap * load.times;
     });
     if (queues_[id].flows.empty()) continue;
-    activate(static_cast<int>(id));
+    join(static_cast<int>(id));
+    for (const Load& load : route.loads) {
+      parts_[at(route.part)].users[load.slot] += load.times * route.weight;
+    }
     forget_rates(route);
   }
 }
 
-void FluidNetwork::share_all() {
+void FluidNetwork::share_unknown() {
   if (!laid_out_) lay_out();
   for (const int part : unknown_) next_[at(part)] = share(parts_[at(part)]);
   unknown_.clear();

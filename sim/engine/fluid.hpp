@@ -8,14 +8,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <limits>
-#include <queue>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "core/index.hpp"
+#include "engine/least_first.hpp"
 
 namespace lockstep {
 
@@ -52,8 +51,8 @@ class FluidNetwork {
     std::int64_t order;
     int tag;
     int weight;
-    bool operator>(const Flow& other) const {
-      return finish != other.finish ? finish > other.finish : order > other.order;
+    bool operator<(const Flow& other) const {
+      return finish != other.finish ? finish < other.finish : order < other.order;
     }
   };
   struct Crossing {
@@ -68,9 +67,9 @@ class FluidNetwork {
   struct Link {
     double capacity = 0;
     double busy = 0;        // seconds up to busy_since
-    double busy_since = 0;  // meaningful while users > 0
-    std::int64_t users = 0;
-    std::vector<int> routes;  // over it
+    double busy_since = 0;  // meaningful while active > 0
+    int active = 0;         // routes with flows over it
+    std::vector<int> routes;
   };
   struct Route {
     double cap = 0;
@@ -88,7 +87,7 @@ class FluidNetwork {
   };
   struct Queue {  // of a route
     std::vector<Crossing> crossings;
-    std::priority_queue<Flow, std::vector<Flow>, std::greater<>> flows;
+    LeastFirst<Flow> flows;
     std::vector<std::int64_t> dropped;  // still among `flows`, never on top
   };
   // What is worked out over and over lies close together. By slot, a link that can fill up:
@@ -106,12 +105,16 @@ class FluidNetwork {
   bool before(int a, int b) const;  // by cap, then number
   void lay_out();
   std::vector<bool> links_that_fill() const;
-  void share_all();
+  void share_all() {
+    if (!laid_out_ || !unknown_.empty()) share_unknown();
+  }
+  void share_unknown();
   double share(Part& part);
   double share_alone(const Part& part);
   void set_rate(Route& route, double rate);
   void settle(Route& route);
   void forget_rates(Route& route);
+  void join(int route);
   void activate(int route);
   void deactivate(int route);
   void change_users(int route, int weight);

@@ -29,8 +29,8 @@ static_assert(sizeof(LoopFiber) == 64);
 
 class Loop final : public Executor {
  public:
-  double now() const override { return now_; }
-  ProgramId start(std::string name, Program program, double at) override;
+  Loop() : Executor(false) {}
+  ProgramId start(std::string_view name, Program program, double at) override;
   void cancel(ProgramId program) override;
   void run() override;
   void stop() override { stopping_ = true; }
@@ -42,13 +42,12 @@ class Loop final : public Executor {
   RouteId add_route(const Route& route) override;
   Traffic traffic(LinkId link) override;
 
-  LoopFiber& running() override { return *running_; }
-  bool block(double) override { return false; }
   void suspend(std::coroutine_handle<> here, double until) override;
   void wake(Fiber& woken) override;
 
  protected:
-  bool carry_blocking(RouteId id, double, int) override {
+  bool block(double) override { return false; }
+  bool carried(RouteId id, double, int) override {
     const Route& route = routes_[static_cast<std::size_t>(id)];
     return route.links.empty() && route.cap == never;
   }
@@ -72,12 +71,12 @@ class Loop final : public Executor {
   double next_moment();
   void clear();
 
-  double now_ = 0;
+  LoopFiber& self() { return static_cast<LoopFiber&>(*running_); }
+
   std::deque<LoopFiber> fibers_;
   std::vector<int> free_;
   ProgramId started_ = 0;
   std::size_t live_ = 0;
-  LoopFiber* running_ = nullptr;
   std::vector<LoopFiber*> ready_;  // from next_ready_ on
   std::size_t next_ready_ = 0;
   std::priority_queue<Moment, std::vector<Moment>, std::greater<>> moments_;
@@ -89,7 +88,7 @@ class Loop final : public Executor {
   bool stopping_ = false;
 };
 
-ProgramId Loop::start(std::string, Program program, double at) {
+ProgramId Loop::start(std::string_view, Program program, double at) {
   if (free_.empty()) {
     free_.push_back(static_cast<int>(fibers_.size()));
     fibers_.emplace_back().slot = free_.back();
@@ -175,8 +174,8 @@ void Loop::set_timer(LoopFiber& fiber, double time) {
 }
 
 void Loop::suspend(std::coroutine_handle<> here, double until) {
-  running_->here = here;
-  if (until < never) set_timer(*running_, until);
+  self().here = here;
+  if (until < never) set_timer(self(), until);
 }
 
 void Loop::wake(Fiber& woken) {
@@ -190,14 +189,15 @@ void Loop::wake(Fiber& woken) {
 // A route that shares nothing takes its closed form.
 void Loop::carry_suspended(std::coroutine_handle<> here, RouteId id, double bytes, int weight) {
   const Route& route = routes_[static_cast<std::size_t>(id)];
-  running_->here = here;
+  LoopFiber& carrier = self();
+  carrier.here = here;
   if (route.links.empty()) {
-    set_timer(*running_, now_ + bytes / route.cap);
+    set_timer(carrier, now_ + bytes / route.cap);
     return;
   }
-  running_->route = id;
-  running_->weight = weight;
-  running_->flow = network_.start(id, bytes, weight, running_->slot, now_);
+  carrier.route = id;
+  carrier.weight = weight;
+  carrier.flow = network_.start(id, bytes, weight, carrier.slot, now_);
 }
 
 double Loop::next_moment() {
@@ -220,8 +220,10 @@ bool Loop::pass_time() {
     due_.push_back(moments_.top());
     moments_.pop();
   }
-  std::sort(due_.begin(), due_.end(),
-            [](const Moment& a, const Moment& b) { return a.number < b.number; });
+  if (due_.size() > 1) {
+    std::sort(due_.begin(), due_.end(),
+              [](const Moment& a, const Moment& b) { return a.number < b.number; });
+  }
   for (const Moment& due : due_) wake(*due.fiber);
   if (flows > now_ + clock_precision) return true;
   for (const int slot : network_.complete(now_)) {

@@ -67,7 +67,7 @@ s4u::Engine& start_engine() {
 
 class SimGrid final : public Executor {
  public:
-  SimGrid() : engine_(start_engine()), zone_(sg::make_zone("world")) {
+  SimGrid() : Executor(true), engine_(start_engine()), zone_(sg::make_zone("world")) {
     home_ = sg::make_host(zone_, "home");
     for (int i = 0; i < pseudo_hosts; ++i) {
       hosts_.push_back(sg::make_host(zone_, "port" + std::to_string(i)));
@@ -76,8 +76,7 @@ class SimGrid final : public Executor {
     s4u::Engine::on_deadlock_cb([this] { deadlock_ = true; });
   }
 
-  double now() const override { return s4u::Engine::get_clock(); }
-  ProgramId start(std::string name, Program program, double at) override;
+  ProgramId start(std::string_view name, Program program, double at) override;
   void cancel(ProgramId program) override;
   void run() override;
   void stop() override { stopping_ = true; }
@@ -87,13 +86,12 @@ class SimGrid final : public Executor {
   RouteId add_route(const Route& route) override;
   Traffic traffic(LinkId link) override;
 
-  ActorFiber& running() override { return *running_; }
-  bool block(double until) override;
   void suspend(std::coroutine_handle<>, double) override {}
   void wake(Fiber& woken) override;
 
  protected:
-  bool carry_blocking(RouteId route, double bytes, int weight) override;
+  bool block(double until) override;
+  bool carried(RouteId route, double bytes, int weight) override;
   void carry_suspended(std::coroutine_handle<>, RouteId, double, int) override {}
 
  private:
@@ -140,6 +138,7 @@ class SimGrid final : public Executor {
     }
   };
 
+  ActorFiber& running_fiber() { return static_cast<ActorFiber&>(*running_); }
   void live(ActorFiber& fiber);
   void wait(ActorFiber& self, bool carries);
   void hand_on();
@@ -166,7 +165,6 @@ class SimGrid final : public Executor {
   std::map<ProgramId, ActorFiber> fibers_;
   ProgramId started_ = 0;
   std::uint64_t waits_ = 0;
-  ActorFiber* running_ = nullptr;  // has the turn
   std::deque<ActorFiber*> ready_;  // wait for their turn
   std::vector<ActorFiber*> due_;   // their time has come, and perhaps that of others, too
   bool stopping_ = false;
@@ -174,10 +172,10 @@ class SimGrid final : public Executor {
   std::exception_ptr failure_;
 };
 
-ProgramId SimGrid::start(std::string name, Program program, double at) {
+ProgramId SimGrid::start(std::string_view name, Program program, double at) {
   ActorFiber& fiber = fibers_[++started_];
   fiber.program = std::move(program);
-  fiber.name = std::move(name);
+  fiber.name = name;
   fiber.id = started_;
   fiber.turn = s4u::Semaphore::create(0);
   if (at > now()) {
@@ -195,6 +193,7 @@ ProgramId SimGrid::start(std::string name, Program program, double at) {
 
 // What an actor does.
 void SimGrid::live(ActorFiber& self) {
+  now_ = s4u::Engine::get_clock();
   self.program.handle().resume();
   try {
     self.program.rethrow();
@@ -255,9 +254,9 @@ void SimGrid::hand_on() {
     return;
   }
   if (ready_.empty()) return;
-  running_ = ready_.front();
+  ActorFiber& next = *ready_.front();
+  running_ = &next;
   ready_.pop_front();
-  ActorFiber& next = *running_;
   next.state = ActorFiber::State::running;
   // It may be over, and its fiber gone, before either call returns.
   if (next.actor) {
@@ -296,20 +295,22 @@ void SimGrid::arrive(ActorFiber& self) {
     if (running_ == nullptr) hand_on();
   }
   self.turn->acquire();
+  now_ = s4u::Engine::get_clock();
 }
 
 bool SimGrid::block(double until) {
-  ActorFiber& self = *running_;
+  ActorFiber& self = running_fiber();
   wait(self, false);
   if (until == never) {
     self.turn->acquire();
   } else if (self.turn->acquire_timeout(until - now())) {
     arrive(self);
   }
+  now_ = s4u::Engine::get_clock();
   return true;
 }
 
-bool SimGrid::carry_blocking(RouteId id, double bytes, int weight) {
+bool SimGrid::carried(RouteId id, double bytes, int weight) {
   const Route& route = routes_[static_cast<std::size_t>(id)];
   if (route.links.empty()) return route.cap == never || block(now() + bytes / route.cap);
   const double payload = std::max(1.0, std::round(bytes * payload_scale));
@@ -325,7 +326,7 @@ bool SimGrid::carry_blocking(RouteId id, double bytes, int weight) {
   idle.pop_back();
   // The capacity that makes the rounded payload take exactly as long as it should alone.
   if (limited) lane.limit->set_bandwidth(route.cap * (payload / bytes));
-  ActorFiber& self = *running_;
+  ActorFiber& self = running_fiber();
   Flow flow(*this, id, bytes, weight, payload, self);
   const auto send = [&] {
     flow.comm = s4u::Comm::sendto_init();

@@ -319,6 +319,23 @@ TEST(PullOverlap, WithPrioritiesForwardBeginsWhileTheBackLayersTravel) {
   EXPECT_NEAR(step_times(run_parameter_server(system)).back(), 0.090 + 0.020, exact);
 }
 
+// Messages that are ready at the same moment: the last one of them goes first if it is the most urgent.
+TEST(PullOverlap, TheMostUrgentOfAMomentGoesFirst) {
+  PsSystem system = two_layers(3);
+  for (PsMessage& message : system.messages) message.segment = 3;
+  system.records_updates = true;
+  const auto order = [&] {
+    std::vector<int> messages;
+    for (const ScheduledPush& push : run_parameter_server(system).updates) {
+      if (push.applied == 1) messages.push_back(push.message);
+    }
+    return messages;
+  };
+  EXPECT_EQ(order(), (std::vector<int>{0, 1, 2, 3}));
+  system.priorities = true;
+  EXPECT_EQ(order(), (std::vector<int>{3, 0, 1, 2}));
+}
+
 // What was pushed and not yet pulled is the same whatever overlaps.
 TEST(PullOverlap, BytesReturn) {
   const PsTrace trace = run_parameter_server(two_layers(3));

@@ -1,4 +1,4 @@
-// A server and a worker on one core (see SharedCore in ps_run.hpp). Measured: an asynchronous
+// A server and a worker on one core (see SharedCore in run.hpp). Measured: an asynchronous
 // server on the core of one of two workers, over loopback, made an update every 135.7 ms where
 // service and compute on cores of their own would have made one every 113 to 117 ms.
 #include "costs/interference.hpp"
@@ -42,6 +42,7 @@ double ServerDemand::missed(double now) {
 }
 
 SharedCore* PsRun::core_of_worker(int w) {
+  if (cores_.empty()) return nullptr;
   const int core = system_.workers[static_cast<std::size_t>(w)].core;
   return core < 0 ? nullptr : &cores_[static_cast<std::size_t>(core)];
 }

@@ -1,4 +1,4 @@
-// Routes of parameter-server traffic (see ps_links.hpp).
+// Routes of parameter-server traffic (see links.hpp).
 #include "strategies/parameter_server/links.hpp"
 
 #include <algorithm>

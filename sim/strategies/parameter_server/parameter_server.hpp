@@ -1,5 +1,5 @@
 // Training with parameter servers: synchronous, asynchronous and stale-synchronous (facts 68-83).
-// docs/strategies.md says what is modelled; ps_system.hpp is the system that is played.
+// docs/strategies.md says what is modelled; system.hpp is the system that is played.
 #pragma once
 
 #include "memory/memory_plan.hpp"

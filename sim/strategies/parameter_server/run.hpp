@@ -1,15 +1,15 @@
-// A parameter server at work (see ps_system.hpp): the programs of workers, couriers and servers,
-// and what they share. Private to the ps_*.cpp files.
+// A parameter server at work (see system.hpp): the programs of workers, couriers and servers, and what
+// they share. Private to the room.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <memory>
 #include <vector>
 
 #include "engine/executor.hpp"
+#include "engine/least_first.hpp"
 #include "strategies/parameter_server/watch.hpp"
 
 namespace lockstep {
@@ -72,11 +72,30 @@ class PsRun {
     int message = 0;
     Observer::Number number = 0;  // an observer's
   };
-  // Messages that wait for a courier, in the order in which it takes them.
+  struct Queued {
+    int priority = 0;
+    std::int64_t number = 0;  // in the order in which they came
+    Parcel parcel;
+    bool operator<(const Queued& other) const {
+      return priority != other.priority ? priority < other.priority : number < other.number;
+    }
+  };
+  // Messages of one worker that travel one after the other: with priorities by priority, then as they
+  // came. A courier carries one while others wait.
   struct Lane {
-    explicit Lane(Executor& executor) : posted(executor) {}
-    Inbox<Parcel> posted;
-    std::multimap<int, Parcel> waiting;  // with priorities: by priority, then as they came
+    LeastFirst<Queued> waiting;
+    bool courier = false;
+
+    Queued take() {
+      const Queued next = waiting.top();
+      waiting.pop();
+      return next;
+    }
+  };
+  // Between a worker and the servers of a place.
+  struct Way {
+    int push = 0, pull = 0;  // of PsSystem::routes
+    bool one_lane = false;
   };
   struct Activity {
     int running = 0;
@@ -96,17 +115,17 @@ class PsRun {
     int steps = 0;  // begun
     double started = 0;
     Loader loader;
-    int missing = 0;                           // messages pushed and not pulled yet
-    std::vector<int> missing_at;               // of them, needed by each of PsRun::gates_
-    int dropped = 0;                           // messages of this step that came too late
-    Bell arrived;                              // rings when all are here, or all that a gate needs
-    std::array<Activity, 2> transfers;         // by direction
-    std::vector<std::unique_ptr<Lane>> lanes;  // by number; those it uses
-    double booked_until = 0;                   // of the time after compute
-    double delay = 0;                          // that a shared core has cost this step so far
-    double lost = 0;                           // SharedCore::compute_lost that is in it
-    double waited_before = 0;                  // sum.waiting when the step began
-    StepSplit sum;  // whole steps, and the time after compute booked so far
+    int missing = 0;                    // messages pushed and not pulled yet
+    std::vector<int> missing_at;        // of them, needed by each of PsRun::gates_
+    int dropped = 0;                    // messages of this step that came too late
+    Bell arrived;                       // rings when all are here, or all that a gate needs
+    std::array<Activity, 2> transfers;  // by direction
+    std::vector<Lane> lanes;            // by number
+    double booked_until = 0;            // of the time after compute
+    double delay = 0;                   // that a shared core has cost this step so far
+    double lost = 0;                    // SharedCore::compute_lost that is in it
+    double waited_before = 0;           // sum.waiting when the step began
+    StepSplit sum;                      // whole steps, and the time after compute booked so far
   };
   struct Server {
     Server(Executor& executor, int number) : id(number), inbox(executor) {}
@@ -135,21 +154,21 @@ class PsRun {
     std::vector<int> extra;
   };
 
-  // --- programs: ps_worker.cpp
+  // --- programs: worker.cpp
   Program worker(Worker& self);
-  Program courier(Lane& lane);
+  // A courier: this message, unless another of the lane goes first by then, and all that wait in the
+  // lane. Without a lane: this one, for whoever awaits it.
+  Program carry(Lane* lane, Queued next);
   Program tail(Parcel parcel);
-  Program transfer(Parcel parcel);
-  // ps_server.cpp
+  // server.cpp
   Program server(Server& self);
-  Program serial_server(Server& self);
-  Program handle(Parcel push);
 
   const PsMessage& message(int m) const { return system_.messages[static_cast<std::size_t>(m)]; }
   std::size_t gate_of(int m) const { return gate_of_[static_cast<std::size_t>(m)]; }
-  int ranks_of(int w) const { return system_.workers[static_cast<std::size_t>(w)].ranks; }
-  Worker& worker_of(int w) { return workers_[static_cast<std::size_t>(w)]; }
-  const PsRoute& route(const Parcel& parcel, int& id) const;
+  int ranks_of(int w) const { return worker_ranks_[static_cast<std::size_t>(w)]; }
+  Worker& worker_of(int w) { return *workers_[static_cast<std::size_t>(w)]; }
+  const Way& way(const Parcel& parcel) const;
+  int route(const Parcel& parcel) const;  // of PsSystem::routes
   PsFlow flow(const Parcel& parcel) const;
 
   void begin_step(Worker& self);
@@ -174,13 +193,13 @@ class PsRun {
   void change_rule(const PsRule& rule);
   void control(const Worker& finished);
 
-  // ps_core.cpp: servers on the cores of workers
+  // core.cpp: servers on the cores of workers
   SharedCore* core_of_worker(int w);
   SharedCore* core_of_server(int server);
   void set_computing(Worker& self, bool computing);
   double compute_lost(Worker& self);
 
-  // ps_trace.cpp: what is reported
+  // trace.cpp: what is reported
   struct Snapshot {
     double time = 0;
     StepSplit sum;  // over all ranks
@@ -199,7 +218,10 @@ class PsRun {
   std::vector<bool> sending_;       // by neighbour
   std::unique_ptr<PsWatch> watch_;  // null = nobody listens
   std::vector<RouteId> routes_;
-  std::deque<Worker> workers_;
+  // Of PsSystem::workers, what every message asks for: close together.
+  std::vector<int> worker_ranks_;
+  std::vector<Way> ways_;  // by worker, then place
+  std::vector<std::unique_ptr<Worker>> workers_;
   std::deque<Server> servers_;
   std::vector<Shared> shared_;  // by message
   std::vector<SharedCore> cores_;
@@ -214,6 +236,7 @@ class PsRun {
   int ranks_ = 0;
   std::int64_t completed_ = 0;  // messages of ranks' steps that were used
   std::int64_t pushes_ = 0, dropped_ = 0;
+  std::int64_t queued_ = 0;  // messages so far that went into lanes
   bool done_ = false;
   Snapshot base_;                // what is reported begins here
   std::deque<Snapshot> latest_;  // of the steps that may turn out to be the steady state

@@ -6,42 +6,32 @@
 
 namespace lockstep {
 
+// A serial one has one message at a time, its transfer included.
 Program PsRun::server(Server& self) {
-  while (true) {
-    const Parcel push = co_await self.inbox.receive();
-    self.busy.change(+1, executor_.now());
-    co_await handle(push);
-    self.busy.change(-1, executor_.now());
-    take(push);
-  }
-}
-
-// One message at a time, its transfer included.
-Program PsRun::serial_server(Server& self) {
+  constexpr double update_cores = 1;  // one thread applies updates
+  SharedCore* const core = core_of_server(self.id);
   while (true) {
     const Parcel parcel = co_await self.inbox.receive();
     self.busy.change(+1, executor_.now());
-    co_await transfer(parcel);
-    if (parcel.direction == Direction::push) {
+    if (system_.serial_servers) {
+      co_await carry(nullptr, {.parcel = parcel});
+      if (parcel.direction == Direction::pull) {
+        executor_.start("tail", tail(parcel));
+        self.busy.change(-1, executor_.now());
+        continue;
+      }
       count_transfer(parcel, -1);
-      co_await handle(parcel);
-    } else {
-      executor_.start("tail", tail(parcel));
     }
+    const double start = executor_.now();
+    ServerDemand demand(core, update_cores, start);
+    co_await executor_.sleep_for(service_seconds(parcel));
+    while (const double missed = demand.missed(executor_.now())) {
+      co_await executor_.sleep_for(missed);
+    }
+    if (watch_) watch_->serves(parcel.message, parcel.number, start, executor_.now());
     self.busy.change(-1, executor_.now());
-    if (parcel.direction == Direction::push) take(parcel);
+    take(parcel);
   }
-}
-
-Program PsRun::handle(Parcel push) {
-  constexpr double update_cores = 1;  // one thread applies updates
-  const double start = executor_.now();
-  ServerDemand demand(core_of_server(message(push.message).server), update_cores, start);
-  co_await executor_.sleep_for(service_seconds(push));
-  while (const double missed = demand.missed(executor_.now())) {
-    co_await executor_.sleep_for(missed);
-  }
-  if (watch_) watch_->serves(push.message, push.number, start, executor_.now());
 }
 
 // To add the gradient to the others of this update, and apply them when it is the last. Nothing is

@@ -36,9 +36,17 @@ PsRun::PsRun(const PsSystem& system, Executor& executor)
   for (const double capacity : system.links) executor.add_link(capacity);
   for (const PsRoute& r : system.routes) routes_.push_back(executor.add_route({r.links, r.cap}));
   for (std::size_t w = 0; w < system.workers.size(); ++w) {
-    workers_.emplace_back(executor, static_cast<int>(w));
-    workers_.back().missing_at.assign(gates_.size(), 0);
-    ranks_ += system.workers[w].ranks;
+    const PsWorker& worker = system.workers[w];
+    workers_.push_back(std::make_unique<Worker>(executor, static_cast<int>(w)));
+    workers_.back()->missing_at.assign(gates_.size(), 0);
+    if (!system.serial_servers) {
+      workers_.back()->lanes.resize(static_cast<std::size_t>(2 * (system.places + system.servers)));
+    }
+    worker_ranks_.push_back(worker.ranks);
+    ranks_ += worker.ranks;
+    for (std::size_t place = 0; place < static_cast<std::size_t>(system.places); ++place) {
+      ways_.push_back({worker.push[place], worker.pull[place], worker.one_lane[place]});
+    }
   }
   for (int s = 0; s < system.servers; ++s) servers_.emplace_back(executor, s);
   shared_.resize(system.messages.size());
@@ -61,9 +69,9 @@ PsRun::PsRun(const PsSystem& system, Executor& executor)
 
 PsTrace PsRun::run() {
   if (system_.controller) pace_.emplace(workers_.size(), system_.controller->window);
-  for (Worker& each : workers_) executor_.start("worker", worker(each));
+  for (const auto& each : workers_) executor_.start("worker", worker(*each));
   for (Server& each : servers_) {
-    executor_.start("server", system_.serial_servers ? serial_server(each) : server(each));
+    executor_.start("server", server(each));
   }
   for (std::size_t n = 0; n < system_.neighbours.size(); ++n) {
     const auto change = [this, n](bool on) {
@@ -83,7 +91,7 @@ PsRun::Snapshot PsRun::snapshot() {
   const double now = executor_.now();
   s.time = now;
   for (std::size_t w = 0; w < workers_.size(); ++w) {
-    Worker& self = workers_[w];
+    Worker& self = *workers_[w];
     book(self, now);
     s.steps.push_back(self.steps);
     const double ranks = system_.workers[w].ranks;
@@ -96,9 +104,9 @@ PsRun::Snapshot PsRun::snapshot() {
     add(s.sum, own, ranks);
     s.workers.push_back(own);
   }
-  for (const Worker& self : workers_) {
-    s.push_busy.push_back(self.transfers[0].until(now));
-    s.pull_busy.push_back(self.transfers[1].until(now));
+  for (const auto& self : workers_) {
+    s.push_busy.push_back(self->transfers[0].until(now));
+    s.pull_busy.push_back(self->transfers[1].until(now));
   }
   for (std::size_t link = 0; link < system_.links.size(); ++link) {
     const Executor::Traffic traffic = executor_.traffic(static_cast<LinkId>(link));

@@ -34,55 +34,54 @@ Program PsRun::worker(Worker& self) {
   executor_.stop();
 }
 
-Program PsRun::courier(Lane& lane) {
+// What the server's processor does of it counts on its core. Of a serial server's answer: only what
+// the server waits for.
+Program PsRun::carry(Lane* lane, Queued next) {
+  if (lane && !lane->waiting.empty() && lane->waiting.top() < next) {
+    lane->waiting.push(next);
+    next = lane->take();
+  }
   while (true) {
-    Parcel parcel = co_await lane.posted.receive();
-    if (system_.priorities) {
-      parcel = lane.waiting.begin()->second;
-      lane.waiting.erase(lane.waiting.begin());
+    const Parcel& parcel = next.parcel;
+    const int id = route(parcel);
+    const PsRoute& along = system_.routes[static_cast<std::size_t>(id)];
+    count_transfer(parcel, +1);
+    const double start = executor_.now();
+    ServerDemand demand(core_of_server(message(parcel.message).server), along.cores, start);
+    co_await executor_.sleep_for(along.latency);
+    const PsFlow flowing = flow(parcel);
+    co_await executor_.carry(routes_[static_cast<std::size_t>(id)],
+                             (1 - flowing.held) * flowing.bytes, ranks_of(parcel.worker));
+    while (const double missed = demand.missed(executor_.now())) {
+      co_await executor_.sleep_for(missed);
     }
-    co_await transfer(parcel);
+    if (watch_) {
+      watch_->arrives(parcel.direction == Direction::pull, parcel.worker, parcel.message,
+                      parcel.number, start, executor_.now());
+    }
+    const PsMessage& what = message(parcel.message);
+    if (parcel.direction == Direction::push) {
+      trace_.pushed_bytes += ranks_of(parcel.worker) * what.push_bytes;
+    }
+    if (!lane) co_return;
     count_transfer(parcel, -1);
     if (parcel.direction == Direction::push) {
-      servers_[static_cast<std::size_t>(message(parcel.message).server)].inbox.post(parcel);
+      servers_[static_cast<std::size_t>(what.server)].inbox.post(parcel);
     } else {
       pulled(parcel);
     }
+    if (lane->waiting.empty()) break;
+    next = lane->take();
   }
-}
-
-// What the server's processor does of it counts on its core. Of a serial server's answer: only what
-// the server waits for.
-Program PsRun::transfer(Parcel parcel) {
-  int id = 0;
-  const PsRoute& way = route(parcel, id);
-  count_transfer(parcel, +1);
-  const double start = executor_.now();
-  ServerDemand demand(core_of_server(message(parcel.message).server), way.cores, executor_.now());
-  co_await executor_.sleep_for(way.latency);
-  const PsFlow flowing = flow(parcel);
-  co_await executor_.carry(routes_[static_cast<std::size_t>(id)],
-                           (1 - flowing.held) * flowing.bytes, ranks_of(parcel.worker));
-  while (const double missed = demand.missed(executor_.now())) {
-    co_await executor_.sleep_for(missed);
-  }
-  if (watch_) {
-    watch_->arrives(parcel.direction == Direction::pull, parcel.worker, parcel.message,
-                    parcel.number, start, executor_.now());
-  }
-  if (parcel.direction == Direction::push) {
-    trace_.pushed_bytes += ranks_of(parcel.worker) * message(parcel.message).push_bytes;
-  }
+  lane->courier = false;
 }
 
 // The rest of it: in buffers on the way when the server has sent it all.
 Program PsRun::tail(Parcel parcel) {
-  int id = 0;
-  route(parcel, id);
+  const auto id = static_cast<std::size_t>(route(parcel));
   const double start = executor_.now();
   const PsFlow flowing = flow(parcel);
-  co_await executor_.carry(routes_[static_cast<std::size_t>(id)], flowing.held * flowing.bytes,
-                           ranks_of(parcel.worker));
+  co_await executor_.carry(routes_[id], flowing.held * flowing.bytes, ranks_of(parcel.worker));
   count_transfer(parcel, -1);
   if (watch_) watch_->drains(parcel.worker, parcel.message, parcel.number, start, executor_.now());
   pulled(parcel);
@@ -201,11 +200,13 @@ void PsRun::finish_step(Worker& self) {
   if (completed_ >= static_cast<std::int64_t>(trace_.step_ends.size() + 1) * round) mark();
 }
 
-const PsRoute& PsRun::route(const Parcel& parcel, int& id) const {
-  const PsWorker& self = system_.workers[static_cast<std::size_t>(parcel.worker)];
-  const auto place = static_cast<std::size_t>(message(parcel.message).place);
-  id = parcel.direction == Direction::push ? self.push[place] : self.pull[place];
-  return system_.routes[static_cast<std::size_t>(id)];
+const PsRun::Way& PsRun::way(const Parcel& parcel) const {
+  const int place = message(parcel.message).place;
+  return ways_[static_cast<std::size_t>(parcel.worker * system_.places + place)];
+}
+
+int PsRun::route(const Parcel& parcel) const {
+  return parcel.direction == Direction::push ? way(parcel).push : way(parcel).pull;
 }
 
 void PsRun::push(Worker& self, int m) {
@@ -228,26 +229,21 @@ void PsRun::send(Parcel parcel) {
     }
     return;
   }
-  const std::vector<bool>& one_lane =
-      system_.workers[static_cast<std::size_t>(parcel.worker)].one_lane;
-  const int number =
-      one_lane[static_cast<std::size_t>(what.place)] ? what.place : system_.places + what.server;
-  const auto lane = static_cast<std::size_t>(2 * number + (parcel.direction == Direction::pull));
-  std::vector<std::unique_ptr<Lane>>& lanes = worker_of(parcel.worker).lanes;
-  if (lanes.size() <= lane) lanes.resize(lane + 1);
-  std::unique_ptr<Lane>& parcels = lanes[lane];
-  if (!parcels) {
-    parcels = std::make_unique<Lane>(executor_);
-    executor_.start("courier", courier(*parcels));
+  const int number = way(parcel).one_lane ? what.place : system_.places + what.server;
+  Lane& lane = worker_of(parcel.worker)
+                   .lanes[static_cast<std::size_t>(2 * number) +
+                          (parcel.direction == Direction::pull ? 1 : 0)];
+  const Queued queued{system_.priorities ? what.priority : 0, queued_++, parcel};
+  if (lane.courier) {
+    lane.waiting.push(queued);
+  } else {
+    lane.courier = true;
+    executor_.start("courier", carry(&lane, queued));
   }
-  if (system_.priorities) parcels->waiting.emplace(what.priority, parcel);
-  parcels->posted.post(parcel);
 }
 
 // Only a serial server goes on before its answer has arrived; of a push it waits for all.
 PsFlow PsRun::flow(const Parcel& parcel) const {
-  int id = 0;
-  route(parcel, id);
   const PsMessage& what = message(parcel.message);
   const bool push = parcel.direction == Direction::push;
   const double bytes = push ? what.push_bytes : what.pull_bytes;
@@ -256,7 +252,7 @@ PsFlow PsRun::flow(const Parcel& parcel) const {
   const auto server = static_cast<std::size_t>(what.server);
   const bool one_core =
       core >= 0 && server < system_.server_core.size() && system_.server_core[server] == core;
-  PsFlow result = system_.flow(id, bytes, one_core);
+  PsFlow result = system_.flow(route(parcel), bytes, one_core);
   if (push || !system_.serial_servers) result.held = 0;
   return result;
 }

@@ -1,0 +1,56 @@
+// A queue that gives the least first. What comes in order, as most does where flows are alike, waits
+// in line and is not searched for; the rest is on a heap.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace lockstep {
+
+// Items are ordered by <, and no two are equal.
+template <class Item>
+class LeastFirst {
+ public:
+  bool empty() const { return heap_.empty() && first_ == line_.size(); }
+
+  void push(Item item) {
+    if (first_ == line_.size() || line_.back() < item) {
+      line_.push_back(std::move(item));
+    } else {
+      heap_.push_back(std::move(item));
+      std::push_heap(heap_.begin(), heap_.end(), Later());
+    }
+  }
+
+  // Not of an empty one.
+  const Item& top() const { return in_line() ? line_[first_] : heap_.front(); }
+
+  void pop() {
+    if (!in_line()) {
+      std::pop_heap(heap_.begin(), heap_.end(), Later());
+      heap_.pop_back();
+    } else if (++first_ == line_.size()) {  // the next ones lie where the last ones lay
+      line_.clear();
+      first_ = 0;
+    } else if (2 * first_ > line_.size()) {
+      line_.erase(line_.begin(), line_.begin() + static_cast<std::ptrdiff_t>(first_));
+      first_ = 0;
+    }
+  }
+
+ private:
+  struct Later {
+    bool operator()(const Item& a, const Item& b) const { return b < a; }
+  };
+  bool in_line() const {
+    return heap_.empty() || (first_ < line_.size() && line_[first_] < heap_.front());
+  }
+
+  std::vector<Item> line_;  // from first_ on
+  std::size_t first_ = 0;
+  std::vector<Item> heap_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,41 @@
+// Does the queue give the least first, whatever came when?
+#include "engine/least_first.hpp"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace lockstep::least_first_test {
+namespace {
+
+using Item = std::pair<int, int>;  // no two are equal: what counts, and a number
+
+// As a sorted set does. Some come in order, and then others between them.
+RC_GTEST_PROP(LeastFirst, AsASetDoes, (std::vector<int> keys)) {
+  LeastFirst<Item> queue;
+  std::set<Item> expected;
+  int number = 0;
+  const auto take = [&] {
+    RC_ASSERT(!queue.empty());
+    RC_ASSERT(queue.top() == *expected.begin());
+    queue.pop();
+    expected.erase(expected.begin());
+  };
+  for (const int key : keys) {
+    for (const int step : {0, 0, 1, 3}) {
+      const Item item{key % 50 + step, number++};
+      queue.push(item);
+      expected.insert(item);
+    }
+    for (int i = 0; i < 3 + (key % 3) && !expected.empty(); ++i) take();
+    RC_ASSERT(queue.empty() == expected.empty());
+  }
+  while (!expected.empty()) take();
+  RC_ASSERT(queue.empty());
+}
+
+}  // namespace
+}  // namespace lockstep::least_first_test
