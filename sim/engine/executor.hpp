@@ -12,7 +12,6 @@
 #include <coroutine>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -104,20 +103,23 @@ class Executor {
   // --- for awaitables: the running program waits. Programs that can block have waited when waited()
   // returns, and it says so; of others suspend() gets the coroutine.
   Fiber& running() { return *running_; }
-  bool waited(double until) { return blocks_ && block(until); }
+  bool waited(double until) {
+    if (blocks_) block(until);
+    return blocks_;
+  }
   virtual void suspend(std::coroutine_handle<> here, double until) = 0;
   virtual void wake(Fiber& fiber) = 0;  // nothing if it has been woken already
 
  protected:
   explicit Executor(bool programs_block) : blocks_(programs_block) {}
-  virtual bool block(double until) = 0;  // true when the wait is over
-  // The same of a flow. True, too, over a route without links and cap, which takes no time.
+  virtual void block(double) {}
+  // As waited(), of a flow. True, too, over a route without links and cap, which takes no time.
   virtual bool carried(RouteId route, double bytes, int weight) = 0;
   virtual void carry_suspended(std::coroutine_handle<> here, RouteId route, double bytes,
                                int weight) = 0;
 
-  double now_ = 0;
-  Fiber* running_ = nullptr;
+  double now_ = 0;            // when the running program's turn began: each executor keeps it
+  Fiber* running_ = nullptr;  // whose turn it is
 
  private:
   const bool blocks_;
@@ -161,7 +163,7 @@ class Bell {
     Bell& bell_;
     double until_;
     Executor::Fiber* fiber_ = nullptr;
-    Ring *before_ = nullptr, *after_ = nullptr;  // in Bell's list, while it waits
+    Ring *before_ = nullptr, *after_ = nullptr;  // in Bell's list; each waits once
     bool waits_ = false, rung_ = false;
   };
 
@@ -185,7 +187,6 @@ class Bell {
     ring.waits_ = false;
     (ring.before_ ? ring.before_->after_ : first_) = ring.after_;
     (ring.after_ ? ring.after_->before_ : last_) = ring.before_;
-    ring.before_ = ring.after_ = nullptr;
   }
   Executor& executor_;
   Ring *first_ = nullptr, *last_ = nullptr;  // of those that wait; each lies in its program's frame

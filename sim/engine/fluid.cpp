@@ -2,7 +2,6 @@
 #include "engine/fluid.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <numeric>
 #include <utility>

@@ -66,10 +66,10 @@ class FluidNetwork {
   };
   struct Link {
     double capacity = 0;
-    double busy = 0;        // seconds up to busy_since
-    double busy_since = 0;  // meaningful while active > 0
-    int active = 0;         // routes with flows over it
-    std::vector<int> routes;
+    double busy = 0;          // seconds up to busy_since
+    double busy_since = 0;    // meaningful while active > 0
+    int active = 0;           // routes over it that have flows
+    std::vector<int> routes;  // all over it
   };
   struct Route {
     double cap = 0;

@@ -1,5 +1,5 @@
-// Frames of programs. Every message has programs of its own: their frames are kept, by size, for the
-// next ones of the same thread.
+// Frames of programs. Nearly every message begins one: their frames are kept, by size, for the next
+// ones of the same thread.
 #pragma once
 
 #include <cstddef>

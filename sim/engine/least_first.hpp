@@ -31,10 +31,7 @@ class LeastFirst {
     if (!in_line()) {
       std::pop_heap(heap_.begin(), heap_.end(), Later());
       heap_.pop_back();
-    } else if (++first_ == line_.size()) {  // the next ones lie where the last ones lay
-      line_.clear();
-      first_ = 0;
-    } else if (2 * first_ > line_.size()) {
+    } else if (2 * ++first_ > line_.size()) {  // few lie where the last ones lay
       line_.erase(line_.begin(), line_.begin() + static_cast<std::ptrdiff_t>(first_));
       first_ = 0;
     }

@@ -46,7 +46,6 @@ class Loop final : public Executor {
   void wake(Fiber& woken) override;
 
  protected:
-  bool block(double) override { return false; }
   bool carried(RouteId id, double, int) override {
     const Route& route = routes_[static_cast<std::size_t>(id)];
     return route.links.empty() && route.cap == never;

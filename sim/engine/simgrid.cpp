@@ -8,6 +8,7 @@
 #include <deque>
 #include <map>
 #include <stdexcept>
+#include <string>
 
 #include "engine/executor.hpp"
 #include "engine/sg_compat.hpp"
@@ -90,7 +91,7 @@ class SimGrid final : public Executor {
   void wake(Fiber& woken) override;
 
  protected:
-  bool block(double until) override;
+  void block(double until) override;
   bool carried(RouteId route, double bytes, int weight) override;
   void carry_suspended(std::coroutine_handle<>, RouteId, double, int) override {}
 
@@ -139,6 +140,7 @@ class SimGrid final : public Executor {
   };
 
   ActorFiber& running_fiber() { return static_cast<ActorFiber&>(*running_); }
+  void begin_turn() { now_ = s4u::Engine::get_clock(); }
   void live(ActorFiber& fiber);
   void wait(ActorFiber& self, bool carries);
   void hand_on();
@@ -193,7 +195,7 @@ ProgramId SimGrid::start(std::string_view name, Program program, double at) {
 
 // What an actor does.
 void SimGrid::live(ActorFiber& self) {
-  now_ = s4u::Engine::get_clock();
+  begin_turn();
   self.program.handle().resume();
   try {
     self.program.rethrow();
@@ -295,24 +297,26 @@ void SimGrid::arrive(ActorFiber& self) {
     if (running_ == nullptr) hand_on();
   }
   self.turn->acquire();
-  now_ = s4u::Engine::get_clock();
+  begin_turn();
 }
 
-bool SimGrid::block(double until) {
+void SimGrid::block(double until) {
   ActorFiber& self = running_fiber();
   wait(self, false);
   if (until == never) {
     self.turn->acquire();
   } else if (self.turn->acquire_timeout(until - now())) {
-    arrive(self);
+    return arrive(self);
   }
-  now_ = s4u::Engine::get_clock();
-  return true;
+  begin_turn();
 }
 
 bool SimGrid::carried(RouteId id, double bytes, int weight) {
   const Route& route = routes_[static_cast<std::size_t>(id)];
-  if (route.links.empty()) return route.cap == never || block(now() + bytes / route.cap);
+  if (route.links.empty()) {
+    if (route.cap < never) block(now() + bytes / route.cap);
+    return true;
+  }
   const double payload = std::max(1.0, std::round(bytes * payload_scale));
   // Each of the flows crosses every link of the route: as one flow that does so many times.
   std::vector<LinkId> crossed;

@@ -92,6 +92,7 @@ TEST(Profile, IsReadAgainOnlyWhereItsFileHasChanged) {
   const auto first = shared_profile(folder.string());
   EXPECT_EQ(profile_text(*first), profile_text(profile));
   EXPECT_EQ(shared_profile((folder / "profile.yaml").string()), first);  // the same object
+  EXPECT_EQ(shared_profile((folder / ".." / folder.filename()).string()), first);
   EXPECT_NE(shared_profile(path), first);
   profile.host.operator_seconds = 12.5e-6;
   write(profile);

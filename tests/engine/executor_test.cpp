@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <functional>
+#include <optional>
 
 #include "engine/frames.hpp"
 #include "on_both.hpp"
@@ -93,6 +94,35 @@ TEST(Executors, WaitForABellUntilAMoment) {
     world.start("ringer", ringer(world, *bell, 2));
   });
   expect_notes(seen, {0, 1, 1, 2, 1, 2});
+}
+
+Program numbered(Bell& bell, Notes& notes, double number) {
+  co_await bell.rung();
+  notes.push_back(number);
+}
+
+// In the order in which they came, whoever has left from among them.
+TEST(Executors, ABellWakesInOrder) {
+  const Notes seen = both([](Executor& world, Notes& notes) {
+    static std::optional<Bell> bell;
+    bell.emplace(world);
+    const auto ring = [](Executor& w, Notes& n) -> Program {
+      for (const std::vector<std::size_t>& leave :
+           {std::vector<std::size_t>{}, {0, 3}, {1}, {0, 1, 2, 3}}) {
+        std::vector<ProgramId> waiting;
+        for (const double number : {1, 2, 3, 4}) {
+          waiting.push_back(w.start("waits", numbered(*bell, n, number)));
+        }
+        co_await w.sleep_for(1);
+        for (const std::size_t who : leave) w.cancel(waiting[who]);
+        bell->ring();
+        co_await w.sleep_for(1);
+        n.push_back(0);
+      }
+    };
+    world.start("ring", ring(world, notes));
+  });
+  expect_notes(seen, {1, 2, 3, 4, 0, 2, 3, 0, 1, 3, 4, 0, 0});
 }
 
 Program consumer(Executor& world, Inbox<int>& inbox, Notes& notes, int items) {

@@ -122,6 +122,26 @@ TEST(FluidNetwork, LinkThatCannotFillUpIsCountedAll) {
   EXPECT_DOUBLE_EQ(network.busy_seconds(wide, 15), 15);
   network.set_capacity(wide, 1, 15);  // now it does: 15 bytes are left
   EXPECT_DOUBLE_EQ(network.next_completion(), 30);
+  EXPECT_EQ(complete(network), std::vector{2});
+  EXPECT_DOUBLE_EQ(network.busy_seconds(wide, 50), 30);
+}
+
+// While flows are on it, however many, and not between them or when the last one is dropped.
+TEST(FluidNetwork, LinkIsBusyWhileItCarries) {
+  FluidNetwork network;
+  const int link = network.add_link(10), other = network.add_link(20);
+  const int alone = network.add_route({link}), both = network.add_route({link, other, link});
+  network.start(alone, 40, 1, 1, 1);
+  network.start(alone, 40, 1, 2, 2);
+  EXPECT_DOUBLE_EQ(network.busy_seconds(link, 4), 3);
+  complete(network);
+  EXPECT_EQ(complete(network), std::vector{2});  // 80 bytes, from 1 to 9 s
+  const std::int64_t dropped = network.start(both, 1000, 1, 3, 20);
+  const std::int64_t too = network.start(alone, 1000, 1, 4, 22);
+  network.drop(both, dropped, 1, 25);
+  network.drop(alone, too, 1, 26);
+  EXPECT_DOUBLE_EQ(network.busy_seconds(link, 90), 8 + 6);
+  EXPECT_DOUBLE_EQ(network.busy_seconds(other, 90), 5);
 }
 
 // 0.1 + 0.2 is more than 0.3 to a computer, and of two that end together the first one is told first.

@@ -12,7 +12,7 @@ namespace {
 
 // What both must agree on.
 struct Summary {
-  double mean_step = 0, p90_step = 0, staleness = 0, server_busy = 0, bytes = 0;
+  double mean_step = 0, p90_step = 0, staleness = 0, server_busy = 0, link_busy = 0, bytes = 0;
   StepSplit split;
   std::vector<double> step_ends;
 };
@@ -26,6 +26,7 @@ Summary summary(const PsTrace& trace) {
   s.mean_step = mean_step(trace);
   s.staleness = mean_staleness(trace);
   s.server_busy = trace.server_busy;
+  s.link_busy = trace.link_busy[0];
   s.bytes = trace.link_bytes[0];
   s.split = trace.split;
   return s;
@@ -34,13 +35,14 @@ Summary summary(const PsTrace& trace) {
 Summary on_simgrid(const PsSystem& system) {
   const std::vector<double> v = in_child([&] {
     const Summary s = summary(run_parameter_server(system, make_simgrid()));
-    std::vector<double> out{s.mean_step, s.p90_step, s.staleness, s.server_busy, s.bytes};
+    std::vector<double> out{s.mean_step,   s.p90_step,  s.staleness,
+                            s.server_busy, s.link_busy, s.bytes};
     for (const auto part : step_parts) out.push_back(s.split.*part);
     out.insert(out.end(), s.step_ends.begin(), s.step_ends.end());
     return out;
   });
-  Summary s{v[0], v[1], v[2], v[3], v[4], {}, {}};
-  std::size_t at = 5;
+  Summary s{v[0], v[1], v[2], v[3], v[4], v[5], {}, {}};
+  std::size_t at = 6;
   for (const auto part : step_parts) s.split.*part = v[at++];
   s.step_ends.assign(v.begin() + static_cast<std::ptrdiff_t>(at), v.end());
   return s;
@@ -54,6 +56,7 @@ void expect_equal(const PsSystem& system) {
   }
   EXPECT_NEAR(simgrid.staleness, loop.staleness, 1e-9);
   EXPECT_NEAR(simgrid.server_busy, loop.server_busy, 1e-9);
+  EXPECT_NEAR(simgrid.link_busy, loop.link_busy, 1e-9);
   EXPECT_NEAR(simgrid.bytes / loop.bytes, 1, 1e-9);
   for (const auto part : step_parts) {
     EXPECT_NEAR(simgrid.split.*part, loop.split.*part, 1e-9 * loop.mean_step);
@@ -208,6 +211,35 @@ TEST(BothExecutors, PullWithPrioritiesAlike) {
     system.priorities = priorities;
     expect_equal(system);
   }
+}
+
+// Of what is ready at one moment the last is the most urgent.
+TEST(BothExecutors, SendTheMostUrgentOfAMomentAlike) {
+  PsSystem system = two_layers(3);
+  for (PsMessage& message : system.messages) message.segment = 3;
+  system.priorities = true;
+  system.workers.push_back(system.workers.front());
+  system.rule = {2, 0};
+  expect_equal(system);
+}
+
+// Each server of a place has a lane, or all have one.
+TEST(BothExecutors, SendToServersOfOnePlaceAlike) {
+  std::vector<double> steps;
+  for (const bool one_lane : {false, true}) {
+    PsSystem system = two_layers(4);
+    system.servers = 2;
+    for (std::size_t m = 0; m < system.messages.size(); ++m) {
+      system.messages[m].server = static_cast<int>(m % 2);
+    }
+    system.workers.front().one_lane = {one_lane};
+    for (const bool priorities : {false, true}) {
+      system.priorities = priorities;
+      expect_equal(system);
+      steps.push_back(mean_step(run_parameter_server(system)));
+    }
+  }
+  EXPECT_NE(steps[0], steps[2]);
 }
 
 TEST(BothExecutors, BeginAsynchronousRunsAlike) {

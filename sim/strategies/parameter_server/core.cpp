@@ -42,7 +42,7 @@ double ServerDemand::missed(double now) {
 }
 
 SharedCore* PsRun::core_of_worker(int w) {
-  if (cores_.empty()) return nullptr;
+  if (cores_.empty()) return nullptr;  // none is shared
   const int core = system_.workers[static_cast<std::size_t>(w)].core;
   return core < 0 ? nullptr : &cores_[static_cast<std::size_t>(core)];
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/executor.hpp"
@@ -84,7 +85,7 @@ class PsRun {
   // came. A courier carries one while others wait.
   struct Lane {
     LeastFirst<Queued> waiting;
-    bool courier = false;
+    bool has_courier = false;
 
     Queued take() {
       const Queued next = waiting.top();
@@ -120,7 +121,7 @@ class PsRun {
     int dropped = 0;                    // messages of this step that came too late
     Bell arrived;                       // rings when all are here, or all that a gate needs
     std::array<Activity, 2> transfers;  // by direction
-    std::vector<Lane> lanes;            // by number
+    std::vector<Lane> lanes;            // of places, then of servers: there and back
     double booked_until = 0;            // of the time after compute
     double delay = 0;                   // that a shared core has cost this step so far
     double lost = 0;                    // SharedCore::compute_lost that is in it
@@ -157,7 +158,7 @@ class PsRun {
   // --- programs: worker.cpp
   Program worker(Worker& self);
   // A courier: this message, unless another of the lane goes first by then, and all that wait in the
-  // lane. Without a lane: this one, for whoever awaits it.
+  // lane. Without a lane: this one, for whoever awaits it and ends its count_transfer().
   Program carry(Lane* lane, Queued next);
   Program tail(Parcel parcel);
   // server.cpp
@@ -169,7 +170,8 @@ class PsRun {
   Worker& worker_of(int w) { return *workers_[static_cast<std::size_t>(w)]; }
   const Way& way(const Parcel& parcel) const;
   int route(const Parcel& parcel) const;  // of PsSystem::routes
-  PsFlow flow(const Parcel& parcel) const;
+  PsFlow flow(const Parcel& parcel, int route) const;
+  Lane& lane_of(const Parcel& parcel);
 
   void begin_step(Worker& self);
   void go_on(Worker& self, std::size_t gate);

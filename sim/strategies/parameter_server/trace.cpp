@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 #include <utility>
 
 #include "strategies/common/run_steps.hpp"
@@ -33,6 +34,11 @@ PsRun::PsRun(const PsSystem& system, Executor& executor)
       gate_of_.push_back(static_cast<std::size_t>(gate - gates_.begin()));
     }
   }
+  for (const PsMessage& m : system.messages) {
+    if (m.server >= system.servers || m.place >= system.places) {
+      throw std::logic_error("a message to a server that is not there");
+    }
+  }
   for (const double capacity : system.links) executor.add_link(capacity);
   for (const PsRoute& r : system.routes) routes_.push_back(executor.add_route({r.links, r.cap}));
   for (std::size_t w = 0; w < system.workers.size(); ++w) {
@@ -45,7 +51,7 @@ PsRun::PsRun(const PsSystem& system, Executor& executor)
     worker_ranks_.push_back(worker.ranks);
     ranks_ += worker.ranks;
     for (std::size_t place = 0; place < static_cast<std::size_t>(system.places); ++place) {
-      ways_.push_back({worker.push[place], worker.pull[place], worker.one_lane[place]});
+      ways_.push_back({worker.push.at(place), worker.pull.at(place), worker.one_lane.at(place)});
     }
   }
   for (int s = 0; s < system.servers; ++s) servers_.emplace_back(executor, s);
@@ -70,9 +76,7 @@ PsRun::PsRun(const PsSystem& system, Executor& executor)
 PsTrace PsRun::run() {
   if (system_.controller) pace_.emplace(workers_.size(), system_.controller->window);
   for (const auto& each : workers_) executor_.start("worker", worker(*each));
-  for (Server& each : servers_) {
-    executor_.start("server", server(each));
-  }
+  for (Server& each : servers_) executor_.start("server", server(each));
   for (std::size_t n = 0; n < system_.neighbours.size(); ++n) {
     const auto change = [this, n](bool on) {
       sending_[n] = on;
@@ -94,7 +98,7 @@ PsRun::Snapshot PsRun::snapshot() {
     Worker& self = *workers_[w];
     book(self, now);
     s.steps.push_back(self.steps);
-    const double ranks = system_.workers[w].ranks;
+    const double ranks = worker_ranks_[w];
     StepSplit own = self.sum;
     const double elapsed = now - self.started - self.step.gated;
     const double known = self.step.device - self.step.gated;
@@ -190,7 +194,7 @@ PsTrace PsRun::trace() {
     if (staleness_[i] > 0) trace_.staleness[static_cast<std::int64_t>(i)] = staleness_[i];
   }
   for (std::size_t w = 0; w < end.steps.size(); ++w) {
-    trace_.worker_steps[end.steps[w] - base_.steps[w]] += system_.workers[w].ranks;
+    trace_.worker_steps[end.steps[w] - base_.steps[w]] += worker_ranks_[w];
   }
   for (std::size_t link = 0; link < system_.links.size(); ++link) {
     trace_.link_bytes.push_back((end.link_bytes[link] - base_.link_bytes[link]) / steps);

@@ -116,13 +116,13 @@ Observer::Number PsWatch::leaves(bool pull, int m) {
 }
 
 // Messages of a lane follow each other (PsRun::send).
-std::string_view PsWatch::way(bool pull, int worker, int m) {
+std::string_view PsWatch::lane(bool pull, int worker, int m) {
   const PsMessage& what = message(m);
   const PsWorker& self = system_.workers[static_cast<std::size_t>(worker)];
   const bool one = !system_.serial_servers && self.one_lane[static_cast<std::size_t>(what.place)];
   const std::string name = fmt::format("{} {} {}", pull ? "pull from" : "push to",
                                        one ? "place" : "server", one ? what.place : what.server);
-  return *ways_.insert(name).first;
+  return *lanes_.insert(name).first;
 }
 
 void PsWatch::arrives(bool pull, int worker, int m, Observer::Number number, double start,
@@ -140,7 +140,7 @@ void PsWatch::arrives(bool pull, int worker, int m, Observer::Number number, dou
       system_.routes[static_cast<std::size_t>(pull ? self.pull[place] : self.push[place])];
   std::vector<LinkUse> uses;
   for (const int link : route.links) uses.push_back({link, bytes, bytes});
-  observer_.on_transfer({{workers, worker, way(pull, worker, m)},
+  observer_.on_transfer({{workers, worker, lane(pull, worker, m)},
                          pull ? "pull" : "push",
                          what.name,
                          -1,

@@ -50,14 +50,14 @@ class PsWatch {
   };
   const PsMessage& message(int m) const { return system_.messages[static_cast<std::size_t>(m)]; }
   double issue(int worker, const PsDone& done, double start, Observer::Number first);
-  std::string_view way(bool pull, int worker, int message);
+  std::string_view lane(bool pull, int worker, int message);
 
   Observer& observer_;
   const PsSystem& system_;
   std::vector<bool> watched_, watched_servers_;
   std::map<int, std::vector<Loss>> losses_;              // by worker, of the step under way
   std::map<int, Pulled> pulled_;                         // by worker, the latest
-  std::set<std::string> ways_;                           // names of lanes
+  std::set<std::string> lanes_;                          // their names
   std::vector<Observer::Number> served_;                 // the latest work of each server
   std::map<Observer::Number, Observer::Number> causes_;  // of a pull: the work that it answers
 };

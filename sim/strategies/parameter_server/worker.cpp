@@ -49,7 +49,7 @@ Program PsRun::carry(Lane* lane, Queued next) {
     const double start = executor_.now();
     ServerDemand demand(core_of_server(message(parcel.message).server), along.cores, start);
     co_await executor_.sleep_for(along.latency);
-    const PsFlow flowing = flow(parcel);
+    const PsFlow flowing = flow(parcel, id);
     co_await executor_.carry(routes_[static_cast<std::size_t>(id)],
                              (1 - flowing.held) * flowing.bytes, ranks_of(parcel.worker));
     while (const double missed = demand.missed(executor_.now())) {
@@ -73,15 +73,16 @@ Program PsRun::carry(Lane* lane, Queued next) {
     if (lane->waiting.empty()) break;
     next = lane->take();
   }
-  lane->courier = false;
+  lane->has_courier = false;
 }
 
 // The rest of it: in buffers on the way when the server has sent it all.
 Program PsRun::tail(Parcel parcel) {
-  const auto id = static_cast<std::size_t>(route(parcel));
+  const int id = route(parcel);
   const double start = executor_.now();
-  const PsFlow flowing = flow(parcel);
-  co_await executor_.carry(routes_[id], flowing.held * flowing.bytes, ranks_of(parcel.worker));
+  const PsFlow flowing = flow(parcel, id);
+  co_await executor_.carry(routes_[static_cast<std::size_t>(id)], flowing.held * flowing.bytes,
+                           ranks_of(parcel.worker));
   count_transfer(parcel, -1);
   if (watch_) watch_->drains(parcel.worker, parcel.message, parcel.number, start, executor_.now());
   pulled(parcel);
@@ -209,13 +210,20 @@ int PsRun::route(const Parcel& parcel) const {
   return parcel.direction == Direction::push ? way(parcel).push : way(parcel).pull;
 }
 
+PsRun::Lane& PsRun::lane_of(const Parcel& parcel) {
+  const PsMessage& what = message(parcel.message);
+  const int number = way(parcel).one_lane ? what.place : system_.places + what.server;
+  const std::size_t back = parcel.direction == Direction::pull ? 1 : 0;
+  return worker_of(parcel.worker).lanes[static_cast<std::size_t>(2 * number) + back];
+}
+
 void PsRun::push(Worker& self, int m) {
   ++self.missing;
   if (!gates_.empty()) ++self.missing_at[gate_of(m)];
   send({Direction::push, self.id, m});
 }
 
-// Behind the earlier messages of its lane, or when a serial server takes it up.
+// When it is its turn in its lane, or when a serial server takes it up.
 void PsRun::send(Parcel parcel) {
   if (watch_) parcel.number = watch_->leaves(parcel.direction == Direction::pull, parcel.message);
   const PsMessage& what = message(parcel.message);
@@ -229,21 +237,18 @@ void PsRun::send(Parcel parcel) {
     }
     return;
   }
-  const int number = way(parcel).one_lane ? what.place : system_.places + what.server;
-  Lane& lane = worker_of(parcel.worker)
-                   .lanes[static_cast<std::size_t>(2 * number) +
-                          (parcel.direction == Direction::pull ? 1 : 0)];
+  Lane& lane = lane_of(parcel);
   const Queued queued{system_.priorities ? what.priority : 0, queued_++, parcel};
-  if (lane.courier) {
+  if (lane.has_courier) {
     lane.waiting.push(queued);
   } else {
-    lane.courier = true;
+    lane.has_courier = true;
     executor_.start("courier", carry(&lane, queued));
   }
 }
 
 // Only a serial server goes on before its answer has arrived; of a push it waits for all.
-PsFlow PsRun::flow(const Parcel& parcel) const {
+PsFlow PsRun::flow(const Parcel& parcel, int route) const {
   const PsMessage& what = message(parcel.message);
   const bool push = parcel.direction == Direction::push;
   const double bytes = push ? what.push_bytes : what.pull_bytes;
@@ -252,7 +257,7 @@ PsFlow PsRun::flow(const Parcel& parcel) const {
   const auto server = static_cast<std::size_t>(what.server);
   const bool one_core =
       core >= 0 && server < system_.server_core.size() && system_.server_core[server] == core;
-  PsFlow result = system_.flow(route(parcel), bytes, one_core);
+  PsFlow result = system_.flow(route, bytes, one_core);
   if (push || !system_.serial_servers) result.held = 0;
   return result;
 }
