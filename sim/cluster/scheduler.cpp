@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
+#include <utility>
 
 namespace lockstep {
 
@@ -192,27 +192,28 @@ void Scheduler::share_idle() {
 
 // Least attained service with one threshold (Tiresias, NSDI 2019), below the users' priorities.
 void Scheduler::evict_for_waiting() {
-  const auto in_line = [&](std::size_t a, std::size_t b) { return before(a, b); };
-  bool evicted = true;  // who was may find room elsewhere
-  while (evicted) {
-    std::sort(waiting_.begin(), waiting_.end(), in_line);
-    const std::vector<std::size_t> line = std::move(waiting_);
-    waiting_.clear();
+  const auto class_before = [this](std::size_t a, std::size_t b) {
+    return job_class(a) < job_class(b);
+  };
+  while (true) {  // who was evicted may find room elsewhere
+    const std::vector<std::size_t> line = std::exchange(waiting_, {});
     std::vector<std::size_t> still;
-    // Past a job that waits go only those that it may evict.
-    std::set<std::pair<int, int>> stuck;
-    for (const std::size_t job : line) {
-      if (!stuck.contains(job_class(job)) && (free_.fits(need(job)) || make_room(job))) {
-        start(job, need(job));
-      } else {
-        still.push_back(job);
-        stuck.insert(job_class(job));
+    for (auto job = line.begin(); job != line.end();) {
+      if (free_.fits(need(*job)) || make_room(*job)) {
+        start(*job, need(*job));
+        ++job;
+      } else {  // past it go only those that it may evict
+        const auto next = std::upper_bound(job, line.end(), *job, class_before);
+        still.insert(still.end(), job, next);
+        job = next;
       }
     }
-    evicted = !waiting_.empty();
+    const bool evicted = !waiting_.empty();
     waiting_.insert(waiting_.end(), still.begin(), still.end());
+    if (!evicted) return;
+    std::sort(waiting_.begin(), waiting_.end(),
+              [this](std::size_t a, std::size_t b) { return before(a, b); });
   }
-  std::sort(waiting_.begin(), waiting_.end(), in_line);
 }
 
 // Evicts as few as it takes, the last in line first; false: all who may be evicted are not enough.

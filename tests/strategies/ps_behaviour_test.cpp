@@ -359,13 +359,9 @@ TEST(Speed, ManyAsynchronousWorkersOnOneLink) {
     run_parameter_server(system);
     return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
   };
-  // Bars: 0.3 s for 64 workers x 1000 updates; asserted with room for a busy machine and
-  // sanitizers.
-  const double few = seconds(64);
-  RecordProperty("seconds_64_workers", std::to_string(few));
-  EXPECT_LT(few, 3);
-  // Time per update hardly grows with the number of workers: no O(flows) per event.
-  EXPECT_LT(seconds(512), 8 * 4 * few);
+  // Time per update hardly grows with the number of workers: no O(flows) per event. How long it takes
+  // a benchmark says.
+  EXPECT_LT(seconds(512), 8 * 4 * seconds(64));
 }
 
 }  // namespace
