@@ -2,6 +2,7 @@
 #include "engine/least_first.hpp"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <rapidcheck/gtest.h>
 
 #include <set>
@@ -35,6 +36,21 @@ RC_GTEST_PROP(LeastFirst, AsASetDoes, (std::vector<int> keys)) {
   }
   while (!expected.empty()) take();
   RC_ASSERT(queue.empty());
+}
+
+// Sanitizers' allocators count nothing here.
+TEST(LeastFirst, KeepsNoRoomForWhatHasGone) {
+  constexpr int items = 100000;
+  LeastFirst<Item> queue;
+  queue.push({0, 0});
+  const auto used = [] { return mallinfo2().uordblks + mallinfo2().hblkhd; };
+  const std::size_t before = used();
+  for (int i = 1; i < items; ++i) {
+    queue.push({i, 0});
+    EXPECT_EQ(queue.top().first, i - 1);
+    queue.pop();
+  }
+  EXPECT_LT(used(), before + items);
 }
 
 }  // namespace
