@@ -6,32 +6,70 @@
 
 namespace lockstep {
 
-Failures::Failures(const FailureSpeeds& speeds, int servers, const std::vector<GivenFailure>& given,
-                   std::uint64_t seed, int run)
-    : speeds_(speeds), seed_(seed), run_(static_cast<std::uint32_t>(run)) {
-  for (const GivenFailure& one : given) {
-    const Failing what = one.node ? Failing::node : one.server ? Failing::server : Failing::job;
-    coming_.push({{one.seconds, what, one.node.value_or(one.server.value_or(0))}, 0, true});
+namespace {
+
+FailureEvent event_of(const GivenFailure& given, int workers_per_node) {
+  if (given.node) return {given.seconds, Failing::node, *given.node};
+  if (given.server) return {given.seconds, Failing::server, *given.server};
+  if (given.worker) return {given.seconds, Failing::worker, *given.worker / workers_per_node};
+  if (given.link) return {given.seconds, Failing::link, *given.link};
+  if (given.leaves) return {given.seconds, Failing::leaves, *given.leaves};
+  if (given.joins) return {given.seconds, Failing::joins, *given.joins};
+  return {given.seconds, Failing::job, 0};
+}
+
+bool of_a_node(Failing what) {
+  return what == Failing::node || what == Failing::worker || what == Failing::link;
+}
+
+double speed_of(Failing what, const FailureSpeeds& speeds) {
+  switch (what) {
+    case Failing::node:
+      return speeds.node;
+    case Failing::server:
+      return speeds.server;
+    case Failing::job:
+      return speeds.job;
+    case Failing::worker:
+      return speeds.workers;
+    case Failing::link:
+      return speeds.link;
+    case Failing::leaves:
+    case Failing::joins:
+      break;
   }
+  return 0;
+}
+
+}  // namespace
+
+Failures::Failures(const FailureSpeeds& speeds, int servers, const std::vector<GivenFailure>& given,
+                   int workers_per_node, std::uint64_t seed, int run)
+    : speeds_(speeds), seed_(seed), run_(static_cast<std::uint32_t>(run)) {
+  for (const GivenFailure& one : given) coming_.push({event_of(one, workers_per_node), 0, true});
   for (int server = 0; server < servers; ++server) draw(Failing::server, server, 0);
   draw(Failing::job, 0, 0);
 }
 
+void Failures::enters(int node, double now) {
+  for (const Failing what : {Failing::node, Failing::worker, Failing::link}) draw(what, node, now);
+}
+
 void Failures::draw(Failing what, int number, double now) {
-  const double speed = what == Failing::node     ? speeds_.node
-                       : what == Failing::server ? speeds_.server
-                                                 : speeds_.job;
+  const double speed = speed_of(what, speeds_);
   if (speed <= 0) return;
-  // Units share the 32 bits of a key's rank, runs have the event, beyond those of stragglers.
-  const auto unit = (static_cast<std::uint32_t>(what) << 30) + static_cast<std::uint32_t>(number);
-  const DrawKey key{seed_, unit, drawn_[{what, number}]++, (1U << 16) + run_};
-  const int generation = what == Failing::node ? generation_[number] : 0;
+  // Units share the 32 bits of a key's rank, four kinds of them; runs have the event, beyond those of
+  // stragglers, and there is room for more kinds.
+  const auto kind = static_cast<std::uint32_t>(what);
+  const auto unit = ((kind & 3U) << 30) + static_cast<std::uint32_t>(number);
+  const DrawKey key{seed_, unit, drawn_[{what, number}]++, ((1 + kind / 4) << 16) + run_};
+  const int generation = of_a_node(what) ? generation_[number] : 0;
   coming_.push({{now + exponential_draw(key) / speed, what, number}, generation, false});
 }
 
-// A failure by rate of a node that has left since it was drawn.
+// A failure by rate of a node, its link or a worker that has left since it was drawn.
 bool Failures::outdated(const Coming& coming) const {
-  if (coming.what != Failing::node || coming.given) return false;
+  if (!of_a_node(coming.what) || coming.given) return false;
   return generation_.at(coming.number) != coming.generation;
 }
 
@@ -44,7 +82,8 @@ FailureEvent Failures::take() {
   next_seconds();
   const Coming next = coming_.top();
   coming_.pop();
-  if (!next.given && next.what != Failing::node) draw(next.what, next.number, next.seconds);
+  const bool taken_out = next.what == Failing::node || next.what == Failing::link;
+  if (!next.given && !taken_out) draw(next.what, next.number, next.seconds);
   return next;
 }
 

@@ -11,30 +11,31 @@
 
 namespace lockstep {
 
-enum class Failing { node, server, job };
+enum class Failing { node, server, job, worker, link, leaves, joins };
 
-// Failures per second of one of each; a node's include those of its GPUs.
+// Failures per second of one of each; a node's include those of its GPUs. `workers` are those of one
+// node together.
 struct FailureSpeeds {
-  double node = 0, server = 0, job = 0;
+  double node = 0, server = 0, job = 0, workers = 0, link = 0;
 };
 
 struct FailureEvent {
   double seconds = 0;
   Failing what = Failing::job;
-  int number = 0;  // which node or server
+  int number = 0;  // which server; of all others but the job which node
 };
 
-// Only what is in use fails: after enters() and until leaves(). Draws are keyed by (seed, run, unit,
+// Only nodes in use fail, their workers and links: after enters() and until leaves(). Draws are keyed by (seed, run, unit,
 // the unit's how-manieth), so that none depends on what else happens.
 class Failures {
  public:
   Failures(const FailureSpeeds& speeds, int servers, const std::vector<GivenFailure>& given,
-           std::uint64_t seed, int run);
+           int workers_per_node, std::uint64_t seed, int run);
 
-  void enters(int node, double now) { draw(Failing::node, node, now); }
+  void enters(int node, double now);
   void leaves(int node) { ++generation_[node]; }
   double next_seconds();  // infinity = never
-  FailureEvent take();    // the next one; of servers and the job, the one after it is drawn
+  FailureEvent take();    // the next one; of what stays in use, the one after it is drawn
 
  private:
   struct Coming : FailureEvent {

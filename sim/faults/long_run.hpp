@@ -20,6 +20,7 @@ struct LongRun {
   double steps_between_checkpoints = 0;        // infinity = none
   int state_nodes = 0;  // workers' nodes that keep the state: their loss does stop the others
   int servers = 0;      // on hosts of their own
+  int workers_per_node = 1;
   FailureSpeeds speeds;
   Faults faults;
 
@@ -40,6 +41,7 @@ struct LongRunResult {
   int failures = 0;
   int interruptions = 0;    // failures that stopped the job or its restart
   double node_seconds = 0;  // of nodes that take part, over all the time
+  double away_seconds = 0;  // of nodes that have left or have not joined yet
 };
 inline constexpr double most_times = 100;
 

@@ -1,6 +1,7 @@
 // What a user can say about failures in a long run, and about the checkpoints that answer them.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <vector>
@@ -12,14 +13,20 @@ namespace lockstep {
 
 // Of one of each; absent = never fails. Exponentially distributed, independent of each other.
 struct FailureRates {
-  std::optional<double> gpu, node, server, job;
+  std::optional<double> gpu, node, server, job, worker, link;
 };
 
-// A failure at a given time of the run: of a node, of a server, or (neither) of the job's software.
+// At a given time of the run: a failure of a node, a server, a worker or a node's link, a node that
+// leaves or joins, or (none of them) a failure of the job's software.
 struct GivenFailure {
   double seconds = 0;
-  std::optional<int> node, server;
+  std::optional<int> node = {}, server = {}, worker = {}, link = {}, leaves = {}, joins = {};
   Location where = {};
+
+  int said() const {
+    return node.has_value() + server.has_value() + worker.has_value() + link.has_value() +
+           leaves.has_value() + joins.has_value();
+  }
 };
 
 enum class Recovery { restart, elastic };
@@ -34,6 +41,7 @@ struct Faults {
   double detection_seconds = 60;
   double restart_seconds = 300;
   std::optional<double> repair_seconds;
+  std::optional<double> link_outage_seconds;
   int spare_nodes = 0;
   std::optional<Recovery> recovery;  // absent = elastic where workers need not keep step
   int min_nodes = 1;
@@ -54,6 +62,10 @@ void describe(Visitor& v, FailureRates& r) {
   };
   v.field(mean_time("gpu", "Of one GPU; its node is taken out."), r.gpu);
   v.field(mean_time("node", "Of one node: host, NIC, cable; GPUs apart."), r.node);
+  v.field(mean_time("link", "Of one node's way into the network, which comes back by itself."),
+          r.link);
+  v.field(mean_time("worker", "Of the process of one GPU, which begins anew where it was."),
+          r.worker);
   v.field(mean_time("server", "Of one parameter server on a host of its own."), r.server);
   v.field(mean_time("job", "Of the job as a whole: software, no node is lost."), r.job);
 }
@@ -71,8 +83,28 @@ void describe(Visitor& v, GivenFailure& f) {
   v.field({.name = "node", .doc = "Which node fails, from 0.", .min = 0, .max = 1e6}, f.node);
   v.field({.name = "server", .doc = "Which parameter server fails, from 0.", .min = 0, .max = 255},
           f.server);
+  v.field({.name = "link",
+           .doc = "Which node the network does not reach for `link_outage`, from 0.",
+           .min = 0,
+           .max = 1e6},
+          f.link);
+  v.field({.name = "worker",
+           .doc = "Which GPU's process fails, from 0; its node stays.",
+           .min = 0,
+           .max = 1e7},
+          f.worker);
+  v.field({.name = "leaves",
+           .doc = "Which node is taken away, from 0: with notice, so that a checkpoint is written.",
+           .min = 0,
+           .max = 1e6},
+          f.leaves);
+  v.field({.name = "joins",
+           .doc = "Which node is there from now on, from 0; before its first `leaves` it is not.",
+           .min = 0,
+           .max = 1e6},
+          f.joins);
   v.check([&](auto report) {
-    if (f.node && f.server) report("server", "contradicts node", "give each failure an entry");
+    if (f.said() > 1) report("", "says more than one thing", "give each an entry");
   });
 }
 
@@ -81,7 +113,7 @@ void describe(Visitor& v, Faults& f) {
   v.location(f.where);
   v.field({.name = "mean_time_between_failures", .doc = "How often things fail."}, f.between);
   v.field({.name = "at",
-           .doc = "Failures at given times; without node and server, of the job's software.",
+           .doc = "What happens at given times; with a time alone, the job's software fails.",
            .max_items = 10000},
           f.at);
   v.field({.name = "detection",
@@ -102,6 +134,12 @@ void describe(Visitor& v, Faults& f) {
            .min = 0,
            .max = 1e12},
           f.repair_seconds);
+  v.field({.name = "link_outage",
+           .doc = "How long a node whose link fails cannot be reached.",
+           .unit = Dimension::seconds,
+           .min = 0,
+           .max = 1e12},
+          f.link_outage_seconds);
   v.field({.name = "spare_nodes",
            .doc = "Idle nodes that replace failed ones; they are paid for.",
            .min = 0,
@@ -123,6 +161,14 @@ void describe(Visitor& v, Faults& f) {
     if ((r.gpu || r.node) && !f.repair_seconds) {
       report("repair", "missing: without it the nodes run out in time",
              "give the time until a failed node is replaced, 0 s = at once");
+    }
+    const bool links = r.link || std::any_of(f.at.begin(), f.at.end(),
+                                             [](const auto& one) { return one.link.has_value(); });
+    if (links && !f.link_outage_seconds) {
+      report("link_outage", "missing: links fail", "give the time until a link is back, 10 min");
+    }
+    if (!links && f.link_outage_seconds) {
+      report("link_outage", "has no effect: no link fails", "give a time or a rate of `link`");
     }
     if (f.min_nodes != 1 && f.recovery == Recovery::restart) {
       report("min_nodes", "has no effect with recovery: restart",

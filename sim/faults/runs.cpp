@@ -9,7 +9,7 @@ RunWithFailures play_all(const LongRun& plan, std::uint64_t seed) {
   RunWithFailures all;
   all.runs = runs;
   std::vector<double> seconds;
-  double node_seconds = 0;
+  double node_seconds = 0, away_seconds = 0;
   for (int run = 0; run < runs; ++run) {
     const LongRunResult one = play(plan, seed, run);
     seconds.push_back(one.seconds);
@@ -22,9 +22,10 @@ RunWithFailures play_all(const LongRun& plan, std::uint64_t seed) {
     all.down += one.down;
     all.waiting += one.waiting;
     node_seconds += one.node_seconds;
+    away_seconds += one.away_seconds;
   }
   for (double* sum : {&all.failures, &all.interruptions, &all.training, &all.lost, &all.checkpoints,
-                      &all.down, &all.waiting, &node_seconds}) {
+                      &all.down, &all.waiting, &node_seconds, &away_seconds}) {
     *sum /= runs;
   }
   all.finish_seconds = mean(seconds);
@@ -37,6 +38,7 @@ RunWithFailures play_all(const LongRun& plan, std::uint64_t seed) {
   }
   all.availability = (all.training + all.lost + all.checkpoints) / all.finish_seconds;
   all.mean_nodes = node_seconds / all.finish_seconds;
+  all.mean_nodes_away = away_seconds / all.finish_seconds;
   return all;
 }
 

@@ -33,15 +33,18 @@ double state_bytes(const Point& point) {
   return bytes;
 }
 
-// Steps of all nodes that `nodes` of them do in a second: batches per GPU stay what they are. 0 where
-// the strategy cannot be divided among so many (a shard group, backup workers).
-double simulated_speed(const Point& point, int nodes, double samples_per_step) {
+double samples_per_second(const StrategyResult& result) {
+  return result.samples_per_step / mean(result.step_seconds);
+}
+
+// Of samples per second with all nodes, what `nodes` of them do: batches per GPU stay what they are. 0
+// where the strategy cannot be divided among so many (a shard group, backup workers).
+double simulated_share(const Point& point, int nodes, const StrategyResult& of_all) {
   Job job = complete_job(point);
   job.gpus = std::min(job.gpus, nodes * job.machine.gpus_per_node);
   job.engine = Engine::loop;  // beside other simulations of this process
   try {
-    const StrategyResult fewer = point.strategy->simulate(job);
-    return fewer.samples_per_step / mean(fewer.step_seconds) / samples_per_step;
+    return samples_per_second(point.strategy->simulate(job)) / samples_per_second(of_all);
   } catch (const ConfigError&) {
     return 0;
   }
@@ -50,13 +53,13 @@ double simulated_speed(const Point& point, int nodes, double samples_per_step) {
 // Simulated with 1, 2, 4, ... nodes missing; between them on a straight line. Of nodes that the
 // strategy cannot be divided among some stand idle; where it can train with none of them it is 0.
 std::vector<double> elastic_speeds(const Point& point, int least, double all,
-                                   double samples_per_step) {
+                                   const StrategyResult& of_all) {
   const int nodes = nodes_of(point.job.gpus, point.job.machine);
   std::map<int, double> simulated;
   const auto speed_of = [&](int n) {
     for (; n > 0; --n) {
       const auto [known, is_new] = simulated.try_emplace(n);
-      if (is_new) known->second = simulated_speed(point, n, samples_per_step);
+      if (is_new) known->second = all * simulated_share(point, n, of_all);
       if (known->second > 0) return known->second;
     }
     return 0.0;
@@ -79,16 +82,45 @@ std::vector<double> elastic_speeds(const Point& point, int least, double all,
 
 // Seconds between two failures that stop the job.
 double seconds_between_stops(const LongRun& plan) {
-  const int nodes = plan.independent_workers ? plan.state_nodes : plan.nodes();
+  const bool loose = plan.independent_workers;
+  const int nodes = loose ? plan.state_nodes : plan.nodes();
   const double rate =
-      nodes * plan.speeds.node + plan.servers * plan.speeds.server + plan.speeds.job;
+      nodes * (plan.speeds.node + plan.speeds.link + (loose ? 0 : plan.speeds.workers)) +
+      plan.servers * plan.speeds.server + plan.speeds.job;
   if (rate > 0) return 1 / rate;
+  const double seconds = plan.steps / plan.steps_per_second.back();
   double given = 0;
   for (const GivenFailure& one : plan.faults.at) {
-    if (!one.node || *one.node < nodes) ++given;
+    const std::optional<int> node = one.link ? one.link : one.node;
+    const bool stops = one.worker ? !loose : node ? *node < nodes : !one.leaves && !one.joins;
+    if (stops && one.seconds < seconds) ++given;
   }
-  if (given == 0) return std::numeric_limits<double>::infinity();
-  return plan.steps / plan.steps_per_second.back() / given;
+  return given > 0 ? seconds / given : std::numeric_limits<double>::infinity();
+}
+
+bool is_elastic(const Faults& faults, const Strategy& strategy) {
+  const bool loose = strategy.outlives_workers();
+  return faults.recovery.value_or(loose ? Recovery::elastic : Recovery::restart) ==
+         Recovery::elastic;
+}
+
+// When too few nodes are left for good, if ever.
+const GivenFailure* end_of_nodes(const Faults& faults, int all, int needed) {
+  std::vector<const GivenFailure*> given;
+  for (const GivenFailure& one : faults.at) given.push_back(&one);
+  std::stable_sort(given.begin(), given.end(),
+                   [](const auto* a, const auto* b) { return a->seconds < b->seconds; });
+  std::set<int> lost;
+  const GivenFailure* end = nullptr;
+  for (const GivenFailure* one : given) {
+    const bool fails = one->node && !faults.repair_seconds;
+    if (fails || one->leaves) lost.insert(one->node.value_or(one->leaves.value_or(0)));
+    if (one->joins) lost.erase(*one->joins);
+    const bool enough = all - static_cast<int>(lost.size()) >= needed;
+    if (enough) end = nullptr;
+    if (!enough && !end) end = one;
+  }
+  return end;
 }
 
 }  // namespace
@@ -118,27 +150,39 @@ void check_faults(const Scenario& scenario, const Machine& machine, Misfits& mis
       servers = std::max(servers, make_strategy(*options)->state_hosts(job).servers);
     }
   }
-  std::set<int> lost;
+  const int all = most + faults.spare_nodes;
   for (const GivenFailure& one : faults.at) {
     if (one.server && *one.server >= servers) {
       misfits.add(one.where, "faults.at.server", fmt::format("there is no server {}", *one.server),
                   servers == 0 ? "servers fail by themselves with `placement: own-hosts`"
                                : fmt::format("servers are 0 to {}", servers - 1));
     }
-    if (!one.node) continue;
-    const int all = most + faults.spare_nodes;
-    if (*one.node >= all) {
-      misfits.add(one.where, "faults.at.node", fmt::format("there is no node {}", *one.node),
+    const int workers = most * machine.gpus_per_node;
+    if (one.worker && *one.worker >= workers) {
+      misfits.add(one.where, "faults.at.worker", fmt::format("there is no worker {}", *one.worker),
+                  fmt::format("workers are 0 to {}", workers - 1));
+    }
+    const std::pair<const char*, std::optional<int>> named[] = {
+        {"node", one.node}, {"link", one.link}, {"leaves", one.leaves}, {"joins", one.joins}};
+    for (const auto& [field, node] : named) {
+      if (!node || *node < all) continue;
+      misfits.add(one.where, fmt::format("faults.at.{}", field),
+                  fmt::format("there is no node {}", *node),
                   fmt::format("nodes are 0 to {}, spare ones last", all - 1));
     }
-    lost.insert(*one.node);
-    const bool elastic = faults.recovery == Recovery::elastic;
-    const int left = all - static_cast<int>(lost.size());
-    if (!faults.repair_seconds && left < (elastic ? faults.min_nodes : most)) {
-      misfits.add(one.where, "faults.at",
-                  fmt::format("{} failed nodes are more than the job can do without", lost.size()),
-                  "more spare_nodes, or `repair: 1 h`");
-      break;
+  }
+  for (const StrategyEntry& entry : scenario.strategies) {
+    const bool elastic = is_elastic(faults, *make_strategy(entry.options));
+    for (const int count : scenario.gpus) {
+      const int nodes = nodes_of(count, machine);
+      const GivenFailure* end = end_of_nodes(faults, nodes + faults.spare_nodes,
+                                             elastic ? std::min(faults.min_nodes, nodes) : nodes);
+      if (!end) continue;
+      misfits.add(end->where, "faults.at",
+                  fmt::format("from then on {} on {} has too few nodes", entry.label, gpus(nodes)),
+                  elastic ? "more spare_nodes, or `repair: 1 h`"
+                          : "more spare_nodes, `repair: 1 h`, or `recovery: elastic`");
+      return;
     }
   }
 }
@@ -150,10 +194,9 @@ RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
   const Job job = complete_job(point);
   const StateHosts hosts = point.strategy->state_hosts(job);
   const int nodes = nodes_of(job.gpus, job.machine);
-  const double all = 1 / prediction.step_seconds;
-  const bool loose = point.strategy->outlives_workers();
-  const bool elastic =
-      faults.recovery.value_or(loose ? Recovery::elastic : Recovery::restart) == Recovery::elastic;
+  // Without failures the run takes as long as it was predicted to, its first step included.
+  const double all = prediction.steps / prediction.total_seconds;
+  const bool elastic = is_elastic(faults, *point.strategy);
 
   LongRun plan;
   plan.faults = faults;
@@ -161,14 +204,16 @@ RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
   plan.steps_per_second.assign(static_cast<std::size_t>(nodes) + 1, 0);
   plan.steps_per_second.back() = all;
   if (elastic) {
-    plan.steps_per_second =
-        elastic_speeds(point, std::min(faults.min_nodes, nodes), all, result.samples_per_step);
+    plan.steps_per_second = elastic_speeds(point, std::min(faults.min_nodes, nodes), all, result);
   }
-  plan.independent_workers = elastic && loose;
+  plan.independent_workers = elastic && point.strategy->outlives_workers();
   plan.state_nodes = hosts.nodes;
   plan.servers = hosts.servers;
   plan.speeds.node = per_second(faults.between.node) +
                      static_cast<double>(job.gpus) / nodes * per_second(faults.between.gpu);
+  plan.workers_per_node = std::max(1, job.gpus / nodes);
+  plan.speeds.workers = plan.workers_per_node * per_second(faults.between.worker);
+  plan.speeds.link = per_second(faults.between.link);
   plan.speeds.server = per_second(faults.between.server);
   plan.speeds.job = per_second(faults.between.job);
 
@@ -184,10 +229,11 @@ RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
   run.checkpoint_bytes = bytes;
   run.checkpoint_seconds = write;
   if (!std::isinf(period)) {
-    run.checkpoint_period_seconds = plan.steps_between_checkpoints * prediction.step_seconds;
+    run.checkpoint_period_seconds = plan.steps_between_checkpoints / all;
   }
   if (prediction.out_of_memory) return run;  // what cannot run has no price
-  const int paid = job.gpus + faults.spare_nodes * job.machine.gpus_per_node;
+  const double of_node = job.machine.gpus_per_node;
+  const double paid = job.gpus + (faults.spare_nodes - run.mean_nodes_away) * of_node;
   run.dollars = run.finish_seconds / 3600 * paid * job.machine.price_per_gpu_hour;
   return run;
 }

@@ -197,12 +197,14 @@ void describe(Visitor& v, Run& r) {
   v.field(
       {"availability", "Share of the time that it trains or writes checkpoints.", "availability"},
       r.availability);
-  v.field({"training_seconds", "On steps that last."}, r.training);
+  v.field({"training_seconds", "On steps that last.", "training_s"}, r.training);
   v.field({"lost_seconds", "On steps that were trained again.", "lost_s"}, r.lost);
-  v.field({"checkpoints_seconds", "Writing checkpoints."}, r.checkpoints);
+  v.field({"checkpoints_seconds", "Writing checkpoints.", "checkpoints_s"}, r.checkpoints);
   v.field({"down_seconds", "Detection, restart and reading.", "down_s"}, r.down);
-  v.field({"waiting_seconds", "For nodes."}, r.waiting);
+  v.field({"waiting_seconds", "For nodes.", "waiting_s"}, r.waiting);
   v.field({"mean_nodes", "That take part."}, r.mean_nodes);
+  v.field({"mean_nodes_away", "That have left or not joined yet, and are not paid for."},
+          r.mean_nodes_away);
   v.field({"checkpoint_bytes", "Of one checkpoint."}, r.checkpoint_bytes);
   v.field({"checkpoint_seconds", "To write one."}, r.checkpoint_seconds);
   v.field({.name = "checkpoint_period_seconds",

@@ -9,7 +9,7 @@ namespace lockstep::failures_test {
 namespace {
 
 TEST(Failures, ComeAtTheirRate) {
-  Failures failures({0, 0.01, 0.02}, 3, {}, 1, 0);
+  Failures failures({0, 0.01, 0.02}, 3, {}, 1, 1, 0);
   int count = 0;
   while (failures.next_seconds() < 1e6) {
     failures.take();
@@ -19,7 +19,7 @@ TEST(Failures, ComeAtTheirRate) {
 }
 
 TEST(Failures, OfNodesConcernOnlyThoseInUse) {
-  Failures failures({1, 0, 0}, 0, {}, 1, 0);
+  Failures failures({1, 0, 0}, 0, {}, 1, 1, 0);
   EXPECT_TRUE(std::isinf(failures.next_seconds()));
   failures.enters(3, 100);
   failures.enters(4, 100);
@@ -30,7 +30,7 @@ TEST(Failures, OfNodesConcernOnlyThoseInUse) {
 }
 
 TEST(Failures, OfOneNodeDoNotDependOnTheOthers) {
-  Failures alone({1, 0, 0}, 0, {}, 1, 0), beside({1, 0, 0}, 0, {}, 1, 0);
+  Failures alone({1, 0, 0}, 0, {}, 1, 1, 0), beside({1, 0, 0}, 0, {}, 1, 1, 0);
   alone.enters(2, 0);
   beside.enters(1, 0);
   beside.enters(2, 0);
@@ -41,7 +41,7 @@ TEST(Failures, OfOneNodeDoNotDependOnTheOthers) {
 
 TEST(Failures, DifferBetweenRunsAndSeeds) {
   const auto first = [](std::uint64_t seed, int run) {
-    return Failures({0, 0, 1}, 0, {}, seed, run).next_seconds();
+    return Failures({0, 0, 1}, 0, {}, 1, seed, run).next_seconds();
   };
   EXPECT_NE(first(1, 0), first(1, 1));
   EXPECT_NE(first(1, 0), first(2, 0));
@@ -49,7 +49,7 @@ TEST(Failures, DifferBetweenRunsAndSeeds) {
 }
 
 TEST(Failures, AtGivenTimesComeInOrder) {
-  Failures failures({}, 0, {{50, {}, {}}, {20, 7, {}}, {30, {}, 1}}, 1, 0);
+  Failures failures({}, 0, {{50, {}, {}}, {20, 7, {}}, {30, {}, 1}}, 1, 1, 0);
   FailureEvent event = failures.take();
   EXPECT_EQ(event.seconds, 20);
   EXPECT_EQ(event.what, Failing::node);
@@ -59,6 +59,36 @@ TEST(Failures, AtGivenTimesComeInOrder) {
   EXPECT_EQ(event.number, 1);
   EXPECT_EQ(failures.take().what, Failing::job);
   EXPECT_TRUE(std::isinf(failures.next_seconds()));
+}
+
+// A worker's failure leaves its node in use: the next one is drawn. A link takes its node out.
+TEST(Failures, OfWorkersGoOnUntilTheirNodeLeaves) {
+  Failures failures({.workers = 1}, 0, {}, 8, 1, 0);
+  failures.enters(5, 10);
+  double last = 10;
+  for (int i = 0; i < 3; ++i) {
+    const FailureEvent event = failures.take();
+    EXPECT_EQ(event.what, Failing::worker);
+    EXPECT_EQ(event.number, 5);
+    EXPECT_GT(event.seconds, last);
+    last = event.seconds;
+  }
+  failures.leaves(5);
+  EXPECT_TRUE(std::isinf(failures.next_seconds()));
+  Failures links({.link = 1}, 0, {}, 8, 1, 0);
+  links.enters(5, 10);
+  EXPECT_EQ(links.take().what, Failing::link);
+  EXPECT_TRUE(std::isinf(links.next_seconds()));
+}
+
+TEST(Failures, OfAGivenWorkerAreOfItsNode) {
+  GivenFailure of_worker;
+  of_worker.seconds = 20;
+  of_worker.worker = 17;
+  Failures failures({}, 0, {of_worker}, 8, 1, 0);
+  const FailureEvent event = failures.take();
+  EXPECT_EQ(event.what, Failing::worker);
+  EXPECT_EQ(event.number, 2);
 }
 
 }  // namespace

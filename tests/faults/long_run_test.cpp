@@ -11,6 +11,19 @@
 namespace lockstep::long_run_test {
 namespace {
 
+GivenFailure worker_fails(double seconds, int worker) {
+  return {.seconds = seconds, .worker = worker};
+}
+GivenFailure link_fails(double seconds, int link) {
+  return {.seconds = seconds, .link = link};
+}
+GivenFailure leaves(double seconds, int node) {
+  return {.seconds = seconds, .leaves = node};
+}
+GivenFailure joins(double seconds, int node) {
+  return {.seconds = seconds, .joins = node};
+}
+
 TEST(LongRun, WithoutFailuresIsItsStepsAndCheckpoints) {
   LongRun plan = gang(4, 1000, 0);
   plan.steps_between_checkpoints = 100;
@@ -130,6 +143,129 @@ TEST(LongRun, IndependentWorkersStopWhereTheStateIsLost) {
   plan.servers = 2;
   plan.faults.at = {{100, {}, 1}};
   EXPECT_DOUBLE_EQ(play(plan, 1, 0).lost, 100);
+}
+
+// Its node stays, so that nobody waits for a repair.
+TEST(LongRun, AWorkersFailureStopsThoseWhoKeepStep) {
+  LongRun plan = gang(2, 100, 0);
+  plan.workers_per_node = 8;
+  plan.faults.repair_seconds.reset();
+  plan.faults.detection_seconds = 10;
+  plan.faults.restart_seconds = 20;
+  plan.faults.at = {worker_fails(40, 9)};
+  const LongRunResult r = play(plan, 1, 0);
+  EXPECT_EQ(r.interruptions, 1);
+  EXPECT_DOUBLE_EQ(r.seconds, 40 + 30 + 100);
+  EXPECT_DOUBLE_EQ(r.node_seconds, 2 * r.seconds);
+}
+
+// One of eight workers for 40 s, then two of them, of four nodes.
+TEST(LongRun, IndependentWorkersMissOneOfThemUntilItIsBack) {
+  LongRun plan = elastic(4, 400, 0);
+  plan.independent_workers = true;
+  plan.workers_per_node = 8;
+  plan.faults.detection_seconds = 10;
+  plan.faults.restart_seconds = 30;
+  plan.faults.at = {worker_fails(100, 9)};
+  EXPECT_NEAR(play(plan, 1, 0).seconds, 400 + 40 / 32.0, 1e-9);
+  plan.faults.at.push_back(worker_fails(120, 10));
+  EXPECT_NEAR(play(plan, 1, 0).seconds, 400 + 80 / 32.0, 1e-9);
+  // The loss of the node is the loss of both; they come back with it.
+  plan.faults.at.push_back({130, 1, {}});
+  plan.faults.repair_seconds = 50;
+  const double before = 30 / 32.0 + 10 / 32.0;
+  EXPECT_NEAR(play(plan, 1, 0).seconds, 400 + before + (50 + 30) / 4.0, 1e-9);
+}
+
+TEST(LongRun, AllWorkersDownIsAStandstill) {
+  LongRun plan = elastic(1, 100, 0);
+  plan.independent_workers = true;
+  plan.workers_per_node = 2;
+  plan.faults.restart_seconds = 30;
+  plan.faults.at = {worker_fails(10, 0), worker_fails(10, 1), worker_fails(20, 1)};
+  const LongRunResult r = play(plan, 1, 0);
+  EXPECT_EQ(r.failures, 2);
+  EXPECT_DOUBLE_EQ(r.waiting, 30);
+  EXPECT_DOUBLE_EQ(r.seconds, 130);
+}
+
+// A link comes back by itself, whatever the repair of nodes takes.
+TEST(LongRun, ALinkTakesItsNodeAwayForAWhile) {
+  LongRun plan = gang(4, 400, 0);
+  plan.faults.repair_seconds = 1e6;
+  plan.faults.link_outage_seconds = 80;
+  plan.faults.restart_seconds = 20;
+  plan.faults.at = {link_fails(100, 2)};
+  const LongRunResult stopped = play(plan, 1, 0);
+  EXPECT_DOUBLE_EQ(stopped.lost, 100);
+  EXPECT_DOUBLE_EQ(stopped.waiting, 80);
+  EXPECT_DOUBLE_EQ(stopped.seconds, 100 + 80 + 20 + 400);
+  plan = elastic(4, 400, 0);
+  plan.independent_workers = true;
+  plan.faults.link_outage_seconds = 80;
+  plan.faults.restart_seconds = 20;
+  plan.faults.at = {link_fails(100, 2)};
+  EXPECT_NEAR(play(plan, 1, 0).seconds, 400 + 80 / 4.0, 1e-9);  // its workers need no restart
+}
+
+// Everything is saved before, so that nothing is lost; then three of four go on.
+TEST(LongRun, ANodeLeavesAndJoinsWithNotice) {
+  LongRun plan = elastic(4, 400, 0);
+  plan.write_seconds = 5;
+  plan.read_seconds = 3;
+  plan.faults.restart_seconds = 20;
+  plan.faults.at = {leaves(100, 2), joins(200, 2)};
+  const LongRunResult r = play(plan, 1, 0);
+  EXPECT_EQ(r.failures, 0);
+  EXPECT_EQ(r.interruptions, 0);
+  EXPECT_DOUBLE_EQ(r.lost, 0);
+  EXPECT_DOUBLE_EQ(r.checkpoints, 10);
+  EXPECT_DOUBLE_EQ(r.down, 46);
+  const double on_three = 200 - (100 + 5 + 23);
+  EXPECT_NEAR(r.training, on_three + 400 - 0.75 * on_three, 1e-9);
+  EXPECT_NEAR(r.away_seconds, 200 - 105, 1e-9);
+  // A gang waits for it instead.
+  plan.steps_per_second = gang(4, 400, 0).steps_per_second;
+  const LongRunResult gang_of_four = play(plan, 1, 0);
+  EXPECT_DOUBLE_EQ(gang_of_four.waiting, 200 - 105);
+  EXPECT_DOUBLE_EQ(gang_of_four.seconds, 200 + 23 + 300);
+  // Independent workers leave and join alone.
+  plan = elastic(4, 400, 0);
+  plan.independent_workers = true;
+  plan.faults.at = {leaves(100, 2), joins(200, 2)};
+  EXPECT_NEAR(play(plan, 1, 0).seconds, 400 + 100 / 4.0, 1e-9);
+  // With the state on it, everything is saved and all begin again without it.
+  plan.state_nodes = 1;
+  plan.write_seconds = 5;
+  plan.faults.at = {leaves(100, 0), joins(200, 0)};
+  const LongRunResult moved = play(plan, 1, 0);
+  EXPECT_DOUBLE_EQ(moved.lost, 0);
+  EXPECT_DOUBLE_EQ(moved.checkpoints, 5);
+  EXPECT_NEAR(moved.seconds, 405 + 95 / 4.0, 1e-9);
+}
+
+TEST(LongRun, WhoJoinsFirstIsNotThereAtTheBeginning) {
+  LongRun plan = elastic(4, 400, 0);
+  plan.independent_workers = true;
+  plan.faults.at = {joins(200, 3)};
+  const LongRunResult r = play(plan, 1, 0);
+  EXPECT_NEAR(r.seconds, 400 + 200 / 4.0, 1e-9);
+  EXPECT_NEAR(r.away_seconds, 200, 1e-9);
+  LongRun waiting = gang(4, 400, 0);
+  waiting.faults.at = {joins(200, 3)};
+  EXPECT_DOUBLE_EQ(play(waiting, 1, 0).waiting, 200);
+  EXPECT_DOUBLE_EQ(play(waiting, 1, 0).seconds, 600);
+}
+
+// A node that has left while it was being repaired does not come back from there.
+TEST(LongRun, WhoHasLeftIsNotRepaired) {
+  LongRun plan = elastic(2, 100, 0);
+  plan.independent_workers = true;
+  plan.faults.repair_seconds = 20;
+  plan.faults.at = {{10, 1, {}}, leaves(20, 1)};
+  EXPECT_NEAR(play(plan, 1, 0).seconds, 10 + 90 * 2, 1e-9);
+  plan.faults.at.push_back(joins(50, 1));
+  EXPECT_NEAR(play(plan, 1, 0).seconds, 100 + 20, 1e-9);
 }
 
 TEST(LongRun, WithoutSparesAndRepairItEndsUnfinished) {
