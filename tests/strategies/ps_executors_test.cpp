@@ -149,15 +149,18 @@ TEST(BothExecutors, PlayEveryRuleAlike) {
 
 TEST(BothExecutors, SwitchRulesAlike) {
   for (const bool sync_first : {true, false}) {
-    ToySystem toy;
-    toy.bytes = 1e6;
-    toy.update = 1e-3;
-    toy.sigma = 0.4;
-    toy.rule = switched_rule(sync_first ? Consistency::sync : Consistency::async, toy.workers);
-    PsSystem system = make_system(toy);
-    system.later.push_back(
-        {0.5, switched_rule(sync_first ? Consistency::async : Consistency::sync, toy.workers)});
-    expect_equal(system);
+    for (const int servers : {1, 3}) {
+      ToySystem toy;
+      toy.servers = servers;
+      toy.bytes = 1e6;
+      toy.update = 1e-3;
+      toy.sigma = 0.4;
+      toy.rule = switched_rule(sync_first ? Consistency::sync : Consistency::async, toy.workers);
+      PsSystem system = make_system(toy);
+      system.later.push_back(
+          {0.5, switched_rule(sync_first ? Consistency::async : Consistency::sync, toy.workers)});
+      expect_equal(system);
+    }
   }
 }
 

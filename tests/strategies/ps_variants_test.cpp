@@ -209,6 +209,46 @@ TEST(Phases, MeanStepIsThatOfItsParts) {
   }
 }
 
+// Workers are in the midst of a step when the rule changes: some of its messages are with the servers,
+// which answer them in another order for each worker. All wait for the same steps of each other
+// afterwards, in every message.
+TEST(Phases, MessagesOfAStepChangeTogether) {
+  for (const bool overlap : {false, true}) {
+    ToySystem toy;
+    toy.workers = 6;
+    toy.servers = 4;
+    toy.bytes = 40e6;
+    toy.bandwidth = 5e9;
+    toy.sigma = 0.4;
+    toy.update = 1e-3;
+    toy.steps = 400;
+    const auto step = [&](const PsRule& first, std::vector<PsPhase> later) {
+      toy.rule = first;
+      PsSystem system = make_system(toy);
+      if (overlap) {  // the servers' keys are ready one after the other
+        const PsSegment backward = system.segments.back();
+        for (PsMessage& message : system.messages) {
+          message.segment = 1 + message.server;
+          if (message.server > 0) system.segments.push_back(backward);
+        }
+      }
+      system.later = std::move(later);
+      return mean_step(run_parameter_server(system));
+    };
+    const PsRule sync = switched_rule(Consistency::sync, toy.workers);
+    const double together = step(sync, {}), alone = step(async_rule, {});
+    const double mean = 0.5 * together + 0.5 * alone;
+    EXPECT_NEAR(step(async_rule, {{0.5, sync}}), mean, 0.03 * mean) << overlap;
+    EXPECT_NEAR(step(sync, {{0.5, async_rule}}), mean, 0.03 * mean) << overlap;
+    // To and fro within a few steps.
+    std::vector<PsPhase> many;
+    for (int i = 1; i < 80; ++i) many.push_back({i / 80.0, i % 2 == 0 ? sync : async_rule});
+    const double changing = step(sync, many);
+    EXPECT_GT(changing, alone) << overlap;
+    EXPECT_LT(changing, together) << overlap;
+  }
+}
+
 // --- a controller of the pace
 
 PsTrace controlled(int steps, std::function<double(int, int)> factor, bool asynchronous = false) {

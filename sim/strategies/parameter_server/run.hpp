@@ -71,6 +71,7 @@ class PsRun {
     Direction direction = Direction::push;
     int worker = 0;
     int message = 0;
+    int rule = 0;                 // Worker::rule of a push
     Observer::Number number = 0;  // an observer's
   };
   struct Queued {
@@ -114,6 +115,7 @@ class PsRun {
     int id;
     PsStep step;
     int steps = 0;  // begun
+    int rule = 0;   // PsRun::rules_begun_ when the present one began
     double started = 0;
     Loader loader;
     int missing = 0;                    // messages pushed and not pulled yet
@@ -184,8 +186,10 @@ class PsRun {
 
   double service_seconds(const Parcel& push) const;
   bool late(const Parcel& push) const;
+  bool is_let_go(const Parcel& push) const;
   void take(const Parcel& push);
   void update(int message);
+  void apply(int message, const Contribution& push);
   void answer(int message, int worker);
   void answer_whoever_may(int message, const std::vector<Contribution>& pushed);
   void record_push(int message, const Contribution& push, bool used);
@@ -231,6 +235,7 @@ class PsRun {
   std::vector<int> gates_;
   std::vector<std::size_t> gate_of_;
   PsRule rule_;  // the present one
+  int rules_begun_ = 0;
   std::size_t phases_begun_ = 0;
   std::optional<WorkerPace> pace_;  // there is a controller
   std::int64_t controlled_ = 0;     // steps it has seen

@@ -41,7 +41,7 @@ double PsRun::service_seconds(const Parcel& push) const {
   const int arrived = shared_[static_cast<std::size_t>(push.message)].arrived;
   const int ranks = ranks_of(push.worker);
   if (late(push)) return 0;
-  if (rule_.pushes_per_update == 1) return ranks * m.update_seconds;
+  if (rule_.pushes_per_update == 1 || is_let_go(push)) return ranks * m.update_seconds;
   double seconds = arrived == 0 ? m.keep_seconds + (ranks - 1) * m.accumulate_seconds
                                 : ranks * m.accumulate_seconds;
   if (arrived + ranks >= rule_.pushes_per_update) seconds += m.update_seconds;
@@ -53,6 +53,13 @@ bool PsRun::late(const Parcel& push) const {
   return rule_.drops_late && shared.seen[static_cast<std::size_t>(push.worker)] < shared.version;
 }
 
+// Of a step that began before all had to wait for each other: some of its messages were answered by
+// then, and whoever waited for all workers in some messages of a step and not in others would wait for
+// other steps of theirs in each. It is an update of its own.
+bool PsRun::is_let_go(const Parcel& push) const {
+  return rule_.pushes_per_update > 1 && push.rule != rules_begun_;
+}
+
 void PsRun::take(const Parcel& push) {
   Shared& shared = shared_[static_cast<std::size_t>(push.message)];
   const Contribution made{push.worker, shared.seen[static_cast<std::size_t>(push.worker)]};
@@ -61,6 +68,12 @@ void PsRun::take(const Parcel& push) {
     dropped_ += ranks_of(push.worker);
     ++worker_of(push.worker).dropped;
     record_push(push.message, made, false);
+    answer(push.message, push.worker);
+    return;
+  }
+  if (is_let_go(push)) {
+    apply(push.message, made);
+    ++shared.version;
     answer(push.message, push.worker);
     return;
   }
@@ -81,23 +94,27 @@ void PsRun::update(int m) {
   contributions.clear();
   contributions.swap(shared.contributions);
   shared.arrived = 0;
-  for (const Contribution& push : contributions) {
-    const auto staleness = static_cast<std::size_t>(shared.version - push.read);
-    if (staleness >= staleness_.size()) staleness_.resize(staleness + 1, 0);
-    staleness_[staleness] += ranks_of(push.worker);
-    record_push(m, push, true);
-    advance_clock(shared, push.worker);
-  }
+  for (const Contribution& push : contributions) apply(m, push);
   ++shared.version;
   std::erase_if(contributions, [](const Contribution& push) { return push.answered; });
   answer_whoever_may(m, contributions);
+}
+
+// One push of the update that is made.
+void PsRun::apply(int m, const Contribution& push) {
+  Shared& shared = shared_[static_cast<std::size_t>(m)];
+  const auto staleness = static_cast<std::size_t>(shared.version - push.read);
+  if (staleness >= staleness_.size()) staleness_.resize(staleness + 1, 0);
+  staleness_[staleness] += ranks_of(push.worker);
+  record_push(m, push, true);
+  advance_clock(shared, push.worker);
 }
 
 // The weights as they are now travel to the worker.
 void PsRun::answer(int m, int w) {
   Shared& shared = shared_[static_cast<std::size_t>(m)];
   shared.seen[static_cast<std::size_t>(w)] = shared.version;
-  send({Direction::pull, w, m});
+  send({.direction = Direction::pull, .worker = w, .message = m});
 }
 
 // Whoever waited for the slowest goes first, then those whose push this was.
@@ -177,6 +194,7 @@ bool PsRun::goes_further(Shared& shared, int w) {
 // one does not ask for.
 void PsRun::change_rule(const PsRule& rule) {
   rule_ = rule;
+  ++rules_begun_;
   for (std::size_t m = 0; m < shared_.size(); ++m) {
     const int number = static_cast<int>(m);
     if (shared_[m].arrived >= rule_.pushes_per_update) {

@@ -87,6 +87,7 @@ PsTrace PsRun::run() {
     executor_.start("neighbour", play_bursts(over_, system_.neighbours[n].bursts, change));
   }
   executor_.run();
+  if (!done_) throw std::logic_error("parameter server: workers wait for each other for ever");
   return trace();
 }
 

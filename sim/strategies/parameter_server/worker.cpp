@@ -152,6 +152,7 @@ void PsRun::begin_step(Worker& self) {
   self.started = executor_.now();
   self.waited_before = self.sum.waiting;
   self.step.clear();
+  self.rule = rules_begun_;
   self.dropped = 0;
   self.delay = 0;
   ++self.steps;
@@ -220,7 +221,7 @@ PsRun::Lane& PsRun::lane_of(const Parcel& parcel) {
 void PsRun::push(Worker& self, int m) {
   ++self.missing;
   if (!gates_.empty()) ++self.missing_at[gate_of(m)];
-  send({Direction::push, self.id, m});
+  send({.direction = Direction::push, .worker = self.id, .message = m, .rule = self.rule});
 }
 
 // When it is its turn in its lane, or when a serial server takes it up.
