@@ -98,12 +98,6 @@ double seconds_between_stops(const LongRun& plan) {
   return given > 0 ? seconds / given : std::numeric_limits<double>::infinity();
 }
 
-bool is_elastic(const Faults& faults, const Strategy& strategy) {
-  const bool loose = strategy.outlives_workers();
-  return faults.recovery.value_or(loose ? Recovery::elastic : Recovery::restart) ==
-         Recovery::elastic;
-}
-
 // When too few nodes are left for good, if ever.
 const GivenFailure* end_of_nodes(const Faults& faults, int all, int needed) {
   std::vector<const GivenFailure*> given;
@@ -125,21 +119,27 @@ const GivenFailure* end_of_nodes(const Faults& faults, int all, int needed) {
 
 }  // namespace
 
+bool goes_on_with_fewer(const Faults& faults, const Strategy& strategy) {
+  const bool loose = strategy.outlives_workers();
+  return faults.recovery.value_or(loose ? Recovery::elastic : Recovery::restart) ==
+         Recovery::elastic;
+}
+
 void check_faults(const Scenario& scenario, const Machine& machine, Misfits& misfits) {
   if (!scenario.faults) return;
   const Faults& faults = *scenario.faults;
   const int most = nodes_of(*std::max_element(scenario.gpus.begin(), scenario.gpus.end()), machine);
-  const auto gpus = [&](int nodes) {
+  const auto counted = [](int nodes) {
     return fmt::format("{} node{}", nodes, nodes == 1 ? "" : "s");
   };
   if (faults.min_nodes > most) {
     misfits.add(faults.where, "faults.min_nodes",
-                fmt::format("{} nodes, but the job has {}", faults.min_nodes, gpus(most)));
+                fmt::format("{} nodes, but the job has {}", faults.min_nodes, counted(most)));
   }
   if (most + faults.spare_nodes > machine.max_nodes) {
     misfits.add(faults.where, "faults.spare_nodes",
                 fmt::format("{} beside {} in use, but {} has at most {}", faults.spare_nodes,
-                            gpus(most), machine.name, machine.max_nodes));
+                            counted(most), machine.name, machine.max_nodes));
   }
   int servers = 0;
   for (const StrategyEntry& entry : scenario.strategies) {
@@ -172,14 +172,14 @@ void check_faults(const Scenario& scenario, const Machine& machine, Misfits& mis
     }
   }
   for (const StrategyEntry& entry : scenario.strategies) {
-    const bool elastic = is_elastic(faults, *make_strategy(entry.options));
+    const bool elastic = goes_on_with_fewer(faults, *make_strategy(entry.options));
     for (const int count : scenario.gpus) {
       const int nodes = nodes_of(count, machine);
       const GivenFailure* end = end_of_nodes(faults, nodes + faults.spare_nodes,
                                              elastic ? std::min(faults.min_nodes, nodes) : nodes);
       if (!end) continue;
       misfits.add(end->where, "faults.at",
-                  fmt::format("from then on {} on {} has too few nodes", entry.label, gpus(nodes)),
+                  fmt::format("leaves too few nodes for {} on {}", entry.label, counted(nodes)),
                   elastic ? "more spare_nodes, or `repair: 1 h`"
                           : "more spare_nodes, `repair: 1 h`, or `recovery: elastic`");
       return;
@@ -196,7 +196,7 @@ RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
   const int nodes = nodes_of(job.gpus, job.machine);
   // Without failures the run takes as long as it was predicted to, its first step included.
   const double all = prediction.steps / prediction.total_seconds;
-  const bool elastic = is_elastic(faults, *point.strategy);
+  const bool elastic = goes_on_with_fewer(faults, *point.strategy);
 
   LongRun plan;
   plan.faults = faults;

@@ -8,6 +8,10 @@
 
 namespace lockstep {
 
+// Whether a job goes on with the nodes that are left; absent `recovery` = where workers need not keep
+// step.
+bool goes_on_with_fewer(const Faults& faults, const Strategy& strategy);
+
 // What scenario.faults says of nodes that are not there, at any of its GPU counts.
 void check_faults(const Scenario& scenario, const Machine& machine, Misfits& misfits);
 

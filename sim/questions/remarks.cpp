@@ -9,6 +9,8 @@
 #include <map>
 #include <set>
 
+#include "points/faults.hpp"
+
 namespace lockstep {
 
 namespace {
@@ -154,6 +156,15 @@ void PointOptions::surroundings() {
                    "ranks that compute on CPUs copy nothing");
   options_.idle_if("stragglers.per_rank", scenario_.stragglers.per_rank_sigma.has_value(), alone(),
                    "one GPU waits for nobody");
+  if (scenario_.faults) {
+    const Faults& faults = *scenario_.faults;
+    options_.idle_if("faults.mean_time_between_failures.server", faults.between.server.has_value(),
+                     point_.strategy->state_hosts(job_).servers == 0,
+                     "no parameter server has a host of its own");
+    options_.idle_if("faults.min_nodes", faults.min_nodes != 1,
+                     !goes_on_with_fewer(faults, *point_.strategy),
+                     "a job that restarts needs all of its nodes");
+  }
   options_.idle_if("simulation.interference", !scenario_.simulation.interference, alone(),
                    "one GPU sends nothing");
 }

@@ -27,12 +27,21 @@ TEST(Faults, WhatCannotBeIsRefusedWithItsPlace) {
            {"faults: {spare_nodes: 20}\n", "has at most 16"},
            {"faults: {spare_nodes: -1}\n", "out of range"},
            {"faults: {at: [{time: 1 h, node: 2}], repair: 1 h}\n", "there is no node 2"},
-           {"faults: {at: [{time: 1 h, node: 0, server: 0}]}\n", "contradicts node"},
+           {"faults: {at: [{time: 1 h, node: 0, server: 0}]}\n", "says more than one thing"},
            {"faults: {at: [{time: 1 h, server: 0}]}\n", "there is no server 0"},
            {"faults: {at: [{time: 1 h, node: 0}, {time: 2 h, node: 1}], spare_nodes: 1}\n",
-            "2 failed nodes are more than the job can do without"},
+            "leaves too few nodes for ddp on 2 nodes; more spare_nodes, `repair: 1 h`, or "
+            "`recovery: elastic`"},
            {"faults: {at: [{time: 1 h, node: 0}, {time: 2 h, node: 1}], recovery: elastic}\n",
-            "2 failed nodes are more than the job can do without"},
+            "leaves too few nodes for ddp on 2 nodes; more spare_nodes, or `repair: 1 h`"},
+           {"faults: {at: [{time: 1 h, leaves: 1}]}\n", "leaves too few nodes"},
+           {"faults: {at: [{time: 1 h, leaves: 2}]}\n", "leaves: there is no node 2"},
+           {"faults: {at: [{time: 1 h, joins: 2}]}\n", "joins: there is no node 2"},
+           {"faults: {at: [{time: 1 h, worker: 8}]}\n", "workers are 0 to 7"},
+           {"faults: {at: [{time: 1 h, link: 2}], link_outage: 1 h}\n", "link: there is no node 2"},
+           {"faults: {at: [{time: 1 h, link: 0}]}\n", "link_outage: missing"},
+           {"faults: {mean_time_between_failures: {link: 1 d}}\n", "link_outage: missing"},
+           {"faults: {link_outage: 1 h}\n", "link_outage: has no effect"},
            {"faults: {at: [{node: 0}]}\n", "missing"},
            {"checkpoint: {every: 1 h}\n", "no effect without faults"},
            {"faults: {}\ncheckpoint: {every: 0 s}\n", "out of range"},
@@ -70,6 +79,33 @@ TEST(Faults, WithoutFailuresTheRunIsItsSteps) {
   EXPECT_DOUBLE_EQ(run.availability, 1);
 }
 
+// First steps and stragglers included: asynchronous workers are slower at first than later.
+TEST(Faults, WithoutFailuresEveryStrategyTakesWhatItWasPredictedToTake) {
+  for (const std::string strategy :
+       {"ddp", "parameter_server: {consistency: ssp}",
+        "parameter_server: {consistency: async, placement: own-hosts}"}) {
+    const auto p = run_scenario(scenario_of(two_nodes +
+                                            "faults: {}\nstragglers: {slow_ranks: [{rank: "
+                                            "0, factor: 4}]}\nstrategies: [" +
+                                            strategy + "]\n"))
+                       .predictions.at(0);
+    EXPECT_NEAR(p.with_failures->finish_seconds, p.total_seconds, 1e-9 * p.total_seconds)
+        << strategy;
+  }
+}
+
+// Who goes on with fewer nodes by itself needs no word for it; at the smaller of two counts there are
+// too few all the same.
+TEST(Faults, WhoDoesWithoutANodeIsNotRefused) {
+  const std::string lost =
+      "dataset: {time: 10 d}\nmodel: lenet5\nfaults: {at: [{time: 1 h, node: 0}]}\n"
+      "strategies: [parameter_server: {consistency: async, placement: "
+      "own-hosts}]\n";
+  EXPECT_EQ(run_of(lost + "gpus: 16\n").unfinished, 0);
+  EXPECT_THAT(refusal([&] { expand(scenario_of(lost + "gpus: [16, 8]\n")); }),
+              HasSubstr("leaves too few nodes for parameter_server on 1 node;"));
+}
+
 TEST(Faults, LengthOfARunIsStepsOrTimeAlike) {
   const auto steps = run_scenario(scenario_of("dataset: {steps: 1000}\n")).predictions.at(0);
   EXPECT_EQ(steps.steps, 1000);
@@ -88,6 +124,7 @@ TEST(Faults, ManyGpusAreInterruptedAsOftenAsPublished) {
   Prediction p;
   p.step_seconds = 10;
   p.steps = 86400;
+  p.total_seconds = 864000;
   Point large = point;
   large.job.gpus = 16384;
   const auto run = run_with_failures(s, large, result, p);
@@ -112,6 +149,34 @@ TEST(Faults, SpareNodesArePaidFor) {
   const RunWithFailures none = run_of(fails + "0}\n"), two = run_of(fails + "2}\n");
   EXPECT_DOUBLE_EQ(none.dollars, none.finish_seconds / 3600 * 16);
   EXPECT_DOUBLE_EQ(two.dollars, two.finish_seconds / 3600 * 32);
+}
+
+TEST(Faults, NodesThatLeftAreNotPaidFor) {
+  const RunWithFailures run =
+      run_of(two_nodes +
+             "price_per_gpu_hour: 1 USD/h\nfaults: {recovery: "
+             "elastic, at: [{time: 1 d, leaves: 1}, {time: 3 d, joins: 1}]}\n");
+  EXPECT_EQ(run.lost, 0);
+  EXPECT_NEAR(run.mean_nodes_away * run.finish_seconds, 2 * 86400, 60);
+  EXPECT_NEAR(run.dollars, (run.finish_seconds * 16 - 2 * 86400 * 8) / 3600, 1);
+}
+
+// A day without both workers of the second node, one by one; then the same with its link.
+TEST(Faults, WorkersAndLinksComeBackByThemselves) {
+  const std::string async = two_nodes +
+                            "strategies: [parameter_server: {consistency: async, "
+                            "placement: own-hosts}]\n";
+  const RunWithFailures worker =
+      run_of(async + "faults: {at: [{time: 1 d, worker: 9}], restart: 1 d}\n");
+  EXPECT_EQ(worker.failures, 1);
+  EXPECT_EQ(worker.interruptions, 0);
+  EXPECT_DOUBLE_EQ(worker.mean_nodes, 2);
+  const double of_one = worker.finish_seconds - 10 * 86400;
+  const RunWithFailures link =
+      run_of(async + "faults: {at: [{time: 1 d, link: 1}], link_outage: 1 d}\n");
+  EXPECT_LT(link.mean_nodes, 2);
+  EXPECT_NEAR(link.finish_seconds - 10 * 86400, 8 * of_one, 0.02 * 8 * of_one);
+  EXPECT_EQ(run_of(two_nodes + "faults: {at: [{time: 1 d, worker: 9}]}\n").interruptions, 1);
 }
 
 // Speeds with fewer nodes are simulated: half of the workers on a server that is no bottleneck do

@@ -184,13 +184,16 @@ void run_steps(World& world, RankGroup& ranks, const RankSpeeds& speeds, const J
                const std::function<Program(int step)>& one_step, StrategyResult& result) {
   std::vector<LinkTotals> after_first, after_last;
   bool extrapolated = false;
+  const bool loads = job.data_loading_seconds > 0 || job.stragglers.loader_hiccups;
   const int last = (job.steps + period - 1) / period * period;
   const auto repeats = static_cast<std::size_t>(period);
   const auto driver = [&]() -> Program {
     int issued = 0;
+    Event before;  // end of the step before this one, on each lane's device
     for (int step = 0; step <= last; ++step) {
       ranks.set_factors(speeds.factors(step));
       co_await one_step(step);
+      const Event end = ranks.record();
       ranks.end_step();
       issued = step;
       if (job.progress) job.progress(static_cast<double>(step) / last);
@@ -198,6 +201,10 @@ void run_steps(World& world, RankGroup& ranks, const RankSpeeds& speeds, const J
       // long period ends, so that there are only whole ones.
       const bool here = step == 0 || (period > 1 && step % period == 0);
       co_await ranks.await_step(here ? step : step - 1);
+      // Nor does it ask for input that far ahead: some thousand launches, about a step's, are on their
+      // way to the device at most.
+      if (step > 0 && loads) co_await ranks.host_wait(before);
+      before = end;
       if (step == 0) after_first = world.traffic();
       if (!speeds.random() && !changes(job.stragglers) && step < last &&
           steady(ranks.steps(), repeats) &&
