@@ -168,6 +168,8 @@ const std::vector<Option> server_options{
     {"controller", "{above: 1.05, below: 1.02}", "equal workers keep step by themselves"},
     {"controller.above", "{above: 1.3}", "equal workers keep step by themselves", "{}"},
     {"controller.below", "{below: 1.4}", "equal workers keep step by themselves", "{}"},
+    {"controller.communication", "{communication: 5%}", "equal workers keep step by themselves",
+     "{}"},
     {"controller.window", "{window: 3}", "equal workers keep step by themselves", "{}"},
     {"switch", "{to: async}", "what the run begins with is refused"},
     {"switch.to", "{to: sync}", "equal workers keep step by themselves", "{to: async}"},

@@ -264,11 +264,48 @@ TEST(Controller, SeesTheSlowestAgainstTheMedian) {
   WorkerPace pace(4, 2);
   for (const double seconds : {1.0, 3.0}) {
     EXPECT_EQ(pace.slowest_over_median(), 1);
-    for (int w = 0; w < 4; ++w) pace.add(w, w == 2 ? 5 * seconds : seconds);
+    for (int w = 0; w < 4; ++w) pace.add(w, w == 2 ? 5 * seconds : seconds, 0);
   }
   EXPECT_DOUBLE_EQ(pace.slowest_over_median(), 5);
-  for (int i = 0; i < 2; ++i) pace.add(2, 3);
+  for (int i = 0; i < 2; ++i) pace.add(2, 3, 0);
   EXPECT_DOUBLE_EQ(pace.slowest_over_median(), 1.5);
+}
+
+TEST(Controller, SeesTheShareOfCommunication) {
+  WorkerPace pace(2, 2);
+  pace.add(0, 4, 1);
+  pace.add(0, 4, 1);
+  pace.add(1, 4, 1);
+  EXPECT_EQ(pace.communication_share(), 0);
+  pace.add(1, 8, 5);
+  EXPECT_DOUBLE_EQ(pace.communication_share(), 0.4);
+  pace.add(1, 4, 1);
+  pace.add(1, 4, 1);
+  EXPECT_DOUBLE_EQ(pace.communication_share(), 0.25);
+}
+
+// Eight equal workers' messages share the server's link: in step they are three quarters of a step,
+// by themselves some have it alone for a while. Nobody is slow enough to be let go of for itself.
+TEST(Controller, LetsGoOfASlowNetwork) {
+  ToySystem toy;
+  toy.workers = 8;
+  toy.rule = switched_rule(Consistency::sync, 8);
+  toy.bytes = 100e6;
+  toy.bandwidth = 8 * 100e6 * 2 / 0.090;  // there and back take 90 ms of 120
+  toy.sigma = 0.2;
+  toy.steps = 100;
+  const auto run = [&](std::optional<double> communication) {
+    PsSystem system = make_system(toy);
+    system.controller = PaceController{};
+    system.controller->communication = communication;
+    return run_parameter_server(system);
+  };
+  const PsTrace never = run(std::nullopt);
+  EXPECT_EQ(never.stretches, 0);
+  EXPECT_EQ(run(0.8).stretches, 0);
+  const PsTrace lets_go = run(0.7);
+  EXPECT_GE(lets_go.stretches, 1);
+  EXPECT_LT(mean_step(lets_go), mean_step(never));
 }
 
 TEST(Controller, LeavesEqualWorkersInStep) {

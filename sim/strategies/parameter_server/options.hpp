@@ -91,12 +91,22 @@ void describe(Visitor& v, ConsistencySwitch& s) {
   });
 }
 
-// Synchronous training that turns asynchronous while a worker is slow, as a cluster's controller would
-// have it: it sees what each worker takes for a step without waiting for others, transfers included.
+// Synchronous training that turns asynchronous while a worker or the network is slow, as a cluster's
+// controller would have it: it sees what each worker takes for a step without waiting for others, and
+// what of it are transfers.
 struct PaceController {
-  double above = 1.5;  // slowest over median: asynchronous from here on
-  double below = 1.2;  // and synchronous again
-  int window = 5;      // steps of each worker that count
+  double above = 1.5;                   // slowest over median: asynchronous from here on
+  double below = 1.2;                   // and synchronous again
+  std::optional<double> communication;  // share of a step above which it is asynchronous, too
+  int window = 5;                       // steps of each worker that count
+
+  bool lets_go(double slowest_over_median, double share) const {
+    return slowest_over_median > above || (communication && share > *communication);
+  }
+  bool comes_back(double slowest_over_median, double share) const {
+    return slowest_over_median < below &&
+           (!communication || share < *communication * below / above);
+  }
 };
 template <class Visitor>
 void describe(Visitor& v, PaceController& c) {
@@ -106,6 +116,14 @@ void describe(Visitor& v, PaceController& c) {
            .max = 1e6},
           c.above);
   v.field({.name = "below", .doc = "Synchronous again below this.", .min = 1, .max = 1e6}, c.below);
+  v.field(
+      {.name = "communication",
+       .doc = "Asynchronous, too, when exposed transfers are more than this share of the workers' "
+              "steps; synchronous again at `below` / `above` of it. Left out: never.",
+       .unit = Dimension::fraction,
+       .min = 0.01,
+       .max = 0.99},
+      c.communication);
   v.field({.name = "window",
            .doc = "Latest steps of each worker whose mean counts.",
            .min = 1,
@@ -246,7 +264,8 @@ void describe(Visitor& v, ParameterServerOptions& o) {
   v.field({.name = "switch", .doc = "Another consistency from some point of the run on."},
           o.switches);
   v.field(
-      {.name = "controller", .doc = "sync: asynchronous while a worker is slower than the others."},
+      {.name = "controller",
+       .doc = "sync: asynchronous while a worker is slower than the others, or the network slow."},
       o.controller);
   v.field(
       {.name = "placement",

@@ -48,22 +48,41 @@ PsRule switched_rule(Consistency to, int workers) {
   return to == Consistency::sync ? PsRule{.pushes_per_update = workers} : PsRule{};
 }
 
-void WorkerPace::add(int worker, double seconds) {
-  std::deque<double>& steps = latest_[static_cast<std::size_t>(worker)];
-  steps.push_back(seconds);
+void WorkerPace::add(int worker, double seconds, double communication) {
+  std::deque<Step>& steps = latest_[static_cast<std::size_t>(worker)];
+  steps.push_back({seconds, communication});
   if (static_cast<int>(steps.size()) > window_) steps.pop_front();
 }
 
+bool WorkerPace::complete() const {
+  return std::all_of(latest_.begin(), latest_.end(),
+                     [&](const auto& steps) { return static_cast<int>(steps.size()) >= window_; });
+}
+
+double WorkerPace::sum(std::size_t worker, double Step::*what) const {
+  double sum = 0;
+  for (const Step& step : latest_[worker]) sum += step.*what;
+  return sum;
+}
+
 double WorkerPace::slowest_over_median() const {
-  std::vector<double> means;
-  for (const std::deque<double>& steps : latest_) {
-    if (static_cast<int>(steps.size()) < window_) return 1;
-    means.push_back(std::accumulate(steps.begin(), steps.end(), 0.0) / window_);
-  }
-  const auto median = means.begin() + static_cast<std::ptrdiff_t>((means.size() - 1) / 2);
-  std::nth_element(means.begin(), median, means.end());
-  const double slowest = *std::max_element(median, means.end());
+  if (!complete()) return 1;
+  std::vector<double> sums;
+  for (std::size_t w = 0; w < latest_.size(); ++w) sums.push_back(sum(w, &Step::seconds));
+  const auto median = sums.begin() + static_cast<std::ptrdiff_t>((sums.size() - 1) / 2);
+  std::nth_element(sums.begin(), median, sums.end());
+  const double slowest = *std::max_element(median, sums.end());
   return *median > 0 ? slowest / *median : 1;
+}
+
+double WorkerPace::communication_share() const {
+  if (!complete()) return 0;
+  double communication = 0, seconds = 0;
+  for (std::size_t w = 0; w < latest_.size(); ++w) {
+    communication += sum(w, &Step::communication);
+    seconds += sum(w, &Step::seconds);
+  }
+  return seconds > 0 ? communication / seconds : 0;
 }
 
 int best_extra(const PushTimes& fastest, const PushTimes& slowest, int most) {

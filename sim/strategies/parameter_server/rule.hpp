@@ -39,18 +39,27 @@ PsRule consistency_rule(const ParameterServerOptions& options, int workers);
 // The one that PsPhase switches to.
 PsRule switched_rule(Consistency to, int workers);
 
-// What a controller of the pace goes by: of each worker the mean of its latest steps.
+// What a controller of the pace goes by: of each worker its latest steps.
 class WorkerPace {
  public:
   WorkerPace(std::size_t workers, int window) : window_(window), latest_(workers) {}
 
-  void add(int worker, double seconds);
+  // A step, and what of it was communication.
+  void add(int worker, double seconds, double communication);
   // Of the means; the lower one of two medians. 1 until every worker has done so many steps.
   double slowest_over_median() const;
+  // Of all of them together. 0 until every worker has done so many steps.
+  double communication_share() const;
 
  private:
+  struct Step {
+    double seconds = 0, communication = 0;
+  };
+  double sum(std::size_t worker, double Step::*what) const;
+  bool complete() const;
+
   int window_;
-  std::vector<std::deque<double>> latest_;  // by worker
+  std::vector<std::deque<Step>> latest_;  // by worker
 };
 
 // When a worker's last push was applied, and how long it had taken since the one before.

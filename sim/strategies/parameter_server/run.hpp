@@ -127,7 +127,8 @@ class PsRun {
     double booked_until = 0;            // of the time after compute
     double delay = 0;                   // that a shared core has cost this step so far
     double lost = 0;                    // SharedCore::compute_lost that is in it
-    double waited_before = 0;           // sum.waiting when the step began
+    double waited_before = 0;           // sum.waiting and
+    double exposed_before = 0;          // sum.exposed_communication when the step began
     StepSplit sum;                      // whole steps, and the time after compute booked so far
   };
   struct Server {

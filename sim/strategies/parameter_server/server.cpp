@@ -210,15 +210,16 @@ void PsRun::change_rule(const PsRule& rule) {
 void PsRun::control(const Worker& finished) {
   if (!pace_) return;
   pace_->add(finished.id,
-             executor_.now() - finished.started - (finished.sum.waiting - finished.waited_before));
+             executor_.now() - finished.started - (finished.sum.waiting - finished.waited_before),
+             finished.sum.exposed_communication - finished.exposed_before);
   if (++controlled_ % static_cast<std::int64_t>(workers_.size()) != 0) return;
-  const double apart = pace_->slowest_over_median();
+  const double apart = pace_->slowest_over_median(), share = pace_->communication_share();
   const bool alone = asynchronous_.running > 0;
-  if (!alone && apart > system_.controller->above) {
+  if (!alone && system_.controller->lets_go(apart, share)) {
     asynchronous_.change(+1, executor_.now());
     ++trace_.stretches;
     change_rule(switched_rule(Consistency::async, ranks_));
-  } else if (alone && apart < system_.controller->below) {
+  } else if (alone && system_.controller->comes_back(apart, share)) {
     asynchronous_.change(-1, executor_.now());
     change_rule(system_.rule);
   }

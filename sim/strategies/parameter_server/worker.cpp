@@ -151,6 +151,7 @@ void walk(const PsSystem& system, int worker, int index, double start, std::size
 void PsRun::begin_step(Worker& self) {
   self.started = executor_.now();
   self.waited_before = self.sum.waiting;
+  self.exposed_before = self.sum.exposed_communication;
   self.step.clear();
   self.rule = rules_begun_;
   self.dropped = 0;
