@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "cluster/question.hpp"
@@ -148,15 +149,18 @@ std::string cluster_csv(const ClusterAnswer& answer) {
                {"evictions"},
                {"resizes"}});
   const auto text = [](auto value) { return fmt::format("{}", value); };
+  const auto seconds = [](double value) {
+    return fmt::format("{}", std::round(value * 1e6) / 1e6);  // no finer than same_moment
+  };
   const ClusterQuestion& q = answer.question;
   for (const PolicyOutcome& o : answer.outcomes) {
     for (std::size_t i = 0; i < q.jobs.size(); ++i) {
       const ClusterJob& job = q.jobs[i];
       const JobRun& run = o.jobs[i];
       table.add_row({enum_name(o.policy), job.name, q.kinds[job.kind].name, text(job.gpus),
-                     text(job.submit), text(run.started), text(run.ended), text(run.waited),
-                     text(run.gpu_seconds), text(run.lost_gpu_seconds), text(run.idle_gpu_seconds),
-                     text(run.evictions), text(run.resizes)});
+                     seconds(job.submit), seconds(run.started), seconds(run.ended),
+                     seconds(run.waited), seconds(run.gpu_seconds), seconds(run.lost_gpu_seconds),
+                     seconds(run.idle_gpu_seconds), text(run.evictions), text(run.resizes)});
     }
   }
   return table.csv();

@@ -43,8 +43,10 @@ Schedule Scheduler::run() {
   auto next = order.begin();
   while (next != order.end() || !events_.empty()) {
     const double before = now_;
+    // Nobody starts before it comes: a moment in which one arrives is that of the arrival.
     const bool arrival =
-        next != order.end() && (events_.empty() || jobs_[*next].submit <= events_.top().time);
+        next != order.end() &&
+        (events_.empty() || jobs_[*next].submit <= events_.top().time + same_moment);
     now_ = arrival ? jobs_[*next].submit : events_.top().time;
     if (!waiting_.empty() && need(waiting_.front()) <= free_.free_gpus()) {
       schedule_.fragmented_gpu_seconds += free_.free_gpus() * (now_ - before);
@@ -54,7 +56,7 @@ Schedule Scheduler::run() {
     for (; next != order.end() && jobs_[*next].submit <= now_; ++next, changed = true) {
       arrive(*next);
     }
-    while (!events_.empty() && events_.top().time <= now_) {
+    while (!events_.empty() && events_.top().time <= now_ + same_moment) {
       const Event event = events_.top();
       events_.pop();
       if (states_[event.job].version != event.version) continue;

@@ -13,6 +13,10 @@
 
 namespace lockstep {
 
+// Seconds. Times that are closer than this are one moment: lengths become work and times again, so
+// that what was round is so no longer.
+inline constexpr double same_moment = 1e-6;
+
 enum class Policy {
   fifo,        // the first in line starts when it fits; nobody overtakes
   backfill,    // others start early where that cannot delay the first in line (EASY)

@@ -87,7 +87,7 @@ void Scheduler::backfill() {
   if (options_.on_reservation) options_.on_reservation(head, reserved.time);
   const auto may_go = [&](std::size_t job, int gpus) {
     if (!unowned_.fits(gpus)) return false;
-    if (latest_end(job, gpus) <= reserved.time) return true;
+    if (latest_end(job, gpus) <= reserved.time + same_moment) return true;
     const Allocation placed = unowned_.place(gpus);
     reserved.nodes.take(placed);
     if (reserved.nodes.fits(need(head))) return true;
@@ -131,9 +131,12 @@ Scheduler::Reservation Scheduler::reserve(std::size_t job) const {
   std::sort(ends.begin(), ends.end());
   Reservation reserved{now_, unowned_};
   for (const auto& [time, running] : ends) {
-    if (reserved.nodes.fits(need(job))) break;
+    if (!reserved.nodes.fits(need(job))) {
+      reserved.time = std::max(now_, time);
+    } else if (time > reserved.time + same_moment) {
+      break;
+    }
     reserved.nodes.release(states_[running].owned);
-    reserved.time = std::max(now_, time);
   }
   return reserved;
 }

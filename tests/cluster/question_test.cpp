@@ -90,7 +90,7 @@ TEST(Cluster, JsonAndTextTellTheSame) {
   EXPECT_EQ(json["policies"][0]["policy"], "fifo");
   EXPECT_NEAR(json["policies"][0]["makespan_s"], 90, 1e-9);
   EXPECT_THAT(cluster_text(answer), HasSubstr("1.5 min"));
-  EXPECT_THAT(cluster_csv(answer), HasSubstr("fifo,1,small,4,0,0,"));
+  EXPECT_THAT(cluster_csv(answer), HasSubstr("fifo,1,small,4,0,0,90,0,360,0,0,0,0\n"));
 }
 
 class Refused : public testing::TestWithParam<std::pair<const char*, const char*>> {};

@@ -61,7 +61,7 @@ RC_GTEST_PROP(Schedules, EveryJobIsDoneOnceOnGpusThatExist, ()) {
       const double rate = kinds[jobs[span.job].kind].rates.at(span.gpus);
       RC_ASSERT(span.work >= 0 && span.lost >= 0);
       // Never faster than it can.
-      RC_ASSERT(span.work + span.lost <= (span.end - span.begin) * rate * (1 + 1e-9) + 1e-9);
+      RC_ASSERT(span.work + span.lost <= (span.end - span.begin + same_moment) * rate * (1 + 1e-9));
       done[span.job] += span.work;
       lost[span.job] += span.lost / rate * span.gpus;
       held[span.job] += (span.end - span.begin) * span.gpus;
@@ -165,6 +165,53 @@ TEST(Backfill, FillsTheHoleBeforeALargeJob) {
   EXPECT_EQ(easy[2].started, 2);  // over before 100
   EXPECT_EQ(easy[1].started, 100);
   EXPECT_EQ(easy[3].started, 150);  // would not be
+}
+
+// Whatever the speed that lengths are divided by again.
+TEST(Backfill, RoundLimitsMeet) {
+  constexpr ClusterSize one{1, 4};
+  for (const double speed : {1.0, 4899.37 / 7, 0.1, 1345.678 / 3, 1e7 / 9}) {
+    JobKind kind = linear_kind(4);
+    for (auto& [gpus, rate] : kind.rates) rate = speed * std::pow(gpus, 0.93);
+    const auto job = [&](double submit, int gpus, double seconds) {
+      ClusterJob made = job_of(submit, gpus, 0);
+      made.work = seconds * kind.rates.at(gpus);
+      return made;
+    };
+    for (double over = 600; over <= 90'000; over += 420) {
+      for (const double submit : {20.0, 60.0, 100.1, 120.0, 300.0}) {
+        for (const Policy policy : {Policy::backfill, Policy::elastic}) {
+          // The third ends when the first does, and the second takes the GPUs of both.
+          const auto both =
+              watched(one, {kind},
+                      {job(0, 2, over), job(10, 4, 500), job(submit, 2, over - submit)}, policy)
+                  .schedule.jobs;
+          ASSERT_EQ(both[2].started, submit) << over;
+          ASSERT_NEAR(both[1].started, over, same_moment);
+          ASSERT_EQ(both[1].started, both[0].ended);
+          ASSERT_EQ(both[1].started, both[2].ended);
+          // The second leaves one GPU of those that are free then.
+          const auto beside = watched(one, {kind},
+                                      {job(0, 2, over), job(5, 1, over - 5), job(10, 3, 500),
+                                       job(submit, 1, 2 * over)},
+                                      policy)
+                                  .schedule.jobs;
+          ASSERT_EQ(beside[3].started, submit) << over;
+          ASSERT_NEAR(beside[2].started, over, same_moment);
+        }
+      }
+    }
+  }
+}
+
+// Nobody starts before it is submitted, were it by less than a moment.
+TEST(Backfill, AMomentIsThatOfItsArrivals) {
+  const double late = 100 + same_moment / 2;
+  const auto run =
+      watched(size, {linear_kind(16)}, {job_of(0, 16, 100), job_of(late, 16, 10)}, Policy::fifo)
+          .schedule.jobs;
+  EXPECT_EQ(run[0].ended, late);
+  EXPECT_EQ(run[1].started, late);
 }
 
 TEST(Preemption, ANewJobEvictsOneThatHasHadItsService) {
