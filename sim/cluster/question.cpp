@@ -42,7 +42,8 @@ class Asker {
       kind.elastic = spec.elastic.has_value();
       const ElasticSpec elastic = spec.elastic.value_or(ElasticSpec{});
       kind.least = elastic.least;
-      kind.most = elastic.most;
+      // It cannot become larger than the cluster.
+      kind.most = std::min(elastic.most, size_.nodes * size_.gpus_per_node);
       kind.pause = elastic.pause;
       kind.restart = spec.restart;
       kind.checkpoint_period = spec.checkpoint_period;
@@ -60,9 +61,7 @@ class Asker {
       job.gpus = spec.gpus;
       job.limit = spec.limit;
       job.priority = spec.priority;
-      JobKind& kind = question.kinds[job.kind];
-      // An elastic job cannot become larger than the cluster.
-      if (kind.most > 0) kind.most = std::min(kind.most, size_.nodes * size_.gpus_per_node);
+      const JobKind& kind = question.kinds[job.kind];
       for (const int size : sizes_of(kind, job.gpus)) counts[job.kind].insert(size);
       question.jobs.push_back(std::move(job));
     }
@@ -83,7 +82,9 @@ class Asker {
     if (file_.generated) {
       for (const MixSpec& mix : file_.generated->mix) {
         check(mix.workload, mix.workload_where, "generated.mix.workload");
-        for (const int gpus : mix.gpus) fits(gpus, mix.gpus_where, "generated.mix.gpus");
+        for (const int gpus : mix.gpus) {
+          fits(gpus, mix.workload, mix.gpus_where, "generated.mix.gpus");
+        }
       }
       if (faults_.empty()) specs = generated_jobs(*file_.generated);
     } else if (file_.trace) {
@@ -93,7 +94,7 @@ class Asker {
       for (std::size_t i = 0; i < specs.size(); ++i) {
         if (specs[i].name.empty()) specs[i].name = std::to_string(i + 1);
         check(specs[i].workload, specs[i].workload_where, "jobs.workload");
-        fits(specs[i].gpus, specs[i].gpus_where, "jobs.gpus");
+        fits(specs[i].gpus, specs[i].workload, specs[i].gpus_where, "jobs.gpus");
       }
     }
     return specs;
@@ -119,7 +120,7 @@ class Asker {
       spec.limit = traced.limit;
       const Location where{trace.file, traced.line, 1};
       if (spec.workload.empty()) check(traced.name, where, "JobName");
-      fits(spec.gpus, where, "AllocTRES");
+      fits(spec.gpus, spec.workload, where, "AllocTRES");
       specs.push_back(std::move(spec));
     }
     return specs;
@@ -131,12 +132,21 @@ class Asker {
                  allowed_hint(workload, names_)});
   }
 
-  void fits(int gpus, const Location& where, const char* field) {
+  void fits(int gpus, const std::string& workload, const Location& where, const char* field) {
     const int all = size_.nodes * size_.gpus_per_node;
-    if (gpus <= all) return;
-    faults_.add({where, field, fmt::format("{} GPUs can never start", gpus),
-                 fmt::format("the cluster has {} nodes x {} GPUs = {}", size_.nodes,
-                             size_.gpus_per_node, all)});
+    if (gpus > all) {
+      faults_.add({where, field, fmt::format("{} GPUs can never start", gpus),
+                   fmt::format("the cluster has {} nodes x {} GPUs = {}", size_.nodes,
+                               size_.gpus_per_node, all)});
+      return;
+    }
+    const auto kind = file_.workloads.find(workload);
+    if (kind == file_.workloads.end() || !kind->second.elastic) return;
+    const int most = kind->second.elastic->most;
+    if (most == 0 || gpus <= most) return;
+    faults_.add({where, field,
+                 fmt::format("asks for {} GPUs, but its workload can use {}", gpus, most),
+                 fmt::format("`most: {}` in workloads.{}.elastic, or fewer", gpus, workload)});
   }
 
   // Samples per second.

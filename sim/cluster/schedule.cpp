@@ -12,7 +12,8 @@ std::vector<int> sizes_of(const JobKind& kind, int gpus) {
   std::vector<int> sizes{gpus};
   if (kind.elastic) {
     const int most = kind.most > 0 ? kind.most : gpus;
-    for (int size = kind.least; size <= most; size *= 2) sizes.push_back(size);
+    for (int size = kind.least; size < most; size *= 2) sizes.push_back(size);
+    sizes.push_back(most);
     std::sort(sizes.begin(), sizes.end());
     sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
   }

@@ -85,8 +85,8 @@ struct ScheduleOptions {
   std::function<void(std::size_t job, double time)> on_reservation{};
 };
 
-// The GPU counts that an elastic job may have, ascending: doublings of the least, what it asks for,
-// and at most the most. Of any other job: what it asks for.
+// The GPU counts that an elastic job may have, ascending: doublings of the least, the most, and what
+// it asks for, which is no more than the most. Of any other job: what it asks for.
 std::vector<int> sizes_of(const JobKind& kind, int gpus);
 
 // Every job must fit into the cluster, and its kind have a rate for each of its sizes.

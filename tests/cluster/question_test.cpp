@@ -93,6 +93,21 @@ TEST(Cluster, JsonAndTextTellTheSame) {
   EXPECT_THAT(cluster_csv(answer), HasSubstr("fifo,1,small,4,0,0,90,0,360,0,0,0,0\n"));
 }
 
+TEST(Cluster, NoJobAsksForMoreThanItsWorkloadCanUse) {
+  const auto with_most = [](const std::string& jobs) {
+    std::string text = file_text(jobs);
+    text.replace(text.find("{least: 1}"), 10, "{least: 1, most: 2}");
+    return refusal_of(text);
+  };
+  EXPECT_EQ(with_most("jobs: [{workload: async, gpus: 2, duration: 1 h}]\n"), "");
+  EXPECT_THAT(with_most("jobs: [{workload: async, gpus: 4, duration: 1 h}]\n"),
+              HasSubstr("c.yaml:6:32: jobs.gpus: asks for 4 GPUs, but its workload can use 2; "
+                        "`most: 4` in workloads.async.elastic, or fewer"));
+  EXPECT_THAT(with_most("generated: {count: 1, per_hour: 1, mix: [{workload: async, gpus: [1, 4], "
+                        "duration: {fixed: {seconds: 1 s}}}]}\n"),
+              HasSubstr("generated.mix.gpus: asks for 4 GPUs, but its workload can use 2"));
+}
+
 class Refused : public testing::TestWithParam<std::pair<const char*, const char*>> {};
 TEST_P(Refused, AtItsPlace) {
   EXPECT_THAT(refusal_of(file_text(GetParam().first)), HasSubstr(GetParam().second));

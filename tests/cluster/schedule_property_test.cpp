@@ -29,12 +29,12 @@ std::vector<ClusterJob> random_jobs() {
 }
 
 JobKind random_kind() {
-  JobKind kind = linear_kind(16);
+  JobKind kind = linear_kind(20);
   // Less and less for each further GPU.
   for (auto& [gpus, rate] : kind.rates) rate = std::pow(gpus, 0.8);
   kind.elastic = *rc::gen::inRange(0, 2) == 1;
   kind.least = *rc::gen::inRange(1, 5);
-  kind.most = *rc::gen::element(0, 8, 16);
+  kind.most = *rc::gen::element(0, 16, 20);
   kind.pause = *rc::gen::element(0, 0, 7);
   kind.restart = *rc::gen::element(0, 11);
   kind.checkpoint_period = *rc::gen::element(0, 60);
@@ -226,6 +226,16 @@ TEST(Preemption, ANewJobEvictsOneThatHasHadItsService) {
   EXPECT_EQ(run[0].evictions, 1);
   EXPECT_NEAR(run[0].lost_gpu_seconds, 10 * 16, 1e-9);  // since the checkpoint at 90
   EXPECT_NEAR(run[0].ended, 110 + 5 + 110, 1e-9);
+}
+
+TEST(Elastic, SizesAreDoublingsTheMostAndWhatIsAskedFor) {
+  JobKind kind;
+  EXPECT_EQ(sizes_of(kind, 6), (std::vector<int>{6}));
+  kind.elastic = true;
+  EXPECT_EQ(sizes_of(kind, 6), (std::vector<int>{1, 2, 4, 6}));
+  kind.least = 3;
+  kind.most = 20;
+  EXPECT_EQ(sizes_of(kind, 5), (std::vector<int>{3, 5, 6, 12, 20}));
 }
 
 TEST(Elastic, AJobStartsSmallAndGrowsIntoWhatIsLeft) {
