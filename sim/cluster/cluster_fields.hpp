@@ -233,6 +233,10 @@ void describe(Visitor& v, ClusterFile& c) {
     }
     auto policies = c.policies;
     std::sort(policies.begin(), policies.end());
+    if (c.preemption && !std::binary_search(policies.begin(), policies.end(), Policy::preemption)) {
+      report("preemption", "has no effect without the policy of this name",
+             "add preemption to `policies`, or leave this out");
+    }
     if (std::adjacent_find(policies.begin(), policies.end()) != policies.end()) {
       report("policies", "names one twice");
     }

@@ -93,7 +93,7 @@ struct ClusterFile {
   std::optional<TraceSpec> trace;
   std::optional<GeneratedSpec> generated;
   std::vector<Policy> policies{Policy::fifo, Policy::backfill, Policy::preemption, Policy::elastic};
-  PreemptionSpec preemption;
+  std::optional<PreemptionSpec> preemption;  // none = its defaults
 
   std::string file;
 };

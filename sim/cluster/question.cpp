@@ -35,7 +35,7 @@ class Asker {
     question.platform = platform_;
     question.size = size_;
     question.policies = file_.policies;
-    question.service_before_eviction = file_.preemption.after;
+    question.service_before_eviction = file_.preemption.value_or(PreemptionSpec{}).after;
     for (const auto& [name, spec] : file_.workloads) {
       JobKind kind;
       kind.name = name;
@@ -66,7 +66,12 @@ class Asker {
       question.jobs.push_back(std::move(job));
     }
     for (std::size_t k = 0; k < names_.size(); ++k) {
-      if (!counts[k].empty()) question.kinds[k].rates = rates(names_[k], counts[k], options);
+      const Scenario training = training_of(names_[k]);
+      if (counts[k].empty()) {
+        InputFiles().of(training);  // wrong names are wrong in what no job uses, too
+      } else {
+        question.kinds[k].rates = rates(names_[k], training, counts[k], options);
+      }
     }
     for (std::size_t j = 0; j < specs.size(); ++j) {
       ClusterJob& job = question.jobs[j];
@@ -149,9 +154,7 @@ class Asker {
                  fmt::format("`most: {}` in workloads.{}.elastic, or fewer", gpus, workload)});
   }
 
-  // Samples per second.
-  std::map<int, double> rates(const std::string& name, const std::set<int>& counts,
-                              const RunOptions& options) {
+  Scenario training_of(const std::string& name) {
     const KindSpec& spec = file_.workloads.at(name);
     Node training = spec.training;
     if (training.kind() != Node::Kind::map) {
@@ -171,9 +174,16 @@ class Asker {
       throw ConfigError(
           training.find("strategies")->error("a job trains with one strategy", "keep one"));
     }
-    scenario.gpus.assign(counts.begin(), counts.end());
     scenario.anchor.clear();
     scenario.measured.clear();
+    return scenario;
+  }
+
+  // Samples per second.
+  std::map<int, double> rates(const std::string& name, Scenario scenario,
+                              const std::set<int>& counts, const RunOptions& options) {
+    const KindSpec& spec = file_.workloads.at(name);
+    scenario.gpus.assign(counts.begin(), counts.end());
     const ResultRecord record = run_scenario(scenario, options);
     if (!record.failures.empty()) throw std::runtime_error(record.failures.front().reason);
     std::map<int, double> rates;

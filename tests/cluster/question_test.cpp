@@ -134,6 +134,10 @@ INSTANTIATE_TEST_SUITE_P(
                   "c.yaml:7:18: policies[1]: unknown value 'sjf'; allowed: fifo, backfill"),
         std::pair("jobs: [{workload: small, duration: 1 h}]\npolicies: [fifo, fifo]\n",
                   "policies: names one twice"),
+        std::pair("jobs: [{workload: small, duration: 1 h}]\npolicies: [fifo, elastic]\n"
+                  "preemption: {after: 2 h}\n",
+                  "c.yaml:8:13: preemption: has no effect without the policy of this name; add "
+                  "preemption to `policies`"),
         std::pair("strategies: [ddp]\njobs: [{workload: small, duration: 1 h}]\n",
                   "strategies: unknown key")));
 
@@ -158,6 +162,12 @@ TEST(Refusals, AreLocatedInTheTraining) {
                                        "strategies: [ddp]}")),
               HasSubstr("does not fit into the memory of 1 GPU"));
   EXPECT_THAT(refusal_of(with_training("7")), HasSubstr("training: must be a map"));
+}
+
+TEST(Refusals, AreOfWorkloadsThatNoJobUses) {
+  std::string text = file_text("jobs: [{workload: async, duration: 1 h}]\n");
+  text.replace(text.find("resnet18"), 8, "resnet81");
+  EXPECT_THAT(refusal_of(text), testing::AllOf(HasSubstr("c.yaml:4:29: "), HasSubstr("resnet81")));
 }
 
 TEST(Refusals, OfAnUnknownPlatformAreLocated) {
