@@ -70,7 +70,7 @@ class Asker {
       if (counts[k].empty()) {
         InputFiles().of(training);  // wrong names are wrong in what no job uses, too
       } else {
-        question.kinds[k].rates = rates(names_[k], training, counts[k], options);
+        question.kinds[k].rates = rates(training, counts[k], options, question);
       }
     }
     for (std::size_t j = 0; j < specs.size(); ++j) {
@@ -154,6 +154,27 @@ class Asker {
                  fmt::format("`most: {}` in workloads.{}.elastic, or fewer", gpus, workload)});
   }
 
+  // Lengths are those of the jobs, and GPUs of a cluster do not fail.
+  static void check_effect(const Node& training, const Scenario& scenario) {
+    Diagnostics without;
+    const auto check = [&](const char* key, const char* hint) {
+      const auto given = training.find(key);
+      if (!given) return;
+      Diagnostic diagnostic = given->error("has no effect in a cluster", hint);
+      diagnostic.where = training.key_location(key);
+      without.add(std::move(diagnostic));
+    };
+    check("faults", "its GPUs do not fail");
+    check("checkpoint", "evicted jobs go back to `checkpoint_period` of their workload");
+    check("convergence", "`lockstep run` answers that");
+    check("energy", "`lockstep run` answers that");
+    const bool dates = std::any_of(scenario.anchor.begin(), scenario.anchor.end(),
+                                   [](const MeasuredRow& row) { return row.total_time; });
+    // An anchor's total time is that of a length.
+    if (!dates) check("dataset", "lengths are `duration` or `samples` of the jobs");
+    without.throw_if_any();
+  }
+
   Scenario training_of(const std::string& name) {
     const KindSpec& spec = file_.workloads.at(name);
     Node training = spec.training;
@@ -174,20 +195,27 @@ class Asker {
       throw ConfigError(
           training.find("strategies")->error("a job trains with one strategy", "keep one"));
     }
-    scenario.anchor.clear();
     scenario.measured.clear();
+    check_effect(training, scenario);
     return scenario;
   }
 
   // Samples per second.
-  std::map<int, double> rates(const std::string& name, Scenario scenario,
-                              const std::set<int>& counts, const RunOptions& options) {
-    const KindSpec& spec = file_.workloads.at(name);
-    scenario.gpus.assign(counts.begin(), counts.end());
+  std::map<int, double> rates(Scenario scenario, const std::set<int>& counts,
+                              const RunOptions& options, ClusterQuestion& question) {
+    const KindSpec& spec = file_.workloads.at(scenario.name);
+    std::set<int> simulated = counts;
+    // Whether an anchor is met is told of points that are simulated.
+    for (const MeasuredRow& row : scenario.anchor) simulated.insert(row.gpus);
+    scenario.gpus.assign(simulated.begin(), simulated.end());
     const ResultRecord record = run_scenario(scenario, options);
     if (!record.failures.empty()) throw std::runtime_error(record.failures.front().reason);
+    for (const std::string& warning : record.warnings) {
+      question.warnings.push_back(fmt::format("{}: {}", scenario.name, warning));
+    }
     std::map<int, double> rates;
     for (const Prediction& p : record.predictions) {
+      if (!counts.contains(p.gpus)) continue;
       if (!lockstep::fits(p.memory)) {
         throw ConfigError(spec.training.error(
             fmt::format("does not fit into the memory of {} GPU{}", p.gpus, p.gpus == 1 ? "" : "s"),

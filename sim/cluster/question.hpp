@@ -19,6 +19,7 @@ struct ClusterQuestion {
   std::vector<ClusterJob> jobs;
   std::vector<Policy> policies;
   double service_before_eviction = 0;
+  std::vector<std::string> warnings;  // of the trainings, each with its workload's name
 };
 
 // Throws ConfigError, located in the file, its trace or a training.

@@ -91,12 +91,17 @@ Json to_json(const Spread& s) {
 
 std::string cluster_text(const ClusterAnswer& answer) {
   const ClusterQuestion& q = answer.question;
+  std::string warnings;
+  for (const std::string& warning : q.warnings) {
+    warnings += fmt::format("{}{}\n", warnings.empty() ? "\n" : "", warning);
+  }
   return fmt::format(
       "{}\n{} jobs on {} node{} of {}, {} GPUs\n\n{}\nWhich jobs gain (against {})\n{}\n"
-      "Simulated speeds\n{}",
+      "Simulated speeds\n{}{}",
       q.name, q.jobs.size(), q.size.nodes, q.size.nodes == 1 ? "" : "s", q.platform,
       q.size.nodes * q.size.gpus_per_node, policies_table(answer),
-      enum_name(answer.outcomes.front().policy), gains_table(answer), speeds_table(answer));
+      enum_name(answer.outcomes.front().policy), gains_table(answer), speeds_table(answer),
+      warnings);
 }
 
 std::string cluster_json(const ClusterAnswer& answer) {
@@ -111,6 +116,7 @@ std::string cluster_json(const ClusterAnswer& answer) {
     for (const auto& [gpus, rate] : kind.rates) speeds[std::to_string(gpus)] = rate;
     document["workloads"][kind.name]["samples_per_second"] = speeds;
   }
+  document["warnings"] = q.warnings;
   for (const PolicyOutcome& o : answer.outcomes) {
     Json policy{{"policy", enum_name(o.policy)},
                 {"queueing", to_json(o.queueing)},

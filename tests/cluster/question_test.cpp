@@ -51,6 +51,32 @@ TEST(Cluster, SpeedsAreThoseOfASimulatedRun) {
   EXPECT_NEAR(answer.outcomes[0].jobs[0].ended, 1e6 / rate, 1e-9 * 1e6 / rate);
 }
 
+// All speeds of the workload, those of other GPU counts too.
+TEST(Cluster, AnAnchorSetsTheSpeeds) {
+  const auto with_anchor = [](const std::string& anchor) {
+    std::string text = file_text("jobs: [{workload: small, gpus: 4, samples: 1M}]\n");
+    text.replace(text.find("strategies: [ddp]"), 17, "strategies: [ddp]" + anchor);
+    return answer_to(text);
+  };
+  const auto rate = [](const ClusterAnswer& answer) {
+    return answer.question.kinds.at(1).rates.at(4);
+  };
+  const auto plain = with_anchor("");
+  const auto anchored = with_anchor(", anchor: [{gpus: 1, step_time: 100 ms}]");
+  // One GPU trains 160 samples a second; four are hardly slower each.
+  EXPECT_GT(rate(plain), 1000);
+  EXPECT_NEAR(rate(anchored), 640, 20);
+  EXPECT_EQ(anchored.question.kinds[1].rates.size(), 1U);
+  EXPECT_NEAR(anchored.outcomes[0].jobs[0].ended, 1e6 / rate(anchored), 1);
+  EXPECT_THAT(plain.question.warnings, testing::IsEmpty());
+  EXPECT_THAT(cluster_text(anchored), HasSubstr("\nsmall: ddp is anchored: device time x"));
+  EXPECT_THAT(nlohmann::json::parse(cluster_json(anchored))["warnings"].dump(),
+              HasSubstr("is anchored"));
+  // A run's total time needs its length.
+  EXPECT_EQ(rate(with_anchor(", dataset: {samples: 16}, anchor: [{gpus: 1, total_time: 100 ms}]")),
+            rate(anchored));
+}
+
 TEST(Cluster, DurationsAreOnTheGpusAskedFor) {
   for (const auto& o : answer_to(file_text("jobs:\n"
                                            "  - {workload: async, gpus: 8, duration: 1 h}\n"))
@@ -162,6 +188,19 @@ TEST(Refusals, AreLocatedInTheTraining) {
                                        "strategies: [ddp]}")),
               HasSubstr("does not fit into the memory of 1 GPU"));
   EXPECT_THAT(refusal_of(with_training("7")), HasSubstr("training: must be a map"));
+}
+
+TEST(Refusals, OfWhatATrainingCannotHaveInACluster) {
+  const std::string training = "{model: resnet18, batch: {per_gpu: 16}, strategies: [ddp], ";
+  EXPECT_THAT(refusal_of(with_training(
+                  training + "dataset: {time: 30 d}, faults: {mean_time_between_failures: {node: "
+                             "30 d}}, checkpoint: {bandwidth: 1 GB/s}}")),
+              testing::AllOf(HasSubstr("workloads.w.training.faults: has no effect in a cluster"),
+                             HasSubstr("workloads.w.training.checkpoint: has no effect"),
+                             HasSubstr("workloads.w.training.dataset: has no effect in a cluster; "
+                                       "lengths are `duration` or `samples` of the jobs")));
+  EXPECT_THAT(refusal_of(with_training(training + "convergence: {}}")),
+              HasSubstr("workloads.w.training.convergence: has no effect"));
 }
 
 TEST(Refusals, AreOfWorkloadsThatNoJobUses) {
