@@ -11,6 +11,7 @@ namespace lockstep {
 template <class Visitor>
 void describe(Visitor& v, NodesSpec& n) {
   v.location("platform", n.platform_where);
+  v.location("nodes", n.nodes_where);
   v.field({.name = "platform",
            .doc = "Kind of node: name of a file in platforms/, or a path to one.",
            .required = true},

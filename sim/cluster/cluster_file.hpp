@@ -17,7 +17,7 @@ namespace lockstep {
 struct NodesSpec {
   std::string platform;
   int nodes = 1;
-  Location platform_where;
+  Location platform_where, nodes_where;
 };
 
 struct ElasticSpec {

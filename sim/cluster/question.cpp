@@ -9,6 +9,8 @@
 #include "cluster/generated.hpp"
 #include "cluster/sacct.hpp"
 #include "hardware/machine.hpp"
+#include "points/batch.hpp"
+#include "points/inputs.hpp"
 #include "points/misfits.hpp"
 #include "questions/run.hpp"
 
@@ -25,6 +27,14 @@ class Asker {
       const Machine machine = load_machine(file.cluster.platform);
       size_ = {file.cluster.nodes, machine.gpus_per_node};
       platform_ = machine.name;
+      if (file.cluster.nodes > machine.max_nodes) {
+        misfits.add(file.cluster.nodes_where, "cluster.nodes",
+                    fmt::format("{} nodes, but {} has at most {}", file.cluster.nodes, platform_,
+                                machine.max_nodes),
+                    fmt::format("a larger platform, or a file of your own with `base: {}` and "
+                                "`max_nodes: {}`",
+                                platform_, file.cluster.nodes));
+      }
     });
     misfits.throw_if_any();
   }
@@ -68,9 +78,13 @@ class Asker {
     for (std::size_t k = 0; k < names_.size(); ++k) {
       const Scenario training = training_of(names_[k]);
       if (counts[k].empty()) {
-        InputFiles().of(training);  // wrong names are wrong in what no job uses, too
+        // Wrong names are wrong in what no job uses, too.
+        in_training(training, [&] { InputFiles().of(training); });
       } else {
-        question.kinds[k].rates = rates(training, counts[k], options, question);
+        check_batch(training, counts[k], question.kinds[k].elastic);
+        in_training(training, [&] {
+          question.kinds[k].rates = rates(training, counts[k], options, question);
+        });
       }
     }
     for (std::size_t j = 0; j < specs.size(); ++j) {
@@ -85,11 +99,11 @@ class Asker {
   std::vector<JobSpec> listed() {
     std::vector<JobSpec> specs;
     if (file_.generated) {
-      for (const MixSpec& mix : file_.generated->mix) {
-        check(mix.workload, mix.workload_where, "generated.mix.workload");
-        for (const int gpus : mix.gpus) {
-          fits(gpus, mix.workload, mix.gpus_where, "generated.mix.gpus");
-        }
+      for (std::size_t i = 0; i < file_.generated->mix.size(); ++i) {
+        const MixSpec& mix = file_.generated->mix[i];
+        const std::string field = fmt::format("generated.mix[{}].", i);
+        check(mix.workload, mix.workload_where, field + "workload");
+        for (const int gpus : mix.gpus) fits(gpus, mix.workload, mix.gpus_where, field + "gpus");
       }
       if (faults_.empty()) specs = generated_jobs(*file_.generated);
     } else if (file_.trace) {
@@ -98,8 +112,9 @@ class Asker {
       specs = file_.jobs;
       for (std::size_t i = 0; i < specs.size(); ++i) {
         if (specs[i].name.empty()) specs[i].name = std::to_string(i + 1);
-        check(specs[i].workload, specs[i].workload_where, "jobs.workload");
-        fits(specs[i].gpus, specs[i].workload, specs[i].gpus_where, "jobs.gpus");
+        const std::string field = fmt::format("jobs[{}].", i);
+        check(specs[i].workload, specs[i].workload_where, field + "workload");
+        fits(specs[i].gpus, specs[i].workload, specs[i].gpus_where, field + "gpus");
       }
     }
     return specs;
@@ -131,13 +146,14 @@ class Asker {
     return specs;
   }
 
-  void check(const std::string& workload, const Location& where, const char* field) {
+  void check(const std::string& workload, const Location& where, const std::string& field) {
     if (std::binary_search(names_.begin(), names_.end(), workload)) return;
     faults_.add({where, field, fmt::format("no workload is called {}", in_quotes(workload)),
                  allowed_hint(workload, names_)});
   }
 
-  void fits(int gpus, const std::string& workload, const Location& where, const char* field) {
+  void fits(int gpus, const std::string& workload, const Location& where,
+            const std::string& field) {
     const int all = size_.nodes * size_.gpus_per_node;
     if (gpus > all) {
       faults_.add({where, field, fmt::format("{} GPUs can never start", gpus),
@@ -155,7 +171,7 @@ class Asker {
   }
 
   // Lengths are those of the jobs, and GPUs of a cluster do not fail.
-  static void check_effect(const Node& training, const Scenario& scenario) {
+  static void check_effect(const Node& training) {
     Diagnostics without;
     const auto check = [&](const char* key, const char* hint) {
       const auto given = training.find(key);
@@ -168,10 +184,12 @@ class Asker {
     check("checkpoint", "evicted jobs go back to `checkpoint_period` of their workload");
     check("convergence", "`lockstep run` answers that");
     check("energy", "`lockstep run` answers that");
-    const bool dates = std::any_of(scenario.anchor.begin(), scenario.anchor.end(),
-                                   [](const MeasuredRow& row) { return row.total_time; });
+    const auto anchor = training.find("anchor");
+    const auto rows = anchor ? anchor->elements() : std::vector<Node>{};
+    const bool dated = std::any_of(rows.begin(), rows.end(),
+                                   [](const Node& row) { return row.find("total_time"); });
     // An anchor's total time is that of a length.
-    if (!dates) check("dataset", "lengths are `duration` or `samples` of the jobs");
+    if (!dated) check("dataset", "lengths are `duration` or `samples` of the jobs");
     without.throw_if_any();
   }
 
@@ -187,6 +205,7 @@ class Asker {
                                        "platform and GPUs are those of the cluster and its jobs"));
       }
     }
+    check_effect(training);
     const Location& where = spec.where;
     training = training.with("name", Node::plain(name, where), where);
     training = training.with("platform", Node::plain(file_.cluster.platform, where), where);
@@ -196,8 +215,40 @@ class Asker {
           training.find("strategies")->error("a job trains with one strategy", "keep one"));
     }
     scenario.measured.clear();
-    check_effect(training, scenario);
     return scenario;
+  }
+
+  // Fields that a run names as its scenario's own are here those of a workload's training.
+  template <class Action>
+  void in_training(const Scenario& training, Action&& action) {
+    try {
+      action();
+    } catch (const ConfigError& error) {
+      const std::string path = file_.workloads.at(training.name).training.path();
+      std::vector<Diagnostic> diagnostics = error.diagnostics();
+      for (Diagnostic& diagnostic : diagnostics) {
+        const bool here = diagnostic.where.file == file_.file;
+        if (here && !diagnostic.field.starts_with(path)) {
+          diagnostic.field = fmt::format("{}.{}", path, diagnostic.field);
+        }
+      }
+      throw ConfigError(diagnostics);
+    }
+  }
+
+  // A batch may go with one GPU count and not with another: which one a job may get is said.
+  void check_batch(const Scenario& training, const std::set<int>& counts, bool elastic) {
+    for (const int gpus : counts) {
+      try {
+        split_batch(training.batch, gpus);
+      } catch (const std::invalid_argument& misfit) {
+        throw ConfigError(
+            {training.batch_where, file_.workloads.at(training.name).training.path() + ".batch",
+             misfit.what(),
+             fmt::format("a job {} {} GPU{}; `per_gpu` goes with every number",
+                         elastic ? "may get" : "asks for", gpus, gpus == 1 ? "" : "s")});
+      }
+    }
   }
 
   // Samples per second.

@@ -63,9 +63,15 @@ TEST(Cluster, AnAnchorSetsTheSpeeds) {
   };
   const auto plain = with_anchor("");
   const auto anchored = with_anchor(", anchor: [{gpus: 1, step_time: 100 ms}]");
-  // One GPU trains 160 samples a second; four are hardly slower each.
-  EXPECT_GT(rate(plain), 1000);
-  EXPECT_NEAR(rate(anchored), 640, 20);
+  const Scenario scenario = read_scenario_text(
+      "name: one\nplatform: a100-sxm4-80gb-x4\nmodel: resnet18\nbatch: {per_gpu: 16}\n"
+      "strategies: [ddp]\ngpus: 4\nsimulation: {steps: 8}\n"
+      "anchor: [{gpus: 1, step_time: 100 ms}]\n",
+      "s.yaml");
+  const double expected = run_scenario(scenario).predictions.at(0).samples_per_second;
+  EXPECT_LT(expected, 640);  // of four that train 160 a second each
+  EXPECT_NEAR(rate(anchored), expected, 1e-9 * expected);
+  EXPECT_GT(rate(plain), 2 * expected);
   EXPECT_EQ(anchored.question.kinds[1].rates.size(), 1U);
   EXPECT_NEAR(anchored.outcomes[0].jobs[0].ended, 1e6 / rate(anchored), 1);
   EXPECT_THAT(plain.question.warnings, testing::IsEmpty());
@@ -127,11 +133,11 @@ TEST(Cluster, NoJobAsksForMoreThanItsWorkloadCanUse) {
   };
   EXPECT_EQ(with_most("jobs: [{workload: async, gpus: 2, duration: 1 h}]\n"), "");
   EXPECT_THAT(with_most("jobs: [{workload: async, gpus: 4, duration: 1 h}]\n"),
-              HasSubstr("c.yaml:6:32: jobs.gpus: asks for 4 GPUs, but its workload can use 2; "
+              HasSubstr("c.yaml:6:32: jobs[0].gpus: asks for 4 GPUs, but its workload can use 2; "
                         "`most: 4` in workloads.async.elastic, or fewer"));
   EXPECT_THAT(with_most("generated: {count: 1, per_hour: 1, mix: [{workload: async, gpus: [1, 4], "
                         "duration: {fixed: {seconds: 1 s}}}]}\n"),
-              HasSubstr("generated.mix.gpus: asks for 4 GPUs, but its workload can use 2"));
+              HasSubstr("generated.mix[0].gpus: asks for 4 GPUs, but its workload can use 2"));
 }
 
 class Refused : public testing::TestWithParam<std::pair<const char*, const char*>> {};
@@ -142,10 +148,10 @@ INSTANTIATE_TEST_SUITE_P(
     , Refused,
     testing::Values(
         std::pair("jobs: [{workload: smal, duration: 1 h}]\n",
-                  "c.yaml:6:19: jobs.workload: no workload is called 'smal'; allowed: async, "
+                  "c.yaml:6:19: jobs[0].workload: no workload is called 'smal'; allowed: async, "
                   "small; did you mean 'small'?"),
         std::pair("jobs: [{workload: small, gpus: 9, duration: 1 h}]\n",
-                  "c.yaml:6:32: jobs.gpus: 9 GPUs can never start; the cluster has 2 nodes x 4"),
+                  "c.yaml:6:32: jobs[0].gpus: 9 GPUs can never start; the cluster has 2 nodes x 4"),
         std::pair("jobs: [{workload: small}]\n", "c.yaml:6:8: jobs[0]: has no length"),
         std::pair("jobs: [{workload: small, duration: -1 h}]\n", "jobs[0].duration: '-1 h' is out"),
         std::pair("", "has no jobs; give one of jobs, trace, generated"),
@@ -154,7 +160,7 @@ INSTANTIATE_TEST_SUITE_P(
                   "generated.per_hour: '-2' is out of range"),
         std::pair("generated: {count: 5, per_hour: 2, mix: [{workload: small, gpus: [1, 16], "
                   "duration: {fixed: {seconds: 1 s}}}]}\n",
-                  "generated.mix.gpus: 16 GPUs can never start"),
+                  "generated.mix[0].gpus: 16 GPUs can never start"),
         std::pair("trace: {file: nowhere.csv}\n", "trace.file: 'nowhere.csv' is no file"),
         std::pair("jobs: [{workload: small, duration: 1 h}]\npolicies: [fifo, sjf]\n",
                   "c.yaml:7:18: policies[1]: unknown value 'sjf'; allowed: fifo, backfill"),
@@ -187,6 +193,12 @@ TEST(Refusals, AreLocatedInTheTraining) {
   EXPECT_THAT(refusal_of(with_training("{model: vgg16, batch: {per_gpu: 100000}, "
                                        "strategies: [ddp]}")),
               HasSubstr("does not fit into the memory of 1 GPU"));
+  std::string groups = with_training(
+      "{model: resnet18, batch: {per_gpu: 8}, strategies: [{fsdp: {sharding: hybrid_shard, "
+      "shard_group: 3}}]}");
+  groups.replace(groups.find("1 h"), 3, "1 h, gpus: 4");
+  EXPECT_THAT(refusal_of(groups),
+              HasSubstr("c.yaml:5:67: workloads.w.training.fsdp.shard_group: fsdp on 4 GPUs: "));
   EXPECT_THAT(refusal_of(with_training("7")), HasSubstr("training: must be a map"));
 }
 
@@ -201,6 +213,29 @@ TEST(Refusals, OfWhatATrainingCannotHaveInACluster) {
                                        "lengths are `duration` or `samples` of the jobs")));
   EXPECT_THAT(refusal_of(with_training(training + "convergence: {}}")),
               HasSubstr("workloads.w.training.convergence: has no effect"));
+}
+
+TEST(Refusals, OfABatchNameTheGpusThatAJobAsksFor) {
+  const auto with_global = [](const std::string& gpus, const std::string& elastic) {
+    return "name: t\ncluster: {platform: a100-sxm4-80gb-x4, nodes: 2}\nworkloads:\n  w:\n"
+           "    training: {model: resnet18, batch: {global: 64}, strategies: [ddp]}\n" +
+           elastic + "jobs: [{workload: w, duration: 1 h, gpus: " + gpus + "}]\n";
+  };
+  EXPECT_EQ(refusal_of(with_global("4", "    elastic: {least: 1}\n")), "");
+  EXPECT_THAT(refusal_of(with_global("3", "")),
+              HasSubstr("c.yaml:5:40: workloads.w.training.batch: global batch 64 does not divide "
+                        "among 3 GPUs; a job asks for 3 GPUs; `per_gpu` goes with every number"));
+  EXPECT_THAT(refusal_of(with_global("6", "    elastic: {least: 3}\n")),
+              HasSubstr("a job may get 3 GPUs"));
+}
+
+TEST(Refusals, OfMoreNodesThanThePlatformHasAreLocated) {
+  std::string text = file_text("jobs: [{workload: small, duration: 1 h}]\n");
+  text.replace(text.find("nodes: 2"), 8, "nodes: 17");
+  EXPECT_THAT(refusal_of(text),
+              HasSubstr("c.yaml:2:47: cluster.nodes: 17 nodes, but a100-sxm4-80gb-x4 has at most "
+                        "16; a larger platform, or a file of your own with `base: "
+                        "a100-sxm4-80gb-x4` and `max_nodes: 17`"));
 }
 
 TEST(Refusals, AreOfWorkloadsThatNoJobUses) {
