@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <chrono>
 #include <cmath>
@@ -19,16 +20,16 @@ namespace lockstep {
 namespace {
 
 constexpr double most_seconds = 1e12;
-constexpr int most_gpus = 1'000'000;
+constexpr int most_count = 1'000'000;
 
-// Of a line as RFC 4180 quotes it.
+// Of a line; between commas as RFC 4180 quotes it. What `sacct -P` writes is never quoted.
 std::vector<std::string> cells_of(std::string_view line, char separator) {
   std::vector<std::string> cells(1);
   bool quoted = false;
   for (std::size_t i = 0; i < line.size(); ++i) {
     if (line[i] == '"' && quoted && i + 1 < line.size() && line[i + 1] == '"') {
       cells.back() += line[i++];
-    } else if (line[i] == '"') {
+    } else if (line[i] == '"' && separator == ',') {
       quoted = !quoted;
     } else if (line[i] == separator && !quoted) {
       cells.emplace_back();
@@ -47,7 +48,7 @@ std::optional<double> number(std::string_view text) {
   return value;
 }
 
-// Of a date: nothing but digits.
+// Of dates and clocks: nothing but digits.
 std::optional<unsigned> digits(std::string_view text) {
   unsigned value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -55,28 +56,29 @@ std::optional<unsigned> digits(std::string_view text) {
   return value;
 }
 
-// [days-]hours:minutes:seconds, minutes:seconds
+// [days-]hours:minutes:seconds, minutes:seconds. Only the largest may be any number.
 std::optional<double> clock_seconds(std::string_view text) {
-  double days = 0;
-  if (const auto dash = text.find('-'); dash != std::string_view::npos) {
-    const auto whole = number(text.substr(0, dash));
-    if (!whole) return std::nullopt;
-    days = *whole;
-    text.remove_prefix(dash + 1);
-  }
-  double seconds = 0;
-  int parts = 0;
-  while (true) {
-    const auto colon = text.find(':');
-    const auto part = number(text.substr(0, colon));
+  std::vector<unsigned> parts;
+  std::size_t from = 0;
+  const auto dash = text.find('-');
+  while (from <= text.size()) {
+    const auto end = std::min(text.find_first_of(parts.empty() ? "-:" : ":", from), text.size());
+    const auto part = digits(text.substr(from, end - from));
     if (!part) return std::nullopt;
-    seconds = 60 * seconds + *part;
-    ++parts;
-    if (colon == std::string_view::npos) break;
-    text.remove_prefix(colon + 1);
+    parts.push_back(*part);
+    from = end + 1;
   }
-  if (parts < 2 || parts > 3) return std::nullopt;
-  return 86400 * days + seconds;
+  const bool days = dash != std::string_view::npos;
+  if (days ? parts.size() != 4 : parts.size() < 2 || parts.size() > 3) return std::nullopt;
+  constexpr std::array<double, 4> unit{1, 60, 3600, 86400};
+  constexpr std::array<unsigned, 3> below{60, 60, 24};
+  double seconds = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::size_t u = parts.size() - 1 - i;
+    if (i > 0 && parts[i] >= below[u]) return std::nullopt;
+    seconds += unit[u] * parts[i];
+  }
+  return seconds;
 }
 
 // 2024-03-01T12:00:00, or seconds since 1970.
@@ -85,7 +87,7 @@ std::optional<double> moment(std::string_view text) {
   if (text.size() != 19 || text[4] != '-' || text[7] != '-' || text[10] != 'T') return std::nullopt;
   const auto year = digits(text.substr(0, 4)), month = digits(text.substr(5, 2)),
              day = digits(text.substr(8, 2));
-  const auto clock = clock_seconds(text.substr(11));
+  const auto clock = clock_seconds(fmt::format("0-{}", text.substr(11)));
   if (!year || !month || !day || !clock) return std::nullopt;
   const std::chrono::year_month_day date{std::chrono::year(static_cast<int>(*year)),
                                          std::chrono::month(*month), std::chrono::day(*day)};
@@ -93,20 +95,40 @@ std::optional<double> moment(std::string_view text) {
   return 86400.0 * std::chrono::sys_days(date).time_since_epoch().count() + *clock;
 }
 
-// 8 of "billing=64,cpu=64,gres/gpu=8,gres/gpu:a100=8,node=1"; 0 = none named.
-std::optional<int> gpus_of(const std::string& resources) {
+std::optional<int> count_of(std::string_view text) {
+  const auto count = number(text);
+  if (!count || *count > most_count || *count != std::floor(*count)) return std::nullopt;
+  return static_cast<int>(*count);
+}
+
+// 8 of "billing=64,cpu=64,gres/gpu=8,gres/gpu:a100=8,node=1"; 0 = none named. Memory and
+// utilisation of GPUs (gres/gpumem) are none.
+std::optional<int> gpus_of_tres(const std::string& resources) {
   int typed = 0;
   for (const std::string& part : cells_of(resources, ',')) {
-    if (!part.starts_with("gres/gpu")) continue;
+    const bool all = part.starts_with("gres/gpu=");
+    if (!all && !part.starts_with("gres/gpu:")) continue;
     const auto sign = part.find('=');
-    const auto count = sign == std::string::npos ? std::nullopt : number(part.substr(sign + 1));
-    if (!count || *count > most_gpus || *count != std::floor(*count)) return std::nullopt;
-    if (part.starts_with("gres/gpu=")) return static_cast<int>(*count);
-    if (part.starts_with("gres/gpu:")) {
-      typed = std::min(most_gpus, typed + static_cast<int>(*count));
-    }
+    const auto count = sign == std::string::npos ? std::nullopt : count_of(part.substr(sign + 1));
+    if (!count || all) return count;
+    typed = std::min(most_count, typed + *count);
   }
   return typed;
+}
+
+// 3 of "gpu:2,gres:gpu:a100:1,mps:100", as older versions of Slurm write it.
+std::optional<int> gpus_of_gres(const std::string& resources) {
+  int gpus = 0;
+  for (std::string part : cells_of(resources, ',')) {
+    if (part.starts_with("gres:")) part.erase(0, 5);
+    if (part != "gpu" && !part.starts_with("gpu:")) continue;
+    const std::string last = part.substr(part.rfind(':') + 1);
+    const bool counted = last.find_first_not_of("0123456789") == std::string::npos;
+    const auto count = counted ? count_of(last) : 1;  // gpu, gpu:a100
+    if (!count) return std::nullopt;
+    gpus = std::min(most_count, gpus + *count);
+  }
+  return gpus;
 }
 
 class SacctReader {
@@ -115,6 +137,9 @@ class SacctReader {
 
   std::vector<TracedJob> read(std::string_view text) {
     std::vector<TracedJob> jobs;
+    if (constexpr std::string_view mark = "\xEF\xBB\xBF"; text.starts_with(mark)) {
+      text.remove_prefix(mark.size());  // as spreadsheets write it
+    }
     while (!text.empty()) {
       const auto end = text.find('\n');
       std::string_view line = text.substr(0, end);
@@ -158,7 +183,7 @@ class SacctReader {
     need_one({"JobID", "JobIDRaw"});
     need_one({"Submit"});
     need_one({"ElapsedRaw", "Elapsed"});
-    need_one({"AllocTRES", "ReqTRES", "NNodes", "AllocNodes", "ReqNodes"});
+    need_one({"AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES", "NNodes", "AllocNodes", "ReqNodes"});
     faults_.throw_if_any();
   }
 
@@ -187,30 +212,47 @@ class SacctReader {
     job.id = cell({"JobID", "JobIDRaw"}).second;
     if (job.id.find('.') != std::string::npos) return std::nullopt;  // a step of a job
     job.name = cell({"JobName"}).second;
-    const std::size_t faults = faults_.list().size();
     const auto [elapsed_name, elapsed] = cell({"ElapsedRaw", "Elapsed"});
+    if (elapsed.empty()) return std::nullopt;
     const auto ran = elapsed_name == "ElapsedRaw" ? number(elapsed) : clock_seconds(elapsed);
+    // Of what never ran nothing else need be true: PENDING jobs have no times.
+    if (ran && *ran <= 0) return std::nullopt;
+    const std::size_t faults = faults_.list().size();
     if (!ran) bad(elapsed_name, elapsed, "seconds, or days-hours:minutes:seconds for Elapsed");
     const auto [submit_name, submit] = cell({"Submit"});
     const auto submitted = moment(submit);
     if (!submitted) bad(submit_name, submit, "2024-03-01T12:00:00, or seconds since 1970");
-    const auto [resources_name, resources] = cell({"AllocTRES", "ReqTRES"});
-    const auto gpus = gpus_of(resources);
-    if (!gpus) bad(resources_name, resources, "as in cpu=64,gres/gpu=8,node=1");
     const auto [nodes_name, nodes] = cell({"NNodes", "AllocNodes", "ReqNodes"});
-    const auto count = nodes.empty() ? std::optional<double>(0) : number(nodes);
-    if (!count || *count > most_gpus) bad(nodes_name, nodes, "a number of nodes");
+    const auto count = nodes.empty() ? std::optional<int>(0) : count_of(nodes);
+    if (!count) bad(nodes_name, nodes, "a number of nodes");
+    job.nodes = count.value_or(0);
+    read_gpus(job);
     read_limit(job);
-    if (faults_.list().size() > faults || *ran <= 0) return std::nullopt;
+    if (faults_.list().size() > faults) return std::nullopt;
     job.elapsed = *ran;
     job.submit = *submitted;
-    job.gpus = *gpus;
-    job.nodes = static_cast<int>(*count);
-    if (job.gpus == 0 && job.nodes == 0) {
-      fault(resources_name, "names neither GPUs nor nodes", "gres/gpu=8, or a column NNodes");
-      return std::nullopt;
-    }
     return job;
+  }
+
+  // What was allocated rather than what was asked for, of the first column that names GPUs.
+  void read_gpus(TracedJob& job) {
+    const std::size_t faults = faults_.list().size();
+    for (const char* name : {"AllocTRES", "AllocGRES", "ReqTRES", "ReqGRES"}) {
+      const std::string text = cell({name}).second;
+      const bool tres = std::string_view(name).ends_with("TRES");
+      const auto gpus = tres ? gpus_of_tres(text) : gpus_of_gres(text);
+      if (!gpus) bad(name, text, tres ? "as in cpu=64,gres/gpu=8,node=1" : "as in gpu:a100:2");
+      job.gpus = gpus.value_or(0);
+      // Asked for on each node.
+      if (std::string_view(name) == "ReqGRES" && job.nodes > 0) {
+        job.gpus = static_cast<int>(
+            std::min<std::int64_t>(most_count, std::int64_t{job.gpus} * job.nodes));
+      }
+      if (!gpus || job.gpus > 0) break;
+    }
+    if (job.gpus == 0 && job.nodes == 0 && faults_.list().size() == faults) {
+      fault("AllocTRES", "names neither GPUs nor nodes", "gres/gpu=8, or a column NNodes");
+    }
   }
 
   void read_limit(TracedJob& job) {

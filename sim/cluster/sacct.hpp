@@ -11,7 +11,7 @@ struct TracedJob {
   std::string id, name;  // JobID, JobName ("" = no such column)
   double submit = 0;     // seconds, of the first 0
   double elapsed = 0;
-  int gpus = 0;      // of AllocTRES, else ReqTRES; 0 = they name none,
+  int gpus = 0;      // of AllocTRES, AllocGRES, ReqTRES, ReqGRES; 0 = they name none,
   int nodes = 0;     // then there may be nodes (NNodes, AllocNodes, ReqNodes)
   double limit = 0;  // 0 = none
   int line = 0;

@@ -55,6 +55,65 @@ TEST(Sacct, ReadsParsableOutputAndRawColumns) {
   EXPECT_EQ(jobs[0].limit, 600);
 }
 
+int gpus_of(const std::string& columns, const std::string& cells) {
+  return read_sacct_text("JobID|Submit|ElapsedRaw|" + columns + "\n1|0|90|" + cells + "\n", "j")
+      .at(0)
+      .gpus;
+}
+
+TEST(Sacct, GpusAreOfTheFirstColumnThatNamesThem) {
+  EXPECT_EQ(gpus_of("AllocTRES|ReqTRES", "cpu=4,node=1|cpu=4,gres/gpu=2"), 2);
+  EXPECT_EQ(gpus_of("ReqTRES|AllocTRES", "gres/gpu=2|gres/gpu=4"), 4);
+  EXPECT_EQ(gpus_of("AllocTRES|NNodes", "gres/gpumem=81920M,gres/gpuutil=30|3"), 0);
+  EXPECT_EQ(gpus_of("AllocTRES", "gres/gpumem=81920M,gres/gpu:a100=1,gres/gpu:h100=2"), 3);
+  for (const char* two : {"gpu:2", "gres:gpu:2", "gpu:a100:2", "mps:100,gpu:a100:1,gpu:h100"}) {
+    EXPECT_EQ(gpus_of("AllocGRES|NNodes", std::string(two) + "|3"), 2) << two;
+  }
+  EXPECT_EQ(gpus_of("ReqGRES|NNodes", "gpu:2|3"), 6);  // --gres is of each node
+  EXPECT_EQ(gpus_of("ReqGRES", "gpu"), 1);
+}
+
+TEST(Sacct, QuotesAreThoseOfCommasOnly) {
+  const auto jobs = read_sacct_text(
+      "JobID|JobName|Submit|ElapsedRaw|NNodes\n1|12\" wheels|0|90|1\n2|\"b\"|0|90|1\n", "jobs.csv");
+  ASSERT_EQ(jobs.size(), 2U);
+  EXPECT_EQ(jobs[0].name, "12\" wheels");
+  EXPECT_EQ(jobs[1].name, "\"b\"");
+  EXPECT_EQ(
+      read_sacct_text("\xEF\xBB\xBFJobID,JobName,Submit,ElapsedRaw,NNodes\n1,\"a, b\",0,90,1\n",
+                      "jobs.csv")
+          .at(0)
+          .name,
+      "a, b");
+}
+
+// Whatever else is in their rows.
+TEST(Sacct, WhatNeverRanIsLeftOut) {
+  const auto jobs = read_sacct_text(header +
+                                        "1,a,Unknown,00:00:00,,soon,never\n"
+                                        "2,a,Unknown,,gres/gpu=many,,\n"
+                                        "3,a,2024-03-01T12:00:00,10:00,gres/gpu=1,1,\n",
+                                    "jobs.csv");
+  ASSERT_EQ(jobs.size(), 1U);
+  EXPECT_EQ(jobs[0].id, "3");
+}
+
+TEST(Sacct, ClocksAndNodesHaveRanges) {
+  for (const char* wrong : {"25:61:00", "10:60", "1-24:00:00", "1-10:00", "1:1:1:1", "1.5:00",
+                            ":10", "10:", "10", "-1:10", "1-:10:10"}) {
+    EXPECT_THAT(refusal_of(header + "1,a,2024-03-01T12:00:00," + wrong + ",gres/gpu=1,1,\n"),
+                HasSubstr(std::string("jobs.csv:2:1: Elapsed: '") + wrong + "'"));
+  }
+  for (const char* wrong : {"2024-03-01T24:00:00", "2024-03-01T12:60:00", "2024-03-01T12:00:60",
+                            "2024-03-01T12:00000", "2024-03-01T1-1:1:11"}) {
+    EXPECT_THAT(refusal_of(header + "1,a," + wrong + ",10:00,gres/gpu=1,1,\n"),
+                HasSubstr(std::string("jobs.csv:2:1: Submit: '") + wrong + "'"));
+  }
+  EXPECT_THAT(refusal_of(header + "1,a,2024-03-01T12:00:00,10:00,,1.5,\n"),
+              HasSubstr("jobs.csv:2:1: NNodes: '1.5' is none; allowed: a number of nodes"));
+  EXPECT_EQ(refusal_of(header + "1,a,2024-03-01T23:59:59,100:59:59,,1,90:59\n"), "");
+}
+
 TEST(Sacct, EveryWrongRowIsNamedByItsLine) {
   const std::string what = refusal_of(header +
                                       "1,a,yesterday,10:00,gres/gpu=1,1,\n"
