@@ -297,6 +297,25 @@ TEST(ParameterServerJob, AsynchronousEqualWorkersHaveStalenessWMinusOne) {
   }
 }
 
+// An update from a push of each worker, whom nobody makes wait: all but the last of a round get the
+// weights from before it. That equal workers are simulated as one must not hide it, nor end the run
+// as if all steps were alike: a jitter too small to matter, which forbids both, gives the same.
+TEST(ParameterServerJob, SoftsyncWithOneUpdateARoundDoesNotKeepStep) {
+  Job job = toy_job(8);
+  job.network = NetworkKind::analytic;
+  job.steps = 100;
+  ParameterServerOptions options;
+  options.consistency = Consistency::softsync;
+  options.splitting = 1;
+  const StrategyResult even = ParameterServer(options).simulate(job);
+  job.stragglers.per_step = Lognormal{1e-5};
+  const StrategyResult drawn = ParameterServer(options).simulate(job);
+  EXPECT_NEAR(mean_of(even) / mean_of(drawn), 1, 0.01);
+  EXPECT_NEAR(even.staleness->mean / drawn.staleness->mean, 1, 0.01);
+  EXPECT_NEAR(even.staleness->mean, 7.0 / 8, 0.01);
+  EXPECT_FALSE(even.extrapolated);
+}
+
 TEST(ParameterServerJob, OverlapHidesPushesBehindBackward) {
   ParameterServerOptions options;
   const Job job = toy_job(4);

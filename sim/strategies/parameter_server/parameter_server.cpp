@@ -102,8 +102,8 @@ UpdateSchedule schedule_of(const Job& job, const ParameterServerOptions& options
 bool keeps_step(const PsSystem& system) {
   int workers = 0;
   for (const PsWorker& worker : system.workers) workers += worker.ranks;
-  return workers > 1 && system.rule.pushes_per_update == workers && system.rule.pusher_waits &&
-         system.later.empty() && !system.controller;
+  return workers > 1 && system.rule.keeps_step(workers) && system.later.empty() &&
+         !system.controller;
 }
 
 }  // namespace

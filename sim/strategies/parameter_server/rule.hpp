@@ -28,6 +28,8 @@ struct PsRule {
   bool pusher_waits = true;  // for the update that its push is part of
   bool drops_late = false;   // pushes that were computed on an older version than the present one
 
+  // Do all workers wait for each other in every step?
+  bool keeps_step(int workers) const { return pushes_per_update == workers && pusher_waits; }
   // May a worker whose clock is `clock` read, when the slowest one is at `slowest`?
   bool may_pull(int clock, int slowest) const {
     return lead == kUnbounded || clock - lead <= slowest;
