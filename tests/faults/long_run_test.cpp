@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cmath>
 
 #include "fixture.hpp"
@@ -306,19 +305,6 @@ TEST(LongRun, TimeBetweenInterruptionsIsThatOfOneNodeOverTheirNumber) {
   plan.steps_between_checkpoints = 100;
   const LongRunResult r = play(plan, 1, 0);
   EXPECT_NEAR(r.seconds / r.interruptions, 1000, 4 * 1000 / std::sqrt(r.interruptions));
-}
-
-// 16,384 GPUs for 30 days, failing every 3 hours: one second for all runs of a scenario.
-TEST(LongRun, AMonthOf2048NodesTakesHardlyAnyTime) {
-  LongRun plan = gang(2048, 30 * 86400 / 5.0, 1 / (3 * 3600.0) / 2048);
-  plan.steps_per_second.back() = 1 / 5.0;
-  plan.steps_between_checkpoints = 60;
-  plan.write_seconds = 5;
-  plan.faults.restart_seconds = 300;
-  const auto begin = std::chrono::steady_clock::now();
-  for (int run = 0; run < 20; ++run) EXPECT_TRUE(play(plan, 1, run).finished);
-  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
-  EXPECT_LT(spent.count(), 1);
 }
 
 }  // namespace
