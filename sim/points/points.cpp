@@ -111,10 +111,6 @@ void check_stragglers(const Scenario& scenario, const Machine& machine, Misfits&
       misfits.add(slow.where, "stragglers.slow_links",
                   "simulation.network: analytic prices collectives on links of full speed", "flow");
     }
-    if (slow.from > 0 && std::any_of(all.begin(), all.end(), is_served)) {
-      misfits.add(slow.where, "stragglers.slow_links.from",
-                  "links of parameter servers are slow from the start", "0 s");
-    }
   }
   for (const Neighbour& neighbour : scenario.stragglers.neighbours) {
     for (const int node : neighbour.nodes) {

@@ -188,11 +188,25 @@ TEST(BothExecutors, MeetNeighboursAlike) {
     PsSystem system = make_system(toy);
     const Bursts bursts{0.011, 0.023, 5, 0};
     system.neighbours = {{bursts, {0}}, {{0.003, 0.01, 5, 1}, {0}}};
-    system.capacity = [full = system.links[0]](int, const std::vector<bool>& sending) {
+    system.capacity = [full = system.links[0]](int, double, const std::vector<bool>& sending) {
       return full * (1 - 0.4 * sending[0] - 0.5 * sending[1]);
     };
     expect_equal(system);
   }
+}
+
+TEST(BothExecutors, MeetLinksThatBecomeSlowAlike) {
+  ToySystem toy;
+  toy.sigma = 0.2;
+  toy.steps = 8;
+  PsSystem system = make_system(toy);
+  const double usual = run_parameter_server(system).step_ends.back();
+  system.slowings = {{0.1, {0}}, {0.2, {0, 1}}};
+  system.capacity = [full = system.links[0]](int link, double time, const std::vector<bool>&) {
+    return full * (time < 0.2 ? 0.5 : link == 0 ? 0.25 : 0.5);
+  };
+  EXPECT_GT(run_parameter_server(system).step_ends.back(), 1.2 * usual);
+  expect_equal(system);
 }
 
 TEST(BothExecutors, ExchangeEveryFewBatchesAlike) {

@@ -485,7 +485,7 @@ RC_GTEST_PROP(ParameterServerJob, SimplifiedLinksGiveTheSameTimes, ()) {
   full.links.clear();
   for (const PsLink& link : ps.links.links) full.links.push_back(link.capacity);
   full.neighbours.clear();
-  add_neighbours(job, ps.links.links, full);
+  add_changes(job, ps.links.links, full);
   full.routes.clear();
   full.workers.clear();
   for (std::size_t rank = 0; rank < static_cast<std::size_t>(gpus); ++rank) {

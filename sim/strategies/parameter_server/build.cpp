@@ -79,7 +79,7 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
     const auto kind = static_cast<std::size_t>(links.back().kind);
     system.link_names.push_back(EnumNames<LinkClass>::names[kind]);
   }
-  add_neighbours(job, links, system);
+  add_changes(job, links, system);
   system.routes = result.simulated.routes;
 
   const bool measured = std::any_of(system.routes.begin(), system.routes.end(),

@@ -52,15 +52,16 @@ class Wiring {
     if (fresh) {
       const double speed = left(kind, place, {});
       result_.links.push_back({kind, place, speed * capacity / job_.communication_scale});
-      result_.links.back().bursts = meets_bursts(kind, place);
+      result_.links.back().varies = varies(kind, place);
     }
     return entry->second;
   }
 
-  // Whether some neighbour's bursts change what is left of it.
-  bool meets_bursts(LinkClass kind, int place) const {
-    const LinkMoment all{0, std::vector<bool>(job_.stragglers.neighbours.size(), true)};
-    return left(kind, place, all) < left(kind, place, {});
+  // Whether some neighbour's bursts, or that it becomes slow, change what is left of it.
+  bool varies(LinkClass kind, int place) const {
+    const LinkMoment worst{std::numeric_limits<double>::infinity(),
+                           std::vector<bool>(job_.stragglers.neighbours.size(), true)};
+    return left(kind, place, worst) < left(kind, place, {});
   }
   double left(LinkClass kind, int place, const LinkMoment& moment) const {
     return speed_left(job_.stragglers, machine_.fabric, kind, place, moment);
@@ -331,10 +332,10 @@ SimulatedLinks simplify(const PsLinks& links, bool contention) {
   std::vector<int> simulated(links.links.size(), -1);  // index in result, or what to do instead
   constexpr int kCap = -2, kDrop = -3;
   for (std::size_t id = 0; id < links.links.size(); ++id) {
-    const bool bursts = links.links[id].bursts;
-    if (!contention || (usage[id].one_flow && !bursts)) {
+    const bool varies = links.links[id].varies;
+    if (!contention || (usage[id].one_flow && !varies)) {
       simulated[id] = kCap;
-    } else if (!bursts && never_tightest(static_cast<int>(id), usage[id], links.links)) {
+    } else if (!varies && never_tightest(static_cast<int>(id), usage[id], links.links)) {
       simulated[id] = kDrop;
     } else {
       simulated[id] = static_cast<int>(result.capacity.size());
@@ -369,7 +370,17 @@ SimulatedLinks simplify(const PsLinks& links, bool contention) {
   return result;
 }
 
-void add_neighbours(const Job& job, const std::vector<PsLink>& links, PsSystem& system) {
+void add_changes(const Job& job, const std::vector<PsLink>& links, PsSystem& system) {
+  for (const SlowLink& slow : job.stragglers.slow_links) {
+    if (slow.from <= 0) continue;
+    PsSlowing slowing{slow.from, {}};
+    for (std::size_t i = 0; i < links.size(); ++i) {
+      if (links[i].varies && links[i].kind == slow.link) {
+        slowing.links.push_back(static_cast<int>(i));
+      }
+    }
+    system.slowings.push_back(std::move(slowing));
+  }
   std::vector<std::size_t> numbers;  // in the scenario
   for (std::size_t n = 0; n < job.stragglers.neighbours.size(); ++n) {
     const std::optional<Bursts> bursts = bursts_of(job, n);
@@ -377,15 +388,15 @@ void add_neighbours(const Job& job, const std::vector<PsLink>& links, PsSystem& 
     PsNeighbour neighbour{*bursts, {}};
     for (std::size_t i = 0; i < links.size(); ++i) {
       // Those of other nodes, too: what is left of them does not change.
-      if (!links[i].bursts || links[i].kind != job.stragglers.neighbours[n].link) continue;
+      if (!links[i].varies || links[i].kind != job.stragglers.neighbours[n].link) continue;
       neighbour.links.push_back(static_cast<int>(i));
     }
     system.neighbours.push_back(std::move(neighbour));
     numbers.push_back(n);
   }
   system.capacity = [stragglers = job.stragglers, fabric = job.machine.fabric, links, numbers](
-                        int id, const std::vector<bool>& sending) {
-    LinkMoment now{0, std::vector<bool>(stragglers.neighbours.size(), false)};
+                        int id, double time, const std::vector<bool>& sending) {
+    LinkMoment now{time, std::vector<bool>(stragglers.neighbours.size(), false)};
     for (std::size_t n = 0; n < numbers.size(); ++n) now.sending[numbers[n]] = sending[n];
     const PsLink& link = links[at(id)];
     return link.capacity * speed_left(stragglers, fabric, link.kind, link.place, now) /

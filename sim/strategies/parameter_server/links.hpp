@@ -31,7 +31,7 @@ struct PsLink {
   int place = 0;        // node; of an uplink leaf switch, of a trunk its number
   double capacity = 0;  // bytes/s, one way; of host memory, both ways together
   int part_of = -1;     // index of the link that its traffic counts on; -1 = its own
-  bool bursts = false;  // neighbours take of the capacity now and then
+  bool varies = false;  // it has less capacity at times
 };
 
 struct PsLinks {
@@ -66,6 +66,6 @@ struct SimulatedLinks {
 SimulatedLinks simplify(const PsLinks& links, bool contention);
 
 // Bursts of neighbours on `links`, which are those of system.links.
-void add_neighbours(const Job& job, const std::vector<PsLink>& links, PsSystem& system);
+void add_changes(const Job& job, const std::vector<PsLink>& links, PsSystem& system);
 
 }  // namespace lockstep

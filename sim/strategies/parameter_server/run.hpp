@@ -166,6 +166,8 @@ class PsRun {
   Program tail(Parcel parcel);
   // server.cpp
   Program server(Server& self);
+  // trace.cpp
+  Program slow_down(const PsSlowing& slowing);
 
   const PsMessage& message(int m) const { return system_.messages[static_cast<std::size_t>(m)]; }
   std::size_t gate_of(int m) const { return gate_of_[static_cast<std::size_t>(m)]; }

@@ -94,6 +94,12 @@ struct PsNeighbour {
   std::vector<int> links;  // of PsSystem::links, that it may cross
 };
 
+// Links that become slow.
+struct PsSlowing {
+  double from = 0;         // seconds
+  std::vector<int> links;  // of PsSystem::links, that may be among them
+};
+
 struct PsSystem {
   std::vector<PsWorker> workers;
   int servers = 1;
@@ -106,8 +112,9 @@ struct PsSystem {
   std::vector<double> links;  // bytes/s, one way
   std::vector<PsRoute> routes;
   std::vector<PsNeighbour> neighbours;
-  // Bytes/s of a link while these neighbours send; needed where there are any.
-  std::function<double(int link, const std::vector<bool>& sending)> capacity{};
+  std::vector<PsSlowing> slowings;
+  // Bytes/s of a link at this time while these neighbours send; needed where one of both is.
+  std::function<double(int link, double time, const std::vector<bool>& sending)> capacity{};
   PsRule rule;
   std::vector<PsPhase> later;  // rules that follow it, in order
   // Instead: `rule` while the workers keep pace, `asynchronous` while they do not.

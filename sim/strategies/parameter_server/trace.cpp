@@ -73,6 +73,13 @@ PsRun::PsRun(const PsSystem& system, Executor& executor)
   base_.pull_busy.assign(workers_.size(), 0);
 }
 
+Program PsRun::slow_down(const PsSlowing& slowing) {
+  co_await executor_.sleep_until(slowing.from);
+  for (const int link : slowing.links) {
+    executor_.set_capacity(link, system_.capacity(link, executor_.now(), sending_));
+  }
+}
+
 PsTrace PsRun::run() {
   if (system_.controller) pace_.emplace(workers_.size(), system_.controller->window);
   for (const auto& each : workers_) executor_.start("worker", worker(*each));
@@ -81,10 +88,13 @@ PsTrace PsRun::run() {
     const auto change = [this, n](bool on) {
       sending_[n] = on;
       for (const int link : system_.neighbours[n].links) {
-        executor_.set_capacity(link, system_.capacity(link, sending_));
+        executor_.set_capacity(link, system_.capacity(link, executor_.now(), sending_));
       }
     };
     executor_.start("neighbour", play_bursts(over_, system_.neighbours[n].bursts, change));
+  }
+  for (const PsSlowing& slowing : system_.slowings) {
+    executor_.start("slow link", slow_down(slowing));
   }
   executor_.run();
   if (!done_) throw std::logic_error("parameter server: workers wait for each other for ever");
