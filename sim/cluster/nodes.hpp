@@ -15,6 +15,7 @@ class Nodes {
  public:
   Nodes(int nodes, int gpus_per_node);
 
+  int gpus() const { return gpus_per_node_ * static_cast<int>(free_.size()); }
   int free_gpus() const { return free_gpus_; }
   bool fits(int gpus) const;
   // Where so many GPUs would lie, the remainder on the fullest node that has room for it. They must

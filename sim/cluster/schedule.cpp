@@ -34,6 +34,13 @@ Scheduler::Scheduler(const ClusterSize& size, const std::vector<JobKind>& kinds,
       unowned_(size.nodes, size.gpus_per_node),
       free_(unowned_) {
   schedule_.jobs.resize(jobs.size());
+  for (const JobKind& kind : kinds) {
+    std::vector<double>& by_gpus = rates_.emplace_back();
+    for (const auto& [gpus, rate] : kind.rates) {
+      by_gpus.resize(static_cast<std::size_t>(gpus) + 1, 0);
+      by_gpus.back() = rate;
+    }
+  }
 }
 
 Schedule Scheduler::run() {
@@ -85,8 +92,13 @@ void Scheduler::arrive(std::size_t job) {
   state.sizes = options_.policy == Policy::elastic ? sizes_of(kind(job), jobs_[job].gpus)
                                                    : std::vector<int>{jobs_[job].gpus};
   state.remaining = jobs_[job].work;
+  state.told = std::max(jobs_[job].work, jobs_[job].limit * rate(job, jobs_[job].gpus));
   state.phase = Phase::waiting;
   state.waits_since = now_;
+  line_up(job);
+}
+
+void Scheduler::line_up(std::size_t job) {
   waiting_.insert(std::upper_bound(waiting_.begin(), waiting_.end(), job,
                                    [&](auto a, auto b) { return before(a, b); }),
                   job);

@@ -85,42 +85,47 @@ void Scheduler::backfill() {
   const std::size_t head = waiting_.front();
   Reservation reserved = reserve(head);
   if (options_.on_reservation) options_.on_reservation(head, reserved.time);
+  // GPU counts that would take its place, whichever job asks: until one starts.
+  const auto all = static_cast<std::size_t>(unowned_.gpus());
+  std::vector<bool> in_the_way(all + 1);
   const auto may_go = [&](std::size_t job, int gpus) {
     if (!unowned_.fits(gpus)) return false;
     if (latest_end(job, gpus) <= reserved.time + same_moment) return true;
+    if (in_the_way[static_cast<std::size_t>(gpus)]) return false;
     const Allocation placed = unowned_.place(gpus);
     reserved.nodes.take(placed);
     if (reserved.nodes.fits(need(head))) return true;
     reserved.nodes.release(placed);
+    in_the_way[static_cast<std::size_t>(gpus)] = true;
     return false;
   };
-  std::vector<std::size_t> still{head};
-  for (auto job = waiting_.begin() + 1; job != waiting_.end(); ++job) {
+  auto kept = waiting_.begin() + 1, job = kept;
+  for (; job != waiting_.end() && unowned_.free_gpus() > 0; ++job) {
     const auto& sizes = states_[*job].sizes;
     const auto size = std::find_if(sizes.rbegin(), sizes.rend(), [&](int gpus) {
       return gpus <= std::max(need(*job), jobs_[*job].gpus) && may_go(*job, gpus);
     });
     if (size != sizes.rend()) {
       start(*job, *size);
+      in_the_way.assign(all + 1, false);
     } else {
-      still.push_back(*job);
+      *kept++ = *job;
     }
   }
-  waiting_ = std::move(still);
+  waiting_.erase(kept, job);
 }
 
 // When it is over at the latest on so many GPUs, as far as the scheduler has been told.
 double Scheduler::latest_end(std::size_t job, int gpus) const {
   const State& state = states_[job];
   const ClusterJob& asked = jobs_[job];
-  const double told = std::max(asked.work, asked.limit * rate(job, asked.gpus));
   double from = now_, done = asked.work - state.remaining;
   if (state.phase == Phase::running) {
     from = std::max(now_, state.trains_from);
     done += std::max(0.0, now_ - std::max(state.settled, state.trains_from)) * state.rate;
     if (state.gpus > gpus) from += kind(job).pause;
   }
-  return from + (told - done) / rate(job, gpus);
+  return from + (state.told - done) / rate(job, gpus);
 }
 
 Scheduler::Reservation Scheduler::reserve(std::size_t job) const {
@@ -175,7 +180,9 @@ void Scheduler::share_idle() {
     if (faster <= 0 || saved <= kind(job).pause) return;
     steps.push({faster / rate(job, jobs_[job].gpus) / (*next - gpus), job, *next});
   };
-  for (const auto& [job, ignored] : placed) offer(job);
+  if (free_.free_gpus() > 0) {
+    for (const auto& [job, ignored] : placed) offer(job);
+  }
   while (!steps.empty() && free_.free_gpus() > 0) {
     const Step step = steps.top();
     steps.pop();
@@ -211,11 +218,9 @@ void Scheduler::evict_for_waiting() {
         job = next;
       }
     }
-    const bool evicted = !waiting_.empty();
-    waiting_.insert(waiting_.end(), still.begin(), still.end());
-    if (!evicted) return;
-    std::sort(waiting_.begin(), waiting_.end(),
-              [this](std::size_t a, std::size_t b) { return before(a, b); });
+    const std::vector<std::size_t> evicted = std::exchange(waiting_, std::move(still));
+    if (evicted.empty()) return;
+    for (const std::size_t job : evicted) line_up(job);
   }
 }
 

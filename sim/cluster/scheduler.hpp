@@ -21,6 +21,7 @@ class Scheduler {
   struct State {
     Phase phase = Phase::to_come;
     double remaining = 0;  // work
+    double told = 0;       // work, as far as the scheduler has been told
     std::vector<int> sizes;
     int floor = 0;      // GPUs that are its own as long as the first in line cannot use them
     Allocation owned;   // where they lie,
@@ -52,6 +53,7 @@ class Scheduler {
   };
 
   void arrive(std::size_t job);
+  void line_up(std::size_t job);
   void start(std::size_t job, int gpus);
   void settle(std::size_t job);
   void change(std::size_t job, const Allocation& placed, double pause);
@@ -73,7 +75,9 @@ class Scheduler {
   int need(std::size_t job) const { return states_[job].sizes.front(); }
   int most_that_fits(std::size_t job) const;  // up to what it asks for
   const JobKind& kind(std::size_t job) const { return kinds_[jobs_[job].kind]; }
-  double rate(std::size_t job, int gpus) const { return kind(job).rates.at(gpus); }
+  double rate(std::size_t job, int gpus) const {
+    return rates_[jobs_[job].kind][static_cast<std::size_t>(gpus)];
+  }
   // Smaller goes first; who is in a larger class may be evicted.
   std::pair<int, int> job_class(std::size_t job) const {
     return {-jobs_[job].priority, states_[job].served ? 1 : 0};
@@ -83,6 +87,7 @@ class Scheduler {
   const std::vector<JobKind>& kinds_;
   const std::vector<ClusterJob>& jobs_;
   const ScheduleOptions& options_;
+  std::vector<std::vector<double>> rates_;  // of each kind, by GPUs: asked for at every event
   std::vector<State> states_;
   Schedule schedule_;
   Nodes unowned_;

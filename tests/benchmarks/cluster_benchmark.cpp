@@ -1,4 +1,4 @@
-// How fast is the scheduler: 10,000 jobs on 64 nodes of 8 GPUs, a third of them elastic.
+// How fast is the scheduler: 10,000 jobs on 64 nodes of 8 GPUs, of which some are elastic.
 #include <benchmark/benchmark.h>
 
 #include "../cluster/jobs.hpp"
@@ -7,8 +7,17 @@
 namespace lockstep {
 namespace {
 
-void ten_thousand_jobs(benchmark::State& state) {
+void measure_schedule(benchmark::State& state, const std::vector<JobKind>& kinds,
+                      const std::vector<ClusterJob>& jobs) {
   const auto policy = static_cast<Policy>(state.range(0));
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(schedule({64, 8}, kinds, jobs, {policy, 3600 * 8.0}));
+  }
+  state.SetLabel(enum_name(policy));
+}
+
+// A third is elastic.
+void ten_thousand_jobs(benchmark::State& state) {
   GeneratedSpec spec;
   spec.count = 10'000;
   spec.per_hour = 75;
@@ -26,12 +35,30 @@ void ten_thousand_jobs(benchmark::State& state) {
     jobs.push_back(job_of(drawn.submit, drawn.gpus, drawn.duration));
     jobs.back().kind = jobs.size() % 3 == 0 ? 1 : 0;
   }
-  for (auto _ : state) {
-    benchmark::DoNotOptimize(schedule({64, 8}, kinds, jobs, {policy, 3600 * 8.0}));
-  }
-  state.SetLabel(enum_name(policy));
+  measure_schedule(state, kinds, jobs);
 }
 BENCHMARK(ten_thousand_jobs)->DenseRange(0, 3)->Unit(benchmark::kMillisecond);
+
+// All within a minute, half of them elastic: a line of thousands that each event looks at.
+void ten_thousand_at_once(benchmark::State& state) {
+  GeneratedSpec spec;
+  spec.count = 10'000;
+  spec.per_hour = 1e6;
+  MixSpec mix;
+  mix.gpus = {1, 2, 4, 8, 16};
+  mix.duration = ExponentialLength{3600};
+  spec.mix = {mix};
+  std::vector<JobKind> kinds{linear_kind(16), linear_kind(16)};
+  kinds[1].elastic = true;
+  kinds[1].most = 16;
+  std::vector<ClusterJob> jobs;
+  for (const JobSpec& drawn : generated_jobs(spec)) {
+    jobs.push_back(job_of(drawn.submit, drawn.gpus, drawn.duration));
+    jobs.back().kind = jobs.size() % 2;
+  }
+  measure_schedule(state, kinds, jobs);
+}
+BENCHMARK(ten_thousand_at_once)->DenseRange(0, 3)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace lockstep
