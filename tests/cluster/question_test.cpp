@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -291,6 +292,28 @@ TEST(Trace, NamesItsWorkloadsByJobName) {
   EXPECT_EQ(question.kinds[question.jobs[1].kind].name, "small");
   EXPECT_EQ(question.jobs[1].submit, 300);
   std::filesystem::remove_all(folder);
+}
+
+// As docs/cluster.md says: at half past three, before nine, and after two in the afternoon.
+TEST(Cluster, AnUrgentJobIsOverSoonestWhereOthersLeave) {
+  const auto shipped = shipped_clusters();
+  const auto file = std::find_if(shipped.begin(), shipped.end(), [](const std::string& path) {
+    return path.ends_with("an_urgent_job.yaml");
+  });
+  ASSERT_NE(file, shipped.end());
+  const auto answer = answer_cluster(read_cluster(*file));
+  const auto& jobs = answer.question.jobs;
+  const auto urgent = std::find_if(jobs.begin(), jobs.end(),
+                                   [](const ClusterJob& job) { return job.name == "urgent"; });
+  ASSERT_NE(urgent, jobs.end());
+  const auto hour = [&](Policy policy) {  // all are asked about, in this order
+    const PolicyOutcome& outcome = answer.outcomes.at(static_cast<std::size_t>(policy));
+    return 18 + outcome.jobs.at(static_cast<std::size_t>(urgent - jobs.begin())).ended / 3600;
+  };
+  EXPECT_NEAR(hour(Policy::preemption), 24 + 3.5, 0.25);
+  EXPECT_NEAR(hour(Policy::elastic), 24 + 8.6, 0.4);
+  EXPECT_GT(hour(Policy::backfill), 24 + 14);
+  EXPECT_EQ(hour(Policy::fifo), hour(Policy::backfill));
 }
 
 class ShippedCluster : public testing::TestWithParam<std::string> {};
