@@ -25,7 +25,9 @@ void describe(Visitor& v, ElasticSpec& e) {
   v.field({.name = "least", .doc = "GPUs that it can start with.", .min = 1, .max = 1e6}, e.least);
   v.field(
       {.name = "most",
-       .doc = "GPUs that it can use; 0 = what the job asks for. Between, doublings of the least.",
+       .doc =
+           "GPUs that it can use, and may ask for; 0 = what it asks for. Between, doublings of the "
+           "least.",
        .min = 0,
        .max = 1e6},
       e.most);
