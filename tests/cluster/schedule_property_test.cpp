@@ -204,6 +204,17 @@ TEST(Backfill, RoundLimitsMeet) {
   }
 }
 
+// One that starts may take the place that was in the way.
+TEST(Backfill, WhereOneWouldLieIsAskedAgainAfterAStart) {
+  const std::vector<ClusterJob> jobs{job_of(0, 3, 100), job_of(1, 2, 1000), job_of(2, 4, 10),
+                                     job_of(3, 1, 500), job_of(3, 1, 50),   job_of(3, 1, 500)};
+  const auto run = watched({2, 4}, {linear_kind(4)}, jobs, Policy::backfill).schedule.jobs;
+  EXPECT_EQ(run[2].started, 100);
+  EXPECT_GT(run[3].started, 3);  // on the first node, which the third waits for
+  EXPECT_EQ(run[4].started, 3);  // is over before
+  EXPECT_EQ(run[5].started, 3);  // on the other node
+}
+
 // Nobody starts before it is submitted, were it by less than a moment.
 TEST(Backfill, AMomentIsThatOfItsArrivals) {
   const double late = 100 + same_moment / 2;
@@ -226,6 +237,18 @@ TEST(Preemption, ANewJobEvictsOneThatHasHadItsService) {
   EXPECT_EQ(run[0].evictions, 1);
   EXPECT_NEAR(run[0].lost_gpu_seconds, 10 * 16, 1e-9);  // since the checkpoint at 90
   EXPECT_NEAR(run[0].ended, 110 + 5 + 110, 1e-9);
+}
+
+TEST(Preemption, WhoIsEvictedWaitsWhereItBelongs) {
+  const std::vector<ClusterJob> jobs{job_of(0, 8, 1000), job_of(1, 8, 1000), job_of(200, 8, 50),
+                                     job_of(201, 8, 90)};
+  const auto run =
+      watched({1, 16}, {linear_kind(16)}, jobs, Policy::preemption, 8 * 100).schedule.jobs;
+  // The second is evicted first, and the first goes on first.
+  EXPECT_EQ(run[0].evictions, 1);
+  EXPECT_EQ(run[1].evictions, 1);
+  EXPECT_NEAR(run[0].ended, 250 + 1000 - 201, 1e-6);
+  EXPECT_NEAR(run[1].ended, 291 + 1000 - 199, 1e-6);
 }
 
 TEST(Elastic, SizesAreDoublingsTheMostAndWhatIsAskedFor) {
