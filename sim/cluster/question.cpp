@@ -229,7 +229,7 @@ class Asker {
       for (Diagnostic& diagnostic : diagnostics) {
         const bool here = diagnostic.where.file == file_.file;
         if (here && !diagnostic.field.starts_with(path)) {
-          diagnostic.field = fmt::format("{}.{}", path, diagnostic.field);
+          diagnostic.field = path + (diagnostic.field.empty() ? "" : "." + diagnostic.field);
         }
       }
       throw ConfigError(diagnostics);
