@@ -88,6 +88,13 @@ class Fuzzer:
                      if c.get("type") == "object")["properties"]
         kind = self.pick(k for k in kinds if k not in ("label", "precision", "activation_checkpointing"))
         options = self.value(kind, kinds[kind])
+        if kind == "parameter_server" and self.rnd.random() < .25:  # seldom drawn by chance so that it is allowed
+            options = {k: v for k, v in (options or {}).items()
+                       if k in ("servers", "placement", "partition_size", "overlap", "pull_overlap", "priority", "keys")}
+            options.update(self.pick([{"consistency": "async", "switch": {"to": "sync", "at": self.pick(["20%", "50%", "80%"])}},
+                                      {"consistency": "sync", "switch": {"to": "async", "at": "30%"}},
+                                      {"controller": {"above": 1.1, "below": 1.05, "window": self.pick([1, 3])}},
+                                      {"controller": {"communication": self.pick(["10%", "50%"]), "window": 1}}]))
         return {kind: options} if options else kind
 
     def stragglers(self):
@@ -118,6 +125,15 @@ class Fuzzer:
                              "spare_nodes": [1, 4], "recovery": ["restart", "elastic"], "min_nodes": [1, 2]}.items():
             if self.rnd.random() < .4:
                 drawn[name] = self.pick(values)
+        if self.rnd.random() < .3:
+            between["worker"] = self.pick(["20 d", "300 d"])
+        if self.rnd.random() < .3:
+            between["link"] = "30 d"
+        if self.rnd.random() < .4:
+            drawn["at"] = self.pick([[{"time": "1 h", "leaves": 0}, {"time": "5 h", "joins": 0}], [{"time": "2 h", "joins": 0}],
+                                     [{"time": "1 h", "worker": 0}, {"time": "1 h"}], [{"time": "1 h", "link": 0}]])
+        if "link" in between or any("link" in one for one in drawn.get("at", [])):
+            drawn["link_outage"] = self.pick(["1 min", "10 h"])
         return drawn
 
     def scenario(self):
