@@ -169,12 +169,9 @@ std::vector<Asked> asked_for(const Scenario& scenario, const Machine& machine, M
 }
 
 // What ranks of one kind differ by when nothing is said of them.
-Stragglers usual(const Job& job) {
-  Stragglers differences;
-  if (job.machine.device.architecture != Architecture::cpu) {
-    differences.per_rank_sigma = usual_spread;
-  }
-  return differences;
+std::optional<double> usual_sigma(const Machine& machine) {
+  if (machine.device.architecture == Architecture::cpu) return std::nullopt;
+  return usual_spread;
 }
 
 Job job_of(const Scenario& scenario, const Hardware& hardware, const Asked& asked) {
@@ -190,7 +187,7 @@ Job job_of(const Scenario& scenario, const Hardware& hardware, const Asked& aske
         static_cast<double>(asked.split.micro) / scenario.data_loading.samples_per_second;
   }
   job.stragglers = scenario.stragglers;
-  if (!job.stragglers.per_rank_sigma) job.stragglers.per_rank_sigma = usual(job).per_rank_sigma;
+  if (!job.stragglers.per_rank_sigma) job.stragglers.per_rank_sigma = usual_sigma(job.machine);
   job.seed = static_cast<std::uint64_t>(scenario.simulation.seed);
   job.steps = static_cast<int>(scenario.simulation.steps);
   job.interference = scenario.simulation.interference;
@@ -228,9 +225,9 @@ Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& h
   point.job = job_of(scenario, hardware, asked);
   point.job.optimizer = for_model(point.job.optimizer, *point.step);
   point.seeds = scenario.simulation.seeds;
-  Stragglers said = scenario.stragglers;
-  if (point.job.gpus == 1) said.per_rank_sigma.reset();  // one GPU differs from nobody
-  if (any(said)) point.usual = usual(point.job);
+  if (any(scenario.stragglers)) {  // without them ranks of one kind still differ as much
+    point.usual.emplace().per_rank_sigma = point.job.stragglers.per_rank_sigma;
+  }
   point.job.costs = workload->costs;
   use_other_devices(scenario, point.job);
   point.job.communication_scale = scale.communication;

@@ -320,3 +320,26 @@ TEST(Stragglers, CostWhatTheRunIsLongerAndDearerThanWithout) {
 
 }  // namespace
 }  // namespace lockstep::stragglers_test
+// Without the rank that is slow the others differ as the scenario says, not as ranks usually do: who
+// waits for one more slow rank is never faster.
+TEST(Stragglers, CostNothingLessThanNothingWhereTheScenarioSaysHowRanksDiffer) {
+  for (const std::string strategy :
+       {"ddp", "fsdp", "parameter_server: {placement: worker-host, servers: 8}"}) {
+    const std::string run =
+        "gpus: 8\nplatform: v100-sxm2-16gb-x1-tcp\nstrategies: [" + strategy + "]\n";
+    const auto of = [&](const std::string& stragglers) {
+      return run_scenario(scenario_of(run + "stragglers: {" + stragglers + "}\n"))
+          .predictions.at(0);
+    };
+    for (const std::string spread : {"per_rank: 0", "per_rank: 5%"}) {
+      const Prediction alike = of(spread);
+      EXPECT_FALSE(alike.stragglers.has_value()) << strategy;
+      const Prediction slow = of(spread + ", slow_ranks: [{rank: 7, factor: 1.02}]");
+      ASSERT_TRUE(slow.stragglers.has_value()) << strategy;
+      EXPECT_NEAR(slow.stragglers->step_without / alike.step_seconds, 1, 1e-9) << strategy;
+    }
+    const Prediction slow = of("per_rank: 0, slow_ranks: [{rank: 7, factor: 1.02}]");
+    EXPECT_GT(slow.stragglers->step_more, 0) << strategy;
+  }
+}
+

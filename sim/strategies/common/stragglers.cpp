@@ -59,9 +59,8 @@ int place_of(const FabricSpec& fabric, LinkClass link, int node) {
 }  // namespace
 
 bool any(const Stragglers& stragglers) {
-  return random(stragglers) || stragglers.per_rank_sigma || !stragglers.slow_links.empty() ||
-         !stragglers.neighbours.empty() || !stragglers.other_devices.empty() ||
-         !stragglers.slow_ranks.empty();
+  return random(stragglers) || !stragglers.slow_links.empty() || !stragglers.neighbours.empty() ||
+         !stragglers.other_devices.empty() || !stragglers.slow_ranks.empty();
 }
 
 bool random(const Stragglers& stragglers) {

@@ -17,7 +17,7 @@ namespace lockstep {
 // 136). Who waits for all ranks goes at the pace of the slowest of a step, whoever that is.
 inline constexpr double usual_spread = 0.025;
 
-// Whether anybody is slower than what ranks of one kind always differ by.
+// Whether anything is slower, now and then at least, than what ranks of one kind always differ by.
 bool any(const Stragglers& stragglers);
 // Whether something is drawn that differs from step to step.
 bool random(const Stragglers& stragglers);
