@@ -194,6 +194,34 @@ TEST(Schedules, SayWhatIsLeftOfAGradient) {
 
 // --- wrong ones
 
+// Of eight workers: 5, 6 and 7 are an update for each push, as 8 is; 3 is one of two pushes, as 4.
+TEST(Softsync, SaysWhichSplittingAnUnevenOneIs) {
+  const auto notes = [](int splitting, int workers) {
+    ParameterServerOptions options;
+    options.consistency = Consistency::softsync;
+    options.splitting = splitting;
+    Job job = toy_job(workers);
+    job.steps = 4;
+    return ParameterServer(options).simulate(job).notes;
+  };
+  const std::vector<std::string> none;
+  for (const int even : {1, 2, 4, 8}) EXPECT_EQ(notes(even, 8), none) << even;
+  EXPECT_EQ(notes(5, 1), none);
+  for (const int uneven : {5, 6, 7, 9}) {
+    const std::string number = std::to_string(uneven);
+    EXPECT_EQ(notes(uneven, 8),
+              std::vector{"splitting " + number +
+                          " of 8 workers is an update for each push: 8 in a round of all workers, "
+                          "as splitting 8"});
+  }
+  EXPECT_EQ(notes(3, 8), std::vector<std::string>{
+                             "splitting 3 of 8 workers is an update for every 2 pushes: 4 in a "
+                             "round of all workers, as splitting 4"});
+  EXPECT_EQ(notes(3, 7), std::vector<std::string>{
+                             "splitting 3 of 7 workers is an update for every 2 pushes: 3.5 in a "
+                             "round of all workers"});
+}
+
 TEST(BackupWorkers, AreFewerThanTheWorkers) {
   ParameterServerOptions options;
   options.backup_workers = 4;

@@ -18,6 +18,20 @@ constexpr std::size_t kMostMessages = 4096;  // of one worker and step
 constexpr double kWorkBudget = 3e7;
 constexpr int kFewestSteps = 4;
 
+// An update takes whole pushes: where they are no n-th of the workers, another n is meant as well.
+void note_uneven_splitting(const ParameterServerOptions& options, int workers, PsJob& result) {
+  if (options.consistency != Consistency::softsync || workers == 1) return;
+  if (workers % options.splitting == 0) return;
+  const int pushes = std::max(1, workers / options.splitting);
+  const std::string each = pushes == 1 ? "each push" : fmt::format("every {} pushes", pushes);
+  const std::string same =
+      workers % pushes == 0 ? fmt::format(", as splitting {}", workers / pushes) : "";
+  result.notes.push_back(
+      fmt::format("splitting {} of {} workers is an update for {}: {:.3g} in a round of all "
+                  "workers{}",
+                  options.splitting, workers, each, static_cast<double>(workers) / pushes, same));
+}
+
 }  // namespace
 
 PsJob build_parameter_server(const Job& job, const ParameterServerOptions& options) {
@@ -49,6 +63,7 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
   result.simulated = simplify(result.links, job.network != NetworkKind::analytic);
 
   system.rule = consistency_rule(options, job.gpus);
+  note_uneven_splitting(options, job.gpus, result);
   if (options.switches && job.gpus > 1) {
     system.later.push_back({options.switches->at, switched_rule(options.switches->to, job.gpus)});
   }
