@@ -82,8 +82,8 @@ std::vector<std::string> kinds_of(const std::vector<OtherDevice>& others) {
 
 }  // namespace
 
-void check_other_devices(const Scenario& scenario, Misfits& misfits) {
-  std::set<int> known;
+void check_other_devices(const Scenario& scenario, const Machine& machine, Misfits& misfits) {
+  std::set<int> nodes, ranks;
   std::set<std::string> kinds;
   for (const OtherDevice& other : scenario.stragglers.other_devices) {
     misfits.attempt(other.where, "stragglers.other_devices.device",
@@ -93,12 +93,39 @@ void check_other_devices(const Scenario& scenario, Misfits& misfits) {
                   fmt::format("{} besides the platform's", most_other_devices));
     }
     for (const int node : other.nodes) {
-      if (!known.insert(node).second) {
+      if (!nodes.insert(node).second) {
         misfits.add(other.where, "stragglers.other_devices.nodes",
                     fmt::format("names node {} twice", node));
       }
     }
+    for (const int rank : other.ranks) {
+      if (!ranks.insert(rank).second) {
+        misfits.add(other.where, "stragglers.other_devices.ranks",
+                    fmt::format("names rank {} twice", rank));
+      }
+    }
   }
+  for (const OtherDevice& other : scenario.stragglers.other_devices) {
+    for (const int rank : other.ranks) {
+      const int node = rank / machine.gpus_per_node;
+      if (nodes.count(node) == 0) continue;
+      misfits.add(other.where, "stragglers.other_devices.ranks",
+                  fmt::format("rank {} is in node {}, which is named, too", rank, node));
+    }
+  }
+}
+
+std::vector<int> ranks_with(const OtherDevice& other, const Job& job) {
+  std::vector<int> ranks;
+  const auto add = [&](int rank) {
+    if (rank < job.gpus) ranks.push_back(rank);
+  };
+  for (const int rank : other.ranks) add(rank);
+  const int per_node = job.machine.gpus_per_node;
+  for (const int node : other.nodes) {
+    for (int on_node = 0; on_node < per_node; ++on_node) add(node * per_node + on_node);
+  }
+  return ranks;
 }
 
 void use_other_devices(const Scenario& scenario, Job& job) {
@@ -107,18 +134,15 @@ void use_other_devices(const Scenario& scenario, Job& job) {
   const std::vector<std::string> kinds = kinds_of(others);
   job.costs = std::make_shared<MixedCosts>(job.costs, job.machine, kinds, scenario.framework);
   job.device_of_rank.assign(static_cast<std::size_t>(job.gpus), 0);
-  const int per_node = job.machine.gpus_per_node;
   for (const OtherDevice& other : others) {
     const auto kind = std::find(kinds.begin(), kinds.end(), other.device) - kinds.begin();
-    for (const int node : other.nodes) {
-      const int first = node * per_node, last = std::min(job.gpus, first + per_node);
-      for (int rank = first; rank < last; ++rank) {
-        job.device_of_rank[static_cast<std::size_t>(rank)] = static_cast<int>(kind) + 1;
-      }
-      if (first >= job.gpus) continue;
-      job.machine.device.memory_bytes =
-          std::min(job.machine.device.memory_bytes, load_device(other.device).memory_bytes);
+    const std::vector<int> ranks = ranks_with(other, job);
+    for (const int rank : ranks) {
+      job.device_of_rank[static_cast<std::size_t>(rank)] = static_cast<int>(kind) + 1;
     }
+    if (ranks.empty()) continue;
+    job.machine.device.memory_bytes =
+        std::min(job.machine.device.memory_bytes, load_device(other.device).memory_bytes);
   }
 }
 

@@ -1,5 +1,7 @@
-// Nodes with other devices than the platform's: what a job's work takes there.
+// Ranks with other devices than the platform's: what a job's work takes there.
 #pragma once
+
+#include <vector>
 
 #include "points/misfits.hpp"
 #include "scenario/scenario.hpp"
@@ -7,8 +9,12 @@
 
 namespace lockstep {
 
-// `stragglers.other_devices` that cannot be: unknown files, nodes named twice, too many kinds.
-void check_other_devices(const Scenario& scenario, Misfits& misfits);
+// `stragglers.other_devices` that cannot be: unknown files, nodes and ranks named twice, too many
+// kinds.
+void check_other_devices(const Scenario& scenario, const Machine& machine, Misfits& misfits);
+
+// Ranks of the job that have it.
+std::vector<int> ranks_with(const OtherDevice& other, const Job& job);
 
 // Ranks on other devices take for each piece of work as many times longer as the model says of that
 // piece, layer by layer, forward and backward apart; the smallest memory is everybody's.

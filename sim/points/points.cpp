@@ -89,6 +89,12 @@ void check_stragglers(const Scenario& scenario, const Machine& machine, Misfits&
     for (const int node : other.nodes) {
       check(other.where, "stragglers.other_devices.nodes", node);
     }
+    for (const int rank : other.ranks) {
+      if (rank < most) continue;
+      misfits.add(other.where, "stragglers.other_devices.ranks",
+                  fmt::format("there is no rank {}", rank),
+                  fmt::format("ranks are 0 to {}", most - 1));
+    }
   }
   const auto check_link = [&](const Location& where, const char* field, LinkClass link) {
     if (link == LinkClass::trunk) {
@@ -253,7 +259,7 @@ std::vector<Point> expand(const Scenario& scenario, const Inputs& inputs, Worklo
   }
   check_fabric(scenario, *inputs.machine, misfits);
   check_stragglers(scenario, *inputs.machine, misfits);
-  check_other_devices(scenario, misfits);
+  check_other_devices(scenario, *inputs.machine, misfits);
   misfits.throw_if_any();
   const Hardware hardware = hardware_of(scenario, inputs, workloads, edit);
   check_faults(scenario, hardware.machine, misfits);

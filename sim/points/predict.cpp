@@ -10,6 +10,7 @@
 #include "points/faults.hpp"
 #include "points/interval.hpp"
 #include "points/measured.hpp"
+#include "points/other_devices.hpp"
 #include "results/invariants.hpp"
 #include "results/learning.hpp"
 
@@ -62,16 +63,13 @@ std::optional<OverSeeds> over_seeds(const StrategyResult& result) {
   return told;
 }
 
-// FLOP/s of one GPU, on average: nodes may have others than the platform's.
+// FLOP/s of one GPU, on average: ranks may have others than the platform's.
 double peak_per_gpu(const Job& job, MathMode mode) {
   const double own = peak_flops(job.machine.device, mode);
   double more = 0;
   for (const OtherDevice& other : job.stragglers.other_devices) {
     const double peak = peak_flops(load_device(other.device), mode);
-    for (const int node : other.nodes) {
-      const int per_node = job.machine.gpus_per_node;
-      more += std::clamp(job.gpus - node * per_node, 0, per_node) * (peak - own);
-    }
+    more += static_cast<double>(ranks_with(other, job).size()) * (peak - own);
   }
   return own + more / job.gpus;
 }

@@ -235,18 +235,39 @@ TEST(Stragglers, EachNodeHasItsOwnDevice) {
   EXPECT_GT(both[2], both[0]);
 }
 
+// All ranks of a node are what the node is, and one of them holds up the others of its node.
+TEST(Stragglers, RanksOfOneNodeMayDiffer) {
+  const std::string job = "gpus: 8\nmodel: resnet50\nbatch: {per_gpu: 64}\nprecision: amp-fp16\n";
+  const auto step = [&](const std::string& who) {
+    return step_of(job + "stragglers: {per_rank: 0, other_devices: [{device: v100-sxm2-32gb, " +
+                   who + "}]}\n");
+  };
+  const double node = step("nodes: 0");
+  EXPECT_EQ(step("ranks: [0, 1, 2, 3, 4, 5, 6, 7]"), node);
+  EXPECT_NEAR(step("ranks: 5") / node, 1, 0.02);
+  EXPECT_GT(step("ranks: 5"), 1.3 * step_of(job + "stragglers: {per_rank: 0}\n"));
+  const auto result = simulate(expand(scenario_of(
+      job + "stragglers: {other_devices: [{device: v100-sxm2-16gb, ranks: [5, 7]}]}\n")));
+  for (const RankTimes& rank : result.at(0).ranks) {
+    const bool other = rank.rank == 5 || rank.rank == 7;
+    EXPECT_EQ(rank.waiting < 0.1 * rank.own, other) << rank.rank;
+  }
+}
+
 // Half of the GPUs can do 312 TFLOP/s in fp16, the other half 125; ten of 26 in bf16, which a V100 has
 // no units for: 15.7 in fp32.
 TEST(Stragglers, UtilisationIsOfWhatEachDeviceCanDo) {
-  const auto ratio = [](const std::string& precision, int gpus) {
+  const auto ratio = [](const std::string& precision, int gpus,
+                        const std::string& who = "nodes: [1, 3]") {
     const Scenario scenario =
         scenario_of("gpus: " + std::to_string(gpus) + "\nprecision: " + precision +
-                    "\nstragglers: {other_devices: [{device: v100-sxm2-32gb, nodes: [1, 3]}]}\n");
+                    "\nstragglers: {other_devices: [{device: v100-sxm2-32gb, " + who + "}]}\n");
     const Point point = expand(scenario).at(0);
     const Prediction p = summarise_point(scenario, point, simulate({point}).at(0));
     return point.model_flops / p.step_seconds / p.mfu;
   };
   EXPECT_NEAR(ratio("amp-fp16", 32) / 1e12, (312 + 125) / 2.0, 0.5);
+  EXPECT_NEAR(ratio("amp-fp16", 8, "ranks: 2") / 1e12, (7 * 312 + 125) / 8.0, 0.5);
   EXPECT_NEAR(ratio("amp-bf16", 26) / 1e12, (16 * 312 + 10 * 15.7) / 26, 0.5);
 }
 
@@ -259,7 +280,16 @@ TEST(Stragglers, WhatIsNotThereIsRefusedWithItsPlace) {
            {"other_devices: [{device: t4, nodes: 0}, {device: l4, nodes: 1}, {device: a30, nodes: "
             "0}, {device: a40, nodes: 1}]",
             "too many kinds of devices in one job"},
-           {"slow_links: [{speed: 50%, node: 3}]", "there is no node 3"},
+           {"other_devices: [{device: t4, ranks: [3, 16]}]",
+            "there is no rank 16; ranks are 0 to 15"},
+           {"other_devices: [{device: t4, ranks: [3, 3]}]", "names rank 3 twice"},
+           {"other_devices: [{device: t4, ranks: 3}, {device: l4, ranks: [2, 3]}]",
+            "names rank 3 twice"},
+           {"other_devices: [{device: t4, ranks: 9}, {device: t4, nodes: 1}]",
+            "rank 9 is in node 1, which is named, too"},
+           {"other_devices: [{device: t4, ranks: 1, nodes: 0}]", "ranks: contradicts nodes"},
+           {"other_devices: [{device: t4}]", "says nobody who has it; nodes, or ranks"},
+           {"slow_links: [{speed: 50%, node: 3}]", "there is no node 3; nodes are 0 to 1"},
            {"slow_links: [{speed: 0%}]", "out of range"},
            {"slow_links: [{speed: 50%, link: uplink}]", "one switch joins all nodes"},
            {"neighbours: [{share: 50%, nodes: [0, 2]}]", "there is no node 2"},

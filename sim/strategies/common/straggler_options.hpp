@@ -75,10 +75,10 @@ struct Neighbour {
   Location where = {};
 };
 
-// Nodes with another GPU than the platform's.
+// Nodes, or ranks, with another GPU than the platform's.
 struct OtherDevice {
   std::string device;
-  std::vector<int> nodes;
+  std::vector<int> nodes, ranks;  // one of them is given
   Location where = {};
 };
 
@@ -240,17 +240,28 @@ void describe(Visitor& v, OtherDevice& o) {
            .required = true},
           o.device);
   v.field({.name = "nodes",
-           .doc = "Which nodes have it, from 0.",
+           .doc = "Which nodes have it, from 0; or `ranks`.",
            .min = 0,
            .max = 1e6,
-           .required = true,
-           .min_items = 1,
            .max_items = 65536,
            .single = true},
           o.nodes);
 }
 
 template <class Visitor>
+  v.field({.name = "ranks",
+           .doc = "Which ranks have it, from 0; or `nodes`.",
+           .min = 0,
+           .max = 1e6,
+           .max_items = 65536,
+           .single = true},
+          o.ranks);
+  v.check([&](auto report) {
+    if (o.nodes.empty() && o.ranks.empty()) report("", "says nobody who has it", "nodes, or ranks");
+    if (!o.nodes.empty() && !o.ranks.empty()) {
+      report("ranks", "contradicts nodes", "give one of them");
+    }
+  });
 void describe(Visitor& v, SlowRank& s) {
   v.location(s.where);
   v.field({.name = "rank", .doc = "Which rank, from 0.", .min = 0, .max = 1e6, .required = true},
@@ -287,7 +298,7 @@ void describe(Visitor& v, Stragglers& s) {
            .max_items = 1000},
           s.neighbours);
   v.field({.name = "other_devices",
-           .doc = "Nodes with other GPUs than the platform's.",
+           .doc = "Nodes or ranks with other GPUs than the platform's.",
            .max_items = 1000},
           s.other_devices);
   v.field(
