@@ -76,18 +76,68 @@ Hardware hardware_of(const Scenario& scenario, const Inputs& inputs, Workloads& 
   return hardware;
 }
 
+// Hosts that some strategy of the scenario has for its servers alone. They are the nodes after those
+// with GPUs.
+int hosts_of_servers(const Scenario& scenario) {
+  int most = 0;
+  for (const StrategyEntry& entry : scenario.strategies) {
+    const auto* served = std::get_if<ParameterServerOptions>(&entry.options);
+    if (served && served->placement == ServerPlacement::own_hosts) {
+      most = std::max(most, served->servers);
+    }
+  }
+  return most;
+}
+
+// Links that no point has.
+class LinkCheck {
+ public:
+  LinkCheck(const Scenario& scenario, const Machine& machine, int nodes, Misfits& misfits)
+      : fabric_(changed(machine.fabric, scenario.fabric)),
+        nodes_(nodes),
+        servers_(hosts_of_servers(scenario)),
+        misfits_(misfits) {}
+
+  void link(const Location& where, const char* field, LinkClass link) {
+    if (link == LinkClass::trunk) {
+      misfits_.add(where, field, "a trunk has the rate that it is given",
+                   "`fabric: {trunks: ...}`");
+    }
+    if (link == LinkClass::uplink && fabric_.nodes_per_leaf == 0) {
+      misfits_.add(where, field, "one switch joins all nodes: there are no uplinks",
+                   "NIC, or `fabric: {nodes_per_leaf: ...}`");
+    }
+  }
+  void node(const Location& where, const char* field, LinkClass link, int node) {
+    if (node < nodes_) return;
+    const std::string gpus = fmt::format("nodes are 0 to {}", nodes_ - 1);
+    if (node >= nodes_ + servers_) {
+      misfits_.add(where, field, fmt::format("there is no node {}", node),
+                   servers_ == 0 ? gpus
+                                 : fmt::format("{}, the servers' own hosts {} to {}", gpus, nodes_,
+                                               nodes_ + servers_ - 1));
+    } else if (link == LinkClass::nvlink || link == LinkClass::pcie) {
+      misfits_.add(where, field, fmt::format("node {} is a server's host and has no GPU", node),
+                   gpus);
+    }
+  }
+
+ private:
+  FabricSpec fabric_;
+  int nodes_, servers_;
+  Misfits& misfits_;
+};
+
 // Stragglers on nodes that no point has.
 void check_stragglers(const Scenario& scenario, const Machine& machine, Misfits& misfits) {
   const int most = *std::max_element(scenario.gpus.begin(), scenario.gpus.end());
   const int nodes = (most + machine.gpus_per_node - 1) / machine.gpus_per_node;
-  const auto check = [&](const Location& where, const char* field, int node) {
-    if (node < nodes) return;
-    misfits.add(where, field, fmt::format("there is no node {}", node),
-                fmt::format("nodes are 0 to {}", nodes - 1));
-  };
   for (const OtherDevice& other : scenario.stragglers.other_devices) {
     for (const int node : other.nodes) {
-      check(other.where, "stragglers.other_devices.nodes", node);
+      if (node < nodes) continue;
+      misfits.add(other.where, "stragglers.other_devices.nodes",
+                  fmt::format("there is no node {}", node),
+                  fmt::format("nodes are 0 to {}", nodes - 1));
     }
     for (const int rank : other.ranks) {
       if (rank < most) continue;
@@ -96,18 +146,10 @@ void check_stragglers(const Scenario& scenario, const Machine& machine, Misfits&
                   fmt::format("ranks are 0 to {}", most - 1));
     }
   }
-  const auto check_link = [&](const Location& where, const char* field, LinkClass link) {
-    if (link == LinkClass::trunk) {
-      misfits.add(where, field, "a trunk has the rate that it is given", "`fabric: {trunks: ...}`");
-    }
-    const bool tree = changed(machine.fabric, scenario.fabric).nodes_per_leaf > 0;
-    if (link != LinkClass::uplink || tree) return;
-    misfits.add(where, field, "one switch joins all nodes: there are no uplinks",
-                "NIC, or `fabric: {nodes_per_leaf: ...}`");
-  };
+  LinkCheck check(scenario, machine, nodes, misfits);
   for (const SlowLink& slow : scenario.stragglers.slow_links) {
-    check(slow.where, "stragglers.slow_links.node", slow.node);
-    check_link(slow.where, "stragglers.slow_links.link", slow.link);
+    check.node(slow.where, "stragglers.slow_links.node", slow.link, slow.node);
+    check.link(slow.where, "stragglers.slow_links.link", slow.link);
     const auto is_served = [](const StrategyEntry& entry) {
       return std::holds_alternative<ParameterServerOptions>(entry.options);
     };
@@ -120,9 +162,9 @@ void check_stragglers(const Scenario& scenario, const Machine& machine, Misfits&
   }
   for (const Neighbour& neighbour : scenario.stragglers.neighbours) {
     for (const int node : neighbour.nodes) {
-      check(neighbour.where, "stragglers.neighbours.nodes", node);
+      check.node(neighbour.where, "stragglers.neighbours.nodes", neighbour.link, node);
     }
-    check_link(neighbour.where, "stragglers.neighbours.link", neighbour.link);
+    check.link(neighbour.where, "stragglers.neighbours.link", neighbour.link);
     if (scenario.simulation.network == NetworkKind::analytic) {
       misfits.add(neighbour.where, "stragglers.neighbours",
                   "simulation.network: analytic lets nobody share a link", "flow");

@@ -310,6 +310,32 @@ TEST(Stragglers, WhatIsNotThereIsRefusedWithItsPlace) {
   }
 }
 
+// Nodes after those with GPUs, if some strategy has them. There is nothing of a GPU's on them.
+TEST(Stragglers, ServersOnHostsOfTheirOwnHaveLinksToo) {
+  const std::string own = "parameter_server: {placement: own-hosts, servers: 2}";
+  const auto refused = [&](const std::string& strategies, const std::string& stragglers) {
+    return refusal([&] {
+      expand(scenario_of(nodes + "strategies: [" + strategies + "]\nstragglers: {" + stragglers +
+                         "}\n"));
+    });
+  };
+  const std::string slow = "slow_links: [{speed: 50%, node: ";
+  const std::string busy = "neighbours: [{share: 50%, nodes: [0, ";
+  EXPECT_EQ(expand(scenario_of(nodes + "strategies: [ddp, " + own + "]\nstragglers: {" + slow +
+                               "3}], " + busy + "2]}]}\n"))
+                .size(),
+            2);
+  EXPECT_THAT(refused(own, slow + "4}]"),
+              HasSubstr("there is no node 4; nodes are 0 to 1, the servers' own hosts 2 to 3"));
+  EXPECT_THAT(refused(own, busy + "4]}]"), HasSubstr("there is no node 4"));
+  EXPECT_THAT(refused(own, slow + "2, link: PCIe}]"),
+              HasSubstr("node 2 is a server's host and has no GPU"));
+  for (const std::string& stragglers : {slow + "2}]", busy + "2]}]"}) {
+    EXPECT_THAT(refused("ddp, parameter_server", stragglers),
+                HasSubstr("there is no node 2; nodes are 0 to 1"));
+  }
+}
+
 TEST(Stragglers, NeighboursNeedANetworkThatIsShared) {
   const std::string text = nodes + "stragglers: {neighbours: [{share: 50%}]}\n";
   const std::string what =
@@ -348,8 +374,6 @@ TEST(Stragglers, CostWhatTheRunIsLongerAndDearerThanWithout) {
   }
 }
 
-}  // namespace
-}  // namespace lockstep::stragglers_test
 // Without the rank that is slow the others differ as the scenario says, not as ranks usually do: who
 // waits for one more slow rank is never faster.
 TEST(Stragglers, CostNothingLessThanNothingWhereTheScenarioSaysHowRanksDiffer) {
@@ -373,3 +397,5 @@ TEST(Stragglers, CostNothingLessThanNothingWhereTheScenarioSaysHowRanksDiffer) {
   }
 }
 
+}  // namespace
+}  // namespace lockstep::stragglers_test

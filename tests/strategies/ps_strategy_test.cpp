@@ -212,6 +212,28 @@ TEST(ParameterServerJob, ServersOnHostsOfTheirOwnAreFarFromEveryWorker) {
   EXPECT_THROW(ParameterServer(options).simulate(toy_job(2, 8, 1)), ConfigError);
 }
 
+// The card of a server's own host, which is the node after the workers', at half its rate: what its
+// server receives and sends takes twice as long, and all wait for it.
+TEST(ParameterServerJob, AServersOwnHostMayHaveASlowCard) {
+  ParameterServerOptions options;
+  options.placement = ServerPlacement::own_hosts;
+  options.servers = 2;
+  options.keys = KeyRule::ranges;
+  const int gpus = 6;
+  Job job = toy_job(gpus, 1);
+  const double usual = mean_of(ParameterServer(options).simulate(job));
+  const double transfer = gpus * kModelBytes / 2 / 10e9;
+  for (const int node : {gpus, gpus + 1}) {
+    job.stragglers.slow_links = {{LinkClass::nic, node, 0.5}};
+    const double slow = mean_of(ParameterServer(options).simulate(job));
+    EXPECT_NEAR((slow - usual) / (2 * transfer), 1, 1e-9) << node;
+  }
+  job.stragglers.slow_links = {};
+  job.stragglers.neighbours = {{LinkClass::nic, {gpus + 1}, 0.5, {}, {}}};
+  const double busy = mean_of(ParameterServer(options).simulate(job));
+  EXPECT_NEAR((busy - usual) / (2 * transfer), 1, 1e-9);
+}
+
 TEST(ParameterServerJob, ServerOnGpuUsesNvlinkAndTheDevicesMemory) {
   ParameterServerOptions options;
   const Job job = toy_job(4);

@@ -174,7 +174,8 @@ void describe(Visitor& v, SlowLink& s) {
   v.location(s.where);
   v.field({.name = "link", .doc = "Class of the link."}, s.link);
   v.field({.name = "node",
-           .doc = "Whose, from 0: all of this class there; of uplinks, those of its leaf switch.",
+           .doc = "Whose, from 0: all of this class there; of uplinks, those of its leaf switch. "
+                  "Servers' own hosts follow the nodes with GPUs.",
            .min = 0,
            .max = 1e6},
           s.node);
@@ -197,13 +198,15 @@ template <class Visitor>
 void describe(Visitor& v, Neighbour& n) {
   v.location(n.where);
   v.field({.name = "link", .doc = "Class of the links."}, n.link);
-  v.field({.name = "nodes",
-           .doc = "Whose, from 0; left out: all. Of uplinks, those of their leaf switches.",
-           .min = 0,
-           .max = 1e6,
-           .max_items = 65536,
-           .single = true},
-          n.nodes);
+  v.field(
+      {.name = "nodes",
+       .doc = "Whose, from 0; left out: all. Of uplinks, those of their leaf switches. Servers' "
+              "own hosts follow the nodes with GPUs.",
+       .min = 0,
+       .max = 1e6,
+       .max_items = 65536,
+       .single = true},
+      n.nodes);
   v.field({.name = "share",
            .doc = "Of a link's rate, each way, that it takes while it sends.",
            .unit = Dimension::fraction,
@@ -246,9 +249,6 @@ void describe(Visitor& v, OtherDevice& o) {
            .max_items = 65536,
            .single = true},
           o.nodes);
-}
-
-template <class Visitor>
   v.field({.name = "ranks",
            .doc = "Which ranks have it, from 0; or `nodes`.",
            .min = 0,
@@ -262,6 +262,9 @@ template <class Visitor>
       report("ranks", "contradicts nodes", "give one of them");
     }
   });
+}
+
+template <class Visitor>
 void describe(Visitor& v, SlowRank& s) {
   v.location(s.where);
   v.field({.name = "rank", .doc = "Which rank, from 0.", .min = 0, .max = 1e6, .required = true},
