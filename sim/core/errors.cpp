@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <numeric>
 
 namespace lockstep {
@@ -36,6 +37,17 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
     std::swap(previous, row);
   }
   return previous[b.size()];
+}
+
+std::string in_lower_case(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return result;
+}
+
+// Of a word that is not `name`. To write it in other letters is one slip, however many they are.
+std::size_t distance_to(std::string_view word, const std::string& name) {
+  return std::max<std::size_t>(1, edit_distance(in_lower_case(word), in_lower_case(name)));
 }
 
 }  // namespace
@@ -84,7 +96,9 @@ std::string allowed_hint(std::string_view word, const std::vector<std::string>& 
   // Words from a hostile file may be megabytes long; no name of ours is.
   const std::string_view short_word = word.substr(0, 64);
   std::vector<std::pair<std::size_t, std::string>> ranked;
-  for (const auto& name : allowed) ranked.emplace_back(edit_distance(short_word, name), name);
+  for (const auto& name : allowed) {
+    ranked.emplace_back(short_word == name ? 0 : distance_to(short_word, name), name);
+  }
   const auto nearest = *std::min_element(ranked.begin(), ranked.end());
   std::vector<std::string> list = allowed;
   if (list.size() > shown) {

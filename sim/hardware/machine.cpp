@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "core/data.hpp"
 #include "core/describe.hpp"
@@ -129,6 +131,17 @@ FabricSpec changed(FabricSpec fabric, const FabricChange& change) {
 
 bool is_on(const std::vector<int>& side, int node) {
   return std::find(side.begin(), side.end(), node) != side.end();
+}
+
+bool joined_twice(const std::vector<Trunk>& trunks) {
+  using Side = std::set<int>;
+  std::set<std::pair<Side, Side>> known;
+  for (const Trunk& trunk : trunks) {
+    const Side one(trunk.one.begin(), trunk.one.end()),
+        other(trunk.other.begin(), trunk.other.end());
+    if (!known.insert(std::minmax(one, other)).second) return true;
+  }
+  return false;
 }
 
 std::optional<int> unknown_node(const std::vector<Trunk>& trunks, int nodes) {

@@ -117,6 +117,9 @@ struct FabricChange {
 
 FabricSpec changed(FabricSpec fabric, const FabricChange& change);
 
+// Whether two trunks have the very same sides.
+bool joined_twice(const std::vector<Trunk>& trunks);
+
 // A node of a trunk that a fabric of so many nodes lacks.
 std::optional<int> unknown_node(const std::vector<Trunk>& trunks, int nodes);
 

@@ -136,11 +136,16 @@ void describe(Visitor& v, Trunk& t) {
            .doc = "Nodes of one side, from 0.",
            .min = 0,
            .max = 100000,
-           .required = true},
+           .required = true,
+           .min_items = 1},
           t.one);
-  v.field(
-      {.name = "and", .doc = "Nodes of the other side.", .min = 0, .max = 100000, .required = true},
-      t.other);
+  v.field({.name = "and",
+           .doc = "Nodes of the other side.",
+           .min = 0,
+           .max = 100000,
+           .required = true,
+           .min_items = 1},
+          t.other);
   v.field({.name = "rate",
            .doc = "Line rate, each way.",
            .unit = Dimension::bytes_per_second,
@@ -155,6 +160,14 @@ void describe(Visitor& v, Trunk& t) {
       return;
     }
   });
+}
+
+inline const std::vector<Trunk>& trunks_of(const FabricSpec& f) {
+  return f.trunks;
+}
+inline const std::vector<Trunk>& trunks_of(const FabricChange& f) {
+  static const std::vector<Trunk> none;
+  return f.trunks ? *f.trunks : none;
 }
 
 // Of a FabricSpec, or of a FabricChange, where each may be left out.
@@ -188,6 +201,11 @@ void describe_network(Visitor& v, Fabric& f) {
       {.name = "trunks",
        .doc = "Links between groups of nodes, each shared by all traffic between its two sides."},
       f.trunks);
+  v.check([&](auto report) {
+    if (joined_twice(trunks_of(f))) {
+      report("trunks", "names a trunk between the same nodes twice", "one, with the rate of both");
+    }
+  });
 }
 
 template <class Visitor>

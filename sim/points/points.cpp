@@ -93,7 +93,8 @@ int hosts_of_servers(const Scenario& scenario) {
 class LinkCheck {
  public:
   LinkCheck(const Scenario& scenario, const Machine& machine, int nodes, Misfits& misfits)
-      : fabric_(changed(machine.fabric, scenario.fabric)),
+      : machine_(machine),
+        fabric_(changed(machine.fabric, scenario.fabric)),
         nodes_(nodes),
         servers_(hosts_of_servers(scenario)),
         misfits_(misfits) {}
@@ -106,6 +107,9 @@ class LinkCheck {
     if (link == LinkClass::uplink && fabric_.nodes_per_leaf == 0) {
       misfits_.add(where, field, "one switch joins all nodes: there are no uplinks",
                    "NIC, or `fabric: {nodes_per_leaf: ...}`");
+    }
+    if (link == LinkClass::nvlink && machine_.intra != IntraLink::nvlink) {
+      misfits_.add(where, field, fmt::format("{} has no NVLink", machine_.name), "PCIe, NIC");
     }
   }
   void node(const Location& where, const char* field, LinkClass link, int node) {
@@ -123,6 +127,7 @@ class LinkCheck {
   }
 
  private:
+  const Machine& machine_;
   FabricSpec fabric_;
   int nodes_, servers_;
   Misfits& misfits_;

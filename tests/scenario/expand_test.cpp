@@ -212,6 +212,11 @@ TEST(Expand, TrunksJoinNodesThatThereAre) {
               HasSubstr("fabric.trunks: there is no node 128; nodes are 0 to 127"));
   EXPECT_THAT(refused("fabric: {trunks: [{between: [0, 1], and: [2, 1], rate: 10 Gbit/s}]}\n"),
               HasSubstr("node 1 is on both sides"));
+  EXPECT_THAT(refused("fabric: {trunks: [{between: [], and: [2, 3], rate: 10 Gbit/s}]}\n"),
+              HasSubstr("between: has 0 elements; at least 1 needed"));
+  EXPECT_THAT(refused("fabric: {trunks: [{between: [0], and: [2, 3], rate: 10 Gbit/s}, "
+                      "{between: [3, 2], and: [0], rate: 10 Gbit/s}]}\n"),
+              HasSubstr("trunks: names a trunk between the same nodes twice"));
   EXPECT_THAT(refused("fabric: {trunks: [{between: [0], and: [1], rate: 10 Gbit/s}]}\n"
                       "stragglers: {slow_links: [{link: trunk, speed: 50%}]}\n"),
               HasSubstr("a trunk has the rate that it is given"));

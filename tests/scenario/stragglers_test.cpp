@@ -290,6 +290,7 @@ TEST(Stragglers, WhatIsNotThereIsRefusedWithItsPlace) {
            {"other_devices: [{device: t4, ranks: 1, nodes: 0}]", "ranks: contradicts nodes"},
            {"other_devices: [{device: t4}]", "says nobody who has it; nodes, or ranks"},
            {"slow_links: [{speed: 50%, node: 3}]", "there is no node 3; nodes are 0 to 1"},
+           {"slow_links: [{speed: 50%, link: nic}]", "did you mean 'NIC'?"},
            {"slow_links: [{speed: 0%}]", "out of range"},
            {"slow_links: [{speed: 50%, link: uplink}]", "one switch joins all nodes"},
            {"neighbours: [{share: 50%, nodes: [0, 2]}]", "there is no node 2"},
@@ -307,6 +308,16 @@ TEST(Stragglers, WhatIsNotThereIsRefusedWithItsPlace) {
     const std::string what = refusal([&] { expand(scenario_of(text)); });
     EXPECT_THAT(what, HasSubstr(message)) << text;
     EXPECT_THAT(what, testing::MatchesRegex("test.yaml:[0-9]+:[0-9]+: .*")) << text;
+  }
+}
+
+TEST(Stragglers, LinksThatAMachineLacksAreRefused) {
+  for (const std::string what :
+       {"slow_links: [{link: NVLink, speed: 50%}]", "neighbours: [{link: NVLink, share: 50%}]"}) {
+    const std::string text = "gpus: 4\nplatform: a100-pcie-80gb-x8\nstragglers: {" + what + "}\n";
+    EXPECT_THAT(refusal([&] { expand(scenario_of(text)); }),
+                testing::MatchesRegex("test.yaml:[0-9]+:[0-9]+: stragglers.*.link: "
+                                      "a100-pcie-80gb-x8 has no NVLink; PCIe, NIC"));
   }
 }
 
