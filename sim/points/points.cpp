@@ -151,12 +151,6 @@ void check_stragglers(const Scenario& scenario, const Machine& machine, Misfits&
                   fmt::format("ranks are 0 to {}", most - 1));
     }
   }
-  for (const SlowRank& slow : scenario.stragglers.slow_ranks) {
-    if (slow.rank < most) continue;
-    misfits.add(slow.where, "stragglers.slow_ranks.rank",
-                fmt::format("there is no rank {}", slow.rank),
-                fmt::format("ranks are 0 to {}", most - 1));
-  }
   LinkCheck check(scenario, machine, nodes, misfits);
   for (const SlowLink& slow : scenario.stragglers.slow_links) {
     check.node(slow.where, "stragglers.slow_links.node", slow.link, slow.node);

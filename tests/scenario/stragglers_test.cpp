@@ -302,7 +302,6 @@ TEST(Stragglers, WhatIsNotThereIsRefusedWithItsPlace) {
            {"neighbours: [{share: 50%, lasts: 2 s, every: 1 s}]", "longer than"},
            {"slow_periods: {every: 5, lasts: 10}", "longer than"},
            {"slow_periods: {factor: 0.5}", "out of range"},
-           {"slow_ranks: [{rank: 1000, factor: 2}]", "slow_ranks.rank: there is no rank 1000"},
            {"loader_hiccups: {every: 0}", "out of range"},
        }) {
     const std::string text = served + "stragglers: {" + stragglers + "}\n";
