@@ -201,7 +201,7 @@ void describe(Visitor& v, Run& r) {
   v.field({"lost_seconds", "On steps that were trained again.", "lost_s"}, r.lost);
   v.field({"checkpoints_seconds", "Writing checkpoints.", "checkpoints_s"}, r.checkpoints);
   v.field({"down_seconds", "Detection, restart and reading.", "down_s"}, r.down);
-  v.field({"waiting_seconds", "For nodes.", "waiting_s"}, r.waiting);
+  v.field({"waiting_seconds", "For nodes.", "waiting_for_nodes_s"}, r.waiting);
   v.field({"mean_nodes", "That take part."}, r.mean_nodes);
   v.field({"mean_nodes_away", "That have left or not joined yet, and are not paid for."},
           r.mean_nodes_away);

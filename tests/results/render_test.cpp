@@ -9,6 +9,7 @@
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "results/fields.hpp"
@@ -43,6 +44,16 @@ TEST(Render, JsonIsAsReviewed) {
 TEST(Render, CsvIsAsReviewed) {
   expect_golden("record.csv", render_csv(sample_record()));
   expect_golden("real.csv", render_csv(real_record()));
+}
+
+TEST(Render, CsvNamesEachColumnOnce) {
+  const std::string csv = render_csv(sample_record());
+  std::istringstream header(csv.substr(0, csv.find('\n')));
+  std::set<std::string> names;
+  for (std::string name; std::getline(header, name, ',');) {
+    EXPECT_TRUE(names.insert(name).second) << name;
+  }
+  EXPECT_GT(names.size(), 50u);
 }
 
 // What was not measured is absent, in every rendering: nothing claims a prediction or a nought.
