@@ -32,6 +32,7 @@ class Player {
     for (int node = plan.nodes() + plan.faults.spare_nodes; node-- > plan.nodes();) {
       if (!at(node).away) idle_.push_back(node);
     }
+    take_idle();
     place_state();
     const auto& speed = plan.steps_per_second;
     needed_ = static_cast<int>(
@@ -86,11 +87,11 @@ class Player {
   NodeState& at(int node) { return nodes_[static_cast<std::size_t>(node)]; }
   bool is_there(int node) const { return static_cast<std::size_t>(node) < nodes_.size(); }
 
-  // Of a part of a node's workers a part of the way to one node fewer.
+  // Of a part of a node's workers a part of the way to one node fewer; all nodes count alike.
   double speed() const {
     const double all = plan_.steps_per_second[static_cast<std::size_t>(members_)];
     if (workers_down_ == 0) return all;
-    const double left = members_ - static_cast<double>(workers_down_) / plan_.workers_per_node;
+    const double left = std::max(0.0, members_ - workers_down_ / plan_.workers_of_a_node());
     const auto below = static_cast<std::size_t>(left);
     const double less = plan_.steps_per_second[below], more = plan_.steps_per_second[below + 1];
     return less + (more - less) * (left - static_cast<double>(below));
@@ -105,11 +106,13 @@ class Player {
     for (const GivenFailure& one : given) {
       if (one.joins) ++joining_;
       const std::optional<int> node = one.joins ? one.joins : one.leaves;
-      if (node && is_there(*node) && seen.insert(*node).second && one.joins) {
-        at(*node).away = true;
-        ++away_;
-      }
+      if (node && is_there(*node) && seen.insert(*node).second && one.joins) set_away(*node, true);
     }
+  }
+
+  void set_away(int node, bool away) {
+    at(node).away = away;
+    away_ += (away ? 1 : -1) * plan_.workers_of(node);
   }
 
   void enter(int node) {
@@ -192,7 +195,7 @@ class Player {
 
   End worker_fails(int node) {
     NodeState& state = at(node);
-    if (state.workers_down == plan_.workers_per_node) return End::over;  // all are down
+    if (state.workers_down == plan_.workers_of(node)) return End::over;  // all are down
     ++result_.failures;
     if (!plan_.independent_workers) return End::stopped;
     ++state.workers_down;
@@ -205,20 +208,20 @@ class Player {
 
   End node_fails(int node, bool link) {
     ++result_.failures;
+    const bool leaving = leaving_.contains(node);
     take_out(node);
     const Faults& faults = plan_.faults;
     const bool alone = plan_.independent_workers;  // restarts without the others
     const double restart = alone ? faults.restart_seconds : 0;
-    if (link) {  // workers behind a link that is back go on
+    if (leaving) {
+      set_away(node, true);
+    } else if (link) {  // workers behind a link that is back go on
       expect(node, *faults.link_outage_seconds);
     } else if (faults.repair_seconds) {
       expect(node, *faults.repair_seconds + restart);
     }
     if (!alone) return End::stopped;
-    if (!idle_.empty()) {
-      expect(idle_.back(), faults.detection_seconds + restart);
-      idle_.pop_back();
-    }
+    call_spare(faults.detection_seconds + restart);
     return state_nodes_.erase(node) > 0 ? End::stopped : End::changed;
   }
 
@@ -235,19 +238,30 @@ class Player {
 
   void go_away(int node) {
     NodeState& state = at(node);
+    const bool missed = state.in_use || state.expected;
     if (state.in_use) take_out(node);
     state_nodes_.erase(node);
     idle_.erase(std::remove(idle_.begin(), idle_.end(), node), idle_.end());
-    state.away = true;
-    ++away_;
+    set_away(node, true);
+    if (missed && plan_.independent_workers) call_spare(plan_.faults.restart_seconds);
+  }
+
+  // To join those who go on meanwhile.
+  void call_spare(double seconds) {
+    if (idle_.empty()) return;
+    expect(idle_.back(), seconds);
+    idle_.pop_back();
   }
 
   End joins(int node) {
     --joining_;
-    if (!is_there(node) || !at(node).away) return End::over;
-    at(node).away = false;
-    --away_;
-    if (at(node).expected) return End::over;
+    if (!is_there(node)) return End::over;
+    const NodeState& state = at(node);
+    if (state.in_use || std::find(idle_.begin(), idle_.end(), node) != idle_.end()) {
+      return End::over;
+    }
+    if (state.away) set_away(node, false);  // else it failed, perhaps for good
+    if (state.expected) return End::over;
     regroups_ = !plan_.independent_workers && members_ < plan_.nodes();
     return is_available(node) == End::changed || regroups_ ? End::changed : End::over;
   }
@@ -280,8 +294,7 @@ class Player {
     // Independent workers join alone; spare nodes that stand idle then are not needed.
     if (plan_.independent_workers || idle_.empty() || members_ == plan_.nodes()) return true;
     take_idle();  // those that came back join where nothing is lost by it
-    if (pass(plan_.faults.restart_seconds, result_.down) == End::stopped) return recover();
-    return true;
+    return quiet(plan_.faults.restart_seconds) || recover();
   }
 
   void take_idle() {
@@ -325,6 +338,9 @@ class Player {
   // Writes a checkpoint before nodes leave that somebody would miss, or join those who keep step, and
   // goes on with those that are there.
   bool hand_over() {
+    while (next_seconds() <= now_) {  // all who leave or join at once do so together
+      if (happen() == End::stopped) return recover();
+    }
     const double end = now_ + plan_.write_seconds;
     while (now_ < end) {
       if (pass(end - now_, result_.checkpoints) == End::stopped) return recover();
@@ -372,7 +388,7 @@ class Player {
   bool regroups_ = false;  // with nodes that have joined, likewise
   int members_ = 0, needed_ = 0;
   int workers_down_ = 0;  // of members
-  int away_ = 0;          // nodes
+  int away_ = 0;          // GPUs of nodes that are away
   int joining_ = 0;       // how often one still will
   double now_ = 0, limit_ = 0;
   double done_ = 0, saved_ = 0;  // steps
@@ -381,6 +397,15 @@ class Player {
 };
 
 }  // namespace
+
+int LongRun::workers_of(int node) const {
+  if (workers == 0 || node >= nodes()) return workers_per_node;
+  return std::clamp(workers - node * workers_per_node, 0, workers_per_node);
+}
+
+double LongRun::workers_of_a_node() const {
+  return workers == 0 ? workers_per_node : static_cast<double>(workers) / nodes();
+}
 
 double LongRun::failure_free_seconds() const {
   const double checkpoints = std::isinf(steps_between_checkpoints)

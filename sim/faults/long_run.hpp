@@ -21,9 +21,12 @@ struct LongRun {
   int state_nodes = 0;  // workers' nodes that keep the state: their loss does stop the others
   int servers = 0;      // on hosts of their own
   int workers_per_node = 1;
+  int workers = 0;  // of the job, its last node may not be full; 0 = all are
   FailureSpeeds speeds;
   Faults faults;
 
+  int workers_of(int node) const;
+  double workers_of_a_node() const;  // on average
   int nodes() const { return static_cast<int>(steps_per_second.size()) - 1; }
   double failure_free_seconds() const;  // checkpoints included
 };
@@ -41,7 +44,7 @@ struct LongRunResult {
   int failures = 0;
   int interruptions = 0;    // failures that stopped the job or its restart
   double node_seconds = 0;  // of nodes that take part, over all the time
-  double away_seconds = 0;  // of nodes that have left or have not joined yet
+  double away_seconds = 0;  // of GPUs whose nodes have left or have not joined yet
 };
 inline constexpr double most_times = 100;
 

@@ -99,7 +99,7 @@ void describe(Visitor& v, GivenFailure& f) {
            .max = 1e6},
           f.leaves);
   v.field({.name = "joins",
-           .doc = "Which node is there from now on, from 0; before its first `leaves` it is not.",
+           .doc = "Which node is there from now on, from 0; without a `leaves` before, it was not.",
            .min = 0,
            .max = 1e6},
           f.joins);

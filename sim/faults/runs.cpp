@@ -38,7 +38,7 @@ RunWithFailures play_all(const LongRun& plan, std::uint64_t seed) {
   }
   all.availability = (all.training + all.lost + all.checkpoints) / all.finish_seconds;
   all.mean_nodes = node_seconds / all.finish_seconds;
-  all.mean_nodes_away = away_seconds / all.finish_seconds;
+  all.mean_gpus_away = away_seconds / all.finish_seconds;
   return all;
 }
 

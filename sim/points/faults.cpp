@@ -37,10 +37,25 @@ double samples_per_second(const StrategyResult& result) {
   return result.samples_per_step / mean(result.step_seconds);
 }
 
+// Links of nodes from `first` to `last`, which are not there; hosts of servers follow the others.
+void leave_out(int first, int last, Stragglers& stragglers) {
+  const auto is_missing = [&](int node) { return node >= first && node < last; };
+  const auto moved = [&](int node) { return node >= last ? node - (last - first) : node; };
+  std::erase_if(stragglers.slow_links, [&](const SlowLink& slow) { return is_missing(slow.node); });
+  for (SlowLink& slow : stragglers.slow_links) slow.node = moved(slow.node);
+  std::erase_if(stragglers.neighbours, [&](Neighbour& neighbour) {
+    const bool of_all = neighbour.nodes.empty();
+    std::erase_if(neighbour.nodes, is_missing);
+    for (int& node : neighbour.nodes) node = moved(node);
+    return !of_all && neighbour.nodes.empty();
+  });
+}
+
 // Of samples per second with all nodes, what `nodes` of them do: batches per GPU stay what they are. 0
 // where the strategy cannot be divided among so many (a shard group, backup workers).
 double simulated_share(const Point& point, int nodes, const StrategyResult& of_all) {
   Job job = complete_job(point);
+  leave_out(nodes, nodes_of(job.gpus, job.machine), job.stragglers);
   job.gpus = std::min(job.gpus, nodes * job.machine.gpus_per_node);
   job.engine = Engine::loop;  // beside other simulations of this process
   try {
@@ -107,8 +122,9 @@ const GivenFailure* end_of_nodes(const Faults& faults, int all, int needed) {
   std::set<int> lost;
   const GivenFailure* end = nullptr;
   for (const GivenFailure* one : given) {
-    const bool fails = one->node && !faults.repair_seconds;
-    if (fails || one->leaves) lost.insert(one->node.value_or(one->leaves.value_or(0)));
+    std::optional<int> gone = one->leaves;
+    if (!faults.repair_seconds && one->node) gone = one->node;
+    if (gone && *gone < all) lost.insert(*gone);
     if (one->joins) lost.erase(*one->joins);
     const bool enough = all - static_cast<int>(lost.size()) >= needed;
     if (enough) end = nullptr;
@@ -157,7 +173,7 @@ void check_faults(const Scenario& scenario, const Machine& machine, Misfits& mis
                   servers == 0 ? "servers fail by themselves with `placement: own-hosts`"
                                : fmt::format("servers are 0 to {}", servers - 1));
     }
-    const int workers = most * machine.gpus_per_node;
+    const int workers = *std::max_element(scenario.gpus.begin(), scenario.gpus.end());
     if (one.worker && *one.worker >= workers) {
       misfits.add(one.where, "faults.at.worker", fmt::format("there is no worker {}", *one.worker),
                   fmt::format("workers are 0 to {}", workers - 1));
@@ -200,6 +216,10 @@ RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
 
   LongRun plan;
   plan.faults = faults;
+  // Other strategies have servers, and other GPU counts workers, that this job has not.
+  std::erase_if(plan.faults.at, [&](const GivenFailure& one) {
+    return (one.server && *one.server >= hosts.servers) || (one.worker && *one.worker >= job.gpus);
+  });
   plan.steps = prediction.steps;
   plan.steps_per_second.assign(static_cast<std::size_t>(nodes) + 1, 0);
   plan.steps_per_second.back() = all;
@@ -211,8 +231,9 @@ RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
   plan.servers = hosts.servers;
   plan.speeds.node = per_second(faults.between.node) +
                      static_cast<double>(job.gpus) / nodes * per_second(faults.between.gpu);
-  plan.workers_per_node = std::max(1, job.gpus / nodes);
-  plan.speeds.workers = plan.workers_per_node * per_second(faults.between.worker);
+  plan.workers_per_node = job.machine.gpus_per_node;
+  plan.workers = job.gpus;
+  plan.speeds.workers = plan.workers_of_a_node() * per_second(faults.between.worker);
   plan.speeds.link = per_second(faults.between.link);
   plan.speeds.server = per_second(faults.between.server);
   plan.speeds.job = per_second(faults.between.job);
@@ -232,8 +253,8 @@ RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
     run.checkpoint_period_seconds = plan.steps_between_checkpoints / all;
   }
   if (prediction.out_of_memory) return run;  // what cannot run has no price
-  const double of_node = job.machine.gpus_per_node;
-  const double paid = job.gpus + (faults.spare_nodes - run.mean_nodes_away) * of_node;
+  const double paid =
+      job.gpus + faults.spare_nodes * job.machine.gpus_per_node - run.mean_gpus_away;
   run.dollars = run.finish_seconds / 3600 * paid * job.machine.price_per_gpu_hour;
   return run;
 }

@@ -244,6 +244,7 @@ class CompleteJobs {
 
 std::vector<std::string> remarks(const Scenario& scenario, const std::vector<Point>& points) {
   std::vector<std::string> sentences;
+  if (points.empty()) return sentences;  // none could be predicted
   if (scenario.profile.empty()) note_missing_units(points, sentences);
   std::set<const TrainingStep*> asked;  // of the profile
   std::vector<std::size_t> of_entry(scenario.strategies.size(), 0);

@@ -203,8 +203,8 @@ void describe(Visitor& v, Run& r) {
   v.field({"down_seconds", "Detection, restart and reading.", "down_s"}, r.down);
   v.field({"waiting_seconds", "For nodes.", "waiting_for_nodes_s"}, r.waiting);
   v.field({"mean_nodes", "That take part."}, r.mean_nodes);
-  v.field({"mean_nodes_away", "That have left or not joined yet, and are not paid for."},
-          r.mean_nodes_away);
+  v.field({"mean_gpus_away", "Whose nodes have left or not joined yet; they are not paid for."},
+          r.mean_gpus_away);
   v.field({"checkpoint_bytes", "Of one checkpoint."}, r.checkpoint_bytes);
   v.field({"checkpoint_seconds", "To write one."}, r.checkpoint_seconds);
   v.field({.name = "checkpoint_period_seconds",

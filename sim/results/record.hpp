@@ -140,7 +140,7 @@ struct RunWithFailures {
   // Where the time goes; they add up to the finish.
   double training = 0, lost = 0, checkpoints = 0, down = 0, waiting = 0;
   double mean_nodes = 0;
-  double mean_nodes_away = 0;  // that have left or not joined yet
+  double mean_gpus_away = 0;  // whose nodes have left or not joined yet
   double checkpoint_bytes = 0, checkpoint_seconds = 0;
   double checkpoint_period_seconds = 0;  // 0 = none are written
   double dollars = 0;                    // spare nodes included; 0 = no price

@@ -60,6 +60,20 @@ RC_GTEST_PROP(LongRunProperty, NoWorkIsLostOrCountedTwice, ()) {
   }
 }
 
+// Whatever leaves and joins: with a spare node for each of them nobody waits for ever.
+RC_GTEST_PROP(LongRunProperty, WithEnoughSparesItEnds, ()) {
+  LongRun plan = any_plan();
+  plan.speeds = {};
+  plan.faults.spare_nodes = 5;
+  for (GivenFailure& one : plan.faults.at) {
+    const int nodes = plan.nodes();
+    for (std::optional<int>* node : {&one.node, &one.link, &one.leaves, &one.joins}) {
+      if (*node) **node %= nodes;
+    }
+  }
+  RC_ASSERT(play(plan, 3, 0).finished);
+}
+
 RC_GTEST_PROP(LongRunProperty, IsTheSameForTheSameSeed, ()) {
   const LongRun plan = any_plan();
   const LongRunResult a = play(plan, 3, 1), b = play(plan, 3, 1);

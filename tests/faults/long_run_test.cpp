@@ -267,6 +267,50 @@ TEST(LongRun, WhoHasLeftIsNotRepaired) {
   EXPECT_NEAR(play(plan, 1, 0).seconds, 100 + 20, 1e-9);
 }
 
+TEST(LongRun, WhoLeavesWhileItFailsDoesNotComeBack) {
+  LongRun plan = elastic(2, 100, 0);
+  plan.write_seconds = 5;
+  plan.faults.repair_seconds = 10;
+  plan.faults.at = {leaves(10, 1), {12, 1, {}}};
+  const LongRunResult r = play(plan, 1, 0);
+  EXPECT_DOUBLE_EQ(r.seconds, 12 + 100 * 2);
+  EXPECT_DOUBLE_EQ(r.lost, 10);
+}
+
+// Whoever is idle takes its place, whether others wait for it or not; also at the beginning.
+TEST(LongRun, SparesTakeThePlaceOfThoseWhoLeave) {
+  for (const bool independent : {false, true}) {
+    LongRun plan = independent ? elastic(2, 100, 0) : gang(2, 100, 0);
+    plan.independent_workers = independent;
+    plan.faults.spare_nodes = 1;
+    plan.faults.at = {leaves(10, 1)};
+    EXPECT_DOUBLE_EQ(play(plan, 1, 0).seconds, 100) << independent;
+    plan.faults.at = {joins(50, 1)};
+    EXPECT_DOUBLE_EQ(play(plan, 1, 0).seconds, 100) << independent;
+  }
+}
+
+// Failed for good and given anew.
+TEST(LongRun, WhoFailedForGoodMayJoin) {
+  LongRun plan = gang(2, 100, 0);
+  plan.faults.repair_seconds.reset();
+  plan.faults.at = {{10, 1, {}}, joins(30, 1)};
+  EXPECT_DOUBLE_EQ(play(plan, 1, 0).seconds, 130);
+}
+
+TEST(LongRun, ThoseWhoLeaveTogetherAreHandedOverTogether) {
+  for (const double write : {0.0, 5.0}) {
+    LongRun plan = elastic(4, 400, 0);
+    plan.write_seconds = write;
+    plan.faults.restart_seconds = 20;
+    plan.faults.at = {leaves(100, 2), leaves(100, 3)};
+    const LongRunResult r = play(plan, 1, 0);
+    EXPECT_DOUBLE_EQ(r.down, 20) << write;
+    EXPECT_DOUBLE_EQ(r.checkpoints, write);
+    EXPECT_NEAR(r.seconds, 100 + write + 20 + 600, 1e-9);
+  }
+}
+
 TEST(LongRun, WithoutSparesAndRepairItEndsUnfinished) {
   LongRun plan = gang(2, 100, 0);
   plan.faults.repair_seconds.reset();

@@ -157,8 +157,58 @@ TEST(Faults, NodesThatLeftAreNotPaidFor) {
              "price_per_gpu_hour: 1 USD/h\nfaults: {recovery: "
              "elastic, at: [{time: 1 d, leaves: 1}, {time: 3 d, joins: 1}]}\n");
   EXPECT_EQ(run.lost, 0);
-  EXPECT_NEAR(run.mean_nodes_away * run.finish_seconds, 2 * 86400, 60);
+  EXPECT_NEAR(run.mean_gpus_away * run.finish_seconds, 8 * 2 * 86400, 8 * 60);
   EXPECT_NEAR(run.dollars, (run.finish_seconds * 16 - 2 * 86400 * 8) / 3600, 1);
+}
+
+// The second node has four of twelve GPUs.
+TEST(Faults, NodesThatAreNotFullCostWhatTheyHave) {
+  const std::string job =
+      "model: lenet5\ngpus: 12\ndataset: {time: 10 d}\nprice_per_gpu_hour: 1 USD/h\n";
+  const RunWithFailures run = run_of(job +
+                                     "faults: {recovery: elastic, at: [{time: 1 d, leaves: 1}, "
+                                     "{time: 3 d, joins: 1}]}\n");
+  EXPECT_NEAR(run.dollars, (run.finish_seconds * 12 - 2 * 86400 * 4) / 3600, 1);
+  // Worker 7 is of the first one, and a worker 12 there is not.
+  const std::string async = job +
+                            "strategies: [parameter_server: {consistency: async, placement: "
+                            "own-hosts}]\nfaults: {restart: 10 d, at: [{time: 1 h, worker: ";
+  EXPECT_EQ(run_of(async + "7}, {time: 2 h, node: 1}], repair: 1 h}\n").failures, 2);
+  EXPECT_THAT(refusal([&] { expand(scenario_of(async + "12}]}\n")); }),
+              HasSubstr("workers are 0 to 11"));
+}
+
+// A strategy without servers, and a GPU count without this worker, have nothing that fails.
+TEST(Faults, WhatAJobHasNotDoesNotFailThere) {
+  const ResultRecord record = run_scenario(scenario_of(
+      two_nodes +
+      "strategies: [ddp, {parameter_server: {consistency: async, placement: own-hosts}}]\n"
+      "faults: {at: [{time: 1 h, server: 0}]}\n"));
+  EXPECT_EQ(record.predictions.at(0).with_failures->failures, 0);
+  EXPECT_EQ(record.predictions.at(0).with_failures->checkpoint_period_seconds, 0);
+  EXPECT_EQ(record.predictions.at(1).with_failures->failures, 1);
+  const std::string counts = "model: lenet5\ngpus: [8, 16]\ndataset: {time: 10 d}\nfaults: ";
+  const auto failures = [](const std::string& text) {
+    std::vector<double> each;
+    for (const Prediction& p : run_scenario(scenario_of(text)).predictions) {
+      each.push_back(p.with_failures->failures);
+    }
+    return each;
+  };
+  EXPECT_EQ(failures(counts + "{at: [{time: 1 h, worker: 9}]}\n"), (std::vector<double>{0, 1}));
+  // Nor is the smaller one refused for a node that it has not.
+  EXPECT_EQ(failures(counts + "{recovery: elastic, at: [{time: 1 h, leaves: 1}]}\n"),
+            (std::vector<double>{0, 0}));
+}
+
+// The server's host follows the nodes that are left: its slow link stays slow.
+TEST(Faults, AServersSlowLinkStaysWithFewerNodes) {
+  const std::string job =
+      "model: vgg11\nbatch: {per_gpu: 4}\ngpus: 16\ndataset: {time: 10 h}\nstrategies: "
+      "[parameter_server: {consistency: async, placement: own-hosts}]\nstragglers: {slow_links: "
+      "[{node: 2, speed: 5%}]}\nfaults: {at: [{time: 1 h, leaves: 1}]}\n";
+  const RunWithFailures run = run_of(job);
+  EXPECT_GE(run.finish_seconds, 10 * 3600 * 0.99);
 }
 
 // A day without both workers of the second node, one by one; then the same with its link.

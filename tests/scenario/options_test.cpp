@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "helpers.hpp"
+#include "questions/remarks.hpp"
 #include "questions/run.hpp"
 #include "results/render.hpp"
 
@@ -513,6 +514,11 @@ TEST(Options, NoneOfFailuresOrEnergyIsSilentlyWithoutEffect) {
   try_all(faults_options, failing, at);
   try_all(checkpoint_options, going_back, at);
   try_all(energy_options, failing, at);
+}
+
+// Where no point could be predicted there is nothing to remark on.
+TEST(Options, OfNothingThereAreNoRemarks) {
+  EXPECT_TRUE(remarks(scenario_of(""), {}).empty());
 }
 
 // What the lists above leave out: words for people, figures to compare with, and files, which have

@@ -164,6 +164,18 @@ TEST(BothExecutors, SwitchRulesAlike) {
   }
 }
 
+TEST(BothExecutors, SwitchFromSoftsyncAlike) {
+  ToySystem toy;
+  toy.servers = 3;
+  toy.bytes = 1e6;
+  toy.update = 1e-3;
+  toy.sigma = 0.4;
+  toy.rule = {.pushes_per_update = 2, .pusher_waits = false};
+  PsSystem system = make_system(toy);
+  system.later.push_back({0.5, switched_rule(Consistency::sync, toy.workers)});
+  expect_equal(system);
+}
+
 TEST(BothExecutors, ControlThePaceAlike) {
   ToySystem toy;
   toy.bytes = 1e6;

@@ -240,6 +240,10 @@ TEST(Phases, MessagesOfAStepChangeTogether) {
     const double mean = 0.5 * together + 0.5 * alone;
     EXPECT_NEAR(step(async_rule, {{0.5, sync}}), mean, 0.03 * mean) << overlap;
     EXPECT_NEAR(step(sync, {{0.5, async_rule}}), mean, 0.03 * mean) << overlap;
+    // Pushes that an update waits for, but no worker.
+    const PsRule soft{.pushes_per_update = 3, .pusher_waits = false};
+    const double softly = step(soft, {}), soft_mean = 0.5 * softly + 0.5 * together;
+    EXPECT_NEAR(step(soft, {{0.5, sync}}), soft_mean, 0.03 * soft_mean) << overlap;
     // To and fro within a few steps.
     std::vector<PsPhase> many;
     for (int i = 1; i < 80; ++i) many.push_back({i / 80.0, i % 2 == 0 ? sync : async_rule});

@@ -65,7 +65,7 @@ struct SimulatedLinks {
 };
 SimulatedLinks simplify(const PsLinks& links, bool contention);
 
-// Bursts of neighbours on `links`, which are those of system.links.
+// Bursts of neighbours and links that become slow on `links`, which are those of system.links.
 void add_changes(const Job& job, const std::vector<PsLink>& links, PsSystem& system);
 
 }  // namespace lockstep

@@ -197,7 +197,7 @@ void PsRun::change_rule(const PsRule& rule) {
   ++rules_begun_;
   for (std::size_t m = 0; m < shared_.size(); ++m) {
     const int number = static_cast<int>(m);
-    if (shared_[m].arrived >= rule_.pushes_per_update) {
+    if (shared_[m].arrived > 0) {
       update(number);
     } else {
       answer_whoever_may(number, {});

@@ -117,7 +117,8 @@ struct PsSystem {
   std::function<double(int link, double time, const std::vector<bool>& sending)> capacity{};
   PsRule rule;
   std::vector<PsPhase> later;  // rules that follow it, in order
-  // Instead: `rule` while the workers keep pace, `asynchronous` while they do not.
+  // Instead: `rule` while the workers keep pace and the network is quick enough, asynchronous
+  // otherwise.
   std::optional<PaceController> controller;
   // CPUs with fewer cores than processes: a server works on the core on which a worker computes.
   // Core of each server, below shared_cores; -1, or left out, = one of its own.
