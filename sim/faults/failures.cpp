@@ -1,5 +1,6 @@
 #include "faults/failures.hpp"
 
+#include <algorithm>
 #include <limits>
 
 #include "core/random.hpp"
@@ -42,6 +43,12 @@ double speed_of(Failing what, const FailureSpeeds& speeds) {
 }
 
 }  // namespace
+
+std::vector<GivenFailure> in_time(std::vector<GivenFailure> given) {
+  std::stable_sort(given.begin(), given.end(),
+                   [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
+  return given;
+}
 
 Failures::Failures(const FailureSpeeds& speeds, int servers, const std::vector<GivenFailure>& given,
                    int workers_per_node, std::uint64_t seed, int run)

@@ -25,8 +25,11 @@ struct FailureEvent {
   int number = 0;  // which server; of all others but the job which node
 };
 
-// Only nodes in use fail, their workers and links: after enters() and until leaves(). Draws are keyed by (seed, run, unit,
-// the unit's how-manieth), so that none depends on what else happens.
+// At given times, the earliest first.
+std::vector<GivenFailure> in_time(std::vector<GivenFailure> given);
+
+// Only nodes in use fail, their workers and links: after enters() and until leaves(). Draws are keyed
+// by (seed, run, unit, the unit's how-manieth), so that none depends on what else happens.
 class Failures {
  public:
   Failures(const FailureSpeeds& speeds, int servers, const std::vector<GivenFailure>& given,

@@ -99,11 +99,8 @@ class Player {
 
   // Nodes that join before they leave are not there at the beginning.
   void expect_those_who_join() {
-    std::vector<GivenFailure> given = plan_.faults.at;
-    std::stable_sort(given.begin(), given.end(),
-                     [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
     std::set<int> seen;
-    for (const GivenFailure& one : given) {
+    for (const GivenFailure& one : in_time(plan_.faults.at)) {
       if (one.joins) ++joining_;
       const std::optional<int> node = one.joins ? one.joins : one.leaves;
       if (node && is_there(*node) && seen.insert(*node).second && one.joins) set_away(*node, true);

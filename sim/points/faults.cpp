@@ -114,26 +114,33 @@ double seconds_between_stops(const LongRun& plan) {
 }
 
 // When too few nodes are left for good, if ever.
-const GivenFailure* end_of_nodes(const Faults& faults, int all, int needed) {
-  std::vector<const GivenFailure*> given;
-  for (const GivenFailure& one : faults.at) given.push_back(&one);
-  std::stable_sort(given.begin(), given.end(),
-                   [](const auto* a, const auto* b) { return a->seconds < b->seconds; });
+std::optional<GivenFailure> end_of_nodes(const Faults& faults, int all, int needed) {
   std::set<int> lost;
-  const GivenFailure* end = nullptr;
-  for (const GivenFailure* one : given) {
-    std::optional<int> gone = one->leaves;
-    if (!faults.repair_seconds && one->node) gone = one->node;
+  std::optional<GivenFailure> end;
+  for (const GivenFailure& one : in_time(faults.at)) {
+    std::optional<int> gone = one.leaves;
+    if (!faults.repair_seconds && one.node) gone = one.node;
     if (gone && *gone < all) lost.insert(*gone);
-    if (one->joins) lost.erase(*one->joins);
+    if (one.joins) lost.erase(*one.joins);
     const bool enough = all - static_cast<int>(lost.size()) >= needed;
-    if (enough) end = nullptr;
+    if (enough) end.reset();
     if (!enough && !end) end = one;
   }
   return end;
 }
 
 }  // namespace
+
+int hosts_of_servers(const Scenario& scenario) {
+  int most = 0;
+  for (const StrategyEntry& entry : scenario.strategies) {
+    const auto* served = std::get_if<ParameterServerOptions>(&entry.options);
+    if (served && served->placement == ServerPlacement::own_hosts) {
+      most = std::max(most, served->servers);
+    }
+  }
+  return most;
+}
 
 bool goes_on_with_fewer(const Faults& faults, const Strategy& strategy) {
   const bool loose = strategy.outlives_workers();
@@ -144,7 +151,8 @@ bool goes_on_with_fewer(const Faults& faults, const Strategy& strategy) {
 void check_faults(const Scenario& scenario, const Machine& machine, Misfits& misfits) {
   if (!scenario.faults) return;
   const Faults& faults = *scenario.faults;
-  const int most = nodes_of(*std::max_element(scenario.gpus.begin(), scenario.gpus.end()), machine);
+  const int workers = *std::max_element(scenario.gpus.begin(), scenario.gpus.end());
+  const int most = nodes_of(workers, machine);
   const auto counted = [](int nodes) {
     return fmt::format("{} node{}", nodes, nodes == 1 ? "" : "s");
   };
@@ -157,15 +165,7 @@ void check_faults(const Scenario& scenario, const Machine& machine, Misfits& mis
                 fmt::format("{} beside {} in use, but {} has at most {}", faults.spare_nodes,
                             counted(most), machine.name, machine.max_nodes));
   }
-  int servers = 0;
-  for (const StrategyEntry& entry : scenario.strategies) {
-    Job job;
-    job.machine = machine;
-    job.gpus = machine.gpus_per_node * most;
-    if (const auto* options = std::get_if<ParameterServerOptions>(&entry.options)) {
-      servers = std::max(servers, make_strategy(*options)->state_hosts(job).servers);
-    }
-  }
+  const int servers = hosts_of_servers(scenario);
   const int all = most + faults.spare_nodes;
   for (const GivenFailure& one : faults.at) {
     if (one.server && *one.server >= servers) {
@@ -173,7 +173,6 @@ void check_faults(const Scenario& scenario, const Machine& machine, Misfits& mis
                   servers == 0 ? "servers fail by themselves with `placement: own-hosts`"
                                : fmt::format("servers are 0 to {}", servers - 1));
     }
-    const int workers = *std::max_element(scenario.gpus.begin(), scenario.gpus.end());
     if (one.worker && *one.worker >= workers) {
       misfits.add(one.where, "faults.at.worker", fmt::format("there is no worker {}", *one.worker),
                   fmt::format("workers are 0 to {}", workers - 1));
@@ -191,8 +190,8 @@ void check_faults(const Scenario& scenario, const Machine& machine, Misfits& mis
     const bool elastic = goes_on_with_fewer(faults, *make_strategy(entry.options));
     for (const int count : scenario.gpus) {
       const int nodes = nodes_of(count, machine);
-      const GivenFailure* end = end_of_nodes(faults, nodes + faults.spare_nodes,
-                                             elastic ? std::min(faults.min_nodes, nodes) : nodes);
+      const std::optional<GivenFailure> end = end_of_nodes(
+          faults, nodes + faults.spare_nodes, elastic ? std::min(faults.min_nodes, nodes) : nodes);
       if (!end) continue;
       misfits.add(end->where, "faults.at",
                   fmt::format("leaves too few nodes for {} on {}", entry.label, counted(nodes)),

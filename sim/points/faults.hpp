@@ -8,6 +8,10 @@
 
 namespace lockstep {
 
+// Hosts that some strategy of the scenario has for its servers alone. They are the nodes after those
+// with GPUs.
+int hosts_of_servers(const Scenario& scenario);
+
 // Whether a job goes on with the nodes that are left; absent `recovery` = where workers need not keep
 // step.
 bool goes_on_with_fewer(const Faults& faults, const Strategy& strategy);

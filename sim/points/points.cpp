@@ -76,19 +76,6 @@ Hardware hardware_of(const Scenario& scenario, const Inputs& inputs, Workloads& 
   return hardware;
 }
 
-// Hosts that some strategy of the scenario has for its servers alone. They are the nodes after those
-// with GPUs.
-int hosts_of_servers(const Scenario& scenario) {
-  int most = 0;
-  for (const StrategyEntry& entry : scenario.strategies) {
-    const auto* served = std::get_if<ParameterServerOptions>(&entry.options);
-    if (served && served->placement == ServerPlacement::own_hosts) {
-      most = std::max(most, served->servers);
-    }
-  }
-  return most;
-}
-
 // Links that no point has.
 class LinkCheck {
  public:
