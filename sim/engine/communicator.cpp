@@ -8,6 +8,17 @@
 
 namespace lockstep {
 
+namespace {
+
+// The collective of another communicator that the one behind `state` came after; null = none.
+const Event::State* collective_before(const Event::State& state) {
+  const Event::State* before = state.before.get();
+  while (before && !before->communicator) before = before->before.get();
+  return before && before->communicator != state.communicator ? before : nullptr;
+}
+
+}  // namespace
+
 Communicator::Communicator(std::string name, int lanes, std::vector<std::vector<int>> groups,
                            Interference& interference, Network& network, Watch* watch)
     : name_(std::move(name)),
@@ -56,7 +67,8 @@ Program Communicator::serve() {
     if (interference_.on()) {
       co_await carry_beside_compute(operation);
     } else {
-      co_await network_.carry(operation.spec, operation.windows[0].start, operation.end);
+      co_await network_.carry(operation.spec, operation.windows[operation.last].start,
+                              operation.end);
     }
     finish(operation);
   }
@@ -67,11 +79,16 @@ void Communicator::close() {
   bell_.ring();
 }
 
-// When each lane is ready: its host has issued the collective, and what it comes after is over.
+// When each lane is ready: its host has issued the collective, and the work before it is over. A
+// collective of another communicator before it is kept apart: divide() asks there for the cause.
 void Communicator::find_ready(Operation& operation) const {
   std::vector<double>& ready = operation.done->ready;
   const HostClock& host = operation.host;
   const Event::State* after = operation.after.state().get();
+  if (after && after->communicator != this) {
+    operation.done->comes_after(operation.after.state());
+    if (operation.done->before) after = nullptr;
+  }
   if (after && !after->lanes.empty()) {
     ready = after->lanes;
   } else {
@@ -92,33 +109,42 @@ void Communicator::find_ready(Operation& operation) const {
   }
 }
 
-// When every group starts: its last lane is ready, and its collective before is over.
+// When the lane may take part: it is ready, and the collective before this one is over.
+double Communicator::available(const Event::State& state, std::size_t lane) const {
+  const double ready = state.ready[lane];
+  return state.before ? std::max(ready, state.before->at(lane)) : ready;
+}
+
+// When every group starts: its last lane is available, and its collective before is over.
 void Communicator::find_start(Operation& operation) {
   Event::State& done = *operation.done;
   std::vector<Window>& now = operation.windows;
   done.serial = carried_++;
   now.resize(groups_);
   find_ready(operation);
-  if (group_of_lane_.empty()) {
+  if (group_of_lane_.empty() && !done.before) {
     now[0].start = std::max(0.0, range_of(done.ready).largest);
   } else {
     for (std::size_t lane = 0; lane < lanes_; ++lane) {
-      Window& window = now[static_cast<std::size_t>(group_of_lane_[lane])];
-      window.start = std::max(window.start, done.ready[lane]);
+      Window& window = now[group_of(lane)];
+      window.start = std::max(window.start, available(done, lane));
     }
   }
   for (std::size_t g = 0; g < groups_ && done.serial > 0; ++g) {
     now[g].start = std::max(now[g].start, window(done.serial - 1, g).end);
   }
+  const auto later = [](const Window& a, const Window& b) { return a.start < b.start; };
+  operation.last =
+      static_cast<std::size_t>(std::max_element(now.begin(), now.end(), later) - now.begin());
 }
 
-// Tells everybody when each group's ended, once that is known of the first.
+// Sets the end of every group's transfer, once the end of the last one is known.
 void Communicator::finish(Operation& operation) {
   Event::State& done = *operation.done;
   std::vector<Window>& now = operation.windows;
-  const double seconds = operation.end - now[0].start;
+  const double seconds = operation.end - now[operation.last].start;
   for (Window& window : now) window.end = window.start + seconds;
-  now[0].end = operation.end;
+  now[operation.last].end = operation.end;
   windows_.insert(windows_.end(), now.begin(), now.end());
   if (group_of_lane_.empty()) {
     done.common = operation.end;
@@ -135,7 +161,7 @@ void Communicator::finish(Operation& operation) {
 
 Program Communicator::carry_beside_compute(Operation& operation) {
   Executor& executor = network_.executor();
-  const double start = operation.windows[0].start;
+  const double start = operation.windows[operation.last].start;
   co_await executor.sleep_until(start);
   interference_.start(executor.now(), operation.spec);
   operation.computed = interference_.computed_until(executor.now());
@@ -157,8 +183,8 @@ double Communicator::fallen_behind(Operation& operation, double now) const {
   const double before = std::exchange(operation.computed, interference_.computed_until(now));
   const double missed = (1 - speed) * (operation.computed - before);
   // Sleeps shorter than the clock's precision would go on for ever.
-  const double negligible =
-      std::max(1e-12 * (operation.end - operation.windows[0].start), 2 * clock_precision);
+  const double negligible = std::max(
+      1e-12 * (operation.end - operation.windows[operation.last].start), 2 * clock_precision);
   return missed > negligible ? missed : 0;
 }
 
@@ -167,35 +193,49 @@ Gap Communicator::divide(const Event::State& state, std::span<const double> rank
   Gap sum;
   if (forgotten(state.serial)) return sum;  // over before any lane's position
   std::size_t lane = 0;
-  if (group_of_lane_.empty()) {
+  if (group_of_lane_.empty() && !state.before) {
     const std::size_t kept = state.serial + 1 - first_kept_;
     lane = divide_together({windows_.data(), kept}, state.ready, ranks, positions, steps, sum);
   }
   for (; lane < lanes_; ++lane) {
-    const double from = positions[lane];
-    const std::size_t group = group_of(lane);
-    const Window& own = window(state.serial, group);
-    if (own.end <= from) continue;
-    double exposed = own.end - std::max(own.start, from);
-    double idle_from = from;  // idle right before it started
-    for (std::size_t serial = state.serial; serial-- > 0;) {
-      if (forgotten(serial)) break;
-      const Window& earlier = window(serial, group);
-      if (earlier.end <= from) break;
-      if (serial + 1 == state.serial) idle_from = earlier.end;
-      exposed += earlier.end - std::max(earlier.start, from);
-    }
-    const double host_bound =
-        std::clamp(state.ready[lane] - idle_from, 0.0, std::max(0.0, own.start - idle_from));
-    sum.exposed += ranks[lane] * exposed;
-    sum.host_bound += ranks[lane] * host_bound;
-    const double waiting = std::max(0.0, own.end - from - exposed - host_bound);
-    sum.waiting += ranks[lane] * waiting;
-    steps.communicating[lane] += exposed;
-    steps.waiting[lane] += waiting;
-    positions[lane] = own.end;
+    const Gap gap = divide_lane(state, lane, positions[lane]);
+    sum.exposed += ranks[lane] * gap.exposed;
+    sum.host_bound += ranks[lane] * gap.host_bound;
+    sum.waiting += ranks[lane] * gap.waiting;
+    steps.communicating[lane] += gap.exposed;
+    steps.waiting[lane] += gap.waiting;
+    positions[lane] = std::max(positions[lane], window(state.serial, group_of(lane)).end);
   }
   return sum;
+}
+
+// The idle time right before the collective divides in this order: what it came after, by its own
+// causes; then the own host; then the other ranks.
+Gap Communicator::divide_lane(const Event::State& state, std::size_t lane, double from) const {
+  Gap gap;
+  if (forgotten(state.serial)) return gap;
+  const std::size_t group = group_of(lane);
+  const Window& own = window(state.serial, group);
+  if (own.end <= from) return gap;
+  double idle_from = from;
+  gap.exposed = own.end - std::max(own.start, from);
+  for (std::size_t serial = state.serial; serial-- > 0;) {
+    if (forgotten(serial)) break;
+    const Window& earlier = window(serial, group);
+    if (earlier.end <= from) break;
+    if (serial + 1 == state.serial) idle_from = earlier.end;
+    gap.exposed += earlier.end - std::max(earlier.start, from);
+  }
+  if (const Event::State* before = collective_before(state)) {
+    const Gap earlier = before->communicator->divide_lane(*before, lane, idle_from);
+    gap.exposed += earlier.exposed;
+    gap.host_bound += earlier.host_bound;
+    idle_from = std::max(idle_from, before->at(lane));
+  }
+  gap.host_bound +=
+      std::clamp(available(state, lane) - idle_from, 0.0, std::max(0.0, own.start - idle_from));
+  gap.waiting = std::max(0.0, own.end - from - gap.exposed - gap.host_bound);
+  return gap;
 }
 
 void Communicator::idle_before(const Event::State& state, std::size_t lane, double from,
@@ -210,8 +250,13 @@ void Communicator::idle_before(const Event::State& state, std::size_t lane, doub
   };
   for (; serial <= state.serial; ++serial) {
     const Window& next = window(serial, group);
-    if (serial == state.serial)
-      idle(WaitCause::host_bound, std::min(state.ready[lane], next.start));
+    if (serial == state.serial) {
+      if (const Event::State* before = collective_before(state)) {
+        before->communicator->idle_before(*before, lane, from, pieces);
+        from = std::max(from, before->at(lane));
+      }
+      idle(WaitCause::host_bound, std::min(available(state, lane), next.start));
+    }
     idle(WaitCause::waiting, next.start);
     idle(WaitCause::communication, next.end);
   }
@@ -223,8 +268,9 @@ void Communicator::tell(const Operation& operation) const {
     const auto i = static_cast<std::size_t>(lane);
     const Window& window = operation.windows[group_of(i)];
     watch_->observer().on_transfer({watch_->stream(lane, name_), spec.name, spec.what, spec.which,
-                                    spec.bytes, operation.done->ready[i], window.start, window.end,
-                                    spec.uses, operation.done->number, operation.launch});
+                                    spec.bytes, available(*operation.done, i), window.start,
+                                    window.end, spec.uses, operation.done->number,
+                                    operation.launch});
   }
 }
 

@@ -51,18 +51,21 @@ class Communicator final : public Waker {
     std::shared_ptr<Event::State> done;
     Observer::Number launch = 0;    // the host's
     std::vector<Window> windows{};  // by group
-    double end = 0;                 // of the first group's
+    std::size_t last = 0;           // the group that starts last
+    double end = 0;                 // of that group's
     double computed = 0;  // by the compute stream until the transfer last caught up with it
   };
   static bool ready(const Operation& operation) {
     return operation.after.known() && operation.issued.known();
   }
   void find_ready(Operation& operation) const;
+  double available(const Event::State& state, std::size_t lane) const;
   void find_start(Operation& operation);
   Program carry_beside_compute(Operation& operation);
   double fallen_behind(Operation& operation, double now) const;
   void finish(Operation& operation);
   void tell(const Operation& operation) const;
+  Gap divide_lane(const Event::State& state, std::size_t lane, double from) const;
   std::size_t group_of(std::size_t lane) const {
     return group_of_lane_.empty() ? 0 : static_cast<std::size_t>(group_of_lane_[lane]);
   }

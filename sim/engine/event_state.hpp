@@ -43,14 +43,23 @@ struct Event::State {
   WaitCause cause = WaitCause::communication;
   double common = 0;  // the time in every lane, unless `lanes` says it per lane
   std::vector<double> lanes;
-  // Ends of collectives: who carried it, which one it was, and when each lane had been ready for
-  // it.
+  // Ends of collectives: the communicator that carried it, its number there, and when each lane was
+  // ready for it; the host's part alone where there is a `before`.
   const Communicator* communicator = nullptr;
   std::size_t serial = 0;
   std::vector<double> ready;
+  // The collective, or the work of a side stream behind a collective, that this one came after.
+  std::shared_ptr<const State> before;
+  int depth = 0;             // of the chain of `before`; such chains are cut after a few
   std::uint64_t number = 0;  // an observer's, of what it is the end of
   std::vector<Waker*> waiting;
 
+  void comes_after(const std::shared_ptr<State>& other) {
+    constexpr int deepest = 4;
+    if (!other || (!other->communicator && !other->before) || other->depth == deepest) return;
+    before = other;
+    depth = other->depth + 1;
+  }
   double at(std::size_t lane) const { return lanes.empty() ? common : lanes[lane]; }
   void complete() {
     assert(!known);

@@ -76,9 +76,10 @@ class Event {
 
 // An ordered queue of collectives over all lanes, one at a time (facts 10, 11). With several groups
 // (a partition of the lanes: HYBRID_SHARD's nodes) every group starts when its own last lane
-// arrives and its own previous collective has ended. The first group's transfer is carried by the
-// network and stands for all: `uses` count what all groups together put on the links, and the
-// others take as long as the first. Made by RankGroup::add_communicator, owned by the world.
+// arrives and its own previous collective has ended. The network carries the transfer of the group
+// that starts last, which sets the pace of the job: `uses` count the traffic of all groups together,
+// and the other groups take the same seconds. Interference lasts as long as that transfer, for the
+// lanes of all groups. Made by RankGroup::add_communicator, owned by the world.
 class Communicator;
 
 // A further in-order queue per lane (copy engines, data loader, CPU optimizer). Index into the

@@ -24,6 +24,7 @@ void SideStream::drain() {
     const Item item = std::move(queue_.front());
     queue_.pop_front();
     const Event::State* after = item.after.state().get();
+    item.done->comes_after(item.after.state());
     for (std::size_t lane = 0; lane < free_.size(); ++lane) {
       double begin = free_[lane];
       if (item.hosted) begin = std::max(begin, item.host.at(lane));

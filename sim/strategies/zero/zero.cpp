@@ -14,12 +14,13 @@ namespace {
 class ZeroHooks final : public TrainingHooks {
  public:
   ZeroHooks(TrainingStage& stage, const ZeroPlan& plan, Communicator& shards,
-            Communicator& replicas)
+            Communicator& replicas, Communicator& everybody)
       : stage_(stage),
         ranks_(stage.ranks),
         plan_(plan),
         shards_(shards),
         replicas_(replicas),
+        reducers_(plan.layout.scatters() ? shards : everybody),
         collected_(plan.buckets.size()) {}
 
   const Passes& passes(const MicroBatch& batch) const override {
@@ -75,7 +76,7 @@ class ZeroHooks final : public TrainingHooks {
     return batch.last || plan_.layout.options.stage == 2;
   }
   Event reduce(const ZeroBucket& bucket) {
-    const Event done = stage_.collective(shards_, bucket.reduce, ranks_.record());
+    const Event done = stage_.collective(reducers_, bucket.reduce, ranks_.record());
     if (bucket.replicate.seconds <= 0) return done;
     return stage_.collective(replicas_, bucket.replicate, done);
   }
@@ -85,6 +86,7 @@ class ZeroHooks final : public TrainingHooks {
   const ZeroPlan& plan_;
   Communicator& shards_;
   Communicator& replicas_;
+  Communicator& reducers_;
   MicroBatch batch_;
   std::vector<Event> reduced_;    // buckets of this backward
   std::vector<Event> collected_;  // by bucket: its parameters are those of the last update
@@ -110,7 +112,10 @@ StrategyResult Zero::simulate(const Job& job) const {
       hybrid ? stage.ranks.add_communicator("replicas", replica_lanes(layout.groups, lanes))
              : shards;
   const ZeroPlan plan = zero_plan(stage, replica, layout);
-  ZeroHooks hooks(stage, plan, shards, replicas);
+  // An all-reduce is of all ranks, whatever the groups are.
+  Communicator& everybody =
+      hybrid && !layout.scatters() ? stage.ranks.add_communicator("gradients") : shards;
+  ZeroHooks hooks(stage, plan, shards, replicas, everybody);
   return train(stage, hooks, plan.update);
 }
 
