@@ -66,6 +66,26 @@ std::int64_t seeds_of(const Point& point, const StrategyResult& result) {
   return point.seeds.value_or(result.worker_steps && drawn && few ? usual : 1);
 }
 
+// Times of ranks as the mean over seeds, where every rank is a lane of its own: as something is drawn
+// each step. Elsewhere the ranks that share a lane may differ from seed to seed: those of the first
+// seed stay.
+void mean_ranks(const std::vector<StrategyResult>& seeds, std::vector<RankTimes>& ranks) {
+  for (const StrategyResult& one : seeds) {
+    const auto same = [](const RankTimes& a, const RankTimes& b) {
+      return a.rank == b.rank && a.ranks == b.ranks;
+    };
+    if (!std::equal(ranks.begin(), ranks.end(), one.ranks.begin(), one.ranks.end(), same)) return;
+  }
+  const double share = 1 / static_cast<double>(seeds.size());
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    for (const auto part :
+         {&RankTimes::own, &RankTimes::communicating, &RankTimes::waiting, &RankTimes::steps}) {
+      ranks[i].*part = 0;
+      for (const StrategyResult& one : seeds) ranks[i].*part += share * one.ranks[i].*part;
+    }
+  }
+}
+
 // Of all seeds together, each of which did as many steps.
 void add_up(const std::vector<StrategyResult>& seeds, StrategyResult& result) {
   const double share = 1 / static_cast<double>(seeds.size());
@@ -92,6 +112,7 @@ void add_up(const std::vector<StrategyResult>& seeds, StrategyResult& result) {
     if (!one.staleness) continue;
     for (const auto& [age, updates] : one.staleness->histogram) staleness[age] += updates;
   }
+  mean_ranks(seeds, result.ranks);
   if (warm_up) result.later_step_seconds = later;
   if (result.staleness) result.staleness = staleness_of(std::move(staleness));
 }

@@ -67,6 +67,22 @@ TEST(Seeds, TheirMeanIsWhatOrderStatisticsSay) {
   EXPECT_LT(width, 0.03 * slowest);
 }
 
+// A rank's own work, its communication and its waiting are a step, also over seeds.
+TEST(Seeds, PartsOfRanksAddUpToTheStep) {
+  const auto p =
+      told(
+          "gpus: 4\nmodel: resnet50\nplatform: dgx-a100-80gb\nsimulation: {steps: 10, seeds: 8}\n"
+          "stragglers: {per_step: {lognormal: {sigma: 10%}}}\n")
+          .predictions.at(0);
+  ASSERT_TRUE(p.over_seeds);
+  ASSERT_TRUE(p.stragglers);
+  ASSERT_EQ(p.stragglers->ranks.size(), 4u);
+  for (const RankTimes& rank : p.stragglers->ranks) {
+    EXPECT_NEAR(rank.own + rank.communicating + rank.waiting, p.step_seconds,
+                2e-3 * p.step_seconds);
+  }
+}
+
 // Unasked where workers need not keep step; one alone where they do, or nothing is drawn.
 TEST(Seeds, AreSeveralWhereWorkersGoByThemselves) {
   EXPECT_EQ(told(asynchronous).predictions.at(0).over_seeds->seeds, 4);
