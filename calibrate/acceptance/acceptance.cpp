@@ -141,12 +141,12 @@ int acceptance_command(const AcceptanceOptions& options) {
     for (const auto& refused : findings.predicted.refused) failed.push_back(refused.first);
   }
   if (InterruptGuard::interrupted()) {
-    fmt::print(stderr, "interrupted; what was measured is in {}\n", options.folder);
+    print_error("interrupted; what was measured is in {}\n", options.folder);
     return 130;
   }
-  if (!failed.empty()) fmt::print(stderr, "acceptance: failed: {}\n", fmt::join(failed, " "));
+  if (!failed.empty()) print_error("acceptance: failed: {}\n", fmt::join(failed, " "));
   if (left > 0) {
-    fmt::print(stderr, "acceptance: {} units left; call again\n", left);
+    print_error("acceptance: {} units left; call again\n", left);
     return exit_call_again;
   }
   return failed.empty() ? 0 : 1;

@@ -99,7 +99,7 @@ Predictions predict_units(const std::vector<Unit>& trained, const std::string& f
   const std::string measured = profile_folder(folder);
   if (trained.empty()) return predictions;
   if (!fs::exists(measured + "/profile.yaml")) {
-    fmt::print(stderr, "acceptance: no profile in {}: no predictions\n", measured);
+    print_error("acceptance: no profile in {}: no predictions\n", measured);
     return predictions;
   }
   int most_ranks = 2;
@@ -115,7 +115,7 @@ Predictions predict_units(const std::vector<Unit>& trained, const std::string& f
       throw;
     } catch (const std::exception& error) {
       predictions.refused[unit.name] = error.what();
-      fmt::print(stderr, "acceptance: no prediction of {}: {}\n", unit.name, error.what());
+      print_error("acceptance: no prediction of {}: {}\n", unit.name, error.what());
     }
   }
   return predictions;

@@ -115,13 +115,13 @@ UnitState run_unit(const Unit& unit, const Call& call, const std::string& folder
   seconds = seconds_since(start);
   if (end.how == LaunchEnd::How::finished) {
     if (unit.trains()) fs::rename(record + ".part", record);
-    fmt::print(stderr, "acceptance: {}: {:.0f} s\n", unit.name, seconds);
+    print_error("acceptance: {}: {:.0f} s\n", unit.name, seconds);
     return UnitState::done;
   }
   if (unit.trains()) fs::remove(record + ".part");
   const bool interrupted = end.how == LaunchEnd::How::interrupted;
   if (interrupted || (end.how == LaunchEnd::How::too_long && left < call.limit)) {
-    fmt::print(stderr, "acceptance: {}: cut off after {:.0f} s\n", unit.name, seconds);
+    print_error("acceptance: {}: cut off after {:.0f} s\n", unit.name, seconds);
     // Calls until nothing is left must come to an end.
     if (failed_before) return UnitState::failed;
     if (interrupted || !budget.nearly_all(seconds)) return UnitState::cut;
@@ -130,8 +130,8 @@ UnitState run_unit(const Unit& unit, const Call& call, const std::string& folder
     std::ofstream(log, std::ios::app)
         << fmt::format("stopped: it took longer than {:g} s\n", call.limit);
   }
-  fmt::print(stderr, "acceptance: {} FAILED after {:.0f} s, the end of its log:\n{}", unit.name,
-             seconds, end_of_log(folder, unit.name, 5));
+  print_error("acceptance: {} FAILED after {:.0f} s, the end of its log:\n{}", unit.name, seconds,
+              end_of_log(folder, unit.name, 5));
   return UnitState::failed;
 }
 
@@ -200,8 +200,8 @@ void run_units(const std::vector<Unit>& units, const AcceptanceOptions& options,
   };
   double total = 0;
   for (const std::size_t i : queue) total += expected(i);
-  fmt::print(stderr, "acceptance: {} of {} units are there already; the others take about {}\n",
-             units.size() - queue.size(), units.size(), about(total));
+  print_error("acceptance: {} of {} units are there already; the others take about {}\n",
+              units.size() - queue.size(), units.size(), about(total));
   const auto run = [&](std::size_t i) {
     const Unit& unit = units[i];
     UnitProgress end{unit.name, UnitState::failed, 0};

@@ -167,8 +167,7 @@ bool use_network(ClosedLoopOptions& options) {
   if (network_rate(options.network) <= 0) return false;
   const std::string reason = why_no_linked_hosts();
   if (reason.empty()) return true;
-  fmt::print(stderr, "no network of {} here ({}): over loopback instead\n", options.network,
-             reason);
+  print_error("no network of {} here ({}): over loopback instead\n", options.network, reason);
   options.network = "loopback";
   return false;
 }
@@ -196,9 +195,9 @@ LoopEstimate say_estimate(const ClosedLoopOptions& options, const std::vector<Ca
   std::vector<double> sizes = curve_sizes(options.sizes);
   if (pausing == cases.size()) sizes = message_sizes(options, std::move(sizes));
   const LoopEstimate estimate = estimate_loop(options, collectives, sizes, steps, pausing);
-  fmt::print(stderr, "this takes about {}: {} once, {} for {} training runs\n",
-             about(estimate.total()), about(estimate.first), about(estimate.runs),
-             steps.size() * static_cast<std::size_t>(options.repetitions));
+  print_error("this takes about {}: {} once, {} for {} training runs\n", about(estimate.total()),
+              about(estimate.first), about(estimate.runs),
+              steps.size() * static_cast<std::size_t>(options.repetitions));
   return estimate;
 }
 
@@ -215,7 +214,7 @@ int closed_loop_command(ClosedLoopOptions options) {
     throw file_error(options.folder, "--keep-profile", "there is no profile.yaml in this folder");
   }
   const std::string crowded = shared_cores(options.ranks, describe_machine().cores);
-  if (!crowded.empty()) fmt::print(stderr, "warning: {}\n", crowded);
+  if (!crowded.empty()) print_error("warning: {}\n", crowded);
   WorkFolder work(options.folder);
   const std::string& folder = work.path();
   ResultRecord record;
@@ -268,8 +267,8 @@ int closed_loop_command(ClosedLoopOptions options) {
           calibrate_layers(options, folder, false, waits_before_step(cases[i]));
           record = predict(measured_profile());
         }
-        fmt::print(stderr, "training {}, repetition {} of {}, about {} left ...\n", cases[i].label,
-                   repetition + 1, options.repetitions, about(left()));
+        print_error("training {}, repetition {} of {}, about {} left ...\n", cases[i].label,
+                    repetition + 1, options.repetitions, about(left()));
         const RealRun run = runs_of_json(measure(common + cases[i].real)).at(0);
         add_repetition(truths[i], run, record.predictions[i]);
         std::vector<double> of_ranks = run.rank_compute_seconds;
@@ -286,22 +285,22 @@ int closed_loop_command(ClosedLoopOptions options) {
     }
     const double worst = print_report();
     if (options.folder.empty()) {
-      fmt::print(stderr, "profile and scenario were temporary; -o FOLDER keeps them\n");
+      print_error("profile and scenario were temporary; -o FOLDER keeps them\n");
     }
     if (options.max_error && worst > *options.max_error) {
-      fmt::print(stderr, "lockstep: an error of {:.1f} % is more than {:.1f} %\n", 100 * worst,
-                 100 * *options.max_error);
+      print_error("lockstep: an error of {:.1f} % is more than {:.1f} %\n", 100 * worst,
+                  100 * *options.max_error);
       return 4;
     }
     return 0;
   } catch (const InterruptError&) {
     if (!fs::exists(folder + "/profile.yaml")) {
-      fmt::print(stderr, "interrupted before anything was measured\n");
+      print_error("interrupted before anything was measured\n");
       return 130;
     }
     work.keep();
     if (!truths.back().step_seconds.empty()) print_report();
-    fmt::print(stderr, "interrupted; what was measured is in {}\n", folder);
+    print_error("interrupted; what was measured is in {}\n", folder);
     return 130;
   }
 }

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/errors.hpp"
+#include "core/output.hpp"
 #include "sweep/override.hpp"
 
 namespace lockstep {
@@ -67,7 +68,7 @@ AskedAlternatives ask_alternatives(
       answered.push_back({chosen[i], record_of(alternatives[i].scenario, options)});
     } catch (const ConfigError& error) {
       if (alternatives.size() == 1) throw;
-      fmt::print(stderr, "{}\n  in the alternative {}\n", error.what(), name_of(chosen[i]));
+      print_error("{}\n  in the alternative {}\n", error.what(), name_of(chosen[i]));
       asked.comparison.refused.push_back({chosen[i], error.diagnostics().front().message});
       asked.code = 2;
       continue;

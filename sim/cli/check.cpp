@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "cli/verb.hpp"
+#include "core/output.hpp"
 #include "core/units.hpp"
 #include "points/simulate.hpp"
 #include "questions/remarks.hpp"
@@ -56,7 +57,7 @@ int check(const std::vector<std::string>& files) {
                              rendered(checked.table, Format::text, 2)));
       if (!checked.something_fits && code == 0) code = 3;
     } catch (const ConfigError& error) {
-      fmt::print(stderr, "{}\n", error.what());
+      print_error("{}\n", error.what());
       code = 2;
     }
   }

@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "cli/verb.hpp"
+#include "core/output.hpp"
 #include "results/sentences.hpp"
 
 namespace lockstep::compare_verb {
@@ -54,7 +55,7 @@ int compare(const Arguments& given) {
   if (!given.picture.empty()) write_answer(given.picture, comparison_picture(list));
   for (std::size_t i = 0; i < records.size(); ++i) {
     if (code == 1 || something_fits(records[i].predictions)) continue;
-    fmt::print(stderr, "{}: nothing fits into memory\n", files[i]);
+    print_error("{}: nothing fits into memory\n", files[i]);
     code = 3;
   }
   return code;

@@ -5,9 +5,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "cli/verb.hpp"
+#include "core/output.hpp"
 #include "core/units.hpp"
 #include "points/predict.hpp"
 #include "questions/anchor.hpp"
@@ -38,7 +40,7 @@ Explained predict_all(const std::string& file, const RunOptions& options) {
   e.predictions = std::move(predicted.predictions);
   e.code = tell_failures(predicted.failures);
   if (e.code == 0 && !something_fits(e.predictions)) {
-    fmt::print(stderr, "{}: nothing fits into memory\n", file);
+    print_error("{}: nothing fits into memory\n", file);
     e.code = 3;
   }
   return e;
@@ -85,10 +87,11 @@ void explain_point(const Explained& e, std::size_t i, const CommonOptions& optio
 
   Table sensitivity({{"if this changes", Align::left}, {"time per sample changes by"}});
   for (const auto& s : sensitivities(e.scenario, e.points[i], e.scales, run)) {
+    const double change = std::abs(s.step_change) < 5e-5 ? 0 : s.step_change;  // no "-0.00 %"
     // Where nothing fits as it is, the heading has said so.
     const bool no_way = !s.fits && !p.out_of_memory;
-    sensitivity.add_row({no_way ? s.input + " (does not fit)" : s.input,
-                         fmt::format("{:+.2f} %", 100 * s.step_change)});
+    sensitivity.add_row(
+        {no_way ? s.input + " (does not fit)" : s.input, fmt::format("{:+.2f} %", 100 * change)});
   }
   print(rendered(sensitivity, options.format) + "\n");
   print(wrapped(fmt::format(

@@ -1,4 +1,6 @@
 // What verbs print and write, and progress for the user.
+#include "core/output.hpp"
+
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -53,7 +55,7 @@ void print_text(const std::string& text) {
 }
 
 void note(const std::string& text) {
-  if (!quiet()) fmt::print(stderr, "{}\n", text);
+  if (!quiet()) print_error("{}\n", text);
 }
 
 bool& quiet() {
@@ -96,8 +98,7 @@ void tell_warnings(const ResultRecord& record) {
 
 int tell_failures(const std::vector<Failure>& failures) {
   for (const Failure& failure : failures) {
-    fmt::print(stderr, "lockstep: {}: {}\n", point_text(failure.strategy, failure.gpus),
-               failure.reason);
+    print_error("lockstep: {}: {}\n", point_text(failure.strategy, failure.gpus), failure.reason);
   }
   return failures.empty() ? 0 : 1;
 }
@@ -112,7 +113,7 @@ ProgressLine::~ProgressLine() {
 }
 
 void ProgressLine::clear() {
-  if (shown_ > 0) fmt::print(stderr, "\r\033[K");
+  if (shown_ > 0) print_error("\r\033[K");
   shown_ = 0;
 }
 
@@ -121,7 +122,7 @@ void ProgressLine::restart() {
 }
 
 void ProgressLine::show(const std::string& text) {
-  fmt::print(stderr, "\r\033[K{}", text);
+  print_error("\r\033[K{}", text);
   std::fflush(stderr);
   shown_ = wall_seconds();
 }

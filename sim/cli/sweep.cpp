@@ -14,6 +14,7 @@
 #include "core/units.hpp"
 #include "sweep/launch.hpp"
 #ifdef LOCKSTEP_WITH_MPI
+#include "core/output.hpp"
 #include "sweep/mpi.hpp"
 #endif
 
@@ -152,9 +153,9 @@ int sweep_on(const Launch& launch, const Arguments& arguments) {
 #endif
   progress.clear();
   if (!whole) {
-    fmt::print(stderr, "stopped after {} of {} points{}\n", rows->size() - rows->missing().size(),
-               rows->size(),
-               arguments.output.empty() ? "" : "; the same command goes on where it stopped");
+    print_error("stopped after {} of {} points{}\n", rows->size() - rows->missing().size(),
+                rows->size(),
+                arguments.output.empty() ? "" : "; the same command goes on where it stopped");
     return 130;
   }
   const RowsFile::Counts counts = rows->counts();

@@ -9,6 +9,7 @@
 #include "cli/options.hpp"
 #include "cli/verb.hpp"
 #include "core/errors.hpp"
+#include "core/output.hpp"
 #include "questions/coverage.hpp"
 #include "questions/openmetrics.hpp"
 #include "results/cells.hpp"
@@ -41,7 +42,7 @@ int validate(const Arguments& given) {
       progress.update({.done = i, .all = all.size()});
       const Scenario scenario = read_scenario(all[i]);
       if (scenario.measured.empty()) {
-        if (!files.empty()) fmt::print(stderr, "{}: has no measured figures\n", all[i]);
+        if (!files.empty()) print_error("{}: has no measured figures\n", all[i]);
         continue;
       }
       const auto more = validate_scenario(scenario, {given.common.workers, {}});
@@ -84,8 +85,8 @@ int validate(const Arguments& given) {
   if (max_error) {
     for (const auto& row : rows) {
       if (!(std::abs(relative_error(row.predicted, row.measured)) <= *max_error)) {
-        fmt::print(stderr, "{}/{} {} is off by more than {:.1f} %\n", row.group, row.scenario,
-                   point_text(row.strategy, row.gpus), 100 * *max_error);
+        print_error("{}/{} {} is off by more than {:.1f} %\n", row.group, row.scenario,
+                    point_text(row.strategy, row.gpus), 100 * *max_error);
         return 4;
       }
     }

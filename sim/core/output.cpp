@@ -21,6 +21,10 @@ void print(const std::string& text) {
   }
 }
 
+void print_error_text(const std::string& text) {
+  (void)std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
 namespace {
 
 [[noreturn]] void cannot_write(const std::string& path, int cause) {
@@ -104,13 +108,13 @@ int exit_code_of(const char* name, const std::function<int()>& work) {
   try {
     return work();
   } catch (const ConfigError& error) {
-    fmt::print(stderr, "{}\n", error.what());
+    print_error("{}\n", error.what());
     return 2;
   } catch (const ExitError& error) {
-    fmt::print(stderr, "{}: {}\n", name, error.what());
+    print_error("{}: {}\n", name, error.what());
     return error.code();
   } catch (const std::exception& error) {
-    fmt::print(stderr, "{}: {}\n", name, error.what());
+    print_error("{}: {}\n", name, error.what());
     return 1;
   }
 }

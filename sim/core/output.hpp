@@ -1,9 +1,12 @@
 // What every program writes: its answer to stdout, and files; and with which exit code it ends.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace lockstep {
 
@@ -26,6 +29,14 @@ class OutputError : public ExitError {
 
 // Writes all of `text` to stdout. Throws OutputError when it does not get there.
 void print(const std::string& text);
+
+// Writes to stderr. A stderr that cannot be written loses the text and changes nothing else: not the
+// answer, not the exit code.
+void print_error_text(const std::string& text);
+template <class... Arguments>
+void print_error(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+  print_error_text(fmt::format(format, std::forward<Arguments>(arguments)...));
+}
 
 // A file that is whole, or what it was before: `fill` writes a draft beside it, which then takes its
 // place, and is gone when `fill` throws. What no other file can stand for is filled itself: devices and

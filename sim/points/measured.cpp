@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace lockstep {
@@ -64,7 +65,8 @@ double steps_of_run(const Scenario& scenario, const Point& point) {
     if (tokens_per_step > 0) return std::ceil(data.tokens / tokens_per_step);
   }
   if (data.samples <= 0) return 0;
-  return std::ceil(data.samples / static_cast<double>(point.global_batch)) * data.epochs;
+  const double in_epoch = std::ceil(data.samples / static_cast<double>(point.global_batch));
+  return std::max(1.0, in_epoch * data.epochs);
 }
 
 }  // namespace lockstep

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <deque>
 
+#include "core/output.hpp"
 #include "points/pool_worker.hpp"
 
 namespace lockstep {
@@ -132,7 +133,7 @@ class Manager {
       }
       if (options_.stop == nullptr || !*options_.stop) continue;
       rows_.sync();
-      fmt::print(stderr, "stopped after {} of {} points\n", all - left_, all);
+      print_error("stopped after {} of {} points\n", all - left_, all);
       MPI_Abort(MPI_COMM_WORLD, 130);
     }
   }

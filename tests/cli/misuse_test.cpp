@@ -169,6 +169,23 @@ TEST(Output, AReaderThatHasGoneEndsItQuietly) {
   EXPECT_EQ(outcome.err, "141\n");
 }
 
+// Notes and errors are lost; the answer and the exit code are as ever.
+TEST(Output, AStderrThatCannotBeWrittenChangesNothing) {
+  const std::string file = small_scenario();
+  const std::string noted = write_file(
+      "noted.yaml", scenario_text("gpus: [1]\ndataset: {samples: 10}\nbatch: {per_gpu: 64}\n"));
+  for (const char* where : {" 2>&-", " 2>/dev/full"}) {
+    EXPECT_EQ(shell("\"$LOCKSTEP\" run /nonexistent.yaml" + std::string(where)).code, 2) << where;
+    EXPECT_EQ(shell("\"$LOCKSTEP\" rnu" + std::string(where)).code, 2) << where;
+    for (const std::string& words : {"run " + file, "check " + file, "run " + noted}) {
+      const Outcome usual = shell("\"$LOCKSTEP\" " + words);
+      const Outcome without = shell("\"$LOCKSTEP\" " + words + where);
+      EXPECT_EQ(without.code, usual.code) << words << where;
+      EXPECT_EQ(without.out, usual.out) << words << where;
+    }
+  }
+}
+
 TEST(Output, AClosedOrFullStdoutIsAnError) {
   for (const char* where : {" >&-", " >/dev/full"}) {
     const Outcome outcome = shell("\"$LOCKSTEP\" run " + small_scenario() + where);

@@ -26,6 +26,13 @@ StrategyResult made_up_result() {
   return r;
 }
 
+TEST(Predict, ARunHasAtLeastOneStep) {
+  const Scenario s = scenario_of("dataset: {samples: 1000, epochs: 0.000001}\n");
+  const Prediction p = summarise_point(s, expand(s)[0], made_up_result());
+  EXPECT_EQ(p.steps, 1);
+  EXPECT_DOUBLE_EQ(p.total_seconds, 0.5);  // the first
+}
+
 TEST(Predict, FiguresFollowTheFormulas) {
   const Scenario s = scenario_of(
       "gpus: 4\ndataset: {samples: 1000, epochs: 3}\nprecision: amp-fp16\n"

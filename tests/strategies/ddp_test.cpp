@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "costs/collective.hpp"
 #include "strategies/ddp/buckets.hpp"
@@ -132,6 +133,7 @@ TEST(Ddp, MegatronDividesAndReducesOneBufferAfterBackward) {
   const double expected =
       37e-3 + all_reduce_seconds(job, bytes) + 2 * bytes / costs->stream_bytes_per_second;
   EXPECT_LT(relative(simulate(job, options).step, expected), 1e-6);
+  EXPECT_EQ(make_strategy(options)->communication(job)["bucket_bytes"].size(), 1u);
 }
 
 TEST(Ddp, MegatronsHostWaitsBeforeEachMicroBatch) {

@@ -38,10 +38,11 @@ MemoryUse Ddp::memory(const Job& job) const {
 
 // Buckets are those from the second step on.
 nlohmann::ordered_json Ddp::communication(const Job& job) const {
+  const DdpOptions options = options_for(job, options_);
   nlohmann::ordered_json j;
   j["bucket_cap_bytes"] = static_cast<std::int64_t>(options_.bucket_bytes);
   j["bucket_bytes"] = nlohmann::ordered_json::array();
-  for (const Bucket& bucket : plan_buckets(ddp_tensors(job, options_), options_).later) {
+  for (const Bucket& bucket : plan_buckets(ddp_tensors(job, options), options).later) {
     j["bucket_bytes"].push_back(static_cast<std::int64_t>(bucket.bytes));
   }
   return j;
