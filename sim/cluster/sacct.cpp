@@ -154,6 +154,7 @@ class SacctReader {
       }
     }
     if (columns_.empty()) fault("", "is empty", "first a line of column names");
+    leave_out_jobs_on_cpus(jobs);
     faults_.throw_if_any();
     if (jobs.empty()) throw file_error(file_, "", "holds no job that ran");
     std::stable_sort(jobs.begin(), jobs.end(),
@@ -166,6 +167,22 @@ class SacctReader {
  private:
   void fault(const std::string& column, std::string what, std::string hint = "") {
     faults_.add({{file_, line_, line_ > 0 ? 1 : 0}, column, std::move(what), std::move(hint)});
+  }
+
+  // Slurm names GPUs in TRES where it counts them at all: then a list without them is of a job on
+  // CPUs. Elsewhere the nodes say how many GPUs a job had.
+  void leave_out_jobs_on_cpus(std::vector<TracedJob>& jobs) {
+    const auto has_gpus = [](const TracedJob& job) { return job.gpus > 0; };
+    if (std::any_of(jobs.begin(), jobs.end(), has_gpus)) {
+      std::erase_if(jobs, [](const TracedJob& job) { return job.on_cpus; });
+    }
+    for (const TracedJob& job : jobs) {
+      if (job.gpus > 0 || job.nodes > 0) continue;
+      faults_.add({{file_, job.line, 1},
+                   "AllocTRES",
+                   "names neither GPUs nor nodes",
+                   "gres/gpu=8, or a column NNodes"});
+    }
   }
 
   void read_header(std::string_view line) {
@@ -236,7 +253,6 @@ class SacctReader {
 
   // What was allocated rather than what was asked for, of the first column that names GPUs.
   void read_gpus(TracedJob& job) {
-    const std::size_t faults = faults_.list().size();
     for (const char* name : {"AllocTRES", "AllocGRES", "ReqTRES", "ReqGRES"}) {
       const std::string text = cell({name}).second;
       const bool tres = std::string_view(name).ends_with("TRES");
@@ -250,9 +266,7 @@ class SacctReader {
       }
       if (!gpus || job.gpus > 0) break;
     }
-    if (job.gpus == 0 && job.nodes == 0 && faults_.list().size() == faults) {
-      fault("AllocTRES", "names neither GPUs nor nodes", "gres/gpu=8, or a column NNodes");
-    }
+    job.on_cpus = job.gpus == 0 && !cell({"AllocTRES", "ReqTRES"}).second.empty();
   }
 
   void read_limit(TracedJob& job) {

@@ -30,7 +30,7 @@ TEST(Sacct, ReadsJobsInTheOrderOfSubmission) {
           "9,c,2024-03-01T12:02:00,00:00:00,,0,01:00:00\n"
           "10,d,2024-03-01T12:03:00,01:00:00,cpu=8,2,01:00:00\n",
       "jobs.csv");
-  ASSERT_EQ(jobs.size(), 3U);
+  ASSERT_EQ(jobs.size(), 2U);  // 10 ran on CPUs
   EXPECT_EQ(jobs[0].id, "7");
   EXPECT_EQ(jobs[0].name, "a");
   EXPECT_EQ(jobs[0].submit, 0);
@@ -41,8 +41,17 @@ TEST(Sacct, ReadsJobsInTheOrderOfSubmission) {
   EXPECT_EQ(jobs[1].elapsed, 86410);
   EXPECT_EQ(jobs[1].gpus, 8);
   EXPECT_EQ(jobs[1].limit, 2 * 86400);
-  EXPECT_EQ(jobs[2].gpus, 0);
-  EXPECT_EQ(jobs[2].nodes, 2);
+}
+
+TEST(Sacct, JobsOnCpusOccupyNoGpus) {
+  const std::string on_cpus = "1,a,2024-03-01T12:00:00,10:00,\"billing=4,cpu=8,node=1\",1,\n";
+  const std::string no_nodes = "2,a,2024-03-01T12:00:00,10:00,cpu=8,,\n";
+  const std::string with_gpus = "3,a,2024-03-01T12:00:00,10:00,gres/gpu=8,1,\n";
+  const auto jobs = read_sacct_text(header + on_cpus + no_nodes + with_gpus, "jobs.csv");
+  ASSERT_EQ(jobs.size(), 1U);
+  EXPECT_EQ(jobs[0].id, "3");
+  // No row names GPUs: whole nodes.
+  EXPECT_EQ(read_sacct_text(header + on_cpus, "jobs.csv").at(0).nodes, 1);
 }
 
 TEST(Sacct, ReadsParsableOutputAndRawColumns) {
