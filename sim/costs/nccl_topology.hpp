@@ -23,6 +23,7 @@ struct CommGroup {
   int first_local = 0;
 
   int ranks() const { return ranks_per_node * nodes; }
+  bool operator==(const CommGroup&) const = default;
 };
 
 // The first `ranks` GPUs of a machine, nodes filled one after the other. The last node counts as

@@ -1,43 +1,24 @@
 #include "engine/communicator.hpp"
 
 #include <algorithm>
-#include <stdexcept>
 #include <utility>
 
 #include "engine/range.hpp"
 
 namespace lockstep {
 
-namespace {
-
-// The collective of another communicator that the one behind `state` came after; null = none.
-const Event::State* collective_before(const Event::State& state) {
-  const Event::State* before = state.before.get();
-  while (before && !before->communicator) before = before->before.get();
-  return before && before->communicator != state.communicator ? before : nullptr;
-}
-
-}  // namespace
-
-Communicator::Communicator(std::string name, int lanes, std::vector<std::vector<int>> groups,
-                           Interference& interference, Network& network, Watch* watch)
+Communicator::Communicator(std::string name, int lanes, const std::vector<std::vector<int>>& groups,
+                           Interference& interference, Network& network, Links& carried,
+                           Watch* watch)
     : name_(std::move(name)),
       lanes_(static_cast<std::size_t>(lanes)),
-      groups_(std::max<std::size_t>(1, groups.size())),
       interference_(interference),
       network_(network),
+      links_(carried),
       watch_(watch),
+      windows_(name_, lanes_, groups),
       bell_(network.executor()) {
-  if (groups.size() > 1) {
-    group_of_lane_.assign(lanes_, -1);
-    for (std::size_t g = 0; g < groups.size(); ++g) {
-      for (const int lane : groups[g])
-        group_of_lane_.at(static_cast<std::size_t>(lane)) = static_cast<int>(g);
-    }
-    if (std::count(group_of_lane_.begin(), group_of_lane_.end(), -1) > 0) {
-      throw std::logic_error("communicator " + name_ + ": its groups do not cover every lane");
-    }
-  }
+  interference_.runs_beside(windows_);
 }
 
 Event Communicator::start(const TransferSpec& spec, const HostClock& host, const Event& after,
@@ -50,27 +31,51 @@ Event Communicator::start(const TransferSpec& spec, const HostClock& host, const
     done->number = launch + 1;
     watch_->host_work(spec.name, host, 0, launch);
   }
+  network_.asks(spec, this);
+  links_.add_bytes(spec);
   known_or_wake(after, *this);
   known_or_wake(issued, *this);
   queue_.push_back({spec, host, after, issued, done, launch});
-  bell_.ring();
+  advance();
   return Event(done);
+}
+
+// A transfer that shares its links with nobody and keeps its speed beside compute ends when it must:
+// no simulated time has to pass to find that out. Another one goes to serve().
+void Communicator::advance() {
+  if (advancing_) return;
+  advancing_ = true;
+  while (!carried_ && !queue_.empty() && ready(queue_.front())) {
+    Operation operation = std::move(queue_.front());
+    queue_.pop_front();
+    find_start(operation);
+    if (takes_lone_seconds(operation.spec)) {
+      operation.end = windows_.at(operation.done->serial, operation.last).start +
+                      network_.count_lone(operation.spec);
+      finish(operation);
+    } else {
+      interference_.carries();
+      carried_ = std::move(operation);
+      bell_.ring();
+    }
+  }
+  advancing_ = false;
+}
+
+bool Communicator::takes_lone_seconds(const TransferSpec& spec) const {
+  return network_.alone(spec) && (!interference_.on() || spec.speed_beside_compute >= 1);
 }
 
 Program Communicator::serve() {
   while (true) {
-    while (queue_.empty() ? !closing_ : !ready(queue_.front())) co_await bell_.rung();
-    if (queue_.empty()) co_return;
-    Operation operation = std::move(queue_.front());
-    queue_.pop_front();
-    find_start(operation);
-    if (interference_.on()) {
-      co_await carry_beside_compute(operation);
-    } else {
-      co_await network_.carry(operation.spec, operation.windows[operation.last].start,
-                              operation.end);
-    }
+    while (!carried_ && !(closing_ && queue_.empty())) co_await bell_.rung();
+    if (!carried_) co_return;
+    co_await carry(*carried_);
+    Operation operation = std::move(*carried_);
+    carried_.reset();
+    interference_.has_carried();
     finish(operation);
+    advance();
   }
 }
 
@@ -109,68 +114,62 @@ void Communicator::find_ready(Operation& operation) const {
   }
 }
 
-// When the lane may take part: it is ready, and the collective before this one is over.
-double Communicator::available(const Event::State& state, std::size_t lane) const {
-  const double ready = state.ready[lane];
-  return state.before ? std::max(ready, state.before->at(lane)) : ready;
-}
-
 // When every group starts: its last lane is available, and its collective before is over.
 void Communicator::find_start(Operation& operation) {
   Event::State& done = *operation.done;
-  std::vector<Window>& now = operation.windows;
-  done.serial = carried_++;
-  now.resize(groups_);
   find_ready(operation);
-  if (group_of_lane_.empty() && !done.before) {
+  done.serial = windows_.add({operation.done, interference_.kind_of(operation.spec)});
+  const std::span<Window> now = windows_.of(done.serial);
+  if (windows_.together() && !done.before) {
     now[0].start = std::max(0.0, range_of(done.ready).largest);
   } else {
     for (std::size_t lane = 0; lane < lanes_; ++lane) {
-      Window& window = now[group_of(lane)];
+      Window& window = now[windows_.group_of(lane)];
       window.start = std::max(window.start, available(done, lane));
     }
   }
-  for (std::size_t g = 0; g < groups_ && done.serial > 0; ++g) {
-    now[g].start = std::max(now[g].start, window(done.serial - 1, g).end);
+  // The one before is kept: forget() spares the last.
+  for (std::size_t g = 0; g < now.size() && done.serial > 0; ++g) {
+    now[g].start = std::max(now[g].start, windows_.at(done.serial - 1, g).end);
   }
   const auto later = [](const Window& a, const Window& b) { return a.start < b.start; };
   operation.last =
       static_cast<std::size_t>(std::max_element(now.begin(), now.end(), later) - now.begin());
+  interference_.change();
 }
 
 // Sets the end of every group's transfer, once the end of the last one is known.
 void Communicator::finish(Operation& operation) {
   Event::State& done = *operation.done;
-  std::vector<Window>& now = operation.windows;
+  const std::span<Window> now = windows_.of(done.serial);
   const double seconds = operation.end - now[operation.last].start;
   for (Window& window : now) window.end = window.start + seconds;
   now[operation.last].end = operation.end;
-  windows_.insert(windows_.end(), now.begin(), now.end());
-  if (group_of_lane_.empty()) {
+  links_.add_busy(operation.spec, seconds - operation.spec.latency_seconds);
+  if (windows_.together()) {
     done.common = operation.end;
   } else {
     done.lanes.resize(lanes_);
     for (std::size_t lane = 0; lane < lanes_; ++lane) {
-      done.lanes[lane] = now[static_cast<std::size_t>(group_of_lane_[lane])].end;
+      done.lanes[lane] = now[windows_.group_of(lane)].end;
     }
   }
   if (watch_) tell(operation);
   operation.after = operation.issued = {};
+  interference_.change();
   done.complete();
 }
 
-Program Communicator::carry_beside_compute(Operation& operation) {
+Program Communicator::carry(Operation& operation) {
   Executor& executor = network_.executor();
-  const double start = operation.windows[operation.last].start;
+  const double start = windows_.at(operation.done->serial, operation.last).start;
   co_await executor.sleep_until(start);
-  interference_.start(executor.now(), operation.spec);
   operation.computed = interference_.computed_until(executor.now());
   co_await network_.carry(operation.spec, start, operation.end);
   while (const double missed = fallen_behind(operation, executor.now())) {
     operation.end = std::max(operation.end, executor.now()) + missed;
     co_await executor.sleep_until(operation.end);
   }
-  interference_.stop(executor.now(), operation.spec);
 }
 
 // A transfer whose threads share a core with compute falls behind while compute runs. What it
@@ -183,105 +182,56 @@ double Communicator::fallen_behind(Operation& operation, double now) const {
   const double before = std::exchange(operation.computed, interference_.computed_until(now));
   const double missed = (1 - speed) * (operation.computed - before);
   // Sleeps shorter than the clock's precision would go on for ever.
-  const double negligible = std::max(
-      1e-12 * (operation.end - operation.windows[operation.last].start), 2 * clock_precision);
+  const double negligible =
+      std::max(1e-12 * (operation.end - windows_.at(operation.done->serial, operation.last).start),
+               2 * clock_precision);
   return missed > negligible ? missed : 0;
 }
 
 Gap Communicator::divide(const Event::State& state, std::span<const double> ranks,
                          std::span<double> positions, LaneSteps& steps) const {
   Gap sum;
-  if (forgotten(state.serial)) return sum;  // over before any lane's position
+  if (windows_.forgotten(state.serial)) return sum;  // over before any lane's position
   std::size_t lane = 0;
-  if (group_of_lane_.empty() && !state.before) {
-    const std::size_t kept = state.serial + 1 - first_kept_;
-    lane = divide_together({windows_.data(), kept}, state.ready, ranks, positions, steps, sum);
+  if (windows_.together()) {
+    const double earliest = range_of(positions).smallest;
+    std::size_t first = state.serial;  // of those that any lane may have stood still for
+    while (first > windows_.first() && windows_.at(first - 1, 0).end > earliest) --first;
+    bool alone = true;  // none came after a collective of another communicator
+    for (std::size_t serial = first; serial <= state.serial && alone; ++serial) {
+      alone = windows_.collective(serial).state->before == nullptr;
+    }
+    if (alone) lane = divide_together(windows_, first, state.serial, ranks, positions, steps, sum);
   }
   for (; lane < lanes_; ++lane) {
-    const Gap gap = divide_lane(state, lane, positions[lane]);
+    Gap gap;
+    idle_before(state, lane, positions[lane], [&](WaitCause cause, double start, double end) {
+      double& part = cause == WaitCause::communication ? gap.exposed
+                     : cause == WaitCause::host_bound  ? gap.host_bound
+                                                       : gap.waiting;
+      part += end - start;
+    });
     sum.exposed += ranks[lane] * gap.exposed;
     sum.host_bound += ranks[lane] * gap.host_bound;
     sum.waiting += ranks[lane] * gap.waiting;
     steps.communicating[lane] += gap.exposed;
     steps.waiting[lane] += gap.waiting;
-    positions[lane] = std::max(positions[lane], window(state.serial, group_of(lane)).end);
+    positions[lane] =
+        std::max(positions[lane], windows_.at(state.serial, windows_.group_of(lane)).end);
   }
   return sum;
 }
 
-// The idle time right before the collective divides in this order: what it came after, by its own
-// causes; then the own host; then the other ranks.
-Gap Communicator::divide_lane(const Event::State& state, std::size_t lane, double from) const {
-  Gap gap;
-  if (forgotten(state.serial)) return gap;
-  const std::size_t group = group_of(lane);
-  const Window& own = window(state.serial, group);
-  if (own.end <= from) return gap;
-  double idle_from = from;
-  gap.exposed = own.end - std::max(own.start, from);
-  for (std::size_t serial = state.serial; serial-- > 0;) {
-    if (forgotten(serial)) break;
-    const Window& earlier = window(serial, group);
-    if (earlier.end <= from) break;
-    if (serial + 1 == state.serial) idle_from = earlier.end;
-    gap.exposed += earlier.end - std::max(earlier.start, from);
-  }
-  if (const Event::State* before = collective_before(state)) {
-    const Gap earlier = before->communicator->divide_lane(*before, lane, idle_from);
-    gap.exposed += earlier.exposed;
-    gap.host_bound += earlier.host_bound;
-    idle_from = std::max(idle_from, before->at(lane));
-  }
-  gap.host_bound +=
-      std::clamp(available(state, lane) - idle_from, 0.0, std::max(0.0, own.start - idle_from));
-  gap.waiting = std::max(0.0, own.end - from - gap.exposed - gap.host_bound);
-  return gap;
-}
-
-void Communicator::idle_before(const Event::State& state, std::size_t lane, double from,
-                               std::vector<Idle>& pieces) const {
-  const std::size_t group = group_of(lane);
-  if (forgotten(state.serial)) return;
-  std::size_t serial = state.serial;
-  while (serial > first_kept_ && window(serial - 1, group).end > from) --serial;
-  const auto idle = [&](WaitCause cause, double until) {
-    if (until > from) pieces.push_back({cause, from, until});
-    from = std::max(from, until);
-  };
-  for (; serial <= state.serial; ++serial) {
-    const Window& next = window(serial, group);
-    if (serial == state.serial) {
-      if (const Event::State* before = collective_before(state)) {
-        before->communicator->idle_before(*before, lane, from, pieces);
-        from = std::max(from, before->at(lane));
-      }
-      idle(WaitCause::host_bound, std::min(available(state, lane), next.start));
-    }
-    idle(WaitCause::waiting, next.start);
-    idle(WaitCause::communication, next.end);
-  }
-}
-
 void Communicator::tell(const Operation& operation) const {
   const TransferSpec& spec = operation.spec;
+  const Event::State& done = *operation.done;
   for (const int lane : watch_->lanes()) {
     const auto i = static_cast<std::size_t>(lane);
-    const Window& window = operation.windows[group_of(i)];
+    const Window& window = windows_.at(done.serial, windows_.group_of(i));
     watch_->observer().on_transfer({watch_->stream(lane, name_), spec.name, spec.what, spec.which,
-                                    spec.bytes, available(*operation.done, i), window.start,
-                                    window.end, spec.uses, operation.done->number,
-                                    operation.launch});
+                                    spec.bytes, available(done, i), window.start, window.end,
+                                    spec.uses, done.number, operation.launch});
   }
-}
-
-void Communicator::forget(double time) {
-  std::size_t over = 0;
-  while (over < windows_.size() && windows_[over].end <= time) ++over;
-  over /= groups_;  // whole collectives: one that is over in some groups only is still asked about
-  if (over > 0 && over * groups_ == windows_.size())
-    --over;  // the next one starts after the latest
-  windows_.erase(windows_.begin(), windows_.begin() + static_cast<std::ptrdiff_t>(over * groups_));
-  first_kept_ += over;
 }
 
 }  // namespace lockstep

@@ -1,7 +1,9 @@
-// A communicator's queue of collectives and the program that carries them out one after the other.
+// A communicator's queue of collectives: each is worked out as soon as everything before it is known,
+// or carried by a program where others may share its links.
 #pragma once
 
 #include <deque>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,37 +13,35 @@
 #include "engine/interference.hpp"
 #include "engine/network.hpp"
 #include "engine/watch.hpp"
+#include "engine/windows.hpp"
 
 namespace lockstep {
 
 class Communicator final : public Waker {
  public:
-  Communicator(std::string name, int lanes, std::vector<std::vector<int>> groups,
-               Interference& interference, Network& network, Watch* watch);
+  Communicator(std::string name, int lanes, const std::vector<std::vector<int>>& groups,
+               Interference& interference, Network& network, Links& carried, Watch* watch);
 
   const std::string& name() const { return name_; }
+  const CollectiveWindows& windows() const { return windows_; }
   // Ready per lane when its host has come this far and both events have happened.
   Event start(const TransferSpec& spec, const HostClock& host, const Event& after,
               const Event& issued = {});
   // Its program: returns when the world closes and nothing is queued.
   Program serve();
   void close();
-  void wake() override { bell_.ring(); }
+  void wake() override { advance(); }
 
   // How the gaps between the lanes' positions and the end of the collective behind `state` divide,
   // summed over ranks, and added to each lane's step. Moves the positions there.
   Gap divide(const Event::State& state, std::span<const double> ranks, std::span<double> positions,
              LaneSteps& steps) const;
-  // The same for one lane, piece by piece, in order.
-  struct Idle {
-    WaitCause cause = WaitCause::waiting;
-    double start = 0, end = 0;
-  };
-  void idle_before(const Event::State& state, std::size_t lane, double from,
-                   std::vector<Idle>& pieces) const;
+  // The same for one lane, piece by piece, in order: `tell`(WaitCause, start, end).
+  template <class Tell>
+  void idle_before(const Event::State& state, std::size_t lane, double from, Tell&& tell) const;
   // No position that divide() will be asked about is before `time` any more: drops the windows that
   // ended by then in every group.
-  void forget(double time);
+  void forget(double time) { windows_.forget(time); }
 
  private:
   struct Operation {
@@ -49,44 +49,78 @@ class Communicator final : public Waker {
     HostClock host;
     Event after, issued;
     std::shared_ptr<Event::State> done;
-    Observer::Number launch = 0;    // the host's
-    std::vector<Window> windows{};  // by group
-    std::size_t last = 0;           // the group that starts last
-    double end = 0;                 // of that group's
-    double computed = 0;  // by the compute stream until the transfer last caught up with it
+    Observer::Number launch = 0;  // the host's
+    std::size_t last = 0;         // the group that starts last
+    double end = 0;               // of that group's
+    double computed = 0;          // by the compute stream until the transfer last caught up with it
   };
   static bool ready(const Operation& operation) {
     return operation.after.known() && operation.issued.known();
   }
+  void advance();
+  bool takes_lone_seconds(const TransferSpec& spec) const;
   void find_ready(Operation& operation) const;
-  double available(const Event::State& state, std::size_t lane) const;
+  static double available(const Event::State& state, std::size_t lane);
+  static const Event::State* collective_before(const Event::State& state);
   void find_start(Operation& operation);
-  Program carry_beside_compute(Operation& operation);
+  Program carry(Operation& operation);
   double fallen_behind(Operation& operation, double now) const;
   void finish(Operation& operation);
   void tell(const Operation& operation) const;
-  Gap divide_lane(const Event::State& state, std::size_t lane, double from) const;
-  std::size_t group_of(std::size_t lane) const {
-    return group_of_lane_.empty() ? 0 : static_cast<std::size_t>(group_of_lane_[lane]);
-  }
-  bool forgotten(std::size_t serial) const { return serial < first_kept_; }
-  const Window& window(std::size_t serial, std::size_t group) const {
-    return windows_[(serial - first_kept_) * groups_ + group];
-  }
 
   std::string name_;
   std::size_t lanes_;
-  std::size_t groups_;
-  std::vector<int> group_of_lane_;  // empty = one group
   Interference& interference_;
   Network& network_;
+  Links& links_;  // counts what the rank group's transfers have asked of the links so far
   Watch* watch_;  // null = nobody listens
   std::deque<Operation> queue_;
-  std::vector<Window> windows_;  // of collectives not forgotten, all groups of one side by side
-  std::size_t first_kept_ = 0;   // serial of the first of them
-  std::size_t carried_ = 0;
+  std::optional<Operation> carried_;  // what serve() is at
+  CollectiveWindows windows_;
+  bool advancing_ = false;
   Bell bell_;
   bool closing_ = false;
 };
+
+// When the lane may take part: it is ready, and the collective before this one is over.
+inline double Communicator::available(const Event::State& state, std::size_t lane) {
+  const double ready = state.ready[lane];
+  return state.before ? std::max(ready, state.before->at(lane)) : ready;
+}
+
+// The collective of another communicator that the one behind `state` came after; null = none.
+inline const Event::State* Communicator::collective_before(const Event::State& state) {
+  const Event::State* before = state.before.get();
+  while (before && !before->communicator) before = before->before.get();
+  return before && before->communicator != state.communicator ? before : nullptr;
+}
+
+// The idle time before each collective divides in this order: what it came after, by its own causes;
+// then the own host; then the other ranks.
+template <class Tell>
+void Communicator::idle_before(const Event::State& state, std::size_t lane, double from,
+                               Tell&& tell) const {
+  if (windows_.forgotten(state.serial)) return;  // over before any lane's position
+  const std::size_t group = windows_.group_of(lane);
+  std::size_t serial = state.serial;
+  while (serial > windows_.first() && windows_.at(serial - 1, group).end > from) --serial;
+  const auto idle = [&](WaitCause cause, double until) {
+    if (until > from) tell(cause, from, until);
+    from = std::max(from, until);
+  };
+  for (; serial <= state.serial; ++serial) {
+    const Window& next = windows_.at(serial, group);
+    if (next.start > from) {
+      const Event::State& ready = *windows_.collective(serial).state;
+      if (const Event::State* before = collective_before(ready)) {
+        before->communicator->idle_before(*before, lane, from, tell);
+        from = std::max(from, before->at(lane));
+      }
+      idle(WaitCause::host_bound, std::min(available(ready, lane), next.start));
+      idle(WaitCause::waiting, next.start);
+    }
+    idle(WaitCause::communication, next.end);
+  }
+}
 
 }  // namespace lockstep

@@ -33,71 +33,159 @@ void Curve::at(std::span<const double> positions, std::span<double> values) cons
   }
 }
 
-Interference::Interference(Slowdown slowdown, Executor& executor)
-    : slowdown_(std::move(slowdown)), bell_(executor) {
-  for (std::vector<Piece>& pieces : pieces_) pieces.push_back({});
+Interference::Interference(Slowdown slowdown, std::size_t lanes, Executor& executor)
+    : slowdown_(std::move(slowdown)), lanes_(lanes), kinds_(1), mixtures_(1), bell_(executor) {
+  mixtures_[0].slowness.fill(1);
 }
 
-void Interference::start(double time, const TransferSpec& spec) {
-  ++active_;
-  change(time,
-         {taken_.channels + spec.channels, taken_.hbm_bytes_per_second + spec.hbm_bytes_per_second,
-          taken_.cores + spec.cores, taken_.compute_speed * spec.compute_speed});
+void Interference::runs_beside(const CollectiveWindows& collectives) {
+  beside_.push_back(&collectives);
+  together_ = together_ && collectives.together();
+  next_.assign(beside_.size() * (together_ ? 1 : lanes_), 0);
+  walk_.resize(beside_.size());
 }
 
-void Interference::stop(double time, const TransferSpec& spec) {
-  --active_;
-  Occupancy rest;  // no rounding rests of sums while nothing runs
-  if (active_ > 0) {
-    rest = {taken_.channels - spec.channels,
-            taken_.hbm_bytes_per_second - spec.hbm_bytes_per_second,
-            std::max(0.0, taken_.cores - spec.cores),
-            std::min(1.0, taken_.compute_speed / spec.compute_speed)};
-  }
-  change(time, rest);
+int Interference::kind_of(const TransferSpec& spec) {
+  const Occupancy taken{spec.channels, spec.hbm_bytes_per_second, spec.cores, spec.compute_speed};
+  const auto known = std::find(kinds_.begin(), kinds_.end(), taken) - kinds_.begin();
+  if (known == std::ssize(kinds_)) kinds_.push_back(taken);
+  return static_cast<int>(known);
 }
 
-void Interference::change(double time, const Occupancy& taken) {
-  taken_ = taken;
-  for (std::size_t p = 0; p < phases; ++p) {
-    const Piece& last = pieces_[p].back();
-    Piece next;
-    next.time = std::max(time, last.time);
-    next.work = last.work + (next.time - last.time) * last.speed;
-    if (active_ > 0) {
-      next.slowness = std::max(1.0, slowdown_(static_cast<Phase>(p), taken_));
-      next.speed = 1 / next.slowness;
+int Interference::mix(int mixture, int kind) {
+  const auto from = static_cast<std::size_t>(mixture), of = static_cast<std::size_t>(kind);
+  if (mixtures_[from].with.size() <= of) mixtures_[from].with.resize(kinds_.size(), -1);
+  const int made = mixtures_[from].with[of] = static_cast<int>(mixtures_.size());
+  const Occupancy& a = mixtures_[from].taken;
+  const Occupancy& b = kinds_[of];
+  mixtures_.push_back({{a.channels + b.channels, a.hbm_bytes_per_second + b.hbm_bytes_per_second,
+                        a.cores + b.cores, a.compute_speed * b.compute_speed}});
+  return made;
+}
+
+double Interference::slowness(Phase phase, int mixture) {
+  Mixture& now = mixtures_[static_cast<std::size_t>(mixture)];
+  double& known = now.slowness[static_cast<std::size_t>(phase)];
+  if (known == 0) known = std::max(1.0, slowdown_(phase, now.taken));
+  return known;
+}
+
+// `next`: of every communicator, a collective that is not after the first that is not over; moved on
+// to that one.
+Interference::Moment Interference::at(Phase phase, std::size_t lane, double time,
+                                      std::size_t* next) {
+  Moment moment;
+  int mixture = 0;
+  for (std::size_t i = 0; i < beside_.size(); ++i) {
+    const CollectiveWindows& collectives = *beside_[i];
+    const std::size_t groups = collectives.groups(), count = collectives.count();
+    const std::size_t first = collectives.first();
+    std::size_t serial = std::max(next[i], first);
+    const Window* window =
+        collectives.of_group(collectives.group_of(lane)) + (serial - first) * groups;
+    while (serial < count && window->end <= time) {
+      ++serial;
+      window += groups;
     }
-    pieces_[p].push_back(next);
+    next[i] = serial;
+    if (serial == count) continue;
+    if (window->start > time) {
+      moment.until = std::min(moment.until, window->start);
+    } else {
+      moment.until = std::min(moment.until, window->end);
+      mixture = with(mixture, collectives.collective(serial).kind);
+    }
   }
-  ++changes_;
-  bell_.ring();
+  moment.slowness = slowness(phase, mixture);
+  return moment;
 }
 
-Curve Interference::curve(Phase phase, double Piece::*position, double Piece::*value,
-                          double Piece::*rate, const Range& range) const {
-  const std::vector<Piece>& pieces = pieces_[static_cast<std::size_t>(phase)];
-  std::size_t i = pieces.size() - 1;
-  while (i > 0 && pieces[i].*position > range.smallest) --i;
+// From `now` on, which holds at `from`.
+double Interference::walk(Phase phase, std::size_t lane, double from, double seconds, Moment now,
+                          const std::size_t* next) {
+  std::copy_n(next, walk_.size(), walk_.data());
+  while (from + seconds * now.slowness > now.until) {
+    seconds -= (now.until - from) / now.slowness;
+    from = now.until;
+    now = at(phase, lane, from, walk_.data());
+  }
+  return from + seconds * now.slowness;
+}
+
+double Interference::end_of_work(Phase phase, std::size_t lane, double from, double seconds) {
+  std::vector<std::size_t> next(next_of(lane), next_of(lane) + walk_.size());
+  const Moment now = at(phase, lane, from, next.data());
+  return walk(phase, lane, from, seconds, now, next.data());
+}
+
+double Interference::work(Phase phase, std::span<const double> begins, const Range& range,
+                          double busy, const LaneFactors& factors, std::span<double> ends) {
+  if (together_) {
+    lay_out(phase, range, busy * factors.largest);
+    curve(&Piece::time, &Piece::work, &Piece::speed, range).at(begins, ends);
+    const Range done = add_scaled(ends, busy, factors.lanes);
+    curve(&Piece::work, &Piece::time, &Piece::slowness, done).at(ends, ends);
+    return time_of(done.largest);
+  }
+  double last = 0;
+  for (std::size_t lane = 0; lane < lanes_; ++lane) {
+    const double from = begins[lane], seconds = busy * factors.lanes[lane];
+    std::size_t* next = next_of(lane);
+    const Moment now = at(phase, lane, from, next);
+    const double end = from + seconds * now.slowness;
+    ends[lane] = end <= now.until ? end : walk(phase, lane, from, seconds, now, next);
+    last = std::max(last, ends[lane]);
+  }
+  return last;
+}
+
+// The pieces from the first lane's position until the last lane has done `longest` seconds of work.
+void Interference::lay_out(Phase phase, const Range& range, double longest) {
+  pieces_.clear();
+  const double begin = range.smallest;
+  Moment now = at(phase, 0, begin, next_.data());
+  walk_ = next_;
+  double time = begin, work = 0;
+  while (true) {
+    pieces_.push_back({time, work, 1 / now.slowness, now.slowness});
+    if (now.until == never) return;
+    if (now.until > range.largest) {
+      const double enough = work_at(range.largest) + longest;
+      if (work + (now.until - time) / now.slowness > enough) return;
+    }
+    work += (now.until - time) / now.slowness;
+    time = now.until;
+    now = at(phase, 0, time, walk_.data());
+  }
+}
+
+double Interference::work_at(double time) const {
+  const Piece* piece = &pieces_.back();
+  while (piece != pieces_.data() && piece->time > time) --piece;
+  return piece->work + (time - piece->time) * piece->speed;
+}
+
+double Interference::time_of(double work) const {
+  const Piece* piece = &pieces_.back();
+  while (piece != pieces_.data() && piece->work > work) --piece;
+  return piece->time + (work - piece->work) * piece->slowness;
+}
+
+Curve Interference::curve(double Piece::*position, double Piece::*value, double Piece::*rate,
+                          const Range& range) const {
   Curve result;
-  result.origin = pieces[i].*position;
-  result.constant = pieces[i].*value;
-  result.rate = pieces[i].*rate;
-  for (double before = result.rate; ++i < pieces.size() && pieces[i].*position < range.largest;) {
-    const double at = pieces[i].*position - result.origin;
-    const double bend = pieces[i].*rate - std::exchange(before, pieces[i].*rate);
+  result.origin = pieces_[0].*position;
+  result.constant = pieces_[0].*value;
+  result.rate = pieces_[0].*rate;
+  double before = result.rate;
+  for (std::size_t i = 1; i < pieces_.size() && pieces_[i].*position < range.largest; ++i) {
+    const double at = pieces_[i].*position - result.origin;
+    const double bend = pieces_[i].*rate - std::exchange(before, pieces_[i].*rate);
+    if (bend == 0) continue;
     result.bends.push_back({at, bend});
     result.constant -= at * bend;
   }
   return result;
-}
-
-void Interference::forget(double time) {
-  for (std::vector<Piece>& pieces : pieces_) {
-    const auto later = std::partition_point(pieces.begin(), pieces.end(),
-                                            [&](const Piece& piece) { return piece.time <= time; });
-    if (later - pieces.begin() > 64) pieces.erase(pieces.begin(), later - 1);
-  }
 }
 
 }  // namespace lockstep

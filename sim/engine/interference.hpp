@@ -1,17 +1,17 @@
-// Compute beside collectives: a piecewise constant speed over time per phase, and its integral
-// ("work time"), in which a segment of device work has its nominal length.
+// Compute beside collectives: each lane's speed is piecewise constant over time, and follows from the
+// windows of the collectives that its own groups carry.
 #pragma once
 
-#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <functional>
-#include <limits>
 #include <span>
 #include <vector>
 
 #include "engine/executor.hpp"
 #include "engine/range.hpp"
 #include "engine/ranks.hpp"
+#include "engine/windows.hpp"
 
 namespace lockstep {
 
@@ -31,17 +31,45 @@ struct Curve {
   void at(std::span<const double> positions, std::span<double> values) const;
 };
 
+// Slow-down of every lane, and what loops over lanes need of all of them.
+struct LaneFactors {
+  std::vector<double> lanes;
+  double smallest = 1, largest = 1;
+  double over_ranks = 1;  // summed over ranks
+};
+
 class Interference {
  public:
   using Slowdown = std::function<double(Phase, const Occupancy&)>;
 
-  Interference(Slowdown slowdown, Executor& executor);
+  Interference(Slowdown slowdown, std::size_t lanes, Executor& executor);
   bool on() const { return static_cast<bool>(slowdown_); }
 
-  // A collective starts or stops at `time`. Times never decrease; earlier ones count from the
-  // latest change.
-  void start(double time, const TransferSpec& spec);
-  void stop(double time, const TransferSpec& spec);
+  // From now on these collectives run beside the lanes' compute.
+  void runs_beside(const CollectiveWindows& collectives);
+  // What a transfer takes from compute, as a number: equal ones are alike. 0 takes nothing.
+  int kind_of(const TransferSpec& spec);
+
+  // Windows were added, or one has got its end.
+  void change() {
+    ++changes_;
+    bell_.ring();
+  }
+  std::size_t changes() const { return changes_; }
+  Bell& bell() { return bell_; }
+  // One more collective is being carried and will end nobody knows when; one fewer.
+  void carries() { ++carried_; }
+  void has_carried() { --carried_; }
+  // Whether every window is known that can reach into work whose time has come.
+  bool settled() const { return carried_ == 0; }
+
+  // Where the lanes are after work that takes `busy` seconds alone, times each lane's factor, from
+  // their positions `begins` in `range` on. Positions of one call are never before those of an
+  // earlier one. Returns the last of `ends`.
+  double work(Phase phase, std::span<const double> begins, const Range& range, double busy,
+              const LaneFactors& factors, std::span<double> ends);
+  // The same for one lane and `seconds` of work, not before its position in the latest work().
+  double end_of_work(Phase phase, std::size_t lane, double from, double seconds);
 
   // The compute stream begins work at `begin`, later or earlier than now; it ends at `end`. Of
   // several lanes: the first begin and the last end.
@@ -56,49 +84,61 @@ class Interference {
     return computed_ + std::max(0.0, time - computing_since_);
   }
 
-  // When a device that was never idle has done so much work, if nothing changes after the latest
-  // change.
-  double time_of(Phase phase, double work) const {
-    const std::vector<Piece>& pieces = pieces_[static_cast<std::size_t>(phase)];
-    const Piece* piece = &pieces.back();
-    while (piece != pieces.data() && piece->work > work) --piece;
-    return piece->time + (work - piece->work) * piece->slowness;
-  }
-  // Counts the changes: an answer of time_of() stays right while it does not move.
-  std::size_t changes() const { return changes_; }
-  // Rings at every change.
-  Bell& bell() { return bell_; }
-  // The same for many moments at once, all in `range`.
-  Curve work_curve(Phase phase, const Range& range) const {
-    return curve(phase, &Piece::time, &Piece::work, &Piece::speed, range);
-  }
-  Curve time_curve(Phase phase, const Range& range) const {
-    return curve(phase, &Piece::work, &Piece::time, &Piece::slowness, range);
-  }
-  // Forget changes before `time`.
-  void forget(double time);
-
  private:
   static constexpr std::size_t phases = 4;
+  // Collectives that run at the same time. 0: none.
+  struct Mixture {
+    Occupancy taken;
+    std::array<double, phases> slowness{};  // 0: not asked for yet
+    std::vector<int> with{};                // by kind: this and one more of it; -1: not made yet
+  };
   // Of constant speed, until the next one.
   struct Piece {
     double time = 0;
-    double work = 0;
+    double work = 0;  // done since the first piece began
     double speed = 1;
     double slowness = 1;  // 1 / speed
   };
-  Curve curve(Phase phase, double Piece::*position, double Piece::*value, double Piece::*rate,
+  // What runs at a moment, and when that changes.
+  struct Moment {
+    double slowness = 1;
+    double until = never;
+  };
+  Moment at(Phase phase, std::size_t lane, double time, std::size_t* next);
+  double walk(Phase phase, std::size_t lane, double from, double seconds, Moment now,
+              const std::size_t* next);
+  int with(int mixture, int kind) {
+    const std::vector<int>& known = mixtures_[static_cast<std::size_t>(mixture)].with;
+    const auto of = static_cast<std::size_t>(kind);
+    return of < known.size() && known[of] >= 0 ? known[of] : mix(mixture, kind);
+  }
+  int mix(int mixture, int kind);
+  double slowness(Phase phase, int mixture);
+  void lay_out(Phase phase, const Range& range, double longest);
+  double work_at(double time) const;
+  double time_of(double work) const;
+  Curve curve(double Piece::*position, double Piece::*value, double Piece::*rate,
               const Range& range) const;
-  void change(double time, const Occupancy& taken);
+  std::size_t* next_of(std::size_t lane) {
+    return next_.data() + (together_ ? 0 : lane * beside_.size());
+  }
 
   Slowdown slowdown_;
-  Occupancy taken_;  // by all active collectives
-  int active_ = 0;
+  std::size_t lanes_;
+  std::vector<const CollectiveWindows*> beside_;
+  bool together_ = true;  // one group everywhere: what runs beside one lane runs beside all
+  // By lane (one for all where together) and communicator: the first collective that is not over
+  // where the lane was at the latest work().
+  std::vector<std::size_t> next_;
+  std::vector<std::size_t> walk_;  // a copy of a lane's, which goes on
+  std::vector<Occupancy> kinds_;
+  std::vector<Mixture> mixtures_;
+  std::vector<Piece> pieces_;  // of the latest work(), where together
+  std::size_t changes_ = 0;
+  int carried_ = 0;
   double computed_ = 0;      // seconds of finished work
   double computed_end_ = 0;  // of the latest that is finished
   double computing_since_ = never;
-  std::array<std::vector<Piece>, phases> pieces_;
-  std::size_t changes_ = 0;
   Bell bell_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 #include <utility>
 
 namespace lockstep {
@@ -31,11 +32,13 @@ void Links::end(const TransferSpec& spec, double time) {
   }
 }
 
-void Links::count(const TransferSpec& spec, double seconds) {
+void Links::add_bytes(const TransferSpec& spec) {
+  for (const LinkUse& use : spec.uses) add_bytes(links_[static_cast<std::size_t>(use.link)], use);
+}
+
+void Links::add_busy(const TransferSpec& spec, double seconds) {
   for (const LinkUse& use : spec.uses) {
-    Link& link = links_[static_cast<std::size_t>(use.link)];
-    add_bytes(link, use);
-    link.busy_seconds += seconds;
+    links_[static_cast<std::size_t>(use.link)].busy_seconds += seconds;
   }
 }
 
@@ -120,7 +123,42 @@ LinkId Network::add_link(Links::Link link) {
 
 void Network::set_capacity(LinkId link, double bytes_per_second) {
   links_.at(link).bytes_per_second = bytes_per_second;
+  links_.at(link).varies = true;
   executor_.set_capacity(link, bytes_per_second);
+}
+
+void Network::asks(const TransferSpec& spec, const void* asker) {
+  for (const LinkUse& use : spec.uses) {
+    Links::Link& link = links_.at(use.link);
+    const void* before = std::exchange(link.asker, asker);
+    if (!link.meet && before && before != asker) {
+      throw std::logic_error("transfers meet on link " + link.name);
+    }
+  }
+}
+
+bool Network::alone(const TransferSpec& spec) const {
+  return std::none_of(spec.uses.begin(), spec.uses.end(), [this](const LinkUse& use) {
+    const Links::Link& link = links_.at(use.link);
+    return link.varies || (link.meet && kind_ == NetworkKind::flow);
+  });
+}
+
+double Network::count_lone(const TransferSpec& spec) {
+  double seconds = lone_bytes_seconds(spec, links_);
+  const auto slow = [&](const LinkUse& use) {
+    return use.bytes > seconds * links_.at(use.link).bytes_per_second;
+  };
+  if (kind_ == NetworkKind::flow && std::any_of(spec.uses.begin(), spec.uses.end(), slow)) {
+    const Shape shape = shape_of(spec, links_, seconds);
+    for (const LinkId link : shape.links) {
+      const auto times =
+          static_cast<double>(std::count(shape.links.begin(), shape.links.end(), link));
+      seconds = std::max(seconds, times * shape.payload / links_.at(link).bytes_per_second);
+    }
+  }
+  links_.count(spec, seconds);
+  return spec.latency_seconds + seconds;
 }
 
 Program Network::carry(const TransferSpec& spec, double start, double& end) {

@@ -22,6 +22,9 @@ class Links {
     double busy_seconds = 0;
     int active = 0;  // transfers on it right now
     double active_since = 0;
+    bool varies = false;          // its rate may change during the run
+    bool meet = true;             // transfers over it may meet; false: one asker has all of them
+    const void* asker = nullptr;  // of the latest transfer over it
   };
 
   LinkId add(Link link);
@@ -31,8 +34,14 @@ class Links {
   void begin(const TransferSpec& spec, double time);
   void end(const TransferSpec& spec, double time);
   // A transfer whose times are known in closed form.
-  void count(const TransferSpec& spec, double seconds);
-  // What was booked between two moments, `times` more.
+  void count(const TransferSpec& spec, double seconds) {
+    add_bytes(spec);
+    add_busy(spec, seconds);
+  }
+  // Its parts: what it carries, and for how long it keeps its links busy.
+  void add_bytes(const TransferSpec& spec);
+  void add_busy(const TransferSpec& spec, double seconds);
+  // What another ledger booked between two moments, `times` more.
   void repeat(const Links& from, const Links& to, int times);
   std::vector<LinkTotals> totals() const;
 
@@ -52,6 +61,15 @@ class Network {
   void set_capacity(LinkId link, double bytes_per_second);
   Links& links() { return links_; }
   Executor& executor() { return executor_; }
+  // `asker` (a communicator; any address that tells it from others) will have this carried.
+  // Transfers of one asker never overlap. Throws std::logic_error about a link of which another
+  // asker was said to have all transfers.
+  void asks(const TransferSpec& spec, const void* asker);
+  // Whether the transfer takes its lone seconds whenever it starts: none can meet it, and its links
+  // keep their rates.
+  bool alone(const TransferSpec& spec) const;
+  // Books such a transfer. Returns its seconds.
+  double count_lone(const TransferSpec& spec);
   // Carries the transfer from `start` on: returns when it is done, and `end` is when that was. A
   // start in the past means that the transfer has been running since then: the bytes it would have
   // moved alone are credited.

@@ -13,9 +13,14 @@ void ComputeStream::pace_with_time() {
   measure_positions();
 }
 
+void ComputeStream::go_until(std::function<bool()> there) {
+  there_ = std::move(there);
+  bell_.ring();
+}
+
 Program ComputeStream::serve() {
   while (true) {
-    while (queue_.empty() ? !closing_ : !front_ready()) co_await bell_.rung();
+    while (queue_.empty() ? !closing_ : !(wanted() && front_ready())) co_await bell_.rung();
     if (queue_.empty()) co_return;
     const Item item = std::move(queue_.front());
     queue_.pop_front();
@@ -27,45 +32,31 @@ Program ComputeStream::serve() {
   }
 }
 
-// The same as compute(), but the device slows down while collectives run. How long depends on
-// collectives that may start or end until then: look, wait until that moment, look again until
-// nothing has changed.
+// The same as compute(), but the device slows down while collectives run. Those that may run beside
+// the item have been issued, or start after it. While one of them is carried, its end hangs on time:
+// look, wait until that moment, look again until nothing has changed.
 Program ComputeStream::compute_beside_collectives(const Item& item) {
-  begin_beside_collectives(item, executor_.now());
+  interference_.compute_begins(earliest_);
   double end = end_beside_collectives(item);
-  while (end > executor_.now()) {
+  while (end > executor_.now() && !interference_.settled()) {
+    const std::size_t seen = interference_.changes();
     const bool changed = co_await interference_.bell().rung(end);
-    if (!changed && interference_.changes() == changes_seen_) break;
+    if (!changed && interference_.changes() == seen) break;
     end = end_beside_collectives(item);
   }
   finish_beside_collectives(item);
   interference_.compute_ends(latest_);
 }
 
-void ComputeStream::begin_beside_collectives(const Item& item, double now) {
-  find_work_ends(item);
-  interference_.compute_begins(earliest_);
-  changes_seen_ = interference_.changes();
-  began_in_past_ = latest_ <= now;
-  last_host_ = 0;
-  if (host_never_binds(item)) return;
-  for (std::size_t lane = 0; lane < device_.size(); ++lane) {
-    last_host_ = std::max(last_host_,
-                          item.host.at(lane) + scaled_span(item.work, item.factors->lanes[lane]));
-  }
-}
-
-// When the last lane is done, if no further collective starts or ends.
+// When the last lane's device and host are done, as far as is known.
 double ComputeStream::end_beside_collectives(const Item& item) {
-  const std::size_t seen = std::exchange(changes_seen_, interference_.changes());
-  // Lanes that began before the first look keep their place in work time whatever happened since.
-  if (seen != changes_seen_ && !began_in_past_) find_work_ends(item);
-  return std::max(interference_.time_of(item.phase, work_end_range_.largest), last_host_);
-}
-
-void ComputeStream::find_work_ends(const Item& item) {
-  interference_.work_curve(item.phase, {earliest_, latest_}).at(device_, work_end_);
-  work_end_range_ = add_scaled(work_end_, item.work.busy, item.factors->lanes);
+  double last = interference_.work(item.phase, device_, {earliest_, latest_}, item.work.busy,
+                                   *item.factors, work_end_);
+  if (host_never_binds(item)) return last;
+  for (std::size_t lane = 0; lane < device_.size(); ++lane) {
+    last = std::max(last, item.host.at(lane) + scaled_span(item.work, item.factors->lanes[lane]));
+  }
+  return last;
 }
 
 void ComputeStream::finish_beside_collectives(const Item& item) {
@@ -73,7 +64,7 @@ void ComputeStream::finish_beside_collectives(const Item& item) {
   const double before = position_sum_;
   const bool host_binds = !host_never_binds(item);
   if (watch_) watch_->remember(device_);
-  interference_.time_curve(item.phase, work_end_range_).at(work_end_, device_);
+  std::swap(device_, work_end_);
   measure_positions();
   const double after = position_sum_;
   busy_part(sums_.split, item.phase) += after - before;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,11 +20,13 @@ struct RankGroup::Impl final : Waker {
   // pace. They end when nothing is left to do after close().
   void start();
   void close();
-  Program await(Event event);
+  // Until `there()`. The compute stream goes on as far as that takes: what the program issues next
+  // may slow down what comes after.
+  Program await(std::function<bool()> there);
   void compute(Phase phase, const QueuedWork& work, WorkLabel label);
   Factors factors_of(const QueuedWork& work) const;
 
-  // A mark, and what links had carried when the host issued it.
+  // A mark, and what the group's transfers had asked of links when the host issued it.
   struct Marked {
     Mark at;
     Links links;
@@ -36,6 +39,7 @@ struct RankGroup::Impl final : Waker {
   std::string name;
   bool one_thread;
   Network& network;
+  Links links;  // what the group's transfers asked of them
   std::deque<Communicator>& all_communicators;
   Interference interference;
   Bell program;  // the group's program waits here

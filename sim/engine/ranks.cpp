@@ -17,13 +17,14 @@ RankGroup::Impl::Impl(RankGroupSpec spec, Network& given, std::deque<Communicato
       one_thread(spec.one_thread),
       network(given),
       all_communicators(all),
-      interference(std::move(spec.slowdown), given.executor()),
+      interference(std::move(spec.slowdown), spec.ranks_per_lane.size(), given.executor()),
       program(given.executor()),
       stream(std::move(spec.ranks_per_lane), interference, given.executor(), program, watch.get()),
       factors(stream.make_factors(std::vector<double>(stream.lanes(), 1.0))),
       device_of_lane(std::move(spec.device_of_lane)) {}
 
 void RankGroup::Impl::start() {
+  links = network.links();
   for (Communicator* communicator : communicators) {
     network.executor().start(communicator->name(), communicator->serve());
   }
@@ -38,9 +39,11 @@ void RankGroup::Impl::close() {
   stream.close();
 }
 
-Program RankGroup::Impl::await(Event event) {
-  if (known_or_wake(event, *this)) co_return;
-  while (!event.known()) co_await program.rung();
+Program RankGroup::Impl::await(std::function<bool()> there) {
+  if (there()) co_return;
+  stream.go_until(there);
+  while (!there()) co_await program.rung();
+  stream.go_until({});
 }
 
 RankGroup::RankGroup(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -66,7 +69,9 @@ Program RankGroup::host_wait(Event event, double resume) {
     wait(event);
     co_return;
   }
-  if (!event.known()) co_await impl_->await(event);
+  if (!known_or_wake(event, *impl_)) {
+    co_await impl_->await([&event] { return event.known(); });
+  }
   if (!event.state()) co_return;
   std::vector<double> base(impl_->stream.lanes());
   for (std::size_t lane = 0; lane < base.size(); ++lane) {
@@ -143,7 +148,7 @@ Event RankGroup::record() {
 Communicator& RankGroup::add_communicator(const std::string& name,
                                           std::vector<std::vector<int>> groups) {
   Communicator& made = impl_->all_communicators.emplace_back(
-      name, lanes(), std::move(groups), impl_->interference, impl_->network, impl_->watch.get());
+      name, lanes(), groups, impl_->interference, impl_->network, impl_->links, impl_->watch.get());
   impl_->communicators.push_back(&made);
   return made;
 }
@@ -178,6 +183,7 @@ Event RankGroup::copy(StreamId stream, const TransferSpec& spec, const Event& af
   Links& links = impl_->network.links();
   const double seconds = lone_seconds(spec, links);
   links.count(spec, seconds - spec.latency_seconds);
+  impl_->links.count(spec, seconds - spec.latency_seconds);
   return enqueue(stream, seconds, after, true, spec.name);
 }
 
@@ -192,7 +198,7 @@ int RankGroup::mark() {
     marked.at.host.push_back(impl_->host.at(lane));
   }
   marked.at.collectives = impl_->collectives;
-  marked.links = impl_->network.links();
+  marked.links = impl_->links;
   ComputeStream::Item item;
   item.kind = ComputeStream::Item::Kind::mark;
   item.mark = &marked.at;
@@ -205,7 +211,7 @@ const Mark& RankGroup::marked(int number) const {
 }
 
 Program RankGroup::await_mark(int number) {
-  while (marked(number).device.empty()) co_await impl_->program.rung();
+  co_await impl_->await([this, number] { return !marked(number).device.empty(); });
 }
 
 std::vector<double> RankGroup::repeat(int from, int to, int times) {
@@ -252,7 +258,7 @@ void RankGroup::end_step() {
 }
 
 Program RankGroup::await_step(int index) {
-  while (static_cast<int>(steps().size()) <= index) co_await impl_->program.rung();
+  co_await impl_->await([this, index] { return static_cast<int>(steps().size()) > index; });
 }
 
 const std::vector<StepRecord>& RankGroup::steps() const {

@@ -55,6 +55,7 @@ struct Occupancy {
   double hbm_bytes_per_second = 0;
   double cores = 0;
   double compute_speed = 1;
+  bool operator==(const Occupancy&) const = default;
 };
 
 // Why a stream other than the compute stream is waited for: where wait() books the gap.
@@ -75,11 +76,12 @@ class Event {
 };
 
 // An ordered queue of collectives over all lanes, one at a time (facts 10, 11). With several groups
-// (a partition of the lanes: HYBRID_SHARD's nodes) every group starts when its own last lane
-// arrives and its own previous collective has ended. The network carries the transfer of the group
-// that starts last, which sets the pace of the job: `uses` count the traffic of all groups together,
-// and the other groups take the same seconds. Interference lasts as long as that transfer, for the
-// lanes of all groups. Made by RankGroup::add_communicator, owned by the world.
+// (a partition of the lanes: HYBRID_SHARD's nodes) every group starts when its own last lane arrives
+// and its own previous collective has ended, and slows down the compute of its own lanes alone. A
+// transfer that meets no other on its links takes latency + bytes / lone rate in every group. One
+// that may meet others goes over the network once, when the last group starts, which sets the pace
+// of the job, and takes the same seconds in the other groups. `uses` count the traffic of all groups
+// together. Made by RankGroup::add_communicator, owned by the world.
 class Communicator;
 
 // A further in-order queue per lane (copy engines, data loader, CPU optimizer). Index into the

@@ -146,9 +146,9 @@ void ComputeStream::compute(const Item& item) {
   sums_.split.host_bound += gap_sum;
 }
 
-void ComputeStream::tell_computed(const Item& item, const Interference* pace) const {
-  watch_->computed(item.phase, item.work, item.label, item.factors->lanes, item.host, device_, pace,
-                   work_end_);
+void ComputeStream::tell_computed(const Item& item, Interference* pace) const {
+  watch_->computed(item.phase, item.work, item.label, item.factors->lanes, item.host, device_,
+                   pace);
 }
 
 void ComputeStream::book_idle(WaitCause cause, double seconds) {
@@ -241,7 +241,6 @@ void ComputeStream::end_step() {
   step_start_ = position;
   sums_ = {};
   sums_.lanes = LaneSteps(device_.size());
-  interference_.forget(earliest_);
   program_.ring();
 }
 

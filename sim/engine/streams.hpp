@@ -5,6 +5,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -18,12 +19,6 @@
 
 namespace lockstep {
 
-// Slow-down of every lane, and what loops over lanes need of all of them.
-struct LaneFactors {
-  std::vector<double> lanes;
-  double smallest = 1, largest = 1;
-  double over_ranks = 1;  // summed over ranks
-};
 using Factors = std::shared_ptr<const LaneFactors>;
 
 // A stretch of the program that happens `times` more (RankGroup::repeat).
@@ -54,8 +49,10 @@ class ComputeStream final : public Waker {
 
   Factors make_factors(std::vector<double> lanes) const;
   void push(Item item);
-  // From now on serve() works the items out: returns when the world closes and nothing is queued.
+  // From now on serve() works the items out that go_until() wants: returns when the world closes and
+  // nothing is queued.
   void pace_with_time();
+  void go_until(std::function<bool()> there);
   Program serve();
   void close();
   void wake() override;
@@ -67,18 +64,17 @@ class ComputeStream final : public Waker {
  private:
   void drain();
   bool front_ready();
+  bool wanted() const { return closing_ || (there_ && !there_()); }
   void process(const Item& item);
   bool host_never_binds(const Item& item) const;
   void compute(const Item& item);
   Program compute_beside_collectives(const Item& item);
-  void begin_beside_collectives(const Item& item, double now);
   double end_beside_collectives(const Item& item);
   void finish_beside_collectives(const Item& item);
-  void find_work_ends(const Item& item);
   void wait(const Event::State& state);
   void end_step();
   void repeat(const Repetition& repetition);
-  void tell_computed(const Item& item, const Interference* pace) const;
+  void tell_computed(const Item& item, Interference* pace) const;
   void measure_positions();
   void book_idle(WaitCause cause, double seconds);
 
@@ -93,13 +89,8 @@ class ComputeStream final : public Waker {
   // Kept up only when paced: the last lane's position, and the sum over ranks.
   double latest_ = 0;
   double position_sum_ = 0;
-  // Of the segment in progress, in work time (engine/interference.hpp): where each lane's work
-  // ends.
-  std::vector<double> work_end_;
-  Range work_end_range_;
-  double last_host_ = 0;          // when the last lane's host has issued it all
-  bool began_in_past_ = false;    // all lanes had begun it when it came to the front
-  std::size_t changes_seen_ = 0;  // of the interference
+  std::vector<double> work_end_;  // of the segment in progress: where each lane's work ends
+  std::function<bool()> there_;   // whether the program has what it waits for
   std::deque<Item> queue_;
   bool waiting_for_front_ = false;
   bool draining_ = false;

@@ -128,21 +128,19 @@ void tell_parts(Observer& observer, const Observer::Stream& stream, Phase phase,
 
 void Watch::computed(Phase phase, const QueuedWork& work, const WorkLabel& label,
                      const std::vector<double>& factors, const HostClock& host,
-                     const std::vector<double>& positions, const Interference* pace,
-                     const std::vector<double>& work_ends) {
+                     const std::vector<double>& positions, Interference* pace) {
   const std::vector<NamedWork::Part> parts = parts_of(work, label);
   std::vector<double> seconds(parts.size());
   for (std::size_t w = 0; w < lanes_.size(); ++w) {
     const double factor = factors[at(w)];
     const int device = devices_.empty() ? 0 : devices_[at(w)];
     const DeviceSlowdown slowness{factor / DeviceSlowdown{1, device}.of(work), device};
-    double place = pace ? work_ends[at(w)] - factor * work.busy : 0;
+    double place = before_[w];
     for (std::size_t i = 0; i < parts.size(); ++i) {
       seconds[i] = slowness.of(parts[i].work) * parts[i].work.busy;
       if (pace == nullptr) continue;
-      const double from = pace->time_of(phase, place);
-      place += seconds[i];
-      seconds[i] = std::max(0.0, pace->time_of(phase, place) - from);
+      const double end = pace->end_of_work(phase, at(w), place, seconds[i]);
+      seconds[i] = end - std::exchange(place, end);
     }
     tell_parts(
         observer_, stream(lanes_[w], compute_stream), phase,
@@ -151,7 +149,6 @@ void Watch::computed(Phase phase, const QueuedWork& work, const WorkLabel& label
 }
 
 void Watch::waited(const Event::State& state, const std::vector<double>& positions) {
-  std::vector<Communicator::Idle> pieces;
   for (std::size_t w = 0; w < lanes_.size(); ++w) {
     const double from = before_[w], to = positions[at(w)];
     if (to <= from) continue;
@@ -160,11 +157,10 @@ void Watch::waited(const Event::State& state, const std::vector<double>& positio
       observer_.on_wait({compute, state.cause, from, to, state.number});
       continue;
     }
-    pieces.clear();
-    state.communicator->idle_before(state, at(w), from, pieces);
-    for (const Communicator::Idle& piece : pieces) {
-      observer_.on_wait({compute, piece.cause, piece.start, piece.end, state.number});
-    }
+    state.communicator->idle_before(state, at(w), from,
+                                    [&](WaitCause cause, double start, double end) {
+                                      observer_.on_wait({compute, cause, start, end, state.number});
+                                    });
   }
 }
 

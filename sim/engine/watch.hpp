@@ -52,12 +52,10 @@ class Watch {
 
   // --- the compute stream: where its lanes are before an item is worked out, then what it was
   void remember(const std::vector<double>& positions);
-  // `pace`: what turned work time into time, and where the lanes' work ended there; null = time is
-  // work time.
+  // `pace`: what slowed the work down; null = nothing.
   void computed(Phase phase, const QueuedWork& work, const WorkLabel& label,
                 const std::vector<double>& factors, const HostClock& host,
-                const std::vector<double>& positions, const Interference* pace,
-                const std::vector<double>& work_ends);
+                const std::vector<double>& positions, Interference* pace);
   void waited(const Event::State& state, const std::vector<double>& positions);
   void step_ended(const std::vector<double>& positions);
 

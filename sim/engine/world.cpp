@@ -52,6 +52,14 @@ LinkId World::add_link(const std::string& name, const std::string& link_class,
   return id;
 }
 
+void World::meet(LinkId link, bool may) {
+  impl_->network.links().at(link).meet = may;
+}
+
+void World::varies(LinkId link) {
+  impl_->network.links().at(link).varies = true;
+}
+
 void World::set_capacity(LinkId link, double bytes_per_second) {
   impl_->network.set_capacity(link, bytes_per_second);
 }
@@ -92,6 +100,7 @@ double World::now() const {
 Program World::transfer(TransferSpec spec) {
   double end = 0;
   const double start = now();
+  impl_->network.asks(spec, impl_.get());
   co_await impl_->network.carry(spec, start, end);
   if (Observer* observer = impl_->observer) {
     observer->on_transfer({{"world", 0, spec.name},

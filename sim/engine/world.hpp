@@ -41,6 +41,11 @@ class World {
   // report), each of so many bytes/s one way, that always carry the same traffic.
   LinkId add_link(const std::string& name, const std::string& link_class, double bytes_per_second,
                   double count = 1);
+  // Whether transfers may meet on the link, as they may unless this says that one communicator has
+  // all of them. Where none can meet, they are worked out ahead of time.
+  void meet(LinkId link, bool may);
+  // Its capacity will be set during the run: no transfer over it is worked out ahead of time.
+  void varies(LinkId link);
   // From now on; transfers under way feel it.
   void set_capacity(LinkId link, double bytes_per_second);
   RankGroup& add_ranks(RankGroupSpec spec);

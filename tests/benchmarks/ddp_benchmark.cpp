@@ -1,5 +1,5 @@
-// How fast is the simulator: 100 DDP iterations of a 50-layer model with eleven buckets, at 8 to
-// 16384 ranks. A World lives once per process, so every repetition is a forked child; its processor
+// How fast is the simulator: 100 iterations of a 50-layer model at 8 to 16384 ranks, DDP with eleven
+// buckets or hybrid sharding with a unit per layer. A World lives once per process, so every repetition is a forked child; its processor
 // time (one thread) counts, without the fork, so that other work on the machine does not matter.
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
@@ -26,10 +26,10 @@ double processor_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-void measure(benchmark::State& state, bool jitter, bool interference) {
-  const Job job = benchmark_job(static_cast<int>(state.range(0)), jitter, interference);
-  DdpOptions options;
-  options.bucket_bytes = 50e6;
+void measure(benchmark::State& state, const StrategyOptions& options, bool jitter,
+             bool interference) {
+  Job job = benchmark_job(static_cast<int>(state.range(0)), jitter, interference);
+  job.engine = Engine::loop;
   double memory = 0;
   double steps = 0;
   for (auto _ : state) {
@@ -50,17 +50,34 @@ void measure(benchmark::State& state, bool jitter, bool interference) {
   state.counters["steps"] = steps;
 }
 
+DdpOptions ddp() {
+  DdpOptions options;
+  options.bucket_bytes = 50e6;
+  return options;
+}
+FsdpOptions hybrid() {
+  FsdpOptions options;
+  options.sharding = Sharding::hybrid_shard;
+  return options;
+}
+
 void jitter(benchmark::State& state) {
-  measure(state, true, false);
+  measure(state, ddp(), true, false);
 }
 void jitter_and_interference(benchmark::State& state) {
-  measure(state, true, true);
+  measure(state, ddp(), true, true);
 }
 void symmetric(benchmark::State& state) {
-  measure(state, false, false);
+  measure(state, ddp(), false, false);
 }
 void symmetric_and_interference(benchmark::State& state) {
-  measure(state, false, true);
+  measure(state, ddp(), false, true);
+}
+void hybrid_jitter(benchmark::State& state) {
+  measure(state, hybrid(), true, false);
+}
+void hybrid_jitter_and_interference(benchmark::State& state) {
+  measure(state, hybrid(), true, true);
 }
 
 void ranks(benchmark::internal::Benchmark* b) {
@@ -71,6 +88,8 @@ BENCHMARK(jitter)->Apply(ranks);
 BENCHMARK(jitter_and_interference)->Apply(ranks);
 BENCHMARK(symmetric)->Apply(ranks);
 BENCHMARK(symmetric_and_interference)->Apply(ranks);
+BENCHMARK(hybrid_jitter)->Apply(ranks);
+BENCHMARK(hybrid_jitter_and_interference)->Apply(ranks);
 
 }  // namespace
 }  // namespace lockstep

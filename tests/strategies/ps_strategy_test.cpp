@@ -500,9 +500,9 @@ RC_GTEST_PROP(ParameterServerJob, SimplifiedLinksGiveTheSameTimes, ()) {
 
   // All links as links, every rank a worker of its own.
   PsSystem& full = ps.system;
-  const std::vector<double> speeds = RankSpeeds(job, false).factors(0);
-  full.factor = [&](int w, int) {
-    return speeds.size() == 1 ? speeds[0] : speeds[static_cast<std::size_t>(w)];
+  const RankSpeeds speeds(job);
+  full.factor = [&, factors = speeds.factors(0)](int w, int) {
+    return factors[static_cast<std::size_t>(speeds.lane_of_rank()[static_cast<std::size_t>(w)])];
   };
   full.links.clear();
   for (const PsLink& link : ps.links.links) full.links.push_back(link.capacity);

@@ -42,7 +42,8 @@ PricedTransfer JobNetwork::collective(const CommGroup& group, Collective kind, d
           std::min(load.bytes, load.capacity * cost.transfer_seconds * job_.communication_scale);
     }
   }
-  PricedTransfer result = priced(cost.latency_seconds, cost.transfer_seconds, bytes, cost.links);
+  PricedTransfer result =
+      priced(cost.latency_seconds, cost.transfer_seconds, bytes, cost.links, &group);
   result.provenance = cost.provenance;
   result.spec.name = EnumNames<Collective>::names[static_cast<std::size_t>(kind)];
   result.spec.channels = cost.channels;
@@ -67,7 +68,7 @@ PricedTransfer JobNetwork::collective(const CommGroup& group, Collective kind, d
 PricedTransfer JobNetwork::host_device_copy(double bytes) {
   const CopyCost cost = lockstep::host_device_copy(job_.machine, bytes);
   const double seconds = bytes > 0 ? bytes / cost.bytes_per_second : 0;
-  PricedTransfer result = priced(cost.latency_seconds, seconds, bytes, cost.links);
+  PricedTransfer result = priced(cost.latency_seconds, seconds, bytes, cost.links, nullptr);
   result.provenance = cost.provenance;
   // The loads are those of one GPU's copy; every GPU of the job makes one.
   for (std::size_t i = 0; i < result.spec.uses.size(); ++i) {
@@ -77,7 +78,7 @@ PricedTransfer JobNetwork::host_device_copy(double bytes) {
 }
 
 PricedTransfer JobNetwork::priced(double latency, double seconds, double bytes,
-                                  const std::vector<LinkLoad>& loads) {
+                                  const std::vector<LinkLoad>& loads, const CommGroup* group) {
   PricedTransfer result;
   result.spec.latency_seconds = latency * job_.communication_scale;
   const double lone = seconds * job_.communication_scale;
@@ -87,7 +88,11 @@ PricedTransfer JobNetwork::priced(double latency, double seconds, double bytes,
   }
   for (const LinkLoad& load : loads) {
     if (load.bytes <= 0 || load.capacity <= 0) continue;
-    result.spec.uses.push_back({link(load), load.bytes, load.total_bytes});
+    const LinkId id = link(load);
+    result.spec.uses.push_back({id, load.bytes, load.total_bytes});
+    if (!group) continue;  // copies are counted and never carried
+    const auto [known, first] = group_.try_emplace(id, *group);
+    if (first || known->second != *group) world_.meet(id, !first);
   }
   result.seconds = result.spec.latency_seconds + lone;
   return result;
@@ -109,11 +114,13 @@ LinkId JobNetwork::link(const LinkLoad& load) {
   const Stragglers& stragglers = job_.stragglers;
   for (const SlowLink& slow : stragglers.slow_links) {
     if (slow.link != load.link || slow.from <= 0) continue;
+    world_.varies(id);
     world_.spawn("slow link", slow_down(change), slow.from);
   }
   for (std::size_t i = 0; i < stragglers.neighbours.size(); ++i) {
     const std::optional<Bursts> bursts = bursts_of(job_, i);
     if (stragglers.neighbours[i].link != load.link || !bursts) continue;
+    world_.varies(id);
     world_.spawn_beside("neighbour",
                         play_bursts(world_.over(), *bursts, [this, i, change](bool on) {
                           sending_[i] = on;

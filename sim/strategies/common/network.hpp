@@ -29,6 +29,7 @@ class JobNetwork {
 
   // Call before World::run(): links are made when they are first needed. `bytes` as in
   // collective_cost().
+  // Collectives of one CommGroup must go to one communicator: they never meet each other.
   PricedTransfer collective(const CommGroup& group, Collective kind, double bytes);
   // Between one GPU and pinned memory of its host; all GPUs of the job do it at once on links of
   // their own.
@@ -36,13 +37,14 @@ class JobNetwork {
 
  private:
   PricedTransfer priced(double latency, double seconds, double bytes,
-                        const std::vector<LinkLoad>& loads);
+                        const std::vector<LinkLoad>& loads, const CommGroup* group);
   LinkId link(const LinkLoad& load);
 
   World& world_;
   const Job& job_;
   std::map<LinkClass, LinkId> links_;
-  std::vector<bool> sending_;  // by neighbour, of those that send in bursts
+  std::map<LinkId, CommGroup> group_;  // that has collectives on a link; of several the first
+  std::vector<bool> sending_;          // by neighbour, of those that send in bursts
 };
 
 }  // namespace lockstep

@@ -34,22 +34,26 @@ ShardGroups shard_groups(const Job& job, int ranks, const char* field) {
   return groups;
 }
 
-std::vector<std::vector<int>> shard_lanes(const ShardGroups& groups, std::size_t lanes) {
-  if (!groups.hybrid() || lanes == 1) return {};
-  std::vector<std::vector<int>> list(static_cast<std::size_t>(groups.replicas));
-  for (int rank = 0; rank < static_cast<int>(lanes); ++rank) {
-    list[static_cast<std::size_t>(rank / groups.ranks)].push_back(rank);
+std::vector<RankGroups> axes_of(const ShardGroups& groups) {
+  if (!groups.hybrid()) return {};
+  RankGroups shard, replica;
+  for (int rank = 0; rank < groups.ranks * groups.replicas; ++rank) {
+    shard.push_back(rank / groups.ranks);
+    replica.push_back(rank % groups.ranks);
   }
-  return list;
+  return {shard, replica};
 }
 
-std::vector<std::vector<int>> replica_lanes(const ShardGroups& groups, std::size_t lanes) {
-  if (lanes == 1) return {};
-  std::vector<std::vector<int>> list(static_cast<std::size_t>(groups.ranks));
-  for (int rank = 0; rank < static_cast<int>(lanes); ++rank) {
-    list[static_cast<std::size_t>(rank % groups.ranks)].push_back(rank);
-  }
-  return list;
+std::vector<std::vector<int>> shard_lanes(const ShardGroups& groups,
+                                          const std::vector<int>& lane_of_rank) {
+  if (!groups.hybrid()) return {};
+  return lanes_of(axes_of(groups)[0], lane_of_rank);
+}
+
+std::vector<std::vector<int>> replica_lanes(const ShardGroups& groups,
+                                            const std::vector<int>& lane_of_rank) {
+  if (!groups.hybrid()) return {};
+  return lanes_of(axes_of(groups)[1], lane_of_rank);
 }
 
 }  // namespace lockstep

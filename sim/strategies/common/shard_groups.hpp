@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "costs/nccl_topology.hpp"
+#include "strategies/common/lane_classes.hpp"
 #include "strategies/strategy.hpp"
 
 namespace lockstep {
@@ -21,9 +22,12 @@ struct ShardGroups {
 // or the nodes.
 ShardGroups shard_groups(const Job& job, int ranks, const char* field);
 
-// Lane indices by group, when every rank is a lane of its own; otherwise all ranks are alike and one
-// group stands for all.
-std::vector<std::vector<int>> shard_lanes(const ShardGroups& groups, std::size_t lanes);
-std::vector<std::vector<int>> replica_lanes(const ShardGroups& groups, std::size_t lanes);
+// Hybrid: the groups that share one copy, and the groups that hold the same share. Else none.
+std::vector<RankGroups> axes_of(const ShardGroups& groups);
+// Their lanes, for RankGroup::add_communicator.
+std::vector<std::vector<int>> shard_lanes(const ShardGroups& groups,
+                                          const std::vector<int>& lane_of_rank);
+std::vector<std::vector<int>> replica_lanes(const ShardGroups& groups,
+                                            const std::vector<int>& lane_of_rank);
 
 }  // namespace lockstep

@@ -159,7 +159,8 @@ double draw(const Jitter& jitter, std::uint64_t seed, int rank, int step) {
   return 1 + law.scale * (pareto_draw(key, law.alpha) - 1);
 }
 
-RankSpeeds::RankSpeeds(const Job& job, bool fold) : drawn_(job.stragglers), seed_(job.seed) {
+RankSpeeds::RankSpeeds(const Job& job, std::span<const RankGroups> axes)
+    : drawn_(job.stragglers), seed_(job.seed) {
   const Stragglers& stragglers = job.stragglers;
   const int ranks = job.gpus;
   std::vector<double> fixed(static_cast<std::size_t>(ranks), 1.0);
@@ -184,32 +185,32 @@ RankSpeeds::RankSpeeds(const Job& job, bool fold) : drawn_(job.stragglers), seed
     if (slow.rank < ranks) fixed[static_cast<std::size_t>(slow.rank)] *= slow.factor;
   }
   using Kind = std::pair<double, int>;  // factor and device
-  std::map<Kind, int> lane_of_kind;
+  std::map<Kind, int> number_of_kind;
   std::vector<Kind> kinds;
   for (std::size_t rank = 0; rank < fixed.size(); ++rank) {
     kinds.emplace_back(fixed[rank], job.device_of_rank.empty() ? 0 : job.device_of_rank[rank]);
-    lane_of_kind.try_emplace(kinds.back());
+    number_of_kind.try_emplace(kinds.back());
   }
-  if (!random() && (fold || lane_of_kind.size() == 1)) {
-    int lanes = 0;
-    for (auto& [kind, lane] : lane_of_kind) {
-      lane = lanes++;
-      fixed_.push_back(kind.first);
-      device_of_lane_.push_back(kind.second);
-    }
-    ranks_per_lane_.assign(fixed_.size(), 0.0);
-    for (const Kind& kind : kinds) {
-      lane_of_rank_.push_back(lane_of_kind.at(kind));
-      ++ranks_per_lane_[static_cast<std::size_t>(lane_of_rank_.back())];
-    }
-  } else {
+  int count = 0;
+  for (auto& [kind, number] : number_of_kind) number = count++;
+  if (random()) {
     lane_of_rank_.resize(fixed.size());
     std::iota(lane_of_rank_.begin(), lane_of_rank_.end(), 0);
-    for (const Kind& kind : kinds) {
-      fixed_.push_back(kind.first);
-      device_of_lane_.push_back(kind.second);
+  } else {
+    std::vector<int> kind_of_rank;
+    for (const Kind& kind : kinds) kind_of_rank.push_back(number_of_kind.at(kind));
+    lane_of_rank_ = lane_classes(kind_of_rank, axes);
+  }
+  for (std::size_t rank = 0; rank < fixed.size(); ++rank) {
+    const auto lane = static_cast<std::size_t>(lane_of_rank_[rank]);
+    if (lane >= fixed_.size()) {
+      fixed_.resize(lane + 1);
+      device_of_lane_.resize(lane + 1);
+      ranks_per_lane_.resize(lane + 1);
     }
-    ranks_per_lane_.assign(fixed_.size(), 1.0);
+    fixed_[lane] = kinds[rank].first;
+    device_of_lane_[lane] = kinds[rank].second;
+    ++ranks_per_lane_[lane];
   }
 }
 

@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "engine/executor.hpp"
+#include "strategies/common/lane_classes.hpp"
 #include "strategies/strategy.hpp"
 
 namespace lockstep {
@@ -58,9 +60,8 @@ Program play_bursts(Bell& over, Bursts bursts, std::function<void(bool)> change)
 
 class RankSpeeds {
  public:
-  // `fold`: equal ranks share a lane when nothing is random. False: one lane per rank unless all
-  // ranks are equal (callers that partition the ranks into groups).
-  explicit RankSpeeds(const Job& job, bool fold = true);
+  // Where nothing is random, equal ranks whose groups on every axis are alike share a lane.
+  explicit RankSpeeds(const Job& job, std::span<const RankGroups> axes = {});
 
   const std::vector<double>& ranks_per_lane() const { return ranks_per_lane_; }
   const std::vector<int>& lane_of_rank() const { return lane_of_rank_; }

@@ -117,10 +117,11 @@ class TrainingLoop {
 
 }  // namespace
 
-TrainingStage::TrainingStage(const Job& given, const std::string& name, Engine chosen, bool fold)
+TrainingStage::TrainingStage(const Job& given, const std::string& name, Engine chosen,
+                             std::span<const RankGroups> axes)
     : job(given),
       costs(step_costs(given)),
-      speeds(given, fold),
+      speeds(given, axes),
       engine(chosen),
       world({.network = given.network, .engine = chosen, .observer = given.observer}),
       network(world, given),

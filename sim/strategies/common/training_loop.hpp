@@ -68,8 +68,9 @@ struct UpdateWork {
 
 // The job in a world of its own: made first, so that hooks can be priced and act on it.
 struct TrainingStage {
-  // `fold`: as in RankSpeeds.
-  TrainingStage(const Job& job, const std::string& name, Engine engine, bool fold = true);
+  // `axes`: the groups of its communicators, but for one that is all ranks.
+  TrainingStage(const Job& job, const std::string& name, Engine engine,
+                std::span<const RankGroups> axes = {});
 
   Event collective(Communicator& communicator, const PricedTransfer& transfer, const Event& after);
   void copies(const QueuedWork& work, std::string_view name);  // on the compute stream

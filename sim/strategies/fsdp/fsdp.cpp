@@ -216,8 +216,8 @@ std::unique_ptr<Strategy> make_strategy(const FsdpOptions& options) {
 StrategyResult Fsdp::simulate(const Job& job) const {
   const FsdpLayout layout = fsdp_layout(job, options_);
   const bool hybrid = layout.groups.hybrid();
-  TrainingStage stage(job, "fsdp", engine_for(job, layout), !hybrid);
-  const std::size_t lanes = stage.speeds.ranks_per_lane().size();
+  TrainingStage stage(job, "fsdp", engine_for(job, layout), axes_of(layout.groups));
+  const std::vector<int>& lanes = stage.speeds.lane_of_rank();
   Communicator& shards = stage.ranks.add_communicator("shards", shard_lanes(layout.groups, lanes));
   // Without both kinds of groups one communicator serves all.
   Communicator& replicas =

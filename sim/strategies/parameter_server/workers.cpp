@@ -141,7 +141,7 @@ void add_segments(const Job& job, const ParameterServerOptions& options, const S
 // random.
 void add_workers(const Job& job, const SimulatedLinks& links, const PsLinks& all,
                  const SharedCores& cores, PsSystem& system) {
-  const RankSpeeds speeds(job, false);
+  const RankSpeeds speeds(job);
   const auto lane_of = [&](int rank) { return at(speeds.lane_of_rank()[at(rank)]); };
   const auto speed_of = [&](int rank) { return speeds.fixed()[lane_of(rank)]; };
   const auto device_of = [&](int rank) { return speeds.device_of_lane()[lane_of(rank)]; };

@@ -104,9 +104,9 @@ Engine engine_for(const Job& job, const ZeroLayout& layout) {
 StrategyResult Zero::simulate(const Job& job) const {
   const ZeroLayout layout = zero_layout(job, options_);
   const bool hybrid = layout.groups.hybrid();
-  TrainingStage stage(job, "zero", engine_for(job, layout), !hybrid);
+  TrainingStage stage(job, "zero", engine_for(job, layout), axes_of(layout.groups));
   const Replica replica(stage, layout.tensors);
-  const std::size_t lanes = stage.speeds.ranks_per_lane().size();
+  const std::vector<int>& lanes = stage.speeds.lane_of_rank();
   Communicator& shards = stage.ranks.add_communicator("shards", shard_lanes(layout.groups, lanes));
   Communicator& replicas =
       hybrid ? stage.ranks.add_communicator("replicas", replica_lanes(layout.groups, lanes))

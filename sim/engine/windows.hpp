@@ -1,0 +1,72 @@
+// When the collectives of a communicator ran, by group of lanes.
+#pragma once
+
+#include <cassert>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/event_state.hpp"
+#include "engine/range.hpp"
+
+namespace lockstep {
+
+// When a collective ran. Seconds.
+struct Window {
+  double start = 0;
+  double end = never;  // not known yet
+};
+
+// The collectives of one communicator in their order, numbered from 0. A collective has one window
+// per group of lanes; the windows of a group follow one another and never overlap.
+class CollectiveWindows {
+ public:
+  struct Collective {
+    std::shared_ptr<const Event::State> state;  // its end, and when each lane was ready for it
+    int kind = 0;                               // Interference::kind_of() its transfer
+  };
+
+  // `groups`: a partition of the lanes; empty = all lanes are one group. `name` of the communicator
+  // is for the error (std::logic_error) about groups that do not cover every lane.
+  CollectiveWindows(const std::string& name, std::size_t lanes,
+                    const std::vector<std::vector<int>>& groups);
+
+  std::size_t groups() const { return groups_; }
+  bool together() const { return group_of_lane_.empty(); }
+  std::size_t group_of(std::size_t lane) const {
+    return group_of_lane_.empty() ? 0 : static_cast<std::size_t>(group_of_lane_[lane]);
+  }
+  std::size_t first() const { return first_; }                        // the first that is kept
+  std::size_t count() const { return first_ + collectives_.size(); }  // so many were added
+  bool forgotten(std::size_t serial) const { return serial < first_; }
+  const Collective& collective(std::size_t serial) const { return collectives_[serial - first_]; }
+  // The collectives of one group, from first() on: the window of each, `groups()` apart.
+  const Window* of_group(std::size_t group) const { return windows_.data() + group; }
+  const Window& at(std::size_t serial, std::size_t group) const {
+    return windows_[(serial - first_) * groups_ + group];
+  }
+  // Of all groups.
+  std::span<Window> of(std::size_t serial) {
+    return {windows_.data() + (serial - first_) * groups_, groups_};
+  }
+  // Of the only group, `last` included.
+  std::span<const Window> between(std::size_t first, std::size_t last) const {
+    assert(groups_ == 1);
+    return {windows_.data() + (first - first_), last + 1 - first};
+  }
+
+  // Adds the windows of the next collective. Returns its number.
+  std::size_t add(Collective collective);
+  // Drops collectives that ended by `time` in every group, but for the last one.
+  void forget(double time);
+
+ private:
+  std::size_t groups_ = 1;
+  std::vector<int> group_of_lane_;  // empty = one group
+  std::vector<Window> windows_;     // all groups of one collective side by side
+  std::vector<Collective> collectives_;
+  std::size_t first_ = 0;
+};
+
+}  // namespace lockstep
