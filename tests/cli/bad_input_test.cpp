@@ -281,8 +281,8 @@ class BadScenario : public testing::TestWithParam<BadFile> {};
 
 TEST_P(BadScenario, IsRefusedWithAPlace) {
   const BadFile& bad = GetParam();
-  const std::string path =
-      write_file(std::string(bad.name) + ".yaml", bad.whole ? bad.text : scenario_text(bad.text));
+  const std::string path = test_folder().write(std::string(bad.name) + ".yaml",
+                                               bad.whole ? bad.text : scenario_text(bad.text));
   // What is wrong with a whole file has no line. A model that cannot be built as asked names both
   // places: in the model, and in the scenario.
   const std::string file = std::string(bad.name) + ".yaml";
@@ -346,19 +346,20 @@ class BadPartOfAScenario : public testing::TestWithParam<BadPart> {};
 TEST_P(BadPartOfAScenario, IsRefusedWithAPlace) {
   const BadPart& bad = GetParam();
   const std::string part = std::string(bad.name) + "-part.yaml";
-  write_file(part, bad.text);
-  const std::string path = write_file(std::string(bad.name) + ".yaml",
-                                      scenario_text(std::string(bad.field) + ": ./" + part + "\n"));
+  test_folder().write(part, bad.text);
+  const std::string path =
+      test_folder().write(std::string(bad.name) + ".yaml",
+                          scenario_text(std::string(bad.field) + ": ./" + part + "\n"));
   expect_refused(path, bad.message, ".yaml:[0-9]*:?[0-9]*:? ");
 }
 INSTANTIATE_TEST_SUITE_P(, BadPartOfAScenario, testing::ValuesIn(bad_parts()),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(BadPath, AMissingFileAFolderAndAnUnreadableOneAreRefused) {
-  const std::string file = write_file("secret.yaml", scenario_text(""));
+  const std::string file = test_folder().write("secret.yaml", scenario_text(""));
   const std::string folder = std::filesystem::path(file).parent_path().string();
   expect_refused(folder + "/none.yaml", "No such file or directory", "none.yaml: ");
-  expect_refused(folder, "is a folder", "lockstep-cli-test");
+  expect_refused(folder, "is a folder", "lockstep-tests-");
   expect_refused("", "", "");
   if (::geteuid() == 0) GTEST_SKIP() << "root reads everything";
   std::filesystem::permissions(file, std::filesystem::perms::none);
@@ -370,16 +371,16 @@ TEST(BadPath, ADeviceWithoutEndIsNotReadToItsEnd) {
 }
 
 TEST(BadFiles, AllMistakesOfAFileAreSaidAtOnce) {
-  const std::string path =
-      write_file("many.yaml", scenario_text("gpus: zero\nprecision: fp7\nbatch: {globl: 4}\n"));
+  const std::string path = test_folder().write(
+      "many.yaml", scenario_text("gpus: zero\nprecision: fp7\nbatch: {globl: 4}\n"));
   const Outcome outcome = lockstep({"run", path});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.err, MatchesRegex("(.*many.yaml:[0-9]+:[0-9]+: .*\n){3,5}"));
 }
 
 TEST(BadFiles, OneBadFileDoesNotKeepCheckFromTheOthers) {
-  const std::string good = write_file("good.yaml", scenario_text(""));
-  const std::string bad = write_file("bad.yaml", scenario_text("gpus: zero\n"));
+  const std::string good = test_folder().write("good.yaml", scenario_text(""));
+  const std::string bad = test_folder().write("bad.yaml", scenario_text("gpus: zero\n"));
   const Outcome outcome = lockstep({"check", bad, good});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.out, HasSubstr("good.yaml: ok"));

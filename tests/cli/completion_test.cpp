@@ -14,7 +14,8 @@ using testing::HasSubstr;
 
 // What bash offers for the last of `words`.
 std::vector<std::string> offered(const std::string& words) {
-  const std::string script = write_file("lockstep.bash", lockstep({"completion", "bash"}).out);
+  const std::string script =
+      test_folder().write("lockstep.bash", lockstep({"completion", "bash"}).out);
   const Outcome outcome = shell(
       "PATH=$(dirname \"$LOCKSTEP\"):$PATH bash -c 'source " + script + "; COMP_WORDS=(lockstep " +
       words +
@@ -35,7 +36,7 @@ TEST(Completion, BashOffersVerbsOptionsAndValues) {
   EXPECT_THAT(offered("calibrate coll"), ElementsAre("collectives"));
   EXPECT_THAT(offered("recommend a.yaml --platforms p4"),
               ElementsAre("p4d.24xlarge", "p4de.24xlarge"));
-  const std::string file = write_file("a-scenario.yaml", "");
+  const std::string file = test_folder().write("a-scenario.yaml", "");
   EXPECT_THAT(offered("run " + file.substr(0, file.size() - 3)), ElementsAre(file));
 }
 
@@ -91,7 +92,7 @@ TEST(Completion, EveryShellAndTheManualKnowWhatHelpKnows) {
 }
 
 TEST(Completion, TheManualPageIsCleanRoff) {
-  const std::string page = write_file("lockstep.1", lockstep({"man"}).out);
+  const std::string page = test_folder().write("lockstep.1", lockstep({"man"}).out);
   const Outcome outcome =
       shell("command -v groff >/dev/null || exit 77; groff -man -Tascii -ww " + page);
   if (outcome.code == 77) GTEST_SKIP() << "no groff";

@@ -25,13 +25,6 @@ std::string text_of(const std::string& path) {
   return text.str();
 }
 
-// A folder that is not there yet.
-std::string new_folder(const std::string& name) {
-  const std::string folder = std::filesystem::path(write_file("beside", "")).parent_path() / name;
-  std::filesystem::remove_all(folder);
-  return folder;
-}
-
 const std::vector<std::string> of_lenet{"--model", "lenet5", "--batch", "32"};
 
 std::vector<std::string> trace(const std::string& file, const std::vector<std::string>& more) {
@@ -48,7 +41,7 @@ TEST(ImportTrace, PrintsAProfileOrAddsToOne) {
                                  testing::ContainsRegex("name: conv1\n *forward: 42 us")));
   EXPECT_THAT(printed.err, HasSubstr("2 steps, medians: step "));
 
-  const std::string folder = new_folder("traced");
+  const std::string folder = test_folder().file("traced");
   const Outcome kept =
       lockstep(trace(data("lenet5_gpu.json"), {"--as", "h100-sxm5-80gb", "-o", folder}));
   EXPECT_EQ(kept.code, 0) << kept.err;
@@ -75,7 +68,7 @@ TEST(ImportTrace, ComparesItsLayersWithTheModel) {
                                         "backward_s,backward_modelled_s,backward_error\n"),
                     HasSubstr("\nconv1,4.2e-05,")));
   EXPECT_THAT(compared({"kinds", "--markdown"}).out, testing::StartsWith("| kind | layers |"));
-  const std::string folder = new_folder("compared");
+  const std::string folder = test_folder().file("compared");
   const Outcome both = compared({"kinds", "-o", folder});
   EXPECT_THAT(both.out, HasSubstr("conv 5 x 5"));
   EXPECT_THAT(text_of(folder + "/profile.yaml"), HasSubstr("model: lenet5"));
@@ -89,7 +82,7 @@ TEST(ImportTrace, WrongInputIsRefused) {
     EXPECT_THAT(outcome.err, HasSubstr(reason));
   };
   const std::string text = text_of(data("lenet5_gpu.json"));
-  refused(trace(write_file("cut.json", text.substr(0, text.size() / 2)), {}),
+  refused(trace(test_folder().write("cut.json", text.substr(0, text.size() / 2)), {}),
           "the JSON text breaks off here");
   refused(trace("none.json", {}), "none.json: cannot be read");
   refused(trace(data("lenet5_gpu.json"), {"--as", "h100"}),
@@ -111,7 +104,7 @@ TEST(ImportCollectives, PrintsCurvesOrAddsThem) {
   EXPECT_THAT(printed.err, HasSubstr("all_reduce, 4 ranks, 2 nodes: "));
   EXPECT_THAT(printed.err, HasSubstr("--as says which device file that is"));
 
-  const std::string folder = new_folder("curves");
+  const std::string folder = test_folder().file("curves");
   const std::vector<std::string> more{"--as", "h100-sxm5-80gb", "-o", folder};
   for (const char* file : {"all_reduce_h100.txt", "reduce_scatter.json"}) {
     std::vector<std::string> words{"import-collectives", data(file)};
@@ -137,12 +130,12 @@ TEST(ImportCollectives, WrongInputIsRefused) {
   };
   std::string text = text_of(data("all_reduce_h100.txt"));
   text.replace(text.find("Rank  1 Group"), 7, "Rank  0");
-  refused({write_file("twice.txt", text)}, "twice.txt:6:10: rank 0 is listed twice");
+  refused({test_folder().write("twice.txt", text)}, "twice.txt:6:10: rank 0 is listed twice");
   refused({"none.txt"}, "none.txt: cannot be read");
-  refused({write_file("prose.txt", "no table here\n")}, "no measurements");
+  refused({test_folder().write("prose.txt", "no table here\n")}, "no measurements");
   refused({data("all_reduce_h100.txt"), "--as", "h100-sxm5-80g"}, "did you mean 'h100-sxm5-80gb'?");
   refused({}, "files");
-  const std::string folder = new_folder("other");
+  const std::string folder = test_folder().file("other");
   const std::string curves = data("all_reduce_h100.txt");
   EXPECT_EQ(lockstep({"import-collectives", curves, "--as", "l4", "-o", folder}).code, 0);
   refused({curves, "--as", "t4", "-o", folder},
@@ -156,31 +149,31 @@ TEST(ImportModel, PrintsAModelThatAScenarioCanName) {
   EXPECT_THAT(printed.out, HasSubstr("base: gpt\n"));
   EXPECT_THAT(printed.err, HasSubstr("gpt2.json (GPT2LMHeadModel): 124439808 parameters\n"));
 
-  const std::string model = write_file("imported.yaml", "");
+  const std::string model = test_folder().write("imported.yaml", "");
   const Outcome kept = lockstep({"import-model", config, "--parameters", "124439808", "-o", model});
   EXPECT_EQ(kept.code, 0) << kept.err;
   EXPECT_EQ(kept.out, "");
   EXPECT_THAT(text_of(model), HasSubstr("published: {parameters: 124439808"));
   const Outcome run =
-      lockstep({"run", write_file("names_it.yaml", "name: imported\nmodel: " + model +
-                                                       "\nplatform: dgx-a100-80gb\n"
-                                                       "gpus: 1\nbatch: {per_gpu: 1}\n"
-                                                       "strategies: [ddp]\n")});
+      lockstep({"run", test_folder().write("names_it.yaml", "name: imported\nmodel: " + model +
+                                                                "\nplatform: dgx-a100-80gb\n"
+                                                                "gpus: 1\nbatch: {per_gpu: 1}\n"
+                                                                "strategies: [ddp]\n")});
   EXPECT_EQ(run.code, 0) << run.err;
 }
 
 TEST(ImportModel, TakesGraphsOfPyTorchToo) {
-  const std::string model = write_file("module.yaml", "");
+  const std::string model = test_folder().write("module.yaml", "");
   const Outcome kept = lockstep({"import-model", data("graphs/vit_b_16.json.gz"), "-o", model});
   EXPECT_EQ(kept.code, 0) << kept.err;
   EXPECT_THAT(kept.err, HasSubstr("vit_b_16.json.gz (VisionTransformer (torchvision.models:"
                                   "vit_b_16)): 86567656 parameters\n"));
   // Its blocks are units: FSDP wraps them.
   const Outcome run =
-      lockstep({"run", write_file("names_module.yaml", "name: imported\nmodel: " + model +
-                                                           "\nplatform: dgx-a100-80gb\n"
-                                                           "gpus: 4\nbatch: {per_gpu: 8}\n"
-                                                           "strategies: [fsdp]\n")});
+      lockstep({"run", test_folder().write("names_module.yaml", "name: imported\nmodel: " + model +
+                                                                    "\nplatform: dgx-a100-80gb\n"
+                                                                    "gpus: 4\nbatch: {per_gpu: 8}\n"
+                                                                    "strategies: [fsdp]\n")});
   EXPECT_EQ(run.code, 0) << run.err;
 }
 
@@ -209,18 +202,20 @@ TEST(ImportModel, WrongInputIsRefused) {
   refused({"none.json"}, "none.json: ");
   refused({}, "file");
   const std::string graph = text_of(data("graphs/alexnet.json.gz"));
-  refused({write_file("half.json.gz", graph.substr(0, graph.size() / 2))}, "breaks off");
-  refused({write_file("text.onnx", "hello")}, "text.onnx: is text, but no description of a model");
-  refused({write_file("list.json", "[1, 2]")}, "list.json: is text");
-  refused({write_file("binary.onnx", "\x7\x1hello")}, "binary.onnx: byte ");
+  refused({test_folder().write("half.json.gz", graph.substr(0, graph.size() / 2))}, "breaks off");
+  refused({test_folder().write("text.onnx", "hello")},
+          "text.onnx: is text, but no description of a model");
+  refused({test_folder().write("list.json", "[1, 2]")}, "list.json: is text");
+  refused({test_folder().write("binary.onnx", "\x7\x1hello")}, "binary.onnx: byte ");
 }
 
 // Times of one device are no measurement of another one.
 TEST(Profile, OfAnotherDeviceIsRefusedWhereTheScenarioNamesIt) {
   const std::string profile = LOCKSTEP_SOURCE_DIR "/tests/costs/data/profile_small.yaml";
   const auto run = [&](const std::string& name, const std::string& platform) {
-    return lockstep({"run", write_file(name, scenario_text("platform: " + platform +
-                                                           "\nprofile: " + profile + "\n"))});
+    return lockstep(
+        {"run", test_folder().write(name, scenario_text("platform: " + platform +
+                                                        "\nprofile: " + profile + "\n"))});
   };
   const Outcome other = run("other_device.yaml", "cpu-loopback-x2");
   EXPECT_EQ(other.code, 2);

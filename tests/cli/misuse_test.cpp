@@ -14,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 
 std::string small_scenario() {
-  return write_file("small.yaml", scenario_text("gpus: [1, 2]\n"));
+  return test_folder().write("small.yaml", scenario_text("gpus: [1, 2]\n"));
 }
 
 TEST(Misuse, WrongCommandLinesExitWithTwo) {
@@ -101,7 +101,7 @@ TEST(Output, PipesGetNoColoursAndNoProgress) {
 
 // `script` gives the program a terminal.
 TEST(Output, ATerminalShowsWhatDoesNotFit) {
-  const std::string misfit = write_file(
+  const std::string misfit = test_folder().write(
       "misfit.yaml", scenario_text("model: llama3-70b\ninput: {}\nplatform: a100-sxm4-80gb-x4\n"));
   const auto on_terminal = [&](const std::string& environment) {
     return shell(environment + " script -qec '\"$LOCKSTEP\" run " + misfit + "' /dev/null").out;
@@ -117,7 +117,7 @@ TEST(Output, ATerminalShowsWhatDoesNotFit) {
 }
 
 TEST(Output, QuietLeavesErrorsOnly) {
-  const std::string page = write_file("quiet.html", "");
+  const std::string page = test_folder().write("quiet.html", "");
   const std::vector<std::string> words{"report", small_scenario(), "-o", page};
   EXPECT_EQ(lockstep(words).err, "wrote " + page + "\n");
   std::vector<std::string> quiet = words;
@@ -145,7 +145,7 @@ TEST(Terminal, TablesFitIt) {
 
 // What takes more than half a second shows how far it is, on a terminal.
 TEST(Output, QuietShowsNoProgressEither) {
-  const std::string path = write_file(
+  const std::string path = test_folder().write(
       "slow.yaml", scenario_text("model: resnet50\nplatform: dgx-a100-80gb-hdr4\ngpus: [512]\n"
                                  "simulation: {steps: 20000}\n"
                                  "stragglers: {per_step: {lognormal: {sigma: 2%}}}\n"));
@@ -172,7 +172,7 @@ TEST(Output, AReaderThatHasGoneEndsItQuietly) {
 // Notes and errors are lost; the answer and the exit code are as ever.
 TEST(Output, AStderrThatCannotBeWrittenChangesNothing) {
   const std::string file = small_scenario();
-  const std::string noted = write_file(
+  const std::string noted = test_folder().write(
       "noted.yaml", scenario_text("gpus: [1]\ndataset: {samples: 10}\nbatch: {per_gpu: 64}\n"));
   for (const char* where : {" 2>&-", " 2>/dev/full"}) {
     EXPECT_EQ(shell("\"$LOCKSTEP\" run /nonexistent.yaml" + std::string(where)).code, 2) << where;
@@ -223,7 +223,7 @@ TEST(Output, NoFileIsLeftCutOff) {
 
 // One point of two runs into the limit of CPU time that the shell sets for each process.
 TEST(Output, APointThatDiesTakesNoOtherWithIt) {
-  const std::string path = write_file(
+  const std::string path = test_folder().write(
       "dies.yaml", scenario_text("model: resnet50\nplatform: dgx-a100-80gb-hdr4\ngpus: [1, 512]\n"
                                  "simulation: {steps: 60000}\n"
                                  "stragglers: {per_step: {lognormal: {sigma: 2%}}}\n"));
@@ -258,10 +258,10 @@ TEST(Output, TheLocaleChangesNothing) {
 
 // A simulation of many seconds: 100,000 steps with jitter at 64 ranks.
 std::string long_scenario() {
-  return write_file("long.yaml",
-                    scenario_text("model: resnet50\nplatform: dgx-a100-80gb-hdr4\ngpus: [512]\n"
-                                  "simulation: {steps: 1000000}\n"
-                                  "stragglers: {per_step: {lognormal: {sigma: 2%}}}\n"));
+  return test_folder().write(
+      "long.yaml", scenario_text("model: resnet50\nplatform: dgx-a100-80gb-hdr4\ngpus: [512]\n"
+                                 "simulation: {steps: 1000000}\n"
+                                 "stragglers: {per_step: {lognormal: {sigma: 2%}}}\n"));
 }
 
 TEST(Interrupt, CtrlCEndsTheProgramAndItsChildren) {
@@ -279,8 +279,9 @@ TEST(Interrupt, CtrlCEndsTheProgramAndItsChildren) {
 }
 
 TEST(Huge, ThousandsOfGpusAreAnswered) {
-  write_file("huge-platform.yaml", "base: dgx-a100-80gb-hdr4\ntitle: huge\nmax_nodes: 512\n");
-  const std::string path = write_file(
+  test_folder().write("huge-platform.yaml",
+                      "base: dgx-a100-80gb-hdr4\ntitle: huge\nmax_nodes: 512\n");
+  const std::string path = test_folder().write(
       "huge.yaml",
       scenario_text("model: resnet50\nplatform: ./huge-platform.yaml\ngpus: 4096\n"
                     "strategies: [ddp, fsdp]\nstragglers: {per_step: {lognormal: {sigma: 2%}}}\n"));
@@ -292,8 +293,8 @@ TEST(Huge, ThousandsOfGpusAreAnswered) {
 TEST(Huge, AThousandPointsAreAnswered) {
   std::string gpus = "1";
   for (int i = 2; i <= 1000; ++i) gpus += ", " + std::to_string(i);
-  const std::string path =
-      write_file("points.yaml", scenario_text("platform: dgx-h100\ngpus: [" + gpus + "]\n"));
+  const std::string path = test_folder().write(
+      "points.yaml", scenario_text("platform: dgx-h100\ngpus: [" + gpus + "]\n"));
   const Outcome outcome = lockstep({"run", "--csv", path}, 60);
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 1001);

@@ -8,8 +8,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 
 namespace lockstep {
 
@@ -78,22 +76,6 @@ Outcome lockstep(const std::vector<std::string>& arguments, double limit) {
 
 Outcome shell(const std::string& command, double limit) {
   return execute({"sh", "-c", command}, limit);
-}
-
-std::string write_file(const std::string& name, const std::string& text) {
-  struct Folder {
-    std::filesystem::path path = std::filesystem::temp_directory_path() /
-                                 ("lockstep-cli-test-" + std::to_string(::getpid()));
-    Folder() { std::filesystem::create_directories(path); }
-    ~Folder() {
-      std::error_code ignored;
-      std::filesystem::remove_all(path, ignored);
-    }
-  };
-  static const Folder folder;
-  const auto path = folder.path / name;
-  std::ofstream(path, std::ios::binary) << text;
-  return path.string();
 }
 
 std::string scenario_text(const std::string& more) {

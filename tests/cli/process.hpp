@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "test_folder.hpp"
+
 namespace lockstep {
 
 struct Outcome {
@@ -20,8 +22,6 @@ Outcome lockstep(const std::vector<std::string>& arguments, double limit = 30);
 // `sh -c COMMAND`, where "$LOCKSTEP" is the program.
 Outcome shell(const std::string& command, double limit = 30);
 
-// A file with this text in the folder of this test process; returns its path.
-std::string write_file(const std::string& name, const std::string& text);
 // A complete small scenario with the fields of `more` added or replaced.
 std::string scenario_text(const std::string& more);
 

@@ -16,8 +16,8 @@ using testing::HasSubstr;
 using Json = nlohmann::json;
 
 std::string scenario() {
-  return write_file("traced.yaml",
-                    scenario_text("gpus: [2, 4]\nstrategies: [ddp, {fsdp: {version: 2}}]\n"));
+  return test_folder().write(
+      "traced.yaml", scenario_text("gpus: [2, 4]\nstrategies: [ddp, {fsdp: {version: 2}}]\n"));
 }
 
 std::string beside(const std::string& file, const std::string& name) {
@@ -73,9 +73,9 @@ TEST(RunTrace, NamesEveryOptimizer) {
       {"sgd", "SGD"},         {"adam", "Adam"}, {"adamw", "AdamW"},
       {"rmsprop", "RMSprop"}, {"lion", "Lion"}, {"lamb", "Lamb"}};
   for (const auto& [name, expected] : classes) {
-    const std::string file =
-        write_file("optimizer.yaml",
-                   scenario_text("gpus: 1\nstrategies: [ddp]\noptimizer: {name: " + name + "}\n"));
+    const std::string file = test_folder().write(
+        "optimizer.yaml",
+        scenario_text("gpus: 1\nstrategies: [ddp]\noptimizer: {name: " + name + "}\n"));
     const std::string trace = beside(file, name + ".json");
     const Outcome outcome = lockstep({"run", file, "--trace", trace});
     ASSERT_EQ(outcome.code, 0) << outcome.err;
@@ -115,7 +115,7 @@ TEST(RunTrace, ChakraTracesAreReplayed) {
 
 // Rank 0 sends over a slow link and has not ended its second step when the others have their third.
 TEST(RunTrace, ARankThatDoesNotComeToTheStepHasNoChakraTrace) {
-  const std::string file = write_file(
+  const std::string file = test_folder().write(
       "slow_rank.yaml",
       scenario_text("model: mlp\nplatform: h100-pcie-x8\ngpus: [4]\nbatch: {per_gpu: 8}\n"
                     "strategies: [parameter_server: {consistency: async, placement: gpu}]\n"
@@ -141,8 +141,8 @@ TEST(RunTrace, ARankThatDoesNotComeToTheStepHasNoChakraTrace) {
 }
 
 TEST(Replay, MessagesLastAsRecordedAndItSaysSo) {
-  const std::string file =
-      write_file("messages.yaml", scenario_text("gpus: [2]\nstrategies: [parameter_server]\n"));
+  const std::string file = test_folder().write(
+      "messages.yaml", scenario_text("gpus: [2]\nstrategies: [parameter_server]\n"));
   const std::string folder = beside(file, "messages/");
   EXPECT_EQ(lockstep({"run", file, "--trace", folder, "--trace-format", "chakra"}).code, 0);
   const std::string trace = folder + "parameter_server-2/chakra.0.et";
@@ -162,7 +162,7 @@ TEST(Replay, SaysWhatIsWrong) {
     EXPECT_EQ(outcome.out, "");
     EXPECT_THAT(outcome.err, HasSubstr(words));
   };
-  const std::string text = write_file("text.et", "hello");
+  const std::string text = test_folder().write("text.et", "hello");
   refused({text}, "text.et: byte ");
   refused({"none.et"}, "none.et: cannot be read");
   refused({text, "--platform", "dgx-a100-80gb"}, "--gpus");

@@ -43,8 +43,8 @@ TEST(Run, TheSameBytesEveryTimeAndWithAnyNumberOfJobs) {
 }
 
 TEST(Run, SetIsAsIfTheFileSaidSo) {
-  const std::string file = write_file("set.yaml", scenario_text("gpus: [1]\n"));
-  const std::string as_file = write_file(
+  const std::string file = test_folder().write("set.yaml", scenario_text("gpus: [1]\n"));
+  const std::string as_file = test_folder().write(
       "as_set.yaml", scenario_text("gpus: [1, 2]\nbatch: {per_gpu: 16}\nstrategies: [fsdp]\n"));
   const Outcome set = lockstep({"run", file, "--csv", "--set", "gpus=1,2", "--set",
                                 "batch={per_gpu: 16}", "--set", "strategies=[fsdp]"});
@@ -55,7 +55,7 @@ TEST(Run, SetIsAsIfTheFileSaidSo) {
 }
 
 TEST(Run, NothingThatFitsIsExitCodeThree) {
-  const std::string some = write_file(
+  const std::string some = test_folder().write(
       "some.yaml", scenario_text("model: vgg16\nplatform: g5.xlarge\nbatch: {micro: 600}\n"));
   const Outcome outcome = lockstep({"run", some});
   EXPECT_EQ(outcome.code, 3);
@@ -71,7 +71,7 @@ TEST(Check, TellsWhatFits) {
 
 TEST(Check, OptionsWithoutEffectAreToldAsByRun) {
   const std::string idle =
-      write_file("idle.yaml", scenario_text("activation_checkpointing: true\n"));
+      test_folder().write("idle.yaml", scenario_text("activation_checkpointing: true\n"));
   for (const char* verb : {"check", "run"}) {
     const Outcome outcome = lockstep({verb, idle});
     EXPECT_EQ(outcome.code, 0);
@@ -82,7 +82,7 @@ TEST(Check, OptionsWithoutEffectAreToldAsByRun) {
 }
 
 TEST(Check, NothingThatFitsIsExitCodeThreeAsForRun) {
-  const std::string big = write_file(
+  const std::string big = test_folder().write(
       "big.yaml", scenario_text("model: vgg16\nplatform: g5.xlarge\nbatch: {micro: 600}\n"));
   const Outcome outcome = lockstep({"check", big});
   EXPECT_EQ(outcome.code, 3);
@@ -91,7 +91,7 @@ TEST(Check, NothingThatFitsIsExitCodeThreeAsForRun) {
   const std::string good = shipped("ovi2026/vgg16.yaml");
   EXPECT_EQ(lockstep({"check", big, good}).code, 3);
   EXPECT_EQ(lockstep({"check", good, big}).code, 3);
-  const std::string bad = write_file("bad.yaml", scenario_text("platform: nowhere\n"));
+  const std::string bad = test_folder().write("bad.yaml", scenario_text("platform: nowhere\n"));
   EXPECT_EQ(lockstep({"check", big, bad}).code, 2);
   EXPECT_EQ(lockstep({"check", bad, big}).code, 2);
 }
@@ -118,7 +118,7 @@ TEST(Report, HasAChapterForEachAlternative) {
 // As `run` of the same file does: each that can be has its answer, and the others say why not.
 TEST(Report, AnAlternativeThatCannotBeIsARow) {
   const std::string text = scenario_text("gpus: [8]\nplatform: [a100-sxm4-80gb-x1, g5.48xlarge]\n");
-  const std::string file = write_file("alternatives.yaml", text);
+  const std::string file = test_folder().write("alternatives.yaml", text);
   const Outcome ran = lockstep({"run", file}), page = lockstep({"report", file, "-o", "-"});
   EXPECT_EQ(ran.code, 2);
   EXPECT_EQ(page.code, ran.code);
@@ -135,7 +135,7 @@ TEST(Report, AnAlternativeThatCannotBeIsARow) {
 
 // Nor is there a page where nothing at all can be.
 TEST(Report, OfNothingThatCanBeIsNone) {
-  const std::string file = write_file(
+  const std::string file = test_folder().write(
       "none.yaml", scenario_text("gpus: [8]\nplatform: [a100-sxm4-80gb-x1, v100-sxm2-16gb-x1]\n"));
   const Outcome ran = lockstep({"run", file}), page = lockstep({"report", file, "-o", "-"});
   EXPECT_EQ(ran.code, 2);
@@ -145,7 +145,7 @@ TEST(Report, OfNothingThatCanBeIsNone) {
 }
 
 TEST(Report, IsOnePageOfAChapterPerScenario) {
-  const std::string page = write_file("report.html", "");
+  const std::string page = test_folder().write("report.html", "");
   const Outcome one = lockstep(
       {"report", shipped("ovi2026/vgg16.yaml"), shipped("ovi2026/ps_resnet50.yaml"), "-o", page});
   EXPECT_EQ(one.code, 0) << one.err;
@@ -162,8 +162,8 @@ TEST(Report, IsOnePageOfAChapterPerScenario) {
 }
 
 TEST(Report, EndsAsRunDoes) {
-  const std::string page = write_file("report.html", "");
-  const std::string misfit = write_file(
+  const std::string page = test_folder().write("report.html", "");
+  const std::string misfit = test_folder().write(
       "misfit.yaml", scenario_text("model: llama3-70b\ninput: {}\nplatform: a100-sxm4-80gb-x4\n"));
   const int expected = lockstep({"run", misfit}).code;
   EXPECT_EQ(expected, 3);
@@ -187,7 +187,7 @@ TEST(Report, SaysWhyItCannotBeWritten) {
 
 TEST(Report, DoesNotTakeThePlaceOfItsScenario) {
   const std::string scenario =
-      write_file("own.yaml", scenario_text("gpus: 2\nstrategies: [ddp]\n"));
+      test_folder().write("own.yaml", scenario_text("gpus: 2\nstrategies: [ddp]\n"));
   const Outcome outcome = lockstep({"report", scenario, "-o", scenario});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("is a scenario that is asked about"));
@@ -216,14 +216,14 @@ TEST(Export, RunsToTheSameAnswer) {
   for (const char* name : {"ovi2026/vgg16.yaml", "gpt_64_gpus.yaml", "one_slow_gpu.yaml"}) {
     const Outcome text = lockstep({"export", shipped(name)});
     EXPECT_EQ(text.code, 0);
-    const std::string again = write_file("exported.yaml", text.out);
+    const std::string again = test_folder().write("exported.yaml", text.out);
     EXPECT_EQ(lockstep({"export", again}).out, text.out);
     EXPECT_EQ(lockstep({"run", "--csv", again}).out, lockstep({"run", "--csv", shipped(name)}).out);
   }
 }
 
 TEST(Export, LayersSayWhatIsTrainedAndWhatEachPointCommunicates) {
-  const std::string file = write_file(
+  const std::string file = test_folder().write(
       "layers.yaml",
       "name: n\nmodel: resnet18\ninput: {image: [3, 32, 32], classes: 10}\nbatch: {per_gpu: 4}\n"
       "precision: fp32\nplatform: cpu-loopback-x2\ngpus: [2]\n"
@@ -257,7 +257,7 @@ TEST(Export, LayersSayWhatIsTrainedAndWhatEachPointCommunicates) {
 }
 
 TEST(Export, BucketsAreThoseThatAreSimulated) {
-  const std::string file = write_file(
+  const std::string file = test_folder().write(
       "half.yaml", scenario_text("gpus: [2]\nstrategies: [ddp: {gradient_element_size: 2 B}]\n"));
   const Outcome outcome = lockstep({"export", file, "--layers"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
@@ -284,26 +284,28 @@ TEST(Compare, StrategiesOfOneScenarioAndTwoScenarios) {
   EXPECT_THAT(two.out, HasSubstr("times slower"));
   EXPECT_THAT(one.out, HasSubstr("fsdp (torch-fp32)"));  // two precisions are two names
   EXPECT_THAT(one.out, HasSubstr("both"));
-  const std::string alone = write_file("alone.yaml", scenario_text(""));
+  const std::string alone = test_folder().write("alone.yaml", scenario_text(""));
   EXPECT_EQ(lockstep({"compare", alone}).code, 2);
 }
 
 // The dearest mistake: a speed-up of something that cannot run.
 TEST(Compare, SaysWhatDoesNotFitAndEndsWithThree) {
   const std::string text = "model: vgg16\nplatform: g5.12xlarge\nstrategies: [ddp, fsdp]\n";
-  const std::string big = write_file("big.yaml", scenario_text(text + "batch: {micro: 600}\n"));
+  const std::string big =
+      test_folder().write("big.yaml", scenario_text(text + "batch: {micro: 600}\n"));
   const Outcome none = lockstep({"compare", big});
   EXPECT_EQ(none.code, 3);
   EXPECT_THAT(none.out, HasSubstr("NEITHER"));
   EXPECT_THAT(none.err, HasSubstr("big.yaml: nothing fits into memory"));
-  const std::string small = write_file("small.yaml", scenario_text(text + "batch: {micro: 8}\n"));
+  const std::string small =
+      test_folder().write("small.yaml", scenario_text(text + "batch: {micro: 8}\n"));
   const Outcome some = lockstep({"compare", big, small});
   EXPECT_EQ(some.code, 3);  // like `check`: one of them is enough
   EXPECT_THAT(some.out, HasSubstr("only this"));
 }
 
 TEST(Explain, NothingThatFitsIsExitCodeThreeAsForRun) {
-  const std::string big = write_file(
+  const std::string big = test_folder().write(
       "big.yaml", scenario_text("model: vgg16\nplatform: g5.xlarge\nbatch: {micro: 600}\n"));
   const Outcome outcome = lockstep({"explain", big});
   EXPECT_EQ(outcome.code, 3);
@@ -330,12 +332,12 @@ TEST(List, ShowsEverythingThereIs) {
 }
 
 TEST(Cluster, AnswersInEveryFormat) {
-  const std::string path =
-      write_file("cluster.yaml",
-                 "name: two jobs\ncluster: {platform: a100-sxm4-80gb-x4, nodes: 1}\nworkloads:\n"
-                 "  w: {training: {model: lenet5, batch: {per_gpu: 8}, strategies: [ddp]}}\n"
-                 "jobs: [{workload: w, gpus: 4, duration: 1 h}, {workload: w, duration: 1 h}]\n"
-                 "policies: [fifo]\n");
+  const std::string path = test_folder().write(
+      "cluster.yaml",
+      "name: two jobs\ncluster: {platform: a100-sxm4-80gb-x4, nodes: 1}\nworkloads:\n"
+      "  w: {training: {model: lenet5, batch: {per_gpu: 8}, strategies: [ddp]}}\n"
+      "jobs: [{workload: w, gpus: 4, duration: 1 h}, {workload: w, duration: 1 h}]\n"
+      "policies: [fifo]\n");
   const Outcome text = lockstep({"cluster", path});
   EXPECT_EQ(text.code, 0);
   EXPECT_EQ(text.err, "");
@@ -354,7 +356,7 @@ TEST(Cluster, AnswersInEveryFormat) {
                                        "cluster; `lockstep cluster` answers that"))
         << verb;
   }
-  EXPECT_EQ(lockstep({"cluster", write_file("wrong.yaml", "name: x\n")}).code, 2);
+  EXPECT_EQ(lockstep({"cluster", test_folder().write("wrong.yaml", "name: x\n")}).code, 2);
 }
 
 TEST(Schema, IsJsonForEveryFormat) {
@@ -369,7 +371,7 @@ TEST(Schema, IsJsonForEveryFormat) {
 
 TEST(Validate, IsAGateWithMaxError) {
   const std::string file =
-      write_file("gate.yaml", scenario_text("measured: [{gpus: 1, step_time: 1 h}]\n"));
+      test_folder().write("gate.yaml", scenario_text("measured: [{gpus: 1, step_time: 1 h}]\n"));
   EXPECT_EQ(lockstep({"validate", file}).code, 0);
   EXPECT_EQ(lockstep({"validate", file, "--max-error", "101%"}).code, 0);
   const Outcome gate = lockstep({"validate", file, "--max-error", "50%"});

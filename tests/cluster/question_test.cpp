@@ -3,7 +3,6 @@
 #include "cluster/question.hpp"
 
 #include <gmock/gmock.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -11,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "questions/run.hpp"
+#include "test_folder.hpp"
 
 namespace lockstep::question_test {
 namespace {
@@ -266,15 +266,13 @@ TEST(Refusals, OfTheOtherKindOfScenarioNameTheVerb) {
 }
 
 TEST(Trace, NamesItsWorkloadsByJobName) {
-  const auto folder =
-      std::filesystem::temp_directory_path() / ("lockstep-cluster-" + std::to_string(::getpid()));
-  std::filesystem::create_directories(folder);
-  std::ofstream(folder / "jobs.csv") << "JobID,JobName,Submit,Elapsed,AllocTRES\n"
-                                        "1,async,2024-03-01T12:00:00,10:00,gres/gpu=2\n"
-                                        "2,other,2024-03-01T12:05:00,20:00,gres/gpu=4\n"
-                                        "3,other,2024-03-01T12:06:00,20:00,gres/gpu=40\n";
+  test_folder().write("jobs.csv",
+                      "JobID,JobName,Submit,Elapsed,AllocTRES\n"
+                      "1,async,2024-03-01T12:00:00,10:00,gres/gpu=2\n"
+                      "2,other,2024-03-01T12:05:00,20:00,gres/gpu=4\n"
+                      "3,other,2024-03-01T12:06:00,20:00,gres/gpu=40\n");
   const auto file = [&](const char* trace) {
-    return read_cluster_text(file_text(trace), folder / "c.yaml");
+    return read_cluster_text(file_text(trace), test_folder().file("c.yaml"));
   };
   try {
     cluster_question(file("trace: {file: jobs.csv}\n"));
@@ -283,15 +281,15 @@ TEST(Trace, NamesItsWorkloadsByJobName) {
     EXPECT_THAT(error.what(), HasSubstr("jobs.csv:3:1: JobName: no workload is called 'other'"));
     EXPECT_THAT(error.what(), HasSubstr("jobs.csv:4:1: AllocTRES: 40 GPUs can never start"));
   }
-  std::ofstream(folder / "jobs.csv") << "JobID,JobName,Submit,Elapsed,AllocTRES\n"
-                                        "1,async,2024-03-01T12:00:00,10:00,gres/gpu=2\n"
-                                        "2,other,2024-03-01T12:05:00,20:00,gres/gpu=4\n";
+  test_folder().write("jobs.csv",
+                      "JobID,JobName,Submit,Elapsed,AllocTRES\n"
+                      "1,async,2024-03-01T12:00:00,10:00,gres/gpu=2\n"
+                      "2,other,2024-03-01T12:05:00,20:00,gres/gpu=4\n");
   const auto question = cluster_question(file("trace: {file: jobs.csv, workload: small}\n"));
   ASSERT_EQ(question.jobs.size(), 2U);
   EXPECT_EQ(question.kinds[question.jobs[0].kind].name, "async");
   EXPECT_EQ(question.kinds[question.jobs[1].kind].name, "small");
   EXPECT_EQ(question.jobs[1].submit, 300);
-  std::filesystem::remove_all(folder);
 }
 
 // As docs/cluster.md says: at half past three, before nine, and after two in the afternoon.

@@ -9,6 +9,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "test_folder.hpp"
+
 namespace lockstep::output_test {
 namespace {
 
@@ -16,11 +18,6 @@ namespace fs = std::filesystem;
 
 class WholeFile : public testing::Test {
  protected:
-  WholeFile() : folder_(testing::TempDir() + "/lockstep_whole_file") {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  ~WholeFile() override { fs::remove_all(folder_); }
   std::string file(const std::string& name) const { return (folder_ / name).string(); }
   static std::string contents(const std::string& path) {
     std::ostringstream text;
@@ -32,7 +29,7 @@ class WholeFile : public testing::Test {
     for (const auto& entry : fs::directory_iterator(folder_)) count += entry.exists() ? 1 : 0;
     return count;
   }
-  fs::path folder_;
+  const fs::path folder_ = test_folder().path();
 };
 
 TEST_F(WholeFile, StaysWhatItWasWhenItsDraftFails) {

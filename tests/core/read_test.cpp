@@ -5,6 +5,7 @@
 
 #include "core/describe.hpp"
 #include "sample_types.hpp"
+#include "test_folder.hpp"
 
 namespace lockstep::read_test {
 namespace {
@@ -116,8 +117,8 @@ TEST(Read, AliasesRepeatValues) {
 }
 
 TEST(Read, FilesToo) {
-  const std::string path = testing::TempDir() + "lockstep_read_test.yaml";
-  std::ofstream(path) << "\xEF\xBB\xBFmemory: {size: 1 GB}\r\ncount: 9\r\n";  // as Windows writes
+  const std::string path = test_folder().write(
+      "sample.yaml", "\xEF\xBB\xBFmemory: {size: 1 GB}\r\ncount: 9\r\n");  // as Windows writes
   EXPECT_EQ(read_file<Sample>(path).count, 9);
 }
 

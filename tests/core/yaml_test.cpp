@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/yaml_write.hpp"
+#include "test_folder.hpp"
 
 namespace lockstep::yaml_test {
 namespace {
@@ -187,12 +188,11 @@ TEST(Yaml, SizeLimits) {
 TEST(Yaml, UnreadableFiles) {
   EXPECT_EQ(error_of_file("/nonexistent/a.yaml"),
             "/nonexistent/a.yaml: cannot be read: No such file or directory");
-  EXPECT_THAT(error_of_file(testing::TempDir()), HasSubstr("is a folder, not a file"));
-  const std::string binary = testing::TempDir() + "lockstep_yaml_test.bin";
-  std::ofstream(binary, std::ios::binary) << "\x7f"
-                                          << "ELF\x02\x01\x01";
+  EXPECT_THAT(error_of_file(test_folder().path()), HasSubstr("is a folder, not a file"));
+  const std::string binary = test_folder().write("program",
+                                                 "\x7f"
+                                                 "ELF\x02\x01\x01");
   EXPECT_THAT(error_of_file(binary), HasSubstr(":1:1: byte 0x7f"));
-  std::filesystem::remove(binary);
 }
 
 // Whatever the text: a tree or a ConfigError, never another exception, crash or hang.

@@ -13,6 +13,7 @@
 #include "costs/roofline_costs.hpp"
 #include "kernel_test_device.hpp"
 #include "source_dir.hpp"
+#include "test_folder.hpp"
 
 namespace lockstep::profile_test {
 namespace {
@@ -81,11 +82,9 @@ TEST(Profile, JitterIsThatOfTheStepThatWasMeasured) {
 
 TEST(Profile, IsReadAgainOnlyWhereItsFileHasChanged) {
   namespace fs = std::filesystem;
-  const fs::path folder = fs::temp_directory_path() / "lockstep_shared_profile_test";
-  fs::remove_all(folder);
-  fs::create_directories(folder);
+  const fs::path folder = test_folder().file("profile");
   const auto write = [&](const Profile& profile) {
-    std::ofstream(folder / "profile.yaml") << profile_text(profile);
+    test_folder().write("profile/profile.yaml", profile_text(profile));
   };
   Profile profile = load_profile(path);
   write(profile);
@@ -113,9 +112,7 @@ TEST(Profile, NoiseOfABusyMachineIsKeptAsItWas) {
 }
 
 TEST(Profile, FolderStandsForTheProfileInIt) {
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "profile_folder";
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directory(folder);
+  const std::filesystem::path folder = test_folder().path();
   try {
     load_profile(folder.string());
     ADD_FAILURE() << "an empty folder was read";
@@ -124,7 +121,6 @@ TEST(Profile, FolderStandsForTheProfileInIt) {
   }
   std::filesystem::copy_file(path, folder / "profile.yaml");
   EXPECT_EQ(profile_text(load_profile(folder.string())), profile_text(load_profile(path)));
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Profile, MeasuredBatchIsServedAsMeasured) {

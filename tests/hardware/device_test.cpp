@@ -8,17 +8,10 @@
 #include <string>
 
 #include "core/errors.hpp"
+#include "test_folder.hpp"
 
 namespace lockstep::device_test {
 namespace {
-
-std::string write_file(const std::string& name, const std::string& text) {
-  const auto folder = std::filesystem::temp_directory_path() / "lockstep_device_test";
-  std::filesystem::create_directories(folder);
-  const auto path = folder / name;
-  std::ofstream(path) << text;
-  return path.string();
-}
 
 std::string message_of(const std::string& name_or_path) {
   try {
@@ -56,13 +49,13 @@ TEST(Device, UnknownNameSuggestsTheNearest) {
 }
 
 TEST(Device, MistakesAreLocatedAllAtOnce) {
-  const std::string path = write_file("broken.yaml",
-                                      "title: X\n"
-                                      "architecture: amper\n"
-                                      "multiprocessors: -3\n"
-                                      "clock: 1410\n"
-                                      "peak: {fp32: 19.5 TFLOP/s, fp61: 3 TFLOP/s}\n"
-                                      "memory: {usable: 80 GiB, bandwidth: 2 TB/s}\n");
+  const std::string path = test_folder().write("broken.yaml",
+                                               "title: X\n"
+                                               "architecture: amper\n"
+                                               "multiprocessors: -3\n"
+                                               "clock: 1410\n"
+                                               "peak: {fp32: 19.5 TFLOP/s, fp61: 3 TFLOP/s}\n"
+                                               "memory: {usable: 80 GiB, bandwidth: 2 TB/s}\n");
   const std::string message = message_of(path);
   for (const char* part : {"broken.yaml:2:15", "did you mean 'ampere'", "broken.yaml:3:18",
                            "broken.yaml:4:8", "broken.yaml:5:28"})

@@ -8,15 +8,10 @@
 #include <fstream>
 
 #include "core/errors.hpp"
+#include "test_folder.hpp"
 
 namespace lockstep {
 namespace {
-
-std::string file_of(const std::string& name, const std::string& text) {
-  const auto path = std::filesystem::temp_directory_path() / name;
-  std::ofstream(path) << text;
-  return path.string();
-}
 
 // The law itself weighs 0.3, a kernel one octave away exp(-1).
 TEST(MeasuredKernels, NearAMeasuredKernelItsRatioCountsAndFarAwayTheLaw) {
@@ -39,11 +34,11 @@ TEST(MeasuredKernels, NearAMeasuredKernelItsRatioCountsAndFarAwayTheLaw) {
 }
 
 TEST(MeasuredKernels, AFileHasThreeKindsOfKernels) {
-  const MeasuredKernels kernels =
-      read_measured_kernels(file_of("good_kernels.csv",
-                                    "# "
-                                    "note\nhalf_product,1,8,1024,4096,-0.05\nplain_product,16,64,"
-                                    "64,64,0.1\nconvolution,32,64,128,56,0\n"));
+  const MeasuredKernels kernels = read_measured_kernels(
+      test_folder().write("good_kernels.csv",
+                          "# "
+                          "note\nhalf_product,1,8,1024,4096,-0.05\nplain_product,16,64,"
+                          "64,64,0.1\nconvolution,32,64,128,56,0\n"));
   ASSERT_EQ(kernels.half_products.size(), 1u);
   ASSERT_EQ(kernels.plain_products.size(), 1u);
   ASSERT_EQ(kernels.convolutions.size(), 1u);
@@ -54,7 +49,8 @@ TEST(MeasuredKernels, AFileHasThreeKindsOfKernels) {
 TEST(MeasuredKernels, AMistakeIsLocated) {
   for (const char* line : {"product,1,2,3,4,0", "half_product,1,2,3,0", "half_product,1,2,3,4,x",
                            "half_product,1,2,0,4,0", "half_product,1,2,3,4,0,5"}) {
-    const std::string path = file_of("bad_kernels.csv", std::string("# note\n") + line + "\n");
+    const std::string path =
+        test_folder().write("bad_kernels.csv", std::string("# note\n") + line + "\n");
     try {
       read_measured_kernels(path);
       ADD_FAILURE() << line;

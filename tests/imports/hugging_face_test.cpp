@@ -12,6 +12,7 @@
 
 #include "core/errors.hpp"
 #include "source_dir.hpp"
+#include "test_folder.hpp"
 #include "workload/model.hpp"
 #include "workload/model_file.hpp"
 
@@ -98,20 +99,13 @@ TEST(HuggingFace, WritesSettingsOfTheFamily) {
 }
 
 // A file of each test's own: they run side by side.
-std::string own_config() {
-  return testing::TempDir() + testing::UnitTest::GetInstance()->current_test_info()->name() +
-         "_config.json";
-}
-
 // The file with `from` replaced by `to`.
 std::string changed(const std::string& name, const std::string& from, const std::string& to) {
   std::ifstream file(config(name));
   std::string text{std::istreambuf_iterator<char>(file), {}};
   const auto at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
-  const std::string path = own_config();
-  std::ofstream(path) << text.replace(at, from.size(), to);
-  return path;
+  return test_folder().write("config.json", text.replace(at, from.size(), to));
 }
 
 TEST(HuggingFace, AbsentAndNullFieldsHaveTheirDocumentedDefaults) {
@@ -207,8 +201,7 @@ TEST(HuggingFace, RefusesWithThePlace) {
       EXPECT_THAT(error.what(), HasSubstr(one.error));
     }
   }
-  std::ofstream(own_config()) << "[1, 2]\n";
-  EXPECT_THROW(import_hugging_face(own_config()), ConfigError);
+  EXPECT_THROW(import_hugging_face(test_folder().write("config.json", "[1, 2]\n")), ConfigError);
 }
 
 }  // namespace

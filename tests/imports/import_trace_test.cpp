@@ -10,6 +10,7 @@
 #include "imports/profile_folder.hpp"
 #include "imports/unpacked_text.hpp"
 #include "source_dir.hpp"
+#include "test_folder.hpp"
 #include "workload/model.hpp"
 
 namespace lockstep::import_trace_test {
@@ -25,12 +26,6 @@ TrainingStep model(const std::string& name, std::int64_t samples) {
   StepOptions options;
   options.samples = samples;
   return build_step(*load_model(name), options);
-}
-
-std::string written(const std::string& name, const std::string& text) {
-  const std::string path = testing::TempDir() + name;
-  std::ofstream(path, std::ios::binary) << text;
-  return path;
 }
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
@@ -113,8 +108,7 @@ TEST(ConstructedGpuTrace, KernelsGoToTheLayersThatLaunchedThem) {
 }
 
 TEST(ImportedProfile, ReadsBackAndGathersBatches) {
-  const std::string folder = testing::TempDir() + "traced_profile";
-  std::filesystem::remove_all(folder);
+  const std::string folder = test_folder().path();
   Profile profile = import_trace(data("lenet5_gpu.json"), model("lenet5", 32)).profile;
   merge_model(profile,
               import_trace(data("lenet5_gpu.json"), model("lenet5", 16)).profile.models[0]);
@@ -180,7 +174,7 @@ TEST(RecordedTransformers, PackedProjectionsAreCountedByTheirRows) {
     return at;
   }();
   text.replace(third, 9, "[63, 64]]");
-  EXPECT_THAT(error_of(written("rows.json", text), vit),
+  EXPECT_THAT(error_of(test_folder().write("rows.json", text), vit),
               HasSubstr("the weights before it have 191 rows, but "
                         "encoder.layers.encoder_layer_0.self_attention.in_proj (linear) has 192"));
 }
@@ -228,39 +222,44 @@ TEST(NamedParts, OfWholeStepsAreNoForwardPasses) {
 TEST(OldTraces, SpellShapesOtherwise) {
   const std::string text =
       replaced(read_text(data("lenet5_cpu.json")), "\"Input Dims\"", "\"Input dims\"");
-  EXPECT_THAT(error_of(written("dims.json", text), model("lenet5", 64)),
+  EXPECT_THAT(error_of(test_folder().write("dims.json", text), model("lenet5", 64)),
               HasSubstr("its batch is 256, not 64"));
 }
 
 TEST(CompressedTraces, AreUnpackedWhateverTheirName) {
   const std::string packed = read_text(data("vit_cpu.json.gz"));
   const TrainingStep vit = model(data("small_vit.yaml"), 256);
-  EXPECT_EQ(import_trace(written("vit.json", packed), vit).steps, 2);
+  EXPECT_EQ(import_trace(test_folder().write("vit.json", packed), vit).steps, 2);
   // Two files in one, as `cat a.gz b.gz` makes them.
-  EXPECT_EQ(unpacked_text(written("two.gz", packed + packed)),
+  EXPECT_EQ(unpacked_text(test_folder().write("two.gz", packed + packed)),
             unpacked_text(data("vit_cpu.json.gz")) + unpacked_text(data("vit_cpu.json.gz")));
-  EXPECT_THAT(error_of(written("cut.json.gz", packed.substr(0, packed.size() / 2)), vit),
-              HasSubstr("cut.json.gz: its compressed data breaks off"));
+  EXPECT_THAT(
+      error_of(test_folder().write("cut.json.gz", packed.substr(0, packed.size() / 2)), vit),
+      HasSubstr("cut.json.gz: its compressed data breaks off"));
   std::string damaged = packed;
   for (std::size_t i = 200; i < 300; ++i) damaged[i] = static_cast<char>(damaged[i] ^ 0x55);
-  EXPECT_THAT(error_of(written("damaged.json.gz", damaged), vit),
+  EXPECT_THAT(error_of(test_folder().write("damaged.json.gz", damaged), vit),
               HasSubstr("damaged.json.gz: its compressed data is damaged"));
 }
 
 TEST(BadTraces, AreRefusedWhereTheyGoWrong) {
   const std::string text = read_text(data("lenet5_gpu.json"));
   const TrainingStep lenet = model("lenet5", 32);
-  EXPECT_THAT(error_of(written("cut.json", text.substr(0, text.size() / 2)), lenet),
+  EXPECT_THAT(error_of(test_folder().write("cut.json", text.substr(0, text.size() / 2)), lenet),
               testing::ContainsRegex("cut.json:[0-9]+:[0-9]+: the JSON text breaks off here"));
-  EXPECT_THAT(error_of(written("none.json", "{\"traceEvents\": []}"), lenet),
+  EXPECT_THAT(error_of(test_folder().write("none.json", "{\"traceEvents\": []}"), lenet),
               HasSubstr("no training step"));
-  EXPECT_THAT(error_of(written("list.json", "[1, 2]"), lenet), HasSubstr("traceEvents: missing"));
-  EXPECT_THAT(error_of(written("text.json", "hello"), lenet), HasSubstr("text.json:1:1: "));
+  EXPECT_THAT(error_of(test_folder().write("list.json", "[1, 2]"), lenet),
+              HasSubstr("traceEvents: missing"));
+  EXPECT_THAT(error_of(test_folder().write("text.json", "hello"), lenet),
+              HasSubstr("text.json:1:1: "));
+  EXPECT_THAT(error_of(test_folder().write("forward.json",
+                                           replaced(text, "autograd::engine", "autograd::x")),
+                       lenet),
+              HasSubstr("ProfilerStep#2 has no backward pass"));
   EXPECT_THAT(
-      error_of(written("forward.json", replaced(text, "autograd::engine", "autograd::x")), lenet),
-      HasSubstr("ProfilerStep#2 has no backward pass"));
-  EXPECT_THAT(error_of(written("gelu.json", replaced(text, "aten::relu", "aten::gelu")), lenet),
-              HasSubstr("aten::gelu at ts 1050.000: the model has relu"));
+      error_of(test_folder().write("gelu.json", replaced(text, "aten::relu", "aten::gelu")), lenet),
+      HasSubstr("aten::gelu at ts 1050.000: the model has relu"));
 }
 
 TEST(BadTraces, OfAnotherModelOrBatchSayWhichOperatorAndLayer) {
@@ -277,7 +276,7 @@ TEST(BadTraces, AreRefusedWhenMostOfTheTimeIsSomethingElse) {
   // The batch's cast takes 2 ms instead of 20 us.
   const std::string text =
       replaced(read_text(data("lenet5_gpu.json")), "\"dur\": 20,", "\"dur\": 2000,");
-  EXPECT_THAT(error_of(written("busy.json", text), model("lenet5", 32)),
+  EXPECT_THAT(error_of(test_folder().write("busy.json", text), model("lenet5", 32)),
               HasSubstr("% of the GPU's busy time belongs to layers and optimizer"));
 }
 

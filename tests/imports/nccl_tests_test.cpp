@@ -9,6 +9,7 @@
 
 #include "imports/profile_folder.hpp"
 #include "source_dir.hpp"
+#include "test_folder.hpp"
 
 namespace lockstep::nccl_tests_test {
 namespace {
@@ -19,18 +20,12 @@ std::string data(const std::string& name) {
   return std::string(LOCKSTEP_SOURCE_DIR "/tests/imports/data/") + name;
 }
 
-std::string written(const std::string& name, const std::string& text) {
-  const std::string path = testing::TempDir() + name;
-  std::ofstream(path, std::ios::binary) << text;
-  return path;
-}
-
 // The file with the first `from` replaced by `to`.
 std::string changed(const std::string& name, const std::string& from, const std::string& to) {
   std::string text = read_text(data(name));
   const auto at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
-  return written("changed_" + name, text.replace(at, from.size(), to));
+  return test_folder().write("changed_" + name, text.replace(at, from.size(), to));
 }
 
 std::string error_of(const std::string& file, const NcclTestsOptions& options = {}) {
@@ -100,9 +95,10 @@ TEST(NcclTestsText, WhatDoesNotFitTheTableIsRefused) {
               HasSubstr("measure without -C"));
   EXPECT_THAT(error_of(changed("all_reduce_h100.txt", "Rank  1 Group", "Rank  0 Group")),
               HasSubstr(":6:10: rank 0 is listed twice"));
-  EXPECT_THAT(error_of(written("empty.txt", "")), HasSubstr("empty.txt: "));
-  EXPECT_THAT(error_of(written("prose.txt", "no table here\n")), HasSubstr("no measurements"));
-  EXPECT_THAT(error_of(testing::TempDir() + "not_there.txt"), HasSubstr("cannot be read"));
+  EXPECT_THAT(error_of(test_folder().write("empty.txt", "")), HasSubstr("empty.txt: "));
+  EXPECT_THAT(error_of(test_folder().write("prose.txt", "no table here\n")),
+              HasSubstr("no measurements"));
+  EXPECT_THAT(error_of(test_folder().file("not_there.txt")), HasSubstr("cannot be read"));
 }
 
 TEST(NcclTestsJson, RanksAreProcessesTimesGpus) {
@@ -127,14 +123,15 @@ TEST(NcclTestsJson, MistakesAreNamedByField) {
               HasSubstr("measure without -C"));
   EXPECT_THAT(error_of(changed("reduce_scatter.json", "reduce_scatter_perf", "gather_perf")),
               HasSubstr("'gather_perf' measures nothing the simulator prices"));
-  EXPECT_THAT(error_of(written("half.json", read_text(data("reduce_scatter.json")).substr(0, 900))),
+  EXPECT_THAT(error_of(test_folder().write("half.json",
+                                           read_text(data("reduce_scatter.json")).substr(0, 900))),
               HasSubstr("half.json:1:900: the JSON text breaks off here"));
-  EXPECT_THAT(error_of(written("other.json", "{\"a\": 1}")), HasSubstr("results: missing"));
+  EXPECT_THAT(error_of(test_folder().write("other.json", "{\"a\": 1}")),
+              HasSubstr("results: missing"));
 }
 
 TEST(NcclTests, AddedToAProfileThatReadsBack) {
-  const std::string folder = testing::TempDir() + "imported_profile";
-  std::filesystem::remove_all(folder);
+  const std::string folder = test_folder().file("profile");
   const auto curves = import_nccl_tests({data("all_reduce_h100.txt")}, {}).curves;
   Profile profile = open_profile(folder, "h100-sxm5-80gb");
   merge_collectives(profile, curves);

@@ -7,6 +7,7 @@
 #include "imports/import_trace.hpp"
 #include "points/points.hpp"
 #include "points/timeline.hpp"
+#include "test_folder.hpp"
 
 namespace lockstep::own_trace_test {
 namespace {
@@ -22,12 +23,11 @@ void expect_round_trip(const std::string& model, const std::string& optimizer) {
   Timeline timeline(job, {});
   job.observer = &timeline;
   point.strategy->simulate(job);
-  const std::string path = ::testing::TempDir() + "own_trace.json";
+  const std::string path = test_folder().file("own_trace.json");
   TraceHeader header;
   header.device = job.machine.device.title;
   write_trace(path, trace_document(header, timeline.events("", 0)));
   const TraceImport imported = import_trace(path, job.step);
-  std::filesystem::remove(path);
 
   EXPECT_TRUE(imported.on_gpu);
   EXPECT_EQ(imported.profile.device, job.machine.device.title);

@@ -7,6 +7,7 @@
 
 #include "core/errors.hpp"
 #include "source_dir.hpp"
+#include "test_folder.hpp"
 
 namespace lockstep::profile_folder_test {
 namespace {
@@ -71,9 +72,7 @@ TEST(Device, MustBeOneThatThereIs) {
 }
 
 TEST(Device, MayBeAFileOfTheUsersOwn) {
-  const std::string folder = testing::TempDir() + "profile_of_my_own";
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directories(folder);
+  const std::string folder = test_folder().path();
   std::filesystem::copy_file(LOCKSTEP_SOURCE_DIR "/platforms/devices/cpu-core.yaml",
                              folder + "/my-cpu.yaml");
   const Profile profile = open_profile(folder, folder + "/my-cpu.yaml");

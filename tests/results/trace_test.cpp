@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/output.hpp"
+#include "test_folder.hpp"
 
 namespace lockstep::trace_test {
 namespace {
@@ -59,13 +60,11 @@ TEST(Trace, SlicesThatMeetStillMeetWhenTheyAreRounded) {
 }
 
 TEST(Trace, IsCompressedWhereItsNameSaysSo) {
-  const std::string folder = ::testing::TempDir();
   for (const std::string name : {"trace.json", "trace.json.gz"}) {
-    write_trace(folder + name, small_document());
+    write_trace(test_folder().file(name), small_document());
     bool compressed = false;
-    EXPECT_EQ(content(folder + name, compressed), small_document());
+    EXPECT_EQ(content(test_folder().file(name), compressed), small_document());
     EXPECT_EQ(compressed, name.ends_with(".gz"));
-    std::filesystem::remove(folder + name);
   }
 }
 

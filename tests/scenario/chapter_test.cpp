@@ -11,15 +11,14 @@
 
 #include "helpers.hpp"
 #include "questions/run.hpp"
+#include "test_folder.hpp"
 
 namespace lockstep::chapter_test {
 namespace {
 
 ReportChapter chapter_of(const std::string& text) {
   // The page shows the file, too.
-  const std::string path = testing::TempDir() + "chapter.yaml";
-  std::ofstream(path) << scenario_text(text);
-  const Scenario scenario = read_scenario(path);
+  const Scenario scenario = read_scenario(test_folder().write("chapter.yaml", scenario_text(text)));
   return report_chapter(scenario, run_scenario(scenario, {1, {}}), {1, {}});
 }
 

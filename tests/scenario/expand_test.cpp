@@ -7,6 +7,7 @@
 #include "costs/collective.hpp"
 #include "costs/profile.hpp"
 #include "helpers.hpp"
+#include "test_folder.hpp"
 
 namespace lockstep::expand_test {
 namespace {
@@ -236,14 +237,13 @@ TEST(Expand, ScalesReachCostsAndTransfers) {
 }
 
 TEST(Expand, AProfilesCurvesReplaceTheModelOfItsMachine) {
-  const std::string path = ::testing::TempDir() + "expand_curves.yaml";
-  std::ofstream(path) << R"(format: 1
+  const std::string path = test_folder().write("curves.yaml", R"(format: 1
 device: cpu-core
 allocator: {context: 190 MiB}
 collectives:
   - {collective: all_reduce, backend: gloo, ranks: 2, points: [{bytes: 1 KiB, time: 1 s, host: 0.25 s}]}
 complete: true
-)";
+)");
   const std::string cpu = "platform: cpu-loopback-x2\ngpus: [2]\nstrategies: [ddp]\n";
   const Machine without = expand(scenario_of(cpu))[0].job.machine;
   const Machine with = expand(scenario_of(cpu + "profile: " + path + "\n"))[0].job.machine;
@@ -286,8 +286,7 @@ TEST(Expand, ABatchBesideTheProfilesIsScaledByIt) {
   Profile profile;
   profile.device = "cpu-core";
   profile.models = {{"lenet5", eight.precision, eight.step->input_bytes / 8, {of_eight}}};
-  const std::string path = ::testing::TempDir() + "expand_beside.yaml";
-  std::ofstream(path) << profile_text(profile);
+  const std::string path = test_folder().write("profile.yaml", profile_text(profile));
   const std::string with = "profile: " + path + "\n";
   const auto modelled = layers(expand(scenario(16, ""))[0]);
   const auto scaled = layers(expand(scenario(16, with))[0]);
@@ -326,8 +325,7 @@ TEST(Expand, AModelIsScaledByAnotherOneThatIsAlike) {
   Profile profile;
   profile.device = "a100-sxm4-80gb";
   profile.models = {{"gpt2", known.precision, known.step->input_bytes, {batch}}};
-  const std::string path = ::testing::TempDir() + "expand_kin.yaml";
-  std::ofstream(path) << profile_text(profile);
+  const std::string path = test_folder().write("profile.yaml", profile_text(profile));
   for (const std::string more : {"", "activation_checkpointing: true\n"}) {
     const Point modelled = expand(scenario("gpt2-medium", more))[0];
     const Point scaled = expand(scenario("gpt2-medium", more + "profile: " + path + "\n"))[0];

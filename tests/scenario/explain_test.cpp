@@ -9,6 +9,7 @@
 #include "costs/collective.hpp"
 #include "costs/profile.hpp"
 #include "helpers.hpp"
+#include "test_folder.hpp"
 
 namespace lockstep::explain_test {
 namespace {
@@ -106,7 +107,7 @@ TEST(Explain, MostSensitiveFirst) {
 
 // A profile in which everything that the point asks for was measured, and took twice as long as the
 // model thinks.
-std::string fully_measured(const Explained& modelled, const std::string& name) {
+std::string fully_measured(const Explained& modelled) {
   const Point& point = modelled.points[0];
   const Job& job = point.job;
   const auto& costs = *job.costs;
@@ -154,9 +155,7 @@ std::string fully_measured(const Explained& modelled, const std::string& name) {
     }
     profile.collectives.push_back(curve);
   }
-  const std::string path = ::testing::TempDir() + name;
-  std::ofstream(path) << profile_text(profile);
-  return path;
+  return test_folder().write("profile.yaml", profile_text(profile));
 }
 
 // What was measured is explained like what was modelled: the same inputs matter, as much.
@@ -165,8 +164,7 @@ TEST(Explain, AFullyMeasuredScenarioExplainsItself) {
       "gpus: 16\nplatform: dgx-a100-80gb-25gbe\nprecision: amp-fp16\nbatch: {micro: 256}\n"
       "data_loading: {on_device: true}\n";  // a profile has no copies from the host
   const Explained modelled = explained(text);
-  const Explained measured =
-      explained(text + "profile: " + fully_measured(modelled, "explain_measured.yaml") + "\n");
+  const Explained measured = explained(text + "profile: " + fully_measured(modelled) + "\n");
   EXPECT_GT(measured.results[0].provenance.measured + measured.results[0].provenance.interpolated,
             0.99);
   auto a = sensitivity_map(modelled, 0), b = sensitivity_map(measured, 0);
@@ -186,8 +184,7 @@ TEST(Explain, AMeasuredHostExplainsItselfToo) {
   const std::string text = "model: lenet5\nprecision: amp-fp16\n";
   const Explained modelled = explained(text);
   ASSERT_GT(modelled.predictions[0].split.host_bound, 0.5 * modelled.predictions[0].step_seconds);
-  const Explained measured =
-      explained(text + "profile: " + fully_measured(modelled, "explain_host.yaml") + "\n");
+  const Explained measured = explained(text + "profile: " + fully_measured(modelled) + "\n");
   EXPECT_GT(sensitivity_map(measured, 0)["host dispatch time +10 %"], 0.05);
   // A framework that says its own dispatch time is no exception.
   const Explained own = explained(text + "framework: {operator_seconds: 40 us}\n");

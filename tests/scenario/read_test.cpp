@@ -4,6 +4,7 @@
 
 #include "core/data.hpp"
 #include "helpers.hpp"
+#include "test_folder.hpp"
 
 namespace lockstep::read_test {
 namespace {
@@ -77,25 +78,22 @@ TEST(ReadScenario, ExportKeepsEveryPoint) {
 }
 
 TEST(ReadScenario, FilesBesideTheScenarioAreFound) {
-  namespace fs = std::filesystem;
-  const fs::path folder = fs::path(testing::TempDir()) / "lockstep-beside";
-  fs::create_directories(folder / "own");
-  const auto write = [&](const char* name, const std::string& text) {
-    std::ofstream(folder / "own" / name) << text;
+  const auto write = [](const std::string& name, const std::string& text) {
+    return test_folder().write("own/" + name, text);
   };
   write("my-model.yaml", "base: resnet18\ntitle: mine\n");
-  fs::copy_file(data_folder("platforms/devices") + "/a10.yaml", folder / "own" / "my-device.yaml",
-                fs::copy_options::overwrite_existing);
+  std::filesystem::copy_file(data_folder("platforms/devices") + "/a10.yaml",
+                             test_folder().file("own/my-device.yaml"));
   write("my-base.yaml", "base: dgx-a100-80gb\ndevice: ./my-device.yaml\n");
   write("my-platform.yaml", "base: my-base.yaml\ntitle: my machine\ngpus_per_node: 3\n");
-  write("my-scenario.yaml", scenario_text("model: ./my-model.yaml\nplatform: my-platform.yaml\n"
-                                          "gpus: 3\nbatch: {per_gpu: 1}\n"));
-  const auto points = expand(read_scenario((folder / "own" / "my-scenario.yaml").string()));
+  const std::string file =
+      write("my-scenario.yaml", scenario_text("model: ./my-model.yaml\nplatform: my-platform.yaml\n"
+                                              "gpus: 3\nbatch: {per_gpu: 1}\n"));
+  const auto points = expand(read_scenario(file));
   ASSERT_EQ(points.size(), 1U);
   EXPECT_EQ(points[0].job.machine.title, "my machine");
   EXPECT_EQ(points[0].job.machine.gpus_per_node, 3);
   EXPECT_EQ(points[0].job.machine.device.name, "my-device");
-  fs::remove_all(folder);
 }
 
 }  // namespace

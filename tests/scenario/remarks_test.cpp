@@ -6,6 +6,7 @@
 #include "costs/profile.hpp"
 #include "helpers.hpp"
 #include "questions/run.hpp"
+#include "test_folder.hpp"
 
 namespace lockstep::remarks_test {
 namespace {
@@ -77,9 +78,8 @@ TEST(Remarks, WhatAProfileDoesNotAnswerIsSaid) {
     ProfileBatch batch;
     batch.samples = 16;
     profile.models = {{model, precision, 3 * 224 * 224 * 4 + 8, {batch}}};
-    const std::string path = ::testing::TempDir() + "remarks_profile.yaml";
-    std::ofstream(path) << profile_text(profile);
-    return warnings("gpus: [1, 2]\nprofile: " + path + "\n");
+    return warnings("gpus: [1, 2]\nprofile: " +
+                    test_folder().write("profile.yaml", profile_text(profile)) + "\n");
   };
   EXPECT_THAT(with("foo", Precision::fp32),
               ElementsAre("the profile has no figures for resnet18 (it has foo): modelled"));

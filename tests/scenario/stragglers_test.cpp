@@ -7,6 +7,7 @@
 
 #include "helpers.hpp"
 #include "questions/run.hpp"
+#include "test_folder.hpp"
 
 namespace lockstep::stragglers_test {
 namespace {
@@ -73,14 +74,11 @@ TEST(Stragglers, HiccupsComeAsOftenAsTheySay) {
 
 // The step of a device that does all the work, with the file's mean slow-down over its median.
 TEST(Stragglers, ValuesOfAFileAreOverTheirMedian) {
-  namespace fs = std::filesystem;
-  const fs::path folder = fs::temp_directory_path() / "lockstep_empirical_test";
-  fs::create_directories(folder);
-  const auto with = [&](const std::string& content) {
-    std::ofstream(folder / "times.txt") << content;
+  const auto with = [](const std::string& content) {
+    test_folder().write("times.txt", content);
     return read_scenario_text(
         scenario_text("stragglers: {per_step: {empirical: {file: times.txt}}}\n"),
-        (folder / "test.yaml").string());
+        test_folder().file("test.yaml"));
   };
   const Scenario good = with("# ms\n10\n\n20 # usual\n40\n");
   EXPECT_EQ(std::get<Empirical>(*good.stragglers.per_step).values,
@@ -92,7 +90,6 @@ TEST(Stragglers, ValuesOfAFileAreOverTheirMedian) {
            {"# none\n", "has no values"}}) {
     EXPECT_THAT(refusal([&, text = content] { with(text); }), HasSubstr(message)) << content;
   }
-  fs::remove_all(folder);
   EXPECT_THAT(
       refusal([] { scenario_of("stragglers: {per_step: {empirical: {file: nowhere.txt}}}\n"); }),
       testing::MatchesRegex("test.yaml:[0-9]+:[0-9]+: .*cannot read 'nowhere.txt'.*"));
@@ -186,8 +183,8 @@ TEST(Stragglers, OtherDevicesAreAsSlowAsTheyAre) {
 // Where all nodes have the other device, each piece of work takes what it takes on a platform with that
 // device: products, copies and updates by factors of their own.
 TEST(Stragglers, EachPieceOfWorkTakesWhatTheOtherDeviceNeeds) {
-  const auto file = std::filesystem::path(testing::TempDir()) / "v100-nodes.yaml";
-  std::ofstream(file) << "base: dgx-a100-80gb\ndevice: v100-sxm2-32gb\n";
+  const std::string v100_nodes =
+      test_folder().write("v100-nodes.yaml", "base: dgx-a100-80gb\ndevice: v100-sxm2-32gb\n");
   const auto split = [](const std::string& more) {
     const Scenario scenario = scenario_of(
         "gpus: 16\nmodel: resnet50\nbatch: {per_gpu: 32, micro: 16}\nprecision: amp-fp16\n"
@@ -195,14 +192,14 @@ TEST(Stragglers, EachPieceOfWorkTakesWhatTheOtherDeviceNeeds) {
         more);
     return simulate({expand(scenario).at(0)}).at(0).split;
   };
-  const StepSplit v100 = split("platform: " + file.string() + "\n"), a100 = split("");
+  const StepSplit v100 = split("platform: " + v100_nodes + "\n"), a100 = split("");
   // Not by one factor: this net's products gain less from an A100 than what streams through memory.
   EXPECT_LT(1.1 * v100.forward / a100.forward, v100.optimizer / a100.optimizer);
   for (const std::string strategy :
        {"ddp: {gradient_as_bucket_view: false}", "fsdp", "local_sgd: {every: 2}",
         "parameter_server: {consistency: async, push_compression: fp16}"}) {
     const std::string job = "strategies: [" + strategy + "]\nstragglers: {per_rank: 0";
-    const StepSplit there = split("platform: " + file.string() + "\n" + job + "}\n");
+    const StepSplit there = split("platform: " + v100_nodes + "\n" + job + "}\n");
     const StepSplit mixed =
         split(job + ", other_devices: [{device: v100-sxm2-32gb, nodes: [0, 1]}]}\n");
     for (double StepSplit::*part :

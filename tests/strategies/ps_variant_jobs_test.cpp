@@ -8,6 +8,7 @@
 #include "ps_fixture.hpp"
 #include "ps_job.hpp"
 #include "results/schedule.hpp"
+#include "test_folder.hpp"
 
 namespace lockstep::testing::ps_variant_jobs_test {
 namespace {
@@ -136,13 +137,9 @@ TEST(ModifiedAsync, TakesTheTimeOfItsBoundWhateverItsWeights) {
 UpdateSchedule schedule_of(const ParameterServerOptions& options, int gpus = 4) {
   Job job = toy_job(gpus);
   job.stragglers.per_step = Lognormal{0.4};
-  const auto file = std::filesystem::temp_directory_path() /
-                    ("lockstep-schedule-" + std::to_string(getpid()) + ".bin");
-  job.schedule_file = file.string();
+  job.schedule_file = test_folder().file("schedule.bin");
   ParameterServer(options).simulate(job);
-  const UpdateSchedule schedule = read_schedule(job.schedule_file);
-  std::filesystem::remove(file);
-  return schedule;
+  return read_schedule(job.schedule_file);
 }
 
 TEST(Schedules, OfEveryConsistencySayWhatWasExchanged) {

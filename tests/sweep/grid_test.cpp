@@ -36,7 +36,7 @@ class GridOf : public testing::Test {
     return list;
   }
 
-  Folder folder_;
+  TestFolder folder_;
   InputFiles files_;
 };
 

@@ -75,7 +75,7 @@ class Recommend : public testing::Test {
     for (std::string line; std::getline(lines, line);) list.push_back(Json::parse(line));
     return list;
   }
-  Folder folder_;
+  TestFolder folder_;
 };
 
 // Brute force by the other verb: a grid over the same choices.

@@ -28,7 +28,7 @@ class Rows : public testing::Test {
   RowsFile open(bool retry = false, const std::string& digest = "d") {
     return RowsFile(folder_.file("out"), digest, {0, 1, 2, 3}, retry);
   }
-  Folder folder_;
+  TestFolder folder_;
 };
 
 TEST_F(Rows, ComeOutInOrderHoweverTheyCameIn) {

@@ -39,7 +39,7 @@ class Sweep : public testing::Test {
     for (std::string line; std::getline(lines, line);) rows.push_back(Json::parse(line));
     return rows;
   }
-  Folder folder_;
+  TestFolder folder_;
 };
 
 const std::vector<std::string> some{"batch.per_gpu=4..64*2", "gpus=1,2,3,16",
