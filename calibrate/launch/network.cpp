@@ -141,7 +141,7 @@ double network_rate(const std::string& text) {
   }
 }
 
-int remove_stale_hosts() {
+void remove_stale_hosts() {
   std::vector<std::string> stale;
   std::error_code none;
   for (const auto& entry : std::filesystem::directory_iterator("/run/netns", none)) {
@@ -150,15 +150,12 @@ int remove_stale_hosts() {
     const pid_t pid = std::atoi(name.c_str() + std::strlen(name_start));
     if (pid > 0 && !process_exists(pid)) stale.push_back(name);
   }
-  int removed = 0;
   for (const auto& name : stale) {
     try {
       run_tool({"ip", "netns", "delete", name});
-      ++removed;
     } catch (const std::runtime_error&) {  // another run cleans up at the same time
     }
   }
-  return removed;
 }
 
 LinkedHosts::LinkedHosts(int hosts, double bytes_per_second) {

@@ -52,7 +52,7 @@ class LinkedHosts {
 std::string why_no_linked_hosts();
 
 // Removes the namespaces of LinkedHosts whose process is gone; returns how many.
-int remove_stale_hosts();
+void remove_stale_hosts();
 
 // "loopback" is 0, "1Gbit" or "1 Gbit/s" a rate in bytes per second. Throws ConfigError.
 double network_rate(const std::string& text);

@@ -324,8 +324,18 @@ TEST_P(ShippedCluster, IsAnsweredUnderEveryPolicy) {
     EXPECT_LE(o.utilisation, 1 + 1e-9);
     EXPECT_GE(o.fragmentation, 0);
     EXPECT_LE(o.fragmentation, 1 - o.utilisation + 1e-9);
-    EXPECT_GE(o.queueing.mean, 0);
-    EXPECT_GT(o.completion.mean, o.queueing.mean);
+    const std::vector<ClusterJob>& jobs = answer.question.jobs;
+    ASSERT_EQ(o.jobs.size(), jobs.size());
+    double queueing = 0, completion = 0;
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      EXPECT_GE(o.jobs[i].started, jobs[i].submit);
+      EXPECT_GT(o.jobs[i].ended, o.jobs[i].started);
+      queueing += o.jobs[i].started - jobs[i].submit;
+      completion += o.jobs[i].ended - jobs[i].submit;
+    }
+    EXPECT_NEAR(o.queueing.mean * static_cast<double>(jobs.size()), queueing, 1e-9 * completion);
+    EXPECT_NEAR(o.completion.mean * static_cast<double>(jobs.size()), completion,
+                1e-9 * completion);
   }
 }
 INSTANTIATE_TEST_SUITE_P(, ShippedCluster, testing::ValuesIn(shipped_clusters()),

@@ -98,11 +98,31 @@ TEST(Explain, MoreOfAnythingGoodIsNotSlower) {
 
 TEST(Explain, MostSensitiveFirst) {
   const Explained e = explained("gpus: 8\n");
-  double last = 1e9;
-  for (const auto& s : sensitivities(e.scenario, e.points[0], {}, {})) {
-    EXPECT_LE(std::abs(s.step_change), last);
-    last = std::abs(s.step_change);
+  const auto found = sensitivities(e.scenario, e.points[0], {}, {});
+  ASSERT_GT(found.size(), 4U);
+  for (std::size_t i = 1; i < found.size(); ++i) {
+    EXPECT_LE(std::abs(found[i].step_change), std::abs(found[i - 1].step_change));
   }
+  EXPECT_NE(found.front().step_change, found.back().step_change);
+}
+
+// A step is made of seconds that each have one rate or one time: with all of them a tenth better it
+// takes a tenth less, so that the changes add up. A second node adds what no input here moves.
+TEST(Explain, SensitivitiesAddUpToTheStep) {
+  const Explained e = explained("gpus: [1, 16]\nplatform: dgx-a100-80gb-25gbe\n");
+  std::vector<double> shares;
+  for (const std::size_t i : {0, 1}) {
+    double share = 0;
+    for (const auto& [input, change] : sensitivity_map(e, i)) {
+      const bool rate =
+          input.find("bandwidth") != std::string::npos || input.find("FLOP/s") != std::string::npos;
+      if (input.find("%") != std::string::npos) share += rate ? -1.1 * change / 0.1 : change / 0.1;
+    }
+    shares.push_back(share);
+  }
+  EXPECT_NEAR(shares[0], 1, 0.05);
+  EXPECT_GT(shares[1], 0.2);
+  EXPECT_LT(shares[1], 1);
 }
 
 // A profile in which everything that the point asks for was measured, and took twice as long as the

@@ -71,7 +71,7 @@ TEST(Zero, SendsAsMuchAsAnAllReduce) {
   ahead.gather = ParameterGather::with_forward;
   EXPECT_LT(relative(simulate(job, ahead).busiest, both), 1e-6);
   // NCCL's ring: 2 (N - 1) / N of the bytes either way.
-  EXPECT_LT(relative(both, 2 * parameters * 7 / 8), 1e-2);
+  EXPECT_LT(relative(both, 2 * parameters * 7 / 8), near);
 }
 
 // Of which every rank has that of its shards: one fp32 value.
@@ -98,11 +98,11 @@ TEST(Zero, BucketsOverlapBackwardUnlessToldNotTo) {
                                     return options;
                                   }())
                              .step;
-  EXPECT_LT(relative(waiting, forward + backward + copies + update + 4 * (reduce + gather)), 1e-3);
+  EXPECT_LT(relative(waiting, forward + backward + copies + update + 4 * (reduce + gather)), near);
   options.overlap = true;
   const double overlapped = simulate(job, options).step;
   // Only the last layer's bucket has nothing to hide behind.
-  EXPECT_LT(relative(overlapped, waiting - 3 * reduce), 2e-2);
+  EXPECT_LT(relative(overlapped, waiting - 3 * reduce), near);
 }
 
 TEST(Zero, ParametersMayBeGatheredWhileForwardRuns) {
@@ -113,9 +113,12 @@ TEST(Zero, ParametersMayBeGatheredWhileForwardRuns) {
   options.gather = ParameterGather::with_forward;
   const double with = simulate(job, options).step;
   const double gather = seconds(job, Collective::all_gather, parameters / 4);
-  EXPECT_LT(with, after - 1.5 * gather);
-  // The first layer cannot begin before its own parameters are there.
-  EXPECT_GT(with, after - 3.5 * gather);
+  // No layer begins before its own parameters are there.
+  double ready = 0;
+  for (int layer = 0; layer < 4; ++layer) {
+    ready = std::max(ready, (layer + 1) * gather) + forward / 4;
+  }
+  EXPECT_LT(relative(with, after - 4 * gather - forward + ready), near);
 }
 
 TEST(Zero, AsPyTorchHasItReducesAllOfItAndBroadcastsShares) {
@@ -125,7 +128,7 @@ TEST(Zero, AsPyTorchHasItReducesAllOfItAndBroadcastsShares) {
   const double expected = forward + backward + copies + update +
                           seconds(job, Collective::all_reduce, parameters) +
                           8 * seconds(job, Collective::broadcast, parameters / 8);
-  EXPECT_LT(relative(simulate(job, options).step, expected), 2e-2);
+  EXPECT_LT(relative(simulate(job, options).step, expected), near);
 }
 
 TEST(Zero, StateInsideANodeIsReducedAcrossNodesToo) {
@@ -139,7 +142,7 @@ TEST(Zero, StateInsideANodeIsReducedAcrossNodesToo) {
                           seconds(job, node, Collective::reduce_scatter, parameters) +
                           seconds(job, across, Collective::all_reduce, parameters / 8) +
                           seconds(job, node, Collective::all_gather, parameters);
-  EXPECT_LT(relative(simulate(job, options).step, expected), 1e-2);
+  EXPECT_LT(relative(simulate(job, options).step, expected), near);
 }
 
 // Reductions inside nodes meet those across nodes; stage 2 has one for every micro-batch.
