@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/describe.hpp"
+#include "core/file_text.hpp"
 #include "core/output.hpp"
-#include "imports/profile_folder.hpp"
 #include "results/render.hpp"
 
 namespace lockstep {
@@ -75,7 +75,8 @@ std::map<std::string, RealRun> read_real_runs(const std::string& folder, Progres
     const bool trained = unit.name.starts_with("step-") || unit.name.starts_with("ranks-");
     if (unit.state != UnitState::done || !trained) continue;
     try {
-      runs[unit.name] = runs_of_json(read_text(record_of_unit(folder, unit.name))).at(0);
+      runs[unit.name] =
+          runs_of_json(file_text(record_of_unit(folder, unit.name), most_of_a_recording)).at(0);
     } catch (const std::exception&) {  // a copy that was cut off
       progress.forget(unit.name);
     }

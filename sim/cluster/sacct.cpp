@@ -7,12 +7,11 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <optional>
 
 #include "core/errors.hpp"
+#include "core/file_text.hpp"
 #include "core/yaml.hpp"
 
 namespace lockstep {
@@ -300,10 +299,7 @@ std::vector<TracedJob> read_sacct_text(std::string_view text, const std::string&
 }
 
 std::vector<TracedJob> read_sacct(const std::string& file) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw file_error(file, "", "cannot be read");
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
-  return read_sacct_text(text, file);
+  return read_sacct_text(file_text(file, most_of_a_table), file);
 }
 
 }  // namespace lockstep

@@ -7,14 +7,11 @@
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <sstream>
 #include <tuple>
+
+#include "core/file_text.hpp"
 
 namespace lockstep {
 
@@ -38,7 +35,6 @@ struct Node::Impl {
 
 namespace {
 
-constexpr std::size_t max_bytes = 4 * 1024 * 1024;
 constexpr std::size_t max_nodes = 100'000;
 constexpr int max_depth = 64;
 // yaml-cpp's parser recurses; text that could make it recurse deeper than this is refused unread.
@@ -285,24 +281,11 @@ Node::Node(std::shared_ptr<const Impl> impl, std::string path)
     : impl_(std::move(impl)), path_(std::move(path)) {}
 
 Node Node::parse_file(const std::string& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) {
-    fail(path, 0, 0, "is a folder, not a file");
-  }
-  std::ifstream file(path, std::ios::binary);
-  if (!file) fail(path, 0, 0, fmt::format("cannot be read: {}", std::strerror(errno)));
-  std::string text;
-  // No more than shows that it is too large: some files never end.
-  std::array<char, 1 << 15> some;
-  while (text.size() <= max_bytes && file) {
-    file.read(some.data(), some.size());
-    text.append(some.data(), static_cast<std::size_t>(file.gcount()));
-  }
-  return parse_text(text, path);
+  return parse_text(file_text(path, most_of_a_description), path);
 }
 
 Node Node::parse_text(std::string_view text, const std::string& file_name) {
-  if (text.size() > max_bytes) fail(file_name, 0, 0, "larger than 4 MiB");
+  if (text.size() > most_of_a_description) refuse_too_large(file_name, most_of_a_description);
   refuse_binary(text, file_name);
   refuse_deep(text, file_name);
   const int last_line = 1 + static_cast<int>(std::count(text.begin(), text.end(), '\n'));

@@ -8,6 +8,7 @@
 #include <optional>
 #include <tuple>
 
+#include "core/file_text.hpp"
 #include "core/statistics.hpp"
 #include "costs/nccl_tuning.hpp"
 #include "located.hpp"
@@ -76,7 +77,7 @@ NcclTestsImport import_nccl_tests(const std::vector<std::string>& files,
   std::map<std::tuple<std::string, int, int>, std::map<double, std::vector<double>>> curves;
   bool repeated = false;
   for (const std::string& file : files) {
-    const std::string text = read_text(file);
+    const std::string text = file_text(file, most_of_a_table);
     const auto first = text.find_first_not_of(" \t\r\n");
     const bool json = first != std::string::npos && text[first] == '{';
     const auto runs = json ? read_nccl_tests_json(text, file) : read_nccl_tests_text(text, file);

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include "core/errors.hpp"
@@ -48,14 +47,6 @@ std::string device_named(const std::string& name, const std::string& option) {
 }
 
 }  // namespace
-
-std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (std::filesystem::is_directory(path)) throw file_error(path, "", "is a folder, not a file");
-  if (!file || !(text << file.rdbuf())) throw file_error(path, "", "cannot be read, or is empty");
-  return text.str();
-}
 
 Profile open_profile(const std::string& folder, const std::string& device,
                      const std::string& option) {

@@ -8,9 +8,6 @@
 
 namespace lockstep {
 
-// The whole file. Throws ConfigError when it cannot be read.
-std::string read_text(const std::string& path);
-
 // The profile in `folder`; an empty one of `device` when there is none. Throws ConfigError when
 // there is no such device file (it names `option`, which said so; "" = not looked at), when the
 // file is no profile, or is one of another device (an empty `device` takes the one that is there).

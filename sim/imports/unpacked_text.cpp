@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "core/errors.hpp"
-#include "profile_folder.hpp"
+#include "core/file_text.hpp"
 
 namespace lockstep {
 namespace {
@@ -22,7 +22,7 @@ struct Inflater {
 }  // namespace
 
 std::string unpacked_text(const std::string& path) {
-  std::string packed = read_text(path);
+  std::string packed = file_text(path, most_of_a_recording);
   if (!packed.starts_with("\x1f\x8b")) return packed;
   constexpr std::size_t chunk = std::size_t{1} << 20;
   Inflater inflater;
@@ -39,6 +39,7 @@ std::string unpacked_text(const std::string& path) {
     const int status = inflate(&inflater.stream, Z_NO_FLUSH);
     taken += offered - inflater.stream.avail_in;
     made += chunk - inflater.stream.avail_out;
+    if (made > most_of_a_recording) refuse_too_large(path, most_of_a_recording);
     if (status == Z_STREAM_END) {
       if (taken == packed.size()) break;
       inflateReset(&inflater.stream);  // files put one behind the other are one

@@ -2,11 +2,9 @@
 #include "questions/chapter.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <map>
-#include <sstream>
 
-#include "core/output.hpp"
+#include "core/file_text.hpp"
 #include "points/measured.hpp"
 #include "points/points.hpp"
 #include "questions/anchor.hpp"
@@ -15,14 +13,6 @@
 namespace lockstep {
 
 namespace {
-
-std::string text_of(const std::string& path) {
-  std::ostringstream text;
-  if (!(text << std::ifstream(path, std::ios::binary).rdbuf())) {
-    throw OutputError("cannot read " + path);
-  }
-  return text.str();
-}
 
 double step_of(const MeasuredRow& row, const Prediction& p) {
   const auto samples = static_cast<double>(p.global_batch);
@@ -102,7 +92,7 @@ ReportChapter report_chapter(const Scenario& scenario, ResultRecord record,
                              const RunOptions& options) {
   ReportChapter chapter;
   chapter.description = scenario.description;
-  chapter.inputs = text_of(scenario.file);
+  chapter.inputs = file_text(scenario.file, most_of_a_description);
   for (const MeasuredRow& row : scenario.measured) {
     const std::size_t entry = entry_of(scenario, row);
     const std::string& strategy = scenario.strategies[entry].label;

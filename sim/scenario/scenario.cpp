@@ -5,11 +5,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <set>
+#include <sstream>
 
 #include "core/data.hpp"
 #include "core/describe.hpp"
+#include "core/file_text.hpp"
 #include "core/statistics.hpp"
 #include "scenario/scenario_fields.hpp"
 
@@ -75,12 +76,12 @@ void resolve(std::string& path, const std::string& scenario_file, bool always) {
 
 // Numbers, one a line, over their median; empty lines and what follows a # do not count.
 std::vector<double> read_values(const Empirical& from) {
-  std::ifstream in(from.file);
-  if (!in) {
+  if (std::error_code none; !std::filesystem::exists(from.file, none)) {
     throw ConfigError({from.where, "stragglers.per_step.empirical.file",
                        fmt::format("cannot read {}", in_quotes(from.file)),
                        "a file beside the scenario"});
   }
+  std::istringstream in(file_text(from.file, most_of_a_table));
   Diagnostics diagnostics;
   std::vector<double> values;
   std::string line;

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <set>
 
+#include "core/file_text.hpp"
 #include "core/random.hpp"
 #include "core/text_hash.hpp"
 
@@ -17,11 +17,6 @@ namespace {
 // Of one setting: more are not read before the sweep begins.
 constexpr std::size_t most_checked = 10'000;
 constexpr PointIndex most_points_of_a_grid = PointIndex{1} << 53;
-
-std::string text_of(const std::string& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
 
 void refuse_lists(const Setting& setting) {
   for (const Node& value : setting.values) {
@@ -43,7 +38,8 @@ Grid::Grid(const std::string& scenario_file, const std::vector<std::string>& set
     : file_(scenario_file) {
   Node root = Node::parse_file(scenario_file);
   if (root.kind() != Node::Kind::map) read_scenario(scenario_file);  // says what is wrong
-  std::string all = fmt::format("{}\n{}\n", LOCKSTEP_VERSION, text_of(scenario_file));
+  std::string all =
+      fmt::format("{}\n{}\n", LOCKSTEP_VERSION, file_text(scenario_file, most_of_a_description));
   for (const std::string& text : settings) {
     settings_.push_back(parse_setting(text));
     all += settings_.back().name + "\n";

@@ -14,6 +14,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "core/file_text.hpp"
 #include "core/output.hpp"
 
 namespace lockstep {
@@ -227,7 +228,7 @@ void merge_rows(const std::vector<std::string>& files, const std::string& output
   std::size_t all = 0;
   std::unique_ptr<RowsFile> merged;
   for (const std::string& file : files) {
-    if (!std::ifstream(file)) throw file_error(file, "", "cannot be read");
+    opened_file(file);  // or says why not
     for_each_line(file, [&](const std::string& line, std::size_t) {
       const RowHead head = head_of(line, file);
       if (!merged) {

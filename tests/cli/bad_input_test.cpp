@@ -367,7 +367,40 @@ TEST(BadPath, AMissingFileAFolderAndAnUnreadableOneAreRefused) {
 }
 
 TEST(BadPath, ADeviceWithoutEndIsNotReadToItsEnd) {
-  expect_refused("/dev/zero", "", "/dev/zero");
+  expect_refused("/dev/zero", "is a device, not a file", "/dev/zero");
+  const std::string folder = test_folder().path();
+  const std::string scenario = test_folder().write(
+      "s.yaml", scenario_text("stragglers: {per_step: {empirical: {file: /dev/zero}}}\n"));
+  const std::string jobs = test_folder().write(
+      "c.yaml",
+      "name: c\ncluster: {platform: dgx-a100-80gb, nodes: 1}\nworkloads:\n  w: {training: {model: "
+      "lenet5, batch: {per_gpu: 16}, strategies: [ddp]}}\ntrace: {file: /dev/zero, workload: w}\n");
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"run", scenario},
+           {"run", test_folder().write("m.yaml", scenario_text("model: /dev/zero\n"))},
+           {"run", test_folder().write("p.yaml", scenario_text("profile: /dev/zero\n"))},
+           {"cluster", jobs},
+           {"sweep", "/dev/zero", "--set", "gpus=1"},
+           {"sweep", "--merge", "/dev/zero", "-o", folder + "/merged"},
+           {"import-model", "/dev/zero"},
+           {"import-trace", "/dev/zero", "--model", "lenet5", "--batch", "32"},
+           {"import-collectives", "/dev/zero"},
+           {"replay", "/dev/zero"}}) {
+    const Outcome outcome = lockstep(words, 10);
+    EXPECT_EQ(outcome.code, 2) << words[0] << "\n" << outcome.err.substr(0, 2000);
+    EXPECT_THAT(outcome.err, HasSubstr("/dev/zero")) << words[0];
+  }
+}
+
+// A pipe without an end is read as far as a file of its kind may go.
+TEST(BadPath, APipeWithoutEndIsNotReadToItsEnd) {
+  const std::string scenario = test_folder().write(
+      "s.yaml", scenario_text("stragglers: {per_step: {empirical: {file: endless}}}\n"));
+  const Outcome outcome =
+      shell("cd " + test_folder().path() +
+            " && mkfifo endless && { yes 1 > endless & } && exec \"$LOCKSTEP\" run s.yaml");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("endless: larger than 256 MiB"));
 }
 
 TEST(BadFiles, AllMistakesOfAFileAreSaidAtOnce) {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/file_text.hpp"
 #include "imports/profile_folder.hpp"
 #include "imports/unpacked_text.hpp"
 #include "source_dir.hpp"
@@ -220,14 +221,14 @@ TEST(NamedParts, OfWholeStepsAreNoForwardPasses) {
 }
 
 TEST(OldTraces, SpellShapesOtherwise) {
-  const std::string text =
-      replaced(read_text(data("lenet5_cpu.json")), "\"Input Dims\"", "\"Input dims\"");
+  const std::string text = replaced(file_text(data("lenet5_cpu.json"), most_of_a_recording),
+                                    "\"Input Dims\"", "\"Input dims\"");
   EXPECT_THAT(error_of(test_folder().write("dims.json", text), model("lenet5", 64)),
               HasSubstr("its batch is 256, not 64"));
 }
 
 TEST(CompressedTraces, AreUnpackedWhateverTheirName) {
-  const std::string packed = read_text(data("vit_cpu.json.gz"));
+  const std::string packed = file_text(data("vit_cpu.json.gz"), most_of_a_recording);
   const TrainingStep vit = model(data("small_vit.yaml"), 256);
   EXPECT_EQ(import_trace(test_folder().write("vit.json", packed), vit).steps, 2);
   // Two files in one, as `cat a.gz b.gz` makes them.
@@ -243,7 +244,7 @@ TEST(CompressedTraces, AreUnpackedWhateverTheirName) {
 }
 
 TEST(BadTraces, AreRefusedWhereTheyGoWrong) {
-  const std::string text = read_text(data("lenet5_gpu.json"));
+  const std::string text = file_text(data("lenet5_gpu.json"), most_of_a_recording);
   const TrainingStep lenet = model("lenet5", 32);
   EXPECT_THAT(error_of(test_folder().write("cut.json", text.substr(0, text.size() / 2)), lenet),
               testing::ContainsRegex("cut.json:[0-9]+:[0-9]+: the JSON text breaks off here"));
@@ -274,8 +275,8 @@ TEST(BadTraces, OfAnotherModelOrBatchSayWhichOperatorAndLayer) {
 
 TEST(BadTraces, AreRefusedWhenMostOfTheTimeIsSomethingElse) {
   // The batch's cast takes 2 ms instead of 20 us.
-  const std::string text =
-      replaced(read_text(data("lenet5_gpu.json")), "\"dur\": 20,", "\"dur\": 2000,");
+  const std::string text = replaced(file_text(data("lenet5_gpu.json"), most_of_a_recording),
+                                    "\"dur\": 20,", "\"dur\": 2000,");
   EXPECT_THAT(error_of(test_folder().write("busy.json", text), model("lenet5", 32)),
               HasSubstr("% of the GPU's busy time belongs to layers and optimizer"));
 }

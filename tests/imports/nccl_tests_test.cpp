@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/file_text.hpp"
 #include "imports/profile_folder.hpp"
 #include "source_dir.hpp"
 #include "test_folder.hpp"
@@ -22,7 +23,7 @@ std::string data(const std::string& name) {
 
 // The file with the first `from` replaced by `to`.
 std::string changed(const std::string& name, const std::string& from, const std::string& to) {
-  std::string text = read_text(data(name));
+  std::string text = file_text(data(name), most_of_a_recording);
   const auto at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
   return test_folder().write("changed_" + name, text.replace(at, from.size(), to));
@@ -123,9 +124,10 @@ TEST(NcclTestsJson, MistakesAreNamedByField) {
               HasSubstr("measure without -C"));
   EXPECT_THAT(error_of(changed("reduce_scatter.json", "reduce_scatter_perf", "gather_perf")),
               HasSubstr("'gather_perf' measures nothing the simulator prices"));
-  EXPECT_THAT(error_of(test_folder().write("half.json",
-                                           read_text(data("reduce_scatter.json")).substr(0, 900))),
-              HasSubstr("half.json:1:900: the JSON text breaks off here"));
+  EXPECT_THAT(
+      error_of(test_folder().write(
+          "half.json", file_text(data("reduce_scatter.json"), most_of_a_recording).substr(0, 900))),
+      HasSubstr("half.json:1:900: the JSON text breaks off here"));
   EXPECT_THAT(error_of(test_folder().write("other.json", "{\"a\": 1}")),
               HasSubstr("results: missing"));
 }

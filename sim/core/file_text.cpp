@@ -1,0 +1,48 @@
+// See file_text.hpp.
+#include "core/file_text.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "core/errors.hpp"
+
+namespace lockstep {
+
+std::ifstream opened_file(const std::string& path) {
+  std::error_code ignored;
+  const auto status = std::filesystem::status(path, ignored);
+  if (std::filesystem::is_directory(status)) {
+    throw file_error(path, "", "is a folder, not a file");
+  }
+  if (std::filesystem::is_character_file(status) || std::filesystem::is_block_file(status)) {
+    throw file_error(path, "", "is a device, not a file");
+  }
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw file_error(path, "", fmt::format("cannot be read: {}", std::strerror(errno)));
+  return file;
+}
+
+void refuse_too_large(const std::string& path, std::size_t most) {
+  throw file_error(path, "", fmt::format("larger than {} MiB", most >> 20),
+                   "docs/command-line.md says how large files may be");
+}
+
+std::string file_text(const std::string& path, std::size_t most) {
+  std::ifstream file = opened_file(path);
+  std::string text;
+  while (file) {
+    constexpr std::size_t some = std::size_t{1} << 18;
+    const std::size_t had = text.size();
+    text.resize(had + some);
+    file.read(text.data() + had, some);
+    text.resize(had + static_cast<std::size_t>(file.gcount()));
+    if (text.size() > most) refuse_too_large(path, most);
+  }
+  return text;
+}
+
+}  // namespace lockstep
