@@ -124,6 +124,8 @@ void describe(Visitor& v, TraceSpec& t) {
   v.field({.name = "workload",
            .doc = "Of jobs whose JobName is no workload's name; none = every name must be one."},
           t.workload);
+  v.field({.name = "partition", .doc = "Of the jobs that count; none = all partitions."},
+          t.partition);
 }
 
 template <class Visitor>

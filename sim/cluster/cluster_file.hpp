@@ -46,7 +46,8 @@ struct JobSpec {
 
 struct TraceSpec {
   std::string file;
-  std::string workload;  // of jobs whose JobName is none; "" = there must be none such
+  std::string workload;   // of jobs whose JobName is none; "" = there must be none such
+  std::string partition;  // "" = all
   Location where;
 };
 

@@ -59,7 +59,7 @@ class Asker {
       kind.checkpoint_period = spec.checkpoint_period;
       question.kinds.push_back(kind);
     }
-    std::vector<JobSpec> specs = listed();
+    std::vector<JobSpec> specs = listed(question.warnings);
     faults_.throw_if_any();
     std::vector<std::set<int>> counts(question.kinds.size());
     for (const JobSpec& spec : specs) {
@@ -96,7 +96,7 @@ class Asker {
   }
 
  private:
-  std::vector<JobSpec> listed() {
+  std::vector<JobSpec> listed(std::vector<std::string>& notes) {
     std::vector<JobSpec> specs;
     if (file_.generated) {
       for (std::size_t i = 0; i < file_.generated->mix.size(); ++i) {
@@ -107,7 +107,7 @@ class Asker {
       }
       if (faults_.empty()) specs = generated_jobs(*file_.generated);
     } else if (file_.trace) {
-      specs = traced();
+      specs = traced(notes);
     } else {
       specs = file_.jobs;
       for (std::size_t i = 0; i < specs.size(); ++i) {
@@ -120,7 +120,7 @@ class Asker {
     return specs;
   }
 
-  std::vector<JobSpec> traced() {
+  std::vector<JobSpec> traced(std::vector<std::string>& notes) {
     const TraceSpec& trace = *file_.trace;
     if (!std::filesystem::is_regular_file(trace.file)) {
       faults_.add({trace.where, "trace.file", fmt::format("{} is no file", in_quotes(trace.file)),
@@ -129,19 +129,37 @@ class Asker {
     }
     if (!trace.workload.empty()) check(trace.workload, trace.where, "trace.workload");
     std::vector<JobSpec> specs;
-    for (const TracedJob& traced : read_sacct(trace.file)) {
+    SacctTrace recorded = read_sacct(trace.file, trace.partition);
+    const int all = size_.nodes * size_.gpus_per_node;
+    for (const TracedJob& traced : recorded.jobs) {
       JobSpec spec;
       spec.name = traced.id;
       const bool named = std::binary_search(names_.begin(), names_.end(), traced.name);
       spec.workload = named ? traced.name : trace.workload;
       spec.submit = traced.submit;
       spec.gpus = traced.gpus > 0 ? traced.gpus : traced.nodes * size_.gpus_per_node;
+      if (spec.gpus > all) {
+        ++recorded.left_out["larger than the cluster"];
+        continue;
+      }
       spec.duration = traced.elapsed;
       spec.limit = traced.limit;
       const Location where{trace.file, traced.line, 1};
       if (spec.workload.empty()) check(traced.name, where, "JobName");
       fits(spec.gpus, spec.workload, where, "AllocTRES");
       specs.push_back(std::move(spec));
+    }
+    for (const auto& [reason, jobs] : recorded.left_out) {
+      notes.push_back(
+          fmt::format("trace: {} job{} {} left out", jobs, jobs == 1 ? "" : "s", reason));
+    }
+    if (recorded.running > 0) {
+      notes.push_back(fmt::format("trace: {} job{} had not ended: the time so far is the length",
+                                  recorded.running, recorded.running == 1 ? "" : "s"));
+    }
+    if (specs.empty() && faults_.empty()) {
+      faults_.add({trace.where, "trace.file", fmt::format("has no job of at most {} GPUs", all),
+                   "a larger cluster"});
     }
     return specs;
   }

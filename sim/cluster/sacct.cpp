@@ -9,6 +9,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "core/errors.hpp"
 #include "core/file_text.hpp"
@@ -132,10 +133,11 @@ std::optional<int> gpus_of_gres(const std::string& resources) {
 
 class SacctReader {
  public:
-  explicit SacctReader(std::string file) : file_(std::move(file)) {}
+  SacctReader(std::string file, std::string partition)
+      : file_(std::move(file)), partition_(std::move(partition)) {}
 
-  std::vector<TracedJob> read(std::string_view text) {
-    std::vector<TracedJob> jobs;
+  SacctTrace read(std::string_view text) {
+    std::vector<TracedJob>& jobs = trace_.jobs;
     if (constexpr std::string_view mark = "\xEF\xBB\xBF"; text.starts_with(mark)) {
       text.remove_prefix(mark.size());  // as spreadsheets write it
     }
@@ -155,12 +157,17 @@ class SacctReader {
     if (columns_.empty()) fault("", "is empty", "first a line of column names");
     leave_out_jobs_on_cpus(jobs);
     faults_.throw_if_any();
+    if (jobs.empty() && !partition_.empty() && partitions_.count(partition_) == 0) {
+      throw file_error(file_, "Partition",
+                       fmt::format("no job is of partition {}", in_quotes(partition_)),
+                       allowed_hint(partition_, {partitions_.begin(), partitions_.end()}));
+    }
     if (jobs.empty()) throw file_error(file_, "", "holds no job that ran");
     std::stable_sort(jobs.begin(), jobs.end(),
                      [](const auto& a, const auto& b) { return a.submit < b.submit; });
     const double first = jobs.front().submit;
     for (TracedJob& job : jobs) job.submit -= first;
-    return jobs;
+    return std::move(trace_);
   }
 
  private:
@@ -173,7 +180,8 @@ class SacctReader {
   void leave_out_jobs_on_cpus(std::vector<TracedJob>& jobs) {
     const auto has_gpus = [](const TracedJob& job) { return job.gpus > 0; };
     if (std::any_of(jobs.begin(), jobs.end(), has_gpus)) {
-      std::erase_if(jobs, [](const TracedJob& job) { return job.on_cpus; });
+      const auto on_cpus = std::erase_if(jobs, [](const TracedJob& job) { return job.on_cpus; });
+      if (on_cpus > 0) trace_.left_out["on CPUs"] = static_cast<int>(on_cpus);
     }
     for (const TracedJob& job : jobs) {
       if (job.gpus > 0 || job.nodes > 0) continue;
@@ -200,6 +208,7 @@ class SacctReader {
     need_one({"Submit"});
     need_one({"ElapsedRaw", "Elapsed"});
     need_one({"AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES", "NNodes", "AllocNodes", "ReqNodes"});
+    if (!partition_.empty()) need_one({"Partition"});
     faults_.throw_if_any();
   }
 
@@ -227,12 +236,20 @@ class SacctReader {
     job.line = line_;
     job.id = cell({"JobID", "JobIDRaw"}).second;
     if (job.id.find('.') != std::string::npos) return std::nullopt;  // a step of a job
+    if (!partition_.empty()) {
+      const std::string partition = cell({"Partition"}).second;
+      partitions_.insert(partition);
+      if (partition != partition_) return left_out("in other partitions");
+    }
     job.name = cell({"JobName"}).second;
     const auto [elapsed_name, elapsed] = cell({"ElapsedRaw", "Elapsed"});
-    if (elapsed.empty()) return std::nullopt;
+    const std::string state = cell({"State"}).second, start = cell({"Start"}).second;
+    const bool waited = state == "PENDING" || state == "BOOT_FAIL" || state == "REVOKED" ||
+                        start == "Unknown" || start == "None";
+    if (elapsed.empty() || waited) return left_out("that never ran");
     const auto ran = elapsed_name == "ElapsedRaw" ? number(elapsed) : clock_seconds(elapsed);
     // Of what never ran nothing else need be true: PENDING jobs have no times.
-    if (ran && *ran <= 0) return std::nullopt;
+    if (ran && *ran <= 0) return left_out("that never ran");
     const std::size_t faults = faults_.list().size();
     if (!ran) bad(elapsed_name, elapsed, "seconds, or days-hours:minutes:seconds for Elapsed");
     const auto [submit_name, submit] = cell({"Submit"});
@@ -247,7 +264,13 @@ class SacctReader {
     if (faults_.list().size() > faults) return std::nullopt;
     job.elapsed = *ran;
     job.submit = *submitted;
+    trace_.running += state == "RUNNING" ? 1 : 0;
     return job;
+  }
+
+  std::optional<TracedJob> left_out(const std::string& reason) {
+    ++trace_.left_out[reason];
+    return std::nullopt;
   }
 
   // What was allocated rather than what was asked for, of the first column that names GPUs.
@@ -283,7 +306,9 @@ class SacctReader {
           fmt::format("allowed: {}", allowed));
   }
 
-  std::string file_;
+  std::string file_, partition_;
+  SacctTrace trace_;
+  std::set<std::string> partitions_;  // that were seen
   int line_ = 0;
   char separator_ = ',';
   std::size_t width_ = 0;
@@ -294,12 +319,13 @@ class SacctReader {
 
 }  // namespace
 
-std::vector<TracedJob> read_sacct_text(std::string_view text, const std::string& file) {
-  return SacctReader(file).read(text);
+SacctTrace read_sacct_text(std::string_view text, const std::string& file,
+                           const std::string& partition) {
+  return SacctReader(file, partition).read(text);
 }
 
-std::vector<TracedJob> read_sacct(const std::string& file) {
-  return read_sacct_text(file_text(file, most_of_a_table), file);
+SacctTrace read_sacct(const std::string& file, const std::string& partition) {
+  return read_sacct_text(file_text(file, most_of_a_table), file, partition);
 }
 
 }  // namespace lockstep

@@ -1,6 +1,7 @@
 // Jobs that ran on a cluster of Slurm's, as `sacct` prints them.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,11 +19,18 @@ struct TracedJob {
   int line = 0;
 };
 
-// Jobs in the order of their submission, without the steps of a job (`12.batch`), without jobs that
-// never ran, and without jobs on CPUs where any TRES list of the file names GPUs. Separators are those of `sacct --csv`-like exports (,) or of `sacct -P` (|).
-// Columns that are not listed here are ignored. Throws ConfigError with every malformed row as
-// file:line.
-std::vector<TracedJob> read_sacct_text(std::string_view text, const std::string& file);
-std::vector<TracedJob> read_sacct(const std::string& file);
+struct SacctTrace {
+  std::vector<TracedJob> jobs;          // in the order of their submission
+  std::map<std::string, int> left_out;  // jobs by reason: "never ran", "on CPUs", ...
+  int running = 0;                      // of `jobs`: had not ended when sacct printed them
+};
+
+// Without the steps of a job (`12.batch`), jobs of other partitions than `partition` (unless that is
+// ""), jobs that never ran, and jobs on CPUs where any TRES list of the file names GPUs. Cells are
+// separated by commas, or by | as `sacct -P` does. Columns that are not listed here are ignored.
+// Throws ConfigError with every malformed row as file:line.
+SacctTrace read_sacct_text(std::string_view text, const std::string& file,
+                           const std::string& partition = "");
+SacctTrace read_sacct(const std::string& file, const std::string& partition = "");
 
 }  // namespace lockstep

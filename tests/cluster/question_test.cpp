@@ -270,7 +270,7 @@ TEST(Trace, NamesItsWorkloadsByJobName) {
                       "JobID,JobName,Submit,Elapsed,AllocTRES\n"
                       "1,async,2024-03-01T12:00:00,10:00,gres/gpu=2\n"
                       "2,other,2024-03-01T12:05:00,20:00,gres/gpu=4\n"
-                      "3,other,2024-03-01T12:06:00,20:00,gres/gpu=40\n");
+                      "3,other,2024-03-01T12:06:00,20:00,gres/gpu=4\n");
   const auto file = [&](const char* trace) {
     return read_cluster_text(file_text(trace), test_folder().file("c.yaml"));
   };
@@ -279,7 +279,7 @@ TEST(Trace, NamesItsWorkloadsByJobName) {
     ADD_FAILURE();
   } catch (const ConfigError& error) {
     EXPECT_THAT(error.what(), HasSubstr("jobs.csv:3:1: JobName: no workload is called 'other'"));
-    EXPECT_THAT(error.what(), HasSubstr("jobs.csv:4:1: AllocTRES: 40 GPUs can never start"));
+    EXPECT_THAT(error.what(), HasSubstr("jobs.csv:4:1: JobName: no workload is called 'other'"));
   }
   test_folder().write("jobs.csv",
                       "JobID,JobName,Submit,Elapsed,AllocTRES\n"
@@ -290,6 +290,38 @@ TEST(Trace, NamesItsWorkloadsByJobName) {
   EXPECT_EQ(question.kinds[question.jobs[0].kind].name, "async");
   EXPECT_EQ(question.kinds[question.jobs[1].kind].name, "small");
   EXPECT_EQ(question.jobs[1].submit, 300);
+  EXPECT_THAT(question.warnings, testing::Not(testing::Contains(HasSubstr("trace:"))));
+}
+
+TEST(Trace, JobsLeftOutAreTold) {
+  test_folder().write("jobs.csv",
+                      "JobID,Partition,State,Submit,Elapsed,AllocTRES\n"
+                      "1,gpu,COMPLETED,2024-03-01T12:00:00,10:00,gres/gpu=2\n"
+                      "2,gpu,RUNNING,2024-03-01T12:05:00,20:00,gres/gpu=4\n"
+                      "3,gpu,COMPLETED,2024-03-01T12:06:00,20:00,gres/gpu=40\n"
+                      "4,gpu,PENDING,2024-03-01T12:06:00,00:00,gres/gpu=4\n"
+                      "5,gpu,PENDING,2024-03-01T12:06:00,00:00,gres/gpu=4\n"
+                      "6,cpu,COMPLETED,2024-03-01T12:06:00,20:00,gres/gpu=4\n");
+  const auto ask = [](const char* trace) {
+    return cluster_question(read_cluster_text(file_text(trace), test_folder().file("c.yaml")));
+  };
+  const auto question = ask("trace: {file: jobs.csv, workload: small, partition: gpu}\n");
+  EXPECT_EQ(question.jobs.size(), 2U);
+  for (const char* note :
+       {"trace: 1 job larger than the cluster left out", "trace: 2 jobs that never ran left out",
+        "trace: 1 job in other partitions left out",
+        "trace: 1 job had not ended: the time so far is the length"}) {
+    EXPECT_THAT(question.warnings, testing::Contains(note));
+  }
+  test_folder().write("jobs.csv",
+                      "JobID,Submit,Elapsed,AllocTRES\n"
+                      "1,2024-03-01T12:00:00,10:00,gres/gpu=40\n");
+  try {
+    ask("trace: {file: jobs.csv, workload: small}\n");
+    ADD_FAILURE();
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("trace.file: has no job of at most 8 GPUs"));
+  }
 }
 
 // As docs/cluster.md says: at half past three, before nine, and after two in the afternoon.

@@ -19,17 +19,20 @@ std::string refusal_of(const std::string& text) {
   return "";
 }
 
+std::vector<TracedJob> jobs_of(const std::string& text) {
+  return read_sacct_text(text, "jobs.csv").jobs;
+}
+
 const std::string header = "JobID,JobName,Submit,Elapsed,AllocTRES,NNodes,Timelimit\n";
 
 TEST(Sacct, ReadsJobsInTheOrderOfSubmission) {
-  const auto jobs = read_sacct_text(
+  const auto jobs = jobs_of(
       header +
-          "8,b,2024-03-01T12:01:00,1-00:00:10,\"billing=8,gres/gpu:a100=8,node=1\",1,2-00:00:00\n"
-          "7,a,2024-03-01T12:00:00,10:30,\"cpu=4,gres/gpu=4,gres/gpu:a100=4\",1,UNLIMITED\n"
-          "7.batch,batch,2024-03-01T12:00:00,10:30,,1,\n"
-          "9,c,2024-03-01T12:02:00,00:00:00,,0,01:00:00\n"
-          "10,d,2024-03-01T12:03:00,01:00:00,cpu=8,2,01:00:00\n",
-      "jobs.csv");
+      "8,b,2024-03-01T12:01:00,1-00:00:10,\"billing=8,gres/gpu:a100=8,node=1\",1,2-00:00:00\n"
+      "7,a,2024-03-01T12:00:00,10:30,\"cpu=4,gres/gpu=4,gres/gpu:a100=4\",1,UNLIMITED\n"
+      "7.batch,batch,2024-03-01T12:00:00,10:30,,1,\n"
+      "9,c,2024-03-01T12:02:00,00:00:00,,0,01:00:00\n"
+      "10,d,2024-03-01T12:03:00,01:00:00,cpu=8,2,01:00:00\n");
   ASSERT_EQ(jobs.size(), 2U);  // 10 ran on CPUs
   EXPECT_EQ(jobs[0].id, "7");
   EXPECT_EQ(jobs[0].name, "a");
@@ -47,17 +50,16 @@ TEST(Sacct, JobsOnCpusOccupyNoGpus) {
   const std::string on_cpus = "1,a,2024-03-01T12:00:00,10:00,\"billing=4,cpu=8,node=1\",1,\n";
   const std::string no_nodes = "2,a,2024-03-01T12:00:00,10:00,cpu=8,,\n";
   const std::string with_gpus = "3,a,2024-03-01T12:00:00,10:00,gres/gpu=8,1,\n";
-  const auto jobs = read_sacct_text(header + on_cpus + no_nodes + with_gpus, "jobs.csv");
+  const auto jobs = jobs_of(header + on_cpus + no_nodes + with_gpus);
   ASSERT_EQ(jobs.size(), 1U);
   EXPECT_EQ(jobs[0].id, "3");
   // No row names GPUs: whole nodes.
-  EXPECT_EQ(read_sacct_text(header + on_cpus, "jobs.csv").at(0).nodes, 1);
+  EXPECT_EQ(jobs_of(header + on_cpus).at(0).nodes, 1);
 }
 
 TEST(Sacct, ReadsParsableOutputAndRawColumns) {
-  const auto jobs = read_sacct_text(
-      "JobIDRaw|Submit|ElapsedRaw|ReqTRES|TimelimitRaw|\r\n5|1700000000|90|gres/gpu=2|10|\r\n",
-      "jobs.csv");
+  const auto jobs = jobs_of(
+      "JobIDRaw|Submit|ElapsedRaw|ReqTRES|TimelimitRaw|\r\n5|1700000000|90|gres/gpu=2|10|\r\n");
   ASSERT_EQ(jobs.size(), 1U);
   EXPECT_EQ(jobs[0].elapsed, 90);
   EXPECT_EQ(jobs[0].gpus, 2);
@@ -65,9 +67,7 @@ TEST(Sacct, ReadsParsableOutputAndRawColumns) {
 }
 
 int gpus_of(const std::string& columns, const std::string& cells) {
-  return read_sacct_text("JobID|Submit|ElapsedRaw|" + columns + "\n1|0|90|" + cells + "\n", "j")
-      .at(0)
-      .gpus;
+  return jobs_of("JobID|Submit|ElapsedRaw|" + columns + "\n1|0|90|" + cells + "\n").at(0).gpus;
 }
 
 TEST(Sacct, GpusAreOfTheFirstColumnThatNamesThem) {
@@ -83,26 +83,56 @@ TEST(Sacct, GpusAreOfTheFirstColumnThatNamesThem) {
 }
 
 TEST(Sacct, QuotesAreThoseOfCommasOnly) {
-  const auto jobs = read_sacct_text(
-      "JobID|JobName|Submit|ElapsedRaw|NNodes\n1|12\" wheels|0|90|1\n2|\"b\"|0|90|1\n", "jobs.csv");
+  const auto jobs =
+      jobs_of("JobID|JobName|Submit|ElapsedRaw|NNodes\n1|12\" wheels|0|90|1\n2|\"b\"|0|90|1\n");
   ASSERT_EQ(jobs.size(), 2U);
   EXPECT_EQ(jobs[0].name, "12\" wheels");
   EXPECT_EQ(jobs[1].name, "\"b\"");
   EXPECT_EQ(
-      read_sacct_text("\xEF\xBB\xBFJobID,JobName,Submit,ElapsedRaw,NNodes\n1,\"a, b\",0,90,1\n",
-                      "jobs.csv")
-          .at(0)
-          .name,
+      jobs_of("\xEF\xBB\xBFJobID,JobName,Submit,ElapsedRaw,NNodes\n1,\"a, b\",0,90,1\n").at(0).name,
       "a, b");
+}
+
+TEST(Sacct, JobsThatAreLeftOutAreCountedByReason) {
+  const std::string text =
+      "JobID|Partition|State|Start|Submit|ElapsedRaw|AllocTRES\n"
+      "1|gpu|COMPLETED|2024-03-01T12:00:00|0|90|gres/gpu=1\n"
+      "2|gpu|RUNNING|2024-03-01T12:00:00|0|90|gres/gpu=1\n"
+      "3|gpu|PENDING|Unknown|0|0|\n"
+      "4|gpu|BOOT_FAIL|2024-03-01T12:00:00|0|90|gres/gpu=1\n"
+      "5|gpu|CANCELLED by 0|None|0|90|gres/gpu=1\n"
+      "6|gpu|FAILED|2024-03-01T12:00:00|0|90|cpu=1\n"
+      "7|long|TIMEOUT|2024-03-01T12:00:00|0|90|gres/gpu=1\n"
+      "7.batch|long|TIMEOUT|2024-03-01T12:00:00|0|90|\n";
+  using Reasons = std::map<std::string, int>;
+  const SacctTrace all = read_sacct_text(text, "jobs.csv");
+  EXPECT_EQ(all.jobs.size(), 3U);
+  EXPECT_EQ(all.running, 1);
+  EXPECT_EQ(all.left_out, (Reasons{{"on CPUs", 1}, {"that never ran", 3}}));
+  const SacctTrace gpu = read_sacct_text(text, "jobs.csv", "gpu");
+  EXPECT_EQ(gpu.jobs.size(), 2U);
+  EXPECT_EQ(gpu.left_out,
+            (Reasons{{"in other partitions", 1}, {"on CPUs", 1}, {"that never ran", 3}}));
+  const auto refusal = [](const std::string& of, const std::string& partition) -> std::string {
+    try {
+      read_sacct_text(of, "jobs.csv", partition);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal(text, "gpus"),
+            "jobs.csv: Partition: no job is of partition 'gpus'; allowed: gpu, long; did you mean "
+            "'gpu'?");
+  EXPECT_THAT(refusal(header, "gpu"), HasSubstr("jobs.csv:1:1: Partition: no such column"));
 }
 
 // Whatever else is in their rows.
 TEST(Sacct, WhatNeverRanIsLeftOut) {
-  const auto jobs = read_sacct_text(header +
-                                        "1,a,Unknown,00:00:00,,soon,never\n"
-                                        "2,a,Unknown,,gres/gpu=many,,\n"
-                                        "3,a,2024-03-01T12:00:00,10:00,gres/gpu=1,1,\n",
-                                    "jobs.csv");
+  const auto jobs = jobs_of(header +
+                            "1,a,Unknown,00:00:00,,soon,never\n"
+                            "2,a,Unknown,,gres/gpu=many,,\n"
+                            "3,a,2024-03-01T12:00:00,10:00,gres/gpu=1,1,\n");
   ASSERT_EQ(jobs.size(), 1U);
   EXPECT_EQ(jobs[0].id, "3");
 }
