@@ -156,11 +156,14 @@ TraceImport import_trace(const std::string& path, const TrainingStep& step,
   Samples samples(step.layers.size());
   double communication = 0;
   std::vector<std::string> silent;
+  bool shapes = false, batch_checked = false;
   for (const TracedStep& one : traced.steps) {
     const LayerTimes times = match_layers(one, step, path);
     samples.add(one, times, step, traced.on_gpu);
     communication += one.communication;
     silent = times.silent;
+    shapes = times.shapes;
+    batch_checked = times.batch;
   }
   result.step_seconds = median(samples.step);
   result.forward_seconds = median(samples.forward_sum);
@@ -177,6 +180,9 @@ TraceImport import_trace(const std::string& path, const TrainingStep& step,
                          ? "the steps do something the model does not describe"
                          : "the steps are mostly Python and the profiler: a larger batch");
   if (!silent.empty()) result.notes.push_back("no operator of their own, 0 s: " + joined(silent));
+  if (!batch_checked)
+    result.notes.push_back(shapes ? "batch not checked: no shape in the trace tells it"
+                                  : "batch not checked: the trace has no shapes");
   if (communication > 0)
     result.notes.push_back(
         "NCCL's kernels were left out; overlap with them may have slowed others");

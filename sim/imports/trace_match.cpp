@@ -214,6 +214,13 @@ class Matcher {
   void check_shape(const TracedOp& op, std::size_t index) {
     const Layer& layer = model_.layers[index];
     const auto& shapes = op.event->shapes;
+    times_.shapes = times_.shapes || has_weight(op);
+    // embedding(weight, ids)
+    if (layer.kind == "embedding" && has_weight(op) && shapes[1].size() == 2)
+      check_batch(op, shapes[1][0]);
+    // samples x tokens x features; nn.MultiheadAttention has the tokens first
+    if (layer.kind == "linear" && has_weight(op) && shapes[0].size() == 3)
+      check_batch(op, shapes[0][1] == model_.samples ? shapes[0][1] : shapes[0][0]);
     const bool weighted = layer.kind == "conv" || layer.kind == "linear";
     const std::string name = short_name(op);
     if (!weighted || layer.parameters.empty() || layer.tied_layer >= 0 ||
@@ -228,9 +235,14 @@ class Matcher {
            fmt::format("its weight is {}, but {} has {}", fmt::join(shapes[1], " x "),
                        layer_text(index), fmt::join(wanted, " x ")),
            "is it the trace of another model?");
-    if (layer.kind == "conv" && shapes[0][0] != model_.samples)
-      fail(*op.event, fmt::format("its batch is {}, not {}", shapes[0][0], model_.samples),
-           fmt::format("--batch {}", shapes[0][0]));
+    if (layer.kind == "conv") check_batch(op, shapes[0][0]);
+  }
+
+  void check_batch(const TracedOp& op, std::int64_t batch) {
+    times_.batch = true;
+    if (batch != model_.samples)
+      fail(*op.event, fmt::format("its batch is {}, not {}", batch, model_.samples),
+           fmt::format("--batch {}", batch));
   }
 
   void take(const TracedOp& op, std::size_t layer) {

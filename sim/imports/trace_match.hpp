@@ -13,6 +13,7 @@ struct LayerTimes {
   std::vector<double> forward, backward;  // seconds by layer
   double outside = 0;                     // of operators before the first layer: loading, casts
   std::vector<std::string> silent;        // layers without an operator of their own: 0 s
+  bool shapes = false, batch = false;     // whether any were recorded, and one that tells the batch
   // Layers in the order in which they ran, with the place of their first operator: for the host's
   // time per operator.
   struct Visit {
@@ -27,7 +28,8 @@ struct LayerTimes {
 // (aten::conv2d) must meet that layer next; small operators (views, casts, counters) go to the
 // layer beside them. Backward nodes go to the layer of the forward operator with their sequence
 // number, gradient accumulation to the node before it. Recorded shapes are compared with the
-// layer's. Throws ConfigError at the first operator or layer that does not fit.
+// layer's; inputs of convolutions, of tables of token ids and of linear layers over tokens tell the
+// batch. Throws ConfigError at the first operator or layer that does not fit.
 LayerTimes match_layers(const TracedStep& traced, const TrainingStep& model,
                         const std::string& file);
 

@@ -220,6 +220,19 @@ TEST(NamedParts, OfWholeStepsAreNoForwardPasses) {
             1);
 }
 
+// Does it show whether the batch is the recorded one?
+TEST(TraceShapes, TellTheBatchOrItIsSaidThatTheyDoNot) {
+  const auto told = testing::Contains(HasSubstr("batch not checked"));
+  EXPECT_THAT(import_trace(data("lenet5_cpu.json"), model("lenet5", 256)).notes,
+              testing::Not(told));
+  EXPECT_THAT(import_trace(data("lenet5_gpu.json"), model("lenet5", 32)).notes,
+              testing::Contains("batch not checked: the trace has no shapes"));
+  EXPECT_THAT(import_trace(data("gpt2_cpu.json.gz"), model(data("small_gpt2.yaml"), 64)).notes,
+              testing::Not(told));
+  EXPECT_THAT(error_of(data("gpt2_cpu.json.gz"), model(data("small_gpt2.yaml"), 32)),
+              HasSubstr("its batch is 64, not 32"));
+}
+
 TEST(OldTraces, SpellShapesOtherwise) {
   const std::string text = replaced(file_text(data("lenet5_cpu.json"), most_of_a_recording),
                                     "\"Input Dims\"", "\"Input dims\"");
