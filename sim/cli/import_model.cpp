@@ -59,7 +59,7 @@ Choice declare(CLI::App& app) {
   verb.add_option(
           "file", given->file,
           "What `python -m lockstep.graph` wrote, an ONNX model, or config.json of a Llama, "
-          "Mistral, Qwen2, GPT-2, BERT or ViT")
+          "Mistral, Mixtral, Qwen 2 or 3, Phi-3, Gemma 2 or 3, GPT-2, BERT or ViT")
       ->required();
   verb.add_option("--parameters", given->parameters, "Count that the model must have")
       ->check(CLI::PositiveNumber);

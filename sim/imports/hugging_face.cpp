@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "imports/config_fields.hpp"
 
@@ -43,17 +44,32 @@ void must_divide(ConfigFields& config, const std::string& name, std::int64_t par
 // (transformers, loss/loss_utils.py, ForCausalLMLoss).
 constexpr std::pair<const char*, std::int64_t> upcast_loss{"upcast_loss", 1};
 
-void read_llama_like(ConfigFields& config, ImportedModel& model, std::int64_t kv_heads,
-                     bool biases) {
+// Rotary positions know no longest sequence: what a model may be asked is seldom what it is trained
+// with.
+std::int64_t trained_sequence(ConfigFields& config, ImportedModel& model) {
+  constexpr std::int64_t usual = 4096;
+  const std::int64_t longest = config.size("max_position_embeddings");
+  if (longest <= usual) return longest;
+  model.comment = fmt::format(
+      "sequence: {} of at most {} (max_position_embeddings); `input: {{sequence: N}}` in a "
+      "scenario "
+      "says otherwise",
+      usual, longest);
+  model.notes.push_back(model.comment);
+  return usual;
+}
+
+// What decoders with rotary positions and grouped-query attention have in common.
+void read_decoder(ConfigFields& config, ImportedModel& model, std::int64_t kv_heads,
+                  std::optional<std::int64_t> usual_head_size = {}) {
   const std::int64_t hidden = config.size("hidden_size");
   const std::int64_t heads = config.size("num_attention_heads");
-  const std::int64_t head_size = config.size("head_dim", std::max<std::int64_t>(1, hidden / heads));
-  if (!config.has("head_dim"))
+  const std::int64_t head_size =
+      config.size("head_dim", usual_head_size.value_or(std::max<std::int64_t>(1, hidden / heads)));
+  if (!config.has("head_dim") && !usual_head_size)
     must_divide(config, "num_attention_heads", heads, "hidden_size", hidden);
   must_divide(config, "num_key_value_heads", kv_heads, "num_attention_heads", heads);
-  must_be(config, "hidden_act", "silu");
   must_be_zero(config, "attention_dropout");
-  model.base = "llama";
   model.parameters = {{"layers", config.size("num_hidden_layers")},
                       {"hidden", hidden},
                       {"heads", heads},
@@ -61,10 +77,17 @@ void read_llama_like(ConfigFields& config, ImportedModel& model, std::int64_t kv
                       {"head_size", head_size},
                       {"mlp", config.size("intermediate_size")},
                       {"vocabulary", config.size("vocab_size")},
-                      {"sequence", config.size("max_position_embeddings")},
-                      {"tied", config.flag("tie_word_embeddings", false)},
-                      {"biases", biases},
+                      {"sequence", trained_sequence(config, model)},
                       upcast_loss};
+}
+
+void read_llama_like(ConfigFields& config, ImportedModel& model, std::int64_t kv_heads,
+                     bool biases) {
+  read_decoder(config, model, kv_heads);
+  must_be(config, "hidden_act", "silu");
+  model.base = "llama";
+  model.parameters.emplace_back("tied", config.flag("tie_word_embeddings", false));
+  model.parameters.emplace_back("biases", biases);
 }
 
 void read_llama(ConfigFields& config, ImportedModel& model) {
@@ -91,6 +114,63 @@ void read_mistral(ConfigFields& config, ImportedModel& model) {
 void read_qwen2(ConfigFields& config, ImportedModel& model) {
   read_llama_like(config, model, config.size("num_key_value_heads"), true);
   if (config.flag("use_sliding_window", false)) note_window(config, model);
+}
+
+void read_qwen3(ConfigFields& config, ImportedModel& model) {
+  must_be_flag(config, "attention_bias", false);
+  read_decoder(config, model, config.size("num_key_value_heads"), 128);
+  must_be(config, "hidden_act", "silu");
+  model.base = "llama";
+  model.parameters.emplace_back("tied", config.flag("tie_word_embeddings", false));
+  model.parameters.emplace_back("head_norm", 1);
+  if (config.flag("use_sliding_window", false)) note_window(config, model);
+}
+
+void read_phi3(ConfigFields& config, ImportedModel& model) {
+  for (const char* name : {"resid_pdrop", "embd_pdrop"}) must_be_zero(config, name);
+  const std::int64_t heads = config.size("num_attention_heads", 1);
+  read_llama_like(config, model, config.size("num_key_value_heads", heads), false);
+  note_window(config, model);
+  model.notes.push_back(
+      "the packed projections qkv_proj and gate_up_proj are modelled as products of their own");
+}
+
+void read_mixtral(ConfigFields& config, ImportedModel& model) {
+  read_decoder(config, model, config.size("num_key_value_heads"));
+  must_be(config, "hidden_act", "silu");
+  must_be_flag(config, "tie_word_embeddings", false);
+  const std::int64_t experts = config.size("num_local_experts"),
+                     top = config.size("num_experts_per_tok");
+  if (top > experts)
+    config.wrong("num_experts_per_tok", fmt::format("{} of {} experts", top, experts));
+  model.base = "mixtral";
+  model.parameters.emplace_back("experts", experts);
+  model.parameters.emplace_back("top", top);
+  model.notes.push_back("all experts get equally many tokens, and run one after the other");
+  note_window(config, model);
+}
+
+void read_gemma(ConfigFields& config, ImportedModel& model, bool head_norm) {
+  read_decoder(config, model, config.size("num_key_value_heads"), 256);
+  must_be(config, "hidden_activation", "gelu_pytorch_tanh");
+  must_be_flag(config, "attention_bias", false);
+  must_be_flag(config, "tie_word_embeddings", true);
+  must_be_flag(config, "use_bidirectional_attention", false);
+  model.base = "gemma";
+  model.parameters.emplace_back("head_norm", head_norm);
+  model.parameters.emplace_back("soft_cap",
+                                config.number("final_logit_softcapping", head_norm ? 0 : 30) > 0);
+  if (config.number("attn_logit_softcapping", head_norm ? 0 : 50) > 0)
+    model.notes.push_back("the soft cap of attention's scores is not modelled");
+  note_window(config, model);
+}
+
+void read_gemma2(ConfigFields& config, ImportedModel& model) {
+  read_gemma(config, model, false);
+}
+
+void read_gemma3(ConfigFields& config, ImportedModel& model) {
+  read_gemma(config, model, true);
 }
 
 void read_gpt2(ConfigFields& config, ImportedModel& model) {
@@ -168,10 +248,17 @@ void read_vit(ConfigFields& config, ImportedModel& model) {
 }
 
 const std::vector<Family>& families() {
-  static const std::vector<Family> all{
-      {"bert", "BertForMaskedLM", read_bert},    {"gpt2", "GPT2LMHeadModel", read_gpt2},
-      {"llama", "LlamaForCausalLM", read_llama}, {"mistral", "MistralForCausalLM", read_mistral},
-      {"qwen2", "Qwen2ForCausalLM", read_qwen2}, {"vit", "ViTForImageClassification", read_vit}};
+  static const std::vector<Family> all{{"bert", "BertForMaskedLM", read_bert},
+                                       {"gemma2", "Gemma2ForCausalLM", read_gemma2},
+                                       {"gemma3_text", "Gemma3ForCausalLM", read_gemma3},
+                                       {"gpt2", "GPT2LMHeadModel", read_gpt2},
+                                       {"llama", "LlamaForCausalLM", read_llama},
+                                       {"mistral", "MistralForCausalLM", read_mistral},
+                                       {"mixtral", "MixtralForCausalLM", read_mixtral},
+                                       {"phi3", "Phi3ForCausalLM", read_phi3},
+                                       {"qwen2", "Qwen2ForCausalLM", read_qwen2},
+                                       {"qwen3", "Qwen3ForCausalLM", read_qwen3},
+                                       {"vit", "ViTForImageClassification", read_vit}};
   return all;
 }
 

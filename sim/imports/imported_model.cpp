@@ -28,6 +28,7 @@ std::string on_one_line(std::string text) {
 
 std::string model_text(const ImportedModel& model, std::optional<std::int64_t> expected) {
   std::string text = fmt::format("# Imported from {}\n", on_one_line(model.origin));
+  if (!model.comment.empty()) text += fmt::format("# {}\n", model.comment);
   if (!model.base.empty()) text += fmt::format("base: {}\n", model.base);
   text += fmt::format("title: {}\n", quoted(model.title));
   std::vector<std::string> settings, input;

@@ -13,6 +13,7 @@ struct ImportedModel {
   std::string origin;  // file and class, for the comment at the head
   std::string base;    // models/BASE.yaml; "" = it has `layers` of its own
   std::string title;
+  std::string comment;                                           // below the origin; "" = none
   std::vector<std::pair<std::string, std::int64_t>> parameters;  // of the base
   std::vector<std::int64_t> image;      // {channels, height, width}; empty for token models
   std::int64_t tokens = 0;              // per sample; 0 = the base's, or an image

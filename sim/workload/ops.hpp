@@ -70,7 +70,7 @@ Value emit_activation(const OpCall& call);  // by call.kind, not in place
 
 std::vector<OpSpec> matmul_ops();       // conv, linear, squeeze_excite
 std::vector<OpSpec> norm_ops();         // batch_norm, layer_norm, rms_norm, group_norm, layer_scale
-std::vector<OpSpec> elementwise_ops();  // activations, dropout, stochastic_depth, add, multiply
+std::vector<OpSpec> elementwise_ops();  // activations, dropout, soft_cap, add, multiply, ...
 std::vector<OpSpec> pooling_ops();      // pooling and shape changes
 std::vector<OpSpec> token_ops();        // embeddings, tokens, loss
 std::vector<OpSpec> attention_ops();    // attention, rotary

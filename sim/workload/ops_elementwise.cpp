@@ -76,6 +76,26 @@ Value dropout(const OpCall& call) {
   return layer.done(y);
 }
 
+// cap * tanh(x / cap), as Gemma 2 bounds its logits: three kernels each way.
+Value soft_cap(const OpCall& call) {
+  const Value& x = call.input();
+  LayerWriter layer = call.layer();
+  const double bytes = call.step.bytes(x);
+  const auto count = static_cast<double>(call.step.elements(x));
+  layer.forward(KernelKind::elementwise, bytes, bytes, count);
+  layer.forward(KernelKind::elementwise, bytes, bytes, 6 * count);
+  layer.forward(KernelKind::elementwise, bytes, bytes, count);
+  if (layer.backward_needed()) {
+    layer.backward(KernelKind::elementwise, bytes, bytes, count);
+    layer.backward(KernelKind::elementwise, 2 * bytes, bytes, 3 * count);
+    layer.backward(KernelKind::elementwise, bytes, bytes, count);
+  }
+  Value y = layer.output(x.shape, x.element_bytes);
+  y.lay_out_as(x);
+  layer.save_new("tanh", bytes);
+  return layer.done(y);
+}
+
 // "row" mode of torchvision: one coin per sample, scaled to keep the mean.
 Value stochastic_depth(const OpCall& call) {
   const Value& x = call.input();
@@ -223,6 +243,7 @@ std::vector<OpSpec> elementwise_ops() {
     ops.push_back({rule.name, {{"inplace", T::flag, false, 0}}, 1, 1, activation_op});
   }
   ops.push_back({"dropout", {{"p", T::probability, true}}, 1, 1, dropout});
+  ops.push_back({"soft_cap", {}, 1, 1, soft_cap});
   ops.push_back({"stochastic_depth", {{"p", T::probability, true}}, 1, 1, stochastic_depth});
   ops.push_back({"add", {{"inplace", T::flag, false, 0}}, 2, 64, add_op});
   ops.push_back({"multiply", {}, 2, 2, emit_multiply});

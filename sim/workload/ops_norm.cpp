@@ -91,14 +91,19 @@ Value group_norm(const OpCall& call) {
 Value rms_norm(const OpCall& call) {
   require_features(call);
   StepBuilder& step = call.step;
-  LayerWriter layer = call.layer();
   const Value& input = call.input();
-  const std::int64_t features = input.shape.back();
+  const std::int64_t heads = call.integer("heads");
+  if (heads == 0) return input;
+  if (input.shape.back() % heads != 0) {
+    throw ModelError(fmt::format("{} heads do not divide {} features", heads, input.shape.back()));
+  }
+  LayerWriter layer = call.layer();
+  const std::int64_t features = input.shape.back() / heads;
   layer.parameter("weight", {features});
   const auto count = static_cast<double>(step.elements(input));
   const double narrow = input.element_bytes * count;
   const double wide = 4 * count;
-  const auto rows = static_cast<double>(step.rows(input));
+  const auto rows = static_cast<double>(step.rows(input) * heads);
   const bool wide_weight = call.integer("fused") != 0 ? step.autocast() : step.casts_weights();
   Value y = layer.output(input.shape, wide_weight ? 4 : input.element_bytes);
   y.lay_out_as(input);
@@ -183,7 +188,11 @@ std::vector<OpSpec> norm_ops() {
        1,
        1,
        layer_norm},
-      {"rms_norm", {{"fused", T::flag, false, 0}}, 1, 1, rms_norm},
+      {"rms_norm",
+       {{"fused", T::flag, false, 0}, {"heads", T::integer, false, 1, 0}},
+       1,
+       1,
+       rms_norm},
       {"group_norm",
        {{"groups", T::integer, true, 0, 1}, {"affine", T::flag, false, 1}},
        1,

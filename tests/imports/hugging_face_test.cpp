@@ -9,6 +9,7 @@
 
 #include <fstream>
 #include <iterator>
+#include <map>
 
 #include "core/errors.hpp"
 #include "source_dir.hpp"
@@ -54,12 +55,14 @@ std::int64_t saved_bytes(const TrainingStep& step) {
 
 TEST_P(PublishedModels, CostWhatTheShippedOnesCost) {
   const ImportedModel model = imported(config(GetParam().config));
+  if (*GetParam().shipped == 0) GTEST_SKIP() << "no such model is shipped";
   const ModelFile file = read_model_text(model_text(model, std::nullopt), "imported");
   const std::shared_ptr<const ModelFile> shipped = load_model(GetParam().shipped);
   StepOptions options;
   if (model.image.empty()) options.sequence = 256;
   // The shipped language models leave the loss's cast to the scenario.
-  if (model.base == "llama" || model.base == "gpt") options.parameters["upcast_loss"] = 1;
+  if (model.base == "llama" || model.base == "gpt" || model.base == "mixtral")
+    options.parameters["upcast_loss"] = 1;
   const TrainingStep ours = build_step(file, options);
   const TrainingStep theirs = build_step(*shipped, options);
   EXPECT_EQ(ours.parameter_count, theirs.parameter_count);
@@ -71,17 +74,20 @@ TEST_P(PublishedModels, CostWhatTheShippedOnesCost) {
 // Counts of the classes with a head, as on the model hub. BERT's is that of the encoder with pooler,
 // 109,482,240, less the pooler (768 x 769) and with the masked-language-model head: as many for the
 // transform, a layer norm (2 x 768) and the decoder's bias (30,522).
-INSTANTIATE_TEST_SUITE_P(HuggingFace, PublishedModels,
-                         testing::Values(Published{"llama2_7b", "llama2-7b", 6738415616},
-                                         Published{"llama3_8b", "llama3-8b", 8030261248},
-                                         Published{"llama3_2_1b", "llama3.2-1b", 1235814400},
-                                         Published{"qwen2_5_7b", "qwen2.5-7b", 7615616512},
-                                         Published{"mistral_7b", "mistral-7b", 7241732096},
-                                         Published{"gpt2", "gpt2", 124439808},
-                                         Published{"bert_base_uncased", "bert-base",
-                                                   109482240 + 2 * 768 + 30522},
-                                         Published{"vit_base_patch16_224", "vit_b_16", 86567656}),
-                         [](const auto& one) { return std::string(one.param.config); });
+INSTANTIATE_TEST_SUITE_P(
+    HuggingFace, PublishedModels,
+    testing::Values(Published{"llama2_7b", "llama2-7b", 6738415616},
+                    Published{"llama3_8b", "llama3-8b", 8030261248},
+                    Published{"llama3_2_1b", "llama3.2-1b", 1235814400},
+                    Published{"qwen2_5_7b", "qwen2.5-7b", 7615616512},
+                    Published{"mistral_7b", "mistral-7b", 7241732096},
+                    Published{"mixtral_8x7b", "mixtral-8x7b", 46702792704},
+                    Published{"qwen3_0_6b", "", 596049920}, Published{"qwen3_8b", "", 8190735360},
+                    Published{"phi3_mini", "", 3821079552}, Published{"gemma2_2b", "", 2614341888},
+                    Published{"gemma3_1b", "", 999885952}, Published{"gpt2", "gpt2", 124439808},
+                    Published{"bert_base_uncased", "bert-base", 109482240 + 2 * 768 + 30522},
+                    Published{"vit_base_patch16_224", "vit_b_16", 86567656}),
+    [](const auto& one) { return std::string(one.param.config); });
 
 TEST(HuggingFace, WritesSettingsOfTheFamily) {
   const ImportedModel model = imported(config("llama2_7b"));
@@ -91,14 +97,62 @@ TEST(HuggingFace, WritesSettingsOfTheFamily) {
             "title: \"meta-llama/Llama-2-7b-hf\"\n"
             "parameters:\n"
             "  {layers: 32, hidden: 4096, heads: 32, kv_heads: 32, head_size: 128, mlp: 11008, "
-            "vocabulary: 32000, sequence: 4096, tied: 0, biases: 0, upcast_loss: 1}\n"
+            "vocabulary: 32000, sequence: 4096, upcast_loss: 1, tied: 0, biases: 0}\n"
             "published: {parameters: 6738415616, source: \"given when imported\"}\n");
   EXPECT_THAT(model.notes, IsEmpty());
   EXPECT_THAT(model_text(imported(config("vit_base_patch16_224")), std::nullopt),
               HasSubstr("input: {image: [3, 224, 224], classes: 1000}\n"));
 }
 
-// A file of each test's own: they run side by side.
+// Every size by itself, from the configuration of the file.
+TEST(HuggingFace, CountsWhatTheConfigurationSays) {
+  const auto decoder = [](std::int64_t layers, std::int64_t hidden, std::int64_t heads,
+                          std::int64_t kv_heads, std::int64_t head, std::int64_t mlp,
+                          std::int64_t norms, std::int64_t head_norms) {
+    return layers * (2 * hidden * heads * head + 2 * hidden * kv_heads * head + 3 * hidden * mlp +
+                     norms * hidden + head_norms * head) +
+           hidden;
+  };
+  EXPECT_EQ(decoder(28, 1024, 16, 8, 128, 3072, 2, 2) + 151936 * 1024, 596049920);
+  EXPECT_EQ(decoder(36, 4096, 32, 8, 128, 12288, 2, 2) + 2 * std::int64_t{151936} * 4096,
+            8190735360);
+  EXPECT_EQ(decoder(26, 2304, 8, 4, 256, 9216, 4, 0) + 256000 * 2304, 2614341888);
+  EXPECT_EQ(decoder(26, 1152, 4, 1, 256, 6912, 4, 2) + 262144 * 1152, 999885952);
+  EXPECT_EQ(decoder(32, 3072, 32, 32, 96, 8192, 2, 0) + 2 * std::int64_t{32064} * 3072, 3821079552);
+}
+
+// What Gemma does beside Llama with the same sizes: two norms more a block, capped logits.
+TEST(HuggingFace, GemmaCapsItsLogits) {
+  const auto kinds = [](const char* name) {
+    const ModelFile file = read_model_text(model_text(imported(config(name)), std::nullopt), "m");
+    StepOptions options;
+    options.sequence = 64;
+    std::map<std::string, int> count;
+    for (const Layer& layer : build_step(file, options).layers) ++count[layer.kind];
+    return count;
+  };
+  auto gemma2 = kinds("gemma2_2b"), gemma3 = kinds("gemma3_1b"), qwen3 = kinds("qwen3_8b");
+  EXPECT_EQ(gemma2["soft_cap"], 1);
+  EXPECT_EQ(gemma2["rms_norm"], 4 * 26 + 1);
+  EXPECT_EQ(gemma3["soft_cap"], 0);
+  EXPECT_EQ(gemma3["rms_norm"], 6 * 26 + 1);
+  EXPECT_EQ(qwen3["rms_norm"], 4 * 36 + 1);
+  EXPECT_EQ(qwen3["gelu"], 0);
+  EXPECT_EQ(gemma3["gelu"], 26);
+}
+
+TEST(HuggingFace, ALongSequenceIsNotTakenFromTheConfiguration) {
+  const ImportedModel model = imported(config("qwen2_5_7b"));
+  const std::string said =
+      "sequence: 4096 of at most 131072 (max_position_embeddings); `input: {sequence: N}` in a "
+      "scenario says otherwise";
+  EXPECT_THAT(model.notes, ElementsAre(said));
+  EXPECT_THAT(model_text(model, std::nullopt), HasSubstr("\n# " + said + "\nbase: llama\n"));
+  EXPECT_THAT(model_text(model, std::nullopt), HasSubstr("sequence: 4096,"));
+  EXPECT_THAT(model_text(imported(config("llama2_7b")), std::nullopt),
+              testing::Not(HasSubstr("# sequence")));
+}
+
 // The file with `from` replaced by `to`.
 std::string changed(const std::string& name, const std::string& from, const std::string& to) {
   std::ifstream file(config(name));
@@ -122,14 +176,21 @@ TEST(HuggingFace, AbsentAndNullFieldsHaveTheirDocumentedDefaults) {
 
 TEST(HuggingFace, SaysWhereTheModelPartsFromTheOriginal) {
   EXPECT_THAT(imported(config("mistral_7b")).notes,
-              ElementsAre(HasSubstr("sliding window of 4096 tokens")));
+              testing::Contains(HasSubstr("sliding window of 4096 tokens")));
+  EXPECT_THAT(imported(config("gemma2_2b")).notes,
+              testing::IsSupersetOf({HasSubstr("sliding window of 4096 tokens"),
+                                     HasSubstr("the soft cap of attention's scores")}));
+  EXPECT_THAT(imported(config("phi3_mini")).notes,
+              testing::Contains(HasSubstr("qkv_proj and gate_up_proj")));
+  EXPECT_THAT(imported(config("mixtral_8x7b")).notes,
+              testing::Contains(HasSubstr("all experts get equally many tokens")));
   EXPECT_THAT(
       imported(changed("mistral_7b", "\"sliding_window\": 4096", "\"sliding_window\": null")).notes,
-      IsEmpty());
+      ElementsAre(HasSubstr("sequence: 4096")));
   EXPECT_THAT(imported(changed("qwen2_5_7b", "\"use_sliding_window\": false",
                                "\"use_sliding_window\": true"))
                   .notes,
-              IsEmpty());  // the window is as long as the sequence
+              ElementsAre(HasSubstr("sequence: 4096")));  // the window is as long as the sequence
   EXPECT_THAT(imported(changed("gpt2", "gelu_new", "gelu")).notes, IsEmpty());
   EXPECT_THAT(imported(changed("gpt2", "\"attn_pdrop\": 0.1", "\"attn_pdrop\": 0.0")).notes,
               testing::Contains(HasSubstr("only some dropouts")));
@@ -146,10 +207,16 @@ TEST(HuggingFace, RefusesWithThePlace) {
     const char *file, *from, *to, *error;
   };
   const Case cases[] = {
-      {"llama2_7b", "\"llama\"", "\"mixtral\"",
-       "config.json:13:17: model_type: 'mixtral' is not known; allowed: bert, gpt2, llama, "
-       "mistral, "
-       "qwen2, vit"},
+      {"llama2_7b", "\"llama\"", "\"falcon\"",
+       "config.json:13:17: model_type: 'falcon' is not known; allowed: bert, gemma2, gemma3_text, "
+       "gpt2, llama, mistral, mixtral, phi3, qwen2, qwen3, vit"},
+      {"gemma2_2b", "\"hidden_activation\": \"gelu_pytorch_tanh\"",
+       "\"hidden_activation\": \"gelu\"", "hidden_activation: 'gelu' is not"},
+      {"qwen3_8b", "\"attention_bias\": false", "\"attention_bias\": true",
+       "attention_bias: true is not"},
+      {"phi3_mini", "\"resid_pdrop\": 0.0", "\"resid_pdrop\": 0.1", "resid_pdrop: this dropout"},
+      {"mixtral_8x7b", "\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 9",
+       "num_experts_per_tok: 9 of 8 experts"},
       {"llama2_7b", "\"llama\"", "\"lama\"", "did you mean 'llama'?"},
       {"llama2_7b", "\"model_type\"", "\"type\"", "config.json:1:1: model_type: missing"},
       {"llama2_7b", "\"hidden_size\"", "\"size\"", "config.json:1:1: hidden_size: missing"},

@@ -47,6 +47,8 @@ const BadModel bad_models[] = {
     {"zero_stride", "  - conv: {out: 3, stride: 0}", "0 is out of range"},
     {"fraction", "  - conv: {out: 2.5}", "'2.5' is not an integer expression"},
     {"unknown_name", "  - conv: {out: wdie}", "did you mean 'wide'"},
+    {"norm_of_heads", "  - flatten:\n  - rms_norm: {heads: 5}",
+     "5 heads do not divide 3072 features"},
     {"division", "  - conv: {out: wide / 3}", "8 is not divisible by 3"},
     {"huge", "  - conv: {out: 1000000 * 1000000 * 1000000 * 1000000}", "does not fit in 63 bits"},
     {"huge_tensor", "  - conv: {out: 1099511627776, kernel: 65535, padding: 65535}",

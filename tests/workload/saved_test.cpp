@@ -129,5 +129,46 @@ TEST(SavedActivations, AutocastKeepsHalfPrecisionCopies) {
       << "the residual stream stays fp32";
 }
 
+// Queries and keys of Qwen 3 and Gemma 3: each head has numbers of its own, and shares the weight.
+TEST(SavedActivations, OfANormOfHeadsAreTheStatisticsOfEachHead) {
+  const auto with = [](int heads) {
+    return build_text(
+        "input: {tokens: 16}\nlayers:\n  - embedding: {rows: 10, features: 64}\n"
+        "  - rms_norm: {heads: " +
+        std::to_string(heads) + "}\n    name: norm\n  - linear: {out: 10}\n  - cross_entropy:\n");
+  };
+  const TrainingStep step = with(4);
+  const Layer& norm = find_layer(step, "norm");
+  ASSERT_EQ(norm.parameters.size(), 1U);
+  EXPECT_EQ(norm.parameters[0].count, 16);
+  const auto statistics = [](const Layer& layer) {
+    double bytes = 0;
+    for (const SavedTensor& saved : layer.saved)
+      bytes += saved.name == "reciprocal" ? saved.bytes : 0;
+    return bytes;
+  };
+  EXPECT_EQ(statistics(norm), 4.0 * 16 * 4);
+  EXPECT_EQ(statistics(find_layer(with(1), "norm")), 16.0 * 4);
+  EXPECT_EQ(step.forward_flops, with(1).forward_flops);
+  const TrainingStep without = with(0);
+  EXPECT_EQ(without.layers.size(), step.layers.size() - 1);
+  EXPECT_EQ(without.parameter_count, step.parameter_count - 16);
+}
+
+TEST(SavedActivations, OfCappedLogitsAreTheirTanh) {
+  const auto with = [](const char* cap) {
+    return build_text(
+        std::string("input: {tokens: 16}\nlayers:\n  - embedding: {rows: 10, features: "
+                    "64}\n  - linear: {out: 10}\n    name: head\n") +
+        cap + "  - cross_entropy:\n");
+  };
+  const TrainingStep step = with("  - soft_cap:\n    name: cap\n");
+  const Layer& cap = find_layer(step, "cap");
+  EXPECT_EQ(saved_names(cap), Names{"tanh"});
+  EXPECT_EQ(saved_bytes(step), saved_bytes(with("")) + 16 * 10 * 4);
+  EXPECT_EQ(launches(cap.forward), 3);
+  EXPECT_EQ(launches(cap.backward), 3);
+}
+
 }  // namespace
 }  // namespace lockstep::saved_test
