@@ -135,6 +135,7 @@ Chosen choose_over_nodes(const Machine& machine, const CommGroup& group, Collect
   for (int nodes = 1; nodes < group.nodes; nodes *= 2) {
     CommGroup fewer = group;
     fewer.nodes = nodes;
+    fewer.absent = 0;
     if (fewer.ranks() == 1) continue;
     const Chosen part =
         choose(machine, fewer, collective, bytes_over(group, collective, bytes, nodes), model);

@@ -94,7 +94,8 @@ double pcie_bytes_per_second(const PcieSpec& pcie) {
 
 CommGroup group_of(const Machine& machine, int ranks) {
   const int per_node = std::min(ranks, machine.gpus_per_node);
-  return {.ranks_per_node = per_node, .nodes = (ranks + per_node - 1) / per_node};
+  const int nodes = (ranks + per_node - 1) / per_node;
+  return {.ranks_per_node = per_node, .nodes = nodes, .absent = nodes * per_node - ranks};
 }
 
 NodeLinks node_links(const Machine& machine, const CommGroup& group) {

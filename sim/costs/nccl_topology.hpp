@@ -21,13 +21,14 @@ struct CommGroup {
   int concurrent = 1;  // equal groups per node that run the same collective at the same time and so
                        // share the node's NICs; their GPUs are distinct
   int first_local = 0;
+  int absent = 0;  // so many ranks the last node has fewer than the others
 
-  int ranks() const { return ranks_per_node * nodes; }
+  int ranks() const { return ranks_per_node * nodes - absent; }
   bool operator==(const CommGroup&) const = default;
 };
 
-// The first `ranks` GPUs of a machine, nodes filled one after the other. The last node counts as
-// full: NCCL's rings go at the pace of the busiest node.
+// The first `ranks` GPUs of a machine, nodes filled one after the other. Links of a node are those of
+// a full one: NCCL's rings go at the pace of the busiest node.
 CommGroup group_of(const Machine& machine, int ranks);
 
 // The way between two neighbouring ranks of one node.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "costs/nccl_topology.hpp"
+#include "results/cells.hpp"
 #include "results/step_parts.hpp"
 
 namespace lockstep {
@@ -91,6 +92,14 @@ std::string bottleneck_sentence(const Scenario& scenario, const Prediction& p, c
   const StepSplit& s = p.split;
   const double step = total_seconds(s);
   if (step <= 0) return "nothing to do";
+  if (!fits_host(p.memory)) {
+    const std::string device =
+        fits_device(p.memory) ? "" : fmt::format(", and the device's peak is {}", p.memory.moment);
+    return fmt::format(
+        "does not fit: what cpu_offload keeps on the host (shards, gradients, optimizer state) "
+        "takes {} of its {}{}",
+        bytes_text(p.memory.host), bytes_text(p.memory.host_capacity), device);
+  }
   if (p.out_of_memory) {
     return fmt::format("does not fit: the peak is {}", p.memory.moment);
   }

@@ -107,7 +107,9 @@ Prediction summarise_point(const Scenario& scenario, const Point& point,
   p.mfu = point.model_flops / (average * peak);  // both per GPU
   p.memory = result.memory;
   if (!fits(p.memory)) {
-    p.out_of_memory = OutOfMemory{p.memory.device - p.memory.capacity, {}};
+    OutOfMemory& lacks = p.out_of_memory.emplace();
+    if (!fits_device(p.memory)) lacks.shortfall = p.memory.device - p.memory.capacity;
+    if (!fits_host(p.memory)) lacks.host_shortfall = p.memory.host - p.memory.host_capacity;
   }
   p.traffic = result.traffic;
   p.staleness = result.staleness;

@@ -11,8 +11,8 @@
 #include "points/measured.hpp"
 #include "points/predict.hpp"
 #include "questions/anchor.hpp"
+#include "questions/fitting.hpp"
 #include "questions/remarks.hpp"
-#include "questions/suggest.hpp"
 #include "results/cells.hpp"
 #include "results/staleness.hpp"
 
@@ -86,7 +86,9 @@ ResultRecord run_scenario(const Scenario& scenario, const RunOptions& options) {
   for (std::size_t i = 0; i < points.size(); ++i) {
     Prediction& p = predicted.predictions[i];
     if (p.out_of_memory && ++misfits <= most_suggested_points) {
-      p.out_of_memory->suggestions = suggest_what_fits(scenario, points[i]);
+      for (const FittingJob& job : least_changes(scenario, points[i], scales)) {
+        p.out_of_memory->suggestions.push_back(fitting_text(job));
+      }
     }
     const auto known = base_gpus.find(points[i].entry);
     if (known == base_gpus.end() || p.gpus < known->second) {

@@ -95,6 +95,19 @@ void describe(Visitor& v, Memory& m) {
   v.field({"retries", "Times the allocator gave cached segments back to go on."}, m.retries);
   v.field({"peak_at", "Moment of the allocated peak."}, m.moment);
   v.field({"at_peak_bytes", "Allocated at that moment, by kind."}, m.at_peak);
+  v.field({.name = "host_bytes",
+           .doc = "What one node's ranks offload to its host.",
+           .column = "host_bytes",
+           .none_at_zero = true},
+          m.host);
+  v.field({.name = "host_rounding_bytes",
+           .doc = "The part of it by which pinned memory exceeds its tensors.",
+           .none_at_zero = true},
+          m.host_rounding);
+  v.field({.name = "host_usable_bytes",
+           .doc = "Memory of that host, where something is offloaded.",
+           .none_at_zero = true},
+          m.host_capacity);
 }
 
 template <class Visitor, Either<LinkTraffic> Traffic>
@@ -222,6 +235,7 @@ void describe(Visitor& v, Run& r) {
 template <class Visitor, Either<OutOfMemory> Misfit>
 void describe(Visitor& v, Misfit& o) {
   v.field({"shortfall_bytes", "What the device lacks."}, o.shortfall);
+  v.field({"host_shortfall_bytes", "What the node's host lacks."}, o.host_shortfall);
   v.field({"would_fit", "Changes that would fit, each checked by a prediction."}, o.suggestions);
 }
 

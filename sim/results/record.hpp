@@ -68,10 +68,20 @@ struct MemoryUse {
   std::map<std::string, double>
       at_peak;          // bytes by kind at the allocated peak: parameters, activations, ...
   double capacity = 0;  // of the device that training may use; 0 = not known
+  // Of the fullest node's host, for all its ranks; 0 = nothing is offloaded.
+  double host = 0;
+  double host_rounding = 0;  // the part of `host` by which pinned memory exceeds its tensors
+  double host_capacity = 0;  // of the node's host; 0 = not known, or nothing is offloaded
 };
 
-inline bool fits(const MemoryUse& memory) {
+inline bool fits_device(const MemoryUse& memory) {
   return memory.capacity <= 0 || memory.device <= memory.capacity;
+}
+inline bool fits_host(const MemoryUse& memory) {
+  return memory.host_capacity <= 0 || memory.host <= memory.host_capacity;
+}
+inline bool fits(const MemoryUse& memory) {
+  return fits_device(memory) && fits_host(memory);
 }
 
 struct LinkTraffic {
@@ -157,6 +167,7 @@ struct StragglerCost {
 
 struct OutOfMemory {
   double shortfall = 0;                  // bytes over the device's capacity
+  double host_shortfall = 0;             // bytes over the host's capacity
   std::vector<std::string> suggestions;  // what would fit, checked by prediction
 };
 

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "results/cells.hpp"
+#include "results/tables.hpp"
 
 namespace lockstep {
 
@@ -129,15 +130,15 @@ void tell_agreement(const ReportChapter& chapter, Answer& answer) {
 void tell_misfit(const ReportChapter& chapter, Answer& answer) {
   Points all;
   for (const Prediction& p : chapter.record.predictions) all.push_back(&p);
-  const Prediction* closest =
-      least(all, [](const Prediction& p) { return p.out_of_memory->shortfall; });
+  const Prediction* closest = least(all, [](const Prediction& p) {
+    return p.out_of_memory->shortfall + p.out_of_memory->host_shortfall;
+  });
   if (closest == nullptr) {
     answer.sentences.emplace_back("There is no prediction: see the remarks below.");
     return;
   }
-  const double shortfall = closest->out_of_memory->shortfall;
   answer.sentences.push_back(fmt::format("Nothing fits into memory. {} comes closest: it lacks {}.",
-                                         title(*closest), bytes_text(shortfall)));
+                                         title(*closest), shortfall_text(*closest->out_of_memory)));
   for (const std::string& change : closest->out_of_memory->suggestions) {
     answer.sentences.push_back("It would fit with: " + change + ".");
   }

@@ -104,8 +104,14 @@ Table split_table(const ResultRecord& record) {
   return table;
 }
 
+std::string shortfall_text(const OutOfMemory& lacks) {
+  const std::string host = bytes_text(lacks.host_shortfall) + " of host memory";
+  if (lacks.host_shortfall <= 0) return bytes_text(lacks.shortfall);
+  return lacks.shortfall > 0 ? bytes_text(lacks.shortfall) + " and " + host : host;
+}
+
 std::string fits_text(const Prediction& p) {
-  if (p.out_of_memory) return fmt::format("NO, {} short", bytes_text(p.out_of_memory->shortfall));
+  if (p.out_of_memory) return fmt::format("NO, {} short", shortfall_text(*p.out_of_memory));
   const double free = p.memory.capacity - p.memory.device;
   constexpr double certainty = 0.02;  // how far peaks are off at most where they were measured
   if (p.memory.retries == 0 && (p.memory.capacity <= 0 || free >= certainty * p.memory.capacity)) {
@@ -119,17 +125,22 @@ std::string fits_text(const Prediction& p) {
 }
 
 Table memory_table(const ResultRecord& record) {
-  Table table({{"strategy", Align::left},
-               {"GPUs"},
-               {"allocated"},
-               {"reserved"},
-               {"device"},
-               {"fits", Align::left},
-               {"peak at", Align::left}});
+  const bool offloads = std::any_of(record.predictions.begin(), record.predictions.end(),
+                                    [](const Prediction& p) { return p.memory.host > 0; });
+  std::vector<Table::Column> columns{
+      {"strategy", Align::left}, {"GPUs"}, {"allocated"}, {"reserved"}, {"device"}};
+  if (offloads) columns.push_back({"host of a node"});
+  columns.push_back({"fits", Align::left});
+  columns.push_back({"peak at", Align::left});
+  Table table(columns);
   for (const auto& p : record.predictions) {
-    table.add_row({p.strategy, std::to_string(p.gpus), bytes_text(p.memory.allocated),
-                   bytes_text(p.memory.reserved), bytes_text(p.memory.device), fits_text(p),
-                   p.memory.moment});
+    std::vector<std::string> cells{p.strategy, std::to_string(p.gpus),
+                                   bytes_text(p.memory.allocated), bytes_text(p.memory.reserved),
+                                   bytes_text(p.memory.device)};
+    if (offloads) cells.push_back(p.memory.host > 0 ? bytes_text(p.memory.host) : "-");
+    cells.push_back(fits_text(p));
+    cells.push_back(p.memory.moment);
+    table.add_row(std::move(cells));
   }
   return table;
 }

@@ -16,6 +16,8 @@ std::string subject_text(const ResultRecord& record);
 // "Costs of ddp on 1, 2 GPUs: ... % measured": one line for all points whose shares read alike.
 std::vector<std::string> origins(const ResultRecord& record);
 
+// "3.1 GiB", "296 GiB of host memory", or both.
+std::string shortfall_text(const OutOfMemory& lacks);
 // "yes", "yes, barely (0.2 GiB free)", "NO, 3.1 GiB short"
 std::string fits_text(const Prediction& prediction);
 

@@ -33,6 +33,13 @@ constexpr Kind kinds[] = {
     {"async server", "parameter_server: {consistency: async}", Family::async_server, false, true},
 };
 
+// What is kept of activations: of an entry of `strategies`.
+struct Saver {
+  const char* name;
+  const char* settings;
+  bool checkpointing;
+};
+
 // Samples of one optimizer step on one GPU; nothing when the batch does not divide.
 std::optional<std::int64_t> samples_per_gpu(BatchSpec batch, int gpus) {
   if (batch.global > 0 || batch.per_gpu > 0) batch.micro = batch.accumulation = 0;
@@ -87,6 +94,12 @@ std::vector<Candidate> candidates_of(const Scenario& scenario, const RecommendOp
   for (const int gpus : scenario.gpus) counts.push_back(std::to_string(gpus));
   if (!options.gpus.empty()) counts = texts_of("gpus", options.gpus);
 
+  std::vector<Saver> savers{{"", "activation_checkpointing: false", false},
+                            {", checkpointing", "activation_checkpointing: true", true}};
+  if (scenario.recompute != Recompute::blocks) {
+    savers.push_back(
+        {", all recomputed", "activation_checkpointing: true, recompute: blocks", true});
+  }
   std::vector<Candidate> list;
   for (const std::string& platform : platforms) {
     std::vector<std::string> first;
@@ -110,19 +123,18 @@ std::vector<Candidate> candidates_of(const Scenario& scenario, const RecommendOp
         const int node = inputs.machine->gpus_per_node;
         if (kind.several && gpus == 1) continue;
         if (kind.whole_nodes && (gpus <= node || gpus % node != 0)) continue;
-        for (const bool checkpointing : {false, true}) {
-          if (checkpointing && !blocks) continue;
+        for (const Saver& saver : savers) {
+          if (saver.checkpointing && !blocks) continue;
           for (std::int64_t micro = *samples;; micro /= 2) {
             Candidate c;
             c.platform = inputs.machine->name;
             c.gpus = gpus;
-            c.strategy = fmt::format("{}{}", kind.name, checkpointing ? ", checkpointing" : "");
+            c.strategy = fmt::format("{}{}", kind.name, saver.name);
             c.family = kind.family;
             c.micro = micro;
             c.accumulation = *samples / micro;
             c.settings = second;
-            c.settings.push_back(fmt::format("strategies={{{}, activation_checkpointing: {}}}",
-                                             kind.options, checkpointing));
+            c.settings.push_back(fmt::format("strategies={{{}, {}}}", kind.options, saver.settings));
             c.settings.push_back(
                 fmt::format("batch={{micro: {}, accumulation: {}}}", micro, c.accumulation));
             if (c.accumulation <= most_accumulation) list.push_back(std::move(c));

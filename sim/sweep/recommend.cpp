@@ -33,6 +33,7 @@ struct Judged {
 
 constexpr const char* too_slow = "is slower for certain than with a larger micro-batch";
 constexpr const char* too_large = "needs more memory than a GPU may use";
+constexpr const char* host_too_small = "needs more memory than a host has";
 constexpr const char* misses_deadline = "misses the deadline";
 constexpr const char* exceeds_budget = "exceeds the budget";
 constexpr const char* shortlist_full = "not trained: the shortlist was full";

@@ -29,6 +29,7 @@ ShardGroups shard_groups(const Job& job, int ranks, const char* field) {
   const int local = std::min(ranks, groups.replica.ranks_per_node);
   groups.shard.concurrent = groups.replica.ranks_per_node / local;
   groups.replica.ranks_per_node /= local;
+  groups.replica.absent /= local;
   groups.replica.nodes /= std::max(1, ranks / node);
   groups.replica.concurrent = local;
   return groups;

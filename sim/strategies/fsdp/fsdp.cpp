@@ -184,7 +184,14 @@ std::optional<Diagnostic> Fsdp::optimizer_misfit(const OptimizerSpec& optimizer,
 }
 
 MemoryUse Fsdp::memory(const Job& job) const {
-  return memory_use(fsdp_memory(job, fsdp_layout(job, options_)), job.machine.device);
+  const FsdpLayout layout = fsdp_layout(job, options_);
+  MemoryUse use = memory_use(fsdp_memory(job, layout), job.machine.device);
+  const HostMemory host = fsdp_host_memory(job, layout);
+  if (host.bytes <= 0) return use;
+  use.host = host.bytes;
+  use.host_rounding = host.rounding;
+  use.host_capacity = job.machine.host.memory_bytes;
+  return use;
 }
 
 nlohmann::ordered_json Fsdp::communication(const Job& job) const {

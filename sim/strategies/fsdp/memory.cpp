@@ -1,10 +1,62 @@
-// Device memory under FSDP: facts 38-41, 43-45, 49, 50, 53, 58, 62 of docs/strategies.md.
+// Memory of device and host under FSDP: facts 38-41, 43-45, 49, 50, 53, 58, 59, 62 of
+// docs/strategies.md.
+#include <algorithm>
+#include <cmath>
+
 #include "memory/step_player.hpp"
 #include "strategies/common/optimizer_memory.hpp"
 #include "strategies/fsdp/fsdp.hpp"
 #include "strategies/fsdp/sharded_state.hpp"
 
 namespace lockstep {
+
+namespace {
+
+// PyTorch's allocator of pinned memory takes powers of two.
+double pinned(double bytes) {
+  return bytes > 0 ? std::exp2(std::ceil(std::log2(bytes))) : 0;
+}
+
+// What one rank keeps of a unit, in bytes: shards and their gradients in pinned memory, which FSDP1
+// takes for the flat tensor, and FSDP2 for each parameter.
+HostMemory of_unit(const FsdpUnit& unit, double shard, const FsdpOptions& options, int bytes) {
+  HostMemory memory;
+  const auto add = [&](double elements) {
+    memory.bytes += pinned(elements * bytes);
+    memory.rounding += pinned(elements * bytes) - elements * bytes;
+  };
+  if (options.version == 1) {
+    add(shard);
+    if (unit.trainable_tensors() > 0) add(shard);
+    return memory;
+  }
+  const double all = std::max(1.0, unit.elements());
+  for (const Parameter& parameter : unit.parameters) {
+    const double part = shard * static_cast<double>(parameter.count) / all;
+    add(part);
+    if (parameter.trainable) add(part);
+  }
+  return memory;
+}
+
+}  // namespace
+
+HostMemory fsdp_host_memory(const Job& job, const FsdpLayout& layout) {
+  HostMemory memory;
+  if (!layout.options.cpu_offload || is_host(job.machine.device)) return memory;
+  memory.bytes = optimizer_memory(job.optimizer, job.step.precision).state_bytes_per_element *
+                 layout.optimizer_elements();
+  for (std::size_t i = 0; i < layout.units.size(); ++i) {
+    const HostMemory unit =
+        of_unit(layout.units[i], layout.layouts[i].shard, layout.options, layout.shard_bytes);
+    memory.bytes += unit.bytes;
+    memory.rounding += unit.rounding;
+  }
+  const int ranks = std::min(job.gpus, job.machine.gpus_per_node);
+  memory.bytes *= ranks;
+  memory.rounding *= ranks;
+  return memory;
+}
 
 StepMemory fsdp_memory(const Job& job, const FsdpLayout& layout) {
   OptimizerMemory optimizer;

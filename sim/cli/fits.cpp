@@ -1,0 +1,142 @@
+// `lockstep fits SCENARIO`: what fits into memory, and what would. Like `run` it ends with 3 when
+// nothing fits as it is written.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/verb.hpp"
+#include "core/output.hpp"
+#include "points/predict.hpp"
+#include "questions/anchor.hpp"
+#include "questions/fitting.hpp"
+#include "results/fields.hpp"
+#include "results/json_fields.hpp"
+#include "results/sentences.hpp"
+#include "results/tables.hpp"
+#include "sweep/override.hpp"
+
+namespace lockstep::fits_verb {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Arguments {
+  std::string file;
+  std::vector<std::string> settings;  // "PATH=VALUES"
+  bool json = false;
+};
+
+struct Answer {
+  Prediction written;
+  std::vector<FittingJob> changed;  // where the point does not fit
+  std::optional<FittingJob> largest, fewest;
+};
+
+Json json_of_job(const FittingJob& job) {
+  const Prediction& p = job.prediction;
+  Json json;
+  json["changes"] = job.changes;
+  json["gpus"] = p.gpus;
+  json["micro_batch"] = p.micro_batch;
+  json["accumulation"] = p.accumulation;
+  json["global_batch"] = p.global_batch;
+  json["step_seconds"] = p.step_seconds;
+  json["samples_per_second"] = p.samples_per_second;
+  json["dollars"] = p.dollars > 0 ? Json(p.dollars) : Json();
+  json["memory"] = json_of(p.memory);
+  return json;
+}
+
+Json json_of_answer(const Answer& answer) {
+  const auto one = [](const std::optional<FittingJob>& job) {
+    return job ? json_of_job(*job) : Json();
+  };
+  Json json;
+  json["strategy"] = answer.written.strategy;
+  json["gpus"] = answer.written.gpus;
+  json["fits"] = !answer.written.out_of_memory;
+  json["written"] = json_of_job({{}, {}, answer.written});
+  json["least_changes"] = Json::array();
+  for (const FittingJob& job : answer.changed) json["least_changes"].push_back(json_of_job(job));
+  json["largest_micro_batch"] = one(answer.largest);
+  json["fewest_gpus"] = one(answer.fewest);
+  return json;
+}
+
+std::string text_of(const Answer& answer) {
+  const Prediction& p = answer.written;
+  const bool fits = !p.out_of_memory;
+  std::string text =
+      wrapped(fmt::format("{}: {}", point_text(p.strategy, p.gpus),
+                          fits ? "fits: " + fitting_text({{}, {}, p})
+                               : "does not fit: " + shortfall_text(*p.out_of_memory) + " short")) +
+      "\n";
+  const auto line = [&](const std::string& what, const std::string& job) {
+    text += wrapped(fmt::format("  {}: {}", what, job), 4) + "\n";
+  };
+  for (const FittingJob& job : answer.changed) line("would fit", fitting_text(job));
+  if (!fits && answer.changed.empty()) line("would fit", "none of the changes that were tried");
+  const auto best = [&](const char* what, const std::optional<FittingJob>& job) {
+    line(what, job ? fitting_text(*job) : "none, otherwise as written");
+  };
+  best("largest micro-batch", answer.largest);
+  best("fewest GPUs", answer.fewest);
+  return text;
+}
+
+int fits_for(const Arguments& given) {
+  const Scenario scenario =
+      read_scenario_node(with_settings(Node::parse_file(given.file), given.settings), given.file);
+  const std::vector<CostScale> scales = anchor_scales(scenario, {});
+  Predicted predicted = predict_each(scenario, expand(scenario, scales));
+  std::vector<Answer> answers;
+  {
+    ProgressLine progress("searching");
+    const std::size_t all = predicted.points.size();
+    for (std::size_t i = 0; i < all; ++i) {
+      progress.update({.done = i, .all = all});
+      const Point& point = predicted.points[i];
+      Answer& answer = answers.emplace_back();
+      answer.written = std::move(predicted.predictions[i]);
+      if (answer.written.out_of_memory) answer.changed = least_changes(scenario, point, scales);
+      answer.largest = largest_micro_batch(scenario, point, scales);
+      answer.fewest = fewest_gpus(scenario, point, scales);
+    }
+  }
+  bool some = false;
+  Json points = Json::array();
+  std::string text;
+  for (const Answer& answer : answers) {
+    some |= !answer.written.out_of_memory;
+    points.push_back(json_of_answer(answer));
+    text += (text.empty() ? "" : "\n") + text_of(answer);
+  }
+  if (given.json) {
+    print(Json{{"scenario", scenario.name}, {"points", std::move(points)}}.dump(2) + "\n");
+  } else {
+    print_text(text);
+  }
+  if (const int code = tell_failures(predicted.failures)) return code;
+  return some ? 0 : 3;
+}
+
+Choice declare(CLI::App& app) {
+  const auto given = std::make_shared<Arguments>();
+  CLI::App& verb = *app.add_subcommand(
+      "fits", "What fits into memory: the least changes, the largest micro-batch, the fewest GPUs");
+  verb.add_option("scenario", given->file, "Scenario file")->required();
+  verb.add_option(
+          "--set", given->settings,
+          "Field and its value instead of the file's: batch.global=256; once for each field")
+      ->expected(1)
+      ->take_all();
+  verb.add_flag("--json", given->json, "Print JSON");
+  add_examples(verb, {"my.yaml", "my.yaml --set gpus=8 --json"});
+  return {&verb, [given] { return fits_for(*given); }};
+}
+const Verb verb{VerbGroup::questions, declare};
+
+}  // namespace
+
+}  // namespace lockstep::fits_verb
