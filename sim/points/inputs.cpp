@@ -51,6 +51,13 @@ Inputs InputFiles::of(const Scenario& scenario) {
       inputs.machine = measured;
     });
   }
+  for (const OtherDevice& other : scenario.stragglers.other_devices) {
+    misfits.attempt(other.where, "stragglers.other_devices.device", [&] {
+      auto& device = devices_[other.device];
+      if (!device) device = std::make_shared<const Device>(load_device(other.device));
+      inputs.devices[other.device] = device;
+    });
+  }
   misfits.throw_if_any();
   return inputs;
 }

@@ -13,9 +13,9 @@ namespace lockstep {
 
 namespace {
 
-Machine with_device(const Machine& machine, const std::string& device) {
+Machine with_device(const Machine& machine, const Device& device) {
   Machine other = machine;
-  other.device = load_device(device);
+  other.device = device;
   return other;
 }
 
@@ -23,10 +23,11 @@ Machine with_device(const Machine& machine, const std::string& device) {
 class MixedCosts final : public ComputeCosts {
  public:
   MixedCosts(std::shared_ptr<const ComputeCosts> answers, const Machine& machine,
-             const std::vector<std::string>& devices, const Framework& framework)
+             const std::vector<std::string>& devices, const Inputs& inputs,
+             const Framework& framework)
       : answers_(std::move(answers)), here_(machine, framework) {
     for (const std::string& device : devices) {
-      there_.emplace_back(with_device(machine, device), framework);
+      there_.emplace_back(with_device(machine, *inputs.devices.at(device)), framework);
     }
   }
 
@@ -86,8 +87,6 @@ void check_other_devices(const Scenario& scenario, const Machine& machine, Misfi
   std::set<int> nodes, ranks;
   std::set<std::string> kinds;
   for (const OtherDevice& other : scenario.stragglers.other_devices) {
-    misfits.attempt(other.where, "stragglers.other_devices.device",
-                    [&] { load_device(other.device); });
     if (kinds.insert(other.device).second && kinds.size() == most_other_devices + 1) {
       misfits.add(other.where, "stragglers.other_devices", "too many kinds of devices in one job",
                   fmt::format("{} besides the platform's", most_other_devices));
@@ -128,11 +127,12 @@ std::vector<int> ranks_with(const OtherDevice& other, const Job& job) {
   return ranks;
 }
 
-void use_other_devices(const Scenario& scenario, Job& job) {
+void use_other_devices(const Scenario& scenario, const Inputs& inputs, Job& job) {
   const std::vector<OtherDevice>& others = job.stragglers.other_devices;
   if (others.empty()) return;
   const std::vector<std::string> kinds = kinds_of(others);
-  job.costs = std::make_shared<MixedCosts>(job.costs, job.machine, kinds, scenario.framework);
+  job.costs =
+      std::make_shared<MixedCosts>(job.costs, job.machine, kinds, inputs, scenario.framework);
   job.device_of_rank.assign(static_cast<std::size_t>(job.gpus), 0);
   for (const OtherDevice& other : others) {
     const auto kind = std::find(kinds.begin(), kinds.end(), other.device) - kinds.begin();
@@ -142,7 +142,7 @@ void use_other_devices(const Scenario& scenario, Job& job) {
     }
     if (ranks.empty()) continue;
     job.machine.device.memory_bytes =
-        std::min(job.machine.device.memory_bytes, load_device(other.device).memory_bytes);
+        std::min(job.machine.device.memory_bytes, inputs.devices.at(other.device)->memory_bytes);
   }
 }
 

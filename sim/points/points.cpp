@@ -253,6 +253,7 @@ Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& h
   point.asked.autocast = asked.strategy->autocasts(point.precision);
   point.model = inputs.model;
   point.profile = inputs.profile;
+  point.devices = inputs.devices;
   point.relative_error = hardware.machine.device.efficiency.relative_error;
 
   const auto workload =
@@ -269,7 +270,7 @@ Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& h
     point.usual.emplace().per_rank_sigma = point.job.stragglers.per_rank_sigma;
   }
   point.job.costs = workload->costs;
-  use_other_devices(scenario, point.job);
+  use_other_devices(scenario, inputs, point.job);
   point.job.communication_scale = scale.communication;
   return point;
 }

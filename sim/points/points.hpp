@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,6 +39,7 @@ struct Point {
   // What it was made from; no profile = null.
   std::shared_ptr<const ModelFile> model;
   std::shared_ptr<const Profile> profile;
+  std::map<std::string, std::shared_ptr<const Device>> devices;  // Inputs::devices
   StepOptions asked;
 };
 

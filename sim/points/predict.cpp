@@ -64,11 +64,12 @@ std::optional<OverSeeds> over_seeds(const StrategyResult& result) {
 }
 
 // FLOP/s of one GPU, on average: ranks may have others than the platform's.
-double peak_per_gpu(const Job& job, MathMode mode) {
+double peak_per_gpu(const Point& point, MathMode mode) {
+  const Job& job = point.job;
   const double own = peak_flops(job.machine.device, mode);
   double more = 0;
   for (const OtherDevice& other : job.stragglers.other_devices) {
-    const double peak = peak_flops(load_device(other.device), mode);
+    const double peak = peak_flops(*point.devices.at(other.device), mode);
     more += static_cast<double>(ranks_with(other, job).size()) * (peak - own);
   }
   return own + more / job.gpus;
@@ -103,7 +104,7 @@ Prediction summarise_point(const Scenario& scenario, const Point& point,
   }
   p.split = result.split;
   p.gpu_utilisation = result.device_busy / average;
-  const double peak = peak_per_gpu(job, math_mode(point.precision));
+  const double peak = peak_per_gpu(point, math_mode(point.precision));
   p.mfu = point.model_flops / (average * peak);  // both per GPU
   p.memory = result.memory;
   if (!fits(p.memory)) {

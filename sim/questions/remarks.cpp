@@ -215,9 +215,8 @@ void note_missing_units(const std::vector<Point>& points, std::vector<std::strin
   for (const Point& point : points) asked.insert(point.precision);
   const Job& job = points.front().job;
   std::map<std::string, Device> devices{{job.machine.device.title, job.machine.device}};
-  for (const OtherDevice& other : job.stragglers.other_devices) {
-    const Device device = load_device(other.device);
-    devices.emplace(device.title, device);
+  for (const auto& [name, device] : points.front().devices) {
+    devices.emplace(device->title, *device);
   }
   for (const Precision precision : asked) {
     for (const auto& device : devices) note_missing_units(precision, device.second, sentences);

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/data.hpp"
 #include "helpers.hpp"
 #include "questions/run.hpp"
 #include "test_folder.hpp"
@@ -178,6 +179,24 @@ TEST(Stragglers, OtherDevicesAreAsSlowAsTheyAre) {
   EXPECT_NEAR(mixed / all, 1, 0.02);
   const auto memory = memory_of(expand(scenario_of(job + other + "v100-sxm2-16gb, nodes: 1}]}\n")));
   EXPECT_LT(memory.at(0).capacity, 17e9);
+}
+
+// Is a device's file read once, however many points and figures ask for it?
+TEST(Stragglers, OtherDevicesAreOfTheInputs) {
+  const std::string file = test_folder().file("own.yaml");
+  std::filesystem::copy_file(data_folder("platforms/devices") + "/v100-sxm2-16gb.yaml", file);
+  const Scenario scenario = scenario_of(
+      "gpus: [8, 16]\nstragglers: {other_devices: [{device: " + file + ", ranks: 0}]}\n");
+  InputFiles files;
+  const Inputs inputs = files.of(scenario);
+  EXPECT_EQ(files.of(scenario).devices.at(file), inputs.devices.at(file));
+  std::filesystem::remove(file);
+  Workloads workloads;
+  const auto points = expand(scenario, inputs, workloads);
+  ASSERT_EQ(points.size(), 2U);
+  EXPECT_LT(points[1].job.machine.device.memory_bytes, 17e9);
+  const auto results = simulate(points);
+  EXPECT_GT(summarise_point(scenario, points[1], results[1]).mfu, 0);
 }
 
 // Where all nodes have the other device, each piece of work takes what it takes on a platform with that
