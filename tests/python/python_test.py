@@ -5,10 +5,12 @@
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
+import types
 import unittest
 import warnings
 from pathlib import Path
@@ -19,7 +21,7 @@ if INSTALLED:
     sys.argv.remove("--installed")
 else:
     sys.path.insert(0, str(ROOT / "sim/python"))
-PROGRAM = sys.argv.pop(1)
+PROGRAM = os.path.abspath(sys.argv.pop(1))
 os.environ["LOCKSTEP_PROGRAM"] = PROGRAM
 os.environ.setdefault("LOCKSTEP_DATA", str(ROOT))
 
@@ -160,6 +162,28 @@ class Graph(unittest.TestCase):
                                      env={**os.environ, "PYTHONPATH": str(Path(lockstep.__file__).parents[1])})
                 self.assertEqual(ran.returncode, 2)
                 self.assertIn("usage: python -m lockstep.graph", ran.stderr)
+
+
+class Documentation(unittest.TestCase):
+    def test_every_example_runs(self):
+        """In a folder with `scenarios/` and a `my.yaml`; where there is no pandas, a table is its rows."""
+        examples = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/python.md").read_text(), re.MULTILINE | re.DOTALL)
+        self.assertTrue(examples)
+        if not importlib.util.find_spec("pandas"):
+            sys.modules["pandas"] = types.SimpleNamespace(DataFrame=list)
+            self.addCleanup(sys.modules.pop, "pandas")
+        self.addCleanup(os.chdir, os.getcwd())
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
+            Path("scenarios").symlink_to(ROOT / "scenarios")
+            Path("my.yaml").write_text(json.dumps({**SMALL, "batch": {"global": 64}}))
+            for example in examples:
+                with self.subTest(example=example):
+                    names = {}
+                    exec(compile(example, "docs/python.md", "exec"), names)
+                    self.assertGreater(names["result"]["predictions"][0]["step_seconds"], 0)
+                    self.assertEqual({row["gpus"] for row in names["rows"]}, {1, 2, 4, 8})
+            os.chdir(ROOT)
 
 
 class Package(unittest.TestCase):
