@@ -1,6 +1,7 @@
 # Run after a test program was built: writes FILE with one ctest entry for each of its suites. A process
 # for each test would load LibTorch, or start the simulator, a thousand times.
-# With -DEACH=ON one for each test all the same. -DSLOW=A,B: suites with the label `slow`.
+# With -DEACH=ON one for each test all the same. -DSLOW=A,B: suites with the label `slow`, which start
+# first, so that none is alone at the end.
 #   cmake -DPROGRAM=... -DNAME=... -DFILE=... "-DPROPERTIES=TIMEOUT;120;..." -P DiscoverSuites.cmake
 cmake_policy(VERSION 3.25)
 execute_process(COMMAND ${PROGRAM} --gtest_list_tests OUTPUT_VARIABLE listed RESULT_VARIABLE result)
@@ -34,7 +35,7 @@ foreach(line ${lines})
                      "set_tests_properties([==[${entry}]==] PROPERTIES ")
   set(properties ${PROPERTIES})
   if(suite IN_LIST SLOW)
-    list(APPEND properties LABELS slow)
+    list(APPEND properties LABELS slow COST 500)
   endif()
   foreach(word ${properties})
     string(REPLACE "," ";" word "${word}")

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
@@ -353,15 +352,15 @@ const Told& told(const std::string& fields) {
   static std::map<std::string, Told> known;  // many options share their surroundings
   const auto [entry, fresh] = known.try_emplace(fields);
   if (!fresh) return entry->second;
-  nlohmann::json json = nlohmann::json::parse(render_json(run_scenario(scenario_of(fields))));
+  ResultRecord record = run_scenario(scenario_of(fields));
   Told& result = entry->second;
-  const auto take = [&](nlohmann::json& from, const char* key) {
-    for (const auto& remark : from[key]) result.remarks.insert(remark.get<std::string>());
-    from.erase(key);
+  const auto take = [&](std::vector<std::string>& remarks) {
+    result.remarks.insert(remarks.begin(), remarks.end());
+    remarks.clear();
   };
-  take(json, "warnings");
-  for (auto& prediction : json["predictions"]) take(prediction, "notes");
-  result.figures = json.dump();
+  take(record.warnings);
+  for (Prediction& prediction : record.predictions) take(prediction.notes);
+  result.figures = render_json(record);
   EXPECT_THAT(result.figures, testing::Not(testing::HasSubstr("ended by signal"))) << fields;
   return result;
 }
