@@ -12,6 +12,7 @@
 #include "core/output.hpp"
 #include "core/units.hpp"
 #include "points/predict.hpp"
+#include "questions/advice.hpp"
 #include "questions/anchor.hpp"
 #include "results/cells.hpp"
 #include "results/sentences.hpp"
@@ -36,6 +37,7 @@ Explained predict_all(const std::string& file, const RunOptions& options) {
   e.scenario = read_scenario(file);
   e.scales = anchor_scales(e.scenario, options);
   Predicted predicted = predict_each(e.scenario, expand(e.scenario, e.scales), options);
+  advise(e.scenario, e.scales, predicted, options);
   e.points = std::move(predicted.points);
   e.predictions = std::move(predicted.predictions);
   e.code = tell_failures(predicted.failures);

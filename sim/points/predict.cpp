@@ -126,7 +126,7 @@ Prediction summarise_point(const Scenario& scenario, const Point& point,
   p.extrapolated = result.extrapolated;
   p.simulated_steps = result.simulated_steps;
   p.simulated_micro_batches = result.simulated_micro_batches;
-  p.bottleneck = bottleneck_sentence(scenario, p, point);
+  p.bottleneck = bottleneck_of(p, point).sentence;
   p.notes = result.notes;
   if (const Device& device = job.machine.device; scenario.energy && !p.out_of_memory) {
     if (device.board_power > 0) {

@@ -9,10 +9,10 @@
 #include <map>
 
 #include "core/statistics.hpp"
-#include "costs/host.hpp"
 #include "points/measured.hpp"
 #include "points/predict.hpp"
 #include "questions/anchor.hpp"
+#include "questions/resources.hpp"
 #include "results/step_parts.hpp"
 
 namespace lockstep {
@@ -26,54 +26,13 @@ struct Change {
 };
 
 std::vector<Change> changes(const Scenario& scenario) {
-  constexpr double more = 1.1;
-  std::vector<Change> list{
-      {"device FLOP/s +10 %",
-       [](Machine& m, Framework&) {
-         for (double* peak : {&m.device.fp32_flops, &m.device.tf32_flops, &m.device.fp16_flops,
-                              &m.device.bf16_flops}) {
-           *peak *= more;
-         }
-       },
-       {}},
-      {"memory bandwidth +10 %",
-       [](Machine& m, Framework&) { m.device.memory_bandwidth *= more; },
-       {}},
-      {"kernel launch floor +10 %",
-       [](Machine& m, Framework&) { m.device.efficiency.kernel_floor_seconds *= more; },
-       {}},
-      {"host dispatch time +10 %",
-       [](Machine& m, Framework& f) {
-         f.operator_seconds = more * host_rates(m.host, f).forward_operator;
-         m.host.dispatch_seconds *= more;
-         m.host.launch_seconds *= more;
-       },
-       {}},
-      {"NVLink bandwidth +10 %",
-       [](Machine& m, Framework&) { m.nvlink.bytes_per_second *= more; },
-       {}},
-      {"PCIe bandwidth +10 %",
-       [](Machine& m, Framework&) {
-         m.pcie.scale *= more;
-         m.pcie.host_path_bytes_per_second *= more;
-       },
-       {}},
-      {"NIC bandwidth +10 %",
-       [](Machine& m, Framework&) { m.fabric.nic_bytes_per_second *= more; },
-       {}},
-      {"network latency +10 %",
-       [](Machine& m, Framework&) { m.fabric.latency_seconds *= more; },
-       {}},
-      {"host memory bandwidth +10 %",
-       [](Machine& m, Framework&) { m.host.memory_bandwidth *= more; },
-       {}},
-      {"loopback bandwidth +10 %",
-       [](Machine& m, Framework&) { m.host.loopback_bytes_per_second *= more; },
-       {}},
-      {"latency of a message between processes +10 %",
-       [](Machine& m, Framework&) { m.host.message_seconds *= more; },
-       {}},
-  };
+  constexpr double more = more_of_a_resource;
+  std::vector<Change> list;
+  for (const Resource& resource : resources) {
+    list.push_back({std::string(resource.name) + " +10 %",
+                    [scale = resource.scale](Machine& m, Framework& f) { scale(m, f, more); },
+                    {}});
+  }
   if (scenario.data_loading.samples_per_second > 0) {
     list.push_back({"data loading rate +10 %", {}, [](Scenario& s) {
                       s.data_loading.samples_per_second *= more;

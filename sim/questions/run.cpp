@@ -10,6 +10,7 @@
 #include "core/units.hpp"
 #include "points/measured.hpp"
 #include "points/predict.hpp"
+#include "questions/advice.hpp"
 #include "questions/anchor.hpp"
 #include "questions/fitting.hpp"
 #include "questions/remarks.hpp"
@@ -57,6 +58,7 @@ void warn_of_uneven_workers(const Prediction& p, ResultRecord& record) {
 ResultRecord run_scenario(const Scenario& scenario, const RunOptions& options) {
   const auto scales = anchor_scales(scenario, options);
   Predicted predicted = predict_each(scenario, expand(scenario, scales), options);
+  advise(scenario, scales, predicted, options);
   const std::vector<Point>& points = predicted.points;
   ResultRecord record;
   record.failures = std::move(predicted.failures);

@@ -101,22 +101,5 @@ TEST(CpuOffload, IsTheOptimizerAndTheDeviceIsIdleMeanwhile) {
   }
 }
 
-TEST(Bottleneck, AdvisesOnlyWhatIsPossible) {
-  const auto sentence = [](const std::string& more) {
-    return record_of(more).predictions.front().bottleneck;
-  };
-  const std::string large = "model: gpt2\nplatform: dgx-h100\nbatch: {micro: 16}\n";
-  EXPECT_THAT(sentence(large + "precision: fp32\n"), HasSubstr("a lower precision"));
-  EXPECT_THAT(sentence(large + "precision: amp-bf16\n"),
-              testing::Not(HasSubstr("a lower precision")));
-  const std::string images = "model: resnet50\nprecision: amp-fp16\nbatch: {micro: 64}\n";
-  EXPECT_THAT(sentence(images), HasSubstr("channels_last"));
-  EXPECT_THAT(sentence(images + "memory_format: channels_last\n"),
-              testing::Not(HasSubstr("channels_last")));
-  // 25 GbE between two nodes is what limits; twice the batch fits the one time only.
-  const std::string slow = "model: resnet50\nplatform: dgx-a100-80gb-25gbe\ngpus: 16\n";
-  EXPECT_THAT(sentence(slow + "batch: {micro: 8}\n"), HasSubstr("a larger batch per GPU"));
-}
-
 }  // namespace
 }  // namespace lockstep::attribution_test

@@ -1,0 +1,67 @@
+// Properties of hardware that a question varies one at a time: `explain` to show what a prediction
+// is sensitive to, advice to find what would help.
+#pragma once
+
+#include <array>
+
+#include "costs/host.hpp"
+#include "hardware/machine.hpp"
+#include "points/bottleneck.hpp"
+
+namespace lockstep {
+
+struct Resource {
+  const char* name;   // "memory bandwidth"
+  Limit limit;        // what suggests to improve it
+  const char* link;   // the class of links that must carry something; "" = none
+  const char* words;  // that name a better one; "" = nobody can buy or set it
+  bool rate;          // more of it is better; a time is better when it is shorter
+  void (*scale)(Machine&, Framework&, double factor);
+};
+
+inline constexpr std::array resources{
+    Resource{"device FLOP/s", Limit::compute, "", "a faster GPU", true,
+             [](Machine& m, Framework&, double factor) {
+               for (double* peak : {&m.device.fp32_flops, &m.device.tf32_flops,
+                                    &m.device.fp16_flops, &m.device.bf16_flops}) {
+                 *peak *= factor;
+               }
+             }},
+    Resource{"memory bandwidth", Limit::compute, "", "more memory bandwidth", true,
+             [](Machine& m, Framework&, double factor) { m.device.memory_bandwidth *= factor; }},
+    Resource{"kernel launch floor", Limit::compute, "", "", false,
+             [](Machine& m, Framework&, double factor) {
+               m.device.efficiency.kernel_floor_seconds *= factor;
+             }},
+    Resource{"host dispatch time", Limit::host, "",
+             "less work for the host (CUDA graphs, torch.compile)", false,
+             [](Machine& m, Framework& f, double factor) {
+               f.operator_seconds = factor * host_rates(m.host, f).forward_operator;
+               m.host.dispatch_seconds *= factor;
+               m.host.launch_seconds *= factor;
+             }},
+    Resource{"NVLink bandwidth", Limit::communication, "NVLink", "faster NVLink", true,
+             [](Machine& m, Framework&, double factor) { m.nvlink.bytes_per_second *= factor; }},
+    Resource{"PCIe bandwidth", Limit::communication, "PCIe", "faster PCIe", true,
+             [](Machine& m, Framework&, double factor) {
+               m.pcie.scale *= factor;
+               m.pcie.host_path_bytes_per_second *= factor;
+             }},
+    Resource{
+        "NIC bandwidth", Limit::communication, "NIC", "faster NICs", true,
+        [](Machine& m, Framework&, double factor) { m.fabric.nic_bytes_per_second *= factor; }},
+    Resource{"network latency", Limit::communication, "NIC", "a lower network latency", false,
+             [](Machine& m, Framework&, double factor) { m.fabric.latency_seconds *= factor; }},
+    Resource{"host memory bandwidth", Limit::communication, "", "faster memory of the hosts", true,
+             [](Machine& m, Framework&, double factor) { m.host.memory_bandwidth *= factor; }},
+    Resource{
+        "loopback bandwidth", Limit::communication, "", "", true,
+        [](Machine& m, Framework&, double factor) { m.host.loopback_bytes_per_second *= factor; }},
+    Resource{"latency of a message between processes", Limit::communication, "", "", false,
+             [](Machine& m, Framework&, double factor) { m.host.message_seconds *= factor; }},
+};
+
+// How far a resource is varied.
+inline constexpr double more_of_a_resource = 1.1;
+
+}  // namespace lockstep
