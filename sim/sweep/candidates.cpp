@@ -134,7 +134,8 @@ std::vector<Candidate> candidates_of(const Scenario& scenario, const RecommendOp
             c.micro = micro;
             c.accumulation = *samples / micro;
             c.settings = second;
-            c.settings.push_back(fmt::format("strategies={{{}, {}}}", kind.options, saver.settings));
+            c.settings.push_back(
+                fmt::format("strategies={{{}, {}}}", kind.options, saver.settings));
             c.settings.push_back(
                 fmt::format("batch={{micro: {}, accumulation: {}}}", micro, c.accumulation));
             if (c.accumulation <= most_accumulation) list.push_back(std::move(c));

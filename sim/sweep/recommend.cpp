@@ -144,6 +144,7 @@ class Judge {
       job.progress = report;
       job.engine = Engine::loop;  // SimGrid would need a process for each; the times are the same
       const MemoryUse memory = point.strategy->memory(job);
+      if (!fits_host(memory)) return {std::nullopt, host_too_small};
       if (!may_be_used(memory, options_)) return {std::nullopt, too_large};
       StrategyResult result = point.strategy->simulate(job);
       result.memory = memory;

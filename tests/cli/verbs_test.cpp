@@ -63,6 +63,26 @@ TEST(Run, NothingThatFitsIsExitCodeThree) {
   EXPECT_EQ(lockstep({"run", shipped("ovi2026/vgg16.yaml")}).code, 0);
 }
 
+TEST(Fits, NamesTheLeastChangesAndEndsWithThreeWhereNothingFits) {
+  const std::string file = shipped("does_not_fit.yaml");
+  const Outcome text = lockstep({"fits", file});
+  EXPECT_EQ(text.code, 0) << text.err;  // FSDP fits
+  EXPECT_THAT(text.out, AllOf(HasSubstr("ddp on 8 GPUs: does not fit: "), HasSubstr("would fit: "),
+                              HasSubstr("largest micro-batch: "), HasSubstr("fewest GPUs: ")));
+  const Outcome json = lockstep({"fits", file, "--json", "--set", "strategies=[ddp]"});
+  EXPECT_EQ(json.code, 3);
+  const auto points = nlohmann::json::parse(json.out)["points"];
+  ASSERT_EQ(points.size(), 1U);
+  EXPECT_FALSE(points[0]["fits"]);
+  ASSERT_FALSE(points[0]["least_changes"].empty());
+  const auto& job = points[0]["least_changes"][0];
+  EXPECT_FALSE(job["changes"].empty());
+  EXPECT_EQ(job["micro_batch"].get<int>() * job["accumulation"].get<int>() * job["gpus"].get<int>(),
+            job["global_batch"].get<int>());
+  EXPECT_TRUE(points[0]["largest_micro_batch"].is_null());
+  EXPECT_EQ(lockstep({"fits", file, "--set", "batch.per_gpus=1"}).code, 2);
+}
+
 TEST(Check, TellsWhatFits) {
   const Outcome outcome = lockstep({"check", shipped("ovi2026/vgg16.yaml")});
   EXPECT_EQ(outcome.code, 0);

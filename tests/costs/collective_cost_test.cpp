@@ -183,6 +183,21 @@ TEST(CollectiveCost, RingTrafficIsTheTextbooks) {
   EXPECT_DOUBLE_EQ(load(Collective::broadcast), GiB);
 }
 
+// A ring over 12 GPUs carries what 12 GPUs send, though the second node has 4 of 8: each sends 2 x 11/12
+// of the data.
+TEST(CollectiveCost, GpusThatANodeLacksSendNothing) {
+  const Machine machine = load_machine("dgx-a100-80gb");
+  for (const int gpus : {9, 12, 15, 16}) {
+    const CommGroup group = group_of(machine, gpus);
+    ASSERT_EQ(group.ranks(), gpus);
+    const CollectiveCost cost = collective_cost(machine, group, Collective::all_gather, GiB);
+    const LinkLoad& nvlink = cost.links.front();
+    ASSERT_EQ(nvlink.link, LinkClass::nvlink);
+    EXPECT_NEAR(nvlink.total_bytes, (gpus - 1) * GiB, 1e-9 * GiB) << gpus;
+    EXPECT_NEAR(nvlink.bytes, (gpus - 1.0) / gpus * GiB, 1e-9 * GiB) << gpus;
+  }
+}
+
 TEST(CollectiveCost, ReplicaGroupsTogetherFillTheNics) {
   const Machine machine = load_machine("dgx-a100-80gb");  // one NIC per GPU
   const CommGroup one{.ranks_per_node = 1, .nodes = 4};

@@ -395,6 +395,30 @@ TEST_F(Recommend, FitsATerminalOfEightyColumns) {
   }
 }
 
+// The recipe recomputes operators alone; all of the blocks is tried, too.
+TEST_F(Recommend, TriesMoreRecomputationThanTheScenarioAsksFor) {
+  const std::string file =
+      write("recipe.yaml",
+            "name: recipe\nrecipe: torchtitan\nmodel: llama3-70b\ninput: {sequence: 8192}\n"
+            "dataset: {tokens: 1T}\nbatch: {per_gpu: 1}\nplatform: dgx-h100\ngpus: [64]\n"
+            "simulation: {steps: 4}\nstrategies: [fsdp]\n");
+  const Recommendation answer = recommend(file, {});
+  ASSERT_FALSE(answer.ranked.empty());
+  EXPECT_THAT(answer.ranked.front().strategy, HasSubstr("all recomputed"));
+}
+
+// 32.8e9 parameters of 16 bytes do not go into 192 GiB, whatever the GPUs have.
+TEST_F(Recommend, SaysThatTheHostIsTooSmall) {
+  const std::string file =
+      write("host.yaml",
+            "name: host\nmodel: qwen2.5-32b\ninput: {sequence: 2048}\ndataset: {samples: 50k}\n"
+            "batch: {per_gpu: 1}\nprecision: amp-bf16\noptimizer: {name: adamw}\n"
+            "platform: g5.12xlarge\ngpus: [4]\nsimulation: {steps: 4}\nstrategies: [fsdp]\n");
+  const Recommendation answer = recommend(file, {});
+  EXPECT_TRUE(answer.ranked.empty());
+  EXPECT_EQ(answer.left_out.count("needs more memory than a host has"), 1U);
+}
+
 TEST_F(Recommend, WhatCannotBeAskedIsRefused) {
   const auto wrong = [&](const RecommendOptions& options, const std::string& text) {
     return refusal([&] { answer(options, text); });

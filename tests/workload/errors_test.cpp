@@ -166,5 +166,17 @@ TEST(BadRequests, AreRefusedWithTheReason) {
   EXPECT_THROW(load_model(""), ConfigError);
 }
 
+// A checkpoint has so many rows of positions: a longer sequence is another model, of GPT-2 as of BERT.
+TEST(Models, RefuseSequencesBeyondTheirPositions) {
+  for (const auto& [model, positions] :
+       {std::pair{"gpt2", 1024}, {"gpt2-xl", 1024}, {"bert-base", 512}}) {
+    StepOptions options;
+    options.sequence = positions;
+    EXPECT_NO_THROW(build_step(*load_model(model), options)) << model;
+    ++options.sequence;
+    EXPECT_THROW(build_step(*load_model(model), options), ConfigError) << model;
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::errors_test

@@ -1,0 +1,210 @@
+// When something does not fit: does what is suggested really fit, and cost what was said?
+#include "questions/fitting.hpp"
+
+#include <rapidcheck/gtest.h>
+
+#include <regex>
+
+#include "helpers.hpp"
+#include "points/measured.hpp"
+#include "questions/anchor.hpp"
+#include "questions/run.hpp"
+
+namespace lockstep::fitting_test {
+namespace {
+
+// Applies the words of a suggestion to the scenario, by a reading of its own.
+Scenario as_suggested(Scenario s, const std::string& words) {
+  std::smatch match;
+  if (std::regex_search(words, match,
+                        std::regex("micro-batch ([0-9]+) with ([0-9]+) accumulation steps"))) {
+    s.batch = {};
+    s.batch.micro = std::stoll(match[1]);
+    s.batch.accumulation = std::stoll(match[2]);
+  }
+  if (words.find("activation checkpointing") != std::string::npos) {
+    s.strategies[0].activation_checkpointing = true;
+  }
+  if (words.find("fsdp with full_shard") != std::string::npos) {
+    s.strategies[0].options = FsdpOptions{};
+  }
+  return s;
+}
+
+void expect_all_fit(const Scenario& s) {
+  const ResultRecord record = run_scenario(s);
+  for (const auto& p : record.predictions) {
+    ASSERT_TRUE(p.out_of_memory.has_value()) << p.gpus;
+    EXPECT_FALSE(p.out_of_memory->suggestions.empty()) << p.gpus;
+    EXPECT_LE(p.out_of_memory->suggestions.size(), 3U);
+    for (const auto& words : p.out_of_memory->suggestions) {
+      const Scenario changed = as_suggested(only(s, 0, p.gpus), words);
+      const ResultRecord again = run_scenario(changed);
+      EXPECT_FALSE(again.predictions[0].out_of_memory.has_value()) << words;
+      EXPECT_EQ(again.predictions[0].global_batch, p.global_batch) << words;
+    }
+  }
+}
+
+TEST(Suggest, ASmallerMicroBatchFits) {
+  expect_all_fit(scenario_of("model: vgg16\nplatform: g5.12xlarge\nbatch: {per_gpu: 512}\n"));
+}
+TEST(Suggest, ShardingAndCheckpointingFit) {
+  expect_all_fit(
+      scenario_of("model: mpt-3b\nplatform: dgx-a100-80gb\ngpus: 8\nbatch: {per_gpu: 16}\n"
+                  "precision: amp-bf16\noptimizer: {name: adamw}\n"));
+}
+TEST(Suggest, WhatNothingHelpsGetsNoSuggestion) {
+  const auto record = run_scenario(
+      scenario_of("model: llama3-70b\nplatform: g5.xlarge\ngpus: 1\nbatch: {per_gpu: 1}\n"));
+  ASSERT_TRUE(record.predictions[0].out_of_memory.has_value());
+  EXPECT_TRUE(record.predictions[0].out_of_memory->suggestions.empty());
+}
+// Shards have no whole matrices, and none whose gradients are added in fp32.
+TEST(Suggest, NoShardsWhereTheyAreRefused) {
+  for (const char* rule : {"precision: amp-bf16\noptimizer: {name: muon}\n",
+                           "precision: master-bf16-fp32-gradients\noptimizer: {name: adamw}\n"}) {
+    const auto of = [&](const std::string& model) {
+      const auto record = run_scenario(scenario_of(
+          "model: " + model + "\nplatform: dgx-a100-80gb\ngpus: 8\nbatch: {per_gpu: 16}\n" + rule));
+      return record.predictions.front().out_of_memory.value_or(OutOfMemory{}).suggestions;
+    };
+    const std::vector<std::string> some = of("mpt-3b");
+    EXPECT_FALSE(some.empty()) << rule;
+    for (const std::string& words : some) {
+      EXPECT_EQ(words.find("fsdp"), std::string::npos) << words;
+    }
+    EXPECT_TRUE(of("llama2-70b").empty()) << rule;  // however many GPUs
+  }
+}
+
+// No PyTorch has a fused Muon, plain SGD is one pass either way, and who has a fused optimizer is
+// not told to take one.
+TEST(Suggest, AFusedOptimizerWhereThereIsOneToTake) {
+  const auto bottleneck = [](const std::string& optimizer, int batch = 8) {
+    return run_scenario(scenario_of("model: gpt2-xl\nplatform: dgx-h100\ngpus: 1\n"
+                                    "batch: {per_gpu: " +
+                                    std::to_string(batch) +
+                                    "}\nprecision: amp-bf16\noptimizer: {name: " + optimizer +
+                                    "}\ninput: {sequence: " + (batch == 1 ? "64" : "1024") + "}\n"))
+        .predictions.front()
+        .bottleneck;
+  };
+  using testing::HasSubstr;
+  const std::string larger = "of the step; a larger batch per GPU";
+  EXPECT_THAT(bottleneck("muon"), HasSubstr(larger));
+  EXPECT_THAT(bottleneck("adamw", 1), HasSubstr("a fused optimizer"));
+  EXPECT_THAT(bottleneck("adamw, implementation: fused", 1), testing::Not(HasSubstr("a fused")));
+  const Prediction plain =
+      run_scenario(scenario_of("gpus: 16\nmodel: vgg11\nbatch: {per_gpu: 2}\nstrategies: [ddp]\n"))
+          .predictions.front();
+  EXPECT_THAT(plain.bottleneck, HasSubstr(larger));
+}
+
+std::vector<FittingJob> changes_of(const std::string& text, std::size_t point = 0) {
+  const Scenario s = scenario_of(text);
+  return least_changes(s, expand(s)[point], {});
+}
+
+// A job is what it says: run with its settings it fits, has that batch, and takes that step.
+void expect_true(const FittingJob& job) {
+  const ResultRecord again = run_scenario(job.scenario);
+  ASSERT_EQ(again.predictions.size(), 1U);
+  const Prediction& p = again.predictions.front();
+  EXPECT_FALSE(p.out_of_memory.has_value()) << fitting_text(job);
+  EXPECT_EQ(p.global_batch, job.prediction.global_batch) << fitting_text(job);
+  EXPECT_DOUBLE_EQ(p.step_seconds, job.prediction.step_seconds) << fitting_text(job);
+  EXPECT_DOUBLE_EQ(p.dollars, job.prediction.dollars) << fitting_text(job);
+}
+
+// The recipe recomputes operators alone; a 70B fits on 64 H100 when blocks are recomputed.
+TEST(Fitting, RecomputesMoreThanTheRecipeDoes) {
+  const auto jobs = changes_of(
+      "recipe: torchtitan\nmodel: llama3-70b\ninput: {sequence: 8192}\ndataset: {tokens: 1T}\n"
+      "batch: {per_gpu: 1}\nplatform: dgx-h100\ngpus: 64\nstrategies: [fsdp]\n");
+  ASSERT_FALSE(jobs.empty());
+  EXPECT_EQ(jobs.front().changes, (std::vector<std::string>{"recompute: blocks"}));
+  EXPECT_EQ(jobs.front().prediction.gpus, 64);
+  for (const FittingJob& job : jobs) expect_true(job);
+}
+
+// 64 samples are a step on 4 GPUs and on 8.
+TEST(Fitting, MoreGpusKeepTheGlobalBatch) {
+  const auto jobs = changes_of(
+      "model: qwen2.5-7b\ninput: {sequence: 2048}\nbatch: {global: 64, micro: 1}\n"
+      "precision: amp-bf16\noptimizer: {name: adamw}\ndataset: {samples: 50k}\n"
+      "platform: g5.12xlarge\ngpus: 4\nstrategies: [fsdp]\n");
+  ASSERT_FALSE(jobs.empty());
+  EXPECT_GT(jobs.back().prediction.gpus, 4);
+  for (const FittingJob& job : jobs) {
+    EXPECT_EQ(job.prediction.global_batch, 64);
+    expect_true(job);
+  }
+}
+
+// Qwen2.5-32B has 32,763,876,352 parameters; its shards, gradients and both of Adam's moments take 16
+// bytes each. PyTorch takes pinned memory (shards and gradients) in powers of two.
+TEST(Fitting, OffloadNeedsRoomOnTheHost) {
+  const ResultRecord record = run_scenario(
+      scenario_of("model: qwen2.5-32b\ninput: {sequence: 2048}\nbatch: {per_gpu: 1}\n"
+                  "precision: amp-bf16\noptimizer: {name: adamw}\nactivation_checkpointing: true\n"
+                  "platform: g5.12xlarge\ngpus: 4\n"
+                  "strategies: [{fsdp: {version: 2, cpu_offload: true}}, {fsdp: {}}]\n"));
+  const Prediction& p = record.predictions.front();
+  EXPECT_NEAR(p.memory.host - p.memory.host_rounding, 16 * 32763876352.0, 1e-3 * 16 * 32.8e9);
+  EXPECT_LT(p.memory.host, 2 * 16 * 32763876352.0);
+  EXPECT_EQ(p.memory.host_capacity, 192.0 * 1024 * 1024 * 1024);
+  ASSERT_TRUE(p.out_of_memory.has_value());
+  EXPECT_EQ(p.out_of_memory->shortfall, 0);
+  EXPECT_DOUBLE_EQ(p.out_of_memory->host_shortfall, p.memory.host - p.memory.host_capacity);
+  EXPECT_THAT(p.bottleneck, testing::HasSubstr("of its 192 GiB"));
+  EXPECT_EQ(record.predictions[1].memory.host, 0);
+}
+
+// One sample more than the largest micro-batch does not fit.
+TEST(Fitting, TheLargestMicroBatchIsTheLargest) {
+  const Scenario s = scenario_of(
+      "model: resnet50\nplatform: g5.12xlarge\ngpus: 1\nbatch: {per_gpu: 8}\nprecision: "
+      "amp-fp16\n");
+  const auto largest = largest_micro_batch(s, expand(s).front(), {});
+  ASSERT_TRUE(largest.has_value());
+  expect_true(*largest);
+  EXPECT_GT(largest->prediction.micro_batch, 64);
+  Scenario more = largest->scenario;
+  ++more.batch.micro;
+  EXPECT_FALSE(fits(memory_of(expand(more)).front()));
+}
+
+TEST(Fitting, TheFewestGpusAreTheFewest) {
+  const Scenario s = scenario_of(
+      "model: llama3-8b\nplatform: dgx-h100\ngpus: 64\nbatch: {global: 64, micro: 1}\n"
+      "input: {sequence: 4096}\nprecision: amp-bf16\noptimizer: {name: adamw}\nstrategies: "
+      "[fsdp]\n");
+  const auto fewest = fewest_gpus(s, expand(s).front(), {});
+  ASSERT_TRUE(fewest.has_value());
+  expect_true(*fewest);
+  const int gpus = fewest->prediction.gpus;
+  ASSERT_GT(gpus, 1);
+  Scenario fewer = s;
+  fewer.gpus = {gpus / 2};
+  EXPECT_FALSE(fits(memory_of(expand(fewer)).front()));
+}
+
+RC_GTEST_PROP(Fitting, EverySuggestionIsTrue, ()) {
+  const std::string model =
+      *rc::gen::element<std::string>("gpt2-xl", "mpt-1b", "vit_b_16", "llama3.2-1b");
+  const std::string strategy = *rc::gen::element<std::string>(
+      "ddp", "{fsdp: {}}", "{fsdp: {sharding: shard_grad_op}}", "{zero: {stage: 2}}");
+  const std::string batch = *rc::gen::element<std::string>(
+      "{per_gpu: 24}", "{micro: 16, accumulation: 3}", "{global: 192}", "{global: 192, micro: 24}");
+  for (const FittingJob& job :
+       changes_of("model: " + model + "\nplatform: g5.12xlarge\ngpus: " +
+                  *rc::gen::element<std::string>("1", "4", "8") + "\nbatch: " + batch +
+                  "\nprecision: amp-bf16\noptimizer: {name: adamw}\nstrategies: [" + strategy +
+                  "]\nsimulation: {steps: 3}\n")) {
+    expect_true(job);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::fitting_test
