@@ -95,6 +95,10 @@ class Fuzzer:
                                       {"consistency": "sync", "switch": {"to": "async", "at": "30%"}},
                                       {"controller": {"above": 1.1, "below": 1.05, "window": self.pick([1, 3])}},
                                       {"controller": {"communication": self.pick(["10%", "50%"]), "window": 1}}]))
+        if kind in ("fsdp", "zero") and self.rnd.random() < .3:  # groups, and offload with them
+            options = {**(options or {}), "shard_group": self.pick([2, 4, 8])}
+            if kind == "fsdp":
+                options.update(sharding=self.pick(["hybrid_shard", "hybrid_shard_zero2"]), cpu_offload=self.rnd.random() < .4)
         return {kind: options} if options else kind
 
     def stragglers(self):
@@ -224,6 +228,23 @@ class Fuzzer:
             yield "twice the epochs is not twice the time", twice, \
                 lambda r: abs(float(r["total_s"]) - 2 * total) <= 1e-9 * total + 20 * first
 
+    def laws(self, s):
+        """Pairs about one slow rank, of strategies whose ranks move together: (name, scenario, other, what must hold
+        of their step times)."""
+        strategy = json.dumps(s["strategies"])
+        if "parameter_server" in strategy or s["gpus"] == 1 or s["gpus"] % self.platform(s["platform"])["gpus_per_node"]:
+            return
+        factor = 1 + self.pick([.01, .1, 1])
+
+        def slow(rank, factor):
+            return {**s, "stragglers": {"per_rank": "0%", "slow_ranks": [{"rank": rank, "factor": factor}]},
+                    "simulation": {**s["simulation"], "steps": 40}}
+        rank, other = self.rnd.randrange(s["gpus"]), self.rnd.randrange(s["gpus"])
+        yield "hangs on which rank is slow", slow(rank, factor), slow(other, factor), lambda a, b: abs(a - b) <= 1e-6 * a
+        yield "jumps with a tiny difference", slow(rank, 1), slow(rank, 1.00001), lambda a, b: abs(a - b) <= 1e-4 * a
+        yield "gets faster with a slower rank", slow(rank, factor), slow(rank, factor + .02), \
+            lambda a, b: b >= a * (1 - 1e-9)
+
     def platform(self, name):
         file = yaml.safe_load((self.data / "platforms" / f"{name}.yaml").read_text())
         return {**self.platform(file["base"]), **file} if "base" in file else file
@@ -276,6 +297,19 @@ class Fuzzer:
                     self.report(file, s, why)
                     return
                 other.unlink()
+        laws = list(self.laws(s)) if code == 0 and self.rnd.random() < .3 else []
+        if laws:
+            name, first, second, holds = self.rnd.choice(laws)
+            one, code1, rows1, errors1 = self.run(first, f"{number}-one.yaml")
+            other, code2, rows2, errors2 = self.run(second, f"{number}-other.yaml")
+            why = self.check(code1, rows1, errors1) + self.check(code2, rows2, errors2)
+            if not why and rows1 and rows2 and not holds(float(rows1[0]["step_s"]), float(rows2[0]["step_s"])):
+                why = [f"{name}: {rows1[0]['step_s']} and {rows2[0]['step_s']} s ({one}, {other})"]
+            if why:
+                self.report(file, s, why)
+                return
+            one.unlink()
+            other.unlink()
         if code == 0 and self.rnd.random() < .05:
             _, _, rows, _ = self.run(s, f"{number}.yaml")
             _, _, again, _ = self.run(s, f"{number}.yaml", processes=2)
