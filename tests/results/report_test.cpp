@@ -55,7 +55,7 @@ TEST(ReportAnswer, NamesTheFastestAndTheCheapest) {
 
 TEST(ReportAnswer, WhatDoesNotFitIsNoChoice) {
   Prediction misfit = point("ddp", 8, 10, 0);
-  misfit.out_of_memory = OutOfMemory{2e9, {"micro-batch 16"}};
+  misfit.out_of_memory = OutOfMemory{.shortfall = 2e9, .suggestions = {"micro-batch 16"}};
   const Answer told = answer(chapter_of({point("fsdp", 8, 100, 1), misfit}));
   EXPECT_THAT(told.sentences[0], testing::StartsWith("fsdp on 8 GPUs is fastest"));
   EXPECT_THAT(told.sentences,
@@ -218,7 +218,7 @@ TEST(Report, HoldsWhatItsScriptDraws) {
 // Everything is a row, the best first; what cannot be says why and has no price.
 TEST(Report, BeginsWithAllAlternativesInOneTable) {
   Prediction misfit = point("ddp", 8, 50, 0);
-  misfit.out_of_memory = OutOfMemory{2e9, {}};
+  misfit.out_of_memory = OutOfMemory{.shortfall = 2e9};
   ReportAlternatives comparison;
   comparison.answered.alternatives = {
       {{{"platform", "slow"}}, chapter_of({point("ddp", 4, 400, 0.5)}).record},

@@ -72,7 +72,8 @@ inline ResultRecord sample_record() {
   large.split.exposed_communication = 0.02;
   large.split.forward = 0.02;
   large.memory.retries = 0;
-  large.out_of_memory = OutOfMemory{1e9, {"micro-batch 16 with 4 accumulation steps"}};
+  large.out_of_memory =
+      OutOfMemory{.shortfall = 1e9, .suggestions = {"micro-batch 16 with 4 accumulation steps"}};
   large.traffic = {{"NVLink", 1e9, 8e9, 0.5}, {"NIC", 2.5e8, 5e8, 0.125}};
   large.staleness = Staleness{14.5, 15, 16, 17, {{14, 3}, {15, 4}}};
   large.worker_steps = WorkerSteps{{{0, 7}, {1, 1}, {99, 8}}, 0, 99.0 / 793};
