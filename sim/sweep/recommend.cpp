@@ -56,15 +56,22 @@ Json to_json(const Judged& judged) {
       energy.push_back(co2->high);
     }
   }
-  return Json::array({v.step, v.total, v.dollars, v.device, v.staleness, v.bottleneck, energy});
+  return Json::array(
+      {v.step, v.total, v.dollars, v.rented, v.device, v.staleness, v.bottleneck, energy});
 }
 Judged from_json(const Json& j) {
   if (j.is_string()) return {std::nullopt, j};
   std::optional<Energy> energy;
-  const Json& e = j[6];
+  const Json& e = j[7];
   if (!e.empty()) energy = Energy{{e[0], e[1]}, {}};
   if (e.size() > 2) energy->carbon_kilograms = Interval{e[2], e[3]};
-  return {Verdict{j[0], j[1], j[2], j[3], j[4], j[5], energy, {}}, ""};
+  return {Verdict{j[0], j[1], j[2], j[3], j[4], j[5], j[6], energy, {}}, ""};
+}
+
+// Clouds rent whole nodes. A scenario that gives a price of its own prices the GPUs in use.
+int rented_gpus(const Scenario& scenario, const Job& job) {
+  const int node = job.machine.gpus_per_node;
+  return scenario.price_per_gpu_hour ? job.gpus : (job.gpus + node - 1) / node * node;
 }
 
 // Candidates that differ in the micro-batch only, from the largest on.
@@ -127,7 +134,8 @@ class Judge {
     try {
       const Scenario scenario = variants_.with(settings);
       const Point point = expand(scenario, files_.of(scenario), workloads_).front();
-      const double rate = point.job.gpus * point.job.machine.price_per_gpu_hour / 3600;
+      const int rented = rented_gpus(scenario, point.job);
+      const double rate = rented * point.job.machine.price_per_gpu_hour / 3600;
       const double steps = steps_of_run(scenario, point);
       const auto ruled_out = [&](double least_step) -> const char* {
         const double least = steps * least_step;
@@ -152,6 +160,7 @@ class Judge {
       return {Verdict{p.step_seconds,
                       p.total_seconds,
                       p.total_seconds * rate,
+                      rented,
                       p.memory.device,
                       p.staleness ? p.staleness->mean : 0,
                       p.bottleneck,
@@ -244,6 +253,23 @@ bool better(const Candidate& a, const Candidate& b, RankBy by) {
     if (measure(a, next) != measure(b, next)) return measure(a, next) < measure(b, next);
   }
   return false;
+}
+
+// Best first. Prices that differ by less than 0.1 % are a tie, which goes to the faster: a data loader
+// sets the pace of many candidates, and rounding is no reason to take a slow one.
+void rank(std::vector<Candidate>& list, RankBy by) {
+  const auto sort = [](auto begin, auto end, RankBy key) {
+    std::stable_sort(begin, end, [&](const auto& a, const auto& b) { return better(a, b, key); });
+  };
+  sort(list.begin(), list.end(), by);
+  if (by != RankBy::cost) return;
+  for (auto begin = list.begin(); begin != list.end();) {
+    const double most = 1.001 * begin->verdict.dollars;
+    const auto end = std::find_if(begin, list.end(),
+                                  [&](const Candidate& c) { return c.verdict.dollars > most; });
+    sort(begin, end, RankBy::time);
+    begin = end;
+  }
 }
 
 bool dominates(const Verdict& a, const Verdict& b) {
@@ -511,8 +537,7 @@ Recommendation recommend(const std::string& file, const RecommendOptions& option
   }
   const bool money_is_kept = options.budget > 0 && options.deadline == 0;
   answer.by = options.by.value_or(money_is_kept || !priced ? RankBy::time : RankBy::cost);
-  std::stable_sort(answer.ranked.begin(), answer.ranked.end(),
-                   [&](const Candidate& a, const Candidate& b) { return better(a, b, answer.by); });
+  rank(answer.ranked, answer.by);
   if (options.min_accuracy > 0) keep_what_learns(file, options, answer);
   answer.pareto = pareto_front(answer.ranked);
   answer.matrix = matrix_of(fitting, file, files, options.run);

@@ -36,6 +36,7 @@ struct RecommendOptions {
 
 struct Verdict {
   double step = 0, total = 0, dollars = 0;  // dollars: 0 = no price
+  int rented = 1;                           // GPUs that are paid: whole nodes have more
   double device = 0;                        // bytes of device memory, peak
   double staleness = 0;                     // mean
   std::string bottleneck;

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -167,6 +168,15 @@ std::string recommendation_text(const Recommendation& r, const std::string& scen
     for (std::size_t i = 0; i < list.size(); ++i) add(table, shown, i + 1, *list[i]);
     text += folded(table, shown);
     if (shown.energy) text += "(energy and CO2 of the GPUs at full board power: at most)\n";
+    if (std::any_of(r.ranked.begin(), r.ranked.end(), [](const Candidate& c) {
+          return c.verdict.dollars > 0 && c.verdict.rented > c.gpus;
+        })) {
+      text +=
+          wrapped(
+              "(costs are of whole nodes, as clouds rent them; with `price_per_gpu_hour` in the "
+              "scenario they are of the GPUs in use)") +
+          "\n";
+    }
     text += "\nWhy\n";
     for (std::size_t i = 0; i < list.size(); ++i) {
       text += wrapped(fmt::format("{}  {}", i + 1, reason(r, *list[i], *list.front())), 3) + "\n";
