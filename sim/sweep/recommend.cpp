@@ -7,12 +7,14 @@
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <thread>
 
 #include "core/units.hpp"
 #include "points/fork_map.hpp"
+#include "points/interval.hpp"
 #include "points/measured.hpp"
 #include "points/predict.hpp"
 #include "results/cells.hpp"
@@ -56,16 +58,19 @@ Json to_json(const Judged& judged) {
       energy.push_back(co2->high);
     }
   }
-  return Json::array(
-      {v.step, v.total, v.dollars, v.rented, v.device, v.staleness, v.bottleneck, energy});
+  const StepError& error = v.error;
+  const Json errors = {error.work, error.network, error.scaling, error.servers, error.draws};
+  return Json::array({v.step, v.total, v.dollars, v.rented, v.device, v.staleness, v.bottleneck,
+                      errors, v.without_autocast, energy});
 }
 Judged from_json(const Json& j) {
   if (j.is_string()) return {std::nullopt, j};
   std::optional<Energy> energy;
-  const Json& e = j[7];
+  const Json &error = j[7], &e = j[9];
   if (!e.empty()) energy = Energy{{e[0], e[1]}, {}};
   if (e.size() > 2) energy->carbon_kilograms = Interval{e[2], e[3]};
-  return {Verdict{j[0], j[1], j[2], j[3], j[4], j[5], j[6], energy, {}}, ""};
+  const StepError sigmas{error[0], error[1], error[2], error[3], error[4]};
+  return {Verdict{j[0], j[1], j[2], j[3], j[4], j[5], j[6], sigmas, j[8], energy, {}}, ""};
 }
 
 // Clouds rent whole nodes. A scenario that gives a price of its own prices the GPUs in use.
@@ -164,6 +169,9 @@ class Judge {
                       p.memory.device,
                       p.staleness ? p.staleness->mean : 0,
                       p.bottleneck,
+                      p.step_error,
+                      is_autocast(point.precision) && !is_autocast(point.asked.precision) &&
+                          !point.asked.autocast,
                       p.energy,
                       {}},
               ""};
@@ -232,21 +240,6 @@ std::vector<Judged> judge_groups(const std::string& file, const InputFiles& file
   return all;
 }
 
-double measure(const Candidate& c, RankBy by) {
-  const Verdict& v = c.verdict;
-  switch (by) {
-    case RankBy::cost:
-      return v.dollars;
-    case RankBy::time:
-      return v.total;
-    case RankBy::memory:
-      return v.device;
-    case RankBy::energy:
-      break;
-  }
-  return most_energy(v);
-}
-
 // Ties by the others, then by the order of the search: the same answer every time.
 bool better(const Candidate& a, const Candidate& b, RankBy by) {
   for (const RankBy next : {by, RankBy::cost, RankBy::time, RankBy::memory}) {
@@ -270,6 +263,58 @@ void rank(std::vector<Candidate>& list, RankBy by) {
     sort(begin, end, RankBy::time);
     begin = end;
   }
+}
+
+// The fewer, the less there is to set up and to go wrong. PyTorch deprecates FSDP 1.
+int complexity(const Candidate& c) {
+  switch (c.family) {
+    case Family::ddp:
+      return 0;
+    case Family::fsdp:
+      return c.strategy.starts_with("fsdp1") ? 2 : 1;
+    default:
+      return 3;
+  }
+}
+
+// Of `ranked` candidates on the same GPUs, the simplest one goes before those that are better by less
+// than the interval of their ratio. These follow it.
+void put_simple_first(std::vector<Candidate>& ranked) {
+  std::map<std::pair<std::string, int>, std::vector<std::size_t>> on_same_gpus;
+  for (std::size_t i = 0; i < ranked.size(); ++i) {
+    on_same_gpus[{ranked[i].platform, ranked[i].gpus}].push_back(i);
+  }
+  std::vector<std::pair<std::size_t, std::size_t>> places(ranked.size());  // in the new order
+  for (std::size_t i = 0; i < ranked.size(); ++i) places[i] = {i, 0};
+  for (const auto& [gpus, members] : on_same_gpus) {
+    const Candidate& best = ranked[members.front()];
+    const auto told = [&](const Candidate& c) {
+      return interval_around(1, sigma_of_ratio(c.verdict.error, best.verdict.error, true, true))
+          .high;
+    };
+    std::size_t simplest = members.front();
+    for (const std::size_t i : members) {
+      const Candidate& c = ranked[i];
+      if (complexity(c) < complexity(ranked[simplest]) &&
+          c.verdict.total <= told(c) * best.verdict.total) {
+        simplest = i;
+      }
+    }
+    if (simplest == members.front()) continue;
+    Candidate& chosen = ranked[simplest];
+    chosen.passed_over = PassedOver{best.strategy, 1 - best.verdict.total / chosen.verdict.total,
+                                    1 - 1 / told(chosen), best.verdict.without_autocast};
+    for (const std::size_t i : members) {
+      if (i < simplest) places[i] = {simplest, 1 + i};
+    }
+  }
+  std::vector<std::size_t> order(ranked.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return places[a] < places[b]; });
+  std::vector<Candidate> sorted;
+  for (const std::size_t i : order) sorted.push_back(std::move(ranked[i]));
+  ranked = std::move(sorted);
 }
 
 bool dominates(const Verdict& a, const Verdict& b) {
@@ -454,6 +499,21 @@ std::vector<MatrixColumn> matrix_of(const std::vector<Candidate>& fitting, const
 
 }  // namespace
 
+double measure(const Candidate& c, RankBy by) {
+  const Verdict& v = c.verdict;
+  switch (by) {
+    case RankBy::cost:
+      return v.dollars;
+    case RankBy::time:
+      return v.total;
+    case RankBy::memory:
+      return v.device;
+    case RankBy::energy:
+      break;
+  }
+  return most_energy(v);
+}
+
 std::vector<std::size_t> shortlist(const std::vector<Candidate>& ranked) {
   std::vector<std::size_t> list;
   std::set<std::string> seen;
@@ -539,6 +599,7 @@ Recommendation recommend(const std::string& file, const RecommendOptions& option
   answer.by = options.by.value_or(money_is_kept || !priced ? RankBy::time : RankBy::cost);
   rank(answer.ranked, answer.by);
   if (options.min_accuracy > 0) keep_what_learns(file, options, answer);
+  if (answer.by != RankBy::memory) put_simple_first(answer.ranked);  // memory is no estimate
   answer.pareto = pareto_front(answer.ranked);
   answer.matrix = matrix_of(fitting, file, files, options.run);
   return answer;

@@ -40,12 +40,23 @@ struct Verdict {
   double device = 0;                        // bytes of device memory, peak
   double staleness = 0;                     // mean
   std::string bottleneck;
+  StepError error;  // of the step
+  bool without_autocast =
+      false;  // computes in half precision what the scenario's precision does not
   std::optional<Energy> energy;      // where the scenario asks for it
   std::optional<SeedMean> accuracy;  // where it was trained, at the end of the run
 };
 
 enum class Family { ddp, fsdp, sync_server, async_server };
 inline constexpr std::array family_names{"DDP", "FSDP", "sync server", "async server"};
+
+// A candidate that is better by less than two predictions tell apart.
+struct PassedOver {
+  std::string strategy;
+  double gain = 0;  // share of the time
+  double told = 0;  // the least one that would have been told apart
+  bool without_autocast = false;
+};
 
 struct Candidate {
   std::string platform;
@@ -55,6 +66,7 @@ struct Candidate {
   std::int64_t micro = 1, accumulation = 1;
   std::vector<std::string> settings;  // of `lockstep sweep`: gives this point alone
   Verdict verdict;
+  std::optional<PassedOver> passed_over{};  // on the same GPUs, as this strategy is simpler
 };
 
 // What the study's decision matrix says, with this run's numbers: the best candidate of a family,
@@ -84,6 +96,9 @@ struct Recommendation {
 inline double most_energy(const Verdict& v) {
   return v.energy ? v.energy->kilowatt_hours.high : 0;
 }
+
+// What candidates are ranked by; less is better.
+double measure(const Candidate& candidate, RankBy by);
 
 // What a step takes at least: its forward and backward alone.
 double least_step_seconds(const Point& point, Family family);

@@ -89,22 +89,46 @@ std::string more_accurate(const Candidate& c, const Candidate& best) {
   return fmt::format("{:.1f} points {} accurate", std::abs(more), more > 0 ? "more" : "less");
 }
 
+constexpr const char* no_autocast =
+    "without autocast, so that normalisation runs in half precision: other numerics than the "
+    "scenario's precision, and a part of the speed";
+
+// Why it stands before a better one; "" = it does not.
+std::string simpler(const Candidate& c) {
+  if (!c.passed_over) return "";
+  const PassedOver& other = *c.passed_over;
+  const bool numerics = other.without_autocast && !c.verdict.without_autocast;
+  return fmt::format(
+      "simpler than {}, which is {:.1f} % faster{}: two predictions tell {:.0f} % apart",
+      other.strategy, 100 * other.gain, numerics ? " (without autocast)" : "", 100 * other.told);
+}
+
 std::string reason(const Recommendation& r, const Candidate& c, const Candidate& best) {
+  std::string text = simpler(c);
   if (&c == &best) {
-    return fmt::format("the {} of {} that meet every limit; {}",
-                       by_names[static_cast<std::size_t>(r.by)], r.ranked.size(),
-                       c.verdict.bottleneck);
+    const bool is_best = std::none_of(
+        r.ranked.begin(), r.ranked.end(),
+        [&](const Candidate& other) { return 1.001 * measure(other, r.by) < measure(c, r.by); });
+    text = fmt::format(
+        "{}the {} of {} that meet every limit{}; {}", text.empty() ? "" : text + "; otherwise ",
+        by_names[static_cast<std::size_t>(r.by)], r.ranked.size(),
+        is_best || c.passed_over ? "" : ", but for what is better by too little to tell",
+        c.verdict.bottleneck);
+    return c.verdict.without_autocast ? text + "; " + no_autocast : text;
   }
-  std::string text;
+  std::string differs;
   for (const std::string& part :
        {against(c.verdict.total, best.verdict.total, "faster", "slower"),
         against(c.verdict.dollars, best.verdict.dollars, "cheaper", "dearer"),
         against(c.verdict.device, best.verdict.device, "less memory", "more memory"),
         against(most_energy(c.verdict), most_energy(best.verdict), "less energy", "more energy"),
         more_accurate(c, best)}) {
-    if (!part.empty()) text += (text.empty() ? "" : ", ") + part;
+    if (!part.empty()) differs += (differs.empty() ? "" : ", ") + part;
   }
-  return text.empty() ? "as good as the first" : text + " than the first";
+  text = (differs.empty() ? "as good as the first" : differs + " than the first") +
+         (text.empty() ? "" : "; ") + text;
+  const bool other = c.verdict.without_autocast && !best.verdict.without_autocast;
+  return other ? text + "; " + no_autocast : text;
 }
 
 std::string command(const Candidate& c, const std::string& scenario) {
