@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -17,6 +18,7 @@
 #include "points/interval.hpp"
 #include "points/measured.hpp"
 #include "points/predict.hpp"
+#include "questions/explain.hpp"
 #include "results/cells.hpp"
 #include "strategies/common/stragglers.hpp"
 #include "sweep/candidates.hpp"
@@ -465,6 +467,18 @@ void keep_what_learns(const std::string& file, const RecommendOptions& options,
   answer.trainings = learners.size();
 }
 
+// "NIC bandwidth": what a candidate is most sensitive to; "" = nothing by half a percent.
+std::string limit_of(const Candidate& c, const std::string& file, const RunOptions& run) {
+  const Scenario scenario = Variants(file).with(c.settings);
+  const Point point = expand(scenario).front();
+  for (const Sensitivity& s : sensitivities(scenario, point, {}, {.workers = run.workers})) {
+    const std::size_t change = s.input.rfind(" +10 %");
+    if (change == std::string::npos) continue;  // the batch
+    return std::abs(s.step_change) < 0.005 ? "" : s.input.substr(0, change);
+  }
+  return "";
+}
+
 std::vector<MatrixColumn> matrix_of(const std::vector<Candidate>& fitting, const std::string& file,
                                     const InputFiles& files, const RunOptions& run) {
   std::vector<MatrixColumn> matrix;
@@ -493,6 +507,7 @@ std::vector<MatrixColumn> matrix_of(const std::vector<Candidate>& fitting, const
   for (std::size_t i = 0; i < matrix.size(); ++i) {
     if (!judged[i].verdict || matrix[i].fastest.gpus == 1) continue;
     matrix[i].uneven = judged[i].verdict->total / matrix[i].fastest.verdict.total;
+    if (matrix[i].uneven < 1.005) matrix[i].limit = limit_of(matrix[i].fastest, file, run);
   }
   return matrix;
 }

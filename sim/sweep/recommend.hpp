@@ -76,7 +76,10 @@ struct MatrixColumn {
   Candidate fastest;
   double least_memory = 0;   // of any candidate of the family that fits
   double least_dollars = 0;  // 0 = no price
-  double uneven = 0;  // time of the fastest with one GPU 30 % slower, over its own; 0 = 1 GPU
+  // Time of the fastest with one GPU 30 % slower, over its own; 0 = 1 GPU. What limits the fastest
+  // instead of its GPUs, where the slow one costs nothing: an input of `explain`.
+  double uneven = 0;
+  std::string limit{};
 };
 
 struct Recommendation {

@@ -159,8 +159,11 @@ std::string matrix_text(const Recommendation& r) {
       [](const MatrixColumn& c) { return bytes_text(c.least_memory); });
   row("cost: cheapest run", "-",
       [](const MatrixColumn& c) { return dollars_or_dash(c.least_dollars); });
+  // Where servers' links are shared, a slow GPU may leave more of them to the others: no gain.
   row("uneven GPUs: one 30 % slower", "async server", [](const MatrixColumn& c) {
-    return c.uneven > 0 ? fmt::format("{:+.0f} %", 100 * (c.uneven - 1)) : std::string("-");
+    if (c.uneven == 0) return std::string("-");
+    const std::string more = fmt::format("+{:.0f} %", std::max(0.0, 100 * (c.uneven - 1)));
+    return c.limit.empty() ? more : fmt::format("{} ({})", more, c.limit);
   });
   row("accuracy: age of gradients", "DDP, FSDP, sync server", [](const MatrixColumn& c) {
     return fmt::format("{:.1f} updates", c.fastest.verdict.staleness);
@@ -240,6 +243,10 @@ std::string recommendation_text(const Recommendation& r, const std::string& scen
   if (!r.matrix.empty()) {
     text += "\nThe study's decision matrix with these numbers (best of each that fits)\n" +
             matrix_text(r);
+    if (std::any_of(r.matrix.begin(), r.matrix.end(),
+                    [](const MatrixColumn& c) { return !c.limit.empty(); })) {
+      text += wrapped("(in brackets: what limits the step instead of the slow GPU)") + "\n";
+    }
   }
   return text;
 }

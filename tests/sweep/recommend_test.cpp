@@ -344,6 +344,26 @@ TEST_F(Recommend, TheMatrixIsTheStudysWithTheseNumbers) {
   EXPECT_THAT(text, HasSubstr("accuracy: age of gradients"));
 }
 
+// Where one slow GPU costs nothing, does the matrix say what limits instead, and is no slow GPU a gain?
+TEST_F(Recommend, AFigureOfNothingNamesItsLimit) {
+  const std::string loader = "data_loading: {samples_per_second: 40}\n";
+  const Recommendation found = answer({.gpus = "4"}, training_run + loader);
+  for (const MatrixColumn& column : found.matrix) {
+    EXPECT_LT(column.uneven, 1.005) << column.fastest.strategy;
+    EXPECT_EQ(column.limit, "data loading rate") << column.fastest.strategy;
+  }
+  const std::string text = recommendation_text(found, "s.yaml");
+  EXPECT_THAT(text, HasSubstr("+0 % (data loading rate)"));
+  EXPECT_THAT(text, Not(HasSubstr("-0 %")));
+  EXPECT_THAT(text, HasSubstr("(in brackets: what limits"));
+  Recommendation faster = found;  // by how links are shared
+  faster.matrix.front().uneven = 0.97;
+  EXPECT_THAT(recommendation_text(faster, "s.yaml"), Not(HasSubstr("-3 %")));
+  for (const MatrixColumn& column : answer({.gpus = "4"}).matrix) {
+    EXPECT_EQ(column.limit.empty(), column.uneven >= 1.005) << column.fastest.strategy;
+  }
+}
+
 // Asynchronous servers learn less here, whatever is asked; what replaces training says so.
 TEST_F(Recommend, WhatDoesNotLearnEnoughIsLeftOut) {
   const std::string text = std::string(training_run) + "convergence: {data: fashion-mnist}\n";
