@@ -168,7 +168,7 @@ struct StragglerCost {
 struct OutOfMemory {
   double shortfall = 0;                  // bytes over the device's capacity
   double host_shortfall = 0;             // bytes over the host's capacity
-  std::vector<std::string> suggestions;  // what would fit, checked by prediction
+  std::vector<std::string> suggestions{};  // what would fit, checked by prediction
 };
 
 struct ProvenanceShare {  // of the device-busy and communication seconds
