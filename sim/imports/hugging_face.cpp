@@ -271,7 +271,10 @@ const Family& family_of(ConfigFields& config) {
   if (found != all.end()) return *found;
   std::vector<std::string> known;
   for (const Family& family : all) known.push_back(family.type);
-  config.wrong("model_type", in_quotes(type) + " is not known", allowed_hint(type, known));
+  config.wrong("model_type", in_quotes(type) + " is not known",
+               config.has("text_config")
+                   ? "its `text_config`, in a file of its own, describes the language model"
+                   : allowed_hint(type, known));
   config.finish();
   return all.front();  // not reached: there is something wrong
 }

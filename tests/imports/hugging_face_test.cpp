@@ -269,6 +269,14 @@ TEST(HuggingFace, RefusesWithThePlace) {
     }
   }
   EXPECT_THROW(import_hugging_face(test_folder().write("config.json", "[1, 2]\n")), ConfigError);
+  try {
+    imported(config("gemma3_4b"));
+    ADD_FAILURE() << "a model of images was taken";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(),
+                HasSubstr("gemma3_4b.json:6:17: model_type: 'gemma3' is not known; its "
+                          "`text_config`, in a file of its own, describes"));
+  }
 }
 
 }  // namespace
