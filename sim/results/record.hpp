@@ -166,8 +166,8 @@ struct StragglerCost {
 };
 
 struct OutOfMemory {
-  double shortfall = 0;                  // bytes over the device's capacity
-  double host_shortfall = 0;             // bytes over the host's capacity
+  double shortfall = 0;                    // bytes over the device's capacity
+  double host_shortfall = 0;               // bytes over the host's capacity
   std::vector<std::string> suggestions{};  // what would fit, checked by prediction
 };
 
