@@ -45,10 +45,10 @@ std::vector<std::vector<Chosen>> choices(const std::vector<Alternative>& alterna
 }  // namespace
 
 std::vector<Alternative> alternatives_of(const std::vector<std::string>& files,
-                                         const std::vector<std::string>& settings) {
+                                         const CommonOptions& options) {
   std::vector<Alternative> alternatives;
   for (const std::string& file : files) {
-    const Node root = with_settings(Node::parse_file(file), settings);
+    const Node root = with_settings(Node::parse_file(file), options.settings);
     for (Alternative& alternative : read_alternatives_node(root, file)) {
       alternatives.push_back(std::move(alternative));
     }

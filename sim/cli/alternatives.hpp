@@ -11,9 +11,9 @@
 
 namespace lockstep {
 
-// Of all files, with `settings` ("PATH=VALUES") instead of what they say.
+// Of all files, with the settings of `options` instead of what they say.
 std::vector<Alternative> alternatives_of(const std::vector<std::string>& files,
-                                         const std::vector<std::string>& settings = {});
+                                         const CommonOptions& options);
 
 struct AskedAlternatives {
   ReportAlternatives comparison;  // rows as written

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "cli/verb.hpp"
 #include "core/output.hpp"
@@ -17,11 +18,12 @@ namespace {
 
 struct Checked {
   Table table;
+  nlohmann::ordered_json points = nlohmann::ordered_json::array();
   bool something_fits = false;
 };
 
-Checked checked_points(const std::string& file) {
-  const Scenario scenario = read_scenario(file);
+Checked checked_points(const std::string& file, const CommonOptions& options) {
+  const Scenario scenario = scenario_of(file, options);
   const std::vector<Point> points = expand(scenario);
   for (const auto& remark : remarks(scenario, points)) note("note: " + remark);
   const std::vector<MemoryUse> memory = memory_of(points);
@@ -33,44 +35,65 @@ Checked checked_points(const std::string& file) {
                          {"accumulation"},
                          {"device memory"},
                          {"of"},
-                         {"fits", Align::left}})};
+                         {"fits", Align::left}}),
+                  {}};
   for (std::size_t i = 0; i < points.size(); ++i) {
     const Job& job = points[i].job;
     checked.something_fits |= fits(memory[i]);
-    checked.table.add_row(
-        {points[i].label, std::to_string(job.gpus),
-         std::to_string((job.gpus + job.machine.gpus_per_node - 1) / job.machine.gpus_per_node),
-         std::to_string(points[i].micro_batch), std::to_string(job.accumulation),
-         human(memory[i].device, Dimension::bytes), human(memory[i].capacity, Dimension::bytes),
-         fits(memory[i]) ? "yes" : "NO"});
+    const int nodes = (job.gpus + job.machine.gpus_per_node - 1) / job.machine.gpus_per_node;
+    checked.points.push_back({{"strategy", points[i].label},
+                              {"gpus", job.gpus},
+                              {"nodes", nodes},
+                              {"micro_batch", points[i].micro_batch},
+                              {"gradient_accumulation", job.accumulation},
+                              {"device_bytes", memory[i].device},
+                              {"usable_bytes", memory[i].capacity},
+                              {"fits", fits(memory[i])}});
+    checked.table.add_row({points[i].label, std::to_string(job.gpus), std::to_string(nodes),
+                           std::to_string(points[i].micro_batch), std::to_string(job.accumulation),
+                           human(memory[i].device, Dimension::bytes),
+                           human(memory[i].capacity, Dimension::bytes),
+                           fits(memory[i]) ? "yes" : "NO"});
   }
   return checked;
 }
 
-int check(const std::vector<std::string>& files) {
+int check(const std::vector<std::string>& files, const CommonOptions& options) {
   int code = 0;
+  auto document = nlohmann::ordered_json::array();
   for (const auto& file : files) {
     try {
-      const Checked checked = checked_points(file);
-      print_text(fmt::format("{}: {}\n{}", file,
-                             checked.something_fits ? "ok" : "nothing fits into memory",
-                             rendered(checked.table, Format::text, 2)));
+      Checked checked = checked_points(file, options);
+      if (options.format == Format::json) {
+        document.push_back({{"scenario", file}, {"points", std::move(checked.points)}});
+      } else {
+        print_text(fmt::format("{}: {}\n{}", file,
+                               checked.something_fits ? "ok" : "nothing fits into memory",
+                               rendered(checked.table, Format::text, 2)));
+      }
       if (!checked.something_fits && code == 0) code = 3;
     } catch (const ConfigError& error) {
       print_error("{}\n", error.what());
       code = 2;
     }
   }
+  if (options.format == Format::json) print(document.dump(2) + "\n");
   return code;
 }
 
 Choice declare(CLI::App& app) {
-  const auto files = std::make_shared<std::vector<std::string>>();
+  struct Arguments {
+    std::vector<std::string> files;
+    CommonOptions common;
+  };
+  const auto given = std::make_shared<Arguments>();
   CLI::App& verb =
       *app.add_subcommand("check", "Read scenarios and tell whether they divide and fit");
-  verb.add_option("scenarios", *files, "Scenario files")->required();
-  add_examples(verb, {"my.yaml", "scenarios/ovi2026/*.yaml"});
-  return {&verb, [files] { return check(*files); }};
+  verb.add_option("scenarios", given->files, "Scenario files; - = standard input")->required();
+  add_settings(verb, given->common);
+  add_formats(verb, given->common, Formats::json);
+  add_examples(verb, {"my.yaml", "my.yaml --set batch.per_gpu=64", "scenarios/ovi2026/*.yaml"});
+  return {&verb, [given] { return check(given->files, given->common); }};
 }
 const Verb verb{VerbGroup::questions, declare};
 

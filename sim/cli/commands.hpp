@@ -16,8 +16,12 @@ enum class Format { text, json, csv, markdown, openmetrics };
 
 struct CommonOptions {
   Format format = Format::text;
-  int workers = 0;  // 0 = one per core
+  int workers = 0;                      // 0 = one per core
+  std::vector<std::string> settings{};  // "PATH=VALUES"
 };
+
+// With the settings instead of what the file says; `-` is standard input. Throws ConfigError.
+Scenario scenario_of(const std::string& file, const CommonOptions& options);
 
 // In the format that was asked for; text where there is none such of a table. Text that is too wide for
 // the terminal goes on below itself, in blocks that begin with the first `keys` columns.

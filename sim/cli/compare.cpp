@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "cli/verb.hpp"
 #include "core/output.hpp"
@@ -20,6 +21,23 @@ struct Arguments {
   CommonOptions common;
 };
 
+std::string comparisons_json(const std::vector<Comparison>& list) {
+  auto document = nlohmann::ordered_json::array();
+  for (const Comparison& c : list) {
+    auto parts = nlohmann::ordered_json::object();
+    for (const Comparison::Part& part : c.parts) parts[part.phrase] = part.seconds;
+    document.push_back({{"name", c.name},
+                        {"base", c.base_name},
+                        {"gpus", c.prediction.gpus},
+                        {"speedup", c.speedup},
+                        {"speedup_interval", {c.interval.low, c.interval.high}},
+                        {"seconds_per_sample", seconds_per_sample(c.prediction)},
+                        {"base_seconds_per_sample", seconds_per_sample(c.base)},
+                        {"more_seconds_per_sample", parts}});
+  }
+  return document.dump(2) + "\n";
+}
+
 int compare(const Arguments& given) {
   const std::vector<std::string>& files = given.files;
   if (!given.picture.empty()) keep_inputs(files, "--picture", given.picture);
@@ -27,8 +45,8 @@ int compare(const Arguments& given) {
   {
     ProgressLine progress("simulating");
     for (const std::string& file : files) {
-      records.push_back(
-          run_scenario(read_scenario(file), progress.run_options(given.common.workers)));
+      records.push_back(run_scenario(scenario_of(file, given.common),
+                                     progress.run_options(given.common.workers)));
     }
   }
   int code = 0;
@@ -45,8 +63,10 @@ int compare(const Arguments& given) {
                      "name a second scenario or a second strategy")
         : file_error(files.back(), "", "shares no strategy and GPU count with " + files.front());
   }
-  std::string text = rendered(comparison_table(list), given.common.format, 2);
-  if (given.common.format == Format::text && !list.empty()) {
+  const Format format = given.common.format;
+  std::string text =
+      format == Format::json ? comparisons_json(list) : rendered(comparison_table(list), format, 2);
+  if (format == Format::text && !list.empty()) {
     text += "\n";
     for (const Comparison& comparison : list)
       text += wrapped(comparison_sentence(comparison)) + "\n";
@@ -69,9 +89,11 @@ Choice declare(CLI::App& app) {
       ->required()
       ->expected(1, 2);
   verb.add_option("--picture", given->picture, "Writes the parts of both as bars, an SVG file");
-  add_formats(verb, given->common, Formats::csv_markdown);
+  add_settings(verb, given->common);
+  add_formats(verb, given->common, Formats::tables);
   add_workers(verb, given->common);
-  add_examples(verb, {"scenarios/one_slow_gpu.yaml", "before.yaml after.yaml --markdown",
+  add_examples(verb, {"scenarios/one_slow_gpu.yaml", "my.yaml --set gpus=64 --json",
+                      "before.yaml after.yaml --markdown",
                       "before.yaml after.yaml --picture difference.svg"});
   return {&verb, [given] { return compare(*given); }};
 }

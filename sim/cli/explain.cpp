@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/verb.hpp"
 #include "core/output.hpp"
@@ -23,6 +25,7 @@ namespace lockstep::explain_verb {
 namespace {
 
 using Align = Table::Align;
+using Json = nlohmann::ordered_json;
 
 struct Explained {
   Scenario scenario;
@@ -32,9 +35,10 @@ struct Explained {
   int code = 0;
 };
 
-Explained predict_all(const std::string& file, const RunOptions& options) {
+Explained predict_all(const std::string& file, const CommonOptions& common,
+                      const RunOptions& options) {
   Explained e;
-  e.scenario = read_scenario(file);
+  e.scenario = scenario_of(file, common);
   e.scales = anchor_scales(e.scenario, options);
   Predicted predicted = predict_each(e.scenario, expand(e.scenario, e.scales), options);
   advise(e.scenario, e.scales, predicted, options);
@@ -58,44 +62,58 @@ double total(const Attribution& attribution) {
   return sum;
 }
 
+Json json_of(const Attribution& attribution) {
+  Json json = Json::object();
+  for (const auto& [what, seconds] : attribution) json[what] = seconds;
+  return json;
+}
+
 std::string milliseconds(double seconds) {
   return fmt::format("{:.3f}", 1e3 * seconds);
 }
 
-void explain_point(const Explained& e, std::size_t i, const CommonOptions& options,
-                   const RunOptions& run) {
-  const Prediction& p = e.predictions[i];
-  const Attribution parts = attribute(p, e.points[i]);
-  const double step = total(parts);
+// All that is told of one point.
+struct Reasons {
+  Attribution parts;  // of the step
+  Attribution kinds;  // of the device time of a micro-batch
+  std::vector<Sensitivity> changes;
+};
+
+Reasons reasons_of(const Explained& e, std::size_t i, const RunOptions& run) {
+  return {attribute(e.predictions[i], e.points[i]), device_time_by_kind(e.points[i]),
+          sensitivities(e.scenario, e.points[i], e.scales, run)};
+}
+
+void print_point(const Prediction& p, const Reasons& why, Format format) {
+  const double step = total(why.parts);
   print(wrapped(fmt::format("{}: {} per step. {}", title(p), human(step, Dimension::seconds, 4),
                             p.bottleneck)) +
         "\n\n");
   Table where({{"where the step goes", Align::left}, {"ms"}, {"share"}});
-  for (const auto& [what, seconds] : parts) {
+  for (const auto& [what, seconds] : why.parts) {
     if (seconds > 0) {
       where.add_row({what, milliseconds(seconds), fmt::format("{:.1f} %", 100 * seconds / step)});
     }
   }
-  print(rendered(where, options.format) + "\n");
+  print(rendered(where, format) + "\n");
 
-  const Attribution kinds = device_time_by_kind(e.points[i]);
-  const double device = total(kinds);
+  const double device = total(why.kinds);
   Table layers({{"device time by kind of layer", Align::left}, {"ms per micro-batch"}, {"share"}});
-  for (std::size_t k = 0; k < kinds.size() && k < 8; ++k) {
-    layers.add_row({kinds[k].first, milliseconds(kinds[k].second),
-                    fmt::format("{:.1f} %", 100 * kinds[k].second / device)});
+  for (std::size_t k = 0; k < why.kinds.size() && k < 8; ++k) {
+    const auto& [kind, seconds] = why.kinds[k];
+    layers.add_row({kind, milliseconds(seconds), fmt::format("{:.1f} %", 100 * seconds / device)});
   }
-  print(rendered(layers, options.format) + "\n");
+  print(rendered(layers, format) + "\n");
 
   Table sensitivity({{"if this changes", Align::left}, {"time per sample changes by"}});
-  for (const auto& s : sensitivities(e.scenario, e.points[i], e.scales, run)) {
+  for (const Sensitivity& s : why.changes) {
     const double change = std::abs(s.step_change) < 5e-5 ? 0 : s.step_change;  // no "-0.00 %"
     // Where nothing fits as it is, the heading has said so.
     const bool no_way = !s.fits && !p.out_of_memory;
     sensitivity.add_row(
         {no_way ? s.input + " (does not fit)" : s.input, fmt::format("{:+.2f} %", 100 * change)});
   }
-  print(rendered(sensitivity, options.format) + "\n");
+  print(rendered(sensitivity, format) + "\n");
   print(wrapped(fmt::format(
             "Costs: {:.0f} % measured, {:.0f} % interpolated, {:.0f} % modelled; 90 % interval "
             "{} .. {}.",
@@ -105,61 +123,120 @@ void explain_point(const Explained& e, std::size_t i, const CommonOptions& optio
         "\n\n");
 }
 
+Json json_of(const Prediction& p, const Reasons& why) {
+  Json changes = Json::array();
+  for (const Sensitivity& s : why.changes) {
+    changes.push_back({{"input", s.input}, {"change", s.step_change}, {"fits", s.fits}});
+  }
+  return {{"strategy", p.strategy},
+          {"gpus", p.gpus},
+          {"step_seconds", p.step_seconds},
+          {"step_interval_seconds", {p.step_interval.low, p.step_interval.high}},
+          {"bottleneck", p.bottleneck},
+          {"step_parts_seconds", json_of(why.parts)},
+          {"micro_batch_kinds_seconds", json_of(why.kinds)},
+          {"sensitivities", changes}};
+}
+
+// One point of a prediction, and what it is called beside another.
+struct Side {
+  std::string name;
+  const Prediction& prediction;
+  const Point& point;
+};
+
+Side side_of(const Explained& e, std::size_t i) {
+  return {title(e.predictions[i]), e.predictions[i], e.points[i]};
+}
+
+using Differences = std::vector<std::pair<Side, Side>>;
+
 // Time per sample of `to` minus that of `from`, part by part.
-void explain_difference(const std::string& from_name, const Prediction& from,
-                        const Point& from_point, const std::string& to_name, const Prediction& to,
-                        const Point& to_point, const CommonOptions& options) {
+void print_difference(const Side& from, const Side& to, Format format) {
   Table table({{"GPU time per sample", Align::left}, {"ms before"}, {"ms after"}, {"difference"}});
   const auto add = [&](const std::string& what, double a, double b) {
     table.add_row({what, fmt::format("{:.4f}", 1e3 * a), fmt::format("{:.4f}", 1e3 * b),
                    fmt::format("{:+.4f}", 1e3 * (b - a))});
   };
   double before = 0, after = 0;
-  for (const auto& part : difference(from, from_point, to, to_point)) {
+  for (const auto& part : difference(from.prediction, from.point, to.prediction, to.point)) {
     add(part.what, part.before, part.after);
     before += part.before;
     after += part.after;
   }
   add("all", before, after);
-  print(fmt::format("From {} to {} ({:+.1f} %):\n\n{}\n", from_name, to_name,
-                    100 * (after / before - 1), rendered(table, options.format)));
+  print(fmt::format("From {} to {} ({:+.1f} %):\n\n{}\n", from.name, to.name,
+                    100 * (after / before - 1), rendered(table, format)));
+}
+
+Json json_of(const Side& from, const Side& to) {
+  Json parts = Json::array();
+  for (const auto& part : difference(from.prediction, from.point, to.prediction, to.point)) {
+    parts.push_back(
+        {{"what", part.what}, {"before_seconds", part.before}, {"after_seconds", part.after}});
+  }
+  return {{"from", from.name}, {"to", to.name}, {"gpu_seconds_per_sample", parts}};
+}
+
+// The points that two scenarios have in common.
+Differences common_points(const Explained& first, const Explained& second) {
+  Differences list;
+  for (std::size_t i = 0; i < first.points.size(); ++i) {
+    for (std::size_t j = 0; j < second.points.size(); ++j) {
+      Side a = side_of(first, i), b = side_of(second, j);
+      if (a.name != b.name) continue;
+      a.name += " of " + first.scenario.name;
+      b.name = "the same of " + second.scenario.name;
+      list.emplace_back(a, b);
+    }
+  }
+  return list;
+}
+
+// What changes from each GPU count to the next, and from the first strategy to the others.
+Differences steps_between(const Explained& e) {
+  Differences list;
+  for (std::size_t i = 1; i < e.points.size(); ++i) {
+    if (e.predictions[i - 1].strategy != e.predictions[i].strategy) continue;
+    list.emplace_back(side_of(e, i - 1), side_of(e, i));
+  }
+  for (std::size_t i = 0; i < e.points.size(); ++i) {
+    const Prediction &a = e.predictions.front(), &b = e.predictions[i];
+    if (a.strategy == b.strategy || a.gpus != b.gpus) continue;
+    list.emplace_back(side_of(e, 0), side_of(e, i));
+  }
+  return list;
 }
 
 int explain(const std::vector<std::string>& files, const CommonOptions& options) {
   const RunOptions run{options.workers, {}};
-  const Explained first = predict_all(files.front(), run);
-  if (files.size() == 2) {
-    const Explained second = predict_all(files.back(), run);
-    bool any = false;
-    for (std::size_t i = 0; i < first.points.size(); ++i) {
-      for (std::size_t j = 0; j < second.points.size(); ++j) {
-        const Prediction &a = first.predictions[i], &b = second.predictions[j];
-        if (a.strategy != b.strategy || a.gpus != b.gpus) continue;
-        any = true;
-        explain_difference(title(a) + " of " + first.scenario.name, a, first.points[i],
-                           "the same of " + second.scenario.name, b, second.points[j], options);
-      }
-    }
-    if (!any) {
-      throw file_error(files.back(), "", "shares no strategy and GPU count with " + files.front());
-    }
-    return first.code == 1 || second.code == 1 ? 1 : std::max(first.code, second.code);
+  const Explained first = predict_all(files.front(), options, run);
+  std::optional<Explained> second;
+  if (files.size() == 2) second = predict_all(files.back(), options, run);
+  const Differences differences = second ? common_points(first, *second) : steps_between(first);
+  if (second && differences.empty()) {
+    throw file_error(files.back(), "", "shares no strategy and GPU count with " + files.front());
   }
-  for (std::size_t i = 0; i < first.points.size(); ++i) explain_point(first, i, options, run);
-  // What changes from one strategy to the next, and from the smallest GPU count to the others.
-  for (std::size_t i = 1; i < first.points.size(); ++i) {
-    const Prediction &a = first.predictions[i - 1], &b = first.predictions[i];
-    if (a.strategy == b.strategy) {
-      explain_difference(title(a), a, first.points[i - 1], title(b), b, first.points[i], options);
+  const bool json = options.format == Format::json;
+  Json document{{"points", Json::array()}, {"differences", Json::array()}};
+  for (std::size_t i = 0; !second && i < first.points.size(); ++i) {
+    const Reasons why = reasons_of(first, i, run);
+    if (json) {
+      document["points"].push_back(json_of(first.predictions[i], why));
+    } else {
+      print_point(first.predictions[i], why, options.format);
     }
   }
-  for (std::size_t i = 0; i < first.points.size(); ++i) {
-    const Prediction &a = first.predictions.front(), &b = first.predictions[i];
-    if (a.strategy != b.strategy && a.gpus == b.gpus) {
-      explain_difference(title(a), a, first.points.front(), title(b), b, first.points[i], options);
+  for (const auto& [from, to] : differences) {
+    if (json) {
+      document["differences"].push_back(json_of(from, to));
+    } else {
+      print_difference(from, to, options.format);
     }
   }
-  return first.code;
+  if (json) print(document.dump(2) + "\n");
+  if (!second) return first.code;
+  return first.code == 1 || second->code == 1 ? 1 : std::max(first.code, second->code);
 }
 
 Choice declare(CLI::App& app) {
@@ -174,9 +251,11 @@ Choice declare(CLI::App& app) {
   verb.add_option("scenarios", given->files, "One scenario, or two to explain the difference")
       ->required()
       ->expected(1, 2);
-  add_formats(verb, given->common, Formats::csv_markdown);
+  add_settings(verb, given->common);
+  add_formats(verb, given->common, Formats::tables);
   add_workers(verb, given->common);
-  add_examples(verb, {"my.yaml", "before.yaml after.yaml", "my.yaml --markdown > why.md"});
+  add_examples(verb, {"my.yaml", "my.yaml --set gpus=64 --json", "before.yaml after.yaml",
+                      "my.yaml --markdown > why.md"});
   return {&verb, [given] { return explain(given->files, given->common); }};
 }
 const Verb verb{VerbGroup::questions, declare};

@@ -30,7 +30,9 @@ std::string title_of(const Alternative& alternative) {
 
 int report(const Arguments& given) {
   keep_inputs(given.files, "--output", given.output);
-  const std::vector<Alternative> alternatives = alternatives_of(given.files);
+  const std::vector<Alternative> alternatives = alternatives_of(given.files, given.common);
+  std::string settings;  // above the text of the file, which they change
+  for (const std::string& one : given.common.settings) settings += "# --set " + one + "\n";
   std::vector<ReportChapter> chapters;
   AskedAlternatives asked =
       ask_alternatives(alternatives, given.common,
@@ -39,6 +41,7 @@ int report(const Arguments& given) {
                          record.scenario = title_of(alternative);
                          chapters.push_back(report_chapter(alternative.scenario, std::move(record),
                                                            {.workers = given.common.workers}));
+                         chapters.back().inputs = settings + chapters.back().inputs;
                        });
   if (chapters.empty()) return asked.code;
   ReportAlternatives& comparison = asked.comparison;
@@ -59,6 +62,7 @@ Choice declare(CLI::App& app) {
       ->required();
   verb.add_option("-o,--output", given->output, "The page, report.html; - = standard output")
       ->required();
+  add_settings(verb, given->common);
   add_sort(verb, given->sort);
   add_workers(verb, given->common);
   add_examples(verb, {"my.yaml -o report.html", "scenarios/ovi2026/*.yaml -o study.html",

@@ -12,6 +12,7 @@
 #include "core/units.hpp"
 #include "questions/trace.hpp"
 #include "results/render.hpp"
+#include "sweep/override.hpp"
 
 namespace lockstep {
 
@@ -29,6 +30,10 @@ ReplaysOptions training_options(const char* verb, ProgressLine& progress, int wo
                 note(fmt::format("{} trainings, about {} on this machine; what is done is kept",
                                  trainings, human(seconds, Dimension::seconds, 2)));
               }};
+}
+
+Scenario scenario_of(const std::string& file, const CommonOptions& options) {
+  return read_scenario_node(with_settings(Node::parse_file(file), options.settings), file);
 }
 
 ResultRecord record_of(const Scenario& scenario, const CommonOptions& options) {
@@ -51,7 +56,6 @@ namespace {
 
 struct Arguments {
   std::vector<std::string> files;
-  std::vector<std::string> settings;  // "PATH=VALUES"
   CommonOptions common;
   std::string sort;    // "" = as written
   TraceOptions trace;  // no path = no trace
@@ -123,8 +127,7 @@ int run_alternatives(const std::vector<Alternative>& alternatives, const Argumen
 
 int run(Arguments& arguments) {
   if (!arguments.trace_steps.empty()) arguments.trace.steps = parse_steps(arguments.trace_steps);
-  const std::vector<Alternative> alternatives =
-      alternatives_of(arguments.files, arguments.settings);
+  const std::vector<Alternative> alternatives = alternatives_of(arguments.files, arguments.common);
   if (alternatives.size() == 1) return run_one(alternatives.front().scenario, arguments);
   if (!arguments.trace.path.empty()) {
     throw file_error("", "--trace",
@@ -162,13 +165,10 @@ void add_trace(CLI::App& verb, Arguments& given) {
 Choice declare(CLI::App& app) {
   const auto given = std::make_shared<Arguments>();
   CLI::App& verb = *app.add_subcommand("run", "Predict every strategy and GPU count of a scenario");
-  verb.add_option("scenario", given->files, "Scenario files; several are compared in one table")
+  verb.add_option("scenario", given->files,
+                  "Scenario files; several are compared in one table; - = standard input")
       ->required();
-  verb.add_option(
-          "--set", given->settings,
-          "Field and its value instead of the file's: batch.global=256; once for each field")
-      ->expected(1)
-      ->take_all();
+  add_settings(verb, given->common);
   add_sort(verb, given->sort);
   add_formats(verb, given->common, Formats::json_csv);
   add_workers(verb, given->common);

@@ -76,8 +76,10 @@ void add_formats(CLI::App& verb, CommonOptions& options, Formats formats) {
   if (formats != Formats::csv_markdown) {
     add_format(group, "--json", "One JSON document", options.format, Format::json);
   }
-  add_format(group, "--csv", "CSV with a header line", options.format, Format::csv);
-  if (formats != Formats::json_csv) {
+  if (formats != Formats::json) {
+    add_format(group, "--csv", "CSV with a header line", options.format, Format::csv);
+  }
+  if (formats != Formats::json && formats != Formats::json_csv) {
     add_format(group, "--markdown", "Markdown tables", options.format, Format::markdown);
   }
   if (formats == Formats::all) {
@@ -85,6 +87,14 @@ void add_formats(CLI::App& verb, CommonOptions& options, Formats formats) {
                options.format, Format::openmetrics);
   }
   group.require_option(0, 1);
+}
+
+void add_settings(CLI::App& verb, CommonOptions& options) {
+  verb.add_option(
+          "--set", options.settings,
+          "Field and its value instead of the file's: batch.global=256; once for each field")
+      ->expected(1)
+      ->take_all();
 }
 
 void add_workers(CLI::App& verb, CommonOptions& options) {

@@ -39,8 +39,9 @@ class Verb {
 std::vector<Choice> declare_verbs(CLI::App& app);
 
 // --json, --csv, --markdown, --openmetrics: at most one of those that the verb has.
-enum class Formats { json_csv, csv_markdown, all };
+enum class Formats { json, json_csv, csv_markdown, tables, all };
 void add_formats(CLI::App& verb, CommonOptions& options, Formats formats);
+void add_settings(CLI::App& verb, CommonOptions& options);  // --set
 void add_workers(CLI::App& verb, CommonOptions& options);
 // Each is what follows `lockstep VERB `.
 void add_examples(CLI::App& verb, const std::vector<std::string>& examples);

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <iostream>
 
 #include "core/errors.hpp"
 
@@ -31,8 +32,9 @@ void refuse_too_large(const std::string& path, std::size_t most) {
                    "docs/command-line.md says how large files may be");
 }
 
-std::string file_text(const std::string& path, std::size_t most) {
-  std::ifstream file = opened_file(path);
+namespace {
+
+std::string text_of(std::istream& file, const std::string& path, std::size_t most) {
   std::string text;
   while (file) {
     constexpr std::size_t some = std::size_t{1} << 18;
@@ -43,6 +45,17 @@ std::string file_text(const std::string& path, std::size_t most) {
     if (text.size() > most) refuse_too_large(path, most);
   }
   return text;
+}
+
+}  // namespace
+
+std::string file_text(const std::string& path, std::size_t most) {
+  if (path == "-") {
+    static const std::string input = text_of(std::cin, path, most);
+    return input;
+  }
+  std::ifstream file = opened_file(path);
+  return text_of(file, path, most);
 }
 
 }  // namespace lockstep

@@ -16,7 +16,8 @@ inline constexpr std::size_t most_of_a_recording = std::size_t{2}
 // The file, open. Throws ConfigError: a folder, a device, or unreadable.
 std::ifstream opened_file(const std::string& path);
 
-// The whole text. Throws ConfigError, also where it has more than `most` bytes.
+// The whole text. `-` is standard input, which is read once and says the same whenever it is asked
+// again. Throws ConfigError, also where there are more than `most` bytes.
 std::string file_text(const std::string& path, std::size_t most);
 
 // Of a text of this file that has more bytes. Throws ConfigError.

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "core/file_text.hpp"
+#include "core/output.hpp"
 #include "points/measured.hpp"
 #include "points/points.hpp"
 #include "questions/anchor.hpp"

@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-// Throws OutputError when the scenario's file cannot be read again.
+// Throws ConfigError when the scenario's file cannot be read again.
 ReportChapter report_chapter(const Scenario& scenario, ResultRecord record,
                              const RunOptions& options = {});
 

@@ -77,6 +77,21 @@ std::vector<Piece> split(const std::string& text, std::size_t from) {
   return pieces;
 }
 
+// The same of the values of a setting. A list of a field whose file gives a list is its elements: it is
+// taken without its brackets, in the same places of the text.
+std::vector<Piece> pieces_of(const Setting& setting, const std::string& text, std::size_t from) {
+  std::vector<Piece> pieces = split(text, from);
+  if (setting.path != "gpus" && setting.path != "strategies") return pieces;
+  const std::size_t first = text.find_first_not_of(' ', from);
+  const std::size_t last = text.find_last_not_of(' ');
+  if (pieces.size() > 1 || first == std::string::npos || text[first] != '[' || text[last] != ']') {
+    return pieces;
+  }
+  const std::string inner = text.substr(0, last);
+  return inner.find_first_not_of(' ', first + 1) == std::string::npos ? pieces
+                                                                      : split(inner, first + 1);
+}
+
 struct Quantity {
   double number = 0;
   std::string unit;  // as written, with the blank before it
@@ -207,7 +222,7 @@ Setting parse_setting(const std::string& text) {
   if (equals == std::string::npos) fail(setting, 0, "has no '='", grammar);
   setting.path = text.substr(0, equals);
   setting.steps = parse_path(setting);
-  for (const Piece& piece : split(text, equals + 1)) {
+  for (const Piece& piece : pieces_of(setting, text, equals + 1)) {
     if (trimmed(piece.text).empty()) fail(setting, piece.column, "a value is missing", grammar);
     const std::size_t column = piece.column + piece.text.find_first_not_of(' ');
     if (const auto values = range(setting, piece)) {

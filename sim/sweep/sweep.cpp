@@ -37,6 +37,13 @@ SweepPlan plan_sweep(const Grid& grid, const std::string& scenario_file, std::si
   SweepPlan plan;
   plan.grid = &grid;
   plan.digest = grid.digest();
+  const PointIndex rows =
+      sample_size > 0 ? std::min<PointIndex>(sample_size, grid.size()) : grid.size();
+  if (rows > most_rows) {
+    throw file_error("", sample_size > 0 ? "--sample" : "--set",
+                     fmt::format("{} points are more than can be simulated, {}", rows, most_rows),
+                     "draw some of them with --sample N, or set fewer values");
+  }
   if (sample_size > 0) {
     plan.points = sample(grid.size(), sample_size, seed);
     plan.digest += fmt::format("-{}-{}", sample_size, seed);

@@ -12,6 +12,9 @@
 
 namespace lockstep {
 
+// Of one sweep: each is a simulation, and a line of a file.
+inline constexpr std::size_t most_rows = 100'000'000;
+
 struct SweepOptions {
   int workers = 0;          // 0 = one per core
   double most_seconds = 0;  // of one point; 0 = any
@@ -22,7 +25,8 @@ struct SweepOptions {
 };
 
 // Which points, and the factors of the scenario's anchor. `sample`: so many drawn with `seed`, or 0
-// = all. Throws ConfigError when the anchor does not go with what is set.
+// = all. Throws ConfigError when the anchor does not go with what is set, and when there are more
+// than `most_rows`.
 SweepPlan plan_sweep(const Grid& grid, const std::string& scenario_file, std::size_t sample,
                      std::uint64_t seed, const RunOptions& options);
 

@@ -54,6 +54,65 @@ TEST(Run, SetIsAsIfTheFileSaidSo) {
   EXPECT_THAT(wrong.err, StartsWith("--set gpu=2:1:1: gpu: "));
 }
 
+// Do all verbs that read a scenario take settings, and say the same with them as of a file?
+TEST(Settings, AreTakenByEveryVerb) {
+  const std::string file = write_file("verbs.yaml", scenario_text("strategies: [ddp, fsdp]\n"));
+  const std::string as_file =
+      write_file("as_verbs.yaml", scenario_text("strategies: [ddp, fsdp]\ngpus: [4]\n"));
+  for (const char* verb : {"compare", "explain", "run"}) {
+    const Outcome set = lockstep({verb, file, "--csv", "--set", "gpus=4"});
+    EXPECT_EQ(set.code, 0) << verb << set.err;
+    EXPECT_EQ(set.out, lockstep({verb, as_file, "--csv"}).out) << verb;
+  }
+  const Outcome checked = lockstep({"check", file, "--json", "--set", "gpus=[2,4]"});
+  EXPECT_EQ(nlohmann::json::parse(checked.out)[0]["points"][3]["gpus"], 4) << checked.err;
+  const Outcome page = lockstep({"report", file, "--set", "gpus=4", "-o", "-"});
+  EXPECT_THAT(page.out, AllOf(HasSubstr("# --set gpus=4"), HasSubstr("ddp on 4 GPUs")));
+}
+
+// Is what people read there for programs too?
+TEST(Json, OfCompareExplainAndCheckHasTheFigures) {
+  const std::string file =
+      write_file("json.yaml", scenario_text("strategies: [ddp, fsdp]\ngpus: [1, 4]\n"));
+  const auto run = nlohmann::json::parse(lockstep({"run", file, "--json"}).out)["predictions"];
+  const auto compared = nlohmann::json::parse(lockstep({"compare", file, "--json"}).out);
+  ASSERT_EQ(compared.size(), 2U);
+  const double ddp = run[1]["samples_per_second"], fsdp = run[3]["samples_per_second"];
+  EXPECT_EQ(compared[1]["gpus"], 4);
+  EXPECT_DOUBLE_EQ(compared[1]["speedup"], fsdp / ddp);
+  double more = 0;
+  for (const auto& [part, seconds] : compared[1]["more_seconds_per_sample"].items()) {
+    more += seconds.get<double>();
+  }
+  EXPECT_NEAR(more, 1 / fsdp - 1 / ddp, 0.02 / ddp);  // small parts are left out
+  const auto why = nlohmann::json::parse(lockstep({"explain", file, "--json"}).out);
+  ASSERT_EQ(why["points"].size(), 4U);
+  EXPECT_EQ(why["differences"].size(), 4U);
+  double step = 0;
+  for (const auto& [part, seconds] : why["points"][3]["step_parts_seconds"].items()) {
+    step += seconds.get<double>();
+  }
+  EXPECT_NEAR(step, run[3]["step_seconds"].get<double>(), 1e-9);
+  EXPECT_FALSE(why["points"][3]["sensitivities"].empty());
+  const auto checked = nlohmann::json::parse(lockstep({"check", file, "--json"}).out);
+  EXPECT_EQ(checked[0]["points"][3]["device_bytes"], run[3]["memory"]["device_bytes"]);
+  EXPECT_EQ(checked[0]["points"][3]["fits"], true);
+}
+
+// Can a scenario come through a pipe, to verbs that read it once and to those that read it again?
+TEST(StandardInput, IsAScenario) {
+  const std::string file = write_file("piped.yaml", scenario_text("gpus: [1, 2]\n"));
+  const std::string program = "\"" LOCKSTEP_PROGRAM "\" ", from = " - < \"" + file + "\"";
+  const Outcome piped = shell(program + "run --csv" + from);
+  EXPECT_EQ(piped.out, lockstep({"run", file, "--csv"}).out) << piped.err;
+  const Outcome swept = shell(program + "sweep --set batch.per_gpu=8,16" + from);
+  EXPECT_EQ(std::count(swept.out.begin(), swept.out.end(), '\n'), 4) << swept.err;
+  EXPECT_EQ(shell(program + "report -o -" + from).code, 0);
+  const Outcome wrong = shell("echo 'modle: lenet5' | " + program + "check -");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("-:1:1: modle: "));
+}
+
 TEST(Run, NothingThatFitsIsExitCodeThree) {
   const std::string some = test_folder().write(
       "some.yaml", scenario_text("model: vgg16\nplatform: g5.xlarge\nbatch: {micro: 600}\n"));

@@ -103,7 +103,7 @@ TEST_F(GridOf, WrongPathsAndValuesAreToldInTheSettingsText) {
   EXPECT_THAT(wrong({"strategies[2].ddp=3"}), HasSubstr("there is no strategy [2]; [0] to [1]"));
   EXPECT_THAT(wrong({"model=resnet18,resnet5O"}), HasSubstr("did you mean 'resnet50'?"));
   EXPECT_THAT(wrong({"platform=dgx"}), HasSubstr("unknown platform 'dgx'"));
-  EXPECT_THAT(wrong({"gpus=[1,2]"}), HasSubstr("not a list; write gpus=A,B"));
+  EXPECT_THAT(wrong({"gpus=[1,2],[3]"}), HasSubstr("not a list; write gpus=A,B"));
   EXPECT_THAT(wrong({"gpus=1", "gpus=2"}), HasSubstr("is set twice"));
   EXPECT_THAT(wrong({"measured=[]"}), HasSubstr("is no part of what is predicted"));
   const auto both = wrong({"precision=fp23", "batch.per_gpu=8,1.5"});  // all at once

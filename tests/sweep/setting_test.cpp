@@ -47,6 +47,16 @@ TEST(Setting, FlowValuesKeepTheirCommas) {
               ElementsAre("ddp", "{fsdp: {version: 2}, label: two}", "fsdp"));
 }
 
+// Does a list of GPUs or strategies mean to --set what it means in a file?
+TEST(Setting, AListOfAFieldThatListsIsItsValues) {
+  EXPECT_EQ(parse_setting("gpus=[8,16]").texts, parse_setting("gpus=8,16").texts);
+  EXPECT_EQ(parse_setting("gpus= [ 1..4 ] ").texts, parse_setting("gpus=1..4").texts);
+  EXPECT_EQ(parse_setting("strategies=[ddp, {fsdp: {version: 2}}]").texts,
+            parse_setting("strategies=ddp,{fsdp: {version: 2}}").texts);
+  EXPECT_EQ(parse_setting("gpus=[8,1x]").values[1].where().column, 9);
+  EXPECT_EQ(parse_setting("input.image=[3,32,32]").texts.size(), 1U);
+}
+
 TEST(Setting, ListsMayBeLong) {
   std::string list = "gpus=1";
   for (int i = 2; i <= 500; ++i) list += "," + std::to_string(i);

@@ -67,6 +67,18 @@ TEST_F(Sweep, RowsAreTheAnswersOfARun) {
   }
 }
 
+// Is a grid of more points than can be simulated refused, and can some of them be drawn?
+TEST_F(Sweep, AGridTooLargeToSimulateIsDrawnFrom) {
+  const std::string scenario = folder_.write("s.yaml", small_scenario);
+  InputFiles files;
+  const Grid grid(scenario, {"simulation.seed=1..100000", "batch.per_gpu=1..100000"}, files);
+  EXPECT_THAT(refusal([&] { plan_sweep(grid, scenario, 0, 1, {}); }),
+              HasSubstr("40000000000 points are more than can be simulated, 100000000"));
+  EXPECT_THAT(refusal([&] { plan_sweep(grid, scenario, std::size_t{1} << 40, 1, {}); }),
+              HasSubstr("--sample"));
+  EXPECT_EQ(plan_sweep(grid, scenario, 5, 1, {}).points.size(), 5U);
+}
+
 TEST_F(Sweep, AnyNumberOfWorkersGivesTheSameBytes) {
   const std::string one = swept(some, {.workers = 1});
   EXPECT_EQ(rows_of(one).size(), 60U);
