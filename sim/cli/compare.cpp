@@ -64,10 +64,13 @@ int compare(const Arguments& given) {
         : file_error(files.back(), "", "shares no strategy and GPU count with " + files.front());
   }
   const Format format = given.common.format;
-  std::string text =
-      format == Format::json ? comparisons_json(list) : rendered(comparison_table(list), format, 2);
-  if (format == Format::text && !list.empty()) {
-    text += "\n";
+  std::string text;
+  if (format == Format::json) {
+    text = comparisons_json(list);
+  } else if (format != Format::text) {
+    text = rendered(comparison_table(list), format);
+  } else if (!list.empty()) {
+    text = comparison_table(list).folded(text_width, 2) + "\n";
     for (const Comparison& comparison : list)
       text += wrapped(comparison_sentence(comparison)) + "\n";
   }

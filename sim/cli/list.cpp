@@ -1,6 +1,8 @@
 // `lockstep list WHAT`: the models, devices, platforms, strategies, recipes and scenarios that are there.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <map>
 
 #include "cli/verb.hpp"
@@ -85,9 +87,18 @@ Table strategies() {
 }
 
 Table scenarios() {
-  Table table({{"scenario", Align::left}, {"name", Align::left}});
-  for (const auto& file : shipped_scenarios()) {
-    table.add_row({file.substr(data_folder("").size()), read_scenario(file).name});
+  Table table({{"scenario", Align::left}, {"verb", Align::left}, {"name", Align::left}});
+  std::vector<std::string> files;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(data_folder("scenarios"))) {
+    if (entry.path().extension() == ".yaml") files.push_back(entry.path().string());
+  }
+  std::sort(files.begin(), files.end());
+  for (const std::string& file : files) {
+    const Node scenario = Node::parse_file(file);
+    table.add_row({file.substr(data_folder("").size()),
+                   scenario.find("cluster") ? "cluster" : "run",
+                   scenario.find("name").value_or(Node()).scalar()});
   }
   return table;
 }

@@ -5,6 +5,7 @@
 
 #include "cluster/question.hpp"
 #include "results/cells.hpp"
+#include "results/sentences.hpp"
 #include "results/table.hpp"
 
 namespace lockstep {
@@ -32,7 +33,7 @@ std::string policies_table(const ClusterAnswer& answer) {
                {"completion: mean"},
                {"median"},
                {"p90"},
-               {"makespan"},
+               {"makespan", Align::right, true},
                {"in use"},
                {"fragmented"},
                {"evictions"},
@@ -46,7 +47,7 @@ std::string policies_table(const ClusterAnswer& answer) {
                    std::to_string(o.evictions), std::to_string(o.resizes),
                    percent(o.lost + o.idle)});
   }
-  return table.text();
+  return table.folded(text_width, 1);
 }
 
 std::string gains_table(const ClusterAnswer& answer) {
@@ -68,7 +69,7 @@ std::string gains_table(const ClusterAnswer& answer) {
                      first ? "" : percent(static_cast<double>(gain.later) / gain.jobs)});
     }
   }
-  return table.text();
+  return table.folded(text_width, 1);
 }
 
 std::string speeds_table(const ClusterAnswer& answer) {
@@ -80,7 +81,7 @@ std::string speeds_table(const ClusterAnswer& answer) {
           {first ? kind.name : "", std::to_string(gpus), rate_text(rate), rate_text(rate / gpus)});
     }
   }
-  return table.text();
+  return table.folded(text_width, 2);
 }
 
 Json to_json(const Spread& s) {
@@ -93,15 +94,17 @@ std::string cluster_text(const ClusterAnswer& answer) {
   const ClusterQuestion& q = answer.question;
   std::string warnings;
   for (const std::string& warning : q.warnings) {
-    warnings += fmt::format("{}{}\n", warnings.empty() ? "\n" : "", warning);
+    warnings += (warnings.empty() ? "\n" : "") + wrapped(warning) + "\n";
   }
   return fmt::format(
-      "{}\n{} jobs on {} node{} of {}, {} GPUs\n\n{}\nWhich jobs gain (against {})\n{}\n"
+      "{}\n{}\n\n{}\nWhich jobs gain (against {})\n{}\n"
       "Simulated speeds\n{}{}",
-      q.name, q.jobs.size(), q.size.nodes, q.size.nodes == 1 ? "" : "s", q.platform,
-      q.size.nodes * q.size.gpus_per_node, policies_table(answer),
-      enum_name(answer.outcomes.front().policy), gains_table(answer), speeds_table(answer),
-      warnings);
+      wrapped(q.name),
+      wrapped(fmt::format("{} job{} on {} node{} of {}, {}", q.jobs.size(),
+                          q.jobs.size() == 1 ? "" : "s", q.size.nodes, q.size.nodes == 1 ? "" : "s",
+                          q.platform, gpus_text(q.size.nodes * q.size.gpus_per_node))),
+      policies_table(answer), enum_name(answer.outcomes.front().policy), gains_table(answer),
+      speeds_table(answer), warnings);
 }
 
 std::string cluster_json(const ClusterAnswer& answer) {

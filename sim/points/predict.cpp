@@ -104,8 +104,8 @@ Prediction summarise_point(const Scenario& scenario, const Point& point,
   }
   p.split = result.split;
   p.gpu_utilisation = result.device_busy / average;
-  const double peak = peak_per_gpu(point, math_mode(point.precision));
-  p.mfu = point.model_flops / (average * peak);  // both per GPU
+  p.flops_per_second = point.model_flops / average;
+  p.mfu = p.flops_per_second / peak_per_gpu(point, math_mode(point.precision));
   p.memory = result.memory;
   if (!fits(p.memory)) {
     OutOfMemory& lacks = p.out_of_memory.emplace();

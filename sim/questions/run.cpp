@@ -65,6 +65,15 @@ ResultRecord run_scenario(const Scenario& scenario, const RunOptions& options) {
   record.scenario = scenario.name;
   record.file = scenario.file;
   record.model = scenario.model;
+  if (!points.empty()) {
+    const TrainingStep& step = *points.front().step;
+    record.parameters = step.parameter_count;
+    if (step.tokens > 0) {
+      record.sequence = step.tokens / step.samples;
+    } else {
+      record.image = step.input_shape;
+    }
+  }
   record.platform = points.empty() ? scenario.platform : points.front().job.machine.title;
   record.precision = EnumNames<Precision>::names[static_cast<std::size_t>(scenario.precision)];
   if (scenario.recipe != Recipe::none) {

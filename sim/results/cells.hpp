@@ -2,8 +2,12 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/units.hpp"
 
@@ -44,14 +48,28 @@ inline std::string carbon_text(double kilograms) {
   return kilograms < 1000 ? fmt::format("{:.3g} kg", kilograms)
                           : fmt::format("{:.3g} t", kilograms / 1000);
 }
+// "$102622.89" as "$102,622.89": commas in the first run of digits.
+inline std::string with_separators(std::string text) {
+  constexpr const char* digits = "0123456789";
+  const std::size_t first = text.find_first_of(digits);
+  if (first == std::string::npos) return text;
+  const std::size_t end = std::min(text.find_first_not_of(digits, first), text.size());
+  for (std::size_t at = end; at > first + 3;) text.insert(at -= 3, ",");
+  return text;
+}
 inline std::string dollars_text(double dollars) {
-  return human(dollars, Dimension::dollars);
+  return with_separators(human(dollars, Dimension::dollars));
 }
 inline std::string dollars_or_dash(double dollars) {
   return dollars > 0 ? dollars_text(dollars) : "-";
 }
 inline std::string rate_text(double per_second) {
-  return per_second >= 100 ? fmt::format("{:.0f}", per_second) : fmt::format("{:.3g}", per_second);
+  return per_second >= 100 ? with_separators(fmt::format("{:.0f}", per_second))
+                           : fmt::format("{:.3g}", per_second);
+}
+// Channels, height and width: "3x224x224".
+inline std::string image_text(const std::vector<std::int64_t>& image) {
+  return fmt::format("{}", fmt::join(image, "x"));
 }
 
 }  // namespace lockstep

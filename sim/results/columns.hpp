@@ -33,6 +33,10 @@ class ColumnCells {
           describe(none, static_cast<const Part&>(Part{}));
           for (Cell& cell : none.cells) cells.push_back({std::move(cell.column), "", cell.words});
         }
+      } else if constexpr (figures::is_plain<Part>) {
+        if (*figure.column == '\0') return;
+        column(figure.column, value.value_or(Part{}));
+        if (!value) cells.back().text.clear();
       }
     } else if constexpr (figures::is_plain<T>) {
       if (*figure.column == '\0') return;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "results/cells.hpp"
 #include "results/columns.hpp"
 #include "results/render.hpp"
 #include "results/table.hpp"
@@ -15,6 +16,9 @@ std::vector<Cell> cells_of(const RecordHead& head, const T& value) {
   ColumnCells csv;
   csv.column("scenario", head.scenario);
   csv.column("model", head.model);
+  csv.field({"", "", "parameters"}, head.parameters);
+  csv.field({"", "", "sequence"}, head.sequence);
+  csv.column("image", head.image ? image_text(*head.image) : "");
   csv.column("platform", head.platform);
   csv.column("precision", value.precision);
   describe(csv, value);

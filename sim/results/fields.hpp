@@ -282,6 +282,15 @@ void describe(Visitor& v, P& p) {
            .none_at_zero = true},
           p.tokens_per_second);
   v.column("tokens_per_s", p.tokens_per_second);
+  const double samples_per_gpu = p.samples_per_second / p.gpus;
+  const double tokens_per_gpu = p.tokens_per_second / p.gpus;
+  v.field({"samples_per_second_per_gpu", "Of one of them.", "samples_per_s_per_gpu"},
+          samples_per_gpu);
+  v.field({.name = "tokens_per_second_per_gpu",
+           .doc = "Of one of them; models with tokens only.",
+           .none_at_zero = true},
+          tokens_per_gpu);
+  v.column("tokens_per_s_per_gpu", tokens_per_gpu);
   v.field({"scaling_efficiency", "Samples per second and GPU over those of the fewest GPUs.",
            "scaling_efficiency"},
           p.scaling_efficiency);
@@ -289,7 +298,14 @@ void describe(Visitor& v, P& p) {
   v.field({"gpu_utilisation", "Share of the step that the device is busy.", "gpu_utilisation"},
           p.gpu_utilisation);
   v.field({"mfu", "Model FLOPs over the peak of the precision.", "mfu"}, p.mfu);
+  v.field({"flops_per_second_per_gpu", "Model FLOPs a second, as MFU counts them.",
+           "flops_per_s_per_gpu"},
+          p.flops_per_second);
   v.field({"memory", "Peak memory of one GPU."}, p.memory);
+  const double free = free_bytes(p.memory);
+  v.field({"free_bytes", "Usable memory that is left; below 0 = so much is missing.", "free_bytes",
+           no_minimum},
+          free);
   const bool fits = !p.out_of_memory;
   v.field({"fits", "Into memory; times are still what they would be.", "fits"}, fits);
   v.column("memory_retries", p.memory.retries);
@@ -395,6 +411,9 @@ void describe(Visitor& v, Head& h) {
   v.field({"program_version", "Of the program that wrote this."}, program_version);
   v.field({"scenario", "Its name."}, h.scenario);
   v.field({"model", "Name of the model."}, h.model);
+  v.field({"parameters", "Trainable parameters of the model."}, h.parameters);
+  v.field({"sequence", "Tokens of a sample; models with tokens only."}, h.sequence);
+  v.field({"image", "Channels, height and width of a sample; models of images only."}, h.image);
   v.field({"platform", "Title of the platform."}, h.platform);
   v.field({"precision", "Numeric mode that the scenario asks for."}, h.precision);
   v.field({"recipe", "Name of the scenario's recipe, and what it set."}, h.recipe);

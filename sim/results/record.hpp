@@ -84,6 +84,11 @@ inline bool fits(const MemoryUse& memory) {
   return fits_device(memory) && fits_host(memory);
 }
 
+// What training leaves of the device's memory; below 0 = so much is missing; 0 = not known.
+inline double free_bytes(const MemoryUse& memory) {
+  return memory.capacity > 0 ? memory.capacity - memory.device : 0;
+}
+
 struct LinkTraffic {
   std::string link_class;  // "NVLink", "PCIe", "NIC", "host memory"
   double bytes = 0;        // per step, on the busiest link of the class, one way
@@ -196,8 +201,9 @@ struct Prediction {
   double tokens_per_second = 0;   // 0 for models without tokens
   double scaling_efficiency = 1;  // samples/s per GPU over that of the smallest GPU count
   StepSplit split;
-  double gpu_utilisation = 0;  // device busy / step (what nvidia-smi calls utilisation)
-  double mfu = 0;              // model FLOPs / (step * GPUs * peak of the precision)
+  double gpu_utilisation = 0;   // device busy / step (what nvidia-smi calls utilisation)
+  double mfu = 0;               // model FLOPs / (step * GPUs * peak of the precision)
+  double flops_per_second = 0;  // of one GPU: model FLOPs / (step * GPUs)
   MemoryUse memory;
   std::optional<OutOfMemory>
       out_of_memory;  // set = does not fit; times are still what they would be
@@ -231,6 +237,9 @@ struct RecordHead {
   std::string scenario;  // its name
   std::string file;
   std::string model, platform, precision;
+  // Of the model: trainable parameters; tokens of a sample, or channels, height and width of one.
+  std::optional<std::int64_t> parameters, sequence;
+  std::optional<std::vector<std::int64_t>> image;
   std::optional<std::string> recipe;  // its name and what it set
   std::uint64_t seed = 0;
   std::vector<std::string> warnings;

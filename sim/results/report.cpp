@@ -157,9 +157,10 @@ std::string report_article(const ReportChapter& chapter, std::size_t number) {
       chapter.description.empty() ? "" : "<br>" + html_text(chapter.description));
   out += answer_html(answer(chapter)) + "<div class=grid>\n";
   if (!record.predictions.empty()) {
-    out += panel_html("All points", "<div class=scroll tabindex=0>" +
-                                        summary_table(record).html("Every strategy and GPU count") +
-                                        "</div>\n");
+    out +=
+        panel_html("All points", "<div class=scroll tabindex=0>" +
+                                     summary_table(record).html("Every strategy and GPU count") +
+                                     "</div>\n<p>" + html_text(missing_price(record)) + "</p>\n");
   }
   for (const Chart& chart : charts_of(chapter)) {
     out += chart_html(chart, std::to_string(number));

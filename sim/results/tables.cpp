@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include "results/cells.hpp"
@@ -55,7 +56,10 @@ Table summary_table(const ResultRecord& record) {
   columns.insert(columns.end(), {{"90 % interval"}, {"total"}});
   if (priced) columns.push_back({"cost"});
   columns.insert(columns.end(), {{tokens ? "tokens/s" : "samples/s"},
-                                 {"scaling", Align::right, true},
+                                 {tokens ? "tokens/s/GPU" : "samples/s/GPU", Align::right, true},
+                                 {"TFLOP/s/GPU"},
+                                 {"free"},
+                                 {"scaling"},
                                  {"GPU busy"},
                                  {"MFU"}});
   if (caveats) columns.push_back({"but", Align::left});
@@ -68,8 +72,10 @@ Table summary_table(const ResultRecord& record) {
     cells.push_back(seconds_interval_text(p.step_interval.low, p.step_interval.high));
     cells.push_back(seconds_or_dash(p.total_seconds));
     if (priced) cells.push_back(dollars_or_dash(p.dollars));
+    const double rate = tokens ? p.tokens_per_second : p.samples_per_second;
     for (std::string cell :
-         {rate_text(tokens ? p.tokens_per_second : p.samples_per_second),
+         {rate_text(rate), rate_text(rate / p.gpus), rate_text(1e-12 * p.flops_per_second),
+          p.memory.capacity > 0 && !p.out_of_memory ? bytes_text(free_bytes(p.memory)) : "-",
           percent(p.scaling_efficiency), percent(p.gpu_utilisation), percent(p.mfu)}) {
       cells.push_back(std::move(cell));
     }
@@ -179,6 +185,34 @@ Table staleness_table(const ResultRecord& record) {
     std::vector<std::string> cells{p.strategy, std::to_string(p.gpus)};
     for (std::string& cell : staleness_cells(*p.staleness)) cells.push_back(std::move(cell));
     table.add_row(std::move(cells));
+  }
+  return table;
+}
+
+Table staleness_bars(const ResultRecord& record) {
+  constexpr std::int64_t most_bars = 12;
+  constexpr double longest = 32;  // characters
+  Table table({{"strategy", Align::left}, {"GPUs"}, {"stale by"}, {"share"}, {"", Align::left}});
+  for (const auto& p : record.predictions) {
+    if (!p.staleness || p.staleness->histogram.size() < 2) continue;
+    const auto& histogram = p.staleness->histogram;
+    const std::int64_t first = histogram.begin()->first, last = histogram.rbegin()->first;
+    const std::int64_t width = (last - first) / most_bars + 1;
+    std::map<std::int64_t, double> bars;  // of `width` values each
+    double all = 0, most = 0;
+    for (const auto& [updates, pushes] : histogram) {
+      all += static_cast<double>(pushes);
+      bars[(updates - first) / width] += static_cast<double>(pushes);
+    }
+    for (const auto& [bar, pushes] : bars) most = std::max(most, pushes);
+    for (std::int64_t bar = 0; bar <= bars.rbegin()->first; ++bar) {
+      const std::int64_t from = first + bar * width, to = std::min(last, from + width - 1);
+      table.add_row(
+          {bar == 0 ? p.strategy : "", bar == 0 ? std::to_string(p.gpus) : "",
+           from == to ? std::to_string(from) : fmt::format("{} .. {}", from, to),
+           percent(bars[bar] / all),
+           std::string(static_cast<std::size_t>(std::ceil(longest * bars[bar] / most)), '#')});
+    }
   }
   return table;
 }
@@ -396,8 +430,40 @@ std::vector<std::string> origins(const ResultRecord& record) {
   return texts;
 }
 
+namespace {
+
+// "8.03 billion".
+std::string count_text(std::int64_t count) {
+  const auto number = static_cast<double>(count);
+  if (number >= 1e9) return human(number / 1e9, Dimension::none) + " billion";
+  if (number >= 1e6) return human(number / 1e6, Dimension::none) + " million";
+  return with_separators(fmt::format("{}", count));
+}
+
+}  // namespace
+
+std::string missing_price(const ResultRecord& record) {
+  bool total = false, fits = false;
+  for (const Prediction& p : record.predictions) {
+    if (p.dollars > 0) return "";
+    total |= p.total_seconds > 0;
+    fits |= !p.out_of_memory;
+  }
+  if (!total) return "No total and no price: the scenario has no `dataset`.";
+  return fits ? "No price: give `price_per_gpu_hour`." : "";
+}
+
 std::string subject_text(const ResultRecord& record) {
-  std::string out = fmt::format("{} on {}, {}", record.model, record.platform, record.precision);
+  std::vector<std::string> sizes;
+  if (record.parameters)
+    sizes.push_back(fmt::format("{} parameters", count_text(*record.parameters)));
+  if (record.sequence) {
+    sizes.push_back(with_separators(fmt::format("{} tokens a sample", *record.sequence)));
+  }
+  if (record.image) sizes.push_back(fmt::format("{} images", image_text(*record.image)));
+  std::string out = fmt::format("{}{} on {}, {}", record.model,
+                                sizes.empty() ? "" : fmt::format(" ({})", fmt::join(sizes, ", ")),
+                                record.platform, record.precision);
   if (record.predictions.empty()) return out;
   const auto [least, most] = std::minmax_element(
       record.predictions.begin(), record.predictions.end(),

@@ -11,6 +11,8 @@
 namespace lockstep {
 
 // "vgg16 on 4x A100 80 GB SXM, amp-fp16, global batch 128 to 512"
+// Why the summary has no price or no total; "" = it has.
+std::string missing_price(const ResultRecord& record);
 std::string subject_text(const ResultRecord& record);
 
 // "Costs of ddp on 1, 2 GPUs: ... % measured": one line for all points whose shares read alike.
@@ -26,6 +28,8 @@ Table split_table(const ResultRecord& record);
 Table memory_table(const ResultRecord& record);
 Table traffic_table(const ResultRecord& record);
 Table staleness_table(const ResultRecord& record);
+// How many updates are so stale, as bars; of points where they are not all alike.
+Table staleness_bars(const ResultRecord& record);
 Table workers_table(const ResultRecord& record);
 Table seeds_table(const ResultRecord& record);
 Table stragglers_table(const ResultRecord& record);

@@ -62,11 +62,15 @@ std::string remarks(const ResultRecord& record) {
 std::string render_text(const ResultRecord& record) {
   std::string out = wrapped(record.scenario) + "\n" + wrapped(subject_text(record));
   out += "\n\n" + of_points(summary_table(record));
+  if (const std::string missing = missing_price(record); !missing.empty()) {
+    out += "\n" + wrapped(missing) + "\n";
+  }
   out += "\nWhere the step goes (mean of the ranks; the parts add up to the step)\n" +
          of_points(split_table(record));
   out += "\nPeak memory per GPU\n" + of_points(memory_table(record));
   out += section("Traffic per step, one way", traffic_table(record), 3);
   out += section("Staleness of the updates applied", staleness_table(record));
+  out += section("How stale the updates are", staleness_bars(record));
   out += section("One worker's share of the steps", workers_table(record));
   out += section("Over seeds: the mean step and staleness", seeds_table(record));
   out += section("What stragglers cost a step (without them; own work and waiting of ranks)",

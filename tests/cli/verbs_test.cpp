@@ -400,6 +400,66 @@ TEST(Explain, GivesPartsSensitivitiesAndOrigins) {
   }
 }
 
+// Do all lines of these fit a terminal, wherever they go?
+TEST(Text, HasAtMostEightyColumns) {
+  for (const std::vector<std::string>& words : std::initializer_list<std::vector<std::string>>{
+           {"compare", shipped("ovi2026/vgg16.yaml"), shipped("ovi2026/convnext_large.yaml")},
+           {"cluster", shipped("cluster/gang_or_elastic.yaml")},
+           {"run", shipped("one_slow_gpu.yaml")},
+           {"run", shipped("gpt_64_gpus.yaml")}}) {
+    std::istringstream lines(lockstep(words).out);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
+  }
+}
+
+// Does the first screen say what was asked, what a GPU does, and why something is missing?
+TEST(Run, BeginsWithWhatPeopleQuote) {
+  const std::string llm =
+      "model: gpt2\ninput: {sequence: 512}\nplatform: dgx-h100\ngpus: [8]\nbatch: {per_gpu: 4}\n";
+  const Outcome priceless = lockstep(
+      {"run", write_file("quoted.yaml", scenario_text(llm + "dataset: {tokens: 100G}\n"))});
+  EXPECT_THAT(priceless.out,
+              AllOf(HasSubstr("gpt2 (124 million parameters, 512 tokens a sample) on "),
+                    HasSubstr("tokens/s/GPU"), HasSubstr("TFLOP/s/GPU"), HasSubstr("free"),
+                    HasSubstr("\nNo price: give `price_per_gpu_hour`.\n")));
+  const Outcome priced =
+      lockstep({"run", write_file("quoted.yaml", scenario_text(llm)), "--set",
+                "dataset={tokens: 100T}", "--set", "price_per_gpu_hour=2 USD/h"});
+  EXPECT_THAT(priced.out,
+              AllOf(testing::ContainsRegex("\\$[0-9]+,[0-9]{3}"),
+                    testing::ContainsRegex("[0-9],[0-9]{3}"), Not(HasSubstr("No price"))));
+  const Outcome images = lockstep({"run", write_file("images.yaml", scenario_text(""))});
+  EXPECT_THAT(images.out, AllOf(HasSubstr("lenet5 (61,706 parameters, 3x32x32 images) on "),
+                                HasSubstr("No total and no price")));
+  const auto json = nlohmann::json::parse(
+      lockstep({"run", write_file("quoted.yaml", scenario_text(llm)), "--json"}).out);
+  EXPECT_EQ(json["sequence"], 512);
+  EXPECT_EQ(json["parameters"], 124439808);
+  const auto& p = json["predictions"][0];
+  EXPECT_DOUBLE_EQ(p["tokens_per_second_per_gpu"], p["tokens_per_second"].get<double>() / 8);
+  EXPECT_DOUBLE_EQ(p["free_bytes"].get<double>(), p["memory"]["usable_bytes"].get<double>() -
+                                                      p["memory"]["device_bytes"].get<double>());
+  const std::string csv =
+      lockstep({"run", write_file("quoted.yaml", scenario_text(llm)), "--csv"}).out;
+  EXPECT_THAT(csv, HasSubstr("scenario,model,parameters,sequence,image,platform,"));
+  EXPECT_THAT(csv, HasSubstr("gpt2,124439808,512,,"));
+}
+
+// Are updates of different staleness drawn, and those that are all alike not?
+TEST(Run, DrawsStaleness) {
+  const std::string out = lockstep({"run", shipped("one_slow_gpu.yaml")}).out;
+  const std::size_t at = out.find("How stale the updates are");
+  ASSERT_NE(at, std::string::npos);
+  const std::string bars = out.substr(at, out.find("\n\n", at) - at);
+  EXPECT_THAT(bars, AllOf(HasSubstr("ps async"), HasSubstr("####"), Not(HasSubstr("ps sync"))));
+}
+
+TEST(List, ShowsEveryScenarioAndItsVerb) {
+  const std::string csv = lockstep({"list", "scenarios", "--csv"}).out;
+  EXPECT_THAT(csv, HasSubstr("scenarios/cluster/gang_or_elastic.yaml,cluster,"));
+  EXPECT_THAT(csv, HasSubstr("scenarios/alternatives/which_machine.yaml,run,"));
+}
+
 TEST(List, ShowsEverythingThereIs) {
   EXPECT_THAT(lockstep({"list", "models"}).out, HasSubstr("resnet50"));
   EXPECT_THAT(lockstep({"list", "devices"}).out, HasSubstr("h100-sxm5-80gb"));

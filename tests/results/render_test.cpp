@@ -153,7 +153,7 @@ TEST(Render, WhatCannotRunHasNoPriceAnywhere) {
   const std::string csv = render_csv(record);
   EXPECT_EQ(csv.substr(csv.size() - 2), ",\n");
   EXPECT_THAT(render_text(record),
-              testing::HasSubstr("servers    16  100 .. 156 ms      -      -   1000000\n"));
+              testing::HasSubstr("servers    16  100 .. 156 ms      -      -  1,000,000\n"));
   EXPECT_THAT(render_text(record), testing::HasSubstr("  does not fit; 8 of 16 workers do 100 %"));
 }
 

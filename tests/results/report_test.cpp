@@ -259,7 +259,7 @@ TEST(Report, BeginsWithAllAlternativesInOneTable) {
                   "MiB free, 2 retries)|",
                   "2|slow|ddp|4|yes|125 ms|100 ms .. 156 ms|400 s|160|$0.50|3.73 GiB|barely (9.54 "
                   "MiB free, 2 retries)|",
-                  "3|fast|ddp|8|NO|125 ms|100 ms .. 156 ms|50.0 s|1280|-|3.73 GiB|1.86 GiB short|",
+                  "3|fast|ddp|8|NO|125 ms|100 ms .. 156 ms|50.0 s|1,280|-|3.73 GiB|1.86 GiB short|",
                   "4|slow|zero|2|no answer|-|-|-|-|-|-|it &lt;crashed&gt;|",
                   "5|&lt;none&gt;|-|-|cannot be|-|-|-|-|-|-|no such platform|"));
   // Both charts, each with its table, and a way to reach them.

@@ -24,6 +24,7 @@ inline ResultRecord sample_record() {
   plain.split = {0.001, 0.04, 0.07, 0.006, 0.002, 0, 0.005, 0.001};
   plain.gpu_utilisation = 0.944;
   plain.mfu = 0.31;
+  plain.flops_per_second = 96.7e12;
   plain.memory = {3e9,   3.5e9, 4e9, "backward of head", 2, {{"activations", 2e9}, {"states", 1e9}},
                   4.01e9};
   plain.dollars = 0.25;
@@ -100,6 +101,8 @@ inline ResultRecord sample_record() {
   record.scenario = "A made-up record";
   record.file = "made/up.yaml";
   record.model = "toy";
+  record.parameters = 1'234'567'890;
+  record.sequence = 2048;
   record.platform = "Toy machine";
   record.precision = "amp-fp16";
   record.seed = 7;
@@ -141,6 +144,7 @@ inline RealRecord real_record() {
   RealRecord record;
   record.scenario = "real training of toy";
   record.model = "toy";
+  record.image = std::vector<std::int64_t>{3, 32, 32};
   record.platform = "3 processes";
   record.precision = "fp32";
   record.seed = 7;
