@@ -3,6 +3,8 @@
 // the answer cannot be written.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <string>
 #include <vector>
 
@@ -38,6 +40,12 @@ ResultRecord record_of(const Scenario& scenario, const CommonOptions& options);
 // An answer for people. On a terminal what matters stands out, unless NO_COLOR is set.
 void print_text(const std::string& text);
 
+// "1 point", "3 points".
+template <class Count>
+std::string counted(Count count, const std::string& noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 // On stderr, unless --quiet asks for errors alone.
 void note(const std::string& text);
 bool& quiet();
@@ -54,7 +62,8 @@ void tell_warnings(const ResultRecord& record);
 // What kept points from an answer, on stderr; the exit code that follows: 1 if anything did.
 int tell_failures(const std::vector<Failure>& failures);
 
-// One line on stderr that says how far it is, only on a terminal and only when it takes a while.
+// One line on stderr that says how far it is, only when it takes a while. Elsewhere than on a terminal a
+// line now and then, the first after ten seconds.
 class ProgressLine {
  public:
   explicit ProgressLine(std::string what);
@@ -67,12 +76,15 @@ class ProgressLine {
   RunOptions run_options(int workers);
 
  private:
+  // Seconds since the beginning, where it is time to say something; 0 = not now.
+  double due() const;
   void show(const std::string& text);
 
   std::string what_;
   bool terminal_;
   double started_;
   double shown_ = 0;  // when; 0 = never
+  double next_ = 10;  // seconds from the beginning, where there is no terminal
 };
 
 }  // namespace lockstep

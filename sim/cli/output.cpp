@@ -119,17 +119,29 @@ void ProgressLine::clear() {
 
 void ProgressLine::restart() {
   started_ = wall_seconds();
+  next_ = 10;
+}
+
+double ProgressLine::due() const {
+  const double now = wall_seconds(), elapsed = now - started_;
+  if (terminal_) return elapsed >= 0.5 && now - shown_ >= 0.2 ? elapsed : 0;
+  return elapsed >= next_ && !quiet() ? elapsed : 0;
 }
 
 void ProgressLine::show(const std::string& text) {
+  if (!terminal_) {
+    note(text);
+    next_ = 2 * (wall_seconds() - started_);
+    return;
+  }
   print_error("\r\033[K{}", text);
   std::fflush(stderr);
   shown_ = wall_seconds();
 }
 
 void ProgressLine::update_rate(std::size_t done, std::size_t all, std::size_t before) {
-  const double now = wall_seconds(), elapsed = now - started_;
-  if (!terminal_ || elapsed < 0.5 || now - shown_ < 0.2) return;
+  const double elapsed = due();
+  if (elapsed <= 0) return;
   std::string text = fmt::format("{} {}/{}", what_, done, all);
   if (done > before) {
     const double rate = static_cast<double>(done - before) / elapsed;
@@ -140,9 +152,8 @@ void ProgressLine::update_rate(std::size_t done, std::size_t all, std::size_t be
 }
 
 void ProgressLine::update(const RunProgress& progress) {
-  if (!terminal_) return;
-  const double elapsed = wall_seconds() - started_;
-  if (elapsed < 0.5) return;
+  const double elapsed = due();
+  if (elapsed <= 0) return;
   std::string text = fmt::format("{} {}/{}", what_, progress.done, progress.all);
   if (progress.done < progress.all && !progress.point.empty()) {
     text += fmt::format(", {:.40}: {:.0f} %", progress.point, 100 * progress.fraction);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
@@ -15,6 +16,7 @@
 #include "questions/run.hpp"
 #include "sweep/override.hpp"
 #include "workload/model.hpp"
+#include "workload/model_file.hpp"
 
 namespace lockstep {
 
@@ -61,8 +63,20 @@ Json names_of_enum() {
   return names;
 }
 
+// How long the run is, and in what that is counted; "" = not said.
+Json dataset_of(const DatasetSpec& dataset) {
+  const std::array<std::pair<const char*, double>, 4> ways{{{"samples", dataset.samples},
+                                                            {"tokens", dataset.tokens},
+                                                            {"steps", dataset.steps},
+                                                            {"seconds", dataset.seconds}}};
+  for (const auto& [name, amount] : ways) {
+    if (amount > 0) return {{"of", name}, {"amount", amount}, {"epochs", dataset.epochs}};
+  }
+  return {{"of", ""}, {"amount", nullptr}, {"epochs", dataset.epochs}};
+}
+
 // What the controls show: the scenario as it is now.
-Json form_of(const Scenario& scenario, const Node& root) {
+Json form_of(const Scenario& scenario, const Node& root, const ResultRecord& record) {
   Json strategies = Json::array();
   const std::vector<Node> entries = elements_of(root, "strategies");
   for (std::size_t e = 0; e < entries.size(); ++e) {
@@ -83,13 +97,17 @@ Json form_of(const Scenario& scenario, const Node& root) {
                         : is_per_gpu ? batch.per_gpu
                                      : batch.micro},
             {"accumulation", batch.accumulation},
+            {"dataset", dataset_of(scenario.dataset)},
             {"strategies", std::move(strategies)}};
+  if (record.sequence) form["sequence"] = *record.sequence;
+  if (record.image) form["image"] = *record.image;
   // Fields that another model or platform has no use for.
   form["has"] = Json::array();
   for (const char* field : {"model_parameters", "input", "fabric", "profile", "anchor"}) {
     if (root.find(field)) form["has"].push_back(field);
   }
   const Machine machine = load_machine(scenario.platform);
+  form["price"] = scenario.price_per_gpu_hour.value_or(machine.price_per_gpu_hour);
   const FabricSpec fabric = changed(machine.fabric, scenario.fabric);
   if (fabric.kind != FabricKind::none) {
     form["network"] = {{"gbit", 8e-9 * fabric.nic_bytes_per_second},
@@ -155,12 +173,16 @@ std::string Explorer::choices() const {
     platforms.push_back(
         {{"name", name}, {"title", machine.title}, {"most_gpus", max_gpus(machine)}});
   }
+  Json models = Json::array();
+  for (const std::string& name : known_models()) {
+    models.push_back({{"name", name}, {"reads", load_model(name)->tokens ? "tokens" : "images"}});
+  }
   for (const Preset& preset : presets) {
     strategies.push_back({{"entry", preset.entry}, {"says", preset.says}});
   }
   return Json{{"scenarios", std::move(scenarios)},
               {"start", start_},
-              {"models", known_models()},
+              {"models", std::move(models)},
               {"platforms", std::move(platforms)},
               {"precisions", names_of_enum<Precision>()},
               {"optimizers", names_of_enum<OptimizerKind>()},
@@ -168,7 +190,8 @@ std::string Explorer::choices() const {
       .dump();
 }
 
-ExplorerReply Explorer::answer(const std::string& text) const {
+ExplorerReply Explorer::answer(const std::string& text,
+                               const std::function<void(const RunProgress&)>& progress) const {
   const auto began = std::chrono::steady_clock::now();
   try {
     const Question question = read_question(text);
@@ -183,13 +206,16 @@ ExplorerReply Explorer::answer(const std::string& text) const {
     check_allowed(question.settings, {own("model"), own("platform")});
     const Node root = with_settings(file, question.settings);
     const Scenario scenario = read_scenario_node(root, question.file);
-    ReportChapter chapter = report_chapter(scenario, run_scenario(scenario, {.workers = workers_}),
-                                           {.workers = workers_});
+    ReportChapter chapter =
+        report_chapter(scenario, run_scenario(scenario, {workers_, progress}), {workers_, {}});
     if (!question.settings.empty()) chapter.inputs = document_text(root);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-    Json reply{{"html", report_article(chapter, 0)}, {"data", Json::parse(report_data({chapter}))},
-               {"form", form_of(scenario, root)},    {"yaml", chapter.inputs},
-               {"command", command_of(question)},    {"seconds", took.count()}};
+    Json reply{{"html", report_article(chapter, 0)},
+               {"data", Json::parse(report_data({chapter}))},
+               {"form", form_of(scenario, root, chapter.record)},
+               {"yaml", chapter.inputs},
+               {"command", command_of(question)},
+               {"seconds", took.count()}};
     return {200, reply.dump(-1, ' ', false, Json::error_handler_t::replace)};
   } catch (const Json::exception&) {
     return fault(400, "a question is {\"scenario\": FILE, \"settings\": [TEXT, ...]}");

@@ -2,8 +2,11 @@
 // is a setting as `run --set` takes it, so that a command line says the same.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
+
+#include "points/simulate.hpp"
 
 namespace lockstep {
 
@@ -19,12 +22,15 @@ class Explorer {
   Explorer(std::string file, int workers);
 
   // {scenarios, start, models, platforms, precisions, optimizers, strategies}: what the controls offer.
+  // A model is {name, reads}: tokens or images.
   std::string choices() const;
 
   // `question`: {"scenario": FILE, "settings": ["gpus=1,2", ...]}. Only files that choices() names,
   // and settings that the controls make. The answer: {html, data, form, yaml, command, seconds}, or
-  // {errors: [{field, message, hint}]}. A scenario's `convergence` is not trained.
-  ExplorerReply answer(const std::string& question) const;
+  // {errors: [{field, message, hint}]}. A scenario's `convergence` is not trained. `progress` hears how
+  // far the simulations are.
+  ExplorerReply answer(const std::string& question,
+                       const std::function<void(const RunProgress&)>& progress = {}) const;
 
  private:
   std::string start_;

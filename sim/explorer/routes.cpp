@@ -44,26 +44,31 @@ bool comes_from_us(const std::string& origin, int port) {
 
 }  // namespace
 
-PageReply reply_to(const PageRequest& request, const Explorer& explorer, int port) {
-  if (!is_ours(request.host, port)) return {421, {}, "this server has another name\n"};
+std::optional<PageReply> reply_to(const PageRequest& request, const Explorer& explorer,
+                                  const Progress& progress, int port) {
+  if (!is_ours(request.host, port)) return PageReply{421, {}, "this server has another name\n"};
   if (!request.origin.empty() && !comes_from_us(request.origin, port)) {
-    return {403, {}, "asked by another page\n"};
+    return PageReply{403, {}, "asked by another page\n"};
   }
   const bool reads = request.method == "GET";
   if (request.target == "/answer") {
-    if (request.method != "POST") return {405, {}, "POST it\n"};
+    if (request.method != "POST") return PageReply{405, {}, "POST it\n"};
     if (!request.content_type.starts_with("application/json")) {
-      return {415, {}, "application/json is expected\n"};
+      return PageReply{415, {}, "application/json is expected\n"};
     }
-    ExplorerReply answer = explorer.answer(request.body);
-    return {answer.status, "application/json", std::move(answer.json)};
+    return std::nullopt;
+  }
+  constexpr std::string_view asked = "/progress/";
+  if (reads && request.target.starts_with(asked)) {
+    const auto known = progress.find(request.target.substr(asked.size()));
+    return PageReply{200, "application/json", known == progress.end() ? "null" : known->second};
   }
   const auto file = std::find_if(files.begin(), files.end(),
                                  [&](const File& one) { return request.target == one.target; });
-  if (file == files.end() && request.target != "/choices") return {404, {}, "not here\n"};
-  if (!reads) return {405, {}, "GET it\n"};
-  if (file != files.end()) return {200, file->type, *file->text};
-  return {200, "application/json", explorer.choices()};
+  if (file == files.end() && request.target != "/choices") return PageReply{404, {}, "not here\n"};
+  if (!reads) return PageReply{405, {}, "GET it\n"};
+  if (file != files.end()) return PageReply{200, file->type, *file->text};
+  return PageReply{200, "application/json", explorer.choices()};
 }
 
 }  // namespace lockstep

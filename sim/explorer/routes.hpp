@@ -1,8 +1,10 @@
-// Which request gets what: the page and its files, what the controls offer, answers. Requests that
+// Which request gets what: the page and its files, what the controls offer, how far a question is. Requests that
 // come by another name or from another page are refused, so that no page of the web can ask through
 // the user's browser (DNS rebinding, cross-site requests).
 #pragma once
 
+#include <map>
+#include <optional>
 #include <string>
 
 #include "explorer/explorer.hpp"
@@ -12,6 +14,7 @@ namespace lockstep {
 struct PageRequest {
   std::string method, target;
   std::string host, origin, content_type;  // headers; "" = not sent
+  std::string question;                    // X-Question: what the page calls it
   std::string body;
 };
 
@@ -24,6 +27,11 @@ struct PageReply {
 // Headers of every reply.
 extern const char* const content_security_policy;
 
-PageReply reply_to(const PageRequest& request, const Explorer& explorer, int port);
+// How far each question on its way is, as JSON, by what its page calls it.
+using Progress = std::map<std::string, std::string>;
+
+// Nothing: the body is a question, which is to be simulated.
+std::optional<PageReply> reply_to(const PageRequest& request, const Explorer& explorer,
+                                  const Progress& progress, int port);
 
 }  // namespace lockstep

@@ -1,7 +1,11 @@
 // See server.hpp.
 #include "explorer/server.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <boost/asio/awaitable.hpp>
@@ -9,14 +13,19 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/read_until.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
 
 #include "core/output.hpp"
 #include "explorer/routes.hpp"
@@ -40,6 +49,7 @@ PageRequest plain(const http::request<http::string_body>& request) {
           header(http::field::host),
           header(http::field::origin),
           header(http::field::content_type),
+          std::string(request["X-Question"]),
           request.body()};
 }
 
@@ -57,7 +67,103 @@ http::response<http::string_body> with_headers(PageReply reply, unsigned version
   return response;
 }
 
-asio::awaitable<void> converse(beast::tcp_stream stream, const Explorer& explorer, int port) {
+// In a child process: writes a line "progress JSON" now and then, and at the end "STATUS JSON".
+[[noreturn]] void answer_in_child(const Explorer& explorer, const std::string& question, int out) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // A connection is closed when the server closes it, not when its last question ends.
+  ::close_range(3, static_cast<unsigned>(out) - 1, 0);
+  ::close_range(static_cast<unsigned>(out) + 1, ~0U, 0);
+  const auto tell = [out](const std::string& line) {
+    for (std::size_t done = 0; done < line.size();) {
+      const ssize_t n = ::write(out, line.data() + done, line.size() - done);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) ::_exit(1);
+      done += static_cast<std::size_t>(n);
+    }
+  };
+  const ExplorerReply reply = explorer.answer(question, [&](const RunProgress& now) {
+    const nlohmann::json json{
+        {"done", now.done}, {"all", now.all}, {"point", now.point}, {"fraction", now.fraction}};
+    tell("progress " + json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  });
+  tell(fmt::format("{} {}\n", reply.status, reply.json));
+  ::_exit(0);
+}
+
+// A question that a child process answers. The child ends with it.
+class Asked {
+ public:
+  Asked(const asio::any_io_executor& executor, const Explorer& explorer,
+        const std::string& question)
+      : lines(executor) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) return;
+    pid_ = ::fork();
+    if (pid_ == 0) answer_in_child(explorer, question, ends[1]);
+    ::close(ends[1]);
+    lines.assign(ends[0]);
+  }
+  ~Asked() { end(); }
+  Asked(const Asked&) = delete;
+  Asked& operator=(const Asked&) = delete;
+  void end() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) continue;
+    pid_ = -1;
+  }
+  bool ended() const { return pid_ <= 0; }
+
+  asio::posix::stream_descriptor lines;
+
+ private:
+  pid_t pid_ = -1;
+};
+
+// Who closes the connection does not wait for the answer any more.
+void end_with_connection(tcp::socket& socket, const std::shared_ptr<Asked>& asked) {
+  socket.async_wait(tcp::socket::wait_read, [&socket, asked](const beast::error_code& error) {
+    if (error || asked->ended()) return;  // answered: the socket may be gone
+    char byte = 0;
+    const ssize_t n = ::recv(socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (n < 0 && errno == EAGAIN) {
+      end_with_connection(socket, asked);  // it was told of what had been read already
+    } else if (n <= 0) {
+      asked->end();
+    }
+  });
+}
+
+asio::awaitable<PageReply> answer(tcp::socket& socket, const PageRequest& request,
+                                  const Explorer& explorer, Progress& progress) {
+  const auto asked = std::make_shared<Asked>(socket.get_executor(), explorer, request.body);
+  end_with_connection(socket, asked);
+  PageReply reply{500, {}, "the simulation came to no end\n"};
+  std::string text;
+  beast::error_code error;
+  while (true) {
+    const std::size_t size =
+        co_await asio::async_read_until(asked->lines, asio::dynamic_buffer(text), '\n',
+                                        asio::redirect_error(asio::use_awaitable, error));
+    if (error) break;
+    const std::size_t blank = text.find(' ');
+    const std::string kind = text.substr(0, blank);
+    std::string json = text.substr(blank + 1, size - blank - 2);
+    text.erase(0, size);
+    if (kind != "progress") {
+      reply = {std::stoi(kind), "application/json", std::move(json)};
+      break;
+    }
+    progress[request.question] = std::move(json);
+  }
+  progress.erase(request.question);
+  asked->end();
+  socket.cancel(error);
+  co_return reply;
+}
+
+asio::awaitable<void> converse(beast::tcp_stream stream, const Explorer& explorer,
+                               Progress& progress, int port) {
   beast::flat_buffer buffer;
   bool keep_alive = true;
   while (keep_alive) {
@@ -75,7 +181,12 @@ asio::awaitable<void> converse(beast::tcp_stream stream, const Explorer& explore
       break;  // gone, silent for too long, or no HTTP
     } else {
       keep_alive = parser.get().keep_alive();
-      reply = reply_to(plain(parser.get()), explorer, port);
+      const PageRequest request = plain(parser.get());
+      if (auto known = reply_to(request, explorer, progress, port)) {
+        reply = std::move(*known);
+      } else {
+        reply = co_await answer(stream.socket(), request, explorer, progress);
+      }
     }
     const auto response = with_headers(std::move(reply), parser.get().version(), keep_alive);
     stream.expires_after(patience);
@@ -84,6 +195,7 @@ asio::awaitable<void> converse(beast::tcp_stream stream, const Explorer& explore
 }
 
 asio::awaitable<void> accept_all(tcp::acceptor& acceptor, const Explorer& explorer, int port) {
+  Progress progress;
   asio::steady_timer pause(acceptor.get_executor());
   while (true) {
     beast::error_code error;
@@ -95,7 +207,7 @@ asio::awaitable<void> accept_all(tcp::acceptor& acceptor, const Explorer& explor
       continue;
     }
     asio::co_spawn(acceptor.get_executor(),
-                   converse(beast::tcp_stream(std::move(socket)), explorer, port),
+                   converse(beast::tcp_stream(std::move(socket)), explorer, progress, port),
                    [](const std::exception_ptr&) {});  // a connection's end is nobody's fault
   }
 }
@@ -115,7 +227,7 @@ void serve(const Explorer& explorer, int port, const std::function<void(int)>& r
     throw OutputError(fmt::format("cannot listen on port {}: {}; --port 0 takes a free one", port,
                                   error.code().message()));
   }
-  // There is nothing to put in order, and an answer that is being simulated would be waited for.
+  // There is nothing to put in order: children end with their parent.
   for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { ::_exit(0); });
   ready(acceptor.local_endpoint().port());
   asio::co_spawn(io, accept_all(acceptor, explorer, acceptor.local_endpoint().port()),

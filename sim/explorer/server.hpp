@@ -7,8 +7,8 @@
 
 namespace lockstep {
 
-// Answers until the process is told to end (Ctrl-C, SIGTERM: exit code 0). One thread: an answer is
-// simulated in child processes, and other requests wait for it. `port` 0 takes any that is free;
+// Answers until the process is told to end (Ctrl-C, SIGTERM: exit code 0). Each question is a child
+// process, which ends when the connection that asked is closed. `port` 0 takes any that is free;
 // `ready` hears which. Throws OutputError when the port cannot be had.
 [[noreturn]] void serve(const Explorer& explorer, int port, const std::function<void(int)>& ready);
 

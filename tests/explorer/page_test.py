@@ -152,6 +152,48 @@ class Page(unittest.TestCase):
         self.assertTrue(self.find("#network").is_displayed())
         self.assertEqual(self.find("[name=gbit]").get_attribute("value"), "400")
 
+    def test_a_number_of_tokens_stays_when_the_model_changes(self):
+        self.set("gpus", "1")
+        self.set("samples", "2")
+        self.assertFalse(self.find("[name=sequence]").is_displayed())
+        self.assertEqual(self.find("[name=image]").get_attribute("value"), "3x32x32")
+        self.set("model", "gpt2")
+        self.assertFalse(self.find("[name=image]").is_displayed())
+        self.set("sequence", "256")
+        self.set("model", "bert-base")
+        self.assertEqual(self.find("[name=sequence]").get_attribute("value"), "256")
+        self.assertIn("256 tokens a sample", self.find("#answer .subject").text)
+        self.set("price", "3")
+        self.set("counted", "samples")
+        self.set("amount", "50k")
+        self.set("epochs", "2")
+        command = self.find("#command").text
+        for setting in ("'input={sequence: 256}'", "'price_per_gpu_hour=3 USD/h'", "'dataset={samples: 50k, epochs: 2}'"):
+            self.assertIn(setting, command)
+        self.picture("explorer-tokens")
+        self.silent()
+
+    def test_a_long_question_can_be_cancelled(self):
+        before = self.rows()
+        self.set("platform", "dgx-h100")
+        box = next(box for box in self.all("#strategies input") if "async" in box.get_attribute("value"))
+        box.click()
+        self.settled()
+        self.browser.execute_script("document.querySelector('[name=batch]').value = 'micro';"
+                                    "document.querySelector('[name=samples]').value = 1;"
+                                    "document.querySelector('[name=accumulation]').value = 4096;"
+                                    "const gpus = document.querySelector('[name=gpus]'); gpus.value = 1024;"
+                                    "gpus.dispatchEvent(new Event('input', {bubbles: true}));")
+        for _ in range(200):
+            if self.find("#cancel").is_displayed():
+                break
+            time.sleep(0.05)
+        self.find("#cancel").click()
+        self.assertIn("Cancelled", self.settled())
+        self.assertTrue(self.rows())
+        self.set("gpus", "1, 2, 4")
+        self.assertNotEqual(self.rows(), before)
+
     def test_what_was_kept_is_compared(self):
         self.assertFalse(self.find("#changes").is_displayed())
         self.set("samples", "64")

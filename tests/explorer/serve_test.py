@@ -163,6 +163,43 @@ class Serve(unittest.TestCase):
             self.assertEqual(process.wait(timeout=10), 0)
             process.stdout.close()
 
+    # Is a question that takes minutes in nobody's way, and does it end with its connection?
+    def test_a_long_question_is_told_of_and_ends_with_its_connection(self):
+        def children():
+            return pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+
+        connection = http.client.HTTPConnection("127.0.0.1", self.port)
+        question = {"scenario": SCENARIO, "settings": ["platform=dgx-h100", "gpus=1024", "batch={micro: 1, accumulation: 4096}",
+                                                       "strategies=[{parameter_server: {consistency: async}}]"]}
+        connection.request("POST", "/answer", json.dumps(question), {"Content-Type": "application/json", "X-Question": "long"})
+        until = time.monotonic() + 30
+        while (progress := json.loads(self.ask("GET", "/progress/long")[1])) is None:
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.1)
+        self.assertEqual(progress["all"], 1)
+        self.assertLess(progress["fraction"], 1)
+        self.assertEqual(self.answer()[0], 200)  # meanwhile
+        self.assertTrue(children())
+        connection.close()
+        while children() or self.ask("GET", "/progress/long")[1] != "null":
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.1)
+
+    # Can the length of a sample and of the run, and the price, be chosen?
+    def test_sequence_image_dataset_and_price(self):
+        status, answer = self.answer(["input.image=[3,64,64]", "dataset={samples: 1000, epochs: 3}", "price_per_gpu_hour=3 USD/h"])
+        self.assertEqual(status, 200, answer)
+        form = answer["form"]
+        self.assertEqual(form["image"], [3, 64, 64])
+        self.assertNotIn("sequence", form)
+        self.assertEqual(form["dataset"], {"of": "samples", "amount": 1000.0, "epochs": 3.0})
+        self.assertEqual(form["price"], 3.0)
+        status, answer = self.answer(["model=gpt2", "input={sequence: 256}", "strategies=[ddp]", "gpus=1", "batch={per_gpu: 2}"])
+        self.assertEqual(status, 200, answer)
+        self.assertEqual(answer["form"]["sequence"], 256)
+        reads = {one["name"]: one["reads"] for one in json.loads(self.ask("GET", "/choices")[1])["models"]}
+        self.assertEqual((reads["gpt2"], reads["vgg16"]), ("tokens", "images"))
+
     def test_many_answers(self):
         def resident():
             status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()

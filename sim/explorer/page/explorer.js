@@ -1,6 +1,6 @@
 // The controls make settings as `lockstep run --set` takes them; the answer comes as the report's
-// HTML and its charts' data. One question is on its way at a time: a newer one waits and replaces
-// those that waited before it.
+// HTML and its charts' data. One question is on its way at a time: a newer one ends it, and so does the
+// button; the server ends a question whose connection is closed.
 "use strict";
 (() => {
   const $ = (id) => document.getElementById(id);
@@ -47,8 +47,21 @@
     control.slow.value = "1";
     control.jitter.value = "0";
     control.more.value = "";
+    control.counted.value = now.dataset.of;
+    control.amount.value = now.dataset.amount ?? "";
+    control.epochs.value = now.dataset.epochs;
     offerStrategies(now.strategies);
     showNetwork(now);
+    showSample(now);
+  };
+  // What a sample and a GPU's hour are, unless somebody has said so.
+  const showSample = (now) => {
+    $("sequence").hidden = now.sequence === undefined;
+    $("image").hidden = now.image === undefined;
+    if (now.sequence !== undefined && !touched.has("sequence")) control.sequence.value = now.sequence;
+    if (now.image !== undefined && !touched.has("image")) control.image.value = now.image.join("x");
+    if (!touched.has("price")) control.price.value = now.price || "";
+    $("epochs").hidden = control.counted.value !== "samples";
   };
   const showNetwork = (now) => {
     $("network").disabled = $("network").hidden = !now.network;
@@ -59,8 +72,21 @@
   };
 
   // ---- the question
-  // Only what differs from the file. Another model has another input, another platform another network,
-  // and neither is what the file's profile and anchors were measured on.
+  // Only what differs from the file. Another platform has another network, and neither another model nor
+  // another platform is what the file's profile and anchors were measured on. Another model reads as
+  // many tokens where the file or somebody says how many, and has images of its own.
+  const sample = () => {
+    const reads = choices.models.find((one) => one.name === control.model.value)?.reads;
+    const image = `[${control.image.value.split(/[x,\s]+/).join(", ")}]`;
+    if (control.model.value === start.model) {
+      if (touched.has("sequence") && control.sequence.value) return [`input.sequence=${control.sequence.value}`];
+      return touched.has("image") && control.image.value ? [`input.image=${image}`] : [];
+    }
+    const said = (name) => touched.has(name) || (start.has.includes("input") && start[name] !== undefined);
+    if (reads === "tokens" && said("sequence") && control.sequence.value) return [`input={sequence: ${control.sequence.value}}`];
+    if (reads === "images" && touched.has("image") && control.image.value) return [`input={image: ${image}}`];
+    return start.has.includes("input") ? ["input={}"] : [];
+  };
   const settings = () => {
     const list = [];
     const differs = (name) => String(control[name].value) !== String(start[name]);
@@ -70,8 +96,9 @@
     };
     if (differs("model")) {
       list.push(`model=${control.model.value}`);
-      leave(["model_parameters", "{}"], ["input", "{}"]);
+      leave(["model_parameters", "{}"]);
     }
+    list.push(...sample());
     if (differs("platform")) {
       list.push(`platform=${control.platform.value}`);
       leave(["fabric", "{}"]);
@@ -87,6 +114,13 @@
     if (control.activation_checkpointing.checked !== start.activation_checkpointing) {
       list.push(`activation_checkpointing=${control.activation_checkpointing.checked}`);
     }
+    const { of, amount, epochs } = start.dataset;
+    if (control.counted.value !== of || (of && (String(control.amount.value) !== String(amount) || Number(control.epochs.value) !== epochs))) {
+      const passes = control.counted.value === "samples" && Number(control.epochs.value) ? `, epochs: ${control.epochs.value}` : "";
+      if (!control.counted.value) list.push("dataset={}");
+      else if (control.amount.value) list.push(`dataset={${control.counted.value}: ${control.amount.value}${control.counted.value === "seconds" && Number(control.amount.value) ? " s" : ""}${passes}}`);
+    }
+    if (touched.has("price") && control.price.value) list.push(`price_per_gpu_hour=${control.price.value} USD/h`);
     for (const [name, field, unit] of [["nics_per_node", "fabric.nics_per_node", ""], ["gbit", "fabric.nic_rate", " Gbit/s"]]) {
       if (touched.has(name) && control[name].value) list.push(`${field}=${control[name].value}${unit}`);
     }
@@ -97,7 +131,9 @@
     if (entries.join() !== start.strategies.map((one) => one.entry).join()) list.push(`strategies=[${entries.join(", ")}]`);
     return list;
   };
-  const touched = new Set(); // network controls that somebody changed since the platform was chosen
+  // Controls whose values are those of the model or the platform, until somebody changes them.
+  const touched = new Set();
+  const own = { model: ["image"], platform: ["nics_per_node", "gbit", "price"] };
 
   // ---- the answer
   const text = (name, content, className) => {
@@ -157,24 +193,46 @@
   };
 
   // ---- asking
-  let asking = false;
+  let asking = null; // {afresh, controller}
   let next = null;
-  const ask = async (scenario, list) => {
+  let questions = 0;
+  const ask = async (scenario, list, signal) => {
+    const name = `${Date.now()}-${++questions}`;
     const began = performance.now();
-    const reply = await fetch("/answer", {
-      method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ scenario, settings: list }),
-    });
-    const answer = await reply.json();
-    answer.took = performance.now() - began;
-    return answer;
+    const tell = async () => {
+      $("cancel").hidden = false;
+      const reply = await fetch(`/progress/${name}`).catch(() => null);
+      const now = reply && await reply.json();
+      if (signal.aborted || !now) return; // nothing is known yet, or all is done
+      const { done, all, point, fraction } = now;
+      const share = (done + fraction) / all, seconds = (performance.now() - began) / 1000;
+      const left = share > 0 ? `, about ${Math.ceil(seconds / share - seconds)} s left` : "";
+      $("status").textContent = done === all ? "Simulated; drawing…" : `Simulating ${done}/${all}${point ? `, ${point}: ${Math.round(100 * fraction)} %` : ""}${left}`;
+    };
+    const timer = setInterval(tell, 1000);
+    try {
+      const reply = await fetch("/answer", {
+        method: "POST", headers: { "Content-Type": "application/json", "X-Question": name },
+        body: JSON.stringify({ scenario, settings: list }), signal,
+      });
+      return await reply.json();
+    } finally {
+      clearInterval(timer);
+      $("cancel").hidden = true;
+    }
   };
   const update = async (afresh) => {
-    if (asking) { next = { afresh: afresh || (next && next.afresh) }; return; }
-    asking = true;
+    if (asking) {
+      next = { afresh: afresh || Boolean(next && next.afresh) };
+      if (afresh || !asking.afresh) asking.controller.abort();
+      return;
+    }
+    asking = { afresh, controller: new AbortController() };
+    const { signal } = asking.controller;
     $("status").toggleAttribute("data-busy", true);
     $("status").textContent = "Simulating…";
     try {
-      const answer = await ask(control.scenario.value, afresh ? [] : settings());
+      const answer = await ask(control.scenario.value, afresh ? [] : settings(), signal);
       if (answer.errors) {
         showErrors(answer.errors);
         $("status").textContent = "Not possible";
@@ -185,8 +243,9 @@
           touched.clear();
           kept = null;
           showForm(start);
-        } else if (!touched.size) {
-          showNetwork(answer.form);
+        } else {
+          if (!touched.has("gbit") && !touched.has("nics_per_node")) showNetwork(answer.form);
+          showSample(answer.form);
         }
         show(answer);
         if (afresh) kept = answer;
@@ -194,10 +253,11 @@
         $("status").textContent = `${points} point${points === 1 ? "" : "s"} in ${Math.round(1000 * answer.seconds)} ms`;
       }
     } catch {
-      $("status").textContent = "No answer: is lockstep serve still running?";
+      $("status").textContent = signal.aborted ? "Cancelled: the answer below is an earlier one" : "No answer: is lockstep serve still running?";
+      $("answer").toggleAttribute("data-stale", true);
     }
     $("status").removeAttribute("data-busy");
-    asking = false;
+    asking = null;
     if (next) { const { afresh: again } = next; next = null; update(again); }
   };
   let timer;
@@ -209,13 +269,15 @@
     const { name, value, checked } = event.target;
     if (said === (said = `${name} ${value} ${checked}`)) return; // a change after its input
     if (name === "scenario") { update(true); return; }
-    if (name === "platform") touched.clear();
-    if (name === "nics_per_node" || name === "gbit") touched.add(name);
+    for (const one of own[name] || []) touched.delete(one);
+    if (["sequence", ...own.model, ...own.platform].includes(name)) touched.add(name);
+    $("epochs").hidden = control.counted.value !== "samples";
     soon();
   };
   form.addEventListener("input", changed);
   form.addEventListener("change", changed);
   $("keep").addEventListener("click", () => { kept = shown; showChanges(); $("status").textContent = "Kept: later answers are compared with this one"; });
+  $("cancel").addEventListener("click", () => { next = null; if (asking) asking.controller.abort(); });
   $("reset").addEventListener("click", () => update(true));
   $("copy").addEventListener("click", async () => {
     try {
@@ -238,7 +300,7 @@
     choices = await (await fetch("/choices")).json();
     fill(control.scenario, choices.scenarios.map((one) => one.file), choices.scenarios.map((one) => one.name));
     control.scenario.value = choices.start;
-    fill(control.model, choices.models);
+    fill(control.model, choices.models.map((one) => one.name));
     fill(control.platform, choices.platforms.map((one) => one.name));
     fill(control.precision, choices.precisions);
     fill(control.optimizer, choices.optimizers);
