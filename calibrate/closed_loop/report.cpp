@@ -44,7 +44,52 @@ double centre(const std::vector<double>& errors) {
   return pseudo_median_bounds(errors) ? pseudo_median(errors) : median(errors);
 }
 
-Table table_of(const ResultRecord& record, const std::vector<Truth>& truths, double& worst) {
+// An error that is told where nothing was asked for.
+constexpr double usual_error = 0.1;
+
+double error_to_tell(const ClosedLoopOptions& options) {
+  return options.max_error.value_or(usual_error);
+}
+
+// What counts: the quiet repetitions, or all where none was.
+Truth counted(const Truth& truth, const ClosedLoopOptions& options) {
+  if (quiet_repetitions(truth, options) == 0) return truth;
+  Truth counts = truth;
+  for (auto list : {&Truth::step_seconds, &Truth::predicted, &Truth::compute, &Truth::predicted_so,
+                    &Truth::staleness, &Truth::predicted_staleness}) {
+    if ((truth.*list).size() != truth.unrest.size()) continue;
+    (counts.*list).clear();
+    for (std::size_t r = 0; r < truth.unrest.size(); ++r) {
+      if (quiet(truth.unrest[r], error_to_tell(options)))
+        (counts.*list).push_back((truth.*list)[r]);
+    }
+  }
+  return counts;
+}
+
+// Of strategies with repetitions that do not count: why.
+std::string noise(const ClosedLoopOptions& options, const ResultRecord& record,
+                  const std::vector<Truth>& truths) {
+  std::string text;
+  for (std::size_t i = 0; i < truths.size(); ++i) {
+    const std::vector<Unrest>& all = truths[i].unrest;
+    const std::size_t still = quiet_repetitions(truths[i], options);
+    if (still == all.size()) continue;
+    double cores = 0, chance = 0;
+    for (const Unrest& one : all) {
+      cores = std::max(cores, one.load.foreign + one.load.stolen);
+      chance = std::max(chance, one.chance);
+    }
+    text += fmt::format(
+        "{}: the machine was quiet in {} of {} repetitions (others had up to {:.2f} cores; equal "
+        "steps leave up to {:.1f} % to chance): {}.\n",
+        record.predictions[i].strategy, still, all.size(), cores, 100 * chance,
+        still > 0 ? "the others do not count" : "no verdict on this prediction");
+  }
+  return text;
+}
+
+Table table_of(const ResultRecord& record, const std::vector<Truth>& truths) {
   Table table({{"strategy", Table::Align::left},
                {"measured"},
                {"spread"},
@@ -68,7 +113,6 @@ Table table_of(const ResultRecord& record, const std::vector<Truth>& truths, dou
     // Each repetition against the prediction from the layers measured right before it.
     const std::vector<double> errors = errors_of(truth.predicted, truth.step_seconds);
     const double error = centre(errors);
-    worst = std::max(worst, std::abs(error));
     const auto [low, high] =
         std::minmax_element(truth.step_seconds.begin(), truth.step_seconds.end());
     std::vector<std::string> row{
@@ -118,7 +162,41 @@ std::string confidence(const ResultRecord& record, const std::vector<Truth>& tru
 
 }  // namespace
 
-void add_repetition(Truth& truth, const RealRun& run, const Prediction& predicted) {
+Unrest unrest_of(const RealRun& run, const Disturbance& load) {
+  constexpr std::size_t enough = 4;
+  const std::vector<double>& steps = run.each_step_seconds;
+  if (run.staleness || steps.size() < enough) return {load, 0};
+  const double middle = median(steps);
+  std::vector<double> distances;
+  for (const double step : steps) distances.push_back(std::abs(step - middle));
+  const double sigma = 1.4826 * median(distances) / middle;  // of a normal distribution
+  // Two standard errors of a median.
+  return {load, 2 * 1.2533 * sigma / std::sqrt(static_cast<double>(steps.size()))};
+}
+
+bool quiet(const Unrest& unrest, double share) {
+  // More than what a system does beside: a run takes seconds, and starts processes.
+  constexpr DisturbanceLimits limits{.foreign = 0.15, .stolen = 0.05};
+  return !disturbed(unrest.load, limits) && unrest.chance <= share;
+}
+
+std::size_t quiet_repetitions(const Truth& truth, const ClosedLoopOptions& options) {
+  return static_cast<std::size_t>(
+      std::count_if(truth.unrest.begin(), truth.unrest.end(),
+                    [&](const Unrest& unrest) { return quiet(unrest, error_to_tell(options)); }));
+}
+
+std::string objection(const ClosedLoopOptions& options, const LoopReport& report) {
+  if (!options.max_error) return "";
+  if (!report.decided) return "no verdict: the machine was quiet in no repetition";
+  if (report.worst <= *options.max_error) return "";
+  return fmt::format("an error of {:.1f} % is more than {:.1f} %", 100 * report.worst,
+                     100 * *options.max_error);
+}
+
+void add_repetition(Truth& truth, const RealRun& run, const Prediction& predicted,
+                    const Disturbance& load) {
+  truth.unrest.push_back(unrest_of(run, load));
   truth.step_seconds.push_back(run.step_seconds);
   truth.predicted.push_back(step_beside(predicted));
   if (predicted.staleness) {
@@ -141,15 +219,26 @@ void add_own_compute(Truth& truth, const std::vector<double>& of_ranks, const Pr
 LoopReport closed_loop_report(const ClosedLoopOptions& options, const ResultRecord& record,
                               const std::vector<Truth>& truths) {
   LoopReport report;
-  const Table table = table_of(record, truths, report.worst);
+  std::vector<Truth> counting;
+  for (const Truth& truth : truths) {
+    counting.push_back(counted(truth, options));
+    if (quiet_repetitions(truth, options) == 0) continue;
+    const Truth& row = counting.back();
+    report.decided = true;
+    report.worst =
+        std::max(report.worst, std::abs(centre(errors_of(row.predicted, row.step_seconds))));
+  }
+  const Table table = table_of(record, counting);
   const ProvenanceShare& share = record.predictions.front().provenance;
   report.text = fmt::format(
-      "{} on {} processes over {}, batch {} each: {} repetitions of {} steps, medians\n{}{}"
-      "Predictions: {} % measured, {} % interpolated, {} % modelled costs; worst error {:.1f} %.\n",
+      "{} on {} processes over {}, batch {} each: {} repetitions of {} steps, medians\n{}{}{}"
+      "Predictions: {} % measured, {} % interpolated, {} % modelled costs; {}.\n",
       options.model, options.ranks, options.network, options.batch,
-      truths.back().step_seconds.size(), options.steps, table.text(), confidence(record, truths),
-      std::lround(100 * share.measured), std::lround(100 * share.interpolated),
-      std::lround(100 * share.modelled), 100 * report.worst);
+      truths.back().step_seconds.size(), options.steps, table.text(), confidence(record, counting),
+      noise(options, record, truths), std::lround(100 * share.measured),
+      std::lround(100 * share.interpolated), std::lround(100 * share.modelled),
+      report.decided ? fmt::format("worst error {:.1f} %", 100 * report.worst)
+                     : "no verdict: the machine was quiet in no repetition");
   return report;
 }
 

@@ -7,9 +7,20 @@
 #include <vector>
 
 #include "closed_loop/closed_loop.hpp"
+#include "launch/machine_state.hpp"
 #include "results/real_run.hpp"
 
 namespace lockstep {
+
+// What a machine that had something else to do left of a repetition.
+struct Unrest {
+  Disturbance load;   // while it trained
+  double chance = 0;  // of its median step, relative, 95 %: from how far its equal steps differ
+};
+// `run`: a server's updates come in bunches, and say nothing of the machine.
+Unrest unrest_of(const RealRun& run, const Disturbance& load);
+// Whether the repetition can tell an error of `share`.
+bool quiet(const Unrest& unrest, double share);
 
 // What the repetitions of one strategy said, and what their predictions.
 struct Truth {
@@ -22,17 +33,24 @@ struct Truth {
   std::vector<double> predicted_staleness;
   std::map<std::int64_t, std::int64_t> histogram, predicted_histogram;  // of all repetitions
   double memory = 0;                                                    // bytes
+  std::vector<Unrest> unrest;                                           // of each repetition
 };
+// How many repetitions were quiet enough for the error that the user allows.
+std::size_t quiet_repetitions(const Truth& truth, const ClosedLoopOptions& options);
 
 // Adds a real run, and what had been predicted for it.
-void add_repetition(Truth& truth, const RealRun& run, const Prediction& predicted);
+void add_repetition(Truth& truth, const RealRun& run, const Prediction& predicted,
+                    const Disturbance& load = {});
 // What its ranks' compute took relative to the measured layers, and the prediction with that.
 void add_own_compute(Truth& truth, const std::vector<double>& of_ranks, const Prediction& so);
 
 struct LoopReport {
   std::string text;
-  double worst = 0;  // largest |error| of a step time in the table
+  double worst = 0;      // largest |error| of a step time whose repetitions were quiet
+  bool decided = false;  // a row was
 };
+// Why the loop does not pass; "" = it does, or nothing was asked for.
+std::string objection(const ClosedLoopOptions& options, const LoopReport& report);
 // `truths`: one for each prediction of the record, each with a repetition at least.
 LoopReport closed_loop_report(const ClosedLoopOptions& options, const ResultRecord& record,
                               const std::vector<Truth>& truths);

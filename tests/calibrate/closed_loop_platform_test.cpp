@@ -54,6 +54,45 @@ TEST(ClosedLoop, ComparesLikeWithLike) {
   EXPECT_EQ(truth.predicted, (std::vector<double>{3, 2}));
 }
 
+RealRun run_of(std::vector<double> steps) {
+  RealRun run;
+  run.step_seconds = 1;
+  run.each_step_seconds = std::move(steps);
+  run.memory.allocated = 1;
+  return run;
+}
+
+// Does a machine with other work get a verdict on the prediction?
+TEST(ClosedLoop, GivesItsVerdictOverQuietRepetitionsOnly) {
+  ClosedLoopOptions options;
+  options.max_error = 0.1;
+  ResultRecord record;
+  Prediction& predicted = record.predictions.emplace_back();
+  predicted.strategy = "fsdp";
+  predicted.median_step_seconds = predicted.step_seconds = 1;
+  predicted.memory.allocated = 1;
+  const std::vector<double> equal{1, 1.01, 0.99, 1.02, 0.98, 1, 1, 1};
+  std::vector<Truth> truths(1);
+  const auto report = [&] { return closed_loop_report(options, record, truths); };
+  // A right prediction: not even that passes where nothing was quiet.
+  add_repetition(truths[0], run_of(equal), predicted, {.seconds = 5, .foreign = 0.8});
+  add_repetition(truths[0], run_of({1, 2, 1, 3, 1, 2, 3, 2}), predicted, {.seconds = 5});
+  EXPECT_EQ(quiet_repetitions(truths[0], options), 0U);
+  EXPECT_FALSE(report().decided);
+  EXPECT_THAT(objection(options, report()), testing::HasSubstr("no verdict"));
+  EXPECT_THAT(report().text, testing::HasSubstr("fsdp: the machine was quiet in 0 of 2 repetitions "
+                                                "(others had up to 0.80 cores"));
+  // A quiet one decides alone, for and against.
+  add_repetition(truths[0], run_of(equal), predicted, {.seconds = 5, .foreign = 0.05});
+  EXPECT_TRUE(report().decided);
+  EXPECT_NEAR(report().worst, 0, 1e-12);
+  EXPECT_EQ(objection(options, report()), "");
+  truths[0].predicted = {1, 1, 1.3};
+  EXPECT_NEAR(report().worst, 0.3, 1e-12);
+  EXPECT_THAT(objection(options, report()), testing::HasSubstr("30.0 % is more than 10.0 %"));
+  EXPECT_THAT(report().text, testing::HasSubstr("quiet in 1 of 3"));
+}
+
 // A machine that computes slower in the run than while its layers were measured is told apart from
 // a wrong prediction.
 TEST(ClosedLoop, SaysHowItPredictsWithTheComputeOfTheRun) {
