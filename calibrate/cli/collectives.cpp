@@ -69,8 +69,8 @@ std::string save(const CollectiveReport& report, const CollectivesText& options,
     const auto dropped = std::erase_if(profile.collectives, [&](const ProfileCollective& curve) {
       return curve.backend == report.backend && curve.nodes == report.nodes;
     });
-    fmt::print(stderr, "dropped {} curves of {} nodes that were measured over {}\n", dropped,
-               report.nodes, before);
+    print_error("dropped {} curves of {} nodes that were measured over {}\n", dropped, report.nodes,
+                before);
   }
   merge_collectives(profile, collective_curves(report), report.complete);
   for (const auto& version : library_versions()) {
@@ -131,22 +131,22 @@ int run(const CollectivesText& options) {
          hosts ? "on-hosts-of-their-own" : "on-this-host"});
   });
   if (hosts) hosts->place(ranks);
-  fmt::print(stderr, "measuring collectives between {} processes over {} ...\n", options.ranks,
-             report.network);
+  print_error("measuring collectives between {} processes over {} ...\n", options.ranks,
+              report.network);
   const LaunchEnd end = run_processes(ranks);
   if (end.how == LaunchEnd::How::failed) {
     if (end.exit_code != 2) throw_failure(end, end.message);
-    fmt::print(stderr, "lockstep-calibrate: {}\n", end.message);
+    print_error("lockstep-calibrate: {}\n", end.message);
     return 2;
   }
   report.complete = end.how == LaunchEnd::How::finished;
   report.points = read_points(folder.result_file(0));
   print(options.json ? collective_json(report).dump(2) + "\n" : collective_table(report));
   if (!options.folder.empty() && !report.points.empty()) {
-    fmt::print(stderr, "{} {}\n", report.complete ? "wrote" : "interrupted; wrote what there is to",
-               save(report, options, ranks));
+    print_error("{} {}\n", report.complete ? "wrote" : "interrupted; wrote what there is to",
+                save(report, options, ranks));
   } else if (!report.complete) {
-    fmt::print(stderr, "interrupted; what was measured is above\n");
+    print_error("interrupted; what was measured is above\n");
   }
   if (!report.complete) return exit_interrupted;
   return report.wrong() == 0 ? 0 : 1;

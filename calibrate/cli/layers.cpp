@@ -55,7 +55,7 @@ Answers measure(LayersJob job) {
   if (end.how == LaunchEnd::How::interrupted) return answers;
   if (end.how == LaunchEnd::How::failed) {
     if (end.exit_code != killed) throw_failure(end, end.message);
-    fmt::print(stderr, "{}\n", end.message);
+    print_error("{}\n", end.message);
     answers.skipped = "killed (signal 9), out of memory perhaps";
     return answers;
   }
@@ -64,7 +64,7 @@ Answers measure(LayersJob job) {
     json value = json::parse(file);
     if (value.contains("out_of_memory")) {
       answers.skipped = "out of memory";
-      fmt::print(stderr, "rank {}: {}\n", rank, value["out_of_memory"].get<std::string>());
+      print_error("rank {}: {}\n", rank, value["out_of_memory"].get<std::string>());
     }
     answers.ranks.push_back(std::move(value));
   }
@@ -207,16 +207,16 @@ int run(const LayersText& options) {
                                  ? "copies and updates"
                                  : fmt::format("{} {} batch {}", job.model,
                                                enum_name(job.step.precision), job.step.samples);
-    fmt::print(stderr, "[{}/{}] {} ...\n", i + 1, jobs.size(), what);
+    print_error("[{}/{}] {} ...\n", i + 1, jobs.size(), what);
     const Answers answers = measure(job);
     if (answers.ranks.empty() && answers.skipped.empty()) {
       keep(false);
       print(table(lines));
-      fmt::print(stderr, "interrupted; what was measured is {}\n",
-                 options.folder.empty() ? "above" : "in " + options.folder + "/profile.yaml");
+      print_error("interrupted; what was measured is {}\n",
+                  options.folder.empty() ? "above" : "in " + options.folder + "/profile.yaml");
       return exit_interrupted;
     }
-    if (!answers.skipped.empty()) fmt::print(stderr, "skipped: {}\n", answers.skipped);
+    if (!answers.skipped.empty()) print_error("skipped: {}\n", answers.skipped);
     if (!job.model.empty()) {
       Measured line;
       line.model = job.model;
@@ -231,7 +231,7 @@ int run(const LayersText& options) {
     keep(i + 1 == jobs.size());
   }
   print(table(lines));
-  if (!options.folder.empty()) fmt::print(stderr, "wrote {}/profile.yaml\n", options.folder);
+  if (!options.folder.empty()) print_error("wrote {}/profile.yaml\n", options.folder);
   return 0;
 }
 

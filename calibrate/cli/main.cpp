@@ -8,6 +8,7 @@
 #include "cli/verbs.hpp"
 #include "core/command_line.hpp"
 #include "core/errors.hpp"
+#include "core/output.hpp"
 #include "launch/interrupts.hpp"
 
 namespace lockstep {
@@ -23,7 +24,7 @@ int do_verb(const Chosen& chosen) {
   try {
     return chosen();
   } catch (const InterruptError&) {
-    fmt::print(stderr, "interrupted\n");
+    print_error("interrupted\n");
     return exit_interrupted;
   } catch (const ConfigError&) {
     throw;

@@ -159,7 +159,7 @@ int train(const TrainText& text, const Arguments& arguments) {
   }
   const LaunchEnd end = run_processes(ranks);
   if (end.how == LaunchEnd::How::interrupted) {
-    fmt::print(stderr, "interrupted; all ranks were ended\n");
+    print_error("interrupted; all ranks were ended\n");
     return exit_interrupted;
   }
   if (end.how == LaunchEnd::How::failed) {
@@ -174,7 +174,7 @@ int train(const TrainText& text, const Arguments& arguments) {
   if (const std::string crowded = shared_cores(options.ranks, describe_machine().cores);
       options.device == "cpu" && !crowded.empty()) {
     record.warnings.push_back(crowded);
-    fmt::print(stderr, "note: {}\n", crowded);
+    print_error("note: {}\n", crowded);
   }
   print(text.json ? render_json(record) : text.csv ? render_csv(record) : render_text(record));
   return 0;

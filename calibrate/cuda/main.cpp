@@ -70,7 +70,7 @@ Device device_model(const std::string& name, const DeviceInfo& info) {
   const std::string match =
       matching_device(known, info.compute_capability, info.multiprocessors, info.memory_bytes);
   if (!match.empty()) return load_device(match);
-  fmt::print(stderr, "no device file fits {}; efficiencies are left out (--as)\n", info.title);
+  print_error("no device file fits {}; efficiencies are left out (--as)\n", info.title);
   return {};
 }
 
@@ -94,11 +94,11 @@ void save(const std::string& folder, const Measurements& measurements, bool comp
     profile.allocator.context_bytes = found.allocator.context_bytes;
   if (!found.copies.empty()) profile.copies = found.copies;
   merge_collectives(profile, found.collectives);
-  fmt::print(stderr, "wrote {}\n", save_profile(folder, profile));
+  print_error("wrote {}\n", save_profile(folder, profile));
 
   const std::string path = folder + "/efficiency.yaml";
   write_text(path, measurements_text(measurements));
-  fmt::print(stderr, "wrote {}\n", path);
+  print_error("wrote {}\n", path);
 }
 
 int run(const Arguments& arguments) {
@@ -107,7 +107,7 @@ int run(const Arguments& arguments) {
   if (available.devices == 0) {
     // Also without a device, wrong words are wrong.
     device_index(arguments.device, 1000);
-    fmt::print(stderr, "no CUDA device: {}; nothing measured\n", available.reason);
+    print_error("no CUDA device: {}; nothing measured\n", available.reason);
     return skipped;
   }
   const InterruptGuard guard;
@@ -115,7 +115,7 @@ int run(const Arguments& arguments) {
   options.device = device_index(arguments.device, available.devices);
   options.quick = arguments.quick;
   options.stop = InterruptGuard::interrupted;
-  options.progress = [](const std::string& line) { fmt::print(stderr, "  {}\n", line); };
+  options.progress = [](const std::string& line) { print_error("  {}\n", line); };
 
   Measurements measurements;
   bool complete = true;
@@ -130,17 +130,17 @@ int run(const Arguments& arguments) {
   measurements.versions = device_versions();
   try {
     for (std::size_t i = memory ? 1 : 0; i < chosen.size(); ++i) {
-      fmt::print(stderr, "{}\n", chosen[i].name);
+      print_error("{}\n", chosen[i].name);
       try {
         chosen[i].run(options, measurements);
       } catch (const DeviceError& error) {
         complete = false;
-        fmt::print(stderr, "{} ended early: {}\n", chosen[i].name, error.what());
+        print_error("{} ended early: {}\n", chosen[i].name, error.what());
       }
     }
   } catch (const Interrupted&) {
     complete = false;
-    fmt::print(stderr, "interrupted; what was measured so far is kept\n");
+    print_error("interrupted; what was measured so far is kept\n");
   }
   measurements.settings = device_settings(info);
   if (!arguments.folder.empty()) save(arguments.folder, measurements, complete);

@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "core/errors.hpp"
+#include "core/output.hpp"
 #include "core/statistics.hpp"
 #include "core/units.hpp"
 #include "fit/collective_rows.hpp"
@@ -162,7 +163,7 @@ int main(int count, char** arguments) {
       print_tables(rows, mode == "--fit" ? fit(rows) : NetworkModel{});
     return 0;
   } catch (const ConfigError& error) {
-    fmt::print(stderr, "{}\n", error.what());
+    print_error("{}\n", error.what());
     return 2;
   }
 }

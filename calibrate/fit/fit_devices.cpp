@@ -270,7 +270,7 @@ int main(int argc, char** argv) {
   try {
     return lockstep::run(folder, shipped, kernels, measured);
   } catch (const lockstep::ConfigError& error) {
-    fmt::print(stderr, "{}\n", error.what());
+    lockstep::print_error("{}\n", error.what());
     return 2;
   }
 }

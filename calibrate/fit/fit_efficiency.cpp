@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/errors.hpp"
+#include "core/output.hpp"
 #include "cuda/efficiency_fit.hpp"
 #include "workload/model_error.hpp"
 
@@ -28,8 +29,8 @@ int run(const std::string& path, const std::string& other) {
   const Device device = device_of(measurements, path, other);
   try {
     const cuda::EfficiencyFit fitted = cuda::fit_efficiency(measurements, device);
-    fmt::print(stderr, "{} as {}, with the peaks and the L2 cache of that device file\n{}", path,
-               device.name, cuda::fit_report(fitted));
+    print_error("{} as {}, with the peaks and the L2 cache of that device file\n{}", path,
+                device.name, cuda::fit_report(fitted));
     const std::string text = cuda::efficiency_text(fitted);
     if (text.empty())
       throw file_error(path, "", "holds nothing that an efficiency can be fitted to");
@@ -53,7 +54,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   } catch (const ConfigError& error) {
-    fmt::print(stderr, "{}\n", error.what());
+    print_error("{}\n", error.what());
     return 2;
   }
 }

@@ -28,8 +28,8 @@ int import_collectives(const Arguments& options) {
   set_setting(profile, "collectives", "nccl-tests, out of place");
   merge_collectives(profile, imported.curves);
   for (const ProfileCollective& curve : imported.curves)
-    note(fmt::format("{}, {} ranks, {} nodes: {} sizes", curve.collective, curve.ranks, curve.nodes,
-                     curve.points.size()));
+    note(fmt::format("{}, {}, {}: {}", curve.collective, counted(curve.ranks, "rank"),
+                     counted(curve.nodes, "node"), counted(curve.points.size(), "size")));
   for (const std::string& remark : imported.notes) note("note: " + remark);
   if (options.folder.empty())
     print(profile_section(profile, "collectives"));

@@ -27,8 +27,9 @@ ReplaysOptions training_options(const char* verb, ProgressLine& progress, int wo
           .estimate =
               [&](std::size_t trainings, double seconds) {
                 progress.clear();
-                note(fmt::format("{} trainings, about {} on this machine; what is done is kept",
-                                 trainings, human(seconds, Dimension::seconds, 2)));
+                note(fmt::format("{}, about {} on this machine; what is done is kept",
+                                 counted(trainings, "training"),
+                                 human(seconds, Dimension::seconds, 2)));
               }};
 }
 

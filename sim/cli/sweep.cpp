@@ -87,8 +87,9 @@ int exit_code(const RowsFile::Counts& counts) {
 }
 
 void tell(const RowsFile::Counts& counts, const std::string& output) {
-  std::string text = fmt::format("{} points: {} answers",
-                                 counts.answers + counts.refused + counts.failed, counts.answers);
+  std::string text =
+      fmt::format("{}: {}", counted(counts.answers + counts.refused + counts.failed, "point"),
+                  counted(counts.answers, "answer"));
   if (counts.refused > 0) text += fmt::format(", {} refused", counts.refused);
   if (counts.failed > 0) text += fmt::format(", {} failed", counts.failed);
   if (!counts.first_reason.empty()) text += fmt::format(" (the first: {})", counts.first_reason);

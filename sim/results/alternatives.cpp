@@ -163,7 +163,7 @@ std::string accuracies(const AlternativesRecord& record, const ResultRecord& all
     if (!least->as_good.empty()) {
       std::vector<std::size_t> rows = least->as_good;
       for (std::size_t& row : rows) ++row;
-      line += ", but within the intervals " + rows_text(rows) + " may";
+      line += fmt::format("; {} may be as good: the intervals overlap", rows_text(rows));
     }
     out += wrapped(line) + "\n";
     return true;

@@ -171,7 +171,7 @@ std::string target_sentence(const ResultRecord& record) {
     for (const std::size_t i : least.as_good) {
       others.add(record.predictions[i].strategy, record.predictions[i].gpus);
     }
-    return fmt::format(", but within the intervals {} may", others.text());
+    return fmt::format(" (may be as good, for the intervals overlap: {})", others.text());
   };
   const auto accuracy = [&](const LeastToTarget& least) -> const Accuracy& {
     return *record.predictions[least.best].accuracy;
@@ -180,8 +180,8 @@ std::string target_sentence(const ResultRecord& record) {
       fmt::format("{} reaches {} first, after {}{}", name(*first), percent(*target),
                   seconds_to_target_text(accuracy(*first)), doubt(*first));
   if (const auto cheapest = least_to_target(record.predictions, dollars_to_target)) {
-    sentence += fmt::format("; {} most cheaply, for {}{}",
-                            cheapest->best == first->best ? "it does so" : name(*cheapest),
+    sentence += fmt::format("; the cheapest is {}, at {}{}",
+                            cheapest->best == first->best ? "the same" : name(*cheapest),
                             dollars_to_target_text(accuracy(*cheapest)), doubt(*cheapest));
   }
   return sentence + ".";

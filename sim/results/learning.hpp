@@ -116,8 +116,8 @@ struct LeastToTarget {
 std::optional<LeastToTarget> least_to_target(const std::vector<Prediction>& predictions,
                                              const SpentToTarget& spent);
 
-// "sync on 4 GPUs reaches 85.0 % first, after 12.3 s (11.9 s .. 12.7 s), but within the intervals
-// async on 4 GPUs may", and who does so most cheaply; "" when nothing has a target.
+// "sync on 4 GPUs reaches 85.0 % first, after 12.3 s (11.9 s .. 12.7 s) (may be as good, for the
+// intervals overlap: async on 4 GPUs)", and which is the cheapest; "" when nothing has a target.
 std::string target_sentence(const ResultRecord& record);
 
 }  // namespace lockstep

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <set>
 #include <sstream>
@@ -120,10 +121,52 @@ void check_kind(const Node& root) {
   throw ConfigError(diagnostic);
 }
 
+// What people look for and there is not yet, by words of its name.
+constexpr std::array<std::pair<const char*, const char*>, 7> not_there{
+    {{"lora", "LoRA and other adapters are not there yet: all parameters are trained"},
+     {"peft", "LoRA and other adapters are not there yet: all parameters are trained"},
+     {"freeze", "frozen layers are not there yet: all parameters are trained"},
+     {"frozen", "frozen layers are not there yet: all parameters are trained"},
+     {"quanti", "quantised weights are not there yet"},
+     {"compile", "torch.compile is not there yet: PyTorch runs eagerly"},
+     {"tensor_parallel", "tensor parallelism is not there yet"}}};
+
+// Says more of mistakes that only a scenario has.
+void say_more(Diagnostic& diagnostic) {
+  if (diagnostic.field.ends_with("zero.stage") && diagnostic.message.starts_with("'3'")) {
+    diagnostic.hint += "; stage 3 is `fsdp`";
+  }
+  if (diagnostic.message != "unknown key") return;
+  const std::string key = diagnostic.field.substr(diagnostic.field.rfind('.') + 1);
+  for (const auto& [word, says] : not_there) {
+    if (key.find(word) == std::string::npos) continue;
+    diagnostic.message = says;
+    diagnostic.hint = "";
+    return;
+  }
+  if (diagnostic.hint.find(" more") != std::string::npos) {
+    diagnostic.hint += "; `lockstep schema scenario --fields` has all";
+  }
+}
+
+Scenario read_fields(const Node& root) {
+  try {
+    return read_node<Scenario>(root);
+  } catch (const ConfigError& error) {
+    Diagnostics diagnostics;
+    for (Diagnostic diagnostic : error.diagnostics()) {
+      say_more(diagnostic);
+      diagnostics.add(std::move(diagnostic));
+    }
+    diagnostics.throw_if_any();
+    throw;
+  }
+}
+
 Scenario read_root(const Node& root, const std::string& file) {
   check_kind(root);
   WithRecipe with = apply_recipe(root);
-  Scenario scenario = read_node<Scenario>(with.root);
+  Scenario scenario = read_fields(with.root);
   scenario.recipe_set = std::move(with.set);
   scenario.file = file;
   for (auto& entry : scenario.strategies) {

@@ -20,8 +20,11 @@ std::string kind_of_entry(const Node& entry) {
   return "";
 }
 
+// `strategies` is a list also of one.
 Node value_of(const Setting& setting) {
-  if (setting.values.size() == 1) return setting.values.front();
+  const bool one = setting.values.size() == 1;
+  const Node& first = setting.values.front();
+  if (one && (setting.path != "strategies" || first.kind() == Node::Kind::sequence)) return first;
   return Node::parse_text("[]", setting.name).with_elements(setting.values);
 }
 

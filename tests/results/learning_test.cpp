@@ -95,12 +95,12 @@ TEST(Target, IsSaidWithItsInterval) {
                  fast = of_seeds({line(4), line(4.4)});
   const std::string sentence = target_sentence(record_of({slow, fast}));
   EXPECT_EQ(sentence,
-            "s2 on 1 GPU reaches 50.0 % first, after 2.10 s (1.47 s .. 2.73 s); s1 on 1 GPU most "
-            "cheaply, for $0.0110 ($0.00469 .. $0.0173).");
+            "s2 on 1 GPU reaches 50.0 % first, after 2.10 s (1.47 s .. 2.73 s); the cheapest is "
+            "s1 on 1 GPU, at $0.0110 ($0.00469 .. $0.0173).");
   EXPECT_EQ(
       target_sentence(record_of({of_seeds({line(4)})})),
-      "s1 on 1 GPU reaches 50.0 % first, after 2.00 s with one seed; it does so most cheaply, "
-      "for $0.50 with one seed.");
+      "s1 on 1 GPU reaches 50.0 % first, after 2.00 s with one seed; the cheapest is the same, "
+      "at $0.50 with one seed.");
   EXPECT_THAT(accuracy_table(record_of({of_seeds({line(4)})})).rows().front(),
               ElementsAre("s1", "1", "100.0 %", "-", "0", "0", "50.0 %", "1 of 1", "2.00 s", "-",
                           "$0.50", "-"));
@@ -123,10 +123,11 @@ TEST(Target, SaysWhomTheIntervalsDoNotTellFromTheFirst) {
   ASSERT_TRUE(cheapest);
   EXPECT_EQ(cheapest->best, 0u);
   EXPECT_THAT(cheapest->as_good, ElementsAre());
-  EXPECT_EQ(target_sentence(record),
-            "s3 on 1 GPU reaches 50.0 % first, after 2.00 s (1.37 s .. 2.63 s), but within the "
-            "intervals s2 on 1 GPU may; s1 on 1 GPU most cheaply, for $0.00400 ($0.00337 .. "
-            "$0.00463).");
+  EXPECT_EQ(
+      target_sentence(record),
+      "s3 on 1 GPU reaches 50.0 % first, after 2.00 s (1.37 s .. 2.63 s) (may be as good, for "
+      "the intervals overlap: s2 on 1 GPU); the cheapest is s1 on 1 GPU, at $0.00400 "
+      "($0.00337 .. $0.00463).");
 }
 
 // Intervals that touch overlap; a hair apart, and they do not.
