@@ -13,7 +13,6 @@
 #include "results/json_fields.hpp"
 #include "results/sentences.hpp"
 #include "results/tables.hpp"
-#include "sweep/override.hpp"
 
 namespace lockstep::fits_verb {
 
@@ -23,8 +22,7 @@ using Json = nlohmann::ordered_json;
 
 struct Arguments {
   std::string file;
-  std::vector<std::string> settings;  // "PATH=VALUES"
-  bool json = false;
+  CommonOptions common;
 };
 
 struct Answer {
@@ -86,8 +84,7 @@ std::string text_of(const Answer& answer) {
 }
 
 int fits_for(const Arguments& given) {
-  const Scenario scenario =
-      read_scenario_node(with_settings(Node::parse_file(given.file), given.settings), given.file);
+  const Scenario scenario = scenario_of(given.file, given.common);
   const std::vector<CostScale> scales = anchor_scales(scenario, {});
   Predicted predicted = predict_each(scenario, expand(scenario, scales));
   std::vector<Answer> answers;
@@ -112,7 +109,7 @@ int fits_for(const Arguments& given) {
     points.push_back(json_of_answer(answer));
     text += (text.empty() ? "" : "\n") + text_of(answer);
   }
-  if (given.json) {
+  if (given.common.format == Format::json) {
     print(Json{{"scenario", scenario.name}, {"points", std::move(points)}}.dump(2) + "\n");
   } else {
     print_text(text);
@@ -125,13 +122,9 @@ Choice declare(CLI::App& app) {
   const auto given = std::make_shared<Arguments>();
   CLI::App& verb = *app.add_subcommand(
       "fits", "What fits into memory: the least changes, the largest micro-batch, the fewest GPUs");
-  verb.add_option("scenario", given->file, "Scenario file")->required();
-  verb.add_option(
-          "--set", given->settings,
-          "Field and its value instead of the file's: batch.global=256; once for each field")
-      ->expected(1)
-      ->take_all();
-  verb.add_flag("--json", given->json, "Print JSON");
+  verb.add_option("scenario", given->file, "Scenario file; - = standard input")->required();
+  add_settings(verb, given->common);
+  add_formats(verb, given->common, Formats::json);
   add_examples(verb, {"my.yaml", "my.yaml --set gpus=8 --json"});
   return {&verb, [given] { return fits_for(*given); }};
 }
