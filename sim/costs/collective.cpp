@@ -119,11 +119,12 @@ Chosen choose(const Machine& machine, const CommGroup& group, Collective collect
 }
 
 // The full size of the same collective over fewer nodes, every rank having as much.
-double bytes_over(const CommGroup& group, Collective collective, double bytes, int nodes) {
+double bytes_over(const CommGroup& group, Collective collective, double bytes,
+                  const CommGroup& fewer) {
   const bool shards = collective == Collective::all_gather ||
                       collective == Collective::reduce_scatter ||
                       collective == Collective::all_to_all;
-  return shards ? bytes * nodes / group.nodes : bytes;
+  return shards ? bytes * fewer.ranks() / group.ranks() : bytes;
 }
 
 // More nodes never take less time than fewer, every rank having as much to say: what happens inside
@@ -138,7 +139,7 @@ Chosen choose_over_nodes(const Machine& machine, const CommGroup& group, Collect
     fewer.absent = 0;
     if (fewer.ranks() == 1) continue;
     const Chosen part =
-        choose(machine, fewer, collective, bytes_over(group, collective, bytes, nodes), model);
+        choose(machine, fewer, collective, bytes_over(group, collective, bytes, fewer), model);
     chosen.times.latency += std::max(0.0, part.times.total() - chosen.times.total());
   }
   return chosen;

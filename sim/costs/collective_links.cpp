@@ -143,15 +143,14 @@ std::vector<LinkLoad> collective_links(const Machine& machine, const CommGroup& 
   };
   if (links.path == NodePath::nvlink) add(LinkClass::nvlink, local, ranks, links.capacity);
   if (links.path == NodePath::pcie_peer) add(LinkClass::pcie, local, ranks, links.capacity);
-  if (links.path == NodePath::host_memory) {
-    add(LinkClass::pcie, local, ranks, links.capacity);
+  if (links.path == NodePath::host_memory) add(LinkClass::pcie, local, ranks, links.capacity);
+  if (links.path == NodePath::host_memory || links.path == NodePath::cpu) {
     // Written by the sender, read by the receiver.
-    add(LinkClass::host_memory, 2 * local * group.ranks_per_node * group.concurrent, group.nodes,
+    const double rank = 2 * local * group.concurrent;
+    add(LinkClass::host_memory, rank * group.ranks_per_node, group.nodes,
         machine.host.memory_bandwidth);
+    if (!loads.empty() && group.absent > 0) loads.back().total_bytes = rank * ranks;
   }
-  if (links.path == NodePath::cpu)
-    add(LinkClass::host_memory, 2 * local * group.ranks_per_node * group.concurrent, group.nodes,
-        machine.host.memory_bandwidth);
   if (group.nodes > 1) {
     const int nics = usable_nics(machine, group);
     const double node = node_bytes(group, collective, algorithm, bytes) * group.concurrent;

@@ -113,9 +113,17 @@ class Fitting {
     return global % gpus == 0 ? global / gpus : 0;
   }
 
-  // `micro` where the set has a smaller one. Nothing where a change would change nothing, or the job
+  // The least micro-batch that a step may be made of; 0 = none.
+  static std::int64_t least_micro(std::int64_t samples) {
+    for (std::int64_t micro = 1; micro <= samples; ++micro) {
+      if (samples % micro == 0 && samples / micro <= most_accumulation) return micro;
+    }
+    return 0;
+  }
+
+  // `micro` where the set has a smaller one; 0 = the least. Nothing where a change would change nothing, or the job
   // is refused for it.
-  std::optional<Scenario> with(unsigned set, int gpus, std::int64_t micro = 1) const {
+  std::optional<Scenario> with(unsigned set, int gpus, std::int64_t micro = 0) const {
     Scenario changed = base_;
     changed.gpus = {gpus};
     StrategyEntry& entry = changed.strategies.front();
@@ -133,9 +141,8 @@ class Fitting {
     }
     if (set & smaller_micro) {
       const std::int64_t samples = samples_on(gpus);
-      if (samples == 0 || samples % micro != 0 || samples / micro > most_accumulation) {
-        return std::nullopt;
-      }
+      if (micro == 0) micro = least_micro(samples);
+      if (micro == 0) return std::nullopt;
       changed.batch = {};
       changed.batch.micro = micro;
       changed.batch.accumulation = samples / micro;
@@ -219,7 +226,7 @@ class Fitting {
       return changed && fits(*changed);
     };
     std::vector<std::int64_t> micros;  // that divide the batch into fewer samples than it has now
-    for (std::int64_t micro = 1; micro < std::min(samples, point_.micro_batch + 1); ++micro) {
+    for (std::int64_t micro = 1; micro <= std::min(samples, point_.micro_batch); ++micro) {
       const bool fewer = micro < point_.micro_batch || gpus != point_.job.gpus;
       if (samples % micro == 0 && samples / micro <= most_accumulation && fewer) {
         micros.push_back(micro);
@@ -260,9 +267,9 @@ class Fitting {
     Predicted made = predict_each(scenario, expand(scenario, inputs_, workloads_, scales_));
     if (made.predictions.empty() || made.predictions.front().out_of_memory) return std::nullopt;
     Prediction& prediction = made.predictions.front();
-    const bool grows =
-        prediction.gpus != point_.job.gpus && prediction.global_batch > point_.global_batch;
-    if (grows) changes.push_back(fmt::format("global batch {}", prediction.global_batch));
+    if (prediction.global_batch != point_.global_batch) {
+      changes.push_back(fmt::format("global batch {}", prediction.global_batch));
+    }
     return FittingJob{std::move(changes), scenario, std::move(prediction)};
   }
 
@@ -283,6 +290,10 @@ std::string fitting_text(const FittingJob& job) {
   }
   text += fmt::format(" ({} a step, {} free", seconds_text(p.step_seconds),
                       bytes_text(p.memory.capacity - p.memory.device));
+  if (p.memory.host_capacity > 0) {
+    text +=
+        fmt::format(", {} free on the host", bytes_text(p.memory.host_capacity - p.memory.host));
+  }
   if (p.dollars > 0) text += ", " + dollars_text(p.dollars);
   return text + ")";
 }

@@ -196,6 +196,14 @@ TEST(CollectiveCost, GpusThatANodeLacksSendNothing) {
     EXPECT_NEAR(nvlink.total_bytes, (gpus - 1) * GiB, 1e-9 * GiB) << gpus;
     EXPECT_NEAR(nvlink.bytes, (gpus - 1.0) / gpus * GiB, 1e-9 * GiB) << gpus;
   }
+  // Through the host's memory: written and read, by six of eight.
+  const Machine host = load_machine("g5.12xlarge");
+  const CollectiveCost cost = collective_cost(host, group_of(host, 6), Collective::all_gather, GiB);
+  for (const LinkLoad& load : cost.links) {
+    const double each = load.link == LinkClass::host_memory ? 2 : 1;
+    if (load.link == LinkClass::nic) continue;
+    EXPECT_NEAR(load.total_bytes, each * 5 * GiB, 1e-9 * GiB);
+  }
 }
 
 TEST(CollectiveCost, ReplicaGroupsTogetherFillTheNics) {
