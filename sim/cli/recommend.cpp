@@ -9,19 +9,20 @@
 
 #include "cli/verb.hpp"
 #include "convergence/study.hpp"
+#include "core/output.hpp"
 #include "core/units.hpp"
+#include "sweep/candidates.hpp"
 
 namespace lockstep::recommend_verb {
 
 namespace {
 
-constexpr std::array by_names{"cost", "time", "memory", "energy"};
-
 struct Arguments {
   std::string file;
+  std::vector<std::string> settings;     // "PATH=VALUES"
   std::string deadline, budget, memory;  // "" = any
   std::string gpus, platforms;           // "" = the scenario's
-  std::string by;                        // of by_names; "" = what the limits suggest
+  std::string by;                        // of rank_names; "" = what the limits suggest
   std::string accuracy;                  // "85%"; "" = any
   std::size_t trainings = RecommendOptions{}.most_trainings;
   CommonOptions common;
@@ -74,16 +75,18 @@ int recommend_for(const Arguments& arguments) {
   options.deadline = parse_most("--deadline", arguments.deadline, Dimension::seconds);
   options.budget = parse_most("--budget", arguments.budget, Dimension::dollars);
   options.memory = parse_most("--memory", arguments.memory, Dimension::bytes);
+  options.settings = arguments.settings;
   options.gpus = arguments.gpus;
   options.platforms = arguments.platforms;
-  const auto by = std::find(by_names.begin(), by_names.end(), arguments.by);
-  if (by != by_names.end()) options.by = static_cast<RankBy>(by - by_names.begin());
+  const auto by = std::find(rank_names.begin(), rank_names.end(), arguments.by);
+  if (by != rank_names.end()) options.by = static_cast<RankBy>(by - rank_names.begin());
   options.most_trainings = arguments.trainings;
   std::optional<Trainings> trainings;
   if (!arguments.accuracy.empty()) {
     options.min_accuracy = parse_share("--min-accuracy", arguments.accuracy);
     // What cannot be trained is said before thousands of candidates are simulated.
-    if (const Scenario scenario = read_scenario(arguments.file); scenario.convergence) {
+    const Scenario scenario = Variants(arguments.file, arguments.settings).with({});
+    if (scenario.convergence) {
       check_can_learn(scenario);
       trainings.emplace(scenario, arguments.common.workers);
     }
@@ -96,7 +99,16 @@ int recommend_for(const Arguments& arguments) {
     answer = recommend(arguments.file, options);
   }
   for (const std::string& warning : answer.warnings) note("note: " + warning);
-  print_text(recommendation_text(answer, arguments.file));
+  switch (arguments.common.format) {
+    case Format::json:
+      print(recommendation_json(answer));
+      break;
+    case Format::csv:
+      print(recommendation_csv(answer));
+      break;
+    default:
+      print_text(recommendation_text(answer, arguments.file, arguments.settings));
+  }
   return answer.ranked.empty() ? 3 : 0;
 }
 
@@ -105,6 +117,11 @@ Choice declare(CLI::App& app) {
   CLI::App& verb = *app.add_subcommand(
       "recommend", "Search platform, GPU count, strategy and batch split for a training run");
   verb.add_option("scenario", given->file, "Scenario file, with a dataset")->required();
+  verb.add_option(
+          "--set", given->settings,
+          "Field and its value instead of the file's: batch.global=256; once for each field")
+      ->expected(1)
+      ->take_all();
   verb.add_option("--deadline", given->deadline, "The run takes at most so long, e.g. 6h");
   verb.add_option("--budget", given->budget, "The run costs at most so much, e.g. '200 USD'");
   verb.add_option("--memory", given->memory, "A GPU uses at most so much, e.g. 24GiB");
@@ -114,7 +131,7 @@ Choice declare(CLI::App& app) {
   verb.add_option("--by", given->by,
                   "What is best: cost, time, memory or energy (default: cost; time if there is a "
                   "budget and no deadline)")
-      ->check(CLI::IsMember(std::vector<std::string>(by_names.begin(), by_names.end())));
+      ->check(CLI::IsMember(std::vector<std::string>(rank_names.begin(), rank_names.end())));
   verb.add_option("--min-accuracy", given->accuracy,
                   "The run learns at least so much, e.g. 85%: candidates are trained, best first "
                   "(LibTorch; the scenario says how in `convergence`)");
@@ -122,10 +139,12 @@ Choice declare(CLI::App& app) {
                   "Candidates that are trained at most, those that learn the same counted once "
                   "(default: 12)")
       ->check(CLI::Range(1, 1000));
+  add_formats(verb, given->common, Formats::json_csv);
   add_workers(verb, given->common);
   add_examples(verb, {"my.yaml --deadline 6h --gpus 1..64*2 --platforms p4d.24xlarge,g5.12xlarge",
                       "my.yaml --budget '200 USD' --memory 24GiB",
-                      "my.yaml --min-accuracy 85% --gpus 1..8*2"});
+                      "my.yaml --min-accuracy 85% --gpus 1..8*2",
+                      "my.yaml --set batch.global=512 --json > recommendation.json"});
   return {&verb, [given] { return recommend_for(*given); }};
 }
 const Verb verb{VerbGroup::questions, declare};

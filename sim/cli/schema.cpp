@@ -8,6 +8,7 @@
 #include "hardware/machine_file.hpp"
 #include "results/alternatives.hpp"
 #include "results/render.hpp"
+#include "sweep/recommend.hpp"
 
 namespace lockstep::schema_verb {
 
@@ -35,6 +36,7 @@ const Described described[] = {
     {"result", result_schema, result_fields},
     {"alternatives", alternatives_schema, alternatives_fields},
     {"training", training_schema, training_fields},
+    {"recommendation", recommendation_schema, recommendation_fields},
 };
 
 Choice declare(CLI::App& app) {
@@ -49,7 +51,8 @@ Choice declare(CLI::App& app) {
   for (const Described& one : described) names.emplace_back(one.name);
   verb.add_option("what", given->what,
                   "scenario, cluster, platform, device, profile; result and alternatives (of run "
-                  "--json), training (of train --json)")
+                  "--json), training (of train --json), "
+                  "recommendation (of recommend --json)")
       ->required()
       ->check(CLI::IsMember(names));
   verb.add_flag("--fields", given->fields, "A Markdown table of the fields instead");

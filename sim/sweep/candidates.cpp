@@ -7,6 +7,7 @@
 
 #include "points/batch.hpp"
 #include "points/step.hpp"
+#include "sweep/override.hpp"
 
 namespace lockstep {
 
@@ -70,8 +71,14 @@ bool same_but_for_micro_batch(const Candidate& a, const Candidate& b) {
   return a.platform == b.platform && a.gpus == b.gpus && a.strategy == b.strategy;
 }
 
-Variants::Variants(const std::string& file) : file_(file), root_(Node::parse_file(file)) {
-  if (root_.kind() == Node::Kind::map) root_ = root_.without("measured").without("anchor");
+Variants::Variants(const std::string& file, const std::vector<std::string>& changes)
+    : file_(file), root_(with_settings(Node::parse_file(file), changes)) {
+  if (root_.kind() != Node::Kind::map) return;
+  root_ = root_.without("measured").without("anchor");
+  const auto platform = root_.find("platform");
+  if (!platform || platform->elements().empty()) return;
+  for (const Node& listed : platform->elements()) platforms_.push_back(listed.scalar());
+  root_ = root_.with("platform", platform->elements().front(), root_.key_location("platform"));
 }
 
 Scenario Variants::with(const std::vector<std::string>& settings) const {
@@ -88,8 +95,9 @@ Scenario Variants::with(const std::vector<std::string>& settings) const {
 std::vector<Candidate> candidates_of(const Scenario& scenario, const RecommendOptions& options,
                                      InputFiles& files,
                                      std::map<std::string, std::size_t>& left_out) {
-  const Variants variants(scenario.file);
-  std::vector<std::string> platforms{""}, counts;
+  const Variants variants(scenario.file, options.settings);
+  std::vector<std::string> platforms = variants.platforms(), counts;
+  if (platforms.empty()) platforms = {""};
   if (!options.platforms.empty()) platforms = texts_of("platform", options.platforms);
   for (const int gpus : scenario.gpus) counts.push_back(std::to_string(gpus));
   if (!options.gpus.empty()) counts = texts_of("gpus", options.gpus);

@@ -7,16 +7,20 @@
 
 namespace lockstep {
 
-// Scenarios made from one file and settings.
+// Scenarios made from one file and settings. A file that lists platforms is about the first of them,
+// unless a setting says another.
 class Variants {
  public:
-  explicit Variants(const std::string& file);
+  // `changes`: settings of all.
+  explicit Variants(const std::string& file, const std::vector<std::string>& changes = {});
+  const std::vector<std::string>& platforms() const { return platforms_; }  // those that it lists
   // Without what was measured: it is of other settings.
   Scenario with(const std::vector<std::string>& settings) const;
 
  private:
   std::string file_;
   Node root_;
+  std::vector<std::string> platforms_;
 };
 
 // All combinations of platforms, GPU counts, strategies, divisions of the batch into micro-batches,

@@ -115,7 +115,7 @@ class KnownCosts final : public ComputeCosts {
 class Judge {
  public:
   Judge(const std::string& file, const InputFiles& files, const RecommendOptions& options)
-      : variants_(file), files_(files), options_(options) {}
+      : variants_(file, options.settings), files_(files), options_(options) {}
 
   // One is not simulated when it does not fit, when the compute of a step alone, or its
   // communication, takes it over a limit, or takes longer than a whole step of a larger micro-batch
@@ -381,7 +381,7 @@ bool reaches(const Learner& learner, double accuracy) {
 class Learners {
  public:
   Learners(const std::string& file, const RecommendOptions& options)
-      : variants_(file), options_(options) {}
+      : variants_(file, options.settings), options_(options) {}
 
   // nullptr: not trained, and nothing that learns the same.
   Learner* find(const Candidate& c) {
@@ -468,10 +468,11 @@ void keep_what_learns(const std::string& file, const RecommendOptions& options,
 }
 
 // "NIC bandwidth": what a candidate is most sensitive to; "" = nothing by half a percent.
-std::string limit_of(const Candidate& c, const std::string& file, const RunOptions& run) {
-  const Scenario scenario = Variants(file).with(c.settings);
+std::string limit_of(const Candidate& c, const std::string& file, const RecommendOptions& options) {
+  const Scenario scenario = Variants(file, options.settings).with(c.settings);
   const Point point = expand(scenario).front();
-  for (const Sensitivity& s : sensitivities(scenario, point, {}, {.workers = run.workers})) {
+  for (const Sensitivity& s :
+       sensitivities(scenario, point, {}, {.workers = options.run.workers})) {
     const std::size_t change = s.input.rfind(" +10 %");
     if (change == std::string::npos) continue;  // the batch
     return std::abs(s.step_change) < 0.005 ? "" : s.input.substr(0, change);
@@ -480,7 +481,7 @@ std::string limit_of(const Candidate& c, const std::string& file, const RunOptio
 }
 
 std::vector<MatrixColumn> matrix_of(const std::vector<Candidate>& fitting, const std::string& file,
-                                    const InputFiles& files, const RunOptions& run) {
+                                    const InputFiles& files, const RecommendOptions& options) {
   std::vector<MatrixColumn> matrix;
   for (std::size_t f = 0; f < family_names.size(); ++f) {
     MatrixColumn column;
@@ -502,12 +503,13 @@ std::vector<MatrixColumn> matrix_of(const std::vector<Candidate>& fitting, const
     uneven.back().settings.front().push_back("stragglers.slow_ranks=[{rank: 0, factor: 1.3}]");
   }
   RecommendOptions no_limits;
-  no_limits.run.workers = run.workers;
+  no_limits.run.workers = options.run.workers;
+  no_limits.settings = options.settings;
   const auto judged = judge_groups(file, files, uneven, no_limits);
   for (std::size_t i = 0; i < matrix.size(); ++i) {
     if (!judged[i].verdict || matrix[i].fastest.gpus == 1) continue;
     matrix[i].uneven = judged[i].verdict->total / matrix[i].fastest.verdict.total;
-    if (matrix[i].uneven < 1.005) matrix[i].limit = limit_of(matrix[i].fastest, file, run);
+    if (matrix[i].uneven < 1.005) matrix[i].limit = limit_of(matrix[i].fastest, file, options);
   }
   return matrix;
 }
@@ -550,7 +552,7 @@ double least_step_seconds(const Point& point, Family family) {
 }
 
 Recommendation recommend(const std::string& file, const RecommendOptions& options) {
-  const Scenario scenario = read_scenario(file);
+  const Scenario scenario = Variants(file, options.settings).with({});
   const char* lengths = "dataset: {samples: 1.28M, epochs: 90}, or {tokens: 100B}";
   if (!scenario.dataset.says_length()) {
     throw file_error(file, "dataset", "is missing: without it no run has an end", lengths);
@@ -616,7 +618,7 @@ Recommendation recommend(const std::string& file, const RecommendOptions& option
   if (options.min_accuracy > 0) keep_what_learns(file, options, answer);
   if (answer.by != RankBy::memory) put_simple_first(answer.ranked);  // memory is no estimate
   answer.pareto = pareto_front(answer.ranked);
-  answer.matrix = matrix_of(fitting, file, files, options.run);
+  answer.matrix = matrix_of(fitting, file, files, options);
   return answer;
 }
 

@@ -17,14 +17,16 @@
 namespace lockstep {
 
 enum class RankBy { cost, time, memory, energy };
+inline constexpr std::array rank_names{"cost", "time", "memory", "energy"};
 
 constexpr std::size_t most_shortlisted = 5;
 
 struct RecommendOptions {
-  double deadline = 0;  // seconds of the whole run; 0 = any
-  double budget = 0;    // USD
-  double memory = 0;    // bytes of a device that may be used; 0 = all of it
-  std::string gpus{};   // values of a --set; "" = the scenario's
+  double deadline = 0;                  // seconds of the whole run; 0 = any
+  double budget = 0;                    // USD
+  double memory = 0;                    // bytes of a device that may be used; 0 = all of it
+  std::vector<std::string> settings{};  // "PATH=VALUES" that change the scenario
+  std::string gpus{};                   // values of a --set; "" = the scenario's
   std::string platforms{};
   double min_accuracy = 0;  // share of the test set at the end of the run; 0 = nothing is trained
   std::size_t most_trainings = 12;  // of candidates that learn differently, all seeds of each
@@ -114,7 +116,13 @@ std::vector<std::size_t> shortlist(const std::vector<Candidate>& ranked);
 // no order by it.
 Recommendation recommend(const std::string& scenario_file, const RecommendOptions& options);
 
-// For people. `command`: how the scenario is named on a command line.
-std::string recommendation_text(const Recommendation& recommendation, const std::string& scenario);
+// For people: the scenario as a command line names it, and what changes it there.
+std::string recommendation_text(const Recommendation& recommendation, const std::string& scenario,
+                                const std::vector<std::string>& settings = {});
+// For programs.
+std::string recommendation_json(const Recommendation& recommendation);
+std::string recommendation_csv(const Recommendation& recommendation);
+std::string recommendation_schema();  // JSON Schema (draft-07)
+std::string recommendation_fields();  // Markdown table
 
 }  // namespace lockstep

@@ -131,9 +131,20 @@ std::string reason(const Recommendation& r, const Candidate& c, const Candidate&
   return other ? text + "; " + no_autocast : text;
 }
 
-std::string command(const Candidate& c, const std::string& scenario) {
+// Settings of the question that the candidate says itself are left out.
+std::string command(const Candidate& c, const std::string& scenario,
+                    const std::vector<std::string>& settings) {
+  std::vector<std::string> all;
+  for (const std::string& setting : settings) {
+    const std::string field = setting.substr(0, setting.find_first_of(".[="));
+    if (std::none_of(c.settings.begin(), c.settings.end(),
+                     [&](const std::string& own) { return own.starts_with(field + "="); })) {
+      all.push_back(setting);
+    }
+  }
+  all.insert(all.end(), c.settings.begin(), c.settings.end());
   std::string text = "lockstep sweep " + scenario;
-  for (const std::string& setting : c.settings) {
+  for (const std::string& setting : all) {
     const char* quote = setting.find_first_of(" {}[]") == std::string::npos ? "" : "'";
     text += fmt::format(" --set {}{}{}", quote, setting, quote);
   }
@@ -179,7 +190,8 @@ std::string matrix_text(const Recommendation& r) {
 
 }  // namespace
 
-std::string recommendation_text(const Recommendation& r, const std::string& scenario) {
+std::string recommendation_text(const Recommendation& r, const std::string& scenario,
+                                const std::vector<std::string>& settings) {
   std::string text;
   if (r.ranked.empty()) {
     text += "Nothing meets every limit.\n";
@@ -210,7 +222,7 @@ std::string recommendation_text(const Recommendation& r, const std::string& scen
     }
     text += "\nTo see each of them\n";
     for (std::size_t i = 0; i < list.size(); ++i) {
-      text += fmt::format("{}  {}\n", i + 1, command(*list[i], scenario));
+      text += fmt::format("{}  {}\n", i + 1, command(*list[i], scenario, settings));
     }
     text += fmt::format("\nNone is better in time, cost{}{}{} at once ({})\n",
                         shown.energy || shown.accuracy ? ", memory" : " and memory",

@@ -13,6 +13,7 @@
 #include "core/statistics.hpp"
 #include "points/points.hpp"
 #include "points/simulate.hpp"
+#include "schema/accepts.hpp"
 #include "sweep/candidates.hpp"
 #include "sweep/sweep.hpp"
 #include "sweep_files.hpp"
@@ -496,10 +497,10 @@ TEST_F(Recommend, FitsATerminalOfEightyColumns) {
 // The recipe recomputes operators alone; all of the blocks is tried, too.
 TEST_F(Recommend, TriesMoreRecomputationThanTheScenarioAsksFor) {
   const std::string file =
-      write("recipe.yaml",
-            "name: recipe\nrecipe: torchtitan\nmodel: llama3-70b\ninput: {sequence: 8192}\n"
-            "dataset: {tokens: 1T}\nbatch: {per_gpu: 1}\nplatform: dgx-h100\ngpus: [64]\n"
-            "simulation: {steps: 4}\nstrategies: [fsdp]\n");
+      folder_.write("recipe.yaml",
+                    "name: recipe\nrecipe: torchtitan\nmodel: llama3-70b\ninput: {sequence: 8192}\n"
+                    "dataset: {tokens: 1T}\nbatch: {per_gpu: 1}\nplatform: dgx-h100\ngpus: [64]\n"
+                    "simulation: {steps: 4}\nstrategies: [fsdp]\n");
   const Recommendation answer = recommend(file, {});
   ASSERT_FALSE(answer.ranked.empty());
   EXPECT_THAT(answer.ranked.front().strategy, HasSubstr("all recomputed"));
@@ -507,14 +508,59 @@ TEST_F(Recommend, TriesMoreRecomputationThanTheScenarioAsksFor) {
 
 // 32.8e9 parameters of 16 bytes do not go into 192 GiB, whatever the GPUs have.
 TEST_F(Recommend, SaysThatTheHostIsTooSmall) {
-  const std::string file =
-      write("host.yaml",
-            "name: host\nmodel: qwen2.5-32b\ninput: {sequence: 2048}\ndataset: {samples: 50k}\n"
-            "batch: {per_gpu: 1}\nprecision: amp-bf16\noptimizer: {name: adamw}\n"
-            "platform: g5.12xlarge\ngpus: [4]\nsimulation: {steps: 4}\nstrategies: [fsdp]\n");
+  const std::string file = folder_.write(
+      "host.yaml",
+      "name: host\nmodel: qwen2.5-32b\ninput: {sequence: 2048}\ndataset: {samples: 50k}\n"
+      "batch: {per_gpu: 1}\nprecision: amp-bf16\noptimizer: {name: adamw}\n"
+      "platform: g5.12xlarge\ngpus: [4]\nsimulation: {steps: 4}\nstrategies: [fsdp]\n");
   const Recommendation answer = recommend(file, {});
   EXPECT_TRUE(answer.ranked.empty());
   EXPECT_EQ(answer.left_out.count("needs more memory than a host has"), 1U);
+}
+
+// Do --json and --csv carry the whole answer, in the form that the schema says?
+TEST_F(Recommend, ProgramsReadTheSameAnswer) {
+  const Recommendation found =
+      answer({.platforms = "g5.12xlarge,p4d.24xlarge"},
+             std::string(training_run) + "energy: {carbon_intensity: 400}\n");
+  const Json json = Json::parse(recommendation_json(found));
+  EXPECT_EQ(schema_faults(Json::parse(recommendation_schema()), json), "");
+  ASSERT_EQ(json["ranked"].size(), found.ranked.size());
+  const Candidate& first = found.ranked.front();
+  EXPECT_EQ(json["ranked"][0]["strategy"], first.strategy);
+  EXPECT_EQ(json["ranked"][0]["dollars"], first.verdict.dollars);
+  EXPECT_EQ(json["ranked"][0]["settings"], Json(first.settings));
+  EXPECT_EQ(json["pareto"], Json(found.pareto));
+  EXPECT_EQ(json["matrix"].size(), found.matrix.size());
+  std::size_t left_out = 0;
+  for (const Json& reason : json["left_out"]) left_out += reason["candidates"].get<std::size_t>();
+  EXPECT_EQ(left_out + found.ranked.size(), json["candidates"].get<std::size_t>());
+  const std::string csv = recommendation_csv(found);
+  EXPECT_EQ(static_cast<std::size_t>(std::count(csv.begin(), csv.end(), '\n')),
+            found.ranked.size() + 1);
+  EXPECT_THAT(csv, HasSubstr("rank,platform,gpus,rented_gpus,strategy,"));
+  EXPECT_THAT(csv, HasSubstr("\n1," + first.platform + "," + std::to_string(first.gpus) + ","));
+}
+
+// Are platforms that the scenario lists searched, and does --set change the question of all candidates?
+TEST_F(Recommend, ListsOfPlatformsAndSettingsAreTheQuestion) {
+  std::string text = training_run;
+  text.replace(text.find("g5.12xlarge"), 11, "[g5.12xlarge, p4d.24xlarge]");
+  const auto same = [](const Recommendation& a, const Recommendation& b) {
+    return recommendation_csv(a) == recommendation_csv(b);
+  };
+  const RecommendOptions two{.gpus = "4", .platforms = "g5.12xlarge,p4d.24xlarge"};
+  EXPECT_TRUE(same(answer({.gpus = "4"}, text), answer(two)));
+  EXPECT_TRUE(same(answer({.gpus = "4", .platforms = "g5.12xlarge"}, text), answer({.gpus = "4"})));
+  std::string larger = training_run;
+  larger.replace(larger.find("{global: 64}"), 12, "{global: 128}");
+  const std::vector<std::string> settings{"batch.global=128", "gradient_clipping=1"};
+  const Recommendation changed = answer({.settings = settings, .gpus = "4"});
+  EXPECT_TRUE(same(changed, answer({.gpus = "4"}, larger + "gradient_clipping: 1\n")));
+  // What a candidate says itself is not said twice.
+  const std::string told = recommendation_text(changed, "s.yaml", settings);
+  EXPECT_THAT(told, HasSubstr("lockstep sweep s.yaml --set gradient_clipping=1 --set gpus=4"));
+  EXPECT_THAT(told, Not(HasSubstr("batch.global")));
 }
 
 TEST_F(Recommend, WhatCannotBeAskedIsRefused) {
