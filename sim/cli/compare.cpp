@@ -38,6 +38,17 @@ std::string comparisons_json(const std::vector<Comparison>& list) {
   return document.dump(2) + "\n";
 }
 
+// The names of two scenarios stand above the table, whose lines they would fill.
+std::string table_text(std::vector<Comparison> list, const std::vector<ResultRecord>& records) {
+  if (records.size() < 2) return comparison_table(list).folded(text_width, 2);
+  for (Comparison& c : list) {
+    c.name = c.prediction.strategy;
+    c.base_name = c.base.strategy;
+  }
+  return wrapped(fmt::format("{} against {}", records.back().scenario, records.front().scenario)) +
+         "\n\n" + comparison_table(list).folded(text_width, 2);
+}
+
 int compare(const Arguments& given) {
   const std::vector<std::string>& files = given.files;
   if (!given.picture.empty()) keep_inputs(files, "--picture", given.picture);
@@ -70,7 +81,7 @@ int compare(const Arguments& given) {
   } else if (format != Format::text) {
     text = rendered(comparison_table(list), format);
   } else if (!list.empty()) {
-    text = comparison_table(list).folded(text_width, 2) + "\n";
+    text = table_text(list, records) + "\n";
     for (const Comparison& comparison : list)
       text += wrapped(comparison_sentence(comparison)) + "\n";
   }

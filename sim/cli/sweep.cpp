@@ -195,6 +195,7 @@ Choice declare(CLI::App& app) {
   auto* set = verb.add_option("--set", given->settings,
                               "Field and its values: gpus=1,2,4..64*2; once for each field")
                   ->expected(1)
+                  ->allow_extra_args(false)
                   ->take_all();
   auto* sample = verb.add_option("--sample", given->sample, "So many points of the grid, by chance")
                      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 40));

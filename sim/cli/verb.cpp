@@ -94,6 +94,7 @@ void add_settings(CLI::App& verb, CommonOptions& options) {
           "--set", options.settings,
           "Field and its value instead of the file's: batch.global=256; once for each field")
       ->expected(1)
+      ->allow_extra_args(false)
       ->take_all();
 }
 

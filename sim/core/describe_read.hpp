@@ -192,7 +192,7 @@ inline void check_count(const Node& node, std::size_t count, const FieldSpec& sp
 template <class T>
 void read_value(const Node& node, T& value, const FieldSpec& spec, Diagnostics& diagnostics) {
   if (spec.several && node.kind() == Node::Kind::sequence) {
-    diagnostics.add(node.error("lists alternatives, and this question is about one of them",
+    diagnostics.add(node.error("lists alternatives, where one value is asked for",
                                "`lockstep run` compares alternatives"));
     return;
   }

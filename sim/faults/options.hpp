@@ -159,7 +159,7 @@ void describe(Visitor& v, Faults& f) {
   v.check([&](auto report) {
     const FailureRates& r = f.between;
     if ((r.gpu || r.node) && !f.repair_seconds) {
-      report("repair", "missing: without it the nodes run out in time",
+      report("repair", "missing: without it no node is left in the end",
              "give the time until a failed node is replaced, 0 s = at once");
     }
     const bool links = r.link || std::any_of(f.at.begin(), f.at.end(),

@@ -125,7 +125,7 @@ TEST(Alternatives, OnlyRunTakesThemAndWrongListsAreLocated) {
   const std::string two = rest + "model: resnet18\nplatform: [g5.12xlarge, p4d.24xlarge]\n";
   EXPECT_THAT(refusal([&] { read_scenario_text(two, "test.yaml"); }),
               testing::HasSubstr(
-                  "test.yaml:5:11: platform: lists alternatives, and this question is about one"));
+                  "test.yaml:5:11: platform: lists alternatives, where one value is asked for"));
   const auto wrong = [](const std::string& text, const std::string& what) {
     EXPECT_THAT(refusal([&] { read_alternatives_text(text, "test.yaml"); }),
                 testing::HasSubstr(what));

@@ -30,10 +30,11 @@ TEST(Override, ReplacesAFieldAndDropsWhatWasMeasuredBefore) {
 // Is one strategy as good as several, with and without brackets?
 TEST(Override, OneStrategyIsAListOfOne) {
   const Node scenario = Node::parse_text("strategies: [ddp, fsdp]\n", "s.yaml");
-  for (const char* text : {"strategies=zero", "strategies=[zero]", "strategies=[ {zero: {}} ]"}) {
-    const Node list = *with_settings(scenario, {text}).find("strategies");
-    ASSERT_EQ(list.kind(), Node::Kind::sequence) << text;
-    EXPECT_EQ(list.elements().size(), 1U) << text;
+  for (const char* setting :
+       {"strategies=zero", "strategies=[zero]", "strategies=[ {zero: {}} ]"}) {
+    const Node list = *with_settings(scenario, {setting}).find("strategies");
+    ASSERT_EQ(list.kind(), Node::Kind::sequence) << setting;
+    EXPECT_EQ(list.elements().size(), 1U) << setting;
   }
   EXPECT_TRUE(with_settings(scenario, {"strategies=[]"}).find("strategies")->elements().empty());
 }
