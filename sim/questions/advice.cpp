@@ -25,7 +25,7 @@ constexpr int most_trial_steps = 20;      // of a trial
 // Workers of a server send messages by themselves.
 bool is_soon_tried(const Scenario& scenario, const Point& point, const Prediction& p) {
   const StrategyOptions& options = scenario.strategies[point.entry].options;
-  const double most = std::holds_alternative<ParameterServerOptions>(options) ? 1000 : 50'000;
+  const double most = std::holds_alternative<ParameterServerOptions>(options) ? 200 : 50'000;
   const double steps = std::min(p.simulated_steps, most_trial_steps);
   return steps * p.simulated_micro_batches * p.gpus <= most;
 }

@@ -56,9 +56,10 @@ TEST(Run, SetIsAsIfTheFileSaidSo) {
 
 // Do all verbs that read a scenario take settings, and say the same with them as of a file?
 TEST(Settings, AreTakenByEveryVerb) {
-  const std::string file = write_file("verbs.yaml", scenario_text("strategies: [ddp, fsdp]\n"));
+  const std::string file =
+      test_folder().write("verbs.yaml", scenario_text("strategies: [ddp, fsdp]\n"));
   const std::string as_file =
-      write_file("as_verbs.yaml", scenario_text("strategies: [ddp, fsdp]\ngpus: [4]\n"));
+      test_folder().write("as_verbs.yaml", scenario_text("strategies: [ddp, fsdp]\ngpus: [4]\n"));
   for (const char* verb : {"compare", "explain", "run"}) {
     const Outcome set = lockstep({verb, file, "--csv", "--set", "gpus=4"});
     EXPECT_EQ(set.code, 0) << verb << set.err;
@@ -73,7 +74,7 @@ TEST(Settings, AreTakenByEveryVerb) {
 // Is what people read there for programs too?
 TEST(Json, OfCompareExplainAndCheckHasTheFigures) {
   const std::string file =
-      write_file("json.yaml", scenario_text("strategies: [ddp, fsdp]\ngpus: [1, 4]\n"));
+      test_folder().write("json.yaml", scenario_text("strategies: [ddp, fsdp]\ngpus: [1, 4]\n"));
   const auto run = nlohmann::json::parse(lockstep({"run", file, "--json"}).out)["predictions"];
   const auto compared = nlohmann::json::parse(lockstep({"compare", file, "--json"}).out);
   ASSERT_EQ(compared.size(), 2U);
@@ -101,7 +102,7 @@ TEST(Json, OfCompareExplainAndCheckHasTheFigures) {
 
 // Can a scenario come through a pipe, to verbs that read it once and to those that read it again?
 TEST(StandardInput, IsAScenario) {
-  const std::string file = write_file("piped.yaml", scenario_text("gpus: [1, 2]\n"));
+  const std::string file = test_folder().write("piped.yaml", scenario_text("gpus: [1, 2]\n"));
   const std::string program = "\"" LOCKSTEP_PROGRAM "\" ", from = " - < \"" + file + "\"";
   const Outcome piped = shell(program + "run --csv" + from);
   EXPECT_EQ(piped.out, lockstep({"run", file, "--csv"}).out) << piped.err;
@@ -416,23 +417,24 @@ TEST(Text, HasAtMostEightyColumns) {
 TEST(Run, BeginsWithWhatPeopleQuote) {
   const std::string llm =
       "model: gpt2\ninput: {sequence: 512}\nplatform: dgx-h100\ngpus: [8]\nbatch: {per_gpu: 4}\n";
-  const Outcome priceless = lockstep(
-      {"run", write_file("quoted.yaml", scenario_text(llm + "dataset: {tokens: 100G}\n"))});
+  const Outcome priceless =
+      lockstep({"run", test_folder().write("quoted.yaml",
+                                           scenario_text(llm + "dataset: {tokens: 100G}\n"))});
   EXPECT_THAT(priceless.out,
               AllOf(HasSubstr("gpt2 (124 million parameters, 512 tokens a sample) on "),
                     HasSubstr("tokens/s/GPU"), HasSubstr("TFLOP/s/GPU"), HasSubstr("free"),
                     HasSubstr("\nNo price: give `price_per_gpu_hour`.\n")));
   const Outcome priced =
-      lockstep({"run", write_file("quoted.yaml", scenario_text(llm)), "--set",
+      lockstep({"run", test_folder().write("quoted.yaml", scenario_text(llm)), "--set",
                 "dataset={tokens: 100T}", "--set", "price_per_gpu_hour=2 USD/h"});
   EXPECT_THAT(priced.out,
               AllOf(testing::ContainsRegex("\\$[0-9]+,[0-9]{3}"),
                     testing::ContainsRegex("[0-9],[0-9]{3}"), Not(HasSubstr("No price"))));
-  const Outcome images = lockstep({"run", write_file("images.yaml", scenario_text(""))});
+  const Outcome images = lockstep({"run", test_folder().write("images.yaml", scenario_text(""))});
   EXPECT_THAT(images.out, AllOf(HasSubstr("lenet5 (61,706 parameters, 1x28x28 images) on "),
                                 HasSubstr("No total and no price")));
   const auto json = nlohmann::json::parse(
-      lockstep({"run", write_file("quoted.yaml", scenario_text(llm)), "--json"}).out);
+      lockstep({"run", test_folder().write("quoted.yaml", scenario_text(llm)), "--json"}).out);
   EXPECT_EQ(json["sequence"], 512);
   EXPECT_EQ(json["parameters"], 124439808);
   const auto& p = json["predictions"][0];
@@ -440,7 +442,7 @@ TEST(Run, BeginsWithWhatPeopleQuote) {
   EXPECT_DOUBLE_EQ(p["free_bytes"].get<double>(), p["memory"]["usable_bytes"].get<double>() -
                                                       p["memory"]["device_bytes"].get<double>());
   const std::string csv =
-      lockstep({"run", write_file("quoted.yaml", scenario_text(llm)), "--csv"}).out;
+      lockstep({"run", test_folder().write("quoted.yaml", scenario_text(llm)), "--csv"}).out;
   EXPECT_THAT(csv, HasSubstr("scenario,model,parameters,sequence,image,platform,"));
   EXPECT_THAT(csv, HasSubstr("gpt2,124439808,512,,"));
 }
