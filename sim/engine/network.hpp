@@ -62,8 +62,7 @@ class Network {
   Links& links() { return links_; }
   Executor& executor() { return executor_; }
   // `asker` (a communicator; any address that tells it from others) will have this carried.
-  // Transfers of one asker never overlap. Throws std::logic_error about a link of which another
-  // asker was said to have all transfers.
+  // Transfers of one asker never overlap; on links that two have asked for they may meet from now on.
   void asks(const TransferSpec& spec, const void* asker);
   // Whether the transfer takes its lone seconds whenever it starts: none can meet it, and its links
   // keep their rates.

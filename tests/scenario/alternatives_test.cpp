@@ -238,7 +238,9 @@ TEST(Alternatives, NothingFitsUntilThereAreEnoughGpus) {
   ASSERT_TRUE(few.out_of_memory);
   ASSERT_EQ(few.out_of_memory->suggestions.size(), 1u);
   EXPECT_THAT(few.out_of_memory->suggestions[0],
-              testing::StartsWith("about 64 GPUs: fsdp with full_shard"));
+              testing::StartsWith("about 16 GPUs, fsdp with full_shard, cpu_offload"));
+  EXPECT_FALSE(run("gpus: 16\nstrategies: [{fsdp: {cpu_offload: true}}]\n").out_of_memory);
+  EXPECT_TRUE(run("gpus: 8\nstrategies: [{fsdp: {cpu_offload: true}}]\n").out_of_memory);
   EXPECT_FALSE(run("gpus: 64\nstrategies: [fsdp]\n").out_of_memory);
   EXPECT_TRUE(run("gpus: 32\nstrategies: [fsdp]\n").out_of_memory);
 }

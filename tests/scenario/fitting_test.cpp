@@ -145,11 +145,11 @@ TEST(Fitting, MoreGpusKeepTheGlobalBatch) {
 // Qwen2.5-32B has 32,763,876,352 parameters; its shards, gradients and both of Adam's moments take 16
 // bytes each. PyTorch takes pinned memory (shards and gradients) in powers of two.
 TEST(Fitting, OffloadNeedsRoomOnTheHost) {
-  const ResultRecord record = run_scenario(
-      scenario_of("model: qwen2.5-32b\ninput: {sequence: 2048}\nbatch: {per_gpu: 1}\n"
-                  "precision: amp-bf16\noptimizer: {name: adamw}\nactivation_checkpointing: true\n"
-                  "platform: g5.12xlarge\ngpus: 4\n"
-                  "strategies: [{fsdp: {version: 2, cpu_offload: true}}, {fsdp: {}}]\n"));
+  const ResultRecord record = run_scenario(scenario_of(
+      "model: qwen2.5-32b\ninput: {sequence: 2048}\nbatch: {per_gpu: 1}\n"
+      "precision: amp-bf16\noptimizer: {name: adamw}\nactivation_checkpointing: true\n"
+      "platform: g5.12xlarge\ngpus: 4\n"
+      "strategies: [{fsdp: {version: 2, cpu_offload: true}, label: offload}, {fsdp: {}}]\n"));
   const Prediction& p = record.predictions.front();
   EXPECT_NEAR(p.memory.host - p.memory.host_rounding, 16 * 32763876352.0, 1e-3 * 16 * 32.8e9);
   EXPECT_LT(p.memory.host, 2 * 16 * 32763876352.0);

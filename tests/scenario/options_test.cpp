@@ -359,7 +359,10 @@ const Told& told(const std::string& fields) {
     remarks.clear();
   };
   take(record.warnings);
-  for (Prediction& prediction : record.predictions) take(prediction.notes);
+  for (Prediction& prediction : record.predictions) {
+    take(prediction.notes);
+    prediction.bottleneck.clear();  // advice is about other settings than these
+  }
   result.figures = render_json(record);
   EXPECT_THAT(result.figures, testing::Not(testing::HasSubstr("ended by signal"))) << fields;
   return result;

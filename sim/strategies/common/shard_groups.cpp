@@ -32,6 +32,7 @@ ShardGroups shard_groups(const Job& job, int ranks, const char* field) {
   groups.replica.absent /= local;
   groups.replica.nodes /= std::max(1, ranks / node);
   groups.replica.concurrent = local;
+  groups.replica.axis = 1;
   return groups;
 }
 
