@@ -155,8 +155,10 @@ using Differences = std::vector<std::pair<Side, Side>>;
 void print_difference(const Side& from, const Side& to, Format format) {
   Table table({{"GPU time per sample", Align::left}, {"ms before"}, {"ms after"}, {"difference"}});
   const auto add = [&](const std::string& what, double a, double b) {
+    const double more = 1e3 * (b - a);
+    constexpr double shown = 0.00005;  // less is rounding, of either sign
     table.add_row({what, fmt::format("{:.4f}", 1e3 * a), fmt::format("{:.4f}", 1e3 * b),
-                   fmt::format("{:+.4f}", 1e3 * (b - a))});
+                   fmt::format("{:+.4f}", std::abs(more) < shown ? 0.0 : more)});
   };
   double before = 0, after = 0;
   for (const auto& part : difference(from.prediction, from.point, to.prediction, to.point)) {
