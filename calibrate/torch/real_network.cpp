@@ -51,10 +51,18 @@ at::Tensor layer_norm(const Call& c) {
   return at::layer_norm(c.x(), {c.x().size(-1)}, c.weight, c.bias, 1e-5);
 }
 
+// Over all features, or over those of each head.
 at::Tensor rms_norm(const Call& c) {
-  const at::Tensor wide = c.x().to(at::kFloat);
+  const std::int64_t heads = c.get("heads", 1);
+  const at::Tensor wide = (heads > 1 ? c.x().unflatten(-1, {heads, -1}) : c.x()).to(at::kFloat);
   const at::Tensor scale = at::rsqrt(wide.pow(2).mean(-1, true) + 1e-5);
-  return (wide * scale).to(c.x().scalar_type()) * c.weight;
+  const at::Tensor y = (wide * scale).to(c.x().scalar_type()) * c.weight;
+  return heads > 1 ? y.flatten(-2) : y;
+}
+
+at::Tensor soft_cap(const Call& c) {
+  constexpr double cap = 30;  // Gemma 2's final_logit_softcapping
+  return at::tanh(c.x() / cap) * cap;
 }
 
 at::Tensor max_pool(const Call& c) {
@@ -161,6 +169,7 @@ const std::map<std::string, Rule, std::less<>>& rules() {
       {"batch_norm", batch_norm},
       {"layer_norm", layer_norm},
       {"rms_norm", rms_norm},
+      {"soft_cap", soft_cap},
       {"group_norm",
        [](const Call& c) {
          return at::group_norm(c.x(), c.get("groups"), c.weight, c.bias, 1e-5);

@@ -39,6 +39,7 @@ TrainingStep small_step(const std::string& model, Precision precision = Precisio
   for (const Overrides& overrides : variants) {
     for (const bool small : {true, false}) {
       options.parameters = overrides;
+      if (model == "gemma") options.parameters["head_norm"] = 1;  // as Gemma 3
       options.sequence = small ? 16 : 0;
       options.image = {};
       try {
