@@ -107,11 +107,12 @@ TEST(Train, CsvIsOneLineUnderItsHeader) {
   ASSERT_EQ(command.wait(), 0) << command.err();
   const std::string out = command.out();
   EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 2) << out;
-  EXPECT_THAT(out, testing::StartsWith("scenario,model,platform,"));
+  EXPECT_THAT(out, testing::StartsWith("scenario,model,parameters,sequence,image,platform,"));
   EXPECT_THAT(out.substr(0, out.find('\n')), HasSubstr(",step_s,"));
-  EXPECT_THAT(out.substr(out.find('\n')),
-              HasSubstr("real training of lenet5 with ddp,lenet5,\"2 processes on this machine's "
-                        "CPU, loopback\",fp32,ddp,2,"));
+  EXPECT_THAT(
+      out.substr(out.find('\n')),
+      HasSubstr("real training of lenet5 with ddp,lenet5,,,,\"2 processes on this machine's "
+                "CPU, loopback\",fp32,ddp,2,"));
 }
 
 }  // namespace
