@@ -331,7 +331,8 @@ int closed_loop_command(ClosedLoopOptions options) {
     const std::string wrong = objection(options, report);
     if (wrong.empty()) return 0;
     print_error("lockstep: {}\n", wrong);
-    return 4;
+    constexpr int try_again = 75;  // EX_TEMPFAIL: a busy machine proves nothing
+    return report.decided ? 4 : try_again;
   } catch (const InterruptError&) {
     if (!fs::exists(folder + "/profile.yaml")) {
       print_error("interrupted before anything was measured\n");
