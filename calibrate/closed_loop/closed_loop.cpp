@@ -184,7 +184,7 @@ void use_measured_jitter(const Training& training, const Profile& profile,
   scenario.stragglers.per_step = Empirical{.file = "step_factors.txt"};
 }
 
-// What others had of the machine since it was made, beside us and the programs that we have started.
+// Processor time that other programs had since this was made; ours are this one and its children.
 class Load {
  public:
   Disturbance so_far() const { return disturbance(before_, read_cpu_clocks(), ours() - ours_); }
@@ -242,7 +242,7 @@ int closed_loop_command(ClosedLoopOptions options) {
   const std::string& folder = work.path();
   ResultRecord record;
   std::vector<Truth> truths(cases.size());
-  // What there is.
+  // The rows that have been measured so far.
   const auto print_report = [&] {
     LoopReport report = closed_loop_report(options, record, truths);
     print(report.text + (crowded.empty() ? "" : "Warning: " + crowded + ".\n"));
@@ -313,7 +313,7 @@ int closed_loop_command(ClosedLoopOptions options) {
                              options.repetitions, about(left())));
       }
     }
-    // What was disturbed again, as long as that takes no longer than all runs did.
+    // Disturbed repetitions are made again, as long as that takes no longer than all runs did.
     const double planned = spent(), each = planned / static_cast<double>(done);
     for (std::size_t before = 0; before < done;) {
       before = done;
@@ -331,8 +331,7 @@ int closed_loop_command(ClosedLoopOptions options) {
     const std::string wrong = objection(options, report);
     if (wrong.empty()) return 0;
     print_error("lockstep: {}\n", wrong);
-    constexpr int try_again = 75;  // EX_TEMPFAIL: a busy machine proves nothing
-    return report.decided ? 4 : try_again;
+    return exit_code(options, report);
   } catch (const InterruptError&) {
     if (!fs::exists(folder + "/profile.yaml")) {
       print_error("interrupted before anything was measured\n");

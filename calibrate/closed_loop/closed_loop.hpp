@@ -34,8 +34,7 @@ struct ClosedLoopOptions : Training {
   bool keep_profile = false;      // use the profile that is in `folder`
   std::optional<double> max_error;
 };
-// The exit code: 0 done, 4 when a prediction is off by more than max_error, or the machine was in no
-// repetition quiet enough to tell.
+// The exit code: exit_code() of the report (closed_loop/report.hpp).
 int closed_loop_command(ClosedLoopOptions options);
 
 }  // namespace lockstep

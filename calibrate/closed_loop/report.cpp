@@ -51,7 +51,7 @@ double error_to_tell(const ClosedLoopOptions& options) {
   return options.max_error.value_or(usual_error);
 }
 
-// What counts: the quiet repetitions, or all where none was.
+// The quiet repetitions, or all where none was quiet.
 Truth counted(const Truth& truth, const ClosedLoopOptions& options) {
   if (quiet_repetitions(truth, options) == 0) return truth;
   Truth counts = truth;
@@ -67,7 +67,7 @@ Truth counted(const Truth& truth, const ClosedLoopOptions& options) {
   return counts;
 }
 
-// Of strategies with repetitions that do not count: why.
+// Why repetitions do not count, for each strategy that has such.
 std::string noise(const ClosedLoopOptions& options, const ResultRecord& record,
                   const std::vector<Truth>& truths) {
   std::string text;
@@ -192,6 +192,12 @@ std::string objection(const ClosedLoopOptions& options, const LoopReport& report
   if (report.worst <= *options.max_error) return "";
   return fmt::format("an error of {:.1f} % is more than {:.1f} %", 100 * report.worst,
                      100 * *options.max_error);
+}
+
+int exit_code(const ClosedLoopOptions& options, const LoopReport& report) {
+  if (objection(options, report).empty()) return 0;
+  constexpr int try_again = 75;  // EX_TEMPFAIL: a busy machine proves nothing
+  return report.decided ? 4 : try_again;
 }
 
 void add_repetition(Truth& truth, const RealRun& run, const Prediction& predicted,

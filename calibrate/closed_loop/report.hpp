@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-// What a machine that had something else to do left of a repetition.
+// How much other programs disturbed a repetition.
 struct Unrest {
   Disturbance load;   // while it trained
   double chance = 0;  // of its median step, relative, 95 %: from how far its equal steps differ
@@ -51,6 +51,8 @@ struct LoopReport {
 };
 // Why the loop does not pass; "" = it does, or nothing was asked for.
 std::string objection(const ClosedLoopOptions& options, const LoopReport& report);
+// 0 where it passes; 4 where a quiet row is off by more than max_error; 75 where no row was quiet.
+int exit_code(const ClosedLoopOptions& options, const LoopReport& report);
 // `truths`: one for each prediction of the record, each with a repetition at least.
 LoopReport closed_loop_report(const ClosedLoopOptions& options, const ResultRecord& record,
                               const std::vector<Truth>& truths);

@@ -2,12 +2,12 @@
 #include "questions/fitting.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <bit>
 #include <set>
 
+#include "memory/step_player.hpp"
 #include "points/batch.hpp"
 #include "points/measured.hpp"
 #include "points/predict.hpp"
@@ -49,17 +49,16 @@ class Fitting {
   // The smallest sets first; at most so many.
   std::vector<FittingJob> on(int gpus, std::size_t most) {
     std::vector<FittingJob> jobs;
-    std::vector<unsigned> fitting;
     const std::vector<unsigned> sets = sets_on(gpus);
     if (!any_fits(sets, gpus)) return jobs;
     for (const unsigned set : sets) {
       if (jobs.size() == most) break;
-      const bool more = std::any_of(fitting.begin(), fitting.end(),
+      const bool more = std::any_of(fitting_.begin(), fitting_.end(),
                                     [set](unsigned known) { return has_all_of(set, known); });
       if (more || (set == 0 && gpus == point_.job.gpus)) continue;
       const std::optional<Scenario> changed = fitting_with(set, gpus);
       if (!changed) continue;
-      fitting.push_back(set);
+      fitting_.push_back(set);
       if (auto job = predicted(*changed, words(set, *changed))) jobs.push_back(std::move(*job));
     }
     return jobs;
@@ -136,7 +135,7 @@ class Fitting {
     if ((set & shard) && !shard_all(changed)) return std::nullopt;
     if (set & offload) {
       auto* fsdp = std::get_if<FsdpOptions>(&entry.options);
-      if (!fsdp || point_.job.machine.device.architecture == Architecture::cpu) return std::nullopt;
+      if (!fsdp || is_host(point_.job.machine.device)) return std::nullopt;
       fsdp->cpu_offload = !fsdp->cpu_offload;
     }
     if (set & smaller_micro) {
@@ -278,6 +277,7 @@ class Fitting {
   Inputs inputs_;
   Workloads workloads_;
   std::vector<CostScale> scales_;
+  std::vector<unsigned> fitting_;  // sets of changes that fit, on the point's GPUs first
 };
 
 }  // namespace
@@ -289,7 +289,7 @@ std::string fitting_text(const FittingJob& job) {
     text += (i + 1 == job.changes.size() ? " and " : ", ") + job.changes[i];
   }
   text += fmt::format(" ({} a step, {} free", seconds_text(p.step_seconds),
-                      bytes_text(p.memory.capacity - p.memory.device));
+                      bytes_text(free_bytes(p.memory)));
   if (p.memory.host_capacity > 0) {
     text +=
         fmt::format(", {} free on the host", bytes_text(p.memory.host_capacity - p.memory.host));

@@ -80,6 +80,7 @@ TEST(ClosedLoop, GivesItsVerdictOverQuietRepetitionsOnly) {
   EXPECT_EQ(quiet_repetitions(truths[0], options), 0U);
   EXPECT_FALSE(report().decided);
   EXPECT_THAT(objection(options, report()), testing::HasSubstr("no verdict"));
+  EXPECT_EQ(exit_code(options, report()), 75);
   EXPECT_THAT(report().text, testing::HasSubstr("fsdp: the machine was quiet in 0 of 2 repetitions "
                                                 "(others had up to 0.80 cores"));
   // A quiet one decides alone, for and against.
@@ -87,9 +88,11 @@ TEST(ClosedLoop, GivesItsVerdictOverQuietRepetitionsOnly) {
   EXPECT_TRUE(report().decided);
   EXPECT_NEAR(report().worst, 0, 1e-12);
   EXPECT_EQ(objection(options, report()), "");
+  EXPECT_EQ(exit_code(options, report()), 0);
   truths[0].predicted = {1, 1, 1.3};
   EXPECT_NEAR(report().worst, 0.3, 1e-12);
   EXPECT_THAT(objection(options, report()), testing::HasSubstr("30.0 % is more than 10.0 %"));
+  EXPECT_EQ(exit_code(options, report()), 4);
   EXPECT_THAT(report().text, testing::HasSubstr("quiet in 1 of 3"));
 }
 
