@@ -49,12 +49,13 @@ std::vector<std::vector<double>> lanes_of(const std::vector<Piece>& program, con
   Communicator& communicator = ranks.add_communicator("groups", shape.groups);
   const auto driver = [&]() -> Program {
     ranks.set_factors(shape.factors);
-    Event last;
+    Event last, before;  // the latest collective; before the latest compute
     for (int step = 0; step < 3; ++step) {
       for (const Piece& piece : program) {
         TransferSpec spec;
         switch (piece.kind) {
           case Piece::compute:
+            before = ranks.record();
             ranks.compute(Phase::forward, QueuedWork{0, piece.seconds, piece.seconds});
             break;
           case Piece::collective:
@@ -71,7 +72,7 @@ std::vector<std::vector<double>> lanes_of(const std::vector<Piece>& program, con
             ranks.host(piece.seconds);
             break;
           case Piece::host_wait:
-            co_await ranks.host_wait(ranks.record());
+            co_await ranks.host_wait(before);
             break;
         }
       }
@@ -137,6 +138,17 @@ TEST(Groups, SlowDownTheirOwnLanes) {
   const auto lanes = lanes_of(program, {{1, 2}, {{0}, {1}}});
   EXPECT_NEAR(lanes[0][0], 1 + 2 + 1, 1e-12);
   EXPECT_NEAR(lanes[1][0], 2 + 2 + 3, 1e-12);
+}
+
+// The host waits for the first piece of work, while the second has been issued, and then starts a
+// collective: it runs from 1 to 3 s beside the second, which has 3 of its 4 s left then.
+TEST(Groups, SlowDownWorkThatWasIssuedBeforeThem) {
+  const std::vector<Piece> program{
+      {Piece::compute, 1}, {Piece::compute, 4}, {Piece::host_wait}, {Piece::collective, 2, false}};
+  for (const bool meet : {false, true}) {
+    const auto lanes = lanes_of(program, {{1}, {}, meet});
+    EXPECT_NEAR(lanes[0][0], 1 + 2 + 3, 1e-12) << meet;
+  }
 }
 
 // A lane stands still twice, before the first collective and before the second: its own host was late
