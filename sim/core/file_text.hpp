@@ -20,7 +20,7 @@ std::ifstream opened_file(const std::string& path);
 // again. Throws ConfigError, also where there are more than `most` bytes.
 std::string file_text(const std::string& path, std::size_t most);
 
-// Of a text of this file that has more bytes. Throws ConfigError.
+// Refuses a text of this file that has more bytes. Throws ConfigError.
 [[noreturn]] void refuse_too_large(const std::string& path, std::size_t most);
 
 }  // namespace lockstep

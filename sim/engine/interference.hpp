@@ -47,7 +47,7 @@ class Interference {
 
   // From now on these collectives run beside the lanes' compute.
   void runs_beside(const CollectiveWindows& collectives);
-  // What a transfer takes from compute, as a number: equal ones are alike. 0 takes nothing.
+  // A number for the share of compute that a transfer takes: equal shares have one. 0 takes nothing.
   int kind_of(const TransferSpec& spec);
 
   // Windows were added, or one has got its end.
@@ -99,7 +99,7 @@ class Interference {
     double speed = 1;
     double slowness = 1;  // 1 / speed
   };
-  // What runs at a moment, and when that changes.
+  // The slowness at a moment, and when it changes.
   struct Moment {
     double slowness = 1;
     double until = never;

@@ -41,7 +41,7 @@ class Links {
   // Its parts: what it carries, and for how long it keeps its links busy.
   void add_bytes(const TransferSpec& spec);
   void add_busy(const TransferSpec& spec, double seconds);
-  // What another ledger booked between two moments, `times` more.
+  // Books `times` more the difference between two states of another ledger.
   void repeat(const Links& from, const Links& to, int times);
   std::vector<LinkTotals> totals() const;
 

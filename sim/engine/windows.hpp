@@ -46,11 +46,11 @@ class CollectiveWindows {
   const Window& at(std::size_t serial, std::size_t group) const {
     return windows_[(serial - first_) * groups_ + group];
   }
-  // Of all groups.
+  // The windows of all groups.
   std::span<Window> of(std::size_t serial) {
     return {windows_.data() + (serial - first_) * groups_, groups_};
   }
-  // Of the only group, `last` included.
+  // The windows of the only group, `last` included.
   std::span<const Window> between(std::size_t first, std::size_t last) const {
     assert(groups_ == 1);
     return {windows_.data() + (first - first_), last + 1 - first};

@@ -120,7 +120,7 @@ class Asked {
   pid_t pid_ = -1;
 };
 
-// Who closes the connection does not wait for the answer any more.
+// A closed connection ends the question: nobody waits for the answer any more.
 void end_with_connection(tcp::socket& socket, const std::shared_ptr<Asked>& asked) {
   socket.async_wait(tcp::socket::wait_read, [&socket, asked](const beast::error_code& error) {
     if (error || asked->ended()) return;  // answered: the socket may be gone

@@ -1,4 +1,4 @@
-// What limits a prediction.
+// The limit of a prediction.
 #pragma once
 
 #include <string>

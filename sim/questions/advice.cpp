@@ -54,7 +54,7 @@ void add_resources(const Prediction& p, const Device& device, std::vector<Remedy
   }
 }
 
-// What the device computes faster in than now; nothing where costs were measured in the precision
+// A precision that the device computes faster in than now; nothing where costs were measured in the precision
 // of now alone.
 std::optional<Precision> lower_precision(const Point& point) {
   const Device& device = point.job.machine.device;
@@ -152,14 +152,14 @@ class Trials {
          const std::vector<CostScale>& scales)
       : base_(only(scenario, point.entry, point.job.gpus)), inputs_(files_.of(base_)) {
     if (!scales.empty()) scales_ = {scales[point.entry]};
-    // Of the seed, the executor and the steps that the changes are tried with.
+    // The result counts if seed, executor and steps are those that the changes are tried with.
     const bool same = result.engine == Engine::loop && result.step_of_seed.empty() &&
                       (result.extrapolated || result.simulated_steps <= most_trial_steps);
     now_ = same ? mean(result.step_seconds) / result.samples_per_step
                 : seconds_per_sample(expand(base_, inputs_, workloads_, scales_).front());
   }
 
-  // What it saves of the time per sample; nothing when it does not fit or cannot be.
+  // The share of the time per sample that the change saves; nothing when it does not fit or cannot be.
   double gain(const Remedy& change) {
     try {
       Scenario changed = base_;

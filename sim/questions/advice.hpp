@@ -1,11 +1,11 @@
-// What would help a job: changes that were simulated, and that save time.
+// Changes that would help a job: each was simulated, and saves time.
 #pragma once
 
 #include "points/predict.hpp"
 
 namespace lockstep {
 
-// What a change must save of the GPU time per sample before anybody is told of it.
+// The least share of the GPU time per sample that a change saves before anybody is told of it.
 inline constexpr double least_gain = 0.02;
 
 // Ends each prediction's sentence on its bottleneck with what would help. The changes which the

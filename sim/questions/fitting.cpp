@@ -160,7 +160,7 @@ class Fitting {
     return !some || (recompute == Recompute::blocks && now != Recompute::blocks);
   }
 
-  // What is left to shard. Nothing when all of it is sharded, or the scenario asks for what shards do
+  // Shards the rest of the state. False when all of it is sharded, or the scenario asks for what shards do
   // not go with.
   bool shard_all(Scenario& scenario) const {
     StrategyOptions& options = scenario.strategies.front().options;

@@ -1,4 +1,4 @@
-// What fits into memory: the least changes to a job that does not, its largest micro-batch, the fewest
+// Jobs that fit into memory: the least changes to a job that does not, its largest micro-batch, the fewest
 // GPUs. Every answer is a whole job, checked by a prediction of its own.
 #pragma once
 

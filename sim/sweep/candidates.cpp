@@ -34,7 +34,7 @@ constexpr Kind kinds[] = {
     {"async server", "parameter_server: {consistency: async}", Family::async_server, false, true},
 };
 
-// What is kept of activations: of an entry of `strategies`.
+// How an entry of `strategies` saves memory of activations.
 struct Saver {
   const char* name;
   const char* settings;

@@ -8,20 +8,19 @@
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <thread>
 
 #include "core/units.hpp"
 #include "points/fork_map.hpp"
-#include "points/interval.hpp"
 #include "points/measured.hpp"
 #include "points/predict.hpp"
 #include "questions/explain.hpp"
 #include "results/cells.hpp"
 #include "strategies/common/stragglers.hpp"
 #include "sweep/candidates.hpp"
+#include "sweep/ranking.hpp"
 
 namespace lockstep {
 
@@ -242,112 +241,6 @@ std::vector<Judged> judge_groups(const std::string& file, const InputFiles& file
   return all;
 }
 
-// Ties by the others, then by the order of the search: the same answer every time.
-bool better(const Candidate& a, const Candidate& b, RankBy by) {
-  for (const RankBy next : {by, RankBy::cost, RankBy::time, RankBy::memory}) {
-    if (measure(a, next) != measure(b, next)) return measure(a, next) < measure(b, next);
-  }
-  return false;
-}
-
-// Best first. Prices that differ by less than 0.1 % are a tie, which goes to the faster: a data loader
-// sets the pace of many candidates, and rounding is no reason to take a slow one.
-void rank(std::vector<Candidate>& list, RankBy by) {
-  const auto sort = [](auto begin, auto end, RankBy key) {
-    std::stable_sort(begin, end, [&](const auto& a, const auto& b) { return better(a, b, key); });
-  };
-  sort(list.begin(), list.end(), by);
-  if (by != RankBy::cost) return;
-  for (auto begin = list.begin(); begin != list.end();) {
-    const double most = 1.001 * begin->verdict.dollars;
-    const auto end = std::find_if(begin, list.end(),
-                                  [&](const Candidate& c) { return c.verdict.dollars > most; });
-    sort(begin, end, RankBy::time);
-    begin = end;
-  }
-}
-
-// The fewer, the less there is to set up and to go wrong. PyTorch deprecates FSDP 1.
-int complexity(const Candidate& c) {
-  switch (c.family) {
-    case Family::ddp:
-      return 0;
-    case Family::fsdp:
-      return c.strategy.starts_with("fsdp1") ? 2 : 1;
-    default:
-      return 3;
-  }
-}
-
-// Of `ranked` candidates on the same GPUs, the simplest one goes before those that are better by less
-// than the interval of their ratio. These follow it.
-void put_simple_first(std::vector<Candidate>& ranked) {
-  std::map<std::pair<std::string, int>, std::vector<std::size_t>> on_same_gpus;
-  for (std::size_t i = 0; i < ranked.size(); ++i) {
-    on_same_gpus[{ranked[i].platform, ranked[i].gpus}].push_back(i);
-  }
-  std::vector<std::pair<std::size_t, std::size_t>> places(ranked.size());  // in the new order
-  for (std::size_t i = 0; i < ranked.size(); ++i) places[i] = {i, 0};
-  for (const auto& [gpus, members] : on_same_gpus) {
-    const Candidate& best = ranked[members.front()];
-    const auto told = [&](const Candidate& c) {
-      return interval_around(1, sigma_of_ratio(c.verdict.error, best.verdict.error, true, true))
-          .high;
-    };
-    std::size_t simplest = members.front();
-    for (const std::size_t i : members) {
-      const Candidate& c = ranked[i];
-      if (complexity(c) < complexity(ranked[simplest]) &&
-          c.verdict.total <= told(c) * best.verdict.total) {
-        simplest = i;
-      }
-    }
-    if (simplest == members.front()) continue;
-    Candidate& chosen = ranked[simplest];
-    chosen.passed_over = PassedOver{best.strategy, 1 - best.verdict.total / chosen.verdict.total,
-                                    1 - 1 / told(chosen), best.verdict.without_autocast};
-    for (const std::size_t i : members) {
-      if (i < simplest) places[i] = {simplest, 1 + i};
-    }
-  }
-  std::vector<std::size_t> order(ranked.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(),
-            [&](std::size_t a, std::size_t b) { return places[a] < places[b]; });
-  std::vector<Candidate> sorted;
-  for (const std::size_t i : order) sorted.push_back(std::move(ranked[i]));
-  ranked = std::move(sorted);
-}
-
-bool dominates(const Verdict& a, const Verdict& b) {
-  bool as_good = true, better_in_one = false;
-  const auto compare = [&](double of_a, double of_b) {
-    as_good = as_good && of_a <= of_b;
-    better_in_one = better_in_one || of_a < of_b;
-  };
-  compare(a.total, b.total);
-  compare(a.dollars, b.dollars);
-  compare(a.device, b.device);
-  if (a.energy && b.energy) compare(most_energy(a), most_energy(b));
-  if (a.accuracy && b.accuracy) compare(-a.accuracy->mean, -b.accuracy->mean);
-  return as_good && better_in_one;
-}
-
-std::vector<std::size_t> pareto_front(const std::vector<Candidate>& list) {
-  std::vector<std::size_t> front;
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    if (std::none_of(list.begin(), list.end(), [&](const Candidate& other) {
-          return dominates(other.verdict, list[i].verdict);
-        })) {
-      front.push_back(i);
-    }
-  }
-  std::stable_sort(front.begin(), front.end(), [&](std::size_t a, std::size_t b) {
-    return list[a].verdict.total < list[b].verdict.total;
-  });
-  return front;
-}
-
 // What keeps a candidate out; "" = nothing.
 std::string fault(const Verdict& v, const RecommendOptions& options) {
   if (options.deadline > 0 && v.total > options.deadline) return misses_deadline;
@@ -515,21 +408,6 @@ std::vector<MatrixColumn> matrix_of(const std::vector<Candidate>& fitting, const
 }
 
 }  // namespace
-
-double measure(const Candidate& c, RankBy by) {
-  const Verdict& v = c.verdict;
-  switch (by) {
-    case RankBy::cost:
-      return v.dollars;
-    case RankBy::time:
-      return v.total;
-    case RankBy::memory:
-      return v.device;
-    case RankBy::energy:
-      break;
-  }
-  return most_energy(v);
-}
 
 std::vector<std::size_t> shortlist(const std::vector<Candidate>& ranked) {
   std::vector<std::size_t> list;

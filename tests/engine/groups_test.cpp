@@ -39,7 +39,7 @@ double halved(Phase, const Occupancy& taken) {
   return taken.channels > 0 ? 2 : 1;
 }
 
-// What each lane lived in three steps: seconds, communicating, waiting.
+// The seconds of each lane in three steps: all, communicating, waiting.
 std::vector<std::vector<double>> lanes_of(const std::vector<Piece>& program, const Shape& shape) {
   World world({.network = NetworkKind::flow, .engine = Engine::loop});
   const LinkId nic = world.add_link("nic", "NIC", 1e6);

@@ -50,7 +50,7 @@ TEST(LaneClasses, WithoutGroupsAreTheKinds) {
   EXPECT_THAT(lane_classes({5, 1, 5, 3}, {}), ElementsAre(2, 0, 2, 1));
 }
 
-// What makes one lane's clock stand for all its ranks: on every axis, the groups of two ranks of a
+// One lane's clock stands for all its ranks because on every axis the groups of two ranks of a
 // lane have equally many ranks of each lane.
 RC_GTEST_PROP(LaneClasses, SeeTheSameLanesInTheirGroups, ()) {
   const int size = *rc::gen::element(1, 2, 4, 8), ranks = size * *rc::gen::inRange(1, 6);

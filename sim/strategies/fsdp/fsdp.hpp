@@ -32,7 +32,7 @@ class Fsdp : public Strategy {
 
 StepMemory fsdp_memory(const Job& job, const FsdpLayout& layout);
 
-// What the ranks of the fullest node offload to its host; 0 = nothing.
+// Bytes that the ranks of the fullest node offload to its host; 0 = nothing.
 struct HostMemory {
   double bytes = 0;
   double rounding = 0;  // the part by which pinned memory exceeds its tensors

@@ -17,7 +17,7 @@ double pinned(double bytes) {
   return bytes > 0 ? std::exp2(std::ceil(std::log2(bytes))) : 0;
 }
 
-// What one rank keeps of a unit, in bytes: shards and their gradients in pinned memory, which FSDP1
+// Bytes that one rank keeps of a unit: shards and their gradients in pinned memory, which FSDP1
 // takes for the flat tensor, and FSDP2 for each parameter.
 HostMemory of_unit(const FsdpUnit& unit, double shard, const FsdpOptions& options, int bytes) {
   HostMemory memory;
