@@ -24,11 +24,9 @@ struct UnitProgress {
 };
 template <class Visitor>
 void describe(Visitor& v, UnitProgress& u) {
-  v.field({.name = "name", .doc = "Of the unit.", .required = true}, u.name);
-  v.field({.name = "state", .doc = "cut: stopped by the end of the time.", .required = true},
-          u.state);
-  v.field({.name = "seconds", .doc = "That it ran.", .unit = Dimension::seconds, .min = 0},
-          u.seconds);
+  v.field("name", u.name, "Of the unit.", {.required = true});
+  v.field("state", u.state, "cut: stopped by the end of the time.", {.required = true});
+  v.field("seconds", u.seconds, "That it ran.", {.unit = Dimension::seconds, .min = 0});
 }
 
 struct Progress {
@@ -44,10 +42,10 @@ struct Progress {
 };
 template <class Visitor>
 void describe(Visitor& v, Progress& p) {
-  v.field({.name = "device", .doc = "As --device.", .required = true}, p.device);
-  v.field({.name = "quick", .doc = "As --quick."}, p.quick);
-  v.field({.name = "machine", .doc = "Whose results these are."}, p.machine);
-  v.field({.name = "units", .doc = "What has run."}, p.units);
+  v.field("device", p.device, "As --device.", {.required = true});
+  v.field("quick", p.quick, "As --quick.");
+  v.field("machine", p.machine, "Whose results these are.");
+  v.field("units", p.units, "What has run.");
 }
 
 // An empty one where there is none. Throws ConfigError.

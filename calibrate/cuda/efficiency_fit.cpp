@@ -131,10 +131,12 @@ bool tells(const Point& point, Device device, const Fraction& fraction) {
 }
 
 // What a device file may hold for one field (hardware/efficiency.hpp).
-struct Limits {
+struct Limits : FieldVisitor<Limits> {
+  explicit Limits(const double* value) : wanted(value) {}
+
   const double* wanted = nullptr;
   double min = 0, max = 0;
-  void field(const FieldSpec& spec, double& value) {
+  void visit(const FieldSpec& spec, double& value) {
     if (&value != wanted) return;
     min = spec.min;
     max = spec.max;
@@ -142,7 +144,7 @@ struct Limits {
 };
 Limits limits_of(double Efficiency::*member) {
   Efficiency efficiency;
-  Limits limits{&(efficiency.*member)};
+  Limits limits(&(efficiency.*member));
   describe(limits, efficiency);
   return limits;
 }

@@ -16,18 +16,11 @@ namespace {
 
 constexpr double longest = 1e6;  // seconds
 
-FieldSpec seconds_field(const char* name, const char* doc) {
-  return {.name = name, .doc = doc, .unit = Dimension::seconds, .min = 0, .max = longest};
-}
-FieldSpec bytes_field(const char* name, const char* doc) {
-  return {.name = name, .doc = doc, .unit = Dimension::bytes, .min = 0};
-}
-FieldSpec count_field(const char* name, const char* doc) {
-  return {.name = name, .doc = doc, .min = 0};
-}
-FieldSpec size_field(const char* name, const char* doc) {
-  return {.name = name, .doc = doc, .min = 1, .required = true};
-}
+const FieldSpec of_seconds{.unit = Dimension::seconds, .min = 0, .max = longest};
+const FieldSpec of_bytes{.unit = Dimension::bytes, .min = 0};
+const FieldSpec of_count{.min = 0};
+const FieldSpec of_size{.min = 1, .required = true};
+
 // Speeds are fitted to these rows: without a time they say nothing.
 template <class Visitor>
 void check_time(Visitor& v, const Figure& time) {
@@ -40,142 +33,121 @@ void check_time(Visitor& v, const Figure& time) {
 
 template <class Visitor>
 void describe(Visitor& v, Figure& f) {
-  v.field(seconds_field("median", "Median."), f.seconds);
-  v.field(seconds_field("iqr", "Interquartile range."), f.iqr_seconds);
-  v.field(count_field("samples", "Samples."), f.samples);
+  v.field("median", f.seconds, "Median.", of_seconds);
+  v.field("iqr", f.iqr_seconds, "Interquartile range.", of_seconds);
+  v.field("samples", f.samples, "Samples.", of_count);
 }
 
 template <class Visitor>
 void describe(Visitor& v, GemmRow& r) {
-  v.field({.name = "math", .doc = "What the product is computed in.", .required = true}, r.math);
-  v.field({.name = "m", .doc = "Rows of A and C.", .min = 1, .required = true}, r.m);
-  v.field({.name = "n", .doc = "Columns of B and C.", .min = 1, .required = true}, r.n);
-  v.field({.name = "k", .doc = "Columns of A, rows of B.", .min = 1, .required = true}, r.k);
-  v.field({.name = "time", .doc = "Device time of one product."}, r.time);
-  v.field(
-      {.name = "achieved", .doc = "2 m n k / time.", .unit = Dimension::flops_per_second, .min = 0},
-      r.flops_per_second);
-  v.field({.name = "efficiency",
-           .doc = "achieved / peak of the device file; 0 = no peak known.",
-           .unit = Dimension::fraction,
-           .min = 0,
-           .max = 10},
-          r.efficiency);
+  v.field("math", r.math, "What the product is computed in.", {.required = true});
+  v.field("m", r.m, "Rows of A and C.", {.min = 1, .required = true});
+  v.field("n", r.n, "Columns of B and C.", {.min = 1, .required = true});
+  v.field("k", r.k, "Columns of A, rows of B.", {.min = 1, .required = true});
+  v.field("time", r.time, "Device time of one product.");
+  v.field("achieved", r.flops_per_second, "2 m n k / time.",
+          {.unit = Dimension::flops_per_second, .min = 0});
+  v.field("efficiency", r.efficiency, "achieved / peak of the device file; 0 = no peak known.",
+          {.unit = Dimension::fraction, .min = 0, .max = 10});
   check_time(v, r.time);
 }
 
 template <class Visitor>
 void describe(Visitor& v, ConvolutionRow& r) {
-  v.field({.name = "math", .doc = "What it is computed in.", .required = true}, r.math);
-  v.field({.name = "pass", .doc = "Forward, gradient of data or of weights."}, r.pass);
-  v.field(size_field("batch", "Images."), r.batch);
-  v.field(size_field("in_channels", "Input channels."), r.in_channels);
-  v.field(size_field("size", "Height and width of the input."), r.size);
-  v.field(size_field("out_channels", "Output channels."), r.out_channels);
-  v.field(size_field("kernel", "Height and width of the kernel; padding is kernel / 2."), r.kernel);
-  v.field(size_field("stride", "Stride."), r.stride);
-  v.field({.name = "time", .doc = "Device time of one pass."}, r.time);
-  v.field({.name = "achieved",
-           .doc = "Multiplications and additions / time.",
-           .unit = Dimension::flops_per_second,
-           .min = 0},
-          r.flops_per_second);
-  v.field({.name = "efficiency",
-           .doc = "achieved / peak of the device file; 0 = no peak known.",
-           .unit = Dimension::fraction,
-           .min = 0,
-           .max = 10},
-          r.efficiency);
-  v.field(bytes_field("workspace", "Workspace that cuDNN asked for."), r.workspace_bytes);
+  v.field("math", r.math, "What it is computed in.", {.required = true});
+  v.field("pass", r.pass, "Forward, gradient of data or of weights.");
+  v.field("batch", r.batch, "Images.", of_size);
+  v.field("in_channels", r.in_channels, "Input channels.", of_size);
+  v.field("size", r.size, "Height and width of the input.", of_size);
+  v.field("out_channels", r.out_channels, "Output channels.", of_size);
+  v.field("kernel", r.kernel, "Height and width of the kernel; padding is kernel / 2.", of_size);
+  v.field("stride", r.stride, "Stride.", of_size);
+  v.field("time", r.time, "Device time of one pass.");
+  v.field("achieved", r.flops_per_second, "Multiplications and additions / time.",
+          {.unit = Dimension::flops_per_second, .min = 0});
+  v.field("efficiency", r.efficiency, "achieved / peak of the device file; 0 = no peak known.",
+          {.unit = Dimension::fraction, .min = 0, .max = 10});
+  v.field("workspace", r.workspace_bytes, "Workspace that cuDNN asked for.", of_bytes);
   check_time(v, r.time);
 }
 
 template <class Visitor>
 void describe(Visitor& v, CopyRow& r) {
-  v.field({.name = "kind", .doc = "From where to where.", .required = true}, r.kind);
-  v.field(bytes_field("bytes", "Copied, read or written once."), r.bytes);
-  v.field({.name = "time", .doc = "One copy."}, r.time);
-  v.field({.name = "bandwidth",
-           .doc = "Traffic of the memory or link (d2d, stream-copy: read + written).",
-           .unit = Dimension::bytes_per_second,
-           .min = 0},
-          r.bytes_per_second);
+  v.field("kind", r.kind, "From where to where.", {.required = true});
+  v.field("bytes", r.bytes, "Copied, read or written once.", of_bytes);
+  v.field("time", r.time, "One copy.");
+  v.field("bandwidth", r.bytes_per_second,
+          "Traffic of the memory or link (d2d, stream-copy: read + written).",
+          {.unit = Dimension::bytes_per_second, .min = 0});
   check_time(v, r.time);
 }
 
 template <class Visitor>
 void describe(Visitor& v, LaunchFigures& l) {
-  v.field({.name = "enqueue", .doc = "Host time of one launch."}, l.enqueue);
-  v.field({.name = "back_to_back", .doc = "Device time from empty kernel to empty kernel."},
-          l.back_to_back);
-  v.field({.name = "round_trip", .doc = "Launch and wait."}, l.round_trip);
-  v.field({.name = "event_resolution", .doc = "Between two events with nothing between them."},
-          l.event_resolution);
+  v.field("enqueue", l.enqueue, "Host time of one launch.");
+  v.field("back_to_back", l.back_to_back, "Device time from empty kernel to empty kernel.");
+  v.field("round_trip", l.round_trip, "Launch and wait.");
+  v.field("event_resolution", l.event_resolution, "Between two events with nothing between them.");
 }
 
 template <class Visitor>
 void describe(Visitor& v, InterferenceRow& r) {
-  v.field({.name = "compute", .doc = "What the device computes.", .required = true}, r.compute);
-  v.field({.name = "blocks", .doc = "Blocks of the stand-in kernel.", .min = 1}, r.blocks);
-  v.field({.name = "compute_alone", .doc = "One kernel, alone."}, r.compute_alone);
-  v.field({.name = "compute_beside", .doc = "Beside the stand-in."}, r.compute_beside);
-  v.field({.name = "standin_alone", .doc = "One pass of the stand-in, alone."}, r.standin_alone);
-  v.field({.name = "standin_beside", .doc = "Beside the computation."}, r.standin_beside);
+  v.field("compute", r.compute, "What the device computes.", {.required = true});
+  v.field("blocks", r.blocks, "Blocks of the stand-in kernel.", {.min = 1});
+  v.field("compute_alone", r.compute_alone, "One kernel, alone.");
+  v.field("compute_beside", r.compute_beside, "Beside the stand-in.");
+  v.field("standin_alone", r.standin_alone, "One pass of the stand-in, alone.");
+  v.field("standin_beside", r.standin_beside, "Beside the computation.");
 }
 
 template <class Visitor>
 void describe(Visitor& v, MemoryFigures& m) {
-  v.field(bytes_field("total", "Device memory, as the driver reports it."), m.total_bytes);
-  v.field(bytes_field("context", "Taken by the context and the first kernel."), m.context_bytes);
-  v.field(bytes_field("cublas_handle", "Taken by the first product of a cuBLAS handle."),
-          m.cublas_handle_bytes);
-  v.field(bytes_field("nccl_communicator", "Taken by creating the communicator, per device."),
-          m.nccl_communicator_bytes);
-  v.field({.name = "source", .doc = "How context was found."}, m.source);
+  v.field("total", m.total_bytes, "Device memory, as the driver reports it.", of_bytes);
+  v.field("context", m.context_bytes, "Taken by the context and the first kernel.", of_bytes);
+  v.field("cublas_handle", m.cublas_handle_bytes, "Taken by the first product of a cuBLAS handle.",
+          of_bytes);
+  v.field("nccl_communicator", m.nccl_communicator_bytes,
+          "Taken by creating the communicator, per device.", of_bytes);
+  v.field("source", m.source, "How context was found.");
 }
 
 template <class Visitor>
 void describe(Visitor& v, CollectiveTiming& c) {
-  v.field({.name = "collective", .doc = "Which.", .required = true}, c.collective);
-  v.field({.name = "ranks", .doc = "Devices; 1 measures launches and a copy.", .min = 1}, c.ranks);
-  v.field(bytes_field("bytes", "Size as nccl-tests counts it."), c.bytes);
-  v.field({.name = "out_of_place", .doc = "Time with separate buffers."}, c.out_of_place);
-  v.field({.name = "in_place", .doc = "Time within one buffer."}, c.in_place);
-  v.field(count_field("wrong_out_of_place", "Wrong elements."), c.wrong_out_of_place);
-  v.field(count_field("wrong_in_place", "Wrong elements."), c.wrong_in_place);
+  v.field("collective", c.collective, "Which.", {.required = true});
+  v.field("ranks", c.ranks, "Devices; 1 measures launches and a copy.", {.min = 1});
+  v.field("bytes", c.bytes, "Size as nccl-tests counts it.", of_bytes);
+  v.field("out_of_place", c.out_of_place, "Time with separate buffers.");
+  v.field("in_place", c.in_place, "Time within one buffer.");
+  v.field("wrong_out_of_place", c.wrong_out_of_place, "Wrong elements.", of_count);
+  v.field("wrong_in_place", c.wrong_in_place, "Wrong elements.", of_count);
 }
 
 template <class Visitor>
 void describe(Visitor& v, Measurements& m) {
-  v.field({.name = "format", .doc = "Version of this format.", .min = 1, .max = 1}, m.format);
-  v.field({.name = "device", .doc = "Device file whose peaks were used."}, m.device);
-  v.field({.name = "title", .doc = "What the driver calls the device."}, m.title);
-  v.field({.name = "date", .doc = "Day of the measurement."}, m.date);
-  v.field({.name = "versions", .doc = "Software."}, m.versions);
-  v.field({.name = "settings", .doc = "Clocks, limits."}, m.settings);
-  v.field({.name = "gemm", .doc = "Matrix products."}, m.gemm);
-  v.field({.name = "convolution", .doc = "Convolutions."}, m.convolution);
-  v.field({.name = "copies", .doc = "Copies and streaming."}, m.copies);
-  v.field({.name = "launch", .doc = "Kernel launches."}, m.launch);
-  v.field({.name = "interference", .doc = "Computation beside a collective's stand-in."},
-          m.interference);
-  v.field({.name = "memory", .doc = "Memory taken before the first tensor."}, m.memory);
-  v.field({.name = "collectives", .doc = "NCCL."}, m.collectives);
+  v.field("format", m.format, "Version of this format.", {.min = 1, .max = 1});
+  v.field("device", m.device, "Device file whose peaks were used.");
+  v.field("title", m.title, "What the driver calls the device.");
+  v.field("date", m.date, "Day of the measurement.");
+  v.field("versions", m.versions, "Software.");
+  v.field("settings", m.settings, "Clocks, limits.");
+  v.field("gemm", m.gemm, "Matrix products.");
+  v.field("convolution", m.convolution, "Convolutions.");
+  v.field("copies", m.copies, "Copies and streaming.");
+  v.field("launch", m.launch, "Kernel launches.");
+  v.field("interference", m.interference, "Computation beside a collective's stand-in.");
+  v.field("memory", m.memory, "Memory taken before the first tensor.");
+  v.field("collectives", m.collectives, "NCCL.");
 }
 
 namespace {
 
 // The values of a described struct as JSON, numbers in base units.
-class JsonWriter {
+class JsonWriter : public FieldVisitor<JsonWriter> {
  public:
   template <class T>
-  void field(const FieldSpec& spec, T& value) {
+  void visit(const FieldSpec& spec, T& value) {
     object[spec.name] = json_of(value);
   }
-  void location(Location&) {}
-  void location(const char*, Location&) {}
-  template <class F>
-  void check(F&&) {}
 
   nlohmann::ordered_json object = nlohmann::ordered_json::object();
 

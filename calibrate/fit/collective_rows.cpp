@@ -36,81 +36,48 @@ struct MeasurementsFile {
 
 template <class Visitor, class Entry>
 void describe_head(Visitor& v, Entry& e) {
-  v.field({.name = "name", .doc = "What was measured.", .required = true}, e.name);
-  v.field({.name = "platform", .doc = "A platform of the repository.", .required = true},
-          e.platform);
-  v.field({.name = "collective", .doc = "Which collective.", .required = true}, e.collective);
-  v.field({.name = "ranks", .doc = "GPUs.", .min = 2, .max = 1e6, .required = true}, e.ranks);
-  v.field({.name = "nodes", .doc = "Nodes.", .min = 1, .max = 1e6}, e.nodes);
-  v.field({.name = "use", .doc = "fit, check, or platform: went into the platform file."}, e.use);
-  v.field({.name = "source", .doc = "Where from.", .required = true}, e.source);
-  v.field({.name = "note", .doc = "What else is known."}, e.note);
+  v.field("name", e.name, "What was measured.", {.required = true});
+  v.field("platform", e.platform, "A platform of the repository.", {.required = true});
+  v.field("collective", e.collective, "Which collective.", {.required = true});
+  v.field("ranks", e.ranks, "GPUs.", {.min = 2, .max = 1e6, .required = true});
+  v.field("nodes", e.nodes, "Nodes.", {.min = 1, .max = 1e6});
+  v.field("use", e.use, "fit, check, or platform: went into the platform file.");
+  v.field("source", e.source, "Where from.", {.required = true});
+  v.field("note", e.note, "What else is known.");
 }
 
 template <class Visitor>
 void describe(Visitor& v, CurveFile& c) {
   describe_head(v, c);
-  v.field({.name = "licence", .doc = "Of the text the figures stand in."}, c.licence);
-  v.field({.name = "per_process", .doc = "Ranks one process launches.", .min = 1, .max = 64},
-          c.per_process);
-  v.field({.name = "bytes",
-           .doc = "Sizes.",
-           .unit = Dimension::bytes,
-           .min = 1,
-           .max = 1e15,
-           .required = true},
-          c.bytes);
-  v.field({.name = "times", .doc = "Times.", .unit = Dimension::seconds, .min = 1e-9, .max = 1e6},
-          c.times);
-  v.field({.name = "peak",
-           .doc = "Bus bandwidth that shares_of_peak are of.",
-           .unit = Dimension::bytes_per_second,
-           .min = 0,
-           .max = 1e15},
-          c.peak);
-  v.field({.name = "shares_of_peak",
-           .doc = "Bus bandwidth over the peak, by size; in place of times.",
-           .unit = Dimension::fraction,
-           .min = 1e-6,
-           .max = 1},
-          c.shares_of_peak);
+  v.field("licence", c.licence, "Of the text the figures stand in.");
+  v.field("per_process", c.per_process, "Ranks one process launches.", {.min = 1, .max = 64});
+  v.field("bytes", c.bytes, "Sizes.",
+          {.unit = Dimension::bytes, .min = 1, .max = 1e15, .required = true});
+  v.field("times", c.times, "Times.", {.unit = Dimension::seconds, .min = 1e-9, .max = 1e6});
+  v.field("peak", c.peak, "Bus bandwidth that shares_of_peak are of.",
+          {.unit = Dimension::bytes_per_second, .min = 0, .max = 1e15});
+  v.field("shares_of_peak", c.shares_of_peak,
+          "Bus bandwidth over the peak, by size; in place of times.",
+          {.unit = Dimension::fraction, .min = 1e-6, .max = 1});
 }
 
 template <class Visitor>
 void describe(Visitor& v, BandwidthFile& b) {
   describe_head(v, b);
-  v.field({.name = "bytes",
-           .doc = "Size.",
-           .unit = Dimension::bytes,
-           .min = 1,
-           .max = 1e15,
-           .required = true},
-          b.bytes);
-  v.field({.name = "bus_bandwidth",
-           .doc = "As nccl-tests defines it.",
-           .unit = Dimension::bytes_per_second,
-           .min = 1,
-           .max = 1e15,
-           .required = true},
-          b.bus_bandwidth);
-  v.field({.name = "low",
-           .doc = "5th percentile over placements; 0 = not known.",
-           .unit = Dimension::bytes_per_second,
-           .min = 0,
-           .max = 1e15},
-          b.low);
-  v.field({.name = "high",
-           .doc = "95th percentile.",
-           .unit = Dimension::bytes_per_second,
-           .min = 0,
-           .max = 1e15},
-          b.high);
+  v.field("bytes", b.bytes, "Size.",
+          {.unit = Dimension::bytes, .min = 1, .max = 1e15, .required = true});
+  v.field("bus_bandwidth", b.bus_bandwidth, "As nccl-tests defines it.",
+          {.unit = Dimension::bytes_per_second, .min = 1, .max = 1e15, .required = true});
+  v.field("low", b.low, "5th percentile over placements; 0 = not known.",
+          {.unit = Dimension::bytes_per_second, .min = 0, .max = 1e15});
+  v.field("high", b.high, "95th percentile.",
+          {.unit = Dimension::bytes_per_second, .min = 0, .max = 1e15});
 }
 
 template <class Visitor>
 void describe(Visitor& v, MeasurementsFile& m) {
-  v.field({.name = "curves", .doc = "Times by size."}, m.curves);
-  v.field({.name = "bandwidths", .doc = "Single bus bandwidths."}, m.bandwidths);
+  v.field("curves", m.curves, "Times by size.");
+  v.field("bandwidths", m.bandwidths, "Single bus bandwidths.");
 }
 
 const Machine& machine_of(const std::string& platform) {

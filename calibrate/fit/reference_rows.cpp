@@ -13,39 +13,33 @@ namespace lockstep {
 
 template <class Visitor>
 void describe(Visitor& v, ReferenceRow& r) {
-  v.field({.name = "source", .doc = "Key into sources.", .required = true}, r.source);
-  v.field({.name = "device", .doc = "Device file.", .required = true}, r.device);
-  v.field({.name = "model", .doc = "Model file.", .required = true}, r.model);
-  v.field({.name = "parameters", .doc = "Overrides of a parametric model."}, r.parameters);
-  v.field({.name = "layout", .doc = "Memory layout of images."}, r.layout);
-  v.field({.name = "precision", .doc = "Numeric mode.", .required = true}, r.precision);
-  v.field({.name = "samples", .doc = "Micro-batch of one GPU.", .min = 1, .required = true},
-          r.samples);
-  v.field({.name = "accumulation", .doc = "Micro-batches per step.", .min = 1}, r.accumulation);
-  v.field({.name = "image", .doc = "Channels, height, width."}, r.image);
-  v.field({.name = "sequence", .doc = "Tokens per sample.", .min = 0}, r.sequence);
-  v.field({.name = "checkpointing", .doc = "Activation checkpointing of every block."},
-          r.checkpointing);
-  v.field({.name = "fused_attention", .doc = "Flash attention."}, r.fused_attention);
-  v.field({.name = "framework", .doc = "Software that drives the device."}, r.framework);
-  v.field({.name = "optimizer", .doc = "Update rule."}, r.optimizer);
-  v.field({.name = "gradient_clipping", .doc = "Clipping by global norm."}, r.gradient_clipping);
-  v.field({.name = "sharded", .doc = "Parameters are sharded over the GPUs (FSDP)."}, r.sharded);
-  v.field({.name = "gpus", .doc = "GPUs of the run.", .min = 1}, r.gpus);
-  v.field({.name = "part", .doc = "What of a step was timed."}, r.part);
-  v.field({.name = "step",
-           .doc = "Measured time of one optimizer step, or of that part.",
-           .unit = Dimension::seconds,
-           .min = 0,
-           .required = true},
-          r.step_seconds);
-  v.field({.name = "software", .doc = "Versions, as far as stated."}, r.software);
+  v.field("source", r.source, "Key into sources.", {.required = true});
+  v.field("device", r.device, "Device file.", {.required = true});
+  v.field("model", r.model, "Model file.", {.required = true});
+  v.field("parameters", r.parameters, "Overrides of a parametric model.");
+  v.field("layout", r.layout, "Memory layout of images.");
+  v.field("precision", r.precision, "Numeric mode.", {.required = true});
+  v.field("samples", r.samples, "Micro-batch of one GPU.", {.min = 1, .required = true});
+  v.field("accumulation", r.accumulation, "Micro-batches per step.", {.min = 1});
+  v.field("image", r.image, "Channels, height, width.");
+  v.field("sequence", r.sequence, "Tokens per sample.", {.min = 0});
+  v.field("checkpointing", r.checkpointing, "Activation checkpointing of every block.");
+  v.field("fused_attention", r.fused_attention, "Flash attention.");
+  v.field("framework", r.framework, "Software that drives the device.");
+  v.field("optimizer", r.optimizer, "Update rule.");
+  v.field("gradient_clipping", r.gradient_clipping, "Clipping by global norm.");
+  v.field("sharded", r.sharded, "Parameters are sharded over the GPUs (FSDP).");
+  v.field("gpus", r.gpus, "GPUs of the run.", {.min = 1});
+  v.field("part", r.part, "What of a step was timed.");
+  v.field("step", r.step_seconds, "Measured time of one optimizer step, or of that part.",
+          {.unit = Dimension::seconds, .min = 0, .required = true});
+  v.field("software", r.software, "Versions, as far as stated.");
 }
 
 template <class Visitor>
 void describe(Visitor& v, ReferenceSet& s) {
-  v.field({.name = "sources", .doc = "Where rows come from."}, s.sources);
-  v.field({.name = "rows", .doc = "Measurements.", .required = true}, s.rows);
+  v.field("sources", s.sources, "Where rows come from.");
+  v.field("rows", s.rows, "Measurements.", {.required = true});
 }
 
 namespace {

@@ -7,11 +7,10 @@
 //   };
 //   template <class Visitor>
 //   void describe(Visitor& v, Link& l) {
-//     v.field({.name = "bandwidth", .doc = "One way, payload.",
-//              .unit = Dimension::bytes_per_second, .min = 1, .max = 1e15, .required = true},
-//             l.bandwidth);
-//     v.field({.name = "latency", .doc = "Of the empty message.", .unit = Dimension::seconds,
-//              .min = 0, .max = 10}, l.latency);
+//     v.field("bandwidth", l.bandwidth, "One way, payload.",
+//             {.unit = Dimension::bytes_per_second, .min = 1, .max = 1e15, .required = true});
+//     v.field("latency", l.latency, "Time of the empty message.",
+//             {.unit = Dimension::seconds, .min = 0, .max = 10});
 //     v.check([&](auto report) {
 //       if (l.latency * l.bandwidth > 1e12) report("latency", "is absurd", "below 1 s is usual");
 //     });

@@ -5,12 +5,12 @@
 
 namespace lockstep::fields {
 
-class DocsWriter {
+class DocsWriter : public FieldVisitor<DocsWriter> {
  public:
   explicit DocsWriter(std::string prefix = "") : prefix_(std::move(prefix)) {}
 
   template <class T>
-  void field(const FieldSpec& spec, T& value) {
+  void visit(const FieldSpec& spec, T& value) {
     std::string type = type_text<T>(spec), fallback = spec.required ? "required" : "-";
     if (spec.several) type += ", or a list of alternatives";
     if constexpr (is_scalar<T> || is_scalar_list<T>) {
@@ -20,16 +20,11 @@ class DocsWriter {
     nested<T>(prefix_ + spec.name);
   }
   template <class Variant>
-  void alternative(const FieldSpec& spec, Variant&) {
+  void visit_alternative(const FieldSpec& spec, Variant&) {
     row(prefix_ + fmt::format("{}", fmt::join(names_of<Variant>(), " / ")), "exactly one",
         "required", "", spec.doc);
     alternatives<Variant>(prefix_);
   }
-  void location(Location&) {}
-  void location(const char*, Location&) {}
-  void location(const char*, std::map<std::string, Location>&) {}
-  template <class F>
-  void check(F&&) {}
 
   std::string text;
 

@@ -15,12 +15,12 @@ template <class T>
 std::string emit_value(T& value, const FieldSpec& spec, int depth);
 
 // Writes the fields of one struct, one per line, each line starting at `depth`.
-class Emitter {
+class Emitter : public FieldVisitor<Emitter> {
  public:
   explicit Emitter(int depth) : depth_(depth) {}
 
   template <class T>
-  void field(const FieldSpec& spec, T& value) {
+  void visit(const FieldSpec& spec, T& value) {
     if constexpr (Kind<T>::optional) {
       if (!value) return;
       line(spec.name, emit_value(*value, spec, depth_ + 1));
@@ -29,17 +29,12 @@ class Emitter {
     }
   }
   template <class Variant>
-  void alternative(const FieldSpec& spec, Variant& value) {
+  void visit_alternative(const FieldSpec& spec, Variant& value) {
     const auto names = names_of<Variant>();
     std::visit(
         [&](auto& chosen) { line(names[value.index()], emit_value(chosen, spec, depth_ + 1)); },
         value);
   }
-  void location(Location&) {}
-  void location(const char*, Location&) {}
-  void location(const char*, std::map<std::string, Location>&) {}
-  template <class F>
-  void check(F&&) {}
 
   const std::string& text() const { return text_; }
 

@@ -12,13 +12,13 @@ namespace lockstep::fields {
 template <class T>
 void read_value(const Node& node, T& value, const FieldSpec& spec, Diagnostics& diagnostics);
 
-class Reader {
+class Reader : public FieldVisitor<Reader> {
  public:
   Reader(const Node& node, Diagnostics& diagnostics)
       : node_(node), diagnostics_(diagnostics), errors_before_(diagnostics.list().size()) {}
 
   template <class T>
-  void field(const FieldSpec& spec, T& value) {
+  void visit(const FieldSpec& spec, T& value) {
     known_.emplace_back(spec.name);
     const auto child = node_.find(spec.name);
     if (!child) {
@@ -37,7 +37,7 @@ class Reader {
   }
 
   template <class Variant>
-  void alternative(const FieldSpec& spec, Variant& value) {
+  void visit_alternative(const FieldSpec& spec, Variant& value) {
     const auto names = names_of<Variant>();
     known_.insert(known_.end(), names.begin(), names.end());
     if (node_.kind() == Node::Kind::scalar) {

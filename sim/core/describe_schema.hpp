@@ -31,10 +31,10 @@ Json default_of(const T& value, const FieldSpec& spec) {
   }
 }
 
-class SchemaWriter {
+class SchemaWriter : public FieldVisitor<SchemaWriter> {
  public:
   template <class T>
-  void field(const FieldSpec& spec, T& value) {
+  void visit(const FieldSpec& spec, T& value) {
     Json schema = schema_of<T>(spec);
     if (spec.several) {
       const Json list{{"type", "array"}, {"items", schema}, {"minItems", 1}, {"uniqueItems", true}};
@@ -53,7 +53,7 @@ class SchemaWriter {
     if (spec.required) required.push_back(spec.name);
   }
   template <class Variant>
-  void alternative(const FieldSpec&, Variant&) {
+  void visit_alternative(const FieldSpec&, Variant&) {
     const auto names = names_of<Variant>();
     for (std::size_t i = 0; i < names.size(); ++i) {
       with_alternative<Variant>(i, [&](auto alternative) {
@@ -64,11 +64,6 @@ class SchemaWriter {
     }
     words = names;
   }
-  void location(Location&) {}
-  void location(const char*, Location&) {}
-  void location(const char*, std::map<std::string, Location>&) {}
-  template <class F>
-  void check(F&&) {}
 
   Json object() const {
     Json schema{{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};

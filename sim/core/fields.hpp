@@ -4,8 +4,8 @@
 //
 //   template <class Visitor>
 //   void describe(Visitor& v, Dataset& d) {
-//     v.field({.name = "samples", .doc = "Training samples in one epoch.",
-//              .unit = Dimension::count, .min = 1, .max = 1e12, .required = true}, d.samples);
+//     v.field("samples", d.samples, "Training samples in one epoch.",
+//             {.unit = Dimension::count, .min = 1, .max = 1e12, .required = true});
 //   }
 //
 // found by argument-dependent lookup. Supported types: bool, int, std::int64_t, double,
@@ -15,7 +15,7 @@
 // `name: {...}`: e.g. `ddp`, `fsdp: {...}`. core/describe.hpp has the readers and writers.
 //
 // Besides field(), a visitor offers
-//   v.alternative(spec, variant)   the variant's names are keys of THIS map, beside its other
+//   v.alternative(name, variant, doc)  the variant's names are keys of THIS map, beside its other
 //                                  fields: `- fsdp: {...}` with `label: ...` below it; or the
 //                                  bare word `fsdp`
 //   v.location(Location&)          filled by the reader with the place of this map
@@ -51,6 +51,26 @@ struct FieldSpec {
   bool single = false;
   // A list of values asks for as many alternatives (scenario/alternatives.hpp); one is read here.
   bool several = false;
+};
+
+// Base of a visitor: gathers the parts of a declaration for visit(spec, value) of the visitor, and
+// ignores places and checks.
+template <class Visitor, class Spec = FieldSpec>
+struct FieldVisitor {
+  template <class T>
+  void field(const char* name, T&& value, const char* doc = "", Spec spec = {}) {
+    spec.name = name;
+    spec.doc = doc;
+    static_cast<Visitor*>(this)->visit(spec, value);
+  }
+  template <class Variant>
+  void alternative(const char* name, Variant& value, const char* doc) {
+    static_cast<Visitor*>(this)->visit_alternative({.name = name, .doc = doc}, value);
+  }
+  template <class... Where>
+  void location(Where&&...) {}
+  template <class Check>
+  void check(Check&&) {}
 };
 
 // Names of an enum's values, in order: specialise

@@ -32,31 +32,18 @@ struct Framework {
 
 template <class Visitor>
 void describe(Visitor& v, Framework& f) {
-  v.field({.name = "name", .doc = "Training code: plain PyTorch modules, or Megatron of 2021."},
-          f.name);
-  v.field({.name = "operator_seconds",
-           .doc = "Host time of one forward operator; 0 = the machine's, or the framework's own.",
-           .unit = Dimension::seconds,
-           .min = 0,
-           .max = 1e-2},
-          f.operator_seconds);
-  v.field({.name = "backward_share",
-           .doc = "Host time of a backward operator relative to a forward one.",
-           .unit = Dimension::fraction,
-           .min = 0,
-           .max = 10},
-          f.backward_share);
-  v.field({.name = "update_share",
-           .doc = "Host time of one operator of a for-loop optimizer relative to a forward one.",
-           .unit = Dimension::fraction,
-           .min = 0,
-           .max = 10},
-          f.update_share);
-  v.field({.name = "flash_attention",
-           .doc = "Version of the fused attention kernels.",
-           .min = 1,
-           .max = 2},
-          f.flash_attention);
+  v.field("name", f.name, "Training code: plain PyTorch modules, or Megatron of 2021.");
+  v.field("operator_seconds", f.operator_seconds,
+          "Host time of one forward operator; 0 = the machine's, or the framework's own.",
+          {.unit = Dimension::seconds, .min = 0, .max = 1e-2});
+  v.field("backward_share", f.backward_share,
+          "Host time of a backward operator relative to a forward one.",
+          {.unit = Dimension::fraction, .min = 0, .max = 10});
+  v.field("update_share", f.update_share,
+          "Host time of one operator of a for-loop optimizer relative to a forward one.",
+          {.unit = Dimension::fraction, .min = 0, .max = 10});
+  v.field("flash_attention", f.flash_attention, "Version of the fused attention kernels.",
+          {.min = 1, .max = 2});
 }
 
 struct HostRates {

@@ -51,24 +51,14 @@ OptimizerSpec of_tensors(const OptimizerSpec& optimizer, const std::vector<int>&
 
 template <class Visitor>
 void describe(Visitor& v, OptimizerSpec& o) {
-  v.field({.name = "name",
-           .doc = "Update rule. muon: of the matrices of hidden layers, AdamW of the rest.",
-           .several = true},
-          o.name);
-  v.field({.name = "momentum",
-           .doc = "Momentum of sgd and rmsprop; 0 keeps no state.",
-           .min = 0,
-           .max = 1,
-           .several = true},
-          o.momentum);
-  v.field({.name = "weight_decay",
-           .doc = "Weight decay; not 0 costs one more pass when not fused.",
-           .min = 0,
-           .max = 10},
-          o.weight_decay);
-  v.field({.name = "implementation",
-           .doc = "Kernels per tensor and operation, per operation over all tensors, or one."},
-          o.implementation);
+  v.field("name", o.name, "Update rule. muon: of the matrices of hidden layers, AdamW of the rest.",
+          {.several = true});
+  v.field("momentum", o.momentum, "Momentum of sgd and rmsprop; 0 keeps no state.",
+          {.min = 0, .max = 1, .several = true});
+  v.field("weight_decay", o.weight_decay, "Weight decay; not 0 costs one more pass when not fused.",
+          {.min = 0, .max = 10});
+  v.field("implementation", o.implementation,
+          "Kernels per tensor and operation, per operation over all tensors, or one.");
 }
 
 // Bytes the optimizer keeps for each parameter: momenta, and the fp32 master copy of half-precision

@@ -16,99 +16,66 @@ namespace lockstep {
 
 template <class Visitor>
 void describe(Visitor& v, ProfileVersion& p) {
-  v.field({.name = "name", .doc = "Component.", .required = true}, p.name);
-  v.field({.name = "version", .doc = "Version as the component states it.", .required = true},
-          p.version);
+  v.field("name", p.name, "Component.", {.required = true});
+  v.field("version", p.version, "Version as the component states it.", {.required = true});
 }
 
 template <class Visitor>
 void describe(Visitor& v, ProfileSetting& p) {
-  v.field({.name = "name", .doc = "Setting that influences the figures.", .required = true},
-          p.name);
-  v.field({.name = "value", .doc = "Its value while measuring.", .required = true}, p.value);
+  v.field("name", p.name, "Setting that influences the figures.", {.required = true});
+  v.field("value", p.value, "Its value while measuring.", {.required = true});
 }
 
 template <class Visitor>
 void describe(Visitor& v, ProfileNoise& p) {
-  v.field({.name = "samples", .doc = "Repetitions behind every figure.", .min = 0}, p.samples);
-  v.field({.name = "relative_spread",
-           .doc = "Median over the figures of (90th percentile - median) / median.",
-           .unit = Dimension::fraction,
-           .min = 0,  // without an upper limit: a busy machine must not cost the whole profile
-           .max = 1e9},
-          p.relative_spread);
+  v.field("samples", p.samples, "Repetitions behind every figure.", {.min = 0});
+  // Without an upper limit in effect: a busy machine must not cost the whole profile.
+  v.field("relative_spread", p.relative_spread,
+          "Median over the figures of (90th percentile - median) / median.",
+          {.unit = Dimension::fraction, .min = 0, .max = 1e9});
 }
 
 template <class Visitor>
 void describe(Visitor& v, ProfileHost& p) {
-  v.field({.name = "operator",
-           .doc = "Host time to dispatch one forward operator.",
-           .unit = Dimension::seconds,
-           .min = 0,
-           .max = 1},
-          p.operator_seconds);
-  v.field({.name = "backward_operator",
-           .doc = "Host time to dispatch one backward operator.",
-           .unit = Dimension::seconds,
-           .min = 0,
-           .max = 1},
-          p.backward_operator_seconds);
-  v.field({.name = "update_operator",
-           .doc = "Host time of one operator of an update in a loop over tensors; 0 = operator.",
-           .unit = Dimension::seconds,
-           .min = 0,
-           .max = 1},
-          p.update_operator_seconds);
-  v.field({.name = "launch",
-           .doc = "Host time of each further launch inside an operator.",
-           .unit = Dimension::seconds,
-           .min = 0,
-           .max = 1},
-          p.launch_seconds);
+  v.field("operator", p.operator_seconds, "Host time to dispatch one forward operator.",
+          {.unit = Dimension::seconds, .min = 0, .max = 1});
+  v.field("backward_operator", p.backward_operator_seconds,
+          "Host time to dispatch one backward operator.",
+          {.unit = Dimension::seconds, .min = 0, .max = 1});
+  v.field("update_operator", p.update_operator_seconds,
+          "Host time of one operator of an update in a loop over tensors; 0 = operator.",
+          {.unit = Dimension::seconds, .min = 0, .max = 1});
+  v.field("launch", p.launch_seconds, "Host time of each further launch inside an operator.",
+          {.unit = Dimension::seconds, .min = 0, .max = 1});
 }
 
 template <class Visitor>
 void describe_iqr(Visitor& v, const char* name, const char* doc, double& iqr) {
-  v.field({.name = name, .doc = doc, .unit = Dimension::fraction, .min = 0, .max = 1e9}, iqr);
+  v.field(name, iqr, doc, {.unit = Dimension::fraction, .min = 0, .max = 1e9});
 }
 
 template <class Visitor>
 void describe(Visitor& v, ProfileLayer& p) {
-  v.field({.name = "name", .doc = "Layer, as named by the model.", .required = true}, p.name);
-  v.field({.name = "forward",
-           .doc = "Median device time forward.",
-           .unit = Dimension::seconds,
-           .min = 0,
-           .max = 1e4,
-           .required = true},
-          p.forward_seconds);
-  v.field({.name = "backward",
-           .doc = "Median device time backward; left out = not measured.",
-           .unit = Dimension::seconds,
-           .min = 0,
-           .max = 1e4},
-          p.backward_seconds);
+  v.field("name", p.name, "Layer, as named by the model.", {.required = true});
+  v.field("forward", p.forward_seconds, "Median device time forward.",
+          {.unit = Dimension::seconds, .min = 0, .max = 1e4, .required = true});
+  v.field("backward", p.backward_seconds, "Median device time backward; left out = not measured.",
+          {.unit = Dimension::seconds, .min = 0, .max = 1e4});
   describe_iqr(v, "forward_iqr", "Interquartile range / median of forward; 0 = not noted.",
                p.forward_iqr);
   describe_iqr(v, "backward_iqr", "Interquartile range / median of backward; 0 = not noted.",
                p.backward_iqr);
-  v.field({.name = "forward_workspace",
-           .doc = "Largest block of memory that came and went meanwhile, forward; left out = not "
-                  "measured.",
-           .unit = Dimension::bytes,
-           .min = 0},
-          p.forward_workspace);
-  v.field({.name = "backward_workspace",
-           .doc = "The same, backward.",
-           .unit = Dimension::bytes,
-           .min = 0},
-          p.backward_workspace);
+  v.field("forward_workspace", p.forward_workspace,
+          "Largest block of memory that came and went meanwhile, forward; left out = not measured.",
+          {.unit = Dimension::bytes, .min = 0});
+  v.field("backward_workspace", p.backward_workspace, "The same, backward.",
+          {.unit = Dimension::bytes, .min = 0});
 }
 
 template <class Visitor>
 void describe(Visitor& v, ProfileMemory& p) {
   const auto bytes = [&v](const char* name, const char* doc, double& value) {
-    v.field({.name = name, .doc = doc, .unit = Dimension::bytes, .min = 0}, value);
+    v.field(name, value, doc, {.unit = Dimension::bytes, .min = 0});
   };
   bytes("parameters", "Parameters.", p.parameters);
   bytes("buffers", "Running statistics and the like.", p.buffers);
@@ -124,194 +91,125 @@ void describe(Visitor& v, ProfileMemory& p) {
 
 template <class Visitor>
 void describe(Visitor& v, ProfileBatch& p) {
-  v.field({.name = "samples", .doc = "Batch.", .min = 1, .required = true}, p.samples);
-  v.field({.name = "step_sigma",
-           .doc = "Standard deviation of the logarithm of the whole step from one to the next.",
-           .unit = Dimension::fraction,
-           .min = 0,
-           .max = 5},
-          p.step_sigma);
-  v.field({.name = "step_factors",
-           .doc = "Single steps over the median of their neighbours, interruptions included.",
-           .min = 1e-3,
-           .max = 1e6},
-          p.step_factors);
-  v.field({.name = "operator",
-           .doc = "Host time of one forward operator of this model and batch; 0 = host.operator.",
-           .unit = Dimension::seconds,
-           .min = 0,
-           .max = 1},
-          p.operator_seconds);
-  v.field({.name = "backward_operator",
-           .doc = "Host time of one of its backward operators; 0 = host.backward_operator.",
-           .unit = Dimension::seconds,
-           .min = 0,
-           .max = 1},
-          p.backward_operator_seconds);
-  v.field(
-      {.name = "update_operator",
-       .doc = "Host time of one operator of its update, for people: host.update_operator is the "
-              "median of these.",
-       .unit = Dimension::seconds,
-       .min = 0,
-       .max = 1},
-      p.update_operator_seconds);
-  v.field({.name = "layers", .doc = "Times in forward order.", .required = true}, p.layers);
-  v.field({.name = "memory", .doc = "Tensors of one step."}, p.memory);
+  v.field("samples", p.samples, "Batch.", {.min = 1, .required = true});
+  v.field("step_sigma", p.step_sigma,
+          "Standard deviation of the logarithm of the whole step from one to the next.",
+          {.unit = Dimension::fraction, .min = 0, .max = 5});
+  v.field("step_factors", p.step_factors,
+          "Single steps over the median of their neighbours, interruptions included.",
+          {.min = 1e-3, .max = 1e6});
+  v.field("operator", p.operator_seconds,
+          "Host time of one forward operator of this model and batch; 0 = host.operator.",
+          {.unit = Dimension::seconds, .min = 0, .max = 1});
+  v.field("backward_operator", p.backward_operator_seconds,
+          "Host time of one of its backward operators; 0 = host.backward_operator.",
+          {.unit = Dimension::seconds, .min = 0, .max = 1});
+  v.field("update_operator", p.update_operator_seconds,
+          "Host time of one operator of its update, for people: host.update_operator is the median "
+          "of these.",
+          {.unit = Dimension::seconds, .min = 0, .max = 1});
+  v.field("layers", p.layers, "Times in forward order.", {.required = true});
+  v.field("memory", p.memory, "Tensors of one step.");
 }
 
 template <class Visitor>
 void describe(Visitor& v, ProfileModel& p) {
-  v.field({.name = "model", .doc = "Model file.", .required = true}, p.model);
-  v.field({.name = "precision", .doc = "Numeric mode.", .required = true}, p.precision);
-  v.field({.name = "input_bytes_per_sample",
-           .doc = "Bytes copied to the device per sample; tells input sizes apart.",
-           .unit = Dimension::bytes,
-           .min = 0,
-           .required = true},
-          p.input_bytes_per_sample);
-  v.field({.name = "batches", .doc = "Measured batches, ascending.", .required = true}, p.batches);
+  v.field("model", p.model, "Model file.", {.required = true});
+  v.field("precision", p.precision, "Numeric mode.", {.required = true});
+  v.field("input_bytes_per_sample", p.input_bytes_per_sample,
+          "Bytes copied to the device per sample; tells input sizes apart.",
+          {.unit = Dimension::bytes, .min = 0, .required = true});
+  v.field("batches", p.batches, "Measured batches, ascending.", {.required = true});
 }
 
 template <class Visitor>
 void describe(Visitor& v, ProfileOptimizer& p) {
-  v.field({.name = "name", .doc = "Update rule.", .required = true}, p.name);
-  v.field({.name = "implementation", .doc = "As in a scenario's optimizer."}, p.implementation);
-  v.field({.name = "momentum", .doc = "sgd: whether momentum is kept."}, p.momentum);
-  v.field({.name = "precision", .doc = "Numeric mode."}, p.precision);
-  v.field({.name = "elements",
-           .doc = "Parameters updated.",
-           .unit = Dimension::count,
-           .min = 1,
-           .required = true},
-          p.elements);
-  v.field({.name = "tensors", .doc = "Tensors they lie in.", .min = 1}, p.tensors);
-  v.field({.name = "time",
-           .doc = "Median device time.",
-           .unit = Dimension::seconds,
-           .min = 0,
-           .required = true},
-          p.seconds);
+  v.field("name", p.name, "Update rule.", {.required = true});
+  v.field("implementation", p.implementation, "As in a scenario's optimizer.");
+  v.field("momentum", p.momentum, "sgd: whether momentum is kept.");
+  v.field("precision", p.precision, "Numeric mode.");
+  v.field("elements", p.elements, "Parameters updated.",
+          {.unit = Dimension::count, .min = 1, .required = true});
+  v.field("tensors", p.tensors, "Tensors they lie in.", {.min = 1});
+  v.field("time", p.seconds, "Median device time.",
+          {.unit = Dimension::seconds, .min = 0, .required = true});
   describe_iqr(v, "iqr", "Interquartile range / median of the time; 0 = not noted.", p.iqr);
 }
 
 template <class Visitor>
 void describe(Visitor& v, ProfileCopy& p) {
-  v.field({.name = "bytes",
-           .doc = "Bytes read + written.",
-           .unit = Dimension::bytes,
-           .min = 1,
-           .required = true},
-          p.bytes);
-  v.field({.name = "time",
-           .doc = "Median device time.",
-           .unit = Dimension::seconds,
-           .min = 0,
-           .required = true},
-          p.seconds);
+  v.field("bytes", p.bytes, "Bytes read + written.",
+          {.unit = Dimension::bytes, .min = 1, .required = true});
+  v.field("time", p.seconds, "Median device time.",
+          {.unit = Dimension::seconds, .min = 0, .required = true});
   describe_iqr(v, "iqr", "Interquartile range / median of the time; 0 = not noted.", p.iqr);
 }
 
 template <class Visitor>
 void describe(Visitor& v, ProfileCurvePoint& p) {
-  v.field({.name = "bytes",
-           .doc = "Size as nccl-tests counts it.",
-           .unit = Dimension::bytes,
-           .min = 1,
-           .required = true},
-          p.bytes);
-  v.field({.name = "time",
-           .doc = "Median time.",
-           .unit = Dimension::seconds,
-           .min = 1e-9,
-           .required = true},
-          p.seconds);
-  v.field({.name = "host",
-           .doc = "CPU time of one rank's process meanwhile, all its threads; 0 = not measured.",
-           .unit = Dimension::seconds,
-           .min = 0},
-          p.host_seconds);
-  v.field({.name = "compute_speed",
-           .doc = "How fast every rank computes beside it, relative to alone; 0 = not measured.",
-           .min = 0,
-           .max = 1},
-          p.compute_speed);
-  v.field({.name = "speed_beside_compute",
-           .doc = "How fast it is itself then, relative to alone; 0 = not measured.",
-           .min = 0,
-           .max = 1},
-          p.speed_beside_compute);
-  v.field(
-      {.name = "sender",
-       .doc = "send_recv: time after which the sender is free, the rest of the message being in "
-              "buffers on the way; 0 = not measured.",
-       .unit = Dimension::seconds,
-       .min = 0},
-      p.sender_seconds);
-  v.field({.name = "one_core",
-           .doc = "send_recv: time where both processes have one core; 0 = not measured.",
-           .unit = Dimension::seconds,
-           .min = 0},
-          p.one_core_seconds);
+  v.field("bytes", p.bytes, "Size as nccl-tests counts it.",
+          {.unit = Dimension::bytes, .min = 1, .required = true});
+  v.field("time", p.seconds, "Median time.",
+          {.unit = Dimension::seconds, .min = 1e-9, .required = true});
+  v.field("host", p.host_seconds,
+          "CPU time of one rank's process meanwhile, all its threads; 0 = not measured.",
+          {.unit = Dimension::seconds, .min = 0});
+  v.field("compute_speed", p.compute_speed,
+          "How fast every rank computes beside it, relative to alone; 0 = not measured.",
+          {.min = 0, .max = 1});
+  v.field("speed_beside_compute", p.speed_beside_compute,
+          "How fast it is itself then, relative to alone; 0 = not measured.", {.min = 0, .max = 1});
+  v.field("sender", p.sender_seconds,
+          "send_recv: time after which the sender is free, the rest of the message being in "
+          "buffers on the way; 0 = not measured.",
+          {.unit = Dimension::seconds, .min = 0});
+  v.field("one_core", p.one_core_seconds,
+          "send_recv: time where both processes have one core; 0 = not measured.",
+          {.unit = Dimension::seconds, .min = 0});
 }
 
 template <class Visitor>
 void describe(Visitor& v, ProfileCollective& p) {
-  v.field({.name = "collective",
-           .doc = "all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all or "
-                  "send_recv (one message from one rank to another).",
-           .required = true},
-          p.collective);
-  v.field({.name = "backend", .doc = "Library that ran it.", .required = true}, p.backend);
-  v.field({.name = "ranks", .doc = "Processes.", .min = 1, .required = true}, p.ranks);
-  v.field({.name = "nodes", .doc = "Nodes they ran on.", .min = 1}, p.nodes);
-  v.field({.name = "points", .doc = "The curve, ascending.", .required = true, .min_items = 1},
-          p.points);
+  v.field("collective", p.collective,
+          "all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all or send_recv (one "
+          "message from one rank to another).",
+          {.required = true});
+  v.field("backend", p.backend, "Library that ran it.", {.required = true});
+  v.field("ranks", p.ranks, "Processes.", {.min = 1, .required = true});
+  v.field("nodes", p.nodes, "Nodes they ran on.", {.min = 1});
+  v.field("points", p.points, "The curve, ascending.", {.required = true, .min_items = 1});
 }
 
 template <class Visitor>
 void describe(Visitor& v, ProfileAllocator& p) {
-  v.field({.name = "context",
-           .doc = "Device memory in use before the first tensor.",
-           .unit = Dimension::bytes,
-           .min = 0},
-          p.context_bytes);
-  v.field({.name = "matmul_workspace",
-           .doc = "Workspace of one matrix library handle.",
-           .unit = Dimension::bytes,
-           .min = 0},
-          p.matmul_workspace_bytes);
-  v.field(
-      {.name = "kept",
-       .doc = "What libraries keep between two steps, beside parameters, buffers, state and the "
-              "batch; 0 = not measured.",
-       .unit = Dimension::bytes,
-       .min = 0},
-      p.kept_bytes);
+  v.field("context", p.context_bytes, "Device memory in use before the first tensor.",
+          {.unit = Dimension::bytes, .min = 0});
+  v.field("matmul_workspace", p.matmul_workspace_bytes, "Workspace of one matrix library handle.",
+          {.unit = Dimension::bytes, .min = 0});
+  v.field("kept", p.kept_bytes,
+          "What libraries keep between two steps, beside parameters, buffers, state and the batch; "
+          "0 = not measured.",
+          {.unit = Dimension::bytes, .min = 0});
 }
 
 template <class Visitor>
 void describe(Visitor& v, Profile& p) {
-  v.field(
-      {.name = "format", .doc = "Version of this format.", .min = 1, .max = 1, .required = true},
-      p.format);
-  v.field({.name = "device", .doc = "Device file the figures belong to.", .required = true},
-          p.device);
-  v.field({.name = "date", .doc = "Day of the measurement, 2026-11-21."}, p.date);
-  v.field({.name = "versions", .doc = "Software under test."}, p.versions);
-  v.field({.name = "settings", .doc = "Settings under test."}, p.settings);
-  v.field({.name = "noise", .doc = "How repeatable the figures are."}, p.noise);
-  v.field({.name = "host", .doc = "Dispatch costs."}, p.host);
-  v.field({.name = "allocator", .doc = "Memory facts."}, p.allocator);
-  v.field({.name = "models", .doc = "Layer times."}, p.models);
-  v.field({.name = "optimizers", .doc = "Optimizer steps."}, p.optimizers);
-  v.field({.name = "copies", .doc = "Streaming through device memory, ascending."}, p.copies);
-  v.field({.name = "collectives", .doc = "Collective curves."}, p.collectives);
-  v.field({.name = "complete",
-           .doc = "the end mark of a whole file. Without it the rest is probably missing; append "
-                  "`complete: true` to an older file that is known to be whole",
-           .required = true},
-          p.complete);
+  v.field("format", p.format, "Version of this format.", {.min = 1, .max = 1, .required = true});
+  v.field("device", p.device, "Device file the figures belong to.", {.required = true});
+  v.field("date", p.date, "Day of the measurement, 2026-11-21.");
+  v.field("versions", p.versions, "Software under test.");
+  v.field("settings", p.settings, "Settings under test.");
+  v.field("noise", p.noise, "How repeatable the figures are.");
+  v.field("host", p.host, "Dispatch costs.");
+  v.field("allocator", p.allocator, "Memory facts.");
+  v.field("models", p.models, "Layer times.");
+  v.field("optimizers", p.optimizers, "Optimizer steps.");
+  v.field("copies", p.copies, "Streaming through device memory, ascending.");
+  v.field("collectives", p.collectives, "Collective curves.");
+  v.field("complete", p.complete,
+          "the end mark of a whole file. Without it the rest is probably missing; append "
+          "`complete: true` to an older file that is known to be whole",
+          {.required = true});
   v.check([&](auto report) {
     if (!p.complete) report("complete", "says that the file is not", "measure again");
   });

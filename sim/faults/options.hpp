@@ -57,52 +57,34 @@ struct Checkpoints {
 
 template <class Visitor>
 void describe(Visitor& v, FailureRates& r) {
-  const auto mean_time = [](const char* name, const char* doc) {
-    return FieldSpec{.name = name, .doc = doc, .unit = Dimension::seconds, .min = 1, .max = 1e14};
-  };
-  v.field(mean_time("gpu", "Of one GPU; its node is taken out."), r.gpu);
-  v.field(mean_time("node", "Of one node: host, NIC, cable; GPUs apart."), r.node);
-  v.field(mean_time("link", "Of one node's way into the network, which comes back by itself."),
-          r.link);
-  v.field(mean_time("worker", "Of the process of one GPU, which begins anew where it was."),
-          r.worker);
-  v.field(mean_time("server", "Of one parameter server on a host of its own."), r.server);
-  v.field(mean_time("job", "Of the job as a whole: software, no node is lost."), r.job);
+  const FieldSpec mean_time{.unit = Dimension::seconds, .min = 1, .max = 1e14};
+  v.field("gpu", r.gpu, "Of one GPU; its node is taken out.", mean_time);
+  v.field("node", r.node, "Of one node: host, NIC, cable; GPUs apart.", mean_time);
+  v.field("link", r.link, "Of one node's way into the network, which comes back by itself.",
+          mean_time);
+  v.field("worker", r.worker, "Of the process of one GPU, which begins anew where it was.",
+          mean_time);
+  v.field("server", r.server, "Of one parameter server on a host of its own.", mean_time);
+  v.field("job", r.job, "Of the job as a whole: software, no node is lost.", mean_time);
 }
 
 template <class Visitor>
 void describe(Visitor& v, GivenFailure& f) {
   v.location(f.where);
-  v.field({.name = "time",
-           .doc = "After the start of the run.",
-           .unit = Dimension::seconds,
-           .min = 0,
-           .max = 1e12,
-           .required = true},
-          f.seconds);
-  v.field({.name = "node", .doc = "Which node fails, from 0.", .min = 0, .max = 1e6}, f.node);
-  v.field({.name = "server", .doc = "Which parameter server fails, from 0.", .min = 0, .max = 255},
-          f.server);
-  v.field({.name = "link",
-           .doc = "Which node the network does not reach for `link_outage`, from 0.",
-           .min = 0,
-           .max = 1e6},
-          f.link);
-  v.field({.name = "worker",
-           .doc = "Which GPU's process fails, from 0; its node stays.",
-           .min = 0,
-           .max = 1e7},
-          f.worker);
-  v.field({.name = "leaves",
-           .doc = "Which node is taken away, from 0: with notice, so that a checkpoint is written.",
-           .min = 0,
-           .max = 1e6},
-          f.leaves);
-  v.field({.name = "joins",
-           .doc = "Which node is there from now on, from 0; without a `leaves` before, it was not.",
-           .min = 0,
-           .max = 1e6},
-          f.joins);
+  v.field("time", f.seconds, "After the start of the run.",
+          {.unit = Dimension::seconds, .min = 0, .max = 1e12, .required = true});
+  v.field("node", f.node, "Which node fails, from 0.", {.min = 0, .max = 1e6});
+  v.field("server", f.server, "Which parameter server fails, from 0.", {.min = 0, .max = 255});
+  v.field("link", f.link, "Which node the network does not reach for `link_outage`, from 0.",
+          {.min = 0, .max = 1e6});
+  v.field("worker", f.worker, "Which GPU's process fails, from 0; its node stays.",
+          {.min = 0, .max = 1e7});
+  v.field("leaves", f.leaves,
+          "Which node is taken away, from 0: with notice, so that a checkpoint is written.",
+          {.min = 0, .max = 1e6});
+  v.field("joins", f.joins,
+          "Which node is there from now on, from 0; without a `leaves` before, it was not.",
+          {.min = 0, .max = 1e6});
   v.check([&](auto report) {
     if (f.said() > 1) report("", "says more than one thing", "give each an entry");
   });
@@ -111,51 +93,28 @@ void describe(Visitor& v, GivenFailure& f) {
 template <class Visitor>
 void describe(Visitor& v, Faults& f) {
   v.location(f.where);
-  v.field({.name = "mean_time_between_failures", .doc = "How often things fail."}, f.between);
-  v.field({.name = "at",
-           .doc = "What happens at given times; with a time alone, the job's software fails.",
-           .max_items = 10000},
-          f.at);
-  v.field({.name = "detection",
-           .doc = "From a failure until the job is stopped.",
-           .unit = Dimension::seconds,
-           .min = 0,
-           .max = 1e9},
-          f.detection_seconds);
-  v.field({.name = "restart",
-           .doc = "From then, once there are nodes, until the checkpoint is being read.",
-           .unit = Dimension::seconds,
-           .min = 0,
-           .max = 1e9},
-          f.restart_seconds);
-  v.field({.name = "repair",
-           .doc = "Until a failed node, or another in its place, is back; left out: never.",
-           .unit = Dimension::seconds,
-           .min = 0,
-           .max = 1e12},
-          f.repair_seconds);
-  v.field({.name = "link_outage",
-           .doc = "How long a node whose link fails cannot be reached.",
-           .unit = Dimension::seconds,
-           .min = 0,
-           .max = 1e12},
-          f.link_outage_seconds);
-  v.field({.name = "spare_nodes",
-           .doc = "Idle nodes that replace failed ones; they are paid for.",
-           .min = 0,
-           .max = 1e6},
-          f.spare_nodes);
-  v.field({.name = "recovery",
-           .doc = "restart: with all nodes, waiting for them; elastic: go on with those that are "
-                  "left. Left out: what need not keep step goes on, all else restarts."},
-          f.recovery);
-  v.field({.name = "min_nodes", .doc = "elastic: with fewer it waits.", .min = 1, .max = 1e6},
-          f.min_nodes);
-  v.field({.name = "runs",
-           .doc = "Of the whole run, with other random failures each.",
-           .min = 1,
-           .max = 10000},
-          f.runs);
+  v.field("mean_time_between_failures", f.between, "How often things fail.");
+  v.field("at", f.at, "What happens at given times; with a time alone, the job's software fails.",
+          {.max_items = 10000});
+  v.field("detection", f.detection_seconds, "From a failure until the job is stopped.",
+          {.unit = Dimension::seconds, .min = 0, .max = 1e9});
+  v.field("restart", f.restart_seconds,
+          "From then, once there are nodes, until the checkpoint is being read.",
+          {.unit = Dimension::seconds, .min = 0, .max = 1e9});
+  v.field("repair", f.repair_seconds,
+          "Until a failed node, or another in its place, is back; left out: never.",
+          {.unit = Dimension::seconds, .min = 0, .max = 1e12});
+  v.field("link_outage", f.link_outage_seconds,
+          "How long a node whose link fails cannot be reached.",
+          {.unit = Dimension::seconds, .min = 0, .max = 1e12});
+  v.field("spare_nodes", f.spare_nodes, "Idle nodes that replace failed ones; they are paid for.",
+          {.min = 0, .max = 1e6});
+  v.field("recovery", f.recovery,
+          "restart: with all nodes, waiting for them; elastic: go on with those that are left. "
+          "Left out: what need not keep step goes on, all else restarts.");
+  v.field("min_nodes", f.min_nodes, "elastic: with fewer it waits.", {.min = 1, .max = 1e6});
+  v.field("runs", f.runs, "Of the whole run, with other random failures each.",
+          {.min = 1, .max = 10000});
   v.check([&](auto report) {
     const FailureRates& r = f.between;
     if ((r.gpu || r.node) && !f.repair_seconds) {
@@ -179,24 +138,14 @@ void describe(Visitor& v, Faults& f) {
 
 template <class Visitor>
 void describe(Visitor& v, Checkpoints& c) {
-  v.field({.name = "every",
-           .doc = "Training between two checkpoints; left out: the optimum of Young and Daly.",
-           .unit = Dimension::seconds,
-           .min = 1e-3,
-           .max = 1e12},
-          c.every_seconds);
-  v.field({.name = "size",
-           .doc = "Of one checkpoint; left out: parameters and optimizer state.",
-           .unit = Dimension::bytes,
-           .min = 0,
-           .max = 1e18},
-          c.bytes);
-  v.field({.name = "bandwidth",
-           .doc = "To and from storage, of each host that keeps a share of the state.",
-           .unit = Dimension::bytes_per_second,
-           .min = 1,
-           .max = 1e15},
-          c.bytes_per_second);
+  v.field("every", c.every_seconds,
+          "Training between two checkpoints; left out: the optimum of Young and Daly.",
+          {.unit = Dimension::seconds, .min = 1e-3, .max = 1e12});
+  v.field("size", c.bytes, "Of one checkpoint; left out: parameters and optimizer state.",
+          {.unit = Dimension::bytes, .min = 0, .max = 1e18});
+  v.field("bandwidth", c.bytes_per_second,
+          "To and from storage, of each host that keeps a share of the state.",
+          {.unit = Dimension::bytes_per_second, .min = 1, .max = 1e15});
 }
 
 }  // namespace lockstep

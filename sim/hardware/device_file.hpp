@@ -35,95 +35,50 @@ struct DeviceFile {
 template <class Visitor>
 void describe(Visitor& v, PeakFile& p) {
   constexpr auto unit = Dimension::flops_per_second;
-  v.field({.name = "fp32",
-           .doc = "Vector units, multiply-adds as two.",
-           .unit = unit,
-           .min = 1e6,
-           .max = 1e18,
-           .required = true},
-          p.fp32);
-  v.field({.name = "tf32", .doc = "TF32 matrix units, dense.", .unit = unit, .min = 0, .max = 1e18},
-          p.tf32);
-  v.field({.name = "fp16", .doc = "FP16 matrix units, dense.", .unit = unit, .min = 0, .max = 1e18},
-          p.fp16);
-  v.field({.name = "bf16", .doc = "BF16 matrix units, dense.", .unit = unit, .min = 0, .max = 1e18},
-          p.bf16);
+  v.field("fp32", p.fp32, "Vector units, multiply-adds as two.",
+          {.unit = unit, .min = 1e6, .max = 1e18, .required = true});
+  v.field("tf32", p.tf32, "TF32 matrix units, dense.", {.unit = unit, .min = 0, .max = 1e18});
+  v.field("fp16", p.fp16, "FP16 matrix units, dense.", {.unit = unit, .min = 0, .max = 1e18});
+  v.field("bf16", p.bf16, "BF16 matrix units, dense.", {.unit = unit, .min = 0, .max = 1e18});
 }
 
 template <class Visitor>
 void describe(Visitor& v, DeviceMemoryFile& m) {
-  v.field({.name = "usable",
-           .doc = "What the driver reports as total, not the data sheet's round number.",
-           .unit = Dimension::bytes,
-           .min = 1e6,
-           .max = 1e15,
-           .required = true},
-          m.usable);
-  v.field({.name = "bandwidth",
-           .doc = "Data-sheet bandwidth.",
-           .unit = Dimension::bytes_per_second,
-           .min = 1e6,
-           .max = 1e16,
-           .required = true},
-          m.bandwidth);
-  v.field(
-      {.name = "l2", .doc = "Last-level cache.", .unit = Dimension::bytes, .min = 0, .max = 1e12},
-      m.l2);
+  v.field("usable", m.usable,
+          "What the driver reports as total, not the data sheet's round number.",
+          {.unit = Dimension::bytes, .min = 1e6, .max = 1e15, .required = true});
+  v.field("bandwidth", m.bandwidth, "Data-sheet bandwidth.",
+          {.unit = Dimension::bytes_per_second, .min = 1e6, .max = 1e16, .required = true});
+  v.field("l2", m.l2, "Last-level cache.", {.unit = Dimension::bytes, .min = 0, .max = 1e12});
 }
 
 template <class Visitor>
 void describe(Visitor& v, DeviceFile& d) {
-  v.field({.name = "title", .doc = "Name for people.", .required = true}, d.title);
-  v.field({.name = "architecture", .doc = "Generation.", .required = true}, d.architecture);
-  v.field({.name = "compute_capability",
-           .doc = "CUDA compute capability times ten (80, 86, 90); 0 for a CPU.",
-           .min = 0,
-           .max = 200},
-          d.compute_capability);
-  v.field({.name = "multiprocessors",
-           .doc = "Streaming multiprocessors; cores of a CPU.",
-           .min = 1,
-           .max = 100000,
-           .required = true},
-          d.multiprocessors);
-  v.field({.name = "clock",
-           .doc = "Boost clock.",
-           .unit = Dimension::hertz,
-           .min = 1e6,
-           .max = 1e11,
-           .required = true},
-          d.clock);
-  v.field({.name = "board_power",
-           .doc = "What the board may draw at most; 0 = not known, and no energy is said.",
-           .unit = Dimension::watts,
-           .min = 0,
-           .max = 1e5},
-          d.board_power);
-  v.field({.name = "peak", .doc = "Dense peaks; left out = not supported.", .required = true},
-          d.peak);
-  v.field({.name = "memory", .doc = "Device memory.", .required = true}, d.memory);
-  v.field({.name = "context",
-           .doc = "Memory a process holds before its first tensor: context and loaded kernels.",
-           .unit = Dimension::bytes,
-           .min = 0,
-           .max = 1e11},
-          d.context);
-  v.field({.name = "matmul_workspace",
-           .doc = "Matrix-library workspace per handle and stream.",
-           .unit = Dimension::bytes,
-           .min = 0,
-           .max = 1e11},
-          d.matmul_workspace);
-  v.field({.name = "efficiency", .doc = "How close to the peaks kernels get."}, d.efficiency);
-  v.field(
-      {.name = "measured_kernels",
-       .doc = "File in platforms/devices/measured: kernels measured on boards of this chip, which "
-              "correct modelled ones near them; empty = none."},
-      d.measured_kernels);
-  v.field({.name = "derived_from",
-           .doc = "Device whose fitted efficiencies these are scaled from; empty = own."},
-          d.derived_from);
-  v.field({.name = "sources", .doc = "Field: where its figure comes from."}, d.sources);
+  v.field("title", d.title, "Name for people.", {.required = true});
+  v.field("architecture", d.architecture, "Generation.", {.required = true});
+  v.field("compute_capability", d.compute_capability,
+          "CUDA compute capability times ten (80, 86, 90); 0 for a CPU.", {.min = 0, .max = 200});
+  v.field("multiprocessors", d.multiprocessors, "Streaming multiprocessors; cores of a CPU.",
+          {.min = 1, .max = 100000, .required = true});
+  v.field("clock", d.clock, "Boost clock.",
+          {.unit = Dimension::hertz, .min = 1e6, .max = 1e11, .required = true});
+  v.field("board_power", d.board_power,
+          "What the board may draw at most; 0 = not known, and no energy is said.",
+          {.unit = Dimension::watts, .min = 0, .max = 1e5});
+  v.field("peak", d.peak, "Dense peaks; left out = not supported.", {.required = true});
+  v.field("memory", d.memory, "Device memory.", {.required = true});
+  v.field("context", d.context,
+          "Memory a process holds before its first tensor: context and loaded kernels.",
+          {.unit = Dimension::bytes, .min = 0, .max = 1e11});
+  v.field("matmul_workspace", d.matmul_workspace, "Matrix-library workspace per handle and stream.",
+          {.unit = Dimension::bytes, .min = 0, .max = 1e11});
+  v.field("efficiency", d.efficiency, "How close to the peaks kernels get.");
+  v.field("measured_kernels", d.measured_kernels,
+          "File in platforms/devices/measured: kernels measured on boards of this chip, which "
+          "correct modelled ones near them; empty = none.");
+  v.field("derived_from", d.derived_from,
+          "Device whose fitted efficiencies these are scaled from; empty = own.");
+  v.field("sources", d.sources, "Field: where its figure comes from.");
 }
 
 }  // namespace lockstep

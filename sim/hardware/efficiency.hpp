@@ -24,62 +24,32 @@ struct Efficiency {
 
 template <class Visitor>
 void describe(Visitor& v, Efficiency& e) {
-  v.field({.name = "matmul",
-           .doc = "Best large matrix product, fraction of the matrix peak.",
-           .unit = Dimension::fraction,
-           .min = 0.01,
-           .max = 1.2},
-          e.matmul);
-  v.field({.name = "matmul_fp32",
-           .doc = "Best large product in plain fp32, fraction of the lanes that can multiply.",
-           .unit = Dimension::fraction,
-           .min = 0.01,
-           .max = 1.2},
-          e.matmul_fp32);
-  v.field({.name = "convolution",
-           .doc = "Best dense convolution on matrix units, fraction of their peak.",
-           .unit = Dimension::fraction,
-           .min = 0.01,
-           .max = 1.2},
-          e.convolution);
-  v.field({.name = "convolution_fp32",
-           .doc = "Best plain fp32 convolution as an implicit product, fraction of the lanes that "
-                  "can multiply.",
-           .unit = Dimension::fraction,
-           .min = 0.01,
-           .max = 1.2},
-          e.convolution_fp32);
-  v.field({.name = "attention",
-           .doc = "Fused attention, forward, head size 128, fraction of the matrix peak.",
-           .unit = Dimension::fraction,
-           .min = 0.01,
-           .max = 1},
-          e.attention);
-  v.field({.name = "vector",
-           .doc = "Grouped and depthwise convolutions, fraction of 64 multiply-adds a "
-                  "multiprocessor and clock.",
-           .unit = Dimension::fraction,
-           .min = 0.01,
-           .max = 1},
-          e.vector);
-  v.field({.name = "memory",
-           .doc = "Long streaming kernels, fraction of the memory bandwidth.",
-           .unit = Dimension::fraction,
-           .min = 0.01,
-           .max = 1},
-          e.memory);
-  v.field({.name = "kernel_floor",
-           .doc = "Shortest device time of one kernel.",
-           .unit = Dimension::seconds,
-           .min = 0,
-           .max = 1e-3},
-          e.kernel_floor_seconds);
-  v.field({.name = "relative_error",
-           .doc = "One standard deviation of log(predicted / measured) over the calibration rows.",
-           .unit = Dimension::fraction,
-           .min = 0,
-           .max = 1},
-          e.relative_error);
+  v.field("matmul", e.matmul, "Best large matrix product, fraction of the matrix peak.",
+          {.unit = Dimension::fraction, .min = 0.01, .max = 1.2});
+  v.field("matmul_fp32", e.matmul_fp32,
+          "Best large product in plain fp32, fraction of the lanes that can multiply.",
+          {.unit = Dimension::fraction, .min = 0.01, .max = 1.2});
+  v.field("convolution", e.convolution,
+          "Best dense convolution on matrix units, fraction of their peak.",
+          {.unit = Dimension::fraction, .min = 0.01, .max = 1.2});
+  v.field("convolution_fp32", e.convolution_fp32,
+          "Best plain fp32 convolution as an implicit product, fraction of the lanes that can "
+          "multiply.",
+          {.unit = Dimension::fraction, .min = 0.01, .max = 1.2});
+  v.field("attention", e.attention,
+          "Fused attention, forward, head size 128, fraction of the matrix peak.",
+          {.unit = Dimension::fraction, .min = 0.01, .max = 1});
+  v.field("vector", e.vector,
+          "Grouped and depthwise convolutions, fraction of 64 multiply-adds a multiprocessor and "
+          "clock.",
+          {.unit = Dimension::fraction, .min = 0.01, .max = 1});
+  v.field("memory", e.memory, "Long streaming kernels, fraction of the memory bandwidth.",
+          {.unit = Dimension::fraction, .min = 0.01, .max = 1});
+  v.field("kernel_floor", e.kernel_floor_seconds, "Shortest device time of one kernel.",
+          {.unit = Dimension::seconds, .min = 0, .max = 1e-3});
+  v.field("relative_error", e.relative_error,
+          "One standard deviation of log(predicted / measured) over the calibration rows.",
+          {.unit = Dimension::fraction, .min = 0, .max = 1});
 }
 
 }  // namespace lockstep

@@ -19,26 +19,26 @@ std::string compact(const Json& json) {
 // Nobody but this program reads it: names need no explanation.
 template <class Visitor, Either<StrategyResult> Result>
 void describe(Visitor& v, Result& r) {
-  v.field({"steps", ""}, r.step_seconds);
-  v.field({"first", ""}, r.first_step_seconds);
-  v.field({"later", ""}, r.later_step_seconds);
-  v.field({"engine", ""}, r.engine);
-  v.field({"extrapolated", ""}, r.extrapolated);
-  v.field({"simulated", ""}, r.simulated_steps);
-  v.field({"micro_batches", ""}, r.simulated_micro_batches);
-  v.field({"split", ""}, r.split);
-  v.field({"ranks", ""}, r.ranks);
-  v.field({"without_stragglers", ""}, r.step_without_stragglers);
-  v.field({"step_of_seed", ""}, r.step_of_seed);
-  v.field({"staleness_of_seed", ""}, r.staleness_of_seed);
-  v.field({"busy", ""}, r.device_busy);
-  v.field({"samples", ""}, r.samples_per_step);
-  v.field({"traffic", ""}, r.traffic);
-  v.field({"staleness", ""}, r.staleness);
-  v.field({"worker_steps", ""}, r.worker_steps);
-  v.field({"memory", ""}, r.memory);
-  v.field({"provenance", ""}, r.provenance);
-  v.field({"notes", ""}, r.notes);
+  v.field("steps", r.step_seconds);
+  v.field("first", r.first_step_seconds);
+  v.field("later", r.later_step_seconds);
+  v.field("engine", r.engine);
+  v.field("extrapolated", r.extrapolated);
+  v.field("simulated", r.simulated_steps);
+  v.field("micro_batches", r.simulated_micro_batches);
+  v.field("split", r.split);
+  v.field("ranks", r.ranks);
+  v.field("without_stragglers", r.step_without_stragglers);
+  v.field("step_of_seed", r.step_of_seed);
+  v.field("staleness_of_seed", r.staleness_of_seed);
+  v.field("busy", r.device_busy);
+  v.field("samples", r.samples_per_step);
+  v.field("traffic", r.traffic);
+  v.field("staleness", r.staleness);
+  v.field("worker_steps", r.worker_steps);
+  v.field("memory", r.memory);
+  v.field("provenance", r.provenance);
+  v.field("notes", r.notes);
 }
 
 std::string to_wire(const StrategyResult& result) {

@@ -18,11 +18,11 @@ struct Cell {
   bool words = false;  // text, not a number or a truth value
 };
 
-class ColumnCells {
+class ColumnCells : public FigureVisitor<ColumnCells> {
  public:
   // An optional part that is not there has empty cells.
   template <class T>
-  void field(const Figure& figure, const T& value) {
+  void visit(const Figure& figure, const T& value) {
     if constexpr (figures::is_optional<T>) {
       using Part = typename T::value_type;
       if constexpr (figures::has_fields<Part>) {

@@ -16,8 +16,8 @@ std::vector<Cell> cells_of(const RecordHead& head, const T& value) {
   ColumnCells csv;
   csv.column("scenario", head.scenario);
   csv.column("model", head.model);
-  csv.field({"", "", "parameters"}, head.parameters);
-  csv.field({"", "", "sequence"}, head.sequence);
+  csv.field("", head.parameters, "", {.column = "parameters"});
+  csv.field("", head.sequence, "", {.column = "sequence"});
   csv.column("image", head.image ? image_text(*head.image) : "");
   csv.column("platform", head.platform);
   csv.column("precision", value.precision);

@@ -15,27 +15,25 @@ constexpr double rounding = 1e-9;  // relative; sums of some ten thousand double
 constexpr double adding_up = 1e-6;
 
 // Looks for the first figure that is no number or below its minimum.
-class Faults {
+class Faults : public FigureVisitor<Faults> {
  public:
   template <class T>
-  void field(const Figure& figure, const T& value) {
+  void visit(const Figure& figure, const T& value) {
     if constexpr (std::is_same_v<T, double>) {
       if (fault.empty() && (!std::isfinite(value) || value < figure.min)) {
         fault = fmt::format("{} {}", figure.name, value);
       }
     } else if constexpr (std::is_same_v<T, Interval>) {
-      field(figure, value.low);
-      field(figure, value.high);
+      visit(figure, value.low);
+      visit(figure, value.high);
     } else if constexpr (figures::is_optional<T>) {
-      if (value) field(figure, *value);
+      if (value) visit(figure, *value);
     } else if constexpr (figures::is_vector<T>) {
-      for (const auto& element : value) field(figure, element);
+      for (const auto& element : value) visit(figure, element);
     } else if constexpr (figures::has_fields<T>) {
       describe(*this, value);
     }
   }
-  template <class T>
-  void column(const char*, const T&) {}
 
   std::string fault;
 };

@@ -41,10 +41,10 @@ inline constexpr bool has_fields =
 template <class T>
 nlohmann::ordered_json json_of(const T& value);
 
-class JsonWriter {
+class JsonWriter : public FigureVisitor<JsonWriter> {
  public:
   template <class T>
-  void field(const Figure& figure, const T& value) {
+  void visit(const Figure& figure, const T& value) {
     if constexpr (figures::is_optional<T>) {
       if (value) json[figure.name] = json_of(*value);
     } else {
@@ -54,8 +54,6 @@ class JsonWriter {
       json[figure.name] = json_of(value);
     }
   }
-  template <class T>
-  void column(const char*, const T&) {}
 
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
 };
@@ -88,12 +86,12 @@ nlohmann::ordered_json json_of(const T& value) {
 template <class T>
 void read_json(const nlohmann::ordered_json& json, T& value);
 
-class JsonReader {
+class JsonReader : public FigureVisitor<JsonReader> {
  public:
   explicit JsonReader(const nlohmann::ordered_json& json) : json_(json) {}
 
   template <class T>
-  void field(const Figure& figure, T& value) {
+  void visit(const Figure& figure, T& value) {
     if constexpr (figures::is_optional<T>) {
       if (json_.contains(figure.name)) read_json(json_.at(figure.name), value.emplace());
     } else {
@@ -101,8 +99,6 @@ class JsonReader {
       read_json(json_.at(figure.name), value);
     }
   }
-  template <class T>
-  void column(const char*, const T&) {}
 
  private:
   const nlohmann::ordered_json& json_;

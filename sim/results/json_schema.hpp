@@ -15,17 +15,15 @@ namespace schemas {
 template <class T>
 nlohmann::ordered_json schema_of(const Figure& figure);
 
-class SchemaWriter {
+class SchemaWriter : public FigureVisitor<SchemaWriter> {
  public:
   template <class T>
-  void field(const Figure& figure, const T&) {
+  void visit(const Figure& figure, const T&) {
     nlohmann::ordered_json schema = schema_of<T>(figure);
     schema["description"] = figure.doc;
     properties[figure.name] = std::move(schema);
     if (!figures::is_optional<T> && !figure.none_at_zero) required.emplace_back(figure.name);
   }
-  template <class T>
-  void column(const char*, const T&) {}
 
   nlohmann::ordered_json properties = nlohmann::ordered_json::object();
   std::vector<std::string> required;
@@ -76,19 +74,17 @@ nlohmann::ordered_json schema_of(const Figure& figure) {
   }
 }
 
-class TableWriter {
+class TableWriter : public FigureVisitor<TableWriter> {
  public:
   explicit TableWriter(std::string prefix) : prefix_(std::move(prefix)) {}
 
   template <class T>
-  void field(const Figure& figure, const T&) {
+  void visit(const Figure& figure, const T&) {
     const bool always = !figures::is_optional<T> && !figure.none_at_zero;
     text += fmt::format("| `{}{}` | {} | {} |\n", prefix_, figure.name,
                         always ? "always" : "where known", figure.doc);
     nested<T>(prefix_ + figure.name);
   }
-  template <class T>
-  void column(const char*, const T&) {}
 
   std::string text;
 

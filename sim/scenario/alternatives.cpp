@@ -17,15 +17,15 @@ constexpr bool has_lists = std::is_same_v<T, BatchSpec> || std::is_same_v<T, Opt
                            std::is_same_v<T, ConvergenceSpec>;
 
 // What a scenario has at a dotted field.
-class ValueAt {
+class ValueAt : public FieldVisitor<ValueAt> {
  public:
   explicit ValueAt(std::string field) : field_(std::move(field)) {}
 
   template <class T>
-  void field(const FieldSpec& spec, T& value) {
+  void visit(const FieldSpec& spec, T& value) {
     const std::string name = prefix_ + spec.name;
     if constexpr (std::is_same_v<T, std::optional<ConvergenceSpec>>) {
-      if (value) field(spec, *value);
+      if (value) visit(spec, *value);
     } else if constexpr (has_lists<T>) {
       prefix_ = name + ".";
       describe(*this, value);
@@ -41,11 +41,7 @@ class ValueAt {
     }
   }
   template <class Variant>
-  void alternative(const FieldSpec&, Variant&) {}
-  template <class... Where>
-  void location(Where&&...) {}
-  template <class F>
-  void check(F&&) {}
+  void visit_alternative(const FieldSpec&, Variant&) {}
 
   std::string text;
 
@@ -54,10 +50,10 @@ class ValueAt {
 };
 
 // The fields that may list alternatives, each as the keys that lead to it.
-class ListingFields {
+class ListingFields : public FieldVisitor<ListingFields> {
  public:
   template <class T>
-  void field(const FieldSpec& spec, T& value) {
+  void visit(const FieldSpec& spec, T& value) {
     path_.push_back(spec.name);
     if (spec.several) paths.push_back(path_);
     if constexpr (has_lists<T>) describe(*this, value);
@@ -68,11 +64,7 @@ class ListingFields {
     path_.pop_back();
   }
   template <class Variant>
-  void alternative(const FieldSpec&, Variant&) {}
-  template <class... Where>
-  void location(Where&&...) {}
-  template <class F>
-  void check(F&&) {}
+  void visit_alternative(const FieldSpec&, Variant&) {}
 
   std::vector<std::vector<std::string>> paths;
 

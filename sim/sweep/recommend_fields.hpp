@@ -16,63 +16,62 @@ inline std::string name_of(Family family) {
 
 template <class Visitor>
 void describe(Visitor& v, const PassedOver& p) {
-  v.field({"strategy", "Which."}, p.strategy);
-  v.field({"time_saved", "Share of the time that it would save."}, p.gain);
-  v.field({"least_told_apart", "The smallest share that predictions of the two tell apart."},
-          p.told);
-  v.field({"without_autocast", "Whether it computes without the autocast of the precision."},
-          p.without_autocast);
+  v.field("strategy", p.strategy, "Which.");
+  v.field("time_saved", p.gain, "Share of the time that it would save.");
+  v.field("least_told_apart", p.told, "The smallest share that predictions of the two tell apart.");
+  v.field("without_autocast", p.without_autocast,
+          "Whether it computes without the autocast of the precision.");
 }
 
 template <class Visitor>
 void describe(Visitor& v, const Candidate& c) {
   const Verdict& result = c.verdict;
-  v.field({"platform", "Name of the platform.", "platform"}, c.platform);
-  v.field({"gpus", "GPUs of the run.", "gpus", 1}, c.gpus);
-  v.field({"rented_gpus", "GPUs that are paid: those of whole nodes.", "rented_gpus", 1},
-          result.rented);
-  v.field({"strategy", "Strategy and memory savers.", "strategy"}, c.strategy);
-  v.field({"family", "DDP, FSDP, sync server or async server.", "family"}, name_of(c.family));
-  v.field({"micro_batch", "Samples of one forward and backward on one GPU.", "micro_batch", 1},
-          c.micro);
-  v.field({"accumulation", "Micro-batches per optimizer step.", "accumulation", 1}, c.accumulation);
-  v.field({"step_seconds", "Mean optimizer step.", "step_s"}, result.step);
-  v.field({"total_seconds", "The whole run.", "total_s"}, result.total);
-  v.field({"dollars", "Price of the whole run on the rented GPUs; absent = no price.", "dollars", 0,
-           true},
-          result.dollars);
-  v.field({"device_bytes", "Peak of one GPU's memory.", "device_bytes"}, result.device);
-  v.field({"staleness", "Mean age of gradients in updates.", "staleness"}, result.staleness);
-  v.field({"energy", "Where the scenario asks for it."}, result.energy);
+  v.field("platform", c.platform, "Name of the platform.", {.column = "platform"});
+  v.field("gpus", c.gpus, "GPUs of the run.", {.column = "gpus", .min = 1});
+  v.field("rented_gpus", result.rented, "GPUs that are paid: those of whole nodes.",
+          {.column = "rented_gpus", .min = 1});
+  v.field("strategy", c.strategy, "Strategy and memory savers.", {.column = "strategy"});
+  v.field("family", name_of(c.family), "DDP, FSDP, sync server or async server.",
+          {.column = "family"});
+  v.field("micro_batch", c.micro, "Samples of one forward and backward on one GPU.",
+          {.column = "micro_batch", .min = 1});
+  v.field("accumulation", c.accumulation, "Micro-batches per optimizer step.",
+          {.column = "accumulation", .min = 1});
+  v.field("step_seconds", result.step, "Mean optimizer step.", {.column = "step_s"});
+  v.field("total_seconds", result.total, "The whole run.", {.column = "total_s"});
+  v.field("dollars", result.dollars,
+          "Price of the whole run on the rented GPUs; absent = no price.",
+          {.column = "dollars", .min = 0, .none_at_zero = true});
+  v.field("device_bytes", result.device, "Peak of one GPU's memory.", {.column = "device_bytes"});
+  v.field("staleness", result.staleness, "Mean age of gradients in updates.",
+          {.column = "staleness"});
+  v.field("energy", result.energy, "Where the scenario asks for it.");
   v.column("most_kilowatt_hours",
            result.energy ? fmt::format("{}", most_energy(result)) : std::string());
-  v.field({"accuracy", "At the end of the run, where it was trained."}, result.accuracy);
+  v.field("accuracy", result.accuracy, "At the end of the run, where it was trained.");
   v.column("accuracy", result.accuracy ? fmt::format("{}", result.accuracy->mean) : std::string());
-  v.field({"without_autocast",
-           "Computes in half precision what the autocast of the precision does not.",
-           "without_autocast"},
-          result.without_autocast);
-  v.field({"passed_over",
-           "A less simple strategy on the same GPUs that is better by too little to tell."},
-          c.passed_over);
+  v.field("without_autocast", result.without_autocast,
+          "Computes in half precision what the autocast of the precision does not.",
+          {.column = "without_autocast"});
+  v.field("passed_over", c.passed_over,
+          "A less simple strategy on the same GPUs that is better by too little to tell.");
   v.column("passed_over", c.passed_over ? c.passed_over->strategy : std::string());
-  v.field({"bottleneck", "What limits it, one sentence.", "bottleneck"}, result.bottleneck);
-  v.field({"settings", "Of `lockstep sweep`: they give this candidate alone."}, c.settings);
+  v.field("bottleneck", result.bottleneck, "What limits it, one sentence.",
+          {.column = "bottleneck"});
+  v.field("settings", c.settings, "Of `lockstep sweep`: they give this candidate alone.");
 }
 
 template <class Visitor>
 void describe(Visitor& v, const MatrixColumn& m) {
-  v.field({"family", "DDP, FSDP, sync server or async server."}, name_of(m.family));
-  v.field({"fastest", "The fastest candidate of the family that fits."}, m.fastest);
-  v.field({"least_device_bytes", "The least memory of any."}, m.least_memory);
-  v.field({"least_dollars", "The lowest price of any; absent = no price.", "", 0, true},
-          m.least_dollars);
-  v.field(
-      {"uneven", "Time of the fastest with one GPU 30 % slower, over its own; absent = one GPU.",
-       "", 0, true},
-      m.uneven);
-  v.field({"limit", "What limits the fastest where a slow GPU costs nothing; else empty."},
-          m.limit);
+  v.field("family", name_of(m.family), "DDP, FSDP, sync server or async server.");
+  v.field("fastest", m.fastest, "The fastest candidate of the family that fits.");
+  v.field("least_device_bytes", m.least_memory, "The least memory of any.");
+  v.field("least_dollars", m.least_dollars, "The lowest price of any; absent = no price.",
+          {.min = 0, .none_at_zero = true});
+  v.field("uneven", m.uneven,
+          "Time of the fastest with one GPU 30 % slower, over its own; absent = one GPU.",
+          {.min = 0, .none_at_zero = true});
+  v.field("limit", m.limit, "What limits the fastest where a slow GPU costs nothing; else empty.");
 }
 
 struct LeftOut {
@@ -81,24 +80,24 @@ struct LeftOut {
 };
 template <class Visitor>
 void describe(Visitor& v, const LeftOut& l) {
-  v.field({"reason", "Why."}, l.reason);
-  v.field({"candidates", "How many."}, l.candidates);
+  v.field("reason", l.reason, "Why.");
+  v.field("candidates", l.candidates, "How many.");
 }
 
 template <class Visitor>
 void describe(Visitor& v, const Recommendation& r) {
   std::vector<LeftOut> left_out;
   for (const auto& [reason, count] : r.left_out) left_out.push_back({reason, count});
-  v.field({"ranked_by", "cost, time, memory or energy."},
-          std::string(rank_names[static_cast<std::size_t>(r.by)]));
-  v.field({"candidates", "How many were looked at."}, r.candidates);
-  v.field({"ranked", "All that meet every limit, best first; the first is recommended."}, r.ranked);
-  v.field({"shortlist", "Places in `ranked`: the best of each family, platform and GPU count."},
-          shortlist(r.ranked));
-  v.field({"pareto", "Places in `ranked`: no other is better in everything at once."}, r.pareto);
-  v.field({"left_out", "Candidates that meet not every limit, by reason."}, left_out);
-  v.field({"matrix", "How the families compare; see docs/recommend.md."}, r.matrix);
-  v.field({"trainings", "Candidates that learn differently and were trained."}, r.trainings);
+  v.field("ranked_by", std::string(rank_names[static_cast<std::size_t>(r.by)]),
+          "cost, time, memory or energy.");
+  v.field("candidates", r.candidates, "How many were looked at.");
+  v.field("ranked", r.ranked, "All that meet every limit, best first; the first is recommended.");
+  v.field("shortlist", shortlist(r.ranked),
+          "Places in `ranked`: the best of each family, platform and GPU count.");
+  v.field("pareto", r.pareto, "Places in `ranked`: no other is better in everything at once.");
+  v.field("left_out", left_out, "Candidates that meet not every limit, by reason.");
+  v.field("matrix", r.matrix, "How the families compare; see docs/recommend.md.");
+  v.field("trainings", r.trainings, "Candidates that learn differently and were trained.");
 }
 
 }  // namespace lockstep

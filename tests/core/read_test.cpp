@@ -127,7 +127,7 @@ struct Raw {
 };
 template <class Visitor>
 void describe(Visitor& v, Raw& r) {
-  v.field({.name = "body", .doc = "Anything."}, r.body);
+  v.field("body", r.body, "Anything.");
 }
 
 TEST(Read, RawNodesAreKept) {

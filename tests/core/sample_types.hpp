@@ -76,35 +76,24 @@ struct Sample {
 
 template <class Visitor>
 void describe(Visitor& v, Plain& p) {
-  v.field({.name = "fast", .doc = "Quick."}, p.fast);
+  v.field("fast", p.fast, "Quick.");
 }
 template <class Visitor>
 void describe(Visitor& v, Noise& n) {
-  v.field({.name = "sigma",
-           .doc = "Spread.",
-           .unit = Dimension::fraction,
-           .min = 0,
-           .max = 1,
-           .required = true},
-          n.sigma);
+  v.field("sigma", n.sigma, "Spread.",
+          {.unit = Dimension::fraction, .min = 0, .max = 1, .required = true});
 }
 template <class Visitor>
 void describe(Visitor& v, Entry& e) {
   v.location(e.where);
-  v.alternative({.name = "kind", .doc = "What it is."}, e.kind);
-  v.field({.name = "label", .doc = "What it is called."}, e.label);
+  v.alternative("kind", e.kind, "What it is.");
+  v.field("label", e.label, "What it is called.");
 }
 template <class Visitor>
 void describe(Visitor& v, Memory& m) {
-  v.field({.name = "size",
-           .doc = "Capacity | usable.",
-           .unit = Dimension::bytes,
-           .min = 1,
-           .max = 1e15,
-           .required = true},
-          m.size);
-  v.field({.name = "bandwidth", .doc = "Read rate.", .unit = Dimension::bytes_per_second, .min = 1},
-          m.bandwidth);
+  v.field("size", m.size, "Capacity | usable.",
+          {.unit = Dimension::bytes, .min = 1, .max = 1e15, .required = true});
+  v.field("bandwidth", m.bandwidth, "Read rate.", {.unit = Dimension::bytes_per_second, .min = 1});
   v.check([&](auto report) {
     if (m.bandwidth && *m.bandwidth < m.size / 1e6) {
       report("bandwidth", "is too low for the size", "raise it");
@@ -113,30 +102,27 @@ void describe(Visitor& v, Memory& m) {
 }
 template <class Visitor>
 void describe(Visitor& v, Sample& s) {
-  v.field({.name = "enabled", .doc = "On."}, s.enabled);
-  v.field({.name = "count", .doc = "How many.", .min = 1, .max = 100}, s.count);
-  v.field({.name = "samples", .doc = "Samples.", .unit = Dimension::count, .min = 0}, s.samples);
-  v.field({.name = "ratio", .doc = "A number.", .max = 1}, s.ratio);
-  v.field({.name = "share", .doc = "A part.", .unit = Dimension::fraction, .min = 0, .max = 1},
-          s.share);
-  v.field({.name = "latency", .doc = "A time.", .unit = Dimension::seconds, .min = 0, .max = 60},
-          s.latency);
-  v.field({.name = "name", .doc = "A text."}, s.name);
-  v.field({.name = "colour", .doc = "A colour."}, s.colour);
-  v.field({.name = "memory", .doc = "Its memory.", .required = true}, s.memory);
+  v.field("enabled", s.enabled, "On.");
+  v.field("count", s.count, "How many.", {.min = 1, .max = 100});
+  v.field("samples", s.samples, "Samples.", {.unit = Dimension::count, .min = 0});
+  v.field("ratio", s.ratio, "A number.", {.max = 1});
+  v.field("share", s.share, "A part.", {.unit = Dimension::fraction, .min = 0, .max = 1});
+  v.field("latency", s.latency, "A time.", {.unit = Dimension::seconds, .min = 0, .max = 60});
+  v.field("name", s.name, "A text.");
+  v.field("colour", s.colour, "A colour.");
+  v.field("memory", s.memory, "Its memory.", {.required = true});
   v.location("memory", s.memory_place);
   v.location("spare", s.absent_place);
-  v.field({.name = "sizes", .doc = "Sizes.", .unit = Dimension::bytes, .min = 0, .max_items = 4},
-          s.sizes);
-  v.field({.name = "gpus", .doc = "Counts.", .min = 1, .min_items = 1, .single = true}, s.gpus);
-  v.field({.name = "words", .doc = "Texts."}, s.words);
-  v.field({.name = "memories", .doc = "More memory."}, s.memories);
-  v.field({.name = "spare", .doc = "Memory in the cupboard."}, s.spare);
-  v.field({.name = "sources", .doc = "Where figures come from."}, s.sources);
-  v.field({.name = "tiers", .doc = "Memory by name."}, s.tiers);
-  v.field({.name = "kind", .doc = "What kind."}, s.kind);
-  v.field({.name = "kinds", .doc = "More kinds."}, s.kinds);
-  v.field({.name = "entries", .doc = "Kinds with labels."}, s.entries);
+  v.field("sizes", s.sizes, "Sizes.", {.unit = Dimension::bytes, .min = 0, .max_items = 4});
+  v.field("gpus", s.gpus, "Counts.", {.min = 1, .min_items = 1, .single = true});
+  v.field("words", s.words, "Texts.");
+  v.field("memories", s.memories, "More memory.");
+  v.field("spare", s.spare, "Memory in the cupboard.");
+  v.field("sources", s.sources, "Where figures come from.");
+  v.field("tiers", s.tiers, "Memory by name.");
+  v.field("kind", s.kind, "What kind.");
+  v.field("kinds", s.kinds, "More kinds.");
+  v.field("entries", s.entries, "Kinds with labels.");
 }
 
 }  // namespace sample

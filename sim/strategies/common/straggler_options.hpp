@@ -97,58 +97,37 @@ struct Stragglers {
 
 template <class Visitor>
 void describe(Visitor& v, Lognormal& d) {
-  v.field({.name = "sigma",
-           .doc = "Standard deviation of the logarithm; the median is 1.",
-           .unit = Dimension::fraction,
-           .min = 0,
-           .max = 5},
-          d.sigma);
+  v.field("sigma", d.sigma, "Standard deviation of the logarithm; the median is 1.",
+          {.unit = Dimension::fraction, .min = 0, .max = 5});
 }
 
 template <class Visitor>
 void describe(Visitor& v, ShiftedExponential& d) {
-  v.field({.name = "mean",
-           .doc = "Mean of the exponential part that is added to 1.",
-           .unit = Dimension::fraction,
-           .min = 0,
-           .max = 100},
-          d.mean);
+  v.field("mean", d.mean, "Mean of the exponential part that is added to 1.",
+          {.unit = Dimension::fraction, .min = 0, .max = 100});
 }
 
 template <class Visitor>
 void describe(Visitor& v, ParetoTail& d) {
-  v.field({.name = "alpha", .doc = "Tail index; small = heavy.", .min = 1.01, .max = 1000},
-          d.alpha);
-  v.field({.name = "scale",
-           .doc = "Weight of the tail: the factor is 1 + scale (Pareto - 1).",
-           .unit = Dimension::fraction,
-           .min = 0,
-           .max = 100},
-          d.scale);
+  v.field("alpha", d.alpha, "Tail index; small = heavy.", {.min = 1.01, .max = 1000});
+  v.field("scale", d.scale, "Weight of the tail: the factor is 1 + scale (Pareto - 1).",
+          {.unit = Dimension::fraction, .min = 0, .max = 100});
 }
 
 template <class Visitor>
 void describe(Visitor& v, Empirical& d) {
   v.location("file", d.where);
-  v.field({.name = "file",
-           .doc = "Measured step times or factors, one a line; their median is nominal.",
-           .required = true},
-          d.file);
+  v.field("file", d.file, "Measured step times or factors, one a line; their median is nominal.",
+          {.required = true});
 }
 
 template <class Visitor>
 void describe(Visitor& v, SlowPeriods& s) {
-  v.field({.name = "every",
-           .doc = "Steps of a rank from one period to the next, on average.",
-           .min = 1,
-           .max = 1e9},
-          s.every);
-  v.field({.name = "lasts", .doc = "Steps.", .min = 1, .max = 1e6}, s.lasts);
-  v.field({.name = "factor",
-           .doc = "Device work takes this many times longer meanwhile.",
-           .min = 1,
-           .max = 1000},
-          s.factor);
+  v.field("every", s.every, "Steps of a rank from one period to the next, on average.",
+          {.min = 1, .max = 1e9});
+  v.field("lasts", s.lasts, "Steps.", {.min = 1, .max = 1e6});
+  v.field("factor", s.factor, "Device work takes this many times longer meanwhile.",
+          {.min = 1, .max = 1000});
   v.check([&](auto report) {
     if (s.lasts > s.every) report("lasts", "longer than from one period to the next");
   });
@@ -156,76 +135,40 @@ void describe(Visitor& v, SlowPeriods& s) {
 
 template <class Visitor>
 void describe(Visitor& v, LoaderHiccups& h) {
-  v.field({.name = "every",
-           .doc = "Micro-batches of a rank from one to the next, on average.",
-           .min = 1,
-           .max = 1e9},
-          h.every);
-  v.field({.name = "lasts",
-           .doc = "How late the batch is.",
-           .unit = Dimension::seconds,
-           .min = 0,
-           .max = 1e6},
-          h.seconds);
+  v.field("every", h.every, "Micro-batches of a rank from one to the next, on average.",
+          {.min = 1, .max = 1e9});
+  v.field("lasts", h.seconds, "How late the batch is.",
+          {.unit = Dimension::seconds, .min = 0, .max = 1e6});
 }
 
 template <class Visitor>
 void describe(Visitor& v, SlowLink& s) {
   v.location(s.where);
-  v.field({.name = "link", .doc = "Class of the link."}, s.link);
-  v.field({.name = "node",
-           .doc = "Whose, from 0: all of this class there; of uplinks, those of its leaf switch. "
-                  "Servers' own hosts follow the nodes with GPUs.",
-           .min = 0,
-           .max = 1e6},
-          s.node);
-  v.field({.name = "speed",
-           .doc = "Share of its rate that is left.",
-           .unit = Dimension::fraction,
-           .min = 1e-3,
-           .max = 1,
-           .required = true},
-          s.speed);
-  v.field({.name = "from",
-           .doc = "Simulated time at which it begins; not with parameter servers.",
-           .unit = Dimension::seconds,
-           .min = 0,
-           .max = 1e9},
-          s.from);
+  v.field("link", s.link, "Class of the link.");
+  v.field("node", s.node,
+          "Whose, from 0: all of this class there; of uplinks, those of its leaf switch. Servers' "
+          "own hosts follow the nodes with GPUs.",
+          {.min = 0, .max = 1e6});
+  v.field("speed", s.speed, "Share of its rate that is left.",
+          {.unit = Dimension::fraction, .min = 1e-3, .max = 1, .required = true});
+  v.field("from", s.from, "Simulated time at which it begins; not with parameter servers.",
+          {.unit = Dimension::seconds, .min = 0, .max = 1e9});
 }
 
 template <class Visitor>
 void describe(Visitor& v, Neighbour& n) {
   v.location(n.where);
-  v.field({.name = "link", .doc = "Class of the links."}, n.link);
-  v.field(
-      {.name = "nodes",
-       .doc = "Whose, from 0; left out: all. Of uplinks, those of their leaf switches. Servers' "
-              "own hosts follow the nodes with GPUs.",
-       .min = 0,
-       .max = 1e6,
-       .max_items = 65536,
-       .single = true},
-      n.nodes);
-  v.field({.name = "share",
-           .doc = "Of a link's rate, each way, that it takes while it sends.",
-           .unit = Dimension::fraction,
-           .min = 1e-3,
-           .max = 0.999,
-           .required = true},
-          n.share);
-  v.field({.name = "lasts",
-           .doc = "Length of a burst; left out: it always sends.",
-           .unit = Dimension::seconds,
-           .min = 1e-6,
-           .max = 1e9},
-          n.lasts);
-  v.field({.name = "every",
-           .doc = "From one burst to the next, on average; needs `lasts`.",
-           .unit = Dimension::seconds,
-           .min = 1e-3,
-           .max = 1e9},
-          n.every);
+  v.field("link", n.link, "Class of the links.");
+  v.field("nodes", n.nodes,
+          "Whose, from 0; left out: all. Of uplinks, those of their leaf switches. Servers' own "
+          "hosts follow the nodes with GPUs.",
+          {.min = 0, .max = 1e6, .max_items = 65536, .single = true});
+  v.field("share", n.share, "Of a link's rate, each way, that it takes while it sends.",
+          {.unit = Dimension::fraction, .min = 1e-3, .max = 0.999, .required = true});
+  v.field("lasts", n.lasts, "Length of a burst; left out: it always sends.",
+          {.unit = Dimension::seconds, .min = 1e-6, .max = 1e9});
+  v.field("every", n.every, "From one burst to the next, on average; needs `lasts`.",
+          {.unit = Dimension::seconds, .min = 1e-3, .max = 1e9});
   v.check([&](auto report) {
     if (n.lasts && !n.every) report("lasts", "a burst needs `every` beside it");
     if (n.every && !n.lasts) report("every", "bursts need `lasts` beside it");
@@ -238,24 +181,12 @@ void describe(Visitor& v, Neighbour& n) {
 template <class Visitor>
 void describe(Visitor& v, OtherDevice& o) {
   v.location(o.where);
-  v.field({.name = "device",
-           .doc = "Name of a file in platforms/devices/, or a path to one.",
-           .required = true},
-          o.device);
-  v.field({.name = "nodes",
-           .doc = "Which nodes have it, from 0; or `ranks`.",
-           .min = 0,
-           .max = 1e6,
-           .max_items = 65536,
-           .single = true},
-          o.nodes);
-  v.field({.name = "ranks",
-           .doc = "Which ranks have it, from 0; or `nodes`.",
-           .min = 0,
-           .max = 1e6,
-           .max_items = 65536,
-           .single = true},
-          o.ranks);
+  v.field("device", o.device, "Name of a file in platforms/devices/, or a path to one.",
+          {.required = true});
+  v.field("nodes", o.nodes, "Which nodes have it, from 0; or `ranks`.",
+          {.min = 0, .max = 1e6, .max_items = 65536, .single = true});
+  v.field("ranks", o.ranks, "Which ranks have it, from 0; or `nodes`.",
+          {.min = 0, .max = 1e6, .max_items = 65536, .single = true});
   v.check([&](auto report) {
     if (o.nodes.empty() && o.ranks.empty()) report("", "says nobody who has it", "nodes, or ranks");
     if (!o.nodes.empty() && !o.ranks.empty()) {
@@ -267,46 +198,28 @@ void describe(Visitor& v, OtherDevice& o) {
 template <class Visitor>
 void describe(Visitor& v, SlowRank& s) {
   v.location(s.where);
-  v.field({.name = "rank", .doc = "Which rank, from 0.", .min = 0, .max = 1e6, .required = true},
-          s.rank);
-  v.field({.name = "factor",
-           .doc = "Its device work takes this many times longer.",
-           .min = 0.01,
-           .max = 1000,
-           .required = true},
-          s.factor);
+  v.field("rank", s.rank, "Which rank, from 0.", {.min = 0, .max = 1e6, .required = true});
+  v.field("factor", s.factor, "Its device work takes this many times longer.",
+          {.min = 0.01, .max = 1000, .required = true});
 }
 
 template <class Visitor>
 void describe(Visitor& v, Stragglers& s) {
-  v.field({.name = "per_step", .doc = "Slow-down drawn for every rank in every step."}, s.per_step);
-  v.field(
-      {.name = "per_rank",
-       .doc = "Standard deviation of the ranks' fixed speeds around 1; left out: 2.5 % on GPUs, "
-              "none on CPUs.",
-       .unit = Dimension::fraction,
-       .min = 0,
-       .max = 1},
-      s.per_rank_sigma);
-  v.field({.name = "slow_periods", .doc = "Ranks that are slow for a while, now and then."},
-          s.slow_periods);
-  v.field({.name = "loader_hiccups", .doc = "Batches that are late now and then."},
-          s.loader_hiccups);
-  v.field({.name = "slow_links",
-           .doc = "Links that are slower than the platform's.",
-           .max_items = 1000},
-          s.slow_links);
-  v.field({.name = "neighbours",
-           .doc = "Other jobs' traffic on links that this one uses, too.",
-           .max_items = 1000},
-          s.neighbours);
-  v.field({.name = "other_devices",
-           .doc = "Nodes or ranks with other GPUs than the platform's.",
-           .max_items = 1000},
-          s.other_devices);
-  v.field(
-      {.name = "slow_ranks", .doc = "Ranks that are always slower or faster.", .max_items = 65536},
-      s.slow_ranks);
+  v.field("per_step", s.per_step, "Slow-down drawn for every rank in every step.");
+  v.field("per_rank", s.per_rank_sigma,
+          "Standard deviation of the ranks' fixed speeds around 1; left out: 2.5 % on GPUs, none "
+          "on CPUs.",
+          {.unit = Dimension::fraction, .min = 0, .max = 1});
+  v.field("slow_periods", s.slow_periods, "Ranks that are slow for a while, now and then.");
+  v.field("loader_hiccups", s.loader_hiccups, "Batches that are late now and then.");
+  v.field("slow_links", s.slow_links, "Links that are slower than the platform's.",
+          {.max_items = 1000});
+  v.field("neighbours", s.neighbours, "Other jobs' traffic on links that this one uses, too.",
+          {.max_items = 1000});
+  v.field("other_devices", s.other_devices, "Nodes or ranks with other GPUs than the platform's.",
+          {.max_items = 1000});
+  v.field("slow_ranks", s.slow_ranks, "Ranks that are always slower or faster.",
+          {.max_items = 65536});
 }
 
 }  // namespace lockstep

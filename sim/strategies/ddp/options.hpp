@@ -39,46 +39,30 @@ std::unique_ptr<Strategy> make_strategy(const DdpOptions& options);
 
 template <class Visitor>
 void describe(Visitor& v, DdpOptions& o) {
-  v.field({.name = "bucket_size",
-           .doc = "A gradient bucket is closed when it holds this much (bucket_cap_mb).",
-           .unit = Dimension::bytes,
-           .min = 1,
-           .max = 1e12},
-          o.bucket_bytes);
-  v.field({.name = "first_bucket_size",
-           .doc = "The same for the bucket that is reduced first.",
-           .unit = Dimension::bytes,
-           .min = 1,
-           .max = 1e12},
-          o.first_bucket_bytes);
-  v.field({.name = "gradient_as_bucket_view",
-           .doc = "Gradients are views of the buckets: saves a copy of the gradients."},
-          o.gradient_as_bucket_view);
-  v.field({.name = "broadcast_buffers",
-           .doc = "Rank 0's buffers (batch norm statistics) are broadcast before every forward."},
-          o.broadcast_buffers);
-  v.field({.name = "sync_batch_norm",
-           .doc = "Batch norms take their statistics over all ranks (SyncBatchNorm): everybody "
-                  "waits for them in each, forward and backward."},
-          o.sync_batch_norm);
-  v.field({.name = "find_unused_parameters",
-           .doc = "Search the graph for parameters without gradient; buckets are never rebuilt."},
-          o.find_unused_parameters);
-  v.field({.name = "static_graph", .doc = "The graph does not change between iterations."},
-          o.static_graph);
-  v.field({.name = "comm_hook", .doc = "Compression of the gradients on the wire."}, o.comm_hook);
-  v.field(
-      {.name = "power_sgd_rank", .doc = "Rank of PowerSGD's approximation.", .min = 1, .max = 1024},
-      o.power_sgd_rank);
-  v.field({.name = "overlap",
-           .doc = "Reduce buckets while backward runs; false: all of them after backward."},
-          o.overlap);
-  v.field({.name = "gradient_element_size",
-           .doc = "Bytes of one gradient element on the wire, 2 or 4; 0 B = by precision.",
-           .unit = Dimension::bytes,
-           .min = 0,
-           .max = 4},
-          o.gradient_bytes);
+  v.field("bucket_size", o.bucket_bytes,
+          "A gradient bucket is closed when it holds this much (bucket_cap_mb).",
+          {.unit = Dimension::bytes, .min = 1, .max = 1e12});
+  v.field("first_bucket_size", o.first_bucket_bytes,
+          "The same for the bucket that is reduced first.",
+          {.unit = Dimension::bytes, .min = 1, .max = 1e12});
+  v.field("gradient_as_bucket_view", o.gradient_as_bucket_view,
+          "Gradients are views of the buckets: saves a copy of the gradients.");
+  v.field("broadcast_buffers", o.broadcast_buffers,
+          "Rank 0's buffers (batch norm statistics) are broadcast before every forward.");
+  v.field("sync_batch_norm", o.sync_batch_norm,
+          "Batch norms take their statistics over all ranks (SyncBatchNorm): everybody waits for "
+          "them in each, forward and backward.");
+  v.field("find_unused_parameters", o.find_unused_parameters,
+          "Search the graph for parameters without gradient; buckets are never rebuilt.");
+  v.field("static_graph", o.static_graph, "The graph does not change between iterations.");
+  v.field("comm_hook", o.comm_hook, "Compression of the gradients on the wire.");
+  v.field("power_sgd_rank", o.power_sgd_rank, "Rank of PowerSGD's approximation.",
+          {.min = 1, .max = 1024});
+  v.field("overlap", o.overlap,
+          "Reduce buckets while backward runs; false: all of them after backward.");
+  v.field("gradient_element_size", o.gradient_bytes,
+          "Bytes of one gradient element on the wire, 2 or 4; 0 B = by precision.",
+          {.unit = Dimension::bytes, .min = 0, .max = 4});
   v.check(
       [&](auto report) { check_element_size(report, "gradient_element_size", o.gradient_bytes); });
 }

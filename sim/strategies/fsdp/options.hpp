@@ -60,16 +60,12 @@ struct FsdpOptions {
 
 template <class Visitor>
 void describe(Visitor& v, WrapOptions& o) {
-  v.field({.name = "policy",
-           .doc = "Which modules become units: repeated blocks, by size, or only the whole model; "
-                  "automatic: by size when min_parameters is given, else blocks."},
-          o.policy);
-  v.field({.name = "min_parameters",
-           .doc = "Smallest unit of the size policy; 0 = 100M, PyTorch's default.",
-           .unit = Dimension::count,
-           .min = 0,
-           .max = 1e15},
-          o.min_parameters);
+  v.field("policy", o.policy,
+          "Which modules become units: repeated blocks, by size, or only the whole model; "
+          "automatic: by size when min_parameters is given, else blocks.");
+  v.field("min_parameters", o.min_parameters,
+          "Smallest unit of the size policy; 0 = 100M, PyTorch's default.",
+          {.unit = Dimension::count, .min = 0, .max = 1e15});
 }
 
 class Strategy;
@@ -77,55 +73,34 @@ std::unique_ptr<Strategy> make_strategy(const FsdpOptions& options);
 
 template <class Visitor>
 void describe(Visitor& v, FsdpOptions& o) {
-  v.field({.name = "version",
-           .doc = "1 = FullyShardedDataParallel, 2 = fully_shard.",
-           .min = 1,
-           .max = 2},
-          o.version);
-  v.field({.name = "sharding", .doc = "What is sharded, and over which ranks."}, o.sharding);
-  v.field({.name = "wrap", .doc = "Which modules become FSDP units."}, o.wrap);
-  v.field({.name = "backward_prefetch",
-           .doc = "When backward asks for the next unit: before computing the present one (pre), "
-                  "after it (post), or when it is needed (none). Version 2 is always pre."},
-          o.backward_prefetch);
-  v.field({.name = "forward_prefetch",
-           .doc = "Ask for the next unit before computing the present one in forward (version 1)."},
-          o.forward_prefetch);
-  v.field({.name = "limit_all_gathers",
-           .doc = "The host waits so that at most two units are gathered ahead (version 1)."},
-          o.limit_all_gathers);
-  v.field({.name = "cpu_offload",
-           .doc = "Shards, their gradients and the optimizer live in host memory."},
-          o.cpu_offload);
-  v.field({.name = "gather_element_size",
-           .doc = "Bytes of one gathered parameter (param_dtype), 2 or 4; 0 B = by precision.",
-           .unit = Dimension::bytes,
-           .min = 0,
-           .max = 4},
-          o.gather_bytes);
-  v.field({.name = "reduce_element_size",
-           .doc = "Bytes of one reduced gradient (reduce_dtype), 2 or 4; 0 B = as gathered.",
-           .unit = Dimension::bytes,
-           .min = 0,
-           .max = 4},
-          o.reduce_bytes);
+  v.field("version", o.version, "1 = FullyShardedDataParallel, 2 = fully_shard.",
+          {.min = 1, .max = 2});
+  v.field("sharding", o.sharding, "What is sharded, and over which ranks.");
+  v.field("wrap", o.wrap, "Which modules become FSDP units.");
+  v.field("backward_prefetch", o.backward_prefetch,
+          "When backward asks for the next unit: before computing the present one (pre), after it "
+          "(post), or when it is needed (none). Version 2 is always pre.");
+  v.field("forward_prefetch", o.forward_prefetch,
+          "Ask for the next unit before computing the present one in forward (version 1).");
+  v.field("limit_all_gathers", o.limit_all_gathers,
+          "The host waits so that at most two units are gathered ahead (version 1).");
+  v.field("cpu_offload", o.cpu_offload,
+          "Shards, their gradients and the optimizer live in host memory.");
+  v.field("gather_element_size", o.gather_bytes,
+          "Bytes of one gathered parameter (param_dtype), 2 or 4; 0 B = by precision.",
+          {.unit = Dimension::bytes, .min = 0, .max = 4});
+  v.field("reduce_element_size", o.reduce_bytes,
+          "Bytes of one reduced gradient (reduce_dtype), 2 or 4; 0 B = as gathered.",
+          {.unit = Dimension::bytes, .min = 0, .max = 4});
   v.field(
-      {.name = "autocast",
-       .doc = "autocast around the model, besides the mixed precision of amp-*: norms and loss in "
-              "fp32."},
-      o.autocast);
-  v.field(
-      {.name = "sync_every_micro_batch",
-       .doc = "Reduce gradients after every micro-batch; false: only after the last (no_sync)."},
-      o.sync_every_micro_batch);
-  v.field({.name = "shard_group",
-           .doc = "Ranks that share one copy in the hybrid modes; 0 = one node.",
-           .min = 0,
-           .max = 1e6},
-          o.shard_group);
-  v.field({.name = "use_orig_params",
-           .doc = "The optimizer sees the original parameters, not one flat tensor (version 1)."},
-          o.use_orig_params);
+      "autocast", o.autocast,
+      "autocast around the model, besides the mixed precision of amp-*: norms and loss in fp32.");
+  v.field("sync_every_micro_batch", o.sync_every_micro_batch,
+          "Reduce gradients after every micro-batch; false: only after the last (no_sync).");
+  v.field("shard_group", o.shard_group,
+          "Ranks that share one copy in the hybrid modes; 0 = one node.", {.min = 0, .max = 1e6});
+  v.field("use_orig_params", o.use_orig_params,
+          "The optimizer sees the original parameters, not one flat tensor (version 1).");
   v.check([&](auto report) {
     check_element_size(report, "gather_element_size", o.gather_bytes);
     check_element_size(report, "reduce_element_size", o.reduce_bytes);

@@ -21,12 +21,9 @@ std::unique_ptr<Strategy> make_strategy(const LocalSgdOptions& options);
 
 template <class Visitor>
 void describe(Visitor& v, LocalSgdOptions& o) {
-  v.field(
-      {.name = "every", .doc = "Steps from one averaging to the next.", .min = 1, .max = 10'000},
-      o.every);
-  v.field({.name = "average_state",
-           .doc = "Average the optimizer's state, too, not only the parameters."},
-          o.average_state);
+  v.field("every", o.every, "Steps from one averaging to the next.", {.min = 1, .max = 10'000});
+  v.field("average_state", o.average_state,
+          "Average the optimizer's state, too, not only the parameters.");
 }
 
 }  // namespace lockstep

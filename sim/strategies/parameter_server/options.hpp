@@ -62,12 +62,8 @@ template <class Visitor>
 void describe(Visitor&, HalfPush&) {}
 template <class Visitor>
 void describe(Visitor& v, TopK& t) {
-  v.field({.name = "share",
-           .doc = "Of the gradient's elements.",
-           .unit = Dimension::fraction,
-           .min = 1e-6,
-           .max = 0.5},
-          t.share);
+  v.field("share", t.share, "Of the gradient's elements.",
+          {.unit = Dimension::fraction, .min = 1e-6, .max = 0.5});
 }
 
 // Sync-Switch (Li et al. 2021): another consistency from some point of the run on.
@@ -77,13 +73,9 @@ struct ConsistencySwitch {
 };
 template <class Visitor>
 void describe(Visitor& v, ConsistencySwitch& s) {
-  v.field({.name = "to", .doc = "sync or async."}, s.to);
-  v.field({.name = "at",
-           .doc = "Share of the run that is over then.",
-           .unit = Dimension::fraction,
-           .min = 0.01,
-           .max = 0.99},
-          s.at);
+  v.field("to", s.to, "sync or async.");
+  v.field("at", s.at, "Share of the run that is over then.",
+          {.unit = Dimension::fraction, .min = 0.01, .max = 0.99});
   v.check([&](auto report) {
     if (s.to != Consistency::sync && s.to != Consistency::async) {
       report("to", "nothing switches to " + enum_name(s.to), "allowed: sync, async");
@@ -110,25 +102,16 @@ struct PaceController {
 };
 template <class Visitor>
 void describe(Visitor& v, PaceController& c) {
-  v.field({.name = "above",
-           .doc = "Asynchronous when the slowest worker takes so many times the median's time.",
-           .min = 1,
-           .max = 1e6},
-          c.above);
-  v.field({.name = "below", .doc = "Synchronous again below this.", .min = 1, .max = 1e6}, c.below);
-  v.field(
-      {.name = "communication",
-       .doc = "Asynchronous, too, when exposed transfers are more than this share of the workers' "
-              "steps; synchronous again at `below` / `above` of it. Left out: never.",
-       .unit = Dimension::fraction,
-       .min = 0.01,
-       .max = 0.99},
-      c.communication);
-  v.field({.name = "window",
-           .doc = "Latest steps of each worker whose mean counts.",
-           .min = 1,
-           .max = 1000},
-          c.window);
+  v.field("above", c.above,
+          "Asynchronous when the slowest worker takes so many times the median's time.",
+          {.min = 1, .max = 1e6});
+  v.field("below", c.below, "Synchronous again below this.", {.min = 1, .max = 1e6});
+  v.field("communication", c.communication,
+          "Asynchronous, too, when exposed transfers are more than this share of the workers' "
+          "steps; synchronous again at `below` / `above` of it. Left out: never.",
+          {.unit = Dimension::fraction, .min = 0.01, .max = 0.99});
+  v.field("window", c.window, "Latest steps of each worker whose mean counts.",
+          {.min = 1, .max = 1000});
   v.check([&](auto report) {
     if (c.below >= c.above) {
       report("below", "is not less than above: it would turn to and fro", "for example 1.2");
@@ -208,99 +191,63 @@ void check_parameter_server(Report report, const ParameterServerOptions& o) {
 
 template <class Visitor>
 void describe(Visitor& v, ParameterServerOptions& o) {
+  v.field("consistency", o.consistency,
+          "sync: all workers step together; async: no waiting; ssp: at most staleness_bound clocks "
+          "apart; softsync: an update from every workers / splitting pushes; elastic: workers and "
+          "server pull at each other's weights; modified-async: async with a bound and updates "
+          "weighted by age.");
+  v.field("servers", o.servers, "Number of servers.", {.min = 1, .max = 256});
+  v.field("staleness_bound", o.staleness_bound,
+          "ssp, modified-async: clocks by which a worker may be ahead of the slowest.",
+          {.min = 0, .max = 1e6});
   v.field(
-      {.name = "consistency",
-       .doc = "sync: all workers step together; async: no waiting; ssp: at most staleness_bound "
-              "clocks apart; softsync: an update from every workers / splitting pushes; elastic: "
-              "workers and server pull at each other's weights; modified-async: async with a bound "
-              "and updates weighted by age."},
-      o.consistency);
-  v.field({.name = "servers", .doc = "Number of servers.", .min = 1, .max = 256}, o.servers);
-  v.field({.name = "staleness_bound",
-           .doc = "ssp, modified-async: clocks by which a worker may be ahead of the slowest.",
-           .min = 0,
-           .max = 1e6},
-          o.staleness_bound);
-  v.field({.name = "highest_staleness_bound",
-           .doc = "ssp, modified-async: the bound adapts between staleness_bound and this; 0 = it "
-                  "is fixed.",
-           .min = 0,
-           .max = 1000},
-          o.highest_staleness_bound);
-  v.field({.name = "backup_workers",
-           .doc = "sync: an update does not wait for so many of the workers; what comes late is "
-                  "dropped.",
-           .min = 0,
-           .max = 1e6},
-          o.backup_workers);
-  v.field({.name = "splitting",
-           .doc = "softsync: updates in a round of all workers; more than workers = every push.",
-           .min = 1,
-           .max = 1e6},
-          o.splitting);
-  v.field({.name = "exchange_every",
-           .doc = "Batches between two pushes: their gradients are added up; elastic: the worker "
-                  "steps by itself.",
-           .min = 1,
-           .max = 1000},
-          o.exchange_every);
-  v.field({.name = "elasticity",
-           .doc = "elastic: share of their distance by which worker and server move; 0 = 0.9 / "
-                  "workers.",
-           .min = 0,
-           .max = 1},
-          o.elasticity);
-  v.field(
-      {.name = "weighting",
-       .doc = "How a stale gradient counts: none: as any; staleness: over its staleness; age: "
-              "(1 + staleness)^-weighting_strength; compensated: DC-ASGD; compensated-adaptive: "
-              "with its adaptive lambda. Left out: age for modified-async, else none."},
-      o.weighting);
-  v.field({.name = "weighting_strength",
-           .doc = "Exponent of age, lambda of compensated and compensated-adaptive.",
-           .min = 0,
-           .max = 100},
-          o.weighting_strength);
-  v.field({.name = "switch", .doc = "Another consistency from some point of the run on."},
-          o.switches);
-  v.field(
-      {.name = "controller",
-       .doc = "sync: asynchronous while a worker is slower than the others, or the network slow."},
-      o.controller);
-  v.field(
-      {.name = "placement",
-       .doc = "Where the servers run: cpu: on the first node's host; gpu: on its GPUs; "
-              "worker-host: on the workers' hosts in turn; own-hosts: each on a host of its own."},
-      o.placement);
-  v.field({.name = "keys", .doc = "How parameters are spread over the servers."}, o.keys);
-  v.field({.name = "partition_size",
-           .doc = "Keys are cut into parts of this size; 0 B = one key per tensor.",
-           .unit = Dimension::bytes,
-           .min = 0,
-           .max = 1e12},
-          o.partition_bytes);
-  v.field({.name = "overlap",
-           .doc = "Push each gradient as soon as it is ready; false: all after backward."},
-          o.overlap);
-  v.field(
-      {.name = "pull_overlap",
-       .doc = "Begin the next forward with the layers whose weights are back; false: with all."},
-      o.pull_overlap);
-  v.field({.name = "priority",
-           .doc = "Messages of the front layers overtake others that wait to be sent; false: first "
-                  "come, first sent."},
-          o.priority);
-  v.field({.name = "push_compression", .doc = "What gradients are pushed as."}, o.compression);
-  v.field({.name = "serial",
-           .doc = "A server handles one message at a time, its transfer included (blocking send "
-                  "and receive in one thread)."},
-          o.serial);
-  v.field({.name = "element_size",
-           .doc = "Bytes of one element on the wire, 2 or 4; 0 B = by precision.",
-           .unit = Dimension::bytes,
-           .min = 0,
-           .max = 4},
-          o.element_bytes);
+      "highest_staleness_bound", o.highest_staleness_bound,
+      "ssp, modified-async: the bound adapts between staleness_bound and this; 0 = it is fixed.",
+      {.min = 0, .max = 1000});
+  v.field("backup_workers", o.backup_workers,
+          "sync: an update does not wait for so many of the workers; what comes late is dropped.",
+          {.min = 0, .max = 1e6});
+  v.field("splitting", o.splitting,
+          "softsync: updates in a round of all workers; more than workers = every push.",
+          {.min = 1, .max = 1e6});
+  v.field("exchange_every", o.exchange_every,
+          "Batches between two pushes: their gradients are added up; elastic: the worker steps by "
+          "itself.",
+          {.min = 1, .max = 1000});
+  v.field("elasticity", o.elasticity,
+          "elastic: share of their distance by which worker and server move; 0 = 0.9 / workers.",
+          {.min = 0, .max = 1});
+  v.field("weighting", o.weighting,
+          "How a stale gradient counts: none: as any; staleness: over its staleness; age: (1 + "
+          "staleness)^-weighting_strength; compensated: DC-ASGD; compensated-adaptive: with its "
+          "adaptive lambda. Left out: age for modified-async, else none.");
+  v.field("weighting_strength", o.weighting_strength,
+          "Exponent of age, lambda of compensated and compensated-adaptive.",
+          {.min = 0, .max = 100});
+  v.field("switch", o.switches, "Another consistency from some point of the run on.");
+  v.field("controller", o.controller,
+          "sync: asynchronous while a worker is slower than the others, or the network slow.");
+  v.field("placement", o.placement,
+          "Where the servers run: cpu: on the first node's host; gpu: on its GPUs; worker-host: on "
+          "the workers' hosts in turn; own-hosts: each on a host of its own.");
+  v.field("keys", o.keys, "How parameters are spread over the servers.");
+  v.field("partition_size", o.partition_bytes,
+          "Keys are cut into parts of this size; 0 B = one key per tensor.",
+          {.unit = Dimension::bytes, .min = 0, .max = 1e12});
+  v.field("overlap", o.overlap,
+          "Push each gradient as soon as it is ready; false: all after backward.");
+  v.field("pull_overlap", o.pull_overlap,
+          "Begin the next forward with the layers whose weights are back; false: with all.");
+  v.field("priority", o.priority,
+          "Messages of the front layers overtake others that wait to be sent; false: first come, "
+          "first sent.");
+  v.field("push_compression", o.compression, "What gradients are pushed as.");
+  v.field("serial", o.serial,
+          "A server handles one message at a time, its transfer included (blocking send and "
+          "receive in one thread).");
+  v.field("element_size", o.element_bytes,
+          "Bytes of one element on the wire, 2 or 4; 0 B = by precision.",
+          {.unit = Dimension::bytes, .min = 0, .max = 4});
   v.check([&](auto report) {
     check_element_size(report, "element_size", o.element_bytes);
     check_parameter_server(report, o);

@@ -38,42 +38,25 @@ std::unique_ptr<Strategy> make_strategy(const ZeroOptions& options);
 
 template <class Visitor>
 void describe(Visitor& v, ZeroOptions& o) {
-  v.field({.name = "stage",
-           .doc = "1: optimizer state is sharded; 2: gradients, too. (Stage 3 is `fsdp`.)",
-           .min = 1,
-           .max = 2},
-          o.stage);
-  v.field({.name = "shard_group",
-           .doc = "Ranks that share one copy of what is sharded, for example those of a node; 0 = "
-                  "all.",
-           .min = 0,
-           .max = 1e6},
-          o.shard_group);
-  v.field({.name = "bucket_size",
-           .doc = "Gradients that are reduced together.",
-           .unit = Dimension::bytes,
-           .min = 1,
-           .max = 1e12},
-          o.bucket_bytes);
-  v.field({.name = "overlap",
-           .doc = "Reduce buckets while backward runs; false: backward waits for each."},
-          o.overlap);
-  v.field({.name = "reduction",
-           .doc = "reduce-scatter: every rank gets its shard; all-reduce: all of it, as under DDP "
-                  "(PyTorch's ZeroRedundancyOptimizer)."},
-          o.reduction);
-  v.field(
-      {.name = "gather",
-       .doc = "When ranks collect what the others updated: after-update, or with-forward, "
-              "bucket by bucket while the next forward runs (Megatron's overlap_param_gather)."},
-      o.gather);
-  v.field(
-      {.name = "gradient_element_size",
-       .doc = "Bytes of one gradient element, kept and on the wire, 2 or 4; 0 B = by precision.",
-       .unit = Dimension::bytes,
-       .min = 0,
-       .max = 4},
-      o.gradient_bytes);
+  v.field("stage", o.stage,
+          "1: optimizer state is sharded; 2: gradients, too. (Stage 3 is `fsdp`.)",
+          {.min = 1, .max = 2});
+  v.field("shard_group", o.shard_group,
+          "Ranks that share one copy of what is sharded, for example those of a node; 0 = all.",
+          {.min = 0, .max = 1e6});
+  v.field("bucket_size", o.bucket_bytes, "Gradients that are reduced together.",
+          {.unit = Dimension::bytes, .min = 1, .max = 1e12});
+  v.field("overlap", o.overlap,
+          "Reduce buckets while backward runs; false: backward waits for each.");
+  v.field("reduction", o.reduction,
+          "reduce-scatter: every rank gets its shard; all-reduce: all of it, as under DDP "
+          "(PyTorch's ZeroRedundancyOptimizer).");
+  v.field("gather", o.gather,
+          "When ranks collect what the others updated: after-update, or with-forward, bucket by "
+          "bucket while the next forward runs (Megatron's overlap_param_gather).");
+  v.field("gradient_element_size", o.gradient_bytes,
+          "Bytes of one gradient element, kept and on the wire, 2 or 4; 0 B = by precision.",
+          {.unit = Dimension::bytes, .min = 0, .max = 4});
   v.check([&](auto report) {
     check_element_size(report, "gradient_element_size", o.gradient_bytes);
     if (o.stage == 2 && o.reduction == GradientReduction::all_reduce) {
