@@ -134,10 +134,7 @@ std::optional<GivenFailure> end_of_nodes(const Faults& faults, int all, int need
 int hosts_of_servers(const Scenario& scenario) {
   int most = 0;
   for (const StrategyEntry& entry : scenario.strategies) {
-    const auto* served = std::get_if<ParameterServerOptions>(&entry.options);
-    if (served && served->placement == ServerPlacement::own_hosts) {
-      most = std::max(most, served->servers);
-    }
+    most = std::max(most, make_strategy(entry.options)->server_hosts());
   }
   return most;
 }
@@ -207,7 +204,8 @@ RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
   const Faults& faults = *scenario.faults;
   const Checkpoints checkpoints = scenario.checkpoints.value_or(Checkpoints{});
   const Job job = complete_job(point);
-  const StateHosts hosts = point.strategy->state_hosts(job);
+  const int state_nodes = point.strategy->state_nodes(job);
+  const int servers = point.strategy->server_hosts();
   const int nodes = nodes_of(job.gpus, job.machine);
   // Without failures the run takes as long as it was predicted to, its first step included.
   const double all = prediction.steps / prediction.total_seconds;
@@ -217,7 +215,7 @@ RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
   plan.faults = faults;
   // Other strategies have servers, and other GPU counts workers, that this job has not.
   std::erase_if(plan.faults.at, [&](const GivenFailure& one) {
-    return (one.server && *one.server >= hosts.servers) || (one.worker && *one.worker >= job.gpus);
+    return (one.server && *one.server >= servers) || (one.worker && *one.worker >= job.gpus);
   });
   plan.steps = prediction.steps;
   plan.steps_per_second.assign(static_cast<std::size_t>(nodes) + 1, 0);
@@ -226,8 +224,8 @@ RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
     plan.steps_per_second = elastic_speeds(point, std::min(faults.min_nodes, nodes), all, result);
   }
   plan.independent_workers = elastic && point.strategy->outlives_workers();
-  plan.state_nodes = hosts.nodes;
-  plan.servers = hosts.servers;
+  plan.state_nodes = state_nodes;
+  plan.servers = servers;
   plan.speeds.node = per_second(faults.between.node) +
                      static_cast<double>(job.gpus) / nodes * per_second(faults.between.gpu);
   plan.workers_per_node = job.machine.gpus_per_node;
@@ -238,7 +236,7 @@ RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
   plan.speeds.job = per_second(faults.between.job);
 
   const double bytes = checkpoints.bytes.value_or(state_bytes(point));
-  const double write = bytes / (hosts.nodes + hosts.servers) / checkpoints.bytes_per_second;
+  const double write = bytes / (state_nodes + servers) / checkpoints.bytes_per_second;
   plan.write_seconds = plan.read_seconds = write;
   const double period = checkpoints.every_seconds.value_or(
       best_checkpoint_period(write, seconds_between_stops(plan)));

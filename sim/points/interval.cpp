@@ -83,9 +83,8 @@ StepError step_error(const Scenario& scenario, const Point& point, const Strateg
   error.network = exposed * network_error(job.machine, nodes);
   error.scaling = modelled * law.doubling * std::sqrt(doublings(anchor.value_or(1), job.gpus));
   // One worker alone does not tell how servers serve many.
-  const bool served =
-      std::holds_alternative<ParameterServerOptions>(scenario.strategies[point.entry].options);
-  if (served && anchor.value_or(1) == 1) error.servers = modelled * law.servers;
+  if (point.strategy->servers() > 0 && anchor.value_or(1) == 1)
+    error.servers = modelled * law.servers;
   return error;
 }
 

@@ -143,7 +143,7 @@ void check_stragglers(const Scenario& scenario, const Machine& machine, Misfits&
     check.node(slow.where, "stragglers.slow_links.node", slow.link, slow.node);
     check.link(slow.where, "stragglers.slow_links.link", slow.link);
     const auto is_served = [](const StrategyEntry& entry) {
-      return std::holds_alternative<ParameterServerOptions>(entry.options);
+      return make_strategy(entry.options)->servers() > 0;
     };
     const auto& all = scenario.strategies;
     if (scenario.simulation.network == NetworkKind::analytic &&

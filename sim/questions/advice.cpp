@@ -23,9 +23,8 @@ constexpr int most_trial_steps = 20;      // of a trial
 
 // Whether a trial takes a second at most, told by the micro-batches that all ranks play in it.
 // Workers of a server send messages by themselves.
-bool is_soon_tried(const Scenario& scenario, const Point& point, const Prediction& p) {
-  const StrategyOptions& options = scenario.strategies[point.entry].options;
-  const double most = std::holds_alternative<ParameterServerOptions>(options) ? 200 : 50'000;
+bool is_soon_tried(const Point& point, const Prediction& p) {
+  const double most = point.strategy->servers() > 0 ? 200 : 50'000;
   const double steps = std::min(p.simulated_steps, most_trial_steps);
   return steps * p.simulated_micro_batches * p.gpus <= most;
 }
@@ -220,7 +219,7 @@ void advise(const Scenario& scenario, const std::vector<CostScale>& scales, Pred
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < std::min(predicted.points.size(), most_advised); ++i) {
     const Prediction& p = predicted.predictions[i];
-    if (!p.out_of_memory && is_soon_tried(scenario, predicted.points[i], p)) places.push_back(i);
+    if (!p.out_of_memory && is_soon_tried(predicted.points[i], p)) places.push_back(i);
   }
   const auto work = [&](std::size_t i, const Report&) -> PoolAnswer {
     const Point& point = predicted.points[places[i]];

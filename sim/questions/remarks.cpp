@@ -146,11 +146,8 @@ void PointOptions::surroundings() {
   const DatasetSpec& data = scenario_.dataset;
   options_.idle_if("price_per_gpu_hour", scenario_.price_per_gpu_hour.has_value(),
                    !data.says_length(), "`dataset` does not say how long the run is");
-  const auto* server =
-      std::get_if<ParameterServerOptions>(&scenario_.strategies[point_.entry].options);
-  const bool own_hosts = server && server->placement == ServerPlacement::own_hosts;
   options_.idle_if("fabric", scenario_.fabric != FabricChange{},
-                   job_.gpus <= job_.machine.gpus_per_node && !own_hosts,
+                   job_.gpus <= job_.machine.gpus_per_node && point_.strategy->server_hosts() == 0,
                    "the GPUs stand in one node");
   options_.idle_if("data_loading.on_device", scenario_.data_loading.on_device, on_cpu(),
                    "ranks that compute on CPUs copy nothing");
@@ -159,7 +156,7 @@ void PointOptions::surroundings() {
   if (scenario_.faults) {
     const Faults& faults = *scenario_.faults;
     options_.idle_if("faults.mean_time_between_failures.server", faults.between.server.has_value(),
-                     point_.strategy->state_hosts(job_).servers == 0,
+                     point_.strategy->server_hosts() == 0,
                      "no parameter server has a host of its own");
     options_.idle_if("faults.min_nodes", faults.min_nodes != 1,
                      !goes_on_with_fewer(faults, *point_.strategy),

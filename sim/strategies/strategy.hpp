@@ -84,12 +84,6 @@ struct StrategyResult {
 // Who updates the parameters.
 enum class Updater { device, own_host, servers_host };
 
-// Who keeps parameters and optimizer state, a share each, and writes it to a checkpoint.
-struct StateHosts {
-  int nodes = 1;    // of workers
-  int servers = 0;  // on hosts of their own, which live on when a worker's node fails
-};
-
 class Strategy {
  public:
   virtual ~Strategy() = default;
@@ -110,7 +104,13 @@ class Strategy {
   virtual std::vector<std::string> not_replayed(const Job&) const { return {}; }
   virtual Updater updater(const Job&) const { return Updater::device; }
 
-  virtual StateHosts state_hosts(const Job&) const { return {}; }
+  // Parameter servers that workers push to; 0 = ranks talk to each other.
+  virtual int servers() const { return 0; }
+  // Servers on hosts of their own, which live on when a worker's node fails.
+  virtual int server_hosts() const { return 0; }
+  // Nodes of workers that keep parameters and optimizer state, a share each, and write it to a
+  // checkpoint, beside the servers' own hosts.
+  virtual int state_nodes(const Job&) const { return 1; }
   // Whether a worker that is lost stops nobody.
   virtual bool outlives_workers() const { return false; }
 
@@ -124,6 +124,16 @@ class Strategy {
   virtual std::optional<Diagnostic> optimizer_misfit(const OptimizerSpec&, const Device&) const {
     return std::nullopt;
   }
+};
+
+// A strategy with the options of its folder.
+template <class Options>
+class StrategyOf : public Strategy {
+ public:
+  explicit StrategyOf(const Options& options) : options_(options) {}
+
+ protected:
+  Options options_;
 };
 
 }  // namespace lockstep

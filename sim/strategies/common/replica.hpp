@@ -10,8 +10,8 @@
 namespace lockstep {
 
 struct Replica {
-  // Counts what later micro-batches add among the stage's work.
-  Replica(TrainingStage& stage, std::vector<GradientTensor> gradients);
+  // Counts what later micro-batches add among the context's work.
+  Replica(TrainingContext& context, std::vector<GradientTensor> gradients);
 
   std::vector<GradientTensor> tensors;
   double elements = 0;            // of all of them

@@ -9,26 +9,26 @@ namespace {
 
 class TrainingLoop {
  public:
-  TrainingLoop(TrainingStage& stage, TrainingHooks& hooks, const UpdateWork& update)
-      : stage_(stage),
-        job_(stage.job),
-        ranks_(stage.ranks),
+  TrainingLoop(TrainingContext& context, TrainingHooks& hooks, const UpdateWork& update)
+      : context_(context),
+        job_(context.job),
+        ranks_(context.ranks),
         hooks_(hooks),
         update_(update),
-        input_(stage.job, stage.ranks, stage.network),
-        middle_(stage.job, stage.ranks, input_, stage.provenance),
-        host_optimizer_(stage.ranks.add_stream("host optimizer", WaitCause::optimizer)) {
-    for (const LayerCost& layer : stage.costs.layers) {
-      stage.always.add(layer.forward, job_.accumulation);
-      stage.always.add(layer.backward, job_.accumulation);
+        input_(context.job, context.ranks, context.network),
+        middle_(context.job, context.ranks, input_, context.provenance),
+        host_optimizer_(context.ranks.add_stream("host optimizer", WaitCause::optimizer)) {
+    for (const LayerCost& layer : context.costs.layers) {
+      context.always.add(layer.forward, job_.accumulation);
+      context.always.add(layer.backward, job_.accumulation);
     }
-    stage.always.add(update.optimizer);
-    stage.always.add(Provenance::modelled, update.on_host);
-    stage.always.add(input_.copy(), job_.accumulation);
+    context.always.add(update.optimizer);
+    context.always.add(Provenance::modelled, update.on_host);
+    context.always.add(input_.copy(), job_.accumulation);
   }
 
   Program step(int step) {
-    stage_.provenance.add(stage_.always);
+    context_.provenance.add(context_.always);
     played_ = 0;
     for (int micro = 0; micro < job_.accumulation; ++micro) {
       const MicroBatch batch{step, micro == 0, micro + 1 == job_.accumulation};
@@ -78,9 +78,9 @@ class TrainingLoop {
 
   Program update_on_device() {
     if (update_.clips) {
-      stage_.copies(update_.norm, "clip_grad_norm_");
+      context_.copies(update_.norm, "clip_grad_norm_");
       hooks_.reduce_scalar();
-      stage_.copies(update_.scaling, "clip_grad_norm_");
+      context_.copies(update_.scaling, "clip_grad_norm_");
     }
     if (optimizer_synchronises(job_.step.precision)) {
       hooks_.reduce_scalar();  // found_inf
@@ -104,7 +104,7 @@ class TrainingLoop {
     co_await ranks_.host_wait(updated);
   }
 
-  TrainingStage& stage_;
+  TrainingContext& context_;
   const Job& job_;
   RankGroup& ranks_;
   TrainingHooks& hooks_;
@@ -117,46 +117,19 @@ class TrainingLoop {
 
 }  // namespace
 
-TrainingStage::TrainingStage(const Job& given, const std::string& name, Engine chosen,
-                             std::span<const RankGroups> axes)
-    : job(given),
-      costs(step_costs(given)),
-      speeds(given, axes),
-      engine(chosen),
-      world({.network = given.network, .engine = chosen, .observer = given.observer}),
-      network(world, given),
-      ranks(world.add_ranks({.name = name,
-                             .ranks_per_lane = speeds.ranks_per_lane(),
-                             .lane_of_rank = speeds.lane_of_rank(),
-                             .device_of_lane = speeds.device_of_lane(),
-                             .slowdown = interference_of(given, costs),
-                             .one_thread = one_thread(given)})) {}
-
-Event TrainingStage::collective(Communicator& communicator, const PricedTransfer& transfer,
-                                const Event& after) {
-  provenance.add(transfer);
-  return issue_collective(ranks, communicator, transfer.spec, after);
-}
-
-void TrainingStage::copies(const QueuedWork& work, std::string_view name) {
-  if (work.busy <= 0) return;
-  provenance.add(work);
-  ranks.compute(Phase::copies, work, name);
-}
-
-StrategyResult train(TrainingStage& stage, TrainingHooks& hooks, const UpdateWork& update,
+StrategyResult train(TrainingContext& context, TrainingHooks& hooks, const UpdateWork& update,
                      int period) {
-  const Job& job = stage.job;
-  TrainingLoop loop(stage, hooks, update);
+  const Job& job = context.job;
+  TrainingLoop loop(context, hooks, update);
   StrategyResult result;
   const auto one_step = [&](int step) {
-    if (step == 0 || (step - 1) % period == 0) stage.provenance = {};
+    if (step == 0 || (step - 1) % period == 0) context.provenance = {};
     return loop.step(step);
   };
-  run_steps(stage.world, stage.ranks, stage.speeds, job, period, one_step, result);
-  result.engine = stage.engine;
+  run_steps(context.world, context.ranks, context.speeds, job, period, one_step, result);
+  result.engine = context.engine;
   result.simulated_micro_batches = loop.played();
-  result.provenance = stage.provenance.share();
+  result.provenance = context.provenance.share();
   result.samples_per_step = static_cast<double>(job.step.samples) * job.gpus * job.accumulation;
   return result;
 }

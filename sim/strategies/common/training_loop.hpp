@@ -6,8 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "strategies/common/run_steps.hpp"
+#include "strategies/common/context.hpp"
 #include "strategies/common/step_parts.hpp"
+#include "strategies/common/update.hpp"
 
 namespace lockstep {
 
@@ -58,36 +59,8 @@ class TrainingHooks {
   virtual Program after_update(int) { co_return; }
 };
 
-// One optimizer step's work on this rank.
-struct UpdateWork {
-  QueuedWork norm, scaling;  // clipping: before and after the norm is known to all
-  QueuedWork optimizer;
-  double on_host = 0;  // instead: seconds in which the host clips and updates
-  bool clips = false;
-};
-
-// The job in a world of its own: made first, so that hooks can be priced and act on it.
-struct TrainingStage {
-  // `axes`: the groups of its communicators, but for one that is all ranks.
-  TrainingStage(const Job& job, const std::string& name, Engine engine,
-                std::span<const RankGroups> axes = {});
-
-  Event collective(Communicator& communicator, const PricedTransfer& transfer, const Event& after);
-  void copies(const QueuedWork& work, std::string_view name);  // on the compute stream
-
-  const Job& job;
-  const StepCosts costs;
-  const RankSpeeds speeds;
-  const Engine engine;
-  World world;
-  JobNetwork network;
-  RankGroup& ranks;
-  ProvenanceTally always;      // what every step has
-  ProvenanceTally provenance;  // of the steps that are being issued
-};
-
 // `period`: steps after which the program repeats itself.
-StrategyResult train(TrainingStage& stage, TrainingHooks& hooks, const UpdateWork& update,
+StrategyResult train(TrainingContext& context, TrainingHooks& hooks, const UpdateWork& update,
                      int period = 1);
 
 }  // namespace lockstep

@@ -10,9 +10,9 @@ namespace {
 
 class Reducer final : public TrainingHooks {
  public:
-  Reducer(TrainingStage& stage, const DdpPlan& plan)
-      : stage_(stage),
-        ranks_(stage.ranks),
+  Reducer(TrainingContext& context, const DdpPlan& plan)
+      : context_(context),
+        ranks_(context.ranks),
         plan_(plan),
         communicator_(ranks_.add_communicator("gradients")),
         hook_stream_(ranks_.add_stream("comm hook")) {}
@@ -36,7 +36,7 @@ class Reducer final : public TrainingHooks {
   Program pre_backward(int unit) override {
     const SharedStatistics& shared = statistics_of(unit);
     if (shared.again) gather_statistics(shared);
-    stage_.copies(shared.joined_sums, "statistics");
+    context_.copies(shared.joined_sums, "statistics");
     ranks_.wait(collective(shared.reduce));
     co_return;
   }
@@ -44,7 +44,7 @@ class Reducer final : public TrainingHooks {
   // Buckets are launched in order, as soon as they are full [8].
   Program post_backward(int cut) override {
     const DdpCut& here = schedule(batch_).cuts[static_cast<std::size_t>(cut)];
-    stage_.copies(here.copies, "gradients to buckets");
+    context_.copies(here.copies, "gradients to buckets");
     for (const int bucket : here.launches) {
       reduced_.push_back(reduce(schedule(batch_).buckets[static_cast<std::size_t>(bucket)].hook));
     }
@@ -57,7 +57,7 @@ class Reducer final : public TrainingHooks {
     const Event bitmap = plan_.bitmap.seconds > 0 ? collective(plan_.bitmap) : Event{};
     for (std::size_t i = 0; i < reduced_.size(); ++i) {
       ranks_.wait(reduced_[i]);
-      stage_.copies(schedule(batch_).buckets[i].copy_out, "bucket to gradients");
+      context_.copies(schedule(batch_).buckets[i].copy_out, "bucket to gradients");
     }
     ranks_.wait(bitmap);
     reduced_.clear();
@@ -67,7 +67,7 @@ class Reducer final : public TrainingHooks {
   Program after_update(int step) override {
     if (step > 0 || plan_.indices.seconds <= 0) co_return;
     const Event order = collective(plan_.indices);
-    const Event sizes = stage_.collective(communicator_, plan_.indices, order);
+    const Event sizes = context_.collective(communicator_, plan_.indices, order);
     ranks_.wait(sizes);
     co_await ranks_.host_wait(sizes);
   }
@@ -77,14 +77,14 @@ class Reducer final : public TrainingHooks {
     return batch.step == 0 ? plan_.first : plan_.later;
   }
   Event collective(const PricedTransfer& transfer) {
-    return stage_.collective(communicator_, transfer, ranks_.record());
+    return context_.collective(communicator_, transfer, ranks_.record());
   }
 
   // The default process group is that of the gradients: buckets that are on their way go first.
   void gather_statistics(const SharedStatistics& shared) {
-    stage_.copies(shared.joined, "statistics");
+    context_.copies(shared.joined, "statistics");
     ranks_.wait(collective(shared.gather));
-    stage_.copies(shared.combined, "statistics");
+    context_.copies(shared.combined, "statistics");
   }
   const SharedStatistics& statistics_of(int unit) const {
     const std::size_t cuts = batch_.last ? schedule(batch_).cuts.size() : 0;
@@ -92,36 +92,36 @@ class Reducer final : public TrainingHooks {
   }
 
   void broadcast_buffers() {
-    stage_.copies(plan_.buffer_copies, "flatten buffers");
+    context_.copies(plan_.buffer_copies, "flatten buffers");
     std::vector<Event> sent;
     for (const PricedTransfer& type : plan_.buffers) sent.push_back(collective(type));
     for (const Event& type : sent) ranks_.wait(type);
-    stage_.copies(plan_.buffer_copies, "split buffers");
+    context_.copies(plan_.buffer_copies, "split buffers");
   }
 
   // The plain all-reduce, or what a communication hook does instead [20, 21].
   Event reduce(const HookPlan& hook) {
     Event done;
-    for (const HookStage& stage : hook.stages) {
+    for (const HookStep& part : hook.steps) {
       if (!done.state()) {
-        stage_.copies(stage.before, "comm hook");
+        context_.copies(part.before, "comm hook");
         done = ranks_.record();
       } else {
-        done = on_hook_stream(stage.before, done);
+        done = on_hook_stream(part.before, done);
       }
-      done = stage_.collective(communicator_, stage.transfer, done);
+      done = context_.collective(communicator_, part.transfer, done);
     }
     return hook.after.busy > 0 ? on_hook_stream(hook.after, done) : done;
   }
 
   // Later stages run in callbacks, on a stream of their own.
   Event on_hook_stream(const QueuedWork& work, const Event& after) {
-    stage_.provenance.add(work);
+    context_.provenance.add(work);
     return ranks_.enqueue(hook_stream_, work.span, after, true, "comm hook",
                           ranks_.elsewhere(work));
   }
 
-  TrainingStage& stage_;
+  TrainingContext& context_;
   RankGroup& ranks_;
   const DdpPlan& plan_;
   Communicator& communicator_;
@@ -134,11 +134,11 @@ class Reducer final : public TrainingHooks {
 
 StrategyResult Ddp::simulate(const Job& job) const {
   const DdpOptions options = options_for(job, options_);
-  TrainingStage stage(job, "ddp", choose_engine(job, false, 0, false));
-  const Replica replica(stage, ddp_tensors(job, options));
-  const DdpPlan plan = ddp_plan(stage, replica, options);
-  Reducer reducer(stage, plan);
-  StrategyResult result = train(stage, reducer, replica.update);
+  TrainingContext context(job, "ddp", choose_engine(job, false, 0, false));
+  const Replica replica(context, ddp_tensors(job, options));
+  const DdpPlan plan = ddp_plan(context, replica, options);
+  Reducer reducer(context, plan);
+  StrategyResult result = train(context, reducer, replica.update);
   if (options.comm_hook == CommHook::power_sgd) {
     result.notes.push_back(
         "PowerSGD is simulated in its compressing phase (PyTorch starts it after 1000 steps)");

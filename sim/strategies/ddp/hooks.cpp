@@ -11,7 +11,7 @@ HookPlan compress(const Bucket& bucket, const ComputeCosts& costs,
                   const std::function<PricedTransfer(double)>& all_reduce) {
   const double half = 2 * bucket.elements;
   HookPlan plan;
-  plan.stages.push_back({costs.stream(bucket.bytes + half, 1), all_reduce(half)});
+  plan.steps.push_back({costs.stream(bucket.bytes + half, 1), all_reduce(half)});
   plan.after = costs.stream(half + half + half + bucket.bytes, 2);  // divide, then cast back
   return plan;
 }
@@ -43,15 +43,15 @@ HookPlan power_sgd(const Bucket& bucket, const std::vector<GradientTensor>& tens
   }
   HookPlan plan;
   const QueuedWork add_error = costs.stream(3 * bucket.bytes, 1);
-  if (plain > 0) plan.stages.push_back({add_error, all_reduce(plain)});
+  if (plain > 0) plan.steps.push_back({add_error, all_reduce(plain)});
   if (compressed > 0) {
     const QueuedWork first_product = costs.stream(matrices + p, compressed);
-    plan.stages.push_back(
+    plan.steps.push_back(
         {plain > 0 ? first_product : append(add_error, first_product), all_reduce(p)});
     // Orthogonalisation passes over P once per kept column.
-    plan.stages.push_back({append(costs.stream(2 * rank * p, rank * compressed),
-                                  costs.stream(matrices + q, compressed)),
-                           all_reduce(q)});
+    plan.steps.push_back({append(costs.stream(2 * rank * p, rank * compressed),
+                                 costs.stream(matrices + q, compressed)),
+                          all_reduce(q)});
     plan.after = append(costs.stream(matrices, compressed), costs.stream(3 * bucket.bytes, 1));
   }
   return plan;
@@ -72,7 +72,7 @@ HookPlan plan_hook(const DdpOptions& options, const Bucket& bucket,
       break;
   }
   HookPlan plan;
-  plan.stages.push_back({{}, all_reduce(bucket.bytes)});
+  plan.steps.push_back({{}, all_reduce(bucket.bytes)});
   return plan;
 }
 

@@ -11,13 +11,13 @@
 namespace lockstep {
 
 // Device work, then a collective. Stages depend on each other.
-struct HookStage {
+struct HookStep {
   QueuedWork before;
   PricedTransfer transfer;
 };
 
 struct HookPlan {
-  std::vector<HookStage> stages;
+  std::vector<HookStep> steps;
   QueuedWork after;  // once the last collective has ended
 };
 

@@ -10,10 +10,10 @@ namespace {
 
 class Planner {
  public:
-  Planner(TrainingStage& stage, const Replica& replica, const DdpOptions& options)
-      : network_(stage.network),
-        job_(stage.job),
-        layers_(job_.accumulation > 1 ? replica.adding : stage.costs.layers),
+  Planner(TrainingContext& context, const Replica& replica, const DdpOptions& options)
+      : network_(context.network),
+        job_(context.job),
+        layers_(job_.accumulation > 1 ? replica.adding : context.costs.layers),
         tensors_(replica.tensors),
         options_(options),
         group_(group_of(job_.machine, job_.gpus)),
@@ -27,9 +27,9 @@ class Planner {
     DdpSchedule result;
     for (const Bucket& bucket : buckets) {
       result.buckets.push_back(planned(bucket));
-      for (HookStage& stage : result.buckets.back().hook.stages) {
-        stage.transfer.spec.what = "bucket";
-        stage.transfer.spec.which = static_cast<int>(result.buckets.size()) - 1;
+      for (HookStep& part : result.buckets.back().hook.steps) {
+        part.transfer.spec.what = "bucket";
+        part.transfer.spec.which = static_cast<int>(result.buckets.size()) - 1;
       }
     }
     const int layers = static_cast<int>(layers_.size());
@@ -141,18 +141,18 @@ class Planner {
 
 }  // namespace
 
-DdpPlan ddp_plan(TrainingStage& stage, const Replica& replica, const DdpOptions& options) {
+DdpPlan ddp_plan(TrainingContext& context, const Replica& replica, const DdpOptions& options) {
   DdpPlan plan;
-  if (stage.job.gpus == 1) {
-    plan.first.passes = stage.job.accumulation > 1 ? replica.alone_adding : replica.alone;
+  if (context.job.gpus == 1) {
+    plan.first.passes = context.job.accumulation > 1 ? replica.alone_adding : replica.alone;
     plan.later = plan.first;
     plan.alone = replica.alone;
     plan.alone_adding = replica.alone_adding;
     return plan;
   }
-  const Planner planner(stage, replica, options);
+  const Planner planner(context, replica, options);
   plan.statistics = planner.statistics();
-  plan.alone = planner.laid_out(stage.costs.layers, {});
+  plan.alone = planner.laid_out(context.costs.layers, {});
   plan.alone_adding = planner.laid_out(replica.adding, {});
   if (options.broadcast_buffers) planner.buffers(plan);
   const double flags = 4.0 * static_cast<double>(replica.tensors.size());

@@ -51,7 +51,7 @@ struct DdpPlan {
   PricedTransfer indices;      // of the rebuilt buckets [3]
 };
 
-DdpPlan ddp_plan(TrainingStage& stage, const Replica& replica, const DdpOptions& options);
+DdpPlan ddp_plan(TrainingContext& context, const Replica& replica, const DdpOptions& options);
 
 // Where statistics are shared: the batch norms, if the options say so; none on one GPU.
 std::vector<int> shared_statistics(const Job& job, const DdpOptions& options);

@@ -10,7 +10,7 @@
 #include "core/statistics.hpp"
 #include "memory/step_memory.hpp"
 #include "strategies/common/whole_matrices.hpp"
-#include "strategies/fsdp/runtime.hpp"
+#include "strategies/fsdp/hooks.hpp"
 
 namespace lockstep {
 
@@ -26,60 +26,29 @@ double host_stream_seconds(double bytes, const HostSpec& host) {
   return host.memory_bandwidth > 0 ? bytes / (0.8 * host.memory_bandwidth) : 0;
 }
 
-// FSDP1 or FSDP2 on the training step.
-template <class Runtime>
-class FsdpHooks final : public TrainingHooks {
- public:
-  explicit FsdpHooks(const FsdpStage& stage) : stage_(stage), runtime_(stage) {}
-
-  const Passes& passes(const MicroBatch&) const override { return stage_.plan.passes; }
-  void begin_forward(const MicroBatch& batch) override {
-    reduces_ = stage_.plan.layout.options.sync_every_micro_batch || batch.last;
-    runtime_.begin_forward(batch.first, reduces_);
-  }
-  Program pre_forward(int unit) override { return runtime_.pre_forward(unit); }
-  void post_forward(int unit) override { runtime_.post_forward(unit); }
-  Program pre_backward(int unit) override { return runtime_.pre_backward(unit); }
-  Program post_backward(int unit) override { return runtime_.post_backward(unit); }
-  Program end_backward() override {
-    const Event gradients = runtime_.end_backward();
-    if (stage_.plan.layout.options.cpu_offload && reduces_) {
-      co_await stage_.ranks.host_wait(gradients);  // [42, 59]
-    }
-  }
-  // Every rank has the norm of its shards only, and found_inf of them.
-  void reduce_scalar() override {
-    if (stage_.plan.scalar.seconds <= 0) return;
-    const Event before = stage_.ranks.record();
-    stage_.ranks.wait(stage_.collective(stage_.shards, stage_.plan.scalar, before));
-  }
-
- private:
-  FsdpStage stage_;
-  Runtime runtime_;
-  bool reduces_ = true;
-};
-
-UpdateWork update_work(const Job& job, const FsdpLayout& layout) {
+// All ranks of a host share its memory bandwidth [44].
+UpdateWork update_on_host(const Job& job, double elements) {
   UpdateWork work;
-  const double elements = layout.optimizer_elements();
-  const int tensors = layout.optimizer_tensors();
   const Precision precision = job.step.precision;
+  const double on_host = elements * ranks_per_host(job);
+  work.on_host = host_optimizer_seconds(job.optimizer, precision, on_host, job.machine.host);
   work.clips = job.gradient_clipping > 0;
-  if (layout.options.cpu_offload && job.machine.device.architecture != Architecture::cpu) {
-    // All ranks of a host share its memory bandwidth [44].
-    const double on_host = elements * ranks_per_host(job);
-    work.on_host = host_optimizer_seconds(job.optimizer, precision, on_host, job.machine.host);
-    if (work.clips) {
-      work.on_host += host_stream_seconds(clipping_bytes(precision, on_host), job.machine.host);
-    }
-    return work;
+  if (work.clips) {
+    work.on_host += host_stream_seconds(clipping_bytes(precision, on_host), job.machine.host);
   }
-  work.optimizer = job.costs->optimizer(job.optimizer, precision, elements, tensors);
+  return work;
+}
+
+UpdateWork update_of(const Job& job, const FsdpLayout& layout) {
+  const TensorShare shard{layout.optimizer_elements(), layout.optimizer_tensors()};
+  if (layout.options.cpu_offload && job.machine.device.architecture != Architecture::cpu) {
+    return update_on_host(job, shard.elements);
+  }
+  UpdateWork work = update_work(job, shard, shard);
   if (work.clips) {
     // One reading pass for the norm, one read-and-write pass to scale.
-    const double bytes = clipping_bytes(precision, elements);
-    const int launches = clipping_launches(elements, tensors);
+    const double bytes = clipping_bytes(job.step.precision, shard.elements);
+    const int launches = clipping_launches(shard.elements, shard.tensors);
     work.norm = job.costs->stream(bytes / 3, launches / 2);
     work.scaling = job.costs->stream(bytes * 2 / 3, launches - launches / 2);
   }
@@ -133,9 +102,9 @@ Updater Fsdp::updater(const Job& job) const {
   return offloads ? Updater::own_host : Updater::device;
 }
 
-StateHosts Fsdp::state_hosts(const Job& job) const {
+int Fsdp::state_nodes(const Job& job) const {
   const int ranks = fsdp_layout(job, options_).groups.ranks, per_node = job.machine.gpus_per_node;
-  return {(ranks + per_node - 1) / per_node, 0};
+  return (ranks + per_node - 1) / per_node;
 }
 
 // FSDP's mixed precision gathers parameters in the precision of compute and runs every operator in
@@ -223,23 +192,24 @@ std::unique_ptr<Strategy> make_strategy(const FsdpOptions& options) {
 StrategyResult Fsdp::simulate(const Job& job) const {
   const FsdpLayout layout = fsdp_layout(job, options_);
   const bool hybrid = layout.groups.hybrid();
-  TrainingStage stage(job, "fsdp", engine_for(job, layout), axes_of(layout.groups));
-  const std::vector<int>& lanes = stage.speeds.lane_of_rank();
-  Communicator& shards = stage.ranks.add_communicator("shards", shard_lanes(layout.groups, lanes));
+  TrainingContext context(job, "fsdp", engine_for(job, layout), axes_of(layout.groups));
+  const std::vector<int>& lanes = context.speeds.lane_of_rank();
+  Communicator& shards =
+      context.ranks.add_communicator("shards", shard_lanes(layout.groups, lanes));
   // Without both kinds of groups one communicator serves all.
   Communicator& replicas =
-      hybrid ? stage.ranks.add_communicator("replicas", replica_lanes(layout.groups, lanes))
+      hybrid ? context.ranks.add_communicator("replicas", replica_lanes(layout.groups, lanes))
              : shards;
-  const FsdpPlan plan = fsdp_plan(stage, layout);
-  const FsdpStage on{plan, stage.ranks, shards, replicas, stage.provenance};
-  const UpdateWork update = update_work(job, layout);
+  const FsdpPlan plan = fsdp_plan(context, layout);
+  const FsdpCommunicators communicators{shards, replicas};
+  const UpdateWork update = update_of(job, layout);
   StrategyResult result;
   if (layout.options.version == 2) {
-    FsdpHooks<Fsdp2Runtime> hooks(on);
-    result = train(stage, hooks, update);
+    Fsdp2Hooks hooks(context, plan, communicators);
+    result = train(context, hooks, update);
   } else {
-    FsdpHooks<Fsdp1Runtime> hooks(on);
-    result = train(stage, hooks, update);
+    Fsdp1Hooks hooks(context, plan, communicators);
+    result = train(context, hooks, update);
   }
   if (update.on_host > 0) result.device_busy -= result.split.optimizer;  // the device is idle
   note_many_units(job, plan, result);

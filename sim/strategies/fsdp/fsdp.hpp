@@ -9,9 +9,9 @@
 
 namespace lockstep {
 
-class Fsdp : public Strategy {
+class Fsdp final : public StrategyOf<FsdpOptions> {
  public:
-  explicit Fsdp(const FsdpOptions& options) : options_(options) {}
+  explicit Fsdp(const FsdpOptions& options) : StrategyOf(options) {}
   StrategyResult simulate(const Job& job) const override;
   MemoryUse memory(const Job& job) const override;
   double least_communication_seconds(const Job& job) const override;
@@ -19,15 +19,12 @@ class Fsdp : public Strategy {
   std::vector<IdleOption> idle_options(const Job& job) const override;
   std::vector<std::string> not_replayed(const Job& job) const override;
   Updater updater(const Job& job) const override;
-  StateHosts state_hosts(const Job& job) const override;
+  int state_nodes(const Job& job) const override;
   Precision compute_precision(Precision precision) const override;
   bool autocasts(Precision precision) const override;
   std::optional<Diagnostic> misfit(Precision precision) const override;
   std::optional<Diagnostic> optimizer_misfit(const OptimizerSpec& optimizer,
                                              const Device& device) const override;
-
- private:
-  FsdpOptions options_;
 };
 
 StepMemory fsdp_memory(const Job& job, const FsdpLayout& layout);

@@ -48,8 +48,8 @@ class Carried {
 // next.
 double Fsdp::least_communication_seconds(const Job& job) const {
   const FsdpLayout layout = fsdp_layout(job, options_);
-  TrainingStage stage(job, "fsdp", Engine::loop);
-  const FsdpPlan plan = fsdp_plan(stage, layout);
+  TrainingContext context(job, "fsdp", Engine::loop);
+  const FsdpPlan plan = fsdp_plan(context, layout);
   Carried carried(plan);
   // Those after the second are like it, but for the last.
   const int played = std::min(job.accumulation, 3);

@@ -145,19 +145,18 @@ class Pricing {
 
 }  // namespace
 
-FsdpPlan fsdp_plan(TrainingStage& stage, const FsdpLayout& layout) {
-  const Job& job = stage.job;
+FsdpPlan fsdp_plan(TrainingContext& context, const FsdpLayout& layout) {
+  const Job& job = context.job;
   FsdpPlan plan;
   plan.layout = layout;
-  const Pricing pricing(job, plan.layout, stage.network);
-  plan.one_thread = one_thread(job);
+  const Pricing pricing(job, plan.layout, context.network);
   plan.hook_seconds = hook_dispatches * pricing.dispatch();
   for (std::size_t i = 0; i < plan.layout.units.size(); ++i) plan.units.push_back(pricing.unit(i));
   if (plan.layout.sharded()) {
-    plan.scalar = stage.network.collective(plan.layout.groups.shard, Collective::all_reduce, 4);
+    plan.scalar = context.network.collective(plan.layout.groups.shard, Collective::all_reduce, 4);
   }
   plan.hooks = fsdp_hooks(plan.layout, job.step);
-  plan.passes = lay_out(stage.costs.layers, plan.hooks);
+  plan.passes = lay_out(context.costs.layers, plan.hooks);
   return plan;
 }
 

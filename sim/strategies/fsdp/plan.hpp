@@ -29,10 +29,9 @@ struct FsdpPlan {
   HookPlaces hooks;
   Passes passes;
   double hook_seconds = 0;  // host time of one hook
-  bool one_thread = false;  // ranks on CPUs
   PricedTransfer scalar;    // all-reduce of one number over the shard group
 };
 
-FsdpPlan fsdp_plan(TrainingStage& stage, const FsdpLayout& layout);
+FsdpPlan fsdp_plan(TrainingContext& context, const FsdpLayout& layout);
 
 }  // namespace lockstep

@@ -18,21 +18,21 @@ constexpr int tensors_per_kernel = 128;
 
 class Averager final : public TrainingHooks {
  public:
-  Averager(TrainingStage& stage, const Replica& replica, int every, double flat_bytes)
-      : stage_(stage),
-        ranks_(stage.ranks),
+  Averager(TrainingContext& context, const Replica& replica, int every, double flat_bytes)
+      : context_(context),
+        ranks_(context.ranks),
         replica_(replica),
         every_(every),
         communicator_(ranks_.add_communicator("averaging")) {
-    const Job& job = stage.job;
+    const Job& job = context.job;
     if (job.gpus == 1) return;
     const int tensors = static_cast<int>(replica.tensors.size());
     const int kernels = (tensors + tensors_per_kernel - 1) / tensors_per_kernel;
     flatten_ = job.costs->stream(2 * flat_bytes, kernels);
     divide_ = job.costs->stream(2 * flat_bytes, 1);
     views_ = tensors * view_dispatches * job.costs->stream(1, 1).host;
-    all_reduce_ = stage.network.collective(group_of(job.machine, job.gpus), Collective::all_reduce,
-                                           flat_bytes);
+    all_reduce_ = context.network.collective(group_of(job.machine, job.gpus),
+                                             Collective::all_reduce, flat_bytes);
   }
 
   const Passes& passes(const MicroBatch& batch) const override {
@@ -41,15 +41,15 @@ class Averager final : public TrainingHooks {
 
   Program after_update(int step) override {
     if (all_reduce_.seconds <= 0 || step % every_ != 0) co_return;
-    stage_.copies(flatten_, "flatten parameters");
-    stage_.copies(divide_, "divide parameters");
+    context_.copies(flatten_, "flatten parameters");
+    context_.copies(divide_, "divide parameters");
     co_await ranks_.host_wait(ranks_.record());  // torch.cuda.synchronize()
-    ranks_.wait(stage_.collective(communicator_, all_reduce_, ranks_.record()));
+    ranks_.wait(context_.collective(communicator_, all_reduce_, ranks_.record()));
     ranks_.host(views_);  // the parameters become views of the sum: nothing is copied back
   }
 
  private:
-  TrainingStage& stage_;
+  TrainingContext& context_;
   RankGroup& ranks_;
   const Replica& replica_;
   const int every_;
@@ -87,10 +87,11 @@ double LocalSgd::flat_bytes(const Job& job) const {
 }
 
 StrategyResult LocalSgd::simulate(const Job& job) const {
-  TrainingStage stage(job, "local_sgd", choose_engine(job, false, 0, false));
-  const Replica replica(stage, tensors_of(job));
-  Averager averager(stage, replica, options_.every, flat_bytes(job));
-  StrategyResult result = train(stage, averager, replica.update, job.gpus > 1 ? options_.every : 1);
+  TrainingContext context(job, "local_sgd", choose_engine(job, false, 0, false));
+  const Replica replica(context, tensors_of(job));
+  Averager averager(context, replica, options_.every, flat_bytes(job));
+  StrategyResult result =
+      train(context, averager, replica.update, job.gpus > 1 ? options_.every : 1);
   if (!job.schedule_file.empty() && job.gpus > 1) {
     write_schedule(schedule_of(job, options_, result), job.schedule_file);
   }

@@ -7,9 +7,9 @@
 
 namespace lockstep {
 
-class LocalSgd final : public Strategy {
+class LocalSgd final : public StrategyOf<LocalSgdOptions> {
  public:
-  explicit LocalSgd(const LocalSgdOptions& options) : options_(options) {}
+  explicit LocalSgd(const LocalSgdOptions& options) : StrategyOf(options) {}
   StrategyResult simulate(const Job& job) const override;
   MemoryUse memory(const Job& job) const override;
   nlohmann::ordered_json communication(const Job& job) const override;
@@ -18,8 +18,6 @@ class LocalSgd final : public Strategy {
  private:
   // What is averaged, of one rank.
   double flat_bytes(const Job& job) const;
-
-  LocalSgdOptions options_;
 };
 
 }  // namespace lockstep

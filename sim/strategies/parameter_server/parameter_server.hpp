@@ -8,9 +8,9 @@
 
 namespace lockstep {
 
-class ParameterServer final : public Strategy {
+class ParameterServer final : public StrategyOf<ParameterServerOptions> {
  public:
-  explicit ParameterServer(const ParameterServerOptions& options) : options_(options) {}
+  explicit ParameterServer(const ParameterServerOptions& options) : StrategyOf(options) {}
   StrategyResult simulate(const Job& job) const override;
   MemoryUse memory(const Job& job) const override;
   nlohmann::ordered_json communication(const Job& job) const override;
@@ -19,11 +19,10 @@ class ParameterServer final : public Strategy {
   std::optional<Diagnostic> optimizer_misfit(const OptimizerSpec& optimizer,
                                              const Device& device) const override;
   Updater updater(const Job& job) const override;
-  StateHosts state_hosts(const Job& job) const override;
+  int servers() const override { return options_.servers; }
+  int server_hosts() const override;
+  int state_nodes(const Job& job) const override;
   bool outlives_workers() const override;
-
- private:
-  ParameterServerOptions options_;
 };
 
 // What a worker's device holds: optimizer state only where it steps by itself (elastic averaging),

@@ -10,8 +10,8 @@ namespace {
 
 class Pricing {
  public:
-  Pricing(TrainingStage& stage, const ZeroLayout& layout)
-      : job_(stage.job), network_(stage.network), layout_(layout) {}
+  Pricing(TrainingContext& context, const ZeroLayout& layout)
+      : job_(context.job), network_(context.network), layout_(layout) {}
 
   ZeroBucket bucket(const Bucket& bucket) const {
     const ShardGroups& groups = layout_.groups;
@@ -43,19 +43,10 @@ class Pricing {
   UpdateWork update() const {
     double elements = 0;
     for (const GradientTensor& tensor : layout_.tensors) elements += tensor.elements;
-    const double all = static_cast<double>(layout_.tensors.size());
-    const double mine = elements * layout_.share();
-    const int tensors = static_cast<int>(std::ceil(all * layout_.share()));
-    UpdateWork work;
-    work.optimizer = job_.costs->optimizer(job_.optimizer, job_.step.precision, mine, tensors);
-    if (job_.gradient_clipping > 0) {
-      const double normed = layout_.scatters() ? mine : elements;
-      work.clips = true;
-      work.norm = job_.costs->stream(
-          clipping_bytes(job_.step.precision, normed),
-          clipping_launches(normed, layout_.scatters() ? tensors : static_cast<int>(all)));
-    }
-    return work;
+    const TensorShare all{elements, static_cast<int>(layout_.tensors.size())};
+    const TensorShare shard{elements * layout_.share(),
+                            static_cast<int>(std::ceil(all.tensors * layout_.share()))};
+    return update_work(job_, shard, layout_.scatters() ? shard : all);
   }
 
  private:
@@ -114,11 +105,11 @@ ZeroLayout zero_layout(const Job& job, const ZeroOptions& options) {
   return layout;
 }
 
-ZeroPlan zero_plan(TrainingStage& stage, const Replica& replica, const ZeroLayout& layout) {
-  const Job& job = stage.job;
+ZeroPlan zero_plan(TrainingContext& context, const Replica& replica, const ZeroLayout& layout) {
+  const Job& job = context.job;
   ZeroPlan plan;
   plan.layout = layout;
-  const Pricing pricing(stage, plan.layout);
+  const Pricing pricing(context, plan.layout);
   plan.update = pricing.update();
   std::vector<HookedUnit> collected;
   double bytes = 0;
@@ -145,11 +136,11 @@ ZeroPlan zero_plan(TrainingStage& stage, const Replica& replica, const ZeroLayou
     plan.add_shard = job.costs->stream(3 * bytes * layout.share(), 1);
   }
   if (layout.groups.sharded() && layout.scatters()) {
-    plan.scalar = stage.network.collective(layout.groups.shard, Collective::all_reduce, 4);
+    plan.scalar = context.network.collective(layout.groups.shard, Collective::all_reduce, 4);
   }
   for (const bool first : {false, true}) {
     // Stage 2 gives each micro-batch's gradients away; nothing is added to.
-    const auto& layers = first || layout.options.stage == 2 ? stage.costs.layers : replica.adding;
+    const auto& layers = first || layout.options.stage == 2 ? context.costs.layers : replica.adding;
     for (const bool reduces : {false, true}) {
       plan.passes[first][reduces] =
           lay_out(layers, hook_places(reduces ? reduced : collected, layers.size()));

@@ -51,6 +51,6 @@ struct ZeroPlan {
   UpdateWork update;
 };
 
-ZeroPlan zero_plan(TrainingStage& stage, const Replica& replica, const ZeroLayout& layout);
+ZeroPlan zero_plan(TrainingContext& context, const Replica& replica, const ZeroLayout& layout);
 
 }  // namespace lockstep

@@ -13,10 +13,10 @@ namespace {
 
 class ZeroHooks final : public TrainingHooks {
  public:
-  ZeroHooks(TrainingStage& stage, const ZeroPlan& plan, Communicator& shards,
+  ZeroHooks(TrainingContext& context, const ZeroPlan& plan, Communicator& shards,
             Communicator& replicas, Communicator& everybody)
-      : stage_(stage),
-        ranks_(stage.ranks),
+      : context_(context),
+        ranks_(context.ranks),
         plan_(plan),
         shards_(shards),
         replicas_(replicas),
@@ -36,7 +36,7 @@ class ZeroHooks final : public TrainingHooks {
 
   Program post_backward(int unit) override {
     const ZeroCut& cut = plan_.cuts[static_cast<std::size_t>(unit) - plan_.buckets.size()];
-    stage_.copies(cut.copies, "gradients to buckets");
+    context_.copies(cut.copies, "gradients to buckets");
     for (const int bucket : cut.buckets) {
       reduced_.push_back(reduce(plan_.buckets[static_cast<std::size_t>(bucket)]));
       if (!plan_.layout.options.overlap) ranks_.wait(reduced_.back());
@@ -47,21 +47,21 @@ class ZeroHooks final : public TrainingHooks {
   Program end_backward() override {
     for (const Event& bucket : reduced_) ranks_.wait(bucket);
     reduced_.clear();
-    if (!batch_.first) stage_.copies(plan_.add_shard, "add to shards");
+    if (!batch_.first) context_.copies(plan_.add_shard, "add to shards");
     co_return;
   }
 
   // Every rank has the norm of its shard only, and found_inf of it.
   void reduce_scalar() override {
     if (plan_.scalar.seconds <= 0) return;
-    ranks_.wait(stage_.collective(shards_, plan_.scalar, ranks_.record()));
+    ranks_.wait(context_.collective(shards_, plan_.scalar, ranks_.record()));
   }
 
   // In the order in which forward wants them.
   Program after_update(int) override {
     for (std::size_t b = plan_.buckets.size(); b-- > 0;) {
       for (const PricedTransfer& part : plan_.buckets[b].gather) {
-        collected_[b] = stage_.collective(shards_, part, ranks_.record());
+        collected_[b] = context_.collective(shards_, part, ranks_.record());
       }
     }
     if (plan_.layout.options.gather == ParameterGather::after_update) {
@@ -76,12 +76,12 @@ class ZeroHooks final : public TrainingHooks {
     return batch.last || plan_.layout.options.stage == 2;
   }
   Event reduce(const ZeroBucket& bucket) {
-    const Event done = stage_.collective(reducers_, bucket.reduce, ranks_.record());
+    const Event done = context_.collective(reducers_, bucket.reduce, ranks_.record());
     if (bucket.replicate.seconds <= 0) return done;
-    return stage_.collective(replicas_, bucket.replicate, done);
+    return context_.collective(replicas_, bucket.replicate, done);
   }
 
-  TrainingStage& stage_;
+  TrainingContext& context_;
   RankGroup& ranks_;
   const ZeroPlan& plan_;
   Communicator& shards_;
@@ -104,19 +104,20 @@ Engine engine_for(const Job& job, const ZeroLayout& layout) {
 StrategyResult Zero::simulate(const Job& job) const {
   const ZeroLayout layout = zero_layout(job, options_);
   const bool hybrid = layout.groups.hybrid();
-  TrainingStage stage(job, "zero", engine_for(job, layout), axes_of(layout.groups));
-  const Replica replica(stage, layout.tensors);
-  const std::vector<int>& lanes = stage.speeds.lane_of_rank();
-  Communicator& shards = stage.ranks.add_communicator("shards", shard_lanes(layout.groups, lanes));
+  TrainingContext context(job, "zero", engine_for(job, layout), axes_of(layout.groups));
+  const Replica replica(context, layout.tensors);
+  const std::vector<int>& lanes = context.speeds.lane_of_rank();
+  Communicator& shards =
+      context.ranks.add_communicator("shards", shard_lanes(layout.groups, lanes));
   Communicator& replicas =
-      hybrid ? stage.ranks.add_communicator("replicas", replica_lanes(layout.groups, lanes))
+      hybrid ? context.ranks.add_communicator("replicas", replica_lanes(layout.groups, lanes))
              : shards;
-  const ZeroPlan plan = zero_plan(stage, replica, layout);
+  const ZeroPlan plan = zero_plan(context, replica, layout);
   // An all-reduce is of all ranks, whatever the groups are.
   Communicator& everybody =
-      hybrid && !layout.scatters() ? stage.ranks.add_communicator("gradients") : shards;
-  ZeroHooks hooks(stage, plan, shards, replicas, everybody);
-  return train(stage, hooks, plan.update);
+      hybrid && !layout.scatters() ? context.ranks.add_communicator("gradients") : shards;
+  ZeroHooks hooks(context, plan, shards, replicas, everybody);
+  return train(context, hooks, plan.update);
 }
 
 MemoryUse Zero::memory(const Job& job) const {

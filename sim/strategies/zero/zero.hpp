@@ -8,9 +8,9 @@
 
 namespace lockstep {
 
-class Zero final : public Strategy {
+class Zero final : public StrategyOf<ZeroOptions> {
  public:
-  explicit Zero(const ZeroOptions& options) : options_(options) {}
+  explicit Zero(const ZeroOptions& options) : StrategyOf(options) {}
   StrategyResult simulate(const Job& job) const override;
   MemoryUse memory(const Job& job) const override;
   nlohmann::ordered_json communication(const Job& job) const override;
@@ -18,9 +18,6 @@ class Zero final : public Strategy {
   std::vector<std::string> not_replayed(const Job& job) const override;
   std::optional<Diagnostic> optimizer_misfit(const OptimizerSpec& optimizer,
                                              const Device& device) const override;
-
- private:
-  ZeroOptions options_;
 };
 
 }  // namespace lockstep
