@@ -118,19 +118,20 @@ class Study {
           });
       if (found == record_.predictions.end()) continue;
       const double steps = steps_of_run(scenario_, point);
-      point.job.steps = static_cast<int>(std::min(steps, 1e9));
-      point.job.schedule_file = folder_.file(fmt::format("simulated{}", points_.size())).string();
+      point.job.simulation.steps = static_cast<int>(std::min(steps, 1e9));
+      point.job.simulation.schedule_file =
+          folder_.file(fmt::format("simulated{}", points_.size())).string();
       points_.push_back(std::move(point));
       predictions_.push_back(&*found);
     }
     const auto outcomes = simulate(points_, options);
     for (std::size_t i = 0; i < points_.size(); ++i) {
       const Job& job = points_[i].job;
-      const bool of_its_own = fs::exists(job.schedule_file);
+      const bool of_its_own = fs::exists(job.simulation.schedule_file);
       // A worker that keeps no step has its own gradient only, ranks in step have the mean.
       clipped_.push_back(of_its_own ? Clipped::pushes : Clipped::mean);
-      schedules_.push_back(of_its_own ? read_schedule(job.schedule_file)
-                                      : synchronous_schedule(job.gpus, job.steps,
+      schedules_.push_back(of_its_own ? read_schedule(job.simulation.schedule_file)
+                                      : synchronous_schedule(job.gpus, job.simulation.steps,
                                                              outcomes[i].first_step_seconds,
                                                              mean(outcomes[i].step_seconds)));
       files_.push_back(

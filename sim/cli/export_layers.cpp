@@ -53,14 +53,14 @@ std::string layers_json(const Scenario& scenario) {
   document["steps"] = Json::array();
   std::map<const TrainingStep*, std::size_t> steps;  // points of one workload share their step
   for (const Point& point : expand(scenario)) {
-    const auto [known, is_new] = steps.emplace(point.step.get(), steps.size());
-    if (is_new) document["steps"].push_back(to_json(*point.step));
+    const auto [known, is_new] = steps.emplace(point.job.step.get(), steps.size());
+    if (is_new) document["steps"].push_back(to_json(*point.job.step));
     Json j{{"strategy", point.label},
            {"gpus", point.job.gpus},
            {"gradient_accumulation", point.job.accumulation},
            {"step", known->second},
            {"kind", strategy_name(scenario.strategies[point.entry].options)}};
-    j.update(point.strategy->communication(complete_job(point)));
+    j.update(point.strategy->communication(point.job));
     document["points"].push_back(std::move(j));
   }
   return document.dump(1) + "\n";

@@ -39,8 +39,6 @@ class ComputeCosts {
   // Streaming `bytes` (read + written) through device memory in `launches` kernels: bucket copies,
   // casts, gradient clipping.
   virtual QueuedWork stream(double bytes, int launches) const = 0;
-  // The software that drives the device: how it prepares micro-batches and keeps its gradients.
-  virtual FrameworkKind framework() const { return FrameworkKind::pytorch; }
 };
 
 }  // namespace lockstep

@@ -148,7 +148,6 @@ class ProfileCosts final : public ComputeCosts {
     return work;
   }
 
-  FrameworkKind framework() const override { return fallback_->framework(); }
   QueuedWork stream(double bytes, int launches) const override {
     const QueuedWork modelled = fallback_->stream(bytes, launches);
     if (launches <= 0) return modelled;

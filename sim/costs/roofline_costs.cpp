@@ -19,7 +19,6 @@ RooflineCosts::RooflineCosts(const Machine& machine, const Framework& framework,
                              const KernelLaw& law)
     : device_(with_framework(machine.device, framework, law)),
       rates_(host_rates(machine.host, framework)),
-      framework_(framework.name),
       one_thread_(machine.device.architecture == Architecture::cpu),
       law_(law) {}
 

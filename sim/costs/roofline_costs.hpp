@@ -18,7 +18,6 @@ class RooflineCosts final : public ComputeCosts {
   QueuedWork optimizer(const OptimizerSpec& optimizer, Precision precision, double elements,
                        int tensors) const override;
   QueuedWork stream(double bytes, int launches) const override;
-  FrameworkKind framework() const override { return framework_; }
 
  private:
   // Adds what limits the kernels to `cost`.
@@ -30,7 +29,6 @@ class RooflineCosts final : public ComputeCosts {
 
   Device device_;
   HostRates rates_;
-  FrameworkKind framework_;
   bool one_thread_;  // a CPU computes with the thread that dispatches
   KernelLaw law_;
 };

@@ -28,8 +28,8 @@ double per_second(const std::optional<double>& mean_time) {
 double state_bytes(const Point& point) {
   const double each = parameter_bytes(point.precision) +
                       optimizer_state_bytes(point.job.optimizer, point.precision);
-  double bytes = static_cast<double>(point.step->parameter_count) * each;
-  for (const Layer& layer : point.step->layers) bytes += layer.buffer_bytes;
+  double bytes = static_cast<double>(point.job.step->parameter_count) * each;
+  for (const Layer& layer : point.job.step->layers) bytes += layer.buffer_bytes;
   return bytes;
 }
 
@@ -54,10 +54,10 @@ void leave_out(int first, int last, Stragglers& stragglers) {
 // Of samples per second with all nodes, what `nodes` of them do: batches per GPU stay what they are. 0
 // where the strategy cannot be divided among so many (a shard group, backup workers).
 double simulated_share(const Point& point, int nodes, const StrategyResult& of_all) {
-  Job job = complete_job(point);
+  Job job = point.job;
   leave_out(nodes, nodes_of(job.gpus, job.machine), job.stragglers);
   job.gpus = std::min(job.gpus, nodes * job.machine.gpus_per_node);
-  job.engine = Engine::loop;  // beside other simulations of this process
+  job.simulation.engine = Engine::loop;  // beside other simulations of this process
   try {
     return samples_per_second(point.strategy->simulate(job)) / samples_per_second(of_all);
   } catch (const ConfigError&) {
@@ -203,7 +203,7 @@ RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
                                   const StrategyResult& result, const Prediction& prediction) {
   const Faults& faults = *scenario.faults;
   const Checkpoints checkpoints = scenario.checkpoints.value_or(Checkpoints{});
-  const Job job = complete_job(point);
+  const Job& job = point.job;
   const int state_nodes = point.strategy->state_nodes(job);
   const int servers = point.strategy->server_hosts();
   const int nodes = nodes_of(job.gpus, job.machine);
@@ -243,7 +243,7 @@ RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
   plan.steps_between_checkpoints =
       std::isinf(period) ? period : std::max(1.0, std::round(period * all));
 
-  RunWithFailures run = play_all(plan, job.seed);
+  RunWithFailures run = play_all(plan, job.simulation.seed);
   run.checkpoint_bytes = bytes;
   run.checkpoint_seconds = write;
   if (!std::isinf(period)) {

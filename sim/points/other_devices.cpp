@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "costs/roofline_costs.hpp"
+#include "costs/transformed_costs.hpp"
 #include "hardware/device.hpp"
 
 namespace lockstep {
@@ -19,56 +20,29 @@ Machine with_device(const Machine& machine, const Device& device) {
   return other;
 }
 
-// What `answers` says, and how much longer each piece takes on other devices, by the model of both.
-class MixedCosts final : public ComputeCosts {
- public:
-  MixedCosts(std::shared_ptr<const ComputeCosts> answers, const Machine& machine,
-             const std::vector<std::string>& devices, const Inputs& inputs,
-             const Framework& framework)
-      : answers_(std::move(answers)), here_(machine, framework) {
-    for (const std::string& device : devices) {
-      there_.emplace_back(with_device(machine, *inputs.devices.at(device)), framework);
+// How much longer each piece of work takes on other devices, by the model of both: the answers of `job`'s
+// costs, of the model of its own device, and of those of `devices`.
+std::shared_ptr<const ComputeCosts> mixed_costs(const Job& job,
+                                                const std::vector<std::string>& devices,
+                                                const Inputs& inputs, const Framework& framework) {
+  TransformedCosts::Sources sources{job.costs,
+                                    std::make_shared<RooflineCosts>(job.machine, framework)};
+  for (const std::string& device : devices) {
+    sources.push_back(std::make_shared<RooflineCosts>(
+        with_device(job.machine, *inputs.devices.at(device)), framework));
+  }
+  TransformedCosts::Rule rule;
+  rule.work = [](const std::vector<QueuedWork>& answers) {
+    QueuedWork work = answers[0];
+    const QueuedWork& here = answers[1];
+    for (std::size_t i = 2; i < answers.size() && here.busy > 0; ++i) {
+      work.elsewhere[i - 2] = work.busy * (answers[i].busy / here.busy - 1);
     }
-  }
-
-  LayerCost layer(const TrainingStep& step, std::size_t index) const override {
-    LayerCost cost = answers_->layer(step, index);
-    const LayerCost here = here_.layer(step, index);
-    for (std::size_t i = 0; i < there_.size(); ++i) {
-      const LayerCost there = there_[i].layer(step, index);
-      add(cost.forward, i, here.forward, there.forward);
-      add(cost.backward, i, here.backward, there.backward);
-    }
-    return cost;
-  }
-  QueuedWork optimizer(const OptimizerSpec& optimizer, Precision precision, double elements,
-                       int tensors) const override {
-    return everywhere([&](const ComputeCosts& costs) {
-      return costs.optimizer(optimizer, precision, elements, tensors);
-    });
-  }
-  QueuedWork stream(double bytes, int launches) const override {
-    return everywhere([&](const ComputeCosts& costs) { return costs.stream(bytes, launches); });
-  }
-  FrameworkKind framework() const override { return answers_->framework(); }
-
- private:
-  static void add(QueuedWork& work, std::size_t device, const QueuedWork& here,
-                  const QueuedWork& there) {
-    if (here.busy > 0) work.elsewhere[device] = work.busy * (there.busy / here.busy - 1);
-  }
-  template <class Ask>
-  QueuedWork everywhere(const Ask& ask) const {
-    QueuedWork work = ask(*answers_);
-    const QueuedWork here = ask(here_);
-    for (std::size_t i = 0; i < there_.size(); ++i) add(work, i, here, ask(there_[i]));
     return work;
-  }
-
-  std::shared_ptr<const ComputeCosts> answers_;
-  RooflineCosts here_;
-  std::vector<RooflineCosts> there_;
-};
+  };
+  rule.seconds = [](const std::vector<double>& seconds) { return seconds.front(); };
+  return std::make_shared<TransformedCosts>(std::move(sources), std::move(rule));
+}
 
 // Files in the order in which they are first named.
 std::vector<std::string> kinds_of(const std::vector<OtherDevice>& others) {
@@ -131,8 +105,7 @@ void use_other_devices(const Scenario& scenario, const Inputs& inputs, Job& job)
   const std::vector<OtherDevice>& others = job.stragglers.other_devices;
   if (others.empty()) return;
   const std::vector<std::string> kinds = kinds_of(others);
-  job.costs =
-      std::make_shared<MixedCosts>(job.costs, job.machine, kinds, inputs, scenario.framework);
+  job.costs = mixed_costs(job, kinds, inputs, scenario.framework);
   job.device_of_rank.assign(static_cast<std::size_t>(job.gpus), 0);
   for (const OtherDevice& other : others) {
     const auto kind = std::find(kinds.begin(), kinds.end(), other.device) - kinds.begin();

@@ -228,11 +228,11 @@ Job job_of(const Scenario& scenario, const Hardware& hardware, const Asked& aske
   }
   job.stragglers = scenario.stragglers;
   if (!job.stragglers.per_rank_sigma) job.stragglers.per_rank_sigma = usual_sigma(job.machine);
-  job.seed = static_cast<std::uint64_t>(scenario.simulation.seed);
-  job.steps = static_cast<int>(scenario.simulation.steps);
-  job.interference = scenario.simulation.interference;
-  job.network = scenario.simulation.network;
-  job.engine = scenario.simulation.engine;
+  job.simulation.seed = static_cast<std::uint64_t>(scenario.simulation.seed);
+  job.simulation.steps = static_cast<int>(scenario.simulation.steps);
+  job.simulation.interference = scenario.simulation.interference;
+  job.simulation.network = scenario.simulation.network;
+  job.simulation.engine = scenario.simulation.engine;
   return job;
 }
 
@@ -258,13 +258,14 @@ Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& h
 
   const auto workload =
       workloads.get(scenario, inputs, hardware.costs, scale, point.asked, point.precision);
-  point.step = workload->step;
   point.compute_seconds = workload->compute_seconds * asked.split.accumulation;
   point.memory_bound_seconds = workload->memory_bound_seconds * asked.split.accumulation;
-  point.model_flops =
-      (point.step->forward_flops + point.step->backward_flops) * asked.split.accumulation;
+  const TrainingStep& step = *workload->step;
+  point.model_flops = (step.forward_flops + step.backward_flops) * asked.split.accumulation;
   point.job = job_of(scenario, hardware, asked);
-  point.job.optimizer = for_model(point.job.optimizer, *point.step);
+  point.job.step = workload->step;
+  point.job.framework = scenario.framework.name;
+  point.job.optimizer = for_model(point.job.optimizer, step);
   point.seeds = scenario.simulation.seeds;
   if (any(scenario.stragglers)) {  // without them ranks of one kind still differ as much
     point.usual.emplace().per_rank_sigma = point.job.stragglers.per_rank_sigma;
@@ -276,12 +277,6 @@ Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& h
 }
 
 }  // namespace
-
-Job complete_job(const Point& point) {
-  Job job = point.job;
-  job.step = *point.step;
-  return job;
-}
 
 std::vector<Point> expand(const Scenario& scenario, const Inputs& inputs, Workloads& workloads,
                           const std::vector<CostScale>& scales, const MachineEdit& edit) {

@@ -24,11 +24,10 @@ struct Point {
   std::string label;
   Location where;  // of the entry
   std::shared_ptr<const Strategy> strategy;
-  Job job;  // without its step, which all points of a workload share: see complete_job()
+  Job job;
   std::optional<Stragglers> usual;  // ranks without the job's stragglers; absent = it has none
   // Simulations, with job.seed and the numbers after it, where that is said.
   std::optional<std::int64_t> seeds;
-  std::shared_ptr<const TrainingStep> step;
   std::int64_t global_batch = 0;
   std::int64_t micro_batch = 0;
   Precision precision = Precision::fp32;
@@ -53,9 +52,6 @@ std::vector<Point> expand(const Scenario& scenario, const Inputs& inputs, Worklo
 // The same where the files are read for this alone.
 std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>& scales = {},
                           const MachineEdit& edit = {});
-
-// What a strategy simulates: a thousand points would hold a thousand copies of the step.
-Job complete_job(const Point& point);
 
 // More are refused: each is a simulation.
 inline constexpr std::size_t most_points = 4096;

@@ -98,9 +98,9 @@ Prediction summarise_point(const Scenario& scenario, const Point& point,
   if (scenario.dataset.seconds > 0) p.steps = steps_in(scenario.dataset.seconds, result);
   p.total_seconds = p.steps > 0 ? result.first_step_seconds + seconds_of(p.steps - 1, result) : 0;
   p.samples_per_second = result.samples_per_step / average;
-  if (point.step->tokens > 0) {
-    p.tokens_per_second = p.samples_per_second * static_cast<double>(point.step->tokens) /
-                          static_cast<double>(point.step->samples);
+  if (point.job.step->tokens > 0) {
+    p.tokens_per_second = p.samples_per_second * static_cast<double>(point.job.step->tokens) /
+                          static_cast<double>(point.job.step->samples);
   }
   p.split = result.split;
   p.gpu_utilisation = result.device_busy / average;

@@ -48,11 +48,11 @@ StrategyResult simulated(const Point& point, const Job& job) {
 }
 
 double step_without_stragglers(const Point& point) {
-  Job job = complete_job(point);
+  Job job = point.job;
   job.stragglers = *point.usual;
   job.device_of_rank.clear();
-  job.schedule_file.clear();
-  job.engine = Engine::loop;  // beside the other simulation of this process
+  job.simulation.schedule_file.clear();
+  job.simulation.engine = Engine::loop;  // beside the other simulation of this process
   return mean(point.strategy->simulate(job).step_seconds);
 }
 
@@ -120,9 +120,9 @@ void add_up(const std::vector<StrategyResult>& seeds, StrategyResult& result) {
 // The same point with other draws. A program that draws nothing gives the same times again: by one
 // executor, as SimGrid's differ by rounding.
 void simulate_other_seeds(const Point& point, std::int64_t seeds, StrategyResult& result) {
-  Job job = complete_job(point);
-  job.schedule_file.clear();
-  job.engine = Engine::loop;  // beside the other simulation of this process
+  Job job = point.job;
+  job.simulation.schedule_file.clear();
+  job.simulation.engine = Engine::loop;  // beside the other simulation of this process
   std::vector<StrategyResult> all;
   std::vector<double> steps, staleness;
   const auto add = [&](StrategyResult one) {
@@ -132,7 +132,7 @@ void simulate_other_seeds(const Point& point, std::int64_t seeds, StrategyResult
   };
   add(result.engine == Engine::loop ? result : simulated(point, job));
   for (std::int64_t i = 1; i < seeds; ++i) {
-    ++job.seed;
+    ++job.simulation.seed;
     add(simulated(point, job));
     const bool draws = steps.front() != steps.back() ||
                        (!staleness.empty() && staleness.front() != staleness.back());
@@ -166,8 +166,8 @@ std::vector<Outcome> outcomes_of(const std::vector<Point>& points, const RunOpti
   }
   const auto work = [&](std::size_t i, const Report& report) -> PoolAnswer {
     try {
-      Job job = complete_job(points[i]);
-      job.progress = report;
+      Job job = points[i].job;
+      job.simulation.progress = report;
       StrategyResult result = simulated(points[i], job);
       result.memory = points[i].strategy->memory(job);
       if (beside == Beside::other_runs) {
@@ -220,7 +220,7 @@ std::vector<MemoryUse> memory_of(const std::vector<Point>& points) {
   Diagnostics refusals;
   for (const Point& point : points) {
     try {
-      found.push_back(point.strategy->memory(complete_job(point)));
+      found.push_back(point.strategy->memory(point.job));
     } catch (const ConfigError& error) {
       add_refusal(point, error.diagnostics(), refusals);
     }

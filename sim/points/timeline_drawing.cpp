@@ -71,8 +71,8 @@ class Timeline::Drawing {
         origins_(origins) {
     device_window_ = window(compute_stream);
     host_window_ = lane.steps.count(host_stream) > 0 ? window(host_stream) : device_window_;
-    for (std::size_t i = 0; i < timeline.job_.step.layers.size(); ++i) {
-      layer_of_[timeline.job_.step.layers[i].name] = i;
+    for (std::size_t i = 0; i < timeline.job_.step->layers.size(); ++i) {
+      layer_of_[timeline.job_.step->layers[i].name] = i;
     }
     for (const Entry& entry : lane.entries) {
       if (!shown(entry)) continue;
@@ -215,7 +215,7 @@ class Timeline::Drawing {
       double time = step.start;
       for (const MemoryMoment* moment : moments) {
         const bool of_layer = moment->layer >= 0;
-        const auto& layers = timeline_.job_.step.layers;
+        const auto& layers = timeline_.job_.step->layers;
         const auto found = work.find(
             {phase_of(moment->phase),
              of_layer ? std::string_view(layers[static_cast<std::size_t>(moment->layer)].name)
@@ -244,7 +244,7 @@ class Timeline::Drawing {
       Arguments arguments;
       if (entry.number > 0) arguments.add("External id", static_cast<double>(entry.number));
       if (layer != layer_of_.end()) {
-        const Layer& what = timeline_.job_.step.layers[layer->second];
+        const Layer& what = timeline_.job_.step->layers[layer->second];
         arguments.add("Module", entry.name)
             .add("Sequence number", static_cast<double>(layer->second) + 1);
         const bool forward = entry.phase == Phase::forward;

@@ -5,6 +5,7 @@
 
 #include "costs/collective.hpp"
 #include "costs/optimizer.hpp"
+#include "costs/transformed_costs.hpp"
 
 namespace lockstep {
 
@@ -13,43 +14,6 @@ namespace {
 double ratio(double after, double before) {
   return before > 0 ? after / before : 1;
 }
-
-QueuedWork changed(const QueuedWork& answer, const QueuedWork& before, const QueuedWork& after) {
-  return scaled(answer, ratio(after.busy, before.busy), ratio(after.host, before.host));
-}
-
-class ChangedCosts final : public ComputeCosts {
- public:
-  using Source = std::shared_ptr<const ComputeCosts>;
-  ChangedCosts(Source answers, Source before, Source after)
-      : answers_(std::move(answers)), before_(std::move(before)), after_(std::move(after)) {}
-
-  LayerCost layer(const TrainingStep& step, std::size_t index) const override {
-    LayerCost cost = answers_->layer(step, index);
-    const LayerCost before = before_->layer(step, index), after = after_->layer(step, index);
-    cost.forward = changed(cost.forward, before.forward, after.forward);
-    cost.backward = changed(cost.backward, before.backward, after.backward);
-    for (double LayerCost::*part :
-         {&LayerCost::memory_bound, &LayerCost::arithmetic, &LayerCost::streaming}) {
-      cost.*part *= ratio(after.*part, before.*part);
-    }
-    return cost;
-  }
-  QueuedWork optimizer(const OptimizerSpec& optimizer, Precision precision, double elements,
-                       int tensors) const override {
-    return changed(answers_->optimizer(optimizer, precision, elements, tensors),
-                   before_->optimizer(optimizer, precision, elements, tensors),
-                   after_->optimizer(optimizer, precision, elements, tensors));
-  }
-  QueuedWork stream(double bytes, int launches) const override {
-    return changed(answers_->stream(bytes, launches), before_->stream(bytes, launches),
-                   after_->stream(bytes, launches));
-  }
-  FrameworkKind framework() const override { return answers_->framework(); }
-
- private:
-  Source answers_, before_, after_;
-};
 
 // Seconds that the tightest link of `loads` needs, with the capacities that its class has in
 // `there`.
@@ -81,7 +45,15 @@ double change_of(const CollectiveCost& before, const CollectiveCost& after, doub
 std::shared_ptr<const ComputeCosts> changed_costs(std::shared_ptr<const ComputeCosts> answers,
                                                   std::shared_ptr<const ComputeCosts> before,
                                                   std::shared_ptr<const ComputeCosts> after) {
-  return std::make_shared<ChangedCosts>(std::move(answers), std::move(before), std::move(after));
+  TransformedCosts::Rule rule;
+  rule.work = [](const std::vector<QueuedWork>& work) {
+    return scaled(work[0], ratio(work[2].busy, work[1].busy), ratio(work[2].host, work[1].host));
+  };
+  rule.seconds = [](const std::vector<double>& seconds) {
+    return seconds[0] * ratio(seconds[2], seconds[1]);
+  };
+  return std::make_shared<TransformedCosts>(
+      TransformedCosts::Sources{std::move(answers), std::move(before), std::move(after)}, rule);
 }
 
 void change_curves(const Machine& before, Machine& after) {

@@ -1,7 +1,7 @@
 #include "points/workloads.hpp"
 
 #include "costs/roofline_costs.hpp"
-#include "points/scaled_costs.hpp"
+#include "costs/transformed_costs.hpp"
 #include "points/step.hpp"
 
 namespace lockstep {
@@ -24,10 +24,36 @@ std::shared_ptr<const ComputeCosts> make_costs(const Modelled& modelled,
     }
   }
   if (scale.device != 1 || scale.host != 1) {
-    costs = std::make_shared<ScaledCosts>(costs, scale.device, scale.host);
+    TransformedCosts::Rule rule;
+    rule.work = [scale](const auto& work) { return scaled(work[0], scale.device, scale.host); };
+    rule.seconds = [scale](const auto& seconds) { return seconds[0] * scale.device; };
+    costs = std::make_shared<TransformedCosts>(TransformedCosts::Sources{costs}, rule);
   }
   return costs;
 }
+
+// Costs whose layers of one step are worked out once.
+class KnownLayers final : public ComputeCosts {
+ public:
+  KnownLayers(std::shared_ptr<const ComputeCosts> costs, const TrainingStep& step)
+      : costs_(std::move(costs)) {
+    for (std::size_t i = 0; i < step.layers.size(); ++i) {
+      layers_.push_back(costs_->layer(step, i));
+    }
+  }
+  LayerCost layer(const TrainingStep&, std::size_t index) const override { return layers_[index]; }
+  QueuedWork optimizer(const OptimizerSpec& optimizer, Precision precision, double elements,
+                       int tensors) const override {
+    return costs_->optimizer(optimizer, precision, elements, tensors);
+  }
+  QueuedWork stream(double bytes, int launches) const override {
+    return costs_->stream(bytes, launches);
+  }
+
+ private:
+  std::shared_ptr<const ComputeCosts> costs_;
+  std::vector<LayerCost> layers_;
+};
 
 // The steps that the profile has layer times of, in this precision and of models that can be found.
 std::vector<TrainingStep> measured_steps(const Profile& profile, const StepOptions& asked,
@@ -95,7 +121,8 @@ std::shared_ptr<const Workload> Workloads::get(const Scenario& scenario, const I
                         measured_steps(*inputs.profile, asked, precision), step);
     }
   }
-  workload.costs = make_costs(modelled, inputs.profile, scale, std::move(neighbours), kin);
+  workload.costs = std::make_shared<KnownLayers>(
+      make_costs(modelled, inputs.profile, scale, std::move(neighbours), kin), step);
   for (std::size_t i = 0; i < step.layers.size(); ++i) {
     const LayerCost cost = workload.costs->layer(step, i);
     workload.compute_seconds += cost.forward.busy + cost.backward.busy;

@@ -74,9 +74,10 @@ bool can_take_channels_last(const Scenario& scenario, const Point& point) {
   const auto convolves = [](const Kernel& kernel) {
     return kernel.kind == KernelKind::convolution;
   };
-  return std::any_of(point.step->layers.begin(), point.step->layers.end(), [&](const Layer& layer) {
-    return std::any_of(layer.forward.begin(), layer.forward.end(), convolves);
-  });
+  return std::any_of(point.job.step->layers.begin(), point.job.step->layers.end(),
+                     [&](const Layer& layer) {
+                       return std::any_of(layer.forward.begin(), layer.forward.end(), convolves);
+                     });
 }
 
 bool can_fuse(const OptimizerSpec& optimizer) {
@@ -165,7 +166,7 @@ class Trials {
       if (change.scenario) change.scenario(changed);
       const Point point = expand(changed, inputs_, workloads_, scales_, change.machine).front();
       const double gain = 1 - seconds_per_sample(point) / now_;
-      return gain < least_gain || fits(point.strategy->memory(complete_job(point))) ? gain : 0;
+      return gain < least_gain || fits(point.strategy->memory(point.job)) ? gain : 0;
     } catch (const ConfigError&) {
       return 0;
     }
@@ -173,10 +174,10 @@ class Trials {
 
  private:
   static double seconds_per_sample(const Point& point) {
-    Job job = complete_job(point);
-    job.engine = Engine::loop;  // many in one process
-    job.steps = std::min(job.steps, most_trial_steps);
-    job.schedule_file.clear();
+    Job job = point.job;
+    job.simulation.engine = Engine::loop;  // many in one process
+    job.simulation.steps = std::min(job.simulation.steps, most_trial_steps);
+    job.simulation.schedule_file.clear();
     const StrategyResult result = point.strategy->simulate(job);
     return mean(result.step_seconds) / result.samples_per_step;
   }

@@ -54,10 +54,9 @@ std::vector<MemoryCurve::Tensors> tensors_of(const MemoryLog& log, const MemoryU
 }
 
 MemoryCurve curve_of(const Point& point) {
-  Job job = complete_job(point);
+  const Job& job = point.job;
   MemoryLog log;
-  job.memory.log = &log;
-  const MemoryUse use = point.strategy->memory(job);
+  const MemoryUse use = point.strategy->memory(job, {.log = &log});
   MemoryCurve curve{point.label, point.job.gpus, {}, tensors_of(log, use), use.moment};
   const std::size_t width = (log.moments.size() + most_moments - 1) / most_moments;
   for (std::size_t i = 0; i < log.moments.size(); i += width) {
@@ -67,7 +66,7 @@ MemoryCurve curve_of(const Point& point) {
                                           [](const auto& a, const auto& b) {
                                             return total_bytes(a.highest) < total_bytes(b.highest);
                                           });
-    curve.moments.push_back({moment_text(highest->phase, highest->layer, &job.step),
+    curve.moments.push_back({moment_text(highest->phase, highest->layer, &*job.step),
                              static_cast<double>(total_bytes(highest->highest))});
   }
   return curve;

@@ -52,8 +52,8 @@ Attribution attribute(const Prediction& p, const Point& point) {
   const StepSplit& s = p.split;
   const double compute = s.forward + s.backward;
   double device = 0;  // nominal device seconds of one optimizer step, for the share bound by memory
-  for (std::size_t i = 0; i < point.step->layers.size(); ++i) {
-    const LayerCost cost = point.job.costs->layer(*point.step, i);
+  for (std::size_t i = 0; i < point.job.step->layers.size(); ++i) {
+    const LayerCost cost = point.job.costs->layer(*point.job.step, i);
     device += cost.forward.busy + cost.backward.busy;
   }
   device *= point.job.accumulation;
@@ -120,9 +120,9 @@ std::vector<DifferencePart> difference(const Prediction& from, const Point& from
 
 Attribution device_time_by_kind(const Point& point) {
   std::map<std::string, double> by_kind;
-  for (std::size_t i = 0; i < point.step->layers.size(); ++i) {
-    const LayerCost cost = point.job.costs->layer(*point.step, i);
-    by_kind[point.step->layers[i].kind] += cost.forward.busy + cost.backward.busy;
+  for (std::size_t i = 0; i < point.job.step->layers.size(); ++i) {
+    const LayerCost cost = point.job.costs->layer(*point.job.step, i);
+    by_kind[point.job.step->layers[i].kind] += cost.forward.busy + cost.backward.busy;
   }
   Attribution list(by_kind.begin(), by_kind.end());
   std::stable_sort(list.begin(), list.end(),

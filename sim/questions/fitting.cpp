@@ -151,7 +151,7 @@ class Fitting {
 
   bool recomputes_more(Recompute recompute) const {
     bool some = false, block = false;
-    for (const Layer& layer : point_.step->layers) {
+    for (const Layer& layer : point_.job.step->layers) {
       some |= layer.checkpointed;
       block |= !layer.block.empty();
     }
@@ -242,7 +242,7 @@ class Fitting {
     if (gpus != point_.job.gpus) list.push_back(fmt::format("about {} GPUs", gpus));
     if (set & shard) list.push_back("fsdp with full_shard");
     if (set & (operators | blocks)) {
-      const bool some = std::any_of(point_.step->layers.begin(), point_.step->layers.end(),
+      const bool some = std::any_of(point_.job.step->layers.begin(), point_.job.step->layers.end(),
                                     [](const Layer& layer) { return layer.checkpointed; });
       const std::string mode = enum_name(*changed.strategies.front().recompute);
       const bool usual = !some && (set & blocks);

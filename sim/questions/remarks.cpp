@@ -27,7 +27,7 @@ using LayoutAnswers = std::map<Precision, bool>;
 class PointOptions {
  public:
   PointOptions(const Scenario& scenario, const Point& point, const Job& job, LayoutAnswers& layouts)
-      : scenario_(scenario), point_(point), job_(job), step_(job.step), layouts_(layouts) {}
+      : scenario_(scenario), point_(point), job_(job), step_(*job.step), layouts_(layouts) {}
 
   std::vector<Idle> idle() {
     const StrategyEntry& entry = scenario_.strategies[point_.entry];
@@ -220,22 +220,6 @@ void note_missing_units(const std::vector<Point>& points, std::vector<std::strin
   }
 }
 
-// Jobs one after the other, with a copy of the step for each workload, not for each point.
-class CompleteJobs {
- public:
-  const Job& of(const Point& point) {
-    TrainingStep step = copied_ == point.step ? std::move(job_.step) : *point.step;
-    job_ = point.job;
-    job_.step = std::move(step);
-    copied_ = point.step;
-    return job_;
-  }
-
- private:
-  Job job_;
-  std::shared_ptr<const TrainingStep> copied_;
-};
-
 }  // namespace
 
 std::vector<std::string> remarks(const Scenario& scenario, const std::vector<Point>& points) {
@@ -246,8 +230,8 @@ std::vector<std::string> remarks(const Scenario& scenario, const std::vector<Poi
   std::vector<std::size_t> of_entry(scenario.strategies.size(), 0);
   for (const Point& point : points) {
     ++of_entry[point.entry];
-    if (!point.profile || !asked.insert(point.step.get()).second) continue;
-    for (std::string& gap : profile_gaps(*point.profile, *point.step)) {
+    if (!point.profile || !asked.insert(point.job.step.get()).second) continue;
+    for (std::string& gap : profile_gaps(*point.profile, *point.job.step)) {
       const bool known = std::find(sentences.begin(), sentences.end(), gap) != sentences.end();
       if (!known) sentences.push_back(std::move(gap));
     }
@@ -259,9 +243,8 @@ std::vector<std::string> remarks(const Scenario& scenario, const std::vector<Poi
   };
   std::vector<Seen> seen;
   LayoutAnswers layouts;
-  CompleteJobs jobs;
   for (const Point& point : points) {
-    for (Idle& idle : PointOptions(scenario, point, jobs.of(point), layouts).idle()) {
+    for (Idle& idle : PointOptions(scenario, point, point.job, layouts).idle()) {
       const std::string name = idle.of_entry ? point.label + ": " + idle.option : idle.option;
       const auto found =
           std::find_if(seen.begin(), seen.end(), [&](const Seen& one) { return one.name == name; });

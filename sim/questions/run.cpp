@@ -66,7 +66,7 @@ ResultRecord run_scenario(const Scenario& scenario, const RunOptions& options) {
   record.file = scenario.file;
   record.model = scenario.model;
   if (!points.empty()) {
-    const TrainingStep& step = *points.front().step;
+    const TrainingStep& step = *points.front().job.step;
     record.parameters = step.parameter_count;
     if (step.tokens > 0) {
       record.sequence = step.tokens / step.samples;

@@ -68,17 +68,17 @@ StepTimeline from_wire(const std::string& text, const Point& point) {
 // The last step but one: the host may issue the last while the device does this one.
 int step_of(const Prediction& predicted, const Job& job) {
   return predicted.extrapolated ? std::max(1, predicted.simulated_steps - 2)
-                                : std::min(step_without_steady_state, job.steps);
+                                : std::min(step_without_steady_state, job.simulation.steps);
 }
 
 // In a child.
 PoolAnswer watched(const Point& point, const Prediction& predicted, std::size_t most) {
-  Job job = complete_job(point);
+  Job job = point.job;
   const int step = step_of(predicted, job);
-  job.steps = step + 1;
-  job.engine = engine_of(predicted);
+  job.simulation.steps = step + 1;
+  job.simulation.engine = engine_of(predicted);
   Timeline timeline(job, {.ranks = {0}, .first_step = step, .last_step = step});
-  job.observer = &timeline;
+  job.simulation.observer = &timeline;
   point.strategy->simulate(job);
   StepTimeline seen = timeline.step(step);
   thin_out(seen, most);

@@ -66,7 +66,7 @@ std::vector<TracedPoint> traced_points(std::vector<Point> points, const TraceOpt
       timeline.last_step = std::max(1, predicted->simulated_steps - 1);
       timeline.first_step = std::max(1, timeline.last_step - steps + 1);
     } else {
-      timeline.last_step = std::min(steps, point.job.steps);
+      timeline.last_step = std::min(steps, point.job.simulation.steps);
     }
     result.push_back({std::move(point), timeline, engine_of(*predicted)});
   }
@@ -80,16 +80,14 @@ constexpr char between = '\0';
 // In a child: the events of one point.
 PoolAnswer simulated_events(const TracedPoint& traced, bool by_rank, TraceFormat format,
                             int place) {
-  Job job = complete_job(traced.point);
-  job.steps = std::max(1, traced.timeline.last_step);
-  job.engine = traced.engine;
+  Job job = traced.point.job;
+  job.simulation.steps = std::max(1, traced.timeline.last_step);
+  job.simulation.engine = traced.engine;
   Timeline timeline(job, traced.timeline);
   MemoryLog memory;
-  job.memory.log = &memory;
-  traced.point.strategy->memory(job);
-  job.memory.log = nullptr;
+  traced.point.strategy->memory(job, {.log = &memory});
   timeline.set_memory(std::move(memory));
-  job.observer = &timeline;
+  job.simulation.observer = &timeline;
   traced.point.strategy->simulate(job);
   const std::string heading = point_text(traced.point.label, job.gpus) + ": ";
   if (!by_rank) return {timeline.events(heading, place), true};

@@ -23,22 +23,8 @@
 
 namespace lockstep {
 
-// Everything a strategy needs to know about one (strategy, GPU count) point of a scenario.
-struct Job {
-  Machine machine;
-  int gpus = 1;
-  TrainingStep step;     // of one micro-batch on one GPU
-  int accumulation = 1;  // micro-batches per optimizer step
-  OptimizerSpec optimizer;
-  double gradient_clipping = 0;  // max norm; 0 = off
-  std::shared_ptr<const ComputeCosts> costs;
-  bool input_on_device = false;  // synthetic data, DALI: no copy from the host in each step
-  double data_loading_seconds =
-      0;  // per micro-batch: what the loader needs to deliver one (0 = never the bound)
-  Stragglers stragglers;
-  // The kind of each rank's device: 0 = the machine's, from 1 on QueuedWork::elsewhere of its work;
-  // empty = the machine's everywhere.
-  std::vector<int> device_of_rank{};
+// How a job is simulated: nothing in here changes what the job is.
+struct Simulation {
   std::uint64_t seed = 1;
   int steps = 100;           // optimizer steps to simulate at most
   bool interference = true;  // communication slows down concurrent compute (facts 112, 113)
@@ -49,8 +35,29 @@ struct Job {
   std::string schedule_file{};
   std::function<void(double)> progress{};  // hears the share of the steps that is simulated
   Observer* observer = nullptr;            // hears of what is simulated; null = nobody listens
-  MemoryAsked memory{};                    // of Strategy::memory()
+};
+
+// What is trained, where and how: everything a strategy needs to know about one (strategy, GPU
+// count) point of a scenario.
+struct Job {
+  Machine machine;
+  int gpus = 1;
+  std::shared_ptr<const TrainingStep> step;  // of one micro-batch on one GPU; never null
+  int accumulation = 1;                      // micro-batches per optimizer step
+  OptimizerSpec optimizer;
+  double gradient_clipping = 0;  // max norm; 0 = off
+  std::shared_ptr<const ComputeCosts> costs;
+  // The software that drives the device: how it prepares micro-batches and keeps its gradients.
+  FrameworkKind framework = FrameworkKind::pytorch;
+  bool input_on_device = false;  // synthetic data, DALI: no copy from the host in each step
+  // Of one micro-batch: seconds that the loader needs to deliver it; 0 = never the bound.
+  double data_loading_seconds = 0;
+  Stragglers stragglers;
+  // The kind of each rank's device: 0 = the machine's, from 1 on QueuedWork::elsewhere of its work;
+  // empty = the machine's everywhere.
+  std::vector<int> device_of_rank{};
   double communication_scale = 1;  // factor on every transfer's lone time (an anchor's finding)
+  Simulation simulation{};
 };
 
 // Simulated behaviour of the steady state (the first step apart).
@@ -92,7 +99,7 @@ class Strategy {
   // memory() and communication().
   virtual StrategyResult simulate(const Job& job) const = 0;
   // Of the fullest device. It needs no clock: nothing is simulated.
-  virtual MemoryUse memory(const Job& job) const = 0;
+  virtual MemoryUse memory(const Job& job, const MemoryAsked& asked = {}) const = 0;
   // What a simulated step cannot be shorter than, however well its transfers are hidden; 0 = it does
   // not know.
   virtual double least_communication_seconds(const Job&) const { return 0; }

@@ -86,30 +86,6 @@ struct Group {
   std::vector<std::vector<std::string>> settings{};  // of each candidate
 };
 
-// What the layers of one step cost, asked for once.
-class KnownCosts final : public ComputeCosts {
- public:
-  KnownCosts(std::shared_ptr<const ComputeCosts> costs, const TrainingStep& step)
-      : costs_(std::move(costs)) {
-    for (std::size_t i = 0; i < step.layers.size(); ++i) {
-      layers_.push_back(costs_->layer(step, i));
-    }
-  }
-  LayerCost layer(const TrainingStep&, std::size_t index) const override { return layers_[index]; }
-  QueuedWork optimizer(const OptimizerSpec& optimizer, Precision precision, double elements,
-                       int tensors) const override {
-    return costs_->optimizer(optimizer, precision, elements, tensors);
-  }
-  QueuedWork stream(double bytes, int launches) const override {
-    return costs_->stream(bytes, launches);
-  }
-  FrameworkKind framework() const override { return costs_->framework(); }
-
- private:
-  std::shared_ptr<const ComputeCosts> costs_;
-  std::vector<LayerCost> layers_;
-};
-
 // Makes and simulates candidates, in a worker process.
 class Judge {
  public:
@@ -151,13 +127,14 @@ class Judge {
       };
       if (const char* why = ruled_out(least_step_seconds(point, family)))
         return {std::nullopt, why};
-      Job& job = job_of(point);
+      Job job = point.job;
       const bool limited = fastest < never || options_.deadline > 0 || options_.budget > 0;
       const double carried = limited ? point.strategy->least_communication_seconds(job) : 0;
       if (const char* why = ruled_out(carried)) return {std::nullopt, why};
-      job.progress = report;
-      job.engine = Engine::loop;  // SimGrid would need a process for each; the times are the same
-      const MemoryUse memory = point.strategy->memory(job);
+      job.simulation.progress = report;
+      job.simulation.engine =
+          Engine::loop;  // SimGrid would need a process for each; the times are the same
+      const MemoryUse memory = point.strategy->memory(job, memory_asked(job));
       if (!fits_host(memory)) return {std::nullopt, host_too_small};
       if (!may_be_used(memory, options_)) return {std::nullopt, too_large};
       StrategyResult result = point.strategy->simulate(job);
@@ -181,33 +158,19 @@ class Judge {
     }
   }
 
-  // Copied once for all candidates of the same step. What more than a GPU may use is for need not be
-  // known exactly.
-  Job& job_of(const Point& point) {
-    Shared& shared = shared_[point.step];
-    const bool is_new = shared.costs == nullptr;
-    TrainingStep step = is_new ? *point.step : std::move(shared.job.step);
-    if (is_new) shared.costs = std::make_shared<KnownCosts>(point.job.costs, step);
-    shared.job = point.job;
-    shared.job.step = std::move(step);
-    shared.job.costs = shared.costs;
-    shared.job.memory.known = &shared.memory;
-    for (const double most : {point.job.machine.device.memory_bytes, options_.memory}) {
-      if (most > 0) shared.job.memory.most = std::min(shared.job.memory.most, most);
+  // What more than a GPU may use is for need not be known exactly.
+  MemoryAsked memory_asked(const Job& job) {
+    MemoryAsked asked{.known = &known_[job.step]};
+    for (const double most : {job.machine.device.memory_bytes, options_.memory}) {
+      if (most > 0) asked.most = std::min(asked.most, most);
     }
-    return shared.job;
+    return asked;
   }
-
-  struct Shared {
-    Job job;
-    std::shared_ptr<const KnownCosts> costs;
-    KnownMemory memory;
-  };
 
   Variants variants_;
   InputFiles files_;
   Workloads workloads_;
-  std::map<std::shared_ptr<const TrainingStep>, Shared> shared_;
+  std::map<std::shared_ptr<const TrainingStep>, KnownMemory> known_;
   RecommendOptions options_;
 };
 

@@ -86,8 +86,8 @@ PoolWork row_maker(const SweepPlan& plan, const InputFiles& files) {
       if (!plan.scales.empty()) scales = {plan.scales[plan.grid->entry(index)]};
       const Point point =
           expand(scenario, shared->files.of(scenario), shared->workloads, scales).front();
-      Job job = complete_job(point);
-      job.progress = report;
+      Job job = point.job;
+      job.simulation.progress = report;
       StrategyResult result = point.strategy->simulate(job);
       result.memory = point.strategy->memory(job);
       return {answer_row(plan, number, summarise_point(scenario, point, result)),

@@ -14,8 +14,8 @@ namespace {
 // 50 layers of 2.5 M parameters: 500 MB of gradients, five layers to a bucket of 50 MB.
 Job benchmark_job(int gpus, bool jitter, bool interference) {
   Job job = testing::toy_job(50, 2.5e6, gpus);
-  job.steps = 99;  // and the first
-  job.interference = interference;
+  job.simulation.steps = 99;  // and the first
+  job.simulation.interference = interference;
   if (jitter) job.stragglers.per_step = Lognormal{0.05};
   return job;
 }
@@ -29,7 +29,7 @@ double processor_seconds() {
 void measure(benchmark::State& state, const StrategyOptions& options, bool jitter,
              bool interference) {
   Job job = benchmark_job(static_cast<int>(state.range(0)), jitter, interference);
-  job.engine = Engine::loop;
+  job.simulation.engine = Engine::loop;
   double memory = 0;
   double steps = 0;
   for (auto _ : state) {

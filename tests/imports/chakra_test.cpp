@@ -71,13 +71,13 @@ class Sums final : public Observer {
 void expect_round_trip(const std::string& strategy) {
   SCOPED_TRACE(strategy);
   const Point point = point_of(strategy, 8);
-  Job job = complete_job(point);
-  job.steps = 3;
+  Job job = point.job;
+  job.simulation.steps = 3;
   Timeline timeline(job, {.ranks = {0}, .first_step = 2, .last_step = 2});
-  job.observer = &timeline;
+  job.simulation.observer = &timeline;
   point.strategy->simulate(job);
   Sums sums;
-  job.observer = &sums;
+  job.simulation.observer = &sums;
   point.strategy->simulate(job);
   sums.add_up();
   ASSERT_GT(sums.collectives, 0);

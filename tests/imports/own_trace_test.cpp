@@ -18,31 +18,31 @@ void expect_round_trip(const std::string& model, const std::string& optimizer) {
           "batch: {micro: 16}\nstrategies: [ddp]\noptimizer: " + optimizer + "\n",
       "test.yaml");
   const Point point = expand(scenario).front();
-  Job job = complete_job(point);
-  job.steps = 3;
+  Job job = point.job;
+  job.simulation.steps = 3;
   Timeline timeline(job, {});
-  job.observer = &timeline;
+  job.simulation.observer = &timeline;
   point.strategy->simulate(job);
   const std::string path = test_folder().file("own_trace.json");
   TraceHeader header;
   header.device = job.machine.device.title;
   write_trace(path, trace_document(header, timeline.events("", 0)));
-  const TraceImport imported = import_trace(path, job.step);
+  const TraceImport imported = import_trace(path, *job.step);
 
   EXPECT_TRUE(imported.on_gpu);
   EXPECT_EQ(imported.profile.device, job.machine.device.title);
   EXPECT_GT(imported.attributed, 0.95);  // the rest: the batch's copy, zero_grad
   const auto& layers = imported.profile.models.at(0).batches.at(0).layers;
-  ASSERT_EQ(layers.size(), job.step.layers.size());
+  ASSERT_EQ(layers.size(), job.step->layers.size());
   const double rounding = 1e-10;  // of each slice in the file
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    const LayerCost cost = job.costs->layer(job.step, i);
-    EXPECT_EQ(layers[i].name, job.step.layers[i].name);
+    const LayerCost cost = job.costs->layer(*job.step, i);
+    EXPECT_EQ(layers[i].name, job.step->layers[i].name);
     EXPECT_NEAR(layers[i].forward_seconds, cost.forward.busy, rounding) << layers[i].name;
     EXPECT_NEAR(layers[i].backward_seconds.value(), cost.backward.busy, rounding) << layers[i].name;
   }
   // Beside the model that wrote the trace no layer is off.
-  for (const ComparedLayers& each : compare_layers(imported.profile.models[0].batches[0], job.step,
+  for (const ComparedLayers& each : compare_layers(imported.profile.models[0].batches[0], *job.step,
                                                    job.machine.device, ComparedBy::layers)) {
     EXPECT_NEAR(each.forward.measured, each.forward.modelled, each.layers * rounding) << each.name;
     EXPECT_NEAR(each.backward->measured, each.backward->modelled, each.layers * rounding);

@@ -87,8 +87,8 @@ TEST(CpuOffload, IsTheOptimizerAndTheDeviceIsIdleMeanwhile) {
     const Job& job = points[0].job;
     const double elements = static_cast<double>(points[0].step->parameter_count);
     const double update =
-        host_optimizer_seconds(job.optimizer, job.step.precision, elements, job.machine.host) +
-        clipping_bytes(job.step.precision, elements) / (0.8 * job.machine.host.memory_bandwidth);
+        host_optimizer_seconds(job.optimizer, job.step->precision, elements, job.machine.host) +
+        clipping_bytes(job.step->precision, elements) / (0.8 * job.machine.host.memory_bandwidth);
     EXPECT_NEAR(p.split.optimizer / update, 1, 0.01) << version;  // padding of the shards
     EXPECT_NEAR(sum(p.split) / mean(result.step_seconds), 1, 1e-9);
     EXPECT_THAT(p.bottleneck, HasSubstr("the CPU optimizer of cpu_offload takes"));

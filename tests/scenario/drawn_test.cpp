@@ -71,15 +71,13 @@ class Heard final : public Observer {
 
 // Of the first steps; what lives in memory is logged.
 void add_heard(const Point& point, Written& written) {
-  Job job = complete_job(point);
-  job.engine = Engine::loop;  // SimGrid starts once per process
-  job.steps = 1;
+  Job job = point.job;
+  job.simulation.engine = Engine::loop;  // SimGrid starts once per process
+  job.simulation.steps = 1;
   Heard heard;
   MemoryLog memory;
-  job.memory.log = &memory;
-  point.strategy->memory(job);
-  job.memory.log = nullptr;
-  job.observer = &heard;
+  point.strategy->memory(job, {.log = &memory});
+  job.simulation.observer = &heard;
   point.strategy->simulate(job);
   double live = 0;
   for (const LiveTensors& tensors : memory.at_peak) {

@@ -86,7 +86,7 @@ TEST(Expand, AStrategysOwnSettingsOverrideTheScenarios) {
   EXPECT_EQ(points[0].precision, Precision::amp_bf16);
   EXPECT_EQ(points[1].precision, Precision::fp32);
   const auto checkpointed = [](const Point& point) {
-    for (const auto& layer : point.step->layers) {
+    for (const auto& layer : point.job.step->layers) {
       if (layer.checkpointed) return true;
     }
     return false;
@@ -99,8 +99,8 @@ TEST(Expand, AStrategysOwnSettingsOverrideTheScenarios) {
 double busy_layers(const std::string& more) {
   const Point point = expand(scenario_of(more)).front();
   double busy = 0;
-  for (std::size_t i = 0; i < point.step->layers.size(); ++i) {
-    const LayerCost cost = point.job.costs->layer(*point.step, i);
+  for (std::size_t i = 0; i < point.job.step->layers.size(); ++i) {
+    const LayerCost cost = point.job.costs->layer(*point.job.step, i);
     busy += cost.forward.busy + cost.backward.busy;
   }
   return busy;
@@ -264,8 +264,8 @@ complete: true
 TEST(Expand, ABatchBesideTheProfilesIsScaledByIt) {
   const auto layers = [](const Point& point) {
     std::vector<LayerCost> costs;
-    for (std::size_t i = 0; i < point.step->layers.size(); ++i)
-      costs.push_back(point.job.costs->layer(*point.step, i));
+    for (std::size_t i = 0; i < point.job.step->layers.size(); ++i)
+      costs.push_back(point.job.costs->layer(*point.job.step, i));
     return costs;
   };
   const auto scenario = [](int batch, const std::string& more) {

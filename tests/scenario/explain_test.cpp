@@ -136,21 +136,21 @@ std::string fully_measured(const Explained& modelled) {
   profile.host = {2 * job.machine.host.dispatch_seconds, job.machine.host.dispatch_seconds,
                   2 * job.machine.host.launch_seconds};
   ProfileBatch batch;
-  batch.samples = point.step->samples;
-  for (std::size_t i = 0; i < point.step->layers.size(); ++i) {
-    const LayerCost cost = costs.layer(*point.step, i);
-    batch.layers.push_back({.name = point.step->layers[i].name,
+  batch.samples = point.job.step->samples;
+  for (std::size_t i = 0; i < point.job.step->layers.size(); ++i) {
+    const LayerCost cost = costs.layer(*point.job.step, i);
+    batch.layers.push_back({.name = point.job.step->layers[i].name,
                             .forward_seconds = 2 * cost.forward.busy,
                             .backward_seconds = 2 * cost.backward.busy});
   }
-  profile.models = {{point.step->model,
+  profile.models = {{point.job.step->model,
                      point.precision,
-                     point.step->input_bytes / static_cast<double>(batch.samples),
+                     point.job.step->input_bytes / static_cast<double>(batch.samples),
                      {batch}}};
   int tensors = 0;
-  for (const Layer& layer : point.step->layers)
+  for (const Layer& layer : point.job.step->layers)
     tensors += static_cast<int>(layer.parameters.size());
-  const double elements = static_cast<double>(point.step->parameter_count);
+  const double elements = static_cast<double>(point.job.step->parameter_count);
   profile.optimizers = {
       {.name = job.optimizer.name,
        .implementation = job.optimizer.implementation,
@@ -232,8 +232,8 @@ TEST(Explain, DeviceTimeByKindIsAllOfTheDevicesTime) {
   const Explained e = explained("model: gpt2\nbatch: {micro: 2}\n");
   const Point& point = e.points[0];
   double device = 0;
-  for (std::size_t i = 0; i < point.step->layers.size(); ++i) {
-    const LayerCost cost = point.job.costs->layer(*point.step, i);
+  for (std::size_t i = 0; i < point.job.step->layers.size(); ++i) {
+    const LayerCost cost = point.job.costs->layer(*point.job.step, i);
     device += cost.forward.busy + cost.backward.busy;
   }
   EXPECT_NEAR(sum(device_time_by_kind(point)), device, 1e-12);

@@ -52,7 +52,7 @@ TEST(Predict, FiguresFollowTheFormulas) {
   EXPECT_EQ(p.precision, "amp-fp16");
   EXPECT_FALSE(p.out_of_memory.has_value());
   // Three times the forward's FLOPs (two per multiply-accumulate) over the peak of the precision.
-  const double flops = point.step->forward_flops + point.step->backward_flops;
+  const double flops = point.job.step->forward_flops + point.job.step->backward_flops;
   EXPECT_DOUBLE_EQ(p.mfu, flops / 0.2 / point.job.machine.device.fp16_flops);
   EXPECT_NEAR(flops, 16 * 3 * 2 * 1.814e9, 0.05 * flops);  // ResNet-18: 1.814 GMAC
 }

@@ -88,13 +88,13 @@ TEST_P(ShippedScenario, IsTheSameOnBothEngines) {
   s.simulation.steps = std::min<std::int64_t>(s.simulation.steps, 4);
   std::vector<Point> points = expand(s);
   const auto simulate_on = [&](Engine engine) {
-    for (Point& point : points) point.job.engine = engine;
+    for (Point& point : points) point.job.simulation.engine = engine;
     return simulate(points);
   };
   for (Point& point : points) {
     const auto* servers = std::get_if<ParameterServerOptions>(&s.strategies[point.entry].options);
     if (servers != nullptr && servers->consistency != Consistency::sync) {
-      point.job.steps = std::min<std::int64_t>(point.job.steps, 2);
+      point.job.simulation.steps = std::min<std::int64_t>(point.job.simulation.steps, 2);
       point.seeds = 1;
     }
   }

@@ -38,8 +38,8 @@ Job small_job() {
   costs->forward = {0.8e-3, 1e-3, 1.1e-3};
   costs->backward = {0.3e-3, 2e-3, 2.1e-3};
   Job job = toy_job(4, 10e6, 8, costs);
-  job.interference = true;
-  job.engine = Engine::loop;  // SimGrid starts once per process
+  job.simulation.interference = true;
+  job.simulation.engine = Engine::loop;  // SimGrid starts once per process
   job.gradient_clipping = 1;
   return job;
 }
@@ -84,7 +84,7 @@ struct Traced {
 
 Traced trace(const StrategyOptions& options, Job job, TimelineOptions shown) {
   Timeline timeline(job, shown);
-  job.observer = &timeline;
+  job.simulation.observer = &timeline;
   Traced traced;
   traced.result = make_strategy(options)->simulate(job);
   traced.events = Json::parse("[" + timeline.events("", 0) + "]");
@@ -201,7 +201,7 @@ TEST(Timeline, NamesEveryLayerInEveryStep) {
     const Json events = trace(of).events;
     const auto names = track_names(events);
     const int passes = 3 * of.job.accumulation * 8;
-    for (const Layer& layer : of.job.step.layers) {
+    for (const Layer& layer : of.job.step->layers) {
       int forward = 0, backward = 0, host = 0;
       for (const Json& event : events) {
         if (!is_slice(event) || !event.contains("args")) continue;
@@ -266,8 +266,8 @@ TEST(Timeline, ArrowsArePaired) {
 // Tracks, starts and lengths of all slices, in order.
 std::vector<double> slices_on(Engine engine, const Case& of) {
   Job job = of.job;
-  job.engine = engine;
-  job.steps = 2;
+  job.simulation.engine = engine;
+  job.simulation.steps = 2;
   std::vector<std::array<double, 4>> slices;
   const Json events = trace(of.options, job, {.ranks = {0, 3, 7}, .last_step = 2}).events;
   for (const Json& event : events) {
@@ -295,7 +295,7 @@ TEST(Timeline, IsTheSameOnBothExecutors) {
 TEST(Timeline, ShowsOneRankOfThoseThatAreAlike) {
   Job job = small_job();
   job.gpus = 4096;
-  job.steps = 3;
+  job.simulation.steps = 3;
   EXPECT_EQ(processes(trace(DdpOptions{}, job, {}).events, "rank ").size(), 1u);
   job.stragglers.per_step = Lognormal{0.1};
   const Json events = trace(DdpOptions{}, job, {}).events;
@@ -333,11 +333,9 @@ TEST(Timeline, CountsTheMemoryWhosePeakIsReported) {
     SCOPED_TRACE(text);
     const Scenario scenario = scenario_of(std::string("gpus: 4\nsimulation: {steps: 4}\n") + text);
     const Point point = expand(scenario).front();
-    Job job = complete_job(point);
+    Job job = point.job;
     MemoryLog log;
-    job.memory.log = &log;
-    const MemoryUse use = point.strategy->memory(job);
-    job.memory.log = nullptr;
+    const MemoryUse use = point.strategy->memory(job, {.log = &log});
     ASSERT_FALSE(log.moments.empty());
     std::int64_t most = 0;
     for (const MemoryMoment& moment : log.moments) {
@@ -346,7 +344,7 @@ TEST(Timeline, CountsTheMemoryWhosePeakIsReported) {
     EXPECT_EQ(static_cast<double>(most), use.allocated);
     Timeline timeline(job, {.ranks = {0}, .first_step = 1, .last_step = 2});
     timeline.set_memory(log);
-    job.observer = &timeline;
+    job.simulation.observer = &timeline;
     point.strategy->simulate(job);
     const Json events = Json::parse("[" + timeline.events("", 0) + "]");
     double highest = 0, time = 0, by_kind = 0;
@@ -366,7 +364,7 @@ TEST(Timeline, CountsTheMemoryWhosePeakIsReported) {
       ++values;
     }
     EXPECT_NEAR(highest, use.allocated, 1e-8 * highest);
-    EXPECT_GT(values, job.step.layers.size());  // it moves
+    EXPECT_GT(values, job.step->layers.size());  // it moves
   }
 }
 
@@ -394,9 +392,9 @@ TEST(Timeline, ThePagesMemoryCurvesReachThePeak) {
 
 TEST(Timeline, IsAsReviewed) {
   Job job = toy_job(2, 10e6, 2, cases().front().job.costs);
-  job.steps = 1;
+  job.simulation.steps = 1;
   Timeline timeline(job, {.last_step = 1});
-  job.observer = &timeline;
+  job.simulation.observer = &timeline;
   make_strategy(DdpOptions{})->simulate(job);
   const TraceHeader header{
       .title = "ddp on 2 GPUs", .device = "toy", .backend = "nccl", .ranks = 2};

@@ -35,7 +35,7 @@ Job cpu_job(int layers, double cores) {
   job.machine.host.cores = 2;
   for (const char* name : {"all_reduce", "all_gather", "reduce_scatter"})
     job.machine.collectives.push_back(curve(name, 1, 1e-3, cores));
-  job.interference = true;
+  job.simulation.interference = true;
   return job;
 }
 
@@ -71,9 +71,9 @@ TEST(DdpOnCpu, BothExecutorsAgree) {
     for (const int layers : {2, 7}) {
       Job job = cpu_job(layers, cores);
       job.stragglers.per_step = Lognormal{0.2};
-      job.engine = Engine::loop;
+      job.simulation.engine = Engine::loop;
       const Numbers loop = simulate(job, one_bucket_per_layer());
-      job.engine = Engine::simgrid;
+      job.simulation.engine = Engine::simgrid;
       EXPECT_LT(difference(loop, simulate(job, one_bucket_per_layer())), near);
     }
   }
@@ -106,7 +106,7 @@ TEST(DdpOnCpu, SpareCoresCarryTheCommunication) {
   EXPECT_NEAR(spare.split.backward, 4e-3, near);
   EXPECT_LT(spare.step, shared);
   job.machine.host.cores = 2;
-  job.interference = false;
+  job.simulation.interference = false;
   EXPECT_NEAR(simulate(job, one_bucket_per_layer()).step, spare.step, near);
 }
 
@@ -218,7 +218,7 @@ TEST(ServerOnGpu, NeverSharesACore) {
   ParameterServerOptions options;
   Job job = toy_job();
   job.machine.host.cores = 1;
-  job.interference = true;
+  job.simulation.interference = true;
   EXPECT_EQ(build_parameter_server(job, options).system.shared_cores, 0);
 }
 

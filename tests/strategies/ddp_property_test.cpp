@@ -33,8 +33,8 @@ RandomJob random_job() {
                            *rc::gen::element(1, 2, 4, 8, 16, 64), costs),
                    costs};
   random.job.accumulation = *rc::gen::inRange(1, 4);
-  random.job.steps = 8;
-  random.job.seed = *rc::gen::inRange<std::uint64_t>(0, 1000);
+  random.job.simulation.steps = 8;
+  random.job.simulation.seed = *rc::gen::inRange<std::uint64_t>(0, 1000);
   if (*rc::gen::arbitrary<bool>()) random.job.stragglers.per_step = Lognormal{0.1};
   if (*rc::gen::arbitrary<bool>()) random.job.data_loading_seconds = milliseconds(1, 1000);
   return random;
@@ -65,7 +65,7 @@ bool never_later(const Numbers& a, const Numbers& b) {
 
 RC_GTEST_PROP(DdpLaws, EverySecondIsBookedOnce, ()) {
   RandomJob random = random_job();
-  random.job.interference = *rc::gen::arbitrary<bool>();
+  random.job.simulation.interference = *rc::gen::arbitrary<bool>();
   const Numbers result = simulate(random.job, random_options());
   RC_ASSERT(std::abs(sum(result.split) - result.step) <= 1e-9 * result.step);
   for (const double part : {result.split.data_loading, result.split.exposed_communication,
@@ -117,7 +117,7 @@ RC_GTEST_PROP(DdpLaws, ExposedCommunicationFitsIntoTheTransfers, ()) {
     return;
   }
   const CommGroup group = group_of(random.job.machine, random.job.gpus);
-  const auto tensors = gradient_tensors(random.job.step, 4);
+  const auto tensors = gradient_tensors(*random.job.step, 4);
   double running = collective_cost(random.job.machine, group, Collective::all_reduce,
                                    4.0 * static_cast<double>(tensors.size()))
                        .seconds();
@@ -131,8 +131,8 @@ RC_GTEST_PROP(DdpLaws, ExposedCommunicationFitsIntoTheTransfers, ()) {
 RC_GTEST_PROP(DdpLaws, OneGpuCommunicatesNothing, ()) {
   RandomJob random = random_job();
   random.job.gpus = 1;
-  random.job.step.precision = *rc::gen::element(Precision::tf32, Precision::amp_fp16,
-                                                Precision::amp_bf16, Precision::pure_bf16);
+  edit_step(random.job).precision = *rc::gen::element(Precision::tf32, Precision::amp_fp16,
+                                                      Precision::amp_bf16, Precision::pure_bf16);
   const Numbers n = simulate(random.job, random_options());
   RC_ASSERT(n.split.exposed_communication == 0);
   RC_ASSERT(n.split.waiting == 0);

@@ -22,10 +22,10 @@ Job random_job() {
   Job job = toy_job(*rc::gen::inRange(1, 20), *rc::gen::inRange(1, 2000) * 1e4,
                     *rc::gen::element(2, 4, 5, 8, 16, 64), costs);
   job.accumulation = *rc::gen::inRange(1, 3);
-  job.steps = 6;
-  job.seed = *rc::gen::inRange<std::uint64_t>(0, 1000);
-  job.interference = *rc::gen::arbitrary<bool>();
-  job.network = *rc::gen::element(NetworkKind::flow, NetworkKind::analytic);
+  job.simulation.steps = 6;
+  job.simulation.seed = *rc::gen::inRange<std::uint64_t>(0, 1000);
+  job.simulation.interference = *rc::gen::arbitrary<bool>();
+  job.simulation.network = *rc::gen::element(NetworkKind::flow, NetworkKind::analytic);
   job.gradient_clipping = *rc::gen::element(0.0, 1.0);
   job.stragglers.per_step = Lognormal{*rc::gen::element(0.01, 0.05, 0.3)};
   if (*rc::gen::arbitrary<bool>()) job.data_loading_seconds = milliseconds(1, 1000);
@@ -38,9 +38,9 @@ Job random_job() {
 }
 
 void expect_same(Job job, const StrategyOptions& options) {
-  job.engine = Engine::loop;
+  job.simulation.engine = Engine::loop;
   const Numbers loop = simulate(job, options);
-  job.engine = Engine::simgrid;
+  job.simulation.engine = Engine::simgrid;
   RC_ASSERT(difference(loop, simulate(job, options)) <= 1e-9);
 }
 
@@ -88,7 +88,7 @@ TEST(Strategies, WaitForTheBytesThatNeighboursDelay) {
     auto costs = std::make_shared<ToyCosts>();
     costs->forward = costs->backward = {0, 1e-6, 1e-6};
     Job job = toy_job(4, 40e6, 16, costs);
-    job.engine = Engine::loop;
+    job.simulation.engine = Engine::loop;
     const auto beside = [&](Neighbour neighbour) {
       job.stragglers.neighbours = {neighbour};
       return make_strategy(options)->simulate(job);
@@ -101,7 +101,7 @@ TEST(Strategies, WaitForTheBytesThatNeighboursDelay) {
     const double free = nic->bytes / nic_payload_rate(job.machine);
     EXPECT_NEAR((mean(most.step_seconds) - mean(half.step_seconds)) / free, 2, 1e-3)
         << options.index();
-    job.steps = 200;
+    job.simulation.steps = 200;
     const double rest = mean(half.step_seconds) - 2 * free;  // of a step: latencies, compute
     job.stragglers.neighbours.clear();
     const double alone = mean(make_strategy(options)->simulate(job).step_seconds) - rest;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "strategies/common/step_parts.hpp"
+#include "strategies/edit_step.hpp"
 #include "strategies/fsdp/fsdp.hpp"
 #include "tests/engine/in_child.hpp"
 
@@ -65,10 +66,10 @@ inline Job toy_job(const Toy& toy) {
   job.machine = toy_machine();
   job.gpus = toy.gpus;
   job.costs = std::make_shared<EqualCosts>(toy.costs);
-  job.interference = false;
-  job.network = NetworkKind::analytic;
-  job.steps = 12;
-  job.step.samples = 4;
+  job.simulation.interference = false;
+  job.simulation.network = NetworkKind::analytic;
+  job.simulation.steps = 12;
+  edit_step(job).samples = 4;
   const auto add = [&](const std::string& name, const std::string& block, double elements) {
     Layer layer;
     layer.name = name;
@@ -78,11 +79,11 @@ inline Job toy_job(const Toy& toy) {
     weight.count = static_cast<std::int64_t>(elements);
     weight.shape = {weight.count};
     layer.parameters.push_back(weight);
-    const int index = static_cast<int>(job.step.layers.size());
+    const int index = static_cast<int>(job.step->layers.size());
     layer.inputs = {index - 1};
     layer.output_storage = index;
-    job.step.parameter_count += weight.count;
-    job.step.layers.push_back(layer);
+    edit_step(job).parameter_count += weight.count;
+    edit_step(job).layers.push_back(layer);
   };
   if (toy.outside > 0) add("embedding", "", toy.outside);
   for (int i = 0; i < toy.units; ++i) {

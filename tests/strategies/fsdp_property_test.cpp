@@ -34,7 +34,7 @@ Toy random_toy() {
 
 Job random_job(const Toy& toy) {
   Job job = toy_job(toy);
-  job.steps = 4;
+  job.simulation.steps = 4;
   job.accumulation = *rc::gen::inRange(1, 4);
   job.gradient_clipping = *rc::gen::element(0.0, 1.0);
   if (*rc::gen::arbitrary<bool>()) job.stragglers.per_step = Lognormal{0.05};
@@ -69,7 +69,7 @@ double communication(const Job& job, const FsdpOptions& options) {
 RC_GTEST_PROP(FsdpLaws, EverySecondIsBookedOnce, ()) {
   const Toy toy = random_toy();
   Job job = random_job(toy);
-  job.interference = *rc::gen::arbitrary<bool>();
+  job.simulation.interference = *rc::gen::arbitrary<bool>();
   const Outcome o = run(job, toy.options);
   RC_ASSERT(std::abs(o.sum - o.step) <= 1e-9 * o.step);
   const double rounding = -1e-9 * o.step;
@@ -140,8 +140,8 @@ RC_GTEST_PROP(FsdpLaws, OneGpuCommunicatesNothing, ()) {
   Toy toy = random_toy();
   toy.gpus = 1;
   Job job = random_job(toy);
-  job.step.precision = *rc::gen::element(Precision::tf32, Precision::amp_fp16, Precision::amp_bf16,
-                                         Precision::pure_bf16);
+  edit_step(job).precision = *rc::gen::element(Precision::tf32, Precision::amp_fp16,
+                                               Precision::amp_bf16, Precision::pure_bf16);
   const Outcome o = run(job, toy.options);
   RC_ASSERT(o.exposed == 0);
   RC_ASSERT(o.waiting == 0);

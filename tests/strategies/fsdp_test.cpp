@@ -169,7 +169,7 @@ TEST(FsdpVolume, MixedPrecisionGathersAndReducesInItsTypes) {
   const double all = toy.units * toy.elements * 7;
   expect_close(run(toy).traffic, (2 * 2 + 4) * all);
   Job job = toy_job(toy);
-  job.step.precision = Precision::amp_bf16;  // by precision: both in bf16
+  edit_step(job).precision = Precision::amp_bf16;  // by precision: both in bf16
   expect_close(run(job, {}).traffic, 3 * 2 * all);
 }
 
@@ -232,8 +232,8 @@ TEST(FsdpGroups, AreCarriedBySimGridWhereTheirTransfersMeet) {
     toy.gpus = 16;
     toy.options.sharding = sharding;
     Job job = toy_job(toy);
-    job.network = network;
-    job.steps = steps;
+    job.simulation.network = network;
+    job.simulation.steps = steps;
     job.stragglers.per_step = Lognormal{0.05};  // no step repeats another
     const auto made = in_child([&] {
       return std::vector<double>{
@@ -254,8 +254,8 @@ TEST(FsdpGroups, AreCarriedBySimGridAsLongAsStepsAreAlike) {
     toy.gpus = 16;
     toy.options.sharding = Sharding::hybrid_shard;
     Job job = toy_job(toy);
-    job.network = NetworkKind::flow;
-    job.steps = 1000;
+    job.simulation.network = NetworkKind::flow;
+    job.simulation.steps = 1000;
     job.stragglers = stragglers;
     return in_child([&] {
       return std::vector<double>{
@@ -396,7 +396,7 @@ TEST(FsdpOffload, StillCostsOnOneGpu) {
   const CopyCost way = host_device_copy(job.machine, 4 * toy.elements);
   const double copy = way.seconds(4 * toy.elements);
   ASSERT_LT(copy, toy.costs.forward);
-  const double update = host_optimizer_seconds(job.optimizer, job.step.precision,
+  const double update = host_optimizer_seconds(job.optimizer, job.step->precision,
                                                toy.units * toy.elements, job.machine.host);
   // The first parameters go down, later ones beside compute; every unit's gradients go up while the
   // host waits, so that the device waits, too; then it is the host's turn.
@@ -405,7 +405,7 @@ TEST(FsdpOffload, StillCostsOnOneGpu) {
   // Two ranks reduce and do not block: only the last copy shows.
   toy.gpus = 2;
   toy.elements *= 2;
-  const double shared = host_optimizer_seconds(job.optimizer, job.step.precision,
+  const double shared = host_optimizer_seconds(job.optimizer, job.step->precision,
                                                toy.units * toy.elements, job.machine.host);
   expect_close(run(toy).step, copy + gather_of(toy) + compute_of(toy) - toy.costs.update +
                                   reduce_of(toy) + copy + shared);
@@ -481,7 +481,7 @@ TEST(FsdpNetwork, FlowsAgreeWithTheClosedFormWhenNothingElseUsesTheLinks) {
   Toy toy = large();
   Job job = toy_job(toy);
   const double analytic = run(job, toy.options).step;
-  job.network = NetworkKind::flow;
+  job.simulation.network = NetworkKind::flow;
   EXPECT_NEAR(run(job, toy.options).step, analytic, 1e-6 * analytic);
 }
 
@@ -499,7 +499,7 @@ TEST(FsdpRun, RepeatsToTheLastBit) {
 
 TEST(FsdpRun, StopsWhenStepsRepeat) {
   Job job = toy_job(large());
-  job.steps = 100;
+  job.simulation.steps = 100;
   EXPECT_LT(run(job, {}).simulated, 10);
 }
 
@@ -526,7 +526,7 @@ TEST(FsdpNotes, SayWhatWasDecidedForTheUser) {
   Toy toy;
   toy.gpus = 1;
   Job job = toy_job(toy);
-  for (Layer& layer : job.step.layers) layer.block.clear();
+  for (Layer& layer : edit_step(job).layers) layer.block.clear();
   in_child([&] {
     const auto notes = Fsdp({}).simulate(job).notes;
     if (notes.size() != 2) throw std::runtime_error("expected two notes");
@@ -540,7 +540,7 @@ TEST(FsdpOptimizer, SeesFewFlatTensorsOrManyParts) {
   FsdpOptions options;
   EXPECT_EQ(fsdp_layout(job, options).optimizer_tensors(), toy.units);
   EXPECT_EQ(fsdp_layout(job, options).optimizer_elements(), toy.units * toy.elements / 8);
-  for (Layer& layer : job.step.layers) {
+  for (Layer& layer : edit_step(job).layers) {
     Parameter bias;
     bias.count = 5;
     bias.shape = {5};

@@ -48,7 +48,7 @@ TEST(LocalSgd, TakesItsShareOfAnAllReduceInEachStep) {
                        all_reduce_seconds(job) / h),
               near);
     EXPECT_LT(relative(sum(result.split), result.step), near);
-    EXPECT_EQ(result.extrapolated, 3 * h < job.steps) << h;
+    EXPECT_EQ(result.extrapolated, 3 * h < job.simulation.steps) << h;
     EXPECT_EQ(result.steps, result.extrapolated ? 3 : std::ceil(20.0 / h)) << h;  // rounds
     EXPECT_EQ(result.samples, 8 * 32);
   }
@@ -94,13 +94,13 @@ TEST(LocalSgd, GoesAtThePaceOfAFixedSlowRank) {
 // are slowest together, not as long as the slowest of each step.
 TEST(LocalSgd, ARoundIsTheLargestSumOfItsSteps) {
   Job job = toy_job();
-  job.steps = 40;
+  job.simulation.steps = 40;
   job.stragglers.per_step = Lognormal{0.2};
   const RankSpeeds speeds(job);
   std::map<int, double> mean;
   for (const int h : {1, 8}) {
     double end = 0;
-    for (int round = 0; round < job.steps / h; ++round) {
+    for (int round = 0; round < job.simulation.steps / h; ++round) {
       std::vector<double> busy(8, 0.0);
       for (int step = round * h + 1; step <= (round + 1) * h; ++step) {
         const std::vector<double> factors = speeds.factors(step);
@@ -110,7 +110,7 @@ TEST(LocalSgd, ARoundIsTheLargestSumOfItsSteps) {
       end += *std::max_element(busy.begin(), busy.end()) + all_reduce_seconds(job);
     }
     mean[h] = simulate(job, every(h)).step;
-    EXPECT_LT(relative(mean[h], end / job.steps), near) << h;
+    EXPECT_LT(relative(mean[h], end / job.simulation.steps), near) << h;
   }
   const double averages = all_reduce_seconds(job) * (1 - 1.0 / 8) + copies * (1 - 1.0 / 8);
   EXPECT_LT(mean[8], mean[1] - averages - 0.1 * local);
@@ -118,7 +118,7 @@ TEST(LocalSgd, ARoundIsTheLargestSumOfItsSteps) {
 
 TEST(LocalSgd, IsAsSlowAsItsDataLoader) {
   Job job = toy_job();
-  job.steps = 400;
+  job.simulation.steps = 400;
   const double free = simulate(job, every(4)).step;
   job.data_loading_seconds = 1.01 * free;  // faster than the steps that average
   const Numbers loading = simulate(job, every(4));

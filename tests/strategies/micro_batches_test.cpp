@@ -3,6 +3,7 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include "strategies/edit_step.hpp"
 #include "toy_job.hpp"
 
 namespace lockstep::micro_batches_test {
@@ -24,7 +25,7 @@ struct Figures {
 Figures figures(Job job, const StrategyOptions& options, bool all) {
   const std::vector<double> v = in_child([&] {
     Listener listener;
-    if (all) job.observer = &listener;
+    if (all) job.simulation.observer = &listener;
     const StrategyResult r = make_strategy(options)->simulate(job);
     std::vector<double> out{static_cast<double>(r.simulated_micro_batches), r.first_step_seconds,
                             r.device_busy};
@@ -71,16 +72,16 @@ std::shared_ptr<ToyCosts> costs(double issue, double forward, double backward) {
 Job many_micro_batches(int gpus = 8, double issue = 0.2e-3) {
   Job job = toy_job(6, 4e6, gpus, costs(issue, 1e-3, 2e-3));
   job.accumulation = 40;
-  job.interference = true;
-  job.steps = 5;
-  job.step.input_bytes = 50e6;
+  job.simulation.interference = true;
+  job.simulation.steps = 5;
+  edit_step(job).input_bytes = 50e6;
   return job;
 }
 
 void expect_the_same(const Job& job, const StrategyOptions& options, const char* what) {
   for (const Engine engine : {Engine::loop, Engine::simgrid}) {
     Job one = job;
-    one.engine = engine;
+    one.simulation.engine = engine;
     const Figures counted = figures(one, options, false), whole = figures(one, options, true);
     EXPECT_LE(difference(counted, whole), 1e-9) << what;
     EXPECT_EQ(whole.micro_batches, job.accumulation) << what;
@@ -101,9 +102,9 @@ TEST(ManyMicroBatches, AreAlikeUnderDdp) {
   job.data_loading_seconds = 30e-3;
   expect_the_same(job, DdpOptions{}, "a slow loader");
   job = many_micro_batches();
-  job.step.precision = Precision::amp_fp16;
+  edit_step(job).precision = Precision::amp_fp16;
   job.gradient_clipping = 1;
-  for (Layer& layer : job.step.layers) {
+  for (Layer& layer : edit_step(job).layers) {
     layer.buffers = 2;
     layer.buffer_bytes = 1e5;
   }
@@ -153,7 +154,7 @@ TEST(ManyMicroBatches, AreNotAlikeWhileALoaderLosesItsLead) {
   slow_update->optimizer_seconds = 200e-3;
   Job job = many_micro_batches(1);
   job.costs = slow_update;
-  job.step.input_bytes = 0;
+  edit_step(job).input_bytes = 0;
   double device = 0;
   {
     Job lone = job;
@@ -162,7 +163,7 @@ TEST(ManyMicroBatches, AreNotAlikeWhileALoaderLosesItsLead) {
   }
   for (const double slower : {1.01, 1.1}) {
     job.data_loading_seconds = slower * device;
-    job.engine = Engine::loop;
+    job.simulation.engine = Engine::loop;
     const Figures counted = figures(job, DdpOptions{}, false);
     EXPECT_LE(difference(counted, figures(job, DdpOptions{}, true)), 1e-9) << slower;
   }
@@ -197,11 +198,11 @@ TEST(ManyMicroBatches, LeaveTheHostTheLeadThatItHasGained) {
 TEST(ManyMicroBatches, AreNotAlikeWhileTheHostCatchesUpWithALoader) {
   Job job = many_micro_batches(1);
   job.costs = std::make_shared<ManyLaunches>(1);
-  job.step.input_bytes = 0;
+  edit_step(job).input_bytes = 0;
   for (const double loader : {2.5e-3, 2.7e-3, 3e-3}) {
     job.data_loading_seconds = loader;
     for (const Engine engine : {Engine::loop, Engine::simgrid}) {
-      job.engine = engine;
+      job.simulation.engine = engine;
       const Figures counted = figures(job, DdpOptions{}, false);
       EXPECT_LE(difference(counted, figures(job, DdpOptions{}, true)), 1e-9) << loader;
     }
@@ -214,14 +215,14 @@ RC_GTEST_PROP(ManyMicroBatches, TakeWhatTheyTake, ()) {
   Job job = toy_job(*rc::gen::inRange(1, 8), *rc::gen::inRange(1, 2000) * 1e4,
                     *rc::gen::element(1, 4, 8, 16),
                     costs(issue, milliseconds(1, 300), milliseconds(1, 600)));
-  job.engine = Engine::loop;
+  job.simulation.engine = Engine::loop;
   job.accumulation = *rc::gen::inRange(1, 30);
-  job.steps = 5;
-  job.interference = *rc::gen::arbitrary<bool>();
-  job.network = *rc::gen::element(NetworkKind::flow, NetworkKind::analytic);
+  job.simulation.steps = 5;
+  job.simulation.interference = *rc::gen::arbitrary<bool>();
+  job.simulation.network = *rc::gen::element(NetworkKind::flow, NetworkKind::analytic);
   job.gradient_clipping = *rc::gen::element(0.0, 1.0);
-  job.step.input_bytes = *rc::gen::element(0.0, 100e6);
-  job.step.precision = *rc::gen::element(Precision::fp32, Precision::amp_fp16);
+  edit_step(job).input_bytes = *rc::gen::element(0.0, 100e6);
+  edit_step(job).precision = *rc::gen::element(Precision::fp32, Precision::amp_fp16);
   if (*rc::gen::arbitrary<bool>()) job.data_loading_seconds = milliseconds(1, 2000);
   if (*rc::gen::arbitrary<bool>()) job.stragglers.slow_ranks = {{0, 1.2}};
   if (*rc::gen::arbitrary<bool>()) job.stragglers.per_rank_sigma = 0.02;

@@ -19,10 +19,10 @@ Job gpt(int gpus, OptimizerKind rule = OptimizerKind::muon) {
   options.samples = 1;
   options.sequence = 128;
   options.parameters = {{"layers", 2}};
-  job.step = build_step(*load_model("gpt"), options);
+  job.step = std::make_shared<const TrainingStep>(build_step(*load_model("gpt"), options));
   job.optimizer.implementation = OptimizerImplementation::fused;
   job.optimizer.name = rule;
-  job.optimizer = for_model(job.optimizer, job.step);
+  job.optimizer = for_model(job.optimizer, *job.step);
   Device& device = job.machine.device;
   device.fp32_flops = 20e12;
   device.bf16_flops = 300e12;
@@ -77,8 +77,8 @@ TEST(Muon, ServersOnGpusUpdateWholeTensors) {
   const Job with = gpt(2), without = gpt(2, OptimizerKind::adamw);
   const auto update = [](const Job& job) {
     return job.costs
-        ->optimizer(job.optimizer, job.step.precision,
-                    static_cast<double>(job.step.parameter_count), 28)
+        ->optimizer(job.optimizer, job.step->precision,
+                    static_cast<double>(job.step->parameter_count), 28)
         .span;
   };
   const double more = update(with) - update(without);

@@ -31,7 +31,7 @@ TEST(Provenance, CountsLayersUpdateAndCopies) {
     const double layers = 4 * 3e-3, update = 1e-3;
     for (const double clipping : {0.0, 1.0}) {
       job.gradient_clipping = clipping;
-      const double copies = clipping * clipping_bytes(job.step.precision, 40e6) / 1e12;
+      const double copies = clipping * clipping_bytes(job.step->precision, 40e6) / 1e12;
       const std::vector<double> share = in_child([&] {
         const ProvenanceShare p = make_strategy(options)->simulate(job).provenance;
         return std::vector{p.measured, p.interpolated, p.modelled};
@@ -93,11 +93,11 @@ TEST(Provenance, CountsBuffersBitmapInputAndSums) {
   const Job plain = large_gradients(1);
   const double before = measured_share(DdpOptions{}, plain);
   Job buffers = plain;
-  buffers.step.layers[0].buffer_bytes = 10e9;
-  buffers.step.layers[0].buffers = 2;
+  edit_step(buffers).layers[0].buffer_bytes = 10e9;
+  edit_step(buffers).layers[0].buffers = 2;
   EXPECT_LT(measured_share(DdpOptions{}, buffers), 0.95 * before);
   Job input = plain;
-  input.step.input_bytes = 20e9;
+  edit_step(input).input_bytes = 20e9;
   EXPECT_LT(measured_share(DdpOptions{}, input), 0.95 * before);
   DdpOptions unused;
   unused.find_unused_parameters = true;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "costs/optimizer.hpp"
+#include "strategies/edit_step.hpp"
 #include "strategies/parameter_server/parameter_server.hpp"
 
 namespace lockstep::testing {
@@ -49,7 +50,7 @@ inline Job toy_job(int gpus, int gpus_per_node = 8, int nodes = 64) {
   job.machine = toy_machine(gpus_per_node, nodes);
   job.gpus = gpus;
   job.costs = std::make_shared<FixedCosts>();
-  job.step.samples = 32;
+  edit_step(job).samples = 32;
   for (int i = 0; i < 10; ++i) {
     Layer layer;
     layer.name = "layer" + std::to_string(i);
@@ -60,11 +61,11 @@ inline Job toy_job(int gpus, int gpus_per_node = 8, int nodes = 64) {
     layer.parameters.push_back(weight);
     layer.inputs = {i - 1};
     layer.output_storage = i;
-    job.step.layers.push_back(layer);
-    job.step.parameter_count += weight.count;
+    edit_step(job).layers.push_back(layer);
+    edit_step(job).parameter_count += weight.count;
   }
-  job.steps = 20;
-  job.engine = Engine::loop;  // SimGrid needs a process for each job
+  job.simulation.steps = 20;
+  job.simulation.engine = Engine::loop;  // SimGrid needs a process for each job
   return job;
 }
 

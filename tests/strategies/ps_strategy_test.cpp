@@ -5,6 +5,7 @@
 #include "core/errors.hpp"
 #include "ps_fixture.hpp"
 #include "ps_job.hpp"
+#include "strategies/edit_step.hpp"
 #include "strategies/parameter_server/build.hpp"
 
 namespace lockstep::testing::ps_strategy_test {
@@ -19,7 +20,7 @@ TEST(ParameterServerJob, SynchronousOnTheHostOfOneNode) {
     const double memory = 0.8 * 200e9;
     const double sums = gpus == 1 ? 0 : (2 + 3 * (gpus - 1)) * kModelBytes / memory;
     const double update =
-        host_optimizer_seconds(job.optimizer, job.step.precision, 50e6, job.machine.host);
+        host_optimizer_seconds(job.optimizer, job.step->precision, 50e6, job.machine.host);
     const double compute = 30e-3 + 0.1e-3;
     EXPECT_NEAR(mean_of(result) / (compute + 2 * copy + sums + update), 1, 1e-9) << gpus;
     EXPECT_NEAR(result.first_step_seconds / mean_of(result), 1, 1e-9);
@@ -61,9 +62,9 @@ TEST(ParameterServerJob, ServerOnGpuReceivesWhatWorkersPush) {
   constexpr std::int64_t of_a_layer = 5 << 20;
   const auto of_server = [](Precision precision, double element_bytes) {
     Job job = toy_job(4);
-    job.step.precision = precision;
-    job.step.parameter_count = 10 * of_a_layer;
-    for (Layer& layer : job.step.layers) {
+    edit_step(job).precision = precision;
+    edit_step(job).parameter_count = 10 * of_a_layer;
+    for (Layer& layer : edit_step(job).layers) {
       layer.parameters[0].count = of_a_layer;
       layer.parameters[0].shape = {of_a_layer};
     }
@@ -93,7 +94,7 @@ TEST(ParameterServerJob, SynchronousAcrossNodesIsBoundByTheServersNic) {
     ASSERT_LT(local + 2 * kModelBytes / memory, remote);
     const double sums = (gpus - 1) * add;
     const double update =
-        host_optimizer_seconds(job.optimizer, job.step.precision, 50e6, job.machine.host);
+        host_optimizer_seconds(job.optimizer, job.step->precision, 50e6, job.machine.host);
     EXPECT_NEAR(mean_of(result) / (30.1e-3 + 2 * remote + sums + update), 1, 1e-9) << gpus;
     EXPECT_DOUBLE_EQ(busy_of(result, "NIC"), (gpus - 1) * kModelBytes);
   }
@@ -110,7 +111,7 @@ TEST(ParameterServerJob, UplinksOfAnOversubscribedTreeAreShared) {
   const double remote = 8e-6 + 2e-6 + 2 * kModelBytes / uplink;
   const double add = 3 * kModelBytes / (0.8 * 200e9);
   const double update =
-      host_optimizer_seconds(job.optimizer, job.step.precision, 50e6, job.machine.host);
+      host_optimizer_seconds(job.optimizer, job.step->precision, 50e6, job.machine.host);
   EXPECT_NEAR(mean_of(result) / (30.1e-3 + 2 * remote + 2 * add + update), 1, 1e-9);
   EXPECT_DOUBLE_EQ(busy_of(result, "uplink"), 2 * kModelBytes);
   job.machine.fabric.nodes_per_leaf = 4;  // all below one switch
@@ -128,7 +129,7 @@ TEST(ParameterServerJob, TrunksAreShared) {
   const double remote = 8e-6 + 2e-6 + 2 * kModelBytes / rate;
   const double add = 3 * kModelBytes / (0.8 * 200e9);
   const double update =
-      host_optimizer_seconds(job.optimizer, job.step.precision, 50e6, job.machine.host);
+      host_optimizer_seconds(job.optimizer, job.step->precision, 50e6, job.machine.host);
   EXPECT_NEAR(mean_of(result) / (30.1e-3 + 2 * remote + 2 * add + update), 1, 1e-9);
   EXPECT_DOUBLE_EQ(busy_of(result, "trunk"), 2 * kModelBytes);
   EXPECT_EQ(busy_of(result, "uplink"), 0);
@@ -157,7 +158,7 @@ TEST(ParameterServerJob, OneUplinkMayBeSlow) {
 // long. Where it only sends half of the time, in many short bursts, a third longer.
 TEST(ParameterServerJob, NeighboursTakeTheirShareOfLinks) {
   Job job = toy_job(4, 1);
-  job.steps = 200;
+  job.simulation.steps = 200;
   const double usual = mean_of(ParameterServer({}).simulate(job));
   const double moving = 2 * 3 * kModelBytes / 10e9;
   job.stragglers.neighbours = {{LinkClass::nic, {}, 0.5, {}, {}}};
@@ -202,8 +203,8 @@ TEST(ParameterServerJob, ServersOnHostsOfTheirOwnAreFarFromEveryWorker) {
     const double part = kModelBytes / servers;
     const double remote = 8e-6 + 2e-6 + gpus * part / 10e9;
     const double sums = (2 + 3 * (gpus - 1)) * part / (0.8 * 200e9);
-    const double update =
-        host_optimizer_seconds(job.optimizer, job.step.precision, 50e6 / servers, job.machine.host);
+    const double update = host_optimizer_seconds(job.optimizer, job.step->precision, 50e6 / servers,
+                                                 job.machine.host);
     EXPECT_NEAR(mean_of(result) / (30.1e-3 + 2 * remote + sums + update), 1, 1e-9) << servers;
     EXPECT_DOUBLE_EQ(busy_of(result, "NIC"), gpus * part);
   }
@@ -324,8 +325,8 @@ TEST(ParameterServerJob, AsynchronousEqualWorkersHaveStalenessWMinusOne) {
 // as if all steps were alike: a jitter too small to matter, which forbids both, gives the same.
 TEST(ParameterServerJob, SoftsyncWithOneUpdateARoundDoesNotKeepStep) {
   Job job = toy_job(8);
-  job.network = NetworkKind::analytic;
-  job.steps = 100;
+  job.simulation.network = NetworkKind::analytic;
+  job.simulation.steps = 100;
   ParameterServerOptions options;
   options.consistency = Consistency::softsync;
   options.splitting = 1;
@@ -357,7 +358,7 @@ TEST(ParameterServerJob, PartitionsOverlapTransferAndUpdateAndAreNotEndless) {
   EXPECT_LT(mean_of(ParameterServer(options).simulate(job)), mean_of(whole));
   options.partition_bytes = 1;
   const PsJob tiny = build_parameter_server(job, options);
-  EXPECT_LE(tiny.system.messages.size(), 4096U + job.step.layers.size());
+  EXPECT_LE(tiny.system.messages.size(), 4096U + job.step->layers.size());
   EXPECT_FALSE(tiny.notes.empty());
 }
 
@@ -367,7 +368,7 @@ TEST(ParameterServerJob, ClippingComesBeforeThePush) {
   ParameterServerOptions options;
   options.overlap = true;
   const StrategyResult result = ParameterServer(options).simulate(job);
-  EXPECT_NEAR(result.split.copies, clipping_bytes(job.step.precision, 50e6) / 1e12, 1e-12);
+  EXPECT_NEAR(result.split.copies, clipping_bytes(job.step->precision, 50e6) / 1e12, 1e-12);
   EXPECT_FALSE(result.notes.empty());
 }
 
@@ -382,7 +383,7 @@ TEST(ParameterServerJob, AccumulationRepeatsComputeOnly) {
 
 TEST(ParameterServerJob, AnalyticNetworkKnowsNoContention) {
   Job job = toy_job(5, 1);
-  job.network = NetworkKind::analytic;
+  job.simulation.network = NetworkKind::analytic;
   const StrategyResult result = ParameterServer({}).simulate(job);
   EXPECT_NEAR(result.split.exposed_communication,
               0.8 * 2 * (10e-6 + kModelBytes / 10e9) + 0.2 * 2 * (8e-6 + kModelBytes / 24e9), 2e-3);
@@ -452,7 +453,8 @@ TEST(ParameterServerJob, WorkersAreAsSlowAsTheirRankIsAndAsIsDrawn) {
   for (int worker = 0; worker < 4; ++worker) {
     for (const int step : {0, 1, 17}) {
       EXPECT_EQ(system.factor(worker, step),
-                (worker == 1 ? 1.5 : 1) * varying_factor(job.stragglers, job.seed, worker, step));
+                (worker == 1 ? 1.5 : 1) *
+                    varying_factor(job.stragglers, job.simulation.seed, worker, step));
     }
   }
 }
@@ -460,7 +462,7 @@ TEST(ParameterServerJob, WorkersAreAsSlowAsTheirRankIsAndAsIsDrawn) {
 TEST(ParameterServerJob, ThousandsOfRanksStayCheap) {
   ParameterServerOptions options;
   Job job = toy_job(4096, 8, 512);
-  job.steps = 100;
+  job.simulation.steps = 100;
   const StrategyResult sync = ParameterServer(options).simulate(job);
   EXPECT_LE(sync.step_seconds.size(), 4U);
   options.consistency = Consistency::async;
@@ -474,8 +476,8 @@ RC_GTEST_PROP(ParameterServerJob, SimplifiedLinksGiveTheSameTimes, ()) {
   Job job = toy_job(gpus, *rc::gen::element(1, 2, 4), 16);
   // Divisible by all numbers of servers: messages of unequal size that arrive at the same time
   // would be served in an order that rounding decides.
-  for (Layer& layer : job.step.layers) layer.parameters[0].count = 6'000'000;
-  job.step.parameter_count = 60'000'000;
+  for (Layer& layer : edit_step(job).layers) layer.parameters[0].count = 6'000'000;
+  edit_step(job).parameter_count = 60'000'000;
   job.machine.pcie.gpus_per_switch = *rc::gen::element(1, 2);
   job.machine.fabric.gpu_direct = *rc::gen::arbitrary<bool>();
   job.machine.fabric.nodes_per_leaf = *rc::gen::inRange(0, 4);

@@ -22,14 +22,14 @@ double copy_of(double bytes) {
   return 8e-6 + bytes / 24e9;
 }
 double server_update(const Job& job) {
-  return host_optimizer_seconds(job.optimizer, job.step.precision, elements, job.machine.host);
+  return host_optimizer_seconds(job.optimizer, job.step->precision, elements, job.machine.host);
 }
 constexpr double compute = 30.1e-3;  // with the host's start
 
 // One worker, so that nobody waits: every part is its formula.
 StrategyResult alone(const ParameterServerOptions& options) {
   Job job = toy_job(1);
-  job.steps = 40;
+  job.simulation.steps = 40;
   return ParameterServer(options).simulate(job);
 }
 
@@ -137,9 +137,9 @@ TEST(ModifiedAsync, TakesTheTimeOfItsBoundWhateverItsWeights) {
 UpdateSchedule schedule_of(const ParameterServerOptions& options, int gpus = 4) {
   Job job = toy_job(gpus);
   job.stragglers.per_step = Lognormal{0.4};
-  job.schedule_file = test_folder().file("schedule.bin");
+  job.simulation.schedule_file = test_folder().file("schedule.bin");
   ParameterServer(options).simulate(job);
-  return read_schedule(job.schedule_file);
+  return read_schedule(job.simulation.schedule_file);
 }
 
 TEST(Schedules, OfEveryConsistencySayWhatWasExchanged) {
@@ -198,7 +198,7 @@ TEST(Softsync, SaysWhichSplittingAnUnevenOneIs) {
     options.consistency = Consistency::softsync;
     options.splitting = splitting;
     Job job = toy_job(workers);
-    job.steps = 4;
+    job.simulation.steps = 4;
     return ParameterServer(options).simulate(job).notes;
   };
   const std::vector<std::string> none;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "../engine/in_child.hpp"
+#include "strategies/edit_step.hpp"
 #include "strategies/strategy.hpp"
 #include "strategies/table.hpp"
 
@@ -72,7 +73,7 @@ inline Job toy_job(int layers = 4, double elements = 10e6, int gpus = 8,
   Job job;
   job.machine = toy_machine();
   job.gpus = gpus;
-  job.step.samples = 32;
+  edit_step(job).samples = 32;
   for (int i = 0; i < layers; ++i) {
     Layer layer;
     layer.name = "layer" + std::to_string(i);
@@ -82,12 +83,12 @@ inline Job toy_job(int layers = 4, double elements = 10e6, int gpus = 8,
     layer.inputs = {i - 1};
     layer.output_bytes = 1e6;
     layer.output_storage = i;
-    job.step.layers.push_back(layer);
-    job.step.parameter_count += count;
+    edit_step(job).layers.push_back(layer);
+    edit_step(job).parameter_count += count;
   }
   job.costs = std::move(costs);
-  job.steps = 20;
-  job.interference = false;
+  job.simulation.steps = 20;
+  job.simulation.interference = false;
   return job;
 }
 

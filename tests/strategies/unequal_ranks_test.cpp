@@ -57,11 +57,11 @@ Case random_case() {
   costs->backward = {0, 2 * forward, 2 * forward};
   Case result{toy_job(*rc::gen::inRange(1, 5), *rc::gen::inRange(2, 40) * 1e6, 16, costs),
               *rc::gen::elementOf(strategies())};
-  result.job.steps = 8;
+  result.job.simulation.steps = 8;
   result.job.accumulation = *rc::gen::inRange(1, 4);
-  result.job.interference = *rc::gen::arbitrary<bool>();
-  result.job.engine = *rc::gen::element(Engine::loop, Engine::simgrid);
-  result.job.network = *rc::gen::element(NetworkKind::analytic, NetworkKind::flow);
+  result.job.simulation.interference = *rc::gen::arbitrary<bool>();
+  result.job.simulation.engine = *rc::gen::element(Engine::loop, Engine::simgrid);
+  result.job.simulation.network = *rc::gen::element(NetworkKind::analytic, NetworkKind::flow);
   return result;
 }
 

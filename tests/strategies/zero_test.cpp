@@ -80,7 +80,7 @@ TEST(Zero, TheNormIsSummedOverTheShards) {
   const Numbers plain = simulate(job, one_bucket());
   job.gradient_clipping = 1;
   const Numbers clipped = simulate(job, one_bucket());
-  const double streamed = clipping_bytes(job.step.precision, elements / 8) / 1e12;
+  const double streamed = clipping_bytes(job.step->precision, elements / 8) / 1e12;
   const double scalar = seconds(job, Collective::all_reduce, 4);
   EXPECT_LT(relative(clipped.step, plain.step + streamed + scalar), near);
   EXPECT_NEAR(clipped.busiest - plain.busiest, busiest_bytes(job, Collective::all_reduce, 4), 1e-3);
@@ -149,8 +149,8 @@ TEST(Zero, StateInsideANodeIsReducedAcrossNodesToo) {
 TEST(Zero, IsCarriedBySimGridWhereItsFewTransfersMeet) {
   const auto engine = [](int stage, int shard_group, int accumulation, bool drawn) {
     Job job = toy_job(4, 10e6, 16);
-    job.network = NetworkKind::flow;
-    job.steps = 100;
+    job.simulation.network = NetworkKind::flow;
+    job.simulation.steps = 100;
     job.accumulation = accumulation;
     if (drawn) job.stragglers.per_step = Lognormal{0.05};
     ZeroOptions options = one_bucket(stage);

@@ -156,7 +156,7 @@ TEST_F(Recommend, NeitherComputeNorCommunicationAloneTakesLongerThanTheStep) {
       const Scenario one = variants.with(c.settings);
       const Point point = expand(one, files.of(one), workloads).front();
       const double compute = least_step_seconds(point, c.family);
-      const double communication = point.strategy->least_communication_seconds(complete_job(point));
+      const double communication = point.strategy->least_communication_seconds(point.job);
       EXPECT_GT(compute, 0);
       EXPECT_LE(compute, c.verdict.step) << c.strategy << " " << c.micro;
       EXPECT_LE(communication, c.verdict.step) << c.strategy << " " << c.micro;

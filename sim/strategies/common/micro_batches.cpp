@@ -80,7 +80,7 @@ MiddleMicroBatches::MiddleMicroBatches(const Job& job, RankGroup& ranks, InputPi
       input_(input),
       provenance_(provenance),
       // The first, those that agree, one ahead of them, at least one to count, the last.
-      possible_(job.accumulation > agreeing + 3 && job.observer == nullptr &&
+      possible_(job.accumulation > agreeing + 3 && job.simulation.observer == nullptr &&
                 alike_steps(job.stragglers)) {}
 
 Program MiddleMicroBatches::ended(int micro) {

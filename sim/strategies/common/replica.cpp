@@ -11,7 +11,7 @@ Replica::Replica(TrainingContext& context, std::vector<GradientTensor> gradients
   const Job& job = context.job;
   for (const GradientTensor& tensor : tensors) {
     elements += tensor.elements;
-    if (has_main_gradients(job.step.precision)) continue;  // added to in every micro-batch
+    if (has_main_gradients(job.step->precision)) continue;  // added to in every micro-batch
     const QueuedWork sum = job.costs->stream(3 * tensor.elements * tensor.element_bytes, 1);
     QueuedWork& backward = adding[static_cast<std::size_t>(tensor.layer)].backward;
     backward = append(backward, sum);
@@ -26,7 +26,7 @@ Replica::Replica(TrainingContext& context, std::vector<GradientTensor> gradients
 MemoryPlan replica_memory_plan(const Job& job) {
   MemoryPlan plan;
   plan.micro_batches = job.accumulation;
-  plan.optimizer = optimizer_memory(job.optimizer, job.step.precision);
+  plan.optimizer = optimizer_memory(job.optimizer, job.step->precision);
   return plan;
 }
 

@@ -136,9 +136,9 @@ MemoryUse memory_use(const StepMemory& memory, const Device& device) {
 StepCosts step_costs(const Job& job) {
   StepCosts result;
   double busy = 0;
-  for (std::size_t i = 0; i < job.step.layers.size(); ++i) {
-    LayerCost cost = job.costs->layer(job.step, i);
-    cost.name = job.step.layers[i].name;
+  for (std::size_t i = 0; i < job.step->layers.size(); ++i) {
+    LayerCost cost = job.costs->layer(*job.step, i);
+    cost.name = job.step->layers[i].name;
     busy += cost.forward.busy + cost.backward.busy;
     result.arithmetic += cost.arithmetic;
     result.streaming += cost.streaming;
@@ -153,7 +153,7 @@ StepCosts step_costs(const Job& job) {
 
 std::function<double(Phase, const Occupancy&)> interference_of(const Job& job,
                                                                const StepCosts& costs) {
-  if (!job.interference || job.gpus == 1) return {};
+  if (!job.simulation.interference || job.gpus == 1) return {};
   if (one_thread(job)) {
     return [cores = cores_per_rank(job.machine, job.gpus)](Phase, const Occupancy& taken) {
       return 1 / (share_cores(cores, taken.cores).compute * taken.compute_speed);
@@ -169,10 +169,11 @@ std::function<double(Phase, const Occupancy&)> interference_of(const Job& job,
 }
 
 Engine choose_engine(const Job& job, bool transfers_meet, double transfers_per_step, bool steady) {
-  if (job.engine != Engine::automatic) return job.engine;
+  if (job.simulation.engine != Engine::automatic) return job.simulation.engine;
   // SimGrid needs some 20 us for each, and longer the more of them run side by side: about 20 ms.
   constexpr double few = 1000;
-  const double steps = 1 + (steady ? std::min(job.steps, agreeing_steps) : job.steps);
+  const double steps =
+      1 + (steady ? std::min(job.simulation.steps, agreeing_steps) : job.simulation.steps);
   return transfers_meet && transfers_per_step * steps <= few ? Engine::simgrid : Engine::loop;
 }
 
@@ -185,7 +186,7 @@ void run_steps(World& world, RankGroup& ranks, const RankSpeeds& speeds, const J
   std::vector<LinkTotals> after_first, after_last;
   bool extrapolated = false;
   const bool loads = job.data_loading_seconds > 0 || job.stragglers.loader_hiccups;
-  const int last = (job.steps + period - 1) / period * period;
+  const int last = (job.simulation.steps + period - 1) / period * period;
   const auto repeats = static_cast<std::size_t>(period);
   const auto driver = [&]() -> Program {
     int issued = 0;
@@ -196,7 +197,7 @@ void run_steps(World& world, RankGroup& ranks, const RankSpeeds& speeds, const J
       const Event end = ranks.record();
       ranks.end_step();
       issued = step;
-      if (job.progress) job.progress(static_cast<double>(step) / last);
+      if (job.simulation.progress) job.simulation.progress(static_cast<double>(step) / last);
       // One step behind: the host runs ahead of the device, but not for ever. Not behind where a
       // long period ends, so that there are only whole ones.
       const bool here = step == 0 || (period > 1 && step % period == 0);

@@ -22,9 +22,9 @@ InputPipeline::InputPipeline(const Job& job, RankGroup& ranks, JobNetwork& netwo
       ranks_(ranks),
       loader_(ranks.add_stream("loader", WaitCause::data_loading)),
       copy_(ranks.add_stream("input copy", WaitCause::data_loading)) {
-  if (!job.input_on_device && job.step.input_bytes > 0 &&
+  if (!job.input_on_device && job.step->input_bytes > 0 &&
       job.machine.device.architecture != Architecture::cpu) {
-    transfer_ = network.host_device_copy(job.step.input_bytes);
+    transfer_ = network.host_device_copy(job.step->input_bytes);
     transfer_.spec.name = "Memcpy HtoD (input)";
   }
 }
@@ -34,7 +34,8 @@ std::vector<double> InputPipeline::late() {
   std::vector<double> seconds;
   if (!job_.stragglers.loader_hiccups) return seconds;
   for (int rank = 0; rank < ranks_.lanes(); ++rank) {
-    seconds.push_back(hiccup(*job_.stragglers.loader_hiccups, job_.seed, rank, batches_));
+    seconds.push_back(
+        hiccup(*job_.stragglers.loader_hiccups, job_.simulation.seed, rank, batches_));
   }
   ++batches_;
   return seconds;
@@ -48,8 +49,7 @@ void InputPipeline::move(const std::vector<double>& seconds) {
 Program InputPipeline::next_batch() {
   // Megatron broadcasts the sizes of each micro-batch in the tensor-parallel group and copies them
   // back to the host (mpu/data.py, _build_key_size_numel_dictionaries), which waits there.
-  if (job_.costs->framework() == FrameworkKind::megatron)
-    co_await ranks_.host_wait(ranks_.record());
+  if (job_.framework == FrameworkKind::megatron) co_await ranks_.host_wait(ranks_.record());
   // A host that asks late for the batch is no slow loader, nor a slow copy.
   ranks_.wait(ranks_.host_position());
   if (job_.data_loading_seconds > 0 || job_.stragglers.loader_hiccups) {

@@ -129,7 +129,7 @@ double Bursts::pause(int before) const {
 std::optional<Bursts> bursts_of(const Job& job, std::size_t neighbour) {
   const Neighbour& said = job.stragglers.neighbours[neighbour];
   if (!in_bursts(said)) return {};
-  return Bursts{*said.lasts, *said.every, job.seed, static_cast<int>(neighbour)};
+  return Bursts{*said.lasts, *said.every, job.simulation.seed, static_cast<int>(neighbour)};
 }
 
 Program play_bursts(Bell& over, Bursts bursts, std::function<void(bool)> change) {
@@ -160,7 +160,7 @@ double draw(const Jitter& jitter, std::uint64_t seed, int rank, int step) {
 }
 
 RankSpeeds::RankSpeeds(const Job& job, std::span<const RankGroups> axes)
-    : drawn_(job.stragglers), seed_(job.seed) {
+    : drawn_(job.stragglers), seed_(job.simulation.seed) {
   const Stragglers& stragglers = job.stragglers;
   const int ranks = job.gpus;
   std::vector<double> fixed(static_cast<std::size_t>(ranks), 1.0);
@@ -169,7 +169,7 @@ RankSpeeds::RankSpeeds(const Job& job, std::span<const RankGroups> axes)
     // the slowest of N is on average, for every seed; which rank that is remains random.
     std::vector<std::pair<double, int>> order;
     for (int rank = 0; rank < ranks; ++rank) {
-      const DrawKey key{job.seed, static_cast<std::uint32_t>(rank), 0, per_rank_event};
+      const DrawKey key{job.simulation.seed, static_cast<std::uint32_t>(rank), 0, per_rank_event};
       order.emplace_back(uniform_draw(key), rank);
     }
     std::sort(order.begin(), order.end());

@@ -82,7 +82,7 @@ class TrainingLoop {
       hooks_.reduce_scalar();
       context_.copies(update_.scaling, "clip_grad_norm_");
     }
-    if (optimizer_synchronises(job_.step.precision)) {
+    if (optimizer_synchronises(job_.step->precision)) {
       hooks_.reduce_scalar();  // found_inf
       // GradScaler reads found_inf before it lets the optimizer step [22].
       co_await ranks_.host_wait(ranks_.record());
@@ -130,7 +130,7 @@ StrategyResult train(TrainingContext& context, TrainingHooks& hooks, const Updat
   result.engine = context.engine;
   result.simulated_micro_batches = loop.played();
   result.provenance = context.provenance.share();
-  result.samples_per_step = static_cast<double>(job.step.samples) * job.gpus * job.accumulation;
+  result.samples_per_step = static_cast<double>(job.step->samples) * job.gpus * job.accumulation;
   return result;
 }
 

@@ -4,12 +4,12 @@
 namespace lockstep {
 
 QueuedWork clipping_work(const Job& job, const TensorShare& share) {
-  return job.costs->stream(clipping_bytes(job.step.precision, share.elements),
+  return job.costs->stream(clipping_bytes(job.step->precision, share.elements),
                            clipping_launches(share.elements, share.tensors));
 }
 
 QueuedWork optimizer_work(const Job& job, const TensorShare& share) {
-  return job.costs->optimizer(job.optimizer, job.step.precision, share.elements, share.tensors);
+  return job.costs->optimizer(job.optimizer, job.step->precision, share.elements, share.tensors);
 }
 
 UpdateWork update_work(const Job& job, const TensorShare& updated, const TensorShare& normed) {

@@ -46,12 +46,12 @@ std::vector<IdleOption> Ddp::idle_options(const Job& job) const {
   idle.idle_if("overlap", !o.overlap, alone, nothing);
   idle.idle_if("gradient_element_size", o.gradient_bytes != 0, alone && job.accumulation == 1,
                nothing);
-  const bool buffers = std::any_of(job.step.layers.begin(), job.step.layers.end(),
+  const bool buffers = std::any_of(job.step->layers.begin(), job.step->layers.end(),
                                    [](const Layer& layer) { return layer.buffers > 0; });
   idle.idle_if("broadcast_buffers", !o.broadcast_buffers, alone || !buffers,
-               buffers ? "one GPU broadcasts nothing" : job.step.model + " has no buffers");
+               buffers ? "one GPU broadcasts nothing" : job.step->model + " has no buffers");
   idle.idle_if("sync_batch_norm", o.sync_batch_norm, shared_statistics(job, o).empty(),
-               alone ? "one GPU has all statistics" : job.step.model + " has no batch norm");
+               alone ? "one GPU has all statistics" : job.step->model + " has no batch norm");
   idle.idle_if("find_unused_parameters", o.find_unused_parameters, alone || o.static_graph,
                alone ? nothing : "with static_graph nothing is searched");
   idle.idle_if("static_graph", o.static_graph, alone || !o.find_unused_parameters,

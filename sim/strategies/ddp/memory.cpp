@@ -30,10 +30,9 @@ MemoryPlan memory_plan(const Job& job, const DdpOptions& options) {
 
 }  // namespace
 
-MemoryUse Ddp::memory(const Job& job) const {
+MemoryUse Ddp::memory(const Job& job, const MemoryAsked& asked) const {
   const MemoryPlan plan = memory_plan(job, options_for(job, options_));
-  return memory_use(step_memory(job.step, plan, job.machine.device, job.memory),
-                    job.machine.device);
+  return memory_use(step_memory(*job.step, plan, job.machine.device, asked), job.machine.device);
 }
 
 // Buckets are those from the second step on.

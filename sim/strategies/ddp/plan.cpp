@@ -58,7 +58,7 @@ class Planner {
       }
       if (cut.launches.empty() && layer > 0) continue;
       // Main gradients lie in their buckets; adding to them is part of backward.
-      if (copies > 0 && !has_main_gradients(job_.step.precision)) {
+      if (copies > 0 && !has_main_gradients(job_.step->precision)) {
         cut.copies = job_.costs->stream(copied, keeps_one_buffer(job_, options_) ? 1 : copies);
       }
       result.cuts.push_back(std::exchange(cut, {}));
@@ -79,7 +79,7 @@ class Planner {
   std::vector<SharedStatistics> statistics() const {
     std::vector<SharedStatistics> shared;
     for (const int index : statistics_) {
-      const Layer& layer = job_.step.layers[static_cast<std::size_t>(index)];
+      const Layer& layer = job_.step->layers[static_cast<std::size_t>(index)];
       // Mean and inverse deviation of each channel, in fp32; backward sums as many.
       const double sums =
           std::find_if(layer.saved.begin(), layer.saved.end(), [](const SavedTensor& saved) {
@@ -103,7 +103,7 @@ class Planner {
     double bytes = 0;
     int buffers = 0;
     int counters = 0;
-    for (const Layer& layer : job_.step.layers) {
+    for (const Layer& layer : job_.step->layers) {
       bytes += layer.buffer_bytes;
       buffers += layer.buffers;
       counters += layer.counters;
@@ -123,7 +123,7 @@ class Planner {
     const auto all_reduce = [&](double bytes) { return collective(Collective::all_reduce, bytes); };
     PlannedBucket result;
     result.hook = plan_hook(options_, bucket, tensors_, *job_.costs, all_reduce);
-    if (!options_.gradient_as_bucket_view && !has_main_gradients(job_.step.precision)) {
+    if (!options_.gradient_as_bucket_view && !has_main_gradients(job_.step->precision)) {
       result.copy_out =
           job_.costs->stream(2 * bucket.bytes, static_cast<int>(bucket.tensors.size()));
     }
@@ -170,14 +170,14 @@ DdpPlan ddp_plan(TrainingContext& context, const Replica& replica, const DdpOpti
 std::vector<int> shared_statistics(const Job& job, const DdpOptions& options) {
   std::vector<int> layers;
   if (!options.sync_batch_norm || job.gpus == 1) return layers;
-  for (std::size_t i = 0; i < job.step.layers.size(); ++i) {
-    if (job.step.layers[i].kind == "batch_norm") layers.push_back(static_cast<int>(i));
+  for (std::size_t i = 0; i < job.step->layers.size(); ++i) {
+    if (job.step->layers[i].kind == "batch_norm") layers.push_back(static_cast<int>(i));
   }
   return layers;
 }
 
 bool keeps_one_buffer(const Job& job, const DdpOptions& options) {
-  return job.costs->framework() == FrameworkKind::megatron && !options.overlap;
+  return job.framework == FrameworkKind::megatron && !options.overlap;
 }
 
 DdpOptions options_for(const Job& job, DdpOptions options) {
@@ -194,7 +194,7 @@ int ddp_gradient_bytes(const DdpOptions& options, Precision precision) {
 }
 
 std::vector<GradientTensor> ddp_tensors(const Job& job, const DdpOptions& options) {
-  return gradient_tensors(job.step, ddp_gradient_bytes(options, job.step.precision));
+  return gradient_tensors(*job.step, ddp_gradient_bytes(options, job.step->precision));
 }
 
 }  // namespace lockstep

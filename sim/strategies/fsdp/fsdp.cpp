@@ -29,7 +29,7 @@ double host_stream_seconds(double bytes, const HostSpec& host) {
 // All ranks of a host share its memory bandwidth [44].
 UpdateWork update_on_host(const Job& job, double elements) {
   UpdateWork work;
-  const Precision precision = job.step.precision;
+  const Precision precision = job.step->precision;
   const double on_host = elements * ranks_per_host(job);
   work.on_host = host_optimizer_seconds(job.optimizer, precision, on_host, job.machine.host);
   work.clips = job.gradient_clipping > 0;
@@ -47,7 +47,7 @@ UpdateWork update_of(const Job& job, const FsdpLayout& layout) {
   UpdateWork work = update_work(job, shard, shard);
   if (work.clips) {
     // One reading pass for the norm, one read-and-write pass to scale.
-    const double bytes = clipping_bytes(job.step.precision, shard.elements);
+    const double bytes = clipping_bytes(job.step->precision, shard.elements);
     const int launches = clipping_launches(shard.elements, shard.tensors);
     work.norm = job.costs->stream(bytes / 3, launches / 2);
     work.scaling = job.costs->stream(bytes * 2 / 3, launches - launches / 2);
@@ -57,7 +57,7 @@ UpdateWork update_of(const Job& job, const FsdpLayout& layout) {
 
 // Gathers and reductions meet those between replicas.
 Engine engine_for(const Job& job, const FsdpLayout& layout) {
-  const bool meet = layout.groups.hybrid() && job.network == NetworkKind::flow;
+  const bool meet = layout.groups.hybrid() && job.simulation.network == NetworkKind::flow;
   const double each = 2 + 2 * (layout.options.sync_every_micro_batch ? job.accumulation : 1);
   return choose_engine(job, meet, each * static_cast<double>(layout.units.size()),
                        alike_steps(job.stragglers));
@@ -82,7 +82,7 @@ std::vector<std::string> notes(const Job& job, const FsdpOptions& wanted,
   if (job.gpus == 1 && wanted.sharding != Sharding::no_shard) {
     result.push_back("one GPU shards nothing: FSDP runs as no_shard");
   }
-  const bool blocks = std::any_of(job.step.layers.begin(), job.step.layers.end(),
+  const bool blocks = std::any_of(job.step->layers.begin(), job.step->layers.end(),
                                   [](const Layer& layer) { return !layer.block.empty(); });
   const bool by_block =
       wanted.wrap.policy == WrapPolicy::block ||
@@ -152,9 +152,9 @@ std::optional<Diagnostic> Fsdp::optimizer_misfit(const OptimizerSpec& optimizer,
   return without_whole_matrices(optimizer, "fsdp", "FSDP's ranks keep shards of them");
 }
 
-MemoryUse Fsdp::memory(const Job& job) const {
+MemoryUse Fsdp::memory(const Job& job, const MemoryAsked& asked) const {
   const FsdpLayout layout = fsdp_layout(job, options_);
-  MemoryUse use = memory_use(fsdp_memory(job, layout), job.machine.device);
+  MemoryUse use = memory_use(fsdp_memory(job, layout, asked), job.machine.device);
   const HostMemory host = fsdp_host_memory(job, layout);
   if (host.bytes <= 0) return use;
   use.host = host.bytes;

@@ -18,7 +18,7 @@ std::vector<IdleOption> Fsdp::idle_options(const Job& job) const {
                "one group holds all GPUs");
   idle.idle_if("shard_group", o.shard_group != 0, !hybrid,
                "only hybrid_shard and hybrid_shard_zero2 have groups");
-  const bool blocks = std::any_of(job.step.layers.begin(), job.step.layers.end(),
+  const bool blocks = std::any_of(job.step->layers.begin(), job.step->layers.end(),
                                   [](const Layer& layer) { return !layer.block.empty(); });
   idle.idle_if("wrap.min_parameters", o.wrap.min_parameters != 0,
                o.wrap.policy == WrapPolicy::none || (o.wrap.policy == WrapPolicy::block && blocks),
@@ -26,7 +26,7 @@ std::vector<IdleOption> Fsdp::idle_options(const Job& job) const {
                                                  : "the units are the model's repeated blocks");
   idle.idle_if("sync_every_micro_batch", !o.sync_every_micro_batch, job.accumulation == 1,
                "the step has one micro-batch");
-  idle.idle_if("autocast", o.autocast, !autocasts(job.step.precision),
+  idle.idle_if("autocast", o.autocast, !autocasts(job.step->precision),
                "nothing is computed in half precision that is not autocast anyway");
   const bool two = o.version == 2;
   idle.idle_if("use_orig_params", o.use_orig_params, two, "version 2 has no flat parameters");
@@ -41,7 +41,7 @@ std::vector<IdleOption> Fsdp::idle_options(const Job& job) const {
   const bool keeps =
       o.sharding == Sharding::shard_grad_op || o.sharding == Sharding::hybrid_shard_zero2;
   if (!backward && !o.forward_prefetch && o.limit_all_gathers && !keeps) return idle.take();
-  const std::vector<FsdpUnit> units = make_units(job.step, o.wrap);
+  const std::vector<FsdpUnit> units = make_units(*job.step, o.wrap);
   const bool one = units.size() == 1;
   const bool one_group = !hybrid || group >= job.gpus;
   idle.idle_if("sharding", keeps, !alone && one_group && one && units.front().root,

@@ -65,10 +65,10 @@ FsdpLayout fsdp_layout(const Job& job, const FsdpOptions& options) {
   FsdpLayout layout;
   layout.options = options;
   choose_groups(job, layout);
-  layout.shard_bytes = parameter_bytes(job.step.precision);
-  layout.gather_bytes = chosen_bytes(options.gather_bytes, activation_bytes(job.step.precision));
+  layout.shard_bytes = parameter_bytes(job.step->precision);
+  layout.gather_bytes = chosen_bytes(options.gather_bytes, activation_bytes(job.step->precision));
   layout.reduce_bytes = chosen_bytes(options.reduce_bytes, layout.gather_bytes);
-  layout.units = make_units(job.step, options.wrap);
+  layout.units = make_units(*job.step, options.wrap);
   const std::int64_t aligned =
       options.use_orig_params ? std::max(1, alignment / layout.gather_bytes) : 0;
   for (const FsdpUnit& unit : layout.units) {

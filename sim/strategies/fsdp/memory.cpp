@@ -44,7 +44,7 @@ HostMemory of_unit(const FsdpUnit& unit, double shard, const FsdpOptions& option
 HostMemory fsdp_host_memory(const Job& job, const FsdpLayout& layout) {
   HostMemory memory;
   if (!layout.options.cpu_offload || is_host(job.machine.device)) return memory;
-  memory.bytes = optimizer_memory(job.optimizer, job.step.precision).state_bytes_per_element *
+  memory.bytes = optimizer_memory(job.optimizer, job.step->precision).state_bytes_per_element *
                  layout.optimizer_elements();
   for (std::size_t i = 0; i < layout.units.size(); ++i) {
     const HostMemory unit =
@@ -58,17 +58,17 @@ HostMemory fsdp_host_memory(const Job& job, const FsdpLayout& layout) {
   return memory;
 }
 
-StepMemory fsdp_memory(const Job& job, const FsdpLayout& layout) {
+StepMemory fsdp_memory(const Job& job, const FsdpLayout& layout, const MemoryAsked& asked) {
   OptimizerMemory optimizer;
   if (!layout.options.cpu_offload) {
-    optimizer = optimizer_memory(job.optimizer, job.step.precision);
+    optimizer = optimizer_memory(job.optimizer, job.step->precision);
   }
   double communication = 0;
   if (layout.sharded()) communication += communicator_bytes(job.machine, layout.groups.shard);
   if (layout.groups.replicas > 1)
     communication += communicator_bytes(job.machine, layout.groups.replica);
-  return play_steps<ShardedState>(job.step, job.machine.device, job.accumulation, communication,
-                                  job.memory, layout, optimizer);
+  return play_steps<ShardedState>(*job.step, job.machine.device, job.accumulation, communication,
+                                  asked, layout, optimizer);
 }
 
 }  // namespace lockstep

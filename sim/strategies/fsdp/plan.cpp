@@ -117,7 +117,7 @@ class Pricing {
     double after = 0;
     int launches = 0;
     if (job_.gpus > 1 &&
-        job_.step.precision == Precision::amp_fp16) {  // no NCCL average in fp16 [56]
+        job_.step->precision == Precision::amp_fp16) {  // no NCCL average in fp16 [56]
       unit.before_reduce = kernels(2 * reduce * all, 1);
       after += 2 * reduce * shard;
       ++launches;
@@ -155,7 +155,7 @@ FsdpPlan fsdp_plan(TrainingContext& context, const FsdpLayout& layout) {
   if (plan.layout.sharded()) {
     plan.scalar = context.network.collective(plan.layout.groups.shard, Collective::all_reduce, 4);
   }
-  plan.hooks = fsdp_hooks(plan.layout, job.step);
+  plan.hooks = fsdp_hooks(plan.layout, *job.step);
   plan.passes = lay_out(context.costs.layers, plan.hooks);
   return plan;
 }

@@ -60,7 +60,7 @@ class Averager final : public TrainingHooks {
 };
 
 std::vector<GradientTensor> tensors_of(const Job& job) {
-  return gradient_tensors(job.step, gradient_bytes(job.step.precision));
+  return gradient_tensors(*job.step, gradient_bytes(job.step->precision));
 }
 
 // Each update is the mean of what the ranks made of the parameters in `every` steps of their own.
@@ -69,7 +69,7 @@ UpdateSchedule schedule_of(const Job& job, const LocalSgdOptions& options,
   const int every = options.every;
   const double step = mean(result.step_seconds);
   UpdateSchedule schedule =
-      synchronous_schedule(job.gpus, (job.steps + every - 1) / every,
+      synchronous_schedule(job.gpus, (job.simulation.steps + every - 1) / every,
                            result.first_step_seconds + (every - 1) * step, every * step);
   schedule.exchange = Exchange::parameters;
   schedule.local_steps = every;
@@ -82,8 +82,8 @@ UpdateSchedule schedule_of(const Job& job, const LocalSgdOptions& options,
 double LocalSgd::flat_bytes(const Job& job) const {
   double elements = 0;
   for (const GradientTensor& tensor : tensors_of(job)) elements += tensor.elements;
-  const double state = optimizer_state_bytes(job.optimizer, job.step.precision);
-  return elements * (parameter_bytes(job.step.precision) + (options_.average_state ? state : 0.0));
+  const double state = optimizer_state_bytes(job.optimizer, job.step->precision);
+  return elements * (parameter_bytes(job.step->precision) + (options_.average_state ? state : 0.0));
 }
 
 StrategyResult LocalSgd::simulate(const Job& job) const {
@@ -92,20 +92,19 @@ StrategyResult LocalSgd::simulate(const Job& job) const {
   Averager averager(context, replica, options_.every, flat_bytes(job));
   StrategyResult result =
       train(context, averager, replica.update, job.gpus > 1 ? options_.every : 1);
-  if (!job.schedule_file.empty() && job.gpus > 1) {
-    write_schedule(schedule_of(job, options_, result), job.schedule_file);
+  if (!job.simulation.schedule_file.empty() && job.gpus > 1) {
+    write_schedule(schedule_of(job, options_, result), job.simulation.schedule_file);
   }
   return result;
 }
 
-MemoryUse LocalSgd::memory(const Job& job) const {
+MemoryUse LocalSgd::memory(const Job& job, const MemoryAsked& asked) const {
   MemoryPlan plan = replica_memory_plan(job);
   if (job.gpus > 1) {
     plan.replicated.flat_copy_bytes = flat_bytes(job);
     plan.communication_bytes = communicator_bytes(job.machine, group_of(job.machine, job.gpus));
   }
-  return memory_use(step_memory(job.step, plan, job.machine.device, job.memory),
-                    job.machine.device);
+  return memory_use(step_memory(*job.step, plan, job.machine.device, asked), job.machine.device);
 }
 
 nlohmann::ordered_json LocalSgd::communication(const Job& job) const {
@@ -116,7 +115,7 @@ nlohmann::ordered_json LocalSgd::communication(const Job& job) const {
 std::vector<IdleOption> LocalSgd::idle_options(const Job& job) const {
   IdleOptions idle;
   const bool alone = job.gpus == 1;
-  const bool stateless = optimizer_state_bytes(job.optimizer, job.step.precision) == 0;
+  const bool stateless = optimizer_state_bytes(job.optimizer, job.step->precision) == 0;
   idle.idle_if("every", options_.every != LocalSgdOptions{}.every, alone,
                "one GPU averages nothing");
   idle.idle_if("average_state", options_.average_state, alone || stateless,

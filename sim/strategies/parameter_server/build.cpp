@@ -37,7 +37,7 @@ void note_uneven_splitting(const ParameterServerOptions& options, int workers, P
 PsJob build_parameter_server(const Job& job, const ParameterServerOptions& options) {
   PsJob result;
   PsSystem& system = result.system;
-  const double push_bytes = push_element_bytes(options, job.step.precision);
+  const double push_bytes = push_element_bytes(options, job.step->precision);
   const bool overlap = options.overlap && job.gradient_clipping == 0;
   if (options.overlap && !overlap) {
     result.notes.push_back(
@@ -48,7 +48,7 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
   if (options.partition_bytes > 0) {
     layout.partition_elements =
         std::max<std::int64_t>(1, static_cast<std::int64_t>(options.partition_bytes / push_bytes));
-    const auto smallest = job.step.parameter_count / static_cast<std::int64_t>(kMostMessages) + 1;
+    const auto smallest = job.step->parameter_count / static_cast<std::int64_t>(kMostMessages) + 1;
     if (layout.partition_elements < smallest) {
       layout.partition_elements = smallest;
       result.notes.push_back(fmt::format(
@@ -57,10 +57,10 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
           static_cast<double>(smallest) * push_bytes, kMostMessages));
     }
   }
-  result.keys = make_keys(job.step, layout);
+  result.keys = make_keys(*job.step, layout);
   result.places = server_places(job.machine, job.gpus, options);
   result.links = server_links(job, result.places);
-  result.simulated = simplify(result.links, job.network != NetworkKind::analytic);
+  result.simulated = simplify(result.links, job.simulation.network != NetworkKind::analytic);
 
   system.rule = consistency_rule(options, job.gpus);
   note_uneven_splitting(options, job.gpus, result);
@@ -74,18 +74,18 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
   system.batches = options.exchange_every;
   system.pull_overlap = options.pull_overlap;
   system.priorities = options.priority;
-  system.progress = job.progress;
-  system.observer = job.observer;
-  system.records_updates = !job.schedule_file.empty();
+  system.progress = job.simulation.progress;
+  system.observer = job.simulation.observer;
+  system.records_updates = !job.simulation.schedule_file.empty();
   system.servers = options.servers;
   system.places = result.places.count;
   system.serial_servers = options.serial;
   system.input_seconds = job.data_loading_seconds;
-  if (!job.input_on_device && job.step.input_bytes > 0 &&
+  if (!job.input_on_device && job.step->input_bytes > 0 &&
       job.machine.device.architecture != Architecture::cpu) {
     system.input_copy_seconds =
         job.communication_scale *
-        host_device_copy(job.machine, job.step.input_bytes).seconds(job.step.input_bytes);
+        host_device_copy(job.machine, job.step->input_bytes).seconds(job.step->input_bytes);
   }
   system.links = result.simulated.capacity;
   std::vector<PsLink> links;
@@ -111,7 +111,7 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
     };
   }
   // Without interference everybody computes as if alone.
-  if (job.interference) {
+  if (job.simulation.interference) {
     const SharedCores cores = shared_cores(job, result.places);
     system.server_core = cores.of_server;
     system.shared_cores = static_cast<int>(cores.rank.size());
@@ -129,7 +129,7 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
   if (by_key && static_cast<double>(sent.size()) > most) {
     const std::size_t wanted = sent.size();
     sent = bundles(result.keys, options.servers, by_key, join,
-                   static_cast<double>(job.step.parameter_count) / most);
+                   static_cast<double>(job.step->parameter_count) / most);
     result.notes.push_back(
         fmt::format("keys travel in {} messages instead of {}: so many take long "
                     "to simulate",
@@ -138,7 +138,7 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
   for (const Bundle& bundle : sent) {
     PricedMessage priced = price_message(job, options, result.places, bundle);
     PsMessage& message = priced.message;
-    message.name = by_key ? std::string_view(job.step.layers[at(bundle.layer)].name) : "all keys";
+    message.name = by_key ? std::string_view(job.step->layers[at(bundle.layer)].name) : "all keys";
     // In the step of all workers, on the mean server.
     const double share = 1.0 / options.servers;
     if (system.rule.pushes_per_update == 1) {
@@ -168,13 +168,15 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
       work_of_a_message * static_cast<double>(std::max<std::size_t>(1, system.messages.size()));
   const int affordable =
       std::max(kFewestSteps, static_cast<int>(std::min(1e9, kWorkBudget / work)));
-  const int wanted = std::max(kFewestSteps, (job.steps + system.batches - 1) / system.batches);
-  system.steps = std::min(system.batches > 1 ? wanted : std::max(1, job.steps), affordable) + 1;
+  const int wanted =
+      std::max(kFewestSteps, (job.simulation.steps + system.batches - 1) / system.batches);
+  system.steps =
+      std::min(system.batches > 1 ? wanted : std::max(1, job.simulation.steps), affordable) + 1;
   if (!system.steady && affordable < wanted) {
     result.notes.push_back(
         fmt::format("{} steps are simulated instead of {}: so many messages take "
                     "long",
-                    affordable * system.batches, job.steps));
+                    affordable * system.batches, job.simulation.steps));
   }
   const double uneven = imbalance(result.keys, options.servers);
   if (uneven > 1.05) {

@@ -15,16 +15,16 @@ MemoryPlan worker_memory_plan(const Job& job, const ParameterServerOptions& opti
   plan.micro_batches = job.accumulation * options.exchange_every;
   if (options.consistency == Consistency::elastic) {  // workers step by themselves
     plan.micro_batches = job.accumulation;
-    plan.optimizer = optimizer_memory(job.optimizer, job.step.precision);
+    plan.optimizer = optimizer_memory(job.optimizer, job.step->precision);
   }
   if (std::holds_alternative<TopK>(options.compression)) {  // what has not been sent yet
     plan.replicated.hook_state_bytes +=
-        static_cast<double>(job.step.parameter_count) * gradient_bytes(job.step.precision);
+        static_cast<double>(job.step->parameter_count) * gradient_bytes(job.step->precision);
   }
   if (job.machine.device.architecture == Architecture::cpu) {
     // The one message into which a worker on a CPU puts its gradients (build.cpp).
     plan.replicated.hook_state_bytes +=
-        static_cast<double>(job.step.parameter_count) * gradient_bytes(job.step.precision);
+        static_cast<double>(job.step->parameter_count) * gradient_bytes(job.step->precision);
   }
   return plan;
 }
@@ -43,15 +43,15 @@ ServerPlan server_memory_plan(const Job& job, const ParameterServerOptions& opti
     plan.tensor_elements.back() += static_cast<double>(key.elements);
     last_tensor = key.tensor;
   }
-  plan.element_bytes = parameter_bytes(job.step.precision);
-  plan.pushed_bytes = push_element_bytes(options, job.step.precision);
+  plan.element_bytes = parameter_bytes(job.step->precision);
+  plan.pushed_bytes = push_element_bytes(options, job.step->precision);
   if (options.consistency != Consistency::elastic) {
-    plan.optimizer = optimizer_memory(of_tensors(job.optimizer, tensors), job.step.precision);
+    plan.optimizer = optimizer_memory(of_tensors(job.optimizer, tensors), job.step->precision);
   }
   if (const Weighting by = weighting(options); compensates(by)) {
     // The weights that each worker read (fact 85), and the adaptive lambda's mean square.
     const int kept = job.gpus + (by == Weighting::compensated_adaptive ? 1 : 0);
-    const double bytes = kept * parameter_bytes(job.step.precision);
+    const double bytes = kept * parameter_bytes(job.step->precision);
     plan.optimizer.state_bytes_per_element += bytes;
     for (TensorUpdate& other : plan.optimizer.others) other.state_bytes_per_element += bytes;
   }
@@ -62,9 +62,9 @@ ServerPlan server_memory_plan(const Job& job, const ParameterServerOptions& opti
 }
 
 MemoryUse parameter_server_memory(const Job& job, const ParameterServerOptions& options,
-                                  const std::vector<Key>& keys) {
+                                  const std::vector<Key>& keys, const MemoryAsked& asked) {
   const StepMemory worker =
-      step_memory(job.step, worker_memory_plan(job, options), job.machine.device, job.memory);
+      step_memory(*job.step, worker_memory_plan(job, options), job.machine.device, asked);
   MemoryUse use = memory_use(worker, job.machine.device);
   if (options.placement != ServerPlacement::gpu) return use;
 

@@ -91,9 +91,9 @@ PricedMessage price_message(const Job& job, const ParameterServerOptions& option
   message.place = places.of_server[at(bundle.server)];
   message.priority = bundle.layer;
   message.pieces = bundle.pieces;
-  const double dense = bundle.elements * push_element_bytes(options, job.step.precision);
+  const double dense = bundle.elements * push_element_bytes(options, job.step->precision);
   message.push_bytes = dense;
-  message.pull_bytes = bundle.elements * pull_element_bytes(options, job.step.precision);
+  message.pull_bytes = bundle.elements * pull_element_bytes(options, job.step->precision);
   double added = 2 * dense;  // read and written to add a gradient to the sum
   if (std::holds_alternative<HalfPush>(options.compression)) {
     message.push_bytes = std::min(dense, 2 * bundle.elements);
@@ -130,11 +130,11 @@ PricedMessage price_message(const Job& job, const ParameterServerOptions& option
     std::vector<int> tensors;
     for (const ParameterPiece& piece : bundle.pieces) tensors.push_back(piece.parameter);
     const QueuedWork update = job.costs->optimizer(
-        of_tensors(job.optimizer, tensors), job.step.precision, bundle.elements, bundle.tensors);
+        of_tensors(job.optimizer, tensors), job.step->precision, bundle.elements, bundle.tensors);
     message.update_seconds = neighbours * update.span;
     priced.update = update.provenance;
   } else {
-    message.update_seconds = neighbours * host_optimizer_seconds(job.optimizer, job.step.precision,
+    message.update_seconds = neighbours * host_optimizer_seconds(job.optimizer, job.step->precision,
                                                                  bundle.elements, job.machine.host);
   }
   if (const Weighting by = weighting(options); compensates(by)) {
@@ -142,14 +142,14 @@ PricedMessage price_message(const Job& job, const ParameterServerOptions& option
     // adaptive lambda's mean square is read and written.
     const double streams = by == Weighting::compensated_adaptive ? 4 : 2;
     message.update_seconds +=
-        streaming(streams * bundle.elements * parameter_bytes(job.step.precision));
+        streaming(streams * bundle.elements * parameter_bytes(job.step->precision));
   }
   return priced;
 }
 
 QueuedWork compression_work(const Job& job, const ParameterServerOptions& options,
                             const Bundle& bundle) {
-  const double bytes = gradient_bytes(job.step.precision);
+  const double bytes = gradient_bytes(job.step->precision);
   if (std::holds_alternative<HalfPush>(options.compression) && bytes > 2) {
     return job.costs->stream((bytes + 2) * bundle.elements, bundle.tensors);  // a cast
   }

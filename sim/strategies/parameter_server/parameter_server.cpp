@@ -118,8 +118,8 @@ StrategyResult ParameterServer::simulate(const Job& job) const {
   const Engine engine = choose_engine(job, meet, transfers, system.steady);
   PsTrace trace = run_parameter_server(system, make_executor(engine));
 
-  if (!job.schedule_file.empty()) {
-    write_schedule(schedule_of(job, options_, system, trace), job.schedule_file);
+  if (!job.simulation.schedule_file.empty()) {
+    write_schedule(schedule_of(job, options_, system, trace), job.simulation.schedule_file);
   }
   // What the system calls a step is so many batches of each worker.
   const double batches = system.batches;
@@ -140,7 +140,7 @@ StrategyResult ParameterServer::simulate(const Job& job) const {
   result.ranks = ascending(std::move(trace.workers), system.worker_of_rank);
   result.device_busy = busy_seconds(result.split, result.step_seconds);
   result.samples_per_step =
-      static_cast<double>(job.gpus) * static_cast<double>(job.step.samples) * job.accumulation;
+      static_cast<double>(job.gpus) * static_cast<double>(job.step->samples) * job.accumulation;
   result.traffic = traffic_of(ps, trace);
   result.staleness = staleness_of(trace.staleness);
   if (!keeps_step(system)) result.worker_steps = worker_steps_of(trace.worker_steps);
@@ -163,8 +163,8 @@ StrategyResult ParameterServer::simulate(const Job& job) const {
   return result;
 }
 
-MemoryUse ParameterServer::memory(const Job& job) const {
-  return parameter_server_memory(job, options_, build_parameter_server(job, options_).keys);
+MemoryUse ParameterServer::memory(const Job& job, const MemoryAsked& asked) const {
+  return parameter_server_memory(job, options_, build_parameter_server(job, options_).keys, asked);
 }
 
 nlohmann::ordered_json ParameterServer::communication(const Job&) const {
@@ -235,7 +235,7 @@ std::vector<IdleOption> ParameterServer::idle_options(const Job& job) const {
   idle.idle_if("priority", o.priority, !by_key,
                "one message is all that waits: it needs overlap, pull_overlap or partition_size");
   const bool halves = std::holds_alternative<HalfPush>(o.compression);
-  idle.idle_if("push_compression", halves, gradient_bytes(job.step.precision) <= 2,
+  idle.idle_if("push_compression", halves, gradient_bytes(job.step->precision) <= 2,
                "gradients are of 2 bytes anyway");
   idle.idle_if("switch", o.switches.has_value(), alone, "one worker waits for nobody");
   idle.idle_if("controller", o.controller.has_value(), alone, "one worker waits for nobody");

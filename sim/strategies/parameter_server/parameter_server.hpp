@@ -12,7 +12,7 @@ class ParameterServer final : public StrategyOf<ParameterServerOptions> {
  public:
   explicit ParameterServer(const ParameterServerOptions& options) : StrategyOf(options) {}
   StrategyResult simulate(const Job& job) const override;
-  MemoryUse memory(const Job& job) const override;
+  MemoryUse memory(const Job& job, const MemoryAsked& asked = {}) const override;
   nlohmann::ordered_json communication(const Job& job) const override;
   std::vector<IdleOption> idle_options(const Job& job) const override;
   std::vector<std::string> not_replayed(const Job& job) const override;
@@ -33,6 +33,6 @@ ServerPlan server_memory_plan(const Job& job, const ParameterServerOptions& opti
                               const std::vector<Key>& keys, int server);
 // Of the fullest device: a worker, or a worker and the servers that share its GPU.
 MemoryUse parameter_server_memory(const Job& job, const ParameterServerOptions& options,
-                                  const std::vector<Key>& keys);
+                                  const std::vector<Key>& keys, const MemoryAsked& asked);
 
 }  // namespace lockstep

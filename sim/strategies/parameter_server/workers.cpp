@@ -17,7 +17,7 @@ namespace {
 // What travels of each layer, and of the whole model.
 struct Sent {
   Sent(const Job& job, const ParameterServerOptions& options, const std::vector<Bundle>& bundles)
-      : here(job.step.layers.size(), false), compression(job.step.layers.size()) {
+      : here(job.step->layers.size(), false), compression(job.step->layers.size()) {
     for (const Bundle& bundle : bundles) {
       here[at(bundle.layer)] = true;
       QueuedWork& work = compression[at(bundle.layer)];
@@ -68,11 +68,11 @@ class Segments {
 
 void add_segments(const Job& job, const ParameterServerOptions& options, const StepCosts& costs,
                   const std::vector<Bundle>& sent, PsSystem& system) {
-  const int layers = static_cast<int>(job.step.layers.size());
+  const int layers = static_cast<int>(job.step->layers.size());
   const Sent whole(job, options, sent);
   const bool overlap = options.overlap && job.gradient_clipping == 0;
   const bool elastic = options.consistency == Consistency::elastic;
-  const double weights = whole.elements * parameter_bytes(job.step.precision);
+  const double weights = whole.elements * parameter_bytes(job.step->precision);
   std::vector<int> ready(at(layers), 0), needed(at(layers), 0);
   if (elastic) {  // what came back moves the worker: two read, one written
     Segments(system, 0).add(Phase::copies, "move", job.costs->stream(3 * weights, whole.tensors));
@@ -110,13 +110,13 @@ void add_segments(const Job& job, const ParameterServerOptions& options, const S
     if (job.gradient_clipping > 0 && (last || updates)) {
       segments.begin(Phase::copies);
       segments.add(Phase::copies, "clip_grad_norm_",
-                   job.costs->stream(clipping_bytes(job.step.precision, whole.elements),
+                   job.costs->stream(clipping_bytes(job.step->precision, whole.elements),
                                      clipping_launches(whole.elements, whole.tensors)));
     }
     if (updates) {
       segments.add(
           Phase::optimizer, "optimizer",
-          job.costs->optimizer(job.optimizer, job.step.precision, whole.elements, whole.tensors));
+          job.costs->optimizer(job.optimizer, job.step->precision, whole.elements, whole.tensors));
     }
   }
   Segments segments(system, system.batches - 1);
@@ -126,7 +126,7 @@ void add_segments(const Job& job, const ParameterServerOptions& options, const S
   }
   if (job.machine.device.architecture == Architecture::cpu && !overlap) {
     // One message for all tensors is one piece of memory: no copy engine gathers them on the way.
-    const double bytes = whole.elements * gradient_bytes(job.step.precision);
+    const double bytes = whole.elements * gradient_bytes(job.step->precision);
     segments.add(Phase::copies, "gradients to message",
                  job.costs->stream(2 * bytes, whole.tensors));
   }
@@ -175,12 +175,13 @@ void add_workers(const Job& job, const SimulatedLinks& links, const PsLinks& all
   std::vector<double> speed;
   for (const int rank : representative) speed.push_back(speed_of(rank));
   const Stragglers& stragglers = job.stragglers;
-  system.factor = [speed, representative, stragglers, seed = job.seed](int worker, int step) {
+  system.factor = [speed, representative, stragglers, seed = job.simulation.seed](int worker,
+                                                                                  int step) {
     return speed[at(worker)] * varying_factor(stragglers, seed, representative[at(worker)], step);
   };
   if (stragglers.loader_hiccups) {
-    system.late_input = [representative, hiccups = *stragglers.loader_hiccups, seed = job.seed](
-                            int worker, int batch) {
+    system.late_input = [representative, hiccups = *stragglers.loader_hiccups,
+                         seed = job.simulation.seed](int worker, int batch) {
       return hiccup(hiccups, seed, representative[at(worker)], batch);
     };
   }

@@ -26,7 +26,7 @@ class Pricing {
       priced.reduce = network_.collective(group_of(job_.machine, job_.gpus), Collective::all_reduce,
                                           bucket.bytes);
     }
-    const double parameters = bucket.elements * parameter_bytes(job_.step.precision);
+    const double parameters = bucket.elements * parameter_bytes(job_.step->precision);
     if (layout_.scatters()) {
       priced.gather.push_back(
           network_.collective(groups.shard, Collective::all_gather, parameters));
@@ -70,7 +70,8 @@ std::vector<ZeroCut> cuts_of(const Job& job, const ZeroLayout& layout,
       tensors += static_cast<int>(layout.buckets[b].tensors.size());
     }
     // Main gradients lie in their buckets; adding to them is part of backward.
-    if (!has_main_gradients(job.step.precision)) cut.copies = job.costs->stream(2 * bytes, tensors);
+    if (!has_main_gradients(job.step->precision))
+      cut.copies = job.costs->stream(2 * bytes, tensors);
     cuts.push_back(std::move(cut));
     units.push_back({.completed_by = layer});
   }
@@ -96,8 +97,8 @@ ZeroLayout zero_layout(const Job& job, const ZeroOptions& options) {
       "zero.shard_group");
   layout.gradient_bytes = options.gradient_bytes > 0
                               ? static_cast<int>(std::lround(options.gradient_bytes))
-                              : gradient_bytes(job.step.precision);
-  layout.tensors = gradient_tensors(job.step, layout.gradient_bytes);
+                              : gradient_bytes(job.step->precision);
+  layout.tensors = gradient_tensors(*job.step, layout.gradient_bytes);
   if (job.gpus > 1) {
     layout.buckets =
         cut_buckets(layout.tensors, arrival_order(layout.tensors), {options.bucket_bytes});

@@ -93,7 +93,7 @@ class ZeroHooks final : public TrainingHooks {
 };
 
 Engine engine_for(const Job& job, const ZeroLayout& layout) {
-  const bool meet = layout.groups.hybrid() && job.network == NetworkKind::flow;
+  const bool meet = layout.groups.hybrid() && job.simulation.network == NetworkKind::flow;
   const double reductions = layout.options.stage == 2 ? job.accumulation : 1;
   return choose_engine(job, meet, (1 + 2 * reductions) * static_cast<double>(layout.buckets.size()),
                        alike_steps(job.stragglers));
@@ -120,7 +120,7 @@ StrategyResult Zero::simulate(const Job& job) const {
   return train(context, hooks, plan.update);
 }
 
-MemoryUse Zero::memory(const Job& job) const {
+MemoryUse Zero::memory(const Job& job, const MemoryAsked& asked) const {
   const ZeroLayout layout = zero_layout(job, options_);
   MemoryPlan plan = replica_memory_plan(job);
   if (job.gpus > 1) {
@@ -146,8 +146,7 @@ MemoryUse Zero::memory(const Job& job) const {
       plan.communication_bytes += communicator_bytes(job.machine, layout.groups.replica);
     }
   }
-  return memory_use(step_memory(job.step, plan, job.machine.device, job.memory),
-                    job.machine.device);
+  return memory_use(step_memory(*job.step, plan, job.machine.device, asked), job.machine.device);
 }
 
 nlohmann::ordered_json Zero::communication(const Job& job) const {

@@ -1,0 +1,63 @@
+// A cost source made of the answers of others: an anchor's factors, a what-if question's change of the
+// machine, other devices beside the job's own.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "costs/compute.hpp"
+
+namespace lockstep {
+
+class TransformedCosts final : public ComputeCosts {
+ public:
+  using Sources = std::vector<std::shared_ptr<const ComputeCosts>>;
+  // Both get what each source answers, in order. `work`: of one piece of work. `seconds`: of the device
+  // seconds by which explanations and interference tell layers apart.
+  struct Rule {
+    std::function<QueuedWork(const std::vector<QueuedWork>&)> work;
+    std::function<double(const std::vector<double>&)> seconds;
+  };
+  TransformedCosts(Sources sources, Rule rule)
+      : sources_(std::move(sources)), rule_(std::move(rule)) {}
+
+  LayerCost layer(const TrainingStep& step, std::size_t index) const override {
+    std::vector<LayerCost> answers;
+    for (const auto& source : sources_) answers.push_back(source->layer(step, index));
+    const auto each = [&answers](auto part) {
+      std::vector<std::remove_reference_t<decltype(answers.front().*part)>> values;
+      for (const LayerCost& answer : answers) values.push_back(answer.*part);
+      return values;
+    };
+    LayerCost cost = answers.front();
+    for (auto part : {&LayerCost::forward, &LayerCost::backward})
+      cost.*part = rule_.work(each(part));
+    for (auto part : {&LayerCost::memory_bound, &LayerCost::arithmetic, &LayerCost::streaming}) {
+      cost.*part = rule_.seconds(each(part));
+    }
+    return cost;
+  }
+  QueuedWork optimizer(const OptimizerSpec& optimizer, Precision precision, double elements,
+                       int tensors) const override {
+    return combined(
+        [&](const auto& s) { return s.optimizer(optimizer, precision, elements, tensors); });
+  }
+  QueuedWork stream(double bytes, int launches) const override {
+    return combined([&](const auto& s) { return s.stream(bytes, launches); });
+  }
+
+ private:
+  template <class Question>
+  QueuedWork combined(const Question& question) const {
+    std::vector<QueuedWork> answers;
+    for (const auto& source : sources_) answers.push_back(question(*source));
+    return rule_.work(answers);
+  }
+
+  Sources sources_;
+  Rule rule_;
+};
+
+}  // namespace lockstep
