@@ -27,6 +27,14 @@ template <class... Options>
 struct StrategyTable<std::variant<Options...>> {
   static constexpr std::array names{Options::name...};
   static constexpr std::array summaries{Options::summary...};
+  // Calls visit(strategy's name, form) for all forms in the order of the table.
+  template <class Visit>
+  static void each_form(Visit&& visit) {
+    const auto all = [&](const char* name, const auto& forms) {
+      for (const StrategyForm& form : forms) visit(name, form);
+    };
+    (all(Options::name, Options::forms), ...);
+  }
 };
 template <>
 struct AlternativeNames<StrategyOptions> : StrategyTable<StrategyOptions> {};

@@ -13,27 +13,6 @@ namespace lockstep {
 
 namespace {
 
-struct Kind {
-  const char* name;
-  const char* options;  // as an entry of `strategies`
-  Family family;
-  bool whole_nodes = false;  // is another strategy only on several nodes, all of each
-  bool several = false;      // and on several GPUs
-};
-// What PyTorch users choose from; shards within a node differ from shards over all only where there
-// are several nodes, and stages of sharding only where there is something to share.
-constexpr Kind kinds[] = {
-    {"ddp", "ddp: {}", Family::ddp},
-    {"fsdp2", "fsdp: {version: 2}", Family::fsdp, false, true},
-    {"fsdp2 shard_grad_op", "fsdp: {version: 2, sharding: shard_grad_op}", Family::fsdp, false,
-     true},
-    {"fsdp2 hybrid_shard", "fsdp: {version: 2, sharding: hybrid_shard}", Family::fsdp, true, true},
-    {"fsdp2 offload", "fsdp: {version: 2, cpu_offload: true}", Family::fsdp},
-    {"fsdp1", "fsdp: {version: 1}", Family::fsdp, false, true},
-    {"sync server", "parameter_server: {consistency: sync}", Family::sync_server, false, true},
-    {"async server", "parameter_server: {consistency: async}", Family::async_server, false, true},
-};
-
 // How an entry of `strategies` saves memory of activations.
 struct Saver {
   const char* name;
@@ -60,12 +39,90 @@ bool can_checkpoint(const Scenario& scenario, const Inputs& inputs) {
                      [](const Layer& layer) { return layer.checkpointed; });
 }
 
+std::vector<Saver> savers_of(const Scenario& scenario) {
+  std::vector<Saver> savers{{"", "activation_checkpointing: false", false},
+                            {", checkpointing", "activation_checkpointing: true", true}};
+  if (scenario.recompute != Recompute::blocks) {
+    savers.push_back(
+        {", all recomputed", "activation_checkpointing: true, recompute: blocks", true});
+  }
+  return savers;
+}
+
+// A form of a strategy with a memory saver.
+struct Kind {
+  StrategyForm form;
+  std::string name, setting;
+  std::shared_ptr<const Scenario> base;
+
+  bool runs_on(int gpus, int per_node) const {
+    if (form.several && gpus == 1) return false;
+    return !form.whole_nodes || (gpus > per_node && gpus % per_node == 0);
+  }
+};
+
+// The candidates of one platform.
+struct Search {
+  const Variants& variants;
+  std::vector<std::string> settings;
+  std::string platform;
+
+  std::vector<Kind> kinds(const std::vector<Saver>& savers, bool checkpoints) const {
+    std::vector<Kind> list;
+    AlternativeNames<StrategyOptions>::each_form(
+        [&](const char* strategy, const StrategyForm& form) {
+          for (const Saver& saver : savers) {
+            if (saver.checkpointing && !checkpoints) continue;
+            Kind kind{form, std::string(form.name) + saver.name, {}, {}};
+            kind.setting =
+                fmt::format("strategies={{{}: {}, {}}}", strategy, form.options, saver.settings);
+            std::vector<std::string> all = settings;
+            all.push_back(kind.setting);
+            kind.base = std::make_shared<const Scenario>(variants.with(all));
+            list.push_back(std::move(kind));
+          }
+        });
+    return list;
+  }
+
+  // Micro-batches of all samples of a GPU, of half of them, and so on.
+  void add(const Kind& kind, int gpus, std::int64_t samples, std::vector<Candidate>& list) const {
+    for (std::int64_t micro = samples;; micro /= 2) {
+      Candidate c;
+      c.platform = platform;
+      c.gpus = gpus;
+      c.strategy = kind.name;
+      c.family = kind.form.family;
+      c.complexity = kind.form.complexity;
+      c.micro = micro;
+      c.accumulation = samples / micro;
+      c.base = kind.base;
+      c.settings = settings;
+      c.settings.push_back(fmt::format("gpus={}", gpus));
+      c.settings.push_back(kind.setting);
+      c.settings.push_back(
+          fmt::format("batch={{micro: {}, accumulation: {}}}", micro, c.accumulation));
+      if (c.accumulation <= most_accumulation) list.push_back(std::move(c));
+      if (micro % 2 != 0) break;
+    }
+  }
+};
+
 std::vector<std::string> texts_of(const char* option, const std::string& values) {
   Setting setting = parse_setting(fmt::format("{}={}", option, values));
   return setting.texts;
 }
 
 }  // namespace
+
+Scenario scenario_of(const Candidate& candidate) {
+  Scenario scenario = *candidate.base;
+  scenario.gpus = {candidate.gpus};
+  scenario.batch = {};
+  scenario.batch.micro = candidate.micro;
+  scenario.batch.accumulation = candidate.accumulation;
+  return scenario;
+}
 
 bool same_but_for_micro_batch(const Candidate& a, const Candidate& b) {
   return a.platform == b.platform && a.gpus == b.gpus && a.strategy == b.strategy;
@@ -102,22 +159,16 @@ std::vector<Candidate> candidates_of(const Scenario& scenario, const RecommendOp
   for (const int gpus : scenario.gpus) counts.push_back(std::to_string(gpus));
   if (!options.gpus.empty()) counts = texts_of("gpus", options.gpus);
 
-  std::vector<Saver> savers{{"", "activation_checkpointing: false", false},
-                            {", checkpointing", "activation_checkpointing: true", true}};
-  if (scenario.recompute != Recompute::blocks) {
-    savers.push_back(
-        {", all recomputed", "activation_checkpointing: true, recompute: blocks", true});
-  }
+  const std::vector<Saver> savers = savers_of(scenario);
   std::vector<Candidate> list;
   for (const std::string& platform : platforms) {
-    std::vector<std::string> first;
-    if (!platform.empty()) first.push_back("platform=" + platform);
-    const Inputs inputs = files.of(variants.with(first));
-    const bool blocks = can_checkpoint(scenario, inputs);
+    std::vector<std::string> of_platform;
+    if (!platform.empty()) of_platform.push_back("platform=" + platform);
+    const Inputs inputs = files.of(variants.with(of_platform));
+    const Search search{variants, of_platform, inputs.machine->name};
+    const std::vector<Kind> kinds = search.kinds(savers, can_checkpoint(scenario, inputs));
     for (const std::string& count : counts) {
-      std::vector<std::string> second = first;
-      second.push_back("gpus=" + count);
-      const int gpus = variants.with(second).gpus.front();
+      const int gpus = variants.with({"gpus=" + count}).gpus.front();
       if (gpus > max_gpus(*inputs.machine)) {
         ++left_out["more GPUs than the platform has (per count)"];
         continue;
@@ -128,27 +179,8 @@ std::vector<Candidate> candidates_of(const Scenario& scenario, const RecommendOp
         continue;
       }
       for (const Kind& kind : kinds) {
-        const int node = inputs.machine->gpus_per_node;
-        if (kind.several && gpus == 1) continue;
-        if (kind.whole_nodes && (gpus <= node || gpus % node != 0)) continue;
-        for (const Saver& saver : savers) {
-          if (saver.checkpointing && !blocks) continue;
-          for (std::int64_t micro = *samples;; micro /= 2) {
-            Candidate c;
-            c.platform = inputs.machine->name;
-            c.gpus = gpus;
-            c.strategy = fmt::format("{}{}", kind.name, saver.name);
-            c.family = kind.family;
-            c.micro = micro;
-            c.accumulation = *samples / micro;
-            c.settings = second;
-            c.settings.push_back(
-                fmt::format("strategies={{{}, {}}}", kind.options, saver.settings));
-            c.settings.push_back(
-                fmt::format("batch={{micro: {}, accumulation: {}}}", micro, c.accumulation));
-            if (c.accumulation <= most_accumulation) list.push_back(std::move(c));
-            if (micro % 2 != 0) break;
-          }
+        if (kind.runs_on(gpus, inputs.machine->gpus_per_node)) {
+          search.add(kind, gpus, *samples, list);
         }
       }
     }

@@ -7,8 +7,8 @@
 
 namespace lockstep {
 
-// Scenarios made from one file and settings. A file that lists platforms is about the first of them,
-// unless a setting says another.
+// A file's scenario under settings. A file that lists platforms is about the first of them, unless a
+// setting says another.
 class Variants {
  public:
   // `changes`: settings of all.
@@ -22,6 +22,9 @@ class Variants {
   Node root_;
   std::vector<std::string> platforms_;
 };
+
+// The candidate's job alone.
+Scenario scenario_of(const Candidate& candidate);
 
 // All combinations of platforms, GPU counts, strategies, divisions of the batch into micro-batches,
 // and activation checkpointing. Those that differ in the division only follow each other, the

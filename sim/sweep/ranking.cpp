@@ -12,18 +12,6 @@ namespace lockstep {
 
 namespace {
 
-// The fewer, the less there is to set up and to go wrong. PyTorch deprecates FSDP 1.
-int complexity(const Candidate& c) {
-  switch (c.family) {
-    case Family::ddp:
-      return 0;
-    case Family::fsdp:
-      return c.strategy.starts_with("fsdp1") ? 2 : 1;
-    default:
-      return 3;
-  }
-}
-
 bool dominates(const Verdict& a, const Verdict& b) {
   bool as_good = true, better_in_one = false;
   const auto compare = [&](double of_a, double of_b) {
@@ -93,7 +81,7 @@ void put_simple_first(std::vector<Candidate>& ranked) {
     std::size_t simplest = members.front();
     for (const std::size_t i : members) {
       const Candidate& c = ranked[i];
-      if (complexity(c) < complexity(ranked[simplest]) &&
+      if (c.complexity < ranked[simplest].complexity &&
           c.verdict.total <= told(c) * best.verdict.total) {
         simplest = i;
       }

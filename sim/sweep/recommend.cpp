@@ -80,28 +80,25 @@ int rented_gpus(const Scenario& scenario, const Job& job) {
   return scenario.price_per_gpu_hour ? job.gpus : (job.gpus + node - 1) / node * node;
 }
 
-// Candidates that differ in the micro-batch only, from the largest on.
-struct Group {
-  Family family = Family::ddp;
-  std::vector<std::vector<std::string>> settings{};  // of each candidate
-};
+// Jobs that differ in the micro-batch only, from the largest on.
+using Group = std::vector<Scenario>;
 
-// Makes and simulates candidates, in a worker process.
+// Simulates candidates, in a worker process.
 class Judge {
  public:
-  Judge(const std::string& file, const InputFiles& files, const RecommendOptions& options)
-      : variants_(file, options.settings), files_(files), options_(options) {}
+  Judge(const InputFiles& files, const RecommendOptions& options)
+      : files_(files), options_(options) {}
 
   // One is not simulated when it does not fit, when the compute of a step alone, or its
   // communication, takes it over a limit, or takes longer than a whole step of a larger micro-batch
   // that is within the limits: then it is neither faster nor cheaper. The smallest is, as it needs
   // least memory.
-  std::vector<Judged> group(const Group& asked, const Report& report) {
+  std::vector<Judged> judge(const Group& group, const Report& report) {
     std::vector<Judged> list;
     double fastest = never;
-    for (const auto& words : asked.settings) {
-      const bool smallest = &words == &asked.settings.back();
-      list.push_back(one(words, asked.family, smallest ? never : fastest, report));
+    for (const Scenario& scenario : group) {
+      const bool smallest = &scenario == &group.back();
+      list.push_back(judge(scenario, smallest ? never : fastest, report));
       if (!list.back().verdict) continue;
       fastest = std::min(fastest, list.back().verdict->total);
     }
@@ -111,10 +108,8 @@ class Judge {
  private:
   static constexpr double never = std::numeric_limits<double>::infinity();
 
-  Judged one(const std::vector<std::string>& settings, Family family, double fastest,
-             const Report& report) {
+  Judged judge(const Scenario& scenario, double fastest, const Report& report) {
     try {
-      const Scenario scenario = variants_.with(settings);
       const Point point = expand(scenario, files_.of(scenario), workloads_).front();
       const int rented = rented_gpus(scenario, point.job);
       const double rate = rented * point.job.machine.price_per_gpu_hour / 3600;
@@ -125,8 +120,7 @@ class Judge {
         if (options_.deadline > 0 && least > options_.deadline) return misses_deadline;
         return options_.budget > 0 && least * rate > options_.budget ? exceeds_budget : nullptr;
       };
-      if (const char* why = ruled_out(least_step_seconds(point, family)))
-        return {std::nullopt, why};
+      if (const char* why = ruled_out(least_step_seconds(point))) return {std::nullopt, why};
       Job job = point.job;
       const bool limited = fastest < never || options_.deadline > 0 || options_.budget > 0;
       const double carried = limited ? point.strategy->least_communication_seconds(job) : 0;
@@ -167,7 +161,6 @@ class Judge {
     return asked;
   }
 
-  Variants variants_;
   InputFiles files_;
   Workloads workloads_;
   std::map<std::shared_ptr<const TrainingStep>, KnownMemory> known_;
@@ -175,10 +168,9 @@ class Judge {
 };
 
 // What became of each, in order.
-std::vector<Judged> judge_groups(const std::string& file, const InputFiles& files,
-                                 const std::vector<Group>& groups,
+std::vector<Judged> judge_groups(const InputFiles& files, const std::vector<Group>& groups,
                                  const RecommendOptions& options) {
-  const auto judge = std::make_shared<Judge>(file, files, options);
+  const auto judge = std::make_shared<Judge>(files, options);
   const RunOptions& run = options.run;
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   ForkOptions fork{.workers = run.workers > 0 ? run.workers : cores, .most_silence = 600};
@@ -189,14 +181,14 @@ std::vector<Judged> judge_groups(const std::string& file, const InputFiles& file
   }
   const auto work = [&, judge](std::size_t i, const Report& report) -> PoolAnswer {
     Json list = Json::array();
-    for (const Judged& judged : judge->group(groups[i], report)) list.push_back(to_json(judged));
+    for (const Judged& judged : judge->judge(groups[i], report)) list.push_back(to_json(judged));
     return {list.dump(-1, ' ', false, Json::error_handler_t::replace)};
   };
   std::vector<Judged> all;
   const auto results = fork_map(groups.size(), fork, work);
   for (std::size_t g = 0; g < groups.size(); ++g) {
     if (!results[g].ok) {
-      all.insert(all.end(), groups[g].settings.size(), {std::nullopt, results[g].output});
+      all.insert(all.end(), groups[g].size(), {std::nullopt, results[g].output});
       continue;
     }
     for (const Json& judged : Json::parse(results[g].output)) all.push_back(from_json(judged));
@@ -212,13 +204,13 @@ std::string fault(const Verdict& v, const RecommendOptions& options) {
 }
 
 std::string shortlist_kind(const Candidate& c) {
-  return fmt::format("{}/{}/{}", c.platform, c.gpus, static_cast<int>(c.family));
+  return fmt::format("{}/{}/{}", c.platform, c.gpus, c.family);
 }
 
 // Replicas and shards step together, and learn the same whatever saves them memory; what a server
 // applies when, only its simulation says.
 std::string learns_as(const Candidate& c) {
-  if (c.family == Family::ddp || c.family == Family::fsdp) {
+  if (make_strategy(c.base->strategies.front().options)->servers() == 0) {
     return fmt::format("{} GPUs of {} samples", c.gpus, c.micro * c.accumulation);
   }
   return fmt::to_string(fmt::join(c.settings, " "));
@@ -236,8 +228,7 @@ bool reaches(const Learner& learner, double accuracy) {
 // By the key of their training. Each is trained once, best first.
 class Learners {
  public:
-  Learners(const std::string& file, const RecommendOptions& options)
-      : variants_(file, options.settings), options_(options) {}
+  explicit Learners(const RecommendOptions& options) : options_(options) {}
 
   // nullptr: not trained, and nothing that learns the same.
   Learner* find(const Candidate& c) {
@@ -247,7 +238,7 @@ class Learners {
 
   // Nothing when enough was trained.
   void train(const Candidate& c, std::vector<std::string>& warnings) {
-    const PreparedTraining training = options_.prepare(variants_.with(c.settings));
+    const PreparedTraining training = options_.prepare(scenario_of(c));
     if (learners_.count(training.key) == 0) {
       if (learners_.size() >= options_.most_trainings) return;
       const TrainedPoint trained = training.train();
@@ -264,7 +255,6 @@ class Learners {
   std::size_t size() const { return learners_.size(); }
 
  private:
-  Variants variants_;
   const RecommendOptions& options_;
   std::map<std::string, std::string> keys_;  // of learns_as()
   std::map<std::string, Learner> learners_;  // by key
@@ -280,9 +270,8 @@ std::string below(const Learner& learner, double accuracy) {
 // Trains what would stand in the shortlist until that is full or enough was trained, and keeps of the
 // ranked those that are known to reach the accuracy. Of servers the best of each kind is trained, and
 // none of its other batch splits and memory savers.
-void keep_what_learns(const std::string& file, const RecommendOptions& options,
-                      Recommendation& answer) {
-  Learners learners(file, options);
+void keep_what_learns(const RecommendOptions& options, Recommendation& answer) {
+  Learners learners(options);
   std::set<std::string> listed, tried;  // kinds
   for (const Candidate& c : answer.ranked) {
     const std::string kind = shortlist_kind(c);
@@ -295,8 +284,7 @@ void keep_what_learns(const std::string& file, const RecommendOptions& options,
   }
   for (const Candidate& c : answer.ranked) {
     if (Learner* learner = learners.find(c)) {
-      learner->who.insert(fmt::format("{} on {}", family_names[static_cast<std::size_t>(c.family)],
-                                      gpus_text(c.gpus)));
+      learner->who.insert(fmt::format("{} on {}", c.family, gpus_text(c.gpus)));
       if (!learner->accuracy) continue;
       double& most = answer.learned[c.family];
       most = std::max(most, learner->accuracy->mean);
@@ -324,8 +312,8 @@ void keep_what_learns(const std::string& file, const RecommendOptions& options,
 }
 
 // "NIC bandwidth": what a candidate is most sensitive to; "" = nothing by half a percent.
-std::string limit_of(const Candidate& c, const std::string& file, const RecommendOptions& options) {
-  const Scenario scenario = Variants(file, options.settings).with(c.settings);
+std::string limit_of(const Candidate& c, const RecommendOptions& options) {
+  const Scenario scenario = scenario_of(c);
   const Point point = expand(scenario).front();
   for (const Sensitivity& s :
        sensitivities(scenario, point, {}, {.workers = options.run.workers})) {
@@ -336,36 +324,41 @@ std::string limit_of(const Candidate& c, const std::string& file, const Recommen
   return "";
 }
 
-std::vector<MatrixColumn> matrix_of(const std::vector<Candidate>& fitting, const std::string& file,
-                                    const InputFiles& files, const RecommendOptions& options) {
+// Families in the order of the table of strategies.
+std::vector<MatrixColumn> matrix_of(const std::vector<Candidate>& fitting, const InputFiles& files,
+                                    const RecommendOptions& options) {
   std::vector<MatrixColumn> matrix;
-  for (std::size_t f = 0; f < family_names.size(); ++f) {
-    MatrixColumn column;
-    column.family = static_cast<Family>(f);
-    bool any = false;
-    for (const Candidate& c : fitting) {
-      if (c.family != column.family) continue;
-      if (!any || better(c, column.fastest, RankBy::time)) column.fastest = c;
-      const Verdict& v = c.verdict;
-      column.least_memory = any ? std::min(column.least_memory, v.device) : v.device;
-      column.least_dollars = any ? std::min(column.least_dollars, v.dollars) : v.dollars;
-      any = true;
+  const auto column_of = [&matrix](const std::string& family) -> MatrixColumn* {
+    for (MatrixColumn& column : matrix) {
+      if (column.family == family) return &column;
     }
-    if (any) matrix.push_back(column);
+    return nullptr;
+  };
+  AlternativeNames<StrategyOptions>::each_form([&](const char*, const StrategyForm& form) {
+    const auto in_family = [&](const Candidate& c) { return c.family == form.family; };
+    if (column_of(form.family) || std::none_of(fitting.begin(), fitting.end(), in_family)) return;
+    matrix.push_back({.family = form.family, .fastest = {}});
+  });
+  for (const Candidate& c : fitting) {
+    MatrixColumn& column = *column_of(c.family);
+    const Verdict& v = c.verdict;
+    const bool any = column.fastest.base != nullptr;
+    if (!any || better(c, column.fastest, RankBy::time)) column.fastest = c;
+    column.least_memory = any ? std::min(column.least_memory, v.device) : v.device;
+    column.least_dollars = any ? std::min(column.least_dollars, v.dollars) : v.dollars;
   }
   std::vector<Group> uneven;
   for (const MatrixColumn& column : matrix) {
-    uneven.push_back({column.family, {column.fastest.settings}});
-    uneven.back().settings.front().push_back("stragglers.slow_ranks=[{rank: 0, factor: 1.3}]");
+    uneven.push_back({scenario_of(column.fastest)});
+    uneven.back().front().stragglers.slow_ranks = {{.rank = 0, .factor = 1.3}};
   }
   RecommendOptions no_limits;
   no_limits.run.workers = options.run.workers;
-  no_limits.settings = options.settings;
-  const auto judged = judge_groups(file, files, uneven, no_limits);
+  const auto judged = judge_groups(files, uneven, no_limits);
   for (std::size_t i = 0; i < matrix.size(); ++i) {
     if (!judged[i].verdict || matrix[i].fastest.gpus == 1) continue;
     matrix[i].uneven = judged[i].verdict->total / matrix[i].fastest.verdict.total;
-    if (matrix[i].uneven < 1.005) matrix[i].limit = limit_of(matrix[i].fastest, file, options);
+    if (matrix[i].uneven < 1.005) matrix[i].limit = limit_of(matrix[i].fastest, options);
   }
   return matrix;
 }
@@ -381,14 +374,14 @@ std::vector<std::size_t> shortlist(const std::vector<Candidate>& ranked) {
   return list;
 }
 
-double least_step_seconds(const Point& point, Family family) {
+double least_step_seconds(const Point& point) {
   const Stragglers& stragglers = point.job.stragglers;
   if (stragglers.per_step || !stragglers.slow_ranks.empty() || !stragglers.other_devices.empty() ||
       stragglers.per_rank_sigma.value_or(0) > usual_spread) {
     return 0;  // some ranks may be faster than the device's file says
   }
   // Where all wait for each other the slowest counts, who is no faster than the device's file says.
-  const double fastest = family == Family::async_server ? 1 - 5 * usual_spread : 1;
+  const double fastest = point.strategy->outlives_workers() ? 1 - 5 * usual_spread : 1;
   return fastest * point.compute_seconds;
 }
 
@@ -422,12 +415,12 @@ Recommendation recommend(const std::string& file, const RecommendOptions& option
   std::vector<Group> groups;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     if (i == 0 || !same_but_for_micro_batch(candidates[i - 1], candidates[i])) {
-      groups.push_back({candidates[i].family});
+      groups.emplace_back();
     }
-    groups.back().settings.push_back(candidates[i].settings);
+    groups.back().push_back(scenario_of(candidates[i]));
   }
   answer.candidates = candidates.size();
-  const auto judged = judge_groups(file, files, groups, options);
+  const auto judged = judge_groups(files, groups, options);
 
   std::vector<Candidate> fitting;
   bool priced = true;
@@ -456,10 +449,10 @@ Recommendation recommend(const std::string& file, const RecommendOptions& option
   const bool money_is_kept = options.budget > 0 && options.deadline == 0;
   answer.by = options.by.value_or(money_is_kept || !priced ? RankBy::time : RankBy::cost);
   rank(answer.ranked, answer.by);
-  if (options.min_accuracy > 0) keep_what_learns(file, options, answer);
+  if (options.min_accuracy > 0) keep_what_learns(options, answer);
   if (answer.by != RankBy::memory) put_simple_first(answer.ranked);  // memory is no estimate
   answer.pareto = pareto_front(answer.ranked);
-  answer.matrix = matrix_of(fitting, file, files, options);
+  answer.matrix = matrix_of(fitting, files, options);
   return answer;
 }
 

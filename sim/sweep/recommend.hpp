@@ -6,6 +6,7 @@
 #include <array>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -49,9 +50,6 @@ struct Verdict {
   std::optional<SeedMean> accuracy;  // where it was trained, at the end of the run
 };
 
-enum class Family { ddp, fsdp, sync_server, async_server };
-inline constexpr std::array family_names{"DDP", "FSDP", "sync server", "async server"};
-
 // A candidate that is better by less than two predictions tell apart.
 struct PassedOver {
   std::string strategy;
@@ -63,10 +61,12 @@ struct PassedOver {
 struct Candidate {
   std::string platform;
   int gpus = 1;
-  std::string strategy;  // "fsdp2, offload, checkpointing"
-  Family family = Family::ddp;
+  std::string strategy;  // "fsdp2 offload, checkpointing"
+  std::string family;    // "FSDP"
+  int complexity = 0;    // of its form (strategies/form.hpp)
   std::int64_t micro = 1, accumulation = 1;
-  std::vector<std::string> settings;  // of `lockstep sweep`: gives this point alone
+  std::vector<std::string> settings;       // of `lockstep sweep`: gives this point alone
+  std::shared_ptr<const Scenario> base{};  // but for GPUs and batch
   Verdict verdict;
   std::optional<PassedOver> passed_over{};  // on the same GPUs, as this strategy is simpler
 };
@@ -74,7 +74,7 @@ struct Candidate {
 // What the study's decision matrix says, with this run's numbers: the best candidate of a family,
 // by time, and how it fares.
 struct MatrixColumn {
-  Family family = Family::ddp;
+  std::string family;
   Candidate fastest;
   double least_memory = 0;   // of any candidate of the family that fits
   double least_dollars = 0;  // 0 = no price
@@ -92,7 +92,7 @@ struct Recommendation {
   std::size_t candidates = 0;                   // that were looked at
   std::vector<MatrixColumn> matrix;             // of families that have a candidate that fits
   std::size_t trainings = 0;                    // of candidates that learn differently
-  std::map<Family, double> learned;             // the most that one of a family did
+  std::map<std::string, double> learned;        // the most that one of a family did
   std::vector<std::string> warnings;            // about these
 };
 
@@ -106,7 +106,7 @@ inline double most_energy(const Verdict& v) {
 double measure(const Candidate& candidate, RankBy by);
 
 // What a step takes at least: its forward and backward alone.
-double least_step_seconds(const Point& point, Family family);
+double least_step_seconds(const Point& point);
 
 // The best of each family on each platform and GPU count, as places in `ranked`.
 std::vector<std::size_t> shortlist(const std::vector<Candidate>& ranked);

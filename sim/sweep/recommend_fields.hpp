@@ -10,10 +10,6 @@
 
 namespace lockstep {
 
-inline std::string name_of(Family family) {
-  return family_names[static_cast<std::size_t>(family)];
-}
-
 template <class Visitor>
 void describe(Visitor& v, const PassedOver& p) {
   v.field("strategy", p.strategy, "Which.");
@@ -31,8 +27,7 @@ void describe(Visitor& v, const Candidate& c) {
   v.field("rented_gpus", result.rented, "GPUs that are paid: those of whole nodes.",
           {.column = "rented_gpus", .min = 1});
   v.field("strategy", c.strategy, "Strategy and memory savers.", {.column = "strategy"});
-  v.field("family", name_of(c.family), "DDP, FSDP, sync server or async server.",
-          {.column = "family"});
+  v.field("family", c.family, "DDP, FSDP, sync server or async server.", {.column = "family"});
   v.field("micro_batch", c.micro, "Samples of one forward and backward on one GPU.",
           {.column = "micro_batch", .min = 1});
   v.field("accumulation", c.accumulation, "Micro-batches per optimizer step.",
@@ -63,7 +58,7 @@ void describe(Visitor& v, const Candidate& c) {
 
 template <class Visitor>
 void describe(Visitor& v, const MatrixColumn& m) {
-  v.field("family", name_of(m.family), "DDP, FSDP, sync server or async server.");
+  v.field("family", m.family, "DDP, FSDP, sync server or async server.");
   v.field("fastest", m.fastest, "The fastest candidate of the family that fits.");
   v.field("least_device_bytes", m.least_memory, "The least memory of any.");
   v.field("least_dollars", m.least_dollars, "The lowest price of any; absent = no price.",

@@ -154,7 +154,7 @@ std::string command(const Candidate& c, const std::string& scenario,
 std::string matrix_text(const Recommendation& r) {
   std::vector<Table::Column> columns{{"goal", Align::left}};
   for (const MatrixColumn& column : r.matrix) {
-    columns.push_back({family_names[static_cast<std::size_t>(column.family)]});
+    columns.push_back({column.family});
   }
   columns.push_back({"the study takes", Align::left});
   Table table(columns);

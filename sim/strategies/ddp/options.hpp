@@ -7,6 +7,7 @@
 
 #include "core/fields.hpp"
 #include "strategies/common/element_size.hpp"
+#include "strategies/form.hpp"
 
 namespace lockstep {
 
@@ -20,6 +21,7 @@ struct DdpOptions {
   static constexpr const char* name = "ddp";
   static constexpr const char* summary =
       "replicas; gradients are all-reduced in buckets during backward";
+  static constexpr std::array forms{StrategyForm{"ddp", "DDP", "{}"}};
   double bucket_bytes = 25 * 1024.0 * 1024.0;   // bucket_cap_mb (fact 1)
   double first_bucket_bytes = 1024.0 * 1024.0;  // fact 1
   bool gradient_as_bucket_view = false;         // facts 13, 14

@@ -7,6 +7,7 @@
 
 #include "core/fields.hpp"
 #include "strategies/common/element_size.hpp"
+#include "strategies/form.hpp"
 
 namespace lockstep {
 
@@ -42,6 +43,15 @@ struct FsdpOptions {
   static constexpr const char* name = "fsdp";
   static constexpr const char* summary =
       "parameters, gradients and optimizer state are sharded; gathered per unit";
+  // Shards within a node differ from shards over all only where there are several nodes. PyTorch
+  // deprecates version 1.
+  static constexpr std::array forms{
+      StrategyForm{"fsdp2", "FSDP", "{version: 2}", 1, true},
+      StrategyForm{"fsdp2 shard_grad_op", "FSDP", "{version: 2, sharding: shard_grad_op}", 1, true},
+      StrategyForm{"fsdp2 hybrid_shard", "FSDP", "{version: 2, sharding: hybrid_shard}", 1, true,
+                   true},
+      StrategyForm{"fsdp2 offload", "FSDP", "{version: 2, cpu_offload: true}", 1},
+      StrategyForm{"fsdp1", "FSDP", "{version: 1}", 2, true}};
   int version = 1;  // 1 = FullyShardedDataParallel, 2 = fully_shard (facts 26-60)
   Sharding sharding = Sharding::full_shard;
   WrapOptions wrap;

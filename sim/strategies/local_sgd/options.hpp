@@ -2,9 +2,11 @@
 // cited at each field.
 #pragma once
 
+#include <array>
 #include <memory>
 
 #include "core/fields.hpp"
+#include "strategies/form.hpp"
 
 namespace lockstep {
 
@@ -12,6 +14,7 @@ struct LocalSgdOptions {
   static constexpr const char* name = "local_sgd";
   static constexpr const char* summary =
       "ranks train on their own; every few steps their parameters are averaged";
+  static constexpr std::array<StrategyForm, 0> forms{};
   int every = 4;               // PeriodicModelAverager's period (fact 88)
   bool average_state = false;  // PyTorch averages parameters only
 };

@@ -10,6 +10,7 @@
 #include "core/fields.hpp"
 #include "results/schedule.hpp"
 #include "strategies/common/element_size.hpp"
+#include "strategies/form.hpp"
 
 namespace lockstep {
 
@@ -122,6 +123,9 @@ void describe(Visitor& v, PaceController& c) {
 struct ParameterServerOptions {
   static constexpr const char* name = "parameter_server";
   static constexpr const char* summary = "workers push gradients to servers: sync, async or ssp";
+  static constexpr std::array forms{
+      StrategyForm{"sync server", "sync server", "{consistency: sync}", 3, true},
+      StrategyForm{"async server", "async server", "{consistency: async}", 3, true}};
   Consistency consistency = Consistency::sync;  // facts 68, 69, 83
   int servers = 1;
   int staleness_bound = 3;             // ssp, modified-async: s of fact 83

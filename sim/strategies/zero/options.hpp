@@ -2,10 +2,12 @@
 // the facts cited at each field.
 #pragma once
 
+#include <array>
 #include <memory>
 
 #include "core/fields.hpp"
 #include "strategies/common/element_size.hpp"
+#include "strategies/form.hpp"
 
 namespace lockstep {
 
@@ -24,6 +26,7 @@ struct ZeroOptions {
   static constexpr const char* name = "zero";
   static constexpr const char* summary =
       "replicas whose optimizer state (stage 1) and gradients (stage 2) are sharded";
+  static constexpr std::array<StrategyForm, 0> forms{};
   int stage = 1;        // fact 63; stage 3 is fsdp
   int shard_group = 0;  // ranks that share one copy of the state; 0 = all
   double bucket_bytes = 100e6;
