@@ -1,192 +1,71 @@
-// `lockstep completion SHELL`: a script that completes verbs, options and their values.
+// `lockstep completion SHELL`: a script that asks the program what may follow; and the answer.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <map>
+#include <algorithm>
 
 #include "cli/described.hpp"
 #include "cli/verb.hpp"
+#include "hardware/machine.hpp"
 
 namespace lockstep {
 
 namespace {
 
-// Verbs of the first level: a verb of a verb is one of its words.
-std::vector<std::string> first_words(const std::vector<DescribedVerb>& verbs) {
-  std::vector<std::string> words;
-  for (const DescribedVerb& verb : verbs) {
-    if (verb.name.find(' ') == std::string::npos) words.push_back(verb.name);
+// Options that take the name of a platform.
+constexpr const char* platforms_option = "--platforms";
+
+std::vector<Completion> values_of(const DescribedOption& option) {
+  std::vector<Completion> values;
+  const auto& names = option.names;
+  const bool platform = std::find(names.begin(), names.end(), platforms_option) != names.end();
+  for (const std::string& value : platform ? known_machines() : option.choices) {
+    values.push_back({value, ""});
   }
-  return words;
+  return values;
 }
 
-// The words that follow `verb` and are neither files nor values: its options, and verbs of its own.
-std::vector<std::string> words_of(const DescribedVerb& verb,
-                                  const std::vector<DescribedVerb>& verbs) {
-  std::vector<std::string> words;
+// The words that follow `verb`: its options and their values, and verbs of its own.
+std::vector<Completion> words_after(const DescribedVerb& verb,
+                                    const std::vector<DescribedVerb>& verbs,
+                                    const std::string& before) {
+  std::vector<Completion> words;
   for (const DescribedOption& option : verb.options) {
+    const bool given =
+        std::find(option.names.begin(), option.names.end(), before) != option.names.end();
+    if (given && option.takes_value) return values_of(option);
     if (option.positional) {
-      words.insert(words.end(), option.choices.begin(), option.choices.end());
+      for (Completion& value : values_of(option)) words.push_back(std::move(value));
     } else {
-      words.insert(words.end(), option.names.begin(), option.names.end());
+      for (const std::string& name : option.names) words.push_back({name, option.help});
     }
   }
   for (const DescribedVerb& other : verbs) {
-    if (other.name.starts_with(verb.name + " ")) {
-      words.push_back(other.name.substr(verb.name.size() + 1));
-    }
+    if (!other.name.starts_with(verb.name + " ")) continue;
+    words.push_back({other.name.substr(verb.name.size() + 1), other.help});
   }
   return words;
-}
-
-// What lists the names that a value may have; "" = a file.
-const char* lister_of(const std::string& option) {
-  return option == "--platforms" ? "platforms" : "";
-}
-
-// 'it'\''s'
-std::string quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
 }
 
 }  // namespace
 
-std::string bash_completion(const std::vector<DescribedVerb>& verbs) {
-  std::string options, values;
-  for (const DescribedVerb& verb : verbs) {
-    if (verb.name.find(' ') != std::string::npos) continue;
-    options +=
-        fmt::format("    {}) words=\"{}\" ;;\n", verb.name, fmt::join(words_of(verb, verbs), " "));
-    for (const DescribedOption& option : verb.options) {
-      if (option.positional || !option.takes_value) continue;
-      for (const std::string& name : option.names) {
-        const std::string lister = lister_of(name);
-        if (!option.choices.empty()) {
-          values += fmt::format("    \"{} {}\") values=\"{}\" ;;\n", verb.name, name,
-                                fmt::join(option.choices, " "));
-        } else if (!lister.empty()) {
-          values += fmt::format(
-              "    \"{} {}\") values=$(lockstep list {} --csv 2>/dev/null | sed '1d;s/,.*//') ;;\n",
-              verb.name, name, lister);
-        }
-      }
+std::vector<Completion> completions(const std::vector<DescribedVerb>& verbs,
+                                    const std::vector<std::string>& words) {
+  const std::string typed = words.empty() ? "" : words.back();
+  std::vector<Completion> found;
+  if (words.size() < 2) {
+    for (const DescribedVerb& verb : verbs) {
+      if (verb.name.find(' ') == std::string::npos) found.push_back({verb.name, verb.help});
     }
+    for (const char* option : {"--help", "--version"}) found.push_back({option, ""});
+  } else {
+    const auto verb = std::find_if(verbs.begin(), verbs.end(),
+                                   [&](const DescribedVerb& v) { return v.name == words.front(); });
+    if (verb != verbs.end()) found = words_after(*verb, verbs, words[words.size() - 2]);
   }
-  return fmt::format(R"(# bash completion for lockstep: source this file, or put it into
-# ~/.local/share/bash-completion/completions/lockstep
-_lockstep() {{
-  local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}}
-  local verb=${{COMP_WORDS[1]}} words="" values=""
-  COMPREPLY=()
-  if ((COMP_CWORD == 1)); then
-    COMPREPLY=($(compgen -W "{} --help --version" -- "$current"))
-    return
-  fi
-  case "$verb $previous" in
-{}  esac
-  if [[ -n $values ]]; then
-    COMPREPLY=($(compgen -W "$values" -- "$current"))
-    return
-  fi
-  case $verb in
-{}  esac
-  if [[ $current != -* ]]; then
-    local word
-    for word in $words; do
-      [[ $word == -* || $word != "$current"* ]] || COMPREPLY+=("$word")
-    done
-    ((${{#COMPREPLY[@]}})) && return
-    compopt -o filenames 2>/dev/null
-    COMPREPLY=($(compgen -f -- "$current"))
-    return
-  fi
-  COMPREPLY=($(compgen -W "$words" -- "$current"))
-}}
-complete -F _lockstep lockstep
-)",
-                     fmt::join(first_words(verbs), " "), values, options);
-}
-
-std::string zsh_completion(const std::vector<DescribedVerb>& verbs) {
-  // What _arguments has between brackets ends at the next one, and colons separate.
-  const auto plain = [](std::string text) {
-    for (char& c : text) {
-      if (c == '[' || c == ']' || c == ':') c = ' ';
-    }
-    return text;
-  };
-  std::string names, cases;
-  for (const DescribedVerb& verb : verbs) {
-    if (verb.name.find(' ') != std::string::npos) continue;
-    names += fmt::format("    {}\n", quoted(fmt::format("{}:{}", verb.name, plain(verb.help))));
-    cases += fmt::format("    {}) _arguments", verb.name);
-    for (const DescribedOption& option : verb.options) {
-      const std::string choices =
-          option.choices.empty() ? "_files" : fmt::format("({})", fmt::join(option.choices, " "));
-      if (option.positional) {
-        cases +=
-            fmt::format(" \\\n        {}", quoted("*:" + option.names.front() + ":" + choices));
-        continue;
-      }
-      for (const std::string& name : option.names) {
-        cases += fmt::format(" \\\n        {}",
-                             quoted(fmt::format("{}[{}]{}", name, plain(option.help),
-                                                option.takes_value ? ":value:" + choices : "")));
-      }
-    }
-    cases += " ;;\n";
-  }
-  return fmt::format(R"(#compdef lockstep
-# zsh completion for lockstep: put it as _lockstep into a folder of $fpath
-_lockstep() {{
-  local -a verbs=(
-{}  )
-  if ((CURRENT == 2)); then
-    _describe 'verb' verbs
-    return
-  fi
-  local verb=$words[2]
-  shift words
-  ((CURRENT--))
-  case $verb in
-{}  esac
-}}
-_lockstep "$@"
-)",
-                     names, cases);
-}
-
-std::string fish_completion(const std::vector<DescribedVerb>& verbs) {
-  std::string out =
-      "# fish completion for lockstep: put it into ~/.config/fish/completions/lockstep.fish\n"
-      "complete -c lockstep -n __fish_use_subcommand -f\n";
-  for (const DescribedVerb& verb : verbs) {
-    if (verb.name.find(' ') != std::string::npos) continue;
-    out += fmt::format("complete -c lockstep -n __fish_use_subcommand -f -a {} -d {}\n", verb.name,
-                       quoted(verb.help));
-    const std::string seen = quoted("__fish_seen_subcommand_from " + verb.name);
-    for (const DescribedOption& option : verb.options) {
-      if (option.positional) {
-        if (!option.choices.empty()) {
-          out += fmt::format("complete -c lockstep -n {} -f -a {}\n", seen,
-                             quoted(fmt::format("{}", fmt::join(option.choices, " "))));
-        }
-        continue;
-      }
-      out += fmt::format("complete -c lockstep -n {}", seen);
-      for (const std::string& name : option.names) {
-        out += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
-      }
-      if (option.takes_value) out += " -r";
-      if (!option.choices.empty()) {
-        out += " -f -a " + quoted(fmt::format("{}", fmt::join(option.choices, " ")));
-      }
-      out += " -d " + quoted(option.help) + "\n";
-    }
-  }
-  return out;
+  std::erase_if(found, [&](const Completion& c) {
+    return !c.word.starts_with(typed) || (typed.empty() && c.word.starts_with('-'));
+  });
+  return found;
 }
 
 }  // namespace lockstep
@@ -194,22 +73,65 @@ std::string fish_completion(const std::vector<DescribedVerb>& verbs) {
 namespace lockstep::completion_verb {
 namespace {
 
-using Script = std::string (*)(const std::vector<DescribedVerb>&);
-const std::map<std::string, Script> scripts{
-    {"bash", bash_completion}, {"fish", fish_completion}, {"zsh", zsh_completion}};
+// Where the program knows no word, the shell offers files.
+constexpr const char* bash_script =
+    R"(# bash completion for lockstep: source this file, or put it into
+# ~/.local/share/bash-completion/completions/lockstep
+_lockstep() {
+  local line
+  COMPREPLY=()
+  while IFS= read -r line; do
+    COMPREPLY+=("${line%%$'\t'*}")
+  done < <(lockstep completion words -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+  ((${#COMPREPLY[@]})) && return
+  compopt -o filenames 2>/dev/null
+  COMPREPLY=($(compgen -f -- "${COMP_WORDS[COMP_CWORD]}"))
+}
+complete -F _lockstep lockstep
+)";
+constexpr const char* zsh_script = R"(#compdef lockstep
+# zsh completion for lockstep: put it as _lockstep into a folder of $fpath
+_lockstep() {
+  local -a found
+  found=("${(@f)$(lockstep completion words -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  found=("${(@)found//:/\\:}")
+  found=("${(@)found/$'\t'/:}")
+  if [[ -n $found[1] ]]; then
+    _describe lockstep found
+  else
+    _files
+  fi
+}
+_lockstep "$@"
+)";
+constexpr const char* fish_script =
+    "# fish completion for lockstep: put it into ~/.config/fish/completions/lockstep.fish\n"
+    "complete -c lockstep -a '(lockstep completion words -- (commandline -opc)[2..] (commandline "
+    "-ct) 2>/dev/null)'\n";
 
 Choice declare(CLI::App& app) {
   const auto shell = std::make_shared<std::string>();
+  const auto words = std::make_shared<std::vector<std::string>>();
   CLI::App& verb = *app.add_subcommand("completion", "Print a script that completes command lines");
-  verb.add_option("shell", *shell, "bash, fish or zsh")
+  verb.add_option("shell", *shell, "bash, fish or zsh; words: what may stand for the last of WORDS")
       ->required()
-      ->check(CLI::IsMember({"bash", "fish", "zsh"}));
+      ->check(CLI::IsMember({"bash", "fish", "zsh", "words"}));
+  verb.add_option("words", *words, "A command line after `lockstep`, as the scripts ask for it");
   add_examples(verb, {"bash > ~/.local/share/bash-completion/completions/lockstep",
                       "fish > ~/.config/fish/completions/lockstep.fish"});
-  return {&verb, [shell, &verb] {
-            print(scripts.at(*shell)(described_verbs(*verb.get_parent())));
-            return 0;
-          }};
+  return {
+      &verb, [shell, words, &verb] {
+        if (*shell != "words") {
+          print(*shell == "bash" ? bash_script : *shell == "zsh" ? zsh_script : fish_script);
+          return 0;
+        }
+        std::string text;
+        for (const auto& [word, help] : completions(described_verbs(*verb.get_parent()), *words)) {
+          text += help.empty() ? word + "\n" : fmt::format("{}\t{}\n", word, help);
+        }
+        print(text);
+        return 0;
+      }};
 }
 const Verb verb{VerbGroup::formats, declare};
 

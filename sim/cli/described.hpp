@@ -25,9 +25,13 @@ struct DescribedVerb {
 // `program`: with all its verbs. Options of groups are their verb's.
 std::vector<DescribedVerb> described_verbs(const CLI::App& program);
 
-std::string bash_completion(const std::vector<DescribedVerb>& verbs);
-std::string zsh_completion(const std::vector<DescribedVerb>& verbs);
-std::string fish_completion(const std::vector<DescribedVerb>& verbs);
+struct Completion {
+  std::string word, help;
+};
+// What may stand for the last of `words`, which follow the program's name: verbs, options, values of
+// options; nothing where a file or a value of the user's own is due.
+std::vector<Completion> completions(const std::vector<DescribedVerb>& verbs,
+                                    const std::vector<std::string>& words);
 // A page of section 1; `footer`: what --help ends with.
 std::string manual_page(const std::vector<DescribedVerb>& verbs, const std::string& footer);
 
