@@ -18,7 +18,7 @@
 #include "points/measured.hpp"
 #include "points/points.hpp"
 #include "points/simulate.hpp"
-#include "points/step.hpp"
+#include "points/workloads.hpp"
 #include "questions/anchor.hpp"
 #include "results/cells.hpp"
 #include "results/learning.hpp"

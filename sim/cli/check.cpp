@@ -9,7 +9,7 @@
 #include "core/output.hpp"
 #include "core/units.hpp"
 #include "points/simulate.hpp"
-#include "questions/remarks.hpp"
+#include "questions/advice.hpp"
 #include "results/table.hpp"
 
 namespace lockstep::check_verb {

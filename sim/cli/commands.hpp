@@ -11,6 +11,7 @@
 #include "core/output.hpp"
 #include "questions/run.hpp"
 #include "results/table.hpp"
+#include "scenario/scenario.hpp"
 
 namespace lockstep {
 
@@ -86,5 +87,7 @@ class ProgressLine {
   double shown_ = 0;  // when; 0 = never
   double next_ = 10;  // seconds from the beginning, where there is no terminal
 };
+
+std::string layers_json(const Scenario& scenario);
 
 }  // namespace lockstep

@@ -1,6 +1,6 @@
 // `lockstep export SCENARIO`: the scenario with every default written out, runnable again; or, with
 // --layers, what its points train (export_layers.cpp).
-#include "cli/export_layers.hpp"
+#include "cli/commands.hpp"
 #include "cli/verb.hpp"
 
 namespace lockstep::export_verb {

@@ -1,11 +1,10 @@
 // `lockstep export SCENARIO --layers`: see export_layers.hpp.
-#include "cli/export_layers.hpp"
-
 #include <fmt/format.h>
 
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "cli/commands.hpp"
 #include "points/points.hpp"
 #include "strategies/table.hpp"
 

@@ -5,7 +5,6 @@
 #include "cluster/cluster_fields.hpp"
 #include "core/data.hpp"
 #include "core/describe.hpp"
-#include "hardware/locate.hpp"
 
 namespace lockstep {
 

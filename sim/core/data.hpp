@@ -1,4 +1,4 @@
-// Where the shipped files live: $LOCKSTEP_DATA/<kind> if set, else the source tree's <kind>.
+// Files by their names. Where the shipped ones live: $LOCKSTEP_DATA/<kind> if set, else the source tree's <kind>.
 #pragma once
 
 #include <string>
@@ -15,5 +15,16 @@ std::vector<std::string> files_in(const std::string& folder, const std::string& 
 
 // Names (file stems) of the same, sorted.
 std::vector<std::string> stems_in(const std::string& folder, const std::string& extension);
+
+// A value with a slash or ending in .yaml is a path and comes back unchanged; otherwise the file of
+// that name in `folder`. Throws ConfigError with the known names.
+std::string locate_file(const std::string& name_or_path, const std::string& folder,
+                        const char* what);
+
+// A path in `file`, relative to that file's folder when it exists there; anything else unchanged.
+std::string seen_from(const std::string& file, const std::string& name_or_path);
+
+// "a100" of "some/folder/a100.yaml".
+std::string stem_of(const std::string& path);
 
 }  // namespace lockstep

@@ -78,4 +78,10 @@ class Diagnostics {
   std::vector<Diagnostic> list_;
 };
 
+// On one line: "{sharding: full_shard, wrap: {policy: block}}".
+std::string flow_text(const Node& node);
+
+// A map with a line for each field, and for each element of a field that is a list of maps.
+std::string document_text(const Node& map);
+
 }  // namespace lockstep

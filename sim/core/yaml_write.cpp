@@ -1,12 +1,11 @@
 // See yaml_write.hpp.
-#include "core/yaml_write.hpp"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "core/describe_emit.hpp"
+#include "core/yaml.hpp"
 
 namespace lockstep {
 

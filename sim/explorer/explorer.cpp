@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/data.hpp"
-#include "core/yaml_write.hpp"
+#include "core/yaml.hpp"
 #include "explorer/allowed.hpp"
 #include "hardware/machine.hpp"
 #include "questions/chapter.hpp"

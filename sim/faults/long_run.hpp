@@ -7,6 +7,7 @@
 
 #include "faults/failures.hpp"
 #include "faults/options.hpp"
+#include "results/record.hpp"
 
 namespace lockstep {
 
@@ -50,5 +51,13 @@ inline constexpr double most_times = 100;
 
 // `run`: number of the repetition.
 LongRunResult play(const LongRun& plan, std::uint64_t seed, int run);
+
+// Seconds of work between two checkpoints that end the run soonest, to higher order (Daly, "A higher
+// order estimate of the optimum checkpoint interval for restart dumps", 2006; its first term is
+// Young's sqrt(2 write M), 1974). No failures (infinity) = no checkpoints (infinity).
+double best_checkpoint_period(double write_seconds, double mean_time_between_failures);
+
+// Plays plan.faults.runs runs. The figures of checkpoints and the price are left to the caller.
+RunWithFailures play_all(const LongRun& plan, std::uint64_t seed);
 
 }  // namespace lockstep

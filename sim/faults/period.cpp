@@ -1,6 +1,6 @@
-#include "faults/period.hpp"
-
 #include <cmath>
+
+#include "faults/long_run.hpp"
 
 namespace lockstep {
 

@@ -1,6 +1,5 @@
-#include "faults/runs.hpp"
-
 #include "core/statistics.hpp"
+#include "faults/long_run.hpp"
 
 namespace lockstep {
 

@@ -6,7 +6,6 @@
 #include "core/describe.hpp"
 #include "core/errors.hpp"
 #include "hardware/device_file.hpp"
-#include "hardware/locate.hpp"
 
 namespace lockstep {
 

@@ -8,7 +8,6 @@
 
 #include "core/data.hpp"
 #include "core/describe.hpp"
-#include "hardware/locate.hpp"
 #include "hardware/machine_file.hpp"
 
 namespace lockstep {

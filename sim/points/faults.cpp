@@ -9,8 +9,7 @@
 
 #include "core/statistics.hpp"
 #include "costs/optimizer.hpp"
-#include "faults/period.hpp"
-#include "faults/runs.hpp"
+#include "faults/long_run.hpp"
 
 namespace lockstep {
 

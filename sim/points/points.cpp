@@ -11,7 +11,7 @@
 #include "points/faults.hpp"
 #include "points/misfits.hpp"
 #include "points/other_devices.hpp"
-#include "points/step.hpp"
+#include "points/workloads.hpp"
 #include "strategies/common/stragglers.hpp"
 
 namespace lockstep {

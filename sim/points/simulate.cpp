@@ -8,7 +8,6 @@
 
 #include "core/statistics.hpp"
 #include "points/fork_map.hpp"
-#include "points/wire.hpp"
 #include "results/cells.hpp"
 #include "results/staleness.hpp"
 #include "strategies/common/stragglers.hpp"

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "core/errors.hpp"
 #include "points/points.hpp"
+#include "strategies/strategy.hpp"
 
 namespace lockstep {
 
@@ -39,5 +41,10 @@ std::vector<StrategyResult> simulate(const std::vector<Point>& points,
 
 // What memory the same would find, without simulating. Throws ConfigError likewise.
 std::vector<MemoryUse> memory_of(const std::vector<Point>& points);
+
+std::string to_wire(const StrategyResult& result);
+std::string refusal_to_wire(const ConfigError& refusal);
+// A refusal's diagnostics go to `refused`; the result is empty then.
+StrategyResult from_wire(const std::string& text, std::vector<Diagnostic>& refused);
 
 }  // namespace lockstep

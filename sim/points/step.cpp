@@ -1,10 +1,10 @@
 // See scenario_step.hpp.
-#include "points/step.hpp"
-
 #include <fmt/format.h>
 
 #include <optional>
 #include <utility>
+
+#include "points/workloads.hpp"
 
 namespace lockstep {
 

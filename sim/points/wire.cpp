@@ -1,6 +1,5 @@
 // See wire.hpp. JSON, because nlohmann prints the shortest text that reads back to the same double.
-#include "points/wire.hpp"
-
+#include "points/simulate.hpp"
 #include "results/json_fields.hpp"
 #include "scenario/scenario.hpp"
 

@@ -2,7 +2,6 @@
 
 #include "costs/roofline_costs.hpp"
 #include "costs/transformed_costs.hpp"
-#include "points/step.hpp"
 
 namespace lockstep {
 

@@ -1,6 +1,11 @@
-// Changes that would help a job: each was simulated, and saves time.
+// What a reader of the answers should know beside the figures: changes that would help a job, and options
+// of the question that change nothing.
 #pragma once
 
+#include <string>
+#include <vector>
+
+#include "points/points.hpp"
 #include "points/predict.hpp"
 
 namespace lockstep {
@@ -14,5 +19,9 @@ inline constexpr double least_gain = 0.02;
 // simulate or that follow many others stay as they are. `scales` as anchor_scales gives them.
 void advise(const Scenario& scenario, const std::vector<CostScale>& scales, Predicted& predicted,
             const RunOptions& options);
+
+// Sentences, each once, in the order of the points. An option is named when it is not at its
+// default and changes none of the points that it is meant for.
+std::vector<std::string> remarks(const Scenario& scenario, const std::vector<Point>& points);
 
 }  // namespace lockstep

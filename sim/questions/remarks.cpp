@@ -1,8 +1,6 @@
 // See remarks.hpp. Which option does something is known to what reads it: every condition here has
 // its counterpart there, and strategies answer for their own. tests/scenario/options_test.cpp tries
 // all of them.
-#include "questions/remarks.hpp"
-
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include <set>
 
 #include "points/faults.hpp"
+#include "questions/advice.hpp"
 
 namespace lockstep {
 

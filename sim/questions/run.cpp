@@ -13,7 +13,6 @@
 #include "questions/advice.hpp"
 #include "questions/anchor.hpp"
 #include "questions/fitting.hpp"
-#include "questions/remarks.hpp"
 #include "results/cells.hpp"
 #include "results/staleness.hpp"
 

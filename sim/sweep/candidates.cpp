@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "points/batch.hpp"
-#include "points/step.hpp"
+#include "points/workloads.hpp"
 #include "sweep/override.hpp"
 
 namespace lockstep {

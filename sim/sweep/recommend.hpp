@@ -63,7 +63,7 @@ struct Candidate {
   int gpus = 1;
   std::string strategy;  // "fsdp2 offload, checkpointing"
   std::string family;    // "FSDP"
-  int complexity = 0;    // of its form (strategies/form.hpp)
+  int complexity = 0;    // of its form (strategies/options.hpp)
   std::int64_t micro = 1, accumulation = 1;
   std::vector<std::string> settings;       // of `lockstep sweep`: gives this point alone
   std::shared_ptr<const Scenario> base{};  // but for GPUs and batch

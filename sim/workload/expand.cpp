@@ -1,12 +1,12 @@
 // See expand.hpp. Shapes are known while unrolling, so expressions may use the current tensor's
 // `channels`, `height`, `width` and `tokens`, and a shape that does not fit is reported where it
 // happens.
-#include "workload/expand.hpp"
-
 #include <fmt/format.h>
 
 #include <map>
 #include <set>
+
+#include "workload/model_reader.hpp"
 
 namespace lockstep {
 

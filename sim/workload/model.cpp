@@ -7,7 +7,6 @@
 #include <filesystem>
 
 #include "core/data.hpp"
-#include "workload/expand.hpp"
 #include "workload/model_file.hpp"
 #include "workload/model_reader.hpp"
 

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "core/yaml_write.hpp"
 #include "test_folder.hpp"
 
 namespace lockstep::yaml_test {

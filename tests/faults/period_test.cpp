@@ -1,11 +1,10 @@
 // Is the automatic checkpoint period the one that ends runs soonest?
-#include "faults/period.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
+#include "faults/long_run.hpp"
 #include "fixture.hpp"
 
 namespace lockstep::period_test {

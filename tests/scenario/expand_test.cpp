@@ -316,15 +316,15 @@ TEST(Expand, AModelIsScaledByAnotherOneThatIsAlike) {
   const Point known = expand(scenario("gpt2", ""))[0];
   ProfileBatch batch;
   batch.samples = 1;
-  for (std::size_t i = 0; i < known.step->layers.size(); ++i) {
-    const LayerCost cost = known.job.costs->layer(*known.step, i);
-    batch.layers.push_back({.name = known.step->layers[i].name,
+  for (std::size_t i = 0; i < known.job.step->layers.size(); ++i) {
+    const LayerCost cost = known.job.costs->layer(*known.job.step, i);
+    batch.layers.push_back({.name = known.job.step->layers[i].name,
                             .forward_seconds = 2 * cost.forward.busy,
                             .backward_seconds = 3 * cost.backward.busy});
   }
   Profile profile;
   profile.device = "a100-sxm4-80gb";
-  profile.models = {{"gpt2", known.precision, known.step->input_bytes, {batch}}};
+  profile.models = {{"gpt2", known.precision, known.job.step->input_bytes, {batch}}};
   const std::string path = test_folder().write("profile.yaml", profile_text(profile));
   for (const std::string more : {"", "activation_checkpointing: true\n"}) {
     const Point modelled = expand(scenario("gpt2-medium", more))[0];

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "helpers.hpp"
-#include "questions/remarks.hpp"
+#include "questions/advice.hpp"
 #include "questions/run.hpp"
 #include "results/render.hpp"
 

@@ -4,7 +4,7 @@
 #include "helpers.hpp"
 #include "points/interval.hpp"
 #include "points/measured.hpp"
-#include "points/wire.hpp"
+#include "points/simulate.hpp"
 #include "questions/run.hpp"
 
 namespace lockstep::predict_test {

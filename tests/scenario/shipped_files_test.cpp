@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "core/data.hpp"
-#include "core/yaml_write.hpp"
+#include "core/yaml.hpp"
 #include "hardware/machine.hpp"
 #include "helpers.hpp"
 #include "questions/run.hpp"

@@ -1,10 +1,10 @@
 // Does a result survive the pipe bit for bit?
-#include "points/wire.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
+
+#include "points/simulate.hpp"
 
 namespace lockstep::wire_test {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "strategies/common/optimizer_memory.hpp"
+#include "strategies/common/update.hpp"
 
 namespace lockstep {
 

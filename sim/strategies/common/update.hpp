@@ -1,6 +1,9 @@
-// What one optimizer step costs on a rank: clipping and the update, of all tensors or of a share.
+// What one optimizer step costs on a rank, of all tensors or of a share: the time of clipping and of the
+// update, and the memory that the update keeps.
 #pragma once
 
+#include "costs/optimizer.hpp"
+#include "memory/memory_plan.hpp"
 #include "strategies/strategy.hpp"
 
 namespace lockstep {
@@ -24,5 +27,8 @@ QueuedWork clipping_work(const Job& job, const TensorShare& share);
 QueuedWork optimizer_work(const Job& job, const TensorShare& share);
 // The optimizer updates `updated`; where the job clips, the rank takes the norm of `normed` and scales it.
 UpdateWork update_work(const Job& job, const TensorShare& updated, const TensorShare& normed);
+
+// What the update keeps on the device, and takes while it runs.
+OptimizerMemory optimizer_memory(const OptimizerSpec& optimizer, Precision precision);
 
 }  // namespace lockstep

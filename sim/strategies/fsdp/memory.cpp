@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "memory/step_player.hpp"
-#include "strategies/common/optimizer_memory.hpp"
+#include "strategies/common/update.hpp"
 #include "strategies/fsdp/fsdp.hpp"
 #include "strategies/fsdp/sharded_state.hpp"
 

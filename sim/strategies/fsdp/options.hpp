@@ -6,8 +6,7 @@
 #include <memory>
 
 #include "core/fields.hpp"
-#include "strategies/common/element_size.hpp"
-#include "strategies/form.hpp"
+#include "strategies/options.hpp"
 
 namespace lockstep {
 

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "core/fields.hpp"
-#include "strategies/form.hpp"
+#include "strategies/options.hpp"
 
 namespace lockstep {
 

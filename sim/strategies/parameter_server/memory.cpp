@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "memory/step_memory.hpp"
-#include "strategies/common/optimizer_memory.hpp"
 #include "strategies/common/run_steps.hpp"
+#include "strategies/common/update.hpp"
 #include "strategies/parameter_server/build.hpp"
 #include "strategies/parameter_server/messages.hpp"
 #include "strategies/parameter_server/parameter_server.hpp"

@@ -9,8 +9,7 @@
 
 #include "core/fields.hpp"
 #include "results/schedule.hpp"
-#include "strategies/common/element_size.hpp"
-#include "strategies/form.hpp"
+#include "strategies/options.hpp"
 
 namespace lockstep {
 
