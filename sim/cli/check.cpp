@@ -40,7 +40,7 @@ Checked checked_points(const std::string& file, const CommonOptions& options) {
   for (std::size_t i = 0; i < points.size(); ++i) {
     const Job& job = points[i].job;
     checked.something_fits |= fits(memory[i]);
-    const int nodes = (job.gpus + job.machine.gpus_per_node - 1) / job.machine.gpus_per_node;
+    const int nodes = nodes_of(job.gpus, job.machine);
     checked.points.push_back({{"strategy", points[i].label},
                               {"gpus", job.gpus},
                               {"nodes", nodes},

@@ -94,7 +94,7 @@ double pcie_bytes_per_second(const PcieSpec& pcie) {
 
 CommGroup group_of(const Machine& machine, int ranks) {
   const int per_node = std::min(ranks, machine.gpus_per_node);
-  const int nodes = (ranks + per_node - 1) / per_node;
+  const int nodes = nodes_of(ranks, machine);
   return {.ranks_per_node = per_node, .nodes = nodes, .absent = nodes * per_node - ranks};
 }
 

@@ -166,6 +166,11 @@ struct Machine {
 
 int max_gpus(const Machine& machine);
 Machine load_machine(const std::string& name_or_path);  // throws ConfigError with the known names
+// Nodes that so many GPUs take; the last one may not be full.
+inline int nodes_of(int gpus, const Machine& machine) {
+  return (gpus + machine.gpus_per_node - 1) / machine.gpus_per_node;
+}
+
 std::vector<std::string> known_machines();
 
 }  // namespace lockstep

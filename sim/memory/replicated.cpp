@@ -29,13 +29,14 @@ ReplicatedState::ReplicatedState(Tape& tape, const TrainingStep& step, const Liv
     }
   }
   first_of_.push_back(elements_.size());
-  others_.assign(elements_.size(), nullptr);
-  std::vector<std::size_t> numbers;  // of the trainable ones
+  std::vector<std::size_t> numbers;  // in `updated_`, of those that TensorUpdate::tensor counts
   for (std::size_t i = 0; i < elements_.size(); ++i) {
-    if (trainable_[i] && elements_[i] > 0) numbers.push_back(i);
+    if (!trainable_[i]) continue;
+    if (elements_[i] > 0) numbers.push_back(updated_.size());
+    updated_.push_back({plan.replicated.updated_share * elements_[i], names_[i]});
   }
   for (const TensorUpdate& other : plan.optimizer.others) {
-    others_[numbers.at(static_cast<std::size_t>(other.tensor))] = &other;
+    updated_[numbers.at(static_cast<std::size_t>(other.tensor))].other = &other;
   }
   gradients_.assign(elements_.size(), nothing);
   first_part_.assign(elements_.size(), nothing);
@@ -143,61 +144,11 @@ void ReplicatedState::end_backward() {
   }
 }
 
-// One list of tensors of at most four bytes per element after the other, as the optimizers keep them.
-void ReplicatedState::allocate_optimizer_state() {
-  const double usual = plan_.optimizer.state_bytes_per_element;
-  const auto state = [&](std::size_t i) {
-    return others_[i] != nullptr ? others_[i]->state_bytes_per_element : usual;
-  };
-  double most = usual;
-  for (const TensorUpdate& other : plan_.optimizer.others) {
-    most = std::max(most, other.state_bytes_per_element);
-  }
-  for (double listed = 0; listed < most; listed += 4) {
-    for (std::size_t i = 0; i < elements_.size(); ++i) {
-      if (!trainable_[i] || state(i) <= listed) continue;
-      tape_.allocate(
-          MemoryKind::optimizer_state,
-          plan_.replicated.updated_share * elements_[i] * std::min(state(i) - listed, 4.0),
-          {names_[i]});
-    }
-  }
-}
-
 void ReplicatedState::optimizer_step() {
   tape_.at(MemoryPhase::optimizer);
-  const auto& optimizer = plan_.optimizer;
-  const double share = plan_.replicated.updated_share;
-  if (!has_state_) allocate_optimizer_state();
+  if (!has_state_) allocate_optimizer_state(tape_, updated_, plan_.optimizer);
   has_state_ = true;
-  std::vector<Block> temporaries, of_others;
-  for (std::size_t i = 0; i < elements_.size(); ++i) {
-    const double bytes = others_[i] != nullptr ? others_[i]->temporary_bytes_per_element
-                                               : optimizer.temporary_bytes_per_element;
-    if (!trainable_[i] || bytes <= 0) continue;
-    (others_[i] != nullptr ? of_others : temporaries)
-        .push_back(tape_.allocate(MemoryKind::temporaries, share * elements_[i] * bytes,
-                                  {"update", names_[i]}));
-  }
-  tape_.free(temporaries);
-  if (optimizer.largest_temporary_bytes_per_element > 0) {
-    for (std::size_t i = 0; i < elements_.size(); ++i) {
-      if (!trainable_[i] || others_[i] != nullptr) continue;
-      tape_.free(
-          tape_.allocate(MemoryKind::temporaries,
-                         share * elements_[i] * optimizer.largest_temporary_bytes_per_element,
-                         {"update", names_[i]}));
-    }
-  }
-  for (std::size_t i = 0; i < elements_.size(); ++i) {
-    if (others_[i] == nullptr) continue;
-    std::vector<Block> together;
-    for (const double bytes : others_[i]->temporaries) {
-      together.push_back(tape_.allocate(MemoryKind::temporaries, bytes, {"update", names_[i]}));
-    }
-    tape_.free(together);
-  }
-  tape_.free(of_others);
+  play_update(tape_, updated_, plan_.optimizer);
   tape_.free(tape_.allocate(MemoryKind::temporaries, plan_.replicated.flat_copy_bytes,
                             {"flat copy of the parameters"}));
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "memory/liveness.hpp"
-#include "memory/memory_plan.hpp"
+#include "memory/optimizer_state.hpp"
 #include "memory/tape.hpp"
 
 namespace lockstep {
@@ -36,7 +36,6 @@ class ReplicatedState {
   void allocate_buckets();
   void gradient(std::size_t parameter);
   void fill_bucket(double bytes);
-  void allocate_optimizer_state();
 
   Tape& tape_;
   const TrainingStep& step_;
@@ -48,7 +47,7 @@ class ReplicatedState {
   std::vector<std::size_t> first_of_;        // by layer: its first parameter
   std::vector<std::uint8_t> trainable_;      // by parameter
   std::vector<std::string_view> names_;      // by parameter
-  std::vector<const TensorUpdate*> others_;  // by parameter: what the plan says of it alone
+  std::vector<UpdatedTensor> updated_;       // trainable parameters
   std::vector<Block> gradients_;             // by parameter
   std::vector<Block> first_part_;  // by parameter: a tied use's gradient, waiting for the other
   std::vector<Block> buckets_;

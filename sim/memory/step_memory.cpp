@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "memory/optimizer_state.hpp"
 #include "memory/replicated.hpp"
 #include "memory/step_player.hpp"
 
@@ -69,50 +70,24 @@ StepMemory server_memory(const ServerPlan& plan, const Device& device) {
   const double outside = device.context_bytes;
   const AllocatorOptions options = allocator_options(device, outside);
   Tape tape(options);
-  const auto& optimizer = plan.optimizer;
-  std::vector<const TensorUpdate*> others(plan.tensor_elements.size(), nullptr);
-  for (const TensorUpdate& other : optimizer.others) {
-    others.at(static_cast<std::size_t>(other.tensor)) = &other;
+  std::vector<UpdatedTensor> tensors;
+  for (const double elements : plan.tensor_elements) tensors.push_back({elements});
+  for (const TensorUpdate& other : plan.optimizer.others) {
+    tensors.at(static_cast<std::size_t>(other.tensor)).other = &other;
   }
-  // `bytes`: of the tensor's elements, by its number; 0 = nothing.
-  const auto copy = [&](MemoryKind kind, const auto& bytes) {
-    std::vector<Tape::Block> blocks;
-    for (std::size_t i = 0; i < plan.tensor_elements.size(); ++i) {
-      if (bytes(i) <= 0) continue;
-      blocks.push_back(tape.allocate(kind, plan.tensor_elements[i] * bytes(i)));
+  const auto allocate = [&](MemoryKind kind, double bytes_per_element) {
+    for (const double elements : plan.tensor_elements) {
+      if (bytes_per_element > 0) tape.allocate(kind, elements * bytes_per_element);
     }
-    return blocks;
   };
-  const auto each = [](double bytes) { return [bytes](std::size_t) { return bytes; }; };
   tape.at(MemoryPhase::construction);
-  copy(MemoryKind::parameters, each(plan.element_bytes));
+  allocate(MemoryKind::parameters, plan.element_bytes);
   tape.at(MemoryPhase::serving);
   for (int i = 0; i < plan.receive_buffers; ++i) {
-    copy(MemoryKind::gradients, each(plan.pushed_bytes));
+    allocate(MemoryKind::gradients, plan.pushed_bytes);
   }
-  double most = optimizer.state_bytes_per_element;
-  for (const TensorUpdate& other : optimizer.others) {
-    most = std::max(most, other.state_bytes_per_element);
-  }
-  for (double listed = 0; listed < most; listed += 4) {
-    copy(MemoryKind::optimizer_state, [&](std::size_t i) {
-      const double state = others[i] != nullptr ? others[i]->state_bytes_per_element
-                                                : optimizer.state_bytes_per_element;
-      return std::min(state - listed, 4.0);
-    });
-  }
-  auto temporaries = copy(MemoryKind::temporaries, [&](std::size_t i) {
-    return others[i] != nullptr ? others[i]->temporary_bytes_per_element
-                                : optimizer.temporary_bytes_per_element;
-  });
-  for (const TensorUpdate& other : optimizer.others) {
-    std::vector<Tape::Block> together;
-    for (const double bytes : other.temporaries) {
-      together.push_back(tape.allocate(MemoryKind::temporaries, bytes));
-    }
-    tape.free(together);
-  }
-  tape.free(temporaries);
+  allocate_optimizer_state(tape, tensors, plan.optimizer);
+  play_update(tape, tensors, plan.optimizer);
   return tape.summary(nullptr, outside, options.capacity);
 }
 

@@ -1,6 +1,5 @@
 // Plays a rank's training steps on the allocator in the host's program order: activations, their
-// gradients, workspaces and temporaries here, and what is kept of the model by a State. A State has
-// the functions of ReplicatedState (replicated.hpp), which are called around the layers.
+// gradients, workspaces and temporaries here, and what is kept of the model by a ModelState.
 #pragma once
 
 #include <span>
@@ -81,7 +80,26 @@ class GradientPool {
 // A step has a first and a last micro-batch, and those between repeat the second.
 inline constexpr int distinct_micro_batches = 3;
 
-template <class State>
+// What is kept of the model while its steps are played, by a rank that holds all of it
+// (ReplicatedState) or shards (ShardedState). The player calls these around layers and passes.
+template <class S>
+concept ModelState = requires(S state, int layer, bool flag) {
+  state.construct();
+  state.zero_gradients();           // before the first forward of a step
+  state.begin_forward(flag, flag);  // of the first, of the last micro-batch of a step
+  state.before_forward(layer);
+  state.after_forward(layer);
+  state.end_forward();
+  state.begin_backward(flag);  // of the last micro-batch
+  state.before_recomputation(layer);
+  state.before_backward(layer);
+  state.parameter_gradients(layer);  // allocates them
+  state.after_backward(layer);
+  state.end_backward();
+  state.optimizer_step();
+};
+
+template <ModelState State>
 class StepPlayer {
   using Block = Tape::Block;
   static constexpr Block nothing = CachingAllocator::nothing;
@@ -282,7 +300,7 @@ class StepPlayer {
 };
 
 // Plays the steps and sums up. `outside_bytes`: of the device's memory, beside its context.
-template <class State, class... What>
+template <ModelState State, class... What>
 StepMemory play_steps(const TrainingStep& step, const Device& device, int micro_batches,
                       double outside_bytes, const MemoryAsked& asked, const What&... what) {
   if (asked.log) *asked.log = {};

@@ -15,10 +15,6 @@ namespace lockstep {
 
 namespace {
 
-int nodes_of(int gpus, const Machine& machine) {
-  return (gpus + machine.gpus_per_node - 1) / machine.gpus_per_node;
-}
-
 double per_second(const std::optional<double>& mean_time) {
   return mean_time ? 1 / *mean_time : 0;
 }

@@ -78,7 +78,7 @@ StepError step_error(const Scenario& scenario, const Point& point, const Strateg
   }
   const double modelled = result.provenance.modelled;
   const double exposed = std::min(modelled, result.split.exposed_communication / step);
-  const int nodes = (job.gpus + job.machine.gpus_per_node - 1) / job.machine.gpus_per_node;
+  const int nodes = nodes_of(job.gpus, job.machine);
   error.work = (1 - exposed) * work;
   error.network = exposed * network_error(job.machine, nodes);
   error.scaling = modelled * law.doubling * std::sqrt(doublings(anchor.value_or(1), job.gpus));

@@ -123,7 +123,7 @@ class LinkCheck {
 // Stragglers on nodes that no point has.
 void check_stragglers(const Scenario& scenario, const Machine& machine, Misfits& misfits) {
   const int most = *std::max_element(scenario.gpus.begin(), scenario.gpus.end());
-  const int nodes = (most + machine.gpus_per_node - 1) / machine.gpus_per_node;
+  const int nodes = nodes_of(most, machine);
   for (const OtherDevice& other : scenario.stragglers.other_devices) {
     for (const int node : other.nodes) {
       if (node < nodes) continue;
@@ -194,7 +194,7 @@ std::vector<Asked> asked_for(const Scenario& scenario, const Machine& machine, M
               fmt::format("a larger platform, or a file of your own with `base: {}`{} and "
                           "`max_nodes: {}`",
                           machine.name, has_fabric ? "" : ", a `fabric:`",
-                          (gpus + machine.gpus_per_node - 1) / machine.gpus_per_node));
+                          nodes_of(gpus, machine)));
         }
         continue;
       }

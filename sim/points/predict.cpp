@@ -83,7 +83,7 @@ Prediction summarise_point(const Scenario& scenario, const Point& point,
   Prediction p;
   p.strategy = point.label;
   p.gpus = job.gpus;
-  p.nodes = (job.gpus + job.machine.gpus_per_node - 1) / job.machine.gpus_per_node;
+  p.nodes = nodes_of(job.gpus, job.machine);
   p.global_batch = point.global_batch;
   p.micro_batch = point.micro_batch;
   p.accumulation = job.accumulation;

@@ -53,7 +53,7 @@ TEST(DataLoading, IsTheCopyOfTheBatchWhereThatIsAllThereIs) {
     const auto points = expand(scenario);
     const auto results = simulate(points);
     for (std::size_t i = 0; i < points.size(); ++i) {
-      const double bytes = points[i].step->input_bytes;
+      const double bytes = points[i].job.step->input_bytes;
       const double copy = points[i].job.accumulation *
                           host_device_copy(points[i].job.machine, bytes).seconds(bytes);
       // Asynchronous workers are in the middle of a step when the count ends.
@@ -85,7 +85,7 @@ TEST(CpuOffload, IsTheOptimizerAndTheDeviceIsIdleMeanwhile) {
     const StrategyResult result = simulate(points).front();
     const Prediction p = summarise_point(scenario, points[0], result);
     const Job& job = points[0].job;
-    const double elements = static_cast<double>(points[0].step->parameter_count);
+    const double elements = static_cast<double>(points[0].job.step->parameter_count);
     const double update =
         host_optimizer_seconds(job.optimizer, job.step->precision, elements, job.machine.host) +
         clipping_bytes(job.step->precision, elements) / (0.8 * job.machine.host.memory_bandwidth);

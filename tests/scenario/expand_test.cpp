@@ -228,9 +228,9 @@ TEST(Expand, ScalesReachCostsAndTransfers) {
   const Point plain = expand(s)[0], scaled = expand(s, {{2, 3, 4}})[0];
   EXPECT_EQ(scaled.job.communication_scale, 4);
   EXPECT_DOUBLE_EQ(scaled.memory_bound_seconds, 2 * plain.memory_bound_seconds);
-  for (std::size_t i = 0; i < plain.step->layers.size(); ++i) {
-    const LayerCost a = plain.job.costs->layer(*plain.step, i);
-    const LayerCost b = scaled.job.costs->layer(*scaled.step, i);
+  for (std::size_t i = 0; i < plain.job.step->layers.size(); ++i) {
+    const LayerCost a = plain.job.costs->layer(*plain.job.step, i);
+    const LayerCost b = scaled.job.costs->layer(*scaled.job.step, i);
     EXPECT_DOUBLE_EQ(b.forward.busy, 2 * a.forward.busy);
     EXPECT_DOUBLE_EQ(b.backward.host, 3 * a.backward.host);
   }
@@ -279,13 +279,13 @@ TEST(Expand, ABatchBesideTheProfilesIsScaledByIt) {
   of_eight.samples = 8;
   const std::vector<LayerCost> modelled_eight = layers(eight);
   for (std::size_t i = 0; i < modelled_eight.size(); ++i) {
-    of_eight.layers.push_back({.name = eight.step->layers[i].name,
+    of_eight.layers.push_back({.name = eight.job.step->layers[i].name,
                                .forward_seconds = 2 * modelled_eight[i].forward.busy,
                                .backward_seconds = 2 * modelled_eight[i].backward.busy});
   }
   Profile profile;
   profile.device = "cpu-core";
-  profile.models = {{"lenet5", eight.precision, eight.step->input_bytes / 8, {of_eight}}};
+  profile.models = {{"lenet5", eight.precision, eight.job.step->input_bytes / 8, {of_eight}}};
   const std::string path = test_folder().write("profile.yaml", profile_text(profile));
   const std::string with = "profile: " + path + "\n";
   const auto modelled = layers(expand(scenario(16, ""))[0]);
@@ -329,11 +329,11 @@ TEST(Expand, AModelIsScaledByAnotherOneThatIsAlike) {
   for (const std::string more : {"", "activation_checkpointing: true\n"}) {
     const Point modelled = expand(scenario("gpt2-medium", more))[0];
     const Point scaled = expand(scenario("gpt2-medium", more + "profile: " + path + "\n"))[0];
-    for (std::size_t i = 0; i < modelled.step->layers.size(); ++i) {
-      if (modelled.step->layers[i].kind != "linear") continue;
-      const LayerCost a = modelled.job.costs->layer(*modelled.step, i),
-                      b = scaled.job.costs->layer(*scaled.step, i);
-      const double again = modelled.step->layers[i].checkpointed ? 1 : 0;
+    for (std::size_t i = 0; i < modelled.job.step->layers.size(); ++i) {
+      if (modelled.job.step->layers[i].kind != "linear") continue;
+      const LayerCost a = modelled.job.costs->layer(*modelled.job.step, i),
+                      b = scaled.job.costs->layer(*scaled.job.step, i);
+      const double again = modelled.job.step->layers[i].checkpointed ? 1 : 0;
       EXPECT_NEAR(b.forward.busy, 2 * a.forward.busy, 0.02 * a.forward.busy);
       EXPECT_NEAR(b.backward.busy - again * b.forward.busy,
                   3 * (a.backward.busy - again * a.forward.busy), 0.03 * a.backward.busy);

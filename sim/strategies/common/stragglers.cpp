@@ -112,7 +112,7 @@ double speed_left(const Stragglers& stragglers, const FabricSpec& fabric, LinkCl
 }
 
 double least_speed_left(const Job& job, LinkClass link, const LinkMoment& moment) {
-  const int nodes = (job.gpus + job.machine.gpus_per_node - 1) / job.machine.gpus_per_node;
+  const int nodes = nodes_of(job.gpus, job.machine);
   double least = 1;
   const FabricSpec& fabric = job.machine.fabric;
   for (int place = 0; place <= place_of(fabric, link, nodes - 1); ++place) {

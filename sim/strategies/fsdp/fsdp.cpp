@@ -103,8 +103,7 @@ Updater Fsdp::updater(const Job& job) const {
 }
 
 int Fsdp::state_nodes(const Job& job) const {
-  const int ranks = fsdp_layout(job, options_).groups.ranks, per_node = job.machine.gpus_per_node;
-  return (ranks + per_node - 1) / per_node;
+  return nodes_of(fsdp_layout(job, options_).groups.ranks, job.machine);
 }
 
 // FSDP's mixed precision gathers parameters in the precision of compute and runs every operator in

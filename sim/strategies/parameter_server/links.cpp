@@ -207,7 +207,7 @@ class Wiring {
 ServerPlaces server_places(const Machine& machine, int ranks,
                            const ParameterServerOptions& options) {
   const int on_node_0 = std::min(ranks, machine.gpus_per_node);
-  const int nodes = (ranks + machine.gpus_per_node - 1) / machine.gpus_per_node;
+  const int nodes = nodes_of(ranks, machine);
   ServerPlaces places;
   int available = 1;
   if (options.placement == ServerPlacement::gpu) available = on_node_0;

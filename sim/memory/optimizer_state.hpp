@@ -1,0 +1,27 @@
+// What updating a model's tensors keeps and takes: optimizer state and temporaries, tensor by tensor.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "memory/memory_plan.hpp"
+#include "memory/tape.hpp"
+
+namespace lockstep {
+
+// A trainable tensor, or the share of it that is updated here.
+struct UpdatedTensor {
+  double elements = 0;
+  std::string_view name{};              // "" = the moment names it
+  const TensorUpdate* other = nullptr;  // the rule of this tensor alone
+};
+
+// Born in the first update, and kept.
+void allocate_optimizer_state(Tape& tape, std::span<const UpdatedTensor> tensors,
+                              const OptimizerMemory& optimizer);
+// The temporaries of one update.
+void play_update(Tape& tape, std::span<const UpdatedTensor> tensors,
+                 const OptimizerMemory& optimizer);
+
+}  // namespace lockstep
