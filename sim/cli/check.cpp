@@ -90,14 +90,14 @@ Choice declare(CLI::App& app) {
     std::vector<std::string> files;
     CommonOptions common;
   };
-  const auto given = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<Arguments>();
   CLI::App& verb =
       *app.add_subcommand("check", "Read scenarios and tell whether they divide and fit");
-  verb.add_option("scenarios", given->files, "Scenario files; - = standard input")->required();
-  add_settings(verb, given->common);
-  add_formats(verb, given->common, Formats::json);
+  verb.add_option("scenarios", arguments->files, "Scenario files; - = standard input")->required();
+  add_settings(verb, arguments->common);
+  add_formats(verb, arguments->common, Formats::json);
   add_examples(verb, {"my.yaml", "my.yaml --set batch.per_gpu=64", "scenarios/ovi2026/*.yaml"});
-  return {&verb, [given] { return check(given->files, given->common); }};
+  return {&verb, [arguments] { return check(arguments->files, arguments->common); }};
 }
 const Verb verb{VerbGroup::questions, declare};
 

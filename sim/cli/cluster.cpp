@@ -32,15 +32,15 @@ int answer_for(const Arguments& arguments) {
 }
 
 Choice declare(CLI::App& app) {
-  const auto given = std::make_shared<Arguments>();
+  const auto parsed = std::make_shared<Arguments>();
   CLI::App& verb = *app.add_subcommand(
       "cluster", "Schedule many jobs on one cluster: gang, backfill, preemption, elastic");
-  verb.add_option("scenario", given->file, "Scenario of a cluster")->required();
-  add_formats(verb, given->common, Formats::json_csv);
-  add_workers(verb, given->common);
+  verb.add_option("scenario", parsed->file, "Scenario of a cluster")->required();
+  add_formats(verb, parsed->common, Formats::json_csv);
+  add_workers(verb, parsed->common);
   add_examples(verb,
                {"scenarios/cluster/gang_or_elastic.yaml", "my-cluster.yaml --csv > jobs.csv"});
-  return {&verb, [given] { return answer_for(*given); }};
+  return {&verb, [parsed] { return answer_for(*parsed); }};
 }
 const Verb verb{VerbGroup::questions, declare};
 

@@ -49,15 +49,15 @@ std::string table_text(std::vector<Comparison> list, const std::vector<ResultRec
          "\n\n" + comparison_table(list).folded(text_width, 2);
 }
 
-int compare(const Arguments& given) {
-  const std::vector<std::string>& files = given.files;
-  if (!given.picture.empty()) keep_inputs(files, "--picture", given.picture);
+int compare(const Arguments& arguments) {
+  const std::vector<std::string>& files = arguments.files;
+  if (!arguments.picture.empty()) keep_inputs(files, "--picture", arguments.picture);
   std::vector<ResultRecord> records;
   {
     ProgressLine progress("simulating");
     for (const std::string& file : files) {
-      records.push_back(run_scenario(scenario_of(file, given.common),
-                                     progress.run_options(given.common.workers)));
+      records.push_back(run_scenario(scenario_of(file, arguments.common),
+                                     progress.run_options(arguments.common.workers)));
     }
   }
   int code = 0;
@@ -65,16 +65,16 @@ int compare(const Arguments& given) {
     tell_warnings(record);
     if (tell_failures(record.failures) != 0) code = 1;
   }
-  const bool one = files.size() == 1;
-  const std::vector<Comparison> list = one ? compare_strategies(records.front())
-                                           : compare_scenarios(records.front(), records.back());
+  const bool single = files.size() == 1;
+  const std::vector<Comparison> list = single ? compare_strategies(records.front())
+                                              : compare_scenarios(records.front(), records.back());
   if (list.empty() && code == 0) {
-    throw one
+    throw single
         ? file_error(files.front(), "strategies", "has one strategy: nothing to compare",
                      "name a second scenario or a second strategy")
         : file_error(files.back(), "", "shares no strategy and GPU count with " + files.front());
   }
-  const Format format = given.common.format;
+  const Format format = arguments.common.format;
   std::string text;
   if (format == Format::json) {
     text = comparisons_json(list);
@@ -86,7 +86,7 @@ int compare(const Arguments& given) {
       text += wrapped(comparison_sentence(comparison)) + "\n";
   }
   print(text);
-  if (!given.picture.empty()) write_answer(given.picture, comparison_picture(list));
+  if (!arguments.picture.empty()) write_answer(arguments.picture, comparison_picture(list));
   for (std::size_t i = 0; i < records.size(); ++i) {
     if (code == 1 || something_fits(records[i].predictions)) continue;
     print_error("{}: nothing fits into memory\n", files[i]);
@@ -96,20 +96,20 @@ int compare(const Arguments& given) {
 }
 
 Choice declare(CLI::App& app) {
-  const auto given = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<Arguments>();
   CLI::App& verb = *app.add_subcommand(
       "compare", "Compare the strategies of one scenario, or two scenarios point by point");
-  verb.add_option("scenarios", given->files, "One or two scenario files")
+  verb.add_option("scenarios", arguments->files, "One or two scenario files")
       ->required()
       ->expected(1, 2);
-  verb.add_option("--picture", given->picture, "Writes the parts of both as bars, an SVG file");
-  add_settings(verb, given->common);
-  add_formats(verb, given->common, Formats::tables);
-  add_workers(verb, given->common);
+  verb.add_option("--picture", arguments->picture, "Writes the parts of both as bars, an SVG file");
+  add_settings(verb, arguments->common);
+  add_formats(verb, arguments->common, Formats::tables);
+  add_workers(verb, arguments->common);
   add_examples(verb, {"scenarios/one_slow_gpu.yaml", "my.yaml --set gpus=64 --json",
                       "before.yaml after.yaml --markdown",
                       "before.yaml after.yaml --picture difference.svg"});
-  return {&verb, [given] { return compare(*given); }};
+  return {&verb, [arguments] { return compare(*arguments); }};
 }
 const Verb verb{VerbGroup::questions, declare};
 

@@ -58,13 +58,13 @@ std::string title(const Prediction& p) {
 
 double total(const Attribution& attribution) {
   double sum = 0;
-  for (const auto& [what, seconds] : attribution) sum += seconds;
+  for (const auto& [quantity, seconds] : attribution) sum += seconds;
   return sum;
 }
 
 Json json_of(const Attribution& attribution) {
   Json json = Json::object();
-  for (const auto& [what, seconds] : attribution) json[what] = seconds;
+  for (const auto& [quantity, seconds] : attribution) json[quantity] = seconds;
   return json;
 }
 
@@ -90,9 +90,10 @@ void print_point(const Prediction& p, const Reasons& why, Format format) {
                             p.bottleneck)) +
         "\n\n");
   Table where({{"where the step goes", Align::left}, {"ms"}, {"share"}});
-  for (const auto& [what, seconds] : why.parts) {
+  for (const auto& [quantity, seconds] : why.parts) {
     if (seconds > 0) {
-      where.add_row({what, milliseconds(seconds), fmt::format("{:.1f} %", 100 * seconds / step)});
+      where.add_row(
+          {quantity, milliseconds(seconds), fmt::format("{:.1f} %", 100 * seconds / step)});
     }
   }
   print(rendered(where, format) + "\n");
@@ -154,10 +155,10 @@ using Differences = std::vector<std::pair<Side, Side>>;
 // Time per sample of `to` minus that of `from`, part by part.
 void print_difference(const Side& from, const Side& to, Format format) {
   Table table({{"GPU time per sample", Align::left}, {"ms before"}, {"ms after"}, {"difference"}});
-  const auto add = [&](const std::string& what, double a, double b) {
+  const auto add = [&](const std::string& quantity, double a, double b) {
     const double more = 1e3 * (b - a);
     constexpr double shown = 0.00005;  // less is rounding, of either sign
-    table.add_row({what, fmt::format("{:.4f}", 1e3 * a), fmt::format("{:.4f}", 1e3 * b),
+    table.add_row({quantity, fmt::format("{:.4f}", 1e3 * a), fmt::format("{:.4f}", 1e3 * b),
                    fmt::format("{:+.4f}", std::abs(more) < shown ? 0.0 : more)});
   };
   double before = 0, after = 0;
@@ -246,19 +247,19 @@ Choice declare(CLI::App& app) {
     std::vector<std::string> files;
     CommonOptions common;
   };
-  const auto given = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<Arguments>();
   CLI::App& verb = *app.add_subcommand(
       "explain",
       "Say why: attribution of the step, sensitivity to each input, origin of the costs");
-  verb.add_option("scenarios", given->files, "One scenario, or two to explain the difference")
+  verb.add_option("scenarios", arguments->files, "One scenario, or two to explain the difference")
       ->required()
       ->expected(1, 2);
-  add_settings(verb, given->common);
-  add_formats(verb, given->common, Formats::tables);
-  add_workers(verb, given->common);
+  add_settings(verb, arguments->common);
+  add_formats(verb, arguments->common, Formats::tables);
+  add_workers(verb, arguments->common);
   add_examples(verb, {"my.yaml", "my.yaml --set gpus=64 --json", "before.yaml after.yaml",
                       "my.yaml --markdown > why.md"});
-  return {&verb, [given] { return explain(given->files, given->common); }};
+  return {&verb, [arguments] { return explain(arguments->files, arguments->common); }};
 }
 const Verb verb{VerbGroup::questions, declare};
 

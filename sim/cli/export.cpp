@@ -12,15 +12,15 @@ Choice declare(CLI::App& app) {
     std::string file;
     bool layers = false;
   };
-  const auto given = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<Arguments>();
   CLI::App& verb = *app.add_subcommand("export", "Print a scenario with every default written out");
-  verb.add_option("scenario", given->file, "Scenario file")->required();
-  verb.add_flag("--layers", given->layers,
+  verb.add_option("scenario", arguments->file, "Scenario file")->required();
+  verb.add_flag("--layers", arguments->layers,
                 "JSON instead: layers, parameters, buckets or units of every point");
   add_examples(verb, {"my.yaml > every-default.yaml", "my.yaml --layers > layers.json"});
-  return {&verb, [given] {
-            const Scenario scenario = read_scenario(given->file);
-            print(given->layers ? layers_json(scenario) : write_scenario(scenario));
+  return {&verb, [arguments] {
+            const Scenario scenario = read_scenario(arguments->file);
+            print(arguments->layers ? layers_json(scenario) : write_scenario(scenario));
             return 0;
           }};
 }

@@ -47,7 +47,7 @@ Json json_of_job(const FittingJob& job) {
 }
 
 Json json_of_answer(const Answer& answer) {
-  const auto one = [](const std::optional<FittingJob>& job) {
+  const auto job_json = [](const std::optional<FittingJob>& job) {
     return job ? json_of_job(*job) : Json();
   };
   Json json;
@@ -57,8 +57,8 @@ Json json_of_answer(const Answer& answer) {
   json["written"] = json_of_job({{}, {}, answer.written});
   json["least_changes"] = Json::array();
   for (const FittingJob& job : answer.changed) json["least_changes"].push_back(json_of_job(job));
-  json["largest_micro_batch"] = one(answer.largest);
-  json["fewest_gpus"] = one(answer.fewest);
+  json["largest_micro_batch"] = job_json(answer.largest);
+  json["fewest_gpus"] = job_json(answer.fewest);
   return json;
 }
 
@@ -70,21 +70,21 @@ std::string text_of(const Answer& answer) {
                           fits ? "fits: " + fitting_text({{}, {}, p})
                                : "does not fit: " + shortfall_text(*p.out_of_memory) + " short")) +
       "\n";
-  const auto line = [&](const std::string& what, const std::string& job) {
-    text += wrapped(fmt::format("  {}: {}", what, job), 4) + "\n";
+  const auto line = [&](const std::string& label, const std::string& job) {
+    text += wrapped(fmt::format("  {}: {}", label, job), 4) + "\n";
   };
   for (const FittingJob& job : answer.changed) line("would fit", fitting_text(job));
   if (!fits && answer.changed.empty()) line("would fit", "none of the changes that were tried");
-  const auto best = [&](const char* what, const std::optional<FittingJob>& job) {
-    line(what, job ? fitting_text(*job) : "none, otherwise as written");
+  const auto best = [&](const char* label, const std::optional<FittingJob>& job) {
+    line(label, job ? fitting_text(*job) : "none, otherwise as written");
   };
   best("largest micro-batch", answer.largest);
   best("fewest GPUs", answer.fewest);
   return text;
 }
 
-int fits_for(const Arguments& given) {
-  const Scenario scenario = scenario_of(given.file, given.common);
+int fits_for(const Arguments& arguments) {
+  const Scenario scenario = scenario_of(arguments.file, arguments.common);
   const std::vector<CostScale> scales = anchor_scales(scenario, {});
   Predicted predicted = predict_each(scenario, expand(scenario, scales));
   std::vector<Answer> answers;
@@ -109,7 +109,7 @@ int fits_for(const Arguments& given) {
     points.push_back(json_of_answer(answer));
     text += (text.empty() ? "" : "\n") + text_of(answer);
   }
-  if (given.common.format == Format::json) {
+  if (arguments.common.format == Format::json) {
     print(Json{{"scenario", scenario.name}, {"points", std::move(points)}}.dump(2) + "\n");
   } else {
     print_text(text);
@@ -119,14 +119,14 @@ int fits_for(const Arguments& given) {
 }
 
 Choice declare(CLI::App& app) {
-  const auto given = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<Arguments>();
   CLI::App& verb = *app.add_subcommand(
       "fits", "What fits into memory: the least changes, the largest micro-batch, the fewest GPUs");
-  verb.add_option("scenario", given->file, "Scenario file; - = standard input")->required();
-  add_settings(verb, given->common);
-  add_formats(verb, given->common, Formats::json);
+  verb.add_option("scenario", arguments->file, "Scenario file; - = standard input")->required();
+  add_settings(verb, arguments->common);
+  add_formats(verb, arguments->common, Formats::json);
   add_examples(verb, {"my.yaml", "my.yaml --set gpus=8 --json"});
-  return {&verb, [given] { return fits_for(*given); }};
+  return {&verb, [arguments] { return fits_for(*arguments); }};
 }
 const Verb verb{VerbGroup::questions, declare};
 

@@ -22,7 +22,7 @@ struct Arguments {
 int import_collectives(const Arguments& options) {
   const NcclTestsImport imported = import_nccl_tests(options.files, options.input);
   Profile profile = open_profile(options.folder, options.device);
-  if (const auto told = take_device(profile, imported.device)) note("note: " + *told);
+  if (const auto device_note = take_device(profile, imported.device)) note("note: " + *device_note);
   if (profile.date.empty()) profile.date = imported.date;
   set_version(profile, "nccl", imported.nccl_version);
   set_setting(profile, "collectives", "nccl-tests, out of place");
@@ -39,22 +39,22 @@ int import_collectives(const Arguments& options) {
 }
 
 Choice declare(CLI::App& app) {
-  const auto given = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<Arguments>();
   CLI::App& verb =
       *app.add_subcommand("import-collectives", "Collective curves from the output of nccl-tests");
-  verb.add_option("files", given->files, "Text or JSON output (-J) of nccl-tests")->required();
-  verb.add_option("--collective", given->input.collective,
+  verb.add_option("files", arguments->files, "Text or JSON output (-J) of nccl-tests")->required();
+  verb.add_option("--collective", arguments->input.collective,
                   "What was measured, where a file does not say: all_reduce, ...");
-  verb.add_option("--ranks", given->input.ranks, "Ranks (default: as listed)")
+  verb.add_option("--ranks", arguments->input.ranks, "Ranks (default: as listed)")
       ->check(CLI::Range(2, 1 << 20));
-  verb.add_option("--nodes", given->input.nodes, "Nodes (default: as listed)")
+  verb.add_option("--nodes", arguments->input.nodes, "Nodes (default: as listed)")
       ->check(CLI::Range(1, 1 << 20));
-  verb.add_option("--as", given->device, "Device file that the profile belongs to");
-  verb.add_option("-o,--output", given->folder,
+  verb.add_option("--as", arguments->device, "Device file that the profile belongs to");
+  verb.add_option("-o,--output", arguments->folder,
                   "Folder whose profile.yaml to add to (default: print)");
   add_examples(
       verb, {"all_reduce.txt --as a100-sxm4-80gb -o my-profile", "*.json --nodes 2 -o my-profile"});
-  return {&verb, [given] { return import_collectives(*given); }};
+  return {&verb, [arguments] { return import_collectives(*arguments); }};
 }
 const Verb verb{VerbGroup::measurements, declare};
 

@@ -53,20 +53,20 @@ int import_model(const Arguments& options) {
 }
 
 Choice declare(CLI::App& app) {
-  const auto given = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<Arguments>();
   CLI::App& verb =
       *app.add_subcommand("import-model", "A model file from PyTorch, ONNX or Hugging Face");
   verb.add_option(
-          "file", given->file,
+          "file", arguments->file,
           "What `python -m lockstep.graph` wrote, an ONNX model, or config.json of a Llama, "
           "Mistral, Mixtral, Qwen 2 or 3, Phi-3, Gemma 2 or 3, GPT-2, BERT or ViT")
       ->required();
-  verb.add_option("--parameters", given->parameters, "Count that the model must have")
+  verb.add_option("--parameters", arguments->parameters, "Count that the model must have")
       ->check(CLI::PositiveNumber);
-  verb.add_option("-o,--output", given->output, "Model file, *.yaml (default: print)");
+  verb.add_option("-o,--output", arguments->output, "Model file, *.yaml (default: print)");
   add_examples(verb, {"resnet50.json -o my-resnet50.yaml", "resnet50.onnx --parameters 25557032",
                       "config.json --parameters 8030261248 -o my-llama.yaml"});
-  return {&verb, [given] { return import_model(*given); }};
+  return {&verb, [arguments] { return import_model(*arguments); }};
 }
 const Verb verb{VerbGroup::formats, declare};
 

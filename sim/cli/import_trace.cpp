@@ -66,10 +66,10 @@ Table compared_table(const std::vector<ComparedLayers>& compared, ComparedBy by,
   for (const std::string pass : {"forward", "backward"}) {
     if (pass == "backward" && !backward) continue;
     // A program tells columns by their names alone.
-    const std::string of = figures ? pass + "_" : "", unit = figures ? "_s" : "";
+    const std::string prefix = figures ? pass + "_" : "", unit = figures ? "_s" : "";
     columns.push_back({pass + unit});
-    columns.push_back({of + "modelled" + unit});
-    columns.push_back({of + "error"});
+    columns.push_back({prefix + "modelled" + unit});
+    columns.push_back({prefix + "error"});
   }
   Table table(columns);
   for (const ComparedLayers& each : compared) {
@@ -111,7 +111,8 @@ int import_layers(const Arguments& options) {
   const TrainingStep step = build_step(*load_model(options.model), input);
   const TraceImport imported = import_trace(options.file, step, options.parts);
   Profile profile = open_profile(options.folder, options.device);
-  if (const auto told = take_device(profile, imported.profile.device)) note("note: " + *told);
+  if (const auto device_note = take_device(profile, imported.profile.device))
+    note("note: " + *device_note);
   profile.date = imported.profile.date;
   profile.noise = imported.profile.noise;
   profile.host = imported.profile.host;
@@ -130,37 +131,37 @@ int import_layers(const Arguments& options) {
 }
 
 Choice declare(CLI::App& app) {
-  const auto given = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<Arguments>();
   CLI::App& verb =
       *app.add_subcommand("import-trace", "Layer times from a PyTorch profiler trace (Kineto)");
-  verb.add_option("trace", given->file, "Trace of training steps: .json, .json.gz")->required();
-  verb.add_option("--model", given->model, "Model that was trained")->required();
-  verb.add_option("--batch", given->batch, "Samples per step")
+  verb.add_option("trace", arguments->file, "Trace of training steps: .json, .json.gz")->required();
+  verb.add_option("--model", arguments->model, "Model that was trained")->required();
+  verb.add_option("--batch", arguments->batch, "Samples per step")
       ->required()
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
-  verb.add_option("--precision", given->precision, "Numeric mode (default: fp32)");
-  verb.add_option("--image", given->image, "Channels, height, width (default: the model's)")
+  verb.add_option("--precision", arguments->precision, "Numeric mode (default: fp32)");
+  verb.add_option("--image", arguments->image, "Channels, height, width (default: the model's)")
       ->expected(3);
-  verb.add_option("--sequence", given->sequence, "Tokens per sample (default: the model's)");
-  verb.add_option("--classes", given->classes, "Classes (default: the model's)");
-  verb.add_option("--step", given->parts.step,
+  verb.add_option("--sequence", arguments->sequence, "Tokens per sample (default: the model's)");
+  verb.add_option("--classes", arguments->classes, "Classes (default: the model's)");
+  verb.add_option("--step", arguments->parts.step,
                   "Annotation around the part that repeats, * for any text (default: "
                   "ProfilerStep#*, or else what ends with each Optimizer.step)");
-  verb.add_flag("--forward-only", given->parts.forward_only,
+  verb.add_flag("--forward-only", arguments->parts.forward_only,
                 "The part is a forward pass alone: no backward times");
-  verb.add_option("--as", given->device, "Device file that the profile belongs to");
-  verb.add_option("-o,--output", given->folder,
+  verb.add_option("--as", arguments->device, "Device file that the profile belongs to");
+  verb.add_option("-o,--output", arguments->folder,
                   "Folder whose profile.yaml to add to (default: print)");
-  verb.add_option("--compare", given->compare,
+  verb.add_option("--compare", arguments->compare,
                   "Instead of the profile: its layers beside what is modelled for --as")
       ->transform(CLI::CheckedTransformer(std::map<std::string, ComparedBy>{
           {"kinds", ComparedBy::kinds}, {"layers", ComparedBy::layers}}));
-  add_formats(verb, given->common, Formats::csv_markdown);
+  add_formats(verb, arguments->common, Formats::csv_markdown);
   add_examples(verb, {"trace.json.gz --model resnet50 --batch 32 -o my-profile",
                       "trace.json.gz --model resnet50 --batch 32 --as v100-sxm2-32gb "
                       "--compare kinds",
                       "trace.json --model gpt2 --batch 8 --step 'training step *'"});
-  return {&verb, [given] { return import_layers(*given); }};
+  return {&verb, [arguments] { return import_layers(*arguments); }};
 }
 const Verb verb{VerbGroup::measurements, declare};
 

@@ -120,20 +120,20 @@ const std::map<std::string, Table (*)()> tables{
 
 Choice declare(CLI::App& app) {
   struct Arguments {
-    std::string what;
+    std::string subject;
     CommonOptions common;
   };
-  const auto given = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<Arguments>();
   CLI::App& verb = *app.add_subcommand("list", "Show what there is to choose from");
-  verb.add_option("what", given->what,
+  verb.add_option("what", arguments->what,
                   "models, devices, platforms, strategies, recipes or scenarios")
       ->required()
       ->check(
           CLI::IsMember({"models", "devices", "platforms", "strategies", "recipes", "scenarios"}));
-  add_formats(verb, given->common, Formats::csv_markdown);
+  add_formats(verb, arguments->common, Formats::csv_markdown);
   add_examples(verb, {"platforms", "models --csv"});
-  return {&verb, [given] {
-            print(rendered(tables.at(given->what)(), given->common.format));
+  return {&verb, [arguments] {
+            print(rendered(tables.at(arguments->what)(), arguments->common.format));
             return 0;
           }};
 }

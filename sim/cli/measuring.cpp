@@ -18,30 +18,31 @@ struct MeasuringText {
 };
 
 Choice declare_calibrate(CLI::App& app) {
-  const auto given = std::make_shared<MeasuringText>();
-  CLI::App& verb = *declare_layers(app, given->layers);
-  declare_collectives(verb, given->collectives);
-  return {&verb, [given]() -> int { become_measuring_program("calibrate"); }};
+  const auto arguments = std::make_shared<MeasuringText>();
+  CLI::App& verb = *declare_layers(app, arguments->layers);
+  declare_collectives(verb, arguments->collectives);
+  return {&verb, [arguments]() -> int { become_measuring_program("calibrate"); }};
 }
 const Verb calibrate{VerbGroup::measurements, declare_calibrate};
 
 Choice declare_training(CLI::App& app) {
-  const auto given = std::make_shared<TrainText>();
-  return {declare_train(app, *given), [given]() -> int { become_measuring_program("train"); }};
+  const auto arguments = std::make_shared<TrainText>();
+  return {declare_train(app, *arguments),
+          [arguments]() -> int { become_measuring_program("train"); }};
 }
 const Verb train{VerbGroup::measurements, declare_training};
 
 Choice declare_loop(CLI::App& app) {
-  const auto given = std::make_shared<ClosedLoopText>();
-  return {declare_closed_loop(app, *given),
-          [given] { return closed_loop_command(closed_loop_options(*given)); }};
+  const auto arguments = std::make_shared<ClosedLoopText>();
+  return {declare_closed_loop(app, *arguments),
+          [arguments] { return closed_loop_command(closed_loop_options(*arguments)); }};
 }
 const Verb closed_loop{VerbGroup::measurements, declare_loop};
 
 Choice declare_acceptance_verb(CLI::App& app) {
-  const auto given = std::make_shared<AcceptanceText>();
-  return {declare_acceptance(app, *given),
-          [given] { return acceptance_command(acceptance_options(*given)); }};
+  const auto arguments = std::make_shared<AcceptanceText>();
+  return {declare_acceptance(app, *arguments),
+          [arguments] { return acceptance_command(acceptance_options(*arguments)); }};
 }
 const Verb acceptance{VerbGroup::measurements, declare_acceptance_verb};
 

@@ -59,8 +59,8 @@ void note(const std::string& text) {
 }
 
 bool& quiet() {
-  static bool asked = false;
-  return asked;
+  static bool interrupt_requested = false;
+  return interrupt_requested;
 }
 
 std::string rendered(const Table& table, Format format, std::size_t keys) {
@@ -103,8 +103,8 @@ int tell_failures(const std::vector<Failure>& failures) {
   return failures.empty() ? 0 : 1;
 }
 
-ProgressLine::ProgressLine(std::string what)
-    : what_(std::move(what)),
+ProgressLine::ProgressLine(std::string activity)
+    : what_(std::move(activity)),
       terminal_(::isatty(STDERR_FILENO) == 1 && !quiet()),
       started_(wall_seconds()) {}
 

@@ -113,39 +113,39 @@ int recommend_for(const Arguments& arguments) {
 }
 
 Choice declare(CLI::App& app) {
-  const auto given = std::make_shared<Arguments>();
+  const auto parsed = std::make_shared<Arguments>();
   CLI::App& verb = *app.add_subcommand(
       "recommend", "Search platform, GPU count, strategy and batch split for a training run");
-  verb.add_option("scenario", given->file, "Scenario file, with a dataset")->required();
+  verb.add_option("scenario", parsed->file, "Scenario file, with a dataset")->required();
   verb.add_option(
-          "--set", given->settings,
+          "--set", parsed->settings,
           "Field and its value instead of the file's: batch.global=256; once for each field")
       ->expected(1)
       ->take_all();
-  verb.add_option("--deadline", given->deadline, "The run takes at most so long, e.g. 6h");
-  verb.add_option("--budget", given->budget, "The run costs at most so much, e.g. '200 USD'");
-  verb.add_option("--memory", given->memory, "A GPU uses at most so much, e.g. 24GiB");
-  verb.add_option("--gpus", given->gpus, "Counts to try, e.g. 1..64*2 (default: the scenario's)");
-  verb.add_option("--platforms", given->platforms,
+  verb.add_option("--deadline", parsed->deadline, "The run takes at most so long, e.g. 6h");
+  verb.add_option("--budget", parsed->budget, "The run costs at most so much, e.g. '200 USD'");
+  verb.add_option("--memory", parsed->memory, "A GPU uses at most so much, e.g. 24GiB");
+  verb.add_option("--gpus", parsed->gpus, "Counts to try, e.g. 1..64*2 (default: the scenario's)");
+  verb.add_option("--platforms", parsed->platforms,
                   "Platforms to try, separated by commas (default: the scenario's)");
-  verb.add_option("--by", given->by,
+  verb.add_option("--by", parsed->by,
                   "What is best: cost, time, memory or energy (default: cost; time if there is a "
                   "budget and no deadline)")
       ->check(CLI::IsMember(std::vector<std::string>(rank_names.begin(), rank_names.end())));
-  verb.add_option("--min-accuracy", given->accuracy,
+  verb.add_option("--min-accuracy", parsed->accuracy,
                   "The run learns at least so much, e.g. 85%: candidates are trained, best first "
                   "(LibTorch; the scenario says how in `convergence`)");
-  verb.add_option("--trainings", given->trainings,
+  verb.add_option("--trainings", parsed->trainings,
                   "Candidates that are trained at most, those that learn the same counted once "
                   "(default: 12)")
       ->check(CLI::Range(1, 1000));
-  add_formats(verb, given->common, Formats::json_csv);
-  add_workers(verb, given->common);
+  add_formats(verb, parsed->common, Formats::json_csv);
+  add_workers(verb, parsed->common);
   add_examples(verb, {"my.yaml --deadline 6h --gpus 1..64*2 --platforms p4d.24xlarge,g5.12xlarge",
                       "my.yaml --budget '200 USD' --memory 24GiB",
                       "my.yaml --min-accuracy 85% --gpus 1..8*2",
                       "my.yaml --set batch.global=512 --json > recommendation.json"});
-  return {&verb, [given] { return recommend_for(*given); }};
+  return {&verb, [parsed] { return recommend_for(*parsed); }};
 }
 const Verb verb{VerbGroup::questions, declare};
 

@@ -68,19 +68,19 @@ int replay_traces(const Arguments& options) {
 }
 
 Choice declare(CLI::App& app) {
-  const auto given = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<Arguments>();
   CLI::App& verb =
       *app.add_subcommand("replay", "A step of a Chakra trace, as recorded or on another platform");
-  verb.add_option("trace", given->files, "Traces of ranks, *.et")->required();
-  auto* platform = verb.add_option("--platform", given->platform,
+  verb.add_option("trace", arguments->files, "Traces of ranks, *.et")->required();
+  auto* platform = verb.add_option("--platform", arguments->platform,
                                    "Where the collectives take place (default: as recorded)");
-  auto* gpus = verb.add_option("--gpus", given->gpus, "GPUs that take part in each of them")
+  auto* gpus = verb.add_option("--gpus", arguments->gpus, "GPUs that take part in each of them")
                    ->check(CLI::Range(1, 1 << 20));
   platform->needs(gpus);
   gpus->needs(platform);
   add_examples(verb, {"traces/ddp-8/chakra.0.et",
                       "traces/ddp-8/chakra.0.et --platform p4d.24xlarge --gpus 16"});
-  return {&verb, [given] { return replay_traces(*given); }};
+  return {&verb, [arguments] { return replay_traces(*arguments); }};
 }
 const Verb verb{VerbGroup::questions, declare};
 

@@ -28,46 +28,47 @@ std::string title_of(const Alternative& alternative) {
   return chosen.empty() ? name : fmt::format("{} ({})", name, chosen);
 }
 
-int report(const Arguments& given) {
-  keep_inputs(given.files, "--output", given.output);
-  const std::vector<Alternative> alternatives = alternatives_of(given.files, given.common);
+int report(const Arguments& arguments) {
+  keep_inputs(arguments.files, "--output", arguments.output);
+  const std::vector<Alternative> alternatives = alternatives_of(arguments.files, arguments.common);
   std::string settings;  // above the text of the file, which they change
-  for (const std::string& one : given.common.settings) settings += "# --set " + one + "\n";
+  for (const std::string& setting : arguments.common.settings)
+    settings += "# --set " + setting + "\n";
   std::vector<ReportChapter> chapters;
   AskedAlternatives asked =
-      ask_alternatives(alternatives, given.common,
+      ask_alternatives(alternatives, arguments.common,
                        [&](const Alternative& alternative, const AlternativeResult& answered) {
                          ResultRecord record = answered.record;
                          record.scenario = title_of(alternative);
                          chapters.push_back(report_chapter(alternative.scenario, std::move(record),
-                                                           {.workers = given.common.workers}));
+                                                           {.workers = arguments.common.workers}));
                          chapters.back().inputs = settings + chapters.back().inputs;
                        });
   if (chapters.empty()) return asked.code;
   ReportAlternatives& comparison = asked.comparison;
-  comparison.sorted_by = sort_key(given.sort);
+  comparison.sorted_by = sort_key(arguments.sort);
   sort_rows(comparison.answered, comparison.sorted_by);
-  write_answer(given.output,
+  write_answer(arguments.output,
                render_report(chapters, alternatives.size() > 1 ? &comparison : nullptr));
   return asked.code;
 }
 
 Choice declare(CLI::App& app) {
-  const auto given = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<Arguments>();
   CLI::App& verb = *app.add_subcommand(
       "report", "One HTML page with the answer, charts, tables and inputs; needs no network");
-  verb.add_option("scenarios", given->files,
+  verb.add_option("scenarios", arguments->files,
                   "Scenario files; a chapter for each, and for each of its alternatives, after all "
                   "of them in one table")
       ->required();
-  verb.add_option("-o,--output", given->output, "The page, report.html; - = standard output")
+  verb.add_option("-o,--output", arguments->output, "The page, report.html; - = standard output")
       ->required();
-  add_settings(verb, given->common);
-  add_sort(verb, given->sort);
-  add_workers(verb, given->common);
+  add_settings(verb, arguments->common);
+  add_sort(verb, arguments->sort);
+  add_workers(verb, arguments->common);
   add_examples(verb, {"my.yaml -o report.html", "scenarios/ovi2026/*.yaml -o study.html",
                       "scenarios/alternatives/which_machine.yaml --sort cost -o machines.html"});
-  return {&verb, [given] { return report(*given); }};
+  return {&verb, [arguments] { return report(*arguments); }};
 }
 const Verb verb{VerbGroup::questions, declare};
 

@@ -138,48 +138,48 @@ int run(Arguments& arguments) {
   return run_alternatives(alternatives, arguments);
 }
 
-void add_trace(CLI::App& verb, Arguments& given) {
+void add_trace(CLI::App& verb, Arguments& parsed) {
   auto* group = verb.add_option_group("Timeline");
-  auto* path = group->add_option("--trace", given.trace.path,
+  auto* path = group->add_option("--trace", parsed.trace.path,
                                  "Trace for Perfetto and HolisticTraceAnalysis: FILE.json, "
                                  "FILE.json.gz, or FOLDER/ with a file for each rank");
   group
-      ->add_option("--trace-format", given.trace.format,
+      ->add_option("--trace-format", parsed.trace.format,
                    "kineto (default), or chakra: MLCommons' execution traces of one step, *.et")
       ->needs(path)
       ->transform(CLI::CheckedTransformer(std::map<std::string, TraceFormat>{
           {"kineto", TraceFormat::kineto}, {"chakra", TraceFormat::chakra}}));
-  group->add_option("--trace-strategy", given.trace.strategies, "Strategies (default: all)")
+  group->add_option("--trace-strategy", parsed.trace.strategies, "Strategies (default: all)")
       ->needs(path)
       ->delimiter(',');
-  group->add_option("--trace-gpus", given.trace.gpus, "GPU counts (default: the largest)")
+  group->add_option("--trace-gpus", parsed.trace.gpus, "GPU counts (default: the largest)")
       ->needs(path)
       ->delimiter(',');
-  group->add_option("--trace-ranks", given.trace.ranks, "Ranks (default: four, evenly spaced)")
+  group->add_option("--trace-ranks", parsed.trace.ranks, "Ranks (default: four, evenly spaced)")
       ->needs(path)
       ->delimiter(',')
       ->check(CLI::Range(0, 1 << 20));
-  group->add_option("--trace-steps", given.trace_steps, "Steps, e.g. 1-3 (default: three)")
+  group->add_option("--trace-steps", parsed.trace_steps, "Steps, e.g. 1-3 (default: three)")
       ->needs(path);
 }
 
 Choice declare(CLI::App& app) {
-  const auto given = std::make_shared<Arguments>();
+  const auto parsed = std::make_shared<Arguments>();
   CLI::App& verb = *app.add_subcommand("run", "Predict every strategy and GPU count of a scenario");
-  verb.add_option("scenario", given->files,
+  verb.add_option("scenario", parsed->files,
                   "Scenario files; several are compared in one table; - = standard input")
       ->required();
-  add_settings(verb, given->common);
-  add_sort(verb, given->sort);
-  add_formats(verb, given->common, Formats::json_csv);
-  add_workers(verb, given->common);
-  add_trace(verb, *given);
+  add_settings(verb, parsed->common);
+  add_sort(verb, parsed->sort);
+  add_formats(verb, parsed->common, Formats::json_csv);
+  add_workers(verb, parsed->common);
+  add_trace(verb, *parsed);
   add_examples(verb, {"scenarios/ovi2026/vgg16.yaml", "my.yaml --json > result.json",
                       "my.yaml --set batch.global=256 --set gpus=8,16",
                       "my.yaml --csv | column -s, -t | less -S",
                       "scenarios/alternatives/which_machine.yaml --sort cost",
                       "my.yaml --trace step.json.gz", "my.yaml --trace traces/ --trace-ranks 0,8"});
-  return {&verb, [given] { return run(*given); }};
+  return {&verb, [parsed] { return run(*parsed); }};
 }
 const Verb verb{VerbGroup::questions, declare};
 

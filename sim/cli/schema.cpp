@@ -41,25 +41,26 @@ const Described described[] = {
 
 Choice declare(CLI::App& app) {
   struct Arguments {
-    std::string what;
+    std::string format;
     bool fields = false;
   };
-  const auto given = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<Arguments>();
   CLI::App& verb = *app.add_subcommand(
       "schema", "Print the JSON Schema (draft-07) of a file format or of JSON output");
   std::vector<std::string> names;
-  for (const Described& one : described) names.emplace_back(one.name);
-  verb.add_option("what", given->what,
+  for (const Described& entry : described) names.emplace_back(entry.name);
+  verb.add_option("what", arguments->what,
                   "scenario, cluster, platform, device, profile; result and alternatives (of run "
                   "--json), training (of train --json), "
                   "recommendation (of recommend --json)")
       ->required()
       ->check(CLI::IsMember(names));
-  verb.add_flag("--fields", given->fields, "A Markdown table of the fields instead");
+  verb.add_flag("--fields", arguments->fields, "A Markdown table of the fields instead");
   add_examples(verb, {"scenario > scenario.schema.json", "result --fields"});
-  return {&verb, [given] {
-            for (const Described& one : described) {
-              if (given->what == one.name) print(given->fields ? one.fields() : one.schema());
+  return {&verb, [arguments] {
+            for (const Described& entry : described) {
+              if (arguments->what == entry.name)
+                print(arguments->fields ? entry.fields() : entry.schema());
             }
             return 0;
           }};

@@ -14,26 +14,27 @@ struct Arguments {
   CommonOptions common;
 };
 
-int serve_page(const Arguments& given) {
-  const Explorer explorer(given.file, given.common.workers);
-  serve(explorer, given.port, [](int port) {
+int serve_page(const Arguments& arguments) {
+  const Explorer explorer(arguments.file, arguments.common.workers);
+  serve(explorer, arguments.port, [](int port) {
     print(fmt::format("http://127.0.0.1:{}/\n", port));
     note("open this page in a browser; Ctrl-C ends it");
   });
 }
 
 Choice declare(CLI::App& app) {
-  const auto given = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<Arguments>();
   CLI::App& verb = *app.add_subcommand(
       "serve",
       "Explore in a browser: choose, and see tables and charts follow (this machine only)");
-  verb.add_option("scenario", given->file, "Scenario file to begin with (default: a shipped one)");
-  verb.add_option("--port", given->port, "Port of the page; 0 = any that is free")
+  verb.add_option("scenario", arguments->file,
+                  "Scenario file to begin with (default: a shipped one)");
+  verb.add_option("--port", arguments->port, "Port of the page; 0 = any that is free")
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
-  add_workers(verb, given->common);
+  add_workers(verb, arguments->common);
   add_examples(verb, {"", "my.yaml", "my.yaml --port 0"});
-  return {&verb, [given] { return serve_page(*given); }};
+  return {&verb, [arguments] { return serve_page(*arguments); }};
 }
 const Verb verb{VerbGroup::questions, declare};
 

@@ -188,33 +188,34 @@ int sweep(const Arguments& arguments) {
 }
 
 Choice declare(CLI::App& app) {
-  const auto given = std::make_shared<Arguments>();
+  const auto parsed = std::make_shared<Arguments>();
   CLI::App& verb =
       *app.add_subcommand("sweep", "Predict every combination of settings of a scenario");
-  auto* scenario = verb.add_option("scenario", given->file, "Scenario file");
-  auto* set = verb.add_option("--set", given->settings,
+  auto* scenario = verb.add_option("scenario", parsed->file, "Scenario file");
+  auto* set = verb.add_option("--set", parsed->settings,
                               "Field and its values: gpus=1,2,4..64*2; once for each field")
                   ->expected(1)
                   ->allow_extra_args(false)
                   ->take_all();
-  auto* sample = verb.add_option("--sample", given->sample, "So many points of the grid, by chance")
-                     ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 40));
-  verb.add_option("--seed", given->seed, "Of the sample (default: 1)")->needs(sample);
-  auto* shard = verb.add_option("--shard", given->shard,
+  auto* sample =
+      verb.add_option("--sample", parsed->sample, "So many points of the grid, by chance")
+          ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 40));
+  verb.add_option("--seed", parsed->seed, "Of the sample (default: 1)")->needs(sample);
+  auto* shard = verb.add_option("--shard", parsed->shard,
                                 "Only the K-th of N parts, K/N with K from 0 to N-1");
-  auto* retry = verb.add_flag("--retry-failed", given->retry_failed,
+  auto* retry = verb.add_flag("--retry-failed", parsed->retry_failed,
                               "Points that crashed or reached a limit before: again");
   auto* time =
-      verb.add_option("--time-limit", given->time_limit, "Of one point, e.g. 30s; it fails then");
-  auto* memory = verb.add_option("--memory-limit", given->memory_limit,
+      verb.add_option("--time-limit", parsed->time_limit, "Of one point, e.g. 30s; it fails then");
+  auto* memory = verb.add_option("--memory-limit", parsed->memory_limit,
                                  "Of one worker process, e.g. 2GiB; the point fails then");
-  auto* merge =
-      verb.add_option("--merge", given->merge, "Instead of a sweep: the files of its shards as one")
-          ->expected(1, 1 << 20);
-  verb.add_option("-o,--output", given->output,
+  auto* merge = verb.add_option("--merge", parsed->merge,
+                                "Instead of a sweep: the files of its shards as one")
+                    ->expected(1, 1 << 20);
+  verb.add_option("-o,--output", parsed->output,
                   "File of the rows; continues it if it is there (default, or -: print)");
-  verb.add_flag("--csv", given->csv, "CSV instead of JSON lines");
-  add_workers(verb, given->common);
+  verb.add_flag("--csv", parsed->csv, "CSV instead of JSON lines");
+  add_workers(verb, parsed->common);
   for (CLI::Option* option : {scenario, set, sample, shard, retry, time, memory}) {
     merge->excludes(option);
   }
@@ -223,9 +224,9 @@ Choice declare(CLI::App& app) {
                       "my.yaml --set strategies.ddp.bucket_size=1MiB..64MiB*4",
                       "my.yaml --set gpus=1..64 --shard 0/2 -o 0.jsonl",
                       "--merge 0.jsonl 1.jsonl -o sweep.jsonl"});
-  return {&verb, [given] {
-            if (given->output == "-") given->output.clear();
-            return sweep(*given);
+  return {&verb, [parsed] {
+            if (parsed->output == "-") parsed->output.clear();
+            return sweep(*parsed);
           }};
 }
 const Verb verb{VerbGroup::questions, declare};

@@ -27,13 +27,13 @@ struct Arguments {
   CommonOptions common;
 };
 
-int validate(const Arguments& given) {
+int validate(const Arguments& arguments) {
   std::optional<double> max_error;
-  const Format format = given.common.format;
-  if (given.sources && (format == Format::json || format == Format::openmetrics))
+  const Format format = arguments.common.format;
+  if (arguments.sources && (format == Format::json || format == Format::openmetrics))
     throw file_error("", "--sources", "is a table", "text, --markdown or --csv");
-  if (!given.max_error.empty()) max_error = parse_share("--max-error", given.max_error);
-  const std::vector<std::string>& files = given.files;
+  if (!arguments.max_error.empty()) max_error = parse_share("--max-error", arguments.max_error);
+  const std::vector<std::string>& files = arguments.files;
   std::vector<ValidationRow> rows;
   const auto all = files.empty() ? shipped_scenarios() : files;
   {
@@ -45,18 +45,18 @@ int validate(const Arguments& given) {
         if (!files.empty()) print_error("{}: has no measured figures\n", all[i]);
         continue;
       }
-      const auto more = validate_scenario(scenario, {given.common.workers, {}});
+      const auto more = validate_scenario(scenario, {arguments.common.workers, {}});
       rows.insert(rows.end(), more.begin(), more.end());
     }
   }
-  if (given.sources) {
+  if (arguments.sources) {
     const Table table = coverage_table(coverage_by_source(rows));
     print(rendered(table, format));
     return 0;
   }
   const auto summaries = summarise_errors(rows);
   const auto rows_text = [&](auto rendering) {
-    return given.summary_only
+    return arguments.summary_only
                ? std::string()
                : "Predicted against measured\n\n" + (validation_table(rows).*rendering)() + "\n";
   };
@@ -65,7 +65,7 @@ int validate(const Arguments& given) {
                           "GPU count of the same strategy; FLOPs at {:.0f} % utilisation)",
                           100 * baseline_utilisation)) +
       "\n\n";
-  switch (given.common.format) {
+  switch (arguments.common.format) {
     case Format::json:
       print(validation_json(rows, summaries));
       break;
@@ -95,25 +95,25 @@ int validate(const Arguments& given) {
 }
 
 Choice declare(CLI::App& app) {
-  const auto given = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<Arguments>();
   CLI::App& verb =
       *app.add_subcommand("validate", "Compare predictions with measured figures in scenarios");
-  verb.add_option("scenarios", given->files, "Scenario files (default: all shipped)");
+  verb.add_option("scenarios", arguments->files, "Scenario files (default: all shipped)");
   CLI::Option* const max_error = verb.add_option(
-      "--max-error", given->max_error, "Fail (exit 4) when a row is off by more, e.g. 10%");
+      "--max-error", arguments->max_error, "Fail (exit 4) when a row is off by more, e.g. 10%");
   CLI::Option* const summary =
-      verb.add_flag("--summary", given->summary_only,
+      verb.add_flag("--summary", arguments->summary_only,
                     "Only the errors by group, not every row (text and Markdown)");
-  verb.add_flag("--sources", given->sources,
+  verb.add_flag("--sources", arguments->sources,
                 "Only whether the intervals hold, by source, and when each source has no say in "
                 "their width (text, Markdown and CSV)")
       ->excludes(max_error)
       ->excludes(summary);
-  add_formats(verb, given->common, Formats::all);
-  add_workers(verb, given->common);
+  add_formats(verb, arguments->common, Formats::all);
+  add_workers(verb, arguments->common);
   add_examples(verb, {"--summary", "--sources", "scenarios/ovi2026/vgg16.yaml",
                       "my.yaml --max-error 25%", "--openmetrics > lockstep.prom"});
-  return {&verb, [given] { return validate(*given); }};
+  return {&verb, [arguments] { return validate(*arguments); }};
 }
 const Verb verb{VerbGroup::questions, declare};
 

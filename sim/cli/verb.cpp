@@ -52,21 +52,21 @@ std::vector<Choice> declare_verbs(CLI::App& app) {
   };
   std::vector<Declared> declared;
   CLI::App unsorted;
-  for (const Registered& one : registered()) {
-    Choice choice = one.declare(unsorted);
-    choice.verb->group(title(one.group));
-    if (one.group != VerbGroup::measurements) {
+  for (const Registered& entry : registered()) {
+    Choice choice = entry.declare(unsorted);
+    choice.verb->group(title(entry.group));
+    if (entry.group != VerbGroup::measurements) {
       choice.verb->add_flag("-q,--quiet", quiet(), "Errors only: no notes, no progress");
     }
-    declared.push_back({one.group, choice.verb->get_name(), std::move(choice)});
+    declared.push_back({entry.group, choice.verb->get_name(), std::move(choice)});
   }
   std::sort(declared.begin(), declared.end(), [](const Declared& a, const Declared& b) {
     return std::pair(a.group, a.name) < std::pair(b.group, b.name);
   });
   std::vector<Choice> choices;
-  for (Declared& one : declared) {
-    app.add_subcommand(unsorted.get_subcommand_ptr(one.choice.verb));
-    choices.push_back(std::move(one.choice));
+  for (Declared& entry : declared) {
+    app.add_subcommand(unsorted.get_subcommand_ptr(entry.choice.verb));
+    choices.push_back(std::move(entry.choice));
   }
   return choices;
 }

@@ -192,9 +192,9 @@ class Asker {
   static void check_effect(const Node& training) {
     Diagnostics without;
     const auto check = [&](const char* key, const char* hint) {
-      const auto given = training.find(key);
-      if (!given) return;
-      Diagnostic diagnostic = given->error("has no effect in a cluster", hint);
+      const auto trained = training.find(key);
+      if (!trained) return;
+      Diagnostic diagnostic = trained->error("has no effect in a cluster", hint);
       diagnostic.where = training.key_location(key);
       without.add(std::move(diagnostic));
     };
@@ -218,9 +218,10 @@ class Asker {
       throw ConfigError(training.error("must be a map", "a scenario with one strategy"));
     }
     for (const char* key : {"name", "platform", "gpus"}) {
-      if (const auto given = training.find(key)) {
-        throw ConfigError(given->error("is not this training's to say",
-                                       "platform and GPUs are those of the cluster and its jobs"));
+      if (const auto trained = training.find(key)) {
+        throw ConfigError(
+            trained->error("is not this training's to say",
+                           "platform and GPUs are those of the cluster and its jobs"));
       }
     }
     check_effect(training);

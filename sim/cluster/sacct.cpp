@@ -171,8 +171,8 @@ class SacctReader {
   }
 
  private:
-  void fault(const std::string& column, std::string what, std::string hint = "") {
-    faults_.add({{file_, line_, line_ > 0 ? 1 : 0}, column, std::move(what), std::move(hint)});
+  void fault(const std::string& column, std::string message, std::string hint = "") {
+    faults_.add({{file_, line_, line_ > 0 ? 1 : 0}, column, std::move(message), std::move(hint)});
   }
 
   // Slurm names GPUs in TRES where it counts them at all: then a list without them is of a job on

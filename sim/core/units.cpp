@@ -122,7 +122,7 @@ std::string_view trimmed(std::string_view text) {
 }  // namespace
 
 double parse_quantity(std::string_view text, Dimension dimension) {
-  const DimensionInfo what = info(dimension);
+  const DimensionInfo unit_info = info(dimension);
   const std::string_view whole = trimmed(text);
   std::string_view number = whole;
   if (number.size() > 1 && number.front() == '+' && number[1] != '-') number.remove_prefix(1);
@@ -132,12 +132,12 @@ double parse_quantity(std::string_view text, Dimension dimension) {
     throw UnitError(fmt::format("{} is too large or too small a number", in_quotes(whole)));
   }
   if (error != std::errc{} || !std::isfinite(value)) {
-    throw UnitError(fmt::format("{} is not {}, write for example {}", in_quotes(whole), what.noun,
-                                what.example));
+    throw UnitError(fmt::format("{} is not {}, write for example {}", in_quotes(whole),
+                                unit_info.noun, unit_info.example));
   }
   const std::string_view unit =
       trimmed(number.substr(static_cast<std::size_t>(end - number.data())));
-  for (const auto& candidate : what.units) {
+  for (const auto& candidate : unit_info.units) {
     if (unit == candidate.name) {
       const double result = in_base_unit(value, candidate);
       if (!std::isfinite(result)) {
@@ -148,12 +148,12 @@ double parse_quantity(std::string_view text, Dimension dimension) {
   }
   if (unit.empty()) {
     throw UnitError(fmt::format("{} needs a unit, for example {}; allowed units: {}",
-                                in_quotes(whole), what.example, unit_list(what)));
+                                in_quotes(whole), unit_info.example, unit_list(unit_info)));
   }
   std::string message = fmt::format("unknown unit {} in {}", in_quotes(unit), in_quotes(whole));
-  const std::string units = unit_list(what);
+  const std::string units = unit_list(unit_info);
   message += units.empty() ? "; a plain number is expected" : "; allowed units: " + units;
-  for (const auto& candidate : what.units) {
+  for (const auto& candidate : unit_info.units) {
     if (lower(candidate.name) == lower(unit)) {
       message += fmt::format("; did you mean '{}'?", candidate.name);
       break;
@@ -248,10 +248,10 @@ std::string human(double value, Dimension dimension, int digits) {
 }
 
 std::string dimension_help(Dimension dimension, bool with_units) {
-  const DimensionInfo what = info(dimension);
-  const std::string units = unit_list(what);
-  if (units.empty()) return what.noun;
-  std::string help = fmt::format("{}, for example {}", what.noun, what.example);
+  const DimensionInfo unit_info = info(dimension);
+  const std::string units = unit_list(unit_info);
+  if (units.empty()) return unit_info.noun;
+  std::string help = fmt::format("{}, for example {}", unit_info.noun, unit_info.example);
   if (with_units) help += fmt::format(" (units: {})", units);
   return help;
 }

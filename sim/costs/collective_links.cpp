@@ -68,15 +68,15 @@ double upward(const Machine& machine, const CommGroup& group, Collective collect
 // And so much crosses the trunk, the busier way.
 double across(const Trunk& trunk, const CommGroup& group, Collective collective) {
   int there = 0, back = 0;  // of a ring's neighbours
-  double one = 0, other = 0;
+  double first = 0, second = 0;
   for (int node = 0; node < group.nodes; ++node) {
     const int next = (node + 1) % group.nodes;
-    one += is_on(trunk.one, node);
-    other += is_on(trunk.other, node);
+    first += is_on(trunk.one, node);
+    second += is_on(trunk.other, node);
     there += is_on(trunk.one, node) && is_on(trunk.other, next);
     back += is_on(trunk.other, node) && is_on(trunk.one, next);
   }
-  return collective == Collective::all_to_all ? one * other / std::max(1, group.nodes - 1)
+  return collective == Collective::all_to_all ? first * second / std::max(1, group.nodes - 1)
                                               : std::max(there, back);
 }
 

@@ -144,8 +144,9 @@ Passes separate_passes(const OptimizerSpec& optimizer, const Sizes& s) {
 // One pass over parameter, gradient and states; LAMB needs the norm of all gradients before, writes
 // its update over the gradient, and reads it and the parameter again for their norms and the step.
 double fused_bytes(const OptimizerSpec& optimizer, const Sizes& s) {
-  const double one = 2 * s.parameter + s.gradient + 2 * s.state * states(optimizer);
-  return optimizer.name == OptimizerKind::lamb ? one + 2 * s.parameter + 4 * s.gradient : one;
+  const double one_pass = 2 * s.parameter + s.gradient + 2 * s.state * states(optimizer);
+  return optimizer.name == OptimizerKind::lamb ? one_pass + 2 * s.parameter + 4 * s.gradient
+                                               : one_pass;
 }
 
 OptimizerTraffic update_traffic(const OptimizerSpec& optimizer, const Sizes& s, double elements,

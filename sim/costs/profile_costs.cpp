@@ -210,9 +210,9 @@ class ProfileCosts final : public ComputeCosts {
     double most = 0, powers = 0;
     Busy exponents;  // of e: logarithms of what the neighbours say, weighted by their powers
     for (const TrainingStep& neighbour : neighbours_) {
-      const auto batch =
-          std::find_if(model.batches.begin(), model.batches.end(),
-                       [&](const ProfileBatch& one) { return one.samples == neighbour.samples; });
+      const auto batch = std::find_if(
+          model.batches.begin(), model.batches.end(),
+          [&](const ProfileBatch& profiled) { return profiled.samples == neighbour.samples; });
       if (batch == model.batches.end() || index >= neighbour.layers.size()) continue;
       const ProfileLayer* measured = find_layer(*batch, step.layers[index].name, index);
       const double distance =

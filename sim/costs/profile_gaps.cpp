@@ -23,8 +23,8 @@ std::string listed(const Names& names) {
   return text;
 }
 
-std::string none(const std::string& what, const Names& others) {
-  return fmt::format("the profile has no figures for {} (it has {}): modelled", what,
+std::string none(const std::string& subject, const Names& others) {
+  return fmt::format("the profile has no figures for {} (it has {}): modelled", subject,
                      listed(others));
 }
 

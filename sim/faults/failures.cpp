@@ -19,12 +19,12 @@ FailureEvent event_of(const GivenFailure& given, int workers_per_node) {
   return {given.seconds, Failing::job, 0};
 }
 
-bool of_a_node(Failing what) {
-  return what == Failing::node || what == Failing::worker || what == Failing::link;
+bool of_a_node(Failing component) {
+  return component == Failing::node || component == Failing::worker || component == Failing::link;
 }
 
-double speed_of(Failing what, const FailureSpeeds& speeds) {
-  switch (what) {
+double speed_of(Failing component, const FailureSpeeds& speeds) {
+  switch (component) {
     case Failing::node:
       return speeds.node;
     case Failing::server:
@@ -59,19 +59,20 @@ Failures::Failures(const FailureSpeeds& speeds, int servers, const std::vector<G
 }
 
 void Failures::enters(int node, double now) {
-  for (const Failing what : {Failing::node, Failing::worker, Failing::link}) draw(what, node, now);
+  for (const Failing component : {Failing::node, Failing::worker, Failing::link})
+    draw(component, node, now);
 }
 
-void Failures::draw(Failing what, int number, double now) {
-  const double speed = speed_of(what, speeds_);
+void Failures::draw(Failing component, int number, double now) {
+  const double speed = speed_of(component, speeds_);
   if (speed <= 0) return;
   // Units share the 32 bits of a key's rank, four kinds of them; runs have the event, beyond those of
   // stragglers, and there is room for more kinds.
-  const auto kind = static_cast<std::uint32_t>(what);
+  const auto kind = static_cast<std::uint32_t>(component);
   const auto unit = ((kind & 3U) << 30) + static_cast<std::uint32_t>(number);
-  const DrawKey key{seed_, unit, drawn_[{what, number}]++, ((1 + kind / 4) << 16) + run_};
-  const int generation = of_a_node(what) ? generation_[number] : 0;
-  coming_.push({{now + exponential_draw(key) / speed, what, number}, generation, false});
+  const DrawKey key{seed_, unit, drawn_[{component, number}]++, ((1 + kind / 4) << 16) + run_};
+  const int generation = of_a_node(component) ? generation_[number] : 0;
+  coming_.push({{now + exponential_draw(key) / speed, component, number}, generation, false});
 }
 
 // A failure by rate of a node, its link or a worker that has left since it was drawn.

@@ -118,7 +118,7 @@ void check(const MachineFile& file, const Node& document, Diagnostics& diagnosti
 }  // namespace
 
 FabricSpec changed(FabricSpec fabric, const FabricChange& change) {
-  const auto set = [](auto& value, const auto& given) { value = given.value_or(value); };
+  const auto set = [](auto& value, const auto& new_value) { value = new_value.value_or(value); };
   set(fabric.nic_bytes_per_second, change.nic_bytes_per_second);
   set(fabric.nics_per_node, change.nics_per_node);
   set(fabric.latency_seconds, change.latency_seconds);

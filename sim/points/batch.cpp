@@ -10,8 +10,8 @@ namespace lockstep {
 
 namespace {
 
-std::int64_t exact_quotient(std::int64_t whole, std::int64_t parts, const std::string& what) {
-  if (parts <= 0 || whole % parts != 0) throw std::invalid_argument(what);
+std::int64_t exact_quotient(std::int64_t whole, std::int64_t parts, const std::string& quantity) {
+  if (parts <= 0 || whole % parts != 0) throw std::invalid_argument(quantity);
   return whole / parts;
 }
 

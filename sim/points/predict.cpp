@@ -44,11 +44,11 @@ double steps_in(double seconds, const StrategyResult& result) {
       1.0, std::round(goes_on ? simulated + left / *result.later_step_seconds : seconds / average));
 }
 
-Energy energy_of(const Prediction& p, double board_power, const EnergySpec& asked) {
-  const double most = asked.overhead * board_power / 1000 * p.gpus * p.total_seconds / 3600;
+Energy energy_of(const Prediction& p, double board_power, const EnergySpec& energy_spec) {
+  const double most = energy_spec.overhead * board_power / 1000 * p.gpus * p.total_seconds / 3600;
   Energy energy{{most * p.gpu_utilisation, most}, {}};
-  if (asked.carbon_intensity > 0) {
-    const double kilograms = asked.carbon_intensity / 1000;
+  if (energy_spec.carbon_intensity > 0) {
+    const double kilograms = energy_spec.carbon_intensity / 1000;
     energy.carbon_kilograms =
         Interval{energy.kilowatt_hours.low * kilograms, energy.kilowatt_hours.high * kilograms};
   }
@@ -57,10 +57,11 @@ Energy energy_of(const Prediction& p, double board_power, const EnergySpec& aske
 
 std::optional<OverSeeds> over_seeds(const StrategyResult& result) {
   if (result.step_of_seed.empty()) return std::nullopt;
-  OverSeeds told{
+  OverSeeds over_seeds_result{
       static_cast<int>(result.step_of_seed.size()), mean_of_seeds(result.step_of_seed), {}};
-  if (!result.staleness_of_seed.empty()) told.staleness = mean_of_seeds(result.staleness_of_seed);
-  return told;
+  if (!result.staleness_of_seed.empty())
+    over_seeds_result.staleness = mean_of_seeds(result.staleness_of_seed);
+  return over_seeds_result;
 }
 
 // FLOP/s of one GPU, on average: ranks may have others than the platform's.

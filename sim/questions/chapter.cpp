@@ -30,9 +30,9 @@ constexpr std::size_t named_tensors = 15;
 // the log does not know.
 std::vector<MemoryCurve::Tensors> tensors_of(const MemoryLog& log, const MemoryUse& use) {
   std::vector<MemoryCurve::Tensors> result;
-  for (const LiveTensors& one : log.at_peak) {
-    result.push_back({one.name, memory_kind_names[static_cast<std::size_t>(one.kind)], one.count,
-                      static_cast<double>(one.bytes)});
+  for (const LiveTensors& tensors : log.at_peak) {
+    result.push_back({tensors.name, memory_kind_names[static_cast<std::size_t>(tensors.kind)],
+                      tensors.count, static_cast<double>(tensors.bytes)});
   }
   for (const auto& [kind, bytes] : use.at_peak) {
     const auto& known = memory_kind_names;

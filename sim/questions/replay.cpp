@@ -25,11 +25,11 @@ bool is_communication(const ChakraNode& node) {
 std::vector<Span> united(std::vector<Span> intervals) {
   std::sort(intervals.begin(), intervals.end());
   std::vector<Span> result;
-  for (const Span& one : intervals) {
-    if (result.empty() || one.first > result.back().second)
-      result.push_back(one);
+  for (const Span& interval : intervals) {
+    if (result.empty() || interval.first > result.back().second)
+      result.push_back(interval);
     else
-      result.back().second = std::max(result.back().second, one.second);
+      result.back().second = std::max(result.back().second, interval.second);
   }
   return result;
 }

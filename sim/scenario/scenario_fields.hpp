@@ -30,14 +30,14 @@ void describe(Visitor& v, DatasetSpec& d) {
   v.field("time", d.seconds, "Time that the whole run trains without failures, instead.",
           {.unit = Dimension::seconds, .min = 0, .max = 1e12});
   v.check([&](auto report) {
-    const char* given = d.samples > 0 ? "samples" : "";
+    const char* length = d.samples > 0 ? "samples" : "";
     for (const auto& [name, value] :
          {std::pair{"tokens", d.tokens}, {"steps", d.steps}, {"time", d.seconds}}) {
       if (value <= 0) continue;
-      if (*given != '\0') {
-        report(name, std::string("contradicts ") + given, "give the length of the run once");
+      if (*length != '\0') {
+        report(name, std::string("contradicts ") + length, "give the length of the run once");
       }
-      given = name;
+      length = name;
     }
     if (d.epochs != 1 && d.samples == 0) {
       report("epochs", "has no effect without samples", "give samples, or leave epochs out");

@@ -22,9 +22,10 @@ std::string kind_of_entry(const Node& entry) {
 
 // `strategies` is a list also of one.
 Node value_of(const Setting& setting) {
-  const bool one = setting.values.size() == 1;
+  const bool single = setting.values.size() == 1;
   const Node& first = setting.values.front();
-  if (one && (setting.path != "strategies" || first.kind() == Node::Kind::sequence)) return first;
+  if (single && (setting.path != "strategies" || first.kind() == Node::Kind::sequence))
+    return first;
   return Node::parse_text("[]", setting.name).with_elements(setting.values);
 }
 

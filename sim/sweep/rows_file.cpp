@@ -21,8 +21,8 @@ namespace lockstep {
 
 namespace {
 
-[[noreturn]] void cannot(const std::string& what, const std::string& file) {
-  throw OutputError(fmt::format("cannot {} {}: {}", what, file, std::strerror(errno)));
+[[noreturn]] void cannot(const std::string& action, const std::string& file) {
+  throw OutputError(fmt::format("cannot {} {}: {}", action, file, std::strerror(errno)));
 }
 
 void write_all(int fd, const std::string& text, const std::string& file) {

@@ -117,11 +117,11 @@ std::optional<std::vector<std::string>> range(const Setting& setting, const Piec
     return std::nullopt;
   }
   const std::size_t sign = piece.text.find_first_of("*+", dots + 2);
-  const auto number = [&](const std::string& text, const char* what) {
+  const auto number = [&](const std::string& text, const char* role) {
     const auto quantity = parse_number(text);
     if (!quantity) {
       fail(setting, piece.column,
-           fmt::format("{} of the range is no number: {}", what, in_quotes(text)), grammar);
+           fmt::format("{} of the range is no number: {}", role, in_quotes(text)), grammar);
     }
     return *quantity;
   };

@@ -44,10 +44,10 @@ Scope parameter_scope(const ModelFile& model, const StepOptions& options) {
   }
   Scope scope;
   for (const auto& [name, expression] : model.parameters) {
-    const auto given = options.parameters.find(name);
+    const auto argument = options.parameters.find(name);
     try {
-      scope.set(name,
-                given != options.parameters.end() ? given->second : expression.evaluate(scope));
+      scope.set(name, argument != options.parameters.end() ? argument->second
+                                                           : expression.evaluate(scope));
     } catch (const ModelError& error) {
       fail(model, "parameters." + name, error.what(), error.hint);
     }

@@ -122,8 +122,8 @@ Value experts(const OpCall& call) {
   }
   layer.save_new("w2 output", narrow);
   layer.save_new("routing", routed * 24 + 4.0 * r.tokens * r.experts);
-  const double one = wide / static_cast<double>(r.experts);
-  layer.workspace(one, 2 * one + 2 * call.step.bytes(in));
+  const double of_one_expert = wide / static_cast<double>(r.experts);
+  layer.workspace(of_one_expert, 2 * of_one_expert + 2 * call.step.bytes(in));
   return layer.done(y);
 }
 

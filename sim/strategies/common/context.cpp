@@ -5,22 +5,22 @@
 
 namespace lockstep {
 
-TrainingContext::TrainingContext(const Job& given, const std::string& name, Engine chosen,
+TrainingContext::TrainingContext(const Job& trained_job, const std::string& name, Engine executor,
                                  std::span<const RankGroups> axes)
-    : job(given),
-      costs(step_costs(given)),
-      speeds(given, axes),
-      engine(chosen),
-      world({.network = given.simulation.network,
-             .engine = chosen,
-             .observer = given.simulation.observer}),
-      network(world, given),
+    : job(trained_job),
+      costs(step_costs(trained_job)),
+      speeds(trained_job, axes),
+      engine(executor),
+      world({.network = trained_job.simulation.network,
+             .engine = executor,
+             .observer = trained_job.simulation.observer}),
+      network(world, trained_job),
       ranks(world.add_ranks({.name = name,
                              .ranks_per_lane = speeds.ranks_per_lane(),
                              .lane_of_rank = speeds.lane_of_rank(),
                              .device_of_lane = speeds.device_of_lane(),
-                             .slowdown = interference_of(given, costs),
-                             .one_thread = one_thread(given)})) {}
+                             .slowdown = interference_of(trained_job, costs),
+                             .one_thread = one_thread(trained_job)})) {}
 
 Event TrainingContext::collective(Communicator& communicator, const PricedTransfer& transfer,
                                   const Event& after) {

@@ -122,8 +122,8 @@ LinkId JobNetwork::link(const LinkLoad& load) {
     if (stragglers.neighbours[i].link != load.link || !bursts) continue;
     world_.varies(id);
     world_.spawn_beside("neighbour",
-                        play_bursts(world_.over(), *bursts, [this, i, change](bool on) {
-                          sending_[i] = on;
+                        play_bursts(world_.over(), *bursts, [this, i, change](bool sends) {
+                          sending_[i] = sends;
                           change();
                         }));
   }

@@ -86,15 +86,15 @@ class Planner {
             return saved.name == "statistics";
           })->bytes;
       const double counted = sums + 4, all = job_.gpus * counted;
-      SharedStatistics one;
-      one.joined = job_.costs->stream(2 * counted, 1);
-      one.gather = collective(Collective::all_gather, all);
-      one.combined = job_.costs->stream(all + sums, 1);
-      one.joined_sums = job_.costs->stream(2 * sums, 1);
-      one.reduce = collective(Collective::all_reduce, sums);
-      one.gather.spec.what = one.reduce.spec.what = "statistics";
-      one.again = layer.checkpointed;
-      shared.push_back(one);
+      SharedStatistics statistics_of_layer;
+      statistics_of_layer.joined = job_.costs->stream(2 * counted, 1);
+      statistics_of_layer.gather = collective(Collective::all_gather, all);
+      statistics_of_layer.combined = job_.costs->stream(all + sums, 1);
+      statistics_of_layer.joined_sums = job_.costs->stream(2 * sums, 1);
+      statistics_of_layer.reduce = collective(Collective::all_reduce, sums);
+      statistics_of_layer.gather.spec.what = statistics_of_layer.reduce.spec.what = "statistics";
+      statistics_of_layer.again = layer.checkpointed;
+      shared.push_back(statistics_of_layer);
     }
     return shared;
   }

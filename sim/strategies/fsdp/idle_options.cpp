@@ -42,13 +42,13 @@ std::vector<IdleOption> Fsdp::idle_options(const Job& job) const {
       o.sharding == Sharding::shard_grad_op || o.sharding == Sharding::hybrid_shard_zero2;
   if (!backward && !o.forward_prefetch && o.limit_all_gathers && !keeps) return idle.take();
   const std::vector<FsdpUnit> units = make_units(*job.step, o.wrap);
-  const bool one = units.size() == 1;
+  const bool single_unit = units.size() == 1;
   const bool one_group = !hybrid || group >= job.gpus;
-  idle.idle_if("sharding", keeps, !alone && one_group && one && units.front().root,
+  idle.idle_if("sharding", keeps, !alone && one_group && single_unit && units.front().root,
                "the whole model is one unit, which stays gathered anyway");
   const std::string nothing = alone                              ? "one GPU gathers nothing"
                               : o.sharding == Sharding::no_shard ? "no_shard gathers nothing"
-                              : one                              ? "the model is one unit"
+                              : single_unit                      ? "the model is one unit"
                                                                  : "";
   const std::string in_backward =
       nothing.empty() && keeps ? enum_name(o.sharding) + " gathers nothing in backward" : nothing;

@@ -45,11 +45,11 @@ std::vector<Module> module_tree(const TrainingStep& step) {
   const auto node = [&](auto& self, std::string_view path) -> int {
     if (const auto found = index.find(path); found != index.end()) return found->second;
     const int above = self(self, parent(path));
-    const int mine = static_cast<int>(tree.size());
+    const int module_index = static_cast<int>(tree.size());
     tree.push_back({std::string(path), 0, {}});
-    tree[above].children.push_back(mine);
-    index.emplace(path, mine);
-    return mine;
+    tree[above].children.push_back(module_index);
+    index.emplace(path, module_index);
+    return module_index;
   };
   for (const Layer& layer : step.layers) {
     for (const Parameter& parameter : layer.parameters) {

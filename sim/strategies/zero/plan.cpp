@@ -32,9 +32,9 @@ class Pricing {
           network_.collective(groups.shard, Collective::all_gather, parameters));
     } else {
       // ZeroRedundancyOptimizer: every rank broadcasts what it updated, one after the other.
-      const PricedTransfer one =
+      const PricedTransfer part =
           network_.collective(groups.shard, Collective::broadcast, parameters * layout_.share());
-      priced.gather.assign(static_cast<std::size_t>(groups.ranks), one);
+      priced.gather.assign(static_cast<std::size_t>(groups.ranks), part);
     }
     return priced;
   }
