@@ -10,8 +10,7 @@ namespace lockstep {
 // Bytes that a file may have at most, by what it holds (docs/command-line.md).
 inline constexpr std::size_t most_of_a_description = std::size_t{4} << 20;  // YAML, config.json
 inline constexpr std::size_t most_of_a_table = std::size_t{256} << 20;  // lines of numbers or jobs
-inline constexpr std::size_t most_of_a_recording = std::size_t{2}
-                                                   << 30;  // traces and graphs, unpacked
+inline constexpr std::size_t most_of_a_recording = std::size_t{2} << 30;  // traces, unpacked
 
 // The file, open. Throws ConfigError: a folder, a device, or unreadable.
 std::ifstream opened_file(const std::string& path);

@@ -9,10 +9,6 @@
 
 namespace lockstep {
 
-double WireField::from_float() const {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(value));
-}
-
 double WireField::from_double() const {
   return std::bit_cast<double>(value);
 }
@@ -73,13 +69,13 @@ bool WireMessage::next(WireField& field) {
   return true;
 }
 
-void WireMessage::append(const WireField& field, std::vector<std::int64_t>& numbers) const {
+void WireMessage::append(const WireField& field, std::vector<std::uint64_t>& numbers) const {
   if (!field.is_bytes) {
-    numbers.push_back(field.integer());
+    numbers.push_back(field.value);
     return;
   }
   WireMessage packed(file_, whole_, field.bytes);
-  while (!packed.rest_.empty()) numbers.push_back(static_cast<std::int64_t>(packed.varint()));
+  while (!packed.rest_.empty()) numbers.push_back(packed.varint());
 }
 
 std::string_view take_delimited(const std::string& file, std::string_view whole,
@@ -96,10 +92,6 @@ void WireWriter::varint(std::uint64_t value) {
   bytes_ += static_cast<char>(value);
 }
 
-void WireWriter::fixed(std::uint64_t bits, int size) {
-  for (int i = 0; i < size; ++i) bytes_ += static_cast<char>(bits >> (8 * i));
-}
-
 void WireWriter::integer(std::uint32_t number, std::uint64_t value) {
   varint(std::uint64_t{number} << 3);
   varint(value);
@@ -107,12 +99,8 @@ void WireWriter::integer(std::uint32_t number, std::uint64_t value) {
 
 void WireWriter::real(std::uint32_t number, double value) {
   varint(std::uint64_t{number} << 3 | 1);
-  fixed(std::bit_cast<std::uint64_t>(value), 8);
-}
-
-void WireWriter::single(std::uint32_t number, float value) {
-  varint(std::uint64_t{number} << 3 | 5);
-  fixed(std::bit_cast<std::uint32_t>(value), 4);
+  const auto bits = std::bit_cast<std::uint64_t>(value);
+  for (int shift = 0; shift < 64; shift += 8) bytes_ += static_cast<char>(bits >> shift);
 }
 
 void WireWriter::text(std::uint32_t number, std::string_view bytes) {

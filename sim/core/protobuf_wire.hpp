@@ -16,8 +16,6 @@ struct WireField {
   std::string_view bytes;  // of texts, messages and packed lists; empty for the others
   bool is_bytes = false;
 
-  std::int64_t integer() const { return static_cast<std::int64_t>(value); }
-  double from_float() const;   // the bits of a float
   double from_double() const;  // the bits of a double
   std::string text() const { return std::string(bytes); }
 };
@@ -34,7 +32,7 @@ class WireMessage {
   // A message inside of this one.
   WireMessage inside(const WireField& field) const { return {file_, whole_, field.bytes}; }
   // A repeated number: packed into bytes, or one by one.
-  void append(const WireField& field, std::vector<std::int64_t>& numbers) const;
+  void append(const WireField& field, std::vector<std::uint64_t>& numbers) const;
 
  private:
   [[noreturn]] void fail(const char* what) const;
@@ -55,8 +53,7 @@ std::string_view take_delimited(const std::string& file, std::string_view whole,
 class WireWriter {
  public:
   void integer(std::uint32_t number, std::uint64_t value);
-  void real(std::uint32_t number, double value);   // a double
-  void single(std::uint32_t number, float value);  // a float
+  void real(std::uint32_t number, double value);  // a double
   void text(std::uint32_t number, std::string_view bytes);
   void message(std::uint32_t number, const WireWriter& inner) { text(number, inner.bytes()); }
   // After its length, as take_delimited() reads it.
@@ -65,7 +62,6 @@ class WireWriter {
 
  private:
   void varint(std::uint64_t value);
-  void fixed(std::uint64_t bits, int size);
   std::string bytes_;
 };
 

@@ -1,11 +1,15 @@
+// See hugging_face.hpp.
 #include "imports/hugging_face.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <optional>
 
+#include "core/file_text.hpp"
 #include "imports/config_fields.hpp"
+#include "workload/model.hpp"
+#include "workload/model_file.hpp"
 
 namespace lockstep {
 namespace {
@@ -288,12 +292,48 @@ void check_architecture(ConfigFields& config, const Family& family, ImportedMode
                  "allowed: " + family.architecture);
 }
 
+// The text of a JSON map. ONNX models, which people try, are larger than any config.json.
+Node read_config(const std::string& file) {
+  const std::string text = file_text(file, most_of_a_recording);
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string::npos || text[first] != '{')
+    throw file_error(file, "", "is no config.json of Hugging Face",
+                     "python -m lockstep.import_model takes ONNX models and PyTorch modules");
+  if (text.size() > most_of_a_description) refuse_too_large(file, most_of_a_description);
+  return Node::parse_text(text, file);
+}
+
+std::string quoted(const std::string& text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    result += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+  }
+  return result + '"';
+}
+
+std::string on_one_line(std::string text) {
+  for (char& c : text) c = static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+  return text;
+}
+
+void count_parameters(ImportedModel& model) {
+  const ModelFile file = read_model_text(model_text(model), model.origin + " as a model file");
+  model.trained_parameters = summarise(file).parameters;
+  if (model.published && *model.published != model.trained_parameters)
+    throw file_error("", "--parameters",
+                     fmt::format("{} has {} parameters, not {}", model.origin,
+                                 model.trained_parameters, *model.published),
+                     "does the checkpoint have another head, or tied embeddings?");
+}
+
 }  // namespace
 
-ImportedModel import_hugging_face(const std::string& file) {
-  ConfigFields config(Node::parse_file(file));
+ImportedModel import_hugging_face(const std::string& file, std::optional<std::int64_t> published) {
+  ConfigFields config(read_config(file));
   const Family& family = family_of(config);
   ImportedModel model;
+  model.published = published;
   model.origin = fmt::format("{} ({})", file.substr(file.rfind('/') + 1), family.architecture);
   model.title = config.word("_name_or_path", "");
   if (model.title.empty()) model.title = family.architecture;
@@ -303,7 +343,25 @@ ImportedModel import_hugging_face(const std::string& file) {
                  "import the config.json of the original");
   family.read(config, model);
   config.finish();
+  count_parameters(model);
   return model;
+}
+
+std::string model_text(const ImportedModel& model) {
+  std::string text = fmt::format("# Imported from {}\n", on_one_line(model.origin));
+  if (!model.comment.empty()) text += fmt::format("# {}\n", model.comment);
+  text += fmt::format("base: {}\ntitle: {}\n", model.base, quoted(model.title));
+  std::vector<std::string> settings;
+  for (const auto& [name, value] : model.parameters)
+    settings.push_back(fmt::format("{}: {}", name, value));
+  text += fmt::format("parameters:\n  {{{}}}\n", fmt::join(settings, ", "));
+  if (!model.image.empty())
+    text += fmt::format("input: {{image: [{}], classes: {}}}\n", fmt::join(model.image, ", "),
+                        model.classes);
+  if (model.published)
+    text += fmt::format("published: {{parameters: {}, source: \"given when imported\"}}\n",
+                        *model.published);
+  return text;
 }
 
 }  // namespace lockstep

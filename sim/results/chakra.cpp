@@ -83,7 +83,6 @@ Attribute read_attribute(WireMessage message) {
 
 ChakraNode read_node(const std::string& file, WireMessage message) {
   ChakraNode node;
-  std::vector<std::int64_t> after;
   std::optional<std::uint64_t> collective;
   std::uint64_t type = 0;
   std::optional<double> start, seconds;
@@ -91,7 +90,7 @@ ChakraNode read_node(const std::string& file, WireMessage message) {
     if (field.number == 1) node.id = field.value;
     if (field.number == 2) node.name = field.text();
     if (field.number == 3) type = field.value;
-    if (field.number == 4 || field.number == 5) message.append(field, after);
+    if (field.number == 4 || field.number == 5) message.append(field, node.after);
     if (field.number == 6) node.start = static_cast<double>(field.value) * 1e-6;
     if (field.number == 7) node.seconds = static_cast<double>(field.value) * 1e-6;
     if (field.number != 10) continue;
@@ -102,7 +101,6 @@ ChakraNode read_node(const std::string& file, WireMessage message) {
     if (attribute.name == exact_start) start = attribute.real;
     if (attribute.name == exact_duration) seconds = attribute.real;
   }
-  for (const std::int64_t id : after) node.after.push_back(static_cast<std::uint64_t>(id));
   node.start = start.value_or(node.start);
   node.seconds = seconds.value_or(node.seconds);
   if (type < 1 || type > 7) refuse(file, node, fmt::format("type {} is not known", type));

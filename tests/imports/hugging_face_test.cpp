@@ -28,12 +28,6 @@ std::string config(const std::string& name) {
   return LOCKSTEP_SOURCE_DIR "/tests/imports/data/hugging_face/" + name + ".json";
 }
 
-ImportedModel imported(const std::string& file) {
-  ImportedModel model = import_hugging_face(file);
-  count_parameters(model, std::nullopt);
-  return model;
-}
-
 struct Published {
   const char* config;
   const char* shipped;  // "" = none is
@@ -43,7 +37,8 @@ struct Published {
 class PublishedModels : public testing::TestWithParam<Published> {};
 
 TEST_P(PublishedModels, HaveTheirParameters) {
-  EXPECT_EQ(imported(config(GetParam().config)).trained_parameters, GetParam().parameters);
+  EXPECT_EQ(import_hugging_face(config(GetParam().config)).trained_parameters,
+            GetParam().parameters);
 }
 
 std::int64_t saved_bytes(const TrainingStep& step) {
@@ -54,9 +49,9 @@ std::int64_t saved_bytes(const TrainingStep& step) {
 }
 
 TEST_P(PublishedModels, CostWhatTheShippedOnesCost) {
-  const ImportedModel model = imported(config(GetParam().config));
+  const ImportedModel model = import_hugging_face(config(GetParam().config));
   if (*GetParam().shipped == 0) GTEST_SKIP() << "no such model is shipped";
-  const ModelFile file = read_model_text(model_text(model, std::nullopt), "imported");
+  const ModelFile file = read_model_text(model_text(model), "imported");
   const std::shared_ptr<const ModelFile> shipped = load_model(GetParam().shipped);
   StepOptions options;
   if (model.image.empty()) options.sequence = 256;
@@ -90,8 +85,8 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& one) { return std::string(one.param.config); });
 
 TEST(HuggingFace, WritesSettingsOfTheFamily) {
-  const ImportedModel model = imported(config("llama2_7b"));
-  EXPECT_EQ(model_text(model, 6738415616),
+  const ImportedModel model = import_hugging_face(config("llama2_7b"), 6738415616);
+  EXPECT_EQ(model_text(model),
             "# Imported from llama2_7b.json (LlamaForCausalLM)\n"
             "base: llama\n"
             "title: \"meta-llama/Llama-2-7b-hf\"\n"
@@ -100,7 +95,7 @@ TEST(HuggingFace, WritesSettingsOfTheFamily) {
             "vocabulary: 32000, sequence: 4096, upcast_loss: 1, tied: 0, biases: 0}\n"
             "published: {parameters: 6738415616, source: \"given when imported\"}\n");
   EXPECT_THAT(model.notes, IsEmpty());
-  EXPECT_THAT(model_text(imported(config("vit_base_patch16_224")), std::nullopt),
+  EXPECT_THAT(model_text(import_hugging_face(config("vit_base_patch16_224"))),
               HasSubstr("input: {image: [3, 224, 224], classes: 1000}\n"));
 }
 
@@ -124,7 +119,7 @@ TEST(HuggingFace, CountsWhatTheConfigurationSays) {
 // What Gemma does beside Llama with the same sizes: two norms more a block, capped logits.
 TEST(HuggingFace, GemmaCapsItsLogits) {
   const auto kinds = [](const char* name) {
-    const ModelFile file = read_model_text(model_text(imported(config(name)), std::nullopt), "m");
+    const ModelFile file = read_model_text(model_text(import_hugging_face(config(name))), "m");
     StepOptions options;
     options.sequence = 64;
     std::map<std::string, int> count;
@@ -142,14 +137,14 @@ TEST(HuggingFace, GemmaCapsItsLogits) {
 }
 
 TEST(HuggingFace, ALongSequenceIsNotTakenFromTheConfiguration) {
-  const ImportedModel model = imported(config("qwen2_5_7b"));
+  const ImportedModel model = import_hugging_face(config("qwen2_5_7b"));
   const std::string said =
       "sequence: 4096 of at most 131072 (max_position_embeddings); `input: {sequence: N}` in a "
       "scenario says otherwise";
   EXPECT_THAT(model.notes, ElementsAre(said));
-  EXPECT_THAT(model_text(model, std::nullopt), HasSubstr("\n# " + said + "\nbase: llama\n"));
-  EXPECT_THAT(model_text(model, std::nullopt), HasSubstr("sequence: 4096,"));
-  EXPECT_THAT(model_text(imported(config("llama2_7b")), std::nullopt),
+  EXPECT_THAT(model_text(model), HasSubstr("\n# " + said + "\nbase: llama\n"));
+  EXPECT_THAT(model_text(model), HasSubstr("sequence: 4096,"));
+  EXPECT_THAT(model_text(import_hugging_face(config("llama2_7b"))),
               testing::Not(HasSubstr("# sequence")));
 }
 
@@ -163,7 +158,9 @@ std::string changed(const std::string& name, const std::string& from, const std:
 }
 
 TEST(HuggingFace, AbsentAndNullFieldsHaveTheirDocumentedDefaults) {
-  const auto count = [](const std::string& file) { return imported(file).trained_parameters; };
+  const auto count = [](const std::string& file) {
+    return import_hugging_face(file).trained_parameters;
+  };
   EXPECT_EQ(count(changed("llama2_7b", "\"num_key_value_heads\": 32,", "")), 6738415616);
   EXPECT_EQ(count(changed("gpt2", "\"n_ctx\": 1024", "\"n_inner\": null")), 124439808);
   // Two labels: 998 rows of the head less.
@@ -174,31 +171,42 @@ TEST(HuggingFace, AbsentAndNullFieldsHaveTheirDocumentedDefaults) {
             7241732096 - 32 * (2 * 4096 * 2048 + 2 * 4096 * 512));
 }
 
+TEST(HuggingFace, AnotherCountThanTheOriginalsIsRefused) {
+  try {
+    import_hugging_face(config("gpt2"), 124439809);
+    ADD_FAILURE() << "another count was taken";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("has 124439808 parameters, not 124439809"));
+  }
+}
+
 TEST(HuggingFace, SaysWhereTheModelPartsFromTheOriginal) {
-  EXPECT_THAT(imported(config("mistral_7b")).notes,
+  EXPECT_THAT(import_hugging_face(config("mistral_7b")).notes,
               testing::Contains(HasSubstr("sliding window of 4096 tokens")));
-  EXPECT_THAT(imported(config("gemma2_2b")).notes,
+  EXPECT_THAT(import_hugging_face(config("gemma2_2b")).notes,
               testing::IsSupersetOf({HasSubstr("sliding window of 4096 tokens"),
                                      HasSubstr("the soft cap of attention's scores")}));
-  EXPECT_THAT(imported(config("phi3_mini")).notes,
+  EXPECT_THAT(import_hugging_face(config("phi3_mini")).notes,
               testing::Contains(HasSubstr("qkv_proj and gate_up_proj")));
-  EXPECT_THAT(imported(config("mixtral_8x7b")).notes,
+  EXPECT_THAT(import_hugging_face(config("mixtral_8x7b")).notes,
               testing::Contains(HasSubstr("all experts get equally many tokens")));
-  EXPECT_THAT(
-      imported(changed("mistral_7b", "\"sliding_window\": 4096", "\"sliding_window\": null")).notes,
-      ElementsAre(HasSubstr("sequence: 4096")));
-  EXPECT_THAT(imported(changed("qwen2_5_7b", "\"use_sliding_window\": false",
-                               "\"use_sliding_window\": true"))
+  EXPECT_THAT(import_hugging_face(
+                  changed("mistral_7b", "\"sliding_window\": 4096", "\"sliding_window\": null"))
+                  .notes,
+              ElementsAre(HasSubstr("sequence: 4096")));
+  EXPECT_THAT(import_hugging_face(changed("qwen2_5_7b", "\"use_sliding_window\": false",
+                                          "\"use_sliding_window\": true"))
                   .notes,
               ElementsAre(HasSubstr("sequence: 4096")));  // the window is as long as the sequence
-  EXPECT_THAT(imported(changed("gpt2", "gelu_new", "gelu")).notes, IsEmpty());
-  EXPECT_THAT(imported(changed("gpt2", "\"attn_pdrop\": 0.1", "\"attn_pdrop\": 0.0")).notes,
-              testing::Contains(HasSubstr("only some dropouts")));
-  EXPECT_THAT(imported(changed("bert_base_uncased", "\"hidden_dropout_prob\": 0.1",
-                               "\"hidden_dropout_prob\": 0"))
+  EXPECT_THAT(import_hugging_face(changed("gpt2", "gelu_new", "gelu")).notes, IsEmpty());
+  EXPECT_THAT(
+      import_hugging_face(changed("gpt2", "\"attn_pdrop\": 0.1", "\"attn_pdrop\": 0.0")).notes,
+      testing::Contains(HasSubstr("only some dropouts")));
+  EXPECT_THAT(import_hugging_face(changed("bert_base_uncased", "\"hidden_dropout_prob\": 0.1",
+                                          "\"hidden_dropout_prob\": 0"))
                   .notes,
               ElementsAre(HasSubstr("hidden_dropout_prob is 0")));
-  EXPECT_THAT(imported(changed("gpt2", "\"GPT2LMHeadModel\"", "")).notes,
+  EXPECT_THAT(import_hugging_face(changed("gpt2", "\"GPT2LMHeadModel\"", "")).notes,
               testing::Contains(HasSubstr("taken as GPT2LMHeadModel")));
 }
 
@@ -262,7 +270,7 @@ TEST(HuggingFace, RefusesWithThePlace) {
   };
   for (const Case& one : cases) {
     try {
-      imported(changed(one.file, one.from, one.to));
+      import_hugging_face(changed(one.file, one.from, one.to));
       ADD_FAILURE() << one.to << " was taken";
     } catch (const ConfigError& error) {
       EXPECT_THAT(error.what(), HasSubstr(one.error));
@@ -270,7 +278,7 @@ TEST(HuggingFace, RefusesWithThePlace) {
   }
   EXPECT_THROW(import_hugging_face(test_folder().write("config.json", "[1, 2]\n")), ConfigError);
   try {
-    imported(config("gemma3_4b"));
+    import_hugging_face(config("gemma3_4b"));
     ADD_FAILURE() << "a model of images was taken";
   } catch (const ConfigError& error) {
     EXPECT_THAT(error.what(),

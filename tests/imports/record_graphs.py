@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Writes the graphs of torchvision's models that are shipped: record_graphs.py [--onnx] FOLDER [MODEL...].
+"""Records the graphs of torchvision's models that are shipped: record_graphs.py [--onnx] FOLDER [MODEL...].
 
 Without names those of all models in models/ that torchvision has but Swin, whose windows an import does
 not know, and of small transformers of Hugging Face. Needs torch, torchvision and transformers; for --onnx, which writes what torch.onnx makes of
 them instead, without weights, also onnx and onnxscript.
 """
+import gzip
+import json
 import pathlib
 import sys
 
@@ -13,7 +15,7 @@ import torchvision
 
 ROOT = pathlib.Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "sim/python"))
-from lockstep import graph  # noqa: E402
+from lockstep.imports import torch_graph  # noqa: E402
 
 SIZES = {"inception_v3": 299}
 
@@ -37,6 +39,11 @@ def write_onnx(module, inputs, path):
     for value in model.graph.value_info:
         del value.metadata_props[:]
     onnx.save(model, path)
+
+
+def write_record(module, inputs, named, path, title):
+    record = torch_graph.described(module, inputs, named, title)
+    path.write_bytes(gzip.compress(json.dumps(record).encode(), mtime=0))
 
 
 def hugging_face():
@@ -64,7 +71,7 @@ for name in names or sorted(shipped & set(torchvision.models.list_models())):
     if as_onnx:
         write_onnx(module, images, str(folder / f"{name}.onnx"))
     else:
-        graph.write(module, images, str(folder / f"{name}.json"), title=name)
+        write_record(module, (images,), {}, folder / f"{name}.json.gz", name)
     print(name, flush=True)
 for name, module, tokens in () if names or as_onnx else hugging_face():
-    graph.write(module, {"input_ids": tokens}, str(folder / f"{name}.json"), title=name)
+    write_record(module, (), {"input_ids": tokens}, folder / f"{name}.json.gz", name)

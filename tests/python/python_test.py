@@ -153,17 +153,6 @@ class Mistakes(unittest.TestCase):
             os.environ["LOCKSTEP_PROGRAM"] = PROGRAM
 
 
-class Graph(unittest.TestCase):
-    def test_the_command_says_how_it_is_called(self):
-        for words in [["torchvision.models.resnet50", "--image", "3", "8", "8"], ["a:b"], ["a:b", "--tokens", "x"]]:
-            with self.subTest(words=words):
-                ran = subprocess.run([sys.executable, "-m", "lockstep.graph", *words, "-o", "none.json"],
-                                     capture_output=True, text=True,
-                                     env={**os.environ, "PYTHONPATH": str(Path(lockstep.__file__).parents[1])})
-                self.assertEqual(ran.returncode, 2)
-                self.assertIn("usage: python -m lockstep.graph", ran.stderr)
-
-
 class Documentation(unittest.TestCase):
     def test_every_example_runs(self):
         """In a folder with `scenarios/` and a `my.yaml`; where there is no pandas, a table is its rows."""

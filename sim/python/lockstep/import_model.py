@@ -1,0 +1,113 @@
+"""Model files (docs/model-format.md) of genuine torch.nn.Modules and of ONNX models.
+
+    python -m lockstep.import_model torchvision.models:resnet50 --image 3 224 224 -o my-resnet50.yaml
+    python -m lockstep.import_model resnet50.onnx -o my-resnet50.yaml
+
+or, where the module already is at hand,
+
+    lockstep.import_model.write(module, torch.zeros(2, 3, 224, 224), "my-resnet50.yaml")
+
+Modules need PyTorch 2.6 or newer, ONNX the package onnx; the rest of the package needs neither. torch.export follows
+the module in training mode with shapes alone, so no kernel runs, and a module made under `torch.device("meta")` needs
+no memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+from ._program import ConfigError
+from .imports import arithmetic_rules, attention_rules, layer_rules, onnx_graph, torch_graph, view_rules
+from .imports.graph import Graph
+from .imports.model_text import ImportedModel
+from .imports.walk import Walk
+
+__all__ = ["ImportedModel", "of_graph", "of_module", "of_onnx", "write"]
+
+SAMPLES = 2
+RULES = {**layer_rules.RULES, **arithmetic_rules.RULES, **view_rules.RULES, **attention_rules.RULES}
+
+
+def of_graph(graph: Graph) -> ImportedModel:
+    """The model of a graph. Raises ConfigError."""
+    return Walk(graph, RULES).model()
+
+
+def of_module(module: Any, inputs: Any, title: str = "") -> ImportedModel:
+    """The model of a torch.nn.Module. `inputs`: a batch of at least two samples; a tensor, a tuple of them, or a dict by
+    name. Raises ConfigError."""
+    named = inputs if isinstance(inputs, dict) else {}
+    plain = () if named else tuple(inputs) if isinstance(inputs, (list, tuple)) else (inputs,)
+    record = torch_graph.described(module, plain, named, title)
+    return of_graph(torch_graph.read(record, record["title"]))
+
+
+def of_onnx(path: str) -> ImportedModel:
+    """The model of an ONNX file. Raises ConfigError."""
+    return of_graph(onnx_graph.read(path))
+
+
+def write(module: Any, inputs: Any, path: str, title: str = "") -> None:
+    """Writes the model file of a torch.nn.Module (see `of_module`)."""
+    Path(path).write_text(of_module(module, inputs, title).text(), encoding="utf-8")
+
+
+def _named_module(name: str, image: list[int] | None, tokens: int) -> ImportedModel:
+    """The model of PACKAGE.MODULE:CALLABLE."""
+    import torch  # type: ignore[import-not-found, unused-ignore]
+
+    sys.path.insert(0, "")
+    package, _, function = name.partition(":")
+    make = getattr(importlib.import_module(package), function)
+    try:
+        with torch.device("meta"):
+            module = make()
+    except (NotImplementedError, RuntimeError):  # it looks at values while it is built
+        module = make()
+    with torch.device(next(module.parameters()).device):
+        inputs = torch.zeros(SAMPLES, *image) if image else torch.zeros(SAMPLES, tokens, dtype=torch.long)
+    return of_module(module, inputs, f"{type(module).__name__} ({name})")
+
+
+def main(words: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m lockstep.import_model", description=(__doc__ or "").partition("\n")[0]
+    )
+    parser.add_argument(
+        "source", help="an ONNX file, or PACKAGE.MODULE:CALLABLE, called without arguments, that makes a module"
+    )
+    parser.add_argument("--image", nargs=3, type=int, metavar=("C", "H", "W"), help="the module's input is an image")
+    parser.add_argument("--tokens", type=int, metavar="N", help="the module's input is N token ids")
+    parser.add_argument("--parameters", type=int, metavar="COUNT", help="count that the model must have")
+    parser.add_argument("-o", "--output", metavar="FILE", help="the model file, *.yaml (default: print)")
+    asked = parser.parse_args(words)
+    is_module = ":" in asked.source and not Path(asked.source).exists()
+    if is_module and (asked.image is None) == (asked.tokens is None):
+        parser.error("a module needs one of --image and --tokens")
+    if not is_module and (asked.image or asked.tokens):
+        parser.error(f"{asked.source!r} names no module, PACKAGE.MODULE:CALLABLE: --image and --tokens are for modules")
+    if asked.output and not asked.output.endswith(".yaml"):
+        parser.error("--output: a model file's name ends in .yaml")
+    try:
+        model = _named_module(asked.source, asked.image, asked.tokens) if is_module else of_onnx(asked.source)
+        if asked.parameters not in (None, model.parameters):
+            message = f"--parameters: {model.origin} has {model.parameters} parameters, not {asked.parameters}"
+            raise ConfigError(message, 2)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(f"{model.origin}: {model.parameters} parameters", *model.notes, sep="\nnote: ", file=sys.stderr)
+    text = model.text(asked.parameters)
+    if asked.output:
+        Path(asked.output).write_text(text, encoding="utf-8")
+    else:
+        print(text, end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
