@@ -210,8 +210,7 @@ ExplorerReply Explorer::answer(const std::string& text,
         report_chapter(scenario, run_scenario(scenario, {workers_, progress}), {workers_, {}});
     if (!question.settings.empty()) chapter.inputs = document_text(root);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-    Json reply{{"html", report_article(chapter, 0)},
-               {"data", Json::parse(report_data({chapter}))},
+    Json reply{{"data", report_json({chapter})},
                {"form", form_of(scenario, root, chapter.record)},
                {"yaml", chapter.inputs},
                {"command", command_of(question)},

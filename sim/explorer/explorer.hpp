@@ -26,7 +26,7 @@ class Explorer {
   std::string choices() const;
 
   // `question`: {"scenario": FILE, "settings": ["gpus=1,2", ...]}. Only files that choices() names,
-  // and settings that the controls make. The answer: {html, data, form, yaml, command, seconds}, or
+  // and settings that the controls make. The answer: {data, form, yaml, command, seconds} with report_json() as data, or
   // {errors: [{field, message, hint}]}. A scenario's `convergence` is not trained. `progress` hears how
   // far the simulations are.
   ExplorerReply answer(const std::string& question,

@@ -28,8 +28,7 @@ const std::array files{
     File{"/report.css", "text/css; charset=utf-8", &report_style},
     File{"/explorer.css", "text/css; charset=utf-8", &explorer_style},
     File{"/library.js", javascript, &report_library},
-    File{"/timeline.js", javascript, &report_timeline},
-    File{"/charts.js", javascript, &report_script},
+    File{"/report.js", javascript, &report_script},
     File{"/explorer.js", javascript, &explorer_script},
 };
 

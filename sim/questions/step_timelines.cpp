@@ -13,57 +13,11 @@ namespace lockstep {
 
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 constexpr int step_without_steady_state = 3;
 // Of a page, for its size; a timeline of its own has at most as many as a screen can tell apart.
 constexpr std::size_t most_slices = 6000, most_slices_of_one = 2000, least_slices_of_one = 100;
-
-// From a child to its parent.
-Json wire_of(const TimelineSlice& slice) {
-  return {static_cast<int>(slice.kind),
-          slice.name,
-          slice.start,
-          slice.end,
-          slice.merged,
-          slice.last_name};
-}
-
-TimelineSlice slice_of(const Json& wire) {
-  return {static_cast<SliceKind>(wire[0].get<int>()), wire[1], wire[2], wire[3], wire[4], wire[5]};
-}
-
-Json wire_of(const std::vector<TimelineSlice>& slices) {
-  Json wire = Json::array();
-  for (const TimelineSlice& slice : slices) wire.push_back(wire_of(slice));
-  return wire;
-}
-
-std::vector<TimelineSlice> slices_of(const Json& wire) {
-  std::vector<TimelineSlice> slices;
-  for (const Json& slice : wire) slices.push_back(slice_of(slice));
-  return slices;
-}
-
-std::string to_wire(const StepTimeline& timeline) {
-  Json wire{timeline.rank,           timeline.step,         timeline.seconds, timeline.left_out,
-            timeline.merged_seconds, timeline.host_is_done, Json::array()};
-  for (const TimelineLane& lane : timeline.lanes) {
-    wire.back().push_back({lane.name, wire_of(lane.slices), lane.busy_seconds, lane.operations,
-                           wire_of(lane.longest)});
-  }
-  return wire.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-StepTimeline from_wire(const std::string& text, const Point& point) {
-  const Json wire = Json::parse(text);
-  StepTimeline timeline{point.label, point.job.gpus, wire[0], wire[1], wire[2],
-                        {},          wire[5],        wire[3], wire[4]};
-  for (const Json& lane : wire[6]) {
-    timeline.lanes.push_back({lane[0], slices_of(lane[1]), lane[2], lane[3], slices_of(lane[4])});
-  }
-  return timeline;
-}
 
 // The last step but one: the host may issue the last while the device does this one.
 int step_of(const Prediction& predicted, const Job& job) {
@@ -80,15 +34,17 @@ PoolAnswer watched(const Point& point, const Prediction& predicted, std::size_t 
   Timeline timeline(job, {.ranks = {0}, .first_step = step, .last_step = step});
   job.simulation.observer = &timeline;
   point.strategy->simulate(job);
-  StepTimeline seen = timeline.step(step);
-  thin_out(seen, most);
-  return {to_wire(seen), true};
+  StepTimeline shown = timeline.step(step);
+  shown.strategy = point.label;
+  shown.gpus = job.gpus;
+  thin_out(shown, most);
+  return {json_of(shown).dump(-1, ' ', false, Json::error_handler_t::replace), true};
 }
 
 }  // namespace
 
-std::vector<StepTimeline> step_timelines(const std::vector<Point>& points,
-                                         const ResultRecord& record, int workers) {
+std::vector<Json> step_timelines(const std::vector<Point>& points, const ResultRecord& record,
+                                 int workers) {
   std::vector<std::pair<const Point*, const Prediction*>> shown;
   for (const Point& point : points) {
     if (const Prediction* p = prediction_of(record, point)) shown.emplace_back(&point, p);
@@ -100,11 +56,11 @@ std::vector<StepTimeline> step_timelines(const std::vector<Point>& points,
   const auto answers = fork_map(shown.size(), fork, [&](std::size_t i, const Report&) {
     return watched(*shown[i].first, *shown[i].second, most);
   });
-  std::vector<StepTimeline> timelines;
-  for (std::size_t i = 0; i < shown.size(); ++i) {
-    if (!answers[i].ok) continue;
-    StepTimeline timeline = from_wire(answers[i].output, *shown[i].first);
-    if (!timeline.lanes.empty()) timelines.push_back(std::move(timeline));
+  std::vector<Json> timelines;
+  for (const ForkResult& answer : answers) {
+    if (!answer.ok) continue;
+    Json timeline = Json::parse(answer.output);
+    if (!timeline["lanes"].empty()) timelines.push_back(std::move(timeline));
   }
   return timelines;
 }

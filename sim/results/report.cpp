@@ -1,26 +1,20 @@
-// See report.hpp. The page is report/page.html; a chart is a row in report_figures.cpp, with its
-// table, and a function in report/page.js that draws it.
+// See report.hpp. The page is report/page.html; scripts beside it draw it, a chart each in
+// report/charts.js.
 #include "results/report.hpp"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "report_files.hpp"
-#include "results/cells.hpp"
 #include "results/json_fields.hpp"
-#include "results/report_answer.hpp"
-#include "results/report_comparison.hpp"
-#include "results/report_figures.hpp"
-#include "results/report_panels.hpp"
+#include "results/render.hpp"
+#include "results/step_timeline.hpp"
 #include "results/tables.hpp"
 
 namespace lockstep {
 
 namespace {
 
-using Align = Table::Align;
 using Json = nlohmann::ordered_json;
 
 // {{name}} in `page` becomes the text of that name.
@@ -49,163 +43,143 @@ std::string script_text(const Json& json) {
   return safe;
 }
 
-std::string remarks_html(const ResultRecord& record) {
-  std::string items;
-  const auto add = [&](const std::string& text) { items += "<li>" + html_text(text) + "</li>\n"; };
-  for (const Prediction& p : record.predictions) {
-    const std::string point = point_text(p.strategy, p.gpus);
-    add(point + ": " + p.bottleneck);
-    for (const std::string& note : p.notes) add(point + ": " + note);
-    if (!p.out_of_memory) continue;
-    for (const std::string& change : p.out_of_memory->suggestions) {
-      add(point + " would fit with: " + change);
-    }
+Json json_of(const Answer& answer) {
+  Json highlights = Json::array();
+  for (const auto& [title, value, detail] : answer.highlights) {
+    highlights.push_back({{"title", title}, {"value", value}, {"detail", detail}});
   }
-  for (const std::string& warning : record.warnings) add(warning);
-  for (const std::string& line : origins(record)) add(line);
-  for (const Failure& failure : record.failures) {
-    add(point_text(failure.strategy, failure.gpus) + ": no prediction: " + failure.reason);
-  }
-  return "<ul class=remarks>\n" + items + "</ul>\n";
+  return {{"sentences", answer.sentences}, {"highlights", std::move(highlights)}};
 }
 
-std::string measured_html(const ReportChapter& chapter) {
-  Table table({{"strategy", Align::left},
-               {"GPUs"},
-               {"predicted step"},
-               {"measured step"},
-               {"error"},
-               {"used for", Align::left},
-               {"source", Align::left}});
-  for (const Agreement& one : agreements(chapter)) {
-    table.add_row({one.predicted->strategy, std::to_string(one.predicted->gpus),
-                   seconds_text(one.predicted->step_seconds),
-                   seconds_text(one.measured->step_seconds),
-                   fmt::format("{:+.1f} %", 100 * one.error),
-                   one.measured->calibration ? "calibration" : "test", one.measured->source});
+// As text.js has tables.
+Json json_of(const Table& table) {
+  Json columns = Json::array();
+  for (const Table::Column& column : table.columns()) {
+    columns.push_back({{"title", column.title}, {"left", column.align == Table::Align::left}});
   }
-  if (table.empty()) return "";
-  return panel_html(
-      "Predicted and measured",
-      "<div class=scroll tabindex=0>" + table.html("Steps that were measured") + "</div>\n");
+  return {{"columns", std::move(columns)}, {"rows", table.rows()}};
 }
 
-// Of each prediction what it spent, and which are on the fronts.
-Json training_of(const std::vector<Prediction>& predictions) {
-  Json spent = Json::array();
-  for (const Prediction& p : predictions) {
-    const TrainingSpent one = spent_on_training(p);
-    spent.push_back({{"seconds", one.seconds}, {"dollars", one.dollars}});
-  }
-  return {{"spent", std::move(spent)},
-          {"fronts",
-           {{"seconds", accuracy_front(predictions, &TrainingSpent::seconds)},
-            {"dollars", accuracy_front(predictions, &TrainingSpent::dollars)}}}};
+Json json_of(const MeasuredPoint& point) {
+  return {{"strategy", point.strategy},
+          {"gpus", point.gpus},
+          {"step_seconds", point.step_seconds},
+          {"source", point.source},
+          {"calibration", point.calibration}};
 }
 
-Json data_of(const ReportChapter& chapter) {
-  Json measured = Json::array();
-  for (const MeasuredPoint& point : chapter.measured) {
-    measured.push_back({{"strategy", point.strategy},
-                        {"gpus", point.gpus},
-                        {"step_seconds", point.step_seconds},
-                        {"source", point.source}});
+Json json_of(const MemoryCurve& curve) {
+  Json moments = Json::array(), bytes = Json::array(), at_peak = Json::array();
+  for (const MemoryCurve::Moment& moment : curve.moments) {
+    moments.push_back(moment.text);
+    bytes.push_back(moment.bytes);
   }
-  Json memory = Json::array();
-  for (const MemoryCurve& curve : chapter.memory) {
-    Json moments = Json::array(), bytes = Json::array();
-    for (const MemoryCurve::Moment& moment : curve.moments) {
-      moments.push_back(moment.text);
-      bytes.push_back(moment.bytes);
-    }
-    memory.push_back({{"strategy", curve.strategy},
-                      {"gpus", curve.gpus},
-                      {"moments", std::move(moments)},
-                      {"bytes", std::move(bytes)}});
+  for (const auto& [name, kind, count, size] : curve.at_peak) {
+    at_peak.push_back({{"name", name}, {"kind", kind}, {"count", count}, {"bytes", size}});
   }
-  Json timelines = Json::array();
-  for (const StepTimeline& timeline : chapter.timelines) timelines.push_back(json_of(timeline));
-  return {{"result", json_of(chapter.record)},
-          {"memory", std::move(memory)},
-          {"timelines", std::move(timelines)},
+  return {{"strategy", curve.strategy},       {"gpus", curve.gpus},
+          {"moments", std::move(moments)},    {"bytes", std::move(bytes)},
+          {"peak_moment", curve.peak_moment}, {"at_peak", std::move(at_peak)}};
+}
+
+Json json_of(const ReportChapter& chapter) {
+  const ResultRecord& record = chapter.record;
+  Json fits = Json::array(), measured = Json::array(), memory = Json::array();
+  for (const Prediction& p : record.predictions) fits.push_back(fits_text(p));
+  for (const MeasuredPoint& point : chapter.measured) measured.push_back(json_of(point));
+  for (const MemoryCurve& curve : chapter.memory) memory.push_back(json_of(curve));
+  return {{"result", json_of(record)},
+          {"subject", subject_text(record)},
+          {"description", chapter.description},
+          {"answer", json_of(answer(chapter))},
+          {"missing_price", missing_price(record)},
+          {"origins", origins(record)},
+          {"fits", std::move(fits)},
+          // Those that the terminal has, too.
+          {"tables",
+           {{"summary", json_of(summary_table(record))},
+            {"step", json_of(split_table(record))},
+            {"traffic", json_of(traffic_table(record))},
+            {"staleness", json_of(staleness_table(record))},
+            {"accuracy", json_of(accuracy_table(record))}}},
           {"measured", std::move(measured)},
-          {"front", pareto_front(chapter.record.predictions)},
-          {"training", training_of(chapter.record.predictions)}};
+          {"memory", std::move(memory)},
+          {"timelines", chapter.timelines},
+          {"file", record.file},
+          {"inputs", chapter.inputs}};
 }
 
-Json data_of(const std::vector<ReportChapter>& chapters) {
-  Json data{{"parts", Json::array()}, {"kinds", Json::array()}, {"chapters", Json::array()}};
-  for (const StepPart& part : named_parts) {
-    data["parts"].push_back({{"name", part.name}, {"heading", part.phrase}});
+const char* order_text(SortKey key) {
+  switch (key) {
+    case SortKey::none:
+      return "As written.";
+    case SortKey::time:
+      return "The fastest first, what does not fit last.";
+    case SortKey::cost:
+      return "The cheapest first, what does not fit last.";
+    case SortKey::memory:
+      return "The least memory first, what does not fit last.";
+    case SortKey::energy:
+      return "The least energy first, what does not fit last.";
+    case SortKey::throughput:
+      return "The highest throughput first, what does not fit last.";
   }
-  for (std::size_t i = 0; i < slice_kinds.size(); ++i) {
-    data["kinds"].push_back({{"colour", slice_kinds[i].colour},
-                             {"heading", slice_kinds[i].heading},
-                             {"waits", is_wait(static_cast<SliceKind>(i))}});
+  return "";
+}
+
+// Its figures are those of the chapters.
+Json json_of(const ReportAlternatives& comparison) {
+  const std::vector<AlternativeResult>& answered = comparison.answered.alternatives;
+  const auto values_of = [](const std::vector<Chosen>& chosen) {
+    Json values = Json::array();
+    for (const Chosen& choice : chosen) values.push_back(choice.value);
+    return values;
+  };
+  Json headings = Json::array(), alternatives = Json::array(), refused = Json::array();
+  for (const Chosen& choice : answered.front().chosen) headings.push_back(heading_of(choice));
+  for (const AlternativeResult& one : answered) {
+    alternatives.push_back({{"name", choice_text(one.chosen)}, {"values", values_of(one.chosen)}});
   }
-  for (const ReportChapter& chapter : chapters) data["chapters"].push_back(data_of(chapter));
-  return data;
+  for (const RefusedAlternative& one : comparison.refused) {
+    refused.push_back({{"values", values_of(one.chosen)}, {"reason", one.reason}});
+  }
+  return {{"answer", json_of(answer(comparison))},
+          {"order_text", order_text(comparison.sorted_by)},
+          {"headings", std::move(headings)},
+          {"alternatives", std::move(alternatives)},
+          {"order", json_of(comparison.answered.order)},
+          {"refused", std::move(refused)}};
 }
 
 }  // namespace
 
-std::string report_article(const ReportChapter& chapter, std::size_t number) {
-  const ResultRecord& record = chapter.record;
-  std::string out = fmt::format(
-      "<article class=chapter id=\"chapter-{}\">\n<h1>{}</h1>\n<p class=subject>{}{}</p>\n", number,
-      html_text(record.scenario), html_text(subject_text(record)),
-      chapter.description.empty() ? "" : "<br>" + html_text(chapter.description));
-  out += answer_html(answer(chapter)) + "<div class=grid>\n";
-  if (!record.predictions.empty()) {
-    out +=
-        panel_html("All points", "<div class=scroll tabindex=0>" +
-                                     summary_table(record).html("Every strategy and GPU count") +
-                                     "</div>\n<p>" + html_text(missing_price(record)) + "</p>\n");
+Json report_json(const std::vector<ReportChapter>& chapters, const ReportAlternatives* comparison) {
+  Json parts = Json::array(), kinds = Json::array(), list = Json::array();
+  for (const StepPart& part : named_parts) {
+    parts.push_back({{"name", part.name}, {"heading", part.phrase}});
   }
-  for (const Chart& chart : charts_of(chapter)) {
-    out += chart_html(chart, std::to_string(number));
-    if (std::string_view(chart.name) == "step") out += timelines_html(chapter, number);
-    if (std::string_view(chart.name) == "memory_over_step") out += peak_html(chapter);
+  for (std::size_t i = 0; i < slice_kinds.size(); ++i) {
+    kinds.push_back({{"colour", slice_kinds[i].colour},
+                     {"heading", slice_kinds[i].heading},
+                     {"waits", is_wait(static_cast<SliceKind>(i))}});
   }
-  out += measured_html(chapter);
-  out += panel_html("What limits each point, and remarks", remarks_html(record));
-  out += panel_html("Inputs",
-                    fmt::format("<p><code>{}</code>, seed {}.</p>\n<details><summary>The "
-                                "scenario file</summary><pre tabindex=0>{}</pre></details>\n",
-                                html_text(record.file), record.seed, html_text(chapter.inputs)));
-  return out + "</div>\n</article>\n";
-}
-
-std::string report_data(const std::vector<ReportChapter>& chapters) {
-  return script_text(data_of(chapters));
+  for (const ReportChapter& chapter : chapters) list.push_back(json_of(chapter));
+  Json data{
+      {"parts", std::move(parts)}, {"kinds", std::move(kinds)}, {"chapters", std::move(list)}};
+  if (comparison != nullptr) data["comparison"] = json_of(*comparison);
+  return data;
 }
 
 std::string render_report(const std::vector<ReportChapter>& chapters,
                           const ReportAlternatives* comparison) {
-  std::string links, articles;
-  Json data = data_of(chapters);
-  if (comparison != nullptr) {
-    links = "<li><a href=\"#comparison\">All compared</a></li>\n";
-    articles = comparison_html(*comparison);
-    data["comparison"] = comparison_data(*comparison);
-  }
-  for (std::size_t i = 0; i < chapters.size(); ++i) {
-    links += fmt::format("<li><a href=\"#chapter-{}\">{}</a></li>\n", i,
-                         html_text(chapters[i].record.scenario));
-    articles += report_article(chapters[i], i);
-  }
-  const std::string navigation =
-      chapters.size() > 1 || comparison != nullptr
-          ? "<nav aria-label=\"Scenarios\"><ul>\n" + links + "</ul></nav>\n"
-          : "";
+  std::string text = comparison != nullptr ? render_text(comparison->answered) + "\n\n" : "";
+  for (const ReportChapter& chapter : chapters) text += render_text(chapter.record) + "\n\n";
   return filled(report_page, {{"title", html_text(chapters.front().record.scenario)},
                               {"style", report_style},
-                              {"navigation", navigation},
-                              {"chapters", articles},
+                              {"text", html_text(text)},
                               {"version", LOCKSTEP_VERSION},
-                              {"data", script_text(data)},
+                              {"data", script_text(report_json(chapters, comparison))},
                               {"library", report_library},
-                              {"timeline", report_timeline},
                               {"script", report_script}});
 }
 

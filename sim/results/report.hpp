@@ -1,13 +1,13 @@
 // One HTML page of several scenarios: the answer in plain words, charts with their tables behind
-// them, and the inputs. Self-contained: it loads nothing when it is looked at.
+// them, and the inputs. The page draws itself from JSON and loads nothing when it is looked at.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "results/alternatives.hpp"
 #include "results/record.hpp"
-#include "results/step_timeline.hpp"
 
 namespace lockstep {
 
@@ -43,30 +43,47 @@ struct MemoryCurve {
 struct ReportChapter {
   ResultRecord record;
   std::vector<MeasuredPoint> measured;
-  std::vector<MemoryCurve> memory;      // of each strategy on its most GPUs
-  std::vector<StepTimeline> timelines;  // of the same
-  std::string description;              // by the scenario's author; "" = none
-  std::string inputs;                   // the scenario file as it stands
+  std::vector<MemoryCurve> memory;                // of each strategy on its most GPUs
+  std::vector<nlohmann::ordered_json> timelines;  // of the same, json_of(StepTimeline)
+  std::string description;                        // by the scenario's author; "" = none
+  std::string inputs;                             // the scenario file as it stands
 };
 
-// Of alternatives, which the page begins with.
+// Of alternatives, which the page begins with. Each that was answered has a chapter, in this order.
 struct ReportAlternatives {
   AlternativesRecord answered;
   std::vector<RefusedAlternative> refused;
   SortKey sorted_by = SortKey::none;
 };
 
+// What a chapter or a comparison answers, in plain words: which point is fastest and cheapest, what
+// limits it, whether it fits, and how predictions of this scenario agreed with measurements.
+struct Highlight {
+  std::string title, value, detail;
+};
+struct Answer {
+  std::vector<std::string> sentences;  // most important first
+  std::vector<Highlight> highlights;
+};
+Answer answer(const ReportChapter& chapter);
+Answer answer(const ReportAlternatives& comparison);
+
+// "g5.12xlarge, global batch 256": what was chosen, as a name. A word speaks for itself, a number
+// does not.
+std::string choice_text(const std::vector<Chosen>& chosen);
+
+// What the page draws: {parts, kinds, chapters, comparison}. A chapter's `result` is the document
+// that `run --json` writes.
+nlohmann::ordered_json report_json(const std::vector<ReportChapter>& chapters,
+                                   const ReportAlternatives* comparison = nullptr);
+
 // Deterministic: same chapters, same bytes. `comparison` where there are several alternatives.
 std::string render_report(const std::vector<ReportChapter>& chapters,
                           const ReportAlternatives* comparison = nullptr);
 
-// The pieces of the page, for a page that changes: a chapter's HTML, what the charts of all chapters
-// draw (JSON), and the style, script and library that show them.
-std::string report_article(const ReportChapter& chapter, std::size_t number);
-std::string report_data(const std::vector<ReportChapter>& chapters);
+// What draws it, for a page that changes (report/page.js: showReport()).
 extern const char* const report_style;
-extern const char* const report_timeline;  // before the script, which calls it
+extern const char* const report_library;  // before the script, which calls it
 extern const char* const report_script;
-extern const char* const report_library;
 
 }  // namespace lockstep

@@ -1,5 +1,4 @@
-// See report_answer.hpp.
-#include "results/report_answer.hpp"
+// The answers of a report, in plain words.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,6 +7,7 @@
 #include <cmath>
 
 #include "results/cells.hpp"
+#include "results/report.hpp"
 #include "results/tables.hpp"
 
 namespace lockstep {
@@ -39,6 +39,24 @@ std::string pace_text(const Prediction& p) {
 }
 
 using Points = std::vector<const Prediction*>;
+
+// Relative error of the predicted step of a measured point.
+struct Agreement {
+  const MeasuredPoint* measured = nullptr;
+  const Prediction* predicted = nullptr;
+  double error = 0;  // predicted / measured - 1
+};
+
+std::vector<Agreement> agreements(const ReportChapter& chapter) {
+  std::vector<Agreement> list;
+  for (const MeasuredPoint& measured : chapter.measured) {
+    for (const Prediction& p : chapter.record.predictions) {
+      if (p.strategy != measured.strategy || p.gpus != measured.gpus) continue;
+      list.push_back({&measured, &p, p.step_seconds / measured.step_seconds - 1});
+    }
+  }
+  return list;
+}
 
 // The point with the least `value`; none of no points.
 const Prediction* least(const Points& points, auto value) {
@@ -195,62 +213,61 @@ Answer answer(const ReportChapter& chapter) {
   return result;
 }
 
-namespace {
+std::string choice_text(const std::vector<Chosen>& chosen) {
+  std::vector<std::string> words, numbers;
+  for (const Chosen& choice : chosen) {
+    const bool number = choice.value.find_first_not_of("0123456789.e+-") == std::string::npos;
+    (number ? numbers : words)
+        .push_back(number ? heading_of(choice) + " " + choice.value : choice.value);
+  }
+  words.insert(words.end(), numbers.begin(), numbers.end());
+  return fmt::format("{}", fmt::join(words, ", "));
+}
 
-// Of the points that count, those that no other one is at most equal to in both figures.
-template <class Counts, class One, class Other>
-std::vector<std::size_t> least_of_two(const std::vector<Prediction>& predictions, Counts counts,
-                                      One one, Other other) {
-  const auto beats = [&](const Prediction& a, const Prediction& b) {
-    return counts(a) && one(a) <= one(b) && other(a) <= other(b) &&
-           (one(a) < one(b) || other(a) < other(b));
+Answer answer(const ReportAlternatives& comparison) {
+  const AlternativesRecord& record = comparison.answered;
+  const std::vector<Prediction> rows = rows_of(record);
+  const bool whole = whole_runs(rows);
+  Answer result;
+  // A highlight of the best row, if there is one: `value` says its figure.
+  const auto add_best = [&](SortKey key, const char* heading, auto value) {
+    const std::optional<std::size_t> row = best_of(rows, key);
+    if (!row) return false;
+    const auto alternative = static_cast<std::size_t>(record.order[*row].alternative);
+    const std::string name = choice_text(record.alternatives[alternative].chosen);
+    result.highlights.push_back(
+        {heading, value(rows[*row]), fmt::format("{}, {}", name, title(rows[*row]))});
+    return true;
   };
-  std::vector<std::size_t> front;
-  for (std::size_t i = 0; i < predictions.size(); ++i) {
-    const Prediction& p = predictions[i];
-    if (!counts(p)) continue;
-    const bool beaten = std::any_of(predictions.begin(), predictions.end(),
-                                    [&](const Prediction& against) { return beats(against, p); });
-    if (!beaten) front.push_back(i);
+  if (add_best(SortKey::time, "Fastest", [&](const Prediction& p) {
+        return seconds_text(whole ? p.total_seconds : 1 / p.samples_per_second);
+      })) {
+    const Prediction& fastest = rows[*best_of(rows, SortKey::time)];
+    const double factor =
+        (whole ? fastest.total_seconds : 1 / fastest.samples_per_second) / fastest.step_seconds;
+    const Interval& interval = fastest.step_interval;
+    result.sentences.push_back(fmt::format(
+        "{} is fastest: {} takes {} (90 % interval {} to {}).", result.highlights[0].detail,
+        whole ? "the whole run" : "one sample", result.highlights[0].value,
+        seconds_text(factor * interval.low), seconds_text(factor * interval.high)));
+  } else {
+    result.sentences.emplace_back(rows.empty() ? "There is no prediction."
+                                               : "Nothing fits into memory.");
   }
-  return front;
-}
-
-}  // namespace
-
-std::vector<std::size_t> pareto_front(const std::vector<Prediction>& predictions) {
-  return least_of_two(
-      predictions,
-      [](const Prediction& p) { return !p.out_of_memory && p.dollars > 0 && p.total_seconds > 0; },
-      [](const Prediction& p) { return p.total_seconds; },
-      [](const Prediction& p) { return p.dollars; });
-}
-
-TrainingSpent spent_on_training(const Prediction& prediction) {
-  if (!prediction.accuracy || prediction.accuracy->curve.empty()) return {};
-  const double seconds = prediction.accuracy->curve.back().seconds;
-  const double whole = prediction.total_seconds;
-  return {seconds, whole > 0 ? prediction.dollars * seconds / whole : 0};
-}
-
-std::vector<std::size_t> accuracy_front(const std::vector<Prediction>& predictions,
-                                        double TrainingSpent::*spent) {
-  return least_of_two(
-      predictions,
-      [&](const Prediction& p) { return !p.out_of_memory && spent_on_training(p).*spent > 0; },
-      [&](const Prediction& p) { return spent_on_training(p).*spent; },
-      [](const Prediction& p) { return -p.accuracy->last; });
-}
-
-std::vector<Agreement> agreements(const ReportChapter& chapter) {
-  std::vector<Agreement> list;
-  for (const MeasuredPoint& measured : chapter.measured) {
-    for (const Prediction& p : chapter.record.predictions) {
-      if (p.strategy != measured.strategy || p.gpus != measured.gpus) continue;
-      list.push_back({&measured, &p, p.step_seconds / measured.step_seconds - 1});
-    }
+  add_best(SortKey::cost, "Cheapest", [](const Prediction& p) { return dollars_text(p.dollars); });
+  add_best(SortKey::memory, "Least memory",
+           [](const Prediction& p) { return bytes_text(p.memory.device); });
+  const auto misfits = std::count_if(
+      rows.begin(), rows.end(), [](const Prediction& p) { return p.out_of_memory.has_value(); });
+  if (misfits > 0 && !result.highlights.empty()) {
+    result.sentences.push_back(fmt::format("{} of {} points {} not fit into memory.", misfits,
+                                           rows.size(), misfits == 1 ? "does" : "do"));
   }
-  return list;
+  if (const std::size_t refused = comparison.refused.size(); refused > 0) {
+    result.sentences.push_back(fmt::format("{} of {} alternatives cannot be; the table says why.",
+                                           refused, refused + record.alternatives.size()));
+  }
+  return result;
 }
 
 }  // namespace lockstep

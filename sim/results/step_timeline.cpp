@@ -1,16 +1,12 @@
 // See step_timeline.hpp.
 #include "results/step_timeline.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
-
-#include "results/cells.hpp"
 
 namespace lockstep {
 
@@ -107,31 +103,6 @@ void thin_out(StepTimeline& timeline, std::size_t most) {
   }
 }
 
-Table timeline_table(const std::vector<StepTimeline>& timelines) {
-  using Align = Table::Align;
-  Table table({{"strategy", Align::left},
-               {"GPUs"},
-               {"lane", Align::left},
-               {"busy"},
-               {"of the step"},
-               {"operations"},
-               {"the longest", Align::left}});
-  for (const StepTimeline& timeline : timelines) {
-    for (const TimelineLane& lane : timeline.lanes) {
-      std::string longest;
-      for (const TimelineSlice& slice : lane.longest) {
-        longest += fmt::format("{}{} ({}) {}", longest.empty() ? "" : ", ", slice.name,
-                               slice_kinds[static_cast<std::size_t>(slice.kind)].heading,
-                               seconds_text(length(slice)));
-      }
-      table.add_row({timeline.strategy, std::to_string(timeline.gpus), lane.name,
-                     seconds_text(lane.busy_seconds), percent(lane.busy_seconds / timeline.seconds),
-                     std::to_string(lane.operations), longest});
-    }
-  }
-  return table;
-}
-
 nlohmann::ordered_json json_of(const StepTimeline& timeline) {
   using Json = nlohmann::ordered_json;
   std::map<std::string, int> numbers;
@@ -157,17 +128,21 @@ nlohmann::ordered_json json_of(const StepTimeline& timeline) {
       }
       before = end;
     }
-    lanes.push_back({{"name", lane.name}, {"slices", std::move(slices)}});
+    Json longest = Json::array();
+    for (const TimelineSlice& slice : lane.longest) {
+      longest.push_back({{"name", slice.name}, {"kind", slice.kind}, {"seconds", length(slice)}});
+    }
+    lanes.push_back({{"name", lane.name},
+                     {"slices", std::move(slices)},
+                     {"busy_seconds", lane.busy_seconds},
+                     {"operations", lane.operations},
+                     {"longest", std::move(longest)}});
   }
-  return {{"strategy", timeline.strategy},
-          {"gpus", timeline.gpus},
-          {"rank", timeline.rank},
-          {"step", timeline.step},
-          {"seconds", timeline.seconds},
-          {"left_out", timeline.left_out},
-          {"merged_seconds", timeline.merged_seconds},
-          {"names", std::move(names)},
-          {"lanes", std::move(lanes)}};
+  return {{"strategy", timeline.strategy}, {"gpus", timeline.gpus},
+          {"rank", timeline.rank},         {"step", timeline.step},
+          {"seconds", timeline.seconds},   {"host_is_done", timeline.host_is_done},
+          {"left_out", timeline.left_out}, {"merged_seconds", timeline.merged_seconds},
+          {"names", std::move(names)},     {"lanes", std::move(lanes)}};
 }
 
 }  // namespace lockstep

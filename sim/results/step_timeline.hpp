@@ -9,8 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "results/table.hpp"
-
 namespace lockstep {
 
 // What a slice is drawn as: work, a transfer, or a wait and its cause. Names are those of the parts
@@ -85,10 +83,7 @@ struct StepTimeline {
 // any; then those of less than twice that, ...
 void thin_out(StepTimeline& timeline, std::size_t most);
 
-// A lane a row.
-Table timeline_table(const std::vector<StepTimeline>& timelines);
-
-// As the page's script reads it: of each lane {name, slices}, a slice as five numbers: kind, name
+// As the page's script reads it: of each lane {name, slices, ...}, a slice as five numbers: kind, name
 // (index into `names`; of several "first … last"), nanoseconds since the slice before ended,
 // nanoseconds that it lasts, operations that it stands for.
 nlohmann::ordered_json json_of(const StepTimeline& timeline);

@@ -155,27 +155,6 @@ std::string html_text(const std::string& text) {
   return escaped;
 }
 
-std::string Table::html(const std::string& caption) const {
-  std::string out = "<table>\n<caption>" + html_text(caption) + "</caption>\n<thead><tr>";
-  const auto side = [&](std::size_t i) {
-    return columns_[i].align == Align::left ? " class=l" : "";
-  };
-  for (std::size_t i = 0; i < columns_.size(); ++i) {
-    out += std::string("<th scope=col") + side(i) + ">" + html_text(columns_[i].title) + "</th>";
-  }
-  out += "</tr></thead>\n<tbody>\n";
-  for (const auto& row : rows_) {
-    out += "<tr>";
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      const char* cell = i == 0 ? "th" : "td";
-      out += std::string("<") + cell + (i == 0 ? " scope=row" : "") + side(i) + ">" +
-             html_text(row[i]) + "</" + cell + ">";
-    }
-    out += "</tr>\n";
-  }
-  return out + "</tbody>\n</table>\n";
-}
-
 std::string Table::csv() const {
   std::string out;
   auto line = [&](auto cell_of, std::size_t count) {

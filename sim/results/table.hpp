@@ -1,5 +1,4 @@
-// One table, several renderings: aligned text for people, CSV, Markdown, HTML. Cells are ready-made
-// strings.
+// One table, several renderings: aligned text for people, CSV, Markdown. Cells are ready-made strings.
 #pragma once
 
 #include <string>
@@ -27,9 +26,8 @@ class Table {
   // The same in lines of at most `width` columns where the table lets itself be divided: into blocks,
   // one below the other, which all begin with the first `keys` columns.
   std::string folded(std::size_t width, std::size_t keys) const;
-  std::string markdown() const;                        // GitHub table; '|' in cells is escaped
-  std::string html(const std::string& caption) const;  // the first column heads its row
-  std::string csv() const;  // RFC 4180, header line first, "\n" line ends
+  std::string markdown() const;  // GitHub table; '|' in cells is escaped
+  std::string csv() const;       // RFC 4180, header line first, "\n" line ends
 
  private:
   std::vector<std::size_t> widths() const;

@@ -59,8 +59,7 @@ class Serve(unittest.TestCase):
 
     def test_the_page_and_its_files(self):
         for target, kind in (("/", "text/html"), ("/report.css", "text/css"), ("/explorer.css", "text/css"),
-                             ("/library.js", "text/javascript"), ("/timeline.js", "text/javascript"),
-                             ("/charts.js", "text/javascript"),
+                             ("/library.js", "text/javascript"), ("/report.js", "text/javascript"),
                              ("/explorer.js", "text/javascript"), ("/choices", "application/json")):
             reply, text = self.ask("GET", target)
             self.assertEqual(reply.status, 200, target)

@@ -281,6 +281,80 @@ class Page(unittest.TestCase):
                     str(PICTURES / f"comparison-{width}.png"))
             self.check(width)
 
+    # A chart without its table is nothing to a screen reader.
+    def test_every_chart_has_a_table_behind_it(self):
+        self.show(1280, 900)
+        figures = self.browser.execute_script("""
+            return [...document.querySelectorAll("canvas[data-chart]")].map((canvas) => [canvas.dataset.chart, canvas.getAttribute("role"),
+              document.getElementById(canvas.getAttribute("aria-labelledby")).textContent,
+              [...canvas.closest("figure").querySelectorAll("tbody tr")].map((row) => row.cells.length)]);""")
+        self.assertEqual({name for name, *_ in figures}, {
+            "alternatives", "step", "throughput", "time", "memory", "memory_over_step", "exposed", "traffic", "staleness", "accuracy", "frontier",
+            "frontier_price", "cost"})
+        for name, role, title, rows in figures:
+            self.assertEqual(role, "img")
+            self.assertNotEqual(title, "")
+            self.assertTrue(rows, name)
+            self.assertEqual(len(set(rows)), 1, name)
+
+    def test_a_chart_of_nothing_is_not_drawn(self):
+        self.show(1280, 900)
+        shown = lambda changes: self.browser.execute_script("""
+            const chapter = structuredClone(data.chapters[0]);
+            chapter.result.predictions.length = 2;
+            chapter.memory = [];
+            for (const table of ["traffic", "staleness", "accuracy"]) chapter.tables[table].rows = [];
+            const [first, second] = chapter.result.predictions;
+            for (const p of [first, second]) { p.gpus = 1; p.provenance = { measured: 1, interpolated: 0, modelled: 0 }; p.split_seconds.exposed_communication = 0; }
+            """ + changes + """;
+            return Object.keys(charts).filter((name) => name !== "alternatives" && chartFigure(name, chapter, 0).length);""")
+        self.assertEqual(shown(""), ["step", "memory", "cost"])
+        self.assertEqual(shown("second.gpus = 4"), ["step", "throughput", "time", "memory", "cost"])
+        self.assertIn("exposed", shown("second.split_seconds.exposed_communication = 1e-3"))
+        staleness = "chapter.tables.staleness.rows = [['ps', 1]]; second.staleness = {max: %d}"
+        self.assertNotIn("staleness", shown(staleness % 0))  # never stale
+        self.assertIn("staleness", shown(staleness % 1))
+        self.assertIn("provenance", shown("second.provenance = {measured: 0.98, interpolated: 0, modelled: 0.02}"))
+        self.assertNotIn("provenance", shown("second.provenance = {measured: 0.996, interpolated: 0, modelled: 0.004}"))
+        self.assertEqual(shown("first.dollars = second.dollars = 0"), ["step", "memory"])
+
+    def test_fronts_hold_what_nothing_beats(self):
+        self.show(1280, 900)
+        best = self.browser.execute_script("""
+            const point = (strategy, total_seconds, dollars, fits = true, mean = 0) =>
+              ({ strategy, total_seconds, dollars, fits, accuracy: { mean, curve: [{ seconds: total_seconds / 2 }] } });
+            const names = (points) => points.map((p) => p.strategy);
+            const trained = [point("slow and good", 100, 1, true, 0.9), point("fast and poor", 10, 3, true, 0.7), point("slow and poor", 100, 2, true, 0.7)];
+            return [
+              names(cheapest({ result: { predictions: [point("a", 400, 0.4), point("b", 100, 0.9), point("misfit", 1, 0.01, false), point("c", 200, 0.9),
+                point("d", 500, 0.39), point("unpriced", 50)] } })),
+              names(front(trained, trainedSeconds, (p) => -p.accuracy.mean)), names(front(trained, trainedDollars, (p) => -p.accuracy.mean)),
+              trainedSeconds(trained[0]), trainedDollars(trained[0])];""")
+        self.assertEqual(best, [["b", "a", "d"], ["fast and poor", "slow and good"], ["slow and good"], 50, 0.5])
+
+    def test_texts_of_users_are_texts(self):
+        name = '<img src=x onerror="document.title = 1"> & </script><script>document.title = 2</script>'
+        scenario = pathlib.Path(self.folder.name) / "named.yaml"
+        text = pathlib.Path(SCENARIOS[0]).read_text(encoding="utf-8")
+        scenario.write_text(re.sub(r"(?m)^name: .*$", "name: '" + name + "'", text), encoding="utf-8")
+        page = pathlib.Path(self.folder.name) / "named.html"
+        subprocess.run([PROGRAM, "report", str(scenario), "-o", str(page)], check=True, stderr=subprocess.DEVNULL)
+        self.browser.get(page.as_uri())
+        self.assertEqual(self.browser.find_element("css selector", "h1").text, name)
+        self.assertEqual(self.browser.title, name)
+        self.assertEqual(self.browser.find_elements("css selector", "img"), [])
+
+    def test_without_scripts_there_are_the_figures(self):
+        self.browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+        try:
+            self.show(1280, 900)
+            text = self.browser.find_element("css selector", "noscript").text
+        finally:
+            self.browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+        self.assertIn("Without JavaScript", text)
+        for part in (f"{len(SCENARIOS)} alternatives", "VGG-16 on CIFAR-10", "90 % interval", "Where the step goes", "Peak memory per GPU"):
+            self.assertIn(part, text)
+
     def test_every_control_has_a_name(self):
         self.show(1280, 900)
         tree = self.browser.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]

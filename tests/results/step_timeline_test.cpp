@@ -114,12 +114,15 @@ TEST(StepTimeline, ThePageHasEveryTime) {
   }
 }
 
-TEST(StepTimeline, TheTableSaysWhatALaneDoes) {
+TEST(StepTimeline, ThePageHasWhatALaneDoes) {
   StepTimeline timeline = step();
   thin_out(timeline, 20);
-  const Table table = timeline_table({timeline});
-  EXPECT_THAT(table.rows()[1], ElementsAre("ddp", "4", "gradients", "700 ms", "70.0 %", "1",
-                                           "all_reduce (transfer) 700 ms"));
+  const Json lane = json_of(timeline)["lanes"][1];
+  EXPECT_DOUBLE_EQ(lane["busy_seconds"], 0.7);
+  EXPECT_EQ(lane["operations"], 1);
+  EXPECT_EQ(lane["longest"][0]["name"], "all_reduce");
+  EXPECT_EQ(lane["longest"][0]["kind"], static_cast<int>(SliceKind::transfer));
+  EXPECT_DOUBLE_EQ(lane["longest"][0]["seconds"], 0.7);
 }
 
 }  // namespace

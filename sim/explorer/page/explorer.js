@@ -1,6 +1,6 @@
-// The controls make settings as `lockstep run --set` takes them; the answer comes as the report's
-// HTML and its charts' data. One question is on its way at a time: a newer one ends it, and so does the
-// button; the server ends a question whose connection is closed.
+// The controls make settings as `lockstep run --set` takes them; the answer is what the report draws (showReport() in
+// page.js, elements in text.js). One question is on its way at a time: a newer one ends it, and so does the button; the
+// server ends a question whose connection is closed.
 "use strict";
 (() => {
   const $ = (id) => document.getElementById(id);
@@ -27,13 +27,8 @@
       if (!own.some((mine) => mine.entry === one.entry)) rows.push({ ...one, name: (/label: ([^}]*)/.exec(one.entry) || [, one.entry])[1], on: false });
     }
     $("strategies").replaceChildren(...rows.map(({ entry, name, says, on }) => {
-      const label = document.createElement("label");
-      const box = Object.assign(document.createElement("input"), { type: "checkbox", value: entry, checked: on });
-      const text = document.createElement("small");
-      text.textContent = says;
-      label.append(box, " " + name, text);
-      label.title = entry;
-      return label;
+      const box = element("input", { type: "checkbox", value: entry, checked: on });
+      return element("label", { title: entry }, box, " " + name, element("small", {}, says));
     }));
   };
 
@@ -136,58 +131,42 @@
   const own = { model: ["image"], platform: ["nics_per_node", "gbit", "price"] };
 
   // ---- the answer
-  const text = (name, content, className) => {
-    const element = document.createElement(name);
-    element.textContent = content;
-    if (className) element.className = className;
-    return element;
-  };
-  const nameOf = (p) => `${p.strategy} · ${p.gpus} GPU${p.gpus === 1 ? "" : "s"}`;
-  const change = (now, before, lessIsBetter) => {
-    if (!(before > 0) || !(now > 0)) return text("td", "-");
+  const changeCell = (now, before, lessIsBetter) => {
+    if (!(before > 0) || !(now > 0)) return element("td", {}, "-");
     const percent = 100 * (now / before - 1);
-    const small = Math.abs(percent) < 0.05;
-    const sign = percent > 0 ? "+" : "−";
-    return text("td", small ? "the same" : `${sign}${Math.abs(percent).toFixed(1)} %`,
-      small ? "" : (percent < 0) === lessIsBetter ? "better" : "worse");
+    if (Math.abs(percent) < 0.05) return element("td", {}, "the same");
+    return element("td", { class: (percent < 0) === lessIsBetter ? "better" : "worse" }, `${percent > 0 ? "+" : "−"}${Math.abs(percent).toFixed(1)} %`);
   };
+  const predictionsOf = (answer) => (answer ? answer.data.chapters[0].result.predictions : []);
   const showChanges = () => {
     const panel = $("changes");
-    const before = new Map((kept ? kept.data.chapters[0].result.predictions : []).map((p) => [nameOf(p), p]));
-    const pairs = shown.data.chapters[0].result.predictions.filter((p) => before.has(nameOf(p))).map((p) => [p, before.get(nameOf(p))]);
-    panel.hidden = !kept || kept === shown || !pairs.length;
+    const before = new Map(predictionsOf(kept).map((p) => [nameOf(p), p]));
+    const rows = predictionsOf(shown).filter((p) => before.has(nameOf(p))).map((p) => {
+      const then = before.get(nameOf(p));
+      return element("tr", {}, element("th", { class: "l" }, nameOf(p)), changeCell(p.step_seconds, then.step_seconds, true),
+        changeCell(p.samples_per_second, then.samples_per_second, false), changeCell(p.memory.device_bytes, then.memory.device_bytes, true),
+        changeCell(p.dollars, then.dollars, true));
+    });
+    const same = rows.every((row) => [...row.querySelectorAll("td")].every((cell) => ["the same", "-"].includes(cell.textContent)));
+    panel.hidden = !kept || kept === shown || same;
     if (panel.hidden) return;
-    const table = document.createElement("table");
-    table.append(text("caption", "Every point that both have"));
-    const head = table.createTHead().insertRow();
-    for (const title of ["", "step", "samples/s", "memory", "price"]) head.append(text("th", title, title ? "" : "l"));
-    const body = table.createTBody();
-    for (const [now, then] of pairs) {
-      const row = body.insertRow();
-      row.append(text("th", nameOf(now), "l"), change(now.step_seconds, then.step_seconds, true),
-        change(now.samples_per_second, then.samples_per_second, false),
-        change(now.memory.device_bytes, then.memory.device_bytes, true), change(now.dollars, then.dollars, true));
-    }
-    panel.hidden = [...body.querySelectorAll("td")].every((cell) => ["the same", "-"].includes(cell.textContent));
-    panel.replaceChildren(text("h2", "Compared with what you kept"), table);
+    const titles = ["", "step", "samples/s", "memory", "price"].map((title) => element("th", { class: !title && "l" }, title));
+    panel.replaceChildren(element("h2", {}, "Compared with what you kept"), element("table", {}, element("caption", {}, "Every point that both have"),
+      element("thead", {}, element("tr", {}, titles)), element("tbody", {}, rows)));
   };
   const showErrors = (errors) => {
-    $("errors").replaceChildren(...errors.map(({ field, message, hint }) => {
-      const line = text("p", (field ? field + ": " : "") + message);
-      if (hint) line.append(text("span", "; " + hint, "hint"));
-      return line;
-    }));
+    $("errors").replaceChildren(...errors.map(({ field, message, hint }) =>
+      element("p", {}, (field ? field + ": " : "") + message, hint ? element("span", { class: "hint" }, "; " + hint) : "")));
     $("answer").toggleAttribute("data-stale", errors.length > 0);
   };
   const show = (answer) => {
     const open = new Set([...$("answer").querySelectorAll("figure")].filter((one) => one.querySelector("details[open]")).map((one) => one.id));
     shown = answer;
-    $("answer").innerHTML = answer.html; // the server escapes what it did not write itself
+    showReport($("answer"), answer.data);
     for (const id of open) {
       const details = document.querySelector(`#${CSS.escape(id)} details`);
       if (details) details.open = true;
     }
-    window.showCharts(answer.data);
     $("command").textContent = answer.command;
     showChanges();
   };
@@ -249,7 +228,7 @@
         }
         show(answer);
         if (afresh) kept = answer;
-        const points = answer.data.chapters[0].result.predictions.length;
+        const points = predictionsOf(answer).length;
         $("status").textContent = `${points} point${points === 1 ? "" : "s"} in ${Math.round(1000 * answer.seconds)} ms`;
       }
     } catch {

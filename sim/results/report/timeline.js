@@ -1,6 +1,42 @@
-// Draws every <canvas data-timeline="I"> of the figures with data-chapter="N": lanes of one step, that
-// zoom and move together. drawTimelines() is called by page.js, which has the data and how figures read.
-"use strict";
+// The timelines of a chapter: timelinesFigure() makes the figure of chapter N with a <canvas data-timeline="I"> for each;
+// drawTimelines() draws their lanes of one step, which zoom and move together.
+const timelinesFigure = (chapter, number) => {
+  const { timelines } = chapter;
+  if (!timelines.length) return [];
+  const id = `timeline-${number}`;
+  // Five numbers a slice, see step_timeline.hpp.
+  const slicesOf = ({ lanes }) => lanes.flatMap(({ slices }) => slices.filter((_, i) => i % 5 === 0).map((kind, i) => ({ kind, merged: slices[5 * i + 4] })));
+  const kinds = unique(timelines.flatMap(slicesOf).map((slice) => slice.kind)).sort((a, b) => a - b).map((kind) => data.kinds[kind]);
+  const note = (timeline) => {
+    const slices = slicesOf(timeline);
+    return `Step ${timeline.step} of rank ${timeline.rank} lasts ${seconds(timeline.seconds)}.` +
+      (timeline.merged_seconds > 0 ? ` Neighbours shorter than ${seconds(timeline.merged_seconds)} are drawn as one: ${slices.length} bars stand for ${slices.reduce((sum, slice) => sum + slice.merged, 0)} operations and waits.` : "") +
+      (timeline.host_is_done ? " Its host had issued all of it before." : "") +
+      (timeline.left_out > 0 ? ` ${timeline.left_out} more ways to servers, alike, are not drawn.` : "");
+  };
+  const button = (act, name, shown = name) => element("button", { type: "button", "data-do": act, "aria-label": name, title: name }, shown);
+  const longest = (lane) => lane.longest.map(({ name, kind, seconds: lasts }) => `${name} (${data.kinds[kind].heading}) ${seconds(lasts)}`).join(", ");
+  return [element("figure", { class: "panel wide timelines", id, "data-chapter": number },
+    element("figcaption", {}, element("h2", {}, "One step as a timeline"),
+      paragraph("A lane for each stream of one rank, while its device is in one step; narrow bars say why a stream stands still. The host runs ahead: what it issues may belong to the next step."),
+      paragraph("Drag to move. Click, then the wheel zooms; double click shows one bar. Keys: arrows go from bar to bar and lane to lane, Shift and arrows move, + and − zoom, Enter shows the bar, Home the whole step.",
+        { class: "keys", id: `${id}-keys` }),
+      paragraph("Drag to move; two fingers zoom.", { class: "touch" })),
+    element("div", { class: "tools", role: "toolbar", "aria-label": "What is shown of the step" }, button("in", "Zoom in", "+"), button("out", "Zoom out", "−"),
+      button("earlier", "Earlier", "←"), button("later", "Later", "→"), button("whole", "Whole step"), element("span", { class: "range" })),
+    element("ul", { class: "key" }, kinds.map((kind) => element("li", {}, element("i", { class: kind.waits && "wait", style: `background: var(--part-${kind.colour})` }), kind.heading))),
+    timelines.map((timeline, i) => element("section", {}, element("h3", { id: `${id}-${i}` }, pointText(timeline)), paragraph(note(timeline), { id: `${id}-${i}-says` }),
+      element("canvas", { "data-timeline": i, role: "img", tabindex: 0, "aria-labelledby": `${id}-${i}`, "aria-describedby": `${id}-${i}-says ${id}-keys` }))),
+    element("div", { class: "live", "aria-live": "polite" }),
+    element("div", { class: "tip", "aria-hidden": "true", hidden: true }),
+    element("details", { class: "listing" }, element("summary", {}, "What is in view, bar by bar"), element("div", {})),
+    folded("The lanes as a table", tableElement("One step as a timeline", {
+      columns: [left("strategy"), "GPUs", left("lane"), "busy", "of the step", "operations", left("the longest")],
+      rows: timelines.flatMap((timeline) => timeline.lanes.map((lane) =>
+        [timeline.strategy, timeline.gpus, lane.name, seconds(lane.busy_seconds), share(lane.busy_seconds / timeline.seconds), lane.operations, longest(lane)])),
+    })))];
+};
+
 const drawTimelines = (() => {
   const axisHeight = 24, barHeight = 18, laneGap = 5, labelHeight = 14, touching = 4;
   const closest = 1e-6; // of the step: as far as it zooms
@@ -19,11 +55,10 @@ const drawTimelines = (() => {
   const figures = new Map(); // figure -> what is shown of it
 
   class Figure {
-    constructor(element, chapter, data, words) {
-      this.element = element;
+    constructor(figure, chapter) {
+      this.element = figure;
       this.kinds = data.kinds;
-      this.words = words;
-      this.strips = [...element.querySelectorAll("canvas")].map((canvas) => {
+      this.strips = [...figure.querySelectorAll("canvas")].map((canvas) => {
         const timeline = chapter.timelines[canvas.dataset.timeline];
         return { canvas, timeline, lanes: unpacked(timeline) };
       });
@@ -31,9 +66,8 @@ const drawTimelines = (() => {
       this.view = [0, this.longest];
       this.chosen = null; // {strip, lane, slice}
       this.pointers = new Map();
-      for (const patch of element.querySelectorAll(".key i")) patch.style.background = `var(--part-${patch.dataset.colour})`;
       this.listen();
-      new ResizeObserver(() => this.later()).observe(element);
+      new ResizeObserver(() => this.later()).observe(figure);
     }
 
     // ---- what is shown
@@ -79,17 +113,14 @@ const drawTimelines = (() => {
 
     draw() {
       if (!this.element.isConnected) return;
-      const { colour } = this.words;
       this.fills = this.kinds.map((kind) => colour("part-" + kind.colour));
       for (const strip of this.strips) this.drawStrip(strip);
       const [from, to] = this.view;
-      this.element.querySelector(".range").textContent = `${this.clock(from)} to ${this.clock(to)}`;
+      this.element.querySelector(".range").textContent = `${seconds(from)} to ${seconds(to)}`;
       this.list();
     }
-    clock(seconds) { return seconds === 0 ? "0" : this.words.seconds(seconds); }
     drawStrip(strip) {
       const { canvas, lanes, timeline } = strip;
-      const { colour } = this.words;
       const place = (strip.place = this.layout(strip));
       const dots = Math.max(window.devicePixelRatio || 1, document.documentElement.dataset.print === undefined ? 1 : 2);
       canvas.width = Math.round(place.width * dots);
@@ -151,7 +182,6 @@ const drawTimelines = (() => {
       return 0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#10161e" : "#ffffff";
     }
     drawAxis(pen, place) {
-      const { colour } = this.words;
       const [from, to] = this.view;
       const rough = ((to - from) * (place.narrow ? 80 : 110)) / (place.right - place.gutter);
       const power = 10 ** Math.floor(Math.log10(rough));
@@ -186,12 +216,11 @@ const drawTimelines = (() => {
     // ---- words
     title(slice) { return slice.merged > 1 ? `${slice.merged} × ${slice.name}` : slice.name; }
     lines(strip, lane, slice) {
-      const { seconds } = this.words;
       const what = strip.lanes[lane].slices[slice];
       const heading = this.kinds[what.kind].heading;
       const name = this.kinds[what.kind].waits ? heading : what.merged > 1 ? `${what.merged} operations: ${what.name}` : what.name;
       return [name, `${strip.lanes[lane].name}${this.kinds[what.kind].waits ? "" : ", " + heading}`,
-        `starts at ${this.clock(what.start)}, lasts ${seconds(what.end - what.start)}`];
+        `starts at ${seconds(what.start)}, lasts ${seconds(what.end - what.start)}`];
     }
     // The table of what is in view, where it is open.
     list() {
@@ -199,39 +228,22 @@ const drawTimelines = (() => {
       if (!details.open) return;
       const most = 300;
       const rows = [];
-      let left = 0;
+      let more = 0;
       for (const strip of this.strips) {
         strip.lanes.forEach((lane) => {
           for (let k = this.first(lane); k < lane.slices.length && lane.slices[k].start < this.view[1]; ++k) {
             if (rows.length < most) rows.push([strip.timeline.strategy, lane.name, lane.slices[k]]);
-            else ++left;
+            else ++more;
           }
         });
       }
-      const table = document.createElement("table");
-      table.createCaption().textContent = left ? `The first ${most} of ${most + left} bars; zoom in to see the others` : `${rows.length} bars`;
-      const cell = (row, tag, text, side = "") => {
-        const made = row.appendChild(document.createElement(tag));
-        made.textContent = text;
-        if (side) made.className = side;
-        return made;
-      };
-      const head = table.createTHead().insertRow();
-      for (const [text, side] of [["strategy", "l"], ["lane", "l"], ["what", "l"], ["kind", "l"], ["starts at", ""], ["lasts", ""]]) cell(head, "th", text, side).scope = "col";
-      const body = table.createTBody();
-      for (const [strategy, lane, slice] of rows) {
-        const row = body.insertRow();
-        cell(row, "th", strategy, "l").scope = "row";
-        cell(row, "td", lane, "l");
-        cell(row, "td", this.title(slice), "l");
-        cell(row, "td", this.kinds[slice.kind].heading, "l");
-        cell(row, "td", this.clock(slice.start));
-        cell(row, "td", this.words.seconds(slice.end - slice.start));
-      }
-      details.querySelector(".scroll").replaceChildren(table);
+      details.lastElementChild.replaceWith(tableElement(more ? `The first ${most} of ${most + more} bars; zoom in to see the others` : `${rows.length} bars`, {
+        columns: ["strategy", "lane", "what", "kind"].map(left).concat("starts at", "lasts"),
+        rows: rows.map(([strategy, lane, slice]) => [strategy, lane, this.title(slice), this.kinds[slice.kind].heading, seconds(slice.start), seconds(slice.end - slice.start)]),
+      }));
     }
     say(text) { this.element.querySelector(".live").textContent = text; }
-    sayView() { this.say(`${this.clock(this.view[0])} to ${this.clock(this.view[1])}`); }
+    sayView() { this.say(`${seconds(this.view[0])} to ${seconds(this.view[1])}`); }
 
     // ---- pointing
     at(strip, event) {
@@ -376,12 +388,10 @@ const drawTimelines = (() => {
     }
   }
 
-  // `words`: {colour(name), seconds(value)}.
-  return (data, words) => {
+  return () => {
     for (const element of figures.keys()) if (!element.isConnected) figures.delete(element);
     for (const element of document.querySelectorAll("figure.timelines")) {
-      const chapter = data.chapters[element.dataset.chapter];
-      if (!figures.has(element)) figures.set(element, new Figure(element, chapter, data, words));
+      if (!figures.has(element)) figures.set(element, new Figure(element, data.chapters[element.dataset.chapter]));
       figures.get(element).draw();
     }
   };
