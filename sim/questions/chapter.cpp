@@ -9,7 +9,7 @@
 #include "points/measured.hpp"
 #include "points/points.hpp"
 #include "questions/anchor.hpp"
-#include "questions/step_timelines.hpp"
+#include "questions/trace.hpp"
 
 namespace lockstep {
 
@@ -108,9 +108,9 @@ ReportChapter report_chapter(const Scenario& scenario, ResultRecord record,
       }
     }
   }
-  const std::vector<Point> points = largest_points(scenario, record, options);
+  std::vector<Point> points = largest_points(scenario, record, options);
   for (const Point& point : points) chapter.memory.push_back(curve_of(point));
-  chapter.timelines = step_timelines(points, record, options.workers);
+  chapter.timelines = step_timelines(std::move(points), record, options.workers);
   chapter.record = std::move(record);
   return chapter;
 }

@@ -8,6 +8,9 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -16,6 +19,7 @@
 #include "points/fork_map.hpp"
 #include "questions/anchor.hpp"
 #include "results/cells.hpp"
+#include "timeline/timeline.hpp"
 
 namespace lockstep {
 
@@ -34,6 +38,19 @@ std::vector<int> gpu_counts(const Scenario& scenario) {
 
 bool is_folder(const std::string& path) {
   return path.ends_with('/') || std::filesystem::is_directory(path);
+}
+
+const Prediction* prediction_of(const ResultRecord& record, const Point& point) {
+  for (const Prediction& p : record.predictions) {
+    if (p.strategy == point.label && p.gpus == point.job.gpus) return &p;
+  }
+  return nullptr;
+}
+
+Engine engine_of(const Prediction& predicted) {
+  const auto& engines = EnumNames<Engine>::names;
+  const auto engine = std::find(engines.begin(), engines.end(), predicted.engine);
+  return static_cast<Engine>(engine - engines.begin());
 }
 
 struct TracedPoint {
@@ -73,6 +90,24 @@ std::vector<TracedPoint> traced_points(std::vector<Point> points, const TraceOpt
   return result;
 }
 
+// In a child: simulates the point once more, as its prediction was, and gives what `tell` makes of the
+// timeline.
+PoolAnswer watched(const TracedPoint& traced, int steps,
+                   const std::function<std::string(Timeline&, Job&)>& tell) {
+  Job job = traced.point.job;
+  job.simulation.steps = std::max(1, steps);
+  job.simulation.engine = traced.engine;
+  Timeline timeline(job, traced.timeline);
+  job.simulation.observer = &timeline;
+  traced.point.strategy->simulate(job);
+  return {tell(timeline, job), true};
+}
+
+ForkOptions fork_options(int workers) {
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return {.workers = workers > 0 ? workers : cores};
+}
+
 // Of a folder's answer: a rank, the length of its file (0 = there is nothing to write), the file, the
 // next rank, ...
 constexpr char between = '\0';
@@ -80,28 +115,24 @@ constexpr char between = '\0';
 // In a child: the events of one point.
 PoolAnswer simulated_events(const TracedPoint& traced, bool by_rank, TraceFormat format,
                             int place) {
-  Job job = traced.point.job;
-  job.simulation.steps = std::max(1, traced.timeline.last_step);
-  job.simulation.engine = traced.engine;
-  Timeline timeline(job, traced.timeline);
-  MemoryLog memory;
-  traced.point.strategy->memory(job, {.log = &memory});
-  timeline.set_memory(std::move(memory));
-  job.simulation.observer = &timeline;
-  traced.point.strategy->simulate(job);
-  const std::string heading = point_text(traced.point.label, job.gpus) + ": ";
-  if (!by_rank) return {timeline.events(heading, place), true};
-  std::string result;
-  for (const int rank : timeline.ranks()) {
-    std::string file;
-    if (format == TraceFormat::kineto) {
-      file = timeline.events(heading, place, rank);
-    } else if (const std::vector<ChakraNode> nodes = timeline.chakra(rank); !nodes.empty()) {
-      file = chakra_bytes(nodes);
+  return watched(traced, traced.timeline.last_step, [&](Timeline& timeline, Job& job) {
+    MemoryLog memory;
+    traced.point.strategy->memory(job, {.log = &memory});
+    timeline.set_memory(std::move(memory));
+    const std::string heading = point_text(traced.point.label, job.gpus) + ": ";
+    if (!by_rank) return timeline.events(heading, place);
+    std::string result;
+    for (const int rank : timeline.ranks()) {
+      std::string file;
+      if (format == TraceFormat::kineto) {
+        file = timeline.events(heading, place, rank);
+      } else if (const std::vector<ChakraNode> nodes = timeline.chakra(rank); !nodes.empty()) {
+        file = chakra_bytes(nodes);
+      }
+      result += fmt::format("{}{}{}{}{}", rank, between, file.size(), between, file);
     }
-    result += fmt::format("{}{}{}{}{}", rank, between, file.size(), between, file);
-  }
-  return {result, true};
+    return result;
+  });
 }
 
 TraceHeader header_of(const Point& point) {
@@ -156,19 +187,6 @@ void write_by_rank(const TracedPoint& traced, const std::string& answer, const s
 
 }  // namespace
 
-const Prediction* prediction_of(const ResultRecord& record, const Point& point) {
-  for (const Prediction& p : record.predictions) {
-    if (p.strategy == point.label && p.gpus == point.job.gpus) return &p;
-  }
-  return nullptr;
-}
-
-Engine engine_of(const Prediction& predicted) {
-  const auto& engines = EnumNames<Engine>::names;
-  const auto engine = std::find(engines.begin(), engines.end(), predicted.engine);
-  return static_cast<Engine>(engine - engines.begin());
-}
-
 void check_trace(const Scenario& scenario, const TraceOptions& options) {
   std::vector<std::string> labels;
   for (const StrategyEntry& entry : scenario.strategies) labels.push_back(entry.label);
@@ -208,11 +226,10 @@ WrittenTraces write_traces(const Scenario& scenario, const TraceOptions& options
   const std::vector<TracedPoint> traced =
       traced_points(expand(scenario, anchor_scales(scenario, run)), options, record);
   const bool by_rank = is_folder(options.path);
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  const ForkOptions fork{.workers = run.workers > 0 ? run.workers : cores};
-  const auto answers = fork_map(traced.size(), fork, [&](std::size_t i, const Report&) {
-    return simulated_events(traced[i], by_rank, options.format, static_cast<int>(i));
-  });
+  const auto answers =
+      fork_map(traced.size(), fork_options(run.workers), [&](std::size_t i, const Report&) {
+        return simulated_events(traced[i], by_rank, options.format, static_cast<int>(i));
+      });
   WrittenTraces written;
   std::string all;
   for (std::size_t i = 0; i < traced.size(); ++i) {
@@ -233,6 +250,54 @@ WrittenTraces write_traces(const Scenario& scenario, const TraceOptions& options
     written.files.push_back(options.path);
   }
   return written;
+}
+
+namespace {
+
+constexpr int step_without_steady_state = 3;
+// Of a page, for its size; a timeline of its own has at most as many as a screen can tell apart.
+constexpr std::size_t most_slices = 6000, most_slices_of_one = 2000, least_slices_of_one = 100;
+
+// The last step but one: the host may issue the last while the device does this one.
+int step_of(const Prediction& predicted, const Job& job) {
+  return predicted.extrapolated ? std::max(1, predicted.simulated_steps - 2)
+                                : std::min(step_without_steady_state, job.simulation.steps);
+}
+
+}  // namespace
+
+std::vector<nlohmann::ordered_json> step_timelines(std::vector<Point> points,
+                                                   const ResultRecord& record, int workers) {
+  using Json = nlohmann::ordered_json;
+  std::vector<TracedPoint> shown;
+  for (Point& point : points) {
+    const Prediction* predicted = prediction_of(record, point);
+    if (predicted == nullptr) continue;
+    const int step = step_of(*predicted, point.job);
+    shown.push_back({std::move(point),
+                     {.ranks = {0}, .first_step = step, .last_step = step},
+                     engine_of(*predicted)});
+  }
+  const std::size_t most = std::clamp(most_slices / std::max<std::size_t>(1, shown.size()),
+                                      least_slices_of_one, most_slices_of_one);
+  const auto answers =
+      fork_map(shown.size(), fork_options(workers), [&](std::size_t i, const Report&) {
+        const int step = shown[i].timeline.last_step;
+        return watched(shown[i], step + 1, [&](Timeline& timeline, Job& job) {
+          StepTimeline lanes = timeline.step(step);
+          lanes.strategy = shown[i].point.label;
+          lanes.gpus = job.gpus;
+          thin_out(lanes, most);
+          return json_of(lanes).dump(-1, ' ', false, Json::error_handler_t::replace);
+        });
+      });
+  std::vector<Json> timelines;
+  for (const ForkResult& answer : answers) {
+    if (!answer.ok) continue;
+    Json timeline = Json::parse(answer.output);
+    if (!timeline["lanes"].empty()) timelines.push_back(std::move(timeline));
+  }
+  return timelines;
 }
 
 }  // namespace lockstep

@@ -1,11 +1,14 @@
-// `run --trace`: the timeline of a few steps, in files that Perfetto and HolisticTraceAnalysis open.
+// Points simulated once more and watched: `run --trace` writes a few of their steps in files that
+// Perfetto and HolisticTraceAnalysis open, the page of `lockstep report` draws one.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "points/simulate.hpp"
-#include "points/timeline.hpp"
 #include "results/record.hpp"
 #include "scenario/scenario.hpp"
 
@@ -27,11 +30,6 @@ struct TraceOptions {
   TraceFormat format = TraceFormat::kineto;
 };
 
-// A point's answer in the record; null = it failed. And what carried it out: a second look at the
-// point must have the same.
-const Prediction* prediction_of(const ResultRecord& record, const Point& point);
-Engine engine_of(const Prediction& predicted);
-
 // What can be seen before anything is simulated: throws ConfigError at a strategy, a GPU count or a
 // rank that the scenario has not, OutputError when the file cannot be written.
 void check_trace(const Scenario& scenario, const TraceOptions& options);
@@ -46,5 +44,11 @@ struct WrittenTraces {
 // Throws OutputError; std::runtime_error when a simulation fails.
 WrittenTraces write_traces(const Scenario& scenario, const TraceOptions& options,
                            const ResultRecord& record, const RunOptions& run = {});
+
+// A step of the first rank of each of `points` (of which `record` tells): of the steady state, or
+// else one of the first. All together have a few thousand slices at most. Points that the record has
+// not, or whose simulation fails, have none. Each is json_of(StepTimeline), as the page draws it.
+std::vector<nlohmann::ordered_json> step_timelines(std::vector<Point> points,
+                                                   const ResultRecord& record, int workers);
 
 }  // namespace lockstep

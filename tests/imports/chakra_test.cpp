@@ -5,9 +5,9 @@
 
 #include "core/errors.hpp"
 #include "points/points.hpp"
-#include "points/timeline.hpp"
-#include "points/traced_names.hpp"
 #include "questions/replay.hpp"
+#include "timeline/timeline.hpp"
+#include "timeline/traced_names.hpp"
 
 namespace lockstep::chakra_test {
 namespace {

@@ -6,8 +6,8 @@
 #include "imports/compared_layers.hpp"
 #include "imports/import_trace.hpp"
 #include "points/points.hpp"
-#include "points/timeline.hpp"
 #include "test_folder.hpp"
+#include "timeline/timeline.hpp"
 
 namespace lockstep::own_trace_test {
 namespace {

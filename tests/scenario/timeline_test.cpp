@@ -1,7 +1,7 @@
 // Is a timeline a trace as PyTorch's profiler writes it, does it hold every second of the step under
 // the layers' names, and is it the same on both executors? Golden file: run with
 // LOCKSTEP_WRITE_GOLDEN=1 to write it anew, and read the difference.
-#include "points/timeline.hpp"
+#include "timeline/timeline.hpp"
 
 #include <gtest/gtest.h>
 

@@ -29,8 +29,7 @@ bool is_on_device(std::string_view stream);
 std::string_view phase_name(Phase phase);
 std::string_view cause_name(WaitCause cause);
 
-// Of a group: "rank", "server".
-std::string_view member_name(std::string_view group);
+// Whether a group's members are parameter servers; other groups are ranks.
 bool are_servers(std::string_view group);
 
 }  // namespace lockstep

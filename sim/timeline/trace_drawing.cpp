@@ -8,8 +8,8 @@
 #include <unordered_map>
 
 #include "engine/executor.hpp"
-#include "points/timeline.hpp"
-#include "points/traced_names.hpp"
+#include "timeline/timeline.hpp"
+#include "timeline/traced_names.hpp"
 
 namespace lockstep {
 
@@ -292,7 +292,7 @@ class Timeline::Drawing {
     }
     if (entry.kind == Entry::Kind::transfer) {
       arguments.add("bytes", entry.bytes);
-      if (!entry.what.empty()) arguments.add("what", carried(entry));
+      if (!entry.carried.empty()) arguments.add("what", entry.carried);
     } else if (stream == compute_stream) {
       arguments.add("phase", phase_name(entry.phase));
     }
@@ -312,15 +312,11 @@ class Timeline::Drawing {
   bool is_message(const Entry& entry) const {
     return entry.kind == Entry::Kind::transfer && !is_collective(entry.name);
   }
-  static std::string carried(const Entry& entry) {
-    return entry.which < 0 ? std::string(entry.what)
-                           : fmt::format("{} {}", entry.what, entry.which);
-  }
   std::string run_name(const Entry& entry, bool kernel) const {
     if (entry.kind == Entry::Kind::transfer && is_collective(entry.name)) {
       return collective_name(entry.name, kernel);
     }
-    if (is_message(entry)) return fmt::format("{} {}", entry.name, carried(entry));
+    if (is_message(entry)) return fmt::format("{} {}", entry.name, entry.carried);
     if (!on_gpu_ && entry.phase == Phase::backward) return fmt::format("{} backward", entry.name);
     return entry.name.empty() ? "work" : std::string(entry.name);
   }
@@ -380,12 +376,12 @@ std::string Timeline::events(const std::string& title, int place, int rank) cons
   Drawing::Origins origins;
   std::deque<Drawing> drawings;
   for (const auto& [name, group] : groups_) {
-    const bool ranks = member_name(name) == "rank";
+    const bool servers = are_servers(name);
     for (const int shown : group.shown) {
-      if (rank >= 0 && (shown != rank || !ranks)) continue;
+      if (rank >= 0 && (shown != rank || servers)) continue;
       const Lane& lane = group.lanes.at(group.lane_of_rank[static_cast<std::size_t>(shown)]);
-      out.process(++process, fmt::format("{}{} {}", title, member_name(name), shown));
-      drawings.emplace_back(*this, lane, process, gpus && ranks, are_servers(name), origins);
+      out.process(++process, fmt::format("{}{} {}", title, servers ? "server" : "rank", shown));
+      drawings.emplace_back(*this, lane, process, gpus && !servers, servers, origins);
       for (const auto& [stream, steps] : lane.steps) {
         for (const StepSpan& step : steps) {
           if (step.index < options_.first_step || step.index > options_.last_step) continue;

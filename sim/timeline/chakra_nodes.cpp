@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "points/timeline.hpp"
-#include "points/traced_names.hpp"
+#include "timeline/timeline.hpp"
+#include "timeline/traced_names.hpp"
 
 namespace lockstep {
 
@@ -63,8 +63,7 @@ std::vector<ChakraNode> Timeline::chakra(int rank) const {
       node.type = type_of(stream, entry->name);
       if (node.type == ChakraNode::Type::collective) node.collective = entry->name;
       node.bytes = entry->bytes;
-      node.name += entry->what.empty() ? "" : " " + std::string(entry->what);
-      if (entry->which >= 0) node.name += " " + std::to_string(entry->which);
+      if (!entry->carried.empty()) node.name += " " + std::string(entry->carried);
     }
     if (const auto before = last.find(entry->stream); before != last.end())
       node.after.push_back(before->second);

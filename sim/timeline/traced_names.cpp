@@ -1,6 +1,6 @@
 // See traced_names.hpp. Kernels of NCCL: ncclDevKernel_AllReduce_..., before 2.19
 // ncclKernel_AllReduce_...; algorithm and type are left out.
-#include "points/traced_names.hpp"
+#include "timeline/traced_names.hpp"
 
 #include <algorithm>
 #include <array>
@@ -103,12 +103,8 @@ std::string_view cause_name(WaitCause cause) {
   return names[static_cast<std::size_t>(cause)];
 }
 
-std::string_view member_name(std::string_view group) {
-  return group == "servers" ? "server" : "rank";
-}
-
 bool are_servers(std::string_view group) {
-  return member_name(group) == "server";
+  return group == "servers";
 }
 
 }  // namespace lockstep

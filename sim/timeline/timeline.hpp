@@ -59,8 +59,7 @@ class Timeline final : public Observer {
     int stream = 0;  // of Lane::streams
     Phase phase = Phase::forward;
     WaitCause cause = WaitCause::communication;
-    std::string_view name, what;  // of texts_
-    int which = -1;
+    std::string_view name, carried;  // of texts_: "all_reduce", "bucket 2"
     double bytes = 0;
     double start = 0, end = 0;
     double ready = 0;  // transfers: when this lane could have begun

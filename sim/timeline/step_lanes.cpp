@@ -6,8 +6,8 @@
 #include <tuple>
 
 #include "core/units.hpp"
-#include "points/timeline.hpp"
-#include "points/traced_names.hpp"
+#include "timeline/timeline.hpp"
+#include "timeline/traced_names.hpp"
 
 namespace lockstep {
 
@@ -61,9 +61,8 @@ TimelineLane Timeline::lane_of_step(const Lane& lane, int stream, double begin, 
       slice.name = cause_name(entry.cause);
     } else if (entry.kind == Entry::Kind::transfer) {
       slice.kind = SliceKind::transfer;
-      slice.name = fmt::format("{}{}{}{}, {}", entry.name, entry.what.empty() ? "" : " ",
-                               entry.what, entry.which < 0 ? "" : fmt::format(" {}", entry.which),
-                               human(entry.bytes, Dimension::bytes));
+      slice.name = fmt::format("{}{}{}, {}", entry.name, entry.carried.empty() ? "" : " ",
+                               entry.carried, human(entry.bytes, Dimension::bytes));
     } else {
       slice.kind = kind_of(entry.phase);
       slice.name = entry.name.empty() ? result.name : std::string(entry.name);

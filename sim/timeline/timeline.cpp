@@ -1,9 +1,11 @@
-// What a timeline keeps. How it is drawn: timeline_drawing.cpp.
-#include "points/timeline.hpp"
+// What a timeline keeps.
+#include "timeline/timeline.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 
-#include "points/traced_names.hpp"
+#include "timeline/traced_names.hpp"
 
 namespace lockstep {
 
@@ -96,8 +98,8 @@ void Timeline::on_work(const Work& work) {
 void Timeline::on_transfer(const Transfer& transfer) {
   Entry& entry = add(transfer.stream, Entry::Kind::transfer);
   entry.name = keep(transfer.name);
-  entry.what = keep(transfer.what);
-  entry.which = transfer.which;
+  entry.carried = transfer.which < 0 ? keep(transfer.what)
+                                     : keep(fmt::format("{} {}", transfer.what, transfer.which));
   entry.bytes = transfer.bytes;
   entry.ready = transfer.ready;
   entry.start = transfer.start;
