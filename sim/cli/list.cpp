@@ -125,7 +125,7 @@ Choice declare(CLI::App& app) {
   };
   const auto arguments = std::make_shared<Arguments>();
   CLI::App& verb = *app.add_subcommand("list", "Show what there is to choose from");
-  verb.add_option("what", arguments->what,
+  verb.add_option("what", arguments->subject,
                   "models, devices, platforms, strategies, recipes or scenarios")
       ->required()
       ->check(
@@ -133,7 +133,7 @@ Choice declare(CLI::App& app) {
   add_formats(verb, arguments->common, Formats::csv_markdown);
   add_examples(verb, {"platforms", "models --csv"});
   return {&verb, [arguments] {
-            print(rendered(tables.at(arguments->what)(), arguments->common.format));
+            print(rendered(tables.at(arguments->subject)(), arguments->common.format));
             return 0;
           }};
 }

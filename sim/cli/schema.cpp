@@ -49,7 +49,7 @@ Choice declare(CLI::App& app) {
       "schema", "Print the JSON Schema (draft-07) of a file format or of JSON output");
   std::vector<std::string> names;
   for (const Described& entry : described) names.emplace_back(entry.name);
-  verb.add_option("what", arguments->what,
+  verb.add_option("what", arguments->format,
                   "scenario, cluster, platform, device, profile; result and alternatives (of run "
                   "--json), training (of train --json), "
                   "recommendation (of recommend --json)")
@@ -59,7 +59,7 @@ Choice declare(CLI::App& app) {
   add_examples(verb, {"scenario > scenario.schema.json", "result --fields"});
   return {&verb, [arguments] {
             for (const Described& entry : described) {
-              if (arguments->what == entry.name)
+              if (arguments->format == entry.name)
                 print(arguments->fields ? entry.fields() : entry.schema());
             }
             return 0;

@@ -40,7 +40,7 @@ class Workloads {
   std::shared_ptr<const ComputeCosts> described(const std::shared_ptr<const Machine>& machine,
                                                 const Framework& framework);
   // One micro-batch as `asked`, with parameters, gradients and optimizer in `precision`. Throws
-  // ConfigError (points/step.hpp).
+  // ConfigError as scenario_step() does.
   std::shared_ptr<const Workload> get(const Scenario& scenario, const Inputs& inputs,
                                       const Modelled& modelled, const CostScale& scale,
                                       const StepOptions& asked, Precision precision);

@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "edit_step.hpp"
 #include "strategies/common/step_parts.hpp"
-#include "strategies/edit_step.hpp"
 #include "strategies/fsdp/fsdp.hpp"
 #include "tests/engine/in_child.hpp"
 

@@ -3,7 +3,7 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
-#include "strategies/edit_step.hpp"
+#include "edit_step.hpp"
 #include "toy_job.hpp"
 
 namespace lockstep::micro_batches_test {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "costs/optimizer.hpp"
-#include "strategies/edit_step.hpp"
+#include "edit_step.hpp"
 #include "strategies/parameter_server/parameter_server.hpp"
 
 namespace lockstep::testing {

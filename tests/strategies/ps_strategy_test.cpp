@@ -3,9 +3,9 @@
 #include <rapidcheck/gtest.h>
 
 #include "core/errors.hpp"
+#include "edit_step.hpp"
 #include "ps_fixture.hpp"
 #include "ps_job.hpp"
-#include "strategies/edit_step.hpp"
 #include "strategies/parameter_server/build.hpp"
 
 namespace lockstep::testing::ps_strategy_test {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "../engine/in_child.hpp"
-#include "strategies/edit_step.hpp"
+#include "edit_step.hpp"
 #include "strategies/strategy.hpp"
 #include "strategies/table.hpp"
 
