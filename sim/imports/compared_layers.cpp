@@ -1,3 +1,4 @@
+// See compared_layers.hpp.
 #include "imports/compared_layers.hpp"
 
 #include <fmt/format.h>

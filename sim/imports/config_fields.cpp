@@ -1,3 +1,4 @@
+// See config_fields.hpp.
 #include "imports/config_fields.hpp"
 
 #include <fmt/format.h>
@@ -27,14 +28,14 @@ ConfigFields::ConfigFields(Node root) : root_(std::move(root)) {
     throw ConfigError(root_.error("must be a map of fields, not " + kind_text(root_)));
 }
 
-std::optional<Node> ConfigFields::given(const std::string& name) const {
+std::optional<Node> ConfigFields::present(const std::string& name) const {
   auto node = root_.find(name);
   if (node && node->kind() == Node::Kind::null) node.reset();
   return node;
 }
 
 bool ConfigFields::has(const std::string& name) const {
-  return given(name).has_value();
+  return present(name).has_value();
 }
 
 void ConfigFields::wrong(const std::string& name, const std::string& message,
@@ -55,7 +56,7 @@ std::int64_t ConfigFields::size(const std::string& name) {
 }
 
 std::int64_t ConfigFields::size(const std::string& name, std::int64_t absent) {
-  const auto node = given(name);
+  const auto node = present(name);
   if (!node) return absent;
   const auto value = parsed<std::int64_t>(*node);
   if (value && *value >= 1 && *value <= std::numeric_limits<std::int32_t>::max()) return *value;
@@ -64,7 +65,7 @@ std::int64_t ConfigFields::size(const std::string& name, std::int64_t absent) {
 }
 
 double ConfigFields::number(const std::string& name, double absent) {
-  const auto node = given(name);
+  const auto node = present(name);
   if (!node) return absent;
   const auto value = parsed<double>(*node);
   if (value && std::isfinite(*value)) return *value;
@@ -73,7 +74,7 @@ double ConfigFields::number(const std::string& name, double absent) {
 }
 
 bool ConfigFields::flag(const std::string& name, bool absent) {
-  const auto node = given(name);
+  const auto node = present(name);
   if (!node) return absent;
   const bool plain = node->kind() == Node::Kind::scalar && !node->quoted();
   if (plain && node->scalar() == "true") return true;
@@ -83,7 +84,7 @@ bool ConfigFields::flag(const std::string& name, bool absent) {
 }
 
 std::string ConfigFields::word(const std::string& name, const std::string& absent) {
-  const auto node = given(name);
+  const auto node = present(name);
   if (!node) return absent;
   if (node->kind() == Node::Kind::scalar && node->quoted()) return node->scalar();
   wrong(name, fmt::format("must be a text, not {}", kind_text(*node)));
@@ -96,7 +97,7 @@ std::string ConfigFields::required_word(const std::string& name) {
 }
 
 std::vector<std::string> ConfigFields::words(const std::string& name) {
-  const auto node = given(name);
+  const auto node = present(name);
   std::vector<std::string> all;
   if (!node) return all;
   if (node->kind() != Node::Kind::sequence)
@@ -106,7 +107,7 @@ std::vector<std::string> ConfigFields::words(const std::string& name) {
 }
 
 std::int64_t ConfigFields::entries(const std::string& name, std::int64_t absent) {
-  const auto node = given(name);
+  const auto node = present(name);
   if (!node) return absent;
   if (node->kind() != Node::Kind::map || node->entries().empty()) {
     wrong(name, fmt::format("must be a map with entries, not {}", kind_text(*node)));

@@ -10,8 +10,8 @@
 
 namespace lockstep {
 
-// What is wrong is collected, and thrown by finish(); until then the fallback stands in. A field
-// that is null counts as absent, as in Python.
+// Collects mistakes, and throws them in finish(); until then the fallback stands in. A field that is
+// null counts as absent, as in Python.
 class ConfigFields {
  public:
   explicit ConfigFields(Node root);
@@ -30,7 +30,7 @@ class ConfigFields {
   void finish() const;  // throws ConfigError with all that is wrong
 
  private:
-  std::optional<Node> given(const std::string& name) const;
+  std::optional<Node> present(const std::string& name) const;
 
   Node root_;
   Diagnostics diagnostics_;

@@ -21,9 +21,9 @@ struct Family {
 };
 
 void must_be(ConfigFields& config, const std::string& name, const std::string& word) {
-  const std::string given = config.word(name, word);
-  if (given != word)
-    config.wrong(name, fmt::format("{} is not in the model's description", in_quotes(given)),
+  const std::string value = config.word(name, word);
+  if (value != word)
+    config.wrong(name, fmt::format("{} is not in the model's description", in_quotes(value)),
                  "allowed: " + word);
 }
 
@@ -284,11 +284,11 @@ const Family& family_of(ConfigFields& config) {
 }
 
 void check_architecture(ConfigFields& config, const Family& family, ImportedModel& model) {
-  const std::vector<std::string> given = config.words("architectures");
-  if (given.empty())
-    model.notes.push_back("`architectures` is not given, taken as " + family.architecture);
-  else if (std::find(given.begin(), given.end(), family.architecture) == given.end())
-    config.wrong("architectures", in_quotes(given.front()) + " has another head",
+  const std::vector<std::string> classes = config.words("architectures");
+  if (classes.empty())
+    model.notes.push_back("`architectures` is absent, taken as " + family.architecture);
+  else if (std::find(classes.begin(), classes.end(), family.architecture) == classes.end())
+    config.wrong("architectures", in_quotes(classes.front()) + " has another head",
                  "allowed: " + family.architecture);
 }
 

@@ -1,5 +1,5 @@
 // See import_trace.hpp.
-#include "import_trace.hpp"
+#include "imports/import_trace.hpp"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,7 @@
 #include <optional>
 
 #include "core/statistics.hpp"
-#include "profile_folder.hpp"
-#include "trace_match.hpp"
+#include "imports/profile_folder.hpp"
 
 namespace lockstep {
 namespace {
@@ -144,49 +143,67 @@ std::string joined(const std::vector<std::string>& names) {
       names.size() > shown ? fmt::format(" and {} more", names.size() - shown) : "");
 }
 
+void check_attributed(const TraceImport& result, const std::string& path) {
+  if (result.attributed >= least_attributed) return;
+  throw file_error(
+      path, "",
+      fmt::format(
+          "only {:.1f} % of {} belongs to layers and optimizer, at least {:.0f} % are needed",
+          100 * result.attributed, result.on_gpu ? "the GPU's busy time" : "the step",
+          100 * least_attributed),
+      result.on_gpu ? "the steps do something the model does not describe"
+                    : "the steps are mostly Python and the profiler: a larger batch");
+}
+
+// `times`: of the last step.
+void add_notes(TraceImport& result, const TracedSteps& traced, const LayerTimes& times) {
+  if (!times.silent.empty())
+    result.notes.push_back("no operator of their own, 0 s: " + joined(times.silent));
+  if (!times.checks_batch)
+    result.notes.push_back(times.has_shapes ? "batch not checked: no shape in the trace tells it"
+                                            : "batch not checked: the trace has no shapes");
+  if (std::any_of(traced.steps.begin(), traced.steps.end(),
+                  [](const TracedStep& step) { return step.communication > 0; }))
+    result.notes.push_back(
+        "NCCL's kernels were left out; overlap with them may have slowed others");
+  if (traced.recorded > result.steps) result.notes.push_back("the first step was left out");
+}
+
+ProfileModel model_of(const Samples& samples, const TrainingStep& step, bool forward_only) {
+  ProfileBatch batch;
+  batch.samples = step.samples;
+  for (std::size_t i = 0; i < step.layers.size(); ++i) {
+    ProfileLayer& layer = batch.layers.emplace_back();
+    layer.name = step.layers[i].name;
+    layer.forward_seconds = median(samples.forward[i]);
+    if (!forward_only) layer.backward_seconds = median(samples.backward[i]);
+  }
+  return {
+      step.model, step.precision, step.input_bytes / static_cast<double>(step.samples), {batch}};
+}
+
 }  // namespace
 
 TraceImport import_trace(const std::string& path, const TrainingStep& step,
                          const TraceParts& parts) {
   const Trace trace = read_trace(path);
   const TracedSteps traced = find_steps(trace, parts);
+  Samples samples(step.layers.size());
+  LayerTimes times;
+  for (const TracedStep& traced_step : traced.steps) {
+    times = match_layers(traced_step, step, path);
+    samples.add(traced_step, times, step, traced.on_gpu);
+  }
   TraceImport result;
   result.on_gpu = traced.on_gpu;
   result.steps = static_cast<int>(traced.steps.size());
-  Samples samples(step.layers.size());
-  double communication = 0;
-  std::vector<std::string> silent;
-  bool shapes = false, batch_checked = false;
-  for (const TracedStep& one : traced.steps) {
-    const LayerTimes times = match_layers(one, step, path);
-    samples.add(one, times, step, traced.on_gpu);
-    communication += one.communication;
-    silent = times.silent;
-    shapes = times.shapes;
-    batch_checked = times.batch;
-  }
   result.step_seconds = median(samples.step);
   result.forward_seconds = median(samples.forward_sum);
   result.backward_seconds = median(samples.backward_sum);
   result.optimizer_seconds = median(samples.optimizer);
   result.attributed = median(samples.share);
-  const char* of = traced.on_gpu ? "the GPU's busy time" : "the step";
-  if (result.attributed < least_attributed)
-    throw file_error(path, "",
-                     fmt::format("only {:.1f} % of {} belongs to layers and optimizer, at least "
-                                 "{:.0f} % are needed",
-                                 100 * result.attributed, of, 100 * least_attributed),
-                     traced.on_gpu
-                         ? "the steps do something the model does not describe"
-                         : "the steps are mostly Python and the profiler: a larger batch");
-  if (!silent.empty()) result.notes.push_back("no operator of their own, 0 s: " + joined(silent));
-  if (!batch_checked)
-    result.notes.push_back(shapes ? "batch not checked: no shape in the trace tells it"
-                                  : "batch not checked: the trace has no shapes");
-  if (communication > 0)
-    result.notes.push_back(
-        "NCCL's kernels were left out; overlap with them may have slowed others");
-  if (traced.recorded > result.steps) result.notes.push_back("the first step was left out");
+  check_attributed(result, path);
+  add_notes(result, traced, times);
 
   Profile& profile = result.profile;
   profile.device = trace.device;
@@ -195,16 +212,7 @@ TraceImport import_trace(const std::string& path, const TrainingStep& step,
   profile.host = {median(samples.host_forward), median(samples.host_backward),
                   traced.launch_seconds};
   set_setting(profile, "source", "PyTorch profiler trace, which slows the host");
-  ProfileBatch batch;
-  batch.samples = step.samples;
-  for (std::size_t i = 0; i < step.layers.size(); ++i) {
-    ProfileLayer& layer = batch.layers.emplace_back();
-    layer.name = step.layers[i].name;
-    layer.forward_seconds = median(samples.forward[i]);
-    if (!parts.forward_only) layer.backward_seconds = median(samples.backward[i]);
-  }
-  profile.models.push_back(
-      {step.model, step.precision, step.input_bytes / static_cast<double>(step.samples), {batch}});
+  profile.models.push_back(model_of(samples, step, parts.forward_only));
   if (parts.forward_only) {
     result.notes.push_back("a forward pass alone: backward and optimizer stay modelled");
   } else if (auto optimizer = optimizer_of(traced.steps.back(), step, result.notes)) {

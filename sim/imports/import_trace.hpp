@@ -1,11 +1,11 @@
-// A profile from a PyTorch profiler trace of training steps. docs/import.md says what is read.
+// A profile from a PyTorch profiler trace of training steps (docs/import.md).
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "costs/profile.hpp"
-#include "trace_steps.hpp"
+#include "imports/trace.hpp"
 #include "workload/step.hpp"
 
 namespace lockstep {

@@ -1,5 +1,5 @@
-// Runs to curves (see nccl_tests.hpp).
-#include "nccl_tests.hpp"
+// Curves of the runs of nccl-tests.
+#include "imports/nccl_tests.hpp"
 
 #include <fmt/format.h>
 
@@ -8,11 +8,10 @@
 #include <optional>
 #include <tuple>
 
+#include "core/errors.hpp"
 #include "core/file_text.hpp"
 #include "core/statistics.hpp"
 #include "costs/nccl_tuning.hpp"
-#include "located.hpp"
-#include "profile_folder.hpp"
 
 namespace lockstep {
 namespace {
@@ -32,18 +31,22 @@ std::optional<std::string> collective_of(std::string program) {
   return std::nullopt;
 }
 
+[[noreturn]] void refuse(const std::string& file, const NcclTestsRun& run,
+                         const std::string& message, const std::string& hint) {
+  throw ConfigError(Diagnostic{{file, run.line, 1}, "", message, hint});
+}
+
 std::string collective_name(const NcclTestsRun& run, const NcclTestsOptions& options,
                             const std::string& file) {
-  const Place place{file, run.line, 1};
   if (!run.program.empty()) {
     if (const auto name = collective_of(run.program)) return *name;
-    throw located_error(place, in_quotes(run.program) + " measures nothing the simulator prices",
-                        "all_reduce_perf, all_gather_perf, reduce_scatter_perf, broadcast_perf, "
-                        "reduce_perf, alltoall_perf or sendrecv_perf");
+    refuse(file, run, in_quotes(run.program) + " measures nothing the simulator prices",
+           "all_reduce_perf, all_gather_perf, reduce_scatter_perf, broadcast_perf, "
+           "reduce_perf, alltoall_perf or sendrecv_perf");
   }
   if (!options.collective.empty()) return options.collective;
-  throw located_error(place, "does not say which program wrote it (nccl-tests before 2.17)",
-                      fmt::format("give it: --collective {}", fmt::join(collective_names(), "|")));
+  refuse(file, run, "does not say which program wrote it (nccl-tests before 2.17)",
+         fmt::format("give it: --collective {}", fmt::join(collective_names(), "|")));
 }
 
 void check_collective(const std::string& name) {
@@ -56,11 +59,10 @@ void check_collective(const std::string& name) {
 int known_ranks(const NcclTestsRun& run, const NcclTestsOptions& options, const std::string& file) {
   const int ranks = options.ranks > 0 ? options.ranks : run.ranks;
   if (ranks > 1) return ranks;
-  const Place place{file, run.line, 1};
   if (ranks == 1)
-    throw located_error(place, "measured with one rank only: nothing was communicated",
-                        "build nccl-tests with MPI=1, or use -g");
-  throw located_error(place, "does not say how many ranks took part", "give it: --ranks N");
+    refuse(file, run, "measured with one rank only: nothing was communicated",
+           "build nccl-tests with MPI=1, or use -g");
+  refuse(file, run, "does not say how many ranks took part", "give it: --ranks N");
 }
 
 void keep_first(std::string& kept, const std::string& value) {

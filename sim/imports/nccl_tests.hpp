@@ -21,14 +21,15 @@ struct NcclTestsImport {
   std::string device;                     // GPU name as printed; "" when it is not
   std::string nccl_version;               // "2.22.3"; "" when it is not stated
   std::string date;                       // "2026-11-21"; "" when it is not stated
-  std::vector<std::string> notes;         // what a person should know about the import
+  std::vector<std::string> notes;         // remarks for a person
 };
 
-// One measurement run: one execution of one of the programs.
 struct NcclTestsRow {
   double bytes = 0;
   double seconds = 0;
 };
+
+// One execution of one of the programs.
 struct NcclTestsRun {
   std::string program;  // "all_reduce_perf"; "" when the file does not say
   int ranks = 0;        // 0 = the file does not say

@@ -6,9 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "located.hpp"
-#include "nccl_tests.hpp"
-#include "trace_json.hpp"
+#include "imports/nccl_tests.hpp"
+#include "imports/trace.hpp"
 
 namespace lockstep {
 namespace {
@@ -44,9 +43,9 @@ class NcclJsonReader {
   }
 
  private:
-  [[noreturn]] void fail(const std::string& field, const std::string& what,
+  [[noreturn]] void fail(const std::string& field, const std::string& message,
                          const std::string& hint = "") const {
-    throw located_error({file_, 1, 1, field}, what, hint);
+    throw ConfigError(Diagnostic{{file_, 1, 1}, field, message, hint});
   }
 
   // `devices` names only the first rank of each process.

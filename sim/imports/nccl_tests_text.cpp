@@ -10,8 +10,8 @@
 #include <set>
 #include <sstream>
 
-#include "located.hpp"
-#include "nccl_tests.hpp"
+#include "core/errors.hpp"
+#include "imports/nccl_tests.hpp"
 
 namespace lockstep {
 namespace {
@@ -61,8 +61,9 @@ class NcclTextReader {
   }
 
  private:
-  [[noreturn]] void fail(int column, const std::string& what, const std::string& hint = "") const {
-    throw located_error({file_, line_, column}, what, hint);
+  [[noreturn]] void fail(int column, const std::string& message,
+                         const std::string& hint = "") const {
+    throw ConfigError(Diagnostic{{file_, line_, column}, "", message, hint});
   }
 
   void take(const std::string& line) {

@@ -1,5 +1,5 @@
 // See profile_folder.hpp.
-#include "profile_folder.hpp"
+#include "imports/profile_folder.hpp"
 
 #include <fmt/format.h>
 
@@ -108,8 +108,8 @@ void set_setting(Profile& profile, const std::string& name, const std::string& v
 }
 
 std::string setting_of(const Profile& profile, const std::string& name) {
-  for (const ProfileSetting& one : profile.settings) {
-    if (one.name == name) return one.value;
+  for (const ProfileSetting& setting : profile.settings) {
+    if (setting.name == name) return setting.value;
   }
   return "";
 }

@@ -1,12 +1,10 @@
-// See trace_match.hpp.
-#include "trace_match.hpp"
-
+// Operators of a traced step beside the layers of the model.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 
-#include "located.hpp"
+#include "imports/trace.hpp"
 
 namespace lockstep {
 namespace {
@@ -131,10 +129,13 @@ class Matcher {
     return name.starts_with("aten::") ? name.substr(6) : name;
   }
 
-  [[noreturn]] void fail(const TraceEvent& event, const std::string& what,
+  [[noreturn]] void fail(const TraceEvent& event, const std::string& message,
                          const std::string& hint = "") const {
-    throw located_error({file_, event.line, 1},
-                        fmt::format("{} at ts {:.3f}: {}", event.name, event.start, what), hint);
+    throw ConfigError(
+        Diagnostic{{file_, event.line, 1},
+                   "",
+                   fmt::format("{} at ts {:.3f}: {}", event.name, event.start, message),
+                   hint});
   }
 
   std::string layer_text(std::size_t layer) const {
@@ -214,7 +215,7 @@ class Matcher {
   void check_shape(const TracedOp& op, std::size_t index) {
     const Layer& layer = model_.layers[index];
     const auto& shapes = op.event->shapes;
-    times_.shapes = times_.shapes || has_weight(op);
+    times_.has_shapes = times_.has_shapes || has_weight(op);
     // embedding(weight, ids)
     if (layer.kind == "embedding" && has_weight(op) && shapes[1].size() == 2)
       check_batch(op, shapes[1][0]);
@@ -239,7 +240,7 @@ class Matcher {
   }
 
   void check_batch(const TracedOp& op, std::int64_t batch) {
-    times_.batch = true;
+    times_.checks_batch = true;
     if (batch != model_.samples)
       fail(*op.event, fmt::format("its batch is {}, not {}", batch, model_.samples),
            fmt::format("--batch {}", batch));

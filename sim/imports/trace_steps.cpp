@@ -1,6 +1,4 @@
-// See trace_steps.hpp.
-#include "trace_steps.hpp"
-
+// Training steps of a trace.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +8,7 @@
 #include <unordered_map>
 
 #include "core/statistics.hpp"
-#include "located.hpp"
+#include "imports/trace.hpp"
 
 namespace lockstep {
 namespace {
@@ -246,8 +244,8 @@ TracedSteps find_steps(const Trace& trace, const TraceParts& parts) {
   for (const Window& window : windows) {
     TracedStep step = read_step(trace, window, top, gpu);
     const auto fail = [&](const char* has, const char* hint) {
-      throw located_error({trace.file, step.line, 1},
-                          fmt::format("{} has {}", window.event->name, has), hint);
+      throw ConfigError(Diagnostic{
+          {trace.file, step.line, 1}, "", fmt::format("{} has {}", window.event->name, has), hint});
     };
     if (step.forward.empty())
       fail("no operators", "record whole training steps with ProfilerActivity.CPU");

@@ -1,5 +1,5 @@
 // See unpacked_text.hpp.
-#include "unpacked_text.hpp"
+#include "imports/unpacked_text.hpp"
 
 #include <zlib.h>
 

@@ -204,7 +204,8 @@ class Onnx(unittest.TestCase):
 
     def test_operators_of_parts_become_the_layer_they_are(self):
         def activation(*parts):
-            return self.layers([STEM_NODE, *parts, ("GlobalAveragePool", "p", [parts[-1][1]], {}), FLAT_NODE, HEAD_NODE])
+            pool = ("GlobalAveragePool", "p", [parts[-1][1]], {})
+            return self.layers([STEM_NODE, *parts, pool, FLAT_NODE, HEAD_NODE])
 
         sigmoid = ("Sigmoid", "s", ["c"], {})
         self.assertIn("  - silu:\n", activation(sigmoid, ("Mul", "a", ["c", "s"], {})))
@@ -222,7 +223,8 @@ class Onnx(unittest.TestCase):
         for nodes, message in [
             ([("Conv", "c", ["x", "stem.weight"], {"pads": [1, 1, 2, 2]})],
              "node 'c': Conv: its padding differs before and after"),
-            ([("Conv", "c", ["x", "stem.weight"], {"auto_pad": "SAME_UPPER"})], "Conv: auto_pad SAME_UPPER is not known"),
+            ([("Conv", "c", ["x", "stem.weight"], {"auto_pad": "SAME_UPPER"})],
+             "Conv: auto_pad SAME_UPPER is not known"),
             ([STEM_NODE, ("Reshape", "r", ["c"], {}), ("Relu", "y", ["r"], {})],
              "node 'r': Reshape: its shape is not in the file; export with torch.onnx.export(..., dynamo=True)"),
             ([STEM_NODE, ("Transpose", "y", ["c"], {"perm": [0, 3, 1, 2]})],
@@ -317,6 +319,17 @@ class Command(unittest.TestCase):
                 code, out, err = self.run_main(*words)
                 self.assertEqual((code, out), (2, ""))
                 self.assertIn("usage: python -m lockstep.import_model", err)
+
+    def test_modules_that_are_not_there_are_refused(self):
+        for name in ("lockstep.none:make", "lockstep:none"):
+            code, out, err = self.run_main(name, "--tokens", "8")
+            self.assertEqual((code, out), (2, ""))
+            self.assertIn(f"{name}: cannot be imported: ", err)
+
+    @unittest.skipIf(HAS_ONNX, "onnx is here")
+    def test_says_what_reads_onnx(self):
+        _, out, err = self.run_main("my.onnx")
+        self.assertEqual((out, err), ("", "my.onnx: needs the Python package onnx; Debian: python3-onnx\n"))
 
     @unittest.skipUnless(HAS_ONNX, "no onnx here")
     def test_prints_a_model_or_writes_it(self):

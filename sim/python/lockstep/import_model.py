@@ -22,7 +22,7 @@ from typing import Any
 
 from ._program import ConfigError
 from .imports import arithmetic_rules, attention_rules, layer_rules, onnx_graph, torch_graph, view_rules
-from .imports.graph import Graph
+from .imports.graph import Graph, problem
 from .imports.model_text import ImportedModel
 from .imports.walk import Walk
 
@@ -38,8 +38,8 @@ def of_graph(graph: Graph) -> ImportedModel:
 
 
 def of_module(module: Any, inputs: Any, title: str = "") -> ImportedModel:
-    """The model of a torch.nn.Module. `inputs`: a batch of at least two samples; a tensor, a tuple of them, or a dict by
-    name. Raises ConfigError."""
+    """The model of a torch.nn.Module. `inputs`: a batch of at least two samples, as a tensor, a tuple of tensors, or a
+    dict by name. Raises ConfigError."""
     named = inputs if isinstance(inputs, dict) else {}
     plain = () if named else tuple(inputs) if isinstance(inputs, (list, tuple)) else (inputs,)
     record = torch_graph.described(module, plain, named, title)
@@ -58,11 +58,14 @@ def write(module: Any, inputs: Any, path: str, title: str = "") -> None:
 
 def _named_module(name: str, image: list[int] | None, tokens: int) -> ImportedModel:
     """The model of PACKAGE.MODULE:CALLABLE."""
-    import torch  # type: ignore[import-not-found, unused-ignore]
-
     sys.path.insert(0, "")
     package, _, function = name.partition(":")
-    make = getattr(importlib.import_module(package), function)
+    try:
+        import torch  # type: ignore[import-not-found, unused-ignore]
+
+        make = getattr(importlib.import_module(package), function)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(problem(name, "", f"cannot be imported: {error}"), 2) from error
     try:
         with torch.device("meta"):
             module = make()
@@ -84,26 +87,27 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--tokens", type=int, metavar="N", help="the module's input is N token ids")
     parser.add_argument("--parameters", type=int, metavar="COUNT", help="count that the model must have")
     parser.add_argument("-o", "--output", metavar="FILE", help="the model file, *.yaml (default: print)")
-    asked = parser.parse_args(words)
-    is_module = ":" in asked.source and not Path(asked.source).exists()
-    if is_module and (asked.image is None) == (asked.tokens is None):
+    arguments = parser.parse_args(words)
+    source, image, tokens = arguments.source, arguments.image, arguments.tokens
+    is_module = ":" in source and not Path(source).exists()
+    if is_module and (image is None) == (tokens is None):
         parser.error("a module needs one of --image and --tokens")
-    if not is_module and (asked.image or asked.tokens):
-        parser.error(f"{asked.source!r} names no module, PACKAGE.MODULE:CALLABLE: --image and --tokens are for modules")
-    if asked.output and not asked.output.endswith(".yaml"):
+    if not is_module and (image or tokens):
+        parser.error(f"--image and --tokens are for modules, and {source!r} is no PACKAGE.MODULE:CALLABLE")
+    if arguments.output and not arguments.output.endswith(".yaml"):
         parser.error("--output: a model file's name ends in .yaml")
     try:
-        model = _named_module(asked.source, asked.image, asked.tokens) if is_module else of_onnx(asked.source)
-        if asked.parameters not in (None, model.parameters):
-            message = f"--parameters: {model.origin} has {model.parameters} parameters, not {asked.parameters}"
+        model = _named_module(source, image, tokens) if is_module else of_onnx(source)
+        if arguments.parameters not in (None, model.parameters):
+            message = f"--parameters: {model.origin} has {model.parameters} parameters, not {arguments.parameters}"
             raise ConfigError(message, 2)
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 2
     print(f"{model.origin}: {model.parameters} parameters", *model.notes, sep="\nnote: ", file=sys.stderr)
-    text = model.text(asked.parameters)
-    if asked.output:
-        Path(asked.output).write_text(text, encoding="utf-8")
+    text = model.text(arguments.parameters)
+    if arguments.output:
+        Path(arguments.output).write_text(text, encoding="utf-8")
     else:
         print(text, end="")
     return 0

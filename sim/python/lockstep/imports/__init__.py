@@ -1,1 +1,1 @@
-"""Networks as graphs of operators, and model files (docs/model-format.md) of them; `lockstep.import_model` is the door."""
+"""Model files (docs/model-format.md) of networks as graphs of operators, for `lockstep.import_model`."""

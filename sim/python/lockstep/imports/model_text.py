@@ -11,7 +11,7 @@ Arguments = Union["dict[str, object]", str]
 
 
 class Form(Enum):
-    """What a layer's output is."""
+    """The form of a layer's output."""
 
     IMAGE = "image"
     IMAGE_LAST = "image, channels last"

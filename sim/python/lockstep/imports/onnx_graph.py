@@ -71,12 +71,14 @@ FEW = 64  # numbers of a constant that are kept: shapes, indices, limits
 
 
 def read(path: str) -> Graph:
-    """Raises ConfigError: the file cannot be read, is damaged, or is no ONNX model."""
-    import onnx  # type: ignore[import-not-found, unused-ignore]
-    import onnx.helper  # type: ignore[import-not-found, unused-ignore]
-    import onnx.numpy_helper  # type: ignore[import-not-found, unused-ignore]
-    from google.protobuf.message import DecodeError  # type: ignore[import-not-found, import-untyped, unused-ignore]
-
+    """Raises ConfigError: the file cannot be read, is damaged, or is no ONNX model; or there is no package onnx."""
+    try:
+        import onnx  # type: ignore[import-not-found, unused-ignore]
+        import onnx.helper  # type: ignore[import-not-found, unused-ignore]
+        import onnx.numpy_helper  # type: ignore[import-not-found, unused-ignore]
+        from google.protobuf.message import DecodeError  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    except ImportError as error:
+        raise ConfigError(problem(path, "", "needs the Python package onnx", "Debian: python3-onnx"), 2) from error
     try:
         content = Path(path).read_bytes()
         if content.startswith(b"\x1f\x8b"):

@@ -1,4 +1,6 @@
-"""The walk over a graph's nodes that makes a model: what its rules share. A rule is a function for a kind of operator.
+"""The walk over a graph's nodes that makes a model, and the parts that its rules share.
+
+A rule is a function for a kind of operator: from a node to the value that it makes.
 
 Views are looked through or become the model format's own (flatten, permute, to_tokens); operators that belong
 together become one layer (attention written out, GELU of its parts, layer norm of its parts). Layers are called
@@ -22,7 +24,7 @@ SHAPES_HINT = "export with torch.onnx.export(..., dynamo=True), or add shapes wi
 
 
 class Kind(Enum):
-    """What a value of the graph is to the model."""
+    """The part of a graph's value in the model."""
 
     UNKNOWN = "after an operator that is not known"
     LAYER = "a layer's output, perhaps viewed otherwise"

@@ -1,8 +1,6 @@
-// See trace_json.hpp. Field names: kineto's output_json.cpp and PyTorch's profiler_kineto.cpp.
+// Events of a trace. Field names: kineto's output_json.cpp and PyTorch's profiler_kineto.cpp.
 // Traces of PyTorch 1.8 to 1.10 have the categories "Operator", "Kernel", "Runtime", the keys
 // "external id" and "Input dims", and threads that are texts.
-#include "trace_json.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "located.hpp"
-#include "unpacked_text.hpp"
+#include "imports/trace.hpp"
+#include "imports/unpacked_text.hpp"
 
 namespace lockstep {
 namespace {
@@ -184,9 +182,10 @@ ConfigError json_error(const std::string& file, const std::string& text, std::si
   const auto newline = std::find(std::make_reverse_iterator(end), text.rend(), '\n');
   const int column = std::max(1, static_cast<int>(end - newline.base()));
   const bool cut = byte >= text.size();
-  return located_error({file, line, column},
-                       cut ? "the JSON text breaks off here" : "no JSON from here on",
-                       cut ? "was the file written to the end?" : "");
+  return ConfigError(Diagnostic{{file, line, column},
+                                "",
+                                cut ? "the JSON text breaks off here" : "no JSON from here on",
+                                cut ? "was the file written to the end?" : ""});
 }
 
 Trace read_trace(const std::string& path) {
