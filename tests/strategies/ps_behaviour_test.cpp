@@ -38,7 +38,8 @@ TEST(Staleness, NeverExceedsWhatTheBoundAllows) {
   // clocks c - s and c + s: at most 2s + 1 pushes each (fact 83).
   for (const int bound : {1, 2, 5}) {
     const int workers = 8;
-    const PsTrace trace = run_parameter_server(make_system(jittery(workers, {1, bound})));
+    const PsTrace trace =
+        run_parameter_server(make_system(jittery(workers, stale_synchronous(bound))));
     EXPECT_LE(largest_staleness(trace), (workers - 1) * (2 * bound + 1));
     EXPECT_GT(largest_staleness(trace), 0);
   }
@@ -47,7 +48,7 @@ TEST(Staleness, NeverExceedsWhatTheBoundAllows) {
 TEST(Staleness, GrowsWithTheBoundWhileWaitingShrinks) {
   double waiting = 1e9, tail = -1;
   for (const int bound : {1, 3, 10}) {
-    ToySystem toy = jittery(8, {1, bound});
+    ToySystem toy = jittery(8, stale_synchronous(bound));
     toy.sigma = 1.0;
     const PsTrace trace = run_parameter_server(make_system(toy));
     EXPECT_LT(trace.split.waiting, waiting);
@@ -58,7 +59,7 @@ TEST(Staleness, GrowsWithTheBoundWhileWaitingShrinks) {
 }
 
 TEST(Staleness, EveryPushIsCounted) {
-  const PsTrace trace = run_parameter_server(make_system(jittery(8, {1, PsRule::kUnbounded})));
+  const PsTrace trace = run_parameter_server(make_system(jittery(8, asynchronous())));
   std::int64_t pushes = 0;
   for (const auto& [staleness, count] : trace.staleness) pushes += count;
   // 199 measured steps of 8 workers; pushes under way at the two ends shift the count a little.
@@ -69,10 +70,10 @@ TEST(Staleness, EveryPushIsCounted) {
 TEST(Consistency, BoundZeroIsSynchronous) {
   // Without server costs it makes no difference whether gradients are applied one by one or
   // together.
-  ToySystem toy = jittery(8, {8, 0});
+  ToySystem toy = jittery(8, bulk_synchronous(8));
   toy.update = toy.accumulate = 0;
   const PsTrace sync = run_parameter_server(make_system(toy));
-  toy.rule = {1, 0};
+  toy.rule = stale_synchronous(0);
   const PsTrace bounded = run_parameter_server(make_system(toy));
   ASSERT_EQ(sync.step_ends.size(), bounded.step_ends.size());
   for (std::size_t i = 0; i < sync.step_ends.size(); ++i) {
@@ -81,13 +82,13 @@ TEST(Consistency, BoundZeroIsSynchronous) {
   ParameterServerOptions options;
   options.consistency = Consistency::ssp;
   options.staleness_bound = 0;
-  EXPECT_EQ(consistency_rule(options, 8).pushes_per_update, 8);
-  EXPECT_EQ(consistency_rule(options, 8).lead, 0);
+  EXPECT_EQ(consistency_rule(options, 8)(8)->pushes_per_update(0), 8);
+  EXPECT_TRUE(keeps_step(consistency_rule(options, 8), 8));
 }
 
 TEST(Consistency, LargeBoundIsAsynchronous) {
-  const PsTrace bounded = run_parameter_server(make_system(jittery(8, {1, 1000})));
-  const PsTrace async = run_parameter_server(make_system(jittery(8, {1, PsRule::kUnbounded})));
+  const PsTrace bounded = run_parameter_server(make_system(jittery(8, stale_synchronous(1000))));
+  const PsTrace async = run_parameter_server(make_system(jittery(8, asynchronous())));
   EXPECT_EQ(bounded.step_ends, async.step_ends);
   EXPECT_EQ(bounded.staleness, async.staleness);
 }
@@ -97,14 +98,14 @@ TEST(Stragglers, OneSlowWorkerSlowsSynchronousButHardlyAsynchronousTraining) {
   toy.workers = 8;
   toy.bandwidth = 1e15;  // transfers take 0.1 us
   toy.steps = 100;
-  toy.rule = {8, 0};
+  toy.rule = bulk_synchronous(8);
   const double compute = toy.forward + toy.backward;
   EXPECT_NEAR(mean_step(with_slow_worker(toy, 2)) / (2 * compute), 1, 1e-4);
-  toy.rule = {1, PsRule::kUnbounded};
+  toy.rule = asynchronous();
   // Seven workers at full speed and one at half finish 7.5 steps while eight equal ones finish 8.
   EXPECT_NEAR(mean_step(with_slow_worker(toy, 2)) / (compute * 8 / 7.5), 1, 0.01);
   // With a bound the others are held back to the slow one's pace in the end.
-  toy.rule = {1, 2};
+  toy.rule = stale_synchronous(2);
   EXPECT_NEAR(mean_step(with_slow_worker(toy, 2)) / (2 * compute), 1, 0.02);
 }
 
@@ -128,10 +129,10 @@ TEST(Stragglers, ABoundIsSlowerThanSyncOnlyWhereUpdatesCostMoreThanSums) {
   };
   const auto ratio = [&](double update) {
     toy.update = update;
-    toy.rule = {8, 0};
+    toy.rule = bulk_synchronous(8);
     const double sync = last_step(toy);
     EXPECT_NEAR(sync / (46e-3 + update), 1, 1e-4);
-    toy.rule = {1, 3};
+    toy.rule = stale_synchronous(3);
     return last_step(toy) / sync;
   };
   EXPECT_NEAR(ratio(2e-3), 46.0 / 48, 1e-4);
@@ -144,7 +145,7 @@ TEST(Stragglers, IdenticalRanksFoldIntoOneWorker) {
   toy.keep = 1e-3;
   toy.accumulate = 2e-3;
   toy.update = 3e-3;
-  toy.rule = {16, 0};
+  toy.rule = bulk_synchronous(16);
   const PsTrace all = run_parameter_server(make_system(toy));
   toy.workers = 1;
   PsSystem folded = make_system(toy);
@@ -168,7 +169,7 @@ TEST(Convoy, EqualAsynchronousWorkersThatOverlapPushesFallIntoStep) {
     toy.steps = 300;
     toy.sigma = sigma;
     toy.bandwidth = bandwidth;
-    toy.rule = {1, PsRule::kUnbounded};
+    toy.rule = asynchronous();
     PsSystem system = make_system(toy);
     system.segments = {{Phase::forward, {0, 0.010, 0.010}, true},
                        {Phase::backward, {0, 0.005, 0.005}},
@@ -214,7 +215,7 @@ TEST(SteadyState, StopsEarlyAndSaysSo) {
 TEST(SteadyState, ReportsNothingOfTheApproach) {
   ToySystem toy;
   toy.workers = 2;
-  toy.rule = {2, 0};
+  toy.rule = bulk_synchronous(2);
   PsSystem system = make_system(toy);
   system.steady = true;
   system.factor = [](int, int step) { return step < 9 ? 2 - 0.1 * step : 1.0; };
@@ -231,7 +232,7 @@ TEST(SteadyState, ReportsNothingOfTheApproach) {
 TEST(SteadyState, IsOneOfEveryPart) {
   ToySystem toy;
   toy.workers = 2;
-  toy.rule = {2, 0};
+  toy.rule = bulk_synchronous(2);
   PsSystem system = make_system(toy);
   system.steady = true;
   system.factor = [](int worker, int step) {
@@ -246,7 +247,7 @@ TEST(SteadyState, IsOneOfEveryPart) {
 TEST(WorkerSteps, SayWhoDidThem) {
   ToySystem toy;
   toy.steps = 100;
-  toy.rule = {1, PsRule::kUnbounded};
+  toy.rule = asynchronous();
   const PsTrace equal = run_parameter_server(make_system(toy));
   ASSERT_EQ(equal.worker_steps.size(), 1U);
   EXPECT_EQ(equal.worker_steps.begin()->second, toy.workers);
@@ -271,7 +272,7 @@ TEST(WorkerSteps, SayWhoDidThem) {
 }
 
 TEST(Determinism, SameSystemSameTrace) {
-  const PsSystem system = make_system(jittery(16, {1, 3}));
+  const PsSystem system = make_system(jittery(16, stale_synchronous(3)));
   const PsTrace a = run_parameter_server(system), b = run_parameter_server(system);
   EXPECT_EQ(a.step_ends, b.step_ends);
   EXPECT_EQ(a.staleness, b.staleness);
@@ -281,7 +282,7 @@ RC_GTEST_PROP(SynchronousServer, MoreBandwidthIsNeverSlower, ()) {
   ToySystem toy;
   toy.workers = *rc::gen::inRange(1, 12);
   toy.servers = *rc::gen::inRange(1, 4);
-  toy.rule = {toy.workers, 0};
+  toy.rule = bulk_synchronous(toy.workers);
   toy.sigma = *rc::gen::element(0.0, 0.2, 0.8);
   toy.update = *rc::gen::inRange(0, 20) * 1e-3;
   toy.accumulate = *rc::gen::inRange(0, 5) * 1e-3;
@@ -302,7 +303,7 @@ RC_GTEST_PROP(ParameterServer, PartsAddUpAndBytesReturn, ()) {
   toy.sigma = *rc::gen::element(0.0, 0.5);
   toy.update = *rc::gen::inRange(0, 30) * 1e-3;
   toy.latency = *rc::gen::inRange(0, 3) * 1e-4;
-  toy.rule = *rc::gen::element(PsRule{toy.workers, 0}, PsRule{1, 2}, PsRule{1, PsRule::kUnbounded});
+  toy.rule = *rc::gen::element(bulk_synchronous(toy.workers), stale_synchronous(2), asynchronous());
   toy.seed = *rc::gen::inRange(1, 1000);
   PsSystem system = make_system(toy);
   system.serial_servers = *rc::gen::arbitrary<bool>();
@@ -332,7 +333,7 @@ TEST(Observed, AHostThatTakesNoTimeIsNotTold) {
     int launched = 0;
   };
   const auto told = [](double host) {
-    PsSystem system = make_system({.workers = 1, .steps = 3, .rule = {1, 0}});
+    PsSystem system = make_system({.workers = 1, .steps = 3, .rule = stale_synchronous(0)});
     for (PsSegment& segment : system.segments) {
       segment.work.host = host;
       segment.parts = {{"layer", segment.work}};
@@ -352,7 +353,7 @@ TEST(Observed, AHostThatTakesNoTimeIsNotTold) {
 
 TEST(Speed, ManyAsynchronousWorkersOnOneLink) {
   const auto seconds = [](int workers) {
-    ToySystem toy = jittery(workers, {1, PsRule::kUnbounded});
+    ToySystem toy = jittery(workers, asynchronous());
     toy.steps = 1000;
     const PsSystem system = make_system(toy);
     const std::clock_t begin = std::clock();  // of this process: others may need the cores, too

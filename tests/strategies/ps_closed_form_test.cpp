@@ -19,7 +19,7 @@ TEST(SynchronousServer, StepIsComputePushUpdatePull) {
       toy.accumulate = 2e-3;
       toy.update = 5e-3;
       toy.latency = 20e-6;
-      toy.rule = {workers, 0};
+      toy.rule = bulk_synchronous(workers);
       const PsTrace trace = run_parameter_server(make_system(toy));
       const double transfer = toy.latency + workers * toy.bytes / servers / toy.bandwidth;
       const double service = toy.keep + (workers - 1) * toy.accumulate + toy.update;
@@ -47,7 +47,7 @@ TEST(AsynchronousServer, PeriodIsOwnCycleOrTheServersRound) {
       toy.forward = 0.3;
       toy.bandwidth = 1e15;  // transfers take no time
       toy.update = update;
-      toy.rule = {1, PsRule::kUnbounded};
+      toy.rule = asynchronous();
       const PsTrace trace = run_parameter_server(make_system(toy));
       const double alone = toy.forward + toy.backward + update;
       EXPECT_NEAR(step_times(trace).back() / std::max(alone, workers * update), 1, 1e-6);
@@ -67,7 +67,7 @@ TEST(AsynchronousServer, OnTheCoreOfAWorkerBothSlowDown) {
     toy.update = transfers ? 0.005 : 0.045;
     toy.bytes = 20e6;
     toy.bandwidth = transfers ? 1e9 : 1e15;  // 20 ms each way
-    toy.rule = {1, PsRule::kUnbounded};
+    toy.rule = asynchronous();
     PsSystem system = make_system(toy);
     system.serial_servers = true;
     for (PsRoute& route : system.routes) route.cores = 1;
@@ -103,7 +103,7 @@ TEST(SynchronousServer, OnTheCoreOfAWorkerCostsNothing) {
 TEST(SynchronousServer, MessagesOnOneCoreTakeLonger) {
   ToySystem toy;
   toy.workers = 2;
-  toy.rule = {2, 0};
+  toy.rule = bulk_synchronous(2);
   PsSystem system = make_system(toy);
   system.serial_servers = true;
   system.server_core = {0};
@@ -124,7 +124,7 @@ TEST(AsynchronousServer, SharedLinkKeepsEqualWorkersTogether) {
   ToySystem toy;
   toy.workers = 16;
   toy.bandwidth = 5e9;
-  toy.rule = {1, PsRule::kUnbounded};
+  toy.rule = asynchronous();
   const double one_way = toy.workers * toy.bytes / toy.bandwidth;
   const double together = toy.forward + toy.backward + 2 * one_way;
   EXPECT_NEAR(mean_step(run_parameter_server(make_system(toy))) / together, 1, kExact);
@@ -147,7 +147,7 @@ TEST(AsynchronousServer, SerialServerFollowsTheTwoRegimeFormula) {
       toy.bytes = 59e6;
       toy.bandwidth = 2.5e9;
       toy.update = 0.002;
-      toy.rule = {1, PsRule::kUnbounded};
+      toy.rule = asynchronous();
       PsSystem system = make_system(toy);
       system.serial_servers = true;
       const PsTrace trace = run_parameter_server(system);
@@ -170,7 +170,7 @@ TEST(AsynchronousServer, SerialServerIsFreeBeforeItsAnswerHasArrived) {
     toy.bytes = 59e6;
     toy.bandwidth = 2.5e9;
     toy.update = 0.002;
-    toy.rule = {1, PsRule::kUnbounded};
+    toy.rule = asynchronous();
     PsSystem system = make_system(toy);
     system.serial_servers = true;
     system.flow = [](int, double bytes, bool) { return PsFlow{bytes, 10e6 / bytes}; };
@@ -206,7 +206,7 @@ TEST(AsynchronousServer, EqualWorkersSeeAllOthersOnceBetweenPullAndPush) {
       ToySystem toy;
       toy.workers = workers;
       toy.update = update;
-      toy.rule = {1, PsRule::kUnbounded};
+      toy.rule = asynchronous();
       toy.steps = 50;
       const PsTrace trace = run_parameter_server(make_system(toy));
       EXPECT_NEAR(mean_staleness(trace), workers - 1, kExact) << workers << " " << update;
@@ -219,7 +219,7 @@ TEST(AsynchronousServer, EqualWorkersSeeAllOthersOnceBetweenPullAndPush) {
 TEST(SynchronousServer, PartsOverlapTransferAndUpdate) {
   ToySystem toy;
   toy.workers = 1;
-  toy.rule = {1, 0};
+  toy.rule = stale_synchronous(0);
   toy.update = 8e-3;
   PsSystem system = make_system(toy);
   const int parts = 10;
@@ -239,7 +239,7 @@ TEST(SynchronousServer, PartsOverlapTransferAndUpdate) {
 TEST(SynchronousServer, OverlapHidesTheFirstPush) {
   ToySystem toy;
   toy.workers = 1;
-  toy.rule = {1, 0};
+  toy.rule = stale_synchronous(0);
   toy.bandwidth = 20e9;
   PsSystem system = make_system(toy);
   system.segments.push_back({Phase::backward, {0, 0.030, 0.030}, false});

@@ -72,7 +72,7 @@ ToySystem async_toy(int workers, int steps) {
   toy.update = 50e-6;
   toy.sigma = 0.3;
   toy.steps = steps;
-  toy.rule = {1, PsRule::kUnbounded};
+  toy.rule = asynchronous();
   return toy;
 }
 
@@ -86,7 +86,7 @@ TEST(BothExecutors, PlaySynchronousStepsWithJitterAlike) {
     toy.accumulate = 2e-3;
     toy.update = 3e-3;
     toy.latency = 1e-4;
-    toy.rule = {8, 0};
+    toy.rule = bulk_synchronous(8);
     expect_equal(make_system(toy));
   }
 }
@@ -95,7 +95,7 @@ TEST(BothExecutors, PlaySynchronousStepsWithJitterAlike) {
 TEST(BothExecutors, PlayFoldedWorkersAlike) {
   ToySystem toy;
   toy.workers = 2;
-  toy.rule = {12, 0};
+  toy.rule = bulk_synchronous(12);
   toy.keep = toy.accumulate = 1e-3;
   PsSystem system = make_system(toy);
   system.workers[0].ranks = 5;
@@ -109,7 +109,7 @@ TEST(BothExecutors, PlayASerialServerOnTheCoreOfAWorkerAlike) {
   toy.workers = 3;
   toy.update = 5e-3;
   toy.bandwidth = 1e9;
-  toy.rule = {1, PsRule::kUnbounded};
+  toy.rule = asynchronous();
   PsSystem system = make_system(toy);
   system.serial_servers = true;
   for (PsRoute& route : system.routes) {
@@ -131,9 +131,9 @@ TEST(BothExecutors, PlayEveryRuleAlike) {
   backup.backup_workers = 2;
   modified.consistency = Consistency::modified_async;
   modified.staleness_bound = 1;
-  PsRule adaptive{.lead = 1, .extra = 4};
+  const PsRule adaptive = stale_synchronous(1, 5);
   for (const PsRule& rule : {consistency_rule(softsync, 6), consistency_rule(backup, 6),
-                             consistency_rule(modified, 6), adaptive, PsRule{}}) {
+                             consistency_rule(modified, 6), adaptive, asynchronous()}) {
     ToySystem toy;
     toy.workers = 6;
     toy.bytes = 1e6;
@@ -155,10 +155,9 @@ TEST(BothExecutors, SwitchRulesAlike) {
       toy.bytes = 1e6;
       toy.update = 1e-3;
       toy.sigma = 0.4;
-      toy.rule = switched_rule(sync_first ? Consistency::sync : Consistency::async, toy.workers);
+      toy.rule = sync_first ? bulk_synchronous(toy.workers) : asynchronous();
       PsSystem system = make_system(toy);
-      system.later.push_back(
-          {0.5, switched_rule(sync_first ? Consistency::async : Consistency::sync, toy.workers)});
+      system.later.push_back({0.5, sync_first ? asynchronous() : bulk_synchronous(toy.workers)});
       expect_equal(system);
     }
   }
@@ -170,9 +169,9 @@ TEST(BothExecutors, SwitchFromSoftsyncAlike) {
   toy.bytes = 1e6;
   toy.update = 1e-3;
   toy.sigma = 0.4;
-  toy.rule = {.pushes_per_update = 2, .pusher_waits = false};
+  toy.rule = softsync(toy.workers, toy.workers / 2);
   PsSystem system = make_system(toy);
-  system.later.push_back({0.5, switched_rule(Consistency::sync, toy.workers)});
+  system.later.push_back({0.5, bulk_synchronous(toy.workers)});
   expect_equal(system);
 }
 
@@ -181,7 +180,7 @@ TEST(BothExecutors, ControlThePaceAlike) {
   toy.bytes = 1e6;
   toy.update = 1e-3;
   toy.steps = 60;
-  toy.rule = switched_rule(Consistency::sync, toy.workers);
+  toy.rule = bulk_synchronous(toy.workers);
   PsSystem system = make_system(toy);
   system.controller = PaceController{};
   system.factor = [](int worker, int batch) {
@@ -195,7 +194,7 @@ TEST(BothExecutors, MeetNeighboursAlike) {
   ToySystem toy;
   toy.sigma = 0.2;
   toy.steps = 8;
-  for (const PsRule& rule : {PsRule{toy.workers, 0}, PsRule{1, PsRule::kUnbounded}}) {
+  for (const PsRule& rule : {bulk_synchronous(toy.workers), asynchronous()}) {
     toy.rule = rule;
     PsSystem system = make_system(toy);
     const Bursts bursts{0.011, 0.023, 5, 0};
@@ -248,7 +247,7 @@ TEST(BothExecutors, SendTheMostUrgentOfAMomentAlike) {
   for (PsMessage& message : system.messages) message.segment = 3;
   system.priorities = true;
   system.workers.push_back(system.workers.front());
-  system.rule = {2, 0};
+  system.rule = bulk_synchronous(2);
   expect_equal(system);
 }
 

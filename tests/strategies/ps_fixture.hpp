@@ -20,7 +20,7 @@ struct ToySystem {
   double sigma = 0;  // lognormal jitter of every step
   std::uint64_t seed = 1;
   int steps = 20;
-  PsRule rule{4, 0};
+  PsRule rule = bulk_synchronous(4);
 };
 
 inline PsSystem make_system(const ToySystem& toy) {
@@ -76,7 +76,7 @@ inline PsSystem make_system(const ToySystem& toy) {
 inline PsSystem two_layers(int parts) {
   ToySystem toy;
   toy.workers = 1;
-  toy.rule = {1, 0};
+  toy.rule = stale_synchronous(0);
   PsSystem system = make_system(toy);
   system.segments = {{Phase::forward, {0, 0.010, 0.010}, true},
                      {Phase::forward, {0, 0.010, 0.010}},

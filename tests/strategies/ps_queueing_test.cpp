@@ -29,7 +29,7 @@ PsSystem poisson(int workers, int steps, double compute) {
   toy.forward = 0;
   toy.backward = compute;
   toy.bandwidth = free_bandwidth;
-  toy.rule = {};
+  toy.rule = asynchronous();
   PsSystem system = make_system(toy);
   system.factor = [](int worker, int step) { return think(1, worker, step); };
   return system;
@@ -100,7 +100,7 @@ TEST(AsynchronousThroughput, IsThatOfTheWorkersOrOfTheServer) {
     toy.bandwidth = free_bandwidth;
     toy.update = update;
     toy.steps = 300;
-    toy.rule = {};
+    toy.rule = asynchronous();
     PsSystem system = make_system(toy);
     system.factor = [&](int worker, int) { return speeds[static_cast<std::size_t>(worker)]; };
     double own = 0;
@@ -120,7 +120,7 @@ TEST(SynchronousSteps, AreTheSlowestWorkerAndWhatTheServerHasLeftToDo) {
   toy.keep = 1e-3;
   toy.accumulate = 2e-3;
   toy.update = 5e-3;
-  toy.rule = {12, 0};
+  toy.rule = bulk_synchronous(12);
   const PsSystem system = make_system(toy);
   const PsTrace trace = run_parameter_server(system);
   double begun = 0;
@@ -149,7 +149,7 @@ TEST(SynchronousSteps, WaitForTheSlowestAsOrderStatisticsSay) {
     return sum;
   };
   PsSystem system = poisson(workers, steps, 0.030);
-  system.rule = {workers, 0};
+  system.rule = bulk_synchronous(workers);
   system.messages.front().update_seconds = 4e-3;
   const PsTrace trace = run_parameter_server(system);
   EXPECT_NEAR(mean_step(trace) / (0.030 * harmonic(workers) + 4e-3), 1, 0.02);

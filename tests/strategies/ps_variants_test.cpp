@@ -8,12 +8,13 @@
 
 #include "core/errors.hpp"
 #include "ps_fixture.hpp"
+#include "strategies/parameter_server/rules/change.hpp"
 
 namespace lockstep::testing::ps_variants_test {
 namespace {
 
 constexpr double exact = 1e-9;
-const PsRule async_rule{};
+const PsRule async_rule = asynchronous();
 
 // Transfers and updates take nothing: what is left is the rule.
 ToySystem pure(int workers, PsRule rule) {
@@ -39,7 +40,7 @@ TEST(Ssp, PaysAnUpdateForEveryPush) {
     system.factor = [](int worker, int) { return worker == 3 ? 1.3 : 1.0; };
     return mean_step(run_parameter_server(system));
   };
-  const PsRule sync{8, 0}, ssp{1, 3};
+  const PsRule sync = bulk_synchronous(8), ssp = stale_synchronous(3);
   EXPECT_LT(step(ssp, 0.1e-3), step(sync, 0.1e-3));
   EXPECT_GT(step(ssp, 4e-3), step(sync, 4e-3));
 }
@@ -54,11 +55,11 @@ PsRule softsync(int workers, int splitting) {
 }
 
 TEST(Softsync, UpdatesFromAnNthOfTheWorkersAndNobodyWaits) {
-  EXPECT_EQ(softsync(16, 1).pushes_per_update, 16);
-  EXPECT_EQ(softsync(16, 4).pushes_per_update, 4);
-  EXPECT_EQ(softsync(16, 16).pushes_per_update, 1);
-  EXPECT_EQ(softsync(16, 99).pushes_per_update, 1);
-  EXPECT_FALSE(softsync(16, 4).pusher_waits);
+  EXPECT_EQ(softsync(16, 1)(16)->pushes_per_update(0), 16);
+  EXPECT_EQ(softsync(16, 4)(16)->pushes_per_update(0), 4);
+  EXPECT_EQ(softsync(16, 16)(16)->pushes_per_update(0), 1);
+  EXPECT_EQ(softsync(16, 99)(16)->pushes_per_update(0), 1);
+  EXPECT_FALSE(softsync(16, 4)(16)->pusher_waits());
 }
 
 // Zhang et al. 2016: the mean staleness is about n, as a round of W pushes makes n updates.
@@ -100,8 +101,8 @@ PsRule backup(int workers, int spare) {
 }
 
 TEST(BackupWorkers, NoneIsSynchronous) {
-  EXPECT_EQ(backup(8, 0).pushes_per_update, 8);
-  EXPECT_FALSE(backup(8, 0).drops_late);
+  EXPECT_EQ(backup(8, 0)(8)->pushes_per_update(0), 8);
+  EXPECT_FALSE(backup(8, 0)(8)->drops(0, 1));
   EXPECT_THROW(backup(8, 8), ConfigError);
 }
 
@@ -164,7 +165,7 @@ TEST(BackupWorkers, ASlowWorkerIsNotWaitedFor) {
   system.factor = [](int worker, int) { return worker == 3 ? 3.1 : 1.0; };
   const double compute = toy.forward + toy.backward;
   EXPECT_NEAR(mean_step(run_parameter_server(system)), compute * 8 / 7, 0.01 * compute);
-  system.rule = {8, 0};
+  system.rule = bulk_synchronous(8);
   EXPECT_NEAR(mean_step(run_parameter_server(system)), compute * 3.1, exact);
 }
 
@@ -178,14 +179,14 @@ TEST(AdaptiveBound, GoesAsFarAsTheSlowestWillSoonAllow) {
 }
 
 TEST(AdaptiveBound, LiesBetweenItsEnds) {
-  const auto run = [](int lead, int extra) {
-    ToySystem toy = pure(8, {.lead = lead, .extra = extra});
+  const auto run = [](int bound, int highest) {
+    ToySystem toy = pure(8, stale_synchronous(bound, highest));
     toy.sigma = 1.0;
     toy.steps = 150;
     return run_parameter_server(make_system(toy));
   };
   const double low = run(1, 0).split.waiting, high = run(9, 0).split.waiting;
-  const PsTrace adapts = run(1, 8);
+  const PsTrace adapts = run(1, 9);
   EXPECT_LT(adapts.split.waiting, low);
   EXPECT_GT(adapts.split.waiting, high);
   EXPECT_LT(adapts.staleness.rbegin()->first, 8 * (2 * 9 + 1));
@@ -196,7 +197,7 @@ TEST(AdaptiveBound, LiesBetweenItsEnds) {
 TEST(Phases, MeanStepIsThatOfItsParts) {
   const double compute = 0.030;
   for (const bool sync_first : {true, false}) {
-    const PsRule sync = switched_rule(Consistency::sync, 8);
+    const PsRule sync = bulk_synchronous(8);
     ToySystem toy = pure(8, sync_first ? sync : async_rule);
     toy.steps = 201;
     PsSystem system = make_system(toy);
@@ -235,13 +236,13 @@ TEST(Phases, MessagesOfAStepChangeTogether) {
       system.later = std::move(later);
       return mean_step(run_parameter_server(system));
     };
-    const PsRule sync = switched_rule(Consistency::sync, toy.workers);
+    const PsRule sync = bulk_synchronous(toy.workers);
     const double together = step(sync, {}), alone = step(async_rule, {});
     const double mean = 0.5 * together + 0.5 * alone;
     EXPECT_NEAR(step(async_rule, {{0.5, sync}}), mean, 0.03 * mean) << overlap;
     EXPECT_NEAR(step(sync, {{0.5, async_rule}}), mean, 0.03 * mean) << overlap;
     // Pushes that an update waits for, but no worker.
-    const PsRule soft{.pushes_per_update = 3, .pusher_waits = false};
+    const PsRule soft = softsync(toy.workers, 2);
     const double softly = step(soft, {}), soft_mean = 0.5 * softly + 0.5 * together;
     EXPECT_NEAR(step(soft, {{0.5, sync}}), soft_mean, 0.03 * soft_mean) << overlap;
     // To and fro within a few steps.
@@ -256,7 +257,7 @@ TEST(Phases, MessagesOfAStepChangeTogether) {
 // --- a controller of the pace
 
 PsTrace controlled(int steps, std::function<double(int, int)> factor, bool asynchronous = false) {
-  ToySystem toy = pure(8, asynchronous ? async_rule : switched_rule(Consistency::sync, 8));
+  ToySystem toy = pure(8, asynchronous ? async_rule : bulk_synchronous(8));
   toy.steps = steps;
   PsSystem system = make_system(toy);
   system.factor = std::move(factor);
@@ -293,7 +294,7 @@ TEST(Controller, SeesTheShareOfCommunication) {
 TEST(Controller, LetsGoOfASlowNetwork) {
   ToySystem toy;
   toy.workers = 8;
-  toy.rule = switched_rule(Consistency::sync, 8);
+  toy.rule = bulk_synchronous(8);
   toy.bytes = 100e6;
   toy.bandwidth = 8 * 100e6 * 2 / 0.090;  // there and back take 90 ms of 120
   toy.sigma = 0.2;
@@ -356,7 +357,7 @@ TEST(Controller, ComesBackWhenAStragglerHasCaughtUp) {
 TEST(Exchange, EveryFewBatchesCommunicatesAsOften) {
   for (const int batches : {1, 4}) {
     ToySystem toy;
-    toy.rule = {4, 0};
+    toy.rule = bulk_synchronous(4);
     PsSystem system = make_system(toy);
     const std::vector<PsSegment> one = system.segments;
     for (int batch = 1; batch < batches; ++batch) {
@@ -427,8 +428,9 @@ TEST(PullOverlap, BytesReturn) {
 // --- the record of updates
 
 TEST(Updates, OfEveryRuleAreVersionsInOrder) {
-  std::vector<PsRule> rules{{4, 0}, async_rule, {1, 2}, softsync(4, 2), backup(4, 1)};
-  rules.push_back({.lead = 1, .extra = 4});
+  std::vector<PsRule> rules{bulk_synchronous(4), async_rule, stale_synchronous(2), softsync(4, 2),
+                            backup(4, 1)};
+  rules.push_back(stale_synchronous(1, 5));
   for (const PsRule& rule : rules) {
     ToySystem toy = pure(4, rule);
     toy.sigma = 0.4;
@@ -444,9 +446,11 @@ TEST(Updates, OfEveryRuleAreVersionsInOrder) {
       read_later += push.applied - 1 - push.read;
       ++used;
     }
-    EXPECT_EQ(used / rule.pushes_per_update, version);
+    const auto message = rule(4);
+    const int pushes = message->pushes_per_update(0);
+    EXPECT_EQ(used / pushes, version);
     EXPECT_GT(version, 20);
-    EXPECT_EQ(read_later > 0, rule.pushes_per_update == 1 || !rule.pusher_waits);
+    EXPECT_EQ(read_later > 0, pushes == 1 || !message->pusher_waits());
   }
 }
 

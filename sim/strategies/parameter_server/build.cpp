@@ -65,11 +65,12 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
   system.rule = consistency_rule(options, job.gpus);
   note_uneven_splitting(options, job.gpus, result);
   if (options.switches && job.gpus > 1) {
-    system.later.push_back({options.switches->at, switched_rule(options.switches->to, job.gpus)});
+    ParameterServerOptions to;
+    to.consistency = options.switches->to;
+    system.later.push_back({options.switches->at, consistency_rule(to, job.gpus)});
   }
   if (options.controller && job.gpus > 1) {
     system.controller = options.controller;
-    system.rule = switched_rule(Consistency::sync, job.gpus);
   }
   system.batches = options.exchange_every;
   system.pull_overlap = options.pull_overlap;
@@ -135,13 +136,14 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
                     "to simulate",
                     sent.size(), wanted));
   }
+  const int pushes_per_update = system.rule(job.gpus)->pushes_per_update(0);
   for (const Bundle& bundle : sent) {
     PricedMessage priced = price_message(job, options, result.places, bundle);
     PsMessage& message = priced.message;
     message.name = by_key ? std::string_view(job.step->layers[at(bundle.layer)].name) : "all keys";
     // In the step of all workers, on the mean server.
     const double share = 1.0 / options.servers;
-    if (system.rule.pushes_per_update == 1) {
+    if (pushes_per_update == 1) {
       result.provenance.add(priced.update, share * job.gpus * message.update_seconds);
     } else {
       result.provenance.add(priced.sums, share * (message.keep_seconds +

@@ -99,10 +99,10 @@ UpdateSchedule schedule_of(const Job& job, const ParameterServerOptions& options
 }
 
 // Whether all workers wait for the same update in every step. One alone waits for nobody.
-bool keeps_step(const PsSystem& system) {
+bool workers_keep_step(const PsSystem& system) {
   int workers = 0;
   for (const PsWorker& worker : system.workers) workers += worker.ranks;
-  return workers > 1 && system.rule.keeps_step(workers) && system.later.empty() &&
+  return workers > 1 && keeps_step(system.rule, workers) && system.later.empty() &&
          !system.controller;
 }
 
@@ -135,7 +135,7 @@ StrategyResult ParameterServer::simulate(const Job& job) const {
   add(result.split, trace.split, 1 / batches);
   for (RankTimes& times : trace.workers) {
     for (double* part : {&times.own, &times.communicating, &times.waiting}) *part /= batches;
-    if (keeps_step(system)) times.steps = 1;
+    if (workers_keep_step(system)) times.steps = 1;
   }
   result.ranks = ascending(std::move(trace.workers), system.worker_of_rank);
   result.device_busy = busy_seconds(result.split, result.step_seconds);
@@ -143,7 +143,7 @@ StrategyResult ParameterServer::simulate(const Job& job) const {
       static_cast<double>(job.gpus) * static_cast<double>(job.step->samples) * job.accumulation;
   result.traffic = traffic_of(ps, trace);
   result.staleness = staleness_of(trace.staleness);
-  if (!keeps_step(system)) result.worker_steps = worker_steps_of(trace.worker_steps);
+  if (!workers_keep_step(system)) result.worker_steps = worker_steps_of(trace.worker_steps);
   result.phases = !system.later.empty();
   if (trace.dropped > 0) {
     ps.notes.push_back(

@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "engine/executor.hpp"
 #include "engine/least_first.hpp"
+#include "strategies/parameter_server/rules/change.hpp"
 #include "strategies/parameter_server/watch.hpp"
 
 namespace lockstep {
@@ -71,7 +71,6 @@ class PsRun {
     Direction direction = Direction::push;
     int worker = 0;
     int message = 0;
-    int rule = 0;                 // Worker::rule of a push
     Observer::Number number = 0;  // an observer's
   };
   struct Queued {
@@ -115,7 +114,6 @@ class PsRun {
     int id;
     PsStep step;
     int steps = 0;  // begun
-    int rule = 0;   // PsRun::rules_begun_ when the present one began
     double started = 0;
     Loader loader;
     int missing = 0;                    // messages pushed and not pulled yet
@@ -148,14 +146,10 @@ class PsRun {
     std::int64_t version = 0;                 // updates applied
     int arrived = 0;                          // ranks whose push waits for the next update
     std::vector<Contribution> contributions;  // theirs
-    std::vector<int> clock;                   // by worker
+    std::unique_ptr<MessageRule> rule;        // the present one
+    std::vector<int> settled;                 // pushes of each worker, applied or dropped
     std::vector<std::int64_t> seen;           // version that each worker pulled last
     std::vector<int> blocked;                 // workers that may not pull yet, oldest first
-    std::deque<int> workers_at;  // number of workers at clock slowest, slowest + 1, ...
-    int slowest = 0;
-    // Of a bound that adapts, by worker: the latest pushes, and clocks it may still go beyond it.
-    std::vector<PushTimes> times;
-    std::vector<int> extra;
   };
 
   // --- programs: worker.cpp
@@ -189,18 +183,14 @@ class PsRun {
 
   double service_seconds(const Parcel& push) const;
   bool late(const Parcel& push) const;
-  bool is_let_go(const Parcel& push) const;
   void take(const Parcel& push);
   void update(int message);
+  void settle(Shared& shared, int worker);
   void apply(int message, const Contribution& push);
   void answer(int message, int worker);
   void answer_whoever_may(int message, const std::vector<Contribution>& pushed);
   void record_push(int message, const Contribution& push, bool used);
-  void advance_clock(Shared& shared, int w);
-  bool may_pull(Shared& shared, int w);
-  bool goes_further(Shared& shared, int w);
-  void change_rule(const PsRule& rule);
-  void control(const Worker& finished);
+  void change_rule(const PsRule* rule);
 
   // core.cpp: servers on the cores of workers
   SharedCore* core_of_worker(int w);
@@ -237,12 +227,7 @@ class PsRun {
   // With pull_overlap: segments at which forward waits for weights, in order; of each message, which.
   std::vector<int> gates_;
   std::vector<std::size_t> gate_of_;
-  PsRule rule_;  // the present one
-  int rules_begun_ = 0;
-  std::size_t phases_begun_ = 0;
-  std::optional<WorkerPace> pace_;  // there is a controller
-  std::int64_t controlled_ = 0;     // steps it has seen
-  Activity asynchronous_;           // because of it
+  RuleChanges changes_;
   int ranks_ = 0;
   std::int64_t completed_ = 0;  // messages of ranks' steps that were used
   std::int64_t pushes_ = 0, dropped_ = 0;

@@ -19,7 +19,7 @@
 #include "results/record.hpp"
 #include "results/schedule.hpp"
 #include "strategies/common/stragglers.hpp"
-#include "strategies/parameter_server/rule.hpp"
+#include "strategies/parameter_server/rules/rule.hpp"
 
 namespace lockstep {
 

@@ -22,7 +22,7 @@ PsRun::PsRun(const PsSystem& system, Executor& executor)
       executor_(executor),
       over_(executor),
       sending_(system.neighbours.size(), false),
-      rule_(system.rule) {
+      changes_(system) {
   if (system.observer) watch_ = std::make_unique<PsWatch>(*system.observer, system);
   if (system.pull_overlap) {
     for (const PsMessage& m : system.messages) gates_.push_back(m.needed_by);
@@ -56,11 +56,9 @@ PsRun::PsRun(const PsSystem& system, Executor& executor)
   for (int s = 0; s < system.servers; ++s) servers_.emplace_back(executor, s);
   shared_.resize(system.messages.size());
   for (Shared& s : shared_) {
-    s.clock.assign(workers_.size(), 0);
+    s.rule = system.rule(static_cast<int>(workers_.size()));
+    s.settled.assign(workers_.size(), 0);
     s.seen.assign(workers_.size(), 0);
-    s.times.resize(workers_.size());
-    s.extra.assign(workers_.size(), 0);
-    s.workers_at.assign(1, static_cast<int>(workers_.size()));
   }
   cores_.resize(static_cast<std::size_t>(system.shared_cores));
   base_.steps.assign(workers_.size(), 0);
@@ -80,7 +78,6 @@ Program PsRun::slow_down(const PsSlowing& slowing) {
 }
 
 PsTrace PsRun::run() {
-  if (system_.controller) pace_.emplace(workers_.size(), system_.controller->window);
   for (const auto& each : workers_) executor_.start("worker", worker(*each));
   for (Server& each : servers_) executor_.start("server", server(each));
   for (std::size_t n = 0; n < system_.neighbours.size(); ++n) {
@@ -145,10 +142,7 @@ void PsRun::mark() {
     staleness_.clear();
     pushes_ = dropped_ = 0;
   }
-  if (phases_begun_ < system_.later.size() &&
-      steps >= system_.later[phases_begun_].from * system_.steps) {
-    change_rule(system_.later[phases_begun_++].rule);
-  }
+  change_rule(changes_.after(steps));
   if (trace_.extrapolated) {  // what led to the steady state is no part of it
     base_ = latest_.front();
     trace_.reported = kRepeats;
@@ -215,7 +209,8 @@ PsTrace PsRun::trace() {
     return most / time;
   };
   if (pushes_ > 0) trace_.dropped = static_cast<double>(dropped_) / static_cast<double>(pushes_);
-  if (end.time > 0) trace_.asynchronous_share = asynchronous_.until(end.time) / end.time;
+  trace_.stretches = changes_.stretches();
+  if (end.time > 0) trace_.asynchronous_share = changes_.asynchronous_seconds(end.time) / end.time;
   trace_.push_busy = busiest(end.push_busy, base_.push_busy);
   trace_.pull_busy = busiest(end.pull_busy, base_.pull_busy);
   trace_.server_busy = busiest(end.server_busy, base_.server_busy);

@@ -153,7 +153,6 @@ void PsRun::begin_step(Worker& self) {
   self.waited_before = self.sum.waiting;
   self.exposed_before = self.sum.exposed_communication;
   self.step.clear();
-  self.rule = rules_begun_;
   self.dropped = 0;
   self.delay = 0;
   ++self.steps;
@@ -191,7 +190,9 @@ void PsRun::finish_step(Worker& self) {
   self.sum.optimizer += parts.optimizer;
   self.sum.copies += parts.copies;
   self.sum.host_bound += parts.host_bound;
-  control(self);
+  const double seconds = executor_.now() - self.started - (self.sum.waiting - self.waited_before);
+  const double communication = self.sum.exposed_communication - self.exposed_before;
+  change_rule(changes_.after_step(self.id, seconds, communication, executor_.now()));
   self.step.clear();
   self.started = executor_.now();
   const auto messages = static_cast<int>(std::max<std::size_t>(1, system_.messages.size()));
@@ -222,7 +223,7 @@ PsRun::Lane& PsRun::lane_of(const Parcel& parcel) {
 void PsRun::push(Worker& self, int m) {
   ++self.missing;
   if (!gates_.empty()) ++self.missing_at[gate_of(m)];
-  send({.direction = Direction::push, .worker = self.id, .message = m, .rule = self.rule});
+  send({.direction = Direction::push, .worker = self.id, .message = m});
 }
 
 // When it is its turn in its lane, or when a serial server takes it up.
@@ -232,7 +233,9 @@ void PsRun::send(Parcel parcel) {
   if (system_.serial_servers) {
     Inbox<Parcel>& inbox = servers_[static_cast<std::size_t>(what.server)].inbox;
     // A server that answers each push at once does so before it takes the next one.
-    if (parcel.direction == Direction::pull && rule_.pushes_per_update == 1) {
+    if (parcel.direction == Direction::pull &&
+        shared_[static_cast<std::size_t>(parcel.message)].rule->pushes_per_update(parcel.worker) ==
+            1) {
       inbox.post_first(parcel);
     } else {
       inbox.post(parcel);

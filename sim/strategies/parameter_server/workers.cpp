@@ -145,7 +145,7 @@ void add_workers(const Job& job, const SimulatedLinks& links, const PsLinks& all
   const auto lane_of = [&](int rank) { return at(speeds.lane_of_rank()[at(rank)]); };
   const auto speed_of = [&](int rank) { return speeds.fixed()[lane_of(rank)]; };
   const auto device_of = [&](int rank) { return speeds.device_of_lane()[lane_of(rank)]; };
-  const bool fold = system.rule.keeps_step(job.gpus) && system.later.empty() &&
+  const bool fold = keeps_step(system.rule, job.gpus) && system.later.empty() &&
                     !system.controller && !random(job.stragglers);
   system.steady = fold && !system.records_updates && !changes(job.stragglers);
 

@@ -1,0 +1,41 @@
+// The rule that a user's options name.
+#include "strategies/parameter_server/rules/rule.hpp"
+
+#include <fmt/format.h>
+
+#include "core/errors.hpp"
+
+namespace lockstep {
+
+PsRule asynchronous() {
+  return [](int) { return std::make_unique<MessageRule>(); };
+}
+
+PsRule consistency_rule(const ParameterServerOptions& options, int ranks) {
+  const int bound = options.staleness_bound, backup = options.backup_workers;
+  switch (options.consistency) {
+    case Consistency::sync:
+      if (backup == 0 || backup < ranks) return bulk_synchronous(ranks, backup);
+      throw file_error("", "parameter_server.backup_workers",
+                       fmt::format("{} of {} workers leave nobody to wait for", backup, ranks),
+                       fmt::format("at most {}", ranks - 1));
+    case Consistency::async:
+    case Consistency::elastic:
+      return asynchronous();
+    case Consistency::softsync:
+      return softsync(ranks, options.splitting);
+    case Consistency::ssp:
+    case Consistency::modified_async:
+      // Bound 0 is bulk-synchronous (fact 83): the server can then wait for all gradients as well.
+      if (bound == 0 && options.highest_staleness_bound == 0) return bulk_synchronous(ranks);
+      return stale_synchronous(bound, options.highest_staleness_bound);
+  }
+  return asynchronous();
+}
+
+bool keeps_step(const PsRule& rule, int ranks) {
+  const auto message = rule(ranks);
+  return message->pushes_per_update(0) == ranks && message->pusher_waits();
+}
+
+}  // namespace lockstep
