@@ -169,14 +169,13 @@ TEST(ServerOnCpu, SharesACoreOnlyWhereThereAreTooFew) {
   ParameterServerOptions options;
   options.consistency = Consistency::async;
   const auto shared = [&](int cores) {
-    const PsJob ps = build_parameter_server(server_job(cores, 1e-4), options);
-    return std::pair(ps.system.server_core, ps.system.workers[0].core);
+    return build_parameter_server(server_job(cores, 1e-4), options).system.core_of_server;
   };
-  EXPECT_EQ(shared(2), std::pair(std::vector<int>{0}, 0));
-  EXPECT_EQ(shared(3), std::pair(std::vector<int>{-1}, -1));
+  EXPECT_EQ(shared(2), std::vector<int>{0});
+  EXPECT_EQ(shared(3), std::vector<int>{-1});
   options.servers = 3;
-  EXPECT_EQ(shared(3).first, (std::vector<int>{-1, 0, 1}));
-  EXPECT_EQ(shared(2).first, (std::vector<int>{0, 1, 0}));
+  EXPECT_EQ(shared(3), (std::vector<int>{-1, 0, 1}));
+  EXPECT_EQ(shared(2), (std::vector<int>{0, 1, 0}));
 }
 
 TEST(ServerOnCpu, MessagesOnOneCoreTakeWhatWasMeasuredThere) {
@@ -218,8 +217,8 @@ TEST(ServerOnGpu, NeverSharesACore) {
   ParameterServerOptions options;
   Job job = toy_job();
   job.machine.host.cores = 1;
-  job.simulation.interference = true;
-  EXPECT_EQ(build_parameter_server(job, options).system.shared_cores, 0);
+  job.interference = true;
+  EXPECT_EQ(build_parameter_server(job, options).system.core_of_server, std::vector<int>{-1});
 }
 
 }  // namespace

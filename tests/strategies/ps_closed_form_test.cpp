@@ -75,9 +75,7 @@ TEST(AsynchronousServer, OnTheCoreOfAWorkerBothSlowDown) {
     const double service = toy.update + 2 * toy.bytes / toy.bandwidth;
     const PsTrace apart = run_parameter_server(system);
     EXPECT_NEAR(step_times(apart).back(), compute + service, kExact);
-    system.server_core = {0};
-    system.shared_cores = 1;
-    system.workers[0].core = 0;
+    system.core_of_server = {0};
     const PsTrace together = run_parameter_server(system);
     EXPECT_NEAR(step_times(together).back(), compute + 2 * service, kExact);
     EXPECT_NEAR(mean_staleness(together), mean_staleness(apart), kExact);
@@ -92,9 +90,7 @@ TEST(SynchronousServer, OnTheCoreOfAWorkerCostsNothing) {
   toy.update = 5e-3;
   PsSystem system = make_system(toy);
   const PsTrace apart = run_parameter_server(system);
-  system.server_core = {0};
-  system.shared_cores = 1;
-  system.workers[2].core = 0;
+  system.core_of_server = {2};
   EXPECT_EQ(run_parameter_server(system).step_ends, apart.step_ends);
 }
 
@@ -106,9 +102,7 @@ TEST(SynchronousServer, MessagesOnOneCoreTakeLonger) {
   toy.rule = bulk_synchronous(2);
   PsSystem system = make_system(toy);
   system.serial_servers = true;
-  system.server_core = {0};
-  system.shared_cores = 1;
-  system.workers[1].core = 0;
+  system.core_of_server = {1};
   const double alone = mean_step(run_parameter_server(system));
   system.flow = [](int, double bytes, bool one_core) {
     return PsFlow{(one_core ? 1.5 : 1) * bytes, 0};

@@ -117,9 +117,7 @@ TEST(BothExecutors, PlayASerialServerOnTheCoreOfAWorkerAlike) {
     route.cap = 0.8e9;
   }
   system.flow = [](int, double bytes, bool) { return PsFlow{bytes, 10e6 / bytes}; };
-  system.server_core = {0};
-  system.shared_cores = 1;
-  system.workers[0].core = 0;
+  system.core_of_server = {0};
   expect_equal(system);
 }
 
@@ -260,7 +258,7 @@ TEST(BothExecutors, SendToServersOfOnePlaceAlike) {
     for (std::size_t m = 0; m < system.messages.size(); ++m) {
       system.messages[m].server = static_cast<int>(m % 2);
     }
-    system.workers.front().one_lane = {one_lane};
+    system.workers.front().ways.front().one_lane = one_lane;
     for (const bool priorities : {false, true}) {
       system.priorities = priorities;
       expect_equal(system);

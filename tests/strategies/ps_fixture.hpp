@@ -49,9 +49,7 @@ inline PsSystem make_system(const ToySystem& toy) {
   for (int w = 0; w < toy.workers; ++w) {
     PsWorker worker;
     for (int server = 0; server < toy.servers; ++server) {
-      worker.push.push_back(2 * server);
-      worker.pull.push_back(2 * server + 1);
-      worker.one_lane.push_back(true);
+      worker.ways.push_back({2 * server, 2 * server + 1, true});
     }
     system.workers.push_back(worker);
   }

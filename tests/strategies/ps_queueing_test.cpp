@@ -68,7 +68,8 @@ TEST(Queues, WaitAtASerialServerIsThatOfMM1) {
     for (int w = 0; w < many; ++w) {
       PsRoute route = system.routes.front();
       route.latency = -service * std::log(1 - (w + 0.5) / many);
-      system.workers[static_cast<std::size_t>(w)].push = {static_cast<int>(system.routes.size())};
+      system.workers[static_cast<std::size_t>(w)].ways[0].push =
+          static_cast<int>(system.routes.size());
       system.routes.push_back(route);
     }
     const PsTrace trace = run_parameter_server(system);

@@ -302,11 +302,11 @@ TEST(ParameterServerLinks, RoutesThatDifferInAnythingStayApart) {
   busy.cores = 0.5;
   measured.measured = 2;
   PsLinks links;
-  links.push = links.pull = {{quick}, {busy}, {measured}, {quick}};
-  links.one_lane = {{true}, {true}, {true}, {true}};
+  for (const PsRoute& route : {quick, busy, measured, quick})
+    links.ways.push_back({{route, route, true}});
   const SimulatedLinks simulated = simplify(links, true);
   EXPECT_EQ(simulated.routes.size(), 3u);
-  EXPECT_EQ(simulated.push[0], simulated.push[3]);
+  EXPECT_EQ(simulated.ways[0], simulated.ways[3]);
 }
 
 TEST(ParameterServerJob, AsynchronousEqualWorkersHaveStalenessWMinusOne) {
@@ -514,12 +514,10 @@ RC_GTEST_PROP(ParameterServerJob, SimplifiedLinksGiveTheSameTimes, ()) {
   full.workers.clear();
   for (std::size_t rank = 0; rank < static_cast<std::size_t>(gpus); ++rank) {
     PsWorker worker;
-    worker.one_lane = ps.links.one_lane[rank];
-    for (int place = 0; place < ps.places.count; ++place) {
-      worker.push.push_back(static_cast<int>(full.routes.size()));
-      full.routes.push_back(ps.links.push[rank][static_cast<std::size_t>(place)]);
-      worker.pull.push_back(static_cast<int>(full.routes.size()));
-      full.routes.push_back(ps.links.pull[rank][static_cast<std::size_t>(place)]);
+    for (const PsLinks::Way& way : ps.links.ways[rank]) {
+      const int routes = static_cast<int>(full.routes.size());
+      worker.ways.push_back({routes, routes + 1, way.one_lane});
+      full.routes.insert(full.routes.end(), {way.push, way.pull});
     }
     full.workers.push_back(worker);
   }

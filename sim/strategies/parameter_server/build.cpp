@@ -79,7 +79,7 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
   system.observer = job.simulation.observer;
   system.records_updates = !job.simulation.schedule_file.empty();
   system.servers = options.servers;
-  system.places = result.places.count;
+  system.places = static_cast<int>(result.places.size());
   system.serial_servers = options.serial;
   system.input_seconds = job.data_loading_seconds;
   if (!job.input_on_device && job.step->input_bytes > 0 &&
@@ -112,14 +112,10 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
     };
   }
   // Without interference everybody computes as if alone.
-  if (job.simulation.interference) {
-    const SharedCores cores = shared_cores(job, result.places);
-    system.server_core = cores.of_server;
-    system.shared_cores = static_cast<int>(cores.rank.size());
-    add_workers(job, result.simulated, result.links, cores, system);
-  } else {
-    add_workers(job, result.simulated, result.links, {}, system);
+  if (job.interference) {
+    system.core_of_server = shared_cores(job, result.places, options.servers);
   }
+  add_workers(job, result.simulated, system);
 
   const bool by_key = overlap || options.pull_overlap || options.partition_bytes > 0;
   const bool join = options.partition_bytes == 0;

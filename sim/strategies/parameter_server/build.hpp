@@ -14,7 +14,7 @@ namespace lockstep {
 
 struct PsJob {
   PsSystem system;
-  ServerPlaces places;
+  std::vector<ServerPlace> places;
   std::vector<Key> keys;
   PsLinks links;             // every link
   SimulatedLinks simulated;  // those of `system`

@@ -22,13 +22,13 @@ class Wiring {
   Wiring(const Job& job, PsLinks& result) : job_(job), machine_(job.machine), result_(result) {}
 
   // From the rank's device to the place (push) or back (pull).
-  PsRoute route(int rank, int place_node, int place_gpu, bool push) {
-    const int node = rank / machine_.gpus_per_node;
+  PsRoute route(int rank, const ServerPlace& place, bool push) {
+    const int node = rank / machine_.gpus_per_node, place_node = place.node;
     PsRoute route;
     if (machine_.device.architecture == Architecture::cpu) {
       between_cpus(route, node, place_node, push);
-    } else if (place_gpu >= 0) {
-      to_gpu(route, rank, place_gpu, push);
+    } else if (place.gpu >= 0) {
+      to_gpu(route, rank, place.gpu, push);
     } else {
       take(route, host_device_copy(machine_, 1));
       pcie(route, rank, push);
@@ -204,51 +204,42 @@ class Wiring {
 
 }  // namespace
 
-ServerPlaces server_places(const Machine& machine, int ranks,
-                           const ParameterServerOptions& options) {
-  const int on_node_0 = std::min(ranks, machine.gpus_per_node);
-  const int nodes = nodes_of(ranks, machine);
-  ServerPlaces places;
-  int available = 1;
-  if (options.placement == ServerPlacement::gpu) available = on_node_0;
-  if (options.placement == ServerPlacement::worker_host) available = nodes;
-  const bool own = options.placement == ServerPlacement::own_hosts;
-  if (own) available = options.servers;
+std::vector<ServerPlace> server_places(const Machine& machine, int ranks,
+                                       const ParameterServerOptions& options) {
+  const ServerPlacement placement = options.placement;
+  const int nodes = (ranks + machine.gpus_per_node - 1) / machine.gpus_per_node;
+  const bool own = placement == ServerPlacement::own_hosts;
   if (own && machine.max_nodes < 2) {
     throw file_error("", "parameter_server.placement",
                      "own-hosts needs a network, and the platform is a single node",
                      "cpu, gpu, worker-host");
   }
-  places.count = std::min(available, options.servers);
-  for (int place = 0; place < places.count; ++place) {
-    const bool spread = options.placement == ServerPlacement::worker_host;
-    places.node.push_back(own ? nodes + place : spread ? place : 0);
-    places.gpu.push_back(options.placement == ServerPlacement::gpu ? place : -1);
-  }
-  places.servers.assign(at(places.count), 0);
+  int available = own ? options.servers : 1;
+  if (placement == ServerPlacement::gpu) available = std::min(ranks, machine.gpus_per_node);
+  if (placement == ServerPlacement::worker_host) available = nodes;
+  std::vector<ServerPlace> places(at(std::min(available, options.servers)));
   for (int server = 0; server < options.servers; ++server) {
-    places.of_server.push_back(server % places.count);
-    ++places.servers[at(server % places.count)];
+    ++places[at(server) % places.size()].servers;
+  }
+  for (int place = 0; place < static_cast<int>(places.size()); ++place) {
+    if (own) places[at(place)].node = nodes + place;
+    if (placement == ServerPlacement::worker_host) places[at(place)].node = place;
+    if (placement == ServerPlacement::gpu) places[at(place)].gpu = place;
   }
   return places;
 }
 
-SharedCores shared_cores(const Job& job, const ServerPlaces& places) {
-  SharedCores result;
-  result.of_server.assign(places.of_server.size(), -1);
+std::vector<int> shared_cores(const Job& job, const std::vector<ServerPlace>& places, int servers) {
+  std::vector<int> result(at(servers), -1);
   if (job.machine.device.architecture != Architecture::cpu) return result;
   const int per_node = job.machine.gpus_per_node;
   std::vector<int> on_node(at(job.gpus / per_node + 1), 0);  // servers so far
-  for (std::size_t server = 0; server < places.of_server.size(); ++server) {
-    const int node = places.node[at(places.of_server[server])];
+  for (int server = 0; server < servers; ++server) {
+    const int node = place_of(places, server).node;
     if (node * per_node >= job.gpus) continue;
     const int ranks = std::min(per_node, job.gpus - node * per_node);
     const int without_core = on_node[at(node)]++ - std::max(0, job.machine.host.cores - ranks);
-    if (without_core < 0) continue;
-    const int rank = node * per_node + without_core % ranks;
-    const auto known = std::find(result.rank.begin(), result.rank.end(), rank);
-    result.of_server[server] = static_cast<int>(known - result.rank.begin());
-    if (known == result.rank.end()) result.rank.push_back(rank);
+    if (without_core >= 0) result[at(server)] = node * per_node + without_core % ranks;
   }
   return result;
 }
@@ -257,22 +248,16 @@ CopyCost measured_copy(const Machine& machine, const PsRoute& route, double byte
   return route.measured == 1 ? loopback_copy(machine, bytes) : host_host_copy(machine, bytes);
 }
 
-PsLinks server_links(const Job& job, const ServerPlaces& places) {
+PsLinks server_links(const Job& job, const std::vector<ServerPlace>& places) {
   PsLinks result;
   Wiring wiring(job, result);
   for (int rank = 0; rank < job.gpus; ++rank) {
-    std::vector<PsRoute> push, pull;
-    std::vector<bool> one_lane;
-    for (int place = 0; place < places.count; ++place) {
-      const int node = places.node[at(place)];
-      push.push_back(wiring.route(rank, node, places.gpu[at(place)], true));
-      pull.push_back(wiring.route(rank, node, places.gpu[at(place)], false));
-      one_lane.push_back(places.servers[at(place)] == 1 ||
-                         rank / job.machine.gpus_per_node == node);
+    std::vector<PsLinks::Way>& ways = result.ways.emplace_back();
+    for (const ServerPlace& place : places) {
+      PsRoute push = wiring.route(rank, place, true), pull = wiring.route(rank, place, false);
+      ways.push_back({std::move(push), std::move(pull),
+                      place.servers == 1 || rank / job.machine.gpus_per_node == place.node});
     }
-    result.push.push_back(std::move(push));
-    result.pull.push_back(std::move(pull));
-    result.one_lane.push_back(std::move(one_lane));
   }
   return result;
 }
@@ -283,23 +268,23 @@ double crossings(const PsRoute& route, int link) {
   return static_cast<double>(std::count(route.links.begin(), route.links.end(), link));
 }
 
-// Who crosses a link.
+// The routes that cross a link.
 struct Usage {
   std::vector<const PsRoute*> routes;
-  bool one_flow = true;  // never two flows at a time: one route, whose messages wait for each other
+  bool one_lane = false;  // messages of the last route wait for each other
+  bool one_flow() const { return routes.empty() || (routes.size() == 1 && one_lane); }
 };
 
 std::vector<Usage> usage_of(const PsLinks& links) {
   std::vector<Usage> usage(links.links.size());
-  for (const auto* routes : {&links.push, &links.pull}) {
-    for (std::size_t rank = 0; rank < routes->size(); ++rank) {
-      for (std::size_t place = 0; place < (*routes)[rank].size(); ++place) {
-        const PsRoute& route = (*routes)[rank][place];
-        for (const int id : route.links) {
+  for (const std::vector<PsLinks::Way>& ways : links.ways) {
+    for (const PsLinks::Way& way : ways) {
+      for (const PsRoute* route : {&way.push, &way.pull}) {
+        for (const int id : route->links) {
           Usage& use = usage[at(id)];
-          if (!use.routes.empty() && use.routes.back() == &route) continue;  // crossed twice
-          use.one_flow = use.routes.empty() && links.one_lane[rank][place];
-          use.routes.push_back(&route);
+          if (!use.routes.empty() && use.routes.back() == route) continue;  // crossed twice
+          use.routes.push_back(route);
+          use.one_lane = way.one_lane;
         }
       }
     }
@@ -329,44 +314,43 @@ bool never_tightest(int id, const Usage& use, const std::vector<PsLink>& links) 
 SimulatedLinks simplify(const PsLinks& links, bool contention) {
   const std::vector<Usage> usage = usage_of(links);
   SimulatedLinks result;
-  std::vector<int> simulated(links.links.size(), -1);  // index in result, or what to do instead
   constexpr int kCap = -2, kDrop = -3;
+  std::vector<int> simulated;  // of each link its index in the result, or what becomes of it
   for (std::size_t id = 0; id < links.links.size(); ++id) {
-    const bool varies = links.links[id].varies;
-    if (!contention || (usage[id].one_flow && !varies)) {
-      simulated[id] = kCap;
-    } else if (!varies && never_tightest(static_cast<int>(id), usage[id], links.links)) {
-      simulated[id] = kDrop;
+    const PsLink& link = links.links[id];
+    if (!contention || (usage[id].one_flow() && !link.varies)) {
+      simulated.push_back(kCap);
+    } else if (!link.varies && never_tightest(static_cast<int>(id), usage[id], links.links)) {
+      simulated.push_back(kDrop);
     } else {
-      simulated[id] = static_cast<int>(result.capacity.size());
-      result.capacity.push_back(links.links[id].capacity);
+      simulated.push_back(static_cast<int>(result.capacity.size()));
+      result.capacity.push_back(link.capacity);
       result.original.push_back(static_cast<int>(id));
     }
   }
 
   std::map<PsRoute, int> known;
-  const auto convert = [&](const std::vector<std::vector<PsRoute>>& routes) {
-    std::vector<std::vector<int>> ids;
-    for (const std::vector<PsRoute>& of_rank : routes) {
-      std::vector<int> row;
-      for (const PsRoute& route : of_rank) {
-        PsRoute out = route;
-        out.links.clear();
-        for (const int id : route.links) {
-          if (simulated[at(id)] >= 0) out.links.push_back(simulated[at(id)]);
-          if (simulated[at(id)] != kCap) continue;
-          out.cap = std::min(out.cap, links.links[at(id)].capacity / crossings(route, id));
-        }
-        const auto [entry, fresh] = known.try_emplace(out, static_cast<int>(result.routes.size()));
-        if (fresh) result.routes.push_back(out);
-        row.push_back(entry->second);
-      }
-      ids.push_back(std::move(row));
+  const auto simplified = [&](const PsRoute& route) {
+    PsRoute out = route;
+    out.links.clear();
+    for (const int id : route.links) {
+      if (simulated[at(id)] >= 0) out.links.push_back(simulated[at(id)]);
+      if (simulated[at(id)] != kCap) continue;
+      out.cap = std::min(out.cap, links.links[at(id)].capacity / crossings(route, id));
     }
-    return ids;
+    const auto [entry, fresh] = known.try_emplace(out, static_cast<int>(result.routes.size()));
+    if (fresh) result.routes.push_back(std::move(out));
+    return entry->second;
   };
-  result.push = convert(links.push);
-  result.pull = convert(links.pull);
+  for (const std::vector<PsLinks::Way>& ways : links.ways) {
+    std::vector<PsWay>& row = result.ways.emplace_back();
+    for (const auto& way : ways) row.push_back({simplified(way.push), 0, way.one_lane});
+  }
+  for (std::size_t rank = 0; rank < links.ways.size(); ++rank) {
+    for (std::size_t place = 0; place < links.ways[rank].size(); ++place) {
+      result.ways[rank][place].pull = simplified(links.ways[rank][place].pull);
+    }
+  }
   return result;
 }
 

@@ -10,21 +10,22 @@
 
 namespace lockstep {
 
-// Where the servers run. Several servers may share a place.
-struct ServerPlaces {
-  int count = 1;
-  std::vector<int> of_server;  // place of each server
-  std::vector<int> node;       // of each place
-  std::vector<int> gpu;        // of each place: rank whose GPU it is; -1 = in host memory
-  std::vector<int> servers;    // on each place
+// Where servers run: server s in the place with number s mod the number of places.
+struct ServerPlace {
+  int node = 0;
+  int gpu = -1;  // rank whose GPU it is; -1 = in host memory
+  int servers = 0;
 };
 //   cpu          all on the host of node 0
 //   gpu          server s on the GPU of rank s mod G, G = ranks of node 0
 //   worker-host  server s on the host of node s mod N
 //   own-hosts    server s on host N + s, which is like those of the nodes and has no ranks
 // Throws ConfigError when there is no network to reach other hosts.
-ServerPlaces server_places(const Machine& machine, int ranks,
-                           const ParameterServerOptions& options);
+std::vector<ServerPlace> server_places(const Machine& machine, int ranks,
+                                       const ParameterServerOptions& options);
+inline const ServerPlace& place_of(const std::vector<ServerPlace>& places, int server) {
+  return places[static_cast<std::size_t>(server) % places.size()];
+}
 
 struct PsLink {
   LinkClass kind = LinkClass::pcie;
@@ -34,34 +35,33 @@ struct PsLink {
   bool varies = false;  // it has less capacity at times
 };
 
+// PsRoute::links index `links`.
 struct PsLinks {
+  struct Way {
+    PsRoute push, pull;
+    bool one_lane = false;
+  };
   std::vector<PsLink> links;
-  std::vector<std::vector<PsRoute>> push, pull;  // [rank][place]; PsRoute::links index `links`
-  std::vector<std::vector<bool>> one_lane;       // [rank][place]
+  std::vector<std::vector<Way>> ways;  // [rank][place]
 };
+PsLinks server_links(const Job& job, const std::vector<ServerPlace>& places);
 
-// Cores of CPU hosts that have fewer of them than processes: a server without a core of its own
-// works on that of a rank, the first one on the first rank's, and so on.
-struct SharedCores {
-  std::vector<int> of_server;  // -1 = one of its own
-  std::vector<int> rank;       // whose core each of them is
-};
-SharedCores shared_cores(const Job& job, const ServerPlaces& places);
-
-PsLinks server_links(const Job& job, const ServerPlaces& places);
+// On CPU hosts with fewer cores than processes: the rank on whose core each server works, the first
+// server without a core of its own on the first rank's, and so on. -1 = a core of its own.
+std::vector<int> shared_cores(const Job& job, const std::vector<ServerPlace>& places, int servers);
 
 // What the curve of a route that has one (route.measured > 0) says of a message alone.
 CopyCost measured_copy(const Machine& machine, const PsRoute& route, double bytes);
 
-// Not every link needs to be simulated: of those whose capacity stays, one that never carries two
-// flows at a time becomes a cap of its only route, and one that is never the tightest on any of its
-// routes is left out. Ranks whose routes are alike then have the very same ones. Times stay what
-// they were. Without contention every link becomes a cap: nobody slows down anybody.
+// The links that must be simulated. Of the links whose capacity stays, one that is used by one flow
+// at a time becomes a rate cap of its route, and one that is never the bottleneck is dropped. Ranks
+// whose routes are alike then have the very same ones. Times stay the same. Without contention every
+// link becomes a cap: nobody slows down anybody.
 struct SimulatedLinks {
   std::vector<double> capacity;
   std::vector<int> original;  // index in PsLinks::links of each
   std::vector<PsRoute> routes;
-  std::vector<std::vector<int>> push, pull;  // [rank][place] -> route
+  std::vector<std::vector<PsWay>> ways;  // [rank][place]
 };
 SimulatedLinks simplify(const PsLinks& links, bool contention);
 

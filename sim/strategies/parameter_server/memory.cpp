@@ -69,13 +69,12 @@ MemoryUse parameter_server_memory(const Job& job, const ParameterServerOptions& 
   if (options.placement != ServerPlacement::gpu) return use;
 
   // The servers of one GPU are processes beside the worker's: all of them count.
-  const ServerPlaces places = server_places(job.machine, job.gpus, options);
-  std::vector<StepMemory> of_place(static_cast<std::size_t>(places.count));
+  const std::vector<ServerPlace> places = server_places(job.machine, job.gpus, options);
+  std::vector<StepMemory> of_place(places.size());
   for (int server = 0; server < options.servers; ++server) {
     const StepMemory one =
         server_memory(server_memory_plan(job, options, keys, server), job.machine.device);
-    StepMemory& sum =
-        of_place[static_cast<std::size_t>(places.of_server[static_cast<std::size_t>(server)])];
+    StepMemory& sum = of_place[static_cast<std::size_t>(server) % places.size()];
     sum.allocated += one.allocated;
     sum.reserved += one.reserved;
     sum.device += one.device;

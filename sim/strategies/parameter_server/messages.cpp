@@ -84,11 +84,11 @@ double pull_element_bytes(const ParameterServerOptions& options, Precision preci
 // The first gradient of an update is copied, others are added: two and three times its bytes (facts
 // 75, 80), less where few of its elements came. Servers of one host share its memory bandwidth.
 PricedMessage price_message(const Job& job, const ParameterServerOptions& options,
-                            const ServerPlaces& places, const Bundle& bundle) {
+                            const std::vector<ServerPlace>& places, const Bundle& bundle) {
   PricedMessage priced;
   PsMessage& message = priced.message;
   message.server = bundle.server;
-  message.place = places.of_server[at(bundle.server)];
+  message.place = static_cast<int>(at(bundle.server) % places.size());
   message.priority = bundle.layer;
   message.pieces = bundle.pieces;
   const double dense = bundle.elements * push_element_bytes(options, job.step->precision);
@@ -104,10 +104,10 @@ PricedMessage price_message(const Job& job, const ParameterServerOptions& option
 
   // On CPUs a server is a process like a rank, and has a core to itself as long as there are
   // enough.
-  const auto place = at(message.place);
+  const ServerPlace& place = place_of(places, bundle.server);
   const bool on_cores = job.machine.device.architecture == Architecture::cpu;
-  const bool on_device = on_cores || places.gpu[place] >= 0;
-  const double servers = places.servers[place];
+  const bool on_device = on_cores || place.gpu >= 0;
+  const double servers = place.servers;
   const double neighbours = on_cores ? std::max(1.0, servers / job.machine.host.cores) : servers;
   const auto streaming = [&](double bytes) {
     return streaming_seconds(job, on_device, bytes, bundle.tensors, neighbours);

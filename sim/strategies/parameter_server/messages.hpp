@@ -37,7 +37,7 @@ struct PricedMessage {
   Provenance sums, update;
 };
 PricedMessage price_message(const Job& job, const ParameterServerOptions& options,
-                            const ServerPlaces& places, const Bundle& bundle);
+                            const std::vector<ServerPlace>& places, const Bundle& bundle);
 
 // What the options leave open. elasticity: fact 88's alpha, so that workers times it are 0.9.
 double elasticity(const ParameterServerOptions& options, int workers);

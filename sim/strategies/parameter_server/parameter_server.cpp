@@ -21,22 +21,21 @@ namespace {
 
 // Every rank pushes and pulls each message once in `batches` steps.
 std::vector<LinkTraffic> traffic_of(const PsJob& ps, const PsTrace& trace) {
-  std::vector<double> pushed(at(ps.places.count), 0), pulled(at(ps.places.count), 0);
+  std::vector<double> pushed(ps.places.size(), 0), pulled(ps.places.size(), 0);
   for (const PsMessage& message : ps.system.messages) {
     pushed[at(message.place)] += message.push_bytes / ps.system.batches;
     pulled[at(message.place)] += message.pull_bytes / ps.system.batches;
   }
   std::vector<double> bytes(ps.links.links.size(), 0);
-  const auto count = [&](const std::vector<std::vector<PsRoute>>& routes,
-                         const std::vector<double>& to_place) {
-    for (const std::vector<PsRoute>& of_rank : routes) {
-      for (std::size_t place = 0; place < of_rank.size(); ++place) {
-        for (const int link : of_rank[place].links) bytes[at(link)] += to_place[place];
+  const auto count = [&](PsRoute PsLinks::Way::*route, const std::vector<double>& to_place) {
+    for (const std::vector<PsLinks::Way>& ways : ps.links.ways) {
+      for (std::size_t place = 0; place < ways.size(); ++place) {
+        for (const int link : (ways[place].*route).links) bytes[at(link)] += to_place[place];
       }
     }
   };
-  count(ps.links.push, pushed);
-  count(ps.links.pull, pulled);
+  count(&PsLinks::Way::push, pushed);
+  count(&PsLinks::Way::pull, pulled);
 
   // Links that are not simulated as such belong to one worker and are busy when it transfers.
   std::vector<double> busy(ps.links.links.size(), std::max(trace.push_busy, trace.pull_busy));
@@ -177,15 +176,13 @@ Updater ParameterServer::updater(const Job& job) const {
                                                               : Updater::servers_host;
 }
 
-int ParameterServer::server_hosts() const {
-  return options_.placement == ServerPlacement::own_hosts ? options_.servers : 0;
-}
-
-int ParameterServer::state_nodes(const Job& job) const {
-  if (server_hosts() > 0) return 0;
-  const ServerPlaces places = server_places(job.machine, job.gpus, options_);
-  const std::set<int> nodes(places.node.begin(), places.node.end());
-  return static_cast<int>(nodes.size());
+StateHosts ParameterServer::state_hosts(const Job& job) const {
+  if (options_.placement == ServerPlacement::own_hosts) return {0, options_.servers};
+  std::set<int> nodes;
+  for (const ServerPlace& place : server_places(job.machine, job.gpus, options_)) {
+    nodes.insert(place.node);
+  }
+  return {static_cast<int>(nodes.size()), 0};
 }
 
 // A synchronous update waits for all; so do those of a switch and of a controller for a part of the

@@ -1,173 +1,143 @@
-// A server: take a push, work on it, apply it by the rule, answer whoever may pull. First come,
-// first served. And what it keeps of every message: its version, and who is how far.
+// See server.hpp.
+#include "strategies/parameter_server/server.hpp"
+
 #include <utility>
 
-#include "strategies/parameter_server/run.hpp"
+#include "core/index.hpp"
 
 namespace lockstep {
 
-// A serial one has one message at a time, its transfer included.
-Program PsRun::server(Server& self) {
+Servers::Servers(PsRun& run, Books& books, Wire& wire)
+    : run_(run), books_(books), wire_(wire), kept_(run.system.messages.size()) {
+  const std::size_t workers = run.system.workers.size();
+  for (Kept& kept : kept_) {
+    kept.rule = run.system.rule(static_cast<int>(workers));
+    kept.settled.assign(workers, 0);
+    kept.read.assign(workers, 0);
+  }
+}
+
+Program Servers::serve(int server) {
   constexpr double update_cores = 1;  // one thread applies updates
-  SharedCore* const core = core_of_server(self.id);
+  Executor& executor = run_.executor;
+  Activity& busy = books_.of_server(server);
+  SharedCore* const core = run_.core_of_server(server);
   while (true) {
-    const Parcel parcel = co_await self.inbox.receive();
-    self.busy.change(+1, executor_.now());
-    if (system_.serial_servers) {
-      co_await carry(nullptr, {.parcel = parcel});
-      if (parcel.direction == Direction::pull) {
-        executor_.start("tail", tail(parcel));
-        self.busy.change(-1, executor_.now());
-        continue;
+    const PsParcel parcel = co_await wire_.inbox(server).receive();
+    busy.change(+1, executor.now());
+    if (run_.system.serial_servers) co_await wire_.carry(parcel);
+    if (parcel.direction == Direction::push) {
+      const double start = executor.now();
+      ServerDemand demand(core, update_cores, start);
+      co_await executor.sleep_for(service_seconds(parcel));
+      while (const double missed = demand.missed(executor.now())) {
+        co_await executor.sleep_for(missed);
       }
-      count_transfer(parcel, -1);
+      if (run_.watch) run_.watch->serves(parcel, start, executor.now());
     }
-    const double start = executor_.now();
-    ServerDemand demand(core, update_cores, start);
-    co_await executor_.sleep_for(service_seconds(parcel));
-    while (const double missed = demand.missed(executor_.now())) {
-      co_await executor_.sleep_for(missed);
-    }
-    if (watch_) watch_->serves(parcel.message, parcel.number, start, executor_.now());
-    self.busy.change(-1, executor_.now());
-    take(parcel);
+    busy.change(-1, executor.now());
+    if (parcel.direction == Direction::push) take(parcel);
   }
 }
 
 // To add the gradient to the others of this update, and apply them when it is the last. Nothing is
 // done with one that is dropped.
-double PsRun::service_seconds(const Parcel& push) const {
-  const PsMessage& m = message(push.message);
-  const Shared& shared = shared_[static_cast<std::size_t>(push.message)];
-  const int arrived = shared.arrived, ranks = ranks_of(push.worker);
-  if (late(push)) return 0;
-  const int pushes = shared.rule->pushes_per_update(push.worker);
-  if (pushes == 1) return ranks * m.update_seconds;
-  double seconds = arrived == 0 ? m.keep_seconds + (ranks - 1) * m.accumulate_seconds
-                                : ranks * m.accumulate_seconds;
-  if (arrived + ranks >= pushes) seconds += m.update_seconds;
+double Servers::service_seconds(const PsParcel& push) const {
+  const PsMessage& message = run_.message(push.message);
+  const Kept& kept = kept_[at(push.message)];
+  if (kept.rule->drops(kept.read[at(push.worker)], kept.version)) return 0;
+  const int ranks = run_.ranks(push.worker);
+  const int pushes = kept.rule->pushes_per_update(push.worker);
+  if (pushes == 1) return ranks * message.update_seconds;
+  double seconds = kept.arrived == 0
+                       ? message.keep_seconds + (ranks - 1) * message.accumulate_seconds
+                       : ranks * message.accumulate_seconds;
+  if (kept.arrived + ranks >= pushes) seconds += message.update_seconds;
   return seconds;
 }
 
-bool PsRun::late(const Parcel& push) const {
-  const Shared& shared = shared_[static_cast<std::size_t>(push.message)];
-  return shared.rule->drops(shared.seen[static_cast<std::size_t>(push.worker)], shared.version);
-}
-
-void PsRun::take(const Parcel& push) {
-  Shared& shared = shared_[static_cast<std::size_t>(push.message)];
-  const Contribution made{push.worker, shared.seen[static_cast<std::size_t>(push.worker)]};
-  pushes_ += ranks_of(push.worker);
-  if (late(push)) {
-    dropped_ += ranks_of(push.worker);
-    ++worker_of(push.worker).dropped;
-    record_push(push.message, made, false);
-    settle(shared, push.worker);
+void Servers::take(const PsParcel& push) {
+  Kept& kept = kept_[at(push.message)];
+  const Contribution contribution{push.worker, kept.read[at(push.worker)]};
+  books_.take(push);
+  if (kept.rule->drops(contribution.read, kept.version)) {
+    settle(push.message, contribution, false);
     answer(push.message, push.worker);
     return;
   }
-  const int pushes = shared.rule->pushes_per_update(push.worker);
-  contributions_.clear();
+  const int pushes = kept.rule->pushes_per_update(push.worker);
   if (pushes == 1) {
-    contributions_.push_back(made);
-    update(push.message);
+    update(push.message, {&contribution, 1});
     return;
   }
-  shared.arrived += ranks_of(push.worker);
-  shared.contributions.push_back(made);
-  if (shared.arrived >= pushes) {
-    contributions_.swap(shared.contributions);
-    shared.arrived = 0;
-    update(push.message);
-  } else if (!shared.rule->pusher_waits()) {
-    shared.contributions.back().answered = true;
+  kept.waiting.push_back(contribution);
+  kept.arrived += run_.ranks(push.worker);
+  if (kept.arrived >= pushes) {
+    update_waiting(push.message);
+  } else if (!kept.rule->pusher_waits()) {
+    kept.waiting.back().answered = true;
     answer(push.message, push.worker);
   }
 }
 
-// With contributions_.
-void PsRun::update(int m) {
-  Shared& shared = shared_[static_cast<std::size_t>(m)];
-  for (const Contribution& push : contributions_) apply(m, push);
-  ++shared.version;
-  std::erase_if(contributions_, [](const Contribution& push) { return push.answered; });
-  answer_whoever_may(m, contributions_);
+void Servers::update(int m, std::span<const Contribution> pushes) {
+  for (const Contribution& push : pushes) settle(m, push, true);
+  ++kept_[at(m)].version;
+  answer_all_that_may(m, pushes);
 }
 
-void PsRun::settle(Shared& shared, int worker) {
-  ++shared.settled[static_cast<std::size_t>(worker)];
-  shared.rule->settled(worker, executor_.now());
+void Servers::update_waiting(int m) {
+  Kept& kept = kept_[at(m)];
+  update(m, kept.waiting);
+  kept.waiting.clear();
+  kept.arrived = 0;
 }
 
-// One push of the update that is made.
-void PsRun::apply(int m, const Contribution& push) {
-  Shared& shared = shared_[static_cast<std::size_t>(m)];
-  const auto staleness = static_cast<std::size_t>(shared.version - push.read);
-  if (staleness >= staleness_.size()) staleness_.resize(staleness + 1, 0);
-  staleness_[staleness] += ranks_of(push.worker);
-  record_push(m, push, true);
-  settle(shared, push.worker);
+void Servers::settle(int m, const Contribution& push, bool used) {
+  Kept& kept = kept_[at(m)];
+  books_.settle(m, push, kept.version, used);
+  ++kept.settled[at(push.worker)];
+  kept.rule->settled(push.worker, run_.executor.now());
 }
 
-// The weights as they are now travel to the worker.
-void PsRun::answer(int m, int w) {
-  Shared& shared = shared_[static_cast<std::size_t>(m)];
-  shared.seen[static_cast<std::size_t>(w)] = shared.version;
-  send({.direction = Direction::pull, .worker = w, .message = m});
+// The present weights travel to the worker. A serial server that answers each push at once does so
+// before it takes the next one.
+void Servers::answer(int m, int worker) {
+  Kept& kept = kept_[at(m)];
+  kept.read[at(worker)] = kept.version;
+  wire_.send({Direction::pull, worker, m}, kept.rule->pushes_per_update(worker) == 1);
 }
 
-// Whoever waited for the slowest goes first, then those whose push this was.
-void PsRun::answer_whoever_may(int m, const std::vector<Contribution>& pushed) {
-  Shared& shared = shared_[static_cast<std::size_t>(m)];
-  std::vector<int> waited;
-  waited.swap(shared.blocked);
-  for (const int w : waited) {
-    if (shared.rule->may_go_on(w)) {
-      answer(m, w);
-    } else {
-      shared.blocked.push_back(w);
-    }
-  }
-  for (const Contribution& push : pushed) {
-    if (shared.rule->may_pull(push.worker)) {
+// Workers that waited for the slowest go first, then those whose push was just applied.
+void Servers::answer_all_that_may(int m, std::span<const Contribution> pushes) {
+  Kept& kept = kept_[at(m)];
+  std::erase_if(kept.blocked, [&](int worker) {
+    if (!kept.rule->may_go_on(worker)) return false;
+    answer(m, worker);
+    return true;
+  });
+  for (const Contribution& push : pushes) {
+    if (push.answered) continue;
+    if (kept.rule->may_pull(push.worker)) {
       answer(m, push.worker);
     } else {
-      shared.blocked.push_back(push.worker);
+      kept.blocked.push_back(push.worker);
     }
   }
 }
 
-void PsRun::record_push(int m, const Contribution& push, bool used) {
-  if (!system_.records_updates) return;
-  const std::int64_t made = used ? shared_[static_cast<std::size_t>(m)].version + 1 : 0;
-  int rank = 0;
-  for (int before = 0; before < push.worker; ++before) rank += ranks_of(before);
-  for (int i = 0; i < ranks_of(push.worker); ++i) {
-    trace_.updates.push_back({executor_.now(), rank + i, m, push.read, made});
-  }
-}
-
-// Pushes that waited under the old rule are an update of their own; nobody waits for what the new
-// one does not ask for.
-void PsRun::change_rule(const PsRule* rule) {
+void Servers::change_rule(const PsRule* rule) {
   if (rule == nullptr) return;
-  const int workers = static_cast<int>(workers_.size());
-  for (std::size_t m = 0; m < shared_.size(); ++m) {
-    Shared& shared = shared_[m];
+  const int workers = static_cast<int>(run_.system.workers.size());
+  for (std::size_t m = 0; m < kept_.size(); ++m) {
+    Kept& kept = kept_[m];
     std::vector<int> earlier;
-    for (const auto& worker : workers_) {
-      earlier.push_back(worker->steps - shared.settled[static_cast<std::size_t>(worker->id)]);
+    for (int worker = 0; worker < workers; ++worker) {
+      earlier.push_back(books_.of(worker).step.number + 1 - kept.settled[at(worker)]);
     }
-    shared.rule = beginning_midway((*rule)(workers), std::move(earlier));
+    kept.rule = beginning_midway((*rule)(workers), std::move(earlier));
     const int number = static_cast<int>(m);
-    if (shared.arrived > 0) {
-      contributions_.clear();
-      contributions_.swap(shared.contributions);
-      shared.arrived = 0;
-      update(number);
-    } else {
-      answer_whoever_may(number, {});
-    }
+    kept.waiting.empty() ? answer_all_that_may(number, {}) : update_waiting(number);
   }
 }
 

@@ -23,6 +23,8 @@
 
 namespace lockstep {
 
+enum class Direction { push, pull };
+
 // What a worker pushes to and pulls from one server in one piece.
 struct PsMessage {
   int server = 0;
@@ -39,6 +41,18 @@ struct PsMessage {
   double update_seconds = 0;             // to apply them
   std::vector<ParameterPiece> pieces{};  // what it carries
   std::string_view name{};               // for an observer: the layer, or how it is cut
+
+  double bytes(Direction direction) const {
+    return direction == Direction::push ? push_bytes : pull_bytes;
+  }
+};
+
+// A message of one worker on its way.
+struct PsParcel {
+  Direction direction = Direction::push;
+  int worker = 0;
+  int message = 0;
+  Observer::Number number = 0;  // an observer's
 };
 
 // Compute between two points at which messages become ready or are needed.
@@ -77,15 +91,21 @@ struct PsFlow {
   double held = 0;
 };
 
+// Between a worker and the servers of a place.
+struct PsWay {
+  int push = 0, pull = 0;  // of PsSystem::routes
+  // All messages there, and all back, wait for each other, as behind a copy engine; false: only
+  // those of the same server.
+  bool one_lane = false;
+
+  int route(Direction direction) const { return direction == Direction::push ? push : pull; }
+  auto operator<=>(const PsWay&) const = default;
+};
+
 struct PsWorker {
-  int ranks = 1;          // identical ranks that move in step (synchronous, no randomness)
-  std::vector<int> push;  // route to the servers of each place
-  std::vector<int> pull;  // route from them
-  // By place: do all messages to (and from) there wait for each other, as behind a copy engine, or
-  // only those of the same server?
-  std::vector<bool> one_lane;
-  int device = 0;  // DeviceSlowdown::device
-  int core = -1;   // of PsSystem::shared_cores, on which it computes; -1 = one of its own
+  int ranks = 1;            // identical ranks that move in step (synchronous, no randomness)
+  std::vector<PsWay> ways;  // by place
+  int device = 0;           // DeviceSlowdown::device
 };
 
 // Another job's traffic that comes in bursts.
@@ -120,10 +140,9 @@ struct PsSystem {
   // Instead: `rule` while the workers keep pace and the network is quick enough, asynchronous
   // otherwise.
   std::optional<PaceController> controller;
-  // CPUs with fewer cores than processes: a server works on the core on which a worker computes.
-  // Core of each server, below shared_cores; -1, or left out, = one of its own.
-  std::vector<int> server_core;
-  int shared_cores = 0;
+  // CPUs with fewer cores than processes: the worker on whose core each server works; -1, or left
+  // out, = a core of its own.
+  std::vector<int> core_of_server;
   // Of a message of `bytes`; empty = as it is, and nothing is held. `one_core`: worker and server have
   // one core.
   std::function<PsFlow(int route, double bytes, bool one_core)> flow{};

@@ -1,3 +1,4 @@
+// See watch.hpp.
 #include "strategies/parameter_server/watch.hpp"
 
 #include <fmt/format.h>
@@ -45,14 +46,14 @@ void PsWatch::loses(int worker, double at, double seconds) {
   if (watches(worker)) losses_[worker].push_back({at, seconds});
 }
 
-void PsWatch::step(int worker, int index, const std::vector<PsDone>& done, double start,
-                   double end) {
+void PsWatch::step(const PsStep& step, double end) {
+  const int worker = step.worker;
   if (!watches(worker)) return;
   const Observer::Stream compute{workers, worker, "compute"};
   std::vector<Loss> losses = std::move(losses_[worker]);
   losses_.erase(worker);
   auto loss = losses.begin();
-  double base = start;  // moves on with what was lost
+  double base = step.started;  // moves on with what was lost
   const auto lose = [&](double until) {
     for (; loss != losses.end() && loss->at <= until + clock_precision; ++loss) {
       observer_.on_work({compute, Phase::backward, "core shared with a server", base + loss->at,
@@ -61,7 +62,7 @@ void PsWatch::step(int worker, int index, const std::vector<PsDone>& done, doubl
     }
   };
   double hosted = 0;
-  for (const PsDone& each : done) {
+  for (const PsDone& each : step.done) {
     lose(each.start);
     if (each.segment == nullptr) {
       observer_.on_wait({compute, each.cause, base + each.start, base + each.end, 0});
@@ -80,8 +81,10 @@ void PsWatch::step(int worker, int index, const std::vector<PsDone>& done, doubl
                 base + each.end, launch});
   }
   lose(never);
-  observer_.on_step({compute, index, start, end});
-  if (hosted > 0) observer_.on_step({{workers, worker, "host"}, index, start, end});
+  observer_.on_step({compute, step.number, step.started, end});
+  if (hosted > 0) {
+    observer_.on_step({{workers, worker, "host"}, step.number, step.started, end});
+  }
 }
 
 // Returns when the host is through with it.
@@ -109,62 +112,70 @@ void PsWatch::waits(int worker, WaitCause cause, double start, double end) {
       {{workers, worker, "compute"}, cause, start, end, ended_it ? latest.number : 0});
 }
 
-Observer::Number PsWatch::leaves(bool pull, int m) {
-  const Observer::Number number = observer_.number();
-  if (pull) causes_[number] = served_[static_cast<std::size_t>(message(m).server)];
-  return number;
+void PsWatch::leaves(PsParcel& parcel) {
+  parcel.number = observer_.number();
+  if (parcel.direction == Direction::push) return;
+  causes_[parcel.number] = served_[at(message(parcel.message).server)];
 }
 
-// Messages of a lane follow each other (PsRun::send).
-std::string_view PsWatch::lane(bool pull, int worker, int m) {
-  const PsMessage& what = message(m);
-  const PsWorker& self = system_.workers[static_cast<std::size_t>(worker)];
-  const bool one = !system_.serial_servers && self.one_lane[static_cast<std::size_t>(what.place)];
-  const std::string name = fmt::format("{} {} {}", pull ? "pull from" : "push to",
-                                       one ? "place" : "server", one ? what.place : what.server);
+// Messages of a lane follow each other (wire.hpp).
+std::string_view PsWatch::lane(const PsParcel& parcel) {
+  const PsMessage& carried = message(parcel.message);
+  const bool one = !system_.serial_servers &&
+                   system_.workers[at(parcel.worker)].ways[at(carried.place)].one_lane;
+  const std::string name =
+      fmt::format("{} {} {}", parcel.direction == Direction::pull ? "pull from" : "push to",
+                  one ? "place" : "server", one ? carried.place : carried.server);
   return *lanes_.insert(name).first;
 }
 
-void PsWatch::arrives(bool pull, int worker, int m, Observer::Number number, double start,
-                      double end) {
-  const auto cause = causes_.find(number);
-  const Observer::Number after = cause == causes_.end() ? 0 : cause->second;
-  if (cause != causes_.end()) causes_.erase(cause);
-  if (!watches(worker)) return;
-  if (pull) pulled_[worker] = {number, end};
-  const PsMessage& what = message(m);
-  const PsWorker& self = system_.workers[static_cast<std::size_t>(worker)];
-  const double bytes = pull ? what.pull_bytes : what.push_bytes;
-  const auto place = static_cast<std::size_t>(what.place);
-  const PsRoute& route =
-      system_.routes[static_cast<std::size_t>(pull ? self.pull[place] : self.push[place])];
+void PsWatch::arrives(const PsParcel& parcel, double start, double end) {
+  const auto cause = causes_.extract(parcel.number);
+  if (!watches(parcel.worker)) return;
+  const bool pull = parcel.direction == Direction::pull;
+  if (pull) pulled_[parcel.worker] = {parcel.number, end};
+  const PsMessage& carried = message(parcel.message);
+  const double bytes = carried.bytes(parcel.direction);
+  const PsWay& way = system_.workers[at(parcel.worker)].ways[at(carried.place)];
   std::vector<LinkUse> uses;
-  for (const int link : route.links) uses.push_back({link, bytes, bytes});
-  observer_.on_transfer({{workers, worker, lane(pull, worker, m)},
+  for (const int link : system_.routes[at(way.route(parcel.direction))].links) {
+    uses.push_back({link, bytes, bytes});
+  }
+  observer_.on_transfer({{workers, parcel.worker, lane(parcel)},
                          pull ? "pull" : "push",
-                         what.name,
+                         carried.name,
                          -1,
                          bytes,
                          start,
                          start,
                          end,
                          uses,
-                         number,
-                         after});
+                         parcel.number,
+                         cause ? cause.mapped() : 0});
 }
 
-void PsWatch::drains(int worker, int m, Observer::Number number, double start, double end) {
-  if (!watches(worker) || end <= start) return;
-  observer_.on_work(
-      {{workers, worker, "out of buffers"}, Phase::copies, message(m).name, start, end, 0, number});
+void PsWatch::drains(const PsParcel& parcel, double start, double end) {
+  if (!watches(parcel.worker) || end <= start) return;
+  observer_.on_work({{workers, parcel.worker, "out of buffers"},
+                     Phase::copies,
+                     message(parcel.message).name,
+                     start,
+                     end,
+                     0,
+                     parcel.number});
 }
 
-void PsWatch::serves(int m, Observer::Number push, double start, double end) {
-  const int server = message(m).server;
-  const Observer::Number number = served_[static_cast<std::size_t>(server)] = observer_.number();
-  if (!watched_servers_[static_cast<std::size_t>(server)]) return;
-  observer_.on_work(
-      {{servers, server, "compute"}, Phase::optimizer, message(m).name, start, end, number, push});
+void PsWatch::serves(const PsParcel& push, double start, double end) {
+  const PsMessage& served = message(push.message);
+  const Observer::Number number = served_[at(served.server)] = observer_.number();
+  if (!watched_servers_[at(served.server)]) return;
+  observer_.on_work({{servers, served.server, "compute"},
+                     Phase::optimizer,
+                     served.name,
+                     start,
+                     end,
+                     number,
+                     push.number});
 }
 
 }  // namespace lockstep

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -139,8 +140,7 @@ void add_segments(const Job& job, const ParameterServerOptions& options, const S
 
 // Ranks with the same routes and speed move in step when they wait for each other and nothing is
 // random.
-void add_workers(const Job& job, const SimulatedLinks& links, const PsLinks& all,
-                 const SharedCores& cores, PsSystem& system) {
+void add_workers(const Job& job, const SimulatedLinks& links, PsSystem& system) {
   const RankSpeeds speeds(job);
   const auto lane_of = [&](int rank) { return at(speeds.lane_of_rank()[at(rank)]); };
   const auto speed_of = [&](int rank) { return speeds.fixed()[lane_of(rank)]; };
@@ -149,28 +149,27 @@ void add_workers(const Job& job, const SimulatedLinks& links, const PsLinks& all
                     !system.controller && !random(job.stragglers);
   system.steady = fold && !system.records_updates && !changes(job.stragglers);
 
-  const auto core_of = [&](int rank) {
-    const auto found = std::find(cores.rank.begin(), cores.rank.end(), rank);
-    return found == cores.rank.end() ? -1 : static_cast<int>(found - cores.rank.begin());
+  std::vector<int>& cores = system.core_of_server;
+  const auto shares_core = [&, ranks = std::set<int>(cores.begin(), cores.end())](int rank) {
+    return ranks.contains(rank) ? rank : -1;
   };
-  std::map<std::tuple<std::vector<int>, std::vector<int>, double, int, int>, std::size_t> known;
+  std::map<std::tuple<std::vector<PsWay>, double, int, int>, int> known;
   std::vector<int> representative;
   for (int rank = 0; rank < job.gpus; ++rank) {
-    const auto& push = links.push[at(rank)];
-    const auto& pull = links.pull[at(rank)];
-    if (fold) {
-      const auto [entry, fresh] = known.try_emplace(
-          {push, pull, speed_of(rank), device_of(rank), core_of(rank)}, system.workers.size());
-      if (!fresh) {
-        ++system.workers[entry->second].ranks;
-        system.worker_of_rank.push_back(static_cast<int>(entry->second));
-        continue;
-      }
+    const std::vector<PsWay>& ways = links.ways[at(rank)];
+    const int worker = static_cast<int>(system.workers.size());
+    const auto [entry, fresh] =
+        known.try_emplace({ways, speed_of(rank), device_of(rank), shares_core(rank)}, worker);
+    system.worker_of_rank.push_back(fold ? entry->second : worker);
+    if (fold && !fresh) {
+      ++system.workers[at(entry->second)].ranks;
+      continue;
     }
-    system.worker_of_rank.push_back(static_cast<int>(system.workers.size()));
-    system.workers.push_back(
-        {1, push, pull, all.one_lane[at(rank)], device_of(rank), core_of(rank)});
+    system.workers.push_back({1, ways, device_of(rank)});
     representative.push_back(rank);
+  }
+  for (int& core : cores) {
+    if (core >= 0) core = system.worker_of_rank[at(core)];
   }
   std::vector<double> speed;
   for (const int rank : representative) speed.push_back(speed_of(rank));

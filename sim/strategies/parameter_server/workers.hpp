@@ -12,7 +12,7 @@ namespace lockstep {
 void add_segments(const Job& job, const ParameterServerOptions& options, const StepCosts& costs,
                   const std::vector<Bundle>& sent, PsSystem& system);
 
-void add_workers(const Job& job, const SimulatedLinks& links, const PsLinks& all,
-                 const SharedCores& cores, PsSystem& system);
+// Ranks in PsSystem::core_of_server become workers.
+void add_workers(const Job& job, const SimulatedLinks& links, PsSystem& system);
 
 }  // namespace lockstep

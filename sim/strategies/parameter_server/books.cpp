@@ -1,0 +1,211 @@
+// See books.hpp.
+#include "strategies/parameter_server/books.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "core/index.hpp"
+#include "strategies/common/run_steps.hpp"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::size_t kRepeats = agreeing_steps;
+
+}  // namespace
+
+Books::Books(PsRun& run) : run_(run), servers_(at(run.system.servers)) {
+  for (const PsWorker& worker : run.system.workers) {
+    workers_.emplace_back(static_cast<int>(workers_.size()));
+    ranks_ += worker.ranks;
+  }
+  base_ = snapshot();
+}
+
+void Books::begin_step(int worker) {
+  WorkerBook& self = of(worker);
+  self.step.clear(run_.executor.now());
+  ++self.step.number;
+  self.before = self.sum;
+  self.dropped = 0;
+}
+
+void Books::end_step(int worker) {
+  WorkerBook& self = of(worker);
+  book(self, run_.executor.now());
+  if (run_.watch) run_.watch->step(self.step, run_.executor.now());
+  add(self.sum, self.step.parts, 1);
+}
+
+bool Books::count_step(int worker) {
+  const PsSystem& system = run_.system;
+  WorkerBook& self = of(worker);
+  self.step.clear(run_.executor.now());
+  const auto messages = static_cast<int>(std::max<std::size_t>(1, system.messages.size()));
+  completed_ += run_.ranks(worker) * (messages - self.dropped);
+  const std::int64_t round = static_cast<std::int64_t>(ranks_) * messages;
+  if (system.progress) {
+    system.progress(static_cast<double>(completed_) / static_cast<double>(round) / system.steps);
+  }
+  if (completed_ < (steps() + 1) * round) return false;
+  mark();
+  return true;
+}
+
+void Books::transfer(const PsParcel& parcel, int change) {
+  WorkerBook& self = of(parcel.worker);
+  const bool push = parcel.direction == Direction::push;
+  book(self, run_.executor.now());
+  self.transfers[push ? 0 : 1].change(change, run_.executor.now());
+  if (change > 0) return;
+  (push ? trace_.pushed_bytes : trace_.pulled_bytes) +=
+      run_.ranks(parcel.worker) * run_.message(parcel.message).bytes(parcel.direction);
+}
+
+void Books::book(WorkerBook& self, double until) {
+  if (until <= self.booked_until) return;
+  const bool transferring = self.transfers[0].running + self.transfers[1].running > 0;
+  (transferring ? self.sum.exposed_communication : self.sum.waiting) += until - self.booked_until;
+  if (run_.watch) {
+    run_.watch->waits(self.step.worker,
+                      transferring ? WaitCause::communication : WaitCause::waiting,
+                      self.booked_until, until);
+  }
+  self.booked_until = until;
+}
+
+void Books::settle(int message, const Contribution& push, std::int64_t version, bool used) {
+  const int ranks = run_.ranks(push.worker);
+  if (used) {
+    const auto staleness = static_cast<std::size_t>(version - push.read);
+    if (staleness >= staleness_.size()) staleness_.resize(staleness + 1, 0);
+    staleness_[staleness] += ranks;
+  } else {
+    dropped_ += ranks;
+    ++of(push.worker).dropped;
+  }
+  if (!run_.system.records_updates) return;
+  int rank = 0;
+  for (int before = 0; before < push.worker; ++before) rank += run_.ranks(before);
+  for (int i = 0; i < ranks; ++i) {
+    trace_.updates.push_back(
+        {run_.executor.now(), rank + i, message, push.read, used ? version + 1 : 0});
+  }
+}
+
+Books::Snapshot Books::snapshot() {
+  Snapshot s;
+  const double now = s.time = run_.executor.now();
+  for (WorkerBook& self : workers_) {
+    book(self, now);
+    StepSplit own = self.sum;
+    const PsStep& step = self.step;
+    const double elapsed = now - step.started - step.gated;
+    const double known = step.device - step.gated;
+    if (elapsed > 0 && known > 0) {  // of a step that is under way
+      add(own, step.parts, std::min(1.0, elapsed / known));
+    }
+    add(s.sum, own, run_.ranks(step.worker));
+    s.workers.push_back(
+        {own, step.number + 1, {self.transfers[0].until(now), self.transfers[1].until(now)}});
+  }
+  for (std::size_t link = 0; link < run_.system.links.size(); ++link) {
+    s.links.push_back(run_.executor.traffic(static_cast<LinkId>(link)));
+  }
+  for (const Activity& server : servers_) s.servers.push_back(server.until(now));
+  return s;
+}
+
+// `ranks_` more worker steps are complete.
+void Books::mark() {
+  const PsSystem& system = run_.system;
+  trace_.step_ends.push_back(run_.executor.now());
+  if (system.steady) {
+    latest_.push_back(snapshot());
+    if (latest_.size() > kRepeats + 1) latest_.pop_front();
+  }
+  trace_.extrapolated = system.steady && steps() < system.steps && repeats();
+  done_ = steps() >= system.steps || trace_.extrapolated;
+  if (steps() == 1 && !done_) {
+    base_ = snapshot();
+    staleness_.clear();
+    pushes_ = dropped_ = 0;
+  }
+  trace_.reported = trace_.step_ends.size() - 1;
+  if (trace_.extrapolated) {  // what led to the steady state is no part of it
+    base_ = latest_.front();
+    trace_.reported = kRepeats;
+  }
+}
+
+bool Books::repeats() const {
+  const std::vector<double>& ends = trace_.step_ends;
+  if (ends.size() < kRepeats + 1) return false;
+  const std::size_t last = ends.size() - 1;
+  const double step = ends[last] - ends[last - 1];
+  for (std::size_t k = 1; k < kRepeats; ++k) {
+    const double earlier = ends[last - k] - ends[last - k - 1];
+    if (std::abs(earlier - step) > agreement * step) return false;
+  }
+  for (const auto part : step_parts) {
+    const auto seconds = [&](std::size_t k) {
+      return (latest_[k].sum.*part - latest_[k - 1].sum.*part) / ranks_;
+    };
+    for (std::size_t k = 1; k < kRepeats; ++k) {
+      if (std::abs(seconds(k) - seconds(kRepeats)) > agreement * step) return false;
+    }
+  }
+  // Workers may still live on the lead that their loader has from a long first step.
+  double loading = 0;
+  for (const PsSegment& segment : run_.system.segments) {
+    if (segment.needs_input) loading += run_.system.input_seconds;
+  }
+  return loading <= step * (1 + agreement);
+}
+
+PsTrace Books::trace(const RuleChanges& changes) {
+  const Snapshot end = snapshot();
+  const double time = std::max(end.time - base_.time, std::numeric_limits<double>::min());
+  const double steps = std::max<double>(1, static_cast<double>(trace_.reported));
+  add(trace_.split, end.sum, 1 / (steps * ranks_));
+  add(trace_.split, base_.sum, -1 / (steps * ranks_));
+  std::array<double, 2> busiest{};
+  for (std::size_t w = 0; w < workers_.size(); ++w) {
+    const Snapshot::Worker &to = end.workers[w], &from = base_.workers[w];
+    const auto per_step = [&](double StepSplit::*part) {
+      return (to.sum.*part - from.sum.*part) / steps;
+    };
+    RankTimes times;
+    times.steps = static_cast<double>(to.steps - from.steps) / steps;
+    times.communicating = per_step(&StepSplit::exposed_communication);
+    times.waiting = per_step(&StepSplit::waiting);
+    times.own = time / steps - times.communicating - times.waiting;
+    trace_.workers.push_back(times);
+    trace_.worker_steps[to.steps - from.steps] += run_.ranks(static_cast<int>(w));
+    for (const std::size_t way : {0, 1}) {
+      busiest[way] = std::max(busiest[way], to.transfers[way] - from.transfers[way]);
+    }
+  }
+  trace_.push_busy = busiest[0] / time;
+  trace_.pull_busy = busiest[1] / time;
+  for (std::size_t s = 0; s < end.servers.size(); ++s) {
+    trace_.server_busy = std::max(trace_.server_busy, (end.servers[s] - base_.servers[s]) / time);
+  }
+  for (std::size_t i = 0; i < staleness_.size(); ++i) {
+    if (staleness_[i] > 0) trace_.staleness[static_cast<std::int64_t>(i)] = staleness_[i];
+  }
+  for (std::size_t link = 0; link < end.links.size(); ++link) {
+    const Executor::Traffic &to = end.links[link], &from = base_.links[link];
+    trace_.link_bytes.push_back((to.bytes - from.bytes) / steps);
+    trace_.link_busy.push_back((to.busy_seconds - from.busy_seconds) / time);
+  }
+  if (pushes_ > 0) trace_.dropped = static_cast<double>(dropped_) / static_cast<double>(pushes_);
+  trace_.stretches = changes.stretches();
+  if (end.time > 0) trace_.asynchronous_share = changes.asynchronous_seconds(end.time) / end.time;
+  return std::move(trace_);
+}
+
+}  // namespace lockstep

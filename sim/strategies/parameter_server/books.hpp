@@ -1,0 +1,98 @@
+// The books of a run: where the time of workers and servers goes, how stale updates are, when a step
+// of all is over, and whether steps repeat. What is reported lies between two snapshots, so that the
+// parts add up exactly. Private to the room.
+#pragma once
+
+#include <array>
+#include <deque>
+
+#include "strategies/parameter_server/rules/change.hpp"
+#include "strategies/parameter_server/run.hpp"
+
+namespace lockstep {
+
+// Time in which at least one of something runs.
+struct Activity {
+  int running = 0;
+  double since = 0, seconds = 0;
+
+  double until(double now) const { return seconds + (running > 0 ? now - since : 0); }
+  void change(int by, double now) {
+    seconds = until(now);
+    since = now;
+    running += by;
+  }
+};
+
+struct WorkerBook {
+  explicit WorkerBook(int worker) : step(worker) {}
+  PsStep step;
+  StepSplit sum;                      // whole steps, and the time after compute booked so far
+  StepSplit before;                   // the sum when the step began
+  double booked_until = 0;            // of the time after compute
+  int dropped = 0;                    // messages of this step that came too late
+  std::array<Activity, 2> transfers;  // by direction
+};
+
+// A push, and the version of the message that it was computed on.
+struct Contribution {
+  int worker = 0;
+  std::int64_t read = 0;
+  bool answered = false;
+};
+
+class Books {
+ public:
+  explicit Books(PsRun& run);
+
+  WorkerBook& of(int worker) { return workers_[at(worker)]; }
+  Activity& of_server(int server) { return servers_[at(server)]; }
+  bool done() const { return done_; }
+  int steps() const { return static_cast<int>(trace_.step_ends.size()); }
+
+  void begin_step(int worker);
+  // The worker has done all of its step.
+  void end_step(int worker);
+  // Counts it. True: one more step of all ranks is complete.
+  bool count_step(int worker);
+  // A transfer begins (+1) or ends (-1).
+  void transfer(const PsParcel& parcel, int change);
+  // A server takes up a push.
+  void take(const PsParcel& push) { pushes_ += run_.ranks(push.worker); }
+  // It was applied to `version` of the message, or dropped.
+  void settle(int message, const Contribution& push, std::int64_t version, bool used);
+  PsTrace trace(const RuleChanges& changes);
+
+ private:
+  struct Snapshot {
+    struct Worker {
+      StepSplit sum;
+      int steps = 0;  // begun
+      std::array<double, 2> transfers;
+    };
+    double time = 0;
+    StepSplit sum;  // over all ranks
+    std::vector<Worker> workers;
+    std::vector<Executor::Traffic> links;
+    std::vector<double> servers;
+  };
+  // Time after compute: exposed communication while an own transfer runs, waiting otherwise.
+  void book(WorkerBook& worker, double until);
+  Snapshot snapshot();
+  void mark();
+  bool repeats() const;
+
+  PsRun& run_;
+  std::deque<WorkerBook> workers_;
+  std::vector<Activity> servers_;
+  int ranks_ = 0;
+  std::int64_t completed_ = 0;  // messages of ranks' steps that were used
+  std::int64_t pushes_ = 0, dropped_ = 0;
+  std::vector<std::int64_t> staleness_;  // histogram
+  bool done_ = false;
+  Snapshot base_;                // what is reported begins here
+  std::deque<Snapshot> latest_;  // of the steps that may turn out to be the steady state
+  PsTrace trace_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,115 @@
+// See wire.hpp.
+#include "strategies/parameter_server/wire.hpp"
+
+#include "core/index.hpp"
+
+namespace lockstep {
+
+Wire::Wire(PsRun& run, Books& books) : run_(run), books_(books) {
+  const PsSystem& system = run.system;
+  for (const PsRoute& r : system.routes)
+    routes_.push_back(run.executor.add_route({r.links, r.cap}));
+  for (int server = 0; server < system.servers; ++server) inboxes_.emplace_back(run.executor);
+  for (std::size_t w = 0; w < system.workers.size(); ++w) {
+    returns_.emplace_back(run.executor, system.segments.size() + 1);
+  }
+  lanes_.resize(system.workers.size() * at(2 * (system.places + system.servers)));
+}
+
+void Wire::send(PsParcel parcel, bool first) {
+  const PsMessage& message = run_.message(parcel.message);
+  if (parcel.direction == Direction::push) ++missing_with(parcel);
+  if (run_.watch) run_.watch->leaves(parcel);
+  if (run_.system.serial_servers) {
+    first ? inbox(message.server).post_first(parcel) : inbox(message.server).post(parcel);
+    return;
+  }
+  Lane& lane = lane_of(parcel);
+  lane.waiting.push({run_.system.priorities ? message.priority : 0, queued_++, parcel});
+  if (lane.has_courier) return;
+  lane.has_courier = true;
+  run_.executor.start("courier", courier(lane));
+}
+
+Program Wire::courier(Lane& lane) {
+  while (!lane.waiting.empty()) {
+    const PsParcel parcel = lane.waiting.top().parcel;
+    lane.waiting.pop();
+    co_await carry(parcel);
+    if (parcel.direction == Direction::push) {
+      inbox(run_.message(parcel.message).server).post(parcel);
+    } else {
+      arrive(parcel);
+    }
+  }
+  lane.has_courier = false;
+}
+
+// What the server's processor does of it counts on its core; of a serial server's answer only what
+// the server waits for.
+Program Wire::carry(PsParcel parcel) {
+  Executor& executor = run_.executor;
+  const int id = way(parcel).route(parcel.direction);
+  const PsRoute& route = run_.system.routes[at(id)];
+  books_.transfer(parcel, +1);
+  const double start = executor.now();
+  ServerDemand demand(run_.core_of_server(run_.message(parcel.message).server), route.cores, start);
+  co_await executor.sleep_for(route.latency);
+  const PsFlow flowing = flow(parcel);
+  co_await executor.carry(routes_[at(id)], (1 - flowing.held) * flowing.bytes,
+                          run_.ranks(parcel.worker));
+  while (const double missed = demand.missed(executor.now())) co_await executor.sleep_for(missed);
+  if (run_.watch) run_.watch->arrives(parcel, start, executor.now());
+  if (run_.system.serial_servers && parcel.direction == Direction::pull) {
+    executor.start("drain", drain(parcel));
+  } else {
+    books_.transfer(parcel, -1);
+  }
+}
+
+// What is in buffers on the way when the server has sent it all.
+Program Wire::drain(PsParcel parcel) {
+  const double start = run_.executor.now();
+  const PsFlow flowing = flow(parcel);
+  co_await run_.executor.carry(routes_[at(way(parcel).pull)], flowing.held * flowing.bytes,
+                               run_.ranks(parcel.worker));
+  books_.transfer(parcel, -1);
+  if (run_.watch) run_.watch->drains(parcel, start, run_.executor.now());
+  arrive(parcel);
+}
+
+const PsWay& Wire::way(const PsParcel& parcel) const {
+  return run_.system.workers[at(parcel.worker)].ways[at(run_.message(parcel.message).place)];
+}
+
+// Only a serial server goes on before its answer has arrived; of a push it waits for all.
+PsFlow Wire::flow(const PsParcel& parcel) const {
+  const PsSystem& system = run_.system;
+  const PsMessage& message = run_.message(parcel.message);
+  const double bytes = message.bytes(parcel.direction);
+  if (!system.flow) return {bytes, 0};
+  const bool one_core = at(message.server) < system.core_of_server.size() &&
+                        system.core_of_server[at(message.server)] == parcel.worker;
+  PsFlow result = system.flow(way(parcel).route(parcel.direction), bytes, one_core);
+  if (parcel.direction == Direction::push || !system.serial_servers) result.held = 0;
+  return result;
+}
+
+Wire::Lane& Wire::lane_of(const PsParcel& parcel) {
+  const PsSystem& system = run_.system;
+  const PsMessage& message = run_.message(parcel.message);
+  const int number = way(parcel).one_lane ? message.place : system.places + message.server;
+  const int back = parcel.direction == Direction::pull ? 1 : 0;
+  return lanes_[at(2 * (parcel.worker * (system.places + system.servers) + number) + back)];
+}
+
+int& Wire::missing_with(const PsParcel& parcel) {
+  const int segment = run_.system.pull_overlap ? run_.message(parcel.message).needed_by : 0;
+  return returns_[at(parcel.worker)].missing[at(segment)];
+}
+
+void Wire::arrive(const PsParcel& parcel) {
+  if (--missing_with(parcel) == 0) returned(parcel.worker).ring();
+}
+
+}  // namespace lockstep
