@@ -217,7 +217,7 @@ TEST(ServerOnGpu, NeverSharesACore) {
   ParameterServerOptions options;
   Job job = toy_job();
   job.machine.host.cores = 1;
-  job.interference = true;
+  job.simulation.interference = true;
   EXPECT_EQ(build_parameter_server(job, options).system.core_of_server, std::vector<int>{-1});
 }
 

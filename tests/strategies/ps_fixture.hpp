@@ -83,7 +83,7 @@ inline PsSystem two_layers(int parts) {
   PsMessage back = system.messages.front(), front = back;
   back.segment = 2;
   back.needed_by = 1;
-  back.priority = 1;
+  back.layer = 1;
   front.segment = 3;
   front.needed_by = 0;
   system.messages.assign(static_cast<std::size_t>(parts), back);

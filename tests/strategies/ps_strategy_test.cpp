@@ -304,9 +304,10 @@ TEST(ParameterServerLinks, RoutesThatDifferInAnythingStayApart) {
   PsLinks links;
   for (const PsRoute& route : {quick, busy, measured, quick})
     links.ways.push_back({{route, route, true}});
-  const SimulatedLinks simulated = simplify(links, true);
-  EXPECT_EQ(simulated.routes.size(), 3u);
-  EXPECT_EQ(simulated.ways[0], simulated.ways[3]);
+  PsSystem system;
+  simplify(links, true, system);
+  EXPECT_EQ(system.routes.size(), 3u);
+  EXPECT_EQ(system.workers[0].ways, system.workers[3].ways);
 }
 
 TEST(ParameterServerJob, AsynchronousEqualWorkersHaveStalenessWMinusOne) {

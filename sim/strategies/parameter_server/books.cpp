@@ -51,7 +51,22 @@ bool Books::count_step(int worker) {
     system.progress(static_cast<double>(completed_) / static_cast<double>(round) / system.steps);
   }
   if (completed_ < (steps() + 1) * round) return false;
-  mark();
+  trace_.step_ends.push_back(run_.executor.now());
+  if (system.steady) {
+    latest_.push_back(snapshot());
+    if (latest_.size() > kRepeats + 1) latest_.pop_front();
+  }
+  trace_.extrapolated = system.steady && steps() < system.steps && repeats();
+  trace_.reported = trace_.step_ends.size() - 1;
+  done_ = steps() >= system.steps || trace_.extrapolated;
+  if (trace_.extrapolated) {  // what led to the steady state is no part of it
+    base_ = latest_.front();
+    trace_.reported = kRepeats;
+  } else if (steps() == 1 && !done_) {
+    base_ = snapshot();
+    staleness_.clear();
+    pushes_ = dropped_ = 0;
+  }
   return true;
 }
 
@@ -117,28 +132,6 @@ Books::Snapshot Books::snapshot() {
   }
   for (const Activity& server : servers_) s.servers.push_back(server.until(now));
   return s;
-}
-
-// `ranks_` more worker steps are complete.
-void Books::mark() {
-  const PsSystem& system = run_.system;
-  trace_.step_ends.push_back(run_.executor.now());
-  if (system.steady) {
-    latest_.push_back(snapshot());
-    if (latest_.size() > kRepeats + 1) latest_.pop_front();
-  }
-  trace_.extrapolated = system.steady && steps() < system.steps && repeats();
-  done_ = steps() >= system.steps || trace_.extrapolated;
-  if (steps() == 1 && !done_) {
-    base_ = snapshot();
-    staleness_.clear();
-    pushes_ = dropped_ = 0;
-  }
-  trace_.reported = trace_.step_ends.size() - 1;
-  if (trace_.extrapolated) {  // what led to the steady state is no part of it
-    base_ = latest_.front();
-    trace_.reported = kRepeats;
-  }
 }
 
 bool Books::repeats() const {

@@ -11,19 +11,6 @@
 
 namespace lockstep {
 
-// Time in which at least one of something runs.
-struct Activity {
-  int running = 0;
-  double since = 0, seconds = 0;
-
-  double until(double now) const { return seconds + (running > 0 ? now - since : 0); }
-  void change(int by, double now) {
-    seconds = until(now);
-    since = now;
-    running += by;
-  }
-};
-
 struct WorkerBook {
   explicit WorkerBook(int worker) : step(worker) {}
   PsStep step;
@@ -79,7 +66,6 @@ class Books {
   // Time after compute: exposed communication while an own transfer runs, waiting otherwise.
   void book(WorkerBook& worker, double until);
   Snapshot snapshot();
-  void mark();
   bool repeats() const;
 
   PsRun& run_;

@@ -16,12 +16,20 @@ struct PsJob {
   PsSystem system;
   std::vector<ServerPlace> places;
   std::vector<Key> keys;
-  PsLinks links;             // every link
-  SimulatedLinks simulated;  // those of `system`
+  PsLinks links;               // every link
+  std::vector<int> simulated;  // of `links.links`, those of `system`
   ProvenanceTally provenance;
   std::vector<std::string> notes;
 };
 
 PsJob build_parameter_server(const Job& job, const ParameterServerOptions& options);
+
+// --- workers.cpp, for build_parameter_server() alone.
+// The compute of one step in segments, and at which of them the system's messages are ready and
+// needed.
+void add_segments(const Job& job, const ParameterServerOptions& options, const StepCosts& costs,
+                  PsSystem& system);
+// One worker for equal ranks where PsSystem::workers and core_of_server had ranks.
+void fold_workers(const Job& job, PsSystem& system);
 
 }  // namespace lockstep

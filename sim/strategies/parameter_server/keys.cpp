@@ -2,7 +2,6 @@
 #include "strategies/parameter_server/keys.hpp"
 
 #include <algorithm>
-#include <cassert>
 #include <numeric>
 #include <string>
 
@@ -19,7 +18,8 @@ std::vector<Key> whole_tensors(const TrainingStep& step) {
   for (std::size_t layer = 0; layer < step.layers.size(); ++layer) {
     for (const Parameter& parameter : step.layers[layer].parameters) {
       if (!parameter.trainable || parameter.count == 0) continue;
-      keys.push_back({static_cast<int>(layer), static_cast<int>(keys.size()), parameter.count, 0});
+      keys.push_back(
+          {static_cast<int>(layer), static_cast<int>(keys.size()), parameter.count, 0, 0});
     }
   }
   return keys;
@@ -30,12 +30,24 @@ std::vector<Key> cut(const std::vector<Key>& keys, std::int64_t longest) {
   std::vector<Key> parts;
   for (const Key& key : keys) {
     for (std::int64_t from = 0; from < key.elements; from += longest) {
-      Key part = key;
-      part.elements = std::min(longest, key.elements - from);
-      parts.push_back(part);
+      const std::int64_t elements = std::min(longest, key.elements - from);
+      parts.push_back({key.layer, key.tensor, elements, key.server, key.first + from});
     }
   }
   return parts;
+}
+
+// The tensor's elements below end(0) go to server 0, the next ones below end(1) to server 1, and so
+// on.
+template <class End>
+void spread(const Key& tensor, int servers, const End& end, std::vector<Key>& keys) {
+  std::int64_t from = 0;
+  for (int server = 0; server < servers; ++server) {
+    const std::int64_t to = std::min(tensor.elements, end(server));
+    if (to <= from) continue;
+    keys.push_back({tensor.layer, tensor.tensor, to - from, server, from});
+    from = to;
+  }
 }
 
 std::vector<Key> split_large(const std::vector<Key>& tensors, int servers) {
@@ -44,33 +56,24 @@ std::vector<Key> split_large(const std::vector<Key>& tensors, int servers) {
     if (tensor.elements < kLargeTensor) {
       keys.push_back(tensor);
       keys.back().server = static_cast<int>(tensor.tensor * std::int64_t{9973} % servers);
-      continue;
-    }
-    std::int64_t from = 0;
-    for (int server = 0; server < servers; ++server) {
-      const std::int64_t to = tensor.elements * (server + 1) / servers;
-      keys.push_back({tensor.layer, tensor.tensor, to - from, server});
-      from = to;
+    } else {
+      spread(
+          tensor, servers, [&](int server) { return tensor.elements * (server + 1) / servers; },
+          keys);
     }
   }
   return keys;
 }
 
 std::vector<Key> equal_ranges(const std::vector<Key>& tensors, int servers) {
-  std::int64_t total = 0;
+  std::int64_t total = 0, position = 0;  // of a tensor in the concatenation
   for (const Key& tensor : tensors) total += tensor.elements;
   std::vector<Key> keys;
-  std::int64_t position = 0;  // of the next element in the concatenation
-  int server = 0;
   for (const Key& tensor : tensors) {
-    const std::int64_t end = position + tensor.elements;
-    while (position < end) {
-      while (server + 1 < servers && position >= total * (server + 1) / servers) ++server;
-      const std::int64_t range_end = server + 1 < servers ? total * (server + 1) / servers : total;
-      const std::int64_t to = std::min(end, range_end);
-      keys.push_back({tensor.layer, tensor.tensor, to - position, server});
-      position = to;
-    }
+    spread(
+        tensor, servers, [&](int server) { return total * (server + 1) / servers - position; },
+        keys);
+    position += tensor.elements;
   }
   return keys;
 }
@@ -99,28 +102,6 @@ void assign_balanced(std::vector<Key>& keys, int servers) {
   }
 }
 
-std::vector<Key> keys_of(const TrainingStep& step, const KeyLayout& layout) {
-  assert(layout.servers >= 1);
-  const std::vector<Key> tensors = whole_tensors(step);
-  switch (layout.rule) {
-    case KeyRule::split_large:
-      return cut(split_large(tensors, layout.servers), layout.partition_elements);
-    case KeyRule::ranges:
-      return cut(equal_ranges(tensors, layout.servers), layout.partition_elements);
-    case KeyRule::hash: {
-      std::vector<Key> keys = cut(tensors, layout.partition_elements);
-      assign_by_hash(keys, layout.servers);
-      return keys;
-    }
-    case KeyRule::balanced: {
-      std::vector<Key> keys = cut(tensors, layout.partition_elements);
-      assign_balanced(keys, layout.servers);
-      return keys;
-    }
-  }
-  return {};
-}
-
 }  // namespace
 
 std::uint64_t djb2(std::string_view text) {
@@ -130,11 +111,15 @@ std::uint64_t djb2(std::string_view text) {
 }
 
 std::vector<Key> make_keys(const TrainingStep& step, const KeyLayout& layout) {
-  std::vector<Key> keys = keys_of(step, layout);
-  for (std::size_t i = 1; i < keys.size(); ++i) {
-    if (keys[i].tensor == keys[i - 1].tensor)
-      keys[i].first = keys[i - 1].first + keys[i - 1].elements;
+  const std::vector<Key> tensors = whole_tensors(step);
+  if (layout.rule == KeyRule::split_large) {
+    return cut(split_large(tensors, layout.servers), layout.partition_elements);
   }
+  if (layout.rule == KeyRule::ranges) {
+    return cut(equal_ranges(tensors, layout.servers), layout.partition_elements);
+  }
+  std::vector<Key> keys = cut(tensors, layout.partition_elements);
+  (layout.rule == KeyRule::hash ? assign_by_hash : assign_balanced)(keys, layout.servers);
   return keys;
 }
 

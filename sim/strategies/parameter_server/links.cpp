@@ -23,183 +23,161 @@ class Wiring {
 
   // From the rank's device to the place (push) or back (pull).
   PsRoute route(int rank, const ServerPlace& place, bool push) {
-    const int node = rank / machine_.gpus_per_node, place_node = place.node;
-    PsRoute route;
+    route_ = {};
+    const int node = node_of(rank);
+    const int from = push ? node : place.node, to = push ? place.node : node;
     if (machine_.device.architecture == Architecture::cpu) {
-      between_cpus(route, node, place_node, push);
+      between_cpus(from, to);
     } else if (place.gpu >= 0) {
-      to_gpu(route, rank, place.gpu, push);
+      to_gpu(rank, place.gpu, push);
     } else {
-      take(route, host_device_copy(machine_, 1));
-      pcie(route, rank, push);
-      if (node != place_node) {
-        take(route, host_host_copy(machine_, 1));
-        staging(route, node);
-        fabric(route, node, place_node, push);
+      take(host_device_copy(machine_, 1));
+      pcie(rank, push);
+      if (from != to) {
+        take(host_host_copy(machine_, 1));
+        staging(node);
+        fabric(from, to);
       }
-      memory(route, place_node, 1);
+      memory(place.node, 1);
     }
-    scale(route);
-    return route;
+    // An anchor's communication scale makes every transfer longer.
+    route_.latency *= job_.communication_scale;
+    route_.cap /= job_.communication_scale;
+    return route_;
   }
 
  private:
   using Name = std::tuple<LinkClass, int, int, End>;  // class, node or leaf, index there, direction
 
-  int link(LinkClass kind, int place, int index, End end, double capacity) {
+  // The route crosses this link.
+  void cross(LinkClass kind, int place, int index, End end, double capacity) {
     const auto [entry, fresh] =
         links_.try_emplace({kind, place, index, end}, static_cast<int>(result_.links.size()));
-    if (fresh) {
-      const double speed = left(kind, place, {});
-      result_.links.push_back({kind, place, speed * capacity / job_.communication_scale});
-      result_.links.back().varies = varies(kind, place);
-    }
-    return entry->second;
-  }
-
-  // Whether some neighbour's bursts, or that it becomes slow, change what is left of it.
-  bool varies(LinkClass kind, int place) const {
+    route_.links.push_back(entry->second);
+    if (!fresh) return;
+    // Neighbours' bursts, and that a link becomes slow, change what is left of it.
     const LinkMoment worst{std::numeric_limits<double>::infinity(),
                            std::vector<bool>(job_.stragglers.neighbours.size(), true)};
-    return left(kind, place, worst) < left(kind, place, {});
+    const double speed = left(kind, place, {});
+    result_.links.push_back({kind, place, speed * capacity / job_.communication_scale});
+    result_.links.back().varies = left(kind, place, worst) < speed;
   }
   double left(LinkClass kind, int place, const LinkMoment& moment) const {
     return speed_left(job_.stragglers, machine_.fabric, kind, place, moment);
   }
 
   // A copy's own latency and rate, whatever shares its links.
-  static void take(PsRoute& route, const CopyCost& copy) {
-    route.latency += copy.latency_seconds;
-    if (copy.bytes_per_second > 0) route.cap = std::min(route.cap, copy.bytes_per_second);
+  void take(const CopyCost& copy) {
+    route_.latency += copy.latency_seconds;
+    if (copy.bytes_per_second > 0) route_.cap = std::min(route_.cap, copy.bytes_per_second);
   }
 
   // A curve, if there is one, tells for each message what it takes (PsSystem::flow); the
   // route has the rate of bulk data then.
-  void between_cpus(PsRoute& route, int node, int place_node, bool push) {
-    const bool local = node == place_node;
-    CopyCost copy = local ? loopback_copy(machine_, bulk) : host_host_copy(machine_, bulk);
-    route.cores = copy.cores / job_.communication_scale;
+  void between_cpus(int from, int to) {
+    CopyCost copy = from == to ? loopback_copy(machine_, bulk) : host_host_copy(machine_, bulk);
+    route_.cores = copy.cores / job_.communication_scale;
     if (copy.provenance != Provenance::modelled) {
-      route.measured = local ? 1 : 2;
+      route_.measured = from == to ? 1 : 2;
       copy.bytes_per_second = bulk / copy.seconds(bulk);
       copy.latency_seconds = 0;
     }
-    take(route, copy);
-    if (local) {
-      memory(route, node, 2);
-    } else {
-      fabric(route, node, place_node, push, copy.bytes_per_second);
-    }
+    take(copy);
+    from == to ? memory(from, 2) : fabric(from, to, copy.bytes_per_second);
   }
 
   // What one GPU sends to others of its node without NVLink, or receives from them: all of its
   // copies together reach what one of them does, and less than its PCIe link, on which they count.
-  void between_gpus(PsRoute& route, int rank, bool from_gpu, double bytes_per_second) {
-    pcie(route, rank, from_gpu);
-    const int carrier = route.links.back();
-    const int node = rank / machine_.gpus_per_node;
-    const int index = machine_.gpus_per_node + rank % machine_.gpus_per_node;
-    route.links.push_back(
-        link(LinkClass::pcie, node, index, from_gpu ? End::out : End::in, bytes_per_second));
-    result_.links[at(route.links.back())].part_of = carrier;
+  void beside_gpus(int rank, bool from_gpu, double bytes_per_second) {
+    pcie(rank, from_gpu);
+    const int carrier = route_.links.back(), gpus = machine_.gpus_per_node;
+    cross(LinkClass::pcie, node_of(rank), gpus + rank % gpus, from_gpu ? End::out : End::in,
+          bytes_per_second);
+    result_.links[at(route_.links.back())].part_of = carrier;
   }
 
   // GPUs behind one switch share its link to the host (fact 140).
-  void pcie(PsRoute& route, int rank, bool from_gpu) {
+  void pcie(int rank, bool from_gpu) {
     const int index = rank % machine_.gpus_per_node / std::max(1, machine_.pcie.gpus_per_switch);
-    route.links.push_back(link(LinkClass::pcie, rank / machine_.gpus_per_node, index,
-                               from_gpu ? End::out : End::in,
-                               pcie_bytes_per_second(machine_.pcie)));
+    cross(LinkClass::pcie, node_of(rank), index, from_gpu ? End::out : End::in,
+          pcie_bytes_per_second(machine_.pcie));
   }
 
-  void memory(PsRoute& route, int node, int times) {
-    if (machine_.host.memory_bandwidth <= 0) return;
-    const int id = link(LinkClass::host_memory, node, 0, End::both, machine_.host.memory_bandwidth);
-    route.links.insert(route.links.end(), at(times), id);
+  void memory(int node, int times) {
+    const double bandwidth = machine_.host.memory_bandwidth;
+    for (int i = 0; i < times && bandwidth > 0; ++i) {
+      cross(LinkClass::host_memory, node, 0, End::both, bandwidth);
+    }
   }
 
   // Without GPUDirect a message is written to host memory and read again by the NIC.
-  void staging(PsRoute& route, int node) {
-    if (!machine_.fabric.gpu_direct) memory(route, node, 2);
+  void staging(int node) {
+    if (!machine_.fabric.gpu_direct) memory(node, 2);
   }
 
   // `least`: what one connection has been seen to reach.
-  void fabric(PsRoute& route, int worker_node, int place_node, bool push, double least = 0) {
-    const double rate =
-        std::max(least, nic_payload_rate(machine_) * std::max(1, machine_.fabric.nics_per_node));
-    const int from = push ? worker_node : place_node, to = push ? place_node : worker_node;
-    route.links.push_back(link(LinkClass::nic, from, 0, End::out, rate));
-    route.links.push_back(link(LinkClass::nic, to, 0, End::in, rate));
-    uplinks(route, from, to);
-    trunks(route, from, to);
-  }
-
-  // Nodes below one leaf switch share what leads above it, and those of other leaves are there.
-  void uplinks(PsRoute& route, int from, int to) {
+  void fabric(int from, int to, double least = 0) {
     const FabricSpec& tree = machine_.fabric;
-    if (tree.nodes_per_leaf <= 0) return;
-    const int leaf = from / tree.nodes_per_leaf, other = to / tree.nodes_per_leaf;
-    if (leaf == other) return;
-    const double rate = uplink_rate(machine_);
-    route.links.push_back(link(LinkClass::uplink, leaf, 0, End::out, rate));
-    route.links.push_back(link(LinkClass::uplink, other, 0, End::in, rate));
-  }
-
-  void trunks(PsRoute& route, int from, int to) {
-    const std::vector<Trunk>& all = machine_.fabric.trunks;
-    for (std::size_t t = 0; t < all.size(); ++t) {
-      const bool there = is_on(all[t].one, from) && is_on(all[t].other, to);
-      if (!there && !(is_on(all[t].other, from) && is_on(all[t].one, to))) continue;
-      route.links.push_back(link(LinkClass::trunk, static_cast<int>(t), 0,
-                                 there ? End::out : End::in, trunk_rate(machine_, all[t])));
+    const double nic =
+        std::max(least, nic_payload_rate(machine_) * std::max(1, tree.nics_per_node));
+    cross(LinkClass::nic, from, 0, End::out, nic);
+    cross(LinkClass::nic, to, 0, End::in, nic);
+    // Nodes below one leaf switch share what leads above it, and those of other leaves are there.
+    const int below = tree.nodes_per_leaf;
+    if (below > 0 && from / below != to / below) {
+      cross(LinkClass::uplink, from / below, 0, End::out, uplink_rate(machine_));
+      cross(LinkClass::uplink, to / below, 0, End::in, uplink_rate(machine_));
+    }
+    for (std::size_t t = 0; t < tree.trunks.size(); ++t) {
+      const Trunk& trunk = tree.trunks[t];
+      const bool there = is_on(trunk.one, from) && is_on(trunk.other, to);
+      if (!there && !(is_on(trunk.other, from) && is_on(trunk.one, to))) continue;
+      cross(LinkClass::trunk, static_cast<int>(t), 0, there ? End::out : End::in,
+            trunk_rate(machine_, trunk));
     }
   }
 
-  void to_gpu(PsRoute& route, int rank, int place_gpu, bool push) {
-    const int node = rank / machine_.gpus_per_node;
-    const int place_node = place_gpu / machine_.gpus_per_node;
+  void to_gpu(int rank, int place_gpu, bool push) {
+    const int node = node_of(rank), place_node = node_of(place_gpu);
     const int from = push ? rank : place_gpu, to = push ? place_gpu : rank;
     if (rank == place_gpu) {  // a copy inside device memory: read and written
       const double bytes = 1e9;
-      route.cap = bytes / job_.costs->stream(2 * bytes, 1).busy;
+      route_.cap = bytes / job_.costs->stream(2 * bytes, 1).busy;
       return;
     }
     if (node != place_node) {
-      take(route, host_host_copy(machine_, 1));
-      pcie(route, from, true);
-      staging(route, node);
-      staging(route, place_node);
-      fabric(route, node, place_node, push);
-      pcie(route, to, false);
+      take(host_host_copy(machine_, 1));
+      pcie(from, true);
+      staging(node);
+      staging(place_node);
+      fabric(node_of(from), node_of(to));
+      pcie(to, false);
       return;
     }
     const CopyCost copy = device_device_copy(machine_, bulk);
-    take(route, copy);
+    take(copy);
     for (const LinkLoad& load : copy.links) {
       if (load.link == LinkClass::nvlink) {
         const int gpus = machine_.gpus_per_node;
-        route.links.push_back(link(load.link, node, from % gpus, End::out, load.capacity));
-        route.links.push_back(link(load.link, node, to % gpus, End::in, load.capacity));
+        cross(load.link, node, from % gpus, End::out, load.capacity);
+        cross(load.link, node, to % gpus, End::in, load.capacity);
       } else if (load.link == LinkClass::pcie) {
-        between_gpus(route, from, true, copy.bytes_per_second);
-        between_gpus(route, to, false, copy.bytes_per_second);
+        beside_gpus(from, true, copy.bytes_per_second);
+        beside_gpus(to, false, copy.bytes_per_second);
       } else if (load.link == LinkClass::host_memory) {
-        memory(route, node, 2);
+        memory(node, 2);
       }
     }
   }
 
-  // An anchor's communication scale makes every transfer longer.
-  void scale(PsRoute& route) const {
-    route.latency *= job_.communication_scale;
-    route.cap /= job_.communication_scale;
-  }
+  int node_of(int rank) const { return rank / machine_.gpus_per_node; }
 
   static constexpr double bulk = 64 * 1024.0 * 1024.0;  // bytes, long enough for the final rate
   const Job& job_;
   const Machine& machine_;
   PsLinks& result_;
   std::map<Name, int> links_;
+  PsRoute route_;  // under construction
 };
 
 }  // namespace
@@ -311,11 +289,11 @@ bool never_tightest(int id, const Usage& use, const std::vector<PsLink>& links) 
 
 }  // namespace
 
-SimulatedLinks simplify(const PsLinks& links, bool contention) {
+std::vector<int> simplify(const PsLinks& links, bool contention, PsSystem& system) {
   const std::vector<Usage> usage = usage_of(links);
-  SimulatedLinks result;
+  std::vector<int> original;
   constexpr int kCap = -2, kDrop = -3;
-  std::vector<int> simulated;  // of each link its index in the result, or what becomes of it
+  std::vector<int> simulated;  // of each link its index in the system, or what becomes of it
   for (std::size_t id = 0; id < links.links.size(); ++id) {
     const PsLink& link = links.links[id];
     if (!contention || (usage[id].one_flow() && !link.varies)) {
@@ -323,9 +301,9 @@ SimulatedLinks simplify(const PsLinks& links, bool contention) {
     } else if (!link.varies && never_tightest(static_cast<int>(id), usage[id], links.links)) {
       simulated.push_back(kDrop);
     } else {
-      simulated.push_back(static_cast<int>(result.capacity.size()));
-      result.capacity.push_back(link.capacity);
-      result.original.push_back(static_cast<int>(id));
+      simulated.push_back(static_cast<int>(original.size()));
+      system.links.push_back(link.capacity);
+      original.push_back(static_cast<int>(id));
     }
   }
 
@@ -338,44 +316,39 @@ SimulatedLinks simplify(const PsLinks& links, bool contention) {
       if (simulated[at(id)] != kCap) continue;
       out.cap = std::min(out.cap, links.links[at(id)].capacity / crossings(route, id));
     }
-    const auto [entry, fresh] = known.try_emplace(out, static_cast<int>(result.routes.size()));
-    if (fresh) result.routes.push_back(std::move(out));
+    const auto [entry, fresh] = known.try_emplace(out, static_cast<int>(system.routes.size()));
+    if (fresh) system.routes.push_back(std::move(out));
     return entry->second;
   };
   for (const std::vector<PsLinks::Way>& ways : links.ways) {
-    std::vector<PsWay>& row = result.ways.emplace_back();
-    for (const auto& way : ways) row.push_back({simplified(way.push), 0, way.one_lane});
+    PsWorker& worker = system.workers.emplace_back();
+    for (const auto& way : ways) worker.ways.push_back({simplified(way.push), 0, way.one_lane});
   }
   for (std::size_t rank = 0; rank < links.ways.size(); ++rank) {
     for (std::size_t place = 0; place < links.ways[rank].size(); ++place) {
-      result.ways[rank][place].pull = simplified(links.ways[rank][place].pull);
+      system.workers[rank].ways[place].pull = simplified(links.ways[rank][place].pull);
     }
   }
-  return result;
+  return original;
 }
 
 void add_changes(const Job& job, const std::vector<PsLink>& links, PsSystem& system) {
-  for (const SlowLink& slow : job.stragglers.slow_links) {
-    if (slow.from <= 0) continue;
-    PsSlowing slowing{slow.from, {}};
+  // Those of nodes where nothing changes, too.
+  const auto varying = [&](LinkClass kind) {
+    std::vector<int> result;
     for (std::size_t i = 0; i < links.size(); ++i) {
-      if (links[i].varies && links[i].kind == slow.link) {
-        slowing.links.push_back(static_cast<int>(i));
-      }
+      if (links[i].varies && links[i].kind == kind) result.push_back(static_cast<int>(i));
     }
-    system.slowings.push_back(std::move(slowing));
+    return result;
+  };
+  for (const SlowLink& slow : job.stragglers.slow_links) {
+    if (slow.from > 0) system.slowings.push_back({slow.from, varying(slow.link)});
   }
   std::vector<std::size_t> numbers;  // in the scenario
   for (std::size_t n = 0; n < job.stragglers.neighbours.size(); ++n) {
     const std::optional<Bursts> bursts = bursts_of(job, n);
     if (!bursts) continue;
-    PsNeighbour neighbour{*bursts, {}};
-    for (std::size_t i = 0; i < links.size(); ++i) {
-      // Those of other nodes, too: what is left of them does not change.
-      if (!links[i].varies || links[i].kind != job.stragglers.neighbours[n].link) continue;
-      neighbour.links.push_back(static_cast<int>(i));
-    }
-    system.neighbours.push_back(std::move(neighbour));
+    system.neighbours.push_back({*bursts, varying(job.stragglers.neighbours[n].link)});
     numbers.push_back(n);
   }
   system.capacity = [stragglers = job.stragglers, fabric = job.machine.fabric, links, numbers](

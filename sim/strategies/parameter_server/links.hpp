@@ -53,17 +53,12 @@ std::vector<int> shared_cores(const Job& job, const std::vector<ServerPlace>& pl
 // What the curve of a route that has one (route.measured > 0) says of a message alone.
 CopyCost measured_copy(const Machine& machine, const PsRoute& route, double bytes);
 
-// The links that must be simulated. Of the links whose capacity stays, one that is used by one flow
-// at a time becomes a rate cap of its route, and one that is never the bottleneck is dropped. Ranks
-// whose routes are alike then have the very same ones. Times stay the same. Without contention every
-// link becomes a cap: nobody slows down anybody.
-struct SimulatedLinks {
-  std::vector<double> capacity;
-  std::vector<int> original;  // index in PsLinks::links of each
-  std::vector<PsRoute> routes;
-  std::vector<std::vector<PsWay>> ways;  // [rank][place]
-};
-SimulatedLinks simplify(const PsLinks& links, bool contention);
+// Sets links and routes of the system, and a worker for each rank with its ways; returns the index
+// in PsLinks::links of each simulated link. Of the links whose capacity stays, one that is used by
+// one flow at a time becomes a rate cap of its route, and one that is never the bottleneck is
+// dropped. Ranks whose routes are alike then have the very same ones. Times stay the same. Without
+// contention every link becomes a cap: nobody slows down anybody.
+std::vector<int> simplify(const PsLinks& links, bool contention, PsSystem& system);
 
 // Bursts of neighbours and links that become slow on `links`, which are those of system.links.
 void add_changes(const Job& job, const std::vector<PsLink>& links, PsSystem& system);

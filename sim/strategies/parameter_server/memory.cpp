@@ -10,6 +10,8 @@
 
 namespace lockstep {
 
+namespace {
+
 MemoryPlan worker_memory_plan(const Job& job, const ParameterServerOptions& options) {
   MemoryPlan plan;
   plan.micro_batches = job.accumulation * options.exchange_every;
@@ -61,32 +63,36 @@ ServerPlan server_memory_plan(const Job& job, const ParameterServerOptions& opti
   return plan;
 }
 
-MemoryUse parameter_server_memory(const Job& job, const ParameterServerOptions& options,
-                                  const std::vector<Key>& keys, const MemoryAsked& asked) {
+// Of processes beside each other.
+template <class Sum>
+void add(Sum& sum, const StepMemory& memory) {
+  sum.allocated += memory.allocated;
+  sum.reserved += memory.reserved;
+  sum.device += memory.device;
+  sum.retries += memory.retries;
+}
+
+}  // namespace
+
+MemoryUse ParameterServer::memory(const Job& job, const MemoryAsked& asked) const {
+  const ParameterServerOptions& options = options_;
+  const PsJob ps = build_parameter_server(job, options);
   const StepMemory worker =
       step_memory(*job.step, worker_memory_plan(job, options), job.machine.device, asked);
   MemoryUse use = memory_use(worker, job.machine.device);
   if (options.placement != ServerPlacement::gpu) return use;
 
   // The servers of one GPU are processes beside the worker's: all of them count.
-  const std::vector<ServerPlace> places = server_places(job.machine, job.gpus, options);
-  std::vector<StepMemory> of_place(places.size());
+  std::vector<StepMemory> of_place(ps.places.size());
   for (int server = 0; server < options.servers; ++server) {
     const StepMemory one =
-        server_memory(server_memory_plan(job, options, keys, server), job.machine.device);
-    StepMemory& sum = of_place[static_cast<std::size_t>(server) % places.size()];
-    sum.allocated += one.allocated;
-    sum.reserved += one.reserved;
-    sum.device += one.device;
-    sum.retries += one.retries;
+        server_memory(server_memory_plan(job, options, ps.keys, server), job.machine.device);
+    add(of_place[static_cast<std::size_t>(server) % ps.places.size()], one);
   }
   const StepMemory& fullest =
       *std::max_element(of_place.begin(), of_place.end(),
                         [](const auto& a, const auto& b) { return a.device < b.device; });
-  use.allocated += fullest.allocated;
-  use.reserved += fullest.reserved;
-  use.device += fullest.device;
-  use.retries += fullest.retries;
+  add(use, fullest);
   use.at_peak["parameter server"] = fullest.allocated;
   return use;
 }

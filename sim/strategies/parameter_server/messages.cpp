@@ -21,49 +21,39 @@ constexpr double top_k_passes = 5;
 constexpr double feedback_passes = 3;
 constexpr int top_k_launches = 14;  // of one tensor: three of each pass, gather and feedback
 
-double streaming_seconds(const Job& job, bool on_device, double bytes, int tensors,
-                         double neighbours) {
-  if (on_device) return neighbours * job.costs->stream(bytes, tensors).span;
-  // Streaming reaches about 0.8 of the memory bandwidth (fact 128).
-  const double rate = 0.8 * job.machine.host.memory_bandwidth / neighbours;
-  return rate > 0 ? bytes / rate : 0;
-}
-
 }  // namespace
 
-std::vector<Bundle> bundles(const std::vector<Key>& keys, int servers, bool by_key, bool join,
-                            double smallest) {
-  std::vector<Bundle> result;
-  if (!by_key) {
-    for (int server = 0; server < servers; ++server) result.push_back({.server = server});
-    for (const Key& key : keys) result[at(key.server)].add(key);
-    std::erase_if(result, [](const Bundle& bundle) { return bundle.elements == 0; });
-    return result;
-  }
-  std::vector<Key> ordered = keys;
-  std::stable_sort(ordered.begin(), ordered.end(),
-                   [](const Key& a, const Key& b) { return a.layer > b.layer; });
-  std::vector<Bundle> open;  // by server
-  for (int server = 0; server < servers; ++server) open.push_back({.server = server});
-  const auto send = [&](Bundle& bundle) {
-    if (bundle.elements > 0) result.push_back(bundle);
-    bundle = {.server = bundle.server};
-  };
-  for (const Key& key : ordered) {
-    Bundle& bundle = open[at(key.server)];
-    const bool same_layer = join && bundle.layer == key.layer;
-    if (!same_layer && bundle.elements >= smallest) send(bundle);
-    bundle.layer = key.layer;
-    bundle.add(key);
-  }
-  for (Bundle& bundle : open) send(bundle);
-  std::stable_sort(result.begin(), result.end(),
-                   [](const Bundle& a, const Bundle& b) { return a.layer > b.layer; });
-  return result;
+bool pushes_overlap(const Job& job, const ParameterServerOptions& options) {
+  return options.overlap && job.gradient_clipping == 0;
 }
 
-double elasticity(const ParameterServerOptions& options, int workers) {
-  return options.elasticity > 0 ? options.elasticity : 0.9 / workers;
+bool travel_by_key(const Job& job, const ParameterServerOptions& options) {
+  return pushes_overlap(job, options) || options.pull_overlap || options.partition_bytes > 0;
+}
+
+std::vector<PsMessage> make_messages(std::vector<Key> keys, int servers, bool by_key, bool join,
+                                     double smallest) {
+  const auto back_first = [](const auto& a, const auto& b) { return a.layer > b.layer; };
+  if (by_key) std::stable_sort(keys.begin(), keys.end(), back_first);
+  std::vector<PsMessage> result, open;  // the open ones by server
+  for (int server = 0; server < servers; ++server) open.push_back({.server = server});
+  const auto send = [&](PsMessage& message) {
+    if (message.elements > 0) result.push_back(message);
+    message = {.server = message.server};
+  };
+  for (const Key& key : keys) {
+    PsMessage& message = open[at(key.server)];
+    const bool same_layer = join && message.layer == key.layer;
+    if (by_key && !same_layer && message.elements >= smallest) send(message);
+    if (by_key) message.layer = key.layer;
+    message.elements += static_cast<double>(key.elements);
+    std::vector<ParameterPiece>& pieces = message.pieces;
+    if (pieces.empty() || pieces.back().parameter != key.tensor) ++message.tensors;
+    pieces.push_back({key.tensor, key.first, key.elements});
+  }
+  for (PsMessage& message : open) send(message);
+  std::stable_sort(result.begin(), result.end(), back_first);
+  return result;
 }
 
 Weighting weighting(const ParameterServerOptions& options) {
@@ -77,85 +67,91 @@ double push_element_bytes(const ParameterServerOptions& options, Precision preci
   return weights ? parameter_bytes(precision) : gradient_bytes(precision);
 }
 
-double pull_element_bytes(const ParameterServerOptions& options, Precision precision) {
-  return options.element_bytes > 0 ? options.element_bytes : parameter_bytes(precision);
+namespace {
+
+// Returns the bytes that a server reads and writes to add the gradient to a sum.
+double set_bytes(const ParameterServerOptions& options, Precision precision, PsMessage& message) {
+  const double pulled =
+      options.element_bytes > 0 ? options.element_bytes : parameter_bytes(precision);
+  const double dense = message.elements * push_element_bytes(options, precision);
+  message.pull_bytes = message.elements * pulled;
+  message.push_bytes = dense;
+  if (std::holds_alternative<HalfPush>(options.compression)) {
+    message.push_bytes = std::min(dense, 2 * message.elements);
+  } else if (const auto* top = std::get_if<TopK>(&options.compression)) {
+    message.push_bytes = top->share * (dense + index_bytes * message.elements);
+    return 2 * top->share * dense;
+  }
+  return 2 * dense;
 }
+
+}  // namespace
 
 // The first gradient of an update is copied, others are added: two and three times its bytes (facts
 // 75, 80), less where few of its elements came. Servers of one host share its memory bandwidth.
-PricedMessage price_message(const Job& job, const ParameterServerOptions& options,
-                            const std::vector<ServerPlace>& places, const Bundle& bundle) {
-  PricedMessage priced;
-  PsMessage& message = priced.message;
-  message.server = bundle.server;
-  message.place = static_cast<int>(at(bundle.server) % places.size());
-  message.priority = bundle.layer;
-  message.pieces = bundle.pieces;
-  const double dense = bundle.elements * push_element_bytes(options, job.step->precision);
-  message.push_bytes = dense;
-  message.pull_bytes = bundle.elements * pull_element_bytes(options, job.step->precision);
-  double added = 2 * dense;  // read and written to add a gradient to the sum
-  if (std::holds_alternative<HalfPush>(options.compression)) {
-    message.push_bytes = std::min(dense, 2 * bundle.elements);
-  } else if (const auto* top = std::get_if<TopK>(&options.compression)) {
-    message.push_bytes = top->share * (dense + index_bytes * bundle.elements);
-    added = 2 * top->share * dense;
-  }
-
+ServiceProvenance price(const Job& job, const ParameterServerOptions& options,
+                        const std::vector<ServerPlace>& places, PsMessage& message) {
+  const Precision precision = job.step->precision;
+  const double dense = message.elements * push_element_bytes(options, precision);
+  const double added = set_bytes(options, precision, message);
   // On CPUs a server is a process like a rank, and has a core to itself as long as there are
   // enough.
-  const ServerPlace& place = place_of(places, bundle.server);
+  message.place = static_cast<int>(at(message.server) % places.size());
+  const ServerPlace& place = places[at(message.place)];
   const bool on_cores = job.machine.device.architecture == Architecture::cpu;
   const bool on_device = on_cores || place.gpu >= 0;
   const double servers = place.servers;
   const double neighbours = on_cores ? std::max(1.0, servers / job.machine.host.cores) : servers;
+  ServiceProvenance provenance;
+  // Streaming on a host reaches about 0.8 of its memory bandwidth (fact 128).
+  const double host_rate = 0.8 * job.machine.host.memory_bandwidth / neighbours;
   const auto streaming = [&](double bytes) {
-    return streaming_seconds(job, on_device, bytes, bundle.tensors, neighbours);
+    if (!on_device) return host_rate > 0 ? bytes / host_rate : 0;
+    return neighbours * job.costs->stream(bytes, message.tensors).span;
   };
-  priced.sums = priced.update = Provenance::modelled;
   message.keep_seconds = streaming(message.push_bytes + dense);
   message.accumulate_seconds = streaming(message.push_bytes + added);
   if (on_device) {
-    priced.sums =
-        std::max(job.costs->stream(message.push_bytes + dense, bundle.tensors).provenance,
-                 job.costs->stream(message.push_bytes + added, bundle.tensors).provenance);
+    provenance.sums =
+        std::max(job.costs->stream(message.push_bytes + dense, message.tensors).provenance,
+                 job.costs->stream(message.push_bytes + added, message.tensors).provenance);
   }
   if (options.consistency == Consistency::elastic) {
     // Both sets of weights are read, the server's and the answer are written (fact 88).
     message.update_seconds = streaming(4 * dense);
-    priced.update = priced.sums;
-    return priced;
+    provenance.update = provenance.sums;
+    return provenance;
   }
   if (on_device) {
     std::vector<int> tensors;
-    for (const ParameterPiece& piece : bundle.pieces) tensors.push_back(piece.parameter);
-    const QueuedWork update = job.costs->optimizer(
-        of_tensors(job.optimizer, tensors), job.step->precision, bundle.elements, bundle.tensors);
+    for (const ParameterPiece& piece : message.pieces) tensors.push_back(piece.parameter);
+    const QueuedWork update = job.costs->optimizer(of_tensors(job.optimizer, tensors), precision,
+                                                   message.elements, message.tensors);
     message.update_seconds = neighbours * update.span;
-    priced.update = update.provenance;
+    provenance.update = update.provenance;
   } else {
-    message.update_seconds = neighbours * host_optimizer_seconds(job.optimizer, job.step->precision,
-                                                                 bundle.elements, job.machine.host);
+    message.update_seconds =
+        neighbours *
+        host_optimizer_seconds(job.optimizer, precision, message.elements, job.machine.host);
   }
   if (const Weighting by = weighting(options); compensates(by)) {
     // The weights that the worker read are kept, and read again for its gradient (fact 85); the
     // adaptive lambda's mean square is read and written.
     const double streams = by == Weighting::compensated_adaptive ? 4 : 2;
-    message.update_seconds +=
-        streaming(streams * bundle.elements * parameter_bytes(job.step->precision));
+    message.update_seconds += streaming(streams * message.elements * parameter_bytes(precision));
   }
-  return priced;
+  return provenance;
 }
 
 QueuedWork compression_work(const Job& job, const ParameterServerOptions& options,
-                            const Bundle& bundle) {
+                            const PsMessage& message) {
   const double bytes = gradient_bytes(job.step->precision);
   if (std::holds_alternative<HalfPush>(options.compression) && bytes > 2) {
-    return job.costs->stream((bytes + 2) * bundle.elements, bundle.tensors);  // a cast
+    return job.costs->stream((bytes + 2) * message.elements, message.tensors);  // a cast
   }
   if (std::holds_alternative<TopK>(options.compression)) {
-    return job.costs->stream((top_k_passes + feedback_passes) * bytes * bundle.elements,
-                             top_k_launches * bundle.tensors);
+    return job.costs->stream((top_k_passes + feedback_passes) * bytes * message.elements,
+                             top_k_launches * message.tensors);
   }
   return {};
 }

@@ -13,7 +13,7 @@
 #include "results/staleness.hpp"
 #include "strategies/common/whole_matrices.hpp"
 #include "strategies/parameter_server/build.hpp"
-#include "strategies/parameter_server/messages.hpp"
+#include "strategies/parameter_server/rules/change.hpp"
 
 namespace lockstep {
 
@@ -39,8 +39,8 @@ std::vector<LinkTraffic> traffic_of(const PsJob& ps, const PsTrace& trace) {
 
   // Links that are not simulated as such belong to one worker and are busy when it transfers.
   std::vector<double> busy(ps.links.links.size(), std::max(trace.push_busy, trace.pull_busy));
-  for (std::size_t i = 0; i < ps.simulated.original.size(); ++i) {
-    const int id = ps.simulated.original[i], carrier = ps.links.links[at(id)].part_of;
+  for (std::size_t i = 0; i < ps.simulated.size(); ++i) {
+    const int id = ps.simulated[i], carrier = ps.links.links[at(id)].part_of;
     busy[at(id)] = trace.link_busy[i];
     if (carrier >= 0) busy[at(carrier)] = std::max(busy[at(carrier)], trace.link_busy[i]);
   }
@@ -82,7 +82,8 @@ UpdateSchedule schedule_of(const Job& job, const ParameterServerOptions& options
   schedule.local_steps = system.batches;
   if (options.consistency == Consistency::elastic) {
     schedule.exchange = Exchange::elastic;
-    schedule.elasticity = elasticity(options, job.gpus);
+    // Fact 88's alpha: workers times it are 0.9.
+    schedule.elasticity = options.elasticity > 0 ? options.elasticity : 0.9 / job.gpus;
   }
   schedule.weighting = weighting(options);
   schedule.weighting_parameter = options.weighting_strength;
@@ -95,14 +96,6 @@ UpdateSchedule schedule_of(const Job& job, const ParameterServerOptions& options
   for (const PsMessage& message : system.messages) schedule.messages.push_back(message.pieces);
   schedule.pushes = std::move(trace.updates);
   return schedule;
-}
-
-// Whether all workers wait for the same update in every step. One alone waits for nobody.
-bool workers_keep_step(const PsSystem& system) {
-  int workers = 0;
-  for (const PsWorker& worker : system.workers) workers += worker.ranks;
-  return workers > 1 && keeps_step(system.rule, workers) && system.later.empty() &&
-         !system.controller;
 }
 
 }  // namespace
@@ -120,6 +113,7 @@ StrategyResult ParameterServer::simulate(const Job& job) const {
   if (!job.simulation.schedule_file.empty()) {
     write_schedule(schedule_of(job, options_, system, trace), job.simulation.schedule_file);
   }
+  const bool in_step = job.gpus > 1 && keeps_step(system, job.gpus);  // one waits for nobody
   // What the system calls a step is so many batches of each worker.
   const double batches = system.batches;
   StrategyResult result;
@@ -134,7 +128,7 @@ StrategyResult ParameterServer::simulate(const Job& job) const {
   add(result.split, trace.split, 1 / batches);
   for (RankTimes& times : trace.workers) {
     for (double* part : {&times.own, &times.communicating, &times.waiting}) *part /= batches;
-    if (workers_keep_step(system)) times.steps = 1;
+    if (in_step) times.steps = 1;
   }
   result.ranks = ascending(std::move(trace.workers), system.worker_of_rank);
   result.device_busy = busy_seconds(result.split, result.step_seconds);
@@ -142,7 +136,7 @@ StrategyResult ParameterServer::simulate(const Job& job) const {
       static_cast<double>(job.gpus) * static_cast<double>(job.step->samples) * job.accumulation;
   result.traffic = traffic_of(ps, trace);
   result.staleness = staleness_of(trace.staleness);
-  if (!workers_keep_step(system)) result.worker_steps = worker_steps_of(trace.worker_steps);
+  if (!in_step) result.worker_steps = worker_steps_of(trace.worker_steps);
   result.phases = !system.later.empty();
   if (trace.dropped > 0) {
     ps.notes.push_back(
@@ -160,10 +154,6 @@ StrategyResult ParameterServer::simulate(const Job& job) const {
   result.provenance = ps.provenance.share();
   result.notes = std::move(ps.notes);
   return result;
-}
-
-MemoryUse ParameterServer::memory(const Job& job, const MemoryAsked& asked) const {
-  return parameter_server_memory(job, options_, build_parameter_server(job, options_).keys, asked);
 }
 
 nlohmann::ordered_json ParameterServer::communication(const Job&) const {
@@ -227,9 +217,7 @@ std::vector<IdleOption> ParameterServer::idle_options(const Job& job) const {
   idle.idle_if("weighting_strength", strength, fresh || !has_strength,
                has_strength ? "no gradient is stale" : "weighting is not age nor compensated");
   idle.learnt_if("weighting_strength", strength, !fresh && has_strength);
-  const bool by_key =
-      (o.overlap && job.gradient_clipping == 0) || o.pull_overlap || o.partition_bytes > 0;
-  idle.idle_if("priority", o.priority, !by_key,
+  idle.idle_if("priority", o.priority, !travel_by_key(job, o),
                "one message is all that waits: it needs overlap, pull_overlap or partition_size");
   const bool halves = std::holds_alternative<HalfPush>(o.compression);
   idle.idle_if("push_compression", halves, gradient_bytes(job.step->precision) <= 2,

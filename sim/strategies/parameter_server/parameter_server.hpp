@@ -2,8 +2,7 @@
 // docs/strategies.md says what is modelled; system.hpp is the system that is played.
 #pragma once
 
-#include "memory/memory_plan.hpp"
-#include "strategies/parameter_server/keys.hpp"
+#include "strategies/parameter_server/options.hpp"
 #include "strategies/strategy.hpp"
 
 namespace lockstep {
@@ -24,15 +23,5 @@ class ParameterServer final : public StrategyOf<ParameterServerOptions> {
   int state_nodes(const Job& job) const override;
   bool outlives_workers() const override;
 };
-
-// What a worker's device holds: optimizer state only where it steps by itself (elastic averaging),
-// else the server has it (memory.cpp).
-MemoryPlan worker_memory_plan(const Job& job, const ParameterServerOptions& options);
-// What server `server` holds, when it runs on a GPU.
-ServerPlan server_memory_plan(const Job& job, const ParameterServerOptions& options,
-                              const std::vector<Key>& keys, int server);
-// Of the fullest device: a worker, or a worker and the servers that share its GPU.
-MemoryUse parameter_server_memory(const Job& job, const ParameterServerOptions& options,
-                                  const std::vector<Key>& keys, const MemoryAsked& asked);
 
 }  // namespace lockstep

@@ -4,8 +4,10 @@
 
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "core/index.hpp"
+#include "costs/interference.hpp"
 #include "engine/executor.hpp"
 #include "strategies/parameter_server/watch.hpp"
 
@@ -19,45 +21,86 @@ namespace lockstep {
 class SharedCore {
  public:
   // The worker begins or ends computing.
-  void compute(bool on, double now);
+  void compute(bool on, double now) {
+    advance(now);
+    computing_ = on;
+    booked_ = lost_;
+  }
   // Seconds that servers took from the worker's compute since the last call or since it began.
-  double compute_lost(double now);
+  double compute_lost(double now) {
+    advance(now);
+    const double lost = lost_ - booked_;
+    booked_ = lost_;
+    return lost > negligible ? lost : 0;
+  }
+  // A server keeps so many cores more (or less) busy. Returns for how long the worker has computed.
+  double demand(double cores, double now) {
+    advance(now);
+    demand_ += cores;
+    if (demand_ < 1e-12) demand_ = 0;  // a rounding's rest is no demand
+    return computed_;
+  }
+  // Waits shorter than the clock's precision would go on for ever.
+  static constexpr double negligible = 2 * clock_precision;
 
  private:
-  friend class ServerDemand;
-  void advance(double now);
+  void advance(double now) {
+    const double elapsed = now - since_;
+    since_ = now;
+    if (!computing_) return;
+    computed_ += elapsed;
+    lost_ += elapsed * (1 - share_cores(1, demand_).compute);
+  }
 
   bool computing_ = false;
   double demand_ = 0;  // cores that the active servers would keep busy
   double since_ = 0;
-  double computed_ = 0;         // seconds in which the worker computed
-  double lost_ = 0, told_ = 0;  // seconds that computing lost to servers; told of them
+  double computed_ = 0;           // seconds in which the worker computed,
+  double lost_ = 0, booked_ = 0;  // that it lost to servers, and of them those booked
 };
 
 // An activity of a server that keeps `cores` of the core busy. Null core: it shares none.
 class ServerDemand {
  public:
-  ServerDemand(SharedCore* core, double cores, double now);
+  ServerDemand(SharedCore* core, double cores, double now)
+      : core_(core), cores_(cores), computed_(core ? core->demand(cores, now) : 0) {}
   // What it has missed since the last call while the worker computed; 0 = nothing, and the core is
   // free again.
-  double missed(double now);
+  double missed(double now) {
+    if (core_ == nullptr) return 0;
+    const double computed = core_->demand(0, now);
+    const double since = computed - std::exchange(computed_, computed);
+    const double late = (1 - share_cores(1, cores_).communication) * since;
+    if (late > SharedCore::negligible) return late;
+    core_->demand(-cores_, now);
+    return 0;
+  }
 
  private:
   SharedCore* core_;
   double cores_;
-  double computed_ = 0;  // SharedCore::computed_ at the last call
+  double computed_;  // SharedCore's at the last call
 };
 
 struct PsRun {
-  PsRun(const PsSystem& played, Executor& player);
-
+  PsRun(const PsSystem& played, Executor& player) : system(played), executor(player) {
+    if (system.observer) watch = std::make_unique<PsWatch>(*system.observer, system);
+    for (const double capacity : system.links) executor.add_link(capacity);
+    for (const int worker : system.core_of_server) {
+      if (worker >= 0) cores[worker];
+    }
+  }
   // Null: not shared.
-  SharedCore* core_of_worker(int worker);
-  SharedCore* core_of_server(int server);
+  SharedCore* core_of_worker(int worker) {
+    const auto core = cores.find(worker);
+    return core == cores.end() ? nullptr : &core->second;
+  }
+  SharedCore* core_of_server(int server) {
+    const std::vector<int>& workers = system.core_of_server;
+    return at(server) < workers.size() ? core_of_worker(workers[at(server)]) : nullptr;
+  }
   const PsMessage& message(int m) const { return system.messages[at(m)]; }
   int ranks(int worker) const { return system.workers[at(worker)].ranks; }
-  // To what is left of them while these neighbours send.
-  void change_links(const std::vector<int>& links, const std::vector<bool>& sending);
 
   const PsSystem& system;
   Executor& executor;

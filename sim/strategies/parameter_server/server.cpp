@@ -97,7 +97,7 @@ void Servers::settle(int m, const Contribution& push, bool used) {
   Kept& kept = kept_[at(m)];
   books_.settle(m, push, kept.version, used);
   ++kept.settled[at(push.worker)];
-  kept.rule->settled(push.worker, run_.executor.now());
+  kept.rule->settle(push.worker, run_.executor.now());
 }
 
 // The present weights travel to the worker. A serial server that answers each push at once does so
@@ -135,7 +135,8 @@ void Servers::change_rule(const PsRule* rule) {
     for (int worker = 0; worker < workers; ++worker) {
       earlier.push_back(books_.of(worker).step.number + 1 - kept.settled[at(worker)]);
     }
-    kept.rule = beginning_midway((*rule)(workers), std::move(earlier));
+    kept.rule = (*rule)(workers);
+    kept.rule->begin_midway(std::move(earlier));
     const int number = static_cast<int>(m);
     kept.waiting.empty() ? answer_all_that_may(number, {}) : update_waiting(number);
   }

@@ -13,6 +13,7 @@ void PsStep::clear(double now) {
   host = device = gated = 0;
   ready.clear();
   done.clear();
+  losses.clear();
 }
 
 // The device waits for its host, and then for input.

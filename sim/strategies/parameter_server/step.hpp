@@ -18,6 +18,24 @@ struct PsDone {
   double start = 0, end = 0;
 };
 
+// Time in which at least one of something runs.
+struct Activity {
+  int running = 0;
+  double since = 0, seconds = 0;
+
+  double until(double now) const { return seconds + (running > 0 ? now - since : 0); }
+  void change(int by, double now) {
+    seconds = until(now);
+    since = now;
+    running += by;
+  }
+};
+
+// What servers on the worker's core took from its compute, at this age of the step but for that.
+struct PsLoss {
+  double at = 0, seconds = 0;
+};
+
 struct PsStep {
   explicit PsStep(int of_worker) : worker(of_worker) {}
   // Its vectors keep their memory for the next step.
@@ -33,7 +51,9 @@ struct PsStep {
   double device = 0;          // has done it
   double gated = 0;           // of it, without weights to compute with: no part
   std::vector<double> ready;  // end of each segment
-  std::vector<PsDone> done;   // what PsWatch is told; empty = nobody listens
+  // What PsWatch is told; empty = nobody listens.
+  std::vector<PsDone> done;
+  std::vector<PsLoss> losses;
 
  private:
   void take_input(const PsSystem& system);

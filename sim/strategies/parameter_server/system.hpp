@@ -28,12 +28,15 @@ enum class Direction { push, pull };
 // What a worker pushes to and pulls from one server in one piece.
 struct PsMessage {
   int server = 0;
-  int place = 0;    // where that server runs
+  int place = 0;  // where that server runs
+  int layer =
+      0;  // of its tensors, the first of the model; with `priorities` the smallest goes first
+  double elements = 0;
+  int tensors = 0;
   int segment = 0;  // of PsSystem::segments, after which its gradients are ready
   // Of PsSystem::segments: the first that computes with its weights. With `pull_overlap` a worker
   // begins its next step and waits there.
   int needed_by = 0;
-  int priority = 0;  // with `priorities`: the smallest goes first
   double push_bytes = 0;
   double pull_bytes = 0;
   double keep_seconds = 0;               // server time to take the first gradient of an update

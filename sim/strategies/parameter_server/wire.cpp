@@ -25,7 +25,7 @@ void Wire::send(PsParcel parcel, bool first) {
     return;
   }
   Lane& lane = lane_of(parcel);
-  lane.waiting.push({run_.system.priorities ? message.priority : 0, queued_++, parcel});
+  lane.waiting.push({run_.system.priorities ? message.layer : 0, queued_++, parcel});
   if (lane.has_courier) return;
   lane.has_courier = true;
   run_.executor.start("courier", courier(lane));

@@ -1,7 +1,7 @@
 // A worker's life: compute, push what is ready, wait for the weights, go on. And a whole run: its
 // workers, servers and all that changes links.
 #include <algorithm>
-#include <utility>
+#include <set>
 
 #include "core/index.hpp"
 #include "strategies/parameter_server/server.hpp"
@@ -12,10 +12,9 @@ namespace {
 
 struct Parts {
   Parts(const PsSystem& played, Executor& player) : run(played, player), changes(played) {
-    if (!played.pull_overlap) return;
-    for (const PsMessage& message : played.messages) gates.push_back(message.needed_by);
-    std::sort(gates.begin(), gates.end());
-    gates.erase(std::unique(gates.begin(), gates.end()), gates.end());
+    std::set<int> needed;
+    for (const PsMessage& message : played.messages) needed.insert(message.needed_by);
+    if (played.pull_overlap) gates.assign(needed.begin(), needed.end());
   }
   PsRun run;
   Books books{run};
@@ -106,13 +105,12 @@ void Worker::go_on(std::size_t gate) {
 double Worker::compute_lost() {
   const double lost = core_ ? core_->compute_lost(run_.executor.now()) : 0;
   if (lost == 0) return 0;
-  if (run_.watch) {
-    run_.watch->loses(id(), run_.executor.now() - book_.step.started - delay_, lost);
-  }
+  PsStep& step = book_.step;
+  if (run_.watch) step.losses.push_back({run_.executor.now() - step.started - delay_, lost});
   delay_ += lost;
   book_.booked_until += lost;
-  book_.step.device += lost;
-  book_.step.parts.backward += lost;
+  step.device += lost;
+  step.parts.backward += lost;
   return lost;
 }
 
@@ -127,9 +125,16 @@ void Worker::end_step() {
   if (books.count_step(id())) parts_.servers.change_rule(parts_.changes.after(books.steps()));
 }
 
+// Their capacity becomes what is left of it while these neighbours send.
+void change_links(PsRun& run, const std::vector<int>& links, const std::vector<bool>& sending) {
+  for (const int link : links) {
+    run.executor.set_capacity(link, run.system.capacity(link, run.executor.now(), sending));
+  }
+}
+
 Program slow_down(PsRun& run, const PsSlowing& slowing, const std::vector<bool>& sending) {
   co_await run.executor.sleep_until(slowing.from);
-  run.change_links(slowing.links, sending);
+  change_links(run, slowing.links, sending);
 }
 
 }  // namespace
@@ -148,7 +153,7 @@ PsTrace run_parameter_server(const PsSystem& system, std::unique_ptr<Executor> e
   for (std::size_t n = 0; n < system.neighbours.size(); ++n) {
     const auto change = [&, n](bool on) {
       sending[n] = on;
-      parts.run.change_links(system.neighbours[n].links, sending);
+      change_links(parts.run, system.neighbours[n].links, sending);
     };
     executor->start("neighbour", play_bursts(over, system.neighbours[n].bursts, change));
   }

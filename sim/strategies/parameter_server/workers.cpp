@@ -1,42 +1,56 @@
-// See workers.hpp.
-#include "strategies/parameter_server/workers.hpp"
-
+// The workers of a system: their steps in segments, and which ranks are one worker.
 #include <algorithm>
 #include <map>
 #include <set>
 #include <string_view>
 #include <tuple>
-#include <utility>
 
 #include "core/index.hpp"
 #include "strategies/common/stragglers.hpp"
+#include "strategies/common/update.hpp"
+#include "strategies/parameter_server/build.hpp"
+#include "strategies/parameter_server/messages.hpp"
+#include "strategies/parameter_server/rules/change.hpp"
 
 namespace lockstep {
 
 namespace {
 
-// What travels of each layer, and of the whole model.
-struct Sent {
-  Sent(const Job& job, const ParameterServerOptions& options, const std::vector<Bundle>& bundles)
-      : here(job.step->layers.size(), false), compression(job.step->layers.size()) {
-    for (const Bundle& bundle : bundles) {
-      here[at(bundle.layer)] = true;
-      QueuedWork& work = compression[at(bundle.layer)];
-      work = append(work, compression_work(job, options, bundle));
-      elements += bundle.elements;
-      tensors += bundle.tensors;
-    }
-  }
-  std::vector<bool> here;               // by layer
-  std::vector<QueuedWork> compression;  // of its gradients
-  double elements = 0;
-  int tensors = 0;
+// What travels of a layer, and between which segments.
+struct LayerMessages {
+  bool travel = false;
+  QueuedWork compression;  // of its gradients
+  int ready = 0, needed = 0;
 };
 
 // Segments of one step, one after the other.
 class Segments {
  public:
-  Segments(PsSystem& system, int batch) : system_(system), batch_(batch) {}
+  Segments(const Job& job, const ParameterServerOptions& options, const StepCosts& costs,
+           PsSystem& system)
+      : job_(job),
+        options_(options),
+        costs_(costs),
+        system_(system),
+        overlap_(pushes_overlap(job, options)),
+        elastic_(options.consistency == Consistency::elastic),
+        layers_(job.step->layers.size()) {
+    for (const PsMessage& message : system.messages) {
+      LayerMessages& layer = layers_[at(message.layer)];
+      layer.travel = true;
+      layer.compression = append(layer.compression, compression_work(job, options, message));
+      elements_ += message.elements;
+      tensors_ += message.tensors;
+    }
+  }
+  void step();
+
+ private:
+  int present() const { return static_cast<int>(system_.segments.size()) - 1; }
+  void begin(Phase phase, bool needs_input = false) {
+    system_.segments.push_back({phase, {}, needs_input, batch_});
+    open_ = true;
+  }
   // To the present segment, or a new one.
   void add(Phase phase, std::string_view name, const QueuedWork& work) {
     if (!open_ || system_.segments.back().phase != phase) begin(phase);
@@ -44,109 +58,100 @@ class Segments {
     segment.work = append(segment.work, work);
     if (system_.observer) segment.parts.push_back({name, work});
   }
-  // The latest micro-batch, which is a forward and a backward, once more.
-  void add_again() {
-    for (const std::size_t before : {system_.segments.size() - 2, system_.segments.size() - 1}) {
-      PsSegment segment = system_.segments[before];
-      segment.batch = batch_;
-      system_.segments.push_back(std::move(segment));
-    }
-  }
-  void begin(Phase phase, bool needs_input = false) {
-    system_.segments.push_back({phase, {}, needs_input, batch_});
-    open_ = true;
-  }
-  void end() { open_ = false; }
-  int present() const { return static_cast<int>(system_.segments.size()) - 1; }
+  void forward(bool first);
+  void backward(bool last);
+  void gradients_to_messages();
 
- private:
+  const Job& job_;
+  const ParameterServerOptions& options_;
+  const StepCosts& costs_;
   PsSystem& system_;
-  int batch_;
-  bool open_ = false;
+  bool overlap_, elastic_;
+  std::vector<LayerMessages> layers_;
+  double elements_ = 0;  // that travel
+  int tensors_ = 0;
+  int batch_ = 0;
+  bool open_ = false;  // the present segment takes more work
 };
+
+void Segments::step() {
+  if (elastic_) {  // what came back moves the worker: two read, one written
+    const double weights = elements_ * parameter_bytes(job_.step->precision);
+    add(Phase::copies, "move", job_.costs->stream(3 * weights, tensors_));
+  }
+  const int micro_batches = system_.batches * job_.accumulation;
+  for (int micro = 0; micro < micro_batches; ++micro) {
+    batch_ = micro / job_.accumulation;
+    const bool first = micro == 0, last = micro == micro_batches - 1;
+    const bool updates = elastic_ && (micro + 1) % job_.accumulation == 0;
+    forward(first);
+    backward(last);
+    if (job_.gradient_clipping > 0 && (last || updates)) {
+      begin(Phase::copies);
+      add(Phase::copies, "clip_grad_norm_", clipping_work(job_, {elements_, tensors_}));
+    }
+    if (!updates) continue;
+    add(Phase::optimizer, "optimizer", optimizer_work(job_, {elements_, tensors_}));
+  }
+  if (!overlap_) gradients_to_messages();
+  for (PsMessage& message : system_.messages) {
+    const LayerMessages& layer = layers_[at(message.layer)];
+    message.segment = overlap_ ? layer.ready : present();
+    message.needed_by = layer.needed;
+  }
+}
+
+void Segments::forward(bool first) {
+  begin(Phase::forward, true);
+  for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+    if (first && system_.pull_overlap && layers_[layer].travel && layer > 0) begin(Phase::forward);
+    if (first) layers_[layer].needed = present();
+    add(Phase::forward, costs_.layers[layer].name, costs_.layers[layer].forward);
+  }
+}
+
+void Segments::backward(bool last) {
+  begin(Phase::backward);
+  for (std::size_t layer = layers_.size(); layer-- > 0;) {
+    LayerMessages& messages = layers_[layer];
+    add(Phase::backward, costs_.layers[layer].name, costs_.layers[layer].backward);
+    messages.ready = present();
+    if (!last || !overlap_ || !messages.travel) continue;
+    if (messages.compression.busy > 0) {
+      add(Phase::copies, "compress", messages.compression);
+      messages.ready = present();
+    }
+    if (layer > 0) begin(Phase::backward);
+  }
+}
+
+void Segments::gradients_to_messages() {
+  open_ = false;
+  if (!std::holds_alternative<UncompressedPush>(options_.compression)) {
+    for (const LayerMessages& layer : layers_) add(Phase::copies, "compress", layer.compression);
+    open_ = false;
+  }
+  if (job_.machine.device.architecture != Architecture::cpu) return;
+  // One message for all tensors is one piece of memory: no copy engine gathers them on the way.
+  const double bytes = elements_ * gradient_bytes(job_.step->precision);
+  add(Phase::copies, "gradients to message", job_.costs->stream(2 * bytes, tensors_));
+}
 
 }  // namespace
 
 void add_segments(const Job& job, const ParameterServerOptions& options, const StepCosts& costs,
-                  const std::vector<Bundle>& sent, PsSystem& system) {
-  const int layers = static_cast<int>(job.step->layers.size());
-  const Sent whole(job, options, sent);
-  const bool overlap = options.overlap && job.gradient_clipping == 0;
-  const bool elastic = options.consistency == Consistency::elastic;
-  const double weights = whole.elements * parameter_bytes(job.step->precision);
-  std::vector<int> ready(at(layers), 0), needed(at(layers), 0);
-  if (elastic) {  // what came back moves the worker: two read, one written
-    Segments(system, 0).add(Phase::copies, "move", job.costs->stream(3 * weights, whole.tensors));
-  }
-  const int micro_batches = system.batches * job.accumulation;
-  bool plain_before = false;
-  for (int micro = 0; micro < micro_batches; ++micro) {
-    Segments segments(system, micro / job.accumulation);
-    const bool first = micro == 0, last = micro == micro_batches - 1;
-    const bool updates = elastic && (micro + 1) % job.accumulation == 0;
-    const bool plain = !first && !last && !updates;
-    if (std::exchange(plain_before, plain) && plain) {
-      segments.add_again();
-      continue;
-    }
-    segments.begin(Phase::forward, true);
-    for (int layer = 0; layer < layers; ++layer) {
-      if (first && system.pull_overlap && whole.here[at(layer)] && layer > 0) {
-        segments.begin(Phase::forward);
-      }
-      if (first) needed[at(layer)] = segments.present();
-      segments.add(Phase::forward, costs.layers[at(layer)].name, costs.layers[at(layer)].forward);
-    }
-    segments.begin(Phase::backward);
-    for (int layer = layers - 1; layer >= 0; --layer) {
-      segments.add(Phase::backward, costs.layers[at(layer)].name, costs.layers[at(layer)].backward);
-      ready[at(layer)] = segments.present();
-      if (!last || !overlap || !whole.here[at(layer)]) continue;
-      if (whole.compression[at(layer)].busy > 0) {
-        segments.add(Phase::copies, "compress", whole.compression[at(layer)]);
-        ready[at(layer)] = segments.present();
-      }
-      if (layer > 0) segments.begin(Phase::backward);
-    }
-    if (job.gradient_clipping > 0 && (last || updates)) {
-      segments.begin(Phase::copies);
-      segments.add(Phase::copies, "clip_grad_norm_",
-                   job.costs->stream(clipping_bytes(job.step->precision, whole.elements),
-                                     clipping_launches(whole.elements, whole.tensors)));
-    }
-    if (updates) {
-      segments.add(
-          Phase::optimizer, "optimizer",
-          job.costs->optimizer(job.optimizer, job.step->precision, whole.elements, whole.tensors));
-    }
-  }
-  Segments segments(system, system.batches - 1);
-  if (!overlap && !std::holds_alternative<UncompressedPush>(options.compression)) {
-    for (const QueuedWork& work : whole.compression) segments.add(Phase::copies, "compress", work);
-    segments.end();
-  }
-  if (job.machine.device.architecture == Architecture::cpu && !overlap) {
-    // One message for all tensors is one piece of memory: no copy engine gathers them on the way.
-    const double bytes = whole.elements * gradient_bytes(job.step->precision);
-    segments.add(Phase::copies, "gradients to message",
-                 job.costs->stream(2 * bytes, whole.tensors));
-  }
-  const int end = static_cast<int>(system.segments.size()) - 1;
-  for (std::size_t i = 0; i < sent.size(); ++i) {
-    system.messages[i].segment = overlap ? ready[at(sent[i].layer)] : end;
-    system.messages[i].needed_by = needed[at(sent[i].layer)];
-  }
+                  PsSystem& system) {
+  Segments(job, options, costs, system).step();
 }
 
 // Ranks with the same routes and speed move in step when they wait for each other and nothing is
 // random.
-void add_workers(const Job& job, const SimulatedLinks& links, PsSystem& system) {
+void fold_workers(const Job& job, PsSystem& system) {
   const RankSpeeds speeds(job);
   const auto lane_of = [&](int rank) { return at(speeds.lane_of_rank()[at(rank)]); };
   const auto speed_of = [&](int rank) { return speeds.fixed()[lane_of(rank)]; };
   const auto device_of = [&](int rank) { return speeds.device_of_lane()[lane_of(rank)]; };
-  const bool fold = keeps_step(system.rule, job.gpus) && system.later.empty() &&
-                    !system.controller && !random(job.stragglers);
+  const bool fold = keeps_step(system, job.gpus) && !random(job.stragglers);
   system.steady = fold && !system.records_updates && !changes(job.stragglers);
 
   std::vector<int>& cores = system.core_of_server;
@@ -155,8 +160,11 @@ void add_workers(const Job& job, const SimulatedLinks& links, PsSystem& system) 
   };
   std::map<std::tuple<std::vector<PsWay>, double, int, int>, int> known;
   std::vector<int> representative;
+  std::vector<double> speed;
+  const std::vector<PsWorker> ranks = std::move(system.workers);
+  system.workers.clear();
   for (int rank = 0; rank < job.gpus; ++rank) {
-    const std::vector<PsWay>& ways = links.ways[at(rank)];
+    const std::vector<PsWay>& ways = ranks[at(rank)].ways;
     const int worker = static_cast<int>(system.workers.size());
     const auto [entry, fresh] =
         known.try_emplace({ways, speed_of(rank), device_of(rank), shares_core(rank)}, worker);
@@ -167,12 +175,11 @@ void add_workers(const Job& job, const SimulatedLinks& links, PsSystem& system) 
     }
     system.workers.push_back({1, ways, device_of(rank)});
     representative.push_back(rank);
+    speed.push_back(speed_of(rank));
   }
   for (int& core : cores) {
     if (core >= 0) core = system.worker_of_rank[at(core)];
   }
-  std::vector<double> speed;
-  for (const int rank : representative) speed.push_back(speed_of(rank));
   const Stragglers& stragglers = job.stragglers;
   system.factor = [speed, representative, stragglers, seed = job.simulation.seed](int worker,
                                                                                   int step) {

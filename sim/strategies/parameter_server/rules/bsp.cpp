@@ -5,25 +5,17 @@
 
 namespace lockstep {
 
-namespace {
-
-class BulkSynchronous final : public MessageRule {
- public:
-  BulkSynchronous(int ranks, int backup) : pushes_(ranks - backup), drops_late_(backup > 0) {}
-  int pushes_per_update(int) const override { return pushes_; }
-  bool drops(std::int64_t read, std::int64_t version) const override {
-    return drops_late_ && read < version;
-  }
-
- private:
-  int pushes_;
-  bool drops_late_;
-};
-
-}  // namespace
-
 PsRule bulk_synchronous(int ranks, int backup) {
-  return [=](int) { return std::make_unique<BulkSynchronous>(ranks, backup); };
+  struct BulkSynchronous final : MessageRule {
+    BulkSynchronous(int n, bool late) : first(n), drops_late(late) {}
+    int pushes() const override { return first; }
+    bool drops(std::int64_t read, std::int64_t version) const override {
+      return drops_late && read < version;
+    }
+    int first;
+    bool drops_late;
+  };
+  return [=](int) { return std::make_unique<BulkSynchronous>(ranks - backup, backup > 0); };
 }
 
 }  // namespace lockstep

@@ -1,8 +1,7 @@
-// Phases, the controller and what becomes of steps that began under another rule (see change.hpp).
+// See change.hpp.
 #include "strategies/parameter_server/rules/change.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "core/index.hpp"
 
@@ -14,35 +13,41 @@ void WorkerPace::add(int worker, double seconds, double communication) {
   if (static_cast<int>(steps.size()) > window_) steps.pop_front();
 }
 
-bool WorkerPace::complete() const {
-  return std::all_of(latest_.begin(), latest_.end(),
-                     [&](const auto& steps) { return static_cast<int>(steps.size()) >= window_; });
-}
-
-double WorkerPace::sum(std::size_t worker, double Step::*part) const {
-  double sum = 0;
-  for (const Step& step : latest_[worker]) sum += step.*part;
-  return sum;
+std::vector<WorkerPace::Step> WorkerPace::sums() const {
+  std::vector<Step> sums;
+  for (const std::deque<Step>& steps : latest_) {
+    if (static_cast<int>(steps.size()) < window_) return {};
+    Step& sum = sums.emplace_back();
+    for (const Step& step : steps) {
+      sum.seconds += step.seconds;
+      sum.communication += step.communication;
+    }
+  }
+  return sums;
 }
 
 double WorkerPace::slowest_over_median() const {
-  if (!complete()) return 1;
-  std::vector<double> sums;
-  for (std::size_t w = 0; w < latest_.size(); ++w) sums.push_back(sum(w, &Step::seconds));
-  const auto median = sums.begin() + static_cast<std::ptrdiff_t>((sums.size() - 1) / 2);
-  std::nth_element(sums.begin(), median, sums.end());
-  const double slowest = *std::max_element(median, sums.end());
-  return *median > 0 ? slowest / *median : 1;
+  std::vector<double> seconds;
+  for (const Step& sum : sums()) seconds.push_back(sum.seconds);
+  if (seconds.empty()) return 1;
+  std::sort(seconds.begin(), seconds.end());
+  const double median = seconds[(seconds.size() - 1) / 2];
+  return median > 0 ? seconds.back() / median : 1;
 }
 
 double WorkerPace::communication_share() const {
-  if (!complete()) return 0;
-  double communication = 0, seconds = 0;
-  for (std::size_t w = 0; w < latest_.size(); ++w) {
-    communication += sum(w, &Step::communication);
-    seconds += sum(w, &Step::seconds);
+  Step all;
+  for (const Step& sum : sums()) {
+    all.seconds += sum.seconds;
+    all.communication += sum.communication;
   }
-  return seconds > 0 ? communication / seconds : 0;
+  return all.seconds > 0 ? all.communication / all.seconds : 0;
+}
+
+bool keeps_step(const PsSystem& system, int ranks) {
+  if (!system.later.empty() || system.controller) return false;
+  const auto message = system.rule(ranks);
+  return message->pushes_per_update(0) == ranks && message->pusher_waits();
 }
 
 RuleChanges::RuleChanges(const PsSystem& system)
@@ -64,46 +69,16 @@ const PsRule* RuleChanges::after_step(int worker, double seconds, double communi
   pace_.add(worker, seconds, communication);
   if (++steps_ % system_.workers.size() != 0) return nullptr;
   const double apart = pace_.slowest_over_median(), share = pace_.communication_share();
-  const bool changes = asynchronous_ ? system_.controller->comes_back(apart, share)
-                                     : system_.controller->lets_go(apart, share);
-  if (!changes) return nullptr;
-  asynchronous_seconds_ = asynchronous_seconds(now);
-  since_ = now;
-  asynchronous_ = !asynchronous_;
-  if (asynchronous_) ++stretches_;
-  return asynchronous_ ? &alone_ : &system_.rule;
-}
-
-namespace {
-
-class Midway final : public MessageRule {
- public:
-  Midway(std::unique_ptr<MessageRule> rule, std::vector<int> earlier)
-      : rule_(std::move(rule)), earlier_(std::move(earlier)) {}
-  int pushes_per_update(int worker) const override {
-    return earlier_[at(worker)] > 0 ? 1 : rule_->pushes_per_update(worker);
+  const PaceController& controller = *system_.controller;
+  if (asynchronous_.running > 0) {
+    if (!controller.comes_back(apart, share)) return nullptr;
+    asynchronous_.change(-1, now);
+    return &system_.rule;
   }
-  bool pusher_waits() const override { return rule_->pusher_waits(); }
-  bool drops(std::int64_t read, std::int64_t version) const override {
-    return rule_->drops(read, version);
-  }
-  void settled(int worker, double now) override {
-    if (earlier_[at(worker)] > 0) --earlier_[at(worker)];
-    rule_->settled(worker, now);
-  }
-  bool may_pull(int worker) override { return rule_->may_pull(worker); }
-  bool may_go_on(int worker) const override { return rule_->may_go_on(worker); }
-
- private:
-  std::unique_ptr<MessageRule> rule_;
-  std::vector<int> earlier_;  // by worker
-};
-
-}  // namespace
-
-std::unique_ptr<MessageRule> beginning_midway(std::unique_ptr<MessageRule> rule,
-                                              std::vector<int> earlier) {
-  return std::make_unique<Midway>(std::move(rule), std::move(earlier));
+  if (!controller.lets_go(apart, share)) return nullptr;
+  asynchronous_.change(+1, now);
+  ++stretches_;
+  return &alone_;
 }
 
 }  // namespace lockstep

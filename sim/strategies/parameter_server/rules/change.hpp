@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "strategies/parameter_server/rules/rule.hpp"
-#include "strategies/parameter_server/system.hpp"
+#include "strategies/parameter_server/step.hpp"
 
 namespace lockstep {
 
@@ -26,12 +26,15 @@ class WorkerPace {
   struct Step {
     double seconds = 0, communication = 0;
   };
-  double sum(std::size_t worker, double Step::*part) const;
-  bool complete() const;
+  // Of each worker; empty until every worker has done so many steps.
+  std::vector<Step> sums() const;
 
   int window_;
   std::vector<std::deque<Step>> latest_;  // by worker
 };
+
+// Whether all ranks wait for the same update in every step of the run.
+bool keeps_step(const PsSystem& system, int ranks);
 
 class RuleChanges {
  public:
@@ -44,9 +47,7 @@ class RuleChanges {
 
   // In which a controller let the workers go on by themselves.
   int stretches() const { return stretches_; }
-  double asynchronous_seconds(double now) const {
-    return asynchronous_seconds_ + (asynchronous_ ? now - since_ : 0);
-  }
+  double asynchronous_seconds(double now) const { return asynchronous_.until(now); }
 
  private:
   const PsSystem& system_;
@@ -54,16 +55,8 @@ class RuleChanges {
   WorkerPace pace_;
   std::size_t steps_ = 0;  // that the controller has seen
   PsRule alone_ = lockstep::asynchronous();
-  bool asynchronous_ = false;  // because of the controller
-  double since_ = 0, asynchronous_seconds_ = 0;
+  Activity asynchronous_;  // because of the controller
   int stretches_ = 0;
 };
-
-// `rule` for a message of which each worker has yet to settle so many pushes of steps that began
-// before it. Each of those is an update of its own: other messages of its step were answered
-// without waiting, and a worker that waited for all workers in some messages of a step only would
-// wait for other steps of theirs in each.
-std::unique_ptr<MessageRule> beginning_midway(std::unique_ptr<MessageRule> rule,
-                                              std::vector<int> earlier);
 
 }  // namespace lockstep

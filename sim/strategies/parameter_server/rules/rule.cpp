@@ -33,9 +33,4 @@ PsRule consistency_rule(const ParameterServerOptions& options, int ranks) {
   return asynchronous();
 }
 
-bool keeps_step(const PsRule& rule, int ranks) {
-  const auto message = rule(ranks);
-  return message->pushes_per_update(0) == ranks && message->pusher_waits();
-}
-
 }  // namespace lockstep

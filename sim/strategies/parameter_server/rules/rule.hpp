@@ -5,7 +5,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
+#include <vector>
 
+#include "core/index.hpp"
 #include "strategies/parameter_server/options.hpp"
 
 namespace lockstep {
@@ -15,18 +18,33 @@ namespace lockstep {
 class MessageRule {
  public:
   virtual ~MessageRule() = default;
+  // The rule begins when each worker has yet to settle so many pushes of steps that began before.
+  // Each of those is an update of its own: other messages of its step were answered without waiting,
+  // and a worker that waited for all workers in some messages of a step only would wait for other
+  // steps of theirs in each.
+  void begin_midway(std::vector<int> earlier) { earlier_ = std::move(earlier); }
   // Pushes in the update to which a push of the worker belongs.
-  virtual int pushes_per_update(int /*worker*/) const { return 1; }
+  int pushes_per_update(int worker) const { return is_earlier(worker) ? 1 : pushes(); }
+  // A push of the worker has been applied or dropped, at `now`.
+  void settle(int worker, double now) {
+    if (is_earlier(worker)) --earlier_[at(worker)];
+    advance_clock(worker, now);
+  }
   // Whether the worker waits for the update that its push is part of.
   virtual bool pusher_waits() const { return true; }
   // Whether a push is dropped that was computed on version `read`, now that there is `version`.
   virtual bool drops(std::int64_t /*read*/, std::int64_t /*version*/) const { return false; }
-  // A push of the worker has been applied or dropped, at `now`.
-  virtual void settled(int /*worker*/, double /*now*/) {}
   // Whether the worker may pull when its push has just been applied.
   virtual bool may_pull(int /*worker*/) { return true; }
   // Whether the worker may pull after it had to wait.
   virtual bool may_go_on(int /*worker*/) const { return true; }
+
+ private:
+  virtual int pushes() const { return 1; }
+  virtual void advance_clock(int /*worker*/, double /*now*/) {}
+  bool is_earlier(int worker) const { return !earlier_.empty() && earlier_[at(worker)] > 0; }
+
+  std::vector<int> earlier_;  // by worker
 };
 
 // A rule: makes what keeps each message consistent among so many PsSystem::workers.
@@ -42,9 +60,6 @@ PsRule stale_synchronous(int bound, int highest = 0);
 
 // Throws ConfigError when the options do not fit so many ranks.
 PsRule consistency_rule(const ParameterServerOptions& options, int ranks);
-
-// Whether all ranks wait for each other in every step.
-bool keeps_step(const PsRule& rule, int ranks);
 
 // When a worker's last push was applied, and how long it had taken since the one before.
 struct PushTimes {

@@ -6,21 +6,13 @@
 
 namespace lockstep {
 
-namespace {
-
-class Softsync final : public MessageRule {
- public:
-  explicit Softsync(int pushes) : pushes_(pushes) {}
-  int pushes_per_update(int) const override { return pushes_; }
-  bool pusher_waits() const override { return false; }
-
- private:
-  int pushes_;
-};
-
-}  // namespace
-
 PsRule softsync(int ranks, int splitting) {
+  struct Softsync final : MessageRule {
+    explicit Softsync(int n) : first(n) {}
+    int pushes() const override { return first; }
+    bool pusher_waits() const override { return false; }
+    int first;
+  };
   const int pushes = std::max(1, ranks / splitting);
   if (pushes == 1) return asynchronous();
   return [pushes](int) { return std::make_unique<Softsync>(pushes); };

@@ -5,53 +5,26 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <vector>
 
-#include "core/index.hpp"
 #include "strategies/parameter_server/rules/rule.hpp"
 
 namespace lockstep {
 
 namespace {
 
-class StaleSynchronous : public MessageRule {
+class StaleSynchronous final : public MessageRule {
  public:
-  StaleSynchronous(int workers, int bound)
-      : bound_(bound), clocks_(at(workers), 0), at_slowest_(workers) {}
-
-  void settled(int worker, double) override {
-    if (clocks_[at(worker)]++ != slowest_ || --at_slowest_ > 0) return;
-    slowest_ = *std::min_element(clocks_.begin(), clocks_.end());
-    at_slowest_ = static_cast<int>(std::count(clocks_.begin(), clocks_.end(), slowest_));
+  StaleSynchronous(int workers, int bound, int range)
+      : bound_(bound), range_(range), clocks_(at(workers), 0), at_slowest_(workers) {
+    if (range == 0) return;
+    times_.resize(clocks_.size());
+    extra_.assign(clocks_.size(), 0);
   }
-  bool may_pull(int worker) override { return may_go_on(worker); }
+
   bool may_go_on(int worker) const override { return beyond_bound(worker) <= 0; }
-
- protected:
-  int beyond_bound(int worker) const { return clocks_[at(worker)] - slowest_ - bound_; }
-  const std::vector<int>& clocks() const { return clocks_; }
-
- private:
-  int bound_;
-  std::vector<int> clocks_;  // by worker
-  int slowest_ = 0;          // clock of the slowest workers,
-  int at_slowest_;           // and how many they are
-};
-
-class DynamicStaleSynchronous final : public StaleSynchronous {
- public:
-  DynamicStaleSynchronous(int workers, int bound, int highest)
-      : StaleSynchronous(workers, bound),
-        range_(highest - bound),
-        times_(at(workers)),
-        extra_(at(workers), 0) {}
-
-  void settled(int worker, double now) override {
-    StaleSynchronous::settled(worker, now);
-    times_[at(worker)] = {now, now - times_[at(worker)].last};
-  }
-  // Algorithm 1 of the paper.
+  // Algorithm 1 of DSSP, where the bound adapts.
   bool may_pull(int worker) override {
+    if (range_ == 0) return may_go_on(worker);
     int& extra = extra_[at(worker)];
     if (extra == 0) {
       if (may_go_on(worker)) return true;
@@ -61,16 +34,26 @@ class DynamicStaleSynchronous final : public StaleSynchronous {
   }
 
  private:
+  void advance_clock(int worker, double now) override {
+    if (range_ > 0) times_[at(worker)] = {now, now - times_[at(worker)].last};
+    if (clocks_[at(worker)]++ != slowest_ || --at_slowest_ > 0) return;
+    slowest_ = *std::min_element(clocks_.begin(), clocks_.end());
+    at_slowest_ = static_cast<int>(std::count(clocks_.begin(), clocks_.end(), slowest_));
+  }
+  int beyond_bound(int worker) const { return clocks_[at(worker)] - slowest_ - bound_; }
   // The fastest worker alone goes beyond the bound.
   int extra_of(int worker) const {
-    const auto [slowest, fastest] = std::minmax_element(clocks().begin(), clocks().end());
-    if (clocks()[at(worker)] < *fastest) return 0;
+    const auto [slowest, fastest] = std::minmax_element(clocks_.begin(), clocks_.end());
+    if (clocks_[at(worker)] < *fastest) return 0;
     const int most = range_ - beyond_bound(worker) + 1;
-    const PushTimes& others = times_[static_cast<std::size_t>(slowest - clocks().begin())];
+    const PushTimes& others = times_[static_cast<std::size_t>(slowest - clocks_.begin())];
     return most > 0 ? best_extra(times_[at(worker)], others, most) : 0;
   }
 
-  int range_;
+  int bound_, range_;  // clocks ahead of the slowest, and how many more where the bound adapts
+  std::vector<int> clocks_;       // by worker
+  int slowest_ = 0;               // clock of the slowest workers,
+  int at_slowest_;                // and how many they are
   std::vector<PushTimes> times_;  // by worker
   std::vector<int> extra_;        // clocks that each may still go beyond the bound
 };
@@ -94,10 +77,8 @@ int best_extra(const PushTimes& fastest, const PushTimes& slowest, int most) {
 }
 
 PsRule stale_synchronous(int bound, int highest) {
-  return [=](int workers) -> std::unique_ptr<MessageRule> {
-    if (highest == 0) return std::make_unique<StaleSynchronous>(workers, bound);
-    return std::make_unique<DynamicStaleSynchronous>(workers, bound, highest);
-  };
+  const int range = highest > 0 ? highest - bound : 0;
+  return [=](int workers) { return std::make_unique<StaleSynchronous>(workers, bound, range); };
 }
 
 }  // namespace lockstep
