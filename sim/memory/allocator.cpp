@@ -190,11 +190,12 @@ void CachingAllocator::return_to_pool(Block block) {
 }
 
 void CachingAllocator::release_cached() {
+  if (free_segments_ == 0) return;  // as for most allocations of a job that lacks much memory
   for (Pool& pool : pools_) {
     const std::vector<Free> candidates(pool.free.begin(), pool.free.end());
     for (const Free& candidate : candidates) {
       const Record& record = records_[candidate.block];
-      if (record.previous == nothing && record.next == nothing) {
+      if (record.is_segment()) {
         erase_free(candidate.block);
         reserved_ -= record.bytes;
         unused_records_.push_back(candidate.block);
@@ -240,6 +241,7 @@ CachingAllocator::Block CachingAllocator::new_record() {
 
 void CachingAllocator::insert_free(Block block) {
   Record& record = records_[block];
+  free_segments_ += record.is_segment();
   FreeList& list = pools_[record.pool].free;
   const Free free{record.bytes, record.address, block};
   if (spare_.empty()) {
@@ -254,6 +256,7 @@ void CachingAllocator::insert_free(Block block) {
 
 void CachingAllocator::erase_free(Block block) {
   const Record& record = records_[block];
+  free_segments_ -= record.is_segment();
   spare_.push_back(pools_[record.pool].free.extract(record.place));
 }
 

@@ -84,6 +84,7 @@ class CachingAllocator {
     std::int32_t pool = 0;
     bool in_use = false;
     FreeList::iterator place{};  // in the pool's list, of a free block
+    bool is_segment() const { return previous == nothing && next == nothing; }
   };
   struct Pool {
     FreeList free;
@@ -116,6 +117,7 @@ class CachingAllocator {
   std::int64_t allocated_ = 0, reserved_ = 0, pending_ = 0;
   std::int64_t peak_allocated_ = 0, peak_reserved_ = 0;
   int retries_ = 0;
+  int free_segments_ = 0;  // free blocks that are whole segments
   bool out_of_memory_ = false;
 };
 
