@@ -254,6 +254,22 @@ TEST(Phases, MessagesOfAStepChangeTogether) {
   }
 }
 
+// Of worker 0 one push, of worker 2 two are still to come from steps that began under another rule.
+TEST(Phases, PushesOfEarlierStepsAreUpdatesOfTheirOwn) {
+  const auto rule = bulk_synchronous(4)(4);
+  const auto pushes = [&] {
+    std::vector<int> result;
+    for (int worker = 0; worker < 4; ++worker) result.push_back(rule->pushes_per_update(worker));
+    return result;
+  };
+  rule->begin_midway({1, 0, 2, 0});
+  EXPECT_EQ(pushes(), (std::vector<int>{1, 4, 1, 4}));
+  for (const int worker : {0, 1, 2}) rule->settle(worker, 0);
+  EXPECT_EQ(pushes(), (std::vector<int>{4, 4, 1, 4}));
+  rule->settle(2, 0);
+  EXPECT_EQ(pushes(), (std::vector<int>{4, 4, 4, 4}));
+}
+
 // --- a controller of the pace
 
 PsTrace controlled(int steps, std::function<double(int, int)> factor, bool asynchronous = false) {

@@ -1,4 +1,4 @@
-// See books.hpp.
+// Where time goes, when a step of all is over, whether steps repeat (see books.hpp).
 #include "strategies/parameter_server/books.hpp"
 
 #include <algorithm>
@@ -26,15 +26,15 @@ Books::Books(PsRun& run) : run_(run), servers_(at(run.system.servers)) {
 }
 
 void Books::begin_step(int worker) {
-  WorkerBook& self = of(worker);
+  WorkerBook& self = workers_[at(worker)];
   self.step.clear(run_.executor.now());
   ++self.step.number;
-  self.before = self.sum;
+  self.at_start = self.sum;
   self.dropped = 0;
 }
 
 void Books::end_step(int worker) {
-  WorkerBook& self = of(worker);
+  WorkerBook& self = workers_[at(worker)];
   book(self, run_.executor.now());
   if (run_.watch) run_.watch->step(self.step, run_.executor.now());
   add(self.sum, self.step.parts, 1);
@@ -42,7 +42,7 @@ void Books::end_step(int worker) {
 
 bool Books::count_step(int worker) {
   const PsSystem& system = run_.system;
-  WorkerBook& self = of(worker);
+  WorkerBook& self = workers_[at(worker)];
   self.step.clear(run_.executor.now());
   const auto messages = static_cast<int>(std::max<std::size_t>(1, system.messages.size()));
   completed_ += run_.ranks(worker) * (messages - self.dropped);
@@ -71,7 +71,7 @@ bool Books::count_step(int worker) {
 }
 
 void Books::transfer(const PsParcel& parcel, int change) {
-  WorkerBook& self = of(parcel.worker);
+  WorkerBook& self = worker(parcel.worker);
   const bool push = parcel.direction == Direction::push;
   book(self, run_.executor.now());
   self.transfers[push ? 0 : 1].change(change, run_.executor.now());
@@ -100,7 +100,7 @@ void Books::settle(int message, const Contribution& push, std::int64_t version, 
     staleness_[staleness] += ranks;
   } else {
     dropped_ += ranks;
-    ++of(push.worker).dropped;
+    ++worker(push.worker).dropped;
   }
   if (!run_.system.records_updates) return;
   int rank = 0;

@@ -15,7 +15,7 @@ struct WorkerBook {
   explicit WorkerBook(int worker) : step(worker) {}
   PsStep step;
   StepSplit sum;                      // whole steps, and the time after compute booked so far
-  StepSplit before;                   // the sum when the step began
+  StepSplit at_start;                 // the sum when the step began
   double booked_until = 0;            // of the time after compute
   int dropped = 0;                    // messages of this step that came too late
   std::array<Activity, 2> transfers;  // by direction
@@ -32,8 +32,8 @@ class Books {
  public:
   explicit Books(PsRun& run);
 
-  WorkerBook& of(int worker) { return workers_[at(worker)]; }
-  Activity& of_server(int server) { return servers_[at(server)]; }
+  WorkerBook& worker(int number) { return workers_[at(number)]; }
+  Activity& server(int number) { return servers_[at(number)]; }
   bool done() const { return done_; }
   int steps() const { return static_cast<int>(trace_.step_ends.size()); }
 

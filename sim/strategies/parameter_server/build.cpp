@@ -56,9 +56,9 @@ void add_rules(const Job& job, const ParameterServerOptions& options, PsSystem& 
   if (job.gpus == 1) return;
   system.controller = options.controller;
   if (!options.switches) return;
-  ParameterServerOptions later;
-  later.consistency = options.switches->to;
-  system.later.push_back({options.switches->at, consistency_rule(later, job.gpus)});
+  ParameterServerOptions next;
+  next.consistency = options.switches->to;
+  system.later.push_back({options.switches->at, consistency_rule(next, job.gpus)});
 }
 
 void add_input(const Job& job, PsSystem& system) {
@@ -113,16 +113,17 @@ void add_messages(const Job& job, const ParameterServerOptions& options, PsJob& 
         fmt::format("keys travel in {} messages instead of {}: so many take long to simulate",
                     messages.size(), wanted));
   }
-  const bool alone = ps.system.rule(job.gpus)->pushes_per_update(0) == 1;
+  const bool each_updates = ps.system.rule(job.gpus)->pushes_per_update(0) == 1;
   const double share = 1.0 / options.servers;  // in the step of all workers, on the mean server
   for (PsMessage& message : messages) {
     const ServiceProvenance provenance = price(job, options, ps.places, message);
-    message.name = by_key ? std::string_view(job.step->layers[at(message.layer)].name) : "all keys";
-    if (!alone) {
+    message.name = by_key ? std::string_view(job.step.layers[at(message.layer)].name) : "all keys";
+    if (!each_updates) {
       ps.provenance.add(provenance.sums, share * (message.keep_seconds +
                                                   (job.gpus - 1) * message.accumulate_seconds));
     }
-    ps.provenance.add(provenance.update, share * (alone ? job.gpus : 1) * message.update_seconds);
+    ps.provenance.add(provenance.update,
+                      share * (each_updates ? job.gpus : 1) * message.update_seconds);
   }
 }
 

@@ -308,7 +308,7 @@ std::vector<int> simplify(const PsLinks& links, bool contention, PsSystem& syste
   }
 
   std::map<PsRoute, int> known;
-  const auto simplified = [&](const PsRoute& route) {
+  const auto simple_route = [&](const PsRoute& route) {
     PsRoute out = route;
     out.links.clear();
     for (const int id : route.links) {
@@ -322,11 +322,11 @@ std::vector<int> simplify(const PsLinks& links, bool contention, PsSystem& syste
   };
   for (const std::vector<PsLinks::Way>& ways : links.ways) {
     PsWorker& worker = system.workers.emplace_back();
-    for (const auto& way : ways) worker.ways.push_back({simplified(way.push), 0, way.one_lane});
+    for (const auto& way : ways) worker.ways.push_back({simple_route(way.push), 0, way.one_lane});
   }
   for (std::size_t rank = 0; rank < links.ways.size(); ++rank) {
     for (std::size_t place = 0; place < links.ways[rank].size(); ++place) {
-      system.workers[rank].ways[place].pull = simplified(links.ways[rank][place].pull);
+      system.workers[rank].ways[place].pull = simple_route(links.ways[rank][place].pull);
     }
   }
   return original;

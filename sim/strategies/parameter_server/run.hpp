@@ -83,7 +83,7 @@ class ServerDemand {
 };
 
 struct PsRun {
-  PsRun(const PsSystem& played, Executor& player) : system(played), executor(player) {
+  PsRun(const PsSystem& job, Executor& engine) : system(job), executor(engine) {
     if (system.observer) watch = std::make_unique<PsWatch>(*system.observer, system);
     for (const double capacity : system.links) executor.add_link(capacity);
     for (const int worker : system.core_of_server) {

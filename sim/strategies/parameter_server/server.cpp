@@ -1,4 +1,4 @@
-// See server.hpp.
+// A server's life, and what becomes of a push (see server.hpp).
 #include "strategies/parameter_server/server.hpp"
 
 #include <utility>
@@ -8,19 +8,19 @@
 namespace lockstep {
 
 Servers::Servers(PsRun& run, Books& books, Wire& wire)
-    : run_(run), books_(books), wire_(wire), kept_(run.system.messages.size()) {
+    : run_(run), books_(books), wire_(wire), shards_(run.system.messages.size()) {
   const std::size_t workers = run.system.workers.size();
-  for (Kept& kept : kept_) {
-    kept.rule = run.system.rule(static_cast<int>(workers));
-    kept.settled.assign(workers, 0);
-    kept.read.assign(workers, 0);
+  for (Shard& shard : shards_) {
+    shard.rule = run.system.rule(static_cast<int>(workers));
+    shard.settled.assign(workers, 0);
+    shard.read.assign(workers, 0);
   }
 }
 
 Program Servers::serve(int server) {
   constexpr double update_cores = 1;  // one thread applies updates
   Executor& executor = run_.executor;
-  Activity& busy = books_.of_server(server);
+  Activity& busy = books_.server(server);
   SharedCore* const core = run_.core_of_server(server);
   while (true) {
     const PsParcel parcel = co_await wire_.inbox(server).receive();
@@ -44,84 +44,84 @@ Program Servers::serve(int server) {
 // done with one that is dropped.
 double Servers::service_seconds(const PsParcel& push) const {
   const PsMessage& message = run_.message(push.message);
-  const Kept& kept = kept_[at(push.message)];
-  if (kept.rule->drops(kept.read[at(push.worker)], kept.version)) return 0;
+  const Shard& shard = shards_[at(push.message)];
+  if (shard.rule->drops(shard.read[at(push.worker)], shard.version)) return 0;
   const int ranks = run_.ranks(push.worker);
-  const int pushes = kept.rule->pushes_per_update(push.worker);
+  const int pushes = shard.rule->pushes_per_update(push.worker);
   if (pushes == 1) return ranks * message.update_seconds;
-  double seconds = kept.arrived == 0
+  double seconds = shard.arrived == 0
                        ? message.keep_seconds + (ranks - 1) * message.accumulate_seconds
                        : ranks * message.accumulate_seconds;
-  if (kept.arrived + ranks >= pushes) seconds += message.update_seconds;
+  if (shard.arrived + ranks >= pushes) seconds += message.update_seconds;
   return seconds;
 }
 
 void Servers::take(const PsParcel& push) {
-  Kept& kept = kept_[at(push.message)];
-  const Contribution contribution{push.worker, kept.read[at(push.worker)]};
+  Shard& shard = shards_[at(push.message)];
+  const Contribution contribution{push.worker, shard.read[at(push.worker)]};
   books_.take(push);
-  if (kept.rule->drops(contribution.read, kept.version)) {
+  if (shard.rule->drops(contribution.read, shard.version)) {
     settle(push.message, contribution, false);
     answer(push.message, push.worker);
     return;
   }
-  const int pushes = kept.rule->pushes_per_update(push.worker);
+  const int pushes = shard.rule->pushes_per_update(push.worker);
   if (pushes == 1) {
     update(push.message, {&contribution, 1});
     return;
   }
-  kept.waiting.push_back(contribution);
-  kept.arrived += run_.ranks(push.worker);
-  if (kept.arrived >= pushes) {
+  shard.waiting.push_back(contribution);
+  shard.arrived += run_.ranks(push.worker);
+  if (shard.arrived >= pushes) {
     update_waiting(push.message);
-  } else if (!kept.rule->pusher_waits()) {
-    kept.waiting.back().answered = true;
+  } else if (!shard.rule->pusher_waits()) {
+    shard.waiting.back().answered = true;
     answer(push.message, push.worker);
   }
 }
 
 void Servers::update(int m, std::span<const Contribution> pushes) {
   for (const Contribution& push : pushes) settle(m, push, true);
-  ++kept_[at(m)].version;
+  ++shards_[at(m)].version;
   answer_all_that_may(m, pushes);
 }
 
 void Servers::update_waiting(int m) {
-  Kept& kept = kept_[at(m)];
-  update(m, kept.waiting);
-  kept.waiting.clear();
-  kept.arrived = 0;
+  Shard& shard = shards_[at(m)];
+  update(m, shard.waiting);
+  shard.waiting.clear();
+  shard.arrived = 0;
 }
 
 void Servers::settle(int m, const Contribution& push, bool used) {
-  Kept& kept = kept_[at(m)];
-  books_.settle(m, push, kept.version, used);
-  ++kept.settled[at(push.worker)];
-  kept.rule->settle(push.worker, run_.executor.now());
+  Shard& shard = shards_[at(m)];
+  books_.settle(m, push, shard.version, used);
+  ++shard.settled[at(push.worker)];
+  shard.rule->settle(push.worker, run_.executor.now());
 }
 
 // The present weights travel to the worker. A serial server that answers each push at once does so
 // before it takes the next one.
 void Servers::answer(int m, int worker) {
-  Kept& kept = kept_[at(m)];
-  kept.read[at(worker)] = kept.version;
-  wire_.send({Direction::pull, worker, m}, kept.rule->pushes_per_update(worker) == 1);
+  Shard& shard = shards_[at(m)];
+  shard.read[at(worker)] = shard.version;
+  wire_.send({Direction::pull, worker, m}, shard.rule->pushes_per_update(worker) == 1);
 }
 
 // Workers that waited for the slowest go first, then those whose push was just applied.
 void Servers::answer_all_that_may(int m, std::span<const Contribution> pushes) {
-  Kept& kept = kept_[at(m)];
-  std::erase_if(kept.blocked, [&](int worker) {
-    if (!kept.rule->may_go_on(worker)) return false;
+  Shard& shard = shards_[at(m)];
+  std::erase_if(shard.blocked, [&](int worker) {
+    if (!shard.rule->may_go_on(worker)) return false;
     answer(m, worker);
     return true;
   });
   for (const Contribution& push : pushes) {
     if (push.answered) continue;
-    if (kept.rule->may_pull(push.worker)) {
+    if (shard.rule->may_pull(push.worker)) {
       answer(m, push.worker);
     } else {
-      kept.blocked.push_back(push.worker);
+      shard.blocked.push_back(push.worker);
     }
   }
 }
@@ -129,16 +129,16 @@ void Servers::answer_all_that_may(int m, std::span<const Contribution> pushes) {
 void Servers::change_rule(const PsRule* rule) {
   if (rule == nullptr) return;
   const int workers = static_cast<int>(run_.system.workers.size());
-  for (std::size_t m = 0; m < kept_.size(); ++m) {
-    Kept& kept = kept_[m];
+  for (std::size_t m = 0; m < shards_.size(); ++m) {
+    Shard& shard = shards_[m];
     std::vector<int> earlier;
     for (int worker = 0; worker < workers; ++worker) {
-      earlier.push_back(books_.of(worker).step.number + 1 - kept.settled[at(worker)]);
+      earlier.push_back(books_.worker(worker).step.number + 1 - shard.settled[at(worker)]);
     }
-    kept.rule = (*rule)(workers);
-    kept.rule->begin_midway(std::move(earlier));
+    shard.rule = (*rule)(workers);
+    shard.rule->begin_midway(std::move(earlier));
     const int number = static_cast<int>(m);
-    kept.waiting.empty() ? answer_all_that_may(number, {}) : update_waiting(number);
+    shard.waiting.empty() ? answer_all_that_may(number, {}) : update_waiting(number);
   }
 }
 

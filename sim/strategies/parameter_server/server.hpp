@@ -22,7 +22,7 @@ class Servers {
 
  private:
   // A message as its server has it.
-  struct Kept {
+  struct Shard {
     std::unique_ptr<MessageRule> rule;  // the present one
     std::int64_t version = 0;           // updates applied
     int arrived = 0;                    // ranks whose push waits for the next update,
@@ -43,7 +43,7 @@ class Servers {
   PsRun& run_;
   Books& books_;
   Wire& wire_;
-  std::vector<Kept> kept_;  // by message
+  std::vector<Shard> shards_;  // by message
 };
 
 }  // namespace lockstep

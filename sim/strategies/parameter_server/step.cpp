@@ -1,4 +1,4 @@
-// See step.hpp.
+// The walk of host and device through a step (see step.hpp).
 #include "strategies/parameter_server/step.hpp"
 
 #include <algorithm>

@@ -37,7 +37,7 @@ struct PsLoss {
 };
 
 struct PsStep {
-  explicit PsStep(int of_worker) : worker(of_worker) {}
+  explicit PsStep(int id) : worker(id) {}
   // Its vectors keep their memory for the next step.
   void clear(double now);
   // Through the segments from ready.size() up to `end`, as a lane of a RankGroup does.

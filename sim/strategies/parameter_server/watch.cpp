@@ -1,4 +1,4 @@
-// See watch.hpp.
+// Events of workers, messages and servers for an observer (see watch.hpp).
 #include "strategies/parameter_server/watch.hpp"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ constexpr std::string_view workers = "workers", servers = "servers";
 
 PsWatch::PsWatch(Observer& observer, const PsSystem& system)
     : observer_(observer), system_(system), served_(at(system.servers), 0) {
-  const auto watched = [&](std::string_view group, std::size_t lanes, std::vector<int> of_rank) {
+  const auto announce = [&](std::string_view group, std::size_t lanes, std::vector<int> of_rank) {
     if (of_rank.empty()) {
       of_rank.resize(lanes);
       std::iota(of_rank.begin(), of_rank.end(), 0);
@@ -32,8 +32,8 @@ PsWatch::PsWatch(Observer& observer, const PsSystem& system)
     }
     return result;
   };
-  watched_ = watched(workers, system.workers.size(), system.worker_of_rank);
-  watched_servers_ = watched(servers, served_.size(), {});
+  watched_ = announce(workers, system.workers.size(), system.worker_of_rank);
+  watched_servers_ = announce(servers, served_.size(), {});
   for (std::size_t i = 0; i < system.links.size(); ++i) {
     const std::string_view name = i < system.link_names.size() ? system.link_names[i] : "link";
     observer.on_link({static_cast<LinkId>(i), name, name, system.links[i], 1});
@@ -100,11 +100,11 @@ void PsWatch::leaves(PsParcel& parcel) {
 // Messages of a lane follow each other (wire.hpp).
 std::string_view PsWatch::lane(const PsParcel& parcel) {
   const PsMessage& carried = message(parcel.message);
-  const bool one = !system_.serial_servers &&
-                   system_.workers[at(parcel.worker)].ways[at(carried.place)].one_lane;
+  const bool one_lane = !system_.serial_servers &&
+                        system_.workers[at(parcel.worker)].ways[at(carried.place)].one_lane;
   const std::string name =
       fmt::format("{} {} {}", parcel.direction == Direction::pull ? "pull from" : "push to",
-                  one ? "place" : "server", one ? carried.place : carried.server);
+                  one_lane ? "place" : "server", one_lane ? carried.place : carried.server);
   return *lanes_.insert(name).first;
 }
 

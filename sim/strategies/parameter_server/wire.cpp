@@ -1,4 +1,4 @@
-// See wire.hpp.
+// Couriers, their lanes and routes (see wire.hpp).
 #include "strategies/parameter_server/wire.hpp"
 
 #include "core/index.hpp"

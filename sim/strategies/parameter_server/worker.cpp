@@ -11,10 +11,10 @@ namespace lockstep {
 namespace {
 
 struct Parts {
-  Parts(const PsSystem& played, Executor& player) : run(played, player), changes(played) {
+  Parts(const PsSystem& system, Executor& executor) : run(system, executor), changes(system) {
     std::set<int> needed;
-    for (const PsMessage& message : played.messages) needed.insert(message.needed_by);
-    if (played.pull_overlap) gates.assign(needed.begin(), needed.end());
+    for (const PsMessage& message : system.messages) needed.insert(message.needed_by);
+    if (system.pull_overlap) gates.assign(needed.begin(), needed.end());
   }
   PsRun run;
   Books books{run};
@@ -27,7 +27,10 @@ struct Parts {
 class Worker {
  public:
   Worker(Parts& parts, int id)
-      : parts_(parts), run_(parts.run), book_(parts.books.of(id)), core_(run_.core_of_worker(id)) {}
+      : parts_(parts),
+        run_(parts.run),
+        book_(parts.books.worker(id)),
+        core_(run_.core_of_worker(id)) {}
   Program live();
 
  private:
@@ -118,8 +121,8 @@ void Worker::end_step() {
   Books& books = parts_.books;
   const double now = run_.executor.now();
   books.end_step(id());
-  const double waited = book_.sum.waiting - book_.before.waiting;
-  const double exposed = book_.sum.exposed_communication - book_.before.exposed_communication;
+  const double waited = book_.sum.waiting - book_.at_start.waiting;
+  const double exposed = book_.sum.exposed_communication - book_.at_start.exposed_communication;
   parts_.servers.change_rule(
       parts_.changes.after_step(id(), now - book_.step.started - waited, exposed, now));
   if (books.count_step(id())) parts_.servers.change_rule(parts_.changes.after(books.steps()));

@@ -7,12 +7,12 @@ namespace lockstep {
 
 PsRule bulk_synchronous(int ranks, int backup) {
   struct BulkSynchronous final : MessageRule {
-    BulkSynchronous(int n, bool late) : first(n), drops_late(late) {}
-    int pushes() const override { return first; }
+    BulkSynchronous(int n, bool late) : needed(n), drops_late(late) {}
+    int pushes() const override { return needed; }
     bool drops(std::int64_t read, std::int64_t version) const override {
       return drops_late && read < version;
     }
-    int first;
+    int needed;
     bool drops_late;
   };
   return [=](int) { return std::make_unique<BulkSynchronous>(ranks - backup, backup > 0); };

@@ -1,4 +1,4 @@
-// See change.hpp.
+// Phases and the controller at work (see change.hpp).
 #include "strategies/parameter_server/rules/change.hpp"
 
 #include <algorithm>
@@ -78,7 +78,7 @@ const PsRule* RuleChanges::after_step(int worker, double seconds, double communi
   if (!controller.lets_go(apart, share)) return nullptr;
   asynchronous_.change(+1, now);
   ++stretches_;
-  return &alone_;
+  return &asynchronous_rule_;
 }
 
 }  // namespace lockstep

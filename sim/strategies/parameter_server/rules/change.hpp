@@ -54,7 +54,7 @@ class RuleChanges {
   std::size_t phases_ = 0;  // begun
   WorkerPace pace_;
   std::size_t steps_ = 0;  // that the controller has seen
-  PsRule alone_ = lockstep::asynchronous();
+  PsRule asynchronous_rule_ = lockstep::asynchronous();
   Activity asynchronous_;  // because of the controller
   int stretches_ = 0;
 };

@@ -8,10 +8,10 @@ namespace lockstep {
 
 PsRule softsync(int ranks, int splitting) {
   struct Softsync final : MessageRule {
-    explicit Softsync(int n) : first(n) {}
-    int pushes() const override { return first; }
+    explicit Softsync(int n) : needed(n) {}
+    int pushes() const override { return needed; }
     bool pusher_waits() const override { return false; }
-    int first;
+    int needed;
   };
   const int pushes = std::max(1, ranks / splitting);
   if (pushes == 1) return asynchronous();
