@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/verb.hpp"
-#include "explorer/server.hpp"
+#include "explorer/explorer.hpp"
 
 namespace lockstep::serve_verb {
 

@@ -11,7 +11,6 @@
 #include "core/errors.hpp"
 #include "core/output.hpp"
 #include "questions/coverage.hpp"
-#include "questions/openmetrics.hpp"
 #include "results/cells.hpp"
 #include "results/sentences.hpp"
 

@@ -1,11 +1,10 @@
-// See allowed.hpp.
-#include "explorer/allowed.hpp"
-
+// Which settings a question of the explorer may make.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
+#include "explorer/routes.hpp"
 #include "hardware/machine.hpp"
 #include "sweep/setting.hpp"
 #include "workload/model.hpp"
@@ -14,7 +13,7 @@ namespace lockstep {
 
 namespace {
 
-// What the page's controls set. A profile and rows of measurements can only be left out.
+// Settings of the page's controls. A profile and rows of measurements can only be left out.
 constexpr std::array allowed{"model",
                              "model_parameters",
                              "input",

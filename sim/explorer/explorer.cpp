@@ -10,7 +10,7 @@
 
 #include "core/data.hpp"
 #include "core/yaml.hpp"
-#include "explorer/allowed.hpp"
+#include "explorer/routes.hpp"
 #include "hardware/machine.hpp"
 #include "questions/chapter.hpp"
 #include "questions/run.hpp"
@@ -75,7 +75,7 @@ Json dataset_of(const DatasetSpec& dataset) {
   return {{"of", ""}, {"amount", nullptr}, {"epochs", dataset.epochs}};
 }
 
-// What the controls show: the scenario as it is now.
+// The values of the controls: the scenario as it is now.
 Json form_of(const Scenario& scenario, const Node& root, const ResultRecord& record) {
   Json strategies = Json::array();
   const std::vector<Node> entries = elements_of(root, "strategies");
@@ -137,8 +137,9 @@ std::string command_of(const Question& question) {
 
 Json errors_of(const ConfigError& error) {
   Json list = Json::array();
-  for (const Diagnostic& one : error.diagnostics()) {
-    list.push_back({{"field", one.field}, {"message", one.message}, {"hint", one.hint}});
+  for (const Diagnostic& diagnostic : error.diagnostics()) {
+    list.push_back(
+        {{"field", diagnostic.field}, {"message", diagnostic.message}, {"hint", diagnostic.hint}});
   }
   return {{"errors", std::move(list)}};
 }

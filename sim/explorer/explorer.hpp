@@ -1,4 +1,4 @@
-// What the explorer's page asks and is told: a scenario, changed by the page's controls. Each change
+// Questions of the explorer's page and their answers: a scenario, changed by the page's controls. Each change
 // is a setting as `run --set` takes it, so that a command line says the same.
 #pragma once
 
@@ -37,5 +37,10 @@ class Explorer {
   std::vector<std::string> files_;  // that may be asked about
   int workers_;
 };
+
+// HTTP on this machine's loopback interface. Answers until the process is told to end (Ctrl-C, SIGTERM: exit code 0). Each
+// question is a child process, which ends when the connection that asked is closed. `port` 0 takes any
+// that is free; `ready` hears which. Throws OutputError when the port cannot be had.
+[[noreturn]] void serve(const Explorer& explorer, int port, const std::function<void(int)>& ready);
 
 }  // namespace lockstep

@@ -57,13 +57,14 @@ std::optional<PageReply> reply_to(const PageRequest& request, const Explorer& ex
     }
     return std::nullopt;
   }
-  constexpr std::string_view asked = "/progress/";
-  if (reads && request.target.starts_with(asked)) {
-    const auto known = progress.find(request.target.substr(asked.size()));
+  constexpr std::string_view progress_path = "/progress/";
+  if (reads && request.target.starts_with(progress_path)) {
+    const auto known = progress.find(request.target.substr(progress_path.size()));
     return PageReply{200, "application/json", known == progress.end() ? "null" : known->second};
   }
-  const auto file = std::find_if(files.begin(), files.end(),
-                                 [&](const File& one) { return request.target == one.target; });
+  const auto file = std::find_if(files.begin(), files.end(), [&](const File& candidate) {
+    return request.target == candidate.target;
+  });
   if (file == files.end() && request.target != "/choices") return PageReply{404, {}, "not here\n"};
   if (!reads) return PageReply{405, {}, "GET it\n"};
   if (file != files.end()) return PageReply{200, file->type, *file->text};

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "explorer/explorer.hpp"
 
@@ -29,6 +30,14 @@ extern const char* const content_security_policy;
 
 // How far each question on its way is, as JSON, by what its page calls it.
 using Progress = std::map<std::string, std::string>;
+
+// The scenario's own values of `model` and `platform`, which may be files of the user's.
+struct OwnFiles {
+  std::string model, platform;
+};
+// Which settings a question may make: none that names a file which the page was not offered. Throws
+// ConfigError about the first one that is not allowed.
+void check_allowed(const std::vector<std::string>& settings, const OwnFiles& own);
 
 // Nothing: the body is a question, which is to be simulated.
 std::optional<PageReply> reply_to(const PageRequest& request, const Explorer& explorer,

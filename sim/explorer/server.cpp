@@ -1,6 +1,4 @@
-// See server.hpp.
-#include "explorer/server.hpp"
-
+// serve() of explorer.hpp, on Boost.Beast.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/prctl.h>
@@ -91,10 +89,10 @@ http::response<http::string_body> with_headers(PageReply reply, unsigned version
 }
 
 // A question that a child process answers. The child ends with it.
-class Asked {
+class RunningQuestion {
  public:
-  Asked(const asio::any_io_executor& executor, const Explorer& explorer,
-        const std::string& question)
+  RunningQuestion(const asio::any_io_executor& executor, const Explorer& explorer,
+                  const std::string& question)
       : lines(executor) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) return;
@@ -103,9 +101,9 @@ class Asked {
     ::close(ends[1]);
     lines.assign(ends[0]);
   }
-  ~Asked() { end(); }
-  Asked(const Asked&) = delete;
-  Asked& operator=(const Asked&) = delete;
+  ~RunningQuestion() { end(); }
+  RunningQuestion(const RunningQuestion&) = delete;
+  RunningQuestion& operator=(const RunningQuestion&) = delete;
   void end() {
     if (pid_ <= 0) return;
     ::kill(pid_, SIGKILL);
@@ -121,29 +119,30 @@ class Asked {
 };
 
 // A closed connection ends the question: nobody waits for the answer any more.
-void end_with_connection(tcp::socket& socket, const std::shared_ptr<Asked>& asked) {
-  socket.async_wait(tcp::socket::wait_read, [&socket, asked](const beast::error_code& error) {
-    if (error || asked->ended()) return;  // answered: the socket may be gone
+void end_with_connection(tcp::socket& socket, const std::shared_ptr<RunningQuestion>& question) {
+  socket.async_wait(tcp::socket::wait_read, [&socket, question](const beast::error_code& error) {
+    if (error || question->ended()) return;  // answered: the socket may be gone
     char byte = 0;
     const ssize_t n = ::recv(socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     if (n < 0 && errno == EAGAIN) {
-      end_with_connection(socket, asked);  // it was told of what had been read already
+      end_with_connection(socket, question);  // it was told of what had been read already
     } else if (n <= 0) {
-      asked->end();
+      question->end();
     }
   });
 }
 
 asio::awaitable<PageReply> answer(tcp::socket& socket, const PageRequest& request,
                                   const Explorer& explorer, Progress& progress) {
-  const auto asked = std::make_shared<Asked>(socket.get_executor(), explorer, request.body);
-  end_with_connection(socket, asked);
+  const auto question =
+      std::make_shared<RunningQuestion>(socket.get_executor(), explorer, request.body);
+  end_with_connection(socket, question);
   PageReply reply{500, {}, "the simulation came to no end\n"};
   std::string text;
   beast::error_code error;
   while (true) {
     const std::size_t size =
-        co_await asio::async_read_until(asked->lines, asio::dynamic_buffer(text), '\n',
+        co_await asio::async_read_until(question->lines, asio::dynamic_buffer(text), '\n',
                                         asio::redirect_error(asio::use_awaitable, error));
     if (error) break;
     const std::size_t blank = text.find(' ');
@@ -157,7 +156,7 @@ asio::awaitable<PageReply> answer(tcp::socket& socket, const PageRequest& reques
     progress[request.question] = std::move(json);
   }
   progress.erase(request.question);
-  asked->end();
+  question->end();
   socket.cancel(error);
   co_return reply;
 }

@@ -11,7 +11,6 @@
 #include "points/interval.hpp"
 #include "points/measured.hpp"
 #include "points/other_devices.hpp"
-#include "results/invariants.hpp"
 #include "results/learning.hpp"
 
 namespace lockstep {

@@ -11,7 +11,7 @@
 namespace lockstep {
 
 // The prediction of one point; `scenario` gives dataset and price. Scaling efficiency is left at 1.
-// Throws std::runtime_error when it contradicts itself (results/invariants.hpp).
+// Throws std::runtime_error when it contradicts itself (broken_invariant()).
 Prediction summarise_point(const Scenario& scenario, const Point& point,
                            const StrategyResult& result);
 

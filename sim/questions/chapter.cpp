@@ -26,7 +26,7 @@ constexpr std::size_t most_moments = 400;
 
 constexpr std::size_t named_tensors = 15;
 
-// The largest, then the rest as one. What else is on the device (a parameter server) has a kind that
+// The largest, then the rest as one. Anything else on the device (a parameter server) has a kind that
 // the log does not know.
 std::vector<MemoryCurve::Tensors> tensors_of(const MemoryLog& log, const MemoryUse& use) {
   std::vector<MemoryCurve::Tensors> result;
@@ -72,7 +72,7 @@ MemoryCurve curve_of(const Point& point) {
   return curve;
 }
 
-// Of each strategy that was predicted, on its most GPUs.
+// The points of each predicted strategy on its most GPUs.
 std::vector<Point> largest_points(const Scenario& scenario, const ResultRecord& record,
                                   const RunOptions& options) {
   std::map<std::string, int> most;

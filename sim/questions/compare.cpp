@@ -1,3 +1,4 @@
+// See compare.hpp.
 #include "questions/compare.hpp"
 
 #include <fmt/format.h>
@@ -29,12 +30,12 @@ std::string named(const std::string& name, const Prediction& p, const Prediction
 }
 
 // The speedup as a number above 1, and whether its interval leaves that open.
-struct Told {
+struct Verdict {
   bool faster = false, certain = false, equal = false;
   double ratio = 1, low = 1, high = 1;
 };
-Told told(const Comparison& c) {
-  Told t;
+Verdict verdict_of(const Comparison& c) {
+  Verdict t;
   t.faster = c.speedup >= 1;
   t.ratio = t.faster ? c.speedup : 1 / c.speedup;
   t.low = t.faster ? c.interval.low : 1 / c.interval.high;
@@ -45,7 +46,7 @@ Told told(const Comparison& c) {
 }
 
 std::string speedup_text(const Comparison& c) {
-  const Told t = told(c);
+  const Verdict t = verdict_of(c);
   if (t.equal) return "the same";
   return fmt::format("{:.2f} ({:.2f} to {:.2f}) times {}", t.ratio, t.low, t.high,
                      t.faster ? "faster" : "slower");
@@ -125,7 +126,7 @@ Table comparison_table(const std::vector<Comparison>& list) {
 
 std::string comparison_sentence(const Comparison& c) {
   const double change = seconds_per_sample(c.prediction) - seconds_per_sample(c.base);
-  const Told t = told(c);
+  const Verdict t = verdict_of(c);
   std::string text = point_text(c.name, c.prediction.gpus);
   if (t.equal) {
     text += fmt::format(" is as fast as {}", c.base_name);

@@ -1,7 +1,7 @@
-// See openmetrics.hpp.
-#include "questions/openmetrics.hpp"
-
+// The summaries of a validation as OpenMetrics text.
 #include <fmt/format.h>
+
+#include "questions/validate.hpp"
 
 namespace lockstep {
 

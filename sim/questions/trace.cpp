@@ -75,7 +75,7 @@ std::vector<TracedPoint> traced_points(std::vector<Point> points, const TraceOpt
     const Prediction* predicted = prediction_of(record, point);
     if (predicted == nullptr) continue;  // it failed, and the record says so
     TimelineOptions timeline{options.ranks};
-    // Of many micro-batches one step is enough to look at.
+    // One step of many micro-batches is enough to look at.
     const int steps = std::max(1, default_steps / point.job.accumulation);
     if (options.steps) {
       std::tie(timeline.first_step, timeline.last_step) = *options.steps;
@@ -108,7 +108,7 @@ ForkOptions fork_options(int workers) {
   return {.workers = workers > 0 ? workers : cores};
 }
 
-// Of a folder's answer: a rank, the length of its file (0 = there is nothing to write), the file, the
+// Separates the parts of a folder's answer: a rank, the length of its file (0 = there is nothing to write), the file, the
 // next rank, ...
 constexpr char between = '\0';
 
@@ -255,7 +255,7 @@ WrittenTraces write_traces(const Scenario& scenario, const TraceOptions& options
 namespace {
 
 constexpr int step_without_steady_state = 3;
-// Of a page, for its size; a timeline of its own has at most as many as a screen can tell apart.
+// Limits of a page, for its size; of one timeline, because a screen tells no more apart.
 constexpr std::size_t most_slices = 6000, most_slices_of_one = 2000, least_slices_of_one = 100;
 
 // The last step but one: the host may issue the last while the device does this one.

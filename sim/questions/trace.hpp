@@ -30,13 +30,13 @@ struct TraceOptions {
   TraceFormat format = TraceFormat::kineto;
 };
 
-// What can be seen before anything is simulated: throws ConfigError at a strategy, a GPU count or a
-// rank that the scenario has not, OutputError when the file cannot be written.
+// Checks before anything is simulated: throws ConfigError at a strategy, a GPU count or a rank that
+// the scenario has not, OutputError when the file cannot be written.
 void check_trace(const Scenario& scenario, const TraceOptions& options);
 
 struct WrittenTraces {
   std::vector<std::string> files;
-  // Of Chakra traces: asynchronous ranks that do not come to the end of the step, as sentences.
+  // Chakra only: asynchronous ranks that do not come to the end of the step, as sentences.
   std::vector<std::string> left_out;
 };
 

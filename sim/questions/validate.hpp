@@ -53,6 +53,10 @@ std::vector<ErrorSummary> summarise_errors(const std::vector<ValidationRow>& row
 
 Table validation_table(const std::vector<ValidationRow>& rows);
 Table summary_table(const std::vector<ErrorSummary>& summaries);
+// OpenMetrics 1.0 text, for a dashboard that scrapes a nightly run: a gauge for each figure of a
+// summary, by group. Errors and coverage are fractions; coverage only where predictions have an
+// interval.
+std::string validation_openmetrics(const std::vector<ErrorSummary>& summaries);
 std::string validation_json(const std::vector<ValidationRow>& rows,
                             const std::vector<ErrorSummary>& summaries);
 

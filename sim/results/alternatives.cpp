@@ -1,3 +1,4 @@
+// See alternatives.hpp.
 #include "results/alternatives.hpp"
 
 #include <fmt/format.h>
@@ -20,7 +21,7 @@ namespace {
 
 constexpr double none = std::numeric_limits<double>::infinity();
 
-// What predictions are ranked by. Whole runs and single samples do not compare, so the time is that
+// The key of a ranking. Whole runs and single samples do not compare, so the time is that
 // of a run only where all have one.
 struct Ranking {
   SortKey key;
@@ -65,59 +66,27 @@ ResultRecord joined(const AlternativesRecord& record) {
   return all;
 }
 
-// Of alternatives with one GPU count each there is no scaling to tell.
-Table without_even_scaling(const Table& table) {
-  std::vector<Table::Column> columns = table.columns();
-  const auto found = std::find_if(columns.begin(), columns.end(), [](const Table::Column& column) {
-    return column.title == "scaling";
-  });
-  const auto at = found - columns.begin();
-  const bool even = std::all_of(table.rows().begin(), table.rows().end(), [&](const auto& row) {
-    return row[static_cast<std::size_t>(at)] == percent(1);
-  });
-  if (!even) return table;
-  columns.erase(found);
-  Table shorter(columns);
-  for (std::vector<std::string> row : table.rows()) {
-    row.erase(row.begin() + at);
-    shorter.add_row(std::move(row));
-  }
-  return shorter;
-}
-
-std::vector<Table::Column> first_columns(const AlternativesRecord& record) {
+// The table with what was chosen before it: its rows are those of the order that `has` a row in it.
+Table with_choices(const AlternativesRecord& record, const Table& table, auto has) {
   std::vector<Table::Column> columns{{"row"}};
   for (const Chosen& choice : record.alternatives.front().chosen) {
     columns.push_back({heading_of(choice), Table::Align::left});
   }
-  return columns;
-}
-
-// Of row i: its number and what was chosen.
-std::vector<std::string> first_cells(const AlternativesRecord& record, std::size_t i) {
-  std::vector<std::string> cells{std::to_string(i + 1)};
-  const auto alternative = static_cast<std::size_t>(record.order[i].alternative);
-  for (const Chosen& choice : record.alternatives[alternative].chosen) {
-    cells.push_back(choice.value);
-  }
-  return cells;
-}
-
-Table table_of(const AlternativesRecord& record) {
-  const ResultRecord all = joined(record);
-  std::vector<Table::Column> columns = first_columns(record);
-  const Table summary = without_even_scaling(summary_table(all));
-  for (const Table::Column& column : summary.columns()) columns.push_back(column);
-  columns.insert(columns.end() - (summary.columns().back().title == "but" ? 1 : 0), {"memory"});
-  Table table(columns);
+  columns.insert(columns.end(), table.columns().begin(), table.columns().end());
+  Table result(columns);
+  auto row = table.rows().begin();
   for (std::size_t i = 0; i < record.order.size(); ++i) {
-    std::vector<std::string> cells = first_cells(record, i);
-    for (const std::string& cell : summary.rows()[i]) cells.push_back(cell);
-    cells.insert(cells.end() - (summary.columns().back().title == "but" ? 1 : 0),
-                 bytes_text(all.predictions[i].memory.device));
-    table.add_row(std::move(cells));
+    if (!has(prediction_of(record, record.order[i]))) continue;
+    std::vector<std::string> cells{std::to_string(i + 1)};
+    const auto alternative = static_cast<std::size_t>(record.order[i].alternative);
+    for (const Chosen& choice : record.alternatives[alternative].chosen) {
+      cells.push_back(choice.value);
+    }
+    cells.insert(cells.end(), row->begin(), row->end());
+    result.add_row(std::move(cells));
+    ++row;
   }
-  return table;
+  return result;
 }
 
 // "row 2", "rows 1-3, 5"; ascending.
@@ -137,28 +106,20 @@ std::string rows_text(const std::vector<std::size_t>& rows) {
 std::string accuracies(const AlternativesRecord& record, const ResultRecord& all) {
   const Table trained = accuracy_table(all);
   if (trained.empty()) return "";
-  std::vector<Table::Column> columns = first_columns(record);
-  for (const Table::Column& column : trained.columns()) columns.push_back(column);
-  Table table(columns);
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < all.predictions.size(); ++i) {
-    const std::optional<Accuracy>& accuracy = all.predictions[i].accuracy;
-    if (!accuracy) continue;
-    std::vector<std::string> cells = first_cells(record, i);
-    for (const std::string& cell : trained.rows()[next++]) cells.push_back(cell);
-    table.add_row(std::move(cells));
-  }
+  const Table table =
+      with_choices(record, trained, [](const Prediction& p) { return p.accuracy.has_value(); });
   std::string out = "\nAccuracy on the test set, really trained in the simulated order\n";
   out += table.folded(text_width, 1);
-  const bool asked = std::any_of(all.predictions.begin(), all.predictions.end(),
-                                 [](const auto& p) { return p.accuracy && p.accuracy->target; });
-  if (!asked) return out;
-  const auto tell = [&](const char* what, const SpentToTarget& spent,
+  const bool has_target =
+      std::any_of(all.predictions.begin(), all.predictions.end(),
+                  [](const auto& p) { return p.accuracy && p.accuracy->target; });
+  if (!has_target) return out;
+  const auto tell = [&](const char* title, const SpentToTarget& spent,
                         std::string (*text)(const Accuracy&)) {
     const auto least = least_to_target(all.predictions, spent);
     if (!least) return false;
     const Prediction& p = all.predictions[least->best];
-    std::string line = fmt::format("{}: row {}, {}, {}", what, least->best + 1,
+    std::string line = fmt::format("{}: row {}, {}, {}", title, least->best + 1,
                                    point_text(p.strategy, p.gpus), text(*p.accuracy));
     if (!least->as_good.empty()) {
       std::vector<std::size_t> rows = least->as_good;
@@ -176,11 +137,12 @@ std::string accuracies(const AlternativesRecord& record, const ResultRecord& all
   return out;
 }
 
-std::string best_text(const ResultRecord& all, SortKey key, const char* what) {
+std::string best_text(const ResultRecord& all, SortKey key, const char* title) {
   const std::optional<std::size_t> best = best_of(all.predictions, key);
   if (!best) return "";
   const Prediction& p = all.predictions[*best];
-  std::string text = fmt::format("{}: row {}, {}", what, *best + 1, point_text(p.strategy, p.gpus));
+  std::string text =
+      fmt::format("{}: row {}, {}", title, *best + 1, point_text(p.strategy, p.gpus));
   if (key == SortKey::cost) return text + ", " + dollars_text(p.dollars) + "\n";
   if (key == SortKey::memory) return text + fmt::format(", {}\n", bytes_text(p.memory.device));
   return text + (whole_runs(all.predictions)
@@ -276,7 +238,9 @@ std::string render_text(const AlternativesRecord& record) {
   const ResultRecord all = joined(record);
   std::string out = record.alternatives.front().record.scenario + "\n";
   out += fmt::format("{} alternatives\n\n", record.alternatives.size()) +
-         table_of(record).folded(text_width, 1);
+         with_choices(record, alternatives_table(all), [](const Prediction&) {
+           return true;
+         }).folded(text_width, 1);
   out += "\n" + best_text(all, SortKey::time, "Fastest") +
          best_text(all, SortKey::cost, "Cheapest") +
          best_text(all, SortKey::memory, "Least memory");

@@ -38,8 +38,8 @@ struct RefusedAlternative {
 
 enum class SortKey { none, time, cost, memory, energy, throughput };
 
-// What has no answer to the key (no price, no energy) comes after what has, and what does not fit
-// into memory comes last; else as written. Time is that of the run, or of one sample where the run's
+// Rows without an answer to the key (no price, no energy) follow those with one, and rows that do not
+// fit into memory come last; else as written. Time is that of the run, or of one sample where the run's
 // length is not known.
 void sort_rows(AlternativesRecord& record, SortKey key);
 void sort_predictions(ResultRecord& record, SortKey key);

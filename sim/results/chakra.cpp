@@ -77,8 +77,9 @@ Attribute read_attribute(WireMessage message) {
   return attribute;
 }
 
-[[noreturn]] void refuse(const std::string& file, const ChakraNode& node, const std::string& what) {
-  throw file_error(file, fmt::format("node {} '{}'", node.id, node.name), what);
+[[noreturn]] void refuse(const std::string& file, const ChakraNode& node,
+                         const std::string& problem) {
+  throw file_error(file, fmt::format("node {} '{}'", node.id, node.name), problem);
 }
 
 ChakraNode read_node(const std::string& file, WireMessage message) {

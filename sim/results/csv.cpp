@@ -69,8 +69,9 @@ std::string render_csv(const RealRecord& record) {
 std::string render_csv(const AlternativesRecord& record) {
   Rows rows;
   for (const AlternativeRow& row : record.order) {
-    const ResultRecord& of = record.alternatives[static_cast<std::size_t>(row.alternative)].record;
-    rows.add(of, of.predictions[static_cast<std::size_t>(row.prediction)]);
+    const ResultRecord& answer =
+        record.alternatives[static_cast<std::size_t>(row.alternative)].record;
+    rows.add(answer, answer.predictions[static_cast<std::size_t>(row.prediction)]);
   }
   return rows.csv();
 }

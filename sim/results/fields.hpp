@@ -49,7 +49,7 @@ template <class Visitor, Either<StepSplit> Split>
 void describe(Visitor& v, Split& s) {
   for (const StepPart& part : named_parts) {
     const std::string column = std::string(part.name) + "_s";
-    // Rounding may leave a part a little below nothing: results/invariants.hpp.
+    // Rounding may leave a part a little below nothing: broken_invariant().
     v.field(part.name, s.*part.seconds, part.doc, {.column = column.c_str(), .min = no_minimum});
   }
 }

@@ -1,6 +1,4 @@
-// See invariants.hpp.
-#include "results/invariants.hpp"
-
+// The invariants of a prediction: broken_invariant() of record.hpp.
 #include <fmt/format.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// What JSON with declared fields (fields.hpp) looks like: JSON Schema and a table for docs.
+// The layout of JSON with declared fields (fields.hpp): JSON Schema and a table for docs.
 #pragma once
 
 #include <fmt/format.h>

@@ -17,9 +17,9 @@ namespace lockstep {
 namespace {
 
 SeedMean mean_share(const std::vector<double>& values) {
-  SeedMean of = mean_of_seeds(values);
-  of.interval.high = std::min(1.0, of.interval.high);
-  return of;
+  SeedMean result = mean_of_seeds(values);
+  result.interval.high = std::min(1.0, result.interval.high);
+  return result;
 }
 
 // Where a straight line between two evaluations meets the target; before the first one there is none.

@@ -1,4 +1,4 @@
-// What a run learns: how it is asked for, and what several seeds of it say together.
+// Learning of a run: how it is asked for, and what several seeds of it say together.
 #pragma once
 
 #include <array>
@@ -38,7 +38,7 @@ struct EnumNames<RateScaling> {
   static constexpr std::array names{"none", "linear", "square_root"};
 };
 
-// What a network begins with.
+// Parameters that a network begins with.
 enum class Initialisation {
   layers,   // each layer's own: nn.Linear and nn.Conv2d draw from +-1 / sqrt(fan in)
   kaiming,  // torchvision's VGG, ResNet: convolutions normal, of variance 2 / fan out, biases 0
@@ -58,7 +58,7 @@ struct EnumNames<RunningStatistics> {
   static constexpr std::array names{"first_worker", "untouched"};
 };
 
-// What the shared parameters of one seed were worth at some moment.
+// Accuracy of one seed's shared parameters at some moment.
 struct AccuracyPoint {
   double time = 0;           // simulated seconds
   double epochs = 0;         // of all workers together
@@ -68,13 +68,13 @@ struct AccuracyPoint {
 };
 using AccuracyCurve = std::vector<AccuracyPoint>;
 
-// What training one point said: no accuracy where its processes failed, and the warnings say why.
+// The outcome of training one point: no accuracy where its processes failed; the warnings say why.
 struct TrainedPoint {
   std::optional<Accuracy> accuracy;
   std::vector<std::string> warnings;
 };
 
-// One point whose order of updates is known. Those of one key learn the same, however long it takes
+// One point whose order of updates is known. Points of one key learn the same, however long it takes
 // them. `train` throws ConfigError for data or a model that cannot be used.
 struct PreparedTraining {
   std::string key;
@@ -89,14 +89,14 @@ Accuracy accuracy_of(const std::vector<AccuracyCurve>& curves, int diverged,
 // standard errors with 90 %.
 double student_t95(int degrees);
 
-// Of at least one figure that is not negative, one a seed. One seed has no interval but its figure.
+// `values`: one or more that are not negative, one a seed. One seed has no interval but its figure.
 SeedMean mean_of_seeds(const std::vector<double>& values);
 
 // "12.3 s (11.9 s .. 12.7 s)", likewise in dollars: of a point whose seeds all reach the target.
 std::string seconds_to_target_text(const Accuracy& accuracy);
 std::string dollars_to_target_text(const Accuracy& accuracy);
 
-// What is spent until the target: Accuracy's mean and its interval.
+// Seconds or dollars until the target: Accuracy's mean and its interval.
 struct SpentToTarget {
   double Accuracy::*mean = nullptr;
   std::optional<Interval> Accuracy::*interval = nullptr;

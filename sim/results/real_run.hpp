@@ -1,4 +1,4 @@
-// What real training tells (`lockstep train`): measured, nothing predicted. Plain data; seconds and
+// Figures of real training (`lockstep train`): measured, nothing predicted. Plain data; seconds and
 // bytes. Its figures have the names that predictions have, so that the two compare.
 #pragma once
 
@@ -44,9 +44,9 @@ struct RealRun {
   std::vector<std::string> notes;
 };
 
-// Of a prediction, the seconds that a RealRun's `step_seconds` is to be compared with: the median,
-// because a disturbance of the machine does not count, nor does the mean's jitter. Of workers that
-// need not keep step, the mean: their steps come in bunches, whose median says nothing.
+// The predicted seconds that a RealRun's `step_seconds` compares with: the median, because neither a
+// disturbance of the machine nor the mean's jitter counts. For workers that need not keep step it is
+// the mean: their steps come in bunches, whose median says nothing.
 double step_beside(const Prediction& predicted);
 
 struct RealRecord : RecordHead {

@@ -1,4 +1,4 @@
-// What a run tells: one Prediction per strategy and GPU count. Plain data; every number is defined,
+// The result of a run: one Prediction per strategy and GPU count. Plain data; every number is defined,
 // with its formula, in docs/numbers.md. Seconds, bytes, dollars. Knows nothing of the engine. How
 // the fields are called outside is declared in fields.hpp; real training is in real_run.hpp.
 #pragma once
@@ -16,7 +16,7 @@ struct Interval {
   double low = 0, high = 0;  // 90 %
 };
 
-// What all GPUs of a run draw, and what that emits: from board power while they are busy and nothing
+// Energy of all GPUs of a run and its emissions: from board power while they are busy and nothing
 // while they wait, to board power all the time. Hosts, switches and storage are not in it.
 struct Energy {
   Interval kilowatt_hours;
@@ -68,7 +68,7 @@ struct MemoryUse {
   std::map<std::string, double>
       at_peak;          // bytes by kind at the allocated peak: parameters, activations, ...
   double capacity = 0;  // of the device that training may use; 0 = not known
-  // Of the fullest node's host, for all its ranks; 0 = nothing is offloaded.
+  // Bytes on the fullest node's host, for all its ranks; 0 = nothing is offloaded.
   double host = 0;
   double host_rounding = 0;  // the part of `host` by which pinned memory exceeds its tensors
   double host_capacity = 0;  // of the node's host; 0 = not known, or nothing is offloaded
@@ -84,7 +84,7 @@ inline bool fits(const MemoryUse& memory) {
   return fits_device(memory) && fits_host(memory);
 }
 
-// What training leaves of the device's memory; below 0 = so much is missing; 0 = not known.
+// Bytes of the device that training leaves; below 0 = so much is missing; 0 = not known.
 inline double free_bytes(const MemoryUse& memory) {
   return memory.capacity > 0 ? memory.capacity - memory.device : 0;
 }
@@ -108,7 +108,7 @@ struct WorkerSteps {
   double least = 0, most = 0;  // share of one worker in all steps; 1 / workers is even
 };
 
-// What simulations with other random draws say (`simulation: {seeds: N}`, docs/numbers.md).
+// Results of simulations with other random draws (`simulation: {seeds: N}`, docs/numbers.md).
 struct SeedMean {
   double mean = 0;
   Interval interval;  // of the mean: Student's t
@@ -119,7 +119,7 @@ struct OverSeeds {
   std::optional<SeedMean> staleness;  // updates, likewise
 };
 
-// What training to the end of the run teaches, by several seeds (docs/accuracy.md).
+// Accuracy of training to the end of the run, by several seeds (docs/accuracy.md).
 struct Accuracy {
   struct Moment {
     double seconds = 0, epochs = 0;
@@ -138,7 +138,7 @@ struct Accuracy {
   int reached_before = 0;        // some of them before their first evaluation: a bound,
   double seconds_to_target = 0;  // and when, in the mean of those
   double dollars_to_target = 0;  // 0 = no price
-  // Of those means, where every seed reached it between two evaluations: elsewhere nobody knows when.
+  // Intervals of the two means; only where every seed reached it between two evaluations.
   std::optional<Interval> seconds_interval, dollars_interval;
 };
 
@@ -161,7 +161,7 @@ struct RunWithFailures {
   double dollars = 0;                    // spare nodes included; 0 = no price
 };
 
-// What ranks that are slower than others cost (docs/stragglers.md).
+// The cost of ranks that are slower than others (docs/stragglers.md).
 struct StragglerCost {
   double step_without = 0;       // the mean step of the same point without `stragglers`
   double step_more = 0;          // what it takes longer with them
@@ -225,6 +225,11 @@ struct Prediction {
   std::vector<std::string> notes;
 };
 
+// Checks a prediction; one that contradicts itself is a fault of the program and is never shown. "" if all figures are finite, no part of the step is negative or longer than the step, the
+// parts' sum is the step (1e-6 of it), the step is inside its interval, shares are between 0 and 1, and
+// allocated <= reserved <= device memory. Otherwise one sentence that says what does not hold.
+std::string broken_invariant(const Prediction& prediction);
+
 // A point whose simulation did not come to an end. The others stand.
 struct Failure {
   std::string strategy;
@@ -232,12 +237,12 @@ struct Failure {
   std::string reason;
 };
 
-// What all results of one run have in common.
+// The part that all results of one run have in common.
 struct RecordHead {
   std::string scenario;  // its name
   std::string file;
   std::string model, platform, precision;
-  // Of the model: trainable parameters; tokens of a sample, or channels, height and width of one.
+  // The model: trainable parameters; tokens of a sample, or channels, height and width of one.
   std::optional<std::int64_t> parameters, sequence;
   std::optional<std::vector<std::int64_t>> image;
   std::optional<std::string> recipe;  // its name and what it set

@@ -95,7 +95,7 @@ Json json_of(const ReportChapter& chapter) {
           {"missing_price", missing_price(record)},
           {"origins", origins(record)},
           {"fits", std::move(fits)},
-          // Those that the terminal has, too.
+          // The tables of the terminal.
           {"tables",
            {{"summary", json_of(summary_table(record))},
             {"step", json_of(split_table(record))},
@@ -137,11 +137,11 @@ Json json_of(const ReportAlternatives& comparison) {
   };
   Json headings = Json::array(), alternatives = Json::array(), refused = Json::array();
   for (const Chosen& choice : answered.front().chosen) headings.push_back(heading_of(choice));
-  for (const AlternativeResult& one : answered) {
-    alternatives.push_back({{"name", choice_text(one.chosen)}, {"values", values_of(one.chosen)}});
+  for (const auto& [chosen, record] : answered) {
+    alternatives.push_back({{"name", choice_text(chosen)}, {"values", values_of(chosen)}});
   }
-  for (const RefusedAlternative& one : comparison.refused) {
-    refused.push_back({{"values", values_of(one.chosen)}, {"reason", one.reason}});
+  for (const auto& [chosen, reason] : comparison.refused) {
+    refused.push_back({{"values", values_of(chosen)}, {"reason", reason}});
   }
   return {{"answer", json_of(answer(comparison))},
           {"order_text", order_text(comparison.sorted_by)},

@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-// What somebody measured of a point.
+// A measured step of a point.
 struct MeasuredPoint {
   std::string strategy;
   int gpus = 1;
@@ -20,7 +20,7 @@ struct MeasuredPoint {
   bool calibration = false;  // used to fit a model, or as an anchor: agreement proves nothing
 };
 
-// What lives in one GPU's memory over a step, at the moments of the host's order.
+// Live bytes in one GPU's memory over a step, at the moments of the host's order.
 struct MemoryCurve {
   struct Moment {
     std::string text;  // "backward of layer4.2.conv3"
@@ -29,7 +29,7 @@ struct MemoryCurve {
   std::string strategy;
   int gpus = 1;
   std::vector<Moment> moments;
-  // What lives at the peak: the largest by name, the rest together; their sum is the allocated peak.
+  // Live tensors at the peak: the largest by name, the rest together; their sum is the allocated peak.
   struct Tensors {
     std::string name;  // "output of layer1.0.conv2"
     std::string kind;  // "activations"
@@ -49,14 +49,14 @@ struct ReportChapter {
   std::string inputs;                             // the scenario file as it stands
 };
 
-// Of alternatives, which the page begins with. Each that was answered has a chapter, in this order.
+// The comparison that the page begins with. Every answered alternative has a chapter, in this order.
 struct ReportAlternatives {
   AlternativesRecord answered;
   std::vector<RefusedAlternative> refused;
   SortKey sorted_by = SortKey::none;
 };
 
-// What a chapter or a comparison answers, in plain words: which point is fastest and cheapest, what
+// The answer of a chapter or a comparison, in plain words: which point is fastest and cheapest, what
 // limits it, whether it fits, and how predictions of this scenario agreed with measurements.
 struct Highlight {
   std::string title, value, detail;
@@ -72,7 +72,7 @@ Answer answer(const ReportAlternatives& comparison);
 // does not.
 std::string choice_text(const std::vector<Chosen>& chosen);
 
-// What the page draws: {parts, kinds, chapters, comparison}. A chapter's `result` is the document
+// The data of the page: {parts, kinds, chapters, comparison}. A chapter's `result` is the document
 // that `run --json` writes.
 nlohmann::ordered_json report_json(const std::vector<ReportChapter>& chapters,
                                    const ReportAlternatives* comparison = nullptr);
@@ -81,7 +81,7 @@ nlohmann::ordered_json report_json(const std::vector<ReportChapter>& chapters,
 std::string render_report(const std::vector<ReportChapter>& chapters,
                           const ReportAlternatives* comparison = nullptr);
 
-// What draws it, for a page that changes (report/page.js: showReport()).
+// Style and scripts that draw it, for a page that changes (report/page.js: showReport()).
 extern const char* const report_style;
 extern const char* const report_library;  // before the script, which calls it
 extern const char* const report_script;

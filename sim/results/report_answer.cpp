@@ -14,8 +14,7 @@ namespace lockstep {
 
 namespace {
 
-// What points are compared by: the whole run where its length is known, otherwise the time that one
-// sample takes.
+// Seconds that points are compared by: the whole run where its length is known, otherwise one sample.
 double cost_in_time(const Prediction& p) {
   return p.total_seconds > 0 ? p.total_seconds : 1 / p.samples_per_second;
 }
@@ -125,13 +124,13 @@ void tell_memory(const ReportChapter& chapter, const Points& fitting, Answer& an
 void tell_agreement(const ReportChapter& chapter, Answer& answer) {
   double sum = 0, worst = 0;
   std::size_t count = 0, inside = 0;
-  for (const Agreement& one : agreements(chapter)) {
-    if (one.measured->calibration) continue;
+  for (const Agreement& agreement : agreements(chapter)) {
+    if (agreement.measured->calibration) continue;
     ++count;
-    sum += std::abs(one.error);
-    if (std::abs(one.error) > std::abs(worst)) worst = one.error;
-    const Interval& interval = one.predicted->step_interval;
-    const double seconds = one.measured->step_seconds;
+    sum += std::abs(agreement.error);
+    if (std::abs(agreement.error) > std::abs(worst)) worst = agreement.error;
+    const Interval& interval = agreement.predicted->step_interval;
+    const double seconds = agreement.measured->step_seconds;
     inside += seconds >= interval.low && seconds <= interval.high ? 1 : 0;
   }
   if (count == 0) return;

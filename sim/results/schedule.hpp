@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-// What workers and the shared parameters give each other.
+// The exchange between workers and the shared parameters.
 enum class Exchange {
   gradients,   // the shared parameters take a step along the mean of an update's gradients
   parameters,  // local SGD: they become the mean of the workers' parameters (fact 88)
@@ -40,7 +40,7 @@ inline bool compensates(Weighting weighting) {
   return weighting == Weighting::compensated || weighting == Weighting::compensated_adaptive;
 }
 
-// What a worker's gradients become before they are pushed.
+// The form in which a worker's gradients are pushed.
 enum class PushedAs {
   whole,
   halves,  // each rounded to IEEE half precision
@@ -77,7 +77,7 @@ struct UpdateSchedule {
   PushedAs pushed_as = PushedAs::whole;
   double largest_share = 1;    // of a tensor's elements, rounded up
   bool average_state = false;  // local SGD: the workers' optimizer state becomes its mean, too
-  // What each message carries; empty: one message with everything.
+  // Contents of each message; empty: one message with everything.
   std::vector<std::vector<ParameterPiece>> messages;
   // In the order in which they were applied; those of one message and version are one update. Every
   // message starts at version 0, and its updates make 1, 2, 3, ...

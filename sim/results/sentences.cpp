@@ -1,3 +1,4 @@
+// See sentences.hpp.
 #include "results/sentences.hpp"
 
 #include <fmt/format.h>
@@ -24,11 +25,11 @@ std::string glued(std::string text) {
     if (of_figure && follows) text[at] = glue;
   }
   for (const std::string together : {"does not fit", "othing fits into memory", "yes, barely"}) {
-    std::string one = together;
-    std::replace(one.begin(), one.end(), ' ', glue);
+    std::string word = together;
+    std::replace(word.begin(), word.end(), ' ', glue);
     for (std::size_t at = text.find(together); at != std::string::npos;
-         at = text.find(together, at + one.size())) {
-      text.replace(at, one.size(), one);
+         at = text.find(together, at + word.size())) {
+      text.replace(at, word.size(), word);
     }
   }
   return text;

@@ -24,7 +24,7 @@ class PointList {
   std::vector<std::pair<std::string, std::vector<int>>> points_;  // strategy, GPU counts
 };
 
-// Sentences about points. Those that differ in shares only are one, with the least and the greatest:
+// Sentences about points. Sentences that differ in shares only are one, with the least and the greatest:
 // "91 to 95 % of the step is ...".
 class PointSentences {
  public:

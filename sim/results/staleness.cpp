@@ -1,3 +1,4 @@
+// See staleness.hpp.
 #include "results/staleness.hpp"
 
 #include <fmt/format.h>

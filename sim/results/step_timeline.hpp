@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-// What a slice is drawn as: work, a transfer, or a wait and its cause. Names are those of the parts
+// Kinds of slices: work, a transfer, or a wait and its cause. Names are those of the parts
 // of a step (step_parts.hpp) where there is one.
 enum class SliceKind {
   forward,
@@ -61,7 +61,7 @@ struct TimelineSlice {
 struct TimelineLane {
   std::string name;                   // "compute", "gradients", "server 0: compute"
   std::vector<TimelineSlice> slices;  // ascending, none over another
-  // Of what the step really has, however it is drawn. Waits are not busy.
+  // The step as it is, however it is drawn. Waits are not busy.
   double busy_seconds = 0;
   int operations = 0;
   std::vector<TimelineSlice> longest{};  // at most three

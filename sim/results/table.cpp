@@ -104,7 +104,7 @@ std::vector<std::vector<std::size_t>> Table::blocks(std::size_t width, std::size
 std::string Table::folded(std::size_t width, std::size_t keys) const {
   const std::vector<std::size_t> wide = widths();
   std::size_t whole = 0;
-  for (const std::size_t one : wide) whole += one + (whole > 0 ? 2 : 0);
+  for (const std::size_t column : wide) whole += column + (whole > 0 ? 2 : 0);
   if (whole <= width) return text();
   // As many blocks as it takes, and no last one of a single column if others can spare some.
   auto list = blocks(width, keys);

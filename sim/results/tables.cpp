@@ -5,8 +5,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "results/cells.hpp"
@@ -20,8 +23,7 @@ namespace {
 
 using Align = Table::Align;
 
-// What no dataset, no price or no such part of the step leaves out; rounding noise counts as
-// nothing.
+// Whether there is no dataset, no price or no such part of the step; rounding noise counts as none.
 bool nothing(double value) {
   return std::abs(value) < 1e-12;
 }
@@ -30,7 +32,7 @@ std::string seconds_or_dash(double value) {
   return nothing(value) ? "-" : seconds_text(value);
 }
 
-// What a reader must know before comparing this row's time and price with others.
+// A warning to those who compare this row's time and price with others; "" = none.
 std::string caveat(const Prediction& p) {
   std::string text = p.out_of_memory ? "does not fit" : "";
   const std::string uneven = p.worker_steps ? uneven_workers(*p.worker_steps) : "";
@@ -38,76 +40,112 @@ std::string caveat(const Prediction& p) {
   return text + uneven;
 }
 
-}  // namespace
+// Columns, each with its cell of a row's value.
+template <class Value>
+using Columns = std::vector<std::pair<Table::Column, std::function<std::string(const Value&)>>>;
 
-Table summary_table(const ResultRecord& record) {
-  bool tokens = false, priced = false, medians = false, precisions = false, caveats = false;
-  for (const auto& p : record.predictions) {
-    tokens |= p.tokens_per_second > 0;
-    medians |= std::abs(p.median_step_seconds - p.step_seconds) > 1e-3 * p.step_seconds;
-    priced |= p.dollars > 0;
-    precisions |= p.precision != record.precision;
-    caveats |= !caveat(p).empty();
-  }
-  std::vector<Table::Column> columns{{"strategy", Align::left}, {"GPUs"}};
-  if (precisions) columns.push_back({"precision", Align::left});
-  columns.push_back({"step"});
-  if (medians) columns.push_back({"median"});
-  columns.insert(columns.end(), {{"90 % interval"}, {"total"}});
-  if (priced) columns.push_back({"cost"});
-  columns.insert(columns.end(), {{tokens ? "tokens/s" : "samples/s"},
-                                 {tokens ? "tokens/s/GPU" : "samples/s/GPU", Align::right, true},
-                                 {"TFLOP/s/GPU"},
-                                 {"free"},
-                                 {"scaling"},
-                                 {"GPU busy"},
-                                 {"MFU"}});
-  if (caveats) columns.push_back({"but", Align::left});
-  Table table(columns);
-  for (const auto& p : record.predictions) {
+// A row for each point: its name, then the columns of value_of(point), a pointer or an optional;
+// points without a value have no row.
+template <class Value, class ValueOf>
+Table point_table(const ResultRecord& record, ValueOf value_of, const Columns<Value>& columns) {
+  std::vector<Table::Column> heads{{"strategy", Align::left}, {"GPUs"}};
+  for (const auto& [column, cell] : columns) heads.push_back(column);
+  Table table(heads);
+  for (const Prediction& p : record.predictions) {
+    const auto& value = std::invoke(value_of, p);
+    if (!value) continue;
     std::vector<std::string> cells{p.strategy, std::to_string(p.gpus)};
-    if (precisions) cells.push_back(p.precision);
-    cells.push_back(seconds_text(p.step_seconds));
-    if (medians) cells.push_back(seconds_text(p.median_step_seconds));
-    cells.push_back(seconds_interval_text(p.step_interval.low, p.step_interval.high));
-    cells.push_back(seconds_or_dash(p.total_seconds));
-    if (priced) cells.push_back(dollars_or_dash(p.dollars));
-    const double rate = tokens ? p.tokens_per_second : p.samples_per_second;
-    for (std::string cell :
-         {rate_text(rate), rate_text(rate / p.gpus), rate_text(1e-12 * p.flops_per_second),
-          p.memory.capacity > 0 && !p.out_of_memory ? bytes_text(free_bytes(p.memory)) : "-",
-          percent(p.scaling_efficiency), percent(p.gpu_utilisation), percent(p.mfu)}) {
-      cells.push_back(std::move(cell));
-    }
-    if (caveats) cells.push_back(caveat(p));
+    for (const auto& [column, cell] : columns) cells.push_back(cell(*value));
     table.add_row(std::move(cells));
   }
   return table;
 }
 
+const Prediction* whole_point(const Prediction& p) {
+  return &p;
+}
+
+bool any_point(const ResultRecord& record, auto has) {
+  return std::any_of(record.predictions.begin(), record.predictions.end(), has);
+}
+
+std::string interval_text(const Interval& interval) {
+  return seconds_interval_text(interval.low, interval.high);
+}
+
+}  // namespace
+
+namespace {
+
+Table summary(const ResultRecord& record, bool scaling, bool memory) {
+  using Column = std::pair<Table::Column, std::function<std::string(const Prediction&)>>;
+  const bool tokens = any_point(record, [](const auto& p) { return p.tokens_per_second > 0; });
+  const auto rate = [tokens](const Prediction& p) {
+    return tokens ? p.tokens_per_second : p.samples_per_second;
+  };
+  const auto free_text = [](const Prediction& p) {
+    return p.memory.capacity > 0 && !p.out_of_memory ? bytes_text(free_bytes(p.memory)) : "-";
+  };
+  const Column precision{{"precision", Align::left}, [](const auto& p) { return p.precision; }};
+  const Column median{{"median"},
+                      [](const auto& p) { return seconds_text(p.median_step_seconds); }};
+  const Column cost{{"cost"}, [](const auto& p) { return dollars_or_dash(p.dollars); }};
+  const Column scaled{{"scaling"}, [](const auto& p) { return percent(p.scaling_efficiency); }};
+  Columns<Prediction> columns;
+  const auto add = [&](bool shows, const Column& column) {
+    if (shows) columns.push_back(column);
+  };
+  add(any_point(record, [&](const auto& p) { return p.precision != record.precision; }), precision);
+  add(true, {{"step"}, [](const auto& p) { return seconds_text(p.step_seconds); }});
+  add(any_point(record,
+                [](const auto& p) {
+                  return std::abs(p.median_step_seconds - p.step_seconds) > 1e-3 * p.step_seconds;
+                }),
+      median);
+  add(true, {{"90 % interval"}, [](const auto& p) { return interval_text(p.step_interval); }});
+  add(true, {{"total"}, [](const auto& p) { return seconds_or_dash(p.total_seconds); }});
+  add(any_point(record, [](const auto& p) { return p.dollars > 0; }), cost);
+  add(true,
+      {{tokens ? "tokens/s" : "samples/s"}, [&](const auto& p) { return rate_text(rate(p)); }});
+  add(true, {{tokens ? "tokens/s/GPU" : "samples/s/GPU", Align::right, true},
+             [&](const auto& p) { return rate_text(rate(p) / p.gpus); }});
+  add(true, {{"TFLOP/s/GPU"}, [](const auto& p) { return rate_text(1e-12 * p.flops_per_second); }});
+  add(true, {{"free"}, free_text});
+  add(scaling, scaled);
+  add(true, {{"GPU busy"}, [](const auto& p) { return percent(p.gpu_utilisation); }});
+  add(true, {{"MFU"}, [](const auto& p) { return percent(p.mfu); }});
+  add(memory, {{"memory"}, [](const auto& p) { return bytes_text(p.memory.device); }});
+  add(any_point(record, [](const auto& p) { return !caveat(p).empty(); }),
+      {{"but", Align::left}, caveat});
+  return point_table(record, whole_point, columns);
+}
+
+}  // namespace
+
+Table summary_table(const ResultRecord& record) {
+  return summary(record, true, false);
+}
+
+Table alternatives_table(const ResultRecord& joined) {
+  const bool scales =
+      any_point(joined, [](const auto& p) { return percent(p.scaling_efficiency) != percent(1); });
+  return summary(joined, scales, true);
+}
+
 Table split_table(const ResultRecord& record) {
-  std::vector<Table::Column> columns{{"strategy", Align::left}, {"GPUs"}};
-  std::vector<double StepSplit::*> parts;  // that any point has
+  Columns<Prediction> columns;  // of parts that any point has
   bool divided = false;
   for (const StepPart& part : named_parts) {
-    if (std::all_of(record.predictions.begin(), record.predictions.end(),
-                    [&](const Prediction& p) { return nothing(p.split.*part.seconds); })) {
-      continue;
-    }
-    parts.push_back(part.seconds);
+    const auto seconds = part.seconds;
+    if (!any_point(record, [&](const auto& p) { return !nothing(p.split.*seconds); })) continue;
     // Everybody's work, and what comes with training on several GPUs.
-    const bool begins = !divided && columns.size() > 2 &&
-                        (part.seconds == &StepSplit::copies || part.kind == PartKind::idle);
+    const bool begins = !divided && !columns.empty() &&
+                        (seconds == &StepSplit::copies || part.kind == PartKind::idle);
     divided |= begins;
-    columns.push_back({part.heading, Align::right, begins});
+    columns.push_back({{part.heading, Align::right, begins},
+                       [seconds](const auto& p) { return seconds_or_dash(p.split.*seconds); }});
   }
-  Table table(columns);
-  for (const auto& p : record.predictions) {
-    std::vector<std::string> cells{p.strategy, std::to_string(p.gpus)};
-    for (const auto part : parts) cells.push_back(seconds_or_dash(p.split.*part));
-    table.add_row(std::move(cells));
-  }
-  return table;
+  return point_table(record, whole_point, columns);
 }
 
 std::string shortfall_text(const OutOfMemory& lacks) {
@@ -131,24 +169,18 @@ std::string fits_text(const Prediction& p) {
 }
 
 Table memory_table(const ResultRecord& record) {
-  const bool offloads = std::any_of(record.predictions.begin(), record.predictions.end(),
-                                    [](const Prediction& p) { return p.memory.host > 0; });
-  std::vector<Table::Column> columns{
-      {"strategy", Align::left}, {"GPUs"}, {"allocated"}, {"reserved"}, {"device"}};
-  if (offloads) columns.push_back({"host of a node"});
-  columns.push_back({"fits", Align::left});
-  columns.push_back({"peak at", Align::left});
-  Table table(columns);
-  for (const auto& p : record.predictions) {
-    std::vector<std::string> cells{p.strategy, std::to_string(p.gpus),
-                                   bytes_text(p.memory.allocated), bytes_text(p.memory.reserved),
-                                   bytes_text(p.memory.device)};
-    if (offloads) cells.push_back(p.memory.host > 0 ? bytes_text(p.memory.host) : "-");
-    cells.push_back(fits_text(p));
-    cells.push_back(p.memory.moment);
-    table.add_row(std::move(cells));
+  Columns<Prediction> columns{
+      {{"allocated"}, [](const auto& p) { return bytes_text(p.memory.allocated); }},
+      {{"reserved"}, [](const auto& p) { return bytes_text(p.memory.reserved); }},
+      {{"device"}, [](const auto& p) { return bytes_text(p.memory.device); }}};
+  if (any_point(record, [](const auto& p) { return p.memory.host > 0; })) {
+    columns.push_back({{"host of a node"}, [](const auto& p) {
+                         return p.memory.host > 0 ? bytes_text(p.memory.host) : "-";
+                       }});
   }
-  return table;
+  columns.push_back({{"fits", Align::left}, fits_text});
+  columns.push_back({{"peak at", Align::left}, [](const auto& p) { return p.memory.moment; }});
+  return point_table(record, whole_point, columns);
 }
 
 Table traffic_table(const ResultRecord& record) {
@@ -179,14 +211,12 @@ Table traffic_table(const ResultRecord& record) {
 }
 
 Table staleness_table(const ResultRecord& record) {
-  Table table({{"strategy", Align::left}, {"GPUs"}, {"mean"}, {"median"}, {"99 %"}, {"max"}});
-  for (const auto& p : record.predictions) {
-    if (!p.staleness) continue;
-    std::vector<std::string> cells{p.strategy, std::to_string(p.gpus)};
-    for (std::string& cell : staleness_cells(*p.staleness)) cells.push_back(std::move(cell));
-    table.add_row(std::move(cells));
+  Columns<Staleness> columns;
+  constexpr std::array titles{"mean", "median", "99 %", "max"};
+  for (std::size_t i = 0; i < titles.size(); ++i) {
+    columns.push_back({{titles[i]}, [i](const auto& s) { return staleness_cells(s)[i]; }});
   }
-  return table;
+  return point_table(record, &Prediction::staleness, columns);
 }
 
 Table staleness_bars(const ResultRecord& record) {
@@ -218,190 +248,154 @@ Table staleness_bars(const ResultRecord& record) {
 }
 
 Table workers_table(const ResultRecord& record) {
-  Table table({{"strategy", Align::left}, {"GPUs"}, {"even"}, {"least"}, {"most"}});
-  for (const auto& p : record.predictions) {
-    if (!p.worker_steps) continue;
-    table.add_row({p.strategy, std::to_string(p.gpus), percent(1.0 / p.gpus),
-                   percent(p.worker_steps->least), percent(p.worker_steps->most)});
-  }
-  return table;
+  return point_table<Prediction>(
+      record, [](const Prediction& p) { return p.worker_steps ? &p : nullptr; },
+      {{{"even"}, [](const auto& p) { return percent(1.0 / p.gpus); }},
+       {{"least"}, [](const auto& p) { return percent(p.worker_steps->least); }},
+       {{"most"}, [](const auto& p) { return percent(p.worker_steps->most); }}});
 }
 
 Table seeds_table(const ResultRecord& record) {
-  Table table({{"strategy", Align::left},
-               {"GPUs"},
-               {"seeds"},
-               {"step"},
-               {"90 % interval"},
-               {"staleness"},
-               {"90 % interval"}});
-  for (const auto& p : record.predictions) {
-    if (!p.over_seeds) continue;
-    const OverSeeds& o = *p.over_seeds;
-    const Interval& step = o.step.interval;
-    table.add_row({p.strategy, std::to_string(p.gpus), std::to_string(o.seeds),
-                   seconds_text(o.step.mean), seconds_interval_text(step.low, step.high),
-                   o.staleness ? fmt::format("{:.2f}", o.staleness->mean) : "-",
-                   o.staleness ? fmt::format("{:.2f} .. {:.2f}", o.staleness->interval.low,
-                                             o.staleness->interval.high)
-                               : "-"});
-  }
-  return table;
+  const auto staleness_interval = [](const OverSeeds& o) -> std::string {
+    if (!o.staleness) return "-";
+    const Interval& interval = o.staleness->interval;
+    return fmt::format("{:.2f} .. {:.2f}", interval.low, interval.high);
+  };
+  return point_table<OverSeeds>(
+      record, &Prediction::over_seeds,
+      {{{"seeds"}, [](const auto& o) { return std::to_string(o.seeds); }},
+       {{"step"}, [](const auto& o) { return seconds_text(o.step.mean); }},
+       {{"90 % interval"}, [](const auto& o) { return interval_text(o.step.interval); }},
+       {{"staleness"},
+        [](const auto& o) { return o.staleness ? fmt::format("{:.2f}", o.staleness->mean) : "-"; }},
+       {{"90 % interval"}, staleness_interval}});
 }
 
 namespace {
 
-// What a mean step has of it, by steps of the worker's own.
+// Seconds in one of the worker's own steps, from those in a mean step.
 double own_step(double seconds, const RankTimes& rank) {
   return rank.steps > 0 ? seconds / rank.steps : seconds;
+}
+
+const RankTimes& extreme_rank(const StragglerCost& cost, bool is_slowest) {
+  const auto [fastest, slowest] = std::minmax_element(
+      cost.ranks.begin(), cost.ranks.end(),
+      [](const auto& a, const auto& b) { return own_step(a.own, a) < own_step(b.own, b); });
+  return is_slowest ? *slowest : *fastest;
 }
 
 }  // namespace
 
 Table stragglers_table(const ResultRecord& record) {
-  Table table({{"strategy", Align::left},
-               {"GPUs"},
-               {"without"},
-               {"longer by"},
-               {"share"},
-               {"cost"},
-               {"slowest", Align::right, true},
-               {"own"},
-               {"waits"},
-               {"fastest"},
-               {"own"},
-               {"waits"}});
-  for (const auto& p : record.predictions) {
-    if (!p.stragglers || p.stragglers->ranks.empty()) continue;
-    const StragglerCost& cost = *p.stragglers;
-    const auto [fastest, slowest] = std::minmax_element(
-        cost.ranks.begin(), cost.ranks.end(), [](const RankTimes& a, const RankTimes& b) {
-          return own_step(a.own, a) < own_step(b.own, b);
-        });
-    std::vector<std::string> cells{
-        p.strategy,
-        std::to_string(p.gpus),
-        seconds_text(cost.step_without),
-        seconds_or_dash(cost.step_more),
-        percent(cost.step_more / cost.step_without),
-        nothing(cost.dollars_more) ? "-" : dollars_text(cost.dollars_more)};
-    for (const auto& one : {slowest, fastest}) {
-      cells.push_back(fmt::format("rank {}", one->rank));
-      cells.push_back(seconds_or_dash(own_step(one->own, *one)));
-      cells.push_back(seconds_or_dash(own_step(one->waiting, *one)));
+  Columns<StragglerCost> columns{
+      {{"without"}, [](const auto& c) { return seconds_text(c.step_without); }},
+      {{"longer by"}, [](const auto& c) { return seconds_or_dash(c.step_more); }},
+      {{"share"}, [](const auto& c) { return percent(c.step_more / c.step_without); }},
+      {{"cost"},
+       [](const auto& c) { return nothing(c.dollars_more) ? "-" : dollars_text(c.dollars_more); }}};
+  for (const bool is_slowest : {true, false}) {
+    columns.push_back({{is_slowest ? "slowest" : "fastest", Align::right, is_slowest},
+                       [is_slowest](const auto& c) {
+                         return fmt::format("rank {}", extreme_rank(c, is_slowest).rank);
+                       }});
+    for (const auto& [title, seconds] :
+         {std::pair{"own", &RankTimes::own}, {"waits", &RankTimes::waiting}}) {
+      columns.push_back({{title}, [is_slowest, part = seconds](const auto& c) {
+                           const RankTimes& rank = extreme_rank(c, is_slowest);
+                           return seconds_or_dash(own_step(rank.*part, rank));
+                         }});
     }
-    table.add_row(std::move(cells));
   }
-  return table;
+  const auto with_ranks = [](const Prediction& p) {
+    return p.stragglers && !p.stragglers->ranks.empty() ? &*p.stragglers : nullptr;
+  };
+  return point_table(record, with_ranks, columns);
 }
 
 Table energy_table(const ResultRecord& record) {
-  const bool carbon =
-      std::any_of(record.predictions.begin(), record.predictions.end(),
-                  [](const Prediction& p) { return p.energy && p.energy->carbon_kilograms; });
-  std::vector<Table::Column> columns{{"strategy", Align::left}, {"GPUs"}, {"busy"}, {"always"}};
-  if (carbon) columns.insert(columns.end(), {{"CO2, busy"}, {"always"}});
-  Table table(columns);
-  for (const auto& p : record.predictions) {
-    if (!p.energy) continue;
-    const Interval& energy = p.energy->kilowatt_hours;
-    std::vector<std::string> row{p.strategy, std::to_string(p.gpus), energy_text(energy.low),
-                                 energy_text(energy.high)};
-    if (const auto& co2 = p.energy->carbon_kilograms) {
-      row.push_back(carbon_text(co2->low));
-      row.push_back(carbon_text(co2->high));
-    }
-    table.add_row(std::move(row));
+  Columns<Energy> columns{
+      {{"busy"}, [](const auto& e) { return energy_text(e.kilowatt_hours.low); }},
+      {{"always"}, [](const auto& e) { return energy_text(e.kilowatt_hours.high); }}};
+  const auto carbon = [](const Energy& energy, double Interval::*end) {
+    return energy.carbon_kilograms ? carbon_text((*energy.carbon_kilograms).*end) : "-";
+  };
+  if (any_point(record, [](const auto& p) { return p.energy && p.energy->carbon_kilograms; })) {
+    columns.push_back({{"CO2, busy"}, [=](const auto& e) { return carbon(e, &Interval::low); }});
+    columns.push_back({{"always"}, [=](const auto& e) { return carbon(e, &Interval::high); }});
   }
-  return table;
+  return point_table(record, &Prediction::energy, columns);
 }
 
 Table failures_table(const ResultRecord& record) {
-  Table table({{"strategy", Align::left},
-               {"GPUs"},
-               {"failures"},
-               {"interruptions"},
-               {"every"},
-               {"finish", Align::right, true},
-               {"90 % interval"},
-               {"goodput"},
-               {"available"},
-               {"cost"}});
-  for (const auto& p : record.predictions) {
-    if (!p.with_failures) continue;
-    const RunWithFailures& r = *p.with_failures;
-    table.add_row({p.strategy, std::to_string(p.gpus), fmt::format("{:.1f}", r.failures),
-                   fmt::format("{:.1f}", r.interruptions),
-                   seconds_or_dash(r.seconds_between_interruptions),
-                   r.unfinished > 0 ? fmt::format("not in {} of {}", r.unfinished, r.runs)
-                                    : seconds_text(r.finish_seconds),
-                   seconds_interval_text(r.finish_interval.low, r.finish_interval.high),
-                   r.goodput > 0 ? percent(r.goodput) : "-", percent(r.availability),
-                   dollars_or_dash(r.dollars)});
-  }
-  return table;
+  const auto finish = [](const RunWithFailures& r) {
+    return r.unfinished > 0 ? fmt::format("not in {} of {}", r.unfinished, r.runs)
+                            : seconds_text(r.finish_seconds);
+  };
+  return point_table<RunWithFailures>(
+      record, &Prediction::with_failures,
+      {{{"failures"}, [](const auto& r) { return fmt::format("{:.1f}", r.failures); }},
+       {{"interruptions"}, [](const auto& r) { return fmt::format("{:.1f}", r.interruptions); }},
+       {{"every"}, [](const auto& r) { return seconds_or_dash(r.seconds_between_interruptions); }},
+       {{"finish", Align::right, true}, finish},
+       {{"90 % interval"}, [](const auto& r) { return interval_text(r.finish_interval); }},
+       {{"goodput"}, [](const auto& r) { return r.goodput > 0 ? percent(r.goodput) : "-"; }},
+       {{"available"}, [](const auto& r) { return percent(r.availability); }},
+       {{"cost"}, [](const auto& r) { return dollars_or_dash(r.dollars); }}});
 }
 
 Table run_split_table(const ResultRecord& record) {
-  Table table({{"strategy", Align::left},
-               {"GPUs"},
-               {"training"},
-               {"lost"},
-               {"checkpoints"},
-               {"down"},
-               {"waiting"},
-               {"nodes", Align::right, true},
-               {"one checkpoint"},
-               {"takes"},
-               {"every"}});
-  for (const auto& p : record.predictions) {
-    if (!p.with_failures) continue;
-    const RunWithFailures& r = *p.with_failures;
-    std::vector<std::string> cells{p.strategy, std::to_string(p.gpus)};
-    for (const double part : {r.training, r.lost, r.checkpoints, r.down, r.waiting}) {
-      cells.push_back(seconds_or_dash(part));
-    }
-    cells.push_back(fmt::format("{:.1f}", r.mean_nodes));
-    cells.push_back(bytes_text(r.checkpoint_bytes));
-    cells.push_back(seconds_text(r.checkpoint_seconds));
-    cells.push_back(seconds_or_dash(r.checkpoint_period_seconds));
-    table.add_row(std::move(cells));
-  }
-  return table;
+  return point_table<RunWithFailures>(
+      record, &Prediction::with_failures,
+      {{{"training"}, [](const auto& r) { return seconds_or_dash(r.training); }},
+       {{"lost"}, [](const auto& r) { return seconds_or_dash(r.lost); }},
+       {{"checkpoints"}, [](const auto& r) { return seconds_or_dash(r.checkpoints); }},
+       {{"down"}, [](const auto& r) { return seconds_or_dash(r.down); }},
+       {{"waiting"}, [](const auto& r) { return seconds_or_dash(r.waiting); }},
+       {{"nodes", Align::right, true},
+        [](const auto& r) { return fmt::format("{:.1f}", r.mean_nodes); }},
+       {{"one checkpoint"}, [](const auto& r) { return bytes_text(r.checkpoint_bytes); }},
+       {{"takes"}, [](const auto& r) { return seconds_text(r.checkpoint_seconds); }},
+       {{"every"}, [](const auto& r) { return seconds_or_dash(r.checkpoint_period_seconds); }}});
 }
 
+namespace {
+
+// The interval over several seeds.
+std::string seeds_interval(const Accuracy& accuracy, const std::optional<Interval>& interval,
+                           std::string (*text)(double)) {
+  return interval && accuracy.seeds > 1
+             ? fmt::format("{} .. {}", text(interval->low), text(interval->high))
+             : "-";
+}
+
+// Seconds or dollars until the target; a bound where a seed reached it before its first evaluation.
+std::string to_target(const Accuracy& accuracy, double value, std::string (*text)(double)) {
+  if (!accuracy.target || accuracy.reached == 0) return "-";
+  const std::string spent = text(value);
+  return accuracy.reached_before > 0 && spent != "-" ? "<= " + spent : spent;
+}
+
+}  // namespace
+
 Table accuracy_table(const ResultRecord& record) {
-  Table table({{"strategy", Align::left},
-               {"GPUs"},
-               {"accuracy"},
-               {"90 % interval"},
-               {"rate"},
-               {"momentum"},
-               {"target", Align::right, true},
-               {"reached by"},
-               {"after"},
-               {"90 % interval"},
-               {"for"},
-               {"90 % interval"}});
-  for (const auto& p : record.predictions) {
-    if (!p.accuracy) continue;
-    const Accuracy& a = *p.accuracy;
-    const bool reached = a.target && a.reached > 0;
-    const char* bound = a.reached_before > 0 ? "<= " : "";
-    const auto within = [&](const std::optional<Interval>& of, std::string (*text)(double)) {
-      return of && a.seeds > 1 ? fmt::format("{} .. {}", text(of->low), text(of->high)) : "-";
-    };
-    table.add_row(
-        {p.strategy, std::to_string(p.gpus), percent(a.last), within(a.last_interval, percent),
-         fmt::format("{:.3g}", a.learning_rate), fmt::format("{:.3g}", a.momentum),
-         a.target ? percent(*a.target) : "-",
-         a.target ? fmt::format("{} of {}", a.reached, a.seeds) : "-",
-         reached ? bound + seconds_text(a.seconds_to_target) : "-",
-         within(a.seconds_interval, seconds_text),
-         reached && a.dollars_to_target > 0 ? bound + dollars_text(a.dollars_to_target) : "-",
-         within(a.dollars_interval, dollars_text)});
-  }
-  return table;
+  return point_table<Accuracy>(
+      record, &Prediction::accuracy,
+      {{{"accuracy"}, [](const auto& a) { return percent(a.last); }},
+       {{"90 % interval"},
+        [](const auto& a) { return seeds_interval(a, a.last_interval, percent); }},
+       {{"rate"}, [](const auto& a) { return fmt::format("{:.3g}", a.learning_rate); }},
+       {{"momentum"}, [](const auto& a) { return fmt::format("{:.3g}", a.momentum); }},
+       {{"target", Align::right, true},
+        [](const auto& a) { return a.target ? percent(*a.target) : "-"; }},
+       {{"reached by"},
+        [](const auto& a) { return a.target ? fmt::format("{} of {}", a.reached, a.seeds) : "-"; }},
+       {{"after"}, [](const auto& a) { return to_target(a, a.seconds_to_target, seconds_text); }},
+       {{"90 % interval"},
+        [](const auto& a) { return seeds_interval(a, a.seconds_interval, seconds_text); }},
+       {{"for"}, [](const auto& a) { return to_target(a, a.dollars_to_target, dollars_or_dash); }},
+       {{"90 % interval"},
+        [](const auto& a) { return seeds_interval(a, a.dollars_interval, dollars_text); }}});
 }
 
 namespace {

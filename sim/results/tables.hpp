@@ -11,9 +11,9 @@
 namespace lockstep {
 
 // "vgg16 on 4x A100 80 GB SXM, amp-fp16, global batch 128 to 512"
+std::string subject_text(const ResultRecord& record);
 // Why the summary has no price or no total; "" = it has.
 std::string missing_price(const ResultRecord& record);
-std::string subject_text(const ResultRecord& record);
 
 // "Costs of ddp on 1, 2 GPUs: ... % measured": one line for all points whose shares read alike.
 std::vector<std::string> origins(const ResultRecord& record);
@@ -24,6 +24,8 @@ std::string shortfall_text(const OutOfMemory& lacks);
 std::string fits_text(const Prediction& prediction);
 
 Table summary_table(const ResultRecord& record);
+// The same with memory, and without scaling where each has one GPU count.
+Table alternatives_table(const ResultRecord& joined);
 Table split_table(const ResultRecord& record);
 Table memory_table(const ResultRecord& record);
 Table traffic_table(const ResultRecord& record);

@@ -69,18 +69,20 @@ void TraceEvents::open(char phase, TracePlace place, std::string_view category,
   put_text(out, name);
 }
 
-void TraceEvents::process(int process, std::string_view name) {
-  open('M', {process, 0}, "", "process_name", 0);
+void TraceEvents::metadata(TracePlace place, std::string_view kind, std::string_view name,
+                           int order) {
+  open('M', place, "", fmt::format("{}_name", kind), 0);
   fmt::format_to(Out(text_), R"(, "args": {{"name": {}}}}})", quoted_text(name));
-  open('M', {process, 0}, "", "process_sort_index", 0);
-  fmt::format_to(Out(text_), R"(, "args": {{"sort_index": {}}}}})", process);
+  open('M', place, "", fmt::format("{}_sort_index", kind), 0);
+  fmt::format_to(Out(text_), R"(, "args": {{"sort_index": {}}}}})", order);
+}
+
+void TraceEvents::process(int process, std::string_view name) {
+  metadata({process, 0}, "process", name, process);
 }
 
 void TraceEvents::track(TracePlace place, std::string_view name) {
-  open('M', place, "", "thread_name", 0);
-  fmt::format_to(Out(text_), R"(, "args": {{"name": {}}}}})", quoted_text(name));
-  open('M', place, "", "thread_sort_index", 0);
-  fmt::format_to(Out(text_), R"(, "args": {{"sort_index": {}}}}})", place.track);
+  metadata(place, "thread", name, place.track);
 }
 
 void TraceEvents::slice(TracePlace place, std::string_view category, std::string_view name,
@@ -98,12 +100,6 @@ void TraceEvents::arrow(std::string_view category, std::int64_t number, TracePla
   fmt::format_to(Out(text_), R"(, "id": {}}})", number);
   open('f', to, category, category, arrives);
   fmt::format_to(Out(text_), R"(, "id": {}, "bp": "e"}})", number);
-}
-
-void TraceEvents::counter(int process, std::string_view name, std::string_view unit, double time,
-                          double value) {
-  open('C', {process, 0}, "", name, time);
-  fmt::format_to(Out(text_), R"(, "args": {{{}}}}})", argument(unit, value));
 }
 
 void TraceEvents::counter(int process, std::string_view name, double time,

@@ -27,15 +27,13 @@ class TraceEvents {
   // arrow; numbers are its own.
   void arrow(std::string_view category, std::int64_t number, TracePlace from, double leaves,
              TracePlace to, double arrives);
-  // From `time` on.
-  void counter(int process, std::string_view name, std::string_view unit, double time,
-               double value);
-  // Of several at once, which Perfetto stacks: `values` as arguments, see argument().
+  // From `time` on. `values` as arguments, see argument(): by unit, or several, which Perfetto stacks.
   void counter(int process, std::string_view name, double time, const std::string& values);
 
   const std::string& text() const { return text_; }
 
  private:
+  void metadata(TracePlace place, std::string_view kind, std::string_view name, int order);
   void open(char phase, TracePlace place, std::string_view category, std::string_view name,
             double time);
   std::string text_;
@@ -44,7 +42,7 @@ class TraceEvents {
 std::string argument(std::string_view name, std::string_view value);
 std::string argument(std::string_view name, double value);
 
-// What a trace says of itself.
+// The header of a trace.
 struct TraceHeader {
   std::string title, device, backend;
   int rank = 0, ranks = 1;

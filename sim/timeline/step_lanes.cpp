@@ -13,7 +13,7 @@ namespace lockstep {
 
 namespace {
 
-// Of ways to servers, which are alike.
+// Ways to servers are alike; so many are drawn.
 constexpr int most_ways = 4;
 
 SliceKind kind_of(WaitCause cause) {

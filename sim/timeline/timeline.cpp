@@ -1,4 +1,4 @@
-// What a timeline keeps.
+// See timeline.hpp.
 #include "timeline/timeline.hpp"
 
 #include <fmt/format.h>
@@ -33,16 +33,16 @@ Timeline::Timeline(const Job& job, TimelineOptions options)
     : job_(job), options_(std::move(options)) {}
 
 void Timeline::on_ranks(std::string_view name, std::span<const int> lane_of_rank) {
-  Group& made = group(name);
-  made.lane_of_rank.assign(lane_of_rank.begin(), lane_of_rank.end());
+  Group& seen = group(name);
+  seen.lane_of_rank.assign(lane_of_rank.begin(), lane_of_rank.end());
   if (are_servers(name) || options_.ranks.empty()) {
-    made.shown = representatives(lane_of_rank, are_servers(name) ? most_servers : most_ranks);
+    seen.shown = representatives(lane_of_rank, are_servers(name) ? most_servers : most_ranks);
   } else {
-    made.shown = options_.ranks;
+    seen.shown = options_.ranks;
     const int ranks = static_cast<int>(lane_of_rank.size());
-    std::erase_if(made.shown, [ranks](int rank) { return rank >= ranks; });
+    std::erase_if(seen.shown, [ranks](int rank) { return rank >= ranks; });
   }
-  for (const int rank : made.shown) made.lanes[lane_of_rank[static_cast<std::size_t>(rank)]];
+  for (const int rank : seen.shown) seen.lanes[lane_of_rank[static_cast<std::size_t>(rank)]];
 }
 
 const Timeline::Group* Timeline::workers() const {
@@ -113,7 +113,7 @@ void Timeline::on_transfer(const Transfer& transfer) {
   }
 }
 
-// What stands still for one cause, and goes on to, is one wait.
+// Adjoining waits for one cause are one wait.
 void Timeline::on_wait(const Wait& wait) {
   Lane& lane = lane_of(wait.stream);
   if (!lane.entries.empty()) {

@@ -20,11 +20,12 @@ namespace lockstep {
 struct TimelineOptions {
   std::vector<int> ranks{};           // empty = at most four that differ, evenly spaced
   int first_step = 1, last_step = 3;  // step 0 is the first, which differs by design
+  bool show(int step) const { return step >= first_step && step <= last_step; }
 };
 
 class Timeline final : public Observer {
  public:
-  // Of a job that is simulated until `last_step` at least.
+  // `job` must be simulated until `last_step` at least.
   Timeline(const Job& job, TimelineOptions options);
 
   void on_ranks(std::string_view group, std::span<const int> lane_of_rank) override;
@@ -35,7 +36,7 @@ class Timeline final : public Observer {
   void on_wait(const Wait& wait) override;
   void on_step(const Step& step) override;
 
-  // What lives in device memory in each step, as counters of the ranks: the account runs with the
+  // Live bytes in device memory in each step, as counters of the ranks: the account runs with the
   // host where the strategy has one, else with the device.
   void set_memory(MemoryLog log) { memory_ = std::move(log); }
 
@@ -44,12 +45,12 @@ class Timeline final : public Observer {
   // One process per shown rank or server, and one for the links; `title` precedes their names. Those
   // of several timelines in one file have the numbers of their `place`. A `rank` alone: no others.
   std::string events(const std::string& title, int place, int rank = -1) const;
-  // The first of the steps as one shown rank does it: what each stream does, after what stood before
-  // it there, what launched it and what it waited for; a transfer also after the work of the device
+  // The first of the steps as one shown rank does it: the work of each stream, after its predecessor
+  // there, its launch and the events that it waited for; a transfer also after the work of the device
   // at whose end it could begin, a reduction after the last that ended by then. Times count from the
   // first node's start. Empty: the rank, an asynchronous one, did not come to the end of that step.
   std::vector<ChakraNode> chakra(int rank) const;
-  // What the first shown rank, and the first server, do while the rank's device is in step `index`;
+  // Work of the first shown rank, and of the first server, while the rank's device is in step `index`;
   // the host may already issue the next one. No lanes where the step was not simulated.
   StepTimeline step(int index) const;
 
@@ -85,7 +86,7 @@ class Timeline final : public Observer {
   };
   class Drawing;
   const Group* workers() const;  // null = nothing was seen of them
-  // Of a step on the stream; null = it was not seen there.
+  // The span of a step on the stream; null = it was not seen there.
   static const StepSpan* span_of(const Lane& lane, std::string_view stream, int step);
   TimelineLane lane_of_step(const Lane& lane, int stream, double begin, double end) const;
   void draw_links(const std::string& title, int process, double begin, double end,

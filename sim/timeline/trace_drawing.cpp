@@ -53,7 +53,7 @@ class Arguments {
 // One lane, as the rank that it is shown as.
 class Timeline::Drawing {
  public:
-  // What other processes' arrows may come from.
+  // Where arrows of other processes may begin.
   struct Origin {
     const Entry* entry = nullptr;
     TracePlace place;
@@ -69,8 +69,9 @@ class Timeline::Drawing {
         on_gpu_(on_gpu),
         is_server_(is_server),
         origins_(origins) {
+    if (lane.steps.count(host_stream) > 0) leader_ = host_stream;
     device_window_ = window(compute_stream);
-    host_window_ = lane.steps.count(host_stream) > 0 ? window(host_stream) : device_window_;
+    host_window_ = window(leader_);
     for (std::size_t i = 0; i < timeline.job_.step->layers.size(); ++i) {
       layer_of_[timeline.job_.step->layers[i].name] = i;
     }
@@ -116,15 +117,11 @@ class Timeline::Drawing {
     if (found == lane_.steps.end()) return {};
     Window result{never, -never};
     for (const StepSpan& step : found->second) {
-      if (!in_range(step)) continue;
+      if (!timeline_.options_.show(step.index)) continue;
       result.start = std::min(result.start, step.start);
       result.end = std::max(result.end, step.end);
     }
     return result;
-  }
-  bool in_range(const StepSpan& step) const {
-    return step.index >= timeline_.options_.first_step &&
-           step.index <= timeline_.options_.last_step;
   }
   bool shown(const Entry& entry) const {
     return (is_host(entry) ? host_window_ : device_window_).has(entry.start);
@@ -152,12 +149,11 @@ class Timeline::Drawing {
   }
 
   void steps() {
-    const bool hosted = lane_.steps.count(host_stream) > 0;
-    const auto found = lane_.steps.find(hosted ? host_stream : compute_stream);
+    const auto found = lane_.steps.find(leader_);
     if (found == lane_.steps.end()) return;
-    if (!hosted) out_->track({process_, host_track}, "steps");
+    if (leader_ != host_stream) out_->track({process_, host_track}, "steps");
     for (const StepSpan& step : found->second) {
-      if (!in_range(step)) continue;
+      if (!timeline_.options_.show(step.index)) continue;
       out_->slice({process_, host_track}, "user_annotation",
                   fmt::format("ProfilerStep#{}", step.index), step.start, step.end);
     }
@@ -187,13 +183,11 @@ class Timeline::Drawing {
   // Each moment lies where its layer's work does, in order; one without work where the last ended.
   void memory() {
     const auto moments = moments_of_step();
-    const std::string_view stream =
-        lane_.steps.count(host_stream) > 0 ? host_stream : compute_stream;
-    const auto steps = lane_.steps.find(stream);
+    const auto steps = lane_.steps.find(leader_);
     if (moments.empty() || steps == lane_.steps.end()) return;
     std::map<std::pair<Phase, std::string_view>, std::vector<const Entry*>> work;
     for (const Entry& entry : lane_.entries) {
-      if (entry.kind != Entry::Kind::work || stream_of(entry) != stream) continue;
+      if (entry.kind != Entry::Kind::work || stream_of(entry) != leader_) continue;
       const bool update = entry.phase == Phase::optimizer;
       work[{entry.phase, update ? std::string_view() : entry.name}].push_back(&entry);
     }
@@ -207,11 +201,11 @@ class Timeline::Drawing {
         arguments.add(memory_kind_names[kind], static_cast<double>(account[kind]));
       }
       out_->counter(process_, "memory by kind", time, arguments.text());
-      out_->counter(process_, "allocated memory", "bytes", time,
-                    static_cast<double>(total_bytes(account)));
+      out_->counter(process_, "allocated memory", time,
+                    argument("bytes", static_cast<double>(total_bytes(account))));
     };
     for (const StepSpan& step : steps->second) {
-      if (!in_range(step)) continue;
+      if (!timeline_.options_.show(step.index)) continue;
       double time = step.start;
       for (const MemoryMoment* moment : moments) {
         const bool of_layer = moment->layer >= 0;
@@ -236,7 +230,7 @@ class Timeline::Drawing {
     }
   }
 
-  // What the host does: an operator, and the launch of its kernels.
+  // Work of the host: an operator, and the launch of its kernels.
   void issue(const Entry& entry) {
     const auto layer = layer_of_.find(entry.name);
     const TracePlace where = place(entry);
@@ -244,11 +238,11 @@ class Timeline::Drawing {
       Arguments arguments;
       if (entry.number > 0) arguments.add("External id", static_cast<double>(entry.number));
       if (layer != layer_of_.end()) {
-        const Layer& what = timeline_.job_.step->layers[layer->second];
+        const Layer& shape = timeline_.job_.step->layers[layer->second];
         arguments.add("Module", entry.name)
             .add("Sequence number", static_cast<double>(layer->second) + 1);
         const bool forward = entry.phase == Phase::forward;
-        out_->slice(where, "cpu_op", forward ? operator_name(what.kind) : node_name(what.kind),
+        out_->slice(where, "cpu_op", forward ? operator_name(shape.kind) : node_name(shape.kind),
                     entry.start, entry.end, arguments.text());
       } else if (entry.phase == Phase::optimizer) {
         const OptimizerSpec& optimizer = timeline_.job_.optimizer;
@@ -277,7 +271,7 @@ class Timeline::Drawing {
                                      : std::string(entry.name);
   }
 
-  // What runs on a stream.
+  // Work or a transfer on a stream.
   void run(const Entry& entry) {
     const std::string_view stream = stream_of(entry);
     const TracePlace where = place(entry);
@@ -361,6 +355,7 @@ class Timeline::Drawing {
   Origins& origins_;
   std::int64_t* arrows_ = nullptr;
   TraceEvents* out_ = nullptr;
+  std::string_view leader_ = compute_stream;  // that is first through with a step
   Window device_window_, host_window_;
   std::unordered_map<std::string_view, std::size_t> layer_of_;
   std::unordered_map<Number, std::vector<const Entry*>> by_number_;
@@ -384,7 +379,7 @@ std::string Timeline::events(const std::string& title, int place, int rank) cons
       drawings.emplace_back(*this, lane, process, gpus && !servers, servers, origins);
       for (const auto& [stream, steps] : lane.steps) {
         for (const StepSpan& step : steps) {
-          if (step.index < options_.first_step || step.index > options_.last_step) continue;
+          if (!options_.show(step.index)) continue;
           begin = std::min(begin, step.start);
           end = std::max(end, step.end);
         }
@@ -396,7 +391,7 @@ std::string Timeline::events(const std::string& title, int place, int rank) cons
   return out.text();
 }
 
-// Of each link, the bytes/s that it carries: those of its transfers, each spread over its time.
+// The bytes/s that each link carries: those of its transfers, each spread over its time.
 void Timeline::draw_links(const std::string& title, int process, double begin, double end,
                           TraceEvents& out) const {
   std::map<LinkId, std::map<double, double>> changes;
@@ -414,7 +409,8 @@ void Timeline::draw_links(const std::string& title, int process, double begin, d
     for (const auto& [time, change] : moments) {
       rate += change;
       if (std::abs(rate) < 1) rate = 0;  // a rounding's rest
-      out.counter(process, name == links_.end() ? "link" : name->second, "GB/s", time, rate * 1e-9);
+      out.counter(process, name == links_.end() ? "link" : name->second, time,
+                  argument("GB/s", rate * 1e-9));
     }
   }
 }

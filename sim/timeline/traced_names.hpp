@@ -1,4 +1,4 @@
-// What PyTorch and its profiler call what the simulator does.
+// The names that PyTorch and its profiler give to the simulator's operations.
 #pragma once
 
 #include <string>

@@ -1,11 +1,10 @@
 // Is a prediction that contradicts itself found out, whatever is wrong with it?
-#include "results/invariants.hpp"
-
 #include <gmock/gmock.h>
 
 #include <functional>
 #include <limits>
 
+#include "results/record.hpp"
 #include "sample_record.hpp"
 
 namespace lockstep::invariants_test {

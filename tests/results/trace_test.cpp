@@ -29,7 +29,7 @@ std::string small_document() {
   events.track({1, 7}, "compute");
   events.slice({1, 7}, "kernel", "a \"quoted\" \\ name\n", 1e-3, 2.5e-3, argument("bytes", 12.0));
   events.arrow("ends", 3, {1, 7}, 2e-3, {1, 7}, 2e-3);
-  events.counter(1, "NVLink", "GB/s", 1e-3, 1.5);
+  events.counter(1, "NVLink", 1e-3, argument("GB/s", 1.5));
   return trace_document({.title = "t", .device = "d", .backend = "nccl", .rank = 2, .ranks = 4},
                         events.text());
 }

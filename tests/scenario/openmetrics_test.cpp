@@ -1,12 +1,12 @@
 // Does --openmetrics keep to the OpenMetrics 1.0 text format, and say the figures of the summary?
-#include "questions/openmetrics.hpp"
-
 #include <gmock/gmock.h>
 
 #include <map>
 #include <regex>
 #include <set>
 #include <sstream>
+
+#include "questions/validate.hpp"
 
 namespace lockstep::openmetrics_test {
 namespace {

@@ -49,7 +49,7 @@
     showNetwork(now);
     showSample(now);
   };
-  // What a sample and a GPU's hour are, unless somebody has said so.
+  // The size of a sample and the price of a GPU's hour, unless somebody has changed them.
   const showSample = (now) => {
     $("sequence").hidden = now.sequence === undefined;
     $("image").hidden = now.image === undefined;

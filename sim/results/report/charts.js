@@ -13,13 +13,13 @@ const scalingTable = (chapter) => {
     ["samples/s", (p) => rate(p.samples_per_second)], ["scaling", (p) => share(p.scaling_efficiency)]);
 };
 
-// Of points those that no other one is at most equal to in both figures, ascending in the first.
+// The points that no other one beats in both figures, ascending in the first.
 const front = (points, first, second) => points.filter((p) => !points.some((other) =>
   first(other) <= first(p) && second(other) <= second(p) && (first(other) < first(p) || second(other) < second(p)))).sort((a, b) => first(a) - first(b));
 const pricedPoints = ({ result }) => result.predictions.filter((p) => p.dollars > 0 && p.total_seconds > 0 && p.fits);
 const cheapest = (chapter) => front(pricedPoints(chapter), (p) => p.total_seconds, (p) => p.dollars);
 
-// What training had taken when its accuracy was judged last: simulated seconds, and as much of the price of the whole run.
+// Simulated seconds of training until its last evaluation, and as much of the price of the whole run.
 const trainedSeconds = (p) => p.accuracy.curve[p.accuracy.curve.length - 1].seconds;
 const trainedDollars = (p) => (p.total_seconds > 0 ? ((p.dollars || 0) * trainedSeconds(p)) / p.total_seconds : 0);
 // Accuracy at the end of training against the seconds or the dollars until then, `spent(point)`.
@@ -184,7 +184,7 @@ const charts = {
     title: "Memory over one step",
     caption: "The most that lived on one GPU while each layer was issued, in the host's order: forward and backward (of many micro-batches the first, the second and the last), update.",
     wide: true,
-    // What a curve says in figures: where it begins, how far forward takes it, its peak, its end.
+    // A curve in figures: where it begins, how far forward takes it, its peak, its end.
     table({ memory }) {
       const end = ({ bytes, moments }) => bytes[Math.max(0, moments.findIndex((moment) => /^(backward|recomputation)/.test(moment)) - 1)];
       return pointTable(memory.filter((curve) => curve.moments.length),

@@ -1,8 +1,8 @@
-// What charts share: colours, axes, options, two kinds of chart (stacked bars, curves), and marks that Chart.js lacks.
+// The parts that charts share: colours, axes, options, two kinds of chart (stacked bars, curves), and marks that Chart.js lacks.
 const series = (i) => colour("series-" + (i % 12));
 const faded = (hex, families) => hex + (families > 2 ? "1c" : "2e");
 
-// Of the spots of a scatter chart, {low, high} in the y axis's unit.
+// The intervals of a scatter chart's spots, {low, high} in the y axis's unit.
 const uprightIntervals = (chart) => {
   const { ctx, scales } = chart;
   ctx.save();

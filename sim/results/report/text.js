@@ -35,7 +35,7 @@ const countText = (gpus) => gpus + (gpus === 1 ? " GPU" : " GPUs");
 const nameOf = (p) => p.strategy + " · " + countText(p.gpus);
 const pointText = (p) => `${p.strategy} on ${countText(p.gpus)}`;
 const shorter = (text, length) => (text.length > length ? text.slice(0, length - 1) + "…" : text);
-// Of a bar; on a phone the figure alone says the GPUs.
+// The name of a bar; on a phone the figure alone says the GPUs.
 const barName = (p) => (narrow() ? `${shorter(p.strategy, 12)} · ${p.gpus}` : shorter(nameOf(p), 34));
 
 // ---- elements

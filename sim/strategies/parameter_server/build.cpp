@@ -117,7 +117,7 @@ void add_messages(const Job& job, const ParameterServerOptions& options, PsJob& 
   const double share = 1.0 / options.servers;  // in the step of all workers, on the mean server
   for (PsMessage& message : messages) {
     const ServiceProvenance provenance = price(job, options, ps.places, message);
-    message.name = by_key ? std::string_view(job.step.layers[at(message.layer)].name) : "all keys";
+    message.name = by_key ? std::string_view(job.step->layers[at(message.layer)].name) : "all keys";
     if (!each_updates) {
       ps.provenance.add(provenance.sums, share * (message.keep_seconds +
                                                   (job.gpus - 1) * message.accumulate_seconds));

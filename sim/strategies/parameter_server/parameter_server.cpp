@@ -166,13 +166,17 @@ Updater ParameterServer::updater(const Job& job) const {
                                                               : Updater::servers_host;
 }
 
-StateHosts ParameterServer::state_hosts(const Job& job) const {
-  if (options_.placement == ServerPlacement::own_hosts) return {0, options_.servers};
+int ParameterServer::server_hosts() const {
+  return options_.placement == ServerPlacement::own_hosts ? options_.servers : 0;
+}
+
+int ParameterServer::state_nodes(const Job& job) const {
+  if (server_hosts() > 0) return 0;
   std::set<int> nodes;
   for (const ServerPlace& place : server_places(job.machine, job.gpus, options_)) {
     nodes.insert(place.node);
   }
-  return {static_cast<int>(nodes.size()), 0};
+  return static_cast<int>(nodes.size());
 }
 
 // A synchronous update waits for all; so do those of a switch and of a controller for a part of the
