@@ -1,3 +1,4 @@
+// Asks one scenario after the other, and gathers the answers of its alternatives.
 #include "cli/alternatives.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Reads verbs, options and allowed values off CLI11's declarations.
 #include "cli/described.hpp"
 
 #include <sstream>

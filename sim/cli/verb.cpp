@@ -1,3 +1,4 @@
+// Registers verbs, and declares the options that several of them share.
 #include "cli/verb.hpp"
 
 #include <fmt/format.h>

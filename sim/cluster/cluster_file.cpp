@@ -1,3 +1,4 @@
+// Reads a cluster's scenario and its list of jobs, and checks what must fit together.
 #include "cluster/cluster_file.hpp"
 
 #include <filesystem>

@@ -1,3 +1,4 @@
+// Keeps the free GPUs of each node, and places jobs on as few nodes as possible.
 #include "cluster/nodes.hpp"
 
 #include <algorithm>

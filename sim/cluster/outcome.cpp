@@ -1,3 +1,4 @@
+// Waits, completions, utilisation and gains of a schedule.
 #include "cluster/outcome.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Simulates every kind of job at every GPU count once, and plays each policy with these speeds.
 #include "cluster/question.hpp"
 
 #include <fmt/format.h>

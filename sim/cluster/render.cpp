@@ -1,3 +1,4 @@
+// Tables, JSON and CSV of schedules.
 #include <fmt/format.h>
 
 #include <cmath>

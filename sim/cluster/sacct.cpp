@@ -1,3 +1,4 @@
+// Parses `sacct` output line by line: columns by name, durations, sizes, TRES lists.
 #include "cluster/sacct.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Plays arrivals, ends and evictions in the order of time.
 #include "cluster/schedule.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// See data.hpp.
+// Looks files up in the data folder, and suggests near names.
 #include "core/data.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// See file_text.hpp.
+// Opens and reads files with a limit on their size.
 #include "core/file_text.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Writes answers and files whole or not at all, and turns exceptions into exit codes.
 #include "core/output.hpp"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// See protobuf_wire.hpp.
+// Varints, fixed-width and length-delimited fields of the wire format.
 #include "core/protobuf_wire.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// See statistics.hpp.
+// Order statistics, means and their intervals.
 #include "core/statistics.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// See yaml_write.hpp.
+// Writes Node trees as YAML: flow style on one line, block style for documents.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,3 +1,4 @@
+// Prices a collective by a measured curve where there is one, else by NCCL's tuning model.
 #include "costs/collective.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Interpolates measured curves: the logarithm of seconds over that of bytes.
 #include "costs/collective_curve.hpp"
 
 #include <algorithm>

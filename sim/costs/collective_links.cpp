@@ -1,3 +1,4 @@
+// Counts the bytes that each class of links carries for a collective, and the rate of NICs.
 #include "costs/collective_links.hpp"
 
 #include <algorithm>

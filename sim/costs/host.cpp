@@ -1,3 +1,4 @@
+// Dispatch rates of hosts by the framework's year, and the queueing of kernels behind them.
 #include "costs/host.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Shares multiprocessors, memory bandwidth and cores between compute and communication.
 #include "costs/interference.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Times of products, convolutions, attention and streams by their shapes (docs/device-models.md).
 #include "costs/kernel_model.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Kernels and temporaries of Newton and Schulz's iteration as PyTorch runs it.
 #include "costs/muon.hpp"
 
 #include <algorithm>

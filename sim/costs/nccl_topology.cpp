@@ -1,3 +1,4 @@
+// Candidates of rings inside and between nodes, and the channels that NCCL takes (facts 98-101).
 #include "costs/nccl_topology.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Bytes, kernels and state of each optimizer, by implementation, on the device and on the host.
 #include "costs/optimizer.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Adds up the kernels of a layer behind the host's dispatch.
 #include "costs/roofline_costs.hpp"
 
 #include <algorithm>

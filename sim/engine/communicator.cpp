@@ -1,3 +1,4 @@
+// Works collectives out in order, and carries those that share links beside others.
 #include "engine/communicator.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Free lists of coroutine frames, by size and thread.
 #include "engine/frames.hpp"
 
 #include <array>

@@ -1,3 +1,4 @@
+// Divides lanes' idle time into waiting, communication and host, several lanes at a time.
 #include "engine/gap.hpp"
 
 #include "engine/range.hpp"

@@ -1,3 +1,4 @@
+// Integrates piecewise constant speeds: when a piece of work ends that collectives slow down.
 #include "engine/interference.hpp"
 
 #include <algorithm>

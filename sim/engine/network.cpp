@@ -1,3 +1,4 @@
+// Counts what links carry, and hands transfers to the executor's network.
 #include "engine/network.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Loops over lanes that compilers turn into vector instructions.
 #include "engine/range.hpp"
 
 namespace lockstep {

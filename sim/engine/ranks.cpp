@@ -1,3 +1,4 @@
+// The clocks of lanes: host, compute stream and side streams, and the marks between steps.
 #include "engine/ranks.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// An in-order queue of copies and kernels beside the compute stream.
 #include <algorithm>
 #include <utility>
 

@@ -1,3 +1,4 @@
+// Works items of a stream out as soon as the events are known that they wait for.
 #include "engine/streams.hpp"
 
 #include <algorithm>

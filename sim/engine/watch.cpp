@@ -1,3 +1,4 @@
+// Names issued work and tells an observer when it ran.
 #include "engine/watch.hpp"
 
 #include <algorithm>

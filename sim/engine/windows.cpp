@@ -1,3 +1,4 @@
+// Keeps windows of collectives by group, and drops those that are over.
 #include "engine/windows.hpp"
 
 #include <algorithm>

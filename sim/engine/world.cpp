@@ -1,3 +1,4 @@
+// Owns links, rank groups and communicators, and runs their programs on an executor.
 #include "engine/world.hpp"
 
 #include <deque>

@@ -1,4 +1,4 @@
-// See explorer.hpp.
+// Turns the page's controls into settings, and settings into answers.
 #include "explorer/explorer.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// See routes.hpp.
+// Answers requests for the page's files, checks where they come from.
 #include "explorer/routes.hpp"
 
 #include <fmt/format.h>

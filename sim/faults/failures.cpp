@@ -1,3 +1,4 @@
+// Draws exponential times to the next failure of each component, and merges given ones.
 #include "faults/failures.hpp"
 
 #include <algorithm>

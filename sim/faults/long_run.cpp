@@ -1,3 +1,4 @@
+// Plays a run between failures: progress, checkpoints, repairs and rejoining nodes.
 #include "faults/long_run.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Daly's higher-order estimate of the best checkpoint interval.
 #include <cmath>
 
 #include "faults/long_run.hpp"

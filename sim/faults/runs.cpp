@@ -1,3 +1,4 @@
+// Plays many runs, one seed each, and adds up what became of them.
 #include "core/statistics.hpp"
 #include "faults/long_run.hpp"
 

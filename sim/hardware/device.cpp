@@ -1,3 +1,4 @@
+// Reads device files with their base, and answers for peaks by precision.
 #include "hardware/device.hpp"
 
 #include <algorithm>

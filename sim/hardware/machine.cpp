@@ -1,3 +1,4 @@
+// Reads platform files with their base and device, and checks links, nodes and trunks.
 #include "hardware/machine.hpp"
 
 #include <fmt/format.h>

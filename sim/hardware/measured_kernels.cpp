@@ -1,3 +1,4 @@
+// Reads the table of measured kernels that a device file names.
 #include "hardware/measured_kernels.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// See compared_layers.hpp.
+// Joins traced and predicted layers by name.
 #include "imports/compared_layers.hpp"
 
 #include <fmt/format.h>

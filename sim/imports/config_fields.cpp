@@ -1,4 +1,4 @@
-// See config_fields.hpp.
+// Reads the fields of a config.json with located errors.
 #include "imports/config_fields.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// See hugging_face.hpp.
+// Maps each architecture's config.json to a model file's arguments.
 #include "imports/hugging_face.hpp"
 
 #include <fmt/format.h>

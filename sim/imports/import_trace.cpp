@@ -1,4 +1,4 @@
-// See import_trace.hpp.
+// Finds a training step in a PyTorch trace, and times its layers.
 #include "imports/import_trace.hpp"
 
 #include <fmt/format.h>

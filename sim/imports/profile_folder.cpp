@@ -1,4 +1,4 @@
-// See profile_folder.hpp.
+// Adds imported figures to a profile on disk, and replaces older ones.
 #include "imports/profile_folder.hpp"
 
 #include <fmt/format.h>

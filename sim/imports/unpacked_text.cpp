@@ -1,4 +1,4 @@
-// See unpacked_text.hpp.
+// Reads a file through gzip where it is packed.
 #include "imports/unpacked_text.hpp"
 
 #include <zlib.h>

@@ -1,5 +1,4 @@
-// The caching allocator's rules, one function each. See allocator.hpp and docs/memory.md.
-#include "memory/allocator.hpp"
+// The caching allocator's rules, one function each. #include "memory/allocator.hpp"
 
 #include <algorithm>
 #include <cassert>

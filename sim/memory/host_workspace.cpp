@@ -1,4 +1,4 @@
-// See host_workspace.hpp.
+// Sizes by operator, as read off real steps.
 #include "memory/host_workspace.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// See liveness.hpp. The rules are those of eager autograd: an output lives until its last reader in
+// The rules are those of eager autograd: an output lives until its last reader in
 // forward, a saved tensor until the backward of the first layer that saved it (backward runs in
 // reverse), a checkpointed block keeps what enters it and computes the rest again (fact 60).
 #include "memory/liveness.hpp"

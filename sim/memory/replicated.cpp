@@ -1,4 +1,4 @@
-// See replicated.hpp.
+// Allocates parameters, gradients, buckets and optimizer state as DDP and plain training do.
 #include "memory/replicated.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Plays a plan through the allocator, or finds the same plan among those played.
 #include "memory/step_memory.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// See tape.hpp.
+// Accounts every allocation by kind and moment, and remembers the highest point.
 #include "memory/tape.hpp"
 
 #include <fmt/format.h>

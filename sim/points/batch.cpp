@@ -1,3 +1,4 @@
+// Divides the batch: samples of a step, of a GPU, of a micro-batch.
 #include "points/batch.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// See bottleneck.hpp. Looks at the largest part of the step that is not the model's own arithmetic.
+// Looks at the largest part of the step that is not the model's own arithmetic.
 #include "points/bottleneck.hpp"
 
 #include <fmt/format.h>

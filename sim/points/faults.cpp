@@ -1,4 +1,4 @@
-// See faults.hpp.
+// Checks what a scenario says of failures, and plays the run of a point.
 #include "points/faults.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Runs a function in child processes, one answer for each number.
 #include "points/fork_map.hpp"
 
 #include <numeric>

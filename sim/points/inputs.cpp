@@ -1,3 +1,4 @@
+// Loads the model, platform, profile and devices of a scenario, each file once.
 #include "points/inputs.hpp"
 
 #include "points/misfits.hpp"

@@ -1,4 +1,4 @@
-// See interval.hpp. Parts are taken as independent and normal on the logarithm.
+// Parts are taken as independent and normal on the logarithm.
 #include "points/interval.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// See measured.hpp.
+// Finds the entry of a measured row, its seconds per step, and the steps of a whole run.
 #include "points/measured.hpp"
 
 #include <fmt/format.h>

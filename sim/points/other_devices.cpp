@@ -1,3 +1,4 @@
+// Prices work on other devices by the model of both, and checks which ranks have them.
 #include "points/other_devices.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// See pool.hpp. A socket per worker: indices go out, framed answers come back. What a worker is
+// A socket per worker: indices go out, framed answers come back. What a worker is
 // doing just now stands in memory that both see, so that a crash is blamed on the right piece
 // although answers travel in bundles.
 #include "points/pool.hpp"

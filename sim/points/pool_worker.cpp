@@ -1,3 +1,4 @@
+// A worker's side of the pool: reads numbers, writes framed answers.
 #include "points/pool_worker.hpp"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// See simulate.hpp.
+// Simulates points on worker processes: other seeds, runs without stragglers, warm-up.
 #include "points/simulate.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// See scenario_step.hpp.
+// Builds the training step of a scenario, and refuses modes that its model does not have.
 #include <fmt/format.h>
 
 #include <optional>

@@ -1,3 +1,4 @@
+// Changes costs and measured curves by the ratio of the model after and before.
 #include "points/what_if.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// See wire.hpp. JSON, because nlohmann prints the shortest text that reads back to the same double.
+// JSON, because nlohmann prints the shortest text that reads back to the same double.
 #include "points/simulate.hpp"
 #include "results/json_fields.hpp"
 #include "scenario/scenario.hpp"

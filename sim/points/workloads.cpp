@@ -1,3 +1,4 @@
+// Builds, prices and keeps the training steps that points share.
 #include "points/workloads.hpp"
 
 #include "costs/roofline_costs.hpp"

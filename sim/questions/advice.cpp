@@ -1,4 +1,4 @@
-// See advice.hpp.
+// Tries the changes that a bottleneck suggests, each by a simulation.
 #include "questions/advice.hpp"
 
 #include <fmt/format.h>

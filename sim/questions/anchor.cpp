@@ -1,4 +1,4 @@
-// See anchor.hpp. Gauss-Newton on the logarithms of the factors, with a weak prior at 1 so that a
+// Gauss-Newton on the logarithms of the factors, with a weak prior at 1 so that a
 // factor the rows say nothing about stays where the model puts it.
 #include "questions/anchor.hpp"
 

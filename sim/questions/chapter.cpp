@@ -1,4 +1,4 @@
-// See chapter.hpp.
+// Gathers a scenario's record, timelines, memory curves and text for the page.
 #include "questions/chapter.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// See compare.hpp.
+// Puts two records side by side, and says which differences can be told apart.
 #include "questions/compare.hpp"
 
 #include <fmt/format.h>

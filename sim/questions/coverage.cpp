@@ -1,4 +1,4 @@
-// See coverage.hpp.
+// Counts how many measured rows lie inside their intervals.
 #include "questions/coverage.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// See explain.hpp.
+// Attributes a step to kinds of layers, and varies one resource at a time.
 #include "questions/explain.hpp"
 
 #include <fmt/format.h>

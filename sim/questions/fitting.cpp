@@ -1,4 +1,4 @@
-// See fitting.hpp.
+// Searches sets of memory savers, smallest first, for those that fit.
 #include "questions/fitting.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// See remarks.hpp. Which option does something is known to what reads it: every condition here has
+// Which option does something is known to what reads it: every condition here has
 // its counterpart there, and strategies answer for their own. tests/scenario/options_test.cpp tries
 // all of them.
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-// See replay.hpp.
+// Plays the nodes of Chakra files again: each waits for those that it depends on.
 #include "questions/replay.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// See run.hpp.
+// Expands, simulates, summarises and advises.
 #include "questions/run.hpp"
 
 #include <fmt/format.h>

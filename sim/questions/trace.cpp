@@ -1,4 +1,4 @@
-// See trace.hpp.
+// Simulates traced points once more with a timeline that watches them.
 #include "questions/trace.hpp"
 
 #include <fmt/format.h>

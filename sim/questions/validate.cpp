@@ -1,4 +1,4 @@
-// See validate.hpp.
+// Runs scenarios with measured rows, and tabulates their errors.
 #include "questions/validate.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// See alternatives.hpp.
+// Joins the answers of alternatives into one table, sorted as asked.
 #include "results/alternatives.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// See chakra.hpp. A file is messages one after the other, each after its length: first the metadata,
+// A file is messages one after the other, each after its length: first the metadata,
 // then the nodes.
 #include "results/chakra.hpp"
 

@@ -1,4 +1,4 @@
-// See learning.hpp.
+// Averages learning curves over seeds, with their intervals.
 #include "results/learning.hpp"
 
 #include <fmt/format.h>

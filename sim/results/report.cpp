@@ -1,4 +1,4 @@
-// See report.hpp. The page is report/page.html; scripts beside it draw it, a chart each in
+// The page is report/page.html; scripts beside it draw it, a chart each in
 // report/charts.js.
 #include "results/report.hpp"
 

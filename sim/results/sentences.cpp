@@ -1,4 +1,4 @@
-// See sentences.hpp.
+// Wraps sentences, and joins the points that share one.
 #include "results/sentences.hpp"
 
 #include <fmt/format.h>

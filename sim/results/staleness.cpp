@@ -1,4 +1,4 @@
-// See staleness.hpp.
+// Means and percentiles of histograms: staleness of updates, steps of workers.
 #include "results/staleness.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// See step_timeline.hpp.
+// Joins, shortens and numbers the slices of a step for the page.
 #include "results/step_timeline.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// See tables.hpp.
+// One function for each table; columns appear where some point has the figure.
 #include "results/tables.hpp"
 
 #include <fmt/format.h>

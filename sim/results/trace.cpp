@@ -1,4 +1,4 @@
-// See trace.hpp. Perfetto draws slices of a track only when they nest; HolisticTraceAnalysis finds the
+// Perfetto draws slices of a track only when they nest; HolisticTraceAnalysis finds the
 // rank by a space after the colon.
 #include "results/trace.hpp"
 

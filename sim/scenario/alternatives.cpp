@@ -1,3 +1,4 @@
+// Finds the fields that list values, and makes one scenario of each combination.
 #include "scenario/alternatives.hpp"
 
 #include <fmt/format.h>

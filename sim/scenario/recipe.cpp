@@ -1,3 +1,4 @@
+// Defaults of training codes by recipe, put in where a file is silent.
 #include "scenario/recipe.hpp"
 
 #include <algorithm>

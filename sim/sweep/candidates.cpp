@@ -1,3 +1,4 @@
+// Combines platforms, GPU counts, forms of strategies, memory savers and micro-batches.
 #include "sweep/candidates.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Numbers the points of a grid, and makes the scenario of one.
 #include "sweep/grid.hpp"
 
 #include <fmt/format.h>

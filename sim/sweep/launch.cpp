@@ -1,3 +1,4 @@
+// Reads the environment variables of Open MPI, MPICH and Slurm.
 #include "sweep/launch.hpp"
 
 #include <array>

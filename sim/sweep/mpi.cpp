@@ -1,4 +1,4 @@
-// See mpi.hpp. Two-sided messages only: a shared counter by one-sided ones fails on one rank and is
+// Two-sided messages only: a shared counter by one-sided ones fails on one rank and is
 // unfair on many (Open MPI 4.1.4).
 #include "sweep/mpi.hpp"
 

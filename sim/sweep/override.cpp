@@ -1,4 +1,4 @@
-// See override.hpp.
+// Puts settings into a scenario's tree, entry by entry of `strategies`.
 #include "sweep/override.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Orders candidates, breaks ties, and finds the Pareto front.
 #include "sweep/ranking.hpp"
 
 #include <algorithm>

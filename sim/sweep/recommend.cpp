@@ -1,3 +1,4 @@
+// Judges candidates on worker processes, trains those that must learn, and fills the matrix.
 #include "sweep/recommend.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// A recommendation for people: sentences, a table and the study's matrix.
 #include <fmt/format.h>
 
 #include <algorithm>

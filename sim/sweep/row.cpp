@@ -1,3 +1,4 @@
+// Cells of a row, and the header that they stand under.
 #include "sweep/row.hpp"
 
 #include <fmt/format.h>

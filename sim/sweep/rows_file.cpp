@@ -1,3 +1,4 @@
+// Appends rows to a part file, and sorts them into the final one.
 #include "sweep/rows_file.hpp"
 
 #include <fcntl.h>

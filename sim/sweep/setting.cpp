@@ -1,3 +1,4 @@
+// Parses `PATH=VALUES`, its ranges and lists, and puts a value at a path.
 #include "sweep/setting.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Plans the points of a sweep, and hands them to worker processes.
 #include "sweep/sweep.hpp"
 
 #include <fmt/format.h>

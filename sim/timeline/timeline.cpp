@@ -1,4 +1,4 @@
-// See timeline.hpp.
+// Keeps what an observer hears of the watched ranks and steps.
 #include "timeline/timeline.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// See traced_names.hpp. Kernels of NCCL: ncclDevKernel_AllReduce_..., before 2.19
+// Kernels of NCCL: ncclDevKernel_AllReduce_..., before 2.19
 // ncclKernel_AllReduce_...; algorithm and type are left out.
 #include "timeline/traced_names.hpp"
 

@@ -1,4 +1,4 @@
-// See builder.hpp. Host counts follow eager PyTorch: `operators` counts ATen operators that do work
+// Host counts follow eager PyTorch: `operators` counts ATen operators that do work
 // (a Linear is one addmm), explicit views, and in backward the AccumulateGrad node of each
 // parameter.
 #include "workload/builder.hpp"

@@ -1,4 +1,4 @@
-// See expand.hpp. Shapes are known while unrolling, so expressions may use the current tensor's
+// Shapes are known while unrolling, so expressions may use the current tensor's
 // `channels`, `height`, `width` and `tokens`, and a shape that does not fit is reported where it
 // happens.
 #include <fmt/format.h>

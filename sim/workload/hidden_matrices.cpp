@@ -1,3 +1,4 @@
+// Selects weights by their layer's kind and by what they feed.
 #include "workload/hidden_matrices.hpp"
 
 namespace lockstep {

@@ -1,4 +1,4 @@
-// See step_reader.hpp. A step is read into a ModelStep: which operator, block or structure, its
+// A step is read into a ModelStep: which operator, block or structure, its
 // arguments as expressions, its name, inputs and condition.
 #include "workload/step_reader.hpp"
 

@@ -1,3 +1,4 @@
+// Collects gradient tensors; tied parameters count once.
 #include "strategies/common/gradients.hpp"
 
 #include <set>

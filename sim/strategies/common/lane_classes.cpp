@@ -1,3 +1,4 @@
+// Colour refinement over the groups of every axis.
 #include "strategies/common/lane_classes.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Compares marks between micro-batches, and repeats a stretch that has become steady.
 #include "strategies/common/micro_batches.hpp"
 
 #include <cmath>

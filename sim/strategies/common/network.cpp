@@ -1,3 +1,4 @@
+// Makes links by class, and prices transfers on them.
 #include "strategies/common/network.hpp"
 
 #include <algorithm>

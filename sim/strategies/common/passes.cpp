@@ -1,3 +1,4 @@
+// Cuts the layers of a pass at its hooks.
 #include <algorithm>
 
 #include "strategies/common/training_loop.hpp"

@@ -1,3 +1,4 @@
+// Lays out the passes of a whole model, with and without gradients to add to.
 #include "strategies/common/replica.hpp"
 
 #include <utility>

@@ -1,3 +1,4 @@
+// Drives steps until they are steady, and sums their parts.
 #include "strategies/common/run_steps.hpp"
 
 #include <algorithm>

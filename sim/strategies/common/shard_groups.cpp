@@ -1,3 +1,4 @@
+// Divides ranks into groups that fit nodes.
 #include "strategies/common/shard_groups.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Issuing a collective, and the input pipeline.
 #include "strategies/common/step_parts.hpp"
 
 #include "strategies/common/stragglers.hpp"

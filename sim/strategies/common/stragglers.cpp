@@ -1,3 +1,4 @@
+// Keyed draws of slow-downs, bursts and hiccups, and the lanes that follow from them.
 #include "strategies/common/stragglers.hpp"
 
 #include <algorithm>

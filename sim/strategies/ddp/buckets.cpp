@@ -1,3 +1,4 @@
+// Fills buckets in the order in which gradients arrive.
 #include "strategies/ddp/buckets.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Prices fp16 and bf16 compression and PowerSGD.
 #include "strategies/ddp/hooks.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Cuts backward where buckets are full, and prices copies, broadcasts and reductions.
 #include "strategies/ddp/plan.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Adds up the lone times of what each communicator carries in a step.
 #include <algorithm>
 
 #include "strategies/fsdp/fsdp.hpp"

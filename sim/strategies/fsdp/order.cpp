@@ -1,4 +1,4 @@
-// See order.hpp.
+// FSDP1's prefetching and rate limiter, FSDP2's explicit order.
 #include "strategies/fsdp/order.hpp"
 
 namespace lockstep {

@@ -1,4 +1,4 @@
-// See sharded_state.hpp.
+// Allocates and frees what FsdpOrder says, and what autograd does in between.
 #include "strategies/fsdp/sharded_state.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Wraps modules by block or by size.
 #include "strategies/fsdp/units.hpp"
 
 #include <algorithm>

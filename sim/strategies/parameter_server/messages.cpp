@@ -1,4 +1,4 @@
-// See messages.hpp.
+// Divides keys into messages, and prices what a server does with each.
 #include "strategies/parameter_server/messages.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Prices the buckets of a step, and lays out where they are reduced.
 #include "strategies/zero/plan.hpp"
 
 #include <algorithm>
