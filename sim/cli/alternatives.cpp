@@ -57,11 +57,11 @@ std::vector<Alternative> alternatives_of(const std::vector<std::string>& files,
   return alternatives;
 }
 
-AskedAlternatives ask_alternatives(
+AlternativesQuestion ask_alternatives(
     const std::vector<Alternative>& alternatives, const CommonOptions& options,
     const std::function<void(const Alternative&, const AlternativeResult&)>& on_answer) {
   const std::vector<std::vector<Chosen>> chosen = choices(alternatives);
-  AskedAlternatives asked;
+  AlternativesQuestion asked;
   auto& answered = asked.comparison.answered.alternatives;
   bool fits = false;
   for (std::size_t i = 0; i < alternatives.size(); ++i) {

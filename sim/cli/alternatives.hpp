@@ -15,14 +15,14 @@ namespace lockstep {
 std::vector<Alternative> alternatives_of(const std::vector<std::string>& files,
                                          const CommonOptions& options);
 
-struct AskedAlternatives {
+struct AlternativesQuestion {
   ReportAlternatives comparison;  // rows as written
   int code = 0;                   // 2 where an alternative cannot be, else as of one scenario
 };
 
 // An alternative that cannot be is told on stderr, and does not take the others' answers away; of
 // one alone the ConfigError is thrown. `on_answer` hears of each that has an answer.
-AskedAlternatives ask_alternatives(
+AlternativesQuestion ask_alternatives(
     const std::vector<Alternative>& alternatives, const CommonOptions& options,
     const std::function<void(const Alternative&, const AlternativeResult&)>& on_answer);
 

@@ -35,7 +35,7 @@ int report(const Arguments& arguments) {
   for (const std::string& setting : arguments.common.settings)
     settings += "# --set " + setting + "\n";
   std::vector<ReportChapter> chapters;
-  AskedAlternatives asked =
+  AlternativesQuestion asked =
       ask_alternatives(alternatives, arguments.common,
                        [&](const Alternative& alternative, const AlternativeResult& answered) {
                          ResultRecord record = answered.record;

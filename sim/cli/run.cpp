@@ -113,7 +113,7 @@ int run_one(const Scenario& scenario, const Arguments& arguments) {
 }
 
 int run_alternatives(const std::vector<Alternative>& alternatives, const Arguments& arguments) {
-  AskedAlternatives asked = ask_alternatives(
+  AlternativesQuestion asked = ask_alternatives(
       alternatives, arguments.common, [](const Alternative&, const AlternativeResult& answered) {
         for (const std::string& warning : answered.record.warnings) {
           note(fmt::format("note: {}: {}", name_of(answered.chosen), warning));

@@ -10,7 +10,7 @@ namespace lockstep {
 
 namespace {
 
-FailureEvent event_of(const GivenFailure& given, int workers_per_node) {
+FailureEvent event_of(const ScheduledFailure& given, int workers_per_node) {
   if (given.node) return {given.seconds, Failing::node, *given.node};
   if (given.server) return {given.seconds, Failing::server, *given.server};
   if (given.worker) return {given.seconds, Failing::worker, *given.worker / workers_per_node};
@@ -45,16 +45,18 @@ double speed_of(Failing component, const FailureSpeeds& speeds) {
 
 }  // namespace
 
-std::vector<GivenFailure> in_time(std::vector<GivenFailure> given) {
+std::vector<ScheduledFailure> in_time(std::vector<ScheduledFailure> given) {
   std::stable_sort(given.begin(), given.end(),
                    [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
   return given;
 }
 
-Failures::Failures(const FailureSpeeds& speeds, int servers, const std::vector<GivenFailure>& given,
-                   int workers_per_node, std::uint64_t seed, int run)
+Failures::Failures(const FailureSpeeds& speeds, int servers,
+                   const std::vector<ScheduledFailure>& given, int workers_per_node,
+                   std::uint64_t seed, int run)
     : speeds_(speeds), seed_(seed), run_(static_cast<std::uint32_t>(run)) {
-  for (const GivenFailure& one : given) coming_.push({event_of(one, workers_per_node), 0, true});
+  for (const ScheduledFailure& one : given)
+    coming_.push({event_of(one, workers_per_node), 0, true});
   for (int server = 0; server < servers; ++server) draw(Failing::server, server, 0);
   draw(Failing::job, 0, 0);
 }

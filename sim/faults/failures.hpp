@@ -26,13 +26,13 @@ struct FailureEvent {
 };
 
 // At given times, the earliest first.
-std::vector<GivenFailure> in_time(std::vector<GivenFailure> given);
+std::vector<ScheduledFailure> in_time(std::vector<ScheduledFailure> given);
 
 // Only nodes in use fail, their workers and links: after enters() and until leaves(). Draws are keyed
 // by (seed, run, unit, the unit's how-manieth), so that none depends on what else happens.
 class Failures {
  public:
-  Failures(const FailureSpeeds& speeds, int servers, const std::vector<GivenFailure>& given,
+  Failures(const FailureSpeeds& speeds, int servers, const std::vector<ScheduledFailure>& given,
            int workers_per_node, std::uint64_t seed, int run);
 
   void enters(int node, double now);

@@ -101,7 +101,7 @@ class Player {
   // Nodes that join before they leave are not there at the beginning.
   void expect_those_who_join() {
     std::set<int> seen;
-    for (const GivenFailure& one : in_time(plan_.faults.at)) {
+    for (const ScheduledFailure& one : in_time(plan_.faults.at)) {
       if (one.joins) ++joining_;
       const std::optional<int> node = one.joins ? one.joins : one.leaves;
       if (node && is_there(*node) && seen.insert(*node).second && one.joins) set_away(*node, true);

@@ -18,7 +18,7 @@ struct FailureRates {
 
 // At a given time of the run: a failure of a node, a server, a worker or a node's link, a node that
 // leaves or joins, or (none of them) a failure of the job's software.
-struct GivenFailure {
+struct ScheduledFailure {
   double seconds = 0;
   std::optional<int> node = {}, server = {}, worker = {}, link = {}, leaves = {}, joins = {};
   Location where = {};
@@ -37,7 +37,7 @@ struct EnumNames<Recovery> {
 
 struct Faults {
   FailureRates between;
-  std::vector<GivenFailure> at;
+  std::vector<ScheduledFailure> at;
   double detection_seconds = 60;
   double restart_seconds = 300;
   std::optional<double> repair_seconds;
@@ -69,7 +69,7 @@ void describe(Visitor& v, FailureRates& r) {
 }
 
 template <class Visitor>
-void describe(Visitor& v, GivenFailure& f) {
+void describe(Visitor& v, ScheduledFailure& f) {
   v.location(f.where);
   v.field("time", f.seconds, "After the start of the run.",
           {.unit = Dimension::seconds, .min = 0, .max = 1e12, .required = true});

@@ -49,9 +49,9 @@ void KnownMemory::add(const MemoryPlan& plan, const StepMemory& memory) {
 }
 
 StepMemory step_memory(const TrainingStep& step, const MemoryPlan& plan, const Device& device,
-                       const MemoryAsked& asked) {
+                       const MemoryQuery& query) {
   // Who keeps a log wants the walk; a host's allocator tells not that it was short.
-  KnownMemory* known = asked.log == nullptr && !is_host(device) ? asked.known : nullptr;
+  KnownMemory* known = query.log == nullptr && !is_host(device) ? query.known : nullptr;
   const double outside = device.context_bytes + plan.communication_bytes;
   if (known != nullptr) {
     if (const auto* same = known->find(plan, allocator_options(device, outside).capacity)) {
@@ -61,8 +61,8 @@ StepMemory step_memory(const TrainingStep& step, const MemoryPlan& plan, const D
     }
   }
   const StepMemory memory = play_steps<ReplicatedState>(step, device, plan.micro_batches,
-                                                        plan.communication_bytes, asked, plan);
-  const bool whole = memory.device <= asked.most && memory.retries == 0 && !memory.out_of_memory;
+                                                        plan.communication_bytes, query, plan);
+  const bool whole = memory.device <= query.most && memory.retries == 0 && !memory.out_of_memory;
   if (known != nullptr && whole) known->add(plan, memory);
   return memory;
 }

@@ -40,7 +40,7 @@ class KnownMemory {
   std::vector<std::pair<MemoryPlan, StepMemory>> known_;
 };
 
-struct MemoryAsked {
+struct MemoryQuery {
   MemoryLog* log = nullptr;  // filled with the moments of the step with the highest peak
   // What needs more need not be played to its end: its peak may be higher still.
   double most = std::numeric_limits<double>::infinity();  // bytes on the device
@@ -48,7 +48,7 @@ struct MemoryAsked {
 };
 
 StepMemory step_memory(const TrainingStep& step, const MemoryPlan& plan, const Device& device,
-                       const MemoryAsked& asked = {});
+                       const MemoryQuery& query = {});
 
 StepMemory server_memory(const ServerPlan& plan, const Device& device);
 

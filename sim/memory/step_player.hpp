@@ -302,11 +302,11 @@ class StepPlayer {
 // Plays the steps and sums up. `outside_bytes`: of the device's memory, beside its context.
 template <ModelState State, class... What>
 StepMemory play_steps(const TrainingStep& step, const Device& device, int micro_batches,
-                      double outside_bytes, const MemoryAsked& asked, const What&... what) {
-  if (asked.log) *asked.log = {};
+                      double outside_bytes, const MemoryQuery& query, const What&... what) {
+  if (query.log) *query.log = {};
   const double outside = device.context_bytes + outside_bytes;
   const AllocatorOptions options = allocator_options(device, outside);
-  Tape tape(options, asked.log, asked.most - outside);
+  Tape tape(options, query.log, query.most - outside);
   StepPlayer<State> player(step, micro_batches, device, tape, what...);
   const double after_forward = player.play();
   StepMemory result = tape.summary(&step, outside, options.capacity);

@@ -100,7 +100,7 @@ double seconds_between_stops(const LongRun& plan) {
   if (rate > 0) return 1 / rate;
   const double seconds = plan.steps / plan.steps_per_second.back();
   double given = 0;
-  for (const GivenFailure& one : plan.faults.at) {
+  for (const ScheduledFailure& one : plan.faults.at) {
     const std::optional<int> node = one.link ? one.link : one.node;
     const bool stops = one.worker ? !loose : node ? *node < nodes : !one.leaves && !one.joins;
     if (stops && one.seconds < seconds) ++given;
@@ -109,10 +109,10 @@ double seconds_between_stops(const LongRun& plan) {
 }
 
 // When too few nodes are left for good, if ever.
-std::optional<GivenFailure> end_of_nodes(const Faults& faults, int all, int needed) {
+std::optional<ScheduledFailure> end_of_nodes(const Faults& faults, int all, int needed) {
   std::set<int> lost;
-  std::optional<GivenFailure> end;
-  for (const GivenFailure& one : in_time(faults.at)) {
+  std::optional<ScheduledFailure> end;
+  for (const ScheduledFailure& one : in_time(faults.at)) {
     std::optional<int> gone = one.leaves;
     if (!faults.repair_seconds && one.node) gone = one.node;
     if (gone && *gone < all) lost.insert(*gone);
@@ -159,7 +159,7 @@ void check_faults(const Scenario& scenario, const Machine& machine, Misfits& mis
   }
   const int servers = hosts_of_servers(scenario);
   const int all = most + faults.spare_nodes;
-  for (const GivenFailure& one : faults.at) {
+  for (const ScheduledFailure& one : faults.at) {
     if (one.server && *one.server >= servers) {
       misfits.add(one.where, "faults.at.server", fmt::format("there is no server {}", *one.server),
                   servers == 0 ? "servers fail by themselves with `placement: own-hosts`"
@@ -182,7 +182,7 @@ void check_faults(const Scenario& scenario, const Machine& machine, Misfits& mis
     const bool elastic = goes_on_with_fewer(faults, *make_strategy(entry.options));
     for (const int count : scenario.gpus) {
       const int nodes = nodes_of(count, machine);
-      const std::optional<GivenFailure> end = end_of_nodes(
+      const std::optional<ScheduledFailure> end = end_of_nodes(
           faults, nodes + faults.spare_nodes, elastic ? std::min(faults.min_nodes, nodes) : nodes);
       if (!end) continue;
       misfits.add(end->where, "faults.at",
@@ -209,7 +209,7 @@ RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
   LongRun plan;
   plan.faults = faults;
   // Other strategies have servers, and other GPU counts workers, that this job has not.
-  std::erase_if(plan.faults.at, [&](const GivenFailure& one) {
+  std::erase_if(plan.faults.at, [&](const ScheduledFailure& one) {
     return (one.server && *one.server >= servers) || (one.worker && *one.worker >= job.gpus);
   });
   plan.steps = prediction.steps;

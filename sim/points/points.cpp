@@ -47,7 +47,7 @@ void check_fabric(const Scenario& scenario, const Machine& machine, Misfits& mis
 // The machine as this scenario means it, and what its model says.
 struct Hardware {
   Machine machine;
-  Modelled costs;
+  ModelledCosts costs;
 };
 
 Hardware hardware_of(const Scenario& scenario, const Inputs& inputs, Workloads& workloads,
@@ -165,7 +165,7 @@ void check_stragglers(const Scenario& scenario, const Machine& machine, Misfits&
 }
 
 // One strategy entry on one GPU count.
-struct Asked {
+struct PointRequest {
   std::size_t entry = 0;
   std::shared_ptr<const Strategy> strategy;
   int gpus = 1;
@@ -173,8 +173,9 @@ struct Asked {
 };
 
 // What of the scenario can be; what cannot goes to `misfits`, once and not for every entry.
-std::vector<Asked> asked_for(const Scenario& scenario, const Machine& machine, Misfits& misfits) {
-  std::vector<Asked> list;
+std::vector<PointRequest> requests_of(const Scenario& scenario, const Machine& machine,
+                                      Misfits& misfits) {
+  std::vector<PointRequest> list;
   for (std::size_t e = 0; e < scenario.strategies.size(); ++e) {
     const StrategyEntry& entry = scenario.strategies[e];
     const std::shared_ptr<const Strategy> strategy = make_strategy(entry.options);
@@ -214,17 +215,17 @@ std::optional<double> usual_sigma(const Machine& machine) {
   return usual_spread;
 }
 
-Job job_of(const Scenario& scenario, const Hardware& hardware, const Asked& asked) {
+Job job_of(const Scenario& scenario, const Hardware& hardware, const PointRequest& request) {
   Job job;
   job.machine = hardware.machine;
-  job.gpus = asked.gpus;
-  job.accumulation = asked.split.accumulation;
+  job.gpus = request.gpus;
+  job.accumulation = request.split.accumulation;
   job.optimizer = scenario.optimizer;
   job.gradient_clipping = scenario.gradient_clipping;
   job.input_on_device = scenario.data_loading.on_device;
   if (scenario.data_loading.samples_per_second > 0) {
     job.data_loading_seconds =
-        static_cast<double>(asked.split.micro) / scenario.data_loading.samples_per_second;
+        static_cast<double>(request.split.micro) / scenario.data_loading.samples_per_second;
   }
   job.stragglers = scenario.stragglers;
   if (!job.stragglers.per_rank_sigma) job.stragglers.per_rank_sigma = usual_sigma(job.machine);
@@ -237,20 +238,20 @@ Job job_of(const Scenario& scenario, const Hardware& hardware, const Asked& aske
 }
 
 Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& hardware,
-               Workloads& workloads, const CostScale& scale, const Asked& asked) {
-  const StrategyEntry& entry = scenario.strategies[asked.entry];
+               Workloads& workloads, const CostScale& scale, const PointRequest& request) {
+  const StrategyEntry& entry = scenario.strategies[request.entry];
   Point point;
-  point.entry = asked.entry;
+  point.entry = request.entry;
   point.label = entry.label;
   point.where = entry.where;
-  point.strategy = asked.strategy;
-  point.global_batch = asked.split.global;
-  point.micro_batch = asked.split.micro;
-  point.asked = step_options(scenario, entry, asked.split.micro);
+  point.strategy = request.strategy;
+  point.global_batch = request.split.global;
+  point.micro_batch = request.split.micro;
+  point.asked = step_options(scenario, entry, request.split.micro);
   point.precision = point.asked.precision;  // of shards and optimizer
   point.asked.precision =
-      compute_precision(*asked.strategy, point.precision, hardware.machine.device);
-  point.asked.autocast = asked.strategy->autocasts(point.precision);
+      compute_precision(*request.strategy, point.precision, hardware.machine.device);
+  point.asked.autocast = request.strategy->autocasts(point.precision);
   point.model = inputs.model;
   point.profile = inputs.profile;
   point.devices = inputs.devices;
@@ -258,11 +259,11 @@ Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& h
 
   const auto workload =
       workloads.get(scenario, inputs, hardware.costs, scale, point.asked, point.precision);
-  point.compute_seconds = workload->compute_seconds * asked.split.accumulation;
-  point.memory_bound_seconds = workload->memory_bound_seconds * asked.split.accumulation;
+  point.compute_seconds = workload->compute_seconds * request.split.accumulation;
+  point.memory_bound_seconds = workload->memory_bound_seconds * request.split.accumulation;
   const TrainingStep& step = *workload->step;
-  point.model_flops = (step.forward_flops + step.backward_flops) * asked.split.accumulation;
-  point.job = job_of(scenario, hardware, asked);
+  point.model_flops = (step.forward_flops + step.backward_flops) * request.split.accumulation;
+  point.job = job_of(scenario, hardware, request);
   point.job.step = workload->step;
   point.job.framework = scenario.framework.name;
   point.job.optimizer = for_model(point.job.optimizer, step);
@@ -294,11 +295,11 @@ std::vector<Point> expand(const Scenario& scenario, const Inputs& inputs, Worklo
   const Hardware hardware = hardware_of(scenario, inputs, workloads, edit);
   check_faults(scenario, hardware.machine, misfits);
   std::vector<Point> points;
-  for (const Asked& asked : asked_for(scenario, hardware.machine, misfits)) {
-    const CostScale scale = scales.empty() ? CostScale{} : scales[asked.entry];
+  for (const PointRequest& request : requests_of(scenario, hardware.machine, misfits)) {
+    const CostScale scale = scales.empty() ? CostScale{} : scales[request.entry];
     const std::size_t made = points.size();
     misfits.attempt(scenario.model_where, "model", [&] {
-      points.push_back(point_of(scenario, inputs, hardware, workloads, scale, asked));
+      points.push_back(point_of(scenario, inputs, hardware, workloads, scale, request));
     });
     if (points.size() == made) misfits.throw_if_any();
   }

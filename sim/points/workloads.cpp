@@ -11,7 +11,7 @@ namespace {
 // A step of a hundred layers takes some 100 kB: a sweep over thousands of batches keeps few.
 constexpr std::size_t most_kept = 256;
 
-std::shared_ptr<const ComputeCosts> make_costs(const Modelled& modelled,
+std::shared_ptr<const ComputeCosts> make_costs(const ModelledCosts& modelled,
                                                const std::shared_ptr<const Profile>& profile,
                                                const CostScale& scale,
                                                std::vector<TrainingStep> neighbours,
@@ -90,8 +90,9 @@ std::shared_ptr<const ComputeCosts> Workloads::described(
 }
 
 std::shared_ptr<const Workload> Workloads::get(const Scenario& scenario, const Inputs& inputs,
-                                               const Modelled& modelled, const CostScale& scale,
-                                               const StepOptions& asked, Precision precision) {
+                                               const ModelledCosts& modelled,
+                                               const CostScale& scale, const StepOptions& asked,
+                                               Precision precision) {
   Key key{modelled.changed,    inputs.profile,
           inputs.model,        scale.device,
           scale.host,          asked.samples,

@@ -23,7 +23,7 @@ struct CostScale {
 };
 
 // What the model says, as the files describe the hardware and after a what-if question's change.
-struct Modelled {
+struct ModelledCosts {
   std::shared_ptr<const ComputeCosts> described, changed;
 };
 
@@ -42,7 +42,7 @@ class Workloads {
   // One micro-batch as `asked`, with parameters, gradients and optimizer in `precision`. Throws
   // ConfigError as scenario_step() does.
   std::shared_ptr<const Workload> get(const Scenario& scenario, const Inputs& inputs,
-                                      const Modelled& modelled, const CostScale& scale,
+                                      const ModelledCosts& modelled, const CostScale& scale,
                                       const StepOptions& asked, Precision precision);
 
  private:

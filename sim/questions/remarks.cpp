@@ -236,17 +236,17 @@ std::vector<std::string> remarks(const Scenario& scenario, const std::vector<Poi
     }
   }
   note_parts_of_nodes(scenario, points, sentences);
-  struct Seen {
+  struct Occurrence {
     std::string name, verdict;
     std::size_t points, needed;
   };
-  std::vector<Seen> seen;
+  std::vector<Occurrence> seen;
   LayoutAnswers layouts;
   for (const Point& point : points) {
     for (Idle& idle : PointOptions(scenario, point, point.job, layouts).idle()) {
       const std::string name = idle.of_entry ? point.label + ": " + idle.option : idle.option;
-      const auto found =
-          std::find_if(seen.begin(), seen.end(), [&](const Seen& one) { return one.name == name; });
+      const auto found = std::find_if(seen.begin(), seen.end(),
+                                      [&](const Occurrence& one) { return one.name == name; });
       if (found != seen.end()) {
         ++found->points;
       } else {
@@ -255,7 +255,7 @@ std::vector<std::string> remarks(const Scenario& scenario, const std::vector<Poi
       }
     }
   }
-  for (const Seen& one : seen) {
+  for (const Occurrence& one : seen) {
     if (one.points >= one.needed) sentences.push_back(one.name + " " + one.verdict);
   }
   return sentences;

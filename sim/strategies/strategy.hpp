@@ -99,7 +99,7 @@ class Strategy {
   // memory() and communication().
   virtual StrategyResult simulate(const Job& job) const = 0;
   // Of the fullest device. It needs no clock: nothing is simulated.
-  virtual MemoryUse memory(const Job& job, const MemoryAsked& asked = {}) const = 0;
+  virtual MemoryUse memory(const Job& job, const MemoryQuery& query = {}) const = 0;
   // What a simulated step cannot be shorter than, however well its transfers are hidden; 0 = it does
   // not know.
   virtual double least_communication_seconds(const Job&) const { return 0; }

@@ -30,7 +30,7 @@ namespace {
 using Json = nlohmann::json;
 
 // What became of a candidate.
-struct Judged {
+struct Judgement {
   std::optional<Verdict> verdict;
   std::string left_out;  // why there is none
 };
@@ -49,7 +49,7 @@ bool may_be_used(const MemoryUse& memory, const RecommendOptions& options) {
   return fits(memory) && (options.memory <= 0 || memory.device <= options.memory);
 }
 
-Json to_json(const Judged& judged) {
+Json to_json(const Judgement& judged) {
   if (!judged.verdict) return judged.left_out;
   const Verdict& v = *judged.verdict;
   Json energy = Json::array();
@@ -65,7 +65,7 @@ Json to_json(const Judged& judged) {
   return Json::array({v.step, v.total, v.dollars, v.rented, v.device, v.staleness, v.bottleneck,
                       errors, v.without_autocast, energy});
 }
-Judged from_json(const Json& j) {
+Judgement from_json(const Json& j) {
   if (j.is_string()) return {std::nullopt, j};
   std::optional<Energy> energy;
   const Json &error = j[7], &e = j[9];
@@ -94,8 +94,8 @@ class Judge {
   // communication, takes it over a limit, or takes longer than a whole step of a larger micro-batch
   // that is within the limits: then it is neither faster nor cheaper. The smallest is, as it needs
   // least memory.
-  std::vector<Judged> judge(const Group& group, const Report& report) {
-    std::vector<Judged> list;
+  std::vector<Judgement> judge(const Group& group, const Report& report) {
+    std::vector<Judgement> list;
     double fastest = never;
     for (const Scenario& scenario : group) {
       const bool smallest = &scenario == &group.back();
@@ -109,7 +109,7 @@ class Judge {
  private:
   static constexpr double never = std::numeric_limits<double>::infinity();
 
-  Judged judge(const Scenario& scenario, double fastest, const Report& report) {
+  Judgement judge(const Scenario& scenario, double fastest, const Report& report) {
     try {
       const Point point = expand(scenario, files_.of(scenario), workloads_).front();
       const int rented = rented_gpus(scenario, point.job);
@@ -154,8 +154,8 @@ class Judge {
   }
 
   // What more than a GPU may use is for need not be known exactly.
-  MemoryAsked memory_asked(const Job& job) {
-    MemoryAsked asked{.known = &known_[job.step]};
+  MemoryQuery memory_asked(const Job& job) {
+    MemoryQuery asked{.known = &known_[job.step]};
     for (const double most : {job.machine.device.memory_bytes, options_.memory}) {
       if (most > 0) asked.most = std::min(asked.most, most);
     }
@@ -169,8 +169,8 @@ class Judge {
 };
 
 // What became of each, in order.
-std::vector<Judged> judge_groups(const InputFiles& files, const std::vector<Group>& groups,
-                                 const RecommendOptions& options) {
+std::vector<Judgement> judge_groups(const InputFiles& files, const std::vector<Group>& groups,
+                                    const RecommendOptions& options) {
   const auto judge = std::make_shared<Judge>(files, options);
   const RunOptions& run = options.run;
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
@@ -182,10 +182,10 @@ std::vector<Judged> judge_groups(const InputFiles& files, const std::vector<Grou
   }
   const auto work = [&, judge](std::size_t i, const Report& report) -> PoolAnswer {
     Json list = Json::array();
-    for (const Judged& judged : judge->judge(groups[i], report)) list.push_back(to_json(judged));
+    for (const Judgement& judged : judge->judge(groups[i], report)) list.push_back(to_json(judged));
     return {list.dump(-1, ' ', false, Json::error_handler_t::replace)};
   };
-  std::vector<Judged> all;
+  std::vector<Judgement> all;
   const auto results = fork_map(groups.size(), fork, work);
   for (std::size_t g = 0; g < groups.size(); ++g) {
     if (!results[g].ok) {

@@ -82,7 +82,7 @@ TEST(Failures, OfWorkersGoOnUntilTheirNodeLeaves) {
 }
 
 TEST(Failures, OfAGivenWorkerAreOfItsNode) {
-  GivenFailure of_worker;
+  ScheduledFailure of_worker;
   of_worker.seconds = 20;
   of_worker.worker = 17;
   Failures failures({}, 0, {of_worker}, 8, 1, 0);

@@ -31,7 +31,7 @@ LongRun any_plan() {
   faults.link_outage_seconds = *rc::gen::inRange(0, 500);
   faults.spare_nodes = *rc::gen::inRange(0, 4);
   for (int n = *rc::gen::inRange(0, 5); n > 0; --n) {
-    GivenFailure& one = faults.at.emplace_back();
+    ScheduledFailure& one = faults.at.emplace_back();
     one.seconds = *rc::gen::inRange(0, 3000);
     std::optional<int>* const what[] = {&one.node, &one.link, &one.leaves, &one.joins};
     *what[*rc::gen::inRange(0, 4)] = *rc::gen::inRange(0, nodes + faults.spare_nodes);
@@ -65,7 +65,7 @@ RC_GTEST_PROP(LongRunProperty, WithEnoughSparesItEnds, ()) {
   LongRun plan = any_plan();
   plan.speeds = {};
   plan.faults.spare_nodes = 5;
-  for (GivenFailure& one : plan.faults.at) {
+  for (ScheduledFailure& one : plan.faults.at) {
     const int nodes = plan.nodes();
     for (std::optional<int>* node : {&one.node, &one.link, &one.leaves, &one.joins}) {
       if (*node) **node %= nodes;

@@ -10,16 +10,16 @@
 namespace lockstep::long_run_test {
 namespace {
 
-GivenFailure worker_fails(double seconds, int worker) {
+ScheduledFailure worker_fails(double seconds, int worker) {
   return {.seconds = seconds, .worker = worker};
 }
-GivenFailure link_fails(double seconds, int link) {
+ScheduledFailure link_fails(double seconds, int link) {
   return {.seconds = seconds, .link = link};
 }
-GivenFailure leaves(double seconds, int node) {
+ScheduledFailure leaves(double seconds, int node) {
   return {.seconds = seconds, .leaves = node};
 }
-GivenFailure joins(double seconds, int node) {
+ScheduledFailure joins(double seconds, int node) {
   return {.seconds = seconds, .joins = node};
 }
 

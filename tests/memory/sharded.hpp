@@ -29,7 +29,7 @@ inline Sharded sharded(const TrainingStep& step, int version, int ranks = 4, boo
 inline StepMemory sharded_memory(const TrainingStep& step, const Sharded& plan,
                                  const Device& device) {
   return play_steps<ShardedState>(step, device, plan.micro_batches, plan.communication_bytes,
-                                  MemoryAsked{}, plan.layout, plan.optimizer);
+                                  MemoryQuery{}, plan.layout, plan.optimizer);
 }
 
 }  // namespace lockstep

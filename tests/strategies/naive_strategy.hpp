@@ -76,7 +76,7 @@ class Naive final : public StrategyOf<NaiveOptions> {
     NaiveHooks hooks(context, replica, options_.times);
     return train(context, hooks, replica.update);
   }
-  MemoryUse memory(const Job& job, const MemoryAsked& asked = {}) const override {
+  MemoryUse memory(const Job& job, const MemoryQuery& asked = {}) const override {
     return memory_use(step_memory(*job.step, replica_memory_plan(job), job.machine.device, asked),
                       job.machine.device);
   }

@@ -30,9 +30,9 @@ MemoryPlan memory_plan(const Job& job, const DdpOptions& options) {
 
 }  // namespace
 
-MemoryUse Ddp::memory(const Job& job, const MemoryAsked& asked) const {
+MemoryUse Ddp::memory(const Job& job, const MemoryQuery& query) const {
   const MemoryPlan plan = memory_plan(job, options_for(job, options_));
-  return memory_use(step_memory(*job.step, plan, job.machine.device, asked), job.machine.device);
+  return memory_use(step_memory(*job.step, plan, job.machine.device, query), job.machine.device);
 }
 
 // Buckets are those from the second step on.

@@ -151,9 +151,9 @@ std::optional<Diagnostic> Fsdp::optimizer_misfit(const OptimizerSpec& optimizer,
   return without_whole_matrices(optimizer, "fsdp", "FSDP's ranks keep shards of them");
 }
 
-MemoryUse Fsdp::memory(const Job& job, const MemoryAsked& asked) const {
+MemoryUse Fsdp::memory(const Job& job, const MemoryQuery& query) const {
   const FsdpLayout layout = fsdp_layout(job, options_);
-  MemoryUse use = memory_use(fsdp_memory(job, layout, asked), job.machine.device);
+  MemoryUse use = memory_use(fsdp_memory(job, layout, query), job.machine.device);
   const HostMemory host = fsdp_host_memory(job, layout);
   if (host.bytes <= 0) return use;
   use.host = host.bytes;

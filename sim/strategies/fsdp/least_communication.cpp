@@ -9,9 +9,9 @@ namespace lockstep {
 namespace {
 
 // Seconds that the collectives of micro-batches take alone.
-class Carried {
+class LoneTimes {
  public:
-  explicit Carried(const FsdpPlan& plan) : plan_(plan), order_(plan.layout, plan.hooks) {}
+  explicit LoneTimes(const FsdpPlan& plan) : plan_(plan), order_(plan.layout, plan.hooks) {}
 
   void micro_batch(bool first, bool reduces) {
     order_.begin_forward(first, reduces);
@@ -51,19 +51,19 @@ double Fsdp::least_communication_seconds(const Job& job) const {
   const FsdpLayout layout = fsdp_layout(job, options_);
   TrainingContext context(job, "fsdp", Engine::loop);
   const FsdpPlan plan = fsdp_plan(context, layout);
-  Carried carried(plan);
+  LoneTimes lone_times(plan);
   // Those after the second are like it, but for the last.
   const int played = std::min(job.accumulation, 3);
   for (int micro = 0; micro < played; ++micro) {
-    const double shards = carried.shards, replicas = carried.replicas;
+    const double shards = lone_times.shards, replicas = lone_times.replicas;
     const bool last = micro + 1 == played;
-    carried.micro_batch(micro == 0, layout.options.sync_every_micro_batch || last);
+    lone_times.micro_batch(micro == 0, layout.options.sync_every_micro_batch || last);
     if (micro != 1) continue;
-    carried.shards += (job.accumulation - played) * (carried.shards - shards);
-    carried.replicas += (job.accumulation - played) * (carried.replicas - replicas);
+    lone_times.shards += (job.accumulation - played) * (lone_times.shards - shards);
+    lone_times.replicas += (job.accumulation - played) * (lone_times.replicas - replicas);
   }
-  return layout.groups.hybrid() ? std::max(carried.shards, carried.replicas)
-                                : carried.shards + carried.replicas;
+  return layout.groups.hybrid() ? std::max(lone_times.shards, lone_times.replicas)
+                                : lone_times.shards + lone_times.replicas;
 }
 
 }  // namespace lockstep

@@ -58,7 +58,7 @@ HostMemory fsdp_host_memory(const Job& job, const FsdpLayout& layout) {
   return memory;
 }
 
-StepMemory fsdp_memory(const Job& job, const FsdpLayout& layout, const MemoryAsked& asked) {
+StepMemory fsdp_memory(const Job& job, const FsdpLayout& layout, const MemoryQuery& query) {
   OptimizerMemory optimizer;
   if (!layout.options.cpu_offload) {
     optimizer = optimizer_memory(job.optimizer, job.step->precision);
@@ -68,7 +68,7 @@ StepMemory fsdp_memory(const Job& job, const FsdpLayout& layout, const MemoryAsk
   if (layout.groups.replicas > 1)
     communication += communicator_bytes(job.machine, layout.groups.replica);
   return play_steps<ShardedState>(*job.step, job.machine.device, job.accumulation, communication,
-                                  asked, layout, optimizer);
+                                  query, layout, optimizer);
 }
 
 }  // namespace lockstep

@@ -98,13 +98,13 @@ StrategyResult LocalSgd::simulate(const Job& job) const {
   return result;
 }
 
-MemoryUse LocalSgd::memory(const Job& job, const MemoryAsked& asked) const {
+MemoryUse LocalSgd::memory(const Job& job, const MemoryQuery& query) const {
   MemoryPlan plan = replica_memory_plan(job);
   if (job.gpus > 1) {
     plan.replicated.flat_copy_bytes = flat_bytes(job);
     plan.communication_bytes = communicator_bytes(job.machine, group_of(job.machine, job.gpus));
   }
-  return memory_use(step_memory(*job.step, plan, job.machine.device, asked), job.machine.device);
+  return memory_use(step_memory(*job.step, plan, job.machine.device, query), job.machine.device);
 }
 
 nlohmann::ordered_json LocalSgd::communication(const Job& job) const {

@@ -74,11 +74,11 @@ void add(Sum& sum, const StepMemory& memory) {
 
 }  // namespace
 
-MemoryUse ParameterServer::memory(const Job& job, const MemoryAsked& asked) const {
+MemoryUse ParameterServer::memory(const Job& job, const MemoryQuery& query) const {
   const ParameterServerOptions& options = options_;
   const PsJob ps = build_parameter_server(job, options);
   const StepMemory worker =
-      step_memory(*job.step, worker_memory_plan(job, options), job.machine.device, asked);
+      step_memory(*job.step, worker_memory_plan(job, options), job.machine.device, query);
   MemoryUse use = memory_use(worker, job.machine.device);
   if (options.placement != ServerPlacement::gpu) return use;
 

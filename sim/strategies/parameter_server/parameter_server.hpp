@@ -11,7 +11,7 @@ class ParameterServer final : public StrategyOf<ParameterServerOptions> {
  public:
   explicit ParameterServer(const ParameterServerOptions& options) : StrategyOf(options) {}
   StrategyResult simulate(const Job& job) const override;
-  MemoryUse memory(const Job& job, const MemoryAsked& asked = {}) const override;
+  MemoryUse memory(const Job& job, const MemoryQuery& query = {}) const override;
   nlohmann::ordered_json communication(const Job& job) const override;
   std::vector<IdleOption> idle_options(const Job& job) const override;
   std::vector<std::string> not_replayed(const Job& job) const override;

@@ -120,7 +120,7 @@ StrategyResult Zero::simulate(const Job& job) const {
   return train(context, hooks, plan.update);
 }
 
-MemoryUse Zero::memory(const Job& job, const MemoryAsked& asked) const {
+MemoryUse Zero::memory(const Job& job, const MemoryQuery& query) const {
   const ZeroLayout layout = zero_layout(job, options_);
   MemoryPlan plan = replica_memory_plan(job);
   if (job.gpus > 1) {
@@ -146,7 +146,7 @@ MemoryUse Zero::memory(const Job& job, const MemoryAsked& asked) const {
       plan.communication_bytes += communicator_bytes(job.machine, layout.groups.replica);
     }
   }
-  return memory_use(step_memory(*job.step, plan, job.machine.device, asked), job.machine.device);
+  return memory_use(step_memory(*job.step, plan, job.machine.device, query), job.machine.device);
 }
 
 nlohmann::ordered_json Zero::communication(const Job& job) const {
