@@ -46,7 +46,7 @@ double twice(Phase, const Occupancy&) {
 
 // The first step of `program`, as numbers.
 template <class Issue>
-std::vector<double> first_step(RankGroupSpec spec, Issue&& issue) {
+std::vector<double> first_step(const RankGroupSpec& spec, Issue&& issue) {
   return on_both([&](Engine engine) {
     World world({.engine = engine});
     RankGroup& ranks = world.add_ranks(spec);
