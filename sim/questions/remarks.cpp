@@ -1,5 +1,5 @@
 // Which option does something is known to what reads it: every condition here has
-// its counterpart there, and strategies answer for their own. tests/scenario/options_test.cpp tries
+// its counterpart there, and strategies answer for their own. tests/questions/options_test.cpp tries
 // all of them.
 #include <fmt/ranges.h>
 

@@ -9,9 +9,9 @@
 #include <map>
 #include <set>
 
-#include "helpers.hpp"
 #include "questions/run.hpp"
 #include "results/step_timeline.hpp"
+#include "scenario/helpers.hpp"
 #include "test_folder.hpp"
 
 namespace lockstep::chapter_test {

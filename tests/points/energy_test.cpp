@@ -1,7 +1,7 @@
 // Is the energy of a run what board power, time and load say, and the CO2 what the grid says?
-#include "helpers.hpp"
 #include "questions/run.hpp"
 #include "results/render.hpp"
+#include "scenario/helpers.hpp"
 
 namespace lockstep::energy_test {
 namespace {

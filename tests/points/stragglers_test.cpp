@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include "core/data.hpp"
-#include "helpers.hpp"
 #include "questions/run.hpp"
+#include "scenario/helpers.hpp"
 #include "test_folder.hpp"
 
 namespace lockstep::stragglers_test {

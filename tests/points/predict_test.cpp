@@ -1,11 +1,11 @@
 // Do the figures of a prediction follow from the simulated steps by the documented formulas?
 #include <cmath>
 
-#include "helpers.hpp"
 #include "points/interval.hpp"
 #include "points/measured.hpp"
 #include "points/simulate.hpp"
 #include "questions/run.hpp"
+#include "scenario/helpers.hpp"
 
 namespace lockstep::predict_test {
 namespace {

@@ -1,9 +1,9 @@
 // Does an anchor make the prediction meet what was measured, and leave the rest to the model?
 #include "questions/anchor.hpp"
 
-#include "helpers.hpp"
 #include "points/measured.hpp"
 #include "questions/run.hpp"
+#include "scenario/helpers.hpp"
 
 namespace lockstep::anchor_test {
 namespace {

@@ -1,9 +1,9 @@
 // Is the time of a step booked where it belongs? Only a data loader that is too slow, or the copy
 // of a batch, is data loading.
 #include "costs/collective.hpp"
-#include "helpers.hpp"
 #include "questions/explain.hpp"
 #include "questions/run.hpp"
+#include "scenario/helpers.hpp"
 
 namespace lockstep::attribution_test {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <cmath>
 
-#include "helpers.hpp"
 #include "points/interval.hpp"
 #include "questions/run.hpp"
+#include "scenario/helpers.hpp"
 
 namespace lockstep::compare_test {
 namespace {

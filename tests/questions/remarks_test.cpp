@@ -4,8 +4,8 @@
 #include <fstream>
 
 #include "costs/profile.hpp"
-#include "helpers.hpp"
 #include "questions/run.hpp"
+#include "scenario/helpers.hpp"
 #include "test_folder.hpp"
 
 namespace lockstep::remarks_test {

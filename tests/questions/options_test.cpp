@@ -7,10 +7,10 @@
 #include <set>
 #include <sstream>
 
-#include "helpers.hpp"
 #include "questions/advice.hpp"
 #include "questions/run.hpp"
 #include "results/render.hpp"
+#include "scenario/helpers.hpp"
 
 namespace lockstep::options_test {
 namespace {

@@ -1,8 +1,8 @@
 // What a scenario says of failures, what it may not say, and what comes of it.
 #include "points/faults.hpp"
 
-#include "helpers.hpp"
 #include "questions/run.hpp"
+#include "scenario/helpers.hpp"
 
 namespace lockstep::faults_test {
 namespace {

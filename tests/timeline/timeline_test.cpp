@@ -14,9 +14,9 @@
 
 #include "../strategies/toy_job.hpp"
 #include "core/statistics.hpp"
-#include "helpers.hpp"
 #include "questions/chapter.hpp"
 #include "questions/run.hpp"
+#include "scenario/helpers.hpp"
 #include "source_dir.hpp"
 
 namespace lockstep::timeline_test {
@@ -399,7 +399,7 @@ TEST(Timeline, IsAsReviewed) {
   const TraceHeader header{
       .title = "ddp on 2 GPUs", .device = "toy", .backend = "nccl", .ranks = 2};
   const std::string text = trace_document(header, timeline.events("ddp on 2 GPUs: ", 0));
-  const std::string path = LOCKSTEP_SOURCE_DIR "/tests/scenario/golden/trace.json";
+  const std::string path = LOCKSTEP_SOURCE_DIR "/tests/timeline/golden/trace.json";
   if (std::getenv("LOCKSTEP_WRITE_GOLDEN") != nullptr) std::ofstream(path) << text;
   std::ostringstream golden;
   golden << std::ifstream(path).rdbuf();

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "costs/optimizer.hpp"
-#include "helpers.hpp"
 #include "points/simulate.hpp"
+#include "scenario/helpers.hpp"
 
 namespace lockstep::resources_test {
 namespace {

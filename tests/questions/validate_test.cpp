@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "helpers.hpp"
+#include "scenario/helpers.hpp"
 
 namespace lockstep::validate_test {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "costs/collective.hpp"
 #include "costs/profile.hpp"
-#include "helpers.hpp"
+#include "scenario/helpers.hpp"
 #include "test_folder.hpp"
 
 namespace lockstep::explain_test {

@@ -10,9 +10,9 @@
 #include <regex>
 
 #include "core/data.hpp"
-#include "helpers.hpp"
 #include "points/measured.hpp"
 #include "questions/run.hpp"
+#include "scenario/helpers.hpp"
 
 namespace lockstep::advice_test {
 namespace {

@@ -1,10 +1,10 @@
 // Are several seeds told as the mean of runs with each, and its interval?
 #include <cmath>
 
-#include "helpers.hpp"
 #include "questions/run.hpp"
 #include "results/render.hpp"
 #include "results/step_parts.hpp"
+#include "scenario/helpers.hpp"
 
 namespace lockstep::seeds_test {
 namespace {

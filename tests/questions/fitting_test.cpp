@@ -3,10 +3,10 @@
 
 #include <regex>
 
-#include "helpers.hpp"
 #include "points/measured.hpp"
 #include "questions/anchor.hpp"
 #include "questions/run.hpp"
+#include "scenario/helpers.hpp"
 
 namespace lockstep::fitting_test {
 namespace {
