@@ -1,4 +1,5 @@
-// The caching allocator's rules, one function each. #include "memory/allocator.hpp"
+// The caching allocator's rules, one function each.
+#include "memory/allocator.hpp"
 
 #include <algorithm>
 #include <cassert>

@@ -14,7 +14,7 @@ void asynchronous(benchmark::State& state) {
   toy.bandwidth = 50e9;
   toy.update = 50e-6;
   toy.sigma = 0.3;
-  toy.rule = asynchronous();
+  toy.rule = lockstep::asynchronous();
   const PsSystem system = testing::make_system(toy);
   for (auto _ : state) benchmark::DoNotOptimize(run_parameter_server(system));
 }

@@ -22,9 +22,11 @@ std::string variable(const char* name, const std::string& absent) {
   return value == nullptr ? absent : value;
 }
 
-TrainingStep step_of(const ModelFile& file) {
+// With the image of `input`: shipped models may have another one by default.
+TrainingStep step_of(const ModelFile& file, const ModelFile& input) {
   StepOptions options;
   options.samples = 4;
+  for (const Expression& size : input.image) options.image.push_back(size.evaluate(Scope()));
   return build_step(file, options);
 }
 
@@ -55,8 +57,8 @@ std::string model_name(const std::filesystem::path& file) {
 void expect_shipped(const std::filesystem::path& file) {
   SCOPED_TRACE(file.string());
   const std::shared_ptr<const ModelFile> imported = load_model(file.string());
-  const TrainingStep ours = step_of(*imported);
-  const TrainingStep shipped = step_of(*load_model(model_name(file)));
+  const TrainingStep ours = step_of(*imported, *imported);
+  const TrainingStep shipped = step_of(*load_model(model_name(file)), *imported);
   EXPECT_EQ(imported->published_parameters, ours.parameter_count);  // as the importer counts
   EXPECT_EQ(ours.parameter_count, shipped.parameter_count);
   EXPECT_EQ(parameter_counts(ours), parameter_counts(shipped));  // also their order
