@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "cli/alternatives.hpp"
-#include "questions/chapter.hpp"
+#include "questions/run.hpp"
 
 namespace lockstep::report_verb {
 

@@ -189,6 +189,89 @@ inline void check_count(const Node& node, std::size_t count, const FieldSpec& sp
       node.error(fmt::format("has {} element{}", count, count == 1 ? "" : "s"), allowed));
 }
 
+inline void read_bool(const Node& node, bool& value, Diagnostics& diagnostics) {
+  if (!expect_scalar(node, "true or false", diagnostics)) return;
+  if (node.scalar() == "true" || node.scalar() == "false") {
+    value = node.scalar() == "true";
+  } else {
+    diagnostics.add(node.error(fmt::format("{} is neither true nor false", kind_text(node)),
+                               "allowed: true, false"));
+  }
+}
+
+template <class Enum>
+void read_enum(const Node& node, Enum& value, Diagnostics& diagnostics) {
+  const auto names = names_of<Enum>();
+  if (!expect_scalar(node, fmt::format("one of {}", fmt::join(names, ", ")), diagnostics)) return;
+  const auto found = std::find(names.begin(), names.end(), node.scalar());
+  if (found == names.end()) {
+    diagnostics.add(node.error(fmt::format("unknown value {}", kind_text(node)),
+                               allowed_hint(node.scalar(), names)));
+  } else {
+    value = static_cast<Enum>(found - names.begin());
+  }
+}
+
+template <class T>
+T read_element(const Node& node, const FieldSpec& spec, Diagnostics& diagnostics) {
+  T element{};
+  read_value(node, element, spec, diagnostics);
+  return element;
+}
+
+template <class List>
+void read_list(const Node& node, List& value, const FieldSpec& spec, Diagnostics& diagnostics) {
+  std::vector<Node> elements = node.elements();
+  if (node.kind() != Node::Kind::sequence) {
+    if (!spec.single || node.kind() == Node::Kind::null) {
+      diagnostics.add(node.error(fmt::format("must be a list, not {}", kind_text(node)),
+                                 "write [a, b] or one '- a' per line"));
+      return;
+    }
+    elements = {node};
+  }
+  check_count(node, elements.size(), spec, diagnostics);
+  value.clear();
+  for (const Node& element : elements) {
+    value.push_back(read_element<typename Kind<List>::Element>(element, spec, diagnostics));
+  }
+}
+
+template <class Map>
+void read_map(const Node& node, Map& value, const FieldSpec& spec, Diagnostics& diagnostics) {
+  if (node.kind() != Node::Kind::map) {
+    diagnostics.add(node.error(fmt::format("must be a map, not {}", kind_text(node))));
+    return;
+  }
+  check_count(node, node.entries().size(), spec, diagnostics);
+  value.clear();
+  for (const auto& [key, child] : node.entries()) {
+    value.emplace(key, read_element<typename Kind<Map>::Element>(child, spec, diagnostics));
+  }
+}
+
+template <class Variant>
+void read_variant(const Node& node, Variant& value, Diagnostics& diagnostics) {
+  const auto names = names_of<Variant>();
+  Reader reader(node, diagnostics);
+  const auto entries = node.entries();
+  const bool bare = node.kind() == Node::Kind::scalar;
+  if (!bare && entries.size() != 1) {
+    diagnostics.add(node.error(
+        fmt::format("must be one of {}, with options as `name: {{...}}`", fmt::join(names, ", "))));
+    return;
+  }
+  const std::string& name = bare ? node.scalar() : entries.front().first;
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) {
+    diagnostics.add(
+        node.error(fmt::format("unknown name {}", in_quotes(name)), allowed_hint(name, names)));
+    return;
+  }
+  reader.read_alternative(bare ? node.empty_map() : entries.front().second,
+                          static_cast<std::size_t>(found - names.begin()), value);
+}
+
 template <class T>
 void read_value(const Node& node, T& value, const FieldSpec& spec, Diagnostics& diagnostics) {
   if (spec.several && node.kind() == Node::Kind::sequence) {
@@ -199,90 +282,27 @@ void read_value(const Node& node, T& value, const FieldSpec& spec, Diagnostics& 
   if constexpr (std::is_same_v<T, Node>) {
     value = node;
   } else if constexpr (std::is_same_v<T, bool>) {
-    if (!expect_scalar(node, "true or false", diagnostics)) return;
-    if (node.scalar() == "true" || node.scalar() == "false") {
-      value = node.scalar() == "true";
-    } else {
-      diagnostics.add(node.error(fmt::format("{} is neither true nor false", kind_text(node)),
-                                 "allowed: true, false"));
-    }
+    read_bool(node, value, diagnostics);
   } else if constexpr (is_integer<T> || std::is_same_v<T, double>) {
-    const char* what = is_integer<T> ? "a whole number" : "a number";
-    if (expect_scalar(node, spec.unit == Dimension::none ? what : dimension_help(spec.unit),
+    const char* kind = is_integer<T> ? "a whole number" : "a number";
+    if (expect_scalar(node, spec.unit == Dimension::none ? kind : dimension_help(spec.unit),
                       diagnostics)) {
       read_number(node, value, spec, diagnostics);
     }
   } else if constexpr (std::is_same_v<T, std::string>) {
     if (expect_scalar(node, "a text", diagnostics)) value = node.scalar();
   } else if constexpr (std::is_enum_v<T>) {
-    const auto names = names_of<T>();
-    if (!expect_scalar(node, fmt::format("one of {}", fmt::join(names, ", ")), diagnostics)) return;
-    const auto found = std::find(names.begin(), names.end(), node.scalar());
-    if (found == names.end()) {
-      diagnostics.add(node.error(fmt::format("unknown value {}", kind_text(node)),
-                                 allowed_hint(node.scalar(), names)));
-    } else {
-      value = static_cast<T>(found - names.begin());
-    }
+    read_enum(node, value, diagnostics);
   } else if constexpr (Kind<T>::optional) {
-    if (node.kind() == Node::Kind::null) {
-      value.reset();
-      return;
-    }
-    typename Kind<T>::Element inner{};
-    read_value(node, inner, spec, diagnostics);
-    value = std::move(inner);
+    value.reset();
+    if (node.kind() == Node::Kind::null) return;
+    value = read_element<typename Kind<T>::Element>(node, spec, diagnostics);
   } else if constexpr (Kind<T>::vector) {
-    std::vector<Node> elements = node.elements();
-    if (node.kind() != Node::Kind::sequence) {
-      if (!spec.single || node.kind() == Node::Kind::null) {
-        diagnostics.add(node.error(fmt::format("must be a list, not {}", kind_text(node)),
-                                   "write [a, b] or one '- a' per line"));
-        return;
-      }
-      elements = {node};
-    }
-    check_count(node, elements.size(), spec, diagnostics);
-    T list;
-    for (const auto& element : elements) {
-      typename Kind<T>::Element item{};
-      read_value(element, item, spec, diagnostics);
-      list.push_back(std::move(item));
-    }
-    value = std::move(list);
+    read_list(node, value, spec, diagnostics);
   } else if constexpr (Kind<T>::map) {
-    if (node.kind() != Node::Kind::map) {
-      diagnostics.add(node.error(fmt::format("must be a map, not {}", kind_text(node))));
-      return;
-    }
-    check_count(node, node.entries().size(), spec, diagnostics);
-    T map;
-    for (const auto& [key, child] : node.entries()) {
-      typename Kind<T>::Element item{};
-      read_value(child, item, spec, diagnostics);
-      map.emplace(key, std::move(item));
-    }
-    value = std::move(map);
+    read_map(node, value, spec, diagnostics);
   } else if constexpr (Kind<T>::variant) {
-    const auto names = names_of<T>();
-    Reader reader(node, diagnostics);
-    const auto entries = node.entries();
-    const bool bare = node.kind() == Node::Kind::scalar;
-    if (!bare && entries.size() != 1) {
-      diagnostics.add(node.error(fmt::format("must be one of {}, with options as `name: {{...}}`",
-                                             fmt::join(names, ", "))));
-      return;
-    }
-    const std::string& name = bare ? node.scalar() : entries.front().first;
-    const auto found = std::find(names.begin(), names.end(), name);
-    if (found == names.end()) {
-      Diagnostic diagnostic =
-          node.error(fmt::format("unknown name {}", in_quotes(name)), allowed_hint(name, names));
-      diagnostics.add(std::move(diagnostic));
-      return;
-    }
-    reader.read_alternative(bare ? node.empty_map() : entries.front().second,
-                            static_cast<std::size_t>(found - names.begin()), value);
+    read_variant(node, value, diagnostics);
   } else {
     Reader reader(node, diagnostics);
     describe(reader, value);

@@ -12,7 +12,6 @@
 #include "core/yaml.hpp"
 #include "explorer/routes.hpp"
 #include "hardware/machine.hpp"
-#include "questions/chapter.hpp"
 #include "questions/run.hpp"
 #include "sweep/override.hpp"
 #include "workload/model.hpp"

@@ -70,43 +70,65 @@ std::int64_t whole_bytes(double bytes) {
   return bytes > 0 ? std::llround(std::min(bytes, most)) : 0;
 }
 
-Liveness find_liveness(const TrainingStep& step, bool host) {
-  Liveness result;
-  const int layers = static_cast<int>(step.layers.size());
-  find_segments(step, result);
-  find_gradients(step, result);
-  const auto& segment_of = result.segment_of;
+namespace {
 
-  int most = -1;
-  for (const Layer& layer : step.layers) {
-    most = std::max(most, layer.output_storage);
-    for (const SavedTensor& saved : layer.saved) most = std::max(most, saved.storage);
+// Finds how long each storage of a step is needed, then the lives of its tensors.
+class LivenessFinder {
+ public:
+  LivenessFinder(const TrainingStep& step, bool host) : step_(step), host_(host) {
+    find_segments(step, result_);
+    find_gradients(step, result_);
+    int most = -1;
+    for (const Layer& layer : step.layers) {
+      most = std::max(most, layer.output_storage);
+      for (const SavedTensor& saved : layer.saved) most = std::max(most, saved.storage);
+    }
+    storages_.resize(static_cast<std::size_t>(most + 1));
   }
-  std::vector<Storage> storages(most + 1);
 
+  Liveness find() {
+    for (int i = 0; i < static_cast<int>(step_.layers.size()); ++i) {
+      describe_saved(step_.layers[i]);
+      add_output(i);
+      keep_saved(i);
+    }
+    for (const Storage& storage : storages_) add_lives(storage);
+    for (LayerLists* lists :
+         {&result_.born_in_forward, &result_.die_after_forward, &result_.born_in_recompute,
+          &result_.die_after_recompute, &result_.die_after_backward}) {
+      lists->finish(step_.layers.size());
+    }
+    return std::move(result_);
+  }
+
+ private:
   // Forward needs `storage` in layer i.
-  const auto read_by = [&](Storage& storage, int i) {
+  void read_by(Storage& storage, int i) {
     storage.last_reader = std::max(storage.last_reader, i);
-    const int segment = segment_of[i];
-    if (storage.producer >= 0 && segment >= 0 && segment == segment_of[storage.producer]) {
+    const int segment = result_.segment_of[i];
+    if (storage.producer >= 0 && segment >= 0 && segment == result_.segment_of[storage.producer]) {
       storage.last_reader_inside = std::max(storage.last_reader_inside, i);
     } else if (segment >= 0) {
       // It enters a checkpointed block, which keeps it until its own backward is done.
-      storage.keeper = std::min(storage.keeper, result.segments[segment].first);
+      storage.keeper = std::min(storage.keeper, result_.segments[segment].first);
     }
-  };
-  for (int i = 0; i < layers; ++i) {
-    const Layer& layer = step.layers[i];
+  }
+
+  void describe_saved(const Layer& layer) {
     for (const SavedTensor& saved : layer.saved) {
-      Storage& storage = storages[saved.storage];
-      const bool wide_mask = host && saved.mask;
+      Storage& storage = storages_[saved.storage];
+      const bool wide_mask = host_ && saved.mask;
       storage.bytes =
           std::max(storage.bytes, whole_bytes(wide_mask ? layer.output_bytes : saved.bytes));
       storage.producer = std::min(storage.producer, saved.produced_by);
       storage.weight_copy = storage.weight_copy || saved.weight_copy;
       if (storage.what.empty()) storage.what = saved.name;
     }
-    Storage& output = storages[layer.output_storage];
+  }
+
+  void add_output(int i) {
+    const Layer& layer = step_.layers[i];
+    Storage& output = storages_[layer.output_storage];
     output.bytes = std::max(output.bytes, whole_bytes(layer.output_bytes));
     const bool is_view_of_input =
         layer.flow == GradientFlow::passes &&
@@ -116,64 +138,73 @@ Liveness find_liveness(const TrainingStep& step, bool host) {
     output.kept = output.kept || (layer.keeps_output && output.producer == i);
     read_by(output, i);
     for (const int input : layer.inputs) {
-      if (input >= 0) read_by(storages[step.layers[input].output_storage], i);
+      if (input >= 0) read_by(storages_[step_.layers[input].output_storage], i);
     }
+  }
+
+  void keep_saved(int i) {
+    const Layer& layer = step_.layers[i];
     for (const SavedTensor& saved : layer.saved) {
-      Storage& storage = storages[saved.storage];
+      Storage& storage = storages_[saved.storage];
       if (storage.producer < 0) continue;
       if (saved.produced_by == i) {
         read_by(storage, i);
         storage.kept = storage.kept || (layer.keeps_output && saved.with_output);
       }
-      const int segment = segment_of[i];
-      if (segment >= 0 && segment == segment_of[storage.producer]) {
+      const int segment = result_.segment_of[i];
+      if (segment >= 0 && segment == result_.segment_of[storage.producer]) {
         storage.keeper_inside = std::min(storage.keeper_inside, i);
       } else {
-        const int until = segment >= 0 ? result.segments[segment].first : i;
+        const int until = segment >= 0 ? result_.segments[segment].first : i;
         storage.keeper = std::min(storage.keeper, until);
       }
     }
   }
 
-  const auto add = [&](const Storage& storage) {
-    result.tensors.push_back({storage.bytes, storage.weight_copy, storage.producer, storage.what});
-    return static_cast<int>(result.tensors.size()) - 1;
-  };
-  for (const Storage& storage : storages) {
-    if (storage.producer == never || storage.producer < 0) continue;
-    const int producer = storage.producer;
-    const int tensor = add(storage);
-    result.born_in_forward.add(producer, tensor);
-    const bool inside = segment_of[producer] >= 0;
-    const auto die_inside = [&](int which) {
-      if (storage.keeper_inside != never) {
-        result.die_after_backward.add(storage.keeper_inside, which);
-      } else {
-        result.die_after_recompute.add(std::max(producer, storage.last_reader_inside), which);
-      }
-    };
-    if (inside && storage.kept) {
-      die_inside(tensor);
-      continue;
-    }
-    if (storage.keeper != never) {
-      result.die_after_backward.add(storage.keeper, tensor);
-    } else if (storage.weight_copy && inside) {
-      result.die_after_forward_pass.push_back(tensor);
+  int add_tensor(const Storage& storage) {
+    result_.tensors.push_back({storage.bytes, storage.weight_copy, storage.producer, storage.what});
+    return static_cast<int>(result_.tensors.size()) - 1;
+  }
+
+  // The end of a tensor that lives within a checkpoint segment.
+  void die_inside(const Storage& storage, int tensor) {
+    if (storage.keeper_inside != never) {
+      result_.die_after_backward.add(storage.keeper_inside, tensor);
     } else {
-      result.die_after_forward.add(std::max(producer, storage.last_reader), tensor);
+      result_.die_after_recompute.add(std::max(storage.producer, storage.last_reader_inside),
+                                      tensor);
     }
-    if (!inside) continue;
-    const int again = add(storage);
-    result.born_in_recompute.add(producer, again);
-    die_inside(again);
   }
-  for (LayerLists* lists :
-       {&result.born_in_forward, &result.die_after_forward, &result.born_in_recompute,
-        &result.die_after_recompute, &result.die_after_backward}) {
-    lists->finish(step.layers.size());
+
+  void add_lives(const Storage& storage) {
+    if (storage.producer == never || storage.producer < 0) return;
+    const int tensor = add_tensor(storage);
+    result_.born_in_forward.add(storage.producer, tensor);
+    const bool inside = result_.segment_of[storage.producer] >= 0;
+    if (inside && storage.kept) return die_inside(storage, tensor);
+    if (storage.keeper != never) {
+      result_.die_after_backward.add(storage.keeper, tensor);
+    } else if (storage.weight_copy && inside) {
+      result_.die_after_forward_pass.push_back(tensor);
+    } else {
+      result_.die_after_forward.add(std::max(storage.producer, storage.last_reader), tensor);
+    }
+    if (!inside) return;
+    const int recomputed = add_tensor(storage);
+    result_.born_in_recompute.add(storage.producer, recomputed);
+    die_inside(storage, recomputed);
   }
-  return result;
+
+  const TrainingStep& step_;
+  const bool host_;
+  Liveness result_;
+  std::vector<Storage> storages_;
+};
+
+}  // namespace
+
+Liveness find_liveness(const TrainingStep& step, bool host) {
+  return LivenessFinder(step, host).find();
 }
 
 }  // namespace lockstep

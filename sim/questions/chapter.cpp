@@ -1,5 +1,5 @@
 // Gathers a scenario's record, timelines, memory curves and text for the page.
-#include "questions/chapter.hpp"
+#include "questions/run.hpp"
 
 #include <algorithm>
 #include <map>

@@ -106,6 +106,25 @@ Value squeeze_excite(const OpCall& call) {
   return emit_multiply(call.child("scale", "multiply", {gate, x}));
 }
 
+ConvGeometry geometry_of(const ConvShape& shape, const Value& input, std::int64_t height,
+                         std::int64_t width, std::int64_t images) {
+  ConvGeometry geometry;
+  geometry.channels_in = input.shape[0];
+  geometry.channels_out = shape.out;
+  geometry.groups = shape.groups;
+  geometry.kernel_h = static_cast<int>(shape.kernel_h);
+  geometry.kernel_w = static_cast<int>(shape.kernel_w);
+  geometry.stride = static_cast<int>(shape.stride);
+  geometry.dilation = static_cast<int>(shape.dilation);
+  geometry.height_in = input.shape[1];
+  geometry.width_in = input.shape[2];
+  geometry.height_out = height;
+  geometry.width_out = width;
+  geometry.images = images;
+  geometry.channels_last = input.channels_last;
+  return geometry;
+}
+
 }  // namespace
 
 Value emit_conv(const OpCall& call, const ConvShape& shape) {
@@ -148,20 +167,7 @@ Value emit_conv(const OpCall& call, const ConvShape& shape) {
   const double w_bytes = weights * step.matmul_bytes();
   const double flops = 2.0 * pixels_out * weights;
 
-  ConvGeometry geometry;
-  geometry.channels_in = in;
-  geometry.channels_out = shape.out;
-  geometry.groups = shape.groups;
-  geometry.kernel_h = static_cast<int>(shape.kernel_h);
-  geometry.kernel_w = static_cast<int>(shape.kernel_w);
-  geometry.stride = static_cast<int>(shape.stride);
-  geometry.dilation = static_cast<int>(shape.dilation);
-  geometry.height_in = input.shape[1];
-  geometry.width_in = input.shape[2];
-  geometry.height_out = height;
-  geometry.width_out = width;
-  geometry.images = step.options().samples;
-  geometry.channels_last = input.channels_last;
+  const ConvGeometry geometry = geometry_of(shape, input, height, width, step.options().samples);
   const auto implicit_gemm = [&](Kernel& kernel, std::int64_t m, std::int64_t n, std::int64_t k) {
     kernel.math = step.math();
     kernel.flops = flops;

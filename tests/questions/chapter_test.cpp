@@ -1,5 +1,4 @@
 // Does the page of `lockstep report` show the step and the peak that the record tells of?
-#include "questions/chapter.hpp"
 
 #include <gmock/gmock.h>
 

@@ -14,7 +14,6 @@
 
 #include "../strategies/toy_job.hpp"
 #include "core/statistics.hpp"
-#include "questions/chapter.hpp"
 #include "questions/run.hpp"
 #include "scenario/helpers.hpp"
 #include "source_dir.hpp"

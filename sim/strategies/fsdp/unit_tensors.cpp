@@ -1,0 +1,197 @@
+// Allocates and frees the tensors of a unit as PyTorch does: FSDP1's flat ones, FSDP2's one per parameter.
+#include "strategies/fsdp/unit_tensors.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace lockstep {
+
+UnitTensors::UnitTensors(Tape& tape, const FsdpLayout& layout)
+    : tape_(tape),
+      layout_(layout),
+      fsdp1_(layout.options.version == 1),
+      needs_gather_(layout.sharded() || layout.options.cpu_offload ||
+                    layout.gather_bytes != layout.shard_bytes) {}
+
+void UnitTensors::reduce(ShardedUnit& unit) {
+  fsdp1_ ? reduce_fsdp1(unit) : reduce_fsdp2(unit);
+}
+
+void UnitTensors::end_forward() {
+  tape_.free(previous_gather_);
+  previous_gather_ = nothing;
+}
+
+void UnitTensors::end_backward() {
+  tape_.free(reduce_input_);
+  reduce_input_ = nothing;
+  tape_.free(offloaded_);
+  // The optimizer waits for the reductions (fact 42), and every deferred block with them.
+  tape_.complete(std::numeric_limits<std::int64_t>::max());
+}
+
+// FSDP1 holds one flat tensor per unit, FSDP2 one per parameter.
+std::vector<Tape::Block> UnitTensors::like_shard(const ShardedUnit& unit, MemoryKind kind,
+                                                 double bytes_per_element) {
+  const double bytes = unit.shard * bytes_per_element;
+  if (fsdp1_ || unit.parameters.empty()) {
+    return {tape_.allocate(kind, bytes, {"shard", unit.name})};
+  }
+  std::vector<Block> blocks;
+  for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
+    const double part = static_cast<double>(unit.parameters[i]) / unit.parameter_elements;
+    blocks.push_back(tape_.allocate(kind, bytes * part, {"shard", unit.names[i]}));
+  }
+  return blocks;
+}
+
+void UnitTensors::release_later(Block block) {
+  tape_.free_after(block, ++event_);
+}
+
+// A caching allocator counts a reduction's input as free at once, though it cannot serve again. On
+// a host it is there until the reduction is over; assumed: by the time the next unit has joined its
+// gradients (as FSDP2 waits for it, fact 52).
+void UnitTensors::release_reduced(Block input) {
+  if (!tape_.on_host()) return release_later(input);
+  tape_.free(reduce_input_);
+  reduce_input_ = input;
+}
+
+void UnitTensors::gather(ShardedUnit& unit) {
+  if (unit.gathered || !needs_gather_) return;
+  unit.gathered = true;
+  const double full = unit.elements * layout_.gather_bytes;
+  Block on_device = nothing;
+  if (layout_.options.cpu_offload) {
+    on_device = tape_.allocate(MemoryKind::temporaries, unit.shard * layout_.shard_bytes,
+                               {"shard", unit.name}, unshard_stream);
+  }
+  if (!fsdp1_) {
+    unit.gather_output = tape_.allocate(MemoryKind::gathered_parameters, full,
+                                        {"gathered", unit.name}, unshard_stream);
+    tape_.free(on_device);
+    return;
+  }
+  Block low_precision = nothing;
+  if (layout_.sharded() && layout_.gather_bytes != layout_.shard_bytes) {
+    low_precision = tape_.allocate(MemoryKind::temporaries, unit.shard * layout_.gather_bytes,
+                                   {"shard", unit.name}, unshard_stream);
+  }
+  unit.full = {tape_.allocate(MemoryKind::gathered_parameters, full, {unit.name}, unshard_stream)};
+  if (on_device != nothing) release_later(on_device);
+  if (low_precision != nothing) release_later(low_precision);
+}
+
+// FSDP2 copies the collective's output into one tensor per parameter before the unit computes.
+void UnitTensors::use(ShardedUnit& unit, bool backward) {
+  if (unit.gather_output == nothing) return;
+  if (!backward) {
+    tape_.free(previous_gather_);
+    previous_gather_ = unit.gather_output;
+  }
+  for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
+    unit.full.push_back(tape_.allocate(
+        MemoryKind::gathered_parameters,
+        static_cast<double>(unit.parameters[i]) * layout_.gather_bytes, {unit.names[i]}));
+  }
+  if (backward) tape_.free(unit.gather_output);
+  unit.gather_output = nothing;
+}
+
+void UnitTensors::reshard(ShardedUnit& unit) {
+  if (!unit.gathered) return;
+  unit.gathered = false;
+  if (fsdp1_) {
+    release_later(unit.full.front());
+    unit.full.clear();
+  } else {
+    tape_.free(unit.full);
+  }
+}
+
+// Autograd joins the parameters' gradients into the flat one: twice the unit for a moment (fact 40).
+void UnitTensors::join(ShardedUnit& unit) {
+  if (unit.gradients.size() < 2) return;
+  const Block flat = tape_.allocate(MemoryKind::gradients, unit.elements * layout_.gather_bytes,
+                                    {"all", unit.name});
+  tape_.free(unit.gradients);
+  unit.gradients.push_back(flat);
+}
+
+void UnitTensors::keep(ShardedUnit& unit, bool first_micro_batch) {
+  if (!fsdp1_ && first_micro_batch && layout_.reduce_bytes != layout_.gather_bytes) {
+    for (Block& block : unit.gradients) {  // in reduce_dtype (fact 58)
+      const Block cast = tape_.allocate(
+          MemoryKind::gradients,
+          static_cast<double>(tape_.bytes(block)) / layout_.gather_bytes * layout_.reduce_bytes,
+          {"kept", unit.name});
+      tape_.free(block);
+      block = cast;
+    }
+  }
+  std::swap(unit.gradients, unit.accumulated);
+}
+
+void UnitTensors::reduce_fsdp1(ShardedUnit& unit) {
+  if (unit.gradients.empty()) return;
+  Block input = unit.gradients.front();
+  unit.gradients.clear();
+  if (layout_.reduce_bytes != layout_.gather_bytes) {
+    const Block cast = tape_.allocate(MemoryKind::temporaries, unit.elements * layout_.reduce_bytes,
+                                      {"gradients", unit.name}, reduce_stream);
+    release_later(input);
+    input = cast;
+  }
+  if (!layout_.sharded() && layout_.reduce_bytes == layout_.shard_bytes) {
+    return keep_shard_gradient(unit, {input});  // all-reduced in place
+  }
+  Block output = input;
+  if (layout_.sharded()) {
+    output = tape_.allocate(MemoryKind::gradients, unit.shard * layout_.reduce_bytes,
+                            {"shard", unit.name}, reduce_stream);
+    release_reduced(input);
+  }
+  if (layout_.reduce_bytes != layout_.shard_bytes) {
+    const Block cast = tape_.allocate(MemoryKind::gradients, unit.shard * layout_.shard_bytes,
+                                      {"shard", unit.name}, reduce_stream);
+    release_later(output);
+    output = cast;
+  }
+  keep_shard_gradient(unit, {output});
+}
+
+void UnitTensors::reduce_fsdp2(ShardedUnit& unit) {
+  if (unit.gradients.empty()) return;
+  tape_.free(reduce_input_);  // compute waits for the previous unit's reduce-scatter (fact 52)
+  reduce_input_ = tape_.allocate(MemoryKind::temporaries, unit.elements * layout_.reduce_bytes,
+                                 {"gradients", unit.name});
+  tape_.free(unit.gradients);
+  const Block output = tape_.allocate(MemoryKind::gradients, unit.shard * layout_.reduce_bytes,
+                                      {"shard", unit.name}, reduce_stream);
+  if (layout_.reduce_bytes == layout_.shard_bytes) return keep_shard_gradient(unit, {output});
+  const Block cast = tape_.allocate(MemoryKind::gradients, unit.shard * layout_.shard_bytes,
+                                    {"shard", unit.name}, reduce_stream);
+  tape_.free(output);
+  keep_shard_gradient(unit, {cast});
+}
+
+void UnitTensors::keep_shard_gradient(ShardedUnit& unit, std::vector<Block> reduced) {
+  if (layout_.options.cpu_offload || !unit.shard_gradients.empty()) {
+    for (const Block block : reduced) {
+      // Copied to the host, or added to what earlier micro-batches left.
+      if (fsdp1_ && layout_.options.cpu_offload) {
+        offloaded_.push_back(block);  // the handle keeps it until backward is over (fact 44)
+      } else if (fsdp1_) {
+        release_later(block);
+      } else {
+        tape_.free(block);
+      }
+    }
+    return;
+  }
+  unit.shard_gradients = std::move(reduced);
+}
+
+}  // namespace lockstep

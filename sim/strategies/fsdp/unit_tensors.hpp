@@ -1,0 +1,69 @@
+// The tensors of an FSDP unit: gathered parameters, unsharded and sharded gradients, and what PyTorch
+// allocates for moments around its collectives (facts 26-60).
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "memory/tape.hpp"
+#include "strategies/fsdp/layout.hpp"
+
+namespace lockstep {
+
+struct ShardedUnit {
+  using Block = Tape::Block;
+  std::string_view name;
+  double elements = 0, shard = 0;        // as laid out, padding included
+  std::vector<std::int64_t> parameters;  // elements of each
+  std::vector<std::string_view> names;   // of each
+  double parameter_elements = 0;         // their sum
+  bool gathered = false, in_backward = false;
+  Block gather_output = CachingAllocator::nothing;  // fsdp2: before the copy-out
+  std::vector<Block> full;                          // gathered parameters
+  std::vector<Block> gradients;                     // one per parameter, unsharded
+  struct Part {  // of the gradient of a tied parameter: it waits for the other one
+    int layer = 0, parameter = 0;  // of the owner
+    Block gradient = CachingAllocator::nothing;
+  };
+  std::vector<Part> waiting;
+  std::vector<Block> accumulated;  // no_sync: unsharded, kept over micro-batches
+  std::vector<Block> shard_gradients;
+};
+
+class UnitTensors {
+ public:
+  using Block = Tape::Block;
+  UnitTensors(Tape& tape, const FsdpLayout& layout);
+
+  // Tensors as large as the unit's shard.
+  std::vector<Block> like_shard(const ShardedUnit& unit, MemoryKind kind, double bytes_per_element);
+  void gather(ShardedUnit& unit);
+  void use(ShardedUnit& unit, bool backward);
+  void reshard(ShardedUnit& unit);
+  void join(ShardedUnit& unit);
+  void keep(ShardedUnit& unit, bool first_micro_batch);
+  void reduce(ShardedUnit& unit);
+  void end_forward();
+  void end_backward();
+  // The latest release on another stream, which the rate limiter waits for (fact 34).
+  std::int64_t latest_event() const { return event_; }
+
+ private:
+  static constexpr Block nothing = CachingAllocator::nothing;
+  void reduce_fsdp1(ShardedUnit& unit);
+  void reduce_fsdp2(ShardedUnit& unit);
+  void keep_shard_gradient(ShardedUnit& unit, std::vector<Block> reduced);
+  void release_later(Block block);
+  void release_reduced(Block input);
+
+  Tape& tape_;
+  const FsdpLayout& layout_;
+  const bool fsdp1_, needs_gather_;
+  std::int64_t event_ = 0;
+  Block previous_gather_ = nothing;  // fsdp2, forward (fact 49)
+  std::vector<Block> offloaded_;     // fsdp1: reduced gradients that the host has, too
+  Block reduce_input_ = nothing;     // fsdp2 (fact 53); fsdp1 on a host
+};
+
+}  // namespace lockstep
