@@ -143,7 +143,7 @@ class Study {
     const Point& point = points_[i];
     ReplayJob job;
     job.model = scenario_.model;
-    job.step = point.asked;
+    job.step = point.step_options;
     job.step.samples = point.micro_batch;
     job.step.precision = Precision::fp32;  // what learns here is a CPU
     job.schedule = files_[i];
@@ -218,7 +218,7 @@ class Study {
   // What the scenario asks for and the replay does not do, though it would change what is learnt.
   std::vector<std::string> left_out(const Point& point) const {
     std::vector<std::string> all = point.strategy->not_replayed(point.job);
-    const bool half_or_tf32 = point.asked.precision != Precision::fp32;  // on this device
+    const bool half_or_tf32 = point.step_options.precision != Precision::fp32;  // on this device
     if (half_or_tf32 && point.precision != Precision::fp32) {
       all.push_back(enum_name(point.precision));
     }

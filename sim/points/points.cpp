@@ -172,7 +172,7 @@ struct PointRequest {
   BatchSplit split;
 };
 
-// What of the scenario can be; what cannot goes to `misfits`, once and not for every entry.
+// The requests that can be met; the others go to `misfits`, once and not for every entry.
 std::vector<PointRequest> requests_of(const Scenario& scenario, const Machine& machine,
                                       Misfits& misfits) {
   std::vector<PointRequest> list;
@@ -209,7 +209,7 @@ std::vector<PointRequest> requests_of(const Scenario& scenario, const Machine& m
   return list;
 }
 
-// What ranks of one kind differ by when nothing is said of them.
+// The spread of ranks of one kind where the scenario does not give one.
 std::optional<double> usual_sigma(const Machine& machine) {
   if (machine.device.architecture == Architecture::cpu) return std::nullopt;
   return usual_spread;
@@ -247,18 +247,18 @@ Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& h
   point.strategy = request.strategy;
   point.global_batch = request.split.global;
   point.micro_batch = request.split.micro;
-  point.asked = step_options(scenario, entry, request.split.micro);
-  point.precision = point.asked.precision;  // of shards and optimizer
-  point.asked.precision =
+  point.step_options = step_options(scenario, entry, request.split.micro);
+  point.precision = point.step_options.precision;  // of shards and optimizer
+  point.step_options.precision =
       compute_precision(*request.strategy, point.precision, hardware.machine.device);
-  point.asked.autocast = request.strategy->autocasts(point.precision);
+  point.step_options.autocast = request.strategy->autocasts(point.precision);
   point.model = inputs.model;
   point.profile = inputs.profile;
   point.devices = inputs.devices;
   point.relative_error = hardware.machine.device.efficiency.relative_error;
 
   const auto workload =
-      workloads.get(scenario, inputs, hardware.costs, scale, point.asked, point.precision);
+      workloads.get(scenario, inputs, hardware.costs, scale, point.step_options, point.precision);
   point.compute_seconds = workload->compute_seconds * request.split.accumulation;
   point.memory_bound_seconds = workload->memory_bound_seconds * request.split.accumulation;
   const TrainingStep& step = *workload->step;
@@ -268,7 +268,7 @@ Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& h
   point.job.framework = scenario.framework.name;
   point.job.optimizer = for_model(point.job.optimizer, step);
   point.seeds = scenario.simulation.seeds;
-  if (any(scenario.stragglers)) {  // without them ranks of one kind still differ as much
+  if (any(scenario.stragglers)) {  // the comparison: ranks that differ only by their usual spread
     point.usual.emplace().per_rank_sigma = point.job.stragglers.per_rank_sigma;
   }
   point.job.costs = workload->costs;
@@ -301,7 +301,7 @@ std::vector<Point> expand(const Scenario& scenario, const Inputs& inputs, Worklo
     misfits.attempt(scenario.model_where, "model", [&] {
       points.push_back(point_of(scenario, inputs, hardware, workloads, scale, request));
     });
-    if (points.size() == made) misfits.throw_if_any();
+    if (points.size() == made) misfits.throw_if_any();  // the others would fail for the same reason
   }
   misfits.throw_if_any();
   return points;

@@ -39,7 +39,7 @@ struct Point {
   std::shared_ptr<const ModelFile> model;
   std::shared_ptr<const Profile> profile;
   std::map<std::string, std::shared_ptr<const Device>> devices;  // Inputs::devices
-  StepOptions asked;
+  StepOptions step_options;  // with the precision that operators compute in
 };
 
 // All points in the order of the file: strategies outermost, GPU counts inside; a pure function of

@@ -156,7 +156,7 @@ class Fitting {
       block |= !layer.block.empty();
     }
     if (!block) return false;
-    const Recompute now = point_.asked.recompute;
+    const Recompute now = point_.step_options.recompute;
     return !some || (recompute == Recompute::blocks && now != Recompute::blocks);
   }
 

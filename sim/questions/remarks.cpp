@@ -72,7 +72,7 @@ class PointOptions {
 bool PointOptions::layout_matters() const {
   const auto convolves = [](const Layer& layer) { return layer.kind == "conv"; };
   if (on_cpu() && any_layer(convolves)) return true;  // oneDNN's workspaces
-  StepOptions contiguous = point_.asked;
+  StepOptions contiguous = point_.step_options;
   contiguous.channels_last = false;
   TrainingStep other = build_step(*point_.model, contiguous);
   other.precision = step_.precision;
@@ -92,8 +92,8 @@ bool PointOptions::layout_matters() const {
 }
 
 void PointOptions::checkpointing() {
-  const bool on = point_.asked.activation_checkpointing;
-  const Recompute what = point_.asked.recompute;
+  const bool on = point_.step_options.activation_checkpointing;
+  const Recompute what = point_.step_options.recompute;
   const bool some = any_layer([](const Layer& layer) { return layer.checkpointed; });
   options_.idle_if("activation_checkpointing", on, !some,
                    step_.model + (what == Recompute::attention ? " has no attention"
@@ -112,7 +112,7 @@ void PointOptions::model() {
   options_.idle_if("framework.flash_attention", scenario_.framework.flash_attention != 2,
                    !attends || plain, attends ? "attention is plain" : no_attention);
   if (scenario_.memory_format == MemoryFormat::contiguous) return;
-  const auto [layout, fresh] = layouts_.try_emplace(point_.asked.precision, true);
+  const auto [layout, fresh] = layouts_.try_emplace(point_.step_options.precision, true);
   if (fresh) layout->second = layout_matters();
   options_.idle_if("memory_format", true, !layout->second,
                    step_.tokens > 0 ? step_.model + " reads no images"

@@ -62,8 +62,8 @@ struct Job {
 
 // Simulated behaviour of the steady state (the first step apart).
 struct StrategyResult {
-  // Of each simulated optimizer step after the first; of the steady state alone, where proven.
-  // Where steps repeat only after several, the mean of each such period.
+  // One entry for each simulated optimizer step after the first; for the steady state alone, where
+  // it is proven. Where steps repeat only after several, the mean of each such period.
   std::vector<double> step_seconds;
   double first_step_seconds = 0;
   Engine engine = Engine::loop;     // that carried it out
@@ -71,7 +71,7 @@ struct StrategyResult {
   int simulated_steps = 0;          // all of them: the first, and what led to the steady state
   int simulated_micro_batches = 0;  // of one step; the others are like them
   bool phases = false;  // the simulated steps stand for the whole run, however long it is
-  // Of those after a beginning that differs from them; absent = there is none.
+  // Mean step after the warm-up; absent = there is no warm-up.
   std::optional<double> later_step_seconds;
   StepSplit split;               // mean over ranks and steps after the first; sums to the mean step
   std::vector<RankTimes> ranks;  // the same rank by rank, ascending; those alike are one
@@ -98,12 +98,12 @@ class Strategy {
   // Throws ConfigError, without a place in a file, when the options do not fit the job; so do
   // memory() and communication().
   virtual StrategyResult simulate(const Job& job) const = 0;
-  // Of the fullest device. It needs no clock: nothing is simulated.
+  // Memory of the fullest device, without simulating.
   virtual MemoryUse memory(const Job& job, const MemoryQuery& query = {}) const = 0;
-  // What a simulated step cannot be shorter than, however well its transfers are hidden; 0 = it does
-  // not know.
+  // A lower bound of a simulated step: transfers cannot be hidden any better. 0 = unknown.
   virtual double least_communication_seconds(const Job&) const { return 0; }
-  // What is sent together, for programs that compare it with the real thing (`export --layers`).
+  // Messages and the tensors in them, for programs that compare them with the real ones
+  // (`export --layers`).
   virtual nlohmann::ordered_json communication(const Job& job) const = 0;
   // Options that are not at their defaults and do nothing in this job.
   virtual std::vector<IdleOption> idle_options(const Job& job) const = 0;
@@ -121,13 +121,13 @@ class Strategy {
   // Whether a worker that is lost stops nobody.
   virtual bool outlives_workers() const { return false; }
 
-  // What operators compute in, where the scenario asks for `precision`.
+  // The precision that operators compute in, where the scenario asks for `precision`.
   virtual Precision compute_precision(Precision precision) const { return precision; }
   // Autocast is around what computes in that precision, besides.
   virtual bool autocasts(Precision) const { return false; }
-  // Why the options do not go with it; its field is relative to the strategy's entry.
+  // Why the options exclude this precision; the field is relative to the strategy's entry.
   virtual std::optional<Diagnostic> misfit(Precision) const { return std::nullopt; }
-  // ... or with what updates the parameters, on ranks of this device.
+  // Why the options exclude this optimizer on ranks with this device.
   virtual std::optional<Diagnostic> optimizer_misfit(const OptimizerSpec&, const Device&) const {
     return std::nullopt;
   }

@@ -143,8 +143,8 @@ class Judge {
                       p.staleness ? p.staleness->mean : 0,
                       p.bottleneck,
                       p.step_error,
-                      is_autocast(point.precision) && !is_autocast(point.asked.precision) &&
-                          !point.asked.autocast,
+                      is_autocast(point.precision) && !is_autocast(point.step_options.precision) &&
+                          !point.step_options.autocast,
                       p.energy,
                       {}},
               ""};

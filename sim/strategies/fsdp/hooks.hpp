@@ -11,13 +11,13 @@
 namespace lockstep {
 
 // NCCL runs the collectives of one communicator one after the other, whatever stream they come from
-// [11, 30]: a late reduce-scatter blocks the next all-gather.
+// (facts 11, 30): a late reduce-scatter blocks the next all-gather.
 struct FsdpCommunicators {
   Communicator& shards;
-  Communicator& replicas;  // `shards` without both kinds of groups
+  Communicator& replicas;  // the same as `shards` unless shard and replica groups both exist
 };
 
-// What both versions share.
+// Base of both versions.
 class FsdpHooks : public TrainingHooks {
  public:
   FsdpHooks(TrainingContext& context, const FsdpPlan& plan, const FsdpCommunicators& communicators);
@@ -42,7 +42,7 @@ class FsdpHooks : public TrainingHooks {
   // Over the shards, or over the replicas of each.
   Event over_shards(const PricedTransfer& transfer, const Event& after);
   Event over_replicas(const PricedTransfer& transfer, const Event& after);
-  // What follows a reduction: division, cast, and addition to what earlier micro-batches left.
+  // The kernels after a reduction: division, cast, and addition to what earlier micro-batches left.
   const QueuedWork& after_reduce(const FsdpUnitPlan& unit) const;
 
   TrainingContext& context_;
@@ -79,8 +79,8 @@ class Fsdp1Hooks final : public FsdpHooks {
   StreamId pre_unshard_, post_backward_, all_reduce_;
   std::deque<Event> freed_;  // the rate limiter's queue [34]
   Event start_;              // of this forward, in the compute stream [42]
-  // Of the latest unit's reduction: its input is ready, the (last) collective, everything; and the
-  // last collective of the unit before.
+  // The latest unit's reduction: its input is ready, its last collective, its end; and the last
+  // collective of the unit before.
   Event last_input_, last_collective_, last_reduction_, collective_before_;
 };
 

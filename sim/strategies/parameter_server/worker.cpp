@@ -37,7 +37,7 @@ class Worker {
   int id() const { return book_.step.worker; }
   void begin_step();
   void go_on(std::size_t gate);
-  double compute_lost();
+  double book_lost_compute();
   void end_step();
 
   Parts& parts_;
@@ -63,7 +63,7 @@ Program Worker::live() {
     for (int m = 0; m < messages;) {
       const int segment = run_.message(m).segment;
       co_await executor.sleep_until(book_.step.started + delay_ + book_.step.ready[at(segment)]);
-      while (const double lost = compute_lost()) co_await executor.sleep_for(lost);
+      while (const double lost = book_lost_compute()) co_await executor.sleep_for(lost);
       for (; m < messages && run_.message(m).segment == segment; ++m) {
         parts_.wire.send({Direction::push, id(), m});
       }
@@ -72,6 +72,7 @@ Program Worker::live() {
       co_await executor.sleep_until(book_.booked_until);
     }
     if (core_) core_->compute(false, executor.now());
+    // Without overlap segment 0 of the next step needs all messages.
     while (!run_.system.pull_overlap && parts_.wire.missing(id(), 0) > 0) {
       co_await parts_.wire.returned(id()).rung();
     }
@@ -105,7 +106,7 @@ void Worker::go_on(std::size_t gate) {
 }
 
 // Seconds that servers took from the worker's compute: it ends that much later.
-double Worker::compute_lost() {
+double Worker::book_lost_compute() {
   const double lost = core_ ? core_->compute_lost(run_.executor.now()) : 0;
   if (lost == 0) return 0;
   PsStep& step = book_.step;
@@ -123,12 +124,13 @@ void Worker::end_step() {
   books.end_step(id());
   const double waited = book_.sum.waiting - book_.at_start.waiting;
   const double exposed = book_.sum.exposed_communication - book_.at_start.exposed_communication;
+  // A controller decides by the worker's step, phases and switches by the steps of all.
   parts_.servers.change_rule(
       parts_.changes.after_step(id(), now - book_.step.started - waited, exposed, now));
   if (books.count_step(id())) parts_.servers.change_rule(parts_.changes.after(books.steps()));
 }
 
-// Their capacity becomes what is left of it while these neighbours send.
+// Sets each link's capacity to what sending neighbours leave of it.
 void change_links(PsRun& run, const std::vector<int>& links, const std::vector<bool>& sending) {
   for (const int link : links) {
     run.executor.set_capacity(link, run.system.capacity(link, run.executor.now(), sending));
