@@ -61,8 +61,8 @@ AlternativesQuestion ask_alternatives(
     const std::vector<Alternative>& alternatives, const CommonOptions& options,
     const std::function<void(const Alternative&, const AlternativeResult&)>& on_answer) {
   const std::vector<std::vector<Chosen>> chosen = choices(alternatives);
-  AlternativesQuestion asked;
-  auto& answered = asked.comparison.answered.alternatives;
+  AlternativesQuestion question;
+  auto& answered = question.comparison.answered.alternatives;
   bool fits = false;
   for (std::size_t i = 0; i < alternatives.size(); ++i) {
     try {
@@ -70,17 +70,17 @@ AlternativesQuestion ask_alternatives(
     } catch (const ConfigError& error) {
       if (alternatives.size() == 1) throw;
       print_error("{}\n  in the alternative {}\n", error.what(), name_of(chosen[i]));
-      asked.comparison.refused.push_back({chosen[i], error.diagnostics().front().message});
-      asked.code = 2;
+      question.comparison.refused.push_back({chosen[i], error.diagnostics().front().message});
+      question.code = 2;
       continue;
     }
     on_answer(alternatives[i], answered.back());
-    if (const int failed = tell_failures(answered.back().record.failures)) asked.code = failed;
+    if (const int failed = tell_failures(answered.back().record.failures)) question.code = failed;
     fits |= something_fits(answered.back().record.predictions);
   }
-  if (asked.code == 0 && !fits) asked.code = 3;
-  sort_rows(asked.comparison.answered, SortKey::none);
-  return asked;
+  if (question.code == 0 && !fits) question.code = 3;
+  sort_rows(question.comparison.answered, SortKey::none);
+  return question;
 }
 
 std::string name_of(const std::vector<Chosen>& chosen) {

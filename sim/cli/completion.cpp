@@ -30,9 +30,9 @@ std::vector<Completion> words_after(const DescribedVerb& verb,
                                     const std::string& before) {
   std::vector<Completion> words;
   for (const DescribedOption& option : verb.options) {
-    const bool given =
+    const bool is_before =
         std::find(option.names.begin(), option.names.end(), before) != option.names.end();
-    if (given && option.takes_value) return values_of(option);
+    if (is_before && option.takes_value) return values_of(option);
     if (option.positional) {
       for (Completion& value : values_of(option)) words.push_back(std::move(value));
     } else {

@@ -35,7 +35,7 @@ int report(const Arguments& arguments) {
   for (const std::string& setting : arguments.common.settings)
     settings += "# --set " + setting + "\n";
   std::vector<ReportChapter> chapters;
-  AlternativesQuestion asked =
+  AlternativesQuestion question =
       ask_alternatives(alternatives, arguments.common,
                        [&](const Alternative& alternative, const AlternativeResult& answered) {
                          ResultRecord record = answered.record;
@@ -44,13 +44,13 @@ int report(const Arguments& arguments) {
                                                            {.workers = arguments.common.workers}));
                          chapters.back().inputs = settings + chapters.back().inputs;
                        });
-  if (chapters.empty()) return asked.code;
-  ReportAlternatives& comparison = asked.comparison;
+  if (chapters.empty()) return question.code;
+  ReportAlternatives& comparison = question.comparison;
   comparison.sorted_by = sort_key(arguments.sort);
   sort_rows(comparison.answered, comparison.sorted_by);
   write_answer(arguments.output,
                render_report(chapters, alternatives.size() > 1 ? &comparison : nullptr));
-  return asked.code;
+  return question.code;
 }
 
 Choice declare(CLI::App& app) {

@@ -113,17 +113,17 @@ int run_one(const Scenario& scenario, const Arguments& arguments) {
 }
 
 int run_alternatives(const std::vector<Alternative>& alternatives, const Arguments& arguments) {
-  AlternativesQuestion asked = ask_alternatives(
+  AlternativesQuestion question = ask_alternatives(
       alternatives, arguments.common, [](const Alternative&, const AlternativeResult& answered) {
         for (const std::string& warning : answered.record.warnings) {
           note(fmt::format("note: {}: {}", name_of(answered.chosen), warning));
         }
       });
-  AlternativesRecord& all = asked.comparison.answered;
-  if (all.alternatives.empty()) return asked.code;
+  AlternativesRecord& all = question.comparison.answered;
+  if (all.alternatives.empty()) return question.code;
   sort_rows(all, sort_key(arguments.sort));
   print_as(all, arguments.common.format);
-  return asked.code;
+  return question.code;
 }
 
 int run(Arguments& arguments) {

@@ -118,8 +118,8 @@ void Scheduler::backfill() {
 // When it is over at the latest on so many GPUs, as far as the scheduler has been told.
 double Scheduler::latest_end(std::size_t job, int gpus) const {
   const State& state = states_[job];
-  const ClusterJob& asked = jobs_[job];
-  double from = now_, done = asked.work - state.remaining;
+  const ClusterJob& requester = jobs_[job];
+  double from = now_, done = requester.work - state.remaining;
   if (state.phase == Phase::running) {
     from = std::max(now_, state.trains_from);
     done += std::max(0.0, now_ - std::max(state.settled, state.trains_from)) * state.rate;

@@ -53,14 +53,14 @@ std::vector<std::string> stems_in(const std::string& folder, const std::string& 
 }
 
 std::string locate_file(const std::string& name_or_path, const std::string& folder,
-                        const char* what) {
+                        const char* kind_name) {
   if (name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".yaml"))
     return name_or_path;
   const std::vector<std::string> known = stems_in(data_folder(folder), ".yaml");
   if (std::find(known.begin(), known.end(), name_or_path) == known.end()) {
     Diagnostic diagnostic;
     diagnostic.where.file = name_or_path;
-    diagnostic.message = fmt::format("unknown {} {}", what, in_quotes(name_or_path));
+    diagnostic.message = fmt::format("unknown {} {}", kind_name, in_quotes(name_or_path));
     diagnostic.hint = allowed_hint(name_or_path, known);
     throw ConfigError(diagnostic);
   }

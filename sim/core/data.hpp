@@ -19,7 +19,7 @@ std::vector<std::string> stems_in(const std::string& folder, const std::string& 
 // A value with a slash or ending in .yaml is a path and comes back unchanged; otherwise the file of
 // that name in `folder`. Throws ConfigError with the known names.
 std::string locate_file(const std::string& name_or_path, const std::string& folder,
-                        const char* what);
+                        const char* kind_name);
 
 // A path in `file`, relative to that file's folder when it exists there; anything else unchanged.
 std::string seen_from(const std::string& file, const std::string& name_or_path);

@@ -169,9 +169,9 @@ void read_number(const Node& node, T& value, const FieldSpec& spec, Diagnostics&
   value = static_cast<T>(number);
 }
 
-inline bool expect_scalar(const Node& node, const std::string& what, Diagnostics& diagnostics) {
+inline bool expect_scalar(const Node& node, const std::string& expected, Diagnostics& diagnostics) {
   if (node.kind() == Node::Kind::scalar) return true;
-  diagnostics.add(node.error(fmt::format("must be {}, not {}", what, kind_text(node))));
+  diagnostics.add(node.error(fmt::format("must be {}, not {}", expected, kind_text(node))));
   return false;
 }
 

@@ -16,8 +16,8 @@ double WireField::from_double() const {
 WireMessage::WireMessage(const std::string& file, std::string_view whole, std::string_view bytes)
     : file_(file), whole_(whole), rest_(bytes) {}
 
-void WireMessage::fail(const char* what) const {
-  throw file_error(file_, "", fmt::format("byte {}: {}", rest_.data() - whole_.data(), what),
+void WireMessage::fail(const char* fault) const {
+  throw file_error(file_, "", fmt::format("byte {}: {}", rest_.data() - whole_.data(), fault),
                    "was the file written to the end?");
 }
 

@@ -35,7 +35,7 @@ class WireMessage {
   void append(const WireField& field, std::vector<std::uint64_t>& numbers) const;
 
  private:
-  [[noreturn]] void fail(const char* what) const;
+  [[noreturn]] void fail(const char* fault) const;
   std::uint64_t varint();
 
   friend std::string_view take_delimited(const std::string& file, std::string_view whole,

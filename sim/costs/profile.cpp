@@ -337,14 +337,14 @@ std::shared_ptr<const Profile> shared_profile(const std::string& path) {
   static std::uintmax_t last_size = 0;
   static std::filesystem::file_time_type last_time;
   static std::shared_ptr<const Profile> profile;
-  const std::string given = file_of_profile(path);
+  const std::string file_name = file_of_profile(path);
   std::error_code error;  // reading says what is wrong
-  const std::string file = std::filesystem::weakly_canonical(given, error).string();
+  const std::string file = std::filesystem::weakly_canonical(file_name, error).string();
   const std::uintmax_t size = std::filesystem::file_size(file, error);
   const auto time = std::filesystem::last_write_time(file, error);
   const std::lock_guard lock(mutex);
   if (!profile || error || file != last || size != last_size || time != last_time) {
-    profile = std::make_shared<const Profile>(load_profile(given));
+    profile = std::make_shared<const Profile>(load_profile(file_name));
     last = file;
     last_size = size;
     last_time = time;

@@ -305,13 +305,13 @@ void FluidNetwork::lay_out() {
       part.capacity[slot] = links_[at(part.links[slot])].capacity;
     }
   }
-  std::vector<std::size_t> told(parts_.size(), 0);  // of Part::loads
+  std::vector<std::size_t> counts(parts_.size(), 0);  // of Part::loads
   for (std::size_t id = 0; id < routes_.size(); ++id) {
     Route& route = routes_[id];
     const auto own = static_cast<std::size_t>(
         std::count_if(queues_[id].crossings.begin(), queues_[id].crossings.end(),
                       [&](const Crossing& c) { return fills[at(c.link)]; }));
-    std::size_t& begin = told[at(route.part)];
+    std::size_t& begin = counts[at(route.part)];
     route.loads = std::span<const Load>(parts_[at(route.part)].loads).subspan(begin, own);
     begin += own;
     route.capped = std::none_of(route.loads.begin(), route.loads.end(), [&](const Load& load) {

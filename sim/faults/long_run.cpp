@@ -101,10 +101,11 @@ class Player {
   // Nodes that join before they leave are not there at the beginning.
   void expect_those_who_join() {
     std::set<int> seen;
-    for (const ScheduledFailure& one : in_time(plan_.faults.at)) {
-      if (one.joins) ++joining_;
-      const std::optional<int> node = one.joins ? one.joins : one.leaves;
-      if (node && is_there(*node) && seen.insert(*node).second && one.joins) set_away(*node, true);
+    for (const ScheduledFailure& listed : in_time(plan_.faults.at)) {
+      if (listed.joins) ++joining_;
+      const std::optional<int> node = listed.joins ? listed.joins : listed.leaves;
+      if (node && is_there(*node) && seen.insert(*node).second && listed.joins)
+        set_away(*node, true);
     }
   }
 

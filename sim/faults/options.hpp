@@ -121,8 +121,9 @@ void describe(Visitor& v, Faults& f) {
       report("repair", "missing: without it no node is left in the end",
              "give the time until a failed node is replaced, 0 s = at once");
     }
-    const bool links = r.link || std::any_of(f.at.begin(), f.at.end(),
-                                             [](const auto& one) { return one.link.has_value(); });
+    const bool links = r.link || std::any_of(f.at.begin(), f.at.end(), [](const auto& listed) {
+                         return listed.link.has_value();
+                       });
     if (links && !f.link_outage_seconds) {
       report("link_outage", "missing: links fail", "give the time until a link is back, 10 min");
     }

@@ -11,18 +11,18 @@ RunWithFailures play_all(const LongRun& plan, std::uint64_t seed) {
   std::vector<double> seconds;
   double node_seconds = 0, away_seconds = 0;
   for (int run = 0; run < runs; ++run) {
-    const LongRunResult one = play(plan, seed, run);
-    seconds.push_back(one.seconds);
-    if (!one.finished) ++all.unfinished;
-    all.failures += one.failures;
-    all.interruptions += one.interruptions;
-    all.training += one.training;
-    all.lost += one.lost;
-    all.checkpoints += one.checkpoints;
-    all.down += one.down;
-    all.waiting += one.waiting;
-    node_seconds += one.node_seconds;
-    away_seconds += one.away_seconds;
+    const LongRunResult played = play(plan, seed, run);
+    seconds.push_back(played.seconds);
+    if (!played.finished) ++all.unfinished;
+    all.failures += played.failures;
+    all.interruptions += played.interruptions;
+    all.training += played.training;
+    all.lost += played.lost;
+    all.checkpoints += played.checkpoints;
+    all.down += played.down;
+    all.waiting += played.waiting;
+    node_seconds += played.node_seconds;
+    away_seconds += played.away_seconds;
   }
   for (double* sum : {&all.failures, &all.interruptions, &all.training, &all.lost, &all.checkpoints,
                       &all.down, &all.waiting, &node_seconds, &away_seconds}) {

@@ -137,9 +137,9 @@ bool joined_twice(const std::vector<Trunk>& trunks) {
   using Side = std::set<int>;
   std::set<std::pair<Side, Side>> known;
   for (const Trunk& trunk : trunks) {
-    const Side one(trunk.one.begin(), trunk.one.end()),
+    const Side first_side(trunk.one.begin(), trunk.one.end()),
         other(trunk.other.begin(), trunk.other.end());
-    if (!known.insert(std::minmax(one, other)).second) return true;
+    if (!known.insert(std::minmax(first_side, other)).second) return true;
   }
   return false;
 }

@@ -39,9 +39,9 @@ void must_be_zero(ConfigFields& config, const std::string& name) {
 }
 
 void must_divide(ConfigFields& config, const std::string& name, std::int64_t part,
-                 const std::string& of, std::int64_t whole) {
+                 const std::string& divisor, std::int64_t whole) {
   if (whole % part != 0)
-    config.wrong(name, fmt::format("{} does not divide {}, {}", part, of, whole));
+    config.wrong(name, fmt::format("{} does not divide {}, {}", part, divisor, whole));
 }
 
 // Causal language models of Hugging Face compute the loss on an fp32 copy of the logits

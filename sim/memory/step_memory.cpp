@@ -38,7 +38,7 @@ MemoryPlan walked(MemoryPlan plan) {
 const StepMemory* KnownMemory::find(const MemoryPlan& plan, std::int64_t capacity) const {
   const MemoryPlan like = walked(plan);
   const auto found = std::find_if(known_.begin(), known_.end(),
-                                  [&](const auto& one) { return one.first == like; });
+                                  [&](const auto& entry) { return entry.first == like; });
   const bool fits =
       found != known_.end() && found->second.reserved <= static_cast<double>(capacity);
   return fits ? &found->second : nullptr;

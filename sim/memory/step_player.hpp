@@ -108,16 +108,16 @@ class StepPlayer {
   static constexpr int played_steps = 3;
 
  public:
-  // The state of the model is made of the tape, the step and `what`.
+  // The state of the model is made of the tape, the step and `tensor_of_step`.
   template <class... What>
   StepPlayer(const TrainingStep& step, int micro_batches, const Device& device, Tape& tape,
-             const What&... what)
+             const What&... tensor_of_step)
       : step_(step),
         micro_batches_(micro_batches),
         device_(device),
         tape_(tape),
         life_(find_liveness(step, is_host(device))),
-        state_(tape, step, life_, what...),
+        state_(tape, step, life_, tensor_of_step...),
         blocks_(life_.tensors.size(), nothing),
         gradients_(tape, step.layers.size()) {
     for (const Layer& layer : step.layers) {
@@ -182,9 +182,10 @@ class StepPlayer {
 
  private:
   void allocate(int tensor) {
-    const Liveness::Tensor& what = life_.tensors[tensor];
-    blocks_[tensor] = tape_.allocate(MemoryKind::activations, static_cast<double>(what.bytes),
-                                     {what.what, step_.layers[what.layer].name});
+    const Liveness::Tensor& tensor_of_step = life_.tensors[tensor];
+    blocks_[tensor] =
+        tape_.allocate(MemoryKind::activations, static_cast<double>(tensor_of_step.bytes),
+                       {tensor_of_step.what, step_.layers[tensor_of_step.layer].name});
   }
   void release(int tensor) { tape_.free(std::exchange(blocks_[tensor], nothing)); }
 
@@ -302,12 +303,13 @@ class StepPlayer {
 // Plays the steps and sums up. `outside_bytes`: of the device's memory, beside its context.
 template <ModelState State, class... What>
 StepMemory play_steps(const TrainingStep& step, const Device& device, int micro_batches,
-                      double outside_bytes, const MemoryQuery& query, const What&... what) {
+                      double outside_bytes, const MemoryQuery& query,
+                      const What&... tensor_of_step) {
   if (query.log) *query.log = {};
   const double outside = device.context_bytes + outside_bytes;
   const AllocatorOptions options = allocator_options(device, outside);
   Tape tape(options, query.log, query.most - outside);
-  StepPlayer<State> player(step, micro_batches, device, tape, what...);
+  StepPlayer<State> player(step, micro_batches, device, tape, tensor_of_step...);
   const double after_forward = player.play();
   StepMemory result = tape.summary(&step, outside, options.capacity);
   result.after_forward = after_forward;

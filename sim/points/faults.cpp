@@ -100,10 +100,12 @@ double seconds_between_stops(const LongRun& plan) {
   if (rate > 0) return 1 / rate;
   const double seconds = plan.steps / plan.steps_per_second.back();
   double given = 0;
-  for (const ScheduledFailure& one : plan.faults.at) {
-    const std::optional<int> node = one.link ? one.link : one.node;
-    const bool stops = one.worker ? !loose : node ? *node < nodes : !one.leaves && !one.joins;
-    if (stops && one.seconds < seconds) ++given;
+  for (const ScheduledFailure& failure : plan.faults.at) {
+    const std::optional<int> node = failure.link ? failure.link : failure.node;
+    const bool stops = failure.worker ? !loose
+                       : node         ? *node < nodes
+                                      : !failure.leaves && !failure.joins;
+    if (stops && failure.seconds < seconds) ++given;
   }
   return given > 0 ? seconds / given : std::numeric_limits<double>::infinity();
 }
@@ -112,14 +114,14 @@ double seconds_between_stops(const LongRun& plan) {
 std::optional<ScheduledFailure> end_of_nodes(const Faults& faults, int all, int needed) {
   std::set<int> lost;
   std::optional<ScheduledFailure> end;
-  for (const ScheduledFailure& one : in_time(faults.at)) {
-    std::optional<int> gone = one.leaves;
-    if (!faults.repair_seconds && one.node) gone = one.node;
+  for (const ScheduledFailure& failure : in_time(faults.at)) {
+    std::optional<int> gone = failure.leaves;
+    if (!faults.repair_seconds && failure.node) gone = failure.node;
     if (gone && *gone < all) lost.insert(*gone);
-    if (one.joins) lost.erase(*one.joins);
+    if (failure.joins) lost.erase(*failure.joins);
     const bool enough = all - static_cast<int>(lost.size()) >= needed;
     if (enough) end.reset();
-    if (!enough && !end) end = one;
+    if (!enough && !end) end = failure;
   }
   return end;
 }
@@ -159,21 +161,25 @@ void check_faults(const Scenario& scenario, const Machine& machine, Misfits& mis
   }
   const int servers = hosts_of_servers(scenario);
   const int all = most + faults.spare_nodes;
-  for (const ScheduledFailure& one : faults.at) {
-    if (one.server && *one.server >= servers) {
-      misfits.add(one.where, "faults.at.server", fmt::format("there is no server {}", *one.server),
+  for (const ScheduledFailure& failure : faults.at) {
+    if (failure.server && *failure.server >= servers) {
+      misfits.add(failure.where, "faults.at.server",
+                  fmt::format("there is no server {}", *failure.server),
                   servers == 0 ? "servers fail by themselves with `placement: own-hosts`"
                                : fmt::format("servers are 0 to {}", servers - 1));
     }
-    if (one.worker && *one.worker >= workers) {
-      misfits.add(one.where, "faults.at.worker", fmt::format("there is no worker {}", *one.worker),
+    if (failure.worker && *failure.worker >= workers) {
+      misfits.add(failure.where, "faults.at.worker",
+                  fmt::format("there is no worker {}", *failure.worker),
                   fmt::format("workers are 0 to {}", workers - 1));
     }
-    const std::pair<const char*, std::optional<int>> named[] = {
-        {"node", one.node}, {"link", one.link}, {"leaves", one.leaves}, {"joins", one.joins}};
+    const std::pair<const char*, std::optional<int>> named[] = {{"node", failure.node},
+                                                                {"link", failure.link},
+                                                                {"leaves", failure.leaves},
+                                                                {"joins", failure.joins}};
     for (const auto& [field, node] : named) {
       if (!node || *node < all) continue;
-      misfits.add(one.where, fmt::format("faults.at.{}", field),
+      misfits.add(failure.where, fmt::format("faults.at.{}", field),
                   fmt::format("there is no node {}", *node),
                   fmt::format("nodes are 0 to {}, spare ones last", all - 1));
     }
@@ -209,8 +215,9 @@ RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
   LongRun plan;
   plan.faults = faults;
   // Other strategies have servers, and other GPU counts workers, that this job has not.
-  std::erase_if(plan.faults.at, [&](const ScheduledFailure& one) {
-    return (one.server && *one.server >= servers) || (one.worker && *one.worker >= job.gpus);
+  std::erase_if(plan.faults.at, [&](const ScheduledFailure& failure) {
+    return (failure.server && *failure.server >= servers) ||
+           (failure.worker && *failure.worker >= job.gpus);
   });
   plan.steps = prediction.steps;
   plan.steps_per_second.assign(static_cast<std::size_t>(nodes) + 1, 0);

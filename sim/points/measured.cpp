@@ -15,12 +15,12 @@ constexpr double anchor_tolerance = 0.02;  // an anchor is met
 }  // namespace
 
 Scenario only(const Scenario& scenario, std::size_t entry, int gpus) {
-  Scenario one = scenario;
-  one.strategies = {scenario.strategies[entry]};
-  one.gpus = {gpus};
-  one.anchor.clear();
-  one.measured.clear();
-  return one;
+  Scenario alone = scenario;
+  alone.strategies = {scenario.strategies[entry]};
+  alone.gpus = {gpus};
+  alone.anchor.clear();
+  alone.measured.clear();
+  return alone;
 }
 
 std::size_t entry_of(const Scenario& scenario, const MeasuredRow& row) {

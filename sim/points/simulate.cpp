@@ -69,18 +69,21 @@ std::int64_t seeds_of(const Point& point, const StrategyResult& result) {
 // each step. Elsewhere the ranks that share a lane may differ from seed to seed: those of the first
 // seed stay.
 void mean_ranks(const std::vector<StrategyResult>& seeds, std::vector<RankTimes>& ranks) {
-  for (const StrategyResult& one : seeds) {
+  for (const StrategyResult& simulation_of_seed : seeds) {
     const auto same = [](const RankTimes& a, const RankTimes& b) {
       return a.rank == b.rank && a.ranks == b.ranks;
     };
-    if (!std::equal(ranks.begin(), ranks.end(), one.ranks.begin(), one.ranks.end(), same)) return;
+    if (!std::equal(ranks.begin(), ranks.end(), simulation_of_seed.ranks.begin(),
+                    simulation_of_seed.ranks.end(), same))
+      return;
   }
   const double share = 1 / static_cast<double>(seeds.size());
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     for (const auto part :
          {&RankTimes::own, &RankTimes::communicating, &RankTimes::waiting, &RankTimes::steps}) {
       ranks[i].*part = 0;
-      for (const StrategyResult& one : seeds) ranks[i].*part += share * one.ranks[i].*part;
+      for (const StrategyResult& simulation_of_seed : seeds)
+        ranks[i].*part += share * simulation_of_seed.ranks[i].*part;
     }
   }
 }
@@ -95,21 +98,22 @@ void add_up(const std::vector<StrategyResult>& seeds, StrategyResult& result) {
   result.split = {};
   for (LinkTraffic& links : result.traffic) links.bytes = links.total_bytes = links.busy = 0;
   std::map<std::int64_t, std::int64_t> staleness;
-  for (const StrategyResult& one : seeds) {
-    const std::vector<double>& steps = one.step_seconds;
+  for (const StrategyResult& simulation_of_seed : seeds) {
+    const std::vector<double>& steps = simulation_of_seed.step_seconds;
     result.step_seconds.insert(result.step_seconds.end(), steps.begin(), steps.end());
-    result.first_step_seconds += share * one.first_step_seconds;
-    result.device_busy += share * one.device_busy;
-    later += share * one.later_step_seconds.value_or(mean(steps));
-    warm_up = warm_up || one.later_step_seconds;
-    add(result.split, one.split, share);
+    result.first_step_seconds += share * simulation_of_seed.first_step_seconds;
+    result.device_busy += share * simulation_of_seed.device_busy;
+    later += share * simulation_of_seed.later_step_seconds.value_or(mean(steps));
+    warm_up = warm_up || simulation_of_seed.later_step_seconds;
+    add(result.split, simulation_of_seed.split, share);
     for (std::size_t i = 0; i < result.traffic.size(); ++i) {
-      result.traffic[i].bytes += share * one.traffic[i].bytes;
-      result.traffic[i].total_bytes += share * one.traffic[i].total_bytes;
-      result.traffic[i].busy += share * one.traffic[i].busy;
+      result.traffic[i].bytes += share * simulation_of_seed.traffic[i].bytes;
+      result.traffic[i].total_bytes += share * simulation_of_seed.traffic[i].total_bytes;
+      result.traffic[i].busy += share * simulation_of_seed.traffic[i].busy;
     }
-    if (!one.staleness) continue;
-    for (const auto& [age, updates] : one.staleness->histogram) staleness[age] += updates;
+    if (!simulation_of_seed.staleness) continue;
+    for (const auto& [age, updates] : simulation_of_seed.staleness->histogram)
+      staleness[age] += updates;
   }
   mean_ranks(seeds, result.ranks);
   if (warm_up) result.later_step_seconds = later;
@@ -124,10 +128,10 @@ void simulate_other_seeds(const Point& point, std::int64_t seeds, StrategyResult
   job.simulation.engine = Engine::loop;  // beside the other simulation of this process
   std::vector<StrategyResult> all;
   std::vector<double> steps, staleness;
-  const auto add = [&](StrategyResult one) {
-    steps.push_back(mean(one.step_seconds));
-    if (one.staleness) staleness.push_back(one.staleness->mean);
-    all.push_back(std::move(one));
+  const auto add = [&](StrategyResult simulation_of_seed) {
+    steps.push_back(mean(simulation_of_seed.step_seconds));
+    if (simulation_of_seed.staleness) staleness.push_back(simulation_of_seed.staleness->mean);
+    all.push_back(std::move(simulation_of_seed));
   };
   add(result.engine == Engine::loop ? result : simulated(point, job));
   for (std::int64_t i = 1; i < seeds; ++i) {

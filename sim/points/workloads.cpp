@@ -56,12 +56,12 @@ class KnownLayers final : public ComputeCosts {
 };
 
 // The steps that the profile has layer times of, in this precision and of models that can be found.
-std::vector<TrainingStep> measured_steps(const Profile& profile, const StepOptions& asked,
+std::vector<TrainingStep> measured_steps(const Profile& profile, const StepOptions& step_options,
                                          Precision precision) {
   std::vector<TrainingStep> steps;
   StepOptions options;  // as `calibrate` has them: without checkpointing or another layout
-  options.precision = asked.precision;
-  options.autocast = asked.autocast;
+  options.precision = step_options.precision;
+  options.autocast = step_options.autocast;
   for (const ProfileModel& model : profile.models) {
     if (model.precision != precision) continue;
     try {
@@ -91,27 +91,37 @@ std::shared_ptr<const ComputeCosts> Workloads::described(
 
 std::shared_ptr<const Workload> Workloads::get(const Scenario& scenario, const Inputs& inputs,
                                                const ModelledCosts& modelled,
-                                               const CostScale& scale, const StepOptions& asked,
+                                               const CostScale& scale,
+                                               const StepOptions& step_options,
                                                Precision precision) {
-  Key key{modelled.changed,    inputs.profile,
-          inputs.model,        scale.device,
-          scale.host,          asked.samples,
-          asked.precision,     asked.autocast,
-          precision,           asked.image,
-          asked.sequence,      asked.classes,
-          asked.parameters,    asked.fused_attention,
-          asked.channels_last, asked.activation_checkpointing,
-          asked.recompute,     scenario.dataset.tokens > 0};
+  Key key{modelled.changed,
+          inputs.profile,
+          inputs.model,
+          scale.device,
+          scale.host,
+          step_options.samples,
+          step_options.precision,
+          step_options.autocast,
+          precision,
+          step_options.image,
+          step_options.sequence,
+          step_options.classes,
+          step_options.parameters,
+          step_options.fused_attention,
+          step_options.channels_last,
+          step_options.activation_checkpointing,
+          step_options.recompute,
+          scenario.dataset.tokens > 0};
   if (const auto found = workloads_.find(key); found != workloads_.end()) return found->second;
 
   Workload workload;
-  TrainingStep step = scenario_step(scenario, *inputs.model, asked);
+  TrainingStep step = scenario_step(scenario, *inputs.model, step_options);
   step.precision = precision;
   std::vector<TrainingStep> neighbours;
   ProfileKin kin;
   if (inputs.profile) {
     use_measured_workspaces(*inputs.profile, step);
-    StepOptions other = asked;
+    StepOptions other = step_options;
     for (const std::int64_t samples : neighbouring_batches(*inputs.profile, step)) {
       other.samples = samples;
       neighbours.push_back(build_step(*inputs.model, other));
@@ -119,7 +129,7 @@ std::shared_ptr<const Workload> Workloads::get(const Scenario& scenario, const I
     }
     if (measured_model(*inputs.profile, step) == nullptr) {
       kin = profile_kin(*inputs.profile, *modelled.described,
-                        measured_steps(*inputs.profile, asked, precision), step);
+                        measured_steps(*inputs.profile, step_options, precision), step);
     }
   }
   workload.costs = std::make_shared<KnownLayers>(

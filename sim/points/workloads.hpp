@@ -39,11 +39,11 @@ class Workloads {
   // The costs of a machine as its file describes it.
   std::shared_ptr<const ComputeCosts> described(const std::shared_ptr<const Machine>& machine,
                                                 const Framework& framework);
-  // One micro-batch as `asked`, with parameters, gradients and optimizer in `precision`. Throws
+  // One micro-batch as `step_options`, with parameters, gradients and optimizer in `precision`. Throws
   // ConfigError as scenario_step() does.
   std::shared_ptr<const Workload> get(const Scenario& scenario, const Inputs& inputs,
                                       const ModelledCosts& modelled, const CostScale& scale,
-                                      const StepOptions& asked, Precision precision);
+                                      const StepOptions& step_options, Precision precision);
 
  private:
   // Everything that a workload follows from. Files by their object, which is kept alive here.

@@ -33,7 +33,7 @@ CostScale scale_of(const Factors& log_factors, int unknowns) {
 }
 
 // The scenario's points with any factors: each fit asks for them a dozen times.
-struct Asked {
+struct FactorSearch {
   const Scenario& scenario;
   Inputs inputs = InputFiles().of(scenario);
   Workloads workloads{};
@@ -42,11 +42,11 @@ struct Asked {
   }
 };
 
-std::vector<double> log_ratios(Asked& asked, const std::vector<Anchor>& anchors,
+std::vector<double> log_ratios(FactorSearch& search, const std::vector<Anchor>& anchors,
                                const CostScale& scale, const RunOptions& options) {
   std::vector<Point> points;
   for (const auto& anchor : anchors) {
-    points.push_back(asked.point(anchor.entry, anchor.gpus, scale));
+    points.push_back(search.point(anchor.entry, anchor.gpus, scale));
   }
   const auto results = simulate(points, {options.workers, {}});
   std::vector<double> ratios;
@@ -79,7 +79,7 @@ Factors solve(std::array<Factors, 3> a, Factors b, int n) {
   return b;
 }
 
-CostScale fit(Asked& asked, const std::vector<Anchor>& anchors, const RunOptions& options) {
+CostScale fit(FactorSearch& search, const std::vector<Anchor>& anchors, const RunOptions& options) {
   std::set<int> gpu_counts;
   for (const auto& anchor : anchors) gpu_counts.insert(anchor.gpus);
   const bool communicates = *gpu_counts.rbegin() > 1;
@@ -94,13 +94,13 @@ CostScale fit(Asked& asked, const std::vector<Anchor>& anchors, const RunOptions
   const double limit = std::log(20.0);
   Factors x{0, 0, 0};
   for (int iteration = 0; iteration < 12; ++iteration) {
-    const auto residual = log_ratios(asked, anchors, scale_of(x, unknowns), options);
+    const auto residual = log_ratios(search, anchors, scale_of(x, unknowns), options);
     std::array<std::vector<double>, 3> slope;
     constexpr double step = 1e-3;
     for (int u = 0; u < unknowns; ++u) {
       Factors moved = x;
       moved[u] += step;
-      slope[u] = log_ratios(asked, anchors, scale_of(moved, unknowns), options);
+      slope[u] = log_ratios(search, anchors, scale_of(moved, unknowns), options);
       for (std::size_t i = 0; i < anchors.size(); ++i) {
         slope[u][i] = (slope[u][i] - residual[i]) / step;
       }
@@ -135,11 +135,11 @@ CostScale fit(Asked& asked, const std::vector<Anchor>& anchors, const RunOptions
 
 std::vector<CostScale> anchor_scales(const Scenario& scenario, const RunOptions& options) {
   if (scenario.anchor.empty()) return {};
-  Asked asked{scenario};
+  FactorSearch search{scenario};
   std::vector<Anchor> anchors;
   for (const auto& row : scenario.anchor) {
     const std::size_t entry = entry_of(scenario, row);
-    const Point point = asked.point(entry, row.gpus, {});
+    const Point point = search.point(entry, row.gpus, {});
     const double seconds = measured_step_seconds(scenario, point, row);
     if (seconds <= 0) {
       throw ConfigError(
@@ -157,9 +157,9 @@ std::vector<CostScale> anchor_scales(const Scenario& scenario, const RunOptions&
       if (anchor.entry == e) own.push_back(anchor);
     }
     if (!own.empty()) {
-      scales.push_back(fit(asked, own, options));
+      scales.push_back(fit(search, own, options));
     } else {
-      if (!common) common = fit(asked, anchors, options);
+      if (!common) common = fit(search, anchors, options);
       scales.push_back(*common);
     }
   }

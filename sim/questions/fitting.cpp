@@ -164,10 +164,10 @@ class Fitting {
   // not go with.
   bool shard_all(Scenario& scenario) const {
     StrategyOptions& options = scenario.strategies.front().options;
-    const auto* given = std::get_if<FsdpOptions>(&options);
-    if (given && given->sharding == Sharding::full_shard) return false;
+    const auto* fsdp_options = std::get_if<FsdpOptions>(&options);
+    if (fsdp_options && fsdp_options->sharding == Sharding::full_shard) return false;
     if (scenario.gpus.front() == 1) return false;
-    FsdpOptions full = given ? *given : FsdpOptions{};
+    FsdpOptions full = fsdp_options ? *fsdp_options : FsdpOptions{};
     full.sharding = Sharding::full_shard;
     const auto strategy = make_strategy(full);
     if (strategy->misfit(point_.precision) ||

@@ -207,14 +207,14 @@ void note_missing_units(Precision precision, const Device& device,
 }
 
 void note_missing_units(const std::vector<Point>& points, std::vector<std::string>& sentences) {
-  std::set<Precision> asked;
-  for (const Point& point : points) asked.insert(point.precision);
+  std::set<Precision> precisions_seen;
+  for (const Point& point : points) precisions_seen.insert(point.precision);
   const Job& job = points.front().job;
   std::map<std::string, Device> devices{{job.machine.device.title, job.machine.device}};
   for (const auto& [name, device] : points.front().devices) {
     devices.emplace(device->title, *device);
   }
-  for (const Precision precision : asked) {
+  for (const Precision precision : precisions_seen) {
     for (const auto& device : devices) note_missing_units(precision, device.second, sentences);
   }
 }
@@ -225,11 +225,11 @@ std::vector<std::string> remarks(const Scenario& scenario, const std::vector<Poi
   std::vector<std::string> sentences;
   if (points.empty()) return sentences;  // none could be predicted
   if (scenario.profile.empty()) note_missing_units(points, sentences);
-  std::set<const TrainingStep*> asked;  // of the profile
+  std::set<const TrainingStep*> precisions_seen;  // of the profile
   std::vector<std::size_t> of_entry(scenario.strategies.size(), 0);
   for (const Point& point : points) {
     ++of_entry[point.entry];
-    if (!point.profile || !asked.insert(point.job.step.get()).second) continue;
+    if (!point.profile || !precisions_seen.insert(point.job.step.get()).second) continue;
     for (std::string& gap : profile_gaps(*point.profile, *point.job.step)) {
       const bool known = std::find(sentences.begin(), sentences.end(), gap) != sentences.end();
       if (!known) sentences.push_back(std::move(gap));
@@ -245,8 +245,9 @@ std::vector<std::string> remarks(const Scenario& scenario, const std::vector<Poi
   for (const Point& point : points) {
     for (Idle& idle : PointOptions(scenario, point, point.job, layouts).idle()) {
       const std::string name = idle.of_entry ? point.label + ": " + idle.option : idle.option;
-      const auto found = std::find_if(seen.begin(), seen.end(),
-                                      [&](const Occurrence& one) { return one.name == name; });
+      const auto found = std::find_if(seen.begin(), seen.end(), [&](const Occurrence& occurrence) {
+        return occurrence.name == name;
+      });
       if (found != seen.end()) {
         ++found->points;
       } else {
@@ -255,8 +256,9 @@ std::vector<std::string> remarks(const Scenario& scenario, const std::vector<Poi
       }
     }
   }
-  for (const Occurrence& one : seen) {
-    if (one.points >= one.needed) sentences.push_back(one.name + " " + one.verdict);
+  for (const Occurrence& occurrence : seen) {
+    if (occurrence.points >= occurrence.needed)
+      sentences.push_back(occurrence.name + " " + occurrence.verdict);
   }
   return sentences;
 }

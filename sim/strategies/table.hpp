@@ -47,7 +47,7 @@ inline const char* strategy_name(const StrategyOptions& options) {
 // options without an overload are refused by the compiler.
 template <class... Options>
 std::unique_ptr<Strategy> make_strategy(const std::variant<Options...>& options) {
-  return std::visit([](const auto& given) { return make_strategy(given); }, options);
+  return std::visit([](const auto& chosen) { return make_strategy(chosen); }, options);
 }
 
 }  // namespace lockstep

@@ -95,9 +95,9 @@ void work_for_others(const SweepPlan& plan, Pool& pool) {
     if (!bundle.empty()) send(bundle, 0, tag_rows);
     MPI_Status status;
     if (!waits(tag_give, status)) continue;
-    const auto given = receive<Numbers>(status);
-    pool.add({given.begin(), given.end()});
-    more = !given.empty();
+    const auto numbers = receive<Numbers>(status);
+    pool.add({numbers.begin(), numbers.end()});
+    more = !numbers.empty();
     asked = false;
   }
 }
@@ -118,8 +118,8 @@ class Manager {
     double synced = steady_seconds();
     while (left_ > 0 || others_ > 0) {
       if (pool.waiting() == 0 && !todo_.empty()) {
-        const Numbers mine = take(supply.wanted());
-        pool.add({mine.begin(), mine.end()});
+        const Numbers own_numbers = take(supply.wanted());
+        pool.add({own_numbers.begin(), own_numbers.end()});
       }
       for (const PoolResult& result : pool.collect(tick)) {
         keep(result.index, row_of(plan_, result));
@@ -159,9 +159,9 @@ class Manager {
              [&](std::size_t number, const std::string& row) { keep(number, row); });
     }
     while (waits(tag_want, status)) {
-      const Numbers given = take(static_cast<std::size_t>(receive<Numbers>(status).front()));
-      send(given, status.MPI_SOURCE, tag_give);
-      if (given.empty()) --others_;
+      const Numbers numbers = take(static_cast<std::size_t>(receive<Numbers>(status).front()));
+      send(numbers, status.MPI_SOURCE, tag_give);
+      if (numbers.empty()) --others_;
     }
   }
 

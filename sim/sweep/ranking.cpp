@@ -75,7 +75,7 @@ void put_simple_first(std::vector<Candidate>& ranked) {
   for (std::size_t i = 0; i < ranked.size(); ++i) places[i] = {i, 0};
   for (const auto& [gpus, members] : on_same_gpus) {
     const Candidate& best = ranked[members.front()];
-    const auto told = [&](const Candidate& c) {
+    const auto passed_over_text = [&](const Candidate& c) {
       return interval_around(1, sigma_of_ratio(c.verdict.error, best.verdict.error, true, true))
           .high;
     };
@@ -83,14 +83,15 @@ void put_simple_first(std::vector<Candidate>& ranked) {
     for (const std::size_t i : members) {
       const Candidate& c = ranked[i];
       if (c.complexity < ranked[simplest].complexity &&
-          c.verdict.total <= told(c) * best.verdict.total) {
+          c.verdict.total <= passed_over_text(c) * best.verdict.total) {
         simplest = i;
       }
     }
     if (simplest == members.front()) continue;
     Candidate& chosen = ranked[simplest];
-    chosen.passed_over = PassedOver{best.strategy, 1 - best.verdict.total / chosen.verdict.total,
-                                    1 - 1 / told(chosen), best.verdict.without_autocast};
+    chosen.passed_over =
+        PassedOver{best.strategy, 1 - best.verdict.total / chosen.verdict.total,
+                   1 - 1 / passed_over_text(chosen), best.verdict.without_autocast};
     for (const std::size_t i : members) {
       if (i < simplest) places[i] = {simplest, 1 + i};
     }

@@ -155,11 +155,11 @@ class Judge {
 
   // What more than a GPU may use is for need not be known exactly.
   MemoryQuery memory_asked(const Job& job) {
-    MemoryQuery asked{.known = &known_[job.step]};
+    MemoryQuery query{.known = &known_[job.step]};
     for (const double most : {job.machine.device.memory_bytes, options_.memory}) {
-      if (most > 0) asked.most = std::min(asked.most, most);
+      if (most > 0) query.most = std::min(query.most, most);
     }
-    return asked;
+    return query;
   }
 
   InputFiles files_;
@@ -392,8 +392,8 @@ Recommendation recommend(const std::string& file, const RecommendOptions& option
   if (!scenario.dataset.says_length()) {
     throw file_error(file, "dataset", "is missing: without it no run has an end", lengths);
   }
-  const auto located = [&](const char* what) {
-    return ConfigError({scenario.dataset_where, "dataset", what, lengths});
+  const auto located = [&](const char* problem) {
+    return ConfigError({scenario.dataset_where, "dataset", problem, lengths});
   };
   if (scenario.dataset.seconds > 0) {
     throw located("gives the time, so every run takes as long: say how much is to be learned");

@@ -66,8 +66,8 @@ void add(Table& table, const Shown& shown, std::size_t number, const Candidate& 
         seconds_text(v.total), dollars_or_dash(v.dollars), bytes_text(v.device)}) {
     cells.push_back(std::move(cell));
   }
-  const auto most = [](const std::optional<Interval>& of, std::string (*text)(double)) {
-    return of ? text(of->high) : std::string("-");
+  const auto most = [](const std::optional<Interval>& interval, std::string (*text)(double)) {
+    return interval ? text(interval->high) : std::string("-");
   };
   const Energy energy = v.energy.value_or(Energy{});
   if (shown.energy) cells.push_back(v.energy ? energy_text(energy.kilowatt_hours.high) : "-");

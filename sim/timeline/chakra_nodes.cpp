@@ -71,10 +71,11 @@ std::vector<ChakraNode> Timeline::chakra(int rank) const {
     if (entry->kind == Entry::Kind::transfer) {
       // Gradients are there since some work before; anything else since the very end of one.
       const bool reduces = node.name.starts_with("all_reduce") || node.name.starts_with("reduce");
-      const auto work = std::find_if(computed.rbegin(), computed.rend(), [&](const auto& one) {
-        const double since = entry->ready - one.first;
-        return since >= -nanosecond && (reduces || since <= nanosecond);
-      });
+      const auto work =
+          std::find_if(computed.rbegin(), computed.rend(), [&](const auto& candidate) {
+            const double since = entry->ready - candidate.first;
+            return since >= -nanosecond && (reduces || since <= nanosecond);
+          });
       if (work != computed.rend()) node.after.push_back(work->second);
     } else if (stream == "compute") {
       computed.emplace_back(entry->end, node.id);

@@ -16,19 +16,19 @@ struct IdleOption {
 
 class IdleOptions {
  public:
-  // `given`: it is not at its default.
-  void idle_if(const char* option, bool given, bool idle, const std::string& reason) {
-    if (given && idle) list_.push_back({option, "has no effect: " + reason});
+  // `set`: it is not at its default.
+  void idle_if(const char* option, bool set, bool idle, const std::string& reason) {
+    if (set && idle) list_.push_back({option, "has no effect: " + reason});
   }
   // It changes what is learnt, and no figure of a step.
-  void learnt_if(const char* option, bool given, bool learnt) {
-    if (!given || !learnt) return;
+  void learnt_if(const char* option, bool set, bool learnt) {
+    if (!set || !learnt) return;
     list_.push_back(
         {option, "has no effect: it changes what is learnt, not how long that takes", true});
   }
   // It moves some host time at most.
-  void hardly_if(const char* option, bool given, const std::string& reason) {
-    if (given) list_.push_back({option, "has next to no effect: " + reason});
+  void hardly_if(const char* option, bool set, const std::string& reason) {
+    if (set) list_.push_back({option, "has next to no effect: " + reason});
   }
   std::vector<IdleOption> take() { return std::move(list_); }
 

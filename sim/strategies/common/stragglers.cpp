@@ -36,13 +36,14 @@ DrawKey key_of(std::uint64_t seed, int rank, int step, std::uint32_t event) {
 bool in_slow_period(const SlowPeriods& periods, std::uint64_t seed, int rank, int step) {
   const int stretch = step / periods.lasts, place = step % periods.lasts;
   const double chance = static_cast<double>(periods.lasts) / periods.every;
-  const auto begins_before = [&](int which, int limit) {
-    if (which < 0) return false;
-    const double where = uniform_draw(key_of(seed, rank, which, slow_period_begin_event));
+  const auto begins_before = [&](int stretch_number, int limit) {
+    if (stretch_number < 0) return false;
+    const double where = uniform_draw(key_of(seed, rank, stretch_number, slow_period_begin_event));
     return where * periods.lasts < limit;
   };
-  const auto has_one = [&](int which) {
-    return which >= 0 && uniform_draw(key_of(seed, rank, which, slow_period_event)) < chance;
+  const auto has_one = [&](int stretch_number) {
+    return stretch_number >= 0 &&
+           uniform_draw(key_of(seed, rank, stretch_number, slow_period_event)) < chance;
   };
   return (has_one(stretch) && begins_before(stretch, place + 1)) ||
          (has_one(stretch - 1) && !begins_before(stretch - 1, place + 1));
@@ -128,9 +129,9 @@ double Bursts::pause(int before) const {
 }
 
 std::optional<Bursts> bursts_of(const Job& job, std::size_t neighbour) {
-  const Neighbour& said = job.stragglers.neighbours[neighbour];
-  if (!in_bursts(said)) return {};
-  return Bursts{*said.lasts, *said.every, job.simulation.seed, static_cast<int>(neighbour)};
+  const Neighbour& spec = job.stragglers.neighbours[neighbour];
+  if (!in_bursts(spec)) return {};
+  return Bursts{*spec.lasts, *spec.every, job.simulation.seed, static_cast<int>(neighbour)};
 }
 
 Program play_bursts(Bell& over, Bursts bursts, std::function<void(bool)> change) {

@@ -85,9 +85,9 @@ MemoryUse ParameterServer::memory(const Job& job, const MemoryQuery& query) cons
   // The servers of one GPU are processes beside the worker's: all of them count.
   std::vector<StepMemory> of_place(ps.places.size());
   for (int server = 0; server < options.servers; ++server) {
-    const StepMemory one =
+    const StepMemory memory_of_server =
         server_memory(server_memory_plan(job, options, ps.keys, server), job.machine.device);
-    add(of_place[static_cast<std::size_t>(server) % ps.places.size()], one);
+    add(of_place[static_cast<std::size_t>(server) % ps.places.size()], memory_of_server);
   }
   const StepMemory& fullest =
       *std::max_element(of_place.begin(), of_place.end(),

@@ -156,8 +156,8 @@ PsTrace run_parameter_server(const PsSystem& system, std::unique_ptr<Executor> e
   Bell over(*executor);  // never rings: neighbours are stopped with all others
   std::vector<bool> sending(system.neighbours.size(), false);
   for (std::size_t n = 0; n < system.neighbours.size(); ++n) {
-    const auto change = [&, n](bool on) {
-      sending[n] = on;
+    const auto change = [&, n](bool begins) {
+      sending[n] = begins;
       change_links(parts.run, system.neighbours[n].links, sending);
     };
     executor->start("neighbour", play_bursts(over, system.neighbours[n].bursts, change));
