@@ -1,6 +1,4 @@
 // Gathers a scenario's record, timelines, memory curves and text for the page.
-#include "questions/run.hpp"
-
 #include <algorithm>
 #include <map>
 
@@ -9,6 +7,7 @@
 #include "points/measured.hpp"
 #include "points/points.hpp"
 #include "questions/anchor.hpp"
+#include "questions/run.hpp"
 #include "questions/trace.hpp"
 
 namespace lockstep {
