@@ -110,7 +110,7 @@ def main():
             shutil.copy2(ROOT / name, sources / name)
     environment = {**os.environ, "LOCKSTEP_DATA": str(sources), "OMP_NUM_THREADS": "1", "RC_PARAMS": "seed=20261122"}
     configured = run(["cmake", "-S", str(sources), "-B", str(build), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-                      "-DLOCKSTEP_TESTS=ON", "-DLOCKSTEP_WERROR=ON"])
+                      "-DLOCKSTEP_TESTS=ON"])
     if configured.returncode or run(["cmake", "--build", str(build)]).returncode:
         sys.exit("the unbroken tree does not build")
     # Some programs have tests that need a process each.
