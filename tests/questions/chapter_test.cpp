@@ -117,8 +117,10 @@ TEST(Chapter, TheTensorsAtThePeakHaveNames) {
 std::vector<StepTimeline> timelines_of(const ReportChapter& chapter) {
   std::vector<StepTimeline> timelines;
   for (const nlohmann::ordered_json& json : chapter.timelines) {
-    StepTimeline& timeline =
-        timelines.emplace_back(StepTimeline{json["strategy"], json["gpus"], 0, 0, json["seconds"]});
+    StepTimeline& timeline = timelines.emplace_back();
+    timeline.strategy = json["strategy"];
+    timeline.gpus = json["gpus"];
+    timeline.seconds = json["seconds"];
     timeline.merged_seconds = json["merged_seconds"];
     for (const auto& packed : json["lanes"]) {
       TimelineLane& lane = timeline.lanes.emplace_back(TimelineLane{packed["name"], {}});
