@@ -119,6 +119,14 @@ TEST(Stragglers, OneSlowWorkerSlowsSynchronousButHardlyAsynchronousTraining) {
 //   pushes arrive 30 ms later, each an update of its own, to 30 + 7 u. The slow worker's push (39
 //   ms) queues behind them; its update ends the round: 30 ms + 8 u.
 // So 46 against 48 ms with u = 2 ms, and 78 against 52 ms with u = 6 ms.
+TEST(ParameterServerSystem, AMessageToAServerThatIsNotThereIsRefused) {
+  for (int PsMessage::*address : {&PsMessage::server, &PsMessage::place}) {
+    PsSystem system = make_system({});
+    system.messages.front().*address = 1;
+    EXPECT_THROW(run_parameter_server(system), std::logic_error);
+  }
+}
+
 TEST(Stragglers, ABoundIsSlowerThanSyncOnlyWhereUpdatesCostMoreThanSums) {
   ToySystem toy;
   toy.workers = 8;

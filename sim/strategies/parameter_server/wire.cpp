@@ -1,12 +1,19 @@
 // Couriers, their lanes and routes (see wire.hpp).
 #include "strategies/parameter_server/wire.hpp"
 
+#include <stdexcept>
+
 #include "core/index.hpp"
 
 namespace lockstep {
 
 Wire::Wire(PsRun& run, Books& books) : run_(run), books_(books) {
   const PsSystem& system = run.system;
+  for (const PsMessage& m : system.messages) {
+    if (m.server >= system.servers || m.place >= system.places) {
+      throw std::logic_error("a message to a server that is not there");
+    }
+  }
   for (const PsRoute& r : system.routes)
     routes_.push_back(run.executor.add_route({r.links, r.cap}));
   for (int server = 0; server < system.servers; ++server) inboxes_.emplace_back(run.executor);
@@ -67,7 +74,7 @@ Program Wire::carry(PsParcel parcel) {
   }
 }
 
-// What is in buffers on the way when the server has sent it all.
+// Bytes that are in buffers on the way when the server has sent all.
 Program Wire::drain(PsParcel parcel) {
   const double start = run_.executor.now();
   const PsFlow flowing = flow(parcel);
