@@ -28,7 +28,7 @@ std::vector<DescribedVerb> described_verbs(const CLI::App& program);
 struct Completion {
   std::string word, help;
 };
-// What may stand for the last of `words`, which follow the program's name: verbs, options, values of
+// Candidates for the last of `words`, which follow the program's name: verbs, options, values of
 // options; nothing where a file or a value of the user's own is due.
 std::vector<Completion> completions(const std::vector<DescribedVerb>& verbs,
                                     const std::vector<std::string>& words);

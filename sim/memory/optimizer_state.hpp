@@ -1,4 +1,4 @@
-// What updating a model's tensors keeps and takes: optimizer state and temporaries, tensor by tensor.
+// Optimizer state and temporaries of an update, tensor by tensor.
 #pragma once
 
 #include <span>

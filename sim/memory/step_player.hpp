@@ -80,7 +80,7 @@ class GradientPool {
 // A step has a first and a last micro-batch, and those between repeat the second.
 inline constexpr int distinct_micro_batches = 3;
 
-// What is kept of the model while its steps are played, by a rank that holds all of it
+// The tensors of the model while its steps are played, on a rank that holds all of it
 // (ReplicatedState) or shards (ShardedState). The player calls these around layers and passes.
 template <class S>
 concept ModelState = requires(S state, int layer, bool flag) {

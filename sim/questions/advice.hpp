@@ -1,4 +1,4 @@
-// What a reader of the answers should know beside the figures: changes that would help a job, and options
+// Sentences for the reader of an answer, beside its figures: changes that would help a job, and options
 // of the question that change nothing.
 #pragma once
 

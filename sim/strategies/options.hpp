@@ -1,4 +1,4 @@
-// What the options of all strategies share: the forms that `recommend` tries of a strategy, each of
+// Parts that the options of all strategies share: the forms that `recommend` tries of a strategy, each of
 // which lists its own as `forms`, and a check of element sizes.
 #pragma once
 

@@ -37,7 +37,7 @@ struct Simulation {
   Observer* observer = nullptr;            // hears of what is simulated; null = nobody listens
 };
 
-// What is trained, where and how: everything a strategy needs to know about one (strategy, GPU
+// The training, where and how it runs: everything a strategy needs to know about one (strategy, GPU
 // count) point of a scenario.
 struct Job {
   Machine machine;
@@ -50,7 +50,7 @@ struct Job {
   // The software that drives the device: how it prepares micro-batches and keeps its gradients.
   FrameworkKind framework = FrameworkKind::pytorch;
   bool input_on_device = false;  // synthetic data, DALI: no copy from the host in each step
-  // Of one micro-batch: seconds that the loader needs to deliver it; 0 = never the bound.
+  // Seconds that the loader needs to deliver one micro-batch; 0 = never the bound.
   double data_loading_seconds = 0;
   Stragglers stragglers;
   // The kind of each rank's device: 0 = the machine's, from 1 on QueuedWork::elsewhere of its work;

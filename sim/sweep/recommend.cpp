@@ -153,7 +153,7 @@ class Judge {
     }
   }
 
-  // What more than a GPU may use is for need not be known exactly.
+  // A peak beyond what a GPU may use need not be exact.
   MemoryQuery memory_asked(const Job& job) {
     MemoryQuery query{.known = &known_[job.step]};
     for (const double most : {job.machine.device.memory_bytes, options_.memory}) {

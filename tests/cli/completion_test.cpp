@@ -40,7 +40,7 @@ TEST(Completion, BashOffersVerbsOptionsAndValues) {
   EXPECT_THAT(offered("run " + file.substr(0, file.size() - 3)), ElementsAre(file));
 }
 
-// What the scripts of all shells ask for: word, tab, help.
+// The answer that the scripts of all shells ask for: word, tab, help.
 std::string asked(const std::string& words) {
   return shell("\"$LOCKSTEP\" completion words -- " + words).out;
 }

@@ -1,4 +1,4 @@
-// What one optimizer step costs on a rank, of all tensors or of a share: the time of clipping and of the
+// The cost of one optimizer step on a rank, for all tensors or a share: the time of clipping and of the
 // update, and the memory that the update keeps.
 #pragma once
 
@@ -28,7 +28,7 @@ QueuedWork optimizer_work(const Job& job, const TensorShare& share);
 // The optimizer updates `updated`; where the job clips, the rank takes the norm of `normed` and scales it.
 UpdateWork update_work(const Job& job, const TensorShare& updated, const TensorShare& normed);
 
-// What the update keeps on the device, and takes while it runs.
+// Memory that the update keeps on the device, and takes while it runs.
 OptimizerMemory optimizer_memory(const OptimizerSpec& optimizer, Precision precision);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// What the hooks of FSDP1 and of FSDP2 share. Numbers in brackets: facts of docs/strategies.md.
+// The part of the hooks that FSDP1 and FSDP2 share. Numbers in brackets: facts of docs/strategies.md.
 #include "strategies/fsdp/hooks.hpp"
 
 namespace lockstep {

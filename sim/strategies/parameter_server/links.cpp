@@ -333,7 +333,7 @@ std::vector<int> simplify(const PsLinks& links, bool contention, PsSystem& syste
 }
 
 void add_changes(const Job& job, const std::vector<PsLink>& links, PsSystem& system) {
-  // Those of nodes where nothing changes, too.
+  // Links of nodes where nothing changes are among them.
   const auto varying = [&](LinkClass kind) {
     std::vector<int> result;
     for (std::size_t i = 0; i < links.size(); ++i) {

@@ -63,7 +63,7 @@ ServerPlan server_memory_plan(const Job& job, const ParameterServerOptions& opti
   return plan;
 }
 
-// Of processes beside each other.
+// Sums processes that run beside each other.
 template <class Sum>
 void add(Sum& sum, const StepMemory& memory) {
   sum.allocated += memory.allocated;

@@ -1,4 +1,4 @@
-// What workers push and pull, in pieces, and what each piece costs a server. Private to the room.
+// The pieces that workers push and pull, and the cost of each for a server. Private to the room.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-// What travels: one message for each server, or, when keys travel by themselves, messages in the
+// The messages of a step: one message for each server, or, when keys travel by themselves, messages in the
 // order of backward. Keys of a server wait for the next ones until they have `smallest` elements
 // together; `join`: those of a layer travel together. Without prices and places in the step.
 std::vector<PsMessage> make_messages(std::vector<Key> keys, int servers, bool by_key, bool join,

@@ -1,4 +1,4 @@
-// What all parts of a parameter-server run share: the system, simulated time, an observer's ear, and
+// The common ground of all parts of a parameter-server run: the system, simulated time, an observer's ear, and
 // the cores on which both workers and servers work. Private to the room.
 #pragma once
 
@@ -14,7 +14,7 @@
 namespace lockstep {
 
 // One core on which a worker computes and servers work, under a fair scheduler (share_cores()).
-// What runs there first takes the time it takes alone; then it goes on for what it lost meanwhile,
+// Work that runs there first takes the time it takes alone; then it goes on for what it lost meanwhile,
 // and so on until nothing was lost. Measured: an asynchronous server on the core of one of two
 // workers, over loopback, made an update every 135.7 ms where service and compute on cores of their
 // own would have made one every 113 to 117 ms.
@@ -64,8 +64,8 @@ class ServerDemand {
  public:
   ServerDemand(SharedCore* core, double cores, double now)
       : core_(core), cores_(cores), computed_(core ? core->demand(cores, now) : 0) {}
-  // What it has missed since the last call while the worker computed; 0 = nothing, and the core is
-  // free again.
+  // Seconds missed since the last call while the worker computed; 0 = none, and the core is free
+  // again.
   double missed(double now) {
     if (core_ == nullptr) return 0;
     const double computed = core_->demand(0, now);

@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-// Of a worker's step, in the order in which its device did it; seconds since the step began.
+// A part of a worker's step, in the order in which its device did it; seconds since the step began.
 struct PsDone {
   const PsSegment* segment = nullptr;  // null: it stood still
   WaitCause cause = WaitCause::host_bound;
@@ -31,7 +31,7 @@ struct Activity {
   }
 };
 
-// What servers on the worker's core took from its compute, at this age of the step but for that.
+// Seconds that servers on the worker's core took from its compute, at this age of the step without them.
 struct PsLoss {
   double at = 0, seconds = 0;
 };
@@ -51,7 +51,7 @@ struct PsStep {
   double device = 0;          // has done it
   double gated = 0;           // of it, without weights to compute with: no part
   std::vector<double> ready;  // end of each segment
-  // What PsWatch is told; empty = nobody listens.
+  // Parts for PsWatch; empty = nobody listens.
   std::vector<PsDone> done;
   std::vector<PsLoss> losses;
 

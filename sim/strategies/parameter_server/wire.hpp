@@ -19,7 +19,7 @@ class Wire {
   void send(PsParcel parcel, bool first = false);
   // Until it has arrived; an answer of a serial server: until the server has sent it.
   Program carry(PsParcel parcel);
-  // What has arrived at a server; of a serial one, what wants to be carried.
+  // Parcels that have arrived at a server; for a serial server those that want to be carried.
   Inbox<PsParcel>& inbox(int server) { return inboxes_[at(server)]; }
 
   // Messages that the worker pushed, that are not back, and that `segment` of the next step needs;

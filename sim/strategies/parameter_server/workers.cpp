@@ -16,7 +16,7 @@ namespace lockstep {
 
 namespace {
 
-// What travels of a layer, and between which segments.
+// The messages of a layer, and the segments between which they travel.
 struct LayerMessages {
   bool travel = false;
   QueuedWork compression;  // of its gradients

@@ -1,4 +1,4 @@
-// What changes the rule during a run: phases (Sync-Switch) and a controller of the pace.
+// Changes of the rule during a run: phases (Sync-Switch) and a controller of the pace.
 #pragma once
 
 #include <deque>
@@ -10,23 +10,23 @@
 
 namespace lockstep {
 
-// What a controller of the pace goes by: of each worker its latest steps.
+// The pace that a controller goes by: the latest steps of each worker.
 class WorkerPace {
  public:
   WorkerPace(std::size_t workers, int window) : window_(window), latest_(workers) {}
 
   // A step, and what of it was communication.
   void add(int worker, double seconds, double communication);
-  // Of the means; the lower one of two medians. 1 until every worker has done so many steps.
+  // The largest mean over their median, the lower one of two. 1 until every worker has done so many steps.
   double slowest_over_median() const;
-  // Of all of them together. 0 until every worker has done so many steps.
+  // Over all workers together. 0 until every worker has done so many steps.
   double communication_share() const;
 
  private:
   struct Step {
     double seconds = 0, communication = 0;
   };
-  // Of each worker; empty until every worker has done so many steps.
+  // By worker; empty until every worker has done so many steps.
   std::vector<Step> sums() const;
 
   int window_;
