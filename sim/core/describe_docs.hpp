@@ -12,6 +12,9 @@ class DocsWriter : public FieldVisitor<DocsWriter> {
   template <class T>
   void visit(const FieldSpec& spec, T& value) {
     std::string type = type_text<T>(spec), fallback = spec.required ? "required" : "-";
+    if constexpr (!Kind<T>::vector) {
+      if (spec.single) type = "map, or its first field alone";
+    }
     if (spec.several) type += ", or a list of alternatives";
     if constexpr (is_scalar<T> || is_scalar_list<T>) {
       if (!spec.required) fallback = emit_value(value, spec, 0);

@@ -87,4 +87,17 @@ inline std::string bounds_text(const FieldSpec& spec) {
   return "";
 }
 
+// The name and the declaration of a struct's first field.
+class FirstField : public FieldVisitor<FirstField> {
+ public:
+  template <class T>
+  void visit(const FieldSpec& spec, T&) {
+    if (*first.name == '\0') first = spec;
+  }
+  template <class Variant>
+  void visit_alternative(const FieldSpec&, Variant&) {}
+
+  FieldSpec first;
+};
+
 }  // namespace lockstep::fields

@@ -304,6 +304,12 @@ void read_value(const Node& node, T& value, const FieldSpec& spec, Diagnostics& 
   } else if constexpr (Kind<T>::variant) {
     read_variant(node, value, diagnostics);
   } else {
+    if (spec.single && node.kind() == Node::Kind::scalar) {
+      FirstField of;
+      describe(of, value);
+      const Node map = node.empty_map().with(of.first.name, node, node.where());
+      return read_value(map, value, {}, diagnostics);
+    }
     Reader reader(node, diagnostics);
     describe(reader, value);
     reader.finish();

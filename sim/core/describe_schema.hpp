@@ -129,7 +129,8 @@ Json schema_of(const FieldSpec& spec) {
     SchemaWriter writer;
     T value{};
     describe(writer, value);
-    return writer.object();
+    if (!spec.single) return writer.object();
+    return {{"anyOf", {writer.object(), writer.properties.front()}}};
   }
 }
 

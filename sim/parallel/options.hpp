@@ -1,0 +1,208 @@
+// How one replica of a model is spread over GPUs: the `parallel:` mapping of a scenario, with the degree
+// and the manner of each axis. Data parallelism is what is left of the GPUs and is never written.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "core/errors.hpp"
+#include "core/fields.hpp"
+
+namespace lockstep {
+
+// Beside which work the tensor-parallel exchanges of backward run.
+enum class TensorOverlap : std::uint8_t {
+  none,      // every exchange is waited for at once (PyTorch's DTensor without a compiler)
+  backward,  // those of column-parallel products beside the products' gradients (Megatron-LM,
+             // tensor_parallel/layers.py: LinearWithGradAccumulationAndAsyncCommunication)
+};
+template <>
+struct EnumNames<TensorOverlap> {
+  static constexpr std::array names{"none", "backward"};
+};
+
+// Tensor parallelism (Shoeybi et al. 2019) with sequence parallelism (Korthikanti et al. 2022).
+struct TensorOptions {
+  std::int64_t size = 1;
+  bool sequence = false;      // norms, dropouts and residuals hold a part of the sequence
+  bool keep_gathered = true;  // with `sequence`: the gathered input of a product is kept for
+                              // backward; false = gathered again (Megatron-LM)
+  bool shared_exchanges =
+      false;  // products of one input exchange its gradient once, as if they were
+              // one product (Megatron-LM's fused projections); false = each for itself
+  bool split_loss = false;  // logits stay split over the vocabulary
+  TensorOverlap overlap = TensorOverlap::none;
+  bool copies =
+      true;  // exchanges give new tensors, and samples lie one after the other, so that parts of
+             // sequences are copied together (DTensor); false = in place, tokens before samples
+             // (Megatron-LM)
+  bool repeat_last_exchange = false;  // recomputation of a block ends with its last exchange
+                                      // (Megatron-LM); false = with its last product's input
+};
+template <class Visitor>
+void describe(Visitor& v, TensorOptions& o) {
+  v.field("size", o.size, "GPUs that share every layer.", {.min = 1, .max = 1e6});
+  v.field("sequence", o.sequence,
+          "Norms, dropouts and residuals hold a part of the sequence (sequence parallelism).");
+  v.field("keep_gathered", o.keep_gathered,
+          "With `sequence`: the gathered input of a product is kept for backward, not gathered "
+          "again.");
+  v.field("shared_exchanges", o.shared_exchanges,
+          "Products of one input exchange its gradient together.");
+  v.field("split_loss", o.split_loss, "The loss is computed of logits split over the vocabulary.");
+  v.field("overlap", o.overlap,
+          "none: every exchange is waited for at once; backward: those of column-parallel products "
+          "run beside the products' gradients.");
+  v.field(
+      "copies", o.copies,
+      "Exchanges give new tensors and copy parts of sequences together, as DTensor's; false: in "
+      "place, tokens lie before samples, as Megatron-LM's.");
+  v.field("repeat_last_exchange", o.repeat_last_exchange,
+          "A block that is computed again repeats its last exchange, too.");
+}
+
+// What ranks send each other so that every query meets every key.
+enum class ContextExchange : std::uint8_t {
+  ring,    // keys and values travel from rank to rank (Liu et al. 2023; TransformerEngine's p2p)
+  gather,  // keys and values of the whole sequence are gathered (Llama 3)
+  all_to_all,  // sequences become heads and back (DeepSpeed-Ulysses)
+};
+template <>
+struct EnumNames<ContextExchange> {
+  static constexpr std::array names{"ring", "gather", "all-to-all"};
+};
+enum class ContextBalance : std::uint8_t { zigzag, none };
+template <>
+struct EnumNames<ContextBalance> {
+  static constexpr std::array names{"zigzag", "none"};
+};
+
+struct ContextOptions {
+  std::int64_t size = 1;
+  ContextExchange exchange = ContextExchange::ring;
+  ContextBalance balance = ContextBalance::zigzag;
+  bool wide_gradients =
+      true;  // ring, gather: gradients of keys and values travel in fp32 (PyTorch);
+             // false = in the type of the products (TransformerEngine)
+};
+template <class Visitor>
+void describe(Visitor& v, ContextOptions& o) {
+  v.field("size", o.size, "GPUs that share every sequence.", {.min = 1, .max = 1e6});
+  v.field("exchange", o.exchange,
+          "ring: keys and values travel from rank to rank; gather: they are gathered before "
+          "attention; all-to-all: sequences become heads and back.");
+  v.field(
+      "balance", o.balance,
+      "zigzag: a rank holds an early and a late piece of the sequence, so that causal attention "
+      "is equal work; none: one piece.");
+  v.field("wide_gradients", o.wide_gradients,
+          "Gradients of keys and values travel in fp32; false: in the products' type.");
+}
+
+enum class ExpertDispatch : std::uint8_t { all_to_all, gather };
+template <>
+struct EnumNames<ExpertDispatch> {
+  static constexpr std::array names{"all-to-all", "gather"};
+};
+
+struct ExpertOptions {
+  std::int64_t size = 1;
+  std::int64_t tensor = 0;  // ranks that share an expert; 0 = as many as `tensor`
+  ExpertDispatch dispatch = ExpertDispatch::all_to_all;
+  double capacity = 0;   // tokens that an expert takes, in means; 0 = no token is dropped
+  double imbalance = 1;  // tokens of the fullest rank over the mean
+};
+template <class Visitor>
+void describe(Visitor& v, ExpertOptions& o) {
+  v.field("size", o.size, "GPUs that share the experts of a layer.", {.min = 1, .max = 1e6});
+  v.field("tensor", o.tensor, "GPUs that share one expert; 0 = as many as `tensor`.",
+          {.min = 0, .max = 1e6});
+  v.field("dispatch", o.dispatch,
+          "all-to-all: each token goes to the ranks of its experts; gather: all tokens go to all.");
+  v.field("capacity", o.capacity,
+          "Tokens that an expert takes at most, in means; 0 = no token is dropped.",
+          {.min = 0, .max = 1e6});
+  v.field("imbalance", o.imbalance, "Tokens of the fullest rank, in means.",
+          {.min = 1, .max = 1e6});
+}
+
+// The order in which a stage works on micro-batches (parallel/schedule.hpp).
+enum class PipelineSchedule : std::uint8_t {
+  gpipe,
+  one_f_one_b,
+  interleaved,
+  looped_bfs,
+  zb1p,
+  zb_h2,
+  zbv,
+  dualpipe_v,
+};
+template <>
+struct EnumNames<PipelineSchedule> {
+  static constexpr std::array names{"gpipe", "1f1b",  "interleaved", "looped-bfs",
+                                    "zb1p",  "zb-h2", "zbv",         "dualpipe-v"};
+};
+
+// Whether the gradients of inputs and those of weights are actions of their own.
+constexpr bool splits_backward(PipelineSchedule schedule) {
+  return schedule >= PipelineSchedule::zb1p;
+}
+
+// What waits for the messages between stages.
+enum class PipelineTransfers : std::uint8_t {
+  stream,  // the device, where it needs them (PyTorch)
+  host,  // the host, for the device, after every exchange (Megatron-LM's batch_p2p_sync; fact H51)
+};
+template <>
+struct EnumNames<PipelineTransfers> {
+  static constexpr std::array names{"stream", "host"};
+};
+
+struct PipelineOptions {
+  std::int64_t stages = 1;
+  PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
+  std::int64_t chunks = 0;           // pieces of the model on each GPU; 0 = what the schedule needs
+  std::vector<std::int64_t> layers;  // blocks of each piece in order; empty = as even as can be
+  PipelineTransfers transfers = PipelineTransfers::stream;
+  bool keep_outputs = true;  // what was sent stays until its backward
+};
+template <class Visitor>
+void describe(Visitor& v, PipelineOptions& o) {
+  v.field("stages", o.stages, "GPUs in a row, each with a part of the layers.",
+          {.min = 1, .max = 1e6});
+  v.field("schedule", o.schedule, "Order of micro-batches on a stage; docs/parallelism.md.",
+          {.several = true});
+  v.field("chunks", o.chunks, "Parts of the model on each GPU; 0 = what the schedule needs.",
+          {.min = 0, .max = 1000, .several = true});
+  v.field("layers", o.layers,
+          "Repeated blocks of each part, in order; left out: as even as can be.",
+          {.min = 0, .max = 1e5, .or_empty = true});
+  v.field(
+      "transfers", o.transfers,
+      "What waits for messages between stages. stream: the device, where it needs them; host: the "
+      "host, for the device, after every exchange.");
+  v.field("keep_outputs", o.keep_outputs, "What a stage has sent stays there until its backward.");
+}
+
+struct ParallelOptions {
+  TensorOptions tensor;
+  ContextOptions context;
+  ExpertOptions expert;
+  PipelineOptions pipeline;
+  Location where{};
+};
+template <class Visitor>
+void describe(Visitor& v, ParallelOptions& o) {
+  v.location(o.where);
+  v.field("tensor", o.tensor, "Tensor parallelism; a number is the size.",
+          {.single = true, .several = true});
+  v.field("context", o.context, "Context parallelism; a number is the size.",
+          {.single = true, .several = true});
+  v.field("expert", o.expert, "Expert parallelism; a number is the size.",
+          {.single = true, .several = true});
+  v.field("pipeline", o.pipeline, "Pipeline parallelism; a number is the stages.",
+          {.single = true, .several = true});
+}
+
+}  // namespace lockstep

@@ -1,0 +1,32 @@
+// All forwards, then all backwards: GPipe (Huang et al. 2019, arXiv 1811.06965) with one chunk, looped
+// breadth-first (Lamy-Poirier 2022, arXiv 2211.05953) with several.
+#include "parallel/schedules/schedules.hpp"
+
+namespace lockstep::schedules {
+
+// PyTorch's backwards take micro-batches in their order (ScheduleGPipe).
+RankProgram gpipe(const PipelineShape& shape) {
+  RankProgram program;
+  for (const Deed deed : {Deed::forward, Deed::backward}) {
+    for (int micro = 0; micro < shape.micro_batches; ++micro) program.push_back({deed, 0, micro});
+  }
+  return program;
+}
+
+// Each chunk takes all micro-batches before the next chunk begins; backward is the mirror image.
+RankProgram looped_breadth_first(const PipelineShape& shape) {
+  RankProgram program;
+  for (int chunk = 0; chunk < shape.chunks; ++chunk) {
+    for (int micro = 0; micro < shape.micro_batches; ++micro) {
+      program.push_back({Deed::forward, chunk, micro});
+    }
+  }
+  for (int chunk = shape.chunks - 1; chunk >= 0; --chunk) {
+    for (int micro = shape.micro_batches - 1; micro >= 0; --micro) {
+      program.push_back({Deed::backward, chunk, micro});
+    }
+  }
+  return program;
+}
+
+}  // namespace lockstep::schedules

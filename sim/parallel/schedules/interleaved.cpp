@@ -1,0 +1,67 @@
+// One forward, one backward: PipeDream-Flush (Narayanan et al. 2021, arXiv 2006.09503) with one chunk, the
+// interleaved schedule (Narayanan et al. 2021, arXiv 2104.04473) with several.
+#include <algorithm>
+
+#include "parallel/schedules/schedules.hpp"
+
+namespace lockstep::schedules {
+
+int group_size(const PipelineShape& shape) {
+  if (shape.group > 0) return shape.group;
+  return shape.micro_batches / std::max(1, shape.micro_batches / shape.stages);
+}
+
+namespace {
+
+std::vector<ChunkPass> passes(const PipelineShape& shape, bool backward) {
+  const int group = group_size(shape);
+  std::vector<ChunkPass> result;
+  for (int first = 0; first < shape.micro_batches; first += group) {
+    const int end = std::min(first + group, shape.micro_batches);
+    for (int i = 0; i < shape.chunks; ++i) {
+      const int chunk = backward ? shape.chunks - 1 - i : i;
+      for (int micro = first; micro < end; ++micro) result.push_back({chunk, micro});
+    }
+  }
+  return result;
+}
+
+// `ahead` forwards, then a forward before each backward while there are forwards.
+RankProgram alternating(const std::vector<ChunkPass>& forwards,
+                        const std::vector<ChunkPass>& backwards, std::size_t ahead) {
+  RankProgram program;
+  const auto forward = [&](const ChunkPass& pass) {
+    program.push_back({Deed::forward, pass.chunk, pass.micro});
+  };
+  ahead = std::min(ahead, forwards.size());
+  for (std::size_t i = 0; i < ahead; ++i) forward(forwards[i]);
+  for (std::size_t i = 0; i < backwards.size(); ++i) {
+    if (i + ahead < forwards.size()) forward(forwards[i + ahead]);
+    program.push_back({Deed::backward, backwards[i].chunk, backwards[i].micro});
+  }
+  return program;
+}
+
+}  // namespace
+
+std::vector<ChunkPass> interleaved_forwards(const PipelineShape& shape) {
+  return passes(shape, false);
+}
+std::vector<ChunkPass> interleaved_backwards(const PipelineShape& shape) {
+  return passes(shape, true);
+}
+
+// A rank is ahead by the stages after it.
+RankProgram one_forward_one_backward(const PipelineShape& shape, int rank) {
+  return alternating(passes(shape, false), passes(shape, true),
+                     static_cast<std::size_t>(shape.stages - 1 - rank));
+}
+
+// The last stage is ahead by one group through all chunks but the last; each stage before it by two more,
+// for the way there and back (Megatron-LM, get_pp_rank_microbatches; PyTorch, _get_warmup_ops).
+RankProgram interleaved(const PipelineShape& shape, int rank) {
+  const int ahead = (shape.chunks - 1) * group_size(shape) + 2 * (shape.stages - 1 - rank);
+  return alternating(passes(shape, false), passes(shape, true), static_cast<std::size_t>(ahead));
+}
+
+}  // namespace lockstep::schedules
