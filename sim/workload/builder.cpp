@@ -31,12 +31,12 @@ Value StepBuilder::image_input(const std::vector<std::int64_t>& shape) {
 
 Value StepBuilder::token_input(std::int64_t tokens) {
   Value value;
-  value.shape = {tokens};
+  value.shape = {tokens / options_.parallel.context.size};
   value.element_bytes = 8;
   value.tokens = true;
   step_.input_shape = {tokens};
   value.storage = new_storage(bytes(value), -1);
-  step_.tokens = elements(value);
+  step_.tokens = checked_multiply(options_.samples, tokens);
   step_.input_bytes = 2 * bytes(value);  // ids and targets, int64
   return value;
 }
@@ -60,58 +60,76 @@ int StepBuilder::new_storage(double size, int layer) {
   return static_cast<int>(storages_.size()) - 1;
 }
 
-TrainingStep StepBuilder::finish() {
-  for (std::size_t i = 0; i < step_.layers.size(); ++i) {
-    Layer& layer = step_.layers[i];
-    if (readers_[i] > 1) {
-      // Autograd sums the gradients of an output that several layers read, one add at a time.
-      const int adds = readers_[i] - 1;
-      Kernel kernel;
-      kernel.pass = Pass::backward;
-      kernel.flops = adds * layer.output_bytes / 4;
-      kernel.bytes_read = 2 * adds * layer.output_bytes;
-      kernel.bytes_written = adds * layer.output_bytes;
-      kernel.launches = adds;
-      kernel.operators = adds;
-      layer.backward.insert(layer.backward.begin(), kernel);
-    }
-    for (const Parameter& parameter : layer.parameters) {
-      if (parameter.trainable) {
-        step_.parameter_count = checked_add(step_.parameter_count, parameter.count);
-      }
-    }
-    for (const Kernel& kernel : layer.forward) {
-      if (is_product(kernel)) step_.forward_flops += kernel.flops;
-    }
-    for (const Kernel& kernel : layer.backward) {
-      if (!is_product(kernel)) continue;
-      // Fused attention recomputes the scores: 5 products where the model needs 4.
-      step_.backward_flops +=
-          kernel.kind == KernelKind::attention ? 0.8 * kernel.flops : kernel.flops;
-    }
-  }
-  if (options_.activation_checkpointing) choose_checkpoints();
-  return std::move(step_);
+Kernel gradient_sum(int additions, double output_bytes) {
+  Kernel kernel;
+  kernel.pass = Pass::backward;
+  kernel.flops = additions * output_bytes / 4;
+  kernel.bytes_read = 2 * additions * output_bytes;
+  kernel.bytes_written = additions * output_bytes;
+  kernel.launches = additions;
+  kernel.operators = additions;
+  return kernel;
 }
 
-void StepBuilder::choose_checkpoints() {
-  int products = 0;  // of the block so far
-  const std::string* block = nullptr;
-  for (Layer& layer : step_.layers) {
-    layer.checkpointed =
-        options_.recompute == Recompute::attention ? layer.is_attention : !layer.block.empty();
-    if (options_.recompute != Recompute::operators || !layer.checkpointed) continue;
-    if (block == nullptr || *block != layer.block) products = 0;
-    block = &layer.block;
-    // The policy knows the fused kernel and matrix products with weights; products of scores that
-    // are written to memory are batched ones, which it does not keep.
-    const auto multiplies = [](const Kernel& kernel) { return kernel.kind == KernelKind::gemm; };
-    if (layer.is_attention) {
-      layer.keeps_output = options_.fused_attention;
-    } else if (std::any_of(layer.forward.begin(), layer.forward.end(), multiplies)) {
-      layer.keeps_output = ++products % 2 == 1;
+double model_flops(const Kernel& kernel) {
+  if (!is_product(kernel)) return 0;
+  // Fused attention recomputes the scores: 5 products where the model needs 4.
+  const bool again = kernel.kind == KernelKind::attention && kernel.pass != Pass::forward;
+  return again ? 0.8 * kernel.flops : kernel.flops;
+}
+
+void count_model(TrainingStep& step) {
+  step.parameter_count = 0;
+  step.forward_flops = step.backward_flops = 0;
+  for (const Layer& layer : step.layers) {
+    for (const Parameter& parameter : layer.parameters) {
+      if (parameter.trainable) {
+        step.parameter_count = checked_add(step.parameter_count, parameter.count);
+      }
     }
+    for (const Kernel& kernel : layer.forward) step.forward_flops += model_flops(kernel);
+    for (const Kernel& kernel : layer.backward) step.backward_flops += model_flops(kernel);
   }
+}
+
+std::string StepBuilder::unused_name(const std::string& name) {
+  const int used = ++names_[name];
+  return used == 1 ? name : fmt::format("{}_{}", name, used);
+}
+
+// Autograd sums the gradients of an output that several layers read, one add at a time.
+void StepBuilder::sum_gradients(std::size_t index) {
+  Layer& layer = step_.layers[index];
+  // Products that share an exchange are one product.
+  const bool one_product =
+      !layer.backward_exchanges.empty() && options_.parallel.tensor.shared_exchanges;
+  if (readers_[index] < 2 || one_product) return;
+  layer.backward.insert(layer.backward.begin(),
+                        gradient_sum(readers_[index] - 1, layer.output_bytes));
+}
+
+// Backward begins with the last reader, and what it gathers again serves the other readers.
+void StepBuilder::repeat_exchanges() {
+  for (const auto& [index, exchange] : repeated_) {
+    Layer* last = nullptr;
+    for (std::size_t i = static_cast<std::size_t>(index) + 1; i < step_.layers.size(); ++i) {
+      Layer& reader = step_.layers[i];
+      if (std::find(reader.inputs.begin(), reader.inputs.end(), index) == reader.inputs.end()) {
+        continue;
+      }
+      reader.backward_workspace_bytes += exchange.bytes;
+      last = &reader;
+    }
+    if (last != nullptr) last->backward_exchanges.push_back(exchange);
+  }
+}
+
+TrainingStep StepBuilder::finish() {
+  for (std::size_t i = 0; i < step_.layers.size(); ++i) sum_gradients(i);
+  count_model(step_);
+  repeat_exchanges();
+  if (options_.activation_checkpointing) choose_checkpoints();
+  return std::move(step_);
 }
 
 bool uses(const std::vector<Kernel>& kernels, KernelKind kind) {
@@ -124,10 +142,6 @@ bool uses(const std::vector<Kernel>& kernels, KernelKind kind) {
 bool is_product(const Kernel& kernel) {
   return kernel.kind == KernelKind::gemm || kernel.kind == KernelKind::convolution ||
          kernel.kind == KernelKind::attention;
-}
-
-bool runs_again(const Layer& layer, const Kernel& kernel) {
-  return layer.checkpointed && !(layer.keeps_output && is_product(kernel));
 }
 
 LayerWriter::LayerWriter(StepBuilder& builder, const std::string& name, const std::string& kind,
@@ -168,6 +182,8 @@ void LayerWriter::parameter(const std::string& suffix, std::vector<std::int64_t>
   parameter.count = 1;
   for (const std::int64_t size : shape) parameter.count = checked_multiply(parameter.count, size);
   parameter.shape = std::move(shape);
+  parameter.partial_over_tensor = sums_over_tensor_;
+  parameter.expert = owns_experts_;
   ++gradients_;
   if (has_main_gradients(builder_.options_.precision)) {
     const auto count = static_cast<double>(parameter.count);

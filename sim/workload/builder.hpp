@@ -12,8 +12,22 @@
 
 namespace lockstep {
 
+// Where a value lies on the ranks of the tensor axis (Shoeybi et al. 2019; Korthikanti et al. 2022).
+struct Placement {
+  enum class Features : std::uint8_t {
+    whole,    // every rank has all features
+    split,    // each rank has its part of them
+    partial,  // each rank has a summand of all features
+  };
+  Features features = Features::whole;
+  bool tokens_split = false;  // each rank has its part of the sequence
+
+  bool operator==(const Placement&) const = default;
+};
+
 // What flows between layers. The shape is that of one sample: {channels, height, width}, permuted
-// {height, width, channels}, {tokens, features}, {features}, or {} for the loss.
+// {height, width, channels}, {tokens, features}, {features}, or {} for the loss. On a mesh it
+// is the shape of what one rank has.
 struct Value {
   std::vector<std::int64_t> shape;
   int element_bytes = 4;
@@ -23,6 +37,8 @@ struct Value {
   bool tokens = false;         // integer ids, shape {tokens}
   bool permuted = false;       // an image whose channels are the last dimension
   bool channels_last = false;  // an image that lies in memory with its channels last
+  Placement placement{};
+  int kept_storage = -1;  // what a product keeps for backward in place of the value; -1 = the value
 
   void lay_out_as(const Value& other) {
     permuted = other.permuted;
@@ -39,6 +55,7 @@ class StepBuilder {
 
   const StepOptions& options() const { return options_; }
   Value image_input(const std::vector<std::int64_t>& shape);
+  // Of sequences of so many tokens, of which a rank of the context axis has its share.
   Value token_input(std::int64_t tokens);
 
   // Elements and bytes of the whole local batch. Throws ModelError when they do not fit.
@@ -59,12 +76,22 @@ class StepBuilder {
   MathMode matmul_math() const { return matmul_math_mode(options_.precision); }
 
   std::size_t layer_count() const { return step_.layers.size(); }
+  const Layer& layer(int index) const { return step_.layers[index]; }
+  // The name of an exchange layer; numbered where another one has it.
+  std::string unused_name(const std::string& name);
+  // Exchanged copies of values, by the name of their layer: each is made once.
+  std::map<std::string, Value>& exchanged() { return exchanged_; }
+  // The last reader of that exchange's output repeats it in backward.
+  void repeat_in_backward(int layer, const AxisExchange& exchange) { repeated_[layer] = exchange; }
   // Gradient sums of outputs read more than once, totals; the builder is spent afterwards.
   TrainingStep finish();
 
  private:
   friend class LayerWriter;
+  void sum_gradients(std::size_t index);
+  void repeat_exchanges();
   void choose_checkpoints();
+  void leave_out_last_exchanges();
   struct Storage {
     double bytes = 0;
     int owner = -1;
@@ -81,6 +108,9 @@ class StepBuilder {
   std::vector<Storage> storages_;
   std::vector<int> readers_;  // per layer: how many gradients flow back into its output
   std::map<std::string, Owner> owners_;
+  std::map<std::string, int> names_;  // of exchange layers: how often
+  std::map<std::string, Value> exchanged_;
+  std::map<int, AxisExchange> repeated_;  // by layer
 };
 
 // Writes one layer. The layer is complete when done() has been called with its output.
@@ -95,6 +125,8 @@ class LayerWriter {
 
   // Declares a parameter. `matmul`: autocast casts it to half precision once per step (fact 22).
   void parameter(const std::string& suffix, std::vector<std::int64_t> shape, bool matmul = false);
+  // The gradient of the last parameter has so many elements.
+  void whole_gradient(std::int64_t elements) { layer_.parameters.back().gradient_count = elements; }
   // Reads a parameter that another layer owns (tied weights).
   void tied_parameter(const std::string& owner, const std::vector<std::int64_t>& shape);
   void buffers(int count, double bytes, int counters);
@@ -125,6 +157,16 @@ class LayerWriter {
   }
   void casts_gradient_last() { layer_.casts_gradient_last = true; }
   void attends() { layer_.is_attention = true; }
+  void forward_exchange(const AxisExchange& exchange) {
+    layer_.forward_exchanges.push_back(exchange);
+  }
+  void backward_exchange(const AxisExchange& exchange) {
+    if (backward_needed_) layer_.backward_exchanges.push_back(exchange);
+  }
+  // Parameters declared from here on are those of experts.
+  void owns_experts(bool experts) { owns_experts_ = experts; }
+  // Gradients of parameters declared from here on are summands of those of the tensor ranks.
+  void sums_gradients_over_tensor(bool sums) { sums_over_tensor_ = sums; }
 
   Value output(std::vector<std::int64_t> shape, int element_bytes);   // freshly allocated
   Value view_of(const Value& base, std::vector<std::int64_t> shape);  // shares its storage
@@ -137,6 +179,8 @@ class LayerWriter {
   Layer layer_;
   int index_;
   bool backward_needed_ = false;
+  bool sums_over_tensor_ = false;
+  bool owns_experts_ = false;
   int gradients_ = 0;  // parameters whose gradient this layer's backward accumulates
   std::vector<Kernel> late_;
 };

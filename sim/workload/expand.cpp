@@ -7,6 +7,7 @@
 #include <set>
 
 #include "workload/model_reader.hpp"
+#include "workload/placement.hpp"
 
 namespace lockstep {
 
@@ -94,7 +95,9 @@ class Expander {
     }
   }
 
-  static void describe(const Value& x, Scope& scope) {
+  // Expressions know nothing of meshes.
+  void describe(const Value& value, Scope& scope) const {
+    const Value x = whole_value(value, builder_.options().parallel);
     if (!x.shape.empty() && !x.tokens) scope.set("channels", x.channels());
     if (x.shape.size() == 3) {
       scope.set("height", x.shape[x.permuted ? 0 : 1]);
@@ -305,12 +308,22 @@ class Expander {
     }
     claim(op.name);
     try {
-      const Value y = rule(op);
+      const Value y = builder_.options().parallel.tensor.size == 1 ? rule(op) : emit_part(op, rule);
       outputs_[op.name] = y;
       return y;
     } catch (const ModelError& error) {
       throw ModelError(fmt::format("{}: {}", op.name, error.what()), error.hint);
     }
+  }
+
+  // One rank's part of the layer, after the exchanges that its inputs need.
+  template <class Emit>
+  Value emit_part(const OpCall& op, const Emit& rule) {
+    const OpCall part = of_one_rank(op, model_.tensor_parallel);
+    Value y = rule(part);
+    y.placement = result_placement(part);
+    y.kept_storage = -1;
+    return y;
   }
 
   std::string claim(std::string path) {

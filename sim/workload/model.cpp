@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "core/data.hpp"
+#include "parallel/mesh.hpp"
 #include "workload/model_file.hpp"
 #include "workload/model_reader.hpp"
 
@@ -55,6 +56,19 @@ Scope parameter_scope(const ModelFile& model, const StepOptions& options) {
   return scope;
 }
 
+// Tokens that the ranks of the context axis can share; with zigzag each has two pieces.
+void require_parts(const ParallelOptions& parallel, std::int64_t tokens) {
+  const ContextOptions& context = parallel.context;
+  if (context.size == 1) return;
+  const bool pieces =
+      context.exchange != ContextExchange::all_to_all && context.balance == ContextBalance::zigzag;
+  const std::int64_t parts = context.size * (pieces ? 2 : 1);
+  if (tokens % parts == 0) return;
+  throw parallel_misfit(parallel, "context",
+                        fmt::format("{} GPUs cannot share {} tokens evenly", context.size, tokens),
+                        fmt::format("a sequence that {} divides", parts));
+}
+
 Value model_input(const ModelFile& model, const StepOptions& options, const Scope& scope,
                   StepBuilder& builder) {
   if (model.tokens) {
@@ -64,7 +78,12 @@ Value model_input(const ModelFile& model, const StepOptions& options, const Scop
     }
     const std::int64_t tokens =
         options.sequence != 0 ? options.sequence : model.tokens->evaluate(scope);
-    return builder.token_input(positive(model, "input.sequence", tokens));
+    require_parts(options.parallel, positive(model, "input.sequence", tokens));
+    return builder.token_input(tokens);
+  }
+  if (options.parallel.context.size > 1) {
+    throw parallel_misfit(options.parallel, "context",
+                          fmt::format("model '{}' reads images, not sequences", model.name), "1");
   }
   if (options.sequence != 0) {
     fail(model, "input.sequence", fmt::format("model '{}' reads images, not tokens", model.name),
@@ -77,6 +96,15 @@ Value model_input(const ModelFile& model, const StepOptions& options, const Scop
   if (shape.size() != 3) fail(model, "input.image", "needs [channels, height, width]");
   for (const std::int64_t size : shape) positive(model, "input.image", size);
   return builder.image_input(shape);
+}
+
+void require_experts(const ModelFile& model, const StepOptions& options, const TrainingStep& step) {
+  if (options.parallel.expert.size == 1) return;
+  for (const Layer& layer : step.layers) {
+    if (layer.kind == "experts") return;
+  }
+  throw parallel_misfit(options.parallel, "expert",
+                        fmt::format("model '{}' has no experts", model.name), "1");
 }
 
 std::string existing(const fs::path& path) {
@@ -125,11 +153,21 @@ TrainingStep build_step(const ModelFile& model, const StepOptions& options) {
     } else if (options.classes != 0) {
       fail(model, "input.classes", fmt::format("model '{}' has no classes", model.name));
     }
+    if (options.parallel.tensor.size > 1 && model.tensor_parallel.empty()) {
+      throw parallel_misfit(
+          options.parallel, "tensor",
+          fmt::format("model '{}' does not say how its layers are cut", model.name),
+          "1, or a model with `tensor_parallel:` (docs/model-format.md)");
+    }
     StepBuilder builder(options);
     const Value input = model_input(model, options, scope, builder);
     expand_model(model, scope, input, builder);
     TrainingStep step = builder.finish();
+    require_experts(model, options, step);
     step.model = model.name;
+    const ParallelOptions& parallel = options.parallel;
+    step.whole_layers =
+        parallel.tensor.size == 1 && parallel.context.size == 1 && parallel.expert.size == 1;
     return step;
   } catch (const ModelError& error) {
     fail(model, "input", error.what(), error.hint);

@@ -30,6 +30,8 @@ struct StepOptions {
   bool channels_last = false;                      // NHWC convolutions
   bool activation_checkpointing = false;
   Recompute recompute = Recompute::blocks;  // what of it is computed again
+  ParallelOptions
+      parallel;  // one rank's share of a replica: tensor, context and expert parallelism
 };
 
 // Finds `name` (or a path ending in .yaml) in the models folders. Throws ConfigError with the known

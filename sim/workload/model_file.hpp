@@ -66,6 +66,8 @@ struct ModelFile {
   std::optional<Expression> classes;
   std::vector<ModelBlock> blocks;
   std::vector<ModelStep> layers;
+  // How layers may be cut over tensor ranks: patterns of names (`*` = any text), the first that fits.
+  std::vector<std::pair<std::string, TensorCut>> tensor_parallel;
   std::optional<std::int64_t> published_parameters;
   std::optional<double> published_multiply_accumulates;
   std::string source;

@@ -31,6 +31,7 @@ class ModelReader : FieldReader {
  private:
   void read_input(const Node& node, ModelFile& model);
   void read_published(const Node& node, ModelFile& model);
+  void read_tensor_plan(const Node& node, ModelFile& model);
   void read_parameters(const Node& node, ModelFile& model, bool derived);
   void read_blocks(const Node& node, ModelFile& model);
   void read_block_signature(const Node& node, ModelBlock& block);
@@ -93,6 +94,28 @@ void ModelReader::read_published(const Node& node, ModelFile& model) {
     model.source = text(*value);
   } else {
     fail(node, "published figures need a `source`");
+  }
+}
+
+void ModelReader::read_tensor_plan(const Node& node, ModelFile& model) {
+  if (node.kind() != Node::Kind::map || node.entries().size() > max_names) {
+    fail(node, fmt::format("needs a map of at most {} patterns of layers to column, row or "
+                           "vocabulary",
+                           max_names));
+    return;
+  }
+  static const std::vector<std::string> words{"column", "row", "vocabulary"};
+  model.tensor_parallel.clear();
+  for (const auto& [pattern, value] : node.entries()) {
+    const std::string word = text(value);
+    const auto found = std::find(words.begin(), words.end(), word);
+    if (found == words.end()) {
+      fail(value, fmt::format("{} is no way to cut a layer", in_quotes(word)),
+           allowed_hint(word, words));
+      continue;
+    }
+    model.tensor_parallel.emplace_back(
+        pattern, static_cast<TensorCut>(1 + std::distance(words.begin(), found)));
   }
 }
 
@@ -210,7 +233,8 @@ void ModelReader::read(const Node& root, ModelFile& model, bool derived) {
     fail(root, "a model file is a map with `layers:`");
     return;
   }
-  std::vector<std::string> keys{"base", "title", "parameters", "input", "published"};
+  std::vector<std::string> keys{"base",  "title",     "parameters",
+                                "input", "published", "tensor_parallel"};
   if (!derived) keys.insert(keys.end(), {"blocks", "layers"});
   check_keys(root, keys);
   if (const auto title = root.find("title")) model.title = text(*title);
@@ -221,6 +245,7 @@ void ModelReader::read(const Node& root, ModelFile& model, bool derived) {
     fail(root, "a model needs `input:`");
   }
   if (const auto published = root.find("published")) read_published(*published, model);
+  if (const auto plan = root.find("tensor_parallel")) read_tensor_plan(*plan, model);
   if (derived) return;
   if (const auto blocks = root.find("blocks")) read_blocks(*blocks, model);
   const auto layers = root.find("layers");

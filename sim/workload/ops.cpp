@@ -34,6 +34,7 @@ const std::string& OpCall::word(std::string_view argument) const {
 
 LayerWriter OpCall::layer() const {
   LayerWriter writer(step, name, kind, block, inputs);
+  writer.sums_gradients_over_tensor(sums_gradients_over_tensor);
   for (std::size_t i = 0; specs != nullptr && i < specs->size(); ++i) {
     const ArgumentSpec& spec = (*specs)[i];
     if (spec.type != ArgumentType::word && integers[i] != not_given) {
@@ -53,7 +54,7 @@ const std::vector<OpSpec>& op_table() {
   static const std::vector<OpSpec> table = [] {
     std::vector<OpSpec> all;
     for (auto* group : {matmul_ops, norm_ops, elementwise_ops, pooling_ops, token_ops,
-                        attention_ops, window_ops, expert_ops}) {
+                        attention_ops, rotary_ops, window_ops, expert_ops}) {
       for (OpSpec& op : group()) all.push_back(std::move(op));
     }
     return all;

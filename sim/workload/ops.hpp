@@ -2,6 +2,7 @@
 // kernels, saved tensors. docs/model-format.md lists them (a test compares).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -11,6 +12,18 @@
 #include "workload/expression.hpp"
 
 namespace lockstep {
+
+// How a layer's weight is cut over the ranks of the tensor axis.
+enum class TensorCut : std::uint8_t {
+  none,        // every rank has all of it
+  column,      // of a product: its outputs
+  row,         // of a product: its inputs
+  vocabulary,  // of an embedding: its rows
+};
+template <>
+struct EnumNames<TensorCut> {
+  static constexpr std::array names{"none", "column", "row", "vocabulary"};
+};
 
 enum class ArgumentType { integer, flag, probability, word };
 
@@ -34,6 +47,8 @@ struct OpCall {
   const std::vector<ArgumentSpec>* specs = nullptr;
   std::vector<std::int64_t> integers = {};  // by position in specs; probabilities in millionths
   std::vector<std::string> words = {};
+  TensorCut cut = TensorCut::none;
+  bool sums_gradients_over_tensor = false;  // of all its parameters
 
   std::int64_t integer(std::string_view argument) const;
   bool given(std::string_view argument) const;
@@ -73,12 +88,15 @@ std::vector<OpSpec> norm_ops();         // batch_norm, layer_norm, rms_norm, gro
 std::vector<OpSpec> elementwise_ops();  // activations, dropout, soft_cap, add, multiply, ...
 std::vector<OpSpec> pooling_ops();      // pooling and shape changes
 std::vector<OpSpec> token_ops();        // embeddings, tokens, loss
-std::vector<OpSpec> attention_ops();    // attention, rotary
+std::vector<OpSpec> attention_ops();    // attention
+std::vector<OpSpec> rotary_ops();       // rotary, append_to_heads
 std::vector<OpSpec> window_ops();       // windows of an image, attention inside them
 std::vector<OpSpec> expert_ops();       // mixture of experts
 
 struct Heads {
   std::int64_t query = 0, key = 0, size = 0, tokens = 0, samples = 0;
+  std::int64_t value = 0;  // features of a head of the values, where they are others than `size`
+  std::int64_t value_size() const { return value != 0 ? value : size; }
 };
 // What happens between the two products of attention whose scores are written to memory.
 struct ScoreRule {
@@ -90,6 +108,16 @@ struct ScoreRule {
 };
 // Writes that attention into `layer`, whose output it does not declare: `out` bytes.
 void emit_scores(LayerWriter& layer, const Heads& heads, const ScoreRule& rule, double out);
+
+// Attention over the ranks of the context axis (ops_context.cpp): in rounds, one for each rank's keys; or
+// as `attention` of all tokens and a part of the heads. Throws ConfigError at `parallel.context`.
+Value emit_rounds(const OpCall& call, const Heads& heads, bool causal);
+Value emit_turned(const OpCall& call, Value (*attention)(const OpCall&));
+
+// Mixture of experts. Throws ModelError when tokens and router do not go together.
+void require_routing(const OpCall& call);
+// The experts of a rank as grouped products, between exchanges of tokens (ops_grouped_experts.cpp).
+Value emit_grouped_experts(const OpCall& call);
 
 // Where several branches or references meet. In place: the sum overwrites the first input.
 Value emit_add(const OpCall& call, bool in_place);

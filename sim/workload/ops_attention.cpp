@@ -1,7 +1,7 @@
-// Multi-head and grouped-query attention, fused (flash) or with materialised scores, and rotary
-// position embedding.
+// Multi-head and grouped-query attention, fused (flash) or with materialised scores.
 #include <fmt/format.h>
 
+#include "parallel/mesh.hpp"
 #include "workload/checked.hpp"
 #include "workload/ops.hpp"
 
@@ -37,11 +37,13 @@ Heads head_shape(const OpCall& call) {
                                  packed ? "query, key and value heads" : "heads"));
   }
   heads.size = features / parts;
+  if (call.given("value_size")) heads.value = call.integer("value_size");
   for (std::size_t i = 1; i < call.inputs.size(); ++i) {
-    if (call.inputs[i].shape[1] != heads.key * heads.size) {
+    const std::int64_t size = i == 1 ? heads.size : heads.value_size();
+    if (call.inputs[i].shape[1] != heads.key * size) {
       throw ModelError(fmt::format("{} has {} features, {} heads of {} need {}",
                                    i == 1 ? "key" : "value", call.inputs[i].shape[1], heads.key,
-                                   heads.size, heads.key * heads.size));
+                                   size, heads.key * size));
     }
   }
   return heads;
@@ -58,8 +60,13 @@ double scores(const Heads& heads) {
 Value fused(const OpCall& call, LayerWriter& layer, const Heads& heads,
             const std::vector<Value>& inputs, bool causal) {
   StepBuilder& step = call.step;
-  const Value y = layer.output({heads.tokens, heads.query * heads.size}, step.matmul_bytes());
+  const Value y =
+      layer.output({heads.tokens, heads.query * heads.value_size()}, step.matmul_bytes());
   const double product = 2 * scores(heads) * heads.size * (causal ? 0.5 : 1);
+  // Weights times values. Backward has three products of one kind and two of the other: 5 halves of both.
+  const double of_values = heads.value == 0 ? product
+                                            : product * static_cast<double>(heads.value) /
+                                                  static_cast<double>(heads.size);
   const double lse = 4.0 * heads.samples * heads.query * heads.tokens;
   double in = 0;
   for (const Value& value : inputs) in += step.bytes(value);
@@ -70,13 +77,14 @@ Value fused(const OpCall& call, LayerWriter& layer, const Heads& heads,
     kernel.k = heads.size;
     kernel.batch = checked_multiply(heads.query, heads.samples);
   };
-  shape(layer.forward(KernelKind::attention, in, out + lse, 2 * product));
+  shape(layer.forward(KernelKind::attention, in, out + lse, product + of_values));
   if (layer.backward_needed()) {
     // Row sums of dO * O; the main kernel; dQ from its fp32 accumulator.
     const double accumulator = 4 * out / step.matmul_bytes();
     Kernel& rows = layer.backward(KernelKind::elementwise, 2 * out, lse + accumulator);
     rows.operators = 0;
-    shape(layer.backward(KernelKind::attention, in + out + 2 * lse, in, 5 * product));
+    shape(layer.backward(KernelKind::attention, in + out + 2 * lse, in,
+                         5 * (product + of_values) / 2));
     Kernel& convert = layer.backward(KernelKind::elementwise, accumulator, out);
     convert.operators = 0;
     layer.workspace(0, accumulator);
@@ -111,7 +119,8 @@ Value plain(const OpCall& call, LayerWriter& layer, const Heads& heads, bool cau
   rule.dropout = call.integer("dropout") != 0;
   rule.learned_bias = call.integer("learned_bias") != 0;
   rule.additions = call.integer("alibi") != 0 || rule.learned_bias ? 1 : 0;
-  const Value y = layer.output({heads.tokens, heads.query * heads.size}, call.step.matmul_bytes());
+  const Value y =
+      layer.output({heads.tokens, heads.query * heads.value_size()}, call.step.matmul_bytes());
   relative_bias(call, layer, heads);
   if (rule.fused_softmax) {
     for (const Value& value : call.inputs) layer.save(value, "query, key, value");
@@ -120,7 +129,7 @@ Value plain(const OpCall& call, LayerWriter& layer, const Heads& heads, bool cau
   return y;
 }
 
-Value attention(const OpCall& call) {
+Value attention_of_whole_sequences(const OpCall& call) {
   const Heads heads = head_shape(call);
   StepBuilder& step = call.step;
   LayerWriter layer = call.layer();
@@ -152,38 +161,20 @@ Value attention(const OpCall& call) {
   return layer.done(y);
 }
 
-// x * cos + rotate_half(x) * sin; cos and sin are tables of the model, nothing of x is saved.
-Value rotary(const OpCall& call) {
-  const Value& x = call.input();
-  if (!x.is_sequence()) throw ModelError("rotary needs a sequence (tokens x features)");
-  const std::int64_t heads = call.integer("heads");
-  if (x.shape[1] % heads != 0) {
-    throw ModelError(fmt::format("{} features are not divisible by {} heads", x.shape[1], heads));
+Value attention(const OpCall& call) {
+  const ParallelOptions& parallel = call.step.options().parallel;
+  if (parallel.context.size == 1) return attention_of_whole_sequences(call);
+  if (parallel.context.exchange == ContextExchange::all_to_all) {
+    return emit_turned(call, attention_of_whole_sequences);
   }
-  StepBuilder& step = call.step;
-  LayerWriter layer = call.layer();
-  const double bytes = step.bytes(x);
-  const auto count = static_cast<double>(step.elements(x));
-  const Value y = layer.output(x.shape, x.element_bytes);
-  layer.views(4, 4);  // into heads, two halves
-  const auto run = [&](bool forward) {
-    const auto kernel = [&](KernelKind kind, double read, double written, double flops) {
-      if (forward) {
-        layer.forward(kind, read, written, flops);
-      } else {
-        layer.backward(kind, read, written, flops);
-      }
-    };
-    kernel(KernelKind::elementwise, bytes, bytes, count);              // * cos
-    kernel(KernelKind::elementwise, bytes / 2, bytes / 2, count / 2);  // negate a half
-    kernel(KernelKind::copy, bytes, bytes, 0);                         // halves swapped
-    kernel(KernelKind::elementwise, bytes, bytes, count);              // * sin
-    kernel(KernelKind::elementwise, 2 * bytes, bytes, count);          // sum
-  };
-  run(true);
-  if (layer.backward_needed()) run(false);
-  layer.workspace(2 * bytes, 2 * bytes);
-  return layer.done(y);
+  if (!call.step.options().fused_attention || call.integer("learned_bias") != 0) {
+    throw parallel_misfit(parallel, "context",
+                          fmt::format("{}: scores that are written to memory are not those of "
+                                      "parts of a sequence",
+                                      call.name),
+                          "exchange: all-to-all, or fused attention");
+  }
+  return emit_rounds(call, head_shape(call), call.integer("causal") != 0);
 }
 
 }  // namespace
@@ -195,6 +186,10 @@ void emit_scores(LayerWriter& layer, const Heads& heads, const ScoreRule& rule, 
   StepBuilder& step = layer.step();
   const std::int64_t t = heads.tokens;
   const std::int64_t batch = checked_multiply(heads.query, heads.samples);
+  const std::int64_t value = heads.value_size();
+  const double queries = heads.value == 0 ? out
+                                          : out * static_cast<double>(heads.size) /
+                                                static_cast<double>(value);  // bytes; keys as many
   const double count = scores(heads);
   const double matrix = count * step.matmul_bytes();
   const bool megatron = rule.fused_softmax;
@@ -207,7 +202,7 @@ void emit_scores(LayerWriter& layer, const Heads& heads, const ScoreRule& rule, 
   // bmm wants contiguous heads: query, key and value are copied out of the projection(s), shared
   // key/value heads repeated.
   if (!megatron) {
-    Kernel& gather = layer.forward(KernelKind::copy, 3 * out, 3 * out);
+    Kernel& gather = layer.forward(KernelKind::copy, 2 * queries + out, 2 * queries + out);
     gather.launches = gather.operators = 3;
   }
   layer.gemm(Pass::forward, t, t, heads.size, batch);
@@ -221,7 +216,7 @@ void emit_scores(LayerWriter& layer, const Heads& heads, const ScoreRule& rule, 
   layer.forward(softmax, triangle, wide, 5 * count);
   elementwise(rule.dropout, wide, wide + count, 10 * count);
   elementwise(casts, wide, matrix, 0);
-  layer.gemm(Pass::forward, t, heads.size, t, batch);
+  layer.gemm(Pass::forward, t, value, t, batch);
   layer.forward(KernelKind::copy, out, out);  // heads back beside each other
 
   if (layer.backward_needed()) {
@@ -229,8 +224,8 @@ void emit_scores(LayerWriter& layer, const Heads& heads, const ScoreRule& rule, 
       if (wanted) layer.backward(KernelKind::elementwise, read, written, count);
     };
     layer.backward(KernelKind::copy, out, out);
-    layer.gemm(Pass::backward, t, t, heads.size, batch);  // to the weights
-    layer.gemm(Pass::backward, t, heads.size, t, batch);  // to the values
+    layer.gemm(Pass::backward, t, t, value, batch);  // to the weights
+    layer.gemm(Pass::backward, t, value, t, batch);  // to the values
     gradient(casts, matrix, wide);
     gradient(rule.dropout, wide + count, wide);
     layer.backward(softmax, 2 * triangle, wide, 4 * count);
@@ -241,13 +236,13 @@ void emit_scores(LayerWriter& layer, const Heads& heads, const ScoreRule& rule, 
     layer.gemm(Pass::backward, t, heads.size, t, batch);  // to the queries
     layer.gemm(Pass::backward, t, heads.size, t, batch);  // to the keys
     if (!megatron) {
-      Kernel& scatter = layer.backward(KernelKind::copy, 3 * out, 3 * out);
+      Kernel& scatter = layer.backward(KernelKind::copy, 2 * queries + out, 2 * queries + out);
       scatter.launches = scatter.operators = 3;
     }
   }
   if (!megatron) {
-    layer.save_new("query", out);
-    layer.save_new("key", out);
+    layer.save_new("query", queries);
+    layer.save_new("key", queries);
     layer.save_new("value", out);
   }
   layer.save_new("softmax", wide);
@@ -268,11 +263,11 @@ std::vector<OpSpec> attention_ops() {
         {"relative_buckets", T::integer, false, 0, 0, 65535},
         {"fused_softmax", T::flag, false, 0},
         {"dropout", T::flag, false, 0},
-        {"tokens_first", T::flag, false, 0}},
+        {"tokens_first", T::flag, false, 0},
+        {"value_size", T::integer, false, not_given, 1}},
        1,
        3,
        attention},
-      {"rotary", {{"heads", T::integer, true, 0, 1}}, 1, 1, rotary},
   };
 }
 

@@ -85,28 +85,20 @@ void expert(LayerWriter& layer, const Routing& r, std::int64_t number) {
 }
 
 Value experts(const OpCall& call) {
+  const bool grouped = call.given("grouped") && call.integer("grouped") != 0;
+  if (grouped || call.step.options().parallel.expert.size > 1) return emit_grouped_experts(call);
   const Value& x = call.input();
   const Value& logits = call.inputs[1];
-  if (!x.is_sequence() || x.tokens) {
-    throw ModelError(
-        fmt::format("experts need a sequence (tokens x features), but get {}", shape_text(x)));
-  }
+  require_routing(call);
   Routing r;
   r.experts = call.integer("count");
   r.top = call.integer("top");
   r.inner = call.integer("inner");
   r.hidden = x.shape[1];
   r.tokens = call.step.rows(x);
-  if (r.top > r.experts) {
-    throw ModelError(fmt::format("{} of {} experts cannot be chosen", r.top, r.experts));
-  }
-  if (logits.shape != std::vector<std::int64_t>{x.shape[0], r.experts}) {
-    throw ModelError(fmt::format("the router gives {}, {} are needed", shape_text(logits),
-                                 fmt::format("{} x {}", x.shape[0], r.experts)),
-                     "from: [tokens, router]");
-  }
   r.each = (checked_multiply(r.tokens, r.top) - 1) / r.experts + 1;
   LayerWriter layer = call.layer();
+  layer.owns_experts(true);
   const Value in = layer.matmul_input(x);
   const Value y = layer.output(x.shape, call.step.matmul_bytes());
   route(layer, r, logits);
@@ -129,13 +121,33 @@ Value experts(const OpCall& call) {
 
 }  // namespace
 
+void require_routing(const OpCall& call) {
+  const Value& x = call.input();
+  const Value& logits = call.inputs[1];
+  const std::int64_t experts = call.integer("count");
+  if (!x.is_sequence() || x.tokens) {
+    throw ModelError(
+        fmt::format("experts need a sequence (tokens x features), but get {}", shape_text(x)));
+  }
+  if (call.integer("top") > experts) {
+    throw ModelError(
+        fmt::format("{} of {} experts cannot be chosen", call.integer("top"), experts));
+  }
+  if (logits.shape != std::vector<std::int64_t>{x.shape[0], experts}) {
+    throw ModelError(fmt::format("the router gives {}, {} are needed", shape_text(logits),
+                                 fmt::format("{} x {}", x.shape[0], experts)),
+                     "from: [tokens, router]");
+  }
+}
+
 std::vector<OpSpec> expert_ops() {
   using T = ArgumentType;
   return {
       {"experts",
        {{"count", T::integer, true, 0, 1, 4096},
         {"inner", T::integer, true, 0, 1},
-        {"top", T::integer, false, 2, 1, 4096}},
+        {"top", T::integer, false, 2, 1, 4096},
+        {"grouped", T::flag, false, not_given}},
        2,
        2,
        experts},

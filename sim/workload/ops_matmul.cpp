@@ -70,6 +70,9 @@ Value linear(const OpCall& call) {
     layer.tied_parameter(call.word("tied_to"), {out, in});
   }
   const bool bias = call.integer("bias") != 0;
+  // A row product's bias is added to the reduced sum, of which a rank may have its tokens only.
+  const TensorOptions& tensor = step.options().parallel.tensor;
+  if (call.cut == TensorCut::row) layer.sums_gradients_over_tensor(tensor.sequence);
   if (bias) layer.parameter("bias", {out}, true);
 
   std::vector<std::int64_t> shape = input.shape;
@@ -81,7 +84,9 @@ Value linear(const OpCall& call) {
   if (input.requires_grad) layer.gemm(Pass::data_gradient, rows, in, out);
   layer.gemm(Pass::weight_gradient, out, in, rows);
   if (bias) bias_gradient(layer, step.bytes(y), static_cast<double>(step.elements(y)), out);
-  layer.save(x, "input");
+  Value kept = x;
+  if (input.kept_storage >= 0) kept.storage = input.kept_storage;
+  layer.save(kept, "input");
   return layer.done(y);
 }
 

@@ -26,10 +26,26 @@ Value embedding(const OpCall& call) {
   layer.parameter("weight", {rows, features});
   const Value y = layer.output({ids.shape[0], features}, step.weight_bytes());
   const auto count = static_cast<double>(step.elements(ids));
+  const bool masked = call.cut == TensorCut::vocabulary;
+  if (masked) {  // ids of other ranks: two comparisons and their union, shifted ids, zeros for them
+    Kernel& ids_kernels = layer.forward(KernelKind::elementwise, 34 * count, 19 * count);
+    ids_kernels.launches = ids_kernels.operators = 5;
+  }
   layer.forward(KernelKind::embedding, 8 * count + step.bytes(y), step.bytes(y));
-  embedding_gradient(layer, static_cast<double>(rows) * features * step.weight_bytes(),
+  if (masked) {
+    layer.forward(KernelKind::elementwise, count, step.bytes(y));
+    layer.backward(KernelKind::elementwise, count + step.bytes(y), step.bytes(y));
+    layer.save_new("mask", count);
+    layer.save_new("ids of this rank", 8 * count);
+  }
+  // DTensor has no rule for a part of the rows: the gradient is that of the whole table, of which a rank
+  // takes its part when the gradient is reduced or used.
+  const TensorOptions& tensor = step.options().parallel.tensor;
+  const std::int64_t table = masked && tensor.copies ? checked_multiply(rows, tensor.size) : rows;
+  if (table != rows) layer.whole_gradient(checked_multiply(table, features));
+  embedding_gradient(layer, static_cast<double>(table) * features * step.weight_bytes(),
                      step.bytes(y), count);
-  layer.save(ids, "ids");
+  if (!masked) layer.save(ids, "ids");
   return layer.done(y);
 }
 
@@ -40,9 +56,11 @@ Value position_embedding(const OpCall& call) {
         "position_embedding needs a sequence (tokens x features), but gets {}", shape_text(x)));
   }
   const std::int64_t length = call.integer("length");
-  if (length < x.shape[0]) {
+  const std::int64_t tokens =
+      checked_multiply(x.shape[0], call.step.options().parallel.context.size);
+  if (length < tokens) {
     throw ModelError(
-        fmt::format("a sequence of {} tokens is longer than the {} positions", x.shape[0], length),
+        fmt::format("a sequence of {} tokens is longer than the {} positions", tokens, length),
         "use a shorter sequence, or more positions");
   }
   StepBuilder& step = call.step;
@@ -97,6 +115,16 @@ Value class_token(const OpCall& call) {
   return layer.done(y);
 }
 
+// Maximum, sum of exponentials and the target's logit of each row, over the vocabulary of all ranks
+// (Megatron-LM, tensor_parallel/cross_entropy.py; PyTorch's loss_parallel).
+void exchange_rows(const OpCall& call, LayerWriter& layer) {
+  if (call.input().placement.features != Placement::Features::split) return;
+  AxisExchange exchange;
+  exchange.kind = ExchangeKind::all_reduce;
+  exchange.bytes = 4.0 * static_cast<double>(call.step.rows(call.input()));
+  for (int i = 0; i < 3; ++i) layer.forward_exchange(exchange);
+}
+
 // The first token's features; backward writes a zeroed gradient of the whole sequence.
 Value select_token(const OpCall& call) {
   const Value& x = call.input();
@@ -112,6 +140,7 @@ Value cross_entropy(const OpCall& call) {
   require_features(call);
   StepBuilder& step = call.step;
   LayerWriter layer = call.layer();
+  exchange_rows(call, layer);
   if (call.integer("fused") != 0) {
     // One kernel each way that works on the logits in their own precision and keeps them and a
     // log-sum-exp per row (flash-attention's and Apex' fused losses).
@@ -151,7 +180,14 @@ Value cross_entropy(const OpCall& call) {
   }
   layer.save_new("log_softmax", bytes);
   if (casts) layer.save_new("log_softmax_full", likelihoods);
-  layer.workspace(upcast ? bytes : 0, upcast ? 2 * bytes : likelihoods);
+  const bool split = call.input().placement.features == Placement::Features::split;
+  const bool copies = step.options().parallel.tensor.copies;
+  // Megatron-LM's split loss turns an fp32 copy of the logits into exponentials, the softmax and its
+  // gradient, all in place (tensor_parallel/cross_entropy.py).
+  if (!split || copies) layer.workspace(upcast ? bytes : 0, upcast ? 2 * bytes : likelihoods);
+  // PyTorch's has exponentials beside the shifted logits, and in backward their sum with the likelihoods'
+  // gradient beside both (torch/distributed/tensor/parallel/loss.py).
+  if (split && copies) layer.workspace(bytes, bytes);
   if (upcast || casts) layer.casts_gradient_last();
   return layer.done(layer.output({}, 4));
 }

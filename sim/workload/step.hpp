@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "parallel/mesh.hpp"
 #include "workload/precision.hpp"
 
 namespace lockstep {
@@ -62,6 +63,14 @@ struct Parameter {
   std::vector<std::int64_t> shape;
   std::int64_t count = 0;  // product of shape
   bool trainable = true;
+  // On a mesh. Its gradient is a sum over the ranks of the tensor axis, each of which has a part of the
+  // tokens or heads that read it (fact H18).
+  bool partial_over_tensor = false;
+  bool expert = false;  // of an expert: other ranks have other experts (fact H5)
+  // Elements of the gradient that backward gives, where it is of more than the parameter; 0 = `count`.
+  std::int64_t gradient_count = 0;
+
+  std::int64_t gradient_elements() const { return gradient_count > 0 ? gradient_count : count; }
 };
 
 // A tensor kept from forward until the backward of the layer that saved it has run.
@@ -73,6 +82,31 @@ struct SavedTensor {
   bool weight_copy = false;  // autocast's half-precision copy of a parameter (fact 22)
   bool mask = false;         // of a dropout: bytes on a GPU, of the output's type on a CPU
   bool with_output = false;  // written by the kernel that writes the output
+  bool held = false;         // by the host's program, not for backward's work
+};
+
+// What the ranks of an axis of the mesh send each other between two layers, or beside one.
+enum class ExchangeKind : std::uint8_t {
+  all_reduce,
+  all_gather,
+  reduce_scatter,
+  all_to_all,
+  shift,  // from each rank to the next of a ring
+};
+// What is computed while an exchange runs.
+enum class Beside : std::uint8_t {
+  nothing,         // what comes next waits for it
+  own_layer,       // the layer's own kernels
+  input_gradient,  // backward, of a product: its input's gradient; its weights' waits
+  weight_gradient  // backward, of an exchange: the weights' gradients of the products that read its
+                   // output, whose inputs' gradients are all there when it starts
+};
+struct AxisExchange {
+  Axis axis = Axis::tensor;
+  ExchangeKind kind = ExchangeKind::all_reduce;
+  double bytes = 0;  // the full logical size, as for collective_cost() (costs/collective.hpp)
+  Beside beside = Beside::nothing;
+  bool host_waits = false;  // for the sizes of what is sent: tokens without a capacity
 };
 
 // How the gradient of a layer's output becomes those of its inputs.
@@ -80,6 +114,13 @@ enum class GradientFlow : std::uint8_t {
   fresh,   // backward allocates one gradient per input
   passes,  // inputs of the output's size get its gradient itself: add, views
   slices,  // inputs get slices of the output's gradient: concat
+};
+
+// Where a part of a model meets another one (workload/partition.hpp).
+enum class Boundary : std::uint8_t {
+  none,
+  receive,  // the output arrives from the part before, which wants its gradient
+  send,     // the input goes to the part after, which gives its gradient
 };
 
 struct Layer {
@@ -110,6 +151,10 @@ struct Layer {
   // Backward's temporaries end in a cast: they are given up before the input's gradient is there.
   bool casts_gradient_last = false;
   double host_backward_workspace_bytes = 0;  // more of it where a CPU computes
+  // On a mesh, in this order: before the layer's own kernels. An exchange is a layer of its own, whose
+  // output is what arrived; backward has its mirror.
+  std::vector<AxisExchange> forward_exchanges, backward_exchanges;
+  Boundary boundary = Boundary::none;
   bool is_loss = false;  // what the network's output is judged by: outside its module
   bool is_attention = false;
   // Inside what activation checkpointing computes again in backward; `keeps_output`: all but this
@@ -123,6 +168,11 @@ bool runs_again(const Layer& layer, const Kernel& kernel);
 // Attention scores and products, linear layers and convolutions; the rest is small beside them.
 bool is_product(const Kernel& kernel);
 bool uses(const std::vector<Kernel>& kernels, KernelKind kind);
+// FLOPs that the model needs of a kernel: a product's. Fused attention's backward computes the scores again,
+// which is a fifth of its FLOPs.
+double model_flops(const Kernel& kernel);
+// Backward's additions of the gradients of an output that several layers read.
+Kernel gradient_sum(int additions, double output_bytes);
 
 // The value of an attribute; `fallback` when the layer has no such one.
 std::int64_t attribute(const Layer& layer, std::string_view name, std::int64_t fallback = 0);
@@ -138,6 +188,11 @@ struct TrainingStep {
   std::int64_t parameter_count = 0;       // trainable, shared parameters counted once
   double forward_flops = 0;               // of the model, without recomputation
   double backward_flops = 0;
+  bool whole_layers =
+      true;  // false: a mesh's rank has a part of layers, as no profile has measured them
 };
+
+// Sets the counts of parameters and FLOPs, which follow from the layers.
+void count_model(TrainingStep& step);
 
 }  // namespace lockstep

@@ -1,0 +1,259 @@
+// Exchanges between tensor-parallel ranks, as layers of their own. Without sequence parallelism they are
+// f and g of Shoeybi et al. 2019; with it those of Korthikanti et al. 2022, section 4.2.2. Which copies
+// they make is read in torch/distributed/_functional_collectives.py and in Megatron-LM's
+// tensor_parallel/mappings.py; facts H11, H12, H16 and H21 of the project's notes.
+#include <fmt/format.h>
+
+#include "parallel/mesh.hpp"
+#include "workload/checked.hpp"
+#include "workload/placement.hpp"
+
+namespace lockstep {
+
+namespace {
+
+constexpr const char* kind_of_exchange = "exchange";
+
+// "layers.0.mlp" of "layers.0.mlp.up_proj"; a layer of the root itself.
+std::string module_of(const std::string& layer) {
+  const std::size_t dot = layer.rfind('.');
+  return dot == std::string::npos ? layer : layer.substr(0, dot);
+}
+
+// One exchange layer in the making.
+struct Exchanging {
+  const OpCall& reader;
+  const Value& value;
+  LayerWriter layer;
+  const TensorOptions& tensor;
+
+  Exchanging(const OpCall& wanted_by, const Value& from, const std::string& name,
+             const std::string& block)
+      : reader(wanted_by),
+        value(from),
+        layer(wanted_by.step, wanted_by.step.unused_name(name), kind_of_exchange, block, {from}),
+        tensor(wanted_by.step.options().parallel.tensor) {}
+
+  AxisExchange of(ExchangeKind kind, double bytes) const {
+    AxisExchange exchange;
+    exchange.axis = Axis::tensor;
+    exchange.kind = kind;
+    exchange.bytes = bytes;
+    return exchange;
+  }
+  AxisExchange beside_weights(ExchangeKind kind, double bytes) const {
+    AxisExchange exchange = of(kind, bytes);
+    if (tensor.overlap == TensorOverlap::backward) exchange.beside = Beside::weight_gradient;
+    return exchange;
+  }
+  void copy(Pass pass, double bytes) {
+    if (pass == Pass::forward) {
+      layer.forward(KernelKind::copy, bytes, bytes);
+    } else if (layer.backward_needed()) {
+      layer.backward(KernelKind::copy, bytes, bytes);
+    }
+  }
+  // Parts of several samples lie in turns: what was gathered is put together once more, and what
+  // is scattered is put in order first.
+  bool joins_samples() const { return tensor.copies && reader.step.options().samples > 1; }
+};
+
+// Of a sequence that the ranks share.
+std::int64_t tokens_of_rank(const OpCall& reader, const Value& value) {
+  const ParallelOptions& parallel = reader.step.options().parallel;
+  const std::int64_t tokens = value.shape.front();
+  if (tokens % parallel.tensor.size != 0) {
+    throw parallel_misfit(parallel, "tensor.sequence",
+                          fmt::format("{}: {} GPUs cannot share {} tokens evenly", reader.name,
+                                      parallel.tensor.size, tokens),
+                          "false, or a sequence that they divide");
+  }
+  return tokens / parallel.tensor.size;
+}
+
+std::vector<std::int64_t> with_tokens(const Value& value, std::int64_t tokens) {
+  std::vector<std::int64_t> shape = value.shape;
+  shape.front() = tokens;
+  return shape;
+}
+
+Value placed(Value value, Placement placement) {
+  value.placement = placement;
+  value.kept_storage = -1;
+  return value;
+}
+
+// Summands become their sum, on every rank.
+Value reduced(const OpCall& reader, const Value& value) {
+  const Layer& from = reader.step.layer(value.layer);
+  Exchanging exchange(reader, value, from.name + ".all_reduce", from.block);
+  const double bytes = reader.step.bytes(value);
+  exchange.layer.forward_exchange(exchange.of(ExchangeKind::all_reduce, bytes));
+  exchange.layer.flow(GradientFlow::passes);
+  if (exchange.tensor.copies) exchange.copy(Pass::forward, bytes);
+  const Value y = exchange.tensor.copies ? exchange.layer.output(value.shape, value.element_bytes)
+                                         : exchange.layer.view_of(value, value.shape);
+  return exchange.layer.done(placed(y, {}));
+}
+
+// Summands become their sum, of which every rank has its tokens.
+Value reduce_scattered(const OpCall& reader, const Value& value) {
+  const Layer& from = reader.step.layer(value.layer);
+  Exchanging exchange(reader, value, from.name + ".reduce_scatter", from.block);
+  const double bytes = reader.step.bytes(value);
+  exchange.layer.forward_exchange(exchange.of(ExchangeKind::reduce_scatter, bytes));
+  exchange.layer.backward_exchange(exchange.of(ExchangeKind::all_gather, bytes));
+  if (exchange.tensor.copies) exchange.copy(Pass::forward, bytes);
+  if (exchange.joins_samples()) exchange.copy(Pass::backward, bytes);
+  exchange.layer.workspace(exchange.tensor.copies ? bytes : 0,
+                           exchange.joins_samples() ? bytes : 0);
+  const Value y =
+      exchange.layer.output(with_tokens(value, tokens_of_rank(reader, value)), value.element_bytes);
+  return exchange.layer.done(placed(y, {Placement::Features::whole, true}));
+}
+
+// Of what every rank has, each keeps its tokens.
+Value scattered(const OpCall& reader, const Value& value, std::int64_t ranks) {
+  const Layer& from = reader.step.layer(value.layer);
+  Exchanging exchange(reader, value, from.name + ".scatter", from.block);
+  const double bytes = reader.step.bytes(value);
+  exchange.copy(Pass::forward, bytes / static_cast<double>(ranks));
+  exchange.layer.backward_exchange(exchange.of(ExchangeKind::all_gather, bytes));
+  if (exchange.joins_samples()) exchange.copy(Pass::backward, bytes);
+  exchange.layer.workspace(0, exchange.joins_samples() ? bytes : 0);
+  const Value y =
+      exchange.layer.output(with_tokens(value, tokens_of_rank(reader, value)), value.element_bytes);
+  return exchange.layer.done(placed(y, {Placement::Features::whole, true}));
+}
+
+// Tokens of all ranks. `product`: the reader's part of the gradient is a summand.
+Value all_gathered(const OpCall& reader, const Value& value, std::int64_t ranks, bool product) {
+  Exchanging exchange(reader, value, module_of(reader.name) + ".all_gather", reader.block);
+  const Value y = exchange.layer.output(with_tokens(value, checked_multiply(value.shape[0], ranks)),
+                                        value.element_bytes);
+  const double bytes = reader.step.bytes(y);
+  exchange.layer.forward_exchange(exchange.of(ExchangeKind::all_gather, bytes));
+  const bool joins = exchange.joins_samples();
+  if (joins) exchange.copy(Pass::forward, bytes);
+  if (product) {
+    exchange.layer.backward_exchange(exchange.beside_weights(ExchangeKind::reduce_scatter, bytes));
+    if (exchange.tensor.copies) exchange.copy(Pass::backward, bytes);
+    exchange.layer.workspace(joins ? bytes : 0, exchange.tensor.copies ? bytes : 0);
+  } else {
+    exchange.copy(Pass::backward, bytes / static_cast<double>(ranks));
+    exchange.layer.workspace(joins ? bytes : 0, 0);
+  }
+  Value result = placed(y, {});
+  if (product && !exchange.tensor.keep_gathered) {
+    result.kept_storage = value.storage;
+    AxisExchange again = exchange.of(ExchangeKind::all_gather, bytes);
+    if (exchange.tensor.overlap == TensorOverlap::backward) again.beside = Beside::input_gradient;
+    reader.step.repeat_in_backward(exchange.layer.index(), again);
+  }
+  return exchange.layer.done(result);
+}
+
+// Features of all ranks: the last dimension is put together by a copy.
+Value features_gathered(const OpCall& reader, const Value& value, std::int64_t ranks) {
+  const Layer& from = reader.step.layer(value.layer);
+  Exchanging exchange(reader, value, from.name + ".all_gather", from.block);
+  std::vector<std::int64_t> shape = value.shape;
+  shape.back() = checked_multiply(shape.back(), ranks);
+  const Value y = exchange.layer.output(shape, value.element_bytes);
+  const double bytes = reader.step.bytes(y);
+  exchange.layer.forward_exchange(exchange.of(ExchangeKind::all_gather, bytes));
+  exchange.copy(Pass::forward, bytes);
+  exchange.copy(Pass::backward, bytes / static_cast<double>(ranks));
+  exchange.layer.workspace(bytes, 0);
+  return exchange.layer.done(placed(y, {}));
+}
+
+// Nothing in forward; in backward the ranks' gradients are summed.
+Value copied_to_ranks(const OpCall& reader, const Value& value, bool shared) {
+  const std::string& name = reader.name;
+  Exchanging exchange(reader, value, (shared ? module_of(name) : name) + ".all_reduce",
+                      reader.block);
+  const double bytes = reader.step.bytes(value);
+  exchange.layer.backward_exchange(exchange.beside_weights(ExchangeKind::all_reduce, bytes));
+  if (exchange.tensor.copies) {
+    exchange.copy(Pass::backward, bytes);
+  } else {
+    exchange.layer.flow(GradientFlow::passes);
+  }
+  return exchange.layer.done(placed(exchange.layer.view_of(value, value.shape), {}));
+}
+
+// The exchange `make` of a value, or that which an earlier reader of `scope` has made.
+template <class Make>
+Value once(const OpCall& reader, const Value& value, const std::string& scope, const char* kind,
+           const Make& make) {
+  const std::string key = fmt::format("{}/{}/{}", value.layer, kind, scope);
+  auto& known = reader.step.exchanged();
+  if (const auto found = known.find(key); found != known.end()) return found->second;
+  const Value result = make();
+  known.emplace(key, result);
+  return result;
+}
+
+Value summed(const OpCall& reader, const Value& value) {
+  return once(reader, value, "", "reduced", [&] { return reduced(reader, value); });
+}
+
+}  // namespace
+
+Value gathered(const OpCall& reader, const Value& value) {
+  const std::int64_t ranks = reader.step.options().parallel.tensor.size;
+  if (value.placement.features == Placement::Features::partial) return summed(reader, value);
+  if (value.placement.features == Placement::Features::split) {
+    return once(reader, value, "", "features",
+                [&] { return features_gathered(reader, value, ranks); });
+  }
+  if (!value.placement.tokens_split) return value;
+  return once(reader, value, reader.block, "gathered",
+              [&] { return all_gathered(reader, value, ranks, false); });
+}
+
+Value gathered_for_product(const OpCall& reader, const Value& value) {
+  const TensorOptions& tensor = reader.step.options().parallel.tensor;
+  if (value.placement.tokens_split) {
+    return once(reader, value, reader.block, "for product",
+                [&] { return all_gathered(reader, value, tensor.size, true); });
+  }
+  const Value whole = gathered(reader, value);
+  if (!whole.requires_grad) return whole;
+  const std::string scope = tensor.shared_exchanges ? reader.block : reader.name;
+  return once(reader, whole, scope, "copied",
+              [&] { return copied_to_ranks(reader, whole, tensor.shared_exchanges); });
+}
+
+Value heads_of_rank(const OpCall& reader, const Value& value, std::int64_t features) {
+  return once(reader, value, "", "heads", [&] {
+    const Layer& from = reader.step.layer(value.layer);
+    Exchanging exchange(reader, value, from.name + ".all_gather", from.block);
+    const double bytes = reader.step.bytes(value) * static_cast<double>(exchange.tensor.size);
+    exchange.layer.forward_exchange(exchange.of(ExchangeKind::all_gather, bytes));
+    exchange.layer.backward_exchange(exchange.of(ExchangeKind::reduce_scatter, bytes));
+    exchange.copy(Pass::forward, bytes);  // the last dimension is put together, or taken apart
+    exchange.copy(Pass::backward, bytes);
+    exchange.layer.workspace(bytes, bytes);
+    std::vector<std::int64_t> shape = value.shape;
+    shape.back() = features;
+    return exchange.layer.done(
+        placed(exchange.layer.output(shape, value.element_bytes), value.placement));
+  });
+}
+
+Value between_products(const OpCall& reader, const Value& value) {
+  const TensorOptions& tensor = reader.step.options().parallel.tensor;
+  if (!tensor.sequence || !value.is_sequence()) return gathered(reader, value);
+  if (value.placement.tokens_split) return value;
+  if (value.placement.features == Placement::Features::partial) {
+    return once(reader, value, "", "scattered sum",
+                [&] { return reduce_scattered(reader, value); });
+  }
+  const Value whole = gathered(reader, value);
+  return once(reader, whole, "", "scattered",
+              [&] { return scattered(reader, whole, tensor.size); });
+}
+
+}  // namespace lockstep
