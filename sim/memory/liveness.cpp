@@ -22,6 +22,9 @@ struct Storage {
   int keeper_inside = never;    // the same within the producer's checkpoint segment
   bool kept = false;  // through recomputation: what an operator that is not run again gave
   bool weight_copy = false;
+  int last_for_weights = -1;  // the last layer whose weights' gradients need it
+  bool for_others = false;    // other backward work needs it
+  bool held = false;          // by the host's program
   std::string_view what;
 };
 
@@ -42,7 +45,7 @@ void find_gradients(const TrainingStep& step, Liveness& result) {
   result.needs_gradient.assign(layers, 0);
   for (int i = 0; i < layers; ++i) {
     const Layer& layer = step.layers[i];
-    bool needs = layer.tied_layer >= 0;
+    bool needs = layer.tied_layer >= 0 || layer.boundary == Boundary::receive;
     for (const Parameter& parameter : layer.parameters) {
       needs = needs || parameter.trainable;
     }
@@ -63,6 +66,12 @@ void LayerLists::finish(std::size_t layers) {
   std::vector<std::size_t> next(begin_.begin(), begin_.end() - 1);
   for (const Item& item : items_) values_[next[item.layer]++] = item.value;
   items_ = {};
+}
+
+bool has_weight_product(const Layer& layer) {
+  return std::any_of(layer.backward.begin(), layer.backward.end(), [](const Kernel& kernel) {
+    return kernel.pass == Pass::weight_gradient && is_product(kernel);
+  });
 }
 
 std::int64_t whole_bytes(double bytes) {
@@ -95,7 +104,7 @@ class LivenessFinder {
     for (const Storage& storage : storages_) add_lives(storage);
     for (LayerLists* lists :
          {&result_.born_in_forward, &result_.die_after_forward, &result_.born_in_recompute,
-          &result_.die_after_recompute, &result_.die_after_backward}) {
+          &result_.die_after_recompute, &result_.die_after_backward, &result_.last_for_weights}) {
       lists->finish(step_.layers.size());
     }
     return std::move(result_);
@@ -144,9 +153,16 @@ class LivenessFinder {
 
   void keep_saved(int i) {
     const Layer& layer = step_.layers[i];
+    const bool splits = has_weight_product(layer);
     for (const SavedTensor& saved : layer.saved) {
       Storage& storage = storages_[saved.storage];
       if (storage.producer < 0) continue;
+      if (splits && !saved.weight_copy && !saved.held) {
+        storage.last_for_weights = i;
+      } else {
+        storage.for_others = storage.for_others || !saved.held;
+        storage.held = storage.held || saved.held;
+      }
       if (saved.produced_by == i) {
         read_by(storage, i);
         storage.kept = storage.kept || (layer.keeps_output && saved.with_output);
@@ -161,9 +177,13 @@ class LivenessFinder {
     }
   }
 
-  int add_tensor(const Storage& storage) {
-    result_.tensors.push_back({storage.bytes, storage.weight_copy, storage.producer, storage.what});
-    return static_cast<int>(result_.tensors.size()) - 1;
+  int add_tensor(const Storage& storage, bool recomputed) {
+    const bool for_weights = storage.last_for_weights >= 0;
+    const int tensor = static_cast<int>(result_.tensors.size());
+    result_.tensors.push_back({storage.bytes, storage.weight_copy, storage.producer, storage.what,
+                               recomputed, for_weights, storage.for_others, storage.held});
+    if (for_weights) result_.last_for_weights.add(storage.last_for_weights, tensor);
+    return tensor;
   }
 
   // The end of a tensor that lives within a checkpoint segment.
@@ -178,7 +198,7 @@ class LivenessFinder {
 
   void add_lives(const Storage& storage) {
     if (storage.producer == never || storage.producer < 0) return;
-    const int tensor = add_tensor(storage);
+    const int tensor = add_tensor(storage, false);
     result_.born_in_forward.add(storage.producer, tensor);
     const bool inside = result_.segment_of[storage.producer] >= 0;
     if (inside && storage.kept) return die_inside(storage, tensor);
@@ -190,7 +210,7 @@ class LivenessFinder {
       result_.die_after_forward.add(std::max(storage.producer, storage.last_reader), tensor);
     }
     if (!inside) return;
-    const int recomputed = add_tensor(storage);
+    const int recomputed = add_tensor(storage, true);
     result_.born_in_recompute.add(storage.producer, recomputed);
     die_inside(storage, recomputed);
   }

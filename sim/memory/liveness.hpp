@@ -41,12 +41,17 @@ struct Liveness {
     bool weight_copy = false;  // autocast's half-precision copy of a parameter (fact 22)
     int layer = 0;             // whose forward allocates it,
     std::string_view what{};   // and as what: "output", or the name of what backward needs
+    bool recomputed = false;   // not forward's own, but what a checkpoint segment makes again
+    bool for_weights = false;  // a product that gives weights' gradients needs it,
+    bool for_others = false;   // other backward work does
+    bool held = false;         // by the host's program
   };
   std::vector<Tensor> tensors;
 
   LayerLists born_in_forward, die_after_forward;      // indices into `tensors`, by layer
   LayerLists born_in_recompute, die_after_recompute;  // layers of checkpoint segments only
   LayerLists die_after_backward;
+  LayerLists last_for_weights;  // of what weights' gradients need: the last layer that does
   std::vector<int> die_after_forward_pass;  // what autocast's cache alone keeps
 
   std::vector<CheckpointSegment> segments;
@@ -58,6 +63,9 @@ struct Liveness {
 // `host`: the step runs on a CPU, where the mask of a dropout has the type of its output; on GPUs
 // it has one byte per element.
 Liveness find_liveness(const TrainingStep& step, bool host);
+
+// Weights' gradients are a product of their own: linear layers and convolutions.
+bool has_weight_product(const Layer& layer);
 
 // Tensor sizes are doubles in the step; nothing that is asked for exceeds this (and no device has
 // it).

@@ -24,7 +24,9 @@ ReplicatedState::ReplicatedState(Tape& tape, const TrainingStep& step, const Liv
     first_of_.push_back(elements_.size());
     for (const Parameter& parameter : layer.parameters) {
       elements_.push_back(parameter.count);
+      gradient_elements_.push_back(parameter.gradient_elements());
       trainable_.push_back(parameter.trainable);
+      experts_.push_back(parameter.expert);
       names_.push_back(parameter.name);
     }
   }
@@ -33,7 +35,9 @@ ReplicatedState::ReplicatedState(Tape& tape, const TrainingStep& step, const Liv
   for (std::size_t i = 0; i < elements_.size(); ++i) {
     if (!trainable_[i]) continue;
     if (elements_[i] > 0) numbers.push_back(updated_.size());
-    updated_.push_back({plan.replicated.updated_share * elements_[i], names_[i]});
+    const double share =
+        experts_[i] ? plan.replicated.updated_share_of_experts : plan.replicated.updated_share;
+    updated_.push_back({share * elements_[i], names_[i]});
   }
   for (const TensorUpdate& other : plan.optimizer.others) {
     updated_[numbers.at(static_cast<std::size_t>(other.tensor))].other = &other;
@@ -94,7 +98,7 @@ void ReplicatedState::parameter_gradients(int layer) {
 
 void ReplicatedState::gradient(std::size_t parameter) {
   const auto& replicated = plan_.replicated;
-  const double bytes = elements_[parameter] * gradient_bytes_;
+  const double bytes = gradient_elements_[parameter] * gradient_bytes_;
   Block fresh = tape_.allocate(MemoryKind::gradients, bytes, {names_[parameter]});
   if (first_part_[parameter] != nothing) {
     // Autograd adds the two out of place.

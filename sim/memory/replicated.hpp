@@ -44,11 +44,13 @@ class ReplicatedState {
   double parameter_bytes_, gradient_bytes_;  // of what backward gives
   double main_gradient_bytes_;               // of what it is added to from step to step; 0 = none
   std::vector<std::int64_t> elements_;       // by parameter, in layer order
-  std::vector<std::size_t> first_of_;        // by layer: its first parameter
-  std::vector<std::uint8_t> trainable_;      // by parameter
-  std::vector<std::string_view> names_;      // by parameter
-  std::vector<UpdatedTensor> updated_;       // trainable parameters
-  std::vector<Block> gradients_;             // by parameter
+  std::vector<std::int64_t> gradient_elements_;
+  std::vector<std::size_t> first_of_;    // by layer: its first parameter
+  std::vector<std::uint8_t> trainable_;  // by parameter
+  std::vector<std::uint8_t> experts_;    // by parameter: of an expert
+  std::vector<std::string_view> names_;  // by parameter
+  std::vector<UpdatedTensor> updated_;   // trainable parameters
+  std::vector<Block> gradients_;         // by parameter
   std::vector<Block> first_part_;  // by parameter: a tied use's gradient, waiting for the other
   std::vector<Block> buckets_;
   Block gradient_shard_ = CachingAllocator::nothing;

@@ -24,6 +24,62 @@ AllocatorOptions allocator_options(const Device& device, double outside_bytes) {
   return options;
 }
 
+PlayedProgram without_pipeline(const TrainingStep& step, int micro_batches) {
+  PlayedProgram program;
+  for (int micro = 0; micro < micro_batches; ++micro) {
+    if (micro >= distinct_micro_batches - 1 && micro + 1 < micro_batches) continue;
+    program.actions.push_back({Deed::forward, 0, micro});
+    program.actions.push_back({Deed::backward, 0, micro});
+  }
+  program.chunks = {{0, static_cast<int>(step.layers.size())}};
+  return program;
+}
+
+namespace {
+
+// Bytes of one micro-batch that a rank holds until the step ends: sent gradients of the chunks whose program
+// waits for no send before its last action, and what arrived at the last part (LayerPlayer::end_backward_of).
+double held_bytes(const JoinedParts& rank, const PlayedProgram& played) {
+  const RankProgram& program = played.actions;
+  const auto is_wait = [](const Action& action) { return action.deed == Deed::gradient_sent; };
+  const auto tail = std::find_if_not(program.rbegin(), program.rend(), is_wait).base();
+  double bytes = 0;
+  for (std::size_t chunk = 0; chunk < played.chunks.size(); ++chunk) {
+    const auto is = [&](Deed deed) {
+      return [deed, chunk](const Action& action) {
+        return action.deed == deed && action.chunk == static_cast<int>(chunk);
+      };
+    };
+    const auto& layers = rank.step.layers;
+    const Layer& first = layers[static_cast<std::size_t>(played.chunks[chunk].first)];
+    const Layer& last = layers[static_cast<std::size_t>(played.chunks[chunk].end - 1)];
+    const bool sends_late = std::any_of(tail, program.end(), is(Deed::gradient_sent)) &&
+                            std::none_of(program.begin(), tail, is(Deed::gradient_sent));
+    const bool keeps_arrivals = played.holding.keep_outputs && last.is_loss &&
+                                std::any_of(program.begin(), program.end(), is(Deed::backward));
+    if (first.boundary == Boundary::receive) {
+      bytes += first.output_bytes * (int{sends_late} + int{keeps_arrivals});
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+PlayedProgram pipelined(const JoinedParts& rank, const RankProgram& program,
+                        const PipelineHolding& holding) {
+  PlayedProgram played{program, {}, true, holding};
+  for (std::size_t i = 0; i < rank.first_layers.size(); ++i) {
+    const bool last = i + 1 == rank.first_layers.size();
+    played.chunks.push_back({rank.first_layers[i], last ? static_cast<int>(rank.step.layers.size())
+                                                        : rank.first_layers[i + 1]});
+  }
+  if (holding.further_micro_batches > 0) {
+    played.held_bytes = holding.further_micro_batches * held_bytes(rank, played);
+  }
+  return played;
+}
+
 namespace {
 
 // What of a plan the walk depends on.
@@ -65,6 +121,13 @@ StepMemory step_memory(const TrainingStep& step, const MemoryPlan& plan, const D
   const bool whole = memory.device <= query.most && memory.retries == 0 && !memory.out_of_memory;
   if (known != nullptr && whole) known->add(plan, memory);
   return memory;
+}
+
+StepMemory pipeline_memory(const JoinedParts& rank, const RankProgram& program,
+                           const PipelineHolding& holding, const MemoryPlan& plan,
+                           const Device& device, const MemoryQuery& query) {
+  return play_program<ReplicatedState>(rank.step, pipelined(rank, program, holding), device,
+                                       plan.communication_bytes, query, plan);
 }
 
 StepMemory server_memory(const ServerPlan& plan, const Device& device) {

@@ -12,6 +12,8 @@
 #include "hardware/device.hpp"
 #include "memory/memory_plan.hpp"
 #include "memory/moments.hpp"
+#include "parallel/schedule.hpp"
+#include "workload/joined_parts.hpp"
 #include "workload/step.hpp"
 
 namespace lockstep {
@@ -49,6 +51,26 @@ struct MemoryQuery {
 
 StepMemory step_memory(const TrainingStep& step, const MemoryPlan& plan, const Device& device,
                        const MemoryQuery& query = {});
+
+// What the host's program of a pipeline holds beside what backward needs.
+struct PipelineHolding {
+  // As PyTorch 2.15: the graph stays from the gradient of a part's input to those of its weights
+  // (stage_backward_input retains it), the model's first part does everything with the latter, losses keep
+  // what arrived at the last part. false: only what products for weights' gradients need stays between the
+  // two (the zero-bubble paper, Megatron-LM).
+  bool keep_outputs = true;
+  // The last part's outputs of all micro-batches, until the next step (PyTorch's `return_outputs`).
+  bool return_outputs = false;
+  // Micro-batches of the step beyond those of the program, which is that of a settled shape
+  // (parallel/schedule.hpp): their batch is there, and what is held to the end of the step.
+  int further_micro_batches = 0;
+};
+
+// Memory of a rank of a pipeline. `program`: its program with messages (with_messages of
+// parallel/schedule.hpp). `plan` is that of the joined parts; its micro-batches are the program's.
+StepMemory pipeline_memory(const JoinedParts& rank, const RankProgram& program,
+                           const PipelineHolding& holding, const MemoryPlan& plan,
+                           const Device& device, const MemoryQuery& query = {});
 
 StepMemory server_memory(const ServerPlan& plan, const Device& device);
 

@@ -1,0 +1,306 @@
+// Plays single layers of a micro-batch on the allocator: activations, their gradients, workspaces and
+// temporaries here, and what is kept of the model by a ModelState.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "memory/host_workspace.hpp"
+#include "memory/liveness.hpp"
+#include "memory/played_program.hpp"
+#include "memory/tape.hpp"
+
+namespace lockstep {
+
+bool is_host(const Device& device);
+AllocatorOptions allocator_options(const Device& device, double outside_bytes);
+
+// The tensors of the model while its steps are played, on a rank that holds all of it
+// (ReplicatedState) or shards (ShardedState). The player calls these around layers and passes.
+template <class S>
+concept ModelState = requires(S state, int layer, bool flag) {
+  state.construct();
+  state.zero_gradients();           // before the first forward of a step
+  state.begin_forward(flag, flag);  // of the first, of the last micro-batch of a step
+  state.before_forward(layer);
+  state.after_forward(layer);
+  state.end_forward();
+  state.begin_backward(flag);  // of the last micro-batch
+  state.before_recomputation(layer);
+  state.before_backward(layer);
+  state.parameter_gradients(layer);  // allocates them
+  state.after_backward(layer);
+  state.end_backward();
+  state.optimizer_step();
+};
+
+// Which half of backward.
+enum class BackwardHalf { both, inputs };
+
+template <ModelState State>
+class LayerPlayer {
+  using Block = Tape::Block;
+  static constexpr Block nothing = CachingAllocator::nothing;
+
+ public:
+  // The state of the model is made of the tape, the step and `tensor_of_step`.
+  template <class... What>
+  LayerPlayer(const TrainingStep& step, const PlayedProgram& program, const Device& device,
+              Tape& tape, const What&... tensor_of_step)
+      : life(find_liveness(step, is_host(device))),
+        state(tape, step, life, tensor_of_step...),
+        step_(step),
+        program_(program),
+        device_(device),
+        tape_(tape) {
+    for (const Layer& layer : step.layers) {
+      kinds_.push_back({uses(layer.forward, KernelKind::gemm),
+                        uses(layer.backward, KernelKind::gemm),
+                        uses(layer.forward, KernelKind::convolution), has_weights(layer),
+                        has_weight_product(layer)});
+    }
+  }
+
+  Liveness life;
+  State state;
+
+  // Layers that follow are of this chunk of the micro-batch.
+  void turn_to(Flight& flight, int chunk) {
+    flight_ = &flight;
+    chunk_ = &flight.chunks[chunk];
+    layers_ = program_.chunks[chunk];
+  }
+  // A backward of the chunk begins.
+  void begin_backward(BackwardHalf half) {
+    half_ = half;
+    last_with_weights_ = layers_.end - 1;
+    while (last_with_weights_ > layers_.first && !kinds_[last_with_weights_].has_weights) {
+      --last_with_weights_;
+    }
+  }
+
+  void allocate(int tensor) {
+    const Liveness::Tensor& tensor_of_step = life.tensors[tensor];
+    flight_->blocks[tensor] =
+        tape_.allocate(MemoryKind::activations, static_cast<double>(tensor_of_step.bytes),
+                       {tensor_of_step.what, step_.layers[tensor_of_step.layer].name});
+  }
+  void release(int tensor) { tape_.free(std::exchange(flight_->blocks[tensor], nothing)); }
+
+  // The gradient of what the chunk's last layer, a "send", sends.
+  int fresh_gradient(int send) {
+    const int input = step_.layers[send].inputs.front();
+    return flight_->gradients.fresh(step_.layers[input].output_bytes, step_.layers[input].name);
+  }
+
+  void forward(int layer) {
+    const Boundary boundary = step_.layers[layer].boundary;
+    tape_.at(MemoryPhase::forward, layer);
+    state.before_forward(layer);
+    for (const int tensor : life.born_in_forward.of(layer)) {
+      // What arrives has had its place since the receive was posted.
+      if (boundary != Boundary::receive || flight_->blocks[tensor] == nothing) allocate(tensor);
+    }
+    compute(layer);
+    for (const int tensor : life.die_after_forward.of(layer)) {
+      if (boundary == Boundary::send) {
+        chunk_->sent.push_back(tensor);
+      } else {
+        release(tensor);
+      }
+    }
+    state.after_forward(layer);
+  }
+
+  void backward(int layer) {
+    const int segment = life.segment_of[layer];
+    tape_.at(MemoryPhase::backward, layer);
+    state.before_backward(layer);
+    if (segment >= 0 && life.segments[segment].last == layer) {
+      recompute(life.segments[segment]);
+      tape_.at(MemoryPhase::backward, layer);
+    }
+    if (life.needs_gradient[layer]) differentiate(layer);
+    for (const int tensor : life.die_after_backward.of(layer)) end_backward_of(tensor, layer);
+    // Autograd drops a node's inputs and saved tensors before it passes the results on.
+    for (const auto& [to, id, slice] : outgoing_) {
+      flight_->gradients.deliver(to, id, slice, step_.layers[to]);
+    }
+    outgoing_.clear();
+    if (half_ == BackwardHalf::both) state.after_backward(layer);
+  }
+
+  // The gradients of the layer's weights, which `inputs` has left; `gradient` is its output's.
+  void weights(int layer, int gradient) {
+    tape_.at(MemoryPhase::backward, layer);
+    if (kinds_[layer].multiplies_backward) matmul_workspace();
+    state.parameter_gradients(layer);
+    flight_->gradients.release(gradient);
+    for (const int tensor : life.last_for_weights.of(layer)) {
+      if (!life.tensors[tensor].recomputed && !life.tensors[tensor].for_others) release(tensor);
+    }
+  }
+
+  void recompute(const CheckpointSegment& segment) {
+    for (int layer = segment.first; layer <= segment.last; ++layer) {
+      tape_.at(MemoryPhase::recomputation, layer);
+      state.before_recomputation(layer);
+      for (const int tensor : life.born_in_recompute.of(layer)) allocate(tensor);
+      if (!step_.layers[layer].keeps_output) compute(layer);
+      for (const int tensor : life.die_after_recompute.of(layer)) release(tensor);
+    }
+  }
+
+  // What stays until the step ends, of chunks whose backward is over: arrivals at the last part; returned
+  // outputs, which stay until the next step begins.
+  std::vector<Block> until_end, returned;
+
+ private:
+  static bool has_weights(const Layer& layer) {
+    return layer.tied_layer >= 0 ||
+           std::any_of(layer.parameters.begin(), layer.parameters.end(),
+                       [](const Parameter& parameter) { return parameter.trainable; });
+  }
+
+  // cuBLAS's, of each call (fact 124), unless it is known to be kept.
+  void matmul_workspace() {
+    if (device_.kept_workspace_bytes > 0) return;
+    tape_.touch(MemoryKind::workspace, device_.matmul_workspace_bytes);
+  }
+
+  void compute(int index) {
+    const Layer& layer = step_.layers[index];
+    if (kinds_[index].multiplies_forward) matmul_workspace();
+    const double workspace = layer.forward_workspace_bytes;
+    if (kinds_[index].convolves) {
+      tape_.free(tape_.try_workspace(workspace));
+    } else {
+      tape_.touch(MemoryKind::temporaries, workspace);
+    }
+    if (is_host(device_)) tape_.free(tape_.try_workspace(on_host(layer).forward));
+  }
+
+  // Backward of layer `layer` was the last that needs the tensor, or the first half of it was.
+  void end_backward_of(int tensor, int layer) {
+    const Liveness::Tensor& tensor_of_step = life.tensors[tensor];
+    if (half_ == BackwardHalf::inputs && stays_for_weights(tensor_of_step, layer)) return;
+    const bool last_part = program_.pipelined && step_.layers[layers_.end - 1].is_loss;
+    const bool arrived = tensor_of_step.layer == layers_.first &&
+                         step_.layers[layers_.first].boundary == Boundary::receive;
+    if (last_part && tensor_of_step.held && program_.holding.return_outputs) {
+      returned.push_back(std::exchange(flight_->blocks[tensor], nothing));
+    } else if (last_part && arrived && half_ == BackwardHalf::both &&
+               program_.holding.keep_outputs) {
+      // PyTorch's schedules keep the losses of a step, whose graphs keep what arrived at the last part
+      // (AccumulateGrad's variable).
+      until_end.push_back(std::exchange(flight_->blocks[tensor], nothing));
+    } else {
+      release(tensor);
+    }
+  }
+
+  // Nothing but weights' gradients needs the tensor once the gradient of layer `layer`'s input is there.
+  bool stays_for_weights(const Liveness::Tensor& tensor, int layer) const {
+    const bool in_graph = tensor.for_weights || tensor.for_others;
+    if (tensor.recomputed || !in_graph) return false;
+    return program_.holding.keep_outputs ? layer <= last_with_weights_ : tensor.for_weights;
+  }
+
+  // The gradient that a chunk's backward begins with, and holds to its end.
+  void take_arrived(int send) {
+    int gradient = flight_->gradients.take(send);
+    if (gradient < 0) gradient = std::exchange(chunk_->arrived, -1);
+    if (gradient < 0) gradient = fresh_gradient(send);
+    flight_->gradients.hold(gradient);
+    chunk_->held.push_back(gradient);
+    outgoing_.push_back({step_.layers[send].inputs.front(), gradient, false});
+  }
+
+  void differentiate(int index) {
+    const Layer& layer = step_.layers[index];
+    if (layer.boundary == Boundary::send) return take_arrived(index);
+    GradientPool& gradients = flight_->gradients;
+    Block scratch = temporary(index, layer.backward_workspace_bytes);
+    const int gradient = gradients.take(index);
+    for (const int input : layer.inputs) {
+      if (input < 0 || !life.needs_gradient[input]) continue;
+      const double bytes = step_.layers[input].output_bytes;
+      const bool slices = layer.flow == GradientFlow::slices;
+      const bool shares =
+          slices || (layer.flow == GradientFlow::passes && bytes == layer.output_bytes);
+      if (shares && gradient >= 0) {
+        gradients.hold(gradient);
+        outgoing_.push_back({input, gradient, slices});
+        continue;
+      }
+      if (layer.casts_gradient_last) tape_.free(std::exchange(scratch, nothing));
+      outgoing_.push_back({input, gradients.fresh(bytes, step_.layers[input].name), false});
+    }
+    if (kinds_[index].multiplies_backward) matmul_workspace();
+    // Autocast's gradient is half precision first, in what the half-precision weight leaves: as large.
+    if (!leaves_weights(index)) {
+      state.parameter_gradients(index);
+    } else if (gradient >= 0) {
+      gradients.hold(gradient);
+      chunk_->for_weights.emplace_back(index, gradient);
+    }
+    if (is_host(device_)) tape_.free(tape_.try_workspace(on_host(layer).backward));
+    tape_.free(scratch);
+    if (layer.boundary == Boundary::receive) return depart(layer, gradient);
+    gradients.release(gradient);
+  }
+
+  // This half of backward leaves the layer's weights for the other.
+  bool leaves_weights(int layer) const {
+    if (half_ == BackwardHalf::both) return false;
+    return program_.holding.keep_outputs ? kinds_[layer].has_weights
+                                         : kinds_[layer].has_weight_product;
+  }
+
+  // The gradient for the part before: a message, unless that part is this rank's too.
+  void depart(const Layer& receive, int gradient) {
+    if (half_ == BackwardHalf::inputs && program_.holding.keep_outputs && gradient >= 0) {
+      flight_->gradients.hold(gradient);  // as the input's gradient
+      chunk_->held.push_back(gradient);
+    }
+    if (receive.inputs.empty()) {
+      chunk_->leaving = gradient;
+    } else {
+      flight_->gradients.release(gradient);
+    }
+  }
+
+  // cuDNN takes an algorithm with less workspace where memory is short (fact 126); other
+  // temporaries are tensors that an operator needs.
+  Block temporary(int layer, double bytes) {
+    if (kinds_[layer].convolves) return tape_.try_workspace(bytes);
+    return tape_.allocate(MemoryKind::temporaries, bytes);
+  }
+
+  HostWorkspace on_host(const Layer& layer) const {
+    return host_workspace(layer, parameter_bytes(step_.precision));
+  }
+
+  const TrainingStep& step_;
+  const PlayedProgram& program_;
+  const Device& device_;
+  Tape& tape_;
+  struct Kinds {
+    bool multiplies_forward, multiplies_backward, convolves, has_weights, has_weight_product;
+  };
+  std::vector<Kinds> kinds_;  // of kernels, by layer
+  // Of the action in hand.
+  Flight* flight_ = nullptr;
+  Flight::Chunk* chunk_ = nullptr;
+  LayerRange layers_;
+  BackwardHalf half_ = BackwardHalf::both;
+  int last_with_weights_ = 0;
+  struct Outgoing {
+    int to, gradient;
+    bool slice;
+  };
+  std::vector<Outgoing> outgoing_;  // of the layer in hand
+};
+
+}  // namespace lockstep
