@@ -17,13 +17,16 @@ namespace lockstep {
 struct LayerCost {
   QueuedWork forward;
   QueuedWork backward;  // includes recomputation when the layer is checkpointed
+  // The part of `backward` that is gradients of weights, and the rest of it.
+  QueuedWork weight_gradient, input_gradient;
   // Device seconds of `forward.busy` + `backward.busy` limited by memory bandwidth; for
   // explanations.
   double memory_bound = 0;
   // Device seconds beyond the floors of the launches, by what limits them: what a collective that
   // runs beside slows down (costs/interference.hpp).
   double arithmetic = 0, streaming = 0;
-  std::string_view name{};  // of the step's layer; "" = nobody said it
+  std::string_view name{};       // of the step's layer; "" = nobody said it
+  const Layer* layer = nullptr;  // whose exchanges are laid out; null = it has none
 };
 
 struct OptimizerSpec;  // costs/optimizer.hpp

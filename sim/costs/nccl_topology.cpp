@@ -119,7 +119,7 @@ NodeLinks node_links(const Machine& machine, const CommGroup& group) {
     links.capacity = nvlink_speed(cc) * machine.nvlink.links_per_gpu;
     return links;
   }
-  const int last = group.first_local + ranks - 1;
+  const int last = group.first_local + (ranks - 1) * group.stride;
   const bool one_switch =
       group.first_local / machine.pcie.gpus_per_switch == last / machine.pcie.gpus_per_switch;
   links.crosses_sockets =

@@ -22,6 +22,7 @@ struct CommGroup {
                        // share the node's NICs; their GPUs are distinct
   int first_local = 0;
   int absent = 0;  // so many ranks the last node has fewer than the others
+  int stride = 1;  // between neighbouring ranks of a node
   int axis = 0;    // tells groups of the same shape apart that have communicators of their own
 
   int ranks() const { return ranks_per_node * nodes - absent; }

@@ -255,6 +255,7 @@ class ProfileCosts final : public ComputeCosts {
   void answer(LayerCost& cost, const Layer& layer, const Times& times,
               Provenance provenance) const {
     const double modelled = cost.forward.busy + cost.backward.busy;
+    const double modelled_backward = cost.backward.busy;
     const ProfileHost& host = profile_->host;
     // What an operator of a measured pass costs the host has all its launches in it.
     const auto known = [&](double measured, double otherwise) {
@@ -270,7 +271,14 @@ class ProfileCosts final : public ComputeCosts {
       cost.backward.provenance = provenance;
       if (all_runs_again(layer)) cost.backward = append(cost.forward, cost.backward);
     }
-    // The profile does not say what limits a layer; keep the model's shares.
+    // The profile does not divide backward; keep the model's shares.
+    if (modelled_backward > 0) {
+      const double factor = cost.backward.busy / modelled_backward;
+      for (QueuedWork* part : {&cost.weight_gradient, &cost.input_gradient}) {
+        *part = scaled(*part, factor, 1);
+      }
+    }
+    // Nor does it say what limits a layer.
     if (modelled <= 0) return;
     const double factor = (cost.forward.busy + cost.backward.busy) / modelled;
     for (double* share : {&cost.memory_bound, &cost.arithmetic, &cost.streaming}) *share *= factor;
@@ -297,7 +305,7 @@ class ProfileCosts final : public ComputeCosts {
 }  // namespace
 
 const ProfileModel* measured_model(const Profile& profile, const TrainingStep& step) {
-  if (step.samples <= 0) return nullptr;
+  if (step.samples <= 0 || !step.whole_layers) return nullptr;
   const double input = step.input_bytes / static_cast<double>(step.samples);
   for (const ProfileModel& model : profile.models) {
     if (model.model == step.model && model.precision == step.precision &&

@@ -41,8 +41,13 @@ QueuedWork RooflineCosts::run(const std::vector<Kernel>& kernels, int element_by
     const bool streams = time.memory > time.compute;
     if (streams) cost.memory_bound += time.total;
     (streams ? cost.streaming : cost.arithmetic) += time.total - floor;
-    work =
-        append(work, dispatched(operator_seconds, kernel.operators, kernel.launches, time.total));
+    const QueuedWork next =
+        dispatched(operator_seconds, kernel.operators, kernel.launches, time.total);
+    work = append(work, next);
+    if (kernel.pass == Pass::forward) continue;
+    QueuedWork& part =
+        kernel.pass == Pass::weight_gradient ? cost.weight_gradient : cost.input_gradient;
+    part = append(part, next);
   }
   return work;
 }
@@ -58,7 +63,9 @@ LayerCost RooflineCosts::layer(const TrainingStep& step, std::size_t index) cons
     std::vector<Kernel> again;
     std::copy_if(layer.forward.begin(), layer.forward.end(), std::back_inserter(again),
                  [&](const Kernel& kernel) { return runs_again(layer, kernel); });
-    cost.backward = append(run(again, bytes, rates_.forward_operator, cost), cost.backward);
+    const QueuedWork recomputed = run(again, bytes, rates_.forward_operator, cost);
+    cost.backward = append(recomputed, cost.backward);
+    cost.input_gradient = append(recomputed, cost.input_gradient);
   }
   return cost;
 }

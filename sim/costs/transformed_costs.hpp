@@ -32,7 +32,8 @@ class TransformedCosts final : public ComputeCosts {
       return values;
     };
     LayerCost cost = answers.front();
-    for (auto part : {&LayerCost::forward, &LayerCost::backward})
+    for (auto part : {&LayerCost::forward, &LayerCost::backward, &LayerCost::weight_gradient,
+                      &LayerCost::input_gradient})
       cost.*part = rule_.work(each(part));
     for (auto part : {&LayerCost::memory_bound, &LayerCost::arithmetic, &LayerCost::streaming}) {
       cost.*part = rule_.seconds(each(part));

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/range.hpp"
+#include "engine/streams.hpp"
 
 namespace lockstep {
 
@@ -23,8 +24,8 @@ Communicator::Communicator(std::string name, int lanes, const std::vector<std::v
 }
 
 Event Communicator::start(const TransferSpec& spec, const HostClock& host, const Event& after,
-                          const Event& issued) {
-  auto done = std::make_shared<Event::State>();
+                          const Event& issued, std::shared_ptr<Event::State> done) {
+  if (!done) done = std::make_shared<Event::State>();
   done->communicator = this;
   Observer::Number launch = 0;
   if (watch_) {
@@ -194,7 +195,7 @@ Gap Communicator::divide(const Event::State& state, std::span<const double> rank
   Gap sum;
   if (windows_.forgotten(state.serial)) return sum;  // over before any lane's position
   std::size_t lane = 0;
-  if (windows_.together()) {
+  if (windows_.together() && !receiver_) {
     const double earliest = range_of(positions).smallest;
     std::size_t first = state.serial;  // of those that any lane may have stood still for
     while (first > windows_.first() && windows_.at(first - 1, 0).end > earliest) --first;
@@ -209,18 +210,24 @@ Gap Communicator::divide(const Event::State& state, std::span<const double> rank
     idle_before(state, lane, positions[lane], [&](WaitCause cause, double start, double end) {
       double& part = cause == WaitCause::communication ? gap.exposed
                      : cause == WaitCause::host_bound  ? gap.host_bound
+                     : cause == WaitCause::bubble      ? gap.bubble
                                                        : gap.waiting;
       part += end - start;
     });
     sum.exposed += ranks[lane] * gap.exposed;
     sum.host_bound += ranks[lane] * gap.host_bound;
     sum.waiting += ranks[lane] * gap.waiting;
+    sum.bubble += ranks[lane] * gap.bubble;
     steps.communicating[lane] += gap.exposed;
-    steps.waiting[lane] += gap.waiting;
+    steps.waiting[lane] += gap.waiting + gap.bubble;
     positions[lane] =
         std::max(positions[lane], windows_.at(state.serial, windows_.group_of(lane)).end);
   }
   return sum;
+}
+
+void Communicator::forget(double time) {
+  windows_.forget(receiver_ ? std::min(time, receiver_->earliest()) : time);
 }
 
 void Communicator::tell(const Operation& operation) const {

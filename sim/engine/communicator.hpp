@@ -26,7 +26,10 @@ class Communicator final : public Waker {
   const CollectiveWindows& windows() const { return windows_; }
   // Ready per lane when its host has come this far and both events have happened.
   Event start(const TransferSpec& spec, const HostClock& host, const Event& after,
-              const Event& issued = {});
+              const Event& issued = {}, std::shared_ptr<Event::State> done = nullptr);
+  // From now on it carries messages to another rank group, lane by lane: time before a message starts
+  // is bubble, and its window is kept until both groups are past it.
+  void sends_to(const class ComputeStream& receiver) { receiver_ = &receiver; }
   // Its program: returns when the world closes and nothing is queued.
   Program serve();
   void close();
@@ -41,7 +44,7 @@ class Communicator final : public Waker {
   void idle_before(const Event::State& state, std::size_t lane, double from, Tell&& tell) const;
   // No position that divide() will be asked about is before `time` any more: drops the windows that
   // ended by then in every group.
-  void forget(double time) { windows_.forget(time); }
+  void forget(double time);
 
  private:
   struct Operation {
@@ -80,6 +83,7 @@ class Communicator final : public Waker {
   bool advancing_ = false;
   Bell bell_;
   bool closing_ = false;
+  const class ComputeStream* receiver_ = nullptr;
 };
 
 // When the lane may take part: it is ready, and the collective before this one is over.
@@ -110,7 +114,9 @@ void Communicator::idle_before(const Event::State& state, std::size_t lane, doub
   };
   for (; serial <= state.serial; ++serial) {
     const Window& next = windows_.at(serial, group);
-    if (next.start > from) {
+    if (receiver_) {
+      idle(WaitCause::bubble, next.start);
+    } else if (next.start > from) {
       const Event::State& ready = *windows_.collective(serial).state;
       if (const Event::State* before = collective_before(ready)) {
         before->communicator->idle_before(*before, lane, from, tell);

@@ -14,6 +14,7 @@ struct Gap {
   double exposed = 0;     // this or an earlier collective was running
   double host_bound = 0;  // the own host had not issued the next one yet
   double waiting = 0;     // others had not arrived
+  double bubble = 0;      // the other stage had not: point to point
 };
 
 // Of lanes that have their collectives together, in groups of wide_lanes: returns how many lanes were

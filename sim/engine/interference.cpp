@@ -46,6 +46,12 @@ void Interference::runs_beside(const CollectiveWindows& collectives) {
   walk_.resize(beside_.size());
 }
 
+double Interference::beside(Phase phase, const TransferSpec& spec) const {
+  if (!on()) return 1;
+  return std::max(1.0, slowdown_(phase, {spec.channels, spec.hbm_bytes_per_second, spec.cores,
+                                         spec.compute_speed}));
+}
+
 int Interference::kind_of(const TransferSpec& spec) {
   const Occupancy taken{spec.channels, spec.hbm_bytes_per_second, spec.cores, spec.compute_speed};
   const auto known = std::find(kinds_.begin(), kinds_.end(), taken) - kinds_.begin();

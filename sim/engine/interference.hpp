@@ -44,6 +44,8 @@ class Interference {
 
   Interference(Slowdown slowdown, std::size_t lanes, Executor& executor);
   bool on() const { return static_cast<bool>(slowdown_); }
+  // How much longer work takes while this transfer alone runs beside it.
+  double beside(Phase phase, const TransferSpec& spec) const;
 
   // From now on these collectives run beside the lanes' compute.
   void runs_beside(const CollectiveWindows& collectives);

@@ -119,6 +119,30 @@ void RankGroup::Impl::compute(Phase phase, const QueuedWork& work, WorkLabel lab
   stream.push(std::move(item));
 }
 
+void RankGroup::compute(Phase phase, const Communicator& communicator, const ExchangedWork& work) {
+  ComputeStream::Item item;
+  item.kind = ComputeStream::Item::Kind::exchanged;
+  item.phase = phase;
+  item.work = work.issued;
+  item.factors = impl_->factors;
+  item.host = impl_->host;
+  impl_->host.offset += work.issued.host;
+  item.exchanged = &work;
+  item.groups = &communicator.windows();
+  Links& links = impl_->network.links();
+  for (const ExchangedWork::Beat& beat : work.beats) {
+    item.exchange_seconds.push_back(lone_seconds(*beat.exchange, links));
+  }
+  for (const auto& [spec, times] : work.transfers) {
+    const double seconds = lone_seconds(*spec, links) - spec->latency_seconds;
+    for (int i = 0; i < times; ++i) {
+      links.count(*spec, seconds);
+      impl_->links.count(*spec, seconds);
+    }
+  }
+  impl_->stream.push(std::move(item));
+}
+
 Factors RankGroup::Impl::factors_of(const QueuedWork& work) const {
   if (device_of_lane.empty() || same_everywhere(work)) return factors;
   std::vector<double> lanes = factors->lanes;
@@ -146,6 +170,14 @@ Event RankGroup::record() {
   return event;
 }
 
+void RankGroup::post(const Event& event) {
+  ComputeStream::Item item;
+  item.kind = ComputeStream::Item::Kind::post;
+  item.event = event;
+  item.host = impl_->host;
+  impl_->stream.push(std::move(item));
+}
+
 Communicator& RankGroup::add_communicator(const std::string& name,
                                           std::vector<std::vector<int>> groups) {
   Communicator& made = impl_->all_communicators.emplace_back(
@@ -157,6 +189,12 @@ Communicator& RankGroup::add_communicator(const std::string& name,
 Event RankGroup::start(Communicator& communicator, const TransferSpec& spec, const Event& after) {
   ++impl_->collectives;
   return communicator.start(spec, impl_->host, after, impl_->one_thread ? record() : Event{});
+}
+
+void RankGroup::start(Communicator& communicator, const TransferSpec& spec, const Event& after,
+                      const Event& posted, const Event& done) {
+  ++impl_->collectives;
+  communicator.start(spec, impl_->host, after, posted, done.state());
 }
 
 StreamId RankGroup::add_stream(const std::string& name, WaitCause cause) {

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "costs/named_work.hpp"
+#include "engine/exchanged_work.hpp"
 #include "engine/program.hpp"
 #include "engine/transfer.hpp"
 #include "results/record.hpp"
@@ -59,7 +60,15 @@ struct Occupancy {
 };
 
 // Why a stream other than the compute stream is waited for: where wait() books the gap.
-enum class WaitCause { communication, data_loading, waiting, copies, host_bound, optimizer };
+enum class WaitCause {
+  communication,
+  data_loading,
+  waiting,
+  copies,
+  host_bound,
+  optimizer,
+  bubble
+};
 
 // A point in time per lane, known once the work before it is done: a recorded stream position, the
 // end of a collective or of a copy. Cheap to copy. A default Event lies in the past.
@@ -153,10 +162,15 @@ class RankGroup {
   void compute(Phase phase, const QueuedWork& work, std::string_view name = {});
   // The same, with parts that an observer is told one by one; the work outlives the run.
   void compute(Phase phase, const NamedWork& work);
+  // Layers with exchanges between them, of lanes of each group that begin together; the host's time to issue
+  // the exchanges is in `work`. Nothing else may run beside them, and nobody may observe.
+  void compute(Phase phase, const Communicator& communicator, const ExchangedWork& work);
   void wait(const Event& event);  // the compute stream waits; the gap is booked by what is waited
                                   // for: running transfers exposed_communication, late ranks
                                   // waiting, own late issue host_bound, streams by their WaitCause
   Event record();                 // the compute stream's present position
+  // Completes `event`: the compute stream is here, and the host has issued this.
+  void post(const Event& event);
 
   // --- communication `groups` = a
   // partition of the lanes; empty = all lanes together.
@@ -166,6 +180,9 @@ class RankGroup {
   // ready and the group's earlier ones have ended. Host time to issue it is the caller's: host()
   // before.
   Event start(Communicator& communicator, const TransferSpec& spec, const Event& after = {});
+  // The same, when `posted` has happened as well; the end of the transfer completes `done`.
+  void start(Communicator& communicator, const TransferSpec& spec, const Event& after,
+             const Event& posted, const Event& done);
   // --- other streams
   StreamId add_stream(const std::string& name, WaitCause cause = WaitCause::communication);
   // Queues `seconds` of work behind the stream's earlier work; begins at max(stream, host, after).

@@ -79,6 +79,9 @@ void ComputeStream::process(const Item& item) {
       compute(item);
       if (watch_) tell_computed(item, nullptr);
       break;
+    case Item::Kind::exchanged:
+      compute_exchanged(item);
+      break;
     case Item::Kind::wait:
       wait(*item.event.state());
       if (watch_) watch_->waited(*item.event.state(), device_);
@@ -89,6 +92,15 @@ void ComputeStream::process(const Item& item) {
         state.common = device_[0];
       } else {
         state.lanes = device_;
+      }
+      state.complete();
+      break;
+    }
+    case Item::Kind::post: {
+      Event::State& state = *item.event.state();
+      state.lanes = device_;
+      for (std::size_t lane = 0; lane < device_.size(); ++lane) {
+        state.lanes[lane] = std::max(state.lanes[lane], item.host.at(lane));
       }
       state.complete();
       break;
@@ -172,6 +184,9 @@ void ComputeStream::book_idle(WaitCause cause, double seconds) {
     case WaitCause::optimizer:  // on the host
       sums_.split.optimizer += seconds;
       break;
+    case WaitCause::bubble:
+      sums_.split.bubble += seconds;
+      break;
   }
 }
 
@@ -182,6 +197,7 @@ void ComputeStream::wait(const Event::State& state) {
     sums_.split.exposed_communication += gap.exposed;
     sums_.split.host_bound += gap.host_bound;
     sums_.split.waiting += gap.waiting;
+    sums_.split.bubble += gap.bubble;
   } else {
     double gap_sum = 0;
     for (std::size_t lane = 0; lane < device_.size(); ++lane) {

@@ -33,7 +33,16 @@ struct Repetition {
 class ComputeStream final : public Waker {
  public:
   struct Item {
-    enum class Kind { compute, wait, record, end_step, mark, repeat } kind = Kind::compute;
+    enum class Kind {
+      compute,
+      exchanged,
+      wait,
+      record,
+      post,
+      end_step,
+      mark,
+      repeat
+    } kind = Kind::compute;
     Phase phase = Phase::forward;
     QueuedWork work;
     Factors factors;
@@ -42,6 +51,10 @@ class ComputeStream final : public Waker {
     WorkLabel label;
     Mark* mark = nullptr;  // to fill
     std::shared_ptr<const Repetition> repetition;
+    // exchanged: what is done, the seconds of each exchange, and whose lanes wait for each other.
+    const ExchangedWork* exchanged = nullptr;
+    std::vector<double> exchange_seconds;
+    const CollectiveWindows* groups = nullptr;
   };
 
   ComputeStream(std::vector<double> ranks_per_lane, Interference& interference, Executor& executor,
@@ -68,6 +81,7 @@ class ComputeStream final : public Waker {
   void process(const Item& item);
   bool host_never_binds(const Item& item) const;
   void compute(const Item& item);
+  void compute_exchanged(const Item& item);
   Program compute_beside_collectives(const Item& item);
   double end_beside_collectives(const Item& item);
   void finish_beside_collectives(const Item& item);

@@ -4,6 +4,7 @@
 #include <deque>
 #include <utility>
 
+#include "engine/channel.hpp"
 #include "engine/rank_group.hpp"
 
 namespace lockstep {
@@ -33,6 +34,7 @@ struct World::Impl {
   Observer* observer;
   std::deque<Communicator> communicators;
   std::deque<RankGroup> groups;
+  std::deque<Channel> channels;
   int programs = 0;  // spawned and not over
 };
 
@@ -68,6 +70,14 @@ void World::set_capacity(LinkId link, double bytes_per_second) {
 RankGroup& World::add_ranks(RankGroupSpec spec) {
   return impl_->groups.emplace_back(std::make_unique<RankGroup::Impl>(
       std::move(spec), impl_->network, impl_->communicators, impl_->observer));
+}
+
+Channel& World::add_channel(const std::string& name, RankGroup& from, RankGroup& to) {
+  std::vector<std::vector<int>> lanes;
+  for (int lane = 0; lane < from.lanes(); ++lane) lanes.push_back({lane});
+  Communicator& carrier = from.add_communicator(name, lanes);
+  carrier.sends_to(to.impl().stream);
+  return impl_->channels.emplace_back(from, to, carrier);
 }
 
 ProgramId World::spawn(const std::string& name, Program program, double at) {

@@ -22,6 +22,8 @@
 
 namespace lockstep {
 
+class Channel;  // engine/channel.hpp
+
 struct WorldOptions {
   NetworkKind network = NetworkKind::flow;
   // SimGrid once per process, ever: callers that simulate several points on it fork one child per
@@ -49,6 +51,8 @@ class World {
   // From now on; transfers under way feel it.
   void set_capacity(LinkId link, double bytes_per_second);
   RankGroup& add_ranks(RankGroupSpec spec);
+  // Messages from every lane of `from` to the same lane of `to`, which has as many.
+  Channel& add_channel(const std::string& name, RankGroup& from, RankGroup& to);
 
   // Programs begin at `at`, or now if that has passed.
   ProgramId spawn(const std::string& name, Program program, double at = 0);

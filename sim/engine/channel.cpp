@@ -1,0 +1,36 @@
+// Matches the n-th send with the n-th receive.
+#include "engine/channel.hpp"
+
+#include <algorithm>
+
+#include "engine/event_state.hpp"
+
+namespace lockstep {
+
+Event Channel::send(const TransferSpec& spec, const Event& after) {
+  const Message matched = message(sent_++);
+  from_.start(carrier_, spec, after, matched.posted, matched.arrived);
+  drop_matched();
+  return matched.arrived;
+}
+
+Event Channel::receive() {
+  const Message matched = message(received_++);
+  to_.post(matched.posted);
+  drop_matched();
+  return matched.arrived;
+}
+
+Channel::Message& Channel::message(std::size_t number) {
+  while (first_ + messages_.size() <= number) {
+    messages_.push_back(
+        {Event(std::make_shared<Event::State>()), Event(std::make_shared<Event::State>())});
+  }
+  return messages_[number - first_];
+}
+
+void Channel::drop_matched() {
+  for (; first_ < std::min(sent_, received_); ++first_) messages_.pop_front();
+}
+
+}  // namespace lockstep
