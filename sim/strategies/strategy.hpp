@@ -16,9 +16,12 @@
 #include "engine/observer.hpp"
 #include "hardware/machine.hpp"
 #include "memory/step_memory.hpp"
+#include "parallel/mesh.hpp"
+#include "parallel/schedule.hpp"
 #include "results/record.hpp"
 #include "strategies/common/idle_options.hpp"
 #include "strategies/common/straggler_options.hpp"
+#include "workload/partition.hpp"
 #include "workload/step.hpp"
 
 namespace lockstep {
@@ -41,9 +44,13 @@ struct Simulation {
 // count) point of a scenario.
 struct Job {
   Machine machine;
-  int gpus = 1;
+  Mesh mesh;
   std::shared_ptr<const TrainingStep> step;  // of one micro-batch on one GPU; never null
   int accumulation = 1;                      // micro-batches per optimizer step
+  // How a replica of the model is spread over GPUs. With a pipeline: the parts of the step, one for each chunk
+  // of each stage; none = the step is one part.
+  std::shared_ptr<const std::vector<ModelPart>> parts;
+  ParallelOptions parallel;
   OptimizerSpec optimizer;
   double gradient_clipping = 0;  // max norm; 0 = off
   std::shared_ptr<const ComputeCosts> costs;
@@ -60,6 +67,11 @@ struct Job {
   Simulation simulation{};
 };
 
+// Its pipeline in numbers; one stage with one chunk without.
+PipelineShape pipeline_shape(const Job& job);
+// The job of one part of the model. Costs refer to `job`.
+Job part_job(const Job& job, std::size_t part);
+
 // Simulated behaviour of the steady state (the first step apart).
 struct StrategyResult {
   // One entry for each simulated optimizer step after the first; for the steady state alone, where
@@ -73,8 +85,9 @@ struct StrategyResult {
   bool phases = false;  // the simulated steps stand for the whole run, however long it is
   // Mean step after the warm-up; absent = there is no warm-up.
   std::optional<double> later_step_seconds;
-  StepSplit split;               // mean over ranks and steps after the first; sums to the mean step
-  std::vector<RankTimes> ranks;  // the same rank by rank, ascending; those alike are one
+  StepSplit split;  // mean over ranks and steps after the first; sums to the mean step
+  std::vector<StageRecord> stages;  // of a pipeline: the same by stage, and its memory
+  std::vector<RankTimes> ranks;     // the same rank by rank, ascending; those alike are one
   std::optional<double> step_without_stragglers;  // where the point asks for it
   // Means of several seeds, this one's first, where the point asks for it and anything is drawn.
   std::vector<double> step_of_seed, staleness_of_seed;
@@ -91,6 +104,8 @@ struct StrategyResult {
 // Who updates the parameters.
 enum class Updater { device, own_host, servers_host };
 
+MemoryUse fullest(const std::vector<MemoryUse>& stages);
+
 class Strategy {
  public:
   virtual ~Strategy() = default;
@@ -98,8 +113,13 @@ class Strategy {
   // Throws ConfigError, without a place in a file, when the options do not fit the job; so do
   // memory() and communication().
   virtual StrategyResult simulate(const Job& job) const = 0;
-  // Memory of the fullest device, without simulating.
-  virtual MemoryUse memory(const Job& job, const MemoryQuery& query = {}) const = 0;
+  // Memory of one device of each stage, without simulating. A log is of the last.
+  virtual std::vector<MemoryUse> stage_memory(const Job& job,
+                                              const MemoryQuery& query = {}) const = 0;
+  // Of the fullest.
+  MemoryUse memory(const Job& job, const MemoryQuery& query = {}) const {
+    return fullest(stage_memory(job, query));
+  }
   // A lower bound of a simulated step: transfers cannot be hidden any better. 0 = unknown.
   virtual double least_communication_seconds(const Job&) const { return 0; }
   // Messages and the tensors in them, for programs that compare them with the real ones
@@ -125,6 +145,8 @@ class Strategy {
   virtual Precision compute_precision(Precision precision) const { return precision; }
   // Autocast is around what computes in that precision, besides.
   virtual bool autocasts(Precision) const { return false; }
+  // Why the strategy excludes models that are spread over several GPUs; "" = it does not.
+  virtual std::string mesh_misfit(const ParallelOptions&) const { return ""; }
   // Why the options exclude this precision; the field is relative to the strategy's entry.
   virtual std::optional<Diagnostic> misfit(Precision) const { return std::nullopt; }
   // Why the options exclude this optimizer on ranks with this device.

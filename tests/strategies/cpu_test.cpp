@@ -147,7 +147,7 @@ TEST(ServerOnCpu, MessagesTakeWhatTheirCurveSays) {
   options.consistency = Consistency::async;
   options.serial = true;
   Job job = server_job(3, 2e-3);
-  job.gpus = 1;
+  job.mesh.data = 1;
   const double one_message = job.costs->stream(2 * 16e6, 4).span;  // out of four gradients
   EXPECT_NEAR(simulate(job, options).step, 12e-3 + one_message + 32e-3 + 1e-3 + 32e-3, near);
   job.communication_scale = 0.5;
@@ -158,7 +158,7 @@ TEST(ServerOnCpu, TransfersComeFromTheirCurve) {
   ParameterServerOptions options;
   options.serial = true;
   Job job = server_job(3, 2e-3);
-  job.gpus = 1;
+  job.mesh.data = 1;
   const auto provenance = [&] { return ParameterServer(options).simulate(job).provenance; };
   EXPECT_GT(provenance().interpolated, 0.5);  // between two points; the layers are modelled
   job.machine.collectives.clear();
@@ -183,7 +183,7 @@ TEST(ServerOnCpu, MessagesOnOneCoreTakeWhatWasMeasuredThere) {
   options.serial = true;
   for (const int cores : {1, 2}) {
     Job job = server_job(cores, 2e-3);
-    job.gpus = 1;
+    job.mesh.data = 1;
     const double before = simulate(job, options).step;
     for (CollectiveCurve& curve : job.machine.collectives) {
       for (const double seconds : curve.seconds) curve.one_core_seconds.push_back(1.25 * seconds);

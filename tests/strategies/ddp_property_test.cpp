@@ -111,12 +111,12 @@ RC_GTEST_PROP(DdpLaws, ExposedCommunicationFitsIntoTheTransfers, ()) {
   DdpOptions options = random_options();
   options.comm_hook = CommHook::none;
   const Numbers result = simulate(random.job, options);
-  if (random.job.gpus == 1) {
+  if (random.job.mesh.gpus() == 1) {
     RC_ASSERT(result.traffic == 0);
     RC_ASSERT(result.split.exposed_communication == 0);
     return;
   }
-  const CommGroup group = group_of(random.job.machine, random.job.gpus);
+  const CommGroup group = group_of(random.job.machine, random.job.mesh.gpus());
   const auto tensors = gradient_tensors(*random.job.step, 4);
   double running = collective_cost(random.job.machine, group, Collective::all_reduce,
                                    4.0 * static_cast<double>(tensors.size()))
@@ -130,7 +130,7 @@ RC_GTEST_PROP(DdpLaws, ExposedCommunicationFitsIntoTheTransfers, ()) {
 
 RC_GTEST_PROP(DdpLaws, OneGpuCommunicatesNothing, ()) {
   RandomJob random = random_job();
-  random.job.gpus = 1;
+  random.job.mesh.data = 1;
   edit_step(random.job).precision = *rc::gen::element(Precision::tf32, Precision::amp_fp16,
                                                       Precision::amp_bf16, Precision::pure_bf16);
   const Numbers n = simulate(random.job, random_options());
@@ -142,7 +142,7 @@ RC_GTEST_PROP(DdpLaws, OneGpuCommunicatesNothing, ()) {
 RC_GTEST_PROP(DdpLaws, RelabellingRanksChangesNothing, ()) {
   RandomJob random = random_job();
   random.job.stragglers.per_step.reset();
-  random.job.gpus = 16;
+  random.job.mesh.data = 16;
   const double factor = *rc::gen::inRange(100, 300) * 0.01;
   const int one = *rc::gen::inRange(0, 16);
   const int other = *rc::gen::inRange(0, 16);

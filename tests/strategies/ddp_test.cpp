@@ -21,8 +21,8 @@ double relative(double a, double b) {
 }
 
 double all_reduce_seconds(const Job& job, double bytes) {
-  return collective_cost(job.machine, group_of(job.machine, job.gpus), Collective::all_reduce,
-                         bytes)
+  return collective_cost(job.machine, group_of(job.machine, job.mesh.gpus()),
+                         Collective::all_reduce, bytes)
       .seconds();
 }
 
@@ -205,7 +205,7 @@ TEST(Ddp, SharedStatisticsAreWaitedForInEveryBatchNorm) {
                                           Collective::all_gather, 8 * (8 * channels[0] + 4))
                               .seconds();
     EXPECT_LT(relative(again, accumulation * gathered), 1e-6);
-    job.gpus = 1;
+    job.mesh.data = 1;
     EXPECT_EQ(simulate(job, options).step, simulate(job, one_bucket()).step);
   }
 }
@@ -281,7 +281,7 @@ TEST(Ddp, SearchingUnusedParametersReducesABitmapToo) {  // fact 19
   DdpOptions options;
   options.find_unused_parameters = true;
   const auto plan = plan_buckets(gradient_tensors(*job.step, 4), options);
-  const CommGroup group = group_of(job.machine, job.gpus);
+  const CommGroup group = group_of(job.machine, job.mesh.gpus());
   double expected = 0;
   for (const Bucket& bucket : plan.later) {
     for (const LinkLoad& load :

@@ -64,7 +64,7 @@ inline Machine toy_machine() {
 inline Job toy_job(const Toy& toy) {
   Job job;
   job.machine = toy_machine();
-  job.gpus = toy.gpus;
+  job.mesh.data = toy.gpus;
   job.costs = std::make_shared<EqualCosts>(toy.costs);
   job.simulation.interference = false;
   job.simulation.network = NetworkKind::analytic;

@@ -515,7 +515,7 @@ TEST(FsdpMemory, IsOfTheShardsAndTheCommunicators) {
   EXPECT_EQ(layout.layouts[1].shard, 30e6);
   EXPECT_EQ(layout.gather_bytes, 2);
   EXPECT_EQ(layout.shard_bytes, 4);
-  const StepMemory memory = fsdp_memory(job, layout);
+  const StepMemory memory = fsdp_memory({job, nullptr, {}}, layout);
   double shards = 0;
   for (const UnitLayout& unit : layout.layouts) shards += 4 * unit.shard;
   EXPECT_NEAR(memory.at_peak.at("parameters") / shards, 1, 2e-3);

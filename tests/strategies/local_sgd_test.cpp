@@ -31,8 +31,8 @@ LocalSgdOptions every(int steps) {
 
 // Issuing the all-reduce takes the host 70 us, after it has waited for the device (fact 24).
 double all_reduce_seconds(const Job& job, double bytes = parameters) {
-  const auto cost =
-      collective_cost(job.machine, group_of(job.machine, job.gpus), Collective::all_reduce, bytes);
+  const auto cost = collective_cost(job.machine, group_of(job.machine, job.mesh.gpus()),
+                                    Collective::all_reduce, bytes);
   return 70e-6 + cost.seconds();
 }
 
@@ -137,7 +137,7 @@ TEST(LocalSgd, NeedsAFlatCopyOfWhatIsAveraged) {
   // The caching allocator leaves up to 1 MiB of a segment with its block.
   EXPECT_NEAR(allocated(options) - with, parameters, mib);
   EXPECT_LT(relative(simulate(job, options).traffic, 2 * simulate(job, every(4)).traffic), near);
-  job.gpus = 1;
+  job.mesh.data = 1;
   const double alone = allocated(options);
   // Gradients and momenta are there as well, but none of the 1 MB activations of one GPU's peak.
   EXPECT_NEAR(with - alone, parameters, 2e6);

@@ -29,25 +29,27 @@ void describe(Visitor& v, NaiveOptions& o) {
 // naive.cpp
 class NaiveHooks final : public TrainingHooks {
  public:
-  NaiveHooks(TrainingContext& context, const Replica& replica, int times)
+  NaiveHooks(TrainingContext& context, int times)
       : context_(context),
-        replica_(replica),
-        communicator_(context.ranks.add_communicator("gradients")),
+        replica_(context, tensors_of(context.job)),
+        communicator_(context.stage.communicator("gradients", gradient_ranks(context.job.mesh))),
         times_(times) {
-    const Job& job = context.job;
-    for (const GradientTensor& tensor : replica.tensors) {
-      reductions_.push_back(context.network.collective(group_of(job.machine, job.gpus),
+    for (const GradientTensor& tensor : replica_.tensors) {
+      reductions_.push_back(context.network.collective(gradient_group(context.job),
                                                        Collective::all_reduce,
                                                        tensor.elements * tensor.element_bytes));
     }
   }
 
+  const UpdateWork& update() const override { return replica_.update; }
+
   void begin_forward(const MicroBatch& batch) override { batch_ = batch; }
+  void begin_backward(const MicroBatch& batch) override { batch_ = batch; }  // in a pipeline
   const Passes& passes(const MicroBatch& batch) const override {
     return batch.first ? replica_.alone : replica_.alone_adding;
   }
   Program end_backward() override {
-    if (!batch_.last || context_.job.gpus == 1) co_return;
+    if (!batch_.last || context_.job.mesh.copies() == 1) co_return;
     for (const PricedTransfer& reduction : reductions_) {
       for (int i = 0; i < times_; ++i) {
         const Event done = context_.collective(communicator_, reduction, context_.ranks.record());
@@ -57,8 +59,12 @@ class NaiveHooks final : public TrainingHooks {
   }
 
  private:
+  static std::vector<GradientTensor> tensors_of(const Job& job) {
+    return gradient_tensors(*job.step, gradient_bytes(job.step->precision));
+  }
+
   TrainingContext& context_;
-  const Replica& replica_;
+  const Replica replica_;
   Communicator& communicator_;
   const int times_;
   std::vector<PricedTransfer> reductions_;
@@ -70,22 +76,22 @@ class Naive final : public StrategyOf<NaiveOptions> {
   explicit Naive(const NaiveOptions& options) : StrategyOf(options) {}
 
   StrategyResult simulate(const Job& job) const override {
-    TrainingContext context(job, "naive", choose_engine(job, false, 0, false));
-    const Replica replica(context,
-                          gradient_tensors(*job.step, gradient_bytes(job.step->precision)));
-    NaiveHooks hooks(context, replica, options_.times);
-    return train(context, hooks, replica.update);
+    TrainingWorld world(job, "naive", choose_engine(job, false, 0, false));
+    return train(world, [this](TrainingContext& context) {
+      return std::make_unique<NaiveHooks>(context, options_.times);
+    });
   }
-  MemoryUse memory(const Job& job, const MemoryQuery& asked = {}) const override {
-    return memory_use(step_memory(*job.step, replica_memory_plan(job), job.machine.device, asked),
-                      job.machine.device);
+  std::vector<MemoryUse> stage_memory(const Job& job,
+                                      const MemoryQuery& query = {}) const override {
+    return {memory_use(step_memory(*job.step, replica_memory_plan(job), job.machine.device, query),
+                       job.machine.device)};
   }
   nlohmann::ordered_json communication(const Job&) const override {
     return {{"times", options_.times}};
   }
   std::vector<IdleOption> idle_options(const Job& job) const override {
     IdleOptions idle;
-    idle.idle_if("times", options_.times != 1, job.gpus == 1, "one GPU reduces nothing");
+    idle.idle_if("times", options_.times != 1, job.mesh.copies() == 1, "one GPU reduces nothing");
     return idle.take();
   }
 };

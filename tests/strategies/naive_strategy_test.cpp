@@ -36,9 +36,9 @@ TEST(NaiveStrategy, IsReadFromAScenarioAndRefusesWhatItDoesNotKnow) {
 
 TEST(NaiveStrategy, ReducesTensorAfterTensorOnceBackwardIsOver) {
   const Job job = toy_job();  // four layers of 1 ms forward, 2 ms backward, one weight of 40 MB
-  const double reduction =
-      collective_cost(job.machine, group_of(job.machine, job.gpus), Collective::all_reduce, 40e6)
-          .seconds();
+  const double reduction = collective_cost(job.machine, group_of(job.machine, job.mesh.gpus()),
+                                           Collective::all_reduce, 40e6)
+                               .seconds();
   for (const int times : {1, 3}) {
     const std::vector<double> seconds = in_child(
         [&] { return make_strategy(WithNaive{NaiveOptions{times}})->simulate(job).step_seconds; });

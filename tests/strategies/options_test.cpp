@@ -111,7 +111,7 @@ TEST(Options, ExpandedExportReadsBackToTheSameOptions) {
 TEST(LinkSpeeds, TheSlowestLinkOfTheNodesInUseCounts) {
   Job job;
   job.machine.gpus_per_node = 8;
-  job.gpus = 17;  // three nodes
+  job.mesh.data = 17;  // three nodes
   const auto left = [&](int node) {
     job.stragglers.slow_links = {{.link = LinkClass::nic, .node = node, .speed = 0.25, .from = 2}};
     return least_speed_left(job, LinkClass::nic, {.time = 2});
@@ -134,7 +134,7 @@ TEST(RankSpeeds, TheSlowestOfManyRanksIsAsSlowAsItIsOnAverage) {
   Job job;
   job.stragglers.per_rank_sigma = 0.02;
   for (const auto& [ranks, sigmas] : largest) {
-    job.gpus = ranks;
+    job.mesh.data = ranks;
     const std::vector<double> factors = RankSpeeds(job).factors(0);
     const double slowest = *std::max_element(factors.begin(), factors.end());
     EXPECT_NEAR((slowest - 1) / 0.02, sigmas, 0.07) << ranks;  // lanes are a tenth of sigma apart

@@ -48,7 +48,7 @@ inline Machine toy_machine(int gpus_per_node, int nodes) {
 inline Job toy_job(int gpus, int gpus_per_node = 8, int nodes = 64) {
   Job job;
   job.machine = toy_machine(gpus_per_node, nodes);
-  job.gpus = gpus;
+  job.mesh.data = gpus;
   job.costs = std::make_shared<FixedCosts>();
   edit_step(job).samples = 32;
   for (int i = 0; i < 10; ++i) {

@@ -72,7 +72,7 @@ inline Job toy_job(int layers = 4, double elements = 10e6, int gpus = 8,
                    std::shared_ptr<const ComputeCosts> costs = std::make_shared<ToyCosts>()) {
   Job job;
   job.machine = toy_machine();
-  job.gpus = gpus;
+  job.mesh.data = gpus;
   edit_step(job).samples = 32;
   for (int i = 0; i < layers; ++i) {
     Layer layer;
@@ -125,6 +125,7 @@ inline Numbers simulate(const Job& job, const StrategyOptions& options,
                             r.split.exposed_communication,
                             r.split.host_bound,
                             r.split.waiting,
+                            r.split.bubble,
                             traffic,
                             busiest,
                             link_busy,
@@ -132,14 +133,15 @@ inline Numbers simulate(const Job& job, const StrategyOptions& options,
     out.insert(out.end(), r.step_seconds.begin(), r.step_seconds.end());
     return out;
   });
-  if (all_steps != nullptr) all_steps->assign(v.begin() + 17, v.end());
-  return {v[0],  v[1],  v[2],  v[3], v[4], {v[5], v[6], v[7], v[8], v[9], v[10], v[11], v[12]},
-          v[13], v[14], v[15], v[16]};
+  if (all_steps != nullptr) all_steps->assign(v.begin() + 18, v.end());
+  return {
+      v[0],  v[1],  v[2],  v[3], v[4], {v[5], v[6], v[7], v[8], v[9], v[10], v[11], v[12], v[13]},
+      v[14], v[15], v[16], v[17]};
 }
 
 inline double sum(const StepSplit& s) {
   return s.data_loading + s.forward + s.backward + s.optimizer + s.copies +
-         s.exposed_communication + s.host_bound + s.waiting;
+         s.exposed_communication + s.host_bound + s.waiting + s.bubble;
 }
 
 // The largest difference of any number: seconds relative to the step.

@@ -34,13 +34,13 @@ double seconds(const Job& job, const CommGroup& group, Collective kind, double b
   return collective_cost(job.machine, group, kind, bytes).seconds();
 }
 double seconds(const Job& job, Collective kind, double bytes) {
-  return seconds(job, group_of(job.machine, job.gpus), kind, bytes);
+  return seconds(job, group_of(job.machine, job.mesh.gpus()), kind, bytes);
 }
 
 double busiest_bytes(const Job& job, Collective kind, double bytes) {
   double most = 0;
   for (const LinkLoad& load :
-       collective_cost(job.machine, group_of(job.machine, job.gpus), kind, bytes).links) {
+       collective_cost(job.machine, group_of(job.machine, job.mesh.gpus()), kind, bytes).links) {
     most = std::max(most, load.bytes);
   }
   return most;

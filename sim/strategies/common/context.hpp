@@ -1,39 +1,106 @@
-// A job in a world of its own: its ranks, its links and what its steps have issued so far. A strategy
-// makes it first, prices its hooks with it, and acts on it while the training loop runs.
+// A job in a world of its own: its stages with their ranks and links, and the parts of the model that they
+// hold. Without a pipeline there is one stage with one part. A strategy prices its hooks with a part's
+// context, and acts on it while the training loop runs.
 #pragma once
 
+#include <deque>
+#include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "engine/channel.hpp"
+#include "strategies/common/mesh_groups.hpp"
 #include "strategies/common/network.hpp"
 #include "strategies/common/run_steps.hpp"
 #include "strategies/common/stragglers.hpp"
 
 namespace lockstep {
 
+// The ranks of a stage. Links are the stage's own.
+struct StageRanks {
+  StageRanks(World& world, const Job& job, int stage, const std::string& name,
+             const RankSpeeds& speeds, const StepCosts& costs);
+
+  // The same for the same name: parts of one stage share their process groups. `groups`: of the stage's
+  // ranks; none = all of them together.
+  Communicator& communicator(const std::string& name, const RankGroups& groups = {});
+
+  const int stage;
+  const RankSpeeds& speeds;
+  JobNetwork network;
+  RankGroup& ranks;
+
+ private:
+  std::map<std::string, Communicator*> communicators_;
+};
+
 struct TrainingContext {
-  // `axes`: the groups of its communicators, but for one that is all ranks.
-  TrainingContext(const Job& job, const std::string& name, Engine engine,
-                  std::span<const RankGroups> axes = {});
+  TrainingContext(const Job& part_job, World& world, StageRanks& stage, const RankSpeeds& speeds);
+
+  // Whether backward is played in two parts.
+  bool splits_backward() const {
+    return job.mesh.pipeline > 1 && lockstep::splits_backward(job.parallel.pipeline.schedule);
+  }
 
   // Issued by the host, as ProcessGroupNCCL does it; starts after `after` on the device.
   Event collective(Communicator& communicator, const PricedTransfer& transfer, const Event& after);
+  // An exchange of one of the step's layers, over the ranks of its axis.
+  Event exchange(const AxisExchange& exchange, const Event& after);
+  // Gradients of which every tensor rank has a summand, of parameters that all of them hold, are summed:
+  // one tensor after the other (PyTorch), or all as one (Megatron-LM, finalize_model_grads; fact H18).
+  void sum_over_tensor_ranks();
+  // A number of all tensor ranks: the compute stream waits for it.
+  void reduce_scalar_over_tensor_ranks();
   Event copy(StreamId stream, const PricedTransfer& transfer, const Event& after);
   void copies(const QueuedWork& work, std::string_view name = {});  // on the compute stream
   // Kernels on another stream: the host launches them, the stream runs them after `after`. A CPU has
   // no streams: the thread that computes waits and does it.
   Event run(StreamId stream, const QueuedWork& kernels, const Event& after);
 
-  const Job& job;
+  const Job job;  // whose step and costs are the part's
   const StepCosts costs;
-  const RankSpeeds speeds;
-  const Engine engine;
-  World world;
-  JobNetwork network;
+  const RankSpeeds& speeds;
+  World& world;
+  StageRanks& stage;
+  JobNetwork& network;
   RankGroup& ranks;
   ProvenanceTally always;      // what every step has
   ProvenanceTally provenance;  // of the steps that are being issued
+
+  // What an exchange of the step's layers costs, and who carries it.
+  struct PricedExchange {
+    Communicator* communicator = nullptr;
+    PricedTransfer transfer;
+  };
+  const PricedExchange& priced(const AxisExchange& exchange) const {
+    return exchanges_.at(&exchange);
+  }
+
+ private:
+  void price_exchanges();
+  void price_sums();
+  void over_tensor_ranks(const PricedTransfer& transfer);
+  std::vector<PricedTransfer> sums_;  // of gradients over the tensor ranks
+  QueuedWork flattening_;             // before and after, where all are one
+  PricedTransfer scalar_;             // over the tensor ranks
+  std::map<const AxisExchange*, PricedExchange> exchanges_;
+};
+
+class TrainingWorld {
+ public:
+  // `axes`: the groups of its communicators besides those of the mesh, but for one that is all ranks.
+  TrainingWorld(const Job& job, const std::string& name, Engine engine,
+                std::span<const RankGroups> axes = {});
+
+  const Job& job;
+  const Engine engine;
+  World world;
+  const RankSpeeds speeds;
+  std::deque<StageRanks> stages;
+  std::deque<TrainingContext> parts;  // in the order of the model
 };
 
 }  // namespace lockstep

@@ -13,7 +13,7 @@ std::vector<GradientTensor> gradient_tensors(const TrainingStep& step, int eleme
     for (const Parameter& parameter : step.layers[layer].parameters) {
       if (!parameter.trainable || !seen.insert(parameter.name).second) continue;
       tensors.push_back({static_cast<double>(parameter.count), element_bytes, parameter.shape,
-                         static_cast<int>(layer)});
+                         static_cast<int>(layer), parameter.expert});
     }
   }
   return tensors;

@@ -14,7 +14,8 @@ struct GradientTensor {
   double elements = 0;
   int element_bytes = 4;
   std::vector<std::int64_t> shape;
-  int layer = 0;  // whose backward completes it
+  int layer = 0;        // whose backward completes it
+  bool expert = false;  // reduced over the ranks that hold the same experts
 };
 
 // Trainable parameters in definition order.

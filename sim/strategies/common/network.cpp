@@ -19,6 +19,22 @@ Program slow_down(std::function<void()> change) {
 
 }  // namespace
 
+Collective collective_of(ExchangeKind kind) {
+  switch (kind) {
+    case ExchangeKind::all_reduce:
+      return Collective::all_reduce;
+    case ExchangeKind::all_gather:
+      return Collective::all_gather;
+    case ExchangeKind::reduce_scatter:
+      return Collective::reduce_scatter;
+    case ExchangeKind::all_to_all:
+      return Collective::all_to_all;
+    case ExchangeKind::shift:
+      break;
+  }
+  return Collective::send_recv;
+}
+
 double communicator_bytes(const Machine& machine, const CommGroup& group) {
   if (group.ranks() == 1 || machine.device.architecture == Architecture::cpu) return 0;
   // Per connected channel of a ring: 10 MiB on the receiving side, 2 MiB on the sending one.
@@ -30,7 +46,8 @@ PricedTransfer JobNetwork::collective(const CommGroup& group, Collective kind, d
   CollectiveCost cost = collective_cost(job_.machine, group, kind, bytes);
   // All groups of the job do it. On links of a node's own GPUs the cost counts one of them, on what
   // the GPUs of a node share all that are concurrent there.
-  const int groups = std::max(1, job_.gpus / std::max(1, group.ranks()));
+  const int ranks = kind == Collective::send_recv ? 1 : std::max(1, group.ranks());
+  const int groups = std::max(1, job_.mesh.stage_gpus() / ranks);
   for (LinkLoad& load : cost.links) {
     const bool shared = load.link != LinkClass::nvlink && load.link != LinkClass::pcie;
     load.total_bytes *= static_cast<double>(groups) / (shared ? group.concurrent : 1);
@@ -61,7 +78,8 @@ PricedTransfer JobNetwork::collective(const CommGroup& group, Collective kind, d
   } else if (cost.cores > 0) {
     result.spec.cores = cost.cores / job_.communication_scale;
     result.spec.speed_beside_compute =
-        share_cores(cores_per_rank(job_.machine, job_.gpus), result.spec.cores).communication;
+        share_cores(cores_per_rank(job_.machine, job_.mesh.gpus()), result.spec.cores)
+            .communication;
   }
   return result;
 }
@@ -73,7 +91,7 @@ PricedTransfer JobNetwork::host_device_copy(double bytes) {
   result.provenance = cost.provenance;
   // The loads are those of one GPU's copy; every GPU of the job makes one.
   for (std::size_t i = 0; i < result.spec.uses.size(); ++i) {
-    result.spec.uses[i].total_bytes = cost.links[i].total_bytes * job_.gpus;
+    result.spec.uses[i].total_bytes = cost.links[i].total_bytes * job_.mesh.stage_gpus();
   }
   return result;
 }

@@ -18,6 +18,9 @@ struct PricedTransfer {
   Provenance provenance = Provenance::modelled;
 };
 
+// What carries an exchange out; a shift is a message from each rank to the next.
+Collective collective_of(ExchangeKind kind);
+
 // Device memory that a communicator's buffers take, outside the caching allocator (fact 110). 0 on
 // CPUs and for one rank.
 double communicator_bytes(const Machine& machine, const CommGroup& group);

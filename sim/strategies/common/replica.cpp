@@ -16,10 +16,13 @@ Replica::Replica(TrainingContext& context, std::vector<GradientTensor> gradients
     const QueuedWork sum = job.costs->stream(3 * tensor.elements * tensor.element_bytes, 1);
     QueuedWork& backward = adding[static_cast<std::size_t>(tensor.layer)].backward;
     backward = append(backward, sum);
+    QueuedWork& of_weights = adding[static_cast<std::size_t>(tensor.layer)].weight_gradient;
+    of_weights = append(of_weights, sum);
     context.always.add(sum, job.accumulation - 1);
   }
-  alone = lay_out(context.costs.layers, hook_places({}, context.costs.layers.size()));
-  alone_adding = lay_out(adding, hook_places({}, adding.size()));
+  const HookPlaces nowhere = hook_places({}, adding.size());
+  alone = lay_out(context.costs.layers, nowhere, context.splits_backward());
+  alone_adding = lay_out(adding, nowhere, context.splits_backward());
   const TensorShare all{elements, static_cast<int>(tensors.size())};
   update = update_work(job, all, all);
 }

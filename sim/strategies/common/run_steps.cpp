@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <numeric>
 
 #include "core/statistics.hpp"
 #include "costs/interference.hpp"
 #include "memory/step_memory.hpp"
 #include "results/step_parts.hpp"
+#include "strategies/common/context.hpp"
 
 namespace lockstep {
 
@@ -60,21 +62,92 @@ std::vector<LinkTraffic> per_step(const std::vector<LinkTotals>& before,
   return result;
 }
 
-// Of every lane, over the steps from `from` on.
-std::vector<RankTimes> times_of_ranks(const std::vector<StepRecord>& steps, std::size_t from,
-                                      const RankSpeeds& speeds) {
-  std::vector<RankTimes> lanes(speeds.ranks_per_lane().size());
-  const double count = static_cast<double>(steps.size() - from);
-  for (std::size_t i = from; i < steps.size(); ++i) {
-    for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
-      const double communicating = steps[i].lanes.communicating[lane];
-      const double waiting = steps[i].lanes.waiting[lane];
-      lanes[lane].own += (steps[i].lanes.seconds[lane] - communicating - waiting) / count;
-      lanes[lane].communicating += communicating / count;
-      lanes[lane].waiting += waiting / count;
+// Of every lane of all stages, over the steps from `from` on.
+std::vector<RankTimes> times_of_ranks(TrainingWorld& world, std::size_t from) {
+  std::vector<RankTimes> all;
+  for (StageRanks& stage : world.stages) {
+    const std::vector<StepRecord>& steps = stage.ranks.steps();
+    std::vector<RankTimes> lanes(world.speeds.ranks_per_lane().size());
+    const double count = static_cast<double>(steps.size() - from);
+    for (std::size_t i = from; i < steps.size(); ++i) {
+      for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+        const double communicating = steps[i].lanes.communicating[lane];
+        const double waiting = steps[i].lanes.waiting[lane];
+        lanes[lane].own += (steps[i].lanes.seconds[lane] - communicating - waiting) / count;
+        lanes[lane].communicating += communicating / count;
+        lanes[lane].waiting += waiting / count;
+      }
+    }
+    for (RankTimes times : ascending(std::move(lanes), world.speeds.lane_of_rank())) {
+      times.rank += stage.stage * world.job.mesh.stage_gpus();
+      all.push_back(times);
     }
   }
-  return ascending(std::move(lanes), speeds.lane_of_rank());
+  return all;
+}
+
+// The steps of all stages as one, each the mean of the stages: they have equally many ranks.
+class JobSteps {
+ public:
+  explicit JobSteps(TrainingWorld& world) : world_(world) {}
+
+  // With those that are new.
+  const std::vector<StepRecord>& all() {
+    if (world_.stages.size() == 1) return world_.stages.front().ranks.steps();
+    const double share = 1.0 / static_cast<double>(world_.stages.size());
+    std::size_t count = world_.stages.front().ranks.steps().size();
+    for (StageRanks& stage : world_.stages) count = std::min(count, stage.ranks.steps().size());
+    while (steps_.size() < count) {
+      StepRecord mean;
+      for (StageRanks& stage : world_.stages) {
+        const StepRecord& own = stage.ranks.steps()[steps_.size()];
+        mean.seconds += share * own.seconds;
+        mean.interference += share * own.interference;
+        add(mean.split, own.split, share);
+      }
+      steps_.push_back(std::move(mean));
+    }
+    return steps_;
+  }
+
+ private:
+  TrainingWorld& world_;
+  std::vector<StepRecord> steps_;
+};
+
+// One step of one stage after the other is issued. Until the step is worked out, where the stage waits for
+// others: else they would be asked for no more than the step before.
+class StageDriver {
+ public:
+  StageDriver(TrainingWorld& world, std::size_t stage) : ranks_(world.stages[stage].ranks) {}
+
+  Program step(int step, Program one_step, bool to_its_end, bool loads) {
+    co_await one_step;
+    const Event end = ranks_.record();
+    ranks_.end_step();
+    co_await ranks_.await_step(to_its_end ? step : step - 1);
+    // Nor does it ask for input that far ahead: some thousand launches, about a step's, are on their
+    // way to the device at most.
+    if (step > 0 && loads) co_await ranks_.host_wait(before_);
+    before_ = end;
+  }
+
+ private:
+  RankGroup& ranks_;
+  Event before_;  // end of the step before this one, on each lane's device
+};
+
+// Means of steps [from, to).
+std::vector<StageRecord> records_of(TrainingWorld& training, std::size_t from, std::size_t to) {
+  std::vector<StageRecord> records;
+  for (StageRanks& stage : training.stages) {
+    StageRecord& record = records.emplace_back();
+    record.stage = stage.stage;
+    for (std::size_t i = from; i < to; ++i) {
+      add(record.split, stage.ranks.steps()[i].split, 1 / static_cast<double>(to - from));
+    }
+  }
+  return records;
 }
 
 }  // namespace
@@ -140,6 +213,7 @@ StepCosts step_costs(const Job& job) {
   for (std::size_t i = 0; i < job.step->layers.size(); ++i) {
     LayerCost cost = job.costs->layer(*job.step, i);
     cost.name = job.step->layers[i].name;
+    cost.layer = &job.step->layers[i];
     busy += cost.forward.busy + cost.backward.busy;
     result.arithmetic += cost.arithmetic;
     result.streaming += cost.streaming;
@@ -154,9 +228,9 @@ StepCosts step_costs(const Job& job) {
 
 std::function<double(Phase, const Occupancy&)> interference_of(const Job& job,
                                                                const StepCosts& costs) {
-  if (!job.simulation.interference || job.gpus == 1) return {};
+  if (!job.simulation.interference || job.mesh.gpus() == 1) return {};
   if (one_thread(job)) {
-    return [cores = cores_per_rank(job.machine, job.gpus)](Phase, const Occupancy& taken) {
+    return [cores = cores_per_rank(job.machine, job.mesh.gpus())](Phase, const Occupancy& taken) {
       return 1 / (share_cores(cores, taken.cores).compute * taken.compute_speed);
     };
   }
@@ -182,47 +256,61 @@ bool one_thread(const Job& job) {
   return job.machine.device.architecture == Architecture::cpu;
 }
 
-void run_steps(World& world, RankGroup& ranks, const RankSpeeds& speeds, const Job& job, int period,
-               const std::function<Program(int step)>& one_step, StrategyResult& result) {
+void run_steps(TrainingWorld& training, int period,
+               const std::function<Program(std::size_t stage, int step)>& one_step,
+               StrategyResult& result) {
+  const Job& job = training.job;
+  World& world = training.world;
   std::vector<LinkTotals> after_first, after_last;
   bool extrapolated = false;
   const bool loads = job.data_loading_seconds > 0 || job.stragglers.loader_hiccups;
   const int last = (job.simulation.steps + period - 1) / period * period;
   const auto repeats = static_cast<std::size_t>(period);
+  const std::size_t stages = training.stages.size();
+  JobSteps job_steps(training);
+  std::deque<StageDriver> drivers;
+  for (std::size_t stage = 0; stage < stages; ++stage) drivers.emplace_back(training, stage);
+  Bell ended(world.executor());
+  std::size_t left = 0;  // stages whose step is not over
+  const auto counted = [&](std::size_t stage, int step) -> Program {
+    co_await drivers[stage].step(step, one_step(stage, step), true, loads);
+    if (--left == 0) ended.ring();
+  };
   const auto driver = [&]() -> Program {
-    int issued = 0;
-    Event before;  // end of the step before this one, on each lane's device
     for (int step = 0; step <= last; ++step) {
-      ranks.set_factors(speeds.factors(step));
-      co_await one_step(step);
-      const Event end = ranks.record();
-      ranks.end_step();
-      issued = step;
+      for (StageRanks& stage : training.stages) {
+        stage.ranks.set_factors(training.speeds.factors(step, stage.stage));
+      }
+      if (stages == 1) {
+        // One step behind: the host runs ahead of the device, but not for ever. Not behind where a
+        // long period ends, so that there are only whole ones.
+        const bool here = step == 0 || (period > 1 && step % period == 0);
+        co_await drivers.front().step(step, one_step(0, step), here, loads);
+      } else {
+        left = stages;
+        for (std::size_t stage = 0; stage < stages; ++stage) {
+          world.spawn("stage", counted(stage, step));
+        }
+        while (left > 0) co_await ended.rung();
+      }
       if (job.simulation.progress) job.simulation.progress(static_cast<double>(step) / last);
-      // One step behind: the host runs ahead of the device, but not for ever. Not behind where a
-      // long period ends, so that there are only whole ones.
-      const bool here = step == 0 || (period > 1 && step % period == 0);
-      co_await ranks.await_step(here ? step : step - 1);
-      // Nor does it ask for input that far ahead: some thousand launches, about a step's, are on their
-      // way to the device at most.
-      if (step > 0 && loads) co_await ranks.host_wait(before);
-      before = end;
       if (step == 0) after_first = world.traffic();
-      if (!speeds.random() && !changes(job.stragglers) && step < last &&
-          steady(ranks.steps(), repeats) &&
-          !loader_falls_behind(job,
-                               mean_of(ranks.steps(), ranks.steps().size() - repeats, repeats))) {
+      const std::vector<StepRecord>& steps = job_steps.all();
+      if (!training.speeds.random() && !changes(job.stragglers) && step < last &&
+          steady(steps, repeats) &&
+          !loader_falls_behind(job, mean_of(steps, steps.size() - repeats, repeats))) {
         extrapolated = true;
+        if (stages == 1) co_await training.stages.front().ranks.await_step(step);
         break;
       }
+      if (step == last && stages == 1) co_await training.stages.front().ranks.await_step(step);
     }
-    co_await ranks.await_step(issued);
     after_last = world.traffic();  // what still runs belongs to a step that does not come
   };
   world.spawn("driver", driver());
   world.run();
 
-  const std::vector<StepRecord>& steps = ranks.steps();
+  const std::vector<StepRecord>& steps = job_steps.all();
   result.extrapolated = extrapolated;
   result.simulated_steps = static_cast<int>(steps.size());
   result.first_step_seconds = steps.front().seconds;
@@ -235,7 +323,8 @@ void run_steps(World& world, RankGroup& ranks, const RankSpeeds& speeds, const J
     if ((i - from) % repeats == 0) result.step_seconds.push_back(mean_of(steps, i, repeats));
     add(result.split, steps[i].split, 1 / count);
   }
-  result.ranks = times_of_ranks(steps, from, speeds);
+  if (stages > 1) result.stages = records_of(training, from, steps.size());
+  result.ranks = times_of_ranks(training, from);
   result.device_busy = busy_seconds(result.split, result.step_seconds);
   if (later_seconds > 0) {
     result.traffic =

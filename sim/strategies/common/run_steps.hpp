@@ -12,6 +12,7 @@
 namespace lockstep {
 
 struct StepMemory;
+class TrainingWorld;
 
 // So many steps in a row that agree so closely, in length and in every part, are the steady state.
 inline constexpr int agreeing_steps = 3;
@@ -62,12 +63,13 @@ bool one_thread(const Job& job);
 // any more.
 Engine choose_engine(const Job& job, bool transfers_meet, double transfers_per_step, bool steady);
 
-// Spawns the driver of `ranks`, whose program is `one_step(0)`, `one_step(1)`, ... (without
-// end_step()), runs the world and fills times, split, traffic and `extrapolated` of the result. The
-// program repeats itself after `period` steps, from step 1 on. Simulates the first step and then at
-// most job.steps more, in whole periods: when nothing is random it stops as soon as three periods
-// in a row agree, step by step.
-void run_steps(World& world, RankGroup& ranks, const RankSpeeds& speeds, const Job& job, int period,
-               const std::function<Program(int step)>& one_step, StrategyResult& result);
+// Spawns the driver of the stages, whose programs are `one_step(stage, 0)`, `one_step(stage, 1)`, ...
+// (without end_step()), runs the world and fills times, split, traffic and `extrapolated` of the result.
+// The programs repeat themselves after `period` steps, from step 1 on. Simulates the first step and then
+// at most job.steps more, in whole periods: when nothing is random it stops as soon as three periods
+// in a row agree, step by step. A step is the mean of all stages.
+void run_steps(TrainingWorld& world, int period,
+               const std::function<Program(std::size_t stage, int step)>& one_step,
+               StrategyResult& result);
 
 }  // namespace lockstep

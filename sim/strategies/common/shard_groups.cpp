@@ -3,60 +3,61 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include "strategies/common/context.hpp"
 
 namespace lockstep {
 
 ShardGroups shard_groups(const Job& job, int ranks, const char* field) {
-  const int node = job.machine.gpus_per_node;
+  const int node = job.machine.gpus_per_node, copies = job.mesh.copies();
   const auto refuse = [&](const std::string& message) {
     Diagnostic diagnostic;
     diagnostic.field = field;
     diagnostic.message = message;
     throw ConfigError(diagnostic);
   };
-  if (job.gpus % ranks != 0) {
-    refuse(fmt::format("{} GPUs cannot be split into groups of {}", job.gpus, ranks));
+  if (copies % ranks != 0) {
+    refuse(fmt::format("{} GPUs cannot be split into groups of {}", copies, ranks));
   }
   ShardGroups groups;
   groups.ranks = ranks;
-  groups.replicas = job.gpus / ranks;
-  groups.shard = group_of(job.machine, ranks);
-  groups.replica = group_of(job.machine, job.gpus);
+  groups.replicas = copies / ranks;
+  groups.shard = strided_group(job, ranks, job.mesh.tensor);
+  groups.replica = gradient_group(job);
   if (!groups.hybrid()) return groups;
-  if (job.gpus > node && ranks % node != 0 && node % ranks != 0) {
-    refuse(fmt::format("groups of {} do not fit nodes of {} GPUs", ranks, node));
+  const int span = ranks * job.mesh.tensor;
+  if (job.mesh.stage_gpus() > node && span % node != 0 && node % span != 0) {
+    refuse(fmt::format("groups of {} do not fit nodes of {} GPUs", span, node));
   }
-  const int local = std::min(ranks, groups.replica.ranks_per_node);
-  groups.shard.concurrent = groups.replica.ranks_per_node / local;
-  groups.replica.ranks_per_node /= local;
-  groups.replica.absent /= local;
-  groups.replica.nodes /= std::max(1, ranks / node);
-  groups.replica.concurrent = local;
-  groups.replica.axis = 1;
+  groups.replica = strided_group(job, groups.replicas, span, 1);
   return groups;
 }
 
-std::vector<RankGroups> axes_of(const ShardGroups& groups) {
-  if (!groups.hybrid()) return {};
-  RankGroups shard, replica;
-  for (int rank = 0; rank < groups.ranks * groups.replicas; ++rank) {
-    shard.push_back(rank / groups.ranks);
-    replica.push_back(rank % groups.ranks);
-  }
-  return {shard, replica};
+ShardGroups expert_shard_groups(const Job& job) {
+  ShardGroups groups;
+  groups.ranks = job.mesh.expert_copies();
+  groups.shard = groups.replica = expert_gradient_group(job);
+  return groups;
 }
 
-std::vector<std::vector<int>> shard_lanes(const ShardGroups& groups,
-                                          const std::vector<int>& lane_of_rank) {
-  if (!groups.hybrid()) return {};
-  return lanes_of(axes_of(groups)[0], lane_of_rank);
+Communicator& expert_shards_of(TrainingContext& context) {
+  return context.stage.communicator("expert shards", expert_gradient_ranks(context.job.mesh));
 }
 
-std::vector<std::vector<int>> replica_lanes(const ShardGroups& groups,
-                                            const std::vector<int>& lane_of_rank) {
+Communicator& shards_of(TrainingContext& context, const ShardGroups& groups) {
+  const Mesh& mesh = context.job.mesh;
+  return context.stage.communicator(
+      "shards", groups.hybrid() ? axes_of(mesh, groups)[0] : gradient_ranks(mesh));
+}
+
+Communicator& replicas_of(TrainingContext& context, const ShardGroups& groups) {
+  if (!groups.hybrid()) return shards_of(context, groups);
+  return context.stage.communicator("replicas", axes_of(context.job.mesh, groups)[1]);
+}
+
+std::vector<RankGroups> axes_of(const Mesh& mesh, const ShardGroups& groups) {
   if (!groups.hybrid()) return {};
-  return lanes_of(axes_of(groups)[1], lane_of_rank);
+  return {strided_ranks(mesh, groups.ranks, mesh.tensor),
+          strided_ranks(mesh, groups.replicas, groups.ranks * mesh.tensor)};
 }
 
 }  // namespace lockstep

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "core/random.hpp"
@@ -114,7 +115,7 @@ double speed_left(const Stragglers& stragglers, const FabricSpec& fabric, LinkCl
 }
 
 double least_speed_left(const Job& job, LinkClass link, const LinkMoment& moment) {
-  const int nodes = nodes_of(job.gpus, job.machine);
+  const int nodes = nodes_of(job.mesh.gpus(), job.machine);
   double least = 1;
   const FabricSpec& fabric = job.machine.fabric;
   for (int place = 0; place <= place_of(fabric, link, nodes - 1); ++place) {
@@ -164,7 +165,7 @@ double draw(const Jitter& jitter, std::uint64_t seed, int rank, int step) {
 RankSpeeds::RankSpeeds(const Job& job, std::span<const RankGroups> axes)
     : drawn_(job.stragglers), seed_(job.simulation.seed) {
   const Stragglers& stragglers = job.stragglers;
-  const int ranks = job.gpus;
+  const int ranks = job.mesh.gpus();
   std::vector<double> fixed(static_cast<std::size_t>(ranks), 1.0);
   if (const double sigma = stragglers.per_rank_sigma.value_or(0); sigma > 0) {
     // Expected order statistics (Blom, 1958) instead of draws: the slowest of N ranks is as slow as
@@ -186,51 +187,57 @@ RankSpeeds::RankSpeeds(const Job& job, std::span<const RankGroups> axes)
   for (const SlowRank& slow : stragglers.slow_ranks) {
     if (slow.rank < ranks) fixed[static_cast<std::size_t>(slow.rank)] *= slow.factor;
   }
-  using Kind = std::pair<double, int>;  // factor and device
+  const auto columns = static_cast<std::size_t>(job.mesh.stage_gpus());
+  // Of a rank: factor and device; of a column, which is the same rank of every stage: one for each.
+  using Kind = std::vector<std::pair<double, int>>;
   std::map<Kind, int> number_of_kind;
-  std::vector<Kind> kinds;
+  std::vector<Kind> kinds(columns);
   for (std::size_t rank = 0; rank < fixed.size(); ++rank) {
-    kinds.emplace_back(fixed[rank], job.device_of_rank.empty() ? 0 : job.device_of_rank[rank]);
-    number_of_kind.try_emplace(kinds.back());
+    kinds[rank % columns].emplace_back(fixed[rank],
+                                       job.device_of_rank.empty() ? 0 : job.device_of_rank[rank]);
   }
+  for (const Kind& kind : kinds) number_of_kind.try_emplace(kind);
   int count = 0;
   for (auto& [kind, number] : number_of_kind) number = count++;
   if (random()) {
-    lane_of_rank_.resize(fixed.size());
+    lane_of_rank_.resize(columns);
     std::iota(lane_of_rank_.begin(), lane_of_rank_.end(), 0);
   } else {
-    std::vector<int> kind_of_rank;
-    for (const Kind& kind : kinds) kind_of_rank.push_back(number_of_kind.at(kind));
-    lane_of_rank_ = lane_classes(kind_of_rank, axes);
+    std::vector<int> kind_of_column;
+    for (const Kind& kind : kinds) kind_of_column.push_back(number_of_kind.at(kind));
+    lane_of_rank_ = lane_classes(kind_of_column, axes);
   }
-  for (std::size_t rank = 0; rank < fixed.size(); ++rank) {
-    const auto lane = static_cast<std::size_t>(lane_of_rank_[rank]);
-    if (lane >= fixed_.size()) {
-      fixed_.resize(lane + 1);
-      device_of_lane_.resize(lane + 1);
-      ranks_per_lane_.resize(lane + 1);
+  const auto lanes =
+      1 + static_cast<std::size_t>(*std::max_element(lane_of_rank_.begin(), lane_of_rank_.end()));
+  ranks_per_lane_.resize(lanes);
+  for (const int lane : lane_of_rank_) ++ranks_per_lane_[static_cast<std::size_t>(lane)];
+  for (std::size_t stage = 0; stage < static_cast<std::size_t>(job.mesh.pipeline); ++stage) {
+    Stage& made = stages_.emplace_back();
+    made.fixed.resize(lanes);
+    made.device_of_lane.resize(lanes);
+    for (std::size_t column = 0; column < columns; ++column) {
+      const auto lane = static_cast<std::size_t>(lane_of_rank_[column]);
+      std::tie(made.fixed[lane], made.device_of_lane[lane]) = kinds[column][stage];
     }
-    fixed_[lane] = kinds[rank].first;
-    device_of_lane_[lane] = kinds[rank].second;
-    ++ranks_per_lane_[lane];
   }
 }
 
-std::vector<double> RankSpeeds::factors(int step) const {
-  std::vector<double> result = fixed_;
+std::vector<double> RankSpeeds::factors(int step, int stage) const {
+  std::vector<double> result = of(stage).fixed;
   if (!random()) return result;
+  const int first = stage * static_cast<int>(result.size());  // lanes are ranks
   // By far the most usual, and many at a time.
   const auto* lognormal = drawn_.per_step ? std::get_if<Lognormal>(&*drawn_.per_step) : nullptr;
   if (lognormal && !drawn_.slow_periods) {
     std::vector<double> drawn(result.size());
-    lognormal_draws(key_of(seed_, 0, step, per_step_event), lognormal->sigma, drawn);
+    lognormal_draws(key_of(seed_, first, step, per_step_event), lognormal->sigma, drawn);
     for (std::size_t rank = 0; rank < result.size(); ++rank) {
       result[rank] *= std::max(fastest, drawn[rank]);
     }
     return result;
   }
   for (std::size_t rank = 0; rank < result.size(); ++rank) {
-    result[rank] *= varying_factor(drawn_, seed_, static_cast<int>(rank), step);
+    result[rank] *= varying_factor(drawn_, seed_, first + static_cast<int>(rank), step);
   }
   return result;
 }

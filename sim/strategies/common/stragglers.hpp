@@ -58,28 +58,36 @@ std::optional<Bursts> bursts_of(const Job& job, std::size_t neighbour);
 // Is told when each of them begins (true) and ends, until the bell rings.
 Program play_bursts(Bell& over, Bursts bursts, std::function<void(bool)> change);
 
+// The speeds of a job's ranks. All stages of a pipeline have the same lanes: a lane's ranks have alike
+// neighbours in every stage.
 class RankSpeeds {
  public:
-  // Where nothing is random, equal ranks whose groups on every axis are alike share a lane.
+  // Where nothing is random, equal ranks whose groups on every axis are alike share a lane. `axes`: groups
+  // of a stage's ranks.
   explicit RankSpeeds(const Job& job, std::span<const RankGroups> axes = {});
 
   const std::vector<double>& ranks_per_lane() const { return ranks_per_lane_; }
   const std::vector<int>& lane_of_rank() const { return lane_of_rank_; }
   // Job::device_of_rank, by lane.
-  const std::vector<int>& device_of_lane() const { return device_of_lane_; }
+  const std::vector<int>& device_of_lane(int stage = 0) const { return of(stage).device_of_lane; }
   // What stays the same in every step, by lane.
-  const std::vector<double>& fixed() const { return fixed_; }
+  const std::vector<double>& fixed(int stage = 0) const { return of(stage).fixed; }
   bool random() const { return lockstep::random(drawn_); }
   // Of every lane in step `step`, 1 = nominal.
-  std::vector<double> factors(int step) const;
+  std::vector<double> factors(int step, int stage = 0) const;
 
  private:
+  struct Stage {
+    std::vector<int> device_of_lane;
+    std::vector<double> fixed;  // per lane
+  };
+  const Stage& of(int stage) const { return stages_[static_cast<std::size_t>(stage)]; }
+
   Stragglers drawn_;
   std::uint64_t seed_ = 0;
   std::vector<double> ranks_per_lane_;
   std::vector<int> lane_of_rank_;
-  std::vector<int> device_of_lane_;
-  std::vector<double> fixed_;  // per lane
+  std::vector<Stage> stages_;
 };
 
 // One draw of the jitter's law.

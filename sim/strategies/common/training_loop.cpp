@@ -1,136 +1,308 @@
 // Numbers in brackets: facts of docs/strategies.md.
 #include "strategies/common/training_loop.hpp"
 
+#include <algorithm>
+#include <span>
+
+#include "strategies/common/folded_passes.hpp"
 #include "strategies/common/micro_batches.hpp"
+#include "strategies/common/stage_transfers.hpp"
 
 namespace lockstep {
 
 namespace {
 
+// A part of the model on a stage.
+struct Part {
+  TrainingContext* context;
+  std::unique_ptr<TrainingHooks> hooks;
+  int number = 0;  // in the order of the model
+  std::unique_ptr<FoldedPasses> folded;
+  std::vector<Event> exchanges_under_way;  // by PassItem::unit
+};
+
+// The program of one stage.
 class TrainingLoop {
  public:
-  TrainingLoop(TrainingContext& context, TrainingHooks& hooks, const UpdateWork& update)
-      : context_(context),
-        job_(context.job),
-        ranks_(context.ranks),
-        hooks_(hooks),
-        update_(update),
-        input_(context.job, context.ranks, context.network),
-        middle_(context.job, context.ranks, input_, context.provenance),
-        host_optimizer_(context.ranks.add_stream("host optimizer", WaitCause::optimizer)) {
-    for (const LayerCost& layer : context.costs.layers) {
-      context.always.add(layer.forward, job_.accumulation);
-      context.always.add(layer.backward, job_.accumulation);
+  TrainingLoop(TrainingWorld& world, StageRanks& stage, RankProgram program,
+               std::vector<Part> parts, StageTransfers& transfers)
+      : job_(world.job),
+        ranks_(stage.ranks),
+        program_(std::move(program)),
+        parts_(std::move(parts)),
+        transfers_(transfers),
+        input_(parts_.front().context->job, ranks_, stage.network),
+        middle_(job_, ranks_, input_, parts_.front().context->provenance),
+        host_optimizer_(ranks_.add_stream("host optimizer", WaitCause::optimizer)),
+        folds_(job_.simulation.observer == nullptr && !one_thread(job_) &&
+               job_.device_of_rank.empty()) {
+    for (Part& part : parts_) {
+      TrainingContext& context = *part.context;
+      for (const LayerCost& layer : context.costs.layers) {
+        context.always.add(layer.forward, job_.accumulation);
+        context.always.add(layer.backward, job_.accumulation);
+      }
+      const UpdateWork& update = part.hooks->update();
+      context.always.add(update.optimizer);
+      context.always.add(Provenance::modelled, update.on_host);
+      if (part.number == 0) context.always.add(input_.copy(), job_.accumulation);
     }
-    context.always.add(update.optimizer);
-    context.always.add(Provenance::modelled, update.on_host);
-    context.always.add(input_.copy(), job_.accumulation);
   }
 
   Program step(int step) {
-    context_.provenance.add(context_.always);
+    for (Part& part : parts_) part.context->provenance.add(part.context->always);
+    if (job_.parts) {
+      co_await pipelined(step);
+    } else {
+      co_await one_after_the_other(step);
+    }
+    for (Part& part : parts_) co_await part.hooks->end_micro_batches();
+    for (Part& part : parts_) part.context->sum_over_tensor_ranks();
+    co_await transfers_.share_gradients();
+    if (parts_.front().hooks->update().on_host > 0) {
+      co_await update_on_host();
+    } else {
+      co_await update_on_device();
+    }
+    for (Part& part : parts_) co_await part.hooks->after_update(step);
+  }
+
+  int played() const { return played_; }  // micro-batches of the latest step
+  std::vector<Part>& parts() { return parts_; }
+
+ private:
+  Program one_after_the_other(int step) {
+    Part& part = parts_.front();
     played_ = 0;
     for (int micro = 0; micro < job_.accumulation; ++micro) {
       const MicroBatch batch{step, micro == 0, micro + 1 == job_.accumulation};
       co_await input_.next_batch();
-      const Passes& passes = hooks_.passes(batch);
-      hooks_.begin_forward(batch);
-      co_await play(passes.forward, Phase::forward);
-      co_await play(passes.backward, Phase::backward);
-      co_await hooks_.end_backward();
+      const Passes& passes = part.hooks->passes(batch);
+      part.hooks->begin_forward(batch);
+      co_await play(part, passes.forward, Phase::forward, batch);
+      co_await play(part, passes.backward, Phase::backward, batch);
+      co_await part.hooks->end_backward();
       ++played_;
       if (batch.last) break;
       co_await middle_.ended(micro);
       micro += middle_.counted();
     }
-    if (update_.on_host > 0) {
-      co_await update_on_host();
-    } else {
-      co_await update_on_device();
-    }
-    co_await hooks_.after_update(step);
   }
 
-  int played() const { return played_; }  // micro-batches of the latest step
+  // The stage's program with its messages. Actions side by side begin when the inputs of both are there.
+  Program pipelined(int step) {
+    played_ = job_.accumulation;
+    for (std::size_t i = 0; i < program_.size(); ++i) {
+      const Action& action = program_[i];
+      if (is_message(action.deed)) {
+        co_await transfers_.play(action);
+        continue;
+      }
+      co_await transfers_.arrived(action);
+      if (action.with_next) co_await transfers_.arrived(program_[i + 1]);
+      co_await act(action, step);
+    }
+    // Reductions are waited for when all that other stages need has left (Megatron-LM,
+    // forward_backward_pipelining: finalize_model_grads comes last).
+    for (Part& part : parts_) {
+      part.hooks->begin_backward({step, job_.accumulation == 1, true});
+      co_await part.hooks->end_backward();
+    }
+    transfers_.end_step();
+  }
 
- private:
-  Program play(const std::vector<PassItem>& pass, Phase phase) {
+  Program act(const Action& action, int step) {
+    Part& part = parts_[static_cast<std::size_t>(action.chunk)];
+    const MicroBatch batch{step, action.micro == 0, action.micro + 1 == job_.accumulation};
+    switch (action.deed) {
+      case Deed::forward:
+        if (part.number == 0) co_await input_.next_batch();
+        part.hooks->begin_forward(batch);
+        co_await play(part, part.hooks->passes(batch).forward, Phase::forward, batch);
+        break;
+      case Deed::backward:
+        part.hooks->begin_backward(batch);
+        co_await play(part, part.hooks->passes(batch).backward, Phase::backward, batch);
+        if (!batch.last) co_await part.hooks->end_backward();
+        break;
+      case Deed::backward_input:
+        if (part.number == 0) break;  // nobody needs the gradient of the step's input
+        part.hooks->begin_backward(batch);
+        co_await play(part, part.hooks->passes(batch).backward_input, Phase::backward, batch);
+        break;
+      case Deed::backward_weight: {
+        part.hooks->begin_backward(batch);
+        const Passes& passes = part.hooks->passes(batch);
+        co_await play(part, part.number == 0 ? passes.backward : passes.backward_weight,
+                      Phase::backward, batch);
+        if (!batch.last) co_await part.hooks->end_backward();
+        break;
+      }
+      default:
+        break;
+    }
+  }
+
+  // Exchanges one by one, or those of a run together.
+  Program play(Part& part, const std::vector<PassItem>& pass, Phase phase,
+               const MicroBatch& batch) {
+    if (!folds_ || !part.hooks->is_quiet(batch)) {
+      co_await play(part, pass, phase);
+      co_return;
+    }
+    for (const FoldedPasses::Item& item : part.folded->of(pass)) {
+      co_await play(part, item.items, phase);
+      if (item.exchanged == nullptr) continue;
+      part.folded->tally(*item.exchanged);
+      ranks_.compute(phase, *item.communicator, *item.exchanged);
+    }
+  }
+
+  Program play(Part& part, std::span<const PassItem> pass, Phase phase) {
+    TrainingHooks& hooks = *part.hooks;
     for (const PassItem& item : pass) {
       switch (item.hook) {
         case Hook::layers:
           ranks_.compute(phase, item.work);
           break;
         case Hook::pre_forward:
-          co_await hooks_.pre_forward(item.unit);
+          co_await hooks.pre_forward(item.unit);
           break;
         case Hook::post_forward:
-          hooks_.post_forward(item.unit);
+          hooks.post_forward(item.unit);
           break;
         case Hook::pre_backward:
-          co_await hooks_.pre_backward(item.unit);
+          co_await hooks.pre_backward(item.unit);
           break;
         case Hook::post_backward:
-          co_await hooks_.post_backward(item.unit);
+          co_await hooks.post_backward(item.unit);
+          break;
+        case Hook::start_exchange:
+          under_way(part, item) = part.context->exchange(*item.exchange, ranks_.record());
+          break;
+        case Hook::await_exchange:
+          ranks_.wait(under_way(part, item));
+          if (item.exchange->host_waits) co_await ranks_.host_wait(under_way(part, item));
           break;
       }
     }
   }
 
+  static Event& under_way(Part& part, const PassItem& item) {
+    const auto slot = static_cast<std::size_t>(item.unit);
+    if (slot >= part.exchanges_under_way.size()) part.exchanges_under_way.resize(slot + 1);
+    return part.exchanges_under_way[slot];
+  }
+
+  // A number of all ranks of the job: of those that share parts of a stage, then of all stages.
+  Program reduce_scalar() {
+    for (Part& part : parts_) part.hooks->reduce_scalar();
+    parts_.front().context->reduce_scalar_over_tensor_ranks();
+    co_await transfers_.meet();
+  }
+
   Program update_on_device() {
-    if (update_.clips) {
-      context_.copies(update_.norm, "clip_grad_norm_");
-      hooks_.reduce_scalar();
-      context_.copies(update_.scaling, "clip_grad_norm_");
+    if (parts_.front().hooks->update().clips) {
+      for (Part& part : parts_) {
+        part.context->copies(part.hooks->update().norm, "clip_grad_norm_");
+      }
+      co_await reduce_scalar();
+      for (Part& part : parts_) {
+        part.context->copies(part.hooks->update().scaling, "clip_grad_norm_");
+      }
     }
     if (optimizer_synchronises(job_.step->precision)) {
-      hooks_.reduce_scalar();  // found_inf
+      co_await reduce_scalar();  // found_inf
       // GradScaler reads found_inf before it lets the optimizer step [22].
       co_await ranks_.host_wait(ranks_.record());
     }
-    ranks_.compute(Phase::optimizer, update_.optimizer, "Optimizer.step");
+    for (Part& part : parts_) {
+      ranks_.compute(Phase::optimizer, part.hooks->update().optimizer, "Optimizer.step");
+    }
   }
 
   // The gradients are on the host by now.
   Program update_on_host() {
-    if (update_.clips) {
-      hooks_.reduce_scalar();
+    double seconds = 0;
+    for (Part& part : parts_) seconds += part.hooks->update().on_host;
+    if (parts_.front().hooks->update().clips) {
+      co_await reduce_scalar();
       co_await ranks_.host_wait(ranks_.record());  // the norm goes back to the host
     }
     ranks_.wait(ranks_.host_position());
     // Nothing of the next step can begin before.
-    const Event updated =
-        ranks_.enqueue(host_optimizer_, update_.on_host, {}, true, "Optimizer.step");
+    const Event updated = ranks_.enqueue(host_optimizer_, seconds, {}, true, "Optimizer.step");
     ranks_.wait(updated);
     co_await ranks_.host_wait(updated);
   }
 
-  TrainingContext& context_;
   const Job& job_;
   RankGroup& ranks_;
-  TrainingHooks& hooks_;
-  const UpdateWork& update_;
+  const RankProgram program_;
+  std::vector<Part> parts_;  // by chunk
+  StageTransfers& transfers_;
   InputPipeline input_;
   MiddleMicroBatches middle_;
   int played_ = 0;
   const StreamId host_optimizer_;
+  const bool folds_;  // runs of exchanges are played together
 };
+
+// The first and the last layer of a part, without its boundaries.
+std::string layers_text(const std::vector<Layer>& layers) {
+  const auto first = std::find_if(layers.begin(), layers.end(),
+                                  [](const Layer& layer) { return layer.kind != "receive"; });
+  const auto last = std::find_if(layers.rbegin(), layers.rend(),
+                                 [](const Layer& layer) { return layer.kind != "send"; });
+  return first->name + " .. " + last->name;
+}
 
 }  // namespace
 
-StrategyResult train(TrainingContext& context, TrainingHooks& hooks, const UpdateWork& update,
-                     int period) {
-  const Job& job = context.job;
-  TrainingLoop loop(context, hooks, update);
+StrategyResult train(TrainingWorld& world, const MakeHooks& make_hooks, int period) {
+  const Job& job = world.job;
+  std::vector<RankProgram> programs{{}};
+  if (job.parts) {
+    const PipelineSchedule schedule = job.parallel.pipeline.schedule;
+    const PipelineShape shape = pipeline_shape(job);
+    programs = with_messages(schedule, shape, programs_of(schedule, shape), true);
+  }
+  JobTransfers transfers(world);
+  std::deque<TrainingLoop> loops;
+  for (StageRanks& stage : world.stages) {
+    std::vector<Part> parts;
+    for (std::size_t number = 0; number < world.parts.size(); ++number) {
+      TrainingContext& context = world.parts[number];
+      if (&context.stage != &stage) continue;
+      parts.push_back({&context,
+                       make_hooks(context),
+                       static_cast<int>(number),
+                       std::make_unique<FoldedPasses>(context),
+                       {}});
+    }
+    const auto rank = static_cast<std::size_t>(stage.stage);
+    loops.emplace_back(world, stage, programs[rank], std::move(parts), transfers.of(stage.stage));
+  }
   StrategyResult result;
-  const auto one_step = [&](int step) {
-    if (step == 0 || (step - 1) % period == 0) context.provenance = {};
-    return loop.step(step);
+  const auto one_step = [&](std::size_t stage, int step) {
+    if (step == 0 || (step - 1) % period == 0) {
+      for (Part& part : loops[stage].parts()) part.context->provenance = {};
+    }
+    return loops[stage].step(step);
   };
-  run_steps(context.world, context.ranks, context.speeds, job, period, one_step, result);
-  result.engine = context.engine;
-  result.simulated_micro_batches = loop.played();
-  result.provenance = context.provenance.share();
-  result.samples_per_step = static_cast<double>(job.step->samples) * job.gpus * job.accumulation;
+  run_steps(world, period, one_step, result);
+  for (const TrainingContext& part : world.parts) {
+    if (result.stages.empty()) break;
+    const std::vector<Layer>& layers = part.job.step->layers;
+    result.stages[static_cast<std::size_t>(part.stage.stage)].layers.push_back(layers_text(layers));
+  }
+  result.engine = world.engine;
+  result.simulated_micro_batches = loops.front().played();
+  ProvenanceTally provenance;
+  for (const TrainingContext& part : world.parts) provenance.add(part.provenance);
+  result.provenance = provenance.share();
+  result.samples_per_step =
+      static_cast<double>(job.step->samples) * job.mesh.replicas() * job.accumulation;
   return result;
 }
 

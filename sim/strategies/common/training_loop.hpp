@@ -3,6 +3,8 @@
 // parallelisms are on its train_step().
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,15 +14,29 @@
 
 namespace lockstep {
 
-// What one rank's host does in one pass over the model: layers, and hooks around them.
-enum class Hook { layers, pre_forward, post_forward, pre_backward, post_backward };
+// What one rank's host does in one pass over the model: layers, hooks around them, and the exchanges of
+// the mesh.
+enum class Hook {
+  layers,
+  pre_forward,
+  post_forward,
+  pre_backward,
+  post_backward,
+  start_exchange,
+  await_exchange
+};
 struct PassItem {
   Hook hook = Hook::layers;
-  int unit = -1;   // of a hook
-  NamedWork work;  // of layers: all between two hooks
+  int unit = -1;                           // of a hook; of an exchange: which of those under way
+  NamedWork work{};                        // of layers: all between two hooks
+  const AxisExchange* exchange = nullptr;  // that starts, or that is waited for
 };
 struct Passes {
   std::vector<PassItem> forward, backward;
+  // Backward in two parts: the gradients of inputs, and then those of weights. Only where the pipeline's
+  // schedule tells them apart.
+  std::vector<PassItem> backward_input, backward_weight;
+  int exchanges = 0;  // under way at the same time, at most
 };
 
 // Layers that are hooked together; -1 = no such hooks. Where several begin, the first of the list
@@ -35,7 +51,8 @@ struct HookPlaces {
   std::vector<std::vector<int>> before_forward, after_forward, before_backward, after_backward;
 };
 HookPlaces hook_places(const std::vector<HookedUnit>& units, std::size_t layers);
-Passes lay_out(const std::vector<LayerCost>& layers, const HookPlaces& hooks);
+Passes lay_out(const std::vector<LayerCost>& layers, const HookPlaces& hooks,
+               bool splits_backward = false);
 
 struct MicroBatch {
   int step = 0;
@@ -46,21 +63,29 @@ struct MicroBatch {
 class TrainingHooks {
  public:
   virtual ~TrainingHooks() = default;
+  virtual const UpdateWork& update() const = 0;
   virtual const Passes& passes(const MicroBatch& batch) const = 0;
+  // Whether nothing but the exchanges of the layers is sent while the micro-batch is computed.
+  virtual bool is_quiet(const MicroBatch&) const { return false; }
   virtual void begin_forward(const MicroBatch&) {}
   virtual Program pre_forward(int) { co_return; }
   virtual void post_forward(int) {}
+  virtual void begin_backward(const MicroBatch&) {}
   virtual Program pre_backward(int) { co_return; }
   virtual Program post_backward(int) { co_return; }
   virtual Program end_backward() { co_return; }
+  // All micro-batches of the step are over.
+  virtual Program end_micro_batches() { co_return; }
   // The compute stream waits for one number of all ranks that hold a part of the model: the norm of
   // the gradients, whether one of them is infinite.
   virtual void reduce_scalar() {}
   virtual Program after_update(int) { co_return; }
 };
 
+// The hooks of one part of the model; several parts may be on one stage.
+using MakeHooks = std::function<std::unique_ptr<TrainingHooks>(TrainingContext&)>;
+
 // `period`: steps after which the program repeats itself.
-StrategyResult train(TrainingContext& context, TrainingHooks& hooks, const UpdateWork& update,
-                     int period = 1);
+StrategyResult train(TrainingWorld& world, const MakeHooks& make_hooks, int period = 1);
 
 }  // namespace lockstep

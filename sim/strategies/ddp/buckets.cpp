@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <utility>
 
 namespace lockstep {
 
@@ -25,12 +26,13 @@ std::vector<Bucket> cut_buckets(const std::vector<GradientTensor>& tensors,
     std::size_t cap = 0;
   };
   std::vector<Bucket> closed;
-  std::map<int, Open> open;  // by element size
+  std::map<std::pair<int, bool>, Open> open;  // by element size, and whether of experts
   for (const int index : order) {
     const GradientTensor& tensor = tensors[static_cast<std::size_t>(index)];
-    Open& current = open[tensor.element_bytes];
+    Open& current = open[{tensor.element_bytes, tensor.expert}];
     Bucket& bucket = current.bucket;
     if (bucket.tensors.empty()) bucket.ready_after = tensor.layer;
+    bucket.expert = tensor.expert;
     bucket.tensors.push_back(index);
     bucket.elements += tensor.elements;
     bucket.bytes += tensor.elements * tensor.element_bytes;
@@ -41,7 +43,7 @@ std::vector<Bucket> cut_buckets(const std::vector<GradientTensor>& tensors,
       current.cap = std::min(current.cap + 1, caps.size() - 1);
     }
   }
-  for (auto& [element_bytes, rest] : open) {
+  for (auto& [kind, rest] : open) {
     if (!rest.bucket.tensors.empty()) closed.push_back(std::move(rest.bucket));
   }
   return closed;

@@ -14,6 +14,7 @@ struct Bucket {
   double elements = 0;
   double bytes = 0;
   int ready_after = 0;  // backward of this layer completes the bucket
+  bool expert = false;  // its gradients are all of experts, or none is
 };
 
 // Tensors in the order in which backward completes their gradients.
@@ -21,7 +22,7 @@ std::vector<int> arrival_order(const std::vector<GradientTensor>& tensors);
 
 // Cuts `order` into buckets: a bucket is closed once it holds at least its cap, so it may exceed it
 // by one tensor, and no tensor is split. The first cap is for the first bucket, the last for all
-// that follow. Element sizes do not mix (fact 5).
+// that follow. Element sizes do not mix (fact 5), nor do experts with others (fact H5).
 std::vector<Bucket> cut_buckets(const std::vector<GradientTensor>& tensors,
                                 const std::vector<int>& order, const std::vector<double>& caps);
 

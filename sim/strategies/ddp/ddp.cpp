@@ -10,23 +10,41 @@ namespace {
 
 class Reducer final : public TrainingHooks {
  public:
-  Reducer(TrainingContext& context, const DdpPlan& plan)
+  Reducer(TrainingContext& context, const DdpOptions& options)
       : context_(context),
         ranks_(context.ranks),
-        plan_(plan),
-        communicator_(ranks_.add_communicator("gradients")),
+        replica_(context, ddp_tensors(context.job, options)),
+        plan_(ddp_plan(context, replica_, options)),
+        communicator_(context.stage.communicator("gradients", gradient_ranks(context.job.mesh))),
+        experts_(context.job.mesh.expert == 1
+                     ? communicator_
+                     : context.stage.communicator("expert gradients",
+                                                  expert_gradient_ranks(context.job.mesh))),
         hook_stream_(ranks_.add_stream("comm hook")) {}
+
+  const UpdateWork& update() const override { return replica_.update; }
 
   const Passes& passes(const MicroBatch& batch) const override {
     if (!batch.last) return batch.first ? plan_.alone : plan_.alone_adding;  // no_sync [17]
-    return schedule(batch).passes;
+    return plan_.schedule(batch.step).passes;
+  }
+
+  bool is_quiet(const MicroBatch& batch) const override {
+    return !batch.first && !batch.last && plan_.statistics.empty();
   }
 
   void begin_forward(const MicroBatch& batch) override {
     batch_ = batch;
     // Not in the forward that follows a no_sync one [15].
-    if (batch.first) broadcast_buffers();
+    if (!batch.first) return;
+    context_.copies(plan_.buffer_copies, "flatten buffers");
+    std::vector<Event> sent;
+    for (const PricedTransfer& type : plan_.buffers) sent.push_back(collective(type));
+    for (const Event& type : sent) ranks_.wait(type);
+    context_.copies(plan_.buffer_copies, "split buffers");
   }
+
+  void begin_backward(const MicroBatch& batch) override { batch_ = batch; }
 
   Program pre_forward(int unit) override {
     gather_statistics(statistics_of(unit));
@@ -43,10 +61,11 @@ class Reducer final : public TrainingHooks {
 
   // Buckets are launched in order, as soon as they are full [8].
   Program post_backward(int cut) override {
-    const DdpCut& here = schedule(batch_).cuts[static_cast<std::size_t>(cut)];
+    const DdpCut& here = plan_.schedule(batch_.step).cuts[static_cast<std::size_t>(cut)];
     context_.copies(here.copies, "gradients to buckets");
     for (const int bucket : here.launches) {
-      reduced_.push_back(reduce(schedule(batch_).buckets[static_cast<std::size_t>(bucket)].hook));
+      reduced_.push_back(
+          reduce(plan_.schedule(batch_.step).buckets[static_cast<std::size_t>(bucket)]));
     }
     co_return;
   }
@@ -57,7 +76,7 @@ class Reducer final : public TrainingHooks {
     const Event bitmap = plan_.bitmap.seconds > 0 ? collective(plan_.bitmap) : Event{};
     for (std::size_t i = 0; i < reduced_.size(); ++i) {
       ranks_.wait(reduced_[i]);
-      context_.copies(schedule(batch_).buckets[i].copy_out, "bucket to gradients");
+      context_.copies(plan_.schedule(batch_.step).buckets[i].copy_out, "bucket to gradients");
     }
     ranks_.wait(bitmap);
     reduced_.clear();
@@ -73,9 +92,6 @@ class Reducer final : public TrainingHooks {
   }
 
  private:
-  const DdpSchedule& schedule(const MicroBatch& batch) const {
-    return batch.step == 0 ? plan_.first : plan_.later;
-  }
   Event collective(const PricedTransfer& transfer) {
     return context_.collective(communicator_, transfer, ranks_.record());
   }
@@ -87,20 +103,14 @@ class Reducer final : public TrainingHooks {
     context_.copies(shared.combined, "statistics");
   }
   const SharedStatistics& statistics_of(int unit) const {
-    const std::size_t cuts = batch_.last ? schedule(batch_).cuts.size() : 0;
+    const std::size_t cuts = batch_.last ? plan_.schedule(batch_.step).cuts.size() : 0;
     return plan_.statistics[static_cast<std::size_t>(unit) - cuts];
   }
 
-  void broadcast_buffers() {
-    context_.copies(plan_.buffer_copies, "flatten buffers");
-    std::vector<Event> sent;
-    for (const PricedTransfer& type : plan_.buffers) sent.push_back(collective(type));
-    for (const Event& type : sent) ranks_.wait(type);
-    context_.copies(plan_.buffer_copies, "split buffers");
-  }
-
   // The plain all-reduce, or what a communication hook does instead [20, 21].
-  Event reduce(const HookPlan& hook) {
+  Event reduce(const PlannedBucket& bucket) {
+    const HookPlan& hook = bucket.hook;
+    Communicator& communicator = bucket.expert ? experts_ : communicator_;
     Event done;
     for (const HookStep& part : hook.steps) {
       if (!done.state()) {
@@ -109,7 +119,7 @@ class Reducer final : public TrainingHooks {
       } else {
         done = on_hook_stream(part.before, done);
       }
-      done = context_.collective(communicator_, part.transfer, done);
+      done = context_.collective(communicator, part.transfer, done);
     }
     return hook.after.busy > 0 ? on_hook_stream(hook.after, done) : done;
   }
@@ -123,8 +133,10 @@ class Reducer final : public TrainingHooks {
 
   TrainingContext& context_;
   RankGroup& ranks_;
-  const DdpPlan& plan_;
+  const Replica replica_;
+  const DdpPlan plan_;
   Communicator& communicator_;
+  Communicator& experts_;  // of their gradients
   StreamId hook_stream_;
   MicroBatch batch_;
   std::vector<Event> reduced_;  // of the buckets launched so far
@@ -134,11 +146,10 @@ class Reducer final : public TrainingHooks {
 
 StrategyResult Ddp::simulate(const Job& job) const {
   const DdpOptions options = options_for(job, options_);
-  TrainingContext context(job, "ddp", choose_engine(job, false, 0, false));
-  const Replica replica(context, ddp_tensors(job, options));
-  const DdpPlan plan = ddp_plan(context, replica, options);
-  Reducer reducer(context, plan);
-  StrategyResult result = train(context, reducer, replica.update);
+  TrainingWorld world(job, "ddp", choose_engine(job, false, 0, false));
+  StrategyResult result = train(world, [&options](TrainingContext& context) {
+    return std::make_unique<Reducer>(context, options);
+  });
   if (options.comm_hook == CommHook::power_sgd) {
     result.notes.push_back(
         "PowerSGD is simulated in its compressing phase (PyTorch starts it after 1000 steps)");

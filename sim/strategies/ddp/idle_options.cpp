@@ -24,7 +24,7 @@ std::vector<std::vector<int>> bucket_tensors(const Job& job, const DdpOptions& o
 std::vector<IdleOption> Ddp::idle_options(const Job& job) const {
   IdleOptions idle;
   const DdpOptions usual, &o = options_;
-  const bool alone = job.gpus == 1;
+  const bool alone = job.mesh.copies() == 1;
   const bool one_buffer = keeps_one_buffer(job, o);
   const std::string nothing = "one GPU reduces nothing";
   const std::string megatron = "without overlap Megatron keeps all gradients in one buffer";
@@ -63,7 +63,7 @@ std::vector<IdleOption> Ddp::idle_options(const Job& job) const {
 }
 
 std::vector<std::string> Ddp::not_replayed(const Job& job) const {
-  if (job.gpus == 1) return {};
+  if (job.mesh.copies() == 1) return {};
   std::vector<std::string> options;
   if (options_.comm_hook != CommHook::none) options.push_back("comm_hook");
   if (options_.gradient_bytes == 2) options.push_back("gradient_element_size");

@@ -1,7 +1,7 @@
 // What DDP keeps in device memory, and what it sends together. Facts of docs/strategies.md.
 #include <nlohmann/json.hpp>
 
-#include "memory/step_memory.hpp"
+#include "strategies/common/stage_memory.hpp"
 #include "strategies/ddp/ddp.hpp"
 #include "strategies/ddp/plan.hpp"
 
@@ -11,7 +11,7 @@ namespace {
 
 MemoryPlan memory_plan(const Job& job, const DdpOptions& options) {
   MemoryPlan plan = replica_memory_plan(job);
-  if (job.gpus == 1) return plan;
+  if (job.mesh.copies() == 1) return plan;
   double gradients = 0;
   for (const Bucket& bucket : plan_buckets(ddp_tensors(job, options), options).later) {
     plan.replicated.bucket_bytes.push_back(bucket.bytes);
@@ -24,15 +24,19 @@ MemoryPlan memory_plan(const Job& job, const DdpOptions& options) {
       options.comm_hook == CommHook::bf16_compress) {
     plan.replicated.hook_temporary_fraction = 0.5;  // fact 20
   }
-  plan.communication_bytes = communicator_bytes(job.machine, group_of(job.machine, job.gpus));
+  plan.communication_bytes = communicator_bytes(job.machine, gradient_group(job));
+  if (job.mesh.expert > 1) {
+    plan.communication_bytes += communicator_bytes(job.machine, expert_gradient_group(job));
+  }
   return plan;
 }
 
 }  // namespace
 
-MemoryUse Ddp::memory(const Job& job, const MemoryQuery& query) const {
-  const MemoryPlan plan = memory_plan(job, options_for(job, options_));
-  return memory_use(step_memory(*job.step, plan, job.machine.device, query), job.machine.device);
+std::vector<MemoryUse> Ddp::stage_memory(const Job& job, const MemoryQuery& query) const {
+  return replica_memory_of_stages(job, query, [this](const Job& rank) {
+    return memory_plan(rank, options_for(rank, options_));
+  });
 }
 
 // Buckets are those from the second step on.

@@ -17,7 +17,8 @@ class Planner {
         layers_(job_.accumulation > 1 ? replica.adding : context.costs.layers),
         tensors_(replica.tensors),
         options_(options),
-        group_(group_of(job_.machine, job_.gpus)),
+        group_(gradient_group(job_)),
+        splits_backward_(context.splits_backward()),
         statistics_(shared_statistics(job_, options)) {}
 
   PricedTransfer collective(Collective kind, double bytes) const {
@@ -74,7 +75,7 @@ class Planner {
   // With hooks around the batch norms over all ranks as the last units.
   Passes laid_out(const std::vector<LayerCost>& layers, std::vector<HookedUnit> units) const {
     for (const int layer : statistics_) units.push_back({.first = layer, .last = layer});
-    return lay_out(layers, hook_places(units, layers.size()));
+    return lay_out(layers, hook_places(units, layers.size()), splits_backward_);
   }
 
   std::vector<SharedStatistics> statistics() const {
@@ -86,7 +87,7 @@ class Planner {
           std::find_if(layer.saved.begin(), layer.saved.end(), [](const SavedTensor& saved) {
             return saved.name == "statistics";
           })->bytes;
-      const double counted = sums + 4, all = job_.gpus * counted;
+      const double counted = sums + 4, all = job_.mesh.copies() * counted;
       SharedStatistics statistics_of_layer;
       statistics_of_layer.joined = job_.costs->stream(2 * counted, 1);
       statistics_of_layer.gather = collective(Collective::all_gather, all);
@@ -121,8 +122,12 @@ class Planner {
 
  private:
   PlannedBucket planned(const Bucket& bucket) const {
-    const auto all_reduce = [&](double bytes) { return collective(Collective::all_reduce, bytes); };
+    const CommGroup group = bucket.expert ? expert_gradient_group(job_) : group_;
+    const auto all_reduce = [&](double bytes) {
+      return network_.collective(group, Collective::all_reduce, bytes);
+    };
     PlannedBucket result;
+    result.expert = bucket.expert;
     result.hook = plan_hook(options_, bucket, tensors_, *job_.costs, all_reduce);
     if (!options_.gradient_as_bucket_view && !has_main_gradients(job_.step->precision)) {
       result.copy_out =
@@ -137,6 +142,7 @@ class Planner {
   const std::vector<GradientTensor>& tensors_;
   const DdpOptions& options_;
   const CommGroup group_;
+  const bool splits_backward_;
   const std::vector<int> statistics_;  // layers
 };
 
@@ -144,7 +150,7 @@ class Planner {
 
 DdpPlan ddp_plan(TrainingContext& context, const Replica& replica, const DdpOptions& options) {
   DdpPlan plan;
-  if (context.job.gpus == 1) {
+  if (context.job.mesh.copies() == 1) {
     plan.first.passes = context.job.accumulation > 1 ? replica.alone_adding : replica.alone;
     plan.later = plan.first;
     plan.alone = replica.alone;
@@ -170,7 +176,7 @@ DdpPlan ddp_plan(TrainingContext& context, const Replica& replica, const DdpOpti
 
 std::vector<int> shared_statistics(const Job& job, const DdpOptions& options) {
   std::vector<int> layers;
-  if (!options.sync_batch_norm || job.gpus == 1) return layers;
+  if (!options.sync_batch_norm || job.mesh.copies() == 1) return layers;
   for (std::size_t i = 0; i < job.step->layers.size(); ++i) {
     if (job.step->layers[i].kind == "batch_norm") layers.push_back(static_cast<int>(i));
   }

@@ -20,6 +20,7 @@ struct DdpCut {
 struct PlannedBucket {
   HookPlan hook;        // what stands in for the plain all-reduce
   QueuedWork copy_out;  // back into .grad [12]
+  bool expert = false;
 };
 
 // A batch norm over all ranks (torch/nn/modules/_functions.py: SyncBatchNorm): mean, inverse
@@ -42,6 +43,8 @@ struct DdpSchedule {
 };
 
 struct DdpPlan {
+  const DdpSchedule& schedule(int step) const { return step == 0 ? first : later; }
+
   DdpSchedule first, later;                  // the first step, and from then on [2, 3]
   std::vector<PricedTransfer> buffers;       // broadcasts, one for each type [15]
   QueuedWork buffer_copies;                  // flattened before, split again after

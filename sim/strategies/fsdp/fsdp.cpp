@@ -18,7 +18,7 @@ namespace {
 
 // Ranks of the job on its fullest host.
 int ranks_per_host(const Job& job) {
-  return std::min(job.gpus, job.machine.gpus_per_node);
+  return std::min(job.mesh.gpus(), job.machine.gpus_per_node);
 }
 
 // Streaming through the host's memory reaches 0.8 of its bandwidth, as in host_optimizer_seconds().
@@ -41,7 +41,7 @@ UpdateWork update_on_host(const Job& job, double elements) {
 
 UpdateWork update_of(const Job& job, const FsdpLayout& layout) {
   const TensorShare shard{layout.optimizer_elements(), layout.optimizer_tensors()};
-  if (layout.options.cpu_offload && job.machine.device.architecture != Architecture::cpu) {
+  if (layout.updates_on_host(job)) {
     return update_on_host(job, shard.elements);
   }
   UpdateWork work = update_work(job, shard, shard);
@@ -64,22 +64,23 @@ Engine engine_for(const Job& job, const FsdpLayout& layout) {
 }
 
 // Said where hooks are most of what the host is waited for, and that is much.
-void note_many_units(const Job& job, const FsdpPlan& plan, StrategyResult& result) {
+void note_many_units(const Job& job, const FsdpLayout& layout, double hook_seconds,
+                     StrategyResult& result) {
   constexpr double hooks_of_a_unit = 4;  // before and after, forward and backward
-  const auto units = static_cast<double>(plan.units.size());
-  const double hooks = hooks_of_a_unit * units * job.accumulation * plan.hook_seconds;
+  const auto units = static_cast<double>(layout.units.size());
+  const double hooks = hooks_of_a_unit * units * job.accumulation * hook_seconds;
   const double waited = result.split.host_bound;
   if (waited < 0.1 * mean(result.step_seconds) || hooks < 0.5 * waited || units < 8) return;
   result.notes.push_back(
       fmt::format("{} units keep the host busy: fewer, as of `wrap: {{policy: size, "
                   "min_parameters: ...}}`, would cost less",
-                  plan.units.size()));
+                  layout.units.size()));
 }
 
 std::vector<std::string> notes(const Job& job, const FsdpOptions& wanted,
                                const FsdpLayout& layout) {
   std::vector<std::string> result;
-  if (job.gpus == 1 && wanted.sharding != Sharding::no_shard) {
+  if (job.mesh.copies() == 1 && wanted.sharding != Sharding::no_shard) {
     result.push_back("one GPU shards nothing: FSDP runs as no_shard");
   }
   const bool blocks = std::any_of(job.step->layers.begin(), job.step->layers.end(),
@@ -151,15 +152,17 @@ std::optional<Diagnostic> Fsdp::optimizer_misfit(const OptimizerSpec& optimizer,
   return without_whole_matrices(optimizer, "fsdp", "FSDP's ranks keep shards of them");
 }
 
-MemoryUse Fsdp::memory(const Job& job, const MemoryQuery& query) const {
-  const FsdpLayout layout = fsdp_layout(job, options_);
-  MemoryUse use = memory_use(fsdp_memory(job, layout, query), job.machine.device);
-  const HostMemory host = fsdp_host_memory(job, layout);
-  if (host.bytes <= 0) return use;
-  use.host = host.bytes;
-  use.host_rounding = host.rounding;
-  use.host_capacity = job.machine.host.memory_bytes;
-  return use;
+std::vector<MemoryUse> Fsdp::stage_memory(const Job& job, const MemoryQuery& query) const {
+  return memory_of_stages(job, [&](const StageMemory& stage) {
+    const FsdpLayout layout = fsdp_layout(stage.job, options_);
+    MemoryUse use = memory_use(fsdp_memory(stage, layout, query), job.machine.device);
+    const HostMemory host = fsdp_host_memory(stage.job, layout);
+    if (host.bytes <= 0) return use;
+    use.host = host.bytes;
+    use.host_rounding = host.rounding;
+    use.host_capacity = job.machine.host.memory_bytes;
+    return use;
+  });
 }
 
 nlohmann::ordered_json Fsdp::communication(const Job& job) const {
@@ -190,28 +193,21 @@ std::unique_ptr<Strategy> make_strategy(const FsdpOptions& options) {
 
 StrategyResult Fsdp::simulate(const Job& job) const {
   const FsdpLayout layout = fsdp_layout(job, options_);
-  const bool hybrid = layout.groups.hybrid();
-  TrainingContext context(job, "fsdp", engine_for(job, layout), axes_of(layout.groups));
-  const std::vector<int>& lanes = context.speeds.lane_of_rank();
-  Communicator& shards =
-      context.ranks.add_communicator("shards", shard_lanes(layout.groups, lanes));
-  // Without both kinds of groups one communicator serves all.
-  Communicator& replicas =
-      hybrid ? context.ranks.add_communicator("replicas", replica_lanes(layout.groups, lanes))
-             : shards;
-  const FsdpPlan plan = fsdp_plan(context, layout);
-  const FsdpCommunicators communicators{shards, replicas};
-  const UpdateWork update = update_of(job, layout);
-  StrategyResult result;
-  if (layout.options.version == 2) {
-    Fsdp2Hooks hooks(context, plan, communicators);
-    result = train(context, hooks, update);
-  } else {
-    Fsdp1Hooks hooks(context, plan, communicators);
-    result = train(context, hooks, update);
-  }
-  if (update.on_host > 0) result.device_busy -= result.split.optimizer;  // the device is idle
-  note_many_units(job, plan, result);
+  TrainingWorld world(job, "fsdp", engine_for(job, layout), axes_of(job.mesh, layout.groups));
+  double hook_seconds = 0;
+  StrategyResult result =
+      train(world, [&](TrainingContext& context) -> std::unique_ptr<TrainingHooks> {
+        const FsdpLayout of_part = fsdp_layout(context.job, options_);
+        FsdpPlan plan = fsdp_plan(context, of_part);
+        plan.update = update_of(context.job, of_part);
+        hook_seconds = plan.hook_seconds;
+        if (layout.options.version == 2)
+          return std::make_unique<Fsdp2Hooks>(context, std::move(plan));
+        return std::make_unique<Fsdp1Hooks>(context, std::move(plan));
+      });
+  // The device is idle.
+  if (layout.updates_on_host(job)) result.device_busy -= result.split.optimizer;
+  note_many_units(job, layout, hook_seconds, result);
   for (std::string& note : notes(job, options_, layout)) result.notes.push_back(std::move(note));
   return result;
 }

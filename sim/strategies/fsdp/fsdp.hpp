@@ -3,7 +3,7 @@
 // common/training_loop.hpp.
 #pragma once
 
-#include "memory/step_memory.hpp"
+#include "strategies/common/stage_memory.hpp"
 #include "strategies/fsdp/plan.hpp"
 #include "strategies/strategy.hpp"
 
@@ -13,7 +13,7 @@ class Fsdp final : public StrategyOf<FsdpOptions> {
  public:
   explicit Fsdp(const FsdpOptions& options) : StrategyOf(options) {}
   StrategyResult simulate(const Job& job) const override;
-  MemoryUse memory(const Job& job, const MemoryQuery& query = {}) const override;
+  std::vector<MemoryUse> stage_memory(const Job& job, const MemoryQuery& query = {}) const override;
   double least_communication_seconds(const Job& job) const override;
   nlohmann::ordered_json communication(const Job& job) const override;
   std::vector<IdleOption> idle_options(const Job& job) const override;
@@ -27,7 +27,8 @@ class Fsdp final : public StrategyOf<FsdpOptions> {
                                              const Device& device) const override;
 };
 
-StepMemory fsdp_memory(const Job& job, const FsdpLayout& layout, const MemoryQuery& query = {});
+StepMemory fsdp_memory(const StageMemory& stage, const FsdpLayout& layout,
+                       const MemoryQuery& query = {});
 
 // Bytes that the ranks of the fullest node offload to its host; 0 = nothing.
 struct HostMemory {

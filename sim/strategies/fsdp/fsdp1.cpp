@@ -14,9 +14,8 @@ constexpr double resume_seconds = 235e-6 - issue_before_launch;
 
 }  // namespace
 
-Fsdp1Hooks::Fsdp1Hooks(TrainingContext& context, const FsdpPlan& plan,
-                       const FsdpCommunicators& communicators)
-    : FsdpHooks(context, plan, communicators),
+Fsdp1Hooks::Fsdp1Hooks(TrainingContext& context, FsdpPlan&& plan)
+    : FsdpHooks(context, std::move(plan)),
       pre_unshard_(add_stream("pre-unshard")),
       post_backward_(add_stream("post-backward")),
       all_reduce_(add_stream("all-reduce")) {}
@@ -44,7 +43,7 @@ Program Fsdp1Hooks::pre_backward(int unit) {
 }
 
 Program Fsdp1Hooks::post_backward(int u) {
-  const FsdpUnitPlan& unit = plan_of(u);
+  const FsdpUnitPlan& unit = plan_.unit(u);
   std::optional<Event> gradient;  // is complete
   const auto complete = [&] {
     if (!gradient) gradient = ranks_.record();
@@ -85,6 +84,11 @@ Event Fsdp1Hooks::await_reductions() {
   return last_reduction_;
 }
 
+Program Fsdp1Hooks::finish(const FsdpAction& action) {
+  if (action.deed == FsdpDeed::reshard) reshard(action, ranks_.record());
+  if (action.deed == FsdpDeed::reduce) co_await reduce(action.unit, ranks_.record());
+}
+
 Program Fsdp1Hooks::prepare(FsdpOrder::Actions actions) {
   for (const FsdpAction& action : actions) {
     if (action.deed == FsdpDeed::unshard) {
@@ -97,7 +101,7 @@ Program Fsdp1Hooks::prepare(FsdpOrder::Actions actions) {
 
 // Pre-unshard stream, rate limiter, all-gather [31].
 Program Fsdp1Hooks::unshard(const FsdpAction& action) {
-  const FsdpUnitPlan& unit = plan_of(action.unit);
+  const FsdpUnitPlan& unit = plan_.unit(action.unit);
   Event shard = start_;
   if (action.fresh) {
     if (unit.to_device.seconds > 0) shard = context_.copy(pre_unshard_, unit.to_device, shard);
@@ -108,37 +112,38 @@ Program Fsdp1Hooks::unshard(const FsdpAction& action) {
     freed_.pop_front();
   }
   if (action.fresh) {
-    ready(action.unit) = sharded() ? over_shards(unit.gather, shard) : shard;
+    ready(action.unit) = plan_.layout.sharded() ? over_shards(unit, unit.gather, shard) : shard;
   }
   ranks_.host(unit.unshard_views);
 }
 
 void Fsdp1Hooks::reshard(const FsdpAction& action, const Event& freed) {
-  if (!sharded()) return;
-  ranks_.host(plan_of(action.unit).reshard_views);
+  if (!plan_.layout.sharded()) return;
+  ranks_.host(plan_.unit(action.unit).reshard_views);
   if (action.limited) freed_.push_back(freed);
 }
 
 // On the post-backward stream; the hybrid all-reduce and what follows it on a stream of its own
 // [39].
 Program Fsdp1Hooks::reduce(int u, Event gradient) {
-  const FsdpUnitPlan& unit = plan_of(u);
+  const FsdpUnitPlan& unit = plan_.unit(u);
   StreamId stream = post_backward_;
   Event done = last_input_ = context_.run(stream, unit.before_reduce, gradient);
   collective_before_ = last_collective_;
-  if (sharded()) {
-    done = over_shards(unit.reduce, done);
+  if (plan_.layout.sharded()) {
+    done = over_shards(unit, unit.reduce, done);
     // The stream waits for its collective.
     done = ranks_.enqueue(stream, 0, last_collective_ = done, false);
-    if (replicated()) stream = all_reduce_;
+    if (plan_.layout.groups.replicas > 1) stream = all_reduce_;
   }
-  if (replicated()) {
+  if (plan_.layout.groups.replicas > 1) {
     done = last_collective_ = over_replicas(unit.replicate, done);
   }
   done = context_.run(stream, after_reduce(unit), done);
   if (unit.to_host.seconds > 0) {
     done = context_.copy(stream, unit.to_host, done);
-    if (!sharded()) co_await ranks_.host_wait(done);  // a blocking copy without sharding
+    if (!plan_.layout.sharded())
+      co_await ranks_.host_wait(done);  // a blocking copy without sharding
   }
   last_reduction_ = done;
 }

@@ -4,9 +4,8 @@
 
 namespace lockstep {
 
-Fsdp2Hooks::Fsdp2Hooks(TrainingContext& context, const FsdpPlan& plan,
-                       const FsdpCommunicators& communicators)
-    : FsdpHooks(context, plan, communicators),
+Fsdp2Hooks::Fsdp2Hooks(TrainingContext& context, FsdpPlan&& plan)
+    : FsdpHooks(context, std::move(plan)),
       copy_in_(add_stream("all-gather copy-in")),
       reduce_(add_stream("reduce-scatter")),
       all_reduce_(add_stream("all-reduce")) {}
@@ -37,7 +36,7 @@ Program Fsdp2Hooks::pre_backward(int unit) {
 Program Fsdp2Hooks::post_backward(int unit) {
   ranks_.host(plan_.hook_seconds);
   for (const FsdpAction& action : order_.post_backward(unit)) {
-    if (action.deed == FsdpDeed::accumulate) context_.copies(plan_of(unit).accumulate);
+    if (action.deed == FsdpDeed::accumulate) context_.copies(plan_.unit(unit).accumulate);
     if (action.deed == FsdpDeed::reshard) reshard(unit);
     if (action.deed == FsdpDeed::reduce) reduce(unit);
   }
@@ -49,6 +48,12 @@ Event Fsdp2Hooks::await_reductions() {
   ranks_.wait(last_reduction_);
   last_reduce_scatter_ = {};
   return last_reduction_;
+}
+
+Program Fsdp2Hooks::finish(const FsdpAction& action) {
+  if (action.deed == FsdpDeed::reshard) reshard(action.unit);
+  if (action.deed == FsdpDeed::reduce) reduce(action.unit);
+  co_return;
 }
 
 void Fsdp2Hooks::prepare(FsdpOrder::Actions actions) {
@@ -63,11 +68,11 @@ void Fsdp2Hooks::prepare(FsdpOrder::Actions actions) {
 
 // Shards are copied into their place of the output, which is then gathered in place [48].
 void Fsdp2Hooks::unshard(int u) {
-  const FsdpUnitPlan& unit = plan_of(u);
+  const FsdpUnitPlan& unit = plan_.unit(u);
   Event shard = gate_;
   if (unit.to_device.seconds > 0) shard = context_.copy(copy_in_, unit.to_device, shard);
   if (unit.before_gather.busy > 0) shard = context_.run(copy_in_, unit.before_gather, shard);
-  ready(u) = sharded() ? over_shards(unit.gather, shard) : shard;
+  ready(u) = plan_.layout.sharded() ? over_shards(unit, unit.gather, shard) : shard;
 }
 
 // Copies the output into the parameters on the compute stream. Until that is done for the unit
@@ -76,30 +81,30 @@ void Fsdp2Hooks::unshard(int u) {
 void Fsdp2Hooks::use(int u, bool backward) {
   if (!backward) gate_ = last_copied_out_;
   ranks_.wait(ready(u));
-  ranks_.host(plan_of(u).unshard_views);
-  context_.copies(plan_of(u).after_gather);
+  ranks_.host(plan_.unit(u).unshard_views);
+  context_.copies(plan_.unit(u).after_gather);
   last_copied_out_ = ranks_.record();
   if (backward) gate_ = last_copied_out_;
 }
 
 void Fsdp2Hooks::reshard(int unit) {
-  ranks_.host(plan_of(unit).reshard_views);
+  ranks_.host(plan_.unit(unit).reshard_views);
 }
 
 void Fsdp2Hooks::reduce(int u) {
-  const FsdpUnitPlan& unit = plan_of(u);
+  const FsdpUnitPlan& unit = plan_.unit(u);
   // At most one reduce-scatter in flight, and it is compute that waits [52].
   ranks_.wait(last_reduce_scatter_);
   context_.copies(unit.join_gradients);
   StreamId stream = reduce_;
   Event done = context_.run(stream, unit.before_reduce, ranks_.record());
-  if (sharded()) {
-    done = over_shards(unit.reduce, done);
+  if (plan_.layout.sharded()) {
+    done = over_shards(unit, unit.reduce, done);
     last_reduce_scatter_ = last_collective_ = done;
     done = ranks_.enqueue(stream, 0, done, false);
-    if (replicated()) stream = all_reduce_;
+    if (plan_.layout.groups.replicas > 1) stream = all_reduce_;
   }
-  if (replicated()) {
+  if (plan_.layout.groups.replicas > 1) {
     done = last_collective_ = over_replicas(unit.replicate, done);
   }
   done = context_.run(stream, after_reduce(unit), done);

@@ -1,21 +1,38 @@
 // The part of the hooks that FSDP1 and FSDP2 share. Numbers in brackets: facts of docs/strategies.md.
 #include "strategies/fsdp/hooks.hpp"
 
+#include <utility>
+
 namespace lockstep {
 
-FsdpHooks::FsdpHooks(TrainingContext& context, const FsdpPlan& plan,
-                     const FsdpCommunicators& communicators)
+FsdpHooks::FsdpHooks(TrainingContext& context, FsdpPlan&& plan)
     : context_(context),
       ranks_(context.ranks),
-      plan_(plan),
-      order_(plan.layout, plan.hooks),
-      communicators_(communicators),
-      ready_(plan.units.size()) {}
+      plan_(std::move(plan)),
+      order_(plan_.layout, plan_.hooks),
+      shards_(shards_of(context, plan_.layout.groups)),
+      expert_shards_(context.job.mesh.expert == 1 ? shards_ : expert_shards_of(context)),
+      replicas_(replicas_of(context, plan_.layout.groups)),
+      ready_(plan_.units.size()) {}
 
 void FsdpHooks::begin_forward(const MicroBatch& batch) {
   first_micro_batch_ = batch.first;
-  reduces_ = plan_.layout.options.sync_every_micro_batch || batch.last;
+  const bool each = plan_.layout.options.sync_every_micro_batch || batch.last;
+  reduces_ = each && !plan_.layout.once_a_step;
   order_.begin_forward(batch.first, reduces_);
+}
+
+// Of a pipeline's micro-batch: another one's forward may have run since its own.
+void FsdpHooks::begin_backward(const MicroBatch& batch) {
+  first_micro_batch_ = batch.first;
+  order_.begin_forward(batch.first, reduces_);
+}
+
+Program FsdpHooks::end_micro_batches() {
+  if (!plan_.layout.once_a_step) co_return;
+  for (const FsdpAction& action : order_.end_micro_batches()) co_await finish(action);
+  const Event gradients = await_reductions();
+  if (plan_.layout.options.cpu_offload) co_await ranks_.host_wait(gradients);
 }
 
 Program FsdpHooks::end_backward() {
@@ -26,7 +43,7 @@ Program FsdpHooks::end_backward() {
 
 void FsdpHooks::reduce_scalar() {
   if (plan_.scalar.seconds <= 0) return;
-  ranks_.wait(over_shards(plan_.scalar, ranks_.record()));
+  ranks_.wait(context_.collective(shards_, plan_.scalar, ranks_.record()));
 }
 
 StreamId FsdpHooks::add_stream(const std::string& name) {
@@ -34,12 +51,15 @@ StreamId FsdpHooks::add_stream(const std::string& name) {
       name, plan_.layout.options.cpu_offload ? WaitCause::communication : WaitCause::copies);
 }
 
-Event FsdpHooks::over_shards(const PricedTransfer& transfer, const Event& after) {
-  return context_.collective(communicators_.shards, transfer, after);
+Event FsdpHooks::over_shards(const FsdpUnitPlan& unit, const PricedTransfer& transfer,
+                             const Event& after) {
+  if (!unit.expert) return context_.collective(shards_, transfer, after);
+  // Ranks that alone hold their experts share them with nobody.
+  return transfer.seconds > 0 ? context_.collective(expert_shards_, transfer, after) : after;
 }
 
 Event FsdpHooks::over_replicas(const PricedTransfer& transfer, const Event& after) {
-  return context_.collective(communicators_.replicas, transfer, after);
+  return context_.collective(replicas_, transfer, after);
 }
 
 const QueuedWork& FsdpHooks::after_reduce(const FsdpUnitPlan& unit) const {

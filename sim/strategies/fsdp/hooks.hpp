@@ -10,49 +10,51 @@
 
 namespace lockstep {
 
-// NCCL runs the collectives of one communicator one after the other, whatever stream they come from
-// (facts 11, 30): a late reduce-scatter blocks the next all-gather.
-struct FsdpCommunicators {
-  Communicator& shards;
-  Communicator& replicas;  // the same as `shards` unless shard and replica groups both exist
-};
-
-// Base of both versions.
+// Base of both versions. NCCL runs the collectives of one communicator one after the other, whatever stream
+// they come from (facts 11, 30): a late reduce-scatter blocks the next all-gather.
 class FsdpHooks : public TrainingHooks {
  public:
-  FsdpHooks(TrainingContext& context, const FsdpPlan& plan, const FsdpCommunicators& communicators);
+  // Names of transfers are of the plan's units: it is moved, never copied.
+  FsdpHooks(TrainingContext& context, FsdpPlan&& plan);
 
+  const UpdateWork& update() const override { return plan_.update; }
   const Passes& passes(const MicroBatch&) const override { return plan_.passes; }
+  bool is_quiet(const MicroBatch& batch) const override {
+    return plan_.layout.once_a_step && !batch.first;
+  }
   void begin_forward(const MicroBatch& batch) override;
   // Waits for all reductions; with CPU offload the host does, too [42, 59].
   Program end_backward() override;
+  void begin_backward(const MicroBatch& batch) override;
+  Program end_micro_batches() override;
   // Every rank has the norm of its shards only, and found_inf of them.
   void reduce_scalar() override;
 
  protected:
   // The compute stream waits for all reductions; the event is when the gradients are complete.
   virtual Event await_reductions() = 0;
+  // Carries out what the order says after a unit's backward, or at the end of the micro-batches.
+  virtual Program finish(const FsdpAction& action) = 0;
 
-  const FsdpUnitPlan& plan_of(int u) const { return plan_.units[static_cast<std::size_t>(u)]; }
   Event& ready(int u) { return ready_[static_cast<std::size_t>(u)]; }
-  bool sharded() const { return plan_.layout.sharded(); }
-  bool replicated() const { return plan_.layout.groups.replicas > 1; }
   // A stream of casts and copies on the device; with CPU offload its transfers are what takes long.
   StreamId add_stream(const std::string& name);
   // Over the shards, or over the replicas of each.
-  Event over_shards(const PricedTransfer& transfer, const Event& after);
+  Event over_shards(const FsdpUnitPlan& unit, const PricedTransfer& transfer, const Event& after);
   Event over_replicas(const PricedTransfer& transfer, const Event& after);
   // The kernels after a reduction: division, cast, and addition to what earlier micro-batches left.
   const QueuedWork& after_reduce(const FsdpUnitPlan& unit) const;
 
   TrainingContext& context_;
   RankGroup& ranks_;
-  const FsdpPlan& plan_;
+  const FsdpPlan plan_;
   FsdpOrder order_;
   bool reduces_ = true;  // in this micro-batch
 
  private:
-  FsdpCommunicators communicators_;
+  Communicator& shards_;
+  Communicator& expert_shards_;
+  Communicator& replicas_;
   std::vector<Event> ready_;  // of each unit: its parameters, or the collective's output, are there
   bool first_micro_batch_ = true;
 };
@@ -60,8 +62,7 @@ class FsdpHooks : public TrainingHooks {
 // FullyShardedDataParallel: facts 29-45.
 class Fsdp1Hooks final : public FsdpHooks {
  public:
-  Fsdp1Hooks(TrainingContext& context, const FsdpPlan& plan,
-             const FsdpCommunicators& communicators);
+  Fsdp1Hooks(TrainingContext& context, FsdpPlan&& plan);
 
   void begin_forward(const MicroBatch& batch) override;
   Program pre_forward(int unit) override;
@@ -71,6 +72,7 @@ class Fsdp1Hooks final : public FsdpHooks {
 
  private:
   Event await_reductions() override;
+  Program finish(const FsdpAction& action) override;
   Program prepare(FsdpOrder::Actions actions);
   Program unshard(const FsdpAction& action);
   void reshard(const FsdpAction& action, const Event& freed);
@@ -87,8 +89,7 @@ class Fsdp1Hooks final : public FsdpHooks {
 // fully_shard: facts 46-59.
 class Fsdp2Hooks final : public FsdpHooks {
  public:
-  Fsdp2Hooks(TrainingContext& context, const FsdpPlan& plan,
-             const FsdpCommunicators& communicators);
+  Fsdp2Hooks(TrainingContext& context, FsdpPlan&& plan);
 
   void begin_forward(const MicroBatch& batch) override;
   Program pre_forward(int unit) override;
@@ -98,6 +99,7 @@ class Fsdp2Hooks final : public FsdpHooks {
 
  private:
   Event await_reductions() override;
+  Program finish(const FsdpAction& action) override;
   void prepare(FsdpOrder::Actions actions);
   void unshard(int unit);
   void use(int unit, bool backward);

@@ -9,13 +9,13 @@ namespace lockstep {
 std::vector<IdleOption> Fsdp::idle_options(const Job& job) const {
   IdleOptions idle;
   const FsdpOptions usual, &o = options_;
-  const bool alone = job.gpus == 1;
+  const bool alone = job.mesh.copies() == 1;
   const bool hybrid =
       o.sharding == Sharding::hybrid_shard || o.sharding == Sharding::hybrid_shard_zero2;
   const int group = o.shard_group > 0 ? o.shard_group : job.machine.gpus_per_node;
   idle.idle_if("sharding", o.sharding != usual.sharding, alone, "one GPU shards nothing");
-  idle.idle_if("sharding", o.sharding == Sharding::hybrid_shard, !alone && group >= job.gpus,
-               "one group holds all GPUs");
+  idle.idle_if("sharding", o.sharding == Sharding::hybrid_shard,
+               !alone && group >= job.mesh.copies(), "one group holds all GPUs");
   idle.idle_if("shard_group", o.shard_group != 0, !hybrid,
                "only hybrid_shard and hybrid_shard_zero2 have groups");
   const bool blocks = std::any_of(job.step->layers.begin(), job.step->layers.end(),
@@ -43,7 +43,7 @@ std::vector<IdleOption> Fsdp::idle_options(const Job& job) const {
   if (!backward && !o.forward_prefetch && o.limit_all_gathers && !keeps) return idle.take();
   const std::vector<FsdpUnit> units = make_units(*job.step, o.wrap);
   const bool single_unit = units.size() == 1;
-  const bool one_group = !hybrid || group >= job.gpus;
+  const bool one_group = !hybrid || group >= job.mesh.copies();
   idle.idle_if("sharding", keeps, !alone && one_group && single_unit && units.front().root,
                "the whole model is one unit, which stays gathered anyway");
   const std::string nothing = alone                              ? "one GPU gathers nothing"

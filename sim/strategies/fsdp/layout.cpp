@@ -17,10 +17,10 @@ bool is_hybrid(Sharding sharding) {
 
 void choose_groups(const Job& job, FsdpLayout& layout) {
   FsdpOptions& options = layout.options;
-  int ranks = options.sharding == Sharding::no_shard ? 1 : job.gpus;
+  int ranks = options.sharding == Sharding::no_shard ? 1 : job.mesh.copies();
   if (is_hybrid(options.sharding)) {
     const int wanted = options.shard_group > 0 ? options.shard_group : job.machine.gpus_per_node;
-    ranks = std::min(wanted, job.gpus);
+    ranks = std::min(wanted, job.mesh.copies());
   }
   layout.groups = shard_groups(job, ranks, "fsdp.shard_group");
   if (layout.groups.replicas == 1) {
@@ -53,7 +53,8 @@ int FsdpLayout::optimizer_tensors() const {
     if (options.version == 2) {
       sum += tensors;  // every rank has a part of each
     } else if (options.use_orig_params) {
-      sum += std::min(tensors, tensors / groups.ranks + 1);  // those that its range touches
+      sum +=
+          std::min(tensors, tensors / groups_of(unit).ranks + 1);  // those that its range touches
     } else if (tensors > 0) {
       ++sum;
     }
@@ -65,6 +66,8 @@ FsdpLayout fsdp_layout(const Job& job, const FsdpOptions& options) {
   FsdpLayout layout;
   layout.options = options;
   choose_groups(job, layout);
+  layout.once_a_step = job.mesh.pipeline > 1;
+  layout.expert_groups = expert_shard_groups(job);
   layout.shard_bytes = parameter_bytes(job.step->precision);
   layout.gather_bytes = chosen_bytes(options.gather_bytes, activation_bytes(job.step->precision));
   layout.reduce_bytes = chosen_bytes(options.reduce_bytes, layout.gather_bytes);
@@ -73,8 +76,8 @@ FsdpLayout fsdp_layout(const Job& job, const FsdpOptions& options) {
       options.use_orig_params ? std::max(1, alignment / layout.gather_bytes) : 0;
   for (const FsdpUnit& unit : layout.units) {
     layout.layouts.push_back(options.version == 2
-                                 ? per_parameter_layout(unit, layout.groups.ranks)
-                                 : flat_layout(unit, layout.groups.ranks, aligned));
+                                 ? per_parameter_layout(unit, layout.groups_of(unit).ranks)
+                                 : flat_layout(unit, layout.groups_of(unit).ranks, aligned));
   }
   return layout;
 }

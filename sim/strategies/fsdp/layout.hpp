@@ -13,15 +13,25 @@ namespace lockstep {
 struct FsdpLayout {
   FsdpOptions options;  // sharding resolved: no_shard on one rank, no hybrid with one replica
   ShardGroups groups;   // of the model
+  ShardGroups expert_groups;
   int shard_bytes = 4, gather_bytes = 4, reduce_bytes = 4;  // per element
   std::vector<FsdpUnit> units;
   std::vector<UnitLayout> layouts;  // of each unit
+  // In a pipeline: parameters are gathered once a step, and gradients reduced once all micro-batches are over
+  // (PyTorch, torch/distributed/pipelining/stage.py: backward_maybe_with_nosync; facts H45, H46).
+  bool once_a_step = false;
 
   bool sharded() const { return groups.sharded(); }
+  const ShardGroups& groups_of(const FsdpUnit& unit) const {
+    return unit.expert ? expert_groups : groups;
+  }
   // Parameters stay gathered between forward and backward.
   bool keeps_parameters() const {
     return options.sharding == Sharding::shard_grad_op ||
            options.sharding == Sharding::hybrid_shard_zero2;
+  }
+  bool updates_on_host(const Job& job) const {
+    return options.cpu_offload && job.machine.device.architecture != Architecture::cpu;
   }
   // What the optimizer of one rank sees.
   double optimizer_elements() const;

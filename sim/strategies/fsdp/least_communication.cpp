@@ -48,9 +48,10 @@ class LoneTimes {
 // within it: parameters are gathered once the update before is done, gradients reduced before the
 // next.
 double Fsdp::least_communication_seconds(const Job& job) const {
+  if (job.parts || job.mesh.expert > 1) return 0;
   const FsdpLayout layout = fsdp_layout(job, options_);
-  TrainingContext context(job, "fsdp", Engine::loop);
-  const FsdpPlan plan = fsdp_plan(context, layout);
+  TrainingWorld world(job, "fsdp", Engine::loop);
+  const FsdpPlan plan = fsdp_plan(world.parts.front(), layout);
   LoneTimes lone_times(plan);
   // Those after the second are like it, but for the last.
   const int played = std::min(job.accumulation, 3);

@@ -52,23 +52,30 @@ HostMemory fsdp_host_memory(const Job& job, const FsdpLayout& layout) {
     memory.bytes += unit.bytes;
     memory.rounding += unit.rounding;
   }
-  const int ranks = std::min(job.gpus, job.machine.gpus_per_node);
+  const int ranks = std::min(job.mesh.gpus(), job.machine.gpus_per_node);
   memory.bytes *= ranks;
   memory.rounding *= ranks;
   return memory;
 }
 
-StepMemory fsdp_memory(const Job& job, const FsdpLayout& layout, const MemoryQuery& query) {
+StepMemory fsdp_memory(const StageMemory& stage, const FsdpLayout& layout,
+                       const MemoryQuery& query) {
+  const Job& job = stage.job;
   OptimizerMemory optimizer;
   if (!layout.options.cpu_offload) {
     optimizer = optimizer_memory(job.optimizer, job.step->precision);
   }
-  double communication = 0;
+  double communication = mesh_communicator_bytes(job);
   if (layout.sharded()) communication += communicator_bytes(job.machine, layout.groups.shard);
+  if (job.mesh.expert > 1) {
+    communication += communicator_bytes(job.machine, layout.expert_groups.shard);
+  }
   if (layout.groups.replicas > 1)
     communication += communicator_bytes(job.machine, layout.groups.replica);
-  return play_steps<ShardedState>(*job.step, job.machine.device, job.accumulation, communication,
-                                  query, layout, optimizer);
+  const PlayedProgram program = stage.rank ? pipelined(*stage.rank, stage.program, stage.holding)
+                                           : without_pipeline(*job.step, job.accumulation);
+  return play_program<ShardedState>(*job.step, program, job.machine.device, communication, query,
+                                    layout, optimizer);
 }
 
 }  // namespace lockstep

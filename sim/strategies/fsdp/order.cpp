@@ -40,10 +40,15 @@ HookPlaces fsdp_hooks(const FsdpLayout& layout, const TrainingStep& step) {
 FsdpOrder::FsdpOrder(const FsdpLayout& layout, const HookPlaces& hooks)
     : options_(layout.options),
       sharded_(layout.sharded()),
-      keeps_parameters_(layout.keeps_parameters()) {
+      keeps_parameters_(layout.keeps_parameters()),
+      once_a_step_(layout.once_a_step) {
   for (const FsdpUnit& unit : layout.units) {
-    units_.push_back({.trains = unit.trainable_tensors() > 0,
-                      .frees_after_forward = sharded_ && !unit.root && !keeps_parameters_});
+    units_.push_back(
+        {.trains = unit.trainable_tensors() > 0,
+         .frees_after_forward = sharded_ && !unit.root && !keeps_parameters_ && !once_a_step_});
+  }
+  for (std::size_t layer = hooks.after_backward.size(); layer-- > 0;) {
+    for (const int u : hooks.after_backward[layer]) backward_order_.push_back(u);
   }
   int begun = -1, ended = -1;
   for (std::size_t layer = 0; layer < hooks.before_forward.size(); ++layer) {
@@ -77,7 +82,7 @@ FsdpOrder::Actions FsdpOrder::pre_forward(int u) {
 
 FsdpOrder::Actions FsdpOrder::post_forward(int u) {
   actions_.clear();
-  if (of(u).frees_after_forward || !sharded_) reshard(u, false);
+  if (of(u).frees_after_forward || (!sharded_ && !once_a_step_)) reshard(u, false);
   of(u).needed_in_backward = true;
   return actions_;
 }
@@ -98,32 +103,51 @@ FsdpOrder::Actions FsdpOrder::pre_backward(int u) {
 FsdpOrder::Actions FsdpOrder::post_backward(int u) {
   actions_.clear();
   const auto act = [&](FsdpDeed deed) { actions_.push_back({deed, u, true}); };
-  const bool accumulates = !options_.sync_every_micro_batch && !first_micro_batch_;
+  const bool accumulates =
+      once_a_step_ ? of(u).kept : !options_.sync_every_micro_batch && !first_micro_batch_;
   if (of(u).trains && !version_two()) act(FsdpDeed::join);
   if (of(u).trains && accumulates) act(FsdpDeed::accumulate);
+  if (once_a_step_) {
+    if (of(u).trains) act(FsdpDeed::keep);
+    if (of(u).trains) actions_.back().fresh = !accumulates;
+    of(u).kept = true;
+    return actions_;
+  }
   // Without a reduction FSDP1 gives the parameters back only under FULL_SHARD [45].
   if (version_two() || !sharded_ || reduces_ || !keeps_parameters_) reshard(u, true);
   if (!version_two() && options_.backward_prefetch == BackwardPrefetch::post) {
     prefetch(of(u).previous, true);
   }
   if (of(u).trains) act(reduces_ ? FsdpDeed::reduce : FsdpDeed::keep);
+  if (of(u).trains) actions_.back().fresh = !accumulates;
+  return actions_;
+}
+
+FsdpOrder::Actions FsdpOrder::end_micro_batches() {
+  actions_.clear();
+  if (!once_a_step_) return actions_;
+  for (const int u : backward_order_) {
+    reshard(u, true);
+    of(u).kept = false;
+    if (of(u).trains) actions_.push_back({FsdpDeed::reduce, u, true});
+  }
   return actions_;
 }
 
 void FsdpOrder::unshard(int u, bool backward) {
   Unit& unit = of(u);
-  if (version_two() && unit.gathered) return;
+  if ((version_two() || once_a_step_) && unit.gathered) return;
   // FSDP1 asks its rate limiter even when nothing is left to gather.
   FsdpAction action{FsdpDeed::unshard, u, backward, !unit.gathered};
   action.limited = !version_two() && options_.limit_all_gathers && in_flight_ >= in_flight_limit;
   if (action.limited) --in_flight_;
   actions_.push_back(action);
-  unit.gathered = sharded_ || version_two();
+  unit.gathered = sharded_ || version_two() || once_a_step_;
 }
 
 // FSDP2 copies the collective's output into the parameters once.
 void FsdpOrder::use(int u, bool backward) {
-  if (version_two() && of(u).used) return;
+  if ((version_two() || once_a_step_) && of(u).used) return;
   of(u).used = true;
   actions_.push_back({FsdpDeed::use, u, backward});
 }

@@ -27,7 +27,7 @@ struct FsdpAction {
   FsdpDeed deed = FsdpDeed::use;
   int unit = 0;
   bool backward = false;
-  bool fresh = true;  // unshard: the parameters are not there yet
+  bool fresh = true;  // unshard: the parameters are not there yet; keep: no gradients are kept yet
   // unshard: first the host waits until the oldest unit in the rate limiter's queue is out of use
   // and takes it out; reshard: the unit enters the queue [34].
   bool limited = false;
@@ -48,6 +48,8 @@ class FsdpOrder {
   Actions post_forward(int unit);
   Actions pre_backward(int unit);
   Actions post_backward(int unit);
+  // In a pipeline: what follows when all micro-batches of the step are over.
+  Actions end_micro_batches();
 
  private:
   struct Unit {
@@ -56,6 +58,7 @@ class FsdpOrder {
     int next = -1;      // unit whose forward begins after this one's
     int previous = -1;  // unit whose forward ends before this one's: backward's next
     bool gathered = false, prefetched = false, used = false, needed_in_backward = false;
+    bool kept = false;  // gradients, from earlier micro-batches of a pipeline
   };
   Unit& of(int unit) { return units_[static_cast<std::size_t>(unit)]; }
   bool version_two() const { return options_.version == 2; }
@@ -65,7 +68,8 @@ class FsdpOrder {
   void reshard(int unit, bool backward);
 
   FsdpOptions options_;
-  bool sharded_, keeps_parameters_;
+  bool sharded_, keeps_parameters_, once_a_step_;
+  std::vector<int> backward_order_;  // of the units
   std::vector<Unit> units_;
   std::size_t in_flight_ = 0;  // units in the rate limiter's queue
   bool first_micro_batch_ = true, reduces_ = true;

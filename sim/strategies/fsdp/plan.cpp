@@ -46,13 +46,15 @@ class Pricing {
     const int tensors = static_cast<int>(owner.parameters.size());
     const double gather = layout_.gather_bytes, reduce = layout_.reduce_bytes;
     const double kept = layout_.shard_bytes;
+    const ShardGroups& groups = layout_.groups_of(owner);
     FsdpUnitPlan unit;
-    if (layout_.sharded()) {
-      unit.gather = collective(layout_.groups.shard, Collective::all_gather, all * gather);
-      unit.reduce = collective(layout_.groups.shard, Collective::reduce_scatter, all * reduce);
+    unit.expert = owner.expert;
+    if (groups.sharded()) {
+      unit.gather = collective(groups.shard, Collective::all_gather, all * gather);
+      unit.reduce = collective(groups.shard, Collective::reduce_scatter, all * reduce);
     }
-    if (layout_.groups.replicas > 1) {
-      unit.replicate = collective(layout_.groups.replica, Collective::all_reduce, shard * reduce);
+    if (groups.replicas > 1) {
+      unit.replicate = collective(groups.replica, Collective::all_reduce, shard * reduce);
     }
     if (layout_.options.cpu_offload && on_accelerator()) {
       unit.to_device = network_.host_device_copy(shard * kept);
@@ -88,7 +90,7 @@ class Pricing {
       bytes += more;
       ++launches;
     };
-    const int ranks = job_.gpus;
+    const int ranks = job_.mesh.copies();
     if (ranks > 1 && reduce != gather) add(before, before_launches, (gather + reduce) * all);
     if (pre_division(ranks) > 1) add(before, before_launches, 2 * reduce * all);
     if (ranks / pre_division(ranks) > 1) add(after, after_launches, 2 * reduce * shard);
@@ -116,7 +118,7 @@ class Pricing {
     }
     double after = 0;
     int launches = 0;
-    if (job_.gpus > 1 &&
+    if (job_.mesh.copies() > 1 &&
         job_.step->precision == Precision::amp_fp16) {  // no NCCL average in fp16 [56]
       unit.before_reduce = kernels(2 * reduce * all, 1);
       after += 2 * reduce * shard;
@@ -156,7 +158,7 @@ FsdpPlan fsdp_plan(TrainingContext& context, const FsdpLayout& layout) {
     plan.scalar = context.network.collective(plan.layout.groups.shard, Collective::all_reduce, 4);
   }
   plan.hooks = fsdp_hooks(plan.layout, *job.step);
-  plan.passes = lay_out(context.costs.layers, plan.hooks);
+  plan.passes = lay_out(context.costs.layers, plan.hooks, context.splits_backward());
   return plan;
 }
 

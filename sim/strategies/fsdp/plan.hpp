@@ -19,6 +19,7 @@ struct FsdpUnitPlan {
   QueuedWork before_reduce;           // FSDP1: cast and pre-division (fact 39)
   QueuedWork after_reduce;            // post-division, cast (fact 39)
   QueuedWork after_later_reduce;      // the same with addition to the shard's gradient (fact 45)
+  bool expert = false;                // over the ranks that hold the same experts
   double unshard_views = 0;           // host seconds for setting up the parameters' views
   double reshard_views = 0;
 };
@@ -28,8 +29,11 @@ struct FsdpPlan {
   std::vector<FsdpUnitPlan> units;
   HookPlaces hooks;
   Passes passes;
+  UpdateWork update;
   double hook_seconds = 0;  // host time of one hook
   PricedTransfer scalar;    // all-reduce of one number over the shard group
+
+  const FsdpUnitPlan& unit(int u) const { return units[static_cast<std::size_t>(u)]; }
 };
 
 FsdpPlan fsdp_plan(TrainingContext& context, const FsdpLayout& layout);

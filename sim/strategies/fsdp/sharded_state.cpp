@@ -103,13 +103,15 @@ void ShardedState::carry_out(FsdpOrder::Actions actions) {
         std::swap(unit.gradients, unit.accumulated);
         break;
       case FsdpDeed::keep:
-        tensors_.keep(unit, first_micro_batch_);
+        tensors_.keep(unit, action.fresh);
         break;
       case FsdpDeed::reshard:
         tensors_.reshard(unit);
         if (action.limited) limiter_.push_back(tensors_.latest_event());
         break;
       case FsdpDeed::reduce:
+        // After the last micro-batch of a pipeline what was kept is reduced.
+        if (unit.gradients.empty()) std::swap(unit.gradients, unit.accumulated);
         tensors_.reduce(unit);
         break;
     }
@@ -119,7 +121,8 @@ void ShardedState::carry_out(FsdpOrder::Actions actions) {
 void ShardedState::parameter_gradients(int layer) {
   const auto gradient = [this](const Parameter& of) {
     return tape_.allocate(MemoryKind::gradients,
-                          static_cast<double>(of.count) * layout_.gather_bytes, {of.name});
+                          static_cast<double>(of.gradient_elements()) * layout_.gather_bytes,
+                          {of.name});
   };
   if (const int owner = step_.layers[layer].tied_layer; owner >= 0 && owner_[owner] >= 0) {
     const Parameter& tied = step_.layers[owner].parameters[step_.layers[layer].tied_parameter];
@@ -152,6 +155,8 @@ void ShardedState::end_backward() {
 }
 
 void ShardedState::optimizer_step() {
+  carry_out(order_.end_micro_batches());
+  tensors_.end_backward();
   tape_.at(MemoryPhase::optimizer);
   if (layout_.options.cpu_offload) return;
   for (double rest = optimizer_.state_bytes_per_element; rest > 0 && !has_state_; rest -= 4) {

@@ -129,6 +129,60 @@ double round_up(double value, double multiple) {
   return quotient * multiple == value ? value : (quotient + 1) * multiple;
 }
 
+using Units = std::map<std::string, FsdpUnit, std::less<>>;  // by module
+
+// Experts that other ranks do not have are a unit of their own inside the module (torchtitan,
+// models/llama4/infra/parallelize.py: apply_fsdp; oracle fact 14).
+void add_parameters(const Layer& layer, int index, const std::string& module, Units& units) {
+  for (const Parameter& parameter : layer.parameters) {
+    FsdpUnit& owner = units[parameter.expert ? module + " experts" : module];
+    if (parameter.expert) {
+      if (owner.parameters.empty()) {
+        owner.module = module + " experts";
+        owner.first = index;
+      }
+      owner.last = index;
+      owner.expert = true;
+    }
+    if (owner.layers.empty() || owner.layers.back() != index) owner.layers.push_back(index);
+    owner.parameters.push_back(parameter);
+  }
+}
+
+// The units of layers [begin, end), which have a root of their own.
+void add_units(const TrainingStep& step, const Modules& modules, int begin, int end,
+               std::vector<FsdpUnit>& result) {
+  Units units;
+  for (int i = begin; i < end; ++i) {
+    const Layer& layer = step.layers[i];
+    const std::string_view innermost = innermost_module(layer, modules);
+    // The module runs from the first to the last layer below it, its nested units included.
+    for (std::string_view path = innermost; !path.empty(); path = parent(path)) {
+      const auto found = units.find(path);
+      if (found != units.end()) {
+        found->second.last = i;
+      } else if (modules.contains(path)) {
+        FsdpUnit unit;
+        unit.module = path;
+        unit.first = unit.last = i;
+        units.emplace(path, std::move(unit));
+      }
+    }
+    if (layer.parameters.empty()) continue;
+    add_parameters(layer, i, std::string(innermost), units);
+  }
+  for (auto& [module, unit] : units) {
+    if (unit.parameters.empty()) continue;
+    if (module.empty()) {
+      unit.root = true;
+      unit.first = begin;
+      unit.last = end - 1;
+      while (unit.last > begin && step.layers[unit.last].is_loss) --unit.last;
+    }
+    result.push_back(std::move(unit));
+  }
+}
+
 }  // namespace
 
 double FsdpUnit::elements() const {
@@ -150,38 +204,11 @@ int FsdpUnit::trainable_tensors() const {
 std::vector<FsdpUnit> make_units(const TrainingStep& step, const WrapOptions& wrap) {
   const Modules modules = wrapped_modules(step, wrap);
   const int layers = static_cast<int>(step.layers.size());
-  std::map<std::string, FsdpUnit, std::less<>> units;  // by module
-  for (int i = 0; i < layers; ++i) {
-    const Layer& layer = step.layers[i];
-    const std::string_view innermost = innermost_module(layer, modules);
-    // The module runs from the first to the last layer below it, its nested units included.
-    for (std::string_view path = innermost; !path.empty(); path = parent(path)) {
-      const auto found = units.find(path);
-      if (found != units.end()) {
-        found->second.last = i;
-      } else if (modules.contains(path)) {
-        FsdpUnit unit;
-        unit.module = path;
-        unit.first = unit.last = i;
-        units.emplace(path, std::move(unit));
-      }
-    }
-    if (layer.parameters.empty()) continue;
-    FsdpUnit& owner = units[std::string(innermost)];
-    owner.layers.push_back(i);
-    owner.parameters.insert(owner.parameters.end(), layer.parameters.begin(),
-                            layer.parameters.end());
-  }
   std::vector<FsdpUnit> result;
-  for (auto& [module, unit] : units) {
-    if (unit.parameters.empty()) continue;
-    if (module.empty()) {
-      unit.root = true;
-      unit.first = 0;
-      unit.last = layers - 1;
-      while (unit.last > 0 && step.layers[unit.last].is_loss) --unit.last;
-    }
-    result.push_back(std::move(unit));
+  for (int first = 0, end = 0; first < layers; first = end) {
+    end = first + 1;
+    while (end < layers && step.layers[end].boundary != Boundary::receive) ++end;
+    add_units(step, modules, first, end, result);
   }
   std::ranges::stable_sort(result, {}, [](const FsdpUnit& unit) {
     return std::pair{unit.first, -unit.last};  // the outer one first

@@ -15,6 +15,7 @@ namespace lockstep {
 struct FsdpUnit {
   std::string module;  // dotted path; "" = the root
   bool root = false;
+  bool expert = false;                // experts, sharded over the ranks that hold the same ones
   int first = 0, last = 0;            // its module runs layers [first, last] of the step
   std::vector<int> layers;            // that hold parameters it owns, ascending
   std::vector<Parameter> parameters;  // in definition order
@@ -25,7 +26,8 @@ struct FsdpUnit {
 };
 
 // In order of forward; the root first, if it owns anything. A model without parameters has no
-// units.
+// units. Parts of a model that a pipeline's rank holds (workload/joined_parts.hpp) have a root each, as PyTorch's
+// stages are modules of their own.
 //   block      every distinct Layer::block is a unit; a model without blocks is wrapped by size
 //   size       PyTorch's size_based_auto_wrap_policy: from the leaves up, a module becomes a unit
 //   when

@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "core/statistics.hpp"
-#include "memory/step_memory.hpp"
 #include "results/schedule.hpp"
 #include "strategies/common/replica.hpp"
+#include "strategies/common/stage_memory.hpp"
 
 namespace lockstep {
 
@@ -16,28 +16,35 @@ namespace {
 // torch.cat copies so many tensors with one kernel (CAT_ARRAY_BATCH_SIZE of ATen's Shape.cu).
 constexpr int tensors_per_kernel = 128;
 
+std::vector<GradientTensor> tensors_of(const Job& job) {
+  return gradient_tensors(*job.step, gradient_bytes(job.step->precision));
+}
+
 class Averager final : public TrainingHooks {
  public:
-  Averager(TrainingContext& context, const Replica& replica, int every, double flat_bytes)
+  Averager(TrainingContext& context, int every, double flat_bytes)
       : context_(context),
         ranks_(context.ranks),
-        replica_(replica),
+        replica_(context, tensors_of(context.job)),
         every_(every),
-        communicator_(ranks_.add_communicator("averaging")) {
+        communicator_(context.stage.communicator("averaging", gradient_ranks(context.job.mesh))) {
     const Job& job = context.job;
-    if (job.gpus == 1) return;
-    const int tensors = static_cast<int>(replica.tensors.size());
+    if (job.mesh.copies() == 1) return;
+    const int tensors = static_cast<int>(replica_.tensors.size());
     const int kernels = (tensors + tensors_per_kernel - 1) / tensors_per_kernel;
     flatten_ = job.costs->stream(2 * flat_bytes, kernels);
     divide_ = job.costs->stream(2 * flat_bytes, 1);
     views_ = tensors * view_dispatches * job.costs->stream(1, 1).host;
-    all_reduce_ = context.network.collective(group_of(job.machine, job.gpus),
-                                             Collective::all_reduce, flat_bytes);
+    all_reduce_ =
+        context.network.collective(gradient_group(job), Collective::all_reduce, flat_bytes);
   }
 
+  const UpdateWork& update() const override { return replica_.update; }
   const Passes& passes(const MicroBatch& batch) const override {
     return batch.first ? replica_.alone : replica_.alone_adding;
   }
+
+  bool is_quiet(const MicroBatch& batch) const override { return !batch.first; }
 
   Program after_update(int step) override {
     if (all_reduce_.seconds <= 0 || step % every_ != 0) co_return;
@@ -51,7 +58,7 @@ class Averager final : public TrainingHooks {
  private:
   TrainingContext& context_;
   RankGroup& ranks_;
-  const Replica& replica_;
+  const Replica replica_;
   const int every_;
   Communicator& communicator_;
   QueuedWork flatten_, divide_;
@@ -59,17 +66,13 @@ class Averager final : public TrainingHooks {
   double views_ = 0;  // host seconds
 };
 
-std::vector<GradientTensor> tensors_of(const Job& job) {
-  return gradient_tensors(*job.step, gradient_bytes(job.step->precision));
-}
-
 // Each update is the mean of what the ranks made of the parameters in `every` steps of their own.
 UpdateSchedule schedule_of(const Job& job, const LocalSgdOptions& options,
                            const StrategyResult& result) {
   const int every = options.every;
   const double step = mean(result.step_seconds);
   UpdateSchedule schedule =
-      synchronous_schedule(job.gpus, (job.simulation.steps + every - 1) / every,
+      synchronous_schedule(job.mesh.replicas(), (job.simulation.steps + every - 1) / every,
                            result.first_step_seconds + (every - 1) * step, every * step);
   schedule.exchange = Exchange::parameters;
   schedule.local_steps = every;
@@ -87,24 +90,26 @@ double LocalSgd::flat_bytes(const Job& job) const {
 }
 
 StrategyResult LocalSgd::simulate(const Job& job) const {
-  TrainingContext context(job, "local_sgd", choose_engine(job, false, 0, false));
-  const Replica replica(context, tensors_of(job));
-  Averager averager(context, replica, options_.every, flat_bytes(job));
-  StrategyResult result =
-      train(context, averager, replica.update, job.gpus > 1 ? options_.every : 1);
-  if (!job.simulation.schedule_file.empty() && job.gpus > 1) {
+  TrainingWorld world(job, "local_sgd", choose_engine(job, false, 0, false));
+  const auto averager = [&](TrainingContext& context) {
+    return std::make_unique<Averager>(context, options_.every, flat_bytes(context.job));
+  };
+  StrategyResult result = train(world, averager, job.mesh.copies() > 1 ? options_.every : 1);
+  if (!job.simulation.schedule_file.empty() && job.mesh.copies() > 1) {
     write_schedule(schedule_of(job, options_, result), job.simulation.schedule_file);
   }
   return result;
 }
 
-MemoryUse LocalSgd::memory(const Job& job, const MemoryQuery& query) const {
-  MemoryPlan plan = replica_memory_plan(job);
-  if (job.gpus > 1) {
-    plan.replicated.flat_copy_bytes = flat_bytes(job);
-    plan.communication_bytes = communicator_bytes(job.machine, group_of(job.machine, job.gpus));
-  }
-  return memory_use(step_memory(*job.step, plan, job.machine.device, query), job.machine.device);
+std::vector<MemoryUse> LocalSgd::stage_memory(const Job& job, const MemoryQuery& query) const {
+  return replica_memory_of_stages(job, query, [this](const Job& rank) {
+    MemoryPlan plan = replica_memory_plan(rank);
+    if (rank.mesh.copies() > 1) {
+      plan.replicated.flat_copy_bytes = flat_bytes(rank);
+      plan.communication_bytes = communicator_bytes(rank.machine, gradient_group(rank));
+    }
+    return plan;
+  });
 }
 
 nlohmann::ordered_json LocalSgd::communication(const Job& job) const {
@@ -114,7 +119,7 @@ nlohmann::ordered_json LocalSgd::communication(const Job& job) const {
 
 std::vector<IdleOption> LocalSgd::idle_options(const Job& job) const {
   IdleOptions idle;
-  const bool alone = job.gpus == 1;
+  const bool alone = job.mesh.copies() == 1;
   const bool stateless = optimizer_state_bytes(job.optimizer, job.step->precision) == 0;
   idle.idle_if("every", options_.every != LocalSgdOptions{}.every, alone,
                "one GPU averages nothing");

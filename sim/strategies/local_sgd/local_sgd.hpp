@@ -11,7 +11,7 @@ class LocalSgd final : public StrategyOf<LocalSgdOptions> {
  public:
   explicit LocalSgd(const LocalSgdOptions& options) : StrategyOf(options) {}
   StrategyResult simulate(const Job& job) const override;
-  MemoryUse memory(const Job& job, const MemoryQuery& query = {}) const override;
+  std::vector<MemoryUse> stage_memory(const Job& job, const MemoryQuery& query = {}) const override;
   nlohmann::ordered_json communication(const Job& job) const override;
   std::vector<IdleOption> idle_options(const Job& job) const override;
 

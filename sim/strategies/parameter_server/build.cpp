@@ -52,13 +52,13 @@ std::vector<Key> choose_keys(const Job& job, const ParameterServerOptions& optio
 
 // The rule, and what changes it.
 void add_rules(const Job& job, const ParameterServerOptions& options, PsSystem& system) {
-  system.rule = consistency_rule(options, job.gpus);
-  if (job.gpus == 1) return;
+  system.rule = consistency_rule(options, job.mesh.gpus());
+  if (job.mesh.gpus() == 1) return;
   system.controller = options.controller;
   if (!options.switches) return;
   ParameterServerOptions next;
   next.consistency = options.switches->to;
-  system.later.push_back({options.switches->at, consistency_rule(next, job.gpus)});
+  system.later.push_back({options.switches->at, consistency_rule(next, job.mesh.gpus())});
 }
 
 void add_input(const Job& job, PsSystem& system) {
@@ -113,17 +113,18 @@ void add_messages(const Job& job, const ParameterServerOptions& options, PsJob& 
         fmt::format("keys travel in {} messages instead of {}: so many take long to simulate",
                     messages.size(), wanted));
   }
-  const bool each_updates = ps.system.rule(job.gpus)->pushes_per_update(0) == 1;
+  const bool each_updates = ps.system.rule(job.mesh.gpus())->pushes_per_update(0) == 1;
   const double share = 1.0 / options.servers;  // in the step of all workers, on the mean server
   for (PsMessage& message : messages) {
     const ServiceProvenance provenance = price(job, options, ps.places, message);
     message.name = by_key ? std::string_view(job.step->layers[at(message.layer)].name) : "all keys";
     if (!each_updates) {
-      ps.provenance.add(provenance.sums, share * (message.keep_seconds +
-                                                  (job.gpus - 1) * message.accumulate_seconds));
+      ps.provenance.add(
+          provenance.sums,
+          share * (message.keep_seconds + (job.mesh.gpus() - 1) * message.accumulate_seconds));
     }
     ps.provenance.add(provenance.update,
-                      share * (each_updates ? job.gpus : 1) * message.update_seconds);
+                      share * (each_updates ? job.mesh.gpus() : 1) * message.update_seconds);
   }
 }
 
@@ -169,7 +170,7 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
         "gradients are pushed after backward: clipping needs the norm of all of them");
   }
   result.keys = choose_keys(job, options, result.notes);
-  result.places = server_places(job.machine, job.gpus, options);
+  result.places = server_places(job.machine, job.mesh.gpus(), options);
   result.links = server_links(job, result.places);
   result.simulated =
       simplify(result.links, job.simulation.network != NetworkKind::analytic, system);
@@ -184,7 +185,7 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
   system.places = static_cast<int>(result.places.size());
   system.serial_servers = options.serial;
   add_rules(job, options, system);
-  note_uneven_splitting(options, job.gpus, result);
+  note_uneven_splitting(options, job.mesh.gpus(), result);
   add_input(job, system);
   describe_links(job, result, system);
   if (job.simulation.interference) {  // without it everybody computes as if alone

@@ -211,11 +211,11 @@ std::vector<int> shared_cores(const Job& job, const std::vector<ServerPlace>& pl
   std::vector<int> result(at(servers), -1);
   if (job.machine.device.architecture != Architecture::cpu) return result;
   const int per_node = job.machine.gpus_per_node;
-  std::vector<int> on_node(at(job.gpus / per_node + 1), 0);  // servers so far
+  std::vector<int> on_node(at(job.mesh.gpus() / per_node + 1), 0);  // servers so far
   for (int server = 0; server < servers; ++server) {
     const int node = place_of(places, server).node;
-    if (node * per_node >= job.gpus) continue;
-    const int ranks = std::min(per_node, job.gpus - node * per_node);
+    if (node * per_node >= job.mesh.gpus()) continue;
+    const int ranks = std::min(per_node, job.mesh.gpus() - node * per_node);
     const int without_core = on_node[at(node)]++ - std::max(0, job.machine.host.cores - ranks);
     if (without_core >= 0) result[at(server)] = node * per_node + without_core % ranks;
   }
@@ -229,7 +229,7 @@ CopyCost measured_copy(const Machine& machine, const PsRoute& route, double byte
 PsLinks server_links(const Job& job, const std::vector<ServerPlace>& places) {
   PsLinks result;
   Wiring wiring(job, result);
-  for (int rank = 0; rank < job.gpus; ++rank) {
+  for (int rank = 0; rank < job.mesh.gpus(); ++rank) {
     std::vector<PsLinks::Way>& ways = result.ways.emplace_back();
     for (const ServerPlace& place : places) {
       PsRoute push = wiring.route(rank, place, true), pull = wiring.route(rank, place, false);

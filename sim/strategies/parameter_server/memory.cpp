@@ -52,14 +52,15 @@ ServerPlan server_memory_plan(const Job& job, const ParameterServerOptions& opti
   }
   if (const Weighting by = weighting(options); compensates(by)) {
     // The weights that each worker read (fact 85), and the adaptive lambda's mean square.
-    const int kept = job.gpus + (by == Weighting::compensated_adaptive ? 1 : 0);
+    const int kept = job.mesh.gpus() + (by == Weighting::compensated_adaptive ? 1 : 0);
     const double bytes = kept * parameter_bytes(job.step->precision);
     plan.optimizer.state_bytes_per_element += bytes;
     for (TensorUpdate& other : plan.optimizer.others) other.state_bytes_per_element += bytes;
   }
   // Pushes of different workers arrive side by side, each into a buffer of its own; a serial server
   // takes one at a time, and sums the gradients of a synchronous update into another.
-  plan.receive_buffers = options.serial ? 1 + (options.consistency == Consistency::sync) : job.gpus;
+  plan.receive_buffers =
+      options.serial ? 1 + (options.consistency == Consistency::sync) : job.mesh.gpus();
   return plan;
 }
 
@@ -74,13 +75,14 @@ void add(Sum& sum, const StepMemory& memory) {
 
 }  // namespace
 
-MemoryUse ParameterServer::memory(const Job& job, const MemoryQuery& query) const {
+std::vector<MemoryUse> ParameterServer::stage_memory(const Job& job,
+                                                     const MemoryQuery& query) const {
   const ParameterServerOptions& options = options_;
   const PsJob ps = build_parameter_server(job, options);
   const StepMemory worker =
       step_memory(*job.step, worker_memory_plan(job, options), job.machine.device, query);
   MemoryUse use = memory_use(worker, job.machine.device);
-  if (options.placement != ServerPlacement::gpu) return use;
+  if (options.placement != ServerPlacement::gpu) return {use};
 
   // The servers of one GPU are processes beside the worker's: all of them count.
   std::vector<StepMemory> of_place(ps.places.size());
@@ -94,7 +96,7 @@ MemoryUse ParameterServer::memory(const Job& job, const MemoryQuery& query) cons
                         [](const auto& a, const auto& b) { return a.device < b.device; });
   add(use, fullest);
   use.at_peak["parameter server"] = fullest.allocated;
-  return use;
+  return {use};
 }
 
 }  // namespace lockstep

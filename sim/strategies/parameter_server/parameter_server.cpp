@@ -13,6 +13,7 @@
 #include "results/staleness.hpp"
 #include "strategies/common/whole_matrices.hpp"
 #include "strategies/parameter_server/build.hpp"
+#include "strategies/parameter_server/messages.hpp"
 #include "strategies/parameter_server/rules/change.hpp"
 
 namespace lockstep {
@@ -78,12 +79,12 @@ Provenance transfer_provenance(const Job& job, const PsSystem& system) {
 UpdateSchedule schedule_of(const Job& job, const ParameterServerOptions& options,
                            const PsSystem& system, PsTrace& trace) {
   UpdateSchedule schedule;
-  schedule.workers = job.gpus;
+  schedule.workers = job.mesh.gpus();
   schedule.local_steps = system.batches;
   if (options.consistency == Consistency::elastic) {
     schedule.exchange = Exchange::elastic;
     // Fact 88's alpha: workers times it are 0.9.
-    schedule.elasticity = options.elasticity > 0 ? options.elasticity : 0.9 / job.gpus;
+    schedule.elasticity = options.elasticity > 0 ? options.elasticity : 0.9 / job.mesh.gpus();
   }
   schedule.weighting = weighting(options);
   schedule.weighting_parameter = options.weighting_strength;
@@ -113,7 +114,8 @@ StrategyResult ParameterServer::simulate(const Job& job) const {
   if (!job.simulation.schedule_file.empty()) {
     write_schedule(schedule_of(job, options_, system, trace), job.simulation.schedule_file);
   }
-  const bool in_step = job.gpus > 1 && keeps_step(system, job.gpus);  // one waits for nobody
+  const bool in_step =
+      job.mesh.gpus() > 1 && keeps_step(system, job.mesh.gpus());  // one waits for nobody
   // What the system calls a step is so many batches of each worker.
   const double batches = system.batches;
   StrategyResult result;
@@ -132,8 +134,8 @@ StrategyResult ParameterServer::simulate(const Job& job) const {
   }
   result.ranks = ascending(std::move(trace.workers), system.worker_of_rank);
   result.device_busy = busy_seconds(result.split, result.step_seconds);
-  result.samples_per_step =
-      static_cast<double>(job.gpus) * static_cast<double>(job.step->samples) * job.accumulation;
+  result.samples_per_step = static_cast<double>(job.mesh.gpus()) *
+                            static_cast<double>(job.step->samples) * job.accumulation;
   result.traffic = traffic_of(ps, trace);
   result.staleness = staleness_of(trace.staleness);
   if (!in_step) result.worker_steps = worker_steps_of(trace.worker_steps);
@@ -173,7 +175,7 @@ int ParameterServer::server_hosts() const {
 int ParameterServer::state_nodes(const Job& job) const {
   if (server_hosts() > 0) return 0;
   std::set<int> nodes;
-  for (const ServerPlace& place : server_places(job.machine, job.gpus, options_)) {
+  for (const ServerPlace& place : server_places(job.machine, job.mesh.gpus(), options_)) {
     nodes.insert(place.node);
   }
   return static_cast<int>(nodes.size());
@@ -193,7 +195,7 @@ bool ParameterServer::outlives_workers() const {
 std::vector<IdleOption> ParameterServer::idle_options(const Job& job) const {
   IdleOptions idle;
   const ParameterServerOptions usual, &o = options_;
-  const bool alone = job.gpus == 1;
+  const bool alone = job.mesh.gpus() == 1;
   const bool on_gpu = o.placement == ServerPlacement::gpu;
   const bool bounded =
       o.consistency == Consistency::ssp || o.consistency == Consistency::modified_async;
@@ -235,7 +237,7 @@ std::vector<IdleOption> ParameterServer::idle_options(const Job& job) const {
                "one worker waits for nobody");
   idle.idle_if("serial", o.serial, alone && !on_gpu, "one worker meets nobody at the server");
   idle.idle_if("placement", o.placement == ServerPlacement::worker_host,
-               o.servers == 1 || job.gpus <= job.machine.gpus_per_node,
+               o.servers == 1 || job.mesh.gpus() <= job.machine.gpus_per_node,
                "all servers are on the first node's host, as with cpu");
   return idle.take();
 }

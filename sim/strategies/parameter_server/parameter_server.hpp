@@ -11,7 +11,10 @@ class ParameterServer final : public StrategyOf<ParameterServerOptions> {
  public:
   explicit ParameterServer(const ParameterServerOptions& options) : StrategyOf(options) {}
   StrategyResult simulate(const Job& job) const override;
-  MemoryUse memory(const Job& job, const MemoryQuery& query = {}) const override;
+  std::string mesh_misfit(const ParallelOptions&) const override {
+    return "a worker pushes the gradients of the whole model";
+  }
+  std::vector<MemoryUse> stage_memory(const Job& job, const MemoryQuery& query = {}) const override;
   nlohmann::ordered_json communication(const Job& job) const override;
   std::vector<IdleOption> idle_options(const Job& job) const override;
   std::vector<std::string> not_replayed(const Job& job) const override;

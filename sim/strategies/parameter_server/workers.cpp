@@ -151,7 +151,7 @@ void fold_workers(const Job& job, PsSystem& system) {
   const auto lane_of = [&](int rank) { return at(speeds.lane_of_rank()[at(rank)]); };
   const auto speed_of = [&](int rank) { return speeds.fixed()[lane_of(rank)]; };
   const auto device_of = [&](int rank) { return speeds.device_of_lane()[lane_of(rank)]; };
-  const bool fold = keeps_step(system, job.gpus) && !random(job.stragglers);
+  const bool fold = keeps_step(system, job.mesh.gpus()) && !random(job.stragglers);
   system.steady = fold && !system.records_updates && !changes(job.stragglers);
 
   std::vector<int>& cores = system.core_of_server;
@@ -163,7 +163,7 @@ void fold_workers(const Job& job, PsSystem& system) {
   std::vector<double> speed;
   const std::vector<PsWorker> ranks = std::move(system.workers);
   system.workers.clear();
-  for (int rank = 0; rank < job.gpus; ++rank) {
+  for (int rank = 0; rank < job.mesh.gpus(); ++rank) {
     const std::vector<PsWay>& ways = ranks[at(rank)].ways;
     const int worker = static_cast<int>(system.workers.size());
     const auto [entry, fresh] =

@@ -15,17 +15,18 @@ class Pricing {
       : job_(context.job), network_(context.network), layout_(layout) {}
 
   ZeroBucket bucket(const Bucket& bucket) const {
-    const ShardGroups& groups = layout_.groups;
+    const ShardGroups& groups = layout_.groups_of(bucket);
     ZeroBucket priced;
+    priced.expert = bucket.expert;
     if (layout_.scatters()) {
       priced.reduce = network_.collective(groups.shard, Collective::reduce_scatter, bucket.bytes);
       if (groups.replicas > 1) {
         priced.replicate = network_.collective(groups.replica, Collective::all_reduce,
-                                               bucket.bytes * layout_.share());
+                                               bucket.bytes * layout_.share(bucket.expert));
       }
     } else {
-      priced.reduce = network_.collective(group_of(job_.machine, job_.gpus), Collective::all_reduce,
-                                          bucket.bytes);
+      const CommGroup all = bucket.expert ? groups.shard : gradient_group(job_);
+      priced.reduce = network_.collective(all, Collective::all_reduce, bucket.bytes);
     }
     const double parameters = bucket.elements * parameter_bytes(job_.step->precision);
     if (layout_.scatters()) {
@@ -33,8 +34,8 @@ class Pricing {
           network_.collective(groups.shard, Collective::all_gather, parameters));
     } else {
       // ZeroRedundancyOptimizer: every rank broadcasts what it updated, one after the other.
-      const PricedTransfer part =
-          network_.collective(groups.shard, Collective::broadcast, parameters * layout_.share());
+      const PricedTransfer part = network_.collective(groups.shard, Collective::broadcast,
+                                                      parameters * layout_.share(bucket.expert));
       priced.gather.assign(static_cast<std::size_t>(groups.ranks), part);
     }
     return priced;
@@ -42,11 +43,16 @@ class Pricing {
 
   // The optimizer sees its shard as one piece of every tensor that it touches.
   UpdateWork update() const {
-    double elements = 0;
-    for (const GradientTensor& tensor : layout_.tensors) elements += tensor.elements;
-    const TensorShare all{elements, static_cast<int>(layout_.tensors.size())};
-    const TensorShare shard{elements * layout_.share(),
-                            static_cast<int>(std::ceil(all.tensors * layout_.share()))};
+    double elements = 0, of_experts = 0;
+    int tensors = 0, tensors_of_experts = 0;
+    for (const GradientTensor& tensor : layout_.tensors) {
+      (tensor.expert ? of_experts : elements) += tensor.elements;
+      ++(tensor.expert ? tensors_of_experts : tensors);
+    }
+    const TensorShare all{elements + of_experts, static_cast<int>(layout_.tensors.size())};
+    const TensorShare shard{elements * layout_.share() + of_experts * layout_.share(true),
+                            static_cast<int>(std::ceil(tensors * layout_.share()) +
+                                             std::ceil(tensors_of_experts * layout_.share(true)))};
     return update_work(job_, shard, layout_.scatters() ? shard : all);
   }
 
@@ -93,14 +99,17 @@ int first_use(const Bucket& bucket, const std::vector<GradientTensor>& tensors) 
 ZeroLayout zero_layout(const Job& job, const ZeroOptions& options) {
   ZeroLayout layout;
   layout.options = options;
-  layout.groups = shard_groups(
-      job, options.shard_group > 0 ? std::min(options.shard_group, job.gpus) : job.gpus,
-      "zero.shard_group");
+  layout.groups =
+      shard_groups(job,
+                   options.shard_group > 0 ? std::min(options.shard_group, job.mesh.copies())
+                                           : job.mesh.copies(),
+                   "zero.shard_group");
+  layout.expert_groups = expert_shard_groups(job);
   layout.gradient_bytes = options.gradient_bytes > 0
                               ? static_cast<int>(std::lround(options.gradient_bytes))
                               : gradient_bytes(job.step->precision);
   layout.tensors = gradient_tensors(*job.step, layout.gradient_bytes);
-  if (job.gpus > 1) {
+  if (job.mesh.copies() > 1) {
     layout.buckets =
         cut_buckets(layout.tensors, arrival_order(layout.tensors), {options.bucket_bytes});
   }
@@ -145,7 +154,8 @@ ZeroPlan zero_plan(TrainingContext& context, const Replica& replica, const ZeroL
     const auto& layers = first || layout.options.stage == 2 ? context.costs.layers : replica.adding;
     for (const bool reduces : {false, true}) {
       plan.passes[first][reduces] =
-          lay_out(layers, hook_places(reduces ? reduced : collected, layers.size()));
+          lay_out(layers, hook_places(reduces ? reduced : collected, layers.size()),
+                  context.splits_backward());
     }
   }
   return plan;

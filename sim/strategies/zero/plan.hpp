@@ -13,15 +13,20 @@ namespace lockstep {
 
 struct ZeroLayout {
   ZeroOptions options;
-  ShardGroups groups;
+  ShardGroups groups, expert_groups;
   int gradient_bytes = 4;  // of one element
   std::vector<GradientTensor> tensors;
   std::vector<Bucket> buckets;  // in the order of backward; none on one rank
 
   // The all-reduce leaves every rank all gradients.
   bool scatters() const { return options.reduction == GradientReduction::reduce_scatter; }
-  // Of all trainable parameters, what one rank updates.
-  double share() const { return 1.0 / groups.ranks; }
+  const ShardGroups& groups_of(const Bucket& bucket) const {
+    return bucket.expert ? expert_groups : groups;
+  }
+  // Of all trainable parameters, or of the experts', what one rank updates.
+  double share(bool expert = false) const {
+    return 1.0 / (expert ? expert_groups.ranks : groups.ranks);
+  }
 };
 
 // Throws ConfigError when shard_group does not fit the ranks or the nodes.
@@ -31,6 +36,7 @@ struct ZeroBucket {
   PricedTransfer reduce;               // over the ranks that share a copy, or over all
   PricedTransfer replicate;            // of the shards, over the copies
   std::vector<PricedTransfer> gather;  // of the updated parameters
+  bool expert = false;
 };
 
 // What follows a run of backward layers that fills buckets.

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "memory/step_memory.hpp"
+#include "strategies/common/stage_memory.hpp"
 #include "strategies/common/whole_matrices.hpp"
 #include "strategies/zero/plan.hpp"
 
@@ -13,20 +13,28 @@ namespace {
 
 class ZeroHooks final : public TrainingHooks {
  public:
-  ZeroHooks(TrainingContext& context, const ZeroPlan& plan, Communicator& shards,
-            Communicator& replicas, Communicator& everybody)
+  ZeroHooks(TrainingContext& context, const ZeroOptions& options)
       : context_(context),
         ranks_(context.ranks),
-        plan_(plan),
-        shards_(shards),
-        replicas_(replicas),
-        reducers_(plan.layout.scatters() ? shards : everybody),
-        collected_(plan.buckets.size()) {}
+        layout_(zero_layout(context.job, options)),
+        replica_(context, layout_.tensors),
+        plan_(zero_plan(context, replica_, layout_)),
+        shards_(shards_of(context, layout_.groups)),
+        replicas_(replicas_of(context, layout_.groups)),
+        // An all-reduce is of all ranks, whatever the groups are.
+        reducers_(layout_.scatters() || !layout_.groups.hybrid()
+                      ? shards_
+                      : context.stage.communicator("gradients", gradient_ranks(context.job.mesh))),
+        experts_(context.job.mesh.expert == 1 ? shards_ : expert_shards_of(context)),
+        collected_(plan_.buckets.size()) {}
 
+  const UpdateWork& update() const override { return plan_.update; }
   const Passes& passes(const MicroBatch& batch) const override {
     return plan_.passes[batch.first][reduces(batch)];
   }
+  bool is_quiet(const MicroBatch& batch) const override { return !batch.first && !reduces(batch); }
   void begin_forward(const MicroBatch& batch) override { batch_ = batch; }
+  void begin_backward(const MicroBatch& batch) override { batch_ = batch; }
 
   // What the others updated must be there before it is computed with.
   Program pre_forward(int bucket) override {
@@ -61,7 +69,8 @@ class ZeroHooks final : public TrainingHooks {
   Program after_update(int) override {
     for (std::size_t b = plan_.buckets.size(); b-- > 0;) {
       for (const PricedTransfer& part : plan_.buckets[b].gather) {
-        collected_[b] = context_.collective(shards_, part, ranks_.record());
+        Communicator& shards = plan_.buckets[b].expert ? experts_ : shards_;
+        collected_[b] = context_.collective(shards, part, ranks_.record());
       }
     }
     if (plan_.layout.options.gather == ParameterGather::after_update) {
@@ -76,17 +85,21 @@ class ZeroHooks final : public TrainingHooks {
     return batch.last || plan_.layout.options.stage == 2;
   }
   Event reduce(const ZeroBucket& bucket) {
-    const Event done = context_.collective(reducers_, bucket.reduce, ranks_.record());
+    Communicator& reducers = bucket.expert ? experts_ : reducers_;
+    const Event done = context_.collective(reducers, bucket.reduce, ranks_.record());
     if (bucket.replicate.seconds <= 0) return done;
     return context_.collective(replicas_, bucket.replicate, done);
   }
 
   TrainingContext& context_;
   RankGroup& ranks_;
-  const ZeroPlan& plan_;
+  const ZeroLayout layout_;
+  const Replica replica_;
+  const ZeroPlan plan_;
   Communicator& shards_;
   Communicator& replicas_;
   Communicator& reducers_;
+  Communicator& experts_;
   MicroBatch batch_;
   std::vector<Event> reduced_;    // buckets of this backward
   std::vector<Event> collected_;  // by bucket: its parameters are those of the last update
@@ -103,32 +116,24 @@ Engine engine_for(const Job& job, const ZeroLayout& layout) {
 
 StrategyResult Zero::simulate(const Job& job) const {
   const ZeroLayout layout = zero_layout(job, options_);
-  const bool hybrid = layout.groups.hybrid();
-  TrainingContext context(job, "zero", engine_for(job, layout), axes_of(layout.groups));
-  const Replica replica(context, layout.tensors);
-  const std::vector<int>& lanes = context.speeds.lane_of_rank();
-  Communicator& shards =
-      context.ranks.add_communicator("shards", shard_lanes(layout.groups, lanes));
-  Communicator& replicas =
-      hybrid ? context.ranks.add_communicator("replicas", replica_lanes(layout.groups, lanes))
-             : shards;
-  const ZeroPlan plan = zero_plan(context, replica, layout);
-  // An all-reduce is of all ranks, whatever the groups are.
-  Communicator& everybody =
-      hybrid && !layout.scatters() ? context.ranks.add_communicator("gradients") : shards;
-  ZeroHooks hooks(context, plan, shards, replicas, everybody);
-  return train(context, hooks, plan.update);
+  TrainingWorld world(job, "zero", engine_for(job, layout), axes_of(job.mesh, layout.groups));
+  return train(world, [this](TrainingContext& context) {
+    return std::make_unique<ZeroHooks>(context, options_);
+  });
 }
 
-MemoryUse Zero::memory(const Job& job, const MemoryQuery& query) const {
-  const ZeroLayout layout = zero_layout(job, options_);
+namespace {
+
+MemoryPlan memory_plan(const Job& job, const ZeroOptions& options) {
+  const ZeroLayout layout = zero_layout(job, options);
   MemoryPlan plan = replica_memory_plan(job);
-  if (job.gpus > 1) {
+  if (job.mesh.copies() > 1) {
     ReplicatedPlan& rank = plan.replicated;
     rank.updated_share = layout.share();
+    rank.updated_share_of_experts = layout.share(true);
     double gradients = 0, largest = 0;
     for (const Bucket& bucket : layout.buckets) {
-      if (options_.stage == 1) rank.bucket_bytes.push_back(bucket.bytes);
+      if (options.stage == 1) rank.bucket_bytes.push_back(bucket.bytes);
       gradients += bucket.bytes;
       largest = std::max(largest, bucket.bytes);
     }
@@ -136,17 +141,27 @@ MemoryUse Zero::memory(const Job& job, const MemoryQuery& query) const {
       rank.rebuilds_buckets = false;
       rank.gradient_as_bucket_view = rank.gradients_live_in_buckets = true;
     }
-    if (options_.stage == 2) {
+    if (options.stage == 2) {
       // One bucket is filled while the one before it is reduced.
-      rank.bucket_bytes.assign(options_.overlap && layout.buckets.size() > 1 ? 2 : 1, largest);
+      rank.bucket_bytes.assign(options.overlap && layout.buckets.size() > 1 ? 2 : 1, largest);
       rank.gradient_shard_bytes = gradients * layout.share();
     }
     plan.communication_bytes += communicator_bytes(job.machine, layout.groups.shard);
+    if (job.mesh.expert > 1) {
+      plan.communication_bytes += communicator_bytes(job.machine, layout.expert_groups.shard);
+    }
     if (layout.groups.hybrid()) {
       plan.communication_bytes += communicator_bytes(job.machine, layout.groups.replica);
     }
   }
-  return memory_use(step_memory(*job.step, plan, job.machine.device, query), job.machine.device);
+  return plan;
+}
+
+}  // namespace
+
+std::vector<MemoryUse> Zero::stage_memory(const Job& job, const MemoryQuery& query) const {
+  return replica_memory_of_stages(job, query,
+                                  [this](const Job& rank) { return memory_plan(rank, options_); });
 }
 
 nlohmann::ordered_json Zero::communication(const Job& job) const {
@@ -162,10 +177,10 @@ nlohmann::ordered_json Zero::communication(const Job& job) const {
 std::vector<IdleOption> Zero::idle_options(const Job& job) const {
   IdleOptions idle;
   const ZeroOptions usual, &o = options_;
-  const bool alone = job.gpus == 1;
+  const bool alone = job.mesh.copies() == 1;
   const std::string nothing = "one GPU shards nothing";
   idle.idle_if("stage", o.stage != usual.stage, alone, nothing);
-  idle.idle_if("shard_group", o.shard_group != 0, o.shard_group >= job.gpus,
+  idle.idle_if("shard_group", o.shard_group != 0, o.shard_group >= job.mesh.copies(),
                alone ? nothing : "all ranks are one group");
   ZeroOptions other = o;
   other.bucket_bytes = usual.bucket_bytes;

@@ -1,0 +1,41 @@
+// Passes whose exchanges are carried out together: a micro-batch in which nothing else is sent has thousands
+// of exchanges, each of which only joins the lanes of its group.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "strategies/common/training_loop.hpp"
+
+namespace lockstep {
+
+class FoldedPasses {
+ public:
+  struct Item {
+    std::span<const PassItem> items;           // as in the pass, and then
+    const ExchangedWork* exchanged = nullptr;  // a run; null = none
+    const Communicator* communicator = nullptr;
+  };
+  explicit FoldedPasses(TrainingContext& context) : context_(context) {}
+
+  // The items of a pass: runs of exchanges of one communicator are one. Lanes of a group begin such a run
+  // together, after an exchange that stays by itself. The pass must stay where it is.
+  const std::vector<Item>& of(const std::vector<PassItem>& pass);
+  // Counts the transfers of such a run among the context's work.
+  void tally(const ExchangedWork& work);
+
+ private:
+  std::vector<Item> folded(const std::vector<PassItem>& pass);
+  std::size_t add_beat(const std::vector<PassItem>& pass, std::size_t at, const Communicator*& of,
+                       ExchangedWork& work) const;
+
+  TrainingContext& context_;
+  std::map<const std::vector<PassItem>*, std::vector<Item>> known_;
+  std::deque<ExchangedWork> works_;
+  // How often each transfer happens in a run.
+  std::map<const ExchangedWork*, std::map<const PricedTransfer*, int>> transfers_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,90 @@
+// Counts ranks by their place in the mesh.
+#include "strategies/common/mesh_groups.hpp"
+
+#include <algorithm>
+
+namespace lockstep {
+
+CommGroup strided_group(const Job& job, int ranks, int stride, int axis) {
+  const int node = job.machine.gpus_per_node;
+  const int on_node = std::min(node, job.mesh.stage_gpus());
+  CommGroup group;
+  group.ranks_per_node = std::clamp(on_node / stride, 1, ranks);
+  group.nodes = (ranks + group.ranks_per_node - 1) / group.ranks_per_node;
+  group.absent = group.ranks_per_node * group.nodes - ranks;
+  group.concurrent = std::max(1, on_node / group.ranks_per_node);
+  if (ranks == job.mesh.stage_gpus()) group.concurrent = 1;
+  group.stride = group.ranks_per_node > 1 ? stride : 1;
+  group.axis = axis;
+  return group;
+}
+
+CommGroup gradient_group(const Job& job) {
+  return strided_group(job, job.mesh.copies(), job.mesh.tensor);
+}
+
+CommGroup expert_gradient_group(const Job& job) {
+  constexpr int number = 7;
+  return strided_group(job, job.mesh.expert_copies(), job.mesh.expert_span(), number);
+}
+
+CommGroup axis_group(const Job& job, Axis axis) {
+  const Mesh& mesh = job.mesh;
+  const int number = 2 + static_cast<int>(axis);
+  if (axis == Axis::tensor) return strided_group(job, mesh.tensor, 1, number);
+  if (axis == Axis::context) return strided_group(job, mesh.context, mesh.tensor, number);
+  if (axis == Axis::expert) return strided_group(job, mesh.expert, mesh.expert_tensor, number);
+  return gradient_group(job);
+}
+
+CommGroup neighbour_group(const Job& job) {
+  const int node = job.machine.gpus_per_node, stage = job.mesh.stage_gpus();
+  CommGroup group;
+  const bool inside = 2 * stage <= node;
+  group.ranks_per_node = inside ? 2 : 1;
+  group.nodes = inside ? 1 : 2;
+  group.concurrent = std::min(node, stage);
+  group.stride = inside ? stage : 1;
+  group.axis = 2 + static_cast<int>(Axis::pipeline);
+  return group;
+}
+
+RankGroups strided_ranks(const Mesh& mesh, int ranks, int stride) {
+  RankGroups groups;
+  for (int rank = 0; rank < mesh.stage_gpus(); ++rank) {
+    groups.push_back(rank / (ranks * stride) * stride + rank % stride);
+  }
+  return groups;
+}
+
+RankGroups gradient_ranks(const Mesh& mesh) {
+  return strided_ranks(mesh, mesh.copies(), mesh.tensor);
+}
+
+RankGroups expert_gradient_ranks(const Mesh& mesh) {
+  return strided_ranks(mesh, mesh.expert_copies(), mesh.expert_span());
+}
+
+RankGroups axis_ranks(const Mesh& mesh, Axis axis) {
+  if (axis == Axis::tensor) return strided_ranks(mesh, mesh.tensor, 1);
+  if (axis == Axis::context) return strided_ranks(mesh, mesh.context, mesh.tensor);
+  if (axis == Axis::expert) return strided_ranks(mesh, mesh.expert, mesh.expert_tensor);
+  return gradient_ranks(mesh);
+}
+
+std::vector<RankGroups> divisions_of(const Mesh& mesh) {
+  std::vector<RankGroups> divisions;
+  const auto add = [&](int ranks, RankGroups groups) {
+    if (ranks > 1 && ranks < mesh.stage_gpus()) divisions.push_back(std::move(groups));
+  };
+  add(mesh.copies(), gradient_ranks(mesh));
+  add(mesh.tensor, axis_ranks(mesh, Axis::tensor));
+  add(mesh.context, axis_ranks(mesh, Axis::context));
+  if (mesh.expert > 1) {
+    add(mesh.expert, axis_ranks(mesh, Axis::expert));
+    add(mesh.expert_copies(), expert_gradient_ranks(mesh));
+  }
+  return divisions;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,38 @@
+// Memory of the ranks of a job, one for each stage of its pipeline: what each holds of the model, and in which
+// order it works on it. Strategies say what they keep of that.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "memory/step_memory.hpp"
+#include "strategies/strategy.hpp"
+#include "workload/joined_parts.hpp"
+
+namespace lockstep {
+
+struct StageMemory {
+  Job job;                                  // whose step is what a rank of this stage holds
+  std::shared_ptr<const JoinedParts> rank;  // null = there is no pipeline
+  RankProgram program;                      // with messages, of a settled shape
+  PipelineHolding holding{};
+};
+
+// One for each stage.
+std::vector<StageMemory> stage_memories(const Job& job);
+
+// Of a rank that holds all parameters of its stage. The communicators of the mesh come to those of the plan.
+StepMemory replica_memory(const StageMemory& stage, MemoryPlan plan, const MemoryQuery& query);
+
+// Buffers of the communicators of the mesh but for the gradients'.
+double mesh_communicator_bytes(const Job& job);
+
+// Asks `memory` of each stage's rank.
+std::vector<MemoryUse> memory_of_stages(const Job& job,
+                                        const std::function<MemoryUse(const StageMemory&)>& memory);
+// The same where all parameters of the stage are on each rank.
+std::vector<MemoryUse> replica_memory_of_stages(const Job& job, const MemoryQuery& query,
+                                                const std::function<MemoryPlan(const Job&)>& plan);
+
+}  // namespace lockstep

@@ -1,0 +1,184 @@
+// Sends and receives around the actions of a pipeline's schedule.
+#include "strategies/common/stage_transfers.hpp"
+
+#include <fmt/format.h>
+
+#include "strategies/common/step_parts.hpp"
+
+namespace lockstep {
+
+namespace {
+
+constexpr double scalar_bytes = 4;
+
+const StageEdge* find(const StageEdges& edges, int from, int to) {
+  const auto found = edges.find({from, to});
+  return found == edges.end() ? nullptr : &found->second;
+}
+
+// Bytes that a part sends to the next one, and gets back the gradient of.
+double boundary_bytes(const ModelPart& part) {
+  const Layer& send = part.step.layers.back();
+  return part.step.layers[static_cast<std::size_t>(send.inputs.front())].output_bytes;
+}
+
+// Bytes of the gradients of parameters that two parts of the model hold.
+std::map<std::pair<std::size_t, std::size_t>, double> shared_gradients(const Job& job) {
+  std::map<std::pair<std::size_t, std::size_t>, double> shared;
+  if (!job.parts) return shared;
+  std::map<std::string, std::size_t> owner;
+  for (std::size_t part = 0; part < job.parts->size(); ++part) {
+    for (const Layer& layer : (*job.parts)[part].step.layers) {
+      for (const Parameter& parameter : layer.parameters) {
+        const auto [known, first] = owner.try_emplace(parameter.name, part);
+        if (first || known->second == part || !parameter.trainable) continue;
+        shared[{known->second, part}] +=
+            gradient_bytes(job.step->precision) * static_cast<double>(parameter.count);
+      }
+    }
+  }
+  return shared;
+}
+
+}  // namespace
+
+StageTransfers::StageTransfers(TrainingWorld& world, StageRanks& stage, const Edges& edges)
+    : world_(world), stage_(stage), edges_(edges), shape_(pipeline_shape(world.job)) {}
+
+int StageTransfers::part_of(const Action& action) const {
+  return part_at(world_.job.parallel.pipeline.schedule, shape_, {stage_.stage, action.chunk});
+}
+
+const StageEdge* StageTransfers::edge_in(const Action& action, bool from_before) const {
+  const int part = part_of(action);
+  return find(edges_.parts, from_before ? part - 1 : part + 1, part);
+}
+
+const StageEdge* StageTransfers::edge_out(const Action& action, bool to_next) const {
+  const int part = part_of(action);
+  return find(edges_.parts, part, to_next ? part + 1 : part - 1);
+}
+
+Event StageTransfers::send(const StageEdge& edge) {
+  RankGroup& ranks = stage_.ranks;
+  ranks.host(issue_before_launch, edge.transfer.spec.name);
+  const Event arrival = edge.channel->send(edge.transfer.spec, ranks.record());
+  ranks.host(issue_after_launch, edge.transfer.spec.name);
+  return arrival;
+}
+
+Event StageTransfers::receive(const StageEdge& edge) {
+  stage_.ranks.host(host_issue_seconds, edge.transfer.spec.name);
+  return edge.channel->receive();
+}
+
+Program StageTransfers::wait(const Event& event) {
+  stage_.ranks.wait(event);
+  if (world_.job.parallel.pipeline.transfers == PipelineTransfers::host) {
+    co_await stage_.ranks.host_wait(event);
+  }
+}
+
+Program StageTransfers::play(const Action& message) {
+  const Key key{message.deed, message.chunk, message.micro};
+  switch (message.deed) {
+    case Deed::receive_activation:
+    case Deed::receive_gradient:
+      under_way_[key] = receive(*edge_in(message, message.deed == Deed::receive_activation));
+      break;
+    case Deed::send_activation:
+    case Deed::send_gradient:
+      under_way_[key] = send(*edge_out(message, message.deed == Deed::send_activation));
+      break;
+    case Deed::activation_sent:
+    case Deed::gradient_sent: {
+      const Deed sent =
+          message.deed == Deed::activation_sent ? Deed::send_activation : Deed::send_gradient;
+      const auto known = under_way_.find({sent, message.chunk, message.micro});
+      if (known == under_way_.end()) break;
+      const Event event = known->second;
+      under_way_.erase(known);
+      co_await wait(event);
+      break;
+    }
+    default:
+      break;
+  }
+}
+
+Program StageTransfers::arrived(const Action& action) {
+  if (action.deed == Deed::backward_weight) co_return;
+  const Deed receive =
+      action.deed == Deed::forward ? Deed::receive_activation : Deed::receive_gradient;
+  const auto known = under_way_.find({receive, action.chunk, action.micro});
+  if (known == under_way_.end()) co_return;
+  const Event event = known->second;
+  under_way_.erase(known);
+  co_await wait(event);
+}
+
+void StageTransfers::end_step() {
+  for (const auto& [key, event] : under_way_) stage_.ranks.wait(event);
+  under_way_.clear();
+}
+
+Program StageTransfers::share_gradients() {
+  for (const auto& [stages, edge] : edges_.shared) {
+    if (stages.first != stage_.stage) continue;
+    send(edge);
+    stage_.ranks.wait(receive(*find(edges_.shared, stages.second, stages.first)));
+  }
+  co_return;
+}
+
+Program StageTransfers::meet() {
+  const int stage = stage_.stage;
+  const StageEdge* from_before = find(edges_.neighbours, stage - 1, stage);
+  const StageEdge* to_next = find(edges_.neighbours, stage, stage + 1);
+  const StageEdge* from_next = find(edges_.neighbours, stage + 1, stage);
+  const StageEdge* to_before = find(edges_.neighbours, stage, stage - 1);
+  if (from_before) stage_.ranks.wait(receive(*from_before));
+  if (to_next) send(*to_next);
+  if (from_next) stage_.ranks.wait(receive(*from_next));
+  if (to_before) send(*to_before);
+  co_return;
+}
+
+JobTransfers::JobTransfers(TrainingWorld& world) {
+  const Job& job = world.job;
+  const CommGroup pair = neighbour_group(job);
+  const auto connect = [&](StageEdges& edges, int from, int to, StageRanks& sender,
+                           StageRanks& receiver, double bytes, const char* what) {
+    StageEdge& edge = edges[{from, to}];
+    edge.channel =
+        &world.world.add_channel(fmt::format("{} {} to {}", what, sender.stage, receiver.stage),
+                                 sender.ranks, receiver.ranks);
+    edge.transfer = sender.network.collective(pair, Collective::send_recv, bytes);
+    edge.transfer.spec.what = what;
+  };
+  for (std::size_t part = 0; part + 1 < world.parts.size(); ++part) {
+    StageRanks& sender = world.parts[part].stage;
+    StageRanks& receiver = world.parts[part + 1].stage;
+    if (&sender == &receiver) continue;
+    const double bytes = boundary_bytes(job.parts->at(part));
+    const int from = static_cast<int>(part);
+    connect(edges_.parts, from, from + 1, sender, receiver, bytes, "activations");
+    connect(edges_.parts, from + 1, from, receiver, sender, bytes, "gradients");
+  }
+  for (std::size_t stage = 0; stage + 1 < world.stages.size(); ++stage) {
+    StageRanks& one = world.stages[stage];
+    StageRanks& next = world.stages[stage + 1];
+    connect(edges_.neighbours, one.stage, next.stage, one, next, scalar_bytes, "scalar");
+    connect(edges_.neighbours, next.stage, one.stage, next, one, scalar_bytes, "scalar");
+  }
+  for (const auto& [pair_of_parts, bytes] : shared_gradients(job)) {
+    StageRanks& one = world.parts[pair_of_parts.first].stage;
+    StageRanks& other = world.parts[pair_of_parts.second].stage;
+    if (&one == &other) continue;
+    connect(edges_.shared, one.stage, other.stage, one, other, bytes, "shared gradients");
+    connect(edges_.shared, other.stage, one.stage, other, one, bytes, "shared gradients");
+  }
+  for (StageRanks& stage : world.stages) stages_.emplace_back(world, stage, edges_);
+}
+
+}  // namespace lockstep
