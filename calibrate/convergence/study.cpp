@@ -114,7 +114,7 @@ class Study {
     for (Point& point : expand(scenario_, scales)) {
       const auto found = std::find_if(
           record_.predictions.begin(), record_.predictions.end(), [&](const Prediction& p) {
-            return p.strategy == point.label && p.gpus == point.job.gpus && !p.out_of_memory;
+            return p.strategy == point.label && p.gpus == point.job.mesh.gpus() && !p.out_of_memory;
           });
       if (found == record_.predictions.end()) continue;
       const double steps = steps_of_run(scenario_, point);
@@ -131,7 +131,7 @@ class Study {
       // A worker that keeps no step has its own gradient only, ranks in step have the mean.
       clipped_.push_back(of_its_own ? Clipped::pushes : Clipped::mean);
       schedules_.push_back(of_its_own ? read_schedule(job.simulation.schedule_file)
-                                      : synchronous_schedule(job.gpus, job.simulation.steps,
+                                      : synchronous_schedule(job.mesh.gpus(), job.simulation.steps,
                                                              outcomes[i].first_step_seconds,
                                                              mean(outcomes[i].step_seconds)));
       files_.push_back(
@@ -260,7 +260,7 @@ class Study {
     }
     const Job& job = points_[i].job;
     p.accuracy = accuracy_of(curves, diverged, spec_.target,
-                             job.gpus * job.machine.price_per_gpu_hour / 3600);
+                             job.mesh.gpus() * job.machine.price_per_gpu_hour / 3600);
     p.accuracy->learning_rate = scaled(recipe.learning_rate, spec_.scaling, schedules_[i].workers);
     p.accuracy->momentum = recipe.momentum;
   }

@@ -40,9 +40,9 @@ Checked checked_points(const std::string& file, const CommonOptions& options) {
   for (std::size_t i = 0; i < points.size(); ++i) {
     const Job& job = points[i].job;
     checked.something_fits |= fits(memory[i]);
-    const int nodes = nodes_of(job.gpus, job.machine);
+    const int nodes = nodes_of(job.mesh.gpus(), job.machine);
     checked.points.push_back({{"strategy", points[i].label},
-                              {"gpus", job.gpus},
+                              {"gpus", job.mesh.gpus()},
                               {"nodes", nodes},
                               {"micro_batch", points[i].micro_batch},
                               {"gradient_accumulation", job.accumulation},
@@ -51,7 +51,7 @@ Checked checked_points(const std::string& file, const CommonOptions& options) {
                               {"host_bytes", memory[i].host},
                               {"host_usable_bytes", memory[i].host_capacity},
                               {"fits", fits(memory[i])}});
-    checked.table.add_row({points[i].label, std::to_string(job.gpus), std::to_string(nodes),
+    checked.table.add_row({points[i].label, std::to_string(job.mesh.gpus()), std::to_string(nodes),
                            std::to_string(points[i].micro_batch), std::to_string(job.accumulation),
                            human(memory[i].device, Dimension::bytes),
                            human(memory[i].capacity, Dimension::bytes),

@@ -55,7 +55,7 @@ std::string layers_json(const Scenario& scenario) {
     const auto [known, is_new] = steps.emplace(point.job.step.get(), steps.size());
     if (is_new) document["steps"].push_back(to_json(*point.job.step));
     Json j{{"strategy", point.label},
-           {"gpus", point.job.gpus},
+           {"gpus", point.job.mesh.gpus()},
            {"gradient_accumulation", point.job.accumulation},
            {"step", known->second},
            {"kind", strategy_name(scenario.strategies[point.entry].options)}};

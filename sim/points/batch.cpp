@@ -26,13 +26,14 @@ int checked_accumulation(std::int64_t micro_batches) {
 
 }  // namespace
 
-BatchSplit split_batch(const BatchSpec& batch, int gpus) {
+BatchSplit split_batch(const BatchSpec& batch, int replicas, int replica_gpus) {
   BatchSplit split;
+  const std::string of = replica_gpus == 1 ? "GPU" : "replica";
   std::int64_t per_gpu = batch.per_gpu;
   if (batch.global > 0) {
     per_gpu = exact_quotient(
-        batch.global, gpus,
-        fmt::format("global batch {} does not divide among {} GPUs", batch.global, gpus));
+        batch.global, replicas,
+        fmt::format("global batch {} does not divide among {} {}s", batch.global, replicas, of));
   }
   if (per_gpu == 0) {  // only the micro-batch is given
     split.accumulation = checked_accumulation(batch.accumulation);
@@ -41,8 +42,8 @@ BatchSplit split_batch(const BatchSpec& batch, int gpus) {
     split.micro = batch.micro;
     split.accumulation = checked_accumulation(
         exact_quotient(per_gpu, batch.micro,
-                       fmt::format("{} samples per GPU are no whole number of micro-batches of {}",
-                                   per_gpu, batch.micro)));
+                       fmt::format("{} samples per {} are no whole number of micro-batches of {}",
+                                   per_gpu, of, batch.micro)));
     if (batch.accumulation > 0 && batch.accumulation != split.accumulation) {
       throw std::invalid_argument(fmt::format("accumulation {} contradicts {} micro-batches of {}",
                                               batch.accumulation, split.accumulation, batch.micro));
@@ -51,10 +52,10 @@ BatchSplit split_batch(const BatchSpec& batch, int gpus) {
     split.accumulation = checked_accumulation(batch.accumulation);
     split.micro =
         exact_quotient(per_gpu, split.accumulation,
-                       fmt::format("{} samples per GPU do not divide into {} micro-batches",
-                                   per_gpu, split.accumulation));
+                       fmt::format("{} samples per {} do not divide into {} micro-batches", per_gpu,
+                                   of, split.accumulation));
   }
-  split.global = split.micro * split.accumulation * gpus;  // below 2^63: see the limits
+  split.global = split.micro * split.accumulation * replicas;  // below 2^63: see the limits
   return split;
 }
 

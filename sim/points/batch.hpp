@@ -15,7 +15,8 @@ struct BatchSplit {
   int accumulation = 1;
 };
 
-// Throws std::invalid_argument with the reason when the batch does not divide.
-BatchSplit split_batch(const BatchSpec& batch, int gpus);
+// Among the replicas of the model, each of so many GPUs. Throws std::invalid_argument with the reason when
+// the batch does not divide.
+BatchSplit split_batch(const BatchSpec& batch, int replicas, int replica_gpus = 1);
 
 }  // namespace lockstep

@@ -80,6 +80,10 @@ Bottleneck bottleneck_of(const Prediction& p, const Point& point) {
       {s.waiting, Limit::waiting,
        fmt::format("ranks wait for each other or for the server for {} of the step",
                    share(s.waiting))},
+      {s.bubble, Limit::waiting,
+       fmt::format("stages of the pipeline wait for each other for {} of the step: more "
+                   "micro-batches, or more chunks a stage",
+                   share(s.bubble))},
       on_host
           ? Cause{s.optimizer + s.copies, Limit::host_update,
                   fmt::format("the CPU optimizer of cpu_offload takes {} of the step while the GPU "

@@ -23,7 +23,7 @@ double per_second(const std::optional<double>& mean_time) {
 double state_bytes(const Point& point) {
   const double each = parameter_bytes(point.precision) +
                       optimizer_state_bytes(point.job.optimizer, point.precision);
-  double bytes = static_cast<double>(point.job.step->parameter_count) * each;
+  double bytes = static_cast<double>(point.parameters) * each;
   for (const Layer& layer : point.job.step->layers) bytes += layer.buffer_bytes;
   return bytes;
 }
@@ -50,8 +50,11 @@ void leave_out(int first, int last, Stragglers& stragglers) {
 // where the strategy cannot be divided among so many (a shard group, backup workers).
 double simulated_share(const Point& point, int nodes, const StrategyResult& of_all) {
   Job job = point.job;
-  leave_out(nodes, nodes_of(job.gpus, job.machine), job.stragglers);
-  job.gpus = std::min(job.gpus, nodes * job.machine.gpus_per_node);
+  leave_out(nodes, nodes_of(job.mesh.gpus(), job.machine), job.stragglers);
+  // Who loses a GPU loses its replica of the model.
+  const int replica = job.mesh.gpus() / job.mesh.data;
+  job.mesh.data = std::min(job.mesh.gpus(), nodes * job.machine.gpus_per_node) / replica;
+  if (job.mesh.data == 0) return 0;
   job.simulation.engine = Engine::loop;  // beside other simulations of this process
   try {
     return samples_per_second(point.strategy->simulate(job)) / samples_per_second(of_all);
@@ -64,7 +67,7 @@ double simulated_share(const Point& point, int nodes, const StrategyResult& of_a
 // strategy cannot be divided among some stand idle; where it can train with none of them it is 0.
 std::vector<double> elastic_speeds(const Point& point, int least, double all,
                                    const StrategyResult& of_all) {
-  const int nodes = nodes_of(point.job.gpus, point.job.machine);
+  const int nodes = nodes_of(point.job.mesh.gpus(), point.job.machine);
   std::map<int, double> simulated;
   const auto speed_of = [&](int n) {
     for (; n > 0; --n) {
@@ -207,7 +210,7 @@ RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
   const Job& job = point.job;
   const int state_nodes = point.strategy->state_nodes(job);
   const int servers = point.strategy->server_hosts();
-  const int nodes = nodes_of(job.gpus, job.machine);
+  const int nodes = nodes_of(job.mesh.gpus(), job.machine);
   // Without failures the run takes as long as it was predicted to, its first step included.
   const double all = prediction.steps / prediction.total_seconds;
   const bool elastic = goes_on_with_fewer(faults, *point.strategy);
@@ -217,7 +220,7 @@ RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
   // Other strategies have servers, and other GPU counts workers, that this job has not.
   std::erase_if(plan.faults.at, [&](const ScheduledFailure& failure) {
     return (failure.server && *failure.server >= servers) ||
-           (failure.worker && *failure.worker >= job.gpus);
+           (failure.worker && *failure.worker >= job.mesh.gpus());
   });
   plan.steps = prediction.steps;
   plan.steps_per_second.assign(static_cast<std::size_t>(nodes) + 1, 0);
@@ -229,9 +232,9 @@ RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
   plan.state_nodes = state_nodes;
   plan.servers = servers;
   plan.speeds.node = per_second(faults.between.node) +
-                     static_cast<double>(job.gpus) / nodes * per_second(faults.between.gpu);
+                     static_cast<double>(job.mesh.gpus()) / nodes * per_second(faults.between.gpu);
   plan.workers_per_node = job.machine.gpus_per_node;
-  plan.workers = job.gpus;
+  plan.workers = job.mesh.gpus();
   plan.speeds.workers = plan.workers_of_a_node() * per_second(faults.between.worker);
   plan.speeds.link = per_second(faults.between.link);
   plan.speeds.server = per_second(faults.between.server);
@@ -253,7 +256,7 @@ RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
   }
   if (prediction.out_of_memory) return run;  // what cannot run has no price
   const double paid =
-      job.gpus + faults.spare_nodes * job.machine.gpus_per_node - run.mean_gpus_away;
+      job.mesh.gpus() + faults.spare_nodes * job.machine.gpus_per_node - run.mean_gpus_away;
   run.dollars = run.finish_seconds / 3600 * paid * job.machine.price_per_gpu_hour;
   return run;
 }

@@ -41,7 +41,7 @@ double doublings(int from, int to) {
 // Whether the step itself was measured, and the prediction is that.
 bool is_anchored(const Scenario& scenario, const Point& point, double predicted) {
   return std::any_of(scenario.anchor.begin(), scenario.anchor.end(), [&](const MeasuredRow& row) {
-    return entry_of(scenario, row) == point.entry && row.gpus == point.job.gpus &&
+    return entry_of(scenario, row) == point.entry && row.gpus == point.job.mesh.gpus() &&
            meets(scenario, point, row, predicted);
   });
 }
@@ -49,7 +49,7 @@ bool is_anchored(const Scenario& scenario, const Point& point, double predicted)
 // The nearest GPU count whose step of this strategy set the scale of all its costs.
 std::optional<int> scaled_from(const Scenario& scenario, const Point& point) {
   std::optional<int> nearest;
-  const int gpus = point.job.gpus;
+  const int gpus = point.job.mesh.gpus();
   for (const MeasuredRow& row : scenario.anchor) {
     if (entry_of(scenario, row) != point.entry || row.gpus == gpus) continue;
     if (!nearest || doublings(row.gpus, gpus) < doublings(*nearest, gpus)) nearest = row.gpus;
@@ -78,10 +78,11 @@ StepError step_error(const Scenario& scenario, const Point& point, const Strateg
   }
   const double modelled = result.provenance.modelled;
   const double exposed = std::min(modelled, result.split.exposed_communication / step);
-  const int nodes = nodes_of(job.gpus, job.machine);
+  const int nodes = nodes_of(job.mesh.gpus(), job.machine);
   error.work = (1 - exposed) * work;
   error.network = exposed * network_error(job.machine, nodes);
-  error.scaling = modelled * law.doubling * std::sqrt(doublings(anchor.value_or(1), job.gpus));
+  error.scaling =
+      modelled * law.doubling * std::sqrt(doublings(anchor.value_or(1), job.mesh.gpus()));
   // One worker alone does not tell how servers serve many.
   if (point.strategy->servers() > 0 && anchor.value_or(1) == 1)
     error.servers = modelled * law.servers;

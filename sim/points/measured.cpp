@@ -46,7 +46,7 @@ double measured_step_seconds(const MeasuredRow& row, double samples, double toke
 
 double measured_step_seconds(const Scenario& scenario, const Point& point, const MeasuredRow& row) {
   const double tokens =
-      static_cast<double>(point.job.step->tokens) * point.job.accumulation * point.job.gpus;
+      static_cast<double>(point.tokens_per_sample) * static_cast<double>(point.global_batch);
   return measured_step_seconds(row, static_cast<double>(point.global_batch), tokens,
                                steps_of_run(scenario, point));
 }
@@ -61,7 +61,7 @@ double steps_of_run(const Scenario& scenario, const Point& point) {
   if (data.steps > 0) return std::ceil(data.steps);
   if (data.tokens > 0) {
     const double tokens_per_step =
-        static_cast<double>(point.job.step->tokens) * point.job.accumulation * point.job.gpus;
+        static_cast<double>(point.tokens_per_sample) * static_cast<double>(point.global_batch);
     if (tokens_per_step > 0) return std::ceil(data.tokens / tokens_per_step);
   }
   if (data.samples <= 0) return 0;

@@ -92,7 +92,7 @@ void check_other_devices(const Scenario& scenario, const Machine& machine, Misfi
 std::vector<int> ranks_with(const OtherDevice& other, const Job& job) {
   std::vector<int> ranks;
   const auto add = [&](int rank) {
-    if (rank < job.gpus) ranks.push_back(rank);
+    if (rank < job.mesh.gpus()) ranks.push_back(rank);
   };
   for (const int rank : other.ranks) add(rank);
   const int per_node = job.machine.gpus_per_node;
@@ -107,7 +107,7 @@ void use_other_devices(const Scenario& scenario, const Inputs& inputs, Job& job)
   if (others.empty()) return;
   const std::vector<std::string> kinds = kinds_of(others);
   job.costs = mixed_costs(job, kinds, inputs, scenario.framework);
-  job.device_of_rank.assign(static_cast<std::size_t>(job.gpus), 0);
+  job.device_of_rank.assign(static_cast<std::size_t>(job.mesh.gpus()), 0);
   for (const OtherDevice& other : others) {
     const auto kind = std::find(kinds.begin(), kinds.end(), other.device) - kinds.begin();
     const std::vector<int> ranks = ranks_with(other, job);

@@ -168,9 +168,50 @@ void check_stragglers(const Scenario& scenario, const Machine& machine, Misfits&
 struct PointRequest {
   std::size_t entry = 0;
   std::shared_ptr<const Strategy> strategy;
-  int gpus = 1;
+  Mesh mesh;
   BatchSplit split;
 };
+
+// The mesh of so many GPUs; nothing, and a misfit, where they do not make whole replicas.
+std::optional<Mesh> fitting_mesh(const Scenario& scenario, const StrategyEntry& entry,
+                                 const Strategy& strategy, int gpus, Misfits& misfits) {
+  const ParallelOptions& parallel = parallel_of(scenario, entry);
+  const int each = replica_gpus(parallel);
+  if (each == 1 && parallel.expert.size == 1) return mesh_of(parallel, gpus);
+  if (const std::string reason = strategy.mesh_misfit(parallel); !reason.empty()) {
+    misfits.add(parallel.where, "parallel", fmt::format("not with {}: {}", entry.label, reason),
+                "ddp, fsdp, zero");
+    return std::nullopt;
+  }
+  if (gpus % each != 0) {
+    misfits.add(
+        scenario.gpus_where, "gpus",
+        fmt::format("{} GPUs are not whole replicas of {} (tensor {} x context {} x stages {})",
+                    gpus, each, parallel.tensor.size, parallel.context.size,
+                    parallel.pipeline.stages),
+        fmt::format("{} or {}", std::max(1, gpus / each) * each, (gpus / each + 1) * each));
+    return std::nullopt;
+  }
+  const Mesh mesh = mesh_of(parallel, gpus);
+  if (mesh.stage_gpus() % mesh.expert_span() != 0) {
+    misfits.add(parallel.where, "parallel.expert",
+                fmt::format("{} GPUs of a stage cannot share experts in groups of {}",
+                            mesh.stage_gpus(), mesh.expert_span()),
+                "a divisor of data x context x tensor");
+    return std::nullopt;
+  }
+  return mesh;
+}
+
+void check_schedule(const ParallelOptions& parallel, const Mesh& mesh, int micro_batches,
+                    Misfits& misfits) {
+  if (mesh.pipeline == 1) return;
+  const PipelineOptions& pipeline = parallel.pipeline;
+  const PipelineShape shape{mesh.pipeline, chunks_of(pipeline), micro_batches, 0};
+  for (const ScheduleMisfit& misfit : misfits_of(pipeline.schedule, shape)) {
+    misfits.add(parallel.where, "parallel." + misfit.field, misfit.message, misfit.hint);
+  }
+}
 
 // The requests that can be met; the others go to `misfits`, once and not for every entry.
 std::vector<PointRequest> requests_of(const Scenario& scenario, const Machine& machine,
@@ -199,8 +240,13 @@ std::vector<PointRequest> requests_of(const Scenario& scenario, const Machine& m
         }
         continue;
       }
+      const std::optional<Mesh> mesh = fitting_mesh(scenario, entry, *strategy, gpus, misfits);
+      if (!mesh) continue;
       try {
-        list.push_back({e, strategy, gpus, split_batch(scenario.batch, gpus)});
+        const BatchSplit split = split_batch(scenario.batch, mesh->replicas(),
+                                             replica_gpus(parallel_of(scenario, entry)));
+        check_schedule(parallel_of(scenario, entry), *mesh, split.accumulation, misfits);
+        list.push_back({e, strategy, *mesh, split});
       } catch (const std::invalid_argument& error) {
         if (e == 0) misfits.add(scenario.batch_where, "batch", error.what());
       }
@@ -218,7 +264,7 @@ std::optional<double> usual_sigma(const Machine& machine) {
 Job job_of(const Scenario& scenario, const Hardware& hardware, const PointRequest& request) {
   Job job;
   job.machine = hardware.machine;
-  job.gpus = request.gpus;
+  job.mesh = request.mesh;
   job.accumulation = request.split.accumulation;
   job.optimizer = scenario.optimizer;
   job.gradient_clipping = scenario.gradient_clipping;
@@ -259,12 +305,18 @@ Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& h
 
   const auto workload =
       workloads.get(scenario, inputs, hardware.costs, scale, point.step_options, point.precision);
-  point.compute_seconds = workload->compute_seconds * request.split.accumulation;
-  point.memory_bound_seconds = workload->memory_bound_seconds * request.split.accumulation;
+  point.parameters = workload->parameters;
+  point.tokens_per_sample = workload->tokens;
+  // Of one GPU: stages share the layers.
+  const double passes = static_cast<double>(request.split.accumulation) / request.mesh.pipeline;
+  point.compute_seconds = workload->compute_seconds * passes;
+  point.memory_bound_seconds = workload->memory_bound_seconds * passes;
   const TrainingStep& step = *workload->step;
-  point.model_flops = (step.forward_flops + step.backward_flops) * request.split.accumulation;
+  point.model_flops = (step.forward_flops + step.backward_flops) * passes;
   point.job = job_of(scenario, hardware, request);
   point.job.step = workload->step;
+  point.job.parts = workload->parts;
+  point.job.parallel = parallel_of(scenario, entry);
   point.job.framework = scenario.framework.name;
   point.job.optimizer = for_model(point.job.optimizer, step);
   point.seeds = scenario.simulation.seeds;

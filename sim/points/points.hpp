@@ -31,10 +31,12 @@ struct Point {
   std::int64_t global_batch = 0;
   std::int64_t micro_batch = 0;
   Precision precision = Precision::fp32;
-  double compute_seconds = 0;       // of one step's device work, forward and backward alone;
-  double memory_bound_seconds = 0;  // so much of it is bound by memory bandwidth
-  double model_flops = 0;           // per GPU and optimizer step, recomputation not counted
-  double relative_error = 0;        // one sigma of what is modelled (interval)
+  std::int64_t parameters = 0;         // of the whole model
+  std::int64_t tokens_per_sample = 0;  // 0 = the model reads none
+  double compute_seconds = 0;          // of one step's device work, forward and backward alone;
+  double memory_bound_seconds = 0;     // so much of it is bound by memory bandwidth
+  double model_flops = 0;              // per GPU and optimizer step, recomputation not counted
+  double relative_error = 0;           // one sigma of what is modelled (interval)
   // What it was made from; no profile = null.
   std::shared_ptr<const ModelFile> model;
   std::shared_ptr<const Profile> profile;

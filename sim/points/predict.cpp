@@ -72,7 +72,7 @@ double peak_per_gpu(const Point& point, MathMode mode) {
     const double peak = peak_flops(*point.devices.at(other.device), mode);
     more += static_cast<double>(ranks_with(other, job).size()) * (peak - own);
   }
-  return own + more / job.gpus;
+  return own + more / job.mesh.gpus();
 }
 
 }  // namespace
@@ -82,8 +82,8 @@ Prediction summarise_point(const Scenario& scenario, const Point& point,
   const Job& job = point.job;
   Prediction p;
   p.strategy = point.label;
-  p.gpus = job.gpus;
-  p.nodes = nodes_of(job.gpus, job.machine);
+  p.gpus = job.mesh.gpus();
+  p.nodes = nodes_of(job.mesh.gpus(), job.machine);
   p.global_batch = point.global_batch;
   p.micro_batch = point.micro_batch;
   p.accumulation = job.accumulation;
@@ -98,11 +98,12 @@ Prediction summarise_point(const Scenario& scenario, const Point& point,
   if (scenario.dataset.seconds > 0) p.steps = steps_in(scenario.dataset.seconds, result);
   p.total_seconds = p.steps > 0 ? result.first_step_seconds + seconds_of(p.steps - 1, result) : 0;
   p.samples_per_second = result.samples_per_step / average;
-  if (point.job.step->tokens > 0) {
-    p.tokens_per_second = p.samples_per_second * static_cast<double>(point.job.step->tokens) /
-                          static_cast<double>(point.job.step->samples);
-  }
+  p.tokens_per_second = p.samples_per_second * static_cast<double>(point.tokens_per_sample);
   p.split = result.split;
+  p.stages = result.stages;
+  if (const Mesh& mesh = job.mesh; !mesh.only_data()) {
+    p.mesh = {mesh.data, mesh.context, mesh.tensor, mesh.pipeline, mesh.expert};
+  }
   p.gpu_utilisation = result.device_busy / average;
   p.flops_per_second = point.model_flops / average;
   p.mfu = p.flops_per_second / peak_per_gpu(point, math_mode(point.precision));
@@ -117,7 +118,7 @@ Prediction summarise_point(const Scenario& scenario, const Point& point,
   p.worker_steps = result.worker_steps;
   p.over_seeds = over_seeds(result);
   if (!p.out_of_memory) {  // what cannot run has no price
-    p.dollars = p.total_seconds / 3600 * job.gpus * job.machine.price_per_gpu_hour;
+    p.dollars = p.total_seconds / 3600 * job.mesh.gpus() * job.machine.price_per_gpu_hour;
   }
   if (result.step_without_stragglers) p.stragglers = straggler_cost(p, result);
   if (scenario.faults) p.with_failures = run_with_failures(scenario, point, result, p);
@@ -150,7 +151,7 @@ Predicted predict_each(const Scenario& scenario, std::vector<Point> points,
       if (outcomes[i].failure) throw std::runtime_error(*outcomes[i].failure);
       predicted.predictions.push_back(summarise_point(scenario, points[i], outcomes[i].result));
     } catch (const std::runtime_error& error) {
-      predicted.failures.push_back({points[i].label, points[i].job.gpus, error.what()});
+      predicted.failures.push_back({points[i].label, points[i].job.mesh.gpus(), error.what()});
       continue;
     }
     predicted.points.push_back(std::move(points[i]));

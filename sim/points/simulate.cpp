@@ -25,7 +25,7 @@ void add_refusal(const Point& point, const std::vector<Diagnostic>& refused,
                  Diagnostics& refusals) {
   for (Diagnostic diagnostic : refused) {
     if (diagnostic.where.file.empty()) diagnostic.where = point.where;
-    diagnostic.message = point_text(point.label, point.job.gpus) + ": " + diagnostic.message;
+    diagnostic.message = point_text(point.label, point.job.mesh.gpus()) + ": " + diagnostic.message;
     refusals.add(std::move(diagnostic));
   }
 }
@@ -61,7 +61,8 @@ double step_without_stragglers(const Point& point) {
 std::int64_t seeds_of(const Point& point, const StrategyResult& result) {
   constexpr std::int64_t usual = 4, most_worker_steps = 3000;
   const bool drawn = random(point.job.stragglers) || has_bursts(point.job.stragglers);
-  const bool few = result.simulated_steps * std::int64_t{point.job.gpus} <= most_worker_steps;
+  const bool few =
+      result.simulated_steps * std::int64_t{point.job.mesh.gpus()} <= most_worker_steps;
   return point.seeds.value_or(result.worker_steps && drawn && few ? usual : 1);
 }
 
@@ -148,10 +149,17 @@ void simulate_other_seeds(const Point& point, std::int64_t seeds, StrategyResult
   result.staleness_of_seed = std::move(staleness);
 }
 
-enum class Beside { nothing, other_runs };  // of the same point, for what they tell of this one
+// Of the fullest stage, and of each.
+void add_memory(const Point& point, const Job& job, StrategyResult& result) {
+  const std::vector<MemoryUse> stages = point.strategy->stage_memory(job);
+  for (std::size_t i = 0; i < result.stages.size(); ++i) result.stages[i].memory = stages.at(i);
+  result.memory = fullest(stages);
+}
+
+enum class RunsBeside { nothing, other_runs };  // of the same point, for what they tell of this one
 
 std::vector<Outcome> outcomes_of(const std::vector<Point>& points, const RunOptions& options,
-                                 Beside beside) {
+                                 RunsBeside beside) {
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   ForkOptions fork{.workers = options.workers > 0 ? options.workers : cores,
                    .most_silence = most_silence};
@@ -162,7 +170,7 @@ std::vector<Outcome> outcomes_of(const std::vector<Point>& points, const RunOpti
       options.progress(progress);
     };
     fork.on_progress = [&](std::size_t point, double fraction) {
-      progress.point = point_text(points[point].label, points[point].job.gpus);
+      progress.point = point_text(points[point].label, points[point].job.mesh.gpus());
       progress.fraction = fraction;
       options.progress(progress);
     };
@@ -172,8 +180,8 @@ std::vector<Outcome> outcomes_of(const std::vector<Point>& points, const RunOpti
       Job job = points[i].job;
       job.simulation.progress = report;
       StrategyResult result = simulated(points[i], job);
-      result.memory = points[i].strategy->memory(job);
-      if (beside == Beside::other_runs) {
+      add_memory(points[i], job, result);
+      if (beside == RunsBeside::other_runs) {
         if (points[i].usual) result.step_without_stragglers = step_without_stragglers(points[i]);
         const std::int64_t seeds = seeds_of(points[i], result);
         if (seeds > 1) simulate_other_seeds(points[i], seeds, result);
@@ -203,15 +211,16 @@ std::vector<Outcome> outcomes_of(const std::vector<Point>& points, const RunOpti
 }  // namespace
 
 std::vector<Outcome> simulate_each(const std::vector<Point>& points, const RunOptions& options) {
-  return outcomes_of(points, options, Beside::other_runs);
+  return outcomes_of(points, options, RunsBeside::other_runs);
 }
 
 std::vector<StrategyResult> simulate(const std::vector<Point>& points, const RunOptions& options) {
   std::vector<StrategyResult> results;
-  for (Outcome& outcome : outcomes_of(points, options, Beside::nothing)) {
+  for (Outcome& outcome : outcomes_of(points, options, RunsBeside::nothing)) {
     const Point& point = points[results.size()];
     if (outcome.failure) {
-      throw std::runtime_error(point_text(point.label, point.job.gpus) + ": " + *outcome.failure);
+      throw std::runtime_error(point_text(point.label, point.job.mesh.gpus()) + ": " +
+                               *outcome.failure);
     }
     results.push_back(std::move(outcome.result));
   }

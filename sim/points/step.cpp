@@ -81,6 +81,7 @@ StepOptions step_options(const Scenario& scenario, const StrategyEntry& entry, s
   options.activation_checkpointing =
       entry.activation_checkpointing.value_or(scenario.activation_checkpointing);
   options.recompute = entry.recompute.value_or(scenario.recompute);
+  options.parallel = parallel_of(scenario, entry);
   return options;
 }
 

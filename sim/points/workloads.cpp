@@ -1,8 +1,10 @@
 // Builds, prices and keeps the training steps that points share.
 #include "points/workloads.hpp"
 
+#include "core/describe.hpp"
 #include "costs/roofline_costs.hpp"
 #include "costs/transformed_costs.hpp"
+#include "parallel/schedule.hpp"
 
 namespace lockstep {
 
@@ -54,6 +56,35 @@ class KnownLayers final : public ComputeCosts {
   std::shared_ptr<const ComputeCosts> costs_;
   std::vector<LayerCost> layers_;
 };
+
+// What tells meshes apart; "" = only data parallelism.
+std::string text_of(const ParallelOptions& parallel) {
+  if (replica_gpus(parallel) == 1 && parallel.expert.size == 1) return "";
+  return emit_yaml(parallel);
+}
+
+std::shared_ptr<const std::vector<ModelPart>> parts_of(const TrainingStep& step,
+                                                       const ParallelOptions& parallel) {
+  const PipelineOptions& pipeline = parallel.pipeline;
+  if (pipeline.stages == 1) return nullptr;
+  const int parts = static_cast<int>(pipeline.stages) * chunks_of(pipeline);
+  const std::vector<int> first_layers = even_cuts(step, pipeline, parts, parallel.where);
+  return std::make_shared<const std::vector<ModelPart>>(
+      cut(step, first_layers, pipeline.keep_outputs, parallel.where));
+}
+
+// The figures of the model that a rank's step no longer shows.
+void add_whole_model(const ModelFile& model, StepOptions options, Workload& workload) {
+  const auto add = [&](const TrainingStep& step) {
+    workload.parameters = step.parameter_count;
+    workload.tokens = step.tokens / step.samples;
+  };
+  if (replica_gpus(options.parallel) == 1 && options.parallel.expert.size == 1) {
+    return add(*workload.step);
+  }
+  options.parallel = {};
+  add(build_step(model, options));
+}
 
 // The steps that the profile has layer times of, in this precision and of models that can be found.
 std::vector<TrainingStep> measured_steps(const Profile& profile, const StepOptions& step_options,
@@ -111,6 +142,7 @@ std::shared_ptr<const Workload> Workloads::get(const Scenario& scenario, const I
           step_options.channels_last,
           step_options.activation_checkpointing,
           step_options.recompute,
+          text_of(step_options.parallel),
           scenario.dataset.tokens > 0};
   if (const auto found = workloads_.find(key); found != workloads_.end()) return found->second;
 
@@ -140,6 +172,8 @@ std::shared_ptr<const Workload> Workloads::get(const Scenario& scenario, const I
     workload.memory_bound_seconds += cost.memory_bound;
   }
   workload.step = std::make_shared<const TrainingStep>(std::move(step));
+  workload.parts = parts_of(*workload.step, step_options.parallel);
+  add_whole_model(*inputs.model, step_options, workload);
   if (workloads_.size() >= most_kept) workloads_.clear();
   return workloads_.emplace(std::move(key), std::make_shared<const Workload>(workload))
       .first->second;

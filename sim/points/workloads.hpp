@@ -12,6 +12,7 @@
 #include "points/what_if.hpp"
 #include "scenario/scenario.hpp"
 #include "workload/model.hpp"
+#include "workload/partition.hpp"
 
 namespace lockstep {
 
@@ -29,7 +30,10 @@ struct ModelledCosts {
 
 struct Workload {
   std::shared_ptr<const TrainingStep> step;
+  std::shared_ptr<const std::vector<ModelPart>> parts;  // of a pipeline; null = one stage
   std::shared_ptr<const ComputeCosts> costs;
+  // Of the whole model, however it is spread over ranks; tokens of one sample.
+  std::int64_t parameters = 0, tokens = 0;
   // Of one micro-batch's device work, on its own.
   double compute_seconds = 0, memory_bound_seconds = 0;
 };
@@ -50,7 +54,8 @@ class Workloads {
   using Key = std::tuple<std::shared_ptr<const ComputeCosts>, std::shared_ptr<const Profile>,
                          std::shared_ptr<const ModelFile>, double, double, std::int64_t, Precision,
                          bool, Precision, std::vector<std::int64_t>, std::int64_t, std::int64_t,
-                         std::map<std::string, std::int64_t>, bool, bool, bool, Recompute, bool>;
+                         std::map<std::string, std::int64_t>, bool, bool, bool, Recompute,
+                         std::string, bool>;
   using CostsKey =
       std::tuple<std::shared_ptr<const Machine>, FrameworkKind, double, double, double, int>;
 

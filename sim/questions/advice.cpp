@@ -26,7 +26,14 @@ constexpr int most_trial_steps = 20;      // of a trial
 bool is_soon_tried(const Point& point, const Prediction& p) {
   const double most = point.strategy->servers() > 0 ? 200 : 50'000;
   const double steps = std::min(p.simulated_steps, most_trial_steps);
-  return steps * p.simulated_micro_batches * p.gpus <= most;
+  const double micro_batches = steps * p.simulated_micro_batches;
+  // Every exchange inside a layer is a collective of its own.
+  double exchanges = 0;
+  for (const Layer& layer : point.job.step->layers) {
+    exchanges +=
+        static_cast<double>(layer.forward_exchanges.size() + layer.backward_exchanges.size());
+  }
+  return micro_batches * p.gpus <= most && micro_batches * exchanges <= most;
 }
 
 struct Remedy {
@@ -150,7 +157,7 @@ class Trials {
  public:
   Trials(const Scenario& scenario, const Point& point, const StrategyResult& result,
          const std::vector<CostScale>& scales)
-      : base_(only(scenario, point.entry, point.job.gpus)), inputs_(files_.of(base_)) {
+      : base_(only(scenario, point.entry, point.job.mesh.gpus())), inputs_(files_.of(base_)) {
     if (!scales.empty()) scales_ = {scales[point.entry]};
     // The result counts if seed, executor and steps are those that the changes are tried with.
     const bool same = result.engine == Engine::loop && result.step_of_seed.empty() &&
@@ -226,7 +233,8 @@ void advise(const Scenario& scenario, const std::vector<CostScale>& scales, Pred
     const Point& point = predicted.points[places[i]];
     const Prediction& p = predicted.predictions[places[i]];
     Trials trials(scenario, point, predicted.results[places[i]], scales);
-    return advice_for(trials, remedies_of(only(scenario, point.entry, point.job.gpus), point, p),
+    return advice_for(trials,
+                      remedies_of(only(scenario, point.entry, point.job.mesh.gpus()), point, p),
                       bottleneck_of(p, point).limit);
   };
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));

@@ -24,4 +24,8 @@ void advise(const Scenario& scenario, const std::vector<CostScale>& scales, Pred
 // default and changes none of the points that it is meant for.
 std::vector<std::string> remarks(const Scenario& scenario, const std::vector<Point>& points);
 
+// Of them, what is unwise about the meshes, each with its price: tensor parallelism that leaves the
+// node, fewer micro-batches than stages.
+std::vector<std::string> mesh_remarks(const std::vector<Point>& points);
+
 }  // namespace lockstep

@@ -56,7 +56,7 @@ MemoryCurve curve_of(const Point& point) {
   const Job& job = point.job;
   MemoryLog log;
   const MemoryUse use = point.strategy->memory(job, {.log = &log});
-  MemoryCurve curve{point.label, point.job.gpus, {}, tensors_of(log, use), use.moment};
+  MemoryCurve curve{point.label, point.job.mesh.gpus(), {}, tensors_of(log, use), use.moment};
   const std::size_t width = (log.moments.size() + most_moments - 1) / most_moments;
   for (std::size_t i = 0; i < log.moments.size(); i += width) {
     const auto end =
@@ -80,7 +80,8 @@ std::vector<Point> largest_points(const Scenario& scenario, const ResultRecord& 
   std::vector<Point> points;
   for (Point& point : expand(scenario, anchor_scales(scenario, options))) {
     const auto found = most.find(point.label);
-    if (found != most.end() && found->second == point.job.gpus) points.push_back(std::move(point));
+    if (found != most.end() && found->second == point.job.mesh.gpus())
+      points.push_back(std::move(point));
   }
   return points;
 }

@@ -77,7 +77,7 @@ std::vector<Sensitivity> sensitivities(const Scenario& scenario, const Point& po
                                        const RunOptions& options) {
   const auto scale_here =
       scales.empty() ? std::vector<CostScale>{} : std::vector<CostScale>{scales[point.entry]};
-  const Scenario base = only(scenario, point.entry, point.job.gpus);
+  const Scenario base = only(scenario, point.entry, point.job.mesh.gpus());
   std::vector<Point> points = expand(base, scale_here);
   std::vector<std::string> names{"base"};
   for (const auto& change : changes(base)) {

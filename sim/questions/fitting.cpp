@@ -41,7 +41,7 @@ class Fitting {
  public:
   Fitting(const Scenario& scenario, const Point& point, const std::vector<CostScale>& scales)
       : point_(point),
-        base_(only(scenario, point.entry, point.job.gpus)),
+        base_(only(scenario, point.entry, point.job.mesh.gpus())),
         inputs_(InputFiles{}.of(base_)) {
     if (!scales.empty()) scales_ = {scales[point.entry]};
   }
@@ -55,7 +55,7 @@ class Fitting {
       if (jobs.size() == most) break;
       const bool more = std::any_of(fitting_.begin(), fitting_.end(),
                                     [set](unsigned known) { return has_all_of(set, known); });
-      if (more || (set == 0 && gpus == point_.job.gpus)) continue;
+      if (more || (set == 0 && gpus == point_.job.mesh.gpus())) continue;
       const std::optional<Scenario> changed = fitting_with(set, gpus);
       if (!changed) continue;
       fitting_.push_back(set);
@@ -66,7 +66,7 @@ class Fitting {
 
   std::optional<FittingJob> on_more_gpus() {
     const int last = std::min(most_gpus, max_gpus(point_.job.machine));
-    for (int gpus = 2 * point_.job.gpus; gpus <= last; gpus *= 2) {
+    for (int gpus = 2 * point_.job.mesh.gpus(); gpus <= last; gpus *= 2) {
       std::vector<FittingJob> jobs = on(gpus, 1);
       if (!jobs.empty()) return std::move(jobs.front());
     }
@@ -93,7 +93,7 @@ class Fitting {
   }
 
   std::optional<FittingJob> fewest() {
-    std::set<int> counts{point_.job.gpus};
+    std::set<int> counts{point_.job.mesh.gpus()};
     const int last = std::min(most_gpus, max_gpus(point_.job.machine));
     for (int gpus = 1; gpus <= last; gpus *= 2) counts.insert(gpus);
     for (const int gpus : counts) {
@@ -226,7 +226,7 @@ class Fitting {
     };
     std::vector<std::int64_t> micros;  // that divide the batch into fewer samples than it has now
     for (std::int64_t micro = 1; micro <= std::min(samples, point_.micro_batch); ++micro) {
-      const bool fewer = micro < point_.micro_batch || gpus != point_.job.gpus;
+      const bool fewer = micro < point_.micro_batch || gpus != point_.job.mesh.gpus();
       if (samples % micro == 0 && samples / micro <= most_accumulation && fewer) {
         micros.push_back(micro);
       }
@@ -239,7 +239,7 @@ class Fitting {
   std::vector<std::string> words(unsigned set, const Scenario& changed) const {
     std::vector<std::string> list;
     const int gpus = changed.gpus.front();
-    if (gpus != point_.job.gpus) list.push_back(fmt::format("about {} GPUs", gpus));
+    if (gpus != point_.job.mesh.gpus()) list.push_back(fmt::format("about {} GPUs", gpus));
     if (set & shard) list.push_back("fsdp with full_shard");
     if (set & (operators | blocks)) {
       const bool some = std::any_of(point_.job.step->layers.begin(), point_.job.step->layers.end(),
@@ -301,7 +301,7 @@ std::string fitting_text(const FittingJob& job) {
 std::vector<FittingJob> least_changes(const Scenario& scenario, const Point& point,
                                       const std::vector<CostScale>& scales, std::size_t most) {
   Fitting fitting(scenario, point, scales);
-  std::vector<FittingJob> jobs = fitting.on(point.job.gpus, most);
+  std::vector<FittingJob> jobs = fitting.on(point.job.mesh.gpus(), most);
   if (jobs.size() == most) return jobs;
   if (auto job = fitting.on_more_gpus()) jobs.push_back(std::move(*job));
   return jobs;

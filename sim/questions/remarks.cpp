@@ -47,7 +47,7 @@ class PointOptions {
     }
   }
   bool on_cpu() const { return job_.machine.device.architecture == Architecture::cpu; }
-  bool alone() const { return job_.gpus == 1; }
+  bool alone() const { return job_.mesh.gpus() == 1; }
   template <class Condition>
   bool any_layer(Condition condition) const {
     return std::any_of(step_.layers.begin(), step_.layers.end(), condition);
@@ -145,9 +145,10 @@ void PointOptions::surroundings() {
   const DatasetSpec& data = scenario_.dataset;
   options_.idle_if("price_per_gpu_hour", scenario_.price_per_gpu_hour.has_value(),
                    !data.says_length(), "`dataset` does not say how long the run is");
-  options_.idle_if("fabric", scenario_.fabric != FabricChange{},
-                   job_.gpus <= job_.machine.gpus_per_node && point_.strategy->server_hosts() == 0,
-                   "the GPUs stand in one node");
+  options_.idle_if(
+      "fabric", scenario_.fabric != FabricChange{},
+      job_.mesh.gpus() <= job_.machine.gpus_per_node && point_.strategy->server_hosts() == 0,
+      "the GPUs stand in one node");
   options_.idle_if("data_loading.on_device", scenario_.data_loading.on_device, on_cpu(),
                    "ranks that compute on CPUs copy nothing");
   options_.idle_if("stragglers.per_rank", scenario_.stragglers.per_rank_sigma.has_value(), alone(),
@@ -175,9 +176,9 @@ void note_parts_of_nodes(const Scenario& scenario, const std::vector<Point>& poi
   for (const Point& point : points) {
     const Machine& machine = point.job.machine;
     node = machine.gpus_per_node;
-    const bool whole = point.job.gpus % node == 0;
+    const bool whole = point.job.mesh.gpus() % node == 0;
     if (machine.price_per_gpu_hour == 0 || whole || point.entry != points.front().entry) continue;
-    counts.push_back(point.job.gpus);
+    counts.push_back(point.job.mesh.gpus());
   }
   if (counts.empty()) return;
   sentences.push_back(fmt::format(
@@ -236,6 +237,7 @@ std::vector<std::string> remarks(const Scenario& scenario, const std::vector<Poi
     }
   }
   note_parts_of_nodes(scenario, points, sentences);
+  for (std::string& remark : mesh_remarks(points)) sentences.push_back(std::move(remark));
   struct Occurrence {
     std::string name, verdict;
     std::size_t points, needed;

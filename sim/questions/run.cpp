@@ -30,7 +30,7 @@ void warn_of_missed_anchors(const Scenario& scenario, const std::vector<Point>& 
   for (const auto& row : scenario.anchor) {
     const std::size_t entry = entry_of(scenario, row);
     for (std::size_t i = 0; i < points.size(); ++i) {
-      if (points[i].entry != entry || points[i].job.gpus != row.gpus) continue;
+      if (points[i].entry != entry || points[i].job.mesh.gpus() != row.gpus) continue;
       const double measured = measured_step_seconds(scenario, points[i], row);
       const double predicted = mean(results[i].step_seconds);
       if (!meets(scenario, points[i], row, predicted)) {
@@ -66,9 +66,9 @@ ResultRecord run_scenario(const Scenario& scenario, const RunOptions& options) {
   record.model = scenario.model;
   if (!points.empty()) {
     const TrainingStep& step = *points.front().job.step;
-    record.parameters = step.parameter_count;
+    record.parameters = points.front().parameters;
     if (step.tokens > 0) {
-      record.sequence = step.tokens / step.samples;
+      record.sequence = points.front().tokens_per_sample;
     } else {
       record.image = step.input_shape;
     }

@@ -42,7 +42,7 @@ bool is_folder(const std::string& path) {
 
 const Prediction* prediction_of(const ResultRecord& record, const Point& point) {
   for (const Prediction& p : record.predictions) {
-    if (p.strategy == point.label && p.gpus == point.job.gpus) return &p;
+    if (p.strategy == point.label && p.gpus == point.job.mesh.gpus()) return &p;
   }
   return nullptr;
 }
@@ -63,13 +63,13 @@ std::vector<TracedPoint> traced_points(std::vector<Point> points, const TraceOpt
                                        const ResultRecord& record) {
   std::map<std::size_t, int> most;  // by strategy entry
   for (const Point& point : points) {
-    most[point.entry] = std::max(most[point.entry], point.job.gpus);
+    most[point.entry] = std::max(most[point.entry], point.job.mesh.gpus());
   }
   std::vector<TracedPoint> result;
   for (Point& point : points) {
     if (!options.strategies.empty() && !has(options.strategies, point.label)) continue;
-    if (options.gpus.empty() ? point.job.gpus != most[point.entry]
-                             : !has(options.gpus, point.job.gpus)) {
+    if (options.gpus.empty() ? point.job.mesh.gpus() != most[point.entry]
+                             : !has(options.gpus, point.job.mesh.gpus())) {
       continue;
     }
     const Prediction* predicted = prediction_of(record, point);
@@ -119,7 +119,7 @@ PoolAnswer simulated_events(const TracedPoint& traced, bool by_rank, TraceFormat
     MemoryLog memory;
     traced.point.strategy->memory(job, {.log = &memory});
     timeline.set_memory(std::move(memory));
-    const std::string heading = point_text(traced.point.label, job.gpus) + ": ";
+    const std::string heading = point_text(traced.point.label, job.mesh.gpus()) + ": ";
     if (!by_rank) return timeline.events(heading, place);
     std::string result;
     for (const int rank : timeline.ranks()) {
@@ -138,10 +138,10 @@ PoolAnswer simulated_events(const TracedPoint& traced, bool by_rank, TraceFormat
 TraceHeader header_of(const Point& point) {
   const Device& device = point.job.machine.device;
   TraceHeader header;
-  header.title = point_text(point.label, point.job.gpus);
+  header.title = point_text(point.label, point.job.mesh.gpus());
   header.device = device.title;
   header.backend = device.architecture == Architecture::cpu ? "gloo" : "nccl";
-  header.ranks = point.job.gpus;
+  header.ranks = point.job.mesh.gpus();
   return header;
 }
 
@@ -156,8 +156,8 @@ std::string file_name(std::string label) {
 void write_by_rank(const TracedPoint& traced, const std::string& answer, const std::string& folder,
                    TraceFormat format, WrittenTraces& written) {
   const Point& point = traced.point;
-  const auto place =
-      std::filesystem::path(folder) / fmt::format("{}-{}", file_name(point.label), point.job.gpus);
+  const auto place = std::filesystem::path(folder) /
+                     fmt::format("{}-{}", file_name(point.label), point.job.mesh.gpus());
   std::error_code error;
   std::filesystem::create_directories(place, error);
   if (error) throw OutputError(place.string() + ": " + error.message());
@@ -174,7 +174,7 @@ void write_by_rank(const TracedPoint& traced, const std::string& answer, const s
     if (size == 0) {
       written.left_out.push_back(fmt::format(
           "{}: rank {} is slower and does not come to the end of step {}",
-          point_text(point.label, point.job.gpus), header.rank, traced.timeline.first_step));
+          point_text(point.label, point.job.mesh.gpus()), header.rank, traced.timeline.first_step));
       continue;
     }
     const bool chakra = format == TraceFormat::chakra;
@@ -235,7 +235,8 @@ WrittenTraces write_traces(const Scenario& scenario, const TraceOptions& options
   for (std::size_t i = 0; i < traced.size(); ++i) {
     const Point& point = traced[i].point;
     if (!answers[i].ok) {
-      throw std::runtime_error(point_text(point.label, point.job.gpus) + ": " + answers[i].output);
+      throw std::runtime_error(point_text(point.label, point.job.mesh.gpus()) + ": " +
+                               answers[i].output);
     }
     if (by_rank) {
       write_by_rank(traced[i], answers[i].output, options.path, options.format, written);
@@ -286,7 +287,7 @@ std::vector<nlohmann::ordered_json> step_timelines(std::vector<Point> points,
         return watched(shown[i], step + 1, [&](Timeline& timeline, Job& job) {
           StepTimeline lanes = timeline.step(step);
           lanes.strategy = shown[i].point.label;
-          lanes.gpus = job.gpus;
+          lanes.gpus = job.mesh.gpus();
           thin_out(lanes, most);
           return json_of(lanes).dump(-1, ' ', false, Json::error_handler_t::replace);
         });

@@ -108,6 +108,23 @@ void describe(Visitor& v, Memory& m) {
           "Memory of that host, where something is offloaded.", {.none_at_zero = true});
 }
 
+template <class Visitor, Either<MeshRecord> M>
+void describe(Visitor& v, M& m) {
+  v.field("data", m.data, "Replicas of the model.", {.min = 1});
+  v.field("context", m.context, "GPUs that share every sequence.", {.min = 1});
+  v.field("tensor", m.tensor, "GPUs that share every layer.", {.min = 1});
+  v.field("pipeline", m.pipeline, "Stages.", {.min = 1});
+  v.field("expert", m.expert, "GPUs that share the experts of a layer.", {.min = 1});
+}
+
+template <class Visitor, Either<StageRecord> S>
+void describe(Visitor& v, S& s) {
+  v.field("stage", s.stage, "Its place in the pipeline, from 0 on.");
+  v.field("layers", s.layers, "First and last layer of each part of the model on it.");
+  v.field("split_seconds", s.split, "Where its step goes; the parts add up to it.");
+  v.field("memory", s.memory, "Peak memory of one of its GPUs.");
+}
+
 template <class Visitor, Either<LinkTraffic> Traffic>
 void describe(Visitor& v, Traffic& t) {
   v.field("links", t.link_class, "Class of the links: NVLink, PCIe, NIC, host memory, ...");
@@ -253,8 +270,7 @@ void describe(Visitor& v, P& p) {
           {.column = "gradient_accumulation", .min = 1});
   v.field("precision", p.precision, "Numeric mode of compute.");
   v.field("step_seconds", p.step_seconds, "One optimizer step, mean.", {.column = "step_s"});
-  v.field("median_step_seconds", p.median_step_seconds, "Median of the steps.",
-          {.column = "median_step_s"});
+  v.field("median_step_seconds", p.median_step_seconds, "Median.", {.column = "median_step_s"});
   v.field("step_interval_seconds", p.step_interval, "90 % interval of the step.");
   v.field("step_error", p.step_error,
           "One sigma of log(truth / prediction), by where it comes from.");
@@ -279,6 +295,14 @@ void describe(Visitor& v, P& p) {
           "Samples per second and GPU over those of the fewest GPUs.",
           {.column = "scaling_efficiency"});
   v.field("split_seconds", p.split, "Where the step goes; the parts add up to it.");
+  v.field("mesh", p.mesh, "Where there is more than data parallelism.");
+  const MeshRecord mesh = p.mesh.value_or(MeshRecord{.data = p.gpus});
+  v.column("dp", mesh.data);
+  v.column("cp", mesh.context);
+  v.column("tp", mesh.tensor);
+  v.column("pp", mesh.pipeline);
+  v.column("ep", mesh.expert);
+  v.field("stages", p.stages, "Of a pipeline.");
   v.field("gpu_utilisation", p.gpu_utilisation, "Share of the step that the device is busy.",
           {.column = "gpu_utilisation"});
   v.field("mfu", p.mfu, "Model FLOPs over the peak of the precision.", {.column = "mfu"});

@@ -33,11 +33,12 @@ struct StepSplit {
   double exposed_communication = 0;  // device waits for a running transfer
   double host_bound = 0;             // device waits for the host to issue work
   double waiting = 0;  // device waits for another rank (stragglers, server queue, barrier)
+  double bubble = 0;   // device waits for another stage of its pipeline
 };
-inline constexpr std::array step_parts{&StepSplit::data_loading, &StepSplit::forward,
-                                       &StepSplit::backward,     &StepSplit::optimizer,
-                                       &StepSplit::copies,       &StepSplit::exposed_communication,
-                                       &StepSplit::host_bound,   &StepSplit::waiting};
+inline constexpr std::array step_parts{
+    &StepSplit::data_loading, &StepSplit::forward, &StepSplit::backward,
+    &StepSplit::optimizer,    &StepSplit::copies,  &StepSplit::exposed_communication,
+    &StepSplit::host_bound,   &StepSplit::waiting, &StepSplit::bubble};
 static_assert(sizeof(StepSplit) == step_parts.size() * sizeof(double), "a part is missing");
 inline void add(StepSplit& sum, const StepSplit& split, double weight) {
   for (const auto part : step_parts) sum.*part += weight * (split.*part);
@@ -88,6 +89,19 @@ inline bool fits(const MemoryUse& memory) {
 inline double free_bytes(const MemoryUse& memory) {
   return memory.capacity > 0 ? memory.capacity - memory.device : 0;
 }
+
+// How a job's GPUs are divided among the axes of its mesh.
+struct MeshRecord {
+  int data = 1, context = 1, tensor = 1, pipeline = 1, expert = 1;
+};
+
+// A stage of a pipeline.
+struct StageRecord {
+  int stage = 0;
+  std::vector<std::string> layers;  // of each of its parts: the first and the last, "wte .. h.5"
+  StepSplit split;                  // of its mean rank; adds up to the step
+  MemoryUse memory;
+};
 
 struct LinkTraffic {
   std::string link_class;  // "NVLink", "PCIe", "NIC", "host memory"
@@ -201,9 +215,11 @@ struct Prediction {
   double tokens_per_second = 0;   // 0 for models without tokens
   double scaling_efficiency = 1;  // samples/s per GPU over that of the smallest GPU count
   StepSplit split;
-  double gpu_utilisation = 0;   // device busy / step (what nvidia-smi calls utilisation)
-  double mfu = 0;               // model FLOPs / (step * GPUs * peak of the precision)
-  double flops_per_second = 0;  // of one GPU: model FLOPs / (step * GPUs)
+  std::optional<MeshRecord> mesh;   // where there is more than data parallelism
+  std::vector<StageRecord> stages;  // of a pipeline
+  double gpu_utilisation = 0;       // device busy / step (what nvidia-smi calls utilisation)
+  double mfu = 0;                   // model FLOPs / (step * GPUs * peak of the precision)
+  double flops_per_second = 0;      // of one GPU: model FLOPs / (step * GPUs)
   MemoryUse memory;
   std::optional<OutOfMemory>
       out_of_memory;  // set = does not fit; times are still what they would be

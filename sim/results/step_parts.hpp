@@ -38,6 +38,8 @@ inline constexpr std::array<StepPart, step_parts.size()> named_parts{{
      "The device waits for the host to issue work."},
     {&StepSplit::waiting, "waiting", "waiting", "waiting for other ranks or servers",
      PartKind::idle, "The device waits for another rank: stragglers, a server's queue, a barrier."},
+    {&StepSplit::bubble, "bubble", "bubble", "waiting for other stages of the pipeline",
+     PartKind::idle, "The device waits for another stage of its pipeline."},
 }};
 
 inline double total_seconds(const StepSplit& split) {

@@ -95,6 +95,8 @@ Table summary(const ResultRecord& record, bool scaling, bool memory) {
   const auto add = [&](bool shows, const Column& column) {
     if (shows) columns.push_back(column);
   };
+  add(any_point(record, [](const auto& p) { return p.mesh.has_value(); }),
+      {{"mesh", Align::left}, [](const auto& p) { return p.mesh ? mesh_text(*p.mesh) : "-"; }});
   add(any_point(record, [&](const auto& p) { return p.precision != record.precision; }), precision);
   add(true, {{"step"}, [](const auto& p) { return seconds_text(p.step_seconds); }});
   add(any_point(record,
@@ -130,6 +132,42 @@ Table alternatives_table(const ResultRecord& joined) {
   const bool scales =
       any_point(joined, [](const auto& p) { return percent(p.scaling_efficiency) != percent(1); });
   return summary(joined, scales, true);
+}
+
+std::string mesh_text(const MeshRecord& mesh) {
+  std::string text;
+  for (const auto& [name, degree] : {std::pair{"dp", mesh.data},
+                                     {"cp", mesh.context},
+                                     {"tp", mesh.tensor},
+                                     {"pp", mesh.pipeline},
+                                     {"ep", mesh.expert}}) {
+    if (degree > 1) text += fmt::format("{}{}{}", text.empty() ? "" : " ", name, degree);
+  }
+  return text.empty() ? "-" : text;
+}
+
+Table stages_table(const ResultRecord& record) {
+  Table table({{"strategy", Align::left},
+               {"GPUs"},
+               {"stage"},
+               {"compute"},
+               {"exposed comm"},
+               {"bubble"},
+               {"allocated"},
+               {"device"},
+               {"layers", Align::left}});
+  for (const Prediction& p : record.predictions) {
+    for (const StageRecord& stage : p.stages) {
+      const bool first = stage.stage == 0;
+      table.add_row(
+          {first ? p.strategy : "", first ? std::to_string(p.gpus) : "",
+           std::to_string(stage.stage), seconds_text(stage.split.forward + stage.split.backward),
+           seconds_or_dash(stage.split.exposed_communication), seconds_or_dash(stage.split.bubble),
+           bytes_text(stage.memory.allocated), bytes_text(stage.memory.device),
+           fmt::format("{}", fmt::join(stage.layers, ", "))});
+    }
+  }
+  return table;
 }
 
 Table split_table(const ResultRecord& record) {

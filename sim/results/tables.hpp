@@ -28,6 +28,10 @@ Table summary_table(const ResultRecord& record);
 Table alternatives_table(const ResultRecord& joined);
 Table split_table(const ResultRecord& record);
 Table memory_table(const ResultRecord& record);
+// Of pipelines: what each stage does and needs.
+Table stages_table(const ResultRecord& record);
+// "dp2 tp4 pp2": the axes that more than one GPU is along.
+std::string mesh_text(const MeshRecord& mesh);
 Table traffic_table(const ResultRecord& record);
 Table staleness_table(const ResultRecord& record);
 // How many updates are so stale, as bars; of points where they are not all alike.

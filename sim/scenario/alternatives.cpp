@@ -14,8 +14,11 @@ namespace {
 
 // Blocks with fields that may list alternatives.
 template <class T>
-constexpr bool has_lists = std::is_same_v<T, BatchSpec> || std::is_same_v<T, OptimizerSpec> ||
-                           std::is_same_v<T, ConvergenceSpec>;
+constexpr bool has_lists =
+    std::is_same_v<T, BatchSpec> || std::is_same_v<T, OptimizerSpec> ||
+    std::is_same_v<T, ConvergenceSpec> || std::is_same_v<T, ParallelOptions> ||
+    std::is_same_v<T, TensorOptions> || std::is_same_v<T, ContextOptions> ||
+    std::is_same_v<T, ExpertOptions> || std::is_same_v<T, PipelineOptions>;
 
 // What a scenario has at a dotted field.
 class ValueAt : public FieldVisitor<ValueAt> {
@@ -28,9 +31,14 @@ class ValueAt : public FieldVisitor<ValueAt> {
     if constexpr (std::is_same_v<T, std::optional<ConvergenceSpec>>) {
       if (value) visit(spec, *value);
     } else if constexpr (has_lists<T>) {
-      prefix_ = name + ".";
+      if (spec.single && name == field_) {  // listed by its first field
+        fields::FirstField of;
+        describe(of, value);
+        field_ += "." + std::string(of.first.name);
+      }
+      const std::string outer = std::exchange(prefix_, name + ".");
       describe(*this, value);
-      prefix_.clear();
+      prefix_ = outer;
     } else if constexpr (std::is_same_v<T, double>) {
       if (name == field_) text = fmt::format("{}", value);
     } else if constexpr (std::is_same_v<T, std::string>) {

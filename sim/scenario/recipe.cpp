@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 namespace lockstep {
 
@@ -29,6 +30,10 @@ const Settings torchtitan{
     {"recompute", "operators"},
     {"strategies.fsdp.version", "2"},
     {"strategies.fsdp.reduce_element_size", "4 B"},
+    {"parallel.tensor.sequence", "true"},
+    {"parallel.tensor.split_loss", "true"},
+    {"parallel.context.exchange", "gather"},
+    {"parallel.expert.tensor", "1"},
 };
 // NVIDIA/Megatron-LM: training/arguments.py with --bf16 (gradients accumulated and reduced in fp32
 // then; Apex's fused Adam with decoupled decay 0.01; clipping at 1).
@@ -39,6 +44,17 @@ const Settings megatron{
     {"optimizer.weight_decay", "0.01"},
     {"gradient_clipping", "1"},
     {"framework.name", "megatron"},
+    {"parallel.tensor.sequence", "true"},
+    {"parallel.tensor.keep_gathered", "false"},
+    {"parallel.tensor.shared_exchanges", "true"},
+    {"parallel.tensor.split_loss", "true"},
+    {"parallel.tensor.overlap", "backward"},
+    {"parallel.tensor.copies", "false"},
+    {"parallel.tensor.repeat_last_exchange", "true"},
+    {"parallel.context.wide_gradients", "false"},
+    {"parallel.expert.dispatch", "gather"},
+    {"parallel.pipeline.transfers", "host"},
+    {"parallel.pipeline.keep_outputs", "false"},
 };
 // huggingface/nanotron: examples/config_tiny_llama.yaml.
 const Settings nanotron{
@@ -47,13 +63,25 @@ const Settings nanotron{
     {"optimizer.implementation", "fused"},
     {"optimizer.weight_decay", "0.01"},
     {"gradient_clipping", "1"},
+    {"framework.name", "megatron"},  // its layers are Megatron-LM's
+    {"parallel.tensor.sequence", "true"},
+    {"parallel.tensor.keep_gathered", "false"},
+    {"parallel.tensor.shared_exchanges", "true"},
+    {"parallel.tensor.split_loss", "true"},
+    {"parallel.tensor.overlap", "backward"},
+    {"parallel.tensor.copies", "false"},
+    {"parallel.pipeline.transfers", "host"},
 };
 // deepspeedai/DeepSpeed: runtime/config.py and zero/config.py with `bf16: {enabled: true}` (buckets of
 // 5e8 elements, no overlap at stages 1 and 2); its own fused Adam.
 const Settings deepspeed{
-    {"precision", "master-bf16"},          {"optimizer.name", "adamw"},
-    {"optimizer.implementation", "fused"}, {"strategies.zero.bucket_size", "1 GB"},
+    {"precision", "master-bf16"},
+    {"optimizer.name", "adamw"},
+    {"optimizer.implementation", "fused"},
+    {"strategies.zero.bucket_size", "1 GB"},
     {"strategies.zero.overlap", "false"},
+    {"parallel.context.exchange", "all-to-all"},
+    {"parallel.pipeline.transfers", "host"},
 };
 
 // `node` with the value at the path; nothing where it says that itself, or holds what is no map, which
@@ -93,6 +121,49 @@ std::optional<Node> with_strategy_default(const Node& root, std::string_view pat
   return root.with("strategies", list->with_elements(entries), root.key_location("strategies"));
 }
 
+// A number that stands for an axis of a mesh, as the map that it is short for.
+Node spelt_out(const Node& parallel) {
+  Node result = parallel;
+  for (const auto& [axis, size] : {std::pair{"tensor", "size"},
+                                   {"context", "size"},
+                                   {"expert", "size"},
+                                   {"pipeline", "stages"}}) {
+    const auto value = parallel.find(axis);
+    if (!value || value->kind() != Node::Kind::scalar) continue;
+    result = result.with(axis, value->empty_map().with(size, *value, value->where()),
+                         parallel.key_location(axis));
+  }
+  return result;
+}
+
+// `path` below `parallel`: of a mesh that has that axis.
+std::optional<Node> with_axis_default(const Node& owner, std::string_view path, const Node& value) {
+  const auto parallel = owner.find("parallel");
+  if (!parallel || parallel->kind() != Node::Kind::map) return std::nullopt;
+  if (!parallel->find(std::string(path.substr(0, path.find('.'))))) return std::nullopt;
+  const auto changed = with_default(spelt_out(*parallel), path, value);
+  if (!changed) return std::nullopt;
+  return owner.with("parallel", *changed, owner.key_location("parallel"));
+}
+
+// The same of the scenario's mesh and of those of its strategies.
+std::optional<Node> with_mesh_default(const Node& root, std::string_view path, const Node& value) {
+  std::optional<Node> result = with_axis_default(root, path, value);
+  const auto list = root.find("strategies");
+  if (!list) return result;
+  std::vector<Node> entries = list->elements();
+  bool changed = false;
+  for (Node& entry : entries) {
+    const auto with = with_axis_default(entry, path, value);
+    if (!with) continue;
+    entry = *with;
+    changed = true;
+  }
+  if (!changed) return result;
+  return result.value_or(root).with("strategies", list->with_elements(entries),
+                                    root.key_location("strategies"));
+}
+
 }  // namespace
 
 const Settings& settings_of(Recipe recipe) {
@@ -121,13 +192,15 @@ WithRecipe apply_recipe(const Node& root) {
   const auto& names = EnumNames<Recipe>::names;
   const auto named = std::find(names.begin(), names.end(), recipe->scalar());
   if (named == names.end()) return result;
-  constexpr std::string_view of_strategies = "strategies.";
+  constexpr std::string_view of_strategies = "strategies.", of_meshes = "parallel.";
   for (const auto& [field, text] : settings_of(static_cast<Recipe>(named - names.begin()))) {
     const Node value = Node::plain(std::string(text), recipe->where());
     const bool of_strategy = field.starts_with(of_strategies);
     const auto changed =
         of_strategy ? with_strategy_default(result.root, field.substr(of_strategies.size()), value)
-                    : with_default(result.root, field, value);
+        : field.starts_with(of_meshes)
+            ? with_mesh_default(result.root, field.substr(of_meshes.size()), value)
+            : with_default(result.root, field, value);
     if (!changed) continue;
     result.root = *changed;
     const std::string_view shown = of_strategy ? field.substr(of_strategies.size()) : field;

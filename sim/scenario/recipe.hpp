@@ -21,7 +21,8 @@ struct EnumNames<Recipe> {
 };
 
 // `field` is a dotted path in a scenario; below `strategies` the first key is the strategy that it is an
-// option of, in every such entry.
+// option of, in every such entry; below `parallel` the first key is an axis, and meshes without it are left
+// alone.
 struct RecipeSetting {
   std::string_view field, value;
 };

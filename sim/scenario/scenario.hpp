@@ -17,6 +17,7 @@
 #include "engine/transfer.hpp"
 #include "faults/options.hpp"
 #include "hardware/machine.hpp"
+#include "parallel/options.hpp"
 #include "results/learning.hpp"
 #include "scenario/recipe.hpp"
 #include "strategies/common/straggler_options.hpp"
@@ -72,6 +73,7 @@ struct StrategyEntry {
   std::optional<Precision> precision;
   std::optional<bool> activation_checkpointing;
   std::optional<Recompute> recompute;
+  std::optional<ParallelOptions> parallel;
   Location where;
 };
 
@@ -161,6 +163,7 @@ struct Scenario {
   std::string profile;  // folder or file of a measured profile; empty = modelled costs
   std::optional<double> price_per_gpu_hour;
   std::vector<int> gpus{1};
+  ParallelOptions parallel;
   std::vector<StrategyEntry> strategies;
   Stragglers stragglers;
   std::optional<EnergySpec> energy;
@@ -177,6 +180,10 @@ struct Scenario {
   Location input_where, dataset_where;
   std::map<std::string, Location> model_parameters_where;
 };
+
+inline const ParallelOptions& parallel_of(const Scenario& scenario, const StrategyEntry& entry) {
+  return entry.parallel ? *entry.parallel : scenario.parallel;
+}
 
 Scenario read_scenario(const std::string& path);  // throws ConfigError with all errors of the file
 Scenario read_scenario_text(std::string_view text, const std::string& file_name);

@@ -84,6 +84,7 @@ void describe(Visitor& v, StrategyEntry& s) {
   v.field("activation_checkpointing", s.activation_checkpointing,
           "Overrides the scenario's setting.");
   v.field("recompute", s.recompute, "Overrides the scenario's setting.");
+  v.field("parallel", s.parallel, "Overrides all of the scenario's mesh.");
 }
 
 template <class Visitor>
@@ -209,8 +210,7 @@ void describe(Visitor& v, Scenario& s) {
   v.field("input", s.input, "Size of one sample.");
   v.field("dataset", s.dataset, "Length of the whole run.");
   v.field("batch", s.batch, "Samples of one step.", {.required = true});
-  v.field("precision", s.precision, "Numeric mode; docs/numbers.md says what each means.",
-          {.several = true});
+  v.field("precision", s.precision, "Numeric mode, see docs/numbers.md.", {.several = true});
   v.field("optimizer", s.optimizer, "Update rule and its implementation.");
   v.field("gradient_clipping", s.gradient_clipping,
           "Largest norm of the gradient; 0 = no clipping.", {.min = 0, .max = 1e12});
@@ -236,6 +236,8 @@ void describe(Visitor& v, Scenario& s) {
           {.unit = Dimension::dollars_per_hour, .min = 0, .max = 1e6});
   v.field("gpus", s.gpus, "GPU counts to answer for.",
           {.min = 1, .max = 1e6, .min_items = 1, .max_items = 1000, .single = true});
+  v.field("parallel", s.parallel,
+          "How one replica of the model is spread over GPUs; data parallelism takes the others.");
   v.field("strategies", s.strategies, "Strategies to answer for.",
           {.required = true, .min_items = 1, .max_items = 1000});
   v.field("stragglers", s.stragglers, "How the ranks differ.");

@@ -78,7 +78,7 @@ Judgement from_json(const Json& j) {
 // Clouds rent whole nodes. A scenario that gives a price of its own prices the GPUs in use.
 int rented_gpus(const Scenario& scenario, const Job& job) {
   const int node = job.machine.gpus_per_node;
-  return scenario.price_per_gpu_hour ? job.gpus : (job.gpus + node - 1) / node * node;
+  return scenario.price_per_gpu_hour ? job.mesh.gpus() : (job.mesh.gpus() + node - 1) / node * node;
 }
 
 // Jobs that differ in the micro-batch only, from the largest on.

@@ -22,7 +22,8 @@ SliceKind kind_of(WaitCause cause) {
                              SliceKind::waiting,
                              SliceKind::copying,
                              SliceKind::host_bound,
-                             SliceKind::updating};
+                             SliceKind::updating,
+                             SliceKind::waiting};
   return kinds[static_cast<std::size_t>(cause)];
 }
 
@@ -100,6 +101,18 @@ StepTimeline Timeline::step(int index) const {
       continue;
     }
     result.lanes.push_back(std::move(drawn));
+  }
+  // The other stages of a pipeline: what the compute stream of a rank of each does meanwhile.
+  for (const auto& [group_name, stage] : groups_) {
+    if (are_servers(group_name) || &stage == group || stage.shown.empty()) continue;
+    const int shown = stage.shown.front();
+    const Lane& other = stage.lanes.at(stage.lane_of_rank[static_cast<std::size_t>(shown)]);
+    for (std::size_t stream = 0; stream < other.streams.size(); ++stream) {
+      if (other.streams[stream] != "compute") continue;
+      TimelineLane drawn = lane_of_step(other, static_cast<int>(stream), span->start, span->end);
+      drawn.name = group_name;
+      result.lanes.push_back(std::move(drawn));
+    }
   }
   for (const auto& [group_name, servers] : groups_) {
     if (!are_servers(group_name) || servers.shown.empty()) continue;

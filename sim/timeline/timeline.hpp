@@ -100,7 +100,13 @@ class Timeline final : public Observer {
   const Job& job_;
   const TimelineOptions options_;
   std::unordered_set<std::string> texts_;
-  std::map<std::string, Group> groups_;
+  // "stage 2" before "stage 10".
+  struct ByNumber {
+    bool operator()(const std::string& a, const std::string& b) const {
+      return std::pair(a.size(), a) < std::pair(b.size(), b);
+    }
+  };
+  std::map<std::string, Group, ByNumber> groups_;
   MemoryLog memory_;
   std::map<LinkId, std::string> links_;
   std::vector<Load> loads_;

@@ -375,7 +375,9 @@ std::string Timeline::events(const std::string& title, int place, int rank) cons
     for (const int shown : group.shown) {
       if (rank >= 0 && (shown != rank || servers)) continue;
       const Lane& lane = group.lanes.at(group.lane_of_rank[static_cast<std::size_t>(shown)]);
-      out.process(++process, fmt::format("{}{} {}", title, servers ? "server" : "rank", shown));
+      const std::string stage = job_.mesh.pipeline > 1 ? name + ", " : "";
+      out.process(++process,
+                  fmt::format("{}{}{} {}", title, stage, servers ? "server" : "rank", shown));
       drawings.emplace_back(*this, lane, process, gpus && !servers, servers, origins);
       for (const auto& [stream, steps] : lane.steps) {
         for (const StepSpan& step : steps) {

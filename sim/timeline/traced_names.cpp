@@ -98,8 +98,13 @@ std::string_view phase_name(Phase phase) {
 }
 
 std::string_view cause_name(WaitCause cause) {
-  constexpr std::array<std::string_view, 6> names{
-      "exposed communication", "data loading", "waiting", "copies", "host-bound", "optimizer"};
+  constexpr std::array<std::string_view, 7> names{"exposed communication",
+                                                  "data loading",
+                                                  "waiting",
+                                                  "copies",
+                                                  "host-bound",
+                                                  "optimizer",
+                                                  "bubble"};
   return names[static_cast<std::size_t>(cause)];
 }
 

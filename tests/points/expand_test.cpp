@@ -73,7 +73,7 @@ TEST(Expand, StrategiesOutermostGpuCountsInside) {
   const int gpus[] = {4, 1, 2, 4, 1, 2};
   for (std::size_t i = 0; i < 6; ++i) {
     EXPECT_EQ(points[i].label, i < 3 ? "ddp" : "fsdp");
-    EXPECT_EQ(points[i].job.gpus, gpus[i]);
+    EXPECT_EQ(points[i].job.mesh.gpus(), gpus[i]);
     EXPECT_EQ(points[i].global_batch, 16 * gpus[i]);
   }
 }

@@ -126,7 +126,7 @@ TEST(Faults, ManyGpusAreInterruptedAsOftenAsPublished) {
   p.steps = 86400;
   p.total_seconds = 864000;
   Point large = point;
-  large.job.gpus = 16384;
+  large.job.mesh.data = 16384;
   const auto run = run_with_failures(s, large, result, p);
   EXPECT_NEAR(run.seconds_between_interruptions / 3600, 1.803, 0.05);
 }

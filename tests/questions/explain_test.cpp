@@ -47,7 +47,7 @@ TEST(Explain, TheAttributionAddsUpToTheStep) {
   for (std::size_t i = 0; i < e.points.size(); ++i) {
     const Attribution parts = attribute(e.predictions[i], e.points[i]);
     const double step = mean(e.results[i].step_seconds);
-    EXPECT_NEAR(sum(parts), step, 1e-9 * step) << e.points[i].label << e.points[i].job.gpus;
+    EXPECT_NEAR(sum(parts), step, 1e-9 * step) << e.points[i].label << e.points[i].job.mesh.gpus();
     for (const auto& [what, seconds] : parts) EXPECT_GE(seconds, -1e-12) << what;
   }
 }
@@ -159,15 +159,15 @@ std::string fully_measured(const Explained& modelled) {
        .elements = elements,
        .tensors = tensors,
        .seconds = 2 * costs.optimizer(job.optimizer, point.precision, elements, tensors).busy}};
-  const CommGroup group = group_of(job.machine, job.gpus);
+  const CommGroup group = group_of(job.machine, job.mesh.gpus());
   for (const double bytes : {1e2, 1e4, 1e6, 1e8})
     profile.copies.push_back({bytes, 1e-6 + bytes / 1e12});
   for (const Collective kind : {Collective::all_reduce, Collective::broadcast}) {
-    if (job.gpus == 1) break;
+    if (job.mesh.gpus() == 1) break;
     ProfileCollective curve;
     curve.collective = EnumNames<Collective>::names[static_cast<std::size_t>(kind)];
     curve.backend = "nccl";
-    curve.ranks = job.gpus;
+    curve.ranks = job.mesh.gpus();
     curve.nodes = group.nodes;
     for (double bytes = 16; bytes < 1e9; bytes *= 4) {
       curve.points.push_back(

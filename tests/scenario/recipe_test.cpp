@@ -33,7 +33,27 @@ TEST(Recipe, SetsWhatTheFileDoesNotSay) {
   EXPECT_EQ(fsdp.version, 2);
   EXPECT_EQ(fsdp.reduce_bytes, 4);
   EXPECT_EQ(titan.strategies[0].label, "fsdp");
-  EXPECT_EQ(titan.recipe_set.size(), settings_of(Recipe::torchtitan).size());
+  const auto of_meshes = [](const RecipeSetting& setting) {
+    return setting.field.starts_with("parallel.");
+  };
+  const auto& settings = settings_of(Recipe::torchtitan);
+  EXPECT_EQ(std::ptrdiff_t(titan.recipe_set.size()),
+            std::count_if(settings.begin(), settings.end(), std::not_fn(of_meshes)));
+}
+
+// Of the scenario's mesh and of a strategy's own; an axis that is a number is a map with that size.
+TEST(Recipe, SetsTheAxesThatAMeshHas) {
+  const Scenario scenario = read(
+      "recipe: megatron\nparallel: {tensor: 4}\n"
+      "strategies: [{zero: {stage: 1}, label: a}, {ddp: {}, label: b, parallel: {pipeline: 2}}]\n");
+  EXPECT_EQ(scenario.parallel.tensor.size, 4);
+  EXPECT_TRUE(scenario.parallel.tensor.sequence);
+  EXPECT_EQ(scenario.parallel.tensor.overlap, TensorOverlap::backward);
+  EXPECT_EQ(scenario.parallel.pipeline.transfers, PipelineTransfers::stream);
+  const ParallelOptions& own = scenario.strategies[1].parallel.value();
+  EXPECT_EQ(own.pipeline.stages, 2);
+  EXPECT_EQ(own.pipeline.transfers, PipelineTransfers::host);
+  EXPECT_FALSE(own.tensor.sequence);
 }
 
 TEST(Recipe, LeavesWhatTheFileSaysFieldByField) {

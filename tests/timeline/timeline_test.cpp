@@ -97,7 +97,7 @@ Traced trace(const Case& of) {
   TimelineOptions shown;
   shown.last_step = found.simulated_steps - 1;
   shown.first_step = shown.last_step - 2;
-  for (int rank = 0; rank < of.job.gpus; ++rank) shown.ranks.push_back(rank);
+  for (int rank = 0; rank < of.job.mesh.gpus(); ++rank) shown.ranks.push_back(rank);
   return trace(of.options, of.job, shown);
 }
 
@@ -293,7 +293,7 @@ TEST(Timeline, IsTheSameOnBothExecutors) {
 
 TEST(Timeline, ShowsOneRankOfThoseThatAreAlike) {
   Job job = small_job();
-  job.gpus = 4096;
+  job.mesh.data = 4096;
   job.simulation.steps = 3;
   EXPECT_EQ(processes(trace(DdpOptions{}, job, {}).events, "rank ").size(), 1u);
   job.stragglers.per_step = Lognormal{0.1};

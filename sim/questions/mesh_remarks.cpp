@@ -1,0 +1,63 @@
+// Prices exchanges on the network by the collectives' own costs, and bubbles by their closed form.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/units.hpp"
+#include "questions/advice.hpp"
+#include "strategies/common/mesh_groups.hpp"
+#include "strategies/common/network.hpp"
+
+namespace lockstep {
+
+namespace {
+
+// Seconds that the tensor-parallel exchanges of one step take, one after the other.
+double exchange_seconds(const Job& job) {
+  const CommGroup group = axis_group(job, Axis::tensor);
+  double seconds = 0;
+  for (const Layer& layer : job.step->layers) {
+    for (const auto* exchanges : {&layer.forward_exchanges, &layer.backward_exchanges}) {
+      for (const AxisExchange& exchange : *exchanges) {
+        if (exchange.axis != Axis::tensor) continue;
+        seconds += collective_cost(job.machine, group, collective_of(exchange.kind), exchange.bytes)
+                       .seconds();
+      }
+    }
+  }
+  return seconds * job.accumulation / job.mesh.pipeline;
+}
+
+}  // namespace
+
+std::vector<std::string> mesh_remarks(const std::vector<Point>& points) {
+  std::vector<std::string> remarks;
+  const auto add = [&](std::string remark) {
+    if (std::find(remarks.begin(), remarks.end(), remark) == remarks.end()) {
+      remarks.push_back(std::move(remark));
+    }
+  };
+  for (const Point& point : points) {
+    const Job& job = point.job;
+    const Mesh& mesh = job.mesh;
+    if (mesh.tensor > job.machine.gpus_per_node) {
+      add(fmt::format(
+          "{} on {} GPUs: tensor parallelism over {} GPUs leaves the nodes of {}, and its "
+          "exchanges take {} of every step on the network",
+          point.label, mesh.gpus(), mesh.tensor, job.machine.gpus_per_node,
+          human(exchange_seconds(job), Dimension::seconds)));
+    }
+    const PipelineShape shape = pipeline_shape(job);
+    if (mesh.pipeline > 1 && shape.micro_batches < shape.stages) {
+      const double rounds = static_cast<double>(shape.micro_batches) * shape.chunks;
+      add(fmt::format(
+          "{} on {} GPUs: {} micro-batches do not fill {} stages: with equal stages, {:.0f} % "
+          "of the step is bubble",
+          point.label, mesh.gpus(), shape.micro_batches, shape.stages,
+          100 * (shape.stages - 1) / (rounds + shape.stages - 1)));
+    }
+  }
+  return remarks;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,109 @@
+// Do scenarios with `parallel:` become the right points, and are impossible meshes refused at their place?
+#include <numeric>
+
+#include "scenario/alternatives.hpp"
+#include "scenario/helpers.hpp"
+
+namespace lockstep::mesh_test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::string gpt(const std::string& more) {
+  return "model: gpt\nmodel_parameters: {layers: 8, hidden: 512, heads: 8, sequence: 256, "
+         "vocabulary: 51200}\n"
+         "batch: {global: 32, micro: 1}\nprecision: amp-bf16\n" +
+         more;
+}
+
+std::vector<Point> points_of(const std::string& more) {
+  return expand(scenario_of(gpt(more)));
+}
+
+TEST(Mesh, DividesTheBatchAmongReplicas) {
+  const std::vector<Point> points =
+      points_of("gpus: [16, 32]\nparallel: {tensor: 2, pipeline: 4}\n");
+  ASSERT_EQ(points.size(), 2u);
+  EXPECT_EQ(points[0].job.mesh, (Mesh{.pipeline = 4, .data = 2, .context = 1, .tensor = 2}));
+  EXPECT_EQ(points[0].job.accumulation, 16);
+  EXPECT_EQ(points[1].job.mesh.data, 4);
+  EXPECT_EQ(points[1].job.accumulation, 8);
+  EXPECT_EQ(points[1].global_batch, 32);
+}
+
+// What all GPUs compute together is the model's, however it is spread over them.
+TEST(Mesh, SharesTheModelsArithmetic) {
+  const double alone = points_of("gpus: 8\n").front().model_flops * 8;
+  for (const char* mesh : {"{tensor: 8}", "{pipeline: 8}", "{tensor: 2, pipeline: 2}",
+                           "{tensor: 2, context: 2, pipeline: 2}"}) {
+    const Point point = points_of("gpus: 8\nparallel: " + std::string(mesh) + "\n").front();
+    EXPECT_NEAR(point.model_flops * 8, alone, 1e-9 * alone) << mesh;
+    EXPECT_EQ(point.parameters, points_of("gpus: 1\n").front().parameters) << mesh;
+  }
+}
+
+TEST(Mesh, OfAStrategyReplacesThatOfTheScenario) {
+  const std::vector<Point> points = points_of(
+      "gpus: 8\nparallel: {tensor: 2}\n"
+      "strategies: [ddp, {fsdp: {}, parallel: {pipeline: 2}}]\n");
+  EXPECT_EQ(points[0].job.mesh.tensor, 2);
+  EXPECT_EQ(points[1].job.mesh.tensor, 1);
+  EXPECT_EQ(points[1].job.mesh.pipeline, 2);
+}
+
+TEST(Mesh, ListsAreAlternatives) {
+  const auto alternatives = read_alternatives_text(
+      scenario_text(gpt("gpus: 8\nparallel: {tensor: [1, 2], pipeline: {stages: 2, schedule: "
+                        "[gpipe, 1f1b]}}\n")),
+      "test.yaml");
+  ASSERT_EQ(alternatives.size(), 4u);
+  EXPECT_EQ(alternatives[3].scenario.parallel.tensor.size, 2);
+  EXPECT_EQ(alternatives[3].scenario.parallel.pipeline.schedule, PipelineSchedule::one_f_one_b);
+  EXPECT_EQ(value_of(alternatives[3].scenario, "parallel.tensor"), "2");
+}
+
+TEST(Mesh, ThatIsImpossibleIsRefusedWhereItStands) {
+  struct Case {
+    std::string fields;
+    std::vector<const char*> parts;
+  };
+  for (const auto& [fields, parts] : std::vector<Case>{
+           {"gpus: 12\nparallel: {tensor: 8}\n",
+            {"test.yaml:", "gpus: 12 GPUs are not whole replicas of 8", "8 or 16"}},
+           {"gpus: 8\nparallel: {tensor: 3}\n", {"gpus: 8 GPUs are not whole replicas of 3"}},
+           {"gpus: 12\nparallel: {tensor: 3}\nbatch: {micro: 1}\n",
+            {"test.yaml:", "parallel.tensor", "3 GPUs cannot share"}},
+           {"gpus: 8\nparallel: {pipeline: {stages: 4, schedule: interleaved, chunks: 3}}\n",
+            {"parallel.pipeline.layers", "12 parts"}},
+           {"gpus: 8\nparallel: {pipeline: {stages: 8, schedule: dualpipe-v, chunks: 4}}\n",
+            {"parallel.pipeline.chunks", "dualpipe-v has 2"}},
+           {"gpus: 8\nparallel: {tenser: 8}\n", {"parallel.tenser: unknown key", "tensor"}},
+           {"gpus: 8\nparallel: {tensor: {size: 2, sequences: true}}\n",
+            {"parallel.tensor.sequences: unknown key", "did you mean 'sequence'"}},
+           {"gpus: 8\nparallel: {tensor: 2}\nstrategies: [parameter_server]\n",
+            {"parallel: not with parameter_server", "ddp, fsdp, zero"}}}) {
+    const std::string text =
+        fields.find("batch:") == std::string::npos
+            ? gpt(fields)
+            : fields +
+                  "model: gpt\nmodel_parameters: {layers: 8, hidden: 512, "
+                  "heads: 8, sequence: 256, vocabulary: 51200}\nprecision: amp-bf16\n";
+    const std::string said = refusal([&] { expand(scenario_of(text)); });
+    for (const char* part : parts) EXPECT_THAT(said, HasSubstr(part)) << fields;
+  }
+}
+
+// Convolutional networks cannot be cut into tensor ranks, but into stages.
+TEST(Mesh, OfConvolutionalNetworksIsAPipeline) {
+  EXPECT_THAT(refusal([] { expand(scenario_of("gpus: 8\nparallel: {tensor: 2}\n")); }),
+              AllOf(HasSubstr("parallel.tensor"), HasSubstr("resnet")));
+  EXPECT_EQ(expand(scenario_of("gpus: 8\nbatch: {micro: 2, accumulation: 8}\n"
+                               "parallel: {pipeline: 4}\n"))
+                .front()
+                .job.parts->size(),
+            4u);
+}
+
+}  // namespace
+}  // namespace lockstep::mesh_test
