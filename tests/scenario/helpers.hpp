@@ -46,7 +46,7 @@ std::string refusal(Action action) {
 
 inline double sum(const StepSplit& s) {
   return s.data_loading + s.forward + s.backward + s.optimizer + s.copies +
-         s.exposed_communication + s.host_bound + s.waiting;
+         s.exposed_communication + s.host_bound + s.waiting + s.bubble;
 }
 
 }  // namespace lockstep
