@@ -13,8 +13,9 @@ namespace {
 
 constexpr double width = 860, left = 10, right = 110, bar = 22, gap = 3, title = 24, space = 14;
 // Distinguishable without colour vision (Okabe and Ito), one for each part.
-constexpr std::array<const char*, step_parts.size()> colours{
-    "#999999", "#56b4e9", "#0072b2", "#009e73", "#f0e442", "#d55e00", "#e69f00", "#cc79a7"};
+constexpr std::array<const char*, step_parts.size()> colours{"#999999", "#56b4e9", "#0072b2",
+                                                             "#009e73", "#f0e442", "#d55e00",
+                                                             "#e69f00", "#cc79a7", "#000000"};
 
 std::string bar_of(const Prediction& p, const std::string& name, double y, double scale) {
   std::string out;

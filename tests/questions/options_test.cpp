@@ -518,6 +518,58 @@ TEST(Options, NoneOfFailuresOrEnergyIsSilentlyWithoutEffect) {
   try_all(energy_options, failing, at);
 }
 
+const std::string sequence = "{tensor: {size: 2, sequence: true}}";
+const std::vector<Option> mesh_options{
+    {"parallel.tensor.size", "{tensor: 2}"},
+    {"parallel.tensor.sequence", sequence, "", "{tensor: 2}"},
+    {"parallel.tensor.keep_gathered", "{tensor: {size: 2, sequence: true, keep_gathered: false}}",
+     "", sequence},
+    {"parallel.tensor.shared_exchanges",
+     "{tensor: {size: 2, sequence: true, shared_exchanges: true}}", "", sequence},
+    {"parallel.tensor.split_loss", "{tensor: {size: 2, split_loss: true}}", "", "{tensor: 2}"},
+    {"parallel.tensor.overlap", "{tensor: {size: 2, overlap: backward}}", "", "{tensor: 2}"},
+    {"parallel.tensor.copies", "{tensor: {size: 2, sequence: true, copies: false}}", "", sequence},
+    {"parallel.tensor.repeat_last_exchange", "{tensor: {size: 2, repeat_last_exchange: true}}",
+     "nothing is computed again", "{tensor: 2}"},
+    {"parallel.context.size", "{context: 2}"},
+    {"parallel.context.exchange", "{context: {size: 2, exchange: gather}}", "", "{context: 2}"},
+    {"parallel.context.exchange", "{context: {size: 2, exchange: all-to-all}}", "", "{context: 2}"},
+    {"parallel.context.balance", "{context: {size: 2, balance: none}}", "", "{context: 2}"},
+    {"parallel.context.wide_gradients", "{context: {size: 2, wide_gradients: false}}", "",
+     "{context: 2}"},
+    {"parallel.expert.size", "{expert: 4}"},
+    {"parallel.expert.tensor", "{tensor: {size: 2, sequence: true}, expert: {size: 2, tensor: 1}}",
+     "", "{tensor: {size: 2, sequence: true}, expert: 2}"},
+    {"parallel.expert.dispatch", "{expert: {size: 2, dispatch: gather}}", "", "{expert: 2}"},
+    {"parallel.expert.capacity", "{expert: {size: 2, capacity: 0.5}}", "", "{expert: 2}"},
+    {"parallel.expert.imbalance", "{expert: {size: 2, imbalance: 1.5}}", "", "{expert: 2}"},
+    {"parallel.pipeline.stages", "{pipeline: 2}"},
+    {"parallel.pipeline.schedule", "{pipeline: {stages: 2, schedule: gpipe}}", "", "{pipeline: 2}"},
+    {"parallel.pipeline.chunks", "{pipeline: {stages: 2, schedule: looped-bfs, chunks: 2}}", "",
+     "{pipeline: {stages: 2, schedule: looped-bfs, chunks: 1}}"},
+    {"parallel.pipeline.layers", "{pipeline: {stages: 2, layers: [3, 1]}}", "", "{pipeline: 2}"},
+    {"parallel.pipeline.transfers", "{pipeline: {stages: 2, transfers: host}}", "",
+     "{pipeline: 2}"},
+    {"parallel.pipeline.keep_outputs", "{pipeline: {stages: 2, keep_outputs: false}}", "",
+     "{pipeline: 2}"},
+};
+const std::string on_eight =
+    "platform: dgx-h100\ngpus: 8\nbatch: {micro: 2, accumulation: 4}\nprecision: amp-bf16\n"
+    "strategies: [ddp]\n";
+const std::vector<Surroundings> mesh_surroundings{
+    {on_eight + gpt},
+    {on_eight + "activation_checkpointing: true\n" + gpt},
+    {on_eight + "model: mixtral\nmodel_parameters: {layers: 2, hidden: 1024, heads: 16, mlp: 1024, "
+                "sequence: 512, vocabulary: 5000}\n"},
+};
+
+TEST(Options, NoneOfAMeshIsSilentlyWithoutEffect) {
+  try_all(mesh_options, mesh_surroundings,
+          [](const Surroundings& place, const std::string&, const std::string& option) {
+            return place.fields + option + "\n";
+          });
+}
+
 // Where no point could be predicted there is nothing to remark on.
 TEST(Options, OfNothingThereAreNoRemarks) {
   EXPECT_TRUE(remarks(scenario_of(""), {}).empty());
@@ -535,6 +587,7 @@ TEST(Options, EveryFieldIsTried) {
   add("", faults_options);
   add("", checkpoint_options);
   add("", energy_options);
+  add("", mesh_options);
   add("strategies[].", entry_options);
   add("strategies[].ddp.", ddp_options);
   add("strategies[].fsdp.", fsdp_options);
@@ -554,6 +607,7 @@ TEST(Options, EveryFieldIsTried) {
     if (std::any_of(fields.begin(), fields.end(), inner)) continue;  // a block or a list of them
     if (field.starts_with("measured[]") || field.starts_with("anchor[]")) continue;
     if (field.starts_with("convergence.")) continue;  // tests/calibrate/accuracy_command_test.cpp
+    if (field.starts_with("strategies[].parallel.")) continue;  // the scenario's, for one entry
     if (field.find(" / ") != std::string::npos) continue;  // the strategies themselves
     EXPECT_EQ(tried.count(field), 1U) << field;
   }
