@@ -608,7 +608,7 @@ TEST(Options, EveryFieldIsTried) {
     if (field.starts_with("measured[]") || field.starts_with("anchor[]")) continue;
     if (field.starts_with("convergence.")) continue;  // tests/calibrate/accuracy_command_test.cpp
     if (field.starts_with("strategies[].parallel.")) continue;  // the scenario's, for one entry
-    if (field.find(" / ") != std::string::npos) continue;  // the strategies themselves
+    if (field.find(" / ") != std::string::npos) continue;       // the strategies themselves
     EXPECT_EQ(tried.count(field), 1U) << field;
   }
 }
