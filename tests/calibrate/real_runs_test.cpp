@@ -51,7 +51,7 @@ TEST(AsynchronousRuns, KeepTheBoundOfStaleSynchronousTraining) {
 template <class What>
 double least_of_steps(const RankReport& report, What what) {
   double least = INFINITY;
-  for (const JoinedParts& step : report.steps) least = std::min(least, what(step));
+  for (const RankStep& step : report.steps) least = std::min(least, what(step));
   return least;
 }
 
@@ -62,7 +62,7 @@ const Words short_steps{"--model", "lenet5", "--batch", "8", "--steps", "60"};
 TEST(SlowRank, OfAServerSleepsAsLongAsItComputes) {
   const auto reports = run(short_steps + Words{"--slow-rank", "1:2", "--strategy", "ps-sync"}, 3);
   const auto of_compute = [&](int rank) {
-    return least_of_steps(reports[rank], [](const JoinedParts& step) {
+    return least_of_steps(reports[rank], [](const RankStep& step) {
       return (step.forward + step.backward) / step.compute;
     });
   };
@@ -70,8 +70,8 @@ TEST(SlowRank, OfAServerSleepsAsLongAsItComputes) {
   EXPECT_NEAR(of_compute(1), 2, 0.2);
   // In both passes.
   const auto forward_of_backward = [&](int rank) {
-    return least_of_steps(reports[rank], [](const JoinedParts& step) { return step.forward; }) /
-           least_of_steps(reports[rank], [](const JoinedParts& step) { return step.backward; });
+    return least_of_steps(reports[rank], [](const RankStep& step) { return step.forward; }) /
+           least_of_steps(reports[rank], [](const RankStep& step) { return step.backward; });
   };
   EXPECT_NEAR(forward_of_backward(1) / forward_of_backward(0), 1, 0.3);
 }
@@ -81,7 +81,7 @@ TEST(SlowRank, OfAServerSleepsAsLongAsItComputes) {
 TEST(SlowRank, OfDdpTakesSoManyTimesAsLong) {
   const auto reports = run(short_steps + Words{"--slow-rank", "1:4", "--strategy", "ddp"}, 2);
   const auto forward = [&](int rank) {
-    return least_of_steps(reports[rank], [](const JoinedParts& step) { return step.forward; });
+    return least_of_steps(reports[rank], [](const RankStep& step) { return step.forward; });
   };
   EXPECT_GT(forward(1) / forward(0), 2);
   EXPECT_LT(forward(1) / forward(0), 8);

@@ -18,7 +18,11 @@ class EqualCosts final : public ComputeCosts {
   double layer_host = 0;
 
   LayerCost layer(const TrainingStep&, std::size_t) const override {
-    return {work(forward, layer_host), work(backward, layer_host), 0, forward + backward, 0};
+    LayerCost cost;
+    cost.forward = work(forward, layer_host);
+    cost.backward = work(backward, layer_host);
+    cost.arithmetic = forward + backward;
+    return cost;
   }
   QueuedWork optimizer(const OptimizerSpec&, Precision, double, int) const override {
     return work(update);
