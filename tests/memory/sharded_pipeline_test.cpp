@@ -33,6 +33,8 @@ TrainingStep llama(const GenuineRow& row) {
   options.parallel.tensor.size = row.tensor;
   options.parallel.tensor.sequence = options.parallel.tensor.split_loss = row.tensor > 1;
   options.activation_checkpointing = row.checkpointed;
+  // With it every rank of the checkpointed row is within 0.7 %, without it one is 1.7 % short.
+  options.parallel.tensor.repeat_last_exchange = row.checkpointed;
   return build_step(*load_model("llama"), options);
 }
 
@@ -60,9 +62,7 @@ TEST_P(ShardedPipeline, HasThePredictedMemory) {
     const StepMemory memory =
         play_program<ShardedState>(step.step, pipelined(step, programs[number], {}), device, 0,
                                    MemoryQuery{}, plan.layout, plan.optimizer);
-    // One rank of the checkpointed row is 1.7 % short: with repeat_last_exchange, which holds one
-    // exchange more, it is 0.7 %. Why PyTorch holds it here is not known.
-    EXPECT_NEAR(memory.allocated / row.allocated[number], 1, row.checkpointed ? 0.018 : 0.015)
+    EXPECT_NEAR(memory.allocated / row.allocated[number], 1, 0.015)
         << "rank " << rank << ", " << memory.moment;
   }
 }
