@@ -278,7 +278,7 @@ class ProfileCosts final : public ComputeCosts {
         *part = scaled(*part, factor, 1);
       }
     }
-    // Nor does it say what limits a layer.
+    // The limit of a layer is not in a profile either.
     if (modelled <= 0) return;
     const double factor = (cost.forward.busy + cost.backward.busy) / modelled;
     for (double* share : {&cost.memory_bound, &cost.arithmetic, &cost.streaming}) *share *= factor;

@@ -99,7 +99,7 @@ class LayerPlayer {
     tape_.at(MemoryPhase::forward, layer);
     state.before_forward(layer);
     for (const int tensor : life.born_in_forward.of(layer)) {
-      // What arrives has had its place since the receive was posted.
+      // An arrival has had its place since the receive was posted.
       if (boundary != Boundary::receive || flight_->blocks[tensor] == nothing) allocate(tensor);
     }
     compute(layer);
@@ -152,7 +152,7 @@ class LayerPlayer {
     }
   }
 
-  // What stays until the step ends, of chunks whose backward is over: arrivals at the last part; returned
+  // Tensors that stay until the step ends, of chunks whose backward is over: arrivals at the last part; returned
   // outputs, which stay until the next step begins.
   std::vector<Block> until_end, returned;
 
@@ -290,7 +290,7 @@ class LayerPlayer {
     bool multiplies_forward, multiplies_backward, convolves, has_weights, has_weight_product;
   };
   std::vector<Kinds> kinds_;  // of kernels, by layer
-  // Of the action in hand.
+  // Members of the action in hand.
   Flight* flight_ = nullptr;
   Flight::Chunk* chunk_ = nullptr;
   LayerRange layers_;

@@ -1,4 +1,4 @@
-// What a rank plays in each step: its actions, and which layers they are of.
+// The program that a rank plays in each step: its actions, each with its layers.
 #pragma once
 
 #include <string_view>

@@ -52,7 +52,7 @@ struct MemoryQuery {
 StepMemory step_memory(const TrainingStep& step, const MemoryPlan& plan, const Device& device,
                        const MemoryQuery& query = {});
 
-// What the host's program of a pipeline holds beside what backward needs.
+// Tensors that the host's program of a pipeline holds beside those that backward needs.
 struct PipelineHolding {
   // As PyTorch 2.15: the graph stays from the gradient of a part's input to those of its weights
   // (stage_backward_input retains it), the model's first part does everything with the latter, losses keep

@@ -234,7 +234,7 @@ class StepPlayer {
   int forwards_ = 0;                 // of this step
   std::vector<int> backwards_left_;  // of this step, by chunk
   double after_forward_ = 0;
-  // Of the action in hand.
+  // Members of the action in hand.
   Flight* flight_ = nullptr;
   Flight::Chunk* chunk_ = nullptr;
   LayerRange range_;

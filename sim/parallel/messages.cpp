@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-// What each part sends, and to whom.
+// The messages of each part, with their receivers.
 class Wiring {
  public:
   Wiring(PipelineSchedule schedule, const PipelineShape& shape)

@@ -62,7 +62,7 @@ void describe(Visitor& v, TensorOptions& o) {
           "A block that is computed again repeats its last exchange, too.");
 }
 
-// What ranks send each other so that every query meets every key.
+// The messages by which every query meets every key.
 enum class ContextExchange : std::uint8_t {
   ring,    // keys and values travel from rank to rank (Liu et al. 2023; TransformerEngine's p2p)
   gather,  // keys and values of the whole sequence are gathered (Llama 3)
@@ -149,7 +149,7 @@ constexpr bool splits_backward(PipelineSchedule schedule) {
   return schedule >= PipelineSchedule::zb1p;
 }
 
-// What waits for the messages between stages.
+// The side that waits for the messages between stages.
 enum class PipelineTransfers : std::uint8_t {
   stream,  // the device, where it needs them (PyTorch)
   host,  // the host, for the device, after every exchange (Megatron-LM's batch_p2p_sync; fact H51)

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double undone = -1;
 
-// What has happened to a micro-batch in a part of the model, in seconds.
+// The progress of a micro-batch in a part of the model, in seconds.
 struct Progress {
   double forward = undone;
   double gradient = undone;  // of the part's input: after backward or backward_input

@@ -93,7 +93,7 @@ enum class ExchangeKind : std::uint8_t {
   all_to_all,
   shift,  // from each rank to the next of a ring
 };
-// What is computed while an exchange runs.
+// The work beside a running exchange.
 enum class Beside : std::uint8_t {
   nothing,         // what comes next waits for it
   own_layer,       // the layer's own kernels

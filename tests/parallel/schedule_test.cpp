@@ -121,7 +121,7 @@ RC_GTEST_PROP(Schedules, ConserveWorkAndBeatNoIdeal, ()) {
   RC_ASSERT(times.makespan > times_of(schedule, shape, stage).makespan - 1e-6);
 }
 
-// What is sent is received, and let go of, once; the actions between stay as they are.
+// Every message is received and let go of once; the actions between stay as they are.
 RC_GTEST_PROP(Schedules, LoseNoMessage, ()) {
   const PipelineSchedule schedule =
       *rc::gen::elementOf(std::vector(pipeline_schedules.begin(), pipeline_schedules.end()));

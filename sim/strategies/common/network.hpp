@@ -18,7 +18,7 @@ struct PricedTransfer {
   Provenance provenance = Provenance::modelled;
 };
 
-// What carries an exchange out; a shift is a message from each rank to the next.
+// The transfer that carries an exchange out; a shift is a message from each rank to the next.
 Collective collective_of(ExchangeKind kind);
 
 // Device memory that a communicator's buffers take, outside the caching allocator (fact 110). 0 on
