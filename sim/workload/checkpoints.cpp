@@ -43,7 +43,17 @@ void StepBuilder::leave_out_last_exchanges() {
       saves = saves || !layer.saved.empty();
       if (!saves && !layer.forward_exchanges.empty()) exchange = first;
     }
-    for (std::size_t i = exchange; i < end; ++i) step_.layers[i].checkpointed = false;
+    for (std::size_t i = exchange; i < end; ++i) {
+      const Layer& layer = step_.layers[i];
+      if (layer.keeps_output) {  // as long as the block's other tensors: nothing asks for it again
+        step_.layers[first].saved.push_back({.name = "kept exchange",
+                                             .bytes = layer.output_bytes,
+                                             .storage = layer.output_storage,
+                                             .produced_by = static_cast<int>(i),
+                                             .held = true});
+      }
+      step_.layers[i].checkpointed = false;
+    }
     end = first;
   }
 }

@@ -56,7 +56,8 @@ TEST_P(ShardedMesh, AgreesWithGenuinePyTorch) {
   Device device = load_device("a100-sxm4-80gb");
   device.memory_bytes = 1e12;
   const StepMemory memory = sharded_memory(step, plan, device);
-  EXPECT_NEAR(memory.allocated, row.genuine, 0.02 * row.genuine) << memory.moment;
+  const double error = row.context > 1 ? 0.02 : 0.002;
+  EXPECT_NEAR(memory.allocated, row.genuine, error * row.genuine) << memory.moment;
 }
 
 constexpr auto gather = ContextExchange::gather, ring = ContextExchange::ring;
