@@ -1,7 +1,6 @@
 // Does the replay learn exactly as the schedule says?
 #include <gtest/gtest.h>
 
-#include <ctime>
 #include <fstream>
 
 #include "convergence/job.hpp"
@@ -65,49 +64,6 @@ TEST(Replay, StaleGradientsAreThoseOfWhatWasRead) {
     EXPECT_EQ(stale[static_cast<std::size_t>(worker)], loss) << worker;
   }
   EXPECT_NE(fresh[1], stale[1]);
-}
-
-double processor_seconds() {
-  timespec now{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-// Seventeen copies of LeNet-5, each sixteen updates old, beside one network that is trained as such.
-// In processor seconds and the least of several turns, for others compute on this machine, too.
-TEST(Replay, StaleCopiesCostUnderTenPercent) {
-  constexpr int updates = 200;
-  const TrainingStep step = lenet(32);
-  LearningPlan with = plan();
-  with.evaluations = 1;
-  with.test_samples = 1;
-  with.epochs = updates * 32 / static_cast<double>(data().train.count);
-  const auto plain = [&] {
-    RealNetwork network(step, at::kCPU, 1);
-    Optimizer optimizer(with.optimizer, network);
-    const ImageBatches batches(data().train, step, at::kCPU);
-    ShardOrder order(data().train.count, 1, 0, 32, 1);
-    const double began = processor_seconds();
-    for (int i = 0; i < updates; ++i) {
-      network.drop_gradients();
-      network.forward(batches.make(data().train, order.indices(i))).backward();
-      optimizer.step();
-    }
-    return processor_seconds() - began;
-  };
-  const auto stale = [&] {
-    const double began = processor_seconds();
-    replay(step, round_robin(17, updates), data(), with);
-    return processor_seconds() - began;
-  };
-  double least_plain = plain(), least_stale = stale();
-  for (int turn = 0; turn < 20 && (turn < 4 || least_stale > 1.1 * least_plain); ++turn) {
-    least_plain = std::min(least_plain, plain());
-    least_stale = std::min(least_stale, stale());
-  }
-  EXPECT_LT(least_stale, 1.1 * least_plain);
-  std::printf("%d updates a processor second; stale copies cost %+.1f %%\n",
-              static_cast<int>(updates / least_stale), 100 * (least_stale / least_plain - 1));
 }
 
 TEST(Replay, ADroppedPushChangesNothing) {
