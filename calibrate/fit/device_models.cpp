@@ -106,7 +106,7 @@ void add_hosts_of_sources(std::vector<Unknown>& list) {
                     {device},
                     "kernels"});
   for (const char* device :
-       {"v100-pcie-32gb", "t4", "l4", "a100-pcie-40gb", "a100-pcie-80gb", "h100-sxm5-80gb"})
+       {"v100-pcie-32gb", "t4", "l4", "a100-pcie-40gb", "a100-pcie-80gb", "h100-sxm5-80gb-cuda12"})
     list.push_back({fmt::format("{} launch gap", device),
                     5e-6,
                     1e-6,
@@ -115,7 +115,7 @@ void add_hosts_of_sources(std::vector<Unknown>& list) {
                     [device](Models& m, double value) { m.launch_gap[device] = value; },
                     {device},
                     "kernels"});
-  for (const char* device : {"a100-sxm4-80gb", "h100-sxm5-80gb"})
+  for (const char* device : {"a100-sxm4-80gb", "h100-sxm5-80gb-cuda12"})
     list.push_back({fmt::format("{} product alone", device),
                     1.05,
                     0.9,
@@ -151,7 +151,7 @@ const std::vector<Family>& families() {
        0.70,
        0.38,
        true,
-       {"h100-pcie-80gb", "h100-sxm5-80gb"},
+       {"h100-pcie-80gb", "h100-sxm5-80gb-cuda12"},
        {{"h200-sxm"}, {"b200-sxm"}}}};
   return list;
 }

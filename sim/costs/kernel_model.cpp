@@ -167,20 +167,30 @@ int row_alignment(const Kernel& kernel) {
 // What matrix units reach of their speed with rows that do not begin at multiples of 16 bytes. Since
 // Hopper they are fed by a copy engine that needs that, and other products run on the instructions of
 // Ampere: measured on an H100 with cuBLAS 13.1 (platforms/measurements/h100-sxm5-80gb/profile: rows of
-// 4097, 2050 and 4100 values beside 4096 and 2048 in efficiency.yaml; gradients, whose results are
-// aligned again, from GPT-2's head with its 50257 rows, batches 8 and 32).
+// 2050 and 4100 values beside 2048 and 4096 in efficiency.yaml; odd rows, and gradients, whose results
+// are aligned again, from GPT-2's head with its 50257 rows, batches 8 and 32).
 double misaligned_share(const Kernel& kernel, const Device& device, const KernelLaw& law) {
   const int bytes = row_alignment(kernel);
   if (bytes >= 16) return 1;
   if (device.compute_capability < 90) return law.misaligned;
-  if (kernel.math == MathMode::tf32) return 0.25;  // 0.28 with 4097, 0.23 with 2050
-  if (bytes == 2) return kernel.pass == Pass::forward ? 0.146 : 0.23;
+  if (kernel.math == MathMode::tf32) return 0.32;
+  if (bytes == 2) return kernel.pass == Pass::forward ? 0.116 : 0.183;
   return bytes == 4 ? 0.233 : 0.313;
+}
+
+// Hopper's matrix units read tf32 operands from shared memory only along k (PTX, wgmma: no transposed
+// operands of 32 bits), and each gradient has one that lies the other way. The share is what gradients
+// of GPT-2's four products reach on an H100, batches 8 and 32 (profile.yaml beside efficiency.yaml).
+double transposed_share(const Kernel& kernel, const Device& device) {
+  const bool transposed = kernel.math == MathMode::tf32 && kernel.pass != Pass::forward;
+  return transposed && device.compute_capability == 90 ? 0.7 : 1;
 }
 
 KernelTime gemm_time(const Kernel& kernel, const Device& device, const KernelLaw& law) {
   double rate = matrix_rate(kernel.math, device.efficiency.matmul, device);
-  if (on_matrix_units(kernel.math, device)) rate *= misaligned_share(kernel, device, law);
+  if (on_matrix_units(kernel.math, device)) {
+    rate *= std::min(misaligned_share(kernel, device, law), transposed_share(kernel, device));
+  }
   KernelTime time;
   const MatrixShape shape{static_cast<double>(kernel.m), static_cast<double>(kernel.n),
                           static_cast<double>(kernel.k), static_cast<double>(kernel.batch)};
@@ -312,8 +322,9 @@ KernelTime convolution_time(const Kernel& kernel, const Device& device, const Ke
     return time;
   }
   double rate = matrix_rate(kernel.math, device.efficiency.convolution, device);
-  // Grouped kernels with channels first do without matrix units in every precision.
-  const bool plain = !on_matrix_units(kernel.math, device) || (g.groups > 1 && !g.channels_last);
+  // Grouped kernels with channels first do without matrix units in every precision before Ampere.
+  const bool plain = !on_matrix_units(kernel.math, device) ||
+                     (g.groups > 1 && !g.channels_last && device.compute_capability < 80);
   if (plain) rate = vector_product_rate(device, device.efficiency.convolution_fp32);
   if (g.groups > 1) rate *= plain ? law.grouped_fp32 : law.grouped;
   if (kernel.pass == Pass::weight_gradient)
@@ -363,11 +374,16 @@ KernelTime convolution_time(const Kernel& kernel, const Device& device, const Ke
   return time;
 }
 
+// Fused attention of 32-bit values multiplies in three tf32 products since Ampere, whether tf32 is allowed
+// or not (PyTorch, mem_eff_attention/gemm_kernel_utils.h: OpMultiplyAddFastF32); an H100 takes 74.8 and
+// 74.4 ms for GPT-2's. Its backward is as fast by operations as its forward, 1.14 times the share.
 KernelTime attention_time(const Kernel& kernel, const Device& device, const KernelLaw& law) {
-  double rate = on_matrix_units(kernel.math, device)
+  const bool in_parts = device.compute_capability >= 80 &&
+                        (kernel.math == MathMode::tf32 || kernel.math == MathMode::fp32);
+  double rate = on_matrix_units(kernel.math, device) && !in_parts
                     ? peak_flops(device, kernel.math) * device.efficiency.attention
                     : vector_product_rate(device, device.efficiency.attention);
-  if (kernel.pass != Pass::forward) rate *= law.attention_backward;
+  if (kernel.pass != Pass::forward) rate *= in_parts ? 1.14 : law.attention_backward;
   const double head = static_cast<double>(std::max<std::int64_t>(kernel.k, 1));
   const double softmax = (1 + law.attention_softmax * 128 / head) / (1 + law.attention_softmax);
   // One block works on 128 queries of one head.
@@ -378,6 +394,14 @@ KernelTime attention_time(const Kernel& kernel, const Device& device, const Kern
   time.compute = kernel.flops / rate * softmax * waves;
   time.memory = traffic_seconds(kernel.bytes_read + kernel.bytes_written, device, law);
   return time;
+}
+
+// PyTorch leaves batch norm to cuDNN but in bf16 (use_cudnn in aten/src/ATen/native/Normalization.cpp), where
+// its own kernels give each channel to a block: time in bf16 over time in fp16, in ResNet-50 and
+// DenseNet-121 on an H100, batches 8 and 32 (platforms/measurements/h100-sxm5-80gb/profile).
+double native_norm_factor(const Kernel& kernel) {
+  if (kernel.math != MathMode::bf16) return 1;
+  return kernel.pass == Pass::forward ? 1.85 : 1.5;
 }
 
 }  // namespace
@@ -464,7 +488,9 @@ KernelTime kernel_time(const Kernel& kernel, const Device& device, const KernelL
       break;
     default: {
       double factor = 1;
-      if (kernel.kind == KernelKind::normalization) factor = law.normalization_traffic;
+      if (kernel.kind == KernelKind::normalization) {
+        factor = law.normalization_traffic * native_norm_factor(kernel);
+      }
       if (kernel.kind == KernelKind::copy) factor = law.copy_traffic;
       const double bytes = factor * (kernel.bytes_read + kernel.bytes_written) / kernel.launches;
       time.compute = device.fp32_flops > 0 ? kernel.flops / device.fp32_flops : 0;

@@ -30,8 +30,8 @@ Value batch_norm(const OpCall& call) {
   const double bytes = step.bytes(x);
   const auto count = static_cast<double>(step.elements(x));
   layer.forward(KernelKind::elementwise, 8, 8);
-  layer.forward(KernelKind::normalization, 2 * bytes, bytes, 8 * count);
-  layer.backward(KernelKind::normalization, 4 * bytes, bytes, 11 * count);
+  layer.forward(KernelKind::normalization, 2 * bytes, bytes, 8 * count).math = step.math();
+  layer.backward(KernelKind::normalization, 4 * bytes, bytes, 11 * count).math = step.math();
   Value y = layer.output(x.shape, x.element_bytes);
   y.lay_out_as(x);
   layer.save(x, "input");
