@@ -142,18 +142,23 @@ Json json_of(const Prediction& p, const Reasons& why) {
 // One point of a prediction, and what it is called beside another.
 struct Side {
   std::string name;
+  const Explained& of;
   const Prediction& prediction;
   const Point& point;
 };
 
 Side side_of(const Explained& e, std::size_t i) {
-  return {title(e.predictions[i]), e.predictions[i], e.points[i]};
+  return {title(e.predictions[i]), e, e.predictions[i], e.points[i]};
 }
 
 using Differences = std::vector<std::pair<Side, Side>>;
 
-// Time per sample of `to` minus that of `from`, part by part.
-void print_difference(const Side& from, const Side& to, Format format) {
+std::vector<AxisChange> axes_between(const Side& from, const Side& to, const RunOptions& run) {
+  return axis_changes(from.of.scenario, from.point, to.of.scenario, to.point, from.of.scales, run);
+}
+
+// Time per sample of `to` minus that of `from`, part by part, and axis by axis of a mesh.
+void print_difference(const Side& from, const Side& to, Format format, const RunOptions& run) {
   Table table({{"GPU time per sample", Align::left}, {"ms before"}, {"ms after"}, {"difference"}});
   const auto add = [&](const std::string& quantity, double a, double b) {
     const double more = 1e3 * (b - a);
@@ -170,15 +175,29 @@ void print_difference(const Side& from, const Side& to, Format format) {
   add("all", before, after);
   print(fmt::format("From {} to {} ({:+.1f} %):\n\n{}\n", from.name, to.name,
                     100 * (after / before - 1), rendered(table, format)));
+  const std::vector<AxisChange> axes = axes_between(from, to, run);
+  if (axes.empty()) return;
+  Table changes({{"the mesh, one change after the other", Align::left},
+                 {"difference in ms"},
+                 {"mostly", Align::left}});
+  for (const AxisChange& axis : axes) {
+    changes.add_row({axis.change, fmt::format("{:+.4f}", 1e3 * axis.seconds), axis.mostly});
+  }
+  print(rendered(changes, format) + "\n");
 }
 
-Json json_of(const Side& from, const Side& to) {
+Json json_of(const Side& from, const Side& to, const RunOptions& run) {
   Json parts = Json::array();
   for (const auto& part : difference(from.prediction, from.point, to.prediction, to.point)) {
     parts.push_back(
         {{"what", part.what}, {"before_seconds", part.before}, {"after_seconds", part.after}});
   }
-  return {{"from", from.name}, {"to", to.name}, {"gpu_seconds_per_sample", parts}};
+  Json json{{"from", from.name}, {"to", to.name}, {"gpu_seconds_per_sample", parts}};
+  for (const AxisChange& axis : axes_between(from, to, run)) {
+    json["axes"].push_back(
+        {{"change", axis.change}, {"seconds", axis.seconds}, {"mostly", axis.mostly}});
+  }
+  return json;
 }
 
 // The points that two scenarios have in common.
@@ -232,9 +251,9 @@ int explain(const std::vector<std::string>& files, const CommonOptions& options)
   }
   for (const auto& [from, to] : differences) {
     if (json) {
-      document["differences"].push_back(json_of(from, to));
+      document["differences"].push_back(json_of(from, to, run));
     } else {
-      print_difference(from, to, options.format);
+      print_difference(from, to, options.format, run);
     }
   }
   if (json) print(document.dump(2) + "\n");

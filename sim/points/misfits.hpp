@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -12,8 +13,13 @@ namespace lockstep {
 
 class Misfits {
  public:
+  // What was said of the same place before is not said again.
   void add(const Location& where, std::string field, std::string message, std::string hint = "") {
-    list_.push_back({where, std::move(field), std::move(message), std::move(hint)});
+    Diagnostic diagnostic{where, std::move(field), std::move(message), std::move(hint)};
+    const auto is_same = [text = to_string(diagnostic)](const Diagnostic& other) {
+      return to_string(other) == text;
+    };
+    if (std::none_of(list_.begin(), list_.end(), is_same)) list_.push_back(std::move(diagnostic));
   }
   void throw_if_any() const {
     if (!list_.empty()) throw ConfigError(list_);

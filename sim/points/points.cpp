@@ -189,7 +189,8 @@ std::optional<Mesh> fitting_mesh(const Scenario& scenario, const StrategyEntry& 
         fmt::format("{} GPUs are not whole replicas of {} (tensor {} x context {} x stages {})",
                     gpus, each, parallel.tensor.size, parallel.context.size,
                     parallel.pipeline.stages),
-        fmt::format("{} or {}", std::max(1, gpus / each) * each, (gpus / each + 1) * each));
+        gpus < each ? std::to_string(each)
+                    : fmt::format("{} or {}", gpus / each * each, (gpus / each + 1) * each));
     return std::nullopt;
   }
   const Mesh mesh = mesh_of(parallel, gpus);

@@ -7,8 +7,10 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <utility>
 
 #include "core/statistics.hpp"
+#include "parallel/schedule.hpp"
 #include "points/measured.hpp"
 #include "points/predict.hpp"
 #include "questions/anchor.hpp"
@@ -46,7 +48,88 @@ std::vector<Change> changes(const Scenario& scenario) {
   return list;
 }
 
+// What is set to the other mesh's value, and how that is said.
+struct AxisStep {
+  std::string text;
+  std::function<void(Scenario&)> set;
+};
+
+std::string pipeline_text(const PipelineOptions& pipeline) {
+  if (pipeline.stages == 1) return "1";
+  const int chunks = chunks_of(pipeline);
+  return fmt::format("{} {}{}", pipeline.stages, enum_name(pipeline.schedule),
+                     chunks > 1 ? fmt::format(" x{}", chunks) : "");
+}
+
+std::vector<AxisStep> steps_between(const Point& from, const Point& to, const BatchSpec& batch) {
+  const ParallelOptions &a = from.job.parallel, &b = to.job.parallel;
+  std::vector<AxisStep> steps;
+  const auto add = [&](const char* axis, const std::string& before, const std::string& after,
+                       std::function<void(Scenario&)> set) {
+    if (before == after) return;
+    steps.push_back({fmt::format("{} {} -> {}", axis, before, after), std::move(set)});
+  };
+  const auto number = [](std::int64_t size) { return std::to_string(size); };
+  const auto parallel = [](Scenario& s) -> ParallelOptions& {
+    return s.strategies.front().parallel.value();
+  };
+  add("tensor", number(a.tensor.size), number(b.tensor.size),
+      [=](Scenario& s) { parallel(s).tensor = b.tensor; });
+  add("context", number(a.context.size), number(b.context.size),
+      [=](Scenario& s) { parallel(s).context = b.context; });
+  add("expert", number(a.expert.size), number(b.expert.size),
+      [=](Scenario& s) { parallel(s).expert = b.expert; });
+  add("pipeline", pipeline_text(a.pipeline), pipeline_text(b.pipeline),
+      [=](Scenario& s) { parallel(s).pipeline = b.pipeline; });
+  if (steps.empty()) return steps;
+  add("micro-batch", number(from.micro_batch), number(to.micro_batch),
+      [=](Scenario& s) { s.batch = batch; });
+  return steps;
+}
+
+// The part with the largest change, and by how much.
+std::string largest(const std::vector<DifferencePart>& parts) {
+  if (parts.empty()) return "";
+  const auto change = [](const DifferencePart& part) { return part.after - part.before; };
+  const DifferencePart& most = *std::max_element(
+      parts.begin(), parts.end(),
+      [&](const auto& a, const auto& b) { return std::abs(change(a)) < std::abs(change(b)); });
+  return most.what;
+}
+
 }  // namespace
+
+std::vector<AxisChange> axis_changes(const Scenario& from, const Point& from_point,
+                                     const Scenario& to, const Point& to_point,
+                                     const std::vector<CostScale>& scales,
+                                     const RunOptions& options) {
+  const auto scale_here =
+      scales.empty() ? std::vector<CostScale>{} : std::vector<CostScale>{scales[from_point.entry]};
+  Scenario job = only(from, from_point.entry, from_point.job.mesh.gpus());
+  job.strategies.front().parallel = from_point.job.parallel;
+  std::vector<std::string> texts{""};
+  std::vector<Point> points = expand(job, scale_here);
+  std::string text;
+  for (const AxisStep& step : steps_between(from_point, to_point, to.batch)) {
+    step.set(job);
+    text += (text.empty() ? "" : ", ") + step.text;
+    try {
+      points.push_back(expand(job, scale_here).front());
+      texts.push_back(std::exchange(text, ""));
+    } catch (const ConfigError&) {  // not by itself
+    }
+  }
+  const Predicted predicted = predict_each(job, points, options);
+  std::vector<AxisChange> list;
+  for (std::size_t i = 1; i < predicted.predictions.size(); ++i) {
+    const auto parts = difference(predicted.predictions[i - 1], predicted.points[i - 1],
+                                  predicted.predictions[i], predicted.points[i]);
+    double more = 0;
+    for (const DifferencePart& part : parts) more += part.after - part.before;
+    list.push_back({texts[i], more, largest(parts)});
+  }
+  return list;
+}
 
 Attribution attribute(const Prediction& p, const Point& point) {
   const StepSplit& s = p.split;

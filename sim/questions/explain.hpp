@@ -41,6 +41,20 @@ struct DifferencePart {
 std::vector<DifferencePart> difference(const Prediction& from, const Point& from_point,
                                        const Prediction& to, const Point& to_point);
 
+// One change on the way from a mesh to another.
+struct AxisChange {
+  std::string change;  // "tensor 4 -> 8"
+  double seconds = 0;  // more GPU seconds per sample
+  std::string mostly;  // the part that changes most
+};
+// What the axes of the mesh bring, changed one after the other: tensor, context, expert, pipeline, then the
+// micro-batch. Axes that cannot be changed alone are one change. Where the scenarios differ in nothing else, the
+// seconds add up to the whole difference. Empty where the meshes are equal.
+std::vector<AxisChange> axis_changes(const Scenario& from, const Point& from_point,
+                                     const Scenario& to, const Point& to_point,
+                                     const std::vector<CostScale>& scales,
+                                     const RunOptions& options);
+
 // Device seconds of one micro-batch by kind of layer ("conv", "batch_norm", ...), largest first.
 Attribution device_time_by_kind(const Point& point);
 

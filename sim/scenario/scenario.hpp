@@ -134,6 +134,21 @@ struct MeasuredRow {
   Location where;
 };
 
+// The meshes that `recommend` looks at: all combinations of these sizes and manners that divide.
+struct MeshLimits {
+  std::vector<std::int64_t> tensor{1, 2, 4, 8};
+  std::vector<std::int64_t> context;  // empty = of long sequences several, else 1
+  std::vector<std::int64_t> expert{1, 2, 4, 8, 16, 32, 64};
+  std::vector<std::int64_t> pipeline{1, 2, 4, 8, 16, 32};  // stages
+  std::vector<std::int64_t> chunks{2, 3, 4, 5, 6, 8};      // of schedules that take several
+  std::vector<std::int64_t> micro{1, 2, 4, 8};             // samples of a micro-batch
+  std::vector<PipelineSchedule> schedule{PipelineSchedule::one_f_one_b,
+                                         PipelineSchedule::interleaved, PipelineSchedule::zb1p};
+};
+struct RecommendSpec {
+  MeshLimits parallel;
+};
+
 // What the GPUs draw over the whole run.
 struct EnergySpec {
   double overhead = 1;          // of the building: its power over that of its machines (PUE)
@@ -171,6 +186,7 @@ struct Scenario {
   std::optional<Checkpoints> checkpoints;
   SimulationSpec simulation;
   std::optional<ConvergenceSpec> convergence;
+  std::optional<RecommendSpec> recommend;
   std::vector<MeasuredRow> measured;
   std::vector<MeasuredRow> anchor;
 

@@ -186,6 +186,29 @@ void describe(Visitor& v, EnergySpec& e) {
 }
 
 template <class Visitor>
+void describe(Visitor& v, MeshLimits& m) {
+  const auto sizes = [&v](const char* name, std::vector<std::int64_t>& list, const char* text) {
+    v.field(name, list, text,
+            {.min = 1, .max = 1e6, .min_items = 1, .max_items = 100, .single = true});
+  };
+  sizes("tensor", m.tensor, "Sizes of the tensor axis, up to the GPUs of a node.");
+  v.field("context", m.context,
+          "Sizes of the context axis; empty = 1, and for 32,768 tokens or more 2 to 16.",
+          {.min = 1, .max = 1e6, .max_items = 100, .or_empty = true, .single = true});
+  sizes("expert", m.expert, "Sizes of the expert axis, for models that have experts.");
+  sizes("pipeline", m.pipeline, "Numbers of stages.");
+  v.field("schedule", m.schedule, "Orders of micro-batches on a stage.",
+          {.min_items = 1, .max_items = 100, .single = true});
+  sizes("chunks", m.chunks, "Parts of the model on each GPU, for schedules that take several.");
+  sizes("micro", m.micro, "Samples of a micro-batch.");
+}
+
+template <class Visitor>
+void describe(Visitor& v, RecommendSpec& r) {
+  v.field("parallel", r.parallel, "Meshes that are looked at: all combinations that divide.");
+}
+
+template <class Visitor>
 void describe(Visitor& v, Scenario& s) {
   v.location("model", s.model_where);
   v.location("platform", s.platform_where);
@@ -247,15 +270,15 @@ void describe(Visitor& v, Scenario& s) {
   v.field("simulation", s.simulation, "How the simulation is run.");
   v.field("convergence", s.convergence,
           "Real training in the simulated order of events: what accuracy is reached when.");
+  v.field("recommend", s.recommend, "What `recommend` looks at.");
   v.field("measured", s.measured, "Measured figures that `validate` compares with.");
   v.field("anchor", s.anchor,
           "Measured step times of your own that set the scale of the prediction.");
   v.check([&](auto report) {
-    if (s.faults && !s.dataset.says_length()) {
-      report("faults", "needs the length of the run", "for example dataset: {time: 30 d}");
-    }
-    if (s.energy && !s.dataset.says_length()) {
-      report("energy", "needs the length of the run", "for example dataset: {time: 30 d}");
+    for (const auto& [name, is_there] :
+         {std::pair{"faults", s.faults.has_value()}, {"energy", s.energy.has_value()}}) {
+      if (!is_there || s.dataset.says_length()) continue;
+      report(name, "needs the length of the run", "for example dataset: {time: 30 d}");
     }
     if (s.energy && !s.stragglers.other_devices.empty()) {
       report("energy", "is not told apart by device", "leave out energy or other_devices");

@@ -8,7 +8,9 @@
 
 #include "points/batch.hpp"
 #include "points/workloads.hpp"
+#include "sweep/meshes.hpp"
 #include "sweep/override.hpp"
+#include "workload/model_file.hpp"
 
 namespace lockstep {
 
@@ -21,23 +23,39 @@ struct Saver {
   bool checkpointing;
 };
 
-// Samples of one optimizer step on one GPU; nothing when the batch does not divide.
-std::optional<std::int64_t> samples_per_gpu(BatchSpec batch, int gpus) {
+// Samples of one optimizer step of each replica; nothing when the batch does not divide.
+std::optional<std::int64_t> samples_of_replica(BatchSpec batch, int replicas) {
   if (batch.global > 0 || batch.per_gpu > 0) batch.micro = batch.accumulation = 0;
   try {
-    const BatchSplit split = split_batch(batch, gpus);
+    const BatchSplit split = split_batch(batch, replicas);
     return split.micro * split.accumulation;
   } catch (const std::invalid_argument&) {
     return std::nullopt;
   }
 }
 
-bool can_checkpoint(const Scenario& scenario, const Inputs& inputs) {
+// The whole model's, with whatever can be recomputed marked.
+TrainingStep whole_step(const Scenario& scenario, const Inputs& inputs) {
   StepOptions options = step_options(scenario, scenario.strategies.front(), 1);
   options.activation_checkpointing = true;
-  const TrainingStep step = scenario_step(scenario, *inputs.model, options);
+  options.parallel = {};
+  return scenario_step(scenario, *inputs.model, options);
+}
+
+bool can_checkpoint(const TrainingStep& step) {
   return std::any_of(step.layers.begin(), step.layers.end(),
                      [](const Layer& layer) { return layer.checkpointed; });
+}
+
+bool has_mesh(const Scenario& scenario) {
+  return replica_gpus(scenario.parallel) > 1 || scenario.parallel.expert.size > 1;
+}
+
+// A mesh of all axes, from which candidates have the manners of those that they use.
+ParallelOptions all_axes(bool split) {
+  ParallelOptions mesh;
+  mesh.tensor.size = mesh.context.size = mesh.expert.size = mesh.pipeline.stages = split ? 2 : 1;
+  return mesh;
 }
 
 std::vector<Saver> savers_of(const Scenario& scenario) {
@@ -61,6 +79,15 @@ struct Kind {
     return !form.whole_nodes || (gpus > per_node && gpus % per_node == 0);
   }
 };
+
+// Of meshes.
+constexpr const char* mesh_family = "mesh";
+constexpr int mesh_complexity = 2;  // and 1 for each axis: what has no mesh is simpler
+
+int axes_of(const ParallelOptions& mesh) {
+  return (mesh.tensor.size > 1) + (mesh.context.size > 1) + (mesh.expert.size > 1) +
+         (mesh.pipeline.stages > 1);
+}
 
 // The candidates of one platform.
 struct Search {
@@ -109,6 +136,92 @@ struct Search {
   }
 };
 
+// Candidates with a mesh, of one platform and GPU count.
+class MeshSearch {
+ public:
+  MeshSearch(const Variants& variants, std::vector<std::string> settings, const Scenario& scenario,
+             const Machine& machine, int gpus, std::int64_t samples)
+      : variants_(variants),
+        settings_(std::move(settings)),
+        scenario_(scenario),
+        machine_(machine),
+        gpus_(gpus),
+        samples_(samples) {}
+
+  void add(const std::vector<Saver>& savers, bool checkpoints, const TrainingStep& step,
+           Candidates& all) {
+    const MeshLimits limits = scenario_.recommend.value_or(RecommendSpec{}).parallel;
+    const bool fixed = has_mesh(scenario_);
+    const std::string every_axis = mesh_setting(all_axes(true), recipe());
+    for (const Saver& saver : savers) {
+      if (saver.checkpointing && !checkpoints) continue;
+      for (const MeshForm& form : mesh_forms) {
+        const std::string setting =
+            fmt::format("strategies={{{}: {}, {}}}", form.strategy, form.options, saver.settings);
+        std::vector<std::string> changes = settings_;
+        changes.push_back(setting);
+        if (!fixed) changes.push_back(every_axis);
+        const auto base = std::make_shared<const Scenario>(variants_.with(changes));
+        std::size_t refused = 0;
+        const std::vector<ParallelOptions> meshes =
+            fixed ? std::vector{base->parallel}
+                  : meshes_of(limits, base->parallel, step, gpus_, machine_.gpus_per_node, refused);
+        all.refused += refused;
+        for (const ParallelOptions& mesh : meshes) {
+          add(mesh, form, form.name + std::string(saver.name), setting, base, limits, all);
+        }
+      }
+    }
+  }
+
+ private:
+  bool recipe() const { return scenario_.recipe != Recipe::none; }
+
+  void add(const ParallelOptions& mesh, const MeshForm& form, const std::string& name,
+           const std::string& setting, const std::shared_ptr<const Scenario>& base,
+           const MeshLimits& limits, Candidates& all) const {
+    if (gpus_ % replica_gpus(mesh) != 0) return void(++all.refused);
+    const Mesh axes = mesh_of(mesh, gpus_);
+    const bool shares = std::string(form.strategy) != "ddp";
+    if (shares && axes.copies() == 1) return;  // there is nobody to share with
+    const int node = machine_.gpus_per_node;
+    if (form.whole_nodes && (axes.copies() <= node || axes.copies() % node != 0)) return;
+    const std::int64_t samples = samples_ / axes.replicas();
+    for (const std::int64_t micro : limits.micro) {
+      if (samples_ % axes.replicas() != 0 || samples % micro != 0 ||
+          samples / micro > most_accumulation) {
+        ++all.refused;
+        continue;
+      }
+      Candidate c;
+      c.platform = machine_.name;
+      c.gpus = gpus_;
+      c.mesh = mesh_name(mesh);
+      c.strategy = name + " " + c.mesh;
+      c.family = mesh_family;
+      c.complexity = mesh_complexity + axes_of(mesh);
+      c.micro = micro;
+      c.accumulation = samples / micro;
+      c.base = base;
+      c.parallel = mesh;
+      c.settings = settings_;
+      c.settings.push_back(fmt::format("gpus={}", gpus_));
+      c.settings.push_back(setting);
+      if (!has_mesh(scenario_)) c.settings.push_back(mesh_setting(mesh, recipe()));
+      c.settings.push_back(
+          fmt::format("batch={{micro: {}, accumulation: {}}}", micro, c.accumulation));
+      all.meshes.push_back(std::move(c));
+    }
+  }
+
+  const Variants& variants_;
+  std::vector<std::string> settings_;
+  const Scenario& scenario_;
+  const Machine& machine_;
+  int gpus_;
+  std::int64_t samples_;  // of a step, of all replicas
+};
+
 std::vector<std::string> texts_of(const char* option, const std::string& values) {
   Setting setting = parse_setting(fmt::format("{}={}", option, values));
   return setting.texts;
@@ -119,6 +232,7 @@ std::vector<std::string> texts_of(const char* option, const std::string& values)
 Scenario scenario_of(const Candidate& candidate) {
   Scenario scenario = *candidate.base;
   scenario.gpus = {candidate.gpus};
+  scenario.parallel = candidate.parallel;
   scenario.batch = {};
   scenario.batch.micro = candidate.micro;
   scenario.batch.accumulation = candidate.accumulation;
@@ -150,9 +264,8 @@ Scenario Variants::with(const std::vector<std::string>& settings) const {
   return read_scenario_node(root, file_);
 }
 
-std::vector<Candidate> candidates_of(const Scenario& scenario, const RecommendOptions& options,
-                                     InputFiles& files,
-                                     std::map<std::string, std::size_t>& left_out) {
+Candidates candidates_of(const Scenario& scenario, const RecommendOptions& options,
+                         InputFiles& files) {
   const Variants variants(scenario.file, options.settings);
   std::vector<std::string> platforms = variants.platforms(), counts;
   if (platforms.empty()) platforms = {""};
@@ -161,32 +274,38 @@ std::vector<Candidate> candidates_of(const Scenario& scenario, const RecommendOp
   if (!options.gpus.empty()) counts = texts_of("gpus", options.gpus);
 
   const std::vector<Saver> savers = savers_of(scenario);
-  std::vector<Candidate> list;
+  const bool fixed = has_mesh(scenario);
+  Candidates all;
   for (const std::string& platform : platforms) {
     std::vector<std::string> of_platform;
     if (!platform.empty()) of_platform.push_back("platform=" + platform);
     const Inputs inputs = files.of(variants.with(of_platform));
-    const Search search{variants, of_platform, inputs.machine->name};
-    const std::vector<Kind> kinds = search.kinds(savers, can_checkpoint(scenario, inputs));
+    const Machine& machine = *inputs.machine;
+    const Search search{variants, of_platform, machine.name};
+    const TrainingStep step = whole_step(scenario, inputs);
+    const bool checkpoints = can_checkpoint(step);
+    const std::vector<Kind> kinds = fixed ? std::vector<Kind>{} : search.kinds(savers, checkpoints);
     for (const std::string& count : counts) {
       const int gpus = variants.with({"gpus=" + count}).gpus.front();
-      if (gpus > max_gpus(*inputs.machine)) {
-        ++left_out["more GPUs than the platform has (per count)"];
+      if (gpus > max_gpus(machine)) {
+        ++all.left_out["more GPUs than the platform has (per count)"];
         continue;
       }
-      const auto samples = samples_per_gpu(scenario.batch, gpus);
+      const int replicas = gpus / replica_gpus(scenario.parallel);
+      const auto samples = samples_of_replica(scenario.batch, replicas);
       if (!samples) {
-        ++left_out["the batch does not divide among the GPUs (per count)"];
+        ++all.left_out["the batch does not divide among the GPUs (per count)"];
         continue;
       }
       for (const Kind& kind : kinds) {
-        if (kind.runs_on(gpus, inputs.machine->gpus_per_node)) {
-          search.add(kind, gpus, *samples, list);
-        }
+        if (kind.runs_on(gpus, machine.gpus_per_node)) search.add(kind, gpus, *samples, all.plain);
       }
+      if (!fixed && (gpus == 1 || inputs.model->tensor_parallel.empty())) continue;
+      MeshSearch(variants, of_platform, scenario, machine, gpus, *samples * replicas)
+          .add(savers, checkpoints, step, all);
     }
   }
-  return list;
+  return all;
 }
 
 }  // namespace lockstep

@@ -26,13 +26,22 @@ class Variants {
 // The candidate's job alone.
 Scenario scenario_of(const Candidate& candidate);
 
-// All combinations of platforms, GPU counts, strategies, divisions of the batch into micro-batches,
-// and activation checkpointing. Those that differ in the division only follow each other, the
-// largest micro-batch first. What cannot be (a batch that does not divide, too many GPUs) is
-// counted in `left_out`. Throws ConfigError when a platform or GPU count is none.
-std::vector<Candidate> candidates_of(const Scenario& scenario, const RecommendOptions& options,
-                                     InputFiles& files,
-                                     std::map<std::string, std::size_t>& left_out);
+struct Candidates {
+  // Data parallelism alone. Those that differ in the division of the batch only follow each other, the largest
+  // micro-batch first.
+  std::vector<Candidate> plain;
+  // With a mesh: of models that say how they may be cut. A scenario's own mesh is the only one. Those that differ in
+  // pipeline and strategy only follow each other.
+  std::vector<Candidate> meshes;
+  std::size_t refused = 0;  // meshes that do not divide
+  std::map<std::string, std::size_t>
+      left_out;  // what cannot be: a batch that does not divide, too many GPUs
+};
+
+// All combinations of platforms, GPU counts, meshes, strategies, divisions of the batch into micro-batches,
+// and activation checkpointing. Throws ConfigError when a platform or GPU count is none.
+Candidates candidates_of(const Scenario& scenario, const RecommendOptions& options,
+                         InputFiles& files);
 
 // Whether they differ in the division of the batch only.
 bool same_but_for_micro_batch(const Candidate& a, const Candidate& b);

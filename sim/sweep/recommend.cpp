@@ -6,196 +6,26 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
-#include <thread>
 
 #include "core/units.hpp"
-#include "points/fork_map.hpp"
-#include "points/measured.hpp"
-#include "points/predict.hpp"
 #include "questions/explain.hpp"
 #include "results/cells.hpp"
-#include "strategies/common/stragglers.hpp"
 #include "sweep/candidates.hpp"
+#include "sweep/judge.hpp"
+#include "sweep/mesh_search.hpp"
 #include "sweep/ranking.hpp"
 
 namespace lockstep {
 
 namespace {
 
-using Json = nlohmann::json;
-
-// What became of a candidate.
-struct Judgement {
-  std::optional<Verdict> verdict;
-  std::string left_out;  // why there is none
-};
-
-constexpr const char* too_slow = "is slower for certain than with a larger micro-batch";
-constexpr const char* too_large = "needs more memory than a GPU may use";
-constexpr const char* host_too_small = "needs more memory than a host has";
-constexpr const char* misses_deadline = "misses the deadline";
-constexpr const char* exceeds_budget = "exceeds the budget";
 constexpr const char* shortlist_full = "not trained: the shortlist was full";
 constexpr const char* enough_trained = "not trained: enough were (--trainings)";
 constexpr const char* nearly_trained =
     "not trained: one of its kind was, with another batch split or memory saver";
-
-bool may_be_used(const MemoryUse& memory, const RecommendOptions& options) {
-  return fits(memory) && (options.memory <= 0 || memory.device <= options.memory);
-}
-
-Json to_json(const Judgement& judged) {
-  if (!judged.verdict) return judged.left_out;
-  const Verdict& v = *judged.verdict;
-  Json energy = Json::array();
-  if (v.energy) {
-    energy = {v.energy->kilowatt_hours.low, v.energy->kilowatt_hours.high};
-    if (const auto& co2 = v.energy->carbon_kilograms) {
-      energy.push_back(co2->low);
-      energy.push_back(co2->high);
-    }
-  }
-  const StepError& error = v.error;
-  const Json errors = {error.work, error.network, error.scaling, error.servers, error.draws};
-  return Json::array({v.step, v.total, v.dollars, v.rented, v.device, v.staleness, v.bottleneck,
-                      errors, v.without_autocast, energy});
-}
-Judgement from_json(const Json& j) {
-  if (j.is_string()) return {std::nullopt, j};
-  std::optional<Energy> energy;
-  const Json &error = j[7], &e = j[9];
-  if (!e.empty()) energy = Energy{{e[0], e[1]}, {}};
-  if (e.size() > 2) energy->carbon_kilograms = Interval{e[2], e[3]};
-  const StepError sigmas{error[0], error[1], error[2], error[3], error[4]};
-  return {Verdict{j[0], j[1], j[2], j[3], j[4], j[5], j[6], sigmas, j[8], energy, {}}, ""};
-}
-
-// Clouds rent whole nodes. A scenario that gives a price of its own prices the GPUs in use.
-int rented_gpus(const Scenario& scenario, const Job& job) {
-  const int node = job.machine.gpus_per_node;
-  return scenario.price_per_gpu_hour ? job.mesh.gpus() : (job.mesh.gpus() + node - 1) / node * node;
-}
-
-// Jobs that differ in the micro-batch only, from the largest on.
-using Group = std::vector<Scenario>;
-
-// Simulates candidates, in a worker process.
-class Judge {
- public:
-  Judge(const InputFiles& files, const RecommendOptions& options)
-      : files_(files), options_(options) {}
-
-  // One is not simulated when it does not fit, when the compute of a step alone, or its
-  // communication, takes it over a limit, or takes longer than a whole step of a larger micro-batch
-  // that is within the limits: then it is neither faster nor cheaper. The smallest is, as it needs
-  // least memory.
-  std::vector<Judgement> judge(const Group& group, const Report& report) {
-    std::vector<Judgement> list;
-    double fastest = never;
-    for (const Scenario& scenario : group) {
-      const bool smallest = &scenario == &group.back();
-      list.push_back(judge(scenario, smallest ? never : fastest, report));
-      if (!list.back().verdict) continue;
-      fastest = std::min(fastest, list.back().verdict->total);
-    }
-    return list;
-  }
-
- private:
-  static constexpr double never = std::numeric_limits<double>::infinity();
-
-  Judgement judge(const Scenario& scenario, double fastest, const Report& report) {
-    try {
-      const Point point = expand(scenario, files_.of(scenario), workloads_).front();
-      const int rented = rented_gpus(scenario, point.job);
-      const double rate = rented * point.job.machine.price_per_gpu_hour / 3600;
-      const double steps = steps_of_run(scenario, point);
-      const auto ruled_out = [&](double least_step) -> const char* {
-        const double least = steps * least_step;
-        if (options_.by != RankBy::memory && least > fastest) return too_slow;
-        if (options_.deadline > 0 && least > options_.deadline) return misses_deadline;
-        return options_.budget > 0 && least * rate > options_.budget ? exceeds_budget : nullptr;
-      };
-      if (const char* why = ruled_out(least_step_seconds(point))) return {std::nullopt, why};
-      Job job = point.job;
-      const bool limited = fastest < never || options_.deadline > 0 || options_.budget > 0;
-      const double carried = limited ? point.strategy->least_communication_seconds(job) : 0;
-      if (const char* why = ruled_out(carried)) return {std::nullopt, why};
-      job.simulation.progress = report;
-      job.simulation.engine =
-          Engine::loop;  // SimGrid would need a process for each; the times are the same
-      const MemoryUse memory = point.strategy->memory(job, memory_asked(job));
-      if (!fits_host(memory)) return {std::nullopt, host_too_small};
-      if (!may_be_used(memory, options_)) return {std::nullopt, too_large};
-      StrategyResult result = point.strategy->simulate(job);
-      result.memory = memory;
-      const Prediction p = summarise_point(scenario, point, result);
-      return {Verdict{p.step_seconds,
-                      p.total_seconds,
-                      p.total_seconds * rate,
-                      rented,
-                      p.memory.device,
-                      p.staleness ? p.staleness->mean : 0,
-                      p.bottleneck,
-                      p.step_error,
-                      is_autocast(point.precision) && !is_autocast(point.step_options.precision) &&
-                          !point.step_options.autocast,
-                      p.energy,
-                      {}},
-              ""};
-    } catch (const ConfigError& error) {
-      return {std::nullopt, "cannot be: " + error.diagnostics().front().message};
-    }
-  }
-
-  // A peak beyond what a GPU may use need not be exact.
-  MemoryQuery memory_asked(const Job& job) {
-    MemoryQuery query{.known = &known_[job.step]};
-    for (const double most : {job.machine.device.memory_bytes, options_.memory}) {
-      if (most > 0) query.most = std::min(query.most, most);
-    }
-    return query;
-  }
-
-  InputFiles files_;
-  Workloads workloads_;
-  std::map<std::shared_ptr<const TrainingStep>, KnownMemory> known_;
-  RecommendOptions options_;
-};
-
-// What became of each, in order.
-std::vector<Judgement> judge_groups(const InputFiles& files, const std::vector<Group>& groups,
-                                    const RecommendOptions& options) {
-  const auto judge = std::make_shared<Judge>(files, options);
-  const RunOptions& run = options.run;
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  ForkOptions fork{.workers = run.workers > 0 ? run.workers : cores, .most_silence = 600};
-  if (run.progress) {
-    fork.on_done = [&](std::size_t done) {
-      run.progress({.done = done, .all = groups.size(), .point = "", .fraction = 0});
-    };
-  }
-  const auto work = [&, judge](std::size_t i, const Report& report) -> PoolAnswer {
-    Json list = Json::array();
-    for (const Judgement& judged : judge->judge(groups[i], report)) list.push_back(to_json(judged));
-    return {list.dump(-1, ' ', false, Json::error_handler_t::replace)};
-  };
-  std::vector<Judgement> all;
-  const auto results = fork_map(groups.size(), fork, work);
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    if (!results[g].ok) {
-      all.insert(all.end(), groups[g].size(), {std::nullopt, results[g].output});
-      continue;
-    }
-    for (const Json& judged : Json::parse(results[g].output)) all.push_back(from_json(judged));
-  }
-  return all;
-}
 
 // What keeps a candidate out; "" = nothing.
 std::string fault(const Verdict& v, const RecommendOptions& options) {
@@ -340,6 +170,9 @@ std::vector<MatrixColumn> matrix_of(const std::vector<Candidate>& fitting, const
     if (column_of(form.family) || std::none_of(fitting.begin(), fitting.end(), in_family)) return;
     matrix.push_back({.family = form.family, .fastest = {}});
   });
+  const auto has_mesh = [](const Candidate& c) { return !c.mesh.empty(); };
+  const auto with_mesh = std::find_if(fitting.begin(), fitting.end(), has_mesh);
+  if (with_mesh != fitting.end()) matrix.push_back({.family = with_mesh->family, .fastest = {}});
   for (const Candidate& c : fitting) {
     MatrixColumn& column = *column_of(c.family);
     const Verdict& v = c.verdict;
@@ -364,30 +197,9 @@ std::vector<MatrixColumn> matrix_of(const std::vector<Candidate>& fitting, const
   return matrix;
 }
 
-}  // namespace
-
-std::vector<std::size_t> shortlist(const std::vector<Candidate>& ranked) {
-  std::vector<std::size_t> list;
-  std::set<std::string> seen;
-  for (std::size_t i = 0; i < ranked.size() && list.size() < most_shortlisted; ++i) {
-    if (seen.insert(shortlist_kind(ranked[i])).second) list.push_back(i);
-  }
-  return list;
-}
-
-double least_step_seconds(const Point& point) {
-  const Stragglers& stragglers = point.job.stragglers;
-  if (stragglers.per_step || !stragglers.slow_ranks.empty() || !stragglers.other_devices.empty() ||
-      stragglers.per_rank_sigma.value_or(0) > usual_spread) {
-    return 0;  // some ranks may be faster than the device's file says
-  }
-  // Where all wait for each other the slowest counts, who is no faster than the device's file says.
-  const double fastest = point.strategy->outlives_workers() ? 1 - 5 * usual_spread : 1;
-  return fastest * point.compute_seconds;
-}
-
-Recommendation recommend(const std::string& file, const RecommendOptions& options) {
-  const Scenario scenario = Variants(file, options.settings).with({});
+// Throws ConfigError where the scenario cannot be asked so.
+void check_question(const std::string& file, const Scenario& scenario,
+                    const RecommendOptions& options) {
   const char* lengths = "dataset: {samples: 1.28M, epochs: 90}, or {tokens: 100B}";
   if (!scenario.dataset.says_length()) {
     throw file_error(file, "dataset", "is missing: without it no run has an end", lengths);
@@ -410,9 +222,27 @@ Recommendation recommend(const std::string& file, const RecommendOptions& option
     throw file_error(file, "energy", "is missing: --by energy ranks by it",
                      "`energy: {}` in the scenario");
   }
+}
+
+}  // namespace
+
+std::vector<std::size_t> shortlist(const std::vector<Candidate>& ranked) {
+  std::vector<std::size_t> list;
+  std::set<std::string> seen;
+  for (std::size_t i = 0; i < ranked.size() && list.size() < most_shortlisted; ++i) {
+    if (seen.insert(shortlist_kind(ranked[i])).second) list.push_back(i);
+  }
+  return list;
+}
+
+Recommendation recommend(const std::string& file, const RecommendOptions& options) {
+  const Scenario scenario = Variants(file, options.settings).with({});
+  check_question(file, scenario, options);
   Recommendation answer;
   InputFiles files;
-  std::vector<Candidate> candidates = candidates_of(scenario, options, files, answer.left_out);
+  Candidates all = candidates_of(scenario, options, files);
+  answer.left_out = all.left_out;
+  std::vector<Candidate>& candidates = all.plain;
   std::vector<Group> groups;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     if (i == 0 || !same_but_for_micro_batch(candidates[i - 1], candidates[i])) {
@@ -420,8 +250,14 @@ Recommendation recommend(const std::string& file, const RecommendOptions& option
     }
     groups.back().push_back(scenario_of(candidates[i]));
   }
+  auto judged = judge_groups(files, groups, options);
+  const JudgedMeshes meshes = judge_meshes(files, all.meshes, candidates, judged, options);
+  answer.meshes = meshes.counts;
+  answer.meshes.looked_at += all.refused;
+  answer.meshes.refused += all.refused;
+  candidates.insert(candidates.end(), all.meshes.begin(), all.meshes.end());
+  judged.insert(judged.end(), meshes.judged.begin(), meshes.judged.end());
   answer.candidates = candidates.size();
-  const auto judged = judge_groups(files, groups, options);
 
   std::vector<Candidate> fitting;
   bool priced = true;

@@ -62,11 +62,13 @@ struct Candidate {
   std::string platform;
   int gpus = 1;
   std::string strategy;  // "fsdp2 offload, checkpointing"
-  std::string family;    // "FSDP"
+  std::string family;    // "FSDP"; "mesh" of all that have one
+  std::string mesh{};    // "tp8 pp4 1f1b"; "" = only data parallelism
   int complexity = 0;    // of its form (strategies/options.hpp)
   std::int64_t micro = 1, accumulation = 1;
   std::vector<std::string> settings;       // of `lockstep sweep`: gives this point alone
-  std::shared_ptr<const Scenario> base{};  // but for GPUs and batch
+  std::shared_ptr<const Scenario> base{};  // but for GPUs, batch and mesh
+  ParallelOptions parallel{};
   Verdict verdict;
   std::optional<PassedOver> passed_over{};  // on the same GPUs, as this strategy is simpler
 };
@@ -84,6 +86,14 @@ struct MatrixColumn {
   std::string limit{};
 };
 
+// Meshes that were looked at, and what became of them: not one is counted twice.
+struct MeshCounts {
+  std::size_t looked_at = 0;
+  std::size_t refused = 0;    // what does not divide, or cannot be
+  std::size_t ruled_out = 0;  // by a bound of time or memory
+  std::size_t simulated = 0;  // the others, or their memory alone where that is too much
+};
+
 struct Recommendation {
   RankBy by = RankBy::cost;
   std::vector<Candidate> ranked;    // all that meet every limit, best first
@@ -91,9 +101,10 @@ struct Recommendation {
   std::map<std::string, std::size_t> left_out;  // reason -> candidates
   std::size_t candidates = 0;                   // that were looked at
   std::vector<MatrixColumn> matrix;             // of families that have a candidate that fits
-  std::size_t trainings = 0;                    // of candidates that learn differently
-  std::map<std::string, double> learned;        // the most that one of a family did
-  std::vector<std::string> warnings;            // about these
+  MeshCounts meshes;
+  std::size_t trainings = 0;              // of candidates that learn differently
+  std::map<std::string, double> learned;  // the most that one of a family did
+  std::vector<std::string> warnings;      // about these
 };
 
 // The kWh that the boards may draw at most, 0 where the scenario does not ask: how much less an idle

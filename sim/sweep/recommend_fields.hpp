@@ -27,7 +27,10 @@ void describe(Visitor& v, const Candidate& c) {
   v.field("rented_gpus", result.rented, "GPUs that are paid: those of whole nodes.",
           {.column = "rented_gpus", .min = 1});
   v.field("strategy", c.strategy, "Strategy and memory savers.", {.column = "strategy"});
-  v.field("family", c.family, "DDP, FSDP, sync server or async server.", {.column = "family"});
+  v.field("family", c.family, "DDP, FSDP, sync server, async server or mesh.",
+          {.column = "family"});
+  v.field("mesh", c.mesh, "Ranks of each axis; empty = data parallelism alone.",
+          {.column = "mesh"});
   v.field("micro_batch", c.micro, "Samples of one forward and backward on one GPU.",
           {.column = "micro_batch", .min = 1});
   v.field("accumulation", c.accumulation, "Micro-batches per optimizer step.",
@@ -58,7 +61,7 @@ void describe(Visitor& v, const Candidate& c) {
 
 template <class Visitor>
 void describe(Visitor& v, const MatrixColumn& m) {
-  v.field("family", m.family, "DDP, FSDP, sync server or async server.");
+  v.field("family", m.family, "DDP, FSDP, sync server, async server or mesh.");
   v.field("fastest", m.fastest, "The fastest candidate of the family that fits.");
   v.field("least_device_bytes", m.least_memory, "The least memory of any.");
   v.field("least_dollars", m.least_dollars, "The lowest price of any; absent = no price.",
@@ -80,6 +83,14 @@ void describe(Visitor& v, const LeftOut& l) {
 }
 
 template <class Visitor>
+void describe(Visitor& v, const MeshCounts& m) {
+  v.field("looked_at", m.looked_at, "Combinations of axes, strategy, memory saver and batch.");
+  v.field("refused", m.refused, "Those that do not divide, or cannot be.");
+  v.field("ruled_out", m.ruled_out, "By a bound of their time or memory, without simulation.");
+  v.field("simulated", m.simulated, "The others, or their memory alone where that is too much.");
+}
+
+template <class Visitor>
 void describe(Visitor& v, const Recommendation& r) {
   std::vector<LeftOut> left_out;
   for (const auto& [reason, count] : r.left_out) left_out.push_back({reason, count});
@@ -92,6 +103,7 @@ void describe(Visitor& v, const Recommendation& r) {
   v.field("pareto", r.pareto, "Places in `ranked`: no other is better in everything at once.");
   v.field("left_out", left_out, "Candidates that meet not every limit, by reason.");
   v.field("matrix", r.matrix, "How the families compare; see docs/recommend.md.");
+  v.field("meshes", r.meshes, "Candidates with a mesh, and what became of them.");
   v.field("trainings", r.trainings, "Candidates that learn differently and were trained.");
 }
 

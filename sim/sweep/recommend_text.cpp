@@ -249,6 +249,14 @@ std::string recommendation_text(const Recommendation& r, const std::string& scen
     text += wrapped(fmt::format("{:>6}  {}", count, why)) + "\n";
   }
   if (r.left_out.empty()) text += "     none\n";
+  if (const MeshCounts& meshes = r.meshes; meshes.looked_at > 0) {
+    text +=
+        wrapped(fmt::format(
+            "Meshes: {} looked at, {} of them do not divide, {} ruled out by bounds of time and "
+            "memory, {} simulated",
+            meshes.looked_at, meshes.refused, meshes.ruled_out, meshes.simulated)) +
+        "\n";
+  }
   if (r.trainings > 0) {
     text += fmt::format("{} of them learn differently and were trained in the simulated order\n",
                         r.trainings);

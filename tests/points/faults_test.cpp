@@ -246,6 +246,38 @@ TEST(Faults, WhatIsLeftGoesOnAsFastAsItIsSimulated) {
   EXPECT_EQ(ddp.waiting, 0);
 }
 
+// Four nodes hold two replicas of a model on two nodes each: who loses a node loses a replica, and the other one
+// goes on, with half of the samples per second. Nothing is reduced between the two, so that a step takes as long.
+TEST(Faults, ALostNodeTakesItsReplicaWithIt) {
+  const std::string job =
+      "model: gpt\nmodel_parameters: {layers: 8, hidden: 512, heads: 8, sequence: 256, vocabulary: "
+      "51200}\nprecision: amp-bf16\nbatch: {global: 64, micro: 4}\ngpus: 32\ndataset: {time: 10 "
+      "d}\n"
+      "parallel: {tensor: 8, pipeline: 2}\n";
+  const RunWithFailures run =
+      run_of(job +
+             "faults: {recovery: elastic, at: [{time: 1 d, node: 1}], repair: 2 d, detection: 0 s, "
+             "restart: 0 s}\ncheckpoint: {every: 1 h}\n");
+  std::string half_job = job;
+  half_job.replace(half_job.find("gpus: 32"), 8, "gpus: 16");
+  half_job.replace(half_job.find("global: 64"), 10, "global: 32");
+  const double whole = run_scenario(scenario_of(job)).predictions.at(0).samples_per_second;
+  const double half = run_scenario(scenario_of(half_job)).predictions.at(0).samples_per_second;
+  const double share = half / whole;
+  EXPECT_NEAR(share, 0.5, 0.1);  // two replicas reduce gradients, one does not
+  // Two days at that share of the speed.
+  EXPECT_NEAR(run.finish_seconds, 86400 * (10 + 2 * (1 - share)), 3 * 3600);
+  EXPECT_EQ(run.waiting, 0);
+  // Without a whole replica nothing goes on.
+  std::string one_replica = job;
+  one_replica.replace(one_replica.find("pipeline: 2"), 11, "pipeline: 4");
+  const RunWithFailures stopped =
+      run_of(one_replica +
+             "faults: {recovery: elastic, at: [{time: 1 d, node: 1}], repair: 2 d, detection: 0 s, "
+             "restart: 0 s}\ncheckpoint: {every: 1 h}\n");
+  EXPECT_NEAR(stopped.waiting, 2 * 86400, 60);
+}
+
 TEST(Faults, AsynchronousWorkersGoOnByThemselves) {
   const std::string fails = two_nodes + "faults: {at: [{time: 1 d, node: 1}], repair: 2 d}\n";
   const std::string async = "strategies: [parameter_server: {consistency: async, placement: ";

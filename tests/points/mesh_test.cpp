@@ -43,6 +43,20 @@ TEST(Mesh, SharesTheModelsArithmetic) {
   }
 }
 
+// Fewer GPUs than one replica needs have one number as advice, and the same misfit of all strategies is told once.
+TEST(Mesh, AMisfitIsToldOnceWithWhatFits) {
+  const std::string few = refusal([] {
+    points_of("gpus: 8\nparallel: {tensor: 4, pipeline: 4}\nstrategies: [ddp, fsdp, zero]\n");
+  });
+  EXPECT_THAT(few, HasSubstr("8 GPUs are not whole replicas of 16"));
+  EXPECT_THAT(few, HasSubstr("; 16"));
+  EXPECT_THAT(few, testing::Not(HasSubstr("16 or 16")));
+  EXPECT_EQ(few.find("whole replicas"), few.rfind("whole replicas")) << few;
+  const std::string more =
+      refusal([] { points_of("gpus: 24\nparallel: {tensor: 4, pipeline: 4}\n"); });
+  EXPECT_THAT(more, HasSubstr("16 or 32"));
+}
+
 TEST(Mesh, OfAStrategyReplacesThatOfTheScenario) {
   const std::vector<Point> points = points_of(
       "gpus: 8\nparallel: {tensor: 2}\n"

@@ -66,6 +66,49 @@ TEST(Explain, DifferencesAddUp) {
   }
 }
 
+const std::string gpt =
+    "model: gpt\nmodel_parameters: {layers: 8, hidden: 1024, heads: 16, sequence: 1024, "
+    "vocabulary: "
+    "51200}\nprecision: amp-bf16\ngpus: 16\nbatch: {global: 32, micro: 1}\n";
+
+// Do the changes of a mesh's axes add up to the difference, each under its name?
+TEST(Explain, AxesOfAMeshAddUp) {
+  const Explained a = explained(gpt + "parallel: {tensor: 2, pipeline: 2}\n");
+  const Explained b =
+      explained(gpt + "parallel: {tensor: 4, pipeline: {stages: 4, schedule: interleaved}}\n");
+  const auto axes = axis_changes(a.scenario, a.points[0], b.scenario, b.points[0], {}, {});
+  ASSERT_EQ(axes.size(), 2u);
+  EXPECT_EQ(axes[0].change, "tensor 2 -> 4");
+  EXPECT_EQ(axes[1].change, "pipeline 2 1f1b -> 4 interleaved x2");
+  double whole = 0, by_axis = 0;
+  for (const auto& part :
+       difference(a.predictions[0], a.points[0], b.predictions[0], b.points[0])) {
+    whole += part.after - part.before;
+  }
+  for (const AxisChange& axis : axes) by_axis += axis.seconds;
+  EXPECT_NEAR(by_axis, whole, 1e-9 * std::abs(whole));
+  EXPECT_TRUE(axis_changes(a.scenario, a.points[0], a.scenario, a.points[0], {}, {}).empty());
+}
+
+// A longer pipeline of as many micro-batches waits more.
+TEST(Explain, MoreStagesAreMoreBubble) {
+  std::string few_samples = gpt;
+  few_samples.replace(few_samples.find("global: 32"), 10, "global: 16");
+  const Explained a = explained(gpt + "parallel: {pipeline: 2}\n");
+  const Explained b = explained(few_samples + "parallel: {pipeline: 8}\n");
+  const Explained few = explained(few_samples + "parallel: {pipeline: 2}\n");
+  const auto axes = axis_changes(few.scenario, few.points[0], b.scenario, b.points[0], {}, {});
+  ASSERT_EQ(axes.size(), 1u);
+  EXPECT_EQ(axes[0].change, "pipeline 2 1f1b -> 8 1f1b");
+  EXPECT_EQ(axes[0].mostly, "waiting for other stages of the pipeline");
+  EXPECT_GT(axes[0].seconds, 0);
+  // Axes that do not divide alone are one change: 16 GPUs are no replica of 2 x 16.
+  const Explained c = explained(gpt + "parallel: {tensor: 16}\n");
+  const auto both = axis_changes(a.scenario, a.points[0], c.scenario, c.points[0], {}, {});
+  ASSERT_EQ(both.size(), 1u);
+  EXPECT_EQ(both[0].change, "tensor 1 -> 16, pipeline 2 1f1b -> 1");
+}
+
 std::map<std::string, double> sensitivity_map(const Explained& e, std::size_t i) {
   std::map<std::string, double> map;
   for (const auto& s : sensitivities(e.scenario, e.points[i], {}, {})) map[s.input] = s.step_change;

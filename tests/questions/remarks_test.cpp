@@ -3,6 +3,8 @@
 // options_test.cpp.)
 #include <fstream>
 
+#include "core/units.hpp"
+#include "costs/collective.hpp"
 #include "costs/profile.hpp"
 #include "questions/run.hpp"
 #include "scenario/helpers.hpp"
@@ -58,6 +60,56 @@ TEST(Remarks, WhatIsLearntIsAnEffectWhereItIsAskedFor) {
   const std::string decay = "optimizer: {weight_decay: 1e-4, implementation: fused}\n";
   EXPECT_THAT(warnings(decay), Contains(HasSubstr("optimizer.weight_decay has no effect")));
   EXPECT_THAT(warnings(decay + asked), Not(Contains(HasSubstr("optimizer.weight_decay"))));
+}
+
+const std::string gpt =
+    "model: gpt\nmodel_parameters: {layers: 8, hidden: 1024, heads: 16, sequence: 1024, "
+    "vocabulary: "
+    "51200}\nprecision: amp-bf16\n";
+
+// Is tensor parallelism over nodes named with what its exchanges cost?
+TEST(Remarks, TensorRanksOnSeveralNodesHaveTheirPrice) {
+  const std::string job = gpt + "gpus: 32\nbatch: {global: 32, micro: 4}\n";
+  EXPECT_THAT(warnings(job + "parallel: {tensor: 8}\n"),
+              Not(Contains(HasSubstr("leaves the nodes"))));
+  const std::string wide = job + "parallel: {tensor: {size: 16, split_loss: true}}\n";
+  ASSERT_THAT(warnings(wide),
+              Contains(HasSubstr("tensor parallelism over 16 GPUs leaves the nodes of 8")));
+  const auto priced = [](const std::string& text) {
+    for (const std::string& remark : warnings(text)) {
+      const std::size_t from = remark.find("exchanges take "), to = remark.find(" of every step");
+      if (from == std::string::npos) continue;
+      return parse_quantity(remark.substr(from + 15, to - from - 15), Dimension::seconds);
+    }
+    return 0.0;
+  };
+  // Four micro-batches, 8 blocks: two all-reduces forward and two backward in each at least, of 4 samples of
+  // 1024 x 1024 numbers of 2 bytes; embedding and loss have theirs besides.
+  const Point point = expand(scenario_of(wide)).front();
+  const double least = 4 * 8 * 4 *
+                       collective_cost(point.job.machine, {.ranks_per_node = 8, .nodes = 2},
+                                       Collective::all_reduce, 4.0 * 1024 * 1024 * 2)
+                           .seconds();
+  EXPECT_GT(priced(wide), least);
+  EXPECT_LT(priced(wide), 2 * least);
+  std::string doubled = wide;
+  doubled.replace(doubled.find("global: 32"), 10, "global: 64");
+  EXPECT_NEAR(priced(doubled), 2 * priced(wide), 0.02 * priced(doubled));  // as rounded in the text
+}
+
+// The bubble of p equal stages, v chunks on each and m micro-batches: (p - 1) / (m v + p - 1) of the step.
+TEST(Remarks, TooFewMicroBatchesNameTheBubble) {
+  const auto remarks_of = [](int micro_batches, const std::string& pipeline) {
+    return warnings(gpt + "gpus: 4\nbatch: {micro: 1, accumulation: " +
+                    std::to_string(micro_batches) + "}\nparallel: {pipeline: " + pipeline + "}\n");
+  };
+  EXPECT_THAT(remarks_of(2, "4"), Contains("ddp on 4 GPUs: 2 micro-batches do not fill 4 stages: "
+                                           "with equal stages, 60 % of the step is bubble"));
+  EXPECT_THAT(remarks_of(1, "4"), Contains(HasSubstr("75 % of the step is bubble")));
+  EXPECT_THAT(remarks_of(2, "{stages: 4, schedule: looped-bfs, chunks: 2}"),
+              Contains(HasSubstr("43 % of the step is bubble")));
+  EXPECT_THAT(remarks_of(4, "4"), Not(Contains(HasSubstr("bubble"))));
+  EXPECT_THAT(remarks_of(8, "4"), Not(Contains(HasSubstr("bubble"))));
 }
 
 TEST(Remarks, APartOfANodeIsPricedAsSuch) {

@@ -67,6 +67,37 @@ TEST_F(Sweep, RowsAreTheAnswersOfARun) {
   }
 }
 
+// Are the meshes of a grid rows, with those that do not divide among them?
+TEST_F(Sweep, MeshesAreRowsOrSayWhatDoesNotDivide) {
+  const std::string text =
+      "name: m\nmodel: gpt\nmodel_parameters: {layers: 6, hidden: 256, heads: 4, sequence: 128, "
+      "vocabulary: 51200}\nbatch: {global: 16, micro: 1}\nprecision: amp-bf16\nplatform: "
+      "dgx-a100-80gb\ngpus: 16\nstrategies: [ddp]\nsimulation: {steps: 4}\n";
+  const auto rows =
+      rows_of(swept({"parallel.tensor=1,2,4,8", "parallel.pipeline.stages=1,2,4,8"}, {}, text));
+  ASSERT_EQ(rows.size(), 16U);
+  for (const Json& row : rows) {
+    const std::int64_t tensor = row["set"]["parallel.tensor"];
+    const std::int64_t stages = row["set"]["parallel.pipeline.stages"];
+    const bool divides = tensor <= 4 && stages <= 6 && tensor * stages <= 16;
+    EXPECT_EQ(row["kind"], divides ? "answer" : "refused") << row;
+    if (divides) {
+      EXPECT_EQ(row["tp"], tensor);
+      EXPECT_EQ(row["pp"], stages);
+      EXPECT_EQ(row["dp"], 16 / (tensor * stages));
+      Scenario scenario = read_scenario_text(text, "s.yaml");
+      scenario.parallel.tensor.size = tensor;
+      scenario.parallel.pipeline.stages = stages;
+      const Prediction p = predict_each(scenario, expand(scenario)).predictions.at(0);
+      EXPECT_EQ(row["step_s"], p.step_seconds);
+    } else {
+      const std::string reason = row["reason"];
+      const char* says = tensor * stages > 16 ? "whole replicas" : tensor == 8 ? "heads" : "blocks";
+      EXPECT_THAT(reason, HasSubstr(says));
+    }
+  }
+}
+
 // Is a grid of more points than can be simulated refused, and can some of them be drawn?
 TEST_F(Sweep, AGridTooLargeToSimulateIsDrawnFrom) {
   const std::string scenario = folder_.write("s.yaml", small_scenario);

@@ -1,0 +1,157 @@
+// Adds up layers by stage.
+#include "sweep/mesh_bounds.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "costs/optimizer.hpp"
+#include "parallel/schedule.hpp"
+#include "points/measured.hpp"
+#include "strategies/common/mesh_groups.hpp"
+#include "strategies/common/network.hpp"
+#include "workload/partition.hpp"
+
+namespace lockstep {
+
+namespace {
+
+// The same work without the pipeline: on the GPUs of one stage, which hold all layers.
+Scenario without_pipeline(const Scenario& job) {
+  Scenario alone = job;
+  alone.gpus = {job.gpus.front() / static_cast<int>(job.parallel.pipeline.stages)};
+  alone.parallel.pipeline = {};
+  alone.stragglers = {};  // least_step_seconds() says whether they leave a bound
+  alone.faults.reset();
+  return alone;
+}
+
+// Bytes for each parameter of a rank's layers: of the parameter with its optimizer's state, and of its
+// gradient; all of them, or shares.
+struct Held {
+  double dense = 0, expert = 0;
+  double dense_gradient = 0, expert_gradient = 0;
+};
+
+Held held_by(const Point& point, const StrategyOptions& strategy) {
+  const Job& job = point.job;
+  const double element = parameter_bytes(point.precision);
+  const double state = optimizer_state_bytes(job.optimizer, point.precision);
+  const double copies = job.mesh.copies();
+  const double expert_copies = std::max(copies, double{1} * job.mesh.expert_copies());
+  if (std::holds_alternative<FsdpOptions>(strategy)) {
+    return {(element + state) / copies, (element + state) / expert_copies, element / copies,
+            element / expert_copies};
+  }
+  if (std::holds_alternative<ZeroOptions>(strategy)) {
+    return {element + state / copies, element + state / expert_copies, element, element};
+  }
+  return {element + state, element + state, element, element};
+}
+
+// The fewest micro-batches that wait for their backward at a rank's fullest moment, of all its chunks.
+std::vector<int> fewest_in_flight(PipelineSchedule schedule, const PipelineShape& shape) {
+  if (shape.stages == 1) return {1};
+  std::vector<int> counts;
+  for (const RankProgram& program : programs_of(schedule, settled_shape(schedule, shape))) {
+    counts.push_back(in_flight(program).until_input);
+  }
+  return counts;
+}
+
+}  // namespace
+
+const MeshBounds::Sums& MeshBounds::sums_of(const Point& point) {
+  const Job& job = point.job;
+  const auto [known, is_new] = sums_.try_emplace({job.step, job.mesh.stage_gpus()});
+  Sums& sums = known->second;
+  if (!is_new) return sums;
+  const auto waited = [&](const std::vector<AxisExchange>& exchanges) {
+    double seconds = 0;
+    for (const AxisExchange& exchange : exchanges) {
+      if (exchange.beside != Beside::nothing) continue;
+      seconds += collective_cost(job.machine, axis_group(job, exchange.axis),
+                                 collective_of(exchange.kind), exchange.bytes)
+                     .seconds();
+    }
+    return seconds;
+  };
+  for (auto* list : {&sums.forward, &sums.backward, &sums.dense, &sums.expert, &sums.saved}) {
+    list->push_back(0);
+  }
+  std::set<int> storages;
+  const auto add = [](std::vector<double>& list, double more) {
+    list.push_back(list.back() + more);
+  };
+  for (std::size_t i = 0; i < job.step->layers.size(); ++i) {
+    const Layer& layer = job.step->layers[i];
+    const LayerCost cost = job.costs->layer(*job.step, i);
+    double dense = 0, expert = 0, saved = 0;
+    for (const SavedTensor& tensor : layer.saved) {
+      if (layer.checkpointed || tensor.weight_copy || tensor.produced_by < 0) continue;
+      if (storages.insert(tensor.storage).second) saved += tensor.bytes;
+    }
+    for (const Parameter& parameter : layer.parameters) {
+      if (parameter.trainable)
+        (parameter.expert ? expert : dense) += static_cast<double>(parameter.count);
+    }
+    add(sums.forward, cost.forward.busy + waited(layer.forward_exchanges));
+    add(sums.backward, cost.backward.busy + waited(layer.backward_exchanges));
+    add(sums.dense, dense);
+    add(sums.expert, expert);
+    add(sums.saved, saved);
+  }
+  return sums;
+}
+
+MeshBound MeshBounds::of(const Scenario& job) {
+  MeshBound bound;
+  const PipelineOptions& pipeline = job.parallel.pipeline;
+  const Scenario alone = without_pipeline(job);
+  const Point point = expand(alone, files_.of(alone), workloads_).front();
+  const int micro_batches = point.job.accumulation;
+  const PipelineShape shape{static_cast<int>(pipeline.stages), chunks_of(pipeline), micro_batches,
+                            0};
+  if (shape.stages > 1) {
+    const auto misfits = misfits_of(pipeline.schedule, shape);
+    if (!misfits.empty()) bound.refused = misfits.front().message;
+    if (!misfits.empty()) return bound;
+  }
+  const Sums& sums = sums_of(point);
+  std::vector<int> first = even_cuts(*point.job.step, pipeline, shape.parts(), job.parallel.where);
+  first.push_back(static_cast<int>(point.job.step->layers.size()));
+  const auto of_part = [&](const std::vector<double>& list, int part) {
+    const auto at = static_cast<std::size_t>(part);
+    return list[static_cast<std::size_t>(first[at + 1])] -
+           list[static_cast<std::size_t>(first[at])];
+  };
+  const Held held = held_by(point, job.strategies.front().options);
+  const std::vector<int> in_flight_of = fewest_in_flight(pipeline.schedule, shape);
+  double seconds = 0, before = 0;
+  for (int rank = 0; rank < shape.stages; ++rank) {
+    double work = 0, bytes = 0, gradients = 0, saved = std::numeric_limits<double>::infinity();
+    for (int part = 0; part < shape.parts(); ++part) {
+      if (place_of(pipeline.schedule, shape, part).rank != rank) continue;
+      const double dense = of_part(sums.dense, part), expert = of_part(sums.expert, part);
+      work += of_part(sums.forward, part) + of_part(sums.backward, part);
+      bytes += held.dense * dense + held.expert * expert;
+      gradients += held.dense_gradient * dense + held.expert_gradient * expert;
+      saved = std::min(saved, of_part(sums.saved, part));
+    }
+    saved *= in_flight_of[static_cast<std::size_t>(rank)];
+    seconds = std::max(seconds, before + micro_batches * work);
+    bound.bytes = std::max(bound.bytes, bytes + std::max(gradients, saved));
+    before += of_part(sums.forward, rank);
+    if (!splits_backward(pipeline.schedule)) before += of_part(sums.backward, rank);
+  }
+  Point asked = point;
+  asked.job.stragglers = job.stragglers;
+  const int gpus = job.gpus.front();
+  if (least_step_seconds(asked) > 0) bound.total = seconds * steps_of_run(job, point);
+  bound.capacity = point.job.machine.device.memory_bytes;
+  bound.dollars = bound.total / 3600 * point.job.machine.price_per_gpu_hour *
+                  rented_gpus(job, gpus, point.job.machine);
+  return bound;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,163 @@
+// Bounds all candidates on worker processes, then simulates the most promising.
+#include "sweep/mesh_search.hpp"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <utility>
+
+#include "points/fork_map.hpp"
+#include "sweep/candidates.hpp"
+#include "sweep/mesh_bounds.hpp"
+
+namespace lockstep {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* mesh_too_slow =
+    "a mesh that is slower for certain than the best on as many GPUs";
+constexpr const char* mesh_too_full = "a mesh that needs more memory for certain than the least";
+constexpr double most_silent_seconds = 600;  // seconds
+
+// Candidates that compute the same micro-batch: neighbours that differ in pipeline only.
+bool same_layers(const Candidate& a, const Candidate& b) {
+  const ParallelOptions &p = a.parallel, &q = b.parallel;
+  return a.base == b.base && a.gpus == b.gpus && p.tensor.size == q.tensor.size &&
+         p.context.size == q.context.size && p.expert.size == q.expert.size;
+}
+
+std::vector<MeshBound> bounds_of(const InputFiles& files, const std::vector<Candidate>& meshes,
+                                 const RunOptions& run) {
+  std::vector<std::size_t> begins;
+  for (std::size_t i = 0; i < meshes.size(); ++i) {
+    if (i == 0 || !same_layers(meshes[i - 1], meshes[i])) begins.push_back(i);
+  }
+  begins.push_back(meshes.size());
+  const auto bounds = std::make_shared<MeshBounds>(files);
+  const auto work = [&, bounds](std::size_t piece, const Report&) -> PoolAnswer {
+    Json list = Json::array();
+    for (std::size_t i = begins[piece]; i < begins[piece + 1]; ++i) {
+      MeshBound bound;
+      try {
+        bound = bounds->of(scenario_of(meshes[i]));
+      } catch (const ConfigError& error) {
+        bound.refused = error.diagnostics().front().message;
+      }
+      list.push_back({bound.total, bound.bytes, bound.dollars, bound.capacity, bound.refused});
+    }
+    return {list.dump(-1, ' ', false, Json::error_handler_t::replace)};
+  };
+  std::vector<MeshBound> all(meshes.size());
+  const ForkOptions fork{.workers = workers_of(run), .most_silence = most_silent_seconds};
+  const auto results = fork_map(begins.size() - 1, fork, work);
+  for (std::size_t piece = 0; piece + 1 < begins.size(); ++piece) {
+    Json list;
+    if (results[piece].ok) list = Json::parse(results[piece].output);
+    for (std::size_t i = begins[piece]; i < begins[piece + 1]; ++i) {
+      MeshBound& bound = all[i];
+      if (!results[piece].ok) bound.refused = results[piece].output;
+      if (!results[piece].ok) continue;
+      const Json& j = list[i - begins[piece]];
+      bound = {j[0], j[1], j[2], j[3], j[4]};
+    }
+  }
+  return all;
+}
+
+// The best so far, by platform and GPU count.
+class Best {
+ public:
+  explicit Best(bool by_memory) : by_memory_(by_memory) {}
+
+  double of(const Verdict& verdict) const { return by_memory_ ? verdict.device : verdict.total; }
+  double of(const MeshBound& bound) const { return by_memory_ ? bound.bytes : bound.total; }
+  void hear(const Candidate& candidate, const Judgement& judged, const RecommendOptions& options) {
+    if (!judged.verdict) return;
+    const Verdict& v = *judged.verdict;
+    if (options.deadline > 0 && v.total > options.deadline) return;
+    if (options.budget > 0 && v.dollars > options.budget) return;
+    const auto [best, is_new] = best_.try_emplace({candidate.platform, candidate.gpus}, of(v));
+    if (!is_new) best->second = std::min(best->second, of(v));
+  }
+  bool is_worse(const Candidate& candidate, const MeshBound& bound) const {
+    const auto best = best_.find({candidate.platform, candidate.gpus});
+    return best != best_.end() && of(bound) > best->second;
+  }
+
+ private:
+  bool by_memory_;
+  std::map<std::pair<std::string, int>, double> best_;
+};
+
+// Why a bound rules a candidate out by itself; "" = it does not.
+std::string rule_out(const MeshBound& bound, const RecommendOptions& options) {
+  const double most =
+      options.memory > 0 ? std::min(options.memory, bound.capacity) : bound.capacity;
+  if (bound.bytes > most) return too_large;
+  if (options.deadline > 0 && bound.total > options.deadline) return misses_deadline;
+  if (options.budget > 0 && bound.dollars > options.budget) return exceeds_budget;
+  return "";
+}
+
+}  // namespace
+
+JudgedMeshes judge_meshes(const InputFiles& files, const std::vector<Candidate>& meshes,
+                          const std::vector<Candidate>& plain,
+                          const std::vector<Judgement>& plain_judged,
+                          const RecommendOptions& options) {
+  JudgedMeshes answer;
+  answer.judged.resize(meshes.size());
+  answer.counts.looked_at = meshes.size();
+  if (meshes.empty()) return answer;
+  const std::vector<MeshBound> bounds = bounds_of(files, meshes, options.run);
+  Best best(options.by == RankBy::memory);
+  for (std::size_t i = 0; i < plain.size(); ++i) best.hear(plain[i], plain_judged[i], options);
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < meshes.size(); ++i) {
+    std::string& why = answer.judged[i].left_out;
+    why = bounds[i].refused.empty() ? rule_out(bounds[i], options)
+                                    : "cannot be: " + bounds[i].refused;
+    if (why.empty()) order.push_back(i);
+    if (!bounds[i].refused.empty()) ++answer.counts.refused;
+  }
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return best.of(bounds[a]) < best.of(bounds[b]);
+  });
+
+  const auto judge = std::make_shared<Judge>(files, options);
+  const PoolWork work = [&meshes, judge](std::size_t i, const Report& report) -> PoolAnswer {
+    return judgements_text({judge->judge(scenario_of(meshes[i]), Judge::never, report)});
+  };
+  const auto workers = static_cast<std::size_t>(workers_of(options.run));
+  Pool pool({.workers = workers_of(options.run), .most_silence = most_silent_seconds}, work);
+  std::size_t next = 0;
+  while (next < order.size() || pool.unanswered() > 0) {
+    for (; next < order.size() && pool.unanswered() < 2 * workers; ++next) {
+      const std::size_t i = order[next];
+      if (best.is_worse(meshes[i], bounds[i])) {
+        answer.judged[i].left_out = options.by == RankBy::memory ? mesh_too_full : mesh_too_slow;
+        continue;
+      }
+      ++answer.counts.simulated;
+      pool.add({i});
+    }
+    if (pool.unanswered() == 0) continue;
+    for (const PoolResult& result : pool.collect(1)) {
+      Judgement& judged = answer.judged[result.index];
+      judged =
+          result.ok ? read_judgements(result.text).front() : Judgement{std::nullopt, result.text};
+      best.hear(meshes[result.index], judged, options);
+    }
+    if (options.run.progress) {
+      options.run.progress({.done = next, .all = order.size(), .point = "", .fraction = 0});
+    }
+  }
+  const MeshCounts& counts = answer.counts;
+  answer.counts.ruled_out = counts.looked_at - counts.refused - counts.simulated;
+  return answer;
+}
+
+}  // namespace lockstep
