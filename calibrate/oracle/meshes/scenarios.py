@@ -62,7 +62,7 @@ def of_titan(job):
             "model_parameters": {**(llama if get["model"] == "llama3" else {}), "layers": get["layers"], "fused_norm": 1, "upcast_loss": 1},
             "input": {"sequence": get["sequence"]}, "batch": {"micro": get["batch"], "accumulation": get["micro_batches"]},
             **recomputation(get["checkpoint"]), "parallel": parallel,
-            "strategies": [{"fsdp": {"version": 2, "wrap": {"policy": "block"}}} if get["dp"] * get["cp"] > 1 else "ddp"]}
+            "strategies": [{"fsdp": {"version": 2, "wrap": {"policy": "block_and_ends"}}}]}
 
 
 def of_mcore(job):
