@@ -103,8 +103,11 @@ struct ScoreRule {
   bool causal = false;
   bool dropout = false;
   bool fused_softmax = false;  // Megatron-LM's kernel, see docs/model-format.md
-  int additions = 0;           // of biases and masks to the scores
-  bool learned_bias = false;   // the last of these has a gradient: a sum over the samples
+  bool upcast = false;         // the softmax is one of fp32 copies of the scores
+  bool one_product =
+      false;          // gives queries, keys and values, of which rotary positions make copies
+  int additions = 0;  // of biases and masks to the scores
+  bool learned_bias = false;  // the last of these has a gradient: a sum over the samples
 };
 // Writes that attention into `layer`, whose output it does not declare: `out` bytes.
 void emit_scores(LayerWriter& layer, const Heads& heads, const ScoreRule& rule, double out);

@@ -116,6 +116,9 @@ Value plain(const OpCall& call, LayerWriter& layer, const Heads& heads, bool cau
   ScoreRule rule;
   rule.causal = causal;
   rule.fused_softmax = call.integer("fused_softmax") != 0;
+  rule.upcast = call.integer("upcast_softmax") != 0;
+  rule.one_product =
+      call.inputs.size() == 3 && call.step.options().parallel.tensor.shared_exchanges;
   rule.dropout = call.integer("dropout") != 0;
   rule.learned_bias = call.integer("learned_bias") != 0;
   rule.additions = call.integer("alibi") != 0 || rule.learned_bias ? 1 : 0;
@@ -194,7 +197,7 @@ void emit_scores(LayerWriter& layer, const Heads& heads, const ScoreRule& rule, 
   const double matrix = count * step.matmul_bytes();
   const bool megatron = rule.fused_softmax;
   const bool masks = rule.causal && !megatron;
-  const double wide = step.autocast() && !megatron ? 4 * count : matrix;
+  const double wide = (step.autocast() || rule.upcast) && !megatron ? 4 * count : matrix;
   const bool casts = wide != matrix;
   const auto elementwise = [&](bool wanted, double read, double written, double flops) {
     if (wanted) layer.forward(KernelKind::elementwise, read, written, flops);
@@ -243,7 +246,8 @@ void emit_scores(LayerWriter& layer, const Heads& heads, const ScoreRule& rule, 
   if (!megatron) {
     layer.save_new("query", queries);
     layer.save_new("key", queries);
-    layer.save_new("value", out);
+    // A part of the product that gave all three, which stays as long (mcore.py).
+    layer.save_new("value", rule.one_product ? 2 * queries + out : out);
   }
   layer.save_new("softmax", wide);
   if (rule.dropout) layer.save_new("mask", count);
@@ -262,6 +266,7 @@ std::vector<OpSpec> attention_ops() {
         {"learned_bias", T::flag, false, 0},
         {"relative_buckets", T::integer, false, 0, 0, 65535},
         {"fused_softmax", T::flag, false, 0},
+        {"upcast_softmax", T::flag, false, 0},
         {"dropout", T::flag, false, 0},
         {"tokens_first", T::flag, false, 0},
         {"value_size", T::integer, false, not_given, 1}},

@@ -181,10 +181,12 @@ Value cross_entropy(const OpCall& call) {
   layer.save_new("log_softmax", bytes);
   if (casts) layer.save_new("log_softmax_full", likelihoods);
   const bool split = call.input().placement.features == Placement::Features::split;
-  const bool copies = step.options().parallel.tensor.copies;
-  // Megatron-LM's split loss turns an fp32 copy of the logits into exponentials, the softmax and its
-  // gradient, all in place (tensor_parallel/cross_entropy.py).
-  if (!split || copies) layer.workspace(upcast ? bytes : 0, upcast ? 2 * bytes : likelihoods);
+  const TensorOptions& tensor = step.options().parallel.tensor;
+  const bool copies = tensor.copies;
+  // Megatron-LM's split loss, which is that of a single rank, too, turns an fp32 copy of the logits into
+  // exponentials, the softmax and its gradient, all in place (tensor_parallel/cross_entropy.py).
+  const bool in_place = !copies && (split || (tensor.split_loss && tensor.size == 1));
+  if (!in_place) layer.workspace(upcast ? bytes : 0, upcast ? 2 * bytes : likelihoods);
   // PyTorch's has exponentials beside the shifted logits, and in backward their sum with the likelihoods'
   // gradient beside both (torch/distributed/tensor/parallel/loss.py).
   if (split && copies) layer.workspace(bytes, bytes);

@@ -6,15 +6,18 @@ usage: fuzz_scenarios.py LOCKSTEP SECONDS [SEED]
 Options are drawn from the program's own JSON Schema, so that a new one is fuzzed without a line here. Every
 run must end with exit code 0, 2 (refused) or 3 (does not fit), and every row must keep the invariants. Some
 of the accepted scenarios are run again changed in one thing that has a known effect (metamorphic pairs): no
-jitter, more bandwidth, a faster device, twice the data, another number of processes. A finding prints one
-line and keeps the scenario's file; exit code 1 if there was one.
+jitter, more bandwidth, a faster device, twice the data, another number of processes. Every third scenario is
+a mesh with laws of its own (mesh_scenarios.py); MESHES=1 in the environment draws meshes only. A finding
+prints one line and keeps the scenario's file; exit code 1 if there was one.
 """
 import copy, csv, io, json, math, os, pathlib, random, re, shutil, subprocess, sys, tempfile, time
 
 import yaml
 
+import mesh_scenarios
+
 PARTS = ["data_loading_s", "forward_s", "backward_s", "optimizer_s", "copies_s", "exposed_communication_s",
-         "host_bound_s", "waiting_s"]
+         "host_bound_s", "waiting_s", "bubble_s"]
 MODELS = ["alexnet", "bert-base", "convnext_tiny", "convnext_large", "densenet121", "efficientnet_b0",
           "efficientnet_v2_l", "gpt2", "gpt2-medium", "gpt2-xl", "lenet5", "llama3.2-1b", "mlp", "mobilenet_v2",
           "mobilenet_v3_large", "mpt-125m", "resnet18", "resnet50", "resnet152", "resnext50_32x4d",
@@ -45,7 +48,7 @@ class Fuzzer:
         self.schema = json.loads(subprocess.run([program, "schema", "scenario"], capture_output=True, text=True,
                                                 check=True).stdout)
         self.data = pathlib.Path(os.environ.get("LOCKSTEP_DATA") or pathlib.Path(__file__).parents[2])
-        self.runs = self.refused = self.findings = 0
+        self.runs = self.refused = self.findings = self.meshes = self.misfits = 0
 
     # --- drawing
 
@@ -267,6 +270,43 @@ class Fuzzer:
         (self.root / file).write_text(yaml.safe_dump(changed, sort_keys=False))
         return f"./{file}"
 
+    # --- meshes
+
+    def mesh(self, number):
+        s, divides = mesh_scenarios.mesh_scenario(self)
+        self.meshes += 1
+        file, code, rows, errors = self.run(s, f"{number}.yaml")
+        why = self.check(code, rows, errors)
+        if not divides and code != 2:
+            why = why or [f"exit {code} for a mesh that does not divide"]
+        self.refused += code == 2
+        self.misfits += divides and code == 2
+        if not why and code in (0, 3):
+            done = subprocess.run([self.program, "run", str(file), "--json", "-j", "1"], capture_output=True, text=True, timeout=120)
+            why = mesh_scenarios.stage_faults(done.stdout, s["parallel"].get("pipeline", {}).get("stages", 1))
+        if why:
+            self.report(file, s, why)
+            return
+        if code == 0:
+            name, first, second, holds = self.pick(mesh_scenarios.mesh_laws(self, s))
+            why = self.pair(number, name, first, second, holds)
+            if why:
+                self.report(file, s, why)
+                return
+        file.unlink()
+
+    def pair(self, number, name, first, second, holds):
+        """-> faults of two scenarios and of their step times; their files stay where there are any."""
+        one, code1, rows1, errors1 = self.run(first, f"{number}-one.yaml")
+        other, code2, rows2, errors2 = self.run(second, f"{number}-other.yaml")
+        why = self.check(code1, rows1, errors1) + self.check(code2, rows2, errors2)
+        if not why and rows1 and rows2 and not holds(float(rows1[0]["step_s"]), float(rows2[0]["step_s"])):
+            why = [f"{name}: {rows1[0]['step_s']} and {rows2[0]['step_s']} s ({one}, {other})"]
+        if not why:
+            one.unlink()
+            other.unlink()
+        return why
+
     # --- one scenario after the other
 
     def report(self, file, scenario, why):
@@ -299,17 +339,10 @@ class Fuzzer:
                 other.unlink()
         laws = list(self.laws(s)) if code == 0 and self.rnd.random() < .3 else []
         if laws:
-            name, first, second, holds = self.rnd.choice(laws)
-            one, code1, rows1, errors1 = self.run(first, f"{number}-one.yaml")
-            other, code2, rows2, errors2 = self.run(second, f"{number}-other.yaml")
-            why = self.check(code1, rows1, errors1) + self.check(code2, rows2, errors2)
-            if not why and rows1 and rows2 and not holds(float(rows1[0]["step_s"]), float(rows2[0]["step_s"])):
-                why = [f"{name}: {rows1[0]['step_s']} and {rows2[0]['step_s']} s ({one}, {other})"]
+            why = self.pair(number, *self.rnd.choice(laws))
             if why:
                 self.report(file, s, why)
                 return
-            one.unlink()
-            other.unlink()
         if code == 0 and self.rnd.random() < .05:
             _, _, rows, _ = self.run(s, f"{number}.yaml")
             _, _, again, _ = self.run(s, f"{number}.yaml", processes=2)
@@ -358,9 +391,12 @@ def main():
     begin = time.monotonic()
     number = 0
     while time.monotonic() - begin < float(sys.argv[2]):
-        fuzzer.one(number)
+        (fuzzer.mesh if number % 3 == 2 or os.environ.get("MESHES") else fuzzer.one)(number)
         number += 1
-    print(f"seed {seed}: {number} scenarios, {fuzzer.runs} runs, {fuzzer.refused} refused, "
+    if fuzzer.meshes > 50 and fuzzer.misfits > fuzzer.meshes / 4:
+        fuzzer.findings += 1
+        print(f"{fuzzer.misfits} of {fuzzer.meshes} meshes are refused: they are to divide")
+    print(f"seed {seed}: {number} scenarios, {fuzzer.runs} runs, {fuzzer.refused} refused, {fuzzer.meshes} meshes, {fuzzer.misfits} of them refused that were to divide, "
           f"{fuzzer.findings} findings, {time.monotonic() - begin:.0f} s")
     if not fuzzer.findings:
         shutil.rmtree(fuzzer.root)

@@ -87,6 +87,28 @@ TEST(Units, NestedBlocksKeepTheirOwnParameters) {
   EXPECT_EQ(units[1].elements(), 7);
 }
 
+// torchtitan's: what comes before the blocks is freed after forward, norm and head are not.
+TEST(Units, OfBlocksAndEndsLeaveTheRootNothing) {
+  TrainingStep step = transformer();
+  step.layers.back() = layer("head", "", {{100, 8}});
+  const auto units = make_units(step, {WrapPolicy::block_and_ends, 0});
+  ASSERT_EQ(names(units), (std::vector<std::string>{"embedding", "h.0", "h.1", "norm"}));
+  for (const FsdpUnit& unit : units) {
+    EXPECT_FALSE(unit.root) << unit.module;
+    EXPECT_EQ(unit.stays, unit.module == "norm") << unit.module;
+  }
+  EXPECT_EQ(units[0].last, 0);
+  EXPECT_EQ(units[3].layers, (std::vector<int>{6, 7}));
+  EXPECT_EQ(units[3].elements(), 808);
+}
+
+TEST(Units, OfBlocksAndATiedHeadKeepItInTheRoot) {
+  TrainingStep step = transformer();
+  step.layers.back().tied_layer = 0;
+  EXPECT_EQ(names(make_units(step, {WrapPolicy::block_and_ends, 0})),
+            (std::vector<std::string>{"", "h.0", "h.1"}));
+}
+
 TEST(Units, PolicyNoneIsOneUnit) {
   const auto units = make_units(transformer(), {WrapPolicy::none, 0});
   ASSERT_EQ(units.size(), 1u);
@@ -157,8 +179,9 @@ RC_GTEST_PROP(UnitProperties, EveryParameterIsOwnedOnce, ()) {
                                          : std::vector<std::vector<std::int64_t>>{}));
     total += static_cast<double>(size);
   }
-  const auto policy = *rc::gen::element(WrapPolicy::automatic, WrapPolicy::block, WrapPolicy::size,
-                                        WrapPolicy::none);
+  const auto policy =
+      *rc::gen::element(WrapPolicy::automatic, WrapPolicy::block, WrapPolicy::block_and_ends,
+                        WrapPolicy::size, WrapPolicy::none);
   const auto least = *rc::gen::inRange(0, 2000);
   const auto units = make_units(step, {policy, static_cast<double>(least)});
   double owned = 0;

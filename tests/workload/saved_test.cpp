@@ -99,6 +99,52 @@ TEST(SavedActivations, FusedAttentionKeepsNoScores) {
   }));
 }
 
+// Megatron-core without fused kernels (calibrate/oracle/meshes/mcore.py): an fp32 softmax, the weights that
+// multiply the values in the products' type, and a value that is a part of the fused product of all three.
+TEST(SavedActivations, OfMegatronsPlainAttention) {
+  StepOptions options;
+  options.precision = Precision::pure_bf16;
+  options.fused_attention = false;
+  options.sequence = 64;
+  const std::string projection = R"(
+  - linear: {out: 32, bias: false}
+    name: )";
+  const std::string text =
+      "input: {tokens: 64}\nlayers:\n  - embedding: {rows: 100, features: 32}\n    name: words" +
+      projection + "q\n    from: words" + projection + "k\n    from: words" + projection +
+      "v\n    from: words" + R"(
+  - attention: {heads: 4, causal: true, upcast_softmax: true}
+    name: attention
+    from: [q, k, v]
+  - linear: {out: 100, bias: false}
+  - cross_entropy:
+)";
+  const double scores = 4 * 64 * 64, part = 2 * 64 * 32;
+  for (const bool one_product : {false, true}) {
+    options.parallel.tensor.shared_exchanges = one_product;
+    double sum = 0;
+    for (const SavedTensor& saved : find_layer(build_text(text, options), "attention").saved) {
+      sum += saved.bytes;
+    }
+    EXPECT_EQ(sum, (4 + 2) * scores + (one_product ? 5 : 3) * part);
+  }
+}
+
+// Megatron-LM's loss of split logits works in place, on a single tensor rank as on many.
+TEST(SavedActivations, OfMegatronsLossAreWorkedOnInPlace) {
+  StepOptions options;
+  options.precision = Precision::pure_bf16;
+  options.parameters = {{"upcast_loss", 1}};
+  const auto workspace = [&](bool split_loss, bool copies) {
+    options.parallel.tensor.split_loss = split_loss;
+    options.parallel.tensor.copies = copies;
+    return build_step(*load_model("megatron-gpt"), options).layers.back().backward_workspace_bytes;
+  };
+  EXPECT_EQ(workspace(true, false), 0);
+  EXPECT_GT(workspace(false, false), 0);
+  EXPECT_EQ(workspace(true, true), workspace(false, false));
+}
+
 // Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models", section 4.1:
 // a transformer layer in 16 bits with dropout keeps s*b*h*(34 + 5*a*s/h) bytes.
 TEST(SavedActivations, EqualKorthikantisFormula) {

@@ -10,11 +10,12 @@ for those in UNMODELLED), or fewer than 89 % of the reserved figures are in thei
 """
 import argparse
 import json
-import os
 import pathlib
 import subprocess
 import sys
 import tempfile
+
+from stub import stub_environment
 
 HERE = pathlib.Path(__file__).resolve().parent
 LANGUAGE = ("gpt", "llama", "mistral")
@@ -82,18 +83,8 @@ class Genuine:
     """PyTorch on the stub; `events`: done (the fastest GPU) or late (the slowest)."""
 
     def __init__(self, python, events):
-        folder = pathlib.Path(tempfile.mkdtemp())
-        site = subprocess.run([python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"], check=True,
-                              capture_output=True, text=True).stdout.strip()
-        include = next(pathlib.Path(site, "nvidia").rglob("cuda_runtime_api.h")).parent
-        library = folder / "libcuda_stub.so"
-        subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-w", f"-I{include}", str(HERE / "cuda_stub.c"), "-o", str(library)],
-                       check=True)
-        (folder / "libcuda.so.1").symlink_to(library)
-        environment = dict(os.environ, LD_PRELOAD=str(library), LD_LIBRARY_PATH=str(folder), STUB_EVENTS=events,
-                           STUB_MEMORY=str(10**12), OMP_NUM_THREADS="1", KINETO_LOG_LEVEL="99")
         self.process = subprocess.Popen([python, str(HERE / "peak.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL, text=True, env=environment)
+                                        stderr=subprocess.DEVNULL, text=True, env=stub_environment(python, events))
 
     def ask(self, job):
         self.process.stdin.write(json.dumps(job) + "\n")

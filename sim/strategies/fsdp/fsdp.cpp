@@ -85,9 +85,8 @@ std::vector<std::string> notes(const Job& job, const FsdpOptions& wanted,
   }
   const bool blocks = std::any_of(job.step->layers.begin(), job.step->layers.end(),
                                   [](const Layer& layer) { return !layer.block.empty(); });
-  const bool by_block =
-      wanted.wrap.policy == WrapPolicy::block ||
-      (wanted.wrap.policy == WrapPolicy::automatic && wanted.wrap.min_parameters <= 0);
+  const bool by_block = wanted.wrap.by_block() || (wanted.wrap.policy == WrapPolicy::automatic &&
+                                                   wanted.wrap.min_parameters <= 0);
   if (by_block && !blocks) {
     result.push_back(fmt::format("the model has no repeated blocks: wrapped by size into {} unit{}",
                                  layout.units.size(), layout.units.size() == 1 ? "" : "s"));

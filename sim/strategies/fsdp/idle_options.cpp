@@ -21,7 +21,7 @@ std::vector<IdleOption> Fsdp::idle_options(const Job& job) const {
   const bool blocks = std::any_of(job.step->layers.begin(), job.step->layers.end(),
                                   [](const Layer& layer) { return !layer.block.empty(); });
   idle.idle_if("wrap.min_parameters", o.wrap.min_parameters != 0,
-               o.wrap.policy == WrapPolicy::none || (o.wrap.policy == WrapPolicy::block && blocks),
+               o.wrap.policy == WrapPolicy::none || (o.wrap.by_block() && blocks),
                o.wrap.policy == WrapPolicy::none ? "the whole model is one unit"
                                                  : "the units are the model's repeated blocks");
   idle.idle_if("sync_every_micro_batch", !o.sync_every_micro_batch, job.accumulation == 1,

@@ -23,19 +23,24 @@ struct EnumNames<BackwardPrefetch> {
 };
 // Which modules become FSDP units of their own (strategies/fsdp/units.hpp).
 enum class WrapPolicy {
-  automatic,  // size when min_parameters is given, else block
-  block,      // every repeated block; models without blocks fall back to `size`
-  size,       // PyTorch's size_based_auto_wrap_policy
-  none,       // the whole model is one unit
+  automatic,       // size when min_parameters is given, else block
+  block,           // every repeated block; models without blocks fall back to `size`
+  block_and_ends,  // and the layers before them, and those after them (torchtitan)
+  size,            // PyTorch's size_based_auto_wrap_policy
+  none,            // the whole model is one unit
 };
 template <>
 struct EnumNames<WrapPolicy> {
-  static constexpr std::array names{"automatic", "block", "size", "none"};
+  static constexpr std::array names{"automatic", "block", "block_and_ends", "size", "none"};
 };
 
 struct WrapOptions {
   WrapPolicy policy = WrapPolicy::automatic;
   double min_parameters = 0;  // 0 = 1e8, the default of size_based_auto_wrap_policy
+
+  bool by_block() const {
+    return policy == WrapPolicy::block || policy == WrapPolicy::block_and_ends;
+  }
 };
 
 struct FsdpOptions {
@@ -69,9 +74,11 @@ struct FsdpOptions {
 
 template <class Visitor>
 void describe(Visitor& v, WrapOptions& o) {
-  v.field("policy", o.policy,
-          "Which modules become units: repeated blocks, by size, or only the whole model; "
-          "automatic: by size when min_parameters is given, else blocks.");
+  v.field(
+      "policy", o.policy,
+      "Which modules become units: repeated blocks, these and the layers before and after them, "
+      "by size, or only the whole model; automatic: by size when min_parameters is given, else "
+      "blocks.");
   v.field("min_parameters", o.min_parameters,
           "Smallest unit of the size policy; 0 = 100M, PyTorch's default.",
           {.unit = Dimension::count, .min = 0, .max = 1e15});

@@ -45,7 +45,7 @@ FsdpOrder::FsdpOrder(const FsdpLayout& layout, const HookPlaces& hooks)
   for (const FsdpUnit& unit : layout.units) {
     units_.push_back(
         {.trains = unit.trainable_tensors() > 0,
-         .frees_after_forward = sharded_ && !unit.root && !keeps_parameters_ && !once_a_step_});
+         .frees_after_forward = sharded_ && !unit.stays && !keeps_parameters_ && !once_a_step_});
   }
   for (std::size_t layer = hooks.after_backward.size(); layer-- > 0;) {
     for (const int u : hooks.after_backward[layer]) backward_order_.push_back(u);

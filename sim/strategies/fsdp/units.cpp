@@ -101,7 +101,7 @@ Modules wrapped_modules(const TrainingStep& step, const WrapOptions& wrap) {
     policy = wrap.min_parameters > 0 ? WrapPolicy::size : WrapPolicy::block;
   }
   if (policy == WrapPolicy::none) return {};
-  if (policy == WrapPolicy::block) {
+  if (policy == WrapPolicy::block || policy == WrapPolicy::block_and_ends) {
     auto blocks = block_modules(step);
     if (!blocks.empty()) return blocks;
   }
@@ -149,10 +149,32 @@ void add_parameters(const Layer& layer, int index, const std::string& module, Un
   }
 }
 
+// The unit of layer `index`, which is before or after the blocks; its key. Backward begins with the layers
+// after them, which stay gathered (torchtitan, distributed/fsdp.py).
+std::string end_unit(const Layer& layer, int index, bool after, Units& units) {
+  const std::string key = after ? " head" : " embedding";
+  FsdpUnit& unit = units[key];
+  if (unit.module.empty()) {
+    unit.module = layer.name;
+    unit.first = index;
+    unit.stays = after;
+  }
+  unit.last = index;
+  return key;
+}
+
 // The units of layers [begin, end), which have a root of their own.
-void add_units(const TrainingStep& step, const Modules& modules, int begin, int end,
+void add_units(const TrainingStep& step, const Modules& modules, bool ends, int begin, int end,
                std::vector<FsdpUnit>& result) {
   Units units;
+  int first_block = end, last_block = begin - 1;
+  for (int i = begin; i < end; ++i) {
+    if (step.layers[i].block.empty()) continue;
+    first_block = std::min(first_block, i);
+    last_block = i;
+  }
+  // A part without blocks is the embedding alone, or the head and the loss.
+  if (first_block == end && step.layers[end - 1].is_loss) first_block = begin;
   for (int i = begin; i < end; ++i) {
     const Layer& layer = step.layers[i];
     const std::string_view innermost = innermost_module(layer, modules);
@@ -169,12 +191,15 @@ void add_units(const TrainingStep& step, const Modules& modules, int begin, int 
       }
     }
     if (layer.parameters.empty()) continue;
-    add_parameters(layer, i, std::string(innermost), units);
+    const bool is_end = ends && innermost.empty() && (i < first_block || i > last_block);
+    add_parameters(layer, i,
+                   is_end ? end_unit(layer, i, i >= first_block, units) : std::string(innermost),
+                   units);
   }
   for (auto& [module, unit] : units) {
     if (unit.parameters.empty()) continue;
     if (module.empty()) {
-      unit.root = true;
+      unit.root = unit.stays = true;
       unit.first = begin;
       unit.last = end - 1;
       while (unit.last > begin && step.layers[unit.last].is_loss) --unit.last;
@@ -204,11 +229,15 @@ int FsdpUnit::trainable_tensors() const {
 std::vector<FsdpUnit> make_units(const TrainingStep& step, const WrapOptions& wrap) {
   const Modules modules = wrapped_modules(step, wrap);
   const int layers = static_cast<int>(step.layers.size());
+  const bool ends =
+      wrap.policy == WrapPolicy::block_and_ends &&
+      std::ranges::none_of(step.layers, [](const Layer& layer) { return layer.tied_layer >= 0; }) &&
+      std::ranges::any_of(step.layers, [](const Layer& layer) { return !layer.block.empty(); });
   std::vector<FsdpUnit> result;
   for (int first = 0, end = 0; first < layers; first = end) {
     end = first + 1;
     while (end < layers && step.layers[end].boundary != Boundary::receive) ++end;
-    add_units(step, modules, first, end, result);
+    add_units(step, modules, ends, first, end, result);
   }
   std::ranges::stable_sort(result, {}, [](const FsdpUnit& unit) {
     return std::pair{unit.first, -unit.last};  // the outer one first

@@ -15,6 +15,7 @@ namespace lockstep {
 struct FsdpUnit {
   std::string module;  // dotted path; "" = the root
   bool root = false;
+  bool stays = false;                 // gathered from forward to backward, as the root
   bool expert = false;                // experts, sharded over the ranks that hold the same ones
   int first = 0, last = 0;            // its module runs layers [first, last] of the step
   std::vector<int> layers;            // that hold parameters it owns, ascending
@@ -29,6 +30,8 @@ struct FsdpUnit {
 // units. Parts of a model that a pipeline's rank holds (workload/joined_parts.hpp) have a root each, as PyTorch's
 // stages are modules of their own.
 //   block      every distinct Layer::block is a unit; a model without blocks is wrapped by size
+//   block_and_ends  the same, and the layers before the blocks, and those after them: torchtitan's, but for
+//   a head that is tied to the embedding, with which both are in the root
 //   size       PyTorch's size_based_auto_wrap_policy: from the leaves up, a module becomes a unit
 //   when
 //              the parameters in it that are in no unit yet are at least min_parameters
