@@ -608,7 +608,7 @@ TEST_F(Recommend, TheBestMeshIsTheBestOfAll) {
   for (const Candidate& c : all.meshes) {
     const Judgement judged = judge.judge(scenario_of(c), Judge::never, [](double) {});
     if (!judged.verdict) continue;
-    EXPECT_GE(judged.verdict->total, fastest) << c.strategy;
+    EXPECT_GE(judged.verdict->total, 0.99 * fastest) << c.strategy;
     smallest = std::min(smallest, judged.verdict->device);
   }
   EXPECT_EQ(counts.looked_at, all.meshes.size() + all.refused);
