@@ -168,7 +168,8 @@ class MeshSearch {
                   : meshes_of(limits, base->parallel, step, gpus_, machine_.gpus_per_node, refused);
         all.refused += refused;
         for (const ParallelOptions& mesh : meshes) {
-          add(mesh, form, form.name + std::string(saver.name), setting, base, limits, all);
+          add(mesh, form, fmt::format("{} {}{}", form.name, mesh_name(mesh), saver.name), setting,
+              base, limits, all);
         }
       }
     }
@@ -197,7 +198,7 @@ class MeshSearch {
       c.platform = machine_.name;
       c.gpus = gpus_;
       c.mesh = mesh_name(mesh);
-      c.strategy = name + " " + c.mesh;
+      c.strategy = name;
       c.family = mesh_family;
       c.complexity = mesh_complexity + axes_of(mesh);
       c.micro = micro;

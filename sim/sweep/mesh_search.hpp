@@ -13,9 +13,9 @@ struct JudgedMeshes {
   MeshCounts counts;
 };
 
-// `plain`: candidates without a mesh, as judged: a mesh that is slower for certain than the best of them or of the
-// meshes on as many GPUs of the same platform can be neither the fastest nor the cheapest (with --by memory: one that
-// needs more memory for certain).
+// `plain`: candidates without a mesh, as judged. A mesh whose bound shows that it cannot be 1 % faster than
+// the best of them and of the meshes on as many GPUs of the same platform is not simulated (with --by memory:
+// one that needs more memory for certain).
 JudgedMeshes judge_meshes(const InputFiles& files, const std::vector<Candidate>& meshes,
                           const std::vector<Candidate>& plain,
                           const std::vector<Judgement>& plain_judged,
