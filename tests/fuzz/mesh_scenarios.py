@@ -154,7 +154,8 @@ def mesh_laws(fuzzer, scenario):
     yield "another answer on the other executor", engine("loop"), engine("simgrid"), lambda a, b: abs(a - b) <= 1e-9 * a
     rank = fuzzer.rnd.randrange(scenario["gpus"])
     yield "another answer with a delay of zero", slow(rank, 0), slow(rank, 1), lambda a, b: abs(a - b) <= 1e-9 * a
-    yield "faster with a slower rank", slow(rank, 1), slow(rank, 1.3), lambda a, b: b >= a * (1 - 1e-9)
+    # The first steps' lead of a stage, some per cent of a step where the host sets the pace, is spread over forty.
+    yield "faster with a slower rank", slow(rank, 1), slow(rank, 1.3), lambda a, b: b >= a * (1 - 1e-3)
     other = other_replica(fuzzer, scenario, rank)
     per_node = fuzzer.platform(scenario["platform"])["gpus_per_node"]
     # Replicas lie alike where all are in one node, or each in nodes of its own.
