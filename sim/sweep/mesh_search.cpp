@@ -23,6 +23,10 @@ constexpr const char* mesh_too_slow =
 constexpr double negligible_gain = 0.01;
 constexpr const char* mesh_too_full = "a mesh that needs more memory for certain than the least";
 constexpr double most_silent_seconds = 600;  // seconds
+// On as many GPUs of a platform: some more than the best have needed so far.
+constexpr int most_simulated = 24;
+constexpr const char* mesh_too_far =
+    "a mesh that is not among the 24 whose bounds promise most on as many GPUs";
 
 // Candidates that compute the same micro-batch: neighbours that differ in pipeline only.
 bool same_layers(const Candidate& a, const Candidate& b) {
@@ -137,11 +141,16 @@ JudgedMeshes judge_meshes(const InputFiles& files, const std::vector<Candidate>&
   const auto workers = static_cast<std::size_t>(workers_of(options.run));
   Pool pool({.workers = workers_of(options.run), .most_silence = most_silent_seconds}, work);
   std::size_t next = 0;
+  std::map<std::pair<std::string, int>, int> simulated;
   while (next < order.size() || pool.unanswered() > 0) {
     for (; next < order.size() && pool.unanswered() < 2 * workers; ++next) {
       const std::size_t i = order[next];
       if (best.is_worse(meshes[i], bounds[i])) {
         answer.judged[i].left_out = options.by == RankBy::memory ? mesh_too_full : mesh_too_slow;
+        continue;
+      }
+      if (simulated[{meshes[i].platform, meshes[i].gpus}]++ >= most_simulated) {
+        answer.judged[i].left_out = mesh_too_far;
         continue;
       }
       ++answer.counts.simulated;
