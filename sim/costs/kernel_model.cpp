@@ -399,8 +399,8 @@ KernelTime attention_time(const Kernel& kernel, const Device& device, const Kern
 // PyTorch leaves batch norm to cuDNN but in bf16 (use_cudnn in aten/src/ATen/native/Normalization.cpp), where
 // its own kernels give each channel to a block: time in bf16 over time in fp16, in ResNet-50 and
 // DenseNet-121 on an H100, batches 8 and 32 (platforms/measurements/h100-sxm5-80gb/profile).
-double native_norm_factor(const Kernel& kernel) {
-  if (kernel.math != MathMode::bf16) return 1;
+double native_norm_factor(const Kernel& kernel, const Device& device) {
+  if (kernel.math != MathMode::bf16 || device.architecture == Architecture::cpu) return 1;
   return kernel.pass == Pass::forward ? 1.85 : 1.5;
 }
 
@@ -489,7 +489,7 @@ KernelTime kernel_time(const Kernel& kernel, const Device& device, const KernelL
     default: {
       double factor = 1;
       if (kernel.kind == KernelKind::normalization) {
-        factor = law.normalization_traffic * native_norm_factor(kernel);
+        factor = law.normalization_traffic * native_norm_factor(kernel, device);
       }
       if (kernel.kind == KernelKind::copy) factor = law.copy_traffic;
       const double bytes = factor * (kernel.bytes_read + kernel.bytes_written) / kernel.launches;
