@@ -13,7 +13,7 @@ namespace lockstep {
 
 class Misfits {
  public:
-  // What was said of the same place before is not said again.
+  // A misfit of one place is said once.
   void add(const Location& where, std::string field, std::string message, std::string hint = "") {
     Diagnostic diagnostic{where, std::move(field), std::move(message), std::move(hint)};
     const auto is_same = [text = to_string(diagnostic)](const Diagnostic& other) {

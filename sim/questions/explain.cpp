@@ -48,7 +48,7 @@ std::vector<Change> changes(const Scenario& scenario) {
   return list;
 }
 
-// What is set to the other mesh's value, and how that is said.
+// An axis that is set to the other mesh's value, and its name in the answer.
 struct AxisStep {
   std::string text;
   std::function<void(Scenario&)> set;

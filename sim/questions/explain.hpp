@@ -47,7 +47,7 @@ struct AxisChange {
   double seconds = 0;  // more GPU seconds per sample
   std::string mostly;  // the part that changes most
 };
-// What the axes of the mesh bring, changed one after the other: tensor, context, expert, pipeline, then the
+// The gain of each axis of the mesh, changed one after the other: tensor, context, expert, pipeline, then the
 // micro-batch. Axes that cannot be changed alone are one change. Where the scenarios differ in nothing else, the
 // seconds add up to the whole difference. Empty where the meshes are equal.
 std::vector<AxisChange> axis_changes(const Scenario& from, const Point& from_point,

@@ -15,7 +15,7 @@
 
 namespace lockstep {
 
-// What became of a candidate.
+// The outcome of a candidate.
 struct Judgement {
   std::optional<Verdict> verdict;
   std::string left_out;  // why there is none
@@ -60,7 +60,7 @@ class Judge {
   RecommendOptions options_;
 };
 
-// What became of each, in order, on worker processes.
+// The outcome of each candidate, in order, from worker processes.
 std::vector<Judgement> judge_groups(const InputFiles& files, const std::vector<Group>& groups,
                                     const RecommendOptions& options);
 int workers_of(const RunOptions& run);

@@ -1,4 +1,4 @@
-// What a candidate with a mesh needs at least, without its simulation: seconds of a step and bytes of the fullest
+// Lower bounds of a candidate with a mesh, without its simulation: seconds of a step and bytes of the fullest
 // stage.
 #pragma once
 

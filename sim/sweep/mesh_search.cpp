@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 
 constexpr const char* mesh_too_slow =
     "a mesh that cannot be 1 % faster than the best on as many GPUs";
-// Of the time; predictions of two meshes do not tell less apart.
+// A share of the time; predictions of two meshes do not tell less apart.
 constexpr double negligible_gain = 0.01;
 constexpr const char* mesh_too_full = "a mesh that needs more memory for certain than the least";
 constexpr double most_silent_seconds = 600;  // seconds

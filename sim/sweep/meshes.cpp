@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t long_sequence = 32'768;  // tokens from which on a sequence is shared
 
-// What the sizes of axes must divide.
+// Counts of a model that the sizes of axes must divide.
 struct Divisible {
   std::int64_t heads = 0, tokens = 0, experts = 0, blocks = 0;
 };
