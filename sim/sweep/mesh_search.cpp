@@ -140,8 +140,11 @@ JudgedMeshes judge_meshes(const InputFiles& files, const std::vector<Candidate>&
   };
   const auto workers = static_cast<std::size_t>(workers_of(options.run));
   Pool pool({.workers = workers_of(options.run), .most_silence = most_silent_seconds}, work);
-  std::size_t next = 0;
-  std::map<std::pair<std::string, int>, int> simulated;
+  std::map<std::pair<std::string, int>, int> simulated, waiting;
+  std::size_t next = 0, most = 0;  // simulations at most
+  for (const std::size_t i : order) {
+    most += waiting[{meshes[i].platform, meshes[i].gpus}]++ < most_simulated ? 1 : 0;
+  }
   while (next < order.size() || pool.unanswered() > 0) {
     for (; next < order.size() && pool.unanswered() < 2 * workers; ++next) {
       const std::size_t i = order[next];
@@ -164,7 +167,8 @@ JudgedMeshes judge_meshes(const InputFiles& files, const std::vector<Candidate>&
       best.hear(meshes[result.index], judged, options);
     }
     if (options.run.progress) {
-      options.run.progress({.done = next, .all = order.size(), .point = "", .fraction = 0});
+      const std::size_t done = answer.counts.simulated - pool.unanswered();
+      options.run.progress({.done = done, .all = most, .point = "", .fraction = 0});
     }
   }
   const MeshCounts& counts = answer.counts;
