@@ -16,7 +16,7 @@ void trained(benchmark::State& state) {
     RealNetwork network(step, at::kCPU, 1);
     Optimizer optimizer(plan().optimizer, network);
     const ImageBatches batches(data().train, step, at::kCPU);
-    const ShardOrder order(data().train.count, 1, 0, 32, 1);
+    ShardOrder order(data().train.count, 1, 0, 32, 1);
     for (int i = 0; i < updates; ++i) {
       network.drop_gradients();
       network.forward(batches.make(data().train, order.indices(i))).backward();
