@@ -85,7 +85,7 @@ class PipelinePlayer {
     return static_cast<std::size_t>(part_at(schedule_, shape_, {rank, action.chunk}));
   }
 
-  // What is wrong with an action where it stands on its own rank.
+  // The fault of an action where it stands on its own rank.
   std::string fault_on(const Action& action, int rank) {
     if (action.chunk < 0 || action.chunk >= shape_.chunks || action.micro < 0 ||
         action.micro >= shape_.micro_batches) {

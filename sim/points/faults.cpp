@@ -51,7 +51,7 @@ void leave_out(int first, int last, Stragglers& stragglers) {
 double simulated_share(const Point& point, int nodes, const StrategyResult& of_all) {
   Job job = point.job;
   leave_out(nodes, nodes_of(job.mesh.gpus(), job.machine), job.stragglers);
-  // Who loses a GPU loses its replica of the model.
+  // A lost GPU takes its replica of the model with it.
   const int replica = job.mesh.gpus() / job.mesh.data;
   job.mesh.data = std::min(job.mesh.gpus(), nodes * job.machine.gpus_per_node) / replica;
   if (job.mesh.data == 0) return 0;

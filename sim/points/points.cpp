@@ -308,7 +308,7 @@ Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& h
       workloads.get(scenario, inputs, hardware.costs, scale, point.step_options, point.precision);
   point.parameters = workload->parameters;
   point.tokens_per_sample = workload->tokens;
-  // Of one GPU: stages share the layers.
+  // FLOPs of one GPU: stages share the layers.
   const double passes = static_cast<double>(request.split.accumulation) / request.mesh.pipeline;
   point.compute_seconds = workload->compute_seconds * passes;
   point.memory_bound_seconds = workload->memory_bound_seconds * passes;

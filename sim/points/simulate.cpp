@@ -149,7 +149,7 @@ void simulate_other_seeds(const Point& point, std::int64_t seeds, StrategyResult
   result.staleness_of_seed = std::move(staleness);
 }
 
-// Of the fullest stage, and of each.
+// Memory of the fullest stage, and of each.
 void add_memory(const Point& point, const Job& job, StrategyResult& result) {
   const std::vector<MemoryUse> stages = point.strategy->stage_memory(job);
   for (std::size_t i = 0; i < result.stages.size(); ++i) result.stages[i].memory = stages.at(i);

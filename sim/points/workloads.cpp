@@ -57,7 +57,7 @@ class KnownLayers final : public ComputeCosts {
   std::vector<LayerCost> layers_;
 };
 
-// What tells meshes apart; "" = only data parallelism.
+// A text that tells meshes apart; "" = only data parallelism.
 std::string text_of(const ParallelOptions& parallel) {
   if (replica_gpus(parallel) == 1 && parallel.expert.size == 1) return "";
   return emit_yaml(parallel);

@@ -32,7 +32,7 @@ struct Workload {
   std::shared_ptr<const TrainingStep> step;
   std::shared_ptr<const std::vector<ModelPart>> parts;  // of a pipeline; null = one stage
   std::shared_ptr<const ComputeCosts> costs;
-  // Of the whole model, however it is spread over ranks; tokens of one sample.
+  // Counts of the whole model, however it is spread over ranks; tokens of one sample.
   std::int64_t parameters = 0, tokens = 0;
   // Of one micro-batch's device work, on its own.
   double compute_seconds = 0, memory_bound_seconds = 0;

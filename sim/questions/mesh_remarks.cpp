@@ -6,22 +6,18 @@
 #include "core/units.hpp"
 #include "questions/advice.hpp"
 #include "strategies/common/mesh_groups.hpp"
-#include "strategies/common/network.hpp"
 
 namespace lockstep {
 
 namespace {
 
 // Seconds that the tensor-parallel exchanges of one step take, one after the other.
-double exchange_seconds(const Job& job) {
-  const CommGroup group = axis_group(job, Axis::tensor);
+double tensor_seconds(const Job& job) {
   double seconds = 0;
   for (const Layer& layer : job.step->layers) {
     for (const auto* exchanges : {&layer.forward_exchanges, &layer.backward_exchanges}) {
       for (const AxisExchange& exchange : *exchanges) {
-        if (exchange.axis != Axis::tensor) continue;
-        seconds += collective_cost(job.machine, group, collective_of(exchange.kind), exchange.bytes)
-                       .seconds();
+        if (exchange.axis == Axis::tensor) seconds += exchange_seconds(job, exchange);
       }
     }
   }
@@ -45,7 +41,7 @@ std::vector<std::string> mesh_remarks(const std::vector<Point>& points) {
           "{} on {} GPUs: tensor parallelism over {} GPUs leaves the nodes of {}, and its "
           "exchanges take {} of every step on the network",
           point.label, mesh.gpus(), mesh.tensor, job.machine.gpus_per_node,
-          human(exchange_seconds(job), Dimension::seconds)));
+          human(tensor_seconds(job), Dimension::seconds)));
     }
     const PipelineShape shape = pipeline_shape(job);
     if (mesh.pipeline > 1 && shape.micro_batches < shape.stages) {

@@ -9,7 +9,6 @@
 #include "parallel/schedule.hpp"
 #include "points/measured.hpp"
 #include "strategies/common/mesh_groups.hpp"
-#include "strategies/common/network.hpp"
 #include "workload/partition.hpp"
 
 namespace lockstep {
@@ -69,10 +68,7 @@ const MeshBounds::Sums& MeshBounds::sums_of(const Point& point) {
   const auto waited = [&](const std::vector<AxisExchange>& exchanges) {
     double seconds = 0;
     for (const AxisExchange& exchange : exchanges) {
-      if (exchange.beside != Beside::nothing) continue;
-      seconds += collective_cost(job.machine, axis_group(job, exchange.axis),
-                                 collective_of(exchange.kind), exchange.bytes)
-                     .seconds();
+      if (exchange.beside == Beside::nothing) seconds += exchange_seconds(job, exchange);
     }
     return seconds;
   };

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "strategies/common/network.hpp"
+
 namespace lockstep {
 
 CommGroup strided_group(const Job& job, int ranks, int stride, int axis) {
@@ -35,6 +37,12 @@ CommGroup axis_group(const Job& job, Axis axis) {
   if (axis == Axis::context) return strided_group(job, mesh.context, mesh.tensor, number);
   if (axis == Axis::expert) return strided_group(job, mesh.expert, mesh.expert_tensor, number);
   return gradient_group(job);
+}
+
+double exchange_seconds(const Job& job, const AxisExchange& exchange) {
+  const CommGroup group = axis_group(job, exchange.axis);
+  return collective_cost(job.machine, group, collective_of(exchange.kind), exchange.bytes)
+      .seconds();
 }
 
 CommGroup neighbour_group(const Job& job) {

@@ -20,6 +20,8 @@ CommGroup gradient_group(const Job& job);
 CommGroup expert_gradient_group(const Job& job);
 // The ranks along the context or the tensor axis.
 CommGroup axis_group(const Job& job, Axis axis);
+// Seconds of an exchange alone, by the collectives' own costs.
+double exchange_seconds(const Job& job, const AxisExchange& exchange);
 // Neighbouring stages: the same rank of each.
 CommGroup neighbour_group(const Job& job);
 
