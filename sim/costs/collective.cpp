@@ -146,6 +146,21 @@ Chosen choose_over_nodes(const Machine& machine, const CommGroup& group, Collect
   return chosen;
 }
 
+// An all-reduce summed inside the nodes first, then by the switches between them, while the next part is summed
+// inside (SwitchML, SHARP: fact H130).
+Times in_network_times(const Machine& machine, const CommGroup& group, double bytes,
+                       const NetworkModel& model) {
+  CommGroup node = group;
+  node.nodes = 1;
+  node.absent = 0;
+  Times times;
+  if (node.ranks() > 1) times = choose(machine, node, Collective::all_reduce, bytes, model).times;
+  times.latency += model.call_seconds + 2 * machine.fabric.latency_seconds;
+  const double rate = nic_share(machine, group, Collective::all_reduce);
+  times.transfer = std::max(times.transfer, bytes / rate);
+  return times;
+}
+
 // Bytes that each rank sends.
 double sent_bytes(const CommGroup& group, Collective collective, double bytes) {
   const double n = group.ranks();
@@ -242,6 +257,15 @@ CollectiveCost collective_cost(const Machine& machine, const CommGroup& group,
     algorithm = chosen.estimate.algorithm;
     cost.algorithm = name_of(algorithm);
     cost.protocol = name_of(chosen.estimate.protocol);
+    if (collective == Collective::all_reduce && group.nodes > 1 && machine.fabric.in_network_sums) {
+      const Times summed = in_network_times(machine, group, bytes, model);
+      if (summed.total() < times.total()) {
+        times = summed;
+        algorithm = NcclAlgorithm::in_network;
+        cost.algorithm = name_of(algorithm);
+        cost.protocol.clear();
+      }
+    }
   }
   if (machine.device.architecture != Architecture::cpu)
     cost.channels = communicator_channels(nccl_system(machine, group));

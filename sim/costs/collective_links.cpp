@@ -15,6 +15,9 @@ double local_bytes(const CommGroup& group, Collective collective, NcclAlgorithm 
     case Collective::all_reduce:
       // With NVLink SHARP a rank sends its data once and the part it owns once more, reduced.
       if (sharp) return bytes * (1 + 1.0 / group.ranks_per_node);
+      if (algorithm == NcclAlgorithm::in_network) {
+        return bytes * 2 * (group.ranks_per_node - 1) / group.ranks_per_node;
+      }
       return bytes * (algorithm == NcclAlgorithm::tree ? 2 : 2 * (ranks - 1) / ranks);
     case Collective::all_gather:
     case Collective::reduce_scatter:
@@ -37,6 +40,7 @@ double node_bytes(const CommGroup& group, Collective collective, NcclAlgorithm a
     case Collective::all_reduce:
       if (algorithm == NcclAlgorithm::tree || algorithm == NcclAlgorithm::nvls_tree)
         return bytes * (group.nodes == 2 ? 1 : 2);  // fact 109
+      if (algorithm == NcclAlgorithm::in_network) return bytes;
       return bytes * 2 * (ranks - 1) / ranks;
     case Collective::all_to_all:
       return bytes * group.ranks_per_node * (ranks - group.ranks_per_node) / ranks;

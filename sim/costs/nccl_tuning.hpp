@@ -29,10 +29,11 @@ struct EnumNames<Collective> {
                                     "reduce",     "all_to_all", "send_recv"};
 };
 
-enum class NcclAlgorithm { tree, ring, nvls, nvls_tree, pat };
+// in_network: sums in the switches between nodes, which the table does not have.
+enum class NcclAlgorithm { tree, ring, nvls, nvls_tree, pat, in_network };
 template <>
 struct EnumNames<NcclAlgorithm> {
-  static constexpr std::array names{"tree", "ring", "nvls", "nvls_tree", "pat"};
+  static constexpr std::array names{"tree", "ring", "nvls", "nvls_tree", "pat", "in_network"};
 };
 enum class NcclProtocol { ll, ll128, simple };
 template <>

@@ -126,6 +126,7 @@ FabricSpec changed(FabricSpec fabric, const FabricChange& change) {
   set(fabric.oversubscription, change.oversubscription);
   set(fabric.nodes_per_leaf, change.nodes_per_leaf);
   set(fabric.trunks, change.trunks);
+  set(fabric.in_network_sums, change.in_network_sums);
   return fabric;
 }
 

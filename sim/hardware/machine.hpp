@@ -61,12 +61,20 @@ struct PcieSpec {
   double scale = 1;  // of what follows from generation and lanes: for what-if questions
 };
 
+// All NVMe drives of a node together.
+struct NvmeSpec {
+  double read_bytes_per_second = 0;  // 0 = the platform says nothing about drives
+  double write_bytes_per_second = 0;
+  double capacity_bytes = 0;  // 0 = not known
+};
+
 struct HostSpec {
   CpuVendor vendor = CpuVendor::amd;
   int sockets = 2;
   int cores = 64;
   double memory_bytes = 0;
   double memory_bandwidth = 0;  // bytes/s, all sockets
+  NvmeSpec nvme{};
   // Host time of one forward operator of eager PyTorch, Python included: the upper end of fact
   // 134's 5 to 25 us. Its other figure asks for more: 5 to 10 ms for a ResNet-18 step are 30 to 60
   // us for each of its 92 forward operators with the backward ones at 0.43 (fit of Megatron's rows,
@@ -102,6 +110,9 @@ struct FabricSpec {
   int nodes_per_leaf = 0;           // 0 = one non-blocking switch
   std::vector<Trunk> trunks;
   bool gpu_direct = true;  // NIC reads GPU memory
+  // Switches add what nodes send them (InfiniBand SHARP, SwitchML): every node sends and receives each byte of an
+  // all-reduce once, however many nodes there are (fact H130).
+  bool in_network_sums = false;
 };
 
 // What differs from a platform's network.
@@ -112,6 +123,7 @@ struct FabricChange {
   std::optional<double> oversubscription;
   std::optional<int> nodes_per_leaf;
   std::optional<std::vector<Trunk>> trunks;
+  std::optional<bool> in_network_sums;
   bool operator==(const FabricChange&) const = default;
 };
 

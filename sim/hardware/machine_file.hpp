@@ -64,6 +64,19 @@ void describe(Visitor& v, PcieSpec& p) {
 }
 
 template <class Visitor>
+void describe(Visitor& v, NvmeSpec& n) {
+  const auto rate = [](bool required) {
+    return FieldSpec{
+        .unit = Dimension::bytes_per_second, .min = 1e6, .max = 1e13, .required = required};
+  };
+  v.field("read", n.read_bytes_per_second, "Sequential reads of all drives of a node.", rate(true));
+  v.field("write", n.write_bytes_per_second, "Sequential writes of all drives of a node.",
+          rate(true));
+  v.field("capacity", n.capacity_bytes, "Of all drives of a node.",
+          {.unit = Dimension::bytes, .min = 0, .max = 1e17});
+}
+
+template <class Visitor>
 void describe(Visitor& v, HostSpec& h) {
   v.field("vendor", h.vendor, "CPU vendor: decides what PCIe paths NCCL uses.");
   v.field("sockets", h.sockets, "CPU sockets.", {.min = 1, .max = 16});
@@ -72,6 +85,7 @@ void describe(Visitor& v, HostSpec& h) {
           {.unit = Dimension::bytes, .min = 0, .max = 1e15});
   v.field("memory_bandwidth", h.memory_bandwidth, "Of all sockets.",
           {.unit = Dimension::bytes_per_second, .min = 0, .max = 1e14});
+  v.field("nvme", h.nvme, "NVMe drives for offloaded state; absent = the node has none.");
   v.field("dispatch", h.dispatch_seconds, "Host time of one eager framework operator.",
           {.unit = Dimension::seconds, .min = 0, .max = 1});
   v.field("launch", h.launch_seconds, "Host time of one more kernel launch inside an operator.",
@@ -124,6 +138,8 @@ void describe_network(Visitor& v, Fabric& f) {
           "Of the tree above the leaf switches: 2 = half the bandwidth.", {.min = 1, .max = 1000});
   v.field("nodes_per_leaf", f.nodes_per_leaf,
           "Nodes under one leaf switch; 0 = one non-blocking switch.", {.min = 0, .max = 100000});
+  v.field("in_network_sums", f.in_network_sums,
+          "Switches sum all-reduces between nodes (InfiniBand SHARP, SwitchML).");
   v.field("trunks", f.trunks,
           "Links between groups of nodes, each shared by all traffic between its two sides.");
   v.check([&](auto report) {

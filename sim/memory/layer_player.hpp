@@ -9,11 +9,11 @@
 #include "memory/host_workspace.hpp"
 #include "memory/liveness.hpp"
 #include "memory/played_program.hpp"
+#include "memory/step_memory.hpp"
 #include "memory/tape.hpp"
 
 namespace lockstep {
 
-bool is_host(const Device& device);
 AllocatorOptions allocator_options(const Device& device, double outside_bytes);
 
 // The tensors of the model while its steps are played, on a rank that holds all of it

@@ -18,6 +18,9 @@
 
 namespace lockstep {
 
+// Whether the device is a CPU, which trains in the memory of its host.
+bool is_host(const Device& device);
+
 struct StepMemory {
   double allocated = 0;                   // peak of live blocks (torch.cuda.max_memory_allocated)
   double reserved = 0;                    // peak of segments (torch.cuda.max_memory_reserved)

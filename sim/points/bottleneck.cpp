@@ -45,13 +45,15 @@ Bottleneck bottleneck_of(const Prediction& p, const Point& point) {
   const StepSplit& s = p.split;
   const double step = total_seconds(s);
   if (step <= 0) return {Limit::nothing, "nothing to do"};
-  if (!fits_host(p.memory)) {
+  if (!fits_node(p.memory)) {
     const std::string device =
         fits_device(p.memory) ? "" : fmt::format(", and the device's peak is {}", p.memory.moment);
+    const bool host = !fits_host(p.memory);
     return {Limit::memory,
-            fmt::format("does not fit: what cpu_offload keeps on the host (shards, gradients, "
-                        "optimizer state) takes {} of its {}{}",
-                        bytes_text(p.memory.host), bytes_text(p.memory.host_capacity), device)};
+            fmt::format("does not fit: the offloaded state takes {} of the {} of {}{}",
+                        bytes_text(host ? p.memory.host : p.memory.nvme),
+                        bytes_text(host ? p.memory.host_capacity : p.memory.nvme_capacity),
+                        host ? "the host's memory" : "the node's NVMe drives", device)};
   }
   if (p.out_of_memory) {
     return {Limit::memory, fmt::format("does not fit: the peak is {}", p.memory.moment)};
@@ -84,14 +86,13 @@ Bottleneck bottleneck_of(const Prediction& p, const Point& point) {
        fmt::format("stages of the pipeline wait for each other for {} of the step: more "
                    "micro-batches, or more chunks a stage",
                    share(s.bubble))},
-      on_host
-          ? Cause{s.optimizer + s.copies, Limit::host_update,
-                  fmt::format("the CPU optimizer of cpu_offload takes {} of the step while the GPU "
-                              "waits",
-                              share(s.optimizer))}
-          : Cause{s.optimizer + s.copies, Limit::update,
-                  fmt::format("the optimizer and gradient copies take {} of the step",
-                              share(s.optimizer + s.copies))},
+      on_host ? Cause{s.optimizer + s.copies, Limit::host_update,
+                      fmt::format("the optimizer on the CPU and its copies take {} of the step "
+                                  "while the GPU waits",
+                                  share(s.optimizer + s.copies))}
+              : Cause{s.optimizer + s.copies, Limit::update,
+                      fmt::format("the optimizer and gradient copies take {} of the step",
+                                  share(s.optimizer + s.copies))},
   };
   const Cause& worst =
       *std::max_element(std::begin(causes), std::end(causes),

@@ -112,6 +112,7 @@ Prediction summarise_point(const Scenario& scenario, const Point& point,
     OutOfMemory& lacks = p.out_of_memory.emplace();
     if (!fits_device(p.memory)) lacks.shortfall = p.memory.device - p.memory.capacity;
     if (!fits_host(p.memory)) lacks.host_shortfall = p.memory.host - p.memory.host_capacity;
+    if (!fits_nvme(p.memory)) lacks.nvme_shortfall = p.memory.nvme - p.memory.nvme_capacity;
   }
   p.traffic = result.traffic;
   p.staleness = result.staleness;

@@ -127,10 +127,13 @@ std::vector<Remedy> remedies_of(const Scenario& scenario, const Point& point, co
                     }});
   }
   if (point.strategy->updater(job) == Updater::own_host) {
-    list.push_back({"keeping the shards on the GPUs (cpu_offload: false)",
+    list.push_back({"keeping the optimizer's state on the GPUs",
                     {Limit::host_update, Limit::communication},
                     [](Scenario& s) {
-                      std::get<FsdpOptions>(s.strategies.front().options).cpu_offload = false;
+                      StrategyOptions& options = s.strategies.front().options;
+                      if (auto* fsdp = std::get_if<FsdpOptions>(&options))
+                        fsdp->cpu_offload = false;
+                      if (auto* zero = std::get_if<ZeroOptions>(&options)) zero->offload = {};
                     }});
   }
   if (job.data_loading_seconds > 0) {

@@ -148,8 +148,7 @@ Attribution attribute(const Prediction& p, const Point& point) {
       if (part.kind != kind) continue;
       const bool on_host = part.seconds == &StepSplit::optimizer &&
                            point.strategy->updater(point.job) == Updater::own_host;
-      parts.emplace_back(on_host ? "optimizer on the CPU (cpu_offload)" : part.phrase,
-                         s.*part.seconds);
+      parts.emplace_back(on_host ? "optimizer on the CPU" : part.phrase, s.*part.seconds);
     }
   }
   return parts;

@@ -294,6 +294,9 @@ std::string fitting_text(const FittingJob& job) {
     text +=
         fmt::format(", {} free on the host", bytes_text(p.memory.host_capacity - p.memory.host));
   }
+  if (p.memory.nvme_capacity > 0) {
+    text += fmt::format(", {} free on NVMe", bytes_text(p.memory.nvme_capacity - p.memory.nvme));
+  }
   if (p.dollars > 0) text += ", " + dollars_text(p.dollars);
   return text + ")";
 }

@@ -52,6 +52,7 @@ std::string signed_percent(double fraction) {
 }
 
 std::string value_text(const ValidationRow& row, double value) {
+  if (row.quantity == "fits") return value > 0 ? "yes" : "no";
   return human(value, row.quantity == "step_s" ? Dimension::seconds : Dimension::bytes, 4);
 }
 
@@ -62,7 +63,7 @@ ErrorSummary summary_of(const std::string& group, const std::vector<const Valida
   std::vector<double> errors, perfect, fixed;
   double inside = 0;
   for (const auto* row : rows) {
-    errors.push_back(std::abs(relative_error(row->predicted, row->measured)));
+    errors.push_back(std::abs(error_of(*row)));
     if (row->perfect_scaling) {
       perfect.push_back(std::abs(relative_error(*row->perfect_scaling, row->measured)));
     }
@@ -90,6 +91,11 @@ ErrorSummary summary_of(const std::string& group, const std::vector<const Valida
 
 double relative_error(double predicted, double measured) {
   return predicted / measured - 1;
+}
+
+double error_of(const ValidationRow& row) {
+  return row.quantity == "fits" ? std::abs(row.predicted - row.measured)
+                                : relative_error(row.predicted, row.measured);
 }
 
 std::vector<ValidationRow> validate_scenario(const Scenario& scenario, const RunOptions& options) {
@@ -143,6 +149,13 @@ std::vector<ValidationRow> validate_scenario(const Scenario& scenario, const Run
       memory.predicted = prediction.memory.allocated;
       memory.measured = *measured.memory;
       rows.push_back(memory);
+    }
+    if (measured.fits) {
+      ValidationRow fits = row;
+      fits.quantity = "fits";
+      fits.predicted = row.fits;
+      fits.measured = *measured.fits;
+      rows.push_back(fits);
     }
   }
   add_perfect_scaling(times, rows);
@@ -198,13 +211,14 @@ Table validation_table(const std::vector<ValidationRow>& rows) {
       return value ? signed_percent(relative_error(*value, row.measured)) : std::string("-");
     };
     const bool inside = row.measured >= row.interval.low && row.measured <= row.interval.high;
-    table.add_row({row.group + "/" + row.scenario, row.strategy, std::to_string(row.gpus),
-                   value_text(row, row.predicted), value_text(row, row.measured),
-                   signed_percent(relative_error(row.predicted, row.measured)),
-                   row.interval.high > 0 ? (inside ? "yes" : "no") : "-",
-                   baseline(row.perfect_scaling), baseline(row.fixed_utilisation),
-                   fmt::format("{}{}", row.calibration ? "calibration" : "test",
-                               row.fits ? "" : ", called OUT OF MEMORY")});
+    table.add_row(
+        {row.group + "/" + row.scenario, row.strategy, std::to_string(row.gpus),
+         value_text(row, row.predicted), value_text(row, row.measured),
+         row.quantity == "fits" ? "-" : signed_percent(error_of(row)),
+         row.interval.high > 0 ? (inside ? "yes" : "no") : "-", baseline(row.perfect_scaling),
+         baseline(row.fixed_utilisation),
+         fmt::format("{}{}", row.calibration ? "calibration" : "test",
+                     row.fits || row.quantity == "fits" ? "" : ", called OUT OF MEMORY")});
   }
   return table;
 }

@@ -16,7 +16,7 @@ struct ValidationRow {
   std::string scenario;  // scenario file's stem
   std::string strategy;
   int gpus = 1, gpus_per_node = 1;
-  std::string quantity;  // "step_s", "allocated_bytes"
+  std::string quantity;  // "step_s", "allocated_bytes", "fits" (1 or 0)
   double predicted = 0, measured = 0;
   Interval interval;                        // of the prediction; low = high = 0 where none is given
   StepError step_error;                     // what the interval is made of
@@ -29,6 +29,7 @@ struct ValidationRow {
 };
 
 double relative_error(double predicted, double measured);  // predicted / measured - 1
+double error_of(const ValidationRow& row);                 // the same; of "fits" 0 or 1
 
 struct ErrorSummary {
   std::string group;

@@ -106,6 +106,10 @@ void describe(Visitor& v, Memory& m) {
           "The part of it by which pinned memory exceeds its tensors.", {.none_at_zero = true});
   v.field("host_usable_bytes", m.host_capacity,
           "Memory of that host, where something is offloaded.", {.none_at_zero = true});
+  v.field("nvme_bytes", m.nvme, "Offloaded to one node's NVMe drives by its ranks.",
+          {.none_at_zero = true});
+  v.field("nvme_usable_bytes", m.nvme_capacity, "Capacity of those drives.",
+          {.none_at_zero = true});
 }
 
 template <class Visitor, Either<MeshRecord> M>
@@ -240,6 +244,8 @@ template <class Visitor, Either<OutOfMemory> Misfit>
 void describe(Visitor& v, Misfit& o) {
   v.field("shortfall_bytes", o.shortfall, "What the device lacks.");
   v.field("host_shortfall_bytes", o.host_shortfall, "What the node's host lacks.");
+  v.field("nvme_shortfall_bytes", o.nvme_shortfall, "Bytes that the node's NVMe drives lack.",
+          {.none_at_zero = true});
   v.field("would_fit", o.suggestions, "Changes that would fit, each checked by a prediction.");
 }
 

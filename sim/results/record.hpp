@@ -73,6 +73,7 @@ struct MemoryUse {
   double host = 0;
   double host_rounding = 0;  // the part of `host` by which pinned memory exceeds its tensors
   double host_capacity = 0;  // of the node's host; 0 = not known, or nothing is offloaded
+  double nvme = 0, nvme_capacity = 0;  // the same of the node's NVMe drives
 };
 
 inline bool fits_device(const MemoryUse& memory) {
@@ -81,8 +82,15 @@ inline bool fits_device(const MemoryUse& memory) {
 inline bool fits_host(const MemoryUse& memory) {
   return memory.host_capacity <= 0 || memory.host <= memory.host_capacity;
 }
+inline bool fits_nvme(const MemoryUse& memory) {
+  return memory.nvme_capacity <= 0 || memory.nvme <= memory.nvme_capacity;
+}
+// Memory and drives of the node besides its devices.
+inline bool fits_node(const MemoryUse& memory) {
+  return fits_host(memory) && fits_nvme(memory);
+}
 inline bool fits(const MemoryUse& memory) {
-  return fits_device(memory) && fits_host(memory);
+  return fits_device(memory) && fits_node(memory);
 }
 
 // Bytes of the device that training leaves; below 0 = so much is missing; 0 = not known.
@@ -187,6 +195,7 @@ struct StragglerCost {
 struct OutOfMemory {
   double shortfall = 0;                    // bytes over the device's capacity
   double host_shortfall = 0;               // bytes over the host's capacity
+  double nvme_shortfall = 0;               // bytes over the NVMe drives' capacity
   std::vector<std::string> suggestions{};  // what would fit, checked by prediction
 };
 

@@ -148,7 +148,8 @@ void tell_misfit(const ReportChapter& chapter, Answer& answer) {
   Points all;
   for (const Prediction& p : chapter.record.predictions) all.push_back(&p);
   const Prediction* closest = least(all, [](const Prediction& p) {
-    return p.out_of_memory->shortfall + p.out_of_memory->host_shortfall;
+    return p.out_of_memory->shortfall + p.out_of_memory->host_shortfall +
+           p.out_of_memory->nvme_shortfall;
   });
   if (closest == nullptr) {
     answer.sentences.emplace_back("There is no prediction: see the remarks below.");

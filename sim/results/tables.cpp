@@ -187,9 +187,12 @@ Table split_table(const ResultRecord& record) {
 }
 
 std::string shortfall_text(const OutOfMemory& lacks) {
-  const std::string host = bytes_text(lacks.host_shortfall) + " of host memory";
-  if (lacks.host_shortfall <= 0) return bytes_text(lacks.shortfall);
-  return lacks.shortfall > 0 ? bytes_text(lacks.shortfall) + " and " + host : host;
+  std::vector<std::string> parts;
+  if (lacks.shortfall > 0) parts.push_back(bytes_text(lacks.shortfall));
+  if (lacks.host_shortfall > 0)
+    parts.push_back(bytes_text(lacks.host_shortfall) + " of host memory");
+  if (lacks.nvme_shortfall > 0) parts.push_back(bytes_text(lacks.nvme_shortfall) + " of NVMe");
+  return fmt::format("{}", fmt::join(parts, " and "));
 }
 
 std::string fits_text(const Prediction& p) {
@@ -214,6 +217,11 @@ Table memory_table(const ResultRecord& record) {
   if (any_point(record, [](const auto& p) { return p.memory.host > 0; })) {
     columns.push_back({{"host of a node"}, [](const auto& p) {
                          return p.memory.host > 0 ? bytes_text(p.memory.host) : "-";
+                       }});
+  }
+  if (any_point(record, [](const auto& p) { return p.memory.nvme > 0; })) {
+    columns.push_back({{"NVMe of a node"}, [](const auto& p) {
+                         return p.memory.nvme > 0 ? bytes_text(p.memory.nvme) : "-";
                        }});
   }
   columns.push_back({{"fits", Align::left}, fits_text});

@@ -129,6 +129,7 @@ struct MeasuredRow {
   int gpus = 0;
   std::optional<double> step_time, total_time, samples_per_second, tokens_per_second;
   std::optional<double> memory;  // peak allocated bytes
+  std::optional<bool> fits;      // whether the job ran, or ran out of memory
   std::string source;
   bool calibration = false;  // used to fit a shipped device or platform model: not a test of it
   Location where;

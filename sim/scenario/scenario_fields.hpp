@@ -163,6 +163,7 @@ void describe(Visitor& v, MeasuredRow& m) {
           {.min = 1e-9, .max = 1e15});
   v.field("peak_allocated", m.memory, "Peak of the framework's allocated device memory on one GPU.",
           {.unit = Dimension::bytes, .min = 1, .max = 1e15});
+  v.field("fits", m.fits, "Whether the job fits in memory.");
   v.field("source", m.source, "Where the figure comes from.");
   v.field("calibration", m.calibration,
           "The figure was used to fit a shipped device or platform: no test of prediction.");
@@ -170,9 +171,10 @@ void describe(Visitor& v, MeasuredRow& m) {
     const int times = m.step_time.has_value() + m.total_time.has_value() +
                       m.samples_per_second.has_value() + m.tokens_per_second.has_value();
     if (times > 1) report("", "gives more than one figure of time", "keep one");
-    if (times == 0 && !m.memory) {
+    if (times == 0 && !m.memory && !m.fits) {
       report("", "gives no figure",
-             "give step_time, total_time, samples_per_second, tokens_per_second or peak_allocated");
+             "give step_time, total_time, samples_per_second, tokens_per_second, peak_allocated or "
+             "fits");
     }
   });
 }

@@ -269,6 +269,32 @@ TEST(CollectiveCost, OversubscribedTreesSlowWhatCrossesThem) {
   EXPECT_NEAR(slowdown(Collective::all_to_all), 1, 1e-9);
 }
 
+// A ring sends 2 (n - 1) / n of the bytes, a node whose switch sums sends them once: at most twice as fast, and
+// the same for any number of nodes (SwitchML; fact H130).
+TEST(CollectiveCost, SumsInTheNetworkHalveTheRingsBytes) {
+  Machine ring = load_machine("v100-sxm2-16gb-x1-tcp");
+  ring.fabric.kind = FabricKind::roce;  // no limit for a TCP connection
+  ring.fabric.nic_bytes_per_second = 1.25e9;
+  ring.max_nodes = 1024;
+  Machine sums = ring;
+  sums.fabric.in_network_sums = true;
+  const double rate = 1.25e9 * ring.fabric.efficiency;
+  for (const int nodes : {2, 4, 8, 64, 512}) {
+    const CommGroup group{.ranks_per_node = 1, .nodes = nodes};
+    const CollectiveCost summed = collective_cost(sums, group, Collective::all_reduce, 4 * GiB);
+    EXPECT_NEAR(summed.transfer_seconds, 4 * GiB / rate, 1e-9 * 4 * GiB / rate) << nodes;
+    EXPECT_EQ(summed.algorithm, nodes == 2 ? "ring" : "in_network") << nodes;
+    const double gain =
+        collective_cost(ring, group, Collective::all_reduce, 4 * GiB).transfer_seconds /
+        summed.transfer_seconds;
+    EXPECT_GE(gain, 1);
+    EXPECT_LE(gain, 2.0 * (nodes - 1) / nodes * (1 + 1e-9)) << nodes;
+    // Other collectives are as they were.
+    EXPECT_EQ(collective_cost(sums, group, Collective::all_gather, GiB).seconds(),
+              collective_cost(ring, group, Collective::all_gather, GiB).seconds());
+  }
+}
+
 // A ring over 16 nodes goes once over the trunk in the middle; half of an all-to-all does.
 TEST(CollectiveCost, TrunksSlowWhatCrossesThem) {
   const Machine flat = load_machine("dgx-a100-80gb");

@@ -34,6 +34,9 @@ class TrainingLoop {
         input_(parts_.front().context->job, ranks_, stage.network),
         middle_(job_, ranks_, input_, parts_.front().context->provenance),
         host_optimizer_(ranks_.add_stream("host optimizer", WaitCause::optimizer)),
+        nvme_read_(ranks_.add_stream("NVMe read", WaitCause::optimizer)),
+        nvme_write_(ranks_.add_stream("NVMe write", WaitCause::optimizer)),
+        to_device_(ranks_.add_stream("updated parameters", WaitCause::copies)),
         folds_(job_.simulation.observer == nullptr && !one_thread(job_) &&
                job_.device_of_rank.empty()) {
     for (Part& part : parts_) {
@@ -44,7 +47,7 @@ class TrainingLoop {
       }
       const UpdateWork& update = part.hooks->update();
       context.always.add(update.optimizer);
-      context.always.add(Provenance::modelled, update.on_host);
+      context.always.add(Provenance::modelled, update.host.seconds);
       if (part.number == 0) context.always.add(input_.copy(), job_.accumulation);
     }
   }
@@ -59,7 +62,7 @@ class TrainingLoop {
     for (Part& part : parts_) co_await part.hooks->end_micro_batches();
     for (Part& part : parts_) part.context->sum_over_tensor_ranks();
     co_await transfers_.share_gradients();
-    if (parts_.front().hooks->update().on_host > 0) {
+    if (parts_.front().hooks->update().host.seconds > 0) {
       co_await update_on_host();
     } else {
       co_await update_on_device();
@@ -223,17 +226,47 @@ class TrainingLoop {
 
   // The gradients are on the host by now.
   Program update_on_host() {
-    double seconds = 0;
-    for (Part& part : parts_) seconds += part.hooks->update().on_host;
     if (parts_.front().hooks->update().clips) {
       co_await reduce_scalar();
       co_await ranks_.host_wait(ranks_.record());  // the norm goes back to the host
     }
+    for (Part& part : parts_) {
+      const QueuedWork& on_device = part.hooks->update().optimizer;
+      if (on_device.busy > 0) ranks_.compute(Phase::optimizer, on_device, "Optimizer.step");
+    }
     ranks_.wait(ranks_.host_position());
-    // Nothing of the next step can begin before.
-    const Event updated = ranks_.enqueue(host_optimizer_, seconds, {}, true, "Optimizer.step");
-    ranks_.wait(updated);
-    co_await ranks_.host_wait(updated);
+    // A delayed update is the one of the step before: its parameters are those of the next step.
+    const bool delayed = parts_.front().hooks->update().host.delayed;
+    if (delayed) co_await await_host_update();
+    const Event gradients = delayed ? ranks_.record() : Event{};
+    for (Part& part : parts_) issue_on_host(*part.context, part.hooks->update().host, gradients);
+    if (!delayed) co_await await_host_update();
+  }
+
+  void issue_on_host(TrainingContext& context, const HostUpdate& update, const Event& gradients) {
+    for (int chunk = 0; chunk < update.chunks; ++chunk) {
+      Event ready = gradients;
+      if (update.read > 0) {
+        ready = ranks_.enqueue(nvme_read_, update.read, gradients, true, "NVMe read");
+      }
+      host_updated_ = ranks_.enqueue(host_optimizer_, update.seconds / update.chunks, ready, true,
+                                     "Optimizer.step");
+      if (update.write > 0) {
+        host_written_ =
+            ranks_.enqueue(nvme_write_, update.write, host_updated_, true, "NVMe write");
+      }
+      if (update.to_device.seconds > 0) {
+        host_copied_ = context.copy(to_device_, update.to_device, host_updated_);
+      }
+    }
+  }
+
+  // Nothing that follows on the device or the host begins before.
+  Program await_host_update() {
+    for (const Event& part : {host_updated_, host_written_, host_copied_}) {
+      ranks_.wait(part);
+      co_await ranks_.host_wait(part);
+    }
   }
 
   const Job& job_;
@@ -244,8 +277,9 @@ class TrainingLoop {
   InputPipeline input_;
   MiddleMicroBatches middle_;
   int played_ = 0;
-  const StreamId host_optimizer_;
-  const bool folds_;  // runs of exchanges are played together
+  const StreamId host_optimizer_, nvme_read_, nvme_write_, to_device_;
+  Event host_updated_, host_written_, host_copied_;  // of the latest update
+  const bool folds_;                                 // runs of exchanges are played together
 };
 
 // The first and the last layer of a part, without its boundaries.

@@ -4,15 +4,27 @@
 
 #include "costs/optimizer.hpp"
 #include "memory/memory_plan.hpp"
+#include "strategies/common/network.hpp"
 #include "strategies/strategy.hpp"
 
 namespace lockstep {
 
-// One optimizer step's work on this rank.
+// The host's part of an update. Chunks pass one after the other through four stages, each of which works
+// on one chunk at a time: read from NVMe, update, written to NVMe, copied to the device.
+struct HostUpdate {
+  double seconds =
+      0;  // of the cores for all chunks, clipping included; 0 = the host updates nothing
+  int chunks = 1;
+  double read = 0, write = 0;  // seconds of one chunk
+  PricedTransfer to_device;    // of one chunk; none where parameters stay on the host
+  bool delayed = false;        // the next step does not wait for it
+};
+
+// One optimizer step's work on this rank. The host's part runs beside the device's.
 struct UpdateWork {
   QueuedWork norm, scaling;  // clipping: before and after the norm is known to all
   QueuedWork optimizer;
-  double on_host = 0;  // instead: seconds in which the host clips and updates
+  HostUpdate host;
   bool clips = false;
 };
 

@@ -16,33 +16,26 @@ namespace lockstep {
 
 namespace {
 
-// Ranks of the job on its fullest host.
-int ranks_per_host(const Job& job) {
-  return std::min(job.mesh.gpus(), job.machine.gpus_per_node);
-}
-
-// Streaming through the host's memory reaches 0.8 of its bandwidth, as in host_optimizer_seconds().
-double host_stream_seconds(double bytes, const HostSpec& host) {
-  return host.memory_bandwidth > 0 ? bytes / (0.8 * host.memory_bandwidth) : 0;
-}
-
 // All ranks of a host share its memory bandwidth [44].
 UpdateWork update_on_host(const Job& job, double elements) {
   UpdateWork work;
   const Precision precision = job.step->precision;
   const double on_host = elements * ranks_per_host(job);
-  work.on_host = host_optimizer_seconds(job.optimizer, precision, on_host, job.machine.host);
+  const HostSpec host = reached_host(job);
+  work.host.seconds = host_optimizer_seconds(job.optimizer, precision, on_host, host);
   work.clips = job.gradient_clipping > 0;
   if (work.clips) {
-    work.on_host += host_stream_seconds(clipping_bytes(precision, on_host), job.machine.host);
+    work.host.seconds += host_stream_seconds(clipping_bytes(precision, on_host), host);
   }
   return work;
 }
 
-UpdateWork update_of(const Job& job, const FsdpLayout& layout) {
+UpdateWork update_of(const Job& job, const FsdpLayout& layout, JobNetwork& network) {
   const TensorShare shard{layout.optimizer_elements(), layout.optimizer_tensors()};
   if (layout.updates_on_host(job)) {
-    return update_on_host(job, shard.elements);
+    return layout.options.cpu_offload
+               ? update_on_host(job, shard.elements)
+               : update_with_host(job, layout.options.offload, shard, network);
   }
   UpdateWork work = update_work(job, shard, shard);
   if (work.clips) {
@@ -98,7 +91,7 @@ std::vector<std::string> notes(const Job& job, const FsdpOptions& wanted,
 
 Updater Fsdp::updater(const Job& job) const {
   const bool offloads =
-      options_.cpu_offload && job.machine.device.architecture != Architecture::cpu;
+      options_.offloaded_share() > 0 && job.machine.device.architecture != Architecture::cpu;
   return offloads ? Updater::own_host : Updater::device;
 }
 
@@ -155,11 +148,7 @@ std::vector<MemoryUse> Fsdp::stage_memory(const Job& job, const MemoryQuery& que
   return memory_of_stages(job, [&](const StageMemory& stage) {
     const FsdpLayout layout = fsdp_layout(stage.job, options_);
     MemoryUse use = memory_use(fsdp_memory(stage, layout, query), job.machine.device);
-    const HostMemory host = fsdp_host_memory(stage.job, layout);
-    if (host.bytes <= 0) return use;
-    use.host = host.bytes;
-    use.host_rounding = host.rounding;
-    use.host_capacity = job.machine.host.memory_bytes;
+    add_offloaded(use, fsdp_offloaded_memory(stage.job, layout), job.machine);
     return use;
   });
 }
@@ -193,19 +182,22 @@ std::unique_ptr<Strategy> make_strategy(const FsdpOptions& options) {
 StrategyResult Fsdp::simulate(const Job& job) const {
   const FsdpLayout layout = fsdp_layout(job, options_);
   TrainingWorld world(job, "fsdp", engine_for(job, layout), axes_of(job.mesh, layout.groups));
-  double hook_seconds = 0;
+  double hook_seconds = 0, on_device = 0;  // of the optimizer on the devices of a stage
   StrategyResult result =
       train(world, [&](TrainingContext& context) -> std::unique_ptr<TrainingHooks> {
         const FsdpLayout of_part = fsdp_layout(context.job, options_);
         FsdpPlan plan = fsdp_plan(context, of_part);
-        plan.update = update_of(context.job, of_part);
+        plan.update = update_of(context.job, of_part, context.network);
+        on_device += plan.update.optimizer.busy / static_cast<double>(world.stages.size());
         hook_seconds = plan.hook_seconds;
         if (layout.options.version == 2)
           return std::make_unique<Fsdp2Hooks>(context, std::move(plan));
         return std::make_unique<Fsdp1Hooks>(context, std::move(plan));
       });
-  // The device is idle.
-  if (layout.updates_on_host(job)) result.device_busy -= result.split.optimizer;
+  // The device is idle while the host updates.
+  if (layout.updates_on_host(job)) {
+    result.device_busy -= std::max(0.0, result.split.optimizer - on_device);
+  }
   note_many_units(job, layout, hook_seconds, result);
   for (std::string& note : notes(job, options_, layout)) result.notes.push_back(std::move(note));
   return result;

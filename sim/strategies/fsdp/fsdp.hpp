@@ -3,6 +3,7 @@
 // common/training_loop.hpp.
 #pragma once
 
+#include "strategies/common/offload.hpp"
 #include "strategies/common/stage_memory.hpp"
 #include "strategies/fsdp/plan.hpp"
 #include "strategies/strategy.hpp"
@@ -30,11 +31,7 @@ class Fsdp final : public StrategyOf<FsdpOptions> {
 StepMemory fsdp_memory(const StageMemory& stage, const FsdpLayout& layout,
                        const MemoryQuery& query = {});
 
-// Bytes that the ranks of the fullest node offload to its host; 0 = nothing.
-struct HostMemory {
-  double bytes = 0;
-  double rounding = 0;  // the part by which pinned memory exceeds its tensors
-};
-HostMemory fsdp_host_memory(const Job& job, const FsdpLayout& layout);
+// What cpu_offload keeps on the fullest node's host; nothing without it.
+OffloadedMemory fsdp_offloaded_memory(const Job& job, const FsdpLayout& layout);
 
 }  // namespace lockstep

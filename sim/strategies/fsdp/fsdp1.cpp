@@ -104,7 +104,7 @@ Program Fsdp1Hooks::unshard(const FsdpAction& action) {
   const FsdpUnitPlan& unit = plan_.unit(action.unit);
   Event shard = start_;
   if (action.fresh) {
-    if (unit.to_device.seconds > 0) shard = context_.copy(pre_unshard_, unit.to_device, shard);
+    shard = offloaded_.to_device(pre_unshard_, unit, shard);
     if (unit.before_gather.busy > 0) shard = context_.run(pre_unshard_, unit.before_gather, shard);
   }
   if (action.limited) {
@@ -141,7 +141,7 @@ Program Fsdp1Hooks::reduce(int u, Event gradient) {
   }
   done = context_.run(stream, after_reduce(unit), done);
   if (unit.to_host.seconds > 0) {
-    done = context_.copy(stream, unit.to_host, done);
+    done = offloaded_.gradients_to_host(stream, unit, done);
     if (!plan_.layout.sharded())
       co_await ranks_.host_wait(done);  // a blocking copy without sharding
   }

@@ -70,7 +70,7 @@ void Fsdp2Hooks::prepare(FsdpOrder::Actions actions) {
 void Fsdp2Hooks::unshard(int u) {
   const FsdpUnitPlan& unit = plan_.unit(u);
   Event shard = gate_;
-  if (unit.to_device.seconds > 0) shard = context_.copy(copy_in_, unit.to_device, shard);
+  shard = offloaded_.to_device(copy_in_, unit, shard);
   if (unit.before_gather.busy > 0) shard = context_.run(copy_in_, unit.before_gather, shard);
   ready(u) = plan_.layout.sharded() ? over_shards(unit, unit.gather, shard) : shard;
 }
@@ -108,8 +108,7 @@ void Fsdp2Hooks::reduce(int u) {
     done = last_collective_ = over_replicas(unit.replicate, done);
   }
   done = context_.run(stream, after_reduce(unit), done);
-  if (unit.to_host.seconds > 0) done = context_.copy(stream, unit.to_host, done);
-  last_reduction_ = done;
+  last_reduction_ = offloaded_.gradients_to_host(stream, unit, done);
 }
 
 }  // namespace lockstep

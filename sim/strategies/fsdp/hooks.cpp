@@ -10,9 +10,12 @@ FsdpHooks::FsdpHooks(TrainingContext& context, FsdpPlan&& plan)
       ranks_(context.ranks),
       plan_(std::move(plan)),
       order_(plan_.layout, plan_.hooks),
+      offloaded_(context),
       shards_(shards_of(context, plan_.layout.groups)),
       expert_shards_(context.job.mesh.expert == 1 ? shards_ : expert_shards_of(context)),
       replicas_(replicas_of(context, plan_.layout.groups)),
+      host_reads_(plan_.layout.options.offloaded_share() > 0 &&
+                  !plan_.layout.options.offload.delayed_update),
       ready_(plan_.units.size()) {}
 
 void FsdpHooks::begin_forward(const MicroBatch& batch) {
@@ -32,13 +35,13 @@ Program FsdpHooks::end_micro_batches() {
   if (!plan_.layout.once_a_step) co_return;
   for (const FsdpAction& action : order_.end_micro_batches()) co_await finish(action);
   const Event gradients = await_reductions();
-  if (plan_.layout.options.cpu_offload) co_await ranks_.host_wait(gradients);
+  if (host_reads_) co_await ranks_.host_wait(gradients);
 }
 
 Program FsdpHooks::end_backward() {
   if (!reduces_) co_return;
   const Event gradients = await_reductions();
-  if (plan_.layout.options.cpu_offload) co_await ranks_.host_wait(gradients);
+  if (host_reads_) co_await ranks_.host_wait(gradients);
 }
 
 void FsdpHooks::reduce_scalar() {
@@ -47,8 +50,9 @@ void FsdpHooks::reduce_scalar() {
 }
 
 StreamId FsdpHooks::add_stream(const std::string& name) {
-  return ranks_.add_stream(
-      name, plan_.layout.options.cpu_offload ? WaitCause::communication : WaitCause::copies);
+  return ranks_.add_stream(name, plan_.layout.options.offloaded_share() > 0
+                                     ? WaitCause::communication
+                                     : WaitCause::copies);
 }
 
 Event FsdpHooks::over_shards(const FsdpUnitPlan& unit, const PricedTransfer& transfer,

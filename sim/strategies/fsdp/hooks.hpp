@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "strategies/fsdp/offloaded_shards.hpp"
 #include "strategies/fsdp/plan.hpp"
 
 namespace lockstep {
@@ -49,12 +50,14 @@ class FsdpHooks : public TrainingHooks {
   RankGroup& ranks_;
   const FsdpPlan plan_;
   FsdpOrder order_;
+  OffloadedShards offloaded_;
   bool reduces_ = true;  // in this micro-batch
 
  private:
   Communicator& shards_;
   Communicator& expert_shards_;
   Communicator& replicas_;
+  const bool host_reads_;     // the gradients, before the next step begins
   std::vector<Event> ready_;  // of each unit: its parameters, or the collective's output, are there
   bool first_micro_batch_ = true;
 };

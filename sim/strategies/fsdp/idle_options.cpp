@@ -28,6 +28,8 @@ std::vector<IdleOption> Fsdp::idle_options(const Job& job) const {
                "the step has one micro-batch");
   idle.idle_if("autocast", o.autocast, !autocasts(job.step->precision),
                "nothing is computed in half precision that is not autocast anyway");
+  const FsdpLayout layout = fsdp_layout(job, o);
+  add_idle_options(idle, o.offload, {layout.optimizer_elements(), layout.optimizer_tensors()}, job);
   const bool two = o.version == 2;
   idle.idle_if("use_orig_params", o.use_orig_params, two, "version 2 has no flat parameters");
   const bool backward = o.backward_prefetch != usual.backward_prefetch;
@@ -62,6 +64,9 @@ std::vector<std::string> Fsdp::not_replayed(const Job&) const {
   std::vector<std::string> options;
   if (options_.gather_bytes == 2) options.push_back("gather_element_size");
   if (options_.reduce_bytes == 2) options.push_back("reduce_element_size");
+  if (options_.offload.is_used() && options_.offload.delayed_update) {
+    options.push_back("offload.delayed_update");
+  }
   return options;
 }
 

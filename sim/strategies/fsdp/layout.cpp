@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "strategies/common/offload.hpp"
+
 namespace lockstep {
 
 namespace {
@@ -65,7 +67,10 @@ int FsdpLayout::optimizer_tensors() const {
 FsdpLayout fsdp_layout(const Job& job, const FsdpOptions& options) {
   FsdpLayout layout;
   layout.options = options;
+  if (is_host(job.machine.device)) layout.options.offload = {};  // the ranks' own memory
   choose_groups(job, layout);
+  layout.state_on_device =
+      layout.options.cpu_offload ? 0 : 1 - share_that_leaves(job, layout.options.offload);
   layout.once_a_step = job.mesh.pipeline > 1;
   layout.expert_groups = expert_shard_groups(job);
   layout.shard_bytes = parameter_bytes(job.step->precision);

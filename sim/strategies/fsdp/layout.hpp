@@ -17,6 +17,7 @@ struct FsdpLayout {
   int shard_bytes = 4, gather_bytes = 4, reduce_bytes = 4;  // per element
   std::vector<FsdpUnit> units;
   std::vector<UnitLayout> layouts;  // of each unit
+  double state_on_device = 1;       // share of the optimizer's state
   // In a pipeline: parameters are gathered once a step, and gradients reduced once all micro-batches are over
   // (PyTorch, torch/distributed/pipelining/stage.py: backward_maybe_with_nosync; facts H45, H46).
   bool once_a_step = false;
@@ -31,7 +32,7 @@ struct FsdpLayout {
            options.sharding == Sharding::hybrid_shard_zero2;
   }
   bool updates_on_host(const Job& job) const {
-    return options.cpu_offload && job.machine.device.architecture != Architecture::cpu;
+    return options.offloaded_share() > 0 && job.machine.device.architecture != Architecture::cpu;
   }
   // What the optimizer of one rank sees.
   double optimizer_elements() const;

@@ -1,7 +1,6 @@
 // Memory of device and host under FSDP: facts 38-41, 43-45, 49, 50, 53, 58, 59, 62 of
 // docs/strategies.md.
 #include <algorithm>
-#include <cmath>
 
 #include "memory/step_player.hpp"
 #include "strategies/common/update.hpp"
@@ -12,18 +11,13 @@ namespace lockstep {
 
 namespace {
 
-// PyTorch's allocator of pinned memory takes powers of two.
-double pinned(double bytes) {
-  return bytes > 0 ? std::exp2(std::ceil(std::log2(bytes))) : 0;
-}
-
 // Bytes that one rank keeps of a unit: shards and their gradients in pinned memory, which FSDP1
 // takes for the flat tensor, and FSDP2 for each parameter.
-HostMemory of_unit(const FsdpUnit& unit, double shard, const FsdpOptions& options, int bytes) {
-  HostMemory memory;
+OffloadedMemory of_unit(const FsdpUnit& unit, double shard, const FsdpOptions& options, int bytes) {
+  OffloadedMemory memory;
   const auto add = [&](double elements) {
-    memory.bytes += pinned(elements * bytes);
-    memory.rounding += pinned(elements * bytes) - elements * bytes;
+    memory.host += pinned_bytes(elements * bytes);
+    memory.host_rounding += pinned_bytes(elements * bytes) - elements * bytes;
   };
   if (options.version == 1) {
     add(shard);
@@ -41,20 +35,24 @@ HostMemory of_unit(const FsdpUnit& unit, double shard, const FsdpOptions& option
 
 }  // namespace
 
-HostMemory fsdp_host_memory(const Job& job, const FsdpLayout& layout) {
-  HostMemory memory;
-  if (!layout.options.cpu_offload || is_host(job.machine.device)) return memory;
-  memory.bytes = optimizer_memory(job.optimizer, job.step->precision).state_bytes_per_element *
-                 layout.optimizer_elements();
-  for (std::size_t i = 0; i < layout.units.size(); ++i) {
-    const HostMemory unit =
-        of_unit(layout.units[i], layout.layouts[i].shard, layout.options, layout.shard_bytes);
-    memory.bytes += unit.bytes;
-    memory.rounding += unit.rounding;
+OffloadedMemory fsdp_offloaded_memory(const Job& job, const FsdpLayout& layout) {
+  OffloadedMemory memory;
+  const FsdpOptions& options = layout.options;
+  if (!layout.updates_on_host(job)) return memory;
+  if (!options.cpu_offload) {
+    return offloaded_memory(job, options.offload,
+                            layout.optimizer_elements() * options.offloaded_share());
   }
-  const int ranks = std::min(job.mesh.gpus(), job.machine.gpus_per_node);
-  memory.bytes *= ranks;
-  memory.rounding *= ranks;
+  memory.host = optimizer_memory(job.optimizer, job.step->precision).state_bytes_per_element *
+                layout.optimizer_elements();
+  for (std::size_t i = 0; i < layout.units.size(); ++i) {
+    const OffloadedMemory unit =
+        of_unit(layout.units[i], layout.layouts[i].shard, layout.options, layout.shard_bytes);
+    memory.host += unit.host;
+    memory.host_rounding += unit.host_rounding;
+  }
+  memory.host *= ranks_per_host(job);
+  memory.host_rounding *= ranks_per_host(job);
   return memory;
 }
 
@@ -62,7 +60,7 @@ StepMemory fsdp_memory(const StageMemory& stage, const FsdpLayout& layout,
                        const MemoryQuery& query) {
   const Job& job = stage.job;
   OptimizerMemory optimizer;
-  if (!layout.options.cpu_offload) {
+  if (layout.state_on_device > 0) {
     optimizer = optimizer_memory(job.optimizer, job.step->precision);
   }
   double communication = mesh_communicator_bytes(job);

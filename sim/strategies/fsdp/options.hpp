@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "core/fields.hpp"
+#include "strategies/offload_options.hpp"
 #include "strategies/options.hpp"
 
 namespace lockstep {
@@ -62,7 +63,8 @@ struct FsdpOptions {
   BackwardPrefetch backward_prefetch = BackwardPrefetch::pre;
   bool forward_prefetch = false;
   bool limit_all_gathers = true;  // FSDP1 only (fact 34)
-  bool cpu_offload = false;       // facts 44, 59
+  bool cpu_offload = false;       // PyTorch's (facts 44, 59)
+  OffloadOptions offload{};       // DeepSpeed's (facts H113, H115, H116)
   double gather_bytes = 0;        // bytes per element gathered (param_dtype); 0 = by precision
   double reduce_bytes = 0;  // bytes per element reduce-scattered (reduce_dtype); 0 = gather_bytes
   bool autocast = false;
@@ -70,6 +72,15 @@ struct FsdpOptions {
   int shard_group = 0;                 // ranks per shard group of the hybrid modes; 0 = one node
   bool use_orig_params =
       false;  // FSDP1 only: 16-byte alignment and views of every parameter (fact 27)
+
+  bool offloads_parameters() const {
+    return cpu_offload || offload.parameters != OffloadTier::device;
+  }
+  // Of the parameters, updated by the host.
+  double offloaded_share() const {
+    if (cpu_offload) return 1;
+    return offload.is_used() ? offload.fraction : 0;
+  }
 };
 
 template <class Visitor>
@@ -101,7 +112,11 @@ void describe(Visitor& v, FsdpOptions& o) {
   v.field("limit_all_gathers", o.limit_all_gathers,
           "The host waits so that at most two units are gathered ahead (version 1).");
   v.field("cpu_offload", o.cpu_offload,
-          "Shards, their gradients and the optimizer live in host memory.");
+          "Shards, their gradients and the optimizer live in host memory (PyTorch's CPUOffload).");
+  v.field("offload", o.offload,
+          "Tiers of the optimizer's state and of the shards, as DeepSpeed's ZeRO-3 and "
+          "ZeRO-Infinity have "
+          "them.");
   v.field("gather_element_size", o.gather_bytes,
           "Bytes of one gathered parameter (param_dtype), 2 or 4; 0 B = by precision.",
           {.unit = Dimension::bytes, .min = 0, .max = 4});
@@ -118,6 +133,9 @@ void describe(Visitor& v, FsdpOptions& o) {
   v.field("use_orig_params", o.use_orig_params,
           "The optimizer sees the original parameters, not one flat tensor (version 1).");
   v.check([&](auto report) {
+    if (o.cpu_offload && (o.offload.is_used() || o.offload.parameters != OffloadTier::device)) {
+      report("offload", "contradicts cpu_offload, which is PyTorch's own", "give one of them");
+    }
     check_element_size(report, "gather_element_size", o.gather_bytes);
     check_element_size(report, "reduce_element_size", o.reduce_bytes);
   });

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "strategies/common/offload.hpp"
+
 namespace lockstep {
 
 namespace {
@@ -56,9 +58,21 @@ class Pricing {
     if (groups.replicas > 1) {
       unit.replicate = collective(groups.replica, Collective::all_reduce, shard * reduce);
     }
-    if (layout_.options.cpu_offload && on_accelerator()) {
+    const FsdpOptions& options = layout_.options;
+    if (options.offloads_parameters() && on_accelerator()) {
       unit.to_device = network_.host_device_copy(shard * kept);
+    }
+    if (options.cpu_offload && on_accelerator()) {
       unit.to_host = network_.host_device_copy(shard * kept);
+    } else if (options.offloaded_share() > 0 && on_accelerator()) {
+      unit.to_host = gradients_to_host(shard * options.offloaded_share(), network_);
+    }
+    if (options.offload.optimizer == OffloadTier::nvme) {
+      unit.write = nvme_seconds(job_, shard * options.offloaded_share() * gradient_bytes_on_host,
+                                NvmeAccess::write);
+    }
+    if (options.offload.parameters == OffloadTier::nvme) {
+      unit.read = nvme_seconds(job_, shard * kept, NvmeAccess::read);
     }
     for (PricedTransfer* transfer :
          {&unit.gather, &unit.reduce, &unit.replicate, &unit.to_device, &unit.to_host}) {

@@ -12,15 +12,18 @@ struct FsdpUnitPlan {
   PricedTransfer gather, reduce;      // over the shard group; zero bytes without sharding
   PricedTransfer replicate;           // all-reduce over the replicas (NO_SHARD: over everybody)
   PricedTransfer to_device, to_host;  // CPU offload (fact 44)
-  QueuedWork before_gather;           // cast or copy-in of the shard (facts 29, 43, 48)
-  QueuedWork after_gather;            // FSDP2's copy-out, on the compute stream (fact 48)
-  QueuedWork join_gradients;          // into the collective's input, on the compute stream (40, 52)
-  QueuedWork accumulate;              // add to unsharded gradients kept by no_sync (facts 45, 58)
-  QueuedWork before_reduce;           // FSDP1: cast and pre-division (fact 39)
-  QueuedWork after_reduce;            // post-division, cast (fact 39)
-  QueuedWork after_later_reduce;      // the same with addition to the shard's gradient (fact 45)
-  bool expert = false;                // over the ranks that hold the same experts
-  double unshard_views = 0;           // host seconds for setting up the parameters' views
+  // Seconds between NVMe and the host: of the shard before it is copied, of its gradients afterwards (fact
+  // H116).
+  double read = 0, write = 0;
+  QueuedWork before_gather;       // cast or copy-in of the shard (facts 29, 43, 48)
+  QueuedWork after_gather;        // FSDP2's copy-out, on the compute stream (fact 48)
+  QueuedWork join_gradients;      // into the collective's input, on the compute stream (40, 52)
+  QueuedWork accumulate;          // add to unsharded gradients kept by no_sync (facts 45, 58)
+  QueuedWork before_reduce;       // FSDP1: cast and pre-division (fact 39)
+  QueuedWork after_reduce;        // post-division, cast (fact 39)
+  QueuedWork after_later_reduce;  // the same with addition to the shard's gradient (fact 45)
+  bool expert = false;            // over the ranks that hold the same experts
+  double unshard_views = 0;       // host seconds for setting up the parameters' views
   double reshard_views = 0;
 };
 

@@ -39,7 +39,7 @@ ShardedState::ShardedState(Tape& tape, const TrainingStep& step, const Liveness&
 }
 
 void ShardedState::construct() {
-  if (layout_.options.cpu_offload) return;
+  if (layout_.options.offloads_parameters()) return;
   for (const ShardedUnit& unit : units_)
     tensors_.like_shard(unit, MemoryKind::parameters, layout_.shard_bytes);
 }
@@ -158,23 +158,24 @@ void ShardedState::optimizer_step() {
   carry_out(order_.end_micro_batches());
   tensors_.end_backward();
   tape_.at(MemoryPhase::optimizer);
-  if (layout_.options.cpu_offload) return;
+  const double here = layout_.state_on_device;
+  if (here <= 0) return;
   for (double rest = optimizer_.state_bytes_per_element; rest > 0 && !has_state_; rest -= 4) {
     for (const ShardedUnit& unit : units_) {
-      tensors_.like_shard(unit, MemoryKind::optimizer_state, std::min(rest, 4.0));
+      tensors_.like_shard(unit, MemoryKind::optimizer_state, here * std::min(rest, 4.0));
     }
   }
   has_state_ = true;
   if (optimizer_.largest_temporary_bytes_per_element > 0) {
     for (const ShardedUnit& unit : units_) {
-      const double share = unit.shard / std::max(1.0, unit.parameter_elements);
+      const double share = here * unit.shard / std::max(1.0, unit.parameter_elements);
       const auto tensor = [&](double elements) {
         tape_.touch(MemoryKind::temporaries,
                     elements * optimizer_.largest_temporary_bytes_per_element,
                     {"update", unit.name});
       };
       if (layout_.options.version == 1) {
-        tensor(unit.shard);
+        tensor(here * unit.shard);
       } else {
         for (const std::int64_t elements : unit.parameters) {
           tensor(static_cast<double>(elements) * share);
@@ -185,8 +186,8 @@ void ShardedState::optimizer_step() {
   if (optimizer_.temporary_bytes_per_element <= 0) return;
   std::vector<Tape::Block> temporaries;
   for (const ShardedUnit& unit : units_) {
-    for (const Tape::Block block : tensors_.like_shard(unit, MemoryKind::temporaries,
-                                                       optimizer_.temporary_bytes_per_element)) {
+    for (const Tape::Block block : tensors_.like_shard(
+             unit, MemoryKind::temporaries, here * optimizer_.temporary_bytes_per_element)) {
       temporaries.push_back(block);
     }
   }

@@ -11,7 +11,7 @@ UnitTensors::UnitTensors(Tape& tape, const FsdpLayout& layout)
     : tape_(tape),
       layout_(layout),
       fsdp1_(layout.options.version == 1),
-      needs_gather_(layout.sharded() || layout.options.cpu_offload ||
+      needs_gather_(layout.sharded() || layout.options.offloads_parameters() ||
                     layout.gather_bytes != layout.shard_bytes) {}
 
 void UnitTensors::reduce(ShardedUnit& unit) {
@@ -64,7 +64,7 @@ void UnitTensors::gather(ShardedUnit& unit) {
   unit.gathered = true;
   const double full = unit.elements * layout_.gather_bytes;
   Block on_device = nothing;
-  if (layout_.options.cpu_offload) {
+  if (layout_.options.offloads_parameters()) {
     on_device = tape_.allocate(MemoryKind::temporaries, unit.shard * layout_.shard_bytes,
                                {"shard", unit.name}, unshard_stream);
   }
@@ -178,10 +178,15 @@ void UnitTensors::reduce_fsdp2(ShardedUnit& unit) {
 }
 
 void UnitTensors::keep_shard_gradient(ShardedUnit& unit, std::vector<Block> reduced) {
-  if (layout_.options.cpu_offload || !unit.shard_gradients.empty()) {
+  const double offloaded = layout_.options.offloaded_share();
+  if (offloaded > 0 || !unit.shard_gradients.empty()) {
+    if (offloaded > 0 && offloaded < 1 && unit.shard_gradients.empty()) {
+      unit.shard_gradients =
+          like_shard(unit, MemoryKind::gradients, (1 - offloaded) * layout_.shard_bytes);
+    }
     for (const Block block : reduced) {
       // Copied to the host, or added to what earlier micro-batches left.
-      if (fsdp1_ && layout_.options.cpu_offload) {
+      if (fsdp1_ && offloaded > 0) {
         offloaded_.push_back(block);  // the handle keeps it until backward is over (fact 44)
       } else if (fsdp1_) {
         release_later(block);

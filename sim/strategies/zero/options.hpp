@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "core/fields.hpp"
+#include "strategies/offload_options.hpp"
 #include "strategies/options.hpp"
 
 namespace lockstep {
@@ -33,6 +34,7 @@ struct ZeroOptions {
   GradientReduction reduction = GradientReduction::reduce_scatter;
   ParameterGather gather = ParameterGather::after_update;
   double gradient_bytes = 0;  // of one gradient element, kept and on the wire; 0 = by precision
+  OffloadOptions offload{};
 };
 
 class Strategy;
@@ -59,8 +61,16 @@ void describe(Visitor& v, ZeroOptions& o) {
   v.field("gradient_element_size", o.gradient_bytes,
           "Bytes of one gradient element, kept and on the wire, 2 or 4; 0 B = by precision.",
           {.unit = Dimension::bytes, .min = 0, .max = 4});
+  v.field("offload", o.offload, "ZeRO-Offload: the optimizer's state in the memory of the host.");
   v.check([&](auto report) {
     check_element_size(report, "gradient_element_size", o.gradient_bytes);
+    if (o.offload.parameters != OffloadTier::device) {
+      report("offload", "`parameters` are whole on every device under stages 1 and 2",
+             "`fsdp` is stage 3");
+    }
+    if (o.offload.optimizer == OffloadTier::nvme) {
+      report("offload", "`optimizer: nvme` is for stage 3, as in DeepSpeed", "`host`, or `fsdp`");
+    }
     if (o.stage == 2 && o.reduction == GradientReduction::all_reduce) {
       report("reduction", "all-reduce leaves every rank all gradients", "stage: 1");
     }

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "strategies/common/offload.hpp"
+
 namespace lockstep {
 
 namespace {
@@ -28,6 +30,10 @@ class Pricing {
       const CommGroup all = bucket.expert ? groups.shard : gradient_group(job_);
       priced.reduce = network_.collective(all, Collective::all_reduce, bucket.bytes);
     }
+    if (layout_.offloaded_share() > 0) {
+      priced.to_host = gradients_to_host(
+          bucket.elements * layout_.share(bucket.expert) * layout_.offloaded_share(), network_);
+    }
     const double parameters = bucket.elements * parameter_bytes(job_.step->precision);
     if (layout_.scatters()) {
       priced.gather.push_back(
@@ -41,18 +47,13 @@ class Pricing {
     return priced;
   }
 
-  // The optimizer sees its shard as one piece of every tensor that it touches.
   UpdateWork update() const {
-    double elements = 0, of_experts = 0;
-    int tensors = 0, tensors_of_experts = 0;
-    for (const GradientTensor& tensor : layout_.tensors) {
-      (tensor.expert ? of_experts : elements) += tensor.elements;
-      ++(tensor.expert ? tensors_of_experts : tensors);
+    const TensorShare shard = layout_.updated();
+    TensorShare all{0, static_cast<int>(layout_.tensors.size())};
+    for (const GradientTensor& tensor : layout_.tensors) all.elements += tensor.elements;
+    if (layout_.offloaded_share() > 0) {
+      return update_with_host(job_, layout_.options.offload, shard, network_);
     }
-    const TensorShare all{elements + of_experts, static_cast<int>(layout_.tensors.size())};
-    const TensorShare shard{elements * layout_.share() + of_experts * layout_.share(true),
-                            static_cast<int>(std::ceil(tensors * layout_.share()) +
-                                             std::ceil(tensors_of_experts * layout_.share(true)))};
     return update_work(job_, shard, layout_.scatters() ? shard : all);
   }
 
@@ -96,9 +97,21 @@ int first_use(const Bucket& bucket, const std::vector<GradientTensor>& tensors) 
 
 }  // namespace
 
+TensorShare ZeroLayout::updated() const {
+  double elements = 0, of_experts = 0;
+  int count = 0, count_of_experts = 0;
+  for (const GradientTensor& tensor : tensors) {
+    (tensor.expert ? of_experts : elements) += tensor.elements;
+    ++(tensor.expert ? count_of_experts : count);
+  }
+  return {elements * share() + of_experts * share(true),
+          static_cast<int>(std::ceil(count * share()) + std::ceil(count_of_experts * share(true)))};
+}
+
 ZeroLayout zero_layout(const Job& job, const ZeroOptions& options) {
   ZeroLayout layout;
   layout.options = options;
+  if (is_host(job.machine.device)) layout.options.offload = {};  // the ranks' own memory
   layout.groups =
       shard_groups(job,
                    options.shard_group > 0 ? std::min(options.shard_group, job.mesh.copies())
@@ -109,7 +122,7 @@ ZeroLayout zero_layout(const Job& job, const ZeroOptions& options) {
                               ? static_cast<int>(std::lround(options.gradient_bytes))
                               : gradient_bytes(job.step->precision);
   layout.tensors = gradient_tensors(*job.step, layout.gradient_bytes);
-  if (job.mesh.copies() > 1) {
+  if (layout.moves_gradients()) {
     layout.buckets =
         cut_buckets(layout.tensors, arrival_order(layout.tensors), {options.bucket_bytes});
   }
@@ -143,6 +156,7 @@ ZeroPlan zero_plan(TrainingContext& context, const Replica& replica, const ZeroL
   }
   std::vector<HookedUnit> reduced = collected;
   plan.cuts = cuts_of(job, layout, reduced);
+  plan.shards_return = layout.options.stage == 2 && layout.offloaded_share() > 0;
   if (layout.options.stage == 2 && job.accumulation > 1) {
     plan.add_shard = job.costs->stream(3 * bytes * layout.share(), 1);
   }

@@ -16,25 +16,36 @@ struct ZeroLayout {
   ShardGroups groups, expert_groups;
   int gradient_bytes = 4;  // of one element
   std::vector<GradientTensor> tensors;
-  std::vector<Bucket> buckets;  // in the order of backward; none on one rank
+  std::vector<Bucket> buckets;  // in the order of backward; none where no gradient moves
 
   // The all-reduce leaves every rank all gradients.
   bool scatters() const { return options.reduction == GradientReduction::reduce_scatter; }
   const ShardGroups& groups_of(const Bucket& bucket) const {
     return bucket.expert ? expert_groups : groups;
   }
+  // Whether anything is sent or copied in a step.
+  bool moves_gradients() const {
+    return groups.ranks * groups.replicas > 1 || offloaded_share() > 0;
+  }
+  // Of a rank's parameters, updated by the host.
+  double offloaded_share() const {
+    return options.offload.is_used() ? options.offload.fraction : 0;
+  }
   // Of all trainable parameters, or of the experts', what one rank updates.
   double share(bool expert = false) const {
     return 1.0 / (expert ? expert_groups.ranks : groups.ranks);
   }
+  // The parameters that one rank updates, on its device or host: one piece of every tensor that it touches.
+  TensorShare updated() const;
 };
 
 // Throws ConfigError when shard_group does not fit the ranks or the nodes.
 ZeroLayout zero_layout(const Job& job, const ZeroOptions& options);
 
 struct ZeroBucket {
-  PricedTransfer reduce;               // over the ranks that share a copy, or over all
+  PricedTransfer reduce;               // over the ranks that share a copy, or over all; none on one
   PricedTransfer replicate;            // of the shards, over the copies
+  PricedTransfer to_host;              // of this rank's shard, where the host updates it
   std::vector<PricedTransfer> gather;  // of the updated parameters
   bool expert = false;
 };
@@ -52,8 +63,9 @@ struct ZeroPlan {
   // Units: the buckets, then the cuts. By whether it is the step's first micro-batch, and whether
   // gradients are reduced in it.
   Passes passes[2][2];
-  QueuedWork add_shard;   // stage 2: a later micro-batch's shard to what is there
-  PricedTransfer scalar;  // all-reduce of one number
+  QueuedWork add_shard;        // stage 2: a later micro-batch's shard to what is there
+  bool shards_return = false;  // stage 2: ... for which it comes back from the host
+  PricedTransfer scalar;       // all-reduce of one number
   UpdateWork update;
 };
 

@@ -3,6 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "strategies/common/offload.hpp"
+#include "strategies/common/run_steps.hpp"
 #include "strategies/common/stage_memory.hpp"
 #include "strategies/common/whole_matrices.hpp"
 #include "strategies/zero/plan.hpp"
@@ -26,6 +28,7 @@ class ZeroHooks final : public TrainingHooks {
                       ? shards_
                       : context.stage.communicator("gradients", gradient_ranks(context.job.mesh))),
         experts_(context.job.mesh.expert == 1 ? shards_ : expert_shards_of(context)),
+        to_host_(ranks_.add_stream("gradients to the host", WaitCause::copies)),
         collected_(plan_.buckets.size()) {}
 
   const UpdateWork& update() const override { return plan_.update; }
@@ -54,9 +57,11 @@ class ZeroHooks final : public TrainingHooks {
 
   Program end_backward() override {
     for (const Event& bucket : reduced_) ranks_.wait(bucket);
+    // The host reads the gradients that it updates with.
+    const bool reads = batch_.last && plan_.update.host.seconds > 0 && !plan_.update.host.delayed;
+    if (reads && !reduced_.empty()) co_await ranks_.host_wait(reduced_.back());
     reduced_.clear();
     if (!batch_.first) context_.copies(plan_.add_shard, "add to shards");
-    co_return;
   }
 
   // Every rank has the norm of its shard only, and found_inf of it.
@@ -69,6 +74,7 @@ class ZeroHooks final : public TrainingHooks {
   Program after_update(int) override {
     for (std::size_t b = plan_.buckets.size(); b-- > 0;) {
       for (const PricedTransfer& part : plan_.buckets[b].gather) {
+        if (part.seconds <= 0) continue;  // one rank
         Communicator& shards = plan_.buckets[b].expert ? experts_ : shards_;
         collected_[b] = context_.collective(shards, part, ranks_.record());
       }
@@ -86,9 +92,15 @@ class ZeroHooks final : public TrainingHooks {
   }
   Event reduce(const ZeroBucket& bucket) {
     Communicator& reducers = bucket.expert ? experts_ : reducers_;
-    const Event done = context_.collective(reducers, bucket.reduce, ranks_.record());
-    if (bucket.replicate.seconds <= 0) return done;
-    return context_.collective(replicas_, bucket.replicate, done);
+    Event done = ranks_.record();
+    if (bucket.reduce.seconds > 0) done = context_.collective(reducers, bucket.reduce, done);
+    if (bucket.replicate.seconds > 0) {
+      done = context_.collective(replicas_, bucket.replicate, done);
+    }
+    if (bucket.to_host.seconds <= 0) return done;
+    // Later micro-batches: the sum so far comes back first (fact H109).
+    if (plan_.shards_return && !batch_.first) context_.copy(to_host_, bucket.to_host, done);
+    return context_.copy(to_host_, bucket.to_host, done);
   }
 
   TrainingContext& context_;
@@ -100,6 +112,7 @@ class ZeroHooks final : public TrainingHooks {
   Communicator& replicas_;
   Communicator& reducers_;
   Communicator& experts_;
+  const StreamId to_host_;
   MicroBatch batch_;
   std::vector<Event> reduced_;    // buckets of this backward
   std::vector<Event> collected_;  // by bucket: its parameters are those of the last update
@@ -117,9 +130,21 @@ Engine engine_for(const Job& job, const ZeroLayout& layout) {
 StrategyResult Zero::simulate(const Job& job) const {
   const ZeroLayout layout = zero_layout(job, options_);
   TrainingWorld world(job, "zero", engine_for(job, layout), axes_of(job.mesh, layout.groups));
-  return train(world, [this](TrainingContext& context) {
-    return std::make_unique<ZeroHooks>(context, options_);
+  double on_device = 0;  // seconds of the optimizer on the devices of a stage
+  StrategyResult result = train(world, [&](TrainingContext& context) {
+    auto hooks = std::make_unique<ZeroHooks>(context, options_);
+    on_device += hooks->update().optimizer.busy / static_cast<double>(world.stages.size());
+    return hooks;
   });
+  if (updater(job) == Updater::own_host) {
+    result.device_busy -= std::max(0.0, result.split.optimizer - on_device);
+  }
+  return result;
+}
+
+Updater Zero::updater(const Job& job) const {
+  return options_.offload.is_used() && !is_host(job.machine.device) ? Updater::own_host
+                                                                    : Updater::device;
 }
 
 namespace {
@@ -127,10 +152,12 @@ namespace {
 MemoryPlan memory_plan(const Job& job, const ZeroOptions& options) {
   const ZeroLayout layout = zero_layout(job, options);
   MemoryPlan plan = replica_memory_plan(job);
-  if (job.mesh.copies() > 1) {
+  plan.replicated.updated_share = plan.replicated.updated_share_of_experts =
+      1 - share_that_leaves(job, layout.options.offload);
+  if (layout.moves_gradients()) {
     ReplicatedPlan& rank = plan.replicated;
-    rank.updated_share = layout.share();
-    rank.updated_share_of_experts = layout.share(true);
+    rank.updated_share *= layout.share();
+    rank.updated_share_of_experts *= layout.share(true);
     double gradients = 0, largest = 0;
     for (const Bucket& bucket : layout.buckets) {
       if (options.stage == 1) rank.bucket_bytes.push_back(bucket.bytes);
@@ -144,7 +171,7 @@ MemoryPlan memory_plan(const Job& job, const ZeroOptions& options) {
     if (options.stage == 2) {
       // One bucket is filled while the one before it is reduced.
       rank.bucket_bytes.assign(options.overlap && layout.buckets.size() > 1 ? 2 : 1, largest);
-      rank.gradient_shard_bytes = gradients * layout.share();
+      rank.gradient_shard_bytes = gradients * layout.share() * (1 - layout.offloaded_share());
     }
     plan.communication_bytes += communicator_bytes(job.machine, layout.groups.shard);
     if (job.mesh.expert > 1) {
@@ -160,8 +187,16 @@ MemoryPlan memory_plan(const Job& job, const ZeroOptions& options) {
 }  // namespace
 
 std::vector<MemoryUse> Zero::stage_memory(const Job& job, const MemoryQuery& query) const {
-  return replica_memory_of_stages(job, query,
-                                  [this](const Job& rank) { return memory_plan(rank, options_); });
+  return memory_of_stages(job, [&](const StageMemory& stage) {
+    const MemoryPlan plan = memory_plan(stage.job, options_);
+    MemoryUse use = memory_use(replica_memory(stage, plan, query), job.machine.device);
+    if (updater(job) == Updater::own_host) {
+      const ZeroLayout layout = zero_layout(stage.job, options_);
+      const double elements = layout.updated().elements * layout.offloaded_share();
+      add_offloaded(use, offloaded_memory(stage.job, options_.offload, elements), job.machine);
+    }
+    return use;
+  });
 }
 
 nlohmann::ordered_json Zero::communication(const Job& job) const {
@@ -179,25 +214,32 @@ std::vector<IdleOption> Zero::idle_options(const Job& job) const {
   const ZeroOptions usual, &o = options_;
   const bool alone = job.mesh.copies() == 1;
   const std::string nothing = "one GPU shards nothing";
-  idle.idle_if("stage", o.stage != usual.stage, alone, nothing);
+  const ZeroLayout layout = zero_layout(job, o);
+  const bool still = !layout.moves_gradients();
+  idle.idle_if("stage", o.stage != usual.stage, still, nothing);
   idle.idle_if("shard_group", o.shard_group != 0, o.shard_group >= job.mesh.copies(),
                alone ? nothing : "all ranks are one group");
   ZeroOptions other = o;
   other.bucket_bytes = usual.bucket_bytes;
-  const bool same = zero_layout(job, o).buckets.size() == zero_layout(job, other).buckets.size();
-  idle.idle_if("bucket_size", o.bucket_bytes != usual.bucket_bytes, alone || same,
-               alone ? nothing : "the gradients fall into the same buckets");
-  idle.idle_if("overlap", !o.overlap, alone, nothing);
+  const bool same = layout.buckets.size() == zero_layout(job, other).buckets.size();
+  idle.idle_if("bucket_size", o.bucket_bytes != usual.bucket_bytes, still || same,
+               still ? nothing : "the gradients fall into the same buckets");
+  idle.idle_if("overlap", !o.overlap, still, nothing);
   idle.idle_if("reduction", o.reduction != usual.reduction, alone, nothing);
   idle.idle_if("gather", o.gather != usual.gather, alone, nothing);
-  idle.idle_if("gradient_element_size", o.gradient_bytes != 0, alone && job.accumulation == 1,
+  idle.idle_if("gradient_element_size", o.gradient_bytes != 0, still && job.accumulation == 1,
                nothing);
+  add_idle_options(idle, o.offload, layout.updated(), job);
   return idle.take();
 }
 
 std::vector<std::string> Zero::not_replayed(const Job&) const {
-  if (options_.gradient_bytes == 2) return {"gradient_element_size"};
-  return {};
+  std::vector<std::string> options;
+  if (options_.gradient_bytes == 2) options.push_back("gradient_element_size");
+  if (options_.offload.is_used() && options_.offload.delayed_update) {
+    options.push_back("offload.delayed_update");
+  }
+  return options;
 }
 
 std::optional<Diagnostic> Zero::optimizer_misfit(const OptimizerSpec& optimizer,

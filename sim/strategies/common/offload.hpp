@@ -1,0 +1,64 @@
+// The price and the memory of an offloaded optimizer. All ranks of a node share its host's memory
+// bandwidth, its NVMe drives and the capacity of both.
+#pragma once
+
+#include "costs/optimizer.hpp"
+#include "strategies/common/network.hpp"
+#include "strategies/common/update.hpp"
+#include "strategies/offload_options.hpp"
+#include "strategies/strategy.hpp"
+
+namespace lockstep {
+
+// Of a gradient, which is cast on the device before it is copied (fact H109).
+inline constexpr double gradient_bytes_on_host = 4;
+
+// Ranks of the job on its fullest host.
+int ranks_per_host(const Job& job);
+
+// The job's host as far as its ranks reach: the memory of a process lies on one socket, so that fewer ranks than
+// sockets have a share of the bandwidth (ZeRO-Offload's CPU Adam on a DGX-2: fact H111).
+HostSpec reached_host(const Job& job);
+
+// Seconds in which the host's cores stream `bytes` through its memory; 0 where its bandwidth is not known.
+double host_stream_seconds(double bytes, const HostSpec& host);
+
+// The host's part of the update of `elements` parameters of each rank, in chunks (HostUpdate). `tensors`:
+// of which they are parts. Throws as nvme_seconds().
+HostUpdate offloaded_update(const Job& job, const OffloadOptions& offload, const TensorShare& share,
+                            JobNetwork& network);
+
+// Seconds in which all ranks of a node read or write `bytes` each. Throws ConfigError: NVMe that the platform
+// does not describe.
+enum class NvmeAccess { read, write };
+double nvme_seconds(const Job& job, double bytes, NvmeAccess access);
+
+// The copy of so many gradients of a rank to its host.
+PricedTransfer gradients_to_host(double elements, JobNetwork& network);
+
+// PyTorch's allocator of pinned memory takes powers of two.
+double pinned_bytes(double bytes);
+
+// The update of a rank's `share`, of which the host takes its fraction and the device the rest.
+UpdateWork update_with_host(const Job& job, const OffloadOptions& offload, const TensorShare& share,
+                            JobNetwork& network);
+
+// Options that do nothing where a rank updates `updated`.
+void add_idle_options(IdleOptions& idle, const OffloadOptions& offload, const TensorShare& updated,
+                      const Job& job);
+
+// Share of the optimizer's state of a rank that leaves its device.
+double share_that_leaves(const Job& job, const OffloadOptions& offload);
+
+// Bytes on the fullest node for all its ranks, of an optimizer that updates `elements` on each of them.
+struct OffloadedMemory {
+  double host = 0;           // with `host_rounding`
+  double host_rounding = 0;  // the part by which pinned memory exceeds its tensors
+  double nvme = 0;
+};
+OffloadedMemory offloaded_memory(const Job& job, const OffloadOptions& offload, double elements);
+
+// Says in `use` how much is offloaded, and the node's capacity.
+void add_offloaded(MemoryUse& use, const OffloadedMemory& memory, const Machine& machine);
+
+}  // namespace lockstep

@@ -1,0 +1,70 @@
+// Offload of an optimizer as a scenario file says it: the place of its state, and how the host updates.
+// Facts H109 to H122 (docs/facts-meshes.md).
+#pragma once
+
+#include <array>
+
+#include "core/fields.hpp"
+
+namespace lockstep {
+
+// Memory that holds the optimizer's state. Every tier but the device has the update done by the host.
+enum class OffloadTier { device, host, nvme };
+template <>
+struct EnumNames<OffloadTier> {
+  static constexpr std::array names{"device", "host", "nvme"};
+};
+// Code of the update on the host: DeepSpeed's CPU Adam is one pass, torch.optim one pass per operation.
+enum class HostUpdateCode { fused, separate };
+template <>
+struct EnumNames<HostUpdateCode> {
+  static constexpr std::array names{"fused", "separate"};
+};
+
+struct OffloadOptions {
+  OffloadTier optimizer = OffloadTier::device;
+  OffloadTier parameters = OffloadTier::device;  // of strategies that shard them (facts H115, H116)
+  double fraction = 1;  // of the parameters; the device updates the others (facts H113, H121b)
+  HostUpdateCode update = HostUpdateCode::fused;
+  bool keep_master = false;     // fact H121b
+  bool overlap = false;         // facts H115, H122
+  double sub_group = 1e9;       // parameters (fact H115)
+  bool delayed_update = false;  // Ren et al., "ZeRO-Offload", 2021, section 5.2
+
+  bool is_used() const { return optimizer != OffloadTier::device && fraction > 0; }
+};
+
+template <class Visitor>
+void describe(Visitor& v, OffloadOptions& o) {
+  v.field("optimizer", o.optimizer,
+          "Memory that holds master parameters and moments: the device's, the host's, or NVMe "
+          "drives. The "
+          "host updates what its own memory or NVMe holds.");
+  v.field("parameters", o.parameters,
+          "Memory that holds the shards of the parameters between their uses (fsdp).");
+  v.field("fraction", o.fraction,
+          "Share of the parameters that the host updates; the device updates the rest at the same "
+          "time.",
+          {.unit = Dimension::fraction, .min = 0, .max = 1});
+  v.field("update", o.update,
+          "Code on the host: fused, one pass over memory (DeepSpeed's CPU Adam), or separate, one "
+          "pass for "
+          "each operation (torch.optim).");
+  v.field("keep_master", o.keep_master,
+          "The device keeps its master parameters as well, as in Megatron-LM.");
+  v.field("overlap", o.overlap,
+          "Copies, NVMe transfers and updates of different sub-groups run side by side.");
+  v.field("sub_group", o.sub_group, "Parameters that are updated together.",
+          {.min = 1e3, .max = 1e13});
+  v.field(
+      "delayed_update", o.delayed_update,
+      "The update runs beside the next step, which still computes with the parameters before it.");
+  v.check([&](auto report) {
+    if (o.parameters != OffloadTier::device && (!o.is_used() || o.fraction < 1)) {
+      report("parameters", "are offloaded, and the device updates some of them",
+             "`optimizer: host` or `nvme`, with `fraction: 1`");
+    }
+  });
+}
+
+}  // namespace lockstep

@@ -1,0 +1,250 @@
+// Does an offloaded optimizer follow its closed forms? Facts H109 to H117 (docs/facts-meshes.md).
+#include "strategies/common/offload.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/errors.hpp"
+#include "costs/collective.hpp"
+#include "costs/optimizer.hpp"
+#include "toy_job.hpp"
+
+namespace lockstep::offload_test {
+namespace {
+
+using namespace lockstep::testing;  // NOLINT: the fixture of this file
+
+constexpr double near = 1e-9;
+constexpr double elements = 40e6;  // of the toy job's four layers
+constexpr double forward = 4 * 1e-3, backward = 4 * 2e-3;
+constexpr double device_copies = 2 * 4 * elements / 1e12;  // of the gradients into their buckets
+
+// One GPU, Adam in fp32, one bucket that is full when backward ends: nothing overlaps unless it is told to.
+Job one_gpu() {
+  Job job = toy_job(4, 10e6, 1);
+  job.optimizer.name = OptimizerKind::adam;
+  job.machine.host.memory_bandwidth = 200e9;
+  job.machine.host.sockets = 1;
+  job.machine.host.memory_bytes = 512e9;
+  job.machine.host.nvme = {6e9, 3e9, 1e12};
+  return job;
+}
+
+ZeroOptions offloaded() {
+  ZeroOptions options;
+  options.stage = 2;
+  options.bucket_bytes = 1e9;
+  options.offload.optimizer = OffloadTier::host;
+  return options;
+}
+
+double relative(double a, double b) {
+  return std::abs(a - b) / std::abs(b);
+}
+
+double copy(const Job& job, double bytes) {
+  return host_device_copy(job.machine, bytes).seconds(bytes);
+}
+
+// One pass of the fused update, and the copy that goes to the device.
+double on_host(const Job& job, double count = elements) {
+  OptimizerSpec fused = job.optimizer;
+  fused.implementation = OptimizerImplementation::fused;
+  return host_optimizer_seconds(fused, job.step->precision, count, job.machine.host) +
+         host_stream_seconds(4 * count, job.machine.host);
+}
+
+// Gradients down, update, parameters up: the sum, as DeepSpeed orders them (fact H109).
+TEST(Offload, TheStepIsTheSumOfItsStages) {
+  const Job job = one_gpu();
+  const Numbers result = simulate(job, offloaded());
+  const double expected = forward + backward + device_copies + copy(job, 4 * elements) +
+                          on_host(job) + copy(job, 4 * elements);
+  EXPECT_LT(relative(result.step, expected), near);
+  EXPECT_LT(relative(sum(result.split), result.step), near);
+  EXPECT_LT(relative(result.split.optimizer, on_host(job)), near);
+  // The device works in forward, backward and its copies only.
+  EXPECT_LT(result.busy, forward + backward + device_copies + 1e-6 + 2 * copy(job, 4 * elements));
+}
+
+// A delayed update runs beside the next step: the longer of both (ZeRO-Offload, section 5.2).
+TEST(Offload, ADelayedUpdateHidesBehindTheNextStep) {
+  Job job = one_gpu();
+  ZeroOptions options = offloaded();
+  options.offload.delayed_update = true;
+  const double compute = forward + backward + device_copies + copy(job, 4 * elements);
+  const double update = on_host(job) + copy(job, 4 * elements);
+  for (const double bandwidth : {200e9, 2e12}) {
+    job.machine.host.memory_bandwidth = bandwidth;
+    const double hidden = on_host(job) + copy(job, 4 * elements);
+    EXPECT_LT(relative(simulate(job, options).step, std::max(compute, hidden)), near) << bandwidth;
+  }
+  EXPECT_GT(update,
+            compute);  // with the first bandwidth; with the second it is the other way around
+}
+
+// The ranks of a node share the bandwidth of its memory: together they take as long as one with all.
+TEST(Offload, RanksOfANodeShareItsMemory) {
+  Job job = one_gpu();
+  const double alone = simulate(job, offloaded()).split.optimizer;
+  job.mesh.data = 8;
+  EXPECT_LT(relative(simulate(job, offloaded()).split.optimizer, alone), near);
+  // 8 ranks on one node, or on 8 with a memory each.
+  job.machine.gpus_per_node = 1;
+  EXPECT_LT(relative(simulate(job, offloaded()).split.optimizer, alone / 8), near);
+}
+
+// The memory of a process lies on one socket.
+TEST(Offload, OneRankReachesOneSocket) {
+  Job job = one_gpu();
+  const double one_socket = simulate(job, offloaded()).split.optimizer;
+  job.machine.host.sockets = 2;
+  EXPECT_LT(relative(simulate(job, offloaded()).split.optimizer, 2 * one_socket), near);
+  job.mesh.data = 2;
+  EXPECT_LT(relative(simulate(job, offloaded()).split.optimizer, one_socket), near);
+}
+
+// Megatron-LM's master parameters stay (fact H121b): 8 of 12 bytes leave.
+TEST(Offload, MasterParametersMayStayOnTheDevice) {
+  Job job = one_gpu();
+  edit_step(job).precision = Precision::master_bf16;
+  ZeroOptions options = offloaded();
+  const double all = make_strategy(options)->memory(job).allocated;
+  options.offload.keep_master = true;
+  EXPECT_NEAR(make_strategy(options)->memory(job).allocated - all, 4 * elements, 0.02 * elements);
+}
+
+// Host and device update at the same time (Twin-Flow, fact H113).
+TEST(Offload, AFractionLeavesTheRestToTheDevice) {
+  const Job job = one_gpu();
+  ZeroOptions options = offloaded();
+  double before = simulate(job, options).step;
+  for (const double fraction : {0.75, 0.5, 0.25, 0.0}) {
+    options.offload.fraction = fraction;
+    const double step = simulate(job, options).step;
+    EXPECT_LT(step, before) << fraction;
+    before = step;
+  }
+  EXPECT_EQ(before, simulate(job, ZeroOptions{.stage = 2, .bucket_bytes = 1e9}).step);
+}
+
+// Later micro-batches fetch the sum and bring it back (fact H109).
+TEST(Offload, AccumulationMovesGradientsTwiceMore) {
+  Job job = one_gpu();
+  const double one = simulate(job, offloaded()).traffic;
+  job.accumulation = 3;
+  const double three = simulate(job, offloaded()).traffic;
+  const double gradients = 4 * elements, parameters = 4 * elements;
+  EXPECT_LT(relative(three / one, (5 * gradients + parameters) / (gradients + parameters)), 1e-6);
+}
+
+TEST(Offload, TheStateLeavesTheDeviceAndTheHostCanRunOut) {
+  Job job = one_gpu();
+  const auto strategy = [&](const ZeroOptions& options) { return make_strategy(options); };
+  ZeroOptions plain;
+  plain.stage = 2;
+  plain.bucket_bytes = 1e6;
+  ZeroOptions away = offloaded();
+  away.bucket_bytes = 1e6;
+  const MemoryUse on_device = strategy(plain)->memory(job), use = strategy(away)->memory(job);
+  // Moments, their temporaries and the gradients.
+  EXPECT_GT(on_device.allocated - use.allocated, (8 + 4) * elements);
+  // 4 B of gradients and 4 B of parameters in pinned memory, 8 B of moments.
+  EXPECT_NEAR(use.host - use.host_rounding, (4 + 4 + 8) * elements, 1);
+  EXPECT_TRUE(fits_host(use));
+  job.machine.host.memory_bytes = 400e6;
+  EXPECT_FALSE(fits_host(strategy(away)->memory(job)));
+}
+
+// --- ZeRO-3 and ZeRO-Infinity
+
+FsdpOptions sharded(OffloadTier optimizer, OffloadTier parameters) {
+  FsdpOptions options;
+  options.version = 2;
+  options.offload.optimizer = optimizer;
+  options.offload.parameters = parameters;
+  return options;
+}
+
+// 16 bytes of state and gradients are read, 12 written after 4 in backward, and shards are read twice (fact
+// H116; moments and a master copy; here fp32 parameters are the master copy): bytes over bandwidth where drives
+// are slow.
+TEST(Offload, SlowDrivesBoundTheStep) {
+  Job job = one_gpu();
+  job.machine.host.nvme = {1e6, 2e6, 0};
+  const double parameters = 4 * elements, gradients = 4 * elements, moments = 8 * elements;
+  const auto bound = [&](double read, double written) { return read / 1e6 + written / 2e6; };
+  const double optimizer = simulate(job, sharded(OffloadTier::nvme, OffloadTier::host)).step;
+  EXPECT_LT(relative(optimizer, bound(moments + gradients, moments + gradients)), 1e-3);
+  const double all = simulate(job, sharded(OffloadTier::nvme, OffloadTier::nvme)).step;
+  EXPECT_LT(
+      relative(all, bound(2 * parameters + moments + gradients, parameters + moments + gradients)),
+      1e-3);
+}
+
+// Twice as many nodes have twice the bandwidth.
+TEST(Offload, DrivesOfAllNodesWorkTogether) {
+  Job job = one_gpu();
+  job.machine.host.nvme = {1e6, 1e6, 0};
+  job.machine.gpus_per_node = 2;
+  const FsdpOptions options = sharded(OffloadTier::nvme, OffloadTier::nvme);
+  job.mesh.data = 2;
+  const double one_node = simulate(job, options).step;
+  job.mesh.data = 8;
+  EXPECT_LT(relative(simulate(job, options).step, one_node / 4), 1e-3);
+}
+
+// Sub-groups of the update that overlap: each stage works on one while the others work on the next, so that
+// the longest stage counts once for each, and the others once (fact H115).
+TEST(Offload, OverlappingSubGroupsTakeTheLongestStage) {
+  const Job job = one_gpu();
+  FsdpOptions options = sharded(OffloadTier::nvme, OffloadTier::host);
+  const double serial = simulate(job, options).step;
+  options.offload.overlap = true;
+  options.offload.sub_group = elements / 4;
+  const double part = elements / 4;
+  const double read = 12 * part / 6e9, write = 8 * part / 3e9, update = on_host(job, part);
+  ASSERT_GT(write, read);
+  ASSERT_GT(write, update);
+  EXPECT_LT(relative(serial - simulate(job, options).step, 3 * (read + update)), near);
+}
+
+TEST(Offload, StateOnDrivesIsCountedThere) {
+  Job job = one_gpu();
+  FsdpOptions options = sharded(OffloadTier::nvme, OffloadTier::host);
+  const MemoryUse use = make_strategy(options)->memory(job);
+  EXPECT_NEAR(use.nvme, (8 + 4) * elements, 1);
+  EXPECT_TRUE(fits_nvme(use));
+  options.offload.parameters = OffloadTier::nvme;
+  EXPECT_NEAR(make_strategy(options)->memory(job).nvme, (8 + 4 + 4) * elements, 1);
+  job.machine.host.nvme.capacity_bytes = 1e6;
+  EXPECT_FALSE(fits(make_strategy(options)->memory(job)));
+}
+
+TEST(Offload, NvmeThatThePlatformDoesNotDescribeIsRefused) {
+  Job job = one_gpu();
+  job.machine.host.nvme = {};
+  EXPECT_THROW(make_strategy(sharded(OffloadTier::nvme, OffloadTier::host))->simulate(job),
+               ConfigError);
+}
+
+TEST(Offload, FartherTiersFreeDeviceMemoryAndCostTime) {
+  const Job job = one_gpu();
+  double step = 0, device = 1e18;
+  for (const auto& options : {sharded(OffloadTier::device, OffloadTier::device),
+                              sharded(OffloadTier::host, OffloadTier::device),
+                              sharded(OffloadTier::host, OffloadTier::host),
+                              sharded(OffloadTier::nvme, OffloadTier::host),
+                              sharded(OffloadTier::nvme, OffloadTier::nvme)}) {
+    const Numbers result = simulate(job, options);
+    const MemoryUse use = make_strategy(options)->memory(job);
+    EXPECT_GT(result.step, step);
+    EXPECT_LE(use.device, device);
+    step = result.step;
+    device = use.device;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::offload_test
