@@ -150,7 +150,11 @@ void ReplicatedState::end_backward() {
 
 void ReplicatedState::optimizer_step() {
   tape_.at(MemoryPhase::optimizer);
-  if (!has_state_) allocate_optimizer_state(tape_, updated_, plan_.optimizer);
+  if (!has_state_) {
+    allocate_optimizer_state(tape_, updated_, plan_.optimizer);
+    tape_.allocate(MemoryKind::optimizer_state, plan_.replicated.kept_state_bytes,
+                   {"master parameters"});
+  }
   has_state_ = true;
   play_update(tape_, updated_, plan_.optimizer);
   tape_.free(tape_.allocate(MemoryKind::temporaries, plan_.replicated.flat_copy_bytes,

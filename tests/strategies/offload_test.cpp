@@ -74,14 +74,14 @@ TEST(Offload, ADelayedUpdateHidesBehindTheNextStep) {
   ZeroOptions options = offloaded();
   options.offload.delayed_update = true;
   const double compute = forward + backward + device_copies + copy(job, 4 * elements);
-  const double update = on_host(job) + copy(job, 4 * elements);
-  for (const double bandwidth : {200e9, 2e12}) {
+  const auto step = [&](double bandwidth) {
     job.machine.host.memory_bandwidth = bandwidth;
-    const double hidden = on_host(job) + copy(job, 4 * elements);
-    EXPECT_LT(relative(simulate(job, options).step, std::max(compute, hidden)), near) << bandwidth;
-  }
-  EXPECT_GT(update,
-            compute);  // with the first bandwidth; with the second it is the other way around
+    return simulate(job, options).step;
+  };
+  EXPECT_LT(relative(step(2e12), compute), near);
+  const double slow = step(50e9), update = on_host(job) + copy(job, 4 * elements);
+  ASSERT_GT(update, compute);
+  EXPECT_LT(relative(slow, update), near);
 }
 
 // The ranks of a node share the bandwidth of its memory: together they take as long as one with all.
@@ -112,7 +112,7 @@ TEST(Offload, MasterParametersMayStayOnTheDevice) {
   ZeroOptions options = offloaded();
   const double all = make_strategy(options)->memory(job).allocated;
   options.offload.keep_master = true;
-  EXPECT_NEAR(make_strategy(options)->memory(job).allocated - all, 4 * elements, 0.02 * elements);
+  EXPECT_NEAR(make_strategy(options)->memory(job).allocated - all, 4 * elements, 1e6);
 }
 
 // Host and device update at the same time (Twin-Flow, fact H113).
@@ -230,7 +230,8 @@ TEST(Offload, NvmeThatThePlatformDoesNotDescribeIsRefused) {
 }
 
 TEST(Offload, FartherTiersFreeDeviceMemoryAndCostTime) {
-  const Job job = one_gpu();
+  Job job = one_gpu();
+  job.mesh.data = 8;
   double step = 0, device = 1e18;
   for (const auto& options : {sharded(OffloadTier::device, OffloadTier::device),
                               sharded(OffloadTier::host, OffloadTier::device),

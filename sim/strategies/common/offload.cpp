@@ -142,10 +142,8 @@ void add_idle_options(IdleOptions& idle, const OffloadOptions& o, const TensorSh
                off ? nothing : "sub-groups do not overlap");
 }
 
-double share_that_leaves(const Job& job, const OffloadOptions& offload) {
-  const double state = optimizer_state_bytes(job.optimizer, job.step->precision);
-  const double master = offload.keep_master ? master_bytes(job.step->precision) : 0;
-  return offload.is_used() && state > 0 ? offload.fraction * (1 - master / state) : 0;
+double kept_master_bytes(const Job& job, const OffloadOptions& offload, double elements) {
+  return offload.keep_master ? elements * master_bytes(job.step->precision) : 0;
 }
 
 OffloadedMemory offloaded_memory(const Job& job, const OffloadOptions& offload, double elements) {

@@ -47,8 +47,8 @@ UpdateWork update_with_host(const Job& job, const OffloadOptions& offload, const
 void add_idle_options(IdleOptions& idle, const OffloadOptions& offload, const TensorShare& updated,
                       const Job& job);
 
-// Share of the optimizer's state of a rank that leaves its device.
-double share_that_leaves(const Job& job, const OffloadOptions& offload);
+// Master parameters that the device keeps of `elements` that the host updates.
+double kept_master_bytes(const Job& job, const OffloadOptions& offload, double elements);
 
 // Bytes on the fullest node for all its ranks, of an optimizer that updates `elements` on each of them.
 struct OffloadedMemory {

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "strategies/common/offload.hpp"
-
 namespace lockstep {
 
 namespace {
@@ -69,8 +67,6 @@ FsdpLayout fsdp_layout(const Job& job, const FsdpOptions& options) {
   layout.options = options;
   if (is_host(job.machine.device)) layout.options.offload = {};  // the ranks' own memory
   choose_groups(job, layout);
-  layout.state_on_device =
-      layout.options.cpu_offload ? 0 : 1 - share_that_leaves(job, layout.options.offload);
   layout.once_a_step = job.mesh.pipeline > 1;
   layout.expert_groups = expert_shard_groups(job);
   layout.shard_bytes = parameter_bytes(job.step->precision);

@@ -17,7 +17,6 @@ struct FsdpLayout {
   int shard_bytes = 4, gather_bytes = 4, reduce_bytes = 4;  // per element
   std::vector<FsdpUnit> units;
   std::vector<UnitLayout> layouts;  // of each unit
-  double state_on_device = 1;       // share of the optimizer's state
   // In a pipeline: parameters are gathered once a step, and gradients reduced once all micro-batches are over
   // (PyTorch, torch/distributed/pipelining/stage.py: backward_maybe_with_nosync; facts H45, H46).
   bool once_a_step = false;

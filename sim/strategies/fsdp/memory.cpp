@@ -60,7 +60,7 @@ StepMemory fsdp_memory(const StageMemory& stage, const FsdpLayout& layout,
                        const MemoryQuery& query) {
   const Job& job = stage.job;
   OptimizerMemory optimizer;
-  if (layout.state_on_device > 0) {
+  if (layout.options.offloaded_share() < 1) {
     optimizer = optimizer_memory(job.optimizer, job.step->precision);
   }
   double communication = mesh_communicator_bytes(job);

@@ -133,6 +133,9 @@ void describe(Visitor& v, FsdpOptions& o) {
   v.field("use_orig_params", o.use_orig_params,
           "The optimizer sees the original parameters, not one flat tensor (version 1).");
   v.check([&](auto report) {
+    if (o.offload.keep_master) {
+      report("offload", "`keep_master` is for zero, as in Megatron-LM", "keep_master: false");
+    }
     if (o.cpu_offload && (o.offload.is_used() || o.offload.parameters != OffloadTier::device)) {
       report("offload", "contradicts cpu_offload, which is PyTorch's own", "give one of them");
     }

@@ -158,7 +158,7 @@ void ShardedState::optimizer_step() {
   carry_out(order_.end_micro_batches());
   tensors_.end_backward();
   tape_.at(MemoryPhase::optimizer);
-  const double here = layout_.state_on_device;
+  const double here = 1 - layout_.options.offloaded_share();  // of the update
   if (here <= 0) return;
   for (double rest = optimizer_.state_bytes_per_element; rest > 0 && !has_state_; rest -= 4) {
     for (const ShardedUnit& unit : units_) {

@@ -153,7 +153,9 @@ MemoryPlan memory_plan(const Job& job, const ZeroOptions& options) {
   const ZeroLayout layout = zero_layout(job, options);
   MemoryPlan plan = replica_memory_plan(job);
   plan.replicated.updated_share = plan.replicated.updated_share_of_experts =
-      1 - share_that_leaves(job, layout.options.offload);
+      1 - layout.offloaded_share();
+  plan.replicated.kept_state_bytes = kept_master_bytes(
+      job, layout.options.offload, layout.updated().elements * layout.offloaded_share());
   if (layout.moves_gradients()) {
     ReplicatedPlan& rank = plan.replicated;
     rank.updated_share *= layout.share();
