@@ -290,6 +290,7 @@ void RankGroup::end_step() {
   if (impl_->watch) impl_->watch->host_step(impl_->host);
   ComputeStream::Item item;
   item.kind = ComputeStream::Item::Kind::end_step;
+  item.host = impl_->host;
   impl_->stream.push(std::move(item));
   for (Communicator* communicator : impl_->communicators) {
     communicator->forget(impl_->stream.earliest());

@@ -86,7 +86,7 @@ class ComputeStream final : public Waker {
   double end_beside_collectives(const Item& item);
   void finish_beside_collectives(const Item& item);
   void wait(const Event::State& state);
-  void end_step();
+  void end_step(const HostClock& host);
   void repeat(const Repetition& repetition);
   void tell_computed(const Item& item, Interference* pace) const;
   void measure_positions();
@@ -115,6 +115,7 @@ class ComputeStream final : public Waker {
   double step_start_ = 0;
   double repeated_ = 0;  // seconds of the step in progress that pass without simulated time
   std::vector<double> lane_start_;  // of the step in progress, per lane
+  HostClock host_start_;            // where the host issued that start
   std::vector<StepRecord> steps_;
 };
 

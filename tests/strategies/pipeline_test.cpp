@@ -52,6 +52,23 @@ TEST(Pipeline, EveryScheduleTakesWhatItsOrderTakesAlone) {
   }
 }
 
+// Hosts go on through the bubble of the first step. As long as that lead lasts, devices set the pace of a step:
+// (m + p - 1) times one micro-batch, less than the hosts' m times their own.
+TEST(Pipeline, IsNotSteadyBeforeHostsHaveLostTheirLead) {
+  constexpr int stages = 4, micro = 8;
+  constexpr double slower = 1.4;
+  auto costs = std::make_shared<StageCosts>();
+  costs->forward = {slower * forward_seconds, forward_seconds, slower * forward_seconds};
+  costs->backward = {slower * backward_seconds, backward_seconds, slower * backward_seconds};
+  Job job = pipeline_job(PipelineSchedule::one_f_one_b, {stages, 1, micro, 0}, 1, 1, costs);
+  job.simulation.steps = 100;
+  const Numbers result = simulate(job, DdpOptions{});
+  const double host = micro * slower * (forward_seconds + backward_seconds);
+  ASSERT_LT((micro + stages - 1) * (forward_seconds + backward_seconds), host);
+  EXPECT_EQ(result.extrapolated, 1);
+  EXPECT_NEAR(result.step, host, 1e-8 * host);
+}
+
 TEST(Pipeline, PartsOfTheStepAddUpToIt) {
   for (const Case& c : cases()) {
     Job job = pipeline_job(c.schedule, c.shape, 2);
