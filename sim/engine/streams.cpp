@@ -91,14 +91,14 @@ void ComputeStream::process(const Item& item) {
       if (device_.size() == 1) {
         state.common = device_[0];
       } else {
-        state.lanes = device_;
+        state.lanes.assign(device_.begin(), device_.end());
       }
       state.complete();
       break;
     }
     case Item::Kind::post: {
       Event::State& state = *item.event.state();
-      state.lanes = device_;
+      state.lanes.assign(device_.begin(), device_.end());
       for (std::size_t lane = 0; lane < device_.size(); ++lane) {
         state.lanes[lane] = std::max(state.lanes[lane], item.host.at(lane));
       }
