@@ -23,8 +23,7 @@ Event Channel::receive() {
 
 Channel::Message& Channel::message(std::size_t number) {
   while (first_ + messages_.size() <= number) {
-    messages_.push_back(
-        {Event(std::make_shared<Event::State>()), Event(std::make_shared<Event::State>())});
+    messages_.push_back({Event(make_event_state()), Event(make_event_state())});
   }
   return messages_[number - first_];
 }

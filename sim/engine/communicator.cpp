@@ -25,7 +25,7 @@ Communicator::Communicator(std::string name, int lanes, const std::vector<std::v
 
 Event Communicator::start(const TransferSpec& spec, const HostClock& host, const Event& after,
                           const Event& issued, std::shared_ptr<Event::State> done) {
-  if (!done) done = std::make_shared<Event::State>();
+  if (!done) done = make_event_state();
   done->communicator = this;
   Observer::Number launch = 0;
   if (watch_) {
@@ -89,7 +89,7 @@ void Communicator::close() {
 // When each lane is ready: its host has issued the collective, and the work before it is over. A
 // collective of another communicator before it is kept apart: divide() asks there for the cause.
 void Communicator::find_ready(Operation& operation) const {
-  std::vector<double>& ready = operation.done->ready;
+  Lanes& ready = operation.done->ready;
   const HostClock& host = operation.host;
   const Event::State* after = operation.after.state().get();
   if (after && after->communicator != this) {
@@ -228,6 +228,12 @@ Gap Communicator::divide(const Event::State& state, std::span<const double> rank
 
 void Communicator::forget(double time) {
   windows_.forget(receiver_ ? std::min(time, receiver_->earliest()) : time);
+}
+
+void Communicator::forget_some(double time) {
+  if (windows_.count() - windows_.first() < forgets_at_) return;
+  forget(time);
+  forgets_at_ = std::max<std::size_t>(64, 2 * (windows_.count() - windows_.first()));
 }
 
 void Communicator::tell(const Operation& operation) const {

@@ -45,6 +45,8 @@ class Communicator final : public Waker {
   // No position that divide() will be asked about is before `time` any more: drops the windows that
   // ended by then in every group.
   void forget(double time);
+  // The same, now and then: where twice as many are kept as were left the last time.
+  void forget_some(double time);
 
  private:
   struct Operation {
@@ -77,9 +79,10 @@ class Communicator final : public Waker {
   Network& network_;
   Links& links_;  // counts what the rank group's transfers have asked of the links so far
   Watch* watch_;  // null = nobody listens
-  std::deque<Operation> queue_;
+  std::deque<Operation, FrameAllocator<Operation>> queue_;
   std::optional<Operation> carried_;  // what serve() is at
   CollectiveWindows windows_;
+  std::size_t forgets_at_ = 64;  // so many windows kept
   bool advancing_ = false;
   Bell bell_;
   bool closing_ = false;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/frames.hpp"
 #include "engine/ranks.hpp"
 
 namespace lockstep {
@@ -38,21 +39,23 @@ inline HostClock host_clock(std::vector<double> lanes) {
   return clock;
 }
 
+using Lanes = std::vector<double, FrameAllocator<double>>;
+
 struct Event::State {
   bool known = false;
   WaitCause cause = WaitCause::communication;
   double common = 0;  // the time in every lane, unless `lanes` says it per lane
-  std::vector<double> lanes;
+  Lanes lanes;
   // Ends of collectives: the communicator that carried it, its number there, and when each lane was
   // ready for it; the host's part alone where there is a `before`.
   const Communicator* communicator = nullptr;
   std::size_t serial = 0;
-  std::vector<double> ready;
+  Lanes ready;
   // The collective, or the work of a side stream behind a collective, that this one came after.
   std::shared_ptr<const State> before;
   int depth = 0;             // of the chain of `before`; such chains are cut after a few
   std::uint64_t number = 0;  // an observer's, of what it is the end of
-  std::vector<Waker*> waiting;
+  std::vector<Waker*, FrameAllocator<Waker*>> waiting;
 
   void comes_after(const std::shared_ptr<State>& other) {
     constexpr int deepest = 4;
@@ -67,6 +70,12 @@ struct Event::State {
     for (Waker* waker : std::exchange(waiting, {})) waker->wake();
   }
 };
+
+template <typename... Given>
+std::shared_ptr<Event::State> make_event_state(Given&&... given) {
+  return std::allocate_shared<Event::State>(FrameAllocator<Event::State>(),
+                                            std::forward<Given>(given)...);
+}
 
 // Whether `event` is known; if not, `waker` will hear of it.
 inline bool known_or_wake(const Event& event, Waker& waker) {

@@ -14,17 +14,32 @@ double slowed(double work, double exchange, double slowness) {
   return work * slowness <= exchange ? work * slowness : exchange + work - exchange / slowness;
 }
 
-struct Passage {
-  double seconds = 0;    // from the first piece of work to the end of the last exchange
-  double busy = 0;       // of a lane of some speed
-  double slowed_by = 0;  // the part of it that is due to exchanges
-  double exposed = 0;    // the lane stands still for a running exchange
-};
+Passage passage(const ExchangedWork& work, const std::vector<double>& exchange_seconds,
+                const std::vector<double>& slowness, double factor) {
+  Passage sum;
+  for (std::size_t i = 0; i < work.beats.size(); ++i) {
+    const double exchange = exchange_seconds[i];
+    const double beside = work.beats[i].beside.busy * factor;
+    const double longer = slowed(beside, exchange, slowness[i]);
+    sum.all += work.beats[i].work.busy * factor + std::max(exchange, longer);
+    sum.busy += work.beats[i].work.busy * factor + longer;
+    sum.slowed_by += longer - beside;
+    sum.exposed += std::max(0.0, exchange - longer);
+  }
+  return sum;
+}
 
 }  // namespace
 
-void ComputeStream::compute_exchanged(const Item& item) {
+// A micro-batch repeats the work of the one before.
+const std::vector<Passage>& ComputeStream::passages_of(const Item& item) {
   const ExchangedWork& work = *item.exchanged;
+  Passages& known = passages_[&work];
+  if (known.factors == item.factors && known.phase == item.phase &&
+      known.exchange_seconds == item.exchange_seconds) {
+    return known.lanes;
+  }
+  known = {item.phase, item.factors, item.exchange_seconds, {}};
   const std::vector<double>& factors = item.factors->lanes;
   std::vector<double> slowness;
   for (const ExchangedWork::Beat& beat : work.beats) {
@@ -35,40 +50,35 @@ void ComputeStream::compute_exchanged(const Item& item) {
     double& slowest = pace[item.groups->group_of(lane)];
     slowest = std::max(slowest, factors[lane]);
   }
-  const auto passage = [&](double factor) {
-    Passage sum;
-    for (std::size_t i = 0; i < work.beats.size(); ++i) {
-      const double exchange = item.exchange_seconds[i];
-      const double beside = work.beats[i].beside.busy * factor;
-      const double longer = slowed(beside, exchange, slowness[i]);
-      sum.seconds += work.beats[i].work.busy * factor + std::max(exchange, longer);
-      sum.busy += work.beats[i].work.busy * factor + longer;
-      sum.slowed_by += longer - beside;
-      sum.exposed += std::max(0.0, exchange - longer);
-    }
-    return sum;
-  };
-  std::map<double, Passage> known;  // by factor: few differ where nothing is drawn
+  std::map<double, Passage> alone;  // by factor: few differ where nothing is drawn
   const auto of = [&](double factor) -> const Passage& {
-    const auto [found, is_new] = known.try_emplace(factor);
-    if (is_new) found->second = passage(factor);
+    const auto [found, is_new] = alone.try_emplace(factor);
+    if (is_new) found->second = passage(work, item.exchange_seconds, slowness, factor);
     return found->second;
   };
   for (std::size_t lane = 0; lane < factors.size(); ++lane) {
-    const Passage& own = of(factors[lane]);
-    const double seconds = of(pace[item.groups->group_of(lane)]).seconds;
-    const double waiting = std::max(0.0, seconds - own.busy - own.exposed);
-    const double end = device_[lane] + seconds;
-    const double ready = item.host.at(lane) + scaled_span(item.work, factors[lane]);
+    Passage& own = known.lanes.emplace_back(of(factors[lane]));
+    own.all = of(pace[item.groups->group_of(lane)]).all;
+    own.waiting = std::max(0.0, own.all - own.busy - own.exposed);
+  }
+  return known.lanes;
+}
+
+void ComputeStream::compute_exchanged(const Item& item) {
+  const std::vector<Passage>& passages = passages_of(item);
+  for (std::size_t lane = 0; lane < passages.size(); ++lane) {
+    const Passage& own = passages[lane];
+    const double end = device_[lane] + own.all;
+    const double ready = item.host.at(lane) + scaled_span(item.work, item.factors->lanes[lane]);
     const double host_bound = std::max(0.0, ready - end);
     device_[lane] = end + host_bound;
     busy_part(sums_.split, item.phase) += ranks_[lane] * own.busy;
     sums_.interference += ranks_[lane] * own.slowed_by;
     sums_.split.exposed_communication += ranks_[lane] * own.exposed;
-    sums_.split.waiting += ranks_[lane] * waiting;
+    sums_.split.waiting += ranks_[lane] * own.waiting;
     sums_.split.host_bound += ranks_[lane] * host_bound;
     sums_.lanes.communicating[lane] += own.exposed;
-    sums_.lanes.waiting[lane] += waiting;
+    sums_.lanes.waiting[lane] += own.waiting;
   }
   measure_positions();
 }

@@ -1,5 +1,5 @@
-// Frames of programs. Nearly every message begins one: their frames are kept, by size, for the next
-// ones of the same thread.
+// Frames of programs, and states of events. Nearly every message begins some: they are kept, by size, for the
+// next ones of the same thread.
 #pragma once
 
 #include <cstddef>
@@ -8,5 +8,16 @@ namespace lockstep {
 
 void* take_frame(std::size_t bytes);
 void keep_frame(void* frame, std::size_t bytes) noexcept;  // as many as it was taken with
+
+template <typename Kept>
+struct FrameAllocator {
+  using value_type = Kept;
+  FrameAllocator() = default;
+  template <typename Other>
+  FrameAllocator(const FrameAllocator<Other>&) {}
+  Kept* allocate(std::size_t count) { return static_cast<Kept*>(take_frame(count * sizeof(Kept))); }
+  void deallocate(Kept* kept, std::size_t count) { keep_frame(kept, count * sizeof(Kept)); }
+  bool operator==(const FrameAllocator&) const = default;
+};
 
 }  // namespace lockstep

@@ -77,13 +77,20 @@ double Interference::slowness(Phase phase, int mixture) {
   return known;
 }
 
+void Interference::look_from(double time) {
+  active_.clear();
+  for (std::size_t i = 0; i < beside_.size(); ++i) {
+    if (beside_[i]->reaches(time)) active_.push_back(i);
+  }
+}
+
 // `next`: of every communicator, a collective that is not after the first that is not over; moved on
 // to that one.
 Interference::Moment Interference::at(Phase phase, std::size_t lane, double time,
                                       std::size_t* next) {
   Moment moment;
   int mixture = 0;
-  for (std::size_t i = 0; i < beside_.size(); ++i) {
+  for (const std::size_t i : active_) {
     const CollectiveWindows& collectives = *beside_[i];
     const std::size_t groups = collectives.groups(), count = collectives.count();
     const std::size_t first = collectives.first();
@@ -120,6 +127,7 @@ double Interference::walk(Phase phase, std::size_t lane, double from, double sec
 }
 
 double Interference::end_of_work(Phase phase, std::size_t lane, double from, double seconds) {
+  look_from(from);
   std::vector<std::size_t> next(next_of(lane), next_of(lane) + walk_.size());
   const Moment now = at(phase, lane, from, next.data());
   return walk(phase, lane, from, seconds, now, next.data());
@@ -127,6 +135,7 @@ double Interference::end_of_work(Phase phase, std::size_t lane, double from, dou
 
 double Interference::work(Phase phase, std::span<const double> begins, const Range& range,
                           double busy, const LaneFactors& factors, std::span<double> ends) {
+  look_from(range.smallest);
   if (together_) {
     lay_out(phase, range, busy * factors.largest);
     curve(&Piece::time, &Piece::work, &Piece::speed, range).at(begins, ends);

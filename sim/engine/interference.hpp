@@ -106,6 +106,7 @@ class Interference {
     double slowness = 1;
     double until = never;
   };
+  void look_from(double time);  // at() is asked about no earlier moment until the next call
   Moment at(Phase phase, std::size_t lane, double time, std::size_t* next);
   double walk(Phase phase, std::size_t lane, double from, double seconds, Moment now,
               const std::size_t* next);
@@ -132,7 +133,8 @@ class Interference {
   // By lane (one for all where together) and communicator: the first collective that is not over
   // where the lane was at the latest work().
   std::vector<std::size_t> next_;
-  std::vector<std::size_t> walk_;  // a copy of a lane's, which goes on
+  std::vector<std::size_t> walk_;    // a copy of a lane's, which goes on
+  std::vector<std::size_t> active_;  // of beside_: some of their windows are not over
   std::vector<Occupancy> kinds_;
   std::vector<Mixture> mixtures_;
   std::vector<Piece> pieces_;  // of the latest work(), where together

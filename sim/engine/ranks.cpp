@@ -84,7 +84,7 @@ Program RankGroup::host_wait(Event event, double resume) {
 
 Event RankGroup::host_position() {
   if (impl_->one_thread) return record();
-  auto state = std::make_shared<Event::State>();
+  auto state = make_event_state();
   state->known = true;
   state->cause = WaitCause::host_bound;
   if (impl_->host.base) {
@@ -130,6 +130,7 @@ void RankGroup::compute(Phase phase, const Communicator& communicator, const Exc
   item.exchanged = &work;
   item.groups = &communicator.windows();
   Links& links = impl_->network.links();
+  item.exchange_seconds.reserve(work.beats.size());
   for (const ExchangedWork::Beat& beat : work.beats) {
     item.exchange_seconds.push_back(lone_seconds(*beat.exchange, links));
   }
@@ -163,7 +164,7 @@ void RankGroup::wait(const Event& event) {
 Event RankGroup::record() {
   ComputeStream::Item item;
   item.kind = ComputeStream::Item::Kind::record;
-  item.event = Event(std::make_shared<Event::State>());
+  item.event = Event(make_event_state());
   item.event.state()->cause = WaitCause::waiting;
   Event event = item.event;
   impl_->stream.push(std::move(item));
@@ -188,12 +189,14 @@ Communicator& RankGroup::add_communicator(const std::string& name,
 
 Event RankGroup::start(Communicator& communicator, const TransferSpec& spec, const Event& after) {
   ++impl_->collectives;
+  communicator.forget_some(impl_->stream.earliest());
   return communicator.start(spec, impl_->host, after, impl_->one_thread ? record() : Event{});
 }
 
 void RankGroup::start(Communicator& communicator, const TransferSpec& spec, const Event& after,
                       const Event& posted, const Event& done) {
   ++impl_->collectives;
+  communicator.forget_some(impl_->stream.earliest());
   communicator.start(spec, impl_->host, after, posted, done.state());
 }
 
@@ -278,7 +281,7 @@ void RankGroup::move(StreamId stream, const std::vector<double>& seconds) {
 }
 
 Event RankGroup::moved(const Event& event, const std::vector<double>& seconds) {
-  auto state = std::make_shared<Event::State>(*event.state());
+  auto state = make_event_state(*event.state());
   state->lanes.resize(seconds.size());
   for (std::size_t lane = 0; lane < seconds.size(); ++lane) {
     state->lanes[lane] = event.state()->at(lane) + seconds[lane];
@@ -290,6 +293,7 @@ void RankGroup::end_step() {
   if (impl_->watch) impl_->watch->host_step(impl_->host);
   ComputeStream::Item item;
   item.kind = ComputeStream::Item::Kind::end_step;
+  item.host = impl_->host;
   impl_->stream.push(std::move(item));
   for (Communicator* communicator : impl_->communicators) {
     communicator->forget(impl_->stream.earliest());

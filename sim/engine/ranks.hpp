@@ -117,8 +117,10 @@ struct RankGroupSpec {
 // The lanes' steps, in seconds of each: the rest is the lane's own work, its host and its input.
 struct LaneSteps {
   LaneSteps() = default;
-  explicit LaneSteps(std::size_t lanes) : seconds(lanes), communicating(lanes), waiting(lanes) {}
+  explicit LaneSteps(std::size_t lanes)
+      : seconds(lanes), host(lanes), communicating(lanes), waiting(lanes) {}
   std::vector<double> seconds;        // from the end of its previous step to the end of this one
+  std::vector<double> host;           // the same on the host's clock, which issues these ends
   std::vector<double> communicating;  // it stood still for a running transfer,
   std::vector<double> waiting;        // or for other ranks
 };

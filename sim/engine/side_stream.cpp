@@ -8,7 +8,7 @@ namespace lockstep {
 
 Event SideStream::push(std::string_view what, double seconds, const HostClock* host,
                        const Event& after, std::vector<double> more) {
-  auto done = std::make_shared<Event::State>();
+  auto done = make_event_state();
   done->cause = cause_;
   if (watch_) done->number = watch_->observer().number();
   queue_.push_back(
@@ -35,7 +35,7 @@ void SideStream::drain() {
     if (free_.size() == 1) {
       item.done->common = free_[0];
     } else {
-      item.done->lanes = free_;
+      item.done->lanes.assign(free_.begin(), free_.end());
     }
     if (watch_) tell(item);
     item.done->complete();

@@ -91,14 +91,14 @@ void ComputeStream::process(const Item& item) {
       if (device_.size() == 1) {
         state.common = device_[0];
       } else {
-        state.lanes = device_;
+        state.lanes.assign(device_.begin(), device_.end());
       }
       state.complete();
       break;
     }
     case Item::Kind::post: {
       Event::State& state = *item.event.state();
-      state.lanes = device_;
+      state.lanes.assign(device_.begin(), device_.end());
       for (std::size_t lane = 0; lane < device_.size(); ++lane) {
         state.lanes[lane] = std::max(state.lanes[lane], item.host.at(lane));
       }
@@ -106,7 +106,7 @@ void ComputeStream::process(const Item& item) {
       break;
     }
     case Item::Kind::end_step:
-      end_step();
+      end_step(item.host);
       if (watch_) watch_->step_ended(device_);
       break;
     case Item::Kind::mark:
@@ -241,7 +241,7 @@ void ComputeStream::repeat(const Repetition& repetition) {
   measure_positions();
 }
 
-void ComputeStream::end_step() {
+void ComputeStream::end_step(const HostClock& host) {
   double position = 0;
   for (std::size_t lane = 0; lane < device_.size(); ++lane)
     position += ranks_[lane] * device_[lane];
@@ -249,8 +249,10 @@ void ComputeStream::end_step() {
   StepRecord step = std::move(sums_);
   for (std::size_t lane = 0; lane < device_.size(); ++lane) {
     step.lanes.seconds[lane] = device_[lane] - lane_start_[lane] + repeated_;
+    step.lanes.host[lane] = host.at(lane) - host_start_.at(lane) + repeated_;
   }
   lane_start_ = device_;
+  host_start_ = host;
   for (const auto part : step_parts) step.split.*part /= all_ranks_;
   step.interference /= all_ranks_;
   step.seconds = position - step_start_ + std::exchange(repeated_, 0);

@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -28,6 +29,22 @@ struct Repetition {
   double seconds = 0;             // of all repetitions, in the lane that takes least
   std::vector<double> longer_by;  // so much longer each lane takes
   StepRecord sums;
+};
+
+// How a lane passes through exchanged work, in seconds.
+struct Passage {
+  double all = 0;  // from the first piece of work to the end of the last exchange
+  double busy = 0;
+  double slowed_by = 0;  // the part of it that is due to exchanges
+  double exposed = 0;    // the lane stands still for a running exchange
+  double waiting = 0;    // or for a slower lane of its group
+};
+// Of all lanes, as long as neither they nor the exchanges change.
+struct Passages {
+  Phase phase = Phase::forward;
+  Factors factors;
+  std::vector<double> exchange_seconds;
+  std::vector<Passage> lanes;
 };
 
 class ComputeStream final : public Waker {
@@ -82,11 +99,12 @@ class ComputeStream final : public Waker {
   bool host_never_binds(const Item& item) const;
   void compute(const Item& item);
   void compute_exchanged(const Item& item);
+  const std::vector<Passage>& passages_of(const Item& item);
   Program compute_beside_collectives(const Item& item);
   double end_beside_collectives(const Item& item);
   void finish_beside_collectives(const Item& item);
   void wait(const Event::State& state);
-  void end_step();
+  void end_step(const HostClock& host);
   void repeat(const Repetition& repetition);
   void tell_computed(const Item& item, Interference* pace) const;
   void measure_positions();
@@ -105,7 +123,7 @@ class ComputeStream final : public Waker {
   double position_sum_ = 0;
   std::vector<double> work_end_;  // of the segment in progress: where each lane's work ends
   std::function<bool()> there_;   // whether the program has what it waits for
-  std::deque<Item> queue_;
+  std::deque<Item, FrameAllocator<Item>> queue_;
   bool waiting_for_front_ = false;
   bool draining_ = false;
   bool paced_ = false;
@@ -115,7 +133,9 @@ class ComputeStream final : public Waker {
   double step_start_ = 0;
   double repeated_ = 0;  // seconds of the step in progress that pass without simulated time
   std::vector<double> lane_start_;  // of the step in progress, per lane
+  HostClock host_start_;            // where the host issued that start
   std::vector<StepRecord> steps_;
+  std::map<const ExchangedWork*, Passages> passages_;
 };
 
 // An in-order queue beside the compute stream: every item takes a time that is known beforehand.

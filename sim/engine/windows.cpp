@@ -23,6 +23,13 @@ CollectiveWindows::CollectiveWindows(const std::string& name, std::size_t lanes,
   }
 }
 
+bool CollectiveWindows::reaches(double time) const {
+  const auto latest =
+      windows_.end() - static_cast<std::ptrdiff_t>(std::min(groups_, windows_.size()));
+  return std::any_of(latest, windows_.end(),
+                     [time](const Window& last) { return last.end > time; });
+}
+
 std::size_t CollectiveWindows::add(Collective collective) {
   collectives_.push_back(std::move(collective));
   windows_.resize(windows_.size() + groups_);

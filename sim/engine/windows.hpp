@@ -56,6 +56,9 @@ class CollectiveWindows {
     return {windows_.data() + (first - first_), last + 1 - first};
   }
 
+  // Whether a window of any group ends after `time`.
+  bool reaches(double time) const;
+
   // Adds the windows of the next collective. Returns its number.
   std::size_t add(Collective collective);
   // Drops collectives that ended by `time` in every group, but for the last one.

@@ -111,8 +111,9 @@ struct PartTimes {
 };
 // When each rank has done its program, where nothing but the programs and the messages orders the work.
 struct PipelineTimes {
-  std::vector<double> busy, begin, end;  // of each rank
-  double makespan = 0;                   // the last end
+  std::vector<double> busy, begin, end;   // of each rank
+  std::vector<std::vector<double>> ends;  // of each action of a rank
+  double makespan = 0;                    // the last end
   // 1 - busy / makespan of the mean rank.
   double bubble() const;
 };

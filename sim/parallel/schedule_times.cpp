@@ -50,6 +50,7 @@ class PipelinePlayer {
     times_.busy.assign(programs.size(), 0);
     times_.begin.assign(programs.size(), 0);
     times_.end.assign(programs.size(), 0);
+    times_.ends.resize(programs.size());
   }
 
   // The fault that ends the play; "" = the programs run to their end.
@@ -134,6 +135,7 @@ class PipelinePlayer {
     const double end = begin + seconds;
     if (next_[rank] == 0) times_.begin[rank] = begin;
     times_.end[rank] = end;
+    times_.ends[rank].insert(times_.ends[rank].end(), actions.size(), end);
     times_.busy[rank] += seconds;
     for (const Action& action : actions) {
       Progress& progress = of(part_of(action, static_cast<int>(rank)), action.micro);

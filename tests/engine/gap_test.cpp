@@ -16,7 +16,7 @@ TEST(Gap, IsDividedByLaneAndSummedOverRanks) {
   const std::vector<std::vector<double>> ready{{0.5, 0, 0, 0, 0}, {}, {5, 6, 3, 0, 0}};
   for (std::size_t i = 0; i < windows.size(); ++i) {
     const auto state = std::make_shared<Event::State>();
-    state->ready = ready[i];
+    state->ready.assign(ready[i].begin(), ready[i].end());
     collectives.add({state});
     collectives.of(i)[0] = windows[i];
   }

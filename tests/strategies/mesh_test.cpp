@@ -65,6 +65,26 @@ TEST(Exchanges, RunBesideTheGradientsOfWeights) {
 }
 
 // Megatron-LM's place of ranks: tensor ranks are neighbours, pipeline ranks farthest apart.
+// The slowest rank of the tensor group sets the pace, and is another one in every step.
+TEST(Exchanges, GoAtThePaceOfEachStep) {
+  Job job = exchanging_job({.data = 1, .tensor = 8});
+  job.communication_scale = 0;
+  job.stragglers.per_rank_sigma = 0;
+  job.stragglers.per_step = Lognormal{0.3};
+  const auto steps_with = [&](int micro_batches) {
+    job.accumulation = micro_batches;
+    std::vector<double> steps;
+    simulate(job, DdpOptions{}, &steps);
+    return steps;
+  };
+  // The first and the last micro-batch of a step are played exchange by exchange.
+  const std::vector<double> one = steps_with(1), two = steps_with(2), many = steps_with(12);
+  ASSERT_EQ(two.size(), many.size());
+  for (std::size_t i = 0; i < many.size(); ++i) {
+    EXPECT_NEAR(many[i] - two[i], 10 * (two[i] - one[i]), 1e-3 * many[i]) << i;
+  }
+}
+
 TEST(MeshGroups, LieWhereTheFactsSay) {
   Job job = toy_job();
   job.mesh = {.pipeline = 2, .data = 4, .context = 1, .tensor = 8};  // nodes of 8

@@ -9,7 +9,7 @@ namespace lockstep::testing {
 
 // Layers whose backward is half gradients of inputs and half of weights; long enough that what hosts take
 // is nothing beside them.
-class StageCosts final : public ToyCosts {
+class StageCosts : public ToyCosts {
  public:
   StageCosts() {
     forward = {0, 1e5, 1e5};
@@ -26,9 +26,10 @@ class StageCosts final : public ToyCosts {
 };
 
 // One layer for each part of the model. Messages take no time.
-inline Job pipeline_job(PipelineSchedule schedule, const PipelineShape& shape, int data = 1,
-                        int tensor = 1) {
-  Job job = toy_job(shape.parts(), 1000, 1, std::make_shared<StageCosts>());
+inline Job pipeline_job(
+    PipelineSchedule schedule, const PipelineShape& shape, int data = 1, int tensor = 1,
+    std::shared_ptr<const ComputeCosts> costs = std::make_shared<StageCosts>()) {
+  Job job = toy_job(shape.parts(), 1000, 1, std::move(costs));
   job.mesh = {.pipeline = shape.stages, .data = data, .context = 1, .tensor = tensor};
   job.accumulation = shape.micro_batches;
   job.parallel.pipeline.stages = shape.stages;

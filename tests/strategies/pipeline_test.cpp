@@ -52,6 +52,40 @@ TEST(Pipeline, EveryScheduleTakesWhatItsOrderTakesAlone) {
   }
 }
 
+// Hosts that need longer than devices: those of the two ends of the pipeline longest.
+class SlowHosts final : public StageCosts {
+ public:
+  explicit SlowHosts(double slower) : slower_(slower) {}
+  LayerCost layer(const TrainingStep& step, std::size_t index) const override {
+    LayerCost cost = StageCosts::layer(step, index);
+    const std::string& name = step.layers[index].name;
+    const double host = slower_ * (name == "layer0" ? slowest : name == "layer3" ? last : 1);
+    for (QueuedWork* work : {&cost.forward, &cost.backward}) {
+      work->host = work->span = host * work->busy;
+    }
+    return cost;
+  }
+  static constexpr double slowest = 1.0125, last = 1.005;
+
+ private:
+  double slower_;
+};
+
+// The first stage's gradients come last, when its host is far ahead already. As long as that lead lasts, the
+// last stage's host sets the pace; after that, stages between them keep it on for a while.
+TEST(Pipeline, IsNotSteadyBeforeHostsAndStagesHaveLostTheirLead) {
+  constexpr int micro = 8;
+  for (const double slower : {1.4, 4.0}) {
+    Job job = pipeline_job(PipelineSchedule::one_f_one_b, {4, 1, micro, 0}, 1, 1,
+                           std::make_shared<SlowHosts>(slower));
+    job.simulation.steps = 100;
+    const Numbers result = simulate(job, DdpOptions{});
+    const double pace = SlowHosts::slowest * slower * (forward_seconds + backward_seconds);
+    EXPECT_EQ(result.extrapolated, 1);
+    EXPECT_NEAR(result.step, micro * pace, 1e-8 * result.step) << slower;
+  }
+}
+
 TEST(Pipeline, PartsOfTheStepAddUpToIt) {
   for (const Case& c : cases()) {
     Job job = pipeline_job(c.schedule, c.shape, 2);

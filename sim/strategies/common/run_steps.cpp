@@ -47,6 +47,24 @@ double mean_of(const std::vector<StepRecord>& steps, std::size_t first, std::siz
   return sum / static_cast<double>(period);
 }
 
+// Whether stages, and their hosts, keep the pace of the latest period. After a long first step some live on a
+// lead for a while: devices on that of their host, stages on that of the stages beside them.
+bool all_keep_pace(const TrainingWorld& training, double step, std::size_t period) {
+  for (const StageRanks& stage : training.stages) {
+    const std::vector<StepRecord>& steps = stage.ranks.steps();
+    const std::size_t first = steps.size() - period;
+    if (std::abs(mean_of(steps, first, period) - step) > agreement * step) return false;
+    for (std::size_t lane = 0; lane < steps.back().lanes.host.size(); ++lane) {
+      double lost = 0;
+      for (std::size_t i = first; i < steps.size(); ++i) {
+        lost += steps[i].lanes.host[lane] - steps[i].lanes.seconds[lane];
+      }
+      if (lost > agreement * step * static_cast<double>(period)) return false;
+    }
+  }
+  return true;
+}
+
 std::vector<LinkTraffic> per_step(const std::vector<LinkTotals>& before,
                                   const std::vector<LinkTotals>& after, double steps,
                                   double seconds) {
@@ -297,9 +315,12 @@ void run_steps(TrainingWorld& training, int period,
       if (step == 0) after_first = world.traffic();
       const std::vector<StepRecord>& steps = job_steps.all();
       if (!training.speeds.random() && !changes(job.stragglers) && step < last &&
-          steady(steps, repeats) &&
-          !loader_falls_behind(job, mean_of(steps, steps.size() - repeats, repeats))) {
-        extrapolated = true;
+          steady(steps, repeats)) {
+        const double latest = mean_of(steps, steps.size() - repeats, repeats);
+        extrapolated =
+            !loader_falls_behind(job, latest) && all_keep_pace(training, latest, repeats);
+      }
+      if (extrapolated) {
         if (stages == 1) co_await training.stages.front().ranks.await_step(step);
         break;
       }
