@@ -37,7 +37,7 @@ NUMBERS = {"samples_per_second": [1, 100, 3000], "gradient_clipping": [0, 1], "s
            "power_sgd_rank": [1, 4], "flash_attention": [1, 2], "version": [1, 2], "momentum": [0, 0.9],
            "highest_staleness_bound": [0, 8, 30], "backup_workers": [0, 1, 3], "splitting": [1, 2, 5],
            "exchange_every": [1, 2, 7], "elasticity": [0, 0.1, 1], "weighting_strength": [0, 0.5, 2],
-           "share": ["0.1%", "1%", "20%"], "at": ["10%", "50%"], "weight_decay": [0, 0.01], "backward_share": ["30%", "60%"], "operator_seconds": ["2 us", "20 us"]}
+           "share": ["0.1%", "1%", "20%"], "fraction": ["0.1%", "20%", "100%"], "rank": [1, 4], "at": ["10%", "50%"], "weight_decay": [0, 0.01], "backward_share": ["30%", "60%"], "operator_seconds": ["2 us", "20 us"]}
 
 
 class Fuzzer:

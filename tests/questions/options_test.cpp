@@ -32,6 +32,7 @@ struct Surroundings {
 const std::string gpt = "model: gpt\nmodel_parameters: {layers: 4, vocabulary: 5000}\n";
 const std::string cpu = "platform: cpu-loopback-x2\ngpus: 2\nbatch: {per_gpu: 2}\n";
 
+const std::string one_gpu = "of one GPU the whole comm_hook has no effect";
 const std::vector<Option> ddp_options{
     {"bucket_size", "4 MiB"},
     {"first_bucket_size", "8 MiB"},
@@ -43,6 +44,17 @@ const std::vector<Option> ddp_options{
     {"comm_hook", "fp16-compress"},
     {"comm_hook", "bf16-compress"},
     {"comm_hook", "powersgd"},
+    {"comm_hook", "top-k"},
+    {"comm_hook", "random-k"},
+    {"comm_hook", "sign"},
+    {"comm_hook", "qsgd"},
+    {"comm_hook", "onebit"},
+    {"comm_hook.powersgd.rank", "{powersgd: {rank: 4}}", one_gpu, "powersgd"},
+    {"comm_hook.powersgd.orthogonalization", "{powersgd: {orthogonalization: gram-schmidt}}",
+     one_gpu, "powersgd"},
+    {"comm_hook.top-k.fraction", "{top-k: {fraction: 20%}}", one_gpu, "top-k"},
+    {"comm_hook.top-k.selection", "{top-k: {selection: one-block}}", one_gpu, "top-k"},
+    {"comm_hook.random-k.fraction", "{random-k: {fraction: 20%}}", one_gpu, "random-k"},
     {"power_sgd_rank", "4"},
     {"overlap", "false", "one bucket is full at the end of backward"},
     {"gradient_element_size", "2 B"},

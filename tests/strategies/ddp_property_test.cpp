@@ -48,7 +48,8 @@ DdpOptions random_options() {
   options.find_unused_parameters = *rc::gen::arbitrary<bool>();
   options.static_graph = *rc::gen::arbitrary<bool>();
   options.comm_hook =
-      *rc::gen::element(CommHook::none, CommHook::fp16_compress, CommHook::power_sgd);
+      *rc::gen::element<CommHook>(PlainHook{}, Fp16Hook{}, PowerSgdHook{}, TopKHook{},
+                                  RandomKHook{}, SignHook{}, QsgdHook{}, OneBitHook{});
   return options;
 }
 
@@ -109,7 +110,7 @@ RC_GTEST_PROP(DdpLaws, OverlapNeverHurtsWithoutInterference, ()) {
 RC_GTEST_PROP(DdpLaws, ExposedCommunicationFitsIntoTheTransfers, ()) {
   const RandomJob random = random_job();
   DdpOptions options = random_options();
-  options.comm_hook = CommHook::none;
+  options.comm_hook = PlainHook{};
   const Numbers result = simulate(random.job, options);
   if (random.job.mesh.gpus() == 1) {
     RC_ASSERT(result.traffic == 0);

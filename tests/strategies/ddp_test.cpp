@@ -234,9 +234,9 @@ TEST(Ddp, CompressionHalvesTheBytes) {  // fact 20
   const Job job = toy_job();
   DdpOptions options;
   const Numbers plain = simulate(job, options);
-  options.comm_hook = CommHook::fp16_compress;
+  options.comm_hook = Fp16Hook{};
   EXPECT_LT(relative(simulate(job, options).traffic, plain.traffic / 2), 0.02);
-  options.comm_hook = CommHook::power_sgd;
+  options.comm_hook = PowerSgdHook{};
   // m x n = 1000 x 10000 becomes 1000 + 10000.
   EXPECT_LT(relative(simulate(job, options).traffic, plain.traffic * 11000 / 10e6), 0.02);
 }
@@ -245,14 +245,14 @@ TEST(Ddp, CompressionHalvesTheBytes) {  // fact 20
 // its 20 MB take segments of 2 MiB.
 TEST(Ddp, CompressionTakesMemory) {  // fact 20
   const Job job = toy_job();
-  const auto allocated = [&](CommHook hook) {
+  const auto allocated = [&](const CommHook& hook) {
     DdpOptions options;
     options.comm_hook = hook;
     return make_strategy(options)->memory(job).allocated;
   };
-  const double plain = allocated(CommHook::none);
-  EXPECT_EQ(allocated(CommHook::fp16_compress), plain + 20 * mib);
-  EXPECT_EQ(allocated(CommHook::bf16_compress), plain + 20 * mib);
+  const double plain = allocated(PlainHook{});
+  EXPECT_EQ(allocated(Fp16Hook{}), plain + 20 * mib);
+  EXPECT_EQ(allocated(Bf16Hook{}), plain + 20 * mib);
 }
 
 TEST(Ddp, BucketViewsSaveTheCopyBackOnly) {  // facts 12, 14

@@ -48,7 +48,8 @@ RC_GTEST_PROP(BothExecutors, AgreeOnDdp, ()) {
   DdpOptions options;
   options.bucket_bytes = *rc::gen::element(1e6, 25e6, 1e9);
   options.gradient_as_bucket_view = *rc::gen::arbitrary<bool>();
-  options.comm_hook = *rc::gen::element(CommHook::none, CommHook::power_sgd);
+  options.comm_hook =
+      *rc::gen::element<CommHook>(PlainHook{}, PowerSgdHook{}, TopKHook{}, OneBitHook{});
   expect_same(random_job(), options);
 }
 

@@ -2,6 +2,8 @@
 // brackets: facts of docs/strategies.md.
 #include "strategies/ddp/ddp.hpp"
 
+#include <utility>
+
 #include "strategies/ddp/plan.hpp"
 
 namespace lockstep {
@@ -70,13 +72,29 @@ class Reducer final : public TrainingHooks {
     co_return;
   }
 
-  // Finalisation waits for the buckets in order and copies each one back [12].
+  // Finalisation waits for the buckets in order, decodes each one and copies it back [12]. Kernels of
+  // a hook take the device from backward wherever they run, and so come after it [H124].
   Program end_backward() override {
     if (!batch_.last) co_return;
     const Event bitmap = plan_.bitmap.seconds > 0 ? collective(plan_.bitmap) : Event{};
+    const std::vector<PlannedBucket>& buckets = plan_.schedule(batch_.step).buckets;
+    // Serial hooks after their first step: while one bucket travels, the next is worked on.
+    bool more = true;
+    for (std::size_t part = 1; std::exchange(more, false); ++part) {
+      for (std::size_t i = 0; i < reduced_.size(); ++i) {
+        const HookPlan& hook = buckets[i].hook;
+        if (!hook.serial || part >= hook.steps.size()) continue;
+        more = true;
+        ranks_.wait(reduced_[i]);
+        context_.copies(hook.steps[part].before, "comm hook");
+        reduced_[i] = context_.collective(buckets[i].expert ? experts_ : communicator_,
+                                          hook.steps[part].transfer, ranks_.record());
+      }
+    }
     for (std::size_t i = 0; i < reduced_.size(); ++i) {
       ranks_.wait(reduced_[i]);
-      context_.copies(plan_.schedule(batch_.step).buckets[i].copy_out, "bucket to gradients");
+      context_.copies(buckets[i].hook.decode, "comm hook");
+      context_.copies(buckets[i].copy_out, "bucket to gradients");
     }
     ranks_.wait(bitmap);
     reduced_.clear();
@@ -120,6 +138,7 @@ class Reducer final : public TrainingHooks {
         done = on_hook_stream(part.before, done);
       }
       done = context_.collective(communicator, part.transfer, done);
+      if (hook.serial) return done;
     }
     return hook.after.busy > 0 ? on_hook_stream(hook.after, done) : done;
   }
@@ -150,7 +169,7 @@ StrategyResult Ddp::simulate(const Job& job) const {
   StrategyResult result = train(world, [&options](TrainingContext& context) {
     return std::make_unique<Reducer>(context, options);
   });
-  if (options.comm_hook == CommHook::power_sgd) {
+  if (std::holds_alternative<PowerSgdHook>(options.comm_hook)) {
     result.notes.push_back(
         "PowerSGD is simulated in its compressing phase (PyTorch starts it after 1000 steps)");
   }

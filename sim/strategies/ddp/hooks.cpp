@@ -1,20 +1,36 @@
-// Prices fp16 and bf16 compression and PowerSGD.
+// Prices compression: casts, PowerSGD, sparse and few-bit messages.
 #include "strategies/ddp/hooks.hpp"
 
 #include <algorithm>
+#include <utility>
+
+#include "strategies/common/top_k.hpp"
 
 namespace lockstep {
 
 namespace {
 
 // Half-precision compression: cast, reduce half the bytes, divide and cast back in place (fact 20).
-HookPlan compress(const Bucket& bucket, const ComputeCosts& costs,
-                  const std::function<PricedTransfer(double)>& all_reduce) {
+HookPlan compress(const Bucket& bucket, const HookPrices& prices) {
+  const ComputeCosts& costs = prices.costs;
   const double half = 2 * bucket.elements;
   HookPlan plan;
-  plan.steps.push_back({costs.stream(bucket.bytes + half, 1), all_reduce(half)});
+  plan.steps.push_back(
+      {costs.stream(bucket.bytes + half, 1), prices.collective(Collective::all_reduce, half)});
   plan.after = costs.stream(half + half + half + bucket.bytes, 2);  // divide, then cast back
   return plan;
+}
+
+// PyTorch's Gram-Schmidt over the factors of `matrices` matrices, `bytes` together (powerSGD_hook.py:
+// _orthogonalize). Each column is divided by its norm plus epsilon, three kernels; four more take its
+// part out of the columns behind it: multiply, sum, multiply, subtract. Half of the columns are behind
+// one on average; the four kernels pass over them seven times, with what they write between.
+QueuedWork gram_schmidt(double bytes, int rank, int matrices, const ComputeCosts& costs) {
+  const double column = bytes / rank;
+  return append(costs.stream(3 * column * rank, 3 * rank * matrices),
+                rank == 1
+                    ? QueuedWork{}
+                    : costs.stream(7 * column * rank * (rank - 1) / 2, 4 * (rank - 1) * matrices));
 }
 
 // PowerSGD (fact 21): an m x n gradient M becomes P (m x r) and Q (n x r). Three reductions that
@@ -22,8 +38,12 @@ HookPlan compress(const Bucket& bucket, const ComputeCosts& costs,
 // orthogonal. At these ranks every product is bound by reading or writing M once; the error
 // feedback adds two passes over three copies of M.
 HookPlan power_sgd(const Bucket& bucket, const std::vector<GradientTensor>& tensors, int rank,
-                   const ComputeCosts& costs,
-                   const std::function<PricedTransfer(double)>& all_reduce) {
+                   Orthogonalization orthogonalization, const HookPrices& prices) {
+  const ComputeCosts& costs = prices.costs;
+  const auto all_reduce = [&](double bytes) {
+    return prices.collective(Collective::all_reduce, bytes);
+  };
+  const bool schmidt = orthogonalization == Orthogonalization::gram_schmidt;
   double plain = 0, p = 0, q = 0, matrices = 0;
   int compressed = 0;
   for (const int index : bucket.tensors) {
@@ -46,35 +66,172 @@ HookPlan power_sgd(const Bucket& bucket, const std::vector<GradientTensor>& tens
   const QueuedWork add_error = costs.stream(3 * bucket.bytes, 1);
   if (plain > 0) plan.steps.push_back({add_error, all_reduce(plain)});
   if (compressed > 0) {
-    const QueuedWork first_product = costs.stream(matrices + p, compressed);
+    QueuedWork first_product = costs.stream(matrices + p, compressed);
+    // Orthogonalisation passes over P once per kept column.
+    QueuedWork orthogonal = costs.stream(2 * rank * p, rank * compressed);
+    if (schmidt) {
+      first_product = append(gram_schmidt(q, rank, compressed, costs), first_product);
+      orthogonal = gram_schmidt(p, rank, compressed, costs);
+    }
     plan.steps.push_back(
         {plain > 0 ? first_product : append(add_error, first_product), all_reduce(p)});
-    // Orthogonalisation passes over P once per kept column.
-    plan.steps.push_back({append(costs.stream(2 * rank * p, rank * compressed),
-                                 costs.stream(matrices + q, compressed)),
-                          all_reduce(q)});
+    plan.steps.push_back(
+        {append(orthogonal, costs.stream(matrices + q, compressed)), all_reduce(q)});
     plan.after = append(costs.stream(matrices, compressed), costs.stream(3 * bucket.bytes, 1));
+  }
+  // As many kernels as PyTorch launches compete with backward (fact H124).
+  if (schmidt) {
+    plan.serial = true;
+    plan.decode = std::exchange(plan.after, {});
   }
   return plan;
 }
 
+// Scattered elements are read and written in sectors of 32 bytes (CUDA programming guide, device
+// memory accesses). One pass over all elements is the most that it takes.
+double scattered(double elements, const Bucket& bucket) {
+  return std::min(32 * elements, bucket.bytes);
+}
+constexpr double index_bytes = 4;  // fact H125
+
+// What was left out is kept for the next step, as in top_k_work().
+HookPlan top_k(const Bucket& bucket, const TopKHook& hook, const HookPrices& prices) {
+  const double sent = hook.fraction * bucket.elements;
+  const double message = sent * (bucket.bytes / bucket.elements + index_bytes);
+  HookPlan plan;
+  plan.steps.push_back(
+      {hook.selection == Selection::one_block
+           ? one_block_top_k_work(prices.costs, bucket.bytes, 1, prices.multiprocessors)
+           : top_k_work(prices.costs, bucket.bytes, 1),
+       prices.collective(Collective::all_gather, prices.ranks * message)});
+  // The bucket is cleared, then each message is added where its places say.
+  plan.decode = append(
+      prices.costs.stream(bucket.bytes, 1),
+      prices.costs.stream(prices.ranks * (message + 2 * scattered(sent, bucket)), prices.ranks));
+  return plan;
+}
+
+HookPlan random_k(const Bucket& bucket, const RandomKHook& hook, const HookPrices& prices) {
+  const double sent = hook.fraction * bucket.elements;
+  const double message = sent * bucket.bytes / bucket.elements;
+  HookPlan plan;
+  // Feedback as in top_k_work(); places are drawn, then read to gather the numbers.
+  plan.steps.push_back(
+      {append(prices.costs.stream(3 * bucket.bytes, 2),
+              prices.costs.stream(2 * index_bytes * sent + scattered(sent, bucket) + message, 2)),
+       prices.collective(Collective::all_reduce, message)});
+  plan.decode =
+      append(prices.costs.stream(bucket.bytes, 1),
+             prices.costs.stream(index_bytes * sent + message + scattered(sent, bucket), 1));
+  return plan;
+}
+
+constexpr double bits = 1.0 / 8;  // bytes of a sign
+
+// The kernels of PyTorch, each of which reads and writes all elements; in bytes of an element, where b
+// is that of a gradient. Signs: compare (b + 1), weigh by place (2), add eight up (1 + 1/8). The votes
+// of one message: take bits apart (1/8 + 1), add to the sum (1 + 2 b). Last the sum's sign (2 b).
+HookPlan sign(const Bucket& bucket, const HookPrices& prices) {
+  const double n = bucket.elements, b = bucket.bytes / n;
+  HookPlan plan;
+  plan.steps.push_back({prices.costs.stream((b + 4 + bits) * n, 3),
+                        prices.collective(Collective::all_gather, prices.ranks * bits * n)});
+  plan.decode = append(prices.costs.stream(prices.ranks * (2 + bits + 2 * b) * n, 2 * prices.ranks),
+                       prices.costs.stream(2 * bucket.bytes, 1));
+  return plan;
+}
+
+// Norm (b), random numbers (b), levels of 8 bits (2 b + 1). Of one message: scaled and added (1 + 2 b).
+HookPlan qsgd(const Bucket& bucket, const HookPrices& prices) {
+  const double n = bucket.elements, b = bucket.bytes / n;
+  const double message = n + 4;
+  HookPlan plan;
+  plan.steps.push_back({prices.costs.stream((4 * b + 1) * n, 3),
+                        prices.collective(Collective::all_gather, prices.ranks * message)});
+  plan.decode = prices.costs.stream(prices.ranks * (1 + 2 * b) * n, prices.ranks);
+  return plan;
+}
+
+// 1-bit Adam's exchange (DeepSpeed, runtime/comm/nccl.py: compressed_allreduce). Each rank sends signs
+// to all, one part of the elements to each; adds up the part that it got; sends the signs of the sum to
+// all. Both compressions keep their errors. Counted are the passes of that code: a compression takes
+// 24 passes of numbers and four of bytes in 14 kernels, sums of what came 8 and two in 6, and what
+// comes last 9 and two in 6.
+HookPlan one_bit(const Bucket& bucket, const HookPrices& prices) {
+  const double n = bucket.elements, b = bucket.bytes / n;
+  const auto compression = [&](double elements) {
+    return prices.costs.stream((24 * b + 4 + bits) * elements, 14);
+  };
+  HookPlan plan;
+  plan.serial = true;
+  plan.steps.push_back({compression(n), prices.collective(Collective::all_to_all, bits * n)});
+  plan.steps.push_back(
+      {append(prices.costs.stream((8 * b + 2 + bits) * n, 6), compression(n / prices.ranks)),
+       prices.collective(Collective::all_gather, bits * n)});
+  plan.decode = prices.costs.stream((9 * b + 2 + bits) * n, 6);
+  return plan;
+}
+
+HookPlan plain(const Bucket& bucket, const HookPrices& prices) {
+  HookPlan plan;
+  plan.steps.push_back({{}, prices.collective(Collective::all_reduce, bucket.bytes)});
+  return plan;
+}
+
+template <class... F>
+struct Cases : F... {
+  using F::operator()...;
+};
+template <class... F>
+Cases(F...) -> Cases<F...>;
+
 }  // namespace
 
 HookPlan plan_hook(const DdpOptions& options, const Bucket& bucket,
-                   const std::vector<GradientTensor>& tensors, const ComputeCosts& costs,
-                   const std::function<PricedTransfer(double bytes)>& all_reduce) {
-  switch (options.comm_hook) {
-    case CommHook::fp16_compress:
-    case CommHook::bf16_compress:
-      return compress(bucket, costs, all_reduce);
-    case CommHook::power_sgd:
-      return power_sgd(bucket, tensors, options.power_sgd_rank, costs, all_reduce);
-    case CommHook::none:
-      break;
-  }
-  HookPlan plan;
-  plan.steps.push_back({{}, all_reduce(bucket.bytes)});
-  return plan;
+                   const std::vector<GradientTensor>& tensors, const HookPrices& prices) {
+  return std::visit(Cases{[&](const PlainHook&) { return plain(bucket, prices); },
+                          [&](const Fp16Hook&) { return compress(bucket, prices); },
+                          [&](const Bf16Hook&) { return compress(bucket, prices); },
+                          [&](const PowerSgdHook& hook) {
+                            return power_sgd(bucket, tensors,
+                                             hook.rank.value_or(options.power_sgd_rank),
+                                             hook.orthogonalization, prices);
+                          },
+                          [&](const TopKHook& hook) { return top_k(bucket, hook, prices); },
+                          [&](const RandomKHook& hook) { return random_k(bucket, hook, prices); },
+                          [&](const SignHook&) { return sign(bucket, prices); },
+                          [&](const QsgdHook&) { return qsgd(bucket, prices); },
+                          [&](const OneBitHook&) { return one_bit(bucket, prices); }},
+                    options.comm_hook);
+}
+
+HookMemory hook_memory(const CommHook& hook, int ranks, double element_bytes) {
+  const double own_and_all = 1.0 + ranks, b = element_bytes;
+  const HookMemory half{0, 0.5};  // fact 20
+  return std::visit(
+      Cases{
+          [](const PlainHook&) { return HookMemory{}; }, [&](const Fp16Hook&) { return half; },
+          [&](const Bf16Hook&) { return half; },
+          [](const PowerSgdHook&) {
+            return HookMemory{1, 0};
+          },  // fact 21
+          [&](const TopKHook& top) {
+            return HookMemory{1, own_and_all * top.fraction * (b + index_bytes) / b};
+          },
+          [&](const RandomKHook& drawn) {
+            return HookMemory{1, drawn.fraction * (b + index_bytes) / b};
+          },
+          [&](const SignHook&) {
+            return HookMemory{0, own_and_all * bits / b};
+          },
+          [&](const QsgdHook&) {
+            return HookMemory{0, own_and_all / b};
+          },
+          // The second error is of the part that a rank adds up; each message is sent and received.
+          [&](const OneBitHook&) {
+            return HookMemory{1 + 1.0 / ranks, 2 * bits / b};
+          }},
+      hook);
 }
 
 }  // namespace lockstep

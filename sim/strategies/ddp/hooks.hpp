@@ -1,4 +1,5 @@
-// DDP's communication hooks: what replaces the plain all-reduce of a bucket (facts 20, 21).
+// DDP's communication hooks: what replaces the plain all-reduce of a bucket (facts 20, 21, H123,
+// H124, H125).
 #pragma once
 
 #include <functional>
@@ -18,11 +19,29 @@ struct HookStep {
 
 struct HookPlan {
   std::vector<HookStep> steps;
-  QueuedWork after;  // once the last collective has ended
+  // Steps but the first take the device from backward: they run on its stream once it is over.
+  bool serial = false;
+  QueuedWork after;   // once the last collective has ended, beside backward
+  QueuedWork decode;  // then, on backward's stream: what the gathered messages say
+};
+
+// Where a bucket is reduced, and what that costs.
+struct HookPrices {
+  const ComputeCosts& costs;
+  int ranks = 1;            // that reduce the bucket
+  int multiprocessors = 1;  // of the device
+  std::function<PricedTransfer(Collective, double bytes)> collective;
 };
 
 HookPlan plan_hook(const DdpOptions& options, const Bucket& bucket,
-                   const std::vector<GradientTensor>& tensors, const ComputeCosts& costs,
-                   const std::function<PricedTransfer(double bytes)>& all_reduce);
+                   const std::vector<GradientTensor>& tensors, const HookPrices& prices);
+
+// Device memory that a hook needs, in multiples of the gradients that it compresses.
+struct HookMemory {
+  double kept = 0;  // from step to step: what was not sent
+  double in_flight =
+      0;  // of one bucket: its own message, and those of all ranks where they are gathered
+};
+HookMemory hook_memory(const CommHook& hook, int ranks, double element_bytes);
 
 }  // namespace lockstep

@@ -42,7 +42,7 @@ std::vector<IdleOption> Ddp::idle_options(const Job& job) const {
   idle_size("first_bucket_size", &DdpOptions::first_bucket_bytes);
   idle.idle_if("gradient_as_bucket_view", o.gradient_as_bucket_view, alone || one_buffer,
                alone ? nothing : megatron);
-  idle.idle_if("comm_hook", o.comm_hook != CommHook::none, alone, nothing);
+  idle.idle_if("comm_hook", !std::holds_alternative<PlainHook>(o.comm_hook), alone, nothing);
   idle.idle_if("overlap", !o.overlap, alone, nothing);
   idle.idle_if("gradient_element_size", o.gradient_bytes != 0, alone && job.accumulation == 1,
                nothing);
@@ -56,16 +56,17 @@ std::vector<IdleOption> Ddp::idle_options(const Job& job) const {
                alone ? nothing : "with static_graph nothing is searched");
   idle.idle_if("static_graph", o.static_graph, alone || !o.find_unused_parameters,
                alone ? nothing : "it only spares the search of find_unused_parameters");
-  idle.idle_if("power_sgd_rank", o.power_sgd_rank != usual.power_sgd_rank,
-               alone || o.comm_hook != CommHook::power_sgd,
-               o.comm_hook == CommHook::power_sgd ? nothing : "comm_hook is not powersgd");
+  idle.idle_if(
+      "power_sgd_rank", o.power_sgd_rank != usual.power_sgd_rank,
+      alone || !std::holds_alternative<PowerSgdHook>(o.comm_hook),
+      std::holds_alternative<PowerSgdHook>(o.comm_hook) ? nothing : "comm_hook is not powersgd");
   return idle.take();
 }
 
 std::vector<std::string> Ddp::not_replayed(const Job& job) const {
   if (job.mesh.copies() == 1) return {};
   std::vector<std::string> options;
-  if (options_.comm_hook != CommHook::none) options.push_back("comm_hook");
+  if (!std::holds_alternative<PlainHook>(options_.comm_hook)) options.push_back("comm_hook");
   if (options_.gradient_bytes == 2) options.push_back("gradient_element_size");
   return options;
 }

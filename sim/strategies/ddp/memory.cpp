@@ -19,12 +19,12 @@ MemoryPlan memory_plan(const Job& job, const DdpOptions& options) {
   }
   plan.replicated.rebuilds_buckets = !options.find_unused_parameters || options.static_graph;
   plan.replicated.gradient_as_bucket_view = options.gradient_as_bucket_view;
-  if (options.comm_hook == CommHook::power_sgd) plan.replicated.hook_state_bytes = gradients;
-  if (options.comm_hook == CommHook::fp16_compress ||
-      options.comm_hook == CommHook::bf16_compress) {
-    plan.replicated.hook_temporary_fraction = 0.5;  // fact 20
-  }
-  plan.communication_bytes = communicator_bytes(job.machine, gradient_group(job));
+  const CommGroup group = gradient_group(job);
+  const HookMemory hook = hook_memory(options.comm_hook, group.ranks(),
+                                      ddp_gradient_bytes(options, job.step->precision));
+  plan.replicated.hook_state_bytes = hook.kept * gradients;
+  plan.replicated.hook_temporary_fraction = hook.in_flight;
+  plan.communication_bytes = communicator_bytes(job.machine, group);
   if (job.mesh.expert > 1) {
     plan.communication_bytes += communicator_bytes(job.machine, expert_gradient_group(job));
   }

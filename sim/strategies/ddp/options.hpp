@@ -4,17 +4,93 @@
 
 #include <array>
 #include <memory>
+#include <optional>
+#include <variant>
 
 #include "core/fields.hpp"
 #include "strategies/options.hpp"
 
 namespace lockstep {
 
-enum class CommHook { none, fp16_compress, bf16_compress, power_sgd };
-template <>
-struct EnumNames<CommHook> {
-  static constexpr std::array names{"none", "fp16-compress", "bf16-compress", "powersgd"};
+// How PowerSGD makes the columns of its factors orthogonal.
+enum class Orthogonalization {
+  fused,         // one kernel a column
+  gram_schmidt,  // PyTorch's: seven kernels a column, for both factors (fact 21)
 };
+template <>
+struct EnumNames<Orthogonalization> {
+  static constexpr std::array names{"fused", "gram-schmidt"};
+};
+// Which kernels select the largest elements (pytorch pull request 71081).
+enum class Selection {
+  many_blocks,  // PyTorch from 1.12 on: the whole device reads, 8 of 32 bits in each pass
+  one_block,    // before: one multiprocessor reads, 2 bits in each pass
+};
+template <>
+struct EnumNames<Selection> {
+  static constexpr std::array names{"many-blocks", "one-block"};
+};
+
+// What stands in for the plain all-reduce of a bucket. All but PlainHook, the two casts, SignHook and
+// QsgdHook keep what they did not send for the next step (error feedback).
+struct PlainHook {};
+struct Fp16Hook {};
+struct Bf16Hook {};
+struct PowerSgdHook {       // fact 21
+  std::optional<int> rank;  // absent = DdpOptions::power_sgd_rank
+  Orthogonalization orthogonalization = Orthogonalization::fused;
+};
+struct TopKHook {  // numbers and places are gathered: ranks choose different places
+  double fraction = 0.01;
+  Selection selection = Selection::many_blocks;
+};
+struct RandomKHook {  // places drawn from a common seed: the numbers can be summed
+  double fraction = 0.01;
+};
+struct SignHook {};    // signSGD, decided by the majority: bits are gathered
+struct QsgdHook {};    // a byte an element, and one norm: bytes are gathered
+struct OneBitHook {};  // 1-bit Adam's exchange, as DeepSpeed does it
+using CommHook = std::variant<PlainHook, Fp16Hook, Bf16Hook, PowerSgdHook, TopKHook, RandomKHook,
+                              SignHook, QsgdHook, OneBitHook>;
+template <>
+struct AlternativeNames<CommHook> {
+  static constexpr std::array names{"none",     "fp16-compress", "bf16-compress",
+                                    "powersgd", "top-k",         "random-k",
+                                    "sign",     "qsgd",          "onebit"};
+};
+template <class Visitor>
+void describe(Visitor&, PlainHook&) {}
+template <class Visitor>
+void describe(Visitor&, Fp16Hook&) {}
+template <class Visitor>
+void describe(Visitor&, Bf16Hook&) {}
+template <class Visitor>
+void describe(Visitor& v, PowerSgdHook& h) {
+  v.field("rank", h.rank, "Rank of the approximation. Left out: power_sgd_rank.",
+          {.min = 1, .max = 1024});
+  v.field("orthogonalization", h.orthogonalization,
+          "fused: one kernel for each column of a factor; gram-schmidt: the kernels that PyTorch "
+          "launches.");
+}
+template <class Visitor>
+void describe(Visitor& v, TopKHook& h) {
+  v.field("fraction", h.fraction, "Share of a bucket's elements that is sent.",
+          {.unit = Dimension::fraction, .min = 1e-6, .max = 1});
+  v.field("selection", h.selection,
+          "Kernels that find the largest elements. many-blocks: PyTorch from 1.12 on; one-block: "
+          "before.");
+}
+template <class Visitor>
+void describe(Visitor& v, RandomKHook& h) {
+  v.field("fraction", h.fraction, "Share of a bucket's elements that is sent.",
+          {.unit = Dimension::fraction, .min = 1e-6, .max = 1});
+}
+template <class Visitor>
+void describe(Visitor&, SignHook&) {}
+template <class Visitor>
+void describe(Visitor&, QsgdHook&) {}
+template <class Visitor>
+void describe(Visitor&, OneBitHook&) {}
 
 struct DdpOptions {
   static constexpr const char* name = "ddp";
@@ -28,7 +104,7 @@ struct DdpOptions {
   bool sync_batch_norm = false;                 // torch.nn.SyncBatchNorm
   bool find_unused_parameters = false;          // facts 4, 19
   bool static_graph = false;                    // fact 18
-  CommHook comm_hook = CommHook::none;          // facts 20, 21
+  CommHook comm_hook;                           // facts 20, 21, H123, H125
   int power_sgd_rank = 1;                       // fact 21
   bool overlap = true;  // false: all buckets are reduced after backward (Megatron's local DDP,
                         // no_sync-like loops)
@@ -56,16 +132,25 @@ void describe(Visitor& v, DdpOptions& o) {
   v.field("find_unused_parameters", o.find_unused_parameters,
           "Search the graph for parameters without gradient; buckets are never rebuilt.");
   v.field("static_graph", o.static_graph, "The graph does not change between iterations.");
-  v.field("comm_hook", o.comm_hook, "Compression of the gradients on the wire.");
-  v.field("power_sgd_rank", o.power_sgd_rank, "Rank of PowerSGD's approximation.",
+  v.field(
+      "comm_hook", o.comm_hook,
+      "Compression of the gradients on the wire. Top-k, random-k, PowerSGD and onebit keep what "
+      "they did not send for the next step.");
+  v.field("power_sgd_rank", o.power_sgd_rank,
+          "Rank of PowerSGD's approximation, where comm_hook does not give it.",
           {.min = 1, .max = 1024});
   v.field("overlap", o.overlap,
           "Reduce buckets while backward runs; false: all of them after backward.");
   v.field("gradient_element_size", o.gradient_bytes,
           "Bytes of one gradient element on the wire, 2 or 4; 0 B = by precision.",
           {.unit = Dimension::bytes, .min = 0, .max = 4});
-  v.check(
-      [&](auto report) { check_element_size(report, "gradient_element_size", o.gradient_bytes); });
+  v.check([&](auto report) {
+    check_element_size(report, "gradient_element_size", o.gradient_bytes);
+    const auto* power = std::get_if<PowerSgdHook>(&o.comm_hook);
+    if (power != nullptr && power->rank && o.power_sgd_rank != DdpOptions{}.power_sgd_rank) {
+      report("power_sgd_rank", "contradicts comm_hook.powersgd.rank", "give one of them");
+    }
+  });
 }
 
 }  // namespace lockstep

@@ -123,12 +123,12 @@ class Planner {
  private:
   PlannedBucket planned(const Bucket& bucket) const {
     const CommGroup group = bucket.expert ? expert_gradient_group(job_) : group_;
-    const auto all_reduce = [&](double bytes) {
-      return network_.collective(group, Collective::all_reduce, bytes);
-    };
+    const HookPrices prices{
+        *job_.costs, group.ranks(), job_.machine.device.multiprocessors,
+        [&](Collective kind, double bytes) { return network_.collective(group, kind, bytes); }};
     PlannedBucket result;
     result.expert = bucket.expert;
-    result.hook = plan_hook(options_, bucket, tensors_, *job_.costs, all_reduce);
+    result.hook = plan_hook(options_, bucket, tensors_, prices);
     if (!options_.gradient_as_bucket_view && !has_main_gradients(job_.step->precision)) {
       result.copy_out =
           job_.costs->stream(2 * bucket.bytes, static_cast<int>(bucket.tensors.size()));

@@ -5,6 +5,7 @@
 
 #include "core/index.hpp"
 #include "costs/optimizer.hpp"
+#include "strategies/common/top_k.hpp"
 
 namespace lockstep {
 
@@ -12,14 +13,6 @@ namespace {
 
 // Of one element, on the wire: its number, and an index of 32 bits.
 constexpr double index_bytes = 4;
-
-// PyTorch's top-k over one long row selects by radix, 8 of 32 bits in each pass over the data, and
-// then gathers (aten/src/ATen/native/cuda/TensorTopK.cu, mbtopk): five times read.
-constexpr double top_k_passes = 5;
-// What is left out is kept for the next step (Lin et al. 2018): read it and the gradient, write the
-// sum, and clear what is sent.
-constexpr double feedback_passes = 3;
-constexpr int top_k_launches = 14;  // of one tensor: three of each pass, gather and feedback
 
 }  // namespace
 
@@ -150,8 +143,7 @@ QueuedWork compression_work(const Job& job, const ParameterServerOptions& option
     return job.costs->stream((bytes + 2) * message.elements, message.tensors);  // a cast
   }
   if (std::holds_alternative<TopK>(options.compression)) {
-    return job.costs->stream((top_k_passes + feedback_passes) * bytes * message.elements,
-                             top_k_launches * message.tensors);
+    return top_k_work(*job.costs, bytes * message.elements, message.tensors);
   }
   return {};
 }
