@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 
 #include "cli/options.hpp"
 #include "cli/verb.hpp"
@@ -26,13 +28,33 @@ struct Arguments {
   CommonOptions common;
 };
 
+// Files, and those of folders in the order of their names.
+std::vector<std::string> files_of(const std::vector<std::string>& given) {
+  std::vector<std::string> files;
+  for (const std::string& path : given) {
+    if (!std::filesystem::is_directory(path)) {
+      files.push_back(path);
+      continue;
+    }
+    const std::size_t before = files.size();
+    for (const auto& entry : std::filesystem::directory_iterator(path)) {
+      if (entry.path().extension() == ".yaml") files.push_back(entry.path().string());
+    }
+    if (files.size() == before) {
+      throw file_error(path, "", "has no scenario", "a folder with .yaml files");
+    }
+    std::sort(files.begin() + static_cast<std::ptrdiff_t>(before), files.end());
+  }
+  return files;
+}
+
 int validate(const Arguments& arguments) {
   std::optional<double> max_error;
   const Format format = arguments.common.format;
   if (arguments.sources && (format == Format::json || format == Format::openmetrics))
     throw file_error("", "--sources", "is a table", "text, --markdown or --csv");
   if (!arguments.max_error.empty()) max_error = parse_share("--max-error", arguments.max_error);
-  const std::vector<std::string>& files = arguments.files;
+  const std::vector<std::string> files = files_of(arguments.files);
   std::vector<ValidationRow> rows;
   const auto all = files.empty() ? shipped_scenarios() : files;
   {
@@ -83,7 +105,7 @@ int validate(const Arguments& arguments) {
   }
   if (max_error) {
     for (const auto& row : rows) {
-      if (!(std::abs(relative_error(row.predicted, row.measured)) <= *max_error)) {
+      if (!(std::abs(error_of(row)) <= *max_error)) {
         print_error("{}/{} {} is off by more than {:.1f} %\n", row.group, row.scenario,
                     point_text(row.strategy, row.gpus), 100 * *max_error);
         return 4;
@@ -97,7 +119,8 @@ Choice declare(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   CLI::App& verb =
       *app.add_subcommand("validate", "Compare predictions with measured figures in scenarios");
-  verb.add_option("scenarios", arguments->files, "Scenario files (default: all shipped)");
+  verb.add_option("scenarios", arguments->files,
+                  "Scenario files, or folders of them (default: all shipped)");
   CLI::Option* const max_error = verb.add_option(
       "--max-error", arguments->max_error, "Fail (exit 4) when a row is off by more, e.g. 10%");
   CLI::Option* const summary =

@@ -162,7 +162,10 @@ std::vector<ValidationRow> validate_scenario(const Scenario& scenario, const Run
   return rows;
 }
 
-std::vector<ErrorSummary> summarise_errors(const std::vector<ValidationRow>& rows) {
+std::vector<ErrorSummary> summarise_errors(const std::vector<ValidationRow>& all) {
+  std::vector<ValidationRow> rows;  // with an error in per cent
+  std::copy_if(all.begin(), all.end(), std::back_inserter(rows),
+               [](const ValidationRow& row) { return row.quantity != "fits"; });
   std::vector<std::string> groups;
   for (const auto& row : rows) {
     const std::string group = row.group + (row.calibration ? " (calibration)" : "");
@@ -259,7 +262,7 @@ std::string validation_json(const std::vector<ValidationRow>& rows,
            {"quantity", row.quantity},
            {"predicted", row.predicted},
            {"measured", row.measured},
-           {"error", relative_error(row.predicted, row.measured)},
+           {"error", error_of(row)},
            {"interval", {row.interval.low, row.interval.high}},
            {"calibration", row.calibration},
            {"fits", row.fits},

@@ -93,6 +93,20 @@ TEST(Validate, AnchoredRowsAreNoTests) {
   EXPECT_FALSE(rows[1].calibration);
 }
 
+// A claim that a job fits, or does not, is right or wrong: it has no error in per cent.
+TEST(Validate, ClaimsThatAJobFits) {
+  const auto rows = validate_scenario(
+      scenario_of("measured:\n- {gpus: 1, fits: true}\n- {gpus: 1, fits: false}\n"), {});
+  ASSERT_EQ(rows.size(), 2U);
+  for (const ValidationRow& row : rows) {
+    EXPECT_EQ(row.quantity, "fits");
+    EXPECT_EQ(row.predicted, 1);
+  }
+  EXPECT_EQ(error_of(rows[0]), 0);
+  EXPECT_EQ(error_of(rows[1]), 1);
+  EXPECT_TRUE(summarise_errors(rows).empty());
+}
+
 TEST(Validate, JsonHoldsEveryRow) {
   const std::vector<ValidationRow> rows{made_up("a", 1.1, 1), made_up("b", 1, 2)};
   const auto json = nlohmann::json::parse(validation_json(rows, summarise_errors(rows)));
