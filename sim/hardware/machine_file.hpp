@@ -65,15 +65,16 @@ void describe(Visitor& v, PcieSpec& p) {
 
 template <class Visitor>
 void describe(Visitor& v, NvmeSpec& n) {
-  const auto rate = [](bool required) {
-    return FieldSpec{
-        .unit = Dimension::bytes_per_second, .min = 1e6, .max = 1e13, .required = required};
-  };
-  v.field("read", n.read_bytes_per_second, "Sequential reads of all drives of a node.", rate(true));
-  v.field("write", n.write_bytes_per_second, "Sequential writes of all drives of a node.",
-          rate(true));
+  const FieldSpec rate{.unit = Dimension::bytes_per_second, .min = 0, .max = 1e13};
+  v.field("read", n.read_bytes_per_second, "Sequential reads of all drives of a node.", rate);
+  v.field("write", n.write_bytes_per_second, "Sequential writes of all drives of a node.", rate);
   v.field("capacity", n.capacity_bytes, "Of all drives of a node.",
           {.unit = Dimension::bytes, .min = 0, .max = 1e17});
+  v.check([&](auto report) {
+    if ((n.read_bytes_per_second > 0) == (n.write_bytes_per_second > 0)) return;
+    report(n.read_bytes_per_second > 0 ? "write" : "read", "is missing or 0, and the other is not",
+           "rates of both");
+  });
 }
 
 template <class Visitor>

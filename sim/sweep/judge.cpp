@@ -17,7 +17,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* too_slow = "is slower for certain than with a larger micro-batch";
-constexpr const char* host_too_small = "needs more memory than a host has, or more NVMe";
+constexpr const char* host_too_small = "needs more memory than a host has";
+constexpr const char* drives_too_small = "needs more than a node's NVMe drives hold";
 
 bool may_be_used(const MemoryUse& memory, const RecommendOptions& options) {
   return fits(memory) && (options.memory <= 0 || memory.device <= options.memory);
@@ -112,7 +113,8 @@ Judgement Judge::judge(const Scenario& scenario, double fastest, const Report& r
     job.simulation.engine =
         Engine::loop;  // SimGrid would need a process for each; the times are the same
     const MemoryUse memory = point.strategy->memory(job, memory_asked(job));
-    if (!fits_node(memory)) return {std::nullopt, host_too_small};
+    if (!fits_host(memory)) return {std::nullopt, host_too_small};
+    if (!fits_nvme(memory)) return {std::nullopt, drives_too_small};
     if (!may_be_used(memory, options_)) return {std::nullopt, too_large};
     StrategyResult result = point.strategy->simulate(job);
     result.memory = memory;

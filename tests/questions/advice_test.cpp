@@ -75,7 +75,7 @@ const std::map<std::string, Meaning>& meanings() {
       {"a fused optimizer", change([](Scenario& s, const Point&) {
          s.optimizer.implementation = OptimizerImplementation::fused;
        })},
-      {"keeping the shards on the GPUs (cpu_offload: false)", change([](Scenario& s, const Point&) {
+      {"keeping the optimizer's state on the GPUs", change([](Scenario& s, const Point&) {
          std::get<FsdpOptions>(s.strategies[0].options).cpu_offload = false;
        })},
       {"more loader workers or cheaper preprocessing",

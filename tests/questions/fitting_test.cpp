@@ -170,7 +170,7 @@ TEST(Fitting, OffloadNeedsRoomOnTheHost) {
   ASSERT_TRUE(p.out_of_memory.has_value());
   EXPECT_EQ(p.out_of_memory->shortfall, 0);
   EXPECT_DOUBLE_EQ(p.out_of_memory->host_shortfall, p.memory.host - p.memory.host_capacity);
-  EXPECT_THAT(p.bottleneck, testing::HasSubstr("of its 192 GiB"));
+  EXPECT_THAT(p.bottleneck, testing::HasSubstr("of the 192 GiB of the host's memory"));
   EXPECT_EQ(record.predictions[1].memory.host, 0);
 }
 

@@ -58,7 +58,6 @@ inline Machine toy_machine() {
   machine.device.memory_bandwidth = 2e12;
   machine.pcie.generation = 4;
   machine.host.memory_bandwidth = 200e9;
-  machine.host.sockets = 1;
   machine.fabric.kind = FabricKind::infiniband;
   machine.fabric.nics_per_node = 8;
   machine.fabric.nic_bytes_per_second = 25e9;

@@ -130,7 +130,8 @@ void add_idle_options(IdleOptions& idle, const OffloadOptions& o, const TensorSh
   idle.idle_if("offload.parameters", o.parameters != usual.parameters, on_cpu, nothing);
   idle.idle_if("offload.fraction", o.fraction != usual.fraction,
                on_cpu || o.optimizer == usual.optimizer, nothing);
-  idle.idle_if("offload.update", o.update != usual.update, off, nothing);
+  idle.idle_if("offload.update", o.update != usual.update, off || is_one_pass(job.optimizer),
+               off ? nothing : "the optimizer is one pass either way");
   idle.idle_if("offload.keep_master", o.keep_master, off || master_bytes(job.step->precision) <= 0,
                off ? nothing : "the precision has no master copy");
   idle.idle_if("offload.delayed_update", o.delayed_update, off, nothing);

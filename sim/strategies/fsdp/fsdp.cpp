@@ -21,7 +21,7 @@ UpdateWork update_on_host(const Job& job, double elements) {
   UpdateWork work;
   const Precision precision = job.step->precision;
   const double on_host = elements * ranks_per_host(job);
-  const HostSpec host = reached_host(job);
+  const HostSpec& host = job.machine.host;
   work.host.seconds = host_optimizer_seconds(job.optimizer, precision, on_host, host);
   work.clips = job.gradient_clipping > 0;
   if (work.clips) {

@@ -28,8 +28,8 @@ std::vector<IdleOption> Fsdp::idle_options(const Job& job) const {
                "the step has one micro-batch");
   idle.idle_if("autocast", o.autocast, !autocasts(job.step->precision),
                "nothing is computed in half precision that is not autocast anyway");
-  const FsdpLayout layout = fsdp_layout(job, o);
-  add_idle_options(idle, o.offload, {layout.optimizer_elements(), layout.optimizer_tensors()}, job);
+  const double shard = static_cast<double>(job.step->parameter_count) / job.mesh.copies();
+  add_idle_options(idle, o.offload, {shard, 1}, job);
   const bool two = o.version == 2;
   idle.idle_if("use_orig_params", o.use_orig_params, two, "version 2 has no flat parameters");
   const bool backward = o.backward_prefetch != usual.backward_prefetch;
