@@ -42,7 +42,7 @@ struct ReplicatedPlan {
   std::vector<double> bucket_bytes;
   bool rebuilds_buckets = true;  // false: the list holds from the start (fact 4)
   bool gradient_as_bucket_view = false;
-  double hook_state_bytes = 0;  // error feedback (fact 21); gradients made one message
+  double hook_state_bytes = 0;         // error feedback (fact 21); gradients made one message
   double hook_temporary_fraction = 0;  // of a bucket, while it is in flight: 0.5 for fp16 (fact 20)
   // Every gradient goes into its bucket at once, also in micro-batches that reduce nothing (ZeRO).
   bool gradients_live_in_buckets = false;

@@ -119,6 +119,7 @@ const std::vector<Surroundings> fsdp_surroundings{
     {"gpus: 8\nbatch: {micro: 2, accumulation: 2}\n" + gpt, "sharding: shard_grad_op, "},
     {"gpus: 8\nbatch: {per_gpu: 2}\n" + gpt, "wrap: {policy: none}, "},
     {"gpus: 8\nbatch: {per_gpu: 2}\nprecision: amp-bf16\n" + gpt},
+    {"gpus: 8\nbatch: {per_gpu: 2}\noptimizer: {name: adamw}\n" + gpt},
 };
 
 const std::vector<Option> zero_options{
@@ -128,7 +129,7 @@ const std::vector<Option> zero_options{
     {"overlap", "false", "one bucket is full at the end of backward"},
     {"reduction", "all-reduce"},
     {"gather", "with-forward"},
-    {"gradient_element_size", "2 B"},
+    {"gradient_element_size", "2 B", "what bf16 sends anyway"},
     {"offload.optimizer", "{optimizer: host}"},
     {"offload.keep_master", "{optimizer: host, keep_master: true}", "", "{optimizer: host}"},
     {"offload.fraction", "{optimizer: host, fraction: 50 %}", "", "{optimizer: host}"},
@@ -150,6 +151,7 @@ const std::vector<Surroundings> zero_surroundings{
     {"gpus: 8\n", "stage: 2, "},
     {"gpus: 8\n", "gather: with-forward, "},
     {"gpus: 8\n", "reduction: all-reduce, "},
+    {"gpus: 8\nbatch: {per_gpu: 2}\nprecision: master-bf16\noptimizer: {name: adamw}\n" + gpt},
 };
 
 const std::vector<Option> local_sgd_options{

@@ -138,9 +138,11 @@ void add_idle_options(IdleOptions& idle, const OffloadOptions& o, const TensorSh
   const bool one_group = updated.elements * o.fraction <= o.sub_group;
   idle.idle_if("offload.overlap", o.overlap, off || one_group,
                off ? nothing : "all parameters are one sub-group");
-  const bool buffers = o.optimizer == OffloadTier::nvme && !one_group;
-  idle.idle_if("offload.sub_group", o.sub_group != usual.sub_group, off || !(o.overlap || buffers),
-               off ? nothing : "sub-groups do not overlap");
+  const bool apart = o.overlap || o.optimizer == OffloadTier::nvme;
+  idle.idle_if("offload.sub_group", o.sub_group != usual.sub_group, off || one_group || !apart,
+               off         ? nothing
+               : one_group ? "all parameters are one sub-group"
+                           : "sub-groups do not overlap");
 }
 
 double kept_master_bytes(const Job& job, const OffloadOptions& offload, double elements) {
