@@ -53,14 +53,14 @@ Checked checked_points(const std::string& file, const CommonOptions& options) {
                               {"nvme_bytes", memory[i].nvme},
                               {"nvme_usable_bytes", memory[i].nvme_capacity},
                               {"fits", fits(memory[i])}});
-    checked.table.add_row(
-        {points[i].label, std::to_string(job.mesh.gpus()), std::to_string(nodes),
-         std::to_string(points[i].micro_batch), std::to_string(job.accumulation),
-         human(memory[i].device, Dimension::bytes), human(memory[i].capacity, Dimension::bytes),
-         fits(memory[i]) ? "yes"
-         : fits_device(memory[i])
-             ? fits_host(memory[i]) ? "NO, NVMe is short" : "NO, host memory is short"
-             : "NO"});
+    checked.table.add_row({points[i].label, std::to_string(job.mesh.gpus()), std::to_string(nodes),
+                           std::to_string(points[i].micro_batch), std::to_string(job.accumulation),
+                           human(memory[i].device, Dimension::bytes),
+                           human(memory[i].capacity, Dimension::bytes),
+                           fits(memory[i])           ? "yes"
+                           : !fits_device(memory[i]) ? "NO"
+                           : !fits_host(memory[i])   ? "NO, host memory is short"
+                                                     : "NO, NVMe is short"});
   }
   return checked;
 }

@@ -39,7 +39,7 @@ struct Passage {
   double exposed = 0;    // the lane stands still for a running exchange
   double waiting = 0;    // or for a slower lane of its group
 };
-// Of all lanes, as long as neither they nor the exchanges change.
+// The passages of all lanes hold as long as neither the lanes nor the exchanges change.
 struct Passages {
   Phase phase = Phase::forward;
   Factors factors;

@@ -75,6 +75,16 @@ const std::vector<Surroundings> ddp_surroundings{
 };
 
 const std::string comm_bound = "where the network or the device sets the pace, it hides nothing";
+const std::vector<Option> offload_options{
+    {"offload.optimizer", "{optimizer: host}"},
+    {"offload.fraction", "{optimizer: host, fraction: 50 %}", "", "{optimizer: host}"},
+    {"offload.update", "{optimizer: host, update: separate}", "", "{optimizer: host}"},
+    {"offload.overlap", "{optimizer: host, overlap: true, sub_group: 100000}", "",
+     "{optimizer: host, sub_group: 100000}"},
+    {"offload.sub_group", "{optimizer: host, overlap: true, sub_group: 100000}", "",
+     "{optimizer: host, overlap: true}"},
+    {"offload.delayed_update", "{optimizer: host, delayed_update: true}", "", "{optimizer: host}"},
+};
 const std::vector<Option> fsdp_options{
     {"version", "2"},
     {"sharding", "shard_grad_op"},
@@ -91,15 +101,7 @@ const std::vector<Option> fsdp_options{
     {"forward_prefetch", "true", comm_bound},
     {"limit_all_gathers", "false", comm_bound},
     {"cpu_offload", "true"},
-    {"offload.optimizer", "{optimizer: host}"},
     {"offload.parameters", "{optimizer: host, parameters: host}", "", "{optimizer: host}"},
-    {"offload.fraction", "{optimizer: host, fraction: 50 %}", "", "{optimizer: host}"},
-    {"offload.update", "{optimizer: host, update: separate}", "", "{optimizer: host}"},
-    {"offload.overlap", "{optimizer: host, overlap: true, sub_group: 100000}", "",
-     "{optimizer: host, sub_group: 100000}"},
-    {"offload.sub_group", "{optimizer: host, overlap: true, sub_group: 100000}", "",
-     "{optimizer: host, overlap: true}"},
-    {"offload.delayed_update", "{optimizer: host, delayed_update: true}", "", "{optimizer: host}"},
     {"gather_element_size", "4 B", "what fp32 gathers anyway"},
     {"reduce_element_size", "2 B", "what AMP reduces anyway"},
     {"sync_every_micro_batch", "false"},
@@ -130,15 +132,7 @@ const std::vector<Option> zero_options{
     {"reduction", "all-reduce"},
     {"gather", "with-forward"},
     {"gradient_element_size", "2 B", "what bf16 sends anyway"},
-    {"offload.optimizer", "{optimizer: host}"},
     {"offload.keep_master", "{optimizer: host, keep_master: true}", "", "{optimizer: host}"},
-    {"offload.fraction", "{optimizer: host, fraction: 50 %}", "", "{optimizer: host}"},
-    {"offload.update", "{optimizer: host, update: separate}", "", "{optimizer: host}"},
-    {"offload.overlap", "{optimizer: host, overlap: true, sub_group: 100000}", "",
-     "{optimizer: host, sub_group: 100000}"},
-    {"offload.sub_group", "{optimizer: host, overlap: true, sub_group: 100000}", "",
-     "{optimizer: host, overlap: true}"},
-    {"offload.delayed_update", "{optimizer: host, delayed_update: true}", "", "{optimizer: host}"},
 };
 const std::vector<Surroundings> zero_surroundings{
     {"gpus: 8\n"},
@@ -457,12 +451,14 @@ TEST(Options, NoneOfDdpIsSilentlyWithoutEffect) {
 }
 TEST(Options, NoneOfFsdpIsSilentlyWithoutEffect) {
   try_all("fsdp", fsdp_options, fsdp_surroundings);
+  try_all("fsdp", offload_options, fsdp_surroundings);
 }
 TEST(Options, NoneOfLocalSgdIsSilentlyWithoutEffect) {
   try_all("local_sgd", local_sgd_options, local_sgd_surroundings);
 }
 TEST(Options, NoneOfZeroIsSilentlyWithoutEffect) {
   try_all("zero", zero_options, zero_surroundings);
+  try_all("zero", offload_options, zero_surroundings);
 }
 TEST(Options, NoneOfAParameterServerIsSilentlyWithoutEffect) {
   try_all("parameter_server", server_options, server_surroundings);
@@ -624,8 +620,10 @@ TEST(Options, EveryFieldIsTried) {
   add("strategies[].", entry_options);
   add("strategies[].ddp.", ddp_options);
   add("strategies[].fsdp.", fsdp_options);
+  add("strategies[].fsdp.", offload_options);
   add("strategies[].local_sgd.", local_sgd_options);
   add("strategies[].zero.", zero_options);
+  add("strategies[].zero.", offload_options);
   add("strategies[].parameter_server.", server_options);
   std::istringstream rows(scenario_fields());
   std::vector<std::string> fields;

@@ -11,7 +11,7 @@ namespace lockstep {
 
 namespace {
 
-// Of an fp32 copy of each parameter, which is all that plain SGD keeps.
+// Bytes of the fp32 copy of a parameter: plain SGD keeps nothing else.
 double master_bytes(Precision precision) {
   return optimizer_state_bytes(OptimizerSpec{}, precision);
 }
@@ -38,18 +38,6 @@ double nvme_seconds(const Job& job, double bytes, NvmeAccess access) {
   return bytes * ranks_per_host(job) / rate;
 }
 
-namespace {
-
-int chunks_of(const OffloadOptions& offload, const TensorShare& share) {
-  constexpr double most = 256;  // events of a step; more chunks change the step by less than 1 %
-  if (!offload.overlap) return 1;
-  const double chunks = std::ceil(share.elements / offload.sub_group);
-  return static_cast<int>(
-      std::clamp(chunks, 1.0, std::min(most, std::max(1.0, 1.0 * share.tensors))));
-}
-
-}  // namespace
-
 int ranks_per_host(const Job& job) {
   return std::min(job.mesh.gpus(), job.machine.gpus_per_node);
 }
@@ -69,6 +57,17 @@ double pinned_bytes(double bytes) {
   return bytes > 0 ? std::exp2(std::ceil(std::log2(bytes))) : 0;
 }
 
+namespace {
+
+int chunks_of(const OffloadOptions& offload, const TensorShare& share) {
+  constexpr double most = 256;  // events of a step; more chunks change the step by less than 1 %
+  if (!offload.overlap) return 1;
+  const double chunks = std::ceil(share.elements / offload.sub_group);
+  return static_cast<int>(
+      std::clamp(chunks, 1.0, std::min(most, std::max(1.0, 1.0 * share.tensors))));
+}
+
+// The host's part of the update of `share` of each rank.
 HostUpdate offloaded_update(const Job& job, const OffloadOptions& offload, const TensorShare& share,
                             JobNetwork& network) {
   const Precision precision = job.step->precision;
@@ -99,6 +98,8 @@ HostUpdate offloaded_update(const Job& job, const OffloadOptions& offload, const
   }
   return update;
 }
+
+}  // namespace
 
 UpdateWork update_with_host(const Job& job, const OffloadOptions& offload, const TensorShare& share,
                             JobNetwork& network) {

@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-// Of a gradient, which is cast on the device before it is copied (fact H109).
+// Bytes of a gradient on the host: the device casts it before the copy (fact H109).
 inline constexpr double gradient_bytes_on_host = 4;
 
 // Ranks of the job on its fullest host.
@@ -23,11 +23,6 @@ HostSpec reached_host(const Job& job);
 // Seconds in which the host's cores stream `bytes` through its memory; 0 where its bandwidth is not known.
 double host_stream_seconds(double bytes, const HostSpec& host);
 
-// The host's part of the update of `elements` parameters of each rank, in chunks (HostUpdate). `tensors`:
-// of which they are parts. Throws as nvme_seconds().
-HostUpdate offloaded_update(const Job& job, const OffloadOptions& offload, const TensorShare& share,
-                            JobNetwork& network);
-
 // Seconds in which all ranks of a node read or write `bytes` each. Throws ConfigError: NVMe that the platform
 // does not describe.
 enum class NvmeAccess { read, write };
@@ -39,7 +34,8 @@ PricedTransfer gradients_to_host(double elements, JobNetwork& network);
 // PyTorch's allocator of pinned memory takes powers of two.
 double pinned_bytes(double bytes);
 
-// The update of a rank's `share`, of which the host takes its fraction and the device the rest.
+// The update of a rank's `share`, of which the host takes its fraction and the device the rest. Throws as
+// nvme_seconds().
 UpdateWork update_with_host(const Job& job, const OffloadOptions& offload, const TensorShare& share,
                             JobNetwork& network);
 

@@ -1,4 +1,4 @@
-// What it costs to select the largest elements of gradients, and to keep the others.
+// The cost of selecting the largest elements of gradients, and of keeping the others.
 #pragma once
 
 #include "costs/compute.hpp"

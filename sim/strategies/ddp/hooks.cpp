@@ -94,7 +94,7 @@ double scattered(double elements, const Bucket& bucket) {
 }
 constexpr double index_bytes = 4;  // fact H125
 
-// What was left out is kept for the next step, as in top_k_work().
+// The elements that are not sent are kept for the next step, as in top_k_work().
 HookPlan top_k(const Bucket& bucket, const TopKHook& hook, const HookPrices& prices) {
   const double sent = hook.fraction * bucket.elements;
   const double message = sent * (bucket.bytes / bucket.elements + index_bytes);

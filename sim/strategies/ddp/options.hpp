@@ -31,7 +31,7 @@ struct EnumNames<Selection> {
   static constexpr std::array names{"many-blocks", "one-block"};
 };
 
-// What stands in for the plain all-reduce of a bucket. All but PlainHook, the two casts, SignHook and
+// Each hook stands in for the plain all-reduce of a bucket. All but PlainHook, the two casts, SignHook and
 // QsgdHook keep what they did not send for the next step (error feedback).
 struct PlainHook {};
 struct Fp16Hook {};

@@ -1,4 +1,4 @@
-// Reads ahead as DeepSpeed does.
+// Drives read shards in the order of their uses, ahead of them.
 #include "strategies/fsdp/offloaded_shards.hpp"
 
 namespace lockstep {
@@ -9,16 +9,9 @@ OffloadedShards::OffloadedShards(TrainingContext& context)
 Event OffloadedShards::to_device(StreamId stream, const FsdpUnitPlan& unit, const Event& after) {
   if (unit.to_device.seconds <= 0) return after;
   if (unit.read <= 0) return context_.copy(stream, unit.to_device, after);
-  constexpr std::size_t buffers = 5;  // that are read into ahead (fact H115)
-  Event free;
-  if (read_.size() == buffers) {
-    free = read_.front();
-    read_.pop_front();
-  }
-  const Event read = context_.ranks.enqueue(nvme_, unit.read, free, true, "NVMe read");
+  const Event read = context_.ranks.enqueue(nvme_, unit.read, {}, true, "NVMe read");
   context_.ranks.enqueue(stream, 0, after, false);
-  read_.push_back(context_.copy(stream, unit.to_device, read));
-  return read_.back();
+  return context_.copy(stream, unit.to_device, read);
 }
 
 Event OffloadedShards::gradients_to_host(StreamId stream, const FsdpUnitPlan& unit,

@@ -1,8 +1,6 @@
 // Copies of FSDP's shards between the device and the tiers that hold them (facts 44, H115, H116).
 #pragma once
 
-#include <deque>
-
 #include "strategies/fsdp/plan.hpp"
 
 namespace lockstep {
@@ -19,7 +17,6 @@ class OffloadedShards {
  private:
   TrainingContext& context_;
   const StreamId nvme_;
-  std::deque<Event> read_;  // copies to the device of the shards that were read from NVMe latest
 };
 
 }  // namespace lockstep
