@@ -183,14 +183,16 @@ TEST(Offload, SlowDrivesBoundTheStep) {
       1e-3);
 }
 
-// Twice as many nodes have twice the bandwidth.
+// Twice as many nodes have twice the bandwidth; twice as many ranks of a node have not.
 TEST(Offload, DrivesOfAllNodesWorkTogether) {
   Job job = one_gpu();
   job.machine.host.nvme = {1e6, 1e6, 0};
   job.machine.gpus_per_node = 2;
   const FsdpOptions options = sharded(OffloadTier::nvme, OffloadTier::nvme);
+  const double one_rank = simulate(job, options).step;
   job.mesh.data = 2;
   const double one_node = simulate(job, options).step;
+  EXPECT_LT(relative(one_node, one_rank), 1e-3);
   job.mesh.data = 8;
   EXPECT_LT(relative(simulate(job, options).step, one_node / 4), 1e-3);
 }
