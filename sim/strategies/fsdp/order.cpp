@@ -43,9 +43,9 @@ FsdpOrder::FsdpOrder(const FsdpLayout& layout, const HookPlaces& hooks)
       keeps_parameters_(layout.keeps_parameters()),
       once_a_step_(layout.once_a_step) {
   for (const FsdpUnit& unit : layout.units) {
-    units_.push_back(
-        {.trains = unit.trainable_tensors() > 0,
-         .frees_after_forward = sharded_ && !unit.stays && !keeps_parameters_ && !once_a_step_});
+    units_.push_back({.trains = unit.trainable_tensors() > 0,
+                      .frees_after_forward = (sharded_ || version_two()) && !unit.stays &&
+                                             !keeps_parameters_ && !once_a_step_});
   }
   for (std::size_t layer = hooks.after_backward.size(); layer-- > 0;) {
     for (const int u : hooks.after_backward[layer]) backward_order_.push_back(u);
@@ -82,7 +82,9 @@ FsdpOrder::Actions FsdpOrder::pre_forward(int u) {
 
 FsdpOrder::Actions FsdpOrder::post_forward(int u) {
   actions_.clear();
-  if (of(u).frees_after_forward || (!sharded_ && !once_a_step_)) reshard(u, false);
+  // FSDP1 on one rank (NO_SHARD) gives the parameters back after every use.
+  const bool no_shard = !sharded_ && !version_two() && !once_a_step_;
+  if (of(u).frees_after_forward || no_shard) reshard(u, false);
   of(u).needed_in_backward = true;
   return actions_;
 }
