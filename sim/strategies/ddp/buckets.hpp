@@ -15,6 +15,7 @@ struct Bucket {
   double bytes = 0;
   int ready_after = 0;  // backward of this layer completes the bucket
   bool expert = false;  // its gradients are all of experts, or none is
+  double delay = 0;  // seconds from its last gradient, or from the bucket before, to its all-reduce
 };
 
 // Tensors in the order in which backward completes their gradients.
@@ -30,6 +31,7 @@ struct BucketPlan {
   std::vector<Bucket> first;  // in the first step, in launch order
   std::vector<Bucket> later;  // from then on
 };
+// PyTorch's.
 BucketPlan plan_buckets(const std::vector<GradientTensor>& tensors, const DdpOptions& options);
 
 }  // namespace lockstep

@@ -22,7 +22,9 @@ class Reducer final : public TrainingHooks {
                      ? communicator_
                      : context.stage.communicator("expert gradients",
                                                   expert_gradient_ranks(context.job.mesh))),
-        hook_stream_(ranks_.add_stream("comm hook")) {}
+        hook_stream_(ranks_.add_stream("comm hook")),
+        cycle_(ranks_.add_stream("Horovod", WaitCause::communication)),
+        waits_for_gradients_(options.horovod()) {}
 
   const UpdateWork& update() const override { return replica_.update; }
 
@@ -97,6 +99,8 @@ class Reducer final : public TrainingHooks {
       context_.copies(buckets[i].copy_out, "bucket to gradients");
     }
     ranks_.wait(bitmap);
+    // Horovod's optimizer waits for every gradient before it steps [H129].
+    if (waits_for_gradients_ && !reduced_.empty()) co_await ranks_.host_wait(reduced_.back());
     reduced_.clear();
   }
 
@@ -134,6 +138,9 @@ class Reducer final : public TrainingHooks {
       if (!done.state()) {
         context_.copies(part.before, "comm hook");
         done = ranks_.record();
+        if (bucket.delay > 0)
+          done = ranks_.enqueue(cycle_, bucket.delay, done, false, "negotiation");
+        if (bucket.joined.busy > 0) done = on_hook_stream(bucket.joined, done);
       } else {
         done = on_hook_stream(part.before, done);
       }
@@ -156,7 +163,8 @@ class Reducer final : public TrainingHooks {
   const DdpPlan plan_;
   Communicator& communicator_;
   Communicator& experts_;  // of their gradients
-  StreamId hook_stream_;
+  StreamId hook_stream_, cycle_;
+  const bool waits_for_gradients_;
   MicroBatch batch_;
   std::vector<Event> reduced_;  // of the buckets launched so far
 };

@@ -13,12 +13,20 @@ MemoryPlan memory_plan(const Job& job, const DdpOptions& options) {
   MemoryPlan plan = replica_memory_plan(job);
   if (job.mesh.copies() == 1) return plan;
   double gradients = 0;
-  for (const Bucket& bucket : plan_buckets(ddp_tensors(job, options), options).later) {
+  for (const Bucket& bucket : ddp_buckets(job, options).later) {
     plan.replicated.bucket_bytes.push_back(bucket.bytes);
     gradients += bucket.bytes;
   }
-  plan.replicated.rebuilds_buckets = !options.find_unused_parameters || options.static_graph;
-  plan.replicated.gradient_as_bucket_view = options.gradient_as_bucket_view;
+  if (const auto* horovod = std::get_if<HorovodFusion>(&options.fusion)) {
+    plan.replicated.rebuilds_buckets = false;
+    // All buckets go through one buffer.
+    if (!has_main_gradients(job.step->precision)) {
+      plan.replicated.bucket_bytes.assign(1, horovod->threshold);
+    }
+  } else {
+    plan.replicated.rebuilds_buckets = !options.find_unused_parameters || options.static_graph;
+    plan.replicated.gradient_as_bucket_view = options.gradient_as_bucket_view;
+  }
   const CommGroup group = gradient_group(job);
   const HookMemory hook = hook_memory(options.comm_hook, group.ranks(),
                                       ddp_gradient_bytes(options, job.step->precision));
@@ -45,7 +53,7 @@ nlohmann::ordered_json Ddp::communication(const Job& job) const {
   nlohmann::ordered_json j;
   j["bucket_cap_bytes"] = static_cast<std::int64_t>(options_.bucket_bytes);
   j["bucket_bytes"] = nlohmann::ordered_json::array();
-  for (const Bucket& bucket : plan_buckets(ddp_tensors(job, options), options).later) {
+  for (const Bucket& bucket : ddp_buckets(job, options).later) {
     j["bucket_bytes"].push_back(static_cast<std::int64_t>(bucket.bytes));
   }
   return j;

@@ -92,6 +92,28 @@ void describe(Visitor&, QsgdHook&) {}
 template <class Visitor>
 void describe(Visitor&, OneBitHook&) {}
 
+// Which gradients travel together.
+struct BucketFusion {};  // PyTorch: buckets of bucket_size, the same in every step
+struct HorovodFusion {   // what is ready when a background thread looks (fact H129)
+  double cycle = 1e-3;   // HOROVOD_CYCLE_TIME
+  double threshold = 128 * 1024.0 * 1024.0;  // HOROVOD_FUSION_THRESHOLD
+};
+using GradientFusion = std::variant<BucketFusion, HorovodFusion>;
+template <>
+struct AlternativeNames<GradientFusion> {
+  static constexpr std::array names{"buckets", "horovod"};
+};
+template <class Visitor>
+void describe(Visitor&, BucketFusion&) {}
+template <class Visitor>
+void describe(Visitor& v, HorovodFusion& f) {
+  v.field("cycle", f.cycle, "The background thread looks for ready gradients at most so often.",
+          {.unit = Dimension::seconds, .min = 0, .max = 10});
+  v.field("threshold", f.threshold,
+          "Gradients are reduced together up to this size; 0 B = each by itself.",
+          {.unit = Dimension::bytes, .min = 0, .max = 1e12});
+}
+
 struct DdpOptions {
   static constexpr const char* name = "ddp";
   static constexpr const char* summary =
@@ -104,11 +126,14 @@ struct DdpOptions {
   bool sync_batch_norm = false;                 // torch.nn.SyncBatchNorm
   bool find_unused_parameters = false;          // facts 4, 19
   bool static_graph = false;                    // fact 18
-  CommHook comm_hook;                           // facts 20, 21, H123, H125
-  int power_sgd_rank = 1;                       // fact 21
-  bool overlap = true;  // false: all buckets are reduced after backward (Megatron's local DDP,
-                        // no_sync-like loops)
+  GradientFusion fusion;
+  CommHook comm_hook;      // facts 20, 21, H123, H125
+  int power_sgd_rank = 1;  // fact 21
+  bool overlap = true;     // false: all buckets are reduced after backward (Megatron's local DDP,
+                           // no_sync-like loops)
   double gradient_bytes = 0;  // bytes per gradient element on the wire; 0 = by precision
+
+  bool horovod() const { return std::holds_alternative<HorovodFusion>(fusion); }
 };
 
 class Strategy;
@@ -136,6 +161,9 @@ void describe(Visitor& v, DdpOptions& o) {
       "comm_hook", o.comm_hook,
       "Compression of the gradients on the wire. Top-k, random-k, PowerSGD and onebit keep what "
       "they did not send for the next step.");
+  v.field("fusion", o.fusion,
+          "Which gradients travel together. buckets: PyTorch's; horovod: those that are ready when "
+          "Horovod's background thread looks.");
   v.field("power_sgd_rank", o.power_sgd_rank,
           "Rank of PowerSGD's approximation, where comm_hook does not give it.",
           {.min = 1, .max = 1024});
@@ -149,6 +177,13 @@ void describe(Visitor& v, DdpOptions& o) {
     const auto* power = std::get_if<PowerSgdHook>(&o.comm_hook);
     if (power != nullptr && power->rank && o.power_sgd_rank != DdpOptions{}.power_sgd_rank) {
       report("power_sgd_rank", "contradicts comm_hook.powersgd.rank", "give one of them");
+    }
+    if (o.horovod() && !std::holds_alternative<PlainHook>(o.comm_hook) &&
+        !std::holds_alternative<Fp16Hook>(o.comm_hook)) {
+      report("comm_hook", "Horovod compresses to fp16 only", "allowed: none, fp16-compress");
+    }
+    if (o.horovod() && !o.overlap) {
+      report("overlap", "Horovod reduces while backward runs", "true, or `fusion: buckets`");
     }
   });
 }

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "strategies/ddp/horovod.hpp"
+
 namespace lockstep {
 
 namespace {
@@ -60,7 +62,7 @@ class Planner {
       }
       if (cut.launches.empty() && layer > 0) continue;
       // Main gradients lie in their buckets; adding to them is part of backward.
-      if (copies > 0 && !has_main_gradients(job_.step->precision)) {
+      if (copies > 0 && !options_.horovod() && !has_main_gradients(job_.step->precision)) {
         cut.copies = job_.costs->stream(copied, keeps_one_buffer(job_, options_) ? 1 : copies);
       }
       result.cuts.push_back(std::exchange(cut, {}));
@@ -129,6 +131,14 @@ class Planner {
     PlannedBucket result;
     result.expert = bucket.expert;
     result.hook = plan_hook(options_, bucket, tensors_, prices);
+    result.delay = bucket.delay;
+    if (options_.horovod()) {
+      // One kernel copies all tensors of a bucket; a tensor by itself is reduced in its place.
+      if (bucket.tensors.size() == 1) return result;
+      result.joined = job_.costs->stream(2 * bucket.bytes, 1);
+      result.hook.after = append(result.hook.after, result.joined);
+      return result;
+    }
     if (!options_.gradient_as_bucket_view && !has_main_gradients(job_.step->precision)) {
       result.copy_out =
           job_.costs->stream(2 * bucket.bytes, static_cast<int>(bucket.tensors.size()));
@@ -161,14 +171,16 @@ DdpPlan ddp_plan(TrainingContext& context, const Replica& replica, const DdpOpti
   plan.statistics = planner.statistics();
   plan.alone = planner.laid_out(context.costs.layers, {});
   plan.alone_adding = planner.laid_out(replica.adding, {});
-  if (options.broadcast_buffers) planner.buffers(plan);
+  if (options.broadcast_buffers && !options.horovod()) planner.buffers(plan);
   const double flags = 4.0 * static_cast<double>(replica.tensors.size());
-  if (options.find_unused_parameters && !options.static_graph) {
+  if (options.horovod()) {
+    // Neither asks which parameters were used nor cuts its buckets anew.
+  } else if (options.find_unused_parameters && !options.static_graph) {
     plan.bitmap = planner.collective(Collective::all_reduce, flags);
   } else {
     plan.indices = planner.collective(Collective::broadcast, flags);
   }
-  const BucketPlan buckets = plan_buckets(replica.tensors, options);
+  const BucketPlan buckets = ddp_buckets(context.job, options);
   plan.first = planner.schedule(buckets.first);
   plan.later = planner.schedule(buckets.later);
   return plan;
@@ -202,6 +214,15 @@ int ddp_gradient_bytes(const DdpOptions& options, Precision precision) {
 
 std::vector<GradientTensor> ddp_tensors(const Job& job, const DdpOptions& options) {
   return gradient_tensors(*job.step, ddp_gradient_bytes(options, job.step->precision));
+}
+
+BucketPlan ddp_buckets(const Job& job, const DdpOptions& options) {
+  const std::vector<GradientTensor> tensors = ddp_tensors(job, options);
+  const auto* horovod = std::get_if<HorovodFusion>(&options.fusion);
+  if (horovod == nullptr) return plan_buckets(tensors, options);
+  const std::vector<Bucket> buckets =
+      fuse_when_ready(tensors, gradients_ready(job), *horovod, negotiation_seconds(job));
+  return {buckets, buckets};
 }
 
 }  // namespace lockstep

@@ -18,6 +18,8 @@ struct DdpCut {
 };
 
 struct PlannedBucket {
+  double delay = 0;     // before the all-reduce: Horovod's cycle and negotiation
+  QueuedWork joined;    // by Horovod, beside backward
   HookPlan hook;        // what stands in for the plain all-reduce
   QueuedWork copy_out;  // back into .grad [12]
   bool expert = false;
@@ -68,5 +70,7 @@ DdpOptions options_for(const Job& job, DdpOptions options);
 // Bytes of one gradient element in `.grad` and in the buckets.
 int ddp_gradient_bytes(const DdpOptions& options, Precision precision);
 std::vector<GradientTensor> ddp_tensors(const Job& job, const DdpOptions& options);
+// Of PyTorch or Horovod, as `options.fusion` says.
+BucketPlan ddp_buckets(const Job& job, const DdpOptions& options);
 
 }  // namespace lockstep
