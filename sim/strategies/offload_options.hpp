@@ -29,6 +29,7 @@ struct OffloadOptions {
   bool keep_master = false;     // fact H121b
   bool overlap = false;         // facts H115, H122
   double sub_group = 1e9;       // parameters (fact H115)
+  bool chunks = false;          // PatrickStar's (fact H120)
   bool delayed_update = false;  // Ren et al., "ZeRO-Offload", 2021, section 5.2
 
   bool is_used() const { return optimizer != OffloadTier::device && fraction > 0; }
@@ -59,7 +60,16 @@ void describe(Visitor& v, OffloadOptions& o) {
   v.field(
       "delayed_update", o.delayed_update,
       "The update runs beside the next step, which still computes with the parameters before it.");
+  v.field(
+      "chunks", o.chunks,
+      "Parameters and state lie on the host in chunks of 64 million elements, and a gradient takes "
+      "the place of its parameter (PatrickStar).");
   v.check([&](auto report) {
+    const auto on_host = OffloadTier::host;
+    if (o.chunks && (o.optimizer != on_host || o.parameters != on_host)) {
+      report("chunks", "hold parameters and state together",
+             "`optimizer: host` and `parameters: host`");
+    }
     if (o.parameters != OffloadTier::device && (!o.is_used() || o.fraction < 1)) {
       report("parameters", "are offloaded, and the device updates some of them",
              "`optimizer: host` or `nvme`, with `fraction: 1`");

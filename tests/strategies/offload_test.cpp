@@ -224,6 +224,28 @@ TEST(Offload, StateOnDrivesIsCountedThere) {
   EXPECT_FALSE(fits(make_strategy(options)->memory(job)));
 }
 
+// 14 bytes a parameter in half precision: a gradient has no place of its own, and nothing is rounded to powers
+// of two (fact H120).
+TEST(Offload, ChunksHoldFourteenBytesAParameter) {
+  Job job = one_gpu();
+  TrainingStep half = *job.step;
+  half.precision = Precision::pure_fp16;
+  job.step = std::make_shared<const TrainingStep>(half);
+  FsdpOptions options = sharded(OffloadTier::host, OffloadTier::host);
+  const MemoryUse apart = make_strategy(options)->memory(job);
+  EXPECT_NEAR(apart.host - apart.host_rounding, (2 + 4 + 12) * elements, 1);
+  const double uses = simulate(job, options).step;
+  options.offload.chunks = true;
+  const MemoryUse chunks = make_strategy(options)->memory(job);
+  EXPECT_NEAR(chunks.host - chunks.host_rounding, 14 * elements, 1);
+  EXPECT_EQ(chunks.host, 14 * chunk_elements);  // one chunk of each list
+  EXPECT_EQ(chunk_bytes(chunk_elements + 1, 2), 4 * chunk_elements);
+  // Gradients travel in half precision: two bytes of each less.
+  EXPECT_LT(relative(uses - simulate(job, options).step,
+                     copy(job, 4 * elements) - copy(job, 2 * elements)),
+            near);
+}
+
 TEST(Offload, NvmeThatThePlatformDoesNotDescribeIsRefused) {
   Job job = one_gpu();
   job.machine.host.nvme = {};

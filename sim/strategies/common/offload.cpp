@@ -57,6 +57,14 @@ double pinned_bytes(double bytes) {
   return bytes > 0 ? std::exp2(std::ceil(std::log2(bytes))) : 0;
 }
 
+double chunk_bytes(double elements, double element_bytes) {
+  return std::ceil(elements / chunk_elements) * chunk_elements * element_bytes;
+}
+
+double gradient_bytes_on_host(const OffloadOptions& offload, Precision precision) {
+  return offload.chunks ? parameter_bytes(precision) : 4;
+}
+
 namespace {
 
 int chunks_of(const OffloadOptions& offload, const TensorShare& share) {
@@ -90,7 +98,8 @@ HostUpdate offloaded_update(const Job& job, const OffloadOptions& offload, const
   }
   if (offload.optimizer == OffloadTier::nvme) {
     const double state = of_chunk * optimizer_state_bytes(job.optimizer, precision);
-    update.read = nvme_seconds(job, state + of_chunk * gradient_bytes_on_host, NvmeAccess::read);
+    update.read = nvme_seconds(job, state + of_chunk * gradient_bytes_on_host(offload, precision),
+                               NvmeAccess::read);
     update.write = nvme_seconds(job, state, NvmeAccess::write);
   }
   if (offload.parameters == OffloadTier::nvme) {
@@ -113,8 +122,8 @@ UpdateWork update_with_host(const Job& job, const OffloadOptions& offload, const
   return work;
 }
 
-PricedTransfer gradients_to_host(double elements, JobNetwork& network) {
-  PricedTransfer copy = network.host_device_copy(elements * gradient_bytes_on_host);
+PricedTransfer gradients_to_host(double bytes, JobNetwork& network) {
+  PricedTransfer copy = network.host_device_copy(bytes);
   copy.spec.name = "Memcpy DtoH (gradients)";
   return copy;
 }
@@ -129,6 +138,7 @@ void add_idle_options(IdleOptions& idle, const OffloadOptions& o, const TensorSh
                                                 : "the device updates all parameters";
   idle.idle_if("offload.optimizer", o.optimizer != usual.optimizer, off, nothing);
   idle.idle_if("offload.parameters", o.parameters != usual.parameters, on_cpu, nothing);
+  idle.idle_if("offload.chunks", o.chunks, on_cpu, nothing);
   idle.idle_if("offload.fraction", o.fraction != usual.fraction,
                on_cpu || o.optimizer == usual.optimizer, nothing);
   idle.idle_if("offload.update", o.update != usual.update, off || is_one_pass(job.optimizer),
@@ -164,14 +174,20 @@ OffloadedMemory offloaded_memory(const Job& job, const OffloadOptions& offload, 
     memory.host_rounding += pinned_bytes(bytes) - bytes;
   };
   const double state = optimizer_state_bytes(job.optimizer, precision);
+  if (offload.chunks) {
+    const double in_chunks = chunk_bytes(elements, parameter_bytes(precision) + state);
+    memory.host = ranks * in_chunks;
+    memory.host_rounding = memory.host - ranks * elements * (parameter_bytes(precision) + state);
+    return memory;
+  }
   if (offload.parameters != OffloadTier::nvme) pin(elements * parameter_bytes(precision));
   if (offload.optimizer == OffloadTier::nvme) {
     constexpr double buffers = 4;  // of a sub-group each [H115]
-    const double with_gradient = state + gradient_bytes_on_host;
+    const double with_gradient = state + gradient_bytes_on_host(offload, precision);
     memory.host += std::min(elements, buffers * offload.sub_group) * with_gradient;
     memory.nvme += ranks * elements * with_gradient;
   } else {
-    pin(elements * gradient_bytes_on_host);
+    pin(elements * gradient_bytes_on_host(offload, precision));
     memory.host += elements * state;
   }
   memory.host *= ranks;

@@ -10,8 +10,9 @@
 
 namespace lockstep {
 
-// Bytes of a gradient on the host: the device casts it before the copy (fact H109).
-inline constexpr double gradient_bytes_on_host = 4;
+// Bytes of a gradient on the host. The device casts it to fp32 before the copy (fact H109); in chunks it takes
+// the place of its parameter (fact H120).
+double gradient_bytes_on_host(const OffloadOptions& offload, Precision precision);
 
 // Ranks of the job on its fullest host.
 int ranks_per_host(const Job& job);
@@ -28,11 +29,14 @@ double host_stream_seconds(double bytes, const HostSpec& host);
 enum class NvmeAccess { read, write };
 double nvme_seconds(const Job& job, double bytes, NvmeAccess access);
 
-// The copy of so many gradients of a rank to its host.
-PricedTransfer gradients_to_host(double elements, JobNetwork& network);
+// The copy of so many bytes of gradients of a rank to its host.
+PricedTransfer gradients_to_host(double bytes, JobNetwork& network);
 
 // PyTorch's allocator of pinned memory takes powers of two.
 double pinned_bytes(double bytes);
+// Elements of a chunk, and the bytes of `elements` in whole chunks (fact H120).
+inline constexpr double chunk_elements = 64e6;
+double chunk_bytes(double elements, double element_bytes);
 
 // The update of a rank's `share`, of which the host takes its fraction and the device the rest. Throws as
 // nvme_seconds().

@@ -65,11 +65,10 @@ class Pricing {
     if (options.cpu_offload && on_accelerator()) {
       unit.to_host = network_.host_device_copy(shard * kept);
     } else if (options.offloaded_share() > 0 && on_accelerator()) {
-      unit.to_host = gradients_to_host(shard * options.offloaded_share(), network_);
+      unit.to_host = gradients_to_host(offloaded_gradients(shard), network_);
     }
     if (options.offload.optimizer == OffloadTier::nvme) {
-      unit.write = nvme_seconds(job_, shard * options.offloaded_share() * gradient_bytes_on_host,
-                                NvmeAccess::write);
+      unit.write = nvme_seconds(job_, offloaded_gradients(shard), NvmeAccess::write);
     }
     if (options.offload.parameters == OffloadTier::nvme) {
       unit.read = nvme_seconds(job_, shard * kept, NvmeAccess::read);
@@ -92,6 +91,13 @@ class Pricing {
   double dispatch() const { return job_.costs->stream(1, 1).host; }
 
  private:
+  // Bytes of a shard's gradients that leave the device.
+  double offloaded_gradients(double shard) const {
+    const FsdpOptions& options = layout_.options;
+    return shard * options.offloaded_share() *
+           gradient_bytes_on_host(options.offload, job_.step->precision);
+  }
+
   void version_one(FsdpUnitPlan& unit, double all, double shard, int tensors) const {
     const double gather = layout_.gather_bytes, reduce = layout_.reduce_bytes;
     const double kept = layout_.shard_bytes;

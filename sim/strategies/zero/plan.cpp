@@ -31,8 +31,11 @@ class Pricing {
       priced.reduce = network_.collective(all, Collective::all_reduce, bucket.bytes);
     }
     if (layout_.offloaded_share() > 0) {
+      const double elements =
+          bucket.elements * layout_.share(bucket.expert) * layout_.offloaded_share();
       priced.to_host = gradients_to_host(
-          bucket.elements * layout_.share(bucket.expert) * layout_.offloaded_share(), network_);
+          elements * gradient_bytes_on_host(layout_.options.offload, job_.step->precision),
+          network_);
     }
     const double parameters = bucket.elements * parameter_bytes(job_.step->precision);
     if (layout_.scatters()) {
