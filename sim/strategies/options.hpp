@@ -4,6 +4,9 @@
 
 namespace lockstep {
 
+// The family of forms that change gradients on their way, and with them what is learned.
+inline constexpr const char* compressed_family = "compressed DDP";
+
 struct StrategyForm {
   const char* name;          // "fsdp2 offload"
   const char* family;        // "FSDP": its column in the comparison of families
@@ -11,6 +14,7 @@ struct StrategyForm {
   int complexity = 0;        // the fewer, the less there is to set up and to go wrong
   bool several = false;      // only on several GPUs
   bool whole_nodes = false;  // only on several nodes, all GPUs of each
+  bool nvme = false;         // only where the platform has NVMe drives
 };
 
 // PyTorch reduces and gathers in half or in single precision; 0 = by the scenario's precision.

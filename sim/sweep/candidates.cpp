@@ -74,8 +74,10 @@ struct Kind {
   std::string name, setting;
   std::shared_ptr<const Scenario> base;
 
-  bool runs_on(int gpus, int per_node) const {
+  bool runs_on(int gpus, const Machine& machine) const {
     if (form.several && gpus == 1) return false;
+    if (form.nvme && machine.host.nvme.read_bytes_per_second <= 0) return false;
+    const int per_node = machine.gpus_per_node;
     return !form.whole_nodes || (gpus > per_node && gpus % per_node == 0);
   }
 };
@@ -299,7 +301,7 @@ Candidates candidates_of(const Scenario& scenario, const RecommendOptions& optio
         continue;
       }
       for (const Kind& kind : kinds) {
-        if (kind.runs_on(gpus, machine.gpus_per_node)) search.add(kind, gpus, *samples, all.plain);
+        if (kind.runs_on(gpus, machine)) search.add(kind, gpus, *samples, all.plain);
       }
       if (!fixed && (gpus == 1 || inputs.model->tensor_parallel.empty())) continue;
       MeshSearch(variants, of_platform, scenario, machine, gpus, *samples * replicas)

@@ -27,7 +27,7 @@ void describe(Visitor& v, const Candidate& c) {
   v.field("rented_gpus", result.rented, "GPUs that are paid: those of whole nodes.",
           {.column = "rented_gpus", .min = 1});
   v.field("strategy", c.strategy, "Strategy and memory savers.", {.column = "strategy"});
-  v.field("family", c.family, "DDP, FSDP, sync server, async server or mesh.",
+  v.field("family", c.family, "DDP, compressed DDP, FSDP, sync server, async server, ZeRO or mesh.",
           {.column = "family"});
   v.field("mesh", c.mesh, "Ranks of each axis; empty = data parallelism alone.",
           {.column = "mesh"});
@@ -61,7 +61,7 @@ void describe(Visitor& v, const Candidate& c) {
 
 template <class Visitor>
 void describe(Visitor& v, const MatrixColumn& m) {
-  v.field("family", m.family, "DDP, FSDP, sync server, async server or mesh.");
+  v.field("family", m.family, "DDP, compressed DDP, FSDP, sync server, async server, ZeRO or mesh.");
   v.field("fastest", m.fastest, "The fastest candidate of the family that fits.");
   v.field("least_device_bytes", m.least_memory, "The least memory of any.");
   v.field("least_dollars", m.least_dollars, "The lowest price of any; absent = no price.",

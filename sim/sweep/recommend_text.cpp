@@ -94,6 +94,20 @@ constexpr const char* no_autocast =
     "without autocast, so that normalisation runs in half precision: other numerics than the "
     "scenario's precision, and a part of the speed";
 
+constexpr const char* compresses =
+    "gradients are compressed, which changes what is learned: --min-accuracy trains it";
+
+// What a candidate does otherwise than `best`, or than the scenario asks where it is the best itself.
+std::string otherwise(const Candidate& c, const Candidate& best) {
+  const bool same = &c == &best;
+  std::string text;
+  if (c.verdict.without_autocast && (same || !best.verdict.without_autocast)) {
+    text += std::string("; ") + no_autocast;
+  }
+  if (c.family == compressed_family && !c.verdict.accuracy) text += std::string("; ") + compresses;
+  return text;
+}
+
 // Why it stands before a better one; "" = it does not.
 std::string simpler(const Candidate& c) {
   if (!c.passed_over) return "";
@@ -115,7 +129,7 @@ std::string reason(const Recommendation& r, const Candidate& c, const Candidate&
         by_names[static_cast<std::size_t>(r.by)], r.ranked.size(),
         is_best || c.passed_over ? "" : ", but for what is better by too little to tell",
         c.verdict.bottleneck);
-    return c.verdict.without_autocast ? text + "; " + no_autocast : text;
+    return text + otherwise(c, best);
   }
   std::string differs;
   for (const std::string& part :
@@ -128,8 +142,7 @@ std::string reason(const Recommendation& r, const Candidate& c, const Candidate&
   }
   text = (differs.empty() ? "as good as the first" : differs + " than the first") +
          (text.empty() ? "" : "; ") + text;
-  const bool other = c.verdict.without_autocast && !best.verdict.without_autocast;
-  return other ? text + "; " + no_autocast : text;
+  return text + otherwise(c, best);
 }
 
 // Settings of the question that the candidate says itself are left out.

@@ -118,7 +118,13 @@ struct DdpOptions {
   static constexpr const char* name = "ddp";
   static constexpr const char* summary =
       "replicas; gradients are all-reduced in buckets during backward";
-  static constexpr std::array forms{StrategyForm{"ddp", "DDP", "{}"}};
+  static constexpr std::array forms{
+      StrategyForm{"ddp", "DDP", "{}"},
+      StrategyForm{"ddp fp16", compressed_family, "{comm_hook: fp16-compress}", 1, true},
+      StrategyForm{"ddp powersgd", compressed_family, "{comm_hook: {powersgd: {rank: 4}}}", 2,
+                   true},
+      StrategyForm{"ddp top-k", compressed_family, "{comm_hook: {top-k: {fraction: 1 %}}}", 2,
+                   true}};
   double bucket_bytes = 25 * 1024.0 * 1024.0;   // bucket_cap_mb (fact 1)
   double first_bucket_bytes = 1024.0 * 1024.0;  // fact 1
   bool gradient_as_bucket_view = false;         // facts 13, 14

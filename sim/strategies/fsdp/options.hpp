@@ -56,6 +56,9 @@ struct FsdpOptions {
       StrategyForm{"fsdp2 hybrid_shard", "FSDP", "{version: 2, sharding: hybrid_shard}", 1, true,
                    true},
       StrategyForm{"fsdp2 offload", "FSDP", "{version: 2, cpu_offload: true}", 1},
+      StrategyForm{"fsdp2 nvme", "FSDP",
+                   "{version: 2, offload: {optimizer: nvme, parameters: nvme, overlap: true}}", 2,
+                   false, false, true},
       StrategyForm{"fsdp1", "FSDP", "{version: 1}", 2, true}};
   int version = 1;  // 1 = FullyShardedDataParallel, 2 = fully_shard (facts 26-60)
   Sharding sharding = Sharding::full_shard;

@@ -26,7 +26,9 @@ struct ZeroOptions {
   static constexpr const char* name = "zero";
   static constexpr const char* summary =
       "replicas whose optimizer state (stage 1) and gradients (stage 2) are sharded";
-  static constexpr std::array<StrategyForm, 0> forms{};
+  static constexpr std::array forms{
+      StrategyForm{"zero2", "ZeRO", "{stage: 2}", 1, true},
+      StrategyForm{"zero2 offload", "ZeRO", "{stage: 2, offload: {optimizer: host}}", 1}};
   int stage = 1;        // fact 63; stage 3 is fsdp
   int shard_group = 0;  // ranks that share one copy of the state; 0 = all
   double bucket_bytes = 100e6;
