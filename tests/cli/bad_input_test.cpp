@@ -211,6 +211,8 @@ std::vector<BadFile> bad_scenarios() {
        "comm_hook: Horovod compresses to fp16 only"},
       {"horovod_overlap", "strategies: [ddp: {fusion: horovod, overlap: false}]\n",
        "overlap: Horovod reduces while backward runs"},
+      {"zeropp_version", "strategies: [fsdp: {zeropp: {quantized_weights: true}}]\n",
+       "zeropp: is ZeRO-3's, which shards everything over all ranks"},
       {"chunks_on_device", "strategies: [fsdp: {offload: {optimizer: host, chunks: true}}]\n",
        "chunks: hold parameters and state together"},
       {"servers_top_k",

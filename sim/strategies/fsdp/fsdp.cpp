@@ -50,7 +50,8 @@ UpdateWork update_of(const Job& job, const FsdpLayout& layout, JobNetwork& netwo
 
 // Gathers and reductions meet those between replicas.
 Engine engine_for(const Job& job, const FsdpLayout& layout) {
-  const bool meet = layout.groups.hybrid() && job.simulation.network == NetworkKind::flow;
+  const bool hybrid = layout.groups.hybrid() || layout.node_groups.hybrid();
+  const bool meet = hybrid && job.simulation.network == NetworkKind::flow;
   const double each = 2 + 2 * (layout.options.sync_every_micro_batch ? job.accumulation : 1);
   return choose_engine(job, meet, each * static_cast<double>(layout.units.size()),
                        alike_steps(job.stragglers));
@@ -181,7 +182,9 @@ std::unique_ptr<Strategy> make_strategy(const FsdpOptions& options) {
 
 StrategyResult Fsdp::simulate(const Job& job) const {
   const FsdpLayout layout = fsdp_layout(job, options_);
-  TrainingWorld world(job, "fsdp", engine_for(job, layout), axes_of(job.mesh, layout.groups));
+  TrainingWorld world(
+      job, "fsdp", engine_for(job, layout),
+      axes_of(job.mesh, layout.node_groups.hybrid() ? layout.node_groups : layout.groups));
   double hook_seconds = 0, on_device = 0;  // of the optimizer on the devices of a stage
   StrategyResult result =
       train(world, [&](TrainingContext& context) -> std::unique_ptr<TrainingHooks> {

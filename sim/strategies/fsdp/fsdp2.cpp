@@ -59,7 +59,7 @@ Program Fsdp2Hooks::finish(const FsdpAction& action) {
 void Fsdp2Hooks::prepare(FsdpOrder::Actions actions) {
   for (const FsdpAction& action : actions) {
     if (action.deed == FsdpDeed::unshard) {
-      unshard(action.unit);
+      unshard(action.unit, action.backward);
     } else {
       use(action.unit, action.backward);
     }
@@ -67,12 +67,14 @@ void Fsdp2Hooks::prepare(FsdpOrder::Actions actions) {
 }
 
 // Shards are copied into their place of the output, which is then gathered in place [48].
-void Fsdp2Hooks::unshard(int u) {
+void Fsdp2Hooks::unshard(int u, bool backward) {
   const FsdpUnitPlan& unit = plan_.unit(u);
   Event shard = gate_;
   shard = offloaded_.to_device(copy_in_, unit, shard);
-  if (unit.before_gather.busy > 0) shard = context_.run(copy_in_, unit.before_gather, shard);
-  ready(u) = plan_.layout.sharded() ? over_shards(unit, unit.gather, shard) : shard;
+  const bool secondary = backward && unit.nodes.gather.seconds > 0;
+  const QueuedWork& before = secondary ? unit.nodes.before_gather : unit.before_gather;
+  if (before.busy > 0) shard = context_.run(copy_in_, before, shard);
+  ready(u) = plan_.layout.sharded() ? gathered(unit, backward, shard) : shard;
 }
 
 // Copies the output into the parameters on the compute stream. Until that is done for the unit
@@ -82,7 +84,10 @@ void Fsdp2Hooks::use(int u, bool backward) {
   if (!backward) gate_ = last_copied_out_;
   ranks_.wait(ready(u));
   ranks_.host(plan_.unit(u).unshard_views);
-  context_.copies(plan_.unit(u).after_gather);
+  const FsdpNodePlan& nodes = plan_.unit(u).nodes;
+  context_.copies(backward && nodes.gather.seconds > 0 ? nodes.after_gather
+                                                       : plan_.unit(u).after_gather);
+  if (!backward) context_.copies(nodes.kept);
   last_copied_out_ = ranks_.record();
   if (backward) gate_ = last_copied_out_;
 }
@@ -99,7 +104,7 @@ void Fsdp2Hooks::reduce(int u) {
   StreamId stream = reduce_;
   Event done = context_.run(stream, unit.before_reduce, ranks_.record());
   if (plan_.layout.sharded()) {
-    done = over_shards(unit, unit.reduce, done);
+    done = reduced(stream, unit, done);
     last_reduce_scatter_ = last_collective_ = done;
     done = ranks_.enqueue(stream, 0, done, false);
     if (plan_.layout.groups.replicas > 1) stream = all_reduce_;

@@ -5,6 +5,17 @@
 
 namespace lockstep {
 
+namespace {
+
+Communicator& node_communicator(TrainingContext& context, const FsdpLayout& layout,
+                                std::size_t axis, Communicator& otherwise) {
+  if (!layout.node_groups.hybrid()) return otherwise;
+  return context.stage.communicator(axis == 0 ? "shards of a node" : "shards between nodes",
+                                    axes_of(context.job.mesh, layout.node_groups)[axis]);
+}
+
+}  // namespace
+
 FsdpHooks::FsdpHooks(TrainingContext& context, FsdpPlan&& plan)
     : context_(context),
       ranks_(context.ranks),
@@ -14,6 +25,8 @@ FsdpHooks::FsdpHooks(TrainingContext& context, FsdpPlan&& plan)
       shards_(shards_of(context, plan_.layout.groups)),
       expert_shards_(context.job.mesh.expert == 1 ? shards_ : expert_shards_of(context)),
       replicas_(replicas_of(context, plan_.layout.groups)),
+      in_node_(node_communicator(context, plan_.layout, 0, shards_)),
+      between_nodes_(node_communicator(context, plan_.layout, 1, shards_)),
       host_reads_(plan_.layout.options.offloaded_share() > 0 &&
                   !plan_.layout.options.offload.delayed_update),
       ready_(plan_.units.size()) {}
@@ -60,6 +73,19 @@ Event FsdpHooks::over_shards(const FsdpUnitPlan& unit, const PricedTransfer& tra
   if (!unit.expert) return context_.collective(shards_, transfer, after);
   // Ranks that alone hold their experts share them with nobody.
   return transfer.seconds > 0 ? context_.collective(expert_shards_, transfer, after) : after;
+}
+
+Event FsdpHooks::gathered(const FsdpUnitPlan& unit, bool backward, const Event& after) {
+  const bool secondary = backward && unit.nodes.gather.seconds > 0;
+  return secondary ? context_.collective(in_node_, unit.nodes.gather, after)
+                   : over_shards(unit, unit.gather, after);
+}
+
+Event FsdpHooks::reduced(StreamId stream, const FsdpUnitPlan& unit, const Event& after) {
+  if (unit.nodes.reduce_between.seconds <= 0) return over_shards(unit, unit.reduce, after);
+  Event done = context_.collective(in_node_, unit.nodes.reduce_in_node, after);
+  done = context_.run(stream, unit.nodes.summed_in_node, done);
+  return context_.collective(between_nodes_, unit.nodes.reduce_between, done);
 }
 
 Event FsdpHooks::over_replicas(const PricedTransfer& transfer, const Event& after) {

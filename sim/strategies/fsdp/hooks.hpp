@@ -43,6 +43,10 @@ class FsdpHooks : public TrainingHooks {
   // Over the shards, or over the replicas of each.
   Event over_shards(const FsdpUnitPlan& unit, const PricedTransfer& transfer, const Event& after);
   Event over_replicas(const PricedTransfer& transfer, const Event& after);
+  // ZeRO++: over the shards, or the secondary ones of the node.
+  Event gathered(const FsdpUnitPlan& unit, bool backward, const Event& after);
+  // The reduction over the shards on `stream`, in one collective or, with ZeRO++, within nodes and between.
+  Event reduced(StreamId stream, const FsdpUnitPlan& unit, const Event& after);
   // The kernels after a reduction: division, cast, and addition to what earlier micro-batches left.
   const QueuedWork& after_reduce(const FsdpUnitPlan& unit) const;
 
@@ -57,6 +61,8 @@ class FsdpHooks : public TrainingHooks {
   Communicator& shards_;
   Communicator& expert_shards_;
   Communicator& replicas_;
+  Communicator& in_node_;  // ZeRO++
+  Communicator& between_nodes_;
   const bool host_reads_;     // the gradients, before the next step begins
   std::vector<Event> ready_;  // of each unit: its parameters, or the collective's output, are there
   bool first_micro_batch_ = true;
@@ -104,7 +110,7 @@ class Fsdp2Hooks final : public FsdpHooks {
   Event await_reductions() override;
   Program finish(const FsdpAction& action) override;
   void prepare(FsdpOrder::Actions actions);
-  void unshard(int unit);
+  void unshard(int unit, bool backward);
   void use(int unit, bool backward);
   void reshard(int unit);
   void reduce(int unit);

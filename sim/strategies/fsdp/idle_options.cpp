@@ -30,6 +30,13 @@ std::vector<IdleOption> Fsdp::idle_options(const Job& job) const {
                "nothing is computed in half precision that is not autocast anyway");
   const double shard = static_cast<double>(job.step->parameter_count) / job.mesh.copies();
   add_idle_options(idle, o.offload, {shard, 1}, job);
+  const bool one_node = job.mesh.stage_gpus() <= job.machine.gpus_per_node;
+  idle.idle_if("zeropp.quantized_weights", o.zeropp.quantized_weights, alone,
+               "one GPU gathers nothing");
+  idle.idle_if("zeropp.quantized_gradients", o.zeropp.quantized_gradients, alone,
+               "one GPU reduces nothing");
+  idle.idle_if("zeropp.secondary_shards", o.zeropp.secondary_shards, alone || one_node,
+               alone ? "one GPU gathers nothing" : "one node has all shards");
   const bool two = o.version == 2;
   idle.idle_if("use_orig_params", o.use_orig_params, two, "version 2 has no flat parameters");
   const bool backward = o.backward_prefetch != usual.backward_prefetch;
@@ -64,6 +71,8 @@ std::vector<std::string> Fsdp::not_replayed(const Job&) const {
   std::vector<std::string> options;
   if (options_.gather_bytes == 2) options.push_back("gather_element_size");
   if (options_.reduce_bytes == 2) options.push_back("reduce_element_size");
+  if (options_.zeropp.quantized_weights) options.push_back("zeropp.quantized_weights");
+  if (options_.zeropp.quantized_gradients) options.push_back("zeropp.quantized_gradients");
   if (options_.offload.is_used() && options_.offload.delayed_update) {
     options.push_back("offload.delayed_update");
   }

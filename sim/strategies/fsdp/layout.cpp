@@ -67,6 +67,10 @@ FsdpLayout fsdp_layout(const Job& job, const FsdpOptions& options) {
   layout.options = options;
   if (is_host(job.machine.device)) layout.options.offload = {};  // the ranks' own memory
   choose_groups(job, layout);
+  const int copies = job.mesh.copies(), in_node = job.machine.gpus_per_node / job.mesh.tensor;
+  if (options.zeropp.is_used() && in_node > 1 && copies > in_node) {
+    layout.node_groups = shard_groups(job, in_node, "fsdp.zeropp");
+  }
   layout.once_a_step = job.mesh.pipeline > 1;
   layout.expert_groups = expert_shard_groups(job);
   layout.shard_bytes = parameter_bytes(job.step->precision);

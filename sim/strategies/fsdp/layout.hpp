@@ -14,6 +14,8 @@ struct FsdpLayout {
   FsdpOptions options;  // sharding resolved: no_shard on one rank, no hybrid with one replica
   ShardGroups groups;   // of the model
   ShardGroups expert_groups;
+  // ZeRO++: the ranks of a node, and those at the same place in all nodes; not hybrid on one node.
+  ShardGroups node_groups;
   int shard_bytes = 4, gather_bytes = 4, reduce_bytes = 4;  // per element
   std::vector<FsdpUnit> units;
   std::vector<UnitLayout> layouts;  // of each unit
@@ -29,6 +31,12 @@ struct FsdpLayout {
   bool keeps_parameters() const {
     return options.sharding == Sharding::shard_grad_op ||
            options.sharding == Sharding::hybrid_shard_zero2;
+  }
+  bool secondary_shards() const { return options.zeropp.secondary_shards && node_groups.hybrid(); }
+  // Bytes of an element on its way to a unit.
+  double gathered_bytes(bool backward) const {
+    const bool quantized = options.zeropp.quantized_weights && !(backward && secondary_shards());
+    return quantized && sharded() ? 1 : gather_bytes;
   }
   bool updates_on_host(const Job& job) const {
     return options.offloaded_share() > 0 && job.machine.device.architecture != Architecture::cpu;

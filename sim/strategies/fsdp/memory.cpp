@@ -68,6 +68,10 @@ StepMemory fsdp_memory(const StageMemory& stage, const FsdpLayout& layout,
   if (job.mesh.expert > 1) {
     communication += communicator_bytes(job.machine, layout.expert_groups.shard);
   }
+  if (layout.node_groups.hybrid()) {
+    communication += communicator_bytes(job.machine, layout.node_groups.shard) +
+                     communicator_bytes(job.machine, layout.node_groups.replica);
+  }
   if (layout.groups.replicas > 1)
     communication += communicator_bytes(job.machine, layout.groups.replica);
   const PlayedProgram program = stage.rank ? pipelined(*stage.rank, stage.program, stage.holding)

@@ -44,6 +44,26 @@ struct WrapOptions {
   }
 };
 
+// ZeRO++ (Wang et al. 2023): less traffic between nodes. Names are DeepSpeed's.
+struct ZeroPlusPlus {
+  bool quantized_weights = false;  // zero_quantized_weights: gathered as int8
+  bool secondary_shards =
+      false;  // zero_hpz_partition_size: a copy in every node, which backward gathers
+  bool quantized_gradients =
+      false;  // zero_quantized_gradients: exchanged as int4, in a node and between nodes
+
+  bool is_used() const { return quantized_weights || secondary_shards || quantized_gradients; }
+};
+template <class Visitor>
+void describe(Visitor& v, ZeroPlusPlus& z) {
+  v.field("quantized_weights", z.quantized_weights, "Parameters are gathered as int8.");
+  v.field(
+      "secondary_shards", z.secondary_shards,
+      "Every node keeps a copy of the parameters, sharded over its GPUs, which backward gathers.");
+  v.field("quantized_gradients", z.quantized_gradients,
+          "Gradients are exchanged as int4: within nodes, added up, and between nodes.");
+}
+
 struct FsdpOptions {
   static constexpr const char* name = "fsdp";
   static constexpr const char* summary =
@@ -68,7 +88,8 @@ struct FsdpOptions {
   bool limit_all_gathers = true;  // FSDP1 only (fact 34)
   bool cpu_offload = false;       // PyTorch's (facts 44, 59)
   OffloadOptions offload{};       // DeepSpeed's (facts H113, H115, H116)
-  double gather_bytes = 0;        // bytes per element gathered (param_dtype); 0 = by precision
+  ZeroPlusPlus zeropp{};
+  double gather_bytes = 0;  // bytes per element gathered (param_dtype); 0 = by precision
   double reduce_bytes = 0;  // bytes per element reduce-scattered (reduce_dtype); 0 = gather_bytes
   bool autocast = false;
   bool sync_every_micro_batch = true;  // false = no_sync while accumulating (fact 45)
@@ -120,6 +141,7 @@ void describe(Visitor& v, FsdpOptions& o) {
           "Tiers of the optimizer's state and of the shards, as DeepSpeed's ZeRO-3 and "
           "ZeRO-Infinity have "
           "them.");
+  v.field("zeropp", o.zeropp, "ZeRO++: quantised exchanges and secondary shards.");
   v.field("gather_element_size", o.gather_bytes,
           "Bytes of one gathered parameter (param_dtype), 2 or 4; 0 B = by precision.",
           {.unit = Dimension::bytes, .min = 0, .max = 4});
@@ -141,6 +163,11 @@ void describe(Visitor& v, FsdpOptions& o) {
     }
     if (o.cpu_offload && (o.offload.is_used() || o.offload.parameters != OffloadTier::device)) {
       report("offload", "contradicts cpu_offload, which is PyTorch's own", "give one of them");
+    }
+    const bool full = o.version == 2 && o.sharding == Sharding::full_shard;
+    if (o.zeropp.is_used() && !full) {
+      report("zeropp", "is ZeRO-3's, which shards everything over all ranks",
+             "`version: 2` and `sharding: full_shard`");
     }
     check_element_size(report, "gather_element_size", o.gather_bytes);
     check_element_size(report, "reduce_element_size", o.reduce_bytes);

@@ -8,6 +8,16 @@
 
 namespace lockstep {
 
+// ZeRO++ on several nodes: the secondary shards' gather in backward, and gradients that are exchanged within
+// nodes and then between them.
+struct FsdpNodePlan {
+  PricedTransfer gather;  // over a node
+  QueuedWork before_gather, after_gather;
+  QueuedWork kept;  // the secondary shard, copied out of what forward gathered
+  PricedTransfer reduce_in_node, reduce_between;
+  QueuedWork summed_in_node;  // and quantised again
+};
+
 struct FsdpUnitPlan {
   PricedTransfer gather, reduce;      // over the shard group; zero bytes without sharding
   PricedTransfer replicate;           // all-reduce over the replicas (NO_SHARD: over everybody)
@@ -22,8 +32,9 @@ struct FsdpUnitPlan {
   QueuedWork before_reduce;       // FSDP1: cast and pre-division (fact 39)
   QueuedWork after_reduce;        // post-division, cast (fact 39)
   QueuedWork after_later_reduce;  // the same with addition to the shard's gradient (fact 45)
-  bool expert = false;            // over the ranks that hold the same experts
-  double unshard_views = 0;       // host seconds for setting up the parameters' views
+  FsdpNodePlan nodes;
+  bool expert = false;       // over the ranks that hold the same experts
+  double unshard_views = 0;  // host seconds for setting up the parameters' views
   double reshard_views = 0;
 };
 

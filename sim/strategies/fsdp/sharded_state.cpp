@@ -42,6 +42,12 @@ void ShardedState::construct() {
   if (layout_.options.offloads_parameters()) return;
   for (const ShardedUnit& unit : units_)
     tensors_.like_shard(unit, MemoryKind::parameters, layout_.shard_bytes);
+  if (!layout_.secondary_shards()) return;
+  for (const ShardedUnit& unit : units_) {
+    const double elements = unit.elements / layout_.node_groups.ranks;
+    tape_.allocate(MemoryKind::parameters, elements * layout_.gather_bytes,
+                   {"secondary shard", unit.name});
+  }
 }
 
 void ShardedState::begin_forward(bool first_micro_batch, bool last_micro_batch) {
@@ -90,7 +96,7 @@ void ShardedState::carry_out(FsdpOrder::Actions actions) {
           tape_.complete(limiter_.front());  // the host blocks until that unit's compute is over
           limiter_.pop_front();
         }
-        if (action.fresh) tensors_.gather(unit);
+        if (action.fresh) tensors_.gather(unit, action.backward);
         break;
       case FsdpDeed::use:
         tensors_.use(unit, action.backward);

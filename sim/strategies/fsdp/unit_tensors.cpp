@@ -59,10 +59,10 @@ void UnitTensors::release_reduced(Block input) {
   reduce_input_ = input;
 }
 
-void UnitTensors::gather(ShardedUnit& unit) {
+void UnitTensors::gather(ShardedUnit& unit, bool backward) {
   if (unit.gathered || !needs_gather_) return;
   unit.gathered = true;
-  const double full = unit.elements * layout_.gather_bytes;
+  const double full = unit.elements * layout_.gathered_bytes(backward);
   Block on_device = nothing;
   if (layout_.options.offloads_parameters()) {
     on_device = tape_.allocate(MemoryKind::temporaries, unit.shard * layout_.shard_bytes,

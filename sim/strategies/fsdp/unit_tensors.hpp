@@ -38,7 +38,7 @@ class UnitTensors {
 
   // Tensors as large as the unit's shard.
   std::vector<Block> like_shard(const ShardedUnit& unit, MemoryKind kind, double bytes_per_element);
-  void gather(ShardedUnit& unit);
+  void gather(ShardedUnit& unit, bool backward);
   void use(ShardedUnit& unit, bool backward);
   void reshard(ShardedUnit& unit);
   void join(ShardedUnit& unit);
