@@ -228,7 +228,7 @@ void SimGrid::cancel(ProgramId id) {
 
 void SimGrid::run() {
   // Links cannot be made any more when time runs: enough for all transfers that may run at once.
-  for (std::size_t i = 0; i < 512 + routes_.size(); ++i) limits_.push_back(make_link(1));
+  for (std::size_t i = 0; i < 512 + 4 * routes_.size(); ++i) limits_.push_back(make_link(1));
   if (!ready_.empty()) hand_on();
   engine_.run();
   for (auto& [id, fiber] : fibers_) {

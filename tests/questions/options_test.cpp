@@ -123,9 +123,8 @@ const std::vector<Option> fsdp_options{
 const std::vector<Surroundings> fsdp_surroundings{
     {"gpus: 8\nbatch: {per_gpu: 2}\n" + gpt},
     {"gpus: 1\nbatch: {per_gpu: 2}\n" + gpt},
-    {"gpus: 16\nbatch: {per_gpu: 2}\n" + gpt},
-    {"gpus: 8\nbatch: {per_gpu: 2}\n" + gpt, "version: 2, "},
     {"gpus: 16\nbatch: {per_gpu: 2}\n" + gpt, "version: 2, "},
+    {"gpus: 8\nbatch: {per_gpu: 2}\n" + gpt, "version: 2, "},
     {"gpus: 8\nmodel: vgg11\n"},
     {cpu},
     {"gpus: 16\nbatch: {per_gpu: 2}\n" + gpt, "sharding: hybrid_shard, "},
@@ -179,6 +178,11 @@ const std::vector<Option> server_options{
     {"placement", "gpu"},
     {"placement", "worker-host"},
     {"placement", "own-hosts"},
+    {"placement", "worker-and-own-hosts"},
+    {"own_hosts", "2"},
+    {"update", "workers"},
+    {"local_reduction", "true"},
+    {"credit", "2", "a window that is never full holds nothing back"},
     {"keys", "balanced"},
     {"keys", "ranges"},
     {"keys", "hash"},
@@ -230,6 +234,7 @@ const std::vector<Surroundings> server_surroundings{
     {"gpus: 4\n", "consistency: modified-async, "},
     {"gpus: 4\n", "overlap: true, partition_size: 1 MB, pull_overlap: true, "},
     {"gpus: 4\ngradient_clipping: 1\n"},
+    {"gpus: 16\n", "placement: worker-and-own-hosts, partition_size: 1 MB, "},
     {cpu},
 };
 

@@ -76,6 +76,24 @@ ToySystem async_toy(int workers, int steps) {
   return toy;
 }
 
+// Several pushes of a worker under way together, and reductions before and after they travel.
+TEST(BothExecutors, PlayWindowsAndLocalReductionsAlike) {
+  ToySystem toy = async_toy(4, 6);
+  toy.rule = bulk_synchronous(4);
+  PsSystem system = make_system(toy);
+  const PsMessage whole = system.messages.front();
+  system.messages.clear();
+  for (int part = 0; part < 7; ++part) {
+    PsMessage message = whole;
+    for (double* bytes : {&message.push_bytes, &message.pull_bytes}) *bytes *= 0.1 + 0.01 * part;
+    message.reduce_seconds = 3e-4;
+    message.gather_seconds = 2e-4;
+    system.messages.push_back(message);
+  }
+  system.credit = 3;
+  expect_equal(system);
+}
+
 TEST(BothExecutors, PlaySynchronousStepsWithJitterAlike) {
   for (const int servers : {1, 3}) {
     ToySystem toy;

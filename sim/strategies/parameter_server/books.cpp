@@ -70,13 +70,16 @@ bool Books::count_step(int worker) {
   return true;
 }
 
-void Books::transfer(const PsParcel& parcel, int change) {
+void Books::communicate(const PsParcel& parcel, int change) {
   WorkerBook& self = worker(parcel.worker);
-  const bool push = parcel.direction == Direction::push;
   book(self, run_.executor.now());
-  self.transfers[push ? 0 : 1].change(change, run_.executor.now());
+  self.transfers[parcel.direction == Direction::push ? 0 : 1].change(change, run_.executor.now());
+}
+
+void Books::transfer(const PsParcel& parcel, int change) {
+  communicate(parcel, change);
   if (change > 0) return;
-  (push ? trace_.pushed_bytes : trace_.pulled_bytes) +=
+  (parcel.direction == Direction::push ? trace_.pushed_bytes : trace_.pulled_bytes) +=
       run_.ranks(parcel.worker) * run_.message(parcel.message).bytes(parcel.direction);
 }
 

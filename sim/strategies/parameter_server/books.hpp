@@ -44,6 +44,8 @@ class Books {
   bool count_step(int worker);
   // A transfer begins (+1) or ends (-1).
   void transfer(const PsParcel& parcel, int change);
+  // The same of what moves no bytes over a route.
+  void communicate(const PsParcel& parcel, int change);
   // A server takes up a push.
   void take(const PsParcel& push) { pushes_ += run_.ranks(push.worker); }
   // It was applied to `version` of the message, or dropped.

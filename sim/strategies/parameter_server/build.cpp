@@ -31,9 +31,13 @@ void note_uneven_splitting(const ParameterServerOptions& options, int workers, P
                   options.splitting, workers, each, static_cast<double>(workers) / pushes, same));
 }
 
-std::vector<Key> choose_keys(const Job& job, const ParameterServerOptions& options,
-                             std::vector<std::string>& notes) {
-  KeyLayout layout{options.servers, options.keys, 0};
+void choose_keys(const Job& job, const ParameterServerOptions& options, PsJob& ps) {
+  KeyLayout& layout = ps.layout;
+  layout = {ps.servers, options.keys};
+  if (options.placement == ServerPlacement::worker_and_own_hosts && options.own_hosts > 0) {
+    layout.own = options.own_hosts;
+    layout.own_share = share_of_cpu_machine(ps.servers - layout.own, layout.own);
+  }
   if (options.partition_bytes > 0) {
     const double bytes = push_element_bytes(options, job.step->precision);
     layout.partition_elements =
@@ -41,13 +45,13 @@ std::vector<Key> choose_keys(const Job& job, const ParameterServerOptions& optio
     const auto smallest = job.step->parameter_count / static_cast<std::int64_t>(most_messages) + 1;
     if (layout.partition_elements < smallest) {
       layout.partition_elements = smallest;
-      notes.push_back(fmt::format(
+      ps.notes.push_back(fmt::format(
           "keys are cut into parts of {:.0f} bytes, not smaller: at most {} messages a step "
           "are simulated",
           static_cast<double>(smallest) * bytes, most_messages));
     }
   }
-  return make_keys(*job.step, layout);
+  ps.keys = make_keys(*job.step, layout);
 }
 
 // The rule, and what changes it.
@@ -104,17 +108,17 @@ void add_messages(const Job& job, const ParameterServerOptions& options, PsJob& 
   const double most =
       std::max(1.0, kWorkBudget / (fewest_steps + 1) / work_of_a_message(ps.system));
   std::vector<PsMessage>& messages = ps.system.messages;
-  messages = make_messages(ps.keys, options.servers, by_key, join, 0);
+  messages = make_messages(ps.keys, ps.servers, by_key, join, 0);
   if (by_key && static_cast<double>(messages.size()) > most) {
     const std::size_t wanted = messages.size();
-    messages = make_messages(ps.keys, options.servers, by_key, join,
+    messages = make_messages(ps.keys, ps.servers, by_key, join,
                              static_cast<double>(job.step->parameter_count) / most);
     ps.notes.push_back(
         fmt::format("keys travel in {} messages instead of {}: so many take long to simulate",
                     messages.size(), wanted));
   }
   const bool each_updates = ps.system.rule(job.mesh.gpus())->pushes_per_update(0) == 1;
-  const double share = 1.0 / options.servers;  // in the step of all workers, on the mean server
+  const double share = 1.0 / ps.servers;  // in the step of all workers, on the mean server
   for (PsMessage& message : messages) {
     const ServiceProvenance provenance = price(job, options, ps.places, message);
     message.name = by_key ? std::string_view(job.step->layers[at(message.layer)].name) : "all keys";
@@ -169,9 +173,10 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
     result.notes.push_back(
         "gradients are pushed after backward: clipping needs the norm of all of them");
   }
-  result.keys = choose_keys(job, options, result.notes);
+  result.servers = server_count(job.machine, job.mesh.gpus(), options);
   result.places = server_places(job.machine, job.mesh.gpus(), options);
-  result.links = server_links(job, result.places);
+  choose_keys(job, options, result);
+  result.links = server_links(job, result.places, push_window(job, options) < 2);
   result.simulated =
       simplify(result.links, job.simulation.network != NetworkKind::analytic, system);
 
@@ -181,7 +186,8 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
   system.progress = job.simulation.progress;
   system.observer = job.simulation.observer;
   system.records_updates = !job.simulation.schedule_file.empty();
-  system.servers = options.servers;
+  system.credit = push_window(job, options);
+  system.servers = result.servers;
   system.places = static_cast<int>(result.places.size());
   system.serial_servers = options.serial;
   add_rules(job, options, system);
@@ -189,13 +195,13 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
   add_input(job, system);
   describe_links(job, result, system);
   if (job.simulation.interference) {  // without it everybody computes as if alone
-    system.core_of_server = shared_cores(job, result.places, options.servers);
+    system.core_of_server = shared_cores(job, result.places, result.servers);
   }
   fold_workers(job, system);
   add_messages(job, options, result);
   add_compute(job, options, result);
   choose_steps(job, result);
-  const double uneven = imbalance(result.keys, options.servers);
+  const double uneven = imbalance(result.keys, result.layout);
   if (uneven > 1.05) {
     result.notes.push_back(
         fmt::format("the fullest server holds {:.2f} times its share of the parameters", uneven));

@@ -14,7 +14,9 @@ namespace lockstep {
 
 struct PsJob {
   PsSystem system;
+  int servers = 1;
   std::vector<ServerPlace> places;
+  KeyLayout layout;
   std::vector<Key> keys;
   PsLinks links;               // every link
   std::vector<int> simulated;  // of `links.links`, those of `system`

@@ -2,8 +2,12 @@
 #include "strategies/parameter_server/keys.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <numeric>
 #include <string>
+
+#include "core/index.hpp"
 
 namespace lockstep {
 
@@ -50,55 +54,81 @@ void spread(const Key& tensor, int servers, const End& end, std::vector<Key>& ke
   }
 }
 
-std::vector<Key> split_large(const std::vector<Key>& tensors, int servers) {
+// Where the server's elements end, of so many.
+std::int64_t end_of_share(const KeyLayout& layout, int server, std::int64_t elements) {
+  if (server + 1 == layout.servers) return elements;
+  if (layout.own == 0) return elements * (server + 1) / layout.servers;
+  return std::llround(static_cast<double>(elements) * layout.share_before(server + 1));
+}
+
+std::vector<Key> split_large(const std::vector<Key>& tensors, const KeyLayout& layout) {
+  // Servers that are to hold nothing get no small tensors either.
+  const int first = layout.others_share() == 0 ? layout.servers - layout.own : 0;
   std::vector<Key> keys;
   for (const Key& tensor : tensors) {
     if (tensor.elements < kLargeTensor) {
       keys.push_back(tensor);
-      keys.back().server = static_cast<int>(tensor.tensor * std::int64_t{9973} % servers);
+      keys.back().server =
+          first + static_cast<int>(tensor.tensor * std::int64_t{9973} % (layout.servers - first));
     } else {
       spread(
-          tensor, servers, [&](int server) { return tensor.elements * (server + 1) / servers; },
-          keys);
+          tensor, layout.servers,
+          [&](int server) { return end_of_share(layout, server, tensor.elements); }, keys);
     }
   }
   return keys;
 }
 
-std::vector<Key> equal_ranges(const std::vector<Key>& tensors, int servers) {
+std::vector<Key> ranges(const std::vector<Key>& tensors, const KeyLayout& layout) {
   std::int64_t total = 0, position = 0;  // of a tensor in the concatenation
   for (const Key& tensor : tensors) total += tensor.elements;
   std::vector<Key> keys;
   for (const Key& tensor : tensors) {
     spread(
-        tensor, servers, [&](int server) { return total * (server + 1) / servers - position; },
-        keys);
+        tensor, layout.servers,
+        [&](int server) { return end_of_share(layout, server, total) - position; }, keys);
     position += tensor.elements;
   }
   return keys;
 }
 
-void assign_by_hash(std::vector<Key>& keys, int servers) {
+int hashed(std::int64_t number, int servers) {
+  return static_cast<int>(djb2(std::to_string(number)) % static_cast<std::uint64_t>(servers));
+}
+
+// BytePS' Hash_Mixed_Mode (byteps/common/global.cc); its 101 is BYTEPS_MIXED_MODE_BOUND's default.
+int hashed_by_share(std::int64_t number, const KeyLayout& layout) {
+  const int bound = std::max(101, layout.servers), others = layout.servers - layout.own;
+  const int place = hashed(number, bound);
+  const bool own = place < layout.own * layout.own_share * bound;
+  return own ? others + hashed(place, layout.own) : hashed(place, others);
+}
+
+void assign_by_hash(std::vector<Key>& keys, const KeyLayout& layout) {
   int part = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     part = i > 0 && keys[i].tensor == keys[i - 1].tensor ? part + 1 : 0;
     const std::int64_t number = keys[i].tensor * std::int64_t{65536} + part;
     keys[i].server =
-        static_cast<int>(djb2(std::to_string(number)) % static_cast<std::uint64_t>(servers));
+        layout.own == 0 ? hashed(number, layout.servers) : hashed_by_share(number, layout);
   }
 }
 
-void assign_balanced(std::vector<Key>& keys, int servers) {
+void assign_balanced(std::vector<Key>& keys, const KeyLayout& layout) {
   std::vector<std::size_t> order(keys.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return keys[a].elements > keys[b].elements;
   });
-  std::vector<std::int64_t> held(static_cast<std::size_t>(servers), 0);
+  std::vector<double> share, held;  // `held` is in units of the share
+  for (int server = 0; server < layout.servers; ++server) {
+    share.push_back(layout.own == 0 ? 1 : layout.share(server));
+    held.push_back(share.back() > 0 ? 0 : std::numeric_limits<double>::infinity());
+  }
   for (const std::size_t i : order) {
     const auto least = std::min_element(held.begin(), held.end());
     keys[i].server = static_cast<int>(least - held.begin());
-    *least += keys[i].elements;
+    *least += static_cast<double>(keys[i].elements) / share[at(keys[i].server)];
   }
 }
 
@@ -113,13 +143,13 @@ std::uint64_t djb2(std::string_view text) {
 std::vector<Key> make_keys(const TrainingStep& step, const KeyLayout& layout) {
   const std::vector<Key> tensors = whole_tensors(step);
   if (layout.rule == KeyRule::split_large) {
-    return cut(split_large(tensors, layout.servers), layout.partition_elements);
+    return cut(split_large(tensors, layout), layout.partition_elements);
   }
   if (layout.rule == KeyRule::ranges) {
-    return cut(equal_ranges(tensors, layout.servers), layout.partition_elements);
+    return cut(ranges(tensors, layout), layout.partition_elements);
   }
   std::vector<Key> keys = cut(tensors, layout.partition_elements);
-  (layout.rule == KeyRule::hash ? assign_by_hash : assign_balanced)(keys, layout.servers);
+  (layout.rule == KeyRule::hash ? assign_by_hash : assign_balanced)(keys, layout);
   return keys;
 }
 
@@ -129,12 +159,20 @@ std::vector<std::int64_t> elements_per_server(const std::vector<Key>& keys, int 
   return held;
 }
 
-double imbalance(const std::vector<Key>& keys, int servers) {
-  const std::vector<std::int64_t> held = elements_per_server(keys, servers);
+double imbalance(const std::vector<Key>& keys, const KeyLayout& layout) {
+  const std::vector<std::int64_t> held = elements_per_server(keys, layout.servers);
   const std::int64_t total = std::accumulate(held.begin(), held.end(), std::int64_t{0});
-  if (total == 0) return 1;
-  return static_cast<double>(*std::max_element(held.begin(), held.end())) * servers /
-         static_cast<double>(total);
+  double worst = 0;
+  for (int server = 0; server < layout.servers && total > 0; ++server) {
+    const double here = static_cast<double>(held[at(server)]) / static_cast<double>(total);
+    if (layout.share(server) > 0) worst = std::max(worst, here / layout.share(server));
+  }
+  return total == 0 ? 1 : worst;
+}
+
+double share_of_cpu_machine(int gpu_machines, int cpu_machines) {
+  const double n = gpu_machines, k = cpu_machines;
+  return gpu_machines == cpu_machines ? 1 / n : 2 * (n - 1) / (n * n + k * n - 2 * k);
 }
 
 }  // namespace lockstep

@@ -24,14 +24,38 @@ struct KeyLayout {
   int servers = 1;
   KeyRule rule = KeyRule::split_large;
   std::int64_t partition_elements = 0;  // longest key; 0 = tensors are not cut (except by the rule)
+  // The last `own` servers get `own_share` of the elements each, the others share the rest equally.
+  int own = 0;
+  double own_share = 0;
+
+  // Of all elements, what this server is to get.
+  double share(int server) const {
+    if (own == 0) return 1.0 / servers;
+    return server >= servers - own ? own_share : others_share();
+  }
+  // And all before it.
+  double share_before(int server) const {
+    const int others = servers - own, before = server < others ? server : others;
+    return before * others_share() + (server - before) * own_share;
+  }
+  double others_share() const {
+    const double rest = 1 - own * own_share;
+    return servers == own || rest < 1e-12 ? 0 : rest / (servers - own);
+  }
 };
+
+// Each of k machines without GPUs beside n with GPUs, all with equal links: the share of the bytes by
+// which the exchange is fastest, 2 (n - 1) / (n^2 + k n - 2 k), for k <= n (BytePS; fact H127). Then the
+// links of all are busy for 2 n (n - 1) / (n^2 + k n - 2 k) times what one model takes.
+double share_of_cpu_machine(int gpu_machines, int cpu_machines);
 
 // All keys in definition order. Together they hold every trainable element exactly once.
 //   split_large  a tensor of at least a million elements is cut into one part for each server, a
 //                smaller one goes to server (tensor number * 9973) mod S (MXNet kvstore; fact 72)
 //   ranges       the concatenated elements are cut into S equal ranges (ps-lite; fact 71)
 //   hash         djb2 of the decimal key number, mod S (BytePS; fact 75); the key number is
-//                tensor number * 65536 + part number
+//                tensor number * 65536 + part number. With unequal shares as BytePS' mixed mode: the
+//                hash mod 101 says whether it is one of the last servers, its own hash which of them
 //   balanced     longest processing time first
 // Cutting by partition_elements comes first for `hash` and `balanced`, after the rule for the
 // others.
@@ -40,8 +64,8 @@ std::vector<Key> make_keys(const TrainingStep& step, const KeyLayout& layout);
 // Elements that each server keeps.
 std::vector<std::int64_t> elements_per_server(const std::vector<Key>& keys, int servers);
 
-// Elements on the fullest server over the mean: 1 = perfectly balanced.
-double imbalance(const std::vector<Key>& keys, int servers);
+// Elements on the fullest server over its share: 1 = perfectly balanced.
+double imbalance(const std::vector<Key>& keys, const KeyLayout& layout);
 
 std::uint64_t djb2(std::string_view text);
 

@@ -1,6 +1,8 @@
 // Routes of parameter-server traffic (see links.hpp).
 #include "strategies/parameter_server/links.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -182,26 +184,48 @@ class Wiring {
 
 }  // namespace
 
+namespace {
+
+int nodes_of(const Machine& machine, int ranks) {
+  return (ranks + machine.gpus_per_node - 1) / machine.gpus_per_node;
+}
+
+}  // namespace
+
+int server_count(const Machine& machine, int ranks, const ParameterServerOptions& options) {
+  return options.placement == ServerPlacement::worker_and_own_hosts
+             ? nodes_of(machine, ranks) + options.own_hosts
+             : options.servers;
+}
+
 std::vector<ServerPlace> server_places(const Machine& machine, int ranks,
                                        const ParameterServerOptions& options) {
   const ServerPlacement placement = options.placement;
-  const int nodes = (ranks + machine.gpus_per_node - 1) / machine.gpus_per_node;
+  const int nodes = nodes_of(machine, ranks);
   const bool own = placement == ServerPlacement::own_hosts;
-  if (own && machine.max_nodes < 2) {
+  const bool both = placement == ServerPlacement::worker_and_own_hosts;
+  if ((own || (both && options.own_hosts > 0)) && machine.max_nodes < 2) {
     throw file_error("", "parameter_server.placement",
-                     "own-hosts needs a network, and the platform is a single node",
+                     enum_name(placement) + " needs a network, and the platform is a single node",
                      "cpu, gpu, worker-host");
   }
-  int available = own ? options.servers : 1;
+  if (both && options.own_hosts > nodes) {
+    throw file_error("", "parameter_server.own_hosts",
+                     fmt::format("{} beside {} node{} with GPUs: more than these have no use",
+                                 options.own_hosts, nodes, nodes == 1 ? "" : "s"),
+                     fmt::format("at most {}", nodes));
+  }
+  const int servers = server_count(machine, ranks, options);
+  int available = own || both ? servers : 1;
   if (placement == ServerPlacement::gpu) available = std::min(ranks, machine.gpus_per_node);
   if (placement == ServerPlacement::worker_host) available = nodes;
-  std::vector<ServerPlace> places(at(std::min(available, options.servers)));
-  for (int server = 0; server < options.servers; ++server) {
+  std::vector<ServerPlace> places(at(std::min(available, servers)));
+  for (int server = 0; server < servers; ++server) {
     ++places[at(server) % places.size()].servers;
   }
   for (int place = 0; place < static_cast<int>(places.size()); ++place) {
     if (own) places[at(place)].node = nodes + place;
-    if (placement == ServerPlacement::worker_host) places[at(place)].node = place;
+    if (both || placement == ServerPlacement::worker_host) places[at(place)].node = place;
     if (placement == ServerPlacement::gpu) places[at(place)].gpu = place;
   }
   return places;
@@ -226,15 +250,15 @@ CopyCost measured_copy(const Machine& machine, const PsRoute& route, double byte
   return route.measured == 1 ? loopback_copy(machine, bytes) : host_host_copy(machine, bytes);
 }
 
-PsLinks server_links(const Job& job, const std::vector<ServerPlace>& places) {
+PsLinks server_links(const Job& job, const std::vector<ServerPlace>& places, bool one_lane) {
   PsLinks result;
   Wiring wiring(job, result);
   for (int rank = 0; rank < job.mesh.gpus(); ++rank) {
     std::vector<PsLinks::Way>& ways = result.ways.emplace_back();
     for (const ServerPlace& place : places) {
       PsRoute push = wiring.route(rank, place, true), pull = wiring.route(rank, place, false);
-      ways.push_back({std::move(push), std::move(pull),
-                      place.servers == 1 || rank / job.machine.gpus_per_node == place.node});
+      const bool near = rank / job.machine.gpus_per_node == place.node;
+      ways.push_back({std::move(push), std::move(pull), one_lane && (place.servers == 1 || near)});
     }
   }
   return result;

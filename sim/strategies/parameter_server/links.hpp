@@ -20,9 +20,12 @@ struct ServerPlace {
 //   gpu          server s on the GPU of rank s mod G, G = ranks of node 0
 //   worker-host  server s on the host of node s mod N
 //   own-hosts    server s on host N + s, which is like those of the nodes and has no ranks
-// Throws ConfigError when there is no network to reach other hosts.
+//   worker-and-own-hosts  server s on host s, of which the last `own_hosts` have no ranks
+// Throws ConfigError when there is no network to reach other hosts, or more of them than help.
 std::vector<ServerPlace> server_places(const Machine& machine, int ranks,
                                        const ParameterServerOptions& options);
+// How many there are; nodes and own_hosts say it for worker-and-own-hosts.
+int server_count(const Machine& machine, int ranks, const ParameterServerOptions& options);
 inline const ServerPlace& place_of(const std::vector<ServerPlace>& places, int server) {
   return places[static_cast<std::size_t>(server) % places.size()];
 }
@@ -44,7 +47,8 @@ struct PsLinks {
   std::vector<PsLink> links;
   std::vector<std::vector<Way>> ways;  // [rank][place]
 };
-PsLinks server_links(const Job& job, const std::vector<ServerPlace>& places);
+// `one_lane`: a worker has one message at a time on its way to a server.
+PsLinks server_links(const Job& job, const std::vector<ServerPlace>& places, bool one_lane = true);
 
 // On CPU hosts with fewer cores than processes: the rank on whose core each server works, the first
 // server without a core of its own on the first rank's, and so on. -1 = a core of its own.

@@ -15,8 +15,9 @@ namespace {
 MemoryPlan worker_memory_plan(const Job& job, const ParameterServerOptions& options) {
   MemoryPlan plan;
   plan.micro_batches = job.accumulation * options.exchange_every;
-  if (options.consistency == Consistency::elastic) {  // workers step by themselves
-    plan.micro_batches = job.accumulation;
+  const bool elastic = options.consistency == Consistency::elastic;
+  if (elastic) plan.micro_batches = job.accumulation;
+  if (elastic || workers_update(options)) {  // workers step by themselves
     plan.optimizer = optimizer_memory(job.optimizer, job.step->precision);
   }
   if (std::holds_alternative<TopK>(options.compression)) {  // what has not been sent yet
@@ -47,7 +48,7 @@ ServerPlan server_memory_plan(const Job& job, const ParameterServerOptions& opti
   }
   plan.element_bytes = parameter_bytes(job.step->precision);
   plan.pushed_bytes = push_element_bytes(options, job.step->precision);
-  if (options.consistency != Consistency::elastic) {
+  if (options.consistency != Consistency::elastic && !workers_update(options)) {
     plan.optimizer = optimizer_memory(of_tensors(job.optimizer, tensors), job.step->precision);
   }
   if (const Weighting by = weighting(options); compensates(by)) {

@@ -1,9 +1,13 @@
 // Divides keys into messages, and prices what a server does with each.
 #include "strategies/parameter_server/messages.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "core/errors.hpp"
 #include "core/index.hpp"
+#include "costs/collective.hpp"
 #include "costs/optimizer.hpp"
 #include "strategies/common/top_k.hpp"
 
@@ -17,7 +21,24 @@ constexpr double index_bytes = 4;
 }  // namespace
 
 bool pushes_overlap(const Job& job, const ParameterServerOptions& options) {
-  return options.overlap && job.gradient_clipping == 0;
+  return options.overlap && (job.gradient_clipping == 0 || workers_update(options));
+}
+
+int push_window(const Job& job, const ParameterServerOptions& options) {
+  const bool one =
+      !travel_by_key(job, options) && server_count(job.machine, job.mesh.gpus(), options) == 1;
+  return one || options.serial ? 0 : options.credit;
+}
+
+int ranks_that_reduce(const Job& job, const ParameterServerOptions& options) {
+  const int ranks = job.mesh.gpus(), of_node = std::min(ranks, job.machine.gpus_per_node);
+  if (!options.local_reduction) return 1;
+  if (ranks % of_node != 0) {
+    throw file_error("", "parameter_server.local_reduction",
+                     fmt::format("{} GPUs leave a node of {} incomplete", ranks, of_node),
+                     fmt::format("a multiple of {} GPUs", of_node));
+  }
+  return of_node;
 }
 
 bool travel_by_key(const Job& job, const ParameterServerOptions& options) {
@@ -64,8 +85,9 @@ namespace {
 
 // Returns the bytes that a server reads and writes to add the gradient to a sum.
 double set_bytes(const ParameterServerOptions& options, Precision precision, PsMessage& message) {
-  const double pulled =
-      options.element_bytes > 0 ? options.element_bytes : parameter_bytes(precision);
+  const double pulled = options.element_bytes > 0 ? options.element_bytes
+                        : workers_update(options) ? gradient_bytes(precision)
+                                                  : parameter_bytes(precision);
   const double dense = message.elements * push_element_bytes(options, precision);
   message.pull_bytes = message.elements * pulled;
   message.push_bytes = dense;
@@ -76,6 +98,25 @@ double set_bytes(const ParameterServerOptions& options, Precision precision, PsM
     return 2 * top->share * dense;
   }
   return 2 * dense;
+}
+
+// Each rank of a node pushes and pulls an equal part of the node's sum, so that a server has the work of
+// one push for all of them. The first of all pushes is not known to be it: each has the mean.
+void reduce_locally(const Job& job, int ranks, double element_bytes, PsMessage& message) {
+  if (ranks == 1) return;
+  const int all = job.mesh.gpus(), nodes = all / ranks;
+  message.push_bytes /= ranks;
+  message.pull_bytes /= ranks;
+  message.keep_seconds = (message.keep_seconds + (nodes - 1) * message.accumulate_seconds) / all;
+  message.accumulate_seconds = message.keep_seconds;
+  const CommGroup node = group_of(job.machine, ranks);
+  const double bytes = message.elements * element_bytes;
+  const auto seconds = [&](Collective collective) {
+    return job.communication_scale *
+           collective_cost(job.machine, node, collective, bytes).seconds();
+  };
+  message.reduce_seconds = seconds(Collective::reduce_scatter);
+  message.gather_seconds = seconds(Collective::all_gather);
 }
 
 }  // namespace
@@ -109,6 +150,9 @@ ServiceProvenance price(const Job& job, const ParameterServerOptions& options,
         std::max(job.costs->stream(message.push_bytes + dense, message.tensors).provenance,
                  job.costs->stream(message.push_bytes + added, message.tensors).provenance);
   }
+  reduce_locally(job, ranks_that_reduce(job, options), push_element_bytes(options, precision),
+                 message);
+  if (workers_update(options)) return provenance;
   if (options.consistency == Consistency::elastic) {
     // Both sets of weights are read, the server's and the answer are written (fact 88).
     message.update_seconds = streaming(4 * dense);

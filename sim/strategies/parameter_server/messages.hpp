@@ -23,6 +23,15 @@ bool travel_by_key(const Job& job, const ParameterServerOptions& options);
 struct ServiceProvenance {
   Provenance sums = Provenance::modelled, update = Provenance::modelled;
 };
+// Messages of a worker that may be pushed at a time; 0 = one to each server, as where one is all there is
+// or a serial server takes them one by one.
+int push_window(const Job& job, const ParameterServerOptions& options);
+// Ranks that push one gradient together: those of a node with local_reduction, else 1. Throws
+// ConfigError where nodes have unequal numbers of them.
+int ranks_that_reduce(const Job& job, const ParameterServerOptions& options);
+inline bool workers_update(const ParameterServerOptions& options) {
+  return options.update == UpdatePlace::workers;
+}
 // Sets place, bytes and seconds of a message.
 ServiceProvenance price(const Job& job, const ParameterServerOptions& options,
                         const std::vector<ServerPlace>& places, PsMessage& message);

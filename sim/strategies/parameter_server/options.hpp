@@ -26,10 +26,16 @@ struct EnumNames<Consistency> {
   static constexpr std::array names{"sync",     "async",   "ssp",
                                     "softsync", "elastic", "modified-async"};
 };
-enum class ServerPlacement { cpu, gpu, worker_host, own_hosts };
+enum class ServerPlacement { cpu, gpu, worker_host, own_hosts, worker_and_own_hosts };
 template <>
 struct EnumNames<ServerPlacement> {
-  static constexpr std::array names{"cpu", "gpu", "worker-host", "own-hosts"};
+  static constexpr std::array names{"cpu", "gpu", "worker-host", "own-hosts",
+                                    "worker-and-own-hosts"};
+};
+enum class UpdatePlace { servers, workers };
+template <>
+struct EnumNames<UpdatePlace> {
+  static constexpr std::array names{"servers", "workers"};
 };
 
 // Which server keeps which key (strategies/parameter_server/keys.hpp says how each rule works).
@@ -138,12 +144,17 @@ struct ParameterServerOptions {
   std::optional<ConsistencySwitch> switches;
   std::optional<PaceController> controller;
   ServerPlacement placement = ServerPlacement::cpu;
+  int own_hosts = 1;                          // worker-and-own-hosts: k of fact H127
+  UpdatePlace update = UpdatePlace::servers;  // workers: servers only sum (fact 77)
+  bool local_reduction = false;               // a node pushes the sum of its GPUs (facts 74, H128)
   KeyRule keys = KeyRule::split_large;
   double partition_bytes =
       0;  // keys are cut into parts of this size; 0 = one key per tensor (facts 72, 75)
   bool overlap = false;       // push each key as soon as its gradient is ready
   bool pull_overlap = false;  // compute each layer as soon as its weights are back
   bool priority = false;      // front layers first (facts 73, 76)
+  int credit =
+      0;  // messages of a worker that are pushed at a time; 0 = one to each server (fact 76)
   PushCompression compression;
   bool serial = false;       // a server handles one message at a time, its transfer included
   double element_bytes = 0;  // bytes per element on the wire; 0 = by precision
@@ -183,6 +194,23 @@ void check_parameter_server(Report report, const ParameterServerOptions& o) {
            o.switches ? "and switch both change the consistency"
                       : "turns synchronous training asynchronous and back",
            o.switches ? "give one of them" : "consistency: sync, without backup_workers");
+  }
+  if (o.update == UpdatePlace::workers || o.local_reduction) {
+    const char* field = o.local_reduction ? "local_reduction" : "update";
+    if (o.consistency != Consistency::sync || o.switches || o.controller) {
+      report(field,
+             o.local_reduction ? "sums what GPUs of a node push, and these do not push together"
+                               : "workers with different weights cannot update with one sum",
+             "consistency: sync, without switch and controller");
+    }
+    if (o.pull_overlap && o.update == UpdatePlace::workers) {
+      report("pull_overlap", "begins forward with what came back, and workers update all first",
+             "update: servers");
+    }
+    if (o.local_reduction && (o.backup_workers > 0 || o.compression.index() != 0)) {
+      report("local_reduction", "lets no GPU push by itself",
+             "leave out backup_workers and push_compression");
+    }
   }
   if (o.switches && (elastic || o.switches->to == o.consistency)) {
     report("switch",
@@ -232,7 +260,18 @@ void describe(Visitor& v, ParameterServerOptions& o) {
           "sync: asynchronous while a worker is slower than the others, or the network slow.");
   v.field("placement", o.placement,
           "Where the servers run: cpu: on the first node's host; gpu: on its GPUs; worker-host: on "
-          "the workers' hosts in turn; own-hosts: each on a host of its own.");
+          "the workers' hosts in turn; own-hosts: each on a host of its own; "
+          "worker-and-own-hosts: one on each node's host and one on each of own_hosts more, with "
+          "the shares of the parameters that make the exchange fastest.");
+  v.field("own_hosts", o.own_hosts,
+          "worker-and-own-hosts: hosts without GPUs that have a server; at most as many as nodes.",
+          {.min = 0, .max = 256});
+  v.field("update", o.update,
+          "Who has the optimizer: servers, or workers, which pull the sum of the gradients "
+          "(BytePS).");
+  v.field("local_reduction", o.local_reduction,
+          "GPUs of a node reduce-scatter what they push and all-gather what they pull, so that the "
+          "node pushes and pulls once; false: each GPU pushes and pulls all.");
   v.field("keys", o.keys, "How parameters are spread over the servers.");
   v.field("partition_size", o.partition_bytes,
           "Keys are cut into parts of this size; 0 B = one key per tensor.",
@@ -244,6 +283,11 @@ void describe(Visitor& v, ParameterServerOptions& o) {
   v.field("priority", o.priority,
           "Messages of the front layers overtake others that wait to be sent; false: first come, "
           "first sent.");
+  v.field(
+      "credit", o.credit,
+      "Messages (partitions) of a worker that may be on their way to servers at a time; 0 = one "
+      "to each server.",
+      {.min = 0, .max = 4096});
   v.field("push_compression", o.compression, "What gradients are pushed as.");
   v.field("serial", o.serial,
           "A server handles one message at a time, its transfer included (blocking send and "

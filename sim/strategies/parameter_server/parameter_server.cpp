@@ -164,19 +164,21 @@ nlohmann::ordered_json ParameterServer::communication(const Job&) const {
 
 Updater ParameterServer::updater(const Job& job) const {
   const bool on_cpu = job.machine.device.architecture == Architecture::cpu;
-  return on_cpu || options_.placement == ServerPlacement::gpu ? Updater::device
-                                                              : Updater::servers_host;
+  const bool on_gpu = options_.placement == ServerPlacement::gpu || workers_update(options_);
+  return on_cpu || on_gpu ? Updater::device : Updater::servers_host;
 }
 
 int ParameterServer::server_hosts() const {
+  const bool both = options_.placement == ServerPlacement::worker_and_own_hosts;
+  if (both) return options_.own_hosts;
   return options_.placement == ServerPlacement::own_hosts ? options_.servers : 0;
 }
 
 int ParameterServer::state_nodes(const Job& job) const {
-  if (server_hosts() > 0) return 0;
+  if (workers_update(options_)) return 1;
   std::set<int> nodes;
   for (const ServerPlace& place : server_places(job.machine, job.mesh.gpus(), options_)) {
-    nodes.insert(place.node);
+    if (place.node * job.machine.gpus_per_node < job.mesh.gpus()) nodes.insert(place.node);
   }
   return static_cast<int>(nodes.size());
 }
@@ -230,7 +232,18 @@ std::vector<IdleOption> ParameterServer::idle_options(const Job& job) const {
                "gradients are of 2 bytes anyway");
   idle.idle_if("switch", o.switches.has_value(), alone, "one worker waits for nobody");
   idle.idle_if("controller", o.controller.has_value(), alone, "one worker waits for nobody");
-  idle.idle_if("keys", o.keys != usual.keys, o.servers == 1, "there is one server");
+  const int servers = server_count(job.machine, job.mesh.gpus(), o);
+  const bool both = o.placement == ServerPlacement::worker_and_own_hosts;
+  idle.idle_if("keys", o.keys != usual.keys, servers == 1, "there is one server");
+  idle.idle_if("servers", o.servers != usual.servers, both, "there is one on each host");
+  idle.idle_if("own_hosts", o.own_hosts != usual.own_hosts, !both,
+               "placement is not worker-and-own-hosts");
+  idle.idle_if("local_reduction", o.local_reduction, alone || job.machine.gpus_per_node == 1,
+               "no node has two GPUs");
+  idle.idle_if("credit", o.credit > 0, push_window(job, o) == 0,
+               o.serial ? "a serial server takes one message at a time"
+                        : "one message is all there is: it needs overlap, pull_overlap, "
+                          "partition_size or servers");
   // Servers on GPUs need memory for what is under way, which both decide.
   idle.idle_if("consistency", o.consistency != usual.consistency,
                alone && !(on_gpu && o.serial) && o.consistency != Consistency::elastic,
@@ -250,7 +263,9 @@ std::vector<std::string> ParameterServer::not_replayed(const Job&) const {
 // Where the servers update. Keys that a rule may cut are refused, whether it cuts these or not.
 std::optional<Diagnostic> ParameterServer::optimizer_misfit(const OptimizerSpec& optimizer,
                                                             const Device& device) const {
-  if (options_.consistency == Consistency::elastic) return std::nullopt;  // workers step
+  if (options_.consistency == Consistency::elastic || workers_update(options_)) {
+    return std::nullopt;  // workers step
+  }
   const bool on_cores = device.architecture == Architecture::cpu;
   if (options_.placement != ServerPlacement::gpu && !on_cores) {
     return without_whole_matrices(optimizer, "parameter_server.placement",

@@ -100,6 +100,10 @@ struct PsRun {
     return at(server) < workers.size() ? core_of_worker(workers[at(server)]) : nullptr;
   }
   const PsMessage& message(int m) const { return system.messages[at(m)]; }
+  // Of equals the first comes first.
+  int priority(const PsParcel& parcel) const {
+    return system.priorities ? message(parcel.message).layer : 0;
+  }
   int ranks(int worker) const { return system.workers[at(worker)].ranks; }
 
   const PsSystem& system;

@@ -39,9 +39,11 @@ struct PsMessage {
   int needed_by = 0;
   double push_bytes = 0;
   double pull_bytes = 0;
-  double keep_seconds = 0;               // server time to take the first gradient of an update
-  double accumulate_seconds = 0;         // to add one more
-  double update_seconds = 0;             // to apply them
+  double keep_seconds = 0;        // server time to take the first gradient of an update
+  double accumulate_seconds = 0;  // to add one more
+  double update_seconds = 0;      // to apply them
+  // Of the ranks of a node among themselves: before each of them pushes its part, and after it is back.
+  double reduce_seconds = 0, gather_seconds = 0;
   std::vector<ParameterPiece> pieces{};  // what it carries
   std::string_view name{};               // for an observer: the layer, or how it is cut
 
@@ -132,6 +134,7 @@ struct PsSystem {
   int batches = 1;            // optimizer batches in a step: what a worker does between pushes
   bool pull_overlap = false;  // forward begins with the layers whose weights are back
   bool priorities = false;    // messages that wait to be sent overtake others
+  int credit = 0;             // pushes of a worker under way at a time; 0 = one to each server
   std::vector<double> links;  // bytes/s, one way
   std::vector<PsRoute> routes;
   std::vector<PsNeighbour> neighbours;

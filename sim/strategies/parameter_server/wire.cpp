@@ -7,7 +7,19 @@
 
 namespace lockstep {
 
-Wire::Wire(PsRun& run, Books& books) : run_(run), books_(books) {
+namespace {
+
+// Pushes of a worker are in one lane, whatever their servers.
+bool has_window(const PsSystem& system, const PsParcel& parcel) {
+  return system.credit > 0 && parcel.direction == Direction::push;
+}
+
+}  // namespace
+
+Wire::Wire(PsRun& run, Books& books)
+    : run_(run), books_(books), local_(run, books, [this](const PsParcel& parcel) {
+        parcel.direction == Direction::push ? leave(parcel, false) : is_back(parcel);
+      }) {
   const PsSystem& system = run.system;
   for (const PsMessage& m : system.messages) {
     if (m.server >= system.servers || m.place >= system.places) {
@@ -24,32 +36,37 @@ Wire::Wire(PsRun& run, Books& books) : run_(run), books_(books) {
 }
 
 void Wire::send(PsParcel parcel, bool first) {
-  const PsMessage& message = run_.message(parcel.message);
-  if (parcel.direction == Direction::push) ++missing_with(parcel);
+  const bool push = parcel.direction == Direction::push;
+  if (push) ++missing_with(parcel);
   if (run_.watch) run_.watch->leaves(parcel);
-  if (run_.system.serial_servers) {
-    first ? inbox(message.server).post_first(parcel) : inbox(message.server).post(parcel);
+  push ? local_.put(parcel) : leave(parcel, first);
+}
+
+void Wire::leave(const PsParcel& parcel, bool first) {
+  const PsSystem& system = run_.system;
+  if (system.serial_servers) {
+    Inbox<PsParcel>& server = inbox(run_.message(parcel.message).server);
+    first ? server.post_first(parcel) : server.post(parcel);
     return;
   }
-  Lane& lane = lane_of(parcel);
-  lane.waiting.push({run_.system.priorities ? message.layer : 0, queued_++, parcel});
-  if (lane.has_courier) return;
-  lane.has_courier = true;
+  ParcelLane& lane = lane_of(parcel);
+  lane.add(run_.priority(parcel), parcel);
+  if (lane.couriers >= (has_window(system, parcel) ? system.credit : 1)) return;
+  ++lane.couriers;
   run_.executor.start("courier", courier(lane));
 }
 
-Program Wire::courier(Lane& lane) {
-  while (!lane.waiting.empty()) {
-    const PsParcel parcel = lane.waiting.top().parcel;
-    lane.waiting.pop();
+Program Wire::courier(ParcelLane& lane) {
+  while (!lane.empty()) {
+    const PsParcel parcel = lane.take();
     co_await carry(parcel);
     if (parcel.direction == Direction::push) {
       inbox(run_.message(parcel.message).server).post(parcel);
     } else {
-      arrive(parcel);
+      local_.put(parcel);
     }
   }
-  lane.has_courier = false;
+  --lane.couriers;
 }
 
 // What the server's processor does of it counts on its core; of a serial server's answer only what
@@ -82,7 +99,7 @@ Program Wire::drain(PsParcel parcel) {
                                run_.ranks(parcel.worker));
   books_.transfer(parcel, -1);
   if (run_.watch) run_.watch->drains(parcel, start, run_.executor.now());
-  arrive(parcel);
+  local_.put(parcel);
 }
 
 const PsWay& Wire::way(const PsParcel& parcel) const {
@@ -102,10 +119,12 @@ PsFlow Wire::flow(const PsParcel& parcel) const {
   return result;
 }
 
-Wire::Lane& Wire::lane_of(const PsParcel& parcel) {
+ParcelLane& Wire::lane_of(const PsParcel& parcel) {
   const PsSystem& system = run_.system;
   const PsMessage& message = run_.message(parcel.message);
-  const int number = way(parcel).one_lane ? message.place : system.places + message.server;
+  const int number = has_window(system, parcel) ? 0
+                     : way(parcel).one_lane     ? message.place
+                                                : system.places + message.server;
   const int back = parcel.direction == Direction::pull ? 1 : 0;
   return lanes_[at(2 * (parcel.worker * (system.places + system.servers) + number) + back)];
 }
@@ -115,7 +134,7 @@ int& Wire::missing_with(const PsParcel& parcel) {
   return returns_[at(parcel.worker)].missing[at(segment)];
 }
 
-void Wire::arrive(const PsParcel& parcel) {
+void Wire::is_back(const PsParcel& parcel) {
   if (--missing_with(parcel) == 0) returned(parcel.worker).ring();
 }
 

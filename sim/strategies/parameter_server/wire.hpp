@@ -5,8 +5,7 @@
 #include <deque>
 #include <vector>
 
-#include "engine/least_first.hpp"
-#include "strategies/parameter_server/books.hpp"
+#include "strategies/parameter_server/local.hpp"
 
 namespace lockstep {
 
@@ -31,40 +30,29 @@ class Wire {
   Bell& returned(int worker) { return returns_[at(worker)].bell; }
 
  private:
-  struct Queued {
-    int priority = 0;
-    std::int64_t number = 0;  // in the order in which they came
-    PsParcel parcel;
-    bool operator<(const Queued& other) const {
-      return priority != other.priority ? priority < other.priority : number < other.number;
-    }
-  };
-  // Messages of one worker that travel one after the other: by priority, then as they came.
-  struct Lane {
-    LeastFirst<Queued> waiting;
-    bool has_courier = false;
-  };
   struct Returns {
     Returns(Executor& executor, std::size_t segments) : bell(executor), missing(segments, 0) {}
     Bell bell;
     std::vector<int> missing;
   };
 
-  Program courier(Lane& lane);
+  Program courier(ParcelLane& lane);
   Program drain(PsParcel parcel);
+  // Pushes leave when the node has reduced them; answers are back when it has gathered them.
+  void leave(const PsParcel& parcel, bool first);
   const PsWay& way(const PsParcel& parcel) const;
   PsFlow flow(const PsParcel& parcel) const;
-  Lane& lane_of(const PsParcel& parcel);
+  ParcelLane& lane_of(const PsParcel& parcel);
   int& missing_with(const PsParcel& parcel);
-  void arrive(const PsParcel& parcel);
+  void is_back(const PsParcel& parcel);
 
   PsRun& run_;
   Books& books_;
   std::vector<RouteId> routes_;
-  std::vector<Lane> lanes_;  // by worker, then places, then servers: there and back
+  std::vector<ParcelLane> lanes_;  // by worker, then places, then servers: there and back
+  LocalStage local_;
   std::deque<Inbox<PsParcel>> inboxes_;
   std::deque<Returns> returns_;  // by worker
-  std::int64_t queued_ = 0;      // messages so far
 };
 
 }  // namespace lockstep

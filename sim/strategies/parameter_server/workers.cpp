@@ -34,6 +34,7 @@ class Segments {
         system_(system),
         overlap_(pushes_overlap(job, options)),
         elastic_(options.consistency == Consistency::elastic),
+        updates_(workers_update(options)),
         layers_(job.step->layers.size()) {
     for (const PsMessage& message : system.messages) {
       LayerMessages& layer = layers_[at(message.layer)];
@@ -58,6 +59,7 @@ class Segments {
     segment.work = append(segment.work, work);
     if (system_.observer) segment.parts.push_back({name, work});
   }
+  void clip();
   void forward(bool first);
   void backward(bool last);
   void gradients_to_messages();
@@ -66,7 +68,7 @@ class Segments {
   const ParameterServerOptions& options_;
   const StepCosts& costs_;
   PsSystem& system_;
-  bool overlap_, elastic_;
+  bool overlap_, elastic_, updates_;
   std::vector<LayerMessages> layers_;
   double elements_ = 0;  // that travel
   int tensors_ = 0;
@@ -79,6 +81,10 @@ void Segments::step() {
     const double weights = elements_ * parameter_bytes(job_.step->precision);
     add(Phase::copies, "move", job_.costs->stream(3 * weights, tensors_));
   }
+  if (updates_) {  // with the sum that came back
+    clip();
+    add(Phase::optimizer, "optimizer", optimizer_work(job_, {elements_, tensors_}));
+  }
   const int micro_batches = system_.batches * job_.accumulation;
   for (int micro = 0; micro < micro_batches; ++micro) {
     batch_ = micro / job_.accumulation;
@@ -86,10 +92,7 @@ void Segments::step() {
     const bool updates = elastic_ && (micro + 1) % job_.accumulation == 0;
     forward(first);
     backward(last);
-    if (job_.gradient_clipping > 0 && (last || updates)) {
-      begin(Phase::copies);
-      add(Phase::copies, "clip_grad_norm_", clipping_work(job_, {elements_, tensors_}));
-    }
+    if (!updates_ && (last || updates)) clip();
     if (!updates) continue;
     add(Phase::optimizer, "optimizer", optimizer_work(job_, {elements_, tensors_}));
   }
@@ -99,6 +102,12 @@ void Segments::step() {
     message.segment = overlap_ ? layer.ready : present();
     message.needed_by = layer.needed;
   }
+}
+
+void Segments::clip() {
+  if (job_.gradient_clipping == 0) return;
+  begin(Phase::copies);
+  add(Phase::copies, "clip_grad_norm_", clipping_work(job_, {elements_, tensors_}));
 }
 
 void Segments::forward(bool first) {

@@ -1,0 +1,164 @@
+// Servers on hosts with and without GPUs (BytePS): does an exchange take what its optimum says?
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <utility>
+
+#include "core/errors.hpp"
+#include "costs/collective.hpp"
+#include "ps_job.hpp"
+#include "strategies/parameter_server/build.hpp"
+
+namespace lockstep::testing::ps_cpu_machines_test {
+namespace {
+
+constexpr double nic = 10e9;
+
+// One GPU a machine, and nothing that takes time but NICs: copies, sums and updates are for nothing.
+Job nics_alone(int gpu_machines) {
+  Job job = toy_job(gpu_machines, 1);
+  job.machine.host.memory_bandwidth = 0;
+  job.machine.pcie.generation = 12;
+  job.machine.fabric.latency_seconds = 0;
+  return job;
+}
+
+ParameterServerOptions byteps(int cpu_machines) {
+  ParameterServerOptions options;
+  options.placement = ServerPlacement::worker_and_own_hosts;
+  options.own_hosts = cpu_machines;
+  options.update = UpdatePlace::workers;
+  options.keys = KeyRule::ranges;
+  return options;
+}
+
+// Time of a step beyond compute and the workers' update, over that of one model on one NIC. Each message
+// is cut into so many parts.
+double exchange(int n, int k, int parts, int credit = 0) {
+  PsJob ps = build_parameter_server(nics_alone(n), byteps(k));
+  ps.system.credit = credit;
+  std::vector<PsMessage> messages;
+  for (int part = 0; part < parts; ++part) {
+    for (PsMessage message : ps.system.messages) {
+      for (double* bytes : {&message.push_bytes, &message.pull_bytes}) *bytes /= parts;
+      messages.push_back(message);
+    }
+  }
+  ps.system.messages = messages;
+  for (PsRoute& route : ps.system.routes) route.latency = 0;
+  const PsTrace trace = run_parameter_server(ps.system);
+  const double step = trace.step_ends[3] - trace.step_ends[2];
+  return (step - ps.system.segments[0].work.busy - 30e-3) / (kModelBytes / nic);
+}
+
+double optimum(double n, double k) {
+  return 2 * n * (n - 1) / (n * n + k * n - 2 * k);
+}
+
+// Fact H127: the NICs of all machines carry equally much, and no more than the optimum, but for
+// parts of elements.
+TEST(CpuMachines, EveryNicCarriesTheSame) {
+  for (const auto& [n, k] : {std::pair{2, 0}, {4, 0}, {4, 1}, {4, 2}, {4, 4}, {7, 5}, {8, 3}}) {
+    const StrategyResult result = ParameterServer(byteps(k)).simulate(nics_alone(n));
+    for (const LinkTraffic& traffic : result.traffic) {
+      if (traffic.link_class != "NIC") continue;
+      EXPECT_NEAR(traffic.bytes / (optimum(n, k) * kModelBytes), 1, 1e-6) << n << " " << k;
+      EXPECT_NEAR(traffic.total_bytes / (2 * (n + k) * traffic.bytes), 1, 1e-6) << n << " " << k;
+    }
+  }
+}
+
+// Pushes of one part and answers of the one before share the NICs evenly: without CPU machines the
+// ring's bound.
+TEST(CpuMachines, NoneIsAsFastAsARing) {
+  for (const int n : {2, 4, 8}) {
+    for (const int parts : {1, 4, 64}) {
+      EXPECT_NEAR(exchange(n, 0, parts) / (2.0 * (n - 1) / n), 1, 1e-9) << n << " " << parts;
+    }
+  }
+}
+
+// As many as machines with GPUs: M / B, and the first part's push or the last one's answer, which nothing
+// runs beside.
+TEST(CpuMachines, AsManyAsGpuMachinesHalveIt) {
+  for (const int n : {2, 4, 8}) {
+    for (const int parts : {1, 4, 64}) {
+      EXPECT_NEAR(exchange(n, n, parts) / (1 + 1.0 / parts), 1, 1e-9) << n << " " << parts;
+    }
+  }
+}
+
+// In between, messages to a CPU machine are longer than others. With one to each server under way at a time
+// these are over first, and two of n = 4 leave what remains to 2 B / 4: 1.6 M / B instead of 1.2.
+TEST(CpuMachines, AWindowComesNearTheOptimum) {
+  EXPECT_NEAR(exchange(4, 2, 64), 1.6 + 1.0 / 64, 1e-9);
+  double last = 2;
+  for (const int parts : {16, 64, 256}) {
+    const double now = exchange(4, 2, parts, 6) / optimum(4, 2);
+    EXPECT_GE(now, 1 - 1e-9);
+    EXPECT_LT(now, last);
+    last = now;
+  }
+  EXPECT_LT(last, 1.03);
+}
+
+// But for the first part's push and the last one's answer, which without CPU machines do not wait.
+RC_GTEST_PROP(CpuMachines, OneMoreIsNeverSlower, ()) {
+  constexpr int parts = 64;
+  const int n = *rc::gen::inRange(2, 7), k = *rc::gen::inRange(0, n);
+  const double fewer = exchange(n, k, parts, n + k);
+  RC_ASSERT(exchange(n, k + 1, parts, n + k + 1) <= fewer + 2.0 / parts);
+}
+
+TEST(CpuMachines, MoreThanGpuMachinesAreRefused) {
+  EXPECT_THROW(ParameterServer(byteps(3)).simulate(nics_alone(2)), ConfigError);
+  EXPECT_NO_THROW(ParameterServer(byteps(1)).simulate(nics_alone(1)));
+}
+
+// Three nodes of eight GPUs and one server: the node's sum travels once.
+TEST(LocalReduction, ANodePushesAndPullsOnce) {
+  Job job = nics_alone(24);
+  job.machine.gpus_per_node = 8;
+  ParameterServerOptions options;
+  options.placement = ServerPlacement::own_hosts;
+  options.update = UpdatePlace::workers;
+  options.local_reduction = true;
+  const StrategyResult result = ParameterServer(options).simulate(job);
+  const CommGroup node = group_of(job.machine, 8);
+  const double local =
+      collective_cost(job.machine, node, Collective::reduce_scatter, kModelBytes).seconds() +
+      collective_cost(job.machine, node, Collective::all_gather, kModelBytes).seconds();
+  const double latency = host_device_copy(job.machine, 1).latency_seconds +
+                         host_host_copy(job.machine, 1).latency_seconds;
+  const double update = 50e6 * 12 / 1e12;
+  EXPECT_NEAR(mean_of(result), 30e-3 + update + local + 2 * (latency + 3 * kModelBytes / nic),
+              1e-9);
+  EXPECT_DOUBLE_EQ(busy_of(result, "NIC"), 3 * kModelBytes);
+  EXPECT_NEAR(total(result.split) / mean_of(result), 1, 1e-9);
+}
+
+// The work of three pushes, not of 24.
+TEST(LocalReduction, AServerSumsOnceForEachNode) {
+  Job job = toy_job(24, 8);
+  job.machine.host.memory_bandwidth = 1e9;
+  ParameterServerOptions options;
+  options.local_reduction = true;
+  const PsMessage message = build_parameter_server(job, options).system.messages.front();
+  const double all = message.keep_seconds + 23 * message.accumulate_seconds;
+  EXPECT_NEAR(all / ((2 + 3 * 2) * kModelBytes / 0.8e9), 1, 1e-9);
+}
+
+// A worker keeps the optimizer's state, and the server on its GPU does not.
+TEST(WorkersUpdate, TheStateIsTheirs) {
+  Job job = toy_job(4);
+  job.optimizer.name = OptimizerKind::adam;
+  ParameterServerOptions options;
+  const double without = ParameterServer(options).memory(job).allocated;
+  options.update = UpdatePlace::workers;
+  EXPECT_GE(ParameterServer(options).memory(job).allocated - without, 2 * kModelBytes);
+  EXPECT_EQ(ParameterServer(options).updater(job), Updater::device);
+  EXPECT_GT(ParameterServer(options).simulate(job).split.optimizer, 0);
+}
+
+}  // namespace
+}  // namespace lockstep::testing::ps_cpu_machines_test
