@@ -77,9 +77,8 @@ TEST_P(ShippedScenario, WrittenAnewAsksTheSame) {
             write_scenario(read_scenario(GetParam())));
 }
 
-// Two steps: the first, and one that has another before it. Asynchronous workers are chaotic: their first updates
-// are the same;
-// statistics over seeds are compared in tests/strategies/ps_executors_test.cpp.
+// Two steps: the first, and one that has another before it. Asynchronous workers are chaotic, but for their first
+// updates; statistics over seeds are compared in tests/strategies/ps_executors_test.cpp.
 TEST_P(ShippedScenario, IsTheSameOnBothEngines) {
   Scenario s = read_scenario(GetParam());
   s.simulation.steps = std::min<std::int64_t>(s.simulation.steps, 2);
