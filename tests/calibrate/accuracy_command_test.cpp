@@ -230,6 +230,11 @@ TEST(Accuracy, DependsOnWhatIsDoneToTheMean) {
       "{ddp: {gradient_element_size: 2 B}}",  // that of bf16-compress
       "{ddp: {comm_hook: sign, first_bucket_size: 4 KiB}}",
       "{ddp: {comm_hook: powersgd, power_sgd_rank: 2}}",
+      "{zero: {offload: {optimizer: host}}}",
+  };
+  const std::vector<std::string> late{
+      "{zero: {offload: {optimizer: host, delayed_update: true}}}",
+      "{fsdp: {offload: {optimizer: host, delayed_update: true}}}",
   };
   Study study("");
   study.scenario.replace(study.scenario.find("gpus: [1, 2]"), 12, "gpus: 2");
@@ -240,13 +245,15 @@ TEST(Accuracy, DependsOnWhatIsDoneToTheMean) {
     entries += fmt::format("  - {}, label: s{}}}\n", entry.substr(0, entry.size() - 1), label++);
   };
   for (const std::string& options : others) enter("{ddp: {" + options + "}}");
-  for (const std::string& entry : known) enter(entry);
+  for (const auto* more : {&known, &late}) {
+    for (const std::string& entry : *more) enter(entry);
+  }
   study.scenario.replace(
       study.scenario.find("strategies:"), std::string::npos,
       entries + "convergence: {data: synthetic, seeds: 1, evaluations: 1, test_samples: 50}\n");
   Command& command = study.run();
   ASSERT_EQ(command.wait(), 0) << command.err();
-  EXPECT_EQ(study.kept(), 1 + others.size());
+  EXPECT_EQ(study.kept(), 1 + others.size() + 1);
   EXPECT_THAT(command.out(), testing::Not(HasSubstr("learnt without")));
 }
 
