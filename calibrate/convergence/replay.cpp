@@ -10,6 +10,7 @@
 #include <deque>
 #include <numbers>
 
+#include "convergence/compression.hpp"
 #include "core/statistics.hpp"
 #include "runs/training_data.hpp"
 #include "torch/initialisation.hpp"
@@ -211,6 +212,8 @@ class Replay {
   void apply(Pushes begin, Pushes end);
   void update(Pushes begin, Pushes end);
   void step_along_gradients(Pushes begin, Pushes end);
+  std::vector<at::Tensor> means(Pushes begin, Pushes end);
+  std::vector<at::Tensor> reduced(Pushes begin, Pushes end);
   void average_parameters(Pushes begin, Pushes end);
   void pull_elastically(Pushes begin, Pushes end);
   at::Tensor weighted(const ScheduledPush& push, std::int64_t number, std::size_t piece);
@@ -259,6 +262,7 @@ class Replay {
   std::vector<std::size_t> handed_out_;
   std::vector<std::int64_t> versions_;
   std::vector<std::int64_t> numbers_;  // of the pushes that are being applied, each of its worker
+  GradientReducer reducer_;            // of workers in step
   std::vector<std::vector<at::Tensor>> mean_squares_;  // of gradients, by message: adaptive lambda
   std::int64_t samples_ = 0;
   double loss_sum_ = 0;
@@ -280,6 +284,8 @@ Replay::Replay(const TrainingStep& step, const UpdateSchedule& schedule, const I
       readers_(messages_.size()),
       handed_out_(messages_.size(), 0),
       versions_(messages_.size(), 0),
+      reducer_(schedule.mean, schedule.workers, static_cast<int>(shared_.parameters().size()),
+               plan.seed),
       mean_squares_(messages_.size()) {
   for (int w = 0; w < schedule.workers; ++w) workers_.emplace_back(step, schedule, data, plan, w);
   result_.losses.resize(workers_.size());
@@ -416,8 +422,22 @@ void Replay::update(Pushes begin, Pushes end) {
 void Replay::step_along_gradients(Pushes begin, Pushes end) {
   const int message = begin->message;
   Optimizer& optimizer = optimizers_[static_cast<std::size_t>(message)];
-  std::vector<at::Tensor> means;
-  for (std::size_t i = 0; i < pieces(message).size(); ++i) {
+  const std::vector<at::Tensor> taken =
+      schedule_.mean.is_plain() ? means(begin, end) : reduced(begin, end);
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    shared_piece(message, i).mutable_grad() = taken[i];
+  }
+  if (plan_.gradient_clipping > 0 && plan_.clipped == Clipped::mean) {
+    clip(taken, plan_.gradient_clipping);
+  }
+  optimizer.set_learning_rate(plan_.optimizer.learning_rate * rate_factor(plan_, epochs()));
+  optimizer.step();
+}
+
+// By piece of the message.
+std::vector<at::Tensor> Replay::means(Pushes begin, Pushes end) {
+  std::vector<at::Tensor> result;
+  for (std::size_t i = 0; i < pieces(begin->message).size(); ++i) {
     at::Tensor sum = weighted(*begin, numbers_.front(), i);
     // Clipping writes into it, and a worker's momentum may be the same tensor.
     if (begin + 1 != end || plan_.gradient_clipping > 0) {
@@ -427,14 +447,22 @@ void Replay::step_along_gradients(Pushes begin, Pushes end) {
       }
       sum.div_(static_cast<double>(end - begin));
     }
-    shared_piece(message, i).mutable_grad() = sum;
-    means.push_back(std::move(sum));
+    result.push_back(std::move(sum));
   }
-  if (plan_.gradient_clipping > 0 && plan_.clipped == Clipped::mean) {
-    clip(means, plan_.gradient_clipping);
+  return result;
+}
+
+// The one message has the parameters for its pieces.
+std::vector<at::Tensor> Replay::reduced(Pushes begin, Pushes end) {
+  std::vector<Tensors> gradients(workers_.size());
+  for (auto push = begin; push != end; ++push) {
+    Tensors& of_worker = gradients[static_cast<std::size_t>(push->worker)];
+    const std::int64_t number = numbers_[static_cast<std::size_t>(push - begin)];
+    for (std::size_t i = 0; i < pieces(push->message).size(); ++i) {
+      of_worker.push_back(weighted(*push, number, i));
+    }
   }
-  optimizer.set_learning_rate(plan_.optimizer.learning_rate * rate_factor(plan_, epochs()));
-  optimizer.step();
+  return reducer_.reduce(gradients, begin->applied);
 }
 
 // The gradient as the update takes it.

@@ -130,10 +130,14 @@ class Study {
       const bool of_its_own = fs::exists(job.simulation.schedule_file);
       // A worker that keeps no step has its own gradient only, ranks in step have the mean.
       clipped_.push_back(of_its_own ? Clipped::pushes : Clipped::mean);
-      schedules_.push_back(of_its_own ? read_schedule(job.simulation.schedule_file)
-                                      : synchronous_schedule(job.mesh.gpus(), job.simulation.steps,
-                                                             outcomes[i].first_step_seconds,
-                                                             mean(outcomes[i].step_seconds)));
+      if (of_its_own) {
+        schedules_.push_back(read_schedule(job.simulation.schedule_file));
+      } else {
+        schedules_.push_back(synchronous_schedule(job.mesh.gpus(), job.simulation.steps,
+                                                  outcomes[i].first_step_seconds,
+                                                  mean(outcomes[i].step_seconds)));
+        points_[i].strategy->describe_updates(job, schedules_.back());
+      }
       files_.push_back(
           without_times(schedules_.back(), folder_.file(fmt::format("schedule{}", i))));
     }

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -11,6 +12,28 @@
 #include "core/output.hpp"
 
 namespace lockstep {
+
+namespace {
+
+nlohmann::json written(const CompressedMean& r) {
+  return {{"element", static_cast<int>(r.element)},
+          {"compression", static_cast<int>(r.compression)},
+          {"fraction", r.fraction},
+          {"rank", r.rank},
+          {"buckets", r.buckets}};
+}
+
+CompressedMean reduction_from(const nlohmann::json& json) {
+  CompressedMean r;
+  r.element = static_cast<GradientElement>(json.at("element").get<int>());
+  r.compression = static_cast<Compression>(json.at("compression").get<int>());
+  r.fraction = json.at("fraction");
+  r.rank = json.at("rank");
+  r.buckets = json.at("buckets").get<std::vector<std::vector<int>>>();
+  return r;
+}
+
+}  // namespace
 
 void write_schedule(const UpdateSchedule& schedule, const std::string& path) {
   nlohmann::json messages = nlohmann::json::array();
@@ -28,6 +51,7 @@ void write_schedule(const UpdateSchedule& schedule, const std::string& path) {
                             {"pushed_as", static_cast<int>(schedule.pushed_as)},
                             {"largest_share", schedule.largest_share},
                             {"average_state", schedule.average_state},
+                            {"mean", written(schedule.mean)},
                             {"messages", std::move(messages)}};
   std::ofstream file(path);
   file << head.dump() << '\n';
@@ -53,6 +77,7 @@ UpdateSchedule read_schedule(const std::string& path) {
   schedule.pushed_as = static_cast<PushedAs>(head.at("pushed_as").get<int>());
   schedule.largest_share = head.at("largest_share");
   schedule.average_state = head.at("average_state");
+  schedule.mean = reduction_from(head.at("mean"));
   for (const nlohmann::json& list : head.at("messages")) {
     std::vector<ParameterPiece>& pieces = schedule.messages.emplace_back();
     for (const nlohmann::json& p : list) pieces.push_back({p.at(0), p.at(1), p.at(2)});
@@ -78,6 +103,12 @@ UpdateSchedule synchronous_schedule(int workers, std::int64_t updates, double fi
     for (int w = 0; w < workers; ++w) schedule.pushes.push_back({time, w, 0, i, i + 1});
   }
   return schedule;
+}
+
+void delay_updates(UpdateSchedule& schedule) {
+  for (ScheduledPush& push : schedule.pushes) {
+    push.read = std::max<std::int64_t>(0, push.applied - 2);
+  }
 }
 
 }  // namespace lockstep

@@ -52,6 +52,36 @@ struct EnumNames<PushedAs> {
   static constexpr std::array names{"whole", "halves", "largest"};
 };
 
+// The elements of gradients that ranks in step send.
+enum class GradientElement { fp32, fp16, bf16 };
+template <>
+struct EnumNames<GradientElement> {
+  static constexpr std::array names{"fp32", "fp16", "bf16"};
+};
+
+// What ranks in step send in place of the elements: DDP's communication hooks (strategies/ddp/options.hpp).
+enum class Compression { none, powersgd, top_k, random_k, sign, qsgd, onebit };
+template <>
+struct EnumNames<Compression> {
+  static constexpr std::array names{"none", "powersgd", "top_k", "random_k",
+                                    "sign", "qsgd",     "onebit"};
+};
+
+// How the gradients of ranks in step become the one that all of them apply.
+struct CompressedMean {
+  // Each gradient is rounded to it. Without a compression they add up in it, too.
+  GradientElement element = GradientElement::fp32;
+  Compression compression = Compression::none;
+  double fraction = 1;  // of a bucket's elements that top_k and random_k send, rounded up
+  int rank = 1;         // of powersgd
+  // Parameters that travel together, where the compression tells; empty: all of them.
+  std::vector<std::vector<int>> buckets;
+
+  bool is_plain() const {
+    return element == GradientElement::fp32 && compression == Compression::none;
+  }
+};
+
 // Elements [first, first + count) of the model's parameter number `parameter`.
 struct ParameterPiece {
   int parameter = 0;
@@ -77,6 +107,7 @@ struct UpdateSchedule {
   PushedAs pushed_as = PushedAs::whole;
   double largest_share = 1;    // of a tensor's elements, rounded up
   bool average_state = false;  // local SGD: the workers' optimizer state becomes its mean, too
+  CompressedMean mean;         // of workers that step together, with one message for everything
   // Contents of each message; empty: one message with everything.
   std::vector<std::vector<ParameterPiece>> messages;
   // In the order in which they were applied; those of one message and version are one update. Every
@@ -93,5 +124,9 @@ UpdateSchedule read_schedule(const std::string& path);
 // `workers` that step together, `updates` times, `seconds` a step after `first_seconds`: DDP, FSDP.
 UpdateSchedule synchronous_schedule(int workers, std::int64_t updates, double first_seconds,
                                     double seconds);
+
+// Each step computes on the parameters before the update that it begins beside: ZeRO-Offload's delayed
+// update (Ren et al. 2021, section 5.2), from the first step on.
+void delay_updates(UpdateSchedule& schedule);
 
 }  // namespace lockstep

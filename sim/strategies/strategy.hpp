@@ -26,6 +26,8 @@
 
 namespace lockstep {
 
+struct UpdateSchedule;  // results/schedule.hpp
+
 // How a job is simulated: nothing in here changes what the job is.
 struct Simulation {
   std::uint64_t seed = 1;
@@ -127,6 +129,9 @@ class Strategy {
   virtual nlohmann::ordered_json communication(const Job& job) const = 0;
   // Options that are not at their defaults and do nothing in this job.
   virtual std::vector<IdleOption> idle_options(const Job& job) const = 0;
+  // Of ranks in step: what becomes of their gradients, and how late they are applied, goes into the
+  // order of their updates.
+  virtual void describe_updates(const Job&, UpdateSchedule&) const {}
   // Options that are given and change what is learnt, and that no replay of the updates carries out.
   virtual std::vector<std::string> not_replayed(const Job&) const { return {}; }
   virtual Updater updater(const Job&) const { return Updater::device; }

@@ -209,6 +209,54 @@ TEST(Accuracy, DependsOnWhatIsDoneToGradients) {
   EXPECT_EQ(study.kept(), 18u);
 }
 
+// Of ranks in step, too: every hook and every option of it is a training of its own, but what sends the
+// same gradients in other messages.
+TEST(Accuracy, DependsOnWhatIsDoneToTheMean) {
+  const std::vector<std::string> others{
+      "comm_hook: fp16-compress",
+      "comm_hook: bf16-compress",
+      "comm_hook: powersgd",
+      "comm_hook: {powersgd: {rank: 2}}",
+      "comm_hook: top-k",
+      "comm_hook: {top-k: {fraction: 5%}}",
+      "comm_hook: {top-k: {fraction: 5%}}, first_bucket_size: 4 KiB",
+      "comm_hook: random-k",
+      "comm_hook: sign",
+      "comm_hook: qsgd",
+      "comm_hook: onebit",
+  };
+  const std::vector<std::string> known{
+      "{ddp: {first_bucket_size: 4 KiB}}",
+      "{ddp: {gradient_element_size: 2 B}}",  // that of bf16-compress
+      "{ddp: {comm_hook: sign, first_bucket_size: 4 KiB}}",
+      "{ddp: {comm_hook: powersgd, power_sgd_rank: 2}}",
+      "{zero: {offload: {optimizer: host}}}",
+  };
+  const std::vector<std::string> late{
+      "{zero: {offload: {optimizer: host, delayed_update: true}}}",
+      "{fsdp: {offload: {optimizer: host, delayed_update: true}}}",
+  };
+  Study study("");
+  study.scenario.replace(study.scenario.find("gpus: [1, 2]"), 12, "gpus: 2");
+  study.scenario.replace(study.scenario.find("samples: 640"), 12, "samples: 320");
+  std::string entries = "strategies:\n  - ddp\n";
+  int label = 0;
+  const auto enter = [&](const std::string& entry) {
+    entries += fmt::format("  - {}, label: s{}}}\n", entry.substr(0, entry.size() - 1), label++);
+  };
+  for (const std::string& options : others) enter("{ddp: {" + options + "}}");
+  for (const auto* more : {&known, &late}) {
+    for (const std::string& entry : *more) enter(entry);
+  }
+  study.scenario.replace(
+      study.scenario.find("strategies:"), std::string::npos,
+      entries + "convergence: {data: synthetic, seeds: 1, evaluations: 1, test_samples: 50}\n");
+  Command& command = study.run();
+  ASSERT_EQ(command.wait(), 0) << command.err();
+  EXPECT_EQ(study.kept(), 1 + others.size() + 1);
+  EXPECT_THAT(command.out(), testing::Not(HasSubstr("learnt without")));
+}
+
 // It is behind the mean and its clipping, whatever a worker of a server does.
 TEST(Accuracy, OfRanksInStepHasTheirOwnOptimizersMomentum) {
   const auto curves = [](const std::string& place) {
@@ -234,14 +282,14 @@ TEST(Accuracy, OfRanksInStepHasTheirOwnOptimizersMomentum) {
 TEST(Accuracy, SaysWhatItIsLearntWithout) {
   Study study;
   study.scenario.replace(study.scenario.find("  - ddp\n  - fsdp\n"), 17,
-                         "  - ddp: {comm_hook: powersgd}\n    precision: amp-fp16\n");
+                         "  - zero: {offload: {optimizer: host, delayed_update: true, fraction: "
+                         "50%}}\n    precision: amp-fp16\n");
   Command& command = study.run();
   ASSERT_EQ(command.wait(), 0) << command.err();
-  const std::string alone = "its accuracy is learnt without amp-fp16, which would change it";
   const std::string two =
-      "its accuracy is learnt without comm_hook, amp-fp16, which would change it";
+      "its accuracy is learnt without offload.delayed_update, amp-fp16, which would change it";
   const json predictions = json::parse(command.out()).at("predictions");
-  EXPECT_THAT(predictions.at(0).at("notes"), testing::Contains(alone));
+  EXPECT_THAT(predictions.at(0).at("notes"), testing::Contains(two));
   EXPECT_THAT(predictions.at(1).at("notes"), testing::Contains(two));
   EXPECT_THAT(predictions.at(2).dump(), testing::Not(HasSubstr("learnt without")));
 }

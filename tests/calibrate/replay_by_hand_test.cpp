@@ -79,6 +79,20 @@ TEST(Replay, AGradientIsOfTheVersionReadEvenWhereTheNextOneIsReadBeforeItIsAppli
   EXPECT_EQ(seen.at(1), hand.loss(0, 1));  // on version 1, though version 2 is there by then
 }
 
+// ZeRO-Offload: the update of a step runs beside the next one.
+TEST(Replay, ADelayedUpdateIsThatOfTheStepBefore) {
+  ByHand hand(1);
+  UpdateSchedule schedule = synchronous_schedule(1, 4, 1, 1);
+  delay_updates(schedule);
+  const auto seen = replay(hand.step, schedule, data(), plain_sgd()).losses.at(0);
+  std::vector<std::vector<at::Tensor>> found;
+  for (int step = 0; step < 4; ++step) {
+    if (step >= 2) hand.subtract(found[static_cast<std::size_t>(step) - 2], 0.1);
+    EXPECT_NEAR(seen.at(static_cast<std::size_t>(step)) / hand.loss(0, step), 1, 1e-6) << step;
+    found.push_back(hand.gradients(0, step));
+  }
+}
+
 TEST(Replay, AWorkerMayPushTwiceToOneUpdate) {
   ByHand hand(1);
   UpdateSchedule schedule;

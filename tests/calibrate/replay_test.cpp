@@ -194,6 +194,44 @@ TEST(Replay, AnElasticCentreThatNobodyPullsStaysWhereItWas) {
   EXPECT_NE(pulled.back().accuracy, curve.back().accuracy);
 }
 
+TEST(Replay, CompressionOfEverythingIsPlainTrainingAndLessIsNot) {
+  const auto trained = [](Compression compression, double fraction) {
+    UpdateSchedule schedule = synchronous_schedule(4, 20, 1, 1);
+    schedule.mean.compression = compression;
+    schedule.mean.fraction = fraction;
+    return losses(schedule, 8);
+  };
+  const auto plain = losses(synchronous_schedule(4, 20, 1, 1), 8);
+  for (const Compression compression : {Compression::top_k, Compression::random_k}) {
+    EXPECT_LT(farthest(trained(compression, 1), plain), 1e-5);
+    const auto some = trained(compression, 0.05);
+    EXPECT_GT(farthest(some, plain), 1e-3);
+    EXPECT_EQ(trained(compression, 0.05), some);
+  }
+  for (const Compression compression : {Compression::qsgd, Compression::powersgd}) {
+    const auto some = trained(compression, 1);
+    EXPECT_GT(farthest(some, plain), 1e-4);
+    EXPECT_EQ(trained(compression, 1), some);
+  }
+}
+
+// One worker: its signs, or its gradient rounded.
+TEST(Replay, AStepFollowsWhatTheHookMakesOfTheGradient) {
+  const auto accuracy = [](const CompressedMean& mean) {
+    UpdateSchedule schedule = synchronous_schedule(1, 20, 1, 1);
+    schedule.mean = mean;
+    return losses(schedule);
+  };
+  CompressedMean halves;
+  halves.element = GradientElement::fp16;
+  const auto plain = accuracy({});
+  EXPECT_LT(farthest(accuracy(halves), plain), 0.05);
+  EXPECT_NE(accuracy(halves), plain);
+  CompressedMean signs;
+  signs.compression = Compression::sign;
+  EXPECT_GT(farthest(accuracy(signs), plain), 0.05);
+}
+
 TEST(Replay, ADivergingRunEndsThereAndSaysSo) {
   LearningPlan with = plan();
   with.optimizer.learning_rate = 1e6;
@@ -232,12 +270,18 @@ TEST(Schedule, IsReadAsItWasWritten) {
   schedule.pushed_as = PushedAs::largest;
   schedule.largest_share = 0.25;
   schedule.average_state = true;
+  schedule.mean = {GradientElement::bf16, Compression::top_k, 0.125, 3, {{1, 0}, {2}}};
   write_schedule(schedule, path);
   const UpdateSchedule again = read_schedule(path);
   EXPECT_EQ(again.workers, 3);
   EXPECT_EQ(again.pushed_as, PushedAs::largest);
   EXPECT_EQ(again.largest_share, 0.25);
   EXPECT_TRUE(again.average_state);
+  EXPECT_EQ(again.mean.element, GradientElement::bf16);
+  EXPECT_EQ(again.mean.compression, Compression::top_k);
+  EXPECT_EQ(again.mean.fraction, 0.125);
+  EXPECT_EQ(again.mean.rank, 3);
+  EXPECT_EQ(again.mean.buckets, schedule.mean.buckets);
   EXPECT_EQ(again.local_steps, 2);
   EXPECT_EQ(again.weighting, Weighting::age);
   ASSERT_EQ(again.pushes.size(), 5u);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "costs/collective.hpp"
+#include "results/schedule.hpp"
 #include "strategies/ddp/buckets.hpp"
 #include "toy_job.hpp"
 
@@ -243,6 +244,34 @@ TEST(Ddp, CompressionHalvesTheBytes) {  // fact 20
 
 // While a bucket travels in half precision, that copy lies beside it; a layer of 40 MB is one, and
 // its 20 MB take segments of 2 MiB.
+TEST(Ddp, SaysWhatTheReplayDoesToGradients) {
+  const Job job = toy_job();
+  const auto described = [](const Job& of, const CommHook& hook, double element_bytes = 0) {
+    DdpOptions options;
+    options.first_bucket_bytes = options.bucket_bytes = 1;
+    options.comm_hook = hook;
+    options.gradient_bytes = element_bytes;
+    UpdateSchedule schedule;
+    make_strategy(options)->describe_updates(of, schedule);
+    return schedule.mean;
+  };
+  EXPECT_TRUE(described(job, PlainHook{}).is_plain());
+  EXPECT_EQ(described(job, PlainHook{}, 2).element, GradientElement::bf16);
+  EXPECT_EQ(described(job, Fp16Hook{}, 2).element, GradientElement::fp16);
+  EXPECT_EQ(described(job, PowerSgdHook{}).rank, 1);
+  const CompressedMean top = described(job, TopKHook{0.25});
+  EXPECT_EQ(top.fraction, 0.25);
+  std::vector<int> parameters;
+  for (const std::vector<int>& bucket : top.buckets) {
+    EXPECT_EQ(bucket.size(), 1u);
+    parameters.push_back(bucket.front());
+  }
+  EXPECT_EQ(parameters, arrival_order(gradient_tensors(*job.step, 4)));
+  const CommHook one_bit = OneBitHook{};
+  EXPECT_EQ(described(job, one_bit).compression, Compression::onebit);
+  EXPECT_TRUE(described(toy_job(4, 10e6, 1), one_bit).is_plain());
+}
+
 TEST(Ddp, CompressionTakesMemory) {  // fact 20
   const Job job = toy_job();
   const auto allocated = [&](const CommHook& hook) {

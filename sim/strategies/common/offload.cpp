@@ -128,6 +128,10 @@ PricedTransfer gradients_to_host(double bytes, JobNetwork& network) {
   return copy;
 }
 
+bool delays_update(const OffloadOptions& offload, const Job& job) {
+  return offload.delayed_update && offload.is_used() && !is_host(job.machine.device);
+}
+
 void add_idle_options(IdleOptions& idle, const OffloadOptions& o, const TensorShare& updated,
                       const Job& job) {
   const OffloadOptions usual;

@@ -43,6 +43,9 @@ double chunk_bytes(double elements, double element_bytes);
 UpdateWork update_with_host(const Job& job, const OffloadOptions& offload, const TensorShare& share,
                             JobNetwork& network);
 
+// Whether the host's update is applied a step late; the device's part, where it has one, is not.
+bool delays_update(const OffloadOptions& offload, const Job& job);
+
 // Options that do nothing where a rank updates `updated`.
 void add_idle_options(IdleOptions& idle, const OffloadOptions& offload, const TensorShare& updated,
                       const Job& job);

@@ -13,7 +13,7 @@ class Ddp final : public StrategyOf<DdpOptions> {
   std::vector<MemoryUse> stage_memory(const Job& job, const MemoryQuery& query = {}) const override;
   nlohmann::ordered_json communication(const Job& job) const override;
   std::vector<IdleOption> idle_options(const Job& job) const override;
-  std::vector<std::string> not_replayed(const Job& job) const override;
+  void describe_updates(const Job& job, UpdateSchedule& schedule) const override;
 };
 
 }  // namespace lockstep

@@ -76,12 +76,4 @@ std::vector<IdleOption> Ddp::idle_options(const Job& job) const {
   return idle.take();
 }
 
-std::vector<std::string> Ddp::not_replayed(const Job& job) const {
-  if (job.mesh.copies() == 1) return {};
-  std::vector<std::string> options;
-  if (!std::holds_alternative<PlainHook>(options_.comm_hook)) options.push_back("comm_hook");
-  if (options_.gradient_bytes == 2) options.push_back("gradient_element_size");
-  return options;
-}
-
 }  // namespace lockstep

@@ -18,6 +18,7 @@ class Fsdp final : public StrategyOf<FsdpOptions> {
   double least_communication_seconds(const Job& job) const override;
   nlohmann::ordered_json communication(const Job& job) const override;
   std::vector<IdleOption> idle_options(const Job& job) const override;
+  void describe_updates(const Job& job, UpdateSchedule& schedule) const override;
   std::vector<std::string> not_replayed(const Job& job) const override;
   Updater updater(const Job& job) const override;
   int state_nodes(const Job& job) const override;

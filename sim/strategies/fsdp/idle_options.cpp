@@ -2,6 +2,7 @@
 // the option; tests/questions/options_test.cpp tries all of them.
 #include <algorithm>
 
+#include "results/schedule.hpp"
 #include "strategies/fsdp/fsdp.hpp"
 
 namespace lockstep {
@@ -67,13 +68,20 @@ std::vector<IdleOption> Fsdp::idle_options(const Job& job) const {
   return idle.take();
 }
 
-std::vector<std::string> Fsdp::not_replayed(const Job&) const {
+void Fsdp::describe_updates(const Job& job, UpdateSchedule& schedule) const {
+  if (options_.offload.fraction >= 1 && delays_update(options_.offload, job)) {
+    delay_updates(schedule);
+  }
+}
+
+std::vector<std::string> Fsdp::not_replayed(const Job& job) const {
   std::vector<std::string> options;
   if (options_.gather_bytes == 2) options.push_back("gather_element_size");
   if (options_.reduce_bytes == 2) options.push_back("reduce_element_size");
   if (options_.zeropp.quantized_weights) options.push_back("zeropp.quantized_weights");
   if (options_.zeropp.quantized_gradients) options.push_back("zeropp.quantized_gradients");
-  if (options_.offload.is_used() && options_.offload.delayed_update) {
+  const OffloadOptions& offload = options_.offload;
+  if (offload.fraction < 1 && delays_update(offload, job)) {
     options.push_back("offload.delayed_update");
   }
   return options;

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "results/schedule.hpp"
 #include "strategies/common/offload.hpp"
 #include "strategies/common/run_steps.hpp"
 #include "strategies/common/stage_memory.hpp"
@@ -235,10 +236,17 @@ std::vector<IdleOption> Zero::idle_options(const Job& job) const {
   return idle.take();
 }
 
-std::vector<std::string> Zero::not_replayed(const Job&) const {
+void Zero::describe_updates(const Job& job, UpdateSchedule& schedule) const {
+  if (options_.offload.fraction >= 1 && delays_update(options_.offload, job)) {
+    delay_updates(schedule);
+  }
+}
+
+std::vector<std::string> Zero::not_replayed(const Job& job) const {
   std::vector<std::string> options;
   if (options_.gradient_bytes == 2) options.push_back("gradient_element_size");
-  if (options_.offload.is_used() && options_.offload.delayed_update) {
+  const OffloadOptions& offload = options_.offload;
+  if (offload.fraction < 1 && delays_update(offload, job)) {
     options.push_back("offload.delayed_update");
   }
   return options;

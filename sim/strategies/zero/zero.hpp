@@ -16,6 +16,7 @@ class Zero final : public StrategyOf<ZeroOptions> {
   nlohmann::ordered_json communication(const Job& job) const override;
   Updater updater(const Job& job) const override;
   std::vector<IdleOption> idle_options(const Job& job) const override;
+  void describe_updates(const Job& job, UpdateSchedule& schedule) const override;
   std::vector<std::string> not_replayed(const Job& job) const override;
   std::optional<Diagnostic> optimizer_misfit(const OptimizerSpec& optimizer,
                                              const Device& device) const override;

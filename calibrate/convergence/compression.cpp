@@ -1,0 +1,288 @@
+// See compression.hpp. A compression gets the flat bucket of each rank and returns the flat bucket that
+// all have afterwards. Kept tensors are what was not sent, for the next step (error feedback).
+#include "convergence/compression.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/random.hpp"
+
+namespace lockstep {
+
+namespace {
+
+// Numbers that follow from what they are for, whatever was drawn before.
+at::Generator generator(std::uint64_t seed, std::uint64_t rank, std::int64_t step,
+                        std::uint64_t place) {
+  const PhiloxWords words =
+      philox4x32_10({static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(step),
+                     static_cast<std::uint32_t>(place), 0x636f6d70},
+                    {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
+  return at::detail::createCPUGenerator(std::uint64_t{words[0]} << 32 | words[1]);
+}
+
+at::Tensor mean_of(const Tensors& flat) {
+  at::Tensor sum = flat.front().clone();
+  for (std::size_t r = 1; r < flat.size(); ++r) sum.add_(flat[r]);
+  return sum.div_(static_cast<double>(flat.size()));
+}
+
+std::int64_t sent_elements(double fraction, const at::Tensor& flat) {
+  const double elements = std::ceil(fraction * static_cast<double>(flat.numel()));
+  return std::clamp<std::int64_t>(static_cast<std::int64_t>(elements), 1, flat.numel());
+}
+
+void add_to(Tensors& kept, const Tensors& flat) {
+  for (std::size_t r = 0; r < flat.size(); ++r) {
+    kept[r] = kept[r].defined() ? kept[r] + flat[r] : flat[r].clone();
+  }
+}
+
+// What a rank sends of its sum leaves what it keeps.
+at::Tensor sent(at::Tensor& kept, const at::Tensor& places) {
+  at::Tensor values = kept.index_select(0, places);
+  kept.index_fill_(0, places, 0);
+  return values;
+}
+
+// Stich et al. 2018, algorithm 1: each rank sends its own largest elements.
+at::Tensor top_k(const Tensors& flat, Tensors& kept, double fraction) {
+  add_to(kept, flat);
+  at::Tensor sum = at::zeros_like(kept.front());
+  for (at::Tensor& of_rank : kept) {
+    const std::int64_t count = sent_elements(fraction, of_rank);
+    const at::Tensor places = std::get<1>(of_rank.abs().topk(count, 0, true, false));
+    sum.index_add_(0, places, sent(of_rank, places));
+  }
+  return sum.div_(static_cast<double>(kept.size()));
+}
+
+// The same with places that all ranks draw alike, so that the values can be added up.
+at::Tensor random_k(const Tensors& flat, Tensors& kept, double fraction, at::Generator drawn) {
+  add_to(kept, flat);
+  const at::Tensor places =
+      at::randperm(kept.front().numel(), drawn).slice(0, 0, sent_elements(fraction, kept.front()));
+  at::Tensor sum = at::zeros_like(kept.front());
+  for (at::Tensor& of_rank : kept) sum.index_add_(0, places, sent(of_rank, places));
+  return sum.div_(static_cast<double>(kept.size()));
+}
+
+// +1 or -1 in each element, as one bit says it.
+at::Tensor signs_of(const at::Tensor& values) {
+  return values.ge(0).to(at::kFloat).mul_(2).sub_(1);
+}
+
+// signSGD decided by the majority (Bernstein et al. 2018): 0 where as many are for as against.
+at::Tensor majority(const Tensors& flat) {
+  at::Tensor votes = at::zeros_like(flat.front());
+  for (const at::Tensor& of_rank : flat) votes.add_(signs_of(of_rank));
+  return votes.sign_();
+}
+
+// Alistarh et al. 2017, section 3.1: a sign and seven bits of |g| over the bucket's 2-norm, rounded up or
+// down at random so that the mean is right.
+at::Tensor quantised(const at::Tensor& flat, at::Generator drawn) {
+  constexpr double levels = 127;
+  const double norm = flat.norm().item<double>();
+  if (norm == 0) return at::zeros_like(flat);
+  at::Tensor level = flat.abs().mul_(levels / norm);
+  level.add_(at::rand(flat.sizes(), drawn, flat.options())).floor_();
+  return level.mul_(flat.sign()).mul_(norm / levels);
+}
+
+// Signs times the size that keeps the 2-norm; the rest is kept.
+at::Tensor one_bit_of(at::Tensor& kept) {
+  const double size = kept.norm().item<double>() / std::sqrt(static_cast<double>(kept.numel()));
+  at::Tensor coded = signs_of(kept).mul_(size);
+  kept = kept - coded;
+  return coded;
+}
+
+// DeepSpeed's compressed_allreduce (runtime/comm/nccl.py): ranks send signs, each adds up a part of the
+// elements, and sends the signs of the mean. Both keep their errors.
+at::Tensor one_bit(const Tensors& flat, Tensors& kept, Tensors& kept_of_sum) {
+  add_to(kept, flat);
+  Tensors coded;
+  for (at::Tensor& of_rank : kept) coded.push_back(one_bit_of(of_rank));
+  const Tensors parts = mean_of(coded).chunk(static_cast<std::int64_t>(kept.size()));
+  kept_of_sum.resize(parts.size());
+  add_to(kept_of_sum, parts);
+  Tensors result;
+  for (at::Tensor& part : kept_of_sum) result.push_back(one_bit_of(part));
+  return at::cat(result);
+}
+
+// Gram-Schmidt over the columns, in place.
+void orthogonalise(at::Tensor& matrix) {
+  for (std::int64_t c = 0; c < matrix.size(1); ++c) {
+    at::Tensor column = matrix.select(1, c);
+    column.div_(column.norm() + 1e-8);
+    if (c + 1 == matrix.size(1)) break;
+    at::Tensor rest = matrix.slice(1, c + 1);
+    rest.sub_(at::outer(column, at::mv(rest.t(), column)));
+  }
+}
+
+// A matrix of each rank becomes P Q' of the mean (Vogels et al. 2019, algorithm 1; powerSGD_hook.py with
+// its defaults, warm_start and use_error_feedback). Q is the one of the step before.
+at::Tensor low_rank(const Tensors& matrices, at::Tensor& q) {
+  const auto ranks = static_cast<double>(matrices.size());
+  orthogonalise(q);
+  at::Tensor p = matrices.front().mm(q);
+  for (std::size_t r = 1; r < matrices.size(); ++r) p.add_(matrices[r].mm(q));
+  orthogonalise(p);
+  q = matrices.front().t().mm(p);
+  for (std::size_t r = 1; r < matrices.size(); ++r) q.add_(matrices[r].t().mm(p));
+  q.div_(ranks);
+  return p.mm(q.t());
+}
+
+// Of a matrix that is worth it: min_compression_rate 2. 0 = it is sent as it is.
+std::int64_t rank_of(const std::vector<std::int64_t>& shape, std::int64_t elements, int most) {
+  if (shape.size() < 2) return 0;
+  const std::int64_t rows = shape.front(), columns = elements / rows;
+  const std::int64_t rank = std::min<std::int64_t>({most, rows, columns});
+  return 2 * rank * (rows + columns) < elements ? rank : 0;
+}
+
+using Shapes = std::vector<std::vector<std::int64_t>>;
+
+// The pieces of a flat bucket, as they lie in it.
+Tensors pieces_of(const at::Tensor& flat, const Shapes& shapes) {
+  Tensors pieces;
+  std::int64_t first = 0;
+  for (const std::vector<std::int64_t>& shape : shapes) {
+    const auto elements =
+        std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+    pieces.push_back(flat.slice(0, first, first + elements).view(shape));
+    first += elements;
+  }
+  return pieces;
+}
+
+// Vectors, and matrices that are not worth it, are sent as they are. PyTorch keeps their distance from
+// the mean, which adds up to nothing over the ranks.
+at::Tensor power_sgd(const Tensors& flat, const Shapes& shapes, Tensors& kept, Tensors& factors,
+                     int most, const at::Generator& drawn) {
+  add_to(kept, flat);
+  at::Tensor result = mean_of(kept);
+  factors.resize(shapes.size());
+  std::vector<Tensors> pieces;  // by rank: what is left in them is kept
+  for (const at::Tensor& of_rank : kept) pieces.push_back(pieces_of(of_rank, shapes));
+  const Tensors results = pieces_of(result, shapes);
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    const std::int64_t rank = rank_of(shapes[i], results[i].numel(), most);
+    if (rank > 0) {
+      Tensors matrices;
+      for (const Tensors& of_rank : pieces) matrices.push_back(of_rank[i].flatten(1));
+      if (!factors[i].defined()) {
+        factors[i] = at::randn({matrices[0].size(1), rank}, drawn, flat.front().options());
+      }
+      results[i].copy_(low_rank(matrices, factors[i]).view(shapes[i]));
+    }
+    for (Tensors& of_rank : pieces) {
+      if (rank > 0) of_rank[i].sub_(results[i]);
+      if (rank == 0) of_rank[i].zero_();
+    }
+  }
+  return result;
+}
+
+// Ranks add up what they cast, and divide the sum (default_hooks.py, fact 20).
+at::Tensor mean_in(at::ScalarType type, const Tensors& flat) {
+  Tensors cast;
+  for (const at::Tensor& of_rank : flat) cast.push_back(of_rank.to(type));
+  return mean_of(cast).to(at::kFloat);
+}
+
+at::ScalarType type_of(GradientElement element) {
+  return element == GradientElement::fp16   ? at::kHalf
+         : element == GradientElement::bf16 ? at::kBFloat16
+                                            : at::kFloat;
+}
+
+}  // namespace
+
+GradientReducer::GradientReducer(const CompressedMean& reduction, int ranks, int parameters,
+                                 std::uint64_t seed)
+    : reduction_(reduction), seed_(seed) {
+  if (reduction_.buckets.empty()) {
+    std::vector<int>& all = reduction_.buckets.emplace_back(static_cast<std::size_t>(parameters));
+    std::iota(all.begin(), all.end(), 0);
+  }
+  for (const std::vector<int>& parameters_of : reduction_.buckets) {
+    Bucket& bucket = buckets_.emplace_back();
+    for (const int p : parameters_of) bucket.parameters.push_back(static_cast<std::size_t>(p));
+    bucket.kept.resize(static_cast<std::size_t>(ranks));
+  }
+}
+
+Tensors GradientReducer::reduce(const std::vector<Tensors>& gradients, std::int64_t step) {
+  const at::NoGradGuard no_gradients;
+  const at::ScalarType type = type_of(reduction_.element);
+  Tensors result(gradients.front().size());
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    Bucket& bucket = buckets_[b];
+    Tensors flat;
+    for (const Tensors& of_rank : gradients) {
+      Tensors pieces;
+      for (const std::size_t p : bucket.parameters) pieces.push_back(of_rank.at(p).flatten());
+      flat.push_back(at::cat(pieces).to(type).to(at::kFloat));
+    }
+    bucket.shapes.clear();
+    for (const std::size_t p : bucket.parameters) {
+      bucket.shapes.push_back(gradients.front()[p].sizes().vec());
+    }
+    const Tensors pieces = pieces_of(reduced(bucket, flat, b, step), bucket.shapes);
+    for (std::size_t i = 0; i < pieces.size(); ++i) result[bucket.parameters[i]] = pieces[i];
+  }
+  return result;
+}
+
+at::Tensor GradientReducer::reduced(Bucket& bucket, const Tensors& flat, std::uint64_t number,
+                                    std::int64_t step) const {
+  switch (reduction_.compression) {
+    case Compression::none:
+      return mean_in(type_of(reduction_.element), flat);
+    case Compression::powersgd:
+      return power_sgd(flat, bucket.shapes, bucket.kept, bucket.factors, reduction_.rank,
+                       generator(seed_, 0, 0, number));
+    case Compression::top_k:
+      return top_k(flat, bucket.kept, reduction_.fraction);
+    case Compression::random_k:
+      return random_k(flat, bucket.kept, reduction_.fraction, generator(seed_, 0, step, number));
+    case Compression::sign:
+      return majority(flat);
+    case Compression::qsgd: {
+      Tensors coded;
+      for (std::size_t r = 0; r < flat.size(); ++r) {
+        coded.push_back(quantised(flat[r], generator(seed_, r, step, number)));
+      }
+      return mean_of(coded);
+    }
+    case Compression::onebit:
+      return one_bit(flat, bucket.kept, bucket.kept_of_sum);
+  }
+  return mean_of(flat);
+}
+
+Tensors GradientReducer::waiting() const {
+  Tensors result;
+  for (const Bucket& bucket : buckets_) {
+    if (!bucket.kept.front().defined()) continue;
+    at::Tensor mean = mean_of(bucket.kept);
+    if (!bucket.kept_of_sum.empty()) mean.add_(at::cat(bucket.kept_of_sum));
+    const Tensors pieces = pieces_of(mean, bucket.shapes);
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      result.resize(std::max(result.size(), bucket.parameters[i] + 1));
+      result[bucket.parameters[i]] = pieces[i];
+    }
+  }
+  return result;
+}
+
+}  // namespace lockstep

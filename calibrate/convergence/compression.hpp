@@ -1,0 +1,46 @@
+// What ranks in step make of their gradients: DDP's communication hooks with real numbers. Includes ATen.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "results/schedule.hpp"
+
+namespace lockstep {
+
+// Tensors of one rank, by parameter.
+using Tensors = std::vector<at::Tensor>;
+
+// Reduces the gradients of `ranks` ranks step after step. Draws depend on seed, rank, step and bucket
+// only.
+class GradientReducer {
+ public:
+  // `parameters`: their number, where the reduction names no buckets.
+  GradientReducer(const CompressedMean& reduction, int ranks, int parameters, std::uint64_t seed);
+
+  // The gradients of each rank -> the one that all of them apply: their mean, or what the compression
+  // makes of it.
+  Tensors reduce(const std::vector<Tensors>& gradients, std::int64_t step);
+
+  // What waits for later steps, by parameter, as it would enter the mean; nothing where nothing is kept.
+  Tensors waiting() const;
+
+ private:
+  struct Bucket {
+    std::vector<std::size_t> parameters;
+    std::vector<std::vector<std::int64_t>> shapes;
+    Tensors kept;         // by rank, flat: what it did not send
+    Tensors kept_of_sum;  // onebit, by rank: of the part that it adds up
+    Tensors factors;  // powersgd, by parameter of the bucket: Q, which the next step begins with
+  };
+  at::Tensor reduced(Bucket& bucket, const Tensors& flat, std::uint64_t number,
+                     std::int64_t step) const;
+
+  CompressedMean reduction_;
+  std::uint64_t seed_;
+  std::vector<Bucket> buckets_;
+};
+
+}  // namespace lockstep
