@@ -215,6 +215,7 @@ class Replay {
   std::vector<at::Tensor> means(Pushes begin, Pushes end);
   std::vector<at::Tensor> reduced(Pushes begin, Pushes end);
   void average_parameters(Pushes begin, Pushes end);
+  void step_towards(at::Tensor shared, const at::Tensor& mean, std::size_t piece);
   void pull_elastically(Pushes begin, Pushes end);
   at::Tensor weighted(const ScheduledPush& push, std::int64_t number, std::size_t piece);
   at::Tensor curvature_of(const at::Tensor& gradient, int message, std::size_t piece);
@@ -264,6 +265,7 @@ class Replay {
   std::vector<std::int64_t> numbers_;  // of the pushes that are being applied, each of its worker
   GradientReducer reducer_;            // of workers in step
   std::vector<std::vector<at::Tensor>> mean_squares_;  // of gradients, by message: adaptive lambda
+  std::vector<at::Tensor> outer_momenta_;              // by piece
   std::int64_t samples_ = 0;
   double loss_sum_ = 0;
   std::int64_t losses_ = 0;
@@ -505,12 +507,15 @@ at::Tensor Replay::curvature_of(const at::Tensor& gradient, int message, std::si
 }
 
 void Replay::average_parameters(Pushes begin, Pushes end) {
+  const bool steps = schedule_.outer_rate > 0;
   for (std::size_t i = 0; i < pieces(begin->message).size(); ++i) {
-    at::Tensor mean = shared_piece(begin->message, i).zero_();
+    at::Tensor shared = shared_piece(begin->message, i);
+    at::Tensor mean = steps ? at::zeros_like(shared) : shared.zero_();
     for (auto push = begin; push != end; ++push) {
       mean.add_(worker_piece(push->worker, push->message, i));
     }
     mean.div_(static_cast<double>(end - begin));
+    if (steps) step_towards(shared, mean, i);
   }
   if (!schedule_.average_state) return;
   const std::vector<at::Tensor> means = worker_of(*begin).local().state();
@@ -524,6 +529,15 @@ void Replay::average_parameters(Pushes begin, Pushes end) {
       worker_of(*push).local().state()[i].copy_(mean);
     }
   }
+}
+
+// torch.optim.SGD with nesterov=True along the distance from the mean.
+void Replay::step_towards(at::Tensor shared, const at::Tensor& mean, std::size_t piece) {
+  const at::Tensor distance = shared - mean;
+  if (outer_momenta_.size() <= piece) outer_momenta_.push_back(at::zeros_like(shared));
+  at::Tensor momentum = outer_momenta_[piece];
+  momentum.mul_(schedule_.outer_momentum).add_(distance);
+  shared.sub_(distance.add(momentum, schedule_.outer_momentum), schedule_.outer_rate);
 }
 
 void Replay::pull_elastically(Pushes begin, Pushes end) {

@@ -51,7 +51,7 @@ void ReplicatedState::construct() {
     tape_.allocate(MemoryKind::parameters, elements_[i] * parameter_bytes_, {names_[i]});
   }
   const auto& replicated = plan_.replicated;
-  tape_.allocate(MemoryKind::buckets, replicated.hook_state_bytes, {"what is sent later"});
+  tape_.allocate(MemoryKind::buckets, replicated.hook_state_bytes, {"kept for the next exchange"});
   const auto& sizes = replicated.bucket_bytes;
   if (sizes.empty() && has_main_gradients()) {
     for (std::size_t i = 0; i < elements_.size(); ++i) {

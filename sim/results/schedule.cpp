@@ -51,6 +51,8 @@ void write_schedule(const UpdateSchedule& schedule, const std::string& path) {
                             {"pushed_as", static_cast<int>(schedule.pushed_as)},
                             {"largest_share", schedule.largest_share},
                             {"average_state", schedule.average_state},
+                            {"outer_rate", schedule.outer_rate},
+                            {"outer_momentum", schedule.outer_momentum},
                             {"mean", written(schedule.mean)},
                             {"messages", std::move(messages)}};
   std::ofstream file(path);
@@ -77,6 +79,8 @@ UpdateSchedule read_schedule(const std::string& path) {
   schedule.pushed_as = static_cast<PushedAs>(head.at("pushed_as").get<int>());
   schedule.largest_share = head.at("largest_share");
   schedule.average_state = head.at("average_state");
+  schedule.outer_rate = head.at("outer_rate");
+  schedule.outer_momentum = head.at("outer_momentum");
   schedule.mean = reduction_from(head.at("mean"));
   for (const nlohmann::json& list : head.at("messages")) {
     std::vector<ParameterPiece>& pieces = schedule.messages.emplace_back();

@@ -105,7 +105,10 @@ struct UpdateSchedule {
   Weighting weighting = Weighting::none;
   double weighting_parameter = 0;  // exponent of `age`, lambda of both `compensated`
   PushedAs pushed_as = PushedAs::whole;
-  double largest_share = 1;    // of a tensor's elements, rounded up
+  double largest_share = 1;  // of a tensor's elements, rounded up
+  // Local SGD: all step from where they last met towards the mean, as SGD with Nesterov's momentum along the
+  // distance (DiLoCo); 0 = they take the mean.
+  double outer_rate = 0, outer_momentum = 0;
   bool average_state = false;  // local SGD: the workers' optimizer state becomes its mean, too
   CompressedMean mean;         // of workers that step together, with one message for everything
   // Contents of each message; empty: one message with everything.

@@ -320,6 +320,45 @@ TEST(Replay, TheStateIsAveragedWithTheParametersOrStaysWithItsWorker) {
   }
 }
 
+// DiLoCo (Douillard et al. 2023, algorithm 1): two workers of one local step, two rounds.
+TEST(Replay, AnOuterStepGoesTowardsTheMeanWithNesterovsMomentum) {
+  constexpr double rate = 0.1, outer = 0.7, momentum = 0.9;
+  ByHand hand(2);
+  std::vector<at::Tensor> shared = hand.values(), velocity;
+  for (const at::Tensor& value : shared) velocity.push_back(at::zeros_like(value));
+  for (int round = 0; round < 2; ++round) {
+    std::vector<at::Tensor> mean;
+    for (const at::Tensor& value : shared) mean.push_back(value.clone());
+    for (int worker = 0; worker < 2; ++worker) {
+      hand.set(shared);
+      const std::vector<at::Tensor> gradients = hand.gradients(worker, round);
+      for (std::size_t i = 0; i < mean.size(); ++i) mean[i].sub_(gradients[i], rate / 2);
+    }
+    for (std::size_t i = 0; i < mean.size(); ++i) {
+      const at::Tensor distance = shared[i] - mean[i];
+      velocity[i] = momentum * velocity[i] + distance;
+      shared[i] = shared[i] - outer * (distance + momentum * velocity[i]);
+    }
+  }
+  hand.set(shared);
+  const double expected = hand.loss(0, 2);
+  UpdateSchedule schedule = synchronous_schedule(2, 3, 1, 1);
+  schedule.exchange = Exchange::parameters;
+  const auto loss = [&] {
+    return replay(hand.step, schedule, data(), plain_sgd(rate)).losses[0].at(2);
+  };
+  EXPECT_GT(std::abs(loss() / expected - 1), 1e-4);
+  schedule.outer_rate = outer;
+  schedule.outer_momentum = momentum;
+  EXPECT_NEAR(loss() / expected, 1, 1e-5);
+  // A step of length one without momentum is the mean.
+  schedule.outer_rate = 1;
+  schedule.outer_momentum = 0;
+  const double whole = loss();
+  schedule.outer_rate = 0;
+  EXPECT_NEAR(whole / loss(), 1, 1e-5);
+}
+
 // EASGD (Zhang et al. 2015, equations 2 and 3), one worker and one step an exchange.
 TEST(Replay, ElasticWorkerAndCentreMoveTowardsEachOther) {
   constexpr double rate = 0.1, pull = 0.3;

@@ -160,13 +160,19 @@ const std::vector<Surroundings> zero_surroundings{
 };
 
 const std::vector<Option> local_sgd_options{
-    {"every", "3"},
+    {"every", "6"},
     {"average_state", "true"},
+    {"outer", "nesterov"},
+    {"outer.nesterov.learning_rate", "{nesterov: {learning_rate: 0.5}}", "", "nesterov", true},
+    {"outer.nesterov.momentum", "{nesterov: {momentum: 0.8}}", "", "nesterov", true},
+    {"fragments", "2"},
+    {"overlap", "1"},
 };
 const std::vector<Surroundings> local_sgd_surroundings{
     {"gpus: 8\n"},
     {"gpus: 1\n"},
     {"gpus: 8\noptimizer: {name: sgd, momentum: 0.9}\n"},
+    {"gpus: 8\n", "outer: nesterov, "},
     {cpu},
 };
 

@@ -67,6 +67,47 @@ TEST(LocalSgd, SendsTheParametersOnceInEachRound) {
   }
 }
 
+LocalSgdOptions diloco(int steps, int fragments = 1, int overlap = 0) {
+  LocalSgdOptions options = every(steps);
+  options.outer = NesterovOuter{};
+  options.fragments = fragments;
+  options.overlap = overlap;
+  return options;
+}
+// The distance from the last meeting, its division, and the outer step.
+constexpr double outer_copies = (3 + 2 + 6) * parameters / 1e12;
+
+// DiLoCo: one exchange in `every` steps; Streaming DiLoCo: as much, in parts.
+TEST(LocalSgd, AnOuterStepCostsItsShareOfTheSteps) {
+  const Job job = toy_job();
+  for (const int h : {1, 4, 50}) {
+    EXPECT_LT(relative(simulate(job, diloco(h)).step,
+                       local + (outer_copies + all_reduce_seconds(job)) / h),
+              near);
+  }
+  const double part = outer_copies / 4 + all_reduce_seconds(job, parameters / 4);
+  EXPECT_LT(relative(simulate(job, diloco(8, 4)).step, local + part / 2), near);
+}
+
+// What a fragment takes on its way is hidden behind the steps that run meanwhile.
+TEST(LocalSgd, AnExchangeHidesBehindTheStepsItOverlaps) {
+  Job job = toy_job();
+  job.simulation.interference = false;
+  const double reduced = all_reduce_seconds(job, parameters / 2) - 70e-6;
+  ASSERT_LT(reduced, local);
+  EXPECT_LT(relative(simulate(job, diloco(8, 2, 1)).step, local + outer_copies / 2 / 4), 1e-3);
+  EXPECT_EQ(simulate(job, diloco(8, 2, 1)).traffic, simulate(job, diloco(8, 2)).traffic);
+}
+
+// The parameters of the last meeting and the outer momentum stay; a fragment's flat tensor is for a moment.
+TEST(LocalSgd, AnOuterOptimizerKeepsTwoCopies) {
+  const Job job = toy_job();
+  const double mean = make_strategy(every(8))->memory(job).allocated;
+  const double outer = make_strategy(diloco(8))->memory(job).allocated;
+  EXPECT_NEAR(outer - mean, 2 * parameters, mib);
+  EXPECT_LT(make_strategy(diloco(8, 8))->memory(job).allocated, outer);
+}
+
 TEST(LocalSgd, OnOneGpuAveragesNothing) {
   const Numbers result = simulate(toy_job(4, 10e6, 1), every(4));
   EXPECT_LT(relative(result.step, local), near);

@@ -2,6 +2,7 @@
 // the optimizer, average_parameters() when its time has come.
 #include "strategies/local_sgd/local_sgd.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/statistics.hpp"
@@ -22,21 +23,29 @@ std::vector<GradientTensor> tensors_of(const Job& job) {
 
 class Averager final : public TrainingHooks {
  public:
-  Averager(TrainingContext& context, int every, double flat_bytes)
+  // `exchanged`: bytes of a fragment.
+  Averager(TrainingContext& context, const LocalSgdOptions& options, double exchanged)
       : context_(context),
         ranks_(context.ranks),
         replica_(context, tensors_of(context.job)),
-        every_(every),
+        every_(options.steps_between_exchanges()),
+        overlap_(options.overlap),
         communicator_(context.stage.communicator("averaging", gradient_ranks(context.job.mesh))) {
     const Job& job = context.job;
     if (job.mesh.copies() == 1) return;
-    const int tensors = static_cast<int>(replica_.tensors.size());
+    const int tensors = std::max(1, static_cast<int>(replica_.tensors.size()) / options.fragments);
     const int kernels = (tensors + tensors_per_kernel - 1) / tensors_per_kernel;
-    flatten_ = job.costs->stream(2 * flat_bytes, kernels);
-    divide_ = job.costs->stream(2 * flat_bytes, 1);
+    flatten_ = job.costs->stream(2 * exchanged, kernels);
+    divide_ = job.costs->stream(2 * exchanged, 1);
     views_ = tensors * view_dispatches * job.costs->stream(1, 1).host;
     all_reduce_ =
-        context.network.collective(gradient_group(job), Collective::all_reduce, flat_bytes);
+        context.network.collective(gradient_group(job), Collective::all_reduce, exchanged);
+    if (!options.steps_along_mean()) return;
+    // The distance from the last meeting is a third operand; the outer step reads distance, momentum and start,
+    // and writes the last two and the parameters.
+    flatten_ = job.costs->stream(3 * exchanged, kernels);
+    outer_step_ = job.costs->stream(6 * exchanged, kernels);
+    views_ = 0;
   }
 
   const UpdateWork& update() const override { return replica_.update; }
@@ -47,11 +56,17 @@ class Averager final : public TrainingHooks {
   bool is_quiet(const MicroBatch& batch) const override { return !batch.first; }
 
   Program after_update(int step) override {
-    if (all_reduce_.seconds <= 0 || step % every_ != 0) co_return;
-    context_.copies(flatten_, "flatten parameters");
-    context_.copies(divide_, "divide parameters");
-    co_await ranks_.host_wait(ranks_.record());  // torch.cuda.synchronize()
-    ranks_.wait(context_.collective(communicator_, all_reduce_, ranks_.record()));
+    if (all_reduce_.seconds <= 0) co_return;
+    if (step % every_ == 0) {
+      context_.copies(flatten_, "flatten parameters");
+      context_.copies(divide_, "divide parameters");
+      if (overlap_ == 0) co_await ranks_.host_wait(ranks_.record());  // torch.cuda.synchronize()
+      travels_ = context_.collective(communicator_, all_reduce_, ranks_.record());
+    }
+    if (step % every_ != overlap_ || !travels_.state()) co_return;
+    ranks_.wait(travels_);
+    travels_ = {};
+    context_.copies(outer_step_, "outer step");
     ranks_.host(views_);  // the parameters become views of the sum: nothing is copied back
   }
 
@@ -59,9 +74,10 @@ class Averager final : public TrainingHooks {
   TrainingContext& context_;
   RankGroup& ranks_;
   const Replica replica_;
-  const int every_;
+  const int every_, overlap_;  // steps between exchanges, and during one
   Communicator& communicator_;
-  QueuedWork flatten_, divide_;
+  Event travels_;
+  QueuedWork flatten_, divide_, outer_step_;
   PricedTransfer all_reduce_;
   double views_ = 0;  // host seconds
 };
@@ -77,6 +93,10 @@ UpdateSchedule schedule_of(const Job& job, const LocalSgdOptions& options,
   schedule.exchange = Exchange::parameters;
   schedule.local_steps = every;
   schedule.average_state = options.average_state;
+  if (const auto* outer = std::get_if<NesterovOuter>(&options.outer)) {
+    schedule.outer_rate = outer->learning_rate;
+    schedule.outer_momentum = outer->momentum;
+  }
   return schedule;
 }
 
@@ -92,9 +112,11 @@ double LocalSgd::flat_bytes(const Job& job) const {
 StrategyResult LocalSgd::simulate(const Job& job) const {
   TrainingWorld world(job, "local_sgd", choose_engine(job, false, 0, false));
   const auto averager = [&](TrainingContext& context) {
-    return std::make_unique<Averager>(context, options_.every, flat_bytes(context.job));
+    return std::make_unique<Averager>(context, options_,
+                                      flat_bytes(context.job) / options_.fragments);
   };
-  StrategyResult result = train(world, averager, job.mesh.copies() > 1 ? options_.every : 1);
+  StrategyResult result =
+      train(world, averager, job.mesh.copies() > 1 ? options_.steps_between_exchanges() : 1);
   if (!job.simulation.schedule_file.empty() && job.mesh.copies() > 1) {
     write_schedule(schedule_of(job, options_, result), job.simulation.schedule_file);
   }
@@ -105,7 +127,9 @@ std::vector<MemoryUse> LocalSgd::stage_memory(const Job& job, const MemoryQuery&
   return replica_memory_of_stages(job, query, [this](const Job& rank) {
     MemoryPlan plan = replica_memory_plan(rank);
     if (rank.mesh.copies() > 1) {
-      plan.replicated.flat_copy_bytes = flat_bytes(rank);
+      plan.replicated.flat_copy_bytes = flat_bytes(rank) / options_.fragments;
+      // The parameters where the ranks last met, and the outer momentum.
+      if (options_.steps_along_mean()) plan.replicated.hook_state_bytes = 2 * flat_bytes(rank);
       plan.communication_bytes = communicator_bytes(rank.machine, gradient_group(rank));
     }
     return plan;
@@ -114,7 +138,7 @@ std::vector<MemoryUse> LocalSgd::stage_memory(const Job& job, const MemoryQuery&
 
 nlohmann::ordered_json LocalSgd::communication(const Job& job) const {
   return {{"every", options_.every},
-          {"averaged_bytes", static_cast<std::int64_t>(flat_bytes(job))}};
+          {"averaged_bytes", static_cast<std::int64_t>(flat_bytes(job) / options_.fragments)}};
 }
 
 std::vector<IdleOption> LocalSgd::idle_options(const Job& job) const {
@@ -123,9 +147,25 @@ std::vector<IdleOption> LocalSgd::idle_options(const Job& job) const {
   const bool stateless = optimizer_state_bytes(job.optimizer, job.step->precision) == 0;
   idle.idle_if("every", options_.every != LocalSgdOptions{}.every, alone,
                "one GPU averages nothing");
+  idle.idle_if("outer", options_.steps_along_mean(), alone, "one GPU averages nothing");
+  if (const auto* outer = std::get_if<NesterovOuter>(&options_.outer)) {
+    const NesterovOuter usual;
+    idle.learnt_if("outer.nesterov.learning_rate", outer->learning_rate != usual.learning_rate,
+                   true);
+    idle.learnt_if("outer.nesterov.momentum", outer->momentum != usual.momentum, true);
+  }
+  idle.idle_if("fragments", options_.fragments != 1, alone, "one GPU averages nothing");
+  idle.idle_if("overlap", options_.overlap != 0, alone, "one GPU averages nothing");
   idle.idle_if("average_state", options_.average_state, alone || stateless,
                alone ? "one GPU averages nothing" : "the optimizer keeps no state");
   return idle.take();
+}
+
+std::vector<std::string> LocalSgd::not_replayed(const Job& job) const {
+  std::vector<std::string> options;
+  if (options_.fragments > 1 && job.mesh.copies() > 1) options.push_back("fragments");
+  if (options_.overlap > 0 && job.mesh.copies() > 1) options.push_back("overlap");
+  return options;
 }
 
 std::unique_ptr<Strategy> make_strategy(const LocalSgdOptions& options) {

@@ -14,6 +14,7 @@ class LocalSgd final : public StrategyOf<LocalSgdOptions> {
   std::vector<MemoryUse> stage_memory(const Job& job, const MemoryQuery& query = {}) const override;
   nlohmann::ordered_json communication(const Job& job) const override;
   std::vector<IdleOption> idle_options(const Job& job) const override;
+  std::vector<std::string> not_replayed(const Job& job) const override;
 
  private:
   // What is averaged, of one rank.

@@ -4,11 +4,31 @@
 
 #include <array>
 #include <memory>
+#include <variant>
 
 #include "core/fields.hpp"
 #include "strategies/options.hpp"
 
 namespace lockstep {
+
+// How all ranks go on from the mean of their parameters.
+struct MeanOuter {};  // with the mean
+struct
+    NesterovOuter {  // DiLoCo (Douillard et al. 2023): from where they last met, a step towards the mean
+  double learning_rate = 0.7, momentum = 0.9;
+};
+using OuterOptimizer = std::variant<MeanOuter, NesterovOuter>;
+template <>
+struct AlternativeNames<OuterOptimizer> {
+  static constexpr std::array names{"mean", "nesterov"};
+};
+template <class Visitor>
+void describe(Visitor&, MeanOuter&) {}
+template <class Visitor>
+void describe(Visitor& v, NesterovOuter& o) {
+  v.field("learning_rate", o.learning_rate, "Of the outer step.", {.min = 1e-6, .max = 100});
+  v.field("momentum", o.momentum, "Of the outer steps.", {.min = 0, .max = 0.9999});
+}
 
 struct LocalSgdOptions {
   static constexpr const char* name = "local_sgd";
@@ -17,6 +37,13 @@ struct LocalSgdOptions {
   static constexpr std::array<StrategyForm, 0> forms{};
   int every = 4;               // PeriodicModelAverager's period (fact 88)
   bool average_state = false;  // PyTorch averages parameters only
+  OuterOptimizer outer;
+  int fragments =
+      1;  // of the parameters, exchanged in turn (Streaming DiLoCo: Douillard et al. 2025)
+  int overlap = 0;  // steps that run while a fragment travels (the same, section 2.3)
+
+  bool steps_along_mean() const { return std::holds_alternative<NesterovOuter>(outer); }
+  int steps_between_exchanges() const { return every / fragments; }
 };
 
 class Strategy;
@@ -27,6 +54,28 @@ void describe(Visitor& v, LocalSgdOptions& o) {
   v.field("every", o.every, "Steps from one averaging to the next.", {.min = 1, .max = 10'000});
   v.field("average_state", o.average_state,
           "Average the optimizer's state, too, not only the parameters.");
+  v.field("outer", o.outer,
+          "How all go on. mean: with the mean of their parameters; nesterov: with a step of an "
+          "outer optimizer "
+          "towards it (DiLoCo).");
+  v.field("fragments", o.fragments,
+          "Parts of the parameters that are exchanged in turn, every / fragments steps apart.",
+          {.min = 1, .max = 10'000});
+  v.field("overlap", o.overlap,
+          "Steps that run while a fragment travels; 0 = the exchange is waited for.",
+          {.min = 0, .max = 10'000});
+  v.check([&](auto report) {
+    if (o.every % o.fragments != 0) {
+      report("fragments", "do not divide `every`", "for example 1");
+      return;
+    }
+    if (o.overlap > 0 && !o.steps_along_mean()) {
+      report("overlap", "would lose the steps made meanwhile", "`outer: nesterov`");
+    }
+    if (o.overlap >= o.steps_between_exchanges() && o.overlap > 0) {
+      report("overlap", "ends after the next exchange begins", "less than every / fragments");
+    }
+  });
 }
 
 }  // namespace lockstep
