@@ -83,8 +83,8 @@ RC_GTEST_PROP(BothExecutors, AgreeOnZero, ()) {
 // Beside one that takes three quarters two thirds of the time, in bursts much shorter than a step, they
 // move at a quarter of the card's rate then and at their own in between.
 TEST(Strategies, WaitForTheBytesThatNeighboursDelay) {
-  const std::vector<StrategyOptions> strategies{DdpOptions{}, FsdpOptions{},
-                                                LocalSgdOptions{.every = 1}, ZeroOptions{}};
+  const std::vector<StrategyOptions> strategies{
+      DdpOptions{}, FsdpOptions{}, LocalSgdOptions{1, false, MeanOuter{}, 1, 0}, ZeroOptions{}};
   for (const StrategyOptions& options : strategies) {
     auto costs = std::make_shared<ToyCosts>();
     costs->forward = costs->backward = {0, 1e-6, 1e-6};

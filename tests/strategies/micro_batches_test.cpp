@@ -139,7 +139,7 @@ TEST(ManyMicroBatches, AreAlikeUnderTheOthers) {
     options.stage = stage;
     expect_the_same(many_micro_batches(), options, "ZeRO");
   }
-  expect_the_same(many_micro_batches(), LocalSgdOptions{.every = 2}, "local SGD");
+  expect_the_same(many_micro_batches(), LocalSgdOptions{2, false, MeanOuter{}, 1, 0}, "local SGD");
   Job job = many_micro_batches();
   job.machine.device.architecture = Architecture::cpu;
   job.machine.host.cores = 8;
