@@ -110,9 +110,9 @@ const std::vector<Option> fsdp_options{
     {"offload.parameters", "{optimizer: host, parameters: host}", "", "{optimizer: host}"},
     {"offload.chunks", "{optimizer: host, parameters: host, chunks: true}", "",
      "{optimizer: host, parameters: host}"},
-    {"zeropp.quantized_weights", "{quantized_weights: true}", "", "{quantized_gradients: true}"},
-    {"zeropp.secondary_shards", "{secondary_shards: true}", "", "{quantized_weights: true}"},
-    {"zeropp.quantized_gradients", "{quantized_gradients: true}", "", "{quantized_weights: true}"},
+    {"zeropp.quantized_weights", "{quantized_weights: true}"},
+    {"zeropp.secondary_shards", "{secondary_shards: true}"},
+    {"zeropp.quantized_gradients", "{quantized_gradients: true}"},
     {"gather_element_size", "4 B", "what fp32 gathers anyway"},
     {"reduce_element_size", "2 B", "what AMP reduces anyway"},
     {"sync_every_micro_batch", "false"},
@@ -400,10 +400,9 @@ struct Told {
 
 const Told& told(const std::string& fields) {
   static std::map<std::string, Told> known;  // many options share their surroundings
-  const auto [entry, fresh] = known.try_emplace(fields);
-  if (!fresh) return entry->second;
+  if (const auto entry = known.find(fields); entry != known.end()) return entry->second;
   ResultRecord record = run_scenario(scenario_of(fields));
-  Told& result = entry->second;
+  Told& result = known[fields];
   const auto take = [&](std::vector<std::string>& remarks) {
     result.remarks.insert(remarks.begin(), remarks.end());
     remarks.clear();
@@ -662,6 +661,7 @@ TEST(Options, EveryFieldIsTried) {
     if (field.starts_with("measured[]") || field.starts_with("anchor[]")) continue;
     // Refused: whole parameters are on every device, and masters are Megatron-LM's.
     if (field == "strategies[].zero.offload.parameters") continue;
+    if (field == "strategies[].zero.offload.chunks") continue;
     if (field == "strategies[].fsdp.offload.keep_master") continue;
     if (field.starts_with("convergence.")) continue;  // tests/calibrate/accuracy_command_test.cpp
     if (field.starts_with("recommend.")) continue;    // tests/sweep/recommend_test.cpp
