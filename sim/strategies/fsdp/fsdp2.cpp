@@ -74,7 +74,8 @@ void Fsdp2Hooks::unshard(int u, bool backward) {
   const bool secondary = backward && unit.nodes.gather.seconds > 0;
   const QueuedWork& before = secondary ? unit.nodes.before_gather : unit.before_gather;
   if (before.busy > 0) shard = context_.run(copy_in_, before, shard);
-  ready(u) = plan_.layout.sharded() ? gathered(unit, backward, shard) : shard;
+  const PricedTransfer& gather = secondary ? unit.nodes.gather : unit.gather;
+  ready(u) = plan_.layout.sharded() ? over_shards(unit, gather, shard) : shard;
 }
 
 // Copies the output into the parameters on the compute stream. Until that is done for the unit
@@ -104,7 +105,14 @@ void Fsdp2Hooks::reduce(int u) {
   StreamId stream = reduce_;
   Event done = context_.run(stream, unit.before_reduce, ranks_.record());
   if (plan_.layout.sharded()) {
-    done = reduced(stream, unit, done);
+    const FsdpNodePlan& nodes = unit.nodes;
+    if (nodes.reduce_between.seconds > 0) {
+      done = over_shards(unit, nodes.reduce_in_node, done);
+      done = context_.run(stream, nodes.summed_in_node, done);
+      done = over_shards(unit, nodes.reduce_between, done);
+    } else {
+      done = over_shards(unit, unit.reduce, done);
+    }
     last_reduce_scatter_ = last_collective_ = done;
     done = ranks_.enqueue(stream, 0, done, false);
     if (plan_.layout.groups.replicas > 1) stream = all_reduce_;

@@ -70,22 +70,16 @@ StreamId FsdpHooks::add_stream(const std::string& name) {
 
 Event FsdpHooks::over_shards(const FsdpUnitPlan& unit, const PricedTransfer& transfer,
                              const Event& after) {
+  const FsdpNodePlan& nodes = unit.nodes;
+  if (&transfer == &nodes.gather || &transfer == &nodes.reduce_in_node) {
+    return context_.collective(in_node_, transfer, after);
+  }
+  if (&transfer == &nodes.reduce_between) {
+    return context_.collective(between_nodes_, transfer, after);
+  }
   if (!unit.expert) return context_.collective(shards_, transfer, after);
   // Ranks that alone hold their experts share them with nobody.
   return transfer.seconds > 0 ? context_.collective(expert_shards_, transfer, after) : after;
-}
-
-Event FsdpHooks::gathered(const FsdpUnitPlan& unit, bool backward, const Event& after) {
-  const bool secondary = backward && unit.nodes.gather.seconds > 0;
-  return secondary ? context_.collective(in_node_, unit.nodes.gather, after)
-                   : over_shards(unit, unit.gather, after);
-}
-
-Event FsdpHooks::reduced(StreamId stream, const FsdpUnitPlan& unit, const Event& after) {
-  if (unit.nodes.reduce_between.seconds <= 0) return over_shards(unit, unit.reduce, after);
-  Event done = context_.collective(in_node_, unit.nodes.reduce_in_node, after);
-  done = context_.run(stream, unit.nodes.summed_in_node, done);
-  return context_.collective(between_nodes_, unit.nodes.reduce_between, done);
 }
 
 Event FsdpHooks::over_replicas(const PricedTransfer& transfer, const Event& after) {

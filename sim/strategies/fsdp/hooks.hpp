@@ -40,13 +40,10 @@ class FsdpHooks : public TrainingHooks {
   Event& ready(int u) { return ready_[static_cast<std::size_t>(u)]; }
   // A stream of casts and copies on the device; with CPU offload its transfers are what takes long.
   StreamId add_stream(const std::string& name);
-  // Over the shards, or over the replicas of each.
+  // Over the shards, with ZeRO++ those of the node or between nodes as the transfer is the plan's; or over the
+  // replicas of each.
   Event over_shards(const FsdpUnitPlan& unit, const PricedTransfer& transfer, const Event& after);
   Event over_replicas(const PricedTransfer& transfer, const Event& after);
-  // ZeRO++: over the shards, or the secondary ones of the node.
-  Event gathered(const FsdpUnitPlan& unit, bool backward, const Event& after);
-  // The reduction over the shards on `stream`, in one collective or, with ZeRO++, within nodes and between.
-  Event reduced(StreamId stream, const FsdpUnitPlan& unit, const Event& after);
   // The kernels after a reduction: division, cast, and addition to what earlier micro-batches left.
   const QueuedWork& after_reduce(const FsdpUnitPlan& unit) const;
 
