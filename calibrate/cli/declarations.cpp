@@ -112,13 +112,20 @@ CLI::App* declare_train(CLI::App& parent, TrainText& text) {
       ->capture_default_str();
   verb.add_flag("--gradient-as-bucket-view", options.gradient_as_bucket_view,
                 "DDP: gradients lie in the buckets");
+  verb.add_option(
+          "--comm-hook", text.comm_hook,
+          "DDP: none, fp16-compress (LibTorch's own), or top-k, which keeps what it does not send")
+      ->capture_default_str();
+  verb.add_option("--hook-fraction", text.hook_fraction, "top-k: share of a bucket that is sent")
+      ->capture_default_str();
   verb.add_flag("--shard-grad-op", text.shard_grad_op, "FSDP: keep parameters after forward");
   verb.add_option("--staleness-bound", options.staleness_bound,
                   "ps-ssp: steps ahead of the slowest")
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
-  verb.add_flag("--replay", text.replay,
-                "Parameter servers on data: learn again in the order of the updates, and compare");
+  verb.add_flag(
+      "--replay", text.replay,
+      "DDP and parameter servers on data: learn again in the order of the updates, and compare");
   verb.add_option("--slow-rank", text.slow_ranks,
                   "RANK:FACTOR: its work takes so many times as long, e.g. 1:1.5")
       ->take_all();

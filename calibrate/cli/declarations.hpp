@@ -37,6 +37,7 @@ struct TrainText {
   TrainOptions options;
   std::string strategy = "ddp", precision = "fp32";
   std::string bucket = "25 MiB", first_bucket = "1 MiB", network = "loopback";
+  std::string comm_hook = "none", hook_fraction = "1%";
   std::vector<std::string> slow_ranks;
   std::string jitter = "0%";
   bool shard_grad_op = false, replay = false, json = false, csv = false;

@@ -25,15 +25,34 @@ namespace lockstep {
 
 namespace {
 
+template <class Enum>
+Enum parse_name(const std::string& option, const std::string& text) {
+  const auto& names = EnumNames<Enum>::names;
+  const auto found = std::find(names.begin(), names.end(), text);
+  if (found == names.end()) {
+    throw file_error("", option, fmt::format("{} is not known", in_quotes(text)),
+                     allowed_hint(text, {names.begin(), names.end()}));
+  }
+  return static_cast<Enum>(found - names.begin());
+}
+
+void parse_hook(const TrainText& text, TrainOptions& options) {
+  options.comm_hook = parse_name<RealHook>("--comm-hook", text.comm_hook);
+  if (options.comm_hook != RealHook::none && options.strategy != RunStrategy::ddp) {
+    throw file_error("", "--comm-hook", "is DDP's", "--strategy ddp");
+  }
+  options.hook_fraction = parse_share("--hook-fraction", text.hook_fraction);
+  if (options.hook_fraction <= 0 || options.hook_fraction > 1) {
+    throw file_error("", "--hook-fraction",
+                     fmt::format("{} is not possible", in_quotes(text.hook_fraction)),
+                     "more than 0%, 100% at most");
+  }
+}
+
 TrainOptions train_options(const TrainText& text) {
   TrainOptions options = text.options;
-  const auto& names = EnumNames<RunStrategy>::names;
-  const auto found = std::find(names.begin(), names.end(), text.strategy);
-  if (found == names.end()) {
-    throw file_error("", "--strategy", fmt::format("{} is not known", in_quotes(text.strategy)),
-                     allowed_hint(text.strategy, {names.begin(), names.end()}));
-  }
-  options.strategy = static_cast<RunStrategy>(found - names.begin());
+  options.strategy = parse_name<RunStrategy>("--strategy", text.strategy);
+  parse_hook(text, options);
   const std::int64_t samples = options.step.samples;
   options.step = text.input.step_options();
   adapt_to_library(options.step);
@@ -76,7 +95,7 @@ void replay_reports(const TrainText& text, const TrainOptions& options) {
   }
   const ReplayedRun replayed = replay_real_run(options, reports);
   std::ofstream(text.result) << fmt::format(
-      "replayed in the order of its updates: every loss within {:.1e} of its size; the server's "
+      "replayed in the order of its updates: every loss within {:.1e} of its size; its "
       "parameters classify {:.2f} % of the test set",
       replayed.loss_difference, 100 * replayed.test_accuracy);
 }
@@ -96,15 +115,20 @@ std::string replay_note(const Arguments& arguments, const RunFolder& folder, int
   return text_of_file(result);
 }
 
-void check_replay(const TrainText& text, const TrainOptions& options) {
+void check_replay(const TrainText& text, const TrainOptions& options, const TrainingStep& step) {
   if (!text.replay) return;
-  if (!has_server(options.strategy)) {
-    throw file_error("", "--replay", "needs a parameter server, whose order of updates it repeats",
-                     "--strategy ps-sync, ps-async or ps-ssp");
+  if (options.strategy == RunStrategy::fsdp) {
+    throw file_error("", "--replay", "repeats the updates of DDP or of a parameter server",
+                     "--strategy ddp, ps-sync, ps-async or ps-ssp");
   }
   if (options.data.empty()) {
     throw file_error("", "--replay", "needs images to learn from",
                      "--data synthetic, fashion-mnist, or a folder");
+  }
+  const double gradients = 4.0 * static_cast<double>(step.parameter_count);
+  if (options.comm_hook == RealHook::top_k && gradients > options.first_bucket_bytes) {
+    throw file_error("", "--replay", "repeats top-k where all gradients are in one bucket",
+                     fmt::format("--first-bucket {:.0f}B", gradients));
   }
 }
 
@@ -126,9 +150,10 @@ int train(const TrainText& text, const Arguments& arguments) {
     replay_reports(text, options);
     return 0;
   }
-  check_replay(text, options);
   // Mistakes about the model and the data are found here, once, and not by every rank.
-  check_data(options, build_step(*load_model(options.model), options.step));
+  const TrainingStep step = build_step(*load_model(options.model), options.step);
+  check_replay(text, options, step);
+  check_data(options, step);
   const int processes = options.ranks + (has_server(options.strategy) ? 1 : 0);
   const double rate = network_rate(text.network);
   // A parameter server runs on the first rank's host.

@@ -23,6 +23,23 @@ double loss_difference(const std::vector<double>& replayed, const RankReport& re
   return most;
 }
 
+UpdateSchedule schedule_of(const TrainOptions& options, const std::vector<RankReport>& reports) {
+  if (has_server(options.strategy)) {
+    UpdateSchedule schedule;
+    schedule.workers = options.ranks;
+    schedule.pushes = reports.back().pushes;
+    return schedule;
+  }
+  UpdateSchedule schedule =
+      synchronous_schedule(options.ranks, options.warm_up + options.steps, 0, 0);
+  if (options.comm_hook == RealHook::fp16) schedule.mean.element = GradientElement::fp16;
+  if (options.comm_hook == RealHook::top_k) {
+    schedule.mean.compression = Compression::top_k;
+    schedule.mean.fraction = options.hook_fraction;
+  }
+  return schedule;
+}
+
 }  // namespace
 
 ReplayedRun replay_real_run(const TrainOptions& options, const std::vector<RankReport>& reports) {
@@ -30,12 +47,11 @@ ReplayedRun replay_real_run(const TrainOptions& options, const std::vector<RankR
   const TrainingStep step = build_step(*load_model(options.model), options.step);
   const auto seed = static_cast<std::uint64_t>(options.seed);
   const ImageSets data = read_data_set(options.data, output_classes(step), seed);
-  UpdateSchedule schedule;
-  schedule.workers = options.ranks;
-  schedule.pushes = reports.back().pushes;
+  const UpdateSchedule schedule = schedule_of(options, reports);
   LearningPlan plan;
   plan.optimizer = options.optimizer;
-  plan.running_statistics = RunningStatistics::untouched;
+  plan.running_statistics =
+      has_server(options.strategy) ? RunningStatistics::untouched : RunningStatistics::first_worker;
   plan.seed = seed;
   plan.evaluations = 1;
   const double samples =

@@ -9,10 +9,11 @@ namespace lockstep {
 
 struct ReplayedRun {
   double loss_difference = 0;  // largest, relative to the real run's loss; of the measured steps
-  double test_accuracy = 0;    // of the server's parameters after the last update
+  double test_accuracy = 0;    // of the shared parameters after the last update
 };
 
-// `reports`: of a real run with a parameter server on data (TrainOptions::data), the server's last.
+// `reports`: of a real run of DDP or with a parameter server on data (TrainOptions::data), the server's
+// last.
 ReplayedRun replay_real_run(const TrainOptions& options, const std::vector<RankReport>& reports);
 
 }  // namespace lockstep

@@ -5,6 +5,7 @@
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
+#include "runs/comm_hooks.hpp"
 #include "runs/strategy.hpp"
 #include "torch/grad_scaler.hpp"
 #include "torch/optimizer.hpp"
@@ -77,6 +78,7 @@ class RealDdp final : public RealStrategy {
     broadcast(parameters_);
     broadcast(context.network.buffers());
     reducer_ = make_reducer(context.options, context.group, parameters_);
+    register_comm_hook(*reducer_, context.options, context.group);
   }
 
   bool train_step(const Batch& batch, RankStep& step) override {

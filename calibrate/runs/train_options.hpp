@@ -20,6 +20,13 @@ struct EnumNames<RunStrategy> {
   static constexpr std::array names{"ddp", "fsdp", "ps-sync", "ps-async", "ps-ssp"};
 };
 
+// In place of the plain all-reduce of a bucket.
+enum class RealHook { none, fp16, top_k };
+template <>
+struct EnumNames<RealHook> {
+  static constexpr std::array names{"none", "fp16-compress", "top-k"};
+};
+
 inline bool has_server(RunStrategy strategy) {
   return strategy != RunStrategy::ddp && strategy != RunStrategy::fsdp;
 }
@@ -42,6 +49,8 @@ struct TrainOptions {
   double bucket_bytes = 25 * 1024.0 * 1024.0;
   double first_bucket_bytes = 1024.0 * 1024.0;
   bool gradient_as_bucket_view = false;
+  RealHook comm_hook = RealHook::none;
+  double hook_fraction = 0.01;  // of a bucket's elements that top-k sends
   // FSDP: every repeated block is a unit, the rest the root's; full_shard frees after forward
   bool reshard_after_forward = true;
   // ps-ssp
