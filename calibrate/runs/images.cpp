@@ -150,13 +150,22 @@ Images synthetic(std::int64_t count, std::uint32_t first, std::int64_t classes,
   Images images;
   images.count = count;
   images.height = images.width = side;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto label = static_cast<std::uint32_t>(i % classes);
-    images.labels.push_back(static_cast<std::uint8_t>(label));
+  std::vector<double> patterns;  // by label and pixel
+  for (std::int64_t label = 0; label < classes; ++label) {
     for (std::uint32_t pixel = 0; pixel < side * side; ++pixel) {
       const std::uint32_t y = pixel / side / block, x = pixel % side / block;
+      patterns.push_back(128 +
+                         contrast * normal_draw({seed, pattern_rank,
+                                                 static_cast<std::uint32_t>(label), y * side + x}));
+    }
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t label = i % classes;
+    const double* pattern = &patterns[static_cast<std::size_t>(label * side * side)];
+    images.labels.push_back(static_cast<std::uint8_t>(label));
+    for (std::uint32_t pixel = 0; pixel < side * side; ++pixel) {
       const double value =
-          128 + contrast * normal_draw({seed, pattern_rank, label, y * side + x}) +
+          pattern[pixel] +
           noise * normal_draw({seed, noise_rank, first + static_cast<std::uint32_t>(i), pixel});
       images.pixels.push_back(static_cast<std::uint8_t>(std::clamp(value, 0.0, 255.0)));
     }
