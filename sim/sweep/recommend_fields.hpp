@@ -61,7 +61,8 @@ void describe(Visitor& v, const Candidate& c) {
 
 template <class Visitor>
 void describe(Visitor& v, const MatrixColumn& m) {
-  v.field("family", m.family, "DDP, compressed DDP, FSDP, sync server, async server, ZeRO or mesh.");
+  v.field("family", m.family,
+          "DDP, compressed DDP, FSDP, sync server, async server, ZeRO or mesh.");
   v.field("fastest", m.fastest, "The fastest candidate of the family that fits.");
   v.field("least_device_bytes", m.least_memory, "The least memory of any.");
   v.field("least_dollars", m.least_dollars, "The lowest price of any; absent = no price.",
