@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -63,9 +64,16 @@ convergence: {data: synthetic, seeds: 2, evaluations: 4, test_samples: 100, targ
   }
 
  private:
+  // Beside the program: every test leaves the temporary folder as it was.
+  struct Common {
+    const std::filesystem::path path =
+        std::filesystem::current_path() / fmt::format("kept-trainings-{}", getpid());
+    Common() { std::filesystem::create_directories(path); }
+    ~Common() { std::filesystem::remove_all(path); }
+  };
   std::string cache() const {
-    static const RunFolder common;  // a training takes a second, most of it LibTorch's start
-    return keeps_ == Keeps::for_itself ? folder.file("cache").string() : common.path().string();
+    static const Common common;  // a training takes a second, most of it LibTorch's start
+    return keeps_ == Keeps::for_itself ? folder.file("cache").string() : common.path.string();
   }
 
   std::string more_;
