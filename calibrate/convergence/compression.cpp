@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "core/random.hpp"
+#include "torch/largest.hpp"
 
 namespace lockstep {
 
@@ -31,18 +32,13 @@ at::Tensor mean_of(const Tensors& flat) {
   return sum.div_(static_cast<double>(flat.size()));
 }
 
-std::int64_t sent_elements(double fraction, const at::Tensor& flat) {
-  const double elements = std::ceil(fraction * static_cast<double>(flat.numel()));
-  return std::clamp<std::int64_t>(static_cast<std::int64_t>(elements), 1, flat.numel());
-}
-
 void add_to(Tensors& kept, const Tensors& flat) {
   for (std::size_t r = 0; r < flat.size(); ++r) {
     kept[r] = kept[r].defined() ? kept[r] + flat[r] : flat[r].clone();
   }
 }
 
-// What a rank sends of its sum leaves what it keeps.
+// The elements that a rank sends leave those that it keeps.
 at::Tensor sent(at::Tensor& kept, const at::Tensor& places) {
   at::Tensor values = kept.index_select(0, places);
   kept.index_fill_(0, places, 0);
@@ -54,8 +50,7 @@ at::Tensor top_k(const Tensors& flat, Tensors& kept, double fraction) {
   add_to(kept, flat);
   at::Tensor sum = at::zeros_like(kept.front());
   for (at::Tensor& of_rank : kept) {
-    const std::int64_t count = sent_elements(fraction, of_rank);
-    const at::Tensor places = std::get<1>(of_rank.abs().topk(count, 0, true, false));
+    const at::Tensor places = largest_places(of_rank, fraction);
     sum.index_add_(0, places, sent(of_rank, places));
   }
   return sum.div_(static_cast<double>(kept.size()));
@@ -64,8 +59,10 @@ at::Tensor top_k(const Tensors& flat, Tensors& kept, double fraction) {
 // The same with places that all ranks draw alike, so that the values can be added up.
 at::Tensor random_k(const Tensors& flat, Tensors& kept, double fraction, at::Generator drawn) {
   add_to(kept, flat);
+  const std::int64_t elements = kept.front().numel();
+  const double count = std::ceil(fraction * static_cast<double>(elements));
   const at::Tensor places =
-      at::randperm(kept.front().numel(), drawn).slice(0, 0, sent_elements(fraction, kept.front()));
+      at::randperm(elements, drawn).slice(0, 0, static_cast<std::int64_t>(count));
   at::Tensor sum = at::zeros_like(kept.front());
   for (at::Tensor& of_rank : kept) sum.index_add_(0, places, sent(of_rank, places));
   return sum.div_(static_cast<double>(kept.size()));
@@ -141,7 +138,7 @@ at::Tensor low_rank(const Tensors& matrices, at::Tensor& q) {
   return p.mm(q.t());
 }
 
-// Of a matrix that is worth it: min_compression_rate 2. 0 = it is sent as it is.
+// The rank of a matrix that is worth compressing (min_compression_rate 2); 0 = it is sent as it is.
 std::int64_t rank_of(const std::vector<std::int64_t>& shape, std::int64_t elements, int most) {
   if (shape.size() < 2) return 0;
   const std::int64_t rows = shape.front(), columns = elements / rows;

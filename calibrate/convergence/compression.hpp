@@ -1,4 +1,4 @@
-// What ranks in step make of their gradients: DDP's communication hooks with real numbers. Includes ATen.
+// DDP's communication hooks with real numbers: the one gradient that ranks in step make of theirs. Includes ATen.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,7 +24,7 @@ class GradientReducer {
   // makes of it.
   Tensors reduce(const std::vector<Tensors>& gradients, std::int64_t step);
 
-  // What waits for later steps, by parameter, as it would enter the mean; nothing where nothing is kept.
+  // Kept errors by parameter, as they would enter the mean; empty where nothing is kept.
   Tensors waiting() const;
 
  private:

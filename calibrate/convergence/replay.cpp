@@ -11,6 +11,7 @@
 #include <numbers>
 
 #include "convergence/compression.hpp"
+#include "convergence/replay_worker.hpp"
 #include "core/statistics.hpp"
 #include "runs/training_data.hpp"
 #include "torch/initialisation.hpp"
@@ -22,11 +23,6 @@ namespace {
 
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-at::Tensor piece_of(const at::Tensor& whole, const ParameterPiece& piece) {
-  if (piece.count == whole.numel()) return whole;
-  return whole.view({-1}).slice(0, piece.first, piece.first + piece.count);
 }
 
 std::vector<std::vector<ParameterPiece>> messages_of(const UpdateSchedule& schedule,
@@ -44,161 +40,6 @@ OptimizerSpec without_momentum(OptimizerSpec spec) {
   return spec;
 }
 
-// torch.nn.utils.clip_grad_norm_.
-void clip(const std::vector<at::Tensor>& gradients, double largest) {
-  double squares = 0;
-  for (const at::Tensor& gradient : gradients) {
-    const double norm = gradient.norm().item<double>();
-    squares += norm * norm;
-  }
-  const double factor = largest / (std::sqrt(squares) + 1e-6);
-  if (factor >= 1) return;
-  for (const at::Tensor& gradient : gradients) gradient.mul_(factor);
-}
-
-// A worker's gradients as it pushes them.
-struct Pushed {
-  std::vector<at::Tensor> gradients;  // by parameter
-  std::vector<at::Tensor> read;       // what they were computed on, where that is asked for
-  int open = 0;                       // messages that no update has taken yet
-};
-
-class Worker {
- public:
-  Worker(const TrainingStep& step, const UpdateSchedule& schedule, const ImageSets& data,
-         const LearningPlan& plan, int number)
-      : plan_(plan),
-        schedule_(schedule),
-        number_(static_cast<std::size_t>(number)),
-        network_(step, at::kCPU, plan.seed),
-        order_(data.train.count, schedule.workers, number, plan.accumulation * step.samples,
-               plan.seed),
-        local_(plan.optimizer, network_),
-        taken_(static_cast<std::size_t>(schedule.message_count()), 0),
-        given_(taken_.size(), 0),
-        waiting_(taken_.size()) {}
-
-  std::size_t number() const { return number_; }
-  RealNetwork& network() { return network_; }
-  Optimizer& local() { return local_; }
-  bool has_computed(std::int64_t push) const { return push < computed_; }
-  // Numbers of the next push of a message, from 0, and of the next version of it that is read.
-  std::int64_t next_push(int message) { return taken_[at(message)]++; }
-  std::int64_t next_read(int message) { return given_[at(message)]++; }
-  // Versions that it reads before it has computed on those of its push before.
-  std::deque<std::vector<at::Tensor>>& waiting(int message) { return waiting_[at(message)]; }
-
-  // The gradients of the next batch stay in the network, added to what is there; returns the loss.
-  double gradients(const ImageBatches& batches, const Images& images);
-  void clip_gradients();
-  void drop_gradients() { network_.drop_gradients(); }
-  void push(const std::vector<std::vector<ParameterPiece>>& messages);
-  void count_computed() { ++computed_; }
-
-  // Of a push whose messages are not all applied yet.
-  const Pushed& pushed(std::int64_t number) const { return pushed_[place(number)]; }
-  void message_applied(std::int64_t number);
-
- private:
-  static std::size_t at(int index) { return static_cast<std::size_t>(index); }
-  std::size_t place(std::int64_t number) const {
-    return pushed_.size() - static_cast<std::size_t>(computed_ - number);
-  }
-  void keep_largest(std::vector<at::Tensor>& gradients,
-                    const std::vector<std::vector<ParameterPiece>>& messages);
-
-  const LearningPlan& plan_;
-  const UpdateSchedule& schedule_;
-  std::size_t number_;
-  RealNetwork network_;
-  ShardOrder order_;
-  Optimizer local_;                                           // of local SGD
-  std::vector<std::int64_t> taken_, given_;                   // by message
-  std::vector<std::deque<std::vector<at::Tensor>>> waiting_;  // by message
-  std::vector<at::Tensor> velocity_;                          // momentum at the workers
-  std::vector<at::Tensor> left_;                              // of what was not pushed
-  std::deque<Pushed> pushed_;                                 // the latest ones computed
-  std::int64_t computed_ = 0, batch_ = 0;
-};
-
-double Worker::gradients(const ImageBatches& batches, const Images& images) {
-  const std::vector<std::int64_t> indices = order_.indices(batch_++);
-  if (plan_.accumulation == 1) {
-    at::Tensor loss = network_.forward(batches.make(images, indices));
-    loss.backward();
-    return loss.item<double>();
-  }
-  double sum = 0;
-  const std::int64_t samples = network_.step().samples;
-  for (int micro = 0; micro < plan_.accumulation; ++micro) {
-    const auto first = indices.begin() + micro * samples;
-    at::Tensor loss = network_.forward(batches.make(images, {first, first + samples}));
-    loss.div(plan_.accumulation).backward();
-    sum += loss.item<double>();
-  }
-  return sum / plan_.accumulation;
-}
-
-void Worker::clip_gradients() {
-  std::vector<at::Tensor> all;
-  for (const NetworkParameter& parameter : network_.parameters()) {
-    if (parameter.tensor.grad().defined()) all.push_back(parameter.tensor.grad());
-  }
-  const at::NoGradGuard no_gradients;
-  clip(all, plan_.gradient_clipping);
-}
-
-// As they leave the worker: momentum of its own, then compression.
-void Worker::push(const std::vector<std::vector<ParameterPiece>>& messages) {
-  const at::NoGradGuard no_gradients;
-  Pushed& made = pushed_.emplace_back();
-  made.open = static_cast<int>(messages.size());
-  const bool momentum = plan_.momentum_at == MomentumPlace::worker && plan_.optimizer.momentum > 0;
-  for (std::size_t i = 0; i < network_.parameters().size(); ++i) {
-    const at::Tensor& parameter = network_.parameters()[i].tensor;
-    at::Tensor gradient = parameter.grad();
-    if (momentum && gradient.defined()) {
-      if (velocity_.size() <= i) velocity_.resize(i + 1);
-      if (!velocity_[i].defined()) velocity_[i] = at::zeros_like(gradient);
-      // A tensor of its own: an earlier one may still be on its way.
-      gradient = velocity_[i] = velocity_[i].mul(plan_.optimizer.momentum).add_(gradient);
-    }
-    if (schedule_.pushed_as == PushedAs::halves && gradient.defined()) {
-      gradient = gradient.to(at::kHalf).to(at::kFloat);
-    }
-    made.gradients.push_back(gradient);
-    if (compensates(schedule_.weighting)) made.read.push_back(parameter.detach().clone());
-  }
-  if (schedule_.pushed_as == PushedAs::largest) keep_largest(made.gradients, messages);
-}
-
-void Worker::keep_largest(std::vector<at::Tensor>& gradients,
-                          const std::vector<std::vector<ParameterPiece>>& messages) {
-  left_.resize(gradients.size());
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    if (!gradients[i].defined()) continue;
-    left_[i] = left_[i].defined() ? left_[i].add_(gradients[i]) : gradients[i].clone();
-    gradients[i] = at::zeros_like(gradients[i]);
-  }
-  for (const auto& message : messages) {
-    for (const ParameterPiece& piece : message) {
-      at::Tensor& gradient = gradients[at(piece.parameter)];
-      if (!gradient.defined()) continue;
-      at::Tensor kept = piece_of(left_[at(piece.parameter)], piece).view({-1});
-      const auto count = static_cast<std::int64_t>(
-          std::ceil(schedule_.largest_share * static_cast<double>(piece.count)));
-      const at::Tensor places = std::get<1>(kept.abs().topk(count, 0, true, false));
-      piece_of(gradient, piece).view({-1}).index_copy_(0, places, kept.index_select(0, places));
-      kept.index_fill_(0, places, 0);
-    }
-  }
-}
-
-void Worker::message_applied(std::int64_t number) {
-  --pushed_[place(number)].open;
-  while (!pushed_.empty() && pushed_.front().open == 0) pushed_.pop_front();
-}
-
 class Replay {
  public:
   Replay(const TrainingStep& step, const UpdateSchedule& schedule, const ImageSets& data,
@@ -207,8 +48,8 @@ class Replay {
 
  private:
   using Pushes = std::vector<ScheduledPush>::const_iterator;
-  void compute(Worker& worker);
-  void load(Worker& worker, int message, const std::vector<at::Tensor>& version);
+  void compute(ReplayWorker& worker);
+  void load(ReplayWorker& worker, int message, const std::vector<at::Tensor>& version);
   void apply(Pushes begin, Pushes end);
   void update(Pushes begin, Pushes end);
   void step_along_gradients(Pushes begin, Pushes end);
@@ -231,7 +72,7 @@ class Replay {
   at::Tensor shared_piece(int message, std::size_t i) const {
     return shared_pieces_[static_cast<std::size_t>(message)][i];
   }
-  Worker& worker_of(const ScheduledPush& push) {
+  ReplayWorker& worker_of(const ScheduledPush& push) {
     return workers_[static_cast<std::size_t>(push.worker)];
   }
   at::Tensor& parameter(RealNetwork& network, const ParameterPiece& piece) const {
@@ -250,7 +91,7 @@ class Replay {
   const std::function<void(double)>& progress_;
   const ImageBatches batches_;
   RealNetwork shared_;
-  std::deque<Worker> workers_;
+  std::deque<ReplayWorker> workers_;
   std::vector<std::vector<ParameterPiece>> messages_;
   std::vector<std::vector<at::Tensor>> shared_pieces_;  // by message
   std::deque<Optimizer> optimizers_;                    // by message
@@ -293,7 +134,7 @@ Replay::Replay(const TrainingStep& step, const UpdateSchedule& schedule, const I
   result_.losses.resize(workers_.size());
   if (plan.initialisation == Initialisation::kaiming) {
     initialise_kaiming(shared_, plan.seed);
-    for (Worker& worker : workers_) initialise_kaiming(worker.network(), plan.seed);
+    for (ReplayWorker& worker : workers_) initialise_kaiming(worker.network(), plan.seed);
   }
   const bool at_workers = plan.momentum_at == MomentumPlace::worker;
   const OptimizerSpec optimizer =
@@ -354,7 +195,7 @@ ReplayResult Replay::run() {
 }
 
 // The worker's next push: its batches, along each of which it steps, or whose gradients add up.
-void Replay::compute(Worker& worker) {
+void Replay::compute(ReplayWorker& worker) {
   const bool pushes_gradients = schedule_.exchange == Exchange::gradients;
   const bool clips = plan_.gradient_clipping > 0 && plan_.clipped == Clipped::pushes;
   for (int i = 0; i < schedule_.local_steps; ++i) {
@@ -383,7 +224,7 @@ void Replay::compute(Worker& worker) {
   }
 }
 
-void Replay::load(Worker& worker, int message, const std::vector<at::Tensor>& version) {
+void Replay::load(ReplayWorker& worker, int message, const std::vector<at::Tensor>& version) {
   const at::NoGradGuard no_gradients;
   for (std::size_t i = 0; i < version.size(); ++i) {
     worker_piece(static_cast<int>(worker.number()), message, i).copy_(version[i]);
@@ -393,7 +234,7 @@ void Replay::load(Worker& worker, int message, const std::vector<at::Tensor>& ve
 void Replay::apply(Pushes begin, Pushes end) {
   numbers_.clear();
   for (auto push = begin; push != end; ++push) {
-    Worker& worker = worker_of(*push);
+    ReplayWorker& worker = worker_of(*push);
     numbers_.push_back(worker.next_push(push->message));
     if (!worker.has_computed(numbers_.back())) compute(worker);
   }
@@ -560,7 +401,7 @@ void Replay::hand_out(int message) {
   std::vector<at::Tensor> kept;  // shared by those who wait for it
   for (; next < readers_[m].size() && readers_[m][next].version <= versions_[m]; ++next) {
     if (schedule_.exchange == Exchange::elastic && versions_[m] > 0) continue;
-    Worker& reader = workers_[static_cast<std::size_t>(readers_[m][next].worker)];
+    ReplayWorker& reader = workers_[static_cast<std::size_t>(readers_[m][next].worker)];
     const std::int64_t read = reader.next_read(message);
     if (read == 0 || reader.has_computed(read - 1)) {
       load(reader, message, shared_pieces_[m]);

@@ -4,9 +4,10 @@
 
 #include <ATen/ATen.h>
 
-#include <cmath>
 #include <map>
 #include <torch/csrc/distributed/c10d/comm.hpp>
+
+#include "torch/largest.hpp"
 
 namespace lockstep {
 
@@ -14,7 +15,7 @@ namespace {
 
 using FuturePointer = c10::intrusive_ptr<c10::ivalue::Future>;
 
-// What this rank did not send. By parameter: buckets are cut anew after the first step.
+// Elements that this rank did not send, by parameter: buckets are cut anew after the first step.
 class Kept {
  public:
   // The bucket's gradients with it, flat.
@@ -42,33 +43,19 @@ class Kept {
   std::map<const void*, at::Tensor> by_parameter_;
 };
 
-class Hook : public c10d::CommHookInterface {
- public:
-  explicit Hook(Group& group) : group_(group.process_group()), ranks_(group.size()) {}
-  at::Tensor parseHookResult(const c10::IValue& result) override { return result.toTensor(); }
-
- protected:
-  FuturePointer all_reduce(at::Tensor sum) {
-    std::vector<at::Tensor> one{std::move(sum)};
-    return group_->allreduce(one)->getFuture();
-  }
-
-  c10::intrusive_ptr<c10d::ProcessGroup> group_;
-  const int ranks_;
-  Kept kept_;
-};
-
 // The largest elements of each rank, with their places: one message, gathered from all.
-class TopK final : public Hook {
+class TopK final : public c10d::CommHookInterface {
  public:
-  TopK(Group& group, double fraction) : Hook(group), fraction_(fraction) {}
+  TopK(Group& group, double fraction)
+      : group_(group.process_group()), ranks_(group.size()), fraction_(fraction) {}
+
+  at::Tensor parseHookResult(const c10::IValue& result) override { return result.toTensor(); }
 
   FuturePointer runHook(c10d::GradBucket& bucket) override {
     const at::NoGradGuard no_gradients;
     at::Tensor sum = kept_.added_to(bucket);
-    const auto count =
-        static_cast<std::int64_t>(std::ceil(fraction_ * static_cast<double>(sum.numel())));
-    const at::Tensor places = std::get<1>(sum.abs().topk(count, 0, true, false));
+    const at::Tensor places = largest_places(sum, fraction_);
+    const std::int64_t count = places.numel();
     const at::Tensor values = sum.index_select(0, places);
     kept_.keep(bucket.getParameters(), sum.index_fill_(0, places, 0));
     std::vector<at::Tensor> message{at::cat({values, places.to(at::kInt).view(at::kFloat)})};
@@ -87,7 +74,10 @@ class TopK final : public Hook {
   }
 
  private:
+  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  const int ranks_;
   const double fraction_;
+  Kept kept_;
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Communication hooks of real DDP: LibTorch's own cast to fp16, top-k and PowerSGD. Includes LibTorch.
+// Communication hooks of real DDP: LibTorch's own cast to fp16, and top-k. Includes LibTorch.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-// What `options.comm_hook` says, in place of the plain all-reduce; nothing for `none`.
+// The hook of `options.comm_hook` stands in for the plain all-reduce; `none` registers nothing.
 void register_comm_hook(c10d::Reducer& reducer, const TrainOptions& options, Group& group);
 
 }  // namespace lockstep

@@ -27,9 +27,14 @@ at::Tensor orthogonalised(const at::Tensor& matrix) {
   at::Tensor x = matrix.to(at::kBFloat16, /*non_blocking=*/false, /*copy=*/true);
   if (tall) x = x.t();
   x.div_(x.norm().clamp_min(least));
+  // Matrix units add products of bf16 up in fp32. LibTorch 1.13 adds up in bf16 where the CPU has no instructions
+  // for it, so that CPUs multiply in fp32; every product is rounded once.
+  const at::ScalarType sums = x.is_cpu() ? at::kFloat : at::kBFloat16;
   for (int step = 0; step < newton_schulz_steps; ++step) {
-    const at::Tensor gram = x.mm(x.t());
-    x = at::addmm(x, at::addmm(gram, gram, gram, b, c), x, a);
+    const at::Tensor wide = x.to(sums);
+    const at::Tensor gram = wide.mm(wide.t()).to(at::kBFloat16).to(sums);
+    const at::Tensor sum = at::addmm(gram, gram, gram, b, c).to(at::kBFloat16).to(sums);
+    x = at::addmm(wide, sum, wide, a).to(at::kBFloat16);
   }
   return tall ? x.t() : x;
 }

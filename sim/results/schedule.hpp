@@ -54,18 +54,9 @@ struct EnumNames<PushedAs> {
 
 // The elements of gradients that ranks in step send.
 enum class GradientElement { fp32, fp16, bf16 };
-template <>
-struct EnumNames<GradientElement> {
-  static constexpr std::array names{"fp32", "fp16", "bf16"};
-};
 
-// What ranks in step send in place of the elements: DDP's communication hooks (strategies/ddp/options.hpp).
+// Messages of ranks in step in place of the elements: DDP's communication hooks (strategies/ddp/options.hpp).
 enum class Compression { none, powersgd, top_k, random_k, sign, qsgd, onebit };
-template <>
-struct EnumNames<Compression> {
-  static constexpr std::array names{"none", "powersgd", "top_k", "random_k",
-                                    "sign", "qsgd",     "onebit"};
-};
 
 // How the gradients of ranks in step become the one that all of them apply.
 struct CompressedMean {

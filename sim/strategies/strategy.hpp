@@ -129,8 +129,8 @@ class Strategy {
   virtual nlohmann::ordered_json communication(const Job& job) const = 0;
   // Options that are not at their defaults and do nothing in this job.
   virtual std::vector<IdleOption> idle_options(const Job& job) const = 0;
-  // Of ranks in step: what becomes of their gradients, and how late they are applied, goes into the
-  // order of their updates.
+  // Adds to the order of updates of ranks in step how their gradients are compressed, and how late they are
+  // applied.
   virtual void describe_updates(const Job&, UpdateSchedule&) const {}
   // Options that are given and change what is learnt, and that no replay of the updates carries out.
   virtual std::vector<std::string> not_replayed(const Job&) const { return {}; }

@@ -287,7 +287,7 @@ Recommendation recommend(const std::string& file, const RecommendOptions& option
   answer.by = options.by.value_or(money_is_kept || !priced ? RankBy::time : RankBy::cost);
   rank(answer.ranked, answer.by);
   if (options.min_accuracy > 0) keep_what_learns(options, answer);
-  // What is simpler and not measurably slower goes first; energy and memory are not told by time.
+  // A simpler candidate goes first where it is not measurably slower; energy and memory are not told by time.
   if (answer.by == RankBy::cost || answer.by == RankBy::time) put_simple_first(answer.ranked);
   answer.pareto = pareto_front(answer.ranked);
   answer.matrix = matrix_of(fitting, files, options);

@@ -97,7 +97,7 @@ constexpr const char* no_autocast =
 constexpr const char* compresses =
     "gradients are compressed, which changes what is learned: --min-accuracy trains it";
 
-// What a candidate does otherwise than `best`, or than the scenario asks where it is the best itself.
+// Differences in what is computed: from `best`, or from the scenario where the candidate is the best itself.
 std::string otherwise(const Candidate& c, const Candidate& best) {
   const bool same = &c == &best;
   std::string text;

@@ -228,7 +228,7 @@ TEST(Accuracy, DependsOnWhatIsDoneToGradients) {
   EXPECT_EQ(study.kept(), 18u);
 }
 
-// Of ranks in step, too: every hook and every option of it is a training of its own, but what sends the
+// Ranks in step, too: every hook and every option of it is a training of its own, but what sends the
 // same gradients in other messages.
 TEST(Accuracy, DependsOnWhatIsDoneToTheMean) {
   const std::vector<std::string> others{

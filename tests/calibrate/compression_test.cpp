@@ -129,7 +129,7 @@ TEST(Compression, ByPowerSgdFindsTheBestApproximationInTheEnd) {
   GradientReducer of(one, 1, 1, 7);
   at::Tensor kept = at::zeros_like(matrix), got;
   for (int step = 1; step <= 40; ++step) {
-    // What waits is taken out of the gradient: the sum stays the same matrix.
+    // The kept error is taken out of the gradient: the sum stays the same matrix.
     got = of.reduce({{matrix - kept}}, step)[0];
     kept = of.waiting()[0];
   }

@@ -17,12 +17,10 @@ TEST(Muon, SingularValuesAreNearOne) {
     ASSERT_EQ(result.sizes(), matrix.sizes());
     const at::Tensor values = std::get<1>(at::linalg_svd(result, false));
     // A square matrix has singular values near 0, which five steps do not lift all the way.
-    // Exact steps end between 0.68 and 1.13; LibTorch 1.13 adds products up in bf16 where the CPU has no
-    // instructions for bf16, which takes off up to 0.1.
-    const double least = rows == columns ? 0.2 : 0.55;
+    const double least = rows == columns ? 0.2 : 0.6;
     EXPECT_GT(values.min().item<double>(), least) << rows << " x " << columns;
     EXPECT_LT(values.max().item<double>(), 1.25) << rows << " x " << columns;
-    EXPECT_NEAR(values.median().item<double>(), 0.9, 0.3);
+    EXPECT_NEAR(values.median().item<double>(), 0.95, 0.25);
     // The same directions: U^T O V is a diagonal of these values.
     const auto [u, s, vh] = at::linalg_svd(matrix, false);
     const at::Tensor rotated = u.t().mm(result).mm(vh.t());

@@ -89,7 +89,7 @@ TEST(LocalSgd, AnOuterStepCostsItsShareOfTheSteps) {
   EXPECT_LT(relative(simulate(job, diloco(8, 4)).step, local + part / 2), near);
 }
 
-// What a fragment takes on its way is hidden behind the steps that run meanwhile.
+// A fragment's exchange is hidden behind the steps that run meanwhile.
 TEST(LocalSgd, AnExchangeHidesBehindTheStepsItOverlaps) {
   Job job = toy_job();
   job.simulation.interference = false;

@@ -256,7 +256,7 @@ TEST(Offload, NvmeThatThePlatformDoesNotDescribeIsRefused) {
 TEST(Offload, FartherTiersFreeDeviceMemoryAndCostTime) {
   Job job = one_gpu();
   job.mesh.data = 8;
-  double step = 0, device = 1e18;
+  double step = 0, step_on_device = 0, device = 1e18;
   for (const auto& options : {sharded(OffloadTier::device, OffloadTier::device),
                               sharded(OffloadTier::host, OffloadTier::device),
                               sharded(OffloadTier::host, OffloadTier::host),
@@ -264,9 +264,12 @@ TEST(Offload, FartherTiersFreeDeviceMemoryAndCostTime) {
                               sharded(OffloadTier::nvme, OffloadTier::nvme)}) {
     const Numbers result = simulate(job, options);
     const MemoryUse use = make_strategy(options)->memory(job);
-    EXPECT_GT(result.step, step);  // of the device alone
+    // Shards on the host hide their copies a little better than an update's copy to the device.
+    EXPECT_GT(result.step, 0.99 * step);
+    EXPECT_GT(result.step, step_on_device);
     EXPECT_LE(use.device, device);
-    if (step == 0) step = result.step;
+    step = result.step;
+    if (step_on_device == 0) step_on_device = step;
     device = use.device;
   }
 }

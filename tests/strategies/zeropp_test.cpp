@@ -98,6 +98,36 @@ TEST(ZeroPlusPlus, TrafficBetweenNodesIsAnEighth) {
             1e-3);
 }
 
+// Kernels on the device: a copy of the secondary shard in forward, and one that quantises the gradients. After
+// the last unit nothing hides the sums of a node and of all nodes.
+TEST(ZeroPlusPlus, ItsKernelsTakeTheDevice) {
+  constexpr double kernel = 0.01;
+  Toy toy = two_nodes();
+  toy.costs.stream_seconds = kernel;
+  const double plain = run(toy).step;
+  toy.options.zeropp.secondary_shards = true;
+  EXPECT_LT(relative(run(toy).step - plain, toy.units * kernel), 1e-9);
+  toy.options.zeropp = {};
+  toy.options.zeropp.quantized_gradients = true;
+  const double reduced = seconds_of(toy, Collective::reduce_scatter, 4 * toy.elements);
+  const double first = in_a_node(Collective::all_to_all, toy.elements / 2);
+  const double second = between_nodes(Collective::all_to_all, toy.elements / 2 / of_node);
+  EXPECT_LT(relative(run(toy).step, plain - reduced + first + second + (toy.units + 2) * kernel),
+            1e-9);
+}
+
+TEST(ZeroPlusPlus, NodesHaveGroupsWhereTheyHoldSomeShards) {
+  Job job = toy_job(two_nodes());
+  EXPECT_EQ(shards_of_node(job), of_node);
+  job.mesh.data = of_node;
+  EXPECT_EQ(shards_of_node(job), 0);
+  job.mesh.data = 16;
+  job.mesh.tensor = 2;
+  EXPECT_EQ(shards_of_node(job), of_node / 2);
+  job.mesh.tensor = of_node;
+  EXPECT_EQ(shards_of_node(job), 0);
+}
+
 TEST(ZeroPlusPlus, OneNodeHasAllShards) {
   Toy toy = two_nodes();
   toy.gpus = of_node;

@@ -70,7 +70,7 @@ DdpOptions options_for(const Job& job, DdpOptions options);
 // Bytes of one gradient element in `.grad` and in the buckets.
 int ddp_gradient_bytes(const DdpOptions& options, Precision precision);
 std::vector<GradientTensor> ddp_tensors(const Job& job, const DdpOptions& options);
-// Of PyTorch or Horovod, as `options.fusion` says.
+// PyTorch's buckets or Horovod's, as `options.fusion` says.
 BucketPlan ddp_buckets(const Job& job, const DdpOptions& options);
 
 }  // namespace lockstep

@@ -1,5 +1,4 @@
-// What the ranks' gradients become on their way, as the replay of updates takes it
-// (calibrate/convergence/compression.hpp).
+// Describes DDP's compression of gradients for the replay of updates (calibrate/convergence/compression.hpp).
 #include "results/schedule.hpp"
 #include "strategies/ddp/ddp.hpp"
 #include "strategies/ddp/plan.hpp"

@@ -8,7 +8,13 @@ Fsdp2Hooks::Fsdp2Hooks(TrainingContext& context, FsdpPlan&& plan)
     : FsdpHooks(context, std::move(plan)),
       copy_in_(add_stream("all-gather copy-in")),
       reduce_(add_stream("reduce-scatter")),
-      all_reduce_(add_stream("all-reduce")) {}
+      all_reduce_(add_stream("all-reduce")) {
+  const ShardGroups& nodes = plan_.layout.node_groups;
+  if (!nodes.hybrid()) return;
+  const std::vector<RankGroups> axes = axes_of(context.job.mesh, nodes);
+  in_node_ = &context.stage.communicator("shards of a node", axes[0]);
+  between_nodes_ = &context.stage.communicator("shards between nodes", axes[1]);
+}
 
 void Fsdp2Hooks::begin_forward(const MicroBatch& batch) {
   FsdpHooks::begin_forward(batch);
@@ -74,8 +80,9 @@ void Fsdp2Hooks::unshard(int u, bool backward) {
   const bool secondary = backward && unit.nodes.gather.seconds > 0;
   const QueuedWork& before = secondary ? unit.nodes.before_gather : unit.before_gather;
   if (before.busy > 0) shard = context_.run(copy_in_, before, shard);
-  const PricedTransfer& gather = secondary ? unit.nodes.gather : unit.gather;
-  ready(u) = plan_.layout.sharded() ? over_shards(unit, gather, shard) : shard;
+  ready(u) = secondary                ? context_.collective(*in_node_, unit.nodes.gather, shard)
+             : plan_.layout.sharded() ? over_shards(unit, unit.gather, shard)
+                                      : shard;
 }
 
 // Copies the output into the parameters on the compute stream. Until that is done for the unit
@@ -107,9 +114,9 @@ void Fsdp2Hooks::reduce(int u) {
   if (plan_.layout.sharded()) {
     const FsdpNodePlan& nodes = unit.nodes;
     if (nodes.reduce_between.seconds > 0) {
-      done = over_shards(unit, nodes.reduce_in_node, done);
+      done = context_.collective(*in_node_, nodes.reduce_in_node, done);
       done = context_.run(stream, nodes.summed_in_node, done);
-      done = over_shards(unit, nodes.reduce_between, done);
+      done = context_.collective(*between_nodes_, nodes.reduce_between, done);
     } else {
       done = over_shards(unit, unit.reduce, done);
     }

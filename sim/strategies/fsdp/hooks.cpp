@@ -5,17 +5,6 @@
 
 namespace lockstep {
 
-namespace {
-
-Communicator& node_communicator(TrainingContext& context, const FsdpLayout& layout,
-                                std::size_t axis, Communicator& otherwise) {
-  if (!layout.node_groups.hybrid()) return otherwise;
-  return context.stage.communicator(axis == 0 ? "shards of a node" : "shards between nodes",
-                                    axes_of(context.job.mesh, layout.node_groups)[axis]);
-}
-
-}  // namespace
-
 FsdpHooks::FsdpHooks(TrainingContext& context, FsdpPlan&& plan)
     : context_(context),
       ranks_(context.ranks),
@@ -25,8 +14,6 @@ FsdpHooks::FsdpHooks(TrainingContext& context, FsdpPlan&& plan)
       shards_(shards_of(context, plan_.layout.groups)),
       expert_shards_(context.job.mesh.expert == 1 ? shards_ : expert_shards_of(context)),
       replicas_(replicas_of(context, plan_.layout.groups)),
-      in_node_(node_communicator(context, plan_.layout, 0, shards_)),
-      between_nodes_(node_communicator(context, plan_.layout, 1, shards_)),
       host_reads_(plan_.layout.options.offloaded_share() > 0 &&
                   !plan_.layout.options.offload.delayed_update),
       ready_(plan_.units.size()) {}
@@ -70,13 +57,6 @@ StreamId FsdpHooks::add_stream(const std::string& name) {
 
 Event FsdpHooks::over_shards(const FsdpUnitPlan& unit, const PricedTransfer& transfer,
                              const Event& after) {
-  const FsdpNodePlan& nodes = unit.nodes;
-  if (&transfer == &nodes.gather || &transfer == &nodes.reduce_in_node) {
-    return context_.collective(in_node_, transfer, after);
-  }
-  if (&transfer == &nodes.reduce_between) {
-    return context_.collective(between_nodes_, transfer, after);
-  }
   if (!unit.expert) return context_.collective(shards_, transfer, after);
   // Ranks that alone hold their experts share them with nobody.
   return transfer.seconds > 0 ? context_.collective(expert_shards_, transfer, after) : after;

@@ -40,8 +40,7 @@ class FsdpHooks : public TrainingHooks {
   Event& ready(int u) { return ready_[static_cast<std::size_t>(u)]; }
   // A stream of casts and copies on the device; with CPU offload its transfers are what takes long.
   StreamId add_stream(const std::string& name);
-  // Over the shards, with ZeRO++ those of the node or between nodes as the transfer is the plan's; or over the
-  // replicas of each.
+  // Over the shards, or over the replicas of each.
   Event over_shards(const FsdpUnitPlan& unit, const PricedTransfer& transfer, const Event& after);
   Event over_replicas(const PricedTransfer& transfer, const Event& after);
   // The kernels after a reduction: division, cast, and addition to what earlier micro-batches left.
@@ -58,8 +57,6 @@ class FsdpHooks : public TrainingHooks {
   Communicator& shards_;
   Communicator& expert_shards_;
   Communicator& replicas_;
-  Communicator& in_node_;  // ZeRO++
-  Communicator& between_nodes_;
   const bool host_reads_;     // the gradients, before the next step begins
   std::vector<Event> ready_;  // of each unit: its parameters, or the collective's output, are there
   bool first_micro_batch_ = true;
@@ -113,6 +110,9 @@ class Fsdp2Hooks final : public FsdpHooks {
   void reduce(int unit);
 
   StreamId copy_in_, reduce_, all_reduce_;
+  // ZeRO++ on several nodes: the ranks of a node, and those at the same place in all nodes.
+  Communicator* in_node_ = nullptr;
+  Communicator* between_nodes_ = nullptr;
   Event gate_;             // before it no all-gather may begin
   Event last_copied_out_;  // of the forward unit before
   Event last_reduce_scatter_, last_collective_, last_reduction_;

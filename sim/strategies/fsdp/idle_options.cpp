@@ -31,13 +31,12 @@ std::vector<IdleOption> Fsdp::idle_options(const Job& job) const {
                "nothing is computed in half precision that is not autocast anyway");
   const double shard = static_cast<double>(job.step->parameter_count) / job.mesh.copies();
   add_idle_options(idle, o.offload, {shard, 1}, job);
-  const bool one_node = job.mesh.stage_gpus() <= job.machine.gpus_per_node;
   idle.idle_if("zeropp.quantized_weights", o.zeropp.quantized_weights, alone,
                "one GPU gathers nothing");
   idle.idle_if("zeropp.quantized_gradients", o.zeropp.quantized_gradients, alone,
                "one GPU reduces nothing");
-  idle.idle_if("zeropp.secondary_shards", o.zeropp.secondary_shards, alone || one_node,
-               alone ? "one GPU gathers nothing" : "one node has all shards");
+  idle.idle_if("zeropp.secondary_shards", o.zeropp.secondary_shards, shards_of_node(job) == 0,
+               alone ? "one GPU gathers nothing" : "no node has some of the shards and not all");
   const bool two = o.version == 2;
   idle.idle_if("use_orig_params", o.use_orig_params, two, "version 2 has no flat parameters");
   const bool backward = o.backward_prefetch != usual.backward_prefetch;

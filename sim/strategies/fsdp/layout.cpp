@@ -62,14 +62,18 @@ int FsdpLayout::optimizer_tensors() const {
   return sum;
 }
 
+int shards_of_node(const Job& job) {
+  const int of_node = job.machine.gpus_per_node / job.mesh.tensor;
+  return of_node > 1 && job.mesh.copies() > of_node ? of_node : 0;
+}
+
 FsdpLayout fsdp_layout(const Job& job, const FsdpOptions& options) {
   FsdpLayout layout;
   layout.options = options;
   if (is_host(job.machine.device)) layout.options.offload = {};  // the ranks' own memory
   choose_groups(job, layout);
-  const int copies = job.mesh.copies(), in_node = job.machine.gpus_per_node / job.mesh.tensor;
-  if (options.zeropp.is_used() && in_node > 1 && copies > in_node) {
-    layout.node_groups = shard_groups(job, in_node, "fsdp.zeropp");
+  if (options.zeropp.is_used() && shards_of_node(job) > 0) {
+    layout.node_groups = shard_groups(job, shards_of_node(job), "fsdp.zeropp");
   }
   layout.once_a_step = job.mesh.pipeline > 1;
   layout.expert_groups = expert_shard_groups(job);

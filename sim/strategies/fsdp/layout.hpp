@@ -33,10 +33,10 @@ struct FsdpLayout {
            options.sharding == Sharding::hybrid_shard_zero2;
   }
   bool secondary_shards() const { return options.zeropp.secondary_shards && node_groups.hybrid(); }
-  // Bytes of an element on its way to a unit.
-  double gathered_bytes(bool backward) const {
+  // Bytes of an element on its way to a unit. Experts are gathered as without ZeRO++.
+  double gathered_bytes(bool expert, bool backward) const {
     const bool quantized = options.zeropp.quantized_weights && !(backward && secondary_shards());
-    return quantized && sharded() ? 1 : gather_bytes;
+    return quantized && sharded() && !expert ? 1 : gather_bytes;
   }
   bool updates_on_host(const Job& job) const {
     return options.offloaded_share() > 0 && job.machine.device.architecture != Architecture::cpu;
@@ -45,6 +45,9 @@ struct FsdpLayout {
   double optimizer_elements() const;
   int optimizer_tensors() const;
 };
+
+// Ranks of a node that hold different parts, where there are several such nodes; else 0.
+int shards_of_node(const Job& job);
 
 // Throws ConfigError when shard_group does not fit the ranks or the nodes.
 FsdpLayout fsdp_layout(const Job& job, const FsdpOptions& options);

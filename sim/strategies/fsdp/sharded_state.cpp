@@ -24,6 +24,7 @@ ShardedState::ShardedState(Tape& tape, const TrainingStep& step, const Liveness&
     const FsdpUnit& unit = layout.units[u];
     ShardedUnit& sharded = units_.emplace_back();
     sharded.name = unit.module.empty() ? "the root unit" : std::string_view(unit.module);
+    sharded.expert = unit.expert;
     sharded.elements = layout.layouts[u].elements;
     sharded.shard = layout.layouts[u].shard;
     for (const int layer : unit.layers) owner_[layer] = static_cast<int>(u);
@@ -44,6 +45,7 @@ void ShardedState::construct() {
     tensors_.like_shard(unit, MemoryKind::parameters, layout_.shard_bytes);
   if (!layout_.secondary_shards()) return;
   for (const ShardedUnit& unit : units_) {
+    if (unit.expert) continue;
     const double elements = unit.elements / layout_.node_groups.ranks;
     tape_.allocate(MemoryKind::parameters, elements * layout_.gather_bytes,
                    {"secondary shard", unit.name});

@@ -62,7 +62,7 @@ void UnitTensors::release_reduced(Block input) {
 void UnitTensors::gather(ShardedUnit& unit, bool backward) {
   if (unit.gathered || !needs_gather_) return;
   unit.gathered = true;
-  const double full = unit.elements * layout_.gathered_bytes(backward);
+  const double full = unit.elements * layout_.gathered_bytes(unit.expert, backward);
   Block on_device = nothing;
   if (layout_.options.offloads_parameters()) {
     on_device = tape_.allocate(MemoryKind::temporaries, unit.shard * layout_.shard_bytes,

@@ -14,6 +14,7 @@ namespace lockstep {
 struct ShardedUnit {
   using Block = Tape::Block;
   std::string_view name;
+  bool expert = false;
   double elements = 0, shard = 0;        // as laid out, padding included
   std::vector<std::int64_t> parameters;  // elements of each
   std::vector<std::string_view> names;   // of each

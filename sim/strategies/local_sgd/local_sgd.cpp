@@ -151,8 +151,8 @@ std::vector<IdleOption> LocalSgd::idle_options(const Job& job) const {
   if (const auto* outer = std::get_if<NesterovOuter>(&options_.outer)) {
     const NesterovOuter usual;
     idle.learnt_if("outer.nesterov.learning_rate", outer->learning_rate != usual.learning_rate,
-                   true);
-    idle.learnt_if("outer.nesterov.momentum", outer->momentum != usual.momentum, true);
+                   !alone);
+    idle.learnt_if("outer.nesterov.momentum", outer->momentum != usual.momentum, !alone);
   }
   idle.idle_if("fragments", options_.fragments != 1, alone, "one GPU averages nothing");
   idle.idle_if("overlap", options_.overlap != 0, alone, "one GPU averages nothing");

@@ -28,7 +28,7 @@ struct KeyLayout {
   int own = 0;
   double own_share = 0;
 
-  // Of all elements, what this server is to get.
+  // The share of all elements that this server is to get.
   double share(int server) const {
     if (own == 0) return 1.0 / servers;
     return server >= servers - own ? own_share : others_share();

@@ -184,24 +184,16 @@ class Wiring {
 
 }  // namespace
 
-namespace {
-
-int nodes_of(const Machine& machine, int ranks) {
-  return (ranks + machine.gpus_per_node - 1) / machine.gpus_per_node;
-}
-
-}  // namespace
-
 int server_count(const Machine& machine, int ranks, const ParameterServerOptions& options) {
   return options.placement == ServerPlacement::worker_and_own_hosts
-             ? nodes_of(machine, ranks) + options.own_hosts
+             ? nodes_of(ranks, machine) + options.own_hosts
              : options.servers;
 }
 
 std::vector<ServerPlace> server_places(const Machine& machine, int ranks,
                                        const ParameterServerOptions& options) {
   const ServerPlacement placement = options.placement;
-  const int nodes = nodes_of(machine, ranks);
+  const int nodes = nodes_of(ranks, machine);
   const bool own = placement == ServerPlacement::own_hosts;
   const bool both = placement == ServerPlacement::worker_and_own_hosts;
   if ((own || (both && options.own_hosts > 0)) && machine.max_nodes < 2) {

@@ -1,5 +1,4 @@
-// What the ranks of a node do among themselves before they push and after they have pulled: collectives,
-// one after the other. Private to the room.
+// Collectives of a node's ranks, one after the other: before they push and after they have pulled. Private to the room.
 #pragma once
 
 #include <functional>

@@ -100,7 +100,7 @@ struct PsRun {
     return at(server) < workers.size() ? core_of_worker(workers[at(server)]) : nullptr;
   }
   const PsMessage& message(int m) const { return system.messages[at(m)]; }
-  // Of equals the first comes first.
+  // The least goes first; equals go in the order in which they came.
   int priority(const PsParcel& parcel) const {
     return system.priorities ? message(parcel.message).layer : 0;
   }

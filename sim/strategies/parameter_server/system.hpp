@@ -42,7 +42,7 @@ struct PsMessage {
   double keep_seconds = 0;        // server time to take the first gradient of an update
   double accumulate_seconds = 0;  // to add one more
   double update_seconds = 0;      // to apply them
-  // Of the ranks of a node among themselves: before each of them pushes its part, and after it is back.
+  // Collectives of a node's ranks: before each of them pushes its part, and after it is back.
   double reduce_seconds = 0, gather_seconds = 0;
   std::vector<ParameterPiece> pieces{};  // what it carries
   std::string_view name{};               // for an observer: the layer, or how it is cut

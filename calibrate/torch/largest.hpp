@@ -1,0 +1,16 @@
+// The largest elements of gradients: one selection for hooks of real DDP, the replay's hooks and its pushes.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+namespace lockstep {
+
+// Places of a flat tensor's largest elements by size, in no order; `share` of all, rounded up.
+inline at::Tensor largest_places(const at::Tensor& flat, double share) {
+  const double count = std::ceil(share * static_cast<double>(flat.numel()));
+  return std::get<1>(flat.abs().topk(static_cast<std::int64_t>(count), 0, true, false));
+}
+
+}  // namespace lockstep
