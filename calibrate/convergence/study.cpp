@@ -133,7 +133,7 @@ class Study {
       if (of_its_own) {
         schedules_.push_back(read_schedule(job.simulation.schedule_file));
       } else {
-        schedules_.push_back(synchronous_schedule(job.mesh.gpus(), job.simulation.steps,
+        schedules_.push_back(synchronous_schedule(job.mesh.replicas(), job.simulation.steps,
                                                   outcomes[i].first_step_seconds,
                                                   mean(outcomes[i].step_seconds)));
         points_[i].strategy->describe_updates(job, schedules_.back());

@@ -131,6 +131,8 @@ void describe(Visitor& v, ExpertOptions& o) {
 enum class PipelineSchedule : std::uint8_t {
   gpipe,
   one_f_one_b,
+  pipedream,      // never drained, each micro-batch with the weights that its forward had
+  pipedream_2bw,  // the same with two versions of the weights
   interleaved,
   looped_bfs,
   zb1p,
@@ -140,9 +142,15 @@ enum class PipelineSchedule : std::uint8_t {
 };
 template <>
 struct EnumNames<PipelineSchedule> {
-  static constexpr std::array names{"gpipe", "1f1b",  "interleaved", "looped-bfs",
-                                    "zb1p",  "zb-h2", "zbv",         "dualpipe-v"};
+  static constexpr std::array names{"gpipe",       "1f1b",       "pipedream", "pipedream-2bw",
+                                    "interleaved", "looped-bfs", "zb1p",      "zb-h2",
+                                    "zbv",         "dualpipe-v"};
 };
+
+// Whether all stages end a step before one of them begins the next: all have one version of the weights.
+constexpr bool drains(PipelineSchedule schedule) {
+  return schedule != PipelineSchedule::pipedream && schedule != PipelineSchedule::pipedream_2bw;
+}
 
 // Whether the gradients of inputs and those of weights are actions of their own.
 constexpr bool splits_backward(PipelineSchedule schedule) {

@@ -101,6 +101,13 @@ std::vector<ScheduleMisfit> misfits_of(PipelineSchedule schedule, const Pipeline
       check_group(shape, misfits);
     }
   }
+  if (schedule == PipelineSchedule::pipedream_2bw && shape.micro_batches < shape.stages) {
+    misfits.push_back(
+        {"batch",
+         fmt::format("{} micro-batches in {} stages meet more than two versions of the weights",
+                     shape.micro_batches, shape.stages),
+         fmt::format("pipedream, or {} micro-batches or more", shape.stages)});
+  }
   if (schedule == PipelineSchedule::dualpipe_v && shape.micro_batches < 2 * shape.stages) {
     misfits.push_back({"batch",
                        fmt::format("dualpipe-v cannot take {} micro-batches through {} stages",
@@ -118,6 +125,8 @@ std::vector<RankProgram> programs_of(PipelineSchedule schedule, const PipelineSh
         programs.push_back(schedules::gpipe(shape));
         break;
       case PipelineSchedule::one_f_one_b:
+      case PipelineSchedule::pipedream:
+      case PipelineSchedule::pipedream_2bw:
         programs.push_back(schedules::one_forward_one_backward(shape, rank));
         break;
       case PipelineSchedule::interleaved:
@@ -164,6 +173,10 @@ PipelineShape settled_shape(PipelineSchedule schedule, const PipelineShape& shap
       break;
     case PipelineSchedule::one_f_one_b:
       take(stages + 2);
+      break;
+    case PipelineSchedule::pipedream:
+    case PipelineSchedule::pipedream_2bw:
+      settled.micro_batches = stages + 2;  // steps follow each other
       break;
     case PipelineSchedule::interleaved:
     case PipelineSchedule::zb1p:

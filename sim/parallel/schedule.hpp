@@ -86,6 +86,20 @@ std::vector<ScheduleMisfit> misfits_of(PipelineSchedule schedule, const Pipeline
 // schedules are PyTorch's (torch/distributed/pipelining/schedules.py, 2.15).
 std::vector<RankProgram> programs_of(PipelineSchedule schedule, const PipelineShape& shape);
 
+// A stage of a schedule that never drains (PipeDream: Narayanan et al. 2019), with its messages: forwards of
+// the first step, and then every step, which runs ahead of its backwards by as many forwards. Their
+// micro-batches are counted within a step.
+struct EndlessProgram {
+  RankProgram opening, step;
+};
+EndlessProgram endless_program(const PipelineShape& shape, int rank);
+
+// Copies of a stage's weights besides the newest: those that micro-batches in flight were computed with.
+int stashed_weights(PipelineSchedule schedule, const PipelineShape& shape, int rank);
+// Updates of a stage between a micro-batch's forward and its own update, in a pipeline that is full.
+// pipedream: for steps of one micro-batch.
+int stage_staleness(PipelineSchedule schedule, const PipelineShape& shape, int rank);
+
 // The same programs with the messages of the ranks' hosts between the actions. `keep_outputs`: PyTorch's
 // loops of GPipe and 1F1B, and for the others its runtime, which posts a receive when the sender's program
 // comes to the send (_add_send_recv) and holds an activation until its backward, a gradient until the step
@@ -94,7 +108,8 @@ std::vector<RankProgram> with_messages(PipelineSchedule schedule, const Pipeline
                                        std::span<const RankProgram> programs, bool keep_outputs);
 
 // A shape of fewer micro-batches, in whose programs every rank has as many in flight, in the same order, and
-// comes to its steady state; the same shape where there is no smaller one.
+// comes to its steady state; the same shape where there is no smaller one. A schedule that never drains has
+// micro-batches of several steps in flight, and the shape may have more of them than a step.
 PipelineShape settled_shape(PipelineSchedule schedule, const PipelineShape& shape);
 
 // Without a pipeline: forward and backward of one micro-batch after the other.

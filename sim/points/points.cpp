@@ -180,7 +180,7 @@ std::optional<Mesh> fitting_mesh(const Scenario& scenario, const StrategyEntry& 
   if (each == 1 && parallel.expert.size == 1) return mesh_of(parallel, gpus);
   if (const std::string reason = strategy.mesh_misfit(parallel); !reason.empty()) {
     misfits.add(parallel.where, "parallel", fmt::format("not with {}: {}", entry.label, reason),
-                "ddp, fsdp, zero");
+                drains(parallel.pipeline.schedule) ? "ddp, fsdp, zero" : "ddp");
     return std::nullopt;
   }
   if (gpus % each != 0) {
@@ -204,10 +204,16 @@ std::optional<Mesh> fitting_mesh(const Scenario& scenario, const StrategyEntry& 
   return mesh;
 }
 
-void check_schedule(const ParallelOptions& parallel, const Mesh& mesh, int micro_batches,
-                    Misfits& misfits) {
+void check_schedule(const Scenario& scenario, const ParallelOptions& parallel, const Mesh& mesh,
+                    int micro_batches, Misfits& misfits) {
   if (mesh.pipeline == 1) return;
   const PipelineOptions& pipeline = parallel.pipeline;
+  if (!drains(pipeline.schedule) && scenario.gradient_clipping > 0) {
+    misfits.add(parallel.where, "parallel.pipeline.schedule",
+                fmt::format("{} has no norm of all gradients: its stages are in different steps",
+                            enum_name(pipeline.schedule)),
+                "1f1b, or no gradient_clipping");
+  }
   const PipelineShape shape{mesh.pipeline, chunks_of(pipeline), micro_batches, 0};
   for (const ScheduleMisfit& misfit : misfits_of(pipeline.schedule, shape)) {
     misfits.add(parallel.where, "parallel." + misfit.field, misfit.message, misfit.hint);
@@ -246,7 +252,7 @@ std::vector<PointRequest> requests_of(const Scenario& scenario, const Machine& m
       try {
         const BatchSplit split = split_batch(scenario.batch, mesh->replicas(),
                                              replica_gpus(parallel_of(scenario, entry)));
-        check_schedule(parallel_of(scenario, entry), *mesh, split.accumulation, misfits);
+        check_schedule(scenario, parallel_of(scenario, entry), *mesh, split.accumulation, misfits);
         list.push_back({e, strategy, *mesh, split});
       } catch (const std::invalid_argument& error) {
         if (e == 0) misfits.add(scenario.batch_where, "batch", error.what());

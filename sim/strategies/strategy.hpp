@@ -151,7 +151,10 @@ class Strategy {
   // Autocast is around what computes in that precision, besides.
   virtual bool autocasts(Precision) const { return false; }
   // Why the strategy excludes models that are spread over several GPUs; "" = it does not.
-  virtual std::string mesh_misfit(const ParallelOptions&) const { return ""; }
+  virtual std::string mesh_misfit(const ParallelOptions& parallel) const {
+    if (drains(parallel.pipeline.schedule)) return "";
+    return "stages that never drain update apart, each with all of its weights";
+  }
   // Why the options exclude this precision; the field is relative to the strategy's entry.
   virtual std::optional<Diagnostic> misfit(Precision) const { return std::nullopt; }
   // Why the options exclude this optimizer on ranks with this device.

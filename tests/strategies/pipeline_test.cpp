@@ -86,6 +86,122 @@ TEST(Pipeline, IsNotSteadyBeforeHostsAndStagesHaveLostTheirLead) {
   }
 }
 
+const auto endless = {PipelineSchedule::pipedream, PipelineSchedule::pipedream_2bw};
+
+// PipeDream (Narayanan et al. 2019, section 3.2): no stage waits once the pipeline is full.
+TEST(PipeDream, KeepsEveryStageBusy) {
+  for (const auto schedule : endless) {
+    for (const auto& [stages, micro] : {std::pair{2, 2}, {4, 4}, {4, 9}, {8, 16}}) {
+      const Numbers result = simulate(pipeline_job(schedule, {stages, 1, micro, 0}), DdpOptions{});
+      const double expected = micro * (forward_seconds + backward_seconds);
+      EXPECT_NEAR(result.step, expected, 1e-8 * expected) << stages << " stages, " << micro;
+      EXPECT_NEAR(result.split.bubble, 0, 1e-8 * expected);
+      EXPECT_EQ(result.extrapolated, 1);
+    }
+  }
+  // An update from each micro-batch, with more of them in flight than a step has.
+  const auto one = pipeline_job(PipelineSchedule::pipedream, {6, 1, 1, 0});
+  EXPECT_NEAR(simulate(one, DdpOptions{}).step, forward_seconds + backward_seconds, 1e-3);
+}
+
+class OneSlowStage final : public StageCosts {
+ public:
+  LayerCost layer(const TrainingStep& step, std::size_t index) const override {
+    LayerCost cost = StageCosts::layer(step, index);
+    if (step.layers[index].name != "layer1") return cost;
+    for (QueuedWork* work : {&cost.forward, &cost.backward}) work->busy = work->span *= 1.5;
+    return cost;
+  }
+};
+
+TEST(PipeDream, GoesAtThePaceOfItsSlowestStage) {
+  Job job = pipeline_job(PipelineSchedule::pipedream, {4, 1, 3, 0}, 1, 1,
+                         std::make_shared<OneSlowStage>());
+  job.simulation.steps = 60;
+  const double expected = 3 * 1.5 * (forward_seconds + backward_seconds);
+  EXPECT_NEAR(simulate(job, DdpOptions{}).step, expected, 1e-8 * expected);
+}
+
+// Fact H61: with as many micro-batches in flight as stages follow, none is there to hide a message behind, and
+// each costs twice its time on all stages but one.
+TEST(PipeDream, WaitsForMessagesInEachRound) {
+  const auto step = [](PipelineSchedule schedule, double message) {
+    Job job = pipeline_job(schedule, {4, 1, 8, 0});
+    job.communication_scale = 1;
+    const double alone = collective_cost(job.machine, neighbour_group(job), Collective::send_recv,
+                                         job.step->layers.front().output_bytes)
+                             .seconds();
+    job.communication_scale = message / alone;
+    return simulate(job, DdpOptions{}).step;
+  };
+  for (const double message : {0.1 * forward_seconds, 0.5 * forward_seconds}) {
+    const double expected = 8 * (forward_seconds + backward_seconds + 2 * message * 3 / 4);
+    const double found = step(PipelineSchedule::pipedream, message);
+    EXPECT_NEAR(found, expected, 1e-3 * expected);
+    EXPECT_LT(found, step(PipelineSchedule::one_f_one_b, message));
+  }
+}
+
+TEST(PipeDream, SendsWhatADrainedStepSends) {
+  for (const int data : {1, 2}) {
+    Job job = pipeline_job(PipelineSchedule::one_f_one_b, {4, 1, 8, 0}, data);
+    job.communication_scale = 1;
+    const double drained = simulate(job, DdpOptions{}).traffic;
+    job.parallel.pipeline.schedule = PipelineSchedule::pipedream;
+    EXPECT_NEAR(simulate(job, DdpOptions{}).traffic / drained, 1, 1e-9) << data;
+  }
+}
+
+TEST(PipeDream, BothExecutorsAgree) {
+  Job job = pipeline_job(PipelineSchedule::pipedream, {4, 1, 3, 0}, 2);
+  job.communication_scale = 1e6;
+  job.simulation.engine = Engine::loop;
+  const Numbers loop = simulate(job, DdpOptions{});
+  EXPECT_NEAR(sum(loop.split), loop.step, 1e-9 * loop.step);
+  job.simulation.engine = Engine::simgrid;
+  EXPECT_LT(difference(loop, simulate(job, DdpOptions{})), 1e-9);
+}
+
+// Fact H75: a stage keeps a version of its weights for each micro-batch in flight, or two.
+TEST(PipeDream, KeepsTheWeightsOfWhatIsInFlight) {
+  const auto memory = [](PipelineSchedule schedule, int micro) {
+    std::vector<double> bytes;
+    const Job job = pipeline_job(schedule, {4, 1, micro, 0});
+    for (const MemoryUse& stage : make_strategy(DdpOptions{})->stage_memory(job)) {
+      bytes.push_back(stage.allocated);
+    }
+    return bytes;
+  };
+  constexpr double weights = 4000, block = 512;
+  const auto few =
+      memory(PipelineSchedule::pipedream, 8);  // one version besides, but on the last stage
+  const auto many = memory(PipelineSchedule::pipedream, 1);
+  const auto two = memory(PipelineSchedule::pipedream_2bw, 8);
+  for (const std::size_t stage : {0U, 1U, 2U, 3U}) {
+    const double ahead = 3.0 - static_cast<double>(stage);
+    const double one = ahead > 0 ? 1 : 0;
+    EXPECT_NEAR(many[stage] - few[stage], (ahead - one) * weights, 2 * block) << stage;
+    EXPECT_NEAR(two[stage] - few[stage], (1 - one) * weights, 2 * block) << stage;
+  }
+}
+
+// Narayanan et al. 2019, section 3.3: a stage's gradient is of weights as many updates old as stages follow it.
+TEST(PipeDream, IsAsStaleAsItsStagesAreFarFromTheEnd) {
+  const Job job = pipeline_job(PipelineSchedule::pipedream, {4, 1, 1, 0}, 2);
+  UpdateSchedule schedule = synchronous_schedule(2, 10, 1, 1);
+  make_strategy(DdpOptions{})->describe_updates(job, schedule);
+  ASSERT_EQ(schedule.message_count(), 4);
+  ASSERT_EQ(schedule.pushes.size(), 80U);
+  for (const ScheduledPush& push : schedule.pushes) {
+    EXPECT_EQ(push.read, std::max<std::int64_t>(0, push.applied - 1 - (3 - push.message)));
+  }
+  std::vector<int> parameters;
+  for (const auto& message : schedule.messages) {
+    for (const ParameterPiece& piece : message) parameters.push_back(piece.parameter);
+  }
+  EXPECT_THAT(parameters, ::testing::ElementsAre(0, 1, 2, 3));
+}
+
 TEST(Pipeline, PartsOfTheStepAddUpToIt) {
   for (const Case& c : cases()) {
     Job job = pipeline_job(c.schedule, c.shape, 2);

@@ -294,7 +294,37 @@ void run_steps(TrainingWorld& training, int period,
     co_await drivers[stage].step(step, one_step(stage, step), true, loads);
     if (--left == 0) ended.ring();
   };
+  // Stages that never drain go on by themselves, as far as one of them has begun.
+  const bool endless = stages > 1 && !drains(job.parallel.pipeline.schedule);
+  std::vector<std::vector<LinkTotals>> after;  // steps of the first stage
+  int until = last, begun = 0;
+  const auto on_its_own = [&](std::size_t stage) -> Program {
+    RankGroup& ranks = training.stages[stage].ranks;
+    for (int step = 0; step <= until; ++step) {
+      begun = std::max(begun, step);
+      ranks.set_factors(training.speeds.factors(step, training.stages[stage].stage));
+      co_await drivers[stage].step(step, one_step(stage, step), false, loads);
+      if (stage == 0) after.push_back(world.traffic());
+      const std::vector<StepRecord>& steps = job_steps.all();
+      if (extrapolated || training.speeds.random() || changes(job.stragglers)) continue;
+      if (!steady(steps, repeats) || !all_keep_pace(training, steps.back().seconds, repeats)) {
+        continue;
+      }
+      extrapolated = !loader_falls_behind(job, steps.back().seconds);
+      if (extrapolated) until = begun;
+    }
+    co_await ranks.await_step(until);
+    if (--left == 0) ended.ring();
+  };
   const auto driver = [&]() -> Program {
+    if (endless) {
+      left = stages;
+      for (std::size_t stage = 0; stage < stages; ++stage) {
+        world.spawn("stage", on_its_own(stage));
+      }
+      while (left > 0) co_await ended.rung();
+      co_return;
+    }
     for (int step = 0; step <= last; ++step) {
       for (StageRanks& stage : training.stages) {
         stage.ranks.set_factors(training.speeds.factors(step, stage.stage));
@@ -347,7 +377,10 @@ void run_steps(TrainingWorld& training, int period,
   if (stages > 1) result.stages = records_of(training, from, steps.size());
   result.ranks = times_of_ranks(training, from);
   result.device_busy = busy_seconds(result.split, result.step_seconds);
-  if (later_seconds > 0) {
+  if (endless) {
+    result.traffic =
+        per_step(after[from - 1], after.back(), count, count * mean(result.step_seconds));
+  } else if (later_seconds > 0) {
     result.traffic =
         per_step(after_first, after_last, static_cast<double>(steps.size()) - 1, later_seconds);
   }

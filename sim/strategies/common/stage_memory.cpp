@@ -1,6 +1,9 @@
 // Joins the parts of the model that a rank holds, and plays its program.
 #include "strategies/common/stage_memory.hpp"
 
+#include <algorithm>
+
+#include "strategies/common/gradients.hpp"
 #include "strategies/common/mesh_groups.hpp"
 #include "strategies/common/network.hpp"
 #include "strategies/common/run_steps.hpp"
@@ -25,7 +28,8 @@ std::vector<StageMemory> stage_memories(const Job& job) {
         std::make_shared<const JoinedParts>(join(*job.parts, numbers, pipeline.keep_outputs));
     stage.program = programs[static_cast<std::size_t>(rank)];
     stage.holding.keep_outputs = pipeline.keep_outputs;
-    stage.holding.further_micro_batches = whole.micro_batches - shape.micro_batches;
+    stage.holding.further_micro_batches = std::max(0, whole.micro_batches - shape.micro_batches);
+    stage.stashed_weights = stashed_weights(pipeline.schedule, whole, rank);
     stage.job = job;
     stage.job.parts = nullptr;
     stage.job.step = std::shared_ptr<const TrainingStep>(stage.rank, &stage.rank->step);
@@ -46,6 +50,10 @@ double mesh_communicator_bytes(const Job& job) {
 StepMemory replica_memory(const StageMemory& stage, MemoryPlan plan, const MemoryQuery& query) {
   const Job& job = stage.job;
   plan.communication_bytes += mesh_communicator_bytes(job);
+  const int bytes = parameter_bytes(job.step->precision);
+  for (const GradientTensor& tensor : gradient_tensors(*job.step, bytes)) {
+    plan.replicated.hook_state_bytes += stage.stashed_weights * tensor.elements * bytes;
+  }
   if (!stage.rank) return step_memory(*job.step, plan, job.machine.device, query);
   return pipeline_memory(*stage.rank, stage.program, stage.holding, plan, job.machine.device,
                          query);

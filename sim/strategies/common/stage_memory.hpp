@@ -17,6 +17,7 @@ struct StageMemory {
   std::shared_ptr<const JoinedParts> rank;  // null = there is no pipeline
   RankProgram program;                      // with messages, of a settled shape
   PipelineHolding holding{};
+  int stashed_weights = 0;  // copies of the stage's parameters besides the newest
 };
 
 // One for each stage.

@@ -24,7 +24,7 @@ struct Part {
 // The program of one stage.
 class TrainingLoop {
  public:
-  TrainingLoop(TrainingWorld& world, StageRanks& stage, RankProgram program,
+  TrainingLoop(TrainingWorld& world, StageRanks& stage, EndlessProgram program,
                std::vector<Part> parts, StageTransfers& transfers)
       : job_(world.job),
         ranks_(stage.ranks),
@@ -95,23 +95,28 @@ class TrainingLoop {
   // The stage's program with its messages. Actions side by side begin when the inputs of both are there.
   Program pipelined(int step) {
     played_ = job_.accumulation;
-    for (std::size_t i = 0; i < program_.size(); ++i) {
-      const Action& action = program_[i];
-      if (is_message(action.deed)) {
-        co_await transfers_.play(action);
-        continue;
-      }
-      co_await transfers_.arrived(action);
-      if (action.with_next) co_await transfers_.arrived(program_[i + 1]);
-      co_await act(action, step);
-    }
+    if (step == 0) co_await play(program_.opening, step);
+    co_await play(program_.step, step);
     // Reductions are waited for when all that other stages need has left (Megatron-LM,
     // forward_backward_pipelining: finalize_model_grads comes last).
     for (Part& part : parts_) {
       part.hooks->begin_backward({step, job_.accumulation == 1, true});
       co_await part.hooks->end_backward();
     }
-    transfers_.end_step();
+    if (drains(job_.parallel.pipeline.schedule)) transfers_.end_step();
+  }
+
+  Program play(const RankProgram& program, int step) {
+    for (std::size_t i = 0; i < program.size(); ++i) {
+      const Action& action = program[i];
+      if (is_message(action.deed)) {
+        co_await transfers_.play(action);
+        continue;
+      }
+      co_await transfers_.arrived(action);
+      if (action.with_next) co_await transfers_.arrived(program[i + 1]);
+      co_await act(action, step);
+    }
   }
 
   Program act(const Action& action, int step) {
@@ -197,11 +202,12 @@ class TrainingLoop {
     return part.exchanges_under_way[slot];
   }
 
-  // A number of all ranks of the job: of those that share parts of a stage, then of all stages.
+  // A number of all ranks of the job: of those that share parts of a stage, then of all stages. Stages that
+  // never drain have scales of their own.
   Program reduce_scalar() {
     for (Part& part : parts_) part.hooks->reduce_scalar();
     parts_.front().context->reduce_scalar_over_tensor_ranks();
-    co_await transfers_.meet();
+    if (drains(job_.parallel.pipeline.schedule)) co_await transfers_.meet();
   }
 
   Program update_on_device() {
@@ -271,8 +277,8 @@ class TrainingLoop {
 
   const Job& job_;
   RankGroup& ranks_;
-  const RankProgram program_;
-  std::vector<Part> parts_;  // by chunk
+  const EndlessProgram program_;  // its opening is empty where stages drain
+  std::vector<Part> parts_;       // by chunk
   StageTransfers& transfers_;
   InputPipeline input_;
   MiddleMicroBatches middle_;
@@ -293,14 +299,29 @@ std::string layers_text(const std::vector<Layer>& layers) {
 
 }  // namespace
 
+namespace {
+
+// By stage; without a pipeline one that is empty.
+std::vector<EndlessProgram> stage_programs(const Job& job) {
+  if (!job.parts) return {{}};
+  const PipelineSchedule schedule = job.parallel.pipeline.schedule;
+  const PipelineShape shape = pipeline_shape(job);
+  std::vector<EndlessProgram> programs;
+  if (drains(schedule)) {
+    for (RankProgram& step : with_messages(schedule, shape, programs_of(schedule, shape), true)) {
+      programs.push_back({{}, std::move(step)});
+    }
+    return programs;
+  }
+  for (int rank = 0; rank < shape.stages; ++rank) programs.push_back(endless_program(shape, rank));
+  return programs;
+}
+
+}  // namespace
+
 StrategyResult train(TrainingWorld& world, const MakeHooks& make_hooks, int period) {
   const Job& job = world.job;
-  std::vector<RankProgram> programs{{}};
-  if (job.parts) {
-    const PipelineSchedule schedule = job.parallel.pipeline.schedule;
-    const PipelineShape shape = pipeline_shape(job);
-    programs = with_messages(schedule, shape, programs_of(schedule, shape), true);
-  }
+  const std::vector<EndlessProgram> programs = stage_programs(job);
   JobTransfers transfers(world);
   std::deque<TrainingLoop> loops;
   for (StageRanks& stage : world.stages) {

@@ -45,9 +45,72 @@ bool differs_by_bucket(Compression compression) {
          compression != Compression::powersgd;
 }
 
+// The parameters of each stage.
+std::vector<std::vector<ParameterPiece>> stage_messages(const Job& job) {
+  const PipelineShape shape = pipeline_shape(job);
+  std::vector<int> stage_of_layer(job.step->layers.size(), 0);
+  for (std::size_t part = 0; part < job.parts->size(); ++part) {
+    const PartPlace place = place_of(job.parallel.pipeline.schedule, shape, static_cast<int>(part));
+    for (const int layer : (*job.parts)[part].layers) {
+      if (layer >= 0) stage_of_layer[static_cast<std::size_t>(layer)] = place.rank;
+    }
+  }
+  std::vector<std::vector<ParameterPiece>> messages(static_cast<std::size_t>(shape.stages));
+  int number = 0;
+  for (std::size_t layer = 0; layer < job.step->layers.size(); ++layer) {
+    for (const Parameter& parameter : job.step->layers[layer].parameters) {
+      if (!parameter.trainable || parameter.count == 0) continue;
+      messages[static_cast<std::size_t>(stage_of_layer[layer])].push_back(
+          {number++, 0, parameter.count});
+    }
+  }
+  return messages;
+}
+
+// Each stage updates its own parameters, which a gradient has met in a version of their own.
+void update_by_stage(const Job& job, UpdateSchedule& schedule) {
+  const PipelineSchedule pipeline = job.parallel.pipeline.schedule;
+  const PipelineShape shape = pipeline_shape(job);
+  std::vector<ScheduledPush> pushes;
+  for (std::size_t first = 0; first < schedule.pushes.size();) {
+    const std::size_t end = first + static_cast<std::size_t>(schedule.workers);
+    for (int stage = 0; stage < shape.stages; ++stage) {
+      for (std::size_t i = first; i < end; ++i) {
+        ScheduledPush& push = pushes.emplace_back(schedule.pushes[i]);
+        push.message = stage;
+        push.read =
+            std::max<std::int64_t>(0, push.applied - 1 - stage_staleness(pipeline, shape, stage));
+      }
+    }
+    first = end;
+  }
+  schedule.messages = stage_messages(job);
+  schedule.pushes = std::move(pushes);
+}
+
+bool never_drains(const Job& job) {
+  return job.mesh.pipeline > 1 && !drains(job.parallel.pipeline.schedule);
+}
+
 }  // namespace
 
+std::vector<std::string> Ddp::not_replayed(const Job& job) const {
+  std::vector<std::string> options;
+  if (!never_drains(job)) return options;
+  // Micro-batches of one update met different versions; the replay has one for all of them.
+  const bool alike = job.parallel.pipeline.schedule == PipelineSchedule::pipedream_2bw;
+  if (!alike && job.accumulation > 1) options.push_back("parallel.pipeline.schedule");
+  if (!std::holds_alternative<PlainHook>(options_.comm_hook) && job.mesh.copies() > 1) {
+    options.push_back("comm_hook");
+  }
+  return options;
+}
+
 void Ddp::describe_updates(const Job& job, UpdateSchedule& schedule) const {
+  if (never_drains(job)) {
+    update_by_stage(job, schedule);
+    return;
+  }
   if (job.mesh.copies() == 1) return;
   const DdpOptions options = options_for(job, options_);
   CompressedMean& reduction = schedule.mean;
