@@ -16,6 +16,41 @@ struct EnumNames<FrameworkKind> {
   static constexpr std::array names{"pytorch", "megatron"};
 };
 
+// The program that tells hosts to compute.
+enum class Dispatch {
+  hosts,    // each host its own devices: multi-controller
+  ahead,    // one controller, which prepares what follows while devices compute (Pathways' parallel
+            // asynchronous dispatch: Barham et al. 2022, section 4.5)
+  in_turn,  // one controller, which dispatches a computation when the one before has ended
+};
+template <>
+struct EnumNames<Dispatch> {
+  static constexpr std::array names{"hosts", "ahead", "in-turn"};
+};
+
+// A computation, a step or an action of a pipeline's stage, takes the controller `fixed` and `per_host` for
+// each of its hosts. Defaults: the line through the two points where Pathways keeps the pace of a program on each host,
+// 2.3 ms of work on 16 hosts and 35 ms on 512 (fact H133).
+struct Controller {
+  Dispatch dispatch = Dispatch::hosts;
+  double fixed_seconds = 1.25e-3, seconds_per_host = 66e-6;
+
+  double seconds(int hosts) const {
+    return dispatch == Dispatch::hosts ? 0 : fixed_seconds + seconds_per_host * hosts;
+  }
+};
+template <class Visitor>
+void describe(Visitor& v, Controller& c) {
+  v.field("dispatch", c.dispatch,
+          "hosts: each host dispatches to its own devices; ahead: one controller dispatches to "
+          "all, while "
+          "devices compute; in-turn: when the computation before has ended.");
+  v.field("fixed", c.fixed_seconds, "Of one controller, for each computation.",
+          {.unit = Dimension::seconds, .min = 0, .max = 100});
+  v.field("per_host", c.seconds_per_host, "Of one controller, for each computation and host.",
+          {.unit = Dimension::seconds, .min = 0, .max = 100});
+}
+
 // The software that drives the device; a scenario's `framework:` block.
 struct Framework {
   FrameworkKind name = FrameworkKind::pytorch;
@@ -28,6 +63,7 @@ struct Framework {
   // an H100's host: 0.33 of ResNet-50's forward ones in Python, 0.32 in C++ (docs/gpu-results.md).
   double update_share = 0.33;
   int flash_attention = 2;  // version of the fused attention kernels
+  Controller controller;
 };
 
 template <class Visitor>
@@ -44,6 +80,7 @@ void describe(Visitor& v, Framework& f) {
           {.unit = Dimension::fraction, .min = 0, .max = 10});
   v.field("flash_attention", f.flash_attention, "Version of the fused attention kernels.",
           {.min = 1, .max = 2});
+  v.field("controller", f.controller, "Who dispatches computations to hosts.", {.single = true});
 }
 
 struct HostRates {

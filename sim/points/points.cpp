@@ -325,6 +325,7 @@ Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& h
   point.job.parts = workload->parts;
   point.job.parallel = parallel_of(scenario, entry);
   point.job.framework = scenario.framework.name;
+  point.job.controller = scenario.framework.controller;
   point.job.optimizer = for_model(point.job.optimizer, step);
   point.seeds = scenario.simulation.seeds;
   if (any(scenario.stragglers)) {  // the comparison: ranks that differ only by their usual spread

@@ -162,6 +162,16 @@ void PointOptions::surroundings() {
                      !goes_on_with_fewer(faults, *point_.strategy),
                      "a job that restarts needs all of its nodes");
   }
+  const Controller& controller = scenario_.framework.controller;
+  const bool hosts = controller.dispatch == Dispatch::hosts;
+  options_.idle_if("framework.controller.fixed",
+                   controller.fixed_seconds != Controller{}.fixed_seconds, hosts,
+                   "each host dispatches by itself");
+  options_.idle_if("framework.controller.per_host",
+                   controller.seconds_per_host != Controller{}.seconds_per_host, hosts,
+                   "each host dispatches by itself");
+  options_.idle_if("framework.controller.dispatch", !hosts, point_.strategy->servers() > 0,
+                   "workers of a parameter server are programs of their own");
   options_.idle_if("simulation.interference", !scenario_.simulation.interference, alone(),
                    "one GPU sends nothing");
 }

@@ -58,6 +58,7 @@ struct Job {
   std::shared_ptr<const ComputeCosts> costs;
   // The software that drives the device: how it prepares micro-batches and keeps its gradients.
   FrameworkKind framework = FrameworkKind::pytorch;
+  Controller controller;
   bool input_on_device = false;  // synthetic data, DALI: no copy from the host in each step
   // Seconds that the loader needs to deliver one micro-batch; 0 = never the bound.
   double data_loading_seconds = 0;

@@ -56,6 +56,12 @@ const std::vector<Option> scenario_options{
     {"framework.backward_share", "{backward_share: 300%}", free_host},
     {"framework.update_share", "{update_share: 300%}", "", "", true},  // of a for-loop optimizer
     {"framework.flash_attention", "{flash_attention: 1}"},
+    {"framework.controller.dispatch", "{controller: in-turn}"},
+    {"framework.controller.dispatch", "{controller: {dispatch: ahead, fixed: 10 s}}"},
+    {"framework.controller.fixed", "{controller: {dispatch: in-turn, fixed: 50 ms}}", "",
+     "{controller: in-turn}"},
+    {"framework.controller.per_host", "{controller: {dispatch: in-turn, per_host: 50 ms}}", "",
+     "{controller: in-turn}"},
     {"data_loading.on_device", "{on_device: true}"},
     {"data_loading.samples_per_second", "{samples_per_second: 1}"},
     {"platform", "dgx-h100"},

@@ -174,9 +174,9 @@ TEST(PipeDream, KeepsTheWeightsOfWhatIsInFlight) {
   };
   constexpr double weights = 4000, block = 512;
   const auto few =
-      memory(PipelineSchedule::pipedream, 8);  // one version besides, but on the last stage
+      memory(PipelineSchedule::pipedream, 6);  // one version besides, but on the last stage
   const auto many = memory(PipelineSchedule::pipedream, 1);
-  const auto two = memory(PipelineSchedule::pipedream_2bw, 8);
+  const auto two = memory(PipelineSchedule::pipedream_2bw, 6);
   for (const std::size_t stage : {0U, 1U, 2U, 3U}) {
     const double ahead = 3.0 - static_cast<double>(stage);
     const double one = ahead > 0 ? 1 : 0;
