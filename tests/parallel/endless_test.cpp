@@ -45,7 +45,9 @@ TEST(EndlessProgram, RunsAheadByTheStagesBehind) {
     int forwards = count(program.opening, Deed::forward), backwards = 0;
     for (int step = 0; step < 3; ++step) {
       for (const Action& action : program.step) {
-        if (action.deed == Deed::forward) EXPECT_EQ(action.micro, forwards++ % 3);
+        if (action.deed == Deed::forward) {
+          EXPECT_EQ(action.micro, forwards++ % 3);
+        }
         if (action.deed != Deed::backward) continue;
         EXPECT_EQ(action.micro, backwards++ % 3);
         EXPECT_EQ(forwards - backwards, 3 - rank);
