@@ -11,6 +11,7 @@
 #include <numbers>
 
 #include "convergence/compression.hpp"
+#include "convergence/partition.hpp"
 #include "convergence/replay_worker.hpp"
 #include "core/statistics.hpp"
 #include "runs/training_data.hpp"
@@ -56,7 +57,11 @@ class Replay {
   std::vector<at::Tensor> means(Pushes begin, Pushes end);
   std::vector<at::Tensor> reduced(Pushes begin, Pushes end);
   void average_parameters(Pushes begin, Pushes end);
-  void step_towards(at::Tensor shared, const at::Tensor& mean, std::size_t piece);
+  void step_along_differences(Pushes begin, Pushes end);
+  void step_outward(int message, std::size_t piece, const at::Tensor& distance);
+  double share_of(const ScheduledPush& push) const;
+  double age_factor(const ScheduledPush& push) const;
+  std::vector<ShardOrder> orders() const;
   void pull_elastically(Pushes begin, Pushes end);
   at::Tensor weighted(const ScheduledPush& push, std::int64_t number, std::size_t piece);
   at::Tensor curvature_of(const at::Tensor& gradient, int message, std::size_t piece);
@@ -105,8 +110,8 @@ class Replay {
   std::vector<std::int64_t> versions_;
   std::vector<std::int64_t> numbers_;  // of the pushes that are being applied, each of its worker
   GradientReducer reducer_;            // of workers in step
-  std::vector<std::vector<at::Tensor>> mean_squares_;  // of gradients, by message: adaptive lambda
-  std::vector<at::Tensor> outer_momenta_;              // by piece
+  std::vector<std::vector<at::Tensor>> mean_squares_;   // of gradients, by message: adaptive lambda
+  std::vector<std::vector<at::Tensor>> outer_momenta_;  // by message and piece
   std::int64_t samples_ = 0;
   double loss_sum_ = 0;
   std::int64_t losses_ = 0;
@@ -129,8 +134,12 @@ Replay::Replay(const TrainingStep& step, const UpdateSchedule& schedule, const I
       versions_(messages_.size(), 0),
       reducer_(schedule.mean, schedule.workers, static_cast<int>(shared_.parameters().size()),
                plan.seed),
-      mean_squares_(messages_.size()) {
-  for (int w = 0; w < schedule.workers; ++w) workers_.emplace_back(step, schedule, data, plan, w);
+      mean_squares_(messages_.size()),
+      outer_momenta_(messages_.size()) {
+  for (ShardOrder& order : orders()) {
+    workers_.emplace_back(step, schedule, std::move(order), plan,
+                          static_cast<int>(workers_.size()));
+  }
   result_.losses.resize(workers_.size());
   if (plan.initialisation == Initialisation::kaiming) {
     initialise_kaiming(shared_, plan.seed);
@@ -156,6 +165,23 @@ Replay::Replay(const TrainingStep& step, const UpdateSchedule& schedule, const I
                      [](const Reader& a, const Reader& b) { return a.version < b.version; });
   }
   for (std::size_t m = 0; m < messages_.size(); ++m) hand_out(static_cast<int>(m));
+}
+
+// The images that each worker takes.
+std::vector<ShardOrder> Replay::orders() const {
+  std::vector<ShardOrder> result;
+  if (schedule_.shares.empty()) {
+    for (int w = 0; w < schedule_.workers; ++w) {
+      result.emplace_back(data_.train.count, schedule_.workers, w, batch_samples(), plan_.seed);
+    }
+    return result;
+  }
+  for (std::vector<std::int64_t>& own :
+       partition(data_.train.labels, schedule_.shares, schedule_.class_concentration, plan_.seed)) {
+    result.emplace_back(std::move(own), static_cast<int>(result.size()), batch_samples(),
+                        plan_.seed);
+  }
+  return result;
 }
 
 ReplayResult Replay::run() {
@@ -198,7 +224,8 @@ ReplayResult Replay::run() {
 void Replay::compute(ReplayWorker& worker) {
   const bool pushes_gradients = schedule_.exchange == Exchange::gradients;
   const bool clips = plan_.gradient_clipping > 0 && plan_.clipped == Clipped::pushes;
-  for (int i = 0; i < schedule_.local_steps; ++i) {
+  const int steps = schedule_.steps_of(static_cast<int>(worker.number()));
+  for (int i = 0; i < steps; ++i) {
     const double began = seconds_now();
     if (i == 0 || !pushes_gradients) worker.drop_gradients();
     const double loss = worker.gradients(batches_, data_.train);
@@ -208,7 +235,7 @@ void Replay::compute(ReplayWorker& worker) {
     ++losses_;
     result_.losses[worker.number()].push_back(loss);
     if (!std::isfinite(loss)) result_.diverged = true;
-    if (clips && (!pushes_gradients || i + 1 == schedule_.local_steps)) worker.clip_gradients();
+    if (clips && (!pushes_gradients || i + 1 == steps)) worker.clip_gradients();
     if (pushes_gradients) continue;
     worker.local().set_learning_rate(plan_.optimizer.learning_rate * rate_factor(plan_, epochs()));
     worker.local().step();
@@ -229,6 +256,9 @@ void Replay::load(ReplayWorker& worker, int message, const std::vector<at::Tenso
   for (std::size_t i = 0; i < version.size(); ++i) {
     worker_piece(static_cast<int>(worker.number()), message, i).copy_(version[i]);
   }
+  if (schedule_.exchange != Exchange::differences) return;
+  worker.read(message).clear();
+  for (const at::Tensor& piece : version) worker.read(message).push_back(piece.detach().clone());
 }
 
 void Replay::apply(Pushes begin, Pushes end) {
@@ -256,6 +286,9 @@ void Replay::update(Pushes begin, Pushes end) {
       break;
     case Exchange::elastic:
       pull_elastically(begin, end);
+      break;
+    case Exchange::differences:
+      step_along_differences(begin, end);
       break;
   }
   versions_[static_cast<std::size_t>(begin->message)] = begin->applied;
@@ -314,26 +347,28 @@ at::Tensor Replay::weighted(const ScheduledPush& push, std::int64_t number, std:
   const ParameterPiece& piece = pieces(push.message)[i];
   const auto parameter = static_cast<std::size_t>(piece.parameter);
   at::Tensor gradient = piece_of(pushed.gradients[parameter], piece);
+  if (compensates(schedule_.weighting)) {
+    at::Tensor curvature = curvature_of(gradient, push.message, i);
+    if (versions_[static_cast<std::size_t>(push.message)] == push.read) return gradient;
+    return gradient.add(
+        curvature.mul_(shared_piece(push.message, i) - piece_of(pushed.read[parameter], piece)),
+        schedule_.weighting_parameter);
+  }
+  const double factor = age_factor(push);
+  return factor == 1 ? gradient : gradient.mul(factor);
+}
+
+// Weighting by staleness and by age.
+double Replay::age_factor(const ScheduledPush& push) const {
   const auto staleness =
       static_cast<double>(versions_[static_cast<std::size_t>(push.message)] - push.read);
-  switch (schedule_.weighting) {
-    case Weighting::none:
-      return gradient;
-    case Weighting::staleness:
-      return staleness <= 1 ? gradient : gradient.div(staleness);
-    case Weighting::age:
-      if (staleness == 0) return gradient;
-      return gradient.mul(std::pow(1 + staleness, -schedule_.weighting_parameter));
-    case Weighting::compensated:
-    case Weighting::compensated_adaptive: {
-      at::Tensor curvature = curvature_of(gradient, push.message, i);
-      if (staleness == 0) return gradient;
-      return gradient.add(
-          curvature.mul_(shared_piece(push.message, i) - piece_of(pushed.read[parameter], piece)),
-          schedule_.weighting_parameter);
-    }
-  }
-  return gradient;
+  if (schedule_.weighting == Weighting::staleness) return 1 / std::max(1.0, staleness);
+  if (schedule_.weighting != Weighting::age) return 1;
+  return std::pow(1 + staleness, -schedule_.weighting_parameter);
+}
+
+double Replay::share_of(const ScheduledPush& push) const {
+  return schedule_.shares.empty() ? 1 : schedule_.shares[static_cast<std::size_t>(push.worker)];
 }
 
 // What DC-ASGD takes for the Hessian's diagonal, up to lambda. Adaptive: over the root of the moving
@@ -352,11 +387,13 @@ void Replay::average_parameters(Pushes begin, Pushes end) {
   for (std::size_t i = 0; i < pieces(begin->message).size(); ++i) {
     at::Tensor shared = shared_piece(begin->message, i);
     at::Tensor mean = steps ? at::zeros_like(shared) : shared.zero_();
+    double shares = 0;
     for (auto push = begin; push != end; ++push) {
-      mean.add_(worker_piece(push->worker, push->message, i));
+      mean.add_(worker_piece(push->worker, push->message, i), share_of(*push));
+      shares += share_of(*push);
     }
-    mean.div_(static_cast<double>(end - begin));
-    if (steps) step_towards(shared, mean, i);
+    mean.div_(shares);
+    if (steps) step_outward(begin->message, i, shared - mean);
   }
   if (!schedule_.average_state) return;
   const std::vector<at::Tensor> means = worker_of(*begin).local().state();
@@ -372,13 +409,42 @@ void Replay::average_parameters(Pushes begin, Pushes end) {
   }
 }
 
-// torch.optim.SGD with nesterov=True along the distance from the mean.
-void Replay::step_towards(at::Tensor shared, const at::Tensor& mean, std::size_t piece) {
-  const at::Tensor distance = shared - mean;
-  if (outer_momenta_.size() <= piece) outer_momenta_.push_back(at::zeros_like(shared));
-  at::Tensor momentum = outer_momenta_[piece];
+// Where all workers read the present version, this is the mean of their parameters, which rounds less.
+void Replay::step_along_differences(Pushes begin, Pushes end) {
+  const std::int64_t version = versions_[static_cast<std::size_t>(begin->message)];
+  const bool fresh =
+      std::all_of(begin, end, [&](const ScheduledPush& push) { return push.read == version; });
+  if (fresh) {
+    average_parameters(begin, end);
+    return;
+  }
+  for (std::size_t i = 0; i < pieces(begin->message).size(); ++i) {
+    at::Tensor shared = shared_piece(begin->message, i);
+    at::Tensor distance = at::zeros_like(shared);
+    double shares = 0;
+    for (auto push = begin; push != end; ++push) {
+      const at::Tensor& read = worker_of(*push).read(push->message)[i];
+      distance.add_(read - worker_piece(push->worker, push->message, i),
+                    share_of(*push) * age_factor(*push));
+      shares += share_of(*push);
+    }
+    distance.div_(shares);
+    if (schedule_.outer_rate > 0) {
+      step_outward(begin->message, i, distance);
+    } else {
+      shared.sub_(distance);
+    }
+  }
+}
+
+// torch.optim.SGD with nesterov=True along the distance.
+void Replay::step_outward(int message, std::size_t piece, const at::Tensor& distance) {
+  std::vector<at::Tensor>& momenta = outer_momenta_[static_cast<std::size_t>(message)];
+  if (momenta.size() <= piece) momenta.push_back(at::zeros_like(distance));
+  at::Tensor momentum = momenta[piece];
   momentum.mul_(schedule_.outer_momentum).add_(distance);
-  shared.sub_(distance.add(momentum, schedule_.outer_momentum), schedule_.outer_rate);
+  shared_piece(message, piece)
+      .sub_(distance.add(momentum, schedule_.outer_momentum), schedule_.outer_rate);
 }
 
 void Replay::pull_elastically(Pushes begin, Pushes end) {

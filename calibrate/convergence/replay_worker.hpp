@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <utility>
 #include <vector>
 
 #include "convergence/replay.hpp"
@@ -28,18 +29,19 @@ struct Pushed {
 
 class ReplayWorker {
  public:
-  ReplayWorker(const TrainingStep& step, const UpdateSchedule& schedule, const ImageSets& data,
+  // `order`: of the images that it takes.
+  ReplayWorker(const TrainingStep& step, const UpdateSchedule& schedule, ShardOrder order,
                const LearningPlan& plan, int number)
       : plan_(plan),
         schedule_(schedule),
         number_(static_cast<std::size_t>(number)),
         network_(step, at::kCPU, plan.seed),
-        order_(data.train.count, schedule.workers, number, plan.accumulation * step.samples,
-               plan.seed),
+        order_(std::move(order)),
         local_(plan.optimizer, network_),
         taken_(static_cast<std::size_t>(schedule.message_count()), 0),
         given_(taken_.size(), 0),
-        waiting_(taken_.size()) {}
+        waiting_(taken_.size()),
+        read_(taken_.size()) {}
 
   std::size_t number() const { return number_; }
   RealNetwork& network() { return network_; }
@@ -50,6 +52,9 @@ class ReplayWorker {
   std::int64_t next_read(int message) { return given_[at(message)]++; }
   // Versions that it reads before it has computed on those of its push before.
   std::deque<std::vector<at::Tensor>>& waiting(int message) { return waiting_[at(message)]; }
+
+  // The pieces of a message as it read them last; `differences` alone.
+  std::vector<at::Tensor>& read(int message) { return read_[at(message)]; }
 
   // The gradients of the next batch stay in the network, added to what is there; returns the loss.
   double gradients(const ImageBatches& batches, const Images& images);
@@ -78,6 +83,7 @@ class ReplayWorker {
   Optimizer local_;                                           // of local SGD
   std::vector<std::int64_t> taken_, given_;                   // by message
   std::vector<std::deque<std::vector<at::Tensor>>> waiting_;  // by message
+  std::vector<std::vector<at::Tensor>> read_;                 // by message
   std::vector<at::Tensor> velocity_;                          // momentum at the workers
   std::vector<at::Tensor> left_;                              // of what was not pushed
   std::deque<Pushed> pushed_;                                 // the latest ones computed

@@ -24,7 +24,7 @@ constexpr std::uint32_t images_magic = 0x803, labels_magic = 0x801;
 constexpr std::uint32_t longest_side = 1 << 12;
 // Ranks of the keyed draws here, so that they are none of the stragglers' (runs/slowness.hpp).
 constexpr std::uint32_t shuffle_rank = 0xFFFFFFFF, pattern_rank = 0xFFFFFFFE,
-                        noise_rank = 0xFFFFFFFD;
+                        noise_rank = 0xFFFFFFFD, own_order_rank = 0xFFFF0000;
 
 // The bytes of `path`, or of `path`.gz unpacked.
 std::string contents(const std::string& path) {
@@ -238,13 +238,29 @@ ShardOrder::ShardOrder(std::int64_t count, int ranks, int rank, std::int64_t bat
       rank_(rank),
       steps_of_epoch_(count / ranks / batch),
       seed_(seed),
+      key_(shuffle_rank),
       order_(static_cast<std::size_t>(count)) {}
 
+ShardOrder::ShardOrder(std::vector<std::int64_t> own, int rank, std::int64_t batch,
+                       std::uint64_t seed)
+    : batch_(batch),
+      ranks_(1),
+      rank_(0),
+      steps_of_epoch_(std::max<std::int64_t>(1, static_cast<std::int64_t>(own.size()) / batch)),
+      seed_(seed),
+      key_(own_order_rank - static_cast<std::uint32_t>(rank)),
+      own_(std::move(own)),
+      order_(own_.size()) {}
+
 void ShardOrder::shuffle(std::int64_t epoch) {
-  std::iota(order_.begin(), order_.end(), 0);
+  if (own_.empty()) {
+    std::iota(order_.begin(), order_.end(), 0);
+  } else {
+    order_ = own_;
+  }
   for (std::size_t i = order_.size(); i > 1; --i) {  // Fisher and Yates
     const double draw = uniform_draw(
-        {seed_, shuffle_rank, static_cast<std::uint32_t>(epoch), static_cast<std::uint32_t>(i)});
+        {seed_, key_, static_cast<std::uint32_t>(epoch), static_cast<std::uint32_t>(i)});
     const auto other = static_cast<std::size_t>(draw * static_cast<double>(i));
     std::swap(order_[i - 1], order_[std::min(other, i - 1)]);
   }
@@ -257,7 +273,7 @@ std::vector<std::int64_t> ShardOrder::indices(std::int64_t step) {
   const std::int64_t first = step % steps_of_epoch_ * batch_;
   std::vector<std::int64_t> own;
   for (std::int64_t i = first; i < first + batch_; ++i) {
-    own.push_back(order_[static_cast<std::size_t>(i * ranks_ + rank_)]);
+    own.push_back(order_[static_cast<std::size_t>(i * ranks_ + rank_) % order_.size()]);
   }
   return own;
 }

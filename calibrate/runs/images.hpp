@@ -47,12 +47,17 @@ class ShardOrder {
  public:
   // Needs `count` >= `ranks` * `batch`.
   ShardOrder(std::int64_t count, int ranks, int rank, std::int64_t batch, std::uint64_t seed);
+  // A rank's own images, which no other rank takes: at least one. Fewer than a batch are taken more than
+  // once.
+  ShardOrder(std::vector<std::int64_t> own, int rank, std::int64_t batch, std::uint64_t seed);
   std::vector<std::int64_t> indices(std::int64_t step);  // of the images of this rank's step
 
  private:
   void shuffle(std::int64_t epoch);
   std::int64_t batch_, ranks_, rank_, steps_of_epoch_;
   std::uint64_t seed_;
+  std::uint32_t key_;              // of the order's draws
+  std::vector<std::int64_t> own_;  // empty = all
   std::int64_t epoch_ = -1;
   std::vector<std::int64_t> order_;
 };

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -35,6 +36,12 @@ CompressedMean reduction_from(const nlohmann::json& json) {
 
 }  // namespace
 
+int UpdateSchedule::steps_of(int worker) const {
+  if (shares.empty()) return local_steps;
+  const double steps = local_steps * shares.at(static_cast<std::size_t>(worker));
+  return std::max(1, static_cast<int>(std::lround(steps)));
+}
+
 void write_schedule(const UpdateSchedule& schedule, const std::string& path) {
   nlohmann::json messages = nlohmann::json::array();
   for (const auto& pieces : schedule.messages) {
@@ -54,6 +61,8 @@ void write_schedule(const UpdateSchedule& schedule, const std::string& path) {
                             {"outer_rate", schedule.outer_rate},
                             {"outer_momentum", schedule.outer_momentum},
                             {"mean", written(schedule.mean)},
+                            {"shares", schedule.shares},
+                            {"class_concentration", schedule.class_concentration},
                             {"messages", std::move(messages)}};
   std::ofstream file(path);
   file << head.dump() << '\n';
@@ -82,6 +91,8 @@ UpdateSchedule read_schedule(const std::string& path) {
   schedule.outer_rate = head.at("outer_rate");
   schedule.outer_momentum = head.at("outer_momentum");
   schedule.mean = reduction_from(head.at("mean"));
+  schedule.shares = head.at("shares").get<std::vector<double>>();
+  schedule.class_concentration = head.at("class_concentration");
   for (const nlohmann::json& list : head.at("messages")) {
     std::vector<ParameterPiece>& pieces = schedule.messages.emplace_back();
     for (const nlohmann::json& p : list) pieces.push_back({p.at(0), p.at(1), p.at(2)});

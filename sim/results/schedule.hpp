@@ -13,13 +13,15 @@ namespace lockstep {
 
 // The exchange between workers and the shared parameters.
 enum class Exchange {
-  gradients,   // the shared parameters take a step along the mean of an update's gradients
-  parameters,  // local SGD: they become the mean of the workers' parameters (fact 88)
-  elastic,     // EASGD: both move towards each other by a share `elasticity` (fact 88)
+  gradients,    // the shared parameters take a step along the mean of an update's gradients
+  parameters,   // local SGD: they become the mean of the workers' parameters (fact 88)
+  elastic,      // EASGD: both move towards each other by a share `elasticity` (fact 88)
+  differences,  // the shared parameters step along the mean of how far an update's workers went from
+  // what they read (McMahan et al. 2017, algorithm 1, written as Reddi et al. 2021 do)
 };
 template <>
 struct EnumNames<Exchange> {
-  static constexpr std::array names{"gradients", "parameters", "elastic"};
+  static constexpr std::array names{"gradients", "parameters", "elastic", "differences"};
 };
 
 // How a gradient counts that was computed on parameters `staleness` versions old.
@@ -97,17 +99,24 @@ struct UpdateSchedule {
   double weighting_parameter = 0;  // exponent of `age`, lambda of both `compensated`
   PushedAs pushed_as = PushedAs::whole;
   double largest_share = 1;  // of a tensor's elements, rounded up
-  // Local SGD: all step from where they last met towards the mean, as SGD with Nesterov's momentum along the
-  // distance (DiLoCo); 0 = they take the mean.
+  // Local SGD and differences: the shared parameters step along the mean distance as SGD with Nesterov's
+  // momentum (DiLoCo); 0 = they go all of it.
   double outer_rate = 0, outer_momentum = 0;
   bool average_state = false;  // local SGD: the workers' optimizer state becomes its mean, too
   CompressedMean mean;         // of workers that step together, with one message for everything
+  // Differences: samples of each worker, 1 on average. A worker has a part of the data for itself, takes
+  // batches in proportion, and counts as much in a mean. Empty = all draw from all samples alike.
+  std::vector<double> shares;
+  double class_concentration =
+      0;  // of the Dirichlet distribution of each worker's classes; 0 = alike
   // Contents of each message; empty: one message with everything.
   std::vector<std::vector<ParameterPiece>> messages;
   // In the order in which they were applied; those of one message and version are one update. Every
   // message starts at version 0, and its updates make 1, 2, 3, ...
   std::vector<ScheduledPush> pushes;
 
+  // Batches of a worker between two pushes.
+  int steps_of(int worker) const;
   int message_count() const { return messages.empty() ? 1 : static_cast<int>(messages.size()); }
 };
 

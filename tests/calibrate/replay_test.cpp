@@ -270,6 +270,8 @@ TEST(Schedule, IsReadAsItWasWritten) {
   schedule.pushed_as = PushedAs::largest;
   schedule.largest_share = 0.25;
   schedule.average_state = true;
+  schedule.shares = {0.5, 1, 1.5};
+  schedule.class_concentration = 0.25;
   schedule.mean = {GradientElement::bf16, Compression::top_k, 0.125, 3, {{1, 0}, {2}}};
   write_schedule(schedule, path);
   const UpdateSchedule again = read_schedule(path);
@@ -283,6 +285,10 @@ TEST(Schedule, IsReadAsItWasWritten) {
   EXPECT_EQ(again.mean.rank, 3);
   EXPECT_EQ(again.mean.buckets, schedule.mean.buckets);
   EXPECT_EQ(again.local_steps, 2);
+  EXPECT_EQ(again.shares, schedule.shares);
+  EXPECT_EQ(again.class_concentration, 0.25);
+  EXPECT_EQ(again.steps_of(0), 1);
+  EXPECT_EQ(again.steps_of(2), 3);
   EXPECT_EQ(again.weighting, Weighting::age);
   ASSERT_EQ(again.pushes.size(), 5u);
   EXPECT_EQ(again.pushes[4].read, 2);

@@ -170,6 +170,7 @@ const std::vector<Surroundings> local_sgd_surroundings{
     {cpu},
 };
 
+const std::string pushed_gradients = "where workers push gradients, outer as a whole has no effect";
 const std::vector<Option> server_options{
     {"consistency", "async"},
     {"consistency", "ssp"},
@@ -213,6 +214,16 @@ const std::vector<Option> server_options{
     {"controller.communication", "{communication: 5%}", "equal workers keep step by themselves",
      "{}"},
     {"controller.window", "{window: 3}", "equal workers keep step by themselves", "{}"},
+    {"push", "parameters"},
+    {"outer", "nesterov"},
+    {"outer.nesterov.learning_rate", "{nesterov: {learning_rate: 0.5}}", pushed_gradients,
+     "nesterov", true},
+    {"outer.nesterov.momentum", "{nesterov: {momentum: 0.5}}", pushed_gradients, "nesterov", true},
+    {"participants", "50%"},
+    {"data.sizes", "{sizes: 50%}"},
+    {"data.classes", "{classes: 0.3}", "", "", true},
+    {"secure_aggregation", "1.7"},
+    {"server_nic_rate", "1 Gbit/s"},
     {"switch", "{to: async}", "what the run begins with is refused"},
     {"switch.to", "{to: sync}", "equal workers keep step by themselves", "{to: async}"},
     {"switch.at", "{to: async, at: 50%}", "nobody reaches the bound", "{to: async}"},
@@ -232,6 +243,8 @@ const std::vector<Surroundings> server_surroundings{
     {"gpus: 4\n", "consistency: softsync, "},
     {"gpus: 8\nsimulation: {steps: 60}\nstragglers: {per_step: {lognormal: {sigma: 60%}}}\n"},
     {"gpus: 4\n", "consistency: modified-async, "},
+    {"gpus: 4\n", "push: parameters, exchange_every: 4, "},
+    {"gpus: 1\n", "push: parameters, "},
     {"gpus: 4\n", "overlap: true, partition_size: 1 MB, pull_overlap: true, "},
     {"gpus: 4\ngradient_clipping: 1\n"},
     {"gpus: 16\n", "placement: worker-and-own-hosts, partition_size: 1 MB, "},

@@ -82,7 +82,7 @@ TEST(Consistency, BoundZeroIsSynchronous) {
   ParameterServerOptions options;
   options.consistency = Consistency::ssp;
   options.staleness_bound = 0;
-  const auto rule = consistency_rule(options, 8)(8);
+  const auto rule = consistency_rule(options, 8, 1)(8);
   EXPECT_EQ(rule->pushes_per_update(0), 8);
   EXPECT_TRUE(rule->pusher_waits());
 }

@@ -148,8 +148,8 @@ TEST(BothExecutors, PlayEveryRuleAlike) {
   modified.consistency = Consistency::modified_async;
   modified.staleness_bound = 1;
   const PsRule adaptive = stale_synchronous(1, 5);
-  for (const PsRule& rule : {consistency_rule(softsync, 6), consistency_rule(backup, 6),
-                             consistency_rule(modified, 6), adaptive, asynchronous()}) {
+  for (const PsRule& rule : {consistency_rule(softsync, 6, 1), consistency_rule(backup, 6, 1),
+                             consistency_rule(modified, 6, 1), adaptive, asynchronous()}) {
     ToySystem toy;
     toy.workers = 6;
     toy.bytes = 1e6;

@@ -51,7 +51,7 @@ PsRule softsync(int workers, int splitting) {
   ParameterServerOptions options;
   options.consistency = Consistency::softsync;
   options.splitting = splitting;
-  return consistency_rule(options, workers);
+  return consistency_rule(options, workers, 1);
 }
 
 TEST(Softsync, UpdatesFromAnNthOfTheWorkersAndNobodyWaits) {
@@ -97,7 +97,7 @@ TEST(Softsync, SparesUpdates) {
 PsRule backup(int workers, int spare) {
   ParameterServerOptions options;
   options.backup_workers = spare;
-  return consistency_rule(options, workers);
+  return consistency_rule(options, workers, 1);
 }
 
 TEST(BackupWorkers, NoneIsSynchronous) {

@@ -8,27 +8,9 @@
 
 #include "core/fields.hpp"
 #include "strategies/options.hpp"
+#include "strategies/outer_optimizer.hpp"
 
 namespace lockstep {
-
-// How all ranks go on from the mean of their parameters.
-struct MeanOuter {};  // with the mean
-struct
-    NesterovOuter {  // DiLoCo (Douillard et al. 2023): from where they last met, a step towards the mean
-  double learning_rate = 0.7, momentum = 0.9;
-};
-using OuterOptimizer = std::variant<MeanOuter, NesterovOuter>;
-template <>
-struct AlternativeNames<OuterOptimizer> {
-  static constexpr std::array names{"mean", "nesterov"};
-};
-template <class Visitor>
-void describe(Visitor&, MeanOuter&) {}
-template <class Visitor>
-void describe(Visitor& v, NesterovOuter& o) {
-  v.field("learning_rate", o.learning_rate, "Of the outer step.", {.min = 1e-6, .max = 100});
-  v.field("momentum", o.momentum, "Of the outer steps.", {.min = 0, .max = 0.9999});
-}
 
 struct LocalSgdOptions {
   static constexpr const char* name = "local_sgd";

@@ -56,13 +56,14 @@ void choose_keys(const Job& job, const ParameterServerOptions& options, PsJob& p
 
 // The rule, and what changes it.
 void add_rules(const Job& job, const ParameterServerOptions& options, PsSystem& system) {
-  system.rule = consistency_rule(options, job.mesh.gpus());
+  const std::uint64_t seed = job.simulation.seed;
+  system.rule = consistency_rule(options, job.mesh.gpus(), seed);
   if (job.mesh.gpus() == 1) return;
   system.controller = options.controller;
   if (!options.switches) return;
   ParameterServerOptions next;
   next.consistency = options.switches->to;
-  system.later.push_back({options.switches->at, consistency_rule(next, job.mesh.gpus())});
+  system.later.push_back({options.switches->at, consistency_rule(next, job.mesh.gpus(), seed)});
 }
 
 void add_input(const Job& job, PsSystem& system) {
@@ -176,7 +177,7 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
   result.servers = server_count(job.machine, job.mesh.gpus(), options);
   result.places = server_places(job.machine, job.mesh.gpus(), options);
   choose_keys(job, options, result);
-  result.links = server_links(job, result.places, push_window(job, options) < 2);
+  result.links = server_links(job, options, result.places, push_window(job, options) < 2);
   result.simulated =
       simplify(result.links, job.simulation.network != NetworkKind::analytic, system);
 
@@ -197,7 +198,7 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
   if (job.simulation.interference) {  // without it everybody computes as if alone
     system.core_of_server = shared_cores(job, result.places, result.servers);
   }
-  fold_workers(job, system);
+  fold_workers(job, options, system);
   add_messages(job, options, result);
   add_compute(job, options, result);
   choose_steps(job, result);

@@ -32,6 +32,8 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
 void add_segments(const Job& job, const ParameterServerOptions& options, const StepCosts& costs,
                   PsSystem& system);
 // One worker for equal ranks where PsSystem::workers and core_of_server had ranks.
-void fold_workers(const Job& job, PsSystem& system);
+void fold_workers(const Job& job, const ParameterServerOptions& options, PsSystem& system);
+// Samples of each rank, 1 on average; empty = all draw from all samples alike.
+std::vector<double> data_shares(const Job& job, const ParameterServerOptions& options);
 
 }  // namespace lockstep

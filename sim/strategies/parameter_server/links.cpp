@@ -21,7 +21,13 @@ enum class End { out, in, both };
 
 class Wiring {
  public:
-  Wiring(const Job& job, PsLinks& result) : job_(job), machine_(job.machine), result_(result) {}
+  // `own_hosts`: their NICs, over those of nodes.
+  Wiring(const Job& job, double own_hosts, PsLinks& result)
+      : job_(job),
+        machine_(job.machine),
+        result_(result),
+        nodes_(nodes_of(job.mesh.gpus(), job.machine)),
+        own_hosts_(own_hosts) {}
 
   // From the rank's device to the place (push) or back (pull).
   PsRoute route(int rank, const ServerPlace& place, bool push) {
@@ -122,8 +128,8 @@ class Wiring {
     const FabricSpec& tree = machine_.fabric;
     const double nic =
         std::max(least, nic_payload_rate(machine_) * std::max(1, tree.nics_per_node));
-    cross(LinkClass::nic, from, 0, End::out, nic);
-    cross(LinkClass::nic, to, 0, End::in, nic);
+    cross(LinkClass::nic, from, 0, End::out, from < nodes_ ? nic : own_hosts_ * nic);
+    cross(LinkClass::nic, to, 0, End::in, to < nodes_ ? nic : own_hosts_ * nic);
     // Nodes below one leaf switch share what leads above it, and those of other leaves are there.
     const int below = tree.nodes_per_leaf;
     if (below > 0 && from / below != to / below) {
@@ -178,6 +184,8 @@ class Wiring {
   const Job& job_;
   const Machine& machine_;
   PsLinks& result_;
+  const int nodes_;  // with GPUs; servers' own hosts follow
+  const double own_hosts_;
   std::map<Name, int> links_;
   PsRoute route_;  // under construction
 };
@@ -242,9 +250,11 @@ CopyCost measured_copy(const Machine& machine, const PsRoute& route, double byte
   return route.measured == 1 ? loopback_copy(machine, bytes) : host_host_copy(machine, bytes);
 }
 
-PsLinks server_links(const Job& job, const std::vector<ServerPlace>& places, bool one_lane) {
+PsLinks server_links(const Job& job, const ParameterServerOptions& options,
+                     const std::vector<ServerPlace>& places, bool one_lane) {
   PsLinks result;
-  Wiring wiring(job, result);
+  const std::optional<double> rate = options.server_nic_rate;
+  Wiring wiring(job, rate ? *rate / job.machine.fabric.nic_bytes_per_second : 1, result);
   for (int rank = 0; rank < job.mesh.gpus(); ++rank) {
     std::vector<PsLinks::Way>& ways = result.ways.emplace_back();
     for (const ServerPlace& place : places) {

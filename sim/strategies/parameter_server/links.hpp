@@ -48,7 +48,8 @@ struct PsLinks {
   std::vector<std::vector<Way>> ways;  // [rank][place]
 };
 // `one_lane`: a worker has one message at a time on its way to a server.
-PsLinks server_links(const Job& job, const std::vector<ServerPlace>& places, bool one_lane = true);
+PsLinks server_links(const Job& job, const ParameterServerOptions& options,
+                     const std::vector<ServerPlace>& places, bool one_lane = true);
 
 // On CPU hosts with fewer cores than processes: the rank on whose core each server works, the first
 // server without a core of its own on the first rank's, and so on. -1 = a core of its own.

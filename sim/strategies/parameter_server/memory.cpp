@@ -15,9 +15,12 @@ namespace {
 MemoryPlan worker_memory_plan(const Job& job, const ParameterServerOptions& options) {
   MemoryPlan plan;
   plan.micro_batches = job.accumulation * options.exchange_every;
-  const bool elastic = options.consistency == Consistency::elastic;
-  if (elastic) plan.micro_batches = job.accumulation;
-  if (elastic || workers_update(options)) {  // workers step by themselves
+  if (workers_step(options)) plan.micro_batches = job.accumulation;
+  if (options.push == PushedValues::parameters) {  // what it pulled
+    plan.replicated.hook_state_bytes +=
+        static_cast<double>(job.step->parameter_count) * parameter_bytes(job.step->precision);
+  }
+  if (workers_step(options) || workers_update(options)) {
     plan.optimizer = optimizer_memory(job.optimizer, job.step->precision);
   }
   if (std::holds_alternative<TopK>(options.compression)) {  // what has not been sent yet
@@ -48,7 +51,10 @@ ServerPlan server_memory_plan(const Job& job, const ParameterServerOptions& opti
   }
   plan.element_bytes = parameter_bytes(job.step->precision);
   plan.pushed_bytes = push_element_bytes(options, job.step->precision);
-  if (options.consistency != Consistency::elastic && !workers_update(options)) {
+  if (options.push == PushedValues::parameters && steps_outward(options)) {
+    plan.optimizer.state_bytes_per_element = plan.element_bytes;  // the outer momentum
+  }
+  if (!workers_step(options) && !workers_update(options)) {
     plan.optimizer = optimizer_memory(of_tensors(job.optimizer, tensors), job.step->precision);
   }
   if (const Weighting by = weighting(options); compensates(by)) {

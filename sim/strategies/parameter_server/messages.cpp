@@ -77,8 +77,7 @@ Weighting weighting(const ParameterServerOptions& options) {
 
 double push_element_bytes(const ParameterServerOptions& options, Precision precision) {
   if (options.element_bytes > 0) return options.element_bytes;
-  const bool weights = options.consistency == Consistency::elastic;
-  return weights ? parameter_bytes(precision) : gradient_bytes(precision);
+  return workers_step(options) ? parameter_bytes(precision) : gradient_bytes(precision);
 }
 
 namespace {
@@ -91,6 +90,7 @@ double set_bytes(const ParameterServerOptions& options, Precision precision, PsM
   const double dense = message.elements * push_element_bytes(options, precision);
   message.pull_bytes = message.elements * pulled;
   message.push_bytes = dense;
+  if (options.push == PushedValues::parameters) message.push_bytes *= options.secure_aggregation;
   if (std::holds_alternative<HalfPush>(options.compression)) {
     message.push_bytes = std::min(dense, 2 * message.elements);
   } else if (const auto* top = std::get_if<TopK>(&options.compression)) {
@@ -156,6 +156,12 @@ ServiceProvenance price(const Job& job, const ParameterServerOptions& options,
   if (options.consistency == Consistency::elastic) {
     // Both sets of weights are read, the server's and the answer are written (fact 88).
     message.update_seconds = streaming(4 * dense);
+    provenance.update = provenance.sums;
+    return provenance;
+  }
+  if (options.push == PushedValues::parameters) {
+    // The sum and the parameters are read, the parameters written; the outer momentum is read and written.
+    message.update_seconds = streaming((steps_outward(options) ? 5 : 3) * dense);
     provenance.update = provenance.sums;
     return provenance;
   }

@@ -10,6 +10,7 @@
 #include "core/fields.hpp"
 #include "results/schedule.hpp"
 #include "strategies/options.hpp"
+#include "strategies/outer_optimizer.hpp"
 
 namespace lockstep {
 
@@ -37,6 +38,34 @@ template <>
 struct EnumNames<UpdatePlace> {
   static constexpr std::array names{"servers", "workers"};
 };
+
+// What workers push.
+enum class PushedValues {
+  gradients,
+  parameters,  // how far a worker went on its own from the parameters that it pulled
+};
+template <>
+struct EnumNames<PushedValues> {
+  static constexpr std::array names{"gradients", "parameters"};
+};
+
+// The training data of workers that differ. Draws are keyed by seed and worker.
+struct UnevenData {
+  double sizes = 0;  // sigma of the lognormal that a worker's number of samples is drawn from
+  double classes =
+      0;  // concentration of the Dirichlet distribution of its classes (Hsu et al. 2019)
+};
+template <class Visitor>
+void describe(Visitor& v, UnevenData& d) {
+  v.field("sizes", d.sizes,
+          "Standard deviation of the logarithm of a worker's share of the samples; 0 = all have as "
+          "many. A worker's batches between two pushes are in proportion to its share.",
+          {.unit = Dimension::fraction, .min = 0, .max = 3});
+  v.field("classes", d.classes,
+          "Concentration of the Dirichlet distribution that a worker's classes are drawn from; 0 = "
+          "all have the same classes. It changes accuracy, not time.",
+          {.min = 0, .max = 1e6});
+}
 
 // Which server keeps which key (strategies/parameter_server/keys.hpp says how each rule works).
 enum class KeyRule {
@@ -133,18 +162,24 @@ struct ParameterServerOptions {
       StrategyForm{"async server", "async server", "{consistency: async}", 3, true}};
   Consistency consistency = Consistency::sync;  // facts 68, 69, 83
   int servers = 1;
-  int staleness_bound = 3;             // ssp, modified-async: s of fact 83
-  int highest_staleness_bound = 0;     // up to which the bound adapts (DSSP); 0 = it is fixed
-  int backup_workers = 0;              // sync: b of fact 87
-  int splitting = 1;                   // softsync: n of fact 84
-  int exchange_every = 1;              // batches between two pushes: tau of fact 88
-  double elasticity = 0;               // elastic: alpha of fact 88; 0 = 0.9 / workers
+  int staleness_bound = 3;          // ssp, modified-async: s of fact 83
+  int highest_staleness_bound = 0;  // up to which the bound adapts (DSSP); 0 = it is fixed
+  int backup_workers = 0;           // sync: b of fact 87
+  int splitting = 1;                // softsync: n of fact 84
+  int exchange_every = 1;           // batches between two pushes: tau of fact 88
+  double elasticity = 0;            // elastic: alpha of fact 88; 0 = 0.9 / workers
+  PushedValues push = PushedValues::gradients;
+  OuterOptimizer outer;                // push: parameters
+  std::optional<double> participants;  // sync: share of the workers drawn for each update
+  UnevenData data;                     // push: parameters
+  double secure_aggregation = 1;       // push: parameters; bytes of a masked push over a plain one
   std::optional<Weighting> weighting;  // absent = by age for modified-async, else none
   double weighting_strength = 0.5;     // exponent of `age`, lambda of both `compensated`
   std::optional<ConsistencySwitch> switches;
   std::optional<PaceController> controller;
   ServerPlacement placement = ServerPlacement::cpu;
   int own_hosts = 1;                          // worker-and-own-hosts: k of fact H127
+  std::optional<double> server_nic_rate;      // bytes/s one way; absent = as of a node
   UpdatePlace update = UpdatePlace::servers;  // workers: servers only sum (fact 77)
   bool local_reduction = false;               // a node pushes the sum of its GPUs (facts 74, H128)
   KeyRule keys = KeyRule::split_large;
@@ -160,8 +195,59 @@ struct ParameterServerOptions {
   double element_bytes = 0;  // bytes per element on the wire; 0 = by precision
 };
 
+// Whether workers step along each of their batches.
+inline bool workers_step(const ParameterServerOptions& options) {
+  return options.consistency == Consistency::elastic || options.push == PushedValues::parameters;
+}
+
+inline bool steps_outward(const ParameterServerOptions& options) {
+  return std::holds_alternative<NesterovOuter>(options.outer);
+}
+
 class Strategy;
 std::unique_ptr<Strategy> make_strategy(const ParameterServerOptions& options);
+
+// What does not go with `push: parameters`, and what needs it.
+template <class Report>
+void check_pushed_parameters(Report report, const ParameterServerOptions& o) {
+  if (o.push == PushedValues::gradients) return;
+  const char* needs = "`push: gradients`";
+  if (o.consistency == Consistency::elastic) {
+    report("push", "and consistency: elastic are two exchanges of parameters", "give one of them");
+  }
+  if (o.compression.index() != 0) {
+    report("push_compression", "compresses gradients, and workers push parameters", needs);
+  }
+  if (o.overlap || o.pull_overlap) {
+    report(o.overlap ? "overlap" : "pull_overlap",
+           "moves layers one by one, and workers push and pull all parameters at once", needs);
+  }
+  if (o.update == UpdatePlace::workers) {
+    report("update", "gives workers one sum of gradients, and each steps on its own", needs);
+  }
+  if (o.switches || o.controller) {
+    report(o.switches ? "switch" : "controller",
+           "changes when gradients are applied, and workers push parameters", needs);
+  }
+  if (compensates(o.weighting.value_or(Weighting::none))) {
+    report("weighting", "compensates gradients, and workers push parameters",
+           "none, staleness or age");
+  }
+}
+
+// Rules of a share of the workers.
+template <class Report>
+void check_participants(Report report, const ParameterServerOptions& o) {
+  if (!o.participants) return;
+  if (o.consistency != Consistency::sync || o.switches || o.controller) {
+    report("participants", "are drawn for each synchronous update",
+           "consistency: sync, without switch and controller");
+  }
+  if (o.local_reduction) {
+    report("participants", "leave out some GPUs of a node that pushes one sum",
+           "local_reduction: false");
+  }
+}
 
 // What does not go together.
 template <class Report>
@@ -242,12 +328,26 @@ void describe(Visitor& v, ParameterServerOptions& o) {
           "softsync: updates in a round of all workers; more than workers = every push.",
           {.min = 1, .max = 1e6});
   v.field("exchange_every", o.exchange_every,
-          "Batches between two pushes: their gradients are added up; elastic: the worker steps by "
-          "itself.",
+          "Batches between two pushes: their gradients are added up; elastic and push: parameters: "
+          "the worker steps along each.",
           {.min = 1, .max = 1000});
   v.field("elasticity", o.elasticity,
           "elastic: share of their distance by which worker and server move; 0 = 0.9 / workers.",
           {.min = 0, .max = 1});
+  v.field("push", o.push,
+          "gradients; parameters: workers step along each batch, and push how far they went: the "
+          "servers step along the mean distance (federated averaging, asynchronous local SGD).");
+  v.field("outer", o.outer,
+          "push: parameters: the servers' step. mean: the mean distance; nesterov: an outer "
+          "optimizer's step along it.");
+  v.field("participants", o.participants,
+          "sync: share of the workers that is drawn for each update; the others wait. Left out: "
+          "all take part.",
+          {.unit = Dimension::fraction, .min = 1e-6, .max = 1});
+  v.field("data", o.data, "push: parameters: how the workers' data differ.");
+  v.field("secure_aggregation", o.secure_aggregation,
+          "push: parameters: bytes of a push that hides what it adds, over those of a plain one.",
+          {.min = 1, .max = 100});
   v.field("weighting", o.weighting,
           "How a stale gradient counts: none: as any; staleness: over its staleness; age: (1 + "
           "staleness)^-weighting_strength; compensated: DC-ASGD; compensated-adaptive: with its "
@@ -266,6 +366,9 @@ void describe(Visitor& v, ParameterServerOptions& o) {
   v.field("own_hosts", o.own_hosts,
           "worker-and-own-hosts: hosts without GPUs that have a server; at most as many as nodes.",
           {.min = 0, .max = 256});
+  v.field("server_nic_rate", o.server_nic_rate,
+          "Line rate of the NIC of a server's own host, one way; left out: as of a node.",
+          {.unit = Dimension::bytes_per_second, .min = 1e3, .max = 1e13});
   v.field("update", o.update,
           "Who has the optimizer: servers, or workers, which pull the sum of the gradients "
           "(BytePS).");
@@ -298,6 +401,8 @@ void describe(Visitor& v, ParameterServerOptions& o) {
   v.check([&](auto report) {
     check_element_size(report, "element_size", o.element_bytes);
     check_parameter_server(report, o);
+    check_pushed_parameters(report, o);
+    check_participants(report, o);
   });
 }
 

@@ -86,6 +86,15 @@ UpdateSchedule schedule_of(const Job& job, const ParameterServerOptions& options
     // Fact 88's alpha: workers times it are 0.9.
     schedule.elasticity = options.elasticity > 0 ? options.elasticity : 0.9 / job.mesh.gpus();
   }
+  if (options.push == PushedValues::parameters) {
+    schedule.exchange = Exchange::differences;
+    schedule.shares = data_shares(job, options);
+    schedule.class_concentration = options.data.classes;
+    if (const auto* outer = std::get_if<NesterovOuter>(&options.outer)) {
+      schedule.outer_rate = outer->learning_rate;
+      schedule.outer_momentum = outer->momentum;
+    }
+  }
   schedule.weighting = weighting(options);
   schedule.weighting_parameter = options.weighting_strength;
   if (std::holds_alternative<HalfPush>(options.compression)) {
@@ -138,7 +147,8 @@ StrategyResult ParameterServer::simulate(const Job& job) const {
                             static_cast<double>(job.step->samples) * job.accumulation;
   result.traffic = traffic_of(ps, trace);
   result.staleness = staleness_of(trace.staleness);
-  if (!in_step) result.worker_steps = worker_steps_of(trace.worker_steps);
+  const bool all_take_part = drawn_workers(options_, job.mesh.gpus()) == job.mesh.gpus();
+  if (!in_step && all_take_part) result.worker_steps = worker_steps_of(trace.worker_steps);
   result.phases = !system.later.empty();
   if (trace.dropped > 0) {
     ps.notes.push_back(
@@ -213,6 +223,23 @@ std::vector<IdleOption> ParameterServer::idle_options(const Job& job) const {
   const bool elastic = o.consistency == Consistency::elastic;
   idle.idle_if("elasticity", o.elasticity > 0, !elastic, "consistency is not elastic");
   idle.learnt_if("elasticity", o.elasticity > 0, elastic);
+  const bool gradients = o.push == PushedValues::gradients;
+  const std::string pushes_gradients = "workers push gradients";
+  idle.idle_if("outer", steps_outward(o), gradients, pushes_gradients);
+  if (const auto* outer = std::get_if<NesterovOuter>(&o.outer)) {
+    const NesterovOuter standard;
+    idle.learnt_if("outer.nesterov.learning_rate", outer->learning_rate != standard.learning_rate,
+                   !gradients);
+    idle.learnt_if("outer.nesterov.momentum", outer->momentum != standard.momentum, !gradients);
+  }
+  idle.idle_if("data.sizes", o.data.sizes > 0, gradients || alone,
+               gradients ? pushes_gradients : "one worker has all samples");
+  idle.idle_if("data.classes", o.data.classes > 0, gradients || alone,
+               gradients ? pushes_gradients : "one worker has all samples");
+  idle.learnt_if("data.classes", o.data.classes > 0, !gradients && !alone);
+  idle.idle_if("secure_aggregation", o.secure_aggregation > 1, gradients, pushes_gradients);
+  idle.idle_if("participants", o.participants.has_value(),
+               drawn_workers(o, job.mesh.gpus()) == job.mesh.gpus(), "all workers take part");
   // Without staleness every weight is 1, and there is no delay to compensate.
   const bool fresh = alone || (o.consistency == Consistency::sync && o.backup_workers == 0 &&
                                !o.switches && !o.controller);
@@ -238,6 +265,8 @@ std::vector<IdleOption> ParameterServer::idle_options(const Job& job) const {
   idle.idle_if("servers", o.servers != usual.servers, both, "there is one on each host");
   idle.idle_if("own_hosts", o.own_hosts != usual.own_hosts, !both,
                "placement is not worker-and-own-hosts");
+  idle.idle_if("server_nic_rate", o.server_nic_rate.has_value(), server_hosts() == 0,
+               "no server has a host of its own");
   idle.idle_if("local_reduction", o.local_reduction, alone || job.machine.gpus_per_node == 1,
                "no node has two GPUs");
   idle.idle_if("credit", o.credit > 0, push_window(job, o) == 0,
@@ -263,7 +292,7 @@ std::vector<std::string> ParameterServer::not_replayed(const Job&) const {
 // Where the servers update. Keys that a rule may cut are refused, whether it cuts these or not.
 std::optional<Diagnostic> ParameterServer::optimizer_misfit(const OptimizerSpec& optimizer,
                                                             const Device& device) const {
-  if (options_.consistency == Consistency::elastic || workers_update(options_)) {
+  if (workers_step(options_) || workers_update(options_)) {
     return std::nullopt;  // workers step
   }
   const bool on_cores = device.architecture == Architecture::cpu;

@@ -15,6 +15,14 @@ Servers::Servers(PsRun& run, Books& books, Wire& wire)
     shard.settled.assign(workers, 0);
     shard.read.assign(workers, 0);
   }
+  for (std::size_t m = 0; m < shards_.size(); ++m) {
+    for (std::size_t worker = 0; worker < workers; ++worker) {
+      const PsParcel first{Direction::pull, static_cast<int>(worker), static_cast<int>(m)};
+      if (shards_[m].rule->may_go_on(first.worker)) continue;
+      shards_[m].blocked.push_back(first.worker);
+      wire_.expect(first);
+    }
+  }
 }
 
 Program Servers::serve(int server) {
@@ -62,7 +70,7 @@ void Servers::take(const PsParcel& push) {
   books_.take(push);
   if (shard.rule->drops(contribution.read, shard.version)) {
     settle(push.message, contribution, false);
-    answer(push.message, push.worker);
+    answer_or_block(push.message, push.worker, shard.rule->may_go_on(push.worker));
     return;
   }
   const int pushes = shard.rule->pushes_per_update(push.worker);
@@ -82,7 +90,8 @@ void Servers::take(const PsParcel& push) {
 
 void Servers::update(int m, std::span<const Contribution> pushes) {
   for (const Contribution& push : pushes) settle(m, push, true);
-  ++shards_[at(m)].version;
+  Shard& shard = shards_[at(m)];
+  shard.rule->begin_round(++shard.version);
   answer_all_that_may(m, pushes);
 }
 
@@ -117,12 +126,15 @@ void Servers::answer_all_that_may(int m, std::span<const Contribution> pushes) {
     return true;
   });
   for (const Contribution& push : pushes) {
-    if (push.answered) continue;
-    if (shard.rule->may_pull(push.worker)) {
-      answer(m, push.worker);
-    } else {
-      shard.blocked.push_back(push.worker);
-    }
+    if (!push.answered) answer_or_block(m, push.worker, shard.rule->may_pull(push.worker));
+  }
+}
+
+void Servers::answer_or_block(int m, int worker, bool may) {
+  if (may) {
+    answer(m, worker);
+  } else {
+    shards_[at(m)].blocked.push_back(worker);
   }
 }
 

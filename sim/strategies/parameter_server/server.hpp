@@ -38,6 +38,7 @@ class Servers {
   void update_waiting(int message);
   void settle(int message, const Contribution& push, bool used);
   void answer(int message, int worker);
+  void answer_or_block(int message, int worker, bool may);
   void answer_all_that_may(int message, std::span<const Contribution> pushes);
 
   PsRun& run_;

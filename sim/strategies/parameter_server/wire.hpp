@@ -16,6 +16,8 @@ class Wire {
   // The message travels when it is its turn in its lane, or when a serial server takes it up;
   // `first`: before all others that wait for this server.
   void send(PsParcel parcel, bool first = false);
+  // An answer that the worker waits for before it has pushed anything.
+  void expect(const PsParcel& answer) { ++missing_with(answer); }
   // Until it has arrived; an answer of a serial server: until the server has sent it.
   Program carry(PsParcel parcel);
   // Parcels that have arrived at a server; for a serial server those that want to be carried.

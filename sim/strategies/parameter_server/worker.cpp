@@ -50,6 +50,7 @@ class Worker {
 Program Worker::live() {
   Executor& executor = run_.executor;
   const int messages = static_cast<int>(run_.system.messages.size());
+  while (parts_.wire.missing(id(), 0) > 0) co_await parts_.wire.returned(id()).rung();
   while (!parts_.books.done()) {
     begin_step();
     for (std::size_t gate = 0; gate < parts_.gates.size(); ++gate) {

@@ -6,6 +6,8 @@
 #include <tuple>
 
 #include "core/index.hpp"
+#include "core/random.hpp"
+#include "core/statistics.hpp"
 #include "strategies/common/stragglers.hpp"
 #include "strategies/common/update.hpp"
 #include "strategies/parameter_server/build.hpp"
@@ -23,6 +25,8 @@ struct LayerMessages {
   int ready = 0, needed = 0;
 };
 
+constexpr std::uint32_t data_draw = 0x64617461;
+
 // Segments of one step, one after the other.
 class Segments {
  public:
@@ -34,6 +38,7 @@ class Segments {
         system_(system),
         overlap_(pushes_overlap(job, options)),
         elastic_(options.consistency == Consistency::elastic),
+        steps_(workers_step(options)),
         updates_(workers_update(options)),
         layers_(job.step->layers.size()) {
     for (const PsMessage& message : system.messages) {
@@ -68,7 +73,7 @@ class Segments {
   const ParameterServerOptions& options_;
   const StepCosts& costs_;
   PsSystem& system_;
-  bool overlap_, elastic_, updates_;
+  bool overlap_, elastic_, steps_, updates_;
   std::vector<LayerMessages> layers_;
   double elements_ = 0;  // that travel
   int tensors_ = 0;
@@ -89,12 +94,16 @@ void Segments::step() {
   for (int micro = 0; micro < micro_batches; ++micro) {
     batch_ = micro / job_.accumulation;
     const bool first = micro == 0, last = micro == micro_batches - 1;
-    const bool updates = elastic_ && (micro + 1) % job_.accumulation == 0;
+    const bool updates = steps_ && (micro + 1) % job_.accumulation == 0;
     forward(first);
     backward(last);
     if (!updates_ && (last || updates)) clip();
     if (!updates) continue;
     add(Phase::optimizer, "optimizer", optimizer_work(job_, {elements_, tensors_}));
+  }
+  if (steps_ && !elastic_) {  // how far it went: what it pulled and what it has are read
+    const double weights = elements_ * parameter_bytes(job_.step->precision);
+    add(Phase::copies, "difference", job_.costs->stream(3 * weights, tensors_));
   }
   if (!overlap_) gradients_to_messages();
   for (PsMessage& message : system_.messages) {
@@ -153,14 +162,28 @@ void add_segments(const Job& job, const ParameterServerOptions& options, const S
   Segments(job, options, costs, system).step();
 }
 
+std::vector<double> data_shares(const Job& job, const ParameterServerOptions& options) {
+  const bool uneven = options.data.sizes > 0 || options.data.classes > 0;
+  if (!uneven || options.push == PushedValues::gradients || job.mesh.gpus() == 1) return {};
+  std::vector<double> shares;
+  for (int rank = 0; rank < job.mesh.gpus(); ++rank) {
+    shares.push_back(lognormal_draw(
+        {job.simulation.seed, static_cast<std::uint32_t>(rank), 0, data_draw}, options.data.sizes));
+  }
+  const double average = mean(shares);
+  for (double& share : shares) share /= average;
+  return shares;
+}
+
 // Ranks with the same routes and speed move in step when they wait for each other and nothing is
 // random.
-void fold_workers(const Job& job, PsSystem& system) {
+void fold_workers(const Job& job, const ParameterServerOptions& options, PsSystem& system) {
   const RankSpeeds speeds(job);
   const auto lane_of = [&](int rank) { return at(speeds.lane_of_rank()[at(rank)]); };
   const auto speed_of = [&](int rank) { return speeds.fixed()[lane_of(rank)]; };
   const auto device_of = [&](int rank) { return speeds.device_of_lane()[lane_of(rank)]; };
-  const bool fold = keeps_step(system, job.mesh.gpus()) && !random(job.stragglers);
+  const bool fold = keeps_step(system, job.mesh.gpus()) && !random(job.stragglers) &&
+                    (options.data.sizes == 0 || data_shares(job, options).empty());
   system.steady = fold && !system.records_updates && !changes(job.stragglers);
 
   std::vector<int>& cores = system.core_of_server;
@@ -190,9 +213,11 @@ void fold_workers(const Job& job, PsSystem& system) {
     if (core >= 0) core = system.worker_of_rank[at(core)];
   }
   const Stragglers& stragglers = job.stragglers;
-  system.factor = [speed, representative, stragglers, seed = job.simulation.seed](int worker,
-                                                                                  int step) {
-    return speed[at(worker)] * varying_factor(stragglers, seed, representative[at(worker)], step);
+  system.factor = [speed, representative, stragglers, shares = data_shares(job, options),
+                   seed = job.simulation.seed](int worker, int step) {
+    const int rank = representative[at(worker)];
+    const double share = shares.empty() ? 1 : shares[at(rank)];  // batches over their mean
+    return share * speed[at(worker)] * varying_factor(stragglers, seed, rank, step);
   };
   if (stragglers.loader_hiccups) {
     system.late_input = [representative, hiccups = *stragglers.loader_hiccups,

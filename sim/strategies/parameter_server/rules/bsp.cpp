@@ -1,9 +1,62 @@
 // Bulk-synchronous: one update from the pushes of all ranks, which wait for it (facts 68, 83). With
 // backup workers (Chen et al. 2016; fact 87) an update takes the first pushes that were computed on
-// the present weights; later ones are dropped, and answered with the new weights.
+// the present weights; later ones are dropped, and answered with the new weights. With participants
+// each update has workers of its own (federated averaging: McMahan et al. 2017, algorithm 1), more of
+// them than it waits for where there are backups (Bonawitz et al. 2019, section 2.2).
+#include <algorithm>
+#include <numeric>
+
+#include "core/random.hpp"
 #include "strategies/parameter_server/rules/rule.hpp"
 
 namespace lockstep {
+
+namespace {
+
+constexpr std::uint32_t participant_draw = 0x70617274;
+
+struct Sampled final : MessageRule {
+  Sampled(int all, int of_them, int backup, std::uint64_t key)
+      : workers(all), drawn(of_them), backups(backup), seed(key) {
+    begin_round(0);
+  }
+  void begin_round(std::int64_t version) override {
+    takes_part = participants(workers, drawn, seed, version);
+  }
+  bool drops(std::int64_t read, std::int64_t version) const override {
+    return backups > 0 && read < version;
+  }
+  bool may_pull(int worker) override { return takes_part[at(worker)]; }
+  bool may_go_on(int worker) const override { return takes_part[at(worker)]; }
+
+  int workers, drawn, backups;
+  std::uint64_t seed;
+  std::vector<bool> takes_part;
+
+ private:
+  int pushes() const override { return drawn - backups; }
+};
+
+}  // namespace
+
+std::vector<bool> participants(int workers, int drawn, std::uint64_t seed, std::int64_t version) {
+  std::vector<double> places;
+  for (int worker = 0; worker < workers; ++worker) {
+    places.push_back(uniform_draw({seed, static_cast<std::uint32_t>(worker),
+                                   static_cast<std::uint32_t>(version), participant_draw}));
+  }
+  std::vector<int> order(at(workers));
+  std::iota(order.begin(), order.end(), 0);
+  std::nth_element(order.begin(), order.begin() + drawn - 1, order.end(),
+                   [&](int a, int b) { return places[at(a)] < places[at(b)]; });
+  std::vector<bool> result(at(workers), false);
+  for (int i = 0; i < drawn; ++i) result[at(order[at(i)])] = true;
+  return result;
+}
+
+PsRule sampled_synchronous(int drawn, int backup, std::uint64_t seed) {
+  return [=](int workers) { return std::make_unique<Sampled>(workers, drawn, backup, seed); };
+}
 
 PsRule bulk_synchronous(int ranks, int backup) {
   struct BulkSynchronous final : MessageRule {

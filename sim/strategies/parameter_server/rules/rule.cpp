@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "core/errors.hpp"
 
 namespace lockstep {
@@ -11,14 +14,22 @@ PsRule asynchronous() {
   return [](int) { return std::make_unique<MessageRule>(); };
 }
 
-PsRule consistency_rule(const ParameterServerOptions& options, int ranks) {
+int drawn_workers(const ParameterServerOptions& options, int ranks) {
+  return std::max(1, static_cast<int>(std::lround(options.participants.value_or(1) * ranks)));
+}
+
+PsRule consistency_rule(const ParameterServerOptions& options, int ranks, std::uint64_t seed) {
   const int bound = options.staleness_bound, backup = options.backup_workers;
+  const int drawn = drawn_workers(options, ranks);
   switch (options.consistency) {
     case Consistency::sync:
-      if (backup == 0 || backup < ranks) return bulk_synchronous(ranks, backup);
-      throw file_error("", "parameter_server.backup_workers",
-                       fmt::format("{} of {} workers leave nobody to wait for", backup, ranks),
-                       fmt::format("at most {}", ranks - 1));
+      if (backup >= drawn) {
+        throw file_error("", "parameter_server.backup_workers",
+                         fmt::format("{} of {} workers leave nobody to wait for", backup, drawn),
+                         fmt::format("at most {}", drawn - 1));
+      }
+      if (drawn < ranks) return sampled_synchronous(drawn, backup, seed);
+      return bulk_synchronous(ranks, backup);
     case Consistency::async:
     case Consistency::elastic:
       return asynchronous();

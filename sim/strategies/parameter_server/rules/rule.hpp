@@ -30,6 +30,8 @@ class MessageRule {
     if (is_earlier(worker)) --earlier_[at(worker)];
     advance_clock(worker, now);
   }
+  // So many updates have been made, from none on.
+  virtual void begin_round(std::int64_t /*version*/) {}
   // Whether the worker waits for the update that its push is part of.
   virtual bool pusher_waits() const { return true; }
   // Whether a push is dropped that was computed on version `read`, now that there is `version`.
@@ -53,13 +55,20 @@ using PsRule = std::function<std::unique_ptr<MessageRule>(int workers)>;
 PsRule asynchronous();
 // `backup`: an update does not wait for so many ranks.
 PsRule bulk_synchronous(int ranks, int backup = 0);
+// Each update is made from `drawn` of the workers, which differ from one to the next (McMahan et al. 2017);
+// it does not wait for `backup` of them.
+PsRule sampled_synchronous(int drawn, int backup, std::uint64_t seed);
+// Whether each of `workers` is among the `drawn` of the update after so many.
+std::vector<bool> participants(int workers, int drawn, std::uint64_t seed, std::int64_t version);
 // About `splitting` updates in a round of all ranks.
 PsRule softsync(int ranks, int splitting);
 // `highest`: up to which the bound adapts; 0 = it is fixed.
 PsRule stale_synchronous(int bound, int highest = 0);
 
 // Throws ConfigError when the options do not fit so many ranks.
-PsRule consistency_rule(const ParameterServerOptions& options, int ranks);
+PsRule consistency_rule(const ParameterServerOptions& options, int ranks, std::uint64_t seed);
+// Workers of an update; all without the option.
+int drawn_workers(const ParameterServerOptions& options, int ranks);
 
 // When a worker's last push was applied, and how long it had taken since the one before.
 struct PushTimes {
