@@ -403,7 +403,7 @@ TEST(Profile, WorkOfHooksThatCannotBeIsRefusedInItsPlace) {
     return "";
   };
   EXPECT_THAT(error("hook: top-k, ranks: 2, points: [{bytes: 1 MB, stages: [1 s]}]"),
-              testing::HasSubstr("hooks.yaml:4: hooks[0].points[0].stages: top-k has 2 stages"));
+              testing::HasSubstr("hooks[0].points[0].stages: top-k has 2 stages, not 1"));
   EXPECT_THAT(error("hook: sign, ranks: 2, points: [{bytes: 1 MB, stages: [1 s]}]"),
               testing::HasSubstr("hook"));
   EXPECT_THAT(error("hook: top-k, ranks: 1, points: [{bytes: 1 MB, stages: [1 s, 1 s]}]"),
