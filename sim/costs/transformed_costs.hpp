@@ -2,7 +2,6 @@
 // machine, other devices beside the job's own.
 #pragma once
 
-#include <algorithm>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -49,17 +48,11 @@ class TransformedCosts final : public ComputeCosts {
   QueuedWork stream(double bytes, int launches) const override {
     return combined([&](const auto& s) { return s.stream(bytes, launches); });
   }
+  // What was measured stays where an answer is made of several.
   std::vector<QueuedWork> hook_stages(const HookSettings& settings, double bytes) const override {
-    std::vector<std::vector<QueuedWork>> answers;
-    for (const auto& source : sources_) answers.push_back(source->hook_stages(settings, bytes));
-    std::vector<QueuedWork> stages;
-    const auto none = [](const auto& answer) { return answer.empty(); };
-    if (std::any_of(answers.begin(), answers.end(), none)) return stages;
-    for (std::size_t i = 0; i < answers.front().size(); ++i) {
-      std::vector<QueuedWork> each;
-      for (const std::vector<QueuedWork>& answer : answers) each.push_back(answer.at(i));
-      stages.push_back(rule_.work(each));
-    }
+    std::vector<QueuedWork> stages = sources_.front()->hook_stages(settings, bytes);
+    if (sources_.size() > 1) return stages;
+    for (QueuedWork& stage : stages) stage = rule_.work({stage});
     return stages;
   }
 

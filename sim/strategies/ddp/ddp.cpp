@@ -11,6 +11,19 @@ namespace lockstep {
 
 namespace {
 
+// Of a CPU's communication thread, which wants the core as much as backward does.
+Event in_callback(TrainingContext& context, Communicator& communicator, const QueuedWork& work,
+                  const Event& after) {
+  const double cores = cores_per_rank(context.job.machine, context.job.mesh.gpus());
+  context.provenance.add(work);
+  TransferSpec spec;
+  spec.latency_seconds = work.span;
+  spec.cores = 1;
+  spec.speed_beside_compute = share_cores(cores, spec.cores).communication;
+  spec.name = "comm hook";
+  return context.ranks.start(communicator, spec, after);
+}
+
 class Reducer final : public TrainingHooks {
  public:
   Reducer(TrainingContext& context, const DdpOptions& options)
@@ -143,13 +156,13 @@ class Reducer final : public TrainingHooks {
           done = ranks_.enqueue(cycle_, bucket.delay, done, false, "negotiation");
         if (bucket.joined.busy > 0) done = on_hook_stream(bucket.joined, done);
       } else {
-        done = hook.in_callbacks ? in_callback(communicator, part.before, done)
+        done = hook.in_callbacks ? in_callback(context_, communicator, part.before, done)
                                  : on_hook_stream(part.before, done);
       }
       done = context_.collective(communicator, part.transfer, done);
       if (hook.serial) return done;
     }
-    if (hook.in_callbacks) return in_callback(communicator, hook.after, done);
+    if (hook.in_callbacks) return in_callback(context_, communicator, hook.after, done);
     return hook.after.busy > 0 ? on_hook_stream(hook.after, done) : done;
   }
 
@@ -158,18 +171,6 @@ class Reducer final : public TrainingHooks {
     context_.provenance.add(work);
     return ranks_.enqueue(hook_stream_, work.span, after, true, "comm hook",
                           ranks_.elsewhere(work));
-  }
-
-  // Of a CPU's communication thread, which wants the core as much as backward does.
-  Event in_callback(Communicator& communicator, const QueuedWork& work, const Event& after) {
-    const double cores = cores_per_rank(context_.job.machine, context_.job.mesh.gpus());
-    context_.provenance.add(work);
-    TransferSpec spec;
-    spec.latency_seconds = work.span;
-    spec.cores = 1;
-    spec.speed_beside_compute = share_cores(cores, spec.cores).communication;
-    spec.name = "comm hook";
-    return ranks_.start(communicator, spec, after);
   }
 
   TrainingContext& context_;
