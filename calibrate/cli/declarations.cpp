@@ -1,6 +1,28 @@
 #include "cli/declarations.hpp"
 
+#include <fmt/format.h>
+
+#include "core/errors.hpp"
+
 namespace lockstep {
+
+void HookText::add_to(CLI::App& verb) {
+  verb.add_option("--hook-fraction", fraction, "top-k: share of a bucket that is sent")
+      ->capture_default_str();
+  verb.add_option("--hook-rank", rank, "powersgd: rank of the approximation")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+}
+
+HookSettings HookText::settings(int ranks) const {
+  HookSettings settings{.rank = rank, .ranks = ranks};
+  settings.fraction = parse_share("--hook-fraction", fraction);
+  if (settings.fraction <= 0 || settings.fraction > 1) {
+    throw file_error("", "--hook-fraction", fmt::format("{} is not possible", in_quotes(fraction)),
+                     "more than 0%, 100% at most");
+  }
+  return settings;
+}
 
 CLI::App* declare_layers(CLI::App& parent, LayersText& text) {
   CLI::App& verb =
@@ -38,6 +60,10 @@ CLI::App* declare_layers(CLI::App& parent, LayersText& text) {
           "Pause before each step, as where a rank waits for messages (CPUs: others' memory goes "
           "through the caches in it); not in --most-time")
       ->capture_default_str();
+  verb.add_option("--comm-hooks", text.comm_hooks,
+                  "Work of top-k,powersgd on buckets of the largest model's gradients (CPUs)")
+      ->delimiter(',');
+  text.hook.add_to(verb);
   verb.add_flag("--layers-only", text.layers_only,
                 "Not copies and updates by size, which the profile may have already");
   verb.add_option("-o,--output", text.folder, "Folder whose profile.yaml gets the figures");
@@ -112,12 +138,12 @@ CLI::App* declare_train(CLI::App& parent, TrainText& text) {
       ->capture_default_str();
   verb.add_flag("--gradient-as-bucket-view", options.gradient_as_bucket_view,
                 "DDP: gradients lie in the buckets");
-  verb.add_option(
-          "--comm-hook", text.comm_hook,
-          "DDP: none, fp16-compress (LibTorch's own), or top-k, which keeps what it does not send")
+  verb.add_option("--comm-hook", text.comm_hook,
+                  "DDP: none, fp16-compress (LibTorch's own), or top-k or powersgd, which keep "
+                  "what they do not "
+                  "send")
       ->capture_default_str();
-  verb.add_option("--hook-fraction", text.hook_fraction, "top-k: share of a bucket that is sent")
-      ->capture_default_str();
+  text.hook.add_to(verb);
   verb.add_flag("--shard-grad-op", text.shard_grad_op, "FSDP: keep parameters after forward");
   verb.add_option("--staleness-bound", options.staleness_bound,
                   "ps-ssp: steps ahead of the slowest")

@@ -8,9 +8,19 @@
 #include <vector>
 
 #include "cli/options.hpp"
+#include "costs/hook_work.hpp"
 #include "runs/train_options.hpp"
 
 namespace lockstep {
+
+// What hooks that compress are told.
+struct HookText {
+  std::string fraction = "1%";
+  int rank = 1;
+
+  void add_to(CLI::App& verb);
+  HookSettings settings(int ranks) const;  // throws ConfigError
+};
 
 // calibrate
 struct LayersText {
@@ -19,6 +29,8 @@ struct LayersText {
   int ranks = 1;
   std::string width = "2%", most_time = "60 s", pause = "0 s";
   int minimum = 10, maximum = 100;
+  std::vector<std::string> comm_hooks;
+  HookText hook;
   bool layers_only = false;
   InputText input;
   OptimizerText optimizer;
@@ -37,7 +49,8 @@ struct TrainText {
   TrainOptions options;
   std::string strategy = "ddp", precision = "fp32";
   std::string bucket = "25 MiB", first_bucket = "1 MiB", network = "loopback";
-  std::string comm_hook = "none", hook_fraction = "1%";
+  std::string comm_hook = "none";
+  HookText hook;
   std::vector<std::string> slow_ranks;
   std::string jitter = "0%";
   bool shard_grad_op = false, replay = false, json = false, csv = false;

@@ -123,12 +123,27 @@ std::int64_t parse_batch(const std::string& text) {
   return static_cast<std::int64_t>(samples);
 }
 
+std::vector<HookSettings> hooks_of(const LayersText& options) {
+  std::vector<HookSettings> hooks;
+  for (const std::string& name : options.comm_hooks) {
+    if (options.ranks < 2) {
+      throw file_error("", "--comm-hooks", "one rank sends no gradients", "for example --ranks 2");
+    }
+    if (options.device != "cpu") {
+      throw file_error("", "--comm-hooks", "are measured on CPUs", "--device cpu");
+    }
+    hooks.push_back(options.hook.settings(options.ranks));
+    hooks.back().hook = parse_name<CodedHook>("--comm-hooks", name);
+  }
+  return hooks;
+}
+
 std::vector<LayersJob> jobs_of(const LayersText& options) {
   if (options.models.empty()) {
     throw file_error("", "--models", "whose layers?", "for example --models resnet18,vgg16");
   }
   std::vector<LayersJob> jobs;
-  LayersJob job;
+  LayersJob job, of_largest;
   job.ranks = options.ranks;
   job.device = options.device;
   job.optimizer = options.optimizer.spec();
@@ -154,10 +169,15 @@ std::vector<LayersJob> jobs_of(const LayersText& options) {
         job.step.precision = parse_precision(precision);
         job.step.samples = parse_batch(batch);
         const TrainingStep step = build_step(*load_model(model), job.step);
+        if (step.parameter_count > job.most_elements) of_largest = job;
         job.most_elements = std::max(job.most_elements, step.parameter_count);
         jobs.push_back(job);
       }
     }
+  }
+  for (const HookSettings& hook : hooks_of(options)) {
+    jobs.push_back(of_largest);
+    jobs.back().hook = hook;
   }
   if (options.layers_only) return jobs;
   // Copies and updates by size: up to the largest model.
@@ -203,10 +223,11 @@ int run(const LayersText& options) {
   keep(false);  // said now, not after minutes, if the folder cannot be written
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const LayersJob& job = jobs[i];
-    const std::string what = job.model.empty()
-                                 ? "copies and updates"
-                                 : fmt::format("{} {} batch {}", job.model,
-                                               enum_name(job.step.precision), job.step.samples);
+    const std::string what =
+        job.hook            ? fmt::format("{} of {}", enum_name(job.hook->hook), job.model)
+        : job.model.empty() ? "copies and updates"
+                            : fmt::format("{} {} batch {}", job.model,
+                                          enum_name(job.step.precision), job.step.samples);
     print_error("[{}/{}] {} ...\n", i + 1, jobs.size(), what);
     const Answers answers = measure(job);
     if (answers.ranks.empty() && answers.skipped.empty()) {
@@ -217,7 +238,9 @@ int run(const LayersText& options) {
       return exit_interrupted;
     }
     if (!answers.skipped.empty()) print_error("skipped: {}\n", answers.skipped);
-    if (!job.model.empty()) {
+    if (job.hook) {
+      if (answers.skipped.empty()) digest_hook(job, answers.ranks, profile);
+    } else if (!job.model.empty()) {
       Measured line;
       line.model = job.model;
       line.precision = enum_name(job.step.precision);

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "costs/hook_work.hpp"
 #include "costs/optimizer.hpp"
 #include "launch/stopping.hpp"
 #include "workload/model.hpp"
@@ -17,6 +19,8 @@ struct LayersJob {
   std::string result_file;
   std::string device = "cpu";
   std::string model;  // "" = copies and updates by size
+  // Then its work on buckets of the model's gradients is measured, and no layers.
+  std::optional<HookSettings> hook;
   StepOptions step;
   OptimizerSpec optimizer;
   StoppingRule rule;

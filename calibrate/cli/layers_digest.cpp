@@ -285,4 +285,25 @@ void digest_streams(const LayersJob& job, const std::vector<json>& ranks, Profil
   }
 }
 
+void digest_hook(const LayersJob& job, const std::vector<json>& ranks, Profile& profile) {
+  ProfileHook measured{*job.hook, job.model, {}};
+  for (std::size_t i = 0; i < ranks.front().at("points").size(); ++i) {
+    ProfileHookPoint& point = measured.points.emplace_back();
+    point.bytes = ranks.front()["points"][i].at("bytes");
+    for (std::size_t stage = 0; stage < stages_of(job.hook->hook); ++stage) {
+      std::vector<double> seconds;
+      for (const json& rank : ranks) {
+        for (const json& sample : rank.at("points")[i].at("samples")) {
+          seconds.push_back(sample.at(stage));
+        }
+      }
+      point.seconds.push_back(rounded(median(seconds), 1e10));
+    }
+  }
+  std::erase_if(profile.hooks, [&](const ProfileHook& known) {
+    return same_work(known.settings, measured.settings);
+  });
+  profile.hooks.push_back(std::move(measured));
+}
+
 }  // namespace lockstep

@@ -34,5 +34,7 @@ void summarise_models(Profile& profile);
 // Copies and updates by size. Copies that a GPU's own probe has measured stay.
 void digest_streams(const LayersJob& job, const std::vector<nlohmann::json>& ranks,
                     Profile& profile);
+// The work of the job's hook, in place of what the profile says of the same settings.
+void digest_hook(const LayersJob& job, const std::vector<nlohmann::json>& ranks, Profile& profile);
 
 }  // namespace lockstep

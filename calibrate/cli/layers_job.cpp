@@ -37,6 +37,10 @@ std::vector<std::string> to_words(const LayersJob& job) {
              {"most_seconds", job.most_seconds},
              {"pause_seconds", job.pause_seconds},
              {"most_elements", job.most_elements}};
+  if (job.hook) {
+    value["hook"] = {static_cast<int>(job.hook->hook), job.hook->fraction, job.hook->rank,
+                     job.hook->ranks};
+  }
   return {value.dump()};
 }
 
@@ -66,6 +70,10 @@ LayersJob layers_job_from_words(const std::vector<std::string>& words) {
   job.most_seconds = value.at("most_seconds");
   job.pause_seconds = value.at("pause_seconds");
   job.most_elements = value.at("most_elements");
+  if (value.contains("hook")) {
+    const json& hook = value["hook"];
+    job.hook = {static_cast<CodedHook>(hook[0].get<int>()), hook[1], hook[2], hook[3]};
+  }
   return job;
 }
 

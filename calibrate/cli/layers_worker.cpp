@@ -4,10 +4,12 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "cli/layers.hpp"
 #include "cli/workers.hpp"
 #include "launch/stopping.hpp"
+#include "probes/hooks.hpp"
 #include "probes/layers.hpp"
 #include "probes/streams.hpp"
 
@@ -118,13 +120,42 @@ json measure_streams(const LayersJob& job) {
   return {{"copies", points(result.copies)}, {"updates", points(result.updates)}};
 }
 
+json measure_hook(const LayersJob& job) {
+  Together together(job);
+  HookProbeOptions options;
+  options.settings = *job.hook;
+  constexpr double mib = 1024 * 1024;
+  options.bucket_bytes = {4 * mib, 25 * mib};
+  // Some ten buckets.
+  const double most_seconds = std::min(2.0, job.most_seconds / 5);
+  double began = now();
+  options.enough = [&](const std::vector<StageSeconds>& samples) {
+    if (samples.size() == 1) began = now();  // the next bucket
+    std::vector<double> whole;
+    for (const StageSeconds& stages : samples) {
+      whole.push_back(std::accumulate(stages.begin(), stages.end(), 0.0));
+    }
+    return enough(whole, job.rule) || (now() - began > most_seconds && samples.size() > 5);
+  };
+  const TrainingStep step = build_step(*load_model(job.model), job.step);
+  json points = json::array();
+  for (const HookPoint& point : probe_hook(step, options)) {
+    points.push_back({{"bytes", point.bytes}, {"samples", point.samples}});
+  }
+  options.enough = [](const auto&) { return true; };
+  while (!together.all_done(true)) (void)probe_hook(step, options);
+  return {{"points", points}};
+}
+
 }  // namespace
 
 int layers_worker(const Words& arguments) {
   const LayersJob job = layers_job_from_words(arguments);
   json value;
   try {
-    value = job.model.empty() ? measure_streams(job) : measure_layers(job);
+    value = job.hook            ? measure_hook(job)
+            : job.model.empty() ? measure_streams(job)
+                                : measure_layers(job);
   } catch (const OutOfDeviceMemory& error) {
     value = {{"out_of_memory", error.what()}};
     std::ofstream(job.result_file + ".done") << '\n';

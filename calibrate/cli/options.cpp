@@ -22,17 +22,6 @@ std::int64_t parse_integer(const std::string& option, const std::string& text) {
   return value;
 }
 
-template <class Enum>
-Enum parse_name(const std::string& option, const std::string& text) {
-  const auto& names = EnumNames<Enum>::names;
-  const auto found = std::find(names.begin(), names.end(), text);
-  if (found == names.end()) {
-    throw file_error("", option, fmt::format("{} is not known", in_quotes(text)),
-                     allowed_hint(text, {names.begin(), names.end()}));
-  }
-  return static_cast<Enum>(found - names.begin());
-}
-
 }  // namespace
 
 void InputText::add_to(CLI::App& verb) {

@@ -1,10 +1,14 @@
 // Options that several verbs share, as texts on the command line and as values.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <string>
 #include <vector>
 
+#include "core/errors.hpp"
 #include "costs/optimizer.hpp"
 #include "workload/model.hpp"
 
@@ -42,6 +46,17 @@ struct SlowRankText {
   double factor = 1;
 };
 SlowRankText parse_slow_rank(const std::string& text, int ranks);
+// The value of an enum with EnumNames that `option` names; throws ConfigError.
+template <class Enum>
+Enum parse_name(const std::string& option, const std::string& text) {
+  const auto& names = EnumNames<Enum>::names;
+  const auto found = std::find(names.begin(), names.end(), text);
+  if (found == names.end()) {
+    throw file_error("", option, fmt::format("{} is not known", in_quotes(text)),
+                     allowed_hint(text, {names.begin(), names.end()}));
+  }
+  return static_cast<Enum>(found - names.begin());
+}
 std::vector<std::string> split(const std::string& text, char separator);
 
 }  // namespace lockstep

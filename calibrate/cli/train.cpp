@@ -25,28 +25,14 @@ namespace lockstep {
 
 namespace {
 
-template <class Enum>
-Enum parse_name(const std::string& option, const std::string& text) {
-  const auto& names = EnumNames<Enum>::names;
-  const auto found = std::find(names.begin(), names.end(), text);
-  if (found == names.end()) {
-    throw file_error("", option, fmt::format("{} is not known", in_quotes(text)),
-                     allowed_hint(text, {names.begin(), names.end()}));
-  }
-  return static_cast<Enum>(found - names.begin());
-}
-
 void parse_hook(const TrainText& text, TrainOptions& options) {
   options.comm_hook = parse_name<RealHook>("--comm-hook", text.comm_hook);
   if (options.comm_hook != RealHook::none && options.strategy != RunStrategy::ddp) {
     throw file_error("", "--comm-hook", "is DDP's", "--strategy ddp");
   }
-  options.hook_fraction = parse_share("--hook-fraction", text.hook_fraction);
-  if (options.hook_fraction <= 0 || options.hook_fraction > 1) {
-    throw file_error("", "--hook-fraction",
-                     fmt::format("{} is not possible", in_quotes(text.hook_fraction)),
-                     "more than 0%, 100% at most");
-  }
+  const HookSettings settings = text.hook.settings(options.ranks);
+  options.hook_fraction = settings.fraction;
+  options.hook_rank = settings.rank;
 }
 
 TrainOptions train_options(const TrainText& text) {
@@ -126,8 +112,9 @@ void check_replay(const TrainText& text, const TrainOptions& options, const Trai
                      "--data synthetic, fashion-mnist, or a folder");
   }
   const double gradients = 4.0 * static_cast<double>(step.parameter_count);
-  if (options.comm_hook == RealHook::top_k && gradients > options.first_bucket_bytes) {
-    throw file_error("", "--replay", "repeats top-k where all gradients are in one bucket",
+  if (is_coded(options.comm_hook) && gradients > options.first_bucket_bytes) {
+    throw file_error("", "--replay",
+                     "repeats top-k and powersgd where all gradients are in one bucket",
                      fmt::format("--first-bucket {:.0f}B", gradients));
   }
 }

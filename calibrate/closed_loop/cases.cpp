@@ -28,6 +28,17 @@ std::vector<Case> all_cases(const Training& training) {
                 o,
                 {"--strategy", "ddp", "--bucket", fmt::format("{:g} MiB", mib)}};
   };
+  const auto compressed = [&](const CommHook& hook, const Words& settings) {
+    const std::string name = AlternativeNames<CommHook>::names[hook.index()];
+    Case result = ddp(25);
+    result.label = "ddp-" + name;
+    std::get<DdpOptions>(result.options).comm_hook = hook;
+    result.real.insert(result.real.end(), {"--comm-hook", name});
+    result.real.insert(result.real.end(), settings.begin(), settings.end());
+    result.work = {"--comm-hooks", name};
+    result.work.insert(result.work.end(), settings.begin(), settings.end());
+    return result;
+  };
   FsdpOptions fsdp;
   fsdp.wrap.policy = has_blocks ? WrapPolicy::block : WrapPolicy::none;
   const auto server = [&](Consistency consistency, const std::string& name) {
@@ -44,6 +55,8 @@ std::vector<Case> all_cases(const Training& training) {
   };
   return {ddp(25),
           ddp(4),
+          compressed(TopKHook{.fraction = 0.01}, {"--hook-fraction", "1%"}),
+          compressed(PowerSgdHook{1, Orthogonalization::gram_schmidt}, {"--hook-rank", "1"}),
           {"fsdp", fsdp, {"--strategy", "fsdp"}},
           server(Consistency::sync, "ps-sync"),
           server(Consistency::async, "ps-async"),
@@ -157,6 +170,10 @@ Scenario scenario_of(const Training& training, const std::vector<Case>& cases,
 
 bool waits_before_step(const Case& one) {
   return std::holds_alternative<ParameterServerOptions>(one.options);
+}
+
+bool compresses(const Case& one) {
+  return !one.work.empty();
 }
 
 const ProfileBatch* measured_batch(const Training& training, const Profile& profile) {

@@ -15,7 +15,8 @@ namespace lockstep {
 struct Case {
   std::string label;
   StrategyOptions options;
-  std::vector<std::string> real;  // words for `train`
+  std::vector<std::string> real;    // words for `train`
+  std::vector<std::string> work{};  // for `calibrate`: what it does besides layers
 };
 
 // Those that are named; all without a name. Throws ConfigError.
@@ -35,6 +36,8 @@ Scenario scenario_of(const Training& training, const std::vector<Case>& cases,
 
 // Workers of a server wait for its answer before each step, and do nothing else meanwhile.
 bool waits_before_step(const Case& one);
+// Its communication hook has work that is measured.
+bool compresses(const Case& one);
 
 // What was measured of this training. Null = the profile does not have it.
 const ProfileBatch* measured_batch(const Training& training, const Profile& profile);

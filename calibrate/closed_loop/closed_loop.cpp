@@ -60,11 +60,11 @@ Words operator+(Words a, const Words& b) {
   return a;
 }
 
-// Copies and updates by size `too`, or those that the profile has. `pausing`: as ranks compute that
-// have waited before.
+// Copies and updates by size `too`, or those that the profile has. As the ranks of `one` compute.
 void calibrate_layers(const ClosedLoopOptions& options, const std::string& folder, bool too,
-                      bool pausing) {
-  Words words = Words{"calibrate", "--models", options.model} + input_words(options);
+                      const Case& one) {
+  Words words = Words{"calibrate", "--models", options.model} + input_words(options) + one.work;
+  const bool pausing = waits_before_step(one);
   if (!too) words.push_back("--layers-only");
   measure(words + Words{"--batches", std::to_string(options.batch), "--ranks",
                         std::to_string(options.ranks), "--width", "1%", "--maximum",
@@ -76,10 +76,19 @@ void calibrate_layers(const ClosedLoopOptions& options, const std::string& folde
 // Of the measured curves: as asked, and a small one. Buffers of a network, the first bucket, a
 // server's small tensors are that small, and below its smallest point a curve has no more to say
 // than that point's time.
-std::vector<double> curve_sizes(const std::string& asked) {
-  constexpr double small = 16 * 1024;
+// Factors of gradients have a few kilobytes.
+std::vector<double> curve_sizes(const std::string& asked, const std::vector<Case>& cases) {
+  constexpr double kib = 1024;
   std::vector<double> sizes = parse_sizes(asked);
-  if (sizes.front() > small) sizes.insert(sizes.begin(), small);
+  const auto insert = [&](double size) {
+    const auto place = std::lower_bound(sizes.begin(), sizes.end(), size);
+    if (place == sizes.end() || *place != size) sizes.insert(place, size);
+  };
+  if (sizes.front() > 16 * kib) insert(16 * kib);
+  if (std::any_of(cases.begin(), cases.end(), compresses)) {
+    insert(1 * kib);
+    insert(64 * kib);
+  }
   return sizes;
 }
 
@@ -122,7 +131,7 @@ void calibrate_collectives(const ClosedLoopOptions& options, const std::string& 
                  fmt::format("{}", fmt::join(words, ","))};
   };
   const Words network = networked ? Words{"--network", options.network} : Words{};
-  const std::vector<double> sizes = curve_sizes(options.sizes);
+  const std::vector<double> sizes = curve_sizes(options.sizes, cases);
   const std::vector<double> of_messages = has_server(cases) ? message_sizes(options, sizes) : sizes;
   Words all = collectives_of(cases);
   if (of_messages != sizes) {
@@ -211,13 +220,16 @@ LoopEstimate say_estimate(const ClosedLoopOptions& options, const std::vector<Ca
                           bool networked, const ResultRecord& modelled) {
   std::vector<double> steps;
   for (const Prediction& p : modelled.predictions) steps.push_back(p.step_seconds);
-  const auto pausing =
-      static_cast<std::size_t>(std::count_if(cases.begin(), cases.end(), waits_before_step));
+  const auto count = [&](bool (*alike)(const Case&)) {
+    return static_cast<std::size_t>(std::count_if(cases.begin(), cases.end(), alike));
+  };
+  const std::size_t pausing = count(waits_before_step);
   // Messages of one host are measured beside those between hosts.
   const std::size_t collectives = collectives_of(cases).size() + (networked ? 1 : 0);
-  std::vector<double> sizes = curve_sizes(options.sizes);
+  std::vector<double> sizes = curve_sizes(options.sizes, cases);
   if (pausing == cases.size()) sizes = message_sizes(options, std::move(sizes));
-  const LoopEstimate estimate = estimate_loop(options, collectives, sizes, steps, pausing);
+  const LoopEstimate estimate =
+      estimate_loop(options, collectives, sizes, steps, pausing, count(compresses));
   print_error("this takes about {}: {} once, {} for {} training runs\n", about(estimate.total()),
               about(estimate.first), about(estimate.runs),
               steps.size() * static_cast<std::size_t>(options.repetitions));
@@ -231,7 +243,7 @@ int closed_loop_command(ClosedLoopOptions options) {
   ::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is an error like others: clean up first
   const InterruptGuard guard;
   // The measuring half would say what is wrong with them after the layers only.
-  (void)curve_sizes(options.sizes);
+  (void)curve_sizes(options.sizes, cases);
   (void)measuring_program("closed-loop");
   if (options.keep_profile && !fs::exists(fs::path(options.folder) / "profile.yaml")) {
     throw file_error(options.folder, "--keep-profile", "there is no profile.yaml in this folder");
@@ -263,7 +275,7 @@ int closed_loop_command(ClosedLoopOptions options) {
     const LoopEstimate estimate = say_estimate(
         options, cases, networked, predict(options.keep_profile ? measured_profile() : Profile{}));
     if (!options.keep_profile) {
-      calibrate_layers(options, folder, true, waits_before_step(cases.front()));
+      calibrate_layers(options, folder, true, cases.front());
       calibrate_collectives(options, folder, cases, networked);
     }
     record = predict(measured_profile());
@@ -284,7 +296,7 @@ int closed_loop_command(ClosedLoopOptions options) {
     // From layers measured right before it.
     const auto train = [&](std::size_t i, const std::string& which) {
       if (!options.keep_profile) {
-        calibrate_layers(options, folder, false, waits_before_step(cases[i]));
+        calibrate_layers(options, folder, false, cases[i]);
         record = predict(measured_profile());
       }
       print_error("training {}, {} ...\n", cases[i].label, which);

@@ -40,13 +40,18 @@ double curves_seconds(std::size_t curves, const std::vector<double>& sizes, doub
   return start + seconds * static_cast<double>(curves);
 }
 
+double hook_seconds(double most) {
+  constexpr double buckets = 10;
+  return start + buckets * std::min(2.0, most / 5);
+}
+
 double training_seconds(int steps, double step) {
   return start + (TrainOptions{}.warm_up + steps) * step;
 }
 
 LoopEstimate estimate_loop(const ClosedLoopOptions& options, std::size_t curves,
                            const std::vector<double>& sizes, const std::vector<double>& steps,
-                           std::size_t pausing) {
+                           std::size_t pausing, std::size_t compressing) {
   const double slowest = steps.empty() ? 0 : *std::max_element(steps.begin(), steps.end());
   const double layers = options.keep_profile ? 0 : layers_seconds(options.layers_seconds, slowest);
   LoopEstimate estimate;
@@ -64,6 +69,8 @@ LoopEstimate estimate_loop(const ClosedLoopOptions& options, std::size_t curves,
     // The first layers are those of the first strategy.
     estimate.first += pausing == steps.size() ? pauses : 0;
     estimate.runs += options.repetitions * static_cast<double>(pausing) * pauses;
+    estimate.runs += options.repetitions * static_cast<double>(compressing) *
+                     hook_seconds(options.layers_seconds);
   }
   return estimate;
 }

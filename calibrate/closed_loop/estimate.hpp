@@ -16,6 +16,7 @@ double streams_seconds(double most);              // copies and updates by size
 // bytes/s (0: loopback).
 double curves_seconds(std::size_t curves, const std::vector<double>& sizes, double each,
                       double rate);
+double hook_seconds(double most);
 double training_seconds(int steps, double step);
 
 // Seconds of a closed loop.
@@ -30,10 +31,11 @@ constexpr int layer_repetitions = 40;
 constexpr double layer_pause = 0.1;
 
 // `curves`: collectives to measure, `sizes` of each. `steps`: modelled seconds of a step of each
-// strategy; `pausing`: how many of these have their layers measured after pauses.
+// strategy; `pausing`: how many of these have their layers measured after pauses; `compressing`: the work
+// of a communication hook beside them.
 LoopEstimate estimate_loop(const ClosedLoopOptions& options, std::size_t curves,
                            const std::vector<double>& sizes, const std::vector<double>& steps,
-                           std::size_t pausing);
+                           std::size_t pausing, std::size_t compressing);
 
 std::string about(double seconds);  // "50 s", "4 min", "2.5 h"
 

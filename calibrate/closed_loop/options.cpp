@@ -30,7 +30,8 @@ CLI::App* declare_closed_loop(CLI::App& app, ClosedLoopText& text) {
                   "loopback, or a rate such as 1Gbit (root: network namespaces)")
       ->capture_default_str();
   verb.add_option("--strategies", loop.strategies,
-                  "Some of ddp-25MiB,ddp-4MiB,fsdp,ps-sync,ps-async,ps-ssp (default: all)")
+                  "Some of ddp-25MiB,ddp-4MiB,ddp-top-k,ddp-powersgd,fsdp,ps-sync,ps-async,ps-ssp "
+                  "(default: all)")
       ->delimiter(',');
   verb.add_option("--staleness-bound", loop.staleness_bound, "Of ps-ssp")
       ->check(CLI::Range(0, 1000))

@@ -3,28 +3,17 @@
 #include "convergence/compression.hpp"
 
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
-#include "core/random.hpp"
 #include "torch/largest.hpp"
+#include "torch/low_rank.hpp"
 
 namespace lockstep {
 
 namespace {
-
-// Numbers that follow from what they are for, whatever was drawn before.
-at::Generator generator(std::uint64_t seed, std::uint64_t rank, std::int64_t step,
-                        std::uint64_t place) {
-  const PhiloxWords words =
-      philox4x32_10({static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(step),
-                     static_cast<std::uint32_t>(place), 0x636f6d70},
-                    {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
-  return at::detail::createCPUGenerator(std::uint64_t{words[0]} << 32 | words[1]);
-}
 
 at::Tensor mean_of(const Tensors& flat) {
   at::Tensor sum = flat.front().clone();
@@ -113,19 +102,7 @@ at::Tensor one_bit(const Tensors& flat, Tensors& kept, Tensors& kept_of_sum) {
   return at::cat(result);
 }
 
-// Gram-Schmidt over the columns, in place.
-void orthogonalise(at::Tensor& matrix) {
-  for (std::int64_t c = 0; c < matrix.size(1); ++c) {
-    at::Tensor column = matrix.select(1, c);
-    column.div_(column.norm() + 1e-8);
-    if (c + 1 == matrix.size(1)) break;
-    at::Tensor rest = matrix.slice(1, c + 1);
-    rest.sub_(at::outer(column, at::mv(rest.t(), column)));
-  }
-}
-
-// A matrix of each rank becomes P Q' of the mean (Vogels et al. 2019, algorithm 1; powerSGD_hook.py with
-// its defaults, warm_start and use_error_feedback). Q is the one of the step before.
+// A matrix of each rank becomes P Q' of the mean (low_rank.hpp). Q is the one of the step before.
 at::Tensor low_rank(const Tensors& matrices, at::Tensor& q) {
   const auto ranks = static_cast<double>(matrices.size());
   orthogonalise(q);
@@ -136,14 +113,6 @@ at::Tensor low_rank(const Tensors& matrices, at::Tensor& q) {
   for (std::size_t r = 1; r < matrices.size(); ++r) q.add_(matrices[r].t().mm(p));
   q.div_(ranks);
   return p.mm(q.t());
-}
-
-// The rank of a matrix that is worth compressing (min_compression_rate 2); 0 = it is sent as it is.
-std::int64_t rank_of(const std::vector<std::int64_t>& shape, std::int64_t elements, int most) {
-  if (shape.size() < 2) return 0;
-  const std::int64_t rows = shape.front(), columns = elements / rows;
-  const std::int64_t rank = std::min<std::int64_t>({most, rows, columns});
-  return 2 * rank * (rows + columns) < elements ? rank : 0;
 }
 
 using Shapes = std::vector<std::vector<std::int64_t>>;
@@ -172,7 +141,7 @@ at::Tensor power_sgd(const Tensors& flat, const Shapes& shapes, Tensors& kept, T
   for (const at::Tensor& of_rank : kept) pieces.push_back(pieces_of(of_rank, shapes));
   const Tensors results = pieces_of(result, shapes);
   for (std::size_t i = 0; i < shapes.size(); ++i) {
-    const std::int64_t rank = rank_of(shapes[i], results[i].numel(), most);
+    const std::int64_t rank = factor_rank(shapes[i], most);
     if (rank > 0) {
       Tensors matrices;
       for (const Tensors& of_rank : pieces) matrices.push_back(of_rank[i].flatten(1));
@@ -247,17 +216,18 @@ at::Tensor GradientReducer::reduced(Bucket& bucket, const Tensors& flat, std::ui
       return mean_in(type_of(reduction_.element), flat);
     case Compression::powersgd:
       return power_sgd(flat, bucket.shapes, bucket.kept, bucket.factors, reduction_.rank,
-                       generator(seed_, 0, 0, number));
+                       keyed_generator(seed_, 0, 0, number));
     case Compression::top_k:
       return top_k(flat, bucket.kept, reduction_.fraction);
     case Compression::random_k:
-      return random_k(flat, bucket.kept, reduction_.fraction, generator(seed_, 0, step, number));
+      return random_k(flat, bucket.kept, reduction_.fraction,
+                      keyed_generator(seed_, 0, step, number));
     case Compression::sign:
       return majority(flat);
     case Compression::qsgd: {
       Tensors coded;
       for (std::size_t r = 0; r < flat.size(); ++r) {
-        coded.push_back(quantised(flat[r], generator(seed_, r, step, number)));
+        coded.push_back(quantised(flat[r], keyed_generator(seed_, r, step, number)));
       }
       return mean_of(coded);
     }

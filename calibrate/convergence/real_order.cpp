@@ -37,6 +37,10 @@ UpdateSchedule schedule_of(const TrainOptions& options, const std::vector<RankRe
     schedule.mean.compression = Compression::top_k;
     schedule.mean.fraction = options.hook_fraction;
   }
+  if (options.comm_hook == RealHook::powersgd) {
+    schedule.mean.compression = Compression::powersgd;
+    schedule.mean.rank = options.hook_rank;
+  }
   return schedule;
 }
 

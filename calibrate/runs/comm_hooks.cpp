@@ -1,13 +1,14 @@
 // See comm_hooks.hpp. A hook gets a bucket of this rank's gradients as soon as it is full, and returns
-// a future of the bucket that all ranks have. What comes after a collective runs when it has ended.
+// a future of the bucket that all ranks have. What comes after a collective runs when it has ended, on
+// the thread that carried it.
 #include "runs/comm_hooks.hpp"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
-#include <map>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
-#include "torch/largest.hpp"
+#include "torch/hook_stages.hpp"
 
 namespace lockstep {
 
@@ -15,74 +16,84 @@ namespace {
 
 using FuturePointer = c10::intrusive_ptr<c10::ivalue::Future>;
 
-// Elements that this rank did not send, by parameter: buckets are cut anew after the first step.
-class Kept {
- public:
-  // The bucket's gradients with it, flat.
-  at::Tensor added_to(const c10d::GradBucket& bucket) {
-    at::Tensor sum = bucket.getBuffer().clone();
-    std::int64_t first = 0;
-    for (const at::Tensor& parameter : bucket.getParameters()) {
-      const auto known = by_parameter_.find(parameter.unsafeGetTensorImpl());
-      at::Tensor piece = sum.slice(0, first, first + parameter.numel());
-      if (known != by_parameter_.end()) piece.add_(known->second);
-      first += parameter.numel();
-    }
-    return sum;
-  }
-  void keep(const std::vector<at::Tensor>& parameters, const at::Tensor& rest) {
-    std::int64_t first = 0;
-    for (const at::Tensor& parameter : parameters) {
-      by_parameter_[parameter.unsafeGetTensorImpl()] =
-          rest.slice(0, first, first + parameter.numel()).clone();
-      first += parameter.numel();
-    }
-  }
+// Throws what went wrong before.
+at::Tensor value_of(c10::ivalue::Future& left) {
+  return left.value().toTensor();
+}
 
- private:
-  std::map<const void*, at::Tensor> by_parameter_;
-};
+FuturePointer known(const at::Tensor& value) {
+  auto future = c10::make_intrusive<c10::ivalue::Future>(c10::TensorType::get());
+  future->markCompleted(value);
+  return future;
+}
 
-// The largest elements of each rank, with their places: one message, gathered from all.
-class TopK final : public c10d::CommHookInterface {
+// Ranks must start collectives of a group in one order. Each stage has a group of its own, whose thread
+// goes through the buckets in theirs: in one group, who comes first, a bucket's P or the next bucket, would
+// be chance.
+class StagedHook final : public c10d::CommHookInterface {
  public:
-  TopK(Group& group, double fraction)
-      : group_(group.process_group()), ranks_(group.size()), fraction_(fraction) {}
+  StagedHook(Group& group, const HookSettings& settings, std::uint64_t seed)
+      : settings_(settings), work_(make_compression_hook(settings, seed)) {
+    groups_.push_back(group.process_group());
+    for (std::size_t i = 1; i + 1 < stages_of(settings.hook); ++i) {
+      siblings_.push_back(group.sibling(fmt::format("hook{}", i)));
+      groups_.push_back(siblings_.back()->process_group());
+    }
+  }
 
   at::Tensor parseHookResult(const c10::IValue& result) override { return result.toTensor(); }
 
   FuturePointer runHook(c10d::GradBucket& bucket) override {
-    const at::NoGradGuard no_gradients;
-    at::Tensor sum = kept_.added_to(bucket);
-    const at::Tensor places = largest_places(sum, fraction_);
-    const std::int64_t count = places.numel();
-    const at::Tensor values = sum.index_select(0, places);
-    kept_.keep(bucket.getParameters(), sum.index_fill_(0, places, 0));
-    std::vector<at::Tensor> message{at::cat({values, places.to(at::kInt).view(at::kFloat)})};
-    std::vector<std::vector<at::Tensor>> all(1);
-    for (int r = 0; r < ranks_; ++r) all[0].push_back(at::empty_like(message[0]));
-    const auto decode = [all = all[0], count, result = bucket.getBuffer()](auto&) mutable {
-      const at::NoGradGuard no_gradients_either;
-      result.zero_();
-      for (const at::Tensor& from : all) {
-        result.index_add_(0, from.slice(0, count).view(at::kInt).to(at::kLong),
-                          from.slice(0, 0, count));
-      }
-      return c10::IValue(result.div_(static_cast<double>(all.size())));
+    const auto stages = std::make_shared<const HookStages>(
+        work_->stages(bucket.getBuffer(), bucket.getParameters(), bucket.getIndex()));
+    const auto run = [stages](std::size_t stage, const at::Tensor& received) {
+      const at::NoGradGuard no_gradients;
+      return stages->at(stage)(received);
     };
-    return group_->allgather(all, message)->getFuture()->then(decode, c10::TensorType::get());
+    FuturePointer received = exchange(0, run(0, {}));
+    for (std::size_t i = 1; i < groups_.size(); ++i) {
+      const auto next = [this, run, i](c10::ivalue::Future& left) {
+        return exchange(i, run(i, value_of(left)));
+      };
+      received = received->thenAsync(next, c10::TensorType::get());
+    }
+    const auto last = [run, i = groups_.size()](c10::ivalue::Future& left) {
+      return c10::IValue(run(i, value_of(left)));
+    };
+    return received->then(last, c10::TensorType::get());
   }
 
  private:
-  c10::intrusive_ptr<c10d::ProcessGroup> group_;
-  const int ranks_;
-  const double fraction_;
-  Kept kept_;
+  FuturePointer exchange(std::size_t stage, const at::Tensor& message) {
+    if (message.numel() == 0) return known(message);
+    std::vector<at::Tensor> sent{message};
+    at::Tensor received = message;
+    FuturePointer done;
+    if (settings_.hook == CodedHook::top_k) {
+      received = at::empty({settings_.ranks * message.numel()});
+      std::vector<std::vector<at::Tensor>> parts{received.chunk(settings_.ranks)};
+      done = groups_[stage]->allgather(parts, sent)->getFuture();
+    } else {
+      done = groups_[stage]->allreduce(sent)->getFuture();
+    }
+    const auto unless_failed = [received](c10::ivalue::Future& left) {
+      (void)left.value();
+      return c10::IValue(received);
+    };
+    return done->then(unless_failed, c10::TensorType::get());
+  }
+
+  const HookSettings settings_;
+  const std::unique_ptr<CompressionHook> work_;
+  std::vector<std::unique_ptr<Group>> siblings_;
+  std::vector<c10::intrusive_ptr<c10d::ProcessGroup>> groups_;  // of each collective
 };
 
 }  // namespace
 
 void register_comm_hook(c10d::Reducer& reducer, const TrainOptions& options, Group& group) {
+  HookSettings settings{
+      .fraction = options.hook_fraction, .rank = options.hook_rank, .ranks = group.size()};
   switch (options.comm_hook) {
     case RealHook::none:
       return;
@@ -90,9 +101,14 @@ void register_comm_hook(c10d::Reducer& reducer, const TrainOptions& options, Gro
       reducer.register_builtin_comm_hook(c10d::BuiltinCommHookType::FP16_COMPRESS);
       return;
     case RealHook::top_k:
-      reducer.register_comm_hook(std::make_unique<TopK>(group, options.hook_fraction));
-      return;
+      settings.hook = CodedHook::top_k;
+      break;
+    case RealHook::powersgd:
+      settings.hook = CodedHook::powersgd;
+      break;
   }
+  reducer.register_comm_hook(
+      std::make_unique<StagedHook>(group, settings, static_cast<std::uint64_t>(options.seed)));
 }
 
 }  // namespace lockstep

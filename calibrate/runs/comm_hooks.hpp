@@ -1,4 +1,4 @@
-// Communication hooks of real DDP: LibTorch's own cast to fp16, and top-k. Includes LibTorch.
+// Communication hooks of real DDP: LibTorch's own cast to fp16, top-k and PowerSGD. Includes LibTorch.
 #pragma once
 
 #include <memory>

@@ -21,11 +21,16 @@ struct EnumNames<RunStrategy> {
 };
 
 // In place of the plain all-reduce of a bucket.
-enum class RealHook { none, fp16, top_k };
+enum class RealHook { none, fp16, top_k, powersgd };
 template <>
 struct EnumNames<RealHook> {
-  static constexpr std::array names{"none", "fp16-compress", "top-k"};
+  static constexpr std::array names{"none", "fp16-compress", "top-k", "powersgd"};
 };
+
+// Whether it keeps what it does not send.
+inline bool is_coded(RealHook hook) {
+  return hook == RealHook::top_k || hook == RealHook::powersgd;
+}
 
 inline bool has_server(RunStrategy strategy) {
   return strategy != RunStrategy::ddp && strategy != RunStrategy::fsdp;
@@ -51,6 +56,7 @@ struct TrainOptions {
   bool gradient_as_bucket_view = false;
   RealHook comm_hook = RealHook::none;
   double hook_fraction = 0.01;  // of a bucket's elements that top-k sends
+  int hook_rank = 1;            // of PowerSGD's approximation
   // FSDP: every repeated block is a unit, the rest the root's; full_shard frees after forward
   bool reshard_after_forward = true;
   // ps-ssp

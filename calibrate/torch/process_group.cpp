@@ -70,7 +70,7 @@ class Group::Gloo {
 };
 
 Group::Group(const GroupOptions& options)
-    : rank_(options.rank), size_(options.size), gloo_(std::make_unique<Gloo>()) {
+    : options_(options), rank_(options.rank), size_(options.size), gloo_(std::make_unique<Gloo>()) {
   ::signal(SIGPIPE, SIG_IGN);  // Gloo writes to peers that may have gone: an error, not the end
   const auto timeout = milliseconds(options.timeout_seconds);
   const auto store = c10::make_intrusive<c10d::FileStore>(options.store_file, options.size);
@@ -91,6 +91,12 @@ Group::Group(const GroupOptions& options)
 }
 
 Group::~Group() = default;
+
+std::unique_ptr<Group> Group::sibling(const std::string& name) const {
+  GroupOptions options = options_;
+  options.store_file += "." + name;
+  return std::make_unique<Group>(options);
+}
 
 Pending Group::all_reduce_async(at::Tensor tensor) {
   const Staged staged = stage(tensor, true);

@@ -56,6 +56,9 @@ class Group {
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
+  // Another one of the same ranks, with a thread of its own; all of them make it.
+  std::unique_ptr<Group> sibling(const std::string& name) const;
+
   int rank() const { return rank_; }
   int size() const { return size_; }
 
@@ -84,6 +87,7 @@ class Group {
 
  private:
   class Gloo;
+  GroupOptions options_;
   int rank_;
   int size_;
   std::unique_ptr<Gloo> gloo_;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "costs/cost.hpp"
+#include "costs/hook_work.hpp"
 #include "costs/host.hpp"
 #include "hardware/machine.hpp"
 #include "workload/step.hpp"
@@ -42,6 +43,12 @@ class ComputeCosts {
   // Streaming `bytes` (read + written) through device memory in `launches` kernels: bucket copies,
   // casts, gradient clipping.
   virtual QueuedWork stream(double bytes, int launches) const = 0;
+  // A communication hook's work on a bucket of `bytes`: stages_of(settings.hook) stages, with a
+  // collective between two. Empty = not measured.
+  virtual std::vector<QueuedWork> hook_stages(const HookSettings& settings, double bytes) const {
+    (void)settings, (void)bytes;
+    return {};
+  }
 };
 
 }  // namespace lockstep

@@ -146,6 +146,28 @@ void describe(Visitor& v, ProfileCopy& p) {
 }
 
 template <class Visitor>
+void describe(Visitor& v, ProfileHookPoint& p) {
+  v.field("bytes", p.bytes, "Gradients of the bucket.",
+          {.unit = Dimension::bytes, .min = 1, .required = true});
+  v.field("stages", p.seconds,
+          "Median time of each stage: before each collective, and after the last. top-k: two; "
+          "powersgd: four.",
+          {.unit = Dimension::seconds, .min = 0, .max = 1e4, .required = true});
+}
+
+template <class Visitor>
+void describe(Visitor& v, ProfileHook& p) {
+  v.field("hook", p.settings.hook, "As in a scenario's comm_hook.", {.required = true});
+  v.field("fraction", p.settings.fraction, "top-k: share of a bucket's elements that is sent.",
+          {.unit = Dimension::fraction, .min = 1e-6, .max = 1});
+  v.field("rank", p.settings.rank, "powersgd: rank of the approximation.", {.min = 1, .max = 1024});
+  v.field("ranks", p.settings.ranks, "Processes that reduce the bucket.",
+          {.min = 2, .required = true});
+  v.field("model", p.model, "Model whose gradients filled the buckets.");
+  v.field("points", p.points, "By size, ascending.", {.required = true, .min_items = 1});
+}
+
+template <class Visitor>
 void describe(Visitor& v, ProfileCurvePoint& p) {
   v.field("bytes", p.bytes, "Size as nccl-tests counts it.",
           {.unit = Dimension::bytes, .min = 1, .required = true});
@@ -205,6 +227,7 @@ void describe(Visitor& v, Profile& p) {
   v.field("models", p.models, "Layer times.");
   v.field("optimizers", p.optimizers, "Optimizer steps.");
   v.field("copies", p.copies, "Streaming through device memory, ascending.");
+  v.field("hooks", p.hooks, "Work of communication hooks on buckets of gradients.");
   v.field("collectives", p.collectives, "Collective curves.");
   v.field("complete", p.complete,
           "the end mark of a whole file. Without it the rest is probably missing; append "
@@ -241,6 +264,22 @@ void check_order(const Profile& profile, const Node& node, Diagnostics& diagnost
   require_ascending(
       profile.copies, [](const ProfileCopy& c) { return c.bytes; }, child(node, "copies"), "copies",
       diagnostics);
+  const auto hooks = child(node, "hooks").elements();
+  for (std::size_t i = 0; i < profile.hooks.size() && i < hooks.size(); ++i) {
+    const ProfileHook& hook = profile.hooks[i];
+    const Node points = child(hooks[i], "points");
+    require_ascending(
+        hook.points, [](const ProfileHookPoint& p) { return p.bytes; }, points, "points",
+        diagnostics);
+    const std::size_t stages = stages_of(hook.settings.hook);
+    for (std::size_t p = 0; p < hook.points.size(); ++p) {
+      if (hook.points[p].seconds.size() == stages) continue;
+      diagnostics.add(
+          child(points.elements()[p], "stages")
+              .error(fmt::format("{} has {} stages, not {}", enum_name(hook.settings.hook), stages,
+                                 hook.points[p].seconds.size())));
+    }
+  }
   const auto collectives = child(node, "collectives").elements();
   for (std::size_t i = 0; i < profile.collectives.size() && i < collectives.size(); ++i) {
     require_ascending(

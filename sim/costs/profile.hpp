@@ -107,6 +107,16 @@ struct ProfileCopy {  // streaming through device memory, read + written
   double iqr = 0;
 };
 
+struct ProfileHookPoint {
+  double bytes = 0;             // of the bucket's gradients
+  std::vector<double> seconds;  // of each stage, medians: before each collective, after the last
+};
+struct ProfileHook {  // a communication hook's work on a bucket
+  HookSettings settings;
+  std::string model;                     // whose gradients filled the buckets
+  std::vector<ProfileHookPoint> points;  // ascending bytes
+};
+
 struct ProfileCurvePoint {
   double bytes = 0;
   double seconds = 0;
@@ -145,6 +155,7 @@ struct Profile {
   std::vector<ProfileModel> models;
   std::vector<ProfileOptimizer> optimizers;
   std::vector<ProfileCopy> copies;  // ascending bytes
+  std::vector<ProfileHook> hooks;
   std::vector<ProfileCollective> collectives;
   bool complete = true;  // the end mark: the last line of the file
 };

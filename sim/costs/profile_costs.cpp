@@ -161,6 +161,23 @@ class ProfileCosts final : public ComputeCosts {
     return work;
   }
 
+  std::vector<QueuedWork> hook_stages(const HookSettings& settings, double bytes) const override {
+    const auto hook = std::find_if(
+        profile_->hooks.begin(), profile_->hooks.end(),
+        [&](const ProfileHook& measured) { return same_work(measured.settings, settings); });
+    std::vector<QueuedWork> stages;
+    if (hook == profile_->hooks.end()) return stages;
+    const auto points =
+        around(hook->points, bytes, [](const ProfileHookPoint& point) { return point.bytes; });
+    if (!points) return stages;
+    for (std::size_t i = 0; i < stages_of(settings.hook); ++i) {
+      const double seconds = between(bytes, points->first->bytes, points->first->seconds[i],
+                                     points->second->bytes, points->second->seconds[i]);
+      stages.push_back({0, seconds, seconds, provenance_of(*points)});
+    }
+    return stages;
+  }
+
  private:
   // Of one layer, without what a checkpointed one recomputes.
   struct Times {

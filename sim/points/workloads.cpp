@@ -51,6 +51,9 @@ class KnownLayers final : public ComputeCosts {
   QueuedWork stream(double bytes, int launches) const override {
     return costs_->stream(bytes, launches);
   }
+  std::vector<QueuedWork> hook_stages(const HookSettings& settings, double bytes) const override {
+    return costs_->hook_stages(settings, bytes);
+  }
 
  private:
   std::shared_ptr<const ComputeCosts> costs_;

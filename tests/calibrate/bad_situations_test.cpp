@@ -230,6 +230,12 @@ TEST(WrongInput, IsSaidBeforeAnythingStarts) {
            {"calibrate --models lenet5 --pause 61s", "--pause: '61s' is not possible"},
            {"calibrate --models lenet5 --pause -1s", "--pause"},
            {"calibrate --models lenet5 --maximum -1", "--maximum"},
+           {"calibrate --models lenet5 --comm-hooks top-k", "--comm-hooks: one rank sends no"},
+           {"calibrate --models lenet5 --ranks 2 --comm-hooks topk", "did you mean 'top-k'?"},
+           {"calibrate --models lenet5 --ranks 2 --comm-hooks top-k --hook-fraction 0%",
+            "--hook-fraction: '0%' is not possible"},
+           {"calibrate --models lenet5 --ranks 2 --comm-hooks powersgd --hook-rank 0",
+            "--hook-rank"},
        }) {
     Command command(row.arguments);
     EXPECT_EQ(command.wait(), 2) << row.arguments << "\n" << command.err();

@@ -185,26 +185,29 @@ TEST(Estimate, GrowsWithWhatIsAsked) {
   const std::vector<double> small(6, 0.2), large(6, 12.0);
   const std::vector<double> sizes{1 << 16, 1 << 20, 1 << 23, 1 << 26};
   ClosedLoopOptions options;
-  EXPECT_LT(estimate_loop(options, 5, sizes, small, 0).total(),
+  EXPECT_LT(estimate_loop(options, 5, sizes, small, 0, 0).total(),
             300);  // what no option says, without pauses
-  EXPECT_GT(estimate_loop(options, 5, sizes, large, 0).total(),
+  EXPECT_GT(estimate_loop(options, 5, sizes, large, 0, 0).total(),
             3600);  // VGG-16 at 224 x 224 on a core
-  const double loopback = estimate_loop(options, 1, sizes, small, 0).first;
+  const double loopback = estimate_loop(options, 1, sizes, small, 0, 0).first;
   const double pauses = 2 * layer_repetitions * layer_pause;
   EXPECT_DOUBLE_EQ(
-      estimate_loop(options, 1, sizes, small, 3).total(),
-      estimate_loop(options, 1, sizes, small, 0).total() + 3 * options.repetitions * pauses);
-  EXPECT_DOUBLE_EQ(estimate_loop(options, 1, sizes, small, 6).first,  // all of them
-                   estimate_loop(options, 1, sizes, small, 0).first + pauses);
+      estimate_loop(options, 1, sizes, small, 3, 0).total(),
+      estimate_loop(options, 1, sizes, small, 0, 0).total() + 3 * options.repetitions * pauses);
+  EXPECT_DOUBLE_EQ(estimate_loop(options, 1, sizes, small, 0, 2).total(),
+                   estimate_loop(options, 1, sizes, small, 0, 0).total() +
+                       2 * options.repetitions * hook_seconds(options.layers_seconds));
+  EXPECT_DOUBLE_EQ(estimate_loop(options, 1, sizes, small, 6, 0).first,  // all of them
+                   estimate_loop(options, 1, sizes, small, 0, 0).first + pauses);
   options.network = "1 Gbit/s";  // thirty times 64 MiB take longer than what a size is given
-  const double slow = estimate_loop(options, 1, sizes, small, 0).first;
+  const double slow = estimate_loop(options, 1, sizes, small, 0, 0).first;
   EXPECT_NEAR(slow - loopback, 30 * (1 << 26) / 125e6 - 2 * options.collective_seconds, 1);
   options.network = "loopback";
   options.keep_profile = true;
-  EXPECT_EQ(estimate_loop(options, 5, sizes, small, 0).first, 0);
-  const double kept = estimate_loop(options, 5, sizes, small, 0).runs;
+  EXPECT_EQ(estimate_loop(options, 5, sizes, small, 0, 0).first, 0);
+  const double kept = estimate_loop(options, 5, sizes, small, 0, 0).runs;
   options.repetitions *= 2;
-  EXPECT_DOUBLE_EQ(estimate_loop(options, 5, sizes, small, 0).runs, 2 * kept);
+  EXPECT_DOUBLE_EQ(estimate_loop(options, 5, sizes, small, 0, 0).runs, 2 * kept);
 }
 
 TEST(Estimate, IsSaidRoughly) {

@@ -141,6 +141,12 @@ TEST(ClosedLoop, PredictsWithTheJitterThatWasMeasured) {
               testing::AllOf(HasSubstr("closed loop"), testing::Not(HasSubstr("per_step"))));
 }
 
+TEST(ClosedLoop, PredictsWhatTheRealHooksDo) {
+  EXPECT_THAT(scenario_with(lenet_profile(0)),
+              testing::AllOf(HasSubstr("label: ddp-top-k"), HasSubstr("fraction: 1%"),
+                             HasSubstr("label: ddp-powersgd"), HasSubstr("gram-schmidt")));
+}
+
 TEST(ClosedLoop, PredictsWithTheStepsThatWereMeasuredThemselves) {
   Profile profile = lenet_profile(0.0625);
   profile.models[0].batches[0].step_factors = {0.9, 1, 1, 1.1, 1.5};

@@ -221,6 +221,27 @@ TEST(StreamsDigest, CopiesOfAGpusOwnProbeStay) {
   EXPECT_EQ(profile.optimizers.size(), 1u);
 }
 
+TEST(HookDigest, MediansOfAllRanksReplaceTheSameSettings) {
+  LayersJob job;
+  job.model = "lenet5";
+  job.hook = {.hook = CodedHook::top_k, .fraction = 0.1};
+  const auto rank = [](double first, double second) {
+    json value;
+    value["points"] = {{{"bytes", 4096.0}, {"samples", {{first, 1e-3}, {second, 3e-3}}}}};
+    return value;
+  };
+  Profile profile;
+  profile.hooks.push_back({*job.hook, "resnet18", {{1, {1, 1}}}});
+  profile.hooks.push_back({{.hook = CodedHook::powersgd, .rank = 4}, "resnet18", {}});
+  digest_hook(job, {rank(1e-3, 2e-3), rank(2e-3, 9e-3)}, profile);
+  ASSERT_EQ(profile.hooks.size(), 2u);
+  EXPECT_EQ(profile.hooks[0].settings.hook, CodedHook::powersgd);
+  EXPECT_EQ(profile.hooks[1].model, "lenet5");
+  ASSERT_EQ(profile.hooks[1].points.size(), 1u);
+  EXPECT_EQ(profile.hooks[1].points[0].bytes, 4096);
+  EXPECT_EQ(profile.hooks[1].points[0].seconds, (std::vector<double>{2e-3, 2e-3}));
+}
+
 // `speed(i)`: how slow the machine was in repetition i.
 double sigma_of(int repetitions, const std::function<double(int)>& speed) {
   std::vector<std::pair<double, double>> speeds;

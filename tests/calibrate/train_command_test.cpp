@@ -57,10 +57,11 @@ TEST(Train, ReplayedInItsOwnOrderLearnsTheSame) {
   }
 }
 
-// LibTorch's reducer with its own fp16 hook, and with top-k over Gloo: two ranks' sums are the same in any
+// LibTorch's reducer with its own fp16 hook, and with top-k and PowerSGD over Gloo: two ranks' sums are the same in any
 // order, but that halves may be divided before they are added up.
 TEST(Train, DdpWithAHookLearnsWhatItsReplayDoes) {
-  for (const char* hook : {"none", "fp16-compress", "top-k", "top-k --hook-fraction 30%"}) {
+  for (const char* hook : {"none", "fp16-compress", "top-k", "top-k --hook-fraction 30%",
+                           "powersgd", "powersgd --hook-rank 3"}) {
     const auto run = run_of(trained("--data synthetic --batch 16 --steps 40 --replay --comm-hook " +
                                     std::string(hook)));
     const std::string note = run.at("notes").at(0).get<std::string>();
@@ -76,6 +77,7 @@ TEST(Train, ReplayNeedsAnOrderAndImages) {
         std::pair("--hook-fraction 0%", "--hook-fraction: '0%' is not possible"),
         std::pair("--hook-fraction 101%", "--hook-fraction: '101%' is not possible"),
         std::pair("--data synthetic --comm-hook top-k --first-bucket 100KiB", "in one bucket"),
+        std::pair("--data synthetic --comm-hook powersgd --first-bucket 100KiB", "in one bucket"),
         std::pair("--strategy fsdp --data synthetic", "of DDP or of a parameter server"),
         std::pair("--strategy ps-async", "needs images")}) {
     Command command(std::string("train --model lenet5 --replay ") + options);

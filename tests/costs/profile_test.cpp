@@ -363,6 +363,56 @@ TEST(Profile, OptimizerAndCopiesInterpolateToo) {
   EXPECT_EQ(s.costs->stream(1e12, 1).provenance, Provenance::modelled);
 }
 
+Profile with_hooks(const std::string& hooks) {
+  return parse_profile(Node::parse_text(
+      "format: 1\ndevice: cpu-core\nhooks:\n" + hooks + "complete: true\n", "hooks.yaml"));
+}
+
+TEST(Profile, WorkOfHooksIsServedBySize) {
+  const auto profile = std::make_shared<Profile>(with_hooks(R"(
+  - {hook: top-k, fraction: 1%, ranks: 2, points: [{bytes: 1 MB, stages: [3 ms, 1 ms]}, {bytes: 3 MB, stages: [9 ms, 2 ms]}]}
+  - {hook: powersgd, rank: 4, ranks: 2, points: [{bytes: 1 MB, stages: [1 ms, 2 ms, 3 ms, 4 ms]}]}
+)"));
+  EXPECT_EQ(profile_text(parse_profile(Node::parse_text(profile_text(*profile), "again.yaml"))),
+            profile_text(*profile));
+  const Served s = served();
+  const auto costs = profile_costs(profile, s.fallback);
+  const HookSettings top_k{.fraction = 0.01};
+  const std::vector<QueuedWork> there = costs->hook_stages(top_k, 1e6);
+  ASSERT_EQ(there.size(), 2u);
+  EXPECT_EQ(there[0].busy, 3e-3);
+  EXPECT_EQ(there[0].span, 3e-3);
+  EXPECT_EQ(there[1].provenance, Provenance::measured);
+  const std::vector<QueuedWork> between = costs->hook_stages(top_k, 2e6);
+  EXPECT_NEAR(between.at(0).busy, 6e-3, 1e-12);
+  EXPECT_EQ(between.at(1).provenance, Provenance::interpolated);
+  EXPECT_TRUE(costs->hook_stages(top_k, 4e6).empty());
+  EXPECT_TRUE(costs->hook_stages({.fraction = 0.02}, 1e6).empty());
+  EXPECT_TRUE(costs->hook_stages({.fraction = 0.01, .ranks = 3}, 1e6).empty());
+  EXPECT_EQ(costs->hook_stages({.hook = CodedHook::powersgd, .rank = 4}, 1e6).size(), 4u);
+  EXPECT_TRUE(s.fallback->hook_stages(top_k, 1e6).empty());
+}
+
+TEST(Profile, WorkOfHooksThatCannotBeIsRefusedInItsPlace) {
+  const auto error = [](const std::string& hook) -> std::string {
+    try {
+      with_hooks("  - {" + hook + "}\n");
+    } catch (const ConfigError& refused) {
+      return refused.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(error("hook: top-k, ranks: 2, points: [{bytes: 1 MB, stages: [1 s]}]"),
+              testing::HasSubstr("hooks[0].points[0].stages: top-k has 2 stages, not 1"));
+  EXPECT_THAT(error("hook: sign, ranks: 2, points: [{bytes: 1 MB, stages: [1 s]}]"),
+              testing::HasSubstr("hook"));
+  EXPECT_THAT(error("hook: top-k, ranks: 1, points: [{bytes: 1 MB, stages: [1 s, 1 s]}]"),
+              testing::HasSubstr("ranks"));
+  EXPECT_THAT(error("hook: top-k, ranks: 2, points: [{bytes: 2 B, stages: [1 s, 1 s]}, {bytes: 1 "
+                    "B, stages: [1 s, 1 s]}]"),
+              testing::HasSubstr("ascending"));
+}
+
 TEST(QueuedWork, IsAsCertainAsItsLeastCertainPart) {
   const QueuedWork measured{0, 1, 1, Provenance::measured}, modelled{0, 1, 1}, nothing;
   EXPECT_EQ(append(measured, modelled).provenance, Provenance::modelled);

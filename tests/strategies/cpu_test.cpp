@@ -110,6 +110,48 @@ TEST(DdpOnCpu, SpareCoresCarryTheCommunication) {
   EXPECT_NEAR(simulate(job, one_bucket_per_layer()).step, spare.step, near);
 }
 
+// Encoding takes 3 ms of the thread that computes. Decoding wants its core half a millisecond: the first
+// bucket's beside backward, which it delays by as much, the second one's alone.
+TEST(DdpOnCpu, MeasuredHooksDecodeOnTheThreadThatCarries) {
+  class Measured final : public ToyCosts {
+    std::vector<QueuedWork> hook_stages(const HookSettings& settings, double) const override {
+      if (!same_work(settings, {.fraction = 1.0 / 16, .ranks = 2})) return {};
+      return {{0, 3e-3, 3e-3}, {0, 5e-4, 5e-4}};
+    }
+  };
+  Job job = cpu_job(2, 0);
+  DdpOptions options = one_bucket_per_layer();
+  options.comm_hook = TopKHook{1.0 / 16};  // a megabyte is gathered
+  const double modelled = simulate(job, options).step;
+  job.costs = std::make_shared<Measured>();
+  const double copy = 8e6 / 1e12, gather = 1e-3, decode = 5e-4;
+  const double lone = 4e-3 + 2 * (copy + 3e-3) + 2e-3 + gather + decode + 1e-3;
+  EXPECT_NEAR(simulate(job, options).step, lone + decode, near);
+  job.machine.host.cores = 4;
+  EXPECT_NEAR(simulate(job, options).step, lone, near);
+  job = toy_job(2, 1e6, 2);
+  const Numbers gpu = simulate(job, options);
+  job.costs = std::make_shared<Measured>();
+  EXPECT_EQ(simulate(job, options).step, gpu.step);
+  EXPECT_LT(modelled, lone);
+}
+
+// What runs on between messages that are empty: all of this model is compressed.
+TEST(DdpOnCpu, MeasuredPowerSgdSkipsEmptyMessages) {
+  class Measured final : public ToyCosts {
+    std::vector<QueuedWork> hook_stages(const HookSettings& settings, double) const override {
+      if (!same_work(settings, {.hook = CodedHook::powersgd, .rank = 2})) return {};
+      return {{0, 1e-3, 1e-3}, {0, 2e-3, 2e-3}, {0, 4e-3, 4e-3}, {0, 8e-3, 8e-3}};
+    }
+  };
+  Job job = cpu_job(1, 0);
+  job.costs = std::make_shared<Measured>();
+  DdpOptions options = one_bucket_per_layer();
+  options.comm_hook = PowerSgdHook{2};
+  const double copy = 8e6 / 1e12, least = 1e-3;  // of a curve: its smallest point's
+  EXPECT_NEAR(simulate(job, options).step, 3e-3 + copy + 15e-3 + 2 * least + 1e-3, near);
+}
+
 TEST(DdpOnCpu, CopiesOutOfBucketsAreSavedByViews) {
   DdpOptions options = one_bucket_per_layer();
   const double views = simulate(cpu_job(2, 0), options).split.copies;

@@ -183,11 +183,11 @@ TEST(CommHooks, GramSchmidtTakesMoreKernelsForEveryColumn) {
   };
   Job job = toy_job(4, 10e6, ranks, std::make_shared<Launches>());
   const auto kernels = [&](int rank, Orthogonalization how) {
-    HookPlan plan =
-        plan_hook(one_bucket(PowerSgdHook{rank, how}),
-                  plan_buckets(gradient_tensors(*job.step, 4), one_bucket({})).later[0],
-                  gradient_tensors(*job.step, 4),
-                  {*job.costs, ranks, 108, [](Collective, double) { return PricedTransfer{}; }});
+    HookPlan plan = plan_hook(
+        one_bucket(PowerSgdHook{rank, how}),
+        plan_buckets(gradient_tensors(*job.step, 4), one_bucket({})).later[0],
+        gradient_tensors(*job.step, 4),
+        {*job.costs, ranks, 108, false, [](Collective, double) { return PricedTransfer{}; }});
     QueuedWork all = append(plan.after, plan.decode);
     for (const HookStep& part : plan.steps) all = append(all, part.before);
     return all.busy / 1e-5;

@@ -29,6 +29,9 @@ class PartCosts final : public ComputeCosts {
   QueuedWork stream(double bytes, int launches) const override {
     return job_.costs->stream(bytes, launches);
   }
+  std::vector<QueuedWork> hook_stages(const HookSettings& settings, double bytes) const override {
+    return job_.costs->hook_stages(settings, bytes);
+  }
 
  private:
   const Job& job_;

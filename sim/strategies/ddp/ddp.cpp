@@ -4,11 +4,25 @@
 
 #include <utility>
 
+#include "costs/interference.hpp"
 #include "strategies/ddp/plan.hpp"
 
 namespace lockstep {
 
 namespace {
+
+// Of a CPU's communication thread, which wants the core as much as backward does.
+Event in_callback(TrainingContext& context, Communicator& communicator, const QueuedWork& work,
+                  const Event& after) {
+  const double cores = cores_per_rank(context.job.machine, context.job.mesh.gpus());
+  context.provenance.add(work);
+  TransferSpec spec;
+  spec.latency_seconds = work.span;
+  spec.cores = 1;
+  spec.speed_beside_compute = share_cores(cores, spec.cores).communication;
+  spec.name = "comm hook";
+  return context.ranks.start(communicator, spec, after);
+}
 
 class Reducer final : public TrainingHooks {
  public:
@@ -142,11 +156,13 @@ class Reducer final : public TrainingHooks {
           done = ranks_.enqueue(cycle_, bucket.delay, done, false, "negotiation");
         if (bucket.joined.busy > 0) done = on_hook_stream(bucket.joined, done);
       } else {
-        done = on_hook_stream(part.before, done);
+        done = hook.in_callbacks ? in_callback(context_, communicator, part.before, done)
+                                 : on_hook_stream(part.before, done);
       }
       done = context_.collective(communicator, part.transfer, done);
       if (hook.serial) return done;
     }
+    if (hook.in_callbacks) return in_callback(context_, communicator, hook.after, done);
     return hook.after.busy > 0 ? on_hook_stream(hook.after, done) : done;
   }
 

@@ -10,6 +10,25 @@ namespace lockstep {
 
 namespace {
 
+// Of what was measured on CPUs. Where a message is empty no collective is waited for. Nothing was measured =
+// no steps.
+HookPlan measured(const HookSettings& settings, const Bucket& bucket, Collective kind,
+                  const std::vector<double>& messages, const HookPrices& prices) {
+  HookPlan plan;
+  if (!prices.cpu) return plan;
+  const std::vector<QueuedWork> stages = prices.costs.hook_stages(settings, bucket.bytes);
+  if (stages.empty()) return plan;
+  plan.in_callbacks = true;
+  plan.after = stages.front();
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    if (messages[i] > 0) {
+      plan.steps.push_back({std::exchange(plan.after, {}), prices.collective(kind, messages[i])});
+    }
+    plan.after = append(plan.after, stages[i + 1]);
+  }
+  return plan;
+}
+
 // Half-precision compression: cast, reduce half the bytes, divide and cast back in place (fact 20).
 HookPlan compress(const Bucket& bucket, const HookPrices& prices) {
   const ComputeCosts& costs = prices.costs;
@@ -62,7 +81,9 @@ HookPlan power_sgd(const Bucket& bucket, const std::vector<GradientTensor>& tens
     matrices += bytes;
     ++compressed;
   }
-  HookPlan plan;
+  HookPlan plan = measured({.hook = CodedHook::powersgd, .rank = rank, .ranks = prices.ranks},
+                           bucket, Collective::all_reduce, {plain, p, q}, prices);
+  if (!plan.steps.empty()) return plan;
   const QueuedWork add_error = costs.stream(3 * bucket.bytes, 1);
   if (plain > 0) plan.steps.push_back({add_error, all_reduce(plain)});
   if (compressed > 0) {
@@ -98,7 +119,10 @@ constexpr double index_bytes = 4;  // fact H125
 HookPlan top_k(const Bucket& bucket, const TopKHook& hook, const HookPrices& prices) {
   const double sent = hook.fraction * bucket.elements;
   const double message = sent * (bucket.bytes / bucket.elements + index_bytes);
-  HookPlan plan;
+  HookPlan plan =
+      measured({.hook = CodedHook::top_k, .fraction = hook.fraction, .ranks = prices.ranks}, bucket,
+               Collective::all_gather, {prices.ranks * message}, prices);
+  if (!plan.steps.empty()) return plan;
   plan.steps.push_back(
       {hook.selection == Selection::one_block
            ? one_block_top_k_work(prices.costs, bucket.bytes, 1, prices.multiprocessors)

@@ -21,7 +21,10 @@ struct HookPlan {
   std::vector<HookStep> steps;
   // Steps but the first take the device from backward: they run on its stream once it is over.
   bool serial = false;
-  QueuedWork after;   // once the last collective has ended, beside backward
+  QueuedWork after;  // once the last collective has ended, beside backward
+  // Measured on a CPU: what follows a collective runs on the thread that carried it, which starts the
+  // next one afterwards and shares a core with backward.
+  bool in_callbacks = false;
   QueuedWork decode;  // then, on backward's stream: what the gathered messages say
 };
 
@@ -30,6 +33,7 @@ struct HookPrices {
   const ComputeCosts& costs;
   int ranks = 1;            // that reduce the bucket
   int multiprocessors = 1;  // of the device
+  bool cpu = false;         // ranks compute on CPUs
   std::function<PricedTransfer(Collective, double bytes)> collective;
 };
 

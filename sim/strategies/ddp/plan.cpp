@@ -126,7 +126,7 @@ class Planner {
   PlannedBucket planned(const Bucket& bucket) const {
     const CommGroup group = bucket.expert ? expert_gradient_group(job_) : group_;
     const HookPrices prices{
-        *job_.costs, group.ranks(), job_.machine.device.multiprocessors,
+        *job_.costs, group.ranks(), job_.machine.device.multiprocessors, one_thread(job_),
         [&](Collective kind, double bytes) { return network_.collective(group, kind, bytes); }};
     PlannedBucket result;
     result.expert = bucket.expert;
