@@ -33,6 +33,28 @@ CompressedMean reduction_from(const nlohmann::json& json) {
   return r;
 }
 
+nlohmann::json written(const std::vector<ScheduledAverage>& averages) {
+  nlohmann::json result = nlohmann::json::array();
+  for (const ScheduledAverage& average : averages) {
+    nlohmann::json mixes = nlohmann::json::array();
+    for (const auto& mix : average.mixes) mixes.push_back({mix.worker, mix.peers});
+    result.push_back({average.steps_before, std::move(mixes)});
+  }
+  return result;
+}
+
+std::vector<ScheduledAverage> averages_from(const nlohmann::json& json) {
+  std::vector<ScheduledAverage> averages;
+  for (const nlohmann::json& written : json) {
+    ScheduledAverage& average = averages.emplace_back();
+    average.steps_before = written.at(0);
+    for (const nlohmann::json& mix : written.at(1)) {
+      average.mixes.push_back({mix.at(0), mix.at(1).get<std::vector<int>>()});
+    }
+  }
+  return averages;
+}
+
 }  // namespace
 
 void write_schedule(const UpdateSchedule& schedule, const std::string& path) {
@@ -54,6 +76,7 @@ void write_schedule(const UpdateSchedule& schedule, const std::string& path) {
                             {"outer_rate", schedule.outer_rate},
                             {"outer_momentum", schedule.outer_momentum},
                             {"mean", written(schedule.mean)},
+                            {"averages", written(schedule.averages)},
                             {"messages", std::move(messages)}};
   std::ofstream file(path);
   file << head.dump() << '\n';
@@ -82,6 +105,7 @@ UpdateSchedule read_schedule(const std::string& path) {
   schedule.outer_rate = head.at("outer_rate");
   schedule.outer_momentum = head.at("outer_momentum");
   schedule.mean = reduction_from(head.at("mean"));
+  schedule.averages = averages_from(head.at("averages"));
   for (const nlohmann::json& list : head.at("messages")) {
     std::vector<ParameterPiece>& pieces = schedule.messages.emplace_back();
     for (const nlohmann::json& p : list) pieces.push_back({p.at(0), p.at(1), p.at(2)});

@@ -16,10 +16,11 @@ enum class Exchange {
   gradients,   // the shared parameters take a step along the mean of an update's gradients
   parameters,  // local SGD: they become the mean of the workers' parameters (fact 88)
   elastic,     // EASGD: both move towards each other by a share `elasticity` (fact 88)
+  gossip,  // nothing is shared: workers step along their own gradients, and average now and then
 };
 template <>
 struct EnumNames<Exchange> {
-  static constexpr std::array names{"gradients", "parameters", "elastic"};
+  static constexpr std::array names{"gradients", "parameters", "elastic", "gossip"};
 };
 
 // How a gradient counts that was computed on parameters `staleness` versions old.
@@ -87,6 +88,17 @@ struct ScheduledPush {
   std::int64_t applied = 0;  // version that it made; 0 = dropped (a backup worker came late)
 };
 
+// Gossip: workers that take the mean of their own parameters and those of their peers, all at once (Lian et al.
+// 2017, algorithm 1, with equal weights).
+struct ScheduledAverage {
+  struct Mix {
+    int worker = 0;
+    std::vector<int> peers;
+  };
+  std::int64_t steps_before = 0;  // of all workers: UpdateSchedule::pushes
+  std::vector<Mix> mixes;
+};
+
 struct UpdateSchedule {
   int workers = 1;
   Exchange exchange = Exchange::gradients;
@@ -106,7 +118,10 @@ struct UpdateSchedule {
   std::vector<std::vector<ParameterPiece>> messages;
   // In the order in which they were applied; those of one message and version are one update. Every
   // message starts at version 0, and its updates make 1, 2, 3, ...
+  // Gossip: steps of workers. `read` = averages before the step's gradient is taken; it is applied to what the
+  // averages before the step have left of its parameters.
   std::vector<ScheduledPush> pushes;
+  std::vector<ScheduledAverage> averages;  // in order
 
   int message_count() const { return messages.empty() ? 1 : static_cast<int>(messages.size()); }
 };
