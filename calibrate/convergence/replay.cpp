@@ -52,6 +52,9 @@ class Replay {
   void compute(ReplayWorker& worker);
   void load(ReplayWorker& worker, int message, const std::vector<at::Tensor>& version);
   void apply(Pushes begin, Pushes end);
+  void step_apart(Pushes begin, Pushes end);
+  void mix(std::size_t average);
+  void take_mean_of_workers();
   void update(Pushes begin, Pushes end);
   void step_along_gradients(Pushes begin, Pushes end);
   std::vector<at::Tensor> means(Pushes begin, Pushes end);
@@ -112,6 +115,9 @@ class Replay {
   GradientReducer reducer_;            // of workers in step
   std::vector<std::vector<at::Tensor>> mean_squares_;   // of gradients, by message: adaptive lambda
   std::vector<std::vector<at::Tensor>> outer_momenta_;  // by message and piece
+  // Gossip: by worker, the averages before each of its gradients.
+  std::vector<std::deque<std::int64_t>> reads_;
+  std::size_t mixed_ = 0;  // averages made
   std::int64_t samples_ = 0;
   double loss_sum_ = 0;
   std::int64_t losses_ = 0;
@@ -157,7 +163,12 @@ Replay::Replay(const TrainingStep& step, const UpdateSchedule& schedule, const I
     }
     optimizers_.emplace_back(of_tensors(optimizer, tensors), views);
   }
+  reads_.resize(workers_.size());
   for (const ScheduledPush& push : schedule.pushes) {
+    if (schedule.exchange == Exchange::gossip) {
+      reads_[static_cast<std::size_t>(push.worker)].push_back(push.read);
+      continue;
+    }
     readers_[static_cast<std::size_t>(push.message)].push_back({push.read, push.worker});
   }
   for (auto& readers : readers_) {
@@ -223,6 +234,7 @@ ReplayResult Replay::run() {
 // The worker's next push: its batches, along each of which it steps, or whose gradients add up.
 void Replay::compute(ReplayWorker& worker) {
   const bool pushes_gradients = schedule_.exchange == Exchange::gradients;
+  const bool steps_later = pushes_gradients || schedule_.exchange == Exchange::gossip;
   const bool clips = plan_.gradient_clipping > 0 && plan_.clipped == Clipped::pushes;
   const int steps = schedule_.steps_of(static_cast<int>(worker.number()));
   for (int i = 0; i < steps; ++i) {
@@ -236,7 +248,7 @@ void Replay::compute(ReplayWorker& worker) {
     result_.losses[worker.number()].push_back(loss);
     if (!std::isfinite(loss)) result_.diverged = true;
     if (clips && (!pushes_gradients || i + 1 == steps)) worker.clip_gradients();
-    if (pushes_gradients) continue;
+    if (steps_later) continue;
     worker.local().set_learning_rate(plan_.optimizer.learning_rate * rate_factor(plan_, epochs()));
     worker.local().step();
   }
@@ -261,7 +273,57 @@ void Replay::load(ReplayWorker& worker, int message, const std::vector<at::Tenso
   for (const at::Tensor& piece : version) worker.read(message).push_back(piece.detach().clone());
 }
 
+// Gossip: each worker's gradient is applied to what the averages since have made of its parameters.
+void Replay::step_apart(Pushes begin, Pushes end) {
+  const auto& averages = schedule_.averages;
+  for (auto push = begin; push != end; ++push) {
+    const std::int64_t before = push - schedule_.pushes.begin();
+    while (mixed_ < averages.size() && averages[mixed_].steps_before <= before) mix(mixed_++);
+    ReplayWorker& worker = worker_of(*push);
+    if (!worker.has_computed(worker.next_push(0))) compute(worker);
+    reads_[worker.number()].pop_front();
+    worker.local().set_learning_rate(plan_.optimizer.learning_rate * rate_factor(plan_, epochs()));
+    worker.local().step();
+  }
+  versions_.front() = begin->applied;
+}
+
+// All at once. Who has read the parameters that an average changes takes its gradient before.
+void Replay::mix(std::size_t average) {
+  const auto& mixes = schedule_.averages[average].mixes;
+  for (const ScheduledAverage::Mix& of : mixes) {
+    ReplayWorker& worker = workers_[static_cast<std::size_t>(of.worker)];
+    const auto& reads = reads_[worker.number()];
+    const bool has_read = !reads.empty() && reads.front() <= static_cast<std::int64_t>(average);
+    if (has_read && !worker.has_computed(worker.pushes_taken(0))) compute(worker);
+  }
+  const at::NoGradGuard no_gradients;
+  for (std::size_t i = 0; i < pieces(0).size(); ++i) {
+    std::vector<at::Tensor> means;
+    for (const ScheduledAverage::Mix& of : mixes) {
+      at::Tensor mean = means.emplace_back(worker_piece(of.worker, 0, i).clone());
+      for (const int peer : of.peers) mean.add_(worker_piece(peer, 0, i));
+      mean.div_(static_cast<double>(1 + of.peers.size()));
+    }
+    for (std::size_t m = 0; m < mixes.size(); ++m) {
+      worker_piece(mixes[m].worker, 0, i).copy_(means[m]);
+    }
+  }
+}
+
+// The model that gossip is judged by (Lian et al. 2017, section 4).
+void Replay::take_mean_of_workers() {
+  for (std::size_t i = 0; i < pieces(0).size(); ++i) {
+    at::Tensor mean = shared_piece(0, i).zero_();
+    for (const ReplayWorker& worker : workers_) {
+      mean.add_(worker_piece(static_cast<int>(worker.number()), 0, i));
+    }
+    mean.div_(static_cast<double>(workers_.size()));
+  }
+}
+
 void Replay::apply(Pushes begin, Pushes end) {
+  if (schedule_.exchange == Exchange::gossip) return step_apart(begin, end);
   numbers_.clear();
   for (auto push = begin; push != end; ++push) {
     ReplayWorker& worker = worker_of(*push);
@@ -289,6 +351,8 @@ void Replay::update(Pushes begin, Pushes end) {
       break;
     case Exchange::differences:
       step_along_differences(begin, end);
+      break;
+    case Exchange::gossip:  // step_apart()
       break;
   }
   versions_[static_cast<std::size_t>(begin->message)] = begin->applied;
@@ -482,6 +546,7 @@ void Replay::hand_out(int message) {
 
 void Replay::judge(double time) {
   const at::NoGradGuard no_gradients;
+  if (schedule_.exchange == Exchange::gossip) take_mean_of_workers();
   if (plan_.running_statistics == RunningStatistics::first_worker) {
     for (std::size_t i = 0; i < shared_.buffers().size(); ++i) {
       at::Tensor buffer = shared_.buffers()[i];

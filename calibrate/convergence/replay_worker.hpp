@@ -49,6 +49,7 @@ class ReplayWorker {
   bool has_computed(std::int64_t push) const { return push < computed_; }
   // Numbers of the next push of a message, from 0, and of the next version of it that is read.
   std::int64_t next_push(int message) { return taken_[at(message)]++; }
+  std::int64_t pushes_taken(int message) const { return taken_[at(message)]; }
   std::int64_t next_read(int message) { return given_[at(message)]++; }
   // Versions that it reads before it has computed on those of its push before.
   std::deque<std::vector<at::Tensor>>& waiting(int message) { return waiting_[at(message)]; }

@@ -67,6 +67,7 @@ namespace {
 double upward(const Machine& machine, const CommGroup& group, Collective collective) {
   const double leaf = machine.fabric.nodes_per_leaf, nodes = group.nodes;
   if (leaf <= 0 || nodes <= leaf) return 0;
+  if (collective == Collective::send_recv) return std::min<double>(leaf, group.span);
   return collective == Collective::all_to_all ? leaf * (nodes - leaf) / (nodes - 1) : 1;
 }
 
@@ -75,7 +76,7 @@ double across(const Trunk& trunk, const CommGroup& group, Collective collective)
   int there = 0, back = 0;  // of a ring's neighbours
   double first = 0, second = 0;
   for (int node = 0; node < group.nodes; ++node) {
-    const int next = (node + 1) % group.nodes;
+    const int next = (node + group.span) % group.nodes;
     first += is_on(trunk.one, node);
     second += is_on(trunk.other, node);
     there += is_on(trunk.one, node) && is_on(trunk.other, next);

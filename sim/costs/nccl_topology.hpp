@@ -23,6 +23,7 @@ struct CommGroup {
   int first_local = 0;
   int absent = 0;  // so many ranks the last node has fewer than the others
   int stride = 1;  // between neighbouring ranks of a node
+  int span = 1;    // nodes from one that sends a message (send_recv) to the one that receives it
   int axis = 0;    // tells groups of the same shape apart that have communicators of their own
 
   int ranks() const { return ranks_per_node * nodes - absent; }

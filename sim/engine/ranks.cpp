@@ -161,22 +161,31 @@ void RankGroup::wait(const Event& event) {
   impl_->stream.push(std::move(item));
 }
 
-Event RankGroup::record() {
-  ComputeStream::Item item;
-  item.kind = ComputeStream::Item::Kind::record;
-  item.event = Event(make_event_state());
-  item.event.state()->cause = WaitCause::waiting;
-  Event event = item.event;
-  impl_->stream.push(std::move(item));
-  return event;
-}
-
 void RankGroup::post(const Event& event) {
   ComputeStream::Item item;
   item.kind = ComputeStream::Item::Kind::post;
   item.event = event;
   item.host = impl_->host;
   impl_->stream.push(std::move(item));
+}
+
+Event RankGroup::record(const std::vector<std::vector<int>>& of) {
+  ComputeStream::Item item;
+  item.kind = ComputeStream::Item::Kind::record;
+  item.event = Event(make_event_state());
+  item.event.state()->cause = WaitCause::waiting;
+  if (!of.empty()) item.last_of = &of;
+  Event event = item.event;
+  impl_->stream.push(std::move(item));
+  return event;
+}
+
+Event RankGroup::happened(double time, WaitCause cause) {
+  auto state = make_event_state();
+  state->known = true;
+  state->cause = cause;
+  state->common = time;
+  return Event(state);
 }
 
 Communicator& RankGroup::add_communicator(const std::string& name,

@@ -170,7 +170,11 @@ class RankGroup {
   void wait(const Event& event);  // the compute stream waits; the gap is booked by what is waited
                                   // for: running transfers exposed_communication, late ranks
                                   // waiting, own late issue host_bound, streams by their WaitCause
-  Event record();                 // the compute stream's present position
+  // The compute stream's present position; with `of`, which outlives the run, that of the last of these
+  // lanes, for each lane.
+  Event record(const std::vector<std::vector<int>>& of = {});
+  // An event at this time in every lane; a compute stream that waits for it books the gap as `cause`.
+  static Event happened(double time, WaitCause cause);
   // Completes `event`: the compute stream is here, and the host has issued this.
   void post(const Event& event);
 

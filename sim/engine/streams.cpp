@@ -90,8 +90,15 @@ void ComputeStream::process(const Item& item) {
       Event::State& state = *item.event.state();
       if (device_.size() == 1) {
         state.common = device_[0];
-      } else {
-        state.lanes.assign(device_.begin(), device_.end());
+        state.complete();
+        break;
+      }
+      state.lanes.assign(device_.begin(), device_.end());
+      for (std::size_t lane = 0; item.last_of && lane < device_.size(); ++lane) {
+        state.lanes[lane] = 0;
+        for (const int other : (*item.last_of)[lane]) {
+          state.lanes[lane] = std::max(state.lanes[lane], device_[static_cast<std::size_t>(other)]);
+        }
       }
       state.complete();
       break;

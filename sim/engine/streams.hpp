@@ -65,6 +65,7 @@ class ComputeStream final : public Waker {
     Factors factors;
     HostClock host;  // when the host begins to issue the item
     Event event;     // wait: what for; record: what to complete
+    const std::vector<std::vector<int>>* last_of = nullptr;  // record: of each lane; null = itself
     WorkLabel label;
     Mark* mark = nullptr;  // to fill
     std::shared_ptr<const Repetition> repetition;

@@ -34,6 +34,28 @@ CompressedMean reduction_from(const nlohmann::json& json) {
   return r;
 }
 
+nlohmann::json written(const std::vector<ScheduledAverage>& averages) {
+  nlohmann::json result = nlohmann::json::array();
+  for (const ScheduledAverage& average : averages) {
+    nlohmann::json mixes = nlohmann::json::array();
+    for (const auto& mix : average.mixes) mixes.push_back({mix.worker, mix.peers});
+    result.push_back({average.steps_before, std::move(mixes)});
+  }
+  return result;
+}
+
+std::vector<ScheduledAverage> averages_from(const nlohmann::json& json) {
+  std::vector<ScheduledAverage> averages;
+  for (const nlohmann::json& written : json) {
+    ScheduledAverage& average = averages.emplace_back();
+    average.steps_before = written.at(0);
+    for (const nlohmann::json& mix : written.at(1)) {
+      average.mixes.push_back({mix.at(0), mix.at(1).get<std::vector<int>>()});
+    }
+  }
+  return averages;
+}
+
 }  // namespace
 
 int UpdateSchedule::steps_of(int worker) const {
@@ -63,6 +85,7 @@ void write_schedule(const UpdateSchedule& schedule, const std::string& path) {
                             {"mean", written(schedule.mean)},
                             {"shares", schedule.shares},
                             {"class_concentration", schedule.class_concentration},
+                            {"averages", written(schedule.averages)},
                             {"messages", std::move(messages)}};
   std::ofstream file(path);
   file << head.dump() << '\n';
@@ -93,6 +116,7 @@ UpdateSchedule read_schedule(const std::string& path) {
   schedule.mean = reduction_from(head.at("mean"));
   schedule.shares = head.at("shares").get<std::vector<double>>();
   schedule.class_concentration = head.at("class_concentration");
+  schedule.averages = averages_from(head.at("averages"));
   for (const nlohmann::json& list : head.at("messages")) {
     std::vector<ParameterPiece>& pieces = schedule.messages.emplace_back();
     for (const nlohmann::json& p : list) pieces.push_back({p.at(0), p.at(1), p.at(2)});

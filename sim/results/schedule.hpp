@@ -18,10 +18,11 @@ enum class Exchange {
   elastic,      // EASGD: both move towards each other by a share `elasticity` (fact 88)
   differences,  // the shared parameters step along the mean of how far an update's workers went from
   // what they read (McMahan et al. 2017, algorithm 1, written as Reddi et al. 2021 do)
+  gossip,  // nothing is shared: workers step along their own gradients, and average now and then
 };
 template <>
 struct EnumNames<Exchange> {
-  static constexpr std::array names{"gradients", "parameters", "elastic", "differences"};
+  static constexpr std::array names{"gradients", "parameters", "elastic", "differences", "gossip"};
 };
 
 // How a gradient counts that was computed on parameters `staleness` versions old.
@@ -89,6 +90,17 @@ struct ScheduledPush {
   std::int64_t applied = 0;  // version that it made; 0 = dropped (a backup worker came late)
 };
 
+// Gossip: workers that take the mean of their own parameters and those of their peers, all at once (Lian et al.
+// 2017, algorithm 1, with equal weights).
+struct ScheduledAverage {
+  struct Mix {
+    int worker = 0;
+    std::vector<int> peers;
+  };
+  std::int64_t steps_before = 0;  // of all workers: UpdateSchedule::pushes
+  std::vector<Mix> mixes;
+};
+
 struct UpdateSchedule {
   int workers = 1;
   Exchange exchange = Exchange::gradients;
@@ -113,7 +125,10 @@ struct UpdateSchedule {
   std::vector<std::vector<ParameterPiece>> messages;
   // In the order in which they were applied; those of one message and version are one update. Every
   // message starts at version 0, and its updates make 1, 2, 3, ...
+  // Gossip: steps of workers. `read` = averages before the step's gradient is taken; it is applied to what the
+  // averages before the step have left of its parameters.
   std::vector<ScheduledPush> pushes;
+  std::vector<ScheduledAverage> averages;  // in order
 
   // Batches of a worker between two pushes.
   int steps_of(int worker) const;

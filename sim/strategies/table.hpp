@@ -8,6 +8,7 @@
 #include "core/fields.hpp"
 #include "strategies/ddp/options.hpp"
 #include "strategies/fsdp/options.hpp"
+#include "strategies/gossip/options.hpp"
 #include "strategies/local_sgd/options.hpp"
 #include "strategies/parameter_server/options.hpp"
 #include "strategies/zero/options.hpp"
@@ -17,6 +18,7 @@ namespace lockstep {
 using StrategyOptions = std::variant<  //
     DdpOptions,                        //
     FsdpOptions,                       //
+    GossipOptions,                     //
     LocalSgdOptions,                   //
     ParameterServerOptions,            //
     ZeroOptions>;

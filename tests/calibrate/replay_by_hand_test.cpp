@@ -359,6 +359,111 @@ TEST(Replay, AnOuterStepGoesTowardsTheMeanWithNesterovsMomentum) {
   EXPECT_NEAR(whole / loss(), 1, 1e-5);
 }
 
+// All workers' parameters, and how they step along gradients: gossip shares nothing.
+struct Apart {
+  explicit Apart(int workers)
+      : hand(workers), own(static_cast<std::size_t>(workers), hand.values()) {}
+  std::vector<at::Tensor> gradients(int worker, std::int64_t number) {
+    hand.set(own[static_cast<std::size_t>(worker)]);
+    return hand.gradients(worker, number);
+  }
+  double loss(int worker, std::int64_t number) {
+    hand.set(own[static_cast<std::size_t>(worker)]);
+    return hand.loss(worker, number);
+  }
+  void step(int worker, const std::vector<at::Tensor>& along, double rate) {
+    auto& values = own[static_cast<std::size_t>(worker)];
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = values[i] - rate * along[i];
+  }
+  // The mean of these workers' parameters, as they are.
+  std::vector<at::Tensor> mean(const std::vector<std::size_t>& workers) const {
+    std::vector<at::Tensor> result = own[workers[0]];
+    for (std::size_t i = 0; i < result.size(); ++i) {
+      for (std::size_t w = 1; w < workers.size(); ++w) result[i] = result[i] + own[workers[w]][i];
+      result[i] = result[i] / static_cast<double>(workers.size());
+    }
+    return result;
+  }
+  ByHand hand;
+  std::vector<std::vector<at::Tensor>> own;
+};
+
+UpdateSchedule apart(int workers, std::int64_t steps) {
+  UpdateSchedule schedule = synchronous_schedule(workers, steps, 1, 1);
+  schedule.exchange = Exchange::gossip;
+  for (ScheduledPush& push : schedule.pushes) push.read = 0;
+  return schedule;
+}
+
+TEST(Replay, GossipOfOneWorkerIsSequential) {
+  const ReplayResult alone =
+      replay(ByHand(1).step, synchronous_schedule(1, 20, 1, 1), data(), plan());
+  const ReplayResult gossip = replay(ByHand(1).step, apart(1, 20), data(), plan());
+  EXPECT_EQ(gossip.losses, alone.losses);
+  ASSERT_EQ(gossip.curve.size(), alone.curve.size());
+  for (std::size_t i = 0; i < alone.curve.size(); ++i) {
+    EXPECT_EQ(gossip.curve[i].accuracy, alone.curve[i].accuracy);
+  }
+}
+
+// D-PSGD (Lian et al. 2017, algorithm 1) on a ring of four: gradients of x, applied to W x. The same with the
+// mean after the step.
+TEST(Replay, GossipOnARingAveragesBesideTheGradientsOrAfterThem) {
+  constexpr double rate = 0.1;
+  const std::vector<std::vector<std::size_t>> ring{{0, 3, 1}, {1, 0, 2}, {2, 1, 3}, {3, 2, 0}};
+  std::vector<double> seen;
+  for (const bool beside : {true, false}) {
+    Apart all(4);
+    UpdateSchedule schedule = apart(4, 4);
+    for (int step = 0; step < 3; ++step) {
+      std::vector<std::vector<at::Tensor>> gradients, means;
+      for (int worker = 0; worker < 4; ++worker) {
+        gradients.push_back(all.gradients(worker, step));
+        if (!beside) all.step(worker, gradients.back(), rate);
+      }
+      for (const auto& workers : ring) means.push_back(all.mean(workers));
+      all.own = means;
+      for (int worker = 0; beside && worker < 4; ++worker) {
+        all.step(worker, gradients[static_cast<std::size_t>(worker)], rate);
+      }
+      schedule.averages.push_back(
+          {4 * (step + (beside ? 0 : 1)), {{0, {3, 1}}, {1, {0, 2}}, {2, {1, 3}}, {3, {2, 0}}}});
+      for (std::size_t worker = 0; worker < 4; ++worker) {
+        schedule.pushes[4 * static_cast<std::size_t>(step + 1) + worker].read = step + 1;
+      }
+    }
+    const auto losses = replay(all.hand.step, schedule, data(), plain_sgd(rate)).losses;
+    for (int worker = 0; worker < 4; ++worker) {
+      const auto w = static_cast<std::size_t>(worker);
+      EXPECT_NEAR(losses[w].at(3) / all.loss(worker, 3), 1, 1e-5) << beside << worker;
+    }
+    seen.push_back(losses[0].at(3));
+  }
+  EXPECT_GT(std::abs(seen[0] / seen[1] - 1), 1e-5);
+}
+
+// AD-PSGD (Lian et al. 2018, algorithm 1): worker 1 takes no step while worker 0 takes two, between which
+// they average; its gradient is of what it had read before.
+TEST(Replay, GossipInPairsKeepsNoStep) {
+  constexpr double rate = 0.1;
+  Apart all(2);
+  const auto slow = all.gradients(1, 0);
+  all.step(0, all.gradients(0, 0), rate);
+  const auto fast = all.gradients(0, 1);
+  all.own[0] = all.own[1] = all.mean({0, 1});
+  all.step(0, fast, rate);
+  all.step(1, slow, rate);
+  UpdateSchedule schedule;
+  schedule.workers = 2;
+  schedule.exchange = Exchange::gossip;
+  schedule.pushes = {
+      {0, 0, 0, 0, 1}, {1, 0, 0, 0, 1}, {2, 1, 0, 0, 2}, {3, 0, 0, 1, 2}, {4, 1, 0, 1, 3}};
+  schedule.averages = {{1, {{0, {1}}, {1, {0}}}}};
+  const auto seen = replay(all.hand.step, schedule, data(), plain_sgd(rate)).losses;
+  EXPECT_NEAR(seen[0].at(2) / all.loss(0, 2), 1, 1e-6);
+  EXPECT_NEAR(seen[1].at(1) / all.loss(1, 1), 1, 1e-6);
+}
+
 // EASGD (Zhang et al. 2015, equations 2 and 3), one worker and one step an exchange.
 TEST(Replay, ElasticWorkerAndCentreMoveTowardsEachOther) {
   constexpr double rate = 0.1, pull = 0.3;

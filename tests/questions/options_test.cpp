@@ -256,6 +256,9 @@ TEST(Options, NoneOfFsdpIsSilentlyWithoutEffect) {
 TEST(Options, NoneOfLocalSgdIsSilentlyWithoutEffect) {
   try_all("local_sgd", local_sgd_options, local_sgd_surroundings);
 }
+TEST(Options, NoneOfGossipIsSilentlyWithoutEffect) {
+  try_all("gossip", gossip_options, gossip_surroundings);
+}
 TEST(Options, NoneOfZeroIsSilentlyWithoutEffect) {
   try_all("zero", zero_options, zero_surroundings);
   try_all("zero", offload_options, zero_surroundings);
@@ -421,6 +424,7 @@ TEST(Options, EveryFieldIsTried) {
   add("strategies[].ddp.", ddp_options);
   add("strategies[].fsdp.", fsdp_options);
   add("strategies[].fsdp.", offload_options);
+  add("strategies[].gossip.", gossip_options);
   add("strategies[].local_sgd.", local_sgd_options);
   add("strategies[].zero.", zero_options);
   add("strategies[].zero.", offload_options);

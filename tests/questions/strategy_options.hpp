@@ -170,6 +170,23 @@ const std::vector<Surroundings> local_sgd_surroundings{
     {cpu},
 };
 
+const std::vector<Option> gossip_options{
+    {"graph", "exponential"},
+    {"graph", "pairs"},
+    {"graph.pairs.partners", "{pairs: {partners: ring}}",
+     "of one GPU the whole graph has no effect", "pairs"},
+    {"every", "6"},
+    {"overlap", "false"},
+};
+const std::vector<Surroundings> gossip_surroundings{
+    {"gpus: 8\n"},
+    {"gpus: 1\n"},
+    {"gpus: 2\n"},
+    {"gpus: 8\n", "graph: pairs, "},
+    {"gpus: 16\nplatform: dgx-a100-80gb-10gbe\n", "graph: exponential, "},
+    {cpu},
+};
+
 const std::string pushed_gradients = "where workers push gradients, outer as a whole has no effect";
 const std::vector<Option> server_options{
     {"consistency", "async"},

@@ -69,6 +69,16 @@ RC_GTEST_PROP(BothExecutors, AgreeOnLocalSgd, ()) {
   expect_same(random_job(), options);
 }
 
+RC_GTEST_PROP(BothExecutors, AgreeOnGossip, ()) {
+  GossipOptions options;
+  options.graph = *rc::gen::element(GossipGraph{RingGraph{}}, GossipGraph{ExponentialGraph{}},
+                                    GossipGraph{PairsGraph{PairPartners::any}},
+                                    GossipGraph{PairsGraph{PairPartners::ring}});
+  options.every = *rc::gen::inRange(1, 4);
+  options.overlap = *rc::gen::arbitrary<bool>();
+  expect_same(random_job(), options);
+}
+
 RC_GTEST_PROP(BothExecutors, AgreeOnZero, ()) {
   ZeroOptions options;
   options.stage = *rc::gen::inRange(1, 3);

@@ -72,13 +72,14 @@ StageRanks::StageRanks(World& world, const Job& job, int number, const std::stri
     : stage(number),
       speeds(rank_speeds),
       network(world, job),
-      ranks(world.add_ranks(
-          {.name = job.mesh.pipeline == 1 ? name : "stage " + std::to_string(number),
-           .ranks_per_lane = speeds.ranks_per_lane(),
-           .lane_of_rank = speeds.lane_of_rank(),
-           .device_of_lane = speeds.device_of_lane(number),
-           .slowdown = interference_of(job, costs),
-           .one_thread = one_thread(job)})) {}
+      ranks(world.add_ranks({.name = job.mesh.pipeline == 1 ? name
+                                                            : (job.parts ? "stage " : "rank ") +
+                                                                  std::to_string(number),
+                             .ranks_per_lane = speeds.ranks_per_lane(),
+                             .lane_of_rank = speeds.lane_of_rank(),
+                             .device_of_lane = speeds.device_of_lane(number),
+                             .slowdown = interference_of(job, costs),
+                             .one_thread = one_thread(job)})) {}
 
 Communicator& StageRanks::communicator(const std::string& name, const RankGroups& groups) {
   Communicator*& known = communicators_[name];
@@ -207,7 +208,7 @@ TrainingWorld::TrainingWorld(const Job& trained_job, const std::string& name, En
     stages.emplace_back(world, job, stage, name, speeds, costs);
   }
   if (!job.parts) {
-    parts.emplace_back(job, world, stages.front(), speeds);
+    for (StageRanks& stage : stages) parts.emplace_back(job, world, stage, speeds);
     return;
   }
   const PipelineShape shape = pipeline_shape(job);

@@ -107,7 +107,7 @@ PricedTransfer JobNetwork::priced(double latency, double seconds, double bytes,
   }
   for (const LinkLoad& load : loads) {
     if (load.bytes <= 0 || load.capacity <= 0) continue;
-    const LinkId id = link(load);
+    const LinkId id = link(load.link, everywhere, load.capacity);
     result.spec.uses.push_back({id, load.bytes, load.total_bytes});
     if (!group) continue;  // copies are counted and never carried
     const auto [known, first] = group_.try_emplace(id, *group);
@@ -117,28 +117,30 @@ PricedTransfer JobNetwork::priced(double latency, double seconds, double bytes,
   return result;
 }
 
-LinkId JobNetwork::link(const LinkLoad& load) {
-  const auto known = links_.find(load.link);
+LinkId JobNetwork::link(LinkClass kind, int place, double full, int count) {
+  const auto known = links_.find({kind, place});
   if (known != links_.end()) return known->second;
-  const std::string name = EnumNames<LinkClass>::names[static_cast<std::size_t>(load.link)];
-  // One link stands for all of its class. They are alike in the whole machine; how many of them a
+  const std::string name = EnumNames<LinkClass>::names[static_cast<std::size_t>(kind)];
+  // One link may stand for all of its class. They are alike in the whole machine; how many of them a
   // collective uses depends on its group, so every use says its own total.
   // One slow link among them makes all that pass it as slow.
-  const auto now = [this, kind = load.link, full = load.capacity](double time) {
-    return full * least_speed_left(job_, kind, {time, sending_});
+  const auto now = [this, kind, place, full](double time) {
+    const LinkMoment moment{time, sending_};
+    if (place == everywhere) return full * least_speed_left(job_, kind, moment);
+    return full * speed_left(job_.stragglers, job_.machine.fabric, kind, place, moment);
   };
-  const LinkId id = world_.add_link(name, name, now(0));
-  links_.emplace(load.link, id);
+  const LinkId id = world_.add_link(name, name, now(0), count);
+  links_.emplace(std::pair(kind, place), id);
   const auto change = [this, id, now] { world_.set_capacity(id, now(world_.now())); };
   const Stragglers& stragglers = job_.stragglers;
   for (const SlowLink& slow : stragglers.slow_links) {
-    if (slow.link != load.link || slow.from <= 0) continue;
+    if (slow.link != kind || slow.from <= 0) continue;
     world_.varies(id);
     world_.spawn("slow link", slow_down(change), slow.from);
   }
   for (std::size_t i = 0; i < stragglers.neighbours.size(); ++i) {
     const std::optional<Bursts> bursts = bursts_of(job_, i);
-    if (stragglers.neighbours[i].link != load.link || !bursts) continue;
+    if (stragglers.neighbours[i].link != kind || !bursts) continue;
     world_.varies(id);
     world_.spawn_beside("neighbour",
                         play_bursts(world_.over(), *bursts, [this, i, change](bool sends) {

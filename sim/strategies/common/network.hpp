@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "costs/collective.hpp"
@@ -37,15 +38,18 @@ class JobNetwork {
   // Between one GPU and pinned memory of its host; all GPUs of the job do it at once on links of
   // their own.
   PricedTransfer host_device_copy(double bytes);
+  // `count` equal links, of so many bytes/s each, of one node; uplinks of one leaf switch. Slow links and
+  // neighbours take from them what they do there. The same for the same place.
+  LinkId link(LinkClass kind, int place, double bytes_per_second, int count = 1);
 
  private:
   PricedTransfer priced(double latency, double seconds, double bytes,
                         const std::vector<LinkLoad>& loads, const CommGroup* group);
-  LinkId link(const LinkLoad& load);
 
   World& world_;
   const Job& job_;
-  std::map<LinkClass, LinkId> links_;
+  static constexpr int everywhere = -1;  // the place of a link that stands for all of its class
+  std::map<std::pair<LinkClass, int>, LinkId> links_;
   std::map<LinkId, CommGroup> group_;  // that has collectives on a link; of several the first
   std::vector<bool> sending_;          // by neighbour, of those that send in bursts
 };

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <map>
 #include <numeric>
 
 #include "core/statistics.hpp"
 #include "costs/interference.hpp"
 #include "memory/step_memory.hpp"
+#include "results/staleness.hpp"
 #include "results/step_parts.hpp"
 #include "strategies/common/context.hpp"
 
@@ -384,6 +386,92 @@ void run_steps(TrainingWorld& training, int period,
     result.traffic =
         per_step(after_first, after_last, static_cast<double>(steps.size()) - 1, later_seconds);
   }
+}
+
+namespace {
+
+// The rank's steps from `from` on, `times` times, as the mean step of all: it may make none in the time.
+void add_rank(const RankGroup& ranks, std::size_t from, double step, int rank, int all,
+              StrategyResult& result) {
+  RankTimes& times = result.ranks.emplace_back();
+  double seconds = 0;
+  StepSplit split;
+  for (std::size_t i = from; i < ranks.steps().size(); ++i) {
+    const StepRecord& record = ranks.steps()[i];
+    seconds += record.seconds;
+    add(split, record.split, 1);
+    times.communicating += record.lanes.communicating[0];
+    times.waiting += record.lanes.waiting[0];
+  }
+  const double share = step / seconds;
+  add(result.split, split, share / all);
+  times.rank = rank;
+  times.steps = share * static_cast<double>(ranks.steps().size() - from);
+  times.communicating *= share;
+  times.waiting *= share;
+  times.own = step - times.communicating - times.waiting;
+}
+
+}  // namespace
+
+void run_apart(TrainingWorld& training,
+               const std::function<Program(std::size_t rank, int step)>& one_step,
+               const std::function<Program(int rank, int step)>& after_step,
+               StrategyResult& result) {
+  World& world = training.world;
+  const Job& job = training.job;
+  const std::size_t all = training.stages.size();
+  const std::size_t wanted = all * (static_cast<std::size_t>(job.simulation.steps) + 1);
+  std::size_t done = 0;
+  std::vector<double> ends;  // of each `all` steps
+  std::vector<int> begun(all, 0), begun_first(all, 0);
+  std::vector<LinkTotals> after_first, after_last;
+  const bool loads = job.data_loading_seconds > 0 || job.stragglers.loader_hiccups;
+  const auto count = [&] {
+    ++done;
+    if (job.simulation.progress && done <= wanted) {
+      job.simulation.progress(static_cast<double>(done) / static_cast<double>(wanted));
+    }
+    if (done % all != 0 || done > wanted) return;
+    ends.push_back(world.now());
+    if (done == all) begun_first = begun;
+    (done == all ? after_first : after_last) = world.traffic();
+  };
+  const auto live = [&](std::size_t rank) -> Program {
+    RankGroup& ranks = training.stages[rank].ranks;
+    StageDriver driver(training, rank);
+    double end = 0;
+    for (int step = 0; done < wanted; ++step) {
+      ++begun[rank];
+      ranks.set_factors(training.speeds.factors(step, static_cast<int>(rank)));
+      co_await driver.step(step, one_step(rank, step), true, loads);
+      end += ranks.steps().back().seconds;
+      co_await world.executor().sleep_until(end);
+      count();
+      co_await after_step(static_cast<int>(rank), step);
+    }
+  };
+  for (std::size_t rank = 0; rank < all; ++rank) world.spawn("rank", live(rank));
+  world.run();
+
+  result.simulated_steps = static_cast<int>(ends.size());
+  result.first_step_seconds = ends.front();
+  for (std::size_t i = 1; i < ends.size(); ++i) {
+    result.step_seconds.push_back(ends[i] - ends[i - 1]);
+  }
+  const double seconds = ends.back() - ends.front();
+  const double steps = static_cast<double>(ends.size()) - 1;
+  std::map<std::int64_t, std::int64_t> worker_steps;
+  for (std::size_t rank = 0; rank < all; ++rank) {
+    const RankGroup& ranks = training.stages[rank].ranks;
+    const auto first = static_cast<std::size_t>(begun_first[rank]);
+    add_rank(ranks, std::min(first, ranks.steps().size() - 1), seconds / steps,
+             static_cast<int>(rank), static_cast<int>(all), result);
+    ++worker_steps[begun[rank] - begun_first[rank]];
+  }
+  result.worker_steps = worker_steps_of(std::move(worker_steps));
+  result.device_busy = busy_seconds(result.split, result.step_seconds);
+  result.traffic = per_step(after_first, after_last, steps, seconds);
 }
 
 }  // namespace lockstep

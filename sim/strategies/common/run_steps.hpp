@@ -72,4 +72,11 @@ void run_steps(TrainingWorld& world, int period,
                const std::function<Program(std::size_t stage, int step)>& one_step,
                StrategyResult& result);
 
+// The same of stages that are ranks, each at its own pace. A step is as many steps of theirs as there are
+// ranks, whoever made them; `after_step` is awaited at the end of a rank's, in simulated time.
+void run_apart(TrainingWorld& world,
+               const std::function<Program(std::size_t rank, int step)>& one_step,
+               const std::function<Program(int rank, int step)>& after_step,
+               StrategyResult& result);
+
 }  // namespace lockstep

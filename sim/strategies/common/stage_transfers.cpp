@@ -146,6 +146,8 @@ Program StageTransfers::meet() {
 
 JobTransfers::JobTransfers(TrainingWorld& world) {
   const Job& job = world.job;
+  for (StageRanks& stage : world.stages) stages_.emplace_back(world, stage, edges_);
+  if (!job.parts) return;
   const CommGroup pair = neighbour_group(job);
   const auto connect = [&](StageEdges& edges, int from, int to, StageRanks& sender,
                            StageRanks& receiver, double bytes, const char* what) {
@@ -178,7 +180,6 @@ JobTransfers::JobTransfers(TrainingWorld& world) {
     connect(edges_.shared, one.stage, other.stage, one, other, bytes, "shared gradients");
     connect(edges_.shared, other.stage, one.stage, other, one, bytes, "shared gradients");
   }
-  for (StageRanks& stage : world.stages) stages_.emplace_back(world, stage, edges_);
 }
 
 }  // namespace lockstep

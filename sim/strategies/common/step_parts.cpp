@@ -18,9 +18,10 @@ Event issue_collective(RankGroup& ranks, Communicator& communicator, const Trans
   return done;
 }
 
-InputPipeline::InputPipeline(const Job& job, RankGroup& ranks, JobNetwork& network)
+InputPipeline::InputPipeline(const Job& job, RankGroup& ranks, JobNetwork& network, int first_rank)
     : job_(job),
       ranks_(ranks),
+      first_rank_(first_rank),
       loader_(ranks.add_stream("loader", WaitCause::data_loading)),
       copy_(ranks.add_stream("input copy", WaitCause::data_loading)) {
   if (!job.input_on_device && job.step->input_bytes > 0 &&
@@ -34,9 +35,9 @@ InputPipeline::InputPipeline(const Job& job, RankGroup& ranks, JobNetwork& netwo
 std::vector<double> InputPipeline::late() {
   std::vector<double> seconds;
   if (!job_.stragglers.loader_hiccups) return seconds;
-  for (int rank = 0; rank < ranks_.lanes(); ++rank) {
-    seconds.push_back(
-        hiccup(*job_.stragglers.loader_hiccups, job_.simulation.seed, rank, batches_));
+  for (int lane = 0; lane < ranks_.lanes(); ++lane) {
+    seconds.push_back(hiccup(*job_.stragglers.loader_hiccups, job_.simulation.seed,
+                             first_rank_ + lane, batches_));
   }
   ++batches_;
   return seconds;

@@ -23,7 +23,8 @@ Event issue_collective(RankGroup& ranks, Communicator& communicator, const Trans
 // Batches come from a loader that works ahead, and are copied to the device in the compute stream.
 class InputPipeline {
  public:
-  InputPipeline(const Job& job, RankGroup& ranks, JobNetwork& network);
+  // `first_rank`: of its lanes, where lanes are ranks.
+  InputPipeline(const Job& job, RankGroup& ranks, JobNetwork& network, int first_rank);
   Program next_batch();
   // Follows a host whose clock is moved.
   void move(const std::vector<double>& seconds);
@@ -35,6 +36,7 @@ class InputPipeline {
 
   const Job& job_;
   RankGroup& ranks_;
+  const int first_rank_;
   int batches_ = 0;
   StreamId loader_, copy_;
   PricedTransfer transfer_;

@@ -36,7 +36,8 @@ class TrainingLoop {
         program_(std::move(program)),
         parts_(std::move(parts)),
         transfers_(transfers),
-        input_(parts_.front().context->job, ranks_, stage.network),
+        input_(parts_.front().context->job, ranks_, stage.network,
+               stage.stage * job_.mesh.stage_gpus()),
         middle_(job_, ranks_, input_, parts_.front().context->provenance),
         host_optimizer_(ranks_.add_stream("host optimizer", WaitCause::optimizer)),
         nvme_read_(ranks_.add_stream("NVMe read", WaitCause::optimizer)),
@@ -319,13 +320,11 @@ std::string layers_text(const std::vector<Layer>& layers) {
   return first->name + " .. " + last->name;
 }
 
-}  // namespace
+using OneStep = std::function<Program(std::size_t stage, int step)>;
 
-namespace {
-
-// By stage; without a pipeline one that is empty.
-std::vector<EndlessProgram> stage_programs(const Job& job) {
-  if (!job.parts) return {{}};
+// By stage; empty without a pipeline.
+std::vector<EndlessProgram> stage_programs(const Job& job, std::size_t stages) {
+  if (!job.parts) return std::vector<EndlessProgram>(stages);
   const PipelineSchedule schedule = job.parallel.pipeline.schedule;
   const PipelineShape shape = pipeline_shape(job);
   std::vector<EndlessProgram> programs;
@@ -339,11 +338,11 @@ std::vector<EndlessProgram> stage_programs(const Job& job) {
   return programs;
 }
 
-}  // namespace
-
-StrategyResult train(TrainingWorld& world, const MakeHooks& make_hooks, int period) {
+// `run` lets the stages carry out one step after the other, and fills the result's times and traffic.
+StrategyResult train_by(TrainingWorld& world, const MakeHooks& make_hooks, int period,
+                        const std::function<void(const OneStep&, StrategyResult&)>& run) {
   const Job& job = world.job;
-  const std::vector<EndlessProgram> programs = stage_programs(job);
+  const std::vector<EndlessProgram> programs = stage_programs(job, world.stages.size());
   JobTransfers transfers(world);
   std::deque<TrainingLoop> loops;
   for (StageRanks& stage : world.stages) {
@@ -361,13 +360,13 @@ StrategyResult train(TrainingWorld& world, const MakeHooks& make_hooks, int peri
     loops.emplace_back(world, stage, programs[rank], std::move(parts), transfers.of(stage.stage));
   }
   StrategyResult result;
-  const auto one_step = [&](std::size_t stage, int step) {
+  const OneStep one_step = [&](std::size_t stage, int step) {
     if (step == 0 || (step - 1) % period == 0) {
       for (Part& part : loops[stage].parts()) part.context->provenance = {};
     }
     return loops[stage].step(step);
   };
-  run_steps(world, period, one_step, result);
+  run(one_step, result);
   for (const TrainingContext& part : world.parts) {
     if (result.stages.empty()) break;
     const std::vector<Layer>& layers = part.job.step->layers;
@@ -380,6 +379,28 @@ StrategyResult train(TrainingWorld& world, const MakeHooks& make_hooks, int peri
   result.provenance = provenance.share();
   result.samples_per_step =
       static_cast<double>(job.step->samples) * job.mesh.replicas() * job.accumulation;
+  return result;
+}
+
+}  // namespace
+
+StrategyResult train(TrainingWorld& world, const MakeHooks& make_hooks, int period) {
+  return train_by(world, make_hooks, period, [&](const OneStep& one_step, StrategyResult& result) {
+    run_steps(world, period, one_step, result);
+  });
+}
+
+StrategyResult train_apart(const Job& job, const std::string& name,
+                           const std::function<Apart(TrainingWorld&)>& make) {
+  Job stages = job;
+  std::swap(stages.mesh.pipeline, stages.mesh.data);
+  TrainingWorld world(stages, name, choose_engine(job, true, job.mesh.gpus(), false));
+  const Apart apart = make(world);
+  StrategyResult result =
+      train_by(world, apart.make_hooks, 1, [&](const OneStep& one_step, StrategyResult& outcome) {
+        run_apart(world, one_step, apart.after_step, outcome);
+      });
+  result.samples_per_step *= job.mesh.gpus();
   return result;
 }
 

@@ -88,4 +88,12 @@ using MakeHooks = std::function<std::unique_ptr<TrainingHooks>(TrainingContext&)
 // `period`: steps after which the program repeats itself.
 StrategyResult train(TrainingWorld& world, const MakeHooks& make_hooks, int period = 1);
 
+// Ranks that hold a whole model each and need not keep step. A rank is a stage of their world.
+struct Apart {
+  MakeHooks make_hooks;
+  std::function<Program(int rank, int step)> after_step;  // awaited before its next one
+};
+StrategyResult train_apart(const Job& job, const std::string& name,
+                           const std::function<Apart(TrainingWorld&)>& make);
+
 }  // namespace lockstep
