@@ -170,6 +170,76 @@ std::vector<StageRecord> records_of(TrainingWorld& training, std::size_t from, s
   return records;
 }
 
+// Where the steady state begins, and the seconds of all steps after the first.
+struct TakenSteps {
+  std::size_t from = 1;
+  double later = 0;
+};
+
+// What the steps say of time, by job, stage and rank.
+TakenSteps take_steps(TrainingWorld& training, const std::vector<StepRecord>& steps,
+                      bool extrapolated, std::size_t period, StrategyResult& result) {
+  TakenSteps taken;
+  result.extrapolated = extrapolated;
+  result.simulated_steps = static_cast<int>(steps.size());
+  result.first_step_seconds = steps.front().seconds;
+  for (std::size_t i = 1; i < steps.size(); ++i) taken.later += steps[i].seconds;
+  // What led to the steady state is no part of it.
+  if (extrapolated) taken.from = steps.size() - agreeing_steps * period;
+  const double count = static_cast<double>(steps.size() - taken.from);
+  for (std::size_t i = taken.from; i < steps.size(); ++i) {
+    if ((i - taken.from) % period == 0) result.step_seconds.push_back(mean_of(steps, i, period));
+    add(result.split, steps[i].split, 1 / count);
+  }
+  if (training.stages.size() > 1) result.stages = records_of(training, taken.from, steps.size());
+  result.ranks = times_of_ranks(training, taken.from);
+  result.device_busy = busy_seconds(result.split, result.step_seconds);
+  return taken;
+}
+
+// Stages that never drain: each goes on by itself, as far as one of them has begun when steps repeat.
+void run_endless(TrainingWorld& training,
+                 const std::function<Program(std::size_t stage, int step)>& one_step,
+                 StrategyResult& result) {
+  const Job& job = training.job;
+  World& world = training.world;
+  const bool loads = job.data_loading_seconds > 0 || job.stragglers.loader_hiccups;
+  const bool may_repeat = !training.speeds.random() && !changes(job.stragglers);
+  JobSteps job_steps(training);
+  std::vector<std::vector<LinkTotals>> after;  // steps of the first stage
+  bool extrapolated = false;
+  int until = job.simulation.steps, begun = 0;
+  const auto on_its_own = [&](std::size_t number) -> Program {
+    StageRanks& stage = training.stages[number];
+    StageDriver driver(training, number);
+    for (int step = 0; step <= until; ++step) {
+      begun = std::max(begun, step);
+      stage.ranks.set_factors(training.speeds.factors(step, stage.stage));
+      co_await driver.step(step, one_step(number, step), false, loads);
+      if (number == 0) {
+        after.push_back(world.traffic());
+        if (job.simulation.progress) {
+          job.simulation.progress(static_cast<double>(step) / job.simulation.steps);
+        }
+      }
+      const std::vector<StepRecord>& steps = job_steps.all();
+      if (extrapolated || !may_repeat || !steady(steps, 1)) continue;
+      const double latest = steps.back().seconds;
+      extrapolated = all_keep_pace(training, latest, 1) && !loader_falls_behind(job, latest);
+      if (extrapolated) until = begun;
+    }
+    co_await stage.ranks.await_step(until);
+  };
+  for (std::size_t stage = 0; stage < training.stages.size(); ++stage) {
+    world.spawn("stage", on_its_own(stage));
+  }
+  world.run();
+  const std::size_t from = take_steps(training, job_steps.all(), extrapolated, 1, result).from;
+  const auto count = static_cast<double>(after.size() - from);
+  result.traffic =
+      per_step(after[from - 1], after.back(), count, count * mean(result.step_seconds));
+}
+
 }  // namespace
 
 std::vector<RankTimes> ascending(std::vector<RankTimes> lanes,
@@ -280,6 +350,9 @@ void run_steps(TrainingWorld& training, int period,
                const std::function<Program(std::size_t stage, int step)>& one_step,
                StrategyResult& result) {
   const Job& job = training.job;
+  if (training.stages.size() > 1 && !drains(job.parallel.pipeline.schedule)) {
+    return run_endless(training, one_step, result);
+  }
   World& world = training.world;
   std::vector<LinkTotals> after_first, after_last;
   bool extrapolated = false;
@@ -296,37 +369,7 @@ void run_steps(TrainingWorld& training, int period,
     co_await drivers[stage].step(step, one_step(stage, step), true, loads);
     if (--left == 0) ended.ring();
   };
-  // Stages that never drain go on by themselves, as far as one of them has begun.
-  const bool endless = stages > 1 && !drains(job.parallel.pipeline.schedule);
-  std::vector<std::vector<LinkTotals>> after;  // steps of the first stage
-  int until = last, begun = 0;
-  const auto on_its_own = [&](std::size_t stage) -> Program {
-    RankGroup& ranks = training.stages[stage].ranks;
-    for (int step = 0; step <= until; ++step) {
-      begun = std::max(begun, step);
-      ranks.set_factors(training.speeds.factors(step, training.stages[stage].stage));
-      co_await drivers[stage].step(step, one_step(stage, step), false, loads);
-      if (stage == 0) after.push_back(world.traffic());
-      const std::vector<StepRecord>& steps = job_steps.all();
-      if (extrapolated || training.speeds.random() || changes(job.stragglers)) continue;
-      if (!steady(steps, repeats) || !all_keep_pace(training, steps.back().seconds, repeats)) {
-        continue;
-      }
-      extrapolated = !loader_falls_behind(job, steps.back().seconds);
-      if (extrapolated) until = begun;
-    }
-    co_await ranks.await_step(until);
-    if (--left == 0) ended.ring();
-  };
   const auto driver = [&]() -> Program {
-    if (endless) {
-      left = stages;
-      for (std::size_t stage = 0; stage < stages; ++stage) {
-        world.spawn("stage", on_its_own(stage));
-      }
-      while (left > 0) co_await ended.rung();
-      co_return;
-    }
     for (int step = 0; step <= last; ++step) {
       for (StageRanks& stage : training.stages) {
         stage.ranks.set_factors(training.speeds.factors(step, stage.stage));
@@ -362,29 +405,10 @@ void run_steps(TrainingWorld& training, int period,
   };
   world.spawn("driver", driver());
   world.run();
-
-  const std::vector<StepRecord>& steps = job_steps.all();
-  result.extrapolated = extrapolated;
-  result.simulated_steps = static_cast<int>(steps.size());
-  result.first_step_seconds = steps.front().seconds;
-  double later_seconds = 0;
-  for (std::size_t i = 1; i < steps.size(); ++i) later_seconds += steps[i].seconds;
-  // What led to the steady state is no part of it.
-  const std::size_t from = extrapolated ? steps.size() - agreeing_steps * repeats : 1;
-  const double count = static_cast<double>(steps.size() - from);
-  for (std::size_t i = from; i < steps.size(); ++i) {
-    if ((i - from) % repeats == 0) result.step_seconds.push_back(mean_of(steps, i, repeats));
-    add(result.split, steps[i].split, 1 / count);
-  }
-  if (stages > 1) result.stages = records_of(training, from, steps.size());
-  result.ranks = times_of_ranks(training, from);
-  result.device_busy = busy_seconds(result.split, result.step_seconds);
-  if (endless) {
-    result.traffic =
-        per_step(after[from - 1], after.back(), count, count * mean(result.step_seconds));
-  } else if (later_seconds > 0) {
-    result.traffic =
-        per_step(after_first, after_last, static_cast<double>(steps.size()) - 1, later_seconds);
+  const double seconds = take_steps(training, job_steps.all(), extrapolated, repeats, result).later;
+  if (seconds > 0) {
+    const auto later = static_cast<double>(result.simulated_steps) - 1;
+    result.traffic = per_step(after_first, after_last, later, seconds);
   }
 }
 

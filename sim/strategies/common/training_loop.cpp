@@ -21,6 +21,17 @@ struct Part {
   std::vector<Event> exchanges_under_way;  // by PassItem::unit
 };
 
+// Seconds of one controller for one computation of a stage.
+double dispatch_seconds(const Job& job) {
+  return job.controller.seconds(nodes_of(job.mesh.stage_gpus(), job.machine));
+}
+
+// A controller dispatches the stage's next computation when the one before has ended.
+void dispatch_in_turn(const Job& job, RankGroup& ranks, StreamId controller) {
+  if (job.controller.dispatch != Dispatch::in_turn) return;
+  ranks.wait(ranks.enqueue(controller, dispatch_seconds(job), ranks.record(), true, "dispatch"));
+}
+
 std::int64_t computations_of(const RankProgram& program) {
   return std::count_if(program.begin(), program.end(),
                        [](const Action& action) { return !is_message(action.deed); });
@@ -44,7 +55,6 @@ class TrainingLoop {
         nvme_write_(ranks_.add_stream("NVMe write", WaitCause::optimizer)),
         to_device_(ranks_.add_stream("updated parameters", WaitCause::copies)),
         controller_(ranks_.add_stream("controller", WaitCause::host_bound)),
-        dispatch_seconds_(job_.controller.seconds(nodes_of(job_.mesh.stage_gpus(), job_.machine))),
         folds_(job_.simulation.observer == nullptr && !one_thread(job_) &&
                job_.device_of_rank.empty()) {
     for (Part& part : parts_) {
@@ -66,10 +76,10 @@ class TrainingLoop {
       // The controller goes on by itself, with the computations of all stages.
       const double computations =
           job_.parts ? static_cast<double>(job_.mesh.pipeline * computations_of(program_.step)) : 1;
-      ranks_.wait(
-          ranks_.enqueue(controller_, computations * dispatch_seconds_, {}, false, "dispatch"));
+      ranks_.wait(ranks_.enqueue(controller_, computations * dispatch_seconds(job_), {}, false,
+                                 "dispatch"));
     }
-    if (!job_.parts) dispatch_in_turn();
+    if (!job_.parts) dispatch_in_turn(job_, ranks_, controller_);
     if (job_.parts) {
       co_await pipelined(step);
     } else {
@@ -131,14 +141,9 @@ class TrainingLoop {
       }
       co_await transfers_.arrived(action);
       if (action.with_next) co_await transfers_.arrived(program[i + 1]);
-      dispatch_in_turn();
+      dispatch_in_turn(job_, ranks_, controller_);
       co_await act(action, step);
     }
-  }
-
-  void dispatch_in_turn() {
-    if (job_.controller.dispatch != Dispatch::in_turn) return;
-    ranks_.wait(ranks_.enqueue(controller_, dispatch_seconds_, ranks_.record(), true, "dispatch"));
   }
 
   Program act(const Action& action, int step) {
@@ -306,7 +311,6 @@ class TrainingLoop {
   MiddleMicroBatches middle_;
   int played_ = 0;
   const StreamId host_optimizer_, nvme_read_, nvme_write_, to_device_, controller_;
-  const double dispatch_seconds_;  // of the controller, for one computation of a stage
   Event host_updated_, host_written_, host_copied_;  // of the latest update
   const bool folds_;                                 // runs of exchanges are played together
 };

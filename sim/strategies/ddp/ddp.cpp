@@ -11,7 +11,7 @@ namespace lockstep {
 
 namespace {
 
-// Of a CPU's communication thread, which wants the core as much as backward does.
+// Work of a CPU's communication thread, which wants the core as much as backward does.
 Event in_callback(TrainingContext& context, Communicator& communicator, const QueuedWork& work,
                   const Event& after) {
   const double cores = cores_per_rank(context.job.machine, context.job.mesh.gpus());

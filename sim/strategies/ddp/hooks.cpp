@@ -10,7 +10,7 @@ namespace lockstep {
 
 namespace {
 
-// Of what was measured on CPUs. Where a message is empty no collective is waited for. Nothing was measured =
+// The plan of measured stages, on CPUs. Where a message is empty no collective is waited for. Nothing measured =
 // no steps.
 HookPlan measured(const HookSettings& settings, const Bucket& bucket, Collective kind,
                   const std::vector<double>& messages, const HookPrices& prices) {

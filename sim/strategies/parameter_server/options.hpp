@@ -306,8 +306,9 @@ void check_parameter_server(Report report, const ParameterServerOptions& o) {
   }
 }
 
+// When a push is applied, how it counts, and who waits.
 template <class Visitor>
-void describe(Visitor& v, ParameterServerOptions& o) {
+void describe_consistency(Visitor& v, ParameterServerOptions& o) {
   v.field("consistency", o.consistency,
           "sync: all workers step together; async: no waiting; ssp: at most staleness_bound clocks "
           "apart; softsync: an update from every workers / splitting pushes; elastic: workers and "
@@ -334,6 +335,21 @@ void describe(Visitor& v, ParameterServerOptions& o) {
   v.field("elasticity", o.elasticity,
           "elastic: share of their distance by which worker and server move; 0 = 0.9 / workers.",
           {.min = 0, .max = 1});
+  v.field("weighting", o.weighting,
+          "How a stale gradient counts: none: as any; staleness: over its staleness; age: (1 + "
+          "staleness)^-weighting_strength; compensated: DC-ASGD; compensated-adaptive: with its "
+          "adaptive lambda. Left out: age for modified-async, else none.");
+  v.field("weighting_strength", o.weighting_strength,
+          "Exponent of age, lambda of compensated and compensated-adaptive.",
+          {.min = 0, .max = 100});
+  v.field("switch", o.switches, "Another consistency from some point of the run on.");
+  v.field("controller", o.controller,
+          "sync: asynchronous while a worker is slower than the others, or the network slow.");
+}
+
+// Workers that step by themselves.
+template <class Visitor>
+void describe_local_steps(Visitor& v, ParameterServerOptions& o) {
   v.field("push", o.push,
           "gradients; parameters: workers step along each batch, and push how far they went: the "
           "servers step along the mean distance (federated averaging, asynchronous local SGD).");
@@ -348,16 +364,11 @@ void describe(Visitor& v, ParameterServerOptions& o) {
   v.field("secure_aggregation", o.secure_aggregation,
           "push: parameters: bytes of a push that hides what it adds, over those of a plain one.",
           {.min = 1, .max = 100});
-  v.field("weighting", o.weighting,
-          "How a stale gradient counts: none: as any; staleness: over its staleness; age: (1 + "
-          "staleness)^-weighting_strength; compensated: DC-ASGD; compensated-adaptive: with its "
-          "adaptive lambda. Left out: age for modified-async, else none.");
-  v.field("weighting_strength", o.weighting_strength,
-          "Exponent of age, lambda of compensated and compensated-adaptive.",
-          {.min = 0, .max = 100});
-  v.field("switch", o.switches, "Another consistency from some point of the run on.");
-  v.field("controller", o.controller,
-          "sync: asynchronous while a worker is slower than the others, or the network slow.");
+}
+
+// Where servers are, and what travels.
+template <class Visitor>
+void describe_traffic(Visitor& v, ParameterServerOptions& o) {
   v.field("placement", o.placement,
           "Where the servers run: cpu: on the first node's host; gpu: on its GPUs; worker-host: on "
           "the workers' hosts in turn; own-hosts: each on a host of its own; "
@@ -398,6 +409,13 @@ void describe(Visitor& v, ParameterServerOptions& o) {
   v.field("element_size", o.element_bytes,
           "Bytes of one element on the wire, 2 or 4; 0 B = by precision.",
           {.unit = Dimension::bytes, .min = 0, .max = 4});
+}
+
+template <class Visitor>
+void describe(Visitor& v, ParameterServerOptions& o) {
+  describe_consistency(v, o);
+  describe_local_steps(v, o);
+  describe_traffic(v, o);
   v.check([&](auto report) {
     check_element_size(report, "element_size", o.element_bytes);
     check_parameter_server(report, o);
