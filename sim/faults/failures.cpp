@@ -17,11 +17,13 @@ FailureEvent event_of(const ScheduledFailure& given, int workers_per_node) {
   if (given.link) return {given.seconds, Failing::link, *given.link};
   if (given.leaves) return {given.seconds, Failing::leaves, *given.leaves};
   if (given.joins) return {given.seconds, Failing::joins, *given.joins};
+  if (given.slows) return {given.seconds, Failing::slows, *given.slows};
   return {given.seconds, Failing::job, 0};
 }
 
 bool of_a_node(Failing component) {
-  return component == Failing::node || component == Failing::worker || component == Failing::link;
+  return component == Failing::node || component == Failing::worker || component == Failing::link ||
+         component == Failing::slows;
 }
 
 double speed_of(Failing component, const FailureSpeeds& speeds) {
@@ -36,6 +38,8 @@ double speed_of(Failing component, const FailureSpeeds& speeds) {
       return speeds.workers;
     case Failing::link:
       return speeds.link;
+    case Failing::slows:
+      return speeds.slows;
     case Failing::leaves:
     case Failing::joins:
       break;
@@ -62,7 +66,7 @@ Failures::Failures(const FailureSpeeds& speeds, int servers,
 }
 
 void Failures::enters(int node, double now) {
-  for (const Failing component : {Failing::node, Failing::worker, Failing::link})
+  for (const Failing component : {Failing::node, Failing::worker, Failing::link, Failing::slows})
     draw(component, node, now);
 }
 

@@ -11,12 +11,13 @@
 
 namespace lockstep {
 
-enum class Failing { node, server, job, worker, link, leaves, joins };
+enum class Failing { node, server, job, worker, link, leaves, joins, slows };
 
 // Failures per second of one of each; a node's include those of its GPUs. `workers` are those of one
 // node together.
 struct FailureSpeeds {
   double node = 0, server = 0, job = 0, workers = 0, link = 0;
+  double slows = 0;  // how often a node becomes slow
 };
 
 struct FailureEvent {

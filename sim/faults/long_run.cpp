@@ -1,15 +1,10 @@
-// Plays a run between failures: progress, checkpoints, repairs and rejoining nodes.
-#include "faults/long_run.hpp"
-
+// Plays a run between failures: progress, checkpoints and restarts.
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
-#include <optional>
-#include <queue>
-#include <set>
-#include <tuple>
 #include <utility>
+
+#include "faults/player.hpp"
 
 namespace lockstep {
 
@@ -17,385 +12,236 @@ namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
 
-enum class End { over, changed, stopped };
+}  // namespace
 
-class Player {
- public:
-  Player(const LongRun& plan, std::uint64_t seed, int run)
-      : plan_(plan),
-        failures_(plan.speeds, plan.servers, plan.faults.at, plan.workers_per_node, seed, run),
-        nodes_(static_cast<std::size_t>(plan.nodes() + plan.faults.spare_nodes)),
-        limit_(most_times * plan.failure_free_seconds()) {
-    expect_those_who_join();
-    for (int node = 0; node < plan.nodes(); ++node) {
-      if (!at(node).away) enter(node);
-    }
-    for (int node = plan.nodes() + plan.faults.spare_nodes; node-- > plan.nodes();) {
-      if (!at(node).away) idle_.push_back(node);
-    }
-    take_idle();
-    place_state();
-    const auto& speed = plan.steps_per_second;
-    needed_ = static_cast<int>(
-        std::find_if(speed.begin(), speed.end(), [](double s) { return s > 0; }) - speed.begin());
+Player::Player(const LongRun& plan, std::uint64_t seed, int run)
+    : plan_(plan),
+      failures_(plan.speeds, plan.servers, plan.faults.at, plan.workers_per_node, seed, run),
+      nodes_(static_cast<std::size_t>(plan.nodes() + plan.faults.spare_nodes)),
+      replicas_(plan.nodes(), plan.replica_nodes),
+      progress_(plan),
+      limit_(most_times * plan.failure_free_seconds()) {
+  for (int place = plan.nodes(); place-- > 0;) free_places_.push_back(place);
+  expect_those_who_join();
+  for (int node = 0; node < plan.nodes(); ++node) {
+    if (!at(node).away) enter(node);
   }
-
-  LongRunResult play() {
-    while (now_ < limit_) {
-      if (!leaving_.empty() || regroups_) {
-        if (!hand_over()) break;
-        continue;
-      }
-      if (speed() <= 0) {
-        if (!wait_until([this] { return speed() > 0; })) break;
-        continue;
-      }
-      if (work() == End::stopped) {
-        if (!recover()) break;
-      } else if (done_ >= plan_.steps) {
-        keep();
-        result_.finished = true;
-        break;
-      } else if (done_ >= saved_ + plan_.steps_between_checkpoints && !checkpoint()) {
-        break;
-      }
-    }
-    if (!result_.finished) lose();
-    result_.seconds = now_;
-    result_.steps = saved_;
-    return result_;
+  for (int node = plan.nodes() + plan.faults.spare_nodes; node-- > plan.nodes();) {
+    if (!at(node).away) idle_.push_back(node);
   }
+  take_idle();
+  place_state();
+  replicas_.start_whole_ones();
+  const auto& speed = plan.steps_per_second;
+  needed_ = static_cast<int>(
+      std::find_if(speed.begin(), speed.end(), [](double s) { return s > 0; }) - speed.begin());
+}
 
- private:
-  struct NodeState {
-    bool in_use = false;
-    bool expected = false;  // in repair, or on its way
-    bool away = false;      // has left, or not joined yet
-    int workers_down = 0;
-    int generation = 0;  // how often it was taken out of use
-  };
-  // Who is back, a node or one of its workers (of which generation).
-  struct Return {
-    double time;
-    int node;
-    int generation = -1;  // -1 = the node
-    bool operator>(const Return& other) const {
-      return std::tuple(time, node, generation) >
-             std::tuple(other.time, other.node, other.generation);
+LongRunResult Player::play() {
+  while (now_ < limit_) {
+    progress_.reach(now_);
+    if (now_ < stalled_until_) {
+      if (!quiet(stalled_until_ - now_) && !recover()) break;
+      continue;
     }
-  };
-
-  NodeState& at(int node) { return nodes_[static_cast<std::size_t>(node)]; }
-  bool is_there(int node) const { return static_cast<std::size_t>(node) < nodes_.size(); }
-
-  // Of a part of a node's workers a part of the way to one node fewer; all nodes count alike.
-  double speed() const {
-    const double all = plan_.steps_per_second[static_cast<std::size_t>(members_)];
-    if (workers_down_ == 0) return all;
-    const double left = std::max(0.0, members_ - workers_down_ / plan_.workers_of_a_node());
-    const auto below = static_cast<std::size_t>(left);
-    const double less = plan_.steps_per_second[below], more = plan_.steps_per_second[below + 1];
-    return less + (more - less) * (left - static_cast<double>(below));
-  }
-
-  // Nodes that join before they leave are not there at the beginning.
-  void expect_those_who_join() {
-    std::set<int> seen;
-    for (const ScheduledFailure& listed : in_time(plan_.faults.at)) {
-      if (listed.joins) ++joining_;
-      const std::optional<int> node = listed.joins ? listed.joins : listed.leaves;
-      if (node && is_there(*node) && seen.insert(*node).second && listed.joins)
-        set_away(*node, true);
+    if (!leaving_.empty() || regroups_) {
+      if (!hand_over()) break;
+      continue;
+    }
+    if (speed() <= 0) {
+      if (!wait_until([this] { return speed() > 0; })) break;
+      continue;
+    }
+    if (work() == End::stopped) {
+      if (!recover()) break;
+    } else if (progress_.done().steps >= plan_.steps) {
+      result_.finished = true;
+      break;
+    } else if (progress_.done().steps >= progress_.storage().next_steps() && !checkpoint()) {
+      break;
     }
   }
+  if (!result_.finished) result_.lost += progress_.go_back(now_);
+  result_.seconds = now_;
+  result_.steps = progress_.done().steps;
+  result_.training = progress_.done().seconds;
+  return result_;
+}
 
-  void set_away(int node, bool away) {
-    at(node).away = away;
-    away_ += (away ? 1 : -1) * plan_.workers_of(node);
+double Player::return_seconds() const {
+  return returns_.empty() ? never : returns_.top().time;
+}
+
+double Player::speed() const {
+  const double there = speed_of_those_there() * share_with_slow_nodes();
+  return there * (progress_.storage().writing() ? plan_.speed_while_writing : 1);
+}
+
+double Player::speed_of_those_there() const {
+  const double all = plan_.steps_per_second[static_cast<std::size_t>(taking_part())];
+  if (workers_down_ == 0) return all;
+  const double left = std::max(0.0, members_ - workers_down_ / plan_.workers_of_a_node());
+  const auto below = static_cast<std::size_t>(left);
+  const double less = plan_.steps_per_second[below], more = plan_.steps_per_second[below + 1];
+  return less + (more - less) * (left - static_cast<double>(below));
+}
+
+double Player::share_with_slow_nodes() const {
+  const auto count = std::count_if(slow_.begin(), slow_.end(), [this](int node) {
+    const int place = nodes_[static_cast<std::size_t>(node)].place;
+    return !replicas_.any() || replicas_.trains(replicas_.of(place));
+  });
+  const double lost = 1 - plan_.speed_with_slow_node;
+  if (plan_.independent_workers) return std::max(0.0, 1 - static_cast<double>(count) * lost);
+  return count > 0 ? 1 - lost : 1;
+}
+
+End Player::pass(double seconds, double& account) {
+  const double until = now_ + seconds;
+  while (true) {
+    const double next = next_seconds();
+    const double to = std::clamp(next, now_, until);
+    account += to - now_;
+    result_.node_seconds += taking_part() * (to - now_);
+    result_.away_seconds += away_ * (to - now_);
+    now_ = to;
+    progress_.reach(now_);
+    if (next >= until) return End::over;
+    const End end = happen();
+    if (end != End::over) return end;
   }
+}
 
-  void enter(int node) {
-    at(node).in_use = true;
-    ++members_;
-    failures_.enters(node, now_);
+End Player::work() {
+  const double done = progress_.done().steps, pace = speed();
+  const double target = std::max(done, std::min(progress_.storage().next_steps(), plan_.steps));
+  const double needed = (target - done) / pace;
+  const double unchanged = progress_.storage().completes - now_;
+  progress_.goes_on_at(pace, now_);
+  double spent = 0;
+  const End end = pass(std::min(needed, unchanged), spent);
+  progress_.goes_on_at(0, now_);
+  if (end == End::over && needed <= unchanged) progress_.arrives_at(target);
+  return end;
+}
+
+bool Player::stand_still(double seconds) {
+  const double end = now_ + seconds;
+  while (now_ < end) {
+    if (pass(end - now_, result_.checkpoints) == End::stopped) return false;
   }
+  return true;
+}
 
-  void take_out(int node) {
-    NodeState& state = at(node);
-    state.in_use = false;
-    ++state.generation;
-    workers_down_ -= std::exchange(state.workers_down, 0);
-    --members_;
-    failures_.leaves(node);
-    leaving_.erase(node);
-  }
+bool Player::checkpoint() {
+  const Checkpointing& storage = progress_.storage();
+  const double unfinished = storage.writing() ? storage.completes - now_ : 0;
+  if (!stand_still(unfinished + storage.stall_seconds)) return recover();
+  progress_.begins_to_store(now_);
+  // Who comes back alone joins alone; spare nodes that stand idle then are not needed.
+  if (alone() || idle_.empty() || members_ == plan_.nodes()) return true;
+  take_idle();  // those that came back join where nothing is lost by it
+  return quiet(plan_.faults.restart_seconds) || recover();
+}
 
-  void expect(int node, double seconds) {
-    at(node).expected = true;
-    returns_.push({now_ + seconds, node});
-  }
-
-  // Passes time, and gives it to `account`, until it is over or something happens to the job.
-  End pass(double seconds, double& account) {
-    const double until = now_ + seconds;
-    while (true) {
-      const double next = next_seconds();
-      const double to = std::clamp(next, now_, until);
-      account += to - now_;
-      result_.node_seconds += members_ * (to - now_);
-      result_.away_seconds += away_ * (to - now_);
-      now_ = to;
-      if (next >= until) return End::over;
-      const End end = happen();
-      if (end != End::over) return end;
-    }
-  }
-
-  double return_seconds() const { return returns_.empty() ? never : returns_.top().time; }
-  double next_seconds() { return std::min(failures_.next_seconds(), return_seconds()); }
-  End happen() { return return_seconds() <= next_seconds() ? comes_back() : fails(); }
-
-  End comes_back() {
-    const Return back = returns_.top();
-    returns_.pop();
-    NodeState& state = at(back.node);
-    if (back.generation >= 0) {
-      if (state.generation != back.generation) return End::over;  // its node has gone meanwhile
-      --state.workers_down;
-      --workers_down_;
-      return End::changed;
-    }
-    state.expected = false;
-    return state.away ? End::over : is_available(back.node);
-  }
-
-  End is_available(int node) {
-    if (plan_.independent_workers && members_ < plan_.nodes()) {
-      enter(node);
-      return End::changed;
-    }
-    idle_.push_back(node);
-    return End::over;
-  }
-
-  End fails() {
-    const FailureEvent event = failures_.take();
-    if (event.what == Failing::server || event.what == Failing::job) {
-      ++result_.failures;
-      return End::stopped;
-    }
-    if (event.what == Failing::joins) return joins(event.number);
-    // A given time may find the node idle, in repair, or not in a job of this size.
-    if (event.what == Failing::leaves) return leaves(event.number);
-    if (!is_there(event.number) || !at(event.number).in_use) return End::over;
-    if (event.what == Failing::worker) return worker_fails(event.number);
-    return node_fails(event.number, event.what == Failing::link);
-  }
-
-  End worker_fails(int node) {
-    NodeState& state = at(node);
-    if (state.workers_down == plan_.workers_of(node)) return End::over;  // all are down
-    ++result_.failures;
-    if (!plan_.independent_workers) return End::stopped;
-    ++state.workers_down;
-    ++workers_down_;
-    const Faults& faults = plan_.faults;
-    returns_.push(
-        {now_ + faults.detection_seconds + faults.restart_seconds, node, state.generation});
-    return End::changed;
-  }
-
-  End node_fails(int node, bool link) {
-    ++result_.failures;
-    const bool leaving = leaving_.contains(node);
-    take_out(node);
-    const Faults& faults = plan_.faults;
-    const bool alone = plan_.independent_workers;  // restarts without the others
-    const double restart = alone ? faults.restart_seconds : 0;
-    if (leaving) {
-      set_away(node, true);
-    } else if (link) {  // workers behind a link that is back go on
-      expect(node, *faults.link_outage_seconds);
-    } else if (faults.repair_seconds) {
-      expect(node, *faults.repair_seconds + restart);
-    }
-    if (!alone) return End::stopped;
-    call_spare(faults.detection_seconds + restart);
-    return state_nodes_.erase(node) > 0 ? End::stopped : End::changed;
-  }
-
-  // With notice: where others would stop, everything is saved before it goes.
-  End leaves(int node) {
-    if (!is_there(node) || at(node).away) return End::over;
-    if (at(node).in_use && (!plan_.independent_workers || state_nodes_.contains(node))) {
-      leaving_.insert(node);
-      return End::changed;
-    }
-    go_away(node);
-    return End::changed;
-  }
-
-  void go_away(int node) {
-    NodeState& state = at(node);
-    const bool missed = state.in_use || state.expected;
-    if (state.in_use) take_out(node);
-    state_nodes_.erase(node);
-    idle_.erase(std::remove(idle_.begin(), idle_.end(), node), idle_.end());
-    set_away(node, true);
-    if (missed && plan_.independent_workers) call_spare(plan_.faults.restart_seconds);
-  }
-
-  // To join those who go on meanwhile.
-  void call_spare(double seconds) {
-    if (idle_.empty()) return;
-    expect(idle_.back(), seconds);
+void Player::take_idle() {
+  regroups_ = false;
+  while (members_ < plan_.nodes() && !idle_.empty()) {
+    enter(idle_.back());
     idle_.pop_back();
   }
+}
 
-  End joins(int node) {
-    --joining_;
-    if (!is_there(node)) return End::over;
-    const NodeState& state = at(node);
-    if (state.in_use || std::find(idle_.begin(), idle_.end(), node) != idle_.end()) {
-      return End::over;
-    }
-    if (state.away) set_away(node, false);  // else it failed, perhaps for good
-    if (state.expected) return End::over;
-    regroups_ = !plan_.independent_workers && members_ < plan_.nodes();
-    return is_available(node) == End::changed || regroups_ ? End::changed : End::over;
+template <class Condition>
+bool Player::wait_until(Condition met) {
+  while (!met()) {
+    if ((returns_.empty() && joining_ == 0) || now_ >= limit_) return false;
+    pass(std::max(0.0, next_seconds() - now_), result_.waiting);
+    if (next_seconds() <= now_) happen();
+    if (!alone()) take_idle();
   }
+  return true;
+}
 
-  // Until the next checkpoint, the end, or something happens.
-  End work() {
-    const double target = std::min(saved_ + plan_.steps_between_checkpoints, plan_.steps);
-    const double pace = speed(), before = since_save_;
-    const End end = pass((target - done_) / pace, since_save_);
-    done_ = end == End::over ? target : std::min(target, done_ + (since_save_ - before) * pace);
-    return end;
-  }
+bool Player::wait_for_nodes() {
+  cold_ = cold_ || members_ < plan_.nodes();
+  return wait_until([this] { return members_ >= needed_; });
+}
 
-  void keep() {
-    result_.training += std::exchange(since_save_, 0.0);
-    saved_ = done_;
-  }
-  void lose() {
-    result_.lost += std::exchange(since_save_, 0.0);
-    done_ = saved_;
-  }
-
-  // False: the job cannot go on.
-  bool checkpoint() {
-    const double end = now_ + plan_.write_seconds;
-    while (now_ < end) {
-      if (pass(end - now_, result_.checkpoints) == End::stopped) return recover();
-    }
-    keep();
-    // Independent workers join alone; spare nodes that stand idle then are not needed.
-    if (plan_.independent_workers || idle_.empty() || members_ == plan_.nodes()) return true;
-    take_idle();  // those that came back join where nothing is lost by it
-    return quiet(plan_.faults.restart_seconds) || recover();
-  }
-
-  void take_idle() {
-    regroups_ = false;
-    while (members_ < plan_.nodes() && !idle_.empty()) {
-      enter(idle_.back());
-      idle_.pop_back();
-    }
-  }
-
-  // False: nobody will come (in time).
-  template <class Condition>
-  bool wait_until(Condition met) {
-    while (!met()) {
-      if ((returns_.empty() && joining_ == 0) || now_ >= limit_) return false;
-      pass(std::max(0.0, next_seconds() - now_), result_.waiting);
-      if (next_seconds() <= now_) happen();
-      if (!plan_.independent_workers) take_idle();
-    }
-    return true;
-  }
-  bool wait_for_nodes() {
-    return wait_until([this] { return members_ >= needed_; });
-  }
-
-  // From the last checkpoint. A failure on the way starts it again.
-  bool recover() {
-    lose();
-    while (now_ < limit_) {
-      ++result_.interruptions;
-      if (!quiet(plan_.faults.detection_seconds)) continue;
-      if (!plan_.independent_workers) take_idle();
-      if (!wait_for_nodes()) return false;
-      place_state();
-      all_workers_restart();
-      if (quiet(plan_.faults.restart_seconds + plan_.read_seconds)) return true;
-    }
-    return false;
-  }
-
-  // Writes a checkpoint before nodes leave that somebody would miss, or join those who keep step, and
-  // goes on with those that are there.
-  bool hand_over() {
-    while (next_seconds() <= now_) {  // all who leave or join at once do so together
-      if (happen() == End::stopped) return recover();
-    }
-    const double end = now_ + plan_.write_seconds;
-    while (now_ < end) {
-      if (pass(end - now_, result_.checkpoints) == End::stopped) return recover();
-    }
-    keep();
-    for (const int node : std::set<int>(leaving_)) go_away(node);
-    if (!plan_.independent_workers) take_idle();
+bool Player::recover() {
+  stalled_until_ = now_;
+  if (replicas_.any()) replicas_.stop_all();
+  while (now_ < limit_) {
+    result_.lost += progress_.go_back(now_);
+    ++result_.interruptions;
+    if (!quiet(plan_.faults.detection_seconds)) continue;
+    if (!alone()) take_idle();
     if (!wait_for_nodes()) return false;
-    place_state();
-    all_workers_restart();
-    return quiet(plan_.faults.restart_seconds + plan_.read_seconds) || recover();
+    if (restart_all(progress_.reading_seconds())) return true;
   }
+  return false;
+}
 
-  void all_workers_restart() {
-    workers_down_ = 0;
-    for (NodeState& state : nodes_) {
-      if (std::exchange(state.workers_down, 0) > 0) ++state.generation;
-    }
+bool Player::restart_all(double reading_seconds) {
+  place_state();
+  all_workers_restart();
+  gather_replicas();
+  const bool from_memory = progress_.reads_memory();
+  if (!quiet(restart_seconds(!cold_) + reading_seconds)) return false;
+  cold_ = false;
+  if (from_memory) ++result_.memory_restarts;
+  progress_.restarted();
+  if (replicas_.any()) replicas_.start_whole_ones();
+  return true;
+}
+
+void Player::gather_replicas() {
+  if (!replicas_.any()) return;
+  free_places_.clear();
+  replicas_.clear();
+  int place = 0;
+  for (NodeState& state : nodes_) {
+    if (!state.in_use) continue;
+    state.place = place++;
+    replicas_.node_enters(state.place);
   }
+  for (int free = plan_.nodes(); free-- > place;) free_places_.push_back(free);
+}
 
-  // On the first nodes there are.
-  void place_state() {
-    const auto wanted = static_cast<std::size_t>(plan_.independent_workers ? plan_.state_nodes : 0);
-    for (std::size_t n = 0; n < nodes_.size() && state_nodes_.size() < wanted; ++n) {
-      if (nodes_[n].in_use) state_nodes_.insert(static_cast<int>(n));
-    }
+bool Player::hand_over() {
+  while (next_seconds() <= now_) {  // all who leave or join at once do so together
+    if (happen() == End::stopped) return recover();
   }
+  const Checkpointing& storage = progress_.storage();
+  if (!stand_still(storage.stall_seconds + storage.beside_seconds)) return recover();
+  progress_.saved();
+  for (const int node : std::set<int>(leaving_)) go_away(node);
+  if (!alone()) take_idle();
+  if (!wait_for_nodes()) return false;
+  return restart_all(plan_.read_seconds) || recover();
+}
 
-  // Whether nothing stops the job meanwhile.
-  bool quiet(double seconds) {
-    const double end = now_ + seconds;
-    while (now_ < end) {
-      if (pass(end - now_, result_.down) == End::stopped) return false;
-    }
-    return true;
+void Player::all_workers_restart() {
+  if (std::exchange(workers_down_, 0) == 0) return;
+  for (NodeState& state : nodes_) {
+    if (std::exchange(state.workers_down, 0) > 0) ++state.generation;
   }
+}
 
-  const LongRun& plan_;
-  Failures failures_;
-  std::priority_queue<Return, std::vector<Return>, std::greater<>> returns_;
-  std::vector<int> idle_;
-  std::vector<NodeState> nodes_;
-  std::set<int> state_nodes_;
-  std::set<int> leaving_;  // as soon as everything is saved
-  bool regroups_ = false;  // with nodes that have joined, likewise
-  int members_ = 0, needed_ = 0;
-  int workers_down_ = 0;  // of members
-  int away_ = 0;          // GPUs of nodes that are away
-  int joining_ = 0;       // how often one still will
-  double now_ = 0, limit_ = 0;
-  double done_ = 0, saved_ = 0;  // steps
-  double since_save_ = 0;        // seconds
-  LongRunResult result_;
-};
+void Player::place_state() {
+  const auto wanted = static_cast<std::size_t>(plan_.independent_workers ? plan_.state_nodes : 0);
+  for (std::size_t n = 0; n < nodes_.size() && state_nodes_.size() < wanted; ++n) {
+    if (nodes_[n].in_use) state_nodes_.insert(static_cast<int>(n));
+  }
+}
 
-}  // namespace
+bool Player::quiet(double seconds) {
+  const double end = now_ + seconds;
+  while (now_ < end) {
+    if (pass(end - now_, result_.down) == End::stopped) return false;
+  }
+  return true;
+}
 
 int LongRun::workers_of(int node) const {
   if (workers == 0 || node >= nodes()) return workers_per_node;
@@ -407,10 +253,18 @@ double LongRun::workers_of_a_node() const {
 }
 
 double LongRun::failure_free_seconds() const {
-  const double checkpoints = std::isinf(steps_between_checkpoints)
-                                 ? 0
-                                 : std::max(0.0, std::ceil(steps / steps_between_checkpoints) - 1);
-  return steps / steps_per_second.back() + checkpoints * write_seconds;
+  const double pace = steps_per_second.back(), training = steps / pace;
+  if (std::isinf(steps_between_checkpoints)) return training;
+  const double count = std::max(0.0, std::ceil(steps / steps_between_checkpoints) - 1);
+  if (!copy_seconds) return training + count * write_seconds;
+  // What a write leaves of the time beside it; a stretch of work is over before the write at most once.
+  const auto beside = [&](double work) {
+    return std::min(work / speed_while_writing, work + (1 - speed_while_writing) * write_seconds);
+  };
+  if (count == 0) return training;
+  const double each = steps_between_checkpoints / pace;
+  return each + count * *copy_seconds + (count - 1) * std::max(write_seconds, beside(each)) +
+         beside(training - count * each);
 }
 
 LongRunResult play(const LongRun& plan, std::uint64_t seed, int run) {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <vector>
 
 #include "faults/failures.hpp"
@@ -11,14 +13,35 @@
 
 namespace lockstep {
 
+// Copies of the state in the memory of hosts, each of which holds its own share and those of the others
+// in its group (Wang et al., "Gemini: Fast Failure Recovery in Distributed Training with In-Memory
+// Checkpoints", SOSP 2023). They are sent in the time in which the network is idle.
+struct MemoryCopies {
+  int copies = 0;  // hosts that hold each share, its own among them; 0 = none
+  double steps_between = std::numeric_limits<double>::infinity();
+  double seconds = 0;        // beside training, until all hold them
+  double load_seconds = 0;   // of a restart: from the own host's memory to its devices
+  double fetch_seconds = 0;  // and before, where hosts were lost: from another host
+};
+
 struct LongRun {
   double steps = 0;  // of all nodes
   // By the number of nodes that take part, in steps of all nodes; 0 = too few. The last is of all.
   std::vector<double> steps_per_second;
   // A lost node stops nobody, and nothing is lost with it; one that comes back joins at once.
   bool independent_workers = false;
-  double write_seconds = 0, read_seconds = 0;  // a checkpoint
-  double steps_between_checkpoints = 0;        // infinity = none
+  double write_seconds = 0, read_seconds = 0;  // a checkpoint in storage
+  // Training stands still while the state is copied to the hosts' memory, and goes on while that is
+  // written; absent = it stands still for the write.
+  std::optional<double> copy_seconds;
+  double speed_while_writing = 1;        // of what it is else; above 0
+  double steps_between_checkpoints = 0;  // infinity = none
+  MemoryCopies memory;
+  // Nodes of a replica that fails and comes back alone, while the others go on (Salpekar et al.,
+  // "Training LLMs with Fault Tolerant HSDP on 100,000 GPUs", 2026); 0 = there are none.
+  int replica_nodes = 0;
+  double catch_up_seconds = 0;      // of one that is back, to fetch the state from another
+  double speed_with_slow_node = 1;  // of what it is else
   int state_nodes = 0;  // workers' nodes that keep the state: their loss does stop the others
   int servers = 0;      // on hosts of their own
   int workers_per_node = 1;
@@ -26,6 +49,8 @@ struct LongRun {
   FailureSpeeds speeds;
   Faults faults;
 
+  // Whether a lost node, its replica with it, comes back without the others.
+  bool nodes_come_back_alone() const { return independent_workers || replica_nodes > 0; }
   int workers_of(int node) const;
   double workers_of_a_node() const;  // on average
   int nodes() const { return static_cast<int>(steps_per_second.size()) - 1; }
@@ -39,11 +64,13 @@ struct LongRunResult {
   double steps = 0;        // that last
   double training = 0;     // on steps that last
   double lost = 0;         // on steps that were trained again
-  double checkpoints = 0;  // writing
+  double checkpoints = 0;  // standing still for them
   double down = 0;         // detection, restart, reading
   double waiting = 0;      // for nodes
   int failures = 0;
-  int interruptions = 0;    // failures that stopped the job or its restart
+  int interruptions = 0;  // failures that stopped the job, for a while too, or its restart
+  int evictions = 0;
+  int memory_restarts = 0;  // that read the state from hosts' memory
   double node_seconds = 0;  // of nodes that take part, over all the time
   double away_seconds = 0;  // of GPUs whose nodes have left or have not joined yet
 };
@@ -57,7 +84,7 @@ LongRunResult play(const LongRun& plan, std::uint64_t seed, int run);
 // Young's sqrt(2 write M), 1974). No failures (infinity) = no checkpoints (infinity).
 double best_checkpoint_period(double write_seconds, double mean_time_between_failures);
 
-// Plays plan.faults.runs runs. The figures of checkpoints and the price are left to the caller.
+// Plays plan.faults.runs runs, and more as plan.faults.until asks for. The figures of checkpoints and the price are left to the caller.
 RunWithFailures play_all(const LongRun& plan, std::uint64_t seed);
 
 }  // namespace lockstep

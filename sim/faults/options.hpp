@@ -17,22 +17,36 @@ struct FailureRates {
 };
 
 // At a given time of the run: a failure of a node, a server, a worker or a node's link, a node that
-// leaves or joins, or (none of them) a failure of the job's software.
+// leaves, joins or becomes slow, or (none of them) a failure of the job's software.
 struct ScheduledFailure {
   double seconds = 0;
-  std::optional<int> node = {}, server = {}, worker = {}, link = {}, leaves = {}, joins = {};
+  std::optional<int> node = {}, server = {}, worker = {}, link = {}, leaves = {}, joins = {},
+                     slows = {};
   Location where = {};
 
   int said() const {
     return node.has_value() + server.has_value() + worker.has_value() + link.has_value() +
-           leaves.has_value() + joins.has_value();
+           leaves.has_value() + joins.has_value() + slows.has_value();
   }
 };
 
-enum class Recovery { restart, elastic };
+enum class Recovery { restart, elastic, replicas };
 template <>
 struct EnumNames<Recovery> {
-  static constexpr std::array names{"restart", "elastic"};
+  static constexpr std::array names{"restart", "elastic", "replicas"};
+};
+
+// Nodes that become slow without failing, and stay so until they are replaced.
+struct Degraded {
+  std::optional<double> mean_seconds;  // of one node; absent = only at given times
+  double factor = 1.5;
+  std::optional<double> evict_after_seconds;  // absent = never
+};
+
+// Repetitions until the mean finish is known well enough.
+struct Until {
+  double interval = 0.01;  // half of the 95 % interval of the mean, over the mean
+  int runs = 1000;         // at most
 };
 
 struct Faults {
@@ -40,19 +54,38 @@ struct Faults {
   std::vector<ScheduledFailure> at;
   double detection_seconds = 60;
   double restart_seconds = 300;
+  std::optional<double> hot_restart_seconds;  // of a job in which spare nodes take all free places
+  std::optional<double> reconfigure_seconds;  // absent = `usual_reconfigure_seconds`
   std::optional<double> repair_seconds;
   std::optional<double> link_outage_seconds;
   int spare_nodes = 0;
   std::optional<Recovery> recovery;  // absent = elastic where workers need not keep step
   int min_nodes = 1;
+  std::optional<Degraded> degraded;
   int runs = 20;
+  std::optional<Until> until;
   Location where = {};
+};
+inline constexpr double usual_reconfigure_seconds = 30;  // an assumption
+
+enum class CheckpointWrite { blocking, staged };
+template <>
+struct EnumNames<CheckpointWrite> {
+  static constexpr std::array names{"blocking", "staged"};
+};
+
+struct PeerCopies {
+  int copies = 2;
+  std::optional<double> every_seconds;  // absent = as often as the network's idle time allows
 };
 
 struct Checkpoints {
   std::optional<double> every_seconds;
   std::optional<double> bytes;
   double bytes_per_second = 2e9;
+  CheckpointWrite write = CheckpointWrite::blocking;
+  std::optional<PeerCopies> peers;
+  Location where = {};
 };
 
 template <class Visitor>
@@ -85,9 +118,43 @@ void describe(Visitor& v, ScheduledFailure& f) {
   v.field("joins", f.joins,
           "Which node is there from now on, from 0; without a `leaves` before, it was not.",
           {.min = 0, .max = 1e6});
+  v.field("slows", f.slows, "Which node becomes slow, from 0, as `degraded` says.",
+          {.min = 0, .max = 1e6});
   v.check([&](auto report) {
     if (f.said() > 1) report("", "says more than one thing", "give each an entry");
   });
+}
+
+template <class Visitor>
+void describe(Visitor& v, Degraded& d) {
+  v.field("mean_time", d.mean_seconds, "Until one node becomes slow.",
+          {.unit = Dimension::seconds, .min = 1, .max = 1e14});
+  v.field("factor", d.factor, "Device work of its GPUs takes this many times longer.",
+          {.min = 1, .max = 1000});
+  v.field("evict_after", d.evict_after_seconds,
+          "How long it is slow before another node takes its place; left out: it stays.",
+          {.unit = Dimension::seconds, .min = 0, .max = 1e12});
+}
+
+template <class Visitor>
+void describe(Visitor& v, Until& u) {
+  v.field("interval", u.interval, "Half of the 95 % interval of the mean finish, over the mean.",
+          {.unit = Dimension::fraction, .min = 1e-6, .max = 1});
+  v.field("runs", u.runs, "At most.", {.min = 1, .max = 10000});
+}
+
+template <class Report>
+void check_slow_nodes(const Faults& f, Report report) {
+  const bool listed =
+      std::any_of(f.at.begin(), f.at.end(), [](const auto& one) { return one.slows.has_value(); });
+  if (listed && !f.degraded) report("degraded", "missing: nodes become slow", "`degraded: {}`");
+  if (!f.degraded) return;
+  if (!listed && !f.degraded->mean_seconds) {
+    report("degraded", "has no effect: no node becomes slow", "give its `mean_time`, 100 d");
+  }
+  if (f.degraded->evict_after_seconds && !f.repair_seconds) {
+    report("repair", "missing: evicted nodes would not come back", "give the time it takes, 12 h");
+  }
 }
 
 template <class Visitor>
@@ -101,6 +168,12 @@ void describe(Visitor& v, Faults& f) {
   v.field("restart", f.restart_seconds,
           "From then, once there are nodes, until the checkpoint is being read.",
           {.unit = Dimension::seconds, .min = 0, .max = 1e9});
+  v.field("hot_restart", f.hot_restart_seconds,
+          "The same where spare nodes, on which the program runs, take all free places at once.",
+          {.unit = Dimension::seconds, .min = 0, .max = 1e9});
+  v.field("reconfigure", f.reconfigure_seconds,
+          "replicas: from the detection until those that are left go on; left out: 30 s.",
+          {.unit = Dimension::seconds, .min = 0, .max = 1e9});
   v.field("repair", f.repair_seconds,
           "Until a failed node, or another in its place, is back; left out: never.",
           {.unit = Dimension::seconds, .min = 0, .max = 1e12});
@@ -110,11 +183,15 @@ void describe(Visitor& v, Faults& f) {
   v.field("spare_nodes", f.spare_nodes, "Idle nodes that replace failed ones; they are paid for.",
           {.min = 0, .max = 1e6});
   v.field("recovery", f.recovery,
-          "restart: with all nodes, waiting for them; elastic: go on with those that are left. "
-          "Left out: what need not keep step goes on, all else restarts.");
-  v.field("min_nodes", f.min_nodes, "elastic: with fewer it waits.", {.min = 1, .max = 1e6});
+          "restart: with all nodes, waiting for them; elastic: go on with those that are left; "
+          "replicas: one that loses a node comes back alone, the others go on. Left out: what need "
+          "not keep step goes on, all else restarts.");
+  v.field("min_nodes", f.min_nodes, "elastic, replicas: with fewer it waits.",
+          {.min = 1, .max = 1e6});
+  v.field("degraded", f.degraded, "Nodes that become slow.");
   v.field("runs", f.runs, "Of the whole run, with other random failures each.",
           {.min = 1, .max = 10000});
+  v.field("until", f.until, "More runs, until the mean finish is known so well.");
   v.check([&](auto report) {
     const FailureRates& r = f.between;
     if ((r.gpu || r.node) && !f.repair_seconds) {
@@ -130,6 +207,18 @@ void describe(Visitor& v, Faults& f) {
     if (!links && f.link_outage_seconds) {
       report("link_outage", "has no effect: no link fails", "give a time or a rate of `link`");
     }
+    check_slow_nodes(f, report);
+    if (f.until && f.runs < 10) report("runs", "too few for an interval", "give 10 or more");
+    if (f.until && f.until->runs <= f.runs) {
+      report("until", "no more runs than `runs`", "give `until` more, or leave it out");
+    }
+    if (f.hot_restart_seconds && f.spare_nodes == 0) {
+      report("hot_restart", "has no effect without spare nodes", "give `spare_nodes`");
+    }
+    if (f.reconfigure_seconds && f.recovery != Recovery::replicas) {
+      report("reconfigure", "has no effect without recovery: replicas",
+             "`detection` and `restart` are those of the whole job");
+    }
     if (f.min_nodes != 1 && f.recovery == Recovery::restart) {
       report("min_nodes", "has no effect with recovery: restart",
              "a job that restarts needs all of its nodes");
@@ -138,7 +227,17 @@ void describe(Visitor& v, Faults& f) {
 }
 
 template <class Visitor>
+void describe(Visitor& v, PeerCopies& p) {
+  v.field("copies", p.copies, "Hosts that hold each share of the state, its own among them.",
+          {.min = 1, .max = 64});
+  v.field("every", p.every_seconds,
+          "Training between two; left out: as often as the network has time.",
+          {.unit = Dimension::seconds, .min = 1e-3, .max = 1e12});
+}
+
+template <class Visitor>
 void describe(Visitor& v, Checkpoints& c) {
+  v.location(c.where);
   v.field("every", c.every_seconds,
           "Training between two checkpoints; left out: the optimum of Young and Daly.",
           {.unit = Dimension::seconds, .min = 1e-3, .max = 1e12});
@@ -147,6 +246,10 @@ void describe(Visitor& v, Checkpoints& c) {
   v.field("bandwidth", c.bytes_per_second,
           "To and from storage, of each host that keeps a share of the state.",
           {.unit = Dimension::bytes_per_second, .min = 1, .max = 1e15});
+  v.field("write", c.write,
+          "blocking: training stands still; staged: it stands still for the copy to the host's "
+          "memory alone.");
+  v.field("peers", c.peers, "Copies in the memory of hosts, too.");
 }
 
 }  // namespace lockstep

@@ -1,17 +1,35 @@
 // Plays many runs, one seed each, and adds up what became of them.
+#include <cmath>
+
+#include "core/random.hpp"
 #include "core/statistics.hpp"
 #include "faults/long_run.hpp"
 
 namespace lockstep {
 
+namespace {
+
+// Half of the 95 % interval of the mean, over the mean.
+double error_of_mean(const std::vector<double>& values) {
+  const double count = static_cast<double>(values.size());
+  return normal_quantile(0.975) * standard_deviation(values) / std::sqrt(count) / mean(values);
+}
+
+bool is_enough(const Faults& faults, const std::vector<double>& seconds) {
+  const auto runs = static_cast<int>(seconds.size());
+  if (runs < faults.runs) return false;
+  return !faults.until || runs >= faults.until->runs ||
+         error_of_mean(seconds) <= faults.until->interval;
+}
+
+}  // namespace
+
 RunWithFailures play_all(const LongRun& plan, std::uint64_t seed) {
-  const int runs = plan.faults.runs;
   RunWithFailures all;
-  all.runs = runs;
   std::vector<double> seconds;
   double node_seconds = 0, away_seconds = 0;
-  for (int run = 0; run < runs; ++run) {
-    const LongRunResult played = play(plan, seed, run);
+  while (!is_enough(plan.faults, seconds)) {
+    const LongRunResult played = play(plan, seed, static_cast<int>(seconds.size()));
     seconds.push_back(played.seconds);
     if (!played.finished) ++all.unfinished;
     all.failures += played.failures;
@@ -21,14 +39,19 @@ RunWithFailures play_all(const LongRun& plan, std::uint64_t seed) {
     all.checkpoints += played.checkpoints;
     all.down += played.down;
     all.waiting += played.waiting;
+    all.evictions += played.evictions;
+    all.memory_restarts += played.memory_restarts;
     node_seconds += played.node_seconds;
     away_seconds += played.away_seconds;
   }
-  for (double* sum : {&all.failures, &all.interruptions, &all.training, &all.lost, &all.checkpoints,
-                      &all.down, &all.waiting, &node_seconds, &away_seconds}) {
-    *sum /= runs;
+  for (double* sum :
+       {&all.failures, &all.interruptions, &all.training, &all.lost, &all.checkpoints, &all.down,
+        &all.waiting, &all.evictions, &all.memory_restarts, &node_seconds, &away_seconds}) {
+    *sum /= static_cast<double>(seconds.size());
   }
+  all.runs = static_cast<int>(seconds.size());
   all.finish_seconds = mean(seconds);
+  all.finish_error = error_of_mean(seconds);
   all.finish_interval = {quantile(seconds, 0.05), quantile(seconds, 0.95)};
   if (all.interruptions > 0) {
     all.seconds_between_interruptions = all.finish_seconds / all.interruptions;

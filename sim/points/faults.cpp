@@ -7,9 +7,8 @@
 #include <map>
 #include <set>
 
-#include "core/statistics.hpp"
-#include "costs/optimizer.hpp"
 #include "faults/long_run.hpp"
+#include "points/checkpoints.hpp"
 
 namespace lockstep {
 
@@ -17,19 +16,6 @@ namespace {
 
 double per_second(const std::optional<double>& mean_time) {
   return mean_time ? 1 / *mean_time : 0;
-}
-
-// Parameters as the model holds them, the optimizer's state and what BatchNorm counts.
-double state_bytes(const Point& point) {
-  const double each = parameter_bytes(point.precision) +
-                      optimizer_state_bytes(point.job.optimizer, point.precision);
-  double bytes = static_cast<double>(point.parameters) * each;
-  for (const Layer& layer : point.job.step->layers) bytes += layer.buffer_bytes;
-  return bytes;
-}
-
-double samples_per_second(const StrategyResult& result) {
-  return result.samples_per_step / mean(result.step_seconds);
 }
 
 // Links of nodes from `first` to `last`, which are not there; hosts of servers follow the others.
@@ -55,17 +41,17 @@ double simulated_share(const Point& point, int nodes, const StrategyResult& of_a
   const int replica = job.mesh.gpus() / job.mesh.data;
   job.mesh.data = std::min(job.mesh.gpus(), nodes * job.machine.gpus_per_node) / replica;
   if (job.mesh.data == 0) return 0;
-  job.simulation.engine = Engine::loop;  // beside other simulations of this process
   try {
-    return samples_per_second(point.strategy->simulate(job)) / samples_per_second(of_all);
+    return share_of_speed(point, std::move(job), of_all);
   } catch (const ConfigError&) {
     return 0;
   }
 }
 
-// Simulated with 1, 2, 4, ... nodes missing; between them on a straight line. Of nodes that the
-// strategy cannot be divided among some stand idle; where it can train with none of them it is 0.
-std::vector<double> elastic_speeds(const Point& point, int least, double all,
+// Simulated with 1, 2, 4, ... units of so many nodes missing; between them on a straight line. Of nodes
+// that the strategy cannot be divided among some stand idle; where it can train with none of them it is
+// 0.
+std::vector<double> elastic_speeds(const Point& point, int least, int unit, double all,
                                    const StrategyResult& of_all) {
   const int nodes = nodes_of(point.job.mesh.gpus(), point.job.machine);
   std::map<int, double> simulated;
@@ -81,7 +67,7 @@ std::vector<double> elastic_speeds(const Point& point, int least, double all,
   speeds.back() = all;
   while (least < nodes && speed_of(least) <= 0) ++least;
   int above = nodes;
-  for (int missing = 1; above > least; missing *= 2) {
+  for (int missing = unit; above > least; missing *= 2) {
     const int below = std::max(least, nodes - missing);
     const double speed = speed_of(below);
     const double slope = (speeds[static_cast<std::size_t>(above)] - speed) / (above - below);
@@ -96,7 +82,7 @@ std::vector<double> elastic_speeds(const Point& point, int least, double all,
 // Seconds between two failures that stop the job.
 double seconds_between_stops(const LongRun& plan) {
   const bool loose = plan.independent_workers;
-  const int nodes = loose ? plan.state_nodes : plan.nodes();
+  const int nodes = loose ? plan.state_nodes : plan.replica_nodes > 0 ? 0 : plan.nodes();
   const double rate =
       nodes * (plan.speeds.node + plan.speeds.link + (loose ? 0 : plan.speeds.workers)) +
       plan.servers * plan.speeds.server + plan.speeds.job;
@@ -105,12 +91,20 @@ double seconds_between_stops(const LongRun& plan) {
   double given = 0;
   for (const ScheduledFailure& failure : plan.faults.at) {
     const std::optional<int> node = failure.link ? failure.link : failure.node;
-    const bool stops = failure.worker ? !loose
+    const bool stops = failure.worker ? !plan.nodes_come_back_alone()
                        : node         ? *node < nodes
-                                      : !failure.leaves && !failure.joins;
+                                      : !failure.leaves && !failure.joins && !failure.slows;
     if (stops && failure.seconds < seconds) ++given;
   }
   return given > 0 ? seconds / given : std::numeric_limits<double>::infinity();
+}
+
+// Of the speed else, with one node whose GPUs are slower by the factor.
+double speed_with_slow_node(const Point& point, double factor, const StrategyResult& of_all) {
+  Job job = point.job;
+  const int ranks = std::min(job.machine.gpus_per_node, job.mesh.gpus());
+  for (int rank = 0; rank < ranks; ++rank) job.stragglers.slow_ranks.push_back({rank, factor});
+  return std::min(1.0, share_of_speed(point, std::move(job), of_all));
 }
 
 // When too few nodes are left for good, if ever.
@@ -141,8 +135,55 @@ int hosts_of_servers(const Scenario& scenario) {
 
 bool goes_on_with_fewer(const Faults& faults, const Strategy& strategy) {
   const bool loose = strategy.outlives_workers();
-  return faults.recovery.value_or(loose ? Recovery::elastic : Recovery::restart) ==
-         Recovery::elastic;
+  return faults.recovery.value_or(loose ? Recovery::elastic : Recovery::restart) !=
+         Recovery::restart;
+}
+
+int nodes_that_fail_together(const Point& point) {
+  const Job& job = point.job;
+  const int nodes = nodes_of(job.mesh.gpus(), job.machine);
+  const int stages = job.mesh.pipeline;
+  const int of_a_stage = point.strategy->state_ranks(job) / stages;
+  const int together = stages * nodes_of(of_a_stage, job.machine);
+  return nodes % together == 0 && nodes > together ? together : 0;
+}
+
+void check_recovery(const Scenario& scenario, const Point& point, Misfits& misfits) {
+  if (!scenario.faults) return;
+  const Faults& faults = *scenario.faults;
+  const auto at = fmt::format("{} on {} GPUs", point.label, point.job.mesh.gpus());
+  const bool has_servers = point.strategy->servers() > 0;
+  if (faults.recovery == Recovery::replicas && has_servers) {
+    misfits.add(faults.where, "faults.recovery", "replicas: " + at + " keeps its state in servers",
+                "its workers come back alone with `recovery: elastic`");
+  }
+  const PeerCopies* peers =
+      scenario.checkpoints && scenario.checkpoints->peers ? &*scenario.checkpoints->peers : nullptr;
+  const Location& where = peers ? scenario.checkpoints->where : faults.where;
+  if (peers && has_servers) {
+    misfits.add(where, "checkpoint.peers", at + " keeps its state in servers", "leave `peers` out");
+  }
+  if (has_servers) return;
+  try {
+    const int nodes = nodes_of(point.job.mesh.gpus(), point.job.machine);
+    const int with_state = point.strategy->state_nodes(point.job);
+    if (faults.recovery == Recovery::replicas && nodes_that_fail_together(point) == 0) {
+      misfits.add(faults.where, "faults.recovery",
+                  fmt::format("replicas: {} is not several replicas of whole nodes", at),
+                  "more nodes, smaller shard groups (`shard_group`), or `recovery: restart`");
+    }
+    if (peers && with_state != nodes) {
+      misfits.add(where, "checkpoint.peers",
+                  fmt::format("{} keeps its state in {} of {} nodes, and the others have it, too",
+                              at, with_state, nodes),
+                  "`faults: {recovery: replicas}` restores it from those");
+    } else if (peers && peers->copies > nodes) {
+      misfits.add(where, "checkpoint.peers.copies",
+                  fmt::format("{} copies, but {} has {} nodes", peers->copies, at, nodes));
+    }
+  } catch (const ConfigError&) {
+    return;  // its simulation says what does not fit
+  }
 }
 
 void check_faults(const Scenario& scenario, const Machine& machine, Misfits& misfits) {
@@ -178,6 +219,7 @@ void check_faults(const Scenario& scenario, const Machine& machine, Misfits& mis
     }
     const std::pair<const char*, std::optional<int>> named[] = {{"node", failure.node},
                                                                 {"link", failure.link},
+                                                                {"slows", failure.slows},
                                                                 {"leaves", failure.leaves},
                                                                 {"joins", failure.joins}};
     for (const auto& [field, node] : named) {
@@ -225,8 +267,11 @@ RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
   plan.steps = prediction.steps;
   plan.steps_per_second.assign(static_cast<std::size_t>(nodes) + 1, 0);
   plan.steps_per_second.back() = all;
+  if (faults.recovery == Recovery::replicas) plan.replica_nodes = nodes_that_fail_together(point);
   if (elastic) {
-    plan.steps_per_second = elastic_speeds(point, std::min(faults.min_nodes, nodes), all, result);
+    const int unit = std::max(1, plan.replica_nodes);
+    const int least = (std::min(faults.min_nodes, nodes) + unit - 1) / unit * unit;
+    plan.steps_per_second = elastic_speeds(point, least, unit, all, result);
   }
   plan.independent_workers = elastic && point.strategy->outlives_workers();
   plan.state_nodes = state_nodes;
@@ -239,18 +284,34 @@ RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
   plan.speeds.link = per_second(faults.between.link);
   plan.speeds.server = per_second(faults.between.server);
   plan.speeds.job = per_second(faults.between.job);
+  if (faults.degraded) {
+    plan.speeds.slows = per_second(faults.degraded->mean_seconds);
+    plan.speed_with_slow_node = speed_with_slow_node(point, faults.degraded->factor, result);
+  }
 
-  const double bytes = checkpoints.bytes.value_or(state_bytes(point));
-  const double write = bytes / (state_nodes + servers) / checkpoints.bytes_per_second;
-  plan.write_seconds = plan.read_seconds = write;
-  const double period = checkpoints.every_seconds.value_or(
-      best_checkpoint_period(write, seconds_between_stops(plan)));
+  const CheckpointCosts costs = checkpoint_costs(checkpoints, point);
+  const bool staged = checkpoints.write == CheckpointWrite::staged;
+  plan.write_seconds = plan.read_seconds = costs.write_seconds;
+  plan.catch_up_seconds = costs.fetch_seconds;
+  if (checkpoints.peers) plan.memory = memory_copies(*checkpoints.peers, costs, result, all);
+  if (staged) plan.copy_seconds = costs.copy_seconds;
+  const double stall = plan.copy_seconds.value_or(costs.write_seconds);
+  const double best = std::max(best_checkpoint_period(stall, seconds_between_stops(plan)),
+                               staged ? costs.write_seconds : 0);
+  const double period = checkpoints.every_seconds.value_or(best);
   plan.steps_between_checkpoints =
       std::isinf(period) ? period : std::max(1.0, std::round(period * all));
+  if (staged && !std::isinf(period))
+    plan.speed_while_writing = speed_while_writing(checkpoints, point, result);
 
   RunWithFailures run = play_all(plan, job.simulation.seed);
-  run.checkpoint_bytes = bytes;
-  run.checkpoint_seconds = write;
+  run.checkpoint_bytes = costs.bytes;
+  run.checkpoint_seconds = costs.write_seconds;
+  run.checkpoint_stall_seconds = stall;
+  if (checkpoints.peers) {
+    run.memory_copy_seconds = plan.memory.seconds;
+    run.memory_period_seconds = plan.memory.steps_between / all;
+  }
   if (!std::isinf(period)) {
     run.checkpoint_period_seconds = plan.steps_between_checkpoints / all;
   }

@@ -362,6 +362,7 @@ std::vector<Point> expand(const Scenario& scenario, const Inputs& inputs, Worklo
       points.push_back(point_of(scenario, inputs, hardware, workloads, scale, request));
     });
     if (points.size() == made) misfits.throw_if_any();  // the others would fail for the same reason
+    check_recovery(scenario, points.back(), misfits);
   }
   misfits.throw_if_any();
   return points;

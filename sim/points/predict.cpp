@@ -7,6 +7,7 @@
 
 #include "core/statistics.hpp"
 #include "points/bottleneck.hpp"
+#include "points/checkpoints.hpp"
 #include "points/faults.hpp"
 #include "points/interval.hpp"
 #include "points/measured.hpp"
@@ -108,6 +109,7 @@ Prediction summarise_point(const Scenario& scenario, const Point& point,
   p.flops_per_second = point.model_flops / average;
   p.mfu = p.flops_per_second / peak_per_gpu(point, math_mode(point.precision));
   p.memory = result.memory;
+  if (scenario.faults) add_checkpoint_memory(scenario, point, p.memory);
   if (!fits(p.memory)) {
     OutOfMemory& lacks = p.out_of_memory.emplace();
     if (!fits_device(p.memory)) lacks.shortfall = p.memory.device - p.memory.capacity;

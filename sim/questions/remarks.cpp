@@ -161,6 +161,10 @@ void PointOptions::surroundings() {
     options_.idle_if("faults.min_nodes", faults.min_nodes != 1,
                      !goes_on_with_fewer(faults, *point_.strategy),
                      "a job that restarts needs all of its nodes");
+    const bool evicts = faults.degraded && faults.degraded->evict_after_seconds;
+    options_.idle_if("faults.degraded.evict_after", evicts,
+                     faults.spare_nodes == 0 && !goes_on_with_fewer(faults, *point_.strategy),
+                     "no spare node takes the place of a slow one");
   }
   const Controller& controller = scenario_.framework.controller;
   const bool hosts = controller.dispatch == Dispatch::hosts;

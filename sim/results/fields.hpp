@@ -209,13 +209,15 @@ void describe(Visitor& v, Run& r) {
   v.field("unfinished", r.unfinished,
           "Of them, given up after 100 times the time without failures.");
   v.field("failures", r.failures, "Of anything in use.", {.column = "failures"});
-  v.field("interruptions", r.interruptions, "Failures that stopped the job or its restart.",
+  v.field("interruptions", r.interruptions,
+          "Failures that stopped the job, for a while too, or its restart.",
           {.column = "interruptions"});
   v.field("seconds_between_interruptions", r.seconds_between_interruptions,
           "Time to finish over their number.", {.none_at_zero = true});
   v.field("finish_seconds", r.finish_seconds, "The whole run, failures and checkpoints included.",
           {.column = "finish_s"});
   v.field("finish_interval_seconds", r.finish_interval, "5th to 95th percentile of the runs.");
+  v.field("finish_error", r.finish_error, "Half of the 95 % interval of the mean, over the mean.");
   v.column("finish_low_s", r.finish_interval.low);
   v.column("finish_high_s", r.finish_interval.high);
   v.field("goodput", r.goodput, "Time of the steps alone, on all nodes, over the time to finish.",
@@ -224,15 +226,24 @@ void describe(Visitor& v, Run& r) {
           {.column = "availability"});
   v.field("training_seconds", r.training, "On steps that last.", {.column = "training_s"});
   v.field("lost_seconds", r.lost, "On steps that were trained again.", {.column = "lost_s"});
-  v.field("checkpoints_seconds", r.checkpoints, "Writing checkpoints.",
+  v.field("checkpoints_seconds", r.checkpoints, "Standing still for checkpoints.",
           {.column = "checkpoints_s"});
   v.field("down_seconds", r.down, "Detection, restart and reading.", {.column = "down_s"});
   v.field("waiting_seconds", r.waiting, "For nodes.", {.column = "waiting_for_nodes_s"});
+  v.field("evictions", r.evictions, "Of slow nodes.");
+  v.field("memory_restarts", r.memory_restarts,
+          "Restarts that read the state from the memory of hosts.");
   v.field("mean_nodes", r.mean_nodes, "That take part.");
   v.field("mean_gpus_away", r.mean_gpus_away,
           "Whose nodes have left or not joined yet; they are not paid for.");
   v.field("checkpoint_bytes", r.checkpoint_bytes, "Of one checkpoint.");
   v.field("checkpoint_seconds", r.checkpoint_seconds, "To write one.");
+  v.field("checkpoint_stall_seconds", r.checkpoint_stall_seconds, "Training stands still for one.",
+          {.column = "checkpoint_stall_s"});
+  v.field("memory_copy_seconds", r.memory_copy_seconds,
+          "Until a copy in the memory of hosts is complete.", {.none_at_zero = true});
+  v.field("memory_period_seconds", r.memory_period_seconds, "Training between two; whole steps.",
+          {.column = "memory_period_s", .none_at_zero = true});
   v.field("checkpoint_period_seconds", r.checkpoint_period_seconds,
           "Training between two; whole steps.",
           {.column = "checkpoint_period_s", .none_at_zero = true});

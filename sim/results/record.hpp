@@ -172,15 +172,21 @@ struct RunWithFailures {
   double seconds_between_interruptions = 0;  // 0 = none
   double finish_seconds = 0;
   Interval finish_interval;  // of a run
+  double finish_error = 0;   // half of the 95 % interval of the mean, over the mean
   double goodput = 0;        // time of the steps alone over time to finish; 0 = some did not
   double availability = 0;   // share of the time that it trains or writes checkpoints
   // Where the time goes; they add up to the finish.
   double training = 0, lost = 0, checkpoints = 0, down = 0, waiting = 0;
+  double evictions = 0;        // of slow nodes
+  double memory_restarts = 0;  // that read the state from hosts' memory
   double mean_nodes = 0;
   double mean_gpus_away = 0;  // whose nodes have left or not joined yet
   double checkpoint_bytes = 0, checkpoint_seconds = 0;
+  double checkpoint_stall_seconds = 0;   // training stands still for one
   double checkpoint_period_seconds = 0;  // 0 = none are written
-  double dollars = 0;                    // spare nodes included; 0 = no price
+  // Copies in hosts' memory: from one to the next, and until one is complete; 0 = none are made.
+  double memory_period_seconds = 0, memory_copy_seconds = 0;
+  double dollars = 0;  // spare nodes included; 0 = no price
 };
 
 // The cost of ranks that are slower than others (docs/stragglers.md).

@@ -391,18 +391,33 @@ Table failures_table(const ResultRecord& record) {
 }
 
 Table run_split_table(const ResultRecord& record) {
-  return point_table<RunWithFailures>(
-      record, &Prediction::with_failures,
-      {{{"training"}, [](const auto& r) { return seconds_or_dash(r.training); }},
-       {{"lost"}, [](const auto& r) { return seconds_or_dash(r.lost); }},
-       {{"checkpoints"}, [](const auto& r) { return seconds_or_dash(r.checkpoints); }},
-       {{"down"}, [](const auto& r) { return seconds_or_dash(r.down); }},
-       {{"waiting"}, [](const auto& r) { return seconds_or_dash(r.waiting); }},
-       {{"nodes", Align::right, true},
-        [](const auto& r) { return fmt::format("{:.1f}", r.mean_nodes); }},
-       {{"one checkpoint"}, [](const auto& r) { return bytes_text(r.checkpoint_bytes); }},
-       {{"takes"}, [](const auto& r) { return seconds_text(r.checkpoint_seconds); }},
-       {{"every"}, [](const auto& r) { return seconds_or_dash(r.checkpoint_period_seconds); }}});
+  Columns<RunWithFailures> columns{
+      {{"training"}, [](const auto& r) { return seconds_or_dash(r.training); }},
+      {{"lost"}, [](const auto& r) { return seconds_or_dash(r.lost); }},
+      {{"checkpoints"}, [](const auto& r) { return seconds_or_dash(r.checkpoints); }},
+      {{"down"}, [](const auto& r) { return seconds_or_dash(r.down); }},
+      {{"waiting"}, [](const auto& r) { return seconds_or_dash(r.waiting); }},
+      {{"nodes", Align::right, true},
+       [](const auto& r) { return fmt::format("{:.1f}", r.mean_nodes); }},
+      {{"one checkpoint"}, [](const auto& r) { return bytes_text(r.checkpoint_bytes); }},
+      {{"takes"}, [](const auto& r) { return seconds_text(r.checkpoint_seconds); }},
+      {{"every"}, [](const auto& r) { return seconds_or_dash(r.checkpoint_period_seconds); }}};
+  const auto add = [&](auto shows, const auto& column) {
+    const bool any = any_point(
+        record, [&](const Prediction& p) { return p.with_failures && shows(*p.with_failures); });
+    if (any) columns.push_back(column);
+  };
+  using Column = Columns<RunWithFailures>::value_type;
+  add([](const auto& r) { return r.checkpoint_stall_seconds != r.checkpoint_seconds; },
+      Column{{"stall"}, [](const auto& r) { return seconds_text(r.checkpoint_stall_seconds); }});
+  const auto copies = [](const auto& r) { return r.memory_period_seconds > 0; };
+  add(copies, Column{{"copied every"},
+                     [](const auto& r) { return seconds_or_dash(r.memory_period_seconds); }});
+  add(copies, Column{{"restarts from memory"},
+                     [](const auto& r) { return fmt::format("{:.1f}", r.memory_restarts); }});
+  add([](const auto& r) { return r.evictions > 0; },
+      Column{{"evicted"}, [](const auto& r) { return fmt::format("{:.1f}", r.evictions); }});
+  return point_table(record, &Prediction::with_failures, columns);
 }
 
 namespace {

@@ -141,9 +141,12 @@ class Strategy {
   virtual int servers() const { return 0; }
   // Servers on hosts of their own, which live on when a worker's node fails.
   virtual int server_hosts() const { return 0; }
+  // Ranks that together hold parameters and optimizer state once: a replica, which is lost with one
+  // of them. Throws as simulate() does.
+  virtual int state_ranks(const Job& job) const { return job.mesh.gpus() / job.mesh.data; }
   // Nodes of workers that keep parameters and optimizer state, a share each, and write it to a
   // checkpoint, beside the servers' own hosts.
-  virtual int state_nodes(const Job&) const { return 1; }
+  virtual int state_nodes(const Job& job) const { return nodes_of(state_ranks(job), job.machine); }
   // Whether a worker that is lost stops nobody.
   virtual bool outlives_workers() const { return false; }
 

@@ -23,6 +23,10 @@ LongRun any_plan() {
   }
   if (*rc::gen::arbitrary<bool>()) plan.steps_between_checkpoints = *rc::gen::inRange(1, 300);
   plan.write_seconds = *rc::gen::inRange(0, 20);
+  if (*rc::gen::arbitrary<bool>()) {
+    plan.copy_seconds = *rc::gen::inRange(0, 5);
+    plan.speed_while_writing = *rc::gen::inRange(5, 11) / 10.0;
+  }
   plan.read_seconds = *rc::gen::inRange(0, 20);
   Faults& faults = plan.faults;
   faults.detection_seconds = *rc::gen::inRange(0, 30);
@@ -30,6 +34,24 @@ LongRun any_plan() {
   faults.repair_seconds = *rc::gen::inRange(0, 500);
   faults.link_outage_seconds = *rc::gen::inRange(0, 500);
   faults.spare_nodes = *rc::gen::inRange(0, 4);
+  if (*rc::gen::arbitrary<bool>()) faults.hot_restart_seconds = *rc::gen::inRange(0, 30);
+  if (!plan.independent_workers && nodes > 1 && plan.steps_per_second[1] > 0 &&
+      *rc::gen::arbitrary<bool>()) {
+    plan.replica_nodes = nodes % 2 == 0 && nodes > 2 ? 2 : 1;
+    plan.catch_up_seconds = *rc::gen::inRange(0, 20);
+    plan.servers = 0;
+  }
+  if (*rc::gen::arbitrary<bool>()) {
+    const double copies = *rc::gen::inRange(1, nodes + 1);
+    plan.memory = {static_cast<int>(copies), copies * 10, 5, 2, 3};
+  }
+  if (*rc::gen::arbitrary<bool>()) {
+    plan.speeds.slows = 5e-4;
+    plan.speed_with_slow_node = 0.75;
+    faults.degraded.emplace();
+    if (*rc::gen::arbitrary<bool>())
+      faults.degraded->evict_after_seconds = *rc::gen::inRange(0, 200);
+  }
   for (int n = *rc::gen::inRange(0, 5); n > 0; --n) {
     ScheduledFailure& one = faults.at.emplace_back();
     one.seconds = *rc::gen::inRange(0, 3000);
@@ -49,13 +71,18 @@ RC_GTEST_PROP(LongRunProperty, NoWorkIsLostOrCountedTwice, ()) {
   RC_ASSERT(r.steps <= plan.steps);
   RC_ASSERT(r.training >= r.steps * (1 - 1e-9));
   // Of independent workers a few of a node's may be missing.
-  if (!plan.independent_workers && (plan.nodes() == 1 || plan.steps_per_second[1] == 0)) {
+  const bool at_one_speed =
+      plan.speeds.slows == 0 && (!plan.copy_seconds || plan.speed_while_writing == 1);
+  if (at_one_speed && !plan.independent_workers &&
+      (plan.nodes() == 1 || plan.steps_per_second[1] == 0)) {
     RC_ASSERT(std::abs(r.training - r.steps) <= 1e-9 * plan.steps);
   }
   RC_ASSERT(r.seconds >= plan.steps * (1 - 1e-9) || !r.finished);
-  RC_ASSERT(r.interruptions <= r.failures);
+  // The last replica may leave with notice.
+  const int departures = r.evictions + static_cast<int>(plan.faults.at.size());
+  RC_ASSERT(r.interruptions <= r.failures + (plan.replica_nodes > 0 ? departures : 0));
   RC_ASSERT(r.node_seconds <= r.seconds * plan.nodes() * (1 + 1e-9));
-  if (r.failures == 0 && plan.faults.at.empty()) {
+  if (r.failures == 0 && plan.faults.at.empty() && plan.speeds.slows == 0) {
     RC_ASSERT(std::abs(r.seconds - plan.failure_free_seconds()) <= 1e-9 * r.seconds);
   }
 }

@@ -289,6 +289,8 @@ const std::string rare = "{mean_time_between_failures: {node: 1 d}, repair: 1 h,
 const std::string lost = "{at: [{time: 3 h, node: 1}], repair: 1 h, ";
 const std::string whole = "workers with servers on hosts of their own go on anyway";
 const std::string on_their_own = "the others have no servers on hosts of their own";
+const std::string slow = "{at: [{time: 3 h, slows: 1}], degraded: {";
+const std::string idle_host = "where the host sets the pace";
 const std::vector<Option> faults_options{
     {"faults.mean_time_between_failures.gpu",
      "{repair: 1 h, mean_time_between_failures: {gpu: 20 d}}"},
@@ -318,12 +320,29 @@ const std::vector<Option> faults_options{
     {"faults.min_nodes", lost + "recovery: elastic, min_nodes: 2}", "",
      lost + "recovery: elastic}"},
     {"faults.runs", rare + "runs: 3}", "", rare + "}"},
+    {"faults.until.interval", rare + "until: {interval: 0.01%, runs: 60}}", "", rare + "}"},
+    {"faults.until.runs", rare + "until: {interval: 0.01%, runs: 30}}", "",
+     rare + "until: {interval: 0.01%, runs: 25}}"},
+    {"faults.hot_restart", lost + "spare_nodes: 1, hot_restart: 2 s}", "",
+     lost + "spare_nodes: 1}"},
+    {"faults.recovery", lost + "recovery: replicas}", "", lost + "}"},
+    {"faults.reconfigure", lost + "recovery: replicas, reconfigure: 10 min}", "",
+     lost + "recovery: replicas}"},
+    {"faults.at[].slows", slow + "factor: 2}}", idle_host, "{}"},
+    {"faults.degraded.mean_time", "{degraded: {mean_time: 3 d, factor: 8}}", idle_host, "{}"},
+    {"faults.degraded.factor", slow + "factor: 9}}", idle_host, slow + "factor: 1}}"},
+    {"faults.degraded.evict_after",
+     slow + "factor: 9, evict_after: 1 h}, repair: 1 h, spare_nodes: 1}", idle_host,
+     slow + "factor: 9}, repair: 1 h, spare_nodes: 1}"},
 };
 const std::string job_fails = "faults: {at: [{time: 3 h}, {time: 20 h}]}\n";
 const std::vector<Option> checkpoint_options{
     {"checkpoint.every", "{every: 1 h}"},
     {"checkpoint.size", "{size: 1 TB}"},
     {"checkpoint.bandwidth", "{bandwidth: 1 MB/s}"},
+    {"checkpoint.write", "{size: 1 TB, write: staged}", "", "{size: 1 TB}"},
+    {"checkpoint.peers.copies", "{peers: {copies: 1}}", "", "{peers: {copies: 2}}"},
+    {"checkpoint.peers.every", "{peers: {every: 1 h}}", "", "{peers: {}}"},
 };
 const std::string two_nodes =
     "gpus: 16\nbatch: {per_gpu: 2}\ndataset: {time: 2 d}\nmodel: lenet5\n";

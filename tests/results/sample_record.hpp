@@ -37,6 +37,7 @@ inline ResultRecord sample_record() {
   run.seconds_between_interruptions = 80;
   run.finish_seconds = 160;
   run.finish_interval = {150, 180};
+  run.finish_error = 0.015625;
   run.goodput = 0.78125;
   run.availability = 0.875;
   run.training = 125;
@@ -44,9 +45,14 @@ inline ResultRecord sample_record() {
   run.checkpoints = 5;
   run.down = 15;
   run.waiting = 5;
+  run.evictions = 0.25;
+  run.memory_restarts = 1.5;
   run.mean_nodes = 0.96875;
   run.checkpoint_bytes = 1e9;
   run.checkpoint_seconds = 0.5;
+  run.checkpoint_stall_seconds = 0.125;
+  run.memory_copy_seconds = 0.25;
+  run.memory_period_seconds = 2.5;
   run.checkpoint_period_seconds = 12.5;
   run.dollars = 0.5;
   plain.provenance = {0.5, 0.25, 0.25};

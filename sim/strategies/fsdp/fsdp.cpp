@@ -96,8 +96,8 @@ Updater Fsdp::updater(const Job& job) const {
   return offloads ? Updater::own_host : Updater::device;
 }
 
-int Fsdp::state_nodes(const Job& job) const {
-  return nodes_of(fsdp_layout(job, options_).groups.ranks, job.machine);
+int Fsdp::state_ranks(const Job& job) const {
+  return fsdp_layout(job, options_).groups.ranks * (job.mesh.gpus() / job.mesh.copies());
 }
 
 // FSDP's mixed precision gathers parameters in the precision of compute and runs every operator in

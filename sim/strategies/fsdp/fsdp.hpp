@@ -21,7 +21,7 @@ class Fsdp final : public StrategyOf<FsdpOptions> {
   void describe_updates(const Job& job, UpdateSchedule& schedule) const override;
   std::vector<std::string> not_replayed(const Job& job) const override;
   Updater updater(const Job& job) const override;
-  int state_nodes(const Job& job) const override;
+  int state_ranks(const Job& job) const override;
   Precision compute_precision(Precision precision) const override;
   bool autocasts(Precision precision) const override;
   std::optional<Diagnostic> misfit(Precision precision) const override;

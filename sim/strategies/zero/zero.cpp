@@ -148,6 +148,10 @@ Updater Zero::updater(const Job& job) const {
                                                                     : Updater::device;
 }
 
+int Zero::state_ranks(const Job& job) const {
+  return zero_layout(job, options_).groups.ranks * (job.mesh.gpus() / job.mesh.copies());
+}
+
 namespace {
 
 MemoryPlan memory_plan(const Job& job, const ZeroOptions& options) {

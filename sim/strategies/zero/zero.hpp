@@ -15,6 +15,7 @@ class Zero final : public StrategyOf<ZeroOptions> {
   std::vector<MemoryUse> stage_memory(const Job& job, const MemoryQuery& query = {}) const override;
   nlohmann::ordered_json communication(const Job& job) const override;
   Updater updater(const Job& job) const override;
+  int state_ranks(const Job& job) const override;
   std::vector<IdleOption> idle_options(const Job& job) const override;
   void describe_updates(const Job& job, UpdateSchedule& schedule) const override;
   std::vector<std::string> not_replayed(const Job& job) const override;

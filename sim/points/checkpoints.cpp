@@ -1,0 +1,112 @@
+// Prices checkpoints by the machine's links, and training beside them by its simulation.
+#include "points/checkpoints.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/statistics.hpp"
+#include "costs/collective.hpp"
+#include "costs/optimizer.hpp"
+
+namespace lockstep {
+
+namespace {
+
+// Parameters as the model holds them, the optimizer's state and what BatchNorm counts.
+double state_bytes(const Point& point) {
+  const double each = parameter_bytes(point.precision) +
+                      optimizer_state_bytes(point.job.optimizer, point.precision);
+  double bytes = static_cast<double>(point.parameters) * each;
+  for (const Layer& layer : point.job.step->layers) bytes += layer.buffer_bytes;
+  return bytes;
+}
+
+double network_rate(const Machine& machine) {
+  const FabricSpec& fabric = machine.fabric;
+  return fabric.nic_bytes_per_second * fabric.efficiency * fabric.nics_per_node;
+}
+
+// Each device copies its part over its own link, and all of a host share the bandwidth of its memory.
+// What a host updates it only copies within its memory: read and written.
+double copy_seconds(const Point& point, double host_bytes) {
+  const Job& job = point.job;
+  const double memory_bandwidth = job.machine.host.memory_bandwidth;
+  const auto through_memory = [&](double bytes) {
+    return memory_bandwidth > 0 ? bytes / memory_bandwidth : 0;
+  };
+  if (point.strategy->updater(job) != Updater::device ||
+      job.machine.device.architecture == Architecture::cpu) {
+    return through_memory(2 * host_bytes);
+  }
+  const int ranks = std::min(point.strategy->state_ranks(job), job.machine.gpus_per_node);
+  const CopyCost copy = host_device_copy(job.machine, host_bytes / ranks);
+  return copy.latency_seconds +
+         std::max(host_bytes / ranks / copy.bytes_per_second, through_memory(host_bytes));
+}
+
+}  // namespace
+
+CheckpointCosts checkpoint_costs(const Checkpoints& checkpoints, const Point& point) {
+  const Strategy& strategy = *point.strategy;
+  CheckpointCosts costs;
+  costs.bytes = checkpoints.bytes.value_or(state_bytes(point));
+  costs.host_bytes = costs.bytes / (strategy.state_nodes(point.job) + strategy.server_hosts());
+  costs.write_seconds = costs.host_bytes / checkpoints.bytes_per_second;
+  costs.copy_seconds = copy_seconds(point, costs.host_bytes);
+  const double rate = network_rate(point.job.machine);
+  if (rate > 0) costs.fetch_seconds = costs.host_bytes / rate;
+  return costs;
+}
+
+double share_of_speed(const Point& point, Job job, const StrategyResult& of_all) {
+  const auto speed = [](const StrategyResult& result) {
+    return result.samples_per_step / mean(result.step_seconds);
+  };
+  job.simulation.engine = Engine::loop;  // beside other simulations of this process
+  return speed(point.strategy->simulate(job)) / speed(of_all);
+}
+
+double speed_while_writing(const Checkpoints& checkpoints, const Point& point,
+                           const StrategyResult& of_all) {
+  const Strategy& strategy = *point.strategy;
+  Job job = point.job;
+  const int nodes = nodes_of(job.mesh.gpus(), job.machine);
+  if (nodes + strategy.server_hosts() == 1) return 1;  // nothing else is on its NICs
+  Neighbour write;
+  write.share = std::min(0.99, checkpoints.bytes_per_second / network_rate(job.machine));
+  for (int node = 0; node < strategy.state_nodes(job); ++node) write.nodes.push_back(node);
+  for (int host = 0; host < strategy.server_hosts(); ++host) write.nodes.push_back(nodes + host);
+  job.stragglers.neighbours.push_back(write);
+  return std::min(1.0, share_of_speed(point, job, of_all));
+}
+
+MemoryCopies memory_copies(const PeerCopies& peers, const CheckpointCosts& costs,
+                           const StrategyResult& of_all, double steps_per_second) {
+  double busy = 0;
+  for (const LinkTraffic& traffic : of_all.traffic) {
+    if (traffic.link_class == "NIC") busy = traffic.busy;
+  }
+  constexpr double least_idle = 0.01;  // a network that is always busy lets a copy through, too
+  const double sending = (peers.copies - 1) * costs.fetch_seconds / std::max(least_idle, 1 - busy);
+  MemoryCopies copies;
+  copies.copies = peers.copies;
+  copies.seconds = std::max(sending, costs.copy_seconds);
+  copies.load_seconds = costs.copy_seconds;
+  copies.fetch_seconds = costs.fetch_seconds;
+  const double period = std::max(peers.every_seconds.value_or(0), copies.seconds);
+  copies.steps_between = std::max(1.0, std::ceil(period * steps_per_second));
+  return copies;
+}
+
+void add_checkpoint_memory(const Scenario& scenario, const Point& point, MemoryUse& use) {
+  if (!scenario.checkpoints) return;
+  const Checkpoints& checkpoints = *scenario.checkpoints;
+  // What a staged write reads from, and of every share in memory the complete copy and the next one.
+  const double shares = (checkpoints.write == CheckpointWrite::staged ? 1 : 0) +
+                        (checkpoints.peers ? 2 * checkpoints.peers->copies : 0);
+  if (shares == 0) return;
+  use.host += shares * checkpoint_costs(checkpoints, point).host_bytes;
+  use.host_capacity = point.job.machine.host.memory_bytes;
+}
+
+}  // namespace lockstep
