@@ -246,6 +246,18 @@ std::vector<BadFile> bad_scenarios() {
       {"servers_splitting",
        "strategies: [parameter_server: {consistency: softsync, splitting: 0}]\n",
        "splitting: '0' is out of range"},
+      {"pipedream_sharded",
+       "model: vgg11\ngpus: 2\nstrategies: [fsdp]\n"
+       "parallel: {pipeline: {stages: 2, schedule: pipedream}}\n",
+       "not with fsdp: stages that never drain update apart"},
+      {"pipedream_clipped",
+       "model: vgg11\ngpus: 2\ngradient_clipping: 1\n"
+       "parallel: {pipeline: {stages: 2, schedule: pipedream}}\n",
+       "pipedream has no norm of all gradients"},
+      {"pipedream_two_versions",
+       "model: vgg11\ngpus: 4\nbatch: {global: 32, micro: 16}\n"
+       "parallel: {pipeline: {stages: 4, schedule: pipedream-2bw}}\n",
+       "2 micro-batches in 4 stages meet more than two versions of the weights"},
       {"servers_push_elastic",
        "strategies: [parameter_server: {consistency: elastic, push: parameters}]\n",
        "parameter_server.push: and consistency: elastic are two exchanges of parameters"},
@@ -271,6 +283,9 @@ std::vector<BadFile> bad_scenarios() {
       {"servers_participants_local",
        "strategies: [parameter_server: {local_reduction: true, participants: 50 %}]\n",
        "parameter_server.participants: leave out some GPUs of a node"},
+      {"servers_participants_update",
+       "gpus: 8\nstrategies: [parameter_server: {update: workers, participants: 50 %}]\n",
+       "parameter_server.participants: leave workers behind that update by themselves"},
       {"servers_participants_backup",
        "gpus: 8\nstrategies: [parameter_server: {participants: 25 %, backup_workers: 2}]\n",
        "parameter_server.backup_workers: 2 of 2 workers leave nobody to wait for"},

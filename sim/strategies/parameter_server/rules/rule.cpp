@@ -28,6 +28,10 @@ PsRule consistency_rule(const ParameterServerOptions& options, int ranks, std::u
                          fmt::format("{} of {} workers leave nobody to wait for", backup, drawn),
                          fmt::format("at most {}", drawn - 1));
       }
+      if (drawn < ranks && options.update == UpdatePlace::workers) {
+        throw file_error("", "parameter_server.participants",
+                         "leave workers behind that update by themselves", "update: servers");
+      }
       if (drawn < ranks) return sampled_synchronous(drawn, backup, seed);
       return bulk_synchronous(ranks, backup);
     case Consistency::async:
