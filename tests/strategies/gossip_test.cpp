@@ -221,6 +221,23 @@ TEST(Gossip, PairsDoNotWaitForASlowNetwork) {
             0.01);
 }
 
+// An exchange that lasts for some of a step's micro-batches slows down these, and hides behind all.
+TEST(Gossip, AnExchangeHidesBehindManyMicroBatches) {
+  Job job = toy_job(4, 10e6, 2);
+  job.machine.gpus_per_node = 1;
+  job.machine.fabric.nics_per_node = 1;
+  job.machine.fabric.nic_bytes_per_second = 1.6e9;
+  job.accumulation = 20;
+  ASSERT_GT(send_seconds(job, {.nodes = 2}, model), 2 * gradient);
+  const double sums = 19 * 3 * model / 1e12;  // later gradients are added
+  const double hidden = 20 * gradient + sums + update + flatten + mean_of_two;
+  for (const bool overlap : {true, false}) {
+    const double waits = overlap ? 0 : send_seconds(job, {.nodes = 2}, model);
+    EXPECT_LT(relative(simulate(job, on(RingGraph{}, overlap)).step, hidden + waits), near);
+  }
+  EXPECT_LT(relative(simulate(job, on(PairsGraph{})).step, hidden), near);
+}
+
 TEST(Gossip, OnOneGpuNobodyAverages) {
   for (const GossipGraph& graph :
        {GossipGraph{RingGraph{}}, GossipGraph{ExponentialGraph{}}, GossipGraph{PairsGraph{}}}) {

@@ -88,6 +88,7 @@ class TrainingLoop {
       co_await part.hooks->end_backward();
       ++played_;
       if (batch.last) break;
+      if (part.hooks->outlasts_micro_batches()) continue;
       co_await middle_.ended(micro);
       micro += middle_.counted();
     }

@@ -67,6 +67,8 @@ class TrainingHooks {
   virtual const Passes& passes(const MicroBatch& batch) const = 0;
   // Whether nothing but the exchanges of the layers is sent while the micro-batch is computed.
   virtual bool is_quiet(const MicroBatch&) const { return false; }
+  // Whether a transfer may still run when a micro-batch has ended: then each one is simulated.
+  virtual bool outlasts_micro_batches() const { return false; }
   virtual void begin_forward(const MicroBatch&) {}
   virtual Program pre_forward(int) { co_return; }
   virtual void post_forward(int) {}

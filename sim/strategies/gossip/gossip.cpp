@@ -63,6 +63,7 @@ class NeighbourAverager final : public TrainingHooks {
   const Passes& passes(const MicroBatch& batch) const override {
     return batch.first ? replica_.alone : replica_.alone_adding;
   }
+  bool outlasts_micro_batches() const override { return options_.overlap; }
   Program end_micro_batches() override {
     average();
     co_return;

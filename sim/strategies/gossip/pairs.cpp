@@ -170,6 +170,8 @@ class PairHooks final : public TrainingHooks {
   const Passes& passes(const MicroBatch& batch) const override {
     return batch.first ? replica_.alone : replica_.alone_adding;
   }
+  // Its clock is the world's, too.
+  bool outlasts_micro_batches() const override { return true; }
   Program end_micro_batches() override { return pairs_.average(rank_); }
 
  private:
