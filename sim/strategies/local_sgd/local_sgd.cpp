@@ -55,6 +55,8 @@ class Averager final : public TrainingHooks {
 
   bool is_quiet(const MicroBatch& batch) const override { return !batch.first; }
 
+  bool outlasts_micro_batches() const override { return overlap_ > 0; }
+
   Program after_update(int step) override {
     if (all_reduce_.seconds <= 0) co_return;
     if (step % every_ == 0) {
