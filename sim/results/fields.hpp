@@ -238,12 +238,11 @@ void describe(Visitor& v, Run& r) {
           "Whose nodes have left or not joined yet; they are not paid for.");
   v.field("checkpoint_bytes", r.checkpoint_bytes, "Of one checkpoint.");
   v.field("checkpoint_seconds", r.checkpoint_seconds, "To write one.");
-  v.field("checkpoint_stall_seconds", r.checkpoint_stall_seconds, "Training stands still for one.",
-          {.column = "checkpoint_stall_s"});
+  v.field("checkpoint_stall_seconds", r.checkpoint_stall_seconds, "Training stands still for one.");
   v.field("memory_copy_seconds", r.memory_copy_seconds,
           "Until a copy in the memory of hosts is complete.", {.none_at_zero = true});
   v.field("memory_period_seconds", r.memory_period_seconds, "Training between two; whole steps.",
-          {.column = "memory_period_s", .none_at_zero = true});
+          {.none_at_zero = true});
   v.field("checkpoint_period_seconds", r.checkpoint_period_seconds,
           "Training between two; whole steps.",
           {.column = "checkpoint_period_s", .none_at_zero = true});
