@@ -168,14 +168,15 @@ void PointOptions::surroundings() {
   }
   const Controller& controller = scenario_.framework.controller;
   const bool hosts = controller.dispatch == Dispatch::hosts;
+  const bool apart = point_.strategy->servers() > 0;
+  const std::string nobody = apart ? "workers of a parameter server are programs of their own"
+                                   : "each host dispatches by itself";
   options_.idle_if("framework.controller.fixed",
-                   controller.fixed_seconds != Controller{}.fixed_seconds, hosts,
-                   "each host dispatches by itself");
+                   controller.fixed_seconds != Controller{}.fixed_seconds, hosts || apart, nobody);
   options_.idle_if("framework.controller.per_host",
-                   controller.seconds_per_host != Controller{}.seconds_per_host, hosts,
-                   "each host dispatches by itself");
-  options_.idle_if("framework.controller.dispatch", !hosts, point_.strategy->servers() > 0,
-                   "workers of a parameter server are programs of their own");
+                   controller.seconds_per_host != Controller{}.seconds_per_host, hosts || apart,
+                   nobody);
+  options_.idle_if("framework.controller.dispatch", !hosts, apart, nobody);
   options_.idle_if("simulation.interference", !scenario_.simulation.interference, alone(),
                    "one GPU sends nothing");
 }

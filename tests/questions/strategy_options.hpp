@@ -264,7 +264,7 @@ const std::vector<Surroundings> server_surroundings{
     {"gpus: 1\n", "push: parameters, "},
     {"gpus: 4\n", "overlap: true, partition_size: 1 MB, pull_overlap: true, "},
     {"gpus: 4\ngradient_clipping: 1\n"},
-    {"gpus: 16\n", "placement: worker-and-own-hosts, partition_size: 1 MB, "},
+    {"gpus: 16\n", "placement: worker-and-own-hosts, partition_size: 16 MB, "},
     {cpu},
 };
 
