@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-// What hooks that compress are told.
+// The options of hooks that compress.
 struct HookText {
   std::string fraction = "1%";
   int rank = 1;

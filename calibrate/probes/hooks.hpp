@@ -1,4 +1,4 @@
-// What communication hooks cost on one device: their work on buckets of a model's gradients, stage by
+// Measures communication hooks on one device: their work on buckets of a model's gradients, stage by
 // stage. Plain interface: no LibTorch in here.
 #pragma once
 

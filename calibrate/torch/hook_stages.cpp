@@ -37,7 +37,7 @@ class ByParameter {
   std::map<const void*, at::Tensor> tensors_;
 };
 
-// What this rank did not send.
+// Elements that this rank did not send.
 class Kept {
  public:
   void add_to(const at::Tensor& flat, const Tensors& parameters) {

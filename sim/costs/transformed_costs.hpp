@@ -48,7 +48,7 @@ class TransformedCosts final : public ComputeCosts {
   QueuedWork stream(double bytes, int launches) const override {
     return combined([&](const auto& s) { return s.stream(bytes, launches); });
   }
-  // What was measured stays where an answer is made of several.
+  // Measured work stays where an answer is made of several.
   std::vector<QueuedWork> hook_stages(const HookSettings& settings, double bytes) const override {
     std::vector<QueuedWork> stages = sources_.front()->hook_stages(settings, bytes);
     if (sources_.size() > 1) return stages;

@@ -138,7 +138,7 @@ bool Player::checkpoint() {
   const double unfinished = storage.writing() ? storage.completes - now_ : 0;
   if (!stand_still(unfinished + storage.stall_seconds)) return recover();
   progress_.begins_to_store(now_);
-  // Who comes back alone joins alone; spare nodes that stand idle then are not needed.
+  // A node that comes back alone joins alone; spare nodes that stand idle then are not needed.
   if (alone() || idle_.empty() || members_ == plan_.nodes()) return true;
   take_idle();  // those that came back join where nothing is lost by it
   return quiet(plan_.faults.restart_seconds) || recover();
@@ -257,7 +257,7 @@ double LongRun::failure_free_seconds() const {
   if (std::isinf(steps_between_checkpoints)) return training;
   const double count = std::max(0.0, std::ceil(steps / steps_between_checkpoints) - 1);
   if (!copy_seconds) return training + count * write_seconds;
-  // What a write leaves of the time beside it; a stretch of work is over before the write at most once.
+  // The time that a write leaves beside it; a stretch of work is over before the write at most once.
   const auto beside = [&](double work) {
     return std::min(work / speed_while_writing, work + (1 - speed_while_writing) * write_seconds);
   };

@@ -1,4 +1,4 @@
-// Who comes and goes: failures, repairs, spare nodes, evictions, nodes that leave and join.
+// Nodes that come and go: failures, repairs, spare nodes, evictions, nodes that leave and join.
 #include <algorithm>
 #include <utility>
 

@@ -75,7 +75,7 @@ void Progress::loses_host(int place, double now) {
   if (plan_.memory.copies == 0) return;
   reach(now);
   memory_.abandon();  // a copy to this host will not be complete
-  // Of a last group that is smaller all hosts are in the one before, which counts as lost too soon.
+  // Hosts of a last group that is smaller are in the one before, which counts as lost too soon.
   const auto groups = std::max(1, plan_.nodes() / plan_.memory.copies);
   const auto group = static_cast<std::size_t>(std::min(place / plan_.memory.copies, groups - 1));
   if (++lost_hosts_[group] >= plan_.memory.copies) memory_holds_ = false;

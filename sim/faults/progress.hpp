@@ -1,4 +1,4 @@
-// What a run has done, and what of it outlasts a failure: checkpoints in storage and copies in the
+// The progress of a run, and what outlasts a failure: checkpoints in storage and copies in the
 // memory of hosts.
 #pragma once
 

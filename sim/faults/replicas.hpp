@@ -7,7 +7,7 @@ namespace lockstep {
 
 class Replicas {
  public:
-  // Of so many consecutive places each; 0 = the job has no replicas of that kind.
+  // Each has so many consecutive places; 0 = the job has no replicas of that kind.
   Replicas(int places, int nodes_each);
 
   bool any() const { return nodes_each_ > 0; }

@@ -6,6 +6,7 @@
 
 #include "core/statistics.hpp"
 #include "costs/collective.hpp"
+#include "costs/collective_links.hpp"
 #include "costs/optimizer.hpp"
 
 namespace lockstep {
@@ -22,12 +23,11 @@ double state_bytes(const Point& point) {
 }
 
 double network_rate(const Machine& machine) {
-  const FabricSpec& fabric = machine.fabric;
-  return fabric.nic_bytes_per_second * fabric.efficiency * fabric.nics_per_node;
+  return nic_payload_rate(machine) * machine.fabric.nics_per_node;
 }
 
 // Each device copies its part over its own link, and all of a host share the bandwidth of its memory.
-// What a host updates it only copies within its memory: read and written.
+// A state that a host updates is only copied within its memory: read and written.
 double copy_seconds(const Point& point, double host_bytes) {
   const Job& job = point.job;
   const double memory_bandwidth = job.machine.host.memory_bandwidth;
@@ -101,7 +101,7 @@ MemoryCopies memory_copies(const PeerCopies& peers, const CheckpointCosts& costs
 void add_checkpoint_memory(const Scenario& scenario, const Point& point, MemoryUse& use) {
   if (!scenario.checkpoints) return;
   const Checkpoints& checkpoints = *scenario.checkpoints;
-  // What a staged write reads from, and of every share in memory the complete copy and the next one.
+  // A staged write reads from one share; memory has the complete copy of each share and the next one.
   const double shares = (checkpoints.write == CheckpointWrite::staged ? 1 : 0) +
                         (checkpoints.peers ? 2 * checkpoints.peers->copies : 0);
   if (shares == 0) return;

@@ -1,4 +1,4 @@
-// What the checkpoints of a point cost: bytes, seconds, memory of hosts, and what training pays beside
+// Costs of a point's checkpoints: bytes, seconds, memory of hosts, and what training pays beside
 // them.
 #pragma once
 
@@ -19,10 +19,10 @@ struct CheckpointCosts {
 };
 CheckpointCosts checkpoint_costs(const Checkpoints& checkpoints, const Point& point);
 
-// Of samples per second with `of_all`, what the point's strategy does in `job`. The loop simulates it.
+// The share of the samples per second with `of_all` that the point's strategy does in `job`. The loop simulates it.
 double share_of_speed(const Point& point, Job job, const StrategyResult& of_all);
 
-// Of the speed else, while the hosts write to storage over the network that training uses, too.
+// The share of the speed that is left while the hosts write to storage over the network that training uses, too.
 double speed_while_writing(const Checkpoints& checkpoints, const Point& point,
                            const StrategyResult& of_all);
 

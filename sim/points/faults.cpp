@@ -99,7 +99,7 @@ double seconds_between_stops(const LongRun& plan) {
   return given > 0 ? seconds / given : std::numeric_limits<double>::infinity();
 }
 
-// Of the speed else, with one node whose GPUs are slower by the factor.
+// The share of the speed that is left with one node whose GPUs are slower by the factor.
 double speed_with_slow_node(const Point& point, double factor, const StrategyResult& of_all) {
   Job job = point.job;
   const int ranks = std::min(job.machine.gpus_per_node, job.mesh.gpus());

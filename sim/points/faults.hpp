@@ -23,7 +23,7 @@ void check_faults(const Scenario& scenario, const Machine& machine, Misfits& mis
 // around it, or one. 0 where the job's nodes do not make several of them.
 int nodes_that_fail_together(const Point& point);
 
-// What of scenario.faults and its checkpoints the point's strategy excludes.
+// Refuses parts of scenario.faults and its checkpoints that the point's strategy excludes.
 void check_recovery(const Scenario& scenario, const Point& point, Misfits& misfits);
 
 // Plays the run of prediction.steps steps. Workers that may be fewer are simulated with as many

@@ -97,10 +97,6 @@ TEST(LocalSgd, AnExchangeHidesBehindTheStepsItOverlaps) {
   ASSERT_LT(reduced, local);
   EXPECT_LT(relative(simulate(job, diloco(8, 2, 1)).step, local + outer_copies / 2 / 4), 1e-3);
   EXPECT_EQ(simulate(job, diloco(8, 2, 1)).traffic, simulate(job, diloco(8, 2)).traffic);
-  job.accumulation = 16;  // of a step that is still one when the exchange is over
-  const double sums = 15 * 3 * parameters / 1e12;  // later gradients are added
-  const double local_step = 16 * (local - 1e-3) + sums + 1e-3;
-  EXPECT_LT(relative(simulate(job, diloco(8, 2, 1)).step, local_step + outer_copies / 2 / 4), 1e-3);
 }
 
 // The parameters of the last meeting and the outer momentum stay; a fragment's flat tensor is for a moment.

@@ -172,6 +172,12 @@ TEST(PushedParameters, KeepWhatWasPulled) {
   const double steps = make_strategy(elastic)->memory(job).allocated;
   EXPECT_NEAR(make_strategy(pushing_parameters(1))->memory(job).allocated - steps, kModelBytes,
               1e6);
+  ParameterServerOptions on_gpu = pushing_parameters(1);
+  on_gpu.placement = ServerPlacement::gpu;
+  const double mean = make_strategy(on_gpu)->memory(job).allocated;
+  on_gpu.outer = NesterovOuter{};
+  // Ten tensors of 20 MB in whole blocks of 2 MiB.
+  EXPECT_EQ(make_strategy(on_gpu)->memory(job).allocated - mean, 10 * 20 * 1024.0 * 1024.0);
 }
 
 }  // namespace

@@ -176,7 +176,7 @@ struct TakenSteps {
   double later = 0;
 };
 
-// What the steps say of time, by job, stage and rank.
+// Takes times from the steps, by job, stage and rank.
 TakenSteps take_steps(TrainingWorld& training, const std::vector<StepRecord>& steps,
                       bool extrapolated, std::size_t period, StrategyResult& result) {
   TakenSteps taken;

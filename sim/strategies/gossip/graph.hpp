@@ -18,7 +18,7 @@ struct Shift {
 
 // The exchanges of a graph, one after the other, then again from the first. None for one rank, or in pairs.
 std::vector<Shift> shifts_of(const GossipGraph& graph, int ranks);
-// Who sends to `rank`.
+// Ranks that send to `rank`.
 std::vector<int> senders(const Shift& shift, int rank, int ranks);
 
 // All ranks' messages of `bytes` each at once, by the costs of send_recv. Messages inside nodes and between them

@@ -1,4 +1,4 @@
-// What a user can say about gossip in a scenario file. Semantics: docs/strategies.md.
+// Options of gossip in a scenario file. Semantics: docs/strategies.md.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ struct EnumNames<PairPartners> {
   static constexpr std::array names{"any", "ring"};
 };
 
-// Who averages with whom.
+// Ranks that average with each other.
 struct RingGraph {};  // D-PSGD (Lian et al. 2017): all with both ranks beside them, thirds
 struct ExponentialGraph {
 };                   // SGP (Assran et al. 2019): with one rank, 1, 2, 4, ... away in turn, halves

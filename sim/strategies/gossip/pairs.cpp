@@ -28,7 +28,7 @@ std::vector<int> partners_of(PairPartners partners, int rank, int ranks) {
   return result;
 }
 
-// What passes between a rank's steps and its averages.
+// State that passes between a rank's steps and its averages.
 struct GossipRank {
   explicit GossipRank(Executor& executor) : free(executor), arrived(executor) {}
   TrainingContext* context = nullptr;

@@ -39,7 +39,7 @@ struct EnumNames<UpdatePlace> {
   static constexpr std::array names{"servers", "workers"};
 };
 
-// What workers push.
+// The content of a push.
 enum class PushedValues {
   gradients,
   parameters,  // how far a worker went on its own from the parameters that it pulled
@@ -207,7 +207,7 @@ inline bool steps_outward(const ParameterServerOptions& options) {
 class Strategy;
 std::unique_ptr<Strategy> make_strategy(const ParameterServerOptions& options);
 
-// What does not go with `push: parameters`, and what needs it.
+// Refuses options that do not go with `push: parameters`.
 template <class Report>
 void check_pushed_parameters(Report report, const ParameterServerOptions& o) {
   if (o.push == PushedValues::gradients) return;
