@@ -12,7 +12,7 @@ PATH+=:/usr/local/cuda/bin
 # Of Boost only the headers that SimGrid includes; of libraries only those that it is linked with.
 # libstdc++ and glibc must be the other machine's own.
 collect() {
-  local packages=(libyaml-cpp-dev libyaml-cpp0.7 libfmt-dev libfmt9 libcli11-dev nlohmann-json3-dev libjs-chart.js
+  local packages=(libyaml-cpp-dev libyaml-cpp0.7 libfmt-dev libfmt9 libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libjs-chart.js
     zlib1g-dev libgloo-dev libsimgrid-dev libsimgrid3.32 libboost1.74-dev libboost-context1.74.0
     libboost-stacktrace1.74.0 libns3.37 libgsl27 libgslcblas0 libgfortran5 libquadmath0 libsqlite3-0)
   mkdir -p "$1" && cd "$1"

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "cli/config_options.hpp"
 #include "cli/verb.hpp"
 #include "core/output.hpp"
 #include "core/units.hpp"
@@ -91,16 +92,24 @@ int check(const std::vector<std::string>& files, const CommonOptions& options) {
 Choice declare(CLI::App& app) {
   struct Arguments {
     std::vector<std::string> files;
+    ConfigSource from;
     CommonOptions common;
   };
   const auto arguments = std::make_shared<Arguments>();
   CLI::App& verb =
       *app.add_subcommand("check", "Read scenarios and tell whether they divide and fit");
-  verb.add_option("scenarios", arguments->files, "Scenario files; - = standard input")->required();
+  add_from(verb,
+           verb.add_option("scenarios", arguments->files, "Scenario files; - = standard input"),
+           arguments->from);
   add_settings(verb, arguments->common);
   add_formats(verb, arguments->common, Formats::json);
-  add_examples(verb, {"my.yaml", "my.yaml --set batch.per_gpu=64", "scenarios/ovi2026/*.yaml"});
-  return {&verb, [arguments] { return check(arguments->files, arguments->common); }};
+  add_examples(verb, {"my.yaml", "--from ds_config.json --model config.json --platform g5.12xlarge",
+                      "my.yaml --set batch.per_gpu=64", "scenarios/ovi2026/*.yaml"});
+  return {&verb, [arguments] {
+            const std::string name = scenario_from(arguments->from, !arguments->files.empty());
+            if (!name.empty()) arguments->files = {name};
+            return check(arguments->files, arguments->common);
+          }};
 }
 const Verb verb{VerbGroup::questions, declare};
 

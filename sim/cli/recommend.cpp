@@ -7,6 +7,7 @@
 #include <array>
 #include <optional>
 
+#include "cli/config_options.hpp"
 #include "cli/verb.hpp"
 #include "convergence/study.hpp"
 #include "core/output.hpp"
@@ -19,6 +20,7 @@ namespace {
 
 struct Arguments {
   std::string file;
+  ConfigSource from;
   std::vector<std::string> settings;     // "PATH=VALUES"
   std::string deadline, budget, memory;  // "" = any
   std::string gpus, platforms;           // "" = the scenario's
@@ -70,7 +72,10 @@ class Trainings {
   Replays replays_;
 };
 
-int recommend_for(const Arguments& arguments) {
+int recommend_for(Arguments& arguments) {
+  arguments.from.answers.length_as_data = true;
+  const std::string name = scenario_from(arguments.from, !arguments.file.empty());
+  if (!name.empty()) arguments.file = name;
   RecommendOptions options;
   options.deadline = parse_most("--deadline", arguments.deadline, Dimension::seconds);
   options.budget = parse_most("--budget", arguments.budget, Dimension::dollars);
@@ -116,7 +121,8 @@ Choice declare(CLI::App& app) {
   const auto parsed = std::make_shared<Arguments>();
   CLI::App& verb = *app.add_subcommand(
       "recommend", "Search platform, GPU count, strategy and batch split for a training run");
-  verb.add_option("scenario", parsed->file, "Scenario file, with a dataset")->required();
+  CLI::Option* scenario =
+      verb.add_option("scenario", parsed->file, "Scenario file, with a dataset");
   verb.add_option(
           "--set", parsed->settings,
           "Field and its value instead of the file's: batch.global=256; once for each field")
@@ -139,6 +145,7 @@ Choice declare(CLI::App& app) {
                   "Candidates that are trained at most, those that learn the same counted once "
                   "(default: 12)")
       ->check(CLI::Range(1, 1000));
+  add_from(verb, scenario, parsed->from);
   add_formats(verb, parsed->common, Formats::json_csv);
   add_workers(verb, parsed->common);
   add_examples(verb, {"my.yaml --deadline 6h --gpus 1..64*2 --platforms p4d.24xlarge,g5.12xlarge",

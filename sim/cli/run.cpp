@@ -6,6 +6,7 @@
 #include <map>
 
 #include "cli/alternatives.hpp"
+#include "cli/config_options.hpp"
 #include "cli/verb.hpp"
 #include "convergence/study.hpp"
 #include "core/errors.hpp"
@@ -57,6 +58,7 @@ namespace {
 
 struct Arguments {
   std::vector<std::string> files;
+  ConfigSource from;
   CommonOptions common;
   std::string sort;    // "" = as written
   TraceOptions trace;  // no path = no trace
@@ -127,6 +129,8 @@ int run_alternatives(const std::vector<Alternative>& alternatives, const Argumen
 }
 
 int run(Arguments& arguments) {
+  const std::string name = scenario_from(arguments.from, !arguments.files.empty());
+  if (!name.empty()) arguments.files = {name};
   if (!arguments.trace_steps.empty()) arguments.trace.steps = parse_steps(arguments.trace_steps);
   const std::vector<Alternative> alternatives = alternatives_of(arguments.files, arguments.common);
   if (alternatives.size() == 1) return run_one(alternatives.front().scenario, arguments);
@@ -166,15 +170,17 @@ void add_trace(CLI::App& verb, Arguments& parsed) {
 Choice declare(CLI::App& app) {
   const auto parsed = std::make_shared<Arguments>();
   CLI::App& verb = *app.add_subcommand("run", "Predict every strategy and GPU count of a scenario");
-  verb.add_option("scenario", parsed->files,
-                  "Scenario files; several are compared in one table; - = standard input")
-      ->required();
+  add_from(verb,
+           verb.add_option("scenario", parsed->files,
+                           "Scenario files; several are compared in one table; - = standard input"),
+           parsed->from);
   add_settings(verb, parsed->common);
   add_sort(verb, parsed->sort);
   add_formats(verb, parsed->common, Formats::json_csv);
   add_workers(verb, parsed->common);
   add_trace(verb, *parsed);
   add_examples(verb, {"scenarios/ovi2026/vgg16.yaml", "my.yaml --json > result.json",
+                      "--from train.sh --platform dgx-h100",
                       "my.yaml --set batch.global=256 --set gpus=8,16",
                       "my.yaml --csv | column -s, -t | less -S",
                       "scenarios/alternatives/which_machine.yaml --sort cost",

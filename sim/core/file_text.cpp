@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <iostream>
+#include <map>
 
 #include "core/errors.hpp"
 
@@ -47,13 +48,23 @@ std::string text_of(std::istream& file, const std::string& path, std::size_t mos
   return text;
 }
 
+std::map<std::string, std::string>& kept_texts() {
+  static std::map<std::string, std::string> texts;
+  return texts;
+}
+
 }  // namespace
+
+void keep_text(const std::string& path, std::string text) {
+  kept_texts()[path] = std::move(text);
+}
 
 std::string file_text(const std::string& path, std::size_t most) {
   if (path == "-") {
     static const std::string input = text_of(std::cin, path, most);
     return input;
   }
+  if (const auto kept = kept_texts().find(path); kept != kept_texts().end()) return kept->second;
   std::ifstream file = opened_file(path);
   return text_of(file, path, most);
 }

@@ -19,6 +19,9 @@ std::ifstream opened_file(const std::string& path);
 // again. Throws ConfigError, also where there are more than `most` bytes.
 std::string file_text(const std::string& path, std::size_t most);
 
+// `text` is what file_text says of `path` from now on, as if a file of that name held it.
+void keep_text(const std::string& path, std::string text);
+
 // Refuses a text of this file that has more bytes. Throws ConfigError.
 [[noreturn]] void refuse_too_large(const std::string& path, std::size_t most);
 

@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "core/file_text.hpp"
+#include "core/foreign_yaml.hpp"
 
 namespace lockstep {
 
@@ -134,8 +135,8 @@ void refuse_deep(std::string_view text, const std::string& file) {
 class TreeBuilder final : public YAML::EventHandler {
  public:
   // What stands after `last_line` is ours (see parse_text).
-  TreeBuilder(const std::string& file, int last_line)
-      : file_(std::make_shared<std::string>(file)), last_line_(last_line) {}
+  TreeBuilder(const std::string& file, int last_line, std::vector<Diagnostic>* foreign)
+      : file_(std::make_shared<std::string>(file)), last_line_(last_line), foreign_(foreign) {}
 
   std::shared_ptr<Node::Impl> root() const { return root_; }
   const Diagnostics& diagnostics() const { return diagnostics_; }
@@ -237,8 +238,29 @@ class TreeBuilder final : public YAML::EventHandler {
       parent.elements.push_back(node);
     } else {
       frame.entry.value = node;
-      parent.entries.push_back(std::move(frame.entry));
+      add_entry(parent, std::move(frame.entry));
       frame.has_key = false;
+    }
+  }
+
+  void add_entry(Node::Impl& parent, Node::Impl::Entry entry) {
+    if (foreign_ && entry.key == "<<") return merge(parent, *entry.value);
+    const auto twin = std::find_if(parent.entries.begin(), parent.entries.end(),
+                                   [&](const auto& other) { return other.key == entry.key; });
+    if (twin == parent.entries.end()) {
+      parent.entries.push_back(std::move(entry));
+    } else {
+      *twin = std::move(entry);
+    }
+  }
+
+  // Entries of a map, or of several, that `parent` lacks.
+  static void merge(Node::Impl& parent, const Node::Impl& merged) {
+    for (const auto& element : merged.elements) merge(parent, *element);
+    for (const auto& entry : merged.entries) {
+      const bool there = std::any_of(parent.entries.begin(), parent.entries.end(),
+                                     [&](const auto& other) { return other.key == entry.key; });
+      if (!there) parent.entries.push_back(entry);
     }
   }
 
@@ -246,16 +268,21 @@ class TreeBuilder final : public YAML::EventHandler {
     if (key.kind != Node::Kind::scalar) {
       fail(*file_, key.line, key.column, "a key must be a plain word");
     }
-    if (key.scalar == "<<" && !key.quoted) {
+    if (key.scalar == "<<" && !key.quoted && !foreign_) {
       fail(*file_, key.line, key.column, "merge keys ('<<') are not supported",
            "write the fields out, or use an alias for a whole value");
     }
     for (const auto& entry : frame.node->entries) {
       if (entry.key != key.scalar) continue;
-      diagnostics_.add({{*file_, key.line, key.column},
-                        "",
-                        fmt::format("the key {} stands twice in this map", in_quotes(key.scalar)),
-                        fmt::format("the first is in line {}", entry.line)});
+      Diagnostic twice{{*file_, key.line, key.column},
+                       "",
+                       fmt::format("the key {} stands twice in this map", in_quotes(key.scalar)),
+                       fmt::format("the first is in line {}", entry.line)};
+      if (foreign_) {
+        foreign_->push_back(std::move(twice));
+      } else {
+        diagnostics_.add(std::move(twice));
+      }
       break;
     }
     // The duplicate check above is quadratic: keep maps to a size where that is nothing.
@@ -268,6 +295,7 @@ class TreeBuilder final : public YAML::EventHandler {
 
   std::shared_ptr<const std::string> file_;
   int last_line_;
+  std::vector<Diagnostic>* foreign_;  // notes on another program's text; null = a text of our own
   std::vector<Frame> stack_;
   std::map<YAML::anchor_t, std::shared_ptr<Node::Impl>> anchors_;
   std::shared_ptr<Node::Impl> root_;
@@ -284,23 +312,25 @@ Node Node::parse_file(const std::string& path) {
   return parse_text(file_text(path, most_of_a_description), path);
 }
 
-Node Node::parse_text(std::string_view text, const std::string& file_name) {
+namespace {
+
+Node parsed(std::string_view text, const std::string& file_name, std::vector<Diagnostic>* foreign) {
   if (text.size() > most_of_a_description) refuse_too_large(file_name, most_of_a_description);
   refuse_binary(text, file_name);
   refuse_deep(text, file_name);
   const int last_line = 1 + static_cast<int>(std::count(text.begin(), text.end(), '\n'));
-  TreeBuilder builder(file_name, last_line);
+  TreeBuilder builder(file_name, last_line, foreign);
   try {
     // yaml-cpp closes an open quote at the end of the file by itself; at an end-of-document mark it
     // complains.
     std::istringstream stream{std::string(text) + "\n...\n"};
     YAML::Parser parser(stream);
     const bool any = parser.HandleNextDocument(builder);
-    if (!any || !builder.root() || builder.root()->kind == Kind::null) {
+    if (!any || !builder.root() || builder.root()->kind == Node::Kind::null) {
       fail(file_name, 0, 0, "is empty");
     }
     const auto root = builder.root();
-    TreeBuilder second(file_name, last_line);
+    TreeBuilder second(file_name, last_line, foreign);
     if (parser.HandleNextDocument(second)) {
       fail(file_name, second.root() ? second.root()->line : 0, 1, "holds a second YAML document",
            "put each document in a file of its own");
@@ -310,6 +340,17 @@ Node Node::parse_text(std::string_view text, const std::string& file_name) {
   } catch (const YAML::Exception& error) {
     refuse(text, file_name, error);
   }
+}
+
+}  // namespace
+
+Node Node::parse_text(std::string_view text, const std::string& file_name) {
+  return parsed(text, file_name, nullptr);
+}
+
+Node parse_foreign_yaml(std::string_view text, const std::string& file_name,
+                        std::vector<Diagnostic>& notes) {
+  return parsed(text, file_name, &notes);
 }
 
 Node Node::plain(std::string scalar, const Location& where) {

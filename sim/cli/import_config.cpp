@@ -1,0 +1,87 @@
+// `lockstep import-config FILE...`: a scenario from the config of a training program.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/config_options.hpp"
+#include "cli/verb.hpp"
+#include "core/errors.hpp"
+#include "training_configs/imported_config.hpp"
+
+namespace lockstep::import_config_verb {
+namespace {
+
+struct Arguments {
+  std::vector<std::string> files;
+  ConfigAnswers answers;
+  std::string output = "-";
+  bool json = false;
+};
+
+const char* fate_name(KeyFate fate) {
+  switch (fate) {
+    case KeyFate::mapped:
+      return "mapped";
+    case KeyFate::without_effect:
+      return "without effect";
+    case KeyFate::approximated:
+      return "approximated";
+    case KeyFate::asked:
+      return "asked";
+    case KeyFate::refused:
+      return "left out";
+    case KeyFate::unknown:
+      break;
+  }
+  return "unknown";
+}
+
+std::string json_text(const ImportedConfig& config) {
+  nlohmann::ordered_json document{{"format", config.format}, {"files", config.files}};
+  document["scenario"] = scenario_text(config);
+  document["asked"] = nlohmann::ordered_json::array();
+  for (const OpenQuestion& question : config.asked)
+    document["asked"].push_back({{"field", question.field}, {"option", question.option}});
+  document["assumptions"] = config.assumptions;
+  document["notes"] = config.notes;
+  document["keys"] = nlohmann::ordered_json::array();
+  for (const KeyAccount& account : config.keys) {
+    document["keys"].push_back({{"key", account.key},
+                                {"file", account.where.file},
+                                {"line", account.where.line},
+                                {"column", account.where.column},
+                                {"value", account.value},
+                                {"fate", fate_name(account.fate)},
+                                {"meaning", account.meaning}});
+  }
+  return document.dump(2) + "\n";
+}
+
+int import_config(const Arguments& arguments) {
+  const ImportedConfig config = imported_config(arguments.files, arguments.answers);
+  tell_import(config);
+  write_answer(arguments.output, arguments.json ? json_text(config) : scenario_text(config));
+  return 0;
+}
+
+Choice declare(CLI::App& app) {
+  const auto arguments = std::make_shared<Arguments>();
+  CLI::App& verb = *app.add_subcommand(
+      "import-config", "A scenario from the config or launch script of a training program");
+  verb.add_option(
+          "files", arguments->files,
+          "DeepSpeed, accelerate, Hugging Face (Trainer, TRL, LLaMA-Factory, Axolotl), torchtitan, "
+          "nanotron, Megatron-LM, LLM Foundry, Lightning, litgpt; with the files that it points to")
+      ->required();
+  add_answers(verb, arguments->answers);
+  verb.add_option("-o,--output", arguments->output, "Scenario file, *.yaml (default: print)");
+  verb.add_flag("--json", arguments->json, "With an account of every key");
+  add_examples(verb,
+               {"ds_config.json --model config.json --platform g5.12xlarge",
+                "train.sh --platform dgx-h100 -o my.yaml", "sft.yaml accelerate.yaml --json"});
+  return {&verb, [arguments] { return import_config(*arguments); }};
+}
+const Verb verb{VerbGroup::formats, declare};
+
+}  // namespace
+}  // namespace lockstep::import_config_verb

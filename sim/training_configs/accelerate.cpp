@@ -1,0 +1,39 @@
+// Hugging Face's launch files: accelerate's kinds of training.
+#include <fmt/format.h>
+
+#include "training_configs/interpretation.hpp"
+
+namespace lockstep {
+
+void interpret_accelerate(Interpreted& run) {
+  Facts& facts = run.facts;
+  const std::string kind = facts.word("accelerate.kind", "no");
+  if (facts.word("mixed", "no") == "fp8") {
+    const Fact& fact = *facts.peek("mixed");
+    facts.replace(
+        "approximated.mixed",
+        {"fp8 products are priced in bf16: an upper bound of the step", fact.where, fact.key});
+  }
+  const bool cpu = kind.find("cpu") != std::string::npos || facts.flag("accelerate.cpu");
+  const bool other = kind == "megatron_lm" || kind == "tpu" || kind == "xla" ||
+                     kind.starts_with("multi_npu") || kind.starts_with("multi_xpu") ||
+                     kind == "mps";
+  if (cpu || other) {
+    const Fact& fact =
+        *facts.peek(facts.has("accelerate.kind") ? "accelerate.kind" : "accelerate.cpu");
+    facts.replace(
+        "refused.kind",
+        {fmt::format("training of kind {} is not modelled: GPUs with DDP, FSDP or DeepSpeed are",
+                     fact.value),
+         fact.where, fact.key});
+    return;
+  }
+  if (kind == "deepspeed" && !facts.has("zero.level") && !facts.has("deepspeed.reduce_bucket"))
+    facts.set_default("zero.level", "2", "accelerate's DeepSpeed plugin");
+  if (kind == "fsdp" || kind == "deepspeed") return run.derive("kind", kind, "accelerate.kind");
+  run.derive("kind", "ddp", "accelerate.kind");
+  const bool alone = kind == "no" || kind == "false";
+  if (alone && facts.count("gpus").value_or(1) <= 1) run.derive("gpus", "1", "accelerate.kind");
+}
+
+}  // namespace lockstep

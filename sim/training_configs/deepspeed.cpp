@@ -1,0 +1,159 @@
+// DeepSpeed's engine: which strategy a stage is, buckets of elements as bytes, precisions.
+#include <fmt/format.h>
+
+#include "training_configs/interpretation.hpp"
+
+namespace lockstep {
+
+void Interpreted::derive(const std::string& name, const std::string& value,
+                         const std::string& from) {
+  const Fact* source = facts.find(from);
+  facts.replace(name, {value, source ? source->where : Location{}, source ? source->key : ""});
+}
+
+namespace {
+
+struct HalfPrecision {
+  bool fp16 = false, bf16 = false;
+  std::string from;
+};
+
+// DeepSpeed's own switches, else the Trainer's or accelerate's.
+HalfPrecision half_precision(Facts& facts) {
+  HalfPrecision half;
+  half.fp16 = facts.flag("deepspeed.fp16");
+  half.bf16 = facts.flag("deepspeed.bf16");
+  if (half.fp16) half.from = "deepspeed.fp16";
+  if (half.bf16) half.from = "deepspeed.bf16";
+  const std::string mixed = facts.word("mixed", "");
+  const bool contradicts = (half.fp16 && mixed == "bf16") || (half.bf16 && mixed == "fp16");
+  if (contradicts) {
+    const Fact& other = *facts.peek("mixed");
+    throw ConfigError(Diagnostic{
+        other.where, other.key,
+        fmt::format("{} contradicts {} of the DeepSpeed file", mixed, facts.peek(half.from)->key),
+        "the two must agree"});
+  }
+  if (!half.from.empty()) return half;
+  half.fp16 = mixed == "fp16";
+  half.bf16 = mixed == "bf16" || mixed == "fp8";
+  if (half.fp16 || half.bf16) half.from = "mixed";
+  return half;
+}
+
+void set_precision(Interpreted& run, const HalfPrecision& half) {
+  Facts& facts = run.facts;
+  const bool narrow =
+      facts.flag("deepspeed.narrow_master") || facts.flag("deepspeed.narrow_states");
+  const bool wide = facts.word("deepspeed.accumulation_type", "") == "fp32";
+  if (half.fp16) {
+    run.derive("precision", "pure-fp16", half.from);
+  } else if (half.bf16) {
+    run.derive("precision",
+               narrow ? "pure-bf16"
+               : wide ? "master-bf16-fp32-gradients"
+                      : "master-bf16",
+               half.from);
+    if (narrow)
+      run.notes.push_back(
+          "bf16 master weights are priced as the weights themselves: 2 bytes for each "
+          "parameter are missing");
+  } else if (facts.flag("deepspeed.autocast")) {
+    const std::string type = facts.word("deepspeed.autocast_type", "bfloat16");
+    run.derive(
+        "precision",
+        type.find("float16") != std::string::npos && type.find("bfloat16") == std::string::npos
+            ? "amp-fp16"
+            : "amp-bf16",
+        "deepspeed.autocast");
+  } else if (!facts.has("precision") && !facts.has("undecided.precision")) {
+    facts.set_default("precision", "torch-fp32", "DeepSpeed without fp16 and bf16");
+  }
+}
+
+std::string bytes_of(double elements, double element) {
+  return fmt::format("{} B", static_cast<std::int64_t>(elements * element));
+}
+
+std::string tier(const std::string& device) {
+  return device == "cpu" ? "host" : device;
+}
+
+void set_offload(Interpreted& run, const std::string& strategy, int level) {
+  Facts& facts = run.facts;
+  const std::string optimizer = facts.word("offload.optimizer", "none");
+  if (optimizer != "none") {
+    run.derive(strategy + ".offload.optimizer", tier(optimizer), "offload.optimizer");
+    if (facts.has("offload.fraction"))
+      run.derive(strategy + ".offload.fraction", *facts.text("offload.fraction"),
+                 "offload.fraction");
+    if (facts.flag("deepspeed.torch_adam"))
+      run.derive(strategy + ".offload.update", "separate", "deepspeed.torch_adam");
+    if (facts.flag("deepspeed.offload_pipeline"))
+      run.derive(strategy + ".offload.overlap", "true", "deepspeed.offload_pipeline");
+  }
+  if (level < 3) return;
+  const std::string parameters = facts.word("offload.parameters", "none");
+  if (parameters == "none") return;
+  run.derive("fsdp.offload.parameters", tier(parameters), "offload.parameters");
+  const bool sub_groups = facts.has("deepspeed.sub_group") && optimizer != "none";
+  if (sub_groups && facts.number("deepspeed.sub_group").value_or(0) >= 1e3)
+    run.derive("fsdp.offload.sub_group", *facts.text("deepspeed.sub_group"), "deepspeed.sub_group");
+}
+
+void set_stage_3(Interpreted& run) {
+  Facts& facts = run.facts;
+  run.derive("strategy", "fsdp", "zero.level");
+  run.derive("fsdp.version", "2", "zero.level");
+  if (facts.count("deepspeed.shard_group").value_or(-1) > 0) {
+    run.derive("fsdp.sharding", "hybrid_shard", "deepspeed.shard_group");
+    run.derive("fsdp.shard_group", *facts.text("deepspeed.shard_group"), "deepspeed.shard_group");
+  }
+  if (facts.count("deepspeed.secondary").value_or(1) > 1) {
+    run.derive("fsdp.zeropp.secondary_shards", "true", "deepspeed.secondary");
+    run.notes.push_back(fmt::format("secondary shards over {} GPUs are priced as one node's",
+                                    *facts.text("deepspeed.secondary")));
+  }
+  if (facts.flag("deepspeed.quantized_weights"))
+    run.derive("fsdp.zeropp.quantized_weights", "true", "deepspeed.quantized_weights");
+  if (facts.flag("deepspeed.quantized_gradients"))
+    run.derive("fsdp.zeropp.quantized_gradients", "true", "deepspeed.quantized_gradients");
+  set_offload(run, "fsdp", 3);
+}
+
+}  // namespace
+
+void interpret_deepspeed(Interpreted& run) {
+  Facts& facts = run.facts;
+  if (facts.has("deepspeed.old_stage") && !facts.has("zero.level"))
+    run.derive("zero.level", *facts.text("deepspeed.old_stage"), "deepspeed.old_stage");
+  const auto level = static_cast<int>(facts.count("zero.level").value_or(0));
+  if (!facts.has("recipe")) facts.replace("recipe", {"deepspeed", {}, ""});
+  const HalfPrecision half = half_precision(facts);
+  set_precision(run, half);
+  double element = half.fp16 || half.bf16 ? 2 : 4;
+  const std::string wire = facts.word("deepspeed.communication", "");
+  if (wire == "fp32") element = 4;
+  const double bucket = facts.number("deepspeed.reduce_bucket").value_or(5e8);
+  if (level >= 3) return set_stage_3(run);
+  if (level == 0) {
+    // Its own all-reduce after backward (runtime/engine.py, buffered_allreduce_fallback).
+    run.derive("strategy", "ddp", "zero.level");
+    run.derive("ddp.bucket_size", bytes_of(bucket, element), "deepspeed.reduce_bucket");
+    run.derive("ddp.first_bucket_size", bytes_of(bucket, element), "deepspeed.reduce_bucket");
+    run.derive("ddp.overlap", "false", "zero.level");
+    if (wire == "fp32") run.derive("ddp.gradient_element_size", "4 B", "deepspeed.communication");
+    return;
+  }
+  run.derive("strategy", "zero", "zero.level");
+  run.derive("zero.stage", std::to_string(level), "zero.level");
+  run.derive("zero.bucket_size", bytes_of(bucket, element), "deepspeed.reduce_bucket");
+  run.derive("zero.overlap", facts.flag("deepspeed.overlap") ? "true" : "false",
+             "deepspeed.overlap");
+  if (!facts.flag("deepspeed.reduce_scatter", true))
+    run.derive("zero.reduction", "all-reduce", "deepspeed.reduce_scatter");
+  if (wire == "fp32") run.derive("zero.gradient_element_size", "4 B", "deepspeed.communication");
+  set_offload(run, "zero", level);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,58 @@
+// OmegaConf's `${a.b}`: a value that stands at another place of the same file.
+#include <optional>
+
+#include "training_configs/model_sizes.hpp"
+
+namespace lockstep {
+namespace {
+
+std::optional<Node> at(const Node& from, std::string_view path) {
+  std::optional<Node> here = from;
+  while (!path.empty() && here) {
+    const std::size_t dot = path.find('.');
+    here = here->find(path.substr(0, dot));
+    path = dot == std::string_view::npos ? "" : path.substr(dot + 1);
+  }
+  return here;
+}
+
+class Resolution {
+ public:
+  explicit Resolution(const Node& root) : root_(root) {}
+
+  // Values may point to values that point on; a circle stays as it stands.
+  Node of(const Node& node, const Node& owner, int depth) const {
+    if (node.kind() == Node::Kind::scalar) return scalar(node, owner, depth);
+    if (node.kind() == Node::Kind::sequence) {
+      std::vector<Node> elements;
+      for (const Node& element : node.elements()) elements.push_back(of(element, owner, depth));
+      return node.with_elements(elements);
+    }
+    Node map = node;
+    for (const auto& [key, value] : node.entries())
+      map = map.with(key, of(value, node, depth), node.key_location(key));
+    return map;
+  }
+
+ private:
+  Node scalar(const Node& node, const Node& owner, int depth) const {
+    const std::string& text = node.scalar();
+    const bool whole = text.starts_with("${") && text.ends_with('}') &&
+                       text.find('}') == text.size() - 1 && text.find(':') == std::string::npos;
+    if (!whole || depth > 8) return node;
+    const std::string path = text.substr(2, text.size() - 3);
+    const auto target = path.starts_with('.') ? at(owner, path.substr(1)) : at(root_, path);
+    if (!target || target->kind() == Node::Kind::map) return node;
+    return of(*target, root_, depth + 1);
+  }
+
+  const Node& root_;
+};
+
+}  // namespace
+
+Node resolved(const Node& root) {
+  return Resolution(root).of(root, root, 0);
+}
+
+}  // namespace lockstep

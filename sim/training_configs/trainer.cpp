@@ -1,0 +1,135 @@
+// Hugging Face's Trainer and the programs on top of it: their defaults, their kinds of training.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "training_configs/interpretation.hpp"
+
+namespace lockstep {
+namespace {
+
+bool holds(const std::string& text, const char* part) {
+  return text.find(part) != std::string::npos;
+}
+
+void refuse(Interpreted& run, const std::string& fact, const std::string& reason) {
+  const Fact& source = *run.facts.find(fact);
+  run.facts.replace("refused." + fact, {reason, source.where, source.key});
+}
+
+void approximate(Interpreted& run, const std::string& fact, const std::string& reason) {
+  const Fact& source = *run.facts.find(fact);
+  run.facts.replace("approximated." + fact, {reason, source.where, source.key});
+}
+
+// "full_shard auto_wrap offload", or a list of such words, or true.
+void read_fsdp_words(Interpreted& run) {
+  const std::string words = run.facts.word("trainer.fsdp", "");
+  if (words.empty() || words == "[]" || words == "false") return;
+  run.facts.replace("kind", {"fsdp", {}, ""});
+  for (const char* name :
+       {"full_shard", "shard_grad_op", "no_shard", "hybrid_shard_zero2", "hybrid_shard"}) {
+    if (!holds(words, name)) continue;
+    if (!run.facts.has("fsdp.raw_sharding") && !run.facts.has("fsdp.raw_reshard"))
+      run.derive("fsdp.raw_sharding", name, "trainer.fsdp");
+    break;
+  }
+  if (holds(words, "auto_wrap") && !run.facts.has("fsdp.raw_wrap"))
+    run.derive("fsdp.raw_wrap", "transformer_based_wrap", "trainer.fsdp");
+  if (holds(words, "offload") && !run.facts.has("fsdp.cpu_offload"))
+    run.derive("fsdp.cpu_offload", "true", "trainer.fsdp");
+}
+
+void read_attention(Interpreted& run) {
+  const std::string word = run.facts.word("trainer.attention", "");
+  if (word == "eager") return run.derive("attention", "plain", "trainer.attention");
+  if (word.empty()) return;
+  run.derive("attention", "fused", "trainer.attention");
+  if (holds(word, "flash_attention_3") || holds(word, "flash-attn3"))
+    approximate(run, "trainer.attention",
+                "FlashAttention 3 is priced as 2: an upper bound of the step");
+}
+
+bool refuses_generation(Interpreted& run) {
+  for (const char* fact : {"trainer.generation", "trainer.generations", "trainer.rewards"}) {
+    if (!run.facts.has(fact)) continue;
+    refuse(run, fact,
+           "generation of answers (GRPO, online reinforcement learning) is not modelled");
+    return true;
+  }
+  return false;
+}
+
+// Two sequences a sample, and a frozen reference model beside.
+void read_preferences(Interpreted& run) {
+  Facts& facts = run.facts;
+  const std::string stage = facts.word("trainer.stage", facts.word("trainer.rlhf", ""));
+  const bool odds = stage == "orpo" || facts.word("trainer.loss", "") == "orpo";
+  const bool pairs =
+      stage == "dpo" || facts.has("trainer.preference") || facts.has("trainer.prompt");
+  if (!pairs && !odds) return;
+  for (const char* fact :
+       {"trainer.stage", "trainer.rlhf", "trainer.preference", "trainer.prompt"}) {
+    if (!facts.has(fact)) continue;
+    refuse(run, fact,
+           "preference training is not modelled: two sequences a sample, and in DPO the forward "
+           "pass of a "
+           "frozen reference model; left out, it is priced as two sequences a sample");
+    break;
+  }
+  facts.replace("sequences_per_sample", {"2", {}, ""});
+}
+
+void read_adapters(Interpreted& run) {
+  Facts& facts = run.facts;
+  for (const char* fact : {"lora.rank", "trainer.peft", "tuner", "lora.targets"}) {
+    if (!facts.has(fact)) continue;
+    const bool freezes = facts.word(fact, "") == "freeze";
+    refuse(run, fact,
+           freezes ? "frozen layers are not modelled"
+                   : "LoRA is not modelled: all parameters are trained here");
+    break;
+  }
+  if (facts.has("quantized.bits"))
+    refuse(run, "quantized.bits", "quantised weights are not modelled");
+}
+
+bool is_trl(const Facts& facts) {
+  const auto any = [&](const char* name) { return facts.has(name); };
+  return any("sequence") || any("trainer.packing") || any("trainer.preference") ||
+         any("trainer.generations");
+}
+
+}  // namespace
+
+void interpret_trainer(Interpreted& run) {
+  Facts& facts = run.facts;
+  const bool configures = facts.has("model") || facts.has("micro") || facts.has("optimizer");
+  const bool fragment = !configures && facts.has("trainer.fsdp");
+  read_fsdp_words(run);
+  if (fragment) return;
+  const bool trl = !facts.has("program") && (is_trl(facts) || !facts.has("micro"));
+  if (trl) {
+    facts.set_default("sequence", "1024", "TRL of 2026");
+    if (!facts.flag("trainer.fp16")) facts.set_default("trainer.bf16", "true", "TRL of 2026");
+    facts.set_default("checkpointing", "true", "TRL of 2026");
+  }
+  facts.set_default("micro", "8", "transformers");
+  facts.set_default("optimizer", "adamw_torch_fused", "transformers 5; adamw_torch in 4");
+  facts.set_default("clip", "1.0", "transformers");
+  if (!facts.has("mixed")) {
+    if (facts.flag("trainer.bf16")) run.derive("mixed", "bf16", "trainer.bf16");
+    if (facts.flag("trainer.fp16")) run.derive("mixed", "fp16", "trainer.fp16");
+  }
+  if (facts.count("trainer.max_steps").value_or(-1) > 0)
+    run.derive("steps", *facts.text("trainer.max_steps"), "trainer.max_steps");
+  if (facts.has("trainer.bucket"))
+    run.derive("ddp.bucket_size", *facts.text("trainer.bucket") + " MiB", "trainer.bucket");
+  read_attention(run);
+  if (!refuses_generation(run)) read_preferences(run);
+  read_adapters(run);
+  if (!facts.flag("trainer.packing") && facts.has("sequence"))
+    run.notes.push_back("samples are priced at the full sequence length: shorter ones cost less");
+}
+
+}  // namespace lockstep
