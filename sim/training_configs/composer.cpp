@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include "training_configs/interpretation.hpp"
-#include "training_configs/model_sizes.hpp"
 
 namespace lockstep {
 namespace {

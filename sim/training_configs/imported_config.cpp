@@ -15,8 +15,6 @@
 #include "training_configs/document.hpp"
 #include "training_configs/interpretation.hpp"
 #include "training_configs/key_table.hpp"
-#include "training_configs/model_sizes.hpp"
-#include "training_configs/scenario_of.hpp"
 #include "training_configs/shell_script.hpp"
 
 namespace lockstep {

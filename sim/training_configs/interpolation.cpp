@@ -1,7 +1,6 @@
 // OmegaConf's `${a.b}`: a value that stands at another place of the same file.
 #include <optional>
 
-#include "training_configs/model_sizes.hpp"
 
 namespace lockstep {
 namespace {

@@ -4,7 +4,6 @@
 #include <array>
 
 #include "training_configs/interpretation.hpp"
-#include "training_configs/model_sizes.hpp"
 
 namespace lockstep {
 namespace {

@@ -8,7 +8,7 @@
 #include "core/describe_emit.hpp"
 #include "imports/hugging_face.hpp"
 #include "key_texts.hpp"
-#include "training_configs/scenario_of.hpp"
+#include "training_configs/interpretation.hpp"
 
 namespace lockstep {
 namespace {

@@ -1,5 +1,5 @@
 // Batch, mesh, precision, optimizer and strategy of a scenario from the facts that all formats share.
-#include "training_configs/scenario_of.hpp"
+#include "training_configs/interpretation.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

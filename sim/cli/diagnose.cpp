@@ -1,0 +1,46 @@
+// `lockstep diagnose LOG`: measured steps beside predicted ones, and what stands out.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/logged_run.hpp"
+#include "core/units.hpp"
+
+namespace lockstep::diagnose_verb {
+namespace {
+
+int diagnose(LogQuestion& question) {
+  const LoggedRun run = logged_run(question);
+  if (question.common.format == Format::json) {
+    print(steps_json(run).dump(2) + "\n");
+    return 0;
+  }
+  std::string text = fmt::format("{} ({}): {}\n", run.log.file, run.log.program, steps_text(run));
+  if (run.predicted) {
+    const auto time = [](double seconds) { return human(seconds, Dimension::seconds); };
+    text += fmt::format("predicted, {} on {} GPUs: {} a step ({} .. {})\n", run.strategy, run.gpus,
+                        time(run.predicted->seconds), time(run.predicted->low),
+                        time(run.predicted->high));
+    for (const std::string& sentence : what_differs(run.steps, *run.predicted))
+      text += "- " + sentence + "\n";
+  }
+  const std::vector<std::string> sentences = what_stands_out(run.steps);
+  for (const std::string& sentence : sentences) text += "- " + sentence + "\n";
+  if (sentences.empty() && !run.steps.all.empty()) text += "- steps are even\n";
+  print_text(text);
+  return 0;
+}
+
+Choice declare(CLI::App& app) {
+  const auto question = std::make_shared<LogQuestion>();
+  CLI::App& verb = *app.add_subcommand(
+      "diagnose", "What a training's log says of its steps, beside the prediction");
+  add_log_options(verb, *question);
+  add_examples(verb, {"train.log", "train.log --scenario my.yaml",
+                      "train.log --from train.toml --platform dgx-h100 --gpus 64"});
+  return {&verb, [question] { return diagnose(*question); }};
+}
+const Verb verb{VerbGroup::questions, declare};
+
+}  // namespace
+}  // namespace lockstep::diagnose_verb

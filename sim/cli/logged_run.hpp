@@ -1,0 +1,39 @@
+// A training's log beside the scenario that describes it: what `import-metrics` and `diagnose` share.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cli/commands.hpp"
+#include "cli/config_options.hpp"
+#include "cli/verb.hpp"
+#include "training_logs/diagnosis.hpp"
+
+namespace lockstep {
+
+struct LogQuestion {
+  std::string log, scenario;
+  ConfigSource from;
+  std::string strategy;  // label; "" = the scenario's only one
+  CommonOptions common;
+};
+
+// LOG, --scenario, --from, --strategy, --set, --json.
+void add_log_options(CLI::App& verb, LogQuestion& question);
+
+struct LoggedRun {
+  TrainingLog log;
+  SteadySteps steps;
+  std::int64_t gpus = 0;  // 0 = neither the log nor the scenario says it
+  std::string strategy;
+  std::optional<PredictedStep> predicted;  // where there is a scenario
+};
+
+// Reads the log, and predicts the scenario's step where one is named. Throws ConfigError.
+LoggedRun logged_run(LogQuestion& question);
+
+// "470 ms a step: median of 8 entries, steps 3 to 10, by its rates; 5 % to 95 %: 465 ms .. 490 ms"
+std::string steps_text(const LoggedRun& run);
+nlohmann::ordered_json steps_json(const LoggedRun& run);
+
+}  // namespace lockstep
