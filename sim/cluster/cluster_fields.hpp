@@ -50,13 +50,14 @@ void describe(Visitor& v, KindSpec& k) {
           {.unit = Dimension::seconds, .min = 0, .max = 1e9});
   v.field(
       "switch", k.switching,
-      "A turn begins with so long a stop (policy time_slicing): another job's state goes to the "
-      "host's memory, this one's comes. none = twice its state's bytes over the host links.",
+      "Stop at the beginning of a turn (policy time_slicing): one state leaves the GPUs, the other "
+      "comes; none = twice its bytes over the host links.",
       {.unit = Dimension::seconds, .min = 0, .max = 1e6});
-  v.field("migration", k.migration,
-          "A stop to go on on other GPUs (policies time_slicing, migration); none = to the host's "
-          "memory, through the network, to the GPUs.",
-          {.unit = Dimension::seconds, .min = 0, .max = 1e6});
+  v.field(
+      "migration", k.migration,
+      "Stop to go on on other GPUs (policies time_slicing, migration); none = the same, and its "
+      "bytes over the network.",
+      {.unit = Dimension::seconds, .min = 0, .max = 1e6});
 }
 
 template <class Visitor>
