@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 
 #include "jobs.hpp"
 
@@ -125,6 +126,56 @@ std::vector<ClusterJob> random_jobs(int most, int gpus) {
                                *rc::gen::inRange(1, 20'000) / 53.0, switching));
   }
   return jobs;
+}
+
+// Round robin, written down once more for jobs that fill the only node.
+std::vector<double> round_robin(const std::vector<ClusterJob>& jobs) {
+  std::vector<double> ends(jobs.size()), left;
+  for (const ClusterJob& job : jobs) left.push_back(job.work / job.gpus);
+  std::vector<bool> suspended(jobs.size());
+  std::deque<std::size_t> line;
+  std::size_t next = 0;
+  double now = 0;
+  const auto arrive_until = [&](double time) {
+    while (next < jobs.size() && jobs[next].submit <= time) line.push_back(next++);
+  };
+  bool displaces = false;
+  while (next < jobs.size() || !line.empty()) {
+    if (line.empty()) now = jobs[next].submit;
+    arrive_until(now);
+    const std::size_t job = line.front();
+    line.pop_front();
+    const double begin = now + (displaces || suspended[job] ? switching : 0);
+    double until = std::min(begin + slice, begin + left[job]);
+    arrive_until(until);
+    // Nobody else: it goes on until one comes.
+    if (line.empty() && left[job] > slice) {
+      const double comes = next < jobs.size() ? jobs[next].submit : begin + left[job];
+      until = std::min(begin + left[job], comes);
+    }
+    left[job] -= until - begin;
+    now = until;
+    displaces = left[job] > same_moment;
+    suspended[job] = displaces;
+    arrive_until(now);
+    if (displaces) line.push_back(job);
+    if (!displaces) ends[job] = now;
+  }
+  return ends;
+}
+
+RC_GTEST_PROP(TimeSlicing, JobsThatFillTheNodeAreServedRoundRobin, ()) {
+  auto jobs = random_jobs(20, 1);
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    jobs[i].work *= 4;
+    jobs[i].gpus = 4;
+    jobs[i].submit += static_cast<double>(i) * 1e-3;  // nobody comes at the same moment
+  }
+  const auto runs = sliced(node, jobs).schedule.jobs;
+  const auto ends = round_robin(jobs);
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    RC_ASSERT(std::abs(runs[i].ended - ends[i]) <= 1e-9 * ends[i]);
+  }
 }
 
 // By then everybody before it has had a turn.
