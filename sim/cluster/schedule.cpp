@@ -83,8 +83,11 @@ Schedule Scheduler::run() {
 
 bool Scheduler::before(std::size_t a, std::size_t b) const {
   const auto key = [&](std::size_t job) {
-    const double since = takes_turns() ? states_[job].waits_since : jobs_[job].submit;
-    return std::tuple(job_class(job), since, job);
+    const State& state = states_[job];
+    const double since = takes_turns() ? state.waits_since : jobs_[job].submit;
+    // A job that has just had a turn goes behind one that comes at that moment.
+    const bool had_a_turn = takes_turns() && state.evicted;
+    return std::tuple(job_class(job), since, had_a_turn, job);
   };
   return key(a) < key(b);
 }

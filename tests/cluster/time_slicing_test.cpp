@@ -116,6 +116,14 @@ TEST(TimeSlicing, ASuspendedJobMovesWhereThatSavesMoreThanItCosts) {
   }
 }
 
+TEST(TimeSlicing, JobsThatComeTogetherGoBeforeTheOneThatLeavesForThem) {
+  const auto run =
+      sliced(node, {slicing_job(0, 4, 600), slicing_job(100, 4, 600), slicing_job(100, 4, 600)})
+          .schedule.jobs;
+  EXPECT_EQ(run[1].started, 100);
+  EXPECT_NEAR(run[2].started, 160 + switching, 1e-9);
+}
+
 std::vector<ClusterJob> random_jobs(int most, int gpus) {
   std::vector<ClusterJob> jobs;
   double now = 0;
@@ -169,7 +177,7 @@ RC_GTEST_PROP(TimeSlicing, JobsThatFillTheNodeAreServedRoundRobin, ()) {
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     jobs[i].work *= 4;
     jobs[i].gpus = 4;
-    jobs[i].submit += static_cast<double>(i) * 1e-3;  // nobody comes at the same moment
+    jobs[i].submit += static_cast<double>(i) * 1e-3;  // no two events at one moment
   }
   const auto runs = sliced(node, jobs).schedule.jobs;
   const auto ends = round_robin(jobs);
