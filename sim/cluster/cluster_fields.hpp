@@ -48,6 +48,16 @@ void describe(Visitor& v, KindSpec& k) {
           "Training time between checkpoints: what an evicted job did since the last is lost; 0 = "
           "it saves when it is evicted.",
           {.unit = Dimension::seconds, .min = 0, .max = 1e9});
+  v.field(
+      "switch", k.switching,
+      "Stop at the beginning of a turn (policy time_slicing): one state leaves the GPUs, the other "
+      "comes; none = twice its bytes over the host links.",
+      {.unit = Dimension::seconds, .min = 0, .max = 1e6});
+  v.field(
+      "migration", k.migration,
+      "Stop to go on on other GPUs (policies time_slicing, migration); none = the same, and its "
+      "bytes over the network.",
+      {.unit = Dimension::seconds, .min = 0, .max = 1e6});
 }
 
 template <class Visitor>
@@ -134,6 +144,12 @@ void describe(Visitor& v, PreemptionSpec& p) {
 }
 
 template <class Visitor>
+void describe(Visitor& v, TimeSlicingSpec& t) {
+  v.field("slice", t.slice, "Training time of a turn, after which another job may take it.",
+          {.unit = Dimension::seconds, .min = 1, .max = 1e9});
+}
+
+template <class Visitor>
 void describe(Visitor& v, ClusterFile& c) {
   v.field("name", c.name, "The question, in a few words.", {.required = true});
   v.field("description", c.description, "What to look at, and why.");
@@ -144,8 +160,10 @@ void describe(Visitor& v, ClusterFile& c) {
   v.field("trace", c.trace, "Jobs that ran somewhere.");
   v.field("generated", c.generated, "Jobs drawn at random.");
   v.field("policies", c.policies, "To compare; the first is what the others gain against.",
-          {.min_items = 1, .max_items = 4});
+          {.min_items = 1, .max_items = 6});
   v.field("preemption", c.preemption, "Whom the policy of this name evicts.");
+  v.location("time_slicing", c.slicing_where);
+  v.field("time_slicing", c.time_slicing, "How long turns are under the policy of this name.");
   v.check([&](auto report) {
     const int lists = !c.jobs.empty() + c.trace.has_value() + c.generated.has_value();
     if (lists != 1) {
@@ -154,10 +172,14 @@ void describe(Visitor& v, ClusterFile& c) {
     }
     auto policies = c.policies;
     std::sort(policies.begin(), policies.end());
-    if (c.preemption && !std::binary_search(policies.begin(), policies.end(), Policy::preemption)) {
-      report("preemption", "has no effect without the policy of this name",
-             "add preemption to `policies`, or leave this out");
-    }
+    const auto check = [&](bool given, Policy policy) {
+      if (!given || std::binary_search(policies.begin(), policies.end(), policy)) return;
+      const std::string name(enum_name(policy));
+      report(name, "has no effect without the policy of this name",
+             "add " + name + " to `policies`, or leave this out");
+    };
+    check(c.preemption.has_value(), Policy::preemption);
+    check(c.time_slicing.has_value(), Policy::time_slicing);
     if (std::adjacent_find(policies.begin(), policies.end()) != policies.end()) {
       report("policies", "names one twice");
     }

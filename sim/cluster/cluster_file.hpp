@@ -30,6 +30,7 @@ struct KindSpec {
   Node training;  // a scenario without name, platform and GPUs
   std::optional<ElasticSpec> elastic;
   double restart = 0, checkpoint_period = 0;
+  std::optional<double> switching, migration;  // seconds; none = from its state and the links
   Location where;
 };
 
@@ -86,6 +87,10 @@ struct PreemptionSpec {
   double after = 3600;  // GPU-seconds
 };
 
+struct TimeSlicingSpec {
+  double slice = 60;  // seconds
+};
+
 struct ClusterFile {
   std::string name, description;
   NodesSpec cluster;
@@ -95,6 +100,8 @@ struct ClusterFile {
   std::optional<GeneratedSpec> generated;
   std::vector<Policy> policies{Policy::fifo, Policy::backfill, Policy::preemption, Policy::elastic};
   std::optional<PreemptionSpec> preemption;  // none = its defaults
+  std::optional<TimeSlicingSpec> time_slicing;
+  Location slicing_where;
 
   std::string file;
 };

@@ -56,8 +56,7 @@ void Nodes::release(const Allocation& allocation) {
 
 bool Nodes::grow(Allocation& allocation, int gpus) {
   Allocation grown = allocation;
-  int lacking = gpus;
-  for (const Share& share : allocation) lacking -= share.gpus;
+  int lacking = gpus - gpus_in(allocation);
   if (!grown.empty() && grown.back().gpus < gpus_per_node_) {
     Share& last = grown.back();
     const int more = std::min(lacking, gpus_per_node_ - last.gpus);

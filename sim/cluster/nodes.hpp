@@ -11,12 +11,21 @@ struct Share {
 };
 using Allocation = std::vector<Share>;  // whole nodes first
 
+inline int gpus_in(const Allocation& allocation) {
+  int gpus = 0;
+  for (const Share& share : allocation) gpus += share.gpus;
+  return gpus;
+}
+
 class Nodes {
  public:
   Nodes(int nodes, int gpus_per_node);
 
   int gpus() const { return gpus_per_node_ * static_cast<int>(free_.size()); }
+  int gpus_per_node() const { return gpus_per_node_; }
+  int nodes() const { return static_cast<int>(free_.size()); }
   int free_gpus() const { return free_gpus_; }
+  int free_on(int node) const { return free_[static_cast<std::size_t>(node)]; }
   bool fits(int gpus) const;
   // Where so many GPUs would lie, the remainder on the fullest node that has room for it. They must
   // fit.

@@ -34,6 +34,7 @@ PolicyOutcome outcome_of(Policy policy, const ClusterSize& size,
     idle += run.idle_gpu_seconds;
     outcome.evictions += run.evictions;
     outcome.resizes += run.resizes;
+    outcome.migrations += run.migrations;
   }
   outcome.queueing = spread(queueing);
   outcome.completion = spread(completion);

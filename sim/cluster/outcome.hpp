@@ -20,7 +20,7 @@ struct PolicyOutcome {
   double fragmentation = 0;  // GPU time free although the first in line asked for no more, likewise
   double lost = 0;           // GPU time of work that was done again, of what was held
   double idle = 0;           // GPU time of restarts and pauses, likewise
-  int evictions = 0, resizes = 0;
+  int evictions = 0, resizes = 0, migrations = 0;
   std::vector<JobRun> jobs;
 };
 

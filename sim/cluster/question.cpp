@@ -11,6 +11,7 @@
 #include "cluster/sacct.hpp"
 #include "hardware/machine.hpp"
 #include "points/batch.hpp"
+#include "points/checkpoints.hpp"
 #include "points/inputs.hpp"
 #include "points/misfits.hpp"
 #include "questions/run.hpp"
@@ -18,6 +19,8 @@
 namespace lockstep {
 
 namespace {
+
+constexpr double most_turns = 1e7;  // each is played
 
 class Asker {
  public:
@@ -47,6 +50,7 @@ class Asker {
     question.size = size_;
     question.policies = file_.policies;
     question.service_before_eviction = file_.preemption.value_or(PreemptionSpec{}).after;
+    question.slice = file_.time_slicing.value_or(TimeSlicingSpec{}).slice;
     for (const auto& [name, spec] : file_.workloads) {
       JobKind kind;
       kind.name = name;
@@ -76,6 +80,7 @@ class Asker {
       for (const int size : sizes_of(kind, job.gpus)) counts[job.kind].insert(size);
       question.jobs.push_back(std::move(job));
     }
+    std::vector<std::map<int, Stops>> stops(names_.size());
     for (std::size_t k = 0; k < names_.size(); ++k) {
       const Scenario training = training_of(names_[k]);
       if (counts[k].empty()) {
@@ -85,6 +90,7 @@ class Asker {
         check_batch(training, counts[k], question.kinds[k].elastic);
         in_training(training, [&] {
           question.kinds[k].rates = rates(training, counts[k], options, question);
+          if (stops_jobs(question.policies)) stops[k] = stops_of(training, counts[k]);
         });
       }
     }
@@ -92,11 +98,20 @@ class Asker {
       ClusterJob& job = question.jobs[j];
       const double rate = question.kinds[job.kind].rates.at(job.gpus);
       job.work = specs[j].samples > 0 ? specs[j].samples : specs[j].duration * rate;
+      const Stops stop = stops[job.kind][job.gpus];
+      job.switching = stop.switching;
+      job.migration = stop.migration;
     }
+    check_turns(question);
     return question;
   }
 
  private:
+  // Seconds that a job stands still, by its GPUs.
+  struct Stops {
+    double switching = 0, migration = 0;
+  };
+
   std::vector<JobSpec> listed(std::vector<std::string>& notes) {
     std::vector<JobSpec> specs;
     if (file_.generated) {
@@ -297,6 +312,35 @@ class Asker {
     return rates;
   }
 
+  // What a job holds between two steps goes to the host's memory and comes from there; to another node
+  // it also goes through the network.
+  std::map<int, Stops> stops_of(Scenario scenario, const std::set<int>& counts) {
+    const KindSpec& spec = file_.workloads.at(scenario.name);
+    scenario.gpus.assign(counts.begin(), counts.end());
+    std::map<int, Stops> stops;
+    for (const Point& point : expand(scenario)) {
+      const CheckpointCosts costs = checkpoint_costs({}, point);
+      const double copies = 2 * costs.copy_seconds;
+      stops[point.job.mesh.gpus()] = {spec.switching.value_or(copies),
+                                      spec.migration.value_or(copies + costs.fetch_seconds)};
+    }
+    return stops;
+  }
+
+  void check_turns(const ClusterQuestion& question) {
+    const auto& policies = question.policies;
+    if (std::count(policies.begin(), policies.end(), Policy::time_slicing) == 0) return;
+    double turns = 0;
+    for (const ClusterJob& job : question.jobs) {
+      turns += job.work / question.kinds[job.kind].rates.at(job.gpus) / question.slice;
+    }
+    if (turns <= most_turns) return;
+    const double needed = question.slice * turns / most_turns;
+    throw ConfigError({file_.slicing_where, "time_slicing.slice",
+                       fmt::format("makes {:.0e} turns of these jobs", turns),
+                       fmt::format("at least {:.3g} s", needed)});
+  }
+
   const ClusterFile& file_;
   std::vector<std::string> names_;  // of workloads, sorted
   ClusterSize size_;
@@ -315,7 +359,7 @@ ClusterAnswer answer_cluster(const ClusterFile& file, const RunOptions& options)
   const ClusterQuestion& question = answer.question;
   for (const Policy policy : question.policies) {
     const Schedule plan = schedule(question.size, question.kinds, question.jobs,
-                                   {policy, question.service_before_eviction});
+                                   {policy, question.service_before_eviction, question.slice});
     answer.outcomes.push_back(outcome_of(policy, question.size, question.jobs, plan));
   }
   return answer;

@@ -1,6 +1,7 @@
 // `lockstep cluster`: a cluster's scenario under each of its policies.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -18,9 +19,16 @@ struct ClusterQuestion {
   std::vector<JobKind> kinds;
   std::vector<ClusterJob> jobs;
   std::vector<Policy> policies;
-  double service_before_eviction = 0;
+  double service_before_eviction = 0, slice = 0;
   std::vector<std::string> warnings;  // of the trainings, each with its workload's name
 };
+
+// Under these policies jobs stand still to take turns or to move.
+inline bool stops_jobs(const std::vector<Policy>& policies) {
+  return std::any_of(policies.begin(), policies.end(), [](Policy policy) {
+    return policy == Policy::time_slicing || policy == Policy::migration;
+  });
+}
 
 // Throws ConfigError, located in the file, its trace or a training.
 ClusterQuestion cluster_question(const ClusterFile& file, const RunOptions& options = {});

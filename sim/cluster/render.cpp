@@ -1,6 +1,7 @@
 // Tables, JSON and CSV of schedules.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -27,26 +28,38 @@ std::string long_text(double seconds) {
 }
 
 std::string policies_table(const ClusterAnswer& answer) {
-  Table table({{"policy", Align::left},
-               {"waits: mean"},
-               {"median"},
-               {"p90"},
-               {"completion: mean"},
-               {"median"},
-               {"p90"},
-               {"makespan", Align::right, true},
-               {"in use"},
-               {"fragmented"},
-               {"evictions"},
-               {"resizes"},
-               {"lost"}});
+  std::vector<Table::Column> columns{{"policy", Align::left},
+                                     {"waits: mean"},
+                                     {"median"},
+                                     {"p90"},
+                                     {"completion: mean"},
+                                     {"median"},
+                                     {"p90"},
+                                     {"makespan", Align::right, true},
+                                     {"in use"},
+                                     {"fragmented"},
+                                     {"evictions"},
+                                     {"resizes"},
+                                     {"lost"}};
+  const bool moved = std::any_of(answer.outcomes.begin(), answer.outcomes.end(),
+                                 [](const PolicyOutcome& o) { return o.migrations > 0; });
+  if (moved) columns.push_back({"migrations"});
+  Table table(columns);
   for (const PolicyOutcome& o : answer.outcomes) {
-    table.add_row({enum_name(o.policy), long_text(o.queueing.mean), long_text(o.queueing.median),
-                   long_text(o.queueing.p90), long_text(o.completion.mean),
-                   long_text(o.completion.median), long_text(o.completion.p90),
-                   long_text(o.makespan), percent(o.utilisation), percent(o.fragmentation),
-                   std::to_string(o.evictions), std::to_string(o.resizes),
-                   percent(o.lost + o.idle)});
+    std::vector<std::string> cells{enum_name(o.policy)};
+    for (const Spread& spread : {o.queueing, o.completion}) {
+      cells.push_back(long_text(spread.mean));
+      cells.push_back(long_text(spread.median));
+      cells.push_back(long_text(spread.p90));
+    }
+    cells.push_back(long_text(o.makespan));
+    cells.push_back(percent(o.utilisation));
+    cells.push_back(percent(o.fragmentation));
+    cells.push_back(std::to_string(o.evictions));
+    cells.push_back(std::to_string(o.resizes));
+    cells.push_back(percent(o.lost + o.idle));
+    if (moved) cells.push_back(std::to_string(o.migrations));
+    table.add_row(cells);
   }
   return table.folded(text_width, 1);
 }
@@ -74,12 +87,27 @@ std::string gains_table(const ClusterAnswer& answer) {
 }
 
 std::string speeds_table(const ClusterAnswer& answer) {
-  Table table({{"workload", Align::left}, {"GPUs"}, {"samples/s"}, {"per GPU"}});
-  for (const JobKind& kind : answer.question.kinds) {
+  const ClusterQuestion& q = answer.question;
+  std::vector<Table::Column> columns{
+      {"workload", Align::left}, {"GPUs"}, {"samples/s"}, {"per GPU"}};
+  const bool stops = stops_jobs(q.policies);
+  if (stops) columns.insert(columns.end(), {{"switch"}, {"migration"}});
+  Table table(columns);
+  for (std::size_t k = 0; k < q.kinds.size(); ++k) {
+    const JobKind& kind = q.kinds[k];
     for (const auto& [gpus, rate] : kind.rates) {
       const bool first = gpus == kind.rates.begin()->first;
-      table.add_row(
-          {first ? kind.name : "", std::to_string(gpus), rate_text(rate), rate_text(rate / gpus)});
+      std::vector<std::string> cells{first ? kind.name : "", std::to_string(gpus), rate_text(rate),
+                                     rate_text(rate / gpus)};
+      const auto job = std::find_if(q.jobs.begin(), q.jobs.end(), [&](const ClusterJob& asking) {
+        return asking.kind == k && asking.gpus == gpus;
+      });
+      if (stops && job != q.jobs.end()) {
+        cells.push_back(long_text(job->switching));
+        cells.push_back(long_text(job->migration));
+      }
+      cells.resize(columns.size());
+      table.add_row(cells);
     }
   }
   return table.folded(text_width, 2);
@@ -120,6 +148,12 @@ std::string cluster_json(const ClusterAnswer& answer) {
     for (const auto& [gpus, rate] : kind.rates) speeds[std::to_string(gpus)] = rate;
     document["workloads"][kind.name]["samples_per_second"] = speeds;
   }
+  for (const ClusterJob& job : q.jobs) {
+    if (!stops_jobs(q.policies)) break;
+    Json& workload = document["workloads"][q.kinds[job.kind].name];
+    workload["switch_s"][std::to_string(job.gpus)] = job.switching;
+    workload["migration_s"][std::to_string(job.gpus)] = job.migration;
+  }
   document["warnings"] = q.warnings;
   for (const PolicyOutcome& o : answer.outcomes) {
     Json policy{{"policy", enum_name(o.policy)},
@@ -131,7 +165,8 @@ std::string cluster_json(const ClusterAnswer& answer) {
                 {"lost", o.lost},
                 {"idle", o.idle},
                 {"evictions", o.evictions},
-                {"resizes", o.resizes}};
+                {"resizes", o.resizes},
+                {"migrations", o.migrations}};
     for (std::size_t k = 0; k < q.kinds.size(); ++k) {
       const Gain gain = gain_of(k, q.jobs, o, answer.outcomes.front());
       policy["workloads"][q.kinds[k].name] = {{"jobs", gain.jobs},
@@ -157,7 +192,8 @@ std::string cluster_csv(const ClusterAnswer& answer) {
                {"lost_gpu_s"},
                {"idle_gpu_s"},
                {"evictions"},
-               {"resizes"}});
+               {"resizes"},
+               {"migrations"}});
   const auto text = [](auto value) { return fmt::format("{}", value); };
   const auto seconds = [](double value) {
     return fmt::format("{}", std::round(value * 1e6) / 1e6);  // no finer than same_moment
@@ -170,7 +206,8 @@ std::string cluster_csv(const ClusterAnswer& answer) {
       table.add_row({enum_name(o.policy), job.name, q.kinds[job.kind].name, text(job.gpus),
                      seconds(job.submit), seconds(run.started), seconds(run.ended),
                      seconds(run.waited), seconds(run.gpu_seconds), seconds(run.lost_gpu_seconds),
-                     seconds(run.idle_gpu_seconds), text(run.evictions), text(run.resizes)});
+                     seconds(run.idle_gpu_seconds), text(run.evictions), text(run.resizes),
+                     text(run.migrations)});
     }
   }
   return table.csv();

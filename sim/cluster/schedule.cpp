@@ -83,7 +83,11 @@ Schedule Scheduler::run() {
 
 bool Scheduler::before(std::size_t a, std::size_t b) const {
   const auto key = [&](std::size_t job) {
-    return std::tuple(job_class(job), jobs_[job].submit, job);
+    const State& state = states_[job];
+    const double since = takes_turns() ? state.waits_since : jobs_[job].submit;
+    // A job that has just had a turn goes behind one that comes at that moment.
+    const bool had_a_turn = takes_turns() && state.evicted;
+    return std::tuple(job_class(job), since, had_a_turn, job);
   };
   return key(a) < key(b);
 }
@@ -106,20 +110,23 @@ void Scheduler::line_up(std::size_t job) {
 }
 
 // Whoever calls takes it out of the line.
-void Scheduler::start(std::size_t job, int gpus) {
+void Scheduler::start(std::size_t job, const Allocation& placed, double pause) {
   State& state = states_[job];
   JobRun& run = schedule_.jobs[job];
   if (!state.evicted) run.started = now_;
   run.waited += now_ - state.waits_since;
   state.phase = Phase::running;
-  state.floor = state.gpus = gpus;
-  state.owned = state.placed = unowned_.place(gpus);
+  for (const Share& home : state.owned) {
+    suspended_[home.node] -= home.gpus;
+  }
+  state.floor = state.gpus = gpus_in(placed);
+  state.owned = state.placed = placed;
   unowned_.take(state.owned);
   // Growth that lies there is taken back before the pass is over.
   if (options_.policy != Policy::elastic) free_.take(state.placed);
   state.rate = rate(job, state.gpus);
   state.settled = now_;
-  state.trains_from = now_ + (state.evicted ? kind(job).restart : 0);
+  state.trains_from = now_ + pause;
   state.since_restart = 0;
   running_.push_back(job);
   announce(job);
@@ -129,9 +136,12 @@ void Scheduler::announce(std::size_t job) {
   State& state = states_[job];
   ++state.version;
   events_.push({state.trains_from + state.remaining / state.rate, job, state.version, true});
-  if (options_.policy == Policy::preemption && !state.served) {
+  if (state.served) return;
+  if (options_.policy == Policy::preemption) {
     const double left = options_.service_before_eviction - state.service;
     events_.push({now_ + std::max(0.0, left) / state.gpus, job, state.version, false});
+  } else if (takes_turns()) {
+    events_.push({state.trains_from + options_.slice, job, state.version, false});
   }
 }
 
@@ -150,7 +160,8 @@ void Scheduler::settle(std::size_t job) {
   run.gpu_seconds += held * state.gpus;
   run.idle_gpu_seconds += (held - trained) * state.gpus;
   double lost = 0;
-  if (state.phase == Phase::waiting && kind(job).checkpoint_period > 0) {
+  if (options_.policy == Policy::preemption && state.phase == Phase::waiting &&
+      kind(job).checkpoint_period > 0) {
     const double unsaved = std::fmod(state.since_restart, kind(job).checkpoint_period);
     lost = std::min(unsaved, trained) * state.rate;
     lost = std::min(lost, work);
@@ -158,7 +169,7 @@ void Scheduler::settle(std::size_t job) {
     run.lost_gpu_seconds += lost / state.rate * state.gpus;
   }
   if (options_.on_span) {
-    options_.on_span({job, state.settled, now_, state.gpus, work - lost, lost});
+    options_.on_span({job, state.settled, now_, state.gpus, work - lost, lost, state.placed});
   }
   state.settled = now_;
 }
@@ -168,8 +179,7 @@ void Scheduler::change(std::size_t job, const Allocation& placed, double pause) 
   if (state.settled < now_) ++schedule_.jobs[job].resizes;
   settle(job);
   state.placed = placed;
-  state.gpus = std::accumulate(placed.begin(), placed.end(), 0,
-                               [](int sum, const Share& share) { return sum + share.gpus; });
+  state.gpus = gpus_in(placed);
   state.rate = rate(job, state.gpus);
   state.trains_from = std::max(state.trains_from, now_ + pause);
   announce(job);
@@ -196,6 +206,14 @@ void Scheduler::evict(std::size_t job) {
   leave(job);
   state.evicted = true;
   state.waits_since = now_;
+  if (takes_turns()) {
+    state.served = false;
+    for (const Share& home : state.owned) {
+      suspended_[home.node] += home.gpus;
+    }
+  } else {
+    state.owned.clear();
+  }
   ++schedule_.jobs[job].evictions;
   waiting_.push_back(job);
 }

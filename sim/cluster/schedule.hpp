@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cluster/nodes.hpp"
 #include "core/fields.hpp"
 
 namespace lockstep {
@@ -22,10 +23,13 @@ enum class Policy {
   backfill,    // others start early where that cannot delay the first in line (EASY)
   preemption,  // jobs that have had little evict jobs that have had much
   elastic,     // backfill, where elastic jobs start small, grow into what is idle, and give it back
+  time_slicing,  // jobs take turns on the same GPUs, each as a gang
+  migration,     // backfill, where running jobs move together to make room for the first in line
 };
 template <>
 struct EnumNames<Policy> {
-  static constexpr std::array names{"fifo", "backfill", "preemption", "elastic"};
+  static constexpr std::array names{"fifo",    "backfill",     "preemption",
+                                    "elastic", "time_slicing", "migration"};
 };
 
 struct ClusterSize {
@@ -51,6 +55,10 @@ struct ClusterJob {
   double work = 0;   // in the unit of its kind's rates
   double limit = 0;  // seconds on `gpus` that the scheduler is told; 0 = it knows the truth
   int priority = 0;  // higher first
+  // Seconds that it stands still when it gets GPUs that another job leaves, or its own again: one
+  // state goes into the host's memory, the other comes from there.
+  double switching = 0;
+  double migration = 0;  // seconds that it stands still to go on on other GPUs
 };
 
 // A job on the same GPUs, without a break.
@@ -60,15 +68,16 @@ struct Span {
   int gpus = 0;
   double work = 0;  // done and kept
   double lost = 0;  // done again later
+  Allocation placed;
 };
 
 struct JobRun {
   double started = 0, ended = 0;
-  double waited = 0;            // without GPUs, after evictions too
-  double gpu_seconds = 0;       // held,
-  double lost_gpu_seconds = 0;  // of which for work that was done again,
-  double idle_gpu_seconds = 0;  // and during restarts and pauses
-  int evictions = 0, resizes = 0;
+  double waited = 0;                               // without GPUs, after evictions too
+  double gpu_seconds = 0;                          // held,
+  double lost_gpu_seconds = 0;                     // of which for work that was done again,
+  double idle_gpu_seconds = 0;                     // and during restarts and pauses
+  int evictions = 0, resizes = 0, migrations = 0;  // the end of a turn is an eviction
 };
 
 struct Schedule {
@@ -80,6 +89,7 @@ struct Schedule {
 struct ScheduleOptions {
   Policy policy = Policy::fifo;
   double service_before_eviction = 3600;  // GPU-seconds (Policy::preemption)
+  double slice = 60;                      // seconds of training (Policy::time_slicing)
   std::function<void(const Span&)> on_span{};
   // The first in line will have started by then (unless one of higher priority comes).
   std::function<void(std::size_t job, double time)> on_reservation{};

@@ -9,12 +9,6 @@ namespace lockstep {
 
 namespace {
 
-int gpus_in(const Allocation& allocation) {
-  int gpus = 0;
-  for (const Share& share : allocation) gpus += share.gpus;
-  return gpus;
-}
-
 // Whole nodes rather than the remainder.
 Allocation first_of(const Allocation& allocation, int gpus) {
   Allocation kept;
@@ -30,6 +24,8 @@ Allocation first_of(const Allocation& allocation, int gpus) {
 void Scheduler::pass() {
   if (options_.policy == Policy::preemption) {
     evict_for_waiting();
+  } else if (takes_turns()) {
+    take_turns();
   } else {
     in_order();
     if (options_.policy == Policy::elastic) share_idle();
@@ -38,9 +34,12 @@ void Scheduler::pass() {
 
 void Scheduler::in_order() {
   std::size_t first = 0;
-  while (first < waiting_.size() &&
-         (unowned_.fits(need(waiting_[first])) || squeeze(waiting_[first]))) {
-    start(waiting_[first], most_that_fits(waiting_[first]));
+  const auto may_start = [&](std::size_t job) {
+    return unowned_.fits(need(job)) || squeeze(job) || move_together(job);
+  };
+  while (first < waiting_.size() && may_start(waiting_[first])) {
+    const std::size_t job = waiting_[first];
+    start(job, unowned_.place(most_that_fits(job)));
     ++first;
   }
   waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(first));
@@ -106,7 +105,7 @@ void Scheduler::backfill() {
       return gpus <= std::max(need(*job), jobs_[*job].gpus) && may_go(*job, gpus);
     });
     if (size != sizes.rend()) {
-      start(*job, *size);
+      start(*job, unowned_.place(*size));
       in_the_way.assign(all + 1, false);
     } else {
       *kept++ = *job;
@@ -210,7 +209,8 @@ void Scheduler::evict_for_waiting() {
     std::vector<std::size_t> still;
     for (auto job = line.begin(); job != line.end();) {
       if (free_.fits(need(*job)) || make_room(*job)) {
-        start(*job, need(*job));
+        const double pause = states_[*job].evicted ? kind(*job).restart : 0;
+        start(*job, unowned_.place(need(*job)), pause);
         ++job;
       } else {  // past it go only those that it may evict
         const auto next = std::upper_bound(job, line.end(), *job, class_before);
@@ -230,19 +230,29 @@ bool Scheduler::make_room(std::size_t job) {
   for (const std::size_t running : running_) {
     if (job_class(job) < job_class(running)) candidates.push_back(running);
   }
+  // Turns of jobs of its size end first, the longest of them before others.
+  const auto key = [&](std::size_t running) {
+    int likeness = 0;
+    double time = jobs_[running].submit;
+    if (takes_turns()) {
+      likeness = -std::abs(states_[running].gpus - need(job));
+      time = -states_[running].trains_from;
+    }
+    return std::tuple(job_class(running), likeness, time, running);
+  };
   std::sort(candidates.begin(), candidates.end(),
-            [&](std::size_t a, std::size_t b) { return before(b, a); });
+            [&](std::size_t a, std::size_t b) { return key(a) > key(b); });
   Nodes nodes = free_;
   std::size_t taken = 0;
-  while (taken < candidates.size() && !nodes.fits(need(job))) {
+  while (taken < candidates.size() && !has_room(nodes, job)) {
     nodes.release(states_[candidates[taken++]].placed);
   }
-  if (!nodes.fits(need(job))) return false;
+  if (!has_room(nodes, job)) return false;
   std::vector<std::size_t> victims;
   for (std::size_t i = taken; i-- > 0;) {
     const Allocation& placed = states_[candidates[i]].placed;
     nodes.take(placed);
-    if (nodes.fits(need(job))) continue;
+    if (has_room(nodes, job)) continue;
     nodes.release(placed);
     victims.push_back(candidates[i]);
   }

@@ -2,7 +2,9 @@
 // schedule.cpp.
 #pragma once
 
+#include <map>
 #include <queue>
+#include <set>
 #include <tuple>
 
 #include "cluster/nodes.hpp"
@@ -24,7 +26,7 @@ class Scheduler {
     double told = 0;       // work, as far as the scheduler has been told
     std::vector<int> sizes;
     int floor = 0;      // GPUs that are its own as long as the first in line cannot use them
-    Allocation owned;   // where they lie,
+    Allocation owned;   // where they lie; of a suspended job, where its state is,
     Allocation placed;  // and all it has
     int gpus = 0;
     double rate = 0;
@@ -33,7 +35,7 @@ class Scheduler {
     double waits_since = 0;
     double since_restart = 0;  // seconds of training
     double service = 0;        // GPU-seconds
-    bool served = false;       // has had its service before eviction
+    bool served = false;       // has had its service before eviction, or its slice
     bool evicted = false;      // before
     std::uint32_t version = 0;
   };
@@ -41,7 +43,7 @@ class Scheduler {
     double time;
     std::size_t job;
     std::uint32_t version;
-    bool ends;  // else: has had its service
+    bool ends;  // else: has had its service or its slice
     bool operator>(const Event& other) const {
       return std::tie(time, job, ends) > std::tie(other.time, other.job, other.ends);
     }
@@ -52,9 +54,14 @@ class Scheduler {
     Nodes nodes;
   };
 
+  struct Move {
+    std::size_t job;
+    Allocation placed;
+  };
+
   void arrive(std::size_t job);
   void line_up(std::size_t job);
-  void start(std::size_t job, int gpus);
+  void start(std::size_t job, const Allocation& placed, double pause = 0);
   void settle(std::size_t job);
   void change(std::size_t job, const Allocation& placed, double pause);
   void announce(std::size_t job);
@@ -69,11 +76,25 @@ class Scheduler {
   void share_idle();
   void evict_for_waiting();
   bool make_room(std::size_t job);
+  void take_turns();
+  bool take_turn(std::size_t job, const std::set<int>& awaited, const Nodes& unshared);
+  Nodes unshared_nodes() const;
+  bool worth_moving(std::size_t job, bool alone) const;
+  bool move_together(std::size_t job);
+  std::vector<std::size_t> emptiest_first() const;
+  void leave_unneeded(std::vector<Move>& moves, Nodes& nodes, int gpus) const;
+  void migrate(const std::vector<Move>& moves);
   Reservation reserve(std::size_t job) const;
   double latest_end(std::size_t job, int gpus) const;
 
+  bool takes_turns() const { return options_.policy == Policy::time_slicing; }
   int need(std::size_t job) const { return states_[job].sizes.front(); }
   int most_that_fits(std::size_t job) const;  // up to what it asks for
+  // A suspended job's place is where its state is.
+  bool has_room(const Nodes& nodes, std::size_t job) const {
+    const Allocation& home = states_[job].owned;
+    return home.empty() ? nodes.fits(need(job)) : nodes.has(home);
+  }
   const JobKind& kind(std::size_t job) const { return kinds_[jobs_[job].kind]; }
   double rate(std::size_t job, int gpus) const {
     return rates_[jobs_[job].kind][static_cast<std::size_t>(gpus)];
@@ -92,6 +113,7 @@ class Scheduler {
   Schedule schedule_;
   Nodes unowned_;
   Nodes free_;
+  std::map<int, int> suspended_;  // GPUs of suspended jobs, by the node of their state
   std::vector<std::size_t> waiting_, running_;  // in line; in order of their start
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   double now_ = 0;

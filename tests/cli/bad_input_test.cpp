@@ -521,6 +521,25 @@ TEST(BadPath, ADeviceWithoutEndIsNotReadToItsEnd) {
   }
 }
 
+TEST(BadFiles, AClusterOfWrongTurnsIsRefusedWithAPlace) {
+  const std::string good =
+      "name: c\ncluster: {platform: dgx-a100-80gb, nodes: 1}\nworkloads:\n  w: {training: {model: "
+      "lenet5, batch: {per_gpu: 16}, strategies: [ddp]}}\n"
+      "jobs: [{workload: w, duration: 1 h}]\n";
+  const auto refused = [&](const std::string& more, const char* message) {
+    const Outcome outcome =
+        lockstep({"cluster", test_folder().write("turns.yaml", good + more)}, 10);
+    EXPECT_EQ(outcome.code, 2) << more;
+    EXPECT_EQ(outcome.out, "") << more;
+    EXPECT_THAT(outcome.err, testing::AllOf(HasSubstr("turns.yaml:6:"), HasSubstr(message)));
+  };
+  refused("policies: [time_slcing]\n", "did you mean 'time_slicing'?");
+  refused("policies: [migrations]\n", "did you mean 'migration'?");
+  refused("time_slicing: {slice: 1 min}\n", "time_slicing: has no effect without the policy");
+  refused("time_slicing: {slize: 1 min}\n", "did you mean 'slice'?");
+  refused("time_slicing: {slice: 0 s}\n", "time_slicing.slice: '0 s' is out of range");
+}
+
 // A pipe without an end is read as far as a file of its kind may go.
 TEST(BadPath, APipeWithoutEndIsNotReadToItsEnd) {
   const std::string scenario = test_folder().write(

@@ -33,11 +33,12 @@ struct Watched {
 
 inline Watched watched(const ClusterSize& size, const std::vector<JobKind>& kinds,
                        const std::vector<ClusterJob>& jobs, Policy policy,
-                       double service_before_eviction = 100) {
+                       double service_before_eviction = 100, double slice = 60) {
   Watched result;
   ScheduleOptions options;
   options.policy = policy;
   options.service_before_eviction = service_before_eviction;
+  options.slice = slice;
   options.on_span = [&](const Span& span) { result.spans.push_back(span); };
   options.on_reservation = [&](std::size_t job, double time) {
     const auto [first, is_new] = result.promised.emplace(job, time);

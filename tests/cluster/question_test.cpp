@@ -9,6 +9,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "costs/collective.hpp"
+#include "costs/collective_links.hpp"
+#include "hardware/machine.hpp"
 #include "questions/run.hpp"
 #include "test_folder.hpp"
 
@@ -123,7 +126,7 @@ TEST(Cluster, JsonAndTextTellTheSame) {
   EXPECT_EQ(json["policies"][0]["policy"], "fifo");
   EXPECT_NEAR(json["policies"][0]["makespan_s"], 90, 1e-9);
   EXPECT_THAT(cluster_text(answer), HasSubstr("1.5 min"));
-  EXPECT_THAT(cluster_csv(answer), HasSubstr("fifo,1,small,4,0,0,90,0,360,0,0,0,0\n"));
+  EXPECT_THAT(cluster_csv(answer), HasSubstr("fifo,1,small,4,0,0,90,0,360,0,0,0,0,0\n"));
 }
 
 TEST(Cluster, NoJobAsksForMoreThanItsWorkloadCanUse) {
@@ -139,6 +142,51 @@ TEST(Cluster, NoJobAsksForMoreThanItsWorkloadCanUse) {
   EXPECT_THAT(with_most("generated: {count: 1, per_hour: 1, mix: [{workload: async, gpus: [1, 4], "
                         "duration: {fixed: {seconds: 1 s}}}]}\n"),
               HasSubstr("generated.mix[0].gpus: asks for 4 GPUs, but its workload can use 2"));
+}
+
+const char* const two_jobs =
+    "jobs:\n"
+    "  - {workload: small, gpus: 8, duration: 2 h}\n"
+    "  - {workload: small, gpus: 8, duration: 10 min, submit: 1 h}\n";
+
+// The second has its first turn when the first has had its slice.
+TEST(Cluster, ALateJobHasATurnUnderTimeSlicing) {
+  const auto answer = answer_to(
+      file_text(two_jobs, "policies: [fifo, time_slicing]\ntime_slicing: {slice: 2 min}\n"));
+  const double stop = answer.question.jobs[1].switching;
+  EXPECT_NEAR(answer.outcomes[0].jobs[1].started, 7200, 1e-6);
+  EXPECT_EQ(answer.outcomes[1].jobs[1].started, 3600);
+  EXPECT_NEAR(answer.outcomes[1].jobs[1].ended, 3600 + 9 * (120 + stop), 1e-6);
+  EXPECT_NEAR(answer.outcomes[1].makespan, 7800 + 10 * stop, 1e-6);
+  EXPECT_EQ(answer.outcomes[1].evictions, 9);
+  const std::string text = cluster_text(answer);
+  EXPECT_THAT(text, HasSubstr("switch  migration\n"));
+  EXPECT_THAT(text, Not(HasSubstr("migrations")));
+}
+
+// Its parameters (SGD keeps no more), in and out over a GPU's link; to another node also over the NIC.
+TEST(Cluster, StopsFollowFromTheStateAndTheLinks) {
+  const auto jobs = [](const std::string& stops) {
+    std::string text = file_text(two_jobs, "policies: [time_slicing, migration]\n");
+    text.replace(text.find("]},", text.find("async:")), 3, "]}," + stops);
+    text.replace(text.rfind("small"), 5, "async");
+    return answer_to(text);
+  };
+  const auto derived = jobs("");
+  const Machine machine = load_machine("a100-sxm4-80gb-x4");
+  constexpr double bytes = 11'689'512 * 4.0 + 9'600 * 4.0 + 20 * 8.0;
+  const double link = host_device_copy(machine, bytes).bytes_per_second;
+  const ClusterJob& job = derived.question.jobs[0];
+  EXPECT_NEAR(job.switching, 2 * bytes / link, 1e-3 * job.switching + 2e-5);
+  const double network = nic_payload_rate(machine) * machine.fabric.nics_per_node;
+  EXPECT_NEAR(job.migration - job.switching, bytes / network, 1e-3 * job.migration);
+  const auto json = nlohmann::json::parse(cluster_json(derived));
+  EXPECT_EQ(json["workloads"]["small"]["switch_s"]["8"], job.switching);
+  EXPECT_EQ(json["workloads"]["small"]["migration_s"]["8"], job.migration);
+  const auto given = jobs(" switch: 100 ms, migration: 7 s,").question.jobs;
+  EXPECT_EQ(given[1].switching, 0.1);
+  EXPECT_EQ(given[1].migration, 7);
+  EXPECT_EQ(given[0].switching, job.switching);
 }
 
 class Refused : public testing::TestWithParam<std::pair<const char*, const char*>> {};
@@ -171,6 +219,22 @@ INSTANTIATE_TEST_SUITE_P(
                   "preemption: {after: 2 h}\n",
                   "c.yaml:8:13: preemption: has no effect without the policy of this name; add "
                   "preemption to `policies`"),
+        std::pair("jobs: [{workload: small, duration: 1 h}]\npolicies: [time_slices]\n",
+                  "policies[0]: unknown value 'time_slices'; allowed: fifo, backfill, preemption, "
+                  "elastic, time_slicing, migration; did you mean 'time_slicing'?"),
+        std::pair("jobs: [{workload: small, duration: 1 h}]\ntime_slicing: {slice: 1 min}\n",
+                  "c.yaml:7:15: time_slicing: has no effect without the policy of this name; add "
+                  "time_slicing to `policies`"),
+        std::pair("jobs: [{workload: small, duration: 1 h}]\npolicies: [time_slicing]\n"
+                  "time_slicing: {slices: 1 min}\n",
+                  "c.yaml:8:16: time_slicing.slices: unknown key; allowed: slice"),
+        std::pair("jobs: [{workload: small, duration: 1 h}]\npolicies: [time_slicing]\n"
+                  "time_slicing: {slice: 1 ms}\n",
+                  "time_slicing.slice: '1 ms' is out of range"),
+        std::pair("jobs: [{workload: small, duration: 1000 d}]\npolicies: [time_slicing]\n"
+                  "time_slicing: {slice: 2 s}\n",
+                  "c.yaml:8:15: time_slicing.slice: makes 4e+07 turns of these jobs; at least "
+                  "8.64 s"),
         std::pair("strategies: [ddp]\njobs: [{workload: small, duration: 1 h}]\n",
                   "strategies: unknown key")));
 

@@ -23,6 +23,8 @@ std::vector<ClusterJob> random_jobs() {
     const int gpus = *rc::gen::inRange(1, 17);
     ClusterJob job = job_of(now, gpus, *rc::gen::inRange(1, 20'000) / 53.0 + i * 1e-5);
     if (*rc::gen::inRange(0, 2) == 1) job.limit = job.work / gpus * *rc::gen::inRange(1, 5);
+    job.switching = *rc::gen::element(0, 0, 3);
+    job.migration = *rc::gen::element(0, 5, 40);
     jobs.push_back(job);
   }
   return jobs;
@@ -48,12 +50,13 @@ RC_GTEST_PROP(Schedules, EveryJobIsDoneOnceOnGpusThatExist, ()) {
     job.kind = static_cast<std::size_t>(*rc::gen::inRange(0, 2));
     job.priority = *rc::gen::inRange(0, 3);
   }
-  for (const Policy policy :
-       {Policy::fifo, Policy::backfill, Policy::preemption, Policy::elastic}) {
+  for (const Policy policy : {Policy::fifo, Policy::backfill, Policy::preemption, Policy::elastic,
+                              Policy::time_slicing, Policy::migration}) {
     const Watched w = watched(size, kinds, jobs, policy);
     std::vector<double> done(jobs.size(), 0), lost(jobs.size(), 0), held(jobs.size(), 0);
     std::vector<double> free_from(jobs.size(), 0);
     std::map<double, int> changes;
+    std::map<int, std::map<double, int>> on_node;
     for (const Span& span : w.spans) {
       RC_ASSERT(span.begin >= std::max(jobs[span.job].submit, free_from[span.job]));
       RC_ASSERT(span.end > span.begin);
@@ -67,6 +70,20 @@ RC_GTEST_PROP(Schedules, EveryJobIsDoneOnceOnGpusThatExist, ()) {
       held[span.job] += (span.end - span.begin) * span.gpus;
       changes[span.begin] += span.gpus;
       changes[span.end] -= span.gpus;
+      RC_ASSERT(gpus_in(span.placed) == span.gpus);
+      for (const Share& share : span.placed) {
+        on_node[share.node][span.begin] += share.gpus;
+        on_node[share.node][span.end] -= share.gpus;
+      }
+    }
+    // An elastic job's growth is laid anew at any moment.
+    if (policy == Policy::elastic) on_node.clear();
+    for (const auto& [node, moments] : on_node) {
+      int held_there = 0;
+      for (const auto& [time, change] : moments) {
+        held_there += change;
+        RC_ASSERT(held_there >= 0 && held_there <= size.gpus_per_node);
+      }
     }
     int busy = 0;
     for (const auto& [time, change] : changes) {
@@ -87,7 +104,9 @@ RC_GTEST_PROP(Schedules, EveryJobIsDoneOnceOnGpusThatExist, ()) {
       RC_ASSERT(std::abs(useful + lost[i] + run.idle_gpu_seconds - held[i]) <= 1e-6 * held[i]);
       RC_ASSERT(lost[i] <= run.evictions * kind.checkpoint_period * jobs[i].gpus + 1e-9);
       RC_ASSERT(run.ended == free_from[i]);
-      if (policy != Policy::preemption) RC_ASSERT(run.evictions == 0);
+      const bool evicts = policy == Policy::preemption || policy == Policy::time_slicing;
+      if (!evicts) RC_ASSERT(run.evictions == 0);
+      if (policy == Policy::time_slicing) RC_ASSERT(lost[i] == 0);
       if (policy != Policy::elastic || !kind.elastic) RC_ASSERT(run.resizes == 0);
     }
   }
@@ -138,7 +157,8 @@ RC_GTEST_PROP(Elastic, ReservationsAreKept, ()) {
 RC_GTEST_PROP(Schedules, AreTheSameEachTime, ()) {
   const auto jobs = random_jobs();
   const JobKind kind = random_kind();
-  for (const Policy policy : {Policy::preemption, Policy::elastic}) {
+  for (const Policy policy :
+       {Policy::preemption, Policy::elastic, Policy::time_slicing, Policy::migration}) {
     const Watched a = watched(size, {kind}, jobs, policy), b = watched(size, {kind}, jobs, policy);
     RC_ASSERT(a.spans.size() == b.spans.size());
     for (std::size_t i = 0; i < a.spans.size(); ++i) {
