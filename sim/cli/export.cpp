@@ -1,28 +1,41 @@
-// `lockstep export SCENARIO`: the scenario with every default written out, runnable again; or, with
-// --layers, what its points train (export_layers.cpp).
+// `lockstep export SCENARIO`: the scenario with every default written out, runnable again; with --layers,
+// what its points train (export_layers.cpp); with --emit, files that start its training.
+#include <fmt/format.h>
+
 #include "cli/commands.hpp"
+#include "cli/emit.hpp"
 #include "cli/verb.hpp"
 
 namespace lockstep::export_verb {
 
 namespace {
 
+struct Arguments {
+  std::string file;
+  bool layers = false;
+  EmitOptions emit;
+};
+
+int export_scenario(const Arguments& arguments) {
+  const Scenario scenario = read_scenario(arguments.file);
+  if (!arguments.emit.formats.empty()) return emit(scenario, arguments.emit);
+  print(arguments.layers ? layers_json(scenario) : write_scenario(scenario));
+  return 0;
+}
+
 Choice declare(CLI::App& app) {
-  struct Arguments {
-    std::string file;
-    bool layers = false;
-  };
   const auto arguments = std::make_shared<Arguments>();
   CLI::App& verb = *app.add_subcommand("export", "Print a scenario with every default written out");
   verb.add_option("scenario", arguments->file, "Scenario file")->required();
   verb.add_flag("--layers", arguments->layers,
                 "JSON instead: layers, parameters, buckets or units of every point");
-  add_examples(verb, {"my.yaml > every-default.yaml", "my.yaml --layers > layers.json"});
-  return {&verb, [arguments] {
-            const Scenario scenario = read_scenario(arguments->file);
-            print(arguments->layers ? layers_json(scenario) : write_scenario(scenario));
-            return 0;
-          }};
+  add_emit(verb, arguments->emit);
+  verb.add_option("--strategy", arguments->emit.strategy,
+                  "Label of the strategy that --emit writes, where there are several");
+  verb.add_option("--gpus", arguments->emit.gpus, "GPU count, likewise");
+  add_examples(verb, {"my.yaml > every-default.yaml", "my.yaml --layers > layers.json",
+                      "my.yaml --emit deepspeed,sbatch -o launch/"});
+  return {&verb, [arguments] { return export_scenario(*arguments); }};
 }
 const Verb verb{VerbGroup::formats, declare};
 

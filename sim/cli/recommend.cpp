@@ -8,11 +8,13 @@
 #include <optional>
 
 #include "cli/config_options.hpp"
+#include "cli/emit.hpp"
 #include "cli/verb.hpp"
 #include "convergence/study.hpp"
 #include "core/output.hpp"
 #include "core/units.hpp"
 #include "sweep/candidates.hpp"
+#include "sweep/override.hpp"
 
 namespace lockstep::recommend_verb {
 
@@ -21,6 +23,7 @@ namespace {
 struct Arguments {
   std::string file;
   ConfigSource from;
+  EmitOptions emit;
   std::vector<std::string> settings;     // "PATH=VALUES"
   std::string deadline, budget, memory;  // "" = any
   std::string gpus, platforms;           // "" = the scenario's
@@ -72,6 +75,14 @@ class Trainings {
   Replays replays_;
 };
 
+// Files that start the training of the best candidate.
+int emit_best(const Arguments& arguments, const Candidate& best) {
+  std::vector<std::string> settings = arguments.settings;
+  settings.insert(settings.end(), best.settings.begin(), best.settings.end());
+  const Node root = with_settings(Node::parse_file(arguments.file), settings);
+  return emit(read_scenario_node(root, arguments.file), arguments.emit);
+}
+
 int recommend_for(Arguments& arguments) {
   arguments.from.answers.length_as_data = true;
   const std::string name = scenario_from(arguments.from, !arguments.file.empty());
@@ -114,6 +125,8 @@ int recommend_for(Arguments& arguments) {
     default:
       print_text(recommendation_text(answer, arguments.file, arguments.settings));
   }
+  if (!arguments.emit.formats.empty() && !answer.ranked.empty())
+    return emit_best(arguments, answer.ranked.front());
   return answer.ranked.empty() ? 3 : 0;
 }
 
@@ -146,6 +159,7 @@ Choice declare(CLI::App& app) {
                   "(default: 12)")
       ->check(CLI::Range(1, 1000));
   add_from(verb, scenario, parsed->from);
+  add_emit(verb, parsed->emit);
   add_formats(verb, parsed->common, Formats::json_csv);
   add_workers(verb, parsed->common);
   add_examples(verb, {"my.yaml --deadline 6h --gpus 1..64*2 --platforms p4d.24xlarge,g5.12xlarge",

@@ -26,7 +26,7 @@ std::string plain_name(const std::string& name) {
 
 // The longest known name that `name` is, or begins with.
 std::optional<Node> known_model(const std::string& name) {
-  static const Node known = Node::parse_text(known_models, "known models");
+  static const Node known = Node::parse_text(public_models, "known models");
   const std::string plain = plain_name(name);
   std::optional<Node> best;
   std::size_t length = 0;

@@ -176,8 +176,11 @@ class Variables {
     if (!reference.starts_with("${")) {
       const auto found = texts.find(reference.substr(1));
       if (found != texts.end()) return found->second;
-      return array_text(reference.substr(1))
-          .value_or(std::isdigit(static_cast<unsigned char>(reference.back())) ? "" : reference);
+      const char last = reference.back();
+      const bool argument =
+          std::isdigit(static_cast<unsigned char>(last)) != 0 || last == '@' || last == '*';
+      if (argument) return "";  // the script's own, which nobody has given
+      return array_text(reference.substr(1)).value_or(reference);
     }
     return braces(reference.substr(2, reference.size() - 3), where, depth).value_or(reference);
   }
@@ -568,7 +571,7 @@ Node options_of(const LaunchScript& script, const std::string& path) {
            !is_option(words[last + 1].text)) {
       const std::string& next = words[last + 1].text;
       if (next.ends_with(".py") || next == "\\") break;
-      value += (value.empty() ? "" : " ") + next;
+      if (!next.empty()) value += (value.empty() ? "" : " ") + next;
       ++last;
     }
     map =

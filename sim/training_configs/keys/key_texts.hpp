@@ -15,6 +15,6 @@ extern const char* const nanotron_keys;
 extern const char* const torchtitan_json_keys;
 extern const char* const torchtitan_toml_keys;
 extern const char* const trainer_keys;
-extern const char* const known_models;
+extern const char* const public_models;
 
 }  // namespace lockstep
