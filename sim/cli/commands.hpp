@@ -89,5 +89,7 @@ class ProgressLine {
 };
 
 std::string layers_json(const Scenario& scenario);
+// Live bytes by kind at each moment of a step, and the tensors at the peak, of every point.
+std::string memory_json(const Scenario& scenario);
 
 }  // namespace lockstep

@@ -12,14 +12,16 @@ namespace {
 
 struct Arguments {
   std::string file;
-  bool layers = false;
+  bool layers = false, memory = false;
   EmitOptions emit;
 };
 
 int export_scenario(const Arguments& arguments) {
   const Scenario scenario = read_scenario(arguments.file);
   if (!arguments.emit.formats.empty()) return emit(scenario, arguments.emit);
-  print(arguments.layers ? layers_json(scenario) : write_scenario(scenario));
+  print(arguments.layers   ? layers_json(scenario)
+        : arguments.memory ? memory_json(scenario)
+                           : write_scenario(scenario));
   return 0;
 }
 
@@ -29,6 +31,9 @@ Choice declare(CLI::App& app) {
   verb.add_option("scenario", arguments->file, "Scenario file")->required();
   verb.add_flag("--layers", arguments->layers,
                 "JSON instead: layers, parameters, buckets or units of every point");
+  verb.add_flag(
+      "--memory", arguments->memory,
+      "JSON instead: live bytes by kind at each moment of a step, and the tensors at the peak");
   add_emit(verb, arguments->emit);
   verb.add_option("--strategy", arguments->emit.strategy,
                   "Label of the strategy that --emit writes, where there are several");

@@ -2,10 +2,16 @@
 """The Python package: python_test.py PROGRAM [unittest options]; of the folder sim/python, or, with
 --installed first, as it is installed."""
 
+import ast
+import contextlib
 import importlib.util
+import io
+import itertools
 import json
 import os
+import pickle
 import re
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -173,6 +179,147 @@ class Documentation(unittest.TestCase):
                     self.assertGreater(names["result"]["predictions"][0]["step_seconds"], 0)
                     self.assertEqual({row["gpus"] for row in names["rows"]}, {1, 2, 4, 8})
             os.chdir(ROOT)
+
+
+class Configs(unittest.TestCase):
+    DATA = ROOT / "tests/training_configs/data"
+
+    def test_give_scenarios(self):
+        imported = lockstep.import_config(self.DATA / "axolotl/hsdp4x2_tp2.yaml", platform="dgx-h100")
+        self.assertEqual(imported["format"], "Axolotl")
+        self.assertEqual(len(imported["keys"]), 30)
+        self.assertIn("gpus: 16", imported["scenario"])
+        with self.assertRaises(lockstep.ConfigError) as caught:
+            lockstep.import_config(self.DATA / "hf_trainer_trl/zephyr_qlora.yaml")
+        self.assertIn("hf_trainer_trl/zephyr_qlora.yaml", caught.exception.problems[0].file)
+
+    def test_of_torchtitan_are_what_to_dict_says(self):
+        from lockstep import torchtitan
+
+        module = types.ModuleType("a_registry")
+        module.a_run = lambda: types.SimpleNamespace(to_dict=lambda: {"model_spec": {"name": "x"}, "init": print})
+        sys.modules["a_registry"] = module
+        self.addCleanup(sys.modules.pop, "a_registry")
+        text = torchtitan.config_json("a_registry", "a_run")
+        self.assertEqual(json.loads(text)["model_spec"], {"name": "x"})
+        self.assertIn("built-in function print", json.loads(text)["init"])
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "run.json")
+            self.assertEqual(torchtitan.main(["--module", "a_registry", "--config", "a_run", "-o", file]), 0)
+            self.assertEqual(Path(file).read_text(), text)
+        with open(os.devnull, "w") as nothing, contextlib.redirect_stderr(nothing):
+            self.assertEqual(torchtitan.main(["--module", "a_registry", "--config", "none"]), 2)
+
+    def test_estimate_runs_for_skypilot(self):
+        from lockstep import skypilot
+
+        scenario = {**SMALL, "dataset": {"samples": 6000}, "strategies": ["ddp"]}
+        estimate = skypilot.estimator(scenario, platforms={"A100": "p4d.24xlarge"})
+        one = estimate(types.SimpleNamespace(accelerators={"A100": 1}))
+        self.assertEqual(one, lockstep.run(scenario, {"gpus": [1], "platform": "p4d.24xlarge"})["predictions"][0]["total_seconds"])
+        self.assertGreater(one, estimate(types.SimpleNamespace(accelerators={"A100": 8})))
+        self.assertGreater(estimate(types.SimpleNamespace(accelerators=None)), 0)
+
+
+class Snapshots(unittest.TestCase):
+    def test_rise_to_the_predicted_peak(self):
+        from lockstep import memory
+
+        for strategy in ("ddp", "fsdp"):
+            snapshot = memory.snapshot(SMALL, strategy=strategy, gpus=2)
+            live, highest, blocks = 0, 0, {}
+            for event in snapshot["device_traces"][0]:
+                if event["action"] == "alloc":
+                    self.assertNotIn(event["addr"], blocks)
+                    blocks[event["addr"]] = event["size"]
+                    live += event["size"]
+                elif event["action"] == "free_completed":
+                    live -= blocks.pop(event["addr"])
+                highest = max(highest, live)
+                self.assertGreater(event["size"], 0)
+                self.assertTrue(event["frames"][0]["name"])
+            prediction = [
+                row for row in lockstep.run(SMALL)["predictions"] if (row["strategy"], row["gpus"]) == (strategy, 2)
+            ][0]
+            self.assertEqual(highest, prediction["memory"]["allocated_bytes"])
+
+    def test_are_of_one_point(self):
+        from lockstep import memory
+
+        with self.assertRaisesRegex(ValueError, "4 fit"):
+            memory.snapshot(SMALL)
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "memory.pickle")
+            memory.write_snapshot(SMALL, file, strategy="ddp", gpus=1)
+            with open(file, "rb") as written:
+                self.assertEqual(pickle.load(written), memory.snapshot(SMALL, strategy="ddp", gpus=1))
+
+
+class FakeTrial:
+    def __init__(self, number):
+        self.params, self.number = {}, number
+
+    def suggest_categorical(self, name, values):
+        self.params[name] = values[self.number % len(values)]
+        return self.params[name]
+
+    def suggest_int(self, name, low, high):
+        self.params[name] = low + self.number * (high - low) // 4
+        return self.params[name]
+
+
+class FakeStudy:
+    """What the example uses of optuna.Study."""
+
+    def optimize(self, objective, n_trials):
+        trials = [FakeTrial(number) for number in range(n_trials)]
+        values = [(objective(trial), trial.number) for trial in trials]
+        self.best_params = trials[min(values)[1]].params
+
+
+class FakeTuner:
+    """What the example uses of ray.tune.Tuner."""
+
+    def __init__(self, trainable, param_space):
+        self.trainable, self.space = trainable, param_space
+
+    def fit(self):
+        configs = [dict(zip(self.space, values)) for values in itertools.product(*self.space.values())]
+        rows = [(self.trainable(config), config) for config in configs]
+        best = lambda metric, mode: types.SimpleNamespace(config=min(rows, key=lambda row: row[0][metric])[1])
+        return types.SimpleNamespace(get_best_result=best)
+
+
+class Searches(unittest.TestCase):
+    """The examples with Optuna's and Ray Tune's own packages where they are, else with their interfaces."""
+
+    def output_of(self, name, modules):
+        if importlib.util.find_spec(next(iter(modules))) is None:
+            for module, stand_in in modules.items():
+                sys.modules[module] = stand_in
+                self.addCleanup(sys.modules.pop, module)
+        printed_text = io.StringIO()
+        before = os.getcwd()
+        os.chdir(ROOT)
+        self.addCleanup(os.chdir, before)
+        with contextlib.redirect_stdout(printed_text):
+            runpy.run_path(str(ROOT / "docs/examples" / name))
+        return ast.literal_eval(printed_text.getvalue().splitlines()[-1])
+
+    def test_optuna(self):
+        optuna = types.ModuleType("optuna")
+        optuna.create_study = lambda direction: FakeStudy()
+        optuna.TrialPruned = RuntimeError
+        self.assertEqual(set(self.output_of("optuna_search.py", {"optuna": optuna})), {"per_gpu", "bucket_mib"})
+
+    def test_ray_tune(self):
+        tune = types.ModuleType("ray.tune")
+        tune.grid_search = list
+        tune.Tuner = FakeTuner
+        ray = types.ModuleType("ray")
+        ray.tune = tune
+        best = self.output_of("ray_tune.py", {"ray": ray, "ray.tune": tune})
+        self.assertEqual(best["precision"], "amp-fp16")
 
 
 class Package(unittest.TestCase):

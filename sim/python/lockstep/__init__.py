@@ -9,7 +9,7 @@ The program is the one that LOCKSTEP_PROGRAM names, or the `lockstep` on PATH.
 """
 
 from ._program import ConfigError, LockstepError, LockstepWarning, Problem
-from ._questions import run, sweep
+from ._questions import import_config, run, sweep
 from ._results import Result, Rows
 
-__all__ = ["ConfigError", "LockstepError", "LockstepWarning", "Problem", "Result", "Rows", "run", "sweep"]
+__all__ = ["ConfigError", "LockstepError", "LockstepWarning", "Problem", "Result", "Rows", "import_config", "run", "sweep"]

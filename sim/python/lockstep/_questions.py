@@ -84,6 +84,20 @@ def sweep(
     return Rows(_flat(json.loads(line)) for line in answer.out.splitlines())
 
 
+def import_config(*files: "Union[str, os.PathLike[str]]", **answers: Any) -> Dict[str, Any]:
+    """The scenario of a training config or launch script, as `lockstep import-config --json` gives it.
+
+    files: the config, and those that it points to. answers: what the files leave open, as the options of
+    `lockstep import-config`: model, platform, gpus, sequence, micro, leave_out (a list). The text of the scenario is under
+    "scenario", the account of each key under "keys". Raises ConfigError.
+    """
+    words: List[str] = ["--json"]
+    for name, value in answers.items():
+        text = ",".join(str(each) for each in value) if isinstance(value, (list, tuple)) else str(value)
+        words += ["--" + name.replace("_", "-"), text]
+    return json.loads(ask(["import-config", *words, "--", *map(os.fspath, files)]).out)
+
+
 def _flat(row: Mapping[str, Any]) -> Dict[str, Any]:
     flat: Dict[str, Any] = {}
     for key, value in row.items():
