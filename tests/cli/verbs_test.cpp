@@ -416,6 +416,23 @@ TEST(Explain, GivesPartsSensitivitiesAndOrigins) {
 }
 
 // Do all lines of these fit a terminal, wherever they go?
+TEST(Missing, ListsWhatIsNotMeasuredWhatMattersMostFirst) {
+  const Outcome outcome = lockstep(
+      {"missing", test_folder().write("missing.yaml", scenario_text("gpus: 2\n")), "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto document = nlohmann::json::parse(outcome.out);
+  ASSERT_FALSE(document["layers"].empty());
+  double share = 0, before = 1;
+  for (const auto& layer : document["layers"]) {
+    EXPECT_LE(layer["share"], before);
+    before = layer["share"];
+    share += before;
+  }
+  EXPECT_NEAR(share, 1, 1e-9);  // nothing is measured
+  EXPECT_THAT(std::string(document["commands"][0]), HasSubstr("lockstep calibrate --models "));
+  EXPECT_EQ(document["commands"].back(), "lockstep calibrate collectives -o FOLDER");
+}
+
 TEST(Text, HasAtMostEightyColumns) {
   for (const std::vector<std::string>& words : std::initializer_list<std::vector<std::string>>{
            {"compare", shipped("ovi2026/vgg16.yaml"), shipped("ovi2026/convnext_large.yaml")},
