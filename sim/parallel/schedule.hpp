@@ -57,6 +57,8 @@ struct PipelineShape {
   // 0 = PyTorch's m / max(1, m / p). Megatron-LM's default is `stages`, which is the same where `stages`
   // divides the micro-batches.
   int group = 0;
+  // Token slices of each micro-batch, counted as micro-batches here: those of one follow each other.
+  int slices = 1;
 
   int parts() const { return stages * chunks; }
 };

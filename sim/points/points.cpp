@@ -206,15 +206,21 @@ std::optional<Mesh> fitting_mesh(const Scenario& scenario, const StrategyEntry& 
 
 void check_schedule(const Scenario& scenario, const ParallelOptions& parallel, const Mesh& mesh,
                     int micro_batches, Misfits& misfits) {
-  if (mesh.pipeline == 1) return;
   const PipelineOptions& pipeline = parallel.pipeline;
+  if (pipeline.slices > 1 && (mesh.pipeline == 1 || mesh.context > 1 || mesh.expert > 1)) {
+    misfits.add(parallel.where, "parallel.pipeline.slices",
+                "slices of tokens go through stages that have whole sequences and experts",
+                "2 stages or more, context: 1, expert: 1");
+  }
+  if (mesh.pipeline == 1) return;
   if (!drains(pipeline.schedule) && scenario.gradient_clipping > 0) {
     misfits.add(parallel.where, "parallel.pipeline.schedule",
                 fmt::format("{} has no norm of all gradients: its stages are in different steps",
                             enum_name(pipeline.schedule)),
                 "1f1b, or no gradient_clipping");
   }
-  const PipelineShape shape{mesh.pipeline, chunks_of(pipeline), micro_batches, 0};
+  const int slices = static_cast<int>(pipeline.slices);
+  const PipelineShape shape{mesh.pipeline, chunks_of(pipeline), micro_batches * slices, 0, slices};
   for (const ScheduleMisfit& misfit : misfits_of(pipeline.schedule, shape)) {
     misfits.add(parallel.where, "parallel." + misfit.field, misfit.message, misfit.hint);
   }
@@ -323,6 +329,7 @@ Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& h
   point.job = job_of(scenario, hardware, request);
   point.job.step = workload->step;
   point.job.parts = workload->parts;
+  point.job.slices = workload->slices;
   point.job.parallel = parallel_of(scenario, entry);
   point.job.framework = scenario.framework.name;
   point.job.controller = scenario.framework.controller;

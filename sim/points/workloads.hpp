@@ -11,8 +11,8 @@
 #include "points/inputs.hpp"
 #include "points/what_if.hpp"
 #include "scenario/scenario.hpp"
+#include "strategies/strategy.hpp"
 #include "workload/model.hpp"
-#include "workload/partition.hpp"
 
 namespace lockstep {
 
@@ -28,10 +28,8 @@ struct ModelledCosts {
   std::shared_ptr<const ComputeCosts> described, changed;
 };
 
-struct Workload {
-  std::shared_ptr<const TrainingStep> step;
-  std::shared_ptr<const std::vector<ModelPart>> parts;  // of a pipeline; null = one stage
-  std::shared_ptr<const ComputeCosts> costs;
+struct Workload : PricedStep {
+  std::vector<PricedStep> slices;  // of the tokens; empty = sequences are whole
   // Counts of the whole model, however it is spread over ranks; tokens of one sample.
   std::int64_t parameters = 0, tokens = 0;
   // Of one micro-batch's device work, on its own.

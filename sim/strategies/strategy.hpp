@@ -3,6 +3,7 @@
 // simulates; strategies/table.hpp lists them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -42,6 +43,13 @@ struct Simulation {
   Observer* observer = nullptr;            // hears of what is simulated; null = nobody listens
 };
 
+// A training step, cut into the parts of the pipeline, with its prices.
+struct PricedStep {
+  std::shared_ptr<const TrainingStep> step;
+  std::shared_ptr<const std::vector<ModelPart>> parts;  // null = one stage
+  std::shared_ptr<const ComputeCosts> costs;
+};
+
 // The training, where and how it runs: everything a strategy needs to know about one (strategy, GPU
 // count) point of a scenario.
 struct Job {
@@ -52,6 +60,9 @@ struct Job {
   // How a replica of the model is spread over GPUs. With a pipeline: the parts of the step, one for each chunk
   // of each stage; none = the step is one part.
   std::shared_ptr<const std::vector<ModelPart>> parts;
+  // The token slices of a micro-batch in the order of the tokens (TeraPipe: Li et al. 2021); empty = the step
+  // is computed as a whole.
+  std::vector<PricedStep> slices{};
   ParallelOptions parallel;
   OptimizerSpec optimizer;
   double gradient_clipping = 0;  // max norm; 0 = off
@@ -68,6 +79,10 @@ struct Job {
   std::vector<int> device_of_rank{};
   double communication_scale = 1;  // factor on every transfer's lone time (an anchor's finding)
   Simulation simulation{};
+
+  int slices_of_micro_batch() const { return std::max(1, static_cast<int>(slices.size())); }
+  // Forward passes of a stage in an optimizer step.
+  int passes() const { return accumulation * slices_of_micro_batch(); }
 };
 
 // Its pipeline in numbers; one stage with one chunk without.
