@@ -47,9 +47,10 @@ std::vector<std::string> mesh_remarks(const std::vector<Point>& points) {
     if (mesh.pipeline > 1 && shape.micro_batches < shape.stages) {
       const double rounds = static_cast<double>(shape.micro_batches) * shape.chunks;
       add(fmt::format(
-          "{} on {} GPUs: {} micro-batches do not fill {} stages: with equal stages, {:.0f} % "
-          "of the step is bubble",
-          point.label, mesh.gpus(), shape.micro_batches, shape.stages,
+          "{} on {} GPUs: {} {} do not fill {} stages: with equal stages, {:.0f} % of the step is "
+          "bubble",
+          point.label, mesh.gpus(), shape.micro_batches,
+          shape.slices > 1 ? "token slices" : "micro-batches", shape.stages,
           100 * (shape.stages - 1) / (rounds + shape.stages - 1)));
     }
   }
