@@ -11,6 +11,7 @@
 #include "points/faults.hpp"
 #include "points/misfits.hpp"
 #include "points/other_devices.hpp"
+#include "points/token_slices.hpp"
 #include "points/workloads.hpp"
 #include "strategies/common/stragglers.hpp"
 
@@ -207,7 +208,7 @@ std::optional<Mesh> fitting_mesh(const Scenario& scenario, const StrategyEntry& 
 void check_schedule(const Scenario& scenario, const ParallelOptions& parallel, const Mesh& mesh,
                     int micro_batches, Misfits& misfits) {
   const PipelineOptions& pipeline = parallel.pipeline;
-  if (pipeline.slices > 1 && (mesh.pipeline == 1 || mesh.context > 1 || mesh.expert > 1)) {
+  if (pipeline.slices != 1 && (mesh.pipeline == 1 || mesh.context > 1 || mesh.expert > 1)) {
     misfits.add(parallel.where, "parallel.pipeline.slices",
                 "slices of tokens go through stages that have whole sequences and experts",
                 "2 stages or more, context: 1, expert: 1");
@@ -219,8 +220,8 @@ void check_schedule(const Scenario& scenario, const ParallelOptions& parallel, c
                             enum_name(pipeline.schedule)),
                 "1f1b, or no gradient_clipping");
   }
-  const int slices = static_cast<int>(pipeline.slices);
-  const PipelineShape shape{mesh.pipeline, chunks_of(pipeline), micro_batches * slices, 0, slices};
+  PipelineShape shape{mesh.pipeline, chunks_of(pipeline), micro_batches, 0};
+  if (pipeline.slices != 1) shape.slices = 2;  // or more
   for (const ScheduleMisfit& misfit : misfits_of(pipeline.schedule, shape)) {
     misfits.add(parallel.where, "parallel." + misfit.field, misfit.message, misfit.hint);
   }
@@ -329,7 +330,6 @@ Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& h
   point.job = job_of(scenario, hardware, request);
   point.job.step = workload->step;
   point.job.parts = workload->parts;
-  point.job.slices = workload->slices;
   point.job.parallel = parallel_of(scenario, entry);
   point.job.framework = scenario.framework.name;
   point.job.controller = scenario.framework.controller;
@@ -339,6 +339,12 @@ Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& h
     point.usual.emplace().per_rank_sigma = point.job.stragglers.per_rank_sigma;
   }
   point.job.costs = workload->costs;
+  point.job.slices = token_slices(point.job, [&](std::int64_t tokens, std::int64_t before) {
+    StepOptions slice = point.step_options;
+    slice.sequence = tokens;
+    slice.tokens_before = before;
+    return *workloads.get(scenario, inputs, hardware.costs, scale, slice, point.precision);
+  });
   use_other_devices(scenario, inputs, point.job);
   point.job.communication_scale = scale.communication;
   return point;

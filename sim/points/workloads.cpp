@@ -1,8 +1,6 @@
 // Builds, prices and keeps the training steps that points share.
 #include "points/workloads.hpp"
 
-#include <fmt/format.h>
-
 #include "core/describe.hpp"
 #include "costs/roofline_costs.hpp"
 #include "costs/transformed_costs.hpp"
@@ -114,76 +112,6 @@ std::vector<TrainingStep> measured_steps(const Profile& profile, const StepOptio
   return steps;
 }
 
-struct StepPricing {
-  const Scenario& scenario;
-  const Inputs& inputs;
-  const ModelledCosts& modelled;
-  const CostScale& scale;
-  Precision precision;
-};
-
-PricedStep priced_step(const StepPricing& by, const StepOptions& step_options) {
-  const Inputs& inputs = by.inputs;
-  TrainingStep step = scenario_step(by.scenario, *inputs.model, step_options);
-  step.precision = by.precision;
-  std::vector<TrainingStep> neighbours;
-  ProfileKin kin;
-  if (inputs.profile) {
-    use_measured_workspaces(*inputs.profile, step);
-    StepOptions other = step_options;
-    for (const std::int64_t samples : neighbouring_batches(*inputs.profile, step)) {
-      other.samples = samples;
-      neighbours.push_back(build_step(*inputs.model, other));
-      neighbours.back().precision = by.precision;
-    }
-    if (measured_model(*inputs.profile, step) == nullptr) {
-      kin = profile_kin(*inputs.profile, *by.modelled.described,
-                        measured_steps(*inputs.profile, step_options, by.precision), step);
-    }
-  }
-  PricedStep priced;
-  priced.costs = std::make_shared<KnownLayers>(
-      make_costs(by.modelled, inputs.profile, by.scale, std::move(neighbours), kin), step);
-  priced.step = std::make_shared<const TrainingStep>(std::move(step));
-  priced.parts = parts_of(*priced.step, step_options.parallel);
-  return priced;
-}
-
-// Slices need tokens of which none looks at a later one, and equal lengths.
-void check_slices(const TrainingStep& step, const ParallelOptions& parallel) {
-  const auto refuse = [&](const std::string& message, const std::string& hint) {
-    throw parallel_misfit(parallel, "pipeline.slices", message, hint);
-  };
-  if (step.tokens == 0) {
-    refuse(fmt::format("model '{}' reads images, not sequences", step.model), "1");
-  }
-  for (const Layer& layer : step.layers) {
-    if (!layer.is_attention || attribute(layer, "causal") != 0) continue;
-    refuse(fmt::format("{}: tokens look at later ones, which are in no earlier slice", layer.name),
-           "1, or a model with causal attention");
-  }
-  const std::int64_t tokens = step.tokens / step.samples, slices = parallel.pipeline.slices;
-  if (tokens % slices != 0) {
-    refuse(fmt::format("{} slices cannot share {} tokens evenly", slices, tokens),
-           fmt::format("a divisor of {}", tokens));
-  }
-}
-
-// Each slice of the tokens as a step of its own.
-std::vector<PricedStep> slices_of(const StepPricing& by, StepOptions options,
-                                  const TrainingStep& whole) {
-  const std::int64_t count = options.parallel.pipeline.slices;
-  std::vector<PricedStep> slices;
-  if (count == 1) return slices;
-  check_slices(whole, options.parallel);
-  options.sequence = whole.tokens / whole.samples / count;
-  for (std::int64_t slice = 0; slice < count; ++slice) {
-    options.tokens_before = slice * options.sequence;
-    slices.push_back(priced_step(by, options));
-  }
-  return slices;
-}
-
 }  // namespace
 
 std::shared_ptr<const ComputeCosts> Workloads::described(
@@ -211,6 +139,7 @@ std::shared_ptr<const Workload> Workloads::get(const Scenario& scenario, const I
           precision,
           step_options.image,
           step_options.sequence,
+          step_options.tokens_before,
           step_options.classes,
           step_options.parameters,
           step_options.fused_attention,
@@ -221,16 +150,34 @@ std::shared_ptr<const Workload> Workloads::get(const Scenario& scenario, const I
           scenario.dataset.tokens > 0};
   if (const auto found = workloads_.find(key); found != workloads_.end()) return found->second;
 
-  const StepPricing by{scenario, inputs, modelled, scale, precision};
-  Workload workload{priced_step(by, step_options), {}};
-  const TrainingStep& step = *workload.step;
+  Workload workload;
+  TrainingStep step = scenario_step(scenario, *inputs.model, step_options);
+  step.precision = precision;
+  std::vector<TrainingStep> neighbours;
+  ProfileKin kin;
+  if (inputs.profile) {
+    use_measured_workspaces(*inputs.profile, step);
+    StepOptions other = step_options;
+    for (const std::int64_t samples : neighbouring_batches(*inputs.profile, step)) {
+      other.samples = samples;
+      neighbours.push_back(build_step(*inputs.model, other));
+      neighbours.back().precision = precision;
+    }
+    if (measured_model(*inputs.profile, step) == nullptr) {
+      kin = profile_kin(*inputs.profile, *modelled.described,
+                        measured_steps(*inputs.profile, step_options, precision), step);
+    }
+  }
+  workload.costs = std::make_shared<KnownLayers>(
+      make_costs(modelled, inputs.profile, scale, std::move(neighbours), kin), step);
   for (std::size_t i = 0; i < step.layers.size(); ++i) {
     const LayerCost cost = workload.costs->layer(step, i);
     workload.compute_seconds += cost.forward.busy + cost.backward.busy;
     workload.memory_bound_seconds += cost.memory_bound;
   }
-  workload.slices = slices_of(by, step_options, step);
-  add_whole_model(*inputs.model, step_options, workload);
+  workload.step = std::make_shared<const TrainingStep>(std::move(step));
+  workload.parts = parts_of(*workload.step, step_options.parallel);
+  if (step_options.tokens_before == 0) add_whole_model(*inputs.model, step_options, workload);
   if (workloads_.size() >= most_kept) workloads_.clear();
   return workloads_.emplace(std::move(key), std::make_shared<const Workload>(workload))
       .first->second;

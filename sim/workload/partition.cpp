@@ -274,6 +274,11 @@ void check_place(const TrainingStep& step, const Crossings& crossings, int befor
 
 }  // namespace
 
+double sent_bytes(const ModelPart& part) {
+  const Layer& send = part.step.layers.back();
+  return part.step.layers[static_cast<std::size_t>(send.inputs.front())].output_bytes;
+}
+
 ConfigError partition_misfit(const Location& where, std::string message, std::string hint) {
   return ConfigError(
       Diagnostic{where, "parallel.pipeline.layers", std::move(message), std::move(hint)});

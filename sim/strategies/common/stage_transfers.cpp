@@ -16,15 +16,11 @@ const StageEdge* find(const StageEdges& edges, int from, int to) {
   return found == edges.end() ? nullptr : &found->second;
 }
 
-// Bytes that a part sends to the next one, and gets back the gradient of: of each token slice, or once.
-std::vector<double> boundary_bytes(const Job& job, std::size_t part) {
+// What a part sends to the next one: of each token slice, or once.
+std::vector<double> messages_of(const Job& job, std::size_t part) {
   std::vector<double> bytes;
-  const auto add = [&](const std::vector<ModelPart>& parts) {
-    const std::vector<Layer>& layers = parts.at(part).step.layers;
-    bytes.push_back(layers[static_cast<std::size_t>(layers.back().inputs.front())].output_bytes);
-  };
-  for (const PricedStep& slice : job.slices) add(*slice.parts);
-  if (bytes.empty()) add(*job.parts);
+  for (const PricedStep& slice : job.slices) bytes.push_back(sent_bytes(slice.parts->at(part)));
+  if (bytes.empty()) bytes.push_back(sent_bytes(job.parts->at(part)));
   return bytes;
 }
 
@@ -174,7 +170,7 @@ JobTransfers::JobTransfers(TrainingWorld& world) {
     StageRanks& sender = world.parts[part].stage;
     StageRanks& receiver = world.parts[part + 1].stage;
     if (&sender == &receiver) continue;
-    const std::vector<double> bytes = boundary_bytes(job, part);
+    const std::vector<double> bytes = messages_of(job, part);
     const int from = static_cast<int>(part);
     connect(edges_.parts, from, from + 1, sender, receiver, bytes, "activations");
     connect(edges_.parts, from + 1, from, receiver, sender, bytes, "gradients");
