@@ -208,7 +208,9 @@ std::optional<Mesh> fitting_mesh(const Scenario& scenario, const StrategyEntry& 
 void check_schedule(const Scenario& scenario, const ParallelOptions& parallel, const Mesh& mesh,
                     int micro_batches, Misfits& misfits) {
   const PipelineOptions& pipeline = parallel.pipeline;
-  if (pipeline.slices != 1 && (mesh.pipeline == 1 || mesh.context > 1 || mesh.expert > 1)) {
+  const bool sliced = pipeline.slices != 1;
+  const bool shared = mesh.context > 1 || mesh.expert > 1;
+  if (sliced && (mesh.pipeline == 1 || shared)) {
     misfits.add(parallel.where, "parallel.pipeline.slices",
                 "slices of tokens go through stages that have whole sequences and experts",
                 "2 stages or more, context: 1, expert: 1");
@@ -221,7 +223,7 @@ void check_schedule(const Scenario& scenario, const ParallelOptions& parallel, c
                 "1f1b, or no gradient_clipping");
   }
   PipelineShape shape{mesh.pipeline, chunks_of(pipeline), micro_batches, 0};
-  if (pipeline.slices != 1) shape.slices = 2;  // or more
+  if (sliced) shape.slices = 2;  // or more
   for (const ScheduleMisfit& misfit : misfits_of(pipeline.schedule, shape)) {
     misfits.add(parallel.where, "parallel." + misfit.field, misfit.message, misfit.hint);
   }
@@ -328,8 +330,7 @@ Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& h
   const TrainingStep& step = *workload->step;
   point.model_flops = (step.forward_flops + step.backward_flops) * passes;
   point.job = job_of(scenario, hardware, request);
-  point.job.step = workload->step;
-  point.job.parts = workload->parts;
+  static_cast<PricedStep&>(point.job) = *workload;
   point.job.parallel = parallel_of(scenario, entry);
   point.job.framework = scenario.framework.name;
   point.job.controller = scenario.framework.controller;
@@ -338,7 +339,6 @@ Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& h
   if (any(scenario.stragglers)) {  // the comparison: ranks that differ only by their usual spread
     point.usual.emplace().per_rank_sigma = point.job.stragglers.per_rank_sigma;
   }
-  point.job.costs = workload->costs;
   point.job.slices = token_slices(point.job, [&](std::int64_t tokens, std::int64_t before) {
     StepOptions slice = point.step_options;
     slice.sequence = tokens;

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "parallel/token_slices.hpp"
 #include "strategies/common/mesh_groups.hpp"
 
 namespace lockstep {
@@ -27,62 +26,76 @@ void check_slices(const TrainingStep& step, const ParallelOptions& parallel) {
     refuse(fmt::format("{}: tokens look at later ones, which are in no earlier slice", layer.name),
            "1, or a model with causal attention");
   }
-  const std::int64_t tokens = step.tokens / step.samples, slices = parallel.pipeline.slices;
+  const std::int64_t tokens = step.tokens / step.samples;
+  const std::int64_t slices = parallel.pipeline.slices;
   if (slices > 0 && tokens % slices != 0) {
     refuse(fmt::format("{} slices cannot share {} tokens evenly", slices, tokens),
            fmt::format("a divisor of {}", tokens));
   }
 }
 
-// Of the mean stage for both passes over a slice: its kernels, or the host that issues them; what backward adds
-// to gradients that are there; exchanges and messages.
+// What backward adds to gradients that are there.
+double sum_seconds(const PricedStep& slice, const Layer& layer) {
+  const Precision precision = slice.step->precision;
+  if (has_main_gradients(precision)) return 0;
+  double bytes = 0;
+  for (const Parameter& parameter : layer.parameters) {
+    bytes += 3.0 * gradient_bytes(precision) * parameter.count;
+  }
+  return slice.costs->stream(bytes, 1).busy;
+}
+
+// Of the mean stage for both passes over a slice, with its messages: the device, or the host that issues.
 double stage_seconds(const Job& job, const PricedStep& slice) {
-  double device = 0, host = 0;
-  for (std::size_t i = 0; i < slice.step->layers.size(); ++i) {
-    const Layer& layer = slice.step->layers[i];
-    const LayerCost cost = slice.costs->layer(*slice.step, i);
-    device += cost.forward.busy + cost.backward.busy;
+  const TrainingStep& step = *slice.step;
+  double device = 0;
+  double host = 0;
+  for (std::size_t i = 0; i < step.layers.size(); ++i) {
+    const Layer& layer = step.layers[i];
+    const LayerCost cost = slice.costs->layer(step, i);
+    device += cost.forward.busy + cost.backward.busy + sum_seconds(slice, layer);
     host += cost.forward.host + cost.backward.host;
     for (const auto* exchanges : {&layer.forward_exchanges, &layer.backward_exchanges}) {
-      for (const AxisExchange& exchange : *exchanges) device += exchange_seconds(job, exchange);
-      host += host_issue_seconds * static_cast<double>(exchanges->size());
-    }
-    if (has_main_gradients(slice.step->precision)) continue;
-    const int bytes = gradient_bytes(slice.step->precision);
-    for (const Parameter& parameter : layer.parameters) {
-      device += job.costs->stream(3.0 * bytes * static_cast<double>(parameter.count), 1).busy;
+      for (const AxisExchange& exchange : *exchanges) {
+        device += exchange_seconds(job, exchange);
+        host += host_issue_seconds;
+      }
     }
   }
-  const double message = collective_cost(job.machine, neighbour_group(job), Collective::send_recv,
-                                         sent_bytes(slice.parts->front()))
-                             .seconds();
-  return std::max(device, host) / job.mesh.pipeline + 2 * message;
+  const CollectiveCost message = collective_cost(
+      job.machine, neighbour_group(job), Collective::send_recv, sent_bytes(slice.parts->front()));
+  return std::max(device, host) / job.mesh.pipeline + 2 * message.seconds();
+}
+
+// Tokens of the shortest slice that the dynamic programme tries.
+std::int64_t unit_of(const TensorOptions& tensor, std::int64_t tokens) {
+  const std::int64_t shared = tensor.sequence ? tensor.size : 1;
+  std::int64_t units = std::min(most_units, tokens);
+  while (units > 1 && tokens % (units * shared) != 0) --units;
+  return tokens / units;
 }
 
 // The time of a slice is a line of the tokens before it, as in the paper's own model (section 3.3).
 std::vector<std::int64_t> best_lengths(const Job& job, std::int64_t tokens,
                                        const PriceSlice& price) {
-  const TensorOptions& tensor = job.parallel.tensor;
-  const std::int64_t shared = tensor.sequence ? tensor.size : 1;
-  std::int64_t units = std::min(most_units, tokens);
-  while (units > 1 && (tokens % units != 0 || tokens / units % shared != 0)) --units;
-  const std::int64_t unit = tokens / units;
-  std::vector<double> first{0}, slope{0};
+  const std::int64_t unit = unit_of(job.parallel.tensor, tokens);
+  const std::int64_t units = tokens / unit;
+  std::vector<double> alone{0};
+  std::vector<double> behind{0};  // seconds more behind each unit
   for (std::int64_t length = 1; length <= units; ++length) {
-    const std::int64_t most_before = units - length;
-    first.push_back(stage_seconds(job, price(length * unit, 0)));
-    slope.push_back(0);
-    if (most_before == 0) continue;
-    const double last = stage_seconds(job, price(length * unit, most_before * unit));
-    slope.back() = (last - first.back()) / static_cast<double>(most_before);
+    const std::int64_t before = std::max<std::int64_t>(1, units - length);
+    const double first = stage_seconds(job, price(length * unit, 0));
+    const double last = stage_seconds(job, price(length * unit, before * unit));
+    alone.push_back(first);
+    behind.push_back((last - first) / before);
   }
+  const auto seconds = [&](std::size_t length, std::size_t before) {
+    return alone[length] + behind[length] * before;
+  };
   std::vector<std::int64_t> lengths;
-  for (const int length : slice_lengths(static_cast<int>(units), job.mesh.pipeline,
-                                        job.accumulation, [&](int of, int before) {
-                                          const auto at = static_cast<std::size_t>(of);
-                                          return first[at] + slope[at] * before;
-                                        })) {
-    lengths.push_back(length * unit);
+  for (const std::size_t length :
+       slice_lengths(alone.size() - 1, job.mesh.pipeline, job.accumulation, seconds)) {
+    lengths.push_back(static_cast<std::int64_t>(length) * unit);
   }
   return lengths;
 }
@@ -95,9 +108,12 @@ std::vector<PricedStep> token_slices(const Job& job, const PriceSlice& price) {
   if (count == 1 || !job.parts) return slices;
   check_slices(*job.step, job.parallel);
   const std::int64_t tokens = job.step->tokens / job.step->samples;
-  const std::vector<std::int64_t> lengths =
-      count == 0 ? best_lengths(job, tokens, price)
-                 : std::vector<std::int64_t>(static_cast<std::size_t>(count), tokens / count);
+  std::vector<std::int64_t> lengths;
+  if (count == 0) {
+    lengths = best_lengths(job, tokens, price);
+  } else {
+    lengths.assign(static_cast<std::size_t>(count), tokens / count);
+  }
   std::int64_t before = 0;
   for (const std::int64_t length : lengths) {
     slices.push_back(price(length, before));

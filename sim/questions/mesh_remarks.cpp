@@ -24,17 +24,12 @@ double tensor_seconds(const Job& job) {
   return seconds * job.accumulation / job.mesh.pipeline;
 }
 
-// "4 x 192, 10 x 128": tokens of slices.
-std::string lengths_text(const std::vector<PricedStep>& slices) {
-  std::string text;
-  for (std::size_t i = 0, same = 0; i < slices.size(); i += same) {
-    const std::int64_t tokens = slices[i].step->tokens;
-    for (same = 1; i + same < slices.size(); ++same) {
-      if (slices[i + same].step->tokens != tokens) break;
-    }
-    text += fmt::format("{}{} x {}", i > 0 ? ", " : "", same, tokens / slices[i].step->samples);
+std::vector<std::int64_t> lengths_of(const std::vector<PricedStep>& slices) {
+  std::vector<std::int64_t> lengths;
+  for (const PricedStep& slice : slices) {
+    lengths.push_back(slice.step->tokens / slice.step->samples);
   }
-  return text;
+  return lengths;
 }
 
 }  // namespace
@@ -57,8 +52,8 @@ std::vector<std::string> mesh_remarks(const std::vector<Point>& points) {
           human(tensor_seconds(job), Dimension::seconds)));
     }
     if (!job.slices.empty() && job.parallel.pipeline.slices == 0) {
-      add(fmt::format("{} on {} GPUs: token slices of {}", point.label, mesh.gpus(),
-                      lengths_text(job.slices)));
+      add(fmt::format("{} on {} GPUs: slices of {} tokens", point.label, mesh.gpus(),
+                      fmt::join(lengths_of(job.slices), ", ")));
     }
     const PipelineShape shape = pipeline_shape(job);
     if (mesh.pipeline > 1 && shape.micro_batches < shape.stages) {

@@ -100,10 +100,7 @@ struct Heads {
   std::int64_t value_size() const { return value != 0 ? value : size; }
   std::int64_t keys() const { return before + tokens; }  // that a query meets, or a mask hides
   // The share of the pairs of queries and keys that a causal mask leaves.
-  double causal_share() const {
-    return (static_cast<double>(before) + 0.5 * static_cast<double>(tokens)) /
-           static_cast<double>(keys());
-  }
+  double causal_share() const { return (before + 0.5 * tokens) / keys(); }
 };
 // What happens between the two products of attention whose scores are written to memory.
 struct ScoreRule {

@@ -59,8 +59,7 @@ double scores(const Heads& heads) {
 // Of the keys and values of so many tokens.
 double key_bytes(const StepBuilder& step, const Heads& heads, std::int64_t tokens) {
   const std::int64_t features = heads.key * (heads.size + heads.value_size());
-  return static_cast<double>(checked_multiply(checked_multiply(heads.samples, tokens), features)) *
-         step.matmul_bytes();
+  return 1.0 * heads.samples * tokens * features * step.matmul_bytes();
 }
 
 // Keys and values of a later token slice go beside those of the tokens before, whose gradients grow by what

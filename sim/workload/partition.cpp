@@ -275,8 +275,9 @@ void check_place(const TrainingStep& step, const Crossings& crossings, int befor
 }  // namespace
 
 double sent_bytes(const ModelPart& part) {
-  const Layer& send = part.step.layers.back();
-  return part.step.layers[static_cast<std::size_t>(send.inputs.front())].output_bytes;
+  const std::vector<Layer>& layers = part.step.layers;
+  const auto sent = static_cast<std::size_t>(layers.back().inputs.front());
+  return layers[sent].output_bytes;
 }
 
 ConfigError partition_misfit(const Location& where, std::string message, std::string hint) {

@@ -131,6 +131,23 @@ TEST(Mesh, OfTokenSlicesHasAStepForEach) {
     flops += slice.step->forward_flops;
   }
   EXPECT_NEAR(flops, job.step->forward_flops, 1e-9 * flops);
+  EXPECT_TRUE(job.slices[0].step->whole_layers);
+  EXPECT_FALSE(job.slices[1].step->whole_layers)
+      << "no profile has measured keys of earlier tokens";
+  EXPECT_EQ(job.slices[1].costs->layer(*job.slices[1].step, 5).forward.elsewhere[0], 0);
+  const std::string t4 = "stragglers: {other_devices: [{device: t4, ranks: [1]}]}\n";
+  const PricedStep slower = points_of(four + t4).front().job.slices[1];
+  EXPECT_GT(slower.costs->layer(*slower.step, 5).forward.elsewhere[0], 0);
+  const Job found =
+      points_of("gpus: 4\nparallel: {pipeline: {stages: 4, schedule: gpipe, slices: 0}}\n")
+          .front()
+          .job;
+  std::int64_t tokens = 0;
+  for (const PricedStep& slice : found.slices) {
+    EXPECT_EQ(slice.step->tokens % 8, 0);
+    tokens += slice.step->tokens;
+  }
+  EXPECT_EQ(tokens, 256);
   EXPECT_THAT(refusal([&] { expand(scenario_of(four + "model: resnet18\n")); }),
               HasSubstr("parallel.pipeline.slices: model 'resnet18' reads images"));
   EXPECT_THAT(refusal([&] { expand(scenario_of(four + "model: bert\n")); }),

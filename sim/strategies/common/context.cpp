@@ -220,9 +220,7 @@ TrainingWorld::TrainingWorld(const Job& trained_job, const std::string& name, En
   }
   for (const PricedStep& slice : job.slices) {
     Job& sliced = sliced_jobs.emplace_back(job);
-    sliced.step = slice.step;
-    sliced.parts = slice.parts;
-    sliced.costs = slice.costs;
+    static_cast<PricedStep&>(sliced) = slice;
     std::deque<TrainingContext>& contexts = slices.emplace_back();
     for (std::size_t part = 0; part < parts.size(); ++part) {
       contexts.emplace_back(part_job(sliced, part), world, parts[part].stage, speeds);

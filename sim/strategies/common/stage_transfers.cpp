@@ -18,9 +18,11 @@ const StageEdge* find(const StageEdges& edges, int from, int to) {
 
 // What a part sends to the next one: of each token slice, or once.
 std::vector<double> messages_of(const Job& job, std::size_t part) {
+  if (job.slices.empty()) return {sent_bytes(job.parts->at(part))};
   std::vector<double> bytes;
-  for (const PricedStep& slice : job.slices) bytes.push_back(sent_bytes(slice.parts->at(part)));
-  if (bytes.empty()) bytes.push_back(sent_bytes(job.parts->at(part)));
+  for (const PricedStep& slice : job.slices) {
+    bytes.push_back(sent_bytes(slice.parts->at(part)));
+  }
   return bytes;
 }
 

@@ -23,7 +23,9 @@ struct Part {
   std::vector<Part> slices;
 
   Part& work_of(int micro) {
-    return slices.empty() ? *this : slices[static_cast<std::size_t>(micro) % slices.size()];
+    if (slices.empty()) return *this;
+    const auto place = static_cast<std::size_t>(micro);
+    return slices[place % slices.size()];
   }
 };
 
@@ -41,6 +43,15 @@ void dispatch_in_turn(const Job& job, RankGroup& ranks, StreamId controller) {
 std::int64_t computations_of(const RankProgram& program) {
   return std::count_if(program.begin(), program.end(),
                        [](const Action& action) { return !is_message(action.deed); });
+}
+
+// Backward takes the slices of a micro-batch from the last to the first.
+MicroBatch batch_of(const Job& job, const Action& action, int step) {
+  const int slices = job.slices_of_micro_batch();
+  const int slice = action.micro % slices;
+  int place = action.micro;
+  if (action.deed != Deed::forward) place += slices - 1 - 2 * slice;
+  return {step, place == 0, place + 1 == job.passes()};
 }
 
 // The program of one stage.
@@ -160,19 +171,10 @@ class TrainingLoop {
     }
   }
 
-  // Backward takes the slices of a micro-batch from the last to the first.
-  MicroBatch batch_of(const Action& action, int step) const {
-    const int slices = job_.slices_of_micro_batch();
-    const int slice = action.micro % slices;
-    const int before = action.deed == Deed::forward ? slice : slices - 1 - slice;
-    const int place = action.micro - slice + before;
-    return {step, place == 0, place + 1 == job_.passes()};
-  }
-
   Program act(const Action& action, int step) {
     Part& part = parts_[static_cast<std::size_t>(action.chunk)];
     Part& work = part.work_of(action.micro);
-    const MicroBatch batch = batch_of(action, step);
+    const MicroBatch batch = batch_of(job_, action, step);
     switch (action.deed) {
       case Deed::forward:
         if (part.number == 0 && action.micro % job_.slices_of_micro_batch() == 0) {
@@ -388,7 +390,10 @@ StrategyResult train_by(TrainingWorld& world, const MakeHooks& make_hooks, int p
                     {}};
       };
       parts.push_back(part_of(world.parts[number]));
-      for (auto& slice : world.slices) parts.back().slices.push_back(part_of(slice[number]));
+      Part& part = parts.back();
+      for (auto& slice : world.slices) {
+        part.slices.push_back(part_of(slice[number]));
+      }
     }
     const auto rank = static_cast<std::size_t>(stage.stage);
     loops.emplace_back(world, stage, programs[rank], std::move(parts), transfers.of(stage.stage));
