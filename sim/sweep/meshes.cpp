@@ -48,7 +48,6 @@ std::vector<PipelineOptions> pipelines_of(const MeshLimits& limits, const Pipeli
   std::vector<PipelineOptions> list;
   PipelineOptions pipeline = base;
   pipeline.stages = stages;
-  pipeline.slices = 1;
   if (stages == 1) return {pipeline};
   for (const PipelineSchedule schedule : limits.schedule) {
     pipeline.schedule = schedule;
