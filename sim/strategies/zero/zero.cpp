@@ -234,8 +234,7 @@ std::vector<IdleOption> Zero::idle_options(const Job& job) const {
   idle.idle_if("overlap", !o.overlap, still, nothing);
   idle.idle_if("reduction", o.reduction != usual.reduction, alone, nothing);
   idle.idle_if("gather", o.gather != usual.gather, alone, nothing);
-  idle.idle_if("gradient_element_size", o.gradient_bytes != 0, still && job.passes() == 1,
-               nothing);
+  idle.idle_if("gradient_element_size", o.gradient_bytes != 0, still && job.passes() == 1, nothing);
   add_idle_options(idle, o.offload, layout.updated(), job);
   return idle.take();
 }
