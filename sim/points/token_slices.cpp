@@ -22,7 +22,8 @@ void check_slices(const TrainingStep& step, const ParallelOptions& parallel) {
     refuse(fmt::format("model '{}' reads images, not sequences", step.model), "1");
   }
   for (const Layer& layer : step.layers) {
-    if (!layer.is_attention || attribute(layer, "causal") != 0) continue;
+    if (!layer.is_attention) continue;
+    if (attribute(layer, "causal") != 0) continue;
     refuse(fmt::format("{}: tokens look at later ones, which are in no earlier slice", layer.name),
            "1, or a model with causal attention");
   }
@@ -87,7 +88,8 @@ std::vector<std::int64_t> best_lengths(const Job& job, std::int64_t tokens,
     const double first = stage_seconds(job, price(length * unit, 0));
     const double last = stage_seconds(job, price(length * unit, before * unit));
     alone.push_back(first);
-    behind.push_back((last - first) / before);
+    const double more = last - first;
+    behind.push_back(more / before);
   }
   const auto seconds = [&](std::size_t length, std::size_t before) {
     return alone[length] + behind[length] * before;
@@ -95,7 +97,8 @@ std::vector<std::int64_t> best_lengths(const Job& job, std::int64_t tokens,
   std::vector<std::int64_t> lengths;
   for (const std::size_t length :
        slice_lengths(alone.size() - 1, job.mesh.pipeline, job.accumulation, seconds)) {
-    lengths.push_back(static_cast<std::int64_t>(length) * unit);
+    const auto count = static_cast<std::int64_t>(length);
+    lengths.push_back(count * unit);
   }
   return lengths;
 }
@@ -105,7 +108,8 @@ std::vector<std::int64_t> best_lengths(const Job& job, std::int64_t tokens,
 std::vector<PricedStep> token_slices(const Job& job, const PriceSlice& price) {
   const std::int64_t count = job.parallel.pipeline.slices;
   std::vector<PricedStep> slices;
-  if (count == 1 || !job.parts) return slices;
+  if (count == 1) return slices;
+  if (!job.parts) return slices;
   check_slices(*job.step, job.parallel);
   const std::int64_t tokens = job.step->tokens / job.step->samples;
   std::vector<std::int64_t> lengths;

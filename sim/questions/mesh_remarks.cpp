@@ -57,12 +57,12 @@ std::vector<std::string> mesh_remarks(const std::vector<Point>& points) {
     }
     const PipelineShape shape = pipeline_shape(job);
     if (mesh.pipeline > 1 && shape.micro_batches < shape.stages) {
+      const char* pieces = shape.slices > 1 ? "token slices" : "micro-batches";
       const double rounds = static_cast<double>(shape.micro_batches) * shape.chunks;
       add(fmt::format(
           "{} on {} GPUs: {} {} do not fill {} stages: with equal stages, {:.0f} % of the step is "
           "bubble",
-          point.label, mesh.gpus(), shape.micro_batches,
-          shape.slices > 1 ? "token slices" : "micro-batches", shape.stages,
+          point.label, mesh.gpus(), shape.micro_batches, pieces, shape.stages,
           100 * (shape.stages - 1) / (rounds + shape.stages - 1)));
     }
   }
