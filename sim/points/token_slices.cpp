@@ -110,8 +110,9 @@ std::vector<PricedStep> token_slices(const Job& job, const PriceSlice& price) {
   std::vector<PricedStep> slices;
   if (count == 1) return slices;
   if (!job.parts) return slices;
-  check_slices(*job.step, job.parallel);
-  const std::int64_t tokens = job.step->tokens / job.step->samples;
+  const TrainingStep& step = *job.step;
+  check_slices(step, job.parallel);
+  const std::int64_t tokens = step.tokens / step.samples;
   std::vector<std::int64_t> lengths;
   if (count == 0) {
     lengths = best_lengths(job, tokens, price);
