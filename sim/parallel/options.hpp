@@ -174,6 +174,8 @@ struct PipelineOptions {
   std::vector<std::int64_t> layers;  // blocks of each piece in order; empty = as even as can be
   PipelineTransfers transfers = PipelineTransfers::stream;
   bool keep_outputs = true;  // what was sent stays until its backward
+  // Of the tokens of a micro-batch (TeraPipe: Li et al. 2021); 0 = as many, and as long, as take least time.
+  std::int64_t slices = 1;
 };
 template <class Visitor>
 void describe(Visitor& v, PipelineOptions& o) {
@@ -191,6 +193,11 @@ void describe(Visitor& v, PipelineOptions& o) {
       "What waits for messages between stages. stream: the device, where it needs them; host: the "
       "host, for the device, after every exchange.");
   v.field("keep_outputs", o.keep_outputs, "What a stage has sent stays there until its backward.");
+  v.field(
+      "slices", o.slices,
+      "gpipe: pieces of each sequence that go through the stages in turn; 0 = TeraPipe's dynamic "
+      "programme finds how many, and how long.",
+      {.min = 0, .max = 1e4, .several = true});
 }
 
 struct ParallelOptions {

@@ -94,6 +94,12 @@ int usual_chunks(PipelineSchedule schedule) {
 std::vector<ScheduleMisfit> misfits_of(PipelineSchedule schedule, const PipelineShape& shape) {
   std::vector<ScheduleMisfit> misfits;
   check_chunks(schedule, shape, misfits);
+  if (shape.slices > 1 && schedule != PipelineSchedule::gpipe) {
+    misfits.push_back(
+        {"pipeline.slices",
+         fmt::format("{} takes whole sequences through the stages", enum_name(schedule)),
+         "schedule: gpipe"});
+  }
   if (has_groups(schedule, shape)) {
     if (shape.group == 0) {
       check_rounds(shape, misfits);

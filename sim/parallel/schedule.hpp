@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -57,6 +58,8 @@ struct PipelineShape {
   // 0 = PyTorch's m / max(1, m / p). Megatron-LM's default is `stages`, which is the same where `stages`
   // divides the micro-batches.
   int group = 0;
+  // Token slices of each micro-batch, counted as micro-batches here: those of one follow each other.
+  int slices = 1;
 
   int parts() const { return stages * chunks; }
 };
@@ -146,5 +149,12 @@ struct InFlight {
   bool operator==(const InFlight&) const = default;
 };
 InFlight in_flight(const RankProgram& program);
+
+// Seconds of a stage for a token slice of so many units of tokens behind so many others.
+using SliceSeconds = std::function<double(std::size_t length, std::size_t before)>;
+// Lengths of slices, which add up to `units`, for which a step takes least: micro_batches x the sum of all slices
+// + (stages - 1) x the longest (TeraPipe: Li et al. 2021, section 3.3).
+std::vector<std::size_t> slice_lengths(std::size_t units, int stages, int micro_batches,
+                                       const SliceSeconds& seconds);
 
 }  // namespace lockstep

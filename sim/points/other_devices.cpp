@@ -21,13 +21,13 @@ Machine with_device(const Machine& machine, const Device& device) {
   return other;
 }
 
-// How much longer each piece of work takes on other devices, by the model of both: the answers of `job`'s
-// costs, of the model of its own device, and of those of `devices`.
+// How much longer each piece of work takes on other devices, by the model of both: the answers of `costs`, of the
+// model of the job's own device, and of those of `devices`.
 std::shared_ptr<const ComputeCosts> mixed_costs(const Job& job,
+                                                const std::shared_ptr<const ComputeCosts>& costs,
                                                 const std::vector<std::string>& devices,
                                                 const Inputs& inputs, const Framework& framework) {
-  TransformedCosts::Sources sources{job.costs,
-                                    std::make_shared<RooflineCosts>(job.machine, framework)};
+  TransformedCosts::Sources sources{costs, std::make_shared<RooflineCosts>(job.machine, framework)};
   for (const std::string& device : devices) {
     sources.push_back(std::make_shared<RooflineCosts>(
         with_device(job.machine, *inputs.devices.at(device)), framework));
@@ -106,7 +106,10 @@ void use_other_devices(const Scenario& scenario, const Inputs& inputs, Job& job)
   const std::vector<OtherDevice>& others = job.stragglers.other_devices;
   if (others.empty()) return;
   const std::vector<std::string> kinds = kinds_of(others);
-  job.costs = mixed_costs(job, kinds, inputs, scenario.framework);
+  job.costs = mixed_costs(job, job.costs, kinds, inputs, scenario.framework);
+  for (PricedStep& slice : job.slices) {
+    slice.costs = mixed_costs(job, slice.costs, kinds, inputs, scenario.framework);
+  }
   job.device_of_rank.assign(static_cast<std::size_t>(job.mesh.gpus()), 0);
   for (const OtherDevice& other : others) {
     const auto kind = std::find(kinds.begin(), kinds.end(), other.device) - kinds.begin();

@@ -11,6 +11,7 @@
 #include "points/faults.hpp"
 #include "points/misfits.hpp"
 #include "points/other_devices.hpp"
+#include "points/token_slices.hpp"
 #include "points/workloads.hpp"
 #include "strategies/common/stragglers.hpp"
 
@@ -206,15 +207,23 @@ std::optional<Mesh> fitting_mesh(const Scenario& scenario, const StrategyEntry& 
 
 void check_schedule(const Scenario& scenario, const ParallelOptions& parallel, const Mesh& mesh,
                     int micro_batches, Misfits& misfits) {
-  if (mesh.pipeline == 1) return;
   const PipelineOptions& pipeline = parallel.pipeline;
+  const bool sliced = pipeline.slices != 1;
+  const bool shared = mesh.context > 1 || mesh.expert > 1;
+  if (sliced && (mesh.pipeline == 1 || shared)) {
+    misfits.add(parallel.where, "parallel.pipeline.slices",
+                "slices of tokens go through stages that have whole sequences and experts",
+                "2 stages or more, context: 1, expert: 1");
+  }
+  if (mesh.pipeline == 1) return;
   if (!drains(pipeline.schedule) && scenario.gradient_clipping > 0) {
     misfits.add(parallel.where, "parallel.pipeline.schedule",
                 fmt::format("{} has no norm of all gradients: its stages are in different steps",
                             enum_name(pipeline.schedule)),
                 "1f1b, or no gradient_clipping");
   }
-  const PipelineShape shape{mesh.pipeline, chunks_of(pipeline), micro_batches, 0};
+  PipelineShape shape{mesh.pipeline, chunks_of(pipeline), micro_batches, 0};
+  if (sliced) shape.slices = 2;  // or more
   for (const ScheduleMisfit& misfit : misfits_of(pipeline.schedule, shape)) {
     misfits.add(parallel.where, "parallel." + misfit.field, misfit.message, misfit.hint);
   }
@@ -321,8 +330,7 @@ Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& h
   const TrainingStep& step = *workload->step;
   point.model_flops = (step.forward_flops + step.backward_flops) * passes;
   point.job = job_of(scenario, hardware, request);
-  point.job.step = workload->step;
-  point.job.parts = workload->parts;
+  static_cast<PricedStep&>(point.job) = *workload;
   point.job.parallel = parallel_of(scenario, entry);
   point.job.framework = scenario.framework.name;
   point.job.controller = scenario.framework.controller;
@@ -331,7 +339,12 @@ Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& h
   if (any(scenario.stragglers)) {  // the comparison: ranks that differ only by their usual spread
     point.usual.emplace().per_rank_sigma = point.job.stragglers.per_rank_sigma;
   }
-  point.job.costs = workload->costs;
+  point.job.slices = token_slices(point.job, [&](std::int64_t tokens, std::int64_t before) {
+    StepOptions slice = point.step_options;
+    slice.sequence = tokens;
+    slice.tokens_before = before;
+    return *workloads.get(scenario, inputs, hardware.costs, scale, slice, point.precision);
+  });
   use_other_devices(scenario, inputs, point.job);
   point.job.communication_scale = scale.communication;
   return point;

@@ -139,6 +139,7 @@ std::shared_ptr<const Workload> Workloads::get(const Scenario& scenario, const I
           precision,
           step_options.image,
           step_options.sequence,
+          step_options.tokens_before,
           step_options.classes,
           step_options.parameters,
           step_options.fused_attention,
@@ -176,7 +177,7 @@ std::shared_ptr<const Workload> Workloads::get(const Scenario& scenario, const I
   }
   workload.step = std::make_shared<const TrainingStep>(std::move(step));
   workload.parts = parts_of(*workload.step, step_options.parallel);
-  add_whole_model(*inputs.model, step_options, workload);
+  if (step_options.tokens_before == 0) add_whole_model(*inputs.model, step_options, workload);
   if (workloads_.size() >= most_kept) workloads_.clear();
   return workloads_.emplace(std::move(key), std::make_shared<const Workload>(workload))
       .first->second;

@@ -11,8 +11,8 @@
 #include "points/inputs.hpp"
 #include "points/what_if.hpp"
 #include "scenario/scenario.hpp"
+#include "strategies/strategy.hpp"
 #include "workload/model.hpp"
-#include "workload/partition.hpp"
 
 namespace lockstep {
 
@@ -28,11 +28,8 @@ struct ModelledCosts {
   std::shared_ptr<const ComputeCosts> described, changed;
 };
 
-struct Workload {
-  std::shared_ptr<const TrainingStep> step;
-  std::shared_ptr<const std::vector<ModelPart>> parts;  // of a pipeline; null = one stage
-  std::shared_ptr<const ComputeCosts> costs;
-  // Counts of the whole model, however it is spread over ranks; tokens of one sample.
+struct Workload : PricedStep {
+  // Counts of the whole model, however it is spread over ranks; tokens of one sample. 0 of a later token slice.
   std::int64_t parameters = 0, tokens = 0;
   // Of one micro-batch's device work, on its own.
   double compute_seconds = 0, memory_bound_seconds = 0;
@@ -54,8 +51,8 @@ class Workloads {
   using Key = std::tuple<std::shared_ptr<const ComputeCosts>, std::shared_ptr<const Profile>,
                          std::shared_ptr<const ModelFile>, double, double, std::int64_t, Precision,
                          bool, Precision, std::vector<std::int64_t>, std::int64_t, std::int64_t,
-                         std::map<std::string, std::int64_t>, bool, bool, bool, Recompute,
-                         std::string, bool>;
+                         std::int64_t, std::map<std::string, std::int64_t>, bool, bool, bool,
+                         Recompute, std::string, bool>;
   using CostsKey =
       std::tuple<std::shared_ptr<const Machine>, FrameworkKind, double, double, double, int>;
 

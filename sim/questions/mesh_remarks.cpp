@@ -24,6 +24,14 @@ double tensor_seconds(const Job& job) {
   return seconds * job.accumulation / job.mesh.pipeline;
 }
 
+std::vector<std::int64_t> lengths_of(const std::vector<PricedStep>& slices) {
+  std::vector<std::int64_t> lengths;
+  for (const PricedStep& slice : slices) {
+    lengths.push_back(slice.step->tokens / slice.step->samples);
+  }
+  return lengths;
+}
+
 }  // namespace
 
 std::vector<std::string> mesh_remarks(const std::vector<Point>& points) {
@@ -43,13 +51,18 @@ std::vector<std::string> mesh_remarks(const std::vector<Point>& points) {
           point.label, mesh.gpus(), mesh.tensor, job.machine.gpus_per_node,
           human(tensor_seconds(job), Dimension::seconds)));
     }
+    if (!job.slices.empty() && job.parallel.pipeline.slices == 0) {
+      add(fmt::format("{} on {} GPUs: slices of {} tokens", point.label, mesh.gpus(),
+                      fmt::join(lengths_of(job.slices), ", ")));
+    }
     const PipelineShape shape = pipeline_shape(job);
     if (mesh.pipeline > 1 && shape.micro_batches < shape.stages) {
+      const char* pieces = shape.slices > 1 ? "token slices" : "micro-batches";
       const double rounds = static_cast<double>(shape.micro_batches) * shape.chunks;
       add(fmt::format(
-          "{} on {} GPUs: {} micro-batches do not fill {} stages: with equal stages, {:.0f} % "
-          "of the step is bubble",
-          point.label, mesh.gpus(), shape.micro_batches, shape.stages,
+          "{} on {} GPUs: {} {} do not fill {} stages: with equal stages, {:.0f} % of the step is "
+          "bubble",
+          point.label, mesh.gpus(), shape.micro_batches, pieces, shape.stages,
           100 * (shape.stages - 1) / (rounds + shape.stages - 1)));
     }
   }

@@ -3,6 +3,7 @@
 // simulates; strategies/table.hpp lists them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -42,20 +43,25 @@ struct Simulation {
   Observer* observer = nullptr;            // hears of what is simulated; null = nobody listens
 };
 
+struct PricedStep {
+  std::shared_ptr<const TrainingStep> step;  // of one micro-batch on one GPU; never null
+  // With a pipeline: the parts of the step, one for each chunk of each stage; none = the step is one part.
+  std::shared_ptr<const std::vector<ModelPart>> parts;
+  std::shared_ptr<const ComputeCosts> costs;
+};
+
 // The training, where and how it runs: everything a strategy needs to know about one (strategy, GPU
 // count) point of a scenario.
-struct Job {
+struct Job : PricedStep {
   Machine machine;
   Mesh mesh;
-  std::shared_ptr<const TrainingStep> step;  // of one micro-batch on one GPU; never null
-  int accumulation = 1;                      // micro-batches per optimizer step
-  // How a replica of the model is spread over GPUs. With a pipeline: the parts of the step, one for each chunk
-  // of each stage; none = the step is one part.
-  std::shared_ptr<const std::vector<ModelPart>> parts;
-  ParallelOptions parallel;
+  int accumulation = 1;  // micro-batches per optimizer step
+  // The token slices of a micro-batch in the order of the tokens (TeraPipe: Li et al. 2021); empty = the step
+  // is computed as a whole.
+  std::vector<PricedStep> slices{};
+  ParallelOptions parallel;  // how a replica of the model is spread over GPUs
   OptimizerSpec optimizer;
   double gradient_clipping = 0;  // max norm; 0 = off
-  std::shared_ptr<const ComputeCosts> costs;
   // The software that drives the device: how it prepares micro-batches and keeps its gradients.
   FrameworkKind framework = FrameworkKind::pytorch;
   Controller controller;
@@ -68,6 +74,13 @@ struct Job {
   std::vector<int> device_of_rank{};
   double communication_scale = 1;  // factor on every transfer's lone time (an anchor's finding)
   Simulation simulation{};
+
+  int slices_of_micro_batch() const {
+    const auto count = static_cast<int>(slices.size());
+    return std::max(1, count);
+  }
+  // Forward passes of a stage in an optimizer step.
+  int passes() const { return accumulation * slices_of_micro_batch(); }
 };
 
 // Its pipeline in numbers; one stage with one chunk without.

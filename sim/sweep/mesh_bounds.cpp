@@ -143,7 +143,9 @@ MeshBound MeshBounds::of(const Scenario& job) {
   Point asked = point;
   asked.job.stragglers = job.stragglers;
   const int gpus = job.gpus.front();
-  if (least_step_seconds(asked) > 0) bound.total = seconds * steps_of_run(job, point);
+  // Token slices are in all stages at once, and compute less of what a mask hides.
+  const bool whole = pipeline.slices == 1;
+  if (whole && least_step_seconds(asked) > 0) bound.total = seconds * steps_of_run(job, point);
   bound.capacity = point.job.machine.device.memory_bytes;
   bound.dollars = bound.total / 3600 * point.job.machine.price_per_gpu_hour *
                   rented_gpus(job, gpus, point.job.machine);

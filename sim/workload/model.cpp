@@ -166,8 +166,8 @@ TrainingStep build_step(const ModelFile& model, const StepOptions& options) {
     require_experts(model, options, step);
     step.model = model.name;
     const ParallelOptions& parallel = options.parallel;
-    step.whole_layers =
-        parallel.tensor.size == 1 && parallel.context.size == 1 && parallel.expert.size == 1;
+    step.whole_layers = parallel.tensor.size == 1 && parallel.context.size == 1 &&
+                        parallel.expert.size == 1 && options.tokens_before == 0;
     return step;
   } catch (const ModelError& error) {
     fail(model, "input", error.what(), error.hint);

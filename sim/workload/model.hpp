@@ -24,6 +24,7 @@ struct StepOptions {
   bool autocast = false;            // around a pure half precision (FSDP's mixed precision)
   std::vector<std::int64_t> image;  // {channels, height, width}; empty = the model's default
   std::int64_t sequence = 0;        // tokens per sample; 0 = the model's default
+  std::int64_t tokens_before = 0;   // of the same sequence, whose keys and values are kept
   std::int64_t classes = 0;         // output classes; 0 = the model's default
   std::map<std::string, std::int64_t> parameters;  // overrides of the model's own ("layers", ...)
   bool fused_attention = true;                     // flash attention instead of materialised scores

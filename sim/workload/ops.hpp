@@ -95,8 +95,12 @@ std::vector<OpSpec> expert_ops();       // mixture of experts
 
 struct Heads {
   std::int64_t query = 0, key = 0, size = 0, tokens = 0, samples = 0;
-  std::int64_t value = 0;  // features of a head of the values, where they are others than `size`
+  std::int64_t value = 0;   // features of a head of the values, where they are others than `size`
+  std::int64_t before = 0;  // tokens whose keys and values are there already
   std::int64_t value_size() const { return value != 0 ? value : size; }
+  std::int64_t keys() const { return before + tokens; }  // that a query meets, or a mask hides
+  // The share of the pairs of queries and keys that a causal mask leaves.
+  double causal_share() const { return (before + 0.5 * tokens) / keys(); }
 };
 // What happens between the two products of attention whose scores are written to memory.
 struct ScoreRule {

@@ -23,6 +23,7 @@ Heads head_shape(const OpCall& call) {
   heads.query = call.integer("heads");
   heads.key = call.given("kv_heads") ? call.integer("kv_heads") : heads.query;
   heads.tokens = call.input().shape[0];
+  heads.before = call.step.options().tokens_before;
   heads.samples = call.step.options().samples;
   if (heads.query % heads.key != 0) {
     throw ModelError(fmt::format("{} query heads cannot share {} key/value heads evenly",
@@ -50,9 +51,28 @@ Heads head_shape(const OpCall& call) {
 }
 
 double scores(const Heads& heads) {
-  const std::int64_t square = checked_multiply(heads.tokens, heads.tokens);
+  const std::int64_t square = checked_multiply(heads.tokens, heads.keys());
   return static_cast<double>(
       checked_multiply(square, checked_multiply(heads.query, heads.samples)));
+}
+
+// Of the keys and values of so many tokens.
+double key_bytes(const StepBuilder& step, const Heads& heads, std::int64_t tokens) {
+  const std::int64_t features = heads.key * (heads.size + heads.value_size());
+  return 1.0 * heads.samples * tokens * features * step.matmul_bytes();
+}
+
+// Keys and values of a later token slice go beside those of the tokens before, whose gradients grow by what
+// this slice gives (TeraPipe's terapipe.py: cache_grad).
+void join_earlier_tokens(LayerWriter& layer, const Heads& heads) {
+  if (heads.before == 0) return;
+  const double own = key_bytes(layer.step(), heads, heads.tokens);
+  const double earlier = key_bytes(layer.step(), heads, heads.before);
+  Kernel& copy = layer.forward(KernelKind::copy, own, own);
+  copy.launches = copy.operators = 2;
+  if (!layer.backward_needed()) return;
+  Kernel& sum = layer.late_backward(KernelKind::elementwise, 2 * earlier, earlier);
+  sum.launches = sum.operators = 2;
 }
 
 // FlashAttention: two products forward, five backward (the scores are computed again), half of
@@ -62,7 +82,8 @@ Value fused(const OpCall& call, LayerWriter& layer, const Heads& heads,
   StepBuilder& step = call.step;
   const Value y =
       layer.output({heads.tokens, heads.query * heads.value_size()}, step.matmul_bytes());
-  const double product = 2 * scores(heads) * heads.size * (causal ? 0.5 : 1);
+  const double share = causal ? heads.causal_share() : 1;
+  const double product = 2 * scores(heads) * heads.size * share;
   // Weights times values. Backward has three products of one kind and two of the other: 5 halves of both.
   const double of_values = heads.value == 0 ? product
                                             : product * static_cast<double>(heads.value) /
@@ -70,10 +91,12 @@ Value fused(const OpCall& call, LayerWriter& layer, const Heads& heads,
   const double lse = 4.0 * heads.samples * heads.query * heads.tokens;
   double in = 0;
   for (const Value& value : inputs) in += step.bytes(value);
+  in += key_bytes(call.step, heads, heads.before);
   const double out = step.bytes(y);
   const auto shape = [&](Kernel& kernel) {
     kernel.math = step.matmul_math();
-    kernel.m = kernel.n = heads.tokens;
+    kernel.m = heads.tokens;
+    kernel.n = heads.keys();
     kernel.k = heads.size;
     kernel.batch = checked_multiply(heads.query, heads.samples);
   };
@@ -101,7 +124,7 @@ void relative_bias(const OpCall& call, LayerWriter& layer, const Heads& heads) {
   const std::int64_t buckets = call.integer("relative_buckets");
   if (buckets == 0) return;
   layer.parameter("relative_attention_bias.weight", {buckets, heads.query});
-  const auto distances = static_cast<double>(checked_multiply(heads.tokens, heads.tokens));
+  const auto distances = static_cast<double>(checked_multiply(heads.tokens, heads.keys()));
   const double biases = distances * heads.query * call.step.weight_bytes();
   Kernel& bucketing = layer.forward(KernelKind::elementwise, 8 * 8 * distances, 8 * 8 * distances);
   bucketing.launches = bucketing.operators = 8;  // distances, logarithms, comparisons
@@ -146,6 +169,7 @@ Value attention_of_whole_sequences(const OpCall& call) {
   const bool packed = inputs.size() == 1;
   // Split into heads: a view and a transpose each, and the split itself when packed.
   layer.views(packed ? 7 : 6, 6);
+  join_earlier_tokens(layer, heads);
   const bool causal = call.integer("causal") != 0;
   Value y =
       is_fused ? fused(call, layer, heads, inputs, causal) : plain(call, layer, heads, causal);
@@ -187,7 +211,7 @@ Value attention(const OpCall& call) {
 // the products read the heads where the projection wrote them.
 void emit_scores(LayerWriter& layer, const Heads& heads, const ScoreRule& rule, double out) {
   StepBuilder& step = layer.step();
-  const std::int64_t t = heads.tokens;
+  const std::int64_t t = heads.tokens, all = heads.keys();
   const std::int64_t batch = checked_multiply(heads.query, heads.samples);
   const std::int64_t value = heads.value_size();
   const double queries = heads.value == 0 ? out
@@ -208,18 +232,18 @@ void emit_scores(LayerWriter& layer, const Heads& heads, const ScoreRule& rule, 
     Kernel& gather = layer.forward(KernelKind::copy, 2 * queries + out, 2 * queries + out);
     gather.launches = gather.operators = 3;
   }
-  layer.gemm(Pass::forward, t, t, heads.size, batch);
+  layer.gemm(Pass::forward, t, all, heads.size, batch);
   elementwise(!megatron, matrix, matrix, count);  // scale
   for (int i = 0; i < rule.additions; ++i) elementwise(true, matrix, matrix, count);
   elementwise(masks, matrix, matrix, count);
   elementwise(casts, matrix, wide, 0);
   // Megatron's kernel reads the lower triangle only and writes the whole rows, 4 values at a time.
   const KernelKind softmax = megatron ? KernelKind::elementwise : KernelKind::softmax;
-  const double triangle = megatron && rule.causal ? wide / 2 : wide;
+  const double triangle = megatron && rule.causal ? wide * heads.causal_share() : wide;
   layer.forward(softmax, triangle, wide, 5 * count);
   elementwise(rule.dropout, wide, wide + count, 10 * count);
   elementwise(casts, wide, matrix, 0);
-  layer.gemm(Pass::forward, t, value, t, batch);
+  layer.gemm(Pass::forward, t, value, all, batch);
   layer.forward(KernelKind::copy, out, out);  // heads back beside each other
 
   if (layer.backward_needed()) {
@@ -227,17 +251,17 @@ void emit_scores(LayerWriter& layer, const Heads& heads, const ScoreRule& rule, 
       if (wanted) layer.backward(KernelKind::elementwise, read, written, count);
     };
     layer.backward(KernelKind::copy, out, out);
-    layer.gemm(Pass::backward, t, t, value, batch);  // to the weights
-    layer.gemm(Pass::backward, t, value, t, batch);  // to the values
+    layer.gemm(Pass::backward, t, all, value, batch);  // to the weights
+    layer.gemm(Pass::backward, all, value, t, batch);  // to the values
     gradient(casts, matrix, wide);
     gradient(rule.dropout, wide + count, wide);
     layer.backward(softmax, 2 * triangle, wide, 4 * count);
     gradient(casts, wide, matrix);
     gradient(masks, matrix, matrix);
     gradient(rule.learned_bias, matrix, matrix / static_cast<double>(heads.samples));
-    gradient(!megatron, matrix, matrix);                  // scale
-    layer.gemm(Pass::backward, t, heads.size, t, batch);  // to the queries
-    layer.gemm(Pass::backward, t, heads.size, t, batch);  // to the keys
+    gradient(!megatron, matrix, matrix);                    // scale
+    layer.gemm(Pass::backward, t, heads.size, all, batch);  // to the queries
+    layer.gemm(Pass::backward, all, heads.size, t, batch);  // to the keys
     if (!megatron) {
       Kernel& scatter = layer.backward(KernelKind::copy, 2 * queries + out, 2 * queries + out);
       scatter.launches = scatter.operators = 3;

@@ -274,6 +274,12 @@ void check_place(const TrainingStep& step, const Crossings& crossings, int befor
 
 }  // namespace
 
+double sent_bytes(const ModelPart& part) {
+  const std::vector<Layer>& layers = part.step.layers;
+  const auto sent = static_cast<std::size_t>(layers.back().inputs.front());
+  return layers[sent].output_bytes;
+}
+
 ConfigError partition_misfit(const Location& where, std::string message, std::string hint) {
   return ConfigError(
       Diagnostic{where, "parallel.pipeline.layers", std::move(message), std::move(hint)});

@@ -21,6 +21,9 @@ struct ModelPart {
   std::vector<int> layers;  // of the whole step, by layer of `step`; -1 = receive, send
 };
 
+// Bytes that a part sends to the next one, and gets back the gradient of. Not of the last part.
+double sent_bytes(const ModelPart& part);
+
 // An error about `parallel.pipeline.layers`.
 ConfigError partition_misfit(const Location& where, std::string message, std::string hint);
 

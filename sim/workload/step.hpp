@@ -189,7 +189,8 @@ struct TrainingStep {
   double forward_flops = 0;               // of the model, without recomputation
   double backward_flops = 0;
   bool whole_layers =
-      true;  // false: a mesh's rank has a part of layers, as no profile has measured them
+      true;  // false: a mesh's rank has a part of layers, or a token slice has others before it, as no
+             // profile has measured them
 };
 
 // Sets the counts of parameters and FLOPs, which follow from the layers.

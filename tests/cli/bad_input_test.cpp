@@ -258,6 +258,23 @@ std::vector<BadFile> bad_scenarios() {
        "model: vgg11\ngpus: 4\nbatch: {global: 32, micro: 16}\n"
        "parallel: {pipeline: {stages: 4, schedule: pipedream-2bw}}\n",
        "2 micro-batches in 4 stages meet more than two versions of the weights"},
+      {"slices_of_images",
+       "model: vgg11\ngpus: 2\n"
+       "parallel: {pipeline: {stages: 2, schedule: gpipe, slices: 2}}\n",
+       "parallel.pipeline.slices: model 'vgg11' reads images, not sequences"},
+      {"slices_of_no_pipeline", "model: gpt\ngpus: 2\nparallel: {pipeline: {slices: 2}}\n",
+       "parallel.pipeline.slices: slices of tokens go through stages"},
+      {"slices_of_a_schedule",
+       "model: gpt\ngpus: 2\nparallel: {pipeline: {stages: 2, slices: 2}}\n",
+       "parallel.pipeline.slices: 1f1b takes whole sequences"},
+      {"slices_of_both_sides",
+       "model: bert-base\ngpus: 2\n"
+       "parallel: {pipeline: {stages: 2, schedule: gpipe, slices: 2}}\n",
+       "tokens look at later ones"},
+      {"slices_unequal",
+       "model: gpt\ngpus: 2\n"
+       "parallel: {pipeline: {stages: 2, schedule: gpipe, slices: 3}}\n",
+       "3 slices cannot share 1024 tokens evenly; a divisor of 1024"},
       {"servers_push_elastic",
        "strategies: [parameter_server: {consistency: elastic, push: parameters}]\n",
        "parameter_server.push: and consistency: elastic are two exchanges of parameters"},

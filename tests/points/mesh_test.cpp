@@ -92,6 +92,14 @@ TEST(Mesh, ThatIsImpossibleIsRefusedWhereItStands) {
             {"parallel.pipeline.layers", "12 parts"}},
            {"gpus: 8\nparallel: {pipeline: {stages: 8, schedule: dualpipe-v, chunks: 4}}\n",
             {"parallel.pipeline.chunks", "dualpipe-v has 2"}},
+           {"gpus: 8\nparallel: {pipeline: {stages: 4, schedule: gpipe, slices: 3}}\n",
+            {"parallel.pipeline.slices", "3 slices cannot share 256 tokens", "a divisor of 256"}},
+           {"gpus: 8\nparallel: {pipeline: {stages: 4, slices: 2}}\n",
+            {"parallel.pipeline.slices", "1f1b takes whole sequences", "schedule: gpipe"}},
+           {"gpus: 8\nparallel: {pipeline: {slices: 2}}\n",
+            {"parallel.pipeline.slices", "2 stages or more"}},
+           {"gpus: 8\nparallel: {context: 2, pipeline: {stages: 4, schedule: gpipe, slices: 2}}\n",
+            {"parallel.pipeline.slices", "context: 1"}},
            {"gpus: 8\nparallel: {tenser: 8}\n", {"parallel.tenser: unknown key", "tensor"}},
            {"gpus: 8\nparallel: {tensor: {size: 2, sequences: true}}\n",
             {"parallel.tensor.sequences: unknown key", "did you mean 'sequence'"}},
@@ -106,6 +114,44 @@ TEST(Mesh, ThatIsImpossibleIsRefusedWhereItStands) {
     const std::string said = refusal([&] { expand(scenario_of(text)); });
     for (const char* part : parts) EXPECT_THAT(said, HasSubstr(part)) << fields;
   }
+}
+
+// Slices need tokens that look back only.
+TEST(Mesh, OfTokenSlicesHasAStepForEach) {
+  const std::string four =
+      "gpus: 4\nparallel: {pipeline: {stages: 4, schedule: gpipe, slices: 4}}\n";
+  const Job job = points_of(four).front().job;
+  ASSERT_EQ(job.slices.size(), 4u);
+  EXPECT_EQ(job.passes(), 4 * job.accumulation);
+  double flops = 0;
+  for (const PricedStep& slice : job.slices) {
+    EXPECT_EQ(slice.step->tokens, 64);
+    EXPECT_EQ(slice.step->parameter_count, job.step->parameter_count);
+    EXPECT_EQ(slice.parts->size(), 4u);
+    flops += slice.step->forward_flops;
+  }
+  EXPECT_NEAR(flops, job.step->forward_flops, 1e-9 * flops);
+  EXPECT_TRUE(job.slices[0].step->whole_layers);
+  EXPECT_FALSE(job.slices[1].step->whole_layers)
+      << "no profile has measured keys of earlier tokens";
+  EXPECT_EQ(job.slices[1].costs->layer(*job.slices[1].step, 5).forward.elsewhere[0], 0);
+  const std::string t4 = "stragglers: {other_devices: [{device: t4, ranks: [1]}]}\n";
+  const PricedStep slower = points_of(four + t4).front().job.slices[1];
+  EXPECT_GT(slower.costs->layer(*slower.step, 5).forward.elsewhere[0], 0);
+  const Job found =
+      points_of("gpus: 4\nparallel: {pipeline: {stages: 4, schedule: gpipe, slices: 0}}\n")
+          .front()
+          .job;
+  std::int64_t tokens = 0;
+  for (const PricedStep& slice : found.slices) {
+    EXPECT_EQ(slice.step->tokens % 8, 0);
+    tokens += slice.step->tokens;
+  }
+  EXPECT_EQ(tokens, 256);
+  EXPECT_THAT(refusal([&] { expand(scenario_of(four + "model: resnet18\n")); }),
+              HasSubstr("parallel.pipeline.slices: model 'resnet18' reads images"));
+  EXPECT_THAT(refusal([&] { expand(scenario_of(four + "model: bert\n")); }),
+              HasSubstr("tokens look at later ones"));
 }
 
 // Convolutional networks cannot be cut into tensor ranks, but into stages.

@@ -401,6 +401,8 @@ const std::vector<Option> mesh_options{
     {"parallel.pipeline.layers", "{pipeline: {stages: 2, layers: [3, 1]}}", "", "{pipeline: 2}"},
     {"parallel.pipeline.transfers", "{pipeline: {stages: 2, transfers: host}}", "",
      "{pipeline: 2}"},
+    {"parallel.pipeline.slices", "{pipeline: {stages: 2, schedule: gpipe, slices: 4}}", "",
+     "{pipeline: {stages: 2, schedule: gpipe}}"},
     {"parallel.pipeline.keep_outputs", "{pipeline: {stages: 2, keep_outputs: false}}", "",
      "{pipeline: 2}"},
 };

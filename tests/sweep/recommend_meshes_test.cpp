@@ -89,6 +89,21 @@ TEST_F(RecommendMeshes, TheBoundOfAPipelineHasItsBubble) {
   EXPECT_GT(seen, 5U);
 }
 
+// Token slices fill stages that whole micro-batches leave idle.
+TEST_F(RecommendMeshes, TheBoundOfTokenSlicesHasNoBubble) {
+  const std::string file = folder_.write(
+      "s.yaml", std::string(transformer) +
+                    "parallel: {pipeline: {stages: 4, schedule: gpipe, slices: 16}}\n");
+  InputFiles files;
+  Workloads workloads;
+  const Scenario job = read_scenario(file);
+  const Point point = expand(job, files.of(job), workloads).front();
+  const StrategyResult result = point.strategy->simulate(point.job);
+  const MeshBound bound = MeshBounds(files).of(job);
+  EXPECT_LE(bound.total, steps_of_run(job, point) * mean(result.step_seconds));
+  EXPECT_LE(bound.bytes, point.strategy->memory(point.job).device);
+}
+
 // Does the search find what simulating every mesh finds?
 TEST_F(RecommendMeshes, TheBestMeshIsTheBestOfAll) {
   const std::string text = transformer + few_meshes + "price_per_gpu_hour: 1 USD/h\n";

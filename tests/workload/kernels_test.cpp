@@ -27,6 +27,42 @@ TEST(Kernels, OfALinearLayer) {
   EXPECT_EQ(launches(find_layer(step, "first").backward), 2) << "no gradient of the input";
 }
 
+// TeraPipe (Li et al. 2021): a slice's queries meet the keys of the tokens before, and a causal triangle of its
+// own.
+TEST(Kernels, OfTokenSlicesMeetTheKeysBefore) {
+  StepOptions options;
+  options.samples = 2;
+  options.precision = Precision::pure_fp16;
+  options.parameters = {{"layers", 1}, {"hidden", 64}, {"heads", 4}, {"vocabulary", 128}};
+  const auto gpt = load_model("gpt");
+  const auto attention = [&](std::int64_t tokens, std::int64_t before) {
+    options.sequence = tokens;
+    options.tokens_before = before;
+    return find_layer(build_step(*gpt, options), "h.0.attn.attention");
+  };
+  const auto flops = [](const Layer& layer, KernelKind kind) {
+    double sum = 0;
+    for (const auto* kernels : {&layer.forward, &layer.backward}) {
+      for (const Kernel& kernel : *kernels) sum += kernel.kind == kind ? kernel.flops : 0;
+    }
+    return sum;
+  };
+  for (const bool fused : {true, false}) {
+    options.fused_attention = fused;
+    const KernelKind kind = fused ? KernelKind::attention : KernelKind::gemm;
+    const double whole = flops(attention(96, 0), kind);
+    double sliced = 0;
+    for (const auto& [tokens, before] : {std::pair{48, 0}, {24, 48}, {24, 72}}) {
+      sliced += flops(attention(tokens, before), kind);
+    }
+    // Products without a kernel of their own compute what the mask hides in a slice.
+    EXPECT_NEAR(sliced / whole, fused ? 1 : (48.0 * 48 + 24 * 72 + 24 * 96) / (96 * 96), 1e-9);
+  }
+  const Layer later = attention(24, 72);
+  EXPECT_EQ(later.backward.back().kind, KernelKind::elementwise) << "gradients of earlier keys";
+  EXPECT_EQ(later.backward.back().bytes_written, 2.0 * 2 * 2 * 72 * 64);
+}
+
 TEST(Kernels, AutocastCastsWeightsOncePerStep) {
   StepOptions options;
   options.samples = 4;

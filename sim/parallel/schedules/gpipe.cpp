@@ -4,11 +4,17 @@
 
 namespace lockstep::schedules {
 
-// PyTorch's backwards take micro-batches in their order (ScheduleGPipe).
+// PyTorch's backwards take micro-batches in their order (ScheduleGPipe). Those of token slices run from the last
+// slice to the first, whose keys and values all others have read (TeraPipe: Li et al. 2021, section 3).
 RankProgram gpipe(const PipelineShape& shape) {
   RankProgram program;
-  for (const Deed deed : {Deed::forward, Deed::backward}) {
-    for (int micro = 0; micro < shape.micro_batches; ++micro) program.push_back({deed, 0, micro});
+  for (int micro = 0; micro < shape.micro_batches; ++micro) {
+    program.push_back({Deed::forward, 0, micro});
+  }
+  for (int first = 0; first < shape.micro_batches; first += shape.slices) {
+    for (int slice = shape.slices - 1; slice >= 0; --slice) {
+      program.push_back({Deed::backward, 0, first + slice});
+    }
   }
   return program;
 }

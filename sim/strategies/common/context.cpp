@@ -54,7 +54,8 @@ MemoryUse fullest(const std::vector<MemoryUse>& stages) {
 
 PipelineShape pipeline_shape(const Job& job) {
   const int parts = job.parts ? static_cast<int>(job.parts->size()) : job.mesh.pipeline;
-  return {job.mesh.pipeline, parts / job.mesh.pipeline, job.accumulation, 0};
+  return {job.mesh.pipeline, parts / job.mesh.pipeline, job.passes(), 0,
+          job.slices_of_micro_batch()};
 }
 
 Job part_job(const Job& job, std::size_t part) {
@@ -216,6 +217,14 @@ TrainingWorld::TrainingWorld(const Job& trained_job, const std::string& name, En
     const PartPlace place = place_of(job.parallel.pipeline.schedule, shape, static_cast<int>(part));
     parts.emplace_back(part_job(job, part), world, stages[static_cast<std::size_t>(place.rank)],
                        speeds);
+  }
+  for (const PricedStep& slice : job.slices) {
+    Job& sliced = sliced_jobs.emplace_back(job);
+    static_cast<PricedStep&>(sliced) = slice;
+    std::deque<TrainingContext>& contexts = slices.emplace_back();
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+      contexts.emplace_back(part_job(sliced, part), world, parts[part].stage, speeds);
+    }
   }
 }
 

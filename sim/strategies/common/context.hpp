@@ -100,7 +100,9 @@ class TrainingWorld {
   World world;
   const RankSpeeds speeds;
   std::deque<StageRanks> stages;
-  std::deque<TrainingContext> parts;  // in the order of the model
+  std::deque<TrainingContext> parts;               // in the order of the model
+  std::deque<Job> sliced_jobs;                     // of one token slice each
+  std::deque<std::deque<TrainingContext>> slices;  // the parts of each slice
 };
 
 }  // namespace lockstep

@@ -18,7 +18,7 @@ Replica::Replica(TrainingContext& context, std::vector<GradientTensor> gradients
     backward = append(backward, sum);
     QueuedWork& of_weights = adding[static_cast<std::size_t>(tensor.layer)].weight_gradient;
     of_weights = append(of_weights, sum);
-    context.always.add(sum, job.accumulation - 1);
+    context.always.add(sum, job.passes() - 1);
   }
   const HookPlaces nowhere = hook_places({}, adding.size());
   alone = lay_out(context.costs.layers, nowhere, context.splits_backward());

@@ -13,7 +13,10 @@ namespace lockstep {
 std::vector<StageMemory> stage_memories(const Job& job) {
   if (!job.parts) return {{job, nullptr, {}}};
   const PipelineOptions& pipeline = job.parallel.pipeline;
-  const PipelineShape whole = pipeline_shape(job);
+  PipelineShape whole = pipeline_shape(job);
+  // All token slices of a micro-batch are kept: together they are the micro-batch.
+  whole.micro_batches = job.accumulation;
+  whole.slices = 1;
   const PipelineShape shape = settled_shape(pipeline.schedule, whole);
   const std::vector<RankProgram> programs = with_messages(
       pipeline.schedule, shape, programs_of(pipeline.schedule, shape), pipeline.keep_outputs);

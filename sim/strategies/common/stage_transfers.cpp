@@ -16,10 +16,14 @@ const StageEdge* find(const StageEdges& edges, int from, int to) {
   return found == edges.end() ? nullptr : &found->second;
 }
 
-// Bytes that a part sends to the next one, and gets back the gradient of.
-double boundary_bytes(const ModelPart& part) {
-  const Layer& send = part.step.layers.back();
-  return part.step.layers[static_cast<std::size_t>(send.inputs.front())].output_bytes;
+// What a part sends to the next one: of each token slice, or once.
+std::vector<double> messages_of(const Job& job, std::size_t part) {
+  if (job.slices.empty()) return {sent_bytes(job.parts->at(part))};
+  std::vector<double> bytes;
+  for (const PricedStep& slice : job.slices) {
+    bytes.push_back(sent_bytes(slice.parts->at(part)));
+  }
+  return bytes;
 }
 
 // Bytes of the gradients of parameters that two parts of the model hold.
@@ -59,16 +63,18 @@ const StageEdge* StageTransfers::edge_out(const Action& action, bool to_next) co
   return find(edges_.parts, part, to_next ? part + 1 : part - 1);
 }
 
-Event StageTransfers::send(const StageEdge& edge) {
+Event StageTransfers::send(const StageEdge& edge, int micro) {
   RankGroup& ranks = stage_.ranks;
-  ranks.host(issue_before_launch, edge.transfer.spec.name);
-  const Event arrival = edge.channel->send(edge.transfer.spec, ranks.record());
-  ranks.host(issue_after_launch, edge.transfer.spec.name);
+  const std::size_t slice = static_cast<std::size_t>(micro) % edge.transfers.size();
+  const TransferSpec& spec = edge.transfers[slice].spec;
+  ranks.host(issue_before_launch, spec.name);
+  const Event arrival = edge.channel->send(spec, ranks.record());
+  ranks.host(issue_after_launch, spec.name);
   return arrival;
 }
 
 Event StageTransfers::receive(const StageEdge& edge) {
-  stage_.ranks.host(host_issue_seconds, edge.transfer.spec.name);
+  stage_.ranks.host(host_issue_seconds, edge.transfers.front().spec.name);
   return edge.channel->receive();
 }
 
@@ -88,7 +94,8 @@ Program StageTransfers::play(const Action& message) {
       break;
     case Deed::send_activation:
     case Deed::send_gradient:
-      under_way_[key] = send(*edge_out(message, message.deed == Deed::send_activation));
+      under_way_[key] =
+          send(*edge_out(message, message.deed == Deed::send_activation), message.micro);
       break;
     case Deed::activation_sent:
     case Deed::gradient_sent: {
@@ -150,19 +157,22 @@ JobTransfers::JobTransfers(TrainingWorld& world) {
   if (!job.parts) return;
   const CommGroup pair = neighbour_group(job);
   const auto connect = [&](StageEdges& edges, int from, int to, StageRanks& sender,
-                           StageRanks& receiver, double bytes, const char* what) {
+                           StageRanks& receiver, const std::vector<double>& messages,
+                           const char* what) {
     StageEdge& edge = edges[{from, to}];
     edge.channel =
         &world.world.add_channel(fmt::format("{} {} to {}", what, sender.stage, receiver.stage),
                                  sender.ranks, receiver.ranks);
-    edge.transfer = sender.network.collective(pair, Collective::send_recv, bytes);
-    edge.transfer.spec.what = what;
+    for (const double bytes : messages) {
+      edge.transfers.push_back(sender.network.collective(pair, Collective::send_recv, bytes));
+      edge.transfers.back().spec.what = what;
+    }
   };
   for (std::size_t part = 0; part + 1 < world.parts.size(); ++part) {
     StageRanks& sender = world.parts[part].stage;
     StageRanks& receiver = world.parts[part + 1].stage;
     if (&sender == &receiver) continue;
-    const double bytes = boundary_bytes(job.parts->at(part));
+    const std::vector<double> bytes = messages_of(job, part);
     const int from = static_cast<int>(part);
     connect(edges_.parts, from, from + 1, sender, receiver, bytes, "activations");
     connect(edges_.parts, from + 1, from, receiver, sender, bytes, "gradients");
@@ -170,15 +180,15 @@ JobTransfers::JobTransfers(TrainingWorld& world) {
   for (std::size_t stage = 0; stage + 1 < world.stages.size(); ++stage) {
     StageRanks& one = world.stages[stage];
     StageRanks& next = world.stages[stage + 1];
-    connect(edges_.neighbours, one.stage, next.stage, one, next, scalar_bytes, "scalar");
-    connect(edges_.neighbours, next.stage, one.stage, next, one, scalar_bytes, "scalar");
+    connect(edges_.neighbours, one.stage, next.stage, one, next, {scalar_bytes}, "scalar");
+    connect(edges_.neighbours, next.stage, one.stage, next, one, {scalar_bytes}, "scalar");
   }
   for (const auto& [pair_of_parts, bytes] : shared_gradients(job)) {
     StageRanks& one = world.parts[pair_of_parts.first].stage;
     StageRanks& other = world.parts[pair_of_parts.second].stage;
     if (&one == &other) continue;
-    connect(edges_.shared, one.stage, other.stage, one, other, bytes, "shared gradients");
-    connect(edges_.shared, other.stage, one.stage, other, one, bytes, "shared gradients");
+    connect(edges_.shared, one.stage, other.stage, one, other, {bytes}, "shared gradients");
+    connect(edges_.shared, other.stage, one.stage, other, one, {bytes}, "shared gradients");
   }
 }
 

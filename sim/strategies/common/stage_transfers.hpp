@@ -12,10 +12,10 @@
 
 namespace lockstep {
 
-// A channel between two stages and the price of its messages.
+// A channel between two stages and the prices of its messages: of each token slice, or one for all.
 struct StageEdge {
   Channel* channel = nullptr;
-  PricedTransfer transfer;
+  std::vector<PricedTransfer> transfers;
 };
 using StageEdges = std::map<std::pair<int, int>, StageEdge>;  // by sender and receiver
 
@@ -47,7 +47,7 @@ class StageTransfers {
   const StageEdge* edge_in(const Action& action, bool from_before) const;
   const StageEdge* edge_out(const Action& action, bool to_next) const;
   int part_of(const Action& action) const;
-  Event send(const StageEdge& edge);
+  Event send(const StageEdge& edge, int micro = 0);
   Event receive(const StageEdge& edge);
   Program wait(const Event& event);
 

@@ -19,6 +19,14 @@ struct Part {
   int number = 0;  // in the order of the model
   std::unique_ptr<FoldedPasses> folded;
   std::vector<Event> exchanges_under_way;  // by PassItem::unit
+  // Where token slices are computed by themselves: the work of each, around which the part's hooks are called.
+  std::vector<Part> slices;
+
+  Part& work_of(int micro) {
+    if (slices.empty()) return *this;
+    const auto place = static_cast<std::size_t>(micro);
+    return slices[place % slices.size()];
+  }
 };
 
 // Seconds of one controller for one computation of a stage.
@@ -35,6 +43,15 @@ void dispatch_in_turn(const Job& job, RankGroup& ranks, StreamId controller) {
 std::int64_t computations_of(const RankProgram& program) {
   return std::count_if(program.begin(), program.end(),
                        [](const Action& action) { return !is_message(action.deed); });
+}
+
+// Backward takes the slices of a micro-batch from the last to the first.
+MicroBatch batch_of(const Job& job, const Action& action, int step) {
+  const int slices = job.slices_of_micro_batch();
+  const int slice = action.micro % slices;
+  int place = action.micro;
+  if (action.deed != Deed::forward) place += slices - 1 - 2 * slice;
+  return {step, place == 0, place + 1 == job.passes()};
 }
 
 // The program of one stage.
@@ -59,9 +76,11 @@ class TrainingLoop {
                job_.device_of_rank.empty()) {
     for (Part& part : parts_) {
       TrainingContext& context = *part.context;
-      for (const LayerCost& layer : context.costs.layers) {
-        context.always.add(layer.forward, job_.accumulation);
-        context.always.add(layer.backward, job_.accumulation);
+      for (int slice = 0; slice < job_.slices_of_micro_batch(); ++slice) {
+        for (const LayerCost& layer : part.work_of(slice).context->costs.layers) {
+          context.always.add(layer.forward, job_.accumulation);
+          context.always.add(layer.backward, job_.accumulation);
+        }
       }
       const UpdateWork& update = part.hooks->update();
       context.always.add(update.optimizer);
@@ -93,7 +112,12 @@ class TrainingLoop {
     } else {
       co_await update_on_device();
     }
-    for (Part& part : parts_) co_await part.hooks->after_update(step);
+    for (Part& part : parts_) {
+      co_await part.hooks->after_update(step);
+      for (Part& slice : part.slices) {
+        part.context->provenance.add(std::exchange(slice.context->provenance, {}));
+      }
+    }
   }
 
   int played() const { return played_; }  // micro-batches of the latest step
@@ -108,8 +132,8 @@ class TrainingLoop {
       co_await input_.next_batch();
       const Passes& passes = part.hooks->passes(batch);
       part.hooks->begin_forward(batch);
-      co_await play(part, passes.forward, Phase::forward, batch);
-      co_await play(part, passes.backward, Phase::backward, batch);
+      co_await play(part, part, passes.forward, Phase::forward, batch);
+      co_await play(part, part, passes.backward, Phase::backward, batch);
       co_await part.hooks->end_backward();
       ++played_;
       if (batch.last) break;
@@ -127,7 +151,7 @@ class TrainingLoop {
     // Reductions are waited for when all that other stages need has left (Megatron-LM,
     // forward_backward_pipelining: finalize_model_grads comes last).
     for (Part& part : parts_) {
-      part.hooks->begin_backward({step, job_.accumulation == 1, true});
+      part.hooks->begin_backward({step, job_.passes() == 1, true});
       co_await part.hooks->end_backward();
     }
     if (drains(job_.parallel.pipeline.schedule)) transfers_.end_step();
@@ -149,27 +173,30 @@ class TrainingLoop {
 
   Program act(const Action& action, int step) {
     Part& part = parts_[static_cast<std::size_t>(action.chunk)];
-    const MicroBatch batch{step, action.micro == 0, action.micro + 1 == job_.accumulation};
+    Part& work = part.work_of(action.micro);
+    const MicroBatch batch = batch_of(job_, action, step);
     switch (action.deed) {
       case Deed::forward:
-        if (part.number == 0) co_await input_.next_batch();
+        if (part.number == 0 && action.micro % job_.slices_of_micro_batch() == 0) {
+          co_await input_.next_batch();
+        }
         part.hooks->begin_forward(batch);
-        co_await play(part, part.hooks->passes(batch).forward, Phase::forward, batch);
+        co_await play(part, work, work.hooks->passes(batch).forward, Phase::forward, batch);
         break;
       case Deed::backward:
         part.hooks->begin_backward(batch);
-        co_await play(part, part.hooks->passes(batch).backward, Phase::backward, batch);
+        co_await play(part, work, work.hooks->passes(batch).backward, Phase::backward, batch);
         if (!batch.last) co_await part.hooks->end_backward();
         break;
       case Deed::backward_input:
         if (part.number == 0) break;  // nobody needs the gradient of the step's input
         part.hooks->begin_backward(batch);
-        co_await play(part, part.hooks->passes(batch).backward_input, Phase::backward, batch);
+        co_await play(part, part, part.hooks->passes(batch).backward_input, Phase::backward, batch);
         break;
       case Deed::backward_weight: {
         part.hooks->begin_backward(batch);
         const Passes& passes = part.hooks->passes(batch);
-        co_await play(part, part.number == 0 ? passes.backward : passes.backward_weight,
+        co_await play(part, part, part.number == 0 ? passes.backward : passes.backward_weight,
                       Phase::backward, batch);
         if (!batch.last) co_await part.hooks->end_backward();
         break;
@@ -179,23 +206,23 @@ class TrainingLoop {
     }
   }
 
-  // Exchanges one by one, or those of a run together.
-  Program play(Part& part, const std::vector<PassItem>& pass, Phase phase,
+  // `work`: the part, or a token slice of it. Exchanges one by one, or those of a run together.
+  Program play(Part& part, Part& work, const std::vector<PassItem>& pass, Phase phase,
                const MicroBatch& batch) {
-    if (!folds_ || !part.hooks->is_quiet(batch)) {
-      co_await play(part, pass, phase);
+    TrainingHooks& hooks = *part.hooks;
+    if (!folds_ || !hooks.is_quiet(batch)) {
+      co_await play(hooks, work, pass, phase);
       co_return;
     }
-    for (const FoldedPasses::Item& item : part.folded->of(pass)) {
-      co_await play(part, item.items, phase);
+    for (const FoldedPasses::Item& item : work.folded->of(pass)) {
+      co_await play(hooks, work, item.items, phase);
       if (item.exchanged == nullptr) continue;
-      part.folded->tally(*item.exchanged);
+      work.folded->tally(*item.exchanged);
       ranks_.compute(phase, *item.communicator, *item.exchanged);
     }
   }
 
-  Program play(Part& part, std::span<const PassItem> pass, Phase phase) {
-    TrainingHooks& hooks = *part.hooks;
+  Program play(TrainingHooks& hooks, Part& part, std::span<const PassItem> pass, Phase phase) {
     for (const PassItem& item : pass) {
       switch (item.hook) {
         case Hook::layers:
@@ -353,13 +380,20 @@ StrategyResult train_by(TrainingWorld& world, const MakeHooks& make_hooks, int p
   for (StageRanks& stage : world.stages) {
     std::vector<Part> parts;
     for (std::size_t number = 0; number < world.parts.size(); ++number) {
-      TrainingContext& context = world.parts[number];
-      if (&context.stage != &stage) continue;
-      parts.push_back({&context,
-                       make_hooks(context),
-                       static_cast<int>(number),
-                       std::make_unique<FoldedPasses>(context),
-                       {}});
+      if (&world.parts[number].stage != &stage) continue;
+      const auto part_of = [&](TrainingContext& context) {
+        return Part{&context,
+                    make_hooks(context),
+                    static_cast<int>(number),
+                    std::make_unique<FoldedPasses>(context),
+                    {},
+                    {}};
+      };
+      parts.push_back(part_of(world.parts[number]));
+      Part& part = parts.back();
+      for (auto& slice : world.slices) {
+        part.slices.push_back(part_of(slice[number]));
+      }
     }
     const auto rank = static_cast<std::size_t>(stage.stage);
     loops.emplace_back(world, stage, programs[rank], std::move(parts), transfers.of(stage.stage));

@@ -50,8 +50,7 @@ std::vector<IdleOption> Ddp::idle_options(const Job& job) const {
   idle.idle_if("fusion", o.horovod(), alone, nothing);
   idle.idle_if("comm_hook", !std::holds_alternative<PlainHook>(o.comm_hook), alone, nothing);
   idle.idle_if("overlap", !o.overlap, alone, nothing);
-  idle.idle_if("gradient_element_size", o.gradient_bytes != 0, alone && job.accumulation == 1,
-               nothing);
+  idle.idle_if("gradient_element_size", o.gradient_bytes != 0, alone && job.passes() == 1, nothing);
   const bool buffers = std::any_of(job.step->layers.begin(), job.step->layers.end(),
                                    [](const Layer& layer) { return layer.buffers > 0; });
   idle.idle_if("broadcast_buffers", !o.broadcast_buffers, alone || !buffers || o.horovod(),

@@ -16,7 +16,7 @@ class Planner {
   Planner(TrainingContext& context, const Replica& replica, const DdpOptions& options)
       : network_(context.network),
         job_(context.job),
-        layers_(job_.accumulation > 1 ? replica.adding : context.costs.layers),
+        layers_(job_.passes() > 1 ? replica.adding : context.costs.layers),
         tensors_(replica.tensors),
         options_(options),
         group_(gradient_group(job_)),
@@ -161,7 +161,7 @@ class Planner {
 DdpPlan ddp_plan(TrainingContext& context, const Replica& replica, const DdpOptions& options) {
   DdpPlan plan;
   if (context.job.mesh.copies() == 1) {
-    plan.first.passes = context.job.accumulation > 1 ? replica.alone_adding : replica.alone;
+    plan.first.passes = context.job.passes() > 1 ? replica.alone_adding : replica.alone;
     plan.later = plan.first;
     plan.alone = replica.alone;
     plan.alone_adding = replica.alone_adding;

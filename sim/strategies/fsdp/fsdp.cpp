@@ -52,7 +52,7 @@ UpdateWork update_of(const Job& job, const FsdpLayout& layout, JobNetwork& netwo
 Engine engine_for(const Job& job, const FsdpLayout& layout) {
   const bool hybrid = layout.groups.hybrid() || layout.node_groups.hybrid();
   const bool meet = hybrid && job.simulation.network == NetworkKind::flow;
-  const double each = 2 + 2 * (layout.options.sync_every_micro_batch ? job.accumulation : 1);
+  const double each = 2 + 2 * (layout.options.sync_every_micro_batch ? job.passes() : 1);
   return choose_engine(job, meet, each * static_cast<double>(layout.units.size()),
                        alike_steps(job.stragglers));
 }
@@ -62,7 +62,7 @@ void note_many_units(const Job& job, const FsdpLayout& layout, double hook_secon
                      StrategyResult& result) {
   constexpr double hooks_of_a_unit = 4;  // before and after, forward and backward
   const auto units = static_cast<double>(layout.units.size());
-  const double hooks = hooks_of_a_unit * units * job.accumulation * hook_seconds;
+  const double hooks = hooks_of_a_unit * units * job.passes() * hook_seconds;
   const double waited = result.split.host_bound;
   if (waited < 0.1 * mean(result.step_seconds) || hooks < 0.5 * waited || units < 8) return;
   result.notes.push_back(

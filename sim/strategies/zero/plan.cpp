@@ -160,7 +160,7 @@ ZeroPlan zero_plan(TrainingContext& context, const Replica& replica, const ZeroL
   std::vector<HookedUnit> reduced = collected;
   plan.cuts = cuts_of(job, layout, reduced);
   plan.shards_return = layout.options.stage == 2 && layout.offloaded_share() > 0;
-  if (layout.options.stage == 2 && job.accumulation > 1) {
+  if (layout.options.stage == 2 && job.passes() > 1) {
     plan.add_shard = job.costs->stream(3 * bytes * layout.share(), 1);
   }
   if (layout.groups.sharded() && layout.scatters()) {

@@ -121,7 +121,7 @@ class ZeroHooks final : public TrainingHooks {
 
 Engine engine_for(const Job& job, const ZeroLayout& layout) {
   const bool meet = layout.groups.hybrid() && job.simulation.network == NetworkKind::flow;
-  const double reductions = layout.options.stage == 2 ? job.accumulation : 1;
+  const double reductions = layout.options.stage == 2 ? job.passes() : 1;
   return choose_engine(job, meet, (1 + 2 * reductions) * static_cast<double>(layout.buckets.size()),
                        alike_steps(job.stragglers));
 }
@@ -234,8 +234,7 @@ std::vector<IdleOption> Zero::idle_options(const Job& job) const {
   idle.idle_if("overlap", !o.overlap, still, nothing);
   idle.idle_if("reduction", o.reduction != usual.reduction, alone, nothing);
   idle.idle_if("gather", o.gather != usual.gather, alone, nothing);
-  idle.idle_if("gradient_element_size", o.gradient_bytes != 0, still && job.accumulation == 1,
-               nothing);
+  idle.idle_if("gradient_element_size", o.gradient_bytes != 0, still && job.passes() == 1, nothing);
   add_idle_options(idle, o.offload, layout.updated(), job);
   return idle.take();
 }
