@@ -5,6 +5,7 @@
 
 namespace lockstep {
 
+// `distributed_type` decides whose sections count; the others stand idle in the file.
 void interpret_accelerate(Interpreted& run) {
   Facts& facts = run.facts;
   const std::string kind = facts.word("accelerate.kind", "no");

@@ -41,6 +41,7 @@ HalfPrecision half_precision(Facts& facts) {
   return half;
 }
 
+// fp16 and bf16 have fp32 master weights unless the file says otherwise; autocast keeps fp32 weights.
 void set_precision(Interpreted& run, const HalfPrecision& half) {
   Facts& facts = run.facts;
   const bool narrow =
@@ -71,14 +72,17 @@ void set_precision(Interpreted& run, const HalfPrecision& half) {
   }
 }
 
+// DeepSpeed counts the elements of a bucket, a scenario its bytes.
 std::string bytes_of(double elements, double element) {
   return fmt::format("{} B", static_cast<std::int64_t>(elements * element));
 }
 
+// DeepSpeed's device as a tier of offload.
 std::string tier(const std::string& device) {
   return device == "cpu" ? "host" : device;
 }
 
+// Of stages 1 to 3. Below stage 3 the parameters stay on the device, whatever the file says.
 void set_offload(Interpreted& run, const std::string& strategy, int level) {
   Facts& facts = run.facts;
   const std::string optimizer = facts.word("offload.optimizer", "none");
@@ -123,6 +127,7 @@ void set_stage_3(Interpreted& run) {
 
 }  // namespace
 
+// Without a section for ZeRO the stage is 0 (runtime/zero/config.py).
 void interpret_deepspeed(Interpreted& run) {
   Facts& facts = run.facts;
   if (facts.has("deepspeed.old_stage") && !facts.has("zero.level"))

@@ -1,7 +1,5 @@
 // JSON is judged by nlohmann-json and then read as YAML, of which it is a part but for tabs. TOML is
 // read by toml++.
-#include "training_configs/document.hpp"
-
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
@@ -10,7 +8,7 @@
 #include <sstream>
 
 #include "core/file_text.hpp"
-#include "core/foreign_yaml.hpp"
+#include "training_configs/key_table.hpp"
 
 namespace lockstep {
 namespace {
@@ -30,6 +28,7 @@ std::string without_tabs(std::string text) {
   return text;
 }
 
+// Line and column of a byte, both from 1.
 Location place_of_byte(const std::string& text, std::size_t byte, const std::string& path) {
   const std::size_t end = std::min(byte, text.size());
   const auto last = text.begin() + static_cast<std::ptrdiff_t>(end);
@@ -39,6 +38,7 @@ Location place_of_byte(const std::string& text, std::size_t byte, const std::str
   return {path, static_cast<int>(line), static_cast<int>(end - start) + 1};
 }
 
+// Throws ConfigError at the first byte that cannot stand there.
 void must_be_json(const std::string& text, const std::string& path) {
   try {
     // Values are thrown away as they come.
@@ -56,6 +56,7 @@ Location place(const toml::source_region& region, const std::string& path) {
   return {path, static_cast<int>(region.begin.line), static_cast<int>(region.begin.column)};
 }
 
+// A scalar as YAML would write it; dates as TOML does.
 std::string toml_text(const toml::node& value) {
   if (const auto* text = value.as_string()) return text->get();
   std::ostringstream stream;
@@ -65,6 +66,7 @@ std::string toml_text(const toml::node& value) {
   return stream.str();
 }
 
+// A value with all below it, keys in the order of the text.
 Node toml_tree(const toml::node& value, const std::string& path) {
   const Location where = place(value.source(), path);
   const Node here = Node::plain("", where);
@@ -96,6 +98,7 @@ Node toml_document(const std::string& text, const std::string& path) {
   }
 }
 
+// Files without an ending that tells.
 bool looks_like_json(const std::string& text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   return first != std::string::npos && text[first] == '{';

@@ -11,8 +11,6 @@
 
 #include "core/data.hpp"
 #include "core/file_text.hpp"
-#include "key_texts.hpp"
-#include "training_configs/document.hpp"
 #include "training_configs/interpretation.hpp"
 #include "training_configs/key_table.hpp"
 #include "training_configs/shell_script.hpp"
@@ -30,6 +28,7 @@ struct Format {
   bool (*is_it)(const Node& root);
 };
 
+// How many of the keys stand in the map.
 template <class... Keys>
 int found(const Node& root, Keys... keys) {
   return (static_cast<int>(root.find(keys).has_value()) + ...);
@@ -40,6 +39,7 @@ bool has_map(const Node& root, const char* key) {
   return node && node->kind() == Node::Kind::map;
 }
 
+// Its keys also stand in files of programs on top of it, which have others beside.
 bool is_deepspeed(const Node& root) {
   const bool others =
       found(root, "per_device_train_batch_size", "model_name_or_path", "trainer", "_target_") > 0;
@@ -58,11 +58,13 @@ bool is_torchtitan(const Node& root) {
 bool is_nanotron(const Node& root) {
   return has_map(root, "tokens") && has_map(root, "parallelism");
 }
+// A test recipe, or a script's options by their names.
 bool is_megatron(const Node& root) {
   return root.find("MODEL_ARGS") ||
          found(root, "micro_batch_size", "num_layers", "hidden_size", "seq_length",
                "tensor_model_parallel_size", "hybrid_layer_pattern") >= 3;
 }
+// MCLI has the same below `parameters`.
 bool is_composer(const Node& root) {
   const auto inner = root.find("parameters");
   if (inner && inner->kind() == Node::Kind::map && is_composer(*inner)) return true;
@@ -88,6 +90,7 @@ bool is_trainer(const Node& root) {
                "gradient_accumulation_steps", "fsdp", "fsdp_config", "learning_rate", "model",
                "num_train_epochs") >= 2;
 }
+// A trainer, or a fragment of one: a Hydra group of its own.
 bool is_lightning(const Node& root) {
   return found(root, "trainer", "strategy", "_target_", "class_path", "seed_everything",
                "accelerator") > 0;
@@ -110,6 +113,7 @@ const std::array formats{
     Format{"trainer", &trainer_keys, interpret_trainer, nullptr, is_trainer},
 };
 
+// Read once. LLaMA-Factory and Axolotl take the Trainer's keys where they have none of their own.
 const KeyTable& table_of(const Format& format) {
   static std::map<std::string, KeyTable> tables;
   const auto [entry, fresh] = tables.try_emplace(format.name);
@@ -128,6 +132,7 @@ const KeyTable& table_of(const Format& format) {
   return entry->second;
 }
 
+// By the user's word, else by the keys. Throws ConfigError where neither tells.
 const Format& format_of(const Node& root, const std::string& path, const std::string& wanted) {
   std::vector<std::string> names;
   for (const Format& format : formats) {
@@ -167,6 +172,7 @@ class Import {
   }
 
  private:
+  // A script becomes the options that it passes.
   void read(const std::string& file, const std::string& format) {
     const std::string text = file_text(file, most_of_a_description);
     if (!is_script(file, text)) return document(config_document(text, file), file, format);
@@ -236,6 +242,7 @@ class Import {
     return true;
   }
 
+  // A file that was named beside wins; a heredoc of the script stands in for one that is not there.
   void follow(const Fact& fact, const std::string& format) {
     const auto given = [&](const Format* used) { return format == used->name; };
     if (config_.files.size() > 1 && std::any_of(used_.begin(), used_.end(), given))
@@ -285,6 +292,7 @@ class Import {
     return "";
   }
 
+  // Options of the command line replace what the files say.
   void apply_answers() {
     const auto answer = [&](const char* fact, const std::optional<std::int64_t>& value,
                             const char* option) {
@@ -305,6 +313,7 @@ class Import {
     }
   }
 
+  // Each program's rules in the order of the files, then the strategy, then what all have.
   void interpret() {
     leave_open();
     for (const Format* format : used_) {
@@ -351,6 +360,7 @@ class Import {
                        [&](const std::string& name) { return name == key || name == "all"; });
   }
 
+  // All refusals at once. Throws ConfigError.
   void refuse_or_leave_out() {
     Diagnostics refused;
     std::set<std::string> told;

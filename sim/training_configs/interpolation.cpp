@@ -1,10 +1,10 @@
 // OmegaConf's `${a.b}`: a value that stands at another place of the same file.
 #include <optional>
 
-
 namespace lockstep {
 namespace {
 
+// The value at a dotted path below a map.
 std::optional<Node> at(const Node& from, std::string_view path) {
   std::optional<Node> here = from;
   while (!path.empty() && here) {
@@ -34,6 +34,7 @@ class Resolution {
   }
 
  private:
+  // Texts that only hold a `${...}` among other words are names of runs and folders: they stay.
   Node scalar(const Node& node, const Node& owner, int depth) const {
     const std::string& text = node.scalar();
     const bool whole = text.starts_with("${") && text.ends_with('}') &&

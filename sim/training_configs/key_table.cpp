@@ -14,6 +14,7 @@ std::vector<std::string> word_list(const Node& node) {
   return words;
 }
 
+// A fact's name alone, or a map with `sets`, `words` and `first`.
 ConfigKeyRule mapped_rule(const std::string& pattern, const Node& node) {
   ConfigKeyRule rule;
   rule.pattern = pattern;
@@ -30,6 +31,7 @@ ConfigKeyRule mapped_rule(const std::string& pattern, const Node& node) {
   return rule;
 }
 
+// Keys that share a reason.
 void add_groups(const Node& root, const char* name, KeyFate fate, KeyTable& table) {
   const auto groups = root.find(name);
   if (!groups) return;
@@ -47,6 +49,7 @@ void add_groups(const Node& root, const char* name, KeyFate fate, KeyTable& tabl
   }
 }
 
+// At most one star in a part.
 bool part_matches(std::string_view pattern, std::string_view part) {
   const std::size_t star = pattern.find('*');
   if (star == std::string_view::npos) return pattern == part;
@@ -62,6 +65,7 @@ std::string value_text(const Node& node) {
   return flow_text(node);
 }
 
+// A list of plain values is one value.
 bool is_leaf(const Node& node) {
   if (node.kind() == Node::Kind::map) return node.entries().empty();
   if (node.kind() != Node::Kind::sequence) return true;
@@ -71,6 +75,7 @@ bool is_leaf(const Node& node) {
   });
 }
 
+// Underscored keys are prose in many files; Hydra's _target_ names a class.
 bool is_comment(const std::string& key) {
   const std::size_t dot = key.rfind('.');
   const std::string last = dot == std::string::npos ? key : key.substr(dot + 1);
@@ -94,7 +99,7 @@ class Statement {
     } else if (node.kind() == Node::Kind::null || account.value == "{}") {
       account.fate = KeyFate::without_effect;
       account.meaning = "not set";
-    } else if (table_.strict) {
+    } else if (table_.strict && key.find('.') == std::string::npos) {
       account.fate = KeyFate::refused;
       account.meaning = fmt::format("unknown key, which {} itself refuses", table_.format);
     }
@@ -125,6 +130,7 @@ class Statement {
     return best;
   }
 
+  // What the rule says of this value.
   void apply(const ConfigKeyRule& rule, KeyAccount& account, const Node& node) {
     account.fate = rule.fate;
     account.meaning = rule.because;

@@ -23,6 +23,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/yaml.hpp"
@@ -55,5 +56,33 @@ void state_keys(const KeyTable& table, const Node& root, const std::string& pref
                 std::vector<KeyAccount>& accounts);
 
 bool key_matches(std::string_view pattern, std::string_view key);
+
+// The tables of the formats, and the names of public models, compiled in.
+extern const char* const accelerate_keys;
+extern const char* const axolotl_keys;
+extern const char* const composer_keys;
+extern const char* const deepspeed_keys;
+extern const char* const lightning_keys;
+extern const char* const litgpt_keys;
+extern const char* const llamafactory_keys;
+extern const char* const megatron_keys;
+extern const char* const nanotron_keys;
+extern const char* const torchtitan_json_keys;
+extern const char* const torchtitan_toml_keys;
+extern const char* const trainer_keys;
+extern const char* const public_models;
+
+// --- files as trees ------------------------------------------------------------------------------
+
+struct ConfigDocument {
+  Node root;                      // a map
+  std::vector<Diagnostic> notes;  // keys that stand twice: the last one counts
+};
+
+// By the name's ending (.json, .yaml, .yml, .toml), else by the text. JSON must be legal JSON: tabs
+// may indent it, bare words are refused. YAML is read as PyYAML reads it: of a key that stands twice
+// the last counts, `<<` merges. Throws ConfigError with the place; guards as in core/yaml.hpp.
+ConfigDocument config_document(const std::string& path);
+ConfigDocument config_document(const std::string& text, const std::string& path);
 
 }  // namespace lockstep

@@ -38,6 +38,7 @@ class Megatron {
     facts_.replace("refused." + fact, {reason, source.where, source.key});
   }
 
+  // Where the file states the other fact.
   void derive_if(const std::string& name, const std::string& from) {
     if (facts_.has(from)) run_.derive(name, *facts_.text(from), from);
   }
@@ -46,6 +47,7 @@ class Megatron {
     return facts_.word("megatron.positions", "") == "rope" || facts_.flag("megatron.rotary");
   }
 
+  // The family that the arguments describe: BERT by its tokenizer, a Llama-like one by SwiGLU, else a GPT.
   void model() {
     if (facts_.has("megatron.t5"))
       refuse("megatron.t5",
@@ -65,6 +67,7 @@ class Megatron {
     gpt();
   }
 
+  // Megatron widens a SwiGLU layer by 8/3 to a multiple of 64 where nothing else is said (arguments.py).
   void decoder(bool experts) {
     const bool grouped = facts_.flag("megatron.grouped") || !facts_.has("megatron.grouped");
     if (grouped) derive_if("model.kv_heads", "megatron.groups");
@@ -88,6 +91,7 @@ class Megatron {
       approximate("megatron.positions", "positions are priced as rotary ones");
   }
 
+  // Dropouts are 0.1, embeddings tied and positions learned by default (arguments.py).
   void gpt() {
     if (facts_.has("megatron.experts"))
       refuse("megatron.experts", "experts without SwiGLU are not modelled");
@@ -131,6 +135,7 @@ class Megatron {
                 "megatron.vocabulary");
   }
 
+  // With --bf16 gradients are accumulated and reduced in fp32 unless --grad-reduce-in-bf16.
   void precision() {
     if (facts_.flag("megatron.fp16")) return run_.derive("precision", "pure-fp16", "megatron.fp16");
     if (!facts_.flag("megatron.bf16")) {
@@ -142,6 +147,7 @@ class Megatron {
                 narrow ? "megatron.narrow_reduction" : "megatron.bf16");
   }
 
+  // `adam` is decoupled decay, AdamW.
   void batch() {
     if (facts_.has("megatron.batch_schedule")) {
       // "0:384 200B:768": the last of them is reached.
@@ -158,6 +164,7 @@ class Megatron {
     if (facts_.word("optimizer", "") == "sgd") derive_if("momentum", "megatron.momentum");
   }
 
+  // `selective` computes core attention again; the older spellings mean whole blocks.
   void recomputation() {
     const std::string kind = facts_.word("megatron.recompute", "");
     const bool old = facts_.flag("megatron.old_recompute") || facts_.has("megatron.old_method");
@@ -188,6 +195,7 @@ class Megatron {
     if (old) facts_.set_default("attention", "plain", "Megatron before FlashAttention");
   }
 
+  // Virtual stages by their number, or by the layers of each.
   void pipeline() {
     const std::int64_t stages = facts_.count("stages").value_or(1);
     if (stages <= 1) return;
@@ -214,6 +222,7 @@ class Megatron {
                 "megatron.dispatcher");
   }
 
+  // Without a distributed optimizer the gradients are all-reduced, after backward unless told to overlap.
   void strategy() {
     const std::string sharding = facts_.word("megatron.sharding", "no_shard");
     if (facts_.flag("megatron.torch_fsdp")) {
@@ -276,6 +285,7 @@ class Megatron {
     run_.derive("zero.shard_group", std::to_string(ranks / copies), "megatron.instances");
   }
 
+  // Megatron-DeepSpeed: DeepSpeed's engine under Megatron's layers.
   void deepspeed() {
     const std::string precision = facts_.word("precision", "");
     const std::string recipe = facts_.word("recipe", "megatron");

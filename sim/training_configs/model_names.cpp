@@ -7,8 +7,8 @@
 #include "core/data.hpp"
 #include "core/describe_emit.hpp"
 #include "imports/hugging_face.hpp"
-#include "key_texts.hpp"
 #include "training_configs/interpretation.hpp"
+#include "training_configs/key_table.hpp"
 
 namespace lockstep {
 namespace {
@@ -76,6 +76,7 @@ class ModelStatement {
     config_.fields.push_back({path, value, source});
   }
 
+  // What the user names must be there. Throws ConfigError.
   void named(const std::string& name, const std::string& source) {
     const std::string file = config_json(name);
     if (!file.empty()) return import(file, source);
@@ -88,6 +89,7 @@ class ModelStatement {
                      "a shipped model (`lockstep list models`), a model file, or a config.json");
   }
 
+  // The sizes of a config.json; its longest sequence only where no file states one.
   void import(const std::string& file, const std::string& source) {
     const ImportedModel model = import_hugging_face(file);
     put("model", model.base, source);
@@ -104,6 +106,7 @@ class ModelStatement {
     for (const std::string& note : model.notes) config_.notes.push_back(note);
   }
 
+  // A shipped model, or sizes of a family.
   void take(const Node& known, const std::string& source) {
     if (known.kind() == Node::Kind::scalar) return put("model", known.scalar(), source);
     for (const auto& [name, value] : known.entries()) {

@@ -6,6 +6,7 @@
 namespace lockstep {
 namespace {
 
+// All its transformers are Llama-like; experts make them a mixture.
 void nanotron_model(Interpreted& run) {
   Facts& facts = run.facts;
   if (!facts.has("model.hidden")) return;

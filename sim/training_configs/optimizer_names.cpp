@@ -31,6 +31,7 @@ bool holds(const std::string& text, const char* part) {
 
 }  // namespace
 
+// One kernel for all tensors where the name says fused, or where it is a library's own kernel.
 void interpret_optimizer(Interpreted& run) {
   Facts& facts = run.facts;
   const Fact* fact = facts.find("optimizer");

@@ -1,6 +1,4 @@
 // Batch, mesh, precision, optimizer and strategy of a scenario from the facts that all formats share.
-#include "training_configs/interpretation.hpp"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -9,6 +7,7 @@
 
 #include "core/describe_emit.hpp"
 #include "hardware/machine.hpp"
+#include "training_configs/interpretation.hpp"
 
 namespace lockstep {
 namespace {
@@ -41,6 +40,7 @@ class ScenarioStatement {
   }
 
  private:
+  // The key that states a fact, for the comment at the line's end.
   std::string source(const std::string& fact) const {
     const Fact* found = facts_.peek(fact);
     if (!found) return "";
@@ -69,6 +69,7 @@ class ScenarioStatement {
     config_.asked.push_back({field, option});
   }
 
+  // Learned positions need a table as long as the sequence.
   void sequence() {
     const auto value = facts_.count("sequence");
     if (value && *value > 0) {
@@ -101,6 +102,7 @@ class ScenarioStatement {
     return false;
   }
 
+  // Steps, tokens, or samples and epochs: the first that is stated.
   void length() {
     const auto steps = facts_.count("steps");
     if (steps && *steps > 0 && answers_.length_as_data) {
@@ -139,6 +141,7 @@ class ScenarioStatement {
                    fmt::format("--gpus N with a multiple of {}", replica)});
   }
 
+  // Two of micro-batch, accumulation and global batch say all; a third must agree.
   void batch() {
     find_gpus();
     data_ranks();
@@ -155,6 +158,7 @@ class ScenarioStatement {
     if (!has_micro && !has_global && !has_per_gpu) ask("batch.micro", "--micro N");
   }
 
+  // Where the number of ranks is known.
   void check_product(std::int64_t micro, std::int64_t accumulation, std::int64_t global) {
     const auto ranks = data_ranks();
     if (!ranks || micro * accumulation * *ranks == global) return;
@@ -167,6 +171,7 @@ class ScenarioStatement {
         fmt::format("{} would be", micro * accumulation * *ranks)});
   }
 
+  // A kind of recomputation says more than a switch.
   void recomputation() {
     const std::string kind = facts_.word("recompute", "");
     if (kind.empty()) {
@@ -199,6 +204,7 @@ class ScenarioStatement {
     facts_.replace("gpus", {std::to_string(total), {}, "the product of the degrees"});
   }
 
+  // The platform is asked for; the GPUs are stated, derived, or one node.
   void devices() {
     if (!answers_.platform.empty()) {
       config_.fields.push_back({"platform", fields::yaml_text(answers_.platform), "--platform"});
@@ -240,6 +246,7 @@ class ScenarioStatement {
     if (value && *value > 1) put(std::string("parallel.") + path, std::to_string(*value), fact);
   }
 
+  // Degrees of 1 are left out.
   void mesh() {
     axis("tensor.size", "tensor");
     if (facts_.count("tensor").value_or(1) > 1)
@@ -262,6 +269,7 @@ class ScenarioStatement {
     count("parallel.pipeline.chunks", "chunks", 2);
   }
 
+  // Options of the chosen strategy alone: others have no part here.
   void strategy() {
     std::string name = facts_.word("strategy", "");
     if (name.empty()) {

@@ -50,6 +50,7 @@ void put(Branch& root, std::string path, const std::string& value) {
   here->value = value;
 }
 
+// The first four keys that a line stands on.
 std::string comment_of(const Line& line) {
   std::vector<std::string> sources;
   for (const std::string& source : line.sources) {

@@ -20,6 +20,7 @@ bool is_name(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
+// As IFS does by default.
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> words;
   std::string word;
@@ -149,6 +150,7 @@ class Variables {
     throw ConfigError(Diagnostic{where, "", message, "the script is not executed, only read"});
   }
 
+  // The end of what a $ begins.
   static std::size_t end_of(const std::string& text, std::size_t dollar) {
     std::size_t i = dollar + 1;
     if (i >= text.size()) return i;
@@ -167,6 +169,7 @@ class Variables {
     return i;
   }
 
+  // What is not known stays as it is written.
   std::string value(const std::string& reference, const Location& where, int depth) {
     if (reference.starts_with("$((") && reference.ends_with("))")) {
       const auto number = arithmetic(reference.substr(3, reference.size() - 5), where, depth);
@@ -202,6 +205,7 @@ class Variables {
     return text;
   }
 
+  // ${NAME}, ${NAME[@]}, ${NAME:-default}, ${NAME:=default}, ${NAME:+other}.
   std::optional<std::string> braces(const std::string& inner, const Location& where, int depth) {
     std::size_t end = 0;
     while (end < inner.size() && is_name(inner[end])) ++end;
@@ -252,6 +256,7 @@ class Evaluation {
     return end;
   }
 
+  // Statements in order; a compound one is stepped over once it is evaluated.
   void block(std::size_t begin, std::size_t end, bool active) {
     for (std::size_t i = begin; i < end && active; ++i) {
       const std::string word = keyword(statements_[i]);
@@ -302,6 +307,7 @@ class Evaluation {
     }
   }
 
+  // What follows `then` or `else`.
   void branch(std::size_t head, std::size_t end, bool is_else) {
     if (is_else) {
       statement(without_first(statements_[head]));
@@ -353,6 +359,7 @@ class Evaluation {
 
   static bool is_open(const std::string& text) { return text.find('$') != std::string::npos; }
 
+  // One, two or three words. An unset variable is an empty text.
   static std::optional<bool> plain_test(const std::vector<std::string>& words) {
     if (words.size() == 1) return !words[0].empty() && !is_open(words[0]);
     if (words.size() == 2 && words[0] == "-z") return words[1].empty() || is_open(words[1]);
@@ -424,6 +431,7 @@ class Evaluation {
     return text.substr(0, end);
   }
 
+  // NAME=..., NAME+=..., and the same with an array.
   void assign(const ShellWord& word, const std::string& name, bool appends) {
     if (word.is_array) {
       std::vector<std::string> elements;
@@ -440,6 +448,7 @@ class Evaluation {
     variables_.texts[name] = appends ? variables_.texts[name] + text : text;
   }
 
+  // Assignments change variables; anything else is a command that might be the launch.
   void statement(const ShellStatement& statement) {
     if (statement.words.empty()) return;
     if (++executed_ > 50'000) return;
@@ -461,6 +470,7 @@ class Evaluation {
     command(statement);
   }
 
+  // The one with most options is kept.
   void command(const ShellStatement& statement) {
     std::vector<ScriptArgument> arguments;
     for (const ShellWord& word : statement.words) {

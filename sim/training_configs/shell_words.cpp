@@ -39,6 +39,7 @@ class Lexer {
     throw ConfigError(Diagnostic{where, "", message, "it is read as a shell script"});
   }
 
+  // One character or one word further.
   void step() {
     const char c = here();
     if (c == '\\' && next() == '\n') {
@@ -86,6 +87,7 @@ class Lexer {
     while (!at_end() && here() != '\n') advance();
   }
 
+  // Files are neither read nor written.
   void skip_redirection() {
     while (here() == '>' || here() == '<' || here() == '&') advance();
     while (here() == ' ') advance();
@@ -129,6 +131,7 @@ class Lexer {
            c == '&' || c == '<' || c == '>' || c == ')' || c == '(';
   }
 
+  // Up to a blank or an operator outside of quotes.
   ShellWord word() {
     ShellWord word;
     word.where = place();
@@ -167,6 +170,7 @@ class Lexer {
     return word;
   }
 
+  // Elements stand over several lines, with comments between.
   void read_array(ShellWord& array) {
     const Location start = place();
     array.is_array = true;

@@ -18,6 +18,7 @@ std::string last_part(const std::string& text) {
   return dot == std::string::npos ? text : text.substr(dot + 1);
 }
 
+// Names as PyTorch's ShardingStrategy, its numbers, or reshard_after_forward as a truth value.
 void set_sharding(Interpreted& run, const std::string& name) {
   const std::string word = last_part(run.facts.word(name, ""));
   const auto is = [&](const char* spelling, const char* number) {
@@ -35,6 +36,7 @@ void set_sharding(Interpreted& run, const std::string& name) {
          "FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, HYBRID_SHARD, HYBRID_SHARD_ZERO2, or 1 to 5");
 }
 
+// The classes to wrap are the model's repeated blocks.
 void set_wrap(Interpreted& run) {
   Facts& facts = run.facts;
   const std::string word = facts.word("fsdp.raw_wrap", "");
@@ -63,6 +65,7 @@ void set_prefetch(Interpreted& run) {
 
 }  // namespace
 
+// Version 2 always prefetches in backward; only version 1 has a choice.
 void interpret_fsdp(Interpreted& run) {
   Facts& facts = run.facts;
   facts.replace("strategy", {"fsdp", {}, ""});

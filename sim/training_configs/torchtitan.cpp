@@ -19,6 +19,7 @@ std::string schedule_word(const std::string& text) {
   return "";
 }
 
+// Schedules of several stages a rank have two of them unless the file says more.
 void set_schedule(Interpreted& run) {
   Facts& facts = run.facts;
   if (facts.count("stages").value_or(1) <= 1) return facts.erase("schedule");
@@ -36,6 +37,7 @@ void set_schedule(Interpreted& run) {
   if (chunked) facts.set_default("chunks", "2", "torchtitan's stages for each rank");
 }
 
+// `op` keeps what is dear to compute again; a number N recomputes every Nth block.
 void set_recomputation(Interpreted& run) {
   Facts& facts = run.facts;
   const std::string mode = facts.word("titan.recompute", "selective");
@@ -58,6 +60,7 @@ void set_recomputation(Interpreted& run) {
                     option));
 }
 
+// fp32 weights with bf16 computation by default.
 void set_numbers(Interpreted& run) {
   Facts& facts = run.facts;
   const std::string weights = facts.word("titan.weights", "float32");
@@ -67,6 +70,7 @@ void set_numbers(Interpreted& run) {
   run.derive("precision", mixed == "float16" ? "amp-fp16" : "torch-fp32", "titan.mixed");
 }
 
+// `default` reshards unless there are pipeline stages.
 void set_sharding(Interpreted& run) {
   Facts& facts = run.facts;
   const std::int64_t replicate = facts.count("dp.replicate").value_or(1);
@@ -95,6 +99,7 @@ void split_for_pipeline(Interpreted& run) {
   run.derive("micro", std::to_string(micro), "micro");
 }
 
+// A family and a flavor together are a public model's name.
 void name_model(Interpreted& run) {
   Facts& facts = run.facts;
   const auto name = facts.text("titan.model"), flavor = facts.text("titan.flavor");
@@ -107,6 +112,7 @@ void name_model(Interpreted& run) {
   if (flavor) run.derive("model", *name + "-" + *flavor, "titan.flavor");
 }
 
+// What is on in the file and priced as off.
 void read_extras(Interpreted& run) {
   Facts& facts = run.facts;
   const auto approximate = [&](const char* fact, const char* reason) {
@@ -185,6 +191,7 @@ void interpret_torchtitan(Interpreted& run) {
 
 namespace {
 
+// Null counts as absent.
 std::optional<Node> below(const Node& node, std::initializer_list<const char*> path) {
   std::optional<Node> here = node;
   for (const char* part : path) {

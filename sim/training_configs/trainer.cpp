@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "training_configs/interpretation.hpp"
 
@@ -60,24 +61,27 @@ bool refuses_generation(Interpreted& run) {
   return false;
 }
 
-// Two sequences a sample, and a frozen reference model beside.
+// Pairs of sequences, and in DPO a frozen reference model beside. Left out, they are pairs alone.
 void read_preferences(Interpreted& run) {
   Facts& facts = run.facts;
+  constexpr std::array stages{"dpo", "ipo", "kto", "orpo", "simpo", "rm", "ppo", "grpo"};
   const std::string stage = facts.word("trainer.stage", facts.word("trainer.rlhf", ""));
-  const bool odds = stage == "orpo" || facts.word("trainer.loss", "") == "orpo";
-  const bool pairs =
-      stage == "dpo" || facts.has("trainer.preference") || facts.has("trainer.prompt");
-  if (!pairs && !odds) return;
+  const bool named = std::find(stages.begin(), stages.end(), stage) != stages.end();
+  const bool told = named || facts.has("trainer.preference") || facts.has("trainer.prompt") ||
+                    facts.word("trainer.loss", "") == "orpo";
+  if (!told) return;
   for (const char* fact :
-       {"trainer.stage", "trainer.rlhf", "trainer.preference", "trainer.prompt"}) {
+       {"trainer.stage", "trainer.rlhf", "trainer.preference", "trainer.prompt", "trainer.loss"}) {
     if (!facts.has(fact)) continue;
-    refuse(run, fact,
-           "preference training is not modelled: two sequences a sample, and in DPO the forward "
-           "pass of a "
-           "frozen reference model; left out, it is priced as two sequences a sample");
+    refuse(
+        run, fact,
+        "training on preferences is not modelled: two sequences a sample, and in DPO the forward "
+        "pass of a frozen reference model; left out, it is priced as two sequences a sample");
     break;
   }
-  facts.replace("sequences_per_sample", {"2", {}, ""});
+  const Fact* micro = facts.peek("micro");
+  if (!micro || micro->key.starts_with("--")) return;
+  run.derive("micro", std::to_string(2 * facts.count("micro").value_or(1)), "micro");
 }
 
 void read_adapters(Interpreted& run) {

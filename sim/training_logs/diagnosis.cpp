@@ -15,6 +15,7 @@ namespace {
 // Steps that take so many times the median stand out.
 constexpr double slow = 1.5;
 
+// Between two values by a straight line.
 double quantile(std::vector<double> values, double share) {
   std::sort(values.begin(), values.end());
   const double place = share * static_cast<double>(values.size() - 1);
@@ -106,6 +107,7 @@ std::string range_text(const StepTime& step) {
                                  : fmt::format("{} to {}", step.first, step.last);
 }
 
+// A period explains slow steps; without one they are listed.
 void tell_slow_steps(const SteadySteps& steps, std::vector<std::string>& sentences) {
   std::vector<const StepTime*> slow_steps;
   double extra = 0, all = 0;
@@ -139,6 +141,7 @@ void tell_slow_steps(const SteadySteps& steps, std::vector<std::string>& sentenc
                   slow_steps.size() > 5 ? ", ..." : ""));
 }
 
+// Ten entries at least: medians of two say little.
 void tell_drift(const SteadySteps& steps, std::vector<std::string>& sentences) {
   const std::size_t part = steps.all.size() / 5;
   if (part < 2) return;

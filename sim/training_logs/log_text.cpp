@@ -17,6 +17,7 @@ struct Quantity {
   std::string_view rest;  // what follows the digits
 };
 
+// The first occurrence of the key that is a word of its own.
 std::optional<Quantity> quantity_after(std::string_view line, std::string_view key) {
   std::size_t at = 0;
   while (true) {
@@ -62,6 +63,7 @@ double days_from_civil(int year, int month, int day) {
   return era * 146097.0 + day_of_era - 719468;
 }
 
+// So many digits, and nothing else.
 std::optional<int> digits_at(std::string_view text, std::size_t at, std::size_t count) {
   if (at + count > text.size()) return std::nullopt;
   int value = 0;

@@ -132,6 +132,7 @@ std::vector<std::string_view> lines_of(const std::string& text) {
   return lines;
 }
 
+// The program whose lines are most.
 TrainingLog text_log(const std::string& text) {
   std::array<TrainingLog, line_formats.size()> logs;
   std::array<int, line_formats.size()> hits{};
@@ -184,6 +185,7 @@ constexpr std::array columns{
     Column{"time/total", &LogEntry::clock, 3600, false},
 };
 
+// The column of steps, as several programs call it.
 bool is_step(const std::string& name) {
   constexpr std::array names{
       "step",          "_step",     "global_step", "train/global_step", "trainer/global_step",
@@ -191,6 +193,7 @@ bool is_step(const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+// A value under its column's name; columns that nobody knows are left alone.
 void take(const std::string& name, const std::string& text, LogEntry& entry, TrainingLog& log) {
   const std::string key = lower(name);
   const auto value = number_after(text, "");
@@ -280,6 +283,7 @@ bool is_table(const std::string& text) {
                      [](const std::string& name) { return is_step(lower(name)); });
 }
 
+// By the first character, then by the heading.
 TrainingLog any_log(const std::string& text, const std::string& path) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   const char begins = first == std::string::npos ? ' ' : text[first];
@@ -298,6 +302,7 @@ TrainingLog any_log(const std::string& text, const std::string& path) {
   return is_table(text) ? csv_log(text) : text_log(text);
 }
 
+// Of lines on one step the last one counts.
 void sort_by_step(TrainingLog& log) {
   std::map<std::int64_t, LogEntry> by_step;
   for (const LogEntry& entry : log.entries) by_step[entry.step] = entry;

@@ -12,8 +12,8 @@
 #include "core/yaml.hpp"
 #include "scenario/scenario.hpp"
 #include "test_folder.hpp"
-#include "training_configs/document.hpp"
 #include "training_configs/imported_config.hpp"
+#include "training_configs/key_table.hpp"
 
 namespace lockstep::configs_test {
 namespace {

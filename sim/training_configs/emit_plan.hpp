@@ -1,0 +1,77 @@
+// A point of a scenario in the words that all emitted formats share, and who writes the formats.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "training_configs/emitted_config.hpp"
+
+namespace lockstep {
+
+// A point in the words that all formats share.
+class EmitPlan {
+ public:
+  explicit EmitPlan(const EmitQuestion& question)
+      : scenario(*question.scenario),
+        point(*question.point),
+        entry(scenario.strategies[point.entry]),
+        parallel(parallel_of(scenario, entry)),
+        longest(question.longest_seconds) {}
+
+  const Scenario& scenario;
+  const Point& point;
+  const StrategyEntry& entry;
+  const ParallelOptions& parallel;
+  double longest;
+  std::vector<std::string> notes;
+
+  int gpus() const { return point.job.mesh.gpus(); }
+  int per_node() const { return std::min(gpus(), point.job.machine.gpus_per_node); }
+  int nodes() const { return (gpus() + per_node() - 1) / per_node(); }
+  std::int64_t accumulation() const { return point.job.accumulation; }
+  std::int64_t sequence() const { return point.tokens_per_sample; }
+  bool recomputes() const {
+    return entry.activation_checkpointing.value_or(scenario.activation_checkpointing);
+  }
+  Recompute recompute() const { return entry.recompute.value_or(scenario.recompute); }
+  Precision precision() const { return point.precision; }
+  bool is_fp16() const {
+    return precision() == Precision::amp_fp16 || precision() == Precision::pure_fp16;
+  }
+  bool is_bf16() const { return precision() >= Precision::amp_bf16 && !is_fp16(); }
+  bool is_autocast() const {
+    return precision() == Precision::amp_fp16 || precision() == Precision::amp_bf16;
+  }
+  bool has_mesh() const {
+    return parallel.tensor.size > 1 || parallel.context.size > 1 || parallel.pipeline.stages > 1 ||
+           parallel.expert.size > 1;
+  }
+
+  const DdpOptions* ddp() const { return std::get_if<DdpOptions>(&entry.options); }
+  const FsdpOptions* fsdp() const { return std::get_if<FsdpOptions>(&entry.options); }
+  const ZeroOptions* zero() const { return std::get_if<ZeroOptions>(&entry.options); }
+
+  // Throws ConfigError: "FORMAT cannot say WHAT".
+  [[noreturn]] void refuse(const std::string& format, const std::string& what) const;
+  // Throws ConfigError for strategies other than ddp, fsdp and zero.
+  void must_be_data_parallel(const std::string& format) const;
+
+  // The optimizer as torch.optim calls it.
+  std::string optimizer_class() const {
+    constexpr std::array names{"SGD", "Adam", "AdamW", "RMSprop", "Lion", "Lamb", "Muon"};
+    return names[static_cast<std::size_t>(scenario.optimizer.name)];
+  }
+};
+
+// Each throws ConfigError for what its format cannot say, and notes what it leaves open.
+EmittedFile deepspeed_file(EmitPlan& plan);
+EmittedFile accelerate_file(EmitPlan& plan);
+EmittedFile trainer_file(EmitPlan& plan);
+EmittedFile torchtitan_file(EmitPlan& plan);
+EmittedFile megatron_file(EmitPlan& plan);
+EmittedFile sbatch_file(EmitPlan& plan);
+EmittedFile skypilot_file(EmitPlan& plan);
+
+}  // namespace lockstep
