@@ -1,5 +1,8 @@
 // `lockstep schema WHAT`: the JSON Schema of a file format, for editors, or of what is printed, for
 // programs; or its table of fields, for docs.
+#include <fmt/format.h>
+
+#include "cli/printed_schemas.hpp"
 #include "cli/verb.hpp"
 #include "cluster/cluster_fields.hpp"
 #include "core/describe.hpp"
@@ -49,10 +52,16 @@ Choice declare(CLI::App& app) {
       "schema", "Print the JSON Schema (draft-07) of a file format or of JSON output");
   std::vector<std::string> names;
   for (const Described& entry : described) names.emplace_back(entry.name);
+  std::string others;
+  for (const std::string& name : printed_schema_names()) {
+    names.push_back(name);
+    others += fmt::format(", {} (of {})", name, printed_schema_verb(name));
+  }
   verb.add_option("what", arguments->format,
                   "scenario, cluster, platform, device, profile; result and alternatives (of run "
                   "--json), training (of train --json), "
-                  "recommendation (of recommend --json)")
+                  "recommendation (of recommend --json)" +
+                      others)
       ->required()
       ->check(CLI::IsMember(names));
   verb.add_flag("--fields", arguments->fields, "A Markdown table of the fields instead");
@@ -61,6 +70,10 @@ Choice declare(CLI::App& app) {
             for (const Described& entry : described) {
               if (arguments->format == entry.name)
                 print(arguments->fields ? entry.fields() : entry.schema());
+            }
+            for (const std::string& name : printed_schema_names()) {
+              if (arguments->format == name)
+                print(arguments->fields ? printed_schema_fields(name) : printed_schema(name));
             }
             return 0;
           }};
