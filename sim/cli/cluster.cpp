@@ -33,8 +33,9 @@ int answer_for(const Arguments& arguments) {
 
 Choice declare(CLI::App& app) {
   const auto parsed = std::make_shared<Arguments>();
-  CLI::App& verb = *app.add_subcommand(
-      "cluster", "Schedule many jobs on one cluster: gang, backfill, preemption, elastic");
+  CLI::App& verb = *app.add_subcommand("cluster",
+                                       "Schedule many jobs on one cluster: gang, backfill, "
+                                       "preemption, elastic, time slices, migration");
   verb.add_option("scenario", parsed->file, "Scenario of a cluster")->required();
   add_formats(verb, parsed->common, Formats::json_csv);
   add_workers(verb, parsed->common);
