@@ -31,12 +31,15 @@ ReplicatedState::ReplicatedState(Tape& tape, const TrainingStep& step, const Liv
     }
   }
   first_of_.push_back(elements_.size());
+  const std::vector<bool>& whole = plan.replicated.updated_tensors;
   std::vector<std::size_t> numbers;  // in `updated_`, of those that TensorUpdate::tensor counts
   for (std::size_t i = 0; i < elements_.size(); ++i) {
     if (!trainable_[i]) continue;
+    const bool left_out = elements_[i] > 0 && !whole.empty() && !whole.at(numbers.size());
     if (elements_[i] > 0) numbers.push_back(updated_.size());
-    const double share =
-        experts_[i] ? plan.replicated.updated_share_of_experts : plan.replicated.updated_share;
+    const double share = left_out      ? 0
+                         : experts_[i] ? plan.replicated.updated_share_of_experts
+                                       : plan.replicated.updated_share;
     updated_.push_back({share * elements_[i], names_[i]});
   }
   for (const TensorUpdate& other : plan.optimizer.others) {

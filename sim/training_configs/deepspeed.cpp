@@ -155,8 +155,10 @@ void interpret_deepspeed(Interpreted& run) {
   run.derive("zero.bucket_size", bytes_of(bucket, element), "deepspeed.reduce_bucket");
   run.derive("zero.overlap", facts.flag("deepspeed.overlap") ? "true" : "false",
              "deepspeed.overlap");
-  if (!facts.flag("deepspeed.reduce_scatter", true))
+  if (!facts.flag("deepspeed.reduce_scatter", true)) {
     run.derive("zero.reduction", "all-reduce", "deepspeed.reduce_scatter");
+    run.derive("zero.partition", "elements", "deepspeed.reduce_scatter");
+  }
   if (wire == "fp32") run.derive("zero.gradient_element_size", "4 B", "deepspeed.communication");
   set_offload(run, "zero", level);
 }

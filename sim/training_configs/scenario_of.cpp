@@ -319,6 +319,7 @@ class ScenarioStatement {
               "bucket_size",
               "overlap",
               "reduction",
+              "partition",
               "gather",
               "gradient_element_size",
               "offload.optimizer",

@@ -133,6 +133,7 @@ const std::vector<Option> zero_options{
     {"bucket_size", "4 MiB"},
     {"overlap", "false", "one bucket is full at the end of backward"},
     {"reduction", "all-reduce"},
+    {"partition", "elements"},
     {"gather", "with-forward"},
     {"gradient_element_size", "2 B", "what bf16 sends anyway"},
     {"offload.keep_master", "{optimizer: host, keep_master: true}", "", "{optimizer: host}"},

@@ -121,14 +121,39 @@ TEST(Zero, ParametersMayBeGatheredWhileForwardRuns) {
   EXPECT_LT(relative(with, after - 4 * gather - forward + ready), near);
 }
 
-TEST(Zero, AsPyTorchHasItReducesAllOfItAndBroadcastsShares) {
+TEST(Zero, AsPyTorchHasItReducesAllOfItAndBroadcastsTensors) {
   const Job job = toy_job();
   ZeroOptions options = one_bucket();
   options.reduction = GradientReduction::all_reduce;
-  const double expected = forward + backward + copies + update +
-                          seconds(job, Collective::all_reduce, parameters) +
-                          8 * seconds(job, Collective::broadcast, parameters / 8);
-  EXPECT_LT(relative(simulate(job, options).step, expected), near);
+  const double reduced =
+      forward + backward + copies + update + seconds(job, Collective::all_reduce, parameters);
+  const double whole = reduced + 4 * seconds(job, Collective::broadcast, parameters / 4);
+  EXPECT_LT(relative(simulate(job, options).step, whole), near);
+  options.partition = StatePartition::elements;
+  const double parts = reduced + seconds(job, Collective::all_gather, parameters);
+  EXPECT_LT(relative(simulate(job, options).step, parts), near);
+}
+
+// ZeroRedundancyOptimizer, tensors of 7, 5, 4, 3 and 1 Mi elements. Two ranks: 7 + 3 and 5 + 4 + 1. Four: 7, 5, 4, 3 + 1.
+// Three: 7, 5 + 1, 4 + 3; of equal ranks the first.
+TEST(Zero, WholeTensorsGoToTheRankWithTheLeast) {
+  const auto state = [](std::vector<int> sizes, int ranks) {
+    Job job = toy_job(static_cast<int>(sizes.size()), 1, ranks);
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      edit_step(job).layers[i].parameters[0].count = sizes[i] * 1024.0 * 1024;
+    }
+    job.optimizer.name = OptimizerKind::adam;
+    job.optimizer.implementation = OptimizerImplementation::fused;
+    ZeroOptions options = one_bucket();
+    options.reduction = GradientReduction::all_reduce;
+    const auto peak = make_strategy(options)->memory(job).at_peak;
+    return peak.at("optimizer state") / (8.0 * 1024 * 1024);
+  };
+  EXPECT_EQ(state({4, 7, 1, 3, 5}, 2), 10);
+  EXPECT_EQ(state({4, 7, 1, 3, 5}, 3), 7);
+  EXPECT_EQ(state({4, 7, 1, 3, 5}, 4), 7);
+  EXPECT_EQ(state({2, 2, 2}, 2), 4);
+  EXPECT_EQ(state({100, 1, 1, 1}, 8), 100);  // most of it cannot be shared
 }
 
 TEST(Zero, StateInsideANodeIsReducedAcrossNodesToo) {

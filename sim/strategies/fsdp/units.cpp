@@ -60,9 +60,19 @@ std::vector<Module> module_tree(const TrainingStep& step) {
   return tree;
 }
 
+// What holds the blocks of a model of tokens is an nn.ModuleList, which the policy leaves alone
+// (exclude_wrap_modules); models of images have an nn.Sequential there.
+Modules module_lists(const TrainingStep& step) {
+  Modules lists;
+  if (step.tokens == 0 || step.input_shape.size() != 1) return lists;
+  for (const std::string& block : block_modules(step)) lists.insert(std::string(parent(block)));
+  return lists;
+}
+
 class SizePolicy {
  public:
-  SizePolicy(const std::vector<Module>& tree, std::int64_t least) : tree_(tree), least_(least) {}
+  SizePolicy(const std::vector<Module>& tree, Modules never, std::int64_t least)
+      : tree_(tree), never_(std::move(never)), least_(least) {}
 
   Modules modules() {
     wrap_children(0);
@@ -86,11 +96,13 @@ class SizePolicy {
     const std::int64_t wrapped = wrap_children(module);
     const std::int64_t all = total(module);
     if (all < least_ || all - wrapped < least_) return wrapped;
+    if (never_.contains(tree_[module].path)) return wrapped;
     wrapped_.insert(tree_[module].path);
     return all;
   }
 
   const std::vector<Module>& tree_;
+  Modules never_;
   std::int64_t least_;
   Modules wrapped_;
 };
@@ -108,7 +120,7 @@ Modules wrapped_modules(const TrainingStep& step, const WrapOptions& wrap) {
   const std::int64_t least = wrap.min_parameters > 0
                                  ? static_cast<std::int64_t>(wrap.min_parameters)
                                  : default_min_parameters;
-  return SizePolicy(module_tree(step), least).modules();
+  return SizePolicy(module_tree(step), module_lists(step), least).modules();
 }
 
 // The wrapped module closest around a layer; "" = the root.

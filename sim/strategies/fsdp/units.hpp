@@ -34,7 +34,8 @@ struct FsdpUnit {
 //   a head that is tied to the embedding, with which both are in the root
 //   size       PyTorch's size_based_auto_wrap_policy: from the leaves up, a module becomes a unit
 //   when
-//              the parameters in it that are in no unit yet are at least min_parameters
+//              the parameters in it that are in no unit yet are at least min_parameters; never an
+//              nn.ModuleList, which holds the blocks of models of tokens
 //   none       the root alone
 std::vector<FsdpUnit> make_units(const TrainingStep& step, const WrapOptions& wrap);
 

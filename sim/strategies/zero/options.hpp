@@ -16,6 +16,11 @@ template <>
 struct EnumNames<GradientReduction> {
   static constexpr std::array names{"reduce-scatter", "all-reduce"};
 };
+enum class StatePartition { by_reduction, elements, tensors };
+template <>
+struct EnumNames<StatePartition> {
+  static constexpr std::array names{"by-reduction", "elements", "tensors"};
+};
 enum class ParameterGather { after_update, with_forward };
 template <>
 struct EnumNames<ParameterGather> {
@@ -34,6 +39,7 @@ struct ZeroOptions {
   double bucket_bytes = 100e6;
   bool overlap = true;  // buckets are reduced while backward runs
   GradientReduction reduction = GradientReduction::reduce_scatter;
+  StatePartition partition = StatePartition::by_reduction;
   ParameterGather gather = ParameterGather::after_update;
   double gradient_bytes = 0;  // of one gradient element, kept and on the wire; 0 = by precision
   OffloadOptions offload{};
@@ -57,6 +63,10 @@ void describe(Visitor& v, ZeroOptions& o) {
   v.field("reduction", o.reduction,
           "reduce-scatter: every rank gets its shard; all-reduce: all of it, as under DDP "
           "(PyTorch's ZeroRedundancyOptimizer).");
+  v.field("partition", o.partition,
+          "What a rank updates: elements, an equal part of them; tensors, whole ones, the largest "
+          "first to the rank with the least (PyTorch's ZeroRedundancyOptimizer). by-reduction: "
+          "tensors after an all-reduce, else elements.");
   v.field("gather", o.gather,
           "When ranks collect what the others updated: after-update, or with-forward, bucket by "
           "bucket while the next forward runs (Megatron's overlap_param_gather).");
@@ -75,6 +85,11 @@ void describe(Visitor& v, ZeroOptions& o) {
     }
     if (o.stage == 2 && o.reduction == GradientReduction::all_reduce) {
       report("reduction", "all-reduce leaves every rank all gradients", "stage: 1");
+    }
+    if (o.partition == StatePartition::tensors &&
+        o.reduction == GradientReduction::reduce_scatter) {
+      report("partition", "reduce-scatter cuts gradients into equal parts",
+             "reduction: all-reduce");
     }
   });
 }

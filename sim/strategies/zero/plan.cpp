@@ -37,15 +37,16 @@ class Pricing {
           elements * gradient_bytes_on_host(layout_.options.offload, job_.step->precision),
           network_);
     }
-    const double parameters = bucket.elements * parameter_bytes(job_.step->precision);
-    if (layout_.scatters()) {
+    const double element = parameter_bytes(job_.step->precision);
+    if (!layout_.keeps_tensors_whole()) {
       priced.gather.push_back(
-          network_.collective(groups.shard, Collective::all_gather, parameters));
-    } else {
-      // ZeroRedundancyOptimizer: every rank broadcasts what it updated, one after the other.
-      const PricedTransfer part = network_.collective(groups.shard, Collective::broadcast,
-                                                      parameters * layout_.share(bucket.expert));
-      priced.gather.assign(static_cast<std::size_t>(groups.ranks), part);
+          network_.collective(groups.shard, Collective::all_gather, bucket.elements * element));
+      return priced;
+    }
+    // Owners broadcast what they updated, one tensor after the other.
+    for (const int tensor : bucket.tensors) {
+      const double bytes = layout_.tensors[static_cast<std::size_t>(tensor)].elements * element;
+      priced.gather.push_back(network_.collective(groups.shard, Collective::broadcast, bytes));
     }
     return priced;
   }
@@ -98,9 +99,48 @@ int first_use(const Bucket& bucket, const std::vector<GradientTensor>& tensors) 
   return first;
 }
 
+// Marks those of the tensors that the rank with the most elements gets: the largest tensor goes first, to the rank with the
+// fewest elements so far (ZeroRedundancyOptimizer's _partition_parameters).
+void mark_fullest_rank(const std::vector<GradientTensor>& tensors, bool experts, int ranks,
+                       std::vector<bool>& marked) {
+  const auto elements = [&](std::size_t tensor) { return tensors[tensor].elements; };
+  std::vector<std::size_t> members;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].expert == experts) members.push_back(i);
+  }
+  std::stable_sort(members.begin(), members.end(),
+                   [&](std::size_t a, std::size_t b) { return elements(a) > elements(b); });
+  std::vector<double> held(static_cast<std::size_t>(ranks), 0);
+  std::vector<std::vector<std::size_t>> owned(held.size());
+  for (const std::size_t tensor : members) {
+    const auto rank = std::min_element(held.begin(), held.end()) - held.begin();
+    held[static_cast<std::size_t>(rank)] += elements(tensor);
+    owned[static_cast<std::size_t>(rank)].push_back(tensor);
+  }
+  const auto fullest = std::max_element(held.begin(), held.end()) - held.begin();
+  for (const std::size_t tensor : owned[static_cast<std::size_t>(fullest)]) marked[tensor] = true;
+}
+
 }  // namespace
 
+std::vector<bool> ZeroLayout::whole_tensors() const {
+  if (!keeps_tensors_whole()) return {};
+  std::vector<bool> marked(tensors.size());
+  mark_fullest_rank(tensors, false, groups.ranks, marked);
+  mark_fullest_rank(tensors, true, expert_groups.ranks, marked);
+  return marked;
+}
+
 TensorShare ZeroLayout::updated() const {
+  if (const std::vector<bool> whole = whole_tensors(); !whole.empty()) {
+    TensorShare share;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (!whole[i]) continue;
+      share.elements += tensors[i].elements;
+      ++share.tensors;
+    }
+    return share;
+  }
   double elements = 0, of_experts = 0;
   int count = 0, count_of_experts = 0;
   for (const GradientTensor& tensor : tensors) {

@@ -23,6 +23,10 @@ struct ZeroLayout {
   const ShardGroups& groups_of(const Bucket& bucket) const {
     return bucket.expert ? expert_groups : groups;
   }
+  // Whether a tensor's state lies with one rank.
+  bool keeps_tensors_whole() const {
+    return !scatters() && options.partition != StatePartition::elements;
+  }
   // Whether anything is sent or copied in a step.
   bool moves_gradients() const {
     return groups.ranks * groups.replicas > 1 || offloaded_share() > 0;
@@ -31,11 +35,14 @@ struct ZeroLayout {
   double offloaded_share() const {
     return options.offload.is_used() ? options.offload.fraction : 0;
   }
-  // Of all trainable parameters, or of the experts', what one rank updates.
+  // Of all trainable parameters, or of the experts', what one rank updates on average.
   double share(bool expert = false) const {
     return 1.0 / (expert ? expert_groups.ranks : groups.ranks);
   }
-  // The parameters that one rank updates, on its device or host: one piece of every tensor that it touches.
+  // The tensors that the rank with the most of them updates; empty where each rank updates a part of all.
+  std::vector<bool> whole_tensors() const;
+  // The parameters that the rank with the most of them updates, on its device or host: one piece of every tensor
+  // that it touches.
   TensorShare updated() const;
 };
 

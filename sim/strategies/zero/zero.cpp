@@ -163,8 +163,12 @@ MemoryPlan memory_plan(const Job& job, const ZeroOptions& options) {
       job, layout.options.offload, layout.updated().elements * layout.offloaded_share());
   if (layout.moves_gradients()) {
     ReplicatedPlan& rank = plan.replicated;
-    rank.updated_share *= layout.share();
-    rank.updated_share_of_experts *= layout.share(true);
+    if (layout.keeps_tensors_whole()) {
+      rank.updated_tensors = layout.whole_tensors();
+    } else {
+      rank.updated_share *= layout.share();
+      rank.updated_share_of_experts *= layout.share(true);
+    }
     double gradients = 0, largest = 0;
     for (const Bucket& bucket : layout.buckets) {
       if (options.stage == 1) rank.bucket_bytes.push_back(bucket.bytes);
@@ -233,6 +237,9 @@ std::vector<IdleOption> Zero::idle_options(const Job& job) const {
                still ? nothing : "the gradients fall into the same buckets");
   idle.idle_if("overlap", !o.overlap, still, nothing);
   idle.idle_if("reduction", o.reduction != usual.reduction, alone, nothing);
+  idle.idle_if("partition", o.partition != usual.partition,
+               alone || (o.partition == StatePartition::tensors) != layout.scatters(),
+               alone ? nothing : "the reduction says so");
   idle.idle_if("gather", o.gather != usual.gather, alone, nothing);
   idle.idle_if("gradient_element_size", o.gradient_bytes != 0, still && job.passes() == 1, nothing);
   add_idle_options(idle, o.offload, layout.updated(), job);
