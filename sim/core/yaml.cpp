@@ -12,7 +12,6 @@
 #include <tuple>
 
 #include "core/file_text.hpp"
-#include "core/foreign_yaml.hpp"
 
 namespace lockstep {
 

@@ -63,6 +63,11 @@ class Node {
   std::string path_;
 };
 
+// A text that another program reads, as PyYAML reads it: of a key that stands twice the last one counts,
+// and `<<` merges maps. `notes` receives each key that stands twice. Throws as Node::parse_text does.
+Node parse_foreign_yaml(std::string_view text, const std::string& file_name,
+                        std::vector<Diagnostic>& notes);
+
 // What a node holds, for messages: "a list", "a map", "nothing", "'text'" (cut when long).
 std::string kind_text(const Node& node);
 

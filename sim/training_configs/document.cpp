@@ -10,7 +10,6 @@
 #include <sstream>
 
 #include "core/file_text.hpp"
-#include "core/foreign_yaml.hpp"
 
 namespace lockstep {
 namespace {
