@@ -14,7 +14,8 @@ namespace lockstep {
 
 namespace {
 
-// Training as if a rank were alone.
+// Training as if a rank were alone. Gradients stay until after the exchange, as with PyTorch's
+// PostLocalSGDOptimizer.
 class LocalTraining {
  public:
   explicit LocalTraining(RankContext& context)
@@ -39,7 +40,6 @@ class LocalTraining {
     context_.clock.mark();
     step.skipped = !scaler_.unscale(tensors_);
     if (!step.skipped) optimizer_.step();
-    context_.network.drop_gradients();
     context_.slowness.pause();
     step.loss = loss.item<double>();
     ++steps_;
@@ -70,6 +70,7 @@ class DiLoCo final : public RealStrategy {
   bool train_step(const Batch& batch, RankStep& step) override {
     training_.step(batch, step);
     if (start_.defined() && training_.meets()) exchange();
+    context_.network.drop_gradients();
     return true;
   }
 
@@ -141,17 +142,21 @@ class FedAvgWorker final : public RealStrategy {
     }
     asked_ = true;
     training_.step(batch, step);
-    if (!training_.meets()) return true;
+    const bool more = !training_.meets() || exchange();
+    context_.network.drop_gradients();
+    return more;
+  }
+
+  std::vector<at::Tensor> optimizer_state() const override { return training_.state(); }
+
+ private:
+  bool exchange() {
     const at::NoGradGuard no_gradients;
     at::sub_out(message_, pulled_, parameters_);
     context_.slowness.pause();
     context_.group.send(message_, server_);
     return pull();
   }
-
-  std::vector<at::Tensor> optimizer_state() const override { return training_.state(); }
-
- private:
   bool pull() {
     context_.group.recv(pulled_, server_);
     const bool more = pulled_[-1].item<double>() == 0;

@@ -29,7 +29,8 @@ class EveryStrategy : public testing::TestWithParam<const char*> {};
 
 TEST_P(EveryStrategy, DeathOfARankEndsAllAndIsNamed) {
   const std::string strategy = GetParam();
-  const std::size_t processes = strategy.starts_with("ps") ? 3 : 2;
+  const bool serves = strategy.starts_with("ps") || strategy == "fedavg";
+  const std::size_t processes = serves ? 3 : 2;
   Command command("train --model lenet5 --steps 1000000 --strategy " + strategy);
   const auto ranks = command.ranks_under_way(processes);
   ASSERT_EQ(ranks.size(), processes) << command.err();
@@ -49,7 +50,8 @@ TEST_P(EveryStrategy, DeathOfARankEndsAllAndIsNamed) {
 
 TEST_P(EveryStrategy, CtrlCEndsAll) {
   const std::string strategy = GetParam();
-  const std::size_t processes = strategy.starts_with("ps") ? 3 : 2;
+  const bool serves = strategy.starts_with("ps") || strategy == "fedavg";
+  const std::size_t processes = serves ? 3 : 2;
   Command command("train --model lenet5 --steps 1000000 --strategy " + strategy);
   const auto ranks = command.ranks_under_way(processes);
   ASSERT_EQ(ranks.size(), processes) << command.err();
@@ -63,7 +65,7 @@ TEST_P(EveryStrategy, CtrlCEndsAll) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Training, EveryStrategy,
-                         testing::Values("ddp", "fsdp", "ps-sync", "ps-async"),
+                         testing::Values("ddp", "fsdp", "ps-sync", "ps-async", "diloco", "fedavg"),
                          [](const testing::TestParamInfo<const char*>& one) {
                            std::string name = one.param;
                            std::replace(name.begin(), name.end(), '-', '_');
