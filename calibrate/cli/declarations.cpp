@@ -94,6 +94,29 @@ CLI::App* declare_collectives(CLI::App& calibrate, CollectivesText& text) {
   return &verb;
 }
 
+namespace {
+
+// Of ranks that step by themselves and meet now and then.
+void add_local_steps(CLI::App& verb, TrainText& text) {
+  TrainOptions& options = text.options;
+  verb.add_option("--every", options.every,
+                  "diloco, fedavg: steps of a rank from one exchange to the next")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  verb.add_option("--outer-rate", options.outer_rate, "diloco: learning rate of the outer step")
+      ->check(CLI::Range(1e-6, 100.0))
+      ->capture_default_str();
+  verb.add_option("--outer-momentum", options.outer_momentum,
+                  "diloco: Nesterov's, of the outer steps")
+      ->check(CLI::Range(0.0, 0.9999))
+      ->capture_default_str();
+  verb.add_option("--participants", text.participants,
+                  "fedavg: share of the ranks that is drawn for each round")
+      ->capture_default_str();
+}
+
+}  // namespace
+
 CLI::App* declare_train(CLI::App& parent, TrainText& text) {
   CLI::App& verb = *parent.add_subcommand(
       "train", "Train for real, one process per rank, and report as the simulator does");
@@ -147,20 +170,7 @@ CLI::App* declare_train(CLI::App& parent, TrainText& text) {
                   "ps-ssp: steps ahead of the slowest")
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
-  verb.add_option("--every", options.every,
-                  "diloco, fedavg: steps of a rank from one exchange to the next")
-      ->check(CLI::Range(1, 10'000))
-      ->capture_default_str();
-  verb.add_option("--outer-rate", options.outer_rate, "diloco: learning rate of the outer step")
-      ->check(CLI::Range(1e-6, 100.0))
-      ->capture_default_str();
-  verb.add_option("--outer-momentum", options.outer_momentum,
-                  "diloco: Nesterov's, of the outer steps")
-      ->check(CLI::Range(0.0, 0.9999))
-      ->capture_default_str();
-  verb.add_option("--participants", text.participants,
-                  "fedavg: share of the ranks that is drawn for each round")
-      ->capture_default_str();
+  add_local_steps(verb, text);
   verb.add_flag("--replay", text.replay,
                 "All but FSDP, on data: learn again in the order of the updates, and compare");
   verb.add_option("--slow-rank", text.slow_ranks,
