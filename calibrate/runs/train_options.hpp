@@ -103,11 +103,11 @@ struct RankStep {
   double begin = 0, end = 0;  // seconds on the host's monotonic clock, common to all processes
   double forward = 0;         // until the loss is there, waiting for gathered parameters included
   double backward = 0;        // until all gradients are there, communication included
-  double optimizer = 0;       // the update, or push, wait and pull
+  double optimizer = 0;  // the update; push, wait and pull; or what ranks exchange now and then
   double loss = 0;
   bool skipped = false;  // the update, because gradients had infinities (loss scaling)
-  // A server's worker on a CPU: CPU time of forward and backward, in which it does nothing else; 0
-  // = not known.
+  // A server's worker or a rank of diloco on a CPU: CPU time of forward and backward, in which it does
+  // nothing else; 0 = not known.
   double compute = 0;
 };
 
