@@ -16,11 +16,7 @@ void HookText::add_to(CLI::App& verb) {
 
 HookSettings HookText::settings(int ranks) const {
   HookSettings settings{.rank = rank, .ranks = ranks};
-  settings.fraction = parse_share("--hook-fraction", fraction);
-  if (settings.fraction <= 0 || settings.fraction > 1) {
-    throw file_error("", "--hook-fraction", fmt::format("{} is not possible", in_quotes(fraction)),
-                     "more than 0%, 100% at most");
-  }
+  settings.fraction = parse_portion("--hook-fraction", fraction);
   return settings;
 }
 
@@ -98,12 +94,36 @@ CLI::App* declare_collectives(CLI::App& calibrate, CollectivesText& text) {
   return &verb;
 }
 
+namespace {
+
+// Of ranks that step by themselves and meet now and then.
+void add_local_steps(CLI::App& verb, TrainText& text) {
+  TrainOptions& options = text.options;
+  verb.add_option("--every", options.every,
+                  "diloco, fedavg: steps of a rank from one exchange to the next")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  verb.add_option("--outer-rate", options.outer_rate, "diloco: learning rate of the outer step")
+      ->check(CLI::Range(1e-6, 100.0))
+      ->capture_default_str();
+  verb.add_option("--outer-momentum", options.outer_momentum,
+                  "diloco: Nesterov's, of the outer steps")
+      ->check(CLI::Range(0.0, 0.9999))
+      ->capture_default_str();
+  verb.add_option("--participants", text.participants,
+                  "fedavg: share of the ranks that is drawn for each round")
+      ->capture_default_str();
+}
+
+}  // namespace
+
 CLI::App* declare_train(CLI::App& parent, TrainText& text) {
   CLI::App& verb = *parent.add_subcommand(
       "train", "Train for real, one process per rank, and report as the simulator does");
   TrainOptions& options = text.options;
   options.step.samples = 8;
-  verb.add_option("--strategy", text.strategy, "ddp, fsdp, ps-sync, ps-async or ps-ssp")
+  verb.add_option("--strategy", text.strategy,
+                  "ddp, fsdp, ps-sync, ps-async, ps-ssp, diloco or fedavg")
       ->capture_default_str();
   verb.add_option("--ranks", options.ranks, "Processes that train; a server is one more")
       ->check(CLI::Range(1, 512))
@@ -117,7 +137,8 @@ CLI::App* declare_train(CLI::App& parent, TrainText& text) {
   text.optimizer.add_to(verb);
   verb.add_option("--device", options.device, "cpu, or cuda:0 (all ranks on it)")
       ->capture_default_str();
-  verb.add_option("--steps", options.steps, "Measured steps")
+  verb.add_option("--steps", options.steps,
+                  "Measured steps (with --every: whole rounds, rounded up)")
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
   verb.add_option("--warm-up", options.warm_up, "Steps before them")
@@ -149,9 +170,9 @@ CLI::App* declare_train(CLI::App& parent, TrainText& text) {
                   "ps-ssp: steps ahead of the slowest")
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
-  verb.add_flag(
-      "--replay", text.replay,
-      "DDP and parameter servers on data: learn again in the order of the updates, and compare");
+  add_local_steps(verb, text);
+  verb.add_flag("--replay", text.replay,
+                "All but FSDP, on data: learn again in the order of the updates, and compare");
   verb.add_option("--slow-rank", text.slow_ranks,
                   "RANK:FACTOR: its work takes so many times as long, e.g. 1:1.5")
       ->take_all();

@@ -52,7 +52,7 @@ struct TrainText {
   std::string comm_hook = "none";
   HookText hook;
   std::vector<std::string> slow_ranks;
-  std::string jitter = "0%";
+  std::string jitter = "0%", participants = "100%";
   bool shard_grad_op = false, replay = false, json = false, csv = false;
   InputText input;
   OptimizerText optimizer;

@@ -102,6 +102,13 @@ double parse_share(const std::string& option, const std::string& text) {
   return value;
 }
 
+double parse_portion(const std::string& option, const std::string& text) {
+  const double value = parse_share(option, text);
+  if (value > 0 && value <= 1) return value;
+  throw file_error("", option, fmt::format("{} is not possible", in_quotes(text)),
+                   "more than 0%, 100% at most");
+}
+
 SlowRankText parse_slow_rank(const std::string& text, int ranks) {
   SlowRankText slow;
   bool possible = false;

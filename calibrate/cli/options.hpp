@@ -40,6 +40,7 @@ Precision parse_precision(const std::string& name);  // throws ConfigError
 double parse_option(const std::string& option, const std::string& text, Dimension dimension);
 // "5%" or "0.05" likewise; refuses "5", which is 500 %.
 double parse_share(const std::string& option, const std::string& text);
+double parse_portion(const std::string& option, const std::string& text);  // more than 0, at most 1
 // --slow-rank 1:1.5: one of `ranks` ranks, whose work takes 1.5 times as long. Throws ConfigError.
 struct SlowRankText {
   int rank = 0;

@@ -35,10 +35,28 @@ void parse_hook(const TrainText& text, TrainOptions& options) {
   options.hook_rank = settings.rank;
 }
 
+// Ranks end together where all of a run is whole rounds.
+void parse_rounds(const TrainText& text, TrainOptions& options) {
+  options.participants = parse_portion("--participants", text.participants);
+  if (options.participants < 1 && options.strategy != RunStrategy::fedavg) {
+    throw file_error("", "--participants", "are drawn for the rounds of federated averaging",
+                     "--strategy fedavg");
+  }
+  if (!steps_locally(options.strategy)) {
+    if (options.every == TrainOptions{}.every) return;
+    throw file_error("", "--every", "is of ranks that meet now and then",
+                     "--strategy diloco or fedavg");
+  }
+  for (int* steps : {&options.steps, &options.warm_up}) {
+    *steps = (*steps + options.every - 1) / options.every * options.every;
+  }
+}
+
 TrainOptions train_options(const TrainText& text) {
   TrainOptions options = text.options;
   options.strategy = parse_name<RunStrategy>("--strategy", text.strategy);
   parse_hook(text, options);
+  parse_rounds(text, options);
   const std::int64_t samples = options.step.samples;
   options.step = text.input.step_options();
   adapt_to_library(options.step);
@@ -104,8 +122,8 @@ std::string replay_note(const Arguments& arguments, const RunFolder& folder, int
 void check_replay(const TrainText& text, const TrainOptions& options, const TrainingStep& step) {
   if (!text.replay) return;
   if (options.strategy == RunStrategy::fsdp) {
-    throw file_error("", "--replay", "repeats the updates of DDP or of a parameter server",
-                     "--strategy ddp, ps-sync, ps-async or ps-ssp");
+    throw file_error("", "--replay", "repeats the updates of whole models",
+                     "--strategy ddp, ps-sync, ps-async, ps-ssp, diloco or fedavg");
   }
   if (options.data.empty()) {
     throw file_error("", "--replay", "needs images to learn from",

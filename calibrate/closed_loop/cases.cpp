@@ -17,6 +17,26 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
+Case diloco(const Training& training) {
+  LocalSgdOptions o;
+  o.every = training.every;
+  o.outer = NesterovOuter{};
+  return {"diloco", o, {"--strategy", "diloco", "--every", std::to_string(training.every)}};
+}
+
+Case fedavg(const Training& training) {
+  ParameterServerOptions o;
+  o.push = PushedValues::parameters;
+  o.exchange_every = training.every;
+  o.serial = true;
+  Case result{"fedavg", o, {"--strategy", "fedavg", "--every", std::to_string(training.every)}};
+  if (training.participants == 1) return result;
+  std::get<ParameterServerOptions>(result.options).participants = training.participants;
+  result.real.insert(result.real.end(),
+                     {"--participants", fmt::format("{:g}", training.participants)});
+  return result;
+}
+
 std::vector<Case> all_cases(const Training& training) {
   const TrainingStep step = step_of(training, AttentionKind::plain);
   const bool has_blocks = std::any_of(step.layers.begin(), step.layers.end(),
@@ -60,7 +80,9 @@ std::vector<Case> all_cases(const Training& training) {
           {"fsdp", fsdp, {"--strategy", "fsdp"}},
           server(Consistency::sync, "ps-sync"),
           server(Consistency::async, "ps-async"),
-          server(Consistency::ssp, "ps-ssp")};
+          server(Consistency::ssp, "ps-ssp"),
+          diloco(training),
+          fedavg(training)};
 }
 
 // scaled_dot_product_attention came with LibTorch 2; before it every operator runs by itself.
@@ -168,8 +190,13 @@ Scenario scenario_of(const Training& training, const std::vector<Case>& cases,
   return scenario;
 }
 
-bool waits_before_step(const Case& one) {
+bool has_server(const Case& one) {
   return std::holds_alternative<ParameterServerOptions>(one.options);
+}
+
+bool waits_before_step(const Case& one) {
+  const auto* server = std::get_if<ParameterServerOptions>(&one.options);
+  return server != nullptr && server->exchange_every == 1;
 }
 
 bool compresses(const Case& one) {

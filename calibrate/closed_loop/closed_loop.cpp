@@ -102,13 +102,9 @@ std::vector<double> message_sizes(const Training& training, std::vector<double> 
   return sizes;
 }
 
-bool has_server(const std::vector<Case>& cases) {
-  return std::any_of(cases.begin(), cases.end(), waits_before_step);
-}
-
 // What the cases wait for: servers and their workers only send messages.
 std::vector<std::string> collectives_of(const std::vector<Case>& cases) {
-  if (std::all_of(cases.begin(), cases.end(), waits_before_step)) return {"send_recv"};
+  if (std::all_of(cases.begin(), cases.end(), has_server)) return {"send_recv"};
   std::vector<std::string> all;
   for (const Collective collective : measurable_collectives()) {
     all.push_back(enum_name(collective));
@@ -132,7 +128,8 @@ void calibrate_collectives(const ClosedLoopOptions& options, const std::string& 
   };
   const Words network = networked ? Words{"--network", options.network} : Words{};
   const std::vector<double> sizes = curve_sizes(options.sizes, cases);
-  const std::vector<double> of_messages = has_server(cases) ? message_sizes(options, sizes) : sizes;
+  const bool servers = std::any_of(cases.begin(), cases.end(), has_server);
+  const std::vector<double> of_messages = servers ? message_sizes(options, sizes) : sizes;
   Words all = collectives_of(cases);
   if (of_messages != sizes) {
     measure(curves + of({"send_recv"}, of_messages) + network);
@@ -227,7 +224,7 @@ LoopEstimate say_estimate(const ClosedLoopOptions& options, const std::vector<Ca
   // Messages of one host are measured beside those between hosts.
   const std::size_t collectives = collectives_of(cases).size() + (networked ? 1 : 0);
   std::vector<double> sizes = curve_sizes(options.sizes, cases);
-  if (pausing == cases.size()) sizes = message_sizes(options, std::move(sizes));
+  if (count(has_server) == cases.size()) sizes = message_sizes(options, std::move(sizes));
   const LoopEstimate estimate =
       estimate_loop(options, collectives, sizes, steps, pausing, count(compresses));
   print_error("this takes about {}: {} once, {} for {} training runs\n", about(estimate.total()),

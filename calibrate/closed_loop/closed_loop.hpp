@@ -20,6 +20,8 @@ struct Training {
   Precision precision = Precision::fp32;
   int ranks = 2;
   int staleness_bound = 1;
+  int every = 4;            // diloco, fedavg: steps between exchanges
+  double participants = 1;  // fedavg: share of the ranks in a round
   std::vector<SlowRank> slow_ranks;
 };
 

@@ -30,11 +30,16 @@ CLI::App* declare_closed_loop(CLI::App& app, ClosedLoopText& text) {
                   "loopback, or a rate such as 1Gbit (root: network namespaces)")
       ->capture_default_str();
   verb.add_option("--strategies", loop.strategies,
-                  "Some of ddp-25MiB,ddp-4MiB,ddp-top-k,ddp-powersgd,fsdp,ps-sync,ps-async,ps-ssp "
-                  "(default: all)")
+                  "Some of ddp-25MiB,ddp-4MiB,ddp-top-k,ddp-powersgd,fsdp,ps-sync,ps-async,ps-ssp,"
+                  "diloco,fedavg (default: all)")
       ->delimiter(',');
   verb.add_option("--staleness-bound", loop.staleness_bound, "Of ps-ssp")
       ->check(CLI::Range(0, 1000))
+      ->capture_default_str();
+  verb.add_option("--every", loop.every, "Of diloco and fedavg: steps between exchanges")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  verb.add_option("--participants", text.participants, "Of fedavg: share of the ranks in a round")
       ->capture_default_str();
   verb.add_option("--slow-rank", text.slow_ranks, "RANK:FACTOR, e.g. 1:1.5")->take_all();
   verb.add_option("--steps", loop.steps, "Measured steps of a repetition")
@@ -93,6 +98,7 @@ ClosedLoopOptions closed_loop_options(const ClosedLoopText& text) {
     one.factor = slow.factor;
     options.slow_ranks.push_back(one);
   }
+  options.participants = parse_portion("--participants", text.participants);
   if (options.keep_profile && options.folder.empty()) {
     throw file_error("", "--keep-profile", "needs --output, the folder with the profile");
   }

@@ -11,7 +11,7 @@ namespace lockstep {
 
 struct ClosedLoopText {
   ClosedLoopOptions options;
-  std::string model, layers_time, collectives_time, max_error;
+  std::string model, layers_time, collectives_time, max_error, participants = "100%";
   std::vector<std::string> slow_ranks;
   bool quick = false;
   const CLI::App* verb = nullptr;  // knows what was given

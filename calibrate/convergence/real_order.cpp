@@ -28,6 +28,19 @@ UpdateSchedule schedule_of(const TrainOptions& options, const std::vector<RankRe
     UpdateSchedule schedule;
     schedule.workers = options.ranks;
     schedule.pushes = reports.back().pushes;
+    if (options.strategy == RunStrategy::fedavg) {
+      schedule.exchange = Exchange::differences;
+      schedule.local_steps = options.every;
+    }
+    return schedule;
+  }
+  if (options.strategy == RunStrategy::diloco && options.ranks > 1) {
+    UpdateSchedule schedule = synchronous_schedule(
+        options.ranks, (options.warm_up + options.steps) / options.every, 0, 0);
+    schedule.exchange = Exchange::parameters;
+    schedule.local_steps = options.every;
+    schedule.outer_rate = options.outer_rate;
+    schedule.outer_momentum = options.outer_momentum;
     return schedule;
   }
   UpdateSchedule schedule =
@@ -58,8 +71,8 @@ ReplayedRun replay_real_run(const TrainOptions& options, const std::vector<RankR
       has_server(options.strategy) ? RunningStatistics::untouched : RunningStatistics::first_worker;
   plan.seed = seed;
   plan.evaluations = 1;
-  const double samples =
-      static_cast<double>(schedule.pushes.size()) * static_cast<double>(step.samples);
+  const double samples = static_cast<double>(schedule.pushes.size()) * schedule.local_steps *
+                         static_cast<double>(step.samples);
   plan.epochs = samples / static_cast<double>(data.train.count);
   const ReplayResult result = replay(step, schedule, data, plan);
   ReplayedRun replayed;

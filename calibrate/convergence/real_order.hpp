@@ -12,7 +12,7 @@ struct ReplayedRun {
   double test_accuracy = 0;    // of the shared parameters after the last update
 };
 
-// `reports`: of a real run of DDP or with a parameter server on data (TrainOptions::data), the server's
+// `reports`: of a real run of DDP, DiLoCo or with a server on data (TrainOptions::data), the server's
 // last.
 ReplayedRun replay_real_run(const TrainOptions& options, const std::vector<RankReport>& reports);
 

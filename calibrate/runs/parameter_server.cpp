@@ -11,10 +11,6 @@
 
 namespace lockstep {
 
-namespace {
-
-// All parameters in one flat tensor that they are views of, and one element more: the server's
-// word whether to go on.
 at::Tensor flatten_parameters(RealNetwork& network) {
   std::int64_t count = 1;
   for (const NetworkParameter& parameter : network.parameters()) count += parameter.tensor.numel();
@@ -29,6 +25,8 @@ at::Tensor flatten_parameters(RealNetwork& network) {
   }
   return flat;
 }
+
+namespace {
 
 class PsWorker final : public RealStrategy {
  public:

@@ -41,6 +41,10 @@ std::unique_ptr<RealStrategy> make_strategy(RankContext& context) {
     case RunStrategy::ps_async:
     case RunStrategy::ps_ssp:
       return make_ps_worker(context);
+    case RunStrategy::diloco:
+      return make_diloco(context);
+    case RunStrategy::fedavg:
+      return make_fedavg_worker(context);
   }
   throw std::logic_error("no such strategy");
 }
@@ -123,7 +127,8 @@ void run(const TrainOptions& options, const RankPlace& place) {
   Group group(group_options);
   if (place.rank == options.ranks) {
     begin_result(place.result_file);
-    serve_parameters(options, group, network, report);
+    const bool in_rounds = options.strategy == RunStrategy::fedavg;
+    (in_rounds ? serve_rounds : serve_parameters)(options, group, network, report);
     group.barrier();
   } else {
     TrainingData data(options, step, place.rank);

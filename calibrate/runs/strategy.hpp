@@ -39,9 +39,18 @@ std::unique_ptr<RealStrategy> make_real_ddp(RankContext& context);
 std::unique_ptr<RealStrategy> make_real_fsdp(RankContext& context);
 std::unique_ptr<RealStrategy> make_ps_worker(RankContext& context);
 
+std::unique_ptr<RealStrategy> make_diloco(RankContext& context);
+std::unique_ptr<RealStrategy> make_fedavg_worker(RankContext& context);
+
+// All parameters in one flat tensor that they are views of, and one element more: the server's
+// word whether to go on.
+at::Tensor flatten_parameters(RealNetwork& network);
+
 // The server's whole run: returns when every worker has finished. Adds the staleness of every
 // update after the warm-up.
 void serve_parameters(const TrainOptions& options, Group& group, RealNetwork& network,
                       RankReport& report);
+void serve_rounds(const TrainOptions& options, Group& group, RealNetwork& network,
+                  RankReport& report);  // of fedavg
 
 }  // namespace lockstep

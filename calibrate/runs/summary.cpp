@@ -88,6 +88,27 @@ std::optional<double> accuracy_of(const std::vector<RankReport>& reports) {
   return static_cast<double>(right) / static_cast<double>(judged);
 }
 
+// Mean step of each so many.
+std::vector<double> in_rounds(const std::vector<double>& steps, int every) {
+  std::vector<double> rounds;
+  const auto size = static_cast<std::ptrdiff_t>(every);
+  for (auto at = steps.begin(); steps.end() - at >= size; at += size) {
+    rounds.push_back(mean(std::vector<double>(at, at + size)));
+  }
+  return rounds;
+}
+
+// From the times at which a server had made its rounds: what each would take with all workers in it.
+std::vector<double> of_drawn(const TrainOptions& options,
+                             const std::vector<ServerUpdate>& updates) {
+  std::vector<double> result;
+  const double steps = 1.0 * options.every * drawn_ranks(options) / options.ranks;
+  for (std::size_t i = 1; i < updates.size(); ++i) {
+    result.push_back((updates[i].time - updates[i - 1].time) / steps);
+  }
+  return result;
+}
+
 }  // namespace
 
 std::vector<double> step_seconds(const TrainOptions& options,
@@ -101,6 +122,7 @@ std::vector<double> step_seconds(const TrainOptions& options,
     }
     return result;
   }
+  if (options.strategy == RunStrategy::fedavg) return of_drawn(options, reports.back().updates);
   double previous = 0;
   for (std::size_t i = 0; i < static_cast<std::size_t>(options.steps); ++i) {
     // A step begins for the group when its last rank begins it: a server answers one after the
@@ -115,7 +137,7 @@ std::vector<double> step_seconds(const TrainOptions& options,
     result.push_back(end - (i == 0 ? begin : previous));
     previous = end;
   }
-  return result;
+  return options.strategy == RunStrategy::diloco ? in_rounds(result, options.every) : result;
 }
 
 double mean_round_seconds(const std::vector<ServerUpdate>& updates, int workers) {
@@ -161,12 +183,12 @@ RealRecord summarise_run(const TrainOptions& options, const std::string& network
   run.each_step_seconds = step_seconds(options, reports);
   const std::vector<double>& steps = run.each_step_seconds;
   if (steps.empty()) throw std::runtime_error("no step was measured");
-  const bool in_rounds = asynchronous(options.strategy);
+  const bool in_bunches = asynchronous(options.strategy);
   run.step_seconds =
-      in_rounds ? mean_round_seconds(reports.back().updates, options.ranks) : median(steps);
+      in_bunches ? mean_round_seconds(reports.back().updates, options.ranks) : median(steps);
   run.step_interval = {quantile(steps, 0.05), quantile(steps, 0.95)};
   run.samples_per_second =
-      static_cast<double>(run.global_batch) / (in_rounds ? run.step_seconds : mean(steps));
+      static_cast<double>(run.global_batch) / (in_bunches ? run.step_seconds : mean(steps));
   run.phases = mean_phases(reports);
   run.rank_compute_seconds = mean_compute(options, reports);
   run.losses = mean_losses(reports);

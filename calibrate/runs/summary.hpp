@@ -16,7 +16,8 @@ RealRecord summarise_run(const TrainOptions& options, const std::string& network
 
 // Seconds of each step: of all ranks together for synchronous strategies (from one step's latest
 // end to the next's); for asynchronous ones the time in which the server applied one update per
-// worker, at every update from the first full round on.
+// worker, at every update from the first full round on. Where ranks meet now and then: the mean step of
+// each round; with drawn workers of as many rounds as give each of all workers one.
 std::vector<double> step_seconds(const TrainOptions& options,
                                  const std::vector<RankReport>& reports);
 

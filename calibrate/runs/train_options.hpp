@@ -1,6 +1,8 @@
 // What a real training run is asked for, and what each of its processes reports. No LibTorch.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -14,10 +16,11 @@
 
 namespace lockstep {
 
-enum class RunStrategy { ddp, fsdp, ps_sync, ps_async, ps_ssp };
+enum class RunStrategy { ddp, fsdp, ps_sync, ps_async, ps_ssp, diloco, fedavg };
 template <>
 struct EnumNames<RunStrategy> {
-  static constexpr std::array names{"ddp", "fsdp", "ps-sync", "ps-async", "ps-ssp"};
+  static constexpr std::array names{"ddp",    "fsdp",   "ps-sync", "ps-async",
+                                    "ps-ssp", "diloco", "fedavg"};
 };
 
 // In place of the plain all-reduce of a bucket.
@@ -33,7 +36,13 @@ inline bool is_coded(RealHook hook) {
 }
 
 inline bool has_server(RunStrategy strategy) {
-  return strategy != RunStrategy::ddp && strategy != RunStrategy::fsdp;
+  return strategy != RunStrategy::ddp && strategy != RunStrategy::fsdp &&
+         strategy != RunStrategy::diloco;
+}
+
+// Whether ranks step along each of their batches, and meet now and then.
+inline bool steps_locally(RunStrategy strategy) {
+  return strategy == RunStrategy::diloco || strategy == RunStrategy::fedavg;
 }
 
 struct TrainOptions {
@@ -61,11 +70,26 @@ struct TrainOptions {
   bool reshard_after_forward = true;
   // ps-ssp
   int staleness_bound = 3;
+  // diloco, fedavg: steps of a rank between two exchanges. Their steps and warm-up are whole rounds of it.
+  int every = 4;
+  double outer_rate = 0.7, outer_momentum = 0.9;  // diloco
+  double participants = 1;                        // fedavg: share of the ranks in a round
   // Injected slowness, as in scenarios: all device work of a rank takes `factor` times as long, and
   // in every step 1 + Exp(jitter) times.
   std::map<int, double> slow_ranks;
   double jitter = 0;
 };
+
+// fedavg: ranks in a round.
+inline int drawn_ranks(const TrainOptions& options) {
+  return std::max(1, static_cast<int>(std::lround(options.participants * options.ranks)));
+}
+
+// fedavg: rounds in which the ranks make so many steps on average.
+inline std::int64_t rounds_of(const TrainOptions& options, int steps) {
+  const int in_a_round = options.every * drawn_ranks(options);
+  return (std::int64_t{1} * steps * options.ranks + in_a_round - 1) / in_a_round;
+}
 
 // Where one process of a run stands.
 struct RankPlace {
@@ -79,11 +103,11 @@ struct RankStep {
   double begin = 0, end = 0;  // seconds on the host's monotonic clock, common to all processes
   double forward = 0;         // until the loss is there, waiting for gathered parameters included
   double backward = 0;        // until all gradients are there, communication included
-  double optimizer = 0;       // the update, or push, wait and pull
+  double optimizer = 0;  // the update; push, wait and pull; or what ranks exchange now and then
   double loss = 0;
   bool skipped = false;  // the update, because gradients had infinities (loss scaling)
-  // A server's worker on a CPU: CPU time of forward and backward, in which it does nothing else; 0
-  // = not known.
+  // A server's worker or a rank of diloco on a CPU: CPU time of forward and backward, in which it does
+  // nothing else; 0 = not known.
   double compute = 0;
 };
 

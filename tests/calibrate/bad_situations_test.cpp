@@ -29,7 +29,8 @@ class EveryStrategy : public testing::TestWithParam<const char*> {};
 
 TEST_P(EveryStrategy, DeathOfARankEndsAllAndIsNamed) {
   const std::string strategy = GetParam();
-  const std::size_t processes = strategy.starts_with("ps") ? 3 : 2;
+  const bool serves = strategy.starts_with("ps") || strategy == "fedavg";
+  const std::size_t processes = serves ? 3 : 2;
   Command command("train --model lenet5 --steps 1000000 --strategy " + strategy);
   const auto ranks = command.ranks_under_way(processes);
   ASSERT_EQ(ranks.size(), processes) << command.err();
@@ -49,7 +50,8 @@ TEST_P(EveryStrategy, DeathOfARankEndsAllAndIsNamed) {
 
 TEST_P(EveryStrategy, CtrlCEndsAll) {
   const std::string strategy = GetParam();
-  const std::size_t processes = strategy.starts_with("ps") ? 3 : 2;
+  const bool serves = strategy.starts_with("ps") || strategy == "fedavg";
+  const std::size_t processes = serves ? 3 : 2;
   Command command("train --model lenet5 --steps 1000000 --strategy " + strategy);
   const auto ranks = command.ranks_under_way(processes);
   ASSERT_EQ(ranks.size(), processes) << command.err();
@@ -63,7 +65,7 @@ TEST_P(EveryStrategy, CtrlCEndsAll) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Training, EveryStrategy,
-                         testing::Values("ddp", "fsdp", "ps-sync", "ps-async"),
+                         testing::Values("ddp", "fsdp", "ps-sync", "ps-async", "diloco", "fedavg"),
                          [](const testing::TestParamInfo<const char*>& one) {
                            std::string name = one.param;
                            std::replace(name.begin(), name.end(), '-', '_');
@@ -201,6 +203,13 @@ TEST(WrongInput, IsSaidBeforeAnythingStarts) {
            {"train --model resnet5O", "did you mean 'resnet50'?"},
            {"train --model lenet5 --strategy dpp", "did you mean 'ddp'?"},
            {"train --model lenet5 --slow-rank 5:2", "a rank from 0 to 1"},
+           {"train --model lenet5 --every 2", "--every: is of ranks that meet now and then"},
+           {"train --model lenet5 --strategy diloco --every 0", "--every"},
+           {"train --model lenet5 --strategy diloco --outer-rate 0", "--outer-rate"},
+           {"train --model lenet5 --strategy diloco --outer-momentum 1", "--outer-momentum"},
+           {"train --model lenet5 --strategy diloco --participants 50%", "--strategy fedavg"},
+           {"train --model lenet5 --strategy fedavg --participants 0%", "more than 0%"},
+           {"train --model lenet5 --strategy fedavg --participants 2", "did you mean '2%'?"},
            {"train --model lenet5 --slow-rank 1", "RANK:FACTOR"},
            {"train --model lenet5 --slow-rank 1:0.5", "at least 1"},
            {"train --model lenet5 --image 3x32", "channels x height x width"},

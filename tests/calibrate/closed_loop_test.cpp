@@ -76,6 +76,8 @@ TEST(ClosedLoop, SaysWhatIsWrongBeforeAnythingStarts) {
            {"--strategies foo", "allowed: ddp-25MiB"},
            {"--strategies fsdp,fsdp", "'fsdp' stands there twice"},
            {"--max-error lots", "--max-error"},
+           {"--every 0", "--every"},
+           {"--participants 101%", "more than 0%, 100% at most"},
            {"--sizes 4KiB..1KiB", "the first size is larger than the last"},
            {"--model lenet6", "did you mean 'lenet5'?"},
            {"--keep-profile", "needs --output"},
@@ -129,8 +131,8 @@ std::filesystem::path loop_until_training(Command& command, const Profile& profi
 constexpr const char* when_there_is_a_profile =
     "until test -f kept/profile.yaml; do sleep 0.01; done; export LOCKSTEP_CALIBRATE=/bin/false;";
 
-std::string scenario_with(const Profile& profile) {
-  Command command("closed-loop --model lenet5 --batch 8 --keep-profile -o kept",
+std::string scenario_with(const Profile& profile, const std::string& more = "") {
+  Command command("closed-loop --model lenet5 --batch 8 --keep-profile -o kept " + more,
                   when_there_is_a_profile, "> out 2> err", LOCKSTEP_PROGRAM);
   return text_of(loop_until_training(command, profile) / "scenario.yaml");
 }
@@ -145,6 +147,13 @@ TEST(ClosedLoop, PredictsWhatTheRealHooksDo) {
   EXPECT_THAT(scenario_with(lenet_profile(0)),
               testing::AllOf(HasSubstr("label: ddp-top-k"), HasSubstr("fraction: 1%"),
                              HasSubstr("label: ddp-powersgd"), HasSubstr("gram-schmidt")));
+}
+
+TEST(ClosedLoop, PredictsHowRanksThatStepByThemselvesMeet) {
+  EXPECT_THAT(scenario_with(lenet_profile(0), "--every 7 --participants 50%"),
+              testing::AllOf(HasSubstr("label: diloco"), HasSubstr("every: 7"),
+                             HasSubstr("nesterov"), HasSubstr("label: fedavg"),
+                             HasSubstr("exchange_every: 7"), HasSubstr("participants: 0.5")));
 }
 
 TEST(ClosedLoop, PredictsWithTheStepsThatWereMeasuredThemselves) {
@@ -256,6 +265,7 @@ TEST(ClosedLoop, MeasuresWhatItsStrategiesWaitForAndWhen) {
        std::initializer_list<std::array<std::string, 3>>{
            {"ps-async,ps-sync", "send_recv ", "0.1 s"},
            {"ps-async,fsdp", others + " ", "0.1 s"},
+           {"fedavg", "send_recv ", "0 s"},
            {"fsdp", others + ",send_recv ", "0 s"}}) {
     Command command("closed-loop --model lenet5 -o kept --strategies " + strategies,
                     "printf '#!/bin/sh\\necho \"$*\" >> calls\\n' > half; chmod +x half;"

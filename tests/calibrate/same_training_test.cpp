@@ -6,6 +6,7 @@
 
 #include "calibrate/run_ranks.hpp"
 #include "memory/step_memory.hpp"
+#include "results/participants.hpp"
 
 namespace lockstep::same_training_test {
 namespace {
@@ -45,6 +46,9 @@ TEST_P(SynchronousRuns, TrainTheSameNetwork) {
           run(common + Words{"--strategy", "ddp", "--gradient-as-bucket-view"}, 2));
   compare("fsdp", run(common + Words{"--strategy", "fsdp"}, 2));
   compare("fsdp shard-grad-op", run(common + Words{"--strategy", "fsdp", "--shard-grad-op"}, 2));
+  const Words each_step{"--every", "1", "--outer-rate", "1", "--outer-momentum", "0"};
+  compare("diloco", run(common + each_step + Words{"--strategy", "diloco"}, 2));
+  compare("fedavg", run(common + each_step + Words{"--strategy", "fedavg"}, 3));
   const auto server = run(common + Words{"--strategy", "ps-sync"}, 3);
   compare("ps-sync", server);
   ASSERT_EQ(server[2].updates.size(), 4u);
@@ -58,6 +62,40 @@ INSTANTIATE_TEST_SUITE_P(
                         {"--model", "gpt", "--set", "layers=2", "--set", "hidden=64", "--set",
                          "heads=2", "--set", "vocabulary=100", "--set", "sequence=16"}}),
     [](const testing::TestParamInfo<Net>& one) { return std::string(one.param.name); });
+
+std::vector<double> losses(const RankReport& report) {
+  std::vector<double> result;
+  for (const RankStep& step : report.steps) result.push_back(step.loss);
+  return result;
+}
+
+TEST(DiLoCoRuns, OfOneRankAreSequentialSgdBitForBit) {
+  const Words common{"--model", "lenet5",  "--ranks", "1",         "--steps",
+                     "6",       "--batch", "8",       "--warm-up", "3"};
+  const auto plain = run(common + Words{"--strategy", "ddp"}, 1);
+  const auto local = run(common + Words{"--strategy", "diloco", "--every", "3"}, 1);
+  EXPECT_EQ(losses(plain[0]), losses(local[0]));
+  EXPECT_EQ(plain[0].checksum, local[0].checksum);
+}
+
+// The workers of a round are those that the simulation draws, and all end with the server's parameters.
+TEST(FedAvgRuns, TrainWithTheParticipantsThatAreDrawn) {
+  const Words options{"--strategy", "fedavg", "--model", "lenet5", "--batch",        "4",
+                      "--ranks",    "3",      "--every", "2",      "--participants", "33%",
+                      "--steps",    "7",      "--seed",  "5",      "--warm-up",      "1"};
+  const auto once = run(options, 4), again = run(options, 4);
+  const std::vector<ScheduledPush>& pushes = once[3].pushes;
+  ASSERT_EQ(pushes.size(), 3u + 12u);  // 2 and 8 steps of each of three
+  for (std::size_t round = 0; round < pushes.size(); ++round) {
+    const auto version = static_cast<std::int64_t>(round);
+    EXPECT_TRUE(participants(3, 1, 5, version)[static_cast<std::size_t>(pushes[round].worker)]);
+    EXPECT_EQ(pushes[round].read, version);
+  }
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(losses(once[rank]), losses(again[rank]));
+    EXPECT_EQ(once[rank].checksum, again[0].checksum);
+  }
+}
 
 // A single rank has no buckets, as the prediction for one GPU has none: they are as large as the
 // gradients, which are as large as the parameters.

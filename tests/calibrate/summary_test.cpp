@@ -39,6 +39,21 @@ TEST(StepSeconds, OfAsynchronousOnesAreRoundsOfUpdates) {
             (std::vector<double>{1.5, 3}));
 }
 
+TEST(StepSeconds, OfRanksThatMeetNowAndThenAreMeansOfRounds) {
+  TrainOptions options;
+  options.strategy = RunStrategy::diloco;
+  options.steps = 4;
+  options.every = 2;
+  const RankReport rank = report(0, {{0, 1}, {1, 4}, {4, 5}, {5, 9}});
+  EXPECT_EQ(step_seconds(options, {rank, rank}), (std::vector<double>{2, 2.5}));
+  options.strategy = RunStrategy::fedavg;
+  RankReport server = report(2, {});
+  server.updates = {{1, 0, 0}, {3, 1, 0}, {7, 0, 0}};
+  EXPECT_EQ(step_seconds(options, {rank, rank, server}), (std::vector<double>{1, 2}));
+  options.participants = 0.5;  // two rounds give each of two ranks one
+  EXPECT_EQ(step_seconds(options, {rank, rank, server}), (std::vector<double>{2, 4}));
+}
+
 // Worker 0 makes two updates in the ten seconds in which worker 1 makes one: 20 / 3 seconds a round,
 // wherever the run begins and ends.
 TEST(StepSeconds, OfRepeatedBunchesDoNotDependOnWhereTheRunEnds) {

@@ -9,6 +9,7 @@
 #include "core/errors.hpp"
 #include "ps_fixture.hpp"
 #include "ps_job.hpp"
+#include "results/participants.hpp"
 #include "strategies/parameter_server/build.hpp"
 
 namespace lockstep::testing::ps_federated_test {

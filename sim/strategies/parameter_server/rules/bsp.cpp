@@ -3,17 +3,12 @@
 // the present weights; later ones are dropped, and answered with the new weights. With participants
 // each update has workers of its own (federated averaging: McMahan et al. 2017, algorithm 1), more of
 // them than it waits for where there are backups (Bonawitz et al. 2019, section 2.2).
-#include <algorithm>
-#include <numeric>
-
-#include "core/random.hpp"
+#include "results/participants.hpp"
 #include "strategies/parameter_server/rules/rule.hpp"
 
 namespace lockstep {
 
 namespace {
-
-constexpr std::uint32_t participant_draw = 0x70617274;
 
 struct Sampled final : MessageRule {
   Sampled(int all, int of_them, int backup, std::uint64_t key)
@@ -38,21 +33,6 @@ struct Sampled final : MessageRule {
 };
 
 }  // namespace
-
-std::vector<bool> participants(int workers, int drawn, std::uint64_t seed, std::int64_t version) {
-  std::vector<double> places;
-  for (int worker = 0; worker < workers; ++worker) {
-    places.push_back(uniform_draw({seed, static_cast<std::uint32_t>(worker),
-                                   static_cast<std::uint32_t>(version), participant_draw}));
-  }
-  std::vector<int> order(at(workers));
-  std::iota(order.begin(), order.end(), 0);
-  std::nth_element(order.begin(), order.begin() + drawn - 1, order.end(),
-                   [&](int a, int b) { return places[at(a)] < places[at(b)]; });
-  std::vector<bool> result(at(workers), false);
-  for (int i = 0; i < drawn; ++i) result[at(order[at(i)])] = true;
-  return result;
-}
 
 PsRule sampled_synchronous(int drawn, int backup, std::uint64_t seed) {
   return [=](int workers) { return std::make_unique<Sampled>(workers, drawn, backup, seed); };

@@ -58,8 +58,6 @@ PsRule bulk_synchronous(int ranks, int backup = 0);
 // Each update is made from `drawn` of the workers, which differ from one to the next (McMahan et al. 2017);
 // it does not wait for `backup` of them.
 PsRule sampled_synchronous(int drawn, int backup, std::uint64_t seed);
-// Whether each of `workers` is among the `drawn` of the update after so many.
-std::vector<bool> participants(int workers, int drawn, std::uint64_t seed, std::int64_t version);
 // About `splitting` updates in a round of all ranks.
 PsRule softsync(int ranks, int splitting);
 // `highest`: up to which the bound adapts; 0 = it is fixed.
