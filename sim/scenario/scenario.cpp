@@ -122,13 +122,8 @@ void check_kind(const Node& root) {
 }
 
 // What people look for and there is not yet, by words of its name.
-constexpr std::array<std::pair<const char*, const char*>, 7> not_there{
-    {{"lora", "LoRA and other adapters are not there yet: all parameters are trained"},
-     {"peft", "LoRA and other adapters are not there yet: all parameters are trained"},
-     {"freeze", "frozen layers are not there yet: all parameters are trained"},
-     {"frozen", "frozen layers are not there yet: all parameters are trained"},
-     {"quanti", "quantised weights are not there yet"},
-     {"compile", "torch.compile is not there yet: PyTorch runs eagerly"},
+constexpr std::array<std::pair<const char*, const char*>, 2> not_there{
+    {{"compile", "torch.compile is not there yet: PyTorch runs eagerly"},
      {"tensor_parallel", "tensor parallelism is not there yet"}}};
 
 // Says more of mistakes that only a scenario has.

@@ -237,6 +237,7 @@ void describe(Visitor& v, Scenario& s) {
   v.field("batch", s.batch, "Samples of one step.", {.required = true});
   v.field("precision", s.precision, "Numeric mode, see docs/numbers.md.", {.several = true});
   v.field("optimizer", s.optimizer, "Update rule and its implementation.");
+  describe(v, s.fine_tuning);
   v.field("gradient_clipping", s.gradient_clipping,
           "Largest norm of the gradient; 0 = no clipping.", {.min = 0, .max = 1e12});
   v.field("activation_checkpointing", s.activation_checkpointing,
