@@ -1,6 +1,4 @@
 // Batch, mesh, precision, optimizer and strategy of a scenario from the facts that all formats share.
-#include "training_configs/interpretation.hpp"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -9,6 +7,7 @@
 
 #include "core/describe_emit.hpp"
 #include "hardware/machine.hpp"
+#include "training_configs/interpretation.hpp"
 
 namespace lockstep {
 namespace {
@@ -26,6 +25,13 @@ class ScenarioStatement {
     for (const auto& [path, fact] : {std::pair{"precision", "precision"},
                                      {"attention", "attention"},
                                      {"framework.flash_attention", "flash_attention"},
+                                     {"adapters.rank", "adapters.rank"},
+                                     {"adapters.targets", "adapters.targets"},
+                                     {"adapters.dropout", "adapters.dropout"},
+                                     {"adapters.whole", "adapters.whole"},
+                                     {"frozen.half", "frozen.half"},
+                                     {"frozen.quantization", "frozen.quantization"},
+                                     {"frozen.nested", "frozen.nested"},
                                      {"optimizer.name", "optimizer.name"},
                                      {"optimizer.implementation", "optimizer.implementation"}})
       words(path, fact);

@@ -1,6 +1,8 @@
 // torchtitan: recomputation, precision, pipelines, and a model's sizes from its layers.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "training_configs/interpretation.hpp"
 
 namespace lockstep {

@@ -64,7 +64,8 @@ Value product(const OpCall& call) {
   StepBuilder& step = call.step;
   LayerWriter layer = call.layer();
   const Value x = layer.matmul_input(input);
-  if (step.freezing().quantizes(call.name, call.block)) layer.quantize_matrices();
+  const bool quantized = step.freezing().quantizes(call.name, call.block);
+  if (quantized) layer.quantize_matrices();
   if (call.word("tied_to").empty()) {
     layer.parameter("weight", {out, in}, true);
   } else {
@@ -79,15 +80,25 @@ Value product(const OpCall& call) {
 
   std::vector<std::int64_t> shape = input.shape;
   shape.back() = out;
-  Value y = layer.output(shape, step.matmul_bytes());
+  // bitsandbytes gives the result the type of the input.
+  Value y = layer.output(shape, quantized ? input.element_bytes : step.matmul_bytes());
   y.lay_out_as(input);
   const std::int64_t rows = step.rows(x);
   layer.gemm(Pass::forward, rows, out, in);
+  if (y.element_bytes != step.matmul_bytes()) {
+    const double narrow = step.bytes(y) / 2;
+    layer.forward(KernelKind::elementwise, narrow, 2 * narrow);
+    layer.backward(KernelKind::elementwise, 2 * narrow, narrow);
+  }
   if (input.requires_grad) layer.gemm(Pass::data_gradient, rows, in, out);
   if (trains) layer.gemm(Pass::weight_gradient, out, in, rows);
-  if (bias && layer.trains_last()) bias_gradient(layer, step.bytes(y), static_cast<double>(step.elements(y)), out);
+  if (bias && layer.trains_last())
+    bias_gradient(layer, step.bytes(y), static_cast<double>(step.elements(y)), out);
   Value kept = x;
   if (input.kept_storage >= 0) kept.storage = input.kept_storage;
+  // MatMul8bitLt keeps its input though no gradient asks for it (bitsandbytes 0.50, autograd/_functions.py).
+  const Quantization quantization = step.options().fine_tuning.frozen.quantization;
+  if (quantized && quantization == Quantization::int8) layer.save(input, "input");
   if (trains) layer.save(kept, "input");
   return layer.done(y);
 }

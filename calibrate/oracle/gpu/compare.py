@@ -48,6 +48,9 @@ def scenario_of(job):
                 "batch": {"micro": job.get("batch", 2), "accumulation": job.get("micro", 1)}, "platform": "dgx-a100-80gb",
                 "gpus": world, "strategies": [strategy], "activation_checkpointing": job.get("ckpt", False),
                 "gradient_clipping": job.get("clip", 0)}
+    if "lora" in job:
+        scenario["adapters"] = job["lora"]
+        scenario["frozen"] = {"half": job.get("half", False), "quantization": job.get("quantize", "none"), "nested": job.get("nested", False)}
     if job.get("channels_last"):
         scenario["memory_format"] = "channels_last"
     if job["model"].startswith(LANGUAGE):
