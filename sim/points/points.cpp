@@ -231,17 +231,20 @@ void check_fine_tuning(const Scenario& scenario, const StrategyEntry& entry, Mis
                 fmt::format("not with {}: layers are not cut", fine_tuning.field()),
                 "data parallelism");
   }
-  if (!std::holds_alternative<DdpOptions>(entry.options) &&
-      !std::holds_alternative<ZeroOptions>(entry.options)) {
+  const auto* fsdp = std::get_if<FsdpOptions>(&entry.options);
+  const bool whole_or_sharded = std::holds_alternative<DdpOptions>(entry.options) ||
+                                std::holds_alternative<ZeroOptions>(entry.options) ||
+                                (fsdp != nullptr && fsdp->version == 2 && !fsdp->cpu_offload &&
+                                 fsdp->offloaded_share() <= 0 && !fsdp->zeropp.is_used());
+  if (!whole_or_sharded) {
     misfits.add(entry.where, "strategies",
                 fmt::format("{} is not with {}", strategy_name(entry.options), fine_tuning.field()),
-                "ddp, zero");
+                "ddp, zero, fsdp: {version: 2} without offload and zeropp");
   }
   const Precision precision = entry.precision.value_or(scenario.precision);
   if (fine_tuning.frozen.half && !is_autocast(precision)) {
     misfits.add(fine_tuning.frozen.where, "frozen.half",
-                fmt::format("has no effect with {}", enum_name(precision)),
-                "precision: amp-bf16");
+                fmt::format("has no effect with {}", enum_name(precision)), "precision: amp-bf16");
   }
 }
 

@@ -47,6 +47,14 @@ class AdapterStatement {
     facts_.replace(std::string("refused.") + fact, {reason, source.where, source.key});
   }
 
+  bool strategy_fits() {
+    const std::string strategy = facts_.word("strategy", "ddp");
+    const bool offloads = facts_.flag("fsdp.cpu_offload") || facts_.has("fsdp.offload.optimizer") ||
+                          facts_.has("fsdp.zeropp.quantized_weights");
+    if (strategy == "fsdp") return facts_.word("fsdp.version", "1") == "2" && !offloads;
+    return strategy == "ddp" || strategy == "zero";
+  }
+
   bool refuses() {
     const std::string tuner = facts_.word("tuner", "lora");
     if (tuner == "freeze") {
@@ -57,8 +65,8 @@ class AdapterStatement {
     } else if (contains(facts_.word("model", ""), "gptq") ||
                contains(facts_.word("model", ""), "awq")) {
       refuse(source_, "a base that GPTQ or AWQ quantised is not modelled");
-    } else if (facts_.word("strategy", "ddp") != "ddp" && facts_.word("strategy", "") != "zero") {
-      refuse(source_, "adapters are modelled with DDP and ZeRO 1 and 2 only");
+    } else if (!strategy_fits()) {
+      refuse(source_, "adapters are modelled with DDP, ZeRO, and FSDP2 without offload");
     } else {
       return false;
     }

@@ -4,7 +4,7 @@
     compare.py --lockstep PROGRAM [--genuine FILE] [--python PYTHON] [--record] [--only TEXT]
 
 Genuine figures are read from FILE (genuine.jsonl beside this script), or, with --python, measured: PYTHON has PyTorch's CUDA wheel and
-torchvision, and runs on a CUDA runtime that computes nothing (cuda_stub.c, built with gcc). --record writes what was measured
+torchvision (peft and bitsandbytes for cases with `lora`), and runs on a CUDA runtime that computes nothing (cuda_stub.c, built with gcc). --record writes what was measured
 to FILE. Exit code 1 where a case is farther than 2 % (5 %
 for those in UNMODELLED), or fewer than 89 % of the reserved figures are in their bracket (docs/oracle.md).
 """

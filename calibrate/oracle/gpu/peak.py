@@ -157,13 +157,14 @@ def measure(given):
         model = model.to(torch.bfloat16)
     if job.quantize:
         model = quantized(job, model).to(cuda)
+    base = model
     if job.lora:
         model = adapted(job, model)
     if job.channels_last:
         model = model.to(memory_format=torch.channels_last)
     model.train()
     if sharded:
-        units = [model.get_submodule(path) for path in job.wrap] if job.wrap is not None else networks.blocks(model)
+        units = [model.get_submodule(path) for path in job.wrap] if job.wrap is not None else networks.blocks(base)
     if job.mode == "ddp":
         net = ddp(job, model)
     elif job.mode == "fsdp2":
