@@ -210,8 +210,9 @@ void describe(Visitor& v, RecommendSpec& r) {
   v.field("parallel", r.parallel, "Meshes that are looked at: all combinations that divide.");
 }
 
+// Where messages about whole fields point.
 template <class Visitor>
-void describe(Visitor& v, Scenario& s) {
+void describe_places(Visitor& v, Scenario& s) {
   v.location("model", s.model_where);
   v.location("platform", s.platform_where);
   v.location("fabric", s.fabric_where);
@@ -221,6 +222,11 @@ void describe(Visitor& v, Scenario& s) {
   v.location("input", s.input_where);
   v.location("dataset", s.dataset_where);
   v.location("model_parameters", s.model_parameters_where);
+}
+
+template <class Visitor>
+void describe(Visitor& v, Scenario& s) {
+  describe_places(v, s);
   v.field("name", s.name, "The question, in a few words.", {.required = true});
   v.field("description", s.description, "What to look at, and why.");
   v.field("recipe", s.recipe,

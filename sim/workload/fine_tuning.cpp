@@ -35,12 +35,13 @@ void Freezing::refuse(const char* field, const std::string& message,
 }
 
 bool Freezing::named(const std::vector<std::string>& names, const std::string& layer) {
+  bool any = false;
   for (const std::string& name : names) {
     if (!ends_with_name(layer, name)) continue;
     found_.insert(name);
-    return true;
+    any = true;
   }
-  return false;
+  return any;
 }
 
 bool Freezing::whole(const std::string& layer) {
@@ -81,7 +82,8 @@ bool Freezing::adapts(const std::string& layer, const std::string& block, std::i
 }
 
 bool Freezing::quantizes(const std::string& layer, const std::string& block) {
-  if (options_.frozen.quantization == Quantization::none || block.empty()) return false;
+  if (options_.frozen.quantization == Quantization::none) return false;
+  if (block.empty() || is_adapter(layer)) return false;
   if (whole(layer)) {
     refuse("adapters.whole",
            fmt::format("'{}' cannot be trained whole: its weights are quantised", layer),

@@ -7,11 +7,11 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/errors.hpp"
 #include "core/fields.hpp"
-#include "workload/step.hpp"
 
 namespace lockstep {
 
@@ -136,7 +136,7 @@ class Freezing {
   std::set<std::string> linear_, layers_;  // the last parts of the model's names
 };
 
-// Bytes of a quantised matrix with its scales, and of what the scales are made from while a product runs.
+// Bytes of a quantised matrix with its scales.
 double quantized_bytes(const FrozenOptions& frozen, std::int64_t rows, std::int64_t count);
 
 }  // namespace lockstep

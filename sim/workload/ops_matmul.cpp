@@ -177,7 +177,7 @@ Value emit_conv(const OpCall& call, const ConvShape& shape) {
   layer.attribute("dilation", shape.dilation);
   layer.attribute("groups", shape.groups);
   layer.parameter("weight", {shape.out, group_in, shape.kernel_h, shape.kernel_w}, true);
-  const bool trains = layer.trains_last();
+  if (layer.trains_last()) layer.save(x, "input");
   if (shape.bias) layer.parameter("bias", {shape.out}, true);
   Value y = layer.output({shape.out, height, width}, step.matmul_bytes());
   y.channels_last = input.channels_last;
@@ -230,7 +230,6 @@ Value emit_conv(const OpCall& call, const ConvShape& shape) {
   if (shape.bias) {
     bias_gradient(layer, y_bytes, y_bytes / step.matmul_bytes(), shape.out);
   }
-  if (trains) layer.save(x, "input");
   return layer.done(y);
 }
 

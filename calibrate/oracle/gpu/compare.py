@@ -51,6 +51,8 @@ def scenario_of(job):
     if "lora" in job:
         scenario["adapters"] = job["lora"]
         scenario["frozen"] = {"half": job.get("half", False), "quantization": job.get("quantize", "none"), "nested": job.get("nested", False)}
+    if "frozen" in job:
+        scenario["frozen"] = {"parameters": job["frozen"]}
     if job.get("channels_last"):
         scenario["memory_format"] = "channels_last"
     if job["model"].startswith(LANGUAGE):

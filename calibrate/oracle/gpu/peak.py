@@ -23,7 +23,7 @@ DEFAULTS = dict(mode="ddp", batch=2, world=8, precision="fp32", optimizer="sgd",
                 sequence=1024, foreach=None, fused=None, layers=None, image=224, view=False, reshard=None, prefetch="pre",
                 limit=True, sharding="full_shard", group=0, micro=1, sync=True, ckpt=False, use_orig=False, wrap=None,
                 offload=False, find_unused=False, autocast=None, fwd=False, bucket_mb=None, clip=0.0, channels_last=False,
-                lora=None, half=False, quantize=None, nested=False)
+                lora=None, half=False, quantize=None, nested=False, frozen=())
 HALF = {"amp-bf16": torch.bfloat16, "amp-fp16": torch.float16}
 
 
@@ -158,6 +158,8 @@ def measure(given):
     if job.quantize:
         model = quantized(job, model).to(cuda)
     base = model
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(not any(name.startswith(module + ".") for module in job.frozen))
     if job.lora:
         model = adapted(job, model)
     if job.channels_last:
