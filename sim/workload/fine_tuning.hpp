@@ -1,4 +1,4 @@
-// What of a model is trained: low-rank adapters beside frozen linear layers (Hu et al. 2021, "LoRA"), over
+// The part of a model that is trained: low-rank adapters beside frozen linear layers (Hu et al. 2021, "LoRA"), over
 // quantised weights (Dettmers et al. 2023, "QLoRA"), or all but the parameters that are named.
 #pragma once
 
@@ -69,7 +69,7 @@ void describe(Visitor& v, FrozenOptions& f) {
           "Under amp-* frozen parameters are kept in half precision (a base that is loaded in "
           "bf16); trained ones stay fp32.");
   v.field("quantization", f.quantization,
-          "Of linear layers in repeated blocks: int8 or nf4, as bitsandbytes keeps them.");
+          "Linear layers in repeated blocks are kept in int8 or nf4, as bitsandbytes does.");
   v.field("nested", f.nested, "The scales of nf4 are quantised, too (double quantisation).");
   v.check([&](auto report) {
     if (f.nested && f.quantization != Quantization::nf4) {
@@ -83,7 +83,7 @@ struct FineTuning {
   FrozenOptions frozen;
 
   bool is_used() const { return adapters || !frozen.parameters.empty(); }
-  // Of what a refusal is about.
+  // Place and field that a refusal names.
   const Location& where() const { return adapters ? adapters->where : frozen.where; }
   const char* field() const { return adapters ? "adapters" : "frozen"; }
 };
@@ -99,7 +99,8 @@ void describe(Visitor& v, FineTuning& f) {
              "adapters.whole names what is trained");
     }
     if (f.adapters) return;
-    if (frozen.half) report("frozen.half", "has no effect without adapters", "adapters: {rank: 16}");
+    if (frozen.half)
+      report("frozen.half", "has no effect without adapters", "adapters: {rank: 16}");
     if (frozen.quantization != Quantization::none) {
       report("frozen.quantization", "has no effect without adapters", "adapters: {rank: 16}");
     }
@@ -132,7 +133,7 @@ class Freezing {
                    const std::set<std::string>& known) const;
 
   FineTuning options_;
-  std::set<std::string> found_;           // of the names that the options give
+  std::set<std::string> found_;            // of the names that the options give
   std::set<std::string> linear_, layers_;  // the last parts of the model's names
 };
 

@@ -1,4 +1,4 @@
-// What adapters and frozen parameters change of a prediction: bytes on the wire, states, memory, time.
+// Do adapters and frozen parameters change what they should of a prediction: bytes on the wire, states, memory, time.
 #include "scenario/helpers.hpp"
 
 namespace lockstep::fine_tuning_points_test {
@@ -56,6 +56,22 @@ TEST(FineTuning, MoreIsTrainedMoreIsPaid) {
   EXPECT_NEAR(head.memory.at_peak.at("parameters") - p.memory.at_peak.at("parameters"),
               4.0 * 8000 * 1024, 2 << 20);
   EXPECT_GT(head.step_seconds, p.step_seconds);
+}
+
+// Two ranks gather twice, forward and backward, each half of it from the other one; they reduce once.
+TEST(FineTuning, Fsdp2GathersAllAndReducesWhatIsTrained) {
+  const std::string fsdp = "strategies: [fsdp: {version: 2}]\n";
+  const double narrow = nvlink_bytes(predicted(adapters + fsdp));
+  const double wide =
+      nvlink_bytes(predicted("adapters: {rank: 32, targets: [q_proj, v_proj]}\n" + fsdp));
+  EXPECT_NEAR(wide - narrow, 3 * 4 * trained / 2, 100);
+  const Prediction whole = predicted(fsdp);
+  const double all = trained_of(fsdp) * 4.0;
+  EXPECT_NEAR(nvlink_bytes(whole) - narrow, all / 2 - 3 * 4 * trained / 2, 0.001 * all);
+  const double half = nvlink_bytes(predicted("precision: pure-bf16\n" + adapters + fsdp));
+  const double nf4 = nvlink_bytes(
+      predicted("precision: pure-bf16\nfrozen: {quantization: nf4}\n" + adapters + fsdp));
+  EXPECT_LT(nf4, 0.6 * half);
 }
 
 TEST(FineTuning, AFrozenBaseIsSmallerTheMoreItIsQuantised) {

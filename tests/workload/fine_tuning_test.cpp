@@ -78,7 +78,7 @@ TEST(Adapters, LeaveOutWeightGradientsOfAllElse) {
       EXPECT_TRUE(trains || kernel.pass != Pass::weight_gradient) << layer.name;
     }
   }
-  // Of frozen linear layers nothing is kept.
+  // Nothing is kept for frozen linear layers.
   EXPECT_TRUE(find_layer(step, "model.layers.1.mlp.gate_proj").saved.empty());
   EXPECT_TRUE(find_layer(step, "lm_head").saved.empty());
 }

@@ -24,7 +24,7 @@ struct FsdpUnit {
   double elements() const;  // of its parameters
   double trainable_elements() const;
   int trainable_tensors() const;
-  // Of an element in the mean, where trained ones take so many.
+  // Mean bytes of an element, where a trained one takes so many.
   double mean_bytes(double element_bytes) const;
 };
 
