@@ -11,7 +11,7 @@ namespace lockstep {
 
 namespace {
 
-constexpr double block_of_scale = 64;         // elements of one fp32 scale (bitsandbytes, blocksize)
+constexpr double block_of_scale = 64;  // elements of one fp32 scale (bitsandbytes, blocksize)
 constexpr double block_of_nested_scale = 256;  // scales of one fp32 scale of theirs
 
 bool ends_with_name(const std::string& layer, const std::string& name) {
@@ -73,10 +73,10 @@ bool Freezing::adapts(const std::string& layer, const std::string& block, std::i
            "name a layer in `targets` or in `whole`");
   }
   if (const std::int64_t most = std::min(in, out); adapters.rank > most) {
-    refuse("adapters.rank",
-           fmt::format("{} is more than '{}' has: {} to {} features", adapters.rank, layer, in,
-                       out),
-           fmt::format("at most {}", most));
+    refuse(
+        "adapters.rank",
+        fmt::format("{} is more than '{}' has: {} to {} features", adapters.rank, layer, in, out),
+        fmt::format("at most {}", most));
   }
   return true;
 }

@@ -196,7 +196,8 @@ struct TrainingStep {
   std::int64_t parameter_count = 0;       // trainable, shared parameters counted once
   double forward_flops = 0;               // of the model, without recomputation
   double backward_flops = 0;
-  bool whole_layers = true;  // false: as no profile has measured them: parts of layers, or frozen ones
+  // false: parts of layers, or frozen ones, which no profile has measured
+  bool whole_layers = true;
 };
 
 // Sets the counts of parameters and FLOPs, which follow from the layers.
