@@ -45,7 +45,10 @@ void find_gradients(const TrainingStep& step, Liveness& result) {
   result.needs_gradient.assign(layers, 0);
   for (int i = 0; i < layers; ++i) {
     const Layer& layer = step.layers[i];
-    bool needs = layer.tied_layer >= 0 || layer.boundary == Boundary::receive;
+    bool needs = layer.starts_gradients || layer.boundary == Boundary::receive;
+    if (layer.tied_layer >= 0) {
+      needs = needs || step.layers[layer.tied_layer].parameters[layer.tied_parameter].trainable;
+    }
     for (const Parameter& parameter : layer.parameters) {
       needs = needs || parameter.trainable;
     }

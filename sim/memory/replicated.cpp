@@ -50,8 +50,10 @@ ReplicatedState::ReplicatedState(Tape& tape, const TrainingStep& step, const Liv
 }
 
 void ReplicatedState::construct() {
-  for (std::size_t i = 0; i < elements_.size(); ++i) {
-    tape_.allocate(MemoryKind::parameters, elements_[i] * parameter_bytes_, {names_[i]});
+  for (const Layer& layer : step_.layers) {
+    for (const Parameter& parameter : layer.parameters) {
+      tape_.allocate(MemoryKind::parameters, parameter.bytes(parameter_bytes_), {parameter.name});
+    }
   }
   const auto& replicated = plan_.replicated;
   tape_.allocate(MemoryKind::buckets, replicated.hook_state_bytes, {"kept for the next exchange"});
@@ -91,8 +93,10 @@ void ReplicatedState::parameter_gradients(int layer) {
     // The first arriving part of the owner's gradient waits for the other one.
     const std::size_t i =
         first_of_[owner] + static_cast<std::size_t>(step_.layers[layer].tied_parameter);
-    first_part_[i] =
-        tape_.allocate(MemoryKind::gradients, elements_[i] * gradient_bytes_, {names_[i]});
+    if (trainable_[i]) {
+      first_part_[i] =
+          tape_.allocate(MemoryKind::gradients, elements_[i] * gradient_bytes_, {names_[i]});
+    }
   }
   for (std::size_t i = first_of_[layer]; i < first_of_[layer + 1]; ++i) {
     if (trainable_[i]) gradient(i);

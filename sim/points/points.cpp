@@ -229,6 +229,34 @@ void check_schedule(const Scenario& scenario, const ParallelOptions& parallel, c
   }
 }
 
+// Adapters and frozen parameters go with strategies that exchange gradients of trained parameters
+// alone, of whole models.
+void check_fine_tuning(const Scenario& scenario, const StrategyEntry& entry, Misfits& misfits) {
+  const FineTuning& fine_tuning = scenario.fine_tuning;
+  if (!fine_tuning.is_used()) return;
+  const ParallelOptions& parallel = parallel_of(scenario, entry);
+  if (replica_gpus(parallel) > 1 || parallel.expert.size > 1) {
+    misfits.add(parallel.where, "parallel",
+                fmt::format("not with {}: layers are not cut", fine_tuning.field()),
+                "data parallelism");
+  }
+  const auto* fsdp = std::get_if<FsdpOptions>(&entry.options);
+  const bool whole_or_sharded = std::holds_alternative<DdpOptions>(entry.options) ||
+                                std::holds_alternative<ZeroOptions>(entry.options) ||
+                                (fsdp != nullptr && fsdp->version == 2 && !fsdp->cpu_offload &&
+                                 fsdp->offloaded_share() <= 0 && !fsdp->zeropp.is_used());
+  if (!whole_or_sharded) {
+    misfits.add(entry.where, "strategies",
+                fmt::format("{} is not with {}", strategy_name(entry.options), fine_tuning.field()),
+                "ddp, zero, fsdp: {version: 2} without offload and zeropp");
+  }
+  const Precision precision = entry.precision.value_or(scenario.precision);
+  if (fine_tuning.frozen.half && !is_autocast(precision)) {
+    misfits.add(fine_tuning.frozen.where, "frozen.half",
+                fmt::format("has no effect with {}", enum_name(precision)), "precision: amp-bf16");
+  }
+}
+
 // The requests that can be met; the others go to `misfits`, once and not for every entry.
 std::vector<PointRequest> requests_of(const Scenario& scenario, const Machine& machine,
                                       Misfits& misfits) {
@@ -236,6 +264,7 @@ std::vector<PointRequest> requests_of(const Scenario& scenario, const Machine& m
   for (std::size_t e = 0; e < scenario.strategies.size(); ++e) {
     const StrategyEntry& entry = scenario.strategies[e];
     const std::shared_ptr<const Strategy> strategy = make_strategy(entry.options);
+    check_fine_tuning(scenario, entry, misfits);
     if (auto refused = strategy->misfit(entry.precision.value_or(scenario.precision))) {
       misfits.add(entry.where, refused->field, refused->message, refused->hint);
     }

@@ -82,6 +82,7 @@ StepOptions step_options(const Scenario& scenario, const StrategyEntry& entry, s
       entry.activation_checkpointing.value_or(scenario.activation_checkpointing);
   options.recompute = entry.recompute.value_or(scenario.recompute);
   options.parallel = parallel_of(scenario, entry);
+  options.fine_tuning = scenario.fine_tuning;
   return options;
 }
 

@@ -66,6 +66,10 @@ std::string text_of(const ParallelOptions& parallel) {
   return emit_yaml(parallel);
 }
 
+std::string text_of(FineTuning fine_tuning) {
+  return fine_tuning.is_used() ? emit_yaml(fine_tuning) : "";
+}
+
 std::shared_ptr<const std::vector<ModelPart>> parts_of(const TrainingStep& step,
                                                        const ParallelOptions& parallel) {
   const PipelineOptions& pipeline = parallel.pipeline;
@@ -147,6 +151,7 @@ std::shared_ptr<const Workload> Workloads::get(const Scenario& scenario, const I
           step_options.activation_checkpointing,
           step_options.recompute,
           text_of(step_options.parallel),
+          text_of(step_options.fine_tuning),
           scenario.dataset.tokens > 0};
   if (const auto found = workloads_.find(key); found != workloads_.end()) return found->second;
 

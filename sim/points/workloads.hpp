@@ -52,7 +52,7 @@ class Workloads {
                          std::shared_ptr<const ModelFile>, double, double, std::int64_t, Precision,
                          bool, Precision, std::vector<std::int64_t>, std::int64_t, std::int64_t,
                          std::int64_t, std::map<std::string, std::int64_t>, bool, bool, bool,
-                         Recompute, std::string, bool>;
+                         Recompute, std::string, std::string, bool>;
   using CostsKey =
       std::tuple<std::shared_ptr<const Machine>, FrameworkKind, double, double, double, int>;
 

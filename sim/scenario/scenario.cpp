@@ -121,13 +121,12 @@ void check_kind(const Node& root) {
   throw ConfigError(diagnostic);
 }
 
-// What people look for and there is not yet, by words of its name.
-constexpr std::array<std::pair<const char*, const char*>, 7> not_there{
-    {{"lora", "LoRA and other adapters are not there yet: all parameters are trained"},
-     {"peft", "LoRA and other adapters are not there yet: all parameters are trained"},
-     {"freeze", "frozen layers are not there yet: all parameters are trained"},
-     {"frozen", "frozen layers are not there yet: all parameters are trained"},
-     {"quanti", "quantised weights are not there yet"},
+// What people look for under another name, or there is not yet, by words of its name.
+constexpr std::array<std::pair<const char*, const char*>, 6> not_there{
+    {{"lora", "LoRA is said by `adapters`"},
+     {"peft", "adapters are said by `adapters`"},
+     {"freeze", "what is not trained is said by `frozen`"},
+     {"quanti", "quantised weights are said by `frozen.quantization`"},
      {"compile", "torch.compile is not there yet: PyTorch runs eagerly"},
      {"tensor_parallel", "tensor parallelism is not there yet"}}};
 

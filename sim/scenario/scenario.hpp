@@ -22,6 +22,7 @@
 #include "scenario/recipe.hpp"
 #include "strategies/common/straggler_options.hpp"
 #include "strategies/table.hpp"
+#include "workload/fine_tuning.hpp"
 #include "workload/precision.hpp"
 #include "workload/recompute.hpp"
 
@@ -167,6 +168,7 @@ struct Scenario {
   BatchSpec batch;
   Precision precision = Precision::fp32;
   OptimizerSpec optimizer;
+  FineTuning fine_tuning;
   double gradient_clipping = 0;
   bool activation_checkpointing = false;
   Recompute recompute = Recompute::blocks;

@@ -210,8 +210,9 @@ void describe(Visitor& v, RecommendSpec& r) {
   v.field("parallel", r.parallel, "Meshes that are looked at: all combinations that divide.");
 }
 
+// Where messages about whole fields point.
 template <class Visitor>
-void describe(Visitor& v, Scenario& s) {
+void describe_places(Visitor& v, Scenario& s) {
   v.location("model", s.model_where);
   v.location("platform", s.platform_where);
   v.location("fabric", s.fabric_where);
@@ -221,6 +222,11 @@ void describe(Visitor& v, Scenario& s) {
   v.location("input", s.input_where);
   v.location("dataset", s.dataset_where);
   v.location("model_parameters", s.model_parameters_where);
+}
+
+template <class Visitor>
+void describe(Visitor& v, Scenario& s) {
+  describe_places(v, s);
   v.field("name", s.name, "The question, in a few words.", {.required = true});
   v.field("description", s.description, "What to look at, and why.");
   v.field("recipe", s.recipe,
@@ -237,6 +243,7 @@ void describe(Visitor& v, Scenario& s) {
   v.field("batch", s.batch, "Samples of one step.", {.required = true});
   v.field("precision", s.precision, "Numeric mode, see docs/numbers.md.", {.several = true});
   v.field("optimizer", s.optimizer, "Update rule and its implementation.");
+  describe(v, s.fine_tuning);
   v.field("gradient_clipping", s.gradient_clipping,
           "Largest norm of the gradient; 0 = no clipping.", {.min = 0, .max = 1e12});
   v.field("activation_checkpointing", s.activation_checkpointing,

@@ -334,6 +334,7 @@ class Import {
       else if (!kind.empty())
         facts_.replace("strategy", {"ddp", {}, ""});
     }
+    interpret_adapters(run_);
     interpret_optimizer(run_);
     interpret_precision(run_);
   }

@@ -46,6 +46,8 @@ void interpret_lightning(Interpreted& run);
 void interpret_litgpt(Interpreted& run);
 void interpret_megatron(Interpreted& run);
 
+// `lora.*` and `quantized.*` as the scenario's `adapters` and `frozen`; reads `strategy`, sets `precision`.
+void interpret_adapters(Interpreted& run);
 // `optimizer` as any program spells it, as the scenario's name and implementation.
 void interpret_optimizer(Interpreted& run);
 // `mixed` and `weights` as a precision, where the program has set none.

@@ -91,7 +91,30 @@ void interpret_lightning(Interpreted& run) {
     run.derive("ddp.bucket_size", *facts.text("lightning.bucket") + " MiB", "lightning.bucket");
 }
 
+namespace {
+
+// litgpt's layers by the names of models/llama.yaml; its product of queries, keys and values is one.
+void read_litgpt_adapters(Interpreted& run) {
+  Facts& facts = run.facts;
+  if (!facts.has("lora.rank")) return;
+  std::string names;
+  for (const auto& [fact, layers] : {std::pair{"query", "q_proj"},
+                                     {"key", "k_proj"},
+                                     {"value", "v_proj"},
+                                     {"projection", "o_proj"},
+                                     {"mlp", "gate_proj, up_proj, down_proj"},
+                                     {"head", "lm_head"}}) {
+    const bool usual = fact == std::string_view("query") || fact == std::string_view("value");
+    if (!facts.flag(std::string("litgpt.") + fact, usual)) continue;
+    names += (names.empty() ? "" : ", ") + std::string(layers);
+  }
+  run.derive("lora.targets", "[" + names + "]", "lora.rank");
+}
+
+}  // namespace
+
 void interpret_litgpt(Interpreted& run) {
+  read_litgpt_adapters(run);
   Facts& facts = run.facts;
   set_precision(run);
   facts.set_default("optimizer", "AdamW", "litgpt");

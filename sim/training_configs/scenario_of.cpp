@@ -25,6 +25,13 @@ class ScenarioStatement {
     for (const auto& [path, fact] : {std::pair{"precision", "precision"},
                                      {"attention", "attention"},
                                      {"framework.flash_attention", "flash_attention"},
+                                     {"adapters.rank", "adapters.rank"},
+                                     {"adapters.targets", "adapters.targets"},
+                                     {"adapters.dropout", "adapters.dropout"},
+                                     {"adapters.whole", "adapters.whole"},
+                                     {"frozen.half", "frozen.half"},
+                                     {"frozen.quantization", "frozen.quantization"},
+                                     {"frozen.nested", "frozen.nested"},
                                      {"optimizer.name", "optimizer.name"},
                                      {"optimizer.implementation", "optimizer.implementation"}})
       words(path, fact);

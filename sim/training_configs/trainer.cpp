@@ -84,20 +84,6 @@ void read_preferences(Interpreted& run) {
   run.derive("micro", std::to_string(2 * facts.count("micro").value_or(1)), "micro");
 }
 
-void read_adapters(Interpreted& run) {
-  Facts& facts = run.facts;
-  for (const char* fact : {"lora.rank", "trainer.peft", "tuner", "lora.targets"}) {
-    if (!facts.has(fact)) continue;
-    const bool freezes = facts.word(fact, "") == "freeze";
-    refuse(run, fact,
-           freezes ? "frozen layers are not modelled"
-                   : "LoRA is not modelled: all parameters are trained here");
-    break;
-  }
-  if (facts.has("quantized.bits"))
-    refuse(run, "quantized.bits", "quantised weights are not modelled");
-}
-
 bool is_trl(const Facts& facts) {
   const auto any = [&](const char* name) { return facts.has(name); };
   return any("sequence") || any("trainer.packing") || any("trainer.preference") ||
@@ -131,7 +117,6 @@ void interpret_trainer(Interpreted& run) {
     run.derive("ddp.bucket_size", *facts.text("trainer.bucket") + " MiB", "trainer.bucket");
   read_attention(run);
   if (!refuses_generation(run)) read_preferences(run);
-  read_adapters(run);
   if (!facts.flag("trainer.packing") && facts.has("sequence"))
     run.notes.push_back("samples are priced at the full sequence length: shorter ones cost less");
 }

@@ -12,9 +12,16 @@
 
 namespace lockstep {
 
-StepBuilder::StepBuilder(const StepOptions& options) : options_(options) {
+StepBuilder::StepBuilder(const StepOptions& options)
+    : options_(options),
+      freezing_(options.fine_tuning),
+      casts_trained_(is_autocast(options.precision)) {
   step_.precision = options.precision;
   step_.samples = options.samples;
+  if (!options.fine_tuning.frozen.half || !casts_trained_) return;
+  const bool fp16 = options.precision == Precision::amp_fp16;
+  options_.precision = fp16 ? Precision::pure_fp16 : Precision::pure_bf16;
+  options_.autocast = true;
 }
 
 Value StepBuilder::image_input(const std::vector<std::int64_t>& shape) {
@@ -184,12 +191,21 @@ void LayerWriter::parameter(const std::string& suffix, std::vector<std::int64_t>
   parameter.shape = std::move(shape);
   parameter.partial_over_tensor = sums_over_tensor_;
   parameter.expert = owns_experts_;
+  trains_last_ = builder_.freezing_.trains(layer_.name, parameter.name);
+  if (!trains_last_) return frozen_parameter(std::move(parameter), matmul);
+  if (builder_.freezing_.whole(layer_.name)) {
+    Parameter original = parameter;
+    original.name = layer_.name + ".original." + suffix;
+    original.trainable = false;
+    if (builder_.keeps_half()) original.stored_bytes = 2.0 * original.count;
+    layer_.parameters.push_back(std::move(original));
+  }
   ++gradients_;
   if (has_main_gradients(builder_.options_.precision)) {
     const auto count = static_cast<double>(parameter.count);
     late_backward(KernelKind::elementwise, 6 * count, 4 * count);  // bf16 added to fp32
   }
-  const bool cast = matmul && builder_.casts_weights();
+  const bool cast = matmul && builder_.casts_trained();
   const double full = 4.0 * parameter.count;
   const double half = 2.0 * parameter.count;
   if (cast) {
@@ -199,6 +215,31 @@ void LayerWriter::parameter(const std::string& suffix, std::vector<std::int64_t>
   }
   const int position = static_cast<int>(layer_.parameters.size());
   builder_.owners_[parameter.name] = {index_, position, parameter.count, cast};
+  layer_.parameters.push_back(std::move(parameter));
+}
+
+// Autocast keeps no copy of a frozen weight: each product makes one, which backward needs for its input.
+void LayerWriter::frozen_parameter(Parameter parameter, bool matmul) {
+  parameter.trainable = false;
+  const auto count = static_cast<double>(parameter.count);
+  const bool matrix = parameter.shape.size() > 1;
+  const double half = 2 * count;
+  if (matmul && matrix && quantizes_) {
+    const FrozenOptions& frozen = builder_.options_.fine_tuning.frozen;
+    const double wide = count * builder_.matmul_bytes();
+    parameter.stored_bytes = quantized_bytes(frozen, parameter.shape.front(), parameter.count);
+    forward(KernelKind::elementwise, parameter.stored_bytes, wide, count);
+    if (backward_needed_) {
+      backward(KernelKind::elementwise, parameter.stored_bytes, wide, count, Pass::data_gradient);
+    }
+    workspace(wide, wide);
+  } else if (matmul && builder_.casts_weights()) {
+    forward(KernelKind::elementwise, 2 * half, half);
+    if (matrix && backward_needed_) save_new("weight_half", half);
+  }
+  if (parameter.stored_bytes == 0 && builder_.keeps_half()) parameter.stored_bytes = half;
+  builder_.owners_[parameter.name] = {index_, static_cast<int>(layer_.parameters.size()),
+                                      parameter.count, false};
   layer_.parameters.push_back(std::move(parameter));
 }
 
@@ -217,7 +258,15 @@ void LayerWriter::tied_parameter(const std::string& owner, const std::vector<std
   layer_.tied_layer = found->second.layer;
   layer_.tied_parameter = found->second.parameter;
   const double half = 2.0 * count;
-  if (builder_.casts_weights()) {
+  Layer& owning = builder_.step_.layers[found->second.layer];
+  trains_last_ = owning.parameters[layer_.tied_parameter].trainable;
+  if (!trains_last_) {
+    if (!builder_.casts_weights()) return;
+    forward(KernelKind::elementwise, 2 * half, half);
+    if (backward_needed_) save_new("weight_half", half);
+    return;
+  }
+  if (builder_.casts_trained()) {
     if (!found->second.cast) {
       forward(KernelKind::elementwise, 2 * half, half);
       save_new("weight_half", half).weight_copy = true;
@@ -232,7 +281,7 @@ void LayerWriter::tied_parameter(const std::string& owner, const std::vector<std
   sum.flops = static_cast<double>(count);
   sum.bytes_read = 2 * gradient;
   sum.bytes_written = gradient;
-  builder_.step_.layers[found->second.layer].backward.push_back(sum);
+  owning.backward.push_back(sum);
 }
 
 void LayerWriter::buffers(int count, double bytes, int counters) {
@@ -347,7 +396,7 @@ Value LayerWriter::output(std::vector<std::int64_t> shape, int element_bytes) {
   value.element_bytes = element_bytes;
   value.layer = index_;
   value.storage = builder_.new_storage(builder_.bytes(value), index_);
-  value.requires_grad = backward_needed_ || gradients_ > 0;
+  value.requires_grad = backward_needed_ || gradients_ > 0 || layer_.starts_gradients;
   return value;
 }
 
@@ -359,7 +408,22 @@ Value LayerWriter::view_of(const Value& base, std::vector<std::int64_t> shape) {
   return value;
 }
 
+// Nothing is trained here: no weight's gradient, and no backward at all where no input wants one.
+void LayerWriter::leave_out_frozen() {
+  std::vector<Kernel>& backward = layer_.backward;
+  if (backward_needed_) {
+    std::erase_if(backward, [](const Kernel& k) { return k.pass == Pass::weight_gradient; });
+    return;
+  }
+  backward.clear();
+  late_.clear();
+  layer_.saved.clear();
+  layer_.backward_workspace_bytes = 0;
+}
+
 Value LayerWriter::done(const Value& result) {
+  const bool reads_trained = layer_.tied_layer >= 0 && trains_last_;
+  if (builder_.freezing_.is_used() && gradients_ == 0 && !reads_trained) leave_out_frozen();
   if (gradients_ > 0) {
     Kernel& accumulate = late_backward(KernelKind::elementwise, 0, 0);
     accumulate.launches = 0;

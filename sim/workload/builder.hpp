@@ -68,8 +68,16 @@ class StepBuilder {
   double storage_bytes(int storage) const { return storages_[storage].bytes; }
 
   bool autocast() const { return is_autocast(options_.precision) || options_.autocast; }
-  // Weights are fp32, and autocast copies them.
+  // Weights are fp32, and autocast copies them: frozen ones, trained ones.
   bool casts_weights() const { return is_autocast(options_.precision); }
+  bool casts_trained() const { return casts_trained_; }
+  Freezing& freezing() { return freezing_; }
+  // Frozen weights are kept in half precision, whatever trained ones are.
+  bool keeps_half() const { return options_.fine_tuning.frozen.half && matmul_bytes() == 2; }
+  // As transformers has it when blocks with adapters are computed again.
+  bool inputs_require_gradients() const {
+    return options_.fine_tuning.adapters && options_.activation_checkpointing;
+  }
   int matmul_bytes() const { return activation_bytes(options_.precision); }
   int weight_bytes() const { return parameter_bytes(options_.precision); }
   MathMode math() const { return math_mode(options_.precision); }
@@ -104,6 +112,8 @@ class StepBuilder {
   };
 
   StepOptions options_;
+  Freezing freezing_;
+  bool casts_trained_;
   TrainingStep step_;
   std::vector<Storage> storages_;
   std::vector<int> readers_;  // per layer: how many gradients flow back into its output
@@ -127,6 +137,11 @@ class LayerWriter {
   void parameter(const std::string& suffix, std::vector<std::int64_t> shape, bool matmul = false);
   // The gradient of the last parameter has so many elements.
   void whole_gradient(std::int64_t elements) { layer_.parameters.back().gradient_count = elements; }
+  // The last parameter declared is trained; so is the one that is read.
+  bool trains_last() const { return trains_last_; }
+  // Matrices declared from here on are quantised where they are frozen.
+  void quantize_matrices() { quantizes_ = true; }
+  void starts_gradients() { layer_.starts_gradients = true; }
   // Reads a parameter that another layer owns (tied weights).
   void tied_parameter(const std::string& owner, const std::vector<std::int64_t>& shape);
   void buffers(int count, double bytes, int counters);
@@ -173,6 +188,8 @@ class LayerWriter {
   Value done(const Value& result);
 
  private:
+  void frozen_parameter(Parameter parameter, bool matmul);
+  void leave_out_frozen();
   Kernel& add(std::vector<Kernel>& list, KernelKind kind, Pass pass, double read, double written);
 
   StepBuilder& builder_;
@@ -181,6 +198,8 @@ class LayerWriter {
   bool backward_needed_ = false;
   bool sums_over_tensor_ = false;
   bool owns_experts_ = false;
+  bool trains_last_ = false;
+  bool quantizes_ = false;
   int gradients_ = 0;  // parameters whose gradient this layer's backward accumulates
   std::vector<Kernel> late_;
 };

@@ -107,6 +107,15 @@ void require_experts(const ModelFile& model, const StepOptions& options, const T
                         fmt::format("model '{}' has no experts", model.name), "1");
 }
 
+void require_linear(const FineTuning& fine_tuning, const TrainingStep& step) {
+  for (const Layer& layer : step.layers) {
+    if (!fine_tuning.is_used() || layer.kind != "experts") continue;
+    throw ConfigError(Diagnostic{fine_tuning.where(), fine_tuning.field(),
+                                 "not with a model that has experts: they would be trained",
+                                 "a model without experts"});
+  }
+}
+
 std::string existing(const fs::path& path) {
   std::error_code error;
   return fs::is_regular_file(path, error) ? path.string() : "";
@@ -162,12 +171,15 @@ TrainingStep build_step(const ModelFile& model, const StepOptions& options) {
     StepBuilder builder(options);
     const Value input = model_input(model, options, scope, builder);
     expand_model(model, scope, input, builder);
+    builder.freezing().check();
     TrainingStep step = builder.finish();
     require_experts(model, options, step);
+    require_linear(options.fine_tuning, step);
     step.model = model.name;
     const ParallelOptions& parallel = options.parallel;
     step.whole_layers = parallel.tensor.size == 1 && parallel.context.size == 1 &&
-                        parallel.expert.size == 1 && options.tokens_before == 0;
+                        parallel.expert.size == 1 && options.tokens_before == 0 &&
+                        !options.fine_tuning.is_used();
     return step;
   } catch (const ModelError& error) {
     fail(model, "input", error.what(), error.hint);

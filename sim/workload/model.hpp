@@ -10,6 +10,7 @@
 
 #include "core/data.hpp"
 #include "core/errors.hpp"
+#include "workload/fine_tuning.hpp"
 #include "workload/recompute.hpp"
 #include "workload/step.hpp"
 
@@ -33,6 +34,7 @@ struct StepOptions {
   Recompute recompute = Recompute::blocks;  // what of it is computed again
   ParallelOptions
       parallel;  // one rank's share of a replica: tensor, context and expert parallelism
+  FineTuning fine_tuning;
 };
 
 // Finds `name` (or a path ending in .yaml) in the models folders. Throws ConfigError with the known

@@ -81,6 +81,8 @@ struct ConvShape {
   bool bias = true;
 };
 Value emit_conv(const OpCall& call, const ConvShape& shape);
+// The sum of a linear layer's output and its adapter's; `linear` writes the two products.
+Value emit_adapter(const OpCall& call, const Value& frozen, Value (*linear)(const OpCall&));
 Value emit_activation(const OpCall& call);  // by call.kind, not in place
 
 std::vector<OpSpec> matmul_ops();       // conv, linear, squeeze_excite

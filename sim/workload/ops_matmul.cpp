@@ -56,7 +56,7 @@ Value conv(const OpCall& call) {
   return emit_conv(call, shape);
 }
 
-Value linear(const OpCall& call) {
+Value product(const OpCall& call) {
   require_features(call);
   const std::int64_t out = call.integer("out");
   const Value& input = call.input();
@@ -64,11 +64,14 @@ Value linear(const OpCall& call) {
   StepBuilder& step = call.step;
   LayerWriter layer = call.layer();
   const Value x = layer.matmul_input(input);
+  const bool quantized = step.freezing().quantizes(call.name, call.block);
+  if (quantized) layer.quantize_matrices();
   if (call.word("tied_to").empty()) {
     layer.parameter("weight", {out, in}, true);
   } else {
     layer.tied_parameter(call.word("tied_to"), {out, in});
   }
+  const bool trains = layer.trains_last();
   const bool bias = call.integer("bias") != 0;
   // A row product's bias is added to the reduced sum, of which a rank may have its tokens only.
   const TensorOptions& tensor = step.options().parallel.tensor;
@@ -77,17 +80,34 @@ Value linear(const OpCall& call) {
 
   std::vector<std::int64_t> shape = input.shape;
   shape.back() = out;
-  Value y = layer.output(shape, step.matmul_bytes());
+  // bitsandbytes gives the result the type of the input.
+  Value y = layer.output(shape, quantized ? input.element_bytes : step.matmul_bytes());
   y.lay_out_as(input);
   const std::int64_t rows = step.rows(x);
   layer.gemm(Pass::forward, rows, out, in);
+  if (y.element_bytes != step.matmul_bytes()) {
+    const double narrow = step.bytes(y) / 2;
+    layer.forward(KernelKind::elementwise, narrow, 2 * narrow);
+    layer.backward(KernelKind::elementwise, 2 * narrow, narrow);
+  }
   if (input.requires_grad) layer.gemm(Pass::data_gradient, rows, in, out);
-  layer.gemm(Pass::weight_gradient, out, in, rows);
-  if (bias) bias_gradient(layer, step.bytes(y), static_cast<double>(step.elements(y)), out);
+  if (trains) layer.gemm(Pass::weight_gradient, out, in, rows);
+  if (bias && layer.trains_last())
+    bias_gradient(layer, step.bytes(y), static_cast<double>(step.elements(y)), out);
   Value kept = x;
   if (input.kept_storage >= 0) kept.storage = input.kept_storage;
-  layer.save(kept, "input");
+  // MatMul8bitLt keeps its input though no gradient asks for it (bitsandbytes 0.50, autograd/_functions.py).
+  const Quantization quantization = step.options().fine_tuning.frozen.quantization;
+  if (quantized && quantization == Quantization::int8) layer.save(input, "input");
+  if (trains) layer.save(kept, "input");
   return layer.done(y);
+}
+
+Value linear(const OpCall& call) {
+  const Value y = product(call);
+  const std::int64_t in = call.input().shape.back();
+  const bool adapted = call.step.freezing().adapts(call.name, call.block, in, y.shape.back());
+  return adapted ? emit_adapter(call, y, product) : y;
 }
 
 Value squeeze_excite(const OpCall& call) {
@@ -157,6 +177,7 @@ Value emit_conv(const OpCall& call, const ConvShape& shape) {
   layer.attribute("dilation", shape.dilation);
   layer.attribute("groups", shape.groups);
   layer.parameter("weight", {shape.out, group_in, shape.kernel_h, shape.kernel_w}, true);
+  if (layer.trains_last()) layer.save(x, "input");
   if (shape.bias) layer.parameter("bias", {shape.out}, true);
   Value y = layer.output({shape.out, height, width}, step.matmul_bytes());
   y.channels_last = input.channels_last;
@@ -209,7 +230,6 @@ Value emit_conv(const OpCall& call, const ConvShape& shape) {
   if (shape.bias) {
     bias_gradient(layer, y_bytes, y_bytes / step.matmul_bytes(), shape.out);
   }
-  layer.save(x, "input");
   return layer.done(y);
 }
 

@@ -147,7 +147,7 @@ Value rms_norm(const OpCall& call) {
   layer.backward(KernelKind::elementwise, 2 * wide, wide, count);  // sum of both ways to x
   layer.save(x, "input");
   layer.save_new("reciprocal", rows * stat_bytes);
-  layer.save_new("normalised", narrow);
+  if (layer.trains_last()) layer.save_new("normalised", narrow);
   layer.workspace(wide, 3 * wide);
   return layer.done(y);
 }
@@ -172,7 +172,7 @@ Value layer_scale(const OpCall& call) {
   layer.backward(KernelKind::elementwise, out, in, count);
   layer.backward(KernelKind::elementwise, in + out, out, count, Pass::weight_gradient);
   layer.backward(KernelKind::elementwise, out, 4.0 * channels, count, Pass::weight_gradient);
-  layer.save(x, "input");
+  if (layer.trains_last()) layer.save(x, "input");
   layer.workspace(0, out);
   return layer.done(y);
 }

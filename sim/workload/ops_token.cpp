@@ -24,6 +24,7 @@ Value embedding(const OpCall& call) {
   const std::int64_t features = call.integer("features");
   const std::int64_t rows = call.integer("rows");
   layer.parameter("weight", {rows, features});
+  if (step.inputs_require_gradients()) layer.starts_gradients();
   const Value y = layer.output({ids.shape[0], features}, step.weight_bytes());
   const auto count = static_cast<double>(step.elements(ids));
   const bool masked = call.cut == TensorCut::vocabulary;

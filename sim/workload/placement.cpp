@@ -13,10 +13,6 @@
 
 namespace lockstep {
 
-namespace {
-
-using Features = Placement::Features;
-
 // A star takes as little as it can, and more when the rest does not fit: only the last star ever has to.
 bool fits(std::string_view pattern, std::string_view text) {
   constexpr std::size_t none = std::string_view::npos;
@@ -37,6 +33,10 @@ bool fits(std::string_view pattern, std::string_view text) {
   }
   return pattern.find_first_not_of('*', at) == none;
 }
+
+namespace {
+
+using Features = Placement::Features;
 
 // An operator that is prepared for one rank.
 class RankCall {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,8 @@ namespace lockstep {
 
 using TensorPlan = std::vector<std::pair<std::string, TensorCut>>;
 
+// `*` in the pattern is any text.
+bool fits(std::string_view pattern, std::string_view text);
 // The cut of the first pattern that fits a layer's name; `*` is any text.
 TensorCut planned_cut(const TensorPlan& plan, const std::string& layer);
 

@@ -63,6 +63,7 @@ struct Parameter {
   std::vector<std::int64_t> shape;
   std::int64_t count = 0;  // product of shape
   bool trainable = true;
+  double stored_bytes = 0;  // of a frozen one; 0 = as the step's precision has it
   // On a mesh. Its gradient is a sum over the ranks of the tensor axis, each of which has a part of the
   // tokens or heads that read it (fact H18).
   bool partial_over_tensor = false;
@@ -71,6 +72,10 @@ struct Parameter {
   std::int64_t gradient_count = 0;
 
   std::int64_t gradient_elements() const { return gradient_count > 0 ? gradient_count : count; }
+  // On a device that keeps trained parameters in so many bytes each.
+  double bytes(double element_bytes) const {
+    return stored_bytes > 0 ? stored_bytes : static_cast<double>(count) * element_bytes;
+  }
 };
 
 // A tensor kept from forward until the backward of the layer that saved it has run.
@@ -155,6 +160,9 @@ struct Layer {
   // output is what arrived; backward has its mirror.
   std::vector<AxisExchange> forward_exchanges, backward_exchanges;
   Boundary boundary = Boundary::none;
+  // The output's gradient is asked for though nothing below is trained: transformers'
+  // enable_input_require_grads, for activation checkpointing.
+  bool starts_gradients = false;
   bool is_loss = false;  // what the network's output is judged by: outside its module
   bool is_attention = false;
   // Inside what activation checkpointing computes again in backward; `keeps_output`: all but this
@@ -188,9 +196,8 @@ struct TrainingStep {
   std::int64_t parameter_count = 0;       // trainable, shared parameters counted once
   double forward_flops = 0;               // of the model, without recomputation
   double backward_flops = 0;
-  bool whole_layers =
-      true;  // false: a mesh's rank has a part of layers, or a token slice has others before it, as no
-             // profile has measured them
+  // false: parts of layers, a token slice with others before it, or frozen layers, which no profile has measured
+  bool whole_layers = true;
 };
 
 // Sets the counts of parameters and FLOPs, which follow from the layers.

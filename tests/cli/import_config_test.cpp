@@ -53,10 +53,10 @@ TEST(ImportConfig, SaysWhatIsAskedForOrRefused) {
   EXPECT_EQ(asked.out, "");
   EXPECT_THAT(asked.err, AllOf(HasSubstr("model: no file states it; --model"),
                                HasSubstr("platform: no file states it; --platform")));
-  const Outcome refused = lockstep({"import-config", config("hf_trainer_trl/zephyr_qlora.yaml")});
+  const Outcome refused = lockstep({"import-config", config("llamafactory/gptq_lora.yaml")});
   EXPECT_EQ(refused.code, 2);
   EXPECT_EQ(refused.out, "");
-  EXPECT_THAT(refused.err, HasSubstr("zephyr_qlora.yaml:10:1: lora_r: LoRA is not modelled"));
+  EXPECT_THAT(refused.err, HasSubstr("gptq_lora.yaml:9:1: lora_rank: a base that GPTQ or AWQ"));
   const Outcome unknown =
       lockstep({"import-config", config("deepspeed/gpt2_stage0.json"), "--format", "depspeed"});
   EXPECT_EQ(unknown.code, 2);

@@ -423,6 +423,30 @@ TEST(Options, NoneOfAMeshIsSilentlyWithoutEffect) {
           });
 }
 
+const std::vector<Option> fine_tuning_options{
+    {"adapters.rank", "{rank: 8}", "", "{rank: 4}"},
+    {"adapters.targets", "{rank: 4, targets: c_attn}", "", "{rank: 4}"},
+    {"adapters.dropout", "{rank: 4, dropout: 0.1}", "", "{rank: 4}"},
+    {"adapters.whole", "{rank: 4, whole: wpe}", "", "{rank: 4}"},
+    {"frozen.parameters", "{parameters: wpe}"},
+    {"frozen.half", "{half: true}"},
+    {"frozen.quantization", "{quantization: nf4}"},
+    {"frozen.quantization", "{quantization: int8}"},
+    {"frozen.nested", "{quantization: nf4, nested: true}", "", "{quantization: nf4}"},
+};
+const std::string tuned =
+    "gpus: 2\nbatch: {per_gpu: 2}\nprecision: amp-bf16\nstrategies: [ddp]\n" + gpt;
+const std::vector<Surroundings> fine_tuning_surroundings{{tuned},
+                                                         {tuned + "adapters: {rank: 4}\n"}};
+
+TEST(Options, NoneOfFineTuningIsSilentlyWithoutEffect) {
+  try_all(fine_tuning_options, fine_tuning_surroundings,
+          [](const Surroundings& place, const std::string& key, const std::string& option) {
+            const bool given = ("\n" + place.fields).find("\n" + key + ":") != std::string::npos;
+            return given ? std::string() : place.fields + option + "\n";
+          });
+}
+
 // Where no point could be predicted there is nothing to remark on.
 TEST(Options, OfNothingThereAreNoRemarks) {
   EXPECT_TRUE(remarks(scenario_of(""), {}).empty());
@@ -437,6 +461,7 @@ TEST(Options, EveryFieldIsTried) {
     for (const Option& option : options) tried.insert(prefix + option.path);
   };
   add("", scenario_options);
+  add("", fine_tuning_options);
   add("", faults_options);
   add("", checkpoint_options);
   add("", energy_options);

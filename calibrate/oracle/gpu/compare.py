@@ -4,7 +4,7 @@
     compare.py --lockstep PROGRAM [--genuine FILE] [--python PYTHON] [--record] [--only TEXT]
 
 Genuine figures are read from FILE (genuine.jsonl beside this script), or, with --python, measured: PYTHON has PyTorch's CUDA wheel and
-torchvision, and runs on a CUDA runtime that computes nothing (cuda_stub.c, built with gcc). --record writes what was measured
+torchvision (peft and bitsandbytes for cases with `lora`), and runs on a CUDA runtime that computes nothing (cuda_stub.c, built with gcc). --record writes what was measured
 to FILE. Exit code 1 where a case is farther than 2 % (5 %
 for those in UNMODELLED), or fewer than 89 % of the reserved figures are in their bracket (docs/oracle.md).
 """
@@ -48,6 +48,11 @@ def scenario_of(job):
                 "batch": {"micro": job.get("batch", 2), "accumulation": job.get("micro", 1)}, "platform": "dgx-a100-80gb",
                 "gpus": world, "strategies": [strategy], "activation_checkpointing": job.get("ckpt", False),
                 "gradient_clipping": job.get("clip", 0)}
+    if "lora" in job:
+        scenario["adapters"] = job["lora"]
+        scenario["frozen"] = {"half": job.get("half", False), "quantization": job.get("quantize", "none"), "nested": job.get("nested", False)}
+    if "frozen" in job:
+        scenario["frozen"] = {"parameters": job["frozen"]}
     if job.get("channels_last"):
         scenario["memory_format"] = "channels_last"
     if job["model"].startswith(LANGUAGE):

@@ -22,7 +22,8 @@ import networks
 DEFAULTS = dict(mode="ddp", batch=2, world=8, precision="fp32", optimizer="sgd", momentum=0.9, weight_decay=0.0, steps=3,
                 sequence=1024, foreach=None, fused=None, layers=None, image=224, view=False, reshard=None, prefetch="pre",
                 limit=True, sharding="full_shard", group=0, micro=1, sync=True, ckpt=False, use_orig=False, wrap=None,
-                offload=False, find_unused=False, autocast=None, fwd=False, bucket_mb=None, clip=0.0, channels_last=False)
+                offload=False, find_unused=False, autocast=None, fwd=False, bucket_mb=None, clip=0.0, channels_last=False,
+                lora=None, half=False, quantize=None, nested=False, frozen=())
 HALF = {"amp-bf16": torch.bfloat16, "amp-fp16": torch.float16}
 
 
@@ -108,6 +109,36 @@ def fsdp1(job, model, units, on_meta):
         forward_prefetch=job.fwd, cpu_offload=CPUOffload(True) if job.offload else None, backward_prefetch=prefetch, **options)
 
 
+def quantized(job, model):
+    """Linear layers of the blocks as bitsandbytes has them; genuine, like its kernels, which compute nothing here."""
+    import bitsandbytes
+    for block in networks.blocks(model):
+        for name, layer in list(block.named_modules()):
+            if not isinstance(layer, nn.Linear):
+                continue
+            shape = dict(bias=layer.bias is not None)
+            if job.quantize == "nf4":
+                made = bitsandbytes.nn.Linear4bit(layer.in_features, layer.out_features, compute_dtype=torch.bfloat16, quant_type="nf4",
+                                                  compress_statistics=job.nested, **shape)
+            else:
+                made = bitsandbytes.nn.Linear8bitLt(layer.in_features, layer.out_features, has_fp16_weights=False, threshold=6.0, **shape)
+            parent = block.get_submodule(name.rpartition(".")[0])
+            setattr(parent, name.rpartition(".")[2], made)
+    return model
+
+
+def adapted(job, model):
+    """peft's own adapters; with checkpointing, transformers' enable_input_require_grads."""
+    from peft import LoraConfig, get_peft_model
+    inputs = model.wte if isinstance(model, networks.Gpt) else model.embed_tokens
+    config = LoraConfig(r=job.lora["rank"], target_modules=job.lora["targets"], lora_dropout=job.lora.get("dropout", 0.0),
+                        modules_to_save=job.lora.get("whole"))
+    model = get_peft_model(model, config, autocast_adapter_dtype=job.precision != "pure-bf16")
+    if job.ckpt:
+        inputs.register_forward_hook(lambda module, given, output: output.requires_grad_(True))
+    return model
+
+
 def measure(given):
     job = type("Job", (), {**DEFAULTS, **given})
     library = replace_convolutions()
@@ -118,17 +149,24 @@ def measure(given):
     on_meta = job.mode == "fsdp2" or sharded and job.model in networks.LLAMAS and job.model not in networks.TIED
     # RegNet computes its widths with tensors, and on this GPU nothing is computed.
     place = "cpu" if job.model.startswith("regnet") else "meta" if on_meta else "cuda"
-    with torch.device(place):
+    with torch.device("cpu" if job.quantize else place):
         model = networks.build(job.model, job.layers, job.ckpt, job.sequence)
     if place == "cpu":
         model = model.to(cuda)
-    if job.precision == "pure-bf16":
+    if job.precision == "pure-bf16" or job.half:
         model = model.to(torch.bfloat16)
+    if job.quantize:
+        model = quantized(job, model).to(cuda)
+    base = model
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(not any(name.startswith(module + ".") for module in job.frozen))
+    if job.lora:
+        model = adapted(job, model)
     if job.channels_last:
         model = model.to(memory_format=torch.channels_last)
     model.train()
     if sharded:
-        units = [model.get_submodule(path) for path in job.wrap] if job.wrap is not None else networks.blocks(model)
+        units = [model.get_submodule(path) for path in job.wrap] if job.wrap is not None else networks.blocks(base)
     if job.mode == "ddp":
         net = ddp(job, model)
     elif job.mode == "fsdp2":

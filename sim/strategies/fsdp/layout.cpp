@@ -40,8 +40,7 @@ int chosen_bytes(double wanted, int otherwise) {
 double FsdpLayout::optimizer_elements() const {
   double sum = 0;
   for (std::size_t i = 0; i < units.size(); ++i) {
-    const double all = units[i].elements();
-    if (all > 0) sum += layouts[i].shard * units[i].trainable_elements() / all;
+    sum += layouts[i].shard * layouts[i].trained;
   }
   return sum;
 }
@@ -87,6 +86,8 @@ FsdpLayout fsdp_layout(const Job& job, const FsdpOptions& options) {
     layout.layouts.push_back(options.version == 2
                                  ? per_parameter_layout(unit, layout.groups_of(unit).ranks)
                                  : flat_layout(unit, layout.groups_of(unit).ranks, aligned));
+    const double all = unit.elements();
+    if (all > 0) layout.layouts.back().trained = unit.trainable_elements() / all;
   }
   return layout;
 }

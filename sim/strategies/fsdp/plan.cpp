@@ -46,8 +46,9 @@ class Pricing {
     const FsdpUnit& owner = layout_.units[index];
     const double all = layout_.layouts[index].elements, shard = layout_.layouts[index].shard;
     const int tensors = static_cast<int>(owner.parameters.size());
-    const double gather = layout_.gather_bytes, reduce = layout_.reduce_bytes;
-    const double kept = layout_.shard_bytes;
+    const double gather = owner.mean_bytes(layout_.gather_bytes);
+    const double reduce = layout_.reduce_bytes * layout_.layouts[index].trained;
+    const double kept = owner.mean_bytes(layout_.shard_bytes);
     const ShardGroups& groups = layout_.groups_of(owner);
     FsdpUnitPlan unit;
     unit.expert = owner.expert;
@@ -80,7 +81,7 @@ class Pricing {
     unit.to_device.spec.name = "Memcpy HtoD (shard)";
     unit.to_host.spec.name = "Memcpy DtoH (gradients)";
     if (layout_.options.version == 2) {
-      version_two(unit, all, shard, tensors);
+      version_two(unit, index, tensors);
       if (options.zeropp.is_used() && !unit.expert) zero_plus_plus(unit, all);
     } else {
       version_one(unit, all, shard, tensors);
@@ -127,15 +128,18 @@ class Pricing {
     }
   }
 
-  void version_two(FsdpUnitPlan& unit, double all, double shard, int tensors) const {
-    const double gather = layout_.gather_bytes, reduce = layout_.reduce_bytes;
-    const double kept = layout_.shard_bytes;
+  void version_two(FsdpUnitPlan& unit, std::size_t index, int tensors) const {
+    const FsdpUnit& owner = layout_.units[index];
+    const double all = layout_.layouts[index].elements, shard = layout_.layouts[index].shard;
+    const double trained = layout_.layouts[index].trained;
+    const double gather = owner.mean_bytes(layout_.gather_bytes);
+    const double reduce = layout_.reduce_bytes * trained, kept = layout_.shard_bytes * trained;
     unit.unshard_views = tensors * fsdp2_parameter_dispatches * dispatch();
     unit.reshard_views = unit.unshard_views / 2;
     if (layout_.sharded()) {
-      unit.before_gather = kernels((kept + gather) * shard, 1);
+      unit.before_gather = kernels((owner.mean_bytes(layout_.shard_bytes) + gather) * shard, 1);
       unit.after_gather = job_.costs->stream(2 * gather * all, 1);
-      unit.join_gradients = job_.costs->stream((gather + reduce) * all, 1);
+      unit.join_gradients = job_.costs->stream((layout_.gather_bytes * trained + reduce) * all, 1);
     }
     double after = 0;
     int launches = 0;

@@ -27,6 +27,8 @@ ShardedState::ShardedState(Tape& tape, const TrainingStep& step, const Liveness&
     sharded.expert = unit.expert;
     sharded.elements = layout.layouts[u].elements;
     sharded.shard = layout.layouts[u].shard;
+    sharded.trained_share = layout.layouts[u].trained;
+    sharded.gathered_share = unit.mean_bytes(layout.gather_bytes) / layout.gather_bytes;
     for (const int layer : unit.layers) owner_[layer] = static_cast<int>(u);
     for (int layer = unit.first; layer <= unit.last; ++layer) {
       running_[layer].push_back(static_cast<int>(u));
@@ -34,6 +36,8 @@ ShardedState::ShardedState(Tape& tape, const TrainingStep& step, const Liveness&
     for (const Parameter& parameter : unit.parameters) {
       sharded.parameters.push_back(parameter.count);
       sharded.names.push_back(parameter.name);
+      sharded.trained.push_back(parameter.trainable);
+      sharded.stored_bytes.push_back(parameter.stored_bytes);
       sharded.parameter_elements += static_cast<double>(parameter.count);
     }
   }
@@ -134,8 +138,10 @@ void ShardedState::parameter_gradients(int layer) {
   };
   if (const int owner = step_.layers[layer].tied_layer; owner >= 0 && owner_[owner] >= 0) {
     const Parameter& tied = step_.layers[owner].parameters[step_.layers[layer].tied_parameter];
-    units_[at(owner_[owner])].waiting.push_back(
-        {owner, step_.layers[layer].tied_parameter, gradient(tied)});
+    if (tied.trainable) {
+      units_[at(owner_[owner])].waiting.push_back(
+          {owner, step_.layers[layer].tied_parameter, gradient(tied)});
+    }
   }
   if (owner_[layer] < 0) return;
   ShardedUnit& unit = units_[at(owner_[layer])];
@@ -185,8 +191,8 @@ void ShardedState::optimizer_step() {
       if (layout_.options.version == 1) {
         tensor(here * unit.shard);
       } else {
-        for (const std::int64_t elements : unit.parameters) {
-          tensor(static_cast<double>(elements) * share);
+        for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
+          if (unit.trained[i] != 0) tensor(static_cast<double>(unit.parameters[i]) * share);
         }
       }
     }

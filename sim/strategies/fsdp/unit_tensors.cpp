@@ -40,8 +40,11 @@ std::vector<Tape::Block> UnitTensors::like_shard(const ShardedUnit& unit, Memory
   }
   std::vector<Block> blocks;
   for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
+    if (kind != MemoryKind::parameters && unit.trained[i] == 0) continue;
     const double part = static_cast<double>(unit.parameters[i]) / unit.parameter_elements;
-    blocks.push_back(tape_.allocate(kind, bytes * part, {"shard", unit.names[i]}));
+    const bool stored = kind == MemoryKind::parameters && unit.stored_bytes[i] > 0;
+    const double own = unit.stored_bytes[i] * unit.shard / unit.parameter_elements;
+    blocks.push_back(tape_.allocate(kind, stored ? own : bytes * part, {"shard", unit.names[i]}));
   }
   return blocks;
 }
@@ -62,7 +65,8 @@ void UnitTensors::release_reduced(Block input) {
 void UnitTensors::gather(ShardedUnit& unit, bool backward) {
   if (unit.gathered || !needs_gather_) return;
   unit.gathered = true;
-  const double full = unit.elements * layout_.gathered_bytes(unit.expert, backward);
+  const double full =
+      unit.elements * layout_.gathered_bytes(unit.expert, backward) * unit.gathered_share;
   Block on_device = nothing;
   if (layout_.options.offloads_parameters()) {
     on_device = tape_.allocate(MemoryKind::temporaries, unit.shard * layout_.shard_bytes,
@@ -92,9 +96,10 @@ void UnitTensors::use(ShardedUnit& unit, bool backward) {
     previous_gather_ = unit.gather_output;
   }
   for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
-    unit.full.push_back(tape_.allocate(
-        MemoryKind::gathered_parameters,
-        static_cast<double>(unit.parameters[i]) * layout_.gather_bytes, {unit.names[i]}));
+    const double bytes = unit.stored_bytes[i] > 0
+                             ? unit.stored_bytes[i]
+                             : static_cast<double>(unit.parameters[i]) * layout_.gather_bytes;
+    unit.full.push_back(tape_.allocate(MemoryKind::gathered_parameters, bytes, {unit.names[i]}));
   }
   if (backward) tape_.free(unit.gather_output);
   unit.gather_output = nothing;
@@ -165,13 +170,15 @@ void UnitTensors::reduce_fsdp1(ShardedUnit& unit) {
 void UnitTensors::reduce_fsdp2(ShardedUnit& unit) {
   if (unit.gradients.empty()) return;
   tape_.free(reduce_input_);  // compute waits for the previous unit's reduce-scatter (fact 52)
-  reduce_input_ = tape_.allocate(MemoryKind::temporaries, unit.elements * layout_.reduce_bytes,
+  const double elements = unit.elements * unit.trained_share;
+  const double shard = unit.shard * unit.trained_share;
+  reduce_input_ = tape_.allocate(MemoryKind::temporaries, elements * layout_.reduce_bytes,
                                  {"gradients", unit.name});
   tape_.free(unit.gradients);
-  const Block output = tape_.allocate(MemoryKind::gradients, unit.shard * layout_.reduce_bytes,
+  const Block output = tape_.allocate(MemoryKind::gradients, shard * layout_.reduce_bytes,
                                       {"shard", unit.name}, reduce_stream);
   if (layout_.reduce_bytes == layout_.shard_bytes) return keep_shard_gradient(unit, {output});
-  const Block cast = tape_.allocate(MemoryKind::gradients, unit.shard * layout_.shard_bytes,
+  const Block cast = tape_.allocate(MemoryKind::gradients, shard * layout_.shard_bytes,
                                     {"shard", unit.name}, reduce_stream);
   tape_.free(output);
   keep_shard_gradient(unit, {cast});

@@ -18,6 +18,10 @@ struct ShardedUnit {
   double elements = 0, shard = 0;        // as laid out, padding included
   std::vector<std::int64_t> parameters;  // elements of each
   std::vector<std::string_view> names;   // of each
+  std::vector<std::uint8_t> trained;     // each
+  std::vector<double> stored_bytes;      // of each; 0 = as the layout says
+  double gathered_share = 1;             // of the bytes that trained parameters would have
+  double trained_share = 1;              // of the elements
   double parameter_elements = 0;         // their sum
   bool gathered = false, in_backward = false;
   Block gather_output = CachingAllocator::nothing;  // fsdp2: before the copy-out

@@ -238,6 +238,12 @@ int FsdpUnit::trainable_tensors() const {
                                         [](const Parameter& p) { return p.trainable; }));
 }
 
+double FsdpUnit::mean_bytes(double element_bytes) const {
+  double bytes = 0;
+  for (const Parameter& p : parameters) bytes += p.bytes(element_bytes);
+  return elements() > 0 ? bytes / elements() : element_bytes;
+}
+
 std::vector<FsdpUnit> make_units(const TrainingStep& step, const WrapOptions& wrap) {
   const Modules modules = wrapped_modules(step, wrap);
   const int layers = static_cast<int>(step.layers.size());

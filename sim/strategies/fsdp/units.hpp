@@ -24,6 +24,8 @@ struct FsdpUnit {
   double elements() const;  // of its parameters
   double trainable_elements() const;
   int trainable_tensors() const;
+  // Mean bytes of an element, where a trained one takes so many.
+  double mean_bytes(double element_bytes) const;
 };
 
 // In order of forward; the root first, if it owns anything. A model without parameters has no
@@ -43,6 +45,7 @@ std::vector<FsdpUnit> make_units(const TrainingStep& step, const WrapOptions& wr
 struct UnitLayout {
   double elements = 0;  // of all ranks together, padding included
   double shard = 0;     // of one rank: elements / ranks
+  double trained = 1;   // share of the elements that have gradients
 };
 
 // FSDP1: the flat parameter is padded to a multiple of `ranks`; with `aligned_elements` > 0 every
