@@ -30,6 +30,8 @@ def scenario_of(job):
         options = {"gradient_as_bucket_view": job.get("view"), "find_unused_parameters": job.get("find_unused"),
                    "bucket_size": f"{job['bucket_mb']} MiB" if "bucket_mb" in job else None}
         strategy = {"ddp": {key: value for key, value in options.items() if value}}
+    elif mode == "zero":
+        strategy = {"zero": {"reduction": "all-reduce", "bucket_size": "25 MiB"}}
     else:
         options = {"version": int(mode[-1]), "sharding": job.get("sharding", "full_shard"), "wrap": {"policy": "block"}}
         if job.get("group"):

@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 import torchvision  # noqa: F401  imported once, for all children
 from torch import nn
+from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 import networks
@@ -167,7 +168,7 @@ def measure(given):
     model.train()
     if sharded:
         units = [model.get_submodule(path) for path in job.wrap] if job.wrap is not None else networks.blocks(base)
-    if job.mode == "ddp":
+    if job.mode in ("ddp", "zero"):
         net = ddp(job, model)
     elif job.mode == "fsdp2":
         net = fsdp2(job, model, units)
@@ -182,7 +183,10 @@ def measure(given):
         del options["fused"]
     if job.optimizer in ("sgd", "rmsprop"):
         options["momentum"] = job.momentum
-    optimizer = kinds[job.optimizer](net.parameters(), **options)
+    if job.mode == "zero":
+        optimizer = ZeroRedundancyOptimizer(net.parameters(), kinds[job.optimizer], **options)
+    else:
+        optimizer = kinds[job.optimizer](net.parameters(), **options)
     gc.collect()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
