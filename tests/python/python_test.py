@@ -190,8 +190,8 @@ class Configs(unittest.TestCase):
         self.assertEqual(len(imported["keys"]), 30)
         self.assertIn("gpus: 16", imported["scenario"])
         with self.assertRaises(lockstep.ConfigError) as caught:
-            lockstep.import_config(self.DATA / "hf_trainer_trl/zephyr_qlora.yaml")
-        self.assertIn("hf_trainer_trl/zephyr_qlora.yaml", caught.exception.problems[0].file)
+            lockstep.import_config(self.DATA / "llamafactory/gptq_lora.yaml")
+        self.assertIn("llamafactory/gptq_lora.yaml", caught.exception.problems[0].file)
 
     def test_of_torchtitan_are_what_to_dict_says(self):
         from lockstep import torchtitan
