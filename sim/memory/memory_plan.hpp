@@ -50,8 +50,8 @@ struct ReplicatedPlan {
   double updated_share = 1;         // of the parameters that this rank's optimizer holds
   double updated_share_of_experts = 1;
   std::vector<bool> updated_tensors;  // the share is of these trainable ones only; empty = of all
-  double kept_state_bytes = 0;  // optimizer state of what the host updates
-  double flat_copy_bytes = 0;   // one tensor, live for a moment after the update (local SGD)
+  double kept_state_bytes = 0;        // optimizer state of what the host updates
+  double flat_copy_bytes = 0;         // one tensor, live for a moment after the update (local SGD)
 
   bool operator==(const ReplicatedPlan&) const = default;
 };
