@@ -10,6 +10,7 @@
 #include "costs/roofline_costs.hpp"
 #include "costs/transformed_costs.hpp"
 #include "hardware/device.hpp"
+#include "memory/step_memory.hpp"
 
 namespace lockstep {
 
@@ -58,13 +59,18 @@ std::vector<std::string> kinds_of(const std::vector<OtherDevice>& others) {
 
 }  // namespace
 
-void check_other_devices(const Scenario& scenario, const Machine& machine, Misfits& misfits) {
+void check_other_devices(const Scenario& scenario, const Inputs& inputs, Misfits& misfits) {
+  const Machine& machine = *inputs.machine;
   std::set<int> nodes, ranks;
   std::set<std::string> kinds;
   for (const OtherDevice& other : scenario.stragglers.other_devices) {
     if (kinds.insert(other.device).second && kinds.size() == most_other_devices + 1) {
       misfits.add(other.where, "stragglers.other_devices", "too many kinds of devices in one job",
                   fmt::format("{} besides the platform's", most_other_devices));
+    }
+    if (is_host(*inputs.devices.at(other.device)) != is_host(machine.device)) {
+      misfits.add(other.where, "stragglers.other_devices.device",
+                  "GPUs and CPUs are not in one job");
     }
     for (const int node : other.nodes) {
       if (!nodes.insert(node).second) {

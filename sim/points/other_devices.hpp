@@ -10,8 +10,8 @@
 
 namespace lockstep {
 
-// `stragglers.other_devices` that cannot be: nodes and ranks named twice, too many kinds.
-void check_other_devices(const Scenario& scenario, const Machine& machine, Misfits& misfits);
+// `stragglers.other_devices` that cannot be: nodes and ranks named twice, too many kinds, GPUs among CPUs.
+void check_other_devices(const Scenario& scenario, const Inputs& inputs, Misfits& misfits);
 
 // Ranks of the job that have it.
 std::vector<int> ranks_with(const OtherDevice& other, const Job& job);

@@ -392,7 +392,7 @@ std::vector<Point> expand(const Scenario& scenario, const Inputs& inputs, Worklo
   }
   check_fabric(scenario, *inputs.machine, misfits);
   check_stragglers(scenario, *inputs.machine, misfits);
-  check_other_devices(scenario, *inputs.machine, misfits);
+  check_other_devices(scenario, inputs, misfits);
   misfits.throw_if_any();
   const Hardware hardware = hardware_of(scenario, inputs, workloads, edit);
   check_faults(scenario, hardware.machine, misfits);

@@ -511,7 +511,7 @@ std::string missing_price(const ResultRecord& record) {
 std::string subject_text(const ResultRecord& record) {
   std::vector<std::string> sizes;
   if (record.parameters)
-    sizes.push_back(fmt::format("{} parameters", count_text(*record.parameters)));
+    sizes.push_back(fmt::format("{} trained parameters", count_text(*record.parameters)));
   if (record.sequence) {
     sizes.push_back(with_separators(fmt::format("{} tokens a sample", *record.sequence)));
   }

@@ -292,6 +292,7 @@ TEST(Stragglers, WhatIsNotThereIsRefusedWithItsPlace) {
        std::initializer_list<std::pair<const char*, const char*>>{
            {"other_devices: [{device: v100, nodes: 0}]", "v100"},
            {"other_devices: [{device: t4, nodes: 2}]", "there is no node 2"},
+           {"other_devices: [{device: cpu-core, nodes: 0}]", "GPUs and CPUs are not in one job"},
            {"other_devices: [{device: t4, nodes: [1, 1]}]", "names node 1 twice"},
            {"other_devices: [{device: t4, nodes: 0}, {device: l4, nodes: 1}, {device: a30, nodes: "
             "0}, {device: a40, nodes: 1}]",
