@@ -452,7 +452,7 @@ TEST(Run, BeginsWithWhatPeopleQuote) {
       lockstep({"run", test_folder().write("quoted.yaml",
                                            scenario_text(llm + "dataset: {tokens: 100G}\n"))});
   EXPECT_THAT(priceless.out,
-              AllOf(HasSubstr("gpt2 (124 million parameters, 512 tokens a sample) on "),
+              AllOf(HasSubstr("gpt2 (124 million trained parameters, 512 tokens a sample) on "),
                     HasSubstr("tokens/s/GPU"), HasSubstr("TFLOP/s/GPU"), HasSubstr("free"),
                     HasSubstr("\nNo price: give `price_per_gpu_hour`.\n")));
   const Outcome priced =
@@ -462,7 +462,7 @@ TEST(Run, BeginsWithWhatPeopleQuote) {
               AllOf(testing::ContainsRegex("\\$[0-9]+,[0-9]{3}"),
                     testing::ContainsRegex("[0-9],[0-9]{3}"), Not(HasSubstr("No price"))));
   const Outcome images = lockstep({"run", test_folder().write("images.yaml", scenario_text(""))});
-  EXPECT_THAT(images.out, AllOf(HasSubstr("lenet5 (61,706 parameters, 1x28x28 images) on "),
+  EXPECT_THAT(images.out, AllOf(HasSubstr("lenet5 (61,706 trained parameters, 1x28x28 images) on "),
                                 HasSubstr("No total and no price")));
   const auto json = nlohmann::json::parse(
       lockstep({"run", test_folder().write("quoted.yaml", scenario_text(llm)), "--json"}).out);
