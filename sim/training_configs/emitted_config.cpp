@@ -18,6 +18,11 @@ void EmitPlan::refuse(const std::string& format, const std::string& what) const 
 
 void EmitPlan::must_be_data_parallel(const std::string& format) const {
   if (!ddp() && !fsdp() && !zero()) refuse(format, strategy_name(entry.options));
+  const ZeroOptions* options = zero();
+  if (options != nullptr && options->reduction == GradientReduction::all_reduce &&
+      options->partition != StatePartition::elements) {
+    refuse(format, "whole tensors (reduction: all-reduce without partition: elements)");
+  }
 }
 
 namespace {
@@ -25,12 +30,13 @@ namespace {
 struct Emitter {
   const char* name;
   EmittedFile (*write)(EmitPlan& plan);
+  bool states_trained;  // the file decides which parameters are trained; otherwise the program does
 };
 constexpr std::array emitters{
-    Emitter{"deepspeed", deepspeed_file}, Emitter{"accelerate", accelerate_file},
-    Emitter{"trainer", trainer_file},     Emitter{"torchtitan", torchtitan_file},
-    Emitter{"megatron", megatron_file},   Emitter{"sbatch", sbatch_file},
-    Emitter{"skypilot", skypilot_file}};
+    Emitter{"deepspeed", deepspeed_file, false}, Emitter{"accelerate", accelerate_file, false},
+    Emitter{"trainer", trainer_file, true},      Emitter{"torchtitan", torchtitan_file, true},
+    Emitter{"megatron", megatron_file, true},    Emitter{"sbatch", sbatch_file, false},
+    Emitter{"skypilot", skypilot_file, false}};
 
 }  // namespace
 
@@ -47,6 +53,10 @@ EmittedFile emitted_config(const std::string& format, const EmitQuestion& questi
   for (const Emitter& emitter : emitters) {
     if (format != emitter.name) continue;
     EmitPlan plan(question);
+    if (plan.scenario.fine_tuning.is_used()) {
+      if (emitter.states_trained) plan.refuse(format, "adapters and frozen parameters");
+      plan.notes.emplace_back("adapters and frozen parameters are the program's own");
+    }
     return emitter.write(plan);
   }
   throw file_error("", "--emit", in_quotes(format) + " is no format",

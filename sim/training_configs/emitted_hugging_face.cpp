@@ -14,14 +14,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Of a gradient on the wire.
+// DeepSpeed counts a bucket's elements, which have this size on the wire.
 double element_bytes(const EmitPlan& plan) {
-  return plan.precision() == Precision::pure_fp16 || plan.precision() == Precision::pure_bf16 ||
-                 plan.precision() == Precision::master_bf16 ||
-                 plan.precision() == Precision::master_bf16_fp32_gradients ||
-                 plan.precision() == Precision::amp_fp16 || plan.precision() == Precision::amp_bf16
-             ? 2
-             : 4;
+  return plan.is_fp16() || plan.is_bf16() ? 2 : 4;
 }
 
 std::int64_t elements(double bytes, const EmitPlan& plan) {
@@ -200,6 +195,8 @@ EmittedFile accelerate_file(EmitPlan& plan) {
   plan.must_be_data_parallel("accelerate");
   if (plan.parallel.pipeline.stages > 1 || plan.parallel.expert.size > 1)
     plan.refuse("accelerate", "stages and experts");
+  if (plan.zero() && plan.zero()->reduction == GradientReduction::all_reduce)
+    plan.refuse("accelerate", "reduction: all-reduce");
   const char* kind = plan.fsdp()       ? "FSDP"
                      : plan.zero()     ? "DEEPSPEED"
                      : plan.gpus() > 1 ? "MULTI_GPU"
@@ -214,8 +211,6 @@ EmittedFile accelerate_file(EmitPlan& plan) {
   plan.notes.emplace_back("the batch is the program's: --emit trainer");
   return {"accelerate.yaml", text, plan.notes};
 }
-
-namespace {}  // namespace
 
 EmittedFile trainer_file(EmitPlan& plan) {
   std::string optimizer = enum_name(plan.scenario.optimizer.name);

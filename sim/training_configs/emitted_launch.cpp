@@ -202,6 +202,10 @@ void add_mesh(const EmitPlan& plan, Options& options) {
 // Megatron's distributed optimizer is ZeRO-1; torch FSDP 2 is the other choice.
 void add_data_parallelism(const EmitPlan& plan, Options& options) {
   const ZeroOptions* zero = plan.zero();
+  if (zero && zero->stage != 1) plan.refuse("Megatron-LM", "zero: {stage: 2}");
+  if (zero && zero->reduction == GradientReduction::all_reduce)
+    plan.refuse("Megatron-LM", "reduction: all-reduce");
+  if (zero && zero->offload.is_used()) plan.refuse("Megatron-LM", "offload");
   options.flag("use-distributed-optimizer", zero != nullptr);
   options.flag("overlap-grad-reduce", zero ? zero->overlap : plan.ddp() && plan.ddp()->overlap);
   options.flag("overlap-param-gather", zero && zero->gather == ParameterGather::with_forward);

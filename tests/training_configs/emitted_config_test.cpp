@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "core/errors.hpp"
 #include "questions/run.hpp"
 #include "test_folder.hpp"
@@ -32,6 +34,11 @@ std::vector<RoundTrip> round_trips() {
        batch + adamw +
            "recipe: deepspeed\nprecision: master-bf16\ngpus: 16\nstrategies: [zero: {stage: 2, "
            "bucket_size: 200 MB, overlap: true}]\n",
+       {"deepspeed"}},
+      {"deepspeed_all_reduce",
+       batch + adamw +
+           "recipe: deepspeed\nprecision: master-bf16\ngpus: 8\nstrategies: [zero: {stage: 1, "
+           "bucket_size: 200 MB, reduction: all-reduce, partition: elements}]\n",
        {"deepspeed"}},
       {"deepspeed_offload",
        batch + adamw +
@@ -169,6 +176,29 @@ TEST(EmittedConfigs, RefuseWhatAFormatCannotSay) {
       EXPECT_THAT(error.what(), HasSubstr("launch.yaml:"));
     }
   }
+  const std::string one = "batch: {micro: 1}\nprecision: amp-bf16\ngpus: 8\n";
+  const std::string whole = "strategies: [zero: {reduction: all-reduce}]\n";
+  const std::string equal = "strategies: [zero: {reduction: all-reduce, partition: elements}]\n";
+  const std::string adapters = "strategies: [ddp]\nadapters: {rank: 8}\n";
+  const std::vector<std::array<std::string, 3>> unsaid{
+      {"deepspeed", whole, "whole tensors"},
+      {"accelerate", whole, "whole tensors"},
+      {"accelerate", equal, "reduction: all-reduce"},
+      {"megatron", equal, "reduction: all-reduce"},
+      {"megatron", "strategies: [zero: {stage: 2}]\n", "stage: 2"},
+      {"megatron", "strategies: [zero: {offload: {optimizer: host}}]\n", "offload"},
+      {"trainer", adapters, "adapters"},
+      {"torchtitan", adapters, "adapters"},
+      {"megatron", adapters, "adapters"}};
+  for (const auto& [format, scenario, what] : unsaid) {
+    try {
+      emitted(format, one + scenario);
+      ADD_FAILURE() << format << " " << scenario;
+    } catch (const ConfigError& error) {
+      EXPECT_THAT(error.what(), testing::AllOf(HasSubstr(" cannot say "), HasSubstr(what)));
+    }
+  }
+  EXPECT_THAT(emitted("deepspeed", one + equal), HasSubstr("\"reduce_scatter\": false"));
   EXPECT_THROW(emitted("torchtitan", plain + "model_parameters: {layers: 5}\n"), ConfigError);
   EXPECT_THROW(emitted("deepspeeed", plain), ConfigError);
 }
