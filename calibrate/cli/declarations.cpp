@@ -96,7 +96,7 @@ CLI::App* declare_collectives(CLI::App& calibrate, CollectivesText& text) {
 
 namespace {
 
-// Of ranks that step by themselves and meet now and then.
+// Options for ranks that step by themselves and meet now and then.
 void add_local_steps(CLI::App& verb, TrainText& text) {
   TrainOptions& options = text.options;
   verb.add_option("--every", options.every,

@@ -1,4 +1,4 @@
-// What verbs say of an imported config on stderr.
+// Notes about an imported config, printed to stderr.
 #include "cli/config_options.hpp"
 
 #include <fmt/format.h>

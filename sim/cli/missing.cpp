@@ -30,7 +30,7 @@ struct Work {
   double share = 0;    // of the device's time in a micro-batch
 };
 
-// What tells layers apart: their kind, sizes and input.
+// Layers of equal kind, sizes and input are one.
 std::string key_of(const TrainingStep& step, const Layer& layer) {
   std::string key = layer.kind;
   for (const auto& [name, value] : layer.attributes) key += fmt::format(" {}={}", name, value);
@@ -40,7 +40,7 @@ std::string key_of(const TrainingStep& step, const Layer& layer) {
                      key + fmt::format(" {}", layer.output_bytes));
 }
 
-// Of all points, each step once.
+// Each step once, however many points share it.
 std::vector<Work> unmeasured(const std::vector<Point>& points) {
   std::map<std::string, Work> works;
   std::set<const TrainingStep*> seen;

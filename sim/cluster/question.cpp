@@ -312,7 +312,7 @@ class Asker {
     return rates;
   }
 
-  // What a job holds between two steps goes to the host's memory and comes from there; to another node
+  // The state that a job holds between two steps goes to the host's memory and comes from there; to another node
   // it also goes through the network.
   std::map<int, Stops> stops_of(Scenario scenario, const std::set<int>& counts) {
     const KindSpec& spec = file_.workloads.at(scenario.name);

@@ -83,7 +83,7 @@ bool Scheduler::take_turn(std::size_t job, const std::set<int>& awaited, const N
   return true;
 }
 
-// What is free and no suspended job's.
+// GPUs that are free and that no suspended job holds.
 Nodes Scheduler::unshared_nodes() const {
   Nodes nodes = free_;
   for (const auto& [node, gpus] : suspended_) {

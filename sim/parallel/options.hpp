@@ -174,7 +174,7 @@ struct PipelineOptions {
   std::vector<std::int64_t> layers;  // blocks of each piece in order; empty = as even as can be
   PipelineTransfers transfers = PipelineTransfers::stream;
   bool keep_outputs = true;  // what was sent stays until its backward
-  // Of the tokens of a micro-batch (TeraPipe: Li et al. 2021); 0 = as many, and as long, as take least time.
+  // Pieces of a micro-batch's tokens (TeraPipe: Li et al. 2021); 0 = as many, and as long, as take least time.
   std::int64_t slices = 1;
 };
 template <class Visitor>

@@ -35,7 +35,7 @@ void check_slices(const TrainingStep& step, const ParallelOptions& parallel) {
   }
 }
 
-// What backward adds to gradients that are there.
+// Time of adding gradients to those of earlier slices.
 double sum_seconds(const PricedStep& slice, const Layer& layer) {
   const Precision precision = slice.step->precision;
   if (has_main_gradients(precision)) return 0;
@@ -46,7 +46,7 @@ double sum_seconds(const PricedStep& slice, const Layer& layer) {
   return slice.costs->stream(bytes, 1).busy;
 }
 
-// Of the mean stage for both passes over a slice, with its messages: the device, or the host that issues.
+// Seconds of the mean stage for both passes over a slice, with its messages: the device, or the host that issues.
 double stage_seconds(const Job& job, const PricedStep& slice) {
   const TrainingStep& step = *slice.step;
   double device = 0;

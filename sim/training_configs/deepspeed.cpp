@@ -82,7 +82,7 @@ std::string tier(const std::string& device) {
   return device == "cpu" ? "host" : device;
 }
 
-// Of stages 1 to 3. Below stage 3 the parameters stay on the device, whatever the file says.
+// Offload of stages 1 to 3. Below stage 3 the parameters stay on the device, whatever the file says.
 void set_offload(Interpreted& run, const std::string& strategy, int level) {
   Facts& facts = run.facts;
   const std::string optimizer = facts.word("offload.optimizer", "none");

@@ -18,7 +18,7 @@ struct Fact {
   std::string key;  // as the config spells it; "" = a default of the program
 };
 
-// What became of a key. Every value of a config has one.
+// The fate of a key. Every value of a config has one.
 enum class KeyFate {
   mapped,          // it is part of the scenario
   without_effect,  // it changes no cost, or has no part in this configuration
@@ -70,7 +70,7 @@ class Facts {
   std::vector<std::string> assumptions_;
 };
 
-// What a number's text says: "5e8", "1_000", "16.0", "500M" are whole numbers.
+// Numbers as configs write them: "5e8", "1_000", "16.0", "500M" are whole numbers.
 std::optional<double> number_in(std::string text);
 // true, True, yes, on, 1; false, False, no, off, 0, none, null. Nothing for other words.
 std::optional<bool> flag_in(const std::string& text);

@@ -14,7 +14,7 @@
 
 namespace lockstep {
 
-// What the user says beside the files; it wins over them.
+// The user's answers beside the files; they win over them.
 struct ConfigAnswers {
   std::string format;  // "" = by the keys
   std::string model;   // a shipped model, a model file, or a config.json

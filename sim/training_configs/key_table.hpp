@@ -47,7 +47,7 @@ struct KeyTable {
   std::vector<ConfigKeyRule> rules;
 };
 
-// Of a text of keys/. Throws ConfigError.
+// Parses a text of keys/. Throws ConfigError.
 KeyTable key_table(std::string_view text, const std::string& name);
 
 // States each value of `root`, and accounts for it. `prefix`: the part of the keys before root, for

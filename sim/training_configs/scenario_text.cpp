@@ -64,7 +64,7 @@ std::string comment_of(const Line& line) {
   return sources.empty() ? "" : fmt::format("  # {}", fmt::join(sources, ", "));
 }
 
-// Of the scenario, from its fields alone.
+// The scenario, from its fields alone.
 std::string body(const ImportedConfig& config, bool comments) {
   std::vector<std::pair<std::string, Line>> lines;
   for (const ScenarioField& field : config.fields) {

@@ -112,7 +112,7 @@ void name_model(Interpreted& run) {
   if (flavor) run.derive("model", *name + "-" + *flavor, "titan.flavor");
 }
 
-// What is on in the file and priced as off.
+// Options that are on in the file and priced as off.
 void read_extras(Interpreted& run) {
   Facts& facts = run.facts;
   const auto approximate = [&](const char* fact, const char* reason) {

@@ -302,7 +302,7 @@ TrainingLog any_log(const std::string& text, const std::string& path) {
   return is_table(text) ? csv_log(text) : text_log(text);
 }
 
-// Of lines on one step the last one counts.
+// The last line on a step counts.
 void sort_by_step(TrainingLog& log) {
   std::map<std::int64_t, LogEntry> by_step;
   for (const LogEntry& entry : log.entries) by_step[entry.step] = entry;

@@ -56,7 +56,7 @@ double scores(const Heads& heads) {
       checked_multiply(square, checked_multiply(heads.query, heads.samples)));
 }
 
-// Of the keys and values of so many tokens.
+// Bytes of the keys and values of so many tokens.
 double key_bytes(const StepBuilder& step, const Heads& heads, std::int64_t tokens) {
   const std::int64_t features = heads.key * (heads.size + heads.value_size());
   return 1.0 * heads.samples * tokens * features * step.matmul_bytes();

@@ -16,7 +16,7 @@ const StageEdge* find(const StageEdges& edges, int from, int to) {
   return found == edges.end() ? nullptr : &found->second;
 }
 
-// What a part sends to the next one: of each token slice, or once.
+// Bytes that a part sends to the next one: for each token slice, or once.
 std::vector<double> messages_of(const Job& job, std::size_t part) {
   if (job.slices.empty()) return {sent_bytes(job.parts->at(part))};
   std::vector<double> bytes;

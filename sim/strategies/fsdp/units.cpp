@@ -60,7 +60,7 @@ std::vector<Module> module_tree(const TrainingStep& step) {
   return tree;
 }
 
-// What holds the blocks of a model of tokens is an nn.ModuleList, which the policy leaves alone
+// An nn.ModuleList holds the blocks of a model of tokens, and the policy leaves it alone
 // (exclude_wrap_modules); models of images have an nn.Sequential there.
 Modules module_lists(const TrainingStep& step) {
   Modules lists;

@@ -35,7 +35,7 @@ struct ZeroLayout {
   double offloaded_share() const {
     return options.offload.is_used() ? options.offload.fraction : 0;
   }
-  // Of all trainable parameters, or of the experts', what one rank updates on average.
+  // Mean part of the trainable parameters, or of the experts', that one rank updates.
   double share(bool expert = false) const {
     return 1.0 / (expert ? expert_groups.ranks : groups.ranks);
   }
