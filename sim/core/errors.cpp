@@ -39,18 +39,18 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return previous[b.size()];
 }
 
-std::string in_lower_case(std::string_view text) {
+// Of a word that is not `name`. To write it in other letters is one slip, however many they are.
+std::size_t distance_to(std::string_view word, const std::string& name) {
+  return std::max<std::size_t>(1, edit_distance(lower_case(word), lower_case(name)));
+}
+
+}  // namespace
+
+std::string lower_case(std::string_view text) {
   std::string result(text);
   for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return result;
 }
-
-// Of a word that is not `name`. To write it in other letters is one slip, however many they are.
-std::size_t distance_to(std::string_view word, const std::string& name) {
-  return std::max<std::size_t>(1, edit_distance(in_lower_case(word), in_lower_case(name)));
-}
-
-}  // namespace
 
 std::string to_string(const Diagnostic& diagnostic) {
   std::string text;

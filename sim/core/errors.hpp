@@ -41,6 +41,9 @@ class ConfigError : public std::runtime_error {
 ConfigError file_error(std::string file, std::string field, std::string message,
                        std::string hint = "");
 
+// ASCII letters only.
+std::string lower_case(std::string_view text);
+
 // 'text' in quotes for a message, cut to about 60 bytes, without control characters.
 std::string in_quotes(std::string_view text);
 

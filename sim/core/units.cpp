@@ -106,13 +106,6 @@ double in_base_unit(double value, const Unit& unit) {
   return unit.factor < 1 ? value / std::round(1 / unit.factor) : value * unit.factor;
 }
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return result;
-}
-
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
   while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
@@ -154,7 +147,7 @@ double parse_quantity(std::string_view text, Dimension dimension) {
   const std::string units = unit_list(unit_info);
   message += units.empty() ? "; a plain number is expected" : "; allowed units: " + units;
   for (const auto& candidate : unit_info.units) {
-    if (lower(candidate.name) == lower(unit)) {
+    if (lower_case(candidate.name) == lower_case(unit)) {
       message += fmt::format("; did you mean '{}'?", candidate.name);
       break;
     }

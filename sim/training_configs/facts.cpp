@@ -5,16 +5,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 
 namespace lockstep {
-
-std::string lower_case(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
 
 // YAML 1.1 makes 5e8 a text and 500_000 a number, YAML 1.2 the other way round: both are numbers here.
 std::optional<double> number_in(std::string text) {

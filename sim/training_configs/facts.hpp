@@ -74,6 +74,5 @@ class Facts {
 std::optional<double> number_in(std::string text);
 // true, True, yes, on, 1; false, False, no, off, 0, none, null. Nothing for other words.
 std::optional<bool> flag_in(const std::string& text);
-std::string lower_case(std::string text);
 
 }  // namespace lockstep

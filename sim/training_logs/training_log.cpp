@@ -19,15 +19,20 @@ bool holds(std::string_view line, std::string_view part) {
   return line.find(part) != std::string_view::npos;
 }
 
-std::string lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
 std::optional<std::int64_t> step_after(std::string_view line, std::string_view key) {
   const auto value = number_after(line, key);
   if (!value || *value < 0 || *value > 1e15) return std::nullopt;
   return static_cast<std::int64_t>(*value);
+}
+
+// An entry of the step that `line` names under `key`.
+std::optional<LogEntry> entry_of(std::string_view line, std::string_view key) {
+  const auto step = step_after(line, key);
+  if (!step) return std::nullopt;
+  LogEntry entry;
+  entry.step = *step;
+  entry.clock = clock_in(line);
+  return entry;
 }
 
 // Lines of one program; each reads what it knows and leaves other lines alone.
@@ -36,15 +41,12 @@ using LineReader = bool (*)(std::string_view line, TrainingLog& log);
 // "step:  3  loss: 4.9  memory: 9.46GiB(64.99%)  tps: 30,768"; `wps` before 2025.
 bool read_torchtitan(std::string_view line, TrainingLog& log) {
   const auto rate = holds(line, " tps:") ? number_after(line, "tps") : number_after(line, "wps");
-  const auto step = step_after(line, "step");
-  if (!rate || !step) return false;
-  LogEntry entry;
-  entry.step = *step;
-  entry.clock = clock_in(line);
-  entry.tokens_per_second = rate;
-  entry.reserved = bytes_after(line, "memory");
+  auto entry = entry_of(line, "step");
+  if (!rate || !entry) return false;
+  entry->tokens_per_second = rate;
+  entry->reserved = bytes_after(line, "memory");
   log.per_gpu = true;
-  log.entries.push_back(entry);
+  log.entries.push_back(*entry);
   return true;
 }
 
@@ -57,49 +59,40 @@ bool read_megatron(std::string_view line, TrainingLog& log) {
     return true;
   }
   const auto milliseconds = number_after(line, "elapsed time per iteration (ms)");
-  const auto step = step_after(line, "iteration");
-  if (!milliseconds || !step) return false;
-  LogEntry entry;
-  entry.step = *step;
-  entry.seconds = *milliseconds / 1e3;
-  entry.clock = clock_in(line);
+  auto entry = entry_of(line, "iteration");
+  if (!milliseconds || !entry) return false;
+  entry->seconds = *milliseconds / 1e3;
   if (const auto batch = number_after(line, "global batch size")) log.global_batch = batch;
-  log.entries.push_back(entry);
+  log.entries.push_back(*entry);
   return true;
 }
 
 // "iteration: 991 / 1000 | ... | elapsed_time_per_iteration_ms: 45 | tokens_per_sec: 14.2K | ..."
 bool read_nanotron(std::string_view line, TrainingLog& log) {
   const auto milliseconds = number_after(line, "elapsed_time_per_iteration_ms");
-  const auto step = step_after(line, "iteration");
-  if (!milliseconds || !step) return false;
-  LogEntry entry;
-  entry.step = *step;
-  entry.seconds = *milliseconds / 1e3;
-  entry.clock = clock_in(line);
-  entry.tokens_per_second = number_after(line, "tokens_per_sec");
-  entry.reserved = bytes_after(line, "cuda_max_memory_reserved");
+  auto entry = entry_of(line, "iteration");
+  if (!milliseconds || !entry) return false;
+  entry->seconds = *milliseconds / 1e3;
+  entry->tokens_per_second = number_after(line, "tokens_per_sec");
+  entry->reserved = bytes_after(line, "cuda_max_memory_reserved");
   log.global_batch = number_after(line, "global_batch_size");
   const auto one = number_after(line, "tokens_per_sec_per_gpu");
-  if (one && entry.tokens_per_second && *one > 0) {
-    const double gpus = *entry.tokens_per_second / *one;
+  if (one && entry->tokens_per_second && *one > 0) {
+    const double gpus = *entry->tokens_per_second / *one;
     log.gpus = static_cast<std::int64_t>(gpus + 0.5);
   }
-  log.entries.push_back(entry);
+  log.entries.push_back(*entry);
   return true;
 }
 
 // "epoch=0/micro_step=120/global_step=120, ..., CurrSamplesPerSec=219.1, MemAllocated=4.34GB, ..."
 bool read_deepspeed(std::string_view line, TrainingLog& log) {
   const auto rate = number_after(line, "CurrSamplesPerSec");
-  const auto step = step_after(line, "global_step");
-  if (!rate || !step) return false;
-  LogEntry entry;
-  entry.step = *step;
-  entry.clock = clock_in(line);
-  entry.samples_per_second = rate;
-  entry.allocated = bytes_after(line, "MaxMemAllocated");
-  log.entries.push_back(entry);
+  auto entry = entry_of(line, "global_step");
+  if (!rate || !entry) return false;
+  entry->samples_per_second = rate;
+  entry->allocated = bytes_after(line, "MaxMemAllocated");
+  log.entries.push_back(*entry);
   return true;
 }
 
@@ -138,7 +131,7 @@ TrainingLog text_log(const std::string& text) {
   std::array<int, line_formats.size()> hits{};
   int overflows = 0;
   for (const std::string_view line : lines_of(text)) {
-    overflows += holds(line, "Skipping step") && holds(lower(std::string(line)), "overflow");
+    overflows += holds(line, "Skipping step") && holds(lower_case(line), "overflow");
     for (std::size_t i = 0; i < line_formats.size(); ++i) {
       if (!line_formats[i].read(line, logs[i])) continue;
       ++hits[i];
@@ -195,7 +188,7 @@ bool is_step(const std::string& name) {
 
 // A value under its column's name; columns that nobody knows are left alone.
 void take(const std::string& name, const std::string& text, LogEntry& entry, TrainingLog& log) {
-  const std::string key = lower(name);
+  const std::string key = lower_case(name);
   const auto value = number_after(text, "");
   if (is_step(key) && value) entry.step = static_cast<std::int64_t>(*value);
   if (key == "elapsed_time") entry.clock = duration_in(text);
@@ -280,7 +273,7 @@ bool is_table(const std::string& text) {
   const std::string_view head = std::string_view(text).substr(0, text.find('\n'));
   const std::vector<std::string> names = csv_fields(head);
   return std::any_of(names.begin(), names.end(),
-                     [](const std::string& name) { return is_step(lower(name)); });
+                     [](const std::string& name) { return is_step(lower_case(name)); });
 }
 
 // By the first character, then by the heading.
