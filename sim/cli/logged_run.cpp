@@ -78,8 +78,7 @@ std::string steps_text(const LoggedRun& run) {
   if (steps.all.empty()) return fmt::format("{} a step, by {}", time(steps.median), steps.source);
   return fmt::format(
       "{} a step: median of {}, steps {} to {}, by {}; 5 % to 95 %: {} .. {}", time(steps.median),
-      counted(steps.all.size(), "entry") == "1 entry" ? "1 entry"
-                                                      : fmt::format("{} entries", steps.all.size()),
+      steps.all.size() == 1 ? "1 entry" : fmt::format("{} entries", steps.all.size()),
       steps.all.front().first, steps.all.back().last, steps.source, time(steps.low),
       time(steps.high));
 }
