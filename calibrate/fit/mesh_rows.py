@@ -20,11 +20,12 @@ import sys
 import tempfile
 import time
 
+import mesh_fast
 import mesh_megatron
 import mesh_nanotron
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SOURCES = {**mesh_nanotron.SOURCES, **mesh_megatron.SOURCES}
+SOURCES = {**mesh_nanotron.SOURCES, **mesh_megatron.SOURCES, **mesh_fast.SOURCES}
 GIB = 2.0**30
 
 

@@ -37,7 +37,8 @@ Table devices() {
                {"fp32"},
                {"tf32"},
                {"fp16"},
-               {"bf16"}});
+               {"bf16"},
+               {"fp8"}});
   const auto rate = [](double flops) {
     return flops > 0 ? human(flops, Dimension::flops_per_second) : std::string("-");
   };
@@ -46,7 +47,7 @@ Table devices() {
     table.add_row({name, device.title, human(device.memory_bytes, Dimension::bytes),
                    human(device.memory_bandwidth, Dimension::bytes_per_second),
                    rate(device.fp32_flops), rate(device.tf32_flops), rate(device.fp16_flops),
-                   rate(device.bf16_flops)});
+                   rate(device.bf16_flops), rate(device.fp8_flops)});
   }
   return table;
 }

@@ -78,8 +78,9 @@ void describe(Visitor& v, Framework& f) {
   v.field("update_share", f.update_share,
           "Host time of one operator of a for-loop optimizer relative to a forward one.",
           {.unit = Dimension::fraction, .min = 0, .max = 10});
-  v.field("flash_attention", f.flash_attention, "Version of the fused attention kernels.",
-          {.min = 1, .max = 2});
+  v.field("flash_attention", f.flash_attention,
+          "Version of the fused attention kernels; 3: those for Hopper and newer, cuDNN's, too.",
+          {.min = 1, .max = 3});
   v.field("controller", f.controller, "Who dispatches computations to hosts.", {.single = true});
 }
 

@@ -36,6 +36,10 @@ double alignment(MathMode mode) {
     case MathMode::fp16:
     case MathMode::bf16:
       return 8;
+    case MathMode::fp8:
+      return 16;
+    case MathMode::fp4:
+      return 32;
     case MathMode::tf32:
       return 4;
     case MathMode::fp32:
@@ -95,6 +99,10 @@ bool on_matrix_units(MathMode mode, const Device& device) {
       return device.fp16_flops > 0;
     case MathMode::bf16:
       return device.bf16_flops > 0;
+    case MathMode::fp8:
+      return device.fp8_flops > 0;
+    case MathMode::fp4:
+      return device.fp4_flops > 0;
   }
   return false;
 }
@@ -187,7 +195,9 @@ double transposed_share(const Kernel& kernel, const Device& device) {
 }
 
 KernelTime gemm_time(const Kernel& kernel, const Device& device, const KernelLaw& law) {
-  double rate = matrix_rate(kernel.math, device.efficiency.matmul, device);
+  const bool narrow = kernel.math == MathMode::fp8 || kernel.math == MathMode::fp4;
+  const double fraction = narrow ? device.efficiency.matmul_fp8 : device.efficiency.matmul;
+  double rate = matrix_rate(kernel.math, fraction, device) * kernel.speed;
   if (on_matrix_units(kernel.math, device)) {
     rate *= std::min(misaligned_share(kernel, device, law), transposed_share(kernel, device));
   }

@@ -44,6 +44,9 @@ struct KernelLaw {
   double attention_backward = 0.781;
   // Version 1 of the fused kernels relative to version 2 (about half, Dao 2023). Fit.
   double flash_attention_1 = 0.428;
+  // Version 3, and cuDNN's kernels, relative to version 2 on Hopper: 0.57 to 0.61 of its time
+  // (docs/mesh-validation.md); Shah et al. 2024, "FlashAttention-3", figures 5 and 6: 1.5 to 2.0 forward.
+  double flash_attention_3 = 1.7;
   // Depthwise and grouped kernels outside the matrix units: weight gradient relative to forward.
   // Fit.
   double vector_weight_gradient = 0.552;

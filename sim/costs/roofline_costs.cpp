@@ -11,6 +11,9 @@ namespace {
 
 Device with_framework(Device device, const Framework& framework, const KernelLaw& law) {
   if (framework.flash_attention < 2) device.efficiency.attention *= law.flash_attention_1;
+  if (framework.flash_attention > 2 && device.compute_capability >= 90) {
+    device.efficiency.attention *= law.flash_attention_3;
+  }
   return device;
 }
 
@@ -56,14 +59,17 @@ LayerCost RooflineCosts::layer(const TrainingStep& step, std::size_t index) cons
   const Layer& layer = step.layers.at(index);
   LayerCost cost;
   const int bytes = activation_bytes(step.precision);
-  cost.forward = run(layer.forward, bytes, rates_.forward_operator, cost);
+  // Recomputation runs the module's Python again, so it dispatches at the forward rate; a compiled graph
+  // calls kernels as autograd's C++ does.
+  const double forward_operator =
+      layer.compiled ? rates_.backward_operator : rates_.forward_operator;
+  cost.forward = run(layer.forward, bytes, forward_operator, cost);
   cost.backward = run(layer.backward, bytes, rates_.backward_operator, cost);
   if (layer.checkpointed) {
-    // Recomputation runs the module's Python again, so it dispatches at the forward rate.
     std::vector<Kernel> again;
     std::copy_if(layer.forward.begin(), layer.forward.end(), std::back_inserter(again),
                  [&](const Kernel& kernel) { return runs_again(layer, kernel); });
-    const QueuedWork recomputed = run(again, bytes, rates_.forward_operator, cost);
+    const QueuedWork recomputed = run(again, bytes, forward_operator, cost);
     cost.backward = append(recomputed, cost.backward);
     cost.input_gradient = append(recomputed, cost.input_gradient);
   }

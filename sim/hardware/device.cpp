@@ -24,6 +24,12 @@ double peak_flops(const Device& device, MathMode mode) {
     case MathMode::bf16:
       peak = device.bf16_flops;
       break;
+    case MathMode::fp8:
+      peak = device.fp8_flops;
+      break;
+    case MathMode::fp4:
+      peak = device.fp4_flops;
+      break;
   }
   return peak > 0 ? peak : device.fp32_flops;
 }
@@ -43,6 +49,8 @@ Device load_device(const std::string& name_or_path) {
   device.tf32_flops = file.peak.tf32;
   device.fp16_flops = file.peak.fp16;
   device.bf16_flops = file.peak.bf16;
+  device.fp8_flops = file.peak.fp8;
+  device.fp4_flops = file.peak.fp4;
   device.memory_bytes = file.memory.usable;
   device.memory_bandwidth = file.memory.bandwidth;
   device.l2_bytes = file.memory.l2;

@@ -40,8 +40,8 @@ struct Device {
   int multiprocessors = 0;
   double clock_hz = 0;     // boost clock
   double board_power = 0;  // W, what the board may draw at most; 0 = not known
-  double fp32_flops = 0, tf32_flops = 0, fp16_flops = 0,
-         bf16_flops = 0;        // dense peaks; 0 = not supported
+  double fp32_flops = 0, tf32_flops = 0, fp16_flops = 0, bf16_flops = 0, fp8_flops = 0,
+         fp4_flops = 0;         // dense peaks; 0 = not supported
   double memory_bytes = 0;      // usable device memory
   double memory_bandwidth = 0;  // bytes/s, data sheet
   double l2_bytes = 0;

@@ -10,7 +10,7 @@
 namespace lockstep {
 
 struct PeakFile {
-  double fp32 = 0, tf32 = 0, fp16 = 0, bf16 = 0;
+  double fp32 = 0, tf32 = 0, fp16 = 0, bf16 = 0, fp8 = 0, fp4 = 0;
 };
 struct DeviceMemoryFile {
   double usable = 0, bandwidth = 0, l2 = 0;
@@ -40,6 +40,8 @@ void describe(Visitor& v, PeakFile& p) {
   v.field("tf32", p.tf32, "TF32 matrix units, dense.", {.unit = unit, .min = 0, .max = 1e18});
   v.field("fp16", p.fp16, "FP16 matrix units, dense.", {.unit = unit, .min = 0, .max = 1e18});
   v.field("bf16", p.bf16, "BF16 matrix units, dense.", {.unit = unit, .min = 0, .max = 1e18});
+  v.field("fp8", p.fp8, "FP8 matrix units, dense.", {.unit = unit, .min = 0, .max = 1e18});
+  v.field("fp4", p.fp4, "FP4 matrix units, dense.", {.unit = unit, .min = 0, .max = 1e18});
 }
 
 template <class Visitor>

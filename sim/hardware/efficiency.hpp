@@ -11,6 +11,7 @@ struct Efficiency {
   // Above 1 only where a board boosts beyond the clock its data sheet states the peak for.
   double matmul = 0.85;       // best large GEMM, fraction of the matrix peak of its mode (fact 132)
   double matmul_fp32 = 0.85;  // likewise in plain fp32, without matrix units
+  double matmul_fp8 = 0.71;   // likewise in fp8 and fp4 (fact 132)
   double convolution = 0.70;  // best dense convolution on matrix units
   double convolution_fp32 = 0.70;  // likewise in plain fp32, as an implicit product
   double attention = 0.60;         // fused attention forward at head size 128, likewise
@@ -28,6 +29,8 @@ void describe(Visitor& v, Efficiency& e) {
           {.unit = Dimension::fraction, .min = 0.01, .max = 1.2});
   v.field("matmul_fp32", e.matmul_fp32,
           "Best large product in plain fp32, fraction of the lanes that can multiply.",
+          {.unit = Dimension::fraction, .min = 0.01, .max = 1.2});
+  v.field("matmul_fp8", e.matmul_fp8, "Best large product in fp8 or fp4, fraction of its peak.",
           {.unit = Dimension::fraction, .min = 0.01, .max = 1.2});
   v.field("convolution", e.convolution,
           "Best dense convolution on matrix units, fraction of their peak.",

@@ -265,6 +265,7 @@ std::vector<PointRequest> requests_of(const Scenario& scenario, const Machine& m
     const StrategyEntry& entry = scenario.strategies[e];
     const std::shared_ptr<const Strategy> strategy = make_strategy(entry.options);
     check_fine_tuning(scenario, entry, misfits);
+    check_fast_path(scenario, entry, machine.device, misfits);
     if (auto refused = strategy->misfit(entry.precision.value_or(scenario.precision))) {
       misfits.add(entry.where, refused->field, refused->message, refused->hint);
     }
@@ -405,6 +406,7 @@ std::vector<Point> expand(const Scenario& scenario, const Inputs& inputs, Worklo
     });
     if (points.size() == made) misfits.throw_if_any();  // the others would fail for the same reason
     check_recovery(scenario, points.back(), misfits);
+    check_captured(scenario, scenario.strategies[request.entry], *points.back().job.step, misfits);
   }
   misfits.throw_if_any();
   return points;

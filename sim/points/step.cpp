@@ -81,9 +81,53 @@ StepOptions step_options(const Scenario& scenario, const StrategyEntry& entry, s
   options.activation_checkpointing =
       entry.activation_checkpointing.value_or(scenario.activation_checkpointing);
   options.recompute = entry.recompute.value_or(scenario.recompute);
+  options.compile = entry.compile.value_or(scenario.compile);
+  options.fused_kernels = scenario.fused_kernels;
+  options.cuda_graphs = entry.cuda_graphs.value_or(scenario.cuda_graphs);
+  options.low_precision = entry.low_precision.value_or(scenario.low_precision);
   options.parallel = parallel_of(scenario, entry);
   options.fine_tuning = scenario.fine_tuning;
   return options;
+}
+
+void check_fast_path(const Scenario& scenario, const StrategyEntry& entry, const Device& device,
+                     Misfits& misfits) {
+  const LowPrecision& low = entry.low_precision.value_or(scenario.low_precision);
+  const Location& where = entry.low_precision ? entry.where : scenario.low_precision_where;
+  if (!low.is_used()) return;
+  const double units = math_mode(low.recipe) == MathMode::fp4 ? device.fp4_flops : device.fp8_flops;
+  const bool blackwell_only = low.recipe == LowPrecisionRecipe::mxfp8;
+  const bool lacks = units <= 0 || (blackwell_only && device.compute_capability < 100);
+  if (lacks) {
+    misfits.add(where, "low_precision",
+                fmt::format("{}: {} has no units for it", enum_name(low.recipe), device.title),
+                device.fp8_flops > 0 ? "fp8-tensorwise, fp8-rowwise, fp8-delayed, fp8-current, "
+                                       "fp8-blockwise"
+                                     : "Ada, Hopper or Blackwell");
+  }
+  const Precision precision = entry.precision.value_or(scenario.precision);
+  if (activation_bytes(precision) != 2) {
+    misfits.add(where, "low_precision",
+                fmt::format("{} computes in {}: what is quantised is half precision",
+                            enum_name(low.recipe), enum_name(precision)),
+                "precision: amp-bf16, pure-bf16 or master-bf16");
+  }
+}
+
+// Tokens without a capacity: the host waits for their numbers.
+void check_captured(const Scenario& scenario, const StrategyEntry& entry, const TrainingStep& step,
+                    Misfits& misfits) {
+  if (!step.captured) return;
+  const Location& where = entry.cuda_graphs ? entry.where : scenario.cuda_graphs_where;
+  for (const Layer& layer : step.layers) {
+    for (const AxisExchange& exchange : layer.forward_exchanges) {
+      if (!exchange.host_waits) continue;
+      misfits.add(where, "cuda_graphs",
+                  fmt::format("{}: the host waits for numbers of tokens", layer.name),
+                  "false, or a capacity of experts (`parallel.expert.capacity`)");
+      return;
+    }
+  }
 }
 
 TrainingStep scenario_step(const Scenario& scenario, const ModelFile& model,

@@ -42,6 +42,7 @@ class KnownLayers final : public ComputeCosts {
     for (std::size_t i = 0; i < step.layers.size(); ++i) {
       layers_.push_back(costs_->layer(step, i));
     }
+    if (step.captured) capture();
   }
   LayerCost layer(const TrainingStep&, std::size_t index) const override { return layers_[index]; }
   QueuedWork optimizer(const OptimizerSpec& optimizer, Precision precision, double elements,
@@ -56,6 +57,20 @@ class KnownLayers final : public ComputeCosts {
   }
 
  private:
+  // The host launches one graph, which takes as long as an operator.
+  void capture() {
+    const double launch = costs_->stream(1, 1).host;
+    for (LayerCost& cost : layers_) {
+      for (QueuedWork* work :
+           {&cost.forward, &cost.backward, &cost.weight_gradient, &cost.input_gradient}) {
+        work->host = 0;
+        work->span = work->busy;
+      }
+    }
+    layers_.front().forward.host = launch;
+    layers_.front().forward.span += launch;
+  }
+
   std::shared_ptr<const ComputeCosts> costs_;
   std::vector<LayerCost> layers_;
 };
@@ -152,7 +167,12 @@ std::shared_ptr<const Workload> Workloads::get(const Scenario& scenario, const I
           step_options.recompute,
           text_of(step_options.parallel),
           text_of(step_options.fine_tuning),
-          scenario.dataset.tokens > 0};
+          scenario.dataset.tokens > 0,
+          step_options.compile,
+          step_options.fused_kernels,
+          step_options.cuda_graphs,
+          step_options.low_precision.recipe,
+          step_options.low_precision.gather};
   if (const auto found = workloads_.find(key); found != workloads_.end()) return found->second;
 
   Workload workload;

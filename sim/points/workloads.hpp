@@ -9,6 +9,7 @@
 
 #include "costs/compute.hpp"
 #include "points/inputs.hpp"
+#include "points/misfits.hpp"
 #include "points/what_if.hpp"
 #include "scenario/scenario.hpp"
 #include "strategies/strategy.hpp"
@@ -48,11 +49,12 @@ class Workloads {
 
  private:
   // Everything that a workload follows from. Files by their object, which is kept alive here.
-  using Key = std::tuple<std::shared_ptr<const ComputeCosts>, std::shared_ptr<const Profile>,
-                         std::shared_ptr<const ModelFile>, double, double, std::int64_t, Precision,
-                         bool, Precision, std::vector<std::int64_t>, std::int64_t, std::int64_t,
-                         std::int64_t, std::map<std::string, std::int64_t>, bool, bool, bool,
-                         Recompute, std::string, std::string, bool>;
+  using Key =
+      std::tuple<std::shared_ptr<const ComputeCosts>, std::shared_ptr<const Profile>,
+                 std::shared_ptr<const ModelFile>, double, double, std::int64_t, Precision, bool,
+                 Precision, std::vector<std::int64_t>, std::int64_t, std::int64_t, std::int64_t,
+                 std::map<std::string, std::int64_t>, bool, bool, bool, Recompute, std::string,
+                 std::string, bool, Compile, bool, bool, LowPrecisionRecipe, bool>;
   using CostsKey =
       std::tuple<std::shared_ptr<const Machine>, FrameworkKind, double, double, double, int>;
 
@@ -61,6 +63,12 @@ class Workloads {
 };
 
 StepOptions step_options(const Scenario& scenario, const StrategyEntry& entry, std::int64_t micro);
+
+// Refuses fp8 and fp4 where the device has no units for them, and CUDA graphs of steps that wait for the device.
+void check_fast_path(const Scenario& scenario, const StrategyEntry& entry, const Device& device,
+                     Misfits& misfits);
+void check_captured(const Scenario& scenario, const StrategyEntry& entry, const TrainingStep& step,
+                    Misfits& misfits);
 
 // Throws ConfigError: what the scenario says and the model cannot do is refused where the scenario
 // says it, everything else where the model does.

@@ -21,6 +21,12 @@ struct Idle : IdleOption {
 // Whether the layout of images matters, by the precision of compute.
 using LayoutAnswers = std::map<Precision, bool>;
 
+bool in_low_precision(const Layer& layer) {
+  return std::any_of(layer.forward.begin(), layer.forward.end(), [](const Kernel& kernel) {
+    return kernel.math == MathMode::fp8 || kernel.math == MathMode::fp4;
+  });
+}
+
 // The options of one point that are not at their defaults and do nothing there; `job` is its job
 // with the step.
 class PointOptions {
@@ -111,6 +117,18 @@ void PointOptions::model() {
   options_.idle_if("attention", plain, !attends, no_attention);
   options_.idle_if("framework.flash_attention", scenario_.framework.flash_attention != 2,
                    !attends || plain, attends ? "attention is plain" : no_attention);
+  const bool compiles = point_.step_options.compile != Compile::none;
+  options_.idle_if("compile", compiles, !any_layer([](const Layer& l) { return l.compiled; }),
+                   step_.model + " has no repeated blocks");
+  options_.idle_if("fused_kernels", scenario_.fused_kernels, compiles, "torch.compile fuses them");
+  options_.idle_if("cuda_graphs", point_.step_options.cuda_graphs, on_cpu(),
+                   "ranks that compute on CPUs launch no kernels");
+  const LowPrecision& low = point_.step_options.low_precision;
+  options_.idle_if("low_precision", low.is_used(), !any_layer(in_low_precision),
+                   step_.model + " has no linear layers of fitting sizes in its blocks");
+  const auto* fsdp = std::get_if<FsdpOptions>(&scenario_.strategies[point_.entry].options);
+  options_.idle_if("low_precision.gather", low.gather, fsdp == nullptr || fsdp->version != 2,
+                   "only FSDP2 gathers fp8");
   if (scenario_.memory_format == MemoryFormat::contiguous) return;
   const auto [layout, fresh] = layouts_.try_emplace(point_.step_options.precision, true);
   if (fresh) layout->second = layout_matters();

@@ -22,8 +22,9 @@ struct Resource {
 inline constexpr std::array resources{
     Resource{"device FLOP/s", Limit::compute, "", "a faster GPU", true,
              [](Machine& m, Framework&, double factor) {
-               for (double* peak : {&m.device.fp32_flops, &m.device.tf32_flops,
-                                    &m.device.fp16_flops, &m.device.bf16_flops}) {
+               for (double* peak :
+                    {&m.device.fp32_flops, &m.device.tf32_flops, &m.device.fp16_flops,
+                     &m.device.bf16_flops, &m.device.fp8_flops, &m.device.fp4_flops}) {
                  *peak *= factor;
                }
              }},

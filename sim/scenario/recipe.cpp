@@ -35,6 +35,13 @@ const Settings torchtitan{
     {"parallel.context.exchange", "gather"},
     {"parallel.expert.tensor", "1"},
 };
+// torchtitan of 2026 captures forward and backward in a CUDA graph unless `disable_cuda_graphs`
+// (config/configs.py, trainer.py); torch.compile stays off by default.
+Settings torchtitan_2026() {
+  Settings settings = torchtitan;
+  settings.push_back({"cuda_graphs", "true"});
+  return settings;
+}
 // NVIDIA/Megatron-LM: training/arguments.py with --bf16 (gradients accumulated and reduced in fp32
 // then; Apex's fused Adam with decoupled decay 0.01; clipping at 1).
 const Settings megatron{
@@ -56,6 +63,15 @@ const Settings megatron{
     {"parallel.pipeline.transfers", "host"},
     {"parallel.pipeline.keep_outputs", "false"},
 };
+// Megatron-core since 0.8 takes Transformer Engine's layers (--transformer-impl transformer_engine), whose
+// attention is cuDNN's on Hopper, and fuses gated activations, rotary embeddings and dropouts with their sums.
+Settings megatron_2024() {
+  Settings settings = megatron;
+  std::erase_if(settings, [](const RecipeSetting& s) { return s.field == "framework.name"; });
+  settings.push_back({"fused_kernels", "true"});
+  settings.push_back({"framework.flash_attention", "3"});
+  return settings;
+}
 // huggingface/nanotron: examples/config_tiny_llama.yaml.
 const Settings nanotron{
     {"precision", "master-bf16-fp32-gradients"},
@@ -175,8 +191,16 @@ const Settings& settings_of(Recipe recipe) {
       return pytorch;
     case Recipe::torchtitan:
       return torchtitan;
+    case Recipe::torchtitan_2026: {
+      static const Settings settings = torchtitan_2026();
+      return settings;
+    }
     case Recipe::megatron:
       return megatron;
+    case Recipe::megatron_2024: {
+      static const Settings settings = megatron_2024();
+      return settings;
+    }
     case Recipe::nanotron:
       return nanotron;
     case Recipe::deepspeed:

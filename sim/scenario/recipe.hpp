@@ -13,11 +13,20 @@
 
 namespace lockstep {
 
-enum class Recipe : std::uint8_t { none, pytorch, torchtitan, megatron, nanotron, deepspeed };
+enum class Recipe : std::uint8_t {
+  none,
+  pytorch,
+  torchtitan,  // of 2024
+  torchtitan_2026,
+  megatron,  // of 2021
+  megatron_2024,
+  nanotron,
+  deepspeed
+};
 template <>
 struct EnumNames<Recipe> {
-  static constexpr std::array names{"none",     "pytorch",  "torchtitan",
-                                    "megatron", "nanotron", "deepspeed"};
+  static constexpr std::array names{"none",     "pytorch",       "torchtitan", "torchtitan-2026",
+                                    "megatron", "megatron-2024", "nanotron",   "deepspeed"};
 };
 
 // `field` is a dotted path in a scenario; below `strategies` the first key is the strategy that it is an

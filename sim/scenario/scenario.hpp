@@ -22,7 +22,9 @@
 #include "scenario/recipe.hpp"
 #include "strategies/common/straggler_options.hpp"
 #include "strategies/table.hpp"
+#include "workload/compile.hpp"
 #include "workload/fine_tuning.hpp"
+#include "workload/low_precision.hpp"
 #include "workload/precision.hpp"
 #include "workload/recompute.hpp"
 
@@ -74,6 +76,9 @@ struct StrategyEntry {
   std::optional<Precision> precision;
   std::optional<bool> activation_checkpointing;
   std::optional<Recompute> recompute;
+  std::optional<Compile> compile;
+  std::optional<bool> cuda_graphs;
+  std::optional<LowPrecision> low_precision;
   std::optional<ParallelOptions> parallel;
   Location where;
 };
@@ -172,6 +177,10 @@ struct Scenario {
   double gradient_clipping = 0;
   bool activation_checkpointing = false;
   Recompute recompute = Recompute::blocks;
+  Compile compile = Compile::none;
+  bool fused_kernels = false;
+  bool cuda_graphs = false;
+  LowPrecision low_precision;
   AttentionKind attention = AttentionKind::fused;
   MemoryFormat memory_format = MemoryFormat::contiguous;
   Framework framework;
@@ -196,6 +205,7 @@ struct Scenario {
   std::vector<std::string> recipe_set;  // what the recipe gave (WithRecipe::set)
   std::string file;                     // where it was read from
   Location model_where, platform_where, fabric_where, profile_where, gpus_where, batch_where;
+  Location cuda_graphs_where, low_precision_where;
   Location input_where, dataset_where;
   std::map<std::string, Location> model_parameters_where;
 };

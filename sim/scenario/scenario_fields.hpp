@@ -66,6 +66,15 @@ void describe(Visitor& v, BatchSpec& b) {
 }
 
 template <class Visitor>
+void describe(Visitor& v, LowPrecision& l) {
+  v.field("recipe", l.recipe,
+          "How operands get their scales, and by which library; docs/fast-path.md.",
+          {.required = true});
+  v.field("gather", l.gather,
+          "FSDP gathers those weights as fp8 (torchao's enable_fsdp_float8_all_gather).");
+}
+
+template <class Visitor>
 void describe(Visitor& v, DataLoading& d) {
   v.field("on_device", d.on_device,
           "Batches already lie in device memory (synthetic data, a loader on the GPU): no copy "
@@ -84,6 +93,9 @@ void describe(Visitor& v, StrategyEntry& s) {
   v.field("activation_checkpointing", s.activation_checkpointing,
           "Overrides the scenario's setting.");
   v.field("recompute", s.recompute, "Overrides the scenario's setting.");
+  v.field("compile", s.compile, "Overrides the scenario's setting.");
+  v.field("cuda_graphs", s.cuda_graphs, "Overrides the scenario's setting.");
+  v.field("low_precision", s.low_precision, "Overrides the scenario's setting.", {.single = true});
   v.field("parallel", s.parallel, "Overrides all of the scenario's mesh.");
 }
 
@@ -217,6 +229,8 @@ void describe_places(Visitor& v, Scenario& s) {
   v.location("platform", s.platform_where);
   v.location("fabric", s.fabric_where);
   v.location("profile", s.profile_where);
+  v.location("cuda_graphs", s.cuda_graphs_where);
+  v.location("low_precision", s.low_precision_where);
   v.location("gpus", s.gpus_where);
   v.location("batch", s.batch_where);
   v.location("input", s.input_where);
@@ -252,6 +266,18 @@ void describe(Visitor& v, Scenario& s) {
           "What activation checkpointing computes again: blocks, every repeated block; attention, "
           "that operator alone; operators, blocks without their fused attention and every second "
           "matrix product.");
+  v.field("compile", s.compile,
+          "torch.compile: blocks, each repeated block and the loss by itself; whole, the model.",
+          {.several = true});
+  v.field(
+      "fused_kernels", s.fused_kernels,
+      "Norms, rotary embeddings, gated activations, dropouts with their sums and the loss are one "
+      "hand-written kernel each way (Transformer Engine, Apex, Liger).");
+  v.field("cuda_graphs", s.cuda_graphs,
+          "Forward and backward are launched as one CUDA graph: no host time inside.");
+  v.field("low_precision", s.low_precision,
+          "Products of the repeated blocks' linear layers in fp8 or fp4; a name is the recipe.",
+          {.single = true, .several = true});
   v.field("attention", s.attention,
           "fused: flash attention; plain: the scores are written to memory.");
   v.field("memory_format", s.memory_format,

@@ -180,7 +180,11 @@ TrainingStep build_step(const ModelFile& model, const StepOptions& options) {
     step.whole_layers = parallel.tensor.size == 1 && parallel.context.size == 1 &&
                         parallel.expert.size == 1 && options.tokens_before == 0 &&
                         !options.fine_tuning.is_used();
-    return step;
+    step.captured = options.cuda_graphs;
+    const bool compiles = options.compile != Compile::none;
+    step = with_low_precision(std::move(step), options.low_precision, compiles);
+    if (compiles) return compiled(std::move(step), options.compile);
+    return options.fused_kernels ? with_fused_kernels(std::move(step)) : step;
   } catch (const ModelError& error) {
     fail(model, "input", error.what(), error.hint);
   }

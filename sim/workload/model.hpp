@@ -10,7 +10,9 @@
 
 #include "core/data.hpp"
 #include "core/errors.hpp"
+#include "workload/compile.hpp"
 #include "workload/fine_tuning.hpp"
+#include "workload/low_precision.hpp"
 #include "workload/recompute.hpp"
 #include "workload/step.hpp"
 
@@ -35,6 +37,10 @@ struct StepOptions {
   ParallelOptions
       parallel;  // one rank's share of a replica: tensor, context and expert parallelism
   FineTuning fine_tuning;
+  Compile compile = Compile::none;
+  bool fused_kernels = false;
+  bool cuda_graphs = false;
+  LowPrecision low_precision;
 };
 
 // Finds `name` (or a path ending in .yaml) in the models folders. Throws ConfigError with the known

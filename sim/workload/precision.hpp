@@ -28,7 +28,7 @@ struct EnumNames<Precision> {
 };
 
 // What the matrix units compute in.
-enum class MathMode { fp32, tf32, fp16, bf16 };
+enum class MathMode { fp32, tf32, fp16, bf16, fp8, fp4 };
 
 MathMode math_mode(Precision precision);         // of convolutions, and of `mfu`'s peak
 MathMode matmul_math_mode(Precision precision);  // of matrix products and attention

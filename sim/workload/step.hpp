@@ -54,6 +54,7 @@ struct Kernel {
   // but no launches is host work only: explicit views, and in backward each parameter's
   // AccumulateGrad.
   int operators = 1;
+  double speed = 1;  // of a product, relative to the library's best kernels of its mode
   // A copy for the convolution before it, which runs on matrix units that want another layout.
   bool changes_layout = false;
 };
@@ -70,6 +71,8 @@ struct Parameter {
   bool expert = false;  // of an expert: other ranks have other experts (fact H5)
   // Elements of the gradient that backward gives, where it is of more than the parameter; 0 = `count`.
   std::int64_t gradient_count = 0;
+  double gathered_bytes =
+      0;  // of an element on its way to an FSDP unit; 0 = as the strategy has it
 
   std::int64_t gradient_elements() const { return gradient_count > 0 ? gradient_count : count; }
   // On a device that keeps trained parameters in so many bytes each.
@@ -169,6 +172,8 @@ struct Layer {
   // layer's products, whose results stay from forward on.
   bool checkpointed = false;
   bool keeps_output = false;
+  // A compiled graph's wrapper launches its kernels, without modules, autograd or Python's dispatch.
+  bool compiled = false;
 };
 
 // Whether backward runs the kernel of a layer's forward a second time.
@@ -196,8 +201,11 @@ struct TrainingStep {
   std::int64_t parameter_count = 0;       // trainable, shared parameters counted once
   double forward_flops = 0;               // of the model, without recomputation
   double backward_flops = 0;
-  // false: parts of layers, a token slice with others before it, or frozen layers, which no profile has measured
+  // false: parts of layers, a token slice with others before it, frozen or compiled layers, products in
+  // fp8, which no profile has measured
   bool whole_layers = true;
+  // Forward and backward are launched as one CUDA graph.
+  bool captured = false;
 };
 
 // Sets the counts of parameters and FLOPs, which follow from the layers.

@@ -46,7 +46,7 @@ class Pricing {
     const FsdpUnit& owner = layout_.units[index];
     const double all = layout_.layouts[index].elements, shard = layout_.layouts[index].shard;
     const int tensors = static_cast<int>(owner.parameters.size());
-    const double gather = owner.mean_bytes(layout_.gather_bytes);
+    const double gather = owner.mean_gathered_bytes(layout_.gather_bytes);
     const double reduce = layout_.reduce_bytes * layout_.layouts[index].trained;
     const double kept = owner.mean_bytes(layout_.shard_bytes);
     const ShardGroups& groups = layout_.groups_of(owner);
@@ -132,7 +132,7 @@ class Pricing {
     const FsdpUnit& owner = layout_.units[index];
     const double all = layout_.layouts[index].elements, shard = layout_.layouts[index].shard;
     const double trained = layout_.layouts[index].trained;
-    const double gather = owner.mean_bytes(layout_.gather_bytes);
+    const double gather = owner.mean_gathered_bytes(layout_.gather_bytes);
     const double reduce = layout_.reduce_bytes * trained, kept = layout_.shard_bytes * trained;
     unit.unshard_views = tensors * fsdp2_parameter_dispatches * dispatch();
     unit.reshard_views = unit.unshard_views / 2;

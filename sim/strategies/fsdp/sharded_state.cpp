@@ -28,7 +28,7 @@ ShardedState::ShardedState(Tape& tape, const TrainingStep& step, const Liveness&
     sharded.elements = layout.layouts[u].elements;
     sharded.shard = layout.layouts[u].shard;
     sharded.trained_share = layout.layouts[u].trained;
-    sharded.gathered_share = unit.mean_bytes(layout.gather_bytes) / layout.gather_bytes;
+    sharded.gathered_share = unit.mean_gathered_bytes(layout.gather_bytes) / layout.gather_bytes;
     for (const int layer : unit.layers) owner_[layer] = static_cast<int>(u);
     for (int layer = unit.first; layer <= unit.last; ++layer) {
       running_[layer].push_back(static_cast<int>(u));

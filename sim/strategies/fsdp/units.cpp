@@ -244,6 +244,15 @@ double FsdpUnit::mean_bytes(double element_bytes) const {
   return elements() > 0 ? bytes / elements() : element_bytes;
 }
 
+double FsdpUnit::mean_gathered_bytes(double element_bytes) const {
+  double bytes = 0;
+  for (const Parameter& p : parameters) {
+    bytes += p.gathered_bytes > 0 ? p.gathered_bytes * static_cast<double>(p.count)
+                                  : p.bytes(element_bytes);
+  }
+  return elements() > 0 ? bytes / elements() : element_bytes;
+}
+
 std::vector<FsdpUnit> make_units(const TrainingStep& step, const WrapOptions& wrap) {
   const Modules modules = wrapped_modules(step, wrap);
   const int layers = static_cast<int>(step.layers.size());

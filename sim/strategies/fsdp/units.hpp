@@ -26,6 +26,7 @@ struct FsdpUnit {
   int trainable_tensors() const;
   // Mean bytes of an element, where a trained one takes so many.
   double mean_bytes(double element_bytes) const;
+  double mean_gathered_bytes(double element_bytes) const;  // on their way to the unit
 };
 
 // In order of forward; the root first, if it owns anything. A model without parameters has no
