@@ -16,10 +16,12 @@ enum class TensorOverlap : std::uint8_t {
   none,      // every exchange is waited for at once (PyTorch's DTensor without a compiler)
   backward,  // those of column-parallel products beside the products' gradients (Megatron-LM,
              // tensor_parallel/layers.py: LinearWithGradAccumulationAndAsyncCommunication)
+  pieces,    // all-gathers and reduce-scatters in pieces beside the products that read or give them
+             // (PyTorch's asynchronous tensor parallelism, Transformer Engine's user buffers)
 };
 template <>
 struct EnumNames<TensorOverlap> {
-  static constexpr std::array names{"none", "backward"};
+  static constexpr std::array names{"none", "backward", "pieces"};
 };
 
 // Tensor parallelism (Shoeybi et al. 2019) with sequence parallelism (Korthikanti et al. 2022).
@@ -53,7 +55,8 @@ void describe(Visitor& v, TensorOptions& o) {
   v.field("split_loss", o.split_loss, "The loss is computed of logits split over the vocabulary.");
   v.field("overlap", o.overlap,
           "none: every exchange is waited for at once; backward: those of column-parallel products "
-          "run beside the products' gradients.");
+          "run beside the products' gradients; pieces: with `sequence`, exchanges travel in pieces "
+          "beside the products (asynchronous tensor parallelism, user buffers).");
   v.field(
       "copies", o.copies,
       "Exchanges give new tensors and copy parts of sequences together, as DTensor's; false: in "

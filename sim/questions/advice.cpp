@@ -92,6 +92,29 @@ bool can_fuse(const OptimizerSpec& optimizer) {
          optimizer.name != OptimizerKind::muon;
 }
 
+// Changes of today's fast path; a measured profile knows none of them.
+void add_fast_path(const Point& point, std::vector<Remedy>& list) {
+  const Device& device = point.job.machine.device;
+  if (point.profile || device.architecture == Architecture::cpu) return;
+  const StepOptions& now = point.step_options;
+  if (now.compile == Compile::none) {
+    list.push_back({"torch.compile", {Limit::compute, Limit::host}, [](Scenario& s) {
+                      s.strategies.front().compile = Compile::whole;
+                    }});
+  }
+  if (!now.cuda_graphs) {
+    list.push_back({"CUDA graphs", {Limit::host}, [](Scenario& s) {
+                      s.strategies.front().cuda_graphs = true;
+                    }});
+  }
+  if (!now.low_precision.is_used() && device.fp8_flops > 0) {
+    list.push_back({"products in fp8 (other numerics)", {Limit::compute}, [](Scenario& s) {
+                      s.strategies.front().low_precision =
+                          LowPrecision{LowPrecisionRecipe::fp8_current, false};
+                    }});
+  }
+}
+
 void double_batch(Scenario& s) {
   for (std::int64_t* samples : {&s.batch.global, &s.batch.per_gpu, &s.batch.micro}) *samples *= 2;
 }
@@ -111,6 +134,7 @@ std::vector<Remedy> remedies_of(const Scenario& scenario, const Point& point, co
                       s.memory_format = MemoryFormat::channels_last;
                     }});
   }
+  add_fast_path(point, list);
   list.push_back({"a larger batch per GPU",
                   {Limit::communication, Limit::host, Limit::update, Limit::host_update},
                   double_batch});

@@ -34,8 +34,7 @@ inline constexpr std::array resources{
              [](Machine& m, Framework&, double factor) {
                m.device.efficiency.kernel_floor_seconds *= factor;
              }},
-    Resource{"host dispatch time", Limit::host, "",
-             "less work for the host (CUDA graphs, torch.compile)", false,
+    Resource{"host dispatch time", Limit::host, "", "a faster host", false,
              [](Machine& m, Framework& f, double factor) {
                f.operator_seconds = factor * host_rates(m.host, f).forward_operator;
                m.host.dispatch_seconds *= factor;

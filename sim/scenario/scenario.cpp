@@ -127,7 +127,7 @@ constexpr std::array<std::pair<const char*, const char*>, 6> not_there{
      {"peft", "adapters are said by `adapters`"},
      {"freeze", "what is not trained is said by `frozen`"},
      {"quanti", "quantised weights are said by `frozen.quantization`"},
-     {"compile", "torch.compile is not there yet: PyTorch runs eagerly"},
+     {"fp8", "products in fp8 are said by `low_precision`"},
      {"tensor_parallel", "tensor parallelism is not there yet"}}};
 
 // Says more of mistakes that only a scenario has.

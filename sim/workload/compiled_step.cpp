@@ -33,6 +33,7 @@ bool launches(const std::vector<Kernel>& kernels) {
 // Inductor's own kernels compute the layer.
 bool is_fusible(const Layer& layer) {
   if (!layer.forward_exchanges.empty() || !layer.backward_exchanges.empty()) return false;
+  if (layer.kind == "exchange") return false;
   if (layer.boundary != Boundary::none || layer.is_attention) return false;
   const bool looks_up_positions = layer.kind == "position_embedding";
   return std::all_of(layer.forward.begin(), layer.forward.end(), [&](const Kernel& kernel) {
@@ -190,6 +191,7 @@ class CompiledGraph {
 
   void describe_saved(int i) {
     Node& node = nodes_[i];
+    if (uses(layer(i).forward, KernelKind::pooling) && !by_hand_) return describe_pooling(i);
     for (const SavedTensor& saved : layer(i).saved) {
       const int value = value_in(saved.storage, i);
       const int outside = value < 0 ? layer_outside(saved.storage) : -1;
@@ -210,6 +212,16 @@ class CompiledGraph {
         node.needs_outside.insert(node.needs_outside.end(), node.outside.begin(),
                                   node.outside.end());
       }
+    }
+  }
+
+  // Backward of a pooling reads no input; a maximum's place in its window takes a byte (prims,
+  // _low_memory_max_pool_with_offsets).
+  void describe_pooling(int i) {
+    for (SavedTensor saved : layer(i).saved) {
+      if (saved.name != "indices") continue;
+      saved.bytes /= sizeof(std::int64_t);
+      nodes_[i].own.push_back(saved);
     }
   }
 

@@ -183,6 +183,9 @@ TrainingStep build_step(const ModelFile& model, const StepOptions& options) {
     step.captured = options.cuda_graphs;
     const bool compiles = options.compile != Compile::none;
     step = with_low_precision(std::move(step), options.low_precision, compiles);
+    if (parallel.tensor.size > 1 && parallel.tensor.overlap == TensorOverlap::pieces) {
+      step = exchanged_in_pieces(std::move(step), parallel.tensor.size);
+    }
     if (compiles) return compiled(std::move(step), options.compile);
     return options.fused_kernels ? with_fused_kernels(std::move(step)) : step;
   } catch (const ModelError& error) {

@@ -51,6 +51,8 @@ std::vector<std::string> known_models();  // names of all shipped models, sorted
 // Throws ConfigError located in the model's file when the options do not fit (an image too small
 // for the network, a sequence given to a CNN, an unknown parameter).
 TrainingStep build_step(const ModelFile& model, const StepOptions& options);
+// The step of tensor-parallel ranks with TensorOverlap::pieces.
+TrainingStep exchanged_in_pieces(TrainingStep step, std::int64_t ranks);
 
 // What `list models` and the tests compare with published figures.
 struct ModelSummary {

@@ -70,13 +70,20 @@ void forward_layer(PassBuilder& pass, const LayerCost& layer) {
   if (has(exchanges, Beside::own_layer)) pass.finish_exchanges();
 }
 
-// A checkpointed layer runs forward again, its exchanges too.
-void repeated_exchanges(PassBuilder& pass, const LayerCost& layer) {
-  if (!layer.layer || !layer.layer->checkpointed || layer.layer->keeps_output) return;
+bool runs_in_pieces(const AxisExchange& exchange) {
+  return exchange.axis == Axis::tensor && exchange.beside == Beside::own_layer;
+}
+
+// A checkpointed layer runs forward again, its exchanges too. True: some run beside what follows.
+bool repeated_exchanges(PassBuilder& pass, const LayerCost& layer) {
+  if (!layer.layer || !layer.layer->checkpointed || layer.layer->keeps_output) return false;
+  bool runs = false;
   for (const AxisExchange& exchange : layer.layer->forward_exchanges) {
     pass.start(exchange);
-    pass.finish_exchanges();
+    runs = runs || runs_in_pieces(exchange);
+    if (!runs_in_pieces(exchange)) pass.finish_exchanges();
   }
+  return runs;
 }
 
 // Backward of all layers, in which the weights' gradients of products may wait until the exchange of
@@ -98,7 +105,7 @@ class BackwardPass {
   void layer(PassBuilder& pass, std::size_t index) {
     const LayerCost& layer = layers_[index];
     const auto exchanges = backward_exchanges(layer);
-    repeated_exchanges(pass, layer);
+    const bool repeats = repeated_exchanges(pass, layer);
     start(pass, exchanges, Beside::nothing);
     start(pass, exchanges, Beside::own_layer);
     start(pass, exchanges, Beside::input_gradient);
@@ -121,7 +128,7 @@ class BackwardPass {
       return;
     }
     pass.layer(layer.name, layer.backward);
-    if (has(exchanges, Beside::own_layer)) pass.finish_exchanges();
+    if (repeats || has(exchanges, Beside::own_layer)) pass.finish_exchanges();
   }
 
  private:

@@ -1,0 +1,116 @@
+// Tensor exchanges in pieces beside the products that read or give them: PyTorch's asynchronous tensor
+// parallelism (torch/distributed/_symmetric_memory, fused_all_gather_matmul and fused_matmul_reduce_scatter),
+// Transformer Engine's user buffers (Megatron-LM: --tp-comm-overlap). A product of as many pieces as ranks runs beside
+// the pieces that travel; the layer ends with the later of both.
+#include <algorithm>
+#include <vector>
+
+#include "workload/model.hpp"
+
+namespace lockstep {
+namespace {
+
+bool is_gemm(const Kernel& kernel) {
+  return kernel.kind == KernelKind::gemm;
+}
+
+double product_flops(const Layer& layer) {
+  double flops = 0;
+  for (const Kernel& kernel : layer.forward) flops += is_gemm(kernel) ? kernel.flops : 0;
+  return flops;
+}
+
+// The product of all tokens, or of their gradient, in pieces of tokens.
+void split(std::vector<Kernel>& kernels, Pass pass, std::int64_t pieces) {
+  std::vector<Kernel> result;
+  for (const Kernel& kernel : kernels) {
+    if (!is_gemm(kernel) || kernel.pass != pass || kernel.m % pieces != 0) {
+      result.push_back(kernel);
+      continue;
+    }
+    Kernel piece = kernel;
+    const auto count = static_cast<double>(pieces);
+    const double weights = kernel.bytes_read * static_cast<double>(kernel.n) /
+                           static_cast<double>(kernel.m + kernel.n);
+    piece.m = kernel.m / pieces;
+    piece.flops = kernel.flops / count;
+    piece.bytes_read = (kernel.bytes_read - weights) / count + weights;
+    piece.bytes_written = kernel.bytes_written / count;
+    result.insert(result.end(), static_cast<std::size_t>(pieces), piece);
+  }
+  kernels = std::move(result);
+}
+
+class Pieces {
+ public:
+  Pieces(TrainingStep& step, std::int64_t ranks) : step_(step), ranks_(ranks) {}
+
+  void write() {
+    for (std::size_t i = 0; i < step_.layers.size(); ++i) {
+      if (step_.layers[i].kind == "exchange") exchange(static_cast<int>(i));
+    }
+    for (Layer& layer : step_.layers) {  // what is gathered again in backward
+      for (AxisExchange& again : layer.backward_exchanges) {
+        const bool gathers = again.kind == ExchangeKind::all_gather && product_flops(layer) > 0;
+        if (again.axis == Axis::tensor && gathers) again.beside = Beside::own_layer;
+      }
+    }
+  }
+
+ private:
+  void exchange(int index) {
+    Layer& from = step_.layers[index];
+    std::vector<Layer*> readers;
+    for (Layer& layer : step_.layers) {
+      const bool reads =
+          std::find(layer.inputs.begin(), layer.inputs.end(), index) != layer.inputs.end();
+      if (reads && product_flops(layer) > 0) readers.push_back(&layer);
+    }
+    Layer* giver = from.inputs.empty() || from.inputs.front() < 0
+                       ? nullptr
+                       : &step_.layers[from.inputs.front()];
+    if (giver != nullptr && product_flops(*giver) <= 0) giver = nullptr;
+    if (is_only(from.forward_exchanges, ExchangeKind::all_gather) && !readers.empty()) {
+      move(from.forward_exchanges, readers, true);
+      if (is_only(from.backward_exchanges, ExchangeKind::reduce_scatter)) {
+        move(from.backward_exchanges, readers, false);
+      }
+    } else if (is_only(from.forward_exchanges, ExchangeKind::reduce_scatter) && giver != nullptr) {
+      move(from.forward_exchanges, {giver}, true);
+      if (is_only(from.backward_exchanges, ExchangeKind::all_gather)) {
+        move(from.backward_exchanges, {giver}, false);
+      }
+    }
+  }
+
+  static bool is_only(const std::vector<AxisExchange>& list, ExchangeKind kind) {
+    return list.size() == 1 && list.front().axis == Axis::tensor && list.front().kind == kind;
+  }
+
+  // Each product has a share of the exchange, by its FLOPs.
+  void move(std::vector<AxisExchange>& list, const std::vector<Layer*>& products, bool forward) {
+    double flops = 0;
+    for (const Layer* product : products) flops += product_flops(*product);
+    for (Layer* product : products) {
+      AxisExchange part = list.front();
+      part.bytes *= product_flops(*product) / flops;
+      part.beside = Beside::own_layer;
+      (forward ? product->forward_exchanges : product->backward_exchanges).push_back(part);
+      split(forward ? product->forward : product->backward,
+            forward ? Pass::forward : Pass::data_gradient, ranks_);
+    }
+    list.clear();
+  }
+
+  TrainingStep& step_;
+  std::int64_t ranks_;
+};
+
+}  // namespace
+
+TrainingStep exchanged_in_pieces(TrainingStep step, std::int64_t ranks) {
+  Pieces(step, ranks).write();
+  return step;
+}
+
+}  // namespace lockstep
