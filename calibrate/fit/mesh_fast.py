@@ -2,8 +2,8 @@
 
 from mesh_megatron import LLAMA3_70B
 from mesh_nanotron import TORCHTITAN_SHAPES
-from mesh_scenarios import (GIB, MEASUREMENTS, Row, axes, base_scenario, megatron_tensor, pipeline,
-                            read_table)
+from mesh_scenarios import (GIB, MEASUREMENTS, Row, axes, base_scenario, pipeline, read_table,
+                            user_buffers)
 
 SHAPES = {**TORCHTITAN_SHAPES, "llama3-70b": {**LLAMA3_70B, "layers": 80},
           "LLAMA2-7B": {"layers": 32, "hidden": 4096, "heads": 32, "kv_heads": 32, "mlp": 11008,
@@ -50,7 +50,7 @@ def engine_row(source, number, row, model, parameters, precision, platform, step
         stages = pipeline(pp, "stream", schedule="interleaved", chunks=chunks, keep_outputs=False)
     else:
         stages = pipeline(pp, "host", keep_outputs=False)
-    parallel = {"tensor": megatron_tensor(tp, True), "pipeline": stages}
+    parallel = {"tensor": user_buffers(tp), "pipeline": stages}
     if cp > 1:
         parallel["context"] = {"size": cp, "exchange": "ring"}
     strategy = {"zero": {"stage": 1, "bucket_size": f"{2 * max(40, dp * cp)} MB",

@@ -1,7 +1,7 @@
 """Measured steps of Megatron-LM, of 2021 and of today, as scenarios."""
 
 from mesh_scenarios import (GIB, MEASUREMENTS, Row, axes, base_scenario, megatron_tensor, pipeline,
-                            read_table)
+                            read_table, user_buffers)
 
 # Megatron of 2021 and its kin: GPT with dropout, plain attention, everything computed again.
 OLD_MEGATRON = {"precision": "master-bf16", "recipe": "megatron", "attention": "plain",
@@ -131,7 +131,7 @@ def dgxc():
     for number, row in enumerate(read_table("dgxc_h100.csv")):
         tp, pp, dp, cp, chunks = (int(row[key]) for key in ("tp", "pp", "dp", "cp", "vp"))
         stages = pipeline(pp, "stream", schedule="interleaved", chunks=chunks, keep_outputs=False)
-        parallel = {"tensor": megatron_tensor(tp, True), "pipeline": stages}
+        parallel = {"tensor": user_buffers(tp), "pipeline": stages}
         if cp > 1:
             parallel["context"] = {"size": cp, "exchange": "ring"}
         model, parameters = "llama", {**LLAMA3_70B, "layers": 80}
@@ -144,7 +144,7 @@ def dgxc():
                                  {**parameters, "sequence": int(row["sequence"])},
                                  {"global": int(row["global"]), "micro": int(row["micro"])},
                                  "dgx-h100", parallel, strategy, gpus=int(row["gpus"]),
-                                 **{**NEW_MEGATRON, "precision": "master-bf16"})
+                                 recipe="megatron-2024", precision="master-bf16")
         fields = axes(tp=tp, pp=pp, dp=dp, cp=cp, micro=int(row["micro"]), model=row["model"],
                       nodes=int(row["gpus"]) // 8, release=row["release"],
                       micro_batches=int(row["global"]) // (dp * int(row["micro"])))

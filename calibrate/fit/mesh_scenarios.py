@@ -43,6 +43,14 @@ def megatron_tensor(size, sequence):
             "repeat_last_exchange": True}
 
 
+def user_buffers(size):
+    """`parallel.tensor` of Megatron-Core whose exchanges travel in pieces beside products."""
+    tensor = megatron_tensor(size, True)
+    if size > 1:
+        tensor["overlap"] = "pieces"
+    return tensor
+
+
 def pipeline(stages, transfers, **more):
     """`parallel.pipeline`, or the number alone where there is none."""
     return 1 if stages == 1 else {"stages": stages, "transfers": transfers, **more}

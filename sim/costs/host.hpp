@@ -63,6 +63,7 @@ struct Framework {
   // an H100's host: 0.33 of ResNet-50's forward ones in Python, 0.32 in C++ (docs/gpu-results.md).
   double update_share = 0.33;
   int flash_attention = 2;  // version of the fused attention kernels
+  bool expandable_segments = false;
   Controller controller;
 };
 
@@ -81,6 +82,10 @@ void describe(Visitor& v, Framework& f) {
   v.field("flash_attention", f.flash_attention,
           "Version of the fused attention kernels; 3: those for Hopper and newer, cuDNN's, too.",
           {.min = 1, .max = 3});
+  v.field(
+      "expandable_segments", f.expandable_segments,
+      "PyTorch's allocator grows its segments page by page (PYTORCH_CUDA_ALLOC_CONF): memory is "
+      "reserved as it is allocated.");
   v.field("controller", f.controller, "Who dispatches computations to hosts.", {.single = true});
 }
 

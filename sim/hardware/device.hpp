@@ -50,6 +50,7 @@ struct Device {
   // What libraries keep of the allocator's memory from the first step on, where a profile says so;
   // 0 = each matrix product takes its workspace and gives it back.
   double kept_workspace_bytes = 0;
+  bool expandable_segments = false;  // of the framework's allocator
   Efficiency efficiency;
   std::shared_ptr<const MeasuredKernels> measured;  // of the chip; null = none
   std::string derived_from;  // device whose fitted efficiencies were scaled; "" = fitted/own

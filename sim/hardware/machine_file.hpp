@@ -80,7 +80,7 @@ void describe(Visitor& v, NvmeSpec& n) {
 template <class Visitor>
 void describe(Visitor& v, HostSpec& h) {
   v.field("vendor", h.vendor, "CPU vendor: decides what PCIe paths NCCL uses.");
-  v.field("sockets", h.sockets, "CPU sockets.", {.min = 1, .max = 16});
+  v.field("sockets", h.sockets, "CPU sockets.", {.min = 1, .max = 64});
   v.field("cores", h.cores, "Physical cores of the node.", {.min = 1, .max = 4096});
   v.field("memory", h.memory_bytes, "Host memory of the node.",
           {.unit = Dimension::bytes, .min = 0, .max = 1e15});
@@ -130,7 +130,7 @@ inline const std::vector<Trunk>& trunks_of(const FabricChange& f) {
 // Of a FabricSpec, or of a FabricChange, where each may be left out.
 template <class Visitor, class Fabric>
 void describe_network(Visitor& v, Fabric& f) {
-  v.field("nics_per_node", f.nics_per_node, "NICs for training traffic.", {.min = 1, .max = 64});
+  v.field("nics_per_node", f.nics_per_node, "NICs for training traffic.", {.min = 1, .max = 128});
   v.field("nic_rate", f.nic_bytes_per_second, "Line rate of one NIC, one way.",
           {.unit = Dimension::bytes_per_second, .min = 1e3, .max = 1e13});
   v.field("latency", f.latency_seconds, "Half a round trip as MPI sees it.",

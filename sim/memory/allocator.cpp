@@ -44,15 +44,19 @@ std::optional<CachingAllocator::Block> CachingAllocator::request(std::int64_t by
                                                                  bool optional) {
   assert(bytes >= 0 && stream >= 0);
   if (bytes == 0) return nothing;
-  if (options_.kind == AllocatorKind::host) {
-    if (bytes > options_.capacity - reserved_) {
+  if (options_.kind != AllocatorKind::cuda_caching) {
+    const bool pages = options_.kind == AllocatorKind::expandable;
+    if (pages) bytes = round_up(bytes, smallest_block);
+    if (bytes > options_.capacity - (pages ? allocated_ + pending_ : reserved_)) {
       if (optional) return std::nullopt;
       out_of_memory_ = true;
     }
     const Block block = new_record();
     records_[block].bytes = bytes;
     records_[block].in_use = true;
-    reserved_ += bytes;
+    reserved_ =
+        pages ? std::max(reserved_, round_up(allocated_ + pending_ + bytes, shared_large_segment))
+              : reserved_ + bytes;
     peak_reserved_ = std::max(peak_reserved_, reserved_);
     take(bytes);
     return block;
@@ -77,7 +81,7 @@ std::optional<CachingAllocator::Block> CachingAllocator::request(std::int64_t by
 }
 
 std::optional<std::int64_t> CachingAllocator::touch(std::int64_t bytes, int stream) {
-  if (options_.kind == AllocatorKind::host || bytes == 0) return std::nullopt;
+  if (options_.kind != AllocatorKind::cuda_caching || bytes == 0) return std::nullopt;
   bytes = round_up(bytes, smallest_block);
   Pool& pool = pools_[pool_of(bytes, stream)];
   const auto found = best_free(pool, bytes);
@@ -171,8 +175,8 @@ void CachingAllocator::complete(std::int64_t event) {
 
 void CachingAllocator::return_to_pool(Block block) {
   records_[block].in_use = false;
-  if (options_.kind == AllocatorKind::host) {
-    reserved_ -= records_[block].bytes;
+  if (options_.kind != AllocatorKind::cuda_caching) {
+    if (options_.kind == AllocatorKind::host) reserved_ -= records_[block].bytes;
     unused_records_.push_back(block);
     return;
   }

@@ -16,6 +16,8 @@ namespace lockstep {
 enum class AllocatorKind {
   cuda_caching,  // 512 B rounding, segments, pools
   host,          // malloc: every tensor by itself, reserved = allocated
+  expandable,  // CUDA's with expandable_segments: pages behind one range of addresses, so that no free
+               // block is too small; reserved = the most that was allocated, in whole pages
 };
 
 struct AllocatorOptions {

@@ -16,7 +16,9 @@ bool is_host(const Device& device) {
 
 AllocatorOptions allocator_options(const Device& device, double outside_bytes) {
   AllocatorOptions options;
-  options.kind = is_host(device) ? AllocatorKind::host : AllocatorKind::cuda_caching;
+  options.kind = is_host(device)              ? AllocatorKind::host
+                 : device.expandable_segments ? AllocatorKind::expandable
+                                              : AllocatorKind::cuda_caching;
   if (device.memory_bytes > 0) {
     options.capacity =
         static_cast<std::int64_t>(std::floor(std::max(0.0, device.memory_bytes - outside_bytes)));

@@ -55,6 +55,7 @@ Hardware hardware_of(const Scenario& scenario, const Inputs& inputs, Workloads& 
                      const MachineEdit& edit) {
   Hardware hardware{*inputs.machine, {}};
   Machine& machine = hardware.machine;
+  machine.device.expandable_segments = scenario.framework.expandable_segments;
   hardware.costs.described = hardware.costs.changed =
       workloads.described(inputs.machine, scenario.framework);
   const bool rewired = scenario.fabric != FabricChange{};
@@ -340,6 +341,9 @@ Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& h
   point.global_batch = request.split.global;
   point.micro_batch = request.split.micro;
   point.step_options = step_options(scenario, entry, request.split.micro);
+  if (point.step_options.low_precision.is_used()) {
+    point.step_options.micro_batches = request.split.accumulation;
+  }
   point.precision = point.step_options.precision;  // of shards and optimizer
   point.step_options.precision =
       compute_precision(*request.strategy, point.precision, hardware.machine.device);

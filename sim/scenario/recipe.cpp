@@ -28,6 +28,7 @@ const Settings torchtitan{
     {"gradient_clipping", "1"},
     {"activation_checkpointing", "true"},
     {"recompute", "operators"},
+    {"framework.expandable_segments", "true"},  // run_train.sh: PYTORCH_CUDA_ALLOC_CONF
     {"strategies.fsdp.version", "2"},
     {"strategies.fsdp.reduce_element_size", "4 B"},
     {"parallel.tensor.sequence", "true"},

@@ -10,10 +10,7 @@ void interpret_accelerate(Interpreted& run) {
   Facts& facts = run.facts;
   const std::string kind = facts.word("accelerate.kind", "no");
   if (facts.word("mixed", "no") == "fp8") {
-    const Fact& fact = *facts.peek("mixed");
-    facts.replace(
-        "approximated.mixed",
-        {"fp8 products are priced in bf16: an upper bound of the step", fact.where, fact.key});
+    run.derive("low_precision", "fp8-delayed", "mixed");  // Transformer Engine's default
   }
   const bool cpu = kind.find("cpu") != std::string::npos || facts.flag("accelerate.cpu");
   const bool other = kind == "megatron_lm" || kind == "tpu" || kind == "xla" ||

@@ -30,10 +30,8 @@ void set_precision(Interpreted& run, bool sharded) {
   const std::string mixed = facts.word("composer.mixed", "default");
   const bool half = word == "amp_bf16" || word == "amp_fp16" || word == "amp_fp8";
   if (word == "amp_fp8") {
-    const Fact& fact = *facts.peek("composer.precision");
-    facts.replace(
-        "approximated.precision",
-        {"fp8 products are priced in bf16: an upper bound of the step", fact.where, fact.key});
+    run.derive("low_precision", "fp8-delayed",
+               "composer.precision");  // Transformer Engine's default
   }
   run.derive("precision",
              !half                ? "torch-fp32"

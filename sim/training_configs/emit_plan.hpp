@@ -57,6 +57,9 @@ class EmitPlan {
   [[noreturn]] void refuse(const std::string& format, const std::string& what) const;
   // Throws ConfigError for strategies other than ddp, fsdp and zero.
   void must_be_data_parallel(const std::string& format) const;
+  // Throws ConfigError for what the format has no words for: torch.compile but of graphs like `but`, kernels fused by
+  // hand, CUDA graphs, products in low precision but torchao's beside compiled blocks.
+  void must_be_eager(const std::string& format, Compile but, bool fused_too) const;
 
   // The optimizer as torch.optim calls it.
   std::string optimizer_class() const {

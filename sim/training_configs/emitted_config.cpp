@@ -25,6 +25,19 @@ void EmitPlan::must_be_data_parallel(const std::string& format) const {
   }
 }
 
+void EmitPlan::must_be_eager(const std::string& format, Compile but, bool fused_too) const {
+  const StepOptions& options = point.step_options;
+  if (options.compile != Compile::none && options.compile != but)
+    refuse(format, "compile: " + enum_name(options.compile));
+  if (options.fused_kernels && !fused_too) refuse(format, "fused_kernels");
+  if (options.cuda_graphs) refuse(format, "cuda_graphs");
+  const LowPrecisionRecipe recipe = options.low_precision.recipe;
+  const bool torchao =
+      recipe == LowPrecisionRecipe::fp8_tensorwise || recipe == LowPrecisionRecipe::fp8_rowwise;
+  if (options.low_precision.is_used() && !(but == Compile::blocks && torchao))
+    refuse(format, "low_precision: " + enum_name(recipe));
+}
+
 namespace {
 
 struct Emitter {
@@ -56,6 +69,12 @@ EmittedFile emitted_config(const std::string& format, const EmitQuestion& questi
     if (plan.scenario.fine_tuning.is_used()) {
       if (emitter.states_trained) plan.refuse(format, "adapters and frozen parameters");
       plan.notes.emplace_back("adapters and frozen parameters are the program's own");
+    }
+    const StepOptions& step = plan.point.step_options;
+    if (!emitter.states_trained && (step.compile != Compile::none || step.fused_kernels ||
+                                    step.cuda_graphs || step.low_precision.is_used())) {
+      plan.notes.emplace_back(
+          "compile, fused_kernels, cuda_graphs and low_precision are the program's own");
     }
     return emitter.write(plan);
   }

@@ -230,6 +230,9 @@ EmittedFile trainer_file(EmitPlan& plan) {
       optimizer, plan.scenario.optimizer.weight_decay, plan.scenario.gradient_clipping);
   if (plan.precision() == Precision::pure_bf16) text += "dtype: bfloat16\n";
   if (plan.scenario.attention == AttentionKind::plain) text += "attn_implementation: eager\n";
+  plan.must_be_eager("trainer", Compile::whole, true);
+  if (plan.point.step_options.compile == Compile::whole) text += "torch_compile: true\n";
+  if (plan.point.step_options.fused_kernels) text += "use_liger_kernel: true\n";
   if (plan.scenario.dataset.steps > 0)
     text += fmt::format("max_steps: {}\n", static_cast<std::int64_t>(plan.scenario.dataset.steps));
   plan.notes.emplace_back(

@@ -106,6 +106,15 @@ EmittedFile torchtitan_file(EmitPlan& plan) {
                       !plan.recomputes() ? "none"
                       : operators        ? "selective"
                                          : "full");
+  plan.must_be_eager("torchtitan", Compile::blocks, false);
+  const StepOptions& step = plan.point.step_options;
+  if (step.compile == Compile::blocks) text += "\n[compile]\nenable = true\n";
+  if (step.low_precision.is_used()) {
+    const bool rows = step.low_precision.recipe == LowPrecisionRecipe::fp8_rowwise;
+    text.insert(text.find("\n\n[optimizer]"), "\nconverters = [\"float8\"]");
+    text += fmt::format("\n[float8]\nrecipe_name = \"{}\"\nenable_fsdp_float8_all_gather = {}\n",
+                        rows ? "rowwise" : "tensorwise", flag(step.low_precision.gather));
+  }
   plan.notes.emplace_back("torchtitan until February 2026 reads TOML");
   return {"train.toml", text, plan.notes};
 }
@@ -235,6 +244,7 @@ void add_arithmetic(const EmitPlan& plan, Options& options) {
 
 EmittedFile megatron_file(EmitPlan& plan) {
   plan.must_be_data_parallel("Megatron-LM");
+  plan.must_be_eager("Megatron-LM", Compile::none, true);
   Options options;
   add_model(plan, options);
   options.add("micro-batch-size", plan.point.micro_batch);

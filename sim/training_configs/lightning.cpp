@@ -21,10 +21,7 @@ void set_precision(Interpreted& run) {
   if (word.starts_with("bf16")) return run.derive("mixed", "bf16", from);
   if (word.starts_with("16")) return run.derive("mixed", "fp16", from);
   if (word.starts_with("transformer-engine")) {
-    const Fact& fact = *facts.peek(from);
-    facts.replace(
-        "approximated.precision",
-        {"fp8 products are priced in bf16: an upper bound of the step", fact.where, fact.key});
+    run.derive("low_precision", "fp8-delayed", from);
     return run.derive("mixed", "bf16", from);
   }
   run.derive("mixed", "no", from);

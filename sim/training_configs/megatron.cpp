@@ -15,6 +15,7 @@ class Megatron {
   void interpret() {
     facts_.replace("recipe", {"megatron", {}, ""});
     model();
+    low_precision();
     precision();
     batch();
     recomputation();
@@ -114,6 +115,18 @@ class Megatron {
       run_.derive("model.alibi", "1", "megatron.positions");
       run_.derive("model.positions", "0", "megatron.positions");
     }
+  }
+
+  // Transformer Engine's recipes (arguments.py: --fp8-recipe, `delayed` by default).
+  void low_precision() {
+    if (!facts_.has("megatron.fp8")) return;
+    const std::string recipe = facts_.word("megatron.fp8_recipe", "delayed");
+    run_.derive("low_precision",
+                recipe == "tensorwise"  ? "fp8-current"
+                : recipe == "mxfp8"     ? "mxfp8"
+                : recipe == "blockwise" ? "fp8-blockwise"
+                                        : "fp8-delayed",
+                "megatron.fp8");
   }
 
   // Megatron pads to a multiple of 128 and of the tensor ranks (training/tokenizer).

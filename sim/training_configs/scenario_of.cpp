@@ -25,6 +25,11 @@ class ScenarioStatement {
     for (const auto& [path, fact] : {std::pair{"precision", "precision"},
                                      {"attention", "attention"},
                                      {"framework.flash_attention", "flash_attention"},
+                                     {"compile", "compile"},
+                                     {"fused_kernels", "fused_kernels"},
+                                     {"cuda_graphs", "cuda_graphs"},
+                                     {"low_precision.recipe", "low_precision"},
+                                     {"low_precision.gather", "low_precision.gather"},
                                      {"adapters.rank", "adapters.rank"},
                                      {"adapters.targets", "adapters.targets"},
                                      {"adapters.dropout", "adapters.dropout"},
@@ -256,8 +261,10 @@ class ScenarioStatement {
   // Degrees of 1 are left out.
   void mesh() {
     axis("tensor.size", "tensor");
-    if (facts_.count("tensor").value_or(1) > 1)
+    if (facts_.count("tensor").value_or(1) > 1) {
       words("parallel.tensor.sequence", "sequence_parallel");
+      words("parallel.tensor.overlap", "tensor.overlap");
+    }
     axis("context.size", "context");
     if (facts_.count("ulysses").value_or(1) > 1) {
       axis("context.size", "ulysses");

@@ -119,22 +119,25 @@ void read_extras(Interpreted& run) {
     const Fact& source = *facts.find(fact);
     facts.replace(std::string("approximated.") + fact, {reason, source.where, source.key});
   };
-  const bool whole = facts.word("titan.components", "model").find("model") != std::string::npos;
-  if (facts.flag("titan.compiled"))
-    approximate("titan.compiled", whole ? "priced without compilation: an upper bound of the step"
-                                        : "a compiled loss is priced without compilation");
+  const bool model = facts.word("titan.components", "model").find("model") != std::string::npos;
+  if (facts.flag("titan.compiled") && model) run.derive("compile", "blocks", "titan.compiled");
+  if (facts.flag("titan.compiled") && !model)
+    approximate("titan.compiled", "a compiled loss is priced without compilation");
   const std::string converters = facts.word("titan.converters", "");
-  if (converters.find("float8") != std::string::npos || converters.find("mx") != std::string::npos)
-    approximate("titan.converters", "fp8 products are priced in bf16: an upper bound of the step");
+  if (converters.find("float8") != std::string::npos) {
+    run.derive("low_precision", "fp8-" + facts.word("titan.float8_recipe", "tensorwise"),
+               "titan.converters");
+    if (facts.flag("titan.float8_gather"))
+      run.derive("low_precision.gather", "true", "titan.float8_gather");
+  } else if (converters.find("mx") != std::string::npos) {
+    run.derive("low_precision", "mxfp8", "titan.converters");
+  }
   if (facts.flag("titan.fault_tolerance") && facts.has("titan.semi_sync"))
     approximate("titan.semi_sync",
                 "the number of replicas is given at launch: one replica is priced, without its "
                 "outer steps");
   if (facts.has("titan.no_graphs")) {
-    if (!facts.flag("titan.no_graphs"))
-      approximate(
-          "titan.no_graphs",
-          "host time inside CUDA graphs is priced as without them: an upper bound of the step");
+    if (!facts.flag("titan.no_graphs")) run.derive("cuda_graphs", "true", "titan.no_graphs");
     run.notes.push_back(
         "float8 leaves no trace in this file: if it is on, the step here is an upper bound");
   }

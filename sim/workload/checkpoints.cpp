@@ -59,8 +59,8 @@ void StepBuilder::leave_out_last_exchanges() {
 }
 
 bool runs_again(const Layer& layer, const Kernel& kernel) {
-  return layer.checkpointed &&
-         !(layer.keeps_output && (is_product(kernel) || !layer.forward_exchanges.empty()));
+  return layer.checkpointed && !(layer.keeps_output && (is_product(kernel) || kernel.quantises ||
+                                                        !layer.forward_exchanges.empty()));
 }
 
 }  // namespace lockstep

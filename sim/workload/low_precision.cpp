@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace lockstep {
@@ -59,33 +60,30 @@ bool divides(const Kernel& product) {
 
 class LayerInLowPrecision {
  public:
-  LayerInLowPrecision(Layer& layer, const RecipeRule& rule, const LowPrecision& options,
-                      bool compiled, double wide)
-      : layer_(layer), rule_(rule), options_(options), compiled_(compiled), wide_(wide) {}
+  // `first`: no layer before reads the same input.
+  LayerInLowPrecision(Layer& layer, const RecipeRule& rule, const LowPrecisionUse& use, bool first,
+                      double wide)
+      : layer_(layer), rule_(rule), use_(use), first_(first), wide_(wide) {}
 
   void write() {
-    std::vector<Kernel> forward, backward;
-    for (const Kernel& kernel : layer_.forward) {
-      if (kernel.kind == KernelKind::gemm) forward_casts(kernel, forward);
-      forward.push_back(kernel);
-      if (kernel.kind == KernelKind::gemm) convert(forward.back());
-    }
     const double inputs = elements(Operand::input), weights = elements(Operand::weight);
     const double gradients = elements(Operand::output);
-    bool first = true;
+    std::vector<Kernel> forward, backward;
+    if (first_ || !shares()) quantise(inputs, Pass::forward, true, forward);
+    quantise_weights(weights, Pass::forward, forward);
+    for (const Kernel& kernel : layer_.forward) forward.push_back(converted(kernel));
+    bool before_products = true;
     for (const Kernel& kernel : layer_.backward) {
-      const bool product = kernel.kind == KernelKind::gemm;
-      if (product && first) {
-        quantise(gradients, Pass::backward, backward);
+      if (kernel.kind == KernelKind::gemm && before_products) {
+        quantise(gradients, Pass::backward, true, backward);
         if (!rule_.engine) backward_casts(inputs, weights, gradients, backward);
-        first = false;
+        before_products = false;
       }
-      backward.push_back(kernel);
-      if (product) convert(backward.back());
+      backward.push_back(converted(kernel));
     }
     layer_.forward = std::move(forward);
     layer_.backward = std::move(backward);
-    if (!options_.gather) return;
+    if (!use_.options.gather) return;
     for (Parameter& parameter : layer_.parameters) {
       if (parameter.shape.size() > 1) parameter.gathered_bytes = 1;
     }
@@ -93,6 +91,10 @@ class LayerInLowPrecision {
 
  private:
   enum class Operand : std::uint8_t { input, weight, output };
+
+  // Products of one input quantise it once: a compiler finds that, and Transformer Engine's layers have them
+  // joined.
+  bool shares() const { return rule_.engine || use_.compiled; }
 
   double elements(Operand operand) const {
     double sum = 0;
@@ -108,37 +110,37 @@ class LayerInLowPrecision {
     return sum;
   }
 
-  void forward_casts(const Kernel& product, std::vector<Kernel>& list) const {
-    const auto batch = static_cast<double>(product.batch);
-    const auto k = static_cast<double>(product.k);
-    quantise(batch * k * static_cast<double>(product.m), Pass::forward, list);
-    if (!options_.gather) {
-      quantise(batch * k * static_cast<double>(product.n), Pass::forward, list);
-    }
+  // Transformer Engine quantises weights in the first micro-batch of a step.
+  void quantise_weights(double count, Pass pass, std::vector<Kernel>& list) const {
+    if (use_.options.gather) return;
+    const double share = rule_.engine ? 1.0 / static_cast<double>(use_.micro_batches) : 1;
+    quantise(count * share, pass, true, list);
   }
 
-  // torchao quantises anew what backward's products read.
+  // torchao quantises anew what backward's products read: in another layout, with the same scale for a
+  // tensor.
   void backward_casts(double inputs, double weights, double gradients,
                       std::vector<Kernel>& list) const {
-    if (!options_.gather) quantise(weights, Pass::data_gradient, list);
-    if (rule_.both_ways) quantise(gradients, Pass::weight_gradient, list);
-    quantise(inputs, Pass::weight_gradient, list);
+    quantise_weights(weights, Pass::data_gradient, list);
+    const bool scales_again = rule_.both_ways || !use_.compiled;
+    quantise(gradients, Pass::weight_gradient, scales_again, list);
+    if (first_ || !shares()) quantise(inputs, Pass::weight_gradient, scales_again, list);
   }
 
-  // One tensor of bf16 values.
-  void quantise(double count, Pass pass, std::vector<Kernel>& list) const {
+  // One tensor of wide values.
+  void quantise(double count, Pass pass, bool finds_scale, std::vector<Kernel>& list) const {
     const auto add = [&](double read, double written, int launches) {
       Kernel kernel;
       kernel.pass = pass;
       kernel.bytes_read = read * count;
       kernel.bytes_written = written * count;
       kernel.launches = kernel.operators = launches;
+      kernel.quantises = true;
       list.push_back(kernel);
     };
-    const double ways = rule_.engine ? 2 : 1;
-    if (rule_.engine || compiled_) {
-      if (rule_.reads_maximum) add(wide_, 0, 2);
-      add(wide_, ways * rule_.element_bytes, 1);
+    if (rule_.engine || use_.compiled) {
+      if (rule_.reads_maximum && finds_scale) add(wide_, 0, 2);
+      add(wide_, (rule_.engine ? 2 : 1) * rule_.element_bytes, 1);
       return;
     }
     add(2 * wide_, wide_, 2);        // absolute values, their maxima
@@ -148,18 +150,20 @@ class LayerInLowPrecision {
     add(4, rule_.element_bytes, 1);  // cast
   }
 
-  void convert(Kernel& product) const {
-    product.math = rule_.math;
-    product.speed = rule_.speed;
-    const auto m = static_cast<double>(product.m), n = static_cast<double>(product.n);
-    product.bytes_read = rule_.element_bytes * static_cast<double>(product.k) * (m + n) *
-                         static_cast<double>(product.batch);
+  Kernel converted(Kernel kernel) const {
+    if (kernel.kind != KernelKind::gemm) return kernel;
+    kernel.math = rule_.math;
+    kernel.speed = rule_.speed;
+    const auto m = static_cast<double>(kernel.m), n = static_cast<double>(kernel.n);
+    kernel.bytes_read = rule_.element_bytes * static_cast<double>(kernel.k) * (m + n) *
+                        static_cast<double>(kernel.batch);
+    return kernel;
   }
 
   Layer& layer_;
   const RecipeRule& rule_;
-  const LowPrecision& options_;
-  bool compiled_;
+  const LowPrecisionUse& use_;
+  bool first_;
   double wide_;  // bytes of an element that is quantised
 };
 
@@ -175,9 +179,39 @@ MathMode math_mode(LowPrecisionRecipe recipe) {
   return rule_of(recipe).math;
 }
 
-TrainingStep with_low_precision(TrainingStep step, const LowPrecision& options, bool compiled) {
-  if (!options.is_used()) return step;
-  const RecipeRule rule = rule_of(options.recipe);
+namespace {
+
+// Gathers of what converted products alone read, and of their gradients, carry quantised values
+// (torchao, float8/float8_tensor_parallel.py; Transformer Engine gathers after quantising). Scales by row do
+// not survive them.
+void narrow_exchanges(TrainingStep& step, const std::vector<bool>& converted, double share) {
+  for (std::size_t i = 0; i < step.layers.size(); ++i) {
+    Layer& layer = step.layers[i];
+    if (layer.kind != "exchange") continue;
+    bool reads = false, all = true;
+    for (std::size_t j = i + 1; j < step.layers.size(); ++j) {
+      const std::vector<int>& inputs = step.layers[j].inputs;
+      if (std::find(inputs.begin(), inputs.end(), static_cast<int>(i)) == inputs.end()) continue;
+      reads = true;
+      all = all && converted[j];
+    }
+    const int giver = layer.inputs.empty() ? -1 : layer.inputs.front();
+    const auto narrow = [share](std::vector<AxisExchange>& list) {
+      for (AxisExchange& exchange : list) {
+        const bool gathers = exchange.kind == ExchangeKind::all_gather;
+        if (gathers && exchange.axis == Axis::tensor) exchange.bytes *= share;
+      }
+    };
+    if (reads && all) narrow(layer.forward_exchanges);
+    if (giver >= 0 && converted[giver]) narrow(layer.backward_exchanges);
+  }
+}
+
+}  // namespace
+
+TrainingStep with_low_precision(TrainingStep step, const LowPrecisionUse& use) {
+  if (!use.options.is_used()) return step;
+  const RecipeRule rule = rule_of(use.options.recipe);
   const double wide = activation_bytes(step.precision);
   int storages = 0;
   for (const Layer& layer : step.layers) {
@@ -185,11 +219,15 @@ TrainingStep with_low_precision(TrainingStep step, const LowPrecision& options, 
     for (const SavedTensor& saved : layer.saved) storages = std::max(storages, saved.storage + 1);
   }
   std::map<int, SavedTensor> quantised;  // by the storage of the input
+  std::set<int> read;                    // layers whose output a converted product reads
+  std::vector<bool> converted(step.layers.size(), false);
   for (std::size_t i = 0; i < step.layers.size(); ++i) {
     Layer& layer = step.layers[i];
     const Kernel* product = first_product(layer.forward);
     if (product == nullptr || !is_trained_product(layer) || !divides(*product)) continue;
-    LayerInLowPrecision(layer, rule, options, compiled, wide).write();
+    converted[i] = true;
+    const bool first = layer.inputs.empty() || read.insert(layer.inputs.front()).second;
+    LayerInLowPrecision(layer, rule, use, first, wide).write();
     if (!rule.engine) continue;
     for (SavedTensor& saved : layer.saved) {
       if (saved.name != "input" || saved.weight_copy) continue;
@@ -202,6 +240,9 @@ TrainingStep with_low_precision(TrainingStep step, const LowPrecision& options, 
       if (is_new) ++storages;
       saved = found->second;
     }
+  }
+  if (use.options.recipe != LowPrecisionRecipe::fp8_rowwise) {
+    narrow_exchanges(step, converted, rule.element_bytes / wide);
   }
   step.whole_layers = false;
   return step;

@@ -41,9 +41,15 @@ struct LowPrecision {
 // Of the products' operands; bf16 for `none`.
 MathMode math_mode(LowPrecisionRecipe recipe);
 
+struct LowPrecisionUse {
+  LowPrecision options;
+  bool compiled =
+      false;  // torch.compile fuses the quantisation, else each operator of torchao's is a kernel
+  std::int64_t micro_batches = 1;  // of a step
+};
+
 // The step with the linear layers of its repeated blocks, and their experts, in low precision, where
-// 16 divides both sizes of a weight. `compiled`: torch.compile fuses the quantisation, else each operator of
-// torchao's is a kernel.
-TrainingStep with_low_precision(TrainingStep step, const LowPrecision& options, bool compiled);
+// 16 divides both sizes of a weight.
+TrainingStep with_low_precision(TrainingStep step, const LowPrecisionUse& use);
 
 }  // namespace lockstep

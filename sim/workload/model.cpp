@@ -182,7 +182,8 @@ TrainingStep build_step(const ModelFile& model, const StepOptions& options) {
                         !options.fine_tuning.is_used();
     step.captured = options.cuda_graphs;
     const bool compiles = options.compile != Compile::none;
-    step = with_low_precision(std::move(step), options.low_precision, compiles);
+    step = with_low_precision(std::move(step),
+                              {options.low_precision, compiles, options.micro_batches});
     if (parallel.tensor.size > 1 && parallel.tensor.overlap == TensorOverlap::pieces) {
       step = exchanged_in_pieces(std::move(step), parallel.tensor.size);
     }

@@ -41,6 +41,7 @@ struct StepOptions {
   bool fused_kernels = false;
   bool cuda_graphs = false;
   LowPrecision low_precision;
+  std::int64_t micro_batches = 1;  // of a step: they share what is quantised once
 };
 
 // Finds `name` (or a path ending in .yaml) in the models folders. Throws ConfigError with the known

@@ -54,7 +54,8 @@ struct Kernel {
   // but no launches is host work only: explicit views, and in backward each parameter's
   // AccumulateGrad.
   int operators = 1;
-  double speed = 1;  // of a product, relative to the library's best kernels of its mode
+  bool quantises = false;  // an operand of the layer's product
+  double speed = 1;        // of a product, relative to the library's best kernels of its mode
   // A copy for the convolution before it, which runs on matrix units that want another layout.
   bool changes_layout = false;
 };

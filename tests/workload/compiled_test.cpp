@@ -44,7 +44,9 @@ double products(const TrainingStep& step) {
 TEST(MinimumCut, TakesTheCheapestSeparation) {
   // 0 -> 1 -> 3, 0 -> 2 -> 3; 3 is asked for.
   CutGraph graph;
-  graph.nodes = {{5, true, false, {}}, {1, false, false, {0}}, {2, false, false, {0}},
+  graph.nodes = {{5, true, false, {}},
+                 {1, false, false, {0}},
+                 {2, false, false, {0}},
                  {4, false, true, {1, 2}}};
   EXPECT_THAT(minimum_cut(graph), testing::ElementsAre(false, true, true, false));
   graph.nodes[3].weight = 2.5;
@@ -109,8 +111,8 @@ TEST(Compiled, KeepsWhatTheBlockNeeds) {
   for (const Layer& layer : step.layers) {
     if (layer.block != "model.layers.0") continue;
     for (const SavedTensor& saved : layer.saved) {
-      const bool inside = saved.produced_by >= 0 &&
-                          step.layers[saved.produced_by].block == "model.layers.0";
+      const bool inside =
+          saved.produced_by >= 0 && step.layers[saved.produced_by].block == "model.layers.0";
       if (inside && seen.insert(saved.storage).second) kept += saved.bytes;
     }
   }
