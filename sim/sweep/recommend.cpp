@@ -11,6 +11,7 @@
 #include <set>
 
 #include "core/units.hpp"
+#include "questions/advice.hpp"
 #include "questions/explain.hpp"
 #include "results/cells.hpp"
 #include "sweep/candidates.hpp"
@@ -235,6 +236,46 @@ std::vector<std::size_t> shortlist(const std::vector<Candidate>& ranked) {
   return list;
 }
 
+namespace {
+
+// Today's fast path for the recommended candidate; a measured profile has none of it.
+std::vector<FasterStill> faster_still(const std::vector<Candidate>& ranked, const InputFiles& files,
+                                      const RecommendOptions& options) {
+  if (ranked.empty()) return {};
+  const Scenario base = scenario_of(ranked.front());
+  const StrategyEntry& entry = base.strategies.front();
+  if (!base.profile.empty()) return {};
+  std::vector<std::pair<FasterStill, Scenario>> tried;
+  const auto add = [&](const char* setting, bool other_numerics, const auto& change) {
+    tried.push_back({{setting, 0, other_numerics}, base});
+    change(tried.back().second.strategies.front());
+  };
+  if (entry.compile.value_or(base.compile) == Compile::none) {
+    add("compile=whole", false, [](StrategyEntry& e) { e.compile = Compile::whole; });
+  }
+  if (!entry.cuda_graphs.value_or(base.cuda_graphs)) {
+    add("cuda_graphs=true", false, [](StrategyEntry& e) { e.cuda_graphs = true; });
+  }
+  if (!entry.low_precision.value_or(base.low_precision).is_used()) {
+    add("low_precision=fp8-current", true, [](StrategyEntry& e) {
+      e.low_precision = LowPrecision{LowPrecisionRecipe::fp8_current, false};
+    });
+  }
+  std::vector<FasterStill> faster;
+  Judge judge(files, options);
+  for (auto& [change, scenario] : tried) {
+    const Judgement judged = judge.judge(scenario, Judge::never, {});
+    if (!judged.verdict) continue;
+    change.gain = 1 - judged.verdict->step / ranked.front().verdict.step;
+    if (change.gain >= least_gain) faster.push_back(change);
+  }
+  std::stable_sort(faster.begin(), faster.end(),
+                   [](const FasterStill& a, const FasterStill& b) { return a.gain > b.gain; });
+  return faster;
+}
+
+}  // namespace
+
 Recommendation recommend(const std::string& file, const RecommendOptions& options) {
   const Scenario scenario = Variants(file, options.settings).with({});
   check_question(file, scenario, options);
@@ -291,6 +332,7 @@ Recommendation recommend(const std::string& file, const RecommendOptions& option
   if (answer.by == RankBy::cost || answer.by == RankBy::time) put_simple_first(answer.ranked);
   answer.pareto = pareto_front(answer.ranked);
   answer.matrix = matrix_of(fitting, files, options);
+  answer.faster = faster_still(answer.ranked, files, options);
   return answer;
 }
 

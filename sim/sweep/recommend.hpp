@@ -94,6 +94,13 @@ struct MeshCounts {
   std::size_t simulated = 0;  // the others, or their memory alone where that is too much
 };
 
+// A setting that makes the recommended candidate faster.
+struct FasterStill {
+  std::string setting;          // of `lockstep sweep`
+  double gain = 0;              // share of the step
+  bool other_numerics = false;  // what is learned may change
+};
+
 struct Recommendation {
   RankBy by = RankBy::cost;
   std::vector<Candidate> ranked;    // all that meet every limit, best first
@@ -102,7 +109,9 @@ struct Recommendation {
   std::size_t candidates = 0;                   // that were looked at
   std::vector<MatrixColumn> matrix;             // of families that have a candidate that fits
   MeshCounts meshes;
-  std::size_t trainings = 0;              // of candidates that learn differently
+  std::vector<FasterStill>
+      faster;                 // torch.compile, CUDA graphs, fp8 for the first, largest gain first
+  std::size_t trainings = 0;  // of candidates that learn differently
   std::map<std::string, double> learned;  // the most that one of a family did
   std::vector<std::string> warnings;      // about these
 };

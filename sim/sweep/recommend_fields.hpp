@@ -92,6 +92,13 @@ void describe(Visitor& v, const MeshCounts& m) {
 }
 
 template <class Visitor>
+void describe(Visitor& v, const FasterStill& f) {
+  v.field("setting", f.setting, "Of `lockstep sweep --set`.");
+  v.field("gain", f.gain, "Share of the step that it saves.");
+  v.field("other_numerics", f.other_numerics, "What is learned may change: compare losses.");
+}
+
+template <class Visitor>
 void describe(Visitor& v, const Recommendation& r) {
   std::vector<LeftOut> left_out;
   for (const auto& [reason, count] : r.left_out) left_out.push_back({reason, count});
@@ -105,6 +112,8 @@ void describe(Visitor& v, const Recommendation& r) {
   v.field("left_out", left_out, "Candidates that meet not every limit, by reason.");
   v.field("matrix", r.matrix, "How the families compare; see docs/recommend.md.");
   v.field("meshes", r.meshes, "Candidates with a mesh, and what became of them.");
+  v.field("faster", r.faster,
+          "Settings that make the recommended candidate faster: torch.compile, CUDA graphs, fp8.");
   v.field("trainings", r.trainings, "Candidates that learn differently and were trained.");
 }
 
