@@ -31,6 +31,9 @@ Precision precision_of(MathMode math) {
       return Precision::pure_fp16;
     case MathMode::bf16:
       return Precision::pure_bf16;
+    case MathMode::fp8:
+    case MathMode::fp4:
+      break;  // no probe measures them
   }
   return Precision::fp32;
 }

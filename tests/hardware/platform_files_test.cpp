@@ -50,7 +50,7 @@ TEST(PlatformFiles, EveryMachineLoads) {
       const double node_bits =
           8 * machine.fabric.nics_per_node * machine.fabric.nic_bytes_per_second;
       EXPECT_GE(node_bits, name == "clients-8mbit" ? 8e6 : 250e6);
-      EXPECT_LE(node_bits, 6.4e12);
+      EXPECT_LE(node_bits / machine.gpus_per_node, 0.8e12);
     }
   }
 }

@@ -146,10 +146,8 @@ const std::vector<Option> scenario_options{
     {"anchor", "[{gpus: 2, step_time: 3 s}]"},
 };
 const std::vector<Option> entry_options{
-    {"precision", "pure-bf16"},
-    {"activation_checkpointing", "true"},
-    {"recompute", "operators"},
-    {"label", "other"},
+    {"precision", "pure-bf16"}, {"activation_checkpointing", "true"}, {"recompute", "operators"},
+    {"compile", "whole"},       {"cuda_graphs", "true", free_host},   {"label", "other"},
 };
 const std::vector<Surroundings> scenario_surroundings{
     {"gpus: 2\nstrategies: [ddp]\n"},
@@ -447,6 +445,36 @@ TEST(Options, NoneOfFineTuningIsSilentlyWithoutEffect) {
           });
 }
 
+const std::vector<Option> fast_path_options{
+    {"compile", "blocks"},
+    {"compile", "whole"},
+    {"fused_kernels", "true"},
+    {"cuda_graphs", "true", free_host},
+    {"framework.flash_attention", "{flash_attention: 3}"},
+    {"framework.expandable_segments", "{expandable_segments: true}"},
+    {"low_precision.recipe", "fp8-tensorwise"},
+    {"low_precision.recipe", "fp8-rowwise"},
+    {"low_precision.recipe", "fp8-delayed"},
+    {"low_precision.recipe", "fp8-current"},
+    {"low_precision.recipe", "fp8-blockwise"},
+    {"low_precision.gather", "{recipe: fp8-tensorwise, gather: true}", "",
+     "{recipe: fp8-tensorwise}"},
+};
+const std::string on_two =
+    "platform: dgx-h100\ngpus: 2\nbatch: {per_gpu: 2}\nprecision: amp-bf16\n";
+const std::vector<Surroundings> fast_path_surroundings{
+    {on_two + "strategies: [{fsdp: {version: 2}}]\n" + gpt},
+    {on_two + "strategies: [ddp]\nmodel: resnet18\n"},
+    {on_two + "compile: whole\nstrategies: [ddp]\n" + gpt}};
+
+TEST(Options, NoneOfTheFastPathIsSilentlyWithoutEffect) {
+  try_all(fast_path_options, fast_path_surroundings,
+          [](const Surroundings& place, const std::string& key, const std::string& option) {
+            const bool given = ("\n" + place.fields).find("\n" + key + ":") != std::string::npos;
+            return given ? std::string() : place.fields + option + "\n";
+          });
+}
+
 // Where no point could be predicted there is nothing to remark on.
 TEST(Options, OfNothingThereAreNoRemarks) {
   EXPECT_TRUE(remarks(scenario_of(""), {}).empty());
@@ -462,6 +490,7 @@ TEST(Options, EveryFieldIsTried) {
   };
   add("", scenario_options);
   add("", fine_tuning_options);
+  add("", fast_path_options);
   add("", faults_options);
   add("", checkpoint_options);
   add("", energy_options);
@@ -494,7 +523,8 @@ TEST(Options, EveryFieldIsTried) {
     if (field.starts_with("convergence.")) continue;  // tests/calibrate/accuracy_command_test.cpp
     if (field.starts_with("recommend.")) continue;    // tests/sweep/recommend_test.cpp
     if (field.starts_with("strategies[].parallel.")) continue;  // the scenario's, for one entry
-    if (field.find(" / ") != std::string::npos) continue;       // the strategies themselves
+    if (field.starts_with("strategies[].low_precision.")) continue;  // likewise
+    if (field.find(" / ") != std::string::npos) continue;            // the strategies themselves
     EXPECT_EQ(tried.count(field), 1U) << field;
   }
 }
