@@ -23,7 +23,8 @@ def compiled_titan():
             tensor = {"size": tp, "sequence": True, "split_loss": True}
             if row["async_tp"] == "1":
                 tensor["overlap"] = "pieces"
-        more = {"compile": "blocks", "recompute": row["recompute"]}
+        more = {"compile": "blocks", "recompute": row["recompute"],
+                "framework": {"expandable_segments": True}}  # run_train.sh
         if row["precision"] != "bf16":
             more["low_precision"] = {"recipe": row["precision"],
                                      "gather": row["precision"] == "fp8-tensorwise"}

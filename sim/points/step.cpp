@@ -105,6 +105,14 @@ void check_fast_path(const Scenario& scenario, const StrategyEntry& entry, const
                                        "fp8-blockwise"
                                      : "Ada, Hopper or Blackwell");
   }
+  const auto* fsdp = std::get_if<FsdpOptions>(&entry.options);
+  const bool gathers = fsdp != nullptr && fsdp->version == 2;
+  if (low.gather && (!gathers || low.recipe != LowPrecisionRecipe::fp8_tensorwise)) {
+    misfits.add(
+        where, "low_precision.gather",
+        fmt::format("not with {} and {}", strategy_name(entry.options), enum_name(low.recipe)),
+        "fsdp: {version: 2} with fp8-tensorwise");
+  }
   const Precision precision = entry.precision.value_or(scenario.precision);
   if (activation_bytes(precision) != 2) {
     misfits.add(where, "low_precision",

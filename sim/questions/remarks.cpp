@@ -126,9 +126,6 @@ void PointOptions::model() {
   const LowPrecision& low = point_.step_options.low_precision;
   options_.idle_if("low_precision", low.is_used(), !any_layer(in_low_precision),
                    step_.model + " has no linear layers of fitting sizes in its blocks");
-  const auto* fsdp = std::get_if<FsdpOptions>(&scenario_.strategies[point_.entry].options);
-  options_.idle_if("low_precision.gather", low.gather, fsdp == nullptr || fsdp->version != 2,
-                   "only FSDP2 gathers fp8");
   if (scenario_.memory_format == MemoryFormat::contiguous) return;
   const auto [layout, fresh] = layouts_.try_emplace(point_.step_options.precision, true);
   if (fresh) layout->second = layout_matters();

@@ -28,7 +28,6 @@ const Settings torchtitan{
     {"gradient_clipping", "1"},
     {"activation_checkpointing", "true"},
     {"recompute", "operators"},
-    {"framework.expandable_segments", "true"},  // run_train.sh: PYTORCH_CUDA_ALLOC_CONF
     {"strategies.fsdp.version", "2"},
     {"strategies.fsdp.reduce_element_size", "4 B"},
     {"parallel.tensor.sequence", "true"},
@@ -41,6 +40,8 @@ const Settings torchtitan{
 Settings torchtitan_2026() {
   Settings settings = torchtitan;
   settings.push_back({"cuda_graphs", "true"});
+  settings.push_back(
+      {"framework.expandable_segments", "true"});  // run_train.sh: PYTORCH_CUDA_ALLOC_CONF
   return settings;
 }
 // NVIDIA/Megatron-LM: training/arguments.py with --bf16 (gradients accumulated and reduced in fp32

@@ -123,7 +123,8 @@ class CompiledGraph {
         own;  // what it saves that is no value: statistics, masks, a product's copies
     std::vector<std::pair<int, SavedTensor>> kept;  // values that an opaque layer's backward reads
     int level = 0, group = -1;
-    bool stays = false;  // some opaque layer's backward reads it
+    bool needs_sign = false;  // backward asks which elements of its own value are positive
+    bool stays = false;       // some opaque layer's backward reads it
     bool saved = false;
     bool materialised = true;
     double half_copy = 0;  // bytes; opaque readers read a half-precision copy
@@ -201,6 +202,8 @@ class CompiledGraph {
           node.kept.emplace_back(value, saved);
         else
           describe_own(i, saved);
+      } else if (value == i && layer(i).kind == "relu" && !by_hand_) {
+        node.needs_sign = true;
       } else if (value >= 0) {
         node.needs.push_back(value);
       } else if (outside >= 0) {
@@ -316,6 +319,8 @@ class CompiledGraph {
     return end;
   }
 
+  double sign_bytes(int i) const { return bytes(i) / activation_bytes(step_.precision); }
+
   void choose_saved() {
     CutGraph graph;
     graph.nodes.resize(nodes_.size());
@@ -326,10 +331,13 @@ class CompiledGraph {
       const bool fused = !node.leaves && std::all_of(node.readers.begin(), node.readers.end(),
                                                      [&](int r) { return nodes_[r].fusible; });
       cut.weight = bytes(i) * (fused && node.fusible ? 2 : 1);
-      cut.source = !node.fusible || node.stays || far[i] || node.inputs.empty();
+      // Concatenations are no operator that the partitioner computes again.
+      const bool joins_parts = layer(i).flow == GradientFlow::slices;
+      cut.source = !node.fusible || node.stays || far[i] || node.inputs.empty() || joins_parts;
       if (by_hand_) {  // eager kernels keep what they read and wrote
         cut.source = cut.source || node.readers.size() != 1 || is_written(node);
       }
+      cut.sink = node.stays;
       cut.inputs = node.inputs;
       if (node.fusible) continue;
       cut.inputs.clear();
@@ -337,8 +345,27 @@ class CompiledGraph {
     for (const Node& node : nodes_) {
       for (const int value : node.needs) graph.nodes[value].sink = true;
     }
+    std::vector<int> signs;  // layers whose sign may be kept, a byte an element
+    for (int i = 0; i < size(); ++i) {
+      if (!nodes_[i].needs_sign) continue;
+      signs.push_back(i);
+      graph.nodes.push_back({2 * sign_bytes(i), false, true, {i}});
+    }
     const std::vector<bool> cut = minimum_cut(graph);
     for (int i = 0; i < size(); ++i) nodes_[i].saved = cut[i] || nodes_[i].stays;
+    for (std::size_t k = 0; k < signs.size(); ++k) {
+      const int i = signs[k];
+      if (!cut[nodes_.size() + k]) {
+        nodes_[i].needs.push_back(i);
+        continue;
+      }
+      SavedTensor sign;
+      sign.name = "sign";
+      sign.bytes = sign_bytes(i);
+      sign.storage = storages_++;
+      sign.produced_by = range_.first + i;
+      nodes_[i].own.push_back(sign);
+    }
   }
 
   void find_materialised() {

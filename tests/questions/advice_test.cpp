@@ -35,6 +35,7 @@ const std::map<std::string, Meaning>& meanings() {
     m.device.tf32_flops *= 1.1;
     m.device.fp16_flops *= 1.1;
     m.device.bf16_flops *= 1.1;
+    m.device.fp8_flops *= 1.1;
   });
   static const auto precision = [](Precision lower) {
     return Meaning{[lower](Scenario& s, const Point&) { s.strategies[0].precision = lower; }, {}};
@@ -54,7 +55,7 @@ const std::map<std::string, Meaning>& meanings() {
       {"faster NICs", faster([](Machine& m) { m.fabric.nic_bytes_per_second *= 1.1; })},
       {"a lower network latency", faster([](Machine& m) { m.fabric.latency_seconds /= 1.1; })},
       {"faster memory of the hosts", faster([](Machine& m) { m.host.memory_bandwidth *= 1.1; })},
-      {"less work for the host (CUDA graphs, torch.compile)",
+      {"a faster host",
        {{},
         [](Machine& m, Framework& f) {
           f.operator_seconds = host_rates(m.host, f).forward_operator / 1.1;
@@ -64,6 +65,13 @@ const std::map<std::string, Meaning>& meanings() {
       {"a lower precision (tf32)", precision(Precision::tf32)},
       {"a lower precision (amp-fp16)", precision(Precision::amp_fp16)},
       {"a lower precision (amp-bf16)", precision(Precision::amp_bf16)},
+      {"torch.compile",
+       change([](Scenario& s, const Point&) { s.strategies[0].compile = Compile::whole; })},
+      {"CUDA graphs",
+       change([](Scenario& s, const Point&) { s.strategies[0].cuda_graphs = true; })},
+      {"products in fp8 (other numerics)", change([](Scenario& s, const Point&) {
+         s.strategies[0].low_precision = LowPrecision{LowPrecisionRecipe::fp8_current, false};
+       })},
       {"channels_last",
        change([](Scenario& s, const Point&) { s.memory_format = MemoryFormat::channels_last; })},
       {"a larger batch per GPU", change([](Scenario& s, const Point& p) {

@@ -57,7 +57,7 @@ TEST(ReadScenario, MistakesSayWhereTheFieldsAreAndWhatIsNotThereYet) {
   EXPECT_THAT(wrong("colour: red\n"),
               HasSubstr("more; `lockstep schema scenario --fields` has all"));
   EXPECT_THAT(wrong("lora: {rank: 16}\n"), HasSubstr("lora: LoRA is said by `adapters`"));
-  EXPECT_THAT(wrong("torch_compile: true\n"), HasSubstr("torch.compile is not there yet"));
+  EXPECT_THAT(wrong("fp8: true\n"), HasSubstr("products in fp8 are said by `low_precision`"));
   EXPECT_THAT(wrong("strategies: [{zero: {stage: 3}}]\n"), HasSubstr("stage 3 is `fsdp`"));
   EXPECT_THAT(wrong("strategies: [{zero: {stage: 4}}]\n"), testing::Not(HasSubstr("`fsdp`")));
 }
