@@ -99,7 +99,7 @@ if __name__ == "__main__":
 
         os.execvpe(sys.argv[1], [sys.argv[1], __file__, sys.argv[1]], stub_environment(sys.argv[1], "done"))
     for line in sys.stdin:
-        job = json.loads(line)
+        job = {key: value for key, value in json.loads(line).items() if key not in ("saved", "error")}
         try:
             print(json.dumps({**job, "saved": saved(job)}), flush=True)
         except Exception as error:  # a model that Dynamo breaks
