@@ -27,9 +27,15 @@ concept ModelState = requires(S state, int layer, bool flag) {
   state.after_forward(layer);
   state.end_forward();
   state.begin_backward(flag);  // of the last micro-batch
+  state.begin_weights(flag);   // the same, of the half that gives weights' gradients
   state.before_recomputation(layer);
   state.before_backward(layer);
   state.parameter_gradients(layer);  // allocates them
+  // In forward, of a layer that works on pieces of the tokens: the gradients of its first piece, of another one
+  // that is added to them; all pieces are over, backward comes to the layer.
+  state.gradients_of_piece(layer, flag);
+  state.end_pieces(layer);
+  state.backward_of_pieces(layer);
   state.after_backward(layer);
   state.end_backward();
   state.optimizer_step();
@@ -113,10 +119,58 @@ class LayerPlayer {
     state.after_forward(layer);
   }
 
+  // The layers from `first` to the end of the chunk, which work on pieces of the tokens, forward and backward. All
+  // pieces but the first are alike. The gradient of their input is gathered in fp32.
+  void forward_in_pieces(int first) {
+    const int last = layers_.end - 1;
+    const int input = step_.layers[first].inputs.front();
+    const Layer& source = step_.layers[input];
+    tape_.at(MemoryPhase::forward, first);
+    const Block sum = tape_.allocate(MemoryKind::temporaries,
+                                     source.output_bytes / activation_bytes(step_.precision) * 4,
+                                     {"gradient of", source.name});
+    for (const bool first_piece : {true, false}) {
+      for (int layer = first; layer <= last; ++layer) forward(layer);
+      // The loop's variable has the logits until the next piece.
+      const int logits = step_.layers[last].inputs.front();
+      const Block held = tape_.allocate(MemoryKind::activations, step_.layers[logits].output_bytes,
+                                        {"output", step_.layers[logits].name});
+      for (int layer = last; layer >= first; --layer) {
+        tape_.at(MemoryPhase::forward, layer);
+        in_first_piece_ = first_piece;
+        differentiate(layer);
+        for (const int tensor : life.die_after_backward.of(layer)) {
+          if (step_.layers[life.tensors[tensor].layer].pieces > 1) release(tensor);
+        }
+        for (const auto& [to, id, slice] : outgoing_) {
+          if (step_.layers[to].pieces > 1) {
+            flight_->gradients.deliver(to, id, slice, step_.layers[to]);
+          } else {
+            flight_->gradients.release(id);
+          }
+        }
+        outgoing_.clear();
+      }
+      tape_.free(held);
+    }
+    state.end_pieces(first);
+    for (const int tensor : life.die_after_backward.of(first)) {
+      if (step_.layers[life.tensors[tensor].layer].pieces == 1) release(tensor);
+    }
+    const int whole = flight_->gradients.fresh(source.output_bytes, source.name);
+    flight_->gradients.deliver(input, whole, false, source);
+    tape_.free(sum);
+  }
+
   void backward(int layer) {
     const int segment = life.segment_of[layer];
     tape_.at(MemoryPhase::backward, layer);
     state.before_backward(layer);
+    if (step_.layers[layer].pieces > 1) {
+      state.backward_of_pieces(layer);
+      if (half_ == BackwardHalf::both) state.after_backward(layer);
+      return;
+    }
     if (segment >= 0 && life.segments[segment].last == layer) {
       recompute(life.segments[segment]);
       tape_.at(MemoryPhase::backward, layer);
@@ -235,13 +289,15 @@ class LayerPlayer {
         continue;
       }
       if (layer.casts_gradient_last) tape_.free(std::exchange(scratch, nothing));
-      outgoing_.push_back({input, gradients.fresh(bytes, step_.layers[input].name), false});
+      const double of_piece =
+          step_.layers[input].pieces == layer.pieces ? bytes : bytes / layer.pieces;
+      outgoing_.push_back({input, gradients.fresh(of_piece, step_.layers[input].name), false});
     }
     if (kinds_[index].multiplies_backward) matmul_workspace();
     // Autocast's gradient is half precision first, in what the half-precision weight leaves: as large.
-    if (!leaves_weights(index)) {
+    if (layer.pieces == 1 && !leaves_weights(index)) {
       state.parameter_gradients(index);
-    } else if (gradient >= 0) {
+    } else if (layer.pieces == 1 && gradient >= 0) {
       gradients.hold(gradient);
       chunk_->for_weights.emplace_back(index, gradient);
     }
@@ -249,6 +305,7 @@ class LayerPlayer {
     tape_.free(scratch);
     if (layer.boundary == Boundary::receive) return depart(layer, gradient);
     gradients.release(gradient);
+    if (layer.pieces > 1) state.gradients_of_piece(index, in_first_piece_);
   }
 
   // This half of backward leaves the layer's weights for the other.
@@ -296,6 +353,7 @@ class LayerPlayer {
   LayerRange layers_;
   BackwardHalf half_ = BackwardHalf::both;
   int last_with_weights_ = 0;
+  bool in_first_piece_ = true;
   struct Outgoing {
     int to, gradient;
     bool slice;

@@ -103,6 +103,17 @@ void ReplicatedState::parameter_gradients(int layer) {
   }
 }
 
+// They are there, and go into their buckets, when backward comes to the layer.
+void ReplicatedState::gradients_of_piece(int layer, bool first) {
+  for (std::size_t i = first_of_[layer]; i < first_of_[layer + 1]; ++i) {
+    if (!trainable_[i]) continue;
+    const Block fresh =
+        tape_.allocate(MemoryKind::gradients, gradient_elements_[i] * gradient_bytes_, {names_[i]});
+    const bool stays = first && gradients_[i] == nothing && !in_buckets_ && !has_main_gradients();
+    stays ? void(gradients_[i] = fresh) : tape_.free(fresh);
+  }
+}
+
 void ReplicatedState::gradient(std::size_t parameter) {
   const auto& replicated = plan_.replicated;
   const double bytes = gradient_elements_[parameter] * gradient_bytes_;

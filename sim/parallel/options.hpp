@@ -37,6 +37,10 @@ struct TensorOptions {
       true;  // exchanges give new tensors, and samples lie one after the other, so that parts of
              // sequences are copied together (DTensor); false = in place, tokens before samples
              // (Megatron-LM)
+  // With `copies`: exchanges are DTensor's. Recomputation of operators keeps the results of
+  // reduce-scatters, and the gradient of an embedding whose rows are split is that of the whole table.
+  // false: torchtitan 0.3.0's own (spmd_types; models/common/embedding.py).
+  bool dtensor = true;
   bool repeat_last_exchange = false;  // recomputation of a block ends with its last exchange
                                       // (Megatron-LM); false = with its last product's input
 };
@@ -58,6 +62,11 @@ void describe(Visitor& v, TensorOptions& o) {
       "copies", o.copies,
       "Exchanges give new tensors and copy parts of sequences together, as DTensor's; false: in "
       "place, tokens lie before samples, as Megatron-LM's.");
+  v.field(
+      "dtensor", o.dtensor,
+      "With `copies`: exchanges are DTensor's, whose results `recompute: operators` keeps, and the "
+      "gradient of an embedding whose rows are split is that of the whole table; false: "
+      "torchtitan's own.");
   v.field("repeat_last_exchange", o.repeat_last_exchange,
           "A block that is computed again repeats its last exchange, too.");
 }
@@ -112,6 +121,9 @@ struct ExpertOptions {
   ExpertDispatch dispatch = ExpertDispatch::all_to_all;
   double capacity = 0;   // tokens that an expert takes, in means; 0 = no token is dropped
   double imbalance = 1;  // tokens of the fullest rank over the mean
+  bool keep_exchanged =
+      true;  // recomputation of operators keeps the results of all-to-alls; false:
+             // repeats them (torchtitan 0.3.0)
 };
 template <class Visitor>
 void describe(Visitor& v, ExpertOptions& o) {
@@ -125,6 +137,10 @@ void describe(Visitor& v, ExpertOptions& o) {
           {.min = 0, .max = 1e6});
   v.field("imbalance", o.imbalance, "Tokens of the fullest rank, in means.",
           {.min = 1, .max = 1e6});
+  v.field(
+      "keep_exchanged", o.keep_exchanged,
+      "`recompute: operators` keeps the results of all-to-alls; false: they are repeated, as by "
+      "torchtitan 0.3.0.");
 }
 
 // The order in which a stage works on micro-batches (parallel/schedule.hpp).
@@ -173,7 +189,8 @@ struct PipelineOptions {
   std::int64_t chunks = 0;           // pieces of the model on each GPU; 0 = what the schedule needs
   std::vector<std::int64_t> layers;  // blocks of each piece in order; empty = as even as can be
   PipelineTransfers transfers = PipelineTransfers::stream;
-  bool keep_outputs = true;  // what was sent stays until its backward
+  bool keep_outputs = true;     // what was sent stays until its backward
+  bool return_outputs = false;  // logits of all micro-batches stay to the end of the step
   // Pieces of a micro-batch's tokens (TeraPipe: Li et al. 2021); 0 = as many, and as long, as take least time.
   std::int64_t slices = 1;
 };
@@ -193,6 +210,10 @@ void describe(Visitor& v, PipelineOptions& o) {
       "What waits for messages between stages. stream: the device, where it needs them; host: the "
       "host, for the device, after every exchange.");
   v.field("keep_outputs", o.keep_outputs, "What a stage has sent stays there until its backward.");
+  v.field(
+      "return_outputs", o.return_outputs,
+      "The last part's outputs of all micro-batches stay until the next step (`return_outputs`, "
+      "PyTorch's default; torchtitan's is false).");
   v.field(
       "slices", o.slices,
       "gpipe: pieces of each sequence that go through the stages in turn; 0 = TeraPipe's dynamic "

@@ -32,8 +32,10 @@ const Settings torchtitan{
     {"strategies.fsdp.reduce_element_size", "4 B"},
     {"parallel.tensor.sequence", "true"},
     {"parallel.tensor.split_loss", "true"},
+    {"parallel.tensor.dtensor", "false"},
     {"parallel.context.exchange", "gather"},
     {"parallel.expert.tensor", "1"},
+    {"parallel.expert.keep_exchanged", "false"},
 };
 // NVIDIA/Megatron-LM: training/arguments.py with --bf16 (gradients accumulated and reduced in fp32
 // then; Apex's fused Adam with decoupled decay 0.01; clipping at 1).

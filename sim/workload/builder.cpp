@@ -115,6 +115,15 @@ void StepBuilder::sum_gradients(std::size_t index) {
                         gradient_sum(readers_[index] - 1, layer.output_bytes));
 }
 
+void StepBuilder::take_in_pieces(int logits, std::int64_t pieces) {
+  while (!uses(step_.layers[logits].forward, KernelKind::gemm)) {
+    logits = step_.layers[logits].inputs.front();
+    if (logits < 0) throw ModelError("pieces: no product gives the logits");
+  }
+  first_in_pieces_ = logits;
+  pieces_ = static_cast<int>(pieces);
+}
+
 // Backward begins with the last reader, and what it gathers again serves the other readers.
 void StepBuilder::repeat_exchanges() {
   for (const auto& [index, exchange] : repeated_) {
@@ -133,6 +142,7 @@ void StepBuilder::repeat_exchanges() {
 
 TrainingStep StepBuilder::finish() {
   for (std::size_t i = 0; i < step_.layers.size(); ++i) sum_gradients(i);
+  if (pieces_ > 1) lockstep::take_in_pieces(step_, first_in_pieces_, pieces_);
   count_model(step_);
   repeat_exchanges();
   if (options_.activation_checkpointing) choose_checkpoints();

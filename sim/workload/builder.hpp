@@ -91,6 +91,8 @@ class StepBuilder {
   std::map<std::string, Value>& exchanged() { return exchanged_; }
   // The last reader of that exchange's output repeats it in backward.
   void repeat_in_backward(int layer, const AxisExchange& exchange) { repeated_[layer] = exchange; }
+  // The product that gives the logits of layer `logits`, and all layers after it, work on so many pieces.
+  void take_in_pieces(int logits, std::int64_t pieces);
   // Gradient sums of outputs read more than once, totals; the builder is spent afterwards.
   TrainingStep finish();
 
@@ -121,6 +123,7 @@ class StepBuilder {
   std::map<std::string, int> names_;  // of exchange layers: how often
   std::map<std::string, Value> exchanged_;
   std::map<int, AxisExchange> repeated_;  // by layer
+  int first_in_pieces_ = -1, pieces_ = 1;
 };
 
 // Writes one layer. The layer is complete when done() has been called with its output.
@@ -167,6 +170,7 @@ class LayerWriter {
   SavedTensor& save_new(const std::string& name, double bytes);
   void flow(GradientFlow flow) { layer_.flow = flow; }
   void workspace(double forward_bytes, double backward_bytes);
+  void shared_buffer(double bytes) { layer_.shared_buffer_bytes = bytes; }
   void host_workspace(double backward_bytes) {
     layer_.host_backward_workspace_bytes = backward_bytes;
   }

@@ -144,6 +144,8 @@ struct Layer {
   double buffer_bytes = 0;  // BatchNorm running statistics: what DDP broadcasts (fact 15)
   int buffers = 0;          // how many buffer tensors
   int counters = 0;         // int64 ones among them: batches seen
+  double shared_buffer_bytes =
+      0;  // of a buffer that stays from step to step and serves all layers of a rank
   std::vector<Kernel> forward;
   std::vector<Kernel> backward;    // in execution order; gradients ready after the last one
   std::vector<int> inputs;         // indices of producing layers; -1 = the step's input
@@ -165,6 +167,10 @@ struct Layer {
   bool starts_gradients = false;
   bool is_loss = false;  // what the network's output is judged by: outside its module
   bool is_attention = false;
+  // Of the tokens. The head and what follows work on one piece after the other, and give the gradients of
+  // the head's weight and input in forward (torchtitan 0.3.0, components/loss.py: ChunkedLossWrapper).
+  // Kernels and exchanges are those of all pieces, tensors those of one.
+  int pieces = 1;
   // Inside what activation checkpointing computes again in backward; `keeps_output`: all but this
   // layer's products, whose results stay from forward on.
   bool checkpointed = false;
@@ -202,5 +208,7 @@ struct TrainingStep {
 
 // Sets the counts of parameters and FLOPs, which follow from the layers.
 void count_model(TrainingStep& step);
+// Layers from `first` on work on so many pieces of the tokens, which they divide into evenly.
+void take_in_pieces(TrainingStep& step, int first, int pieces);
 
 }  // namespace lockstep

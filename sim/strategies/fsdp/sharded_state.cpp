@@ -9,6 +9,10 @@
 
 namespace lockstep {
 
+namespace {
+constexpr Tape::Block nothing = CachingAllocator::nothing;
+}
+
 ShardedState::ShardedState(Tape& tape, const TrainingStep& step, const Liveness&,
                            const FsdpLayout& layout, const OptimizerMemory& optimizer)
     : tape_(tape),
@@ -160,12 +164,80 @@ void ShardedState::parameter_gradients(int layer) {
       whole = sum;
       part = unit.waiting.erase(part);
     }
-    unit.gradients.push_back(whole);
+    if (weights_alone_ && layout_.reduce_bytes > layout_.gather_bytes) {
+      add_at_once(unit, whole, parameters[i]);
+    } else {
+      unit.gradients.push_back(whole);
+    }
   }
 }
 
+// PyTorch's half of backward that gives weights' gradients alone adds each to the earlier ones itself, in the
+// type in which they are reduced (torch/distributed/pipelining/_backward.py: stage_backward_weight).
+void ShardedState::add_at_once(ShardedUnit& unit, Tape::Block fresh, const Parameter& of) {
+  const Tape::Block wide = tape_.allocate(
+      MemoryKind::gradients, static_cast<double>(of.gradient_elements()) * layout_.reduce_bytes,
+      {"kept", of.name});
+  tape_.free(fresh);
+  tape_.free(std::exchange(latest_gradient_, nothing));
+  unit.in_halves = true;
+  unit.gradients_are_wide = unit.accumulated.empty();
+  if (unit.gradients_are_wide) {
+    unit.gradients.push_back(wide);
+  } else {
+    latest_gradient_ = wide;
+  }
+}
+
+// FSDP2 has them in the type in which they are reduced, as autograd adds them up: no pre-backward hook runs
+// that would leave this to the reduction (PyTorch 2.15, _fsdp_param_group.py: _set_unsharded_grad_dtypes).
+void ShardedState::gradients_of_piece(int layer, bool first) {
+  tensors_.end_forward();  // the head is gathered by itself, and nothing after it
+  const int owner = owner_[layer];
+  const double reduced = layout_.options.version == 2 ? layout_.reduce_bytes : 0;
+  for (const Parameter& parameter : step_.layers[layer].parameters) {
+    if (!parameter.trainable) continue;
+    const auto gradient = [&](double element_bytes) {
+      return tape_.allocate(MemoryKind::gradients,
+                            static_cast<double>(parameter.gradient_elements()) * element_bytes,
+                            {parameter.name});
+    };
+    const Tape::Block fresh = gradient(layout_.gather_bytes);
+    Tape::Block wide = fresh;
+    if (reduced > layout_.gather_bytes) {
+      wide = gradient(reduced);
+      tape_.free(fresh);
+    }
+    first&& owner >= 0 ? units_[at(owner)].of_pieces.push_back(wide) : tape_.free(wide);
+  }
+}
+
+// FSDP2 reduces them at once, the unit's other gradients when its backward is over.
+void ShardedState::end_pieces(int layer) {
+  if (owner_[layer] < 0) return;
+  ShardedUnit& unit = units_[at(owner_[layer])];
+  if (layout_.options.version == 1) {
+    unit.gradients.insert(unit.gradients.end(), unit.of_pieces.begin(), unit.of_pieces.end());
+    unit.of_pieces.clear();
+    return;
+  }
+  double elements = 0;
+  for (const Parameter& parameter : step_.layers[layer].parameters) {
+    if (parameter.trainable) elements += static_cast<double>(parameter.count);
+  }
+  tensors_.reduce_pieces(unit, elements);
+}
+
+// A tied weight's gradient waits for that of its owner.
+void ShardedState::backward_of_pieces(int layer) {
+  if (owner_[layer] < 0) parameter_gradients(layer);
+}
+
+// In a pipeline FSDP2 has no end of backward but that of the step.
 void ShardedState::end_backward() {
-  tensors_.end_backward();
+  tape_.free(std::exchange(latest_gradient_, nothing));
+  weights_alone_ = false;
+  if (!layout_.once_a_step || layout_.options.version == 1) tensors_.end_backward();
 }
 
 void ShardedState::optimizer_step() {
@@ -209,7 +281,10 @@ void ShardedState::optimizer_step() {
 }
 
 void ShardedState::zero_gradients() {
-  for (ShardedUnit& unit : units_) tape_.free(unit.shard_gradients);
+  for (ShardedUnit& unit : units_) {
+    tape_.free(unit.shard_gradients);
+    tape_.free(unit.shard_gradients_of_pieces);
+  }
 }
 
 }  // namespace lockstep
