@@ -26,23 +26,14 @@ concept ModelState = requires(S state, int layer, bool flag) {
   state.before_forward(layer);
   state.after_forward(layer);
   state.end_forward();
-  state.begin_backward(flag);  // of the last micro-batch
-  state.begin_weights(flag);   // the same, of the half that gives weights' gradients
-  state.before_recomputation(layer);
-  state.before_backward(layer);
-  state.parameter_gradients(layer);  // allocates them
-  // In forward, of a layer that works on pieces of the tokens: the gradients of its first piece, of another one
-  // that is added to them; all pieces are over, backward comes to the layer.
-  state.gradients_of_piece(layer, flag);
-  state.end_pieces(layer);
-  state.backward_of_pieces(layer);
+  state.begin_backward(flag, BackwardHalf::both);  // of the last micro-batch
+  state.before_backward(layer, flag);              // or before it is computed again
+  state.parameter_gradients(layer);                // allocates them
+  state.pieces(layer, PiecesMoment::first);        // of a layer that works on pieces of the tokens
   state.after_backward(layer);
   state.end_backward();
   state.optimizer_step();
 };
-
-// Which half of backward.
-enum class BackwardHalf { both, inputs };
 
 template <ModelState State>
 class LayerPlayer {
@@ -137,8 +128,8 @@ class LayerPlayer {
                                         {"output", step_.layers[logits].name});
       for (int layer = last; layer >= first; --layer) {
         tape_.at(MemoryPhase::forward, layer);
-        in_first_piece_ = first_piece;
-        differentiate(layer);
+        piece_ = first_piece ? PiecesMoment::first : PiecesMoment::another;
+        if (life.needs_gradient[layer]) differentiate(layer);
         for (const int tensor : life.die_after_backward.of(layer)) {
           if (step_.layers[life.tensors[tensor].layer].pieces > 1) release(tensor);
         }
@@ -153,21 +144,23 @@ class LayerPlayer {
       }
       tape_.free(held);
     }
-    state.end_pieces(first);
+    state.pieces(first, PiecesMoment::over);
     for (const int tensor : life.die_after_backward.of(first)) {
       if (step_.layers[life.tensors[tensor].layer].pieces == 1) release(tensor);
     }
-    const int whole = flight_->gradients.fresh(source.output_bytes, source.name);
-    flight_->gradients.deliver(input, whole, false, source);
+    if (life.needs_gradient[input]) {
+      const int whole = flight_->gradients.fresh(source.output_bytes, source.name);
+      flight_->gradients.deliver(input, whole, false, source);
+    }
     tape_.free(sum);
   }
 
   void backward(int layer) {
     const int segment = life.segment_of[layer];
     tape_.at(MemoryPhase::backward, layer);
-    state.before_backward(layer);
+    state.before_backward(layer, false);
     if (step_.layers[layer].pieces > 1) {
-      state.backward_of_pieces(layer);
+      state.pieces(layer, PiecesMoment::backward);
       if (half_ == BackwardHalf::both) state.after_backward(layer);
       return;
     }
@@ -199,7 +192,7 @@ class LayerPlayer {
   void recompute(const CheckpointSegment& segment) {
     for (int layer = segment.first; layer <= segment.last; ++layer) {
       tape_.at(MemoryPhase::recomputation, layer);
-      state.before_recomputation(layer);
+      state.before_backward(layer, true);
       for (const int tensor : life.born_in_recompute.of(layer)) allocate(tensor);
       if (!step_.layers[layer].keeps_output) compute(layer);
       for (const int tensor : life.die_after_recompute.of(layer)) release(tensor);
@@ -305,7 +298,7 @@ class LayerPlayer {
     tape_.free(scratch);
     if (layer.boundary == Boundary::receive) return depart(layer, gradient);
     gradients.release(gradient);
-    if (layer.pieces > 1) state.gradients_of_piece(index, in_first_piece_);
+    if (layer.pieces > 1) state.pieces(index, piece_);
   }
 
   // This half of backward leaves the layer's weights for the other.
@@ -353,7 +346,7 @@ class LayerPlayer {
   LayerRange layers_;
   BackwardHalf half_ = BackwardHalf::both;
   int last_with_weights_ = 0;
-  bool in_first_piece_ = true;
+  PiecesMoment piece_ = PiecesMoment::first;
   struct Outgoing {
     int to, gradient;
     bool slice;

@@ -82,7 +82,7 @@ void ReplicatedState::allocate_buckets() {
   }
 }
 
-void ReplicatedState::begin_backward(bool last_micro_batch) {
+void ReplicatedState::begin_backward(bool last_micro_batch, BackwardHalf /*half*/) {
   last_micro_batch_ = last_micro_batch;
   next_bucket_ = 0;
   filled_ = 0;
@@ -104,7 +104,10 @@ void ReplicatedState::parameter_gradients(int layer) {
 }
 
 // They are there, and go into their buckets, when backward comes to the layer.
-void ReplicatedState::gradients_of_piece(int layer, bool first) {
+void ReplicatedState::pieces(int layer, PiecesMoment moment) {
+  if (moment == PiecesMoment::backward) parameter_gradients(layer);
+  if (moment == PiecesMoment::over || moment == PiecesMoment::backward) return;
+  const bool first = moment == PiecesMoment::first;
   for (std::size_t i = first_of_[layer]; i < first_of_[layer + 1]; ++i) {
     if (!trainable_[i]) continue;
     const Block fresh =

@@ -21,14 +21,10 @@ class ReplicatedState {
   void before_forward(int) {}
   void after_forward(int) {}
   void end_forward() {}
-  void begin_backward(bool last_micro_batch);
-  void begin_weights(bool last_micro_batch) { begin_backward(last_micro_batch); }
-  void before_recomputation(int) {}
-  void before_backward(int) {}
+  void begin_backward(bool last_micro_batch, BackwardHalf half);
+  void before_backward(int, bool) {}
   void parameter_gradients(int layer);
-  void gradients_of_piece(int layer, bool first);
-  void end_pieces(int) {}
-  void backward_of_pieces(int layer) { parameter_gradients(layer); }
+  void pieces(int layer, PiecesMoment moment);
   void after_backward(int) {}
   void end_backward();
   void optimizer_step();

@@ -180,7 +180,7 @@ class StepPlayer {
     tape_.at(MemoryPhase::backward, range_.end - 1);
     const bool both = half == BackwardHalf::both;
     layers_.begin_backward(half);
-    layers_.state.begin_backward(both && --backwards_left_[chunk] == 0);
+    layers_.state.begin_backward(both && --backwards_left_[chunk] == 0, half);
     for (int layer = range_.end - 1; layer >= range_.first; --layer) {
       layers_.backward(layer);
       if (tape_.full()) return;
@@ -192,7 +192,7 @@ class StepPlayer {
   // The half of backward that gives the gradients of weights, in the order of layers. A checkpointed segment
   // is computed again for them.
   void weights(int chunk) {
-    layers_.state.begin_weights(--backwards_left_[chunk] == 0);
+    layers_.state.begin_backward(--backwards_left_[chunk] == 0, BackwardHalf::weights);
     int segment = -1;
     const auto leave_segment = [&] {
       if (segment < 0) return;

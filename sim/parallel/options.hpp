@@ -4,6 +4,9 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
 #include <vector>
 
 #include "core/errors.hpp"
@@ -115,12 +118,58 @@ struct EnumNames<ExpertDispatch> {
   static constexpr std::array names{"all-to-all", "gather"};
 };
 
+// Beside which work tokens travel.
+enum class ExpertOverlap : std::uint8_t {
+  none,
+  shared,  // experts that see every token: the first products beside the dispatch, the last beside the
+           // combination (Megatron-LM's --moe-shared-expert-overlap; fact H100)
+};
+template <>
+struct EnumNames<ExpertOverlap> {
+  static constexpr std::array names{"none", "shared"};
+};
+
+// How many tokens the router gives each expert of a layer. The k-th most popular one gets 1 / k^exponent of
+// what the first one does (Zipf's law); popular experts are dealt to the ranks in turn.
+struct ZipfLoad {
+  double exponent = 1;
+};
+template <class Visitor>
+void describe(Visitor& v, ZipfLoad& z) {
+  v.field("exponent", z.exponent, "Of Zipf's law; 0 = all experts alike.", {.min = 0, .max = 10});
+}
+// Shares of the experts in their order, of which each rank has as many in a row; in any unit.
+struct ListedLoad {
+  std::vector<double> shares;
+  std::string file;  // with the shares, one a line; whoever reads the scenario puts them in
+  Location where{};
+};
+template <class Visitor>
+void describe(Visitor& v, ListedLoad& l) {
+  v.location(l.where);
+  v.field("shares", l.shares, "Tokens of each expert, in any unit.",
+          {.min = 0, .max = 1e18, .or_empty = true});
+  v.field("file", l.file, "A text file with those numbers, one a line.");
+  v.check([&](auto report) {
+    if (l.shares.empty() == l.file.empty()) {
+      report("shares", "the load is listed by `shares` or by a `file`", "one of them");
+    }
+  });
+}
+using ExpertLoad = std::variant<ZipfLoad, ListedLoad>;
+template <>
+struct AlternativeNames<ExpertLoad> {
+  static constexpr std::array names{"zipf", "listed"};
+};
+
 struct ExpertOptions {
   std::int64_t size = 1;
   std::int64_t tensor = 0;  // ranks that share an expert; 0 = as many as `tensor`
   ExpertDispatch dispatch = ExpertDispatch::all_to_all;
-  double capacity = 0;   // tokens that an expert takes, in means; 0 = no token is dropped
-  double imbalance = 1;  // tokens of the fullest rank over the mean
+  double capacity = 0;             // tokens that an expert takes, in means; 0 = no token is dropped
+  double imbalance = 1;            // tokens of the fullest rank over the mean
+  std::optional<ExpertLoad> load;  // of which that follows; none = as `imbalance` says
+  ExpertOverlap overlap = ExpertOverlap::none;
   bool keep_exchanged =
       true;  // recomputation of operators keeps the results of all-to-alls; false:
              // repeats them (torchtitan 0.3.0)
@@ -137,10 +186,20 @@ void describe(Visitor& v, ExpertOptions& o) {
           {.min = 0, .max = 1e6});
   v.field("imbalance", o.imbalance, "Tokens of the fullest rank, in means.",
           {.min = 1, .max = 1e6});
+  v.field("load", o.load,
+          "Tokens of each expert: by Zipf's law, or listed; left out: all alike. The fullest GPU "
+          "sets the pace.");
+  v.field("overlap", o.overlap,
+          "shared: shared experts run beside the exchanges of tokens; none: everything waits.");
   v.field(
       "keep_exchanged", o.keep_exchanged,
       "`recompute: operators` keeps the results of all-to-alls; false: they are repeated, as by "
       "torchtitan 0.3.0.");
+  v.check([&](auto report) {
+    if (o.load && o.imbalance != 1) {
+      report("imbalance", "contradicts `load`, from which it follows", "give one of them");
+    }
+  });
 }
 
 // The order in which a stage works on micro-batches (parallel/schedule.hpp).

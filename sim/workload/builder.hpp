@@ -49,6 +49,10 @@ struct Value {
   std::int64_t channels() const { return is_image() ? shape[0] : shape.back(); }
 };
 
+// The layers' order in which experts that see every token run beside the exchanges of other tokens: the old place
+// of each.
+std::vector<std::size_t> order_beside_tokens(const std::vector<Layer>& layers);
+
 class StepBuilder {
  public:
   explicit StepBuilder(const StepOptions& options);
@@ -93,11 +97,14 @@ class StepBuilder {
   void repeat_in_backward(int layer, const AxisExchange& exchange) { repeated_[layer] = exchange; }
   // The product that gives the logits of layer `logits`, and all layers after it, work on so many pieces.
   void take_in_pieces(int logits, std::int64_t pieces);
+  // So large a share of the tokens' choices of experts finds no place.
+  void drops_tokens(double share) { step_.dropped_tokens = share; }
   // Gradient sums of outputs read more than once, totals; the builder is spent afterwards.
   TrainingStep finish();
 
  private:
   friend class LayerWriter;
+  void put_shared_experts_beside_tokens();
   void sum_gradients(std::size_t index);
   void repeat_exchanges();
   void choose_checkpoints();

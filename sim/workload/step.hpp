@@ -103,6 +103,7 @@ enum class Beside : std::uint8_t {
   nothing,         // what comes next waits for it
   own_layer,       // the layer's own kernels
   input_gradient,  // backward, of a product: its input's gradient; its weights' waits
+  reader,  // all work until a layer reads what arrives; backward: since that layer's has begun
   weight_gradient  // backward, of an exchange: the weights' gradients of the products that read its
                    // output, whose inputs' gradients are all there when it starts
 };
@@ -202,6 +203,7 @@ struct TrainingStep {
   std::int64_t parameter_count = 0;       // trainable, shared parameters counted once
   double forward_flops = 0;               // of the model, without recomputation
   double backward_flops = 0;
+  double dropped_tokens = 0;  // share of the tokens' choices of experts, in every mixture
   // false: parts of layers, a token slice with others before it, or frozen layers, which no profile has measured
   bool whole_layers = true;
 };

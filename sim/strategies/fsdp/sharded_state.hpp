@@ -24,14 +24,10 @@ class ShardedState {
   void before_forward(int layer);
   void after_forward(int layer);
   void end_forward();
-  void begin_backward(bool) {}
-  void begin_weights(bool) { weights_alone_ = true; }
-  void before_recomputation(int layer);
-  void before_backward(int layer);
+  void begin_backward(bool, BackwardHalf half) { half_ = half; }
+  void before_backward(int layer, bool recomputes);
   void parameter_gradients(int layer);
-  void gradients_of_piece(int layer, bool first);
-  void end_pieces(int layer);
-  void backward_of_pieces(int layer);
+  void pieces(int layer, PiecesMoment moment);
   void after_backward(int layer);
   void end_backward();
   void optimizer_step();
@@ -40,7 +36,6 @@ class ShardedState {
  private:
   void carry_out(FsdpOrder::Actions actions);
   void begin_backward_of(int unit);
-  void add_at_once(ShardedUnit& unit, Tape::Block fresh, const Parameter& of);
 
   Tape& tape_;
   const TrainingStep& step_;
@@ -54,8 +49,9 @@ class ShardedState {
   std::vector<std::vector<int>> running_;  // by layer: the units whose modules it lies in
   std::deque<std::int64_t> limiter_;       // events the host may have to wait for (fact 34)
   bool first_micro_batch_ = true, has_state_ = false;
-  bool weights_alone_ = false;  // this half of backward gives nothing but the gradients of weights
-  Tape::Block latest_gradient_ = CachingAllocator::nothing;  // of it, which the host's variable has
+  BackwardHalf half_ = BackwardHalf::both;
+  Tape::Block latest_gradient_ =
+      CachingAllocator::nothing;  // of weights alone: the host's variable has it
 };
 
 }  // namespace lockstep

@@ -53,9 +53,7 @@ class UnitTensors {
   void reshard(ShardedUnit& unit);
   void join(ShardedUnit& unit);
   void keep(ShardedUnit& unit, bool first_micro_batch);
-  void reduce(ShardedUnit& unit);
-  // fsdp2: what the pieces of so many elements have left.
-  void reduce_pieces(ShardedUnit& unit, double elements);
+  void reduce(ShardedUnit& unit, bool pieces = false);  // what pieces have left: fsdp2
   void end_forward();
   void end_backward();
   // The latest release on another stream, which the rate limiter waits for (fact 34).
@@ -64,9 +62,7 @@ class UnitTensors {
  private:
   static constexpr Block nothing = CachingAllocator::nothing;
   void reduce_fsdp1(ShardedUnit& unit);
-  void reduce_fsdp2(ShardedUnit& unit);
-  // Reduces `gradients` of so many elements; returns this rank's share of them.
-  Block reduce_scattered(const ShardedUnit& unit, std::vector<Block>& gradients, double elements);
+  void reduce_fsdp2(ShardedUnit& unit, bool pieces);
   void keep_shard_gradient(ShardedUnit& unit, std::vector<Block> reduced);
   void release_later(Block block);
   void release_reduced(Block input);
