@@ -1,5 +1,7 @@
 // Do scenarios with `parallel:` become the right points, and are impossible meshes refused at their place?
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 
 #include "results/render.hpp"
@@ -243,7 +245,16 @@ TEST(Mesh, AnUnevenLoadOfExpertsTakesLonger) {
   EXPECT_GT(more, some);
   const std::string hot =
       ", load: {listed: {shares: [16, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]}}";
-  EXPECT_GT(step(hot), even);
+  const double hottest = step(hot);
+  EXPECT_GT(hottest, even);
+  const std::string file = testing::TempDir() + "lockstep_expert_load.txt";
+  std::ofstream(file)
+      << "# tokens of each expert\n16\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n";
+  EXPECT_EQ(step(", load: {listed: {file: " + file + "}}"), hottest);
+  std::ofstream(file) << "16\n-1\n";
+  EXPECT_THAT(refusal([&] { step(", load: {listed: {file: " + file + "}}"); }),
+              HasSubstr("lockstep_expert_load.txt:2:1: '-1' is negative"));
+  std::filesystem::remove(file);
   EXPECT_THAT(run(hot + ", capacity: 2").warnings,
               testing::Contains(HasSubstr("% of the tokens' choices of experts")));
   EXPECT_THAT(refusal([&] { step(", load: {listed: {shares: [1, 2]}}"); }),

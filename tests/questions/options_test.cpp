@@ -470,7 +470,8 @@ TEST(Options, OfNothingThereAreNoRemarks) {
 // tests of their own.
 TEST(Options, EveryFieldIsTried) {
   std::set<std::string> tried{"name", "description", "profile",
-                              "stragglers.per_step.empirical.file"};
+                              "stragglers.per_step.empirical.file",
+                              "parallel.expert.load.listed.file"};  // tests/points/mesh_test.cpp
   const auto add = [&](const std::string& prefix, const std::vector<Option>& options) {
     for (const Option& option : options) tried.insert(prefix + option.path);
   };
