@@ -9,10 +9,11 @@
 
 namespace lockstep {
 
-Communicator::Communicator(std::string name, int lanes, const std::vector<std::vector<int>>& groups,
-                           Interference& interference, Network& network, Links& carried,
-                           Watch* watch)
+Communicator::Communicator(std::string name, double AxisSeconds::*axis, int lanes,
+                           const std::vector<std::vector<int>>& groups, Interference& interference,
+                           Network& network, Links& carried, Watch* watch)
     : name_(std::move(name)),
+      axis_(axis),
       lanes_(static_cast<std::size_t>(lanes)),
       interference_(interference),
       network_(network),

@@ -19,10 +19,12 @@ namespace lockstep {
 
 class Communicator final : public Waker {
  public:
-  Communicator(std::string name, int lanes, const std::vector<std::vector<int>>& groups,
-               Interference& interference, Network& network, Links& carried, Watch* watch);
+  Communicator(std::string name, double AxisSeconds::*axis, int lanes,
+               const std::vector<std::vector<int>>& groups, Interference& interference,
+               Network& network, Links& carried, Watch* watch);
 
   const std::string& name() const { return name_; }
+  double AxisSeconds::*axis() const { return axis_; }
   const CollectiveWindows& windows() const { return windows_; }
   // Ready per lane when its host has come this far and both events have happened.
   Event start(const TransferSpec& spec, const HostClock& host, const Event& after,
@@ -74,6 +76,7 @@ class Communicator final : public Waker {
   void tell(const Operation& operation) const;
 
   std::string name_;
+  double AxisSeconds::*axis_;
   std::size_t lanes_;
   Interference& interference_;
   Network& network_;

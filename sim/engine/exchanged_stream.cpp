@@ -75,6 +75,7 @@ void ComputeStream::compute_exchanged(const Item& item) {
     busy_part(sums_.split, item.phase) += ranks_[lane] * own.busy;
     sums_.interference += ranks_[lane] * own.slowed_by;
     sums_.split.exposed_communication += ranks_[lane] * own.exposed;
+    sums_.split.exposed.*item.axis += ranks_[lane] * own.exposed;
     sums_.split.waiting += ranks_[lane] * own.waiting;
     sums_.split.host_bound += ranks_[lane] * host_bound;
     sums_.lanes.communicating[lane] += own.exposed;

@@ -129,6 +129,7 @@ void RankGroup::compute(Phase phase, const Communicator& communicator, const Exc
   impl_->host.offset += work.issued.host;
   item.exchanged = &work;
   item.groups = &communicator.windows();
+  item.axis = communicator.axis();
   Links& links = impl_->network.links();
   item.exchange_seconds.reserve(work.beats.size());
   for (const ExchangedWork::Beat& beat : work.beats) {
@@ -189,9 +190,11 @@ Event RankGroup::happened(double time, WaitCause cause) {
 }
 
 Communicator& RankGroup::add_communicator(const std::string& name,
-                                          std::vector<std::vector<int>> groups) {
-  Communicator& made = impl_->all_communicators.emplace_back(
-      name, lanes(), groups, impl_->interference, impl_->network, impl_->links, impl_->watch.get());
+                                          std::vector<std::vector<int>> groups,
+                                          double AxisSeconds::*axis) {
+  Communicator& made =
+      impl_->all_communicators.emplace_back(name, axis, lanes(), groups, impl_->interference,
+                                            impl_->network, impl_->links, impl_->watch.get());
   impl_->communicators.push_back(&made);
   return made;
 }

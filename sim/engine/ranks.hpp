@@ -178,10 +178,10 @@ class RankGroup {
   // Completes `event`: the compute stream is here, and the host has issued this.
   void post(const Event& event);
 
-  // --- communication `groups` = a
-  // partition of the lanes; empty = all lanes together.
-  Communicator& add_communicator(const std::string& name,
-                                 std::vector<std::vector<int>> groups = {});
+  // --- communication. `groups`: a partition of the lanes; empty = all lanes together. `axis`: where the step
+  // books what is waited for.
+  Communicator& add_communicator(const std::string& name, std::vector<std::vector<int>> groups = {},
+                                 double AxisSeconds::*axis = &AxisSeconds::data);
   // Queues one collective. Ready per lane at max(host, after); runs when all lanes of the group are
   // ready and the group's earlier ones have ended. Host time to issue it is the caller's: host()
   // before.

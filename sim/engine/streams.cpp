@@ -175,6 +175,7 @@ void ComputeStream::book_idle(WaitCause cause, double seconds) {
   switch (cause) {
     case WaitCause::communication:
       sums_.split.exposed_communication += seconds;
+      sums_.split.exposed.data += seconds;
       break;
     case WaitCause::data_loading:
       sums_.split.data_loading += seconds;
@@ -202,6 +203,7 @@ void ComputeStream::wait(const Event::State& state) {
   if (state.communicator != nullptr) {
     const Gap gap = state.communicator->divide(state, ranks_, device_, sums_.lanes);
     sums_.split.exposed_communication += gap.exposed;
+    sums_.split.exposed.*state.communicator->axis() += gap.exposed;
     sums_.split.host_bound += gap.host_bound;
     sums_.split.waiting += gap.waiting;
     sums_.split.bubble += gap.bubble;
@@ -234,6 +236,10 @@ Repetition::Repetition(const Mark& from, const Mark& to, int times)
   for (const auto part : step_parts) {
     sums.split.*part = times * (sums.split.*part - from.sums.split.*part);
   }
+  for (const auto axis : axis_parts) {
+    double& own = sums.split.exposed.*axis;
+    own = times * (own - from.sums.split.exposed.*axis);
+  }
 }
 
 void ComputeStream::repeat(const Repetition& repetition) {
@@ -261,6 +267,7 @@ void ComputeStream::end_step(const HostClock& host) {
   lane_start_ = device_;
   host_start_ = host;
   for (const auto part : step_parts) step.split.*part /= all_ranks_;
+  for (const auto axis : axis_parts) step.split.exposed.*axis /= all_ranks_;
   step.interference /= all_ranks_;
   step.seconds = position - step_start_ + std::exchange(repeated_, 0);
   steps_.push_back(std::move(step));

@@ -73,6 +73,7 @@ class ComputeStream final : public Waker {
     const ExchangedWork* exchanged = nullptr;
     std::vector<double> exchange_seconds;
     const CollectiveWindows* groups = nullptr;
+    double AxisSeconds::*axis = &AxisSeconds::data;
   };
 
   ComputeStream(std::vector<double> ranks_per_lane, Interference& interference, Executor& executor,

@@ -75,7 +75,7 @@ RankGroup& World::add_ranks(RankGroupSpec spec) {
 Channel& World::add_channel(const std::string& name, RankGroup& from, RankGroup& to) {
   std::vector<std::vector<int>> lanes;
   for (int lane = 0; lane < from.lanes(); ++lane) lanes.push_back({lane});
-  Communicator& carrier = from.add_communicator(name, lanes);
+  Communicator& carrier = from.add_communicator(name, lanes, &AxisSeconds::pipeline);
   carrier.sends_to(to.impl().stream);
   return impl_->channels.emplace_back(from, to, carrier);
 }

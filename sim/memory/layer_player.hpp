@@ -26,17 +26,14 @@ concept ModelState = requires(S state, int layer, bool flag) {
   state.before_forward(layer);
   state.after_forward(layer);
   state.end_forward();
-  state.begin_backward(flag);  // of the last micro-batch
-  state.before_recomputation(layer);
-  state.before_backward(layer);
-  state.parameter_gradients(layer);  // allocates them
+  state.begin_backward(flag, BackwardHalf::both);  // of the last micro-batch
+  state.before_backward(layer, flag);              // or before it is computed again
+  state.parameter_gradients(layer);                // allocates them
+  state.pieces(layer, PiecesMoment::first);        // of a layer that works on pieces of the tokens
   state.after_backward(layer);
   state.end_backward();
   state.optimizer_step();
 };
-
-// Which half of backward.
-enum class BackwardHalf { both, inputs };
 
 template <ModelState State>
 class LayerPlayer {
@@ -113,10 +110,60 @@ class LayerPlayer {
     state.after_forward(layer);
   }
 
+  // The layers from `first` to the end of the chunk, which work on pieces of the tokens, forward and backward. All
+  // pieces but the first are alike. The gradient of their input is gathered in fp32.
+  void forward_in_pieces(int first) {
+    const int last = layers_.end - 1;
+    const int input = step_.layers[first].inputs.front();
+    const Layer& source = step_.layers[input];
+    tape_.at(MemoryPhase::forward, first);
+    const Block sum = tape_.allocate(MemoryKind::temporaries,
+                                     source.output_bytes / activation_bytes(step_.precision) * 4,
+                                     {"gradient of", source.name});
+    for (const bool first_piece : {true, false}) {
+      for (int layer = first; layer <= last; ++layer) forward(layer);
+      // The loop's variable has the logits until the next piece.
+      const int logits = step_.layers[last].inputs.front();
+      const Block held = tape_.allocate(MemoryKind::activations, step_.layers[logits].output_bytes,
+                                        {"output", step_.layers[logits].name});
+      for (int layer = last; layer >= first; --layer) {
+        tape_.at(MemoryPhase::forward, layer);
+        piece_ = first_piece ? PiecesMoment::first : PiecesMoment::another;
+        if (life.needs_gradient[layer]) differentiate(layer);
+        for (const int tensor : life.die_after_backward.of(layer)) {
+          if (step_.layers[life.tensors[tensor].layer].pieces > 1) release(tensor);
+        }
+        for (const auto& [to, id, slice] : outgoing_) {
+          if (step_.layers[to].pieces > 1) {
+            flight_->gradients.deliver(to, id, slice, step_.layers[to]);
+          } else {
+            flight_->gradients.release(id);
+          }
+        }
+        outgoing_.clear();
+      }
+      tape_.free(held);
+    }
+    state.pieces(first, PiecesMoment::over);
+    for (const int tensor : life.die_after_backward.of(first)) {
+      if (step_.layers[life.tensors[tensor].layer].pieces == 1) release(tensor);
+    }
+    if (life.needs_gradient[input]) {
+      const int whole = flight_->gradients.fresh(source.output_bytes, source.name);
+      flight_->gradients.deliver(input, whole, false, source);
+    }
+    tape_.free(sum);
+  }
+
   void backward(int layer) {
     const int segment = life.segment_of[layer];
     tape_.at(MemoryPhase::backward, layer);
-    state.before_backward(layer);
+    state.before_backward(layer, false);
+    if (step_.layers[layer].pieces > 1) {
+      state.pieces(layer, PiecesMoment::backward);
+      if (half_ == BackwardHalf::both) state.after_backward(layer);
+      return;
+    }
     if (segment >= 0 && life.segments[segment].last == layer) {
       recompute(life.segments[segment]);
       tape_.at(MemoryPhase::backward, layer);
@@ -145,7 +192,7 @@ class LayerPlayer {
   void recompute(const CheckpointSegment& segment) {
     for (int layer = segment.first; layer <= segment.last; ++layer) {
       tape_.at(MemoryPhase::recomputation, layer);
-      state.before_recomputation(layer);
+      state.before_backward(layer, true);
       for (const int tensor : life.born_in_recompute.of(layer)) allocate(tensor);
       if (!step_.layers[layer].keeps_output) compute(layer);
       for (const int tensor : life.die_after_recompute.of(layer)) release(tensor);
@@ -235,13 +282,15 @@ class LayerPlayer {
         continue;
       }
       if (layer.casts_gradient_last) tape_.free(std::exchange(scratch, nothing));
-      outgoing_.push_back({input, gradients.fresh(bytes, step_.layers[input].name), false});
+      const double of_piece =
+          step_.layers[input].pieces == layer.pieces ? bytes : bytes / layer.pieces;
+      outgoing_.push_back({input, gradients.fresh(of_piece, step_.layers[input].name), false});
     }
     if (kinds_[index].multiplies_backward) matmul_workspace();
     // Autocast's gradient is half precision first, in what the half-precision weight leaves: as large.
-    if (!leaves_weights(index)) {
+    if (layer.pieces == 1 && !leaves_weights(index)) {
       state.parameter_gradients(index);
-    } else if (gradient >= 0) {
+    } else if (layer.pieces == 1 && gradient >= 0) {
       gradients.hold(gradient);
       chunk_->for_weights.emplace_back(index, gradient);
     }
@@ -249,6 +298,7 @@ class LayerPlayer {
     tape_.free(scratch);
     if (layer.boundary == Boundary::receive) return depart(layer, gradient);
     gradients.release(gradient);
+    if (layer.pieces > 1) state.pieces(index, piece_);
   }
 
   // This half of backward leaves the layer's weights for the other.
@@ -296,6 +346,7 @@ class LayerPlayer {
   LayerRange layers_;
   BackwardHalf half_ = BackwardHalf::both;
   int last_with_weights_ = 0;
+  PiecesMoment piece_ = PiecesMoment::first;
   struct Outgoing {
     int to, gradient;
     bool slice;

@@ -41,6 +41,17 @@ enum class MemoryPhase {
   serving
 };
 
+// Which half of backward; `weights` is played by the gradients that `inputs` has left.
+enum class BackwardHalf { both, inputs, weights };
+
+// When the gradients of a layer that works on pieces of the tokens are there, in forward; and backward.
+enum class PiecesMoment {
+  first,    // those of the first piece
+  another,  // those of another piece, which are added to them
+  over,     // all of them
+  backward  // it comes to the layer
+};
+
 // Live bytes by kind, blocks rounded as the allocator rounds them.
 using MemoryAccount = std::array<std::int64_t, memory_kind_names.size()>;
 

@@ -82,7 +82,7 @@ void ReplicatedState::allocate_buckets() {
   }
 }
 
-void ReplicatedState::begin_backward(bool last_micro_batch) {
+void ReplicatedState::begin_backward(bool last_micro_batch, BackwardHalf /*half*/) {
   last_micro_batch_ = last_micro_batch;
   next_bucket_ = 0;
   filled_ = 0;
@@ -100,6 +100,20 @@ void ReplicatedState::parameter_gradients(int layer) {
   }
   for (std::size_t i = first_of_[layer]; i < first_of_[layer + 1]; ++i) {
     if (trainable_[i]) gradient(i);
+  }
+}
+
+// They are there, and go into their buckets, when backward comes to the layer.
+void ReplicatedState::pieces(int layer, PiecesMoment moment) {
+  if (moment == PiecesMoment::backward) parameter_gradients(layer);
+  if (moment == PiecesMoment::over || moment == PiecesMoment::backward) return;
+  const bool first = moment == PiecesMoment::first;
+  for (std::size_t i = first_of_[layer]; i < first_of_[layer + 1]; ++i) {
+    if (!trainable_[i]) continue;
+    const Block fresh =
+        tape_.allocate(MemoryKind::gradients, gradient_elements_[i] * gradient_bytes_, {names_[i]});
+    const bool stays = first && gradients_[i] == nothing && !in_buckets_ && !has_main_gradients();
+    stays ? void(gradients_[i] = fresh) : tape_.free(fresh);
   }
 }
 

@@ -21,10 +21,10 @@ class ReplicatedState {
   void before_forward(int) {}
   void after_forward(int) {}
   void end_forward() {}
-  void begin_backward(bool last_micro_batch);
-  void before_recomputation(int) {}
-  void before_backward(int) {}
+  void begin_backward(bool last_micro_batch, BackwardHalf half);
+  void before_backward(int, bool) {}
   void parameter_gradients(int layer);
+  void pieces(int layer, PiecesMoment moment);
   void after_backward(int) {}
   void end_backward();
   void optimizer_step();

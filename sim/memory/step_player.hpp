@@ -66,6 +66,9 @@ class StepPlayer {
                        {"statistics", layer.name});
       }
     }
+    double shared = 0;
+    for (const Layer& layer : step_.layers) shared = std::max(shared, layer.shared_buffer_bytes);
+    tape_.allocate(MemoryKind::workspace, shared, {"shared buffer"});
     if (device_.kept_workspace_bytes > 0) {
       tape_.allocate(MemoryKind::workspace, device_.kept_workspace_bytes, {"libraries"});
     }
@@ -157,7 +160,12 @@ class StepPlayer {
     // Without a pipeline forwards and backwards alternate.
     layers_.state.begin_forward(forwards_ == 0, backwards_left_.front() == 1);
     for (int layer = range_.first; layer < range_.end; ++layer) {
-      layers_.forward(layer);
+      if (step_.layers[layer].pieces > 1) {
+        layers_.forward_in_pieces(layer);
+        layer = range_.end;
+      } else {
+        layers_.forward(layer);
+      }
       if (tape_.full()) return;
     }
     for (const int tensor : life().die_after_forward_pass) {
@@ -172,7 +180,7 @@ class StepPlayer {
     tape_.at(MemoryPhase::backward, range_.end - 1);
     const bool both = half == BackwardHalf::both;
     layers_.begin_backward(half);
-    layers_.state.begin_backward(both && --backwards_left_[chunk] == 0);
+    layers_.state.begin_backward(both && --backwards_left_[chunk] == 0, half);
     for (int layer = range_.end - 1; layer >= range_.first; --layer) {
       layers_.backward(layer);
       if (tape_.full()) return;
@@ -184,7 +192,7 @@ class StepPlayer {
   // The half of backward that gives the gradients of weights, in the order of layers. A checkpointed segment
   // is computed again for them.
   void weights(int chunk) {
-    layers_.state.begin_backward(--backwards_left_[chunk] == 0);
+    layers_.state.begin_backward(--backwards_left_[chunk] == 0, BackwardHalf::weights);
     int segment = -1;
     const auto leave_segment = [&] {
       if (segment < 0) return;

@@ -4,6 +4,9 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
 #include <vector>
 
 #include "core/errors.hpp"
@@ -39,6 +42,10 @@ struct TensorOptions {
       true;  // exchanges give new tensors, and samples lie one after the other, so that parts of
              // sequences are copied together (DTensor); false = in place, tokens before samples
              // (Megatron-LM)
+  // With `copies`: exchanges are DTensor's. Recomputation of operators keeps the results of
+  // reduce-scatters, and the gradient of an embedding whose rows are split is that of the whole table.
+  // false: torchtitan 0.3.0's own (spmd_types; models/common/embedding.py).
+  bool dtensor = true;
   bool repeat_last_exchange = false;  // recomputation of a block ends with its last exchange
                                       // (Megatron-LM); false = with its last product's input
 };
@@ -61,6 +68,11 @@ void describe(Visitor& v, TensorOptions& o) {
       "copies", o.copies,
       "Exchanges give new tensors and copy parts of sequences together, as DTensor's; false: in "
       "place, tokens lie before samples, as Megatron-LM's.");
+  v.field(
+      "dtensor", o.dtensor,
+      "With `copies`: exchanges are DTensor's, whose results `recompute: operators` keeps, and the "
+      "gradient of an embedding whose rows are split is that of the whole table; false: "
+      "torchtitan's own.");
   v.field("repeat_last_exchange", o.repeat_last_exchange,
           "A block that is computed again repeats its last exchange, too.");
 }
@@ -109,12 +121,61 @@ struct EnumNames<ExpertDispatch> {
   static constexpr std::array names{"all-to-all", "gather"};
 };
 
+// Beside which work tokens travel.
+enum class ExpertOverlap : std::uint8_t {
+  none,
+  shared,  // experts that see every token: the first products beside the dispatch, the last beside the
+           // combination (Megatron-LM's --moe-shared-expert-overlap; fact H100)
+};
+template <>
+struct EnumNames<ExpertOverlap> {
+  static constexpr std::array names{"none", "shared"};
+};
+
+// How many tokens the router gives each expert of a layer. The k-th most popular one gets 1 / k^exponent of
+// what the first one does (Zipf's law); popular experts are dealt to the ranks in turn.
+struct ZipfLoad {
+  double exponent = 1;
+};
+template <class Visitor>
+void describe(Visitor& v, ZipfLoad& z) {
+  v.field("exponent", z.exponent, "Of Zipf's law; 0 = all experts alike.", {.min = 0, .max = 10});
+}
+// Shares of the experts in their order, of which each rank has as many in a row; in any unit.
+struct ListedLoad {
+  std::vector<double> shares;
+  std::string file;  // with the shares, one a line; whoever reads the scenario puts them in
+  Location where{};
+};
+template <class Visitor>
+void describe(Visitor& v, ListedLoad& l) {
+  v.location(l.where);
+  v.field("shares", l.shares, "Tokens of each expert, in any unit.",
+          {.min = 0, .max = 1e18, .or_empty = true});
+  v.field("file", l.file, "A text file with those numbers, one a line.");
+  v.check([&](auto report) {
+    if (l.shares.empty() == l.file.empty()) {
+      report("shares", "the load is listed by `shares` or by a `file`", "one of them");
+    }
+  });
+}
+using ExpertLoad = std::variant<ZipfLoad, ListedLoad>;
+template <>
+struct AlternativeNames<ExpertLoad> {
+  static constexpr std::array names{"zipf", "listed"};
+};
+
 struct ExpertOptions {
   std::int64_t size = 1;
   std::int64_t tensor = 0;  // ranks that share an expert; 0 = as many as `tensor`
   ExpertDispatch dispatch = ExpertDispatch::all_to_all;
-  double capacity = 0;   // tokens that an expert takes, in means; 0 = no token is dropped
-  double imbalance = 1;  // tokens of the fullest rank over the mean
+  double capacity = 0;             // tokens that an expert takes, in means; 0 = no token is dropped
+  double imbalance = 1;            // tokens of the fullest rank over the mean
+  std::optional<ExpertLoad> load;  // of which that follows; none = as `imbalance` says
+  ExpertOverlap overlap = ExpertOverlap::none;
+  bool keep_exchanged =
+      true;  // recomputation of operators keeps the results of all-to-alls; false:
+             // repeats them (torchtitan 0.3.0)
 };
 template <class Visitor>
 void describe(Visitor& v, ExpertOptions& o) {
@@ -128,6 +189,20 @@ void describe(Visitor& v, ExpertOptions& o) {
           {.min = 0, .max = 1e6});
   v.field("imbalance", o.imbalance, "Tokens of the fullest rank, in means.",
           {.min = 1, .max = 1e6});
+  v.field("load", o.load,
+          "Tokens of each expert: by Zipf's law, or listed; left out: all alike. The fullest GPU "
+          "sets the pace.");
+  v.field("overlap", o.overlap,
+          "shared: shared experts run beside the exchanges of tokens; none: everything waits.");
+  v.field(
+      "keep_exchanged", o.keep_exchanged,
+      "`recompute: operators` keeps the results of all-to-alls; false: they are repeated, as by "
+      "torchtitan 0.3.0.");
+  v.check([&](auto report) {
+    if (o.load && o.imbalance != 1) {
+      report("imbalance", "contradicts `load`, from which it follows", "give one of them");
+    }
+  });
 }
 
 // The order in which a stage works on micro-batches (parallel/schedule.hpp).
@@ -176,7 +251,8 @@ struct PipelineOptions {
   std::int64_t chunks = 0;           // pieces of the model on each GPU; 0 = what the schedule needs
   std::vector<std::int64_t> layers;  // blocks of each piece in order; empty = as even as can be
   PipelineTransfers transfers = PipelineTransfers::stream;
-  bool keep_outputs = true;  // what was sent stays until its backward
+  bool keep_outputs = true;     // what was sent stays until its backward
+  bool return_outputs = false;  // logits of all micro-batches stay to the end of the step
   // Pieces of a micro-batch's tokens (TeraPipe: Li et al. 2021); 0 = as many, and as long, as take least time.
   std::int64_t slices = 1;
 };
@@ -196,6 +272,10 @@ void describe(Visitor& v, PipelineOptions& o) {
       "What waits for messages between stages. stream: the device, where it needs them; host: the "
       "host, for the device, after every exchange.");
   v.field("keep_outputs", o.keep_outputs, "What a stage has sent stays there until its backward.");
+  v.field(
+      "return_outputs", o.return_outputs,
+      "The last part's outputs of all micro-batches stay until the next step (`return_outputs`, "
+      "PyTorch's default; torchtitan's is false).");
   v.field(
       "slices", o.slices,
       "gpipe: pieces of each sequence that go through the stages in turn; 0 = TeraPipe's dynamic "

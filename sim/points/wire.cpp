@@ -26,6 +26,7 @@ void describe(Visitor& v, Result& r) {
   v.field("simulated", r.simulated_steps);
   v.field("micro_batches", r.simulated_micro_batches);
   v.field("split", r.split);
+  v.field("exposed", r.split.exposed);
   v.field("stages", r.stages);
   v.field("ranks", r.ranks);
   v.field("without_stragglers", r.step_without_stragglers);

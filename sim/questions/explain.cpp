@@ -131,6 +131,22 @@ std::vector<AxisChange> axis_changes(const Scenario& from, const Point& from_poi
   return list;
 }
 
+namespace {
+
+// By axis; without a mesh all of it is data's, and is called by its name alone.
+void add_exposed(const Prediction& p, const std::string& phrase, Attribution& parts) {
+  for (const AxisPart& axis : named_axes) {
+    const bool data = axis.seconds == &AxisSeconds::data;
+    if (p.mesh) {
+      parts.emplace_back(fmt::format("{}, {}", phrase, axis.name), p.split.exposed.*axis.seconds);
+    } else {
+      parts.emplace_back(phrase, data ? p.split.exposed_communication : 0);
+    }
+  }
+}
+
+}  // namespace
+
 Attribution attribute(const Prediction& p, const Point& point) {
   const StepSplit& s = p.split;
   const double compute = s.forward + s.backward;
@@ -148,6 +164,10 @@ Attribution attribute(const Prediction& p, const Point& point) {
       if (part.kind != kind) continue;
       const bool on_host = part.seconds == &StepSplit::optimizer &&
                            point.strategy->updater(point.job) == Updater::own_host;
+      if (part.seconds == &StepSplit::exposed_communication) {
+        add_exposed(p, part.phrase, parts);
+        continue;
+      }
       parts.emplace_back(on_host ? "optimizer on the CPU" : part.phrase, s.*part.seconds);
     }
   }

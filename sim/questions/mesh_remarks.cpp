@@ -55,6 +55,12 @@ std::vector<std::string> mesh_remarks(const std::vector<Point>& points) {
       add(fmt::format("{} on {} GPUs: slices of {} tokens", point.label, mesh.gpus(),
                       fmt::join(lengths_of(job.slices), ", ")));
     }
+    if (job.step->dropped_tokens > 0) {
+      add(
+          fmt::format("{} on {} GPUs: {:.1f} % of the tokens' choices of experts are over the "
+                      "capacity and dropped",
+                      point.label, mesh.gpus(), 100 * job.step->dropped_tokens));
+    }
     const PipelineShape shape = pipeline_shape(job);
     if (mesh.pipeline > 1 && shape.micro_batches < shape.stages) {
       const char* pieces = shape.slices > 1 ? "token slices" : "micro-batches";

@@ -54,6 +54,16 @@ void describe(Visitor& v, Split& s) {
   }
 }
 
+template <class Visitor, Either<AxisSeconds> Seconds>
+void describe(Visitor& v, Seconds& s) {
+  const Figure any{.min = no_minimum};
+  v.field("tensor", s.tensor, "Exchanges of GPUs that share every layer.", any);
+  v.field("context", s.context, "Keys and values of GPUs that share every sequence.", any);
+  v.field("expert", s.expert, "Tokens on their way to experts and back.", any);
+  v.field("pipeline", s.pipeline, "Activations and their gradients between stages.", any);
+  v.field("data", s.data, "Gradients and parameters, and what goes to hosts and drives.", any);
+}
+
 template <class Visitor, Either<StepError> Error>
 void describe(Visitor& v, Error& e) {
   v.field("work", e.work, "Of what devices and hosts take.");
@@ -126,6 +136,7 @@ void describe(Visitor& v, S& s) {
   v.field("stage", s.stage, "Its place in the pipeline, from 0 on.");
   v.field("layers", s.layers, "First and last layer of each part of the model on it.");
   v.field("split_seconds", s.split, "Where its step goes; the parts add up to it.");
+  v.field("exposed_seconds", s.split.exposed, "Its exposed communication by axis of the mesh.");
   v.field("memory", s.memory, "Peak memory of one of its GPUs.");
 }
 
@@ -274,6 +285,19 @@ void describe(Visitor& v, E& e) {
 }
 
 template <class Visitor, Either<Prediction> P>
+void describe_mesh(Visitor& v, P& p) {
+  v.field("mesh", p.mesh, "Where there is more than data parallelism.");
+  v.field("exposed_seconds", p.mesh ? std::optional(p.split.exposed) : std::nullopt,
+          "Exposed communication by axis of the mesh; adds up to that of the step.");
+  const MeshRecord mesh = p.mesh.value_or(MeshRecord{.data = p.gpus});
+  v.column("dp", mesh.data);
+  v.column("cp", mesh.context);
+  v.column("tp", mesh.tensor);
+  v.column("pp", mesh.pipeline);
+  v.column("ep", mesh.expert);
+}
+
+template <class Visitor, Either<Prediction> P>
 void describe(Visitor& v, P& p) {
   v.field("strategy", p.strategy, "Name or label in the scenario.", {.column = "strategy"});
   v.field("gpus", p.gpus, "All GPUs of the run.", {.column = "gpus", .min = 1});
@@ -311,13 +335,7 @@ void describe(Visitor& v, P& p) {
           "Samples per second and GPU over those of the fewest GPUs.",
           {.column = "scaling_efficiency"});
   v.field("split_seconds", p.split, "Where the step goes; the parts add up to it.");
-  v.field("mesh", p.mesh, "Where there is more than data parallelism.");
-  const MeshRecord mesh = p.mesh.value_or(MeshRecord{.data = p.gpus});
-  v.column("dp", mesh.data);
-  v.column("cp", mesh.context);
-  v.column("tp", mesh.tensor);
-  v.column("pp", mesh.pipeline);
-  v.column("ep", mesh.expert);
+  describe_mesh(v, p);
   v.field("stages", p.stages, "Of a pipeline.");
   v.field("gpu_utilisation", p.gpu_utilisation, "Share of the step that the device is busy.",
           {.column = "gpu_utilisation"});

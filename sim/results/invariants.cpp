@@ -62,6 +62,12 @@ std::string broken_invariant(const Prediction& p) {
   if (!(std::abs(sum - step) <= adding_up * step)) {
     return fmt::format("the parts add up to {} s, the step takes {} s", sum, step);
   }
+  double exposed = 0;
+  for (const auto axis : axis_parts) exposed += p.split.exposed.*axis;
+  if (p.mesh && !(std::abs(exposed - p.split.exposed_communication) <= adding_up * step)) {
+    return fmt::format("{} s of exposed communication by axis, {} s in all", exposed,
+                       p.split.exposed_communication);
+  }
   if (!(p.step_interval.low <= step && step <= p.step_interval.high)) {
     return fmt::format("a step of {} s outside its interval", step);
   }

@@ -23,6 +23,15 @@ struct Energy {
   std::optional<Interval> carbon_kilograms;  // where the grid is known
 };
 
+// Seconds by the axis of the mesh whose messages are waited for: what another collective held up counts for the
+// one that is awaited. `data`: gradients and parameters, and what goes to hosts and drives.
+struct AxisSeconds {
+  double tensor = 0, context = 0, expert = 0, pipeline = 0, data = 0;
+};
+inline constexpr std::array axis_parts{&AxisSeconds::tensor, &AxisSeconds::context,
+                                       &AxisSeconds::expert, &AxisSeconds::pipeline,
+                                       &AxisSeconds::data};
+
 // Where one optimizer step goes on the average rank. The parts add up to the step time exactly.
 struct StepSplit {
   double data_loading = 0;  // the device waits for input
@@ -32,16 +41,20 @@ struct StepSplit {
   double copies = 0;        // bucket copies, casts, clipping: device busy, not the model's own work
   double exposed_communication = 0;  // device waits for a running transfer
   double host_bound = 0;             // device waits for the host to issue work
-  double waiting = 0;  // device waits for another rank (stragglers, server queue, barrier)
-  double bubble = 0;   // device waits for another stage of its pipeline
+  double waiting = 0;   // device waits for another rank (stragglers, server queue, barrier)
+  double bubble = 0;    // device waits for another stage of its pipeline
+  AxisSeconds exposed;  // adds up to exposed_communication
 };
 inline constexpr std::array step_parts{
     &StepSplit::data_loading, &StepSplit::forward, &StepSplit::backward,
     &StepSplit::optimizer,    &StepSplit::copies,  &StepSplit::exposed_communication,
     &StepSplit::host_bound,   &StepSplit::waiting, &StepSplit::bubble};
-static_assert(sizeof(StepSplit) == step_parts.size() * sizeof(double), "a part is missing");
+static_assert(sizeof(AxisSeconds) == axis_parts.size() * sizeof(double), "an axis is missing");
+static_assert(sizeof(StepSplit) == step_parts.size() * sizeof(double) + sizeof(AxisSeconds),
+              "a part is missing");
 inline void add(StepSplit& sum, const StepSplit& split, double weight) {
   for (const auto part : step_parts) sum.*part += weight * (split.*part);
+  for (const auto axis : axis_parts) sum.exposed.*axis += weight * (split.exposed.*axis);
 }
 
 // One sigma of log(truth / prediction) of the step, by where it comes from (docs/numbers.md,

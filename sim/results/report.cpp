@@ -99,6 +99,7 @@ Json json_of(const ReportChapter& chapter) {
           {"tables",
            {{"summary", json_of(summary_table(record))},
             {"step", json_of(split_table(record))},
+            {"exposed", json_of(exposed_table(record))},
             {"stages", json_of(stages_table(record))},
             {"traffic", json_of(traffic_table(record))},
             {"staleness", json_of(staleness_table(record))},

@@ -42,6 +42,17 @@ inline constexpr std::array<StepPart, step_parts.size()> named_parts{{
      PartKind::idle, "The device waits for another stage of its pipeline."},
 }};
 
+struct AxisPart {
+  double AxisSeconds::*seconds;
+  const char* name;
+};
+inline constexpr std::array<AxisPart, axis_parts.size()> named_axes{
+    {{&AxisSeconds::tensor, "tensor"},
+     {&AxisSeconds::context, "context"},
+     {&AxisSeconds::expert, "expert"},
+     {&AxisSeconds::pipeline, "pipeline"},
+     {&AxisSeconds::data, "data"}}};
+
 inline double total_seconds(const StepSplit& split) {
   double sum = 0;
   for (const auto part : step_parts) sum += split.*part;

@@ -186,6 +186,22 @@ Table split_table(const ResultRecord& record) {
   return point_table(record, whole_point, columns);
 }
 
+Table exposed_table(const ResultRecord& record) {
+  const auto of_mesh = [](const Prediction& p) { return p.mesh ? &p : nullptr; };
+  Columns<Prediction> columns;
+  for (const AxisPart& axis : named_axes) {
+    const auto seconds = axis.seconds;
+    if (!any_point(record,
+                   [&](const auto& p) { return p.mesh && !nothing(p.split.exposed.*seconds); })) {
+      continue;
+    }
+    columns.push_back({{axis.name}, [seconds](const auto& p) {
+                         return seconds_or_dash(p.split.exposed.*seconds);
+                       }});
+  }
+  return columns.empty() ? Table({}) : point_table(record, of_mesh, columns);
+}
+
 std::string shortfall_text(const OutOfMemory& lacks) {
   std::vector<std::string> parts;
   if (lacks.shortfall > 0) parts.push_back(bytes_text(lacks.shortfall));

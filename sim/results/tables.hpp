@@ -30,6 +30,8 @@ Table split_table(const ResultRecord& record);
 Table memory_table(const ResultRecord& record);
 // Of pipelines: what each stage does and needs.
 Table stages_table(const ResultRecord& record);
+// Exposed communication by axis, of meshes.
+Table exposed_table(const ResultRecord& record);
 // "dp2 tp4 pp2": the axes that more than one GPU is along.
 std::string mesh_text(const MeshRecord& mesh);
 Table traffic_table(const ResultRecord& record);

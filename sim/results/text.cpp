@@ -67,6 +67,7 @@ std::string render_text(const ResultRecord& record) {
   }
   out += "\nWhere the step goes (mean of the ranks; the parts add up to the step)\n" +
          of_points(split_table(record));
+  out += section("Exposed communication by axis of the mesh", exposed_table(record));
   out += "\nPeak memory per GPU\n" + of_points(memory_table(record));
   out += section("Stages of the pipeline, one GPU of each", stages_table(record), 3);
   out += section("Traffic per step, one way", traffic_table(record), 3);

@@ -32,8 +32,10 @@ const Settings torchtitan{
     {"strategies.fsdp.reduce_element_size", "4 B"},
     {"parallel.tensor.sequence", "true"},
     {"parallel.tensor.split_loss", "true"},
+    {"parallel.tensor.dtensor", "false"},
     {"parallel.context.exchange", "gather"},
     {"parallel.expert.tensor", "1"},
+    {"parallel.expert.keep_exchanged", "false"},
 };
 // torchtitan of 2026 captures forward and backward in a CUDA graph unless `disable_cuda_graphs`
 // (config/configs.py, trainer.py); torch.compile stays off by default.

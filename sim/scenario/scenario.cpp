@@ -75,14 +75,14 @@ void resolve(std::string& path, const std::string& scenario_file, bool always) {
   if (std::filesystem::exists(beside, none)) path = beside.string();
 }
 
-// Numbers, one a line, over their median; empty lines and what follows a # do not count.
-std::vector<double> read_values(const Empirical& from) {
-  if (std::error_code none; !std::filesystem::exists(from.file, none)) {
-    throw ConfigError({from.where, "stragglers.per_step.empirical.file",
-                       fmt::format("cannot read {}", in_quotes(from.file)),
-                       "a file beside the scenario"});
+// Numbers, one a line; empty lines and what follows a # do not count. `positive`: none is 0.
+std::vector<double> read_numbers(const std::string& file, const Location& at, const char* field,
+                                 bool positive) {
+  if (std::error_code none; !std::filesystem::exists(file, none)) {
+    throw ConfigError(
+        {at, field, fmt::format("cannot read {}", in_quotes(file)), "a file beside the scenario"});
   }
-  std::istringstream in(file_text(from.file, most_of_a_table));
+  std::istringstream in(file_text(file, most_of_a_table));
   Diagnostics diagnostics;
   std::vector<double> values;
   std::string line;
@@ -91,25 +91,45 @@ std::vector<double> read_values(const Empirical& from) {
     const auto begin = line.find_first_not_of(" \t\r");
     if (begin == std::string::npos) continue;
     const std::string text = line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin);
-    const Location where{from.file, number, static_cast<int>(begin) + 1};
+    const Location where{file, number, static_cast<int>(begin) + 1};
     double value = 0;
     try {
       value = parse_quantity(text, Dimension::none);
     } catch (const UnitError& error) {
-      diagnostics.add({where, "", error.what(), "one number a line, seconds or factors"});
+      diagnostics.add({where, "", error.what(), "one number a line"});
       continue;
     }
-    if (value <= 0) diagnostics.add({where, "", in_quotes(text) + " is not positive", ""});
+    if (value < 0 || (positive && value == 0)) {
+      diagnostics.add(
+          {where, "", in_quotes(text) + (positive ? " is not positive" : " is negative"), ""});
+    }
     values.push_back(value);
   }
   diagnostics.throw_if_any();
   if (values.empty()) {
-    throw ConfigError({from.where, "stragglers.per_step.empirical.file",
-                       in_quotes(from.file) + " has no values", "one number a line"});
+    throw ConfigError({at, field, in_quotes(file) + " has no values", "one number a line"});
   }
+  return values;
+}
+
+// Over their median.
+std::vector<double> read_values(const Empirical& from) {
+  std::vector<double> values =
+      read_numbers(from.file, from.where, "stragglers.per_step.empirical.file", true);
   const double nominal = median(values);
   for (double& value : values) value /= nominal;
   return values;
+}
+
+// The shares of experts that stand in a file.
+void read_load(ParallelOptions& parallel, const std::string& scenario_file) {
+  if (!parallel.expert.load) return;
+  auto* listed = std::get_if<ListedLoad>(&*parallel.expert.load);
+  if (listed == nullptr || listed->file.empty()) return;
+  resolve(listed->file, scenario_file, true);
+  listed->shares =
+      read_numbers(listed->file, listed->where, "parallel.expert.load.listed.file", false);
+  listed->file.clear();
 }
 
 // A cluster's scenario (sim/cluster) is another kind of file.
@@ -175,6 +195,10 @@ Scenario read_root(const Node& root, const std::string& file) {
   resolve(scenario.platform, file, false);
   resolve(scenario.profile, file, true);
   check_references(scenario);
+  read_load(scenario.parallel, file);
+  for (StrategyEntry& entry : scenario.strategies) {
+    if (entry.parallel) read_load(*entry.parallel, file);
+  }
   if (scenario.stragglers.per_step) {
     if (auto* law = std::get_if<Empirical>(&*scenario.stragglers.per_step)) {
       resolve(law->file, file, true);

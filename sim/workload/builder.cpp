@@ -115,6 +115,15 @@ void StepBuilder::sum_gradients(std::size_t index) {
                         gradient_sum(readers_[index] - 1, layer.output_bytes));
 }
 
+void StepBuilder::take_in_pieces(int logits, std::int64_t pieces) {
+  while (!uses(step_.layers[logits].forward, KernelKind::gemm)) {
+    logits = step_.layers[logits].inputs.front();
+    if (logits < 0) throw ModelError("pieces: no product gives the logits");
+  }
+  first_in_pieces_ = logits;
+  pieces_ = static_cast<int>(pieces);
+}
+
 // Backward begins with the last reader, and what it gathers again serves the other readers.
 void StepBuilder::repeat_exchanges() {
   for (const auto& [index, exchange] : repeated_) {
@@ -131,8 +140,41 @@ void StepBuilder::repeat_exchanges() {
   }
 }
 
+void StepBuilder::put_shared_experts_beside_tokens() {
+  const std::vector<std::size_t> order = order_beside_tokens(step_.layers);
+  if (std::is_sorted(order.begin(), order.end())) {
+    throw parallel_misfit(options_.parallel, "expert.overlap",
+                          "no experts that see every token stand beside all-to-alls",
+                          "none, or a model with shared experts and `dispatch: all-to-all`");
+  }
+  std::vector<int> place(order.size());  // of each layer from now on
+  for (std::size_t i = 0; i < order.size(); ++i) place[order[i]] = static_cast<int>(i);
+  const auto move = [&place](int& layer) {
+    if (layer >= 0) layer = place[static_cast<std::size_t>(layer)];
+  };
+  std::vector<Layer> layers;
+  std::vector<int> readers;
+  for (const std::size_t old : order) {
+    Layer& layer = layers.emplace_back(std::move(step_.layers[old]));
+    readers.push_back(readers_[old]);
+    for (int& input : layer.inputs) move(input);
+    for (SavedTensor& saved : layer.saved) move(saved.produced_by);
+    move(layer.tied_layer);
+  }
+  step_.layers = std::move(layers);
+  readers_ = std::move(readers);
+  std::map<int, AxisExchange> repeated;
+  for (const auto& [old, exchange] : repeated_) {
+    repeated.emplace(place[static_cast<std::size_t>(old)], exchange);
+  }
+  repeated_ = std::move(repeated);
+  move(first_in_pieces_);
+}
+
 TrainingStep StepBuilder::finish() {
+  if (options_.parallel.expert.overlap == ExpertOverlap::shared) put_shared_experts_beside_tokens();
   for (std::size_t i = 0; i < step_.layers.size(); ++i) sum_gradients(i);
+  if (pieces_ > 1) lockstep::take_in_pieces(step_, first_in_pieces_, pieces_);
   count_model(step_);
   repeat_exchanges();
   if (options_.activation_checkpointing) choose_checkpoints();

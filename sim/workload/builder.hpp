@@ -49,6 +49,10 @@ struct Value {
   std::int64_t channels() const { return is_image() ? shape[0] : shape.back(); }
 };
 
+// The layers' order in which experts that see every token run beside the exchanges of other tokens: the old place
+// of each.
+std::vector<std::size_t> order_beside_tokens(const std::vector<Layer>& layers);
+
 class StepBuilder {
  public:
   explicit StepBuilder(const StepOptions& options);
@@ -91,11 +95,16 @@ class StepBuilder {
   std::map<std::string, Value>& exchanged() { return exchanged_; }
   // The last reader of that exchange's output repeats it in backward.
   void repeat_in_backward(int layer, const AxisExchange& exchange) { repeated_[layer] = exchange; }
+  // The product that gives the logits of layer `logits`, and all layers after it, work on so many pieces.
+  void take_in_pieces(int logits, std::int64_t pieces);
+  // So large a share of the tokens' choices of experts finds no place.
+  void drops_tokens(double share) { step_.dropped_tokens = share; }
   // Gradient sums of outputs read more than once, totals; the builder is spent afterwards.
   TrainingStep finish();
 
  private:
   friend class LayerWriter;
+  void put_shared_experts_beside_tokens();
   void sum_gradients(std::size_t index);
   void repeat_exchanges();
   void choose_checkpoints();
@@ -121,6 +130,7 @@ class StepBuilder {
   std::map<std::string, int> names_;  // of exchange layers: how often
   std::map<std::string, Value> exchanged_;
   std::map<int, AxisExchange> repeated_;  // by layer
+  int first_in_pieces_ = -1, pieces_ = 1;
 };
 
 // Writes one layer. The layer is complete when done() has been called with its output.
@@ -167,6 +177,7 @@ class LayerWriter {
   SavedTensor& save_new(const std::string& name, double bytes);
   void flow(GradientFlow flow) { layer_.flow = flow; }
   void workspace(double forward_bytes, double backward_bytes);
+  void shared_buffer(double bytes) { layer_.shared_buffer_bytes = bytes; }
   void host_workspace(double backward_bytes) {
     layer_.host_backward_workspace_bytes = backward_bytes;
   }

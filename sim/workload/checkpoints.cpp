@@ -5,6 +5,25 @@
 
 namespace lockstep {
 
+namespace {
+
+// torchtitan's policy keeps what functional reduce-scatters and all-to-alls give.
+bool keeps_exchanged(const ParallelOptions& parallel, const AxisExchange& exchange) {
+  switch (exchange.axis) {
+    case Axis::tensor:
+      if (!parallel.tensor.dtensor) return false;
+      break;
+    case Axis::expert:
+      if (!parallel.expert.keep_exchanged) return false;
+      break;
+    default:
+      break;
+  }
+  return exchange.kind == ExchangeKind::reduce_scatter || exchange.kind == ExchangeKind::all_to_all;
+}
+
+}  // namespace
+
 void StepBuilder::choose_checkpoints() {
   int products = 0;  // of the block so far
   const std::string* block = nullptr;
@@ -20,9 +39,7 @@ void StepBuilder::choose_checkpoints() {
     if (layer.is_attention) {
       layer.keeps_output = options_.fused_attention;
     } else if (!layer.forward_exchanges.empty()) {
-      // torchtitan's policy keeps what reduce-scatters and all-to-alls give.
-      const ExchangeKind kind = layer.forward_exchanges.front().kind;
-      layer.keeps_output = kind == ExchangeKind::reduce_scatter || kind == ExchangeKind::all_to_all;
+      layer.keeps_output = keeps_exchanged(options_.parallel, layer.forward_exchanges.front());
     } else if (std::any_of(layer.forward.begin(), layer.forward.end(), multiplies)) {
       layer.keeps_output = ++products % 2 == 1;
     }

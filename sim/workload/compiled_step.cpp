@@ -33,7 +33,7 @@ bool launches(const std::vector<Kernel>& kernels) {
 // Inductor's own kernels compute the layer.
 bool is_fusible(const Layer& layer) {
   if (!layer.forward_exchanges.empty() || !layer.backward_exchanges.empty()) return false;
-  if (layer.kind == "exchange") return false;
+  if (layer.kind == "exchange" || layer.pieces > 1) return false;
   if (layer.boundary != Boundary::none || layer.is_attention) return false;
   const bool looks_up_positions = layer.kind == "position_embedding";
   return std::all_of(layer.forward.begin(), layer.forward.end(), [&](const Kernel& kernel) {

@@ -123,6 +123,13 @@ void emit_scores(LayerWriter& layer, const Heads& heads, const ScoreRule& rule, 
 Value emit_rounds(const OpCall& call, const Heads& heads, bool causal);
 Value emit_turned(const OpCall& call, Value (*attention)(const OpCall&));
 
+// Tokens of the rank whose experts get most of them, in those of a mean rank; share of the router's choices that
+// find their expert full. Throws ConfigError at `parallel.expert.load` when the model has other experts.
+struct RankLoad {
+  double fullest = 1, dropped = 0;
+};
+RankLoad rank_load(const ParallelOptions& parallel, std::int64_t experts);
+
 // Mixture of experts. Throws ModelError when tokens and router do not go together.
 void require_routing(const OpCall& call);
 // The experts of a rank as grouped products, between exchanges of tokens (ops_grouped_experts.cpp).

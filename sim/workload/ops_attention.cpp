@@ -273,6 +273,9 @@ void emit_scores(LayerWriter& layer, const Heads& heads, const ScoreRule& rule, 
     // A part of the product that gave all three, which stays as long (mcore.py).
     layer.save_new("value", rule.one_product ? 2 * queries + out : out);
   }
+  // Megatron-core (transformer/dot_product_attention.py) hands the product of queries and keys its global
+  // memory buffer.
+  if (rule.upcast) layer.shared_buffer(matrix);
   layer.save_new("softmax", wide);
   if (rule.dropout) layer.save_new("mask", count);
   if (rule.dropout || casts) layer.save_new("weights", matrix);

@@ -69,12 +69,14 @@ class ExpertWriter {
   // or not (fact H96); without, the fullest rank has its share more.
   std::int64_t arriving_tokens() const {
     if (expert_.size == 1) return chosen_;
+    const RankLoad load = rank_load(step_.options().parallel, experts_);
+    step_.drops_tokens(load.dropped);
     if (expert_.capacity > 0) {
       const double mean = static_cast<double>(chosen_) / static_cast<double>(experts_);
       return checked_multiply(experts_,
                               static_cast<std::int64_t>(std::ceil(mean * expert_.capacity)));
     }
-    return static_cast<std::int64_t>(std::ceil(static_cast<double>(chosen_) * expert_.imbalance));
+    return static_cast<std::int64_t>(std::ceil(static_cast<double>(chosen_) * load.fullest));
   }
 
   double samples() const { return static_cast<double>(step_.options().samples); }
@@ -150,19 +152,22 @@ class ExpertWriter {
       counts.host_waits = true;
       writer.forward_exchange(counts);
     }
-    const AxisExchange tokens =
+    exchange_tokens(writer);
+    return writer.done(writer.output({arriving_, hidden_}, step_.matmul_bytes()));
+  }
+
+  // Of the rank that has most of them.
+  void exchange_tokens(LayerWriter& writer) const {
+    AxisExchange tokens =
         exchange_over(Axis::expert, ExchangeKind::all_to_all, bytes(arriving_, hidden_));
+    if (expert_.overlap == ExpertOverlap::shared) tokens.beside = Beside::reader;
     writer.forward_exchange(tokens);
     writer.backward_exchange(tokens);
-    return writer.done(writer.output({arriving_, hidden_}, step_.matmul_bytes()));
   }
 
   Value combined(const Value& rows) const {
     LayerWriter writer = layer("combine", "exchange", {rows});
-    const AxisExchange tokens =
-        exchange_over(Axis::expert, ExchangeKind::all_to_all, bytes(arriving_, hidden_));
-    writer.forward_exchange(tokens);
-    writer.backward_exchange(tokens);
+    exchange_tokens(writer);
     return writer.done(writer.output({chosen_, hidden_}, step_.matmul_bytes()));
   }
 

@@ -42,7 +42,8 @@ Value embedding(const OpCall& call) {
   // DTensor has no rule for a part of the rows: the gradient is that of the whole table, of which a rank
   // takes its part when the gradient is reduced or used.
   const TensorOptions& tensor = step.options().parallel.tensor;
-  const std::int64_t table = masked && tensor.copies ? checked_multiply(rows, tensor.size) : rows;
+  const bool whole = masked && tensor.copies && tensor.dtensor;
+  const std::int64_t table = whole ? checked_multiply(rows, tensor.size) : rows;
   if (table != rows) layer.whole_gradient(checked_multiply(table, features));
   embedding_gradient(layer, static_cast<double>(table) * features * step.weight_bytes(),
                      step.bytes(y), count);
@@ -137,9 +138,24 @@ Value select_token(const OpCall& call) {
   return layer.done(y);
 }
 
+// The head and the loss are asked for the pieces; between them there is nothing that mixes tokens.
+void take_in_pieces(const OpCall& call) {
+  const std::int64_t pieces = call.integer("pieces");
+  if (pieces == 1) return;
+  const Value& logits = call.input();
+  if (!logits.is_sequence() || logits.shape.front() % pieces != 0) {
+    throw ModelError(fmt::format("{} pieces cannot share {} evenly", pieces,
+                                 logits.is_sequence() ? fmt::format("{} tokens", logits.shape[0])
+                                                      : shape_text(logits)),
+                     "pieces: a number that divides the tokens of a GPU");
+  }
+  call.step.take_in_pieces(logits.layer, pieces);
+}
+
 Value cross_entropy(const OpCall& call) {
   require_features(call);
   StepBuilder& step = call.step;
+  take_in_pieces(call);
   LayerWriter layer = call.layer();
   exchange_rows(call, layer);
   if (call.integer("fused") != 0) {
@@ -213,7 +229,9 @@ std::vector<OpSpec> token_ops() {
       {"class_token", {}, 1, 1, class_token},
       {"select_token", {}, 1, 1, select_token},
       {"cross_entropy",
-       {{"fused", T::flag, false, 0}, {"upcast", T::flag, false, 0}},
+       {{"fused", T::flag, false, 0},
+        {"upcast", T::flag, false, 0},
+        {"pieces", T::integer, false, 1, 1, 1024}},
        1,
        1,
        cross_entropy},

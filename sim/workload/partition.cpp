@@ -221,8 +221,11 @@ class PartWriter {
     std::vector<Layer>& layers = part_.step.layers;
     for (const Layer& loss : layers) {
       if (!loss.is_loss) continue;
-      for (const int input : loss.inputs) {
-        if (input >= 0) keep_until_backward_of(layers, 0, input);
+      for (int output : loss.inputs) {
+        while (output >= 0 && layers[static_cast<std::size_t>(output)].pieces > 1) {
+          output = layers[static_cast<std::size_t>(output)].inputs.front();
+        }
+        if (output >= 0) keep_until_backward_of(layers, 0, output);
       }
     }
   }

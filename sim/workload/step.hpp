@@ -107,6 +107,7 @@ enum class Beside : std::uint8_t {
   nothing,         // what comes next waits for it
   own_layer,       // the layer's own kernels
   input_gradient,  // backward, of a product: its input's gradient; its weights' waits
+  reader,  // all work until a layer reads what arrives; backward: since that layer's has begun
   weight_gradient  // backward, of an exchange: the weights' gradients of the products that read its
                    // output, whose inputs' gradients are all there when it starts
 };
@@ -148,6 +149,8 @@ struct Layer {
   double buffer_bytes = 0;  // BatchNorm running statistics: what DDP broadcasts (fact 15)
   int buffers = 0;          // how many buffer tensors
   int counters = 0;         // int64 ones among them: batches seen
+  double shared_buffer_bytes =
+      0;  // of a buffer that stays from step to step and serves all layers of a rank
   std::vector<Kernel> forward;
   std::vector<Kernel> backward;    // in execution order; gradients ready after the last one
   std::vector<int> inputs;         // indices of producing layers; -1 = the step's input
@@ -169,6 +172,10 @@ struct Layer {
   bool starts_gradients = false;
   bool is_loss = false;  // what the network's output is judged by: outside its module
   bool is_attention = false;
+  // Of the tokens. The head and what follows work on one piece after the other, and give the gradients of
+  // the head's weight and input in forward (torchtitan 0.3.0, components/loss.py: ChunkedLossWrapper).
+  // Kernels and exchanges are those of all pieces, tensors those of one.
+  int pieces = 1;
   // Inside what activation checkpointing computes again in backward; `keeps_output`: all but this
   // layer's products, whose results stay from forward on.
   bool checkpointed = false;
@@ -202,6 +209,7 @@ struct TrainingStep {
   std::int64_t parameter_count = 0;       // trainable, shared parameters counted once
   double forward_flops = 0;               // of the model, without recomputation
   double backward_flops = 0;
+  double dropped_tokens = 0;  // share of the tokens' choices of experts, in every mixture
   // false: parts of layers, a token slice with others before it, frozen or compiled layers, products in
   // fp8, which no profile has measured
   bool whole_layers = true;
@@ -211,5 +219,7 @@ struct TrainingStep {
 
 // Sets the counts of parameters and FLOPs, which follow from the layers.
 void count_model(TrainingStep& step);
+// Layers from `first` on work on so many pieces of the tokens, which they divide into evenly.
+void take_in_pieces(TrainingStep& step, int first, int pieces);
 
 }  // namespace lockstep

@@ -11,8 +11,9 @@ LANGUAGE = {"layers": 8, "hidden": 1024, "heads": 16, "vocabulary": 32768}
 MODELS = {"llama": {**LANGUAGE, "kv_heads": 8, "mlp": 4096}, "gpt": LANGUAGE, "megatron-gpt": LANGUAGE,
           "mixtral": {**LANGUAGE, "layers": 4, "kv_heads": 8, "mlp": 1024, "experts": 8},
           "qwen3-moe": {**LANGUAGE, "layers": 4, "kv_heads": 8, "mlp": 256, "head_size": 64, "experts": 16, "top": 4},
+          "deepseek-v2-lite": {**LANGUAGE, "layers": 4, "mlp": 1024, "expert_mlp": 256, "experts": 16, "top": 4},
           "resnet50": {}, "vgg16": {}, "densenet121": {}}
-EXPERTS = {"mixtral": 8, "qwen3-moe": 16}
+EXPERTS = {"mixtral": 8, "qwen3-moe": 16, "deepseek-v2-lite": 16}
 # Parts of the model on each stage that a schedule takes; V shapes take two.
 CHUNKS = {"gpipe": [1], "1f1b": [1], "interleaved": [2, 4], "looped-bfs": [2, 4], "zb1p": [1, 2], "zb-h2": [1], "zbv": [2], "dualpipe-v": [2]}
 PLATFORMS = ["a100-sxm4-80gb-x4", "dgx-a100-80gb", "dgx-a100-80gb-10gbe", "dgx-h100", "dgx1-v100-32gb", "p4d.24xlarge"]
@@ -28,7 +29,7 @@ def pipeline(fuzzer, stages, layers):
     schedule = fuzzer.pick(CHUNKS)
     chunks = fuzzer.pick(CHUNKS[schedule])
     drawn = {"stages": stages, "schedule": schedule, "chunks": chunks,
-             **options_of(fuzzer, {"transfers": ["stream", "host"], "keep_outputs": [True, False]})}
+             **options_of(fuzzer, {"transfers": ["stream", "host"], "keep_outputs": [True, False], "return_outputs": [True]})}
     if layers and fuzzer.rnd.random() < .2 and layers % (stages * chunks) == 0:
         drawn["layers"] = [layers // (stages * chunks)] * (stages * chunks)
     return drawn
@@ -49,7 +50,7 @@ def axes(fuzzer, model):
     if tensor > 1:
         parallel["tensor"] = {"size": tensor, **options_of(fuzzer, {
             "sequence": [True, False], "keep_gathered": [False], "shared_exchanges": [True], "split_loss": [True],
-            "overlap": ["none", "backward"], "copies": [False], "repeat_last_exchange": [True]})}
+            "overlap": ["none", "backward"], "copies": [False], "dtensor": [False], "repeat_last_exchange": [True]})}
         if not parallel["tensor"].get("sequence"):
             parallel["tensor"].pop("keep_gathered", None)
     if context > 1:
@@ -62,7 +63,12 @@ def axes(fuzzer, model):
         sizes = [size for size in (2, 4, 8, 16) if most % size == 0]
         if sizes:
             parallel["expert"] = {"size": fuzzer.pick(sizes), **options_of(fuzzer, {
-                "dispatch": ["all-to-all", "gather"], "capacity": [0, 1.25], "imbalance": [1, 1.5]})}
+                "dispatch": ["all-to-all", "gather"], "capacity": [0, 1.25], "keep_exchanged": [False],
+                "load": [{"zipf": {"exponent": 0.7}}, {"listed": {"shares": list(range(1, EXPERTS[model] + 1))}}]})}
+            if "load" not in parallel["expert"] and fuzzer.rnd.random() < .3:
+                parallel["expert"]["imbalance"] = 1.5
+            if model == "deepseek-v2-lite" and "dispatch" not in parallel["expert"] and fuzzer.rnd.random() < .5:
+                parallel["expert"]["overlap"] = "shared"
             if tensor > 1:
                 parallel["tensor"]["sequence"] = True
                 parallel["expert"]["tensor"] = 1
@@ -76,6 +82,7 @@ def axes(fuzzer, model):
 def strategy(fuzzer):
     return fuzzer.pick(["ddp", {"ddp": {"overlap": False}}, {"ddp": {"gradient_as_bucket_view": True}}, {"fsdp": {"version": 2}},
                         {"fsdp": {"version": 2, "sharding": "shard_grad_op"}}, {"fsdp": {"version": 2, "wrap": {"policy": "block_and_ends"}}},
+                        {"fsdp": {"version": 2, "reshard_in_pipeline": True}},
                         {"fsdp": {"version": 1}}, {"zero": {"stage": 1}}, {"zero": {"stage": 1, "overlap": False}}, {"zero": {"stage": 2}},
                         {"local_sgd": {"every": 2}}])
 
@@ -111,7 +118,8 @@ def mesh_scenario(fuzzer):
                 "parallel": parallel, "strategies": [strategy(fuzzer)],
                 "simulation": {"steps": 10, "seed": fuzzer.rnd.randint(1, 99)}}
     if MODELS[model]:
-        scenario.update(model_parameters=MODELS[model], input={"sequence": fuzzer.pick([512, 1024])})
+        pieces = {"loss_pieces": 8} if model in ("llama", "qwen3-moe", "deepseek-v2-lite") and fuzzer.rnd.random() < .3 else {}
+        scenario.update(model_parameters={**MODELS[model], **pieces}, input={"sequence": fuzzer.pick([512, 1024])})
     fsdp = "fsdp" in scenario["strategies"][0]  # accumulates gradients in the type of its shards only
     if fuzzer.rnd.random() < .4:
         scenario["recipe"] = fuzzer.pick(["pytorch", "torchtitan", "deepspeed"] + ([] if fsdp else ["megatron", "nanotron"]))

@@ -1,6 +1,10 @@
 // Do scenarios with `parallel:` become the right points, and are impossible meshes refused at their place?
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 
+#include "results/render.hpp"
 #include "scenario/alternatives.hpp"
 #include "scenario/helpers.hpp"
 
@@ -152,6 +156,134 @@ TEST(Mesh, OfTokenSlicesHasAStepForEach) {
               HasSubstr("parallel.pipeline.slices: model 'resnet18' reads images"));
   EXPECT_THAT(refusal([&] { expand(scenario_of(four + "model: bert\n")); }),
               HasSubstr("tokens look at later ones"));
+}
+
+// The axes' seconds add up to the exposed communication; each axis that is there has some, no other one.
+TEST(Mesh, TellsTheExposedCommunicationOfEachAxis) {
+  struct Row {
+    const char* mesh;
+    std::vector<double AxisSeconds::*> axes;
+  };
+  for (const Row& row :
+       {Row{"{tensor: 8}", {&AxisSeconds::tensor}}, Row{"{tensor: 2}", {&AxisSeconds::tensor}},
+        Row{"{pipeline: 8}", {&AxisSeconds::pipeline}},
+        Row{"{tensor: 2, pipeline: {stages: 2, schedule: interleaved, chunks: 2}}",
+            {&AxisSeconds::tensor, &AxisSeconds::pipeline, &AxisSeconds::data}},
+        Row{"{tensor: 2, context: {size: 2, exchange: all-to-all}, pipeline: 2}",
+            {&AxisSeconds::tensor, &AxisSeconds::context, &AxisSeconds::pipeline,
+             &AxisSeconds::data}}}) {
+    const std::string text =
+        gpt("gpus: 8\nplatform: dgx-a100-80gb\nparallel: " + std::string(row.mesh) + "\n");
+    const Prediction p = run_scenario(scenario_of(text)).predictions.at(0);
+    double sum = 0;
+    for (const auto axis : axis_parts) {
+      const bool there = std::find(row.axes.begin(), row.axes.end(), axis) != row.axes.end();
+      EXPECT_EQ(p.split.exposed.*axis > 1e-6 * p.step_seconds, there) << row.mesh;
+      sum += p.split.exposed.*axis;
+    }
+    EXPECT_NEAR(sum, p.split.exposed_communication, 1e-9 * p.step_seconds) << row.mesh;
+    for (const StageRecord& stage : p.stages) {
+      double of_stage = 0;
+      for (const auto axis : axis_parts) of_stage += stage.split.exposed.*axis;
+      EXPECT_NEAR(of_stage, stage.split.exposed_communication, 1e-9 * p.step_seconds) << row.mesh;
+    }
+    EXPECT_THAT(render_text(run_scenario(scenario_of(text))),
+                HasSubstr("Exposed communication by axis of the mesh"));
+  }
+}
+
+// Gathered for each micro-batch, parameters take less memory and more of the network.
+TEST(Mesh, ReshardsItsParametersInAPipelineWhenAsked) {
+  const auto run = [](const std::string& fsdp) {
+    return run_scenario(
+               scenario_of(gpt("gpus: 8\nplatform: dgx-a100-80gb\nparallel: {pipeline: 2}\n"
+                               "strategies: [fsdp: {version: 2" +
+                               fsdp + "}]\n")))
+        .predictions.at(0);
+  };
+  const Prediction kept = run(""), given_back = run(", reshard_in_pipeline: true");
+  EXPECT_LT(given_back.memory.allocated, kept.memory.allocated);
+  EXPECT_GT(given_back.traffic.front().total_bytes, kept.traffic.front().total_bytes);
+  EXPECT_GE(given_back.step_seconds, kept.step_seconds);
+}
+
+// The logits of all micro-batches instead of one: 256 tokens and 51200 words in two bytes.
+TEST(Mesh, KeepsTheLogitsThatAPipelineReturns) {
+  const auto last = [](const std::string& more) {
+    return run_scenario(
+               scenario_of(gpt("gpus: 8\nplatform: dgx-a100-80gb\nparallel: {pipeline: {stages: 4" +
+                               more + "}}\n")))
+        .predictions.at(0)
+        .stages.back()
+        .memory.allocated;
+  };
+  const double logits = 256.0 * 51200 * 2;
+  const double more = last(", return_outputs: true") - last("");
+  EXPECT_GT(more, 14 * logits);
+  EXPECT_LT(more, 32 * logits);  // beside them they are joined to one
+}
+
+const std::string mixture =
+    "model: deepseek-v2-lite\nmodel_parameters: {layers: 2, hidden: 2048, heads: 16, mlp: 4096, "
+    "expert_mlp: 1408, "
+    "experts: 16, sequence: 4096, vocabulary: 8192}\nbatch: {micro: 8, accumulation: 1}\n"
+    "precision: amp-bf16\nplatform: dgx-h100\ngpus: 8\n";
+
+// A hot expert's rank sets the pace; what is over the capacity is dropped, and a remark says so.
+TEST(Mesh, AnUnevenLoadOfExpertsTakesLonger) {
+  const auto run = [](const std::string& expert) {
+    return run_scenario(scenario_of(mixture + "parallel: {expert: {size: 8" + expert + "}}\n"));
+  };
+  const auto step = [&](const std::string& expert) {
+    return run(expert).predictions.at(0).step_seconds;
+  };
+  const double even = step("");
+  EXPECT_EQ(step(", load: {zipf: {exponent: 0}}"), even);
+  const double some = step(", load: {zipf: {exponent: 0.5}}");
+  const double more = step(", load: {zipf: {exponent: 1.5}}");
+  EXPECT_GT(some, even);
+  EXPECT_GT(more, some);
+  const std::string hot =
+      ", load: {listed: {shares: [16, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]}}";
+  const double hottest = step(hot);
+  EXPECT_GT(hottest, even);
+  const std::string file = testing::TempDir() + "lockstep_expert_load.txt";
+  std::ofstream(file)
+      << "# tokens of each expert\n16\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n";
+  EXPECT_EQ(step(", load: {listed: {file: " + file + "}}"), hottest);
+  std::ofstream(file) << "16\n-1\n";
+  EXPECT_THAT(refusal([&] { step(", load: {listed: {file: " + file + "}}"); }),
+              HasSubstr("lockstep_expert_load.txt:2:1: '-1' is negative"));
+  std::filesystem::remove(file);
+  EXPECT_THAT(run(hot + ", capacity: 2").warnings,
+              testing::Contains(HasSubstr("% of the tokens' choices of experts")));
+  EXPECT_THAT(refusal([&] { step(", load: {listed: {shares: [1, 2]}}"); }),
+              AllOf(HasSubstr("2 shares, the model has 16 experts"), HasSubstr("test.yaml:")));
+  EXPECT_THAT(refusal([&] { step(", load: {listed: {}}"); }), HasSubstr("`shares` or by a `file`"));
+  EXPECT_THAT(refusal([&] { step(", load: {listed: {file: none.txt}}"); }),
+              HasSubstr("cannot read 'none.txt'"));
+  EXPECT_THAT(refusal([&] { step(", imbalance: 2, load: {zipf: {exponent: 1}}"); }),
+              HasSubstr("contradicts `load`"));
+}
+
+// Shared experts beside the exchanges hide as much of them as they take, at most.
+TEST(Mesh, SharedExpertsRunBesideTheExchangesOfTokens) {
+  const auto run = [](const std::string& expert) {
+    return run_scenario(scenario_of(mixture + "parallel: {expert: {size: 8" + expert + "}}\n"))
+        .predictions.at(0);
+  };
+  const Prediction apart = run(""), beside = run(", overlap: shared");
+  EXPECT_LT(beside.step_seconds, apart.step_seconds);
+  EXPECT_LT(beside.split.exposed.expert, apart.split.exposed.expert);
+  EXPECT_GT(beside.step_seconds, apart.step_seconds - apart.split.exposed.expert);
+  EXPECT_THAT(refusal([] {
+                run_scenario(scenario_of(
+                    "model: mixtral\nmodel_parameters: {layers: 1, hidden: 512, heads: 4, mlp: "
+                    "256, kv_heads: 4}\n"
+                    "gpus: 8\nprecision: amp-bf16\nplatform: dgx-h100\nbatch: {micro: 1}\n"
+                    "parallel: {expert: {size: 8, overlap: shared}}\n"));
+              }),
+              HasSubstr("no experts that see every token"));
 }
 
 // Convolutional networks cannot be cut into tensor ranks, but into stages.

@@ -20,7 +20,7 @@ TEST(Wire, EveryFieldComesBackExactly) {
   r.simulated_steps = 22;
   r.simulated_micro_batches = 6;
   r.worker_steps = WorkerSteps{{{3, 2}, {179, 14}}, 1.0 / 3, 2.0 / 7};
-  r.split = {1e-9, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7};
+  r.split = {1e-9, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, {0.1, 0.2, 0.3, 0.4, 0.5}};
   r.device_busy = 2.0 / 7.0;
   r.samples_per_step = 1e15 + 0.5;
   r.traffic = {{"NVLink", 1.1, 2.2, 0.3}, {"NIC", 0, 0, 0}};

@@ -378,6 +378,8 @@ const std::vector<Option> mesh_options{
     {"parallel.tensor.split_loss", "{tensor: {size: 2, split_loss: true}}", "", "{tensor: 2}"},
     {"parallel.tensor.overlap", "{tensor: {size: 2, overlap: backward}}", "", "{tensor: 2}"},
     {"parallel.tensor.copies", "{tensor: {size: 2, sequence: true, copies: false}}", "", sequence},
+    {"parallel.tensor.dtensor", "{tensor: {size: 2, sequence: true, dtensor: false}}", "",
+     sequence},
     {"parallel.tensor.repeat_last_exchange", "{tensor: {size: 2, repeat_last_exchange: true}}",
      "nothing is computed again", "{tensor: 2}"},
     {"parallel.context.size", "{context: 2}"},
@@ -392,6 +394,13 @@ const std::vector<Option> mesh_options{
     {"parallel.expert.dispatch", "{expert: {size: 2, dispatch: gather}}", "", "{expert: 2}"},
     {"parallel.expert.capacity", "{expert: {size: 2, capacity: 0.5}}", "", "{expert: 2}"},
     {"parallel.expert.imbalance", "{expert: {size: 2, imbalance: 1.5}}", "", "{expert: 2}"},
+    {"parallel.expert.load.zipf.exponent", "{expert: {size: 2, load: {zipf: {exponent: 2}}}}", "",
+     "{expert: {size: 2, load: {zipf: {exponent: 0.5}}}}"},
+    {"parallel.expert.load.listed.shares",
+     "{expert: {size: 2, load: {listed: {shares: [3, 1, 1, 1, 1, 1, 1, 1]}}}}", "", "{expert: 2}"},
+    {"parallel.expert.keep_exchanged", "{expert: {size: 2, keep_exchanged: false}}",
+     "nothing is computed again", "{expert: 2}"},
+    {"parallel.expert.overlap", "{expert: {size: 2, overlap: shared}}", "", "{expert: 2}"},
     {"parallel.pipeline.stages", "{pipeline: 2}"},
     {"parallel.pipeline.schedule", "{pipeline: {stages: 2, schedule: gpipe}}", "", "{pipeline: 2}"},
     {"parallel.pipeline.chunks", "{pipeline: {stages: 2, schedule: looped-bfs, chunks: 2}}", "",
@@ -401,6 +410,8 @@ const std::vector<Option> mesh_options{
      "{pipeline: 2}"},
     {"parallel.pipeline.slices", "{pipeline: {stages: 2, schedule: gpipe, slices: 4}}", "",
      "{pipeline: {stages: 2, schedule: gpipe}}"},
+    {"parallel.pipeline.return_outputs", "{pipeline: {stages: 2, return_outputs: true}}", "",
+     "{pipeline: 2}"},
     {"parallel.pipeline.keep_outputs", "{pipeline: {stages: 2, keep_outputs: false}}", "",
      "{pipeline: 2}"},
 };
@@ -412,6 +423,9 @@ const std::vector<Surroundings> mesh_surroundings{
     {on_eight + "activation_checkpointing: true\n" + gpt},
     {on_eight + "model: mixtral\nmodel_parameters: {layers: 2, hidden: 1024, heads: 16, mlp: 1024, "
                 "sequence: 512, vocabulary: 5000}\n"},
+    {on_eight + "activation_checkpointing: true\nrecompute: operators\nmodel: deepseek-v2-lite\n"
+                "model_parameters: {layers: 2, hidden: 512, heads: 4, mlp: 1024, expert_mlp: 256, "
+                "experts: 8, sequence: 512, vocabulary: 5000}\n"},
 };
 
 TEST(Options, NoneOfAMeshIsSilentlyWithoutEffect) {
@@ -484,7 +498,8 @@ TEST(Options, OfNothingThereAreNoRemarks) {
 // tests of their own.
 TEST(Options, EveryFieldIsTried) {
   std::set<std::string> tried{"name", "description", "profile",
-                              "stragglers.per_step.empirical.file"};
+                              "stragglers.per_step.empirical.file",
+                              "parallel.expert.load.listed.file"};  // tests/points/mesh_test.cpp
   const auto add = [&](const std::string& prefix, const std::vector<Option>& options) {
     for (const Option& option : options) tried.insert(prefix + option.path);
   };

@@ -108,6 +108,7 @@ const std::vector<Option> fsdp_options{
     {"gather_element_size", "4 B", "what fp32 gathers anyway"},
     {"reduce_element_size", "2 B", "what AMP reduces anyway"},
     {"sync_every_micro_batch", "false"},
+    {"reshard_in_pipeline", "true", "", "", true},  // tests/points/mesh_test.cpp has pipelines
     {"shard_group", "2"},
     {"use_orig_params", "true", comm_bound},
     {"autocast", "true"},

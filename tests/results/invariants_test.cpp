@@ -42,6 +42,11 @@ TEST(Invariants, FindWhatIsWrong) {
        },
        "a part of -0.01 s"},
       {[](Prediction& p) { p.split.copies = 0.01; }, "the parts add up to"},
+      {[](Prediction& p) {
+         p.mesh = MeshRecord{.tensor = 2};
+         p.split.exposed.tensor = 0.01;
+       },
+       "0.01 s of exposed communication by axis"},
       {[](Prediction& p) { p.step_interval.low = 2 * p.step_seconds; }, "outside its interval"},
       {[](Prediction& p) { p.gpu_utilisation = 1.5; }, "GPU utilisation 1.5"},
       {[](Prediction& p) { p.memory.reserved = p.memory.allocated / 2; }, "memory allocated"},

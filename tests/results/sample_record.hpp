@@ -21,7 +21,7 @@ inline ResultRecord sample_record() {
   plain.steps = 1000;
   plain.total_seconds = 125.375;
   plain.samples_per_second = 512;
-  plain.split = {0.001, 0.04, 0.07, 0.006, 0.002, 0, 0.005, 0.001};
+  plain.split = {0.001, 0.04, 0.07, 0.006, 0.002, 0, 0.005, 0.001, 0, {}};
   plain.gpu_utilisation = 0.944;
   plain.mfu = 0.31;
   plain.flops_per_second = 96.7e12;

@@ -14,12 +14,14 @@ struct Case {
   FsdpOptions options;
   int ranks = 4;
   bool first = true, reduces = true;  // micro-batch
+  bool once_a_step = false;           // in a pipeline
 };
 
 FsdpLayout layout_of(const TrainingStep& step, const Case& asked) {
   FsdpLayout layout;
   layout.options = asked.options;
   layout.groups.ranks = asked.ranks;
+  layout.once_a_step = asked.once_a_step;
   layout.units = make_units(step, {});
   for (const FsdpUnit& unit : layout.units) {
     layout.layouts.push_back(flat_layout(unit, asked.ranks));
@@ -142,6 +144,19 @@ TEST(FsdpOrder, TwoIsOneUnitAheadAndNeverWaits) {
   EXPECT_EQ(order_of(asked),
             "+0 0 -0 +1 1 -1 +2 2 -2 | "
             "+2 2 +1 -2 R2 1 +0 -1 R1 0 -0 R0");
+}
+
+// In a pipeline nothing is reduced before all micro-batches are over, and parameters stay, unless they are given
+// back after every forward. After a backward they stay for the forward that follows.
+TEST(FsdpOrder, TwoInAPipelineGathersOnceAStepOrForEachMicroBatch) {
+  Case asked;
+  asked.options.version = 2;
+  asked.once_a_step = true;
+  EXPECT_EQ(order_of(asked), "+0 0 +1 1 +2 2 | K2 K1 K0");
+  asked.options.reshard_in_pipeline = true;
+  EXPECT_EQ(order_of(asked),
+            "+0 0 -0 +1 1 -1 +2 2 -2 | "
+            "+2 2 +1 K2 1 +0 K1 0 K0");
 }
 
 }  // namespace

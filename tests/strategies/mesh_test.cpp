@@ -64,6 +64,30 @@ TEST(Exchanges, RunBesideTheGradientsOfWeights) {
             alone + 0.9 * seconds_of(job, ExchangeKind::all_reduce));
 }
 
+// Tokens travel beside experts that do not read them: until the layer that does, in backward since that layer's.
+TEST(Exchanges, RunUntilALayerReadsWhatArrives) {
+  Job job = toy_job(4, 1000);
+  job.mesh = {.data = 1, .tensor = 8};
+  edit_step(job).layers[2].inputs = {0};
+  edit_step(job).layers[3].inputs = {1, 2};
+  const double alone = simulate(job, DdpOptions{}).step;
+  const auto with = [&](Beside beside) {
+    Layer& layer = edit_step(job).layers[1];
+    layer.forward_exchanges =
+        layer.backward_exchanges = {exchange(ExchangeKind::all_gather, beside)};
+    return simulate(job, DdpOptions{});
+  };
+  const double seconds = seconds_of(job, ExchangeKind::all_gather);
+  ASSERT_LT(seconds, 2e-3);  // two layers' forward, one layer's backward
+  EXPECT_NEAR(with(Beside::nothing).step, alone + 2 * seconds, 1e-3 * alone);
+  EXPECT_NEAR(with(Beside::reader).step, alone, 1e-3 * alone);
+  EXPECT_LT(with(Beside::reader).split.exposed_communication, 1e-3 * seconds);
+  // What a layer reads at once is exposed, but for the layer's own work.
+  edit_step(job).layers[2].inputs = {1};
+  EXPECT_NEAR(with(Beside::reader).split.exposed_communication,
+              std::max(0.0, seconds - 1e-3) + seconds, 1e-3 * alone);
+}
+
 // Megatron-LM's place of ranks: tensor ranks are neighbours, pipeline ranks farthest apart.
 // The slowest rank of the tensor group sets the pace, and is another one in every step.
 TEST(Exchanges, GoAtThePaceOfEachStep) {

@@ -134,9 +134,10 @@ inline Numbers simulate(const Job& job, const StrategyOptions& options,
     return out;
   });
   if (all_steps != nullptr) all_steps->assign(v.begin() + 18, v.end());
-  return {
-      v[0],  v[1],  v[2],  v[3], v[4], {v[5], v[6], v[7], v[8], v[9], v[10], v[11], v[12], v[13]},
-      v[14], v[15], v[16], v[17]};
+  return {v[0],  v[1],  v[2],
+          v[3],  v[4],  {v[5], v[6], v[7], v[8], v[9], v[10], v[11], v[12], v[13], {}},
+          v[14], v[15], v[16],
+          v[17]};
 }
 
 inline double sum(const StepSplit& s) {

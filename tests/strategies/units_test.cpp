@@ -4,7 +4,11 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+
+#include "strategies/fsdp/order.hpp"
+#include "workload/model.hpp"
 
 namespace lockstep::units_test {
 namespace {
@@ -100,6 +104,33 @@ TEST(Units, OfBlocksAndEndsLeaveTheRootNothing) {
   EXPECT_EQ(units[0].last, 0);
   EXPECT_EQ(units[3].layers, (std::vector<int>{6, 7}));
   EXPECT_EQ(units[3].elements(), 808);
+}
+
+// Experts with a mesh of their own are gathered before their block, and reduced when its backward is over.
+TEST(Units, OfExpertsBeginAndEndWithTheirBlock) {
+  StepOptions options;
+  options.parameters = {{"layers", 2}, {"hidden", 64}, {"heads", 4}, {"kv_heads", 4}, {"mlp", 64}};
+  options.sequence = 16;
+  options.parallel.expert.size = 2;
+  const TrainingStep step = build_step(*load_model("mixtral"), options);
+  FsdpLayout layout;
+  layout.options.version = 2;
+  layout.groups.ranks = 4;
+  layout.units = make_units(step, {});
+  const HookPlaces hooks = fsdp_hooks(layout, step);
+  int experts = 0;
+  for (std::size_t u = 1; u < layout.units.size(); ++u) {
+    const FsdpUnit &unit = layout.units[u], &around = layout.units[u - 1];
+    if (!unit.expert) continue;
+    ++experts;
+    EXPECT_EQ(unit.module, around.module + " experts");
+    EXPECT_EQ(std::pair(unit.first, unit.last), std::pair(around.first, around.last));
+    const int both[] = {static_cast<int>(u), static_cast<int>(u) - 1};  // the inner one first
+    EXPECT_TRUE(
+        std::any_of(hooks.after_backward.begin(), hooks.after_backward.end(),
+                    [&](const std::vector<int>& at) { return std::ranges::equal(at, both); }));
+  }
+  EXPECT_EQ(experts, 2);
 }
 
 TEST(Units, OfBlocksAndATiedHeadKeepItInTheRoot) {

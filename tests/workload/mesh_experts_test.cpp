@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "mesh.hpp"
 
 namespace lockstep::mesh_experts_test {
@@ -208,6 +210,61 @@ TEST(ExpertParallel, LoadAndCapacityChangeTheTokensOfARank) {
   EXPECT_EQ(mixture_flops(places), 1.25 * mixture_flops(even));
   EXPECT_EQ(exchanged(places, Axis::expert, false, ExchangeKind::all_to_all),
             2 * 2 * experts * (tokens * top / experts * 1.25) * hidden);
+}
+
+// Zipf's experts are dealt to the ranks: the first has numbers 1, 9, 17, ... of eight ranks. Listed ones lie in a
+// row, and choices above an expert's places are dropped.
+TEST(ExpertParallel, TheFullestRankFollowsFromTheLoadOfItsExperts) {
+  StepOptions options = qwen3();
+  options.parallel.expert.size = 8;
+  const double even = mixture_flops(build(options));
+  for (const double exponent : {0.3, 1.0, 2.0}) {
+    double all = 0, first = 0;
+    for (int k = 1; k <= 128; ++k) {
+      all += std::pow(k, -exponent);
+      if (k % 8 == 1) first += std::pow(k, -exponent);
+    }
+    options.parallel.expert.load = ZipfLoad{exponent};
+    const TrainingStep step = build(options);
+    EXPECT_NEAR(mixture_flops(step) / even, 8 * first / all, 1e-2) << exponent;
+    EXPECT_NEAR(exchanged(step, Axis::expert, true, ExchangeKind::all_to_all),
+                2 * 2 * tokens * top * hidden * 8 * first / all, 2 * 2 * hidden);
+    EXPECT_EQ(step.dropped_tokens, 0);
+  }
+  ListedLoad listed;
+  listed.shares.assign(128, 1);
+  listed.shares[40] = 129;  // half of all is rank 2's: 15 others of 256 lie beside it
+  options.parallel.expert.load = listed;
+  EXPECT_NEAR(mixture_flops(build(options)) / even, 8 * (129 + 15) / 256.0, 1e-2);
+  options.parallel.expert.capacity = 2;
+  EXPECT_NEAR(build(options).dropped_tokens, 129 / 256.0 - 2 / 128.0, 1e-12);
+}
+
+// Megatron-LM's order: the shared experts' first products beside the dispatch, the last beside the combination.
+TEST(ExpertParallel, SharedExpertsStandBesideTheExchangesOfTokens) {
+  StepOptions options;
+  options.precision = Precision::pure_bf16;
+  options.sequence = 512;
+  options.parameters = {{"layers", 2}};
+  options.parallel.expert.size = 8;
+  const TrainingStep apart = build_step(*load_model("deepseek-v2-lite"), options);
+  options.parallel.expert.overlap = ExpertOverlap::shared;
+  const TrainingStep beside = build_step(*load_model("deepseek-v2-lite"), options);
+  std::vector<std::string> order;
+  for (const Layer& layer : beside.layers) {
+    const std::size_t at = layer.name.find("1.mlp.");
+    if (at != std::string::npos) order.push_back(layer.name.substr(at + 6));
+    for (const int input : layer.inputs) EXPECT_LT(input, &layer - beside.layers.data());
+  }
+  EXPECT_THAT(order, testing::ElementsAre("gate", "experts.route", "experts.dispatch",
+                                          "shared_experts.gate_proj", "shared_experts.act_fn",
+                                          "shared_experts.up_proj", "shared_experts.multiply",
+                                          "experts.experts", "experts.combine",
+                                          "shared_experts.down_proj", "experts.sum", "add"));
+  EXPECT_EQ(beside.layers.size(), apart.layers.size());
+  EXPECT_EQ(beside.parameter_count, apart.parameter_count);
+  EXPECT_EQ(beside.forward_flops, apart.forward_flops);
+  EXPECT_EQ(beside.backward_flops, apart.backward_flops);
 }
 
 std::string message_of(const StepOptions& options) {

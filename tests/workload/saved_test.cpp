@@ -127,6 +127,35 @@ TEST(SavedActivations, OfMegatronsPlainAttention) {
       sum += saved.bytes;
     }
     EXPECT_EQ(sum, (4 + 2) * scores + (one_product ? 5 : 3) * part);
+    EXPECT_EQ(find_layer(build_text(text, options), "attention").shared_buffer_bytes, 2 * scores);
+  }
+}
+
+std::string with_loss(const std::string& loss) {
+  return "input: {tokens: 64}\nlayers:\n  - embedding: {rows: 4096, features: 16}\n    name: "
+         "words\n"
+         "  - linear: {out: 4096, bias: false}\n    name: head\n  - cross_entropy: " +
+         loss + "\n";
+}
+
+// torchtitan's chunked loss: the same work, an eighth of the logits and of what the loss keeps of them.
+TEST(SavedActivations, OfALossInPiecesAreThoseOfOnePiece) {
+  const TrainingStep whole = build_text(with_loss("{}"));
+  const TrainingStep eighth = build_text(with_loss("{pieces: 8}"));
+  EXPECT_EQ(eighth.forward_flops, whole.forward_flops);
+  EXPECT_EQ(eighth.backward_flops, whole.backward_flops);
+  EXPECT_EQ(eighth.parameter_count, whole.parameter_count);
+  const Layer &head = find_layer(eighth, "head"), &before = find_layer(whole, "head");
+  EXPECT_EQ(head.output_bytes * 8, before.output_bytes);
+  EXPECT_EQ(head.saved.front().bytes, before.saved.front().bytes);  // the tokens of all pieces
+  EXPECT_EQ(eighth.layers.back().saved.front().bytes * 8, whole.layers.back().saved.front().bytes);
+  EXPECT_EQ(head.forward.size(), 8 * before.forward.size());
+  EXPECT_EQ(head.forward.front().m * 8, before.forward.front().m);
+  try {
+    build_text(with_loss("{pieces: 3}"));
+    ADD_FAILURE() << "64 tokens are no three pieces";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("3 pieces cannot share 64 tokens evenly"));
   }
 }
 

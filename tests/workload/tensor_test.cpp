@@ -79,6 +79,32 @@ TEST(TensorParallel, RecomputesOperatorsAsTorchtitanDoes) {
                          R"("precision": "mixed", "checkpoint": "operators"} rank 0)"));
 }
 
+// torchtitan 0.3.0's own exchanges are no functional collectives, which its policy keeps the results of; nor has
+// its embedding the gradient of the whole table.
+TEST(TensorParallel, OfTorchtitansOwnKeepsNoExchangedActivation) {
+  StepOptions options = half_precision();
+  options.activation_checkpointing = true;
+  options.recompute = Recompute::operators;
+  options.parallel.tensor.size = 2;
+  options.parallel.tensor.sequence = true;
+  const auto kept = [](const TrainingStep& step) {
+    return std::count_if(step.layers.begin(), step.layers.end(), [](const Layer& layer) {
+      return layer.keeps_output && !layer.forward_exchanges.empty();
+    });
+  };
+  const TrainingStep dtensor = build_step(*load_model("llama"), options);
+  options.parallel.tensor.dtensor = false;
+  const TrainingStep own = build_step(*load_model("llama"), options);
+  EXPECT_GT(kept(dtensor), 0);
+  EXPECT_EQ(kept(own), 0);
+  const auto table = [](const TrainingStep& step) {
+    const Parameter& words = step.layers.front().parameters.front();
+    return static_cast<double>(words.gradient_elements()) / static_cast<double>(words.count);
+  };
+  EXPECT_EQ(table(dtensor), 2);
+  EXPECT_EQ(table(own), 1);
+}
+
 StepOptions megatron_options() {
   StepOptions options;
   options.precision = Precision::pure_bf16;

@@ -24,7 +24,11 @@ def of_memory(job):
     parallel = {"tensor": {"size": get["tp"], "sequence": get.get("sp", False), "split_loss": get.get("loss_parallel", False)},
                 "context": {"size": get["cp"], "exchange": "ring" if get.get("rotate") == "alltoall" else "gather"},
                 "pipeline": pipeline(get["pp"], SCHEDULES[get["schedule"]], get["chunks"], get.get("per_stage"))}
+    if get.get("return_outputs"):
+        parallel["pipeline"]["return_outputs"] = True
     fsdp = {"version": 2, "wrap": {"policy": "block"}, "sync_every_micro_batch": False}
+    if get.get("reshard") and get["pp"] > 1:
+        fsdp["reshard_in_pipeline"] = True
     if get["precision"] == "mixed":
         fsdp["reduce_element_size"] = "4 B"
     return {"model": "llama", "platform": "dgx-a100-80gb", "gpus": get["tp"] * get["cp"] * get["pp"] * get["dp"],
@@ -49,7 +53,7 @@ def titan_layers(layers, parts):
 def of_titan(job):
     """titan.py: torchtitan's trainer with its Llama 3 8B or its Qwen3 30B-A3B, cut to a few layers."""
     get = {"model": "llama3", "layers": 4, "sequence": 4096, "batch": 1, "micro_batches": 1, "tp": 1, "cp": 1, "pp": 1, "dp": 1, "ep": 1, "schedule": "1F1B",
-           "checkpoint": "none", **job}
+           "checkpoint": "none", "loss": "chunked", **job}
     schedule = SCHEDULES[get["schedule"]]
     chunks = 1 if schedule == "1f1b" else 2
     parallel = {"tensor": get["tp"], "context": get["cp"],
@@ -59,7 +63,8 @@ def of_titan(job):
     llama = {"hidden": 4096, "heads": 32, "kv_heads": 8, "mlp": 14336, "vocabulary": 128256}
     return {"recipe": "torchtitan", "model": "llama" if get["model"] == "llama3" else "qwen3-30b-a3b", "platform": "dgx-h100",
             "gpus": get["tp"] * get["cp"] * get["pp"] * get["dp"],
-            "model_parameters": {**(llama if get["model"] == "llama3" else {}), "layers": get["layers"], "fused_norm": 1, "upcast_loss": 1},
+            "model_parameters": {**(llama if get["model"] == "llama3" else {}), "layers": get["layers"], "fused_norm": 1, "upcast_loss": 1,
+                                 "loss_pieces": 1 if get["loss"] == "plain" else 8},
             "input": {"sequence": get["sequence"]}, "batch": {"micro": get["batch"], "accumulation": get["micro_batches"]},
             **recomputation(get["checkpoint"]), "parallel": parallel,
             "strategies": [{"fsdp": {"version": 2, "wrap": {"policy": "block_and_ends"}}}]}
@@ -92,14 +97,3 @@ def scenario_of(script, job, megatron):
     if scenario["model"] == "MEGATRON":
         scenario["model"] = megatron
     return scenario
-
-
-def not_modelled(script, job):
-    """Why a prediction is of something else than the job, for which no scenario has a word; None where it is of the job."""
-    if job.get("return_outputs"):
-        return "logits of all micro-batches are returned"
-    if job.get("reshard") and job.get("pp", 1) > 1:
-        return "parameters are gathered again for each micro-batch"
-    if script == "titan" and job.get("loss") != "plain":
-        return "head and loss in eight pieces of the sequence"
-    return None

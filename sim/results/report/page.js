@@ -61,13 +61,14 @@ const remarksPanel = ({ result, origins }) => {
 const chapterArticle = (chapter, number) => {
   const { result, tables, description, file, inputs } = chapter;
   const points = result.predictions.length ? [panel("All points", tableElement("Every strategy and GPU count", tables.summary), paragraph(chapter.missing_price))] : [];
+  const exposed = tables.exposed.rows.length ? [panel("Exposed communication by axis of the mesh", tableElement("Of a step", tables.exposed))] : [];
   const beside = { step: timelinesFigure, memory_over_step: peakPanel };
   const figures = result.predictions.length ? Object.keys(charts).filter((name) => name !== "alternatives").flatMap((name) => {
     const figure = chartFigure(name, chapter, number);
     return figure.length && beside[name] ? [...figure, ...beside[name](chapter, number)] : figure;
   }) : [];
   return article(`chapter-${number}`, result.scenario, [chapter.subject, ...(description ? [element("br"), description] : [])], chapter.answer, [
-    ...points, ...figures, ...measuredPanel(chapter), remarksPanel(chapter),
+    ...points, ...figures, ...exposed, ...measuredPanel(chapter), remarksPanel(chapter),
     panel("Inputs", element("p", {}, element("code", {}, file), `, seed ${result.seed}.`), folded("The scenario file", element("pre", { tabindex: 0 }, inputs)))]);
 };
 

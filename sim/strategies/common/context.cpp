@@ -38,6 +38,22 @@ class PartCosts final : public ComputeCosts {
   std::vector<int> layers_;
 };
 
+double AxisSeconds::*seconds_of(Axis axis) {
+  switch (axis) {
+    case Axis::tensor:
+      return &AxisSeconds::tensor;
+    case Axis::context:
+      return &AxisSeconds::context;
+    case Axis::expert:
+      return &AxisSeconds::expert;
+    case Axis::pipeline:
+      return &AxisSeconds::pipeline;
+    case Axis::data:
+      break;
+  }
+  return &AxisSeconds::data;
+}
+
 std::vector<RankGroups> with_divisions(const Mesh& mesh, std::span<const RankGroups> axes) {
   std::vector<RankGroups> result = divisions_of(mesh);
   result.insert(result.end(), axes.begin(), axes.end());
@@ -82,13 +98,15 @@ StageRanks::StageRanks(World& world, const Job& job, int number, const std::stri
                              .slowdown = interference_of(job, costs),
                              .one_thread = one_thread(job)})) {}
 
-Communicator& StageRanks::communicator(const std::string& name, const RankGroups& groups) {
+Communicator& StageRanks::communicator(const std::string& name, const RankGroups& groups,
+                                       Axis axis) {
   Communicator*& known = communicators_[name];
   if (known == nullptr) {
     const bool together =
         std::adjacent_find(groups.begin(), groups.end(), std::not_equal_to<>()) == groups.end();
     known = &ranks.add_communicator(
-        name, together ? std::vector<std::vector<int>>{} : lanes_of(groups, speeds.lane_of_rank()));
+        name, together ? std::vector<std::vector<int>>{} : lanes_of(groups, speeds.lane_of_rank()),
+        seconds_of(axis));
   }
   return *known;
 }
@@ -132,7 +150,7 @@ void TrainingContext::price_sums() {
 
 void TrainingContext::over_tensor_ranks(const PricedTransfer& transfer) {
   Communicator& communicator =
-      stage.communicator("tensor parallel", axis_ranks(job.mesh, Axis::tensor));
+      stage.communicator("tensor parallel", axis_ranks(job.mesh, Axis::tensor), Axis::tensor);
   ranks.wait(collective(communicator, transfer, ranks.record()));
 }
 
@@ -152,8 +170,9 @@ void TrainingContext::price_exchanges() {
     for (const auto* exchanges : {&layer.forward_exchanges, &layer.backward_exchanges}) {
       for (const AxisExchange& exchange : *exchanges) {
         PricedExchange& priced = exchanges_[&exchange];
-        priced.communicator = &stage.communicator(enum_name(exchange.axis) + " parallel",
-                                                  axis_ranks(job.mesh, exchange.axis));
+        priced.communicator =
+            &stage.communicator(enum_name(exchange.axis) + " parallel",
+                                axis_ranks(job.mesh, exchange.axis), exchange.axis);
         priced.transfer = network.collective(axis_group(job, exchange.axis),
                                              collective_of(exchange.kind), exchange.bytes);
         priced.transfer.spec.what = layer.name;

@@ -26,7 +26,8 @@ struct StageRanks {
 
   // The same for the same name: parts of one stage share their process groups. `groups`: of the stage's
   // ranks; none = all of them together.
-  Communicator& communicator(const std::string& name, const RankGroups& groups = {});
+  Communicator& communicator(const std::string& name, const RankGroups& groups = {},
+                             Axis axis = Axis::data);
 
   const int stage;
   const RankSpeeds& speeds;

@@ -17,24 +17,33 @@ class PassBuilder {
     items_.back().work.append(name, work);
   }
   void hook(Hook hook, int unit) { items_.push_back({hook, unit}); }
-  // Begins, and ends with finish_exchanges().
-  void start(const AxisExchange& exchange) {
-    items_.push_back({Hook::start_exchange, static_cast<int>(under_way_.size()), {}, &exchange});
-    under_way_.push_back(&exchange);
+  // Begins, and ends with finish_exchanges() of the same layer; none = the layer in hand.
+  void start(const AxisExchange& exchange, int until = -1) {
+    const auto place = std::find_if(under_way_.begin(), under_way_.end(),
+                                    [](const UnderWay& slot) { return !slot.exchange; });
+    const auto slot = static_cast<int>(place - under_way_.begin());
+    if (place == under_way_.end()) under_way_.emplace_back();
+    items_.push_back({Hook::start_exchange, slot, {}, &exchange});
+    under_way_[static_cast<std::size_t>(slot)] = {&exchange, until};
     most_ = std::max(most_, static_cast<int>(under_way_.size()));
   }
-  void finish_exchanges() {
+  void finish_exchanges(int until = -1) {
     for (std::size_t i = 0; i < under_way_.size(); ++i) {
-      items_.push_back({Hook::await_exchange, static_cast<int>(i), {}, under_way_[i]});
+      if (!under_way_[i].exchange || under_way_[i].until != until) continue;
+      items_.push_back({Hook::await_exchange, static_cast<int>(i), {}, under_way_[i].exchange});
+      under_way_[i] = {};
     }
-    under_way_.clear();
   }
   std::vector<PassItem> take() { return std::move(items_); }
   int most_exchanges() const { return most_; }
 
  private:
   std::vector<PassItem> items_;
-  std::vector<const AxisExchange*> under_way_;
+  struct UnderWay {
+    const AxisExchange* exchange = nullptr;
+    int until = -1;
+  };
+  std::vector<UnderWay> under_way_;
   int most_ = 0;
 };
 
@@ -54,18 +63,39 @@ bool has(std::span<const AxisExchange> exchanges, Beside beside) {
 }
 
 // Starts the exchanges of that kind; those beside nothing end before the next starts.
-void start(PassBuilder& pass, std::span<const AxisExchange> exchanges, Beside beside) {
+void start(PassBuilder& pass, std::span<const AxisExchange> exchanges, Beside beside,
+           int until = -1) {
   for (const AxisExchange& exchange : exchanges) {
     if (exchange.beside != beside) continue;
-    pass.start(exchange);
+    pass.start(exchange, until);
     if (beside == Beside::nothing) pass.finish_exchanges();
   }
 }
 
-void forward_layer(PassBuilder& pass, const LayerCost& layer) {
+// By layer, those whose exchanges go on until it reads their output: it is the first that does.
+std::vector<std::vector<int>> read_first_by(const std::vector<LayerCost>& layers) {
+  std::vector<std::vector<int>> result(layers.size());
+  std::vector<bool> read(layers.size(), false);
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (!layers[i].layer) continue;
+    for (const int input : layers[i].layer->inputs) {
+      if (input < 0 || read[static_cast<std::size_t>(input)]) continue;
+      read[static_cast<std::size_t>(input)] = true;
+      const LayerCost& source = layers[static_cast<std::size_t>(input)];
+      if (has(forward_exchanges(source), Beside::reader)) result[i].push_back(input);
+    }
+  }
+  return result;
+}
+
+void forward_layer(PassBuilder& pass, const std::vector<LayerCost>& layers, std::size_t index,
+                   const std::vector<int>& read) {
+  const LayerCost& layer = layers[index];
   const auto exchanges = forward_exchanges(layer);
+  for (const int source : read) pass.finish_exchanges(source);
   start(pass, exchanges, Beside::nothing);
   start(pass, exchanges, Beside::own_layer);
+  start(pass, exchanges, Beside::reader, static_cast<int>(index));
   pass.layer(layer.name, layer.forward);
   if (has(exchanges, Beside::own_layer)) pass.finish_exchanges();
 }
@@ -91,7 +121,7 @@ bool repeated_exchanges(PassBuilder& pass, const LayerCost& layer) {
 class BackwardPass {
  public:
   explicit BackwardPass(const std::vector<LayerCost>& layers)
-      : layers_(layers), waits_(layers.size(), false) {
+      : layers_(layers), read_(read_first_by(layers)), waits_(layers.size(), false) {
     for (std::size_t i = 0; i < layers.size(); ++i) {
       if (!layers[i].layer || layers[i].weight_gradient.busy <= 0) continue;
       for (const int input : layers[i].layer->inputs) {
@@ -105,6 +135,7 @@ class BackwardPass {
   void layer(PassBuilder& pass, std::size_t index) {
     const LayerCost& layer = layers_[index];
     const auto exchanges = backward_exchanges(layer);
+    pass.finish_exchanges(static_cast<int>(index));
     const bool repeats = repeated_exchanges(pass, layer);
     start(pass, exchanges, Beside::nothing);
     start(pass, exchanges, Beside::own_layer);
@@ -129,10 +160,16 @@ class BackwardPass {
     }
     pass.layer(layer.name, layer.backward);
     if (repeats || has(exchanges, Beside::own_layer)) pass.finish_exchanges();
+    // The gradient of what this layer has read is there.
+    for (const int source : read_[index]) {
+      const auto of_source = backward_exchanges(layers_[static_cast<std::size_t>(source)]);
+      start(pass, of_source, Beside::reader, source);
+    }
   }
 
  private:
   const std::vector<LayerCost>& layers_;
+  const std::vector<std::vector<int>> read_;
   std::vector<bool> waits_;        // by layer
   std::vector<std::size_t> late_;  // products whose weights' gradients wait
 };
@@ -187,9 +224,10 @@ HookPlaces hook_places(const std::vector<HookedUnit>& units, std::size_t layers)
 Passes lay_out(const std::vector<LayerCost>& layers, const HookPlaces& hooks,
                bool splits_backward) {
   PassBuilder forward, backward;
+  const std::vector<std::vector<int>> read = read_first_by(layers);
   for (std::size_t layer = 0; layer < layers.size(); ++layer) {
     for (const int u : hooks.before_forward[layer]) forward.hook(Hook::pre_forward, u);
-    forward_layer(forward, layers[layer]);
+    forward_layer(forward, layers, layer, read[layer]);
     for (const int u : hooks.after_forward[layer]) forward.hook(Hook::post_forward, u);
   }
   BackwardPass pass(layers);

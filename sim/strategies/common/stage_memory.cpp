@@ -17,7 +17,8 @@ std::vector<StageMemory> stage_memories(const Job& job) {
   // All token slices of a micro-batch are kept: together they are the micro-batch.
   whole.micro_batches = job.accumulation;
   whole.slices = 1;
-  const PipelineShape shape = settled_shape(pipeline.schedule, whole);
+  const PipelineShape shape =
+      pipeline.return_outputs ? whole : settled_shape(pipeline.schedule, whole);
   const std::vector<RankProgram> programs = with_messages(
       pipeline.schedule, shape, programs_of(pipeline.schedule, shape), pipeline.keep_outputs);
   std::vector<StageMemory> stages;
@@ -31,6 +32,7 @@ std::vector<StageMemory> stage_memories(const Job& job) {
         std::make_shared<const JoinedParts>(join(*job.parts, numbers, pipeline.keep_outputs));
     stage.program = programs[static_cast<std::size_t>(rank)];
     stage.holding.keep_outputs = pipeline.keep_outputs;
+    stage.holding.return_outputs = pipeline.return_outputs;
     stage.holding.further_micro_batches = std::max(0, whole.micro_batches - shape.micro_batches);
     stage.stashed_weights = stashed_weights(pipeline.schedule, whole, rank);
     stage.job = job;

@@ -21,7 +21,7 @@ class FsdpHooks : public TrainingHooks {
   const UpdateWork& update() const override { return plan_.update; }
   const Passes& passes(const MicroBatch&) const override { return plan_.passes; }
   bool is_quiet(const MicroBatch& batch) const override {
-    return plan_.layout.once_a_step && !batch.first;
+    return plan_.layout.once_a_step && !plan_.layout.options.reshard_in_pipeline && !batch.first;
   }
   void begin_forward(const MicroBatch& batch) override;
   // Waits for all reductions; with CPU offload the host does, too [42, 59].

@@ -38,6 +38,8 @@ std::vector<IdleOption> Fsdp::idle_options(const Job& job) const {
   idle.idle_if("zeropp.secondary_shards", o.zeropp.secondary_shards, shards_of_node(job) == 0,
                alone ? "one GPU gathers nothing" : "no node has some of the shards and not all");
   const bool two = o.version == 2;
+  idle.idle_if("reshard_in_pipeline", o.reshard_in_pipeline, !two || job.mesh.pipeline == 1,
+               two ? "there is one stage" : "version 1 under a pipeline stays gathered");
   idle.idle_if("use_orig_params", o.use_orig_params, two, "version 2 has no flat parameters");
   const bool backward = o.backward_prefetch != usual.backward_prefetch;
   if (two) {

@@ -93,6 +93,7 @@ struct FsdpOptions {
   double reduce_bytes = 0;  // bytes per element reduce-scattered (reduce_dtype); 0 = gather_bytes
   bool autocast = false;
   bool sync_every_micro_batch = true;  // false = no_sync while accumulating (fact 45)
+  bool reshard_in_pipeline = false;    // FSDP2 (fact H45): false = gathered once a step
   int shard_group = 0;                 // ranks per shard group of the hybrid modes; 0 = one node
   bool use_orig_params =
       false;  // FSDP1 only: 16-byte alignment and views of every parameter (fact 27)
@@ -153,6 +154,10 @@ void describe(Visitor& v, FsdpOptions& o) {
       "autocast around the model, besides the mixed precision of amp-*: norms and loss in fp32.");
   v.field("sync_every_micro_batch", o.sync_every_micro_batch,
           "Reduce gradients after every micro-batch; false: only after the last (no_sync).");
+  v.field(
+      "reshard_in_pipeline", o.reshard_in_pipeline,
+      "Under a pipeline parameters are given back after each micro-batch's forward and gathered "
+      "again for its backward; false: once a step (version 2).");
   v.field("shard_group", o.shard_group,
           "Ranks that share one copy in the hybrid modes; 0 = one node.", {.min = 0, .max = 1e6});
   v.field("use_orig_params", o.use_orig_params,

@@ -25,6 +25,10 @@ HookPlaces fsdp_hooks(const FsdpLayout& layout, const TrainingStep& step) {
   std::vector<HookedUnit> units;
   for (const FsdpUnit& unit : layout.units) {
     units.push_back({unit.first, unit.last, completed_by(unit, step)});
+    // Experts are reduced with the module around them, which stands before them.
+    const bool inside = unit.expert && units.size() > 1 && units.end()[-2].first == unit.first &&
+                        units.end()[-2].last == unit.last;
+    if (inside) units.back().completed_by = units.end()[-2].completed_by;
   }
   if (layout.options.version == 1 && layout.options.forward_prefetch) {
     // A unit's views are made before the unit in front of it computes, so that autograd comes to
@@ -43,9 +47,10 @@ FsdpOrder::FsdpOrder(const FsdpLayout& layout, const HookPlaces& hooks)
       keeps_parameters_(layout.keeps_parameters()),
       once_a_step_(layout.once_a_step) {
   for (const FsdpUnit& unit : layout.units) {
+    const bool stays = unit.stays || keeps_parameters_ ||
+                       (once_a_step_ && !(version_two() && options_.reshard_in_pipeline));
     units_.push_back({.trains = unit.trainable_tensors() > 0,
-                      .frees_after_forward = (sharded_ || version_two()) && !unit.stays &&
-                                             !keeps_parameters_ && !once_a_step_});
+                      .frees_after_forward = (sharded_ || version_two()) && !stays});
   }
   for (std::size_t layer = hooks.after_backward.size(); layer-- > 0;) {
     for (const int u : hooks.after_backward[layer]) backward_order_.push_back(u);

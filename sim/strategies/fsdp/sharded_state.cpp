@@ -9,6 +9,15 @@
 
 namespace lockstep {
 
+namespace {
+constexpr Tape::Block nothing = CachingAllocator::nothing;
+
+Tape::Block gradient(Tape& tape, const Parameter& of, double element_bytes) {
+  return tape.allocate(MemoryKind::gradients,
+                       static_cast<double>(of.gradient_elements()) * element_bytes, {of.name});
+}
+}  // namespace
+
 ShardedState::ShardedState(Tape& tape, const TrainingStep& step, const Liveness&,
                            const FsdpLayout& layout, const OptimizerMemory& optimizer)
     : tape_(tape),
@@ -81,12 +90,9 @@ void ShardedState::begin_backward_of(int u) {
 }
 
 // A module in the middle of what is recomputed needs its parameters before its own backward begins.
-void ShardedState::before_recomputation(int layer) {
-  for (const int u : running_[layer]) begin_backward_of(u);
-}
-
-void ShardedState::before_backward(int layer) {
-  for (const int u : hooks_.before_backward[layer]) begin_backward_of(u);
+void ShardedState::before_backward(int layer, bool recomputes) {
+  const std::vector<int>& units = recomputes ? running_[layer] : hooks_.before_backward[layer];
+  for (const int u : units) begin_backward_of(u);
 }
 
 void ShardedState::after_backward(int layer) {
@@ -131,16 +137,12 @@ void ShardedState::carry_out(FsdpOrder::Actions actions) {
 }
 
 void ShardedState::parameter_gradients(int layer) {
-  const auto gradient = [this](const Parameter& of) {
-    return tape_.allocate(MemoryKind::gradients,
-                          static_cast<double>(of.gradient_elements()) * layout_.gather_bytes,
-                          {of.name});
-  };
+  const double own = layout_.gather_bytes;
   if (const int owner = step_.layers[layer].tied_layer; owner >= 0 && owner_[owner] >= 0) {
     const Parameter& tied = step_.layers[owner].parameters[step_.layers[layer].tied_parameter];
     if (tied.trainable) {
       units_[at(owner_[owner])].waiting.push_back(
-          {owner, step_.layers[layer].tied_parameter, gradient(tied)});
+          {owner, step_.layers[layer].tied_parameter, gradient(tape_, tied, own)});
     }
   }
   if (owner_[layer] < 0) return;
@@ -148,24 +150,69 @@ void ShardedState::parameter_gradients(int layer) {
   const std::vector<Parameter>& parameters = step_.layers[layer].parameters;
   for (int i = 0; i < static_cast<int>(parameters.size()); ++i) {
     if (!parameters[i].trainable) continue;
-    Tape::Block whole = gradient(parameters[i]);
+    Tape::Block whole = gradient(tape_, parameters[i], own);
     for (auto part = unit.waiting.begin(); part != unit.waiting.end();) {
       if (part->layer != layer || part->parameter != i) {
         ++part;
         continue;
       }
-      const Tape::Block sum = gradient(parameters[i]);  // autograd adds the two out of place
+      const Tape::Block sum =
+          gradient(tape_, parameters[i], own);  // autograd adds the two out of place
       tape_.free(part->gradient);
       tape_.free(whole);
       whole = sum;
       part = unit.waiting.erase(part);
     }
-    unit.gradients.push_back(whole);
+    if (half_ != BackwardHalf::weights || layout_.reduce_bytes <= layout_.gather_bytes) {
+      unit.gradients.push_back(whole);
+      continue;
+    }
+    // PyTorch adds each to the earlier ones itself, in the type in which they are reduced
+    // (torch/distributed/pipelining/_backward.py: stage_backward_weight).
+    const Tape::Block wide = gradient(tape_, parameters[i], layout_.reduce_bytes);
+    tape_.free(whole);
+    tape_.free(std::exchange(latest_gradient_, nothing));
+    unit.in_halves = true;
+    unit.gradients_are_wide = unit.accumulated.empty();
+    if (unit.gradients_are_wide) {
+      unit.gradients.push_back(wide);
+    } else {
+      latest_gradient_ = wide;
+    }
   }
 }
 
+// FSDP2 has them in the type in which they are reduced, as autograd adds them up: no pre-backward hook runs
+// that would leave this to the reduction (PyTorch 2.15, _fsdp_param_group.py: _set_unsharded_grad_dtypes). It
+// reduces them when the pieces are over, the unit's other gradients after its backward. A tied weight's
+// gradient waits for that of its owner.
+void ShardedState::pieces(int layer, PiecesMoment moment) {
+  const int owner = owner_[layer];
+  if (moment == PiecesMoment::backward && owner < 0) parameter_gradients(layer);
+  if (moment == PiecesMoment::backward) return;
+  tensors_.end_forward();  // the head is gathered by itself, and nothing after it
+  const bool two = layout_.options.version == 2;
+  for (const Parameter& parameter : step_.layers[layer].parameters) {
+    if (!parameter.trainable || moment == PiecesMoment::over) continue;
+    Tape::Block sum = gradient(tape_, parameter, layout_.gather_bytes);
+    if (two && layout_.reduce_bytes > layout_.gather_bytes) {
+      tape_.free(std::exchange(sum, gradient(tape_, parameter, layout_.reduce_bytes)));
+    }
+    if (moment == PiecesMoment::first && owner >= 0) {
+      ShardedUnit& unit = units_[at(owner)];
+      (two ? unit.of_pieces : unit.gradients).push_back(sum);
+      unit.elements_of_pieces = two ? static_cast<double>(parameter.count) : 0;
+    } else {
+      tape_.free(sum);
+    }
+  }
+  if (moment == PiecesMoment::over && owner >= 0 && two) tensors_.reduce(units_[at(owner)], true);
+}
+
+// In a pipeline FSDP2 has no end of backward but that of the step.
 void ShardedState::end_backward() {
-  tensors_.end_backward();
+  tape_.free(std::exchange(latest_gradient_, nothing));
+  if (!layout_.once_a_step || layout_.options.version == 1) tensors_.end_backward();
 }
 
 void ShardedState::optimizer_step() {
@@ -209,7 +256,10 @@ void ShardedState::optimizer_step() {
 }
 
 void ShardedState::zero_gradients() {
-  for (ShardedUnit& unit : units_) tape_.free(unit.shard_gradients);
+  for (ShardedUnit& unit : units_) {
+    tape_.free(unit.shard_gradients);
+    tape_.free(unit.shard_gradients_of_pieces);
+  }
 }
 
 }  // namespace lockstep

@@ -24,10 +24,10 @@ class ShardedState {
   void before_forward(int layer);
   void after_forward(int layer);
   void end_forward();
-  void begin_backward(bool) {}
-  void before_recomputation(int layer);
-  void before_backward(int layer);
+  void begin_backward(bool, BackwardHalf half) { half_ = half; }
+  void before_backward(int layer, bool recomputes);
   void parameter_gradients(int layer);
+  void pieces(int layer, PiecesMoment moment);
   void after_backward(int layer);
   void end_backward();
   void optimizer_step();
@@ -49,6 +49,9 @@ class ShardedState {
   std::vector<std::vector<int>> running_;  // by layer: the units whose modules it lies in
   std::deque<std::int64_t> limiter_;       // events the host may have to wait for (fact 34)
   bool first_micro_batch_ = true, has_state_ = false;
+  BackwardHalf half_ = BackwardHalf::both;
+  Tape::Block latest_gradient_ =
+      CachingAllocator::nothing;  // of weights alone: the host's variable has it
 };
 
 }  // namespace lockstep

@@ -14,8 +14,8 @@ UnitTensors::UnitTensors(Tape& tape, const FsdpLayout& layout)
       needs_gather_(layout.sharded() || layout.options.offloads_parameters() ||
                     layout.gather_bytes != layout.shard_bytes) {}
 
-void UnitTensors::reduce(ShardedUnit& unit) {
-  fsdp1_ ? reduce_fsdp1(unit) : reduce_fsdp2(unit);
+void UnitTensors::reduce(ShardedUnit& unit, bool pieces) {
+  fsdp1_ ? reduce_fsdp1(unit) : reduce_fsdp2(unit, pieces);
 }
 
 void UnitTensors::end_forward() {
@@ -24,8 +24,8 @@ void UnitTensors::end_forward() {
 }
 
 void UnitTensors::end_backward() {
-  tape_.free(reduce_input_);
-  reduce_input_ = nothing;
+  tape_.free(std::exchange(reduce_input_, nothing));
+  tape_.free(std::exchange(experts_input_, nothing));
   tape_.free(offloaded_);
   // The optimizer waits for the reductions (fact 42), and every deferred block with them.
   tape_.complete(std::numeric_limits<std::int64_t>::max());
@@ -126,7 +126,8 @@ void UnitTensors::join(ShardedUnit& unit) {
 }
 
 void UnitTensors::keep(ShardedUnit& unit, bool first_micro_batch) {
-  if (!fsdp1_ && first_micro_batch && layout_.reduce_bytes != layout_.gather_bytes) {
+  const bool wide = std::exchange(unit.gradients_are_wide, false);
+  if (!fsdp1_ && first_micro_batch && layout_.reduce_bytes != layout_.gather_bytes && !wide) {
     for (Block& block : unit.gradients) {  // in reduce_dtype (fact 58)
       const Block cast = tape_.allocate(
           MemoryKind::gradients,
@@ -167,21 +168,43 @@ void UnitTensors::reduce_fsdp1(ShardedUnit& unit) {
   keep_shard_gradient(unit, {output});
 }
 
-void UnitTensors::reduce_fsdp2(ShardedUnit& unit) {
-  if (unit.gradients.empty()) return;
-  tape_.free(reduce_input_);  // compute waits for the previous unit's reduce-scatter (fact 52)
-  const double elements = unit.elements * unit.trained_share;
-  const double shard = unit.shard * unit.trained_share;
-  reduce_input_ = tape_.allocate(MemoryKind::temporaries, elements * layout_.reduce_bytes,
-                                 {"gradients", unit.name});
-  tape_.free(unit.gradients);
-  const Block output = tape_.allocate(MemoryKind::gradients, shard * layout_.reduce_bytes,
+void UnitTensors::reduce_fsdp2(ShardedUnit& unit, bool pieces) {
+  std::vector<Block>& gradients = pieces ? unit.of_pieces : unit.gradients;
+  if (gradients.empty()) return;
+  // Compute waits for the previous unit's reduce-scatter (fact 52); experts come before the module around them,
+  // and are one unit with it.
+  if (unit.expert || reduce_input_ != nothing) {
+    tape_.free(std::exchange(reduce_input_, nothing));
+    tape_.free(std::exchange(experts_input_, nothing));
+  }
+  const double elements = pieces ? unit.elements_of_pieces
+                                 : unit.elements * unit.trained_share - unit.elements_of_pieces;
+  const double shard = elements * (unit.shard / unit.elements);
+  Block& input = unit.expert ? experts_input_ : reduce_input_;
+  input = tape_.allocate(MemoryKind::temporaries, elements * layout_.reduce_bytes,
+                         {"gradients", unit.name});
+  tape_.free(gradients);
+  Block output = tape_.allocate(MemoryKind::gradients, shard * layout_.reduce_bytes,
+                                {"shard", unit.name}, reduce_stream);
+  if (layout_.reduce_bytes != layout_.shard_bytes) {
+    const Block cast = tape_.allocate(MemoryKind::gradients, shard * layout_.shard_bytes,
                                       {"shard", unit.name}, reduce_stream);
-  if (layout_.reduce_bytes == layout_.shard_bytes) return keep_shard_gradient(unit, {output});
-  const Block cast = tape_.allocate(MemoryKind::gradients, shard * layout_.shard_bytes,
-                                    {"shard", unit.name}, reduce_stream);
-  tape_.free(output);
-  keep_shard_gradient(unit, {cast});
+    tape_.free(std::exchange(output, cast));
+  }
+  if (!pieces) return keep_shard_gradient(unit, {output});
+  // It is added to what earlier micro-batches left. The unit's other gradients, where earlier micro-batches
+  // have left some, are reduced with it, and their shards are views that keep all of the output. The half of
+  // backward for weights leaves none: it knows the stage's registered parameters, which are shards once the
+  // head has been given back.
+  if (layout_.options.offloaded_share() > 0) {
+    tape_.free(output);
+  } else if (unit.shard_gradients_of_pieces.empty()) {
+    unit.shard_gradients_of_pieces.push_back(output);
+  } else if (!unit.accumulated.empty() && !unit.in_halves && unit.shard_gradients.empty()) {
+    unit.shard_gradients.push_back(output);
+  } else {
+    tape_.free(output);
+  }
 }
 
 void UnitTensors::keep_shard_gradient(ShardedUnit& unit, std::vector<Block> reduced) {

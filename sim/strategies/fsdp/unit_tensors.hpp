@@ -27,6 +27,8 @@ struct ShardedUnit {
   Block gather_output = CachingAllocator::nothing;  // fsdp2: before the copy-out
   std::vector<Block> full;                          // gathered parameters
   std::vector<Block> gradients;                     // one per parameter, unsharded
+  bool gradients_are_wide = false;                  // in the type in which they are reduced
+  bool in_halves = false;                           // backward gives them in a half of its own
   struct Part {  // of the gradient of a tied parameter: it waits for the other one
     int layer = 0, parameter = 0;  // of the owner
     Block gradient = CachingAllocator::nothing;
@@ -34,6 +36,9 @@ struct ShardedUnit {
   std::vector<Part> waiting;
   std::vector<Block> accumulated;  // no_sync: unsharded, kept over micro-batches
   std::vector<Block> shard_gradients;
+  // Of layers that work on pieces of the tokens: unsharded until all pieces are over, and as reduced then.
+  std::vector<Block> of_pieces, shard_gradients_of_pieces;
+  double elements_of_pieces = 0;
 };
 
 class UnitTensors {
@@ -48,7 +53,7 @@ class UnitTensors {
   void reshard(ShardedUnit& unit);
   void join(ShardedUnit& unit);
   void keep(ShardedUnit& unit, bool first_micro_batch);
-  void reduce(ShardedUnit& unit);
+  void reduce(ShardedUnit& unit, bool pieces = false);  // what pieces have left: fsdp2
   void end_forward();
   void end_backward();
   // The latest release on another stream, which the rate limiter waits for (fact 34).
@@ -57,7 +62,7 @@ class UnitTensors {
  private:
   static constexpr Block nothing = CachingAllocator::nothing;
   void reduce_fsdp1(ShardedUnit& unit);
-  void reduce_fsdp2(ShardedUnit& unit);
+  void reduce_fsdp2(ShardedUnit& unit, bool pieces);
   void keep_shard_gradient(ShardedUnit& unit, std::vector<Block> reduced);
   void release_later(Block block);
   void release_reduced(Block input);
@@ -69,6 +74,7 @@ class UnitTensors {
   Block previous_gather_ = nothing;  // fsdp2, forward (fact 49)
   std::vector<Block> offloaded_;     // fsdp1: reduced gradients that the host has, too
   Block reduce_input_ = nothing;     // fsdp2 (fact 53); fsdp1 on a host
+  Block experts_input_ = nothing;    // fsdp2, beside that of the module around the experts
 };
 
 }  // namespace lockstep

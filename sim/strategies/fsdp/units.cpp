@@ -143,8 +143,8 @@ double round_up(double value, double multiple) {
 
 using Units = std::map<std::string, FsdpUnit, std::less<>>;  // by module
 
-// Experts that other ranks do not have are a unit of their own inside the module (torchtitan,
-// models/llama4/infra/parallelize.py: apply_fsdp; oracle fact 14).
+// Experts that other ranks do not have are a unit of their own, gathered and reduced together with their module:
+// a group of parameters with a mesh of its own (torchtitan 0.3.0, distributed/fsdp.py: shard_placement_fn).
 void add_parameters(const Layer& layer, int index, const std::string& module, Units& units) {
   for (const Parameter& parameter : layer.parameters) {
     FsdpUnit& owner = units[parameter.expert ? module + " experts" : module];
@@ -210,6 +210,13 @@ void add_units(const TrainingStep& step, const Modules& modules, bool ends, int 
   }
   for (auto& [module, unit] : units) {
     if (unit.parameters.empty()) continue;
+    if (unit.expert) {
+      const auto around = units.find(module.substr(0, module.rfind(" experts")));
+      if (around != units.end() && !around->first.empty()) {
+        unit.first = around->second.first;
+        unit.last = around->second.last;
+      }
+    }
     if (module.empty()) {
       unit.root = unit.stays = true;
       unit.first = begin;
