@@ -165,6 +165,7 @@ struct Layer {
   bool starts_gradients = false;
   bool is_loss = false;  // what the network's output is judged by: outside its module
   bool is_attention = false;
+  bool wide = false;  // fp32, its parameters too, between casts in a step of half precision
   // Inside what activation checkpointing computes again in backward; `keeps_output`: all but this
   // layer's products, whose results stay from forward on.
   bool checkpointed = false;
