@@ -84,17 +84,6 @@ double nic_latency(const FabricSpec& fabric) {
   return fabric.kind == FabricKind::efa ? 75e-6 : 0;
 }
 
-// The search raises the speed of trees inside nodes, step by step, until it is twice that of NICs,
-// which matters to two nodes alone (ncclTopoCompute in graph/search.cc).
-double tree_speed(const std::vector<double>& candidates, double inter, double room) {
-  double speed = inter;
-  for (std::size_t i = candidates.size(); i-- > 0 && speed < 2 * inter;) {
-    const double next = candidates[i] * giga;
-    if (next > speed && next <= room * (1 + 1e-9)) speed = next;
-  }
-  return speed;
-}
-
 int gpus_per_socket(const Machine& machine) {
   return std::max(1, machine.gpus_per_node / std::max(1, machine.host.sockets));
 }
@@ -201,9 +190,11 @@ NcclSystem nccl_system(const Machine& machine, const CommGroup& group) {
       limit = std::min(limit, links.channel / graph.channels);
     graph.intra = graph.inter = best_candidate(inter_candidates(cc), limit);
     s.ring = s.tree = graph;
+    // The search raises the speed of trees inside nodes, step by step, to twice that of NICs, which matters
+    // to two nodes alone (ncclTopoCompute in graph/search.cc).
     if (nvlink) {
       const double room = links.nvlink_channels * links.channel / graph.channels;
-      s.tree.intra = tree_speed(inter_candidates(cc), graph.inter, room);
+      s.tree.intra = std::max(graph.inter, std::min(2 * limit, room));
     }
   }
   // NVLink SHARP: one head per GPU, each GPU's NVLinks divided among the heads (fact 101).
