@@ -22,6 +22,9 @@ std::string name_of(Enum value) {
 bool is_tree(NcclAlgorithm algorithm) {
   return algorithm == NcclAlgorithm::tree || algorithm == NcclAlgorithm::nvls_tree;
 }
+bool is_nvls(NcclAlgorithm algorithm) {
+  return algorithm == NcclAlgorithm::nvls || algorithm == NcclAlgorithm::nvls_tree;
+}
 
 // PCIe bytes/s that staging through host memory works with.
 double host_path_link(const Machine& machine, const CommGroup& group, const NodeLinks& links,
@@ -66,6 +69,29 @@ struct Times {
   double total() const { return latency + transfer; }
 };
 
+// Seconds until the pipeline of NVLink SHARP is full: chunks are summed and spread, in a tree over nodes
+// also sent up and down, while the next ones follow. All channels work on a chunk for every GPU of the
+// node at once; the chunk follows the size (calcCollChunking in NCCL's enqueue.cc), 16 channels (fact 100).
+double nvls_fill(const CommGroup& group, NcclAlgorithm algorithm, double bytes, double bandwidth) {
+  constexpr double KiB = 1024;
+  const double at_once = 16.0 * group.ranks_per_node;
+  double chunk = 128 * KiB, stages = 2;
+  const auto at_most = [&](double smaller, double chunks) {
+    if (bytes < chunks * at_once * chunk) chunk = std::min(chunk, smaller);
+  };
+  if (algorithm == NcclAlgorithm::nvls) {
+    at_most(64 * KiB, 64);
+    at_most(32 * KiB, 8);
+    at_most(16 * KiB, 2);
+  } else {
+    stages += 2 * std::floor(std::log2(group.nodes));
+    if (group.nodes >= 4) chunk = 64 * KiB;
+    at_most(64 * KiB, 4);
+    at_most(32 * KiB, 1);
+  }
+  return stages * std::min(bytes, at_once * chunk) / bandwidth;
+}
+
 // NCCL's estimate with the corrections of the model.
 Times refine(const Machine& machine, const CommGroup& group, const NcclSystem& system,
              const NodeLinks& links, Collective collective, double bytes, const NcclEstimate& e,
@@ -74,15 +100,22 @@ Times refine(const Machine& machine, const CommGroup& group, const NcclSystem& s
   Times t{e.latency + model.call_seconds, 0};
   double bandwidth = e.full_bandwidth;
   if (group.nodes == 1 && links.path == NodePath::nvlink) {
-    if (!low_latency) t.latency += (model.bulk_hop_factor - 1) * e.hops;
     // The table rounds the links down to whole channels; the wires do not. What NVLink SHARP loses
-    // is in the table already.
-    if (e.algorithm != NcclAlgorithm::nvls)
-      bandwidth *= low_latency ? model.nvlink_ll_efficiency
-                               : model.nvlink_efficiency * links.rings /
-                                     (links.nvlink_channels * links.channel);
+    // is in the table already, and what LL loses on Hopper.
+    if (low_latency) {
+      if (system.compute_capability < 90) bandwidth *= model.nvlink_ll_efficiency;
+    } else if (e.algorithm != NcclAlgorithm::nvls) {
+      t.latency += (model.bulk_hop_factor - 1) * e.hops;
+      bandwidth *= model.nvlink_efficiency * links.rings / (links.nvlink_channels * links.channel);
+    }
   }
+  // The table's limit of a tree's channel is for choosing; a GPU sends its summands, and gets the sums,
+  // beside its part of the sums.
+  if (e.algorithm == NcclAlgorithm::nvls_tree)
+    bandwidth = model.nvlink_efficiency * links.rings / (1 + 1.0 / group.ranks_per_node);
   const bool shared = machine.fabric.kind == FabricKind::efa;
+  if (e.algorithm == NcclAlgorithm::tree && group.nodes > 1 && low_latency)
+    t.latency += (model.net_tree_ll_hop_factor - 1) * (e.hops - e.net_hops);
   if (e.algorithm == NcclAlgorithm::ring && group.nodes > 1 && !low_latency) {
     if (shared) t.latency += (model.shared_hop_factor - 1) * e.net_hops;
     if (e.protocol == NcclProtocol::ll128) t.latency += (model.net_ll128_hop_factor - 1) * e.hops;
@@ -93,6 +126,7 @@ Times refine(const Machine& machine, const CommGroup& group, const NcclSystem& s
       std::min(bandwidth, physical_limit(machine, group, system, links, collective, e, model));
   if (e.algorithm == NcclAlgorithm::tree) bandwidth *= tree_size_factor(e.protocol, bytes);
   t.transfer = bytes / bandwidth;
+  if (is_nvls(e.algorithm)) t.latency += nvls_fill(group, e.algorithm, bytes, bandwidth);
   if (shared && is_tree(e.algorithm) && !low_latency)
     t.transfer += bytes * model.shared_tree_seconds_per_byte * (group.nodes - 1);
   return t;

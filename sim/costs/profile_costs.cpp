@@ -110,6 +110,7 @@ class ProfileCosts final : public ComputeCosts {
 
   LayerCost layer(const TrainingStep& step, std::size_t index) const override {
     LayerCost cost = fallback_->layer(step, index);
+    if (step.layers.at(index).wide) return cost;  // measured without its casts
     const ProfileModel* model = measured_model(*profile_, step);
     if (model == nullptr) {
       if (const auto times = as_its_kin(cost, step, index))

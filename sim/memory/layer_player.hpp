@@ -268,8 +268,13 @@ class LayerPlayer {
     const Layer& layer = step_.layers[index];
     if (layer.boundary == Boundary::send) return take_arrived(index);
     GradientPool& gradients = flight_->gradients;
+    int gradient = gradients.take(index);
+    Block widened = nothing;  // the gradient in fp32, in whose place it is given up
+    if (layer.wide) {
+      widened = temporary(index, layer.backward_workspace_bytes);
+      gradients.release(std::exchange(gradient, -1));
+    }
     Block scratch = temporary(index, layer.backward_workspace_bytes);
-    const int gradient = gradients.take(index);
     for (const int input : layer.inputs) {
       if (input < 0 || !life.needs_gradient[input]) continue;
       const double bytes = step_.layers[input].output_bytes;
@@ -281,6 +286,7 @@ class LayerPlayer {
         outgoing_.push_back({input, gradient, slices});
         continue;
       }
+      tape_.free(std::exchange(widened, nothing));
       if (layer.casts_gradient_last) tape_.free(std::exchange(scratch, nothing));
       const double of_piece =
           step_.layers[input].pieces == layer.pieces ? bytes : bytes / layer.pieces;
@@ -295,6 +301,7 @@ class LayerPlayer {
       chunk_->for_weights.emplace_back(index, gradient);
     }
     if (is_host(device_)) tape_.free(tape_.try_workspace(on_host(layer).backward));
+    tape_.free(widened);
     tape_.free(scratch);
     if (layer.boundary == Boundary::receive) return depart(layer, gradient);
     gradients.release(gradient);

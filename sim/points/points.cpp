@@ -348,6 +348,7 @@ Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& h
   point.step_options.precision =
       compute_precision(*request.strategy, point.precision, hardware.machine.device);
   point.step_options.autocast = request.strategy->autocasts(point.precision);
+  point.step_options.wide_batch_norm = request.strategy->widens_batch_norm(point.precision);
   point.model = inputs.model;
   point.profile = inputs.profile;
   point.devices = inputs.devices;
@@ -369,6 +370,10 @@ Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& h
   point.job.framework = scenario.framework.name;
   point.job.controller = scenario.framework.controller;
   point.job.optimizer = for_model(point.job.optimizer, step);
+  if (auto refused = request.strategy->refusal(point.job, point.step_options.channels_last)) {
+    refused->where = entry.where;
+    throw ConfigError(std::move(*refused));
+  }
   point.seeds = scenario.simulation.seeds;
   if (any(scenario.stragglers)) {  // the comparison: ranks that differ only by their usual spread
     point.usual.emplace().per_rank_sigma = point.job.stragglers.per_rank_sigma;

@@ -155,6 +155,7 @@ std::shared_ptr<const Workload> Workloads::get(const Scenario& scenario, const I
           step_options.samples,
           step_options.precision,
           step_options.autocast,
+          step_options.wide_batch_norm,
           precision,
           step_options.image,
           step_options.sequence,

@@ -52,7 +52,7 @@ class Workloads {
   using Key =
       std::tuple<std::shared_ptr<const ComputeCosts>, std::shared_ptr<const Profile>,
                  std::shared_ptr<const ModelFile>, double, double, std::int64_t, Precision, bool,
-                 Precision, std::vector<std::int64_t>, std::int64_t, std::int64_t, std::int64_t,
+                 bool, Precision, std::vector<std::int64_t>, std::int64_t, std::int64_t, std::int64_t,
                  std::map<std::string, std::int64_t>, bool, bool, bool, Recompute, std::string,
                  std::string, bool, Compile, bool, bool, std::int64_t, LowPrecisionRecipe, bool>;
   using CostsKey =

@@ -167,6 +167,8 @@ class Strategy {
   virtual Precision compute_precision(Precision precision) const { return precision; }
   // Autocast is around what computes in that precision, besides.
   virtual bool autocasts(Precision) const { return false; }
+  // Batch norms stay fp32 there.
+  virtual bool widens_batch_norm(Precision) const { return false; }
   // Why the strategy excludes models that are spread over several GPUs; "" = it does not.
   virtual std::string mesh_misfit(const ParallelOptions& parallel) const {
     if (drains(parallel.pipeline.schedule)) return "";
@@ -174,6 +176,9 @@ class Strategy {
   }
   // Why the options exclude this precision; the field is relative to the strategy's entry.
   virtual std::optional<Diagnostic> misfit(Precision) const { return std::nullopt; }
+  // Why the framework does not run the job, where the model's weights may lie with their channels last; the
+  // field is as above.
+  virtual std::optional<Diagnostic> refusal(const Job&, bool) const { return std::nullopt; }
   // Why the options exclude this optimizer on ranks with this device.
   virtual std::optional<Diagnostic> optimizer_misfit(const OptimizerSpec&, const Device&) const {
     return std::nullopt;

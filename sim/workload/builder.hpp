@@ -182,6 +182,7 @@ class LayerWriter {
     layer_.host_backward_workspace_bytes = backward_bytes;
   }
   void casts_gradient_last() { layer_.casts_gradient_last = true; }
+  void stays_wide() { layer_.wide = true; }
   void attends() { layer_.is_attention = true; }
   void forward_exchange(const AxisExchange& exchange) {
     layer_.forward_exchanges.push_back(exchange);

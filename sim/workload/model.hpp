@@ -25,6 +25,7 @@ struct StepOptions {
   std::int64_t samples = 1;  // local micro-batch
   Precision precision = Precision::fp32;
   bool autocast = false;            // around a pure half precision (FSDP's mixed precision)
+  bool wide_batch_norm = false;     // batch norms are fp32 in a half precision, between casts
   std::vector<std::int64_t> image;  // {channels, height, width}; empty = the model's default
   std::int64_t sequence = 0;        // tokens per sample; 0 = the model's default
   std::int64_t tokens_before = 0;   // of the same sequence, whose keys and values are kept

@@ -117,6 +117,9 @@ struct ScoreRule {
 };
 // Writes that attention into `layer`, whose output it does not declare: `out` bytes.
 void emit_scores(LayerWriter& layer, const Heads& heads, const ScoreRule& rule, double out);
+// Backward of query, key and value picked by their index out of one tensor of so many bytes: each gives a
+// gradient of the whole, zeros but for its third, and the three are added (torch's select_backward).
+void emit_picked_gradients(LayerWriter& layer, double bytes);
 
 // Attention over the ranks of the context axis (ops_context.cpp): in rounds, one for each rank's keys; or
 // as `attention` of all tokens and a part of the heads. Throws ConfigError at `parallel.context`.

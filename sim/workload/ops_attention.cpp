@@ -155,6 +155,22 @@ Value plain(const OpCall& call, LayerWriter& layer, const Heads& heads, bool cau
   return y;
 }
 
+// nn.MultiheadAttention has tokens in front of samples: the projection copies its input, which lies the other
+// way, adds its bias to the product by itself, and its result is put in three contiguous parts. Read off the
+// operators of PyTorch 2.15 under torchvision's ViT.
+void turn_tokens_first(LayerWriter& layer, double packed) {
+  const double own = packed / 3;
+  layer.forward(KernelKind::copy, own, own);
+  layer.forward(KernelKind::elementwise, packed, packed);
+  layer.forward(KernelKind::copy, packed, packed);
+  layer.views(10, 12);
+  layer.workspace(packed, 0);
+  if (!layer.backward_needed()) return;
+  emit_picked_gradients(layer, packed);
+  layer.backward(KernelKind::copy, packed, packed);
+  layer.backward(KernelKind::copy, own, own);
+}
+
 Value attention_of_whole_sequences(const OpCall& call) {
   const Heads heads = head_shape(call);
   StepBuilder& step = call.step;
@@ -181,7 +197,9 @@ Value attention_of_whole_sequences(const OpCall& call) {
     if (layer.backward_needed()) layer.backward(KernelKind::copy, bytes, bytes);
     y = layer.output(y.shape, y.element_bytes);
   }
-  if (packed && layer.backward_needed()) {  // the three gradients are put beside each other
+  if (packed && call.integer("tokens_first") != 0) {
+    turn_tokens_first(layer, step.bytes(inputs[0]));
+  } else if (packed && layer.backward_needed()) {  // the three gradients are put beside each other
     layer.backward(KernelKind::copy, step.bytes(inputs[0]), step.bytes(inputs[0]));
   }
   layer.views(2, 2);
@@ -205,6 +223,15 @@ Value attention(const OpCall& call) {
 }
 
 }  // namespace
+
+void emit_picked_gradients(LayerWriter& layer, double bytes) {
+  Kernel& zeros = layer.backward(KernelKind::copy, 0, 3 * bytes);
+  zeros.launches = zeros.operators = 3;
+  Kernel& parts = layer.backward(KernelKind::copy, bytes, bytes);
+  parts.launches = parts.operators = 3;
+  Kernel& sums = layer.backward(KernelKind::elementwise, 4 * bytes, 2 * bytes);
+  sums.launches = sums.operators = 2;
+}
 
 // Scores, scale, mask, softmax, dropout and the weighted sum as separate operators. With
 // fused_softmax, as Megatron-LM: one kernel scales, masks and normalises half-precision scores, and

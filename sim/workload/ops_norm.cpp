@@ -13,26 +13,38 @@ namespace {
 constexpr double stat_bytes = 4;  // statistics are fp32 in every precision
 
 Value batch_norm(const OpCall& call) {
-  const Value& x = call.input();
-  if (x.tokens || x.permuted || x.shape.empty() || x.is_sequence()) {
-    throw ModelError(
-        fmt::format("batch_norm needs an image or a feature vector, but gets {}", shape_text(x)));
+  const Value& input = call.input();
+  if (input.tokens || input.permuted || input.shape.empty() || input.is_sequence()) {
+    throw ModelError(fmt::format("batch_norm needs an image or a feature vector, but gets {}",
+                                 shape_text(input)));
   }
   StepBuilder& step = call.step;
   LayerWriter layer = call.layer();
+  const bool wide = step.options().wide_batch_norm && input.element_bytes == 2;
+  const Value x = wide ? layer.full_precision(input) : input;
   const std::int64_t channels = x.channels();
   if (call.integer("affine") != 0) {
     layer.parameter("weight", {channels});
     layer.parameter("bias", {channels});
   }
   // Running mean and variance, and the int64 count of batches that each forward increments.
-  layer.buffers(3, 2.0 * channels * step.weight_bytes() + 8, 1);
+  layer.buffers(3, 2.0 * channels * (wide ? stat_bytes : step.weight_bytes()) + 8, 1);
   const double bytes = step.bytes(x);
   const auto count = static_cast<double>(step.elements(x));
   layer.forward(KernelKind::elementwise, 8, 8);
-  layer.forward(KernelKind::normalization, 2 * bytes, bytes, 8 * count).math = step.math();
-  layer.backward(KernelKind::normalization, 4 * bytes, bytes, 11 * count).math = step.math();
-  Value y = layer.output(x.shape, x.element_bytes);
+  layer.forward(KernelKind::normalization, 2 * bytes, bytes, 8 * count).math =
+      wide ? MathMode::fp32 : step.math();
+  if (wide) {  // fp32 results are cast back, and their gradients before all else
+    layer.stays_wide();
+    const double narrow = step.bytes(input);
+    layer.forward(KernelKind::elementwise, bytes, narrow);
+    layer.backward(KernelKind::elementwise, narrow, bytes);
+    layer.workspace(bytes, bytes);
+    layer.casts_gradient_last();
+  }
+  layer.backward(KernelKind::normalization, 4 * bytes, bytes, 11 * count).math =
+      wide ? MathMode::fp32 : step.math();
+  Value y = layer.output(x.shape, input.element_bytes);
   y.lay_out_as(x);
   layer.save(x, "input");
   layer.save_new("statistics", 2 * channels * stat_bytes);

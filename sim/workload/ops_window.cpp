@@ -50,7 +50,7 @@ Value windows(const OpCall& call) {
   LayerWriter layer = call.layer();
   const Value y = image_like(layer, x, {height, width, x.shape[2]});
   const double bytes = call.step.bytes(y);
-  if (height != x.shape[0] || width != x.shape[1]) copied(layer, bytes);
+  copied(layer, bytes);  // padding copies where there is nothing to pad, too
   const bool rolled = shifts(call, height, width);
   layer.attribute("rolled", rolled ? 1 : 0);
   if (rolled) copied(layer, bytes);
@@ -79,6 +79,14 @@ Value join_windows(const OpCall& call) {
   const Value y = image_like(layer, x, {height, width, x.shape[2]});
   if (height != x.shape[0] || width != x.shape[1]) copied(layer, bytes);
   return layer.done(y);
+}
+
+// The mask of each pass: nine regions are filled with their numbers, cut into windows, and pairs of
+// different numbers are found (torchvision/models/swin_transformer.py: shifted_window_attention).
+void make_mask(LayerWriter& layer, double pairs) {
+  Kernel& mask = layer.forward(KernelKind::elementwise, 4 * 4 * pairs, 4 * 4 * pairs, 4 * pairs);
+  mask.launches = 16;   // zeros, nine fills, a copy, difference, two comparisons, two fills
+  mask.operators = 45;  // and the slices between them
 }
 
 // Of one packed query-key-value image that `windows` has cut. Scores are always written to memory.
@@ -119,9 +127,12 @@ Value window_attention(const OpCall& call) {
   const bool shifted = shifts(call, height, width);
   layer.attribute("rolled", shifted ? 1 : 0);
   rule.additions = shifted ? 2 : 1;  // the mask between pixels that were not neighbours
+  if (shifted)
+    make_mask(layer, pairs * static_cast<double>(checked_multiply(height / size, width / size)));
   emit_scores(layer, heads, rule, step.bytes(y));
   if (layer.backward_needed()) {
-    layer.backward(KernelKind::copy, step.bytes(x), step.bytes(x));  // packed gradients
+    emit_picked_gradients(layer, step.bytes(x));
+    layer.backward(KernelKind::copy, step.bytes(x), step.bytes(x));
     layer.late_backward(KernelKind::embedding, 2 * biases + 32 * pairs, biases).launches = 5;
   }
   return layer.done(y);
@@ -135,7 +146,7 @@ Value merge_patches(const OpCall& call) {
   LayerWriter layer = call.layer();
   const Value y = image_like(layer, x, {height, width, checked_multiply(4, x.shape[2])});
   const double bytes = call.step.bytes(y);
-  if (x.shape[0] % 2 != 0 || x.shape[1] % 2 != 0) copied(layer, bytes);
+  copied(layer, bytes);
   layer.views(12, 4);
   layer.forward(KernelKind::copy, bytes, bytes);
   if (layer.backward_needed()) {

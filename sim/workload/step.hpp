@@ -176,6 +176,7 @@ struct Layer {
   // the head's weight and input in forward (torchtitan 0.3.0, components/loss.py: ChunkedLossWrapper).
   // Kernels and exchanges are those of all pieces, tensors those of one.
   int pieces = 1;
+  bool wide = false;  // fp32, its parameters too, between casts in a step of half precision
   // Inside what activation checkpointing computes again in backward; `keeps_output`: all but this
   // layer's products, whose results stay from forward on.
   bool checkpointed = false;

@@ -236,7 +236,7 @@ struct Anchor {
 TEST(CollectiveCost, KnownClustersReachTheirKnownBandwidth) {
   // All-reduce of 4 GiB over whole nodes.
   const std::vector<Anchor> anchors{
-      {"dgx-a100-80gb", 2, 178, 192},    {"p4d.24xlarge", 2, 40, 47},
+      {"dgx-a100-80gb", 2, 178, 192},    {"p4d.24xlarge", 2, 70, 80},
       {"dgx-a100-80gb-hdr4", 3, 88, 97}, {"dgx-a100-80gb", 1, 225, 240},
       {"dgx-h100", 1, 450, 485},         {"dgx-h100", 4, 340, 390}};
   for (const Anchor& anchor : anchors) {
@@ -339,8 +339,8 @@ TEST(CollectiveCost, AMessageWithinANodeTakesOneHopOfItsLink) {
   EXPECT_NEAR(latency("g5.12xlarge"), 8.4e-6 + 5.7e-6 + call, 1e-12);   // PCIe
 }
 
-// Large all-gathers are Simple rings. Between nodes the table's hop is 14 us and twice EFA's latency
-// (fact 96); on EFA it costs shared_hop_factor times that.
+// Large all-gathers are Simple rings. Between nodes the table's hop is 14 us and twice the 75 us of AWS's
+// plugin (fact 96); on EFA it costs shared_hop_factor times that.
 TEST(CollectiveCost, EveryFurtherNodeOfARingAddsOneNetworkHop) {
   Machine machine = load_machine("p5.48xlarge");
   const NetworkModel model;
@@ -350,11 +350,42 @@ TEST(CollectiveCost, EveryFurtherNodeOfARingAddsOneNetworkHop) {
   };
   const double inside = 7 * 6e-6;  // 2 us of posting to an AMD host's NIC, three times for Simple
   EXPECT_NEAR((latency(12) - latency(4)) / 8,
-              inside + model.shared_hop_factor * (14e-6 + 2 * 15e-6), 1e-12);
-  machine.fabric.latency_seconds = 0;
-  EXPECT_NEAR((latency(12) - latency(4)) / 8, inside + model.shared_hop_factor * 14e-6, 1e-12);
+              inside + model.shared_hop_factor * (14e-6 + 2 * 75e-6), 1e-12);
   machine.fabric.kind = FabricKind::infiniband;
   EXPECT_NEAR((latency(12) - latency(4)) / 8, inside + 14e-6, 1e-12);
+}
+
+// The table's latency and call, 128 chunks at once in two stages, and the bytes. Chunks are 16 KiB below 8 MiB
+// (twice 128 x 32 KiB), 32 KiB below 64 MiB, 64 KiB below 1 GiB, and 128 KiB from there on.
+TEST(CollectiveCost, NvlinkSharpFillsItsPipelineFirst) {
+  const Machine machine = load_machine("dgx-h100");
+  const CommGroup node{.ranks_per_node = 8, .nodes = 1};
+  const auto seconds = [&](double bytes) {
+    const CollectiveCost cost = collective_cost(machine, node, Collective::all_reduce, bytes);
+    EXPECT_EQ(cost.algorithm, "nvls");
+    return cost.seconds();
+  };
+  const double rate = 8 * GiB / (seconds(16 * GiB) - seconds(8 * GiB));
+  const double call = 25e-6 + NetworkModel{}.call_seconds;
+  for (const auto& [bytes, chunk] : {std::pair{6 * MiB, 16},
+                                     {16 * MiB, 32},
+                                     {64 * MiB, 64},
+                                     {256 * MiB, 64},
+                                     {GiB, 128},
+                                     {16 * GiB, 128}}) {
+    const double fill = 2 * 128 * chunk * 1024.0;
+    EXPECT_NEAR(seconds(bytes), call + (fill + bytes) / rate, 1e-9) << bytes;
+  }
+}
+
+// A ring crosses between the two nodes twice, a tree once each way.
+TEST(CollectiveCost, TwoNodesSumInATreeAtTheRateOfTheirNics) {
+  const Machine machine = load_machine("p4d.24xlarge");
+  const CommGroup two{.ranks_per_node = 8, .nodes = 2};
+  const CollectiveCost cost = collective_cost(machine, two, Collective::all_reduce, 4 * GiB);
+  EXPECT_EQ(cost.algorithm, "tree");
+  const double bus = bus_bandwidth(Collective::all_reduce, 16, 4 * GiB, cost.seconds());
+  EXPECT_GT(bus, 1.5 * 4 * 12.5e9 * 0.92);
 }
 
 TEST(CollectiveCost, TreesOnASharedFabricLoseTimeWithEveryNode) {

@@ -11,18 +11,19 @@ namespace lockstep::collective_measured_test {
 namespace {
 
 TEST(MeasuredCollectives, MedianErrorIsUnderTenPercentFromOneMebibyteOn) {
-  std::vector<double> fitted, checked, table;
+  std::vector<double> fitted, checked, all, table;
   for (const CollectiveRow& row : collective_rows()) {
     if (row.bytes < 1 << 20 || row.use == RowUse::platform) continue;
     const CollectivePrediction p = predict_row(row);
     (row.use == RowUse::fit ? fitted : checked).push_back(std::abs(p.seconds / row.measured - 1));
+    all.push_back(std::abs(p.seconds / row.measured - 1));
     table.push_back(std::abs(p.tuning_only / row.measured - 1));
   }
   ASSERT_GE(fitted.size(), 121u);
   ASSERT_GE(checked.size(), 20u);
   EXPECT_LT(median(fitted), 0.10);
   EXPECT_LT(median(checked), 0.08);
-  EXPECT_GT(median(table), 0.10);  // what the corrections are for
+  EXPECT_GT(quantile(table, 0.9), 2 * quantile(all, 0.9));  // what the corrections are for
 }
 
 TEST(MeasuredCollectives, OnManyNodesTheMedianIsUnderTenPercentToo) {

@@ -223,6 +223,45 @@ TEST(Expand, TrunksJoinNodesThatThereAre) {
               HasSubstr("a trunk has the rate that it is given"));
 }
 
+// Each asked of PyTorch 2.15.
+TEST(Expand, WhatPyTorchRefusesIsRefused) {
+  const auto refused = [](const std::string& text, const std::string& options) {
+    return refusal(
+        [&] { expand(scenario_of(text + "strategies: [{fsdp: {" + options + "}}]\n")); });
+  };
+  const std::string last = "gpus: 2\nmodel: resnet18\nmemory_format: channels_last\n";
+  EXPECT_THAT(
+      refused(last, "version: 2"),
+      testing::AllOf(HasSubstr("test.yaml:"), HasSubstr("fsdp.version: PyTorch refuses this"),
+                     HasSubstr("conv1.weight is not with memory_format: channels_last"),
+                     HasSubstr("`version: 1` takes it")));
+  EXPECT_EQ(refused(last, "version: 1"), "");
+  EXPECT_EQ(refused("gpus: 2\nmodel: gpt2\nmemory_format: channels_last\n", "version: 2"), "");
+
+  const std::string half = "gpus: 2\nmodel: resnet18\nprecision: amp-bf16\n";
+  EXPECT_THAT(refused(half, "version: 2"),
+              testing::AllOf(HasSubstr("fsdp.version: PyTorch refuses this: bn1"),
+                             HasSubstr("Expected running_mean to have type BFloat16 but got Float"),
+                             HasSubstr("`version: 1` keeps batch norms in fp32")));
+  EXPECT_THAT(refused(half, "version: 1, wrap: {policy: none}"),
+              HasSubstr("fsdp.wrap.policy: PyTorch refuses this: bn1"));
+  EXPECT_EQ(refused(half, "version: 1"), "");
+  EXPECT_EQ(refused(half, "version: 2, gather_element_size: 4 B"), "");
+  EXPECT_EQ(refused("gpus: 2\nmodel: resnet18\nprecision: pure-bf16\n", "version: 2"), "");
+  EXPECT_EQ(refused("gpus: 2\nmodel: vgg16\nprecision: amp-bf16\n", "version: 2"), "");
+
+  const std::string tied = "gpus: 2\nmodel: gpt2\n";
+  const std::string by_size = "wrap: {min_parameters: 30M}";
+  EXPECT_THAT(
+      refused(tied, "use_orig_params: true, " + by_size),
+      testing::AllOf(HasSubstr("fsdp.wrap: PyTorch refuses this: lm_head shares wte.weight"),
+                     HasSubstr("`policy: block` leaves both to the root unit")));
+  EXPECT_THAT(refused(tied, by_size), HasSubstr("PyTorch would untie lm_head from wte.weight"));
+  EXPECT_EQ(refused(tied, "use_orig_params: true, sharding: no_shard, " + by_size), "");
+  EXPECT_EQ(refused(tied, "wrap: {min_parameters: 40M}"), "");
+  EXPECT_EQ(refused(tied, "version: 2, " + by_size), "");  // DeepSpeed's ZeRO-3, too
+}
+
 TEST(Expand, ScalesReachCostsAndTransfers) {
   const Scenario s = scenario_of("gpus: 2\n");
   const Point plain = expand(s)[0], scaled = expand(s, {{2, 3, 4}})[0];

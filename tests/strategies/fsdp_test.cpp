@@ -173,6 +173,19 @@ TEST(FsdpVolume, MixedPrecisionGathersAndReducesInItsTypes) {
   expect_close(run(job, {}).traffic, 3 * 2 * all);
 }
 
+TEST(FsdpVolume, WideUnitsAreGatheredAndReducedInFp32) {
+  Toy toy = large();
+  toy.units = 1;
+  const auto traffic = [&](bool wide, double bytes) {
+    toy.options.gather_bytes = bytes;
+    Job job = toy_job(toy);
+    for (Layer& layer : edit_step(job).layers) layer.wide = wide;
+    return run(job, toy.options).traffic;
+  };
+  EXPECT_EQ(traffic(true, 2), traffic(false, 4));
+  EXPECT_LT(traffic(false, 2), traffic(false, 4));
+}
+
 TEST(FsdpVolume, HybridShardReducesTheShardAcrossNodes) {
   for (const int version : {1, 2}) {
     Toy toy = large();

@@ -176,6 +176,21 @@ TEST(Units, SizePolicyNeverWrapsAModuleList) {
             (std::vector<std::string>{"", "embedding", "h.0", "h.1"}));
 }
 
+// FSDP1's mixed precision leaves batch norms out: units within the units.
+TEST(Units, LayersThatStayWideAreUnitsOfTheirOwn) {
+  TrainingStep step = transformer();
+  step.layers[1].wide = step.layers[6].wide = true;
+  const auto units = make_units(step, {});
+  EXPECT_EQ(names(units), (std::vector<std::string>{"", "h.0", "h.0.attention", "h.1", "norm"}));
+  EXPECT_EQ(units[1].layers, (std::vector<int>{3}));
+  EXPECT_EQ(units[1].first, 1);
+  EXPECT_TRUE(units[2].wide);
+  EXPECT_FALSE(units[1].wide);
+  // Their parameters count for no other module.
+  EXPECT_EQ(names(make_units(step, {WrapPolicy::size, 400})),
+            (std::vector<std::string>{"", "embedding", "h.0.attention", "h.1", "norm"}));
+}
+
 TEST(Units, AutomaticMeansBlocksUnlessASizeIsGiven) {
   EXPECT_EQ(make_units(transformer(), {}).size(), 3u);
   EXPECT_EQ(names(make_units(transformer(), {WrapPolicy::automatic, 250})),

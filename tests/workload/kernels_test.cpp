@@ -191,6 +191,25 @@ TEST(Kernels, BatchNormReadsEverythingTwice) {
   EXPECT_EQ(norm.backward.front().bytes_written, bytes);
 }
 
+// Cast to fp32, normalised there, cast back; an fp32 copy of the input is kept for backward.
+TEST(Kernels, AWideBatchNormIsBetweenCasts) {
+  StepOptions options;
+  options.precision = Precision::pure_bf16;
+  const Layer narrow = find_layer(build_step(*load_model("resnet50"), options), "bn1");
+  options.wide_batch_norm = true;
+  const Layer wide = find_layer(build_step(*load_model("resnet50"), options), "bn1");
+  EXPECT_TRUE(wide.wide);
+  EXPECT_FALSE(narrow.wide);
+  EXPECT_EQ(wide.output_bytes, narrow.output_bytes);
+  EXPECT_EQ(launches(wide.forward), launches(narrow.forward) + 2);
+  EXPECT_EQ(launches(wide.backward), launches(narrow.backward) + 2);
+  EXPECT_EQ(wide.saved.front().bytes, 2 * narrow.saved.front().bytes);
+  EXPECT_EQ(wide.saved.front().produced_by, wide.saved.back().produced_by);
+  EXPECT_EQ(wide.buffer_bytes - 8, 2 * (narrow.buffer_bytes - 8));
+  options.precision = Precision::fp32;
+  EXPECT_FALSE(find_layer(build_step(*load_model("resnet50"), options), "bn1").wide);
+}
+
 TEST(Kernels, BlocksAreTheUnitsOfWrapping) {
   const auto blocks = [](const std::string& model) {
     std::set<std::string> names;

@@ -82,7 +82,9 @@ def ours(program, job, folder):
     memory = ask("run", "--json")["predictions"][0]["memory"]
     units = None
     if job["mode"].startswith("fsdp") and not job["model"].startswith(LANGUAGE):
-        units = [unit["module"] for unit in ask("export", "--layers")["points"][0]["units"] if not unit["root"]]
+        exported = ask("export", "--layers")
+        norms = [layer["name"] for layer in exported["steps"][0]["layers"] if layer["kind"] == "batch_norm"]  # PyTorch's own to choose
+        units = [unit["module"] for unit in exported["points"][0]["units"] if not unit["root"] and unit["module"] not in norms]
     return memory, units
 
 

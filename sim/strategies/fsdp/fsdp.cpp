@@ -114,6 +114,13 @@ bool Fsdp::autocasts(Precision precision) const {
   return options_.autocast && compute_precision(precision) != precision;
 }
 
+// MixedPrecision leaves batch norms out, where modules are wrapped (torch/distributed/fsdp/api.py:
+// _module_classes_to_ignore).
+bool Fsdp::widens_batch_norm(Precision precision) const {
+  return options_.version == 1 && options_.wrap.policy != WrapPolicy::none &&
+         compute_precision(precision) != precision;
+}
+
 // Parameters gathered in a half-precision type are computed in it (fact 43), and only the precision
 // says which type that is.
 std::optional<Diagnostic> Fsdp::misfit(Precision precision) const {
@@ -170,8 +177,8 @@ nlohmann::ordered_json Fsdp::communication(const Job& job) const {
     j["units"].push_back({{"module", unit.module},
                           {"root", unit.root},
                           {"parameters", std::move(names)},
-                          {"gathered_bytes", bytes(layout.gather_bytes)},
-                          {"reduced_bytes", bytes(layout.reduce_bytes)}});
+                          {"gathered_bytes", bytes(layout.gather_bytes_of(unit))},
+                          {"reduced_bytes", bytes(layout.reduce_bytes_of(unit))}});
   }
   return j;
 }

@@ -24,7 +24,9 @@ class Fsdp final : public StrategyOf<FsdpOptions> {
   int state_ranks(const Job& job) const override;
   Precision compute_precision(Precision precision) const override;
   bool autocasts(Precision precision) const override;
+  bool widens_batch_norm(Precision precision) const override;
   std::optional<Diagnostic> misfit(Precision precision) const override;
+  std::optional<Diagnostic> refusal(const Job& job, bool channels_last) const override;
   std::optional<Diagnostic> optimizer_misfit(const OptimizerSpec& optimizer,
                                              const Device& device) const override;
 };

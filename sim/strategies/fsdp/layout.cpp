@@ -80,9 +80,9 @@ FsdpLayout fsdp_layout(const Job& job, const FsdpOptions& options) {
   layout.gather_bytes = chosen_bytes(options.gather_bytes, activation_bytes(job.step->precision));
   layout.reduce_bytes = chosen_bytes(options.reduce_bytes, layout.gather_bytes);
   layout.units = make_units(*job.step, options.wrap);
-  const std::int64_t aligned =
-      options.use_orig_params ? std::max(1, alignment / layout.gather_bytes) : 0;
   for (const FsdpUnit& unit : layout.units) {
+    const std::int64_t aligned =
+        options.use_orig_params ? std::max(1, alignment / layout.gather_bytes_of(unit)) : 0;
     layout.layouts.push_back(options.version == 2
                                  ? per_parameter_layout(unit, layout.groups_of(unit).ranks)
                                  : flat_layout(unit, layout.groups_of(unit).ranks, aligned));

@@ -16,7 +16,7 @@ struct FsdpLayout {
   ShardGroups expert_groups;
   // ZeRO++: the ranks of a node, and those at the same place in all nodes; not hybrid on one node.
   ShardGroups node_groups;
-  int shard_bytes = 4, gather_bytes = 4, reduce_bytes = 4;  // per element
+  int shard_bytes = 4, gather_bytes = 4, reduce_bytes = 4;  // per element; of wide units 4
   std::vector<FsdpUnit> units;
   std::vector<UnitLayout> layouts;  // of each unit
   // In a pipeline: parameters are gathered once a step, and gradients reduced once all micro-batches are over
@@ -33,10 +33,12 @@ struct FsdpLayout {
            options.sharding == Sharding::hybrid_shard_zero2;
   }
   bool secondary_shards() const { return options.zeropp.secondary_shards && node_groups.hybrid(); }
-  // Bytes of an element on its way to a unit. Experts are gathered as without ZeRO++.
-  double gathered_bytes(bool expert, bool backward) const {
+  int gather_bytes_of(const FsdpUnit& unit) const { return unit.wide ? 4 : gather_bytes; }
+  int reduce_bytes_of(const FsdpUnit& unit) const { return unit.wide ? 4 : reduce_bytes; }
+  // Of a unit's parameters, as int8. Experts are gathered as without ZeRO++.
+  bool gathers_quantized(bool expert, bool backward) const {
     const bool quantized = options.zeropp.quantized_weights && !(backward && secondary_shards());
-    return quantized && sharded() && !expert ? 1 : gather_bytes;
+    return quantized && sharded() && !expert;
   }
   bool updates_on_host(const Job& job) const {
     return options.offloaded_share() > 0 && job.machine.device.architecture != Architecture::cpu;

@@ -46,8 +46,8 @@ class Pricing {
     const FsdpUnit& owner = layout_.units[index];
     const double all = layout_.layouts[index].elements, shard = layout_.layouts[index].shard;
     const int tensors = static_cast<int>(owner.parameters.size());
-    const double gather = owner.mean_gathered_bytes(layout_.gather_bytes);
-    const double reduce = layout_.reduce_bytes * layout_.layouts[index].trained;
+    const double gather = owner.mean_gathered_bytes(layout_.gather_bytes_of(owner));
+    const double reduce = layout_.reduce_bytes_of(owner) * layout_.layouts[index].trained;
     const double kept = owner.mean_bytes(layout_.shard_bytes);
     const ShardGroups& groups = layout_.groups_of(owner);
     FsdpUnitPlan unit;
@@ -84,7 +84,7 @@ class Pricing {
       version_two(unit, index, tensors);
       if (options.zeropp.is_used() && !unit.expert) zero_plus_plus(unit, all);
     } else {
-      version_one(unit, all, shard, tensors);
+      version_one(unit, owner, all, shard);
     }
     unit.accumulate = job_.costs->stream(3 * reduce * all, tensors);
     return unit;
@@ -100,8 +100,9 @@ class Pricing {
            gradient_bytes_on_host(options.offload, job_.step->precision);
   }
 
-  void version_one(FsdpUnitPlan& unit, double all, double shard, int tensors) const {
-    const double gather = layout_.gather_bytes, reduce = layout_.reduce_bytes;
+  void version_one(FsdpUnitPlan& unit, const FsdpUnit& owner, double all, double shard) const {
+    const int tensors = static_cast<int>(owner.parameters.size());
+    const double gather = layout_.gather_bytes_of(owner), reduce = layout_.reduce_bytes_of(owner);
     const double kept = layout_.shard_bytes;
     if (gather != kept) unit.before_gather = kernels((kept + gather) * shard, 1);
     // Autograd concatenates the parameters' gradients into the flat one [40].

@@ -37,7 +37,9 @@ ShardedState::ShardedState(Tape& tape, const TrainingStep& step, const Liveness&
     sharded.elements = layout.layouts[u].elements;
     sharded.shard = layout.layouts[u].shard;
     sharded.trained_share = layout.layouts[u].trained;
-    sharded.gathered_share = unit.mean_gathered_bytes(layout.gather_bytes) / layout.gather_bytes;
+    sharded.gather_bytes = layout.gather_bytes_of(unit);
+    sharded.reduce_bytes = layout.reduce_bytes_of(unit);
+    sharded.gathered_share = unit.mean_gathered_bytes(sharded.gather_bytes) / sharded.gather_bytes;
     for (const int layer : unit.layers) owner_[layer] = static_cast<int>(u);
     for (int layer = unit.first; layer <= unit.last; ++layer) {
       running_[layer].push_back(static_cast<int>(u));
@@ -137,7 +139,7 @@ void ShardedState::carry_out(FsdpOrder::Actions actions) {
 }
 
 void ShardedState::parameter_gradients(int layer) {
-  const double own = layout_.gather_bytes;
+  const double own = step_.layers[layer].wide ? 4 : layout_.gather_bytes;
   if (const int owner = step_.layers[layer].tied_layer; owner >= 0 && owner_[owner] >= 0) {
     const Parameter& tied = step_.layers[owner].parameters[step_.layers[layer].tied_parameter];
     if (tied.trainable) {

@@ -11,8 +11,7 @@ UnitTensors::UnitTensors(Tape& tape, const FsdpLayout& layout)
     : tape_(tape),
       layout_(layout),
       fsdp1_(layout.options.version == 1),
-      needs_gather_(layout.sharded() || layout.options.offloads_parameters() ||
-                    layout.gather_bytes != layout.shard_bytes) {}
+      moves_(layout.sharded() || layout.options.offloads_parameters()) {}
 
 void UnitTensors::reduce(ShardedUnit& unit, bool pieces) {
   fsdp1_ ? reduce_fsdp1(unit) : reduce_fsdp2(unit, pieces);
@@ -63,10 +62,10 @@ void UnitTensors::release_reduced(Block input) {
 }
 
 void UnitTensors::gather(ShardedUnit& unit, bool backward) {
-  if (unit.gathered || !needs_gather_) return;
+  if (unit.gathered || (!moves_ && unit.gather_bytes == layout_.shard_bytes)) return;
   unit.gathered = true;
-  const double full =
-      unit.elements * layout_.gathered_bytes(unit.expert, backward) * unit.gathered_share;
+  const double each = layout_.gathers_quantized(unit.expert, backward) ? 1 : unit.gather_bytes;
+  const double full = unit.elements * each * unit.gathered_share;
   Block on_device = nothing;
   if (layout_.options.offloads_parameters()) {
     on_device = tape_.allocate(MemoryKind::temporaries, unit.shard * layout_.shard_bytes,
@@ -79,8 +78,8 @@ void UnitTensors::gather(ShardedUnit& unit, bool backward) {
     return;
   }
   Block low_precision = nothing;
-  if (layout_.sharded() && layout_.gather_bytes != layout_.shard_bytes) {
-    low_precision = tape_.allocate(MemoryKind::temporaries, unit.shard * layout_.gather_bytes,
+  if (layout_.sharded() && unit.gather_bytes != layout_.shard_bytes) {
+    low_precision = tape_.allocate(MemoryKind::temporaries, unit.shard * unit.gather_bytes,
                                    {"shard", unit.name}, unshard_stream);
   }
   unit.full = {tape_.allocate(MemoryKind::gathered_parameters, full, {unit.name}, unshard_stream)};
@@ -98,7 +97,7 @@ void UnitTensors::use(ShardedUnit& unit, bool backward) {
   for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
     const double bytes = unit.stored_bytes[i] > 0
                              ? unit.stored_bytes[i]
-                             : static_cast<double>(unit.parameters[i]) * layout_.gather_bytes;
+                             : static_cast<double>(unit.parameters[i]) * unit.gather_bytes;
     unit.full.push_back(tape_.allocate(MemoryKind::gathered_parameters, bytes, {unit.names[i]}));
   }
   if (backward) tape_.free(unit.gather_output);
@@ -119,19 +118,19 @@ void UnitTensors::reshard(ShardedUnit& unit) {
 // Autograd joins the parameters' gradients into the flat one: twice the unit for a moment (fact 40).
 void UnitTensors::join(ShardedUnit& unit) {
   if (unit.gradients.size() < 2) return;
-  const Block flat = tape_.allocate(MemoryKind::gradients, unit.elements * layout_.gather_bytes,
-                                    {"all", unit.name});
+  const Block flat =
+      tape_.allocate(MemoryKind::gradients, unit.elements * unit.gather_bytes, {"all", unit.name});
   tape_.free(unit.gradients);
   unit.gradients.push_back(flat);
 }
 
 void UnitTensors::keep(ShardedUnit& unit, bool first_micro_batch) {
   const bool wide = std::exchange(unit.gradients_are_wide, false);
-  if (!fsdp1_ && first_micro_batch && layout_.reduce_bytes != layout_.gather_bytes && !wide) {
+  if (!fsdp1_ && first_micro_batch && unit.reduce_bytes != unit.gather_bytes && !wide) {
     for (Block& block : unit.gradients) {  // in reduce_dtype (fact 58)
       const Block cast = tape_.allocate(
           MemoryKind::gradients,
-          static_cast<double>(tape_.bytes(block)) / layout_.gather_bytes * layout_.reduce_bytes,
+          static_cast<double>(tape_.bytes(block)) / unit.gather_bytes * unit.reduce_bytes,
           {"kept", unit.name});
       tape_.free(block);
       block = cast;
@@ -144,22 +143,22 @@ void UnitTensors::reduce_fsdp1(ShardedUnit& unit) {
   if (unit.gradients.empty()) return;
   Block input = unit.gradients.front();
   unit.gradients.clear();
-  if (layout_.reduce_bytes != layout_.gather_bytes) {
-    const Block cast = tape_.allocate(MemoryKind::temporaries, unit.elements * layout_.reduce_bytes,
+  if (unit.reduce_bytes != unit.gather_bytes) {
+    const Block cast = tape_.allocate(MemoryKind::temporaries, unit.elements * unit.reduce_bytes,
                                       {"gradients", unit.name}, reduce_stream);
     release_later(input);
     input = cast;
   }
-  if (!layout_.sharded() && layout_.reduce_bytes == layout_.shard_bytes) {
+  if (!layout_.sharded() && unit.reduce_bytes == layout_.shard_bytes) {
     return keep_shard_gradient(unit, {input});  // all-reduced in place
   }
   Block output = input;
   if (layout_.sharded()) {
-    output = tape_.allocate(MemoryKind::gradients, unit.shard * layout_.reduce_bytes,
+    output = tape_.allocate(MemoryKind::gradients, unit.shard * unit.reduce_bytes,
                             {"shard", unit.name}, reduce_stream);
     release_reduced(input);
   }
-  if (layout_.reduce_bytes != layout_.shard_bytes) {
+  if (unit.reduce_bytes != layout_.shard_bytes) {
     const Block cast = tape_.allocate(MemoryKind::gradients, unit.shard * layout_.shard_bytes,
                                       {"shard", unit.name}, reduce_stream);
     release_later(output);
@@ -181,12 +180,12 @@ void UnitTensors::reduce_fsdp2(ShardedUnit& unit, bool pieces) {
                                  : unit.elements * unit.trained_share - unit.elements_of_pieces;
   const double shard = elements * (unit.shard / unit.elements);
   Block& input = unit.expert ? experts_input_ : reduce_input_;
-  input = tape_.allocate(MemoryKind::temporaries, elements * layout_.reduce_bytes,
+  input = tape_.allocate(MemoryKind::temporaries, elements * unit.reduce_bytes,
                          {"gradients", unit.name});
   tape_.free(gradients);
-  Block output = tape_.allocate(MemoryKind::gradients, shard * layout_.reduce_bytes,
+  Block output = tape_.allocate(MemoryKind::gradients, shard * unit.reduce_bytes,
                                 {"shard", unit.name}, reduce_stream);
-  if (layout_.reduce_bytes != layout_.shard_bytes) {
+  if (unit.reduce_bytes != layout_.shard_bytes) {
     const Block cast = tape_.allocate(MemoryKind::gradients, shard * layout_.shard_bytes,
                                       {"shard", unit.name}, reduce_stream);
     tape_.free(std::exchange(output, cast));

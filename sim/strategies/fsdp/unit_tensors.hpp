@@ -15,14 +15,15 @@ struct ShardedUnit {
   using Block = Tape::Block;
   std::string_view name;
   bool expert = false;
-  double elements = 0, shard = 0;        // as laid out, padding included
-  std::vector<std::int64_t> parameters;  // elements of each
-  std::vector<std::string_view> names;   // of each
-  std::vector<std::uint8_t> trained;     // each
-  std::vector<double> stored_bytes;      // of each; 0 = as the layout says
-  double gathered_share = 1;             // of the bytes that trained parameters would have
-  double trained_share = 1;              // of the elements
-  double parameter_elements = 0;         // their sum
+  int gather_bytes = 4, reduce_bytes = 4;  // of an element
+  double elements = 0, shard = 0;          // as laid out, padding included
+  std::vector<std::int64_t> parameters;    // elements of each
+  std::vector<std::string_view> names;     // of each
+  std::vector<std::uint8_t> trained;       // each
+  std::vector<double> stored_bytes;        // of each; 0 = as the layout says
+  double gathered_share = 1;               // of the bytes that trained parameters would have
+  double trained_share = 1;                // of the elements
+  double parameter_elements = 0;           // their sum
   bool gathered = false, in_backward = false;
   Block gather_output = CachingAllocator::nothing;  // fsdp2: before the copy-out
   std::vector<Block> full;                          // gathered parameters
@@ -69,7 +70,7 @@ class UnitTensors {
 
   Tape& tape_;
   const FsdpLayout& layout_;
-  const bool fsdp1_, needs_gather_;
+  const bool fsdp1_, moves_;  // parameters to where a unit computes, even in the shards' precision
   std::int64_t event_ = 0;
   Block previous_gather_ = nothing;  // fsdp2, forward (fact 49)
   std::vector<Block> offloaded_;     // fsdp1: reduced gradients that the host has, too

@@ -53,6 +53,7 @@ std::vector<Module> module_tree(const TrainingStep& step) {
     return module_index;
   };
   for (const Layer& layer : step.layers) {
+    if (layer.wide) continue;  // in a unit of its own
     for (const Parameter& parameter : layer.parameters) {
       tree[node(node, layer.name)].own += parameter.count;
     }
@@ -107,7 +108,7 @@ class SizePolicy {
   Modules wrapped_;
 };
 
-Modules wrapped_modules(const TrainingStep& step, const WrapOptions& wrap) {
+Modules chosen_modules(const TrainingStep& step, const WrapOptions& wrap) {
   WrapPolicy policy = wrap.policy;
   if (policy == WrapPolicy::automatic) {
     policy = wrap.min_parameters > 0 ? WrapPolicy::size : WrapPolicy::block;
@@ -121,6 +122,14 @@ Modules wrapped_modules(const TrainingStep& step, const WrapOptions& wrap) {
                                  ? static_cast<std::int64_t>(wrap.min_parameters)
                                  : default_min_parameters;
   return SizePolicy(module_tree(step), module_lists(step), least).modules();
+}
+
+Modules wrapped_modules(const TrainingStep& step, const WrapOptions& wrap) {
+  Modules modules = chosen_modules(step, wrap);
+  for (const Layer& layer : step.layers) {
+    if (layer.wide) modules.insert(layer.name);
+  }
+  return modules;
 }
 
 // The wrapped module closest around a layer; "" = the root.
@@ -156,6 +165,7 @@ void add_parameters(const Layer& layer, int index, const std::string& module, Un
       owner.last = index;
       owner.expert = true;
     }
+    owner.wide = layer.wide;
     if (owner.layers.empty() || owner.layers.back() != index) owner.layers.push_back(index);
     owner.parameters.push_back(parameter);
   }

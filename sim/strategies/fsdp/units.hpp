@@ -16,6 +16,7 @@ struct FsdpUnit {
   std::string module;  // dotted path; "" = the root
   bool root = false;
   bool stays = false;                 // gathered from forward to backward, as the root
+  bool wide = false;                  // of layers that stay fp32 (Layer::wide)
   bool expert = false;                // experts, sharded over the ranks that hold the same ones
   int first = 0, last = 0;            // its module runs layers [first, last] of the step
   std::vector<int> layers;            // that hold parameters it owns, ascending
@@ -40,6 +41,7 @@ struct FsdpUnit {
 //              the parameters in it that are in no unit yet are at least min_parameters; never an
 //              nn.ModuleList, which holds the blocks of models of tokens
 //   none       the root alone
+// Each layer that stays wide is a unit besides (FSDP1, torch/distributed/fsdp/_wrap_utils.py: _auto_wrap).
 std::vector<FsdpUnit> make_units(const TrainingStep& step, const WrapOptions& wrap);
 
 // How a unit is laid out over `ranks` (facts 27, 46).
