@@ -239,6 +239,22 @@ void describe_places(Visitor& v, Scenario& s) {
 }
 
 template <class Visitor>
+void describe_fast_path(Visitor& v, Scenario& s) {
+  v.field("compile", s.compile,
+          "torch.compile: blocks, each repeated block and the loss by itself; whole, the model.",
+          {.several = true});
+  v.field(
+      "fused_kernels", s.fused_kernels,
+      "Norms, rotary embeddings, gated activations, dropouts with their sums and the loss are one "
+      "hand-written kernel each way (Transformer Engine, Apex, Liger).");
+  v.field("cuda_graphs", s.cuda_graphs,
+          "Forward and backward are launched as one CUDA graph: no host time inside.");
+  v.field("low_precision", s.low_precision,
+          "Products of the repeated blocks' linear layers in fp8 or fp4; a name is the recipe.",
+          {.single = true, .several = true});
+}
+
+template <class Visitor>
 void describe(Visitor& v, Scenario& s) {
   describe_places(v, s);
   v.field("name", s.name, "The question, in a few words.", {.required = true});
@@ -266,18 +282,7 @@ void describe(Visitor& v, Scenario& s) {
           "What activation checkpointing computes again: blocks, every repeated block; attention, "
           "that operator alone; operators, blocks without their fused attention and every second "
           "matrix product.");
-  v.field("compile", s.compile,
-          "torch.compile: blocks, each repeated block and the loss by itself; whole, the model.",
-          {.several = true});
-  v.field(
-      "fused_kernels", s.fused_kernels,
-      "Norms, rotary embeddings, gated activations, dropouts with their sums and the loss are one "
-      "hand-written kernel each way (Transformer Engine, Apex, Liger).");
-  v.field("cuda_graphs", s.cuda_graphs,
-          "Forward and backward are launched as one CUDA graph: no host time inside.");
-  v.field("low_precision", s.low_precision,
-          "Products of the repeated blocks' linear layers in fp8 or fp4; a name is the recipe.",
-          {.single = true, .several = true});
+  describe_fast_path(v, s);
   v.field("attention", s.attention,
           "fused: flash attention; plain: the scores are written to memory.");
   v.field("memory_format", s.memory_format,

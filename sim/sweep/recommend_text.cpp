@@ -202,6 +202,20 @@ std::string matrix_text(const Recommendation& r) {
   return table.folded(text_width, 1);
 }
 
+std::string faster_text(const Recommendation& r) {
+  std::string text;
+  for (const FasterStill& faster : r.faster) {
+    text += wrapped(fmt::format("--set {}: the first takes {:.0f} % less{}", faster.setting,
+                                100 * faster.gain,
+                                faster.other_numerics
+                                    ? ", with other numerics: compare losses before a long run"
+                                    : ""),
+                    3) +
+            "\n";
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string recommendation_text(const Recommendation& r, const std::string& scenario,
@@ -234,15 +248,7 @@ std::string recommendation_text(const Recommendation& r, const std::string& scen
     for (std::size_t i = 0; i < list.size(); ++i) {
       text += wrapped(fmt::format("{}  {}", i + 1, reason(r, *list[i], *list.front())), 3) + "\n";
     }
-    for (const FasterStill& faster : r.faster) {
-      text += wrapped(fmt::format("--set {}: the first takes {:.0f} % less{}", faster.setting,
-                                  100 * faster.gain,
-                                  faster.other_numerics
-                                      ? ", with other numerics: compare losses before a long run"
-                                      : ""),
-                      3) +
-              "\n";
-    }
+    text += faster_text(r);
     text += "\nTo see each of them\n";
     for (std::size_t i = 0; i < list.size(); ++i) {
       text += fmt::format("{}  {}\n", i + 1, command(*list[i], scenario, settings));
