@@ -202,6 +202,17 @@ std::string matrix_text(const Recommendation& r) {
   return table.folded(text_width, 1);
 }
 
+// Evenly over the front, both ends included.
+std::string front_text(const Recommendation& r, const Shown& shown) {
+  Table front = candidates_table(shown);
+  const std::size_t rows = std::min(most_of_front, r.pareto.size());
+  for (std::size_t i = 0; i < rows; ++i) {
+    const std::size_t at = rows > 1 ? i * (r.pareto.size() - 1) / (rows - 1) : 0;
+    add(front, shown, 0, r.ranked[r.pareto[at]]);
+  }
+  return folded(front, shown);
+}
+
 std::string faster_text(const Recommendation& r) {
   std::string text;
   for (const FasterStill& faster : r.faster) {
@@ -262,14 +273,7 @@ std::string recommendation_text(const Recommendation& r, const std::string& scen
                         r.pareto.size() > most_of_front
                             ? fmt::format("{} of {}", most_of_front, r.pareto.size())
                             : "all");
-    Table front = candidates_table(of_front);
-    // Evenly over the front, both ends included.
-    const std::size_t rows = std::min(most_of_front, r.pareto.size());
-    for (std::size_t i = 0; i < rows; ++i) {
-      const std::size_t at = rows > 1 ? i * (r.pareto.size() - 1) / (rows - 1) : 0;
-      add(front, of_front, 0, r.ranked[r.pareto[at]]);
-    }
-    text += folded(front, of_front);
+    text += front_text(r, of_front);
   }
   text += fmt::format("\n{} candidates, {} meet every limit. Left out\n", r.candidates,
                       r.ranked.size());
