@@ -14,10 +14,27 @@
 #include "points/token_slices.hpp"
 #include "points/workloads.hpp"
 #include "strategies/common/stragglers.hpp"
+#include "workload/ops.hpp"
 
 namespace lockstep {
 
 namespace {
+
+// Of the model on a mean GPU. The step is that of the GPU whose experts get most tokens, or have places that
+// nobody fills.
+double needed_flops(const TrainingStep& step, const ParallelOptions& parallel) {
+  double flops = step.forward_flops + step.backward_flops;
+  for (const Layer& layer : step.layers) {
+    if (parallel.expert.size == 1 || layer.kind != "experts") continue;
+    const RankLoad load = rank_load(parallel, attribute(layer, "count") * parallel.expert.size);
+    const double computed = parallel.expert.capacity > 0 ? parallel.expert.capacity : load.fullest;
+    const double idle = 1 - (1 - load.dropped) / computed;
+    for (const auto* kernels : {&layer.forward, &layer.backward}) {
+      for (const Kernel& kernel : *kernels) flops -= idle * model_flops(kernel);
+    }
+  }
+  return flops;
+}
 
 // Where there is no TF32, PyTorch's switches for it switch nothing: the kernels are those of fp32.
 Precision compute_precision(const Strategy& strategy, Precision precision, const Device& device) {
@@ -363,7 +380,7 @@ Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& h
   point.compute_seconds = workload->compute_seconds * passes;
   point.memory_bound_seconds = workload->memory_bound_seconds * passes;
   const TrainingStep& step = *workload->step;
-  point.model_flops = (step.forward_flops + step.backward_flops) * passes;
+  point.model_flops = needed_flops(step, point.step_options.parallel) * passes;
   point.job = job_of(scenario, hardware, request);
   static_cast<PricedStep&>(point.job) = *workload;
   point.job.parallel = parallel_of(scenario, entry);
