@@ -25,7 +25,7 @@ inline constexpr const char* training_run =
     "model: resnet18\n"
     "dataset: {samples: 1.28M, epochs: 90}\n"
     "batch: {global: 64}\n"
-    "precision: amp-fp16\n"
+    "precision: tf32\n"
     "platform: g5.12xlarge\n"
     "gpus: [1, 2, 4]\n"
     "simulation: {steps: 8}\n"

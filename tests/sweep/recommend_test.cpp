@@ -178,8 +178,8 @@ TEST_F(Recommend, PricesWholeNodesAndTakesTheFasterOfEqualPrices) {
 // and is it named?
 TEST_F(Recommend, TheSimplerOfWhatCannotBeToldApartIsFirst) {
   const std::string text =
-      "name: t\nmodel: resnet50\ndataset: {samples: 1.28M, epochs: 90}\nbatch: {global: 1024}\n"
-      "precision: amp-fp16\nmemory_format: channels_last\nplatform: p4d.24xlarge\ngpus: "
+      "name: t\nmodel: vgg16\ndataset: {samples: 1.28M, epochs: 90}\nbatch: {global: 1024}\n"
+      "precision: amp-fp16\nplatform: p4d.24xlarge\ngpus: "
       "[8]\noptimizer: {name: sgd, momentum: 0.9}\n"
       "simulation: {steps: 8}\nstrategies: [ddp]\n";
   const Recommendation found = answer({}, text);
