@@ -94,8 +94,9 @@ class Wiring {
     from == to ? memory(from, 2) : fabric(from, to, copy.bytes_per_second);
   }
 
-  // What one GPU sends to others of its node without NVLink, or receives from them: all of its
-  // copies together reach what one of them does, and less than its PCIe link, on which they count.
+  // Traffic between one GPU and others of its node without NVLink, one direction. All copies of the
+  // GPU together reach the rate of a single copy. This rate is below that of its PCIe link, and the
+  // copies count on that link, too.
   void beside_gpus(int rank, bool from_gpu, double bytes_per_second) {
     pcie(rank, from_gpu);
     const int carrier = route_.links.back(), gpus = machine_.gpus_per_node;

@@ -15,7 +15,7 @@ namespace lockstep {
 
 namespace {
 
-// Of one element, on the wire: its number, and an index of 32 bits.
+// Bytes of one element's index on the wire: a 32-bit number.
 constexpr double index_bytes = 4;
 
 }  // namespace

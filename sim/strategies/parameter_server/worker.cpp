@@ -91,8 +91,8 @@ void Worker::begin_step() {
   if (core_) core_->compute(true, run_.executor.now());
 }
 
-// With the weights for a gate's layers, up to the next one. What the device waited for them was
-// booked when the last of them arrived, which is now.
+// Continues with the weights of a gate's layers, up to the next gate. The wait for these weights
+// was booked when the last of them arrived, which is at this moment.
 void Worker::go_on(std::size_t gate) {
   PsStep& step = book_.step;
   step.host = std::max(step.host, run_.executor.now() - step.started);
