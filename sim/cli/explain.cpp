@@ -215,7 +215,7 @@ Differences common_points(const Explained& first, const Explained& second) {
   return list;
 }
 
-// What changes from each GPU count to the next, and from the first strategy to the others.
+// The changes from each GPU count to the next, and from the first strategy to the others.
 Differences steps_between(const Explained& e) {
   Differences list;
   for (std::size_t i = 1; i < e.points.size(); ++i) {

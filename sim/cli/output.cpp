@@ -1,4 +1,4 @@
-// What verbs print and write, and progress for the user.
+// Printed and written answers of verbs, and progress for the user.
 #include "core/output.hpp"
 
 #include <fmt/format.h>

@@ -111,7 +111,7 @@ void refuse_deep(std::string_view text, const std::string& file) {
   }
 }
 
-// What yaml-cpp found wrong, in our words where its own mislead.
+// The error of yaml-cpp, in other words if its own mislead.
 [[noreturn]] void refuse(std::string_view text, const std::string& file,
                          const YAML::Exception& error) {
   const int line = error.mark.line + 1;
@@ -133,7 +133,7 @@ void refuse_deep(std::string_view text, const std::string& file) {
 
 class TreeBuilder final : public YAML::EventHandler {
  public:
-  // What stands after `last_line` is ours (see parse_text).
+  // Lines after `last_line` belong to parse_text(), not to the user.
   TreeBuilder(const std::string& file, int last_line, std::vector<Diagnostic>* foreign)
       : file_(std::make_shared<std::string>(file)), last_line_(last_line), foreign_(foreign) {}
 

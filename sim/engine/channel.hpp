@@ -1,6 +1,7 @@
-// Messages between two rank groups, as between neighbouring stages of a pipeline: lane i of the sender to
-// lane i of the receiver, one message after the other. A message starts when it is sent, the receiver has
-// posted its receive, and the message before it has arrived.
+// Messages between two rank groups, as between neighbouring stages of a pipeline: lane i of the
+// sender to lane i of the receiver, one message after the other. Get a channel from
+// World::add_channel() and call send() and receive() in the two groups' programs. A message starts
+// when it is sent, the receiver has posted its receive, and the message before it has arrived.
 #pragma once
 
 #include <cstddef>

@@ -174,10 +174,10 @@ Program Communicator::carry(Operation& operation) {
   }
 }
 
-// A transfer whose threads share a core with compute falls behind while compute runs. What it
-// missed is made up for afterwards, what it misses then after that, and so on: exact in the limit,
-// and the transfer still fills the time until its end, whatever compute does meanwhile. Links carry
-// all of it in the first part.
+// A transfer whose threads share a core with compute falls behind while compute runs. The lost time
+// is appended; during the appended time the transfer may lose more, which is appended again, until
+// nothing is lost. The result is exact in the limit, and the transfer fills the time until its end,
+// whatever compute does meanwhile. Links carry all of it in the first part.
 double Communicator::fallen_behind(Operation& operation, double now) const {
   const double speed = operation.spec.speed_beside_compute;
   if (speed >= 1) return 0;

@@ -248,7 +248,7 @@ std::vector<bool> FluidNetwork::links_that_fill() const {
   return fills;
 }
 
-// Which links can fill up, and which routes they connect.
+// Finds the links that can fill up, and the groups of routes that they connect.
 void FluidNetwork::lay_out() {
   laid_out_ = true;
   const std::vector<bool> fills = links_that_fill();
@@ -340,7 +340,7 @@ void FluidNetwork::set_rate(Route& route, double rate) {
   route.end = remaining > 0 ? now_ + remaining / rate : now_;
 }
 
-// What share() gives where one route has flows: most often, with servers.
+// share() for one route with flows, the most frequent case with servers.
 double FluidNetwork::share_alone(const Part& part) {
   Route& route = routes_[at(part.active.front())];
   double rate = route.cap;
@@ -353,8 +353,8 @@ double FluidNetwork::share_alone(const Part& part) {
 
 namespace {
 
-// What of each link is left for each of those that have no rate yet, and the least of that. Of as
-// many links as fill vectors.
+// Divides each link's remaining capacity by its number of flows without a rate, and returns the
+// minimum. Handles as many links as fill whole vectors.
 LOCKSTEP_WIDE_VECTORS
 double divide(std::span<const double> left, std::span<const double> open,
               std::span<double> shares) {

@@ -193,7 +193,7 @@ ProgramId SimGrid::start(std::string_view name, Program program, double at) {
   return fiber.id;
 }
 
-// What an actor does.
+// The body of an actor.
 void SimGrid::live(ActorFiber& self) {
   begin_turn();
   self.program.handle().resume();

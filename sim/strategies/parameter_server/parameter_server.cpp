@@ -61,7 +61,7 @@ std::vector<LinkTraffic> traffic_of(const PsJob& ps, const PsTrace& trace) {
   return result;
 }
 
-// Of the least certain transfer.
+// The provenance of the least certain transfer.
 Provenance transfer_provenance(const Job& job, const PsSystem& system) {
   Provenance worst = Provenance::measured;
   for (const PsRoute& route : system.routes) {
@@ -125,7 +125,7 @@ StrategyResult ParameterServer::simulate(const Job& job) const {
   }
   const bool in_step =
       job.mesh.gpus() > 1 && keeps_step(system, job.mesh.gpus());  // one waits for nobody
-  // What the system calls a step is so many batches of each worker.
+  // The system's step consists of so many batches of each worker.
   const double batches = system.batches;
   StrategyResult result;
   result.first_step_seconds = trace.step_ends.front() / batches;
