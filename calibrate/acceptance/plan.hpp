@@ -1,5 +1,5 @@
-// What is measured, in which order, and about how long it takes. A unit is what runs once, in a
-// process of its own, and leaves its result.
+// The plan of an acceptance: its units, their order, and estimates of their durations. Make it
+// before anything is measured. A unit runs once, in a process of its own, and leaves a result.
 #pragma once
 
 #include <cstdint>

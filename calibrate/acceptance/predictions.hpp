@@ -1,4 +1,4 @@
-// What the simulator says about the real runs, from the profile as it is by then.
+// Predictions for the real runs of an acceptance, from the present profile. Used by its report.
 #pragma once
 
 #include <map>

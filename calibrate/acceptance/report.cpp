@@ -21,7 +21,8 @@ namespace {
 using Align = Table::Align;
 using Text = std::vector<std::string>;
 
-// What is compared. The median error over what was not calibrated is to be within the bar.
+// A kind of compared figure. The median error of rows that were not calibrated must be within the
+// bar.
 struct Compared {
   const char* name;
   const char* key;  // of the JSON
@@ -212,7 +213,7 @@ std::string as_code(std::string text) {
   return fmt::format(": `{}`", text.substr(0, 200));
 }
 
-// What of the plan did not run, and what has no prediction.
+// Units of the plan that did not run or have no prediction.
 struct Missing {
   Text failed, unpredicted, left;
 };

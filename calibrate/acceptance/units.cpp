@@ -188,7 +188,7 @@ void run_units(const std::vector<Unit>& units, const AcceptanceOptions& options,
   for (std::size_t i = 0; i < units.size(); ++i) {
     if (!progress.is(units[i].name, UnitState::done)) queue.push_back(i);
   }
-  // What failed or did not end before comes last, but nothing goes without a profile.
+  // Units that failed or did not end before come last, but no unit runs without a profile.
   const bool has_profile = fs::exists(profile_folder(options.folder) + "/profile.yaml");
   const auto needed = [&](const Unit& unit) { return unit.stage == Stage::probes && !has_profile; };
   std::stable_partition(queue.begin(), queue.end(), [&](std::size_t i) {

@@ -29,7 +29,7 @@ namespace {
 
 using nlohmann::json;
 
-// What a job's ranks wrote, or why there is nothing.
+// Results of a job's ranks, or the reason why there are none.
 struct Answers {
   std::vector<json> ranks;  // empty: `skipped`, or the user interrupted
   std::string skipped;

@@ -134,7 +134,7 @@ ProfileBatch layer_medians(const TrainingStep& step, const std::vector<json>& sa
   return batch;
 }
 
-// What a library took while it convolved; nothing was measured on CPUs.
+// Memory that a library took during convolutions; not measured on CPUs.
 void note_workspaces(const TrainingStep& step, const json& rank, ProfileBatch& batch) {
   const json &memory = rank.at("memory"), &forward = memory.at("forward_workspace"),
              &backward = memory.at("backward_workspace");

@@ -28,8 +28,9 @@ struct Measured {
 // Layers and update of a model; `ranks`: the ranks' values, one each.
 void digest(const LayersJob& job, const std::vector<nlohmann::json>& ranks, Profile& profile,
             Measured& line);
-// Host time of an operator, forward, backward and of updates, and what libraries keep: the medians of
-// all batches of the profile that have them (GPUs only). What the profile says of a launch stays.
+// Sets host times of an operator in forward, backward and updates, and memory that libraries keep,
+// to the medians over all batches of the profile that have them (GPUs only). The profile's launch
+// times are unchanged.
 void summarise_models(Profile& profile);
 // Copies and updates by size. Copies that a GPU's own probe has measured stay.
 void digest_streams(const LayersJob& job, const std::vector<nlohmann::json>& ranks,

@@ -73,10 +73,9 @@ void calibrate_layers(const ClosedLoopOptions& options, const std::string& folde
                         quantity_text(options.layers_seconds, Dimension::seconds), "-o", folder});
 }
 
-// Of the measured curves: as asked, and a small one. Buffers of a network, the first bucket, a
-// server's small tensors are that small, and below its smallest point a curve has no more to say
-// than that point's time.
-// Factors of gradients have a few kilobytes.
+// Sizes of the measured curves: as requested, and a small size. Buffers of a network, the first
+// bucket, and a server's small tensors are that small. Below its smallest point a curve only
+// repeats that point's time. Factors of gradients have a few kilobytes.
 std::vector<double> curve_sizes(const std::string& asked, const std::vector<Case>& cases) {
   constexpr double kib = 1024;
   std::vector<double> sizes = parse_sizes(asked);
@@ -92,8 +91,9 @@ std::vector<double> curve_sizes(const std::string& asked, const std::vector<Case
   return sizes;
 }
 
-// Of messages, the one of all parameters, too: a sender fills its buffer in pieces of a third, so how
-// much of a message is still in there when the sender is free depends on its size.
+// Sizes of messages, including the message of all parameters. A sender fills its buffer in pieces
+// of a third, so the part of a message that is left in the buffer when the sender is free depends
+// on its size.
 std::vector<double> message_sizes(const Training& training, std::vector<double> sizes) {
   const TrainingStep step = step_of(training, AttentionKind::plain);
   const double message = 4 * static_cast<double>(step.parameter_count);  // fp32
@@ -102,7 +102,7 @@ std::vector<double> message_sizes(const Training& training, std::vector<double> 
   return sizes;
 }
 
-// What the cases wait for: servers and their workers only send messages.
+// The collectives that the cases wait for; servers and their workers only send messages.
 std::vector<std::string> collectives_of(const std::vector<Case>& cases) {
   if (std::all_of(cases.begin(), cases.end(), has_server)) return {"send_recv"};
   std::vector<std::string> all;

@@ -9,10 +9,10 @@
 
 namespace lockstep {
 
-// What the measuring half takes on two cores that are not busy otherwise. `step`: seconds of a step.
+// Durations of measurements on two otherwise idle cores. `step`: seconds of a step.
 double layers_seconds(double most, double step);  // of one model and batch: `most` for it
 double streams_seconds(double most);              // copies and updates by size
-// Of so many collectives, each of these sizes (bytes): `each` for a point, over links of `rate`
+// For so many collectives at each of these sizes (bytes): `each` for a point, over links of `rate`
 // bytes/s (0: loopback).
 double curves_seconds(std::size_t curves, const std::vector<double>& sizes, double each,
                       double rate);

@@ -22,7 +22,7 @@ Unrest unrest_of(const RealRun& run, const Disturbance& load);
 // Whether the repetition can tell an error of `share`.
 bool quiet(const Unrest& unrest, double share);
 
-// What the repetitions of one strategy said, and what their predictions.
+// Measurements of one strategy's repetitions, and their predictions.
 struct Truth {
   std::vector<double> step_seconds;  // step of each repetition
   std::vector<double> predicted;     // for each repetition
@@ -41,7 +41,8 @@ std::size_t quiet_repetitions(const Truth& truth, const ClosedLoopOptions& optio
 // Adds a real run, and what had been predicted for it.
 void add_repetition(Truth& truth, const RealRun& run, const Prediction& predicted,
                     const Disturbance& load = {});
-// What its ranks' compute took relative to the measured layers, and the prediction with that.
+// Adds the time of its ranks' compute relative to the measured layers, and the prediction with that
+// time.
 void add_own_compute(Truth& truth, const std::vector<double>& of_ranks, const Prediction& so);
 
 struct LoopReport {

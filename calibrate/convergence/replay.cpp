@@ -103,7 +103,8 @@ class Replay {
   std::vector<std::vector<ParameterPiece>> messages_;
   std::vector<std::vector<at::Tensor>> shared_pieces_;  // by message
   std::deque<Optimizer> optimizers_;                    // by message
-  // Who reads which version of a message, in the order of versions; and how far that is.
+  // The workers that read each version of a message, in the order of versions, and the reader's
+  // position.
   struct Reader {
     std::int64_t version;
     int worker;
@@ -288,7 +289,8 @@ void Replay::step_apart(Pushes begin, Pushes end) {
   versions_.front() = begin->applied;
 }
 
-// All at once. Who has read the parameters that an average changes takes its gradient before.
+// All at once. A worker takes its gradient before an average changes the parameters that it has
+// read.
 void Replay::mix(std::size_t average) {
   const auto& mixes = schedule_.averages[average].mixes;
   for (const ScheduledAverage::Mix& of : mixes) {
@@ -435,8 +437,9 @@ double Replay::share_of(const ScheduledPush& push) const {
   return schedule_.shares.empty() ? 1 : schedule_.shares[static_cast<std::size_t>(push.worker)];
 }
 
-// What DC-ASGD takes for the Hessian's diagonal, up to lambda. Adaptive: over the root of the moving
-// mean that the server keeps of it; 0.95 and 1e-7 are the paper's for CIFAR-10 (Zheng et al. 2017).
+// DC-ASGD's approximation of the Hessian's diagonal, up to lambda. Adaptive: divided by the root of
+// the moving mean that the server keeps of it; 0.95 and 1e-7 are the paper's for CIFAR-10 (Zheng et
+// al. 2017).
 at::Tensor Replay::curvature_of(const at::Tensor& gradient, int message, std::size_t i) {
   at::Tensor square = gradient.mul(gradient);
   if (schedule_.weighting == Weighting::compensated) return square;

@@ -16,7 +16,7 @@
 
 namespace lockstep {
 
-// Whose norm gradient clipping bounds.
+// The vector whose norm gradient clipping bounds.
 enum class Clipped { mean, pushes };
 
 struct LearningPlan {

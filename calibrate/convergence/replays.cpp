@@ -60,8 +60,8 @@ void keep_answer(const std::string& key, const std::string& answer) {
   write_text(file.string(), answer);
 }
 
-// What may change a replay's answer besides its job: the program. A build of another day is another
-// one.
+// The identity of the program, which may change a replay's answer besides its job. Builds of
+// different days differ.
 std::string program_mark(const std::string& program) {
   std::error_code error;
   const auto size = fs::file_size(program, error);
@@ -220,7 +220,7 @@ void Replays::run() {
   pending_.clear();
 }
 
-// What its own process could not keep.
+// Keeps answers that the replaying process could not store.
 void Replays::keep(const std::vector<std::string>& keys, const std::vector<ForkResult>& answers) {
   for (std::size_t i = 0; i < keys.size(); ++i) {
     std::error_code error;

@@ -22,8 +22,8 @@ struct ReplaysOptions {
   std::function<void(std::size_t replays, double seconds)> estimate{};
 };
 
-// What a replay found is kept in $XDG_CACHE_HOME/lockstep/replays (or ~/.cache/...) as soon as it
-// is known: what was interrupted goes on, and the same question is answered at once.
+// Results of replays are stored in $XDG_CACHE_HOME/lockstep/replays (or ~/.cache/...) as soon as
+// they are known. An interrupted study continues, and a repeated question is answered at once.
 class Replays {
  public:
   // `where`: of the scenario's wish to train. Throws ConfigError when the measuring half is missing.

@@ -99,7 +99,7 @@ void issue(const Group& group, Collective collective, std::size_t count, bool in
   LOCKSTEP_NCCL(ncclGroupEnd());
 }
 
-// What rank i contributes at element e: small integers, so that sums are exact.
+// The contribution of rank i at element e: small integers, so that sums are exact.
 float contribution(int rank, std::size_t element) {
   return static_cast<float>(rank + 1) + static_cast<float>(element % 7);
 }

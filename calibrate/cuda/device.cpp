@@ -1,4 +1,4 @@
-// What device there is, what it runs on, and what a context takes of its memory.
+// The device, its driver and library versions, and the memory that a context takes.
 #include <cublas_v2.h>
 #include <fmt/format.h>
 #ifdef LOCKSTEP_HAVE_CUDNN

@@ -19,8 +19,8 @@ class DeviceError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
-// What this device or library cannot do for one size of a probe: the probe leaves that size out and
-// says so.
+// Thrown if the device or library does not support one size of a probe; the probe leaves that size
+// out and reports it.
 class NotPossible : public DeviceError {
  public:
   using DeviceError::DeviceError;

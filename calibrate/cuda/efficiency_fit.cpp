@@ -90,7 +90,7 @@ Point point_of(const ConvolutionRow& row) {
   return point;
 }
 
-// What reads and writes within the device: as most streaming kernels of a training step do.
+// Copies that read and write within the device, as most streaming kernels of a training step do.
 bool within_device(const CopyRow& row) {
   return row.kind == CopyKind::d2d || row.kind == CopyKind::stream_copy;
 }
@@ -109,7 +109,7 @@ double modelled(const Point& point, const Device& device) {
   return seconds;
 }
 
-// What is fitted and the part of a kernel's time that it sets.
+// A fitted parameter and the part of a kernel's time that it determines.
 struct Fraction {
   double Efficiency::*value;
   double KernelTime::*part;
@@ -133,7 +133,7 @@ bool tells(const Point& point, Device device, const Fraction& fraction) {
   return part > rest;
 }
 
-// What a device file may hold for one field (hardware/efficiency.hpp).
+// The bounds of a device file for one field (hardware/efficiency.hpp).
 struct Limits : FieldVisitor<Limits> {
   explicit Limits(const double* value) : wanted(value) {}
 

@@ -23,8 +23,8 @@ struct EfficiencyFit {
   FittedValue memory, matmul, matmul_fp32, convolution;
 };
 
-// Of `device`, the peaks count and the efficiencies of what cannot be fitted (a kernel floor, say,
-// that products are fitted with). Throws ModelError for a convolution of absurd size.
+// `device` provides the peaks, and the efficiencies that cannot be fitted (for example a kernel
+// floor, with which products are fitted). Throws ModelError for a convolution of absurd size.
 EfficiencyFit fit_efficiency(const Measurements& measurements, const Device& device);
 
 // "efficiency: {matmul: 79.6%, ...}\n" with what was fitted; empty when nothing was.

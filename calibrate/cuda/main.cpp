@@ -16,7 +16,7 @@ namespace {
 using namespace lockstep;
 using namespace lockstep::cuda;
 
-// What ctest and automake count as "skipped".
+// The exit code that ctest and automake count as "skipped".
 constexpr int skipped = 77;
 
 struct Probe {

@@ -1,4 +1,4 @@
-// What lockstep-fit prints.
+// The printed tables of lockstep-fit.
 #pragma once
 
 #include <string>

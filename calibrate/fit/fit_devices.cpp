@@ -166,7 +166,7 @@ std::vector<double> starts(const std::vector<Unknown>& list) {
   return values;
 }
 
-// What belongs to the sources alone, on models that stay as they are.
+// Fits only the unknowns of sources; the models stay fixed.
 Models with_circumstances(const Models& models, const Cases& cases) {
   const std::vector<Unknown> list = circumstances();
   return build(list, fit(list, cases, starts(list), models), models);
@@ -218,7 +218,7 @@ int run(const std::string& folder, bool as_shipped, const std::string& kernel_fi
   std::vector<ReferenceCase> cases;
   for (const ReferenceRow& row : set.rows) {
     cases.push_back(prepare(row));
-    // What measured kernels add to the law is no business of the law's fit.
+    // The law's fit must not use corrections by measured kernels.
     if (!as_shipped) cases.back().machine.device.measured = nullptr;
   }
   std::vector<KernelCase> kernels;

@@ -22,7 +22,7 @@ struct EnumNames<Layout> {
   static constexpr std::array names{"nchw", "nhwc"};
 };
 
-// Which part of a training step was timed.
+// The timed part of a training step.
 enum class TimedPart { step, forward, backward, without_update };
 template <>
 struct EnumNames<TimedPart> {

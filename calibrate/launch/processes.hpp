@@ -68,7 +68,7 @@ class RankLost : public ExitError {
  public:
   explicit RankLost(const std::string& what) : ExitError(exit_rank_lost, what) {}
 };
-// Of a run that failed: RankLost or std::runtime_error with `message`.
+// Throws for a failed run: RankLost or std::runtime_error with `message`.
 [[noreturn]] void throw_failure(const LaunchEnd& end, const std::string& message);
 
 // Starts them and waits for the end. Standard output of the ranks goes to our standard error, so

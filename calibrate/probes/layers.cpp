@@ -35,7 +35,7 @@ namespace lockstep {
 
 namespace {
 
-// Which layer's backward each stretch of the backward pass belongs to.
+// Assigns each stretch of the backward pass to its layer.
 class Owners {
  public:
   explicit Owners(std::size_t layers) { owners_.push_back(static_cast<int>(layers) - 1); }
@@ -96,7 +96,7 @@ class StretchClock {
     owners_.push_back(nobody);
     clock_.mark();
   }
-  // Of every stretch that has ended.
+  // Seconds of every stretch that has ended.
   std::vector<double> seconds() {
     const std::vector<double> at = clock_.seconds();
     std::vector<double> result(static_cast<std::size_t>(stretches_), 0);
@@ -220,7 +220,7 @@ class Probe {
     }
   }
 
-  // Of a step after the first: the optimizer's state exists.
+  // Memory of a step after the first, when the optimizer's state exists.
   MeasuredMemory memory(MemoryMeter& meter) {
     MeasuredMemory use;
     const auto bytes = [](const at::Tensor& tensor) {
@@ -292,7 +292,7 @@ class Probe {
     network_.drop_gradients();
   }
 
-  // Of the host, to issue as much as lies between two holds.
+  // Host time to issue the work between two holds.
   double host_of_layers() const {
     const std::size_t layers = network_.step().layers.size();
     return host_forward_ * std::min(1.0, double(layers_per_hold) / double(layers));

@@ -1,4 +1,4 @@
-// What goes through the caches between two things that a rank does.
+// Memory traffic through the caches between two actions of a rank.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,6 +1,6 @@
-// See comm_hooks.hpp. A hook gets a bucket of this rank's gradients as soon as it is full, and returns
-// a future of the bucket that all ranks have. What comes after a collective runs when it has ended, on
-// the thread that carried it.
+// See comm_hooks.hpp. A hook gets a bucket of this rank's gradients as soon as it is full, and
+// returns a future of the bucket that all ranks have. Work after a collective runs when the
+// collective has ended, on the thread that carried it.
 #include "runs/comm_hooks.hpp"
 
 #include <ATen/ATen.h>

@@ -25,7 +25,7 @@ struct ImageSets {
 // longer or shorter than its header says, or has a label that is not below `classes`.
 ImageSets read_image_folder(const std::string& folder, std::int64_t classes);
 
-// What `name` is: "fashion-mnist" as Debian's package has it, "synthetic", or a folder with the
+// The data set `name`: "fashion-mnist" as in Debian's package, "synthetic", or a folder with the
 // files of MNIST, Fashion-MNIST (IDX) or CIFAR-10 (binary version). Throws ConfigError.
 ImageSets read_data_set(const std::string& name, std::int64_t classes, std::uint64_t seed);
 
@@ -41,8 +41,8 @@ Images take_last(Images& images, std::int64_t count);
 ImageSets synthetic_images(std::int64_t classes, std::uint64_t seed);
 
 // Deals `count` images out to ranks: every epoch in another keyed order, the same on all ranks, of
-// which each takes every ranks-th. What does not fill a batch on every rank is left out, as with
-// DistributedSampler(drop_last) and DataLoader(drop_last).
+// which each takes every ranks-th. Images that do not fill a batch on every rank are left out, as
+// with DistributedSampler(drop_last) and DataLoader(drop_last).
 class ShardOrder {
  public:
   // Needs `count` >= `ranks` * `batch`.

@@ -120,7 +120,7 @@ class Server {
     waiting_.clear();
   }
 
-  // Of the update that is made next.
+  // Records a push of the next update.
   void record_push(int worker) {
     report_.pushes.push_back(
         {host_seconds(), worker, 0, seen_[static_cast<std::size_t>(worker)], version_ + 1});

@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-// What a strategy works with; outlives it.
+// The surroundings of a strategy; they outlive it.
 struct RankContext {
   const TrainOptions& options;
   Group& group;

@@ -1,4 +1,4 @@
-// What a real training run is asked for, and what each of its processes reports. No LibTorch.
+// Options of a real training run, and the report of each of its processes. No LibTorch.
 #pragma once
 
 #include <algorithm>

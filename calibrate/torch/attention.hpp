@@ -1,4 +1,4 @@
-// What happens between the heads of an attention layer. Includes ATen: only for .cpp files.
+// The operations between the heads of an attention layer. Includes ATen: only for .cpp files.
 #pragma once
 
 #include <ATen/ATen.h>

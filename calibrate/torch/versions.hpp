@@ -11,7 +11,7 @@ namespace lockstep {
 
 // libtorch, oneDNN, and the BLAS that is loaded ("openblas 0.3.21").
 std::vector<ProfileVersion> library_versions();
-// What LibTorch here can compute: plain attention only before 2.0.
+// Adapts options to LibTorch's release: plain attention only before 2.0.
 void adapt_to_library(StepOptions& options);
 
 }  // namespace lockstep

@@ -1,6 +1,6 @@
-// What the simulator's operators on windows of an image are in LibTorch (sim/workload/ops_window.cpp):
-// torchvision's Swin transformer. Images are (samples, height, width, features). Includes ATen: only
-// for .cpp files.
+// LibTorch's versions of the simulator's operators on windows of an image
+// (sim/workload/ops_window.cpp): torchvision's Swin transformer. Images are (samples, height,
+// width, features). Includes ATen: only for .cpp files.
 #pragma once
 
 #include <ATen/ATen.h>

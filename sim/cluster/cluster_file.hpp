@@ -1,5 +1,5 @@
-// A cluster's scenario (scenarios/cluster/*.yaml, docs/cluster.md): nodes, the trainings that its jobs
-// are, a list of jobs, and the policies to compare.
+// A cluster's scenario (scenarios/cluster/*.yaml, docs/cluster.md): nodes, trainings, a list of
+// jobs, and the policies to compare. Read it by read_cluster() and pass it to cluster_question().
 #pragma once
 
 #include <map>

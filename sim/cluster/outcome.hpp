@@ -1,4 +1,5 @@
-// The figures of a schedule. Formulas: docs/cluster.md.
+// The figures of a schedule. Computed after schedule() and printed for each policy. Formulas:
+// docs/cluster.md.
 #pragma once
 
 #include <vector>

@@ -109,7 +109,7 @@ void Scheduler::line_up(std::size_t job) {
                   job);
 }
 
-// Whoever calls takes it out of the line.
+// The caller must remove the job from the line.
 void Scheduler::start(std::size_t job, const Allocation& placed, double pause) {
   State& state = states_[job];
   JobRun& run = schedule_.jobs[job];

@@ -1,4 +1,4 @@
-// What a policy decides when something has changed.
+// Decisions of a policy after a change of the cluster's state.
 #include "cluster/scheduler.hpp"
 
 #include <algorithm>
@@ -154,7 +154,7 @@ void Scheduler::share_idle() {
     if (state.sizes.size() == 1) continue;
     Allocation& mine = placed[job] = state.owned;
     if (kind(job).pause <= 0) continue;
-    // Who pays for a change keeps what it has as long as nobody needs it.
+    // A job that pays for a change keeps its GPUs as long as no other job needs them.
     free_.release(state.owned);
     if (free_.has(state.placed)) mine = state.placed;
     free_.take(mine);

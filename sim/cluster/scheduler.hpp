@@ -48,7 +48,7 @@ class Scheduler {
       return std::tie(time, job, ends) > std::tie(other.time, other.job, other.ends);
     }
   };
-  // Where the first in line will fit, and what will be free then.
+  // The place reserved for the first job in line, and the GPUs that will then be free.
   struct Reservation {
     double time;
     Nodes nodes;
@@ -90,7 +90,7 @@ class Scheduler {
   bool takes_turns() const { return options_.policy == Policy::time_slicing; }
   int need(std::size_t job) const { return states_[job].sizes.front(); }
   int most_that_fits(std::size_t job) const;  // up to what it asks for
-  // A suspended job's place is where its state is.
+  // A suspended job's place is the place of its state.
   bool has_room(const Nodes& nodes, std::size_t job) const {
     const Allocation& home = states_[job].owned;
     return home.empty() ? nodes.fits(need(job)) : nodes.has(home);
@@ -99,7 +99,7 @@ class Scheduler {
   double rate(std::size_t job, int gpus) const {
     return rates_[jobs_[job].kind][static_cast<std::size_t>(gpus)];
   }
-  // Smaller goes first; who is in a larger class may be evicted.
+  // Smaller classes go first; jobs of a larger class may be evicted.
   std::pair<int, int> job_class(std::size_t job) const {
     return {-jobs_[job].priority, states_[job].served ? 1 : 0};
   }

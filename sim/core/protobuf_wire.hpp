@@ -1,5 +1,5 @@
 // Reads and writes Protocol Buffers on wire level (protobuf.dev, "Encoding"): pairs of a field's
-// number and a value. Use it for ONNX and trace files, whose few needed fields are known by number.
+// number and a value. Used for Chakra traces, whose few needed fields are known by number.
 #pragma once
 
 #include <cstdint>

@@ -63,7 +63,7 @@ std::int64_t trained_sequence(ConfigFields& config, ImportedModel& model) {
   return usual;
 }
 
-// What decoders with rotary positions and grouped-query attention have in common.
+// The common fields of decoders with rotary positions and grouped-query attention.
 void read_decoder(ConfigFields& config, ImportedModel& model, std::int64_t kv_heads,
                   std::optional<std::int64_t> usual_head_size = {}) {
   const std::int64_t hidden = config.size("hidden_size");

@@ -1,4 +1,5 @@
-// Models from the config.json of Hugging Face's transformers: settings of a shipped family.
+// Models from the config.json of Hugging Face's transformers, as settings of a shipped family. Used
+// by `import-model` and by imported configs.
 #pragma once
 
 #include <cstdint>

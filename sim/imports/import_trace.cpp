@@ -41,7 +41,8 @@ void host_times(const std::vector<LayerTimes::Visit>& visits, const TrainingStep
   }
 }
 
-// What the profiler calls the step function, "Optimizer.step#SGD.step", and the operators in it.
+// The optimizer, from the profiler's name of the step function, "Optimizer.step#SGD.step", and the
+// operators in it.
 std::optional<ProfileOptimizer> optimizer_of(const TracedStep& traced, const TrainingStep& step,
                                              std::vector<std::string>& notes) {
   if (traced.optimizer_event == nullptr) {

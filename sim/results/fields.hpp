@@ -32,7 +32,7 @@ struct Figure {
   bool may_be_nan = false;    // null in JSON
 };
 
-// Base of the visitors of results: they have visit(figure, value).
+// Base of the visitors of results; they define visit(figure, value).
 template <class Visitor>
 struct FigureVisitor : FieldVisitor<Visitor, Figure> {
   template <class T>
@@ -49,7 +49,7 @@ template <class Visitor, Either<StepSplit> Split>
 void describe(Visitor& v, Split& s) {
   for (const StepPart& part : named_parts) {
     const std::string column = std::string(part.name) + "_s";
-    // Rounding may leave a part a little below nothing: broken_invariant().
+    // Rounding may leave a part slightly below 0: broken_invariant().
     v.field(part.name, s.*part.seconds, part.doc, {.column = column.c_str(), .min = no_minimum});
   }
 }

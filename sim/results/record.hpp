@@ -1,6 +1,7 @@
-// The result of a run: one Prediction per strategy and GPU count. Plain data; every number is defined,
-// with its formula, in docs/numbers.md. Seconds, bytes, dollars. Knows nothing of the engine. How
-// the fields are called outside is declared in fields.hpp; real training is in real_run.hpp.
+// The result of a run: one Prediction per strategy and GPU count. Simulations fill it; renderings,
+// reports and questions read it. Plain data; every number is defined, with its formula, in
+// docs/numbers.md. Seconds, bytes, dollars. Knows nothing of the engine. fields.hpp declares the
+// names of the fields in output; real training is in real_run.hpp.
 #pragma once
 
 #include <array>
@@ -16,14 +17,15 @@ struct Interval {
   double low = 0, high = 0;  // 90 %
 };
 
-// Energy of all GPUs of a run and its emissions: from board power while they are busy and nothing
-// while they wait, to board power all the time. Hosts, switches and storage are not in it.
+// Energy of all GPUs of a run and its emissions. The lower bound counts board power while GPUs are
+// busy and nothing while they wait; the upper bound counts board power all the time. Hosts,
+// switches and storage are not included.
 struct Energy {
   Interval kilowatt_hours;
   std::optional<Interval> carbon_kilograms;  // where the grid is known
 };
 
-// Where one optimizer step goes on the average rank. The parts add up to the step time exactly.
+// The parts of one optimizer step on the average rank. The parts add up to the step time exactly.
 struct StepSplit {
   double data_loading = 0;  // the device waits for input
   double forward = 0;       // device busy
@@ -44,13 +46,13 @@ inline void add(StepSplit& sum, const StepSplit& split, double weight) {
   for (const auto part : step_parts) sum.*part += weight * (split.*part);
 }
 
-// One sigma of log(truth / prediction) of the step, by where it comes from (docs/numbers.md,
-// intervals); independent of each other.
+// One sigma of log(truth / prediction) of the step, by source (docs/numbers.md, intervals); the
+// sources are independent.
 struct StepError {
   double work = 0, network = 0, scaling = 0, servers = 0, draws = 0;
 };
 
-// Where a mean step goes on ranks that are alike. The parts add up to the step.
+// The parts of a mean step on a class of identical ranks. The parts add up to the step.
 struct RankTimes {
   int rank = 0;              // the first of them
   int ranks = 1;             // how many they are
@@ -69,7 +71,7 @@ struct MemoryUse {
   std::map<std::string, double>
       at_peak;          // bytes by kind at the allocated peak: parameters, activations, ...
   double capacity = 0;  // of the device that training may use; 0 = not known
-  // Bytes on the fullest node's host, for all its ranks; 0 = nothing is offloaded.
+  // Bytes on the fullest node's host, for all its ranks; 0 = no offload.
   double host = 0;
   double host_rounding = 0;  // the part of `host` by which pinned memory exceeds its tensors
   double host_capacity = 0;  // of the node's host; 0 = not known, or nothing is offloaded
@@ -93,7 +95,7 @@ inline bool fits(const MemoryUse& memory) {
   return fits_device(memory) && fits_node(memory);
 }
 
-// Bytes of the device that training leaves; below 0 = so much is missing; 0 = not known.
+// Device bytes that training leaves free. Below 0 = so much is missing; 0 = not known.
 inline double free_bytes(const MemoryUse& memory) {
   return memory.capacity > 0 ? memory.capacity - memory.device : 0;
 }
@@ -175,7 +177,7 @@ struct RunWithFailures {
   double finish_error = 0;   // half of the 95 % interval of the mean, over the mean
   double goodput = 0;        // time of the steps alone over time to finish; 0 = some did not
   double availability = 0;   // share of the time that it trains or writes checkpoints
-  // Where the time goes; they add up to the finish.
+  // The parts of the time; they add up to the finish.
   double training = 0, lost = 0, checkpoints = 0, down = 0, waiting = 0;
   double evictions = 0;        // of slow nodes
   double memory_restarts = 0;  // that read the state from hosts' memory
@@ -184,7 +186,8 @@ struct RunWithFailures {
   double checkpoint_bytes = 0, checkpoint_seconds = 0;
   double checkpoint_stall_seconds = 0;   // training stands still for one
   double checkpoint_period_seconds = 0;  // 0 = none are written
-  // Copies in hosts' memory: from one to the next, and until one is complete; 0 = none are made.
+  // Copies in hosts' memory: seconds between two copies, and seconds until one is complete; 0 = no
+  // copies.
   double memory_period_seconds = 0, memory_copy_seconds = 0;
   double dollars = 0;  // spare nodes included; 0 = no price
 };
@@ -217,8 +220,8 @@ struct Prediction {
   std::int64_t micro_batch = 0;
   int accumulation = 1;
   std::string precision;
-  // One optimizer step: the mean over steps, which is what a run pays and what all parts and rates
-  // belong to (asynchronous: over updates, see docs). The median beside it differs with jitter.
+  // One optimizer step: the mean over steps (asynchronous: over updates, see docs). A run pays the
+  // mean, and all parts and rates belong to it. The median beside it differs with jitter.
   double step_seconds = 0;
   double median_step_seconds = 0;
   Interval step_interval;
@@ -256,12 +259,13 @@ struct Prediction {
   std::vector<std::string> notes;
 };
 
-// Checks a prediction; one that contradicts itself is a fault of the program and is never shown. "" if all figures are finite, no part of the step is negative or longer than the step, the
-// parts' sum is the step (1e-6 of it), the step is inside its interval, shares are between 0 and 1, and
-// allocated <= reserved <= device memory. Otherwise one sentence that says what does not hold.
+// Checks a prediction; one that contradicts itself is a fault of the program and is never shown. ""
+// if all figures are finite, no part of the step is negative or longer than the step, the parts'
+// sum is the step (1e-6 of it), the step is inside its interval, shares are between 0 and 1, and
+// allocated <= reserved <= device memory. Otherwise one sentence that names the violated condition.
 std::string broken_invariant(const Prediction& prediction);
 
-// A point whose simulation did not come to an end. The others stand.
+// A point whose simulation failed; other points remain valid.
 struct Failure {
   std::string strategy;
   int gpus = 1;

@@ -19,7 +19,7 @@ namespace lockstep {
 
 namespace {
 
-// What no single field can know: labels are unique, rows name existing entries, ranks exist.
+// Checks between fields: labels are unique, rows name existing entries, ranks exist.
 void check_references(const Scenario& scenario) {
   Diagnostics diagnostics;
   std::vector<std::string> labels;
@@ -121,7 +121,7 @@ void check_kind(const Node& root) {
   throw ConfigError(diagnostic);
 }
 
-// What people look for under another name, or there is not yet, by words of its name.
+// Hints for fields that do not exist, or have another name, by words in the field's name.
 constexpr std::array<std::pair<const char*, const char*>, 6> not_there{
     {{"lora", "LoRA is said by `adapters`"},
      {"peft", "adapters are said by `adapters`"},

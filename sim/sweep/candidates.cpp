@@ -82,7 +82,7 @@ struct Kind {
   }
 };
 
-// Of meshes.
+// The family of candidates with a mesh.
 constexpr const char* mesh_family = "mesh";
 constexpr int mesh_complexity = 2;  // and 1 for each axis: what has no mesh is simpler
 

@@ -28,7 +28,7 @@ constexpr const char* enough_trained = "not trained: enough were (--trainings)";
 constexpr const char* nearly_trained =
     "not trained: one of its kind was, with another batch split or memory saver";
 
-// What keeps a candidate out; "" = nothing.
+// The reason to exclude a candidate; "" = none.
 std::string fault(const Verdict& v, const RecommendOptions& options) {
   if (options.deadline > 0 && v.total > options.deadline) return misses_deadline;
   if (options.budget > 0 && v.dollars > options.budget) return exceeds_budget;
@@ -99,9 +99,9 @@ std::string below(const Learner& learner, double accuracy) {
                      percent(learner.accuracy->mean), percent(within.low), percent(within.high));
 }
 
-// Trains what would stand in the shortlist until that is full or enough was trained, and keeps of the
-// ranked those that are known to reach the accuracy. Of servers the best of each kind is trained, and
-// none of its other batch splits and memory savers.
+// Trains candidates of the shortlist until it is full or enough were trained, and keeps the ranked
+// candidates that are known to reach the accuracy. For parameter servers the best candidate of each
+// kind is trained, and none of its other batch splits and memory savers.
 void keep_what_learns(const RecommendOptions& options, Recommendation& answer) {
   Learners learners(options);
   std::set<std::string> listed, tried;  // kinds

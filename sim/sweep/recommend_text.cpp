@@ -20,7 +20,7 @@ using Align = Table::Align;
 constexpr std::size_t most_of_front = 12;
 constexpr std::array by_names{"cheapest", "fastest", "least memory", "least energy"};
 
-// What all of a table's candidates have in common is no column, nor is what nobody asked about.
+// Columns of a table: only figures that differ between its candidates and that the user asked for.
 struct Shown {
   bool numbers = false, platforms = false, energy = false, carbon = false, accuracy = false;
 };

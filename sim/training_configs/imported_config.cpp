@@ -1,4 +1,4 @@
-// Which program a config is of, the files that it points to, and the scenario that follows.
+// Finds the program of a config and the files that it refers to, and derives the scenario.
 #include "training_configs/imported_config.hpp"
 
 #include <fmt/format.h>

@@ -130,7 +130,7 @@ class Statement {
     return best;
   }
 
-  // What the rule says of this value.
+  // Applies the rule to this value.
   void apply(const ConfigKeyRule& rule, KeyAccount& account, const Node& node) {
     account.fate = rule.fate;
     account.meaning = rule.because;

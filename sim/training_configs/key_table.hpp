@@ -79,9 +79,10 @@ struct ConfigDocument {
   std::vector<Diagnostic> notes;  // keys that stand twice: the last one counts
 };
 
-// By the name's ending (.json, .yaml, .yml, .toml), else by the text. JSON must be legal JSON: tabs
-// may indent it, bare words are refused. YAML is read as PyYAML reads it: of a key that stands twice
-// the last counts, `<<` merges. Throws ConfigError with the place; guards as in core/yaml.hpp.
+// The format is chosen by the name's ending (.json, .yaml, .yml, .toml), else by the text. JSON
+// must be legal JSON, except that tabs may indent it; bare words are refused. YAML is read as
+// PyYAML reads it: the last of duplicate keys counts, `<<` merges. Throws ConfigError with the
+// place; guards as in core/yaml.hpp.
 ConfigDocument config_document(const std::string& path);
 ConfigDocument config_document(const std::string& text, const std::string& path);
 

@@ -353,7 +353,7 @@ class ScenarioStatement {
   std::optional<std::int64_t> gpus_;
 };
 
-// What became of a key that stated a fact.
+// Sets the fate of a key that stated a fact.
 void account(KeyAccount& account, const Facts& facts, const std::vector<ScenarioField>& fields) {
   if (account.fact.empty()) return;
   if (account.fate == KeyFate::asked) {

@@ -63,7 +63,7 @@ class Variables {
     return result;
   }
 
-  // Of an expression of whole numbers; nothing where it holds anything else.
+  // The value of an expression of whole numbers; nothing for other expressions.
   std::optional<std::int64_t> arithmetic(const std::string& text, const Location& where,
                                          int depth) {
     Arithmetic expression{expanded(text, where, depth + 1), *this};
@@ -169,7 +169,7 @@ class Variables {
     return i;
   }
 
-  // What is not known stays as it is written.
+  // An unknown reference stays as it is written.
   std::string value(const std::string& reference, const Location& where, int depth) {
     if (reference.starts_with("$((") && reference.ends_with("))")) {
       const auto number = arithmetic(reference.substr(3, reference.size() - 5), where, depth);
@@ -307,7 +307,7 @@ class Evaluation {
     }
   }
 
-  // What follows `then` or `else`.
+  // The statements after `then` or `else`.
   void branch(std::size_t head, std::size_t end, bool is_else) {
     if (is_else) {
       statement(without_first(statements_[head]));
@@ -325,7 +325,7 @@ class Evaluation {
     return statement;
   }
 
-  // Of tests that && and || join, from left to right; [[ may hold several.
+  // The value of tests joined by && and ||, from left to right; [[ may hold several tests.
   std::optional<bool> condition(std::size_t head, std::size_t end) {
     std::optional<bool> all = true;
     bool inside = false;

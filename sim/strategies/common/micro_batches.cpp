@@ -51,7 +51,7 @@ bool alike(const Stretch& a, const Stretch& b) {
   return close(a.interference(), b.interference(), all) && same_host(a, b, b);
 }
 
-// Who is slower than the device, but had a lead, stops it later: the host, the loader.
+// A host or loader that is slower than the device delays it only after its lead is used up.
 bool device_sets_the_pace(const Stretch& stretch, const Job& job) {
   for (std::size_t lane = 0; lane < stretch.lanes(); ++lane) {
     const double host = one_thread(job) ? stretch.device(lane) : stretch.host(lane);
@@ -61,7 +61,8 @@ bool device_sets_the_pace(const Stretch& stretch, const Job& job) {
   return true;
 }
 
-// Lanes that share something move together, or what they share has no period.
+// If lanes share a collective or the loader, they must advance equally; otherwise the pattern never
+// repeats.
 bool lanes_keep_together(const Stretch& stretch, const Job& job) {
   if (stretch.from.collectives == stretch.to.collectives && job.data_loading_seconds <= 0) {
     return true;

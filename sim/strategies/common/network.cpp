@@ -52,7 +52,7 @@ PricedTransfer JobNetwork::collective(const CommGroup& group, Collective kind, d
     const bool shared = load.link != LinkClass::nvlink && load.link != LinkClass::pcie;
     load.total_bytes *= static_cast<double>(groups) / (shared ? group.concurrent : 1);
   }
-  // What was measured was possible: links that are described as slower carry what they can
+  // A measured time proves a rate: links that are described as slower carry as much as they can
   // meanwhile.
   if (cost.provenance != Provenance::modelled) {
     for (LinkLoad& load : cost.links) {

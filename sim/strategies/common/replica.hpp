@@ -1,4 +1,5 @@
-// A rank that holds the whole model: what it computes, updates and keeps by itself.
+// A rank that holds the whole model: its compute, update and memory. Used by DDP, ZeRO, local SGD
+// and gossip.
 #pragma once
 
 #include <vector>
@@ -10,7 +11,7 @@
 namespace lockstep {
 
 struct Replica {
-  // Counts what later micro-batches add among the context's work.
+  // Adds the accumulation of later micro-batches to the context's work.
   Replica(TrainingContext& context, std::vector<GradientTensor> gradients);
 
   std::vector<GradientTensor> tensors;

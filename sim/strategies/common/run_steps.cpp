@@ -82,7 +82,7 @@ std::vector<LinkTraffic> per_step(const std::vector<LinkTotals>& before,
   return result;
 }
 
-// Of every lane of all stages, over the steps from `from` on.
+// The times of every lane of all stages, over the steps from `from` on.
 std::vector<RankTimes> times_of_ranks(TrainingWorld& world, std::size_t from) {
   std::vector<RankTimes> all;
   for (StageRanks& stage : world.stages) {
@@ -146,8 +146,8 @@ class StageDriver {
     const Event end = ranks_.record();
     ranks_.end_step();
     co_await ranks_.await_step(to_its_end ? step : step - 1);
-    // Nor does it ask for input that far ahead: some thousand launches, about a step's, are on their
-    // way to the device at most.
+    // The host runs at most about one step ahead, because the launch queue holds about a thousand
+    // kernels; so it also requests input at most one step ahead.
     if (step > 0 && loads) co_await ranks_.host_wait(before_);
     before_ = end;
   }
@@ -184,7 +184,7 @@ TakenSteps take_steps(TrainingWorld& training, const std::vector<StepRecord>& st
   result.simulated_steps = static_cast<int>(steps.size());
   result.first_step_seconds = steps.front().seconds;
   for (std::size_t i = 1; i < steps.size(); ++i) taken.later += steps[i].seconds;
-  // What led to the steady state is no part of it.
+  // Steps before the steady state are left out.
   if (extrapolated) taken.from = steps.size() - agreeing_steps * period;
   const double count = static_cast<double>(steps.size() - taken.from);
   for (std::size_t i = taken.from; i < steps.size(); ++i) {

@@ -188,7 +188,8 @@ RankSpeeds::RankSpeeds(const Job& job, std::span<const RankGroups> axes)
     if (slow.rank < ranks) fixed[static_cast<std::size_t>(slow.rank)] *= slow.factor;
   }
   const auto columns = static_cast<std::size_t>(job.mesh.stage_gpus());
-  // Of a rank: factor and device; of a column, which is the same rank of every stage: one for each.
+  // Factor and device of a rank; for a column, the same rank of every stage, one pair for each
+  // stage.
   using Kind = std::vector<std::pair<double, int>>;
   std::map<Kind, int> number_of_kind;
   std::vector<Kind> kinds(columns);

@@ -1,12 +1,13 @@
-// The cost of selecting the largest elements of gradients, and of keeping the others.
+// The cost of selecting the largest elements of gradients, and of keeping the others. Used by DDP
+// hooks and parameter servers with top-k compression.
 #pragma once
 
 #include "costs/compute.hpp"
 
 namespace lockstep {
 
-// Reading and writing all elements once more than the selection does: what is left out is kept for the
-// next step (Lin et al. 2018). Read it and the gradient, write the sum, and clear what is sent.
+// Passes over all elements in addition to the selection: unsent values are kept for the next step
+// (Lin et al. 2018). Read them and the gradient, write the sum, and clear the sent values.
 inline constexpr double feedback_passes = 3;
 
 // `bytes` of gradients in `tensors` tensors, each by itself. PyTorch's top-k over one long row selects

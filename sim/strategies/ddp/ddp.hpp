@@ -1,4 +1,5 @@
-// DistributedDataParallel: every rank holds the model, gradients are all-reduced in buckets.
+// DistributedDataParallel: every rank holds the model, gradients are all-reduced in buckets. Used
+// by the table of strategies alone.
 #pragma once
 
 #include "strategies/ddp/options.hpp"

@@ -165,7 +165,8 @@ HookPlan sign(const Bucket& bucket, const HookPrices& prices) {
   return plan;
 }
 
-// Norm (b), random numbers (b), levels of 8 bits (2 b + 1). Of one message: scaled and added (1 + 2 b).
+// Norm (b), random numbers (b), levels of 8 bits (2 b + 1). Price of one message: scaled and added
+// (1 + 2 b).
 HookPlan qsgd(const Bucket& bucket, const HookPrices& prices) {
   const double n = bucket.elements, b = bucket.bytes / n;
   const double message = n + 4;

@@ -1,4 +1,4 @@
-// What DDP keeps in device memory, and what it sends together. Facts of docs/strategies.md.
+// DDP's device memory and messages. Facts of docs/strategies.md.
 #include <nlohmann/json.hpp>
 
 #include "strategies/common/stage_memory.hpp"

@@ -40,7 +40,7 @@ class ZeroHooks final : public TrainingHooks {
   void begin_forward(const MicroBatch& batch) override { batch_ = batch; }
   void begin_backward(const MicroBatch& batch) override { batch_ = batch; }
 
-  // What the others updated must be there before it is computed with.
+  // Parameters that other ranks updated must have arrived before the unit computes.
   Program pre_forward(int bucket) override {
     ranks_.wait(collected_[static_cast<std::size_t>(bucket)]);
     co_return;
